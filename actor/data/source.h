@@ -1,0 +1,30 @@
+// Data sources: what a READ instruction asks to fill its outputs. Which samples an act reads is a function of its position alone,
+// so that the order of data does not depend on the layout.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "kernels/kernel.h"
+#include "oneflow_core/attr.h"
+#include "oneflow_core/status.h"
+
+namespace oneflow {
+
+// One opened data set. Read() may be called from several device threads at once.
+class Source {
+ public:
+  virtual ~Source() = default;
+  // Fills the local shards `outputs` (host memory; each knows its start in the logical micro-batch) with micro-batch
+  // `micro_batch` of step `step`. Fails with the file's name and offset if the data turns out to be malformed.
+  virtual absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches,
+                            std::span<const TensorArg> outputs) = 0;
+};
+
+// Opens the source that the attributes of a read_data node describe:
+//   dataset="text"   path, split ("train"|"validation"), validation_fraction, seed
+//   dataset="images" images, labels (paths of IDX files, optionally gzip), split, seed
+// InvalidArgument naming file, offset and both values if a file is malformed; NotFound if it is missing.
+absl::StatusOr<std::unique_ptr<Source>> OpenSource(const AttrMap& attributes);
+
+}  // namespace oneflow

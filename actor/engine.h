@@ -1,0 +1,77 @@
+// The runtime of one process: executes the plans of a job on the ranks that this process serves.
+//
+// One worker thread per rank serves the actors of that rank's device. Ranks of this process read each other's registers in
+// place; ranks of other processes of the host are read in place through shared memory, with `filled` and `freed` travelling
+// over the peer network. The engine knows plans, not graphs or SBP.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "oneflow_core/status.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+class PeerNetwork;  // actor/transport/peer_network.h
+
+// A value that a plan handed to the host, converted to doubles (losses, token ids, norms).
+struct Fetched {
+  std::string plan;
+  std::string name;
+  int64_t step = 0;  // of this plan, since the job began
+  std::vector<double> values;
+};
+
+struct EngineOptions {
+  int process = 0;
+  // Cores that this process may use, shared equally among its cpu devices (at least one each).
+  int cores = 1;
+  // Called on a worker thread, once per fetch; must be quick.
+  std::function<void(Fetched)> on_fetch;
+  // Borrowed, connected to all other processes of the job; null for a job of one process.
+  PeerNetwork* peers = nullptr;
+};
+
+// What moved and what was held, counted at run time.
+struct EngineStats {
+  int64_t bytes_moved = 0;       // read by boxing from another rank's memory, by the ranks of this process
+  int64_t acts = 0;
+  double kernel_seconds = 0;     // inside instructions, summed over ranks
+  double wall_seconds = 0;       // inside Run(), summed over ranks
+  int64_t register_bytes = 0;    // memory held for registers and variables, all ranks of this process
+  int64_t scratch_bytes = 0;     // kernels' scratch areas
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // Checks the plan set (InvalidArgument with where and both values: a plan may come from a file or a peer), allocates memory,
+  // prepares kernels, exchanges plan hash and shared memory with the peers, sets variables to their initial values.
+  // Unimplemented if a device has no kernel for an instruction, ResourceExhausted if memory does not suffice.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(pb::PlanSet plan, EngineOptions options);
+
+  // Runs `steps` steps of the named plan to the end on all ranks of this process. The other processes must make the same calls
+  // in the same order. The first error of any rank ends it everywhere: the root cause where it happened, Aborted elsewhere;
+  // afterwards the engine can only be destroyed.
+  virtual absl::Status Run(absl::string_view plan, int64_t steps) = 0;
+
+  // Makes a running or future Run() return `status`, and tells the peers. Any thread.
+  virtual void Abort(absl::Status status) = 0;
+
+  // Reads variables from (writes them to) a safetensors file holding logical tensors by name; every process must call it with
+  // the same arguments. `suffix` selects: "" trainable variables, ".grad" kept gradients (names without the suffix).
+  // Loading fails if a trainable variable is missing, has another dtype or shape, or the file has tensors that no variable takes.
+  virtual absl::Status LoadWeights(const std::string& path) = 0;
+  virtual absl::Status SaveWeights(const std::string& path, absl::string_view suffix) = 0;
+
+  // Since creation.
+  virtual EngineStats stats() const = 0;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,38 @@
+// The contract between the logical passes (compiler/passes/) and the physical plan (compiler/plan/): what holds of a graph
+// after the pass pipeline.
+//
+//   - Every node has a placement; every value has a `dist` whose placement is its producer's.
+//   - Of a node that is not a boxing: all inputs have the node's placement, and along every axis the SBPs of inputs and outputs
+//     are one of the op's signatures.
+//   - A `boxing` node has one input and one output and is one step: OneBoxingStep(input.dist -> output.dist) succeeds. Its
+//     placement is its output's: every destination rank does its own reading.
+//   - `to` nodes are gone.
+//   - Rates: variables and what depends only on them act once per step, read_data and what depends on it once per micro-batch;
+//     `accumulate` turns micro-batch rate into step rate. A micro-batch-rate node may read step-rate values; a step-rate node
+//     reads micro-batch-rate values only through `accumulate`. With one micro-batch per step everything has rate kStep and no
+//     `accumulate` is left.
+//   - Variables that a node mutates are read by it directly, without boxing. That mutation follows all other reads of the step
+//     is implied, not an edge: the physical plan must order it.
+//   - Variables have the dist that the program's first graph using them gave them (`VariableDists`).
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compiler/options.h"
+#include "oneflow_core/graph.h"
+#include "oneflow_core/op.h"
+
+namespace oneflow {
+
+using VariableDists = std::map<std::string, DistType>;
+
+// Runs the pass pipeline on one graph of a program. Reads the dists of variables already fixed from `variables` and adds those
+// that this graph fixes. Errors name pass, node and the user's line: InvalidArgument for impossible annotations or shapes,
+// Unimplemented for ops without a gradient.
+absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, const OpRegistry& ops, VariableDists& variables);
+
+// Checks the contract above. Internal, naming the node, if it does not hold.
+absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const CompileOptions& options);
+
+}  // namespace oneflow

@@ -1,0 +1,22 @@
+// The compiler's front door: a program and its options to the plan set that the runtime executes.
+#pragma once
+
+#include "compiler/options.h"
+#include "oneflow_core/op.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// Version of the plan format; a reader refuses any other.
+inline constexpr uint32_t kPlanVersion = 1;
+
+// Compiles every graph of `program`, in order: passes, physical plan, check that no cycle of waits lacks a token, lowering. The
+// serialised result is a function of the arguments alone. Errors as in boxed_graph.h; FailedPrecondition with the shortest
+// bad cycle if a plan could deadlock.
+absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions& options, const OpRegistry& ops);
+
+// Deterministic serialisation, and its SHA-256 in hex, which every worker compares before it starts.
+std::string SerializePlan(const pb::PlanSet& plan);
+std::string PlanHash(const std::string& serialized);
+
+}  // namespace oneflow

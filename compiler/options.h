@@ -1,0 +1,47 @@
+// What a job asks of the compiler, as plain values (tools/ reads them from a job config).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/graph.h"
+#include "oneflow_core/mesh.h"
+
+namespace oneflow {
+
+struct OptimizerOptions {
+  enum class Kind { kAdamW, kSgd } kind = Kind::kAdamW;
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // AdamW
+  double momentum = 0;                               // SGD
+  bool nesterov = false;
+  double weight_decay = 0;  // applied to variables of two or more dimensions
+  double clip_norm = 0;     // global gradient norm; 0: no clipping (the norm is still measured)
+};
+
+struct ScheduleOptions {
+  double learning_rate = 1e-3;
+  std::string kind = "constant";  // "constant", "cosine", "linear"
+  int64_t warmup_steps = 0;
+  int64_t total_steps = 0;
+  double min_ratio = 0;  // final learning rate as a fraction of learning_rate
+};
+
+struct CompileOptions {
+  std::string job;
+  Mesh mesh;
+  // Ranks are given to processes in consecutive groups of this size; all on one host for now.
+  int ranks_per_process = 1;
+  DeviceKind device = DeviceKind::kCpu;
+  int micro_batches = 1;  // per step, for graphs with a loss
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  uint64_t seed = 1;
+  // Keeps every gradient of the last step in a variable "<name>.grad", saved with the weights' file of gradients.
+  bool keep_gradients = false;
+};
+
+// The graphs of one job over one set of variables; names are unique. A graph with a loss is trained.
+using Program = std::vector<Graph>;
+
+}  // namespace oneflow

@@ -1,0 +1,40 @@
+// A device of this host as the runtime sees it: memory, one stream per worker thread, completion events, and its kernels.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "kernels/kernel.h"
+
+namespace oneflow {
+
+// Owned by the worker thread that serves it, unless said otherwise.
+class DeviceContext {
+ public:
+  virtual ~DeviceContext() = default;
+
+  virtual const KernelTable& kernels() const = 0;
+
+  // 64-byte aligned memory of the device, zeroed; null if there is not enough. Freed with the context. Any thread.
+  virtual void* Allocate(size_t num_bytes) = 0;
+  virtual const char* CopyToHost(void* host, const void* device, size_t num_bytes) = 0;    // synchronous
+  virtual const char* CopyFromHost(void* device, const void* host, size_t num_bytes) = 0;  // synchronous
+  // Whether Allocate()d memory can be read and written by the host directly.
+  virtual bool host_accessible() const = 0;
+
+  // The stream that kernels are launched on (KernelArgs::stream); null: calls complete before they return.
+  virtual void* stream() = 0;
+  // Called once on the thread that will launch kernels, before the first: binds the device, sets the core budget.
+  virtual void BindThread() = 0;
+  // An event after everything launched so far; Done() polls it. For devices with a null stream it is done at once.
+  virtual int RecordEvent() = 0;
+  virtual bool Done(int event) = 0;
+};
+
+// A cpu device that may use `num_cores` cores within a kernel.
+std::unique_ptr<DeviceContext> MakeCpuDevice(int num_cores);
+// Null, with the reason in `*why`, if there is no such device or no CUDA in this build.
+std::unique_ptr<DeviceContext> MakeCudaDevice(int index, std::string* why);
+
+}  // namespace oneflow

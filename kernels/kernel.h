@@ -1,0 +1,86 @@
+// The kernel interface, the same for every device. A kernel only computes: types were checked when the plan was compiled, and
+// the caller adds node, shapes and device to an error. Standard library only, so that CUDA sources may include it.
+//
+// Kernels see local shards. Where the mathematics needs to know which part of the logical tensor a shard is (dropout, an embedding
+// split by rows), it reads `start` and `logical_dims`; nothing here knows names, ranks, peers or SBP.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/attr.h"
+#include "oneflow_core/dtype.h"
+
+namespace oneflow {
+
+// One operand: dense, row-major, 64-byte aligned (an empty shard may have any pointer).
+struct TensorArg {
+  void* data = nullptr;
+  DType dtype = DType::kFloat32;
+  int rank = 0;
+  int64_t count = 0;                      // elements of the local shard
+  const int64_t* dims = nullptr;          // [rank]
+  const int64_t* logical_dims = nullptr;  // [rank]
+  const int64_t* start = nullptr;         // [rank]
+
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+
+struct KernelArgs {
+  std::span<const TensorArg> in;
+  std::span<const TensorArg> out;
+  const AttrMap* attrs = nullptr;
+  void* stream = nullptr;     // cudaStream_t; null on cpu
+  void* workspace = nullptr;  // as many bytes as `workspace_bytes` asked for; contents undefined
+  void* state = nullptr;      // what `prepare` returned
+  int64_t step = 0;           // steps since the job began
+  int64_t micro_batch = 0;    // within the step
+  int64_t micro_batches = 1;
+};
+
+// Runs (cpu) or launches (cuda) the computation. Null, or a static string that says which call failed. Must accept empty
+// tensors. Thread-safe for different `state`s.
+using KernelFn = const char* (*)(const KernelArgs&);
+
+struct Kernel {
+  const char* op = nullptr;
+  DType dtype = DType::kFloat32;  // of input 0, or of output 0 if there are no inputs
+  KernelFn run = nullptr;
+  // Scratch memory; null: none. Called at load: only shapes and attributes are set. The runtime keeps one scratch area per
+  // device, as large as its largest kernel asks for.
+  size_t (*workspace_bytes)(const KernelArgs&) = nullptr;
+  // Makes what is expensive and depends on shapes only (a oneDNN primitive); null: none. Called once per instruction at load;
+  // data pointers are null. An empty pointer means the shapes are not supported.
+  std::shared_ptr<void> (*prepare)(const KernelArgs&) = nullptr;
+};
+
+// The kernels of one device kind: a visible list, no static initialisers.
+class KernelTable {
+ public:
+  explicit KernelTable(std::vector<Kernel> kernels) : kernels_(std::move(kernels)) {}
+  // Null if there is none.
+  const Kernel* Find(const std::string& op, DType dtype) const {
+    for (const Kernel& kernel : kernels_) {
+      if (kernel.dtype == dtype && op == kernel.op) return &kernel;
+    }
+    return nullptr;
+  }
+  const std::vector<Kernel>& all() const { return kernels_; }
+
+ private:
+  std::vector<Kernel> kernels_;
+};
+
+// kernels/cpu/register.cc
+KernelTable CpuKernels();
+// kernels/cuda/register.cc, or kernels/cuda_absent.cc where the toolkit was not found (an empty table).
+KernelTable CudaKernels();
+
+}  // namespace oneflow

@@ -1,0 +1,185 @@
+#include "oneflow_core/builder.h"
+
+namespace oneflow {
+namespace {
+
+// "models/gpt.cc:42": the last two components, so that graphs do not depend on where a project was checked out.
+std::string ShortSource(const std::source_location& loc) {
+  absl::string_view file = loc.file_name();
+  const size_t last = file.rfind('/');
+  if (last != absl::string_view::npos && last > 0) {
+    const size_t before = file.rfind('/', last - 1);
+    if (before != absl::string_view::npos) file.remove_prefix(before + 1);
+  }
+  return absl::StrCat(file, ":", loc.line());
+}
+
+const TensorType& InvalidType() {
+  static const TensorType* const kType = new TensorType;
+  return *kType;
+}
+
+}  // namespace
+
+const TensorType& Tensor::type() const { return valid() ? builder_->graph().value(id_).type : InvalidType(); }
+
+Tensor Tensor::To(SbpHint sbp, std::source_location loc) const { return To(PlacementHint{}, std::move(sbp), loc); }
+
+Tensor Tensor::To(PlacementHint at, SbpHint sbp, std::source_location loc) const {
+  if (!valid()) return *this;
+  const Tensor result = builder_->Op1("to", {*this}, {}, loc);
+  if (!result.valid()) return result;
+  Graph& graph = builder_->mutable_graph();
+  graph.value(result.id()).hint = std::move(sbp);
+  if (!at.empty()) graph.node(graph.value(result.id()).producer).at = std::move(at);
+  return result;
+}
+
+GraphBuilder::GraphBuilder(const OpRegistry& ops, std::string graph_name) : ops_(ops), graph_(std::move(graph_name)) {}
+
+GraphBuilder::GraphBuilder(const OpRegistry& ops, Graph graph) : ops_(ops), graph_(std::move(graph)) {
+  for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+    const Node& node = graph_.node(id);
+    ++name_uses_[node.name];
+    if (node.op == "variable") variables_[node.name] = node.outputs[0];
+  }
+}
+
+void GraphBuilder::Fail(absl::Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+std::string GraphBuilder::UniqueName(absl::string_view last) {
+  std::string name = absl::StrCat(scope_, last);
+  int& uses = name_uses_[name];
+  while (++uses > 1) {
+    std::string numbered = absl::StrCat(name, "_", uses);
+    if (name_uses_.emplace(numbered, 1).second) return numbered;
+  }
+  return name;
+}
+
+std::vector<Tensor> GraphBuilder::Op(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
+                                     std::source_location loc, absl::string_view name) {
+  const OpDef* def = ops_.Find(op);
+  Node node;
+  node.op = std::string(op);
+  node.attrs = std::move(attrs);
+  node.source = source_.has_value() ? *source_ : ShortSource(loc);
+  node.at = at_;
+  node.phase = phase_;
+  std::vector<TensorType> input_types;
+  bool inputs_valid = true;
+  for (const Tensor& input : inputs) {
+    if (!input.valid() || input.builder() != this) {
+      inputs_valid = false;
+      continue;
+    }
+    node.inputs.push_back(input.id());
+    input_types.push_back(input.type());
+  }
+  node.name = UniqueName(name.empty() ? op : name);
+  if (def == nullptr) {
+    Fail(Annotate(absl::InvalidArgumentError(absl::StrCat("no op '", op, "'")), Where(node)));
+    return {};
+  }
+  if (!inputs_valid) {
+    Fail(Annotate(absl::InvalidArgumentError("an input is no tensor of this graph"), Where(node)));
+    return std::vector<Tensor>(1);
+  }
+  absl::StatusOr<std::vector<TensorType>> types = def->infer(InferContext{input_types, node.attrs});
+  if (!types.ok()) {
+    Fail(Annotate(types.status(), Where(node)));
+    return std::vector<Tensor>(4);  // enough invalid tensors for any op's outputs
+  }
+  const NodeId id = graph_.AddNode(std::move(node), *types);
+  std::vector<Tensor> outputs;
+  for (ValueId output : graph_.node(id).outputs) outputs.emplace_back(this, output);
+  return outputs;
+}
+
+Tensor GraphBuilder::Op1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs, std::source_location loc,
+                         absl::string_view name) {
+  const std::vector<Tensor> outputs = Op(op, inputs, std::move(attrs), loc, name);
+  return outputs.empty() ? Tensor() : outputs[0];
+}
+
+Tensor GraphBuilder::Variable(absl::string_view name, const TensorType& type, absl::string_view init, SbpHint hint,
+                              bool trainable, std::source_location loc) {
+  const std::string full_name = absl::StrCat(scope_, name);
+  if (const auto it = variables_.find(full_name); it != variables_.end()) {
+    const TensorType& existing = graph_.value(it->second).type;
+    if (existing != type) {
+      Fail(absl::InvalidArgumentError(absl::StrCat("variable '", full_name, "': declared as ", existing.ToString(),
+                                                   " and again as ", type.ToString(), " at ", ShortSource(loc))));
+      return Tensor();
+    }
+    return Tensor(this, it->second);
+  }
+  const Tensor result = Op1("variable", {},
+                            {{"dtype", std::string(Name(type.dtype))},
+                             {"shape", type.shape.dims()},
+                             {"init", std::string(init)},
+                             {"trainable", trainable}},
+                            loc, name);
+  if (!result.valid()) return result;
+  graph_.value(result.id()).hint = std::move(hint);
+  variables_[full_name] = result.id();
+  return result;
+}
+
+void GraphBuilder::SetLoss(const Tensor& loss) {
+  if (!loss.valid() || loss.builder() != this) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat("graph '", graph_.name(), "': the loss is no tensor of this graph")));
+  }
+  if (loss.type() != TensorType{DType::kFloat32, {}}) {
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat("graph '", graph_.name(), "': the loss must be f32[] but is ", loss.type().ToString())));
+  }
+  graph_.loss = loss.id();
+}
+
+absl::StatusOr<Graph> GraphBuilder::Finish() {
+  OF_RETURN_IF_ERROR(status_);
+  return std::move(graph_);
+}
+
+GraphBuilder::Scope::Scope(GraphBuilder& builder, absl::string_view name)
+    : builder_(builder), saved_length_(builder.scope_.size()) {
+  absl::StrAppend(&builder_.scope_, name, "/");
+}
+GraphBuilder::Scope::~Scope() { builder_.scope_.resize(saved_length_); }
+
+GraphBuilder::PlacementScope::PlacementScope(GraphBuilder& builder, PlacementHint at)
+    : builder_(builder), saved_(std::move(builder.at_)) {
+  builder_.at_ = std::move(at);
+}
+GraphBuilder::PlacementScope::~PlacementScope() { builder_.at_ = std::move(saved_); }
+
+GradContext::GradContext(GraphBuilder& builder, NodeId node, std::vector<std::optional<Tensor>> output_grads)
+    : builder_(builder),
+      node_(node),
+      output_grads_(std::move(output_grads)),
+      input_grads_(builder.graph().node(node).inputs.size()),
+      needs_(builder.graph().node(node).inputs.size(), true) {}
+
+std::string GradContext::name() const { return builder_.graph().node(node_).name; }
+AttrMap GradContext::attrs() const { return builder_.graph().node(node_).attrs; }
+Tensor GradContext::input(int i) const { return Tensor(&builder_, builder_.graph().node(node_).inputs[i]); }
+Tensor GradContext::output(int i) const { return Tensor(&builder_, builder_.graph().node(node_).outputs[i]); }
+
+std::vector<Tensor> GradContext::Call(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs) {
+  const Node& forward = builder_.graph().node(node_);
+  const std::string name = absl::StrCat(forward.name, "/", op);
+  builder_.set_source(forward.source);
+  builder_.set_placement_hint(forward.at);
+  builder_.set_phase(Phase::kBackward);
+  return builder_.Op(op, inputs, std::move(attrs), std::source_location::current(), name);
+}
+
+Tensor GradContext::Call1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs) {
+  const std::vector<Tensor> outputs = Call(op, inputs, std::move(attrs));
+  return outputs.empty() ? Tensor() : outputs[0];
+}
+
+}  // namespace oneflow

@@ -1,0 +1,102 @@
+#include "oneflow_core/graph.h"
+
+#include <functional>
+#include <queue>
+
+namespace oneflow {
+
+const char* Name(Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kUpdate:
+      break;
+  }
+  return "update";
+}
+
+NodeId Graph::AddNode(Node node, absl::Span<const TensorType> outputs) {
+  const NodeId id = num_nodes();
+  node.outputs.clear();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    node.outputs.push_back(num_values());
+    Value value;
+    value.type = outputs[i];
+    value.producer = id;
+    value.output = static_cast<int>(i);
+    values_.push_back(std::move(value));
+  }
+  nodes_.push_back(std::move(node));
+  return id;
+}
+
+NodeId Graph::FindNode(absl::string_view name) const {
+  for (NodeId id = 0; id < num_nodes(); ++id) {
+    if (nodes_[id].name == name) return id;
+  }
+  return -1;
+}
+
+std::vector<std::vector<NodeId>> Graph::Consumers() const {
+  std::vector<std::vector<NodeId>> consumers(values_.size());
+  for (NodeId id = 0; id < num_nodes(); ++id) {
+    for (ValueId input : nodes_[id].inputs) consumers[input].push_back(id);
+  }
+  return consumers;
+}
+
+void Graph::ReplaceUses(ValueId from, ValueId to, NodeId after) {
+  for (NodeId id = after + 1; id < num_nodes(); ++id) {
+    for (ValueId& input : nodes_[id].inputs) {
+      if (input == from) input = to;
+    }
+  }
+  if (loss == from) loss = to;
+}
+
+void Graph::Rebuild(const std::vector<bool>& keep) {
+  std::vector<int> missing(nodes_.size(), 0);
+  for (NodeId id = 0; id < num_nodes(); ++id) missing[id] = static_cast<int>(nodes_[id].inputs.size());
+  const std::vector<std::vector<NodeId>> consumers = Consumers();
+  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<NodeId>> ready;
+  for (NodeId id = 0; id < num_nodes(); ++id) {
+    if (missing[id] == 0) ready.push(id);
+  }
+  std::vector<Node> nodes;
+  std::vector<Value> values;
+  std::vector<ValueId> renumbered(values_.size(), -1);
+  while (!ready.empty()) {
+    const NodeId id = ready.top();
+    ready.pop();
+    for (ValueId output : nodes_[id].outputs) {
+      for (NodeId reader : consumers[output]) {
+        if (--missing[reader] == 0) ready.push(reader);
+      }
+    }
+    if (!keep[id]) continue;
+    Node node = std::move(nodes_[id]);
+    for (ValueId& input : node.inputs) input = renumbered[input];
+    for (ValueId& output : node.outputs) {
+      renumbered[output] = static_cast<ValueId>(values.size());
+      values.push_back(std::move(values_[output]));
+      values.back().producer = static_cast<NodeId>(nodes.size());
+      output = renumbered[output];
+    }
+    nodes.push_back(std::move(node));
+  }
+  if (loss.has_value()) {
+    const ValueId id = renumbered[*loss];
+    loss = id < 0 ? std::nullopt : std::optional<ValueId>(id);
+  }
+  nodes_ = std::move(nodes);
+  values_ = std::move(values);
+}
+
+std::string Where(const Node& node) {
+  return node.source.empty() ? absl::StrCat("node '", node.name, "' (", node.op, ")")
+                             : absl::StrCat("node '", node.name, "' (", node.op, ", ", node.source, ")");
+}
+
+}  // namespace oneflow

@@ -1,0 +1,99 @@
+// The logical graph: nodes (one op each) and values (the tensors between them), with integer ids. A Graph is a value; passes of
+// the compiler are functions from Graph to Graph.
+//
+//   value 0  tokens  i32[8,128]        node 0  read_data()      -> 0, 1
+//   value 2  wte     f32[256,128]      node 1  variable()       -> 2
+//   value 3          f32[8,128,128]    node 2  embedding(2, 0)  -> 3
+//
+// A graph describes what ONE MICRO-BATCH computes, on logical tensors; how they lie on devices is written into the values'
+// `dist` by the compiler. State that outlives a step is a `variable` node; ops that mutate a variable take its value as an input
+// that their OpDef lists in `mutates`.
+//
+// Invariants (VerifyGraph in verify.h checks them): every input id exists and was produced by a node with a smaller id, every
+// value belongs to exactly one output of one node, node names are unique and not empty.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "oneflow_core/attr.h"
+#include "oneflow_core/mesh.h"
+#include "oneflow_core/sbp.h"
+#include "oneflow_core/shape.h"
+
+namespace oneflow {
+
+using NodeId = int32_t;
+using ValueId = int32_t;
+
+// Which part of a step a node belongs to. `kUpdate` is everything after the gradients: clipping, schedules, optimizers.
+enum class Phase : uint8_t { kForward = 0, kBackward = 1, kUpdate = 2 };
+const char* Name(Phase phase);  // "forward", "backward", "update"
+
+// How often a node acts: once per micro-batch or once per step. Filled in by the compiler's rate pass.
+enum class Rate : uint8_t { kMicroBatch = 0, kStep = 1 };
+
+struct Value {
+  TensorType type;
+  NodeId producer = -1;
+  int output = 0;                // which output of the producer
+  SbpHint hint;                  // the user's wish; empty: none
+  std::optional<DistType> dist;  // the compiler's decision
+};
+
+struct Node {
+  std::string op;    // name of an OpDef
+  std::string name;  // unique, "h0/mlp/up/matmul"
+  AttrMap attrs;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::string source;  // where the user wrote it: "models/gpt.cc:42"
+  PlacementHint at;    // the user's wish for where it runs; empty: the compiler chooses
+  Phase phase = Phase::kForward;
+  Rate rate = Rate::kMicroBatch;
+  std::optional<Placement> placement;  // the compiler's decision
+};
+
+class Graph {
+ public:
+  explicit Graph(std::string name = "") : name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+  int num_nodes() const { return static_cast<int>(nodes_.size()); }
+  int num_values() const { return static_cast<int>(values_.size()); }
+  const Node& node(NodeId id) const { return nodes_[id]; }
+  Node& node(NodeId id) { return nodes_[id]; }
+  const Value& value(ValueId id) const { return values_[id]; }
+  Value& value(ValueId id) { return values_[id]; }
+
+  // Appends `node` with one new value per output type; `node.outputs` is overwritten. No checks: see VerifyGraph.
+  NodeId AddNode(Node node, absl::Span<const TensorType> outputs);
+
+  // The node of that name, or -1. Linear time.
+  NodeId FindNode(absl::string_view name) const;
+  // For every value the nodes that read it, in id order, once per reading input.
+  std::vector<std::vector<NodeId>> Consumers() const;
+
+  // Makes every reader of `from` with an id > `after` read `to` instead, and the loss if it was `from`.
+  void ReplaceUses(ValueId from, ValueId to, NodeId after = -1);
+
+  // Sorts nodes topologically (ties by old id), drops those for which `keep` is false, renumbers nodes and values.
+  // REQUIRES: no kept node reads a dropped one; the graph has no cycle.
+  void Rebuild(const std::vector<bool>& keep);
+
+  // The scalar to be minimised, if this graph is to be trained.
+  std::optional<ValueId> loss;
+
+ private:
+  std::string name_;
+  std::vector<Node> nodes_;
+  std::vector<Value> values_;
+};
+
+// "node 'h0/mlp/up' (matmul, models/gpt.cc:42)": how errors name a node.
+std::string Where(const Node& node);
+
+}  // namespace oneflow

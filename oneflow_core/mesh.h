@@ -1,0 +1,105 @@
+// Devices, the mesh of a job, placements on it, and the distributed type of a tensor.
+//
+//   mesh [pp=2, dp=2, tp=2]: 8 ranks, last axis fastest      rank = (pp * 2 + dp) * 2 + tp
+//   placement of stage pp=1: axes [dp=2, tp=2], ranks 4 5 6 7
+//   a tensor there with SBP (S(0), B): dp splits dimension 0, both tp ranks hold the same half
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "oneflow_core/sbp.h"
+#include "oneflow_core/status.h"
+
+namespace oneflow {
+
+enum class DeviceKind : uint8_t { kCpu = 0, kCuda = 1 };
+
+// "cpu:0", "cuda:3": a device of one host.
+struct Device {
+  DeviceKind kind = DeviceKind::kCpu;
+  int index = 0;
+  std::string ToString() const;
+  // InvalidArgument unless `text` is cpu:N or cuda:N.
+  static absl::StatusOr<Device> Parse(absl::string_view text);
+  bool operator==(const Device& o) const { return kind == o.kind && index == o.index; }
+};
+
+struct Axis {
+  std::string name;
+  int size = 1;
+  bool operator==(const Axis& o) const { return name == o.name && size == o.size; }
+};
+
+// A user's wish for where a part of the model lies: fixed coordinates on named mesh axes, such as {{"pp", 1}}.
+struct AxisCoordinate {
+  std::string axis;
+  int coordinate = 0;
+  bool operator==(const AxisCoordinate& o) const { return axis == o.axis && coordinate == o.coordinate; }
+};
+using PlacementHint = std::vector<AxisCoordinate>;
+
+// An n-d grid of ranks with named axes: the ranks of a job that a tensor or an op lives on.
+class Placement {
+ public:
+  Placement() : ranks_{0} {}  // one rank, no axes
+  // REQUIRES: ranks.size() is the product of the axis sizes, ranks are distinct. Row-major: last axis fastest.
+  Placement(std::vector<Axis> axes, std::vector<int> ranks) : axes_(std::move(axes)), ranks_(std::move(ranks)) {}
+
+  const std::vector<Axis>& axes() const { return axes_; }
+  const std::vector<int>& ranks() const { return ranks_; }
+  int num_axes() const { return static_cast<int>(axes_.size()); }
+  int size() const { return static_cast<int>(ranks_.size()); }
+  // Position in ranks() of job rank `rank`, or -1.
+  int IndexOf(int rank) const;
+  // The coordinates of ranks()[index], one per axis.
+  std::vector<int> Coordinates(int index) const;
+  // Inverse of Coordinates().
+  int IndexAt(const std::vector<int>& coordinates) const;
+
+  // "[dp=2,tp=2]{4,5,6,7}".
+  std::string ToString() const;
+  // Inverse of ToString(). InvalidArgument if the sizes and the ranks do not agree.
+  static absl::StatusOr<Placement> Parse(absl::string_view text);
+
+  bool operator==(const Placement& o) const { return axes_ == o.axes_ && ranks_ == o.ranks_; }
+  bool operator!=(const Placement& o) const { return !(*this == o); }
+  bool operator<(const Placement& o) const { return ToString() < o.ToString(); }
+
+ private:
+  std::vector<Axis> axes_;
+  std::vector<int> ranks_;
+};
+
+// The whole grid of a job: ranks 0 .. size-1, row-major over the axes.
+class Mesh {
+ public:
+  Mesh() = default;
+  // InvalidArgument if an axis is empty, unnamed or named twice.
+  static absl::StatusOr<Mesh> Create(std::vector<Axis> axes);
+
+  const std::vector<Axis>& axes() const { return axes_; }
+  int size() const;
+  // Size of the axis, 1 if the mesh has none of that name.
+  int AxisSize(absl::string_view name) const;
+  // The ranks whose coordinates equal `fixed`, on the axes that `fixed` does not name. Axes that the mesh lacks may only be
+  // fixed at 0. InvalidArgument if a coordinate is outside its axis.
+  absl::StatusOr<Placement> Place(const PlacementHint& fixed) const;
+
+ private:
+  std::vector<Axis> axes_;
+};
+
+// A placement and an SBP for each of its axes: where and how a logical tensor lies.
+struct DistType {
+  Placement placement;
+  NdSbp sbp;
+  // "[dp=2]{0,1}(S(0))".
+  std::string ToString() const { return placement.ToString() + oneflow::ToString(sbp); }
+  bool operator==(const DistType& o) const { return placement == o.placement && sbp == o.sbp; }
+  bool operator!=(const DistType& o) const { return !(*this == o); }
+};
+
+}  // namespace oneflow

@@ -1,0 +1,72 @@
+// Op definitions: an op is its mathematics. Its factor rule says which dimensions of its operands are the same factor, and from
+// that sbp/ derives every signature; `infer` gives the output types; `grad` writes the gradient as more graph.
+//
+// Factor rules. Letters name dimensions, operands are separated by commas, "..." stands for any number of leading dimensions and
+// broadcasts as in NumPy (an operand whose dimension is 1 or absent does not carry the factor). A letter that no output has is
+// summed. Marks follow after ';':
+//
+//   "...mk,kn->...mn; linear 0; linear 1"    P in operand 0 alone, or in operand 1 alone, passes to every output
+//   "...,...->...; linear 0 1"               P passes when operands 0 and 1 are both P        (add)
+//   "...c->...c; whole c"                    c must not be split                              (softmax)
+//   "mk->m; max k"                           splitting k gives P(max)                         (reduce_max)
+//   ",...->..."                              operand 0 is a scalar
+//
+// An op without a rule text ("") is irregular and has a rule of its own in sbp/rules/.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "oneflow_core/attr.h"
+#include "oneflow_core/shape.h"
+#include "oneflow_core/status.h"
+
+namespace oneflow {
+
+class GradContext;
+
+// What type inference sees of a node.
+struct InferContext {
+  absl::Span<const TensorType> inputs;
+  const AttrMap& attrs;
+};
+
+struct OpDef {
+  std::string name;
+  std::string rule;
+  // The output types. InvalidArgument, naming both values, if the inputs or attributes do not fit together.
+  absl::StatusOr<std::vector<TensorType>> (*infer)(const InferContext&) = nullptr;
+  // Adds the gradient's nodes; null: no gradient flows through this op. Unimplemented if some attribute has none.
+  absl::Status (*grad)(GradContext&) = nullptr;
+  // Floating point operations of one act on tensors of these types; null: one per output element.
+  double (*flops)(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap& attrs) = nullptr;
+  // Inputs that are overwritten; each must be the value of a `variable` node.
+  std::vector<int> mutates;
+  // Kept although nothing reads its outputs (fetch; ops with `mutates` are kept in any case).
+  bool has_effect = false;
+  // Draws random numbers: the compiler gives it the integer attributes `seed` (the job's) and `key` (a fingerprint of the string
+  // attribute `key` if set, else of the node's name), so that forward and gradient can draw the same ones.
+  bool random = false;
+  // {input, output}: the output may occupy the input's memory when nothing else reads the input later.
+  std::vector<std::pair<int, int>> in_place;
+};
+
+// The ops that exist; built once by main() through StandardOps() (oneflow_core/ops/ops.h) and passed down. Immutable afterwards.
+class OpRegistry {
+ public:
+  // REQUIRES: no op of that name was added before.
+  void Add(OpDef def);
+  // Null if there is no such op.
+  const OpDef* Find(absl::string_view name) const;
+  // InvalidArgument "no op 'x'" instead of null.
+  absl::StatusOr<const OpDef*> Get(absl::string_view name) const;
+  const std::map<std::string, OpDef, std::less<>>& all() const { return ops_; }
+
+ private:
+  std::map<std::string, OpDef, std::less<>> ops_;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,58 @@
+// Boxing: changing a tensor from one (placement, SBP) to another, as a pure function to steps.
+//
+// A step says for every destination rank which boxes it reads from which source ranks; boxes that overlap are combined by the
+// reduction (in the order listed), what no box covers is zero (the rest of a P). Everything is slice intersection; collectives
+// are special cases that a backend may recognise:
+//
+//   S(0)->B on [2], 4 rows      dst 0: rows 0-1 from 0, rows 2-3 from 1      all-gather, (p-1)T bytes in total
+//                               dst 1: rows 0-1 from 0, rows 2-3 from 1
+//   P->S(0) on [2]              dst 0: rows 0-1 from 0 + rows 0-1 from 1     reduce-scatter, (p-1)T
+//   P->B    two steps, P->S(d)->B: 2(p-1)T, and every element is summed once, so that replicas are bitwise equal
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/mesh.h"
+#include "oneflow_core/shape.h"
+#include "sbp/slices.h"
+#include "sbp/topology.h"
+
+namespace oneflow {
+
+struct BoxingPiece {
+  int source = 0;  // index into from.placement.ranks()
+  Region region;   // logical coordinates; lies within the source's shard and the destination's shard
+};
+
+enum class Collective : uint8_t { kNone, kAllReduce, kReduceScatter, kAllGather, kAllToAll, kBroadcast, kLocal };
+const char* Name(Collective collective);
+
+struct BoxingStep {
+  DistType from;
+  DistType to;
+  Reduction reduction = Reduction::kSum;            // how overlapping boxes combine
+  std::vector<std::vector<BoxingPiece>> pieces;     // per index into to.placement.ranks()
+  Collective collective = Collective::kNone;        // what it amounts to, for NCCL and for people
+};
+
+// The types on the way from `from` to `to`, ending with `to`; empty if they are equal. Unimplemented if there is no way (say
+// P(max) to P(sum)), InvalidArgument if a type does not fit the shape.
+absl::StatusOr<std::vector<DistType>> BoxingPath(const TensorType& type, const DistType& from, const DistType& to,
+                                                 const Topology& topology);
+
+// One step by slice intersection. Sources of a B are chosen nearest first: own rank, same process, same host, lowest index.
+// Unimplemented for pairs that one step cannot do.
+absl::StatusOr<BoxingStep> OneBoxingStep(const TensorType& type, const DistType& from, const DistType& to,
+                                         const Topology& topology);
+
+// Bytes that cross from one rank's memory to another's, in total.
+int64_t BytesMoved(const TensorType& type, const BoxingStep& step);
+// Predicted seconds: the slowest destination, its transfers one after another, alpha-beta per link.
+double Seconds(const TensorType& type, const BoxingStep& step, const Topology& topology);
+
+// Sum of Seconds over the path from `from` to `to`; memoise outside. Infinity if there is no way.
+double BoxingSeconds(const TensorType& type, const DistType& from, const DistType& to, const Topology& topology);
+
+}  // namespace oneflow
