@@ -17,13 +17,16 @@
 
 namespace oneflow {
 
-class PeerNetwork;  // actor/transport/peer_network.h
+class Collectives;    // actor/collective/collectives.h
+class DeviceContext;  // kernels/device.h
+class PeerNetwork;    // actor/transport/peer_network.h
+struct Device;        // oneflow_core/mesh.h
 
 // A value that a plan handed to the host, converted to doubles (losses, token ids, norms).
 struct Fetched {
   std::string plan;
   std::string name;
-  int64_t step = 0;  // of this plan, since the job began
+  int64_t step = 0;  // as Run() numbers them
   std::vector<double> values;
 };
 
@@ -35,16 +38,20 @@ struct EngineOptions {
   std::function<void(Fetched)> on_fetch;
   // Borrowed, connected to all other processes of the job; null for a job of one process.
   PeerNetwork* peers = nullptr;
+  // Borrowed; null: plans with collectives are refused.
+  Collectives* collectives = nullptr;
+  // Opens a device that may use `cores` cores; empty: the devices of this host. Unavailable if there is no such device.
+  std::function<absl::StatusOr<std::unique_ptr<DeviceContext>>(const Device& device, int cores)> open_device;
 };
 
 // What moved and what was held, counted at run time.
 struct EngineStats {
-  int64_t bytes_moved = 0;       // read by boxing from another rank's memory, by the ranks of this process
+  int64_t bytes_moved = 0;  // read by boxing from another rank's memory, by the ranks of this process
   int64_t acts = 0;
-  double kernel_seconds = 0;     // inside instructions, summed over ranks
-  double wall_seconds = 0;       // inside Run(), summed over ranks
-  int64_t register_bytes = 0;    // memory held for registers and variables, all ranks of this process
-  int64_t scratch_bytes = 0;     // kernels' scratch areas
+  double kernel_seconds = 0;   // inside instructions, summed over ranks
+  double wall_seconds = 0;     // inside Run(), summed over ranks
+  int64_t register_bytes = 0;  // memory held for registers and variables, all ranks of this process
+  int64_t scratch_bytes = 0;   // kernels' scratch areas
 };
 
 class Engine {
@@ -56,10 +63,11 @@ class Engine {
   // Unimplemented if a device has no kernel for an instruction, ResourceExhausted if memory does not suffice.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(pb::PlanSet plan, EngineOptions options);
 
-  // Runs `steps` steps of the named plan to the end on all ranks of this process. The other processes must make the same calls
-  // in the same order. The first error of any rank ends it everywhere: the root cause where it happened, Aborted elsewhere;
+  // Runs the steps first_step .. first_step + steps - 1 of the named plan to the end on all ranks of this process. The number of a
+  // step decides which data is read and which random numbers are drawn. The other processes must make the same calls in the
+  // same order. The first error of any rank ends it everywhere: the root cause where it happened, Aborted elsewhere;
   // afterwards the engine can only be destroyed.
-  virtual absl::Status Run(absl::string_view plan, int64_t steps) = 0;
+  virtual absl::Status Run(absl::string_view plan, int64_t first_step, int64_t steps) = 0;
 
   // Makes a running or future Run() return `status`, and tells the peers. Any thread.
   virtual void Abort(absl::Status status) = 0;
@@ -69,6 +77,10 @@ class Engine {
   // Loading fails if a trainable variable is missing, has another dtype or shape, or the file has tensors that no variable takes.
   virtual absl::Status LoadWeights(const std::string& path) = 0;
   virtual absl::Status SaveWeights(const std::string& path, absl::string_view suffix) = 0;
+
+  // What every actor of this process that is not done waits for, and which acts are running, one line each. For the moment when
+  // nothing moves. Any thread.
+  virtual std::string WaitReport() = 0;
 
   // Since creation.
   virtual EngineStats stats() const = 0;

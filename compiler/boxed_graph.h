@@ -9,30 +9,43 @@
 //   - `to` nodes are gone.
 //   - Rates: variables and what depends only on them act once per step, read_data and what depends on it once per micro-batch;
 //     `accumulate` turns micro-batch rate into step rate. A micro-batch-rate node may read step-rate values; a step-rate node
-//     reads micro-batch-rate values only through `accumulate`. With one micro-batch per step everything has rate kStep and no
-//     `accumulate` is left.
+//     reads micro-batch-rate values only through `accumulate`. An `accumulate` node itself acts once per micro-batch (rate
+//     kMicroBatch) but its output is a step-rate value: ask ValueRate, not the producer. With one micro-batch per step
+//     everything has rate kStep and no `accumulate` is left.
 //   - Variables that a node mutates are read by it directly, without boxing. That mutation follows all other reads of the step
 //     is implied, not an edge: the physical plan must order it.
 //   - Variables have the dist that the program's first graph using them gave them (`VariableDists`).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
 #include "compiler/options.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
+#include "sbp/topology.h"
 
 namespace oneflow {
 
 using VariableDists = std::map<std::string, DistType>;
 
-// Runs the pass pipeline on one graph of a program. Reads the dists of variables already fixed from `variables` and adds those
-// that this graph fixes. Errors name pass, node and the user's line: InvalidArgument for impossible annotations or shapes,
-// Unimplemented for ops without a gradient.
-absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, const OpRegistry& ops, VariableDists& variables);
+// Called after each pass with its name and what it left: for --dump-after, and for tests.
+using PassObserver = std::function<void(absl::string_view pass, const Graph& graph)>;
+
+// Runs the pass pipeline (pipeline.h) on one graph of a program. Reads the dists of variables already fixed from `variables` and
+// adds those that this graph fixes. Errors name pass, node and the user's line: InvalidArgument for impossible annotations or
+// shapes, Unimplemented for ops without a gradient.
+absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, const OpRegistry& ops,
+                                VariableDists& variables, const PassObserver& observer = nullptr);
 
 // Checks the contract above. Internal, naming the node, if it does not hold.
 absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const CompileOptions& options);
+
+// How often new contents of a value appear: its producer's rate, but once per step for what `accumulate` sums.
+Rate ValueRate(const Graph& graph, ValueId value);
+
+// The ranks of the job and their links, as prices and boxing paths see them.
+Topology JobTopology(const CompileOptions& options);
 
 }  // namespace oneflow

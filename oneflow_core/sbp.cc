@@ -26,8 +26,10 @@ absl::StatusOr<Sbp> Sbp::Parse(absl::string_view text) {
   if (text == "P" || text == "P(sum)") return Partial();
   if (text == "P(max)") return Partial(Reduction::kMax);
   if (text == "P(min)") return Partial(Reduction::kMin);
+  absl::string_view number = text;
   int dim = 0;
-  if (absl::ConsumePrefix(&text, "S(") && absl::ConsumeSuffix(&text, ")") && absl::SimpleAtoi(text, &dim) && dim >= 0) {
+  if (absl::ConsumePrefix(&number, "S(") && absl::ConsumeSuffix(&number, ")") && absl::SimpleAtoi(number, &dim) &&
+      dim >= 0) {
     return Split(dim);
   }
   return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not an SBP: one of S(0), S(1), ..., B, P, P(max), P(min)"));

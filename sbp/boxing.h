@@ -8,6 +8,12 @@
 //                               dst 1: rows 0-1 from 0, rows 2-3 from 1
 //   P->S(0) on [2]              dst 0: rows 0-1 from 0 + rows 0-1 from 1     reduce-scatter, (p-1)T
 //   P->B    two steps, P->S(d)->B: 2(p-1)T, and every element is summed once, so that replicas are bitwise equal
+//
+// Axes of the two placements that have the same name and size match. Along a matching axis P->P keeps each rank's addend, S->P
+// turns each slice into an addend that is zero elsewhere, B->P leaves the value to coordinate 0; for a P(max) or P(min) that was
+// not one before, every rank holds the whole value. Along axes without a match a new P has its sum at coordinate 0.
+//
+// All partial axes of a boxing must have the same reduction: a sum of maxima is not a maximum of sums.
 #pragma once
 
 #include <cstdint>
@@ -32,18 +38,20 @@ const char* Name(Collective collective);
 struct BoxingStep {
   DistType from;
   DistType to;
-  Reduction reduction = Reduction::kSum;            // how overlapping boxes combine
-  std::vector<std::vector<BoxingPiece>> pieces;     // per index into to.placement.ranks()
-  Collective collective = Collective::kNone;        // what it amounts to, for NCCL and for people
+  Reduction reduction = Reduction::kSum;         // how overlapping boxes combine
+  std::vector<std::vector<BoxingPiece>> pieces;  // per index into to.placement.ranks()
+  Collective collective = Collective::kNone;     // what it amounts to, for NCCL and for people
 };
 
-// The types on the way from `from` to `to`, ending with `to`; empty if they are equal. Unimplemented if there is no way (say
+// The types on the way from `from` to `to`, ending with `to`; empty if they are equal: at most two. The way is the one of fewest
+// bytes, then least predicted seconds. A type in between may lie on a reordered or smaller placement. Unimplemented if there is no way (say
 // P(max) to P(sum)), InvalidArgument if a type does not fit the shape.
 absl::StatusOr<std::vector<DistType>> BoxingPath(const TensorType& type, const DistType& from, const DistType& to,
                                                  const Topology& topology);
 
 // One step by slice intersection. Sources of a B are chosen nearest first: own rank, same process, same host, lowest index.
-// Unimplemented for pairs that one step cannot do.
+// Unimplemented for pairs that one step cannot do: partial axes of different reductions, and a P that ends in new copies, which
+// would sum every element once per copy.
 absl::StatusOr<BoxingStep> OneBoxingStep(const TensorType& type, const DistType& from, const DistType& to,
                                          const Topology& topology);
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "oneflow_core/mesh.h"
@@ -35,6 +36,8 @@ std::pair<int64_t, int64_t> BalancedPart(int64_t n, int parts, int index);
 // REQUIRES: sbp has one entry per axis, every split dimension is < shape.rank().
 Region ShardRegion(const Shape& shape, const DistType& dist, int index);
 Shape ShardShape(const Shape& shape, const DistType& dist, int index);
+// The same without allocating: writes shape.rank() numbers to each of `start` and `extent`.
+void ShardRegion(const Shape& shape, const DistType& dist, int index, int64_t* start, int64_t* extent);
 
 // InvalidArgument if `dist` cannot describe a tensor of that shape: wrong number of axes, a split dimension that does not exist.
 absl::Status CheckDistType(const Shape& shape, const DistType& dist);

@@ -1,5 +1,5 @@
-// Data sources: what a READ instruction asks to fill its outputs. Which samples an act reads is a function of its position alone,
-// so that the order of data does not depend on the layout.
+// Data sources: what a READ instruction asks to fill its outputs. Which samples an act reads is a function of its
+// position alone, so that the order of data does not depend on the layout.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,8 @@ class Source {
   // `micro_batch` of step `step`. Fails with the file's name and offset if the data turns out to be malformed.
   virtual absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches,
                             std::span<const TensorArg> outputs) = 0;
+  // How many samples one pass over the split has.
+  virtual int64_t num_samples() const = 0;
 };
 
 // Opens the source that the attributes of a read_data node describe:

@@ -1,0 +1,109 @@
+// The state machine of one actor: it counts filled and free slots, and says when to act. It never blocks, locks, sends
+// or computes; whoever drives it (a worker thread, a test, the simulator) delivers messages, runs the act and sends
+// what Act() puts in the outbox.
+//
+//              available[input]                        available[output]
+//   ──filled──►  ▓▓░                      ┌─────┐                     ▓░  ◄──freed──
+//                ready: every port holds a│ Act │slot or has one available, and acts are left in the budget
+//   ◄──freed───                           └─────┘                         ──filled──►
+//              every acts_per_slot acts a slot is let go
+//
+// Slots of a register are used round-robin, by the producer and by every consumer, so a message must name the slot that
+// is next in line; one that does not is an error of the sender. The budget is granted in whole steps. When it is used
+// up and every output has come back to how it began, the actor is done; state stays, so that a further grant goes on
+// where the last one ended.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actor/message.h"
+#include "oneflow_core/status.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// How an actor uses one register.
+struct PortSpec {
+  int32_t register_id = 0;
+  int32_t acts_per_slot = 1;
+  int32_t slots = 1;
+  int32_t initially_filled = 0;
+  std::vector<int32_t> peers;  // of an input the producer, of an output the consumers
+};
+
+struct ActorSpec {
+  uint16_t plan = 0;
+  int32_t id = 0;
+  std::string name;
+  int32_t acts_per_step = 1;
+  std::vector<PortSpec> inputs;
+  std::vector<PortSpec> outputs;
+};
+
+// What plan `plan_index` says about actor `actor`. REQUIRES: the plan passed CheckPlanSet.
+ActorSpec MakeActorSpec(const pb::Plan& plan, int plan_index, int actor);
+
+class Actor {
+ public:
+  explicit Actor(ActorSpec spec);
+
+  // Allows the steps first_step .. first_step + steps - 1. REQUIRES: acts_left() == 0.
+  void Grant(int64_t first_step, int64_t steps) {
+    first_step_ = first_step;
+    act_ = 0;
+    acts_left_ = steps * spec_.acts_per_step;
+  }
+
+  // Takes in one message. InvalidArgument if it is about no port of this actor or not about the slot that is next in
+  // line.
+  absl::Status OnMessage(const Message& message);
+
+  // Whether an act may begin now.
+  bool ready() const { return acts_left_ > 0 && missing_ == 0; }
+  // Ends the act that ready() allowed: goes to the next one and appends the messages that the act causes, `filled`
+  // before `freed`. REQUIRES: ready().
+  void Act(Outbox& outbox);
+  // Whether the budget is used up and every output is as it was at the beginning.
+  bool done() const;
+
+  const ActorSpec& spec() const { return spec_; }
+  // Of the current (or next) act.
+  int64_t step() const { return first_step_ + act_ / spec_.acts_per_step; }
+  int64_t micro_batch() const { return act_ % spec_.acts_per_step; }
+  int64_t acts_left() const { return acts_left_; }
+  // The slot that the current act reads from input i, writes to output i.
+  int32_t input_slot(int i) const { return inputs_[i].slot; }
+  int32_t output_slot(int i) const { return outputs_[i].slot; }
+
+  // What keeps it from acting, for people: "waits for register 3 'x' ..."; "ready", "done" or "idle" if nothing does.
+  std::string WaitsFor(const pb::Plan& plan) const;
+
+ private:
+  struct Port {
+    int32_t available = 0;           // slots that may be taken
+    int32_t position = 0;            // acts done on the slot now held; 0: none is held
+    int32_t slot = 0;                // held, or next to be taken
+    std::vector<int32_t> frees_due;  // outputs: per slot, consumers that still read it
+  };
+
+  // The port of that register; -1 if there is none.
+  static int Find(const std::vector<std::pair<int32_t, int32_t>>& ports, int32_t register_id);
+  // One slot of `port` has become available.
+  void Add(Port& port);
+  absl::Status Unexpected(const Message& message, const std::string& why) const;
+
+  ActorSpec spec_;
+  std::vector<Port> inputs_;
+  std::vector<Port> outputs_;
+  std::vector<std::pair<int32_t, int32_t>> input_of_register_;  // sorted (register, port)
+  std::vector<std::pair<int32_t, int32_t>> output_of_register_;
+  int32_t missing_ = 0;  // ports that neither hold a slot nor have one available
+  int64_t first_step_ = 0;
+  int64_t acts_left_ = 0;
+  int64_t act_ = 0;  // since the grant
+};
+
+}  // namespace oneflow

@@ -1,0 +1,124 @@
+#include "actor/data/image_source.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "actor/data/data_file.h"
+#include "actor/data/permutation.h"
+#include "actor/data/sample_range.h"
+#include "kernels/random.h"
+
+namespace oneflow {
+namespace {
+
+struct IdxFile {
+  DataFile file;
+  std::vector<int64_t> dims;
+  const uint8_t* data = nullptr;
+};
+
+// An IDX file of bytes with `num_dims` dimensions: two zero bytes, type 8, the number of dimensions, their sizes
+// (big-endian).
+absl::StatusOr<IdxFile> OpenIdx(const std::string& path, int num_dims) {
+  OF_ASSIGN_OR_RETURN(DataFile file, DataFile::Open(path));
+  const absl::Span<const uint8_t> bytes = file.bytes();
+  const auto error = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(path), ": ", what));
+  };
+  const size_t header = 4 + 4 * static_cast<size_t>(num_dims);
+  if (bytes.size() < header)
+    return error(absl::StrCat("an IDX header has ", header, " bytes, the file ", bytes.size()));
+  if (bytes[0] != 0 || bytes[1] != 0 || bytes[2] != 8 || bytes[3] != num_dims) {
+    return error(absl::StrCat("begins with bytes ", absl::StrJoin(bytes.subspan(0, 4), " "),
+                              ", but an IDX file of bytes in ", num_dims, " dimensions with 0 0 8 ", num_dims));
+  }
+  IdxFile idx;
+  uint64_t count = 1;
+  for (int i = 0; i < num_dims; ++i) {
+    const uint8_t* p = bytes.data() + 4 + 4 * i;
+    const uint64_t size = (uint64_t{p[0]} << 24) | (p[1] << 16) | (p[2] << 8) | p[3];
+    idx.dims.push_back(static_cast<int64_t>(size));
+    if (size != 0 && count > (uint64_t{1} << 48) / size) return error("its dimensions overflow");
+    count *= size;
+  }
+  if (bytes.size() - header != count) {
+    return error(absl::StrCat("its header says ", absl::StrJoin(idx.dims, "x"), " = ", count, " bytes of data, but ",
+                              bytes.size() - header, " follow"));
+  }
+  idx.data = bytes.data() + header;
+  idx.file = std::move(file);
+  return idx;
+}
+
+class ImageSource : public Source {
+ public:
+  ImageSource(IdxFile images, IdxFile labels, bool shuffled, uint64_t seed)
+      : images_(std::move(images)), labels_(std::move(labels)), shuffled_(shuffled), seed_(seed) {}
+
+  int64_t num_samples() const override { return images_.dims[0]; }
+
+  absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches,
+                    std::span<const TensorArg> outputs) override {
+    if (outputs.size() != 2)
+      return absl::InvalidArgumentError(absl::StrCat("images have 2 outputs, not ", outputs.size()));
+    const TensorArg& x = outputs[0];
+    const TensorArg& y = outputs[1];
+    if (x.dtype != DType::kFloat32 || x.rank != 4 || y.dtype != DType::kInt32 || y.rank != 1) {
+      return absl::InvalidArgumentError("images fill f32[batch,channels,height,width] and i32[batch] only");
+    }
+    const int64_t height = images_.dims[1], width = images_.dims[2];
+    if (x.logical_dims[1] != 1 || x.logical_dims[2] != height || x.logical_dims[3] != width ||
+        x.count != x.dims[0] * height * width) {
+      return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(images_.file.path()), ": its images are 1x", height,
+                                                     "x", width, ", the model reads ", x.logical_dims[1], "x",
+                                                     x.logical_dims[2], "x", x.logical_dims[3]));
+    }
+    const int64_t first_x = FirstSample(step, micro_batch, micro_batches, x);
+    for (int64_t row = 0; row < x.dims[0]; ++row) {
+      const uint8_t* from = images_.data + Index(first_x + row) * height * width;
+      float* to = x.as<float>() + row * height * width;
+      for (int64_t i = 0; i < height * width; ++i) to[i] = static_cast<float>(from[i]) * (2.0f / 255.0f) - 1.0f;
+    }
+    const int64_t first_y = FirstSample(step, micro_batch, micro_batches, y);
+    for (int64_t row = 0; row < y.dims[0]; ++row) y.as<int32_t>()[row] = labels_.data[Index(first_y + row)];
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t Index(int64_t sample) const {
+    const int64_t n = images_.dims[0];
+    if (!shuffled_) return sample % n;
+    const uint64_t epoch = static_cast<uint64_t>(sample / n);
+    return static_cast<int64_t>(PermutedIndex(RandomKey(seed_, epoch), n, sample % n));
+  }
+
+  const IdxFile images_;
+  const IdxFile labels_;
+  const bool shuffled_;
+  const uint64_t seed_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(const AttrMap& attributes) {
+  OF_ASSIGN_OR_RETURN(IdxFile images, OpenIdx(attributes.String("images"), 3));
+  OF_ASSIGN_OR_RETURN(IdxFile labels, OpenIdx(attributes.String("labels"), 1));
+  if (images.dims[0] != labels.dims[0] || images.dims[0] == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(images.file.path()), " has ", images.dims[0],
+                                                   " images, but ", DataFileWhere(labels.file.path()), " has ",
+                                                   labels.dims[0], " labels"));
+  }
+  const int64_t classes = attributes.Int("classes", 256);
+  for (int64_t i = 0; i < labels.dims[0]; ++i) {
+    if (labels.data[i] >= classes) {
+      return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(labels.file.path()), ": label ",
+                                                     static_cast<int>(labels.data[i]), " of image ", i,
+                                                     " is outside the ", classes, " classes"));
+    }
+  }
+  OF_ASSIGN_OR_RETURN(const bool train, IsTrainSplit(attributes));
+  return std::make_unique<ImageSource>(std::move(images), std::move(labels), train,
+                                       static_cast<uint64_t>(attributes.Int("seed")));
+}
+
+}  // namespace oneflow

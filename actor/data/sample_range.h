@@ -1,0 +1,21 @@
+// What all data sources share: the place of an act's samples in the order of data.
+#pragma once
+
+#include "actor/data/source.h"
+
+namespace oneflow {
+
+// The number, from 0 since the job began, of the first sample of the shard `out`, whose dimension 0 is the samples.
+inline int64_t FirstSample(int64_t step, int64_t micro_batch, int64_t micro_batches, const TensorArg& out) {
+  return (step * micro_batches + micro_batch) * out.logical_dims[0] + out.start[0];
+}
+
+// Whether the attribute `split` says "train". InvalidArgument if it is neither that nor "validation".
+inline absl::StatusOr<bool> IsTrainSplit(const AttrMap& attributes) {
+  const std::string split = attributes.String("split");
+  if (split == "train") return true;
+  if (split == "validation") return false;
+  return absl::InvalidArgumentError(absl::StrCat("data split '", split, "' is neither 'train' nor 'validation'"));
+}
+
+}  // namespace oneflow

@@ -1,0 +1,387 @@
+#include "actor/engine.h"
+
+#include <openssl/sha.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "actor/executor.h"
+#include "actor/memory.h"
+#include "actor/plan_check.h"
+#include "actor/transport/peer_network.h"
+#include "actor/transport/process_bus.h"
+#include "actor/variables.h"
+#include "actor/worker.h"
+#include "glog/logging.h"
+#include "oneflow_core/mesh.h"
+
+namespace oneflow {
+namespace {
+
+// A run in which no act begins for this long is reported, once, and goes on.
+constexpr std::chrono::seconds kStallTime(60);
+// Looks into an empty mailbox before sleeping, where a core is to spare: about 2 us, the time of waking a thread up.
+constexpr int kSpins = 100;
+
+std::string Hash(const pb::PlanSet& plan) {
+  const std::string bytes = plan.SerializeAsString();  // no maps, no unknown fields of ours: deterministic
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
+}
+
+absl::StatusOr<std::unique_ptr<DeviceContext>> OpenDevice(const Device& device, int cores) {
+  if (device.kind == DeviceKind::kCpu) return MakeCpuDevice(cores);
+  std::string why;
+  std::unique_ptr<DeviceContext> context = MakeCudaDevice(device.index, &why);
+  if (context == nullptr) return absl::UnavailableError(why);
+  return context;
+}
+
+double Seconds(std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+class EngineImpl : public Engine, private Worker::Listener, private PeerNetwork::Listener {
+ public:
+  EngineImpl(pb::PlanSet plans, EngineOptions options)
+      : plans_(std::move(plans)), options_(std::move(options)), memory_(std::max(plans_.ranks_size(), 1)) {}
+
+  ~EngineImpl() override {
+    if (options_.peers != nullptr) options_.peers->SetListener(nullptr);
+    for (const auto& worker : workers_) worker->Stop();
+    for (const auto& worker : workers_) worker->Join();  // one that fails now still stops the others
+  }
+
+  // Create() in its order. An error leaves an object that can only be destroyed.
+  absl::Status Load() {
+    const absl::Status status = LoadHere();
+    // Otherwise the peers would wait for us.
+    if (!status.ok() && options_.peers != nullptr) Fail(status, /*tell_peers=*/true);
+    return status;
+  }
+
+  absl::Status Run(absl::string_view plan, int64_t first_step, int64_t steps) override;
+  void Abort(absl::Status status) override {
+    Fail(status.ok() ? absl::CancelledError("aborted") : std::move(status), /*tell_peers=*/true);
+  }
+  absl::Status LoadWeights(const std::string& path) override {
+    return Together([&]() -> absl::Status {
+      OF_RETURN_IF_ERROR(variables_->Load(path));
+      return Barrier();  // a peer must not read our variables before
+    });
+  }
+  absl::Status SaveWeights(const std::string& path, absl::string_view suffix) override {
+    return Together([&] { return variables_->Save(path, suffix, options_.process, [this] { return Barrier(); }); });
+  }
+  std::string WaitReport() override;
+  EngineStats stats() const override;
+
+ private:
+  absl::Status LoadHere();
+  absl::Status OpenDevices();
+  absl::Status ShareMemory();
+  absl::Status Initialise();
+  void MakeWorkers();
+
+  // What all processes do outside of runs: an error here is an error everywhere.
+  template <typename Fn>
+  absl::Status Together(const Fn& fn) {
+    OF_RETURN_IF_ERROR(failure());
+    const absl::Status status = fn();
+    if (!status.ok()) Fail(status, /*tell_peers=*/true);
+    return status;
+  }
+  absl::Status Barrier() { return options_.peers == nullptr ? failure() : options_.peers->Barrier(); }
+  absl::Status failure() const {
+    std::lock_guard<std::mutex> lock(mu_);
+    return failure_;
+  }
+  // Keeps the first error and stops everything.
+  void Fail(const absl::Status& status, bool tell_peers);
+  absl::Status WaitForWorkers();
+
+  void OnWorkerDone(int rank) override;
+  void OnWorkerFailed(int, absl::Status status) override { Fail(status, /*tell_peers=*/true); }
+  void OnMessages(int process, absl::Span<const Message> messages) override;
+  void OnPeerError(int process, absl::Status status) override;
+  void OnPeerLost(int process, absl::Status status) override;
+
+  bool IsOurs(int rank) const { return plans_.ranks(rank).process() == options_.process; }
+
+  const pb::PlanSet plans_;
+  const EngineOptions options_;
+  std::vector<int> ranks_;                               // of this process
+  std::vector<std::unique_ptr<DeviceContext>> devices_;  // by rank; null for those of other processes
+  JobMemory memory_;
+  std::unique_ptr<Variables> variables_;
+  std::vector<std::unique_ptr<Executor>> executors_;  // as ranks_
+  std::unique_ptr<ProcessBus> bus_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // as ranks_
+  std::vector<Worker*> worker_of_rank_;
+
+  mutable std::mutex mu_;
+  std::condition_variable changed_;
+  int running_workers_ = 0;  // of the current run
+  absl::Status failure_;
+  absl::Status lost_peer_;
+  double wall_seconds_ = 0;
+};
+
+absl::Status EngineImpl::LoadHere() {
+  const int processes = options_.peers == nullptr ? 1 : options_.peers->num_processes();
+  if (options_.process != (options_.peers == nullptr ? 0 : options_.peers->process())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("process ", options_.process, " is not the one that its peers know, of ", processes));
+  }
+  OF_RETURN_IF_ERROR(CheckPlanSet(plans_, processes));
+  OF_RETURN_IF_ERROR(OpenDevices());
+  OF_RETURN_IF_ERROR(ShareMemory());
+  SourceCache sources;
+  for (const int rank : ranks_) {
+    OF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, Executor::Create({.plans = plans_,
+                                                                              .rank = rank,
+                                                                              .device = *devices_[rank],
+                                                                              .memory = memory_,
+                                                                              .sources = sources,
+                                                                              .collectives = options_.collectives,
+                                                                              .on_fetch = options_.on_fetch}));
+    executors_.push_back(std::move(executor));
+  }
+  OF_RETURN_IF_ERROR(Initialise());
+  MakeWorkers();
+  if (options_.peers == nullptr) return absl::OkStatus();
+  options_.peers->SetListener(this);
+  return Barrier();  // every process can take messages, every variable is set
+}
+
+absl::Status EngineImpl::OpenDevices() {
+  int cpu_devices = 0;
+  for (int r = 0; r < plans_.ranks_size(); ++r) {
+    if (!IsOurs(r)) continue;
+    ranks_.push_back(r);
+    cpu_devices += Device::Parse(plans_.ranks(r).device())->kind == DeviceKind::kCpu;
+  }
+  devices_.resize(plans_.ranks_size());
+  const int cores = std::max(1, options_.cores / std::max(1, cpu_devices));
+  for (const int rank : ranks_) {
+    const std::string where = absl::StrCat("rank ", rank, " (", plans_.ranks(rank).device(), ")");
+    const Device device = *Device::Parse(plans_.ranks(rank).device());
+    OF_ASSIGN_OR_RETURN_AT(
+        devices_[rank], options_.open_device ? options_.open_device(device, cores) : OpenDevice(device, cores), where);
+    OF_RETURN_IF_ERROR_AT(memory_.Allocate(rank, plans_.ranks(rank), *devices_[rank]), where);
+  }
+  return absl::OkStatus();
+}
+
+// Compares plans with the peers and maps the memory of their ranks.
+absl::Status EngineImpl::ShareMemory() {
+  if (options_.peers == nullptr) return absl::OkStatus();
+  pb::PeerPlan mine;
+  mine.set_hash(Hash(plans_));
+  for (const int rank : ranks_) {
+    const SharedMemory* file = memory_.shared_file(rank);
+    if (file == nullptr) continue;
+    pb::SharedZone* zone = mine.add_zones();
+    zone->set_rank(rank);
+    zone->set_pid(getpid());
+    zone->set_fd(file->fd());
+    zone->set_size(file->size());
+  }
+  OF_ASSIGN_OR_RETURN(const std::vector<pb::PeerPlan> plans, options_.peers->Exchange(mine));
+  for (int p = 0; p < static_cast<int>(plans.size()); ++p) {
+    if (p == options_.process) continue;
+    if (plans[p].hash() != mine.hash()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("process ", p, " has another plan: its hash is ", plans[p].hash(), ", ours is ", mine.hash()));
+    }
+    for (const pb::SharedZone& zone : plans[p].zones()) {
+      const bool valid = zone.rank() >= 0 && zone.rank() < plans_.ranks_size() &&
+                         plans_.ranks(zone.rank()).process() == p &&
+                         plans_.ranks(zone.rank()).shared_bytes() == zone.size() && zone.size() > 0 &&
+                         memory_.Base(zone.rank(), pb::SHARED) == nullptr;
+      if (!valid) {
+        return absl::InvalidArgumentError(absl::StrCat("process ", p, " announces ", zone.size(),
+                                                       " bytes of shared memory for rank ", zone.rank(),
+                                                       ", which the plan does not give it"));
+      }
+      OF_RETURN_IF_ERROR_AT(memory_.MapPeer(zone.rank(), zone.pid(), zone.fd(), zone.size()),
+                            absl::StrCat("shared memory of rank ", zone.rank(), " in process ", p));
+    }
+  }
+  // What our copies read must be there.
+  for (int r = 0; r < plans_.ranks_size(); ++r) {
+    const bool on_host = Device::Parse(plans_.ranks(r).device())->kind == DeviceKind::kCpu;
+    if (on_host && plans_.ranks(r).shared_bytes() > 0 && memory_.Base(r, pb::SHARED) == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("process ", plans_.ranks(r).process(),
+                                                     " announces no shared memory for rank ", r, ", the plan has ",
+                                                     plans_.ranks(r).shared_bytes(), " bytes"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::Initialise() {
+  std::vector<DeviceContext*> devices;
+  for (const auto& device : devices_) devices.push_back(device.get());
+  variables_ = std::make_unique<Variables>(plans_, memory_, std::move(devices));
+  std::vector<absl::Status> statuses(ranks_.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    threads.emplace_back([this, i, &statuses] { statuses[i] = variables_->Initialise(ranks_[i]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : statuses) OF_RETURN_IF_ERROR(status);
+  return absl::OkStatus();
+}
+
+void EngineImpl::MakeWorkers() {
+  std::vector<int> process_of_rank;
+  for (const pb::Rank& rank : plans_.ranks()) process_of_rank.push_back(rank.process());
+  bus_ = std::make_unique<ProcessBus>(options_.process, process_of_rank, options_.peers);
+  worker_of_rank_.resize(plans_.ranks_size(), nullptr);
+  const int spins = options_.cores > static_cast<int>(ranks_.size()) ? kSpins : 0;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const int rank = ranks_[i];
+    workers_.push_back(std::make_unique<Worker>(Worker::Context{.plans = plans_,
+                                                                .rank = rank,
+                                                                .device = *devices_[rank],
+                                                                .runner = *executors_[i],
+                                                                .bus = *bus_,
+                                                                .listener = *this,
+                                                                .spins = spins}));
+    worker_of_rank_[rank] = workers_.back().get();
+    bus_->Attach(rank, *workers_.back());
+  }
+  for (const auto& worker : workers_) worker->Start();
+}
+
+absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t steps) {
+  int index = 0;
+  while (index < plans_.plans_size() && plans_.plans(index).name() != std::string(plan)) ++index;
+  if (index == plans_.plans_size()) return absl::InvalidArgumentError(absl::StrCat("there is no plan '", plan, "'"));
+  if (first_step < 0 || steps < 0 || steps > INT64_MAX / plans_.plans(index).micro_batches() - first_step) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan '", plan, "': ", steps, " steps from step ", first_step, " cannot be run"));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!failure_.ok()) return failure_;
+    if (!lost_peer_.ok()) return lost_peer_;
+    running_workers_ = static_cast<int>(workers_.size());
+  }
+  for (const auto& worker : workers_) worker->Grant(index, first_step, steps);
+  absl::Status status = WaitForWorkers();
+  // Variables that a peer may read in the next run are settled only when all processes have come to the end of this one.
+  if (status.ok()) {
+    status = Barrier();
+    if (!status.ok()) Fail(status, /*tell_peers=*/true);
+  }
+  std::lock_guard<std::mutex> lock(mu_);
+  wall_seconds_ += Seconds(std::chrono::steady_clock::now() - begin) * static_cast<double>(workers_.size());
+  return failure_.ok() ? status : failure_;
+}
+
+absl::Status EngineImpl::WaitForWorkers() {
+  bool reported = false;
+  int64_t last_acts = -1;
+  std::unique_lock<std::mutex> lock(mu_);
+  const auto over = [this] { return running_workers_ == 0 || !failure_.ok(); };
+  while (!changed_.wait_for(lock, kStallTime, over)) {
+    lock.unlock();
+    int64_t acts = 0;
+    for (const auto& worker : workers_) acts += worker->acts();
+    if (acts == last_acts && !std::exchange(reported, true)) {
+      LOG(WARNING) << "process " << options_.process << ": no act has ended for "
+                   << std::chrono::seconds(kStallTime).count() << " s\n"
+                   << WaitReport();
+    }
+    last_acts = acts;
+    lock.lock();
+  }
+  return failure_;
+}
+
+void EngineImpl::Fail(const absl::Status& status, bool tell_peers) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!failure_.ok()) return;
+    failure_ = status;
+    changed_.notify_all();
+  }
+  for (const auto& worker : workers_) worker->Stop();
+  if (options_.peers == nullptr) return;
+  if (tell_peers) options_.peers->SendError(status);
+  options_.peers->Interrupt(status);
+}
+
+void EngineImpl::OnWorkerDone(int) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (--running_workers_ == 0) changed_.notify_all();
+}
+
+void EngineImpl::OnMessages(int process, absl::Span<const Message> messages) {
+  for (const Message& message : messages) {
+    const bool known = message.plan < plans_.plans_size() && message.actor >= 0 &&
+                       message.actor < plans_.plans(message.plan).actors_size() &&
+                       worker_of_rank_[plans_.plans(message.plan).actors(message.actor).rank()] != nullptr;
+    if (!known) {
+      return Fail(
+          absl::InvalidArgumentError(absl::StrCat("process ", process, " sent a message for plan ", message.plan,
+                                                  " actor ", message.actor, ", which is not here")),
+          /*tell_peers=*/true);
+    }
+    worker_of_rank_[plans_.plans(message.plan).actors(message.actor).rank()]->Post({&message, 1});
+  }
+}
+
+void EngineImpl::OnPeerError(int process, absl::Status status) {
+  Fail(absl::AbortedError(absl::StrCat("process ", process, " failed first: ", status.message())),
+       /*tell_peers=*/false);
+}
+
+void EngineImpl::OnPeerLost(int, absl::Status status) {
+  // A peer may leave when it has done its part of the last run. Whoever still needs it is in a run, in a barrier, which finds out
+  // by itself, or begins a run later.
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    lost_peer_ = status;
+    if (running_workers_ == 0) return;
+  }
+  Fail(status, /*tell_peers=*/true);
+}
+
+std::string EngineImpl::WaitReport() {
+  std::string text = absl::StrCat("process ", options_.process, "\n");
+  for (const auto& worker : workers_) absl::StrAppend(&text, worker->WaitReport());
+  return text;
+}
+
+EngineStats EngineImpl::stats() const {
+  EngineStats stats;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    stats.acts += workers_[i]->acts();
+    stats.kernel_seconds += workers_[i]->kernel_seconds();
+    stats.bytes_moved += executors_[i]->bytes_moved();
+    stats.scratch_bytes += executors_[i]->scratch_bytes();
+    stats.register_bytes += plans_.ranks(ranks_[i]).private_bytes() + plans_.ranks(ranks_[i]).shared_bytes();
+  }
+  std::lock_guard<std::mutex> lock(mu_);
+  stats.wall_seconds = wall_seconds_;
+  return stats;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(pb::PlanSet plan, EngineOptions options) {
+  auto engine = std::make_unique<EngineImpl>(std::move(plan), std::move(options));
+  OF_RETURN_IF_ERROR(engine->Load());
+  return engine;
+}
+
+}  // namespace oneflow

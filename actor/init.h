@@ -1,0 +1,30 @@
+// Initial values of variables, as a function of the logical element index alone: the same tensor comes out however it is cut.
+//
+//   zeros   ones   constant(v)   list(v0,v1,...)   normal(std): Box-Muller on two uniforms   uniform(bound): in [-bound, bound)
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "oneflow_core/status.h"
+
+namespace oneflow {
+
+struct Init {
+  enum class Kind { kConstant, kList, kNormal, kUniform };
+  Kind kind = Kind::kConstant;
+  double value = 0;          // the constant, the standard deviation or the bound
+  std::vector<double> list;  // kList: one value per element
+};
+
+// InvalidArgument if `text` is none of the above, a number cannot be read or is not finite, or a list has not `count` values.
+absl::StatusOr<Init> ParseInit(absl::string_view text, int64_t count);
+
+// The key of a variable's random numbers: the job's seed and its name.
+uint64_t InitKey(uint64_t seed, absl::string_view variable);
+
+// The value of logical element `index`.
+double InitialValue(const Init& init, uint64_t key, int64_t index);
+
+}  // namespace oneflow

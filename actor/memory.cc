@@ -1,0 +1,86 @@
+#include "actor/memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace oneflow {
+namespace {
+
+std::string SystemError(const char* call) { return absl::StrCat(call, ": ", std::strerror(errno)); }
+
+absl::Status OutOfMemory(absl::string_view what, int64_t size) {
+  return absl::ResourceExhaustedError(absl::StrCat(what, " of ", size, " bytes cannot be allocated"));
+}
+
+}  // namespace
+
+absl::StatusOr<SharedMemory> SharedMemory::Create(int64_t size) {
+  const int fd = memfd_create("oneflow-registers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return absl::ResourceExhaustedError(SystemError("memfd_create"));
+  SharedMemory memory(nullptr, size, fd);  // closes the file if we return early
+  if (ftruncate(fd, size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return Annotate(OutOfMemory("shared memory", size), SystemError("ftruncate"));
+  }
+  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) return Annotate(OutOfMemory("shared memory", size), SystemError("mmap"));
+  memory.data_ = static_cast<char*>(data);
+  return memory;
+}
+
+absl::StatusOr<SharedMemory> SharedMemory::Map(int pid, int fd, int64_t size) {
+  const std::string path = absl::StrCat("/proc/", pid, "/fd/", fd);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return absl::UnavailableError(absl::StrCat(path, ": ", SystemError("open")));
+  struct stat info = {};
+  const int seals = fcntl(file, F_GET_SEALS);
+  if (fstat(file, &info) != 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0 || info.st_size != size) {
+    close(file);
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": ", info.st_size, " bytes where a sealed memory file of ", size, " was announced"));
+  }
+  void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
+  const std::string error = data == MAP_FAILED ? SystemError("mmap") : "";
+  close(file);
+  if (data == MAP_FAILED) return absl::ResourceExhaustedError(absl::StrCat(path, ": ", size, " bytes: ", error));
+  return SharedMemory(static_cast<char*>(data), size, -1);
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(other.size_), fd_(std::exchange(other.fd_, -1)) {}
+
+SharedMemory::~SharedMemory() {
+  if (data_ != nullptr) munmap(data_, size_);
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::Status JobMemory::Allocate(int rank, const pb::Rank& sizes, DeviceContext& device) {
+  Zones& zones = ranks_[rank];
+  if (sizes.private_bytes() > 0) {
+    zones.priv = static_cast<char*>(device.Allocate(sizes.private_bytes()));
+    if (zones.priv == nullptr) return OutOfMemory("private memory", sizes.private_bytes());
+  }
+  if (sizes.shared_bytes() == 0) return absl::OkStatus();
+  if (!device.host_accessible()) {
+    zones.shared = static_cast<char*>(device.Allocate(sizes.shared_bytes()));
+    return zones.shared == nullptr ? OutOfMemory("shared memory", sizes.shared_bytes()) : absl::OkStatus();
+  }
+  OF_ASSIGN_OR_RETURN(SharedMemory file, SharedMemory::Create(sizes.shared_bytes()));
+  zones.file = std::make_unique<SharedMemory>(std::move(file));
+  zones.shared = zones.file->data();
+  return absl::OkStatus();
+}
+
+absl::Status JobMemory::MapPeer(int rank, int pid, int fd, int64_t size) {
+  OF_ASSIGN_OR_RETURN(SharedMemory file, SharedMemory::Map(pid, fd, size));
+  ranks_[rank].file = std::make_unique<SharedMemory>(std::move(file));
+  ranks_[rank].shared = ranks_[rank].file->data();
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,71 @@
+// The memory that registers and variables lie in: per rank a private and a shared zone, laid out by the compiler.
+//
+//   process 0                           process 1
+//   rank 0  private  DeviceContext      rank 1  private  DeviceContext
+//           shared   memory file  ◄──── mapped through /proc/PID/fd/FD, read-only
+//
+// A memory file has no name, so nothing is left behind however a process ends, and it is sealed against changes of size, so that a
+// reader cannot be faulted by its owner. On devices whose memory the host cannot address, both zones are device memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/device.h"
+#include "oneflow_core/status.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// A mapped memory file.
+class SharedMemory {
+ public:
+  // A new file of `size` zero bytes. ResourceExhausted if the system refuses.
+  static absl::StatusOr<SharedMemory> Create(int64_t size);
+  // Maps file `fd` of process `pid` for reading. Unavailable if that process is gone or may not be looked into;
+  // FailedPrecondition if the file is not a sealed memory file of exactly `size` bytes.
+  static absl::StatusOr<SharedMemory> Map(int pid, int fd, int64_t size);
+
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) = delete;
+  ~SharedMemory();
+
+  char* data() const { return data_; }
+  int64_t size() const { return size_; }
+  // The file, in the process that created it; -1 in others.
+  int fd() const { return fd_; }
+
+ private:
+  SharedMemory(char* data, int64_t size, int fd) : data_(data), size_(size), fd_(fd) {}
+
+  char* data_ = nullptr;
+  int64_t size_ = 0;
+  int fd_ = -1;
+};
+
+// The zones of all ranks that this process can address. Filled in while loading, only read afterwards.
+class JobMemory {
+ public:
+  explicit JobMemory(int num_ranks) : ranks_(num_ranks) {}
+
+  // Allocates both zones of one of our ranks. ResourceExhausted, with the size, if there is not enough.
+  absl::Status Allocate(int rank, const pb::Rank& sizes, DeviceContext& device);
+  // Maps the shared zone of another process's rank.
+  absl::Status MapPeer(int rank, int pid, int fd, int64_t size);
+
+  // Where the zone begins; null if it is empty or out of reach.
+  char* Base(int rank, pb::Zone zone) const { return zone == pb::SHARED ? ranks_[rank].shared : ranks_[rank].priv; }
+  // The memory file behind a rank's shared zone; null if it has none.
+  const SharedMemory* shared_file(int rank) const { return ranks_[rank].file.get(); }
+
+ private:
+  struct Zones {
+    char* priv = nullptr;
+    char* shared = nullptr;
+    std::unique_ptr<SharedMemory> file;
+  };
+  std::vector<Zones> ranks_;
+};
+
+}  // namespace oneflow

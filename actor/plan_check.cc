@@ -1,0 +1,400 @@
+#include "actor/plan_check.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "actor/init.h"
+#include "oneflow_core/dtype.h"
+#include "oneflow_core/mesh.h"
+
+namespace oneflow {
+namespace {
+
+// Far more than any machine has, and small enough that sums of two never overflow.
+constexpr int64_t kMaxBytes = int64_t{1} << 56;
+// Slots of the whole format that are 16 bits wide (Message::plan).
+constexpr int kMaxPlans = 65535;
+// Kernels may assume this alignment of what they compute on (kernels/kernel.h).
+constexpr int64_t kAlignment = 64;
+
+using Dims = google::protobuf::RepeatedField<int64_t>;
+
+std::string Text(const Dims& dims) { return absl::StrCat("[", absl::StrJoin(dims, ","), "]"); }
+
+template <typename... Parts>
+absl::Status Bad(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+// The product of `dims` if no size is negative and the product is at most kMaxBytes.
+std::optional<int64_t> Count(const Dims& dims) {
+  int64_t count = 1;
+  for (const int64_t dim : dims) {
+    if (dim < 0 || dim > kMaxBytes) return std::nullopt;
+    if (dim > 0 && count > kMaxBytes / dim) return std::nullopt;
+    count *= dim;
+  }
+  return count;
+}
+
+absl::StatusOr<int64_t> NumBytes(int dtype, const Dims& dims) {
+  if (!pb::DType_IsValid(dtype)) return Bad("dtype ", dtype, " is unknown");
+  const std::optional<int64_t> count = Count(dims);
+  const int64_t size = static_cast<int64_t>(SizeOf(static_cast<DType>(dtype)));
+  if (!count || *count > kMaxBytes / size) return Bad("dimensions ", Text(dims), " are no shape");
+  return *count * size;
+}
+
+// Whether [offset, offset + size) lies in [0, limit); an empty range may lie at its end.
+bool Inside(int64_t offset, int64_t size, int64_t limit) {
+  return offset >= 0 && size >= 0 && offset <= limit && size <= limit - offset;
+}
+
+// A box of a logical tensor.
+absl::Status CheckBox(const Dims& start, const Dims& extent, const Dims& logical) {
+  if (start.size() != logical.size() || extent.size() != logical.size()) {
+    return Bad("shard ", Text(start), "+", Text(extent), " has another rank than the logical tensor ", Text(logical));
+  }
+  if (!Count(logical)) return Bad("dimensions ", Text(logical), " are no shape");
+  for (int i = 0; i < logical.size(); ++i) {
+    if (!Inside(start[i], extent[i], logical[i])) {
+      return Bad("shard ", Text(start), "+", Text(extent), " lies outside the logical tensor ", Text(logical));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool Overlap(const pb::Shard& a, const pb::Shard& b) {
+  for (int i = 0; i < a.start_size(); ++i) {
+    if (std::max(a.start(i), b.start(i)) >= std::min(a.start(i) + a.extent(i), b.start(i) + b.extent(i))) return false;
+  }
+  return true;
+}
+
+class Checker {
+ public:
+  explicit Checker(const pb::PlanSet& set) : set_(set) {}
+
+  absl::Status Run(int num_processes) const {
+    if (set_.version() != kRuntimePlanVersion) {
+      return Bad("plan set: version is ", set_.version(), ", this runtime reads ", kRuntimePlanVersion);
+    }
+    if (set_.ranks().empty()) return Bad("plan set: it has no ranks");
+    for (int r = 0; r < set_.ranks_size(); ++r) {
+      OF_RETURN_IF_ERROR_AT(CheckRank(set_.ranks(r), num_processes), absl::StrCat("rank ", r));
+    }
+    std::set<std::string> names;
+    for (const pb::Variable& variable : set_.variables()) {
+      const std::string where = absl::StrCat("variable '", variable.name(), "'");
+      OF_RETURN_IF_ERROR_AT(CheckVariable(variable), where);
+      if (!names.insert(variable.name()).second) return Bad(where, ": the name is used twice");
+    }
+    for (int c = 0; c < set_.communicators_size(); ++c) {
+      std::set<int> members;
+      for (const int rank : set_.communicators(c).ranks()) {
+        if (!IsRank(rank) || !members.insert(rank).second) {
+          return Bad("communicator ", c, ": rank ", rank, " is named twice or not one of ", set_.ranks_size());
+        }
+      }
+    }
+    if (set_.plans_size() > kMaxPlans) return Bad("plan set: ", set_.plans_size(), " plans, at most ", kMaxPlans);
+    names.clear();
+    for (const pb::Plan& plan : set_.plans()) {
+      const std::string where = absl::StrCat("plan '", plan.name(), "'");
+      OF_RETURN_IF_ERROR_AT(CheckPlan(plan), where);
+      if (!names.insert(plan.name()).second) return Bad(where, ": the name is used twice");
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  bool IsRank(int rank) const { return rank >= 0 && rank < set_.ranks_size(); }
+  int64_t ZoneBytes(int rank, int zone) const {
+    return zone == pb::SHARED ? set_.ranks(rank).shared_bytes() : set_.ranks(rank).private_bytes();
+  }
+
+  absl::Status CheckRank(const pb::Rank& rank, int num_processes) const {
+    if (rank.process() < 0 || rank.process() >= num_processes) {
+      return Bad("process ", rank.process(), " is not one of the job's ", num_processes);
+    }
+    OF_RETURN_IF_ERROR(Device::Parse(rank.device()).status());
+    if (rank.private_bytes() < 0 || rank.private_bytes() > kMaxBytes || rank.shared_bytes() < 0 ||
+        rank.shared_bytes() > kMaxBytes) {
+      return Bad("zones of ", rank.private_bytes(), " and ", rank.shared_bytes(), " bytes");
+    }
+    if (!Inside(0, rank.private_variable_bytes(), rank.private_bytes()) ||
+        !Inside(0, rank.shared_variable_bytes(), rank.shared_bytes())) {
+      return Bad("variables take ", rank.private_variable_bytes(), " and ", rank.shared_variable_bytes(),
+                 " bytes of zones of ", rank.private_bytes(), " and ", rank.shared_bytes());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckVariable(const pb::Variable& variable) const {
+    if (variable.name().empty()) return Bad("it has no name");
+    OF_RETURN_IF_ERROR(NumBytes(variable.dtype(), variable.dims()).status());
+    const int64_t count = *Count(variable.dims());
+    OF_RETURN_IF_ERROR(ParseInit(variable.init(), count).status());
+    std::vector<const pb::Shard*> owners;
+    int64_t owned = 0;
+    for (int i = 0; i < variable.shards_size(); ++i) {
+      const pb::Shard& shard = variable.shards(i);
+      const std::string where = absl::StrCat("shard ", i);
+      if (!IsRank(shard.rank())) return Bad(where, ": rank ", shard.rank(), " is not one of ", set_.ranks_size());
+      OF_RETURN_IF_ERROR_AT(CheckBox(shard.start(), shard.extent(), variable.dims()), where);
+      if (!pb::Zone_IsValid(shard.zone())) return Bad(where, ": zone ", shard.zone(), " is unknown");
+      OF_ASSIGN_OR_RETURN(const int64_t bytes, NumBytes(variable.dtype(), shard.extent()));
+      const int64_t limit = ZoneBytes(shard.rank(), shard.zone());
+      if (!Inside(shard.offset(), bytes, limit)) {
+        return Bad(where, ": ", bytes, " bytes at ", shard.offset(), " reach outside the zone of ", limit);
+      }
+      if (!shard.owner() || bytes == 0) continue;
+      owned += *Count(shard.extent());
+      for (const pb::Shard* other : owners) {
+        if (Overlap(*other, shard)) return Bad(where, ": another owner's shard overlaps it");
+      }
+      owners.push_back(&shard);
+    }
+    if (owned != count) return Bad("owners hold ", owned, " of its ", count, " elements");
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckPlan(const pb::Plan& plan) const {
+    if (plan.micro_batches() < 1) return Bad("micro_batches is ", plan.micro_batches());
+    for (int r = 0; r < plan.registers_size(); ++r) {
+      OF_RETURN_IF_ERROR_AT(CheckRegister(plan, r), absl::StrCat("register ", r, " '", plan.registers(r).name(), "'"));
+    }
+    for (int a = 0; a < plan.actors_size(); ++a) {
+      OF_RETURN_IF_ERROR_AT(CheckActor(plan, a), absl::StrCat("actor ", a, " '", plan.actors(a).name(), "'"));
+    }
+    return absl::OkStatus();
+  }
+
+  // The use of register `id` among `ports`; null if there is none.
+  static const pb::Port* FindPort(const google::protobuf::RepeatedPtrField<pb::Port>& ports, int id) {
+    for (const pb::Port& port : ports) {
+      if (port.register_() == id) return &port;
+    }
+    return nullptr;
+  }
+
+  absl::Status CheckRegister(const pb::Plan& plan, int id) const {
+    const pb::Register& reg = plan.registers(id);
+    const auto is_actor = [&](int actor) { return actor >= 0 && actor < plan.actors_size(); };
+    if (!is_actor(reg.producer()))
+      return Bad("producer ", reg.producer(), " is not one of ", plan.actors_size(), " actors");
+    const pb::Actor& producer = plan.actors(reg.producer());
+    const pb::Port* out = FindPort(producer.outputs(), id);
+    if (out == nullptr) return Bad("its producer ", reg.producer(), " has no such output");
+    if (!IsRank(producer.rank()))
+      return Bad("its producer's rank ", producer.rank(), " is not one of ", set_.ranks_size());
+    if (reg.slots() < 1 || reg.initially_filled() < 0 || reg.initially_filled() > reg.slots()) {
+      return Bad(reg.initially_filled(), " of ", reg.slots(), " slots are filled at the beginning");
+    }
+    if (!pb::Zone_IsValid(reg.zone())) return Bad("zone ", reg.zone(), " is unknown");
+    if (reg.slot_bytes() < 0 || reg.slot_bytes() > kMaxBytes || reg.slot_stride() < 0 ||
+        reg.slot_stride() > kMaxBytes || (reg.slot_stride() != 0 && reg.slot_stride() < reg.slot_bytes())) {
+      return Bad("slots of ", reg.slot_bytes(), " bytes at a distance of ", reg.slot_stride());
+    }
+    const int64_t limit = ZoneBytes(producer.rank(), reg.zone());
+    const int64_t others = reg.slots() - 1;
+    if (reg.slot_bytes() > 0 &&
+        (!Inside(reg.offset(), reg.slot_bytes(), limit) ||
+         (reg.slot_stride() > 0 && others > (limit - reg.offset() - reg.slot_bytes()) / reg.slot_stride()))) {
+      return Bad(reg.slots(), " slots of ", reg.slot_bytes(), " bytes, ", reg.slot_stride(), " apart, at ",
+                 reg.offset(), " reach outside the zone of ", limit);
+    }
+    for (int i = 0; i < reg.consumers_size(); ++i) {
+      const int consumer = reg.consumers(i);
+      if (!is_actor(consumer) || (i > 0 && consumer <= reg.consumers(i - 1))) {
+        return Bad("consumer ", consumer, " is out of order or not one of ", plan.actors_size(), " actors");
+      }
+      OF_RETURN_IF_ERROR_AT(CheckConsumer(plan, id, *out, consumer), absl::StrCat("consumer ", consumer));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckConsumer(const pb::Plan& plan, int id, const pb::Port& out, int consumer) const {
+    const pb::Register& reg = plan.registers(id);
+    const pb::Actor& from = plan.actors(reg.producer());
+    const pb::Actor& to = plan.actors(consumer);
+    const pb::Port* in = FindPort(to.inputs(), id);
+    if (in == nullptr) return Bad("it has no such input");
+    if (in->acts_per_slot() < 1 || out.acts_per_slot() < 1) return absl::OkStatus();  // reported with the actor
+    const int filled = from.acts_per_step() / out.acts_per_slot();
+    const int freed = to.acts_per_step() / in->acts_per_slot();
+    if (filled != freed) return Bad("per step ", filled, " slots are filled, but ", freed, " are freed");
+    if (!IsRank(to.rank())) return Bad("rank ", to.rank(), " is not one of ", set_.ranks_size());
+    if (reg.slot_bytes() > 0 && reg.zone() != pb::SHARED &&
+        set_.ranks(from.rank()).process() != set_.ranks(to.rank()).process()) {
+      return Bad("process ", set_.ranks(to.rank()).process(), " cannot read private memory of process ",
+                 set_.ranks(from.rank()).process());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckActor(const pb::Plan& plan, int id) const {
+    const pb::Actor& actor = plan.actors(id);
+    if (!IsRank(actor.rank())) return Bad("rank ", actor.rank(), " is not one of ", set_.ranks_size());
+    if (actor.acts_per_step() != 1 && actor.acts_per_step() != plan.micro_batches()) {
+      return Bad(actor.acts_per_step(), " acts per step; the plan has ", plan.micro_batches(), " micro-batches");
+    }
+    OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.inputs(), /*outputs=*/false), "inputs");
+    OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.outputs(), /*outputs=*/true), "outputs");
+    for (int i = 0; i < actor.instructions_size(); ++i) {
+      const pb::Instruction& instruction = actor.instructions(i);
+      OF_RETURN_IF_ERROR_AT(CheckInstruction(plan, actor, instruction),
+                            absl::StrCat("instruction ", i, " '", instruction.node(), "'"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckPorts(const pb::Plan& plan, int actor, const google::protobuf::RepeatedPtrField<pb::Port>& ports,
+                          bool outputs) const {
+    std::set<int> seen;
+    for (const pb::Port& port : ports) {
+      const int id = port.register_();
+      if (id < 0 || id >= plan.registers_size()) {
+        return Bad("register ", id, " is not one of ", plan.registers_size());
+      }
+      if (!seen.insert(id).second) return Bad("register ", id, " is listed twice");
+      const int acts = plan.actors(actor).acts_per_step();
+      if (port.acts_per_slot() < 1 || acts % port.acts_per_slot() != 0) {
+        return Bad("register ", id, ": ", port.acts_per_slot(), " acts per slot do not divide ", acts,
+                   " acts per step");
+      }
+      const pb::Register& reg = plan.registers(id);
+      const bool known =
+          outputs ? reg.producer() == actor
+                  : std::find(reg.consumers().begin(), reg.consumers().end(), actor) != reg.consumers().end();
+      if (!known) return Bad("register ", id, " does not name this actor as its ", outputs ? "producer" : "consumer");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckInstruction(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruction& in) const {
+    if (!pb::Instruction::Kind_IsValid(in.kind())) return Bad("kind ", in.kind(), " is unknown");
+    if (!pb::Reduce_IsValid(in.reduce())) return Bad("reduction ", in.reduce(), " is unknown");
+    for (int i = 0; i < in.inputs_size(); ++i) {
+      OF_RETURN_IF_ERROR_AT(CheckOperand(plan, actor, in, in.inputs(i), /*output=*/false), absl::StrCat("input ", i));
+    }
+    for (int i = 0; i < in.outputs_size(); ++i) {
+      OF_RETURN_IF_ERROR_AT(CheckOperand(plan, actor, in, in.outputs(i), /*output=*/true), absl::StrCat("output ", i));
+    }
+    switch (in.kind()) {
+      case pb::Instruction::COMPUTE:
+        return in.op().empty() ? Bad("it names no op") : absl::OkStatus();
+      case pb::Instruction::COPY:
+        return CheckCopy(in);
+      case pb::Instruction::COLLECTIVE:
+        return CheckCollective(actor, in);
+      case pb::Instruction::READ:
+        return in.outputs().empty() ? Bad("it has no outputs") : absl::OkStatus();
+      default:
+        return CheckFetch(in);
+    }
+  }
+
+  absl::Status CheckOperand(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruction& in,
+                            const pb::Operand& operand, bool output) const {
+    OF_ASSIGN_OR_RETURN(const int64_t bytes, NumBytes(operand.dtype(), operand.dims()));
+    OF_RETURN_IF_ERROR(CheckBox(operand.start(), operand.dims(), operand.logical_dims()));
+    int64_t limit = 0, base = 0;
+    if (operand.register_() >= 0) {
+      const int id = operand.register_();
+      // An op that overwrites a variable has the register it fills among its inputs.
+      if (FindPort(actor.outputs(), id) == nullptr && (output || FindPort(actor.inputs(), id) == nullptr)) {
+        return Bad("register ", id, " is no ", output ? "output" : "port", " of the actor");
+      }
+      const pb::Register& reg = plan.registers(id);
+      limit = reg.slot_bytes();
+      base = reg.slots() > 1 ? reg.offset() | reg.slot_stride() : reg.offset();
+    } else {
+      if (!pb::Zone_IsValid(operand.zone())) return Bad("zone ", operand.zone(), " is unknown");
+      limit = ZoneBytes(actor.rank(), operand.zone());
+    }
+    if (!Inside(operand.offset(), bytes, limit)) {
+      return Bad(bytes, " bytes at ", operand.offset(), " reach outside the ", limit, " bytes of its ",
+                 operand.register_() >= 0 ? "slot" : "zone");
+    }
+    const int64_t alignment = in.kind() == pb::Instruction::COMPUTE
+                                  ? kAlignment
+                                  : static_cast<int64_t>(SizeOf(static_cast<DType>(operand.dtype())));
+    if (bytes > 0 && (base | operand.offset()) % alignment != 0) {
+      return Bad("its memory at ", base, "+", operand.offset(), " is not aligned to ", alignment, " bytes");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckCopy(const pb::Instruction& in) const {
+    if (in.outputs_size() != 1) return Bad("a copy has one output, not ", in.outputs_size());
+    const pb::Operand& to = in.outputs(0);
+    for (int i = 0; i < in.pieces_size(); ++i) {
+      const pb::Piece& piece = in.pieces(i);
+      const std::string where = absl::StrCat("piece ", i);
+      if (piece.input() < 0 || piece.input() >= in.inputs_size()) {
+        return Bad(where, ": input ", piece.input(), " is not one of ", in.inputs_size());
+      }
+      const pb::Operand& from = in.inputs(piece.input());
+      if (from.dtype() != to.dtype()) return Bad(where, ": copies dtype ", from.dtype(), " to ", to.dtype());
+      OF_RETURN_IF_ERROR_AT(CheckReach(piece.extent(), piece.source_offset(), piece.source_stride(), from.dims()),
+                            absl::StrCat(where, ": source"));
+      OF_RETURN_IF_ERROR_AT(CheckReach(piece.extent(), piece.target_offset(), piece.target_stride(), to.dims()),
+                            absl::StrCat(where, ": target"));
+    }
+    return absl::OkStatus();
+  }
+
+  // That every element offset + sum of index * stride is an element of a dense tensor of `dims`.
+  static absl::Status CheckReach(const Dims& extent, int64_t offset, const Dims& stride, const Dims& dims) {
+    if (stride.size() != extent.size()) return Bad(stride.size(), " strides for ", extent.size(), " extents");
+    const int64_t count = *Count(dims);
+    const std::optional<int64_t> elements = Count(extent);
+    if (!elements) return Bad("extent ", Text(extent), " is no shape");
+    if (*elements == 0) return absl::OkStatus();
+    int64_t last = offset;
+    bool inside = offset >= 0 && offset < count;
+    for (int i = 0; i < extent.size() && inside; ++i) {
+      const int64_t steps = extent[i] - 1;
+      inside = stride[i] >= 0 && (steps == 0 || stride[i] <= (count - 1 - last) / steps);
+      if (inside) last += steps * stride[i];
+    }
+    if (inside) return absl::OkStatus();
+    return Bad("extent ", Text(extent), " at ", offset, " with strides ", Text(stride), " reaches outside ",
+               Text(dims));
+  }
+
+  absl::Status CheckCollective(const pb::Actor& actor, const pb::Instruction& in) const {
+    if (in.communicator() < 0 || in.communicator() >= set_.communicators_size()) {
+      return Bad("communicator ", in.communicator(), " is not one of ", set_.communicators_size());
+    }
+    const auto& ranks = set_.communicators(in.communicator()).ranks();
+    if (std::find(ranks.begin(), ranks.end(), actor.rank()) == ranks.end()) {
+      return Bad("rank ", actor.rank(), " is no member of communicator ", in.communicator());
+    }
+    if (in.inputs_size() != 1 || in.outputs_size() != 1) {
+      return Bad("a collective has one input and one output, not ", in.inputs_size(), " and ", in.outputs_size());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckFetch(const pb::Instruction& in) const {
+    if (in.inputs_size() != 1) return Bad("a fetch has one input, not ", in.inputs_size());
+    for (const pb::Attribute& attribute : in.attributes()) {
+      if (attribute.name() == "name" && attribute.value_case() == pb::Attribute::kS) return absl::OkStatus();
+    }
+    return Bad("a fetch has a string attribute 'name'");
+  }
+
+  const pb::PlanSet& set_;
+};
+
+}  // namespace
+
+absl::Status CheckPlanSet(const pb::PlanSet& plan, int num_processes) { return Checker(plan).Run(num_processes); }
+
+}  // namespace oneflow

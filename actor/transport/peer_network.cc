@@ -1,0 +1,637 @@
+#include "actor/transport/peer_network.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "glog/logging.h"
+#include "proto/peer.grpc.pb.h"
+
+namespace oneflow {
+namespace {
+
+// One frame holds at most this many messages (1 MiB), well below gRPC's limit for one message.
+constexpr size_t kMaxBatchBytes = size_t{1} << 20;
+// How long a closing process tries to get its last frames (an error, a barrier) out.
+constexpr std::chrono::seconds kFlushTime(2);
+
+pb::PeerFrame HelloFrame(int process, int processes, uint64_t epoch) {
+  pb::PeerFrame frame;
+  frame.mutable_hello()->set_process(process);
+  frame.mutable_hello()->set_processes(processes);
+  frame.mutable_hello()->set_epoch(epoch);
+  return frame;
+}
+
+// The messages in `packed`. InvalidArgument if it is no sequence of messages.
+absl::StatusOr<std::vector<Message>> Unpack(const std::string& packed) {
+  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "messages are sent as they lie in memory");
+  if (packed.size() % sizeof(Message) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(packed.size(), " bytes are no whole number of messages"));
+  }
+  std::vector<Message> messages(packed.size() / sizeof(Message));
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const char* bytes = packed.data() + i * sizeof(Message);
+    if (bytes[0] != 0 && bytes[0] != 1) {
+      return absl::InvalidArgumentError(absl::StrCat("message kind ", int{bytes[0]}, " is unknown"));
+    }
+    std::memcpy(&messages[i], bytes, sizeof(Message));
+  }
+  return messages;
+}
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+}  // namespace
+
+// What both ends of a stream have in common. Its state is guarded by the network's mutex; `in` belongs to the read in flight or to
+// the reaction to it, `out` to the write in flight.
+class PeerNetwork::Impl : public pb::Peer::CallbackService {
+ public:
+  class Stream {
+   public:
+    virtual ~Stream() = default;
+    virtual void Read() = 0;
+    virtual void Write() = 0;
+    // Nothing will be written any more.
+    virtual void HalfClose() = 0;
+    // Reading has ended and no write is in flight: lets gRPC destroy the stream.
+    virtual void Release() = 0;
+    virtual void Refuse(const absl::Status& status) = 0;
+    virtual void Cancel() = 0;
+
+    int process = -1;      // the peer; on the listening end known after its hello
+    bool greeted = false;  // its hello was accepted
+    bool writing = false;
+    bool half_closed = false;
+    bool read_ended = false;
+    bool released = false;
+    bool paused = false;  // `in` waits for a listener
+    pb::PeerFrame in;
+    pb::PeerFrame out;
+  };
+
+  Impl(int process, int num_processes, uint64_t epoch)
+      : process_(process), num_processes_(num_processes), epoch_(epoch), links_(num_processes) {}
+
+  ~Impl() override {
+    std::unique_lock<std::mutex> lock(mu_);
+    closing_ = true;
+    for (Stream* stream : streams_) {
+      if (!stream->greeted) stream->Cancel();
+      MaybeHalfClose(stream);
+      Resume(stream);
+    }
+    const auto empty = [this] { return streams_.empty(); };
+    if (!changed_.wait_for(lock, kFlushTime, empty)) {
+      for (Stream* stream : streams_) stream->Cancel();
+      changed_.wait(lock, empty);
+    }
+    lock.unlock();
+    if (server_ != nullptr) {
+      server_->Shutdown(std::chrono::system_clock::now());
+      server_->Wait();
+    }
+  }
+
+  absl::Status Listen(const std::string& host) {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(absl::StrCat(host, ":0"), grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port == 0) return absl::UnavailableError(absl::StrCat("cannot listen on '", host, "'"));
+    address_ = absl::StrCat(host, ":", port);
+    return absl::OkStatus();
+  }
+
+  int process() const { return process_; }
+  int num_processes() const { return num_processes_; }
+  const std::string& address() const { return address_; }
+
+  absl::Status Connect(const std::vector<std::string>& addresses, absl::Duration timeout);
+  void SetListener(Listener* listener);
+  void Send(int process, absl::Span<const Message> messages);
+  void SendError(const absl::Status& status);
+  absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine);
+  absl::Status Barrier();
+  void Interrupt(const absl::Status& status);
+
+  grpc::ServerBidiReactor<pb::PeerFrame, pb::PeerFrame>* Connect(grpc::CallbackServerContext* context) override;
+
+  // Reactions of the streams.
+  void OnRead(Stream* stream, bool ok);
+  void OnWrite(Stream* stream, bool ok);
+  // `status` is how the call ended, on the calling end.
+  void OnEnd(Stream* stream, const absl::Status& status);
+
+ private:
+  template <typename Reactor>
+  class End;
+  class ListeningEnd;
+  class CallingEnd;
+
+  // What is known of a peer. The own entry is not used.
+  struct Link {
+    std::string address;
+    Stream* stream = nullptr;  // while frames can be written
+    bool up = false;           // greeted both ways, ever
+    bool lost = false;
+    bool told = false;     // the listener knows of `error` or `failure`
+    absl::Status error;    // why it is lost, or why it was never up
+    absl::Status failure;  // what the peer said of itself
+    std::deque<pb::PeerFrame> queue;
+    int64_t barrier = 0;
+    std::deque<pb::PeerPlan> plans;
+  };
+
+  std::string Name(int process) const {
+    const std::string& address = links_[process].address;
+    return absl::StrCat("process ", process, address.empty() ? "" : absl::StrCat(" (", address, ")"));
+  }
+
+  // All of these REQUIRE mu_.
+  absl::Status Greet(Stream* stream);
+  void Enqueue(Link& link, pb::PeerFrame frame);
+  void StartWrite(Stream* stream, pb::PeerFrame frame);
+  void MaybeWrite(Stream* stream);
+  void MaybeHalfClose(Stream* stream);
+  void MaybeRelease(Stream* stream);
+  void EndReading(Stream* stream, const absl::Status& why);
+  void Resume(Stream* stream);
+  absl::Status Take(Stream* stream, std::vector<Message>& messages);
+  // Waits until `arrived` holds for every peer, or returns why it cannot come to that.
+  absl::Status Await(std::unique_lock<std::mutex>& lock, const std::function<bool(const Link&)>& arrived);
+
+  // Without mu_. Tells the listener what it does not know yet of this peer.
+  void Tell(int process);
+  void Dispatch(Stream* stream, const std::vector<Message>& messages);
+
+  const int process_;
+  const int num_processes_;
+  const uint64_t epoch_;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::vector<Link> links_;
+  std::vector<Stream*> streams_;  // alive; each deletes itself
+  bool closing_ = false;
+  bool has_listener_ = false;
+  int64_t barriers_ = 0;  // entered by this process
+  absl::Status interrupted_;
+
+  std::shared_mutex listener_mu_;  // held while the listener is called; taken before mu_ or alone
+  Listener* listener_ = nullptr;
+};
+
+// gRPC's reactions, passed on to the network.
+template <typename Reactor>
+class PeerNetwork::Impl::End : public Reactor, public Stream {
+ public:
+  explicit End(Impl& net) : net_(net) {}
+  void Read() override { this->StartRead(&in); }
+  void Write() override { this->StartWrite(&out); }
+  void OnReadDone(bool ok) override { net_.OnRead(this, ok); }
+  void OnWriteDone(bool ok) override { net_.OnWrite(this, ok); }
+
+ protected:
+  Impl& net_;
+};
+
+class PeerNetwork::Impl::ListeningEnd : public End<grpc::ServerBidiReactor<pb::PeerFrame, pb::PeerFrame>> {
+ public:
+  ListeningEnd(Impl& net, grpc::CallbackServerContext* context) : End(net), context_(context) {}
+  void HalfClose() override { FinishOnce(grpc::Status::OK); }
+  void Release() override { FinishOnce(grpc::Status::OK); }
+  void Refuse(const absl::Status& status) override { FinishOnce(ToGrpc(status)); }
+  void Cancel() override { context_->TryCancel(); }
+  void OnDone() override {
+    net_.OnEnd(this, absl::OkStatus());
+    delete this;
+  }
+
+ private:
+  void FinishOnce(const grpc::Status& status) {
+    if (!std::exchange(finished_, true)) Finish(status);
+  }
+
+  grpc::CallbackServerContext* const context_;
+  bool finished_ = false;
+};
+
+class PeerNetwork::Impl::CallingEnd : public End<grpc::ClientBidiReactor<pb::PeerFrame, pb::PeerFrame>> {
+ public:
+  CallingEnd(Impl& net, const std::string& address) : End(net) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    stub_ = pb::Peer::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+    context_.set_wait_for_ready(true);  // the peer may not listen yet; Connect() has a time limit
+    stub_->async()->Connect(&context_, this);
+    AddHold();  // writes are started outside of reactions; Release() ends that
+  }
+  void HalfClose() override { StartWritesDone(); }
+  void Release() override { RemoveHold(); }
+  void Refuse(const absl::Status&) override { context_.TryCancel(); }
+  void Cancel() override { context_.TryCancel(); }
+  void OnDone(const grpc::Status& status) override {
+    net_.OnEnd(this, FromGrpc(status));
+    delete this;
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<pb::Peer::Stub> stub_;
+};
+
+grpc::ServerBidiReactor<pb::PeerFrame, pb::PeerFrame>* PeerNetwork::Impl::Connect(
+    grpc::CallbackServerContext* context) {
+  auto* stream = new ListeningEnd(*this, context);
+  std::lock_guard<std::mutex> lock(mu_);
+  streams_.push_back(stream);
+  if (closing_) stream->Refuse(absl::UnavailableError("the process is closing"));
+  stream->Read();
+  return stream;
+}
+
+absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresses, absl::Duration timeout) {
+  if (static_cast<int>(addresses.size()) != num_processes_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(addresses.size(), " peer addresses for ", num_processes_, " processes"));
+  }
+  std::unique_lock<std::mutex> lock(mu_);
+  for (int p = 0; p < num_processes_; ++p) links_[p].address = addresses[p];
+  for (int p = 0; p < process_; ++p) {
+    auto* stream = new CallingEnd(*this, addresses[p]);
+    stream->process = p;
+    streams_.push_back(stream);
+    StartWrite(stream, HelloFrame(process_, num_processes_, epoch_));
+    stream->Read();
+    stream->StartCall();
+  }
+  const auto missing = [&] {
+    std::vector<std::string> names;
+    for (int p = 0; p < num_processes_; ++p) {
+      if (p != process_ && !links_[p].up) names.push_back(Name(p));
+    }
+    return names;
+  };
+  absl::Status refused;
+  const auto decided = [&] {
+    for (int p = 0; p < num_processes_ && refused.ok(); ++p) {
+      if (p != process_ && !links_[p].up && !links_[p].error.ok()) refused = Annotate(links_[p].error, Name(p));
+    }
+    return !refused.ok() || !interrupted_.ok() || missing().empty();
+  };
+  const bool in_time = changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), decided);
+  if (!refused.ok()) return refused;
+  if (!interrupted_.ok()) return interrupted_;
+  if (in_time) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      absl::StrCat("no connection within ", absl::FormatDuration(timeout), " with ", absl::StrJoin(missing(), ", ")));
+}
+
+absl::Status PeerNetwork::Impl::Greet(Stream* stream) {
+  if (stream->in.kind_case() != pb::PeerFrame::kHello) {
+    return absl::InvalidArgumentError("the first frame is no hello");
+  }
+  const pb::PeerHello& hello = stream->in.hello();
+  if (hello.epoch() != epoch_ || hello.processes() != num_processes_) {
+    return absl::FailedPreconditionError(absl::StrCat("process ", process_, " is of epoch ", epoch_, " with ",
+                                                      num_processes_, " processes; process ", hello.process(),
+                                                      " is of epoch ", hello.epoch(), " with ", hello.processes()));
+  }
+  const bool calling = stream->process >= 0;
+  if (calling ? hello.process() != stream->process : hello.process() <= process_ || hello.process() >= num_processes_) {
+    return absl::InvalidArgumentError(absl::StrCat("process ", hello.process(),
+                                                   calling ? " answers for another" : " must not call process ",
+                                                   calling ? "" : absl::StrCat(process_)));
+  }
+  Link& link = links_[hello.process()];
+  if (link.up) return absl::AlreadyExistsError(absl::StrCat("process ", hello.process(), " is connected already"));
+  stream->process = hello.process();
+  stream->greeted = true;
+  link.stream = stream;
+  link.up = true;
+  // The answer goes before anything that was sent early.
+  if (!calling) link.queue.push_front(HelloFrame(process_, num_processes_, epoch_));
+  MaybeWrite(stream);
+  changed_.notify_all();
+  return absl::OkStatus();
+}
+
+void PeerNetwork::Impl::StartWrite(Stream* stream, pb::PeerFrame frame) {
+  stream->out = std::move(frame);
+  stream->writing = true;
+  stream->Write();
+}
+
+void PeerNetwork::Impl::MaybeWrite(Stream* stream) {
+  if (!stream->greeted || stream->writing || stream->read_ended || stream->half_closed) return;
+  Link& link = links_[stream->process];
+  if (link.queue.empty()) return MaybeHalfClose(stream);
+  pb::PeerFrame frame = std::move(link.queue.front());
+  link.queue.pop_front();
+  StartWrite(stream, std::move(frame));
+}
+
+void PeerNetwork::Impl::MaybeHalfClose(Stream* stream) {
+  if (!closing_ || !stream->greeted || stream->writing || stream->half_closed || stream->released) return;
+  if (!stream->read_ended && !links_[stream->process].queue.empty()) return;
+  stream->half_closed = true;
+  stream->HalfClose();
+}
+
+void PeerNetwork::Impl::MaybeRelease(Stream* stream) {
+  if (!stream->read_ended || stream->writing || std::exchange(stream->released, true)) return;
+  stream->Release();
+}
+
+void PeerNetwork::Impl::EndReading(Stream* stream, const absl::Status& why) {
+  stream->read_ended = true;
+  if (stream->greeted) {
+    Link& link = links_[stream->process];
+    link.lost = true;
+    link.error = Annotate(why, Name(stream->process));
+    link.stream = nullptr;
+    link.queue.clear();
+    changed_.notify_all();
+  }
+  MaybeRelease(stream);
+}
+
+absl::Status PeerNetwork::Impl::Take(Stream* stream, std::vector<Message>& messages) {
+  Link& link = links_[stream->process];
+  switch (stream->in.kind_case()) {
+    case pb::PeerFrame::kMessages: {
+      OF_ASSIGN_OR_RETURN(messages, Unpack(stream->in.messages().packed()));
+      return absl::OkStatus();
+    }
+    case pb::PeerFrame::kPlan:
+      link.plans.push_back(stream->in.plan());
+      break;
+    case pb::PeerFrame::kBarrier:
+      if (stream->in.barrier().sequence() != link.barrier + 1) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("barrier ", stream->in.barrier().sequence(), " follows barrier ", link.barrier));
+      }
+      ++link.barrier;
+      break;
+    case pb::PeerFrame::kError:
+      // An error must not arrive as success, whatever its code.
+      link.failure = absl::Status(
+          stream->in.error().code() == 0 ? absl::StatusCode::kUnknown : absl::StatusCode{stream->in.error().code()},
+          stream->in.error().message());
+      break;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("an unexpected frame of kind ", stream->in.kind_case()));
+  }
+  changed_.notify_all();
+  return absl::OkStatus();
+}
+
+void PeerNetwork::Impl::OnRead(Stream* stream, bool ok) {
+  std::vector<Message> messages;
+  int process;
+  bool more = false;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!ok) {
+      EndReading(stream, absl::UnavailableError("connection lost"));
+    } else if (!stream->greeted) {
+      const absl::Status status = Greet(stream);
+      if (status.ok()) {
+        stream->Read();
+      } else {
+        LOG(WARNING) << "a peer's connection is refused: " << status.message();
+        if (stream->process >= 0) links_[stream->process].error = status;
+        stream->Refuse(status);
+        EndReading(stream, status);
+        changed_.notify_all();
+      }
+      return;
+    } else if (const absl::Status status = Take(stream, messages); !status.ok()) {
+      EndReading(stream, status);
+      stream->Cancel();
+    } else if (!messages.empty() && !has_listener_ && !closing_) {
+      stream->paused = true;  // SetListener() takes it up again
+      return;
+    } else {
+      more = true;
+    }
+    process = stream->process;
+  }
+  // `stream` may be gone from here on, unless there is more to read.
+  if (process >= 0) Tell(process);
+  if (more) Dispatch(stream, messages);
+}
+
+void PeerNetwork::Impl::Dispatch(Stream* stream, const std::vector<Message>& messages) {
+  if (!messages.empty()) {
+    std::shared_lock<std::shared_mutex> lock(listener_mu_);
+    if (listener_ != nullptr) listener_->OnMessages(stream->process, messages);
+  }
+  stream->Read();
+}
+
+void PeerNetwork::Impl::Tell(int process) {
+  std::shared_lock<std::shared_mutex> listener_lock(listener_mu_);
+  if (listener_ == nullptr) return;
+  absl::Status error, failure;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    Link& link = links_[process];
+    if (closing_ || link.told || (!link.lost && link.failure.ok())) return;
+    link.told = true;
+    error = link.error;
+    failure = link.failure;
+  }
+  if (!failure.ok()) return listener_->OnPeerError(process, failure);
+  listener_->OnPeerLost(process, error);
+}
+
+void PeerNetwork::Impl::OnWrite(Stream* stream, bool ok) {
+  std::lock_guard<std::mutex> lock(mu_);
+  stream->writing = false;
+  if (ok) MaybeWrite(stream);  // otherwise the read will fail too
+  MaybeHalfClose(stream);
+  MaybeRelease(stream);
+}
+
+void PeerNetwork::Impl::OnEnd(Stream* stream, const absl::Status& status) {
+  std::lock_guard<std::mutex> lock(mu_);
+  streams_.erase(std::find(streams_.begin(), streams_.end(), stream));
+  if (stream->process >= 0) {
+    Link& link = links_[stream->process];
+    if (link.stream == stream) link.stream = nullptr;
+    if (!link.up && link.error.ok()) link.error = status.ok() ? absl::UnavailableError("connection lost") : status;
+  }
+  changed_.notify_all();
+}
+
+void PeerNetwork::Impl::Resume(Stream* stream) {
+  if (std::exchange(stream->paused, false)) stream->Read();
+}
+
+void PeerNetwork::Impl::SetListener(Listener* listener) {
+  if (listener == nullptr) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      has_listener_ = false;
+    }
+    std::unique_lock<std::shared_mutex> lock(listener_mu_);
+    listener_ = nullptr;
+    return;
+  }
+  std::vector<Stream*> paused;
+  {
+    std::unique_lock<std::shared_mutex> listener_lock(listener_mu_);
+    listener_ = listener;
+    std::lock_guard<std::mutex> lock(mu_);
+    has_listener_ = true;
+    for (Stream* stream : streams_) {
+      if (std::exchange(stream->paused, false)) paused.push_back(stream);
+    }
+  }
+  // A paused stream cannot go away: it has no read in flight that could end.
+  for (Stream* stream : paused) {
+    const absl::StatusOr<std::vector<Message>> messages = Unpack(stream->in.messages().packed());
+    Dispatch(stream, *messages);
+  }
+  for (int p = 0; p < num_processes_; ++p) Tell(p);
+}
+
+void PeerNetwork::Impl::Enqueue(Link& link, pb::PeerFrame frame) {
+  if (link.lost) return;
+  link.queue.push_back(std::move(frame));
+  if (link.stream != nullptr) MaybeWrite(link.stream);
+}
+
+void PeerNetwork::Impl::Send(int process, absl::Span<const Message> messages) {
+  const char* bytes = reinterpret_cast<const char*>(messages.data());
+  const size_t size = messages.size() * sizeof(Message);
+  std::lock_guard<std::mutex> lock(mu_);
+  Link& link = links_[process];
+  // The last frame of the queue is not in flight: it can take more.
+  if (!link.queue.empty() && link.queue.back().kind_case() == pb::PeerFrame::kMessages &&
+      link.queue.back().messages().packed().size() + size <= kMaxBatchBytes) {
+    link.queue.back().mutable_messages()->mutable_packed()->append(bytes, size);
+    return;
+  }
+  pb::PeerFrame frame;
+  frame.mutable_messages()->set_packed(bytes, size);
+  Enqueue(link, std::move(frame));
+}
+
+void PeerNetwork::Impl::SendError(const absl::Status& status) {
+  pb::PeerFrame frame;
+  frame.mutable_error()->set_code(static_cast<int>(status.code()));
+  frame.mutable_error()->set_message(std::string(status.message()));
+  std::lock_guard<std::mutex> lock(mu_);
+  for (int p = 0; p < num_processes_; ++p) {
+    if (p != process_) Enqueue(links_[p], frame);
+  }
+}
+
+absl::Status PeerNetwork::Impl::Await(std::unique_lock<std::mutex>& lock,
+                                      const std::function<bool(const Link&)>& arrived) {
+  absl::Status status;
+  changed_.wait(lock, [&] {
+    bool all = true;
+    for (int p = 0; p < num_processes_; ++p) {
+      const Link& link = links_[p];
+      if (p == process_ || arrived(link)) continue;
+      all = false;
+      if (!status.ok()) continue;
+      if (!link.failure.ok()) {
+        status = absl::AbortedError(absl::StrCat(Name(p), " failed first: ", link.failure.message()));
+      } else if (link.lost) {
+        status = link.error;
+      }
+    }
+    if (all)
+      status = absl::OkStatus();
+    else if (status.ok())
+      status = interrupted_;
+    return all || !status.ok();
+  });
+  return status;
+}
+
+absl::Status PeerNetwork::Impl::Barrier() {
+  std::unique_lock<std::mutex> lock(mu_);
+  const int64_t sequence = ++barriers_;
+  pb::PeerFrame frame;
+  frame.mutable_barrier()->set_sequence(sequence);
+  for (int p = 0; p < num_processes_; ++p) {
+    if (p != process_) Enqueue(links_[p], frame);
+  }
+  return Await(lock, [sequence](const Link& link) { return link.barrier >= sequence; });
+}
+
+absl::StatusOr<std::vector<pb::PeerPlan>> PeerNetwork::Impl::Exchange(const pb::PeerPlan& mine) {
+  std::unique_lock<std::mutex> lock(mu_);
+  pb::PeerFrame frame;
+  *frame.mutable_plan() = mine;
+  for (int p = 0; p < num_processes_; ++p) {
+    if (p != process_) Enqueue(links_[p], frame);
+  }
+  OF_RETURN_IF_ERROR(Await(lock, [](const Link& link) { return !link.plans.empty(); }));
+  std::vector<pb::PeerPlan> plans(num_processes_);
+  plans[process_] = mine;
+  for (int p = 0; p < num_processes_; ++p) {
+    if (p == process_) continue;
+    plans[p] = std::move(links_[p].plans.front());
+    links_[p].plans.pop_front();
+  }
+  return plans;
+}
+
+void PeerNetwork::Impl::Interrupt(const absl::Status& status) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (interrupted_.ok()) interrupted_ = status;
+  changed_.notify_all();
+}
+
+PeerNetwork::PeerNetwork(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PeerNetwork::~PeerNetwork() = default;
+
+absl::StatusOr<std::unique_ptr<PeerNetwork>> PeerNetwork::Create(int process, int num_processes, uint64_t epoch,
+                                                                 const std::string& host) {
+  auto impl = std::make_unique<Impl>(process, num_processes, epoch);
+  OF_RETURN_IF_ERROR(impl->Listen(host));
+  return std::unique_ptr<PeerNetwork>(new PeerNetwork(std::move(impl)));
+}
+
+int PeerNetwork::process() const { return impl_->process(); }
+int PeerNetwork::num_processes() const { return impl_->num_processes(); }
+const std::string& PeerNetwork::address() const { return impl_->address(); }
+absl::Status PeerNetwork::Connect(const std::vector<std::string>& addresses, absl::Duration timeout) {
+  return impl_->Connect(addresses, timeout);
+}
+void PeerNetwork::SetListener(Listener* listener) { impl_->SetListener(listener); }
+void PeerNetwork::Send(int process, absl::Span<const Message> messages) { impl_->Send(process, messages); }
+void PeerNetwork::SendError(const absl::Status& status) { impl_->SendError(status); }
+absl::StatusOr<std::vector<pb::PeerPlan>> PeerNetwork::Exchange(const pb::PeerPlan& mine) {
+  return impl_->Exchange(mine);
+}
+absl::Status PeerNetwork::Barrier() { return impl_->Barrier(); }
+void PeerNetwork::Interrupt(const absl::Status& status) { impl_->Interrupt(status); }
+
+}  // namespace oneflow

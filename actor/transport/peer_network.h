@@ -1,0 +1,75 @@
+// The control network of one job: a gRPC stream between every two of its worker processes.
+//
+//   process 0          process 1          process 2        the higher number calls, the lower listens
+//       ▲ ◄───stream────── │ ▲ ◄───stream──── │
+//       └──────────────────┼─┴───stream────── ┘
+//
+// Every stream begins with a greeting that compares the epoch, so nothing of an older incarnation of the job is ever taken in.
+// Sending never waits: while a write is in flight, messages gather in one batch behind it. What arrives is validated before it is
+// passed on. A stream that breaks means the peer is gone: nothing is sent twice, nothing reconnects.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "actor/message.h"
+#include "oneflow_core/status.h"
+#include "proto/peer.pb.h"
+
+namespace oneflow {
+
+class PeerNetwork {
+ public:
+  // Told on threads of the network, in order per peer.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void OnMessages(int process, absl::Span<const Message> messages) = 0;
+    // The peer failed for this reason and has stopped acting.
+    virtual void OnPeerError(int process, absl::Status status) = 0;
+    // The stream broke (Unavailable) or carried nonsense (InvalidArgument). At most once per peer.
+    virtual void OnPeerLost(int process, absl::Status status) = 0;
+  };
+
+  // Listens on a free port of `host`, for the process `process` of a job of `num_processes`. Unavailable if no port can be had.
+  static absl::StatusOr<std::unique_ptr<PeerNetwork>> Create(int process, int num_processes, uint64_t epoch,
+                                                             const std::string& host = "127.0.0.1");
+  // Sends what is still queued, for at most two seconds, then closes.
+  ~PeerNetwork();
+
+  int process() const;
+  int num_processes() const;
+  // "127.0.0.1:41234": what the peers need to Connect().
+  const std::string& address() const;
+
+  // Connects to every peer, given the addresses of all processes (the own one is not used). DeadlineExceeded naming the peers that
+  // are missing after `timeout`; FailedPrecondition if a peer is of another epoch or job size.
+  absl::Status Connect(const std::vector<std::string>& addresses, absl::Duration timeout);
+
+  // Who is told; null: nobody, and messages wait. When it returns, no call to the former listener is running.
+  void SetListener(Listener* listener);
+
+  // Any thread; returns at once. Dropped if the peer is lost.
+  void Send(int process, absl::Span<const Message> messages);
+  // Tells all peers that this process has failed.
+  void SendError(const absl::Status& status);
+
+  // Sends `mine` to all peers and returns theirs, by process (the own entry is `mine`). Errors as Barrier().
+  absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine);
+  // Returns when every process has called it as often. What was sent before it has then arrived. Unavailable if a peer is lost that
+  // has not reached it, Aborted with the peer's error if one failed, or the status given to Interrupt().
+  absl::Status Barrier();
+  // Makes Barrier() and Exchange() return `status`, now and later.
+  void Interrupt(const absl::Status& status);
+
+ private:
+  class Impl;
+  explicit PeerNetwork(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oneflow

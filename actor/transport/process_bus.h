@@ -1,0 +1,28 @@
+// The bus of one process: knows which ranks live here and which process has the others.
+#pragma once
+
+#include <vector>
+
+#include "actor/transport/message_bus.h"
+
+namespace oneflow {
+
+class PeerNetwork;
+
+class ProcessBus : public MessageBus {
+ public:
+  // `peers` is borrowed; null for a job of one process.
+  ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwork* peers);
+
+  // Borrows the sink of a rank of this process. Before the first Send().
+  void Attach(int rank, MessageSink& sink) { sinks_[rank] = &sink; }
+  void Send(int rank, const Message& message) override;
+
+ private:
+  const int process_;
+  const std::vector<int> process_of_rank_;
+  PeerNetwork* const peers_;
+  std::vector<MessageSink*> sinks_;  // by rank; null for those of other processes
+};
+
+}  // namespace oneflow

@@ -1,0 +1,189 @@
+#include "actor/variables.h"
+
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+#include "actor/checkpoint/safetensors.h"
+#include "actor/element.h"
+#include "actor/init.h"
+
+namespace oneflow {
+namespace {
+
+TensorType TypeOf(const pb::Variable& variable) {
+  return {static_cast<DType>(variable.dtype()),
+          Shape(std::vector<int64_t>(variable.dims().begin(), variable.dims().end()))};
+}
+
+int64_t Count(const pb::Shard& shard) {
+  int64_t count = 1;
+  for (const int64_t extent : shard.extent()) count *= extent;
+  return count;
+}
+
+// Calls fn(logical index, shard index, length) for every run of elements that is contiguous in both.
+template <typename Fn>
+void ForEachRun(const Shape& shape, const pb::Shard& shard, const Fn& fn) {
+  const int64_t count = Count(shard);
+  if (count == 0) return;
+  const int64_t length = shape.rank() == 0 ? 1 : shard.extent(shape.rank() - 1);
+  for (int64_t local = 0; local < count; local += length) {
+    int64_t rest = local, logical = 0, stride = 1;
+    for (int d = shape.rank() - 1; d >= 0; --d) {
+      logical += (shard.start(d) + rest % shard.extent(d)) * stride;
+      rest /= shard.extent(d);
+      stride *= shape[d];
+    }
+    fn(logical, local, length);
+  }
+}
+
+absl::Status Checked(const char* error) { return error == nullptr ? absl::OkStatus() : absl::InternalError(error); }
+
+// Lets `fill` write the shard: in place, or in a host copy if the host cannot address the device.
+template <typename Fn>
+absl::Status WriteShard(DeviceContext& device, void* data, int64_t num_bytes, const Fn& fill) {
+  if (device.host_accessible()) {
+    fill(static_cast<char*>(data));
+    return absl::OkStatus();
+  }
+  std::vector<char> host(num_bytes);
+  fill(host.data());
+  return Checked(device.CopyFromHost(data, host.data(), num_bytes));
+}
+
+// Lets `use` read the shard, the same way.
+template <typename Fn>
+absl::Status ReadShard(DeviceContext& device, const void* data, int64_t num_bytes, const Fn& use) {
+  if (device.host_accessible()) {
+    use(static_cast<const char*>(data));
+    return absl::OkStatus();
+  }
+  std::vector<char> host(num_bytes);
+  OF_RETURN_IF_ERROR(Checked(device.CopyToHost(host.data(), data, num_bytes)));
+  use(static_cast<const char*>(host.data()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// Calls fn(shard, device, address, bytes) for each shard in this process that is not empty.
+template <typename Fn>
+absl::Status Variables::ForOurShards(const pb::Variable& variable, const Fn& fn) const {
+  for (const pb::Shard& shard : variable.shards()) {
+    DeviceContext* device = devices_[shard.rank()];
+    const int64_t bytes = Count(shard) * static_cast<int64_t>(SizeOf(static_cast<DType>(variable.dtype())));
+    if (device == nullptr || bytes == 0) continue;
+    absl::Status status = fn(shard, *device, memory_.Base(shard.rank(), shard.zone()) + shard.offset(), bytes);
+    if (!status.ok()) {
+      return Annotate(status, absl::StrCat("variable '", variable.name(), "' on rank ", shard.rank()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Variables::Initialise(int rank) const {
+  for (const pb::Variable& variable : plans_.variables()) {
+    const TensorType type = TypeOf(variable);
+    OF_ASSIGN_OR_RETURN(const Init init, ParseInit(variable.init(), type.shape.count()));
+    const uint64_t key = InitKey(plans_.seed(), variable.name());
+    OF_RETURN_IF_ERROR(ForOurShards(
+        variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) -> absl::Status {
+          if (shard.rank() != rank) return absl::OkStatus();
+          return WriteShard(device, data, num_bytes, [&](char* host) {
+            ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
+              for (int64_t i = 0; i < length; ++i) {
+                StoreElement(type.dtype, host, local + i, InitialValue(init, key, logical + i));
+              }
+            });
+          });
+        }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Variables::Load(const std::string& path) const {
+  OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(path));
+  size_t taken = 0;
+  for (const pb::Variable& variable : plans_.variables()) {
+    if (!variable.trainable()) continue;
+    const std::string where = absl::StrCat("'", path, "': tensor '", variable.name(), "'");
+    const TensorType type = TypeOf(variable);
+    const auto entry = reader.tensors().find(variable.name());
+    if (entry == reader.tensors().end()) return absl::NotFoundError(absl::StrCat(where, ": it is missing"));
+    if (entry->second.type != type) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, " is ", entry->second.type.ToString(), ", the variable is ", type.ToString()));
+    }
+    ++taken;
+    const char* file = static_cast<const char*>(entry->second.data);
+    const int64_t size = static_cast<int64_t>(SizeOf(type.dtype));
+    OF_RETURN_IF_ERROR(
+        ForOurShards(variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) {
+          return WriteShard(device, data, num_bytes, [&](char* host) {
+            ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
+              std::memcpy(host + local * size, file + logical * size, length * size);
+            });
+          });
+        }));
+  }
+  if (taken == reader.tensors().size()) return absl::OkStatus();
+  std::map<std::string, bool> known;
+  for (const pb::Variable& variable : plans_.variables()) known[variable.name()] = variable.trainable();
+  for (const auto& [name, entry] : reader.tensors()) {
+    if (!known[name]) {
+      return absl::InvalidArgumentError(absl::StrCat("'", path, "': tensor '", name, "' (", entry.type.ToString(),
+                                                     ") is no trainable variable of job '", plans_.job(), "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Variables::Save(const std::string& path, absl::string_view suffix, int process,
+                             const std::function<absl::Status()>& barrier) const {
+  std::vector<std::pair<std::string, const pb::Variable*>> selected;
+  std::vector<SafetensorsWriter::Tensor> tensors;
+  for (const pb::Variable& variable : plans_.variables()) {
+    absl::string_view name = variable.name();
+    if (suffix.empty() ? !variable.trainable() : !absl::ConsumeSuffix(&name, suffix)) continue;
+    selected.push_back({std::string(name), &variable});
+    tensors.push_back({std::string(name), TypeOf(variable)});
+  }
+  if (selected.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("'", path, "': no variable is ", suffix.empty() ? "trainable" : absl::StrCat("named *", suffix)));
+  }
+  // One process makes the file, all fill it, the first gives it its name: a reader never sees half of it.
+  const std::string partial = absl::StrCat(path, ".partial");
+  if (process != 0) OF_RETURN_IF_ERROR(barrier());
+  OF_ASSIGN_OR_RETURN(SafetensorsWriter writer, process == 0 ? SafetensorsWriter::Create(partial, tensors)
+                                                             : SafetensorsWriter::Attach(partial, tensors));
+  if (process == 0) OF_RETURN_IF_ERROR(barrier());
+  for (const auto& [name, variable] : selected) {
+    const TensorType type = TypeOf(*variable);
+    char* file = static_cast<char*>(writer.data(name));
+    const int64_t size = static_cast<int64_t>(SizeOf(type.dtype));
+    OF_RETURN_IF_ERROR(ForOurShards(
+        *variable,
+        [&](const pb::Shard& shard, DeviceContext& device, const void* data, int64_t num_bytes) -> absl::Status {
+          if (!shard.owner()) return absl::OkStatus();
+          return ReadShard(device, data, num_bytes, [&](const char* host) {
+            ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
+              std::memcpy(file + logical * size, host + local * size, length * size);
+            });
+          });
+        }));
+  }
+  OF_RETURN_IF_ERROR(writer.Close());
+  OF_RETURN_IF_ERROR(barrier());
+  if (process == 0 && std::rename(partial.c_str(), path.c_str()) != 0) {
+    return absl::UnavailableError(absl::StrCat("'", partial, "' cannot be renamed to '", path, "'"));
+  }
+  return barrier();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,48 @@
+// The variables of a job as this process holds them: shards in the zones of its ranks, filled with initial values, and copied from
+// and to logical tensors in weight files.
+//
+//   file (logical, row-major) ──Load──► every shard that covers it
+//                             ◄──Save── the owners' shards, each process its own part
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actor/memory.h"
+#include "kernels/device.h"
+#include "oneflow_core/status.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+class Variables {
+ public:
+  // Everything is borrowed. `devices` has one entry per rank, null for those of other processes. REQUIRES: the plans passed
+  // CheckPlanSet.
+  Variables(const pb::PlanSet& plans, const JobMemory& memory, std::vector<DeviceContext*> devices)
+      : plans_(plans), memory_(memory), devices_(std::move(devices)) {}
+
+  // Sets all shards of one of our ranks to their initial values. Different ranks may be set on different threads.
+  absl::Status Initialise(int rank) const;
+
+  // Fills our shards of all trainable variables from the file. NotFound or InvalidArgument, naming file, tensor and both values, if
+  // the file cannot be read, lacks a variable, has it in another dtype or shape, or has a tensor that no variable takes.
+  absl::Status Load(const std::string& path) const;
+
+  // Writes the variables that `suffix` selects: "" the trainable ones, else those whose name ends with it (and without it in the
+  // file). Every process calls it; `barrier` returns when all have called it as often. The file appears under its name only
+  // when it is complete. NotFound if no variable is selected.
+  absl::Status Save(const std::string& path, absl::string_view suffix, int process,
+                    const std::function<absl::Status()>& barrier) const;
+
+ private:
+  template <typename Fn>
+  absl::Status ForOurShards(const pb::Variable& variable, const Fn& fn) const;
+
+  const pb::PlanSet& plans_;
+  const JobMemory& memory_;
+  const std::vector<DeviceContext*> devices_;
+};
+
+}  // namespace oneflow

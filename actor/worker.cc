@@ -1,0 +1,227 @@
+#include "actor/worker.h"
+
+#include <chrono>
+#include <utility>
+
+namespace oneflow {
+namespace {
+
+// Highest priority first, then lowest id.
+uint64_t Order(int32_t priority, int32_t id) {
+  const int64_t falling = int64_t{INT32_MAX} - priority;
+  return static_cast<uint64_t>(falling) << 32 | static_cast<uint32_t>(id);
+}
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Worker::Worker(const Context& context) : c_(context) {
+  for (int p = 0; p < c_.plans.plans_size(); ++p) {
+    const pb::Plan& plan = c_.plans.plans(p);
+    std::vector<int32_t>& local = local_.emplace_back();
+    std::vector<Entry>& entries = entries_.emplace_back();
+    for (int a = 0; a < plan.actors_size(); ++a) {
+      const int rank = plan.actors(a).rank();
+      local.push_back(rank == c_.rank ? static_cast<int32_t>(entries.size()) : ~rank);
+      if (rank == c_.rank) {
+        entries.push_back({Actor(MakeActorSpec(plan, p, a)), Order(plan.actors(a).priority(), a)});
+      }
+    }
+  }
+}
+
+Worker::~Worker() { Join(); }
+
+void Worker::Join() {
+  if (!thread_.joinable()) return;
+  Stop();
+  mailbox_.Push({.kind = Mail::Kind::kQuit});
+  thread_.join();
+}
+
+void Worker::Start() {
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void Worker::Post(absl::Span<const Message> messages) {
+  for (const Message& message : messages) mailbox_.Push({.kind = Mail::Kind::kMessage, .message = message});
+}
+
+void Worker::Grant(int plan, int64_t first_step, int64_t steps) {
+  Mail mail{.kind = Mail::Kind::kGrant, .first_step = first_step, .steps = steps};
+  mail.message.plan = static_cast<uint16_t>(plan);
+  mailbox_.Push(mail);
+}
+
+void Worker::Loop() {
+  c_.device.BindThread();
+  while (!quit_) {
+    if (!Turn() && !quit_) mailbox_.Wait(c_.spins);
+  }
+}
+
+bool Worker::Turn() {
+  bool moved = false;
+  if (mailbox_.HasMail()) {
+    mailbox_.TakeAll(mail_);
+    for (const Mail& mail : mail_) Handle(mail);
+    moved = true;
+  }
+  DrainLocal();
+  if (quit_ || stopped_.load(std::memory_order_relaxed)) return moved && !quit_;
+  ReleaseHeld();
+  if (!ready_.empty()) {
+    Act();
+    moved = true;
+  }
+  ReportDone();
+  return moved || !held_.empty();
+}
+
+void Worker::Handle(const Mail& mail) {
+  switch (mail.kind) {
+    case Mail::Kind::kMessage:
+      return Deliver(mail.message);
+    case Mail::Kind::kGrant:
+      return StartRun(mail.message.plan, mail.first_step, mail.steps);
+    case Mail::Kind::kReport: {
+      std::lock_guard<std::mutex> lock(report_mu_);
+      report_ = Describe();
+      ++reports_;
+      report_ready_.notify_all();
+      return;
+    }
+    case Mail::Kind::kQuit:
+      quit_ = true;
+  }
+}
+
+void Worker::StartRun(int plan, int64_t first_step, int64_t steps) {
+  plan_ = plan;
+  unfinished_ = static_cast<int64_t>(entries_[plan].size());
+  for (Entry& entry : entries_[plan]) {
+    entry.actor.Grant(first_step, steps);
+    entry.finished = false;
+    Refresh(entry);
+  }
+}
+
+void Worker::Deliver(const Message& message) {
+  if (stopped_.load(std::memory_order_relaxed)) return;
+  if (message.plan >= local_.size() || message.actor < 0 ||
+      message.actor >= static_cast<int32_t>(local_[message.plan].size()) || local_[message.plan][message.actor] < 0) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat("a message for plan ", message.plan, " actor ", message.actor,
+                                                        ", which this rank does not have")));
+  }
+  Entry& entry = entries_[message.plan][local_[message.plan][message.actor]];
+  absl::Status status = entry.actor.OnMessage(message);
+  if (!status.ok()) return Fail(Annotate(status, absl::StrCat("plan '", c_.plans.plans(message.plan).name(), "'")));
+  Refresh(entry);
+}
+
+void Worker::DrainLocal() {
+  while (queue_head_ < queue_.size()) {
+    const Message message = queue_[queue_head_++];
+    Deliver(message);
+  }
+  queue_.clear();
+  queue_head_ = 0;
+}
+
+void Worker::Refresh(Entry& entry) {
+  if (!entry.queued && entry.actor.ready()) {
+    entry.queued = true;
+    ready_.push({entry.order, entry.actor.spec().id});
+  }
+  if (!entry.finished && entry.actor.done()) {
+    entry.finished = true;
+    --unfinished_;
+  }
+}
+
+void Worker::Act() {
+  const int32_t id = ready_.top().second;
+  ready_.pop();
+  Entry& entry = entries_[plan_][local_[plan_][id]];
+  entry.queued = false;
+  current_.store(int64_t{plan_} << 32 | id, std::memory_order_relaxed);
+  const int64_t begin = NowNs();
+  absl::Status status = c_.runner.RunAct(entry.actor);
+  kernel_ns_.store(kernel_ns_.load(std::memory_order_relaxed) + NowNs() - begin, std::memory_order_relaxed);
+  current_.store(-1, std::memory_order_relaxed);
+  if (!status.ok()) return Fail(std::move(status));
+  acts_.store(acts_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  entry.actor.Act(outbox_);
+  Refresh(entry);
+  SendOutbox();
+  DrainLocal();
+}
+
+void Worker::SendOutbox() {
+  std::vector<std::pair<int, Message>> held;
+  for (const Message& message : outbox_) {
+    const int32_t where = local_[message.plan][message.actor];
+    if (where >= 0) {
+      queue_.push_back(message);
+    } else if (c_.device.stream() == nullptr) {
+      c_.bus.Send(~where, message);
+    } else {
+      held.push_back({~where, message});
+    }
+  }
+  outbox_.clear();
+  // Without messages too: the run is over only when the device is.
+  if (c_.device.stream() != nullptr) held_.push_back({c_.device.RecordEvent(), std::move(held)});
+}
+
+void Worker::ReleaseHeld() {
+  while (!held_.empty() && c_.device.Done(held_.front().event)) {
+    for (const auto& [rank, message] : held_.front().messages) c_.bus.Send(rank, message);
+    held_.pop_front();
+  }
+}
+
+void Worker::ReportDone() {
+  if (plan_ < 0 || unfinished_ > 0 || !held_.empty() || stopped_.load(std::memory_order_relaxed)) return;
+  plan_ = -1;
+  c_.listener.OnWorkerDone(c_.rank);
+}
+
+void Worker::Fail(absl::Status status) {
+  Stop();
+  c_.listener.OnWorkerFailed(c_.rank, std::move(status));
+}
+
+std::string Worker::Describe() const {
+  if (plan_ < 0) return absl::StrCat("rank ", c_.rank, ": no plan is running\n");
+  const pb::Plan& plan = c_.plans.plans(plan_);
+  std::string text =
+      absl::StrCat("rank ", c_.rank, ": plan '", plan.name(), "', ", unfinished_, " actors are not done\n");
+  for (const Entry& entry : entries_[plan_]) {
+    if (entry.finished) continue;
+    absl::StrAppend(&text, "  actor ", entry.actor.spec().id, " '", entry.actor.spec().name, "' ",
+                    entry.actor.WaitsFor(plan), "\n");
+  }
+  return text;
+}
+
+std::string Worker::WaitReport() {
+  // Long enough for a thread that only waits for its turn on a busy host.
+  constexpr std::chrono::seconds kAnswerTime(1);
+  std::unique_lock<std::mutex> lock(report_mu_);
+  const int64_t before = reports_;
+  mailbox_.Push({.kind = Mail::Kind::kReport});
+  if (report_ready_.wait_for(lock, kAnswerTime, [&] { return reports_ > before; })) return report_;
+  const int64_t current = current_.load(std::memory_order_relaxed);
+  if (current < 0) return absl::StrCat("rank ", c_.rank, ": no answer\n");
+  const pb::Plan& plan = c_.plans.plans(static_cast<int>(current >> 32));
+  const int32_t id = static_cast<int32_t>(current);
+  return absl::StrCat("rank ", c_.rank, ": plan '", plan.name(), "' is inside an act of actor ", id, " '",
+                      plan.actors(id).name(), "'\n");
+}
+
+}  // namespace oneflow

@@ -1,0 +1,143 @@
+// One thread per rank: takes mail, moves the rank's actors on, runs the acts that are ready.
+//
+//        mailbox ──┐                        ┌──► bus (other ranks)
+//                  ▼                        │
+//   local queue ──► actors ──► ready ──► act ──► local queue (same rank)
+//                             by priority,
+//                             then by id
+//
+// Messages between actors of one rank never touch the mailbox. On a device with a stream an act is only launched: messages to the
+// same rank go out at once, because its launches are ordered behind, and messages to other ranks wait for the act's event.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <queue>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "actor/actor.h"
+#include "actor/executor.h"
+#include "actor/mailbox.h"
+#include "actor/transport/message_bus.h"
+#include "kernels/device.h"
+
+namespace oneflow {
+
+class Worker : public MessageSink {
+ public:
+  // Told on the worker's thread.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    // All actors of the granted plan are done, and their messages are on the bus.
+    virtual void OnWorkerDone(int rank) = 0;
+    // An act failed, or a message made no sense; the worker has stopped acting.
+    virtual void OnWorkerFailed(int rank, absl::Status status) = 0;
+  };
+
+  struct Context {
+    const pb::PlanSet& plans;
+    int rank = 0;
+    DeviceContext& device;
+    ActRunner& runner;
+    MessageBus& bus;
+    Listener& listener;
+    int spins = 0;  // looks into the mailbox before it sleeps
+  };
+
+  // Everything in `context` is borrowed. REQUIRES: the plans passed CheckPlanSet.
+  explicit Worker(const Context& context);
+  ~Worker() override;  // joins
+
+  void Start();
+  // Stops, and waits for the act that is running. The worker may still be told of messages, and drops them.
+  void Join();
+
+  // Any thread. Messages of a plan that is not granted yet are taken in: a peer may be ahead of us.
+  void Post(absl::Span<const Message> messages) override;
+  // Lets the actors of a plan run these steps. REQUIRES: the last grant is done.
+  void Grant(int plan, int64_t first_step, int64_t steps);
+  // No further act begins. Any thread, also before Start().
+  void Stop() { stopped_.store(true, std::memory_order_relaxed); }
+
+  // One turn of the loop, for the thread or for a test in its place: takes in all mail, begins at most one act. False if there was
+  // nothing to do, or it was told to quit.
+  bool Turn();
+
+  // What the actors wait for, one line each; says so if the worker does not answer because an act is running. Any other thread.
+  std::string WaitReport();
+
+  // Any thread.
+  int64_t acts() const { return acts_.load(std::memory_order_relaxed); }
+  double kernel_seconds() const { return kernel_ns_.load(std::memory_order_relaxed) * 1e-9; }
+
+ private:
+  struct Mail {
+    enum class Kind : uint8_t { kMessage, kGrant, kReport, kQuit };
+    Kind kind = Kind::kMessage;
+    Message message;  // kGrant: only the plan
+    int64_t first_step = 0;
+    int64_t steps = 0;
+  };
+  struct Entry {
+    Actor actor;
+    uint64_t order;        // among ready actors the lowest acts first
+    bool queued = false;   // in ready_
+    bool finished = true;  // done with what was granted
+  };
+  // Messages that wait for an event of the device.
+  struct Held {
+    int event;
+    std::vector<std::pair<int, Message>> messages;  // with the rank they go to
+  };
+
+  void Loop();
+  void Handle(const Mail& mail);
+  void StartRun(int plan, int64_t first_step, int64_t steps);
+  void Deliver(const Message& message);
+  void DrainLocal();
+  // Queues it if it became ready, counts it if it became done.
+  void Refresh(Entry& entry);
+  void Act();
+  void SendOutbox();
+  void ReleaseHeld();
+  void ReportDone();
+  void Fail(absl::Status status);
+  std::string Describe() const;
+
+  const Context c_;
+  std::vector<std::vector<int32_t>>
+      local_;  // by plan, by actor: index into entries_[plan], or ~rank of another rank's actor
+  std::vector<std::vector<Entry>> entries_;  // by plan
+  std::priority_queue<std::pair<uint64_t, int32_t>, std::vector<std::pair<uint64_t, int32_t>>, std::greater<>> ready_;
+  int plan_ = -1;           // being run
+  int64_t unfinished_ = 0;  // actors of that plan
+
+  Outbox outbox_;
+  std::vector<Message> queue_;  // messages of this rank to itself
+  size_t queue_head_ = 0;
+  std::deque<Held> held_;
+  std::vector<Mail> mail_;  // being handled
+
+  Mailbox<Mail> mailbox_;
+  std::atomic<bool> stopped_{false};
+  bool quit_ = false;
+  std::atomic<int64_t> acts_{0};
+  std::atomic<int64_t> kernel_ns_{0};
+  std::atomic<int64_t> current_{-1};  // plan << 32 | actor while an act runs
+
+  std::mutex report_mu_;
+  std::condition_variable report_ready_;
+  int64_t reports_ = 0;  // guarded by report_mu_
+  std::string report_;   // guarded by report_mu_
+
+  std::thread thread_;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,105 @@
+#include "compiler/boxed_graph.h"
+
+#include "compiler/select/candidates.h"
+#include "sbp/boxing.h"
+#include "sbp/slices.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status VerifyDists(const Graph& graph, const Node& node) {
+  if (!node.placement.has_value()) return absl::InternalError("has no placement");
+  for (ValueId output : node.outputs) {
+    const Value& value = graph.value(output);
+    if (!value.dist.has_value()) return absl::InternalError(absl::StrCat("output ", value.output, " has no dist"));
+    if (value.dist->placement != *node.placement) {
+      return absl::InternalError(absl::StrCat("output ", value.output, " lies on ", value.dist->placement.ToString(),
+                                              ", the node on ", node.placement->ToString()));
+    }
+    OF_RETURN_IF_ERROR(CheckDistType(value.type.shape, *value.dist));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& topology) {
+  if (node.inputs.size() != 1 || node.outputs.size() != 1) {
+    return absl::InternalError(
+        absl::StrCat("a boxing has one input and one output, this ", node.inputs.size(), " and ", node.outputs.size()));
+  }
+  const Value& from = graph.value(node.inputs[0]);
+  const Value& to = graph.value(node.outputs[0]);
+  const absl::Status status = OneBoxingStep(from.type, *from.dist, *to.dist, topology).status();
+  if (status.ok()) return status;
+  return absl::InternalError(
+      absl::StrCat(from.dist->ToString(), " to ", to.dist->ToString(), " is not one step: ", status.message()));
+}
+
+absl::Status VerifySignature(const Graph& graph, NodeId id, const OpRegistry& ops) {
+  const Node& node = graph.node(id);
+  Layout layout;
+  for (ValueId input : node.inputs) {
+    const DistType& dist = *graph.value(input).dist;
+    if (dist.placement != *node.placement) {
+      return absl::InternalError(absl::StrCat("reads '", graph.node(graph.value(input).producer).name, "' on ",
+                                              dist.placement.ToString(), " but lies on ", node.placement->ToString()));
+    }
+    layout.inputs.push_back(dist.sbp);
+  }
+  for (ValueId output : node.outputs) layout.outputs.push_back(graph.value(output).dist->sbp);
+  OF_ASSIGN_OR_RETURN(const bool legal, IsLegalLayout(graph, id, *node.placement, ops, layout));
+  if (legal) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(layout.ToString(), " on ", node.placement->ToString(), " is no signature of the op"));
+}
+
+absl::Status VerifyRate(const Graph& graph, const Node& node, bool one_rate) {
+  if (one_rate && (node.rate != Rate::kStep || node.op == "accumulate")) {
+    return absl::InternalError("a step of one micro-batch has no other rate and nothing to accumulate");
+  }
+  bool reads_micro_batches = false;
+  for (ValueId input : node.inputs) reads_micro_batches |= ValueRate(graph, input) == Rate::kMicroBatch;
+  if (reads_micro_batches && node.rate == Rate::kStep) {
+    return absl::InternalError("acts once per step but reads a value of every micro-batch");
+  }
+  if (node.op == "accumulate" && !reads_micro_batches)
+    return absl::InternalError("accumulates a value of the whole step");
+  return absl::OkStatus();
+}
+
+absl::Status VerifyMutations(const Graph& graph, const Node& node, const OpRegistry& ops) {
+  OF_ASSIGN_OR_RETURN(const OpDef* const op, ops.Get(node.op));
+  for (int index : op->mutates) {
+    const Node& producer = graph.node(graph.value(node.inputs[index]).producer);
+    if (producer.op != "variable") {
+      return absl::InternalError(absl::StrCat("mutates input ", index, ", which is no variable but ", Where(producer)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const CompileOptions& options) {
+  const Topology topology = JobTopology(options);
+  const bool one_rate = !graph.loss.has_value() || options.micro_batches == 1;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    const auto where = [&] { return absl::StrCat("boxed graph: ", Where(node)); };
+    OF_RETURN_IF_ERROR_AT(VerifyDists(graph, node), where());
+    OF_RETURN_IF_ERROR_AT(VerifyRate(graph, node, one_rate), where());
+    OF_RETURN_IF_ERROR_AT(VerifyMutations(graph, node, ops), where());
+    if (node.op == "to") return Annotate(absl::InternalError("was not dissolved"), where());
+    OF_RETURN_IF_ERROR_AT(node.op == "boxing" ? VerifyBoxing(graph, node, topology) : VerifySignature(graph, id, ops),
+                          where());
+  }
+  return absl::OkStatus();
+}
+
+Rate ValueRate(const Graph& graph, ValueId value) {
+  const Node& producer = graph.node(graph.value(value).producer);
+  return producer.op == "accumulate" ? Rate::kStep : producer.rate;
+}
+
+Topology JobTopology(const CompileOptions& options) { return OneHost(options.mesh.size(), options.ranks_per_process); }
+
+}  // namespace oneflow

@@ -1,0 +1,150 @@
+#include "compiler/lower/plan_text.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "oneflow_core/dtype.h"
+
+namespace oneflow {
+namespace {
+
+DType TypeOf(pb::DType dtype) { return static_cast<DType>(dtype); }
+const char* NameOf(pb::Zone zone) { return zone == pb::SHARED ? "shared" : "private"; }
+
+template <typename Ints>
+std::string List(const Ints& values) {
+  return absl::StrCat("[", absl::StrJoin(values, ","), "]");
+}
+
+int64_t Product(const google::protobuf::RepeatedField<int64_t>& values) {
+  int64_t product = 1;
+  for (int64_t value : values) product *= value;
+  return product;
+}
+
+// What one act of the instruction reads from other ranks.
+int64_t BytesMovedBy(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruction& instruction) {
+  int64_t bytes = 0;
+  for (const pb::Piece& piece : instruction.pieces()) {
+    const pb::Operand& source = instruction.inputs(piece.input());
+    if (source.register_() < 0) continue;
+    if (plan.actors(plan.registers(source.register_()).producer()).rank() == actor.rank()) continue;
+    bytes += Product(piece.extent()) * static_cast<int64_t>(SizeOf(TypeOf(source.dtype())));
+  }
+  return bytes;
+}
+
+int64_t RegisterBytes(const pb::Register& reg) { return reg.slots() * reg.slot_stride(); }
+
+std::string Show(const pb::Operand& x) {
+  std::string text = absl::StrCat(Name(TypeOf(x.dtype())), List(x.dims()));
+  if (!std::equal(x.dims().begin(), x.dims().end(), x.logical_dims().begin(), x.logical_dims().end())) {
+    absl::StrAppend(&text, " of ", List(x.logical_dims()), " at ", List(x.start()));
+  }
+  if (x.register_() >= 0) {
+    absl::StrAppend(&text, "@r", x.register_());
+    if (x.offset() > 0) absl::StrAppend(&text, "+", x.offset());
+  } else {
+    absl::StrAppend(&text, "@", NameOf(x.zone()), "+", x.offset());
+  }
+  return text;
+}
+
+std::string ShowPorts(const google::protobuf::RepeatedPtrField<pb::Port>& ports) {
+  return absl::StrJoin(ports, " ", [](std::string* out, const pb::Port& port) {
+    absl::StrAppend(out, "r", port.register_());
+    if (port.acts_per_slot() > 1) absl::StrAppend(out, "/", port.acts_per_slot());
+  });
+}
+
+std::string Show(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruction& instruction) {
+  const auto operands = [](const google::protobuf::RepeatedPtrField<pb::Operand>& list) {
+    return absl::StrJoin(list, ", ", [](std::string* out, const pb::Operand& x) { out->append(Show(x)); });
+  };
+  std::string text = absl::StrCat("      ", instruction.op(), " '", instruction.node(), "' (",
+                                  operands(instruction.inputs()), ") -> (", operands(instruction.outputs()), ")");
+  if (instruction.kind() == pb::Instruction::COPY) {
+    absl::StrAppend(&text, " pieces=", instruction.pieces_size(), " moves=", BytesMovedBy(plan, actor, instruction),
+                    instruction.zero_fill() ? " zero_fill" : "");
+  }
+  if (!instruction.source().empty()) absl::StrAppend(&text, "  # ", instruction.source());
+  return text + "\n";
+}
+
+void ShowActor(const pb::Plan& plan, int id, std::string& out) {
+  const pb::Actor& actor = plan.actors(id);
+  absl::StrAppend(&out, "    a", id, " rank ", actor.rank(), " '", actor.name(), "' acts=", actor.acts_per_step(),
+                  " priority=", actor.priority(), " in: ", ShowPorts(actor.inputs()),
+                  " out: ", ShowPorts(actor.outputs()), "\n");
+  for (const pb::Instruction& instruction : actor.instructions()) out += Show(plan, actor, instruction);
+}
+
+void ShowRegister(const pb::Plan& plan, int id, std::string& out) {
+  const pb::Register& reg = plan.registers(id);
+  absl::StrAppend(&out, "    r", id, " rank ", plan.actors(reg.producer()).rank(), " '", reg.name(), "' a",
+                  reg.producer(), " -> a", absl::StrJoin(reg.consumers(), " a"), " slots=", reg.slots());
+  if (reg.initially_filled() > 0) absl::StrAppend(&out, " filled=", reg.initially_filled());
+  absl::StrAppend(&out, " bytes=", reg.slot_bytes());
+  if (reg.slot_bytes() > 0) absl::StrAppend(&out, " ", NameOf(reg.zone()), "+", reg.offset());
+  absl::StrAppend(&out, "\n");
+}
+
+void ShowRanks(const pb::PlanSet& set, std::string& out) {
+  for (int r = 0; r < set.ranks_size(); ++r) {
+    const pb::Rank& rank = set.ranks(r);
+    absl::StrAppend(&out, "rank ", r, " process ", rank.process(), " ", rank.device(), ": private ",
+                    rank.private_bytes(), " bytes (variables ", rank.private_variable_bytes(), "), shared ",
+                    rank.shared_bytes(), " bytes (variables ", rank.shared_variable_bytes(), ")\n");
+    for (const pb::Plan& plan : set.plans()) {
+      int64_t registers[2] = {0, 0};
+      for (const pb::Register& reg : plan.registers()) {
+        if (plan.actors(reg.producer()).rank() == r) registers[reg.zone()] += RegisterBytes(reg);
+      }
+      absl::StrAppend(&out, "  plan '", plan.name(), "': registers private ", registers[0], ", shared ", registers[1],
+                      " bytes\n");
+    }
+  }
+}
+
+void ShowVariables(const pb::PlanSet& set, std::string& out) {
+  for (const pb::Variable& variable : set.variables()) {
+    absl::StrAppend(&out, "variable '", variable.name(), "' ", Name(TypeOf(variable.dtype())), List(variable.dims()),
+                    " ", variable.init(), variable.trainable() ? " trainable" : "", ":");
+    for (const pb::Shard& shard : variable.shards()) {
+      absl::StrAppend(&out, " rank ", shard.rank(), List(shard.extent()), "at", List(shard.start()), "@",
+                      NameOf(shard.zone()), "+", shard.offset(), shard.owner() ? "*" : "");
+    }
+    absl::StrAppend(&out, "\n");
+  }
+}
+
+}  // namespace
+
+int64_t PredictedBytesMoved(const pb::Plan& plan) {
+  int64_t bytes = 0;
+  for (const pb::Actor& actor : plan.actors()) {
+    for (const pb::Instruction& instruction : actor.instructions()) {
+      bytes += BytesMovedBy(plan, actor, instruction) * actor.acts_per_step();
+    }
+  }
+  return bytes;
+}
+
+std::string PlanText(const pb::PlanSet& set) {
+  std::string out = absl::StrCat("job '", set.job(), "' version ", set.version(), ", ", set.ranks_size(),
+                                 " ranks, seed ", set.seed(), "\n");
+  ShowRanks(set, out);
+  ShowVariables(set, out);
+  for (const pb::Plan& plan : set.plans()) {
+    absl::StrAppend(&out, "plan '", plan.name(), "': ", plan.actors_size(), " actors, ", plan.registers_size(),
+                    " registers, ", plan.micro_batches(), " micro-batches per step, boxing moves ",
+                    PredictedBytesMoved(plan), " bytes per step\n  registers\n");
+    for (int r = 0; r < plan.registers_size(); ++r) ShowRegister(plan, r, out);
+    absl::StrAppend(&out, "  actors\n");
+    for (int a = 0; a < plan.actors_size(); ++a) ShowActor(plan, a, out);
+  }
+  return out;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,65 @@
+// Synchronous dataflow with two rates. Micro-batch rate starts at what differs between micro-batches (data, random numbers) and
+// flows to every reader; `accumulate` is the one way back to step rate.
+#include "compiler/passes/passes.h"
+
+namespace oneflow {
+namespace {
+
+// Lets readers of each `accumulate` read its input, and drops it.
+bool DropAccumulates(Graph& graph) {
+  std::vector<bool> keep(graph.num_nodes(), true);
+  bool changed = false;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op != "accumulate") continue;
+    graph.ReplaceUses(node.outputs[0], node.inputs[0]);
+    keep[id] = false;
+    changed = true;
+  }
+  if (changed) graph.Rebuild(keep);
+  return changed;
+}
+
+}  // namespace
+
+std::vector<bool> DependsOnMicroBatch(const Graph& graph, const OpRegistry& ops) {
+  std::vector<bool> varies(graph.num_nodes(), false);
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    const OpDef* const op = ops.Find(node.op);
+    varies[id] = node.op == "read_data" || (op != nullptr && op->random);
+    for (ValueId input : node.inputs) {
+      const NodeId producer = graph.value(input).producer;
+      varies[id] = varies[id] || (varies[producer] && graph.node(producer).op != "accumulate");
+    }
+  }
+  return varies;
+}
+
+absl::StatusOr<bool> AssignRates(Graph& graph, PassContext& context) {
+  const int micro_batches = context.options.micro_batches;
+  const bool one_rate = !graph.loss.has_value() || micro_batches == 1;
+  if (one_rate) {
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) graph.node(id).rate = Rate::kStep;
+    DropAccumulates(graph);
+    return true;
+  }
+  const std::vector<bool> varies = DependsOnMicroBatch(graph, context.ops);
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    Node& node = graph.node(id);
+    node.rate = varies[id] ? Rate::kMicroBatch : Rate::kStep;
+    OF_ASSIGN_OR_RETURN(const OpDef* const op, context.ops.Get(node.op));
+    if (varies[id] && !op->mutates.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Where(node), ": would overwrite a variable once in each of ", micro_batches,
+                       " micro-batches, whose order is not defined; use one micro-batch per step"));
+    }
+    if (node.op == "accumulate" && !varies[id]) {  // the same addend k times
+      node.op = "scale";
+      node.attrs.Set("alpha", static_cast<double>(micro_batches));
+    }
+  }
+  return true;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,160 @@
+// Reverse-mode differentiation. Nodes are visited from last to first; when a node's turn comes, all readers of its outputs have
+// contributed, so their sum is its output gradient and the op's own `grad` turns it into contributions to its inputs.
+//
+// Only values on a path from a trainable variable get a gradient at all. The start is 1/k rather than 1, so that what is summed
+// over k micro-batches is the gradient of their mean.
+#include <map>
+
+#include "absl/strings/str_join.h"
+#include "compiler/passes/passes.h"
+#include "oneflow_core/builder.h"
+
+namespace oneflow {
+namespace {
+
+bool IsTrainable(const Node& node) { return node.op == "variable" && node.attrs.Bool("trainable"); }
+
+class Differentiator {
+ public:
+  Differentiator(const OpRegistry& ops, Graph graph, int micro_batches)
+      : builder_(ops, std::move(graph)), num_forward_(builder_.graph().num_nodes()), micro_batches_(micro_batches) {
+    FindPaths();
+  }
+
+  absl::StatusOr<Graph> Run() {
+    Start();
+    for (NodeId id = num_forward_ - 1; id >= 0 && builder_.status().ok(); --id) {
+      OF_RETURN_IF_ERROR_AT(Visit(id), Where(graph().node(id)));
+    }
+    OF_RETURN_IF_ERROR(builder_.status());
+    OF_RETURN_IF_ERROR(CheckAllReached());
+    return builder_.Finish();
+  }
+
+ private:
+  const Graph& graph() const { return builder_.graph(); }
+
+  // A value needs a gradient if a trainable variable can reach it through floating values.
+  void FindPaths() {
+    needs_grad_.assign(graph().num_values(), false);
+    for (NodeId id = 0; id < num_forward_; ++id) {
+      const Node& node = graph().node(id);
+      bool needs = IsTrainable(node);
+      for (ValueId input : node.inputs) needs = needs || needs_grad_[input];
+      for (ValueId output : node.outputs) needs_grad_[output] = needs && IsFloating(graph().value(output).type.dtype);
+    }
+  }
+
+  // New nodes look as if `like` had been differentiated into them.
+  void ImitateNode(const Node& like) {
+    builder_.set_phase(Phase::kBackward);
+    builder_.set_source(like.source);
+    builder_.set_placement_hint(like.at);
+  }
+
+  Tensor Add(const Node& like, absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
+             const std::string& name) {
+    ImitateNode(like);
+    return builder_.Op1(op, inputs, std::move(attrs), std::source_location::current(), name);
+  }
+
+  void Start() {
+    const ValueId loss = *graph().loss;
+    const Node producer = graph().node(graph().value(loss).producer);
+    AttrMap attrs{{"dtype", std::string(Name(DType::kFloat32))},
+                  {"shape", std::vector<int64_t>()},
+                  {"value", 1.0 / micro_batches_}};
+    contributions_[loss].push_back(
+        Add(producer, "constant", {}, std::move(attrs), absl::StrCat(producer.name, "/grad")));
+  }
+
+  // The sum of what has arrived at `value`, or nothing if nothing has.
+  std::optional<Tensor> Gradient(ValueId value) {
+    const auto it = contributions_.find(value);
+    if (it == contributions_.end()) return std::nullopt;
+    if (it->second.size() == 1) return it->second[0];
+    const Node producer = graph().node(graph().value(value).producer);
+    return Add(producer, "add_n", it->second, {}, absl::StrCat(producer.name, "/grad_sum"));
+  }
+
+  absl::Status Visit(NodeId id) {
+    const Node node = graph().node(id);  // a copy: the graph grows below
+    bool arrived = false;
+    for (ValueId output : node.outputs) arrived = arrived || (needs_grad_[output] && contributions_.count(output) > 0);
+    if (!arrived) return absl::OkStatus();
+    if (node.op == "variable") return FinishVariable(node);
+    OF_ASSIGN_OR_RETURN(const OpDef* const op, builder_.ops().Get(node.op));
+    if (op->grad == nullptr) {
+      return absl::UnimplementedError(absl::StrCat("no gradient is defined for op '", node.op,
+                                                   "', but the loss depends on a trainable variable through it"));
+    }
+    std::vector<std::optional<Tensor>> output_grads;
+    for (ValueId output : node.outputs) output_grads.push_back(needs_grad_[output] ? Gradient(output) : std::nullopt);
+    GradContext context(builder_, id, std::move(output_grads));
+    for (size_t i = 0; i < node.inputs.size(); ++i) context.set_needs_grad(i, needs_grad_[node.inputs[i]]);
+    OF_RETURN_IF_ERROR(op->grad(context));
+    OF_RETURN_IF_ERROR(builder_.status());
+    return Collect(node, context);
+  }
+
+  absl::Status Collect(const Node& node, const GradContext& context) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::optional<Tensor>& grad = context.input_grads()[i];
+      if (!grad.has_value() || !needs_grad_[node.inputs[i]]) continue;
+      const TensorType& type = graph().value(node.inputs[i]).type;
+      if (grad->type() != type) {
+        return absl::InternalError(
+            absl::StrCat("gradient of input ", i, " is ", grad->type().ToString(), ", the input ", type.ToString()));
+      }
+      contributions_[node.inputs[i]].push_back(*grad);
+    }
+    return absl::OkStatus();
+  }
+
+  // Each contribution is accumulated by itself and the sums are added once per step, so that contributions made on different
+  // pipeline stages (of a tied weight) meet once per step and not once per micro-batch.
+  absl::Status FinishVariable(const Node& variable) {
+    if (!IsTrainable(variable)) return absl::OkStatus();
+    const std::string name = GradientName(variable.name);
+    if (graph().FindNode(name) >= 0) {
+      return absl::InvalidArgumentError(absl::StrCat("the name '", name, "', which its gradient has to get, is taken"));
+    }
+    const std::vector<Tensor>& parts = contributions_[variable.outputs[0]];
+    std::vector<Tensor> sums;
+    for (const Tensor& part : parts) {
+      sums.push_back(Add(variable, "accumulate", {part}, {}, parts.size() == 1 ? name : absl::StrCat(name, "_part")));
+    }
+    if (sums.size() > 1) Add(variable, "add_n", sums, {}, name);
+    return builder_.status();
+  }
+
+  absl::Status CheckAllReached() const {
+    std::vector<std::string> missed;
+    for (NodeId id = 0; id < num_forward_; ++id) {
+      const Node& node = graph().node(id);
+      if (!IsTrainable(node) || contributions_.count(node.outputs[0]) > 0) continue;
+      missed.push_back(absl::StrCat("'", node.name, "' (", node.source, ")"));
+    }
+    if (missed.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("the loss does not depend on ", missed.size(), " trainable variable",
+                                                   missed.size() == 1 ? "" : "s", ": ", absl::StrJoin(missed, ", ")));
+  }
+
+  GraphBuilder builder_;
+  const int num_forward_;
+  const int micro_batches_;
+  std::vector<bool> needs_grad_;                          // by forward value
+  std::map<ValueId, std::vector<Tensor>> contributions_;  // to the gradient of a forward value, in order of arrival
+};
+
+}  // namespace
+
+std::string GradientName(absl::string_view variable) { return absl::StrCat(variable, "/grad"); }
+
+absl::StatusOr<bool> Autodiff(Graph& graph, PassContext& context) {
+  if (!graph.loss.has_value()) return false;
+  OF_ASSIGN_OR_RETURN(graph, Differentiator(context.ops, std::move(graph), context.options.micro_batches).Run());
+  return true;
+}
+
+}  // namespace oneflow

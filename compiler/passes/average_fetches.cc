@@ -1,0 +1,46 @@
+// Fetches of a step of several micro-batches: the host wants one number per step, the mean.
+#include "compiler/passes/passes.h"
+#include "oneflow_core/builder.h"
+
+namespace oneflow {
+namespace {
+
+// Appends accumulate and scale behind the fetched value and points the fetch at the result.
+absl::Status Average(GraphBuilder& builder, NodeId fetch, int micro_batches) {
+  const Node node = builder.graph().node(fetch);
+  const Tensor value(&builder, node.inputs[0]);
+  if (value.type().dtype != DType::kFloat32) {
+    return absl::InvalidArgumentError(absl::StrCat("fetches ", value.type().ToString(), " from each of ", micro_batches,
+                                                   " micro-batches; only f32 values can be averaged over them"));
+  }
+  builder.set_phase(node.phase);
+  builder.set_source(node.source);
+  builder.set_placement_hint(node.at);
+  const auto here = std::source_location::current();
+  const Tensor sum = builder.Op1("accumulate", {value}, {}, here, absl::StrCat(node.name, "/accumulate"));
+  const Tensor mean =
+      builder.Op1("scale", {sum}, {{"alpha", 1.0 / micro_batches}}, here, absl::StrCat(node.name, "/mean"));
+  OF_RETURN_IF_ERROR(builder.status());
+  builder.mutable_graph().node(fetch).inputs[0] = mean.id();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context) {
+  const int micro_batches = context.options.micro_batches;
+  if (!graph.loss.has_value() || micro_batches == 1) return false;
+  const std::vector<bool> varies = DependsOnMicroBatch(graph, context.ops);
+  const int num_nodes = graph.num_nodes();
+  GraphBuilder builder(context.ops, std::move(graph));
+  for (NodeId id = 0; id < num_nodes; ++id) {
+    if (builder.graph().node(id).op != "fetch" || !varies[id]) continue;
+    OF_RETURN_IF_ERROR_AT(Average(builder, id, micro_batches), Where(builder.graph().node(id)));
+  }
+  OF_ASSIGN_OR_RETURN(graph, builder.Finish());
+  const bool changed = graph.num_nodes() > num_nodes;
+  graph.Rebuild(std::vector<bool>(graph.num_nodes(), true));
+  return changed;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,55 @@
+// Sums over pipeline stages: of the gradients' squares for the global norm, and of gradients of a weight used on several stages.
+#include <map>
+
+#include "compiler/passes/passes.h"
+#include "oneflow_core/builder.h"
+
+namespace oneflow {
+namespace {
+
+// Replaces the addends of `sum` that lie together elsewhere by one sum of them there. The builder knows no placements, so these are
+// written into the graph behind its back.
+bool Group(GraphBuilder& builder, NodeId sum) {
+  const Node node = builder.graph().node(sum);
+  std::map<std::string, std::vector<ValueId>> groups;  // by placement
+  for (ValueId input : node.inputs) {
+    groups[builder.graph().node(builder.graph().value(input).producer).placement->ToString()].push_back(input);
+  }
+  std::vector<ValueId> inputs;
+  for (ValueId input : node.inputs) {
+    const Node producer = builder.graph().node(builder.graph().value(input).producer);
+    std::vector<ValueId>& group = groups[producer.placement->ToString()];
+    if (*producer.placement == *node.placement || group.size() == 1) {
+      inputs.push_back(input);
+    } else if (!group.empty()) {
+      std::vector<Tensor> addends;
+      for (ValueId addend : group) addends.emplace_back(&builder, addend);
+      builder.set_phase(node.phase);
+      builder.set_source(node.source);
+      const Tensor partial = builder.Op1("add_n", addends, {}, std::source_location::current(), node.name);
+      if (!partial.valid()) return false;
+      builder.mutable_graph().node(builder.graph().value(partial.id()).producer).placement = producer.placement;
+      inputs.push_back(partial.id());
+      group.clear();  // the others of the group are in the sum now
+    }
+  }
+  const bool changed = inputs.size() < node.inputs.size();
+  builder.mutable_graph().node(sum).inputs = std::move(inputs);
+  return changed;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> GroupSums(Graph& graph, PassContext& context) {
+  bool changed = false;
+  const int num_nodes = graph.num_nodes();
+  GraphBuilder builder(context.ops, std::move(graph));
+  for (NodeId id = 0; id < num_nodes; ++id) {
+    if (builder.graph().node(id).op == "add_n") changed = Group(builder, id) || changed;
+  }
+  OF_ASSIGN_OR_RETURN(graph, builder.Finish());
+  graph.Rebuild(std::vector<bool>(graph.num_nodes(), true));
+  return changed;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,156 @@
+// The update phase. One global gradient norm is measured (and clipped if asked for), one learning rate computed from the step
+// counter, and every trainable variable gets an update node with state variables of its own:
+//
+//   "<w>/adam_m", "<w>/adam_v" or "<w>/sgd_momentum"    like the variable, zeros
+//   "optimizer/step"                                    i64, counts the steps taken
+//
+// Only matrices and larger are decayed: decaying biases and norms' gains is known to hurt.
+#include <map>
+
+#include "compiler/passes/passes.h"
+#include "oneflow_core/builder.h"
+
+namespace oneflow {
+namespace {
+
+class OptimizerBuilder {
+ public:
+  OptimizerBuilder(const OpRegistry& ops, Graph graph, const CompileOptions& options)
+      : builder_(ops, std::move(graph)), options_(options) {
+    builder_.set_phase(Phase::kUpdate);
+    builder_.set_source("");
+  }
+
+  absl::StatusOr<Graph> Run() {
+    OF_RETURN_IF_ERROR(FindParameters());
+    Step();
+    Norm();
+    for (const Parameter& parameter : parameters_) {
+      builder_.set_source(parameter.source);
+      builder_.set_placement_hint(parameter.at);
+      if (options_.keep_gradients) Keep(parameter);
+      if (options_.optimizer.kind == OptimizerOptions::Kind::kAdamW) {
+        AdamW(parameter);
+      } else {
+        Sgd(parameter);
+      }
+    }
+    builder_.set_source("");
+    builder_.set_placement_hint({});
+    Op("increment", {step_}, {}, "optimizer/step/increment");
+    Op("fetch", {learning_rate_}, {{"name", std::string("lr")}}, "optimizer/lr/fetch");
+    Op("fetch", {norm_}, {{"name", std::string("grad_norm")}}, "optimizer/grad_norm/fetch");
+    return builder_.Finish();
+  }
+
+ private:
+  struct Parameter {
+    std::string name, source;
+    PlacementHint at;
+    SbpHint hint;
+    Tensor value, gradient;
+  };
+
+  std::vector<Tensor> Op(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
+                         const std::string& name) {
+    return builder_.Op(op, inputs, std::move(attrs), std::source_location::current(), name);
+  }
+
+  absl::Status FindParameters() {
+    const Graph& graph = builder_.graph();
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      const Node& node = graph.node(id);
+      if (node.op != "variable" || !node.attrs.Bool("trainable")) continue;
+      const NodeId gradient = graph.FindNode(GradientName(node.name));
+      if (gradient < 0) return absl::InternalError(absl::StrCat(Where(node), ": autodiff left no gradient"));
+      parameters_.push_back({node.name, node.source, node.at, graph.value(node.outputs[0]).hint,
+                             Tensor(&builder_, node.outputs[0]), Tensor(&builder_, graph.node(gradient).outputs[0])});
+    }
+    return absl::OkStatus();
+  }
+
+  void Step() {
+    step_ = builder_.Variable("optimizer/step", {DType::kInt64, {}}, "zeros", {}, /*trainable=*/false);
+    const ScheduleOptions& schedule = options_.schedule;
+    learning_rate_ = Op("lr_schedule", {step_},
+                        {{"base", schedule.learning_rate},
+                         {"kind", schedule.kind},
+                         {"warmup", schedule.warmup_steps},
+                         {"total", schedule.total_steps},
+                         {"min_ratio", schedule.min_ratio}},
+                        "optimizer/lr")[0];
+  }
+
+  // The square of the global norm is the sum of the gradients' squares, whatever parts they lie in. Variables with the same wish are
+  // summed first: they will lie alike, so that only the few sums have to be brought together and not every addend.
+  void Norm() {
+    std::map<std::string, std::vector<Tensor>> groups;
+    for (const Parameter& parameter : parameters_) {
+      builder_.set_source(parameter.source);
+      builder_.set_placement_hint(parameter.at);
+      groups[ToString(parameter.hint)].push_back(
+          Op("square_sum", {parameter.gradient}, {}, absl::StrCat(parameter.name, "/grad/square_sum"))[0]);
+    }
+    builder_.set_source("");
+    builder_.set_placement_hint({});
+    std::vector<Tensor> sums;
+    for (const auto& [hint, squares] : groups) sums.push_back(Sum(squares));
+    const std::vector<Tensor> clip =
+        Op("clip_scale", {Sum(sums)}, {{"max_norm", options_.optimizer.clip_norm}}, "optimizer/clip");
+    scale_ = clip[0];
+    norm_ = clip[1];
+  }
+
+  Tensor Sum(const std::vector<Tensor>& addends) {
+    return addends.size() == 1 ? addends[0] : Op("add_n", addends, {}, "optimizer/square_sum")[0];
+  }
+
+  // A variable beside the parameter, of its type and with its wishes.
+  Tensor State(const Parameter& parameter, absl::string_view suffix) {
+    return builder_.Variable(absl::StrCat(parameter.name, suffix), parameter.value.type(), "zeros", parameter.hint,
+                             /*trainable=*/false);
+  }
+
+  void Keep(const Parameter& parameter) {
+    const Tensor kept = State(parameter, ".grad");
+    Op("assign", {kept, parameter.gradient}, {}, absl::StrCat(parameter.name, "/grad/keep"));
+  }
+
+  double Decay(const Parameter& parameter) const {
+    return parameter.value.shape().rank() >= 2 ? options_.optimizer.weight_decay : 0.0;
+  }
+
+  void AdamW(const Parameter& parameter) {
+    const Tensor m = State(parameter, "/adam_m"), v = State(parameter, "/adam_v");
+    Op("adamw_update", {parameter.value, m, v, parameter.gradient, learning_rate_, scale_, step_},
+       {{"beta1", options_.optimizer.beta1},
+        {"beta2", options_.optimizer.beta2},
+        {"epsilon", options_.optimizer.epsilon},
+        {"weight_decay", Decay(parameter)}},
+       absl::StrCat(parameter.name, "/update"));
+  }
+
+  void Sgd(const Parameter& parameter) {
+    const Tensor u = State(parameter, "/sgd_momentum");
+    Op("sgd_update", {parameter.value, u, parameter.gradient, learning_rate_, scale_},
+       {{"momentum", options_.optimizer.momentum},
+        {"nesterov", options_.optimizer.nesterov},
+        {"weight_decay", Decay(parameter)}},
+       absl::StrCat(parameter.name, "/update"));
+  }
+
+  GraphBuilder builder_;
+  const CompileOptions& options_;
+  std::vector<Parameter> parameters_;
+  Tensor step_, learning_rate_, scale_, norm_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context) {
+  if (!graph.loss.has_value()) return false;
+  OF_ASSIGN_OR_RETURN(graph, OptimizerBuilder(context.ops, std::move(graph), context.options).Run());
+  return true;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,82 @@
+// Writes the result of SBP selection into the graph.
+#include <map>
+#include <set>
+
+#include "compiler/passes/passes.h"
+#include "compiler/select/select_sbp.h"
+
+namespace oneflow {
+namespace {
+
+// Adds the boxings that a selection implies, one for all readers that want the same type.
+class Boxer {
+ public:
+  explicit Boxer(Graph& graph) : graph_(graph), num_nodes_(graph.num_nodes()) {
+    for (NodeId id = 0; id < num_nodes_; ++id) names_.insert(graph.node(id).name);
+  }
+
+  void Apply(const Selection& selection) {
+    for (NodeId id = 0; id < num_nodes_; ++id) {
+      const Layout& layout = selection.layouts[id];
+      const Node& node = graph_.node(id);
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        graph_.value(node.outputs[i]).dist = DistType{*node.placement, layout.outputs[i]};
+      }
+    }
+    for (NodeId id = 0; id < num_nodes_; ++id) {
+      const DistType wanted{*graph_.node(id).placement, {}};
+      for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
+        const ValueId boxed = Boxed(graph_.node(id).inputs[i], {wanted.placement, selection.layouts[id].inputs[i]});
+        graph_.node(id).inputs[i] = boxed;
+      }
+    }
+    graph_.Rebuild(std::vector<bool>(graph_.num_nodes(), true));
+  }
+
+ private:
+  // `value` as `wanted`.
+  ValueId Boxed(ValueId value, const DistType& wanted) {
+    if (*graph_.value(value).dist == wanted) return value;
+    const auto [it, inserted] = boxed_.emplace(std::make_pair(value, wanted.ToString()), -1);
+    if (inserted) it->second = AddBoxing(value, wanted);
+    return it->second;
+  }
+
+  ValueId AddBoxing(ValueId value, const DistType& wanted) {
+    const Node& producer = graph_.node(graph_.value(value).producer);
+    Node node;
+    node.op = "boxing";
+    const std::string output = graph_.value(value).output == 0 ? "" : absl::StrCat(":", graph_.value(value).output);
+    const std::string moved =
+        wanted.placement == *producer.placement ? "" : absl::StrCat("@", wanted.placement.ranks()[0]);
+    const std::string stem = absl::StrCat("box/", producer.name, output, "/", ToString(wanted.sbp), moved);
+    node.name = stem;
+    for (int i = 2; !names_.insert(node.name).second; ++i) node.name = absl::StrCat(stem, "_", i);
+    node.inputs = {value};
+    node.source = producer.source;
+    node.phase = producer.phase;
+    node.rate = ValueRate(graph_, value);
+    node.placement = wanted.placement;
+    const TensorType type = graph_.value(value).type;
+    const NodeId id = graph_.AddNode(std::move(node), {type});
+    graph_.value(graph_.node(id).outputs[0]).dist = wanted;
+    return graph_.node(id).outputs[0];
+  }
+
+  Graph& graph_;
+  const int num_nodes_;
+  std::set<std::string> names_;
+  std::map<std::pair<ValueId, std::string>, ValueId> boxed_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> SelectLayouts(Graph& graph, PassContext& context) {
+  const SelectOptions options{graph.loss.has_value() ? context.options.micro_batches : 1, context.options.device};
+  OF_ASSIGN_OR_RETURN(const Selection selection,
+                      SelectSbp(graph, context.ops, context.topology, context.variables, options));
+  Boxer(graph).Apply(selection);
+  return true;
+}
+
+}  // namespace oneflow

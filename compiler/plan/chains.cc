@@ -1,0 +1,220 @@
+#include "compiler/plan/chains.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+#include <tuple>
+
+namespace oneflow {
+namespace {
+
+bool IsVariable(const Node& node) { return node.op == "variable"; }
+bool IsBoxing(const Node& node) { return node.op == "boxing"; }
+
+// `accumulate` acts with the micro-batches; only its output is slower.
+Rate ActRate(const Node& node) {
+  return node.op == "accumulate" && node.rate == Rate::kStep ? Rate::kMicroBatch : node.rate;
+}
+
+// Whether an edge from `a` to `b` may stay inside one chain. What `accumulate` makes is complete only when the step's acts are.
+bool SameKey(const Node& a, const Node& b) {
+  return !IsBoxing(a) && !IsBoxing(b) && a.op != "accumulate" && ActRate(a) == ActRate(b) && a.placement == b.placement;
+}
+
+// Reasons of order between nodes: data, and "mutate after all reads".
+struct Order {
+  std::vector<std::vector<NodeId>> before;  // of each node
+  std::vector<std::vector<NodeId>> after;
+  std::vector<NodeId> sorted;  // all nodes; ties by id
+  std::vector<int> position;   // in `sorted`
+};
+
+absl::StatusOr<std::vector<std::vector<ValueId>>> FindMutations(const Graph& graph, const OpRegistry& ops) {
+  std::vector<std::vector<ValueId>> mutated(graph.num_nodes());
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (IsBoxing(node)) continue;
+    OF_ASSIGN_OR_RETURN_AT(const OpDef* op, ops.Get(node.op), Where(node));
+    for (int input : op->mutates) mutated[id].push_back(node.inputs[input]);
+  }
+  return mutated;
+}
+
+absl::StatusOr<Order> FindOrder(const Graph& graph, const ChainGraph& chains) {
+  const int n = graph.num_nodes();
+  const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
+  Order order{std::vector<std::vector<NodeId>>(n), std::vector<std::vector<NodeId>>(n), {}, std::vector<int>(n, 0)};
+  const auto add = [&](NodeId first, NodeId second) {
+    order.after[first].push_back(second);
+    order.before[second].push_back(first);
+  };
+  for (ValueId value = 0; value < graph.num_values(); ++value) {
+    const NodeId producer = graph.value(value).producer;
+    if (!IsVariable(graph.node(producer))) {
+      for (NodeId reader : consumers[value]) add(producer, reader);
+      continue;
+    }
+    NodeId last_mutator = -1;
+    for (NodeId mutator : consumers[value]) {
+      if (!chains.Mutates(mutator, value) || mutator == last_mutator) continue;
+      for (NodeId reader : consumers[value]) {
+        if (!chains.Mutates(reader, value)) add(reader, mutator);
+      }
+      if (last_mutator >= 0) add(last_mutator, mutator);
+      last_mutator = mutator;
+    }
+  }
+  std::vector<int> missing(n);
+  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<NodeId>> ready;
+  for (NodeId id = 0; id < n; ++id) {
+    missing[id] = static_cast<int>(order.before[id].size());
+    if (missing[id] == 0) ready.push(id);
+  }
+  while (!ready.empty()) {
+    const NodeId id = ready.top();
+    ready.pop();
+    order.position[id] = static_cast<int>(order.sorted.size());
+    order.sorted.push_back(id);
+    for (NodeId next : order.after[id]) {
+      if (--missing[next] == 0) ready.push(next);
+    }
+  }
+  for (NodeId id = 0; id < n; ++id) {
+    if (missing[id] > 0) {
+      return absl::UnimplementedError(absl::StrCat(Where(graph.node(id)),
+                                                   ": it waits for itself: it overwrites a variable that a later node "
+                                                   "reads, or that node overwrites what it reads"));
+    }
+  }
+  return order;
+}
+
+std::vector<int> FindLevels(const Graph& graph, const Order& order) {
+  std::vector<int> level(graph.num_nodes(), 0);
+  std::vector<bool> early(graph.num_nodes(), false);  // may go down to its first reader
+  for (NodeId id : order.sorted) {
+    const Node& node = graph.node(id);
+    early[id] = !IsBoxing(node) && !IsVariable(node) && (node.inputs.empty() || node.phase == Phase::kBackward);
+    for (NodeId before : order.before[id]) {
+      const Node& other = graph.node(before);
+      level[id] = std::max(level[id], level[before] + (SameKey(other, node) ? 0 : 1));
+      early[id] = early[id] && (early[before] || other.phase == Phase::kForward);
+    }
+  }
+  for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
+    if (!early[*it] || order.after[*it].empty()) continue;
+    int latest = 1 << 30;
+    for (NodeId after : order.after[*it]) {
+      latest = std::min(latest, level[after] - (SameKey(graph.node(*it), graph.node(after)) ? 0 : 1));
+    }
+    level[*it] = latest;
+  }
+  return level;
+}
+
+Phase PhaseOf(const Graph& graph, const std::vector<NodeId>& nodes) {
+  bool has[3] = {false, false, false};
+  for (NodeId id : nodes) has[static_cast<int>(graph.node(id).phase)] = true;
+  return has[1] ? Phase::kBackward : has[0] ? Phase::kForward : Phase::kUpdate;
+}
+
+std::string NameOf(const Graph& graph, const Chain& chain) {
+  const bool boxing = chain.kind == Chain::Kind::kBoxing;
+  const size_t others = chain.nodes.size() - 1;
+  return absl::StrCat(boxing ? "boxing" : Name(chain.phase), ".", chain.level, " ", graph.node(chain.nodes[0]).name,
+                      others > 0 ? absl::StrCat(" (+", others, ")") : "");
+}
+
+void GroupNodes(const Graph& graph, const Order& order, const std::vector<int>& level, ChainGraph& result) {
+  // Phase is part of a boxing's key, for credits differ between what forward and backward receive.
+  using Key = std::tuple<int, Chain::Kind, Rate, int, Placement, Placement>;
+  std::map<Key, std::vector<NodeId>> groups;
+  for (NodeId id : order.sorted) {
+    const Node& node = graph.node(id);
+    if (IsVariable(node)) continue;
+    if (IsBoxing(node)) {
+      const Placement& from = graph.value(node.inputs[0]).dist->placement;
+      groups[{level[id], Chain::Kind::kBoxing, node.rate, static_cast<int>(node.phase), from, *node.placement}]
+          .push_back(id);
+    } else {
+      groups[{level[id], Chain::Kind::kCompute, ActRate(node), 0, *node.placement, *node.placement}].push_back(id);
+    }
+  }
+  for (auto& [key, nodes] : groups) {
+    Chain chain;
+    chain.level = std::get<0>(key);
+    chain.kind = std::get<1>(key);
+    chain.rate = std::get<2>(key);
+    chain.placement = std::get<5>(key);
+    chain.nodes = std::move(nodes);
+    chain.phase = PhaseOf(graph, chain.nodes);
+    chain.name = NameOf(graph, chain);
+    for (NodeId id : chain.nodes) result.chain_of_node[id] = static_cast<int>(result.chains.size());
+    result.chains.push_back(std::move(chain));
+  }
+}
+
+absl::Status CheckOneMutator(const Graph& graph, const ChainGraph& chains) {
+  std::map<ValueId, NodeId> mutator;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    for (ValueId variable : chains.mutated[id]) {
+      const auto [it, inserted] = mutator.emplace(variable, id);
+      if (inserted || chains.chain_of_node[it->second] == chains.chain_of_node[id]) continue;
+      return absl::UnimplementedError(
+          absl::StrCat(Where(graph.node(id)), ": variable '", graph.node(graph.value(variable).producer).name,
+                       "' is already overwritten by ", Where(graph.node(it->second)), ", which runs at another time"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool ChainGraph::Mutates(NodeId node, ValueId variable) const {
+  return std::find(mutated[node].begin(), mutated[node].end(), variable) != mutated[node].end();
+}
+
+absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops) {
+  ChainGraph result;
+  result.chain_of_node.assign(graph.num_nodes(), -1);
+  OF_ASSIGN_OR_RETURN(result.mutated, FindMutations(graph, ops));
+  OF_ASSIGN_OR_RETURN(const Order order, FindOrder(graph, result));
+  GroupNodes(graph, order, FindLevels(graph, order), result);
+  OF_RETURN_IF_ERROR(CheckOneMutator(graph, result));
+  OF_RETURN_IF_ERROR(VerifyChains(graph, result));
+  return result;
+}
+
+absl::Status VerifyChains(const Graph& graph, const ChainGraph& chains) {
+  std::vector<int> place(graph.num_nodes(), 0);  // position within the chain
+  for (const Chain& chain : chains.chains) {
+    for (size_t i = 0; i < chain.nodes.size(); ++i) place[chain.nodes[i]] = static_cast<int>(i);
+  }
+  const auto precedes = [&](NodeId a, NodeId b) {
+    const int chain_a = chains.chain_of_node[a], chain_b = chains.chain_of_node[b];
+    if (chain_a == chain_b) return place[a] < place[b];
+    return chains.chains[chain_a].level < chains.chains[chain_b].level;
+  };
+  const auto check = [&](NodeId a, NodeId b) {
+    if (precedes(a, b)) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat(Where(graph.node(b)), ": must run after ", Where(graph.node(a)),
+                                            ", but the chains do not say so"));
+  };
+  const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
+  for (ValueId value = 0; value < graph.num_values(); ++value) {
+    const NodeId producer = graph.value(value).producer;
+    for (NodeId reader : consumers[value]) {
+      if (!IsVariable(graph.node(producer))) {
+        OF_RETURN_IF_ERROR(check(producer, reader));
+      } else if (!chains.Mutates(reader, value)) {
+        for (NodeId mutator : consumers[value]) {
+          if (chains.Mutates(mutator, value)) OF_RETURN_IF_ERROR(check(reader, mutator));
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,67 @@
+// The wait graph of a plan and the proof that it is free of deadlock.
+//
+// An act waits for three things: the act of the same actor before it, a filled slot at each input, a free slot at each output.
+// Steps repeat, so every act of one step is a vertex, and every reason to wait is an edge with as many tokens as it reaches back
+// in steps (a register of 2 slots per step lets its writer wait for the reader of the step before last: 2 tokens):
+//
+//        filled, 0 tokens
+//   F ────────────────────► B        with one slot and one act per step: F waits for B of the step before: 1 token.
+//     ◄────────────────────          The circle F → B → F holds a token: live.
+//        freed, 1 token
+//
+// A plan is live exactly if every cycle holds a token. Playing one step with counters says the same in another way; the two
+// implementations below share nothing but the graph, and must agree.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/status.h"
+
+namespace oneflow {
+
+struct WaitGraph {
+  struct Actor {
+    std::string name;
+    int acts_per_step = 1;
+  };
+  struct Port {
+    int actor = -1;
+    int acts_per_slot = 1;
+  };
+  struct Register {
+    std::string name;
+    Port producer;
+    std::vector<Port> consumers;
+    int slots = 1;
+    int initially_filled = 0;
+  };
+  std::vector<Actor> actors;
+  std::vector<Register> registers;
+};
+
+// One act waiting for another within the same step.
+struct Wait {
+  int actor = -1;
+  int act = 0;
+  int reg = -1;         // because of this register; -1: the act of the same actor before
+  bool credit = false;  // for a free slot of it, else for a filled one
+};
+
+// InvalidArgument, naming the register and both rates, unless every register is filled as often as each reader empties it, acts
+// and slots are positive, and no more slots start filled than there are.
+absl::Status CheckRates(const WaitGraph& graph);
+
+// (a) Plays one step with counters, every actor acting when it can. FailedPrecondition, naming actors that are stuck, if the
+// marking does not come back to what it was. REQUIRES: CheckRates is OK.
+absl::Status SimulateStep(const WaitGraph& graph);
+
+// (b) A shortest cycle without a token, or nothing; entry i waits for entry i+1, the last for the first. REQUIRES: as above.
+std::optional<std::vector<Wait>> FindDeadCycle(const WaitGraph& graph);
+
+// All three. FailedPrecondition with the shortest bad cycle by actor names and the credit that would break it; Internal if (a)
+// and (b) disagree.
+absl::Status CheckLive(const WaitGraph& graph);
+
+}  // namespace oneflow

@@ -1,0 +1,244 @@
+#include "compiler/select/candidates.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+
+namespace oneflow {
+namespace {
+
+std::string JoinLayouts(const std::vector<NdSbp>& layouts) {
+  return absl::StrJoin(layouts, ",", [](std::string* out, const NdSbp& sbp) { out->append(ToString(sbp)); });
+}
+
+// What distinguishes nodes whose signatures may differ.
+std::string Fingerprint(const Graph& graph, const Node& node, int axis_size) {
+  std::string text = absl::StrCat(node.op, "/", axis_size);
+  for (ValueId input : node.inputs) absl::StrAppend(&text, ",", graph.value(input).type.ToString());
+  for (ValueId output : node.outputs) absl::StrAppend(&text, ">", graph.value(output).type.ToString());
+  for (const auto& [name, attr] : node.attrs.items()) {
+    if (name == "init") continue;  // long, and no layout depends on it
+    absl::StrAppend(&text, ";", name, "=");
+    if (const auto* b = std::get_if<bool>(&attr)) absl::StrAppend(&text, *b);
+    if (const auto* i = std::get_if<int64_t>(&attr)) absl::StrAppend(&text, *i);
+    if (const auto* d = std::get_if<double>(&attr)) absl::StrAppend(&text, *d);
+    if (const auto* s = std::get_if<std::string>(&attr)) absl::StrAppend(&text, *s);
+    if (const auto* v = std::get_if<std::vector<int64_t>>(&attr)) absl::StrAppend(&text, absl::StrJoin(*v, " "));
+  }
+  return text;
+}
+
+bool HasSplit(const Signature& signature) {
+  const auto is_split = [](const Sbp& sbp) { return sbp.is_split(); };
+  return std::any_of(signature.inputs.begin(), signature.inputs.end(), is_split) ||
+         std::any_of(signature.outputs.begin(), signature.outputs.end(), is_split);
+}
+
+// The SBP that the user wants for `value` along `axis`, or null.
+const Sbp* Wish(const Value& value, absl::string_view axis) {
+  for (const AxisSbp& wish : value.hint) {
+    if (wish.axis == axis) return &wish.sbp;
+  }
+  return nullptr;
+}
+
+absl::Status NoSuchSignature(const Graph& graph, const Node& node, const Axis& axis,
+                             const std::vector<Signature>& existing) {
+  std::vector<std::string> wishes, signatures;
+  for (ValueId output : node.outputs) {
+    if (const Sbp* const wish = Wish(graph.value(output), axis.name)) {
+      wishes.push_back(node.outputs.size() == 1
+                           ? wish->ToString()
+                           : absl::StrCat(wish->ToString(), " of output ", graph.value(output).output));
+    }
+  }
+  for (const Signature& signature : existing) signatures.push_back(signature.ToString());
+  return absl::InvalidArgumentError(
+      absl::StrCat(Where(node), ": asked for ", absl::StrJoin(wishes, ", "), " along mesh axis '", axis.name, "' of ",
+                   axis.size, " ranks, but the op's signatures are ", absl::StrJoin(signatures, " | ")));
+}
+
+Layout Combine(const std::vector<const Signature*>& per_axis, size_t num_inputs, size_t num_outputs) {
+  Layout layout{std::vector<NdSbp>(num_inputs), std::vector<NdSbp>(num_outputs)};
+  for (const Signature* signature : per_axis) {
+    for (size_t i = 0; i < num_inputs; ++i) layout.inputs[i].push_back(signature->inputs[i]);
+    for (size_t i = 0; i < num_outputs; ++i) layout.outputs[i].push_back(signature->outputs[i]);
+  }
+  return layout;
+}
+
+// Whether some rank would hold nothing of a tensor that has something.
+bool LeavesRanksEmpty(const Shape& shape, const NdSbp& sbp, const std::vector<Axis>& axes) {
+  std::vector<int64_t> parts(shape.rank(), 1);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (!sbp[i].is_split()) continue;
+    parts[sbp[i].dim()] *= axes[i].size;
+    if (parts[sbp[i].dim()] > std::max<int64_t>(shape[sbp[i].dim()], 1)) return true;
+  }
+  return false;
+}
+
+bool LeavesRanksEmpty(const Graph& graph, const Node& node, const Layout& layout) {
+  const std::vector<Axis>& axes = node.placement->axes();
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (LeavesRanksEmpty(graph.value(node.inputs[i]).type.shape, layout.inputs[i], axes)) return true;
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (LeavesRanksEmpty(graph.value(node.outputs[i]).type.shape, layout.outputs[i], axes)) return true;
+  }
+  return false;
+}
+
+// Drops signatures, from the longest lists first, until the product is small enough. The last of a list is all-B or all that the
+// user allows, and stays.
+void Cap(std::vector<std::vector<Signature>>& per_axis, double limit) {
+  const auto product = [&] {
+    double result = 1;
+    for (const auto& list : per_axis) result *= static_cast<double>(list.size());
+    return result;
+  };
+  while (product() > limit) {
+    const auto longest = std::max_element(per_axis.begin(), per_axis.end(),
+                                          [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    longest->erase(longest->end() - 2);
+  }
+}
+
+}  // namespace
+
+std::string Layout::ToString() const { return absl::StrCat(JoinLayouts(inputs), "->", JoinLayouts(outputs)); }
+
+absl::StatusOr<const std::vector<Signature>*> CandidateFinder::Signatures(NodeId node, int axis_size) {
+  const std::string key = Fingerprint(graph_, graph_.node(node), axis_size);
+  auto it = known_.find(key);
+  if (it == known_.end()) {
+    OF_ASSIGN_OR_RETURN_AT(std::vector<Signature> signatures, Signatures1d(ops_, graph_, node, axis_size),
+                           Where(graph_.node(node)));
+    it = known_.emplace(key, std::move(signatures)).first;
+  }
+  return &it->second;
+}
+
+// The signatures along one axis that give every output what the user wants of it there, and keep what annotations reach.
+absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const Axis& axis) {
+  const Node& node = graph_.node(id);
+  OF_ASSIGN_OR_RETURN(const std::vector<Signature>* const all, Signatures(id, axis.size));
+  std::vector<Signature> fitting;
+  for (const Signature& signature : *all) {
+    bool fits = true;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const Sbp* const wish = Wish(graph_.value(node.outputs[i]), axis.name);
+      fits = fits && (wish == nullptr || *wish == signature.outputs[i]);
+    }
+    if (fits) fitting.push_back(signature);
+  }
+  if (fitting.empty()) return NoSuchSignature(graph_, node, axis, *all);
+  const bool kept = KeepInputs(node, axis, fitting);
+  KeepOutputs(node, axis, fitting, kept);
+  return fitting;
+}
+
+// Leaves only the signatures that read all kept splits as they are, if there are such; says whether.
+bool CandidateFinder::KeepInputs(const Node& node, const Axis& axis, std::vector<Signature>& signatures) const {
+  std::vector<const Sbp*> wanted;
+  bool any = false;
+  for (ValueId input : node.inputs) {
+    const auto kept = kept_.find({input, axis.name});
+    wanted.push_back(kept == kept_.end() ? nullptr : &kept->second);
+    any = any || wanted.back() != nullptr;
+  }
+  if (!any) return false;
+  std::vector<Signature> keeping;
+  for (const Signature& signature : signatures) {
+    bool keeps = true;
+    for (size_t i = 0; i < wanted.size(); ++i)
+      keeps = keeps && (wanted[i] == nullptr || *wanted[i] == signature.inputs[i]);
+    if (keeps) keeping.push_back(signature);
+  }
+  if (keeping.empty()) return false;
+  signatures = std::move(keeping);
+  return true;
+}
+
+// Outputs keep a split if it was asked for, or if it follows from kept inputs whichever signature is taken.
+void CandidateFinder::KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures,
+                                  bool inputs_kept) {
+  if (node.op == "variable") return;  // how weights lie says nothing about how their readers should
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!inputs_kept && Wish(graph_.value(node.outputs[i]), axis.name) == nullptr) continue;
+    const Sbp& first = signatures[0].outputs[i];
+    const bool same = std::all_of(signatures.begin(), signatures.end(),
+                                  [&](const Signature& signature) { return signature.outputs[i] == first; });
+    if (same && first.is_split()) kept_.emplace(std::make_pair(node.outputs[i], axis.name), first);
+  }
+}
+
+// A split along two axes is a split into the product of their sizes, which rules that need divisibility have to allow too.
+absl::StatusOr<bool> CandidateFinder::Nests(NodeId node, const std::vector<const Signature*>& per_axis) {
+  const std::vector<Axis>& axes = graph_.node(node).placement->axes();
+  for (size_t i = 0; i < per_axis.size(); ++i) {
+    if (!HasSplit(*per_axis[i])) continue;
+    int parts = axes[i].size;
+    for (size_t j = 0; j < i; ++j) {
+      if (*per_axis[j] == *per_axis[i]) parts *= axes[j].size;
+    }
+    if (parts == axes[i].size) continue;
+    OF_ASSIGN_OR_RETURN(const std::vector<Signature>* const all, Signatures(node, parts));
+    if (std::find(all->begin(), all->end(), *per_axis[i]) == all->end()) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<std::vector<Layout>> CandidateFinder::Find(NodeId id) {
+  const Node& node = graph_.node(id);
+  const std::vector<Axis>& axes = node.placement->axes();
+  std::vector<std::vector<Signature>> lists;
+  for (const Axis& axis : axes) {
+    OF_ASSIGN_OR_RETURN(std::vector<Signature> list, OnAxis(id, axis));
+    lists.push_back(std::move(list));
+  }
+  Cap(lists, kMaxCandidates);
+  std::vector<Layout> full, with_empty_ranks;
+  std::vector<size_t> index(axes.size(), 0);
+  while (true) {
+    std::vector<const Signature*> per_axis;
+    for (size_t i = 0; i < axes.size(); ++i) per_axis.push_back(&lists[i][index[i]]);
+    OF_ASSIGN_OR_RETURN(const bool nests, Nests(id, per_axis));
+    if (nests) {
+      Layout layout = Combine(per_axis, node.inputs.size(), node.outputs.size());
+      std::vector<Layout>& list = LeavesRanksEmpty(graph_, node, layout) ? with_empty_ranks : full;
+      list.push_back(std::move(layout));
+    }
+    size_t axis = axes.size();  // count up, last axis fastest
+    while (axis > 0 && ++index[axis - 1] == lists[axis - 1].size()) index[--axis] = 0;
+    if (axis == 0) break;
+  }
+  if (full.empty()) full = std::move(with_empty_ranks);
+  if (!full.empty()) return full;
+  return absl::InvalidArgumentError(
+      absl::StrCat(Where(node), ": the splits asked for cannot be nested on ", node.placement->ToString()));
+}
+
+absl::StatusOr<bool> IsLegalLayout(const Graph& graph, NodeId id, const Placement& placement, const OpRegistry& ops,
+                                   const Layout& layout) {
+  const size_t num_axes = placement.axes().size();
+  std::vector<Signature> per_axis(num_axes);
+  for (size_t axis = 0; axis < num_axes; ++axis) {
+    for (const NdSbp& sbp : layout.inputs) per_axis[axis].inputs.push_back(sbp[axis]);
+    for (const NdSbp& sbp : layout.outputs) per_axis[axis].outputs.push_back(sbp[axis]);
+  }
+  for (size_t axis = 0; axis < num_axes; ++axis) {
+    int parts = placement.axes()[axis].size;
+    for (size_t other = 0; other < axis; ++other) {
+      if (HasSplit(per_axis[axis]) && per_axis[other] == per_axis[axis]) parts *= placement.axes()[other].size;
+    }
+    for (const int size : {placement.axes()[axis].size, parts}) {
+      OF_ASSIGN_OR_RETURN(const std::vector<Signature> all, Signatures1d(ops, graph, id, size));
+      if (std::find(all.begin(), all.end(), per_axis[axis]) == all.end()) return false;
+      if (size == parts) break;
+    }
+  }
+  return true;
+}
+
+}  // namespace oneflow

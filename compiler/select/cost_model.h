@@ -1,0 +1,45 @@
+// Predicted seconds of computing and of boxing, for comparing layouts. Only ratios matter: a layout is better if it trades little
+// communication for much divided work.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/select/candidates.h"
+#include "oneflow_core/graph.h"
+#include "oneflow_core/op.h"
+#include "sbp/topology.h"
+
+namespace oneflow {
+
+// Types and dists are numbered, so that a search compares and looks up integers. Not thread-safe; borrows the topology.
+class CostModel {
+ public:
+  CostModel(const Topology& topology, DeviceKind device);
+
+  int TypeId(const TensorType& type);
+  int DistId(const DistType& dist);
+  const DistType& dist(int id) const { return dists_[id]; }
+
+  // Seconds to change a tensor of that type from one dist to another; kImpossible if there is no way. Memoised.
+  double Boxing(int type, int from, int to);
+  // Seconds of one act of `node` on the largest shard.
+  double Compute(const Graph& graph, const Node& node, const OpDef& op, const Layout& layout) const;
+
+  // Greater than any sum of real costs, small enough that sums of it still tell real costs apart.
+  static constexpr double kImpossible = 1e6;
+
+ private:
+  const Topology& topology_;
+  double seconds_per_flop_;
+  double seconds_per_byte_;
+  std::map<std::string, int> type_ids_, dist_ids_;
+  std::vector<TensorType> types_;
+  std::vector<DistType> dists_;
+  std::unordered_map<uint64_t, double> boxing_;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,35 @@
+// Copies and combinations of boxes of dense tensors in host memory: what boxing is made of on cpu devices, and what the layout
+// kernels (transpose, slice, concat) are built on. Works on any memory that the host can address, a peer's included.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "oneflow_core/dtype.h"
+#include "oneflow_core/sbp.h"
+
+namespace oneflow {
+
+// One box of `extent` elements per dimension. Strides are in elements, may be 0 (broadcast, source only) and need not be sorted
+// by size, so a permutation is a copy too. The two boxes must not overlap unless they are the same.
+struct CopyRegionArgs {
+  DType dtype = DType::kFloat32;
+  std::span<const int64_t> extent;
+  const void* source = nullptr;  // its first element: the caller has added the offset
+  std::span<const int64_t> source_stride;
+  void* target = nullptr;
+  std::span<const int64_t> target_stride;
+  // Whether to combine with what the target holds (target = target reduce source) or to overwrite it.
+  bool accumulate = false;
+  Reduction reduce = Reduction::kSum;
+};
+
+// Null, or a static string that says what is wrong: ranks that differ, or `accumulate` on bool. Empty boxes are fine. Uses the
+// calling thread's OpenMP threads for large boxes; the result does not depend on their number.
+const char* CopyRegion(const CopyRegionArgs& args);
+
+// Sets bytes to zero, with all threads for large areas.
+void FillZero(void* target, size_t num_bytes);
+
+}  // namespace oneflow

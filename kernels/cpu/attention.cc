@@ -1,0 +1,225 @@
+// Scaled dot-product attention and its gradient, per (batch, head) and block of 32 queries: all scores of a block against the keys it
+// may see stay in the second-level cache and are never written to memory.
+//
+//   forward   S = Q K^T / sqrt(d),  lse_i = log sum_j exp(S_ij),  P = exp(S - lse),  out = P V
+//   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = P (dP - D) / sqrt(d)
+//             dV += P^T dout,  dK += dS^T Q,  dQ = dS K
+//
+// A causal block reads keys up to its last query only. One task is one head of one sample and runs its blocks in order, so sums do
+// not depend on the number of threads. Heads are columns of the [b,t,c] tensors: head h has columns h*d .. (h+1)*d.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/small_gemm.h"
+#include "kernels/cpu/vec.h"
+
+namespace oneflow::cpu {
+namespace {
+
+constexpr int64_t kQueries = 32;  // per block: at 128 keys scores take 16 KiB, and a causal half wastes little
+
+struct Shape {
+  Shape(const TensorArg& q, const AttrMap& attrs)
+      : batch(q.dims[0]),
+        tokens(q.dims[1]),
+        columns(q.dims[2]),
+        d(q.logical_dims[2] / std::max<int64_t>(1, attrs.Int("heads", 1))) {
+    heads = d == 0 ? 0 : columns / d;
+    // Rows of scores: whole vectors, and one more so that a power of two does not put all rows into the same cache set.
+    padded = (tokens + kLanes - 1) / kLanes * kLanes;
+    stride = padded + kLanes;
+    scale = static_cast<float>(1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, d))));
+    causal = attrs.Bool("causal");
+  }
+  int64_t batch, tokens, columns, d, heads;
+  int64_t padded, stride;
+  float scale;
+  bool causal;
+  // Keys that query i sees, and keys that the block of queries ending at `end` computes.
+  int64_t Visible(int64_t i) const { return causal ? i + 1 : tokens; }
+  int64_t Computed(int64_t end) const {
+    return causal ? std::min(padded, (end + kLanes - 1) / kLanes * kLanes) : padded;
+  }
+};
+
+// to = the [tokens, d] head, dense: rows that lie 4 KiB / 2^n apart would share a few sets of the first-level cache.
+void PackHead(const Shape& s, const float* from, float* to) {
+  for (int64_t i = 0; i < s.tokens; ++i) {
+    VecLoop(s.d, [&](int64_t c, auto lanes) { Store(to + i * s.d + c, Load(from + i * s.columns + c, lanes), lanes); });
+  }
+}
+void UnpackHead(const Shape& s, const float* from, float* to) {
+  for (int64_t i = 0; i < s.tokens; ++i) {
+    VecLoop(s.d, [&](int64_t c, auto lanes) { Store(to + i * s.columns + c, Load(from + i * s.d + c, lanes), lanes); });
+  }
+}
+
+// to[column][row] = from[row][column] for a [tokens, d] head; columns beyond the last token are zero.
+void TransposeHead(const Shape& s, const float* from, float* to) {
+  for (int64_t row0 = 0; row0 < s.padded; row0 += kLanes) {
+    const int64_t rows = std::min(kLanes, s.tokens - row0);
+    VecLoop(s.d, [&](int64_t column0, auto lanes) {
+      F32x16 tile[kLanes] = {};
+      for (int64_t i = 0; i < rows; ++i) tile[i] = Load(from + (row0 + i) * s.columns + column0, lanes);
+      Transpose(tile);
+      const int64_t columns = std::min(kLanes, s.d - column0);
+      for (int64_t i = 0; i < columns; ++i) Store(to + (column0 + i) * s.stride + row0, tile[i]);
+    });
+  }
+}
+
+// Turns a row of raw scores into exp(scale * score - shift), zero where the query must not look; returns the sum.
+OF_INLINE float ExpRow(float* row, int64_t visible, int64_t computed, float scale, float shift) {
+  F32x16 sum = Splat(0);
+  VecLoop(visible, [&](int64_t i, auto lanes) {
+    const F32x16 e = Keep(Exp(Load(row + i) * scale - shift), lanes);
+    sum += e;
+    Store(row + i, e);
+  });
+  for (int64_t i = (visible + kLanes - 1) / kLanes * kLanes; i < computed; i += kLanes) Store(row + i, Splat(0));
+  return Sum(sum);
+}
+
+OF_INLINE float MaxRow(const float* row, int64_t n) {
+  F32x16 max = Splat(-INFINITY);
+  VecLoop(n, [&](int64_t i, auto lanes) { max = Max(max, Load(row + i, lanes, -INFINITY)); });
+  return MaxOf(max);
+}
+
+void ForwardHead(const Shape& s, const float* q, const float* k, const float* v, float* out, float* lse,
+                 float* scratch) {
+  float* const kt = scratch;
+  float* const scores = kt + s.d * s.stride;
+  float* const packed_v = scores + kQueries * s.stride;
+  TransposeHead(s, k, kt);
+  PackHead(s, v, packed_v);
+  for (int64_t begin = 0; begin < s.tokens; begin += kQueries) {
+    const int64_t end = std::min(s.tokens, begin + kQueries), rows = end - begin, computed = s.Computed(end);
+    SmallGemm<false>(rows, computed, s.d, {q + begin * s.columns, s.columns, 1}, kt, s.stride, scores, s.stride);
+    float inverse[kQueries];
+    for (int64_t i = 0; i < rows; ++i) {
+      float* const row = scores + i * s.stride;
+      const int64_t visible = s.Visible(begin + i);
+      const float max = MaxRow(row, visible) * s.scale;
+      const float sum = ExpRow(row, visible, computed, s.scale, max);
+      lse[begin + i] = max + std::log(sum);
+      inverse[i] = 1 / sum;
+    }
+    float* const to = out + begin * s.columns;
+    SmallGemm<false>(rows, s.d, std::min(computed, s.tokens), {scores, s.stride, 1}, packed_v, s.d, to, s.columns);
+    for (int64_t i = 0; i < rows; ++i) {
+      VecLoop(s.d, [&](int64_t c, auto lanes) {
+        Store(to + i * s.columns + c, Load(to + i * s.columns + c, lanes) * inverse[i], lanes);
+      });
+    }
+  }
+}
+
+size_t ForwardScratch(const Shape& s) {
+  return static_cast<size_t>((s.d + kQueries) * s.stride + s.tokens * s.d + kLanes) / kLanes * kLanes;
+}
+
+struct Head {  // a head's columns of the tensors of attention_grad
+  const float *dout, *q, *k, *v, *out, *lse;
+  float *dq, *dk, *dv;
+};
+
+void BackwardHead(const Shape& s, const Head& h, float* scratch) {
+  const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
+  float* const kt = take(s.d * s.stride);
+  float* const vt = take(s.d * s.stride);
+  float* const p = take(kQueries * s.stride);
+  float* const ds = take(kQueries * s.stride);
+  const int64_t size = s.tokens * s.d;
+  float* const q = take(size);
+  float* const k = take(size);
+  float* const dout = take(size);
+  float* const dk = take(size);
+  float* const dv = take(size);
+  TransposeHead(s, h.k, kt);
+  TransposeHead(s, h.v, vt);
+  PackHead(s, h.q, q);
+  PackHead(s, h.k, k);
+  PackHead(s, h.dout, dout);
+  std::fill(dk, dk + size, 0.0f);
+  std::fill(dv, dv + size, 0.0f);
+  for (int64_t begin = 0; begin < s.tokens; begin += kQueries) {
+    const int64_t end = std::min(s.tokens, begin + kQueries), rows = end - begin, at = begin * s.d;
+    const int64_t computed = s.Computed(end), keys = std::min(computed, s.tokens);
+    SmallGemm<false>(rows, computed, s.d, {q + at, s.d, 1}, kt, s.stride, p, s.stride);
+    SmallGemm<false>(rows, computed, s.d, {dout + at, s.d, 1}, vt, s.stride, ds, s.stride);
+    for (int64_t i = 0; i < rows; ++i) {
+      float* const row = p + i * s.stride;
+      float* const drow = ds + i * s.stride;
+      ExpRow(row, s.Visible(begin + i), computed, s.scale, h.lse[begin + i]);
+      F32x16 dot = Splat(0);
+      VecLoop(s.d, [&](int64_t c, auto lanes) {
+        dot += Load(dout + at + i * s.d + c, lanes) * Load(h.out + (begin + i) * s.columns + c, lanes);
+      });
+      const F32x16 mean = Splat(Sum(dot));
+      for (int64_t j = 0; j < computed; j += kLanes) Store(drow + j, Load(row + j) * (Load(drow + j) - mean) * s.scale);
+    }
+    SmallGemm<true>(keys, s.d, rows, {p, 1, s.stride}, dout + at, s.d, dv, s.d);
+    SmallGemm<true>(keys, s.d, rows, {ds, 1, s.stride}, q + at, s.d, dk, s.d);
+    SmallGemm<false>(rows, s.d, keys, {ds, s.stride, 1}, k, s.d, h.dq + begin * s.columns, s.columns);
+  }
+  UnpackHead(s, dk, h.dk);
+  UnpackHead(s, dv, h.dv);
+}
+
+size_t BackwardScratch(const Shape& s) {
+  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + 5 * s.tokens * s.d + kLanes) / kLanes * kLanes;
+}
+
+// in: q, k, v; out: out, lse[b,n,t].
+const char* Attention(const KernelArgs& args) {
+  const Shape s(args.in[0], *args.attrs);
+  ParallelForThread(s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int thread) {
+    float* const scratch = static_cast<float*>(args.workspace) + thread * ForwardScratch(s);
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
+      ForwardHead(s, args.in[0].as<const float>() + at, args.in[1].as<const float>() + at,
+                  args.in[2].as<const float>() + at, args.out[0].as<float>() + at,
+                  args.out[1].as<float>() + task * s.tokens, scratch);
+    }
+  });
+  return nullptr;
+}
+
+size_t AttentionWorkspace(const KernelArgs& args) {
+  return MaxThreads() * ForwardScratch(Shape(args.in[0], *args.attrs)) * sizeof(float);
+}
+
+// in: dout, q, k, v, out, lse; out: dq, dk, dv.
+const char* AttentionGrad(const KernelArgs& args) {
+  const Shape s(args.in[1], *args.attrs);
+  ParallelForThread(s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int thread) {
+    float* const scratch = static_cast<float*>(args.workspace) + thread * BackwardScratch(s);
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
+      const auto in = [&](int i) { return args.in[i].as<const float>() + at; };
+      const auto out = [&](int i) { return args.out[i].as<float>() + at; };
+      BackwardHead(
+          s,
+          {in(0), in(1), in(2), in(3), in(4), args.in[5].as<const float>() + task * s.tokens, out(0), out(1), out(2)},
+          scratch);
+    }
+  });
+  return nullptr;
+}
+
+size_t AttentionGradWorkspace(const KernelArgs& args) {
+  return MaxThreads() * BackwardScratch(Shape(args.in[1], *args.attrs)) * sizeof(float);
+}
+
+}  // namespace
+
+KernelList AttentionKernels() {
+  return {{"attention", DType::kFloat32, Attention, AttentionWorkspace},
+          {"attention_grad", DType::kFloat32, AttentionGrad, AttentionGradWorkspace}};
+}
+
+}  // namespace oneflow::cpu

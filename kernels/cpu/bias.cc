@@ -1,0 +1,93 @@
+// bias_add adds b[n] along one dimension; bias_grad sums all others away. Both see the tensor as [outer, n, inner].
+#include <algorithm>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vec.h"
+
+namespace oneflow::cpu {
+namespace {
+
+struct Sides {
+  Sides(const TensorArg& x, const AttrMap& attrs) {
+    int64_t axis = attrs.Int("axis", -1);
+    if (axis < 0) axis += x.rank;
+    outer = Product(x, 0, static_cast<int>(axis));
+    n = x.dims[axis];
+    inner = Product(x, static_cast<int>(axis) + 1, x.rank);
+  }
+  int64_t outer, n, inner;
+};
+
+const char* BiasAdd(const KernelArgs& args) {
+  const float* const x = args.in[0].as<const float>();
+  const float* const b = args.in[1].as<const float>();
+  float* const y = args.out[0].as<float>();
+  const Sides s(args.in[0], *args.attrs);
+  if (s.inner == 1) {
+    ParallelFor(s.outer, Grain(2 * sizeof(float) * s.n), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        VecLoop(s.n, [&](int64_t i, auto lanes) {
+          Store(y + row * s.n + i, Load(x + row * s.n + i, lanes) + Load(b + i, lanes), lanes);
+        });
+      }
+    });
+    return nullptr;
+  }
+  ParallelFor(s.outer * s.n, Grain(2 * sizeof(float) * s.inner), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const F32x16 bias = Splat(b[row % s.n]);
+      VecLoop(s.inner, [&](int64_t i, auto lanes) {
+        Store(y + row * s.inner + i, Load(x + row * s.inner + i, lanes) + bias, lanes);
+      });
+    }
+  });
+  return nullptr;
+}
+
+// A reduction over rows of [outer, n, inner] in fixed blocks: block sums in the workspace, then their sum in order.
+size_t BiasGradWorkspace(const KernelArgs& args) {
+  const Sides s(args.in[0], *args.attrs);
+  return static_cast<size_t>(FixedBlocks(s.outer).count * s.n) * sizeof(float);
+}
+
+const char* BiasGrad(const KernelArgs& args) {
+  const float* const dy = args.in[0].as<const float>();
+  float* const db = args.out[0].as<float>();
+  float* const partial = static_cast<float*>(args.workspace);
+  const Sides s(args.in[0], *args.attrs);
+  const FixedBlocks blocks(s.outer);
+  ParallelFor(blocks.count, Grain(sizeof(float) * blocks.size * s.n * s.inner), [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      float* const sums = partial + block * s.n;
+      std::fill(sums, sums + s.n, 0.0f);
+      for (int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
+        const float* const from = dy + row * s.n * s.inner;
+        if (s.inner == 1) {
+          VecLoop(s.n, [&](int64_t i, auto lanes) {
+            Store(sums + i, Load(sums + i, lanes) + Load(from + i, lanes), lanes);
+          });
+          continue;
+        }
+        for (int64_t channel = 0; channel < s.n; ++channel) {
+          F32x16 sum = Splat(0);
+          VecLoop(s.inner, [&](int64_t i, auto lanes) { sum += Load(from + channel * s.inner + i, lanes); });
+          sums[channel] += Sum(sum);
+        }
+      }
+    }
+  });
+  std::fill(db, db + s.n, 0.0f);
+  for (int64_t block = 0; block < blocks.count; ++block) {
+    for (int64_t i = 0; i < s.n; ++i) db[i] += partial[block * s.n + i];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+KernelList BiasKernels() {
+  return {{"bias_add", DType::kFloat32, BiasAdd}, {"bias_grad", DType::kFloat32, BiasGrad, BiasGradWorkspace}};
+}
+
+}  // namespace oneflow::cpu

@@ -1,0 +1,117 @@
+// add, sub, mul, div with NumPy's broadcasting, and add_n. Dimensions that neither operand broadcasts differently are merged, so
+// that the common cases (same shape, scalar, a row added to a matrix) are long runs along the inner dimension.
+#include <vector>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vec.h"
+
+namespace oneflow::cpu {
+namespace {
+
+// One merged dimension of the result; a stride of 0 repeats the operand.
+struct Dim {
+  int64_t extent, a, b;
+};
+
+std::vector<Dim> Collapse(const TensorArg& a, const TensorArg& b, const TensorArg& c) {
+  std::vector<Dim> dims;  // innermost first
+  int64_t a_stride = 1, b_stride = 1;
+  for (int i = 0; i < c.rank; ++i) {
+    const int64_t extent = c.dims[c.rank - 1 - i];
+    const int64_t a_extent = i < a.rank ? a.dims[a.rank - 1 - i] : 1;
+    const int64_t b_extent = i < b.rank ? b.dims[b.rank - 1 - i] : 1;
+    const Dim dim = {extent, a_extent == 1 ? 0 : a_stride, b_extent == 1 ? 0 : b_stride};
+    a_stride *= a_extent;
+    b_stride *= b_extent;
+    if (extent == 1) continue;
+    if (!dims.empty() && dim.a == dims.back().a * dims.back().extent && dim.b == dims.back().b * dims.back().extent) {
+      dims.back().extent *= extent;
+    } else {
+      dims.push_back(dim);
+    }
+  }
+  if (dims.empty()) dims.push_back({1, 1, 1});
+  return dims;
+}
+
+template <typename F>
+void Run(const float* a, bool a_repeats, const float* b, bool b_repeats, float* c, int64_t n, F f) {
+  if (a_repeats) {
+    const F32x16 x = Splat(*a);
+    VecLoop(n, [&](int64_t i, auto lanes) { Store(c + i, f(x, Load(b + i, lanes)), lanes); });
+  } else if (b_repeats) {
+    const F32x16 y = Splat(*b);
+    VecLoop(n, [&](int64_t i, auto lanes) { Store(c + i, f(Load(a + i, lanes), y), lanes); });
+  } else {
+    VecLoop(n, [&](int64_t i, auto lanes) { Store(c + i, f(Load(a + i, lanes), Load(b + i, lanes)), lanes); });
+  }
+}
+
+template <typename F>
+const char* Broadcast(const KernelArgs& args, F f) {
+  const float* const a = args.in[0].as<const float>();
+  const float* const b = args.in[1].as<const float>();
+  float* const c = args.out[0].as<float>();
+  if (args.out[0].count == 0) return nullptr;
+  const std::vector<Dim> dims = Collapse(args.in[0], args.in[1], args.out[0]);
+  const Dim inner = dims[0];
+  const bool a_repeats = inner.a == 0, b_repeats = inner.b == 0;
+  if (dims.size() == 1) {
+    ParallelFor(inner.extent, Grain(3 * sizeof(float)), [&](int64_t begin, int64_t end) {
+      Run(a + begin * inner.a, a_repeats, b + begin * inner.b, b_repeats, c + begin, end - begin, f);
+    });
+    return nullptr;
+  }
+  ParallelFor(args.out[0].count / inner.extent, Grain(3 * sizeof(float) * inner.extent),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t row = begin; row < end; ++row) {
+                  int64_t rest = row, a_offset = 0, b_offset = 0;
+                  for (size_t i = 1; i < dims.size(); ++i) {
+                    a_offset += rest % dims[i].extent * dims[i].a;
+                    b_offset += rest % dims[i].extent * dims[i].b;
+                    rest /= dims[i].extent;
+                  }
+                  Run(a + a_offset, a_repeats, b + b_offset, b_repeats, c + row * inner.extent, inner.extent, f);
+                }
+              });
+  return nullptr;
+}
+
+const char* Add(const KernelArgs& args) {
+  return Broadcast(args, [](F32x16 a, F32x16 b) { return a + b; });
+}
+const char* Sub(const KernelArgs& args) {
+  return Broadcast(args, [](F32x16 a, F32x16 b) { return a - b; });
+}
+const char* Mul(const KernelArgs& args) {
+  return Broadcast(args, [](F32x16 a, F32x16 b) { return a * b; });
+}
+const char* Div(const KernelArgs& args) {
+  return Broadcast(args, [](F32x16 a, F32x16 b) { return a / b; });
+}
+
+// The operands are added in their order, in one pass.
+const char* AddN(const KernelArgs& args) {
+  float* const y = args.out[0].as<float>();
+  ParallelFor(args.out[0].count, Grain((args.in.size() + 1) * sizeof(float)), [&](int64_t begin, int64_t end) {
+    VecLoop(end - begin, [&](int64_t i, auto lanes) {
+      i += begin;
+      F32x16 sum = Load(args.in[0].as<const float>() + i, lanes);
+      for (size_t operand = 1; operand < args.in.size(); ++operand) {
+        sum += Load(args.in[operand].as<const float>() + i, lanes);
+      }
+      Store(y + i, sum, lanes);
+    });
+  });
+  return nullptr;
+}
+
+}  // namespace
+
+KernelList BinaryKernels() {
+  constexpr DType kF32 = DType::kFloat32;
+  return {{"add", kF32, Add}, {"sub", kF32, Sub}, {"mul", kF32, Mul}, {"div", kF32, Div}, {"add_n", kF32, AddN}};
+}
+
+}  // namespace oneflow::cpu

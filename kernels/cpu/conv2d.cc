@@ -1,0 +1,193 @@
+// conv2d and its two gradients on oneDNN. The library is fast in its own blocked layouts only, so operands are reordered into what it
+// asks for and the result back, in the workspace:
+//
+//   x (nchw) --reorder--> blocked --+
+//                                   +--> convolution --> blocked --reorder--> y (nchw)
+//   k (oihw) --reorder--> blocked --+
+//
+// An operand whose plain layout the library takes as it is skips its reorder.
+#include <memory>
+#include <unordered_map>
+
+#include "kernels/copy.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/parallel.h"
+#include "oneapi/dnnl/dnnl.hpp"
+
+namespace oneflow::cpu {
+namespace {
+
+using dnnl::convolution_backward_data;
+using dnnl::convolution_backward_weights;
+using dnnl::convolution_forward;
+using dnnl::memory;
+using Tag = memory::format_tag;
+
+// Immutable, without threads or memory of its own.
+const dnnl::engine& CpuEngine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+constexpr size_t kAlignment = 64;
+size_t Aligned(size_t num_bytes) { return (num_bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// One operand of a primitive: how it lies in our tensor and how the primitive wants it.
+struct Operand {
+  int argument = 0;  // DNNL_ARG_...
+  memory::desc plain, wanted;
+  dnnl::reorder reorder;  // empty where plain is wanted
+  bool is_moved() const { return plain != wanted; }
+};
+
+// A primitive with its reorders, for operands in[0], in[1] and out[0].
+struct Job {
+  dnnl::primitive primitive;
+  Operand operands[3];
+  memory::desc scratchpad;
+
+  size_t WorkspaceBytes() const {
+    size_t total = Aligned(scratchpad.get_size());
+    for (const Operand& operand : operands) total += operand.is_moved() ? Aligned(operand.wanted.get_size()) : 0;
+    return total;
+  }
+
+  void Run(const KernelArgs& args) const {
+    dnnl::stream stream(CpuEngine());
+    char* free = static_cast<char*>(args.workspace);
+    const auto take = [&](const memory::desc& desc) {
+      const memory result(desc, CpuEngine(), free);
+      free += Aligned(desc.get_size());
+      return result;
+    };
+    const TensorArg* const tensors[] = {&args.in[0], &args.in[1], &args.out[0]};
+    std::unordered_map<int, memory> bound = {{DNNL_ARG_SCRATCHPAD, take(scratchpad)}};
+    memory plain[3], moved[3];
+    for (int i = 0; i < 3; ++i) {
+      plain[i] = memory(operands[i].plain, CpuEngine(), tensors[i]->data);
+      moved[i] = operands[i].is_moved() ? take(operands[i].wanted) : plain[i];
+      bound[operands[i].argument] = moved[i];
+      if (i < 2 && operands[i].is_moved()) operands[i].reorder.execute(stream, plain[i], moved[i]);
+    }
+    primitive.execute(stream, bound);
+    if (operands[2].is_moved()) operands[2].reorder.execute(stream, moved[2], plain[2]);
+    stream.wait();
+  }
+};
+
+Operand MakeOperand(int argument, const memory::desc& plain, const memory::desc& wanted, bool is_output) {
+  Operand operand = {argument, plain, wanted, {}};
+  if (operand.is_moved()) {
+    operand.reorder = dnnl::reorder(is_output ? dnnl::reorder::primitive_desc(CpuEngine(), wanted, CpuEngine(), plain)
+                                              : dnnl::reorder::primitive_desc(CpuEngine(), plain, CpuEngine(), wanted));
+  }
+  return operand;
+}
+
+memory::desc Desc(const TensorArg& x, Tag tag) {
+  return {memory::dims(x.dims, x.dims + x.rank), memory::data_type::f32, tag};
+}
+
+// The geometry shared by the three ops.
+struct Geometry {
+  explicit Geometry(const AttrMap& attrs) : strides(2, attrs.Int("stride", 1)), padding(2, attrs.Int("padding")) {
+    primitive.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  }
+  memory::dims strides, padding;
+  dnnl::primitive_attr primitive;
+};
+
+// The roles of in[0], in[1] and out[0] in each op, x being the convolution's input, k its kernel, y its output.
+convolution_forward::primitive_desc ForwardDesc(const Geometry& g, const TensorArg& x, const TensorArg& k,
+                                                const TensorArg& y) {
+  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_auto, Desc(x, Tag::any), Desc(k, Tag::any),
+           Desc(y, Tag::any), g.strides, g.padding, g.padding},
+          g.primitive,
+          CpuEngine()};
+}
+
+Job ForwardJob(const KernelArgs& args) {
+  const TensorArg &x = args.in[0], &k = args.in[1], &y = args.out[0];
+  const auto pd = ForwardDesc(Geometry(*args.attrs), x, k, y);
+  return {convolution_forward(pd),
+          {MakeOperand(DNNL_ARG_SRC, Desc(x, Tag::nchw), pd.src_desc(), false),
+           MakeOperand(DNNL_ARG_WEIGHTS, Desc(k, Tag::oihw), pd.weights_desc(), false),
+           MakeOperand(DNNL_ARG_DST, Desc(y, Tag::nchw), pd.dst_desc(), true)},
+          pd.scratchpad_desc()};
+}
+
+Job DgradJob(const KernelArgs& args) {
+  const TensorArg &dy = args.in[0], &k = args.in[1], &dx = args.out[0];
+  const Geometry g(*args.attrs);
+  const convolution_backward_data::primitive_desc pd(
+      {dnnl::algorithm::convolution_auto, Desc(dx, Tag::any), Desc(k, Tag::any), Desc(dy, Tag::any), g.strides,
+       g.padding, g.padding},
+      g.primitive, CpuEngine(), ForwardDesc(g, dx, k, dy));
+  return {convolution_backward_data(pd),
+          {MakeOperand(DNNL_ARG_DIFF_DST, Desc(dy, Tag::nchw), pd.diff_dst_desc(), false),
+           MakeOperand(DNNL_ARG_WEIGHTS, Desc(k, Tag::oihw), pd.weights_desc(), false),
+           MakeOperand(DNNL_ARG_DIFF_SRC, Desc(dx, Tag::nchw), pd.diff_src_desc(), true)},
+          pd.scratchpad_desc()};
+}
+
+Job WgradJob(const KernelArgs& args) {
+  const TensorArg &x = args.in[0], &dy = args.in[1], &dk = args.out[0];
+  const Geometry g(*args.attrs);
+  const convolution_backward_weights::primitive_desc pd(
+      {dnnl::algorithm::convolution_auto, Desc(x, Tag::any), Desc(dk, Tag::any), Desc(dy, Tag::any), g.strides,
+       g.padding, g.padding},
+      g.primitive, CpuEngine(), ForwardDesc(g, x, dk, dy));
+  return {convolution_backward_weights(pd),
+          {MakeOperand(DNNL_ARG_SRC, Desc(x, Tag::nchw), pd.src_desc(), false),
+           MakeOperand(DNNL_ARG_DIFF_DST, Desc(dy, Tag::nchw), pd.diff_dst_desc(), false),
+           MakeOperand(DNNL_ARG_DIFF_WEIGHTS, Desc(dk, Tag::oihw), pd.diff_weights_desc(), true)},
+          pd.scratchpad_desc()};
+}
+
+bool IsEmpty(const KernelArgs& args) {
+  return args.in[0].count == 0 || args.in[1].count == 0 || args.out[0].count == 0;
+}
+
+// Library exceptions end here: an empty pointer says that the shapes are not supported.
+template <Job (*kMake)(const KernelArgs&)>
+std::shared_ptr<void> Prepare(const KernelArgs& args) {
+  try {
+    return IsEmpty(args) ? std::make_shared<Job>() : std::make_shared<Job>(kMake(args));
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
+}
+
+// Makes the primitive once more; the library's cache has it when it is prepared afterwards.
+template <Job (*kMake)(const KernelArgs&)>
+size_t Workspace(const KernelArgs& args) {
+  try {
+    return IsEmpty(args) ? 0 : kMake(args).WorkspaceBytes();
+  } catch (const dnnl::error&) {
+    return 0;
+  }
+}
+
+const char* Run(const KernelArgs& args) {
+  if (IsEmpty(args)) {  // no channels or no samples: an empty sum
+    FillZero(args.out[0].data, static_cast<size_t>(args.out[0].count) * sizeof(float));
+    return nullptr;
+  }
+  try {
+    static_cast<const Job*>(args.state)->Run(args);
+  } catch (const dnnl::error&) {
+    return "oneDNN convolution failed";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+KernelList Conv2dKernels() {
+  constexpr DType kF32 = DType::kFloat32;
+  return {{"conv2d", kF32, Run, Workspace<ForwardJob>, Prepare<ForwardJob>},
+          {"conv2d_dgrad", kF32, Run, Workspace<DgradJob>, Prepare<DgradJob>},
+          {"conv2d_wgrad", kF32, Run, Workspace<WgradJob>, Prepare<WgradJob>}};
+}
+
+}  // namespace oneflow::cpu

@@ -1,0 +1,234 @@
+// Strided box copies: dimensions that lie together in both boxes are merged, then three cases remain:
+//
+//   both boxes run through memory along the inner dimension    rows of memcpy (or of combined elements)
+//   the source runs along another dimension (a transpose)      16x16 tiles, so that both sides use whole cache lines
+//   anything else                                              element by element
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "kernels/copy.h"
+#include "kernels/cpu/half.h"
+#include "kernels/cpu/parallel.h"
+
+namespace oneflow {
+namespace {
+
+using cpu::BFloat16;
+using cpu::Float16;
+
+struct Dim {
+  int64_t extent, source, target;
+};
+
+// The box without dimensions of one element, ordered by target stride, with neighbours merged.
+std::vector<Dim> Collapse(const CopyRegionArgs& args) {
+  std::vector<Dim> dims;
+  for (size_t i = 0; i < args.extent.size(); ++i) {
+    if (args.extent[i] != 1) dims.push_back({args.extent[i], args.source_stride[i], args.target_stride[i]});
+  }
+  std::stable_sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.target > b.target; });
+  std::vector<Dim> merged;
+  for (const Dim& dim : dims) {
+    if (!merged.empty() && merged.back().source == dim.source * dim.extent &&
+        merged.back().target == dim.target * dim.extent) {
+      merged.back() = {merged.back().extent * dim.extent, dim.source, dim.target};
+    } else {
+      merged.push_back(dim);
+    }
+  }
+  if (merged.empty()) merged.push_back({1, 1, 1});
+  return merged;
+}
+
+// Elements that arithmetic sees as themselves, and those that it sees as floats.
+template <typename T>
+T Widen(T x) {
+  return x;
+}
+inline float Widen(BFloat16 x) { return cpu::ToFloat(x); }
+inline float Widen(Float16 x) { return cpu::ToFloat(x); }
+template <typename T>
+void Narrow(T x, T* y) {
+  *y = x;
+}
+inline void Narrow(float x, BFloat16* y) { cpu::FromFloat(x, y); }
+inline void Narrow(float x, Float16* y) { cpu::FromFloat(x, y); }
+
+struct Overwrite {
+  template <typename T>
+  void operator()(T* target, const T& source) const {
+    *target = source;
+  }
+};
+struct SumOf {
+  template <typename T>
+  void operator()(T* target, const T& source) const {
+    Narrow(static_cast<decltype(Widen(source))>(Widen(*target) + Widen(source)), target);
+  }
+};
+struct MaxOf {
+  template <typename T>
+  void operator()(T* target, const T& source) const {
+    if (Widen(source) > Widen(*target)) *target = source;
+  }
+};
+struct MinOf {
+  template <typename T>
+  void operator()(T* target, const T& source) const {
+    if (Widen(source) < Widen(*target)) *target = source;
+  }
+};
+
+// A contiguous run of n elements.
+template <typename T, typename Combine>
+void Run(T* target, const T* source, int64_t n, Combine combine) {
+  if constexpr (std::is_same_v<Combine, Overwrite>) {
+    std::memmove(target, source, n * sizeof(T));
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) combine(target + i, source[i]);
+  }
+}
+
+// 16 elements of 4 bytes are a cache line.
+constexpr int64_t kTile = 16;
+
+// Rows of dimension `a`, columns of `b`, in tiles.
+template <typename T, typename Combine>
+void Tiles(T* target, const T* source, const Dim& a, const Dim& b, Combine combine) {
+  for (int64_t i0 = 0; i0 < a.extent; i0 += kTile) {
+    const int64_t i1 = std::min(a.extent, i0 + kTile);
+    for (int64_t j0 = 0; j0 < b.extent; j0 += kTile) {
+      const int64_t j1 = std::min(b.extent, j0 + kTile);
+      for (int64_t i = i0; i < i1; ++i) {
+        for (int64_t j = j0; j < j1; ++j) {
+          combine(target + i * a.target + j * b.target, source[i * a.source + j * b.source]);
+        }
+      }
+    }
+  }
+}
+
+template <typename T, typename Combine>
+void CopyBox(const CopyRegionArgs& args, Combine combine) {
+  std::vector<Dim> dims = Collapse(args);
+  const T* const source = static_cast<const T*>(args.source);
+  T* const target = static_cast<T*>(args.target);
+  const Dim inner = dims.back();
+  dims.pop_back();
+  const bool contiguous = inner.source == 1 && inner.target == 1;
+  if (contiguous && dims.empty()) {
+    cpu::ParallelFor(inner.extent, cpu::Grain(2 * sizeof(T)),
+                     [&](int64_t begin, int64_t end) { Run(target + begin, source + begin, end - begin, combine); });
+    return;
+  }
+  // The plane of a step of the outer loop: one row, or a tiled pair of dimensions if the source runs along the other one.
+  Dim across = {1, 0, 0};
+  if (!contiguous) {
+    const auto unit = std::find_if(dims.begin(), dims.end(), [](const Dim& dim) { return dim.source == 1; });
+    if (unit != dims.end()) {
+      across = *unit;
+      dims.erase(unit);
+    }
+  }
+  int64_t steps = 1;
+  for (const Dim& dim : dims) steps *= dim.extent;
+  const int64_t plane = across.extent * inner.extent;
+  if (steps == 1 && across.extent > 1) {  // one large transpose: its rows are the steps
+    cpu::ParallelFor(across.extent, cpu::Grain(2 * sizeof(T) * inner.extent), [&](int64_t begin, int64_t end) {
+      const Dim part = {end - begin, across.source, across.target};
+      Tiles(target + begin * across.target, source + begin * across.source, part, inner, combine);
+    });
+    return;
+  }
+  cpu::ParallelFor(steps, cpu::Grain(2 * sizeof(T) * plane), [&](int64_t begin, int64_t end) {
+    for (int64_t step = begin; step < end; ++step) {
+      const T* from = source;
+      T* to = target;
+      int64_t rest = step;
+      for (size_t i = dims.size(); i-- > 0;) {
+        const int64_t at = rest % dims[i].extent;
+        rest /= dims[i].extent;
+        from += at * dims[i].source;
+        to += at * dims[i].target;
+      }
+      if (contiguous) {
+        Run(to, from, inner.extent, combine);
+      } else {
+        Tiles(to, from, across, inner, combine);
+      }
+    }
+  });
+}
+
+template <typename T>
+void CombineBox(const CopyRegionArgs& args) {
+  switch (args.reduce) {
+    case Reduction::kSum:
+      return CopyBox<T>(args, SumOf());
+    case Reduction::kMax:
+      return CopyBox<T>(args, MaxOf());
+    case Reduction::kMin:
+      return CopyBox<T>(args, MinOf());
+  }
+}
+
+}  // namespace
+
+const char* CopyRegion(const CopyRegionArgs& args) {
+  if (args.extent.size() != args.source_stride.size() || args.extent.size() != args.target_stride.size()) {
+    return "CopyRegion: extent and strides have different ranks";
+  }
+  for (const int64_t extent : args.extent) {
+    if (extent == 0) return nullptr;
+  }
+  if (!args.accumulate) {
+    switch (SizeOf(args.dtype)) {
+      case 1:
+        CopyBox<uint8_t>(args, Overwrite());
+        break;
+      case 2:
+        CopyBox<uint16_t>(args, Overwrite());
+        break;
+      case 4:
+        CopyBox<uint32_t>(args, Overwrite());
+        break;
+      default:
+        CopyBox<uint64_t>(args, Overwrite());
+        break;
+    }
+    return nullptr;
+  }
+  switch (args.dtype) {
+    case DType::kFloat32:
+      CombineBox<float>(args);
+      break;
+    case DType::kBFloat16:
+      CombineBox<BFloat16>(args);
+      break;
+    case DType::kFloat16:
+      CombineBox<Float16>(args);
+      break;
+    case DType::kInt32:
+      CombineBox<int32_t>(args);
+      break;
+    case DType::kInt64:
+      CombineBox<int64_t>(args);
+      break;
+    case DType::kUInt8:
+      CombineBox<uint8_t>(args);
+      break;
+    case DType::kBool:
+      return "CopyRegion: bool cannot be reduced";
+  }
+  return nullptr;
+}
+
+void FillZero(void* target, size_t num_bytes) {
+  cpu::ParallelFor(static_cast<int64_t>(num_bytes), cpu::kParallelBytes, [&](int64_t begin, int64_t end) {
+    std::memset(static_cast<char*>(target) + begin, 0, end - begin);
+  });
+}
+
+}  // namespace oneflow

@@ -1,0 +1,85 @@
+// softmax_cross_entropy: per row lse = log sum exp(logits) and loss = lse - logits[label]; its gradient
+// dlogits = dloss (exp(logits - lse) - [column == label]); and top1_correct, whether the label has the largest logit.
+//
+// In the gradient the classes may be split: `start` of the logits says which ones this shard holds.
+#include <cmath>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vec.h"
+
+namespace oneflow::cpu {
+namespace {
+
+const char* CheckLabels(const int32_t* labels, int64_t n, int64_t classes) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (labels[i] < 0 || labels[i] >= classes) return "cross entropy: a label is no class";
+  }
+  return nullptr;
+}
+
+// in: logits, labels; out: loss, lse.
+const char* SoftmaxCrossEntropy(const KernelArgs& args) {
+  const int64_t c = Columns(args.in[0]), rows = args.in[1].count;
+  const int32_t* const labels = args.in[1].as<const int32_t>();
+  if (const char* error = CheckLabels(labels, rows, c)) return error;
+  ParallelFor(rows, Grain(sizeof(float) * c), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* const x = args.in[0].as<const float>() + row * c;
+      F32x16 max = Splat(-INFINITY), sum = Splat(0);
+      VecLoop(c, [&](int64_t i, auto lanes) { max = Max(max, Load(x + i, lanes, -INFINITY)); });
+      const float top = MaxOf(max);
+      VecLoop(c, [&](int64_t i, auto lanes) { sum += Keep(Exp(Load(x + i, lanes) - top), lanes); });
+      const float log_sum = std::log(Sum(sum));
+      args.out[0].as<float>()[row] = log_sum - (x[labels[row]] - top);  // before adding top: no cancellation
+      args.out[1].as<float>()[row] = top + log_sum;
+    }
+  });
+  return nullptr;
+}
+
+// in: dloss, logits, labels, lse.
+const char* SoftmaxCrossEntropyGrad(const KernelArgs& args) {
+  const TensorArg& logits = args.in[1];
+  const int64_t c = Columns(logits), first = logits.start[logits.rank - 1], rows = args.in[0].count;
+  const int32_t* const labels = args.in[2].as<const int32_t>();
+  ParallelFor(rows, Grain(2 * sizeof(float) * c), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* const x = logits.as<const float>() + row * c;
+      float* const dx = args.out[0].as<float>() + row * c;
+      const float dloss = args.in[0].as<const float>()[row], lse = args.in[3].as<const float>()[row];
+      VecLoop(c, [&](int64_t i, auto lanes) { Store(dx + i, dloss * Exp(Load(x + i, lanes) - lse), lanes); });
+      const int64_t label = labels[row] - first;
+      if (label >= 0 && label < c) dx[label] -= dloss;
+    }
+  });
+  return nullptr;
+}
+
+// in: logits, labels; of equal logits the lowest index counts as the largest.
+const char* Top1Correct(const KernelArgs& args) {
+  const int64_t c = Columns(args.in[0]), rows = args.in[1].count;
+  const int32_t* const labels = args.in[1].as<const int32_t>();
+  if (const char* error = CheckLabels(labels, rows, c)) return error;
+  ParallelFor(rows, Grain(sizeof(float) * c), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* const x = args.in[0].as<const float>() + row * c;
+      int64_t best = 0;
+      for (int64_t i = 1; i < c; ++i) {
+        if (x[i] > x[best]) best = i;
+      }
+      args.out[0].as<float>()[row] = best == labels[row] ? 1.0f : 0.0f;
+    }
+  });
+  return nullptr;
+}
+
+}  // namespace
+
+KernelList CrossEntropyKernels() {
+  return {{"softmax_cross_entropy", DType::kFloat32, SoftmaxCrossEntropy},
+          {"softmax_cross_entropy_grad", DType::kFloat32, SoftmaxCrossEntropyGrad},
+          {"top1_correct", DType::kFloat32, Top1Correct}};
+}
+
+}  // namespace oneflow::cpu

@@ -1,0 +1,46 @@
+// gelu(x) = x Phi(x) with the exact normal distribution, and dx = dy (Phi(x) + x phi(x)).
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vec.h"
+
+namespace oneflow::cpu {
+namespace {
+
+constexpr float kSqrtHalf = 0.70710678118654752f;    // 1 / sqrt(2)
+constexpr float kInvSqrt2Pi = 0.39894228040143268f;  // 1 / sqrt(2 pi)
+
+OF_INLINE F32x16 Phi(F32x16 x) { return 0.5f + 0.5f * Erf(x * kSqrtHalf); }
+
+const char* Gelu(const KernelArgs& args) {
+  const float* const x = args.in[0].as<const float>();
+  float* const y = args.out[0].as<float>();
+  ParallelFor(args.in[0].count, Grain(2 * sizeof(float)), [&](int64_t begin, int64_t end) {
+    VecLoop(end - begin, [&](int64_t i, auto lanes) {
+      const F32x16 v = Load(x + begin + i, lanes);
+      Store(y + begin + i, v * Phi(v), lanes);
+    });
+  });
+  return nullptr;
+}
+
+// in: dy, x.
+const char* GeluGrad(const KernelArgs& args) {
+  const float* const dy = args.in[0].as<const float>();
+  const float* const x = args.in[1].as<const float>();
+  float* const dx = args.out[0].as<float>();
+  ParallelFor(args.in[0].count, Grain(3 * sizeof(float)), [&](int64_t begin, int64_t end) {
+    VecLoop(end - begin, [&](int64_t i, auto lanes) {
+      i += begin;
+      const F32x16 v = Load(x + i, lanes);
+      const F32x16 density = kInvSqrt2Pi * Exp(-0.5f * v * v);
+      Store(dx + i, Load(dy + i, lanes) * (Phi(v) + v * density), lanes);
+    });
+  });
+  return nullptr;
+}
+
+}  // namespace
+
+KernelList GeluKernels() { return {{"gelu", DType::kFloat32, Gelu}, {"gelu_grad", DType::kFloat32, GeluGrad}}; }
+
+}  // namespace oneflow::cpu

@@ -1,0 +1,99 @@
+// The end of a step: the clipping factor, the learning rate, and the updates of weights in one pass over memory each.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vec.h"
+
+namespace oneflow::cpu {
+namespace {
+
+// in: the sum of squares of all gradients; out: scale, norm.
+const char* ClipScale(const KernelArgs& args) {
+  const double max_norm = args.attrs->Double("max_norm");
+  const double norm = std::sqrt(static_cast<double>(args.in[0].as<const float>()[0]));
+  args.out[0].as<float>()[0] = max_norm > 0 ? static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6))) : 1.0f;
+  args.out[1].as<float>()[0] = static_cast<float>(norm);
+  return nullptr;
+}
+
+// in: the step, from 0. Linear warm-up to `base`, then `kind` down to min_ratio * base at step `total`.
+const char* LrSchedule(const KernelArgs& args) {
+  const AttrMap& attrs = *args.attrs;
+  const double step = static_cast<double>(args.in[0].as<const int64_t>()[0]);
+  const double base = attrs.Double("base"), min_ratio = attrs.Double("min_ratio");
+  const double warmup = static_cast<double>(attrs.Int("warmup")), total = static_cast<double>(attrs.Int("total"));
+  double ratio = 1;
+  if (step < warmup) {
+    ratio = (step + 1) / warmup;
+  } else if (const std::string kind = attrs.String("kind", "constant"); kind != "constant") {
+    const double progress = total > warmup ? std::min(1.0, (step - warmup) / (total - warmup)) : 1.0;
+    const double left = kind == "cosine" ? 0.5 * (1 + std::cos(M_PI * progress)) : 1 - progress;
+    ratio = min_ratio + (1 - min_ratio) * left;
+  }
+  args.out[0].as<float>()[0] = static_cast<float>(base * ratio);
+  return nullptr;
+}
+
+// in: w, m, v (all overwritten), g, lr[], scale[], step[].
+const char* AdamwUpdate(const KernelArgs& args) {
+  const AttrMap& attrs = *args.attrs;
+  float* const w = args.in[0].as<float>();
+  float* const m = args.in[1].as<float>();
+  float* const v = args.in[2].as<float>();
+  const float* const g = args.in[3].as<const float>();
+  const double lr = args.in[4].as<const float>()[0], t = static_cast<double>(args.in[6].as<const int64_t>()[0] + 1);
+  const double beta1 = attrs.Double("beta1", 0.9), beta2 = attrs.Double("beta2", 0.999);
+  const float scale = args.in[5].as<const float>()[0], epsilon = static_cast<float>(attrs.Double("epsilon", 1e-8));
+  const float keep = static_cast<float>(1 - lr * attrs.Double("weight_decay"));
+  const float rate = static_cast<float>(lr / (1 - std::pow(beta1, t)));
+  const float inverse_bias2 = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, t)));
+  const float b1 = static_cast<float>(beta1), b2 = static_cast<float>(beta2);
+  const float a1 = static_cast<float>(1 - beta1), a2 = static_cast<float>(1 - beta2);
+  ParallelFor(args.in[0].count, Grain(7 * sizeof(float)), [&](int64_t begin, int64_t end) {
+    VecLoop(end - begin, [&](int64_t i, auto lanes) {
+      i += begin;
+      const F32x16 gradient = Load(g + i, lanes) * scale;
+      const F32x16 first = Load(m + i, lanes) * b1 + gradient * a1;
+      const F32x16 second = Load(v + i, lanes) * b2 + gradient * gradient * a2;
+      Store(m + i, first, lanes);
+      Store(v + i, second, lanes);
+      Store(w + i, Load(w + i, lanes) * keep - rate * first / (Sqrt(second) * inverse_bias2 + epsilon), lanes);
+    });
+  });
+  return nullptr;
+}
+
+// in: w, u (both overwritten), g, lr[], scale[].
+const char* SgdUpdate(const KernelArgs& args) {
+  const AttrMap& attrs = *args.attrs;
+  float* const w = args.in[0].as<float>();
+  float* const u = args.in[1].as<float>();
+  const float* const g = args.in[2].as<const float>();
+  const float lr = args.in[3].as<const float>()[0], scale = args.in[4].as<const float>()[0];
+  const float momentum = static_cast<float>(attrs.Double("momentum")),
+              decay = static_cast<float>(attrs.Double("weight_decay"));
+  const bool nesterov = attrs.Bool("nesterov");
+  ParallelFor(args.in[0].count, Grain(5 * sizeof(float)), [&](int64_t begin, int64_t end) {
+    VecLoop(end - begin, [&](int64_t i, auto lanes) {
+      i += begin;
+      const F32x16 weight = Load(w + i, lanes), gradient = Load(g + i, lanes) * scale + weight * decay;
+      const F32x16 velocity = Load(u + i, lanes) * momentum + gradient;
+      Store(u + i, velocity, lanes);
+      Store(w + i, weight - lr * (nesterov ? gradient + velocity * momentum : velocity), lanes);
+    });
+  });
+  return nullptr;
+}
+
+}  // namespace
+
+KernelList OptimizerKernels() {
+  return {{"clip_scale", DType::kFloat32, ClipScale},
+          {"lr_schedule", DType::kInt64, LrSchedule},
+          {"adamw_update", DType::kFloat32, AdamwUpdate},
+          {"sgd_update", DType::kFloat32, SgdUpdate}};
+}
+
+}  // namespace oneflow::cpu

@@ -1,0 +1,66 @@
+// Intra-op parallelism: a loop cut into as many contiguous parts as the calling thread may use cores. A device with one core, a
+// small loop and a nested call all run in place without an OpenMP region.
+//
+// How a loop is cut depends on the number of threads, so nothing may be summed across the parts: reductions cut their data into
+// blocks of a fixed size (FixedBlocks) and combine the blocks in order.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace oneflow::cpu {
+
+// The most threads any kernel of this process will use; workspaces that are per thread are sized by it, because they are asked
+// for before the core budget of the executing thread is known.
+inline int MaxThreads() {
+  static const int max_threads = std::max(1, omp_get_num_procs());
+  return max_threads;
+}
+
+// Threads that the calling thread may use now.
+inline int NumThreads() { return omp_in_parallel() ? 1 : std::min(omp_get_max_threads(), MaxThreads()); }
+
+// body(begin, end, thread) for a partition of [0, n) with at least `grain` units in all parts but one; 0 <= thread < MaxThreads().
+template <typename Body>
+void ParallelForThread(int64_t n, int64_t grain, Body&& body) {
+  if (n <= 0) return;
+  const int64_t useful = (n + grain - 1) / grain;
+  const int threads = static_cast<int>(std::min<int64_t>(NumThreads(), useful));
+  if (threads <= 1) {
+    body(int64_t{0}, n, 0);
+    return;
+  }
+#pragma omp parallel num_threads(threads)
+  {
+    const int64_t part = omp_get_thread_num(), parts = omp_get_num_threads();
+    const int64_t begin = n * part / parts, end = n * (part + 1) / parts;
+    if (begin < end) body(begin, end, static_cast<int>(part));
+  }
+}
+
+template <typename Body>
+void ParallelFor(int64_t n, int64_t grain, Body&& body) {
+  ParallelForThread(n, grain, [&](int64_t begin, int64_t end, int) { body(begin, end); });
+}
+
+// Bytes below which a second thread costs more than it brings: waking and joining a thread takes about 2 us, in which one core
+// streams about 32 KiB.
+inline constexpr int64_t kParallelBytes = 32 << 10;
+
+// Units of `unit_bytes` bytes that make a part worth a thread.
+inline int64_t Grain(int64_t unit_bytes) {
+  return std::max<int64_t>(1, kParallelBytes / std::max<int64_t>(1, unit_bytes));
+}
+
+// Rows cut into blocks for a reduction over them: at most 64 blocks of at least 32 rows, whatever the number of threads.
+struct FixedBlocks {
+  explicit FixedBlocks(int64_t rows)
+      : rows(rows), size(std::max<int64_t>(32, (rows + 63) / 64)), count((rows + size - 1) / size) {}
+  int64_t begin(int64_t block) const { return block * size; }
+  int64_t end(int64_t block) const { return std::min(rows, (block + 1) * size); }
+  int64_t rows, size, count;
+};
+
+}  // namespace oneflow::cpu

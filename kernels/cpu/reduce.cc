@@ -1,0 +1,227 @@
+// Reductions over any set of dimensions: reduce_sum, reduce_mean, reduce_max, sum_to (which undoes broadcasting) and square_sum.
+//
+// Neighbouring dimensions that are both kept or both reduced are merged. Then either the inner dimension is reduced, and an
+// output element is a sum of contiguous runs, or it is kept, and a strip of output elements is a sum of strips. Sums are carried in
+// double between runs, in an order that does not depend on the number of threads.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vec.h"
+
+namespace oneflow::cpu {
+namespace {
+
+struct Dim {
+  int64_t extent, stride;
+};
+
+// Which elements of x make up which element of y; dims from outermost to innermost.
+struct Groups {
+  std::vector<Dim> kept, reduced;
+  bool inner_reduced = false;
+};
+
+Groups Collapse(const TensorArg& x, const std::vector<bool>& is_reduced) {
+  Groups groups;
+  int64_t stride = 1;
+  int last = -1;  // -1: no dimension yet, else whether the previous one was reduced
+  for (int i = x.rank; i-- > 0;) {
+    const int64_t extent = x.dims[i];
+    if (extent == 1) continue;
+    std::vector<Dim>& list = is_reduced[i] ? groups.reduced : groups.kept;
+    if (last == static_cast<int>(is_reduced[i])) {
+      list.front().extent *= extent;
+    } else {
+      list.insert(list.begin(), {extent, stride});
+    }
+    if (last < 0) groups.inner_reduced = is_reduced[i];
+    last = is_reduced[i];
+    stride *= extent;
+  }
+  return groups;
+}
+
+int64_t Count(const std::vector<Dim>& dims) {
+  int64_t count = 1;
+  for (const Dim& dim : dims) count *= dim.extent;
+  return count;
+}
+
+// Where element `index` of the row-major index space of `dims` lies.
+int64_t Offset(const std::vector<Dim>& dims, int64_t index) {
+  int64_t offset = 0;
+  for (size_t i = dims.size(); i-- > 0;) {
+    offset += index % dims[i].extent * dims[i].stride;
+    index /= dims[i].extent;
+  }
+  return offset;
+}
+
+struct SumOp {
+  static constexpr double kIdentity = 0;
+  template <typename T>
+  static T Combine(T a, T b) {
+    return a + b;
+  }
+  static float Lanes(F32x16 v) { return Sum(v); }
+};
+struct MaxOp {
+  static constexpr double kIdentity = -std::numeric_limits<double>::infinity();
+  template <typename T>
+  static T Combine(T a, T b) {
+    return a > b ? a : b;
+  }
+  static float Lanes(F32x16 v) { return MaxOf(v); }
+};
+
+// Elements of a run that are combined in float before they go to the double: 64 per lane.
+constexpr int64_t kRun = 1024;
+
+template <typename Op>
+double ReduceRun(const float* x, int64_t n) {
+  double total = Op::kIdentity;
+  for (int64_t begin = 0; begin < n; begin += kRun) {
+    F32x16 lanes_total = Splat(static_cast<float>(Op::kIdentity));
+    VecLoop(std::min(kRun, n - begin), [&](int64_t i, auto lanes) {
+      lanes_total = Op::Combine(lanes_total, Load(x + begin + i, lanes, static_cast<float>(Op::kIdentity)));
+    });
+    total = Op::Combine(total, static_cast<double>(Op::Lanes(lanes_total)));
+  }
+  return total;
+}
+
+// Output elements that are carried together when the inner dimension is kept: 2 KiB of doubles.
+constexpr int64_t kStrip = 256;
+
+// y = scale * reduction of x.
+template <typename Op>
+void Reduce(const TensorArg& x, const std::vector<bool>& is_reduced, float* y, double scale) {
+  Groups groups = Collapse(x, is_reduced);
+  const float* const from = x.as<const float>();
+  Dim inner = {1, 1};
+  std::vector<Dim>& inner_list = groups.inner_reduced ? groups.reduced : groups.kept;
+  if (!inner_list.empty()) {
+    inner = inner_list.back();
+    inner_list.pop_back();
+  }
+  const int64_t outputs = Count(groups.kept), terms = Count(groups.reduced);
+  if (groups.inner_reduced) {
+    ParallelFor(outputs, Grain(sizeof(float) * terms * inner.extent), [&](int64_t begin, int64_t end) {
+      for (int64_t output = begin; output < end; ++output) {
+        const float* const base = from + Offset(groups.kept, output);
+        double total = Op::kIdentity;
+        for (int64_t term = 0; term < terms; ++term) {
+          total = Op::Combine(total, ReduceRun<Op>(base + Offset(groups.reduced, term), inner.extent));
+        }
+        y[output] = static_cast<float>(scale * total);
+      }
+    });
+    return;
+  }
+  const int64_t strips = (inner.extent + kStrip - 1) / kStrip;
+  ParallelFor(outputs * strips, Grain(sizeof(float) * terms * std::min(kStrip, inner.extent)),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t task = begin; task < end; ++task) {
+                  const int64_t output = task / strips, column = task % strips * kStrip;
+                  const int64_t n = std::min(kStrip, inner.extent - column);
+                  const float* const base = from + Offset(groups.kept, output) + column;
+                  double total[kStrip];
+                  std::fill(total, total + n, Op::kIdentity);
+                  for (int64_t term = 0; term < terms; ++term) {
+                    const float* const row = base + Offset(groups.reduced, term);
+#pragma omp simd
+                    for (int64_t i = 0; i < n; ++i) total[i] = Op::Combine(total[i], static_cast<double>(row[i]));
+                  }
+                  for (int64_t i = 0; i < n; ++i)
+                    y[output * inner.extent + column + i] = static_cast<float>(scale * total[i]);
+                }
+              });
+}
+
+std::vector<bool> ReducedAxes(const TensorArg& x, const AttrMap& attrs) {
+  std::vector<bool> is_reduced(x.rank, false);
+  for (const int64_t axis : attrs.Ints("axes")) is_reduced[axis < 0 ? axis + x.rank : axis] = true;
+  return is_reduced;
+}
+
+const char* ReduceSum(const KernelArgs& args) {
+  Reduce<SumOp>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
+  return nullptr;
+}
+
+// Divides by the logical count, so that the results of shards add up to the mean.
+const char* ReduceMean(const KernelArgs& args) {
+  const std::vector<bool> is_reduced = ReducedAxes(args.in[0], *args.attrs);
+  int64_t count = 1;
+  for (int i = 0; i < args.in[0].rank; ++i) {
+    if (is_reduced[i]) count *= args.in[0].logical_dims[i];
+  }
+  Reduce<SumOp>(args.in[0], is_reduced, args.out[0].as<float>(), 1.0 / static_cast<double>(count));
+  return nullptr;
+}
+
+const char* ReduceMax(const KernelArgs& args) {
+  Reduce<MaxOp>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
+  return nullptr;
+}
+
+// Reduced are the leading dimensions that y lacks and those in which it has one element.
+const char* SumTo(const KernelArgs& args) {
+  const TensorArg& x = args.in[0];
+  const TensorArg& y = args.out[0];
+  std::vector<bool> is_reduced(x.rank, true);
+  for (int i = 0; i < y.rank; ++i) {
+    const int axis = x.rank - y.rank + i;
+    is_reduced[axis] = y.dims[i] != x.dims[axis];
+  }
+  Reduce<SumOp>(x, is_reduced, y.as<float>(), 1);
+  return nullptr;
+}
+
+// Elements per partial sum of square_sum: a task of about 4 us.
+constexpr int64_t kSquareBlock = 16384;
+
+size_t SquareSumWorkspace(const KernelArgs& args) {
+  return static_cast<size_t>((args.in[0].count + kSquareBlock - 1) / kSquareBlock) * sizeof(double);
+}
+
+const char* SquareSum(const KernelArgs& args) {
+  const int64_t n = args.in[0].count, blocks = (n + kSquareBlock - 1) / kSquareBlock;
+  double* const partial = static_cast<double*>(args.workspace);
+  ParallelFor(blocks, 2, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      const float* const x = args.in[0].as<const float>() + block * kSquareBlock;
+      const int64_t count = std::min(kSquareBlock, n - block * kSquareBlock);
+      partial[block] = 0;
+      for (int64_t run = 0; run < count; run += kRun) {
+        F32x16 sum = Splat(0);
+        VecLoop(std::min(kRun, count - run), [&](int64_t i, auto lanes) {
+          const F32x16 v = Load(x + run + i, lanes);
+          sum += v * v;
+        });
+        partial[block] += Sum(sum);
+      }
+    }
+  });
+  double total = 0;
+  for (int64_t block = 0; block < blocks; ++block) total += partial[block];
+  args.out[0].as<float>()[0] = static_cast<float>(total);
+  return nullptr;
+}
+
+}  // namespace
+
+KernelList ReduceKernels() {
+  constexpr DType kF32 = DType::kFloat32;
+  return {{"reduce_sum", kF32, ReduceSum},
+          {"reduce_mean", kF32, ReduceMean},
+          {"reduce_max", kF32, ReduceMax},
+          {"sum_to", kF32, SumTo},
+          {"square_sum", kF32, SquareSum, SquareSumWorkspace}};
+}
+
+}  // namespace oneflow::cpu

@@ -1,0 +1,70 @@
+// Kernels of constants and of state: constant, assign, increment, accumulate.
+#include <cstring>
+
+#include "kernels/copy.h"
+#include "kernels/cpu/half.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/parallel.h"
+
+namespace oneflow::cpu {
+namespace {
+
+constexpr DType kAllDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32,
+                                DType::kInt64,   DType::kUInt8,    DType::kBool};
+
+template <typename T>
+T As(double value) {
+  if constexpr (std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>) {
+    T result;
+    FromFloat(static_cast<float>(value), &result);
+    return result;
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <typename T>
+const char* Constant(const KernelArgs& args) {
+  T* const x = args.out[0].as<T>();
+  const T value = As<T>(args.attrs->Double("value"));
+  ParallelFor(args.out[0].count, Grain(sizeof(T)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) x[i] = value;
+  });
+  return nullptr;
+}
+
+// in: v (overwritten), x.
+const char* Assign(const KernelArgs& args) {
+  const int64_t extent[] = {args.in[1].count}, stride[] = {1};
+  return CopyRegion({args.in[0].dtype, extent, args.in[1].data, stride, args.in[0].data, stride});
+}
+
+// in: v (overwritten).
+const char* Increment(const KernelArgs& args) {
+  int64_t* const v = args.in[0].as<int64_t>();
+  for (int64_t i = 0; i < args.in[0].count; ++i) ++v[i];
+  return nullptr;
+}
+
+// The output keeps its contents between the micro-batches of a step; the first one overwrites it.
+const char* Accumulate(const KernelArgs& args) {
+  const int64_t extent[] = {args.in[0].count}, stride[] = {1};
+  return CopyRegion(
+      {args.in[0].dtype, extent, args.in[0].data, stride, args.out[0].data, stride, args.micro_batch > 0});
+}
+
+}  // namespace
+
+KernelList StateKernels() {
+  KernelList kernels = {
+      {"constant", DType::kFloat32, Constant<float>},   {"constant", DType::kBFloat16, Constant<BFloat16>},
+      {"constant", DType::kFloat16, Constant<Float16>}, {"constant", DType::kInt32, Constant<int32_t>},
+      {"constant", DType::kInt64, Constant<int64_t>},   {"constant", DType::kUInt8, Constant<uint8_t>},
+      {"constant", DType::kBool, Constant<bool>},       {"increment", DType::kInt64, Increment},
+      {"accumulate", DType::kFloat32, Accumulate},      {"accumulate", DType::kInt32, Accumulate},
+      {"accumulate", DType::kInt64, Accumulate}};
+  for (const DType dtype : kAllDTypes) kernels.push_back({"assign", dtype, Assign});
+  return kernels;
+}
+
+}  // namespace oneflow::cpu

@@ -1,0 +1,183 @@
+#include "oneflow_core/functional.h"
+
+#include <algorithm>
+
+namespace oneflow {
+namespace {
+
+// The outputs of `op`, at least `num_outputs` of them, invalid ones if something is wrong. An invalid input beside a valid one is
+// told to the builder: either it already holds the error that made it invalid, or a tensor was never made.
+std::vector<Tensor> Call(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs, Location loc,
+                         size_t num_outputs = 1) {
+  const auto valid = std::find_if(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.valid(); });
+  std::vector<Tensor> outputs;
+  if (valid != inputs.end()) outputs = valid->builder()->Op(op, inputs, std::move(attrs), loc);
+  if (outputs.size() < num_outputs) outputs.resize(num_outputs);
+  return outputs;
+}
+
+Tensor Call1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs, Location loc) {
+  return Call(op, inputs, std::move(attrs), loc)[0];
+}
+
+// A negative axis counts from the last dimension. One that does not exist is left for type inference to refuse.
+int64_t Resolve(const Tensor& x, int64_t axis) { return axis < 0 ? axis + x.shape().rank() : axis; }
+
+Tensor Reduce(absl::string_view op, Tensor x, std::vector<int64_t> axes, bool keepdims, Location loc) {
+  for (int64_t& axis : axes) axis = Resolve(x, axis);
+  std::sort(axes.begin(), axes.end());
+  if (axes.empty()) {
+    for (int i = 0; i < x.shape().rank(); ++i) axes.push_back(i);
+  }
+  return Call1(op, {x}, {{"axes", std::move(axes)}, {"keepdims", keepdims}}, loc);
+}
+
+}  // namespace
+
+Tensor Add(Tensor a, Tensor b, Location loc) { return Call1("add", {a, b}, {}, loc); }
+Tensor Sub(Tensor a, Tensor b, Location loc) { return Call1("sub", {a, b}, {}, loc); }
+Tensor Mul(Tensor a, Tensor b, Location loc) { return Call1("mul", {a, b}, {}, loc); }
+Tensor Div(Tensor a, Tensor b, Location loc) { return Call1("div", {a, b}, {}, loc); }
+
+Tensor Scale(Tensor x, double alpha, Location loc) { return Call1("scale", {x}, {{"alpha", alpha}}, loc); }
+Tensor AddScalar(Tensor x, double alpha, Location loc) { return Call1("add_scalar", {x}, {{"alpha", alpha}}, loc); }
+Tensor Neg(Tensor x, Location loc) { return Call1("neg", {x}, {}, loc); }
+Tensor Exp(Tensor x, Location loc) { return Call1("exp", {x}, {}, loc); }
+Tensor Log(Tensor x, Location loc) { return Call1("log", {x}, {}, loc); }
+Tensor Sqrt(Tensor x, Location loc) { return Call1("sqrt", {x}, {}, loc); }
+Tensor Rsqrt(Tensor x, Location loc) { return Call1("rsqrt", {x}, {}, loc); }
+Tensor Square(Tensor x, Location loc) { return Call1("square", {x}, {}, loc); }
+Tensor Tanh(Tensor x, Location loc) { return Call1("tanh", {x}, {}, loc); }
+Tensor Sigmoid(Tensor x, Location loc) { return Call1("sigmoid", {x}, {}, loc); }
+Tensor Relu(Tensor x, Location loc) { return Call1("relu", {x}, {}, loc); }
+Tensor Gelu(Tensor x, Location loc) { return Call1("gelu", {x}, {}, loc); }
+
+Tensor Cast(Tensor x, DType dtype, Location loc) {
+  if (x.valid() && x.type().dtype == dtype) return x;
+  return Call1("cast", {x}, {{"dtype", std::string(Name(dtype))}}, loc);
+}
+
+Tensor BiasAdd(Tensor x, Tensor b, int axis, Location loc) {
+  return Call1("bias_add", {x, b}, {{"axis", Resolve(x, axis)}}, loc);
+}
+
+Tensor Dropout(Tensor x, double rate, Location loc) {
+  if (rate == 0) return x;
+  return Call1("dropout", {x}, {{"rate", rate}}, loc);
+}
+
+Tensor ReduceSum(Tensor x, std::vector<int64_t> axes, bool keepdims, Location loc) {
+  return Reduce("reduce_sum", x, std::move(axes), keepdims, loc);
+}
+Tensor ReduceMean(Tensor x, std::vector<int64_t> axes, bool keepdims, Location loc) {
+  return Reduce("reduce_mean", x, std::move(axes), keepdims, loc);
+}
+Tensor ReduceMax(Tensor x, std::vector<int64_t> axes, bool keepdims, Location loc) {
+  return Reduce("reduce_max", x, std::move(axes), keepdims, loc);
+}
+
+Tensor Reshape(Tensor x, std::vector<int64_t> shape, Location loc) {
+  // A -1 that has no solution stays in the list, and type inference refuses it with both shapes.
+  const auto unknown = std::find(shape.begin(), shape.end(), -1);
+  if (x.valid() && unknown != shape.end()) {
+    int64_t known = 1;
+    for (auto size = shape.begin(); size != shape.end(); ++size) {
+      if (size != unknown && __builtin_mul_overflow(known, *size, &known)) known = 0;
+    }
+    if (known > 0 && x.shape().count() % known == 0) *unknown = x.shape().count() / known;
+  }
+  return Call1("reshape", {x}, {{"shape", std::move(shape)}}, loc);
+}
+
+Tensor BroadcastTo(Tensor x, std::vector<int64_t> shape, Location loc) {
+  return Call1("broadcast_to", {x}, {{"shape", std::move(shape)}}, loc);
+}
+
+Tensor Transpose(Tensor x, std::vector<int64_t> perm, Location loc) {
+  for (int64_t& dim : perm) dim = Resolve(x, dim);
+  return Call1("transpose", {x}, {{"perm", std::move(perm)}}, loc);
+}
+
+Tensor Slice(Tensor x, int axis, int64_t start, int64_t size, Location loc) {
+  return Call1("slice", {x}, {{"axis", Resolve(x, axis)}, {"start", start}, {"size", size}}, loc);
+}
+
+Tensor Concat(const std::vector<Tensor>& xs, int axis, Location loc) {
+  return Call1("concat", xs, {{"axis", xs.empty() ? int64_t{axis} : Resolve(xs[0], axis)}}, loc);
+}
+
+Tensor MatMul(Tensor a, Tensor w, bool transpose_b, Location loc) {
+  return Call1("matmul", {a, w}, {{"transpose_b", transpose_b}}, loc);
+}
+
+Tensor BatchMatMul(Tensor a, Tensor b, bool transpose_a, bool transpose_b, Location loc) {
+  return Call1("batch_matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}, loc);
+}
+
+Tensor Softmax(Tensor x, Location loc) { return Call1("softmax", {x}, {}, loc); }
+
+Tensor LayerNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon, Location loc) {
+  return Call1("layer_norm", {x, gamma, beta}, {{"epsilon", epsilon}}, loc);
+}
+
+Tensor Embedding(Tensor w, Tensor ids, Location loc) { return Call1("embedding", {w, ids}, {}, loc); }
+
+Tensor Attention(Tensor q, Tensor k, Tensor v, int64_t heads, bool causal, Location loc) {
+  return Call1("attention", {q, k, v}, {{"heads", heads}, {"causal", causal}}, loc);
+}
+
+Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, Location loc) {
+  return Call1("softmax_cross_entropy", {logits, labels}, {}, loc);
+}
+
+Tensor Top1Correct(Tensor logits, Tensor labels, Location loc) {
+  return Call1("top1_correct", {logits, labels}, {}, loc);
+}
+
+Tensor Conv2d(Tensor x, Tensor k, int64_t stride, int64_t padding, Location loc) {
+  return Call1("conv2d", {x, k}, {{"stride", stride}, {"padding", padding}}, loc);
+}
+
+Tensor MaxPool2d(Tensor x, int64_t kernel, int64_t stride, Location loc) {
+  return Call1("max_pool2d", {x}, {{"kernel", kernel}, {"stride", stride}}, loc);
+}
+
+TextBatch ReadText(GraphBuilder& builder, int64_t batch, int64_t context, AttrMap attrs, Location loc) {
+  attrs.Set("dataset", std::string("text"));
+  attrs.Set("batch", batch);
+  attrs.Set("context", context);
+  std::vector<Tensor> outputs = builder.Op("read_data", {}, std::move(attrs), loc);
+  outputs.resize(2);
+  return {outputs[0], outputs[1]};
+}
+
+ImageBatch ReadImages(GraphBuilder& builder, int64_t batch, int64_t channels, int64_t height, int64_t width,
+                      AttrMap attrs, Location loc) {
+  attrs.Set("dataset", std::string("images"));
+  attrs.Set("batch", batch);
+  attrs.Set("channels", channels);
+  attrs.Set("height", height);
+  attrs.Set("width", width);
+  std::vector<Tensor> outputs = builder.Op("read_data", {}, std::move(attrs), loc);
+  outputs.resize(2);
+  return {outputs[0], outputs[1]};
+}
+
+Tensor Constant(GraphBuilder& builder, const TensorType& type, double value, Location loc) {
+  return builder.Op1("constant", {},
+                     {{"dtype", std::string(Name(type.dtype))}, {"shape", type.shape.dims()}, {"value", value}}, loc);
+}
+
+void Fetch(Tensor x, const std::string& name, Location loc) { Call("fetch", {x}, {{"name", name}}, loc); }
+void Assign(Tensor v, Tensor x, Location loc) { Call("assign", {v, x}, {}, loc); }
+void Increment(Tensor v, Location loc) { Call("increment", {v}, {}, loc); }
+
+Tensor SampleToken(Tensor logits, Tensor length, double temperature, Location loc) {
+  return Call1("sample_token", {logits, length}, {{"temperature", temperature}}, loc);
+}
+
+void AppendToken(Tensor tokens, Tensor length, Tensor id, Location loc) {
+  Call("append_token", {tokens, length, id}, {}, loc);
+}
+
+}  // namespace oneflow

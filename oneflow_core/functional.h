@@ -1,0 +1,113 @@
+// The mathematics of the DSL: one free function per op, on tensors.
+//
+//   Tensor h = Gelu(BiasAdd(MatMul(x, w1), b1));
+//   Tensor y = x + Dropout(MatMul(h, w2), 0.1);
+//
+// What each op computes is said in oneflow_core/ops/README.md. A function of an invalid tensor returns invalid tensors; the
+// first error is kept by the builder and comes out of GraphBuilder::Finish() with the line that called the function here.
+// Negative axes count from the last dimension.
+#pragma once
+
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/builder.h"
+
+namespace oneflow {
+
+using Location = std::source_location;
+
+// Elementwise, with NumPy broadcasting.
+Tensor Add(Tensor a, Tensor b, Location loc = Location::current());
+Tensor Sub(Tensor a, Tensor b, Location loc = Location::current());
+Tensor Mul(Tensor a, Tensor b, Location loc = Location::current());
+Tensor Div(Tensor a, Tensor b, Location loc = Location::current());
+
+// A left operand that remembers where it was written: operators cannot have a default argument.
+struct LocatedTensor {
+  LocatedTensor(Tensor t, Location l = Location::current()) : tensor(t), loc(l) {}  // NOLINT: meant to be implicit
+  Tensor tensor;
+  Location loc;
+};
+inline Tensor operator+(LocatedTensor a, Tensor b) { return Add(a.tensor, b, a.loc); }
+inline Tensor operator-(LocatedTensor a, Tensor b) { return Sub(a.tensor, b, a.loc); }
+inline Tensor operator*(LocatedTensor a, Tensor b) { return Mul(a.tensor, b, a.loc); }
+
+Tensor Scale(Tensor x, double alpha, Location loc = Location::current());      // alpha * x
+Tensor AddScalar(Tensor x, double alpha, Location loc = Location::current());  // x + alpha
+Tensor Neg(Tensor x, Location loc = Location::current());
+Tensor Exp(Tensor x, Location loc = Location::current());
+Tensor Log(Tensor x, Location loc = Location::current());
+Tensor Sqrt(Tensor x, Location loc = Location::current());
+Tensor Rsqrt(Tensor x, Location loc = Location::current());
+Tensor Square(Tensor x, Location loc = Location::current());
+Tensor Tanh(Tensor x, Location loc = Location::current());
+Tensor Sigmoid(Tensor x, Location loc = Location::current());
+Tensor Relu(Tensor x, Location loc = Location::current());
+Tensor Gelu(Tensor x, Location loc = Location::current());
+Tensor Cast(Tensor x, DType dtype, Location loc = Location::current());
+// b[i] is added to all elements whose index along `axis` is i.
+Tensor BiasAdd(Tensor x, Tensor b, int axis = -1, Location loc = Location::current());
+// The identity if rate is 0. The mask differs between calls, steps and micro-batches, not between layouts.
+Tensor Dropout(Tensor x, double rate, Location loc = Location::current());
+
+// Over `axes`, in any order; {}: over all dimensions.
+Tensor ReduceSum(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
+Tensor ReduceMean(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
+Tensor ReduceMax(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
+
+// At most one size may be -1; it follows from the others.
+Tensor Reshape(Tensor x, std::vector<int64_t> shape, Location loc = Location::current());
+Tensor BroadcastTo(Tensor x, std::vector<int64_t> shape, Location loc = Location::current());
+// Dimension i of the result is dimension perm[i] of x.
+Tensor Transpose(Tensor x, std::vector<int64_t> perm, Location loc = Location::current());
+// x[start : start + size] along `axis`.
+Tensor Slice(Tensor x, int axis, int64_t start, int64_t size, Location loc = Location::current());
+Tensor Concat(const std::vector<Tensor>& xs, int axis, Location loc = Location::current());
+
+// a [..,k] times w [k,n], or [n,k] if transpose_b.
+Tensor MatMul(Tensor a, Tensor w, bool transpose_b = false, Location loc = Location::current());
+// a [..,m,k] times b [..,k,n], each stored transposed if so said.
+Tensor BatchMatMul(Tensor a, Tensor b, bool transpose_a = false, bool transpose_b = false,
+                   Location loc = Location::current());
+Tensor Softmax(Tensor x, Location loc = Location::current());
+Tensor LayerNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon = 1e-5, Location loc = Location::current());
+// Rows of w [v,h] for ids [..].
+Tensor Embedding(Tensor w, Tensor ids, Location loc = Location::current());
+// q, k, v [b,t,c] with c divided among the heads.
+Tensor Attention(Tensor q, Tensor k, Tensor v, int64_t heads, bool causal, Location loc = Location::current());
+// The loss of each row of logits [..,c] against labels [..].
+Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, Location loc = Location::current());
+// 1 for each row whose largest logit is the label's, else 0.
+Tensor Top1Correct(Tensor logits, Tensor labels, Location loc = Location::current());
+
+// x [n,c,h,w] with k [o,c,i,j]; stride and padding are those of both axes.
+Tensor Conv2d(Tensor x, Tensor k, int64_t stride = 1, int64_t padding = 0, Location loc = Location::current());
+Tensor MaxPool2d(Tensor x, int64_t kernel, int64_t stride, Location loc = Location::current());
+
+// Sources. `attrs` go to the data source as they are (path, split, ...).
+struct TextBatch {
+  Tensor tokens;  // i32[batch,context]
+  Tensor labels;  // i32[batch,context]: the token that follows each
+};
+TextBatch ReadText(GraphBuilder& builder, int64_t batch, int64_t context, AttrMap attrs = {},
+                   Location loc = Location::current());
+struct ImageBatch {
+  Tensor images;  // f32[batch,channels,height,width]
+  Tensor labels;  // i32[batch]
+};
+ImageBatch ReadImages(GraphBuilder& builder, int64_t batch, int64_t channels, int64_t height, int64_t width,
+                      AttrMap attrs = {}, Location loc = Location::current());
+Tensor Constant(GraphBuilder& builder, const TensorType& type, double value, Location loc = Location::current());
+
+// Effects. `v`, `tokens` and `length` must be variables.
+void Fetch(Tensor x, const std::string& name, Location loc = Location::current());  // x is handed to the host each step
+void Assign(Tensor v, Tensor x, Location loc = Location::current());
+void Increment(Tensor v, Location loc = Location::current());
+// Draws the token after tokens[length - 1] from logits [1,t,v]; temperature 0: the likeliest.
+Tensor SampleToken(Tensor logits, Tensor length, double temperature, Location loc = Location::current());
+// Appends `id` to the `length` tokens; when there is no room the oldest is dropped.
+void AppendToken(Tensor tokens, Tensor length, Tensor id, Location loc = Location::current());
+
+}  // namespace oneflow

@@ -1,0 +1,296 @@
+#include "oneflow_core/graph_text.h"
+
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "oneflow_core/line_reader.h"
+#include "oneflow_core/verify.h"
+
+namespace oneflow {
+namespace {
+
+constexpr const char* kRateNames[] = {"micro-batch", "step"};
+
+// --- writing ---
+
+std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\""); }
+
+// The shortest text that reads back to the same double, and that no integer looks like.
+std::string DoubleToText(double value) {
+  if (std::isnan(value)) return "nan";
+  char buffer[32];  // the longest double has 24 characters
+  std::string text(buffer, std::to_chars(buffer, buffer + sizeof(buffer), value).ptr);
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
+}
+
+struct AttrWriter {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int64_t value) const { return absl::StrCat(value); }
+  std::string operator()(double value) const { return DoubleToText(value); }
+  std::string operator()(const std::string& value) const { return Quoted(value); }
+  std::string operator()(const std::vector<int64_t>& value) const {
+    return absl::StrCat("[", absl::StrJoin(value, ","), "]");
+  }
+};
+
+std::string OutputToText(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  std::string text = absl::StrCat("%", id, ":", value.type.ToString());
+  if (!value.hint.empty()) absl::StrAppend(&text, "{", ToString(value.hint), "}");
+  if (value.dist.has_value()) absl::StrAppend(&text, "@", value.dist->ToString());
+  return text;
+}
+
+std::string NodeToText(const Graph& graph, const Node& node) {
+  std::string text =
+      absl::StrJoin(node.outputs, ", ", [&](std::string* out, ValueId id) { out->append(OutputToText(graph, id)); });
+  if (!node.outputs.empty()) text += " = ";
+  absl::StrAppend(&text, node.op, "(",
+                  absl::StrJoin(node.inputs, ", ", [](std::string* out, ValueId id) { absl::StrAppend(out, "%", id); }),
+                  ") ", Quoted(node.name));
+  if (!node.attrs.items().empty()) {
+    const auto format = [](std::string* out, const std::pair<const std::string, Attr>& item) {
+      absl::StrAppend(out, item.first, "=", std::visit(AttrWriter(), item.second));
+    };
+    absl::StrAppend(&text, " {", absl::StrJoin(node.attrs.items(), ", ", format), "}");
+  }
+  if (!node.at.empty()) {
+    const auto format = [](std::string* out, const AxisCoordinate& item) {
+      absl::StrAppend(out, item.axis, "=", item.coordinate);
+    };
+    absl::StrAppend(&text, " at ", absl::StrJoin(node.at, ",", format));
+  }
+  if (node.phase != Phase::kForward) absl::StrAppend(&text, " phase ", Name(node.phase));
+  if (node.rate != Rate::kMicroBatch) absl::StrAppend(&text, " rate ", kRateNames[static_cast<int>(node.rate)]);
+  if (node.placement.has_value()) absl::StrAppend(&text, " on ", node.placement->ToString());
+  if (!node.source.empty()) absl::StrAppend(&text, " from ", Quoted(node.source));
+  return text;
+}
+
+// --- reading ---
+
+absl::StatusOr<Attr> ReadNumber(LineReader& line) {
+  const LineReader before = line;
+  const absl::string_view atom = line.Atom();
+  int64_t integer = 0;
+  if (absl::SimpleAtoi(atom, &integer)) return Attr(integer);
+  double number = 0;
+  const char* const end = atom.data() + atom.size();
+  const std::from_chars_result result = std::from_chars(atom.data(), end, number);
+  // Digits alone that are no int64 are too large an integer; as a double they would silently change their type.
+  if (atom.find_first_of(".en") == absl::string_view::npos || result.ec != std::errc() || result.ptr != end) {
+    return before.Expected("true, false, a number in range, a string or a list of integers");
+  }
+  return Attr(number);
+}
+
+absl::StatusOr<Attr> ReadAttr(LineReader& line) {
+  if (line.AcceptWord("true")) return Attr(true);
+  if (line.AcceptWord("false")) return Attr(false);
+  if (line.Peek('"')) {
+    OF_ASSIGN_OR_RETURN(std::string text, line.String("a string"));
+    return Attr(std::move(text));
+  }
+  if (!line.Accept("[")) return ReadNumber(line);
+  std::vector<int64_t> list;
+  if (line.Accept("]")) return Attr(std::move(list));
+  do {
+    OF_ASSIGN_OR_RETURN(const int64_t item, line.Integer<int64_t>("an integer in the list"));
+    list.push_back(item);
+  } while (line.Accept(","));
+  OF_RETURN_IF_ERROR(line.Expect("]", "after the list"));
+  return Attr(std::move(list));
+}
+
+absl::StatusOr<AttrMap> ReadAttrs(LineReader& line) {
+  AttrMap attrs;
+  if (!line.Accept("{") || line.Accept("}")) return attrs;
+  do {
+    OF_ASSIGN_OR_RETURN(const absl::string_view word, line.Word("the name of an attribute"));
+    const std::string name(word);
+    if (attrs.Has(name)) return absl::InvalidArgumentError(absl::StrCat("attribute '", name, "' is given twice"));
+    OF_RETURN_IF_ERROR(line.Expect("=", absl::StrCat("after attribute '", name, "'")));
+    OF_ASSIGN_OR_RETURN_AT(Attr value, ReadAttr(line), absl::StrCat("attribute '", name, "'"));
+    attrs.Set(name, std::move(value));
+  } while (line.Accept(","));
+  OF_RETURN_IF_ERROR(line.Expect("}", "after the attributes"));
+  return attrs;
+}
+
+absl::StatusOr<Placement> ReadPlacement(LineReader& line) {
+  OF_ASSIGN_OR_RETURN(const absl::string_view text, line.Bracketed('{', '}', "a placement such as [dp=2]{0,1}"));
+  return Placement::Parse(text);
+}
+
+// One output; its id must be `next`.
+absl::StatusOr<Value> ReadOutput(LineReader& line, ValueId next) {
+  OF_ASSIGN_OR_RETURN(const ValueId id, line.ValueName());
+  if (id != next) return absl::InvalidArgumentError(absl::StrCat("defines %", id, ", but the next value is %", next));
+  Value value;
+  OF_RETURN_IF_ERROR(line.Expect(":", absl::StrCat("after %", id)));
+  OF_ASSIGN_OR_RETURN(const absl::string_view type, line.Bracketed('[', ']', "a type such as f32[2,3]"));
+  OF_ASSIGN_OR_RETURN(value.type, TensorType::Parse(type));
+  if (line.Peek('{')) {
+    OF_ASSIGN_OR_RETURN(const absl::string_view hint, line.Bracketed('{', '}', "a hint such as {dp:S(0)}"));
+    OF_ASSIGN_OR_RETURN(value.hint, ParseSbpHint(hint.substr(1, hint.size() - 2)));
+  }
+  if (line.Accept("@")) {
+    DistType dist;
+    OF_ASSIGN_OR_RETURN(dist.placement, ReadPlacement(line));
+    OF_ASSIGN_OR_RETURN(const absl::string_view sbp, line.Bracketed('(', ')', "an SBP such as (S(0),B)"));
+    OF_ASSIGN_OR_RETURN(dist.sbp, ParseNdSbp(sbp));
+    value.dist = std::move(dist);
+  }
+  return value;
+}
+
+absl::StatusOr<std::vector<ValueId>> ReadInputs(LineReader& line, ValueId num_values) {
+  std::vector<ValueId> inputs;
+  OF_RETURN_IF_ERROR(line.Expect("(", "after the op"));
+  if (line.Accept(")")) return inputs;
+  do {
+    OF_ASSIGN_OR_RETURN(const ValueId id, line.ValueName());
+    if (id >= num_values) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("reads %", id, ", but only ", num_values, " values are defined before this line"));
+    }
+    inputs.push_back(id);
+  } while (line.Accept(","));
+  OF_RETURN_IF_ERROR(line.Expect(")", "after the inputs"));
+  return inputs;
+}
+
+absl::StatusOr<PlacementHint> ReadPlacementHint(LineReader& line) {
+  PlacementHint hint;
+  do {
+    AxisCoordinate item;
+    OF_ASSIGN_OR_RETURN(const absl::string_view axis, line.Word("the name of a mesh axis"));
+    item.axis = std::string(axis);
+    OF_RETURN_IF_ERROR(line.Expect("=", absl::StrCat("after axis '", axis, "'")));
+    OF_ASSIGN_OR_RETURN(item.coordinate, line.Integer<int>("a coordinate on the axis"));
+    hint.push_back(std::move(item));
+  } while (line.Accept(","));
+  return hint;
+}
+
+absl::Status ReadMarks(LineReader& line, Node& node) {
+  if (line.AcceptWord("at")) {
+    OF_ASSIGN_OR_RETURN(node.at, ReadPlacementHint(line));
+  }
+  if (line.AcceptWord("phase")) {
+    if (line.AcceptWord(Name(Phase::kBackward))) {
+      node.phase = Phase::kBackward;
+    } else if (line.AcceptWord(Name(Phase::kUpdate))) {
+      node.phase = Phase::kUpdate;
+    } else if (!line.AcceptWord(Name(Phase::kForward))) {
+      return line.Expected("phase forward, backward or update");
+    }
+  }
+  if (line.AcceptWord("rate")) {
+    const LineReader before = line;
+    const absl::string_view name = line.Atom();
+    if (name != kRateNames[0] && name != kRateNames[1]) return before.Expected("rate micro-batch or step");
+    node.rate = name == kRateNames[1] ? Rate::kStep : Rate::kMicroBatch;
+  }
+  if (line.AcceptWord("on")) {
+    OF_ASSIGN_OR_RETURN(Placement placement, ReadPlacement(line));
+    node.placement = std::move(placement);
+  }
+  if (line.AcceptWord("from")) {
+    OF_ASSIGN_OR_RETURN(node.source, line.String("a source line in quotes"));
+  }
+  if (!line.AtEnd()) return line.Expected("'at', 'phase', 'rate', 'on', 'from' (in this order) or the end of the line");
+  return absl::OkStatus();
+}
+
+absl::Status ReadNode(LineReader& line, Graph& graph, const OpRegistry& ops) {
+  std::vector<Value> outputs;
+  if (line.Peek('%')) {
+    do {
+      const ValueId next = graph.num_values() + static_cast<ValueId>(outputs.size());
+      OF_ASSIGN_OR_RETURN(Value output, ReadOutput(line, next));
+      outputs.push_back(std::move(output));
+    } while (line.Accept(","));
+    OF_RETURN_IF_ERROR(line.Expect("=", "after the outputs"));
+  }
+  Node node;
+  OF_ASSIGN_OR_RETURN(const absl::string_view op, line.Word("an op"));
+  node.op = std::string(op);
+  OF_RETURN_IF_ERROR(ops.Get(op).status());
+  OF_ASSIGN_OR_RETURN(node.inputs, ReadInputs(line, graph.num_values()));
+  OF_ASSIGN_OR_RETURN(node.name, line.String("the node's name in quotes"));
+  OF_ASSIGN_OR_RETURN(node.attrs, ReadAttrs(line));
+  OF_RETURN_IF_ERROR(ReadMarks(line, node));
+
+  std::vector<TensorType> types;
+  for (const Value& output : outputs) types.push_back(output.type);
+  const NodeId id = graph.AddNode(std::move(node), types);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Value& value = graph.value(graph.node(id).outputs[i]);
+    value.hint = std::move(outputs[i].hint);
+    value.dist = std::move(outputs[i].dist);
+  }
+  return VerifyNode(graph, id, ops);
+}
+
+absl::StatusOr<Graph> ReadHeader(LineReader& line) {
+  if (!line.AcceptWord("graph")) return line.Expected("graph \"name\" as the first line");
+  OF_ASSIGN_OR_RETURN(std::string name, line.String("the graph's name in quotes"));
+  if (!line.AtEnd()) return line.Expected("the end of the line after the graph's name");
+  return Graph(std::move(name));
+}
+
+absl::Status ReadLoss(LineReader& line, Graph& graph) {
+  OF_ASSIGN_OR_RETURN(graph.loss, line.ValueName());
+  if (!line.AtEnd()) return line.Expected("the end of the line after the loss");
+  return VerifyLoss(graph);
+}
+
+}  // namespace
+
+std::string GraphToText(const Graph& graph) {
+  std::string text = absl::StrCat("graph ", Quoted(graph.name()), "\n");
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) absl::StrAppend(&text, NodeToText(graph, graph.node(id)), "\n");
+  if (graph.loss.has_value()) absl::StrAppend(&text, "loss %", *graph.loss, "\n");
+  return text;
+}
+
+absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& ops) {
+  std::optional<Graph> graph;
+  std::map<std::string, int> lines_of_names;
+  int number = 0;
+  for (absl::string_view content : absl::StrSplit(text, '\n')) {
+    ++number;
+    LineReader line(content);
+    if (line.AtEnd() || line.Peek('#')) continue;
+    const auto where = [&] { return absl::StrCat("graph text, line ", number); };
+    if (!graph.has_value()) {
+      OF_ASSIGN_OR_RETURN_AT(graph, ReadHeader(line), where());
+    } else if (graph->loss.has_value()) {
+      return Annotate(line.Expected("nothing after the loss"), where());
+    } else if (line.AcceptWord("loss")) {
+      OF_RETURN_IF_ERROR_AT(ReadLoss(line, *graph), where());
+    } else {
+      OF_RETURN_IF_ERROR_AT(ReadNode(line, *graph, ops), where());
+      const std::string& name = graph->node(graph->num_nodes() - 1).name;
+      const auto [first, is_new] = lines_of_names.emplace(name, number);
+      if (!is_new) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(where(), ": the name '", name, "' is already taken on line ", first->second));
+      }
+    }
+  }
+  if (!graph.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("graph text, line ", number, ": expected graph \"name\" but the text ends"));
+  }
+  return *std::move(graph);
+}
+
+}  // namespace oneflow

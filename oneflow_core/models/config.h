@@ -1,0 +1,38 @@
+// What every model's config has to satisfy, and the sizes of the graphs that a model is asked for.
+#pragma once
+
+#include <cstdint>
+
+#include "oneflow_core/status.h"
+
+namespace oneflow {
+
+// Samples per micro-batch of a model's graphs: a graph describes what one micro-batch computes.
+struct BatchSizes {
+  int64_t train = 1;
+  int64_t evaluate = 0;  // 0: no evaluation graph
+};
+
+// Largest size that a config may ask of one dimension: products of three such sizes are still far from overflowing.
+inline constexpr int64_t kMaxModelSize = int64_t{1} << 18;
+
+// InvalidArgument "<model>: <field> is 0, but must be from 1 to ..." unless 1 <= value <= kMaxModelSize.
+inline absl::Status CheckSize(absl::string_view model, absl::string_view field, int64_t value) {
+  if (value >= 1 && value <= kMaxModelSize) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(model, ": ", field, " is ", value, ", but must be from 1 to ", kMaxModelSize));
+}
+
+// InvalidArgument unless 0 <= value < 1.
+inline absl::Status CheckFraction(absl::string_view model, absl::string_view field, double value) {
+  if (value >= 0 && value < 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(model, ": ", field, " is ", value, ", but must be from 0 to below 1"));
+}
+
+// Batches: train at least 1, evaluate at least 0.
+inline absl::Status CheckBatches(absl::string_view model, const BatchSizes& batches) {
+  OF_RETURN_IF_ERROR(CheckSize(model, "the training batch", batches.train));
+  return batches.evaluate == 0 ? absl::OkStatus() : CheckSize(model, "the evaluation batch", batches.evaluate);
+}
+
+}  // namespace oneflow

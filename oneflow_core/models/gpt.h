@@ -1,0 +1,52 @@
+// GPT: a decoder-only transformer on bytes.
+//
+//   tokens [n,t] ──► wte[tokens] + wpe ──► blocks h0, h1, ... ──► layer norm ──► head ──► logits [n,t,vocabulary]
+//
+//   block:  x += dropout(attention(layer norm(x)));  x += dropout(mlp(layer norm(x)))
+//
+// LayerNorm comes before each part (GPT-2), GELU is exact, positions are learned, the head has no bias. Weights start
+// as normal with standard deviation 0.02; the projections that write to the residual stream with 0.02 / sqrt(2 *
+// layers), so that the stream's variance does not grow with depth; biases as zeros. The layout on mesh axes "dp" and
+// "tp" is said by hints on the data (models/data.h) and on the layers (nn/); how the head's matrix lies is left to the
+// compiler.
+//
+// Variables: "wte/weight", "wpe/weight", "h0/ln1/weight", "h0/attn/q/weight", "h0/ln2/...", "h0/mlp/up/...",
+// "ln_f/...", "head/weight".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/models/config.h"
+#include "oneflow_core/models/data.h"
+
+namespace oneflow {
+
+struct GptConfig {
+  int64_t vocabulary = 256;
+  int64_t layers = 4;
+  int64_t width = 128;
+  int64_t heads = 4;
+  int64_t context = 128;        // tokens per sample
+  double dropout = 0;           // after the embedding, after attention's projection and after the mlp
+  bool tied_embedding = false;  // the head uses the token embedding's matrix
+};
+
+// How text is continued after training.
+struct GptGeneration {
+  std::string prompt;      // its last `context` bytes are used; empty: a newline
+  double temperature = 0;  // 0: always the likeliest
+};
+
+// tokens i32[n,context] to logits f32[n,context,vocabulary].
+Tensor GptLogits(const GptConfig& config, const Tensor& tokens, bool training);
+
+// The graphs "train" (loss, fetched as "loss"), "evaluate" if asked for (fetches "loss") and "generate" if asked for:
+// one act of it appends one token to the variables "generate/tokens" i32[1,context] and "generate/length" i32[] and
+// fetches it as "token". InvalidArgument naming the field if the config is impossible or a byte of the prompt is
+// outside the vocabulary.
+absl::StatusOr<std::vector<Graph>> GptProgram(const GptConfig& config, const TextData& data, const BatchSizes& batches,
+                                              const std::optional<GptGeneration>& generation, const OpRegistry& ops);
+
+}  // namespace oneflow

@@ -1,0 +1,25 @@
+// Multi-head causal self-attention: out = o(attention(q(x), k(x), v(x))).
+//
+// q, k, v and o are linear layers of their own. On mesh axis "tp" the first three are split by columns, that is by
+// heads, and o by rows, so that one reduction at the end is all the communication.
+#pragma once
+
+#include <source_location>
+#include <string>
+
+#include "oneflow_core/builder.h"
+
+namespace oneflow::nn {
+
+struct AttentionOptions {
+  int64_t heads = 1;
+  std::string init = "normal(0.02)";         // of q, k, v
+  std::string output_init = "normal(0.02)";  // of o, which writes to the residual stream
+};
+
+// x is [batch, time, width]. Variables "name/{q,k,v,o}/{weight,bias}". The builder fails with InvalidArgument if x is
+// not of three dimensions or the heads do not divide its width.
+Tensor CausalSelfAttention(const Tensor& x, absl::string_view name, const AttentionOptions& options,
+                           std::source_location loc = std::source_location::current());
+
+}  // namespace oneflow::nn

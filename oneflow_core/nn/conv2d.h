@@ -1,0 +1,25 @@
+// 2-d convolution with a square kernel: y[n,o,p,q] = sum over c,i,j of x[n,c,...] * weight[o,c,i,j] + bias[o].
+#pragma once
+
+#include <source_location>
+#include <string>
+
+#include "oneflow_core/builder.h"
+
+namespace oneflow::nn {
+
+struct Conv2dOptions {
+  int64_t channels = 0;  // of the output
+  int64_t kernel = 1;
+  int64_t stride = 1;
+  int64_t padding = 0;
+  bool bias = true;  // starts as zeros
+  std::string init;  // empty: HeUniform over the kernel's inputs
+};
+
+// x is [n, c, h, w]. Variables "name/weight" and "name/bias". The builder fails with InvalidArgument if x is not of
+// four dimensions or a size is not positive.
+Tensor Conv2d(const Tensor& x, absl::string_view name, const Conv2dOptions& options,
+              std::source_location loc = std::source_location::current());
+
+}  // namespace oneflow::nn

@@ -1,0 +1,15 @@
+// Layer normalisation over the last dimension, with a learned scale and shift.
+#pragma once
+
+#include <source_location>
+
+#include "oneflow_core/builder.h"
+
+namespace oneflow::nn {
+
+// Variables "name/weight" (starts as ones) and "name/bias" (zeros). The builder fails with InvalidArgument if x is a
+// scalar.
+Tensor LayerNorm(const Tensor& x, absl::string_view name, double epsilon = 1e-5,
+                 std::source_location loc = std::source_location::current());
+
+}  // namespace oneflow::nn

@@ -1,0 +1,49 @@
+// bias_add: y[.., i, ..] = x[.., i, ..] + b[i] with i on dimension `axis`; bias_grad: db[i] = sum of dy over all other
+// dimensions.
+#include "oneflow_core/builder.h"
+#include "oneflow_core/ops/check.h"
+#include "oneflow_core/ops/ops.h"
+
+namespace oneflow::ops {
+namespace {
+
+// The dimension that `axis` names; absent and -1: the last.
+absl::StatusOr<int> BiasAxis(const AttrMap& attrs, int rank) {
+  OF_ASSIGN_OR_RETURN(const int64_t axis, IntAttrOr(attrs, "axis", -1, -1, rank - 1));
+  return static_cast<int>(axis < 0 ? rank - 1 : axis);
+}
+
+absl::StatusOr<Types> InferBiasAdd(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"b", kFloat, Exactly(1)}}));
+  const TensorType &x = c.inputs[0], &b = c.inputs[1];
+  OF_ASSIGN_OR_RETURN(const int axis, BiasAxis(c.attrs, x.shape.rank()));
+  if (b.shape[0] != x.shape[axis]) {
+    return absl::InvalidArgumentError(absl::StrCat("b is ", b.ToString(), " but dimension ", axis, " of x, which is ",
+                                                   x.ToString(), ", has ", x.shape[axis]));
+  }
+  return Outputs({x});
+}
+
+absl::Status BiasAddGrad(GradContext& c) {
+  if (c.needs_grad(0)) c.SetInputGrad(0, *c.output_grad(0));
+  if (c.needs_grad(1)) {
+    c.SetInputGrad(1, c.Call1("bias_grad", {*c.output_grad(0)}, {{"axis", c.attrs().Int("axis", -1)}}));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Types> InferBiasGrad(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"dy", kFloat, AtLeast(1)}}));
+  const TensorType& dy = c.inputs[0];
+  OF_ASSIGN_OR_RETURN(const int axis, BiasAxis(c.attrs, dy.shape.rank()));
+  return Outputs({{dy.dtype, {dy.shape[axis]}}});
+}
+
+}  // namespace
+
+void AddBiasOps(OpRegistry& registry) {
+  registry.Add({.name = "bias_add", .infer = InferBiasAdd, .grad = BiasAddGrad, .in_place = {{0, 0}}});
+  registry.Add({.name = "bias_grad", .infer = InferBiasGrad, .flops = FlopsOfInput});
+}
+
+}  // namespace oneflow::ops

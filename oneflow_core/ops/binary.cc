@@ -1,0 +1,97 @@
+// c[i] = f(a[i], b[i]) with NumPy broadcasting, and add_n. A gradient is first an elementwise product and is then
+// summed over the dimensions along which its operand was broadcast.
+#include "oneflow_core/ops/broadcast.h"
+#include "oneflow_core/ops/check.h"
+#include "oneflow_core/ops/ops.h"
+
+namespace oneflow::ops {
+namespace {
+
+template <Elements elements>
+absl::StatusOr<Types> InferBinary(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", elements}, {"b", elements}}));
+  const TensorType &a = c.inputs[0], &b = c.inputs[1];
+  if (a.dtype != b.dtype) {
+    return absl::InvalidArgumentError(absl::StrCat("dtypes differ: a is ", a.ToString(), ", b is ", b.ToString()));
+  }
+  OF_ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(a.shape, b.shape));
+  return Outputs({{a.dtype, std::move(shape)}});
+}
+
+absl::Status AddGrad(GradContext& c) {
+  for (int i = 0; i < 2; ++i) {
+    if (c.needs_grad(i)) c.SetInputGrad(i, SumTo(c, *c.output_grad(0), c.input(i).shape()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SubGrad(GradContext& c) {
+  if (c.needs_grad(0)) c.SetInputGrad(0, SumTo(c, *c.output_grad(0), c.input(0).shape()));
+  if (c.needs_grad(1)) c.SetInputGrad(1, c.Call1("neg", {SumTo(c, *c.output_grad(0), c.input(1).shape())}));
+  return absl::OkStatus();
+}
+
+absl::Status MulGrad(GradContext& c) {
+  for (int i = 0; i < 2; ++i) {
+    if (!c.needs_grad(i)) continue;
+    c.SetInputGrad(i, SumTo(c, c.Call1("mul", {*c.output_grad(0), c.input(1 - i)}), c.input(i).shape()));
+  }
+  return absl::OkStatus();
+}
+
+// c = a / b: da = dc / b, db = -dc * c / b.
+absl::Status DivGrad(GradContext& c) {
+  const Tensor over_b = c.Call1("div", {*c.output_grad(0), c.input(1)});
+  if (c.needs_grad(0)) c.SetInputGrad(0, SumTo(c, over_b, c.input(0).shape()));
+  if (c.needs_grad(1)) {
+    const Tensor product = c.Call1("mul", {over_b, c.output(0)});
+    c.SetInputGrad(1, c.Call1("neg", {SumTo(c, product, c.input(1).shape())}));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Types> InferAddN(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckEveryOperand(c, {"x", kNumber}));
+  for (size_t i = 1; i < c.inputs.size(); ++i) {
+    OF_RETURN_IF_ERROR(CheckSame("input 0", c.inputs[0], absl::StrCat("input ", i), c.inputs[i]));
+  }
+  return Outputs({c.inputs[0]});
+}
+
+absl::Status AddNGrad(GradContext& c) {
+  for (size_t i = 0; i < c.input_grads().size(); ++i) c.SetInputGrad(static_cast<int>(i), *c.output_grad(0));
+  return absl::OkStatus();
+}
+
+double AddNFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap&) {
+  return static_cast<double>(inputs.size() - 1) * static_cast<double>(outputs[0].shape.count());
+}
+
+}  // namespace
+
+void AddBinaryOps(OpRegistry& registry) {
+  const std::vector<std::pair<int, int>> either = {{0, 0}, {1, 0}};
+  registry.Add({.name = "add",
+                .rule = "...,...->...; linear 0 1",
+                .infer = InferBinary<kNumber>,
+                .grad = AddGrad,
+                .in_place = either});
+  registry.Add({.name = "sub",
+                .rule = "...,...->...; linear 0 1",
+                .infer = InferBinary<kNumber>,
+                .grad = SubGrad,
+                .in_place = either});
+  registry.Add({.name = "mul",
+                .rule = "...,...->...; linear 0; linear 1",
+                .infer = InferBinary<kNumber>,
+                .grad = MulGrad,
+                .in_place = either});
+  registry.Add({.name = "div",
+                .rule = "...,...->...; linear 0",
+                .infer = InferBinary<kFloat>,
+                .grad = DivGrad,
+                .in_place = either});
+  registry.Add({.name = "add_n", .infer = InferAddN, .grad = AddNGrad, .flops = AddNFlops, .in_place = {{0, 0}}});
+}
+
+}  // namespace oneflow::ops

@@ -1,0 +1,38 @@
+// dropout: y[i] = keep(i) ? x[i] / (1 - rate) : 0. Which elements are kept is a function of (seed, key, step, logical
+// index), so the gradient draws the same mask again instead of storing it: it is dropout of dy with the forward node's
+// key.
+#include "oneflow_core/builder.h"
+#include "oneflow_core/ops/check.h"
+#include "oneflow_core/ops/ops.h"
+
+namespace oneflow::ops {
+namespace {
+
+absl::StatusOr<Types> InferDropout(const InferContext& c) {
+  OF_ASSIGN_OR_RETURN(const double rate, NumberAttr(c.attrs, "rate"));
+  if (!(rate >= 0 && rate < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("attribute 'rate' is ", rate, " but must be in [0, 1)"));
+  }
+  OF_RETURN_IF_ERROR(CheckKeyAttr(c.attrs));
+  return InferSame<kFloat>(c);
+}
+
+absl::Status DropoutGrad(GradContext& c) {
+  AttrMap attrs = c.attrs();
+  if (!attrs.Has("key")) attrs.Set("key", c.name());
+  c.SetInputGrad(0, c.Call1("dropout", {*c.output_grad(0)}, std::move(attrs)));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddDropoutOp(OpRegistry& registry) {
+  registry.Add({.name = "dropout",
+                .rule = "...->...; linear 0",
+                .infer = InferDropout,
+                .grad = DropoutGrad,
+                .random = true,
+                .in_place = {{0, 0}}});
+}
+
+}  // namespace oneflow::ops

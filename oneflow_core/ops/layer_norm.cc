@@ -1,0 +1,67 @@
+// layer_norm over the last dimension: y = (x - mean) * rstd * gamma + beta with rstd = 1 / sqrt(variance + epsilon).
+// The statistics are outputs so that the gradient need not compute them again.
+#include "oneflow_core/builder.h"
+#include "oneflow_core/ops/check.h"
+#include "oneflow_core/ops/ops.h"
+
+namespace oneflow::ops {
+namespace {
+
+// One f32 per row of x.
+TensorType Statistics(const TensorType& x) {
+  std::vector<int64_t> rows = x.shape.dims();
+  rows.pop_back();
+  return {DType::kFloat32, Shape(std::move(rows))};
+}
+
+// gamma or beta.
+TensorType Parameter(const TensorType& x) { return {x.dtype, {x.shape.dims().back()}}; }
+
+absl::StatusOr<Types> InferLayerNorm(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"gamma", kFloat}, {"beta", kFloat}}));
+  const TensorType& x = c.inputs[0];
+  const std::string because = absl::StrCat("x, which is ", x.ToString(), ",");
+  OF_RETURN_IF_ERROR(CheckType("gamma", c.inputs[1], Parameter(x), because));
+  OF_RETURN_IF_ERROR(CheckType("beta", c.inputs[2], Parameter(x), because));
+  OF_ASSIGN_OR_RETURN(const double epsilon, NumberAttr(c.attrs, "epsilon"));
+  if (!(epsilon >= 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("attribute 'epsilon' is ", epsilon, " but must be at least 0"));
+  }
+  return Outputs({x, Statistics(x), Statistics(x)});
+}
+
+absl::Status LayerNormGrad(GradContext& c) {
+  if (c.output_grad(1).has_value() || c.output_grad(2).has_value()) {
+    return absl::UnimplementedError("no gradient flows through the mean and rstd of a layer_norm");
+  }
+  const std::vector<Tensor> grads =
+      c.Call("layer_norm_grad", {*c.output_grad(0), c.input(0), c.input(1), c.output(1), c.output(2)});
+  for (int i = 0; i < 3; ++i) c.SetInputGrad(i, grads[i]);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Types> InferLayerNormGrad(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(
+      c, {{"dy", kFloat}, {"x", kFloat, AtLeast(1)}, {"gamma", kFloat}, {"mean", kFloat32}, {"rstd", kFloat32}}));
+  const TensorType& x = c.inputs[1];
+  const std::string because = absl::StrCat("x, which is ", x.ToString(), ",");
+  OF_RETURN_IF_ERROR(CheckSame("dy", c.inputs[0], "x", x));
+  OF_RETURN_IF_ERROR(CheckType("gamma", c.inputs[2], Parameter(x), because));
+  OF_RETURN_IF_ERROR(CheckType("mean", c.inputs[3], Statistics(x), because));
+  OF_RETURN_IF_ERROR(CheckType("rstd", c.inputs[4], Statistics(x), because));
+  return Outputs({x, c.inputs[2], c.inputs[2]});
+}
+
+}  // namespace
+
+void AddLayerNormOps(OpRegistry& registry) {
+  registry.Add({.name = "layer_norm",
+                .rule = "...c,c,c->...c,...,...; whole c",
+                .infer = InferLayerNorm,
+                .grad = LayerNormGrad});
+  registry.Add({.name = "layer_norm_grad",
+                .rule = "...c,...c,c,...,...->...c,c,c; whole c; linear 0",
+                .infer = InferLayerNormGrad});
+}
+
+}  // namespace oneflow::ops

@@ -1,0 +1,102 @@
+// What happens after the gradients: the clipping factor, the learning rate of the step, and the updates, which
+// overwrite their variables. State and scalars are f32 whatever the model computes in.
+#include "oneflow_core/ops/check.h"
+#include "oneflow_core/ops/ops.h"
+
+namespace oneflow::ops {
+namespace {
+
+TensorType Scalar() { return {DType::kFloat32, {}}; }
+
+// An attribute that must be >= 0 and, if `below` is given, < below.
+absl::Status CheckNumber(const AttrMap& attrs, const std::string& name, double below = 0) {
+  OF_ASSIGN_OR_RETURN(const double value, NumberAttr(attrs, name));
+  if (value >= 0 && (below == 0 || value < below)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("attribute '", name, "' is ", value, " but must be ",
+                                                 below == 0 ? "at least 0" : absl::StrCat("in [0, ", below, ")")));
+}
+
+absl::Status CheckOptionalNumber(const AttrMap& attrs, const std::string& name, double below = 0) {
+  return attrs.Has(name) ? CheckNumber(attrs, name, below) : absl::OkStatus();
+}
+
+absl::StatusOr<Types> InferClipScale(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"s", kFloat32, Exactly(0)}}));
+  OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, "max_norm"));
+  return Outputs({Scalar(), Scalar()});
+}
+
+absl::StatusOr<Types> InferLrSchedule(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"step", kCounter, Exactly(0)}}));
+  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "base"));
+  OF_RETURN_IF_ERROR(IntAttrOr(c.attrs, "warmup", 0, 0).status());
+  OF_RETURN_IF_ERROR(IntAttrOr(c.attrs, "total", 0, 0).status());
+  OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, "min_ratio"));
+  OF_ASSIGN_OR_RETURN(const std::string kind, StringAttr(c.attrs, "kind"));
+  if (kind != "constant" && kind != "cosine" && kind != "linear") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute 'kind' is '", kind, "' but must be 'constant', 'cosine' or 'linear'"));
+  }
+  return Outputs({Scalar()});
+}
+
+// State and gradient lie like the weight.
+absl::Status CheckLikeWeight(const InferContext& c, int i, absl::string_view name) {
+  return CheckType(name, c.inputs[i], c.inputs[0], "w");
+}
+
+absl::StatusOr<Types> InferAdamW(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"w", kFloat32},
+                                       {"m", kFloat32},
+                                       {"v", kFloat32},
+                                       {"g", kFloat32},
+                                       {"lr", kFloat32, Exactly(0)},
+                                       {"scale", kFloat32, Exactly(0)},
+                                       {"step", kCounter, Exactly(0)}}));
+  OF_RETURN_IF_ERROR(CheckLikeWeight(c, 1, "m"));
+  OF_RETURN_IF_ERROR(CheckLikeWeight(c, 2, "v"));
+  OF_RETURN_IF_ERROR(CheckLikeWeight(c, 3, "g"));
+  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "beta1", 1));
+  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "beta2", 1));
+  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "epsilon"));
+  OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, "weight_decay"));
+  return Outputs({});
+}
+
+absl::StatusOr<Types> InferSgd(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"w", kFloat32},
+                                       {"u", kFloat32},
+                                       {"g", kFloat32},
+                                       {"lr", kFloat32, Exactly(0)},
+                                       {"scale", kFloat32, Exactly(0)}}));
+  OF_RETURN_IF_ERROR(CheckLikeWeight(c, 1, "u"));
+  OF_RETURN_IF_ERROR(CheckLikeWeight(c, 2, "g"));
+  OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, "momentum"));
+  OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, "weight_decay"));
+  OF_RETURN_IF_ERROR(BoolAttrOr(c.attrs, "nesterov", false).status());
+  return Outputs({});
+}
+
+// Per element, as in the formulas of the table.
+double AdamWFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
+  return 15.0 * static_cast<double>(inputs[0].shape.count());
+}
+double SgdFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
+  return 7.0 * static_cast<double>(inputs[0].shape.count());
+}
+
+}  // namespace
+
+void AddOptimizerOps(OpRegistry& registry) {
+  registry.Add({.name = "clip_scale", .rule = "->,", .infer = InferClipScale});
+  registry.Add({.name = "lr_schedule", .rule = "->", .infer = InferLrSchedule});
+  registry.Add({.name = "adamw_update",
+                .rule = "...,...,...,...,,,->",
+                .infer = InferAdamW,
+                .flops = AdamWFlops,
+                .mutates = {0, 1, 2}});
+  registry.Add(
+      {.name = "sgd_update", .rule = "...,...,...,,->", .infer = InferSgd, .flops = SgdFlops, .mutates = {0, 1}});
+}
+
+}  // namespace oneflow::ops

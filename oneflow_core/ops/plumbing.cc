@@ -1,0 +1,45 @@
+// Ops that move tensors without computing: annotations, boxing, the sum over micro-batches, and what leaves the graph
+// or is written into a variable.
+#include "oneflow_core/builder.h"
+#include "oneflow_core/ops/check.h"
+#include "oneflow_core/ops/ops.h"
+
+namespace oneflow::ops {
+namespace {
+
+// `to` is the identity, and where the gradient lies is the compiler's choice: it needs no node of its own.
+absl::Status ToGrad(GradContext& c) {
+  c.SetInputGrad(0, *c.output_grad(0));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Types> InferFetch(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x"}}));
+  OF_ASSIGN_OR_RETURN(const std::string name, StringAttr(c.attrs, "name"));
+  if (name.empty()) return absl::InvalidArgumentError("attribute 'name' is empty");
+  return Outputs({});
+}
+
+absl::StatusOr<Types> InferAssign(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"v"}, {"x"}}));
+  OF_RETURN_IF_ERROR(CheckSame("v", c.inputs[0], "x", c.inputs[1]));
+  return Outputs({});
+}
+
+absl::StatusOr<Types> InferIncrement(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"v", kCounter}}));
+  return Outputs({});
+}
+
+}  // namespace
+
+void AddPlumbingOps(OpRegistry& registry) {
+  registry.Add({.name = "to", .rule = "...->...; linear 0", .infer = InferSame<kAny>, .grad = ToGrad});
+  registry.Add({.name = "boxing", .infer = InferSame<kAny>});
+  registry.Add({.name = "accumulate", .rule = "...->...; linear 0", .infer = InferSame<kNumber>});
+  registry.Add({.name = "fetch", .infer = InferFetch, .has_effect = true});
+  registry.Add({.name = "assign", .rule = "...,...->", .infer = InferAssign, .mutates = {0}});
+  registry.Add({.name = "increment", .rule = "...->", .infer = InferIncrement, .mutates = {0}});
+}
+
+}  // namespace oneflow::ops

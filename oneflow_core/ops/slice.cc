@@ -1,0 +1,65 @@
+// slice: y = x[start : start + size] along `axis`. slice_grad puts dy back at `start` into zeros with `size` along
+// `axis`; each is the other's gradient.
+#include "oneflow_core/builder.h"
+#include "oneflow_core/ops/check.h"
+#include "oneflow_core/ops/ops.h"
+
+namespace oneflow::ops {
+namespace {
+
+Shape WithSize(const Shape& shape, int64_t axis, int64_t size) {
+  std::vector<int64_t> sizes = shape.dims();
+  sizes[axis] = size;
+  return Shape(std::move(sizes));
+}
+
+absl::StatusOr<Types> InferSlice(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kAny, AtLeast(1)}}));
+  const TensorType& x = c.inputs[0];
+  OF_ASSIGN_OR_RETURN(const int64_t axis, IntAttr(c.attrs, "axis", 0, x.shape.rank() - 1));
+  OF_ASSIGN_OR_RETURN(const int64_t start, IntAttr(c.attrs, "start", 0));
+  OF_ASSIGN_OR_RETURN(const int64_t size, IntAttr(c.attrs, "size", 0));
+  const int64_t whole = x.shape[static_cast<int>(axis)];
+  if (start > whole || size > whole - start) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(size, " from ", start, " is outside dimension ", axis, " of x, which is ", x.ToString()));
+  }
+  return Outputs({{x.dtype, WithSize(x.shape, axis, size)}});
+}
+
+absl::Status SliceGrad(GradContext& c) {
+  AttrMap attrs = c.attrs();
+  attrs.Set("size", c.input(0).shape()[static_cast<int>(attrs.Int("axis"))]);
+  c.SetInputGrad(0, c.Call1("slice_grad", {*c.output_grad(0)}, std::move(attrs)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Types> InferSliceGrad(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"dy", kNumber, AtLeast(1)}}));
+  const TensorType& dy = c.inputs[0];
+  OF_ASSIGN_OR_RETURN(const int64_t axis, IntAttr(c.attrs, "axis", 0, dy.shape.rank() - 1));
+  OF_ASSIGN_OR_RETURN(const int64_t start, IntAttr(c.attrs, "start", 0));
+  OF_ASSIGN_OR_RETURN(const int64_t size, IntAttr(c.attrs, "size", 0));
+  const int64_t part = dy.shape[static_cast<int>(axis)];
+  if (part > size || start > size - part) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dy is ", dy.ToString(), "; at ", start, " of dimension ", axis, " it does not fit into ", size));
+  }
+  return Outputs({{dy.dtype, WithSize(dy.shape, axis, size)}});
+}
+
+absl::Status SliceGradGrad(GradContext& c) {
+  AttrMap attrs = c.attrs();
+  attrs.Set("size", c.input(0).shape()[static_cast<int>(attrs.Int("axis"))]);
+  c.SetInputGrad(0, c.Call1("slice", {*c.output_grad(0)}, std::move(attrs)));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddSliceOps(OpRegistry& registry) {
+  registry.Add({.name = "slice", .infer = InferSlice, .grad = SliceGrad});
+  registry.Add({.name = "slice_grad", .infer = InferSliceGrad, .grad = SliceGradGrad});
+}
+
+}  // namespace oneflow::ops

@@ -1,0 +1,104 @@
+// Where tensors come from: variables (state that outlives a step), data readers and constants. They have no inputs,
+// hence no gradient, and may be laid out in any way that their rule in sbp/ offers.
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "oneflow_core/ops/check.h"
+#include "oneflow_core/ops/ops.h"
+
+namespace oneflow::ops {
+namespace {
+
+absl::Status InvalidInit(const std::string& init, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("attribute 'init' is '", init, "': ", why));
+}
+
+// `init` is one of zeros, ones, constant(v), normal(std), uniform(bound), list(1,2,3), and fits a variable of `type`.
+absl::Status CheckInit(const std::string& init, const TensorType& type) {
+  if (init == "zeros" || init == "ones") return absl::OkStatus();
+  absl::string_view arguments = init;
+  if (!absl::ConsumeSuffix(&arguments, ")")) {
+    return InvalidInit(init, "must be zeros, ones, constant(v), normal(std), uniform(bound) or list(1,2,3)");
+  }
+  const bool is_list = absl::ConsumePrefix(&arguments, "list(");
+  const bool is_random =
+      !is_list && (absl::ConsumePrefix(&arguments, "normal(") || absl::ConsumePrefix(&arguments, "uniform("));
+  if (!is_list && !is_random && !absl::ConsumePrefix(&arguments, "constant(")) {
+    return InvalidInit(init, "must be zeros, ones, constant(v), normal(std), uniform(bound) or list(1,2,3)");
+  }
+  if (is_random && !IsFloating(type.dtype)) {
+    return InvalidInit(init, absl::StrCat("the variable is ", type.ToString(), " but random values are floating"));
+  }
+  std::vector<absl::string_view> numbers = absl::StrSplit(arguments, ',');
+  if (is_list && arguments.empty()) numbers.clear();
+  for (absl::string_view number : numbers) {
+    double value = 0;
+    if (!absl::SimpleAtod(number, &value) || !std::isfinite(value)) {
+      return InvalidInit(init, absl::StrCat("'", number, "' is not a finite number"));
+    }
+  }
+  if (!is_list && numbers.size() != 1) return InvalidInit(init, absl::StrCat("takes 1 number, not ", numbers.size()));
+  if (is_list && static_cast<int64_t>(numbers.size()) > type.shape.count()) {
+    return InvalidInit(init, absl::StrCat(numbers.size(), " numbers are too many for ", type.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Types> InferVariable(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {}));
+  OF_ASSIGN_OR_RETURN(const DType dtype, DTypeAttr(c.attrs, "dtype"));
+  OF_ASSIGN_OR_RETURN(const Shape shape, ShapeAttr(c.attrs, "shape"));
+  OF_ASSIGN_OR_RETURN(const std::string init, StringAttr(c.attrs, "init"));
+  OF_ASSIGN_OR_RETURN(const bool trainable, BoolAttrOr(c.attrs, "trainable", false));
+  const TensorType type{dtype, shape};
+  if (trainable && !IsFloating(dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the variable is trainable but ", type.ToString(), "; only floating variables have gradients"));
+  }
+  OF_ASSIGN_OR_RETURN(Types outputs, Outputs({type}));
+  OF_RETURN_IF_ERROR(CheckInit(init, type));
+  return outputs;
+}
+
+absl::StatusOr<Types> InferReadData(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {}));
+  OF_ASSIGN_OR_RETURN(const std::string dataset, StringAttr(c.attrs, "dataset"));
+  OF_ASSIGN_OR_RETURN(const int64_t batch, IntAttr(c.attrs, "batch", 1));
+  if (dataset == "text") {
+    OF_ASSIGN_OR_RETURN(const int64_t context, IntAttr(c.attrs, "context", 1));
+    return Outputs({{DType::kInt32, {batch, context}}, {DType::kInt32, {batch, context}}});
+  }
+  if (dataset == "images") {
+    OF_ASSIGN_OR_RETURN(const int64_t channels, IntAttr(c.attrs, "channels", 1));
+    OF_ASSIGN_OR_RETURN(const int64_t height, IntAttr(c.attrs, "height", 1));
+    OF_ASSIGN_OR_RETURN(const int64_t width, IntAttr(c.attrs, "width", 1));
+    return Outputs({{DType::kFloat32, {batch, channels, height, width}}, {DType::kInt32, {batch}}});
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("attribute 'dataset' is '", dataset, "' but must be 'text' or 'images'"));
+}
+
+absl::StatusOr<Types> InferConstant(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {}));
+  OF_ASSIGN_OR_RETURN(const DType dtype, DTypeAttr(c.attrs, "dtype"));
+  OF_ASSIGN_OR_RETURN(const Shape shape, ShapeAttr(c.attrs, "shape"));
+  OF_ASSIGN_OR_RETURN(const double value, NumberAttr(c.attrs, "value"));
+  if (!IsFloating(dtype) && value != std::floor(value)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute 'value' is ", value, " but the constant is of integers (", Name(dtype), ")"));
+  }
+  return Outputs({{dtype, shape}});
+}
+
+}  // namespace
+
+void AddSourceOps(OpRegistry& registry) {
+  registry.Add({.name = "variable", .infer = InferVariable});
+  registry.Add({.name = "read_data", .infer = InferReadData});
+  registry.Add({.name = "constant", .infer = InferConstant});
+}
+
+}  // namespace oneflow::ops

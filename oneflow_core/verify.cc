@@ -1,0 +1,188 @@
+#include "oneflow_core/verify.h"
+
+#include <map>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
+
+namespace oneflow {
+namespace {
+
+template <typename... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+std::string ListTypes(const std::vector<TensorType>& types) {
+  const auto format = [](std::string* out, const TensorType& type) { out->append(type.ToString()); };
+  return absl::StrCat("(", absl::StrJoin(types, ", ", format), ")");
+}
+
+absl::Status VerifyInputs(const Graph& graph, NodeId id) {
+  for (ValueId input : graph.node(id).inputs) {
+    if (input < 0 || input >= graph.num_values()) {
+      return Invalid("reads %", input, ", but the graph has ", graph.num_values(), " values");
+    }
+    const NodeId producer = graph.value(input).producer;
+    if (producer < 0 || producer >= id) {
+      return Invalid("reads %", input, " of node ", producer, ", which does not come before node ", id);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyOutputs(const Graph& graph, const Node& node, const OpDef& def) {
+  std::vector<TensorType> inputs, declared;
+  for (ValueId input : node.inputs) inputs.push_back(graph.value(input).type);
+  for (ValueId output : node.outputs) declared.push_back(graph.value(output).type);
+  OF_ASSIGN_OR_RETURN(const std::vector<TensorType> inferred, def.infer(InferContext{inputs, node.attrs}));
+  if (declared != inferred) {
+    return Invalid("its outputs are declared as ", ListTypes(declared), ", but on ", ListTypes(inputs),
+                   " the op gives ", ListTypes(inferred));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyMutatedInputs(const Graph& graph, const Node& node, const OpDef& def) {
+  for (int index : def.mutates) {
+    if (index >= static_cast<int>(node.inputs.size())) {
+      return Invalid("the op overwrites input ", index, ", but the node has ", node.inputs.size(), " inputs");
+    }
+    const Node& producer = graph.node(graph.value(node.inputs[index]).producer);
+    if (producer.op != "variable") {
+      return Invalid("overwrites input ", index, ", which is no variable but comes from ", Where(producer));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifySplit(const Sbp& sbp, const TensorType& type) {
+  if (!sbp.is_split() || sbp.dim() < type.shape.rank()) return absl::OkStatus();
+  return Invalid(sbp.ToString(), " splits a dimension that ", type.ToString(), " does not have");
+}
+
+// Axis names of one hint: words, each once.
+template <typename Items>
+absl::Status VerifyAxes(const Items& items) {
+  std::set<std::string> seen;
+  for (const auto& item : items) {
+    if (!IsWord(item.axis)) return Invalid("axis '", item.axis, "' is not a word of letters, digits and '_'");
+    if (!seen.insert(item.axis).second) return Invalid("axis '", item.axis, "' is named twice");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyPlacementAxes(const Placement& placement) {
+  struct Item {
+    std::string axis;
+  };
+  std::vector<Item> items;
+  for (const Axis& axis : placement.axes()) items.push_back({axis.name});
+  return VerifyAxes(items);
+}
+
+// The wishes and decisions on one value: where it lies and how.
+absl::Status VerifyLayout(const Value& value) {
+  OF_RETURN_IF_ERROR_AT(VerifyAxes(value.hint), absl::StrCat("hint ", ToString(value.hint)));
+  for (const AxisSbp& item : value.hint) {
+    OF_RETURN_IF_ERROR_AT(VerifySplit(item.sbp, value.type), absl::StrCat("hint ", ToString(value.hint)));
+  }
+  if (!value.dist.has_value()) return absl::OkStatus();
+  const std::string where = absl::StrCat("layout ", value.dist->ToString());
+  OF_RETURN_IF_ERROR_AT(VerifyPlacementAxes(value.dist->placement), where);
+  if (static_cast<int>(value.dist->sbp.size()) != value.dist->placement.num_axes()) {
+    return Invalid(where, ": ", value.dist->sbp.size(), " SBPs for ", value.dist->placement.num_axes(), " axes");
+  }
+  for (const Sbp& sbp : value.dist->sbp) OF_RETURN_IF_ERROR_AT(VerifySplit(sbp, value.type), where);
+  return absl::OkStatus();
+}
+
+absl::Status VerifyPlacement(const Node& node) {
+  OF_RETURN_IF_ERROR_AT(VerifyAxes(node.at), "placement hint");
+  for (const AxisCoordinate& item : node.at) {
+    if (item.coordinate < 0) return Invalid("placement hint ", item.axis, "=", item.coordinate, " is negative");
+  }
+  if (!node.placement.has_value()) return absl::OkStatus();
+  return Annotate(VerifyPlacementAxes(*node.placement), absl::StrCat("placement ", node.placement->ToString()));
+}
+
+absl::Status VerifyNodeUnannotated(const Graph& graph, NodeId id, const OpRegistry& ops) {
+  const Node& node = graph.node(id);
+  if (node.name.empty()) return Invalid("node ", id, " has no name");
+  OF_ASSIGN_OR_RETURN(const OpDef* def, ops.Get(node.op));
+  for (const auto& [name, value] : node.attrs.items()) {
+    if (!IsWord(name)) return Invalid("attribute '", name, "' is not a word of letters, digits and '_'");
+  }
+  OF_RETURN_IF_ERROR(VerifyInputs(graph, id));
+  OF_RETURN_IF_ERROR(VerifyOutputs(graph, node, *def));
+  OF_RETURN_IF_ERROR(VerifyMutatedInputs(graph, node, *def));
+  for (ValueId output : node.outputs)
+    OF_RETURN_IF_ERROR_AT(VerifyLayout(graph.value(output)), absl::StrCat("%", output));
+  return VerifyPlacement(node);
+}
+
+// Every value is the output that it says it is, and ids follow the order of nodes.
+absl::Status VerifyNumbering(const Graph& graph) {
+  ValueId next = 0;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    for (size_t i = 0; i < node.outputs.size(); ++i, ++next) {
+      if (node.outputs[i] != next)
+        return Invalid(Where(node), ": output ", i, " is %", node.outputs[i], ", not %", next);
+      if (next >= graph.num_values()) {
+        return Invalid(Where(node), ": output ", i, " is %", next, ", but the graph has ", graph.num_values(),
+                       " values");
+      }
+      const Value& value = graph.value(next);
+      if (value.producer != id || value.output != static_cast<int>(i)) {
+        return Invalid(Where(node), ": output ", i, " is %", next, ", which calls itself output ", value.output,
+                       " of node ", value.producer);
+      }
+    }
+  }
+  if (next != graph.num_values())
+    return Invalid("the nodes have ", next, " outputs, the graph ", graph.num_values(), " values");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsWord(absl::string_view name) {
+  if (name.empty() || absl::ascii_isdigit(name[0])) return false;
+  for (char c : name) {
+    if (!absl::ascii_isalnum(c) && c != '_') return false;
+  }
+  return true;
+}
+
+absl::Status VerifyNode(const Graph& graph, NodeId id, const OpRegistry& ops) {
+  return Annotate(VerifyNodeUnannotated(graph, id, ops), Where(graph.node(id)));
+}
+
+absl::Status VerifyLoss(const Graph& graph) {
+  if (!graph.loss.has_value()) return absl::OkStatus();
+  if (*graph.loss < 0 || *graph.loss >= graph.num_values()) {
+    return Invalid("the loss is %", *graph.loss, ", but the graph has ", graph.num_values(), " values");
+  }
+  const Value& value = graph.value(*graph.loss);
+  if (value.type == TensorType{DType::kFloat32, {}}) return absl::OkStatus();
+  return Invalid("the loss must be f32[] but is %", *graph.loss, ", ", value.type.ToString(), " of ",
+                 Where(graph.node(value.producer)));
+}
+
+absl::Status VerifyGraph(const Graph& graph, const OpRegistry& ops) {
+  const std::string where = absl::StrCat("graph '", graph.name(), "'");
+  OF_RETURN_IF_ERROR_AT(VerifyNumbering(graph), where);
+  std::map<absl::string_view, NodeId> names;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    OF_RETURN_IF_ERROR_AT(VerifyNode(graph, id, ops), where);
+    const auto [first, is_new] = names.emplace(graph.node(id).name, id);
+    if (!is_new) {
+      return Invalid(where, ": ", Where(graph.node(id)), ": node ", id, " has the name of node ", first->second);
+    }
+  }
+  return Annotate(VerifyLoss(graph), where);
+}
+
+}  // namespace oneflow

@@ -1,0 +1,34 @@
+// Checks that a graph is one: the invariants of graph.h, and what a graph says against what its ops say. The compiler
+// runs it after every pass, the text form while it reads.
+//
+//   of the graph   nodes have names of their own; values are numbered in the order of their nodes and outputs; the
+//   loss, if
+//                  any, is a scalar f32
+//   of each node   its op exists; it reads values made before it; its outputs are what inference says; the inputs that
+//   its op
+//                  overwrites are variables
+//   of wishes      names of attributes and mesh axes are words, no axis is named twice, a split dimension exists
+//
+// All errors are InvalidArgument and name the node, the user's line and both values.
+#pragma once
+
+#include "oneflow_core/graph.h"
+#include "oneflow_core/op.h"
+
+namespace oneflow {
+
+// The whole graph. Linear time, plus one inference per node.
+absl::Status VerifyGraph(const Graph& graph, const OpRegistry& ops);
+
+// The part that concerns one node, given that those before it are right; for readers that build a graph node by node.
+// REQUIRES: the node was added by Graph::AddNode.
+absl::Status VerifyNode(const Graph& graph, NodeId id, const OpRegistry& ops);
+
+// The part that concerns the loss.
+absl::Status VerifyLoss(const Graph& graph);
+
+// Whether `name` is a letter or '_' followed by letters, digits and '_': what attributes and mesh axes are called, so
+// that no text form has to quote them.
+bool IsWord(absl::string_view name);
+
+}  // namespace oneflow

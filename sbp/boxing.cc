@@ -1,0 +1,58 @@
+#include "sbp/boxing.h"
+
+#include <algorithm>
+
+#include "sbp/boxing_check.h"
+#include "sbp/boxing_geometry.h"
+#include "sbp/collective.h"
+
+namespace oneflow {
+
+absl::StatusOr<BoxingStep> OneBoxingStep(const TensorType& type, const DistType& from, const DistType& to,
+                                         const Topology& topology) {
+  OF_RETURN_IF_ERROR(CheckBoxing(type, from, to, topology));
+  OF_ASSIGN_OR_RETURN(const Reduction reduction, ReductionOf(from, to));
+  const AxisRoles roles = RolesOf(from, to);
+  if (roles.num_addends > 1 && roles.num_copies > 1) {
+    return absl::UnimplementedError(
+        absl::StrCat("boxing ", from.ToString(), " to ", to.ToString(), ": one step would combine ", roles.num_addends,
+                     " addends once for each of ", roles.num_copies, " copies; take the steps of BoxingPath"));
+  }
+  BoxingStep step{from, to, reduction};
+  step.pieces.resize(to.placement.size());
+  BoxingGeometry geometry(type.shape, from, to, topology);
+  const int rank = type.shape.rank();
+  for (int index = 0; index < to.placement.size(); ++index) {
+    geometry.ForEachBox(index, [&](int source, const int64_t* start, const int64_t* extent, int64_t) {
+      step.pieces[index].push_back({source, {{start, start + rank}, {extent, extent + rank}}});
+    });
+  }
+  step.collective = RecogniseCollective(type.shape, step);
+  return step;
+}
+
+int64_t BytesMoved(const TensorType& type, const BoxingStep& step) {
+  int64_t elements = 0;
+  for (size_t i = 0; i < step.pieces.size(); ++i) {
+    for (const BoxingPiece& piece : step.pieces[i]) {
+      const bool own = step.from.placement.ranks()[piece.source] == step.to.placement.ranks()[i];
+      if (!own) elements += piece.region.count();
+    }
+  }
+  return elements * static_cast<int64_t>(SizeOf(type.dtype));
+}
+
+double Seconds(const TensorType& type, const BoxingStep& step, const Topology& topology) {
+  double slowest = 0;
+  for (size_t i = 0; i < step.pieces.size(); ++i) {
+    double seconds = 0;
+    for (const BoxingPiece& piece : step.pieces[i]) {
+      const Link link = topology.Between(step.from.placement.ranks()[piece.source], step.to.placement.ranks()[i]);
+      seconds += link.alpha_s + link.beta_s_per_byte * static_cast<double>(piece.region.count() * SizeOf(type.dtype));
+    }
+    slowest = std::max(slowest, seconds);
+  }
+  return slowest;
+}
+
+}  // namespace oneflow

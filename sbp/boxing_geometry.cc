@@ -1,0 +1,131 @@
+#include "sbp/boxing_geometry.h"
+
+namespace oneflow {
+namespace {
+
+int StrideOf(const Placement& placement, int axis) {
+  int stride = 1;
+  for (int a = placement.num_axes() - 1; a > axis; --a) stride *= placement.axes()[a].size;
+  return stride;
+}
+
+// offsets x {0, stride, ..., (size-1) * stride}, the new axis fastest.
+void MultiplyBy(int size, int stride, std::vector<int>& offsets) {
+  std::vector<int> result;
+  result.reserve(offsets.size() * size);
+  for (int offset : offsets) {
+    for (int c = 0; c < size; ++c) result.push_back(offset + c * stride);
+  }
+  offsets = std::move(result);
+}
+
+bool IsPartialSum(const Sbp& sbp) { return sbp.is_partial() && sbp.reduction() == Reduction::kSum; }
+
+}  // namespace
+
+AxisRoles RolesOf(const DistType& from, const DistType& to) {
+  AxisRoles roles;
+  const std::vector<Axis>&from_axes = from.placement.axes(), &to_axes = to.placement.axes();
+  roles.match_of_from.assign(from_axes.size(), AxisRoles::kNone);
+  roles.match_of_to.assign(to_axes.size(), AxisRoles::kNone);
+  for (size_t a = 0; a < from_axes.size(); ++a) {
+    for (size_t b = 0; b < to_axes.size(); ++b) {
+      if (roles.match_of_to[b] != AxisRoles::kNone || !(from_axes[a] == to_axes[b])) continue;
+      roles.match_of_from[a] = static_cast<int>(b);
+      roles.match_of_to[b] = static_cast<int>(a);
+      break;
+    }
+  }
+  for (size_t a = 0; a < from_axes.size(); ++a) {
+    const int match = roles.match_of_from[a];
+    const bool kept = match != AxisRoles::kNone && to.sbp[match].is_partial();
+    roles.reduced.push_back(from.sbp[a].is_partial() && !kept && from_axes[a].size > 1);
+    if (roles.reduced.back()) roles.num_addends *= from_axes[a].size;
+  }
+  for (size_t b = 0; b < to_axes.size(); ++b) {
+    const int match = roles.match_of_to[b];
+    const bool had_copies = match != AxisRoles::kNone && from.sbp[match].is_broadcast();
+    const bool kept = match != AxisRoles::kNone && from.sbp[match].is_partial() && to.sbp[b].is_partial();
+    const bool full = !to.sbp[b].is_split() && !IsPartialSum(to.sbp[b]);
+    roles.copied.push_back(full && !had_copies && !kept && to_axes[b].size > 1);
+    if (roles.copied.back()) roles.num_copies *= to_axes[b].size;
+  }
+  return roles;
+}
+
+BoxingGeometry::BoxingGeometry(const Shape& shape, const DistType& from, const DistType& to, const Topology& topology)
+    : shape_(shape), from_(from), to_(to), topology_(topology) {
+  const AxisRoles roles = RolesOf(from, to);
+  for (int a = 0; a < from.placement.num_axes(); ++a) {
+    const int size = from.placement.axes()[a].size;
+    const int stride = StrideOf(from.placement, a);
+    const int match = roles.match_of_from[a];
+    const bool to_partial = match != AxisRoles::kNone && to.sbp[match].is_partial();
+    if (from.sbp[a].is_broadcast()) {
+      MultiplyBy(size, stride, replica_offsets_);
+    } else if (to_partial && (from.sbp[a].is_partial() || IsPartialSum(to.sbp[match]))) {
+      own_axes_.push_back({match, stride});
+    } else {
+      MultiplyBy(size, stride, all_offsets_);
+    }
+  }
+  for (int b = 0; b < to.placement.num_axes(); ++b) {
+    const int match = roles.match_of_to[b];
+    const bool from_own = match != AxisRoles::kNone && !from.sbp[match].is_broadcast();
+    if (IsPartialSum(to.sbp[b]) && !from_own) zero_axes_.push_back(b);
+  }
+  const int rank = shape.rank();
+  source_start_.resize(static_cast<size_t>(from.placement.size()) * rank);
+  source_extent_.resize(source_start_.size());
+  for (int i = 0; i < from.placement.size(); ++i) {
+    ShardRegion(shape, from, i, source_start_.data() + i * rank, source_extent_.data() + i * rank);
+  }
+  start_.resize(rank);
+  extent_.resize(rank);
+  box_start_.resize(rank);
+  box_extent_.resize(rank);
+}
+
+bool BoxingGeometry::StartDestination(int index, int& base) {
+  const auto coordinate = [&](int axis) {
+    return index / StrideOf(to_.placement, axis) % to_.placement.axes()[axis].size;
+  };
+  for (int axis : zero_axes_) {
+    if (coordinate(axis) != 0) return false;
+  }
+  base = 0;
+  for (const auto& [axis, stride] : own_axes_) base += coordinate(axis) * stride;
+  own_rank_ = to_.placement.ranks()[index];
+  ShardRegion(shape_, to_, index, start_.data(), extent_.data());
+  return true;
+}
+
+int64_t BoxingGeometry::IntersectWith(int source) {
+  const int rank = shape_.rank();
+  const int64_t* start = source_start_.data() + static_cast<int64_t>(source) * rank;
+  const int64_t* extent = source_extent_.data() + static_cast<int64_t>(source) * rank;
+  int64_t count = 1;
+  for (int d = 0; d < rank; ++d) {
+    box_start_[d] = std::max(start_[d], start[d]);
+    box_extent_[d] = std::min(start_[d] + extent_[d], start[d] + extent[d]) - box_start_[d];
+    if (box_extent_[d] <= 0) return 0;
+    count *= box_extent_[d];
+  }
+  return count;
+}
+
+int BoxingGeometry::Nearest(int source) const {
+  const auto distance = [&](int rank) {
+    if (rank == own_rank_) return 0;
+    if (topology_.process_of_rank[rank] == topology_.process_of_rank[own_rank_]) return 1;
+    return topology_.host_of_rank[rank] == topology_.host_of_rank[own_rank_] ? 2 : 3;
+  };
+  int best = source, best_distance = 4;
+  for (int offset : replica_offsets_) {
+    const int d = distance(from_.placement.ranks()[source + offset]);
+    if (d < best_distance) best = source + offset, best_distance = d;
+  }
+  return best;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,76 @@
+// Which boxes every destination rank of one boxing step reads: slice intersection, without building the step. Both the steps
+// themselves and their prices come from here.
+//
+// Every axis of the source placement has one of three roles for a destination:
+//
+//   all       its coordinates are all read: slices to be joined, addends to be combined
+//   own       only the destination's own coordinate on the matching axis: P->P, S->P
+//   replica   the coordinates hold the same: the nearest is read
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "oneflow_core/mesh.h"
+#include "oneflow_core/shape.h"
+#include "sbp/slices.h"
+#include "sbp/topology.h"
+
+namespace oneflow {
+
+// How the axes of two distributed types relate. REQUIRES: both fit the tensor.
+struct AxisRoles {
+  static constexpr int kNone = -1;
+
+  std::vector<int> match_of_from;  // per axis of `from`: the axis of `to` of the same name and size, or kNone
+  std::vector<int> match_of_to;
+  std::vector<bool> reduced;  // per axis of `from`: P whose addends are combined (axes of one rank never count)
+  std::vector<bool> copied;   // per axis of `to`: holds copies that `from` did not have along the matching axis
+  int num_addends = 1;        // product of the sizes of the reduced axes
+  int num_copies = 1;         // product of the sizes of the copied axes
+};
+AxisRoles RolesOf(const DistType& from, const DistType& to);
+
+class BoxingGeometry {
+ public:
+  // Borrows all arguments. REQUIRES: both types fit `shape`, and the topology knows all their ranks.
+  BoxingGeometry(const Shape& shape, const DistType& from, const DistType& to, const Topology& topology);
+
+  // Calls visit(source, start, extent, count) for every box, not empty, that destination index `index` reads from source index
+  // `source`, in the order in which overlapping boxes are to be combined. The arrays are valid during the call.
+  template <typename Visit>
+  void ForEachBox(int index, Visit&& visit) {
+    int base = 0;
+    if (!StartDestination(index, base)) return;
+    for (int offset : all_offsets_) {
+      const int64_t count = IntersectWith(base + offset);
+      if (count > 0) visit(Nearest(base + offset), box_start_.data(), box_extent_.data(), count);
+    }
+  }
+
+ private:
+  // Computes the destination's region and the source index that its own coordinates fix; false if it reads nothing.
+  bool StartDestination(int index, int& base);
+  // The box that source and destination share, and its number of elements.
+  int64_t IntersectWith(int source);
+  // The closest of the replicas of `source`.
+  int Nearest(int source) const;
+
+  const Shape& shape_;
+  const DistType& from_;
+  const DistType& to_;
+  const Topology& topology_;
+  int own_rank_ = 0;
+  // {axis of `to`, stride of the matching axis of `from`} for every axis of role `own`.
+  std::vector<std::pair<int, int>> own_axes_;
+  std::vector<int> zero_axes_;       // axes of `to` along which only coordinate 0 reads
+  std::vector<int> all_offsets_{0};  // of source indices, over the axes of role `all`, row-major
+  std::vector<int> replica_offsets_{0};
+  // Regions of all sources, and of the current destination and box: shape.rank() numbers each.
+  std::vector<int64_t> source_start_, source_extent_;
+  std::vector<int64_t> start_, extent_, box_start_, box_extent_;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,33 @@
+// Attention is independent for every sample and every head. Heads are groups of columns: of c columns, head i has the i-th c/heads;
+// a split of the columns is a split of the heads only if every rank gets whole heads, hence the divisibility.
+#include "sbp/rules/rules.h"
+
+namespace oneflow::rules {
+namespace {
+
+// Operands are [batch, time, columns] but for the log-sum-exp, [batch, heads, time].
+std::vector<Sbp> SplitHeads(size_t num_operands, size_t lse) {
+  std::vector<Sbp> sbps(num_operands, Sbp::Split(2));
+  if (lse < num_operands) sbps[lse] = Sbp::Split(1);
+  return sbps;
+}
+
+constexpr size_t kNoLse = ~size_t{0};
+
+Result BatchAndHeads(const RuleContext& context, size_t lse_input, size_t lse_output) {
+  const size_t num_inputs = context.inputs.size(), num_outputs = context.outputs.size();
+  const Signature batch = {std::vector<Sbp>(num_inputs, Sbp::Split(0)), std::vector<Sbp>(num_outputs, Sbp::Split(0)),
+                           "batch"};
+  const Signature heads = {SplitHeads(num_inputs, lse_input), SplitHeads(num_outputs, lse_output), "heads"};
+  if (context.attrs.Int("heads", 1) % context.axis_size != 0) return std::vector<Signature>{batch};
+  if (context.inputs[0].shape[0] < context.axis_size) return std::vector<Signature>{heads, batch};
+  return std::vector<Signature>{batch, heads};
+}
+
+}  // namespace
+
+Result Attention(const RuleContext& context) { return BatchAndHeads(context, kNoLse, 1); }
+
+Result AttentionGrad(const RuleContext& context) { return BatchAndHeads(context, 5, kNoLse); }
+
+}  // namespace oneflow::rules

@@ -1,0 +1,36 @@
+// Ops that move elements within dimensions: a dimension in which elements change places stays whole, the others pass.
+#include <numeric>
+
+#include "sbp/rules/rules.h"
+
+namespace oneflow::rules {
+namespace {
+
+// All operands have the same dimensions; `axis` carries no letter, because its size differs between them.
+FactorRule AllBut(int64_t axis, const RuleContext& context) {
+  FactorRule rule = OneLetterPerDimension(context.outputs[0].shape);
+  std::vector<int> dims = AllLetters(rule);
+  dims[axis] = FactorRule::kNone;
+  rule.inputs.assign(context.inputs.size(), dims);
+  rule.outputs = {dims};
+  rule.linear = {std::vector<int>(context.inputs.size())};
+  std::iota(rule.linear[0].begin(), rule.linear[0].end(), 0);
+  return rule;
+}
+
+}  // namespace
+
+Result Transpose(const RuleContext& context) {
+  FactorRule rule = OneLetterPerDimension(context.inputs[0].shape);
+  rule.inputs = {AllLetters(rule)};
+  const std::vector<int64_t> perm = context.attrs.Ints("perm");
+  rule.outputs.emplace_back(perm.begin(), perm.end());
+  rule.linear = {{0}};
+  return FromFactors(rule, context);
+}
+
+Result Slice(const RuleContext& context) { return FromFactors(AllBut(context.attrs.Int("axis"), context), context); }
+
+Result Concat(const RuleContext& context) { return FromFactors(AllBut(context.attrs.Int("axis"), context), context); }
+
+}  // namespace oneflow::rules

@@ -1,0 +1,207 @@
+// Engines of several processes, played by one: their ranks share memory through memory files and talk over loopback.
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "actor/checkpoint/safetensors.h"
+#include "actor/engine.h"
+#include "actor/transport/peer_network.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "test/actor/test_device.h"
+#include "test/actor/test_plan.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::StatusIs;
+using ::oneflow::testing::TestDevice;
+using ::oneflow::testing::TestPlan;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The processes of one job, each with its network and, after Load(), its engine.
+class Job {
+ public:
+  explicit Job(int num_processes) {
+    std::vector<std::string> addresses;
+    for (int p = 0; p < num_processes; ++p) {
+      networks_.push_back(std::move(PeerNetwork::Create(p, num_processes, 3)).value());
+      addresses.push_back(networks_.back()->address());
+    }
+    engines_.resize(num_processes);
+    OnEach([&](int p) { return networks_[p]->Connect(addresses, absl::Seconds(20)); });
+  }
+  ~Job() {
+    engines_.clear();  // borrow the networks
+  }
+
+  // Calls fn(process) on a thread per process.
+  std::vector<absl::Status> OnEach(const std::function<absl::Status(int)>& fn) {
+    std::vector<absl::Status> statuses(networks_.size());
+    std::vector<std::thread> threads;
+    for (size_t p = 0; p < networks_.size(); ++p) {
+      threads.emplace_back([&, p] { statuses[p] = fn(static_cast<int>(p)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
+  }
+  std::vector<absl::Status> Load(const std::function<pb::PlanSet(int)>& plan) {
+    return OnEach([&](int p) -> absl::Status {
+      EngineOptions options;
+      options.process = p;
+      options.peers = networks_[p].get();
+      options.open_device = TestDevice::Open;
+      options.on_fetch = [this](Fetched fetched) {
+        std::lock_guard<std::mutex> lock(mu_);
+        fetched_[{fetched.name, fetched.step}] = fetched.values;
+      };
+      OF_ASSIGN_OR_RETURN(engines_[p], Engine::Create(plan(p), std::move(options)));
+      return absl::OkStatus();
+    });
+  }
+  Engine& engine(int p) { return *engines_[p]; }
+  PeerNetwork& network(int p) { return *networks_[p]; }
+  std::vector<double> At(const std::string& name, int64_t step) { return fetched_[{name, step}]; }
+  // The process is no more.
+  void Kill(int p) {
+    engines_[p].reset();
+    networks_[p].reset();
+  }
+
+ private:
+  std::vector<std::unique_ptr<PeerNetwork>> networks_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+  std::mutex mu_;
+  std::map<std::pair<std::string, int64_t>, std::vector<double>> fetched_;
+};
+
+// Rank 0 counts, rank 1 copies and adds its own count, rank 0 copies that back and shows it.
+TestPlan ThereAndBack(const std::vector<int>& process_of_rank) {
+  TestPlan plan(process_of_rank, 2);
+  const int source = plan.Actor(0, "source", 2), add = plan.Actor(1, "add", 2), own = plan.Actor(1, "own", 2);
+  const int back = plan.Actor(0, "back", 2), sink = plan.Actor(0, "sink");
+  const int x = plan.Register("x", {source}, {{add}}, 2), o = plan.Register("o", {own}, {{add}}, 1);
+  const int y = plan.Register("y", {add}, {{back}}, 2), z = plan.Register("z", {back, 2}, {{sink}}, 2);
+  plan.Compute(source, "position", {}, {x});
+  plan.Compute(own, "position", {}, {o});
+  plan.Copy(add, {x, o}, y);
+  plan.Compute(back, "accumulate", {y}, {z});
+  plan.Fetch(sink, z, "z");
+  return plan;
+}
+
+TEST(EngineProcessesTest, ComputeTheSameAsOne) {
+  Job together(1), apart(2);
+  EXPECT_THAT(together.Load([](int) { return ThereAndBack({0, 0}).set(); }), ElementsAre(absl::OkStatus()));
+  ASSERT_THAT(apart.Load([](int) {
+    return ThereAndBack({0, 1}).set();
+  }),
+              ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  EXPECT_OK(together.engine(0).Run("p", 0, 100));
+  for (int run = 0; run < 4; ++run) {
+    EXPECT_THAT(apart.OnEach([&](int p) { return apart.engine(p).Run("p", 25 * run, 25); }),
+                ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  }
+  for (int64_t step = 0; step < 100; ++step) {
+    const double base = 400.0 * static_cast<double>(step) + 20;
+    ASSERT_THAT(apart.At("z", step), ElementsAre(base, base + 4, base + 8, base + 12));
+    ASSERT_EQ(apart.At("z", step), together.At("z", step));
+  }
+  EXPECT_EQ(apart.engine(1).stats().bytes_moved, together.engine(0).stats().bytes_moved);
+}
+
+TEST(EngineProcessesTest, ReportTheRootCauseWhereItHappenedAndAbortElsewhere) {
+  TestPlan plan = ThereAndBack({0, 1});
+  pb::Attribute* attribute = plan.Compute(2, "fail", {}, {1})->add_attributes();
+  attribute->set_name("step");
+  attribute->set_i(3);
+  Job job(2);
+  ASSERT_THAT(job.Load([&](int) { return plan.set(); }), ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  EXPECT_THAT(
+      job.OnEach([&](int p) { return job.engine(p).Run("p", 0, 1000); }),
+      ElementsAre(StatusIs(absl::StatusCode::kAborted,
+                           AllOf(HasSubstr("process 1 failed first: plan 'p' actor 'own'"), HasSubstr("told to fail"))),
+                  StatusIs(absl::StatusCode::kInternal, HasSubstr("told to fail"))));
+}
+
+TEST(EngineProcessesTest, NoticeALostPeerInTheMiddleOfARun) {
+  Job job(2);
+  ASSERT_THAT(job.Load([](int) {
+    return ThereAndBack({0, 1}).set();
+  }),
+              ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  absl::Status status;
+  std::thread runner([&] { status = job.engine(0).Run("p", 0, 1000); });
+  job.Kill(1);  // never ran its part
+  runner.join();
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kUnavailable, AllOf(HasSubstr("process 1"), HasSubstr("connection lost"))));
+}
+
+TEST(EngineProcessesTest, RefuseDifferentPlans) {
+  Job job(2);
+  EXPECT_THAT(job.Load([](int p) {
+    TestPlan plan = ThereAndBack({0, 1});
+    plan.set().set_seed(p);
+    return plan.set();
+  }),
+              ElementsAre(StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("process 1 has another plan")),
+                          StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("process 0 has another plan"))));
+}
+
+TEST(EngineProcessesTest, FailToLoadEverywhereIfOneCannot) {
+  TestPlan plan = ThereAndBack({0, 1});
+  plan.Compute(2, "matmul", {}, {1});  // of process 1
+  Job job(2);
+  EXPECT_THAT(job.Load([&](int) { return plan.set(); }),
+              ElementsAre(StatusIs(absl::StatusCode::kAborted, HasSubstr("no kernel for f32")),
+                          StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("no kernel for f32"))));
+}
+
+TEST(EngineProcessesTest, SaveOneFileAndLoadIt) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / absl::StrCat("engine_grpc_test.", getpid(), ".safetensors");
+  const auto plan = [](const char* init) {
+    TestPlan plan = ThereAndBack({0, 1});
+    pb::Variable* w = plan.set().mutable_variables(plan.Variable("w", 6, init, {0, 1}));
+    for (int r = 0; r < 2; ++r) {
+      w->mutable_shards(r)->set_start(0, r == 0 ? 0 : 4);
+      w->mutable_shards(r)->set_extent(0, r == 0 ? 4 : 2);
+      w->mutable_shards(r)->set_owner(true);
+    }
+    return plan.set();
+  };
+  Job saver(2);
+  ASSERT_THAT(saver.Load([&](int) { return plan("list(1,2,3,4,5,6)"); }),
+              ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  EXPECT_THAT(saver.OnEach([&](int p) { return saver.engine(p).SaveWeights(path.string(), ""); }),
+              ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  {
+    ASSERT_OK_AND_ASSIGN(SafetensorsReader reader, SafetensorsReader::Open(path.string()));
+    const float* w = static_cast<const float*>(reader.tensors().at("w").data);
+    EXPECT_THAT(std::vector<float>(w, w + 6), ElementsAre(1, 2, 3, 4, 5, 6));
+  }
+  Job loader(2);
+  ASSERT_THAT(loader.Load([&](int) { return plan("zeros"); }), ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  EXPECT_THAT(loader.OnEach([&](int p) { return loader.engine(p).LoadWeights(path.string()); }),
+              ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  std::filesystem::remove(path);
+  EXPECT_THAT(loader.OnEach([&](int p) { return loader.engine(p).SaveWeights(path.string(), ""); }),
+              ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  {
+    ASSERT_OK_AND_ASSIGN(SafetensorsReader reader, SafetensorsReader::Open(path.string()));
+    EXPECT_EQ(static_cast<const float*>(reader.tensors().at("w").data)[5], 6);
+  }
+  EXPECT_THAT(loader.OnEach([&](int p) { return loader.engine(p).LoadWeights("/no/such/file"); }),
+              ElementsAre(::testing::Not(testing::IsOk()), ::testing::Not(testing::IsOk())));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace oneflow

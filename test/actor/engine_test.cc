@@ -1,0 +1,252 @@
+#include "actor/engine.h"
+
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "test/actor/test_device.h"
+#include "test/actor/test_plan.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::StatusIs;
+using ::oneflow::testing::TestDevice;
+using ::oneflow::testing::TestPlan;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// What arrived, by name and step.
+class Fetches {
+ public:
+  void Add(Fetched fetched) {
+    std::lock_guard<std::mutex> lock(mu_);
+    values_[{fetched.name, fetched.step}] = std::move(fetched.values);
+  }
+  std::vector<double> At(const std::string& name, int64_t step) {
+    std::lock_guard<std::mutex> lock(mu_);
+    return values_[{name, step}];
+  }
+  size_t size() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return values_.size();
+  }
+
+ private:
+  std::mutex mu_;
+  std::map<std::pair<std::string, int64_t>, std::vector<double>> values_;
+};
+
+EngineOptions Options(Fetches& fetches) {
+  EngineOptions options;
+  options.on_fetch = [&fetches](Fetched fetched) { fetches.Add(std::move(fetched)); };
+  options.open_device = TestDevice::Open;
+  return options;
+}
+
+// A source on the first rank, an accumulation over micro-batches passed on by copies round all ranks, a fetch on the last.
+TestPlan Ring(int ranks, int micro_batches) {
+  TestPlan plan(std::vector<int>(ranks, 0), micro_batches);
+  const int source = plan.Actor(0, "source", micro_batches), sum = plan.Actor(0, "sum", micro_batches);
+  std::vector<int> copies;
+  for (int r = 1; r < ranks; ++r) copies.push_back(plan.Actor(r, absl::StrCat("copy", r)));
+  const int sink = plan.Actor(ranks - 1, "sink");
+  const int x = plan.Register("x", {source}, {{sum}}, 2);
+  int last = plan.Register("total", {sum, micro_batches}, {{copies.empty() ? sink : copies[0]}}, 2);
+  plan.Compute(source, "position", {}, {x});
+  plan.Compute(sum, "accumulate", {x}, {last});
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const int next =
+        plan.Register(absl::StrCat("c", i), {copies[i]}, {{i + 1 < copies.size() ? copies[i + 1] : sink}}, 1);
+    plan.Copy(copies[i], {last}, next);
+    last = next;
+  }
+  plan.Fetch(sink, last, "total");
+  return plan;
+}
+
+TEST(EngineTest, RunsStepsOverThreadsOfOneProcess) {
+  for (const int ranks : {1, 2, 4}) {
+    TestPlan plan = Ring(ranks, 3);
+    Fetches fetches;
+    ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(fetches)));
+    ASSERT_OK(engine->Run("p", 0, 2));
+    ASSERT_OK(engine->Run("p", 7, 200));
+    EXPECT_EQ(fetches.size(), 202u);
+    for (const int64_t step : {0, 1, 7, 100, 206}) {
+      // 3 micro-batches of 100 * step + i, and 0 + 10 + 20 on top
+      const double base = 300.0 * static_cast<double>(step) + 30;
+      EXPECT_THAT(fetches.At("total", step), ElementsAre(base, base + 3, base + 6, base + 9)) << ranks << " ranks";
+    }
+    const EngineStats stats = engine->stats();
+    EXPECT_EQ(stats.acts, 202 * (6 + ranks));
+    EXPECT_EQ(stats.bytes_moved, 202 * 16 * (ranks - 1));
+    EXPECT_GT(stats.kernel_seconds, 0);
+    EXPECT_GT(stats.wall_seconds, 0);
+  }
+}
+
+TEST(EngineTest, UpdatesAVariableOncePerStepAndSharesItBetweenPlans) {
+  TestPlan plan({0}, 2);
+  const int variable = plan.Variable("w", 4, "list(1,2,3,4)", {0});
+  const int forward = plan.Actor(0, "forward", 2), update = plan.Actor(0, "update"), sink = plan.Actor(0, "sink", 2);
+  const int gradient = plan.Register("gradient", {forward, 2}, {{update}}, 1);
+  const int seen = plan.Register("seen", {forward}, {{sink}}, 1);
+  const int w = plan.Register("w", {update}, {{forward, 2}}, 1, 4, /*initially_filled=*/1);
+  const auto put_on_variable = [&](int id) {
+    plan.plan().mutable_registers(id)->set_offset(plan.set().variables(variable).shards(0).offset());
+    plan.plan().mutable_registers(id)->set_slot_stride(0);
+  };
+  put_on_variable(w);
+  plan.Compute(forward, "sum", {w}, {seen});
+  plan.Compute(forward, "accumulate", {w}, {gradient});
+  plan.Compute(update, "update", {w, gradient}, {});
+  plan.Fetch(sink, seen, "w");
+  plan.AddPlan("look", 1);
+  const int show = plan.Actor(0, "show"), look = plan.Actor(0, "look");
+  const int same = plan.Register("same", {show}, {{look}}, 2);
+  put_on_variable(same);
+  plan.Fetch(look, same, "look");
+
+  Fetches fetches;
+  ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(fetches)));
+  ASSERT_OK(engine->Run("p", 0, 1));
+  EXPECT_THAT(fetches.At("w", 0), ElementsAre(1, 2, 3, 4));
+  ASSERT_OK(engine->Run("look", 0, 1));
+  EXPECT_THAT(fetches.At("look", 0), ElementsAre(3, 6, 9, 12));  // w + 2 micro-batches of w
+  ASSERT_OK(engine->Run("p", 1, 2));
+  EXPECT_THAT(fetches.At("w", 2), ElementsAre(9, 18, 27, 36));
+}
+
+TEST(EngineTest, CombinesPiecesAndFillsTheRestWithZeros) {
+  TestPlan plan({0, 0});
+  const int a = plan.Actor(0, "a"), b = plan.Actor(1, "b"), copy = plan.Actor(0, "copy"), sink = plan.Actor(0, "sink");
+  const int x = plan.Register("x", {a}, {{copy}}, 1), y = plan.Register("y", {b}, {{copy}}, 1);
+  const int z = plan.Register("z", {copy}, {{sink}}, 1, 6);
+  plan.Compute(a, "position", {}, {x});
+  plan.Compute(b, "position", {}, {y});
+  pb::Instruction* instruction = plan.Copy(copy, {x, y}, z);
+  instruction->set_zero_fill(true);
+  instruction->mutable_pieces(1)->set_extent(0, 2);  // y[1..2] is added to z[3..4], of which x covers z[3]
+  instruction->mutable_pieces(1)->set_source_offset(1);
+  instruction->mutable_pieces(1)->set_target_offset(3);
+  plan.Fetch(sink, z, "z");
+  Fetches fetches;
+  ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(fetches)));
+  ASSERT_OK(engine->Run("p", 0, 1));
+  EXPECT_THAT(fetches.At("z", 0), ElementsAre(0, 1, 2, 4, 2, 0));
+  EXPECT_EQ(engine->stats().bytes_moved, 8);  // the piece of y; x is of the same rank
+}
+
+TEST(EngineTest, ReportsTheRootCauseAndStopsAllRanks) {
+  TestPlan plan = Ring(3, 1);
+  const int copy = 3;  // "copy2" on rank 2
+  pb::Attribute* attribute =
+      plan.Compute(copy, "fail", {}, {plan.plan().actors(copy).outputs(0).register_()})->add_attributes();
+  attribute->set_name("step");
+  attribute->set_i(2);
+  Fetches fetches;
+  ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(fetches)));
+  EXPECT_THAT(
+      engine->Run("p", 0, 1000),
+      StatusIs(absl::StatusCode::kInternal,
+               "plan 'p' actor 'copy2' node 'n/fail' (fail, model.cc:1) on rank 2 (cpu:2): this kernel was told "
+               "to fail"));
+  EXPECT_THAT(engine->Run("p", 0, 1), StatusIs(absl::StatusCode::kInternal, HasSubstr("told to fail")));
+  EXPECT_LE(fetches.size(), 2u);
+}
+
+TEST(EngineTest, CanBeAbortedFromAnotherThreadWhileItWaits) {
+  TestPlan plan({0, 0});
+  const int a = plan.Actor(0, "a"), b = plan.Actor(1, "b");  // each waits for the other
+  plan.Register("ab", {a}, {{b}}, 1);
+  plan.Register("ba", {b}, {{a}}, 1);
+  Fetches fetches;
+  ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(fetches)));
+  std::thread other([&] {
+    std::string report;
+    do {
+      report = engine->WaitReport();
+    } while (report.find("'a' waits for register 1 'ba'") == std::string::npos ||
+             report.find("'b' waits for register 0 'ab'") == std::string::npos);
+    engine->Abort(absl::CancelledError("had enough"));
+  });
+  EXPECT_THAT(engine->Run("p", 0, 1), StatusIs(absl::StatusCode::kCancelled, "had enough"));
+  other.join();
+}
+
+TEST(EngineTest, RefusesAtLoadWhatItCannotRun) {
+  Fetches fetches;
+  const auto create = [&](const std::function<void(TestPlan&, int, int)>& change) {
+    TestPlan plan({0});
+    const int a = plan.Actor(0, "a");
+    change(plan, a, plan.Register("r", {a}, {}, 1));
+    return Engine::Create(plan.set(), Options(fetches)).status();
+  };
+  EXPECT_THAT(create([](TestPlan& p, int a, int r) { p.Compute(a, "matmul", {}, {r}); }),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       "plan 'p' actor 'a' node 'n/matmul' (matmul, model.cc:1) on rank 0 (cpu:0): no kernel for f32"));
+  EXPECT_THAT(
+      create([](TestPlan& p, int a, int r) { p.Compute(a, "sum", {}, {r})->mutable_outputs(0)->set_dtype(pb::I32); }),
+      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("no kernel for i32; there is one for f32")));
+  EXPECT_THAT(create([](TestPlan& p, int a, int r) { p.Compute(a, "refuse", {}, {r}); }),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("does not support these shapes")));
+  EXPECT_THAT(create([](TestPlan& p, int a, int r) {
+                p.set().add_communicators()->add_ranks(0);
+                p.Instruct(a, pb::Instruction::COLLECTIVE, "boxing", {r}, {r})->set_collective("all-reduce");
+              }),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("there are no collectives")));
+  EXPECT_THAT(create([](TestPlan& p, int a, int r) { p.Instruct(a, pb::Instruction::READ, "read_data", {}, {r}); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("read_data")));
+  EXPECT_THAT(create([](TestPlan& p, int, int) { p.set().set_version(2); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("version")));
+}
+
+TEST(EngineTest, RefusesRunsThatCannotBe) {
+  TestPlan plan = Ring(1, 2);
+  Fetches fetches;
+  ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(fetches)));
+  EXPECT_THAT(engine->Run("q", 0, 1), StatusIs(absl::StatusCode::kInvalidArgument, "there is no plan 'q'"));
+  EXPECT_THAT(engine->Run("p", -1, 1), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("from step -1")));
+  EXPECT_THAT(engine->Run("p", 0, INT64_MAX), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cannot be run")));
+  EXPECT_OK(engine->Run("p", 0, 0));
+  EXPECT_EQ(fetches.size(), 0u);
+}
+
+TEST(EngineTest, GivesKernelsTheScratchMemoryTheyAskFor) {
+  TestPlan plan({0});
+  const int a = plan.Actor(0, "a"), sink = plan.Actor(0, "sink");
+  const int r = plan.Register("r", {a}, {{sink}}, 1, 3);
+  plan.Compute(a, "scratch", {}, {r});
+  plan.Fetch(sink, r, "r");
+  Fetches fetches;
+  ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(fetches)));
+  ASSERT_OK(engine->Run("p", 0, 1));
+  EXPECT_THAT(fetches.At("r", 0), ElementsAre(5, 0, 0));
+  EXPECT_EQ(engine->stats().scratch_bytes, 3000);
+}
+
+TEST(EngineTest, RunsOnADeviceThatTheHostCannotAddress) {
+  TestPlan plan({0, 0});
+  plan.Variable("w", 4, "ones", {0, 1});
+  const int a = plan.Actor(0, "a"), b = plan.Actor(1, "b"), sink = plan.Actor(1, "sink");
+  const int x = plan.Register("x", {a}, {{b}}, 2), y = plan.Register("y", {b}, {{sink}}, 1);
+  plan.Compute(a, "position", {}, {x});
+  plan.Compute(b, "sum", {x}, {y});
+  plan.Fetch(sink, y, "y");
+  Fetches fetches;
+  EngineOptions options = Options(fetches);
+  options.open_device = [](const Device&, int) -> absl::StatusOr<std::unique_ptr<DeviceContext>> {
+    return std::make_unique<TestDevice>(/*delay=*/5);
+  };
+  ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), std::move(options)));
+  ASSERT_OK(engine->Run("p", 0, 50));
+  EXPECT_THAT(fetches.At("y", 49), ElementsAre(4900, 4901, 4902, 4903));
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,52 @@
+#include "actor/mailbox.h"
+
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(MailboxTest, GivesOutAllMailInOrder) {
+  Mailbox<int> mailbox;
+  EXPECT_FALSE(mailbox.HasMail());
+  mailbox.Push(1);
+  mailbox.Push(2);
+  EXPECT_TRUE(mailbox.HasMail());
+  std::vector<int> mail = {9};
+  mailbox.TakeAll(mail);
+  EXPECT_THAT(mail, ElementsAre(1, 2));
+  EXPECT_FALSE(mailbox.HasMail());
+  mailbox.TakeAll(mail);
+  EXPECT_THAT(mail, IsEmpty());
+}
+
+TEST(MailboxTest, LosesNothingAndKeepsEachSendersOrder) {
+  constexpr int kSenders = 3, kItems = 20000;
+  for (const int spins : {0, 50}) {
+    Mailbox<std::pair<int, int>> mailbox;
+    std::vector<std::thread> senders;
+    for (int s = 0; s < kSenders; ++s) {
+      senders.emplace_back([&mailbox, s] {
+        for (int i = 0; i < kItems; ++i) mailbox.Push({s, i});
+      });
+    }
+    std::vector<int> next(kSenders, 0);
+    std::vector<std::pair<int, int>> mail;
+    for (int received = 0; received < kSenders * kItems;) {
+      mailbox.Wait(spins);
+      mailbox.TakeAll(mail);
+      for (const auto& [sender, item] : mail) ASSERT_EQ(item, next[sender]++);
+      received += static_cast<int>(mail.size());
+    }
+    for (std::thread& sender : senders) sender.join();
+    EXPECT_FALSE(mailbox.HasMail());
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,65 @@
+#include "actor/memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "test/actor/test_device.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::StatusIs;
+using ::oneflow::testing::TestDevice;
+using ::testing::HasSubstr;
+
+TEST(SharedMemoryTest, ShowsAReaderWhatItsOwnerWrites) {
+  ASSERT_OK_AND_ASSIGN(SharedMemory owner, SharedMemory::Create(8192));
+  ASSERT_OK_AND_ASSIGN(SharedMemory reader, SharedMemory::Map(getpid(), owner.fd(), 8192));
+  EXPECT_EQ(reader.data()[5000], 0);
+  owner.data()[5000] = 42;
+  EXPECT_EQ(reader.data()[5000], 42);
+}
+
+TEST(SharedMemoryTest, RefusesWhatIsNotTheAnnouncedFile) {
+  ASSERT_OK_AND_ASSIGN(SharedMemory owner, SharedMemory::Create(8192));
+  EXPECT_THAT(
+      SharedMemory::Map(getpid(), owner.fd(), 4096),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("8192 bytes where a sealed memory file of 4096")));
+  EXPECT_THAT(SharedMemory::Map(getpid(), 1 << 20, 8192),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("/proc/")));
+  const int unsealed = memfd_create("unsealed", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(unsealed, 8192), 0);
+  EXPECT_THAT(SharedMemory::Map(getpid(), unsealed, 8192),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("sealed")));
+  close(unsealed);
+}
+
+TEST(SharedMemoryTest, CannotBeShrunkUnderItsReaders) {
+  ASSERT_OK_AND_ASSIGN(SharedMemory owner, SharedMemory::Create(8192));
+  EXPECT_NE(ftruncate(owner.fd(), 0), 0);
+}
+
+TEST(JobMemoryTest, GivesEveryRankItsZones) {
+  TestDevice device;
+  pb::Rank sizes;
+  sizes.set_private_bytes(100);
+  sizes.set_shared_bytes(4096);
+  JobMemory memory(3);
+  ASSERT_OK(memory.Allocate(0, sizes, device));
+  ASSERT_OK(memory.Allocate(1, pb::Rank(), device));
+  EXPECT_NE(memory.Base(0, pb::PRIVATE), nullptr);
+  ASSERT_NE(memory.shared_file(0), nullptr);
+  EXPECT_EQ(memory.Base(0, pb::SHARED), memory.shared_file(0)->data());
+  EXPECT_EQ(memory.Base(1, pb::PRIVATE), nullptr);
+  EXPECT_EQ(memory.Base(1, pb::SHARED), nullptr);
+  ASSERT_OK(memory.MapPeer(2, getpid(), memory.shared_file(0)->fd(), 4096));
+  memory.Base(0, pb::SHARED)[7] = 3;
+  EXPECT_EQ(memory.Base(2, pb::SHARED)[7], 3);
+}
+
+}  // namespace
+}  // namespace oneflow

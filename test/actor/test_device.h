@@ -1,0 +1,106 @@
+// A device for tests of the runtime: host memory and a few kernels whose results say when they ran on what.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "kernels/device.h"
+#include "oneflow_core/mesh.h"
+
+namespace oneflow::testing {
+
+// out[i] = 100 * step + 10 * micro_batch + i
+inline const char* PositionKernel(const KernelArgs& args) {
+  for (int64_t i = 0; i < args.out[0].count; ++i) {
+    args.out[0].as<float>()[i] = static_cast<float>(100 * args.step + 10 * args.micro_batch + i);
+  }
+  return nullptr;
+}
+// out = sum of the inputs, plus the attribute `plus`
+inline const char* SumKernel(const KernelArgs& args) {
+  for (int64_t i = 0; i < args.out[0].count; ++i) {
+    float sum = static_cast<float>(args.attrs->Double("plus"));
+    for (const TensorArg& in : args.in) sum += in.as<float>()[i];
+    args.out[0].as<float>()[i] = sum;
+  }
+  return nullptr;
+}
+// out = (micro_batch == 0 ? 0 : out) + in
+inline const char* AccumulateKernel(const KernelArgs& args) {
+  for (int64_t i = 0; i < args.out[0].count; ++i) {
+    float& out = args.out[0].as<float>()[i];
+    out = (args.micro_batch == 0 ? 0 : out) + args.in[0].as<float>()[i];
+  }
+  return nullptr;
+}
+// in[0] += in[1], the first being overwritten as a variable is
+inline const char* UpdateKernel(const KernelArgs& args) {
+  for (int64_t i = 0; i < args.in[0].count; ++i) args.in[0].as<float>()[i] += args.in[1].as<float>()[i];
+  return nullptr;
+}
+// Fails at the step that the attribute `step` names.
+inline const char* FailKernel(const KernelArgs& args) {
+  return args.step == args.attrs->Int("step") ? "this kernel was told to fail" : nullptr;
+}
+// out = the first element of scratch memory that it asked for, after writing it
+inline const char* ScratchKernel(const KernelArgs& args) {
+  static_cast<float*>(args.workspace)[0] = 5;
+  args.out[0].as<float>()[0] = static_cast<float*>(args.workspace)[0];
+  return nullptr;
+}
+inline size_t ScratchBytes(const KernelArgs& args) { return 1000 * static_cast<size_t>(args.out[0].count); }
+// Refuses every shape.
+inline std::shared_ptr<void> RefusePrepare(const KernelArgs&) { return nullptr; }
+
+// With `delay` > 0 it pretends to have a stream: an event is done when it was asked for so many times.
+class TestDevice : public DeviceContext {
+ public:
+  explicit TestDevice(int delay = 0) : delay_(delay) {}
+  ~TestDevice() override {
+    for (void* memory : memory_) std::free(memory);
+  }
+
+  const KernelTable& kernels() const override { return kernels_; }
+  void* Allocate(size_t num_bytes) override {
+    memory_.push_back(std::aligned_alloc(64, (num_bytes + 63) / 64 * 64));
+    return std::memset(memory_.back(), 0, num_bytes);
+  }
+  const char* CopyToHost(void* host, const void* device, size_t num_bytes) override {
+    std::memcpy(host, device, num_bytes);
+    return nullptr;
+  }
+  const char* CopyFromHost(void* device, const void* host, size_t num_bytes) override {
+    std::memcpy(device, host, num_bytes);
+    return nullptr;
+  }
+  bool host_accessible() const override { return delay_ == 0; }
+  void* stream() override { return delay_ == 0 ? nullptr : this; }
+  void BindThread() override {}
+  int RecordEvent() override { return next_event_++; }
+  bool Done(int) override {
+    if (++asked_ < delay_) return false;
+    asked_ = 0;
+    return true;
+  }
+
+  static absl::StatusOr<std::unique_ptr<DeviceContext>> Open(const Device&, int) {
+    return std::make_unique<TestDevice>();
+  }
+
+ private:
+  const int delay_;
+  int next_event_ = 0;
+  int asked_ = 0;
+  std::vector<void*> memory_;
+  const KernelTable kernels_{{{.op = "position", .run = PositionKernel},
+                              {.op = "sum", .run = SumKernel},
+                              {.op = "accumulate", .run = AccumulateKernel},
+                              {.op = "update", .run = UpdateKernel},
+                              {.op = "fail", .run = FailKernel},
+                              {.op = "scratch", .run = ScratchKernel, .workspace_bytes = ScratchBytes},
+                              {.op = "refuse", .run = SumKernel, .prepare = RefusePrepare}}};
+};
+
+}  // namespace oneflow::testing

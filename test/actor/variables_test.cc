@@ -1,0 +1,152 @@
+#include "actor/variables.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "actor/checkpoint/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "test/actor/test_device.h"
+#include "test/actor/test_plan.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::StatusIs;
+using ::oneflow::testing::TestDevice;
+using ::oneflow::testing::TestPlan;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A 4x6 matrix "w" on `ranks` ranks, cut unevenly along dimension `dim`, and a whole vector "b" on each.
+class Job {
+ public:
+  Job(int ranks, int dim, int delay = 0) : plan(std::vector<int>(ranks, 0)) {
+    pb::Variable* w = plan.set().add_variables();
+    w->set_name("w");
+    w->add_dims(4);
+    w->add_dims(6);
+    w->set_init("normal(1)");
+    w->set_trainable(true);
+    const int64_t size = w->dims(dim);
+    for (int r = 0; r < ranks; ++r) {
+      const int64_t begin = r == 0 ? 0 : size * r / ranks + 1, end = r == ranks - 1 ? size : size * (r + 1) / ranks + 1;
+      pb::Shard* shard = w->add_shards();
+      shard->set_rank(r);
+      for (int d = 0; d < 2; ++d) {
+        shard->add_start(d == dim ? begin : 0);
+        shard->add_extent(d == dim ? end - begin : w->dims(d));
+      }
+      shard->set_zone(pb::SHARED);
+      shard->set_offset(plan.Reserve(r, 4 * 24));
+      shard->set_owner(true);
+    }
+    std::vector<int> all;
+    for (int r = 0; r < ranks; ++r) all.push_back(r);
+    plan.Variable("b", 3, "list(1,2,3)", all);
+    plan.set().mutable_variables(plan.Variable("b.grad", 3, "constant(7)", all))->set_trainable(false);
+    EXPECT_OK(CheckPlanSet(plan.set(), 1));
+    memory = std::make_unique<JobMemory>(ranks);
+    std::vector<DeviceContext*> contexts;
+    for (int r = 0; r < ranks; ++r) {
+      devices.push_back(std::make_unique<TestDevice>(delay));
+      contexts.push_back(devices.back().get());
+      EXPECT_OK(memory->Allocate(r, plan.set().ranks(r), *devices.back()));
+    }
+    variables = std::make_unique<Variables>(plan.set(), *memory, contexts);
+    for (int r = 0; r < ranks; ++r) EXPECT_OK(variables->Initialise(r));
+  }
+
+  // The logical w, gathered from the shards.
+  std::vector<float> Gather() const {
+    std::vector<float> whole(24, -1);
+    for (const pb::Shard& shard : plan_set().variables(0).shards()) {
+      const float* data = reinterpret_cast<float*>(memory->Base(shard.rank(), pb::SHARED) + shard.offset());
+      for (int64_t i = 0; i < shard.extent(0); ++i) {
+        for (int64_t j = 0; j < shard.extent(1); ++j) whole[(shard.start(0) + i) * 6 + shard.start(1) + j] = *data++;
+      }
+    }
+    return whole;
+  }
+  float* B(int rank) {
+    return reinterpret_cast<float*>(memory->Base(rank, pb::SHARED) + plan_set().variables(1).shards(rank).offset());
+  }
+  const pb::PlanSet& plan_set() const { return const_cast<TestPlan&>(plan).set(); }
+
+  TestPlan plan;
+  std::vector<std::unique_ptr<TestDevice>> devices;
+  std::unique_ptr<JobMemory> memory;
+  std::unique_ptr<Variables> variables;
+};
+
+class VariablesTest : public ::testing::Test {
+ protected:
+  VariablesTest() : directory_(std::filesystem::temp_directory_path() / absl::StrCat("variables_test.", getpid())) {
+    std::filesystem::create_directories(directory_);
+  }
+  ~VariablesTest() override { std::filesystem::remove_all(directory_); }
+  std::string Path(const std::string& name) const { return (directory_ / name).string(); }
+
+  static absl::Status NoBarrier() { return absl::OkStatus(); }
+
+ private:
+  const std::filesystem::path directory_;
+};
+
+TEST_F(VariablesTest, StartWithTheSameValuesUnderEveryLayout) {
+  const std::vector<float> expected = Job(1, 0).Gather();
+  EXPECT_EQ(Job(2, 0).Gather(), expected);
+  EXPECT_EQ(Job(2, 1).Gather(), expected);
+  EXPECT_EQ(Job(3, 1).Gather(), expected);
+  EXPECT_EQ(Job(2, 1, /*delay=*/1).Gather(), expected);  // through host copies
+  Job job(2, 0);
+  EXPECT_THAT(std::vector<float>(job.B(1), job.B(1) + 3), ElementsAre(1, 2, 3));
+}
+
+TEST_F(VariablesTest, SaveAndLoadBetweenLayouts) {
+  Job saved(3, 1);
+  saved.B(0)[1] = 9;
+  ASSERT_OK(saved.variables->Save(Path("a"), "", 0, NoBarrier));
+  Job loaded(2, 0);
+  for (int r = 0; r < 2; ++r) std::fill_n(reinterpret_cast<float*>(loaded.memory->Base(r, pb::SHARED)), 12, -5.0f);
+  ASSERT_OK(loaded.variables->Load(Path("a")));
+  EXPECT_EQ(loaded.Gather(), saved.Gather());
+  EXPECT_EQ(loaded.B(1)[1], 9);
+  EXPECT_FALSE(std::filesystem::exists(Path("a.partial")));
+}
+
+TEST_F(VariablesTest, SaveGradientsUnderTheNamesOfTheirVariables) {
+  Job job(2, 0);
+  ASSERT_OK(job.variables->Save(Path("g"), ".grad", 0, NoBarrier));
+  ASSERT_OK_AND_ASSIGN(SafetensorsReader reader, SafetensorsReader::Open(Path("g")));
+  ASSERT_EQ(reader.tensors().size(), 1u);
+  EXPECT_EQ(static_cast<const float*>(reader.tensors().at("b").data)[2], 7);
+  EXPECT_THAT(job.variables->Save(Path("n"), ".none", 0, NoBarrier),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no variable is named *.none")));
+}
+
+TEST_F(VariablesTest, LoadRefusesFilesThatDoNotFit) {
+  Job job(1, 0);
+  const auto save = [&](std::vector<SafetensorsWriter::Tensor> tensors) {
+    absl::StatusOr<SafetensorsWriter> writer = SafetensorsWriter::Create(Path("f"), std::move(tensors));
+    EXPECT_OK(writer);
+    EXPECT_OK(writer->Close());
+    return job.variables->Load(Path("f"));
+  };
+  const TensorType w{DType::kFloat32, {4, 6}}, b{DType::kFloat32, {3}};
+  EXPECT_OK(save({{"w", w}, {"b", b}}));
+  EXPECT_THAT(save({{"w", w}}), StatusIs(absl::StatusCode::kNotFound, HasSubstr("tensor 'b': it is missing")));
+  EXPECT_THAT(save({{"w", {DType::kFloat32, {6, 4}}}, {"b", b}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'w' is f32[6,4], the variable is f32[4,6]")));
+  EXPECT_THAT(save({{"w", {DType::kInt32, {4, 6}}}, {"b", b}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("i32[4,6]")));
+  EXPECT_THAT(save({{"w", w}, {"b", b}, {"x", b}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tensor 'x' (f32[3]) is no trainable variable")));
+  EXPECT_THAT(job.variables->Load(Path("absent")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent")));
+}
+
+}  // namespace
+}  // namespace oneflow

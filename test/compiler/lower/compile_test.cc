@@ -1,0 +1,238 @@
+#include "compiler/lower/compile.h"
+
+#include <map>
+#include <random>
+
+#include "compiler/lower/lower.h"
+#include "compiler/lower/plan_text.h"
+#include "compiler/lower/wait_graph.h"
+#include "test/compiler/plan/graph_kit.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::GraphKit;
+using ::testing::HasSubstr;
+using testing::Ops;
+using testing::OptionsFor;
+using testing::StatusIs;
+using testing::StepShape;
+using testing::TrainingStep;
+
+absl::StatusOr<pb::PlanSet> PlanOf(const StepShape& shape, int ranks_per_process = 1) {
+  return CompileBoxed({{TrainingStep(shape), shape.micro_batches}}, OptionsFor(shape, ranks_per_process), Ops());
+}
+
+const pb::Instruction* Find(const pb::Plan& plan, const std::string& node, int rank) {
+  for (const pb::Actor& actor : plan.actors()) {
+    for (const pb::Instruction& instruction : actor.instructions()) {
+      if (actor.rank() == rank && instruction.node() == node) return &instruction;
+    }
+  }
+  return nullptr;
+}
+
+TEST(CompileTest, TwoCompilationsGiveTheSameBytes) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet a, PlanOf({3, 2, 4}));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet b, PlanOf({3, 2, 4}));
+  EXPECT_EQ(SerializePlan(a), SerializePlan(b));
+  EXPECT_EQ(PlanHash(SerializePlan(a)), PlanHash(SerializePlan(b)));
+}
+
+TEST(CompileTest, ThePlanHashIsSha256InHex) {
+  EXPECT_EQ(PlanHash("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(CompileTest, OperandsSayWhichPartOfTheLogicalTensorTheyAre) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({1, 2, 1}));
+  const pb::Instruction* matmul = Find(set.plans(0), "s0/matmul", 1);
+  ASSERT_NE(matmul, nullptr);
+  EXPECT_EQ(matmul->kind(), pb::Instruction::COMPUTE);
+  EXPECT_THAT(matmul->outputs(0).dims(), ElementsAre(4, 16));
+  EXPECT_THAT(matmul->outputs(0).logical_dims(), ElementsAre(8, 16));
+  EXPECT_THAT(matmul->outputs(0).start(), ElementsAre(4, 0));
+  EXPECT_EQ(matmul->source(), "kit.cc:1");
+  const pb::Instruction* read = Find(set.plans(0), "read", 1);
+  ASSERT_NE(read, nullptr);
+  EXPECT_EQ(read->kind(), pb::Instruction::READ);
+}
+
+TEST(CompileTest, GradientsAreSummedInRankOrder) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({1, 2, 1}));
+  for (int rank = 0; rank < 2; ++rank) {
+    const pb::Instruction* copy = Find(set.plans(0), "s0/scatter", rank);
+    ASSERT_NE(copy, nullptr);
+    EXPECT_EQ(copy->kind(), pb::Instruction::COPY);
+    ASSERT_EQ(copy->pieces_size(), 2);
+    EXPECT_FALSE(copy->zero_fill());
+    EXPECT_FALSE(copy->pieces(0).accumulate());
+    EXPECT_TRUE(copy->pieces(1).accumulate());
+    EXPECT_EQ(copy->pieces(0).source_offset(), rank * 8 * 16);
+    EXPECT_EQ(copy->pieces(0).target_offset(), 0);
+    EXPECT_THAT(copy->inputs(copy->pieces(0).input()).start(), ElementsAre(0, 0));
+  }
+}
+
+// P -> B over p ranks moves 2 (p - 1) T per gradient; activations cross a stage boundary once per micro-batch and direction.
+TEST(CompileTest, PredictedBytesAreThoseOfTheVolumeTable) {
+  const int64_t weight = 16 * 16 * 4, activation = 8 * 16 * 4;
+  for (const StepShape& shape : {StepShape{1, 2, 1}, {1, 3, 4}, {2, 1, 3}, {2, 2, 3}, {3, 4, 2}}) {
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf(shape));
+    const int64_t expected =
+        shape.stages * 2 * (shape.data - 1) * weight + (shape.stages - 1) * 2 * shape.micro_batches * activation;
+    EXPECT_EQ(PredictedBytesMoved(set.plans(0)), expected) << shape.stages << " " << shape.data;
+  }
+}
+
+TEST(CompileTest, RandomOpsGetTheSeedAndAKeyThatTheirGradientShares) {
+  GraphKit kit("g");
+  const std::string here = "[]{0}()";
+  const ValueId x = kit.Constant("x", {4}, here);
+  const ValueId y = kit.Node1("dropout", "drop", {x}, here, {{"rate", 0.5}});
+  kit.Node1("dropout", "drop/dx", {y}, here, {{"rate", 0.5}, {"key", std::string("drop")}});
+  CompileOptions options = OptionsFor({});
+  options.seed = 77;
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{kit.graph(), 1}}, options, Ops()));
+  std::map<std::string, int64_t> keys;
+  for (const std::string node : {"drop", "drop/dx"}) {
+    for (const pb::Attribute& attribute : Find(set.plans(0), node, 0)->attributes()) {
+      if (attribute.name() == "key") keys[node] = attribute.i();
+      if (attribute.name() == "seed") keys["seed"] = attribute.i();
+    }
+  }
+  EXPECT_EQ(keys["seed"], 77);
+  EXPECT_EQ(keys["drop"], static_cast<int64_t>(Fingerprint("drop")));
+  EXPECT_EQ(keys["drop/dx"], keys["drop"]);
+}
+
+TEST(CompileTest, PlansOfAJobShareVariablesAndOverlayTheRest) {
+  const StepShape shape{1, 2, 1};
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet one, PlanOf(shape));
+  ASSERT_OK_AND_ASSIGN(
+      const pb::PlanSet two,
+      CompileBoxed({{TrainingStep(shape), 1}, {TrainingStep(shape, "again"), 1}}, OptionsFor(shape), Ops()));
+  EXPECT_EQ(two.plans_size(), 2);
+  EXPECT_EQ(two.variables_size(), one.variables_size());
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(two.ranks(r).private_bytes(), one.ranks(r).private_bytes());
+    EXPECT_EQ(two.ranks(r).shared_bytes(), one.ranks(r).shared_bytes());
+    EXPECT_GT(one.ranks(r).private_bytes(), one.ranks(r).private_variable_bytes());
+  }
+}
+
+TEST(CompileTest, RanksKnowTheirProcessAndDevice) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({1, 4, 1}, 2));
+  EXPECT_EQ(set.version(), kPlanVersion);
+  EXPECT_EQ(set.ranks(3).process(), 1);
+  EXPECT_EQ(set.ranks(3).device(), "cpu:3");
+}
+
+// Takes one thing at a time away from a good plan; the proof must notice whatever stops it.
+TEST(CompileTest, APlanThatLosesATokenIsRefused) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({3, 2, 4}));
+  ASSERT_OK(CheckPlanLive(set.plans(0)));
+  int tokens = 0;
+  for (int r = 0; r < set.plans(0).registers_size(); ++r) {
+    if (set.plans(0).registers(r).initially_filled() == 0) continue;
+    pb::Plan plan = set.plans(0);
+    plan.mutable_registers(r)->set_initially_filled(0);
+    EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                              AllOf(HasSubstr("plan 'train': deadlock"), HasSubstr("order"))));
+    ++tokens;
+  }
+  EXPECT_EQ(tokens, 6);  // three stages on two ranks each
+}
+
+// Layouts, boxings, micro-batches and overwritten variables in any combination: CompileBoxed checks memory and liveness itself.
+TEST(CompileTest, PlansOfRandomGraphsAreLiveAndTheirMemoryIsDisjoint) {
+  const std::vector<std::string> places = {"[dp=2]{0,1}", "[dp=2]{2,3}", "[dp=2]{1,2}"};
+  const std::vector<std::string> layouts = {"(B)", "(S(0))", "(S(1))"};
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937 random(seed);
+    const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
+    const int micro_batches = 1 + static_cast<int>(pick(3));
+    GraphKit kit("random");
+    struct Found {
+      ValueId value;
+      std::string place, layout;
+    };
+    std::vector<Found> fast, slow, variables;
+    const auto grow = [&](Rate rate, std::vector<Found>& found, int steps) {
+      for (int i = 0; i < steps; ++i) {
+        kit.Are(pick(2) == 0 ? Phase::kForward : Phase::kBackward, rate);
+        const std::string name = absl::StrCat("n", kit.graph().num_nodes());
+        const Found& x = found[pick(found.size())];
+        const std::string place = places[pick(3)], layout = layouts[pick(3)];
+        const bool slower = rate == Rate::kMicroBatch && ValueRate(kit.graph(), x.value) == Rate::kStep;
+        if (pick(2) == 0 || place + layout == x.place + x.layout) {
+          const std::string op = pick(2) == 0 ? "relu" : "exp";
+          found.push_back({kit.Node1(op, name, {x.value}, x.place + x.layout), x.place, x.layout});
+        } else if (!slower) {
+          found.push_back({kit.Box(name, x.value, place + layout), place, layout});
+        }
+      }
+    };
+    for (int i = 0; i < 3; ++i) {
+      const std::string place = places[pick(3)], layout = layouts[pick(3)];
+      variables.push_back({kit.Variable(absl::StrCat("v", i), {5, 3}, place + layout), place, layout});
+    }
+    slow = variables;
+    grow(Rate::kStep, slow, 6);
+    if (micro_batches > 1) {
+      fast = slow;
+      grow(Rate::kMicroBatch, fast, 20);
+      for (int i = 0; i < 4; ++i) {
+        const Found x = fast[pick(fast.size())];
+        if (ValueRate(kit.graph(), x.value) == Rate::kStep) continue;
+        kit.Are(Phase::kBackward, Rate::kMicroBatch);
+        const ValueId sum = kit.Node1("accumulate", absl::StrCat("sum", i), {x.value}, x.place + x.layout);
+        slow.push_back({sum, x.place, x.layout});
+      }
+    }
+    grow(Rate::kStep, slow, 10);
+    kit.Are(Phase::kUpdate, Rate::kStep);
+    for (const Found& v : variables) {
+      for (const Found& x : slow) {
+        if (x.place + x.layout != v.place + v.layout || x.value == v.value || pick(3) > 0) continue;
+        kit.Node("assign", absl::StrCat("set", v.value), {v.value, x.value}, {});
+        break;
+      }
+    }
+    CompileOptions options = OptionsFor({1, 4, micro_batches}, 1 + static_cast<int>(pick(2)));
+    const absl::StatusOr<pb::PlanSet> set = CompileBoxed({{kit.graph(), micro_batches}}, options, Ops());
+    // Variables that are assigned from one another may be a circle; nothing else may fail.
+    if (set.status().code() == absl::StatusCode::kUnimplemented) continue;
+    ASSERT_OK(set);
+  }
+}
+
+TEST(CompileTest, PortsThatDoNotMatchTheirRegisterAreRefused) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({1, 2, 1}));
+  pb::Plan plan = set.plans(0);
+  plan.mutable_registers(0)->set_producer(99);
+  EXPECT_THAT(CheckPlanLive(plan),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("does not name it in return")));
+  plan = set.plans(0);
+  plan.mutable_actors(0)->mutable_outputs(0)->set_register_(99);
+  EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("register 99 of")));
+}
+
+TEST(PlanTextTest, ShowsRanksVariablesRegistersAndInstructions) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({1, 2, 4}));
+  EXPECT_THAT(
+      PlanText(set),
+      AllOf(
+          HasSubstr("rank 1 process 1 cpu:1: private "), HasSubstr("variable 's0/w' f32[16,16] zeros trainable:"),
+          HasSubstr("plan 'train': 8 actors, 8 registers, 4 micro-batches per step, boxing moves 2048 bytes per step"),
+          HasSubstr("'s0/sum' a0 -> a2 a3 slots=1 bytes=1024 shared+0"), HasSubstr("filled=1"),
+          HasSubstr("boxing 's0/scatter' (f32[16,16]@r0, f32[16,16]@r1) -> (f32[8,16] of [16,16] at [0,0]@r2) pieces=2 "
+                    "moves=512  # kit.cc:1"),
+          HasSubstr("matmul 's0/matmul' (f32[4,16] of [8,16] at [4,0]@private+")));
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,83 @@
+// Whole models through all passes to plans: that they compile on many meshes, keep the promises of plans, and quickly.
+#include <ctime>
+
+#include "compiler/lower/compile.h"
+#include "compiler/lower/plan_text.h"
+#include "compiler/lower/wait_graph.h"
+#include "gtest/gtest.h"
+#include "oneflow_core/models/gpt.h"
+#include "oneflow_core/models/mlp.h"
+#include "oneflow_core/ops/ops.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+struct Layout {
+  int pp, dp, tp, micro_batches;
+};
+
+std::string Name(const Layout& x) {
+  return absl::StrCat("pp", x.pp, " dp", x.dp, " tp", x.tp, " micro", x.micro_batches);
+}
+
+CompileOptions OptionsFor(const Layout& x) {
+  CompileOptions options;
+  options.job = "models";
+  std::vector<Axis> axes;
+  for (const Axis& axis : {Axis{"pp", x.pp}, {"dp", x.dp}, {"tp", x.tp}}) {
+    if (axis.size > 1) axes.push_back(axis);
+  }
+  options.mesh = *Mesh::Create(axes);
+  options.micro_batches = x.micro_batches;
+  options.optimizer.clip_norm = 1;
+  return options;
+}
+
+absl::StatusOr<Program> Gpt(const GptConfig& config, const OpRegistry& ops) {
+  return GptProgram(config, {"text"}, {8, 8}, GptGeneration{"x", 0}, ops);
+}
+
+TEST(ModelsTest, GptCompilesOnEveryMesh) {
+  const OpRegistry ops = StandardOps();
+  const GptConfig config{.vocabulary = 128, .layers = 2, .width = 32, .heads = 4, .context = 16, .dropout = 0.1};
+  ASSERT_OK_AND_ASSIGN(const Program program, Gpt(config, ops));
+  for (const Layout& layout :
+       {Layout{1, 1, 1, 1}, {1, 1, 1, 4}, {1, 2, 1, 1}, {1, 1, 2, 2}, {1, 3, 1, 2}, {2, 1, 1, 4}, {2, 2, 2, 3}}) {
+    SCOPED_TRACE(Name(layout));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, OptionsFor(layout), ops));
+    EXPECT_EQ(set.plans_size(), 3);
+    for (const pb::Plan& plan : set.plans()) EXPECT_OK(CheckPlanLive(plan));
+  }
+}
+
+TEST(ModelsTest, AnMlpOnOneDeviceIsOneActorAndMovesNothing) {
+  const OpRegistry ops = StandardOps();
+  ASSERT_OK_AND_ASSIGN(const Program program, MlpProgram({}, {}, {8, 8}, ops));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, OptionsFor({1, 1, 1, 1}), ops));
+  for (const pb::Plan& plan : set.plans()) {
+    EXPECT_EQ(plan.actors_size(), 1) << plan.name();
+    EXPECT_EQ(PredictedBytesMoved(plan), 0);
+  }
+}
+
+TEST(ModelsTest, CompilingTwiceGivesTheSameBytes) {
+  const OpRegistry ops = StandardOps();
+  ASSERT_OK_AND_ASSIGN(const Program program,
+                       Gpt({.vocabulary = 128, .layers = 2, .width = 32, .heads = 4, .context = 16}, ops));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet a, Compile(program, OptionsFor({2, 2, 1, 2}), ops));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet b, Compile(program, OptionsFor({2, 2, 1, 2}), ops));
+  EXPECT_EQ(SerializePlan(a), SerializePlan(b));
+}
+
+TEST(ModelsTest, AFourLayerGptOnEightRanksIsPlannedInTwoSeconds) {
+  const OpRegistry ops = StandardOps();
+  ASSERT_OK_AND_ASSIGN(const Program program, Gpt({}, ops));
+  const std::clock_t start = std::clock();  // of this process, so that a busy machine does not matter
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, OptionsFor({2, 2, 2, 4}), ops));
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 2.0);
+  EXPECT_EQ(set.ranks_size(), 8);
+}
+
+}  // namespace
+}  // namespace oneflow

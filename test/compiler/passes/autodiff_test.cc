@@ -1,0 +1,107 @@
+#include "test/compiler/passes/testing.h"
+
+namespace oneflow::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+absl::StatusOr<Graph> Differentiate(Graph graph, int micro_batches = 1) {
+  return RunUpTo("autodiff", std::move(graph), Options({}, micro_batches));
+}
+
+TEST(AutodiffTest, FollowsOnlyPathsToTrainableVariables) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Differentiate(Mlp()));
+  // Both weights have a gradient; of the two matrix products only the second needs one of its input, because the first reads data.
+  EXPECT_THAT(NamesOf(graph, "accumulate"), ElementsAre("down/grad", "up/grad"));
+  EXPECT_THAT(NamesOf(graph, "matmul_wgrad"), ElementsAre("matmul_2/matmul_wgrad", "matmul/matmul_wgrad"));
+  EXPECT_THAT(NamesOf(graph, "matmul"), ElementsAre("matmul", "matmul_2", "matmul_2/matmul"));
+}
+
+TEST(AutodiffTest, LeavesAGraphWithoutALossAlone) {
+  GraphBuilder b(Ops(), "evaluate");
+  Fetch(MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4})), "y");
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  const int before = graph.num_nodes();
+  ASSERT_OK_AND_ASSIGN(graph, Differentiate(std::move(graph)));
+  EXPECT_EQ(graph.num_nodes(), before);
+}
+
+TEST(AutodiffTest, AddsWhatSeveralReadersContribute) {
+  GraphBuilder b(Ops(), "residual");
+  const Tensor x = MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4}));
+  b.SetLoss(ReduceMean(Add(x, Relu(x))));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, Differentiate(std::move(graph)));
+  EXPECT_THAT(NamesOf(graph, "add_n"), ElementsAre("matmul/grad_sum"));
+}
+
+TEST(AutodiffTest, AccumulatesEachUseOfATiedWeightByItself) {
+  GraphBuilder b(Ops(), "tied");
+  const Tensor w = Weight(b, "w", {16, 16});
+  b.SetLoss(ReduceMean(MatMul(MatMul(ReadSamples(b, 4).rows, w), w)));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, Differentiate(std::move(graph)));
+  EXPECT_THAT(NamesOf(graph, "accumulate"), ElementsAre("w/grad_part", "w/grad_part_2"));
+  EXPECT_EQ(NodeOf(graph, "w/grad").op, "add_n");
+}
+
+TEST(AutodiffTest, StartsAtOneOverTheNumberOfMicroBatches) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Differentiate(Mlp(), 4));
+  EXPECT_EQ(NodeOf(graph, "reduce_mean/grad").attrs.Double("value"), 0.25);
+}
+
+TEST(AutodiffTest, GivesNewNodesTheForwardNodesNameLineAndPlace) {
+  GraphBuilder b(Ops(), "placed");
+  const GraphBuilder::PlacementScope scope(b, {{"pp", 0}});
+  b.SetLoss(ReduceMean(Relu(MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4})))));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, Differentiate(std::move(graph)));
+  int num_backward = 0;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.phase != Phase::kBackward) continue;
+    ++num_backward;
+    const Node& forward = NodeOf(graph, node.name.substr(0, node.name.rfind('/')));
+    EXPECT_EQ(node.source, forward.source) << node.name;
+    EXPECT_EQ(node.at, forward.at) << node.name;
+  }
+  EXPECT_GE(num_backward, 4);
+}
+
+TEST(AutodiffTest, NamesOpAndLineOfAnOpWithoutGradient) {
+  GraphBuilder b(Ops(), "max");
+  b.SetLoss(ReduceMean(ReduceMax(MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4})), {1})));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  EXPECT_THAT(Differentiate(std::move(graph)).status(),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       AllOf(HasSubstr("pass 'autodiff'"), HasSubstr("'reduce_max'"), HasSubstr("autodiff_test.cc:"))));
+}
+
+TEST(AutodiffTest, AnOpWithoutGradientBesideThePathIsNoError) {
+  GraphBuilder b(Ops(), "accuracy");
+  const Samples samples = ReadSamples(b, 4);
+  const Tensor logits = MatMul(samples.rows, Weight(b, "w", {16, 4}));
+  b.SetLoss(ReduceMean(SoftmaxCrossEntropy(logits, samples.labels)));
+  Fetch(ReduceMean(Top1Correct(logits, samples.labels)), "accuracy");
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  EXPECT_OK(Differentiate(std::move(graph)));
+}
+
+TEST(AutodiffTest, NamesTrainableVariablesThatTheLossDoesNotReach) {
+  GraphBuilder b(Ops(), "forgotten");
+  const Tensor x = ReadSamples(b, 4).rows;
+  Fetch(MatMul(x, Weight(b, "forgotten", {16, 4})), "y");
+  b.SetLoss(ReduceMean(MatMul(x, Weight(b, "used", {16, 4}))));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  EXPECT_THAT(Differentiate(std::move(graph)).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("1 trainable variable: 'forgotten' ("),
+                                                                 HasSubstr("testing.h:"), Not(HasSubstr("'used'")))));
+}
+
+}  // namespace
+}  // namespace oneflow::testing

@@ -1,0 +1,44 @@
+#include "test/compiler/passes/testing.h"
+
+namespace oneflow::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(AverageFetchesTest, FetchesTheMeanOverMicroBatches) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("average-fetches", Mlp(), Options({}, 4)));
+  const Node& mean = ProducerOf(graph, NodeOf(graph, "fetch"), 0);
+  EXPECT_EQ(mean.op, "scale");
+  EXPECT_EQ(mean.attrs.Double("alpha"), 0.25);
+  const Node& sum = ProducerOf(graph, mean, 0);
+  EXPECT_EQ(sum.op, "accumulate");
+  EXPECT_EQ(ProducerOf(graph, sum, 0).name, "reduce_mean");
+}
+
+TEST(AverageFetchesTest, DoesNothingForOneMicroBatch) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("average-fetches", Mlp(), Options({})));
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "fetch"), 0).name, "reduce_mean");
+}
+
+TEST(AverageFetchesTest, LeavesValuesThatAreTheSameInEveryMicroBatchAlone) {
+  GraphBuilder b(Ops(), "g");
+  const Tensor w = Weight(b, "w", {16, 4});
+  b.SetLoss(ReduceMean(MatMul(ReadSamples(b, 4).rows, w)));
+  Fetch(ReduceSum(w), "sum");
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, RunUpTo("average-fetches", std::move(graph), Options({}, 4)));
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "fetch"), 0).name, "reduce_sum");
+}
+
+TEST(AverageFetchesTest, RefusesToAverageIntegers) {
+  GraphBuilder b(Ops(), "g");
+  const Samples samples = ReadSamples(b, 4);
+  b.SetLoss(ReduceMean(MatMul(samples.rows, Weight(b, "w", {16, 4}))));
+  Fetch(samples.labels, "labels");
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  EXPECT_THAT(RunUpTo("average-fetches", std::move(graph), Options({}, 4)).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("fetches i32[4] from each of 4 micro-batches")));
+}
+
+}  // namespace
+}  // namespace oneflow::testing

@@ -1,0 +1,67 @@
+#include "test/compiler/passes/testing.h"
+
+namespace oneflow::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
+TEST(OptimizerTest, GivesEveryTrainableVariableStateAndAnUpdate) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("optimizer", Mlp(), Options({})));
+  EXPECT_THAT(NamesOf(graph, "variable"), UnorderedElementsAre("up", "down", "up/adam_m", "up/adam_v", "down/adam_m",
+                                                               "down/adam_v", "optimizer/step"));
+  const Node& update = NodeOf(graph, "up/update");
+  std::vector<std::string> operands;
+  for (size_t i = 0; i < update.inputs.size(); ++i) operands.push_back(ProducerOf(graph, update, i).name);
+  EXPECT_THAT(operands, ElementsAre("up", "up/adam_m", "up/adam_v", "up/grad", "optimizer/lr", "optimizer/clip",
+                                    "optimizer/step"));
+  EXPECT_FALSE(NodeOf(graph, "up/adam_m").attrs.Bool("trainable"));
+  EXPECT_EQ(update.phase, Phase::kUpdate);
+}
+
+TEST(OptimizerTest, DecaysMatricesButNotVectors) {
+  GraphBuilder b(Ops(), "g");
+  b.SetLoss(ReduceMean(BiasAdd(MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4})), Weight(b, "bias", {4}))));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  CompileOptions options = Options({});
+  options.optimizer.weight_decay = 0.1;
+  ASSERT_OK_AND_ASSIGN(graph, RunUpTo("optimizer", std::move(graph), options));
+  EXPECT_EQ(NodeOf(graph, "w/update").attrs.Double("weight_decay"), 0.1);
+  EXPECT_EQ(NodeOf(graph, "bias/update").attrs.Double("weight_decay", -1), 0);
+}
+
+TEST(OptimizerTest, HasSgdToo) {
+  CompileOptions options = Options({});
+  options.optimizer.kind = OptimizerOptions::Kind::kSgd;
+  options.optimizer.momentum = 0.9;
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("optimizer", Mlp(), options));
+  EXPECT_THAT(NamesOf(graph, "sgd_update"), ElementsAre("up/update", "down/update"));
+  EXPECT_EQ(NodeOf(graph, "up/update").attrs.Double("momentum"), 0.9);
+  EXPECT_THAT(NamesOf(graph, "adamw_update"), ElementsAre());
+}
+
+TEST(OptimizerTest, FetchesLearningRateAndGradientNorm) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("optimizer", Mlp(), Options({})));
+  EXPECT_EQ(NodeOf(graph, "optimizer/lr/fetch").attrs.String("name"), "lr");
+  const Node& norm = NodeOf(graph, "optimizer/grad_norm/fetch");
+  EXPECT_EQ(norm.attrs.String("name"), "grad_norm");
+  EXPECT_EQ(ProducerOf(graph, norm, 0).op, "clip_scale");
+  EXPECT_EQ(graph.value(norm.inputs[0]).output, 1);
+}
+
+TEST(OptimizerTest, KeepsGradientsIfAsked) {
+  CompileOptions options = Options({});
+  options.keep_gradients = true;
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("optimizer", Mlp(), options));
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "up/grad/keep"), 0).name, "up.grad");
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "up/grad/keep"), 1).name, "up/grad");
+  EXPECT_FALSE(NodeOf(graph, "up.grad").attrs.Bool("trainable"));
+}
+
+TEST(OptimizerTest, StateHasItsVariablesWishes) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("optimizer", Mlp(8, 32, {{"tp", Sbp::Split(1)}}), Options({})));
+  EXPECT_EQ(ToString(graph.value(NodeOf(graph, "up/adam_v").outputs[0]).hint), "tp:S(1)");
+}
+
+}  // namespace
+}  // namespace oneflow::testing

@@ -1,0 +1,100 @@
+#include "test/compiler/passes/testing.h"
+
+namespace oneflow::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<Graph> Place(Graph graph, std::vector<Axis> axes, const VariableDists& variables = {}) {
+  return RunUpTo("place-nodes", std::move(graph), Options(std::move(axes)), variables);
+}
+
+std::string PlaceOf(const Graph& graph, absl::string_view name) { return NodeOf(graph, name).placement->ToString(); }
+
+// Four equal layers.
+Graph Deep(PlacementHint last_at = {}) {
+  GraphBuilder b(Ops(), "deep");
+  const Samples samples = ReadSamples(b, 8);
+  Tensor x = samples.rows;
+  for (int i = 0; i < 4; ++i) {
+    const GraphBuilder::Scope scope(b, absl::StrCat("h", i));
+    if (i == 3 && !last_at.empty()) x = x.To(last_at, {});
+    x = Relu(MatMul(x, Weight(b, "w", {16, 16})));
+  }
+  b.SetLoss(ReduceMean(SoftmaxCrossEntropy(x, samples.labels)));
+  return *b.Finish();
+}
+
+TEST(PlaceNodesTest, LeavesAllAxesButThePipelineWhole) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Place(Deep(), {{"dp", 2}, {"tp", 2}}));
+  EXPECT_EQ(PlaceOf(graph, "h0/matmul"), "[dp=2,tp=2]{0,1,2,3}");
+  EXPECT_EQ(PlaceOf(graph, "h3/w/update"), "[dp=2,tp=2]{0,1,2,3}");
+}
+
+TEST(PlaceNodesTest, CutsForwardIntoEqualStagesAndLetsTheRestFollow) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Place(Deep(), {{"pp", 2}, {"dp", 2}}));
+  const std::string first = "[dp=2]{0,1}", second = "[dp=2]{2,3}";
+  for (const char* name : {"h0/matmul", "h1/relu", "h1/w", "h1/w/adam_m", "h1/matmul/matmul_wgrad", "h1/w/update"}) {
+    EXPECT_EQ(PlaceOf(graph, name), first) << name;
+  }
+  for (const char* name : {"h2/matmul", "h3/w", "h3/w/adam_v", "h3/matmul/matmul", "h2/w/grad", "h2/w/update"}) {
+    EXPECT_EQ(PlaceOf(graph, name), second) << name;
+  }
+  EXPECT_EQ(PlaceOf(graph, "optimizer/clip"), first);
+  EXPECT_EQ(PlaceOf(graph, "optimizer/step"), first);
+}
+
+TEST(PlaceNodesTest, GivesEveryStageItsOwnReader) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Place(Deep(), {{"pp", 2}}));
+  EXPECT_EQ(NamesOf(graph, "read_data").size(), 2u);
+  // Labels are read where the loss is computed, with their annotation.
+  const Node& labels = ProducerOf(graph, NodeOf(graph, "softmax_cross_entropy"), 1);
+  EXPECT_EQ(labels.op, "to");
+  EXPECT_EQ(ToString(graph.value(labels.outputs[0]).hint), "dp:S(0)");
+  EXPECT_EQ(labels.placement, NodeOf(graph, "softmax_cross_entropy").placement);
+  EXPECT_EQ(ProducerOf(graph, labels, 0).placement, labels.placement);
+}
+
+TEST(PlaceNodesTest, PutsAFetchOnOneRankOfItsProducer) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Place(Mlp(), {{"pp", 2}, {"dp", 2}}));
+  EXPECT_EQ(PlaceOf(graph, "fetch"), "[]{2}");
+  EXPECT_EQ(PlaceOf(graph, "optimizer/lr/fetch"), "[]{0}");
+}
+
+TEST(PlaceNodesTest, MovesWhatFollowsAHint) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Place(Deep({{"pp", 1}}), {{"pp", 2}}));
+  EXPECT_EQ(PlaceOf(graph, "h2/relu"), "[]{0}");
+  for (const char* name : {"h3/to", "h3/matmul", "h3/w", "reduce_mean", "h3/w/update"}) {
+    EXPECT_EQ(PlaceOf(graph, name), "[]{1}") << name;
+  }
+}
+
+TEST(PlaceNodesTest, RefusesAHintOutsideTheMesh) {
+  EXPECT_THAT(
+      Place(Deep({{"pp", 2}}), {{"pp", 2}}).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("node 'h3/to'"), HasSubstr("place_nodes_test.cc"))));
+}
+
+TEST(PlaceNodesTest, FollowsVariablesThatAnEarlierGraphHasPlaced) {
+  const CompileOptions options = Options({{"pp", 2}});
+  VariableDists variables;
+  for (const auto& [name, rank] : {std::pair{"h0/w", 0}, {"h1/w", 0}, {"h2/w", 0}, {"h3/w", 1}}) {
+    variables[name] = DistType{Placement({}, {rank}), {}};
+  }
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Place(Deep(), {{"pp", 2}}, variables));
+  EXPECT_EQ(PlaceOf(graph, "h2/relu"), "[]{0}");
+  EXPECT_EQ(PlaceOf(graph, "h3/matmul"), "[]{1}");
+}
+
+TEST(GroupSumsTest, AddsPerStageBeforeAddingOverStages) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("group-sums", Deep(), Options({{"pp", 2}})));
+  const Node& total = ProducerOf(graph, NodeOf(graph, "optimizer/clip"), 0);
+  int remote = 0;
+  for (size_t i = 0; i < total.inputs.size(); ++i) remote += ProducerOf(graph, total, i).placement != total.placement;
+  EXPECT_EQ(remote, 1);
+}
+
+}  // namespace
+}  // namespace oneflow::testing

@@ -1,0 +1,144 @@
+#include "compiler/plan/chains.h"
+
+#include <random>
+
+#include "test/compiler/plan/graph_kit.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::GraphKit;
+using ::testing::HasSubstr;
+using testing::Ops;
+using ::testing::SizeIs;
+using testing::StatusIs;
+using testing::TrainingStep;
+
+std::vector<std::string> Names(const ChainGraph& chains) {
+  std::vector<std::string> names;
+  for (const Chain& chain : chains.chains) names.push_back(chain.name);
+  return names;
+}
+
+TEST(ChainsTest, AStepOnOneDeviceIsOneChainThatUpdatesAfterAllReads) {
+  const Graph graph = TrainingStep({});
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops()));
+  ASSERT_THAT(chains.chains, SizeIs(1));
+  EXPECT_EQ(graph.node(chains.chains[0].nodes.back()).op, "sgd_update");
+}
+
+TEST(ChainsTest, DataParallelGradientsGoThroughTwoBoxingsToTheUpdate) {
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(TrainingStep({1, 2, 1}), Ops()));
+  EXPECT_THAT(Names(chains),
+              ElementsAre("backward.0 read (+6)", "boxing.1 s0/scatter", "boxing.2 s0/gather", "update.3 s0/lr (+2)"));
+}
+
+TEST(ChainsTest, BoxingsOfOneLevelBetweenTheSamePlacesShareAChain) {
+  GraphKit kit("g");
+  const std::string b = "[dp=2]{0,1}(B)", s = "[dp=2]{0,1}(S(0))";
+  const ValueId x = kit.Constant("x", {4}, s);
+  const ValueId y = kit.Node1("relu", "y", {x}, s);
+  const ValueId bx = kit.Box("bx", x, b), by = kit.Box("by", y, b);
+  kit.Node1("add", "z", {bx, by}, b);
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(kit.graph(), Ops()));
+  EXPECT_THAT(Names(chains), ElementsAre("forward.0 x (+1)", "boxing.1 bx (+1)", "forward.2 z"));
+}
+
+TEST(ChainsTest, AccumulateLivesWithTheMicroBatchesAndItsReaderWithTheStep) {
+  const Graph graph = TrainingStep({1, 1, 4});
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops()));
+  EXPECT_THAT(Names(chains), ElementsAre("backward.0 read (+7)", "update.1 s0/lr (+2)"));
+  EXPECT_EQ(chains.chains[0].rate, Rate::kMicroBatch);
+  EXPECT_EQ(chains.chains[1].rate, Rate::kStep);
+  EXPECT_EQ(graph.node(chains.chains[0].nodes.back()).op, "accumulate");
+}
+
+TEST(ChainsTest, AnUpdateThatNeedsNothingStillComesAfterTheLastReader) {
+  GraphKit kit("g");
+  const std::string one = "[]{0}()", two = "[]{1}()";
+  const ValueId w = kit.Variable("w", {4}, one);
+  const ValueId zero = kit.Constant("zero", {4}, one);
+  kit.Node("assign", "clear", {w, zero}, {});
+  const ValueId there = kit.Box("there", w, two);
+  kit.Node1("relu", "use", {there}, two);
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(kit.graph(), Ops()));
+  EXPECT_THAT(Names(chains), ElementsAre("boxing.0 there", "forward.1 zero (+1)", "forward.1 use"));
+}
+
+TEST(ChainsTest, ABackwardNodeThatNeedsNoGradientGoesToItsReader) {
+  GraphKit kit("g");
+  const std::string here = "[]{0}()", there = "[]{1}()";
+  const ValueId x = kit.Constant("x", {4}, here);
+  const ValueId y = kit.Node1("tanh", "y", {x}, here);
+  const ValueId away = kit.Box("away", y, there);
+  const ValueId loss = kit.Node1("relu", "loss", {away}, there);
+  kit.Are(Phase::kBackward, Rate::kStep);
+  const ValueId square = kit.Node1("square", "square", {y}, here);
+  const ValueId dloss = kit.Node1("neg", "dloss", {loss}, there);
+  const ValueId back = kit.Box("back", dloss, here);
+  kit.Node1("mul", "dx", {back, square}, here);
+  const Graph& graph = kit.graph();
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops()));
+  EXPECT_EQ(chains.chains[0].phase, Phase::kForward);
+  EXPECT_EQ(chains.chain_of_node[graph.FindNode("square")], chains.chain_of_node[graph.FindNode("dx")]);
+}
+
+TEST(ChainsTest, OneVariableOverwrittenAtTwoTimesIsRefused) {
+  GraphKit kit("g");
+  const std::string here = "[dp=2]{0,1}(B)";
+  const ValueId w = kit.Variable("w", {4}, here);
+  const ValueId a = kit.Constant("a", {4}, "[dp=2]{0,1}(S(0))");
+  const ValueId b = kit.Constant("b", {4}, here);
+  kit.Node("assign", "first", {w, b}, {});
+  kit.Node("assign", "second", {w, kit.Box("box", a, here)}, {});
+  EXPECT_THAT(
+      BuildChains(kit.graph(), Ops()),
+      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("variable 'w' is already overwritten by node 'first'")));
+}
+
+TEST(ChainsTest, ACircleOfOverwritingIsRefused) {
+  GraphKit kit("g");
+  const std::string here = "[]{0}()";
+  const ValueId v = kit.Variable("v", {4}, here), w = kit.Variable("w", {4}, here);
+  kit.Node("assign", "v=w", {v, w}, {});
+  kit.Node("assign", "w=v", {w, v}, {});
+  EXPECT_THAT(BuildChains(kit.graph(), Ops()),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("waits for itself")));
+}
+
+// BuildChains ends with VerifyChains; the graphs mix placements, rates and boxings as no model does.
+TEST(ChainsTest, ChainsOfRandomGraphsHaveNoCycle) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937 random(seed);
+    const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
+    const std::string places[] = {"[]{0}()", "[]{1}()", "[]{2}()"};
+    GraphKit kit("random");
+    std::vector<std::vector<ValueId>> values(3);
+    for (int p = 0; p < 3; ++p) values[p] = {kit.Constant(absl::StrCat("c", p), {4}, places[p])};
+    for (int i = 0; i < 40; ++i) {
+      kit.Are(pick(2) == 0 ? Phase::kForward : Phase::kBackward, pick(4) == 0 ? Rate::kStep : Rate::kMicroBatch);
+      const size_t p = pick(3), q = pick(3);
+      const std::string name = absl::StrCat("n", i);
+      if (p != q) {
+        values[q].push_back(kit.Box(name, values[p][pick(values[p].size())], places[q]));
+      } else {
+        values[p].push_back(
+            kit.Node1("add", name, {values[p][pick(values[p].size())], values[p][pick(values[p].size())]}, places[p]));
+      }
+    }
+    ASSERT_OK(BuildChains(kit.graph(), Ops()));
+  }
+}
+
+TEST(ChainsTest, TheCheckFindsANodeBeforeItsInput) {
+  const Graph graph = TrainingStep({});
+  ASSERT_OK_AND_ASSIGN(ChainGraph chains, BuildChains(graph, Ops()));
+  std::swap(chains.chains[0].nodes.front(), chains.chains[0].nodes.back());
+  EXPECT_THAT(VerifyChains(graph, chains), StatusIs(absl::StatusCode::kInternal, HasSubstr("must run after")));
+}
+
+}  // namespace
+}  // namespace oneflow

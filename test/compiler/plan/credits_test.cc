@@ -1,0 +1,155 @@
+#include "compiler/plan/credits.h"
+
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "test/compiler/plan/graph_kit.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::Ops;
+using testing::OptionsFor;
+using testing::StepShape;
+using testing::TrainingStep;
+
+// Plays steps of a plan on a clock: every rank executes one act at a time, of its ready actors the one with the highest
+// priority. Returns per rank the compute acts in order: "F0 F1 B0 ...".
+class Playback {
+ public:
+  explicit Playback(const pb::Plan& plan, int ranks)
+      : plan_(plan), acts_(plan.actors_size()), busy_(ranks, -1), until_(ranks) {
+    for (const pb::Register& reg : plan.registers()) {
+      filled_.push_back(reg.initially_filled());
+      freed_.emplace_back(reg.consumers_size(), 0);
+    }
+    order_.resize(ranks);
+  }
+
+  std::vector<std::string> Run() {
+    for (int now = 0;; ++now) {
+      for (size_t rank = 0; rank < busy_.size(); ++rank) {
+        if (busy_[rank] >= 0 && until_[rank] == now) Finish(static_cast<int>(rank));
+      }
+      bool working = false;
+      for (size_t rank = 0; rank < busy_.size(); ++rank) {
+        if (busy_[rank] < 0) Start(static_cast<int>(rank), now);
+        working = working || busy_[rank] >= 0;
+      }
+      if (!working) break;
+    }
+    for (int a = 0; a < plan_.actors_size(); ++a)
+      EXPECT_EQ(acts_[a], plan_.actors(a).acts_per_step()) << plan_.actors(a).name();
+    std::vector<std::string> result;
+    for (const std::vector<std::string>& acts : order_) result.push_back(absl::StrJoin(acts, " "));
+    return result;
+  }
+
+ private:
+  static bool Is(const pb::Actor& actor, absl::string_view prefix) { return absl::StartsWith(actor.name(), prefix); }
+
+  // A matrix multiplication takes ten ticks, anything else together one.
+  static int Duration(const pb::Actor& actor) {
+    int ticks = 1;
+    for (const pb::Instruction& x : actor.instructions()) ticks += absl::StartsWith(x.op(), "matmul") ? 10 : 0;
+    return ticks;
+  }
+
+  bool Ready(int id) const {
+    const pb::Actor& actor = plan_.actors(id);
+    if (acts_[id] == actor.acts_per_step()) return false;
+    for (const pb::Port& port : actor.inputs()) {
+      if (filled_[port.register_()] <= acts_[id] / port.acts_per_slot()) return false;
+    }
+    for (const pb::Port& port : actor.outputs()) {
+      const pb::Register& reg = plan_.registers(port.register_());
+      for (int freed : freed_[port.register_()]) {
+        if (filled_[port.register_()] - freed >= reg.slots()) return false;
+      }
+    }
+    return true;
+  }
+
+  void Start(int rank, int now) {
+    int best = -1;
+    for (int a = 0; a < plan_.actors_size(); ++a) {
+      if (plan_.actors(a).rank() != rank || !Ready(a)) continue;
+      if (best < 0 || plan_.actors(a).priority() > plan_.actors(best).priority()) best = a;
+    }
+    if (best < 0) return;
+    const pb::Actor& actor = plan_.actors(best);
+    busy_[rank] = best;
+    until_[rank] = now + Duration(actor);
+    if (Is(actor, "forward")) order_[rank].push_back(absl::StrCat("F", acts_[best]));
+    if (Is(actor, "backward")) order_[rank].push_back(absl::StrCat("B", acts_[best]));
+  }
+
+  void Finish(int rank) {
+    const int id = busy_[rank];
+    const pb::Actor& actor = plan_.actors(id);
+    busy_[rank] = -1;
+    const int done = ++acts_[id];
+    for (const pb::Port& port : actor.inputs()) {
+      if (done % port.acts_per_slot() != 0) continue;
+      const pb::Register& reg = plan_.registers(port.register_());
+      for (int c = 0; c < reg.consumers_size(); ++c) freed_[port.register_()][c] += reg.consumers(c) == id ? 1 : 0;
+    }
+    for (const pb::Port& port : actor.outputs()) {
+      if (done % port.acts_per_slot() == 0) ++filled_[port.register_()];
+    }
+  }
+
+  const pb::Plan& plan_;
+  std::vector<int> acts_, busy_, until_, filled_;
+  std::vector<std::vector<int>> freed_;
+  std::vector<std::vector<std::string>> order_;
+};
+
+TEST(CreditsTest, OneForwardOneBackwardEmergesFromTheCredits) {
+  const StepShape shape{3, 1, 6};
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{TrainingStep(shape), 6}}, OptionsFor(shape), Ops()));
+  const std::vector<std::string> order = Playback(set.plans(0), 3).Run();
+  // The last stage does forward and backward of a micro-batch in one act.
+  EXPECT_THAT(order, ElementsAre("F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5", "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5",
+                                 "B0 B1 B2 B3 B4 B5"));
+}
+
+TEST(CreditsTest, AStageHoldsAsManyMicroBatchesAsStagesFollow) {
+  const StepShape shape{4, 1, 8};
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{TrainingStep(shape), 8}}, OptionsFor(shape), Ops()));
+  std::map<int, int> most;  // per stage
+  for (const pb::Register& reg : set.plans(0).registers()) {
+    int& slots = most[set.plans(0).actors(reg.producer()).rank()];
+    slots = std::max(slots, reg.slots());
+  }
+  EXPECT_EQ(most[0], 4);
+  EXPECT_EQ(most[1], 3);
+  EXPECT_EQ(most[2], 2);
+  EXPECT_EQ(most[3], 2);  // the gradient sent to stage 2: being written while the last one is read
+}
+
+TEST(CreditsTest, FewerMicroBatchesThanStagesNeedFewerSlots) {
+  const StepShape shape{4, 1, 2};
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{TrainingStep(shape), 2}}, OptionsFor(shape), Ops()));
+  for (const pb::Register& reg : set.plans(0).registers()) EXPECT_LE(reg.slots(), 2) << reg.name();
+}
+
+TEST(CreditsTest, WithoutAPipelineOneSlotIsEnough) {
+  const StepShape shape{1, 2, 8};
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{TrainingStep(shape), 8}}, OptionsFor(shape), Ops()));
+  for (const pb::Register& reg : set.plans(0).registers()) EXPECT_EQ(reg.slots(), 1) << reg.name();
+}
+
+TEST(CreditsTest, TheStageOfARankIsItsCoordinateAlongThePipeline) {
+  const Mesh mesh = *Mesh::Create({{"pp", 3}, {"dp", 2}, {"tp", 2}});
+  EXPECT_EQ(StageOf(mesh, 0), 0);
+  EXPECT_EQ(StageOf(mesh, 5), 1);
+  EXPECT_EQ(StageOf(mesh, 11), 2);
+  EXPECT_EQ(StageOf(*Mesh::Create({{"dp", 4}}), 3), 0);
+}
+
+}  // namespace
+}  // namespace oneflow

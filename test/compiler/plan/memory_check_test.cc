@@ -1,0 +1,116 @@
+#include "compiler/plan/memory_check.h"
+
+#include "compiler/plan/build_plan.h"
+#include "compiler/plan/memory.h"
+#include "test/compiler/plan/graph_kit.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Ops;
+using testing::OptionsFor;
+using testing::StatusIs;
+using testing::StepShape;
+using testing::TrainingStep;
+using Place = PhysicalOperand::Place;
+
+// A data-parallel training step with everything it borrows, so that a test may damage the plan.
+struct Planned {
+  explicit Planned(const StepShape& shape)
+      : graph(TrainingStep(shape)),
+        options(OptionsFor(shape)),
+        topology(JobTopology(options)),
+        chains(*BuildChains(graph, Ops())),
+        boxings(*AnalyseBoxings(graph, topology)),
+        variables(*LayOutVariables({&graph}, {boxings}, topology)),
+        input{graph, Ops(), options.mesh, topology, chains, boxings, variables, shape.micro_batches},
+        plan(*BuildPhysicalPlan(input, "train")) {
+    AssignMemory(input, plan);
+  }
+  Planned(const Planned&) = delete;
+
+  absl::Status Check() const { return CheckMemory(input, plan); }
+  // The first operand in the workspace (as input or output) of the node.
+  PhysicalOperand& Workspace(const std::string& node, bool output) {
+    for (PhysicalActor& actor : plan.actors) {
+      for (PhysicalInstruction& instruction : actor.instructions) {
+        if (graph.node(instruction.node).name != node) continue;
+        for (PhysicalOperand& x : output ? instruction.outputs : instruction.inputs) {
+          if (x.place == Place::kWorkspace) return x;
+        }
+      }
+    }
+    ADD_FAILURE() << node;
+    return plan.actors[0].instructions[0].outputs[0];
+  }
+
+  Graph graph;
+  CompileOptions options;
+  Topology topology;
+  ChainGraph chains;
+  Boxings boxings;
+  VariableTable variables;
+  PlanInput input;
+  PhysicalPlan plan;
+};
+
+TEST(MemoryCheckTest, PlansOfSeveralShapesPass) {
+  for (const StepShape& shape : {StepShape{1, 1, 1}, {1, 3, 1}, {1, 2, 4}, {2, 1, 4}, {3, 2, 5}}) {
+    EXPECT_OK(Planned(shape).Check()) << shape.stages << " " << shape.data << " " << shape.micro_batches;
+  }
+}
+
+TEST(MemoryCheckTest, TwoRegistersAtOnePlaceAreFound) {
+  Planned planned({1, 2, 1});
+  PhysicalRegister* first = nullptr;
+  for (PhysicalRegister& reg : planned.plan.registers) {
+    if (reg.slot_bytes == 0 || reg.variable >= 0) continue;
+    if (first != nullptr && reg.zone == first->zone &&
+        planned.plan.actors[reg.producer].rank == planned.plan.actors[first->producer].rank) {
+      reg.offset = first->offset;
+      break;
+    }
+    if (first == nullptr) first = &reg;
+  }
+  EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("overlap")));
+}
+
+TEST(MemoryCheckTest, OneSlotMoreThanThereIsRoomForIsFound) {
+  Planned planned({1, 2, 1});
+  for (PhysicalRegister& reg : planned.plan.registers) reg.slots += reg.slot_bytes > 0 && reg.variable < 0 ? 1 : 0;
+  EXPECT_FALSE(planned.Check().ok());
+}
+
+TEST(MemoryCheckTest, AnInstructionThatReadsWhereAnotherValueLiesIsFound) {
+  Planned planned({1, 1, 1});
+  PhysicalOperand& read = planned.Workspace("s0/dw", false);
+  read.offset += kAlignment;
+  EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("reads 'flat'")));
+}
+
+TEST(MemoryCheckTest, AnOutputOverALivingValueIsFound) {
+  Planned planned({1, 1, 1});
+  const int64_t flat = planned.Workspace("flat", true).offset;
+  planned.Workspace("s0/matmul", true).offset = flat;  // dw reads `flat` later
+  EXPECT_FALSE(planned.Check().ok());
+}
+
+TEST(MemoryCheckTest, AVariableInTheWorkspaceIsFound) {
+  Planned planned({1, 1, 1});
+  for (RankMemory& memory : planned.plan.ranks) memory.workspace_offset = 0;
+  EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("overlap")));
+}
+
+TEST(MemoryCheckTest, AGuardThatIsNotItsVariableIsFound) {
+  Planned planned({1, 2, 1});
+  PhysicalRegister guard = planned.plan.registers[0];
+  guard.variable = 0;
+  guard.offset += kAlignment;
+  planned.plan.registers.push_back(guard);
+  EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("is not variable 's0/w'")));
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,90 @@
+#include "compiler/select/candidates.h"
+
+#include "test/compiler/passes/testing.h"
+
+namespace oneflow::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The candidates of the node called `name`, as text, on a mesh of `axes`.
+absl::StatusOr<std::vector<std::string>> CandidatesOf(const Graph& source, const std::string& name,
+                                                      std::vector<Axis> axes) {
+  Graph graph = source;
+  OF_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create(std::move(axes)));
+  CandidateFinder finder(graph, Ops());
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    OF_ASSIGN_OR_RETURN(graph.node(id).placement, mesh.Place({}));
+    OF_ASSIGN_OR_RETURN(const std::vector<Layout> layouts, finder.Find(id));
+    if (graph.node(id).name != name) continue;
+    std::vector<std::string> texts;
+    for (const Layout& layout : layouts) texts.push_back(layout.ToString());
+    return texts;
+  }
+  return absl::NotFoundError(name);
+}
+
+Graph Product(SbpHint weight, SbpHint data = {}) {
+  GraphBuilder b(Ops(), "product");
+  const Tensor x = ReadSamples(b, 8, std::move(data)).rows;
+  Fetch(MatMul(x, Weight(b, "w", {16, 4}, std::move(weight))).To({{"dp", Sbp::Split(0)}}), "y");
+  return *b.Finish();
+}
+
+TEST(CandidatesTest, AreProductsOfSignaturesPerAxis) {
+  ASSERT_OK_AND_ASSIGN(const auto one, CandidatesOf(Product({}), "matmul", {{"tp", 2}}));
+  ASSERT_OK_AND_ASSIGN(const auto two, CandidatesOf(Product({}), "matmul", {{"tp", 2}, {"cp", 2}}));
+  EXPECT_THAT(one, AllOf(Contains("(S(0)),(B)->(S(0))"), Contains("(S(1)),(S(0))->(P)"), Contains("(B),(S(1))->(S(1))"),
+                         Contains("(B),(B)->(B)")));
+  EXPECT_EQ(two.size(), one.size() * one.size());
+  EXPECT_THAT(two, Contains("(S(0),B),(B,S(1))->(S(0),S(1))"));
+}
+
+TEST(CandidatesTest, MeetHintsOnAxesThatTheMeshHas) {
+  const Graph graph = Product({{"tp", Sbp::Split(1)}, {"absent", Sbp::Split(0)}});
+  ASSERT_OK_AND_ASSIGN(const auto candidates, CandidatesOf(graph, "w", {{"tp", 2}}));
+  EXPECT_THAT(candidates, ElementsAre("->(S(1))"));
+}
+
+TEST(CandidatesTest, KeepDataSplitAsItWasAskedFor) {
+  const Graph graph = Product({}, {{"dp", Sbp::Split(0)}});
+  ASSERT_OK_AND_ASSIGN(const auto candidates, CandidatesOf(graph, "matmul", {{"dp", 2}}));
+  EXPECT_THAT(candidates, ElementsAre("(S(0)),(B)->(S(0))"));
+}
+
+TEST(CandidatesTest, LeaveNoRankEmptyUnlessAsked) {
+  ASSERT_OK_AND_ASSIGN(const auto free, CandidatesOf(Product({}), "matmul", {{"tp", 5}}));
+  EXPECT_THAT(free, Each(Not(HasSubstr("(B),(S(1))->"))));  // 4 columns, 5 ranks
+  ASSERT_OK_AND_ASSIGN(const auto asked, CandidatesOf(Product({{"tp", Sbp::Split(1)}}), "w", {{"tp", 5}}));
+  EXPECT_THAT(asked, ElementsAre("->(S(1))"));
+}
+
+TEST(CandidatesTest, NestOnlyWhereTheOpDividesByTheProduct) {
+  GraphBuilder b(Ops(), "attention");
+  const Tensor q = Weight(b, "q", {1, 4, 8});
+  b.Op("attention", {q, q, q}, {{"heads", int64_t{2}}, {"causal", true}});
+  ASSERT_OK_AND_ASSIGN(const Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(const auto one, CandidatesOf(graph, "attention", {{"tp", 2}}));
+  EXPECT_THAT(one, Contains(HasSubstr("(S(2)),(S(2)),(S(2))->")));
+  ASSERT_OK_AND_ASSIGN(const auto two, CandidatesOf(graph, "attention", {{"tp", 2}, {"cp", 2}}));
+  EXPECT_THAT(two, AllOf(Contains(HasSubstr("(S(2),B)")), Each(Not(HasSubstr("(S(2),S(2))")))));
+}
+
+TEST(CandidatesTest, NameNodeLineWishAndSignaturesIfAHintCannotBeMet) {
+  GraphBuilder b(Ops(), "wrong");
+  Fetch(ReadSamples(b, 8, {{"dp", Sbp::Split(0)}}).rows, "x");
+  b.Variable("w", {DType::kFloat32, {4}}, "zeros", {{"tp", Sbp::Partial()}});
+  ASSERT_OK_AND_ASSIGN(const Graph graph, b.Finish());
+  EXPECT_THAT(CandidatesOf(graph, "w", {{"tp", 2}}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("node 'w' (variable, "), HasSubstr("candidates_test.cc:"),
+                             HasSubstr("asked for P along mesh axis 'tp' of 2 ranks"), HasSubstr("->S(0) | ->B"))));
+}
+
+}  // namespace
+}  // namespace oneflow::testing

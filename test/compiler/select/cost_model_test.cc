@@ -1,0 +1,46 @@
+#include "compiler/select/cost_model.h"
+
+#include "test/compiler/passes/testing.h"
+
+namespace oneflow::testing {
+namespace {
+
+const Placement kTwo({{"tp", 2}}, {0, 1});
+
+TEST(CostModelTest, BoxingBetweenEqualTypesIsFree) {
+  const Topology topology = OneHost(2, 1);
+  CostModel costs(topology, DeviceKind::kCpu);
+  const int type = costs.TypeId({DType::kFloat32, {64, 64}});
+  const int split = costs.DistId({kTwo, {Sbp::Split(0)}}), whole = costs.DistId({kTwo, {Sbp::Broadcast()}});
+  EXPECT_EQ(costs.Boxing(type, split, split), 0);
+  EXPECT_GT(costs.Boxing(type, split, whole), costs.Boxing(type, whole, split));
+  EXPECT_GT(costs.Boxing(type, whole, split), 0);
+}
+
+TEST(CostModelTest, WhatCannotBeBoxedIsImpossible) {
+  const Topology topology = OneHost(2, 1);
+  CostModel costs(topology, DeviceKind::kCpu);
+  const int type = costs.TypeId({DType::kFloat32, {64, 64}});
+  const int max = costs.DistId({kTwo, {Sbp::Partial(Reduction::kMax)}}), sum = costs.DistId({kTwo, {Sbp::Partial()}});
+  EXPECT_EQ(costs.Boxing(type, max, sum), CostModel::kImpossible);
+}
+
+TEST(CostModelTest, SplittingAnOpDividesItsTimeAndReplicatingItDoesNot) {
+  GraphBuilder b(Ops(), "g");
+  MatMul(ReadSamples(b, 64).rows, Weight(b, "w", {16, 64}));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  Node& node = graph.node(graph.FindNode("matmul"));
+  const Topology topology = OneHost(2, 1);
+  const CostModel costs(topology, DeviceKind::kCpu);
+  const NdSbp whole{Sbp::Broadcast()}, rows{Sbp::Split(0)};
+  node.placement = Placement({}, {0});
+  const double alone = costs.Compute(graph, node, *Ops().Find("matmul"), {{{}, {}}, {{}}});
+  node.placement = kTwo;
+  EXPECT_DOUBLE_EQ(costs.Compute(graph, node, *Ops().Find("matmul"), {{whole, whole}, {whole}}), alone);
+  const double split = costs.Compute(graph, node, *Ops().Find("matmul"), {{rows, whole}, {rows}});
+  EXPECT_GT(split, alone / 2);  // the weight is read whole
+  EXPECT_LT(split, alone * 0.7);
+}
+
+}  // namespace
+}  // namespace oneflow::testing

@@ -1,0 +1,157 @@
+// Every kernel of every device kind against the reference, on one table of cases.
+#include <cmath>
+#include <memory>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "test/kernels/cases.h"
+#include "test/kernels/harness.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow::testing {
+namespace {
+
+constexpr uint64_t kSeed = 20240607;
+
+struct Kind {
+  const char* name;
+  std::unique_ptr<DeviceContext> (*make)(std::string* why);
+};
+
+std::unique_ptr<DeviceContext> OneCore(std::string*) { return MakeCpuDevice(1); }
+std::unique_ptr<DeviceContext> TwoCores(std::string*) { return MakeCpuDevice(2); }
+std::unique_ptr<DeviceContext> Cuda(std::string* why) { return MakeCudaDevice(0, why); }
+
+const Kind kKinds[] = {{"cpu", OneCore}, {"cpu_of_two_cores", TwoCores}, {"cuda", Cuda}};
+
+class ConformanceTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    std::string why;
+    device_ = GetParam().make(&why);
+    if (device_ == nullptr) GTEST_SKIP() << why;
+    device_->BindThread();
+  }
+  std::unique_ptr<DeviceContext> device_;
+};
+
+std::string Describe(const Case& c) {
+  std::string text = absl::StrCat(c.op, " (", c.what, ")");
+  for (const RefTensor& x : c.inputs) absl::StrAppend(&text, " ", Name(x.dtype), "[", absl::StrJoin(x.dims, ","), "]");
+  return absl::StrCat(text, ", seed ", kSeed);
+}
+
+void ExpectNear(const std::vector<RefTensor>& got, const std::vector<RefTensor>& want, double tolerance,
+                const char* what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const RefTensor rounded = Rounded(want[i]);
+    ASSERT_EQ(got[i].dims, want[i].dims) << what << " " << i;
+    for (int64_t j = 0; j < got[i].count(); ++j) {
+      const double a = got[i].values[j], b = rounded.values[j];
+      ASSERT_LE(std::abs(a - b), tolerance * (1 + std::abs(b)))
+          << what << " " << i << " element " << j << ": " << a << " is not " << b;
+    }
+  }
+}
+
+KernelCall CallOf(const Case& c, const std::vector<RefTensor>& types) {
+  KernelCall call = {c.op, c.attrs, c.inputs, types};
+  for (RefTensor& output : call.outputs) {
+    for (double& v : output.values) v = 99;  // not what any case expects everywhere
+  }
+  call.context = c.context;
+  return call;
+}
+
+TEST_P(ConformanceTest, KernelsAgreeWithTheReference) {
+  for (const Case& c : ConformanceCases(kSeed)) {
+    SCOPED_TRACE(Describe(c));
+    std::vector<RefTensor> after = c.inputs;
+    ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> want, Reference(c.op, c.attrs, after, c.context));
+    const KernelCall call = CallOf(c, want);
+    absl::StatusOr<KernelResult> got = RunKernel(*device_, call);
+    if (GetParam().make == Cuda && absl::IsNotFound(got.status())) continue;  // counted by EveryKernelHasACase
+    ASSERT_OK(got);
+    ExpectNear(got->outputs, want, c.tolerance, "output");
+    ExpectNear(got->inputs, after, c.tolerance, "input");
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(ConformanceTest, OutputsMayLieInInputsWhereOpsSaySo) {
+  int cases = 0;
+  for (const Case& c : ConformanceCases(kSeed)) {
+    if (c.in_place < 0) continue;
+    SCOPED_TRACE(Describe(c));
+    std::vector<RefTensor> after = c.inputs;
+    ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> want, Reference(c.op, c.attrs, after, c.context));
+    if (device_->kernels().Find(c.op, c.inputs[0].dtype) == nullptr) continue;
+    KernelCall call = CallOf(c, want);
+    call.output_in_input = c.in_place;
+    ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
+    ExpectNear(got.outputs, want, c.tolerance, "output");
+    if (HasFatalFailure()) return;
+    ++cases;
+  }
+  EXPECT_GT(cases, 20);
+}
+
+TEST_P(ConformanceTest, TwoRunsAreBitwiseEqual) {
+  for (const Case& c : ConformanceCases(kSeed)) {
+    SCOPED_TRACE(Describe(c));
+    if (device_->kernels().Find(c.op, c.inputs.empty() ? DType::kFloat32 : c.inputs[0].dtype) == nullptr) continue;
+    std::vector<RefTensor> after = c.inputs;
+    const KernelCall call = CallOf(c, *Reference(c.op, c.attrs, after, c.context));
+    if (device_->kernels().Find(c.op, call.inputs.empty() ? call.outputs[0].dtype : call.inputs[0].dtype) == nullptr)
+      continue;
+    ASSERT_OK_AND_ASSIGN(const KernelResult first, RunKernel(*device_, call));
+    ASSERT_OK_AND_ASSIGN(const KernelResult second, RunKernel(*device_, call));
+    ASSERT_EQ(first.bytes, second.bytes);
+  }
+}
+
+TEST_P(ConformanceTest, AccumulateAddsLaterMicroBatches) {
+  Random r(kSeed);
+  KernelCall call = {"accumulate", {}, {Rounded(r.Uniform({5, 7}))}, {Rounded(r.Uniform({5, 7}))}};
+  call.context.micro_batch = 1;
+  ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
+  RefTensor want = call.outputs[0];
+  for (int64_t i = 0; i < want.count(); ++i) want.values[i] += call.inputs[0].values[i];
+  ExpectNear(got.outputs, {want}, 1e-7, "output");
+}
+
+TEST_P(ConformanceTest, EveryKernelHasACase) {
+  std::set<std::pair<std::string, DType>> covered;
+  for (const Case& c : ConformanceCases(kSeed)) {
+    std::vector<RefTensor> after = c.inputs;
+    const DType dtype = c.inputs.empty() ? (*Reference(c.op, c.attrs, after, c.context))[0].dtype : c.inputs[0].dtype;
+    covered.insert({c.op, dtype});
+  }
+  for (const Kernel& kernel : device_->kernels().all()) {
+    EXPECT_TRUE(covered.count({kernel.op, kernel.dtype}))
+        << kernel.op << " for " << Name(kernel.dtype) << " has no case";
+  }
+}
+
+TEST_P(ConformanceTest, EveryOpWithAReferenceHasAKernel) {
+  std::set<std::string> listed;
+  for (const Kernel& kernel : device_->kernels().all()) listed.insert(kernel.op);
+  for (const std::string& op : ReferenceOps()) {
+    if (op == "to") continue;  // removed by the compiler
+    EXPECT_TRUE(listed.count(op)) << op;
+  }
+}
+
+TEST_P(ConformanceTest, NoKernelIsListedTwice) {
+  std::set<std::pair<std::string, DType>> seen;
+  for (const Kernel& kernel : device_->kernels().all()) {
+    EXPECT_TRUE(seen.insert({kernel.op, kernel.dtype}).second) << kernel.op << " for " << Name(kernel.dtype);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ConformanceTest, ::testing::ValuesIn(kKinds),
+                         [](const ::testing::TestParamInfo<Kind>& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace oneflow::testing

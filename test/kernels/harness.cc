@@ -1,0 +1,215 @@
+#include "test/kernels/harness.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/status.h"
+
+namespace oneflow::testing {
+namespace {
+
+constexpr size_t kGuard = 256;
+constexpr char kPattern = static_cast<char>(0xA5);
+
+template <typename T>
+void Put(double value, char* to) {
+  const T x = static_cast<T>(value);
+  std::memcpy(to, &x, sizeof(T));
+}
+template <typename T>
+double Get(const char* from) {
+  T x;
+  std::memcpy(&x, from, sizeof(T));
+  return static_cast<double>(x);
+}
+
+// bf16 is the upper half of an f32, rounded to nearest even: by hand, so that it does not share code with the kernels.
+uint16_t ToBFloat16(double value) {
+  const float x = static_cast<float>(value);
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  const uint32_t lower = bits & 0xffff, upper = bits >> 16;
+  const bool up = lower > 0x8000 || (lower == 0x8000 && (upper & 1) == 1);
+  return static_cast<uint16_t>(upper + (up && !std::isnan(x)));
+}
+double FromBFloat16(uint16_t x) {
+  const uint32_t bits = uint32_t{x} << 16;
+  float y;
+  std::memcpy(&y, &bits, sizeof(y));
+  return y;
+}
+
+void Encode(DType dtype, double value, char* to) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return Put<float>(value, to);
+    case DType::kFloat16:
+      return Put<_Float16>(value, to);
+    case DType::kInt32:
+      return Put<int32_t>(value, to);
+    case DType::kInt64:
+      return Put<int64_t>(value, to);
+    case DType::kUInt8:
+      return Put<uint8_t>(value, to);
+    case DType::kBool:
+      return Put<uint8_t>(value != 0, to);
+    case DType::kBFloat16: {
+      const uint16_t x = ToBFloat16(value);
+      std::memcpy(to, &x, sizeof(x));
+    }
+  }
+}
+
+double Decode(DType dtype, const char* from) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return Get<float>(from);
+    case DType::kFloat16:
+      return Get<_Float16>(from);
+    case DType::kInt32:
+      return Get<int32_t>(from);
+    case DType::kInt64:
+      return Get<int64_t>(from);
+    case DType::kUInt8:
+      return Get<uint8_t>(from);
+    case DType::kBool:
+      return Get<uint8_t>(from);
+    case DType::kBFloat16: {
+      uint16_t x;
+      std::memcpy(&x, from, sizeof(x));
+      return FromBFloat16(x);
+    }
+  }
+  return 0;
+}
+
+std::vector<char> EncodeAll(const RefTensor& x) {
+  std::vector<char> bytes(x.values.size() * SizeOf(x.dtype));
+  for (size_t i = 0; i < x.values.size(); ++i) Encode(x.dtype, x.values[i], &bytes[i * SizeOf(x.dtype)]);
+  return bytes;
+}
+
+RefTensor DecodeAll(const RefTensor& type, const std::vector<char>& bytes) {
+  RefTensor x = type;
+  for (size_t i = 0; i < x.values.size(); ++i) x.values[i] = Decode(x.dtype, &bytes[i * SizeOf(x.dtype)]);
+  return x;
+}
+
+// Device memory with guard bytes behind it.
+class Buffer {
+ public:
+  Buffer(DeviceContext& device, size_t num_bytes)
+      : device_(device), num_bytes_(num_bytes), data_(static_cast<char*>(device.Allocate(num_bytes + kGuard))) {
+    const std::vector<char> pattern(num_bytes + kGuard, kPattern);
+    ok_ = data_ != nullptr && device_.CopyFromHost(data_, pattern.data(), pattern.size()) == nullptr;
+  }
+  bool ok() const { return ok_; }
+  void* data() const { return data_; }
+  void Write(const std::vector<char>& bytes) {
+    ok_ = ok_ && device_.CopyFromHost(data_, bytes.data(), bytes.size()) == nullptr;
+  }
+  // The contents, or Internal if the guard is gone.
+  absl::StatusOr<std::vector<char>> Read(absl::string_view what) const {
+    std::vector<char> bytes(num_bytes_ + kGuard);
+    if (const char* error = device_.CopyToHost(bytes.data(), data_, bytes.size())) return absl::InternalError(error);
+    for (size_t i = num_bytes_; i < bytes.size(); ++i) {
+      if (bytes[i] != kPattern) {
+        return absl::InternalError(
+            absl::StrCat(what, ": byte ", i - num_bytes_, " behind its ", num_bytes_, " was written"));
+      }
+    }
+    bytes.resize(num_bytes_);
+    return bytes;
+  }
+
+ private:
+  DeviceContext& device_;
+  const size_t num_bytes_;
+  char* const data_;
+  bool ok_;
+};
+
+// TensorArgs need dims that outlive them.
+struct Operand {
+  Operand(const RefTensor& x, const Part* part, void* data) : dims(x.dims), logical(x.dims), start(x.dims.size(), 0) {
+    if (part != nullptr && !part->logical_dims.empty()) {
+      logical = part->logical_dims;
+      start = part->start;
+    }
+    arg = {data, x.dtype, static_cast<int>(dims.size()), x.count(), dims.data(), logical.data(), start.data()};
+  }
+  Operand(const Operand&) = delete;
+  std::vector<int64_t> dims, logical, start;
+  TensorArg arg;
+};
+
+}  // namespace
+
+RefTensor Rounded(RefTensor x) { return DecodeAll(x, EncodeAll(x)); }
+
+absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& call) {
+  const DType dtype = call.inputs.empty() ? call.outputs[0].dtype : call.inputs[0].dtype;
+  const Kernel* const kernel = device.kernels().Find(call.op, dtype);
+  if (kernel == nullptr) return absl::NotFoundError(absl::StrCat("no kernel '", call.op, "' for ", Name(dtype)));
+
+  std::vector<Buffer> buffers;  // of inputs, then of outputs
+  std::vector<std::unique_ptr<Operand>> operands;
+  std::vector<TensorArg> args;
+  const auto add = [&](const RefTensor& x, const std::vector<Part>& parts, size_t index, void* existing) {
+    if (existing == nullptr) {
+      buffers.emplace_back(device, x.values.size() * SizeOf(x.dtype));
+      buffers.back().Write(EncodeAll(x));
+    }
+    operands.push_back(std::make_unique<Operand>(x, index < parts.size() ? &parts[index] : nullptr,
+                                                 existing == nullptr ? buffers.back().data() : existing));
+    args.push_back(operands.back()->arg);
+  };
+  for (size_t i = 0; i < call.inputs.size(); ++i) add(call.inputs[i], call.input_parts, i, nullptr);
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    const bool shared = i == 0 && call.output_in_input >= 0;
+    add(call.outputs[i], call.output_parts, i, shared ? args[call.output_in_input].data : nullptr);
+  }
+
+  KernelArgs kernel_args;
+  const std::span<const TensorArg> all(args);
+  kernel_args.in = all.subspan(0, call.inputs.size());
+  kernel_args.out = all.subspan(call.inputs.size());
+  kernel_args.attrs = &call.attrs;
+  kernel_args.stream = device.stream();
+  kernel_args.step = call.context.step;
+  kernel_args.micro_batch = call.context.micro_batch;
+  const size_t workspace_bytes = kernel->workspace_bytes == nullptr ? 0 : kernel->workspace_bytes(kernel_args);
+  Buffer workspace(device, workspace_bytes);
+  kernel_args.workspace = workspace.data();
+  std::shared_ptr<void> state;
+  if (kernel->prepare != nullptr) {
+    state = kernel->prepare(kernel_args);
+    if (state == nullptr) return absl::UnimplementedError("prepare refused the shapes");
+    kernel_args.state = state.get();
+  }
+  for (const Buffer& buffer : buffers) {
+    if (!buffer.ok()) return absl::ResourceExhaustedError("no device memory");
+  }
+
+  if (const char* error = kernel->run(kernel_args)) return absl::InternalError(error);
+  for (const int event = device.RecordEvent(); !device.Done(event);) {
+  }
+
+  KernelResult result;
+  OF_RETURN_IF_ERROR(workspace.Read("scratch area").status());
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    OF_ASSIGN_OR_RETURN(std::vector<char> bytes, buffers[i].Read(absl::StrCat("input ", i)));
+    result.inputs.push_back(DecodeAll(call.inputs[i], bytes));
+    result.bytes.push_back(std::move(bytes));
+  }
+  if (call.output_in_input >= 0) result.outputs.push_back(result.inputs[call.output_in_input]);
+  for (size_t i = call.inputs.size(); i < buffers.size(); ++i) {
+    OF_ASSIGN_OR_RETURN(std::vector<char> bytes, buffers[i].Read(absl::StrCat("output ", i - call.inputs.size())));
+    result.outputs.push_back(DecodeAll(call.outputs[result.outputs.size()], bytes));
+    result.bytes.push_back(std::move(bytes));
+  }
+  return result;
+}
+
+}  // namespace oneflow::testing

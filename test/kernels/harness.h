@@ -1,0 +1,41 @@
+// Runs one kernel on tensors of doubles as the runtime would run it: operands in device memory at 64-byte boundaries, scratch area,
+// prepared state. Outputs are filled with a pattern before and followed by guard bytes, which must survive.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+#include "test/support/reference.h"
+
+namespace oneflow::testing {
+
+// Where an operand lies in its logical tensor; empty: it is the whole.
+struct Part {
+  std::vector<int64_t> logical_dims, start;
+};
+
+struct KernelCall {
+  std::string op;
+  AttrMap attrs;
+  std::vector<RefTensor> inputs;
+  std::vector<RefTensor> outputs;               // dims and dtypes; the contents are what is there before
+  std::vector<Part> input_parts, output_parts;  // empty, or one per operand
+  RefContext context;
+  int output_in_input = -1;  // output 0 occupies the memory of this input
+};
+
+struct KernelResult {
+  std::vector<RefTensor> inputs;  // after the call
+  std::vector<RefTensor> outputs;
+  std::vector<std::vector<char>> bytes;  // of the outputs, then of the inputs, for bitwise comparisons
+};
+
+// NotFound if the device has no such kernel; Internal if it failed, or wrote beyond an output or its scratch area.
+absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& call);
+
+// `x` rounded to what its dtype can hold, as kernels will see it.
+RefTensor Rounded(RefTensor x);
+
+}  // namespace oneflow::testing

@@ -1,0 +1,187 @@
+// The layout law: the same program under any layout computes the same losses, from the same initial weights and with the same
+// dropout masks; two runs of one plan are bitwise equal; the bytes that boxing moves are those that were predicted.
+#include <cmath>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "actor/checkpoint/safetensors.h"
+#include "compiler/lower/plan_text.h"
+#include "oneflow_core/ops/ops.h"
+#include "test/support/status_matchers.h"
+#include "test/support/temp_dir.h"
+#include "tools/job/job.h"
+#include "tools/local/run_in_place.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::TempDir;
+
+struct Outcome {
+  std::vector<double> losses;
+  EngineStats stats;
+  int64_t predicted_bytes = 0;
+  int64_t planned_bytes = 0;
+  std::map<std::string, std::string> initial_weights;  // name -> bytes
+};
+
+class LayoutsTest : public ::testing::Test {
+ protected:
+  static constexpr int kSteps = 20;
+
+  LayoutsTest() : ops_(StandardOps()) {
+    std::string text;
+    std::mt19937 random(7);
+    for (int i = 0; i < 5000; ++i) text += static_cast<char>('a' + (i % 7) * (random() % 3 + 1));
+    text_ = dir_.Write("text", text);
+    const int n = 200;
+    std::string images{0, 0, 8, 3, 0, 0, 0, static_cast<char>(n), 0, 0, 0, 28, 0, 0, 0, 28},
+        labels{0, 0, 8, 1, 0, 0, 0, static_cast<char>(n)};
+    for (int i = 0; i < n; ++i) {
+      labels += static_cast<char>(i % 10);
+      for (int p = 0; p < 28 * 28; ++p)
+        images += static_cast<char>((p / 28 / 3 == i % 10) ? 200 + random() % 50 : random() % 60);
+    }
+    images_ = dir_.Write("images", images);
+    labels_ = dir_.Write("labels", labels);
+  }
+
+  std::string Gpt() const {
+    return "model { gpt { vocabulary: 128 layers: 2 width: 24 heads: 4 context: 12 dropout: 0.1 } } data { text { "
+           "path: '" +
+           text_ +
+           "' } } train { batch_size: 8 optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 } schedule { "
+           "learning_rate: 3e-3 } }";
+  }
+  std::string ConvNet() const {
+    return "model { convnet { channels: [6, 10] hidden: 20 dropout: 0.2 } } data { images { train_images: '" + images_ +
+           "' train_labels: '" + labels_ +
+           "' } } train { batch_size: 8 optimizer { sgd { momentum: 0.9 } } schedule { learning_rate: 0.02 } }";
+  }
+  std::string Mlp() const {
+    return "model { mlp { widths: [33, 17] } } data { images { train_images: '" + images_ + "' train_labels: '" +
+           labels_ +
+           "' } } train { batch_size: 8 optimizer { sgd { momentum: 0.9 } clip_norm: 0.5 } schedule { learning_rate: "
+           "0.02 } }";
+  }
+
+  absl::StatusOr<Outcome> Run(const std::string& config, const std::vector<std::string>& overrides) {
+    OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "law"));
+    OF_RETURN_IF_ERROR(ApplyOverride("train.steps=20", sourced));
+    OF_RETURN_IF_ERROR(ApplyOverride("save_initial_weights=" + dir_.File("initial"), sourced));
+    for (const std::string& one : overrides) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
+    OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
+    OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops_));
+    Outcome outcome;
+    for (const pb::Plan& one : plan.plans()) {
+      if (one.name() == "train") outcome.predicted_bytes = PredictedBytesMoved(one) * kSteps;
+    }
+    for (const pb::Rank& rank : plan.ranks()) outcome.planned_bytes += rank.private_bytes() + rank.shared_bytes();
+    outcome.losses.assign(kSteps, std::nan(""));
+    OF_ASSIGN_OR_RETURN(outcome.stats, RunInPlace(job.spec, std::move(plan), [&](const pb::JobEvent& event) {
+                          if (event.fetched().name() == "loss")
+                            outcome.losses[event.fetched().step()] = event.fetched().values(0);
+                        }));
+    OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(dir_.File("initial")));
+    for (const auto& [name, entry] : reader.tensors()) {
+      outcome.initial_weights[name] = std::string(static_cast<const char*>(entry.data), entry.type.num_bytes());
+    }
+    return outcome;
+  }
+
+  // Expects that `config` trains under every layout as it does on one device.
+  void ExpectSameUnder(const std::string& config, const std::vector<std::vector<std::string>>& layouts) {
+    ASSERT_OK_AND_ASSIGN(const Outcome whole, Run(config, {}));
+    ASSERT_LT(whole.losses.back(), whole.losses.front()) << "the model learns nothing, so equality would say nothing";
+    for (const std::vector<std::string>& layout : layouts) {
+      std::string name;
+      for (const std::string& one : layout) name += one + " ";
+      SCOPED_TRACE(name);
+      ASSERT_OK_AND_ASSIGN(const Outcome parts, Run(config, layout));
+      EXPECT_EQ(parts.initial_weights, whole.initial_weights) << "bitwise";
+      for (int step = 0; step < kSteps; ++step) {
+        // From 1e-6 at the first step to 1e-4 at the twentieth.
+        const double bar = 1e-6 * std::pow(100.0, step / 19.0);
+        ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, bar) << "step " << step + 1;
+      }
+      EXPECT_EQ(parts.stats.bytes_moved, parts.predicted_bytes);
+      EXPECT_EQ(parts.stats.register_bytes, parts.planned_bytes);
+    }
+  }
+
+  const OpRegistry ops_;
+  TempDir dir_;
+  std::string text_, images_, labels_;
+};
+
+TEST_F(LayoutsTest, AGptTrainsAlikeUnderEveryLayout) {
+  ExpectSameUnder(Gpt(), {{"mesh={dp:4}"},
+                          {"mesh={tp:4}"},
+                          {"mesh={dp:2 tp:2}"},
+                          {"mesh={pp:2 dp:2}"},
+                          {"mesh={pp:2 dp:2}", "train.micro_batches=4"},
+                          {"mesh={pp:4}", "train.micro_batches=8"},
+                          {"mesh={pp:2 dp:2 tp:2}", "train.micro_batches=2"},
+                          {"train.micro_batches=2"},
+                          {"mesh={dp:3}"},
+                          {"mesh={tp:3}"},
+                          {"mesh={dp:3 tp:2}"},
+                          {"mesh={pp:3 tp:2}", "train.micro_batches=2"}});
+}
+
+TEST_F(LayoutsTest, AConvNetTrainsAlikeUnderEveryLayout) {
+  ExpectSameUnder(ConvNet(), {{"mesh={dp:4}"},
+                              {"mesh={tp:4}"},
+                              {"mesh={dp:2 tp:2}"},
+                              {"mesh={pp:2 dp:2}", "train.micro_batches=2"},
+                              {"mesh={pp:4}"},
+                              {"mesh={dp:3}"}});
+}
+
+TEST_F(LayoutsTest, ATiedEmbeddingIsTheSameOnTwoStages) {
+  const std::string tied = "model.gpt.tied_embedding=true";
+  ASSERT_OK_AND_ASSIGN(const Outcome whole, Run(Gpt(), {tied}));
+  for (const char* mesh : {"mesh={pp:2}", "mesh={pp:2 tp:2}", "mesh={dp:2 tp:2}"}) {
+    SCOPED_TRACE(mesh);
+    ASSERT_OK_AND_ASSIGN(const Outcome parts, Run(Gpt(), {tied, mesh, "train.micro_batches=2"}));
+    for (int step = 0; step < kSteps; ++step)
+      ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, 1e-4) << "step " << step + 1;
+  }
+}
+
+TEST_F(LayoutsTest, SizesAndMeshesThatNobodyChoseHoldToo) {
+  const uint32_t seed = 20240601;
+  std::mt19937 random(seed);
+  for (int i = 0; i < 6; ++i) {
+    const auto pick = [&](int least, int most) {
+      return std::to_string(least + static_cast<int>(random() % (most - least + 1)));
+    };
+    const std::vector<std::string> sizes = {"model.mlp.widths=[" + pick(1, 40) + "," + pick(3, 40) + "]",
+                                            "train.batch_size=" + pick(1, 9)};
+    ASSERT_OK_AND_ASSIGN(const Outcome whole, Run(Mlp(), sizes));
+    std::vector<std::string> layout = sizes;
+    layout.push_back("mesh={pp:" + pick(1, 2) + " dp:" + pick(1, 3) + " tp:" + pick(1, 3) + "}");
+    SCOPED_TRACE(testing::PrintToString(layout) + " seed " + std::to_string(seed));
+    ASSERT_OK_AND_ASSIGN(const Outcome parts, Run(Mlp(), layout));
+    for (int step = 0; step < kSteps; ++step)
+      ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, 1e-4) << "step " << step + 1;
+  }
+}
+
+TEST_F(LayoutsTest, TwoRunsAreBitwiseEqual) {
+  const std::vector<std::string> layout = {"mesh={pp:2 dp:2 tp:2}", "train.micro_batches=2"};
+  ASSERT_OK_AND_ASSIGN(const Outcome first, Run(Gpt(), layout));
+  ASSERT_OK_AND_ASSIGN(const Outcome second, Run(Gpt(), layout));
+  EXPECT_EQ(first.losses, second.losses);
+}
+
+TEST_F(LayoutsTest, DropoutIsDrawnAnewEveryStep) {
+  ASSERT_OK_AND_ASSIGN(const Outcome dropped, Run(Gpt(), {"train.schedule.learning_rate=1e-12"}));
+  ASSERT_OK_AND_ASSIGN(const Outcome whole, Run(Gpt(), {"train.schedule.learning_rate=1e-12", "model.gpt.dropout=0"}));
+  EXPECT_NE(dropped.losses, whole.losses);
+}
+
+}  // namespace
+}  // namespace oneflow

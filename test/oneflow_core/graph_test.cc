@@ -1,0 +1,76 @@
+#include "oneflow_core/graph.h"
+
+#include "oneflow_core/builder.h"
+#include "oneflow_core/functional.h"
+#include "oneflow_core/ops/ops.h"
+#include "oneflow_core/verify.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// %0 variable "w"   %1 relu   %2 exp(%1)   %3 add(%1, %1), reduced to the loss %4
+Graph Example(const OpRegistry& ops) {
+  GraphBuilder b(ops, "example");
+  const Tensor w = b.Variable("w", {DType::kFloat32, {2, 3}}, "zeros");
+  const Tensor y = Relu(w);
+  Exp(y);
+  b.SetLoss(ReduceSum(Add(y, y)));
+  return *b.Finish();
+}
+
+class GraphTest : public ::testing::Test {
+ protected:
+  const OpRegistry ops_ = StandardOps();
+  Graph graph_ = Example(ops_);
+};
+
+TEST_F(GraphTest, FindsNodesByNameAndValuesByReader) {
+  EXPECT_EQ(graph_.FindNode("relu"), 1);
+  EXPECT_EQ(graph_.FindNode("tanh"), -1);
+  EXPECT_THAT(graph_.Consumers(),
+              ElementsAre(ElementsAre(1), ElementsAre(2, 3, 3), IsEmpty(), ElementsAre(4), IsEmpty()));
+}
+
+TEST_F(GraphTest, RebuildDropsNodesAndRenumbers) {
+  graph_.Rebuild({true, true, false, true, true});
+  EXPECT_OK(VerifyGraph(graph_, ops_));
+  EXPECT_EQ(graph_.num_nodes(), 4);
+  EXPECT_EQ(graph_.num_values(), 4);
+  EXPECT_EQ(graph_.FindNode("exp"), -1);
+  EXPECT_THAT(graph_.node(graph_.FindNode("add")).inputs, ElementsAre(1, 1));
+  EXPECT_EQ(graph_.loss, 3);
+}
+
+TEST_F(GraphTest, RebuildPutsReadersBehindWhatTheyRead) {
+  // A pass appends a node and lets earlier ones read it.
+  Node inserted{.op = "tanh", .name = "tanh", .inputs = {0}};
+  const NodeId added = graph_.AddNode(std::move(inserted), {{DType::kFloat32, {2, 3}}});
+  const ValueId result = graph_.node(added).outputs[0];
+  graph_.node(1).inputs = {result};
+  EXPECT_FALSE(VerifyGraph(graph_, ops_).ok());
+  graph_.Rebuild(std::vector<bool>(graph_.num_nodes(), true));
+  EXPECT_OK(VerifyGraph(graph_, ops_));
+  EXPECT_LT(graph_.FindNode("tanh"), graph_.FindNode("relu"));
+  ASSERT_TRUE(graph_.loss.has_value());
+  EXPECT_EQ(graph_.node(graph_.value(*graph_.loss).producer).op, "reduce_sum");
+}
+
+TEST_F(GraphTest, ReplaceUsesRedirectsLaterReadersAndTheLoss) {
+  graph_.ReplaceUses(1, 0, /*after=*/2);
+  EXPECT_THAT(graph_.node(2).inputs, ElementsAre(1));
+  EXPECT_THAT(graph_.node(3).inputs, ElementsAre(0, 0));
+  graph_.ReplaceUses(*graph_.loss, 2);
+  EXPECT_EQ(graph_.loss, 2);
+}
+
+TEST_F(GraphTest, ErrorsNameNodeOpAndSource) {
+  EXPECT_EQ(Where({.op = "relu", .name = "a", .source = "m.cc:3"}), "node 'a' (relu, m.cc:3)");
+  EXPECT_EQ(Where({.op = "relu", .name = "a"}), "node 'a' (relu)");
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,44 @@
+#include "oneflow_core/nn/attention.h"
+
+#include "test/oneflow_core/nn/module_test.h"
+
+namespace oneflow::nn {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using testing::StatusIs;
+
+using AttentionTest = testing::ModuleTest;
+
+TEST_F(AttentionTest, SplitsProjectionsByHeadsAndTheOutputByRows) {
+  const Tensor y = CausalSelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn",
+                                       {.heads = 2, .init = "normal(0.5)", .output_init = "normal(0.25)"});
+  EXPECT_EQ(y.shape(), Shape({2, 5, 8}));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, builder_.Finish());
+  const std::string column_bias = "f32[8] zeros tp:S(0)", column = "f32[8,8] normal(0.5) tp:S(1)";
+  EXPECT_THAT(testing::Parameters(graph), ElementsAre(Pair("attn/k/bias", column_bias), Pair("attn/k/weight", column),
+                                                      Pair("attn/o/bias", "f32[8] zeros tp:B"),
+                                                      Pair("attn/o/weight", "f32[8,8] normal(0.25) tp:S(0)"),
+                                                      Pair("attn/q/bias", column_bias), Pair("attn/q/weight", column),
+                                                      Pair("attn/v/bias", column_bias), Pair("attn/v/weight", column)));
+  const Node& mix = graph.node(graph.FindNode("attn/attention"));
+  EXPECT_EQ(mix.attrs.Int("heads"), 2);
+  EXPECT_TRUE(mix.attrs.Bool("causal"));
+}
+
+TEST_F(AttentionTest, RefusesAnInputWithoutTime) {
+  EXPECT_FALSE(CausalSelfAttention(Input({DType::kFloat32, {5, 8}}), "attn", {.heads = 2}).valid());
+  EXPECT_THAT(builder_.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("attention 'attn': the input must be [batch, time, width] but is f32[5,8]")));
+}
+
+TEST_F(AttentionTest, RefusesHeadsThatDoNotDivideTheWidth) {
+  CausalSelfAttention(Input({DType::kFloat32, {2, 5, 8}}), "attn", {.heads = 3});
+  EXPECT_THAT(builder_.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("node 'attn/attention'")));
+}
+
+}  // namespace
+}  // namespace oneflow::nn

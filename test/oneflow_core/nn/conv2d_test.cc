@@ -1,0 +1,40 @@
+#include "oneflow_core/nn/conv2d.h"
+
+#include "test/oneflow_core/nn/module_test.h"
+
+namespace oneflow::nn {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using testing::StatusIs;
+
+using Conv2dTest = testing::ModuleTest;
+
+TEST_F(Conv2dTest, StartsByTheFanInOfItsKernelAndAddsABiasPerChannel) {
+  const Tensor y =
+      Conv2d(Input({DType::kFloat32, {2, 6, 8, 9}}), "conv", {.channels = 5, .kernel = 2, .stride = 1, .padding = 1});
+  EXPECT_EQ(y.shape(), Shape({2, 5, 9, 10}));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, builder_.Finish());
+  EXPECT_THAT(testing::Ops(graph), ElementsAre("conv2d", "bias_add"));
+  EXPECT_EQ(graph.node(graph.FindNode("conv/bias_add")).attrs.Int("axis"), 1);
+  EXPECT_THAT(testing::Parameters(graph),
+              ElementsAre(Pair("conv/bias", "f32[5] zeros"), Pair("conv/weight", "f32[5,6,2,2] uniform(0.5)")));
+}
+
+TEST_F(Conv2dTest, MayGoWithoutBiasAndStartAsTold) {
+  Conv2d(Input({DType::kFloat32, {2, 3, 8, 8}}), "conv",
+         {.channels = 5, .kernel = 3, .stride = 2, .bias = false, .init = "ones"});
+  ASSERT_OK_AND_ASSIGN(const Graph graph, builder_.Finish());
+  EXPECT_THAT(testing::Parameters(graph), ElementsAre(Pair("conv/weight", "f32[5,3,3,3] ones")));
+}
+
+TEST_F(Conv2dTest, RefusesWhatIsNoImage) {
+  EXPECT_FALSE(Conv2d(Input({DType::kFloat32, {2, 8, 8}}), "conv", {.channels = 5}).valid());
+  EXPECT_THAT(builder_.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("conv2d 'conv': from f32[2,8,8] to 5 channels")));
+}
+
+}  // namespace
+}  // namespace oneflow::nn

@@ -1,0 +1,194 @@
+// The gradients of all ops: that they have the types of what they are gradients of, and the graph they are made of.
+#include <set>
+
+#include "gmock/gmock.h"
+#include "oneflow_core/builder.h"
+#include "oneflow_core/ops/ops.h"
+#include "test/oneflow_core/ops/infer_cases.h"
+#include "test/support/golden.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+Tensor ConstantOf(GraphBuilder& b, const TensorType& type) {
+  return b.Op1("constant", {},
+               {{"dtype", std::string(Name(type.dtype))}, {"shape", type.shape.dims()}, {"value", int64_t{0}}});
+}
+
+// One op of the table in a graph of its own, with a gradient at its first output.
+struct ForwardNode {
+  ForwardNode(const OpRegistry& ops, const testing::InferCase& c) : builder(ops, "g") {
+    for (const TensorType& type : c.inputs) inputs.push_back(ConstantOf(builder, type));
+    outputs = builder.Op(c.op, inputs, c.attrs);
+    id = builder.graph().num_nodes() - 1;
+    builder.mutable_graph().node(id).source = "model.cc:7";
+    output_grads.resize(c.outputs.size());
+  }
+
+  // Must be called once output_grads are set.
+  absl::Status Differentiate() {
+    first_backward = builder.graph().num_nodes();
+    context.emplace(builder, id, output_grads);
+    return builder.ops().Find(builder.graph().node(id).op)->grad(*context);
+  }
+
+  GraphBuilder builder;
+  std::vector<Tensor> inputs, outputs;
+  NodeId id = -1;
+  std::vector<std::optional<Tensor>> output_grads;
+  NodeId first_backward = -1;
+  std::optional<GradContext> context;
+};
+
+std::string ToString(const Attr& attr) {
+  if (const auto* b = std::get_if<bool>(&attr)) return *b ? "true" : "false";
+  if (const auto* i = std::get_if<int64_t>(&attr)) return absl::StrCat(*i);
+  if (const auto* d = std::get_if<double>(&attr)) return absl::StrCat(*d);
+  if (const auto* s = std::get_if<std::string>(&attr)) return *s;
+  return Shape(std::get<std::vector<int64_t>>(attr)).ToString();
+}
+
+// "  t0 = mul(dy0 x1)" per backward node, then "  dx0 = t0" per gradient.
+std::string Describe(const ForwardNode& f) {
+  const Graph& graph = f.builder.graph();
+  std::map<ValueId, std::string> names;
+  for (size_t i = 0; i < f.inputs.size(); ++i) names[f.inputs[i].id()] = absl::StrCat("x", i);
+  for (size_t i = 0; i < f.outputs.size(); ++i) names[f.outputs[i].id()] = absl::StrCat("y", i);
+  for (size_t i = 0; i < f.output_grads.size(); ++i) {
+    if (f.output_grads[i].has_value()) names[f.output_grads[i]->id()] = absl::StrCat("dy", i);
+  }
+  std::string text;
+  int temporaries = 0;
+  for (NodeId id = f.first_backward; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    std::string line = "  ";
+    for (ValueId output : node.outputs) {
+      names[output] = absl::StrCat("t", temporaries++);
+      absl::StrAppend(&line, names[output], " ");
+    }
+    absl::StrAppend(&line, "= ", node.op, "(");
+    for (ValueId input : node.inputs) absl::StrAppend(&line, input == node.inputs[0] ? "" : " ", names[input]);
+    line += ")";
+    for (const auto& [name, value] : node.attrs.items()) absl::StrAppend(&line, " ", name, "=", ToString(value));
+    absl::StrAppend(&text, line, "\n");
+  }
+  for (size_t i = 0; i < f.inputs.size(); ++i) {
+    const std::optional<Tensor>& grad = f.context->input_grads()[i];
+    if (grad.has_value()) absl::StrAppend(&text, "  dx", i, " = ", names[grad->id()], "\n");
+  }
+  return text;
+}
+
+TEST(GradientsTest, HaveTheTypesOfTheInputsAndAreMadeOfTheNodesOfTheGolden) {
+  const OpRegistry ops = StandardOps();
+  ASSERT_OK_AND_ASSIGN(const std::vector<testing::InferCase> cases, testing::InferCases());
+  std::string text;
+  std::set<std::string> seen;
+  for (const testing::InferCase& c : cases) {
+    if (!c.error.empty() || ops.Find(c.op)->grad == nullptr || !IsFloating(c.outputs[0].dtype)) continue;
+    SCOPED_TRACE(c.line);
+    seen.insert(c.op);
+    ForwardNode f(ops, c);
+    f.output_grads[0] = ConstantOf(f.builder, f.outputs[0].type());
+    ASSERT_OK(f.Differentiate());
+    ASSERT_OK(f.builder.status());
+    for (size_t i = 0; i < c.inputs.size(); ++i) {
+      const std::optional<Tensor>& grad = f.context->input_grads()[i];
+      const bool differentiable = IsFloating(c.inputs[i].dtype);
+      EXPECT_TRUE(grad.has_value() || !differentiable) << "input " << i;
+      if (!grad.has_value()) continue;
+      ASSERT_TRUE(grad->valid()) << "input " << i;
+      EXPECT_EQ(grad->type(), c.inputs[i]) << "input " << i;
+    }
+    const Graph& graph = f.builder.graph();
+    for (NodeId id = f.first_backward; id < graph.num_nodes(); ++id) {
+      EXPECT_EQ(graph.node(id).phase, Phase::kBackward);
+      EXPECT_EQ(graph.node(id).source, "model.cc:7");
+      EXPECT_THAT(graph.node(id).name, HasSubstr(c.op + "/"));
+    }
+    absl::StrAppend(&text, c.line, "\n", Describe(f));
+  }
+  for (const auto& [name, def] : ops.all()) EXPECT_EQ(seen.count(name), def.grad == nullptr ? 0 : 1) << name;
+  EXPECT_GOLDEN("ops/gradients.txt", text);
+}
+
+// An op missing here was forgotten, not found to be without one.
+TEST(GradientsTest, ExistForAllOpsButThese) {
+  const std::set<std::string> expected = {
+      // sources, sinks, what only the compiler adds
+      "variable", "read_data", "constant", "boxing", "accumulate", "fetch", "assign", "increment",
+      // gradients themselves
+      "relu_grad", "gelu_grad", "bias_grad", "matmul_wgrad", "softmax_grad", "layer_norm_grad", "embedding_grad",
+      "attention_grad", "softmax_cross_entropy_grad", "conv2d_dgrad", "conv2d_wgrad", "max_pool2d_grad",
+      // not differentiated
+      "reduce_max", "top1_correct",
+      // training and generation
+      "clip_scale", "lr_schedule", "adamw_update", "sgd_update", "sample_token", "append_token"};
+  std::set<std::string> without;
+  const OpRegistry ops = StandardOps();  // named: a temporary would not live as long as the loop
+  for (const auto& [name, def] : ops.all()) {
+    if (def.grad == nullptr) without.insert(name);
+  }
+  EXPECT_EQ(without, expected);
+}
+
+TEST(GradientsTest, AreLeftOutWhereNobodyNeedsThem) {
+  const OpRegistry ops = StandardOps();
+  ASSERT_OK_AND_ASSIGN(const std::vector<testing::InferCase> cases, testing::InferCases());
+  for (const testing::InferCase& c : cases) {
+    if (!c.error.empty() || (c.op != "matmul" && c.op != "batch_matmul" && c.op != "conv2d")) continue;
+    for (int needed : {0, 1}) {
+      ForwardNode f(ops, c);
+      const Tensor dy = ConstantOf(f.builder, f.outputs[0].type());
+      const int nodes = f.builder.graph().num_nodes();
+      GradContext context(f.builder, f.id, {dy});
+      context.set_needs_grad(1 - needed, false);
+      ASSERT_OK(ops.Find(c.op)->grad(context));
+      EXPECT_EQ(f.builder.graph().num_nodes(), nodes + 1) << c.line;
+      EXPECT_TRUE(context.input_grads()[needed].has_value()) << c.line;
+      EXPECT_FALSE(context.input_grads()[1 - needed].has_value()) << c.line;
+    }
+  }
+}
+
+// A dropout draws by its key, which is its name unless the user gave one; the gradient must draw the same.
+TEST(GradientsTest, OfADropoutDrawsWithTheForwardNodesKey) {
+  const OpRegistry ops = StandardOps();
+  for (const std::string& key : {std::string(), std::string("mine")}) {
+    GraphBuilder b(ops, "g");
+    const GraphBuilder::Scope scope(b, "h0");
+    AttrMap attrs = {{"rate", 0.25}};
+    if (!key.empty()) attrs.Set("key", key);
+    const Tensor x = ConstantOf(b, {DType::kFloat32, {4}});
+    const Tensor y = b.Op1("dropout", {x}, attrs);
+    GradContext context(b, b.graph().value(y.id()).producer, {x});
+    ASSERT_OK(ops.Find("dropout")->grad(context));
+    const Node& node = b.graph().node(b.graph().value(context.input_grads()[0]->id()).producer);
+    EXPECT_EQ(node.attrs.String("key"), key.empty() ? "h0/dropout" : "mine");
+    EXPECT_EQ(node.attrs.Double("rate"), 0.25);
+  }
+}
+
+TEST(GradientsTest, OfStatisticsAreUnimplemented) {
+  const OpRegistry ops = StandardOps();
+  ASSERT_OK_AND_ASSIGN(const std::vector<testing::InferCase> cases, testing::InferCases());
+  const std::map<std::string, std::string> messages = {
+      {"layer_norm", "no gradient flows through the mean and rstd of a layer_norm"},
+      {"attention", "no gradient flows through the lse of an attention"},
+      {"softmax_cross_entropy", "no gradient flows through the lse of a softmax_cross_entropy"}};
+  int seen = 0;
+  for (const testing::InferCase& c : cases) {
+    if (!c.error.empty() || messages.count(c.op) == 0) continue;
+    ForwardNode f(ops, c);
+    f.output_grads[1] = ConstantOf(f.builder, f.outputs[1].type());
+    EXPECT_THAT(f.Differentiate(), testing::StatusIs(absl::StatusCode::kUnimplemented, messages.at(c.op))) << c.line;
+    ++seen;
+  }
+  EXPECT_GE(seen, 3);
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,122 @@
+#include "sbp/boxing.h"
+
+#include "absl/strings/str_join.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+DistType Dist(const std::string& placement, const std::string& sbp) {
+  return {*Placement::Parse(placement), *ParseNdSbp(sbp)};
+}
+
+// Per destination: "source[start+extent,...] ...".
+std::vector<std::string> Pieces(const BoxingStep& step) {
+  std::vector<std::string> result;
+  for (const std::vector<BoxingPiece>& pieces : step.pieces) {
+    result.push_back(absl::StrJoin(pieces, " ", [](std::string* s, const BoxingPiece& piece) {
+      absl::StrAppend(s, piece.source, "[");
+      for (size_t d = 0; d < piece.region.start.size(); ++d) {
+        absl::StrAppend(s, d == 0 ? "" : ",", piece.region.start[d], "+", piece.region.extent[d]);
+      }
+      s->append("]");
+    }));
+  }
+  return result;
+}
+
+absl::StatusOr<BoxingStep> Step(const TensorType& type, const DistType& from, const DistType& to) {
+  return OneBoxingStep(type, from, to, OneHost(8, 1));
+}
+
+constexpr DType kF32 = DType::kFloat32;
+
+TEST(BoxingTest, AnAllGatherReadsEverySliceOnce) {
+  ASSERT_OK_AND_ASSIGN(const BoxingStep step,
+                       Step({kF32, {5}}, Dist("[x=2]{0,1}", "(S(0))"), Dist("[x=2]{0,1}", "(B)")));
+  EXPECT_THAT(Pieces(step), ElementsAre("0[0+3] 1[3+2]", "0[0+3] 1[3+2]"));
+  EXPECT_EQ(BytesMoved({kF32, {5}}, step), 5 * 4);
+}
+
+TEST(BoxingTest, AddendsAreCombinedInTheOrderOfTheirCoordinatesOnEveryRank) {
+  ASSERT_OK_AND_ASSIGN(const BoxingStep step,
+                       Step({kF32, {4}}, Dist("[x=2]{0,1}", "(P(max))"), Dist("[x=2]{0,1}", "(S(0))")));
+  EXPECT_THAT(Pieces(step), ElementsAre("0[0+2] 1[0+2]", "0[2+2] 1[2+2]"));
+  EXPECT_EQ(step.reduction, Reduction::kMax);
+}
+
+TEST(BoxingTest, NewPartialsKeepWhatIsThereAndAreZeroElsewhere) {
+  const DistType p = Dist("[x=2]{0,1}", "(P)");
+  ASSERT_OK_AND_ASSIGN(const BoxingStep from_split, Step({kF32, {5}}, Dist("[x=2]{0,1}", "(S(0))"), p));
+  EXPECT_THAT(Pieces(from_split), ElementsAre("0[0+3]", "1[3+2]"));
+  ASSERT_OK_AND_ASSIGN(const BoxingStep from_copies, Step({kF32, {5}}, Dist("[x=2]{0,1}", "(B)"), p));
+  EXPECT_THAT(Pieces(from_copies), ElementsAre("0[0+5]", ""));
+  ASSERT_OK_AND_ASSIGN(const BoxingStep elsewhere, Step({kF32, {5}}, p, Dist("[y=3]{2,3,4}", "(P)")));
+  EXPECT_THAT(Pieces(elsewhere), ElementsAre("0[0+5] 1[0+5]", "", ""));
+  ASSERT_OK_AND_ASSIGN(const BoxingStep matching, Step({kF32, {5}}, p, Dist("[x=2]{2,3}", "(P)")));
+  EXPECT_THAT(Pieces(matching), ElementsAre("0[0+5]", "1[0+5]"));
+}
+
+TEST(BoxingTest, EveryRankHoldsTheValueOfANewMaximum) {
+  ASSERT_OK_AND_ASSIGN(const BoxingStep step,
+                       Step({kF32, {5}}, Dist("[x=2]{0,1}", "(S(0))"), Dist("[x=2]{0,1}", "(P(max))")));
+  EXPECT_THAT(Pieces(step), ElementsAre("0[0+3] 1[3+2]", "0[0+3] 1[3+2]"));
+}
+
+TEST(BoxingTest, TheNearestCopyIsRead) {
+  Topology topology = OneHost(6, 2);  // processes {0,1} {2,3} {4,5}
+  topology.host_of_rank = {0, 0, 1, 1, 2, 2};
+  const DistType from = Dist("[x=3]{0,2,5}", "(B)");
+  ASSERT_OK_AND_ASSIGN(const BoxingStep step,
+                       OneBoxingStep({kF32, {1}}, from, Dist("[y=5]{0,1,3,4,5}", "(B)"), topology));
+  EXPECT_THAT(Pieces(step), ElementsAre("0[0+1]", "0[0+1]", "1[0+1]", "2[0+1]", "2[0+1]"));
+  topology.host_of_rank = {0, 0, 0, 0, 1, 1};
+  ASSERT_OK_AND_ASSIGN(const BoxingStep same_host,
+                       OneBoxingStep({kF32, {1}}, Dist("[x=2]{5,0}", "(B)"), Dist("[y=1]{3}", "(B)"), topology));
+  EXPECT_THAT(Pieces(same_host), ElementsAre("1[0+1]"));
+}
+
+TEST(BoxingTest, OtherAxesKeepTheirOwnCoordinates) {
+  const std::string mesh = "[x=2,y=2]{0,1,2,3}";
+  ASSERT_OK_AND_ASSIGN(const BoxingStep step, Step({kF32, {4, 4}}, Dist(mesh, "(P,S(1))"), Dist(mesh, "(S(0),S(1))")));
+  EXPECT_THAT(Pieces(step), ElementsAre("0[0+2,0+2] 2[0+2,0+2]", "1[0+2,2+2] 3[0+2,2+2]", "0[2+2,0+2] 2[2+2,0+2]",
+                                        "1[2+2,2+2] 3[2+2,2+2]"));
+  EXPECT_EQ(step.collective, Collective::kReduceScatter);
+}
+
+TEST(BoxingTest, EmptyShardsReadNothing) {
+  ASSERT_OK_AND_ASSIGN(const BoxingStep step,
+                       Step({kF32, {1}}, Dist("[x=2]{0,1}", "(P)"), Dist("[x=2]{0,1}", "(S(0))")));
+  EXPECT_THAT(Pieces(step), ElementsAre("0[0+1] 1[0+1]", ""));
+  ASSERT_OK_AND_ASSIGN(const BoxingStep nothing,
+                       Step({kF32, {0, 3}}, Dist("[x=2]{0,1}", "(S(1))"), Dist("[x=2]{0,1}", "(B)")));
+  EXPECT_THAT(Pieces(nothing), ElementsAre("", ""));
+}
+
+TEST(BoxingTest, TheSlowestDestinationIsThePriceOfAStep) {
+  Topology topology = OneHost(2, 1);
+  topology.same_host = {1.0, 0.5};
+  const TensorType type{DType::kUInt8, {5}};
+  ASSERT_OK_AND_ASSIGN(const BoxingStep step,
+                       OneBoxingStep(type, Dist("[x=2]{0,1}", "(S(0))"), Dist("[x=2]{0,1}", "(B)"), topology));
+  EXPECT_DOUBLE_EQ(Seconds(type, step, topology), 1.0 + 3 * 0.5);  // rank 1 reads the larger slice
+}
+
+TEST(BoxingTest, WhatOneStepCannotDoIsRefusedWithTheReason) {
+  const std::string x = "[x=2]{0,1}";
+  EXPECT_THAT(Step({kF32, {4}}, Dist(x, "(P)"), Dist(x, "(B)")),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("combine 2 addends once for each of 2 copies")));
+  EXPECT_THAT(Step({kF32, {4}}, Dist(x, "(P)"), Dist(x, "(P(max))")),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("different reductions")));
+  EXPECT_THAT(Step({kF32, {4}}, Dist(x, "(S(1))"), Dist(x, "(B)")),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("splits dimension 1, but the tensor is [4]")));
+  EXPECT_THAT(Step({kF32, {4}}, Dist("[x=2]{0,9}", "(B)"), Dist(x, "(B)")),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank 9 is not among the 8")));
+}
+
+}  // namespace
+}  // namespace oneflow

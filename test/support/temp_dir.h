@@ -1,0 +1,38 @@
+// A directory of its own for a test, removed with everything in it at the end.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "glog/logging.h"
+
+namespace oneflow::testing {
+
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = (std::filesystem::temp_directory_path() / "oneflow-test-XXXXXX").string();
+    CHECK(mkdtemp(name.data()) != nullptr) << name;
+    path_ = name;
+  }
+  ~TempDir() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+
+  std::string File(const std::string& name) const { return (path_ / name).string(); }
+  // Writes `contents` and returns the file's path.
+  std::string Write(const std::string& name, const std::string& contents) const {
+    std::ofstream(path_ / name, std::ios::binary) << contents;
+    return File(name);
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace oneflow::testing

@@ -1,0 +1,108 @@
+#include "tools/cli/progress.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A job of two training phases with an evaluation after each, then generation, watched by a Progress.
+class ProgressTest : public ::testing::Test {
+ protected:
+  ProgressTest() {
+    spec_.set_samples_per_step(1000);
+    spec_.set_sample_unit("tokens");
+    AddRun("train", 2), AddRun("evaluate", 2), AddRun("train", 1), AddRun("evaluate", 2), AddRun("generate", 2);
+    pb::Plan& plan = *plan_.add_plans();
+    plan.set_name("train");
+    pb::Actor& actor = *plan.add_actors();
+    for (const char* name : {"loss", "lr"}) {
+      pb::Instruction& fetch = *actor.add_instructions();
+      fetch.set_kind(pb::Instruction::FETCH);
+      pb::Attribute& attribute = *fetch.add_attributes();
+      attribute.set_name("name");
+      attribute.set_s(name);
+    }
+    Progress::Options options;
+    options.print = [this](const std::string& text) { printed_ += text; };
+    options.metrics_line = [this](const std::string& line) { metrics_.push_back(line); };
+    options.prompt = "He";
+    progress_ = std::make_unique<Progress>(spec_, plan_, std::move(options));
+  }
+
+  void AddRun(const std::string& plan, int64_t steps) {
+    pb::RunPlan& run = *spec_.add_phases()->mutable_run();
+    run.set_plan(plan);
+    run.set_steps(steps);
+  }
+  void Running(int64_t time_us) {
+    pb::JobEvent event;
+    event.set_time_us(time_us);
+    event.mutable_state()->set_state(pb::RUNNING);
+    progress_->OnEvent(event);
+  }
+  void Fetched(int64_t time_us, const std::string& plan, const std::string& name, int64_t step, double value) {
+    pb::JobEvent event;
+    event.set_time_us(time_us);
+    event.mutable_fetched()->set_plan(plan);
+    event.mutable_fetched()->set_name(name);
+    event.mutable_fetched()->set_step(step);
+    event.mutable_fetched()->add_values(value);
+    progress_->OnEvent(event);
+  }
+  void PhaseDone(int phase) {
+    pb::JobEvent event;
+    event.mutable_phase_done()->set_phase(phase);
+    progress_->OnEvent(event);
+  }
+
+  pb::JobSpec spec_;
+  pb::PlanSet plan_;
+  std::string printed_;
+  std::vector<std::string> metrics_;
+  std::unique_ptr<Progress> progress_;
+};
+
+TEST_F(ProgressTest, AStepIsWrittenWhenAllItsValuesCameAndCarriesTheEvaluationThatFollows) {
+  Running(0);
+  Fetched(400'000, "train", "lr", 0, 0.5);
+  EXPECT_THAT(printed_, ::testing::IsEmpty()) << "the loss is still missing";
+  Fetched(500'000, "train", "loss", 0, 2.123456789);
+  Fetched(700'000, "train", "lr", 1, 0.25);
+  Fetched(750'000, "train", "loss", 1, 1.5);
+  PhaseDone(0);
+  Fetched(800'000, "evaluate", "loss", 0, 3);
+  Fetched(800'000, "evaluate", "loss", 1, 5);
+  PhaseDone(1);
+  progress_->Finish();
+  EXPECT_THAT(metrics_,
+              ElementsAre(R"({"step": 1, "loss": 2.12345679, "lr": 0.5, "tokens_per_s": 2000})",
+                          R"({"step": 2, "loss": 1.5, "lr": 0.25, "validation_loss": 4, "tokens_per_s": 4000})"));
+  EXPECT_THAT(printed_, HasSubstr("step 1/3  loss 2.1235  lr 0.5  2.0k tokens/s  ETA 0:01"));
+  EXPECT_THAT(printed_, HasSubstr("validation loss 4.0000 after step 2 (2 batches)"));
+  EXPECT_EQ(progress_->evaluation().at("loss"), 4);
+}
+
+TEST_F(ProgressTest, ValuesThatAreNotNumbersStayValidJson) {
+  Fetched(1, "train", "lr", 0, 1);
+  Fetched(2, "train", "loss", 0, std::numeric_limits<double>::quiet_NaN());
+  progress_->Finish();
+  ASSERT_EQ(metrics_.size(), 1u);
+  EXPECT_THAT(metrics_[0], HasSubstr("\"loss\": null"));
+}
+
+TEST_F(ProgressTest, GeneratedTokensArePrintedAsTextBehindThePrompt) {
+  Fetched(1, "generate", "token", 0, 'y');
+  Fetched(2, "generate", "token", 1, '!');
+  PhaseDone(4);
+  progress_->Finish();
+  EXPECT_THAT(printed_, HasSubstr("generated:\nHey!\n"));
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,152 @@
+#include "tools/job/config.h"
+
+#include "test/support/status_matchers.h"
+#include "tools/job/validate.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr char kGood[] = R"(name: "j"
+model { gpt { layers: 2 width: 16 heads: 4 context: 8 } }
+data { text { path: "t.txt" } }
+mesh { dp: 2 tp: 2 }
+cluster { processes: 2 }
+train {
+  steps: 10
+  batch_size: 8
+  micro_batches: 2
+  optimizer { adamw { beta1: 0.9 } clip_norm: 1 }
+  schedule { learning_rate: 1e-3 }
+}
+)";
+
+TEST(ConfigTest, AGoodConfigIsValid) {
+  ASSERT_OK_AND_ASSIGN(const SourcedConfig config, ParseConfig(kGood, "j.pbtxt"));
+  EXPECT_OK(ValidateConfig(config));
+  EXPECT_EQ(config.Where("train.batch_size"), "j.pbtxt:8: train.batch_size");
+  EXPECT_EQ(config.Where("train.schedule.kind"), "j.pbtxt:11: train.schedule.kind") << "unset: where its message is";
+  EXPECT_EQ(config.Where("evaluate.every"), "j.pbtxt: evaluate.every");
+}
+
+TEST(ConfigTest, OverridesSetAnyField) {
+  ASSERT_OK_AND_ASSIGN(SourcedConfig config, ParseConfig(kGood, "j.pbtxt"));
+  for (const char* assignment :
+       {"train.steps=20", "mesh.dp=3", "save_weights=/tmp/w", "model.mlp.widths=[64,32]", "train.schedule.kind=cosine",
+        "evaluate={every: 5}", "generate.prompt=\"a b\"", "data.text.path=it's", "train.optimizer.sgd.nesterov=true"}) {
+    ASSERT_OK(ApplyOverride(assignment, config)) << assignment;
+  }
+  EXPECT_EQ(config.config.train().steps(), 20);
+  EXPECT_EQ(config.config.mesh().dp(), 3);
+  EXPECT_EQ(config.config.mesh().tp(), 2) << "what is not named stays";
+  EXPECT_EQ(config.config.save_weights(), "/tmp/w");
+  EXPECT_EQ(config.config.model().mlp().widths(1), 32);
+  EXPECT_FALSE(config.config.model().has_gpt()) << "a oneof holds one";
+  EXPECT_EQ(config.config.evaluate().every(), 5);
+  EXPECT_EQ(config.config.generate().prompt(), "a b");
+  EXPECT_EQ(config.config.data().text().path(), "it's");
+  EXPECT_TRUE(config.config.train().optimizer().sgd().nesterov());
+  EXPECT_EQ(config.Where("train.steps"), "--set train.steps=20: train.steps");
+}
+
+TEST(ConfigTest, BadOverridesSayWhatExists) {
+  const struct {
+    const char* assignment;
+    const char* message;
+  } kCases[] = {
+      {"train.steps", "not of the form"},
+      {"=3", "not of the form"},
+      {"train.stepz=3", "Train has no field 'stepz'; it has steps, batch_size"},
+      {"trian.steps=3", "JobConfig has no field 'trian'"},
+      {"train.steps.x=3", "'steps' is a int64 and has no fields"},
+      {"train.steps=ten", "'ten' is no int64"},
+      {"train.steps=3.5", "'3.5' is no int64"},
+      {"train.steps=", "'' is no int64"},
+      {"mesh.dp=99999999999", "is no int32"},
+      {"train.optimizer.clip_norm=big", "is no double"},
+      {"model.mlp.widths=[1,x]", "is no list of int32"},
+      {"evaluate={evry: 5}", "evry"},
+      {"train.optimizer.sgd.nesterov=maybe", "is no bool"},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.assignment);
+    ASSERT_OK_AND_ASSIGN(SourcedConfig config, ParseConfig(kGood, "j.pbtxt"));
+    EXPECT_THAT(ApplyOverride(c.assignment, config),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
+  }
+}
+
+TEST(ConfigTest, MalformedConfigsNameLineAndColumn) {
+  const struct {
+    const char* text;
+    const char* message;
+  } kCases[] = {
+      {"train { steps: 10", "j.pbtxt:1:"},
+      {"train {\n  stepz: 10\n}", "j.pbtxt:2:8: Message type \"oneflow.pb.Train\" has no field named \"stepz\""},
+      {"name: 3", "j.pbtxt:1:7:"},
+      {"train {\n  steps: \"many\"\n}", "j.pbtxt:2:10:"},
+      {"mesh { dp: 2 dp: 3 }", "j.pbtxt:1:"},
+      {"}", "j.pbtxt:1:1:"},
+      {"\x01\x02\x03", "j.pbtxt:1:"},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.text);
+    EXPECT_THAT(ParseConfig(c.text, "j.pbtxt"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
+  }
+}
+
+TEST(ConfigTest, ConfigsThatMakeNoSenseNameFieldLineAndBothValues) {
+  const struct {
+    const char* assignment;
+    const char* message;
+  } kCases[] = {
+      {"model={}", "model: is missing"},
+      {"model.gpt.layers=0", "model.gpt.layers: 0 is not in [1,"},
+      {"model.gpt.heads=3", "width 16 is not a multiple of 3 heads"},
+      {"model.gpt.heads=0", "model.gpt.heads"},
+      {"model.gpt.width=-16", "model.gpt.width: -16"},
+      {"model.gpt.dropout=1", "model.gpt.dropout: 1 is not in [0, 1)"},
+      {"model.gpt.dropout=nan", "model.gpt.dropout: nan"},
+      {"model.gpt.vocabulary=1", "model.gpt.vocabulary: 1"},
+      {"model.convnet={}", "reads images"},
+      {"model.graph=", "names no directory"},
+      {"data={}", "reads text"},
+      {"data.text.path=", "data.text.path: is missing"},
+      {"data.text.validation_fraction=1", "data.text.validation_fraction: 1"},
+      {"mesh.dp=-1", "mesh.dp: -1"},
+      {"mesh.tp=5000", "mesh.tp: 5000"},
+      {"mesh.dp=3000", "at most 4096"},
+      {"cluster.processes=3", "4 devices do not divide among 3 processes"},
+      {"cluster.processes=0", "cluster.processes: 0"},
+      {"cluster.devices_per_process=3", "2 processes of 3 devices make 6, but the mesh has 4"},
+      {"cluster.device=tpu", "'tpu'"},
+      {"cluster.cores_per_process=0", "cluster.cores_per_process: 0"},
+      {"train.steps=-1", "train.steps: -1"},
+      {"train.batch_size=0", "train.batch_size: 0"},
+      {"train.micro_batches=3", "batch_size 8 is not a multiple of 3"},
+      {"train.optimizer.adamw.beta1=1", "beta1: 1"},
+      {"train.optimizer.adamw.epsilon=-1", "epsilon: -1"},
+      {"train.optimizer.sgd={nesterov: true}", "needs a momentum"},
+      {"train.optimizer.clip_norm=inf", "clip_norm: inf"},
+      {"train.schedule.learning_rate=-1", "learning_rate: -1"},
+      {"train.schedule.learning_rate=0", "learning_rate: is missing"},
+      {"train.schedule.kind=step", "'step' is none of"},
+      {"train.schedule.min_ratio=2", "min_ratio: 2"},
+      {"train.schedule.warmup_steps=-5", "warmup_steps: -5"},
+      {"evaluate={batches: -1}", "evaluate.batches: -1"},
+      {"generate={tokens: 5}", "generate.prompt: is empty"},
+      {"generate={prompt: \"a\"}", "generate.tokens: 0"},
+      {"generate={tokens: 5 prompt: \"a\" temperature: -1}", "generate.temperature: -1"},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.assignment);
+    ASSERT_OK_AND_ASSIGN(SourcedConfig config, ParseConfig(kGood, "j.pbtxt"));
+    ASSERT_OK(ApplyOverride(c.assignment, config));
+    EXPECT_THAT(ValidateConfig(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,224 @@
+// The scheduler behind real gRPC on loopback, with a daemon that is played by the test.
+#include "tools/scheduler/service.h"
+
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "proto/control.grpc.pb.h"
+#include "test/support/status_matchers.h"
+#include "test/tools/support/job_spec.h"
+#include "tools/client.h"
+#include "tools/process/temp_dir.h"
+#include "tools/rpc/rpc.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::EmptyJob;
+using ::oneflow::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// One session of a daemon, driven message by message.
+class FakeDaemon {
+ public:
+  FakeDaemon(const std::string& scheduler, const std::string& name, int devices)
+      : stub_(pb::Scheduler::NewStub(OpenChannel(scheduler))) {
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    stream_ = stub_->DaemonSession(&context_);
+    pb::FromDaemon message;
+    message.mutable_hello()->set_name(name);
+    message.mutable_hello()->set_pid(12);
+    message.mutable_hello()->set_cpu_devices(devices);
+    stream_->Write(message);
+  }
+  ~FakeDaemon() { Hang(); }
+
+  pb::ToDaemon Read() {
+    pb::ToDaemon message;
+    EXPECT_TRUE(stream_->Read(&message));
+    return message;
+  }
+  void Write(const pb::FromDaemon& message) { EXPECT_TRUE(stream_->Write(message)); }
+  void Say(int64_t job, const pb::FromWorker& said) {
+    pb::FromDaemon message;
+    message.mutable_report()->set_job(job);
+    message.mutable_report()->set_epoch(1);
+    *message.mutable_report()->mutable_message() = said;
+    Write(message);
+  }
+  void Hang() {
+    if (stream_ == nullptr) return;
+    context_.TryCancel();
+    stream_->Finish();
+    stream_ = nullptr;
+  }
+  // How the scheduler ended the session.
+  absl::Status End() {
+    pb::ToDaemon message;
+    while (stream_->Read(&message)) {
+    }
+    const absl::Status end = FromGrpc(stream_->Finish());
+    stream_ = nullptr;
+    return end;
+  }
+
+ private:
+  std::unique_ptr<pb::Scheduler::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<pb::FromDaemon, pb::ToDaemon>> stream_;
+};
+
+class SchedulerServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(dir_, TempDir::Make("scheduler-test"));
+    Start();
+  }
+  void Start() {
+    SchedulerOptions options{.db_path = dir_->path() + "/jobs.db"};
+    options.limits.lease = absl::Hours(1);  // the daemon of this test sends no heartbeats
+    ASSERT_OK_AND_ASSIGN(server_, SchedulerServer::Start(options));
+    ASSERT_OK_AND_ASSIGN(client_, Client::Connect(server_->address(), absl::Seconds(10)));
+  }
+  // All events of a job as text, until it has ended.
+  std::vector<std::string> WatchAll(int64_t job, int64_t from = 0) {
+    std::vector<std::string> texts;
+    EXPECT_OK(client_->Watch(job, from, [&texts](const pb::JobEvent& event) {
+      if (event.has_state()) texts.push_back(pb::JobState_Name(event.state().state()));
+      if (event.has_fetched()) texts.push_back(absl::StrCat("value ", event.fetched().values(0)));
+      if (event.has_phase_done()) texts.push_back(absl::StrCat("phase ", event.phase_done().phase()));
+      return true;
+    }));
+    return texts;
+  }
+  // Reads until the job's worker is to be started, and says its hello.
+  static void StartWorker(FakeDaemon& daemon, int64_t job) {
+    EXPECT_TRUE(daemon.Read().has_welcome());
+    EXPECT_EQ(daemon.Read().start().job(), job);
+    pb::FromWorker hello;
+    hello.mutable_hello()->set_pid(100);
+    hello.mutable_hello()->set_peer_address("a:0");
+    daemon.Say(job, hello);
+    EXPECT_TRUE(daemon.Read().to_worker().message().has_start());
+  }
+
+  std::unique_ptr<TempDir> dir_;
+  std::unique_ptr<SchedulerServer> server_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(SchedulerServerTest, AWatcherSeesAJobFromItsSubmissionToItsEnd) {
+  ASSERT_OK_AND_ASSIGN(const int64_t job, client_->Submit(EmptyJob(1, 1)));
+  std::vector<std::string> seen;
+  std::thread watcher([&] { seen = WatchAll(job); });
+  FakeDaemon daemon(server_->address(), "d0", 1);
+  StartWorker(daemon, job);
+  pb::FromWorker fetched, phase_done, finished;
+  fetched.mutable_fetched()->add_values()->mutable_value()->add_values(7);
+  daemon.Say(job, fetched);
+  phase_done.mutable_phase_done();
+  daemon.Say(job, phase_done);
+  finished.mutable_finished();
+  daemon.Say(job, finished);
+  EXPECT_TRUE(daemon.Read().to_worker().message().has_dismissal());
+  watcher.join();
+  EXPECT_THAT(seen, ElementsAre("QUEUED", "STARTING", "RUNNING", "value 7", "phase 0", "FINISHED"));
+  EXPECT_THAT(WatchAll(job, 4), ElementsAre("phase 0", "FINISHED")) << "events are kept";
+}
+
+TEST_F(SchedulerServerTest, AConnectionThatClosesFailsTheJobOfThatDaemon) {
+  ASSERT_OK_AND_ASSIGN(const int64_t job, client_->Submit(EmptyJob(1, 1)));
+  FakeDaemon daemon(server_->address(), "d0", 1);
+  StartWorker(daemon, job);
+  daemon.Hang();
+  EXPECT_THAT(WatchAll(job), ElementsAre("QUEUED", "STARTING", "RUNNING", "FAILED"));
+  ASSERT_OK_AND_ASSIGN(const auto jobs, client_->List());
+  EXPECT_EQ(jobs[0].message(), "daemon 'd0' (pid 12) was lost: its connection closed; it ran worker 0 of job 1");
+}
+
+TEST_F(SchedulerServerTest, MistakesAreAnsweredWithWhoAndWhy) {
+  pb::JobSpec spec = EmptyJob(1, 1);
+  spec.set_processes(3);
+  EXPECT_THAT(client_->Submit(spec).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       absl::StrCat("scheduler '", server_->address(),
+                                    "': job 'empty': process 1 has 0 ranks in the plan and 1 devices")));
+  EXPECT_THAT(client_->Cancel(5), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no job 5")));
+  EXPECT_THAT(client_->Logs(5).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no job 5")));
+  EXPECT_THAT(client_->Watch(5, 0, [](const pb::JobEvent&) { return true; }),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no job 5")));
+  EXPECT_THAT(Client::Connect("127.0.0.1:1", absl::Milliseconds(50)).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("scheduler '127.0.0.1:1': cannot connect")));
+}
+
+TEST_F(SchedulerServerTest, LogsAreFetchedFromTheDaemon) {
+  ASSERT_OK_AND_ASSIGN(const int64_t job, client_->Submit(EmptyJob(1, 1)));
+  FakeDaemon daemon(server_->address(), "d0", 1);
+  StartWorker(daemon, job);
+  std::thread answer([&daemon] {
+    const pb::ToDaemon query = daemon.Read();
+    pb::FromDaemon message;
+    message.mutable_logs()->set_request(query.logs().request());
+    message.mutable_logs()->mutable_log()->set_text("hello");
+    daemon.Write(message);
+  });
+  ASSERT_OK_AND_ASSIGN(const std::vector<pb::WorkerLog> logs, client_->Logs(job));
+  answer.join();
+  ASSERT_THAT(logs, SizeIs(1));
+  EXPECT_EQ(logs[0].text(), "hello");
+  EXPECT_EQ(logs[0].daemon(), "d0");
+}
+
+TEST_F(SchedulerServerTest, ADaemonWithATakenNameIsToldSo) {
+  FakeDaemon first(server_->address(), "d0", 1);
+  EXPECT_TRUE(first.Read().has_welcome());
+  pb::FromDaemon hello;
+  grpc::ClientContext context;
+  const auto stub = pb::Scheduler::NewStub(OpenChannel(server_->address()));
+  const auto stream = stub->DaemonSession(&context);
+  hello.mutable_hello()->set_name("d0");
+  hello.mutable_hello()->set_pid(13);
+  stream->Write(hello);
+  EXPECT_THAT(FromGrpc(stream->Finish()),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("the name 'd0' is taken")));
+}
+
+TEST_F(SchedulerServerTest, ARestartedSchedulerKnowsItsJobs) {
+  ASSERT_OK_AND_ASSIGN(const int64_t ran, client_->Submit(EmptyJob(1, 1)));
+  ASSERT_OK_AND_ASSIGN(const int64_t queued, client_->Submit(EmptyJob(1, 1)));
+  {
+    FakeDaemon daemon(server_->address(), "d0", 1);
+    StartWorker(daemon, ran);
+    server_->Stop();
+    EXPECT_FALSE(daemon.End().ok());
+  }
+  client_.reset();
+  server_.reset();
+  Start();
+  EXPECT_THAT(WatchAll(ran), ElementsAre("QUEUED", "STARTING", "RUNNING", "FAILED"));
+  ASSERT_OK_AND_ASSIGN(const auto jobs, client_->List());
+  EXPECT_EQ(jobs[0].message(), "the scheduler was restarted while the job ran");
+  EXPECT_EQ(jobs[1].state(), pb::QUEUED);
+  FakeDaemon daemon(server_->address(), "d0", 1);
+  StartWorker(daemon, queued);
+}
+
+TEST_F(SchedulerServerTest, StopEndsWatchersWithAReason) {
+  ASSERT_OK_AND_ASSIGN(const int64_t job, client_->Submit(EmptyJob(1, 1)));
+  absl::Status ended;
+  std::thread watcher([&] {
+    ended = client_->Watch(job, 0, [this](const pb::JobEvent&) {
+      std::thread([this] { server_->Stop(); }).detach();
+      return true;
+    });
+  });
+  watcher.join();
+  EXPECT_OK(server_->Wait());
+  EXPECT_FALSE(ended.ok());
+  server_->Stop();  // waits for the other
+}
+
+}  // namespace
+}  // namespace oneflow

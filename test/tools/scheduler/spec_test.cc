@@ -1,0 +1,67 @@
+#include "tools/scheduler/spec.h"
+
+#include <functional>
+
+#include "compiler/lower/compile.h"
+#include "gmock/gmock.h"
+#include "proto/plan.pb.h"
+#include "test/support/status_matchers.h"
+#include "test/tools/support/job_spec.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::EmptyJob;
+using ::oneflow::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// Changes the plan inside a spec, keeping the hash right.
+void ChangePlan(pb::JobSpec& spec, const std::function<void(pb::PlanSet&)>& change) {
+  pb::PlanSet plan;
+  ASSERT_TRUE(plan.ParseFromString(spec.plan()));
+  change(plan);
+  spec.set_plan(SerializePlan(plan));
+  spec.set_plan_hash(PlanHash(spec.plan()));
+}
+
+TEST(ValidateSpecTest, AcceptsAJobThatFitsItsPlan) {
+  EXPECT_OK(ValidateSpec(EmptyJob(1, 1)));
+  EXPECT_OK(ValidateSpec(EmptyJob(2, 4)));
+}
+
+TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
+  const struct {
+    std::function<void(pb::JobSpec&)> spoil;
+    std::string error;
+  } cases[] = {
+      {[](pb::JobSpec& s) { s.set_processes(0); }, "processes is 0; it must be at least 1"},
+      {[](pb::JobSpec& s) { s.set_devices_per_process(-1); }, "devices_per_process is -1"},
+      {[](pb::JobSpec& s) { s.set_device("tpu"); }, "device is 'tpu'; it may be 'cpu' or 'cuda'"},
+      {[](pb::JobSpec& s) { s.set_device("cuda"); }, "rank 0 of the plan is on 'cpu:0'; the job asks for 'cuda'"},
+      {[](pb::JobSpec& s) { s.set_plan_hash("00"); }, "the spec says '00'"},
+      {[](pb::JobSpec& s) { s.set_plan("\xff\xff"), s.set_plan_hash(PlanHash(s.plan())); },
+       "the plan (2 bytes) is not a serialised PlanSet"},
+      {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.set_version(77); }); },
+       "the plan has format version 77; this scheduler reads 1"},
+      {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_ranks(0)->set_process(2); }); },
+       "rank 0 of the plan is on process 2; the job has 2"},
+      {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_ranks(0)->set_process(1); }); },
+       "process 0 has 1 ranks in the plan and 2 devices"},
+      {[](pb::JobSpec& s) { s.clear_phases(); }, "the job has no phases"},
+      {[](pb::JobSpec& s) { s.add_phases(); }, "phase 1: it says neither what to run nor what to save"},
+      {[](pb::JobSpec& s) { s.mutable_phases(0)->mutable_run()->set_plan("x"); },
+       "phase 0: the plan set has no plan 'x'"},
+      {[](pb::JobSpec& s) { s.mutable_phases(0)->mutable_run()->set_steps(-1); }, "phase 0: steps is -1"},
+      {[](pb::JobSpec& s) { s.mutable_phases(0)->mutable_run()->set_first_step(-2); }, "phase 0: first_step is -2"},
+      {[](pb::JobSpec& s) { s.mutable_phases(0)->mutable_save()->set_path("w"); }, "save path 'w' is not absolute"},
+      {[](pb::JobSpec& s) { s.set_weights("w"); }, "weights path 'w' is not absolute"},
+  };
+  for (const auto& c : cases) {
+    pb::JobSpec spec = EmptyJob(2, 2);
+    c.spoil(spec);
+    EXPECT_THAT(ValidateSpec(spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)));
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

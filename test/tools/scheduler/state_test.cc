@@ -1,0 +1,421 @@
+#include "tools/scheduler/state.h"
+
+#include <csignal>
+
+#include "gmock/gmock.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// A scheduler on a clock of our own. What it does is gathered in `effects` until Take() or Messages() empty it.
+class SchedulerStateTest : public ::testing::Test {
+ protected:
+  SessionId AddDaemon(const std::string& name, int devices, int pid = 12) {
+    pb::DaemonHello hello;
+    hello.set_name(name);
+    hello.set_host("h");
+    hello.set_pid(pid);
+    hello.set_cpu_devices(devices);
+    const SessionId session = ++last_session_;
+    EXPECT_OK(state_.DaemonHello(session, hello, now_, effects_));
+    return session;
+  }
+
+  int64_t Submit(int processes, int devices, const std::string& device = "cpu") {
+    pb::JobSpec spec;
+    spec.set_name("job");
+    spec.set_processes(processes);
+    spec.set_devices_per_process(devices);
+    spec.set_device(device);
+    return state_.Submit(spec, now_, effects_);
+  }
+
+  void Report(SessionId session, int64_t job, int process, const pb::FromWorker& message, uint64_t epoch = 1) {
+    pb::FromDaemon from;
+    from.mutable_report()->set_job(job);
+    from.mutable_report()->set_epoch(epoch);
+    from.mutable_report()->set_process(process);
+    *from.mutable_report()->mutable_message() = message;
+    state_.DaemonMessage(session, from, now_, effects_);
+  }
+  void Hello(SessionId session, int64_t job, int process, uint64_t epoch = 1) {
+    pb::FromWorker message;
+    message.mutable_hello()->set_pid(100 + process);
+    message.mutable_hello()->set_peer_address(absl::StrCat("a:", process));
+    Report(session, job, process, message, epoch);
+  }
+  void Fetched(SessionId session, int64_t job, int process, std::vector<double> values) {
+    pb::FromWorker message;
+    for (const double value : values) message.mutable_fetched()->add_values()->mutable_value()->add_values(value);
+    Report(session, job, process, message);
+  }
+  void PhaseDone(SessionId session, int64_t job, int process) {
+    pb::FromWorker message;
+    message.mutable_phase_done();
+    Report(session, job, process, message);
+  }
+  void Finished(SessionId session, int64_t job, int process) {
+    pb::FromWorker message;
+    message.mutable_finished();
+    Report(session, job, process, message);
+  }
+  void Failed(SessionId session, int64_t job, int process, absl::StatusCode code, const std::string& text) {
+    pb::FromWorker message;
+    message.mutable_failed()->set_code(static_cast<int>(code));
+    message.mutable_failed()->set_message(text);
+    Report(session, job, process, message);
+  }
+  void Exit(SessionId session, int64_t job, int process, int code, int signal = 0, uint64_t epoch = 1) {
+    pb::FromDaemon from;
+    pb::WorkerExit& exited = *from.mutable_exited();
+    exited.set_job(job);
+    exited.set_epoch(epoch);
+    exited.set_process(process);
+    exited.set_pid(100 + process);
+    exited.set_exit_code(code);
+    exited.set_signal(signal);
+    state_.DaemonMessage(session, from, now_, effects_);
+  }
+  void Heartbeat(SessionId session) {
+    pb::FromDaemon from;
+    from.mutable_heartbeat();
+    state_.DaemonMessage(session, from, now_, effects_);
+  }
+  void Advance(absl::Duration duration) {
+    now_ += duration;
+    state_.Tick(now_, effects_);
+  }
+
+  // A job of two processes that runs on daemons d0 (session 1) and d1 (session 2), one each.
+  int64_t RunTwo() {
+    AddDaemon("d0", 1, 10);
+    AddDaemon("d1", 1, 12);
+    const int64_t job = Submit(2, 1);
+    Hello(1, job, 0);
+    Hello(2, job, 1);
+    EXPECT_EQ(State(job), pb::RUNNING);
+    effects_ = {};
+    return job;
+  }
+
+  pb::JobState State(int64_t job) { return state_.Find(job)->state(); }
+  std::string Message(int64_t job) { return state_.Find(job)->message(); }
+
+  // "1:start 7/0": what sessions were told since the last call, without welcomes.
+  std::vector<std::string> Messages() {
+    std::vector<std::string> texts;
+    for (const auto& [session, message] : effects_.messages) {
+      if (message.has_start()) {
+        texts.push_back(absl::StrCat(session, ":start ", message.start().job(), "/", message.start().process()));
+      } else if (message.has_to_worker()) {
+        const pb::ToWorkerEnvelope& to = message.to_worker();
+        texts.push_back(absl::StrCat(session, ":", to.message().has_dismissal() ? "dismiss " : "go ", to.job(), "/",
+                                     to.process()));
+      } else if (message.has_stop()) {
+        texts.push_back(absl::StrCat(session, ":stop ", message.stop().job()));
+      } else if (message.has_logs()) {
+        texts.push_back(absl::StrCat(session, ":logs ", message.logs().job(), "/", message.logs().process()));
+      }
+    }
+    effects_.messages.clear();
+    return texts;
+  }
+  // "QUEUED", "value 1", "phase 0": the events since the last call, of all jobs.
+  std::vector<std::string> Events() {
+    std::vector<std::string> texts;
+    for (const auto& [job, event] : effects_.events) {
+      if (event.has_state()) texts.push_back(pb::JobState_Name(event.state().state()));
+      if (event.has_fetched()) texts.push_back(absl::StrCat("value ", event.fetched().values(0)));
+      if (event.has_phase_done()) texts.push_back(absl::StrCat("phase ", event.phase_done().phase()));
+    }
+    effects_.events.clear();
+    return texts;
+  }
+
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  SchedulerState state_;
+  Effects effects_;
+  SessionId last_session_ = 0;
+};
+
+// --- Queue and placement ---
+
+TEST_F(SchedulerStateTest, AJobRunsFromSubmissionToItsEnd) {
+  AddDaemon("d0", 1);
+  AddDaemon("d1", 1, 13);
+  const int64_t job = Submit(2, 1);
+  EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "2:start 1/1"));
+  Hello(1, job, 0);
+  EXPECT_THAT(Messages(), IsEmpty()) << "the second worker's address is not known yet";
+  Hello(2, job, 1);
+  ASSERT_THAT(effects_.messages, SizeIs(2));
+  EXPECT_THAT(effects_.messages[1].second.to_worker().message().start().peer_addresses(), ElementsAre("a:0", "a:1"));
+  EXPECT_THAT(Messages(), ElementsAre("1:go 1/0", "2:go 1/1"));
+  Fetched(1, job, 0, {5, 4});
+  PhaseDone(1, job, 0);
+  PhaseDone(1, job, 0);
+  Fetched(2, job, 1, {3});
+  PhaseDone(2, job, 1);
+  PhaseDone(2, job, 1);
+  Finished(1, job, 0);
+  EXPECT_THAT(Messages(), IsEmpty()) << "a worker must not go before its peers have finished";
+  Finished(2, job, 1);
+  EXPECT_THAT(Messages(), ElementsAre("1:dismiss 1/0", "2:dismiss 1/1"));
+  EXPECT_THAT(Events(), ElementsAre("QUEUED", "STARTING", "RUNNING", "value 5", "value 4", "value 3", "phase 0",
+                                    "phase 1", "FINISHED"));
+  Exit(1, job, 0, 0);
+  Exit(2, job, 1, 0);
+  Advance(absl::Seconds(1));
+  EXPECT_THAT(Events(), IsEmpty());
+  EXPECT_EQ(State(job), pb::FINISHED);
+}
+
+TEST_F(SchedulerStateTest, EventsAreNumberedWithoutGapsPerJob) {
+  AddDaemon("d0", 1);
+  Submit(1, 1);
+  Submit(1, 1);
+  Hello(1, 1, 0);
+  std::map<int64_t, std::vector<int64_t>> sequences;
+  for (const auto& [job, event] : effects_.events) sequences[job].push_back(event.sequence());
+  EXPECT_THAT(sequences[1], ElementsAre(0, 1, 2));
+  EXPECT_THAT(sequences[2], ElementsAre(0));
+  EXPECT_EQ(state_.num_events(1), 3);
+}
+
+TEST_F(SchedulerStateTest, AJobWaitsUntilAllItsProcessesFitAndSaysWhatFor) {
+  const int64_t job = Submit(2, 2);
+  AddDaemon("d0", 2);
+  EXPECT_EQ(State(job), pb::QUEUED);
+  EXPECT_EQ(state_.List()[0].message(), "needs 2 x 2 cpu devices; of 2 on 1 daemon 2 are free");
+  AddDaemon("d1", 2, 13);
+  EXPECT_EQ(State(job), pb::STARTING);
+}
+
+TEST_F(SchedulerStateTest, NoJobOvertakesOneThatCouldRunLater) {
+  AddDaemon("d0", 2);
+  Submit(1, 1);
+  const int64_t large = Submit(1, 2), small = Submit(1, 1);
+  EXPECT_EQ(State(large), pb::QUEUED);
+  EXPECT_EQ(State(small), pb::QUEUED) << "one device is free, but the larger job came first";
+  Exit(1, 1, 0, 1);
+  EXPECT_EQ(State(large), pb::STARTING);
+  EXPECT_EQ(State(small), pb::QUEUED);
+}
+
+TEST_F(SchedulerStateTest, AJobThatNoDaemonCouldHoldDoesNotBlockOthers) {
+  AddDaemon("d0", 1);
+  const int64_t impossible = Submit(1, 8), cuda = Submit(1, 1, "cuda"), small = Submit(1, 1);
+  EXPECT_EQ(State(impossible), pb::QUEUED);
+  EXPECT_EQ(State(cuda), pb::QUEUED);
+  EXPECT_EQ(State(small), pb::STARTING);
+}
+
+TEST_F(SchedulerStateTest, DevicesAreTakenUntilTheWorkerHasExited) {
+  AddDaemon("d0", 1);
+  const int64_t first = Submit(1, 1), second = Submit(1, 1);
+  Hello(1, first, 0);
+  Finished(1, first, 0);
+  EXPECT_EQ(State(first), pb::FINISHED);
+  EXPECT_EQ(State(second), pb::QUEUED);
+  Exit(1, first, 0, 0);
+  EXPECT_EQ(State(second), pb::STARTING);
+}
+
+TEST_F(SchedulerStateTest, AWorkerThatWillNotExitAfterItsJobIsStopped) {
+  const int64_t job = RunTwo();
+  Finished(1, job, 0);
+  Finished(2, job, 1);
+  Exit(1, job, 0, 0);
+  Messages();
+  for (int i = 0; i < 9; ++i) Heartbeat(1), Heartbeat(2), Advance(absl::Seconds(1));
+  EXPECT_THAT(Messages(), IsEmpty());
+  Heartbeat(1), Heartbeat(2), Advance(absl::Seconds(1));
+  EXPECT_THAT(Messages(), ElementsAre("2:stop 1"));
+  EXPECT_EQ(State(job), pb::FINISHED);
+}
+
+// --- Failures ---
+
+TEST_F(SchedulerStateTest, AKilledWorkerFailsTheJobAndStopsThePeers) {
+  const int64_t job = RunTwo();
+  Exit(2, job, 1, 0, SIGKILL);
+  EXPECT_EQ(State(job), pb::FAILED);
+  EXPECT_EQ(Message(job), "worker 1 (pid 101) on daemon 'd1' was killed by signal 9 (SIGKILL)");
+  EXPECT_THAT(Messages(), ElementsAre("1:stop 1"));
+  EXPECT_THAT(Events(), ElementsAre("FAILED"));
+}
+
+TEST_F(SchedulerStateTest, ADeathExplainsTheComplaintsThatCameBeforeIt) {
+  const int64_t job = RunTwo();
+  Failed(1, job, 0, absl::StatusCode::kUnavailable, "process 1: connection lost");
+  Exit(1, job, 0, 1);
+  Advance(absl::Milliseconds(900));
+  EXPECT_EQ(State(job), pb::RUNNING);
+  Exit(2, job, 1, 0, SIGSEGV);
+  EXPECT_THAT(Message(job), HasSubstr("worker 1 (pid 101) on daemon 'd1' was killed by signal 11 (SIGSEGV)"));
+}
+
+TEST_F(SchedulerStateTest, AComplaintIsTheCauseWhenNothingExplainsItInTime) {
+  const int64_t job = RunTwo();
+  Failed(1, job, 0, absl::StatusCode::kAborted, "another failed");
+  Failed(2, job, 1, absl::StatusCode::kUnavailable, "process 0: connection lost");
+  Advance(absl::Milliseconds(999));
+  EXPECT_EQ(State(job), pb::RUNNING);
+  Advance(absl::Milliseconds(1));
+  EXPECT_EQ(State(job), pb::FAILED);
+  EXPECT_EQ(Message(job), "worker 1 (pid 101) on daemon 'd1': process 0: connection lost");
+}
+
+TEST_F(SchedulerStateTest, AnErrorOfItsOwnIsTheCauseAtOnceAndTheFirstWins) {
+  const int64_t job = RunTwo();
+  Failed(1, job, 0, absl::StatusCode::kAborted, "another failed");
+  Failed(2, job, 1, absl::StatusCode::kResourceExhausted, "out of memory");
+  EXPECT_EQ(Message(job), "worker 1 (pid 101) on daemon 'd1': out of memory");
+  Failed(1, job, 0, absl::StatusCode::kInternal, "too late");
+  Exit(1, job, 0, 0, SIGKILL);
+  Advance(absl::Seconds(2));
+  EXPECT_EQ(Message(job), "worker 1 (pid 101) on daemon 'd1': out of memory");
+  EXPECT_THAT(Events(), ElementsAre("FAILED")) << "a job ends once";
+}
+
+TEST_F(SchedulerStateTest, AnExitWithoutAWordIsAFailureEvenWithCodeZero) {
+  const int64_t job = RunTwo();
+  Exit(1, job, 0, 0);
+  EXPECT_EQ(Message(job), "worker 0 (pid 100) on daemon 'd0' exited with code 0 before it had finished");
+}
+
+TEST_F(SchedulerStateTest, ALostDaemonFailsWhatItRan) {
+  const int64_t job = RunTwo();
+  Failed(1, job, 0, absl::StatusCode::kUnavailable, "process 1: connection lost");
+  state_.DaemonLost(2, "its connection closed", now_, effects_);
+  EXPECT_EQ(Message(job), "daemon 'd1' (pid 12) was lost: its connection closed; it ran worker 1 of job 1");
+  EXPECT_THAT(Messages(), ElementsAre("1:stop 1"));
+}
+
+TEST_F(SchedulerStateTest, ASilentDaemonIsLostWhenItsLeaseEnds) {
+  const int64_t job = RunTwo();
+  Advance(absl::Milliseconds(2400));
+  Heartbeat(1);
+  EXPECT_EQ(State(job), pb::RUNNING);
+  Advance(absl::Milliseconds(100));
+  EXPECT_EQ(Message(job),
+            "daemon 'd1' (pid 12) was lost: no heartbeat for 2.5s (limit 2.5s); it ran worker 1 of job 1");
+  ASSERT_THAT(effects_.closed_sessions, SizeIs(1));
+  EXPECT_EQ(effects_.closed_sessions[0].first, 2);
+  Heartbeat(2);  // too late: nobody knows it any more
+  EXPECT_THAT(Messages(), ElementsAre("1:stop 1"));
+}
+
+TEST_F(SchedulerStateTest, AWorkerThatSaysNoHelloFailsTheJob) {
+  AddDaemon("d0", 2);
+  const int64_t job = Submit(2, 1);
+  Hello(1, job, 0);
+  for (int i = 0; i < 60; ++i) Heartbeat(1), Advance(absl::Seconds(1));
+  EXPECT_EQ(Message(job), "worker 1 on daemon 'd0' was not ready within 1m");
+}
+
+TEST_F(SchedulerStateTest, MessagesOfOthersAreIgnored) {
+  const int64_t job = RunTwo();
+  Exit(1, job, 1, 0, SIGKILL);                 // worker 1 runs on d1
+  Exit(2, job, 1, 0, SIGKILL, /*epoch=*/7);    // another incarnation
+  Exit(2, job, 5, 0, SIGKILL);                 // no such process
+  Exit(2, 99, 0, 0, SIGKILL);                  // no such job
+  Exit(77, job, 0, 0, SIGKILL);                // no such daemon
+  EXPECT_EQ(State(job), pb::RUNNING);
+  EXPECT_THAT(Messages(), IsEmpty());
+}
+
+// --- Cancel, daemons' names, logs, restart ---
+
+TEST_F(SchedulerStateTest, CancelStopsARunningJobAndDropsAQueuedOne) {
+  const int64_t running = RunTwo(), queued = Submit(1, 1), next = Submit(1, 1);
+  EXPECT_OK(state_.Cancel(queued, now_, effects_));
+  EXPECT_THAT(Messages(), IsEmpty());
+  EXPECT_OK(state_.Cancel(running, now_, effects_));
+  EXPECT_THAT(Messages(), ElementsAre("1:stop 1", "2:stop 1"));
+  Exit(1, running, 0, 0, SIGTERM);
+  EXPECT_EQ(State(running), pb::CANCELLED) << "its death was ours";
+  EXPECT_EQ(State(next), pb::STARTING);
+  EXPECT_THAT(state_.Cancel(running, now_, effects_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "job 1 has ended: CANCELLED"));
+  EXPECT_THAT(state_.Cancel(9, now_, effects_), StatusIs(absl::StatusCode::kNotFound, "there is no job 9"));
+}
+
+TEST_F(SchedulerStateTest, TwoDaemonsCannotShareAName) {
+  AddDaemon("d0", 1, 10);
+  pb::DaemonHello hello;
+  hello.set_name("d0");
+  hello.set_host("h2");
+  hello.set_pid(11);
+  EXPECT_THAT(state_.DaemonHello(50, hello, now_, effects_),
+              StatusIs(absl::StatusCode::kAlreadyExists, "the name 'd0' is taken by the daemon with pid 10 on host 'h'"));
+}
+
+TEST_F(SchedulerStateTest, ADaemonThatComesBackReplacesItsFormerSession) {
+  const int64_t job = RunTwo();
+  AddDaemon("d1", 1, 12);
+  EXPECT_EQ(Message(job), "daemon 'd1' (pid 12) was lost: it connected again; it ran worker 1 of job 1");
+  ASSERT_THAT(effects_.closed_sessions, SizeIs(1));
+  EXPECT_EQ(effects_.closed_sessions[0].first, 2);
+  const int64_t next = Submit(1, 1);
+  EXPECT_EQ(State(next), pb::STARTING) << "its devices are free again";
+}
+
+TEST_F(SchedulerStateTest, LogsComeFromAllDaemonsAlsoAfterTheEnd) {
+  const int64_t job = RunTwo();
+  Exit(2, job, 1, 1);
+  Messages();
+  EXPECT_OK(state_.QueryLogs(5, job, now_, effects_));
+  EXPECT_THAT(Messages(), ElementsAre("1:logs 1/0", "2:logs 1/1"));
+  pb::FromDaemon answer;
+  answer.mutable_logs()->set_request(5);
+  answer.mutable_logs()->mutable_log()->set_process(1);
+  answer.mutable_logs()->mutable_log()->set_text("bye");
+  state_.DaemonMessage(2, answer, now_, effects_);
+  EXPECT_THAT(effects_.logs, IsEmpty());
+  state_.DaemonLost(1, "its connection closed", now_, effects_);
+  ASSERT_THAT(effects_.logs, SizeIs(1));
+  EXPECT_EQ(effects_.logs[0].first, 5);
+  EXPECT_EQ(effects_.logs[0].second.logs(0).text(), "(its daemon was lost)\n");
+  EXPECT_EQ(effects_.logs[0].second.logs(1).text(), "bye");
+}
+
+TEST_F(SchedulerStateTest, AQueryOfLogsEndsThoughADaemonDoesNotAnswer) {
+  const int64_t job = RunTwo();
+  EXPECT_OK(state_.QueryLogs(5, job, now_, effects_));
+  for (int i = 0; i < 5; ++i) Heartbeat(1), Heartbeat(2), Advance(absl::Seconds(1));
+  ASSERT_THAT(effects_.logs, SizeIs(1));
+  EXPECT_EQ(effects_.logs[0].second.logs(1).text(), "(its daemon did not answer within 5s)\n");
+}
+
+TEST_F(SchedulerStateTest, AfterARestartQueuedJobsStayAndRunningOnesHaveFailed) {
+  std::vector<StoredJob> stored(3);
+  const pb::JobState states[] = {pb::FINISHED, pb::RUNNING, pb::QUEUED};
+  for (int i = 0; i < 3; ++i) {
+    stored[i].status.set_job(i + 1);
+    stored[i].status.set_state(states[i]);
+    stored[i].status.set_devices_per_process(1);
+    stored[i].spec.set_device("cpu");
+    stored[i].spec.set_processes(1);
+    stored[i].spec.set_devices_per_process(1);
+    stored[i].next_sequence = 7;
+  }
+  state_.Restore(std::move(stored), now_, effects_);
+  EXPECT_EQ(State(1), pb::FINISHED);
+  EXPECT_EQ(Message(2), "the scheduler was restarted while the job ran");
+  ASSERT_THAT(effects_.events, SizeIs(1));
+  EXPECT_EQ(effects_.events[0].second.sequence(), 7);
+  AddDaemon("d0", 2);
+  EXPECT_EQ(State(3), pb::STARTING);
+  EXPECT_EQ(Submit(1, 1), 4) << "numbers are not used twice";
+}
+
+}  // namespace
+}  // namespace oneflow

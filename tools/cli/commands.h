@@ -1,0 +1,40 @@
+// The commands of `oneflow` that people use, as functions of parsed arguments. main() only parses.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "oneflow_core/status.h"
+#include "tools/job/job.h"
+
+namespace oneflow {
+
+// Arguments shared by all commands that take a job config.
+struct JobArguments {
+  std::string config;             // path
+  std::vector<std::string> sets;  // "train.steps=20"
+};
+
+// `oneflow run`: submits the job to an embedded cluster of this machine (or to a running scheduler) and follows it to its end.
+struct RunArguments {
+  JobArguments job;
+  JobKind kind = JobKind::kTrain;
+  std::string scheduler;  // address of a running one; empty: an embedded cluster
+  std::string metrics;    // file for one JSON object per training step; empty: none
+};
+// Returns when the job has finished; otherwise the job's error. Cancelled if the user pressed Ctrl-C.
+absl::Status RunCommand(const RunArguments& arguments);
+
+// `oneflow compile`: compiles, checks, prints a summary, writes the plan set to `output` unless empty. `dump_after`: name of a
+// pass after which the graphs are printed, or "all".
+absl::Status CompileCommand(const JobArguments& job, const std::string& output, const std::string& dump_after);
+
+// `oneflow plan show`: a plan file, or the plan of a job config, for people.
+absl::Status PlanShowCommand(const JobArguments& file_or_job);
+
+absl::Status SubmitCommand(const JobArguments& job, const std::string& scheduler);
+absl::Status JobsCommand(const std::string& scheduler);
+absl::Status LogsCommand(const std::string& scheduler, int64_t job);
+absl::Status CancelCommand(const std::string& scheduler, int64_t job);
+
+}  // namespace oneflow

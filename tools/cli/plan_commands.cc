@@ -1,0 +1,93 @@
+// `oneflow compile` and `oneflow plan show`.
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "actor/plan_check.h"
+#include "compiler/boxed_graph.h"
+#include "compiler/lower/compile.h"
+#include "compiler/lower/plan_text.h"
+#include "compiler/pipeline.h"
+#include "oneflow_core/graph_text.h"
+#include "oneflow_core/ops/ops.h"
+#include "tools/cli/commands.h"
+
+namespace oneflow {
+namespace {
+
+absl::StatusOr<Job> LoadJob(const JobArguments& arguments, const OpRegistry& ops) {
+  OF_ASSIGN_OR_RETURN(SourcedConfig config, LoadConfig(arguments.config, arguments.sets));
+  return MakeJob(std::move(config), JobKind::kTrain, ops);
+}
+
+// A plan file written by `oneflow compile`, checked as a worker would check it.
+absl::StatusOr<pb::PlanSet> ReadPlan(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return absl::NotFoundError(absl::StrCat("plan file '", path, "': cannot be opened"));
+  pb::PlanSet plan;
+  if (!plan.ParseFromIstream(&stream)) {
+    return absl::InvalidArgumentError(absl::StrCat("plan file '", path, "': is not a serialised plan set"));
+  }
+  int num_processes = 0;
+  for (const pb::Rank& rank : plan.ranks()) num_processes = std::max(num_processes, rank.process() + 1);
+  OF_RETURN_IF_ERROR_AT(CheckPlanSet(plan, num_processes), absl::StrCat("plan file '", path, "'"));
+  return plan;
+}
+
+absl::Status DumpPasses(const Job& job, const OpRegistry& ops, const std::string& dump_after) {
+  bool found = false;
+  VariableDists variables;
+  for (const Graph& graph : job.program) {
+    const auto observer = [&](absl::string_view pass, const Graph& after) {
+      if (dump_after != "all" && pass != dump_after) return;
+      found = true;
+      std::cout << "# after " << pass << "\n" << GraphToText(after) << "\n";
+    };
+    OF_RETURN_IF_ERROR(RunPasses(graph, job.options, ops, variables, observer).status());
+  }
+  if (!found) return absl::InvalidArgumentError(absl::StrCat("--dump-after: no pass '", dump_after, "'"));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CompileCommand(const JobArguments& arguments, const std::string& output, const std::string& dump_after) {
+  const OpRegistry ops = StandardOps();
+  OF_ASSIGN_OR_RETURN(Job job, LoadJob(arguments, ops));
+  if (!dump_after.empty()) OF_RETURN_IF_ERROR(DumpPasses(job, ops, dump_after));
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
+  for (const pb::Plan& one : plan.plans()) {
+    std::cout << "plan " << one.name() << ": " << one.actors_size() << " actors, " << one.registers_size()
+              << " registers, " << PredictedBytesMoved(one) << " bytes moved per step\n";
+  }
+  for (int r = 0; r < plan.ranks_size(); ++r) {
+    std::cout << "rank " << r << " on " << plan.ranks(r).device() << " of process " << plan.ranks(r).process() << ": "
+              << plan.ranks(r).private_bytes() + plan.ranks(r).shared_bytes() << " bytes\n";
+  }
+  std::cout << "sha256 " << job.spec.plan_hash() << "\n";
+  if (output.empty()) return absl::OkStatus();
+  std::ofstream stream(output, std::ios::binary);
+  stream << job.spec.plan();
+  stream.close();
+  if (!stream) return absl::InvalidArgumentError(absl::StrCat("plan file '", output, "': cannot be written"));
+  std::cout << "wrote " << output << "\n";
+  return absl::OkStatus();
+}
+
+absl::Status PlanShowCommand(const JobArguments& arguments) {
+  const bool is_config = absl::EndsWith(arguments.config, ".pbtxt");
+  pb::PlanSet plan;
+  if (is_config) {
+    const OpRegistry ops = StandardOps();
+    OF_ASSIGN_OR_RETURN(Job job, LoadJob(arguments, ops));
+    OF_ASSIGN_OR_RETURN(plan, CompileJob(job, ops));
+  } else {
+    OF_ASSIGN_OR_RETURN(plan, ReadPlan(arguments.config));
+  }
+  std::cout << PlanText(plan);
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

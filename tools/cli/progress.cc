@@ -1,0 +1,162 @@
+#include "tools/cli/progress.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kPrintEveryUs = 5'000'000;   // without a terminal
+constexpr int64_t kTerminalEveryUs = 100'000;  // in place: as often as an eye follows
+constexpr size_t kSpeedWindow = 20;            // steps averaged for the displayed speed
+
+// JSON has no inf or nan.
+std::string Json(double value, int digits) {
+  return std::isfinite(value) ? absl::StrFormat("%.*g", digits, value) : "null";
+}
+
+std::string Rate(double per_s) {
+  if (per_s >= 1e6) return absl::StrFormat("%.2fM", per_s / 1e6);
+  return per_s >= 1e3 ? absl::StrFormat("%.1fk", per_s / 1e3) : absl::StrFormat("%.1f", per_s);
+}
+
+std::string Duration(double seconds) {
+  const int64_t s = static_cast<int64_t>(std::llround(seconds));
+  if (s >= 3600) return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
+  return absl::StrFormat("%d:%02d", s / 60, s % 60);
+}
+
+}  // namespace
+
+Progress::Progress(const pb::JobSpec& spec, const pb::PlanSet& plan, Options options)
+    : spec_(spec), options_(std::move(options)) {
+  for (const pb::Plan& one : plan.plans()) {
+    if (one.name() != "train") continue;
+    for (const pb::Actor& actor : one.actors()) {
+      for (const pb::Instruction& instruction : actor.instructions()) {
+        if (instruction.kind() != pb::Instruction::FETCH) continue;
+        for (const pb::Attribute& attribute : instruction.attributes()) {
+          if (attribute.name() == "name") train_names_.insert(attribute.s());
+        }
+      }
+    }
+  }
+  for (const pb::Phase& phase : spec_.phases()) {
+    if (phase.run().plan() == "train") total_steps_ += phase.run().steps();
+  }
+}
+
+void Progress::OnEvent(const pb::JobEvent& event) {
+  switch (event.kind_case()) {
+    case pb::JobEvent::kFetched:
+      return OnFetched(event.time_us(), event.fetched());
+    case pb::JobEvent::kPhaseDone:
+      return OnPhaseDone(event.phase_done());
+    case pb::JobEvent::kState:
+      // The first step's time counts from here.
+      if (event.state().state() == pb::RUNNING) times_us_.assign(1, event.time_us());
+      return;
+    case pb::JobEvent::KIND_NOT_SET:
+      return;
+  }
+}
+
+void Progress::OnFetched(int64_t time_us, const pb::FetchedValue& value) {
+  if (value.plan() == "train") {
+    if (value.values_size() != 1) return;
+    Step& step = partial_[value.step()];
+    step.step = value.step();
+    step.values[value.name()] = value.values(0);
+    if (step.values.size() < train_names_.size()) return;
+    Step complete = std::move(step);
+    partial_.erase(value.step());
+    OnTrained(time_us, std::move(complete));
+  } else if (value.plan() == "generate") {
+    for (const double token : value.values()) generated_ += static_cast<char>(static_cast<int>(token));
+  } else {
+    for (const double v : value.values()) {
+      auto& [sum, count] = evaluating_[value.name()];
+      sum += v;
+      ++count;
+    }
+  }
+}
+
+void Progress::OnTrained(int64_t time_us, Step step) {
+  const double seconds = times_us_.empty() ? 0 : static_cast<double>(time_us - times_us_.back()) * 1e-6;
+  step.samples_per_s = seconds > 0 ? static_cast<double>(spec_.samples_per_step()) / seconds : 0;
+  times_us_.push_back(time_us);
+  if (times_us_.size() > kSpeedWindow + 1) times_us_.pop_front();
+  WritePending();
+  pending_ = step;
+  has_pending_ = true;
+  PrintStep(time_us, step, step.step == 0 || step.step + 1 == total_steps_);
+}
+
+void Progress::PrintStep(int64_t time_us, const Step& step, bool force) {
+  if (!force && time_us - printed_us_ < (options_.terminal ? kTerminalEveryUs : kPrintEveryUs)) return;
+  printed_us_ = time_us;
+  const double span = static_cast<double>(times_us_.back() - times_us_.front()) * 1e-6;
+  const double per_step = times_us_.size() > 1 ? span / static_cast<double>(times_us_.size() - 1) : 0;
+  const double speed = per_step > 0 ? static_cast<double>(spec_.samples_per_step()) / per_step : 0;
+  std::string line =
+      absl::StrFormat("step %*d/%d", static_cast<int>(absl::StrCat(total_steps_).size()), step.step + 1, total_steps_);
+  for (const char* name : {"loss", "lr"}) {
+    if (const auto it = step.values.find(name); it != step.values.end())
+      absl::StrAppendFormat(&line, "  %s %.5g", name, it->second);
+  }
+  absl::StrAppend(&line, "  ", Rate(speed), " ", spec_.sample_unit(), "/s");
+  if (step.step + 1 < total_steps_) {
+    absl::StrAppend(&line, "  ETA ", Duration(per_step * static_cast<double>(total_steps_ - step.step - 1)));
+  }
+  if (options_.terminal) {
+    options_.print(absl::StrCat("\r\x1b[K", line));
+    line_open_ = true;
+  } else {
+    options_.print(absl::StrCat(line, "\n"));
+  }
+}
+
+void Progress::OnPhaseDone(const pb::PhaseDone& done) {
+  if (done.phase() < 0 || done.phase() >= spec_.phases_size()) return;
+  const pb::Phase& phase = spec_.phases(done.phase());
+  // What was not training does not count as a step's time.
+  if (phase.run().plan() != "train") times_us_.clear();
+  if (line_open_) options_.print("\n");
+  line_open_ = false;
+  if (phase.has_save()) options_.print(absl::StrCat("wrote ", phase.save().path(), "\n"));
+  if (evaluating_.empty() || phase.run().plan() == "train") return;
+  evaluation_.clear();
+  std::string line = "validation";
+  for (const auto& [name, total] : evaluating_) {
+    evaluation_[name] = total.first / static_cast<double>(total.second);
+    absl::StrAppendFormat(&line, " %s %.4f ", name, evaluation_[name]);
+    if (has_pending_) pending_.values[absl::StrCat("validation_", name)] = evaluation_[name];
+  }
+  if (has_pending_) absl::StrAppend(&line, "after step ", pending_.step + 1);
+  options_.print(absl::StrCat(line, " (", phase.run().steps(), " batches)\n"));
+  evaluating_.clear();
+}
+
+void Progress::WritePending() {
+  if (has_pending_ && options_.metrics_line) {
+    std::string json = absl::StrCat("{\"step\": ", pending_.step + 1);
+    for (const auto& [name, value] : pending_.values) absl::StrAppend(&json, ", \"", name, "\": ", Json(value, 9));
+    // The key is fixed, whatever the unit: programs read it.
+    absl::StrAppend(&json, ", \"tokens_per_s\": ", Json(pending_.samples_per_s, 6), "}");
+    options_.metrics_line(json);
+  }
+  has_pending_ = false;
+}
+
+void Progress::Finish() {
+  if (line_open_) options_.print("\n");
+  line_open_ = false;
+  WritePending();
+  if (!generated_.empty()) options_.print(absl::StrCat("generated:\n", options_.prompt, generated_, "\n"));
+}
+
+}  // namespace oneflow

@@ -1,0 +1,89 @@
+#include "tools/client.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/control.grpc.pb.h"
+#include "tools/rpc/rpc.h"
+
+namespace oneflow {
+namespace {
+
+// Longer than the scheduler needs in the worst case (a query of logs that a daemon does not answer: 5 s).
+constexpr std::chrono::seconds kCallLimit(15);
+
+class GrpcClient final : public Client {
+ public:
+  GrpcClient(std::shared_ptr<grpc::Channel> channel, std::string where)
+      : where_(std::move(where)), stub_(pb::Scheduler::NewStub(std::move(channel))) {}
+
+  absl::StatusOr<int64_t> Submit(const pb::JobSpec& spec) override {
+    pb::SubmitRequest request;
+    *request.mutable_spec() = spec;
+    pb::SubmitReply reply;
+    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Submit, request, reply));
+    return reply.job();
+  }
+
+  absl::Status Watch(int64_t job, int64_t from_sequence,
+                     const std::function<bool(const pb::JobEvent&)>& on_event) override {
+    pb::WatchRequest request;
+    request.set_job(job);
+    request.set_from_sequence(from_sequence);
+    grpc::ClientContext context;
+    const auto reader = stub_->Watch(&context, request);
+    pb::JobEvent event;
+    while (reader->Read(&event)) {
+      if (on_event(event)) continue;
+      context.TryCancel();
+      reader->Finish();
+      return absl::OkStatus();
+    }
+    return Annotate(FromGrpc(reader->Finish()), where_);
+  }
+
+  absl::Status Cancel(int64_t job) override {
+    pb::CancelRequest request;
+    request.set_job(job);
+    pb::CancelReply reply;
+    return Call(&pb::Scheduler::Stub::Cancel, request, reply);
+  }
+
+  absl::StatusOr<std::vector<pb::JobStatus>> List() override {
+    pb::ListReply reply;
+    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::List, pb::ListRequest(), reply));
+    return std::vector<pb::JobStatus>(reply.jobs().begin(), reply.jobs().end());
+  }
+
+  absl::StatusOr<std::vector<pb::WorkerLog>> Logs(int64_t job) override {
+    pb::LogsRequest request;
+    request.set_job(job);
+    pb::LogsReply reply;
+    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Logs, request, reply));
+    return std::vector<pb::WorkerLog>(reply.logs().begin(), reply.logs().end());
+  }
+
+ private:
+  template <typename Request, typename Reply>
+  absl::Status Call(grpc::Status (pb::Scheduler::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                    const Request& request, Reply& reply) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kCallLimit);
+    return Annotate(FromGrpc((stub_.get()->*method)(&context, request, &reply)), where_);
+  }
+
+  const std::string where_;
+  const std::unique_ptr<pb::Scheduler::Stub> stub_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address, absl::Duration timeout) {
+  const std::shared_ptr<grpc::Channel> channel = OpenChannel(address);
+  std::string where = absl::StrCat("scheduler '", address, "'");
+  OF_RETURN_IF_ERROR(AwaitConnected(*channel, where, timeout));
+  return std::make_unique<GrpcClient>(channel, std::move(where));
+}
+
+}  // namespace oneflow

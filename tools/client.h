@@ -1,0 +1,39 @@
+// A scheduler's user: submits, watches, cancels, lists and reads logs.
+//
+// Errors say which scheduler: "scheduler '127.0.0.1:7000': cannot connect within 5s". Every call but Watch() ends within a
+// deadline; Watch() ends with its job or when the scheduler is lost. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "oneflow_core/status.h"
+#include "proto/control.pb.h"
+
+namespace oneflow {
+
+class Client {
+ public:
+  // Unavailable if nobody answers at `address` (host:port) within `timeout`.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
+                                                         absl::Duration timeout = absl::Seconds(5));
+  virtual ~Client() = default;
+
+  // The job's number. InvalidArgument if the spec is malformed.
+  virtual absl::StatusOr<int64_t> Submit(const pb::JobSpec& spec) = 0;
+  // Calls `on_event` for every event from `from_sequence` on, in order, on the calling thread, until the job has ended; the last
+  // is its final StateChange. Stops early, OK, when on_event returns false. NotFound if there is no such job.
+  virtual absl::Status Watch(int64_t job, int64_t from_sequence,
+                             const std::function<bool(const pb::JobEvent&)>& on_event) = 0;
+  // NotFound; FailedPrecondition if the job has ended.
+  virtual absl::Status Cancel(int64_t job) = 0;
+  virtual absl::StatusOr<std::vector<pb::JobStatus>> List() = 0;
+  // The end of what each worker of the job wrote, by process. NotFound; FailedPrecondition if it never had workers.
+  virtual absl::StatusOr<std::vector<pb::WorkerLog>> Logs(int64_t job) = 0;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,89 @@
+#include "tools/cluster/embedded.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tools/daemon/log_tail.h"
+#include "tools/process/ready_pipe.h"
+
+namespace oneflow {
+namespace {
+
+constexpr absl::Duration kReady = absl::Seconds(30);  // a machine busy with a build is slow
+constexpr absl::Duration kGrace = absl::Seconds(3);   // a daemon asked to stop gives its workers no more than a second
+constexpr absl::Duration kKillLimit = absl::Seconds(5);
+constexpr int kShownLines = 10;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(const EmbeddedOptions& options) {
+  std::unique_ptr<EmbeddedCluster> cluster(new EmbeddedCluster);
+  cluster->work_dir_ = options.work_dir;
+  if (options.work_dir.empty()) {
+    OF_ASSIGN_OR_RETURN(cluster->temporary_, TempDir::Make("oneflow"));
+    cluster->work_dir_ = cluster->temporary_->path();
+  }
+  const std::string& dir = cluster->work_dir_;
+  OF_RETURN_IF_ERROR(cluster->Launch(options, "scheduler",
+                                     {"scheduler", "--address=127.0.0.1:0", absl::StrCat("--db=", dir, "/jobs.db")}));
+  OF_ASSIGN_OR_RETURN(cluster->address_, cluster->AwaitReady(0));
+  for (int i = 0; i < options.daemons; ++i) {
+    const std::string name = absl::StrCat("d", i);
+    const bool cuda = options.device == "cuda";
+    OF_RETURN_IF_ERROR(cluster->Launch(
+        options, name,
+        {"daemon", absl::StrCat("--scheduler=", cluster->address_), absl::StrCat("--name=", name),
+         absl::StrCat("--cpu-devices=", cuda ? 0 : options.devices_per_daemon),
+         absl::StrCat("--cuda-devices=", cuda ? options.devices_per_daemon : 0),
+         absl::StrCat("--cores=", options.cores_per_daemon), absl::StrCat("--work-dir=", dir, "/", name)}));
+  }
+  for (int i = 0; i < options.daemons; ++i) OF_RETURN_IF_ERROR(cluster->AwaitReady(i + 1).status());
+  return cluster;
+}
+
+EmbeddedCluster::~EmbeddedCluster() { Stop(); }
+
+absl::Status EmbeddedCluster::Launch(const EmbeddedOptions& options, const std::string& name,
+                                     std::vector<std::string> arguments) {
+  std::error_code error;
+  std::filesystem::create_directories(work_dir_, error);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot make '", work_dir_, "': ", error.message()));
+  OF_ASSIGN_OR_RETURN(std::unique_ptr<ReadyPipe> pipe, ReadyPipe::Make());
+  ChildOptions child;
+  child.executable = options.executable;
+  child.arguments = std::move(arguments);
+  child.arguments.insert(child.arguments.begin(), "oneflow");
+  child.arguments.push_back("--ready-fd=3");
+  child.log_path = absl::StrCat(work_dir_, "/", name, ".log");
+  child.passed_fd = pipe->write_fd();
+  OF_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process, ChildProcess::Start(std::move(child)));
+  names_.push_back(name);
+  ready_.push_back(std::move(pipe));
+  children_.push_back(std::move(process));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> EmbeddedCluster::AwaitReady(int child) {
+  absl::StatusOr<std::string> line = ready_[child]->Await(kReady);
+  if (line.ok()) return line;
+  const std::string log = ReadTail(absl::StrCat(work_dir_, "/", names_[child], ".log"), 4 << 10);
+  return absl::Status(line.status().code(),
+                      absl::StrCat("'", names_[child], "' of the embedded cluster: ", line.status().message(),
+                                   log.empty() ? "" : "; it wrote:\n", LastLines(log, kShownLines)));
+}
+
+void EmbeddedCluster::Stop() {
+  // Daemons first: a scheduler that went before them would leave them to complain about it.
+  for (size_t i = 1; i < children_.size(); ++i) children_[i]->Stop(kGrace);
+  for (size_t i = 1; i < children_.size(); ++i) children_[i]->WaitForExit(kGrace + kKillLimit);
+  if (!children_.empty()) {
+    children_.front()->Stop(kGrace);
+    children_.front()->WaitForExit(kGrace + kKillLimit);
+  }
+  children_.clear();
+  temporary_.reset();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,63 @@
+// A cluster inside one command: the same scheduler, daemons and workers, as processes of this machine that end with us.
+//
+//   oneflow run ─┬─► oneflow scheduler          (fork/exec of this very program)
+//                ├─► oneflow daemon d0 ─► oneflow worker ...
+//                └─► oneflow daemon d1 ─► oneflow worker ...
+//
+// If we die in any way, also by kill -9, the kernel kills our children, and theirs in turn.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/status.h"
+#include "tools/process/child.h"
+#include "tools/process/temp_dir.h"
+
+namespace oneflow {
+
+struct EmbeddedOptions {
+  int daemons = 1;
+  int devices_per_daemon = 1;
+  std::string device = "cpu";  // or "cuda"
+  int cores_per_daemon = 1;
+  std::string work_dir;        // for logs and the scheduler's store; empty: a temporary one, removed at the end
+  std::string executable = kThisProgram;
+};
+
+class ReadyPipe;
+
+class EmbeddedCluster {
+ public:
+  // Returns when all daemons (named d0, d1, ...) are registered. Unavailable or DeadlineExceeded, saying which process did not
+  // come up and what it wrote last.
+  static absl::StatusOr<std::unique_ptr<EmbeddedCluster>> Start(const EmbeddedOptions& options);
+  // Stop().
+  ~EmbeddedCluster();
+
+  // Of the scheduler, for Client::Connect.
+  const std::string& address() const { return address_; }
+  // Where the logs of the scheduler and the daemons are.
+  const std::string& work_dir() const { return work_dir_; }
+  int scheduler_pid() const { return children_.front()->pid(); }
+  int daemon_pid(int index) const { return children_[index + 1]->pid(); }
+
+  // Ends all processes and waits for them: asked first, killed if they do not listen.
+  void Stop();
+
+ private:
+  EmbeddedCluster() = default;
+  // Starts `oneflow NAME arguments... --ready-fd=3`; the line that it says when it is ready comes by AwaitReady.
+  absl::Status Launch(const EmbeddedOptions& options, const std::string& name, std::vector<std::string> arguments);
+  absl::StatusOr<std::string> AwaitReady(int child);
+
+  std::unique_ptr<TempDir> temporary_;
+  std::string work_dir_;
+  std::string address_;
+  std::vector<std::string> names_;                         // of children
+  std::vector<std::unique_ptr<ReadyPipe>> ready_;    // of children
+  std::vector<std::unique_ptr<ChildProcess>> children_;    // scheduler, d0, d1, ...
+};
+
+}  // namespace oneflow

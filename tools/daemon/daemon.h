@@ -1,0 +1,48 @@
+// One per node: offers its devices to a scheduler and runs the workers that the scheduler asks for.
+//
+//   scheduler ◄══ DaemonSession ══ session thread ──► worker pool ──► fork/exec, one thread per child
+//                        ▲                                ▲
+//                   writer thread ◄── outbox ◄── reports ─┴─ WorkerSession (gRPC, loopback) ══ workers
+//
+// A session begins without workers and is the lease: when it breaks, the scheduler fails the jobs that ran here, so the daemon
+// kills their workers before it says hello again, and after `lease` in any case. It tries to come back until it is stopped.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "oneflow_core/status.h"
+#include "tools/process/child.h"
+
+namespace oneflow {
+
+struct DaemonOptions {
+  std::string scheduler;  // host:port
+  std::string name;       // unique in the cluster
+  std::string host;       // of this machine, for people and for topology
+  int cpu_devices = 1;
+  int cuda_devices = 0;
+  int cores = 1;
+  std::string work_dir;                        // of workers' logs; must exist
+  std::string peer_host = "127.0.0.1";         // where its workers listen for the workers of other daemons
+  std::string executable = kThisProgram;       // started as `oneflow worker ...`
+  absl::Duration lease = absl::Seconds(10);    // without a scheduler, before workers are killed
+  absl::Duration stop_grace = absl::Seconds(1);  // of a worker, from SIGTERM to SIGKILL
+  std::function<void()> on_registered;         // after each Welcome; on the thread of Run()
+};
+
+class Daemon {
+ public:
+  // Listens for workers on loopback. Errors of Listen.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
+  virtual ~Daemon() = default;
+
+  // Serves until Stop(); then kills what runs and returns OK. InvalidArgument if the scheduler refuses what the daemon says.
+  virtual absl::Status Run() = 0;
+  // Any thread.
+  virtual void Stop() = 0;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,80 @@
+#include "tools/daemon/daemon_main.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "glog/logging.h"
+#include "tools/daemon/daemon.h"
+#include "tools/process/ready_pipe.h"
+#include "tools/process/stop_signals.h"
+#include "tools/process/temp_dir.h"
+
+namespace oneflow {
+namespace {
+
+int Fail(const absl::Status& status) {
+  std::cerr << "error: " << status.message() << std::endl;
+  return 1;
+}
+
+std::string HostName() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+absl::Status MakeDirectory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot make work directory '", path, "': ", error.message()));
+}
+
+}  // namespace
+
+int DaemonMain(const DaemonArgs& args) {
+  // Signals are blocked before other threads start, and lead to the daemon once it stands.
+  absl::Notification standing;
+  std::unique_ptr<Daemon> daemon;
+  StopSignals signals([&](int) {
+    standing.WaitForNotification();
+    if (daemon != nullptr) daemon->Stop();
+  });
+  std::unique_ptr<TempDir> temporary;
+  const auto start = [&]() -> absl::Status {
+    DaemonOptions options;
+    options.scheduler = args.scheduler;
+    options.host = HostName();
+    options.name = args.name.empty() ? options.host : args.name;
+    options.cpu_devices = args.cpu_devices;
+    options.cuda_devices = args.cuda_devices;
+    options.cores = args.cores > 0 ? args.cores : static_cast<int>(std::thread::hardware_concurrency());
+    options.work_dir = args.work_dir;
+    options.peer_host = args.peer_host;
+    if (options.work_dir.empty()) {
+      OF_ASSIGN_OR_RETURN(temporary, TempDir::Make("oneflow-daemon"));
+      options.work_dir = temporary->path();
+    }
+    OF_RETURN_IF_ERROR(MakeDirectory(options.work_dir));
+    options.on_registered = [fd = args.ready_fd]() mutable {
+      if (absl::Status told = TellReady(fd, "registered"); !told.ok()) LOG(WARNING) << told.message();
+      fd = -1;  // it is told once
+    };
+    OF_ASSIGN_OR_RETURN(daemon, Daemon::Start(std::move(options)));
+    return absl::OkStatus();
+  };
+  const absl::Status started = start();
+  standing.Notify();
+  if (!started.ok()) return Fail(started);
+  const absl::Status ended = daemon->Run();
+  return ended.ok() ? 0 : Fail(ended);
+}
+
+}  // namespace oneflow

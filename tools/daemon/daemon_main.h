@@ -1,0 +1,22 @@
+// `oneflow daemon`: offers this machine's devices to a scheduler until SIGINT or SIGTERM.
+#pragma once
+
+#include <string>
+
+namespace oneflow {
+
+struct DaemonArgs {
+  std::string scheduler = "127.0.0.1:7000";  // --scheduler: host:port
+  std::string name;                          // --name: unique in the cluster; empty: the host's name
+  int cpu_devices = 1;                       // --cpu-devices
+  int cuda_devices = 0;                      // --cuda-devices
+  int cores = 0;                             // --cores; 0: all of the machine
+  std::string work_dir;                      // --work-dir: workers' logs; empty: a temporary one, removed at the end
+  std::string peer_host = "127.0.0.1";       // --peer-host: where workers listen for workers of other daemons
+  int ready_fd = -1;                         // --ready-fd: descriptor that takes a line once it is registered
+};
+
+// The exit code: 0 if it was told to stop, 1 if it cannot serve or the scheduler refuses it, with the reason on stderr.
+int DaemonMain(const DaemonArgs& args);
+
+}  // namespace oneflow

@@ -1,0 +1,204 @@
+#include "tools/daemon/worker_pool.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "glog/logging.h"
+#include "tools/daemon/log_tail.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kLogBytes = 64 << 10;       // of one worker, in an answer
+constexpr int64_t kLastOutputBytes = 4 << 10;  // in the report of an exit
+constexpr int kLastOutputLines = 20;
+// A dead worker's connection closes with it; this bounds the wait for our end of it to notice.
+constexpr absl::Duration kDrain = absl::Seconds(1);
+constexpr absl::Duration kKillLimit = absl::Seconds(5);
+
+// The worker sees its devices as 0, 1, ..., among those that our own environment leaves us.
+std::string VisibleDevices(const std::vector<int>& devices) {
+  const char* ours = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::vector<std::string> visible = ours == nullptr ? std::vector<std::string>() : absl::StrSplit(ours, ',');
+  std::vector<std::string> names;
+  for (const int device : devices) {
+    names.push_back(device < static_cast<int>(visible.size()) ? visible[device] : absl::StrCat(device));
+  }
+  return absl::StrCat("CUDA_VISIBLE_DEVICES=", absl::StrJoin(names, ","));
+}
+
+}  // namespace
+
+WorkerPool::WorkerPool(WorkerPoolOptions options, std::function<void(pb::FromDaemon)> report)
+    : options_(std::move(options)), report_(std::move(report)) {}
+
+WorkerPool::~WorkerPool() { StopAll(); }
+
+void WorkerPool::Start(const pb::StartWorker& start) {
+  const Key key{start.job(), start.process()};
+  absl::Status launched;
+  {
+    absl::MutexLock lock(&mu_);
+    Forget();
+    const auto worker = std::make_shared<Worker>();
+    launched = workers_.contains(key) ? absl::InternalError("it runs already") : Launch(start, key, *worker);
+    if (launched.ok()) workers_[key] = worker;
+  }
+  if (launched.ok()) return;
+  LOG(ERROR) << "worker " << start.process() << " of job " << start.job() << ": " << launched.message();
+  pb::FromDaemon message;
+  pb::WorkerReport& report = *message.mutable_report();
+  report.set_job(start.job());
+  report.set_epoch(start.epoch());
+  report.set_process(start.process());
+  report.mutable_message()->mutable_failed()->set_code(static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  report.mutable_message()->mutable_failed()->set_message(std::string(launched.message()));
+  report_(std::move(message));
+  ReportExit(key, start.epoch(), 0, ChildExit{.exit_code = 127});
+}
+
+absl::Status WorkerPool::Launch(const pb::StartWorker& start, Key key, Worker& worker) {
+  worker.epoch = start.epoch();
+  pb::ToWorker assignment;
+  *assignment.mutable_assignment()->mutable_spec() = start.spec();
+  assignment.mutable_assignment()->set_epoch(start.epoch());
+  assignment.mutable_assignment()->set_process(start.process());
+  worker.messages->Push(std::move(assignment));
+
+  ChildOptions child;
+  child.executable = options_.executable;
+  child.log_path = LogPath(key);
+  child.arguments = {"oneflow",
+                     "worker",
+                     absl::StrCat("--daemon=", daemon_address_),
+                     absl::StrCat("--job=", start.job()),
+                     absl::StrCat("--epoch=", start.epoch()),
+                     absl::StrCat("--process=", start.process()),
+                     absl::StrCat("--processes=", start.spec().processes()),
+                     absl::StrCat("--peer-host=", options_.peer_host)};
+  if (start.spec().device() == "cuda") {
+    OF_RETURN_IF_ERROR(TakeCudaDevices(start.spec().devices_per_process(), worker));
+    child.environment.push_back(VisibleDevices(worker.cuda_devices));
+  }
+  OF_ASSIGN_OR_RETURN(worker.child,
+                      ChildProcess::Start(std::move(child), [this, key, epoch = start.epoch()](ChildExit exit) {
+                        OnExit(key, epoch, exit);
+                      }));
+  LOG(INFO) << "worker " << key.second << " of job " << key.first << " has pid " << worker.child->pid();
+  return absl::OkStatus();
+}
+
+absl::Status WorkerPool::TakeCudaDevices(int count, Worker& worker) {
+  std::vector<bool> taken(options_.cuda_devices, false);
+  for (const auto& [key, other] : workers_) {
+    for (const int device : other->cuda_devices) taken[device] = taken[device] || !other->over;
+  }
+  for (int device = 0; device < options_.cuda_devices && count > 0; ++device) {
+    if (taken[device]) continue;
+    worker.cuda_devices.push_back(device);
+    --count;
+  }
+  if (count == 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("this daemon offers ", options_.cuda_devices,
+                                                   " cuda devices; the worker lacks ", count));
+}
+
+// Drops workers whose threads have nothing left to do, so that destroying them does not wait for what needs our lock.
+void WorkerPool::Forget() {
+  std::erase_if(workers_, [](const auto& entry) { return entry.second->over; });
+}
+
+void WorkerPool::StopJob(int64_t job) {
+  absl::MutexLock lock(&mu_);
+  for (const auto& [key, worker] : workers_) {
+    if (key.first == job) worker->child->Stop(options_.stop_grace);
+  }
+}
+
+void WorkerPool::StopAll() {
+  std::map<Key, std::shared_ptr<Worker>> workers;
+  {
+    absl::MutexLock lock(&mu_);
+    workers = workers_;
+  }
+  for (const auto& [key, worker] : workers) worker->child->Stop(absl::ZeroDuration());
+  for (const auto& [key, worker] : workers) {
+    if (!worker->child->WaitForExit(kKillLimit)) {
+      LOG(ERROR) << "worker " << key.second << " of job " << key.first << " (pid " << worker->child->pid()
+                 << ") has not died within " << kKillLimit << " of being killed";
+    }
+  }
+  absl::MutexLock lock(&mu_);
+  Forget();
+}
+
+void WorkerPool::Tell(int64_t job, int process, pb::ToWorker message) {
+  absl::MutexLock lock(&mu_);
+  if (const auto found = workers_.find({job, process}); found != workers_.end()) {
+    found->second->messages->Push(std::move(message));
+  }
+}
+
+std::string WorkerPool::LogPath(Key key) const {
+  return absl::StrCat(options_.work_dir, "/job-", key.first, "-worker-", key.second, ".log");
+}
+
+std::string WorkerPool::Log(int64_t job, int process) const { return ReadTail(LogPath({job, process}), kLogBytes); }
+
+absl::StatusOr<std::shared_ptr<WorkerPool::Messages>> WorkerPool::Attach(const pb::WorkerHello& hello) {
+  absl::MutexLock lock(&mu_);
+  const auto found = workers_.find({hello.job(), hello.process()});
+  if (found == workers_.end() || found->second->epoch != hello.epoch()) {
+    return absl::NotFoundError(absl::StrCat("no worker ", hello.process(), " of job ", hello.job(), ", epoch ",
+                                            hello.epoch(), ", was started here"));
+  }
+  Worker& worker = *found->second;
+  if (worker.child->pid() != hello.pid() || worker.attached || worker.over) {
+    return absl::PermissionDeniedError(absl::StrCat("worker ", hello.process(), " of job ", hello.job(), " is pid ",
+                                                    worker.child->pid(), "; pid ", hello.pid(), " says it is"));
+  }
+  worker.attached = true;
+  return worker.messages;
+}
+
+void WorkerPool::Detach(int64_t job, int process) {
+  absl::MutexLock lock(&mu_);
+  if (const auto found = workers_.find({job, process}); found != workers_.end()) {
+    found->second->attached = false;
+    found->second->messages->Close();
+  }
+}
+
+// On the child's own thread.
+void WorkerPool::OnExit(Key key, uint64_t epoch, ChildExit exit) {
+  Worker* worker;  // in the map until it is over; were it ours, this thread might have to join itself
+  {
+    absl::MutexLock lock(&mu_);
+    worker = workers_.at(key).get();  // Start() holds the lock until it is there
+    worker->messages->Close();
+    mu_.AwaitWithTimeout(absl::Condition(
+                             +[](Worker* worker) { return !worker->attached; }, worker),
+                         kDrain);
+  }
+  ReportExit(key, epoch, worker->child->pid(), exit);
+  absl::MutexLock lock(&mu_);
+  worker->over = true;
+}
+
+void WorkerPool::ReportExit(Key key, uint64_t epoch, int pid, ChildExit exit) {
+  pb::FromDaemon message;
+  pb::WorkerExit& exited = *message.mutable_exited();
+  exited.set_job(key.first);
+  exited.set_epoch(epoch);
+  exited.set_process(key.second);
+  exited.set_pid(pid);
+  exited.set_exit_code(exit.exit_code);
+  exited.set_signal(exit.signal);
+  exited.set_last_output(std::string(LastLines(ReadTail(LogPath(key), kLastOutputBytes), kLastOutputLines)));
+  report_(std::move(message));
+}
+
+}  // namespace oneflow

@@ -1,0 +1,174 @@
+#include "tools/job/config.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+
+namespace oneflow {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::TextFormat;
+
+// Keeps the first error of a parse.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
+    if (!message_.empty()) return;
+    message_ = message;
+    line_ = line + 1;  // the collector counts from 0
+    column_ = column + 1;
+  }
+  bool empty() const { return message_.empty(); }
+  const std::string& message() const { return message_; }
+  int line() const { return line_; }
+  int column() const { return column_; }
+
+ private:
+  std::string message_;
+  int line_ = 0;
+  int column_ = 0;
+};
+
+std::string Join(absl::string_view prefix, absl::string_view name) {
+  return prefix.empty() ? std::string(name) : absl::StrCat(prefix, ".", name);
+}
+
+// Records file:line of every field set in `message`.
+void CollectPlaces(const Message& message, TextFormat::ParseInfoTree* tree, const std::string& prefix,
+                   const std::string& file, std::map<std::string, std::string>& places) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string path = Join(prefix, field->name());
+    const int index = field->is_repeated() ? 0 : -1;
+    const TextFormat::ParseLocation location = tree->GetLocation(field, index);
+    if (location.line >= 0) places[path] = absl::StrCat(file, ":", location.line + 1);
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_repeated()) continue;
+    if (TextFormat::ParseInfoTree* nested = tree->GetTreeForNested(field, index)) {
+      CollectPlaces(message.GetReflection()->GetMessage(message, field), nested, path, file, places);
+    }
+  }
+}
+
+std::string FieldNames(const Descriptor& type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+  return absl::StrJoin(names, ", ");
+}
+
+// Whether the text would be read as something else than a bare string.
+bool IsQuoted(absl::string_view value) { return value.size() >= 2 && (value.front() == '"' || value.front() == '\''); }
+
+std::string QuoteText(absl::string_view value) {
+  std::string quoted = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+}  // namespace
+
+std::string SourcedConfig::Where(absl::string_view path) const {
+  std::string place = file;
+  for (std::string prefix(path); !prefix.empty();) {
+    if (const auto it = places.find(prefix); it != places.end()) {
+      place = it->second;
+      break;
+    }
+    const size_t dot = prefix.rfind('.');
+    prefix.resize(dot == std::string::npos ? 0 : dot);
+  }
+  return absl::StrCat(place, ": ", path);
+}
+
+absl::StatusOr<SourcedConfig> ParseConfig(absl::string_view text, const std::string& file) {
+  SourcedConfig result;
+  result.file = file;
+  FirstError error;
+  TextFormat::ParseInfoTree tree;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.WriteLocationsTo(&tree);
+  if (!parser.ParseFromString(std::string(text), &result.config) || !error.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ":", error.line(), ":", error.column(), ": ", error.message()));
+  }
+  CollectPlaces(result.config, &tree, "", file, result.places);
+  return result;
+}
+
+absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config) {
+  const std::string place = absl::StrCat("--set ", assignment);
+  const auto error = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat(place, ": ", what));
+  };
+  const size_t equals = assignment.find('=');
+  if (equals == absl::string_view::npos || equals == 0) return error("not of the form path.to.field=value");
+  const absl::string_view path = assignment.substr(0, equals);
+  absl::string_view value = assignment.substr(equals + 1);
+
+  Message* message = &config.config;
+  const std::vector<std::string> parts = absl::StrSplit(path, '.');
+  const FieldDescriptor* field = nullptr;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Descriptor& type = *message->GetDescriptor();
+    field = type.FindFieldByName(parts[i]);
+    if (field == nullptr)
+      return error(absl::StrCat(type.name(), " has no field '", parts[i], "'; it has ", FieldNames(type)));
+    if (i + 1 == parts.size()) break;
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_repeated()) {
+      return error(absl::StrCat("'", parts[i], "' is a ", field->cpp_type_name(), " and has no fields"));
+    }
+    message = message->GetReflection()->MutableMessage(message, field);
+  }
+  std::string text;
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    text = absl::StrCat(field->name(),
+                        value.empty() || value.front() != '{' ? absl::StrCat("{", value, "}") : std::string(value));
+  } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !IsQuoted(value)) {
+    text = absl::StrCat(field->name(), ": ", QuoteText(value));
+  } else {
+    text = absl::StrCat(field->name(), ": ", value);
+  }
+  message->GetReflection()->ClearField(message, field);
+  FirstError parse_error;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&parse_error);
+  if (!parser.MergeFromString(text, message) || !parse_error.empty()) {
+    return error(absl::StrCat("'", value, "' is no ", field->is_repeated() ? "list of " : "", field->cpp_type_name(),
+                              " (", parse_error.message(), ")"));
+  }
+  config.places[std::string(path)] = place;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SourcedConfig> LoadConfig(const std::string& path, const std::vector<std::string>& overrides) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) {
+    const int reason = errno;
+    return absl::Status(reason == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument,
+                        absl::StrCat("job config '", path, "': cannot open: ", std::strerror(reason)));
+  }
+  std::ostringstream text;
+  text << stream.rdbuf();
+  if (stream.bad() || text.fail())
+    return absl::InvalidArgumentError(absl::StrCat("job config '", path, "': cannot be read"));
+  OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(text.str(), path));
+  for (const std::string& assignment : overrides) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config));
+  return config;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,187 @@
+#include "tools/job/job.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "actor/data/source.h"
+#include "compiler/lower/compile.h"
+#include "oneflow_core/graph_text.h"
+#include "tools/job/phases.h"
+#include "tools/job/program.h"
+#include "tools/job/validate.h"
+
+namespace oneflow {
+namespace {
+
+void MakeAbsolute(std::string* path) {
+  std::error_code ignored;
+  if (!path->empty()) *path = std::filesystem::absolute(*path, ignored).lexically_normal().string();
+}
+
+void MakePathsAbsolute(pb::JobConfig& config) {
+  if (config.data().has_text()) MakeAbsolute(config.mutable_data()->mutable_text()->mutable_path());
+  if (config.data().has_images()) {
+    pb::Images& images = *config.mutable_data()->mutable_images();
+    MakeAbsolute(images.mutable_train_images());
+    MakeAbsolute(images.mutable_train_labels());
+    MakeAbsolute(images.mutable_test_images());
+    MakeAbsolute(images.mutable_test_labels());
+  }
+  if (config.model().has_graph()) MakeAbsolute(config.mutable_model()->mutable_graph());
+  MakeAbsolute(config.mutable_weights());
+  MakeAbsolute(config.mutable_save_weights());
+  MakeAbsolute(config.mutable_save_initial_weights());
+  MakeAbsolute(config.mutable_save_gradients());
+}
+
+absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb::JobSpec& spec) {
+  CompileOptions options;
+  options.job = config.name();
+  std::vector<Axis> axes;
+  for (const Axis& axis :
+       {Axis{"pp", config.mesh().pp()}, Axis{"dp", config.mesh().dp()}, Axis{"tp", config.mesh().tp()}}) {
+    if (axis.size > 1) axes.push_back(axis);
+  }
+  OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(std::move(axes)));
+  options.ranks_per_process = spec.devices_per_process();
+  options.device = spec.device() == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
+  options.micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
+  const pb::Optimizer& optimizer = config.train().optimizer();
+  if (optimizer.has_sgd()) {
+    options.optimizer.kind = OptimizerOptions::Kind::kSgd;
+    options.optimizer.momentum = optimizer.sgd().momentum();
+    options.optimizer.nesterov = optimizer.sgd().nesterov();
+    options.optimizer.weight_decay = optimizer.sgd().weight_decay();
+  } else {
+    const pb::AdamW& adamw = optimizer.adamw();
+    if (adamw.has_beta1()) options.optimizer.beta1 = adamw.beta1();
+    if (adamw.has_beta2()) options.optimizer.beta2 = adamw.beta2();
+    if (adamw.has_epsilon()) options.optimizer.epsilon = adamw.epsilon();
+    options.optimizer.weight_decay = adamw.weight_decay();
+  }
+  options.optimizer.clip_norm = optimizer.clip_norm();
+  const pb::Schedule& schedule = config.train().schedule();
+  options.schedule.learning_rate = schedule.learning_rate();
+  if (!schedule.kind().empty()) options.schedule.kind = schedule.kind();
+  options.schedule.warmup_steps = schedule.warmup_steps();
+  options.schedule.total_steps = config.train().steps();
+  options.schedule.min_ratio = schedule.min_ratio();
+  options.seed = config.has_seed() ? config.seed() : 1;
+  options.keep_gradients = !config.save_gradients().empty();
+  return options;
+}
+
+void FillCluster(const pb::JobConfig& config, pb::JobSpec& spec) {
+  const auto size = [](int axis) { return std::max(axis, 1); };
+  const int devices = size(config.mesh().pp()) * size(config.mesh().dp()) * size(config.mesh().tp());
+  const int processes = config.cluster().has_processes() ? config.cluster().processes() : 1;
+  spec.set_processes(processes);
+  spec.set_devices_per_process(devices / processes);
+  spec.set_device(config.cluster().device().empty() ? "cpu" : config.cluster().device());
+  const int host_cores = static_cast<int>(std::thread::hardware_concurrency());
+  spec.set_cores_per_process(config.cluster().has_cores_per_process() ? config.cluster().cores_per_process()
+                                                                      : std::max(1, host_cores / processes));
+}
+
+// How many samples (or tokens) one training step consumes, for progress.
+void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpec& spec) {
+  spec.set_sample_unit("samples");
+  spec.set_samples_per_step(config.train().batch_size());
+  for (const Graph& graph : program) {
+    for (NodeId id = 0; id < graph.num_nodes() && graph.name() == "train"; ++id) {
+      const Node& node = graph.node(id);
+      if (node.op != "read_data") continue;
+      const int64_t micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
+      const Shape& shape = graph.value(node.outputs[0]).type.shape;
+      const bool text = node.attrs.String("dataset") == "text";
+      spec.set_sample_unit(text ? "tokens" : "images");
+      spec.set_samples_per_step(micro_batches * (text ? shape.count() : shape[0]));
+    }
+  }
+}
+
+// Data nodes get what only the job knows; every source is opened once, so that a bad file is an error here and not on a
+// worker.
+absl::Status PrepareData(uint64_t seed, const SourcedConfig& config, Program& program) {
+  for (Graph& graph : program) {
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      Node& node = graph.node(id);
+      if (node.op != "read_data") continue;
+      node.attrs.Set("seed", static_cast<int64_t>(seed));
+      OF_RETURN_IF_ERROR_AT(OpenSource(node.attrs).status(), config.Where("data"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
+  Job job;
+  const pb::JobConfig& c = config.config;
+  job.program = std::move(program);
+  const uint64_t seed = c.has_seed() ? c.seed() : 1;
+  OF_RETURN_IF_ERROR(PrepareData(seed, config, job.program));
+  FillCluster(c, job.spec);
+  FillSamples(c, job.program, job.spec);
+  OF_ASSIGN_OR_RETURN(job.options, MakeOptions(c, job.spec));
+  OF_ASSIGN_OR_RETURN_AT(const int64_t batches, EvaluationBatches(c, job.program), config.Where("evaluate"));
+  *job.spec.mutable_phases() = MakePhases(c, job.program, batches);
+  job.spec.set_name(c.name());
+  job.spec.set_weights(c.weights());
+  job.spec.set_config(c.DebugString());
+  job.config = std::move(config);
+  return job;
+}
+
+void NameAfterFile(SourcedConfig& config) {
+  if (config.config.name().empty()) config.config.set_name(std::filesystem::path(config.file).stem().string());
+}
+
+}  // namespace
+
+absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry& ops) {
+  OF_RETURN_IF_ERROR(ValidateConfig(config));
+  NameAfterFile(config);
+  MakePathsAbsolute(config.config);
+  if (kind == JobKind::kGenerate) {
+    if (!config.config.has_generate()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(config.Where("generate"), ": is missing, there is nothing to generate"));
+    }
+    if (config.config.weights().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(config.Where("weights"), ": is missing; generation starts from saved weights"));
+    }
+    config.config.clear_evaluate();
+    config.config.mutable_train()->set_steps(0);
+    config.config.clear_save_weights();
+    config.config.clear_save_initial_weights();
+    config.config.clear_save_gradients();
+  }
+  OF_ASSIGN_OR_RETURN_AT(Program program, BuildProgram(config.config, ops), config.Where("model"));
+  if (kind == JobKind::kGenerate) {
+    program.erase(std::remove_if(program.begin(), program.end(), [](const Graph& g) { return g.name() != "generate"; }),
+                  program.end());
+  }
+  return Assemble(std::move(config), std::move(program));
+}
+
+absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program) {
+  if (config.config.model().kind_case() == pb::Model::KIND_NOT_SET)
+    config.config.mutable_model()->set_graph("(program)");
+  OF_RETURN_IF_ERROR(ValidateConfig(config));
+  NameAfterFile(config);
+  MakePathsAbsolute(config.config);
+  return Assemble(std::move(config), std::move(program));
+}
+
+absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops) {
+  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, Compile(job.program, job.options, ops));
+  job.spec.set_plan(SerializePlan(plan));
+  job.spec.set_plan_hash(PlanHash(job.spec.plan()));
+  job.spec.clear_graphs();
+  for (const Graph& graph : job.program) job.spec.add_graphs(GraphToText(graph));
+  return plan;
+}
+
+}  // namespace oneflow

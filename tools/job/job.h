@@ -1,0 +1,42 @@
+// From a job config to everything a cluster needs: the program (logical graphs), the compiler's options, and what every
+// worker does in which order.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/options.h"
+#include "oneflow_core/op.h"
+#include "proto/control.pb.h"
+#include "proto/plan.pb.h"
+#include "tools/job/config.h"
+
+namespace oneflow {
+
+struct Job {
+  SourcedConfig config;
+  Program program;
+  CompileOptions options;
+  // Everything but `plan`, `plan_hash` and `graphs`, which CompileJob fills in.
+  pb::JobSpec spec;
+};
+
+// Which parts of the config to build.
+enum class JobKind {
+  kTrain,     // train, evaluate as asked, then generate if asked
+  kGenerate,  // only generate, from saved weights
+};
+
+// Validates the config, builds the graphs of the model it names (or reads them from model.graph), and lists the phases.
+// Paths become absolute, so that every process finds the same files. InvalidArgument naming config field and line, or
+// the malformed graph or data file; NotFound for missing files.
+absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry& ops);
+
+// A job around a program that a user's own code built: as MakeJob, with `config.model` ignored and the given graphs
+// instead. A graph named "train" is trained for train.steps steps; a graph "evaluate" is run as `evaluate` says.
+absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program);
+
+// Compiles the program and completes the spec. Errors as of Compile() (compiler/lower/compile.h).
+absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops);
+
+}  // namespace oneflow

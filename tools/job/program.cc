@@ -1,0 +1,121 @@
+#include "tools/job/program.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "oneflow_core/graph_text.h"
+#include "oneflow_core/models/convnet.h"
+#include "oneflow_core/models/gpt.h"
+#include "oneflow_core/models/mlp.h"
+
+namespace oneflow {
+namespace {
+
+constexpr double kDefaultValidationFraction = 0.05;
+
+BatchSizes Batches(const pb::JobConfig& config) {
+  const int64_t micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
+  return {config.train().batch_size() / micro_batches, config.has_evaluate() ? EvaluationBatch(config) : 0};
+}
+
+TextData TextOf(const pb::JobConfig& config) {
+  const pb::Text& text = config.data().text();
+  return {text.path(), text.has_validation_fraction() ? text.validation_fraction() : kDefaultValidationFraction};
+}
+
+ImageData ImagesOf(const pb::JobConfig& config) {
+  const pb::Images& images = config.data().images();
+  ImageData data;
+  data.train_images = images.train_images();
+  data.train_labels = images.train_labels();
+  data.test_images = images.test_images();
+  data.test_labels = images.test_labels();
+  return data;
+}
+
+absl::StatusOr<Program> BuildGpt(const pb::JobConfig& config, const OpRegistry& ops) {
+  const pb::Gpt& from = config.model().gpt();
+  GptConfig gpt;
+  if (from.has_vocabulary()) gpt.vocabulary = from.vocabulary();
+  gpt.layers = from.layers();
+  gpt.width = from.width();
+  gpt.heads = from.heads();
+  gpt.context = from.context();
+  gpt.dropout = from.dropout();
+  gpt.tied_embedding = from.tied_embedding();
+  std::optional<GptGeneration> generation;
+  if (config.has_generate()) generation = GptGeneration{config.generate().prompt(), config.generate().temperature()};
+  return GptProgram(gpt, TextOf(config), Batches(config), generation, ops);
+}
+
+absl::StatusOr<Program> BuildConvNet(const pb::JobConfig& config, const OpRegistry& ops) {
+  const pb::ConvNet& from = config.model().convnet();
+  ConvNetConfig net;
+  if (from.channels_size() > 0) net.channels.assign(from.channels().begin(), from.channels().end());
+  if (from.has_hidden()) net.hidden = from.hidden();
+  if (from.has_classes()) net.classes = from.classes();
+  net.dropout = from.dropout();
+  return ConvNetProgram(net, ImagesOf(config), Batches(config), ops);
+}
+
+absl::StatusOr<Program> BuildMlp(const pb::JobConfig& config, const OpRegistry& ops) {
+  const pb::Mlp& from = config.model().mlp();
+  MlpConfig mlp;
+  mlp.widths.assign(from.widths().begin(), from.widths().end());
+  if (from.has_classes()) mlp.classes = from.classes();
+  return MlpProgram(mlp, ImagesOf(config), Batches(config), ops);
+}
+
+// All files *.graph of a directory, in the order of their names but "train" first, whose layout the others follow.
+absl::StatusOr<Program> ReadGraphs(const std::string& directory, const OpRegistry& ops) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".graph") files.push_back(it->path());
+  }
+  if (error) return absl::NotFoundError(absl::StrCat("model.graph '", directory, "': ", error.message()));
+  if (files.empty()) return absl::NotFoundError(absl::StrCat("model.graph '", directory, "': no file *.graph in it"));
+  std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) {
+    const bool a_trains = a.stem() == "train", b_trains = b.stem() == "train";
+    return a_trains != b_trains ? a_trains : a < b;
+  });
+  Program program;
+  for (const fs::path& file : files) {
+    std::ifstream stream(file, std::ios::binary);
+    std::ostringstream text;
+    text << stream.rdbuf();
+    if (!stream) return absl::InvalidArgumentError(absl::StrCat("graph file '", file.string(), "': cannot be read"));
+    OF_ASSIGN_OR_RETURN_AT(Graph graph, GraphFromText(text.str(), ops), absl::StrCat("graph file '", file.string(), "'"));
+    program.push_back(std::move(graph));
+  }
+  return program;
+}
+
+}  // namespace
+
+int64_t EvaluationBatch(const pb::JobConfig& config) {
+  if (config.evaluate().batch_size() > 0) return config.evaluate().batch_size();
+  return config.train().batch_size() / (config.train().has_micro_batches() ? config.train().micro_batches() : 1);
+}
+
+absl::StatusOr<Program> BuildProgram(const pb::JobConfig& config, const OpRegistry& ops) {
+  switch (config.model().kind_case()) {
+    case pb::Model::kGpt:
+      return BuildGpt(config, ops);
+    case pb::Model::kConvnet:
+      return BuildConvNet(config, ops);
+    case pb::Model::kMlp:
+      return BuildMlp(config, ops);
+    case pb::Model::kGraph:
+      return ReadGraphs(config.model().graph(), ops);
+    case pb::Model::KIND_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("model: is missing");
+}
+
+}  // namespace oneflow

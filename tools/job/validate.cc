@@ -1,0 +1,184 @@
+#include "tools/job/validate.h"
+
+#include <cmath>
+
+namespace oneflow {
+namespace {
+
+// Collects nothing but the first complaint, so that checks read as a list.
+class Checker {
+ public:
+  explicit Checker(const SourcedConfig& config) : config_(config) {}
+
+  void Require(bool ok, absl::string_view path, absl::string_view what) {
+    if (ok || !status_.ok()) return;
+    status_ = absl::InvalidArgumentError(absl::StrCat(config_.Where(path), ": ", what));
+  }
+  // `least` <= value <= `most`.
+  void Range(int64_t value, int64_t least, int64_t most, absl::string_view path) {
+    Require(value >= least && value <= most, path, absl::StrCat(value, " is not in [", least, ", ", most, "]"));
+  }
+  // `least` <= value < `below`, and a number.
+  void Fraction(double value, double least, double below, absl::string_view path) {
+    Require(value >= least && value < below, path, absl::StrCat(value, " is not in [", least, ", ", below, ")"));
+  }
+  void NotNegative(double value, absl::string_view path) {
+    Require(value >= 0 && std::isfinite(value), path, absl::StrCat(value, " is not a finite number >= 0"));
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const SourcedConfig& config_;
+  absl::Status status_;
+};
+
+constexpr int64_t kMaxSize = 1 << 20;  // of one dimension of a model, far beyond any in use
+constexpr int64_t kMaxSteps = int64_t{1} << 40;
+
+void CheckModel(const pb::JobConfig& c, Checker& check) {
+  switch (c.model().kind_case()) {
+    case pb::Model::kGpt: {
+      const pb::Gpt& gpt = c.model().gpt();
+      if (gpt.has_vocabulary()) check.Range(gpt.vocabulary(), 2, kMaxSize, "model.gpt.vocabulary");
+      check.Range(gpt.layers(), 1, 10'000, "model.gpt.layers");
+      check.Range(gpt.width(), 1, kMaxSize, "model.gpt.width");
+      check.Range(gpt.heads(), 1, kMaxSize, "model.gpt.heads");
+      check.Require(gpt.heads() > 0 && gpt.width() % gpt.heads() == 0, "model.gpt.heads",
+                    absl::StrCat("width ", gpt.width(), " is not a multiple of ", gpt.heads(), " heads"));
+      check.Range(gpt.context(), 1, kMaxSize, "model.gpt.context");
+      check.Fraction(gpt.dropout(), 0, 1, "model.gpt.dropout");
+      check.Require(c.data().has_text(), "data", "a gpt model reads text, so data.text must be given");
+      break;
+    }
+    case pb::Model::kConvnet: {
+      const pb::ConvNet& net = c.model().convnet();
+      check.Require(net.channels_size() == 0 || net.channels_size() == 2, "model.convnet.channels",
+                    absl::StrCat("the network has 2 convolutions, but ", net.channels_size(), " sizes are given"));
+      for (const int channels : net.channels()) check.Range(channels, 1, kMaxSize, "model.convnet.channels");
+      if (net.has_hidden()) check.Range(net.hidden(), 1, kMaxSize, "model.convnet.hidden");
+      if (net.has_classes()) check.Range(net.classes(), 2, 256, "model.convnet.classes");
+      check.Fraction(net.dropout(), 0, 1, "model.convnet.dropout");
+      check.Require(c.data().has_images(), "data", "a convnet model reads images, so data.images must be given");
+      break;
+    }
+    case pb::Model::kMlp:
+      for (const int width : c.model().mlp().widths()) check.Range(width, 1, kMaxSize, "model.mlp.widths");
+      if (c.model().mlp().has_classes()) check.Range(c.model().mlp().classes(), 2, 256, "model.mlp.classes");
+      check.Require(c.data().has_images(), "data", "an mlp model reads images, so data.images must be given");
+      break;
+    case pb::Model::kGraph:
+      check.Require(!c.model().graph().empty(), "model.graph", "names no directory");
+      break;
+    case pb::Model::KIND_NOT_SET:
+      check.Require(false, "model", "is missing: one of gpt, convnet, mlp, graph");
+  }
+}
+
+void CheckData(const pb::JobConfig& c, Checker& check) {
+  if (c.data().has_text()) {
+    check.Require(!c.data().text().path().empty(), "data.text.path", "is missing");
+    if (c.data().text().has_validation_fraction()) {
+      check.Fraction(c.data().text().validation_fraction(), 0, 1, "data.text.validation_fraction");
+    }
+  }
+  if (c.data().has_images()) {
+    const pb::Images& images = c.data().images();
+    check.Require(!images.train_images().empty(), "data.images.train_images", "is missing");
+    check.Require(!images.train_labels().empty(), "data.images.train_labels", "is missing");
+    if (c.has_evaluate()) {
+      check.Require(!images.test_images().empty(), "data.images.test_images", "is missing, but evaluate is asked for");
+      check.Require(!images.test_labels().empty(), "data.images.test_labels", "is missing, but evaluate is asked for");
+    }
+  }
+}
+
+void CheckCluster(const pb::JobConfig& c, Checker& check) {
+  check.Range(c.mesh().pp(), 0, 4096, "mesh.pp");
+  check.Range(c.mesh().dp(), 0, 4096, "mesh.dp");
+  check.Range(c.mesh().tp(), 0, 4096, "mesh.tp");
+  const auto axis = [](int size) { return int64_t{size < 1 ? 1 : size}; };
+  const int64_t devices = axis(c.mesh().pp()) * axis(c.mesh().dp()) * axis(c.mesh().tp());
+  check.Require(devices <= 4096, "mesh", absl::StrCat("has ", devices, " devices, at most 4096 are supported"));
+  const int64_t processes = c.cluster().has_processes() ? c.cluster().processes() : 1;
+  check.Range(processes, 1, 1024, "cluster.processes");
+  if (!check.status().ok()) return;
+  if (c.cluster().has_devices_per_process()) {
+    check.Range(c.cluster().devices_per_process(), 1, 4096, "cluster.devices_per_process");
+    check.Require(processes * c.cluster().devices_per_process() == devices, "cluster.devices_per_process",
+                  absl::StrCat(processes, " processes of ", c.cluster().devices_per_process(), " devices make ",
+                               processes * c.cluster().devices_per_process(), ", but the mesh has ", devices));
+  } else {
+    check.Require(devices % processes == 0, "cluster.processes",
+                  absl::StrCat("the mesh's ", devices, " devices do not divide among ", processes, " processes"));
+  }
+  const std::string& device = c.cluster().device();
+  check.Require(device.empty() || device == "cpu" || device == "cuda", "cluster.device",
+                absl::StrCat("'", device, "' is neither 'cpu' nor 'cuda'"));
+  if (c.cluster().has_cores_per_process())
+    check.Range(c.cluster().cores_per_process(), 1, 4096, "cluster.cores_per_process");
+}
+
+void CheckTrain(const pb::JobConfig& c, Checker& check) {
+  const pb::Train& train = c.train();
+  check.Range(train.steps(), 0, kMaxSteps, "train.steps");
+  check.Range(train.batch_size(), 1, kMaxSize, "train.batch_size");
+  const int64_t micro = train.has_micro_batches() ? train.micro_batches() : 1;
+  check.Range(micro, 1, kMaxSize, "train.micro_batches");
+  check.Require(micro < 1 || train.batch_size() % micro == 0, "train.micro_batches",
+                absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
+  if (train.optimizer().has_adamw()) {
+    const pb::AdamW& adamw = train.optimizer().adamw();
+    check.Fraction(adamw.beta1(), 0, 1, "train.optimizer.adamw.beta1");
+    check.Fraction(adamw.beta2(), 0, 1, "train.optimizer.adamw.beta2");
+    check.NotNegative(adamw.epsilon(), "train.optimizer.adamw.epsilon");
+    check.NotNegative(adamw.weight_decay(), "train.optimizer.adamw.weight_decay");
+  }
+  if (train.optimizer().has_sgd()) {
+    check.Fraction(train.optimizer().sgd().momentum(), 0, 1, "train.optimizer.sgd.momentum");
+    check.NotNegative(train.optimizer().sgd().weight_decay(), "train.optimizer.sgd.weight_decay");
+    check.Require(!train.optimizer().sgd().nesterov() || train.optimizer().sgd().momentum() > 0,
+                  "train.optimizer.sgd.nesterov", "needs a momentum > 0");
+  }
+  check.NotNegative(train.optimizer().clip_norm(), "train.optimizer.clip_norm");
+  const pb::Schedule& schedule = train.schedule();
+  check.NotNegative(schedule.learning_rate(), "train.schedule.learning_rate");
+  check.Require(schedule.learning_rate() > 0 || train.steps() == 0, "train.schedule.learning_rate", "is missing");
+  check.Require(schedule.kind().empty() || schedule.kind() == "constant" || schedule.kind() == "cosine" ||
+                    schedule.kind() == "linear",
+                "train.schedule.kind",
+                absl::StrCat("'", schedule.kind(), "' is none of 'constant', 'cosine', 'linear'"));
+  check.Range(schedule.warmup_steps(), 0, kMaxSteps, "train.schedule.warmup_steps");
+  check.Require(schedule.min_ratio() >= 0 && schedule.min_ratio() <= 1, "train.schedule.min_ratio",
+                absl::StrCat(schedule.min_ratio(), " is not in [0, 1]"));
+}
+
+void CheckRest(const pb::JobConfig& c, Checker& check) {
+  if (c.has_evaluate()) {
+    check.Range(c.evaluate().every(), 0, kMaxSteps, "evaluate.every");
+    check.Range(c.evaluate().batches(), 0, kMaxSteps, "evaluate.batches");
+    check.Range(c.evaluate().batch_size(), 0, kMaxSize, "evaluate.batch_size");
+  }
+  if (c.has_generate()) {
+    check.Require(c.model().has_gpt() || c.model().has_graph(), "generate", "only a language model generates text");
+    check.Range(c.generate().tokens(), 1, kMaxSize, "generate.tokens");
+    check.NotNegative(c.generate().temperature(), "generate.temperature");
+    check.Require(!c.generate().prompt().empty(), "generate.prompt",
+                  "is empty; at least one byte is needed to begin with");
+  }
+  check.Require(c.save_gradients().empty() || c.train().steps() > 0, "save_gradients",
+                "there are no gradients without training");
+}
+
+}  // namespace
+
+absl::Status ValidateConfig(const SourcedConfig& config) {
+  Checker check(config);
+  CheckModel(config.config, check);
+  CheckData(config.config, check);
+  CheckCluster(config.config, check);
+  CheckTrain(config.config, check);
+  CheckRest(config.config, check);
+  return check.status();
+}
+
+}  // namespace oneflow

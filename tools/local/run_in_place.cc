@@ -1,0 +1,76 @@
+#include "tools/local/run_in_place.h"
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "tools/worker/phases.h"
+
+namespace oneflow {
+namespace {
+
+// Numbers and times events, one at a time.
+class EventSink {
+ public:
+  explicit EventSink(const std::function<void(const pb::JobEvent&)>& on_event) : on_event_(on_event) {}
+
+  void Emit(pb::JobEvent event) {
+    if (!on_event_) return;
+    absl::MutexLock lock(&mu_);
+    event.set_sequence(next_++);
+    event.set_time_us(absl::ToUnixMicros(absl::Now()));
+    on_event_(event);
+  }
+  void State(pb::JobState state, absl::string_view message = "") {
+    pb::JobEvent event;
+    event.mutable_state()->set_state(state);
+    event.mutable_state()->set_message(std::string(message));
+    Emit(std::move(event));
+  }
+  void Value(const Fetched& fetched) {
+    pb::JobEvent event;
+    pb::FetchedValue& value = *event.mutable_fetched();
+    value.set_plan(fetched.plan);
+    value.set_name(fetched.name);
+    value.set_step(fetched.step);
+    value.mutable_values()->Add(fetched.values.begin(), fetched.values.end());
+    Emit(std::move(event));
+  }
+
+ private:
+  const std::function<void(const pb::JobEvent&)>& on_event_;
+  absl::Mutex mu_;
+  int64_t next_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::PlanSet plan, EventSink& sink) {
+  EngineOptions options;
+  options.cores = spec.cores_per_process();
+  options.on_fetch = [&sink](Fetched fetched) { sink.Value(fetched); };
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(plan), std::move(options)));
+  sink.State(pb::RUNNING);
+  OF_RETURN_IF_ERROR(RunPhases(*engine, spec, [&sink](int phase) {
+    pb::JobEvent done;
+    done.mutable_phase_done()->set_phase(phase);
+    sink.Emit(std::move(done));
+  }));
+  return engine->stats();
+}
+
+}  // namespace
+
+absl::StatusOr<EngineStats> RunInPlace(const pb::JobSpec& spec, pb::PlanSet plan,
+                                       const std::function<void(const pb::JobEvent&)>& on_event) {
+  if (spec.processes() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job '", spec.name(), "': runs in place in 1 process, not in ", spec.processes()));
+  }
+  EventSink sink(on_event);
+  absl::StatusOr<EngineStats> stats = Run(spec, std::move(plan), sink);
+  if (stats.ok()) {
+    sink.State(pb::FINISHED);
+  } else {
+    sink.State(pb::FAILED, stats.status().message());
+  }
+  return stats;
+}
+
+}  // namespace oneflow

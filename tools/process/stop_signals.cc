@@ -1,0 +1,43 @@
+#include "tools/process/stop_signals.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "glog/logging.h"
+
+namespace oneflow {
+
+StopSignals::StopSignals(std::function<void(int signal)> on_signal) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, &former_mask_);
+  signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  end_event_ = eventfd(0, EFD_CLOEXEC);
+  PCHECK(signal_fd_ >= 0 && end_event_ >= 0) << "cannot watch signals";
+  thread_ = std::thread([this, on_signal = std::move(on_signal)] {
+    while (true) {
+      pollfd polled[2] = {{end_event_, POLLIN, 0}, {signal_fd_, POLLIN, 0}};
+      if (poll(polled, 2, -1) < 0) continue;  // EINTR
+      if (polled[0].revents != 0) return;
+      signalfd_siginfo info;
+      if (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) on_signal(static_cast<int>(info.ssi_signo));
+    }
+  });
+}
+
+StopSignals::~StopSignals() {
+  eventfd_write(end_event_, 1);
+  thread_.join();
+  close(signal_fd_);
+  close(end_event_);
+  pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);
+}
+
+}  // namespace oneflow

@@ -1,0 +1,17 @@
+// `oneflow scheduler`: serves until SIGINT or SIGTERM.
+#pragma once
+
+#include <string>
+
+namespace oneflow {
+
+struct SchedulerArgs {
+  std::string address = "127.0.0.1:7000";  // --address: host:port to listen on; port 0: any free one
+  std::string db = "oneflow.db";           // --db: file of jobs and events
+  int ready_fd = -1;                       // --ready-fd: descriptor that takes the address and a newline once it serves
+};
+
+// The exit code: 0 if it was told to stop, 1 if it cannot serve, with the reason on stderr.
+int SchedulerMain(const SchedulerArgs& args);
+
+}  // namespace oneflow

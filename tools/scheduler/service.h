@@ -1,0 +1,39 @@
+// The scheduler's process: the state machine behind a lock, its store, and gRPC around them.
+//
+//   gRPC threads ──► lock { state ──► effects ──► store } ──► outboxes ──► one writer thread per daemon
+//   ticker ─────────►                   └─► watchers wake up and read new events from the store
+//
+// A watcher sleeps until its job has more events; nothing polls the store. If the store cannot be written the scheduler ends,
+// rather than promise what it might forget.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "oneflow_core/status.h"
+#include "tools/scheduler/state.h"
+
+namespace oneflow {
+
+struct SchedulerOptions {
+  std::string address = "127.0.0.1:0";  // host:port to listen on; port 0: any free one
+  std::string db_path;                  // SQLite file
+  SchedulerLimits limits;
+};
+
+class SchedulerServer {
+ public:
+  // Opens the store, takes up its jobs and serves. Errors of Store::Open and Listen.
+  static absl::StatusOr<std::unique_ptr<SchedulerServer>> Start(const SchedulerOptions& options);
+  // Stop() if not yet called.
+  virtual ~SchedulerServer() = default;
+
+  // Where it is reached, with the actual port.
+  virtual const std::string& address() const = 0;
+  // Ends all calls and waits for them. Daemons see their session end. Any thread, but not one of a call.
+  virtual void Stop() = 0;
+  // Returns when Stop() is called from another thread (OK), or the store has failed (its error).
+  virtual absl::Status Wait() = 0;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,108 @@
+#include "tools/scheduler/spec.h"
+
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/lower/compile.h"
+#include "oneflow_core/status.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status ValidateShape(const pb::JobSpec& spec) {
+  if (spec.processes() < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("processes is ", spec.processes(), "; it must be at least 1"));
+  }
+  if (spec.devices_per_process() < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("devices_per_process is ", spec.devices_per_process(), "; it must be at least 1"));
+  }
+  if (spec.device() != "cpu" && spec.device() != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat("device is '", spec.device(), "'; it may be 'cpu' or 'cuda'"));
+  }
+  return absl::OkStatus();
+}
+
+// Every process must serve as many ranks of the plan as the cluster gives it devices.
+absl::Status ValidateRanks(const pb::JobSpec& spec, const pb::PlanSet& plan) {
+  std::vector<int> ranks_of_process(spec.processes(), 0);
+  for (int rank = 0; rank < plan.ranks_size(); ++rank) {
+    const pb::Rank& placed = plan.ranks(rank);
+    if (placed.process() < 0 || placed.process() >= spec.processes()) {
+      return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of the plan is on process ", placed.process(),
+                                                     "; the job has ", spec.processes()));
+    }
+    if (!absl::StartsWith(placed.device(), absl::StrCat(spec.device(), ":"))) {
+      return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of the plan is on '", placed.device(),
+                                                     "'; the job asks for '", spec.device(), "' devices"));
+    }
+    ++ranks_of_process[placed.process()];
+  }
+  for (int process = 0; process < spec.processes(); ++process) {
+    if (ranks_of_process[process] != spec.devices_per_process()) {
+      return absl::InvalidArgumentError(absl::StrCat("process ", process, " has ", ranks_of_process[process],
+                                                     " ranks in the plan and ", spec.devices_per_process(),
+                                                     " devices"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidatePhase(const pb::Phase& phase, const pb::PlanSet& plan) {
+  switch (phase.kind_case()) {
+    case pb::Phase::kSave:
+      if (!absl::StartsWith(phase.save().path(), "/")) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("save path '", phase.save().path(), "' is not absolute; workers run in another directory"));
+      }
+      return absl::OkStatus();
+    case pb::Phase::kRun:
+      if (phase.run().steps() < 0) {
+        return absl::InvalidArgumentError(absl::StrCat("steps is ", phase.run().steps(), "; it must not be negative"));
+      }
+      if (phase.run().first_step() < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("first_step is ", phase.run().first_step(), "; it must not be negative"));
+      }
+      for (const pb::Plan& candidate : plan.plans()) {
+        if (candidate.name() == phase.run().plan()) return absl::OkStatus();
+      }
+      return absl::InvalidArgumentError(absl::StrCat("the plan set has no plan '", phase.run().plan(), "'"));
+    case pb::Phase::KIND_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("it says neither what to run nor what to save");
+}
+
+}  // namespace
+
+absl::Status ValidateSpec(const pb::JobSpec& spec) {
+  OF_RETURN_IF_ERROR(ValidateShape(spec));
+  if (const std::string hash = PlanHash(spec.plan()); hash != spec.plan_hash()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan's SHA-256 is ", hash, "; the spec says '", spec.plan_hash(), "'"));
+  }
+  pb::PlanSet plan;
+  if (!plan.ParseFromString(spec.plan())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan (", spec.plan().size(), " bytes) is not a serialised PlanSet"));
+  }
+  if (plan.version() != kPlanVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan has format version ", plan.version(), "; this scheduler reads ", kPlanVersion));
+  }
+  OF_RETURN_IF_ERROR(ValidateRanks(spec, plan));
+  if (!spec.weights().empty() && !absl::StartsWith(spec.weights(), "/")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("weights path '", spec.weights(), "' is not absolute; workers run in another directory"));
+  }
+  if (spec.phases().empty()) return absl::InvalidArgumentError("the job has no phases");
+  for (int i = 0; i < spec.phases_size(); ++i) {
+    OF_RETURN_IF_ERROR_AT(ValidatePhase(spec.phases(i), plan), absl::StrCat("phase ", i));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

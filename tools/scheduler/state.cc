@@ -1,0 +1,470 @@
+#include "tools/scheduler/state.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tools/scheduler/placement.h"
+
+namespace oneflow {
+namespace {
+
+std::string Counted(int64_t count, absl::string_view thing) {
+  return absl::StrCat(count, " ", thing, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+// --- Jobs -------------------------------------------------------------------------------------------------------------
+
+void SchedulerState::Restore(std::vector<StoredJob> jobs, absl::Time now, Effects& effects) {
+  for (StoredJob& stored : jobs) {
+    const int64_t number = stored.status.job();
+    next_job_ = std::max(next_job_, number + 1);
+    Job& job = jobs_[number];
+    job.status = std::move(stored.status);
+    job.spec = std::move(stored.spec);
+    job.cuda = job.spec.device() == "cuda";
+    job.next_sequence = stored.next_sequence;
+    if (!Ended(job) && job.status.state() != pb::QUEUED) {
+      EndJob(job, pb::FAILED, "the scheduler was restarted while the job ran", now, effects);
+    }
+  }
+}
+
+int64_t SchedulerState::Submit(pb::JobSpec spec, absl::Time now, Effects& effects) {
+  const int64_t number = next_job_++;
+  Job& job = jobs_[number];
+  job.status.set_job(number);
+  job.status.set_name(spec.name());
+  job.status.set_submitted_us(absl::ToUnixMicros(now));
+  job.status.set_processes(spec.processes());
+  job.status.set_devices_per_process(spec.devices_per_process());
+  job.cuda = spec.device() == "cuda";
+  job.spec = std::move(spec);
+  effects.new_jobs.emplace_back(number, job.spec);
+  ChangeState(job, pb::QUEUED, "", now, effects);
+  PlaceQueued(now, effects);
+  return number;
+}
+
+absl::Status SchedulerState::Cancel(int64_t number, absl::Time now, Effects& effects) {
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
+  if (Ended(found->second)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", number, " has ended: ", pb::JobState_Name(found->second.status.state())));
+  }
+  EndJob(found->second, pb::CANCELLED, "cancelled on request", now, effects);
+  PlaceQueued(now, effects);
+  return absl::OkStatus();
+}
+
+std::vector<pb::JobStatus> SchedulerState::List() const {
+  std::vector<pb::JobStatus> list;
+  for (const auto& [number, job] : jobs_) {
+    list.push_back(job.status);
+    if (job.status.state() == pb::QUEUED) list.back().set_message(WaitsFor(job));
+  }
+  return list;
+}
+
+absl::StatusOr<pb::JobStatus> SchedulerState::Find(int64_t number) const {
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
+  return found->second.status;
+}
+
+void SchedulerState::AddEvent(Job& job, pb::JobEvent event, Effects& effects) {
+  event.set_sequence(job.next_sequence++);
+  effects.events.emplace_back(job.status.job(), std::move(event));
+}
+
+void SchedulerState::ChangeState(Job& job, pb::JobState state, absl::string_view message, absl::Time now,
+                                 Effects& effects) {
+  job.status.set_state(state);
+  job.status.set_message(std::string(message));
+  if (Ended(job)) job.status.set_finished_us(absl::ToUnixMicros(now));
+  effects.changed_jobs.push_back(job.status);
+  pb::JobEvent event;
+  event.set_time_us(absl::ToUnixMicros(now));
+  event.mutable_state()->set_state(state);
+  event.mutable_state()->set_message(std::string(message));
+  AddEvent(job, std::move(event), effects);
+}
+
+// Workers that finished exit by themselves within `exit`; all others are stopped now.
+void SchedulerState::EndJob(Job& job, pb::JobState state, absl::string_view message, absl::Time now,
+                            Effects& effects) {
+  ChangeState(job, state, message, now, effects);
+  job.spec.Clear();
+  job.complaint.reset();
+  job.due = state == pb::FINISHED ? now + limits_.exit : absl::InfiniteFuture();
+  if (state != pb::FINISHED) StopWorkers(job, effects);
+}
+
+void SchedulerState::StopWorkers(const Job& job, Effects& effects) {
+  std::set<SessionId> sessions;
+  for (const Worker& worker : job.workers) {
+    if (!worker.released) sessions.insert(worker.session);
+  }
+  for (const SessionId session : sessions) {
+    pb::ToDaemon message;
+    message.mutable_stop()->set_job(job.status.job());
+    effects.messages.emplace_back(session, std::move(message));
+  }
+}
+
+// --- Placement --------------------------------------------------------------------------------------------------------
+
+void SchedulerState::PlaceQueued(absl::Time now, Effects& effects) {
+  for (auto& [number, job] : jobs_) {
+    if (job.status.state() != pb::QUEUED) continue;
+    if (TryPlace(job, now, effects) == Fit::kLater) return;  // first come first served: none may overtake it
+  }
+}
+
+SchedulerState::Fit SchedulerState::TryPlace(Job& job, absl::Time now, Effects& effects) {
+  // By name, so that the same cluster places the same job the same way whoever registered first.
+  std::vector<std::pair<SessionId, Daemon*>> candidates;
+  for (auto& [session, daemon] : daemons_) candidates.emplace_back(session, &daemon);
+  std::sort(candidates.begin(), candidates.end(),
+            [](const auto& a, const auto& b) { return a.second->hello.name() < b.second->hello.name(); });
+  std::vector<int> offered, free;
+  for (const auto& [session, daemon] : candidates) {
+    offered.push_back(daemon->offered(job.cuda));
+    free.push_back(daemon->free(job.cuda));
+  }
+  const int processes = job.spec.processes(), devices = job.spec.devices_per_process();
+  if (PlaceGang(offered, processes, devices).empty()) return Fit::kNever;
+  const std::vector<int> placed = PlaceGang(free, processes, devices);
+  if (placed.empty()) return Fit::kLater;
+
+  ++job.epoch;
+  job.workers.assign(processes, Worker{});
+  job.due = now + limits_.start;
+  ChangeState(job, pb::STARTING, "", now, effects);
+  for (int process = 0; process < processes; ++process) {
+    auto& [session, daemon] = candidates[placed[process]];
+    daemon->used(job.cuda) += devices;
+    job.workers[process].session = session;
+    job.workers[process].daemon = daemon->hello.name();
+    pb::ToDaemon message;
+    pb::StartWorker& start = *message.mutable_start();
+    start.set_job(job.status.job());
+    start.set_epoch(job.epoch);
+    start.set_process(process);
+    *start.mutable_spec() = job.spec;
+    effects.messages.emplace_back(session, std::move(message));
+  }
+  return Fit::kPlaced;
+}
+
+std::string SchedulerState::WaitsFor(const Job& job) const {
+  int64_t offered = 0, free = 0;
+  for (const auto& [session, daemon] : daemons_) {
+    offered += daemon.offered(job.cuda);
+    free += daemon.free(job.cuda);
+  }
+  return absl::StrCat("needs ", job.spec.processes(), " x ",
+                      Counted(job.spec.devices_per_process(), job.cuda ? "cuda device" : "cpu device"), "; of ",
+                      offered, " on ", Counted(daemons_.size(), "daemon"), " ", free, " are free");
+}
+
+// --- Daemons ----------------------------------------------------------------------------------------------------------
+
+absl::Status SchedulerState::DaemonHello(SessionId session, const pb::DaemonHello& hello, absl::Time now,
+                                         Effects& effects) {
+  if (hello.name().empty()) return absl::InvalidArgumentError("the daemon's hello has no name");
+  for (const auto& [other_session, other] : daemons_) {
+    if (other.hello.name() != hello.name()) continue;
+    if (other.hello.host() != hello.host() || other.hello.pid() != hello.pid()) {
+      return absl::AlreadyExistsError(absl::StrCat("the name '", hello.name(), "' is taken by the daemon with pid ",
+                                                   other.hello.pid(), " on host '", other.hello.host(), "'"));
+    }
+    const SessionId former = other_session;  // DaemonLost() ends the loop's iterators
+    effects.closed_sessions.emplace_back(former, absl::AbortedError("the daemon opened another session"));
+    DaemonLost(former, "it connected again", now, effects);
+    break;
+  }
+  daemons_[session] = Daemon{.hello = hello, .last_heard = now};
+  pb::ToDaemon message;
+  message.mutable_welcome()->set_heartbeat_ms(absl::ToInt64Milliseconds(limits_.heartbeat));
+  effects.messages.emplace_back(session, std::move(message));
+  PlaceQueued(now, effects);
+  return absl::OkStatus();
+}
+
+void SchedulerState::DaemonMessage(SessionId session, const pb::FromDaemon& message, absl::Time now,
+                                   Effects& effects) {
+  const auto found = daemons_.find(session);
+  if (found == daemons_.end()) return;  // lost already; its stream is being closed
+  found->second.last_heard = now;
+  switch (message.kind_case()) {
+    case pb::FromDaemon::kReport:
+      return OnReport(session, message.report(), now, effects);
+    case pb::FromDaemon::kExited:
+      return OnExit(session, message.exited(), now, effects);
+    case pb::FromDaemon::kLogs:
+      return OnLogs(session, message.logs(), effects);
+    case pb::FromDaemon::kHello:
+    case pb::FromDaemon::kHeartbeat:
+    case pb::FromDaemon::KIND_NOT_SET:
+      return;
+  }
+}
+
+void SchedulerState::DaemonLost(SessionId session, absl::string_view reason, absl::Time now, Effects& effects) {
+  const auto found = daemons_.find(session);
+  if (found == daemons_.end()) return;
+  const pb::DaemonHello hello = found->second.hello;
+  daemons_.erase(found);
+  for (auto& [request, logs] : logs_) {
+    for (const auto& [process, awaited] : logs.awaited) {
+      if (awaited == session) logs.reply.mutable_logs(process)->set_text("(its daemon was lost)\n");
+    }
+    std::erase_if(logs.awaited, [session](const auto& entry) { return entry.second == session; });
+  }
+  for (auto& [number, job] : jobs_) {
+    std::vector<int> ran;
+    for (size_t process = 0; process < job.workers.size(); ++process) {
+      Worker& worker = job.workers[process];
+      if (worker.session != session || worker.released) continue;
+      Release(job, worker);
+      if (!worker.finished) ran.push_back(process);
+    }
+    if (ran.empty() || Ended(job)) continue;
+    EndJob(job, pb::FAILED,
+           absl::StrCat("daemon '", hello.name(), "' (pid ", hello.pid(), ") was lost: ", reason, "; it ran ",
+                        ran.size() == 1 ? "worker " : "workers ", absl::StrJoin(ran, ", "), " of job ", number),
+           now, effects);
+  }
+  TickLogs(now, effects);
+  PlaceQueued(now, effects);
+}
+
+// --- Workers ----------------------------------------------------------------------------------------------------------
+
+SchedulerState::Worker* SchedulerState::FindWorker(SessionId session, int64_t number, uint64_t epoch, int process) {
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end() || found->second.epoch != epoch) return nullptr;
+  std::vector<Worker>& workers = found->second.workers;
+  if (process < 0 || process >= static_cast<int>(workers.size())) return nullptr;
+  return workers[process].session == session ? &workers[process] : nullptr;
+}
+
+void SchedulerState::Release(Job& job, Worker& worker) {
+  if (worker.released) return;
+  worker.released = true;
+  const auto daemon = daemons_.find(worker.session);
+  if (daemon != daemons_.end()) daemon->second.used(job.cuda) -= job.status.devices_per_process();
+}
+
+void SchedulerState::OnReport(SessionId session, const pb::WorkerReport& report, absl::Time now, Effects& effects) {
+  Worker* worker = FindWorker(session, report.job(), report.epoch(), report.process());
+  if (worker == nullptr) return;
+  Job& job = jobs_.at(report.job());
+  if (Ended(job)) return;
+  switch (report.message().kind_case()) {
+    case pb::FromWorker::kHello:
+      return OnWorkerHello(job, report.process(), report.message().hello(), now, effects);
+    case pb::FromWorker::kFetched:
+      return OnFetched(job, report.message().fetched(), effects);
+    case pb::FromWorker::kPhaseDone:
+      return OnPhaseDone(job, *worker, now, effects);
+    case pb::FromWorker::kFinished:
+      return OnFinished(job, *worker, now, effects);
+    case pb::FromWorker::kFailed:
+      return OnFailed(job, report.process(), report.message().failed(), now, effects);
+    case pb::FromWorker::KIND_NOT_SET:
+      return;
+  }
+}
+
+// The last hello completes the set of addresses, which every worker needs to find its peers.
+void SchedulerState::OnWorkerHello(Job& job, int process, const pb::WorkerHello& hello, absl::Time now,
+                                   Effects& effects) {
+  job.workers[process].pid = hello.pid();
+  job.workers[process].peer_address = hello.peer_address();
+  if (job.status.state() != pb::STARTING) return;
+  pb::WorkerStart start;
+  for (const Worker& worker : job.workers) {
+    if (worker.peer_address.empty()) return;
+    start.add_peer_addresses(worker.peer_address);
+  }
+  job.due = absl::InfiniteFuture();
+  ChangeState(job, pb::RUNNING, "", now, effects);
+  pb::ToWorker message;
+  *message.mutable_start() = std::move(start);
+  TellWorkers(job, message, effects);
+}
+
+void SchedulerState::TellWorkers(const Job& job, const pb::ToWorker& message, Effects& effects) {
+  for (size_t process = 0; process < job.workers.size(); ++process) {
+    if (job.workers[process].released) continue;
+    pb::ToDaemon to_daemon;
+    to_daemon.mutable_to_worker()->set_job(job.status.job());
+    to_daemon.mutable_to_worker()->set_process(process);
+    *to_daemon.mutable_to_worker()->mutable_message() = message;
+    effects.messages.emplace_back(job.workers[process].session, std::move(to_daemon));
+  }
+}
+
+void SchedulerState::OnFetched(Job& job, const pb::WorkerFetched& fetched, Effects& effects) {
+  for (const pb::TimedValue& value : fetched.values()) {
+    pb::JobEvent event;
+    event.set_time_us(value.time_us());
+    *event.mutable_fetched() = value.value();
+    AddEvent(job, std::move(event), effects);
+  }
+}
+
+// Workers pass phases in order, so a count per worker says all.
+void SchedulerState::OnPhaseDone(Job& job, Worker& worker, absl::Time now, Effects& effects) {
+  ++worker.phases_done;
+  for (const Worker& peer : job.workers) {
+    if (peer.phases_done <= job.phases_done) return;
+  }
+  pb::JobEvent event;
+  event.set_time_us(absl::ToUnixMicros(now));
+  event.mutable_phase_done()->set_phase(job.phases_done++);
+  AddEvent(job, std::move(event), effects);
+}
+
+// A worker that finished stays until it is dismissed, since its peers may still read its registers.
+void SchedulerState::OnFinished(Job& job, Worker& worker, absl::Time now, Effects& effects) {
+  worker.finished = true;
+  if (!std::all_of(job.workers.begin(), job.workers.end(), [](const Worker& w) { return w.finished; })) return;
+  pb::ToWorker message;
+  message.mutable_dismissal();
+  TellWorkers(job, message, effects);
+  EndJob(job, pb::FINISHED, "", now, effects);
+}
+
+void SchedulerState::OnFailed(Job& job, int process, const pb::WorkerFailed& failed, absl::Time now,
+                              Effects& effects) {
+  Worker& worker = job.workers[process];
+  worker.complained = true;
+  std::string message = absl::StrCat(DescribeWorker(process, worker.pid, worker.daemon), ": ", failed.message());
+  const Suspicion suspicion = SuspicionOf(static_cast<absl::StatusCode>(failed.code()));
+  if (suspicion == Suspicion::kCause) return EndJob(job, pb::FAILED, message, now, effects);
+  if (!job.complaint) {
+    job.complaint = Complaint{suspicion, std::move(message), now + limits_.grace};
+  } else if (suspicion > job.complaint->suspicion) {
+    job.complaint->suspicion = suspicion;
+    job.complaint->message = std::move(message);
+  }
+}
+
+void SchedulerState::OnExit(SessionId session, const pb::WorkerExit& exited, absl::Time now, Effects& effects) {
+  Worker* worker = FindWorker(session, exited.job(), exited.epoch(), exited.process());
+  if (worker == nullptr) return;
+  Job& job = jobs_.at(exited.job());
+  Release(job, *worker);
+  // A worker that complained exits because of what it complained about, unless something killed it.
+  const bool explained = worker->finished || (worker->complained && exited.signal() == 0);
+  if (!Ended(job) && !explained) {
+    EndJob(job, pb::FAILED, DescribeExit(exited, worker->daemon), now, effects);
+  }
+  PlaceQueued(now, effects);
+}
+
+// --- Logs -------------------------------------------------------------------------------------------------------------
+
+absl::Status SchedulerState::QueryLogs(int64_t request, int64_t number, absl::Time now, Effects& effects) {
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
+  const std::vector<Worker>& workers = found->second.workers;
+  if (workers.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", number, " has no workers under this scheduler: ",
+                     Ended(found->second) ? "it ended before they started, or before the scheduler did"
+                                          : "it is still queued"));
+  }
+  LogsRequest& logs = logs_[request];
+  logs.due = now + limits_.logs;
+  for (size_t process = 0; process < workers.size(); ++process) {
+    pb::WorkerLog& log = *logs.reply.add_logs();
+    log.set_process(process);
+    log.set_daemon(workers[process].daemon);
+    if (!daemons_.contains(workers[process].session)) {
+      log.set_text("(its daemon was lost)\n");
+      continue;
+    }
+    logs.awaited[process] = workers[process].session;
+    pb::ToDaemon message;
+    message.mutable_logs()->set_request(request);
+    message.mutable_logs()->set_job(number);
+    message.mutable_logs()->set_process(process);
+    effects.messages.emplace_back(workers[process].session, std::move(message));
+  }
+  TickLogs(now, effects);
+  return absl::OkStatus();
+}
+
+void SchedulerState::OnLogs(SessionId session, const pb::LogsAnswer& answer, Effects& effects) {
+  const auto found = logs_.find(answer.request());
+  if (found == logs_.end()) return;  // it was answered without this part, which came too late
+  const auto awaited = found->second.awaited.find(answer.log().process());
+  if (awaited == found->second.awaited.end() || awaited->second != session) return;
+  found->second.reply.mutable_logs(awaited->first)->set_text(answer.log().text());
+  found->second.awaited.erase(awaited);
+  TickLogs(absl::InfinitePast(), effects);
+}
+
+void SchedulerState::TickLogs(absl::Time now, Effects& effects) {
+  for (auto it = logs_.begin(); it != logs_.end();) {
+    LogsRequest& logs = it->second;
+    if (!logs.awaited.empty() && now < logs.due) {
+      ++it;
+      continue;
+    }
+    for (const auto& [process, session] : logs.awaited) {
+      logs.reply.mutable_logs(process)->set_text(
+          absl::StrCat("(its daemon did not answer within ", absl::FormatDuration(limits_.logs), ")\n"));
+    }
+    effects.logs.emplace_back(it->first, std::move(logs.reply));
+    it = logs_.erase(it);
+  }
+}
+
+// --- Time -------------------------------------------------------------------------------------------------------------
+
+void SchedulerState::Tick(absl::Time now, Effects& effects) {
+  std::vector<std::pair<SessionId, std::string>> silent;
+  for (const auto& [session, daemon] : daemons_) {
+    const absl::Duration silence = now - daemon.last_heard;
+    if (silence < limits_.lease) continue;
+    silent.emplace_back(session,
+                        absl::StrCat("no heartbeat for ", absl::FormatDuration(absl::Trunc(silence, absl::Milliseconds(100))),
+                                     " (limit ", absl::FormatDuration(limits_.lease), ")"));
+  }
+  for (const auto& [session, reason] : silent) {
+    effects.closed_sessions.emplace_back(session, absl::DeadlineExceededError(reason));
+    DaemonLost(session, reason, now, effects);
+  }
+  for (auto& [number, job] : jobs_) TickJob(job, now, effects);
+  TickLogs(now, effects);
+}
+
+void SchedulerState::TickJob(Job& job, absl::Time now, Effects& effects) {
+  if (job.complaint && job.complaint->due <= now) {
+    EndJob(job, pb::FAILED, std::string(job.complaint->message), now, effects);
+    PlaceQueued(now, effects);
+    return;
+  }
+  if (now < job.due) return;
+  job.due = absl::InfiniteFuture();
+  if (Ended(job)) return StopWorkers(job, effects);  // finished, but some worker would not exit
+  for (size_t process = 0; process < job.workers.size(); ++process) {
+    const Worker& worker = job.workers[process];
+    if (!worker.peer_address.empty()) continue;
+    return EndJob(job, pb::FAILED,
+                  absl::StrCat("worker ", process, " on daemon '", worker.daemon, "' was not ready within ",
+                               absl::FormatDuration(limits_.start)),
+                  now, effects);
+  }
+}
+
+}  // namespace oneflow

@@ -1,0 +1,176 @@
+// The scheduler as a pure state machine: no threads, no gRPC, no clock of its own.
+//
+// An input is something that happened, with the time at which it did; the answer is a list of effects. service.cc carries them
+// out in order: what is to be stored is committed before anyone is told.
+//
+//   Submit ─► QUEUED ──every process has devices──► STARTING ──all said hello──► RUNNING ──all finished──► FINISHED
+//                │                                      │                           │
+//                └───────────── Cancel ─► CANCELLED     └──── a worker or daemon is lost ─► FAILED
+//
+// Invariants:
+//   - A job is placed as a whole or not at all, first come first served. A job that the registered daemons could not hold even
+//     if they were idle does not block those behind it.
+//   - Its devices are taken from placement until each worker's exit is reported (or its daemon is lost), also after the job's
+//     end: a dying worker still holds memory.
+//   - A job ends once, with its root cause. A worker that dies makes its peers complain; their complaints (Unavailable,
+//     Aborted) wait `grace` for the death itself to be reported.
+//   - What carries another epoch than the job's, or comes from a daemon that does not run that worker, is ignored.
+//   - Any message of a daemon renews its lease; a daemon that is silent for `lease` is lost, and what it ran has failed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "proto/control.pb.h"
+#include "tools/scheduler/failure.h"
+
+namespace oneflow {
+
+using SessionId = int64_t;  // one connection of a daemon; never reused
+
+struct SchedulerLimits {
+  absl::Duration heartbeat = absl::Milliseconds(500);  // how often daemons are told to be heard
+  absl::Duration lease = absl::Milliseconds(2500);     // five missed heartbeats; under the 3 s in which a loss is reported
+  absl::Duration grace = absl::Seconds(1);             // from a complaint to the death that explains it
+  absl::Duration start = absl::Seconds(60);            // from placement to the last hello
+  absl::Duration exit = absl::Seconds(10);             // from the end of a finished job to the last exit
+  absl::Duration logs = absl::Seconds(5);              // for daemons to answer a query of logs
+};
+
+struct Effects {
+  // To be stored in one transaction.
+  std::vector<std::pair<int64_t, pb::JobSpec>> new_jobs;
+  std::vector<pb::JobStatus> changed_jobs;
+  std::vector<std::pair<int64_t, pb::JobEvent>> events;
+  // Then to be done, in any order among sessions.
+  std::vector<std::pair<SessionId, pb::ToDaemon>> messages;
+  std::vector<std::pair<SessionId, absl::Status>> closed_sessions;  // already forgotten by the state
+  std::vector<std::pair<int64_t, pb::LogsReply>> logs;              // by request
+
+  bool stores() const { return !new_jobs.empty() || !changed_jobs.empty() || !events.empty(); }
+};
+
+// A job as the store holds it.
+struct StoredJob {
+  pb::JobStatus status;
+  pb::JobSpec spec;  // needed only while the job is queued
+  int64_t next_sequence = 0;
+};
+
+class SchedulerState {
+ public:
+  explicit SchedulerState(SchedulerLimits limits = {}) : limits_(limits) {}
+
+  // Takes up what a former scheduler left, in order of job number: queued jobs stay queued, those that ran have failed, since
+  // their daemons kill workers whose session ends. REQUIRES: called first.
+  void Restore(std::vector<StoredJob> jobs, absl::Time now, Effects& effects);
+
+  // Queues a valid spec (spec.h) and returns its job number.
+  int64_t Submit(pb::JobSpec spec, absl::Time now, Effects& effects);
+  // NotFound; FailedPrecondition if the job has ended.
+  absl::Status Cancel(int64_t job, absl::Time now, Effects& effects);
+  // Asks the daemons that ran `job`; the answer is an effect with the caller's `request` number, at once or later. NotFound;
+  // FailedPrecondition if the job was never placed by this scheduler.
+  absl::Status QueryLogs(int64_t request, int64_t job, absl::Time now, Effects& effects);
+
+  // InvalidArgument without a name; AlreadyExists if another live daemon has this name. The same process coming back replaces
+  // its former session.
+  absl::Status DaemonHello(SessionId session, const pb::DaemonHello& hello, absl::Time now, Effects& effects);
+  void DaemonMessage(SessionId session, const pb::FromDaemon& message, absl::Time now, Effects& effects);
+  // `reason` says how: "its connection closed".
+  void DaemonLost(SessionId session, absl::string_view reason, absl::Time now, Effects& effects);
+
+  // Whatever is due: leases, graces, limits. To be called at least every 100 ms.
+  void Tick(absl::Time now, Effects& effects);
+
+  // In order of job number. A queued job's message says what it waits for.
+  std::vector<pb::JobStatus> List() const;
+  // NotFound.
+  absl::StatusOr<pb::JobStatus> Find(int64_t job) const;
+  // How many events the job has so far. REQUIRES: the job exists.
+  int64_t num_events(int64_t job) const { return jobs_.at(job).next_sequence; }
+
+ private:
+  struct Daemon {
+    pb::DaemonHello hello;
+    absl::Time last_heard;
+    int used_cpu = 0, used_cuda = 0;
+
+    int offered(bool cuda) const { return cuda ? hello.cuda_devices() : hello.cpu_devices(); }
+    int& used(bool cuda) { return cuda ? used_cuda : used_cpu; }
+    int free(bool cuda) const { return offered(cuda) - (cuda ? used_cuda : used_cpu); }
+  };
+  struct Worker {
+    SessionId session = 0;
+    std::string daemon;
+    int pid = 0;
+    std::string peer_address;  // empty before its hello
+    bool finished = false;
+    bool complained = false;
+    bool released = false;  // it has exited, or its daemon is lost
+    int phases_done = 0;
+  };
+  struct Complaint {
+    Suspicion suspicion;
+    std::string message;
+    absl::Time due;
+  };
+  struct Job {
+    pb::JobStatus status;
+    pb::JobSpec spec;  // cleared at the end
+    bool cuda = false;
+    uint64_t epoch = 0;
+    int64_t next_sequence = 0;
+    std::vector<Worker> workers;  // kept after the end, for logs
+    std::optional<Complaint> complaint;
+    absl::Time due = absl::InfiniteFuture();  // of starting, or of exiting after the end
+    int phases_done = 0;
+  };
+  struct LogsRequest {
+    pb::LogsReply reply;             // index = process
+    std::map<int, SessionId> awaited;  // by process
+    absl::Time due;
+  };
+
+  static bool Ended(const Job& job) { return job.status.state() >= pb::FINISHED; }
+
+  void AddEvent(Job& job, pb::JobEvent event, Effects& effects);
+  void ChangeState(Job& job, pb::JobState state, absl::string_view message, absl::Time now, Effects& effects);
+  void EndJob(Job& job, pb::JobState state, absl::string_view message, absl::Time now, Effects& effects);
+  void StopWorkers(const Job& job, Effects& effects);
+  void TellWorkers(const Job& job, const pb::ToWorker& message, Effects& effects);
+
+  void PlaceQueued(absl::Time now, Effects& effects);
+  enum class Fit { kPlaced, kLater, kNever };
+  Fit TryPlace(Job& job, absl::Time now, Effects& effects);
+  std::string WaitsFor(const Job& job) const;
+
+  Worker* FindWorker(SessionId session, int64_t job, uint64_t epoch, int process);
+  void Release(Job& job, Worker& worker);
+  void OnReport(SessionId session, const pb::WorkerReport& report, absl::Time now, Effects& effects);
+  void OnWorkerHello(Job& job, int process, const pb::WorkerHello& hello, absl::Time now, Effects& effects);
+  void OnFetched(Job& job, const pb::WorkerFetched& fetched, Effects& effects);
+  void OnPhaseDone(Job& job, Worker& worker, absl::Time now, Effects& effects);
+  void OnFinished(Job& job, Worker& worker, absl::Time now, Effects& effects);
+  void OnFailed(Job& job, int process, const pb::WorkerFailed& failed, absl::Time now, Effects& effects);
+  void OnExit(SessionId session, const pb::WorkerExit& exited, absl::Time now, Effects& effects);
+  void OnLogs(SessionId session, const pb::LogsAnswer& answer, Effects& effects);
+  void TickJob(Job& job, absl::Time now, Effects& effects);
+  void TickLogs(absl::Time now, Effects& effects);
+
+  SchedulerLimits limits_;
+  int64_t next_job_ = 1;
+  std::map<int64_t, Job> jobs_;
+  std::map<SessionId, Daemon> daemons_;
+  std::map<int64_t, LogsRequest> logs_;
+};
+
+}  // namespace oneflow

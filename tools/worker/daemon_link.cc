@@ -1,0 +1,111 @@
+#include "tools/worker/daemon_link.h"
+
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "proto/control.grpc.pb.h"
+#include "tools/rpc/outbox.h"
+#include "tools/rpc/rpc.h"
+
+namespace oneflow {
+namespace {
+
+constexpr absl::Duration kConnect = absl::Seconds(10);  // the daemon listens before it starts us; a busy machine is slow
+constexpr absl::Duration kDrain = absl::Seconds(5);
+
+class GrpcLink final : public DaemonLink {
+ public:
+  GrpcLink(std::shared_ptr<grpc::Channel> channel, std::function<void(absl::Status)> on_lost)
+      : stub_(pb::Daemon::NewStub(std::move(channel))), on_lost_(std::move(on_lost)) {}
+
+  ~GrpcLink() override { Close(); }
+
+  void Begin(const pb::WorkerHello& hello) {
+    stream_ = stub_->WorkerSession(&context_);
+    pb::FromWorker first;
+    *first.mutable_hello() = hello;
+    reports_.Add(std::move(first));
+    writer_ = std::thread([this] {
+      while (const std::optional<pb::FromWorker> message = reports_.Pop()) {
+        if (!stream_->Write(*message)) return;  // the reader learns why
+      }
+      stream_->WritesDone();
+    });
+    reader_ = std::thread([this] { ReadLoop(); });
+  }
+
+  absl::StatusOr<pb::ToWorker> Receive(absl::Duration timeout) override {
+    if (std::optional<pb::ToWorker> message = received_.Pop(timeout)) return *std::move(message);
+    if (received_.done()) return absl::UnavailableError("the daemon closed the connection");
+    return absl::DeadlineExceededError(absl::StrCat("the daemon said nothing for ", absl::FormatDuration(timeout)));
+  }
+
+  ReportQueue& reports() override { return reports_; }
+
+  bool Close() override {
+    if (!reader_.joinable()) return drained_;
+    {
+      absl::MutexLock lock(&mu_);
+      closing_ = true;
+    }
+    reports_.Close();
+    {
+      absl::MutexLock lock(&mu_);
+      if (!mu_.AwaitWithTimeout(absl::Condition(&ended_), kDrain)) context_.TryCancel();
+    }
+    writer_.join();
+    reader_.join();
+    return drained_;
+  }
+
+ private:
+  void ReadLoop() {
+    pb::ToWorker message;
+    while (stream_->Read(&message)) received_.Push(std::move(message));
+    received_.Close();
+    bool lost;
+    {
+      absl::MutexLock lock(&mu_);
+      lost = !closing_;
+    }
+    absl::Status end;
+    if (lost) {
+      // Finish() waits for our own last write, which nobody may ever ask for now.
+      context_.TryCancel();
+      on_lost_(absl::UnavailableError("the connection to the daemon broke"));
+    } else {
+      end = FromGrpc(stream_->Finish());
+    }
+    absl::MutexLock lock(&mu_);
+    drained_ = !lost && end.ok();
+    ended_ = true;
+  }
+
+  const std::unique_ptr<pb::Daemon::Stub> stub_;
+  const std::function<void(absl::Status)> on_lost_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<pb::FromWorker, pb::ToWorker>> stream_;
+  ReportQueue reports_;
+  Outbox<pb::ToWorker> received_;
+  absl::Mutex mu_;
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  bool drained_ = false;  // written by the reader, read after it is joined
+  std::thread writer_, reader_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DaemonLink>> DaemonLink::Open(const std::string& address, const pb::WorkerHello& hello,
+                                                             std::function<void(absl::Status)> on_lost) {
+  const std::shared_ptr<grpc::Channel> channel = OpenChannel(address);
+  OF_RETURN_IF_ERROR(AwaitConnected(*channel, absl::StrCat("daemon '", address, "'"), kConnect));
+  auto link = std::make_unique<GrpcLink>(channel, std::move(on_lost));
+  link->Begin(hello);
+  return link;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,34 @@
+// A worker's line to its daemon: what it is told comes in, what it reports goes out, and a broken line ends the process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "oneflow_core/status.h"
+#include "proto/control.pb.h"
+#include "tools/worker/report_queue.h"
+
+namespace oneflow {
+
+class DaemonLink {
+ public:
+  // Says hello to the daemon at `address`. `on_lost` is called on a thread of the link if the line breaks before Close().
+  // Unavailable if nobody answers within a few seconds.
+  static absl::StatusOr<std::unique_ptr<DaemonLink>> Open(const std::string& address, const pb::WorkerHello& hello,
+                                                          std::function<void(absl::Status)> on_lost);
+  // Close().
+  virtual ~DaemonLink() = default;
+
+  // The next thing the daemon says. DeadlineExceeded after `timeout`, Unavailable if the line is broken.
+  virtual absl::StatusOr<pb::ToWorker> Receive(absl::Duration timeout) = 0;
+
+  // Reports go out in the order in which they come in here. Thread-safe, at once.
+  virtual ReportQueue& reports() = 0;
+
+  // Returns when the daemon has read all reports (true) or the line is broken or silent (false).
+  virtual bool Close() = 0;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,35 @@
+#include "tools/worker/phases.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status RunPhase(Engine& engine, const pb::Phase& phase) {
+  switch (phase.kind_case()) {
+    case pb::Phase::kRun:
+      return Annotate(engine.Run(phase.run().plan(), phase.run().first_step(), phase.run().steps()),
+                      absl::StrCat("plan '", phase.run().plan(), "'"));
+    case pb::Phase::kSave:
+      return Annotate(engine.SaveWeights(phase.save().path(), phase.save().suffix()),
+                      absl::StrCat("saving '", phase.save().path(), "'"));
+    case pb::Phase::KIND_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("it says neither what to run nor what to save");
+}
+
+}  // namespace
+
+absl::Status RunPhases(Engine& engine, const pb::JobSpec& spec, const std::function<void(int)>& on_done) {
+  if (!spec.weights().empty()) {
+    OF_RETURN_IF_ERROR_AT(engine.LoadWeights(spec.weights()), absl::StrCat("loading '", spec.weights(), "'"));
+  }
+  for (int i = 0; i < spec.phases_size(); ++i) {
+    OF_RETURN_IF_ERROR_AT(RunPhase(engine, spec.phases(i)), absl::StrCat("phase ", i));
+    on_done(i);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

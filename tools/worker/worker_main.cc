@@ -1,0 +1,129 @@
+#include "tools/worker/worker_main.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "actor/engine.h"
+#include "actor/transport/peer_network.h"
+#include "compiler/lower/compile.h"
+#include "tools/worker/daemon_link.h"
+#include "tools/worker/phases.h"
+
+namespace oneflow {
+namespace {
+
+constexpr absl::Duration kAssignment = absl::Seconds(30);
+// The scheduler gives up on workers that do not start sooner, and then we are killed; this is the end of the line if it cannot.
+constexpr absl::Duration kStart = absl::Seconds(120);
+constexpr absl::Duration kPeers = absl::Seconds(30);
+// A peer may still be in the last steps that we have finished; if the peer fails, the daemon kills us.
+constexpr absl::Duration kDismissal = absl::Minutes(10);
+
+pb::WorkerHello MakeHello(const WorkerArgs& args, const std::string& peer_address) {
+  pb::WorkerHello hello;
+  hello.set_job(args.job);
+  hello.set_epoch(args.epoch);
+  hello.set_process(args.process);
+  hello.set_pid(getpid());
+  hello.set_peer_address(peer_address);
+  return hello;
+}
+
+pb::TimedValue MakeValue(Fetched fetched) {
+  pb::TimedValue value;
+  value.set_time_us(absl::ToUnixMicros(absl::Now()));
+  value.mutable_value()->set_plan(std::move(fetched.plan));
+  value.mutable_value()->set_name(std::move(fetched.name));
+  value.mutable_value()->set_step(fetched.step);
+  value.mutable_value()->mutable_values()->Assign(fetched.values.begin(), fetched.values.end());
+  return value;
+}
+
+absl::StatusOr<pb::PlanSet> ReadPlan(const pb::JobSpec& spec) {
+  if (const std::string hash = PlanHash(spec.plan()); hash != spec.plan_hash()) {
+    return absl::DataLossError(absl::StrCat("the plan's SHA-256 is ", hash, "; the job's is ", spec.plan_hash()));
+  }
+  pb::PlanSet plan;
+  if (!plan.ParseFromString(spec.plan())) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan (", spec.plan().size(), " bytes) does not parse"));
+  }
+  return plan;
+}
+
+// The next message, which must be of the kind that `has` tells.
+absl::StatusOr<pb::ToWorker> Expect(DaemonLink& link, bool (pb::ToWorker::*has)() const, absl::string_view what,
+                                    absl::Duration timeout) {
+  OF_ASSIGN_OR_RETURN_AT(pb::ToWorker message, link.Receive(timeout), absl::StrCat("waiting for the ", what));
+  if ((message.*has)()) return message;
+  return absl::InternalError(absl::StrCat("the daemon sent message kind ", message.kind_case(), " instead of the ", what));
+}
+
+absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) {
+  OF_ASSIGN_OR_RETURN(const pb::ToWorker assigned, Expect(link, &pb::ToWorker::has_assignment, "assignment", kAssignment));
+  const pb::JobSpec& spec = assigned.assignment().spec();
+  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, ReadPlan(spec));
+  OF_ASSIGN_OR_RETURN(const pb::ToWorker started, Expect(link, &pb::ToWorker::has_start, "start", kStart));
+  if (args.processes > 1) {
+    const auto& addresses = started.start().peer_addresses();
+    OF_RETURN_IF_ERROR(peers.Connect(std::vector<std::string>(addresses.begin(), addresses.end()), kPeers));
+  }
+
+  ReportQueue& reports = link.reports();
+  EngineOptions options;
+  options.process = args.process;
+  options.cores = spec.cores_per_process() > 0 ? spec.cores_per_process() : 1;
+  options.on_fetch = [&reports](Fetched fetched) { reports.AddFetched(MakeValue(std::move(fetched))); };
+  options.peers = args.processes > 1 ? &peers : nullptr;
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(plan), std::move(options)));
+  const absl::Status ran = RunPhases(*engine, spec, [&reports](int phase) {
+    pb::FromWorker done;
+    done.mutable_phase_done()->set_phase(phase);
+    reports.Add(std::move(done));
+  });
+  if (!ran.ok()) {
+    engine->Abort(ran);  // peers that wait for us in the next phase must hear of it
+    return ran;
+  }
+  pb::FromWorker finished;
+  finished.mutable_finished();
+  reports.Add(std::move(finished));
+  // The engine, and with it our registers, stays until no peer can need it.
+  return Expect(link, &pb::ToWorker::has_dismissal, "dismissal", kDismissal).status();
+}
+
+int Fail(const absl::Status& status) {
+  std::cerr << "error: " << status.message() << std::endl;
+  return 1;
+}
+
+}  // namespace
+
+int WorkerMain(const WorkerArgs& args) {
+  absl::StatusOr<std::unique_ptr<PeerNetwork>> peers =
+      PeerNetwork::Create(args.process, args.processes, args.epoch, args.peer_host);
+  if (!peers.ok()) return Fail(peers.status());
+  absl::StatusOr<std::unique_ptr<DaemonLink>> link =
+      DaemonLink::Open(args.daemon, MakeHello(args, (*peers)->address()), [](absl::Status lost) {
+        // Engine threads are running and cannot be stopped in order from here; the system takes back all they hold.
+        std::_Exit(Fail(lost));
+      });
+  if (!link.ok()) return Fail(link.status());
+  const absl::Status worked = Work(args, **link, **peers);
+  if (!worked.ok()) {
+    pb::FromWorker failed;
+    failed.mutable_failed()->set_code(static_cast<int>(worked.code()));
+    failed.mutable_failed()->set_message(std::string(worked.message()));
+    (*link)->reports().Add(std::move(failed));
+  }
+  (*link)->Close();
+  return worked.ok() ? 0 : Fail(worked);
+}
+
+}  // namespace oneflow
