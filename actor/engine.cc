@@ -222,7 +222,8 @@ absl::Status EngineImpl::ShareMemory() {
                                                      plans_.ranks(r).shared_bytes(), " bytes"));
     }
   }
-  return absl::OkStatus();
+  // From here on a process may fail, and take its memory with it, without the others stumbling over that.
+  return Barrier();
 }
 
 absl::Status EngineImpl::Initialise() {

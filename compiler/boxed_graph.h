@@ -1,5 +1,5 @@
-// The contract between the logical passes (compiler/passes/) and the physical plan (compiler/plan/): what holds of a graph
-// after the pass pipeline.
+// The contract between the logical passes (compiler/passes/) and the physical plan (compiler/plan/): what holds of a
+// graph after the pass pipeline.
 //
 //   - Every node has a placement; every value has a `dist` whose placement is its producer's.
 //   - Of a node that is not a boxing: all inputs have the node's placement, and along every axis the SBPs of inputs and outputs
@@ -33,9 +33,9 @@ using VariableDists = std::map<std::string, DistType>;
 // Called after each pass with its name and what it left: for --dump-after, and for tests.
 using PassObserver = std::function<void(absl::string_view pass, const Graph& graph)>;
 
-// Runs the pass pipeline (pipeline.h) on one graph of a program. Reads the dists of variables already fixed from `variables` and
-// adds those that this graph fixes. Errors name pass, node and the user's line: InvalidArgument for impossible annotations or
-// shapes, Unimplemented for ops without a gradient.
+// Runs the pass pipeline (pipeline.h) on one graph of a program. Reads the dists of variables already fixed from
+// `variables` and adds those that this graph fixes. Errors name pass, node and the user's line: InvalidArgument for
+// impossible annotations or shapes, Unimplemented for ops without a gradient.
 absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, const OpRegistry& ops,
                                 VariableDists& variables, const PassObserver& observer = nullptr);
 

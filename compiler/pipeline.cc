@@ -6,10 +6,11 @@ namespace oneflow {
 namespace {
 
 constexpr Pass kPipeline[] = {
-    {"autodiff", Autodiff},        {"average-fetches", AverageFetches},
-    {"optimizer", AddOptimizer},   {"remove-dead-code", RemoveDeadCode},
-    {"place-nodes", PlaceNodes},   {"assign-rates", AssignRates},
-    {"select-sbp", SelectLayouts}, {"insert-boxing", InsertBoxing},
+    {"autodiff", Autodiff},          {"average-fetches", AverageFetches},
+    {"optimizer", AddOptimizer},     {"remove-dead-code", RemoveDeadCode},
+    {"place-nodes", PlaceNodes},     {"group-sums", GroupSums},
+    {"assign-rates", AssignRates},   {"select-sbp", SelectLayouts},
+    {"insert-boxing", InsertBoxing},
 };
 
 }  // namespace
@@ -18,8 +19,9 @@ absl::Span<const Pass> Pipeline() { return kPipeline; }
 
 absl::Status RunPipeline(absl::Span<const Pass> passes, Graph& graph, PassContext& context,
                          const PassObserver& observer) {
+  const std::string name = graph.name();  // a pass that fails may leave no graph
   for (const Pass& pass : passes) {
-    const auto where = [&] { return absl::StrCat("graph '", graph.name(), "': pass '", pass.name, "'"); };
+    const auto where = [&] { return absl::StrCat("graph '", name, "': pass '", pass.name, "'"); };
     const absl::StatusOr<bool> changed = pass.run(graph, context);
     OF_RETURN_IF_ERROR_AT(changed.status(), where());
     if (*changed) {

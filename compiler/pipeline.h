@@ -1,5 +1,5 @@
-// The pass pipeline: a table of named functions from graph to graph, run in order. After every pass the runner verifies the
-// graph, so that a broken invariant is blamed on the pass that broke it, and puts the pass's name on any error.
+// The pass pipeline: a table of named functions from graph to graph, run in order. After every pass the runner verifies
+// the graph, so that a broken invariant is blamed on the pass that broke it, and puts the pass's name on any error.
 #pragma once
 
 #include "absl/types/span.h"
@@ -16,8 +16,8 @@ struct Pass {
 // All passes in order: what RunPasses runs.
 absl::Span<const Pass> Pipeline();
 
-// Runs `passes` on `graph`. Errors are those of the passes, with "pass 'x'" before them; Internal if a pass leaves a graph that
-// VerifyGraph refuses.
+// Runs `passes` on `graph`. Errors are those of the passes, with "pass 'x'" before them; Internal if a pass leaves a
+// graph that VerifyGraph refuses.
 absl::Status RunPipeline(absl::Span<const Pass> passes, Graph& graph, PassContext& context,
                          const PassObserver& observer);
 

@@ -1,6 +1,7 @@
 #include "compiler/lower/plan_text.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -90,6 +91,47 @@ void ShowRegister(const pb::Plan& plan, int id, std::string& out) {
   absl::StrAppend(&out, "\n");
 }
 
+// What the acts of one rank need of scratch memory beyond variables and registers.
+struct Workspace {
+  int64_t end = 0;    // the furthest byte that an operand touches
+  int64_t bound = 0;  // the most that is alive at once: no packing could do with less
+};
+
+// Follows the fixed operands of one actor that lie behind the variables: a tensor lives from the instruction that writes
+// it to the last that reads it; an output in the place of an input that ends there goes on with its life.
+void AddActs(const pb::Actor& actor, int64_t variable_bytes, Workspace& workspace) {
+  struct Tensor {
+    int64_t begin, end;
+    int first, last;
+  };
+  std::vector<Tensor> tensors;
+  const auto visit = [&](const pb::Operand& x, int at, bool write) {
+    if (x.register_() >= 0 || x.zone() != pb::PRIVATE || x.offset() < variable_bytes) return;
+    const int64_t end = x.offset() + Product(x.dims()) * static_cast<int64_t>(SizeOf(TypeOf(x.dtype())));
+    workspace.end = std::max(workspace.end, end);
+    const auto same = std::find_if(tensors.rbegin(), tensors.rend(), [&](const Tensor& t) {
+      return t.begin < end && x.offset() < t.end;  // whoever was there last
+    });
+    const bool goes_on = same != tensors.rend() && same->begin == x.offset() && same->end == end;
+    if (goes_on && (!write || same->last == at)) {
+      same->last = at;
+    } else {
+      tensors.push_back({x.offset(), end, at, at});
+    }
+  };
+  for (int at = 0; at < actor.instructions_size(); ++at) {
+    for (const pb::Operand& x : actor.instructions(at).inputs()) visit(x, at, false);
+    for (const pb::Operand& x : actor.instructions(at).outputs()) visit(x, at, true);
+  }
+  std::vector<int64_t> change(actor.instructions_size() + 1, 0);
+  for (const Tensor& t : tensors) {
+    change[t.first] += t.end - t.begin;
+    change[t.last + 1] -= t.end - t.begin;
+  }
+  int64_t alive = 0;
+  for (int64_t delta : change) workspace.bound = std::max(workspace.bound, alive += delta);
+}
+
 void ShowRanks(const pb::PlanSet& set, std::string& out) {
   for (int r = 0; r < set.ranks_size(); ++r) {
     const pb::Rank& rank = set.ranks(r);
@@ -101,8 +143,13 @@ void ShowRanks(const pb::PlanSet& set, std::string& out) {
       for (const pb::Register& reg : plan.registers()) {
         if (plan.actors(reg.producer()).rank() == r) registers[reg.zone()] += RegisterBytes(reg);
       }
+      Workspace workspace{rank.private_variable_bytes() + registers[0], 0};
+      const int64_t begin = workspace.end;
+      for (const pb::Actor& actor : plan.actors()) {
+        if (actor.rank() == r) AddActs(actor, rank.private_variable_bytes(), workspace);
+      }
       absl::StrAppend(&out, "  plan '", plan.name(), "': registers private ", registers[0], ", shared ", registers[1],
-                      " bytes\n");
+                      ", workspace ", workspace.end - begin, " (at least ", workspace.bound, ") bytes\n");
     }
   }
 }

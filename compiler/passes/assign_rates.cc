@@ -1,5 +1,5 @@
-// Synchronous dataflow with two rates. Micro-batch rate starts at what differs between micro-batches (data, random numbers) and
-// flows to every reader; `accumulate` is the one way back to step rate.
+// Synchronous dataflow with two rates. Micro-batch rate starts at what differs between micro-batches (data, random
+// numbers) and flows to every reader; `accumulate` is the one way back to step rate.
 #include "compiler/passes/passes.h"
 
 namespace oneflow {

@@ -1,8 +1,9 @@
-// Reverse-mode differentiation. Nodes are visited from last to first; when a node's turn comes, all readers of its outputs have
-// contributed, so their sum is its output gradient and the op's own `grad` turns it into contributions to its inputs.
+// Reverse-mode differentiation. Nodes are visited from last to first; when a node's turn comes, all readers of its
+// outputs have contributed, so their sum is its output gradient and the op's own `grad` turns it into contributions to
+// its inputs.
 //
-// Only values on a path from a trainable variable get a gradient at all. The start is 1/k rather than 1, so that what is summed
-// over k micro-batches is the gradient of their mean.
+// Only values on a path from a trainable variable get a gradient at all. The start is 1/k rather than 1, so that what
+// is summed over k micro-batches is the gradient of their mean.
 #include <map>
 
 #include "absl/strings/str_join.h"
@@ -111,8 +112,8 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  // Each contribution is accumulated by itself and the sums are added once per step, so that contributions made on different
-  // pipeline stages (of a tied weight) meet once per step and not once per micro-batch.
+  // Each contribution is accumulated by itself and the sums are added once per step, so that contributions made on
+  // different pipeline stages (of a tied weight) meet once per step and not once per micro-batch.
   absl::Status FinishVariable(const Node& variable) {
     if (!IsTrainable(variable)) return absl::OkStatus();
     const std::string name = GradientName(variable.name);
@@ -130,11 +131,14 @@ class Differentiator {
 
   absl::Status CheckAllReached() const {
     std::vector<std::string> missed;
+    int num_trainable = 0;
     for (NodeId id = 0; id < num_forward_; ++id) {
       const Node& node = graph().node(id);
+      num_trainable += IsTrainable(node);
       if (!IsTrainable(node) || contributions_.count(node.outputs[0]) > 0) continue;
       missed.push_back(absl::StrCat("'", node.name, "' (", node.source, ")"));
     }
+    if (num_trainable == 0) return absl::InvalidArgumentError("there is a loss but no trainable variable");
     if (missed.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("the loss does not depend on ", missed.size(), " trainable variable",
                                                    missed.size() == 1 ? "" : "s", ": ", absl::StrJoin(missed, ", ")));

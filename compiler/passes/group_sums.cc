@@ -1,4 +1,5 @@
-// Sums over pipeline stages: of the gradients' squares for the global norm, and of gradients of a weight used on several stages.
+// Sums over pipeline stages: of the gradients' squares for the global norm, and of gradients of a weight used on
+// several stages.
 #include <map>
 
 #include "compiler/passes/passes.h"
@@ -7,8 +8,8 @@
 namespace oneflow {
 namespace {
 
-// Replaces the addends of `sum` that lie together elsewhere by one sum of them there. The builder knows no placements, so these are
-// written into the graph behind its back.
+// Replaces the addends of `sum` that lie together elsewhere by one sum of them there. The builder knows no placements,
+// so these are written into the graph behind its back.
 bool Group(GraphBuilder& builder, NodeId sum) {
   const Node node = builder.graph().node(sum);
   std::map<std::string, std::vector<ValueId>> groups;  // by placement

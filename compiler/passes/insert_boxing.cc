@@ -1,5 +1,5 @@
-// From boxings as wishes to boxings as steps. `to` nodes are dissolved first, so that a boxing behind a `to` and one beside it
-// start from the same value and can share steps.
+// From boxings as wishes to boxings as steps. `to` nodes are dissolved first, so that a boxing behind a `to` and one
+// beside it start from the same value and can share steps.
 #include <map>
 #include <set>
 
@@ -36,7 +36,8 @@ class StepInserter {
   }
 
  private:
-  // The value that arrives as what `node` gives, by steps from `value`; for a `to`, whose ends lie alike, `value` itself.
+  // The value that arrives as what `node` gives, by steps from `value`; for a `to`, whose ends lie alike, `value`
+  // itself.
   absl::StatusOr<ValueId> Way(ValueId value, NodeId node) {
     const DistType wanted = *graph_.value(graph_.node(node).outputs[0]).dist;
     OF_ASSIGN_OR_RETURN(const std::vector<DistType> path,

@@ -1,5 +1,5 @@
-// The update phase. One global gradient norm is measured (and clipped if asked for), one learning rate computed from the step
-// counter, and every trainable variable gets an update node with state variables of its own:
+// The update phase. One global gradient norm is measured (and clipped if asked for), one learning rate computed from
+// the step counter, and every trainable variable gets an update node with state variables of its own:
 //
 //   "<w>/adam_m", "<w>/adam_v" or "<w>/sgd_momentum"    like the variable, zeros
 //   "optimizer/step"                                    i64, counts the steps taken
@@ -81,8 +81,9 @@ class OptimizerBuilder {
                         "optimizer/lr")[0];
   }
 
-  // The square of the global norm is the sum of the gradients' squares, whatever parts they lie in. Variables with the same wish are
-  // summed first: they will lie alike, so that only the few sums have to be brought together and not every addend.
+  // The square of the global norm is the sum of the gradients' squares, whatever parts they lie in. Variables with the
+  // same wish are summed first: they will lie alike, so that only the few sums have to be brought together and not
+  // every addend.
   void Norm() {
     std::map<std::string, std::vector<Tensor>> groups;
     for (const Parameter& parameter : parameters_) {

@@ -1,5 +1,5 @@
-// The passes, in the order in which the pipeline runs them. Each is a function that changes the graph in place and says whether
-// it did; a pass finds all it needs in the graph and the context and leaves nothing behind elsewhere.
+// The passes, in the order in which the pipeline runs them. Each is a function that changes the graph in place and says
+// whether it did; a pass finds all it needs in the graph and the context and leaves nothing behind elsewhere.
 #pragma once
 
 #include "compiler/boxed_graph.h"
@@ -14,14 +14,14 @@ struct PassContext {
   Topology topology;
 };
 
-// autodiff: writes the gradient of the loss as more graph, in the backward phase, along the paths to trainable variables. The
-// summed gradient of variable w is the value of a node "w/grad".
+// autodiff: writes the gradient of the loss as more graph, in the backward phase, along the paths to trainable
+// variables. The summed gradient of variable w is the value of a node "w/grad".
 //
 //   before   x, w -> matmul -> loss
 //   after    x, w -> matmul -> loss    constant(1/k) -> ... -> matmul_wgrad -> accumulate "w/grad"
 //
 // Nothing to do for a graph without a loss. Unimplemented, naming op and line, if an op on the way has no gradient;
-// InvalidArgument naming the trainable variables that the loss does not depend on.
+// InvalidArgument naming the trainable variables that the loss does not depend on, or if there are none.
 absl::StatusOr<bool> Autodiff(Graph& graph, PassContext& context);
 // The name of the node whose value is the gradient of a variable.
 std::string GradientName(absl::string_view variable);
@@ -40,32 +40,35 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context);
 //   v/grad -> square_sum -/                 \-> norm -> fetch  step mut -> increment
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);
 
-// remove-dead-code: drops nodes that no effect depends on. Effects are fetches, mutations and the loss (which stays even if
-// nobody reads it, because it says that the graph is trained).
+// remove-dead-code: drops nodes that no effect depends on. Effects are fetches, mutations and the loss (which stays
+// even if nobody reads it, because it says that the graph is trained).
 absl::StatusOr<bool> RemoveDeadCode(Graph& graph, PassContext& context);
 
-// place-nodes: gives every node a placement. The "pp" axis of the mesh is cut into stages, all other axes stay whole for SBP.
-// InvalidArgument if a placement hint is outside the mesh.
+// place-nodes: gives every node a placement. The "pp" axis of the mesh is cut into stages, all other axes stay whole
+// for SBP. InvalidArgument if a placement hint is outside the mesh.
 absl::StatusOr<bool> PlaceNodes(Graph& graph, PassContext& context);
 
-// group-sums: lets addends on the same ranks be added there before they meet, so that one sum travels instead of each addend.
+// group-sums: lets addends on the same ranks be added there before they meet, so that one sum travels instead of each
+// addend.
 //
 //   before   a@0, b@1, c@1 -> add_n@0        after   b@1, c@1 -> add_n@1;   a@0, that -> add_n@0
 absl::StatusOr<bool> GroupSums(Graph& graph, PassContext& context);
 
-// assign-rates: decides which nodes act once per micro-batch and which once per step, as boxed_graph.h says, and drops every
-// `accumulate` that has nothing to sum. InvalidArgument if a variable would be mutated once per micro-batch.
+// assign-rates: decides which nodes act once per micro-batch and which once per step, as boxed_graph.h says, and drops
+// every `accumulate` that has nothing to sum. InvalidArgument if a variable would be mutated once per micro-batch.
 absl::StatusOr<bool> AssignRates(Graph& graph, PassContext& context);
-// For every node: whether each micro-batch has its own result of it (it reads data, draws random numbers, or depends on such).
+// For every node: whether each micro-batch has its own result of it (it reads data, draws random numbers, or depends on
+// such).
 std::vector<bool> DependsOnMicroBatch(const Graph& graph, const OpRegistry& ops);
 
-// select-sbp: writes the `dist` of every value, and a `boxing` node wherever a reader needs another type than the producer
-// gives; such a boxing may take several steps. The decision itself is SelectSbp (compiler/select/).
+// select-sbp: writes the `dist` of every value, and a `boxing` node wherever a reader needs another type than the
+// producer gives; such a boxing may take several steps. The decision itself is SelectSbp (compiler/select/).
 //
 //   before   x -> matmul -> relu         after   x S(0) -> matmul P -> boxing B -> relu B
 absl::StatusOr<bool> SelectLayouts(Graph& graph, PassContext& context);
 
-// insert-boxing: replaces each `boxing` by one node per step on its path, shared where two paths begin alike, and dissolves `to`.
+// insert-boxing: replaces each `boxing` by one node per step on its path, shared where two paths begin alike, and
+// dissolves `to`.
 //
 //   before   P -> boxing B -> ...        after   P -> boxing S(0) -> boxing B -> ...
 //            P -> boxing S(0) -> ...                            \-> ...

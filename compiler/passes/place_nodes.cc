@@ -19,8 +19,8 @@ namespace oneflow {
 namespace {
 
 constexpr absl::string_view kStageAxis = "pp";
-// A stage may be so much slower than the best balance if fewer bytes then travel between stages: a cut inside a block moves
-// several times what a cut between blocks does. 0.15 is what it takes to keep two blocks and a small head apart.
+// A stage may be so much slower than the best balance if fewer bytes then travel between stages: a cut inside a block
+// moves several times what a cut between blocks does. 0.15 is what it takes to keep two blocks and a small head apart.
 constexpr double kBalanceSlack = 0.15;
 
 struct Location {
@@ -191,8 +191,8 @@ class Placer {
     return bytes;
   }
 
-  // Each variable lies with its first reader on the lowest stage; then forward nodes that overwrite variables, and all they
-  // overwrite, move to the first of these.
+  // Each variable lies with its first reader on the lowest stage; then forward nodes that overwrite variables, and all
+  // they overwrite, move to the first of these.
   void PlaceForwardVariables() {
     const std::vector<NodeId> work = ForwardWork();
     std::set<NodeId> following;  // variables without a place of their own

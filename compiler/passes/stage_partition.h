@@ -11,9 +11,9 @@ namespace oneflow {
 //   cost   3 1 1 3        stages 2, limit 10%:    0 0 | 1 1
 //   cut   0 9 2 9 0       cut[i]: bytes that cross a boundary just before item i; n + 1 entries, the ends are free
 //
-// The slowest stage decides the speed of a pipeline, so its cost is what is minimised; among partitions within `slack` (0.1: a
-// tenth) of that minimum the one with the fewest bytes over its cuts is taken, then the best balanced one. Deterministic.
-// O(stages * n^2). REQUIRES: stages >= 1, cut.size() == cost.size() + 1.
+// The slowest stage decides the speed of a pipeline, so its cost is what is minimised; among partitions within `slack`
+// (0.1: a tenth) of that minimum the one with the fewest bytes over its cuts is taken, then the best balanced one.
+// Deterministic. O(stages * n^2). REQUIRES: stages >= 1, cut.size() == cost.size() + 1.
 std::vector<int> PartitionIntoStages(const std::vector<double>& cost, const std::vector<int64_t>& cut, int stages,
                                      double slack);
 

@@ -89,8 +89,8 @@ bool LeavesRanksEmpty(const Graph& graph, const Node& node, const Layout& layout
   return false;
 }
 
-// Drops signatures, from the longest lists first, until the product is small enough. The last of a list is all-B or all that the
-// user allows, and stays.
+// Drops signatures, from the longest lists first, until the product is small enough. The last of a list is all-B or all
+// that the user allows, and stays.
 void Cap(std::vector<std::vector<Signature>>& per_axis, double limit) {
   const auto product = [&] {
     double result = 1;
@@ -119,7 +119,8 @@ absl::StatusOr<const std::vector<Signature>*> CandidateFinder::Signatures(NodeId
   return &it->second;
 }
 
-// The signatures along one axis that give every output what the user wants of it there, and keep what annotations reach.
+// The signatures along one axis that give every output what the user wants of it there, and keep what annotations
+// reach.
 absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const Axis& axis) {
   const Node& node = graph_.node(id);
   OF_ASSIGN_OR_RETURN(const std::vector<Signature>* const all, Signatures(id, axis.size));
@@ -173,7 +174,8 @@ void CandidateFinder::KeepOutputs(const Node& node, const Axis& axis, const std:
   }
 }
 
-// A split along two axes is a split into the product of their sizes, which rules that need divisibility have to allow too.
+// A split along two axes is a split into the product of their sizes, which rules that need divisibility have to allow
+// too.
 absl::StatusOr<bool> CandidateFinder::Nests(NodeId node, const std::vector<const Signature*>& per_axis) {
   const std::vector<Axis>& axes = graph_.node(node).placement->axes();
   for (size_t i = 0; i < per_axis.size(); ++i) {

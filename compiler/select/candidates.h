@@ -1,11 +1,12 @@
-// The layouts that a node may have: products of one signature per axis of its placement, less those that annotations exclude.
+// The layouts that a node may have: products of one signature per axis of its placement, less those that annotations
+// exclude.
 //
 //   relu on [dp=2,tp=2], its value asked to be tp:S(1)      dp: S(0)->S(0) | S(1)->S(1) | B->B   x   tp: S(1)->S(1)
 //
-// An annotation holds for its value and is kept from there on: where data was asked to be split along an axis, nodes that can work
-// on it as it is do so, until one cannot. (Data that is split over samples stays split over samples, even where the weights are so
-// small or large that another layout would be a little faster: a user who says so means data parallelism, and reads it in the
-// plan.) Axes and tensors that no annotation reaches are decided by cost.
+// An annotation holds for its value and is kept from there on: where data was asked to be split along an axis, nodes
+// that can work on it as it is do so, until one cannot. (Data that is split over samples stays split over samples, even
+// where the weights are so small or large that another layout would be a little faster: a user who says so means data
+// parallelism, and reads it in the plan.) Axes and tensors that no annotation reaches are decided by cost.
 #pragma once
 
 #include <map>
@@ -32,10 +33,11 @@ class CandidateFinder {
  public:
   CandidateFinder(const Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops) {}
 
-  // All layouts of `node` on its placement that fit the hints of its outputs, in a fixed order; never empty. Left out are those
-  // that would leave a rank without any elements, unless annotations leave no other. If there are more than kMaxCandidates, the
-  // axes with most signatures lose some; the replicated layout is never lost. InvalidArgument naming the node, the SBP asked for
-  // and what exists, if a hint cannot be met. REQUIRES: the node has a placement; all nodes before it were asked for.
+  // All layouts of `node` on its placement that fit the hints of its outputs, in a fixed order; never empty. Left out
+  // are those that would leave a rank without any elements, unless annotations leave no other. If there are more than
+  // kMaxCandidates, the axes with most signatures lose some; the replicated layout is never lost. InvalidArgument
+  // naming the node, the SBP asked for and what exists, if a hint cannot be met. REQUIRES: the node has a placement;
+  // all nodes before it were asked for.
   absl::StatusOr<std::vector<Layout>> Find(NodeId node);
 
   // 7 signatures on each of 3 axes.
@@ -54,8 +56,8 @@ class CandidateFinder {
   std::map<std::pair<ValueId, std::string>, Sbp> kept_;  // splits along named axes that an annotation reaches
 };
 
-// Whether `layout` is made of signatures of the node along each axis of `placement`, and of those along several axes that split
-// the same way.
+// Whether `layout` is made of signatures of the node along each axis of `placement`, and of those along several axes
+// that split the same way.
 absl::StatusOr<bool> IsLegalLayout(const Graph& graph, NodeId node, const Placement& placement, const OpRegistry& ops,
                                    const Layout& layout);
 

@@ -37,8 +37,8 @@ double Workers(const Layout& layout, const std::vector<Axis>& axes) {
 
 CostModel::CostModel(const Topology& topology, DeviceKind device)
     : topology_(topology),
-      // f32 matrix products of a processor core with wide vectors, and of a data-centre GPU in TF32; tensors of one micro-batch
-      // mostly stay in a processor's outer caches.
+      // f32 matrix products of a processor core with wide vectors, and of a data-centre GPU in TF32; tensors of one
+      // micro-batch mostly stay in a processor's outer caches.
       seconds_per_flop_(device == DeviceKind::kCpu ? 1 / 50e9 : 1 / 200e12),
       seconds_per_byte_(device == DeviceKind::kCpu ? 1 / 20e9 : 1 / 2.5e12) {}
 

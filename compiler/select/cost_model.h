@@ -1,5 +1,5 @@
-// Predicted seconds of computing and of boxing, for comparing layouts. Only ratios matter: a layout is better if it trades little
-// communication for much divided work.
+// Predicted seconds of computing and of boxing, for comparing layouts. Only ratios matter: a layout is better if it
+// trades little communication for much divided work.
 #pragma once
 
 #include <cstdint>

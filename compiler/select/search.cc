@@ -39,7 +39,8 @@ class Searcher {
   }
 
  private:
-  // --- prices ---------------------------------------------------------------------------------------------------------
+  // --- prices
+  // ---------------------------------------------------------------------------------------------------------
 
   // While a region grows, only its members count.
   bool Counts(int node) const { return choice_[node] >= 0 && (!only_moved_ || moved_[node]); }
@@ -84,7 +85,8 @@ class Searcher {
     return total;
   }
 
-  // --- moves ----------------------------------------------------------------------------------------------------------
+  // --- moves
+  // ----------------------------------------------------------------------------------------------------------
 
   void FindSurroundings(int unit) {
     for (int node : problem_.units[unit].nodes) {
@@ -132,7 +134,8 @@ class Searcher {
     return best;
   }
 
-  // --- the start ------------------------------------------------------------------------------------------------------
+  // --- the start
+  // ------------------------------------------------------------------------------------------------------
 
   // Sweeps forward along the data; whatever else a node reads (weights and what is made of them) adapts to it.
   void Start() {
@@ -184,7 +187,8 @@ class Searcher {
     return least;
   }
 
-  // --- improvement ----------------------------------------------------------------------------------------------------
+  // --- improvement
+  // ----------------------------------------------------------------------------------------------------
 
   // Moves single units until none gains.
   void Descend() {
@@ -201,23 +205,43 @@ class Searcher {
     }
   }
 
-  // For every value that is boxed: lets one of its ends take the other's type and the region around it follow.
+  // Descent stops where every single move costs a boxing. From there: for every value that is boxed, one of its ends
+  // takes the other's type; and every unit that could compute faster does so; each time the region around it follows.
   bool MoveRegions() {
     bool gained = false;
-    for (size_t id = 0; id < problem_.values.size(); ++id) {
-      const SearchProblem::Value& value = problem_.values[id];
-      for (size_t i = 0; i < value.readers.size(); ++i) {
-        const auto [reader, input] = value.readers[i];
-        const int from = Chosen(value.producer).outputs[value.output];
-        const int to = Chosen(reader).inputs[input];
-        if (from == to || problem_.boxing(static_cast<int>(id), from, to) <= kEpsilon) continue;
-        gained =
-            MoveEnd(value.producer, [&, out = value.output](const auto& o) { return o.outputs[out] == to; }) || gained;
-        if (Chosen(value.producer).outputs[value.output] != from || Chosen(reader).inputs[input] != to) continue;
-        gained = MoveEnd(reader, [&, in = input](const auto& o) { return o.inputs[in] == from; }) || gained;
-      }
+    for (size_t id = 0; id < problem_.values.size(); ++id) gained = MoveBoxedEnds(static_cast<int>(id)) || gained;
+    std::vector<bool> tried(problem_.units.size(), false);
+    for (size_t i = 0; i < problem_.units.size(); ++i) {
+      const int unit = static_cast<int>(i);
+      const int fastest = FastestOption(unit);
+      if (tried[i] || fastest == unit_choice_[i]) continue;
+      gained = MoveRegion(unit, fastest) || gained;
+      for (int member : region_) tried[member] = true;  // starting from them would grow much the same region
     }
     return gained;
+  }
+
+  bool MoveBoxedEnds(int id) {
+    const SearchProblem::Value& value = problem_.values[id];
+    bool gained = false;
+    for (const auto& [reader, input] : value.readers) {
+      const int from = Chosen(value.producer).outputs[value.output];
+      const int to = Chosen(reader).inputs[input];
+      if (from == to || problem_.boxing(id, from, to) <= kEpsilon) continue;
+      gained =
+          MoveEnd(value.producer, [&, out = value.output](const auto& o) { return o.outputs[out] == to; }) || gained;
+      if (Chosen(value.producer).outputs[value.output] != from || Chosen(reader).inputs[input] != to) continue;
+      gained = MoveEnd(reader, [&, in = input](const auto& o) { return o.inputs[in] == from; }) || gained;
+    }
+    return gained;
+  }
+
+  // The option that computes fastest; the current one if none is faster.
+  int FastestOption(int unit) {
+    const int current = unit_choice_[unit];
+    const int fastest = Best(unit, current, [&] { return ComputeCost(unit); });
+    Set(unit, current);
+    return fastest;
   }
 
   template <typename Wanted>
@@ -232,18 +256,18 @@ class Searcher {
     return false;
   }
 
-  // Moves `unit` to `option`, then, outwards, every unit that is at odds with the region to what suits the region best; keeps
-  // the result if the whole got cheaper.
+  // Moves `unit` to `option`, then, outwards, every unit that is at odds with the region to what suits the region best;
+  // keeps the result if the whole got cheaper.
   bool MoveRegion(int unit, int option) {
     journal_.clear();
     delta_ = 0;
-    std::vector<int> region{unit};
+    region_ = {unit};
     std::vector<bool> seen(problem_.units.size(), false);
     seen[unit] = true;
     Change(unit, option);
     Mark(unit, true);
     std::deque<int> queue(neighbours_[unit].begin(), neighbours_[unit].end());
-    while (!queue.empty() && region.size() < kMaxRegion) {
+    while (!queue.empty() && region_.size() < kMaxRegion) {
       const int next = queue.front();
       queue.pop_front();
       if (seen[next]) continue;
@@ -252,11 +276,11 @@ class Searcher {
       seen[next] = true;
       Change(next, follow);
       Mark(next, true);
-      region.push_back(next);
+      region_.push_back(next);
       queue.insert(queue.end(), neighbours_[next].begin(), neighbours_[next].end());
     }
-    for (int member : region) Mark(member, false);
-    Settle(region);
+    for (int member : region_) Mark(member, false);
+    Settle();
     if (delta_ < -kEpsilon) return true;
     for (auto it = journal_.rbegin(); it != journal_.rend(); ++it) Set(it->first, it->second);
     return false;
@@ -287,9 +311,9 @@ class Searcher {
   }
 
   // One sweep of single moves around the region.
-  void Settle(const std::vector<int>& region) {
+  void Settle() {
     std::vector<int> around;
-    for (int unit : region) around.insert(around.end(), neighbours_[unit].begin(), neighbours_[unit].end());
+    for (int unit : region_) around.insert(around.end(), neighbours_[unit].begin(), neighbours_[unit].end());
     SortUnique(around);
     for (int unit : around) {
       const int current = unit_choice_[unit];
@@ -308,6 +332,7 @@ class Searcher {
   std::vector<bool> moved_;  // by node: in the region that is growing
   bool only_moved_ = false;
   std::vector<std::pair<int, int>> journal_;  // unit and its option before each change of the current region
+  std::vector<int> region_;                   // the units of the region that was grown last, moved or not
   double delta_ = 0;                          // by the current region
   mutable std::vector<int> paid_;             // scratch of ValueCost
 };

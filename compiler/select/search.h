@@ -1,11 +1,11 @@
-// The combinatorial heart of SBP selection, without tensors or graphs: nodes with options, values between them, and a price for
-// every value whose producer and readers disagree.
+// The combinatorial heart of SBP selection, without tensors or graphs: nodes with options, values between them, and a
+// price for every value whose producer and readers disagree.
 //
 //   total = sum over nodes of the option's seconds + sum over values of the price of each distinct dist its readers want
 //
-// Finding the minimum is hard in general. This search starts from a forward sweep, moves single units to their best option until
-// none improves, then tries to move whole regions across each boxing still paid for. It is deterministic and never returns worse
-// than its start. Everything with the same `SelectSbp` interface can replace it.
+// Finding the minimum is hard in general. This search starts from a forward sweep, moves single units to their best
+// option until none improves, then tries to move whole regions across each boxing still paid for. It is deterministic
+// and never returns worse than its start. Everything with the same `SelectSbp` interface can replace it.
 #pragma once
 
 #include <functional>
@@ -29,8 +29,8 @@ struct SearchProblem {
     int producer = 0, output = 0;
     std::vector<std::pair<int, int>> readers;  // node, input
   };
-  // Nodes that have to agree (a variable, its state, what overwrites them) move together. `options` lists for each way of
-  // agreeing the option of each member.
+  // Nodes that have to agree (a variable, its state, what overwrites them) move together. `options` lists for each way
+  // of agreeing the option of each member.
   struct Unit {
     std::vector<int> nodes;
     std::vector<std::vector<int>> options;

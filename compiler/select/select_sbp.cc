@@ -12,8 +12,8 @@
 namespace oneflow {
 namespace {
 
-// How much dearer than others the boxing of a variable for a reader beside it is: enough that no gain in compute outweighs it, not
-// so much that an impossible boxing would look better.
+// How much dearer than others the boxing of a variable for a reader beside it is: enough that no gain in compute
+// outweighs it, not so much that an impossible boxing would look better.
 constexpr double kVariableBoxing = 1000;
 
 class Selector {
@@ -135,8 +135,8 @@ class Selector {
     return absl::OkStatus();
   }
 
-  // Extends `options`, fixed for the members before `member`, in all ways in which variables lie as the nodes that overwrite them
-  // want.
+  // Extends `options`, fixed for the members before `member`, in all ways in which variables lie as the nodes that
+  // overwrite them want.
   void Agree(SearchProblem::Unit& unit, size_t member, std::vector<int>& options) const {
     if (unit.options.size() >= kMaxUnitOptions) return;
     if (member == unit.nodes.size()) {

@@ -191,7 +191,7 @@ TEST(ActorTest, EndsWithInitiallyFilledSlotsFilledAsTheyBegan) {
 // A plan with everything that could make order matter: fan-out, fan-in, a slow and a fast way round, micro-batches, a variable that
 // is updated once per step, a loop that orders an actor with itself.
 TestPlan Diamond() {
-  TestPlan plan({0, 1, 2}, 4);
+  TestPlan plan({0, 0, 0}, 4);
   const int source = plan.Actor(0, "source", 4), left = plan.Actor(1, "left", 4), right = plan.Actor(2, "right", 4);
   const int far = plan.Actor(2, "far", 4), join = plan.Actor(1, "join", 4), update = plan.Actor(0, "update");
   plan.Register("in", {source}, {{left}, {right}}, 3);

@@ -137,7 +137,7 @@ TEST_F(WorkerTest, HoldsMessagesToOtherRanksUntilTheDeviceHasComputed) {
 TEST_F(WorkerTest, StopsAtTheFirstError) {
   plan_.Actor(0, "a");
   plan_.Actor(0, "b");
-  log_.fails = "a";
+  log_.fails = std::string("a");
   Make(0);
   worker_->Grant(0, 0, 5);
   Settle();

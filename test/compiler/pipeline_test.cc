@@ -54,7 +54,8 @@ TEST(PipelineTest, RecordsWhereVariablesLie) {
   EXPECT_EQ(variables.count("optimizer/step"), 1u);
 }
 
-// --- random graphs ----------------------------------------------------------------------------------------------------
+// --- random graphs
+// ----------------------------------------------------------------------------------------------------
 
 class RandomGraph {
  public:
@@ -62,7 +63,7 @@ class RandomGraph {
 
   Graph Make() {
     const Samples samples = ReadSamples(b_, Pick({4, 5, 8}), Chance(2) ? SbpHint{{"dp", Sbp::Split(0)}} : SbpHint{});
-    rows_.push_back(samples.rows);
+    rows_.push_back(MatMul(samples.rows, NewWeight({16, 16})));
     const int steps = 4 + static_cast<int>(random_() % 10);
     for (int i = 0; i < steps; ++i) rows_.push_back(Grow());
     Tensor loss = ReduceMean(SoftmaxCrossEntropy(rows_.back(), samples.labels));
@@ -114,7 +115,7 @@ class RandomGraph {
       case 6:
         return x.To(AnyHint(2));
       case 7:
-        return weights_.empty() ? Gelu(x) : Dropout(x, 0.1);
+        return Dropout(Gelu(x), 0.1);
       case 8:
         return Transpose(Transpose(x, {1, 0}), {1, 0});
       default:

@@ -15,6 +15,11 @@ RefTensor Scalar(double value, DType dtype = DType::kFloat32) {
   return x;
 }
 
+Case InPlace(Case c, int input) {
+  c.in_place = input;
+  return c;
+}
+
 // `count` points from low to high.
 RefTensor Grid(double low, double high, int64_t count) {
   RefTensor x = Zeros({count});
@@ -25,12 +30,12 @@ RefTensor Grid(double low, double high, int64_t count) {
 
 void AddElementwise(Random& r, std::vector<Case>& cases) {
   for (const char* op : {"neg", "exp", "square", "tanh", "sigmoid", "relu", "gelu"}) {
-    cases.push_back({op, "odd size", {}, {r.Uniform({3, 37})}, .in_place = 0});
+    cases.push_back(InPlace({op, "odd size", {}, {r.Uniform({3, 37})}}, 0));
     cases.push_back({op, "empty", {}, {r.Uniform({0, 5})}});
     cases.push_back({op, "several threads", {}, {r.Uniform({300, 211})}});
   }
   for (const char* op : {"log", "sqrt", "rsqrt"}) {
-    cases.push_back({op, "odd size", {}, {r.Uniform({5, 13}, 0.01, 9)}, .in_place = 0});
+    cases.push_back(InPlace({op, "odd size", {}, {r.Uniform({5, 13}, 0.01, 9)}}, 0));
     cases.push_back({op, "empty", {}, {r.Uniform({0})}});
   }
   cases.push_back({"exp", "from underflow to overflow", {}, {Grid(-87, 88, 20001)}, 5e-7});
@@ -39,11 +44,11 @@ void AddElementwise(Random& r, std::vector<Case>& cases) {
   cases.push_back({"sigmoid", "where it saturates", {}, {Grid(-100, 100, 20001)}, 5e-7});
   cases.push_back({"gelu_grad", "where it saturates", {}, {r.Uniform({20001}), Grid(-12, 12, 20001)}, 2e-6});
   for (const char* op : {"relu_grad", "gelu_grad"}) {
-    cases.push_back({op, "odd size", {}, {r.Uniform({7, 31}), r.Uniform({7, 31})}, .in_place = 0});
+    cases.push_back(InPlace({op, "odd size", {}, {r.Uniform({7, 31}), r.Uniform({7, 31})}}, 0));
     cases.push_back({op, "empty", {}, {r.Uniform({0}), r.Uniform({0})}});
   }
   for (const char* op : {"scale", "add_scalar"}) {
-    cases.push_back({op, "odd size", {{"alpha", -1.75}}, {r.Uniform({3, 37})}, .in_place = 0});
+    cases.push_back(InPlace({op, "odd size", {{"alpha", -1.75}}, {r.Uniform({3, 37})}}, 0));
     cases.push_back({op, "empty", {{"alpha", 2.0}}, {r.Uniform({0})}});
   }
   const std::pair<Ints, Ints> shapes[] = {
@@ -53,12 +58,12 @@ void AddElementwise(Random& r, std::vector<Case>& cases) {
   for (const char* op : {"add", "sub", "mul", "div"}) {
     for (const auto& [a, b] : shapes) {
       RefTensor divisor = r.Uniform(b, 0.5, 3);  // far from zero, where a quotient has no error bound
-      cases.push_back({op, "broadcasting", {}, {r.Uniform(a), divisor}, .in_place = a == b ? 0 : -1});
+      cases.push_back(InPlace({op, "broadcasting", {}, {r.Uniform(a), divisor}}, a == b ? 0 : -1));
     }
-    cases.push_back({op, "into the second", {}, {r.Uniform({9, 9}), r.Uniform({9, 9}, 0.5, 3)}, .in_place = 1});
+    cases.push_back(InPlace({op, "into the second", {}, {r.Uniform({9, 9}), r.Uniform({9, 9}, 0.5, 3)}}, 1));
   }
   for (int64_t n : {1, 2, 5}) {
-    Case c = {"add_n", "several operands", {}, {}, .in_place = 0};
+    Case c = InPlace({"add_n", "several operands", {}, {}}, 0);
     for (int64_t i = 0; i < n; ++i) c.inputs.push_back(r.Uniform({11, 7}));
     cases.push_back(c);
   }
@@ -72,7 +77,7 @@ void AddElementwise(Random& r, std::vector<Case>& cases) {
                                                                         {{1000, 65}, -1},
                                                                         {{200, 3, 9, 9}, 1}}) {
     const int64_t n = dims[axis < 0 ? axis + dims.size() : axis];
-    cases.push_back({"bias_add", "axis", {{"axis", axis}}, {r.Uniform(dims), r.Uniform({n})}, .in_place = 0});
+    cases.push_back(InPlace({"bias_add", "axis", {{"axis", axis}}, {r.Uniform(dims), r.Uniform({n})}}, 0));
     cases.push_back({"bias_grad", "axis", {{"axis", axis}}, {r.Uniform(dims)}, 1e-5});
   }
   for (const DType from : kAllDTypes) {

@@ -14,18 +14,17 @@ namespace oneflow {
 namespace {
 
 // A flag that is another spelling of --set FIELD=VALUE.
-void AddFieldFlag(CLI::App& app, std::vector<std::string>& sets, const std::string& flag, const std::string& field,
+void AddFieldFlag(CLI::App& app, std::vector<std::string>& fields, const std::string& flag, const std::string& field,
                   const std::string& help) {
   app.add_option_function<std::string>(
-      flag, [&sets, field](const std::string& value) { sets.push_back(absl::StrCat(field, "=", value)); }, help);
+      flag, [&fields, field](const std::string& value) { fields.push_back(absl::StrCat(field, "=", value)); }, help);
 }
 
 void AddJob(CLI::App& app, JobArguments& job) {
   app.add_option("job", job.config, "job config (protobuf text)")->required();
   app.add_option("--set", job.sets, "override a field of the config: path.to.field=value; may be repeated")
-      ->allow_extra_args(false)
-      ->trigger_on_parse();
-  AddFieldFlag(app, job.sets, "--cluster", "cluster.processes", "number of processes");
+      ->allow_extra_args(false);
+  AddFieldFlag(app, job.fields, "--cluster", "cluster.processes", "number of processes");
 }
 
 void AddScheduler(CLI::App& app, std::string& address) {
@@ -54,22 +53,24 @@ int Main(int argc, char** argv) {
   AddJob(*sub, run.job);
   sub->add_option("--metrics", run.metrics, "write one JSON object per step to this file");
   sub->add_option("--scheduler", run.scheduler, "use this running scheduler instead of an embedded cluster");
-  AddFieldFlag(*sub, run.job.sets, "--weights", "weights", "safetensors file to start from");
-  AddFieldFlag(*sub, run.job.sets, "--save-weights", "save_weights", "safetensors file to write at the end");
-  AddFieldFlag(*sub, run.job.sets, "--save-initial-weights", "save_initial_weights", "the same before the first step");
-  AddFieldFlag(*sub, run.job.sets, "--save-gradients", "save_gradients", "gradients of the last step");
+  AddFieldFlag(*sub, run.job.fields, "--weights", "weights", "safetensors file to start from");
+  AddFieldFlag(*sub, run.job.fields, "--save-weights", "save_weights", "safetensors file to write at the end");
+  AddFieldFlag(*sub, run.job.fields, "--save-initial-weights", "save_initial_weights",
+               "the same before the first step");
+  AddFieldFlag(*sub, run.job.fields, "--save-gradients", "save_gradients", "gradients of the last step");
 
   RunArguments generate;
   generate.kind = JobKind::kGenerate;
   sub = add(app, "generate", "continue a text with a trained model", [&] { return Report(RunCommand(generate)); });
   AddJob(*sub, generate.job);
   sub->add_option("--scheduler", generate.scheduler, "use this running scheduler instead of an embedded cluster");
-  AddFieldFlag(*sub, generate.job.sets, "--weights", "weights", "safetensors file of the trained model");
+  AddFieldFlag(*sub, generate.job.fields, "--weights", "weights", "safetensors file of the trained model");
   sub->add_option_function<std::string>(
-      "--prompt", [&](const std::string& text) { generate.job.sets.push_back(absl::StrCat("generate.prompt=", text)); },
+      "--prompt",
+      [&](const std::string& text) { generate.job.fields.push_back(absl::StrCat("generate.prompt=", text)); },
       "text to continue");
-  AddFieldFlag(*sub, generate.job.sets, "--tokens", "generate.tokens", "how many bytes");
-  AddFieldFlag(*sub, generate.job.sets, "--temperature", "generate.temperature", "0: always the likeliest");
+  AddFieldFlag(*sub, generate.job.fields, "--tokens", "generate.tokens", "how many bytes");
+  AddFieldFlag(*sub, generate.job.fields, "--temperature", "generate.temperature", "0: always the likeliest");
 
   JobArguments compile;
   std::string output, dump_after;
@@ -85,7 +86,7 @@ int Main(int argc, char** argv) {
   sub = add(*plan, "show", "print a plan: ranks, memory, registers, actors",
             [&] { return Report(PlanShowCommand(show)); });
   sub->add_option("file", show.config, "plan file, or job config *.pbtxt")->required();
-  sub->add_option("--set", show.sets, "override a field of the config")->allow_extra_args(false)->trigger_on_parse();
+  sub->add_option("--set", show.sets, "override a field of the config")->allow_extra_args(false);
 
   std::string scheduler = SchedulerArgs().address;
   JobArguments submit;

@@ -18,7 +18,7 @@ namespace oneflow {
 namespace {
 
 absl::StatusOr<Job> LoadJob(const JobArguments& arguments, const OpRegistry& ops) {
-  OF_ASSIGN_OR_RETURN(SourcedConfig config, LoadConfig(arguments.config, arguments.sets));
+  OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
   return MakeJob(std::move(config), JobKind::kTrain, ops);
 }
 

@@ -19,7 +19,7 @@ namespace {
 // Turns Ctrl-C into the cancellation of the job, whenever it comes: before the job exists it is remembered.
 class Interrupt {
  public:
-  Interrupt() : signals_([this](int) { OnSignal(); }) {}
+  Interrupt() : signals_([this](int signal) { OnSignal(signal); }) {}
 
   bool requested() const { return requested_; }
   // From now on an interrupt cancels this job. `client` must outlive the next Forget().
@@ -35,10 +35,13 @@ class Interrupt {
   }
 
  private:
-  void OnSignal() {
+  void OnSignal(int signal) {
+    // A second Ctrl-C does not wait for anyone; the kernel ends our children with us.
+    if (requested_.exchange(true)) {
+      if (signal == SIGINT) _exit(130);
+      return;
+    }
     absl::MutexLock lock(&mu_);
-    // The second Ctrl-C does not wait for anyone; the kernel ends our children with us.
-    if (requested_.exchange(true)) _exit(130);
     Cancel();
   }
   void Cancel() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -93,10 +96,16 @@ absl::StatusOr<pb::StateChange> Follow(Client& client, const pb::JobSpec& spec, 
 
 }  // namespace
 
+absl::StatusOr<SourcedConfig> JobArguments::Load() const {
+  std::vector<std::string> overrides = sets;
+  overrides.insert(overrides.end(), fields.begin(), fields.end());
+  return LoadConfig(config, overrides);
+}
+
 absl::Status RunCommand(const RunArguments& arguments) {
   Interrupt interrupt;
   const OpRegistry ops = StandardOps();
-  OF_ASSIGN_OR_RETURN(SourcedConfig config, LoadConfig(arguments.job.config, arguments.job.sets));
+  OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), arguments.kind, ops));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
 

@@ -11,7 +11,7 @@ namespace oneflow {
 
 absl::Status SubmitCommand(const JobArguments& arguments, const std::string& scheduler) {
   const OpRegistry ops = StandardOps();
-  OF_ASSIGN_OR_RETURN(SourcedConfig config, LoadConfig(arguments.config, arguments.sets));
+  OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_RETURN_IF_ERROR(CompileJob(job, ops).status());
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));

@@ -22,7 +22,7 @@ struct EmbeddedOptions {
   int devices_per_daemon = 1;
   std::string device = "cpu";  // or "cuda"
   int cores_per_daemon = 1;
-  std::string work_dir;        // for logs and the scheduler's store; empty: a temporary one, removed at the end
+  std::string work_dir;  // for logs and the scheduler's store; empty: a temporary one, removed at the end
   std::string executable = kThisProgram;
 };
 
@@ -55,9 +55,9 @@ class EmbeddedCluster {
   std::unique_ptr<TempDir> temporary_;
   std::string work_dir_;
   std::string address_;
-  std::vector<std::string> names_;                         // of children
-  std::vector<std::unique_ptr<ReadyPipe>> ready_;    // of children
-  std::vector<std::unique_ptr<ChildProcess>> children_;    // scheduler, d0, d1, ...
+  std::vector<std::string> names_;                       // of children
+  std::vector<std::unique_ptr<ReadyPipe>> ready_;        // of children
+  std::vector<std::unique_ptr<ChildProcess>> children_;  // scheduler, d0, d1, ...
 };
 
 }  // namespace oneflow

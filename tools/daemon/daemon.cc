@@ -111,7 +111,8 @@ class DaemonImpl final : public Daemon {
         if (absl::IsInvalidArgument(ended)) return Annotate(ended, absl::StrCat("daemon '", options_.name, "'"));
         Pause();
       } else if (leased && absl::Now() - lost > options_.lease) {
-        LOG(WARNING) << "daemon '" << options_.name << "': no scheduler for " << options_.lease << ": workers are killed";
+        LOG(WARNING) << "daemon '" << options_.name << "': no scheduler for " << options_.lease
+                     << ": workers are killed";
         pool_->StopAll();
         leased = false;
       }

@@ -25,12 +25,12 @@ struct DaemonOptions {
   int cpu_devices = 1;
   int cuda_devices = 0;
   int cores = 1;
-  std::string work_dir;                        // of workers' logs; must exist
-  std::string peer_host = "127.0.0.1";         // where its workers listen for the workers of other daemons
-  std::string executable = kThisProgram;       // started as `oneflow worker ...`
-  absl::Duration lease = absl::Seconds(10);    // without a scheduler, before workers are killed
+  std::string work_dir;                          // of workers' logs; must exist
+  std::string peer_host = "127.0.0.1";           // where its workers listen for the workers of other daemons
+  std::string executable = kThisProgram;         // started as `oneflow worker ...`
+  absl::Duration lease = absl::Seconds(10);      // without a scheduler, before workers are killed
   absl::Duration stop_grace = absl::Seconds(1);  // of a worker, from SIGTERM to SIGKILL
-  std::function<void()> on_registered;         // after each Welcome; on the thread of Run()
+  std::function<void()> on_registered;           // after each Welcome; on the thread of Run()
 };
 
 class Daemon {

@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kLogBytes = 64 << 10;       // of one worker, in an answer
+constexpr int64_t kLogBytes = 64 << 10;        // of one worker, in an answer
 constexpr int64_t kLastOutputBytes = 4 << 10;  // in the report of an exit
 constexpr int kLastOutputLines = 20;
 // A dead worker's connection closes with it; this bounds the wait for our end of it to notice.
@@ -102,8 +102,8 @@ absl::Status WorkerPool::TakeCudaDevices(int count, Worker& worker) {
     --count;
   }
   if (count == 0) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("this daemon offers ", options_.cuda_devices,
-                                                   " cuda devices; the worker lacks ", count));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("this daemon offers ", options_.cuda_devices, " cuda devices; the worker lacks ", count));
 }
 
 // Drops workers whose threads have nothing left to do, so that destroying them does not wait for what needs our lock.

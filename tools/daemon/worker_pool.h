@@ -25,8 +25,8 @@ namespace oneflow {
 
 struct WorkerPoolOptions {
   std::string executable = kThisProgram;
-  std::string work_dir;                       // of logs; must exist
-  std::string peer_host = "127.0.0.1";        // where workers listen for each other
+  std::string work_dir;                 // of logs; must exist
+  std::string peer_host = "127.0.0.1";  // where workers listen for each other
   int cuda_devices = 0;
   absl::Duration stop_grace = absl::Seconds(1);  // from SIGTERM to SIGKILL
 };

@@ -139,8 +139,8 @@ absl::Status ChildProcess::Fork(const ChildOptions& options) {
   std::vector<std::string> arguments = options.arguments, environment = options.environment;
   for (char** variable = environ; *variable != nullptr; ++variable) environment.push_back(*variable);
   const std::vector<char*> argv = Pointers(arguments), envp = Pointers(environment);
-  const Prepared prepared{options.executable.c_str(), argv.data(), envp.data(), null, log, options.passed_fd,
-                          error_pipe[1], getpid()};
+  const Prepared prepared{options.executable.c_str(), argv.data(),   envp.data(), null, log,
+                          options.passed_fd,          error_pipe[1], getpid()};
 
   // _Fork runs no fork handlers: those of libraries with threads of their own may wait for them.
   pid_ = _Fork();
@@ -177,6 +177,7 @@ ChildExit ChildProcess::Await() {
       absl::MutexLock lock(&mu_);
       if (stopping_ && !terminated) {
         kill(-pid_, SIGTERM);
+        kill(-pid_, SIGCONT);  // one that was suspended must wake up to hear it
         terminated = true;
       }
       left = killed ? absl::InfiniteDuration() : kill_at_ - absl::Now();
@@ -187,8 +188,7 @@ ChildExit ChildProcess::Await() {
       continue;
     }
     pollfd polled[2] = {{pidfd_, POLLIN, 0}, {stop_event_, POLLIN, 0}};
-    const int timeout =
-        left == absl::InfiniteDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
+    const int timeout = left == absl::InfiniteDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
     if (poll(polled, 2, timeout) < 0) continue;  // EINTR
     if (polled[0].revents != 0) break;
     uint64_t count;

@@ -28,8 +28,8 @@ struct ChildOptions {
   std::string executable = kThisProgram;
   std::vector<std::string> arguments;    // argv, with the name that `ps` shows first
   std::vector<std::string> environment;  // "NAME=value", added to ours
-  std::string log_path;  // stdout and stderr are appended there; empty: as ours
-  int passed_fd = -1;    // becomes descriptor 3 of the child; all other descriptors are closed
+  std::string log_path;                  // stdout and stderr are appended there; empty: as ours
+  int passed_fd = -1;                    // becomes descriptor 3 of the child; all other descriptors are closed
 };
 
 struct ChildExit {

@@ -13,7 +13,8 @@ std::string SignalName(int signal) {
 }
 
 std::string DescribeWorker(int process, int pid, absl::string_view daemon) {
-  return absl::StrCat("worker ", process, " (pid ", pid, ") on daemon '", daemon, "'");
+  const std::string number = pid == 0 ? "" : absl::StrCat(" (pid ", pid, ")");
+  return absl::StrCat("worker ", process, number, " on daemon '", daemon, "'");
 }
 
 std::string DescribeExit(const pb::WorkerExit& exited, absl::string_view daemon) {

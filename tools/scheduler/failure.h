@@ -12,7 +12,7 @@ namespace oneflow {
 // "SIGKILL"; "signal 99" if the system has no name for it.
 std::string SignalName(int signal);
 
-// "worker 1 (pid 123) on daemon 'd1'".
+// "worker 1 (pid 123) on daemon 'd1'"; without the pid if it is 0: the worker was never seen.
 std::string DescribeWorker(int process, int pid, absl::string_view daemon);
 
 // How a worker ended that had not finished: "worker 1 (pid 123) on daemon 'd1' was killed by signal 9 (SIGKILL)". What it wrote

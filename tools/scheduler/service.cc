@@ -115,9 +115,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     if (!asked.ok()) return ToGrpc(asked);
     if (absl::Status performed = Perform(effects); !performed.ok()) return ToGrpc(performed);
     // The state answers within its own limit, whatever daemons do.
-    const auto answered = [this, number]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return stopping_ || logs_.contains(number);
-    };
+    const auto answered = [this, number]()
+                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_ || logs_.contains(number); };
     mu_.Await(absl::Condition(&answered));
     if (!logs_.contains(number)) return ToGrpc(Stopping());
     *reply = std::move(logs_.extract(number).mapped());
@@ -238,8 +237,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   }
 
   // The events of `job` from `next` on, waiting until there is one; none if it has ended and all were read.
-  absl::Status AwaitEvents(int64_t job, int64_t next, grpc::ServerContext* context,
-                           std::vector<pb::JobEvent>& events) {
+  absl::Status AwaitEvents(int64_t job, int64_t next, grpc::ServerContext* context, std::vector<pb::JobEvent>& events) {
     absl::MutexLock lock(&mu_);
     OF_ASSIGN_OR_RETURN(pb::JobStatus status, state_.Find(job));
     const auto more = [this, job, next]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

@@ -95,8 +95,7 @@ void SchedulerState::ChangeState(Job& job, pb::JobState state, absl::string_view
 }
 
 // Workers that finished exit by themselves within `exit`; all others are stopped now.
-void SchedulerState::EndJob(Job& job, pb::JobState state, absl::string_view message, absl::Time now,
-                            Effects& effects) {
+void SchedulerState::EndJob(Job& job, pb::JobState state, absl::string_view message, absl::Time now, Effects& effects) {
   ChangeState(job, state, message, now, effects);
   job.spec.Clear();
   job.complaint.reset();
@@ -196,8 +195,7 @@ absl::Status SchedulerState::DaemonHello(SessionId session, const pb::DaemonHell
   return absl::OkStatus();
 }
 
-void SchedulerState::DaemonMessage(SessionId session, const pb::FromDaemon& message, absl::Time now,
-                                   Effects& effects) {
+void SchedulerState::DaemonMessage(SessionId session, const pb::FromDaemon& message, absl::Time now, Effects& effects) {
   const auto found = daemons_.find(session);
   if (found == daemons_.end()) return;  // lost already; its stream is being closed
   found->second.last_heard = now;
@@ -342,8 +340,7 @@ void SchedulerState::OnFinished(Job& job, Worker& worker, absl::Time now, Effect
   EndJob(job, pb::FINISHED, "", now, effects);
 }
 
-void SchedulerState::OnFailed(Job& job, int process, const pb::WorkerFailed& failed, absl::Time now,
-                              Effects& effects) {
+void SchedulerState::OnFailed(Job& job, int process, const pb::WorkerFailed& failed, absl::Time now, Effects& effects) {
   Worker& worker = job.workers[process];
   worker.complained = true;
   std::string message = absl::StrCat(DescribeWorker(process, worker.pid, worker.daemon), ": ", failed.message());
@@ -377,10 +374,9 @@ absl::Status SchedulerState::QueryLogs(int64_t request, int64_t number, absl::Ti
   if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
   const std::vector<Worker>& workers = found->second.workers;
   if (workers.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", number, " has no workers under this scheduler: ",
-                     Ended(found->second) ? "it ended before they started, or before the scheduler did"
-                                          : "it is still queued"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", number, " has no workers under this scheduler: ",
+        Ended(found->second) ? "it ended before they started, or before the scheduler did" : "it is still queued"));
   }
   LogsRequest& logs = logs_[request];
   logs.due = now + limits_.logs;
@@ -436,9 +432,9 @@ void SchedulerState::Tick(absl::Time now, Effects& effects) {
   for (const auto& [session, daemon] : daemons_) {
     const absl::Duration silence = now - daemon.last_heard;
     if (silence < limits_.lease) continue;
-    silent.emplace_back(session,
-                        absl::StrCat("no heartbeat for ", absl::FormatDuration(absl::Trunc(silence, absl::Milliseconds(100))),
-                                     " (limit ", absl::FormatDuration(limits_.lease), ")"));
+    silent.emplace_back(
+        session, absl::StrCat("no heartbeat for ", absl::FormatDuration(absl::Trunc(silence, absl::Milliseconds(100))),
+                              " (limit ", absl::FormatDuration(limits_.lease), ")"));
   }
   for (const auto& [session, reason] : silent) {
     effects.closed_sessions.emplace_back(session, absl::DeadlineExceededError(reason));
@@ -461,7 +457,7 @@ void SchedulerState::TickJob(Job& job, absl::Time now, Effects& effects) {
     const Worker& worker = job.workers[process];
     if (!worker.peer_address.empty()) continue;
     return EndJob(job, pb::FAILED,
-                  absl::StrCat("worker ", process, " on daemon '", worker.daemon, "' was not ready within ",
+                  absl::StrCat(DescribeWorker(process, worker.pid, worker.daemon), " was not ready within ",
                                absl::FormatDuration(limits_.start)),
                   now, effects);
   }

@@ -38,11 +38,11 @@ using SessionId = int64_t;  // one connection of a daemon; never reused
 
 struct SchedulerLimits {
   absl::Duration heartbeat = absl::Milliseconds(500);  // how often daemons are told to be heard
-  absl::Duration lease = absl::Milliseconds(2500);     // five missed heartbeats; under the 3 s in which a loss is reported
-  absl::Duration grace = absl::Seconds(1);             // from a complaint to the death that explains it
-  absl::Duration start = absl::Seconds(60);            // from placement to the last hello
-  absl::Duration exit = absl::Seconds(10);             // from the end of a finished job to the last exit
-  absl::Duration logs = absl::Seconds(5);              // for daemons to answer a query of logs
+  absl::Duration lease = absl::Milliseconds(2500);  // five missed heartbeats; under the 3 s in which a loss is reported
+  absl::Duration grace = absl::Seconds(1);          // from a complaint to the death that explains it
+  absl::Duration start = absl::Seconds(60);         // from placement to the last hello
+  absl::Duration exit = absl::Seconds(10);          // from the end of a finished job to the last exit
+  absl::Duration logs = absl::Seconds(5);           // for daemons to answer a query of logs
 };
 
 struct Effects {
@@ -135,7 +135,7 @@ class SchedulerState {
     int phases_done = 0;
   };
   struct LogsRequest {
-    pb::LogsReply reply;             // index = process
+    pb::LogsReply reply;               // index = process
     std::map<int, SessionId> awaited;  // by process
     absl::Time due;
   };

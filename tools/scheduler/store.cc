@@ -58,9 +58,9 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path) {
   std::unique_ptr<Store> store(new Store(path, db));  // closes db also on errors
   if (opened != SQLITE_OK) return store->Error("open");
   // Locked for as long as it is open: two schedulers on one store would give the same job twice.
-  const int locked = sqlite3_exec(db,
-                                  "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; BEGIN EXCLUSIVE; COMMIT;",
-                                  nullptr, nullptr, nullptr);
+  const int locked =
+      sqlite3_exec(db, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; BEGIN EXCLUSIVE; COMMIT;", nullptr,
+                   nullptr, nullptr);
   if (locked == SQLITE_BUSY) {
     return absl::FailedPreconditionError(absl::StrCat("store '", path, "': another scheduler has it open"));
   }
@@ -89,7 +89,8 @@ absl::StatusOr<std::vector<StoredJob>> Store::LoadJobs() {
   while ((result = query.Step()) == SQLITE_ROW) {
     StoredJob job;
     const int64_t number = query.Int(0);
-    if (!query.Parse(1, job.status)) return absl::DataLossError(absl::StrCat("store '", path_, "': job ", number, " cannot be read"));
+    if (!query.Parse(1, job.status))
+      return absl::DataLossError(absl::StrCat("store '", path_, "': job ", number, " cannot be read"));
     job.next_sequence = query.Int(2);
     if (job.status.state() == pb::QUEUED) {
       Statement spec(db_, "SELECT spec FROM jobs WHERE job = ?");
@@ -142,8 +143,8 @@ absl::StatusOr<std::vector<pb::JobEvent>> Store::LoadEvents(int64_t job, int64_t
   int result;
   while ((result = query.Step()) == SQLITE_ROW) {
     if (!query.Parse(0, events.emplace_back())) {
-      return absl::DataLossError(
-          absl::StrCat("store '", path_, "': event ", from_sequence + events.size() - 1, " of job ", job, " cannot be read"));
+      return absl::DataLossError(absl::StrCat("store '", path_, "': event ", from_sequence + events.size() - 1,
+                                              " of job ", job, " cannot be read"));
     }
   }
   if (result != SQLITE_DONE) return Error("read events");

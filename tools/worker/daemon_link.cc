@@ -13,7 +13,8 @@
 namespace oneflow {
 namespace {
 
-constexpr absl::Duration kConnect = absl::Seconds(10);  // the daemon listens before it starts us; a busy machine is slow
+constexpr absl::Duration kConnect =
+    absl::Seconds(10);  // the daemon listens before it starts us; a busy machine is slow
 constexpr absl::Duration kDrain = absl::Seconds(5);
 
 class GrpcLink final : public DaemonLink {

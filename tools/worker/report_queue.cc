@@ -25,9 +25,8 @@ void ReportQueue::Close() {
 std::optional<pb::FromWorker> ReportQueue::Pop() {
   absl::MutexLock lock(&mu_);
   const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !messages_.empty() || closed_; };
-  const auto begun = [this, &ready]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return ready() || batch_.values_size() > 0;
-  };
+  const auto begun = [this, &ready]()
+                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return ready() || batch_.values_size() > 0; };
   mu_.Await(absl::Condition(&begun));
   if (!mu_.AwaitWithTimeout(absl::Condition(&ready), linger_)) FlushBatch();
   if (messages_.empty()) return std::nullopt;

@@ -62,11 +62,13 @@ absl::StatusOr<pb::ToWorker> Expect(DaemonLink& link, bool (pb::ToWorker::*has)(
                                     absl::Duration timeout) {
   OF_ASSIGN_OR_RETURN_AT(pb::ToWorker message, link.Receive(timeout), absl::StrCat("waiting for the ", what));
   if ((message.*has)()) return message;
-  return absl::InternalError(absl::StrCat("the daemon sent message kind ", message.kind_case(), " instead of the ", what));
+  return absl::InternalError(
+      absl::StrCat("the daemon sent message kind ", message.kind_case(), " instead of the ", what));
 }
 
 absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) {
-  OF_ASSIGN_OR_RETURN(const pb::ToWorker assigned, Expect(link, &pb::ToWorker::has_assignment, "assignment", kAssignment));
+  OF_ASSIGN_OR_RETURN(const pb::ToWorker assigned,
+                      Expect(link, &pb::ToWorker::has_assignment, "assignment", kAssignment));
   const pb::JobSpec& spec = assigned.assignment().spec();
   OF_ASSIGN_OR_RETURN(pb::PlanSet plan, ReadPlan(spec));
   OF_ASSIGN_OR_RETURN(const pb::ToWorker started, Expect(link, &pb::ToWorker::has_start, "start", kStart));

@@ -221,6 +221,18 @@ TEST(CompileTest, PortsThatDoNotMatchTheirRegisterAreRefused) {
   EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("register 99 of")));
 }
 
+TEST(PlanTextTest, ShowsHowFarTheWorkspaceIsFromTheLeastPossible) {
+  // x and y live together, z takes y's place: two tensors of 64 bytes at once, whatever the packing.
+  GraphKit kit("g");
+  const std::string here = "[]{0}()";
+  const ValueId x = kit.Constant("x", {16}, here);
+  const ValueId y = kit.Node1("relu", "y", {x}, here);
+  const ValueId z = kit.Node1("exp", "z", {y}, here);
+  kit.Node1("add", "sum", {x, z}, here);
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{kit.graph(), 1}}, OptionsFor({}), Ops()));
+  EXPECT_THAT(PlanText(set), HasSubstr("plan 'g': registers private 0, shared 0, workspace 128 (at least 128) bytes"));
+}
+
 TEST(PlanTextTest, ShowsRanksVariablesRegistersAndInstructions) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({1, 2, 4}));
   EXPECT_THAT(

@@ -32,10 +32,10 @@ TEST(AssignRatesTest, ScalesAGradientThatIsTheSameInEveryMicroBatch) {
   ASSERT_OK_AND_ASSIGN(graph, RunUpTo("assign-rates", std::move(graph), Options({}, 4)));
   const Node& sum = NodeOf(graph, "w/grad");
   ASSERT_EQ(sum.inputs.size(), 2u);
-  const Node& penalty = ProducerOf(graph, sum, 0);
+  const Node& penalty = ProducerOf(graph, sum, 1);
   EXPECT_EQ(penalty.op, "scale");
   EXPECT_EQ(penalty.attrs.Double("alpha"), 4);
-  EXPECT_EQ(ProducerOf(graph, sum, 1).op, "accumulate");
+  EXPECT_EQ(ProducerOf(graph, sum, 0).op, "accumulate");
 }
 
 TEST(AssignRatesTest, RefusesToMutateOncePerMicroBatch) {

@@ -16,7 +16,8 @@ absl::StatusOr<Graph> Differentiate(Graph graph, int micro_batches = 1) {
 
 TEST(AutodiffTest, FollowsOnlyPathsToTrainableVariables) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, Differentiate(Mlp()));
-  // Both weights have a gradient; of the two matrix products only the second needs one of its input, because the first reads data.
+  // Both weights have a gradient; of the two matrix products only the second needs one of its input, because the first
+  // reads data.
   EXPECT_THAT(NamesOf(graph, "accumulate"), ElementsAre("down/grad", "up/grad"));
   EXPECT_THAT(NamesOf(graph, "matmul_wgrad"), ElementsAre("matmul_2/matmul_wgrad", "matmul/matmul_wgrad"));
   EXPECT_THAT(NamesOf(graph, "matmul"), ElementsAre("matmul", "matmul_2", "matmul_2/matmul"));
@@ -90,6 +91,15 @@ TEST(AutodiffTest, AnOpWithoutGradientBesideThePathIsNoError) {
   Fetch(ReduceMean(Top1Correct(logits, samples.labels)), "accuracy");
   ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
   EXPECT_OK(Differentiate(std::move(graph)));
+}
+
+TEST(AutodiffTest, RefusesALossWithNothingToTrain) {
+  GraphBuilder b(Ops(), "constant");
+  b.SetLoss(ReduceMean(ReadSamples(b, 4).rows));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  EXPECT_THAT(
+      Differentiate(std::move(graph)).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("graph 'constant': pass 'autodiff': there is a loss")));
 }
 
 TEST(AutodiffTest, NamesTrainableVariablesThatTheLossDoesNotReach) {

@@ -1,4 +1,5 @@
-// What tests of passes share: the standard ops, small graphs, and ways to run a part of the pipeline and to look at a graph.
+// What tests of passes share: the standard ops, small graphs, and ways to run a part of the pipeline and to look at a
+// graph.
 #pragma once
 
 #include <string>

@@ -83,7 +83,8 @@ TEST_F(DaemonTest, AWorkerThatIsKilledFailsItsJob) {
 TEST_F(DaemonTest, AWorkerThatExitsLeavesItsLastWordsAndItsLog) {
   StartDaemon("echo \"$@\"; echo no luck >&2; exit 3");
   const pb::StateChange end = RunJob();
-  EXPECT_THAT(end.message(), HasSubstr("exited with code 3 before it had finished; its last output:\nworker --daemon="));
+  EXPECT_THAT(end.message(),
+              HasSubstr("exited with code 3 before it had finished; its last output:\nworker --daemon="));
   EXPECT_THAT(end.message(), HasSubstr("--job=1 --epoch=1 --process=0 --processes=1 --peer-host=127.0.0.1\nno luck\n"));
   ASSERT_OK_AND_ASSIGN(const std::vector<pb::WorkerLog> logs, client_->Logs(1));
   ASSERT_THAT(logs, SizeIs(1));
@@ -113,8 +114,9 @@ TEST_F(DaemonTest, ADaemonThatStopsTakesItsWorkersWithIt) {
   Await(job, pb::STARTING);
   daemon_->Stop();
   thread_.join();
-  EXPECT_THAT(Await(job, pb::FINISHED).message(),
-              HasSubstr(absl::StrCat("daemon 'd0' (pid ", getpid(), ") was lost: its connection closed; it ran worker 0")));
+  EXPECT_THAT(
+      Await(job, pb::FINISHED).message(),
+      HasSubstr(absl::StrCat("daemon 'd0' (pid ", getpid(), ") was lost: its connection closed; it ran worker 0")));
 }
 
 TEST_F(DaemonTest, ADaemonComesBackToARestartedScheduler) {

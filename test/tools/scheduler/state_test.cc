@@ -116,8 +116,8 @@ class SchedulerStateTest : public ::testing::Test {
         texts.push_back(absl::StrCat(session, ":start ", message.start().job(), "/", message.start().process()));
       } else if (message.has_to_worker()) {
         const pb::ToWorkerEnvelope& to = message.to_worker();
-        texts.push_back(absl::StrCat(session, ":", to.message().has_dismissal() ? "dismiss " : "go ", to.job(), "/",
-                                     to.process()));
+        texts.push_back(
+            absl::StrCat(session, ":", to.message().has_dismissal() ? "dismiss " : "go ", to.job(), "/", to.process()));
       } else if (message.has_stop()) {
         texts.push_back(absl::StrCat(session, ":stop ", message.stop().job()));
       } else if (message.has_logs()) {
@@ -323,11 +323,11 @@ TEST_F(SchedulerStateTest, AWorkerThatSaysNoHelloFailsTheJob) {
 
 TEST_F(SchedulerStateTest, MessagesOfOthersAreIgnored) {
   const int64_t job = RunTwo();
-  Exit(1, job, 1, 0, SIGKILL);                 // worker 1 runs on d1
-  Exit(2, job, 1, 0, SIGKILL, /*epoch=*/7);    // another incarnation
-  Exit(2, job, 5, 0, SIGKILL);                 // no such process
-  Exit(2, 99, 0, 0, SIGKILL);                  // no such job
-  Exit(77, job, 0, 0, SIGKILL);                // no such daemon
+  Exit(1, job, 1, 0, SIGKILL);               // worker 1 runs on d1
+  Exit(2, job, 1, 0, SIGKILL, /*epoch=*/7);  // another incarnation
+  Exit(2, job, 5, 0, SIGKILL);               // no such process
+  Exit(2, 99, 0, 0, SIGKILL);                // no such job
+  Exit(77, job, 0, 0, SIGKILL);              // no such daemon
   EXPECT_EQ(State(job), pb::RUNNING);
   EXPECT_THAT(Messages(), IsEmpty());
 }
@@ -354,8 +354,9 @@ TEST_F(SchedulerStateTest, TwoDaemonsCannotShareAName) {
   hello.set_name("d0");
   hello.set_host("h2");
   hello.set_pid(11);
-  EXPECT_THAT(state_.DaemonHello(50, hello, now_, effects_),
-              StatusIs(absl::StatusCode::kAlreadyExists, "the name 'd0' is taken by the daemon with pid 10 on host 'h'"));
+  EXPECT_THAT(
+      state_.DaemonHello(50, hello, now_, effects_),
+      StatusIs(absl::StatusCode::kAlreadyExists, "the name 'd0' is taken by the daemon with pid 10 on host 'h'"));
 }
 
 TEST_F(SchedulerStateTest, ADaemonThatComesBackReplacesItsFormerSession) {

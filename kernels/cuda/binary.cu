@@ -1,0 +1,126 @@
+// add, sub, mul, div with NumPy's broadcasting, and add_n. Dimensions that neither operand broadcasts differently are merged; what
+// is then one run (same shape, or a scalar) goes four elements at a time.
+#include "kernels/cuda/launch.cuh"
+
+namespace oneflow::cuda {
+namespace {
+
+// The merged dimensions of the result, innermost first; a stride of 0 repeats the operand.
+struct Merged {
+  int rank = 0;
+  int64_t extent[kMaxRank], a[kMaxRank], b[kMaxRank];
+};
+
+// False if there are more than kMaxRank.
+bool Collapse(const TensorArg& a, const TensorArg& b, const TensorArg& c, Merged* dims) {
+  int64_t a_stride = 1, b_stride = 1;
+  for (int i = 0; i < c.rank; ++i) {
+    const int64_t extent = c.dims[c.rank - 1 - i];
+    const int64_t a_extent = i < a.rank ? a.dims[a.rank - 1 - i] : 1;
+    const int64_t b_extent = i < b.rank ? b.dims[b.rank - 1 - i] : 1;
+    const int64_t a_step = a_extent == 1 ? 0 : a_stride, b_step = b_extent == 1 ? 0 : b_stride;
+    a_stride *= a_extent;
+    b_stride *= b_extent;
+    if (extent == 1) continue;
+    const int last = dims->rank - 1;
+    if (last >= 0 && a_step == dims->a[last] * dims->extent[last] && b_step == dims->b[last] * dims->extent[last]) {
+      dims->extent[last] *= extent;
+      continue;
+    }
+    if (dims->rank == kMaxRank) return false;
+    dims->extent[dims->rank] = extent;
+    dims->a[dims->rank] = a_step;
+    dims->b[dims->rank] = b_step;
+    ++dims->rank;
+  }
+  return true;
+}
+
+// Index is 32 bits wide where that suffices: a 64-bit division costs several times as much.
+template <typename Index, typename F>
+__global__ void BroadcastKernel(Merged dims, Index n, const float* a, const float* b, float* c, F f) {
+  for (int64_t i = FirstIndex(); i < n; i += IndexStride()) {
+    Index rest = static_cast<Index>(i);
+    int64_t at_a = 0, at_b = 0;
+    for (int d = 0; d < dims.rank; ++d) {
+      const Index extent = static_cast<Index>(dims.extent[d]);
+      const Index at = rest % extent;
+      rest /= extent;
+      at_a += at * dims.a[d];
+      at_b += at * dims.b[d];
+    }
+    c[i] = f(a[at_a], b[at_b]);
+  }
+}
+
+template <typename F>
+const char* Broadcast(const KernelArgs& args, F f) {
+  const float* const a = args.in[0].as<const float>();
+  const float* const b = args.in[1].as<const float>();
+  float* const c = args.out[0].as<float>();
+  const int64_t n = args.out[0].count;
+  if (n == 0) return nullptr;
+  Merged dims;
+  if (!Collapse(args.in[0], args.in[1], args.out[0], &dims)) return "broadcasting in more than 8 merged dimensions";
+  if (dims.rank == 0 || (dims.rank == 1 && dims.a[0] == 1 && dims.b[0] == 1)) return Map(Stream(args), n, f, c, a, b);
+  if (n <= INT32_MAX) {
+    BroadcastKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(dims, static_cast<uint32_t>(n), a, b, c, f);
+  } else {
+    BroadcastKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(dims, n, a, b, c, f);
+  }
+  return LaunchError();
+}
+
+const char* Add(const KernelArgs& args) {
+  return Broadcast(args, [] __device__(float a, float b) { return a + b; });
+}
+const char* Sub(const KernelArgs& args) {
+  return Broadcast(args, [] __device__(float a, float b) { return a - b; });
+}
+const char* Mul(const KernelArgs& args) {
+  return Broadcast(args, [] __device__(float a, float b) { return a * b; });
+}
+const char* Div(const KernelArgs& args) {
+  return Broadcast(args, [] __device__(float a, float b) { return a / b; });
+}
+
+// Operands that one launch adds: pointers are kernel parameters.
+constexpr int kOperands = 16;
+struct Operands {
+  int count = 0;
+  const float* x[kOperands];
+};
+
+__global__ void AddNKernel(int64_t n, Operands operands, float* y) {
+  for (int64_t i = FirstIndex(); i < n; i += IndexStride()) {
+    float sum = operands.x[0][i];
+    for (int operand = 1; operand < operands.count; ++operand) sum += operands.x[operand][i];
+    y[i] = sum;
+  }
+}
+
+// The operands are added in their order; those beyond the first 16 are added to what `y` holds by then, so the output may take the
+// memory of one of the first 16 only.
+const char* AddN(const KernelArgs& args) {
+  const int64_t n = args.out[0].count;
+  if (n == 0) return nullptr;
+  for (size_t next = 0; next < args.in.size();) {
+    Operands operands;
+    if (next > 0) operands.x[operands.count++] = args.out[0].as<const float>();
+    while (operands.count < kOperands && next < args.in.size()) {
+      operands.x[operands.count++] = args.in[next++].as<const float>();
+    }
+    AddNKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(n, operands, args.out[0].as<float>());
+    if (const char* error = LaunchError()) return error;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+KernelList BinaryKernels() {
+  constexpr DType kF32 = DType::kFloat32;
+  return {{"add", kF32, Add}, {"sub", kF32, Sub}, {"mul", kF32, Mul}, {"div", kF32, Div}, {"add_n", kF32, AddN}};
+}
+
+}  // namespace oneflow::cuda

@@ -1,0 +1,52 @@
+// A team of threads that share a row: a warp where rows are short, a block where they are long. Every member gets the result of a
+// reduction, bitwise the same, in an order that depends on nothing but the team's size.
+#pragma once
+
+#include "kernels/cuda/launch.cuh"
+
+namespace oneflow::cuda {
+
+inline constexpr int kWarp = 32;
+// Columns up to which a warp takes a row: 32 elements per lane.
+inline constexpr int64_t kWarpColumns = 1024;
+
+struct SumOf {
+  template <typename T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct MaxOf {
+  template <typename T>
+  __device__ T operator()(T a, T b) const {
+    return a > b ? a : b;
+  }
+};
+
+// REQUIRES: kTeam is 32 or the size of the block, and all its threads call.
+template <int kTeam, typename Op, typename T>
+__device__ T Reduce(T value, Op op) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    value = op(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  if constexpr (kTeam > kWarp) {
+    __shared__ T parts[kTeam / kWarp];
+    __syncthreads();  // the last use of `parts` is over
+    if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    value = parts[0];
+    for (int i = 1; i < kTeam / kWarp; ++i) value = op(value, parts[i]);
+  }
+  return value;
+}
+
+// A team's place: its first row, how many rows further its next one is, and the member's number.
+template <int kTeam>
+struct Team {
+  static_assert(kThreads % kTeam == 0);
+  __device__ int64_t first() const { return (int64_t{blockIdx.x} * kThreads + threadIdx.x) / kTeam; }
+  __device__ int64_t stride() const { return int64_t{gridDim.x} * (kThreads / kTeam); }
+  __device__ int member() const { return threadIdx.x % kTeam; }
+};
+
+}  // namespace oneflow::cuda

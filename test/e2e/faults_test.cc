@@ -1,0 +1,194 @@
+// What users see when processes die: `oneflow run` as a whole, with a scheduler, two daemons and two workers, of which the test
+// kills one. The promise: the job fails within three seconds, says who died and how, and leaves no process behind.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+extern "C" {  // glibc 2.36 declares it for C only
+#include <sys/pidfd.h>
+}
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "test/support/status_matchers.h"
+#include "tools/process/child.h"
+#include "tools/process/temp_dir.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr absl::Duration kStart = absl::Seconds(60);   // to compile and start, on a busy machine
+constexpr absl::Duration kPromise = absl::Seconds(3);  // from a death to the report of it
+constexpr absl::Duration kStop = absl::Seconds(2);     // the command stops what it started before it says why
+constexpr absl::Duration kGone = absl::Seconds(10);    // from the end of the run to the end of all it started
+
+// A process found in /proc, held so that its number cannot come to mean another.
+struct Process {
+  int pid = 0;
+  int parent = 0;
+  std::string command;
+  int pidfd = -1;
+
+  void Kill(int signal) const { pidfd_send_signal(pidfd, signal, nullptr, 0); }
+  bool GoneWithin(absl::Duration timeout) const {
+    pollfd polled{pidfd, POLLIN, 0};
+    return poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout))) == 1;
+  }
+};
+
+// All processes that descend from `root`.
+std::vector<Process> DescendantsOf(int root) {
+  std::map<int, Process> all;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    Process process;
+    process.pid = std::atoi(entry.path().filename().c_str());
+    std::stringstream stat, command;
+    stat << std::ifstream(entry.path() / "stat").rdbuf();
+    command << std::ifstream(entry.path() / "cmdline").rdbuf();
+    process.command = command.str();
+    std::replace(process.command.begin(), process.command.end(), '\0', ' ');
+    const size_t name_end = stat.str().rfind(')');
+    if (process.pid == 0 || name_end == std::string::npos) continue;
+    process.parent = std::atoi(stat.str().c_str() + name_end + 4);  // ") S 123 ..."
+    all[process.pid] = process;
+  }
+  std::vector<Process> found;
+  for (auto& [pid, process] : all) {
+    int ancestor = process.parent;
+    while (ancestor != root && all.contains(ancestor)) ancestor = all[ancestor].parent;
+    if (ancestor != root) continue;
+    process.pidfd = pidfd_open(pid, 0);
+    found.push_back(process);
+  }
+  return found;
+}
+
+class FaultsTest : public ::testing::Test {
+ protected:
+  // Starts a job of two processes that would train for days, and returns when it trains.
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(dir_, TempDir::Make("faults-test"));
+    std::ofstream text(dir_->path() + "/text");
+    for (int i = 0; i < 5000; ++i) text << "line " << i << "\n";
+    text.close();
+    const std::string config = dir_->path() + "/job.pbtxt";
+    std::ofstream(config) << "model { gpt { layers: 1 width: 16 heads: 2 context: 16 } }\n"
+                          << "data { text { path: '" << dir_->path() << "/text' } }\n"
+                          << "mesh { dp: 2 } cluster { processes: 2 devices_per_process: 1 cores_per_process: 1 }\n"
+                          << "train { steps: 100000000 batch_size: 4 optimizer { sgd {} }\n"
+                          << "        schedule { learning_rate: 0.001 } }\n";
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    output_ = ends[0];
+    ChildOptions options;
+    options.executable = "/bin/sh";
+    options.arguments = {"sh", "-c",
+                         absl::StrCat("exec '", ONEFLOW_BINARY_DIR, "/oneflow' run '", config, "' >&3 2>&3")};
+    options.environment = {absl::StrCat("TMPDIR=", dir_->path())};
+    options.passed_fd = ends[1];
+    absl::StatusOr<std::unique_ptr<ChildProcess>> run =
+        ChildProcess::Start(options, [this](ChildExit exit) { exit_ = exit; });
+    close(ends[1]);
+    ASSERT_OK(run);
+    run_ = *std::move(run);
+    ASSERT_TRUE(ReadUntil("step ", kStart)) << text_;
+    processes_ = DescendantsOf(run_->pid());
+    ASSERT_THAT(processes_, SizeIs(5)) << "scheduler, two daemons, two workers";
+  }
+  void TearDown() override {
+    run_.reset();
+    for (const Process& process : processes_) {
+      EXPECT_TRUE(process.GoneWithin(kGone)) << process.pid << ": " << process.command << "\n" << text_;
+      close(process.pidfd);
+    }
+    if (output_ >= 0) close(output_);
+  }
+
+  // Reads what the run writes until it contains `wanted`; false if it does not come in time or the run ends before.
+  bool ReadUntil(const std::string& wanted, absl::Duration timeout) {
+    const absl::Time deadline = absl::Now() + timeout;
+    while (!absl::StrContains(text_, wanted)) {
+      pollfd polled{output_, POLLIN, 0};
+      const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
+      if (left <= 0 || poll(&polled, 1, static_cast<int>(left)) <= 0) return false;
+      char text[4096];
+      const ssize_t got = read(output_, text, sizeof(text));
+      if (got <= 0) return false;
+      text_.append(text, got);
+    }
+    return true;
+  }
+  const Process& Find(const std::string& command) {
+    for (const Process& process : processes_) {
+      if (absl::StrContains(process.command, command)) return process;
+    }
+    ADD_FAILURE() << "no process '" << command << "'";
+    return processes_.front();
+  }
+  void ExpectFailure(const std::string& message, absl::Duration limit = kPromise) {
+    EXPECT_TRUE(ReadUntil(message, limit)) << "expected: " << message << "\nwritten: " << text_;
+    EXPECT_TRUE(run_->WaitForExit(kGone));
+    EXPECT_NE(exit_.exit_code, 0);
+    EXPECT_EQ(exit_.signal, 0);
+  }
+
+  std::unique_ptr<TempDir> dir_;
+  int output_ = -1;
+  std::string text_;
+  ChildExit exit_;
+  std::unique_ptr<ChildProcess> run_;
+  std::vector<Process> processes_;
+};
+
+TEST_F(FaultsTest, AKilledWorkerFailsTheJobWithWhoAndHow) {
+  const Process& worker = Find("--process=1 ");
+  worker.Kill(SIGKILL);
+  ExpectFailure(absl::StrCat("worker 1 (pid ", worker.pid, ") on daemon 'd1' was killed by signal 9 (SIGKILL)"));
+}
+
+TEST_F(FaultsTest, AKilledDaemonFailsTheJobWithWhatItRan) {
+  const Process& daemon = Find("--name=d1 ");
+  daemon.Kill(SIGKILL);
+  ExpectFailure(
+      absl::StrCat("daemon 'd1' (pid ", daemon.pid, ") was lost: its connection closed; it ran worker 1 of job 1"));
+}
+
+TEST_F(FaultsTest, AFrozenDaemonIsLostWhenItsLeaseEnds) {
+  const Process& daemon = Find("--name=d0 ");
+  daemon.Kill(SIGSTOP);
+  ExpectFailure(absl::StrCat("daemon 'd0' (pid ", daemon.pid, ") was lost: no heartbeat for "), kPromise + kStop);
+}
+
+TEST_F(FaultsTest, AKilledSchedulerEndsTheRun) {
+  Find(" scheduler ").Kill(SIGKILL);
+  ExpectFailure("scheduler '127.0.0.1:");
+}
+
+TEST_F(FaultsTest, AnInterruptCancelsTheJob) {
+  kill(run_->pid(), SIGINT);
+  ExpectFailure("the job was cancelled");
+}
+
+TEST_F(FaultsTest, AKilledRunTakesEverythingWithIt) {
+  kill(run_->pid(), SIGKILL);
+  EXPECT_TRUE(run_->WaitForExit(kGone));
+  EXPECT_EQ(exit_.signal, SIGKILL);  // TearDown expects that nothing is left
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,153 @@
+// Kernels that must know which part of the logical tensor they hold: run on uneven shards, they give the shards of the whole result, or
+// addends of it.
+#include <cmath>
+
+#include "test/kernels/cases.h"
+#include "test/kernels/harness.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow::testing {
+namespace {
+
+constexpr uint64_t kSeed = 11;
+using Ints = std::vector<int64_t>;
+
+// How an operand is cut: along a dimension, not at all, or (outputs only) into addends.
+constexpr int kWhole = -1, kPartial = -2;
+
+struct SplitCase {
+  std::string op;
+  AttrMap attrs;
+  std::vector<RefTensor> inputs;
+  std::vector<int> input_splits, output_splits;
+  std::vector<int64_t> sizes;  // of the parts along the split dimension
+  RefContext context = {};
+};
+
+// Part `part` of a tensor of these dims; sizes are scaled where the dimension is a multiple of their sum (heads to columns).
+Part PartOf(const Ints& dims, int split, const Ints& sizes, size_t part, Ints* extent) {
+  Part result = {dims, Ints(dims.size(), 0)};
+  *extent = dims;
+  if (split < 0) return result;
+  int64_t total = 0, before = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    total += sizes[i];
+    before += i < part ? sizes[i] : 0;
+  }
+  const int64_t unit = dims[split] / total;
+  result.start[split] = before * unit;
+  (*extent)[split] = sizes[part] * unit;
+  return result;
+}
+
+void CheckSplit(DeviceContext& device, const SplitCase& c) {
+  std::vector<RefTensor> inputs = c.inputs;
+  for (RefTensor& x : inputs) x = Rounded(x);
+  std::vector<RefTensor> whole = inputs;
+  ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> want, Reference(c.op, c.attrs, whole, c.context));
+  std::vector<RefTensor> got;
+  for (const RefTensor& x : want) got.push_back(Zeros(x.dims, x.dtype));
+  for (size_t part = 0; part < c.sizes.size(); ++part) {
+    KernelCall call = {c.op, c.attrs, {}, {}};
+    call.context = c.context;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Ints extent;
+      call.input_parts.push_back(PartOf(inputs[i].dims, c.input_splits[i], c.sizes, part, &extent));
+      call.inputs.push_back(Cut(inputs[i], call.input_parts.back().start, extent));
+    }
+    for (size_t i = 0; i < want.size(); ++i) {
+      Ints extent;
+      call.output_parts.push_back(PartOf(want[i].dims, c.output_splits[i], c.sizes, part, &extent));
+      call.outputs.push_back(Zeros(extent, want[i].dtype));
+    }
+    ASSERT_OK_AND_ASSIGN(const KernelResult result, RunKernel(device, call));
+    for (size_t i = 0; i < want.size(); ++i) {
+      if (c.output_splits[i] == kPartial) {
+        for (int64_t j = 0; j < got[i].count(); ++j) got[i].values[j] += result.outputs[i].values[j];
+      } else {
+        Paste(result.outputs[i], call.output_parts[i].start, &got[i]);
+      }
+    }
+  }
+  for (size_t i = 0; i < want.size(); ++i) {
+    for (int64_t j = 0; j < want[i].count(); ++j) {
+      ASSERT_NEAR(got[i].values[j], want[i].values[j], 2e-5) << "output " << i << " element " << j;
+    }
+  }
+}
+
+TEST(SplitTest, ShardsOfTheInputsGiveShardsOfTheResult) {
+  Random r(kSeed);
+  const auto device = MakeCpuDevice(1);
+  device->BindThread();
+  const AttrMap dropout = {{"rate", 0.3}, {"seed", int64_t{4}}, {"key", int64_t{5}}};
+  const AttrMap attention = {{"heads", int64_t{5}}, {"causal", true}};
+  std::vector<RefTensor> qkv = {r.Uniform({2, 9, 20}), r.Uniform({2, 9, 20}), r.Uniform({2, 9, 20})};
+  for (RefTensor& x : qkv) x = Rounded(x);
+  const std::vector<RefTensor> out = *Reference("attention", attention, qkv);
+  const std::vector<SplitCase> cases = {
+      {"dropout", dropout, {r.Uniform({7, 6, 5})}, {0}, {0}, {3, 2, 2}, {9, 2}},
+      {"dropout", dropout, {r.Uniform({4, 7, 5})}, {1}, {1}, {3, 2, 2}, {9, 2}},
+      {"dropout", dropout, {r.Uniform({4, 6, 70})}, {2}, {2}, {3, 2, 2}, {9, 2}},
+      {"dropout", dropout, {r.Uniform({7})}, {0}, {0}, {7, 0}},
+      {"embedding", {}, {r.Uniform({7, 6}), r.Integers({4, 5}, 7)}, {0, kWhole}, {kPartial}, {3, 2, 2}},
+      {"embedding", {}, {r.Uniform({5, 7}), r.Integers({4, 5}, 5)}, {1, kWhole}, {2}, {3, 2, 2}},
+      {"embedding", {}, {r.Uniform({5, 6}), r.Integers({7, 5}, 5)}, {kWhole, 0}, {0}, {3, 2, 2}},
+      {"embedding_grad",
+       {{"rows", int64_t{7}}},
+       {r.Uniform({4, 5, 6}), r.Integers({4, 5}, 7)},
+       {kWhole, kWhole},
+       {0},
+       {3, 2, 2}},
+      {"embedding_grad",
+       {{"rows", int64_t{5}}},
+       {r.Uniform({4, 5, 7}), r.Integers({4, 5}, 5)},
+       {2, kWhole},
+       {1},
+       {3, 2, 2}},
+      {"embedding_grad",
+       {{"rows", int64_t{5}}},
+       {r.Uniform({7, 5, 6}), r.Integers({7, 5}, 5)},
+       {0, 0},
+       {kPartial},
+       {3, 2, 2}},
+      {"softmax_cross_entropy_grad",
+       {},
+       {r.Uniform({11}), r.Uniform({11, 7}), r.Integers({11}, 7), r.Uniform({11}, 1, 3)},
+       {kWhole, 1, kWhole, kWhole},
+       {1},
+       {3, 2, 2}},
+      {"reduce_mean", {{"axes", Ints{0, 1}}}, {r.Uniform({7, 6})}, {0}, {kPartial}, {3, 2, 2}},
+      {"reduce_mean", {{"axes", Ints{1}}}, {r.Uniform({7, 6})}, {0}, {0}, {3, 2, 2}},
+      {"reduce_sum", {{"axes", Ints{0}}}, {r.Uniform({7, 6})}, {0}, {kPartial}, {3, 0, 4}},
+      {"attention", attention, {qkv[0], qkv[1], qkv[2]}, {2, 2, 2}, {2, 1}, {2, 2, 1}},
+      {"attention", attention, {qkv[0], qkv[1], qkv[2]}, {0, 0, 0}, {0, 0}, {1, 1}},
+      {"attention_grad",
+       attention,
+       {r.Uniform({2, 9, 20}), qkv[0], qkv[1], qkv[2], out[0], out[1]},
+       {2, 2, 2, 2, 2, 1},
+       {2, 2, 2},
+       {2, 0, 3}},
+  };
+  for (const SplitCase& c : cases) {
+    SCOPED_TRACE(absl::StrCat(c.op, " split along ", c.input_splits[0], ", seed ", kSeed));
+    CheckSplit(*device, c);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(SplitTest, IndicesOutsideTheLogicalTableAreErrors) {
+  const auto device = MakeCpuDevice(1);
+  Random r(kSeed);
+  for (const double bad : {-1.0, 7.0}) {
+    RefTensor ids = r.Integers({3}, 7);
+    ids.values[1] = bad;
+    EXPECT_THAT(RunKernel(*device, {"embedding", {}, {r.Uniform({7, 4}), ids}, {Zeros({3, 4})}}),
+                StatusIs(absl::StatusCode::kInternal, "embedding: an index is outside the table"));
+    EXPECT_THAT(RunKernel(*device, {"softmax_cross_entropy", {}, {r.Uniform({3, 7}), ids}, {Zeros({3}), Zeros({3})}}),
+                StatusIs(absl::StatusCode::kInternal, "cross entropy: a label is no class"));
+  }
+}
+
+}  // namespace
+}  // namespace oneflow::testing

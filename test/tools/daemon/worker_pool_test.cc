@@ -1,0 +1,115 @@
+// Workers are shell scripts; the test plays their sessions.
+#include "tools/daemon/worker_pool.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "test/support/status_matchers.h"
+#include "test/tools/support/job_spec.h"
+#include "tools/process/temp_dir.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::EmptyJob;
+using ::oneflow::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kLimit = absl::Seconds(10);  // of waits that end at once when all is well
+
+class WorkerPoolTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(dir_, TempDir::Make("pool-test"));
+    WorkerPoolOptions options;
+    options.work_dir = dir_->path();
+    options.executable = dir_->path() + "/worker.sh";
+    // It writes its number, and waits until the test removes its reason to live.
+    std::ofstream(options.executable) << "#!/bin/sh\necho $$ > " << dir_->path() << "/pid\n"
+                                      << "read x < " << dir_->path() << "/fifo\nexit 5\n";
+    ASSERT_EQ(chmod(options.executable.c_str(), 0755), 0);
+    ASSERT_EQ(mkfifo((dir_->path() + "/fifo").c_str(), 0600), 0);
+    pool_ = std::make_unique<WorkerPool>(options, [this](pb::FromDaemon report) { reports_.Push(std::move(report)); });
+  }
+  pb::WorkerHello StartOne() {
+    pb::StartWorker start;
+    start.set_job(7);
+    start.set_epoch(2);
+    *start.mutable_spec() = EmptyJob(1, 1);
+    pool_->Start(start);
+    std::ofstream fifo(dir_->path() + "/fifo");  // opens when the worker reads: it has written its number
+    pb::WorkerHello hello;
+    hello.set_job(7);
+    hello.set_epoch(2);
+    int pid = 0;
+    std::ifstream(dir_->path() + "/pid") >> pid;
+    hello.set_pid(pid);
+    alive_ = std::move(fifo);
+    return hello;
+  }
+
+  std::unique_ptr<TempDir> dir_;
+  Outbox<pb::FromDaemon> reports_;
+  std::ofstream alive_;  // the worker exits when it closes
+  std::unique_ptr<WorkerPool> pool_;
+};
+
+TEST_F(WorkerPoolTest, ItsAssignmentIsTheFirstThatAWorkerIsTold) {
+  const pb::WorkerHello hello = StartOne();
+  pb::ToWorker start;
+  start.mutable_start()->add_peer_addresses("a:0");
+  pool_->Tell(7, 0, start);
+  ASSERT_OK_AND_ASSIGN(const auto messages, pool_->Attach(hello));
+  const std::optional<pb::ToWorker> assignment = messages->Pop(kLimit);
+  EXPECT_EQ(assignment->assignment().epoch(), 2);
+  EXPECT_EQ(assignment->assignment().spec().name(), "empty");
+  EXPECT_TRUE(messages->Pop(kLimit)->has_start());
+  pool_->Detach(7, 0);
+  EXPECT_TRUE(messages->done());
+}
+
+TEST_F(WorkerPoolTest, OnlyTheProcessThatWasStartedMayAttachAndOnlyOnce) {
+  const pb::WorkerHello hello = StartOne();
+  pb::WorkerHello other = hello;
+  other.set_pid(1);
+  EXPECT_THAT(pool_->Attach(other).status(),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("pid 1 says it is")));
+  other = hello;
+  other.set_epoch(1);
+  EXPECT_THAT(pool_->Attach(other).status(),
+              StatusIs(absl::StatusCode::kNotFound, "no worker 0 of job 7, epoch 1, was started here"));
+  EXPECT_OK(pool_->Attach(hello));
+  EXPECT_THAT(pool_->Attach(hello).status(), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("says it is")));
+  pool_->Detach(7, 0);
+}
+
+TEST_F(WorkerPoolTest, AnExitIsReportedAfterTheWorkersLastWords) {
+  const pb::WorkerHello hello = StartOne();
+  ASSERT_OK_AND_ASSIGN(const auto messages, pool_->Attach(hello));
+  alive_.close();
+  // The pool closes the messages when the worker is dead; its session is still open then, as far as we know.
+  while (!messages->done()) messages->Pop(kLimit);
+  pb::FromDaemon last_words;
+  last_words.mutable_report()->mutable_message()->mutable_failed()->set_message("alas");
+  reports_.Push(last_words);
+  pool_->Detach(7, 0);
+  EXPECT_TRUE(reports_.Pop(kLimit)->has_report());
+  const std::optional<pb::FromDaemon> exited = reports_.Pop(kLimit);
+  ASSERT_TRUE(exited && exited->has_exited());
+  EXPECT_EQ(exited->exited().exit_code(), 5);
+  EXPECT_EQ(exited->exited().pid(), hello.pid());
+}
+
+TEST_F(WorkerPoolTest, StoppingAJobKillsItsWorkersOnly) {
+  StartOne();
+  pool_->StopJob(8);
+  pool_->StopJob(7);
+  const std::optional<pb::FromDaemon> exited = reports_.Pop(kLimit);
+  ASSERT_TRUE(exited && exited->has_exited());
+  EXPECT_EQ(exited->exited().signal(), SIGTERM);
+}
+
+}  // namespace
+}  // namespace oneflow
