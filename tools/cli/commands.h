@@ -12,7 +12,11 @@ namespace oneflow {
 // Arguments shared by all commands that take a job config.
 struct JobArguments {
   std::string config;             // path
-  std::vector<std::string> sets;  // "train.steps=20"
+  std::vector<std::string> sets;    // "train.steps=20", as given to --set
+  std::vector<std::string> fields;  // the same from flags that are another spelling of a field; applied after `sets`
+
+  // The config with all overrides applied. Errors of LoadConfig (tools/job/config.h).
+  absl::StatusOr<SourcedConfig> Load() const;
 };
 
 // `oneflow run`: submits the job to an embedded cluster of this machine (or to a running scheduler) and follows it to its end.

@@ -59,6 +59,7 @@ void Progress::OnEvent(const pb::JobEvent& event) {
       // The first step's time counts from here.
       if (event.state().state() == pb::RUNNING) times_us_.assign(1, event.time_us());
       return;
+    case pb::JobEvent::kStats:
     case pb::JobEvent::KIND_NOT_SET:
       return;
   }
