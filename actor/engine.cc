@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -149,7 +150,8 @@ absl::Status EngineImpl::LoadHere() {
                                                                               .memory = memory_,
                                                                               .sources = sources,
                                                                               .collectives = options_.collectives,
-                                                                              .on_fetch = options_.on_fetch}));
+                                                                              .on_fetch = options_.on_fetch,
+                                                                              .profile = options_.profile}));
     executors_.push_back(std::move(executor));
   }
   OF_RETURN_IF_ERROR(Initialise());
@@ -365,12 +367,23 @@ std::string EngineImpl::WaitReport() {
 
 EngineStats EngineImpl::stats() const {
   EngineStats stats;
+  std::map<std::string, OpTime> ops;
   for (size_t i = 0; i < workers_.size(); ++i) {
     stats.acts += workers_[i]->acts();
     stats.kernel_seconds += workers_[i]->kernel_seconds();
+    stats.idle_seconds += workers_[i]->idle_seconds();
     stats.bytes_moved += executors_[i]->bytes_moved();
     stats.scratch_bytes += executors_[i]->scratch_bytes();
     stats.register_bytes += plans_.ranks(ranks_[i]).private_bytes() + plans_.ranks(ranks_[i]).shared_bytes();
+    for (const OpTime& time : executors_[i]->op_times()) {
+      OpTime& sum = ops[time.op];
+      sum.calls += time.calls;
+      sum.seconds += time.seconds;
+    }
+  }
+  for (auto& [op, sum] : ops) {
+    sum.op = op;
+    stats.ops.push_back(std::move(sum));
   }
   std::lock_guard<std::mutex> lock(mu_);
   stats.wall_seconds = wall_seconds_;

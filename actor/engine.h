@@ -30,6 +30,13 @@ struct Fetched {
   std::vector<double> values;
 };
 
+// What the instructions of one op took, since creation, all ranks of this process together.
+struct OpTime {
+  std::string op;  // kernel name, or "copy", "collective", "read", "fetch"
+  int64_t calls = 0;
+  double seconds = 0;  // on a device with a stream: of launching
+};
+
 struct EngineOptions {
   int process = 0;
   // Cores that this process may use, shared equally among its cpu devices (at least one each).
@@ -40,6 +47,8 @@ struct EngineOptions {
   PeerNetwork* peers = nullptr;
   // Borrowed; null: plans with collectives are refused.
   Collectives* collectives = nullptr;
+  // Times every instruction for EngineStats::ops. Costs two looks at the clock each; nothing if false.
+  bool profile = false;
   // Opens a device that may use `cores` cores; empty: the devices of this host. Unavailable if there is no such device.
   std::function<absl::StatusOr<std::unique_ptr<DeviceContext>>(const Device& device, int cores)> open_device;
 };
@@ -50,8 +59,10 @@ struct EngineStats {
   int64_t acts = 0;
   double kernel_seconds = 0;   // inside instructions, summed over ranks
   double wall_seconds = 0;     // inside Run(), summed over ranks
+  double idle_seconds = 0;     // asleep for want of messages, inside Run() or not, summed over ranks
   int64_t register_bytes = 0;  // memory held for registers and variables, all ranks of this process
   int64_t scratch_bytes = 0;   // kernels' scratch areas
+  std::vector<OpTime> ops;     // ordered by name; empty without EngineOptions::profile
 };
 
 class Engine {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <map>
 
+#include "absl/strings/ascii.h"
 #include "actor/element.h"
 #include "kernels/copy.h"
 
@@ -53,6 +56,12 @@ struct BoundPiece {
   CopyRegionArgs copy;  // spans point into the plan
 };
 
+// What one op took. The worker's thread writes, any reads.
+struct OpTimer {
+  std::atomic<int64_t> calls{0};
+  std::atomic<int64_t> ns{0};
+};
+
 // An instruction, ready to run. Arguments are the inputs, then the outputs.
 struct Bound {
   const pb::Instruction* plan = nullptr;
@@ -67,7 +76,9 @@ struct Bound {
   std::shared_ptr<Source> source;          // READ
   std::string fetch_name;                  // FETCH
   CollectiveCall collective;               // COLLECTIVE
+  std::vector<PeerTransfer> transfers;     // of an exchange
   std::vector<std::vector<char>> staging;  // READ, FETCH: host copies where the host cannot address the device
+  OpTimer* timer = nullptr;                // where profiling is on
 
   std::span<const TensorArg> inputs() const { return {args.data(), num_inputs}; }
   std::span<const TensorArg> outputs() const { return {args.data() + num_inputs, args.size() - num_inputs}; }
@@ -114,6 +125,7 @@ class Executor::Impl {
           program.instructions[i].plan = &plan.actors(a).instructions(i);
           OF_RETURN_IF_ERROR_AT(Bind(plan, plan.actors(a), program.instructions[i]),
                                 Where(plan, plan.actors(a), *program.instructions[i].plan));
+          if (c_.profile) program.instructions[i].timer = &timers_[OpOf(*program.instructions[i].plan)];
         }
       }
     }
@@ -131,7 +143,7 @@ class Executor::Impl {
         const int64_t slot = binding.output_port ? actor.output_slot(binding.port) : actor.input_slot(binding.port);
         bound.args[binding.arg].data = binding.base + slot * binding.stride;
       }
-      absl::Status status = Run(plan, actor, bound);
+      absl::Status status = bound.timer == nullptr ? Run(plan, actor, bound) : RunTimed(plan, actor, bound);
       if (!status.ok()) return Annotate(status, Where(plan, plan.actors(actor.spec().id), *bound.plan));
     }
     return absl::OkStatus();
@@ -139,8 +151,22 @@ class Executor::Impl {
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
   int64_t bytes_moved() const { return bytes_moved_.load(std::memory_order_relaxed); }
+  std::vector<OpTime> op_times() const {
+    std::vector<OpTime> times;
+    for (const auto& [op, timer] : timers_) {
+      times.push_back({op, timer.calls.load(std::memory_order_relaxed),
+                       static_cast<double>(timer.ns.load(std::memory_order_relaxed)) * 1e-9});
+    }
+    return times;
+  }
 
  private:
+  static std::string OpOf(const pb::Instruction& instruction) {
+    return instruction.kind() == pb::Instruction::COMPUTE
+               ? instruction.op()
+               : absl::AsciiStrToLower(pb::Instruction::Kind_Name(instruction.kind()));
+  }
+
   // "plan 'train' actor 'h0' node 'h0/up' (matmul, models/gpt.cc:42) on rank 1 (cpu:1)".
   std::string Where(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruction& instruction) const {
     const std::string op = instruction.op().empty() ? pb::Instruction::Kind_Name(instruction.kind()) : instruction.op();
@@ -234,7 +260,6 @@ class Executor::Impl {
 
   absl::Status BindCopy(const pb::Plan& plan, Bound& bound) {
     const pb::Instruction& in = *bound.plan;
-    if (!host_) return absl::UnimplementedError("copies between registers need memory that the host can address");
     const int64_t size = static_cast<int64_t>(SizeOf(bound.outputs()[0].dtype));
     const auto span = [](const google::protobuf::RepeatedField<int64_t>& values) {
       return std::span<const int64_t>(values.data(), values.size());
@@ -254,6 +279,11 @@ class Executor::Impl {
       if (id < 0 || plan.actors(plan.registers(id).producer()).rank() == c_.rank) continue;
       int64_t bytes = size;
       for (const int64_t extent : piece.extent()) bytes *= extent;
+      if (!host_ && bytes > 0) {
+        return absl::UnimplementedError(absl::StrCat("it reads memory of rank ",
+                                                     plan.actors(plan.registers(id).producer()).rank(),
+                                                     ", which the host cannot address; this takes a collective"));
+      }
       bound.remote_bytes += bytes;
     }
     return absl::OkStatus();
@@ -264,14 +294,50 @@ class Executor::Impl {
     OF_ASSIGN_OR_RETURN(const CollectiveKind kind, ParseCollective(in.collective()));
     if (c_.collectives == nullptr) return absl::UnimplementedError("there are no collectives for this device");
     const auto& ranks = c_.plans.communicators(in.communicator()).ranks();
+    for (const pb::Transfer& x : in.transfers()) {
+      bound.transfers.push_back({x.peer(), x.send_offset(), x.send_count(), x.receive_offset(), x.receive_count()});
+    }
     bound.collective = {.kind = kind,
                         .reduction = static_cast<Reduction>(in.reduce()),
                         .communicator = in.communicator(),
                         .rank = c_.rank,
-                        .in = bound.args[0],
-                        .out = bound.args[1],
+                        .transfers = bound.transfers,
                         .stream = c_.device.stream()};
+    bound.collective.in.dtype = bound.collective.out.dtype = bound.args[0].dtype;
+    SetOperands(bound);
+    bound.remote_bytes = BytesReceived(bound);
     return c_.collectives->Prepare(bound.collective, {ranks.begin(), ranks.end()});
+  }
+
+  static void SetOperands(Bound& bound) {
+    CollectiveCall& call = bound.collective;
+    if (!bound.inputs().empty()) call.in = bound.inputs()[0];
+    if (!bound.outputs().empty()) call.out = bound.outputs()[0];
+    if (call.kind != CollectiveKind::kBroadcast) return;
+    if (bound.inputs().empty()) call.in = call.out;
+    if (bound.outputs().empty()) call.out = call.in;
+  }
+
+  // What a call takes from other ranks: of an all-gather all but the own part, of a reduce-scatter the others' addends.
+  static int64_t BytesReceived(const Bound& bound) {
+    if (bound.outputs().empty()) return 0;
+    const int64_t in = bound.inputs().empty() ? 0 : bound.inputs()[0].count, out = bound.outputs()[0].count;
+    int64_t elements = 0;
+    switch (bound.collective.kind) {
+      case CollectiveKind::kAllReduce:
+        elements = out;
+        break;
+      case CollectiveKind::kReduceScatter:
+        elements = in - out;
+        break;
+      case CollectiveKind::kAllGather:
+      case CollectiveKind::kBroadcast:
+        elements = out - in;
+        break;
+      case CollectiveKind::kExchange:
+        for (const PeerTransfer& x : bound.transfers) elements += x.receive_count;
+    }
+    return elements * static_cast<int64_t>(SizeOf(bound.outputs()[0].dtype));
   }
 
   void Stage(std::span<const TensorArg> args, Bound& bound) const {
@@ -300,8 +366,8 @@ class Executor::Impl {
       case pb::Instruction::COPY:
         return Copy(bound);
       case pb::Instruction::COLLECTIVE:
-        bound.collective.in.data = bound.args[0].data;
-        bound.collective.out.data = bound.args[1].data;
+        SetOperands(bound);
+        CountMoved(bound);
         return Checked(c_.collectives->Launch(bound.collective));
       case pb::Instruction::READ:
         return Read(plan, actor, bound);
@@ -310,21 +376,34 @@ class Executor::Impl {
     }
   }
 
+  absl::Status RunTimed(const pb::Plan& plan, const Actor& actor, Bound& bound) {
+    const auto begin = std::chrono::steady_clock::now();
+    absl::Status status = Run(plan, actor, bound);
+    const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - begin;
+    bound.timer->calls.fetch_add(1, std::memory_order_relaxed);
+    bound.timer->ns.fetch_add(taken.count(), std::memory_order_relaxed);
+    return status;
+  }
+
   static absl::Status Checked(const char* error) {
     return error == nullptr ? absl::OkStatus() : absl::InternalError(error);
   }
 
   absl::Status Copy(Bound& bound) {
     const TensorArg& target = bound.outputs()[0];
-    if (bound.plan->zero_fill()) FillZero(target.data, NumBytes(target));
+    if (bound.plan->zero_fill()) OF_RETURN_IF_ERROR(Checked(c_.device.FillZero(target.data, NumBytes(target))));
     for (BoundPiece& piece : bound.pieces) {
       piece.copy.source = bound.args[piece.input].as<char>() + piece.source_bytes;
       piece.copy.target = target.as<char>() + piece.target_bytes;
-      OF_RETURN_IF_ERROR(Checked(CopyRegion(piece.copy)));
+      OF_RETURN_IF_ERROR(Checked(c_.device.CopyRegion(piece.copy)));
     }
-    // Only this thread writes the counter.
-    bytes_moved_.store(bytes_moved() + bound.remote_bytes, std::memory_order_relaxed);
+    CountMoved(bound);
     return absl::OkStatus();
+  }
+
+  // Only this thread writes the counter.
+  void CountMoved(const Bound& bound) {
+    bytes_moved_.store(bytes_moved() + bound.remote_bytes, std::memory_order_relaxed);
   }
 
   absl::Status Read(const pb::Plan& plan, const Actor& actor, Bound& bound) {
@@ -360,6 +439,7 @@ class Executor::Impl {
   int64_t scratch_bytes_ = 0;
   void* scratch_ = nullptr;
   std::atomic<int64_t> bytes_moved_{0};
+  std::map<std::string, OpTimer> timers_;  // by op; complete after Load()
 };
 
 Executor::Executor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -374,5 +454,6 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Context& contex
 absl::Status Executor::RunAct(const Actor& actor) { return impl_->RunAct(actor); }
 int64_t Executor::scratch_bytes() const { return impl_->scratch_bytes(); }
 int64_t Executor::bytes_moved() const { return impl_->bytes_moved(); }
+std::vector<OpTime> Executor::op_times() const { return impl_->op_times(); }
 
 }  // namespace oneflow

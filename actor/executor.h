@@ -46,6 +46,7 @@ class Executor : public ActRunner {
     SourceCache& sources;
     Collectives* collectives = nullptr;            // null: there are none
     const std::function<void(Fetched)>& on_fetch;  // empty: values are dropped
+    bool profile = false;                          // time every instruction
   };
 
   // Binds all instructions of the rank's actors. Everything in `context` is borrowed. REQUIRES: the plans passed CheckPlanSet and all
@@ -58,8 +59,10 @@ class Executor : public ActRunner {
   absl::Status RunAct(const Actor& actor) override;
 
   int64_t scratch_bytes() const;
-  // Read so far from other ranks' memory by copies. Any thread.
+  // Read so far from other ranks' memory by copies, or received in collectives. Any thread.
   int64_t bytes_moved() const;
+  // What instructions took so far, by op; empty without `profile`. Any thread.
+  std::vector<OpTime> op_times() const;
 
  private:
   class Impl;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "actor/collective_check.h"
 #include "actor/init.h"
 #include "oneflow_core/dtype.h"
 #include "oneflow_core/mesh.h"
@@ -171,7 +172,7 @@ class Checker {
     for (int a = 0; a < plan.actors_size(); ++a) {
       OF_RETURN_IF_ERROR_AT(CheckActor(plan, a), absl::StrCat("actor ", a, " '", plan.actors(a).name(), "'"));
     }
-    return absl::OkStatus();
+    return CheckCollectives(set_, plan);
   }
 
   // The use of register `id` among `ports`; null if there is none.
@@ -291,7 +292,7 @@ class Checker {
       case pb::Instruction::COPY:
         return CheckCopy(in);
       case pb::Instruction::COLLECTIVE:
-        return CheckCollective(actor, in);
+        return CheckCollective(set_, actor, in);
       case pb::Instruction::READ:
         return in.outputs().empty() ? Bad("it has no outputs") : absl::OkStatus();
       default:
@@ -366,20 +367,6 @@ class Checker {
     if (inside) return absl::OkStatus();
     return Bad("extent ", Text(extent), " at ", offset, " with strides ", Text(stride), " reaches outside ",
                Text(dims));
-  }
-
-  absl::Status CheckCollective(const pb::Actor& actor, const pb::Instruction& in) const {
-    if (in.communicator() < 0 || in.communicator() >= set_.communicators_size()) {
-      return Bad("communicator ", in.communicator(), " is not one of ", set_.communicators_size());
-    }
-    const auto& ranks = set_.communicators(in.communicator()).ranks();
-    if (std::find(ranks.begin(), ranks.end(), actor.rank()) == ranks.end()) {
-      return Bad("rank ", actor.rank(), " is no member of communicator ", in.communicator());
-    }
-    if (in.inputs_size() != 1 || in.outputs_size() != 1) {
-      return Bad("a collective has one input and one output, not ", in.inputs_size(), " and ", in.outputs_size());
-    }
-    return absl::OkStatus();
   }
 
   absl::Status CheckFetch(const pb::Instruction& in) const {

@@ -17,6 +17,11 @@ int64_t NowNs() {
       .count();
 }
 
+// Only the worker's thread writes its counters, so an addition need not be one operation.
+void AddTo(std::atomic<int64_t>& counter, int64_t more) {
+  counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 Worker::Worker(const Context& context) : c_(context) {
@@ -30,6 +35,12 @@ Worker::Worker(const Context& context) : c_(context) {
       if (rank == c_.rank) {
         entries.push_back({Actor(MakeActorSpec(plan, p, a)), Order(plan.actors(a).priority(), a)});
       }
+    }
+    orders_.emplace_back();
+    for (const pb::CollectiveOrder& order : plan.collective_orders()) {
+      if (order.rank() != c_.rank) continue;
+      orders_.back().assign(order.actors().begin(), order.actors().end());
+      for (const int32_t id : orders_.back()) entries[local[id]].ordered = true;
     }
   }
 }
@@ -60,7 +71,10 @@ void Worker::Grant(int plan, int64_t first_step, int64_t steps) {
 void Worker::Loop() {
   c_.device.BindThread();
   while (!quit_) {
-    if (!Turn() && !quit_) mailbox_.Wait(c_.spins);
+    if (Turn() || quit_) continue;
+    const int64_t begin = NowNs();
+    mailbox_.Wait(c_.spins);
+    AddTo(idle_ns_, NowNs() - begin);
   }
 }
 
@@ -102,6 +116,7 @@ void Worker::Handle(const Mail& mail) {
 
 void Worker::StartRun(int plan, int64_t first_step, int64_t steps) {
   plan_ = plan;
+  turn_ = 0;
   unfinished_ = static_cast<int64_t>(entries_[plan].size());
   for (Entry& entry : entries_[plan]) {
     entry.actor.Grant(first_step, steps);
@@ -133,7 +148,7 @@ void Worker::DrainLocal() {
 }
 
 void Worker::Refresh(Entry& entry) {
-  if (!entry.queued && entry.actor.ready()) {
+  if (!entry.queued && entry.actor.ready() && IsTurn(entry)) {
     entry.queued = true;
     ready_.push({entry.order, entry.actor.spec().id});
   }
@@ -151,12 +166,14 @@ void Worker::Act() {
   current_.store(int64_t{plan_} << 32 | id, std::memory_order_relaxed);
   const int64_t begin = NowNs();
   absl::Status status = c_.runner.RunAct(entry.actor);
-  kernel_ns_.store(kernel_ns_.load(std::memory_order_relaxed) + NowNs() - begin, std::memory_order_relaxed);
+  AddTo(kernel_ns_, NowNs() - begin);
   current_.store(-1, std::memory_order_relaxed);
   if (!status.ok()) return Fail(std::move(status));
-  acts_.store(acts_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  AddTo(acts_, 1);
   entry.actor.Act(outbox_);
+  if (entry.ordered) turn_ = (turn_ + 1) % orders_[plan_].size();
   Refresh(entry);
+  if (entry.ordered) Refresh(entries_[plan_][local_[plan_][orders_[plan_][turn_]]]);
   SendOutbox();
   DrainLocal();
 }
@@ -204,7 +221,12 @@ std::string Worker::Describe() const {
   for (const Entry& entry : entries_[plan_]) {
     if (entry.finished) continue;
     absl::StrAppend(&text, "  actor ", entry.actor.spec().id, " '", entry.actor.spec().name, "' ",
-                    entry.actor.WaitsFor(plan), "\n");
+                    entry.actor.WaitsFor(plan));
+    if (!IsTurn(entry)) {
+      absl::StrAppend(&text, "; the next collective is that of actor ", orders_[plan_][turn_], " '",
+                      plan.actors(orders_[plan_][turn_]).name(), "'");
+    }
+    absl::StrAppend(&text, "\n");
   }
   return text;
 }

@@ -6,6 +6,8 @@
 //                             by priority,
 //                             then by id
 //
+// Actors with collectives act in the order that the plan gives this rank, whatever else is ready.
+//
 // Messages between actors of one rank never touch the mailbox. On a device with a stream an act is only launched: messages to the
 // same rank go out at once, because its launches are ordered behind, and messages to other ranks wait for the act's event.
 #pragma once
@@ -76,6 +78,7 @@ class Worker : public MessageSink {
   // Any thread.
   int64_t acts() const { return acts_.load(std::memory_order_relaxed); }
   double kernel_seconds() const { return kernel_ns_.load(std::memory_order_relaxed) * 1e-9; }
+  double idle_seconds() const { return idle_ns_.load(std::memory_order_relaxed) * 1e-9; }
 
  private:
   struct Mail {
@@ -90,6 +93,7 @@ class Worker : public MessageSink {
     uint64_t order;        // among ready actors the lowest acts first
     bool queued = false;   // in ready_
     bool finished = true;  // done with what was granted
+    bool ordered = false;  // holds collectives: acts when it is its turn
   };
   // Messages that wait for an event of the device.
   struct Held {
@@ -104,6 +108,8 @@ class Worker : public MessageSink {
   void DrainLocal();
   // Queues it if it became ready, counts it if it became done.
   void Refresh(Entry& entry);
+  // Whether no collective of this rank comes before the entry's next act.
+  bool IsTurn(const Entry& entry) const { return !entry.ordered || orders_[plan_][turn_] == entry.actor.spec().id; }
   void Act();
   void SendOutbox();
   void ReleaseHeld();
@@ -115,6 +121,9 @@ class Worker : public MessageSink {
   std::vector<std::vector<int32_t>>
       local_;  // by plan, by actor: index into entries_[plan], or ~rank of another rank's actor
   std::vector<std::vector<Entry>> entries_;  // by plan
+  // By plan: the actors with collectives, once per act of a step, in the order of the plan.
+  std::vector<std::vector<int32_t>> orders_;
+  size_t turn_ = 0;  // in that order; a run is whole steps, so it ends where it began
   std::priority_queue<std::pair<uint64_t, int32_t>, std::vector<std::pair<uint64_t, int32_t>>, std::greater<>> ready_;
   int plan_ = -1;           // being run
   int64_t unfinished_ = 0;  // actors of that plan
@@ -130,6 +139,7 @@ class Worker : public MessageSink {
   bool quit_ = false;
   std::atomic<int64_t> acts_{0};
   std::atomic<int64_t> kernel_ns_{0};
+  std::atomic<int64_t> idle_ns_{0};
   std::atomic<int64_t> current_{-1};  // plan << 32 | actor while an act runs
 
   std::mutex report_mu_;

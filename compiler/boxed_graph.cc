@@ -46,10 +46,10 @@ absl::Status VerifySignature(const Graph& graph, NodeId id, const OpRegistry& op
     layout.inputs.push_back(dist.sbp);
   }
   for (ValueId output : node.outputs) layout.outputs.push_back(graph.value(output).dist->sbp);
-  OF_ASSIGN_OR_RETURN(const bool legal, IsLegalLayout(graph, id, *node.placement, ops, layout));
-  if (legal) return absl::OkStatus();
+  const absl::Status status = CheckLayout(graph, id, *node.placement, ops, layout);
+  if (status.ok()) return status;
   return absl::InternalError(
-      absl::StrCat(layout.ToString(), " on ", node.placement->ToString(), " is no signature of the op"));
+      absl::StrCat(layout.ToString(), " on ", node.placement->ToString(), ": ", status.message()));
 }
 
 absl::Status VerifyRate(const Graph& graph, const Node& node, bool one_rate) {

@@ -2,18 +2,18 @@
 // graph after the pass pipeline.
 //
 //   - Every node has a placement; every value has a `dist` whose placement is its producer's.
-//   - Of a node that is not a boxing: all inputs have the node's placement, and along every axis the SBPs of inputs and outputs
-//     are one of the op's signatures.
-//   - A `boxing` node has one input and one output and is one step: OneBoxingStep(input.dist -> output.dist) succeeds. Its
-//     placement is its output's: every destination rank does its own reading.
+//   - Of a node that is not a boxing: all inputs have the node's placement, and along every axis the SBPs of inputs and
+//     outputs are one of the op's signatures.
+//   - A `boxing` node has one input and one output and is one step: OneBoxingStep(input.dist -> output.dist) succeeds.
+//     Its placement is its output's: every destination rank does its own reading.
 //   - `to` nodes are gone.
-//   - Rates: variables and what depends only on them act once per step, read_data and what depends on it once per micro-batch;
-//     `accumulate` turns micro-batch rate into step rate. A micro-batch-rate node may read step-rate values; a step-rate node
-//     reads micro-batch-rate values only through `accumulate`. An `accumulate` node itself acts once per micro-batch (rate
-//     kMicroBatch) but its output is a step-rate value: ask ValueRate, not the producer. With one micro-batch per step
-//     everything has rate kStep and no `accumulate` is left.
-//   - Variables that a node mutates are read by it directly, without boxing. That mutation follows all other reads of the step
-//     is implied, not an edge: the physical plan must order it.
+//   - Rates: variables and what depends only on them act once per step, read_data and what depends on it once per
+//     micro-batch; `accumulate` turns micro-batch rate into step rate. A micro-batch-rate node may read step-rate
+//     values; a step-rate node reads micro-batch-rate values only through `accumulate`. An `accumulate` node itself
+//     acts once per micro-batch (rate kMicroBatch) but its output is a step-rate value: ask ValueRate, not the
+//     producer. With one micro-batch per step everything has rate kStep and no `accumulate` is left.
+//   - Variables that a node mutates are read by it directly, without boxing. That mutation follows all other reads of
+//     the step is implied, not an edge: the physical plan must order it.
 //   - Variables have the dist that the program's first graph using them gave them (`VariableDists`).
 #pragma once
 

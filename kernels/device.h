@@ -9,6 +9,8 @@
 
 namespace oneflow {
 
+struct CopyRegionArgs;  // kernels/copy.h
+
 // Owned by the worker thread that serves it, unless said otherwise.
 class DeviceContext {
  public:
@@ -30,6 +32,11 @@ class DeviceContext {
   // An event after everything launched so far; Done() polls it. For devices with a null stream it is done at once.
   virtual int RecordEvent() = 0;
   virtual bool Done(int event) = 0;
+
+  // The functions of kernels/copy.h on this device's memory, ordered on its stream; here by the host, for devices whose memory it can
+  // address. The source may lie in the memory of another device of the same kind and process. Null, or what is wrong.
+  virtual const char* CopyRegion(const CopyRegionArgs& args);
+  virtual const char* FillZero(void* target, size_t num_bytes);
 };
 
 // A cpu device that may use `num_cores` cores within a kernel.

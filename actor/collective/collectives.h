@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/kernel.h"
@@ -14,15 +15,27 @@
 
 namespace oneflow {
 
-enum class CollectiveKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast };
+enum class CollectiveKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kExchange };
 
+// What one member of an exchange sends to another, from its input, and receives from it, into its output; in elements.
+struct PeerTransfer {
+  int peer = 0;  // position in the communicator; never the own one
+  int64_t send_offset = 0;
+  int64_t send_count = 0;  // 0: nothing; so for receive_count
+  int64_t receive_offset = 0;
+  int64_t receive_count = 0;
+};
+
+// The position of a rank in its communicator says which part it gives to an all-gather or gets from a reduce-scatter. A broadcast
+// comes from position 0; other members' `in` is their `out`, and the first member's `out` is its `in` if it wants no copy.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Reduction reduction = Reduction::kSum;
   int communicator = 0;
   int rank = 0;  // of the job
-  TensorArg in;  // `data` is set at every call
+  TensorArg in;  // `data` is set at every call; of an exchange that sends (receives) nothing: empty
   TensorArg out;
+  std::span<const PeerTransfer> transfers;  // kExchange: at most one per peer, by ascending position
   void* stream = nullptr;
 };
 
@@ -36,7 +49,7 @@ class Collectives {
   virtual const char* Launch(const CollectiveCall& call) = 0;
 };
 
-// InvalidArgument unless `name` is "all-reduce", "reduce-scatter", "all-gather" or "broadcast".
+// InvalidArgument unless `name` is "all-reduce", "reduce-scatter", "all-gather", "broadcast" or "exchange".
 absl::StatusOr<CollectiveKind> ParseCollective(absl::string_view name);
 
 }  // namespace oneflow

@@ -93,11 +93,11 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     std::unique_lock<std::mutex> lock(mu_);
     closing_ = true;
     for (Stream* stream : streams_) {
+      Resume(stream);  // first: only a read in flight keeps a finished stream alive
       if (!stream->greeted) stream->Cancel();
       MaybeHalfClose(stream);
-      Resume(stream);
     }
-    const auto empty = [this] { return streams_.empty(); };
+    const auto empty = [this] { return streams_.empty() && ending_ == 0; };
     if (!changed_.wait_for(lock, kFlushTime, empty)) {
       for (Stream* stream : streams_) stream->Cancel();
       changed_.wait(lock, empty);
@@ -137,7 +137,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   // Reactions of the streams.
   void OnRead(Stream* stream, bool ok);
   void OnWrite(Stream* stream, bool ok);
-  // `status` is how the call ended, on the calling end.
+  // Deletes the stream; `status` is how the call ended, on the calling end.
   void OnEnd(Stream* stream, const absl::Status& status);
 
  private:
@@ -187,11 +187,15 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   const uint64_t epoch_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
+  // Owned here and not by the streams, which end on gRPC's threads: the last channel must not be closed on a thread that its
+  // closing waits for.
+  std::vector<std::unique_ptr<pb::Peer::Stub>> stubs_;
 
   std::mutex mu_;
   std::condition_variable changed_;
   std::vector<Link> links_;
-  std::vector<Stream*> streams_;  // alive; each deletes itself
+  std::vector<Stream*> streams_;  // alive
+  int ending_ = 0;                // being deleted
   bool closing_ = false;
   bool has_listener_ = false;
   int64_t barriers_ = 0;  // entered by this process
@@ -222,10 +226,7 @@ class PeerNetwork::Impl::ListeningEnd : public End<grpc::ServerBidiReactor<pb::P
   void Release() override { FinishOnce(grpc::Status::OK); }
   void Refuse(const absl::Status& status) override { FinishOnce(ToGrpc(status)); }
   void Cancel() override { context_->TryCancel(); }
-  void OnDone() override {
-    net_.OnEnd(this, absl::OkStatus());
-    delete this;
-  }
+  void OnDone() override { net_.OnEnd(this, absl::OkStatus()); }
 
  private:
   void FinishOnce(const grpc::Status& status) {
@@ -238,26 +239,19 @@ class PeerNetwork::Impl::ListeningEnd : public End<grpc::ServerBidiReactor<pb::P
 
 class PeerNetwork::Impl::CallingEnd : public End<grpc::ClientBidiReactor<pb::PeerFrame, pb::PeerFrame>> {
  public:
-  CallingEnd(Impl& net, const std::string& address) : End(net) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    stub_ = pb::Peer::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  CallingEnd(Impl& net, pb::Peer::Stub& stub) : End(net) {
     context_.set_wait_for_ready(true);  // the peer may not listen yet; Connect() has a time limit
-    stub_->async()->Connect(&context_, this);
+    stub.async()->Connect(&context_, this);
     AddHold();  // writes are started outside of reactions; Release() ends that
   }
   void HalfClose() override { StartWritesDone(); }
   void Release() override { RemoveHold(); }
   void Refuse(const absl::Status&) override { context_.TryCancel(); }
   void Cancel() override { context_.TryCancel(); }
-  void OnDone(const grpc::Status& status) override {
-    net_.OnEnd(this, FromGrpc(status));
-    delete this;
-  }
+  void OnDone(const grpc::Status& status) override { net_.OnEnd(this, FromGrpc(status)); }
 
  private:
   grpc::ClientContext context_;
-  std::unique_ptr<pb::Peer::Stub> stub_;
 };
 
 grpc::ServerBidiReactor<pb::PeerFrame, pb::PeerFrame>* PeerNetwork::Impl::Connect(
@@ -278,7 +272,11 @@ absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresse
   std::unique_lock<std::mutex> lock(mu_);
   for (int p = 0; p < num_processes_; ++p) links_[p].address = addresses[p];
   for (int p = 0; p < process_; ++p) {
-    auto* stream = new CallingEnd(*this, addresses[p]);
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    stubs_.push_back(
+        pb::Peer::NewStub(grpc::CreateCustomChannel(addresses[p], grpc::InsecureChannelCredentials(), arguments)));
+    auto* stream = new CallingEnd(*this, *stubs_.back());
     stream->process = p;
     streams_.push_back(stream);
     StartWrite(stream, HelloFrame(process_, num_processes_, epoch_));
@@ -475,13 +473,19 @@ void PeerNetwork::Impl::OnWrite(Stream* stream, bool ok) {
 }
 
 void PeerNetwork::Impl::OnEnd(Stream* stream, const absl::Status& status) {
-  std::lock_guard<std::mutex> lock(mu_);
-  streams_.erase(std::find(streams_.begin(), streams_.end(), stream));
-  if (stream->process >= 0) {
-    Link& link = links_[stream->process];
-    if (link.stream == stream) link.stream = nullptr;
-    if (!link.up && link.error.ok()) link.error = status.ok() ? absl::UnavailableError("connection lost") : status;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    streams_.erase(std::find(streams_.begin(), streams_.end(), stream));
+    ++ending_;
+    if (stream->process >= 0) {
+      Link& link = links_[stream->process];
+      if (link.stream == stream) link.stream = nullptr;
+      if (!link.up && link.error.ok()) link.error = status.ok() ? absl::UnavailableError("connection lost") : status;
+    }
   }
+  delete stream;
+  std::lock_guard<std::mutex> lock(mu_);
+  --ending_;
   changed_.notify_all();
 }
 

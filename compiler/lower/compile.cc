@@ -31,7 +31,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   std::vector<Boxings> boxings;
   for (const BoxedGraph& boxed : program) {
     graphs.push_back(&boxed.graph);
-    OF_ASSIGN_OR_RETURN_AT(Boxings uses, AnalyseBoxings(boxed.graph, topology),
+    OF_ASSIGN_OR_RETURN_AT(Boxings uses, AnalyseBoxings(boxed.graph, topology, options.device),
                            absl::StrCat("graph '", boxed.graph.name(), "'"));
     boxings.push_back(std::move(uses));
   }
@@ -42,18 +42,20 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   set.set_job(options.job);
   set.set_seed(options.seed);
   std::vector<PhysicalPlan> plans;
+  Communicators communicators;
   for (size_t i = 0; i < program.size(); ++i) {
     const Graph& graph = program[i].graph;
     const std::string where = absl::StrCat("graph '", graph.name(), "'");
     OF_ASSIGN_OR_RETURN_AT(const ChainGraph chains, BuildChains(graph, ops), where);
     const PlanInput input{graph, ops, options.mesh, topology, chains, boxings[i], variables, program[i].micro_batches};
     OF_ASSIGN_OR_RETURN_AT(PhysicalPlan plan, PlanOne(input), where);
-    *set.add_plans() = LowerPlan(input, plan, options.seed);
+    *set.add_plans() = LowerPlan(input, plan, options.seed, communicators);
     OF_RETURN_IF_ERROR(CheckPlanLive(set.plans(static_cast<int>(i))));
     plans.push_back(std::move(plan));
   }
   LowerRanks(options, variables, plans, set);
   LowerVariables(variables, set);
+  LowerCommunicators(communicators, set);
   return set;
 }
 

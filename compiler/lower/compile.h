@@ -10,9 +10,9 @@ namespace oneflow {
 // Version of the plan format; a reader refuses any other.
 inline constexpr uint32_t kPlanVersion = 1;
 
-// Compiles every graph of `program`, in order: passes, physical plan, check that no cycle of waits lacks a token, lowering. The
-// serialised result is a function of the arguments alone. Errors as in boxed_graph.h; FailedPrecondition with the shortest
-// bad cycle if a plan could deadlock.
+// Compiles every graph of `program`, in order: passes, physical plan, check that no cycle of waits lacks a token,
+// lowering. The serialised result is a function of the arguments alone. Errors as in boxed_graph.h; FailedPrecondition
+// with the shortest bad cycle if a plan could deadlock.
 absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions& options, const OpRegistry& ops);
 
 // A graph after the pass pipeline (boxed_graph.h), and how many micro-batches make a step of it.

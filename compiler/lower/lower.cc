@@ -35,19 +35,26 @@ void SetValue(const Attr& attr, pb::Attribute& out) {
 
 class Lowering {
  public:
-  Lowering(const PlanInput& input, const PhysicalPlan& plan, uint64_t seed) : in_(input), plan_(plan), seed_(seed) {}
+  Lowering(const PlanInput& input, const PhysicalPlan& plan, uint64_t seed, Communicators& communicators)
+      : in_(input), plan_(plan), seed_(seed), communicators_(communicators) {}
 
-  pb::Plan Lower() const {
+  pb::Plan Lower() {
     pb::Plan out;
     out.set_name(plan_.name);
     out.set_micro_batches(plan_.micro_batches);
     for (const PhysicalActor& actor : plan_.actors) LowerActor(actor, *out.add_actors());
     for (const PhysicalRegister& reg : plan_.registers) LowerRegister(reg, *out.add_registers());
+    for (size_t rank = 0; rank < plan_.call_orders.size(); ++rank) {
+      if (plan_.call_orders[rank].empty()) continue;
+      pb::CollectiveOrder& order = *out.add_collective_orders();
+      order.set_rank(static_cast<int>(rank));
+      CopyInts(plan_.call_orders[rank], order.mutable_actors());
+    }
     return out;
   }
 
  private:
-  void LowerActor(const PhysicalActor& actor, pb::Actor& out) const {
+  void LowerActor(const PhysicalActor& actor, pb::Actor& out) {
     out.set_rank(actor.rank);
     out.set_name(actor.name);
     out.set_acts_per_step(actor.acts_per_step);
@@ -75,14 +82,17 @@ class Lowering {
     out.set_name(reg.name);
   }
 
-  void LowerInstruction(const PhysicalActor& actor, const PhysicalInstruction& instruction,
-                        pb::Instruction& out) const {
+  void LowerInstruction(const PhysicalActor& actor, const PhysicalInstruction& instruction, pb::Instruction& out) {
     const Node& node = in_.graph.node(instruction.node);
     out.set_op(node.op);
     out.set_node(node.name);
     out.set_source(node.source);
     for (const PhysicalOperand& x : instruction.inputs) LowerOperand(x, *out.add_inputs());
     for (const PhysicalOperand& x : instruction.outputs) LowerOperand(x, *out.add_outputs());
+    if (instruction.role != PhysicalInstruction::Role::kNode) {
+      LowerShare(instruction, *in_.boxings.by_node.at(instruction.node).ShareOf(actor.rank), out);
+      return;
+    }
     if (node.op == "boxing") {
       LowerCopy(instruction.node, actor.index, out);
       return;
@@ -109,11 +119,18 @@ class Lowering {
 
   void LowerOperand(const PhysicalOperand& x, pb::Operand& out) const {
     const Value& value = in_.graph.value(x.value);
-    const Region region = ShardRegion(value.type.shape, *value.dist, x.index);
     out.set_register_(x.place == Place::kRegister ? x.reg : -1);
     out.set_zone(oneflow::Lower(x.zone));
     out.set_offset(x.offset);
     out.set_dtype(oneflow::Lower(value.type.dtype));
+    if (x.part != PhysicalOperand::Part::kShard) {  // a row of elements
+      const int64_t count = x.num_bytes / static_cast<int64_t>(SizeOf(value.type.dtype));
+      out.add_dims(count);
+      out.add_logical_dims(count);
+      out.add_start(0);
+      return;
+    }
+    const Region region = ShardRegion(value.type.shape, *value.dist, x.index);
     CopyInts(region.extent, out.mutable_dims());
     CopyInts(value.type.shape.dims(), out.mutable_logical_dims());
     CopyInts(region.start, out.mutable_start());
@@ -122,13 +139,48 @@ class Lowering {
   void LowerCopy(NodeId id, int index, pb::Instruction& out) const {
     const BoxingUse& use = in_.boxings.by_node.at(id);
     const std::vector<int>& sources = use.sources[index];
-    const CopyProgram program = CopiesFor(in_.graph.value(in_.graph.node(id).inputs[0]).type.shape, use.step, index);
+    CopyProgram program = CopiesFor(in_.graph.value(in_.graph.node(id).inputs[0]).type.shape, use.step, index);
+    for (CopyPiece& piece : program.pieces) {
+      piece.source = static_cast<int>(std::find(sources.begin(), sources.end(), piece.source) - sources.begin());
+    }
+    LowerPieces(program, use.step.reduction, out);
+  }
+
+  // The part of a share that one instruction is.
+  void LowerShare(const PhysicalInstruction& instruction, const BoxingShare& share, pb::Instruction& out) {
+    const Reduction reduction = in_.boxings.by_node.at(instruction.node).step.reduction;
+    if (instruction.role == PhysicalInstruction::Role::kPack) return LowerPieces(*share.pack, reduction, out);
+    if (instruction.role == PhysicalInstruction::Role::kUnpack) {
+      CopyProgram program = *share.unpack;
+      if (!share.unpack_reads_shard) {  // then what was received is the only input
+        for (CopyPiece& piece : program.pieces) piece.source = 0;
+      }
+      return LowerPieces(program, reduction, out);
+    }
+    out.set_kind(pb::Instruction::COLLECTIVE);
+    out.set_collective(Name(share.call));
+    out.set_reduce(oneflow::Lower(reduction));
+    const auto known = std::find(communicators_.begin(), communicators_.end(), share.members);
+    out.set_communicator(static_cast<int>(known - communicators_.begin()));
+    if (known == communicators_.end()) communicators_.push_back(share.members);
+    for (const PlannedTransfer& transfer : share.transfers) {
+      pb::Transfer& to = *out.add_transfers();
+      to.set_peer(transfer.peer);
+      to.set_send_offset(transfer.send_offset);
+      to.set_send_count(transfer.send_count);
+      to.set_receive_offset(transfer.receive_offset);
+      to.set_receive_count(transfer.receive_count);
+    }
+  }
+
+  // Their sources are positions among the inputs.
+  static void LowerPieces(const CopyProgram& program, Reduction reduction, pb::Instruction& out) {
     out.set_kind(pb::Instruction::COPY);
     out.set_zero_fill(program.zero_fill);
-    out.set_reduce(oneflow::Lower(use.step.reduction));
+    out.set_reduce(oneflow::Lower(reduction));
     for (const CopyPiece& piece : program.pieces) {
       pb::Piece& to = *out.add_pieces();
-      to.set_input(static_cast<int>(std::find(sources.begin(), sources.end(), piece.source) - sources.begin()));
+      to.set_input(piece.source);
       CopyInts(piece.extent, to.mutable_extent());
       to.set_source_offset(piece.source_offset);
       CopyInts(piece.source_stride, to.mutable_source_stride());
@@ -141,6 +193,7 @@ class Lowering {
   const PlanInput& in_;
   const PhysicalPlan& plan_;
   const uint64_t seed_;
+  Communicators& communicators_;
 };
 
 }  // namespace
@@ -151,8 +204,12 @@ uint64_t Fingerprint(absl::string_view text) {
   return hash;
 }
 
-pb::Plan LowerPlan(const PlanInput& input, const PhysicalPlan& plan, uint64_t seed) {
-  return Lowering(input, plan, seed).Lower();
+pb::Plan LowerPlan(const PlanInput& input, const PhysicalPlan& plan, uint64_t seed, Communicators& communicators) {
+  return Lowering(input, plan, seed, communicators).Lower();
+}
+
+void LowerCommunicators(const Communicators& communicators, pb::PlanSet& set) {
+  for (const std::vector<int>& members : communicators) CopyInts(members, set.add_communicators()->mutable_ranks());
 }
 
 void LowerRanks(const CompileOptions& options, const VariableTable& variables, const std::vector<PhysicalPlan>& plans,

@@ -24,8 +24,29 @@ int64_t Product(const google::protobuf::RepeatedField<int64_t>& values) {
   return product;
 }
 
+int64_t Elements(const google::protobuf::RepeatedPtrField<pb::Operand>& operands) {
+  return operands.empty() ? 0 : Product(operands[0].dims());
+}
+
+// What a member of a collective takes from the others, whichever way it travels: of an all-gather all but its own part,
+// of a reduce-scatter the others' addends.
+int64_t BytesReceivedBy(const pb::Instruction& instruction) {
+  if (instruction.outputs().empty()) return 0;
+  const int64_t in = Elements(instruction.inputs()), out = Elements(instruction.outputs());
+  int64_t elements = 0;
+  if (instruction.collective() == "exchange") {
+    for (const pb::Transfer& transfer : instruction.transfers()) elements += transfer.receive_count();
+  } else if (instruction.collective() == "all-reduce") {
+    elements = out;
+  } else {
+    elements = instruction.collective() == "reduce-scatter" ? in - out : out - in;
+  }
+  return elements * static_cast<int64_t>(SizeOf(TypeOf(instruction.outputs(0).dtype())));
+}
+
 // What one act of the instruction reads from other ranks.
 int64_t BytesMovedBy(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruction& instruction) {
+  if (instruction.kind() == pb::Instruction::COLLECTIVE) return BytesReceivedBy(instruction);
   int64_t bytes = 0;
   for (const pb::Piece& piece : instruction.pieces()) {
     const pb::Operand& source = instruction.inputs(piece.input());
@@ -69,6 +90,14 @@ std::string Show(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruc
     absl::StrAppend(&text, " pieces=", instruction.pieces_size(), " moves=", BytesMovedBy(plan, actor, instruction),
                     instruction.zero_fill() ? " zero_fill" : "");
   }
+  if (instruction.kind() == pb::Instruction::COLLECTIVE) {
+    absl::StrAppend(&text, " ", instruction.collective(), " communicator=", instruction.communicator(),
+                    " moves=", BytesMovedBy(plan, actor, instruction));
+    for (const pb::Transfer& transfer : instruction.transfers()) {
+      absl::StrAppend(&text, " [", transfer.peer(), "] sends ", transfer.send_count(), "@", transfer.send_offset(),
+                      " receives ", transfer.receive_count(), "@", transfer.receive_offset());
+    }
+  }
   if (!instruction.source().empty()) absl::StrAppend(&text, "  # ", instruction.source());
   return text + "\n";
 }
@@ -97,8 +126,8 @@ struct Workspace {
   int64_t bound = 0;  // the most that is alive at once: no packing could do with less
 };
 
-// Follows the fixed operands of one actor that lie behind the variables: a tensor lives from the instruction that writes
-// it to the last that reads it; an output in the place of an input that ends there goes on with its life.
+// Follows the fixed operands of one actor that lie behind the variables: a tensor lives from the instruction that
+// writes it to the last that reads it; an output in the place of an input that ends there goes on with its life.
 void AddActs(const pb::Actor& actor, int64_t variable_bytes, Workspace& workspace) {
   struct Tensor {
     int64_t begin, end;
@@ -183,6 +212,9 @@ std::string PlanText(const pb::PlanSet& set) {
                                  " ranks, seed ", set.seed(), "\n");
   ShowRanks(set, out);
   ShowVariables(set, out);
+  for (int c = 0; c < set.communicators_size(); ++c) {
+    absl::StrAppend(&out, "communicator ", c, ": ranks ", List(set.communicators(c).ranks()), "\n");
+  }
   for (const pb::Plan& plan : set.plans()) {
     absl::StrAppend(&out, "plan '", plan.name(), "': ", plan.actors_size(), " actors, ", plan.registers_size(),
                     " registers, ", plan.micro_batches(), " micro-batches per step, boxing moves ",
@@ -190,6 +222,10 @@ std::string PlanText(const pb::PlanSet& set) {
     for (int r = 0; r < plan.registers_size(); ++r) ShowRegister(plan, r, out);
     absl::StrAppend(&out, "  actors\n");
     for (int a = 0; a < plan.actors_size(); ++a) ShowActor(plan, a, out);
+    if (plan.collective_orders_size() > 0) absl::StrAppend(&out, "  order of collectives\n");
+    for (const pb::CollectiveOrder& order : plan.collective_orders()) {
+      absl::StrAppend(&out, "    rank ", order.rank(), ": a", absl::StrJoin(order.actors(), " a"), "\n");
+    }
   }
   return out;
 }

@@ -7,11 +7,13 @@
 
 namespace oneflow {
 
-// Bytes that boxing reads from other ranks' memory in one step of `plan`, in total: its copies' pieces whose source lies on
-// another rank, times the acts per step. What the runtime counts must be equal. REQUIRES: the plan's indices are in range.
+// Bytes that boxing reads from other ranks' memory in one step of `plan`, in total: its copies' pieces whose source
+// lies on another rank, and what its collectives receive, times the acts per step. What the runtime counts must be equal. REQUIRES: the plan's indices
+// are in range.
 int64_t PredictedBytesMoved(const pb::Plan& plan);
 
-// Ranks with their memory, variables with their shards, and per plan the registers, actors and instructions. REQUIRES: as above.
+// Ranks with their memory, variables with their shards, and per plan the registers, actors and instructions. REQUIRES:
+// as above.
 std::string PlanText(const pb::PlanSet& set);
 
 }  // namespace oneflow

@@ -1,6 +1,9 @@
 #include "compiler/lower/wait_graph.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
 
 namespace oneflow {
 namespace {
@@ -33,6 +36,60 @@ absl::Status CheckPorts(const pb::Plan& plan, const pb::Actor& actor, int id) {
     OF_RETURN_IF_ERROR(check(reg, reg >= 0 && reg < plan.registers_size() && plan.registers(reg).producer() == id));
   }
   return absl::OkStatus();
+}
+
+bool Calls(const pb::Actor& actor) {
+  return std::any_of(actor.instructions().begin(), actor.instructions().end(),
+                     [](const pb::Instruction& x) { return x.kind() == pb::Instruction::COLLECTIVE; });
+}
+
+// Actors that take part in one collective (a node on a communicator) act together, transitively.
+std::vector<std::vector<int>> ActorsThatActTogether(const pb::Plan& plan) {
+  std::vector<int> above(plan.actors_size());  // a forest: towards the first actor of the group
+  std::iota(above.begin(), above.end(), 0);
+  const auto root = [&](int actor) {
+    while (above[actor] != actor) actor = above[actor];
+    return actor;
+  };
+  std::map<std::pair<std::string, int>, int> first_of_collective;
+  for (int a = 0; a < plan.actors_size(); ++a) {
+    for (const pb::Instruction& instruction : plan.actors(a).instructions()) {
+      if (instruction.kind() != pb::Instruction::COLLECTIVE) continue;
+      const std::pair key(instruction.node(), instruction.communicator());
+      const int x = root(first_of_collective.emplace(key, a).first->second), y = root(a);
+      above[std::max(x, y)] = std::min(x, y);
+    }
+  }
+  std::map<int, std::vector<int>> groups;
+  for (int a = 0; a < plan.actors_size(); ++a) {
+    if (Calls(plan.actors(a))) groups[root(a)].push_back(a);
+  }
+  std::vector<std::vector<int>> result;
+  for (auto& [first, group] : groups) result.push_back(std::move(group));
+  return result;
+}
+
+// The orders of collectives, which hold all actors that have any.
+absl::StatusOr<std::vector<std::vector<int>>> OrdersOf(const pb::Plan& plan) {
+  std::vector<std::vector<int>> orders;
+  std::vector<bool> ordered(plan.actors_size(), false);
+  for (const pb::CollectiveOrder& order : plan.collective_orders()) {
+    for (int actor : order.actors()) {
+      if (actor < 0 || actor >= plan.actors_size() || plan.actors(actor).rank() != order.rank()) {
+        return absl::InvalidArgumentError(absl::StrCat("the order of collectives on rank ", order.rank(), ": actor ",
+                                                       actor, " of ", plan.actors_size(), " is none of that rank"));
+      }
+      ordered[actor] = true;
+    }
+    orders.emplace_back(order.actors().begin(), order.actors().end());
+  }
+  for (int a = 0; a < plan.actors_size(); ++a) {
+    if (!ordered[a] && Calls(plan.actors(a))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("actor '", plan.actors(a).name(), "' (", a, "): it holds collectives, but no order names it"));
+    }
+  }
+  return orders;
 }
 
 }  // namespace
@@ -68,6 +125,8 @@ absl::StatusOr<WaitGraph> WaitGraphOf(const pb::Plan& plan) {
     }
     graph.registers.push_back(std::move(out));
   }
+  graph.together = ActorsThatActTogether(plan);
+  OF_ASSIGN_OR_RETURN(graph.orders, OrdersOf(plan));
   return graph;
 }
 

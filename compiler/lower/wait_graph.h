@@ -6,8 +6,8 @@
 
 namespace oneflow {
 
-// Actors are named "name@rank". InvalidArgument, naming actor or register and the number, if an index is out of range or ports
-// and registers do not name each other.
+// Actors are named "name@rank". InvalidArgument, naming actor or register and the number, if an index is out of range
+// or ports and registers do not name each other, or if no order names an actor with collectives.
 absl::StatusOr<WaitGraph> WaitGraphOf(const pb::Plan& plan);
 
 // CheckLive on it, with the plan's name on errors.

@@ -36,7 +36,7 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context);
 // optimizer: from gradients to new weights, in the update phase.
 //
 //   w/grad -> square_sum -\                                   step -> lr_schedule -> lr
-//   ...                    add_n -> clip_scale -> scale       (w, adam_m, adam_v mut), grad, lr, scale, step -> adamw_update
+//   ...                    add_n -> clip_scale -> scale       (w, adam_m, adam_v mut), grad, lr, ... -> adamw_update
 //   v/grad -> square_sum -/                 \-> norm -> fetch  step mut -> increment
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);
 

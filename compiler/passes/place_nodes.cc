@@ -1,12 +1,13 @@
 // Where every node lies. All axes of the mesh but "pp" are left whole: SBP divides the work along them. Along "pp":
 //
 //   forward     as hinted, then whatever follows lies with its furthest input; without any hint the nodes are cut into
-//               contiguous stages of equal work. A later graph of the program goes where the variables it reads already lie
+//               contiguous stages of equal work. A later graph of the program goes where the variables it reads lie
 //   variables   with their first reader
 //   backward    with the forward node they differentiate
-//   update      with the variable they change; what concerns no single variable (norm, learning rate) on its first input's
-//               lowest stage
-//   sources     read_data and constants (with annotations on them) are pure functions, so each stage that reads one gets a copy
+//   update      with the variable they change; what concerns no single variable (norm, learning rate) on the lowest
+//               stage of its inputs
+//   sources     read_data and constants (with annotations on them) are pure functions, so each stage that reads one
+//               gets a copy
 //   fetch       the first rank of its producer
 #include <algorithm>
 #include <map>

@@ -16,8 +16,9 @@ std::vector<int> SourcesOf(const std::vector<BoxingPiece>& pieces) {
 
 }  // namespace
 
-absl::StatusOr<Boxings> AnalyseBoxings(const Graph& graph, const Topology& topology) {
+absl::StatusOr<Boxings> AnalyseBoxings(const Graph& graph, const Topology& topology, DeviceKind device) {
   Boxings result;
+  result.by_sending = device != DeviceKind::kCpu;
   result.needed.resize(graph.num_values());
   for (ValueId v = 0; v < graph.num_values(); ++v) {
     if (!graph.value(v).dist.has_value()) {
@@ -45,6 +46,7 @@ absl::StatusOr<Boxings> AnalyseBoxings(const Graph& graph, const Topology& topol
       use.sources[d] = SourcesOf(use.step.pieces[d]);
       for (int source : use.sources[d]) result.needed[node.inputs[0]][source] = true;
     }
+    if (result.by_sending) use.shares = ShareOut(from.type.shape, use.step, result.needed[node.outputs[0]]);
     result.by_node.emplace(id, std::move(use));
   }
   return result;

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "compiler/boxed_graph.h"
+#include "compiler/plan/call_order.h"
 #include "compiler/plan/credits.h"
 
 namespace oneflow {
@@ -26,6 +27,7 @@ class PlanBuilder {
     OF_RETURN_IF_ERROR(MakeVariableRegisters());
     OF_RETURN_IF_ERROR(MakePorts());
     OF_RETURN_IF_ERROR(MakeInstructions());
+    OF_RETURN_IF_ERROR(OrderCalls(in_, plan_));
     return std::move(plan_);
   }
 
@@ -43,7 +45,7 @@ class PlanBuilder {
     const Value& v = graph_.value(value);
     return ShardShape(v.type.shape, *v.dist, index).count() * static_cast<int64_t>(SizeOf(v.type.dtype));
   }
-  bool HasWork(const Chain& chain, int index) const;
+  std::vector<int> RanksWithWork(const Chain& chain) const;
   std::vector<int> Readers(ValueId value, int index, int except_chain) const;
   bool OtherRankReads(ValueId value, int index) const;
   int AddRegister(int producer, bool per_step, std::vector<int> consumers, std::string name);
@@ -55,6 +57,7 @@ class PlanBuilder {
   absl::StatusOr<int> ActsPerSlot(const PhysicalRegister& reg, const PhysicalActor& actor) const;
   absl::StatusOr<PhysicalOperand> Operand(const PhysicalActor& actor, ValueId value, int index) const;
   absl::Status AddInstruction(PhysicalActor& actor, NodeId id);
+  absl::Status AddShare(PhysicalActor& actor, NodeId id, const BoxingShare& share);
 
   void MakeActors();
   void MakeDataRegisters();
@@ -67,30 +70,45 @@ class PlanBuilder {
   const ChainGraph& chains_;
   const std::vector<std::vector<NodeId>> consumers_;
   PhysicalPlan plan_;
-  std::vector<std::vector<int>> actor_of_;  // [chain][index], -1: nothing to do there
+  std::vector<std::map<int, int>> actor_of_;  // [chain]: by rank; none where there is nothing to do
   std::map<int, int> publisher_of_rank_;
   std::vector<std::vector<Location>> location_;  // [value][index]
   std::map<Key, int> data_registers_;
 };
 
-bool PlanBuilder::HasWork(const Chain& chain, int index) const {
-  return std::any_of(chain.nodes.begin(), chain.nodes.end(), [&](NodeId id) {
+// In the order of the placement; ranks that only send come last.
+std::vector<int> PlanBuilder::RanksWithWork(const Chain& chain) const {
+  std::vector<int> ranks = chain.placement.ranks();
+  std::set<int> senders;
+  std::set<int> busy;
+  for (NodeId id : chain.nodes) {
     const Node& node = graph_.node(id);
-    return node.op == "boxing" ? in_.boxings.needed[node.outputs[0]][index] : Executes(node, index);
-  });
+    if (node.op == "boxing" && in_.boxings.by_sending) {
+      for (const auto& [rank, share] : in_.boxings.by_node.at(id).shares) {
+        busy.insert(rank);
+        if (chain.placement.IndexOf(rank) < 0) senders.insert(rank);
+      }
+      continue;
+    }
+    for (int i = 0; i < chain.placement.size(); ++i) {
+      if (node.op == "boxing" ? in_.boxings.needed[node.outputs[0]][i] : Executes(node, i)) busy.insert(ranks[i]);
+    }
+  }
+  ranks.insert(ranks.end(), senders.begin(), senders.end());
+  ranks.erase(std::remove_if(ranks.begin(), ranks.end(), [&](int rank) { return busy.count(rank) == 0; }), ranks.end());
+  return ranks;
 }
 
 void PlanBuilder::MakeActors() {
   for (size_t c = 0; c < chains_.chains.size(); ++c) {
     const Chain& chain = chains_.chains[c];
-    actor_of_.emplace_back(chain.placement.size(), -1);
-    for (int i = 0; i < chain.placement.size(); ++i) {
-      if (!HasWork(chain, i)) continue;
-      actor_of_[c][i] = static_cast<int>(plan_.actors.size());
+    actor_of_.emplace_back();
+    for (int rank : RanksWithWork(chain)) {
+      actor_of_[c][rank] = static_cast<int>(plan_.actors.size());
       PhysicalActor actor;
       actor.chain = static_cast<int>(c);
-      actor.rank = chain.placement.ranks()[i];
-      actor.index = i;
+      actor.rank = rank;
+      actor.index = chain.placement.IndexOf(rank);
       actor.name = chain.name;
       actor.acts_per_step = chain.rate == Rate::kMicroBatch ? plan_.micro_batches : 1;
       actor.priority = PriorityOf(chains_, chain);
@@ -105,15 +123,22 @@ std::vector<int> PlanBuilder::Readers(ValueId value, int index, int except_chain
   for (NodeId id : consumers_[value]) {
     const int chain = chains_.chain_of_node[id];
     if (chain == except_chain) continue;
+    const std::map<int, int>& actors = actor_of_[chain];
     const Node& node = graph_.node(id);
+    const int rank = RankAt(value, index);
     if (node.op != "boxing") {
-      if (Executes(node, index)) readers.insert(actor_of_[chain][index]);
+      if (Executes(node, index)) readers.insert(actors.at(rank));
       continue;
     }
-    const std::vector<std::vector<int>>& sources = in_.boxings.by_node.at(id).sources;
-    for (size_t d = 0; d < sources.size(); ++d) {
-      if (std::find(sources[d].begin(), sources[d].end(), index) != sources[d].end())
-        readers.insert(actor_of_[chain][d]);
+    const BoxingUse& use = in_.boxings.by_node.at(id);
+    if (in_.boxings.by_sending) {
+      const BoxingShare* share = use.ShareOf(rank);
+      if (share != nullptr && share->reads_shard()) readers.insert(actors.at(rank));
+      continue;
+    }
+    for (size_t d = 0; d < use.sources.size(); ++d) {
+      if (std::find(use.sources[d].begin(), use.sources[d].end(), index) != use.sources[d].end())
+        readers.insert(actors.at(use.step.to.placement.ranks()[d]));
     }
   }
   return {readers.begin(), readers.end()};
@@ -154,9 +179,11 @@ void PlanBuilder::MakeDataRegisters() {
   location_.resize(graph_.num_values());
   for (ValueId v = 0; v < graph_.num_values(); ++v) location_[v].resize(graph_.value(v).dist->placement.size());
   for (size_t c = 0; c < chains_.chains.size(); ++c) {
-    for (size_t i = 0; i < actor_of_[c].size(); ++i) {
-      const int producer = actor_of_[c][i];
-      if (producer < 0) continue;
+    const std::vector<int>& ranks = chains_.chains[c].placement.ranks();
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const auto it = actor_of_[c].find(ranks[i]);
+      if (it == actor_of_[c].end()) continue;
+      const int producer = it->second;
       for (NodeId id : chains_.chains[c].nodes) {
         for (ValueId value : graph_.node(id).outputs) {
           const std::vector<int> readers = Readers(value, static_cast<int>(i), static_cast<int>(c));
@@ -192,7 +219,7 @@ int PlanBuilder::Publisher(int rank) {
 absl::Status PlanBuilder::GuardMutated(ValueId variable, int index, int mutator_chain, std::map<Key, int>& guards) {
   const std::vector<int> readers = Readers(variable, index, mutator_chain);
   if (readers.empty()) return absl::OkStatus();
-  const int mutator = actor_of_[mutator_chain][index];
+  const int mutator = actor_of_[mutator_chain].at(RankAt(variable, index));
   const Node& node = graph_.node(graph_.value(variable).producer);
   if (plan_.actors[mutator].acts_per_step > 1) {
     return absl::UnimplementedError(absl::StrCat(Where(node), ": overwritten by '", plan_.actors[mutator].name,
@@ -304,6 +331,10 @@ absl::Status PlanBuilder::AddInstruction(PhysicalActor& actor, NodeId id) {
   const Node& node = graph_.node(id);
   PhysicalInstruction instruction;
   instruction.node = id;
+  if (node.op == "boxing" && in_.boxings.by_sending) {
+    const BoxingShare* share = in_.boxings.by_node.at(id).ShareOf(actor.rank);
+    return share == nullptr ? absl::OkStatus() : AddShare(actor, id, *share);
+  }
   if (node.op == "boxing") {
     if (!in_.boxings.needed[node.outputs[0]][actor.index]) return absl::OkStatus();
     for (int source : in_.boxings.by_node.at(id).sources[actor.index]) {
@@ -327,6 +358,48 @@ absl::Status PlanBuilder::AddInstruction(PhysicalActor& actor, NodeId id) {
     instruction.outputs.push_back(operand);
   }
   actor.instructions.push_back(std::move(instruction));
+  return absl::OkStatus();
+}
+
+// Pack, call, unpack: those of them that the share has.
+absl::Status PlanBuilder::AddShare(PhysicalActor& actor, NodeId id, const BoxingShare& share) {
+  using Role = PhysicalInstruction::Role;
+  using Part = PhysicalOperand::Part;
+  const Node& node = graph_.node(id);
+  const ValueId from = node.inputs[0], to = node.outputs[0];
+  const int64_t element = static_cast<int64_t>(SizeOf(graph_.value(to).type.dtype));
+  PhysicalOperand shard, result;
+  if (share.reads_shard()) {
+    OF_ASSIGN_OR_RETURN(shard, Operand(actor, from, graph_.value(from).dist->placement.IndexOf(actor.rank)));
+  }
+  if (share.receives || share.unpack.has_value()) {
+    OF_ASSIGN_OR_RETURN(result, Operand(actor, to, actor.index));
+  }
+  const auto between = [&](Part part, int64_t elements) {
+    PhysicalOperand operand;
+    operand.value = to;
+    operand.part = part;
+    operand.num_bytes = elements * element;
+    return operand;
+  };
+  const PhysicalOperand packed = between(Part::kPacked, share.packed);
+  const PhysicalOperand received = between(Part::kReceived, share.received);
+  const auto add = [&](Role role, std::vector<PhysicalOperand> inputs, std::vector<PhysicalOperand> outputs) {
+    actor.instructions.push_back({id, role, std::move(inputs), std::move(outputs)});
+  };
+  if (share.pack.has_value()) add(Role::kPack, {shard}, {packed});
+  if (share.call != GroupCall::kNone) {
+    std::vector<PhysicalOperand> inputs, outputs;
+    if (share.sends) inputs.push_back(share.pack.has_value() ? packed : shard);
+    if (share.receives) outputs.push_back(share.unpack.has_value() ? received : result);
+    add(Role::kCall, std::move(inputs), std::move(outputs));
+  }
+  if (share.unpack.has_value()) {
+    std::vector<PhysicalOperand> inputs;
+    if (share.unpack_reads_shard) inputs.push_back(shard);
+    if (share.received > 0) inputs.push_back(received);
+    add(Role::kUnpack, std::move(inputs), {result});
+  }
   return absl::OkStatus();
 }
 

@@ -1,25 +1,27 @@
 // From chains to the physical plan: an actor per chain and rank, a register per actor and set of readers, operands.
 //
-//   rank 0   chain 0 ──reg: w0.g, w1.g──► boxing 1 ──reg──► chain 2        A value that only its own chain reads lies in the
-//                 │╲                   ╱                      │ ▲          rank's workspace; the values that the same other
-//                 │  ╲──────────────╱─────────────────────────┘ │          actors read share one register. A boxing on rank 0
-//   rank 1   chain 0 ──reg──────────╱► boxing 1 ──reg──► chain 2           also reads rank 1's register, if it has pieces there.
-//                                                             │
-//            every chain that reads w  ◄──order w, one token──┘  chain 2 overwrites w: it waits until all have read it, and
-//                                                                they wait, in the next step, until it has been overwritten.
+//   rank 0   chain 0 ──reg: w0.g, w1.g──► boxing 1 ──reg──► chain 2
+//                 │╲                   ╱                      │ ▲
+//                 │  ╲──────────────╱─────────────────────────┘ │
+//   rank 1   chain 0 ──reg──────────╱► boxing 1 ──reg──► chain 2
+//            every chain that reads w  ◄──order w, one token──┘
 //
-// Variables are fixed memory. One that a chain overwrites is guarded by a register that starts filled: of no bytes where only
-// the own rank reads (one such register for all variables with the same readers), or being the variable's memory where boxings
-// of other ranks read it. One that nothing overwrites needs a guard only for other ranks; an actor without instructions
-// publishes it.
+// A value that only its own chain reads lies in the rank's workspace; the values that the same other actors read share
+// one register. A boxing on rank 0 also reads rank 1's register, if it has pieces there. Chain 2 overwrites w: it waits
+// until all have read it, and they wait, in the next step, until it has been overwritten.
+//
+// Variables are fixed memory. One that a chain overwrites is guarded by a register that starts filled: of no bytes
+// where only the own rank reads (one such register for all variables with the same readers), or being the variable's
+// memory where boxings of other ranks read it. One that nothing overwrites needs a guard only for other ranks; an actor
+// without instructions publishes it.
 #pragma once
 
 #include "compiler/plan/physical_plan.h"
 
 namespace oneflow {
 
-// Everything but memory offsets (see memory.h). Unimplemented if a variable is overwritten once per micro-batch while other
-// chains read it. Internal if the graph breaks the contract of boxed_graph.h.
+// Everything but memory offsets (see memory.h). Unimplemented if a variable is overwritten once per micro-batch while
+// other chains read it. Internal if the graph breaks the contract of boxed_graph.h.
 absl::StatusOr<PhysicalPlan> BuildPhysicalPlan(const PlanInput& input, std::string name);
 
 }  // namespace oneflow

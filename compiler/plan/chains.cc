@@ -17,7 +17,8 @@ Rate ActRate(const Node& node) {
   return node.op == "accumulate" && node.rate == Rate::kStep ? Rate::kMicroBatch : node.rate;
 }
 
-// Whether an edge from `a` to `b` may stay inside one chain. What `accumulate` makes is complete only when the step's acts are.
+// Whether an edge from `a` to `b` may stay inside one chain. What `accumulate` makes is complete only when the step's
+// acts are.
 bool SameKey(const Node& a, const Node& b) {
   return !IsBoxing(a) && !IsBoxing(b) && a.op != "accumulate" && ActRate(a) == ActRate(b) && a.placement == b.placement;
 }

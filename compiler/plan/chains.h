@@ -1,17 +1,18 @@
-// Chains: runs of nodes that one actor executes, found on the logical graph and so the same on every rank of a placement.
+// Chains: runs of nodes that one actor executes, found on the logical graph and so the same on every rank of a
+// placement.
 //
-// A node's key is (compute or boxing, placement, rate). Its level is the longest way to it, counting the edges on which the key
-// changes or a boxing ends; nodes of one key and one level are one chain:
+// A node's key is (compute or boxing, placement, rate). Its level is the longest way to it, counting the edges on which
+// the key changes or a boxing ends; nodes of one key and one level are one chain:
 //
 //   rank 0,1   read ─ matmul ─ relu ─ ... ─ wgrad   │ reduce(w0) reduce(w1) │  adamw(w0) adamw(w1)
 //                        level 0, compute           │    level 1, boxing    │   level 2, compute
 //
-// Every edge between two chains goes up in level, so the graph of chains has no cycle. That a mutation of a variable comes after
-// all its readers is one more kind of edge here. Boxings of one level never feed one another, and those with the same placements
-// share an actor: fewer messages.
+// Every edge between two chains goes up in level, so the graph of chains has no cycle. That a mutation of a variable
+// comes after all its readers is one more kind of edge here. Boxings of one level never feed one another, and those
+// with the same placements share an actor: fewer messages.
 //
-// Nodes go to the earliest level, but for two kinds that would only lengthen lives or blur phases there: nodes without inputs,
-// and backward nodes that need nothing of the backward phase. They go down to their first reader.
+// Nodes go to the earliest level, but for two kinds that would only lengthen lives or blur phases there: nodes without
+// inputs, and backward nodes that need nothing of the backward phase. They go down to their first reader.
 #pragma once
 
 #include <string>
@@ -44,12 +45,12 @@ struct ChainGraph {
   bool Mutates(NodeId node, ValueId variable) const;
 };
 
-// Unimplemented if the order "mutate after all reads" is a circle (two nodes that each overwrite what the other reads), or if
-// two chains would mutate one variable. InvalidArgument if an op is not in the registry.
+// Unimplemented if the order "mutate after all reads" is a circle (two nodes that each overwrite what the other reads),
+// or if two chains would mutate one variable. InvalidArgument if an op is not in the registry.
 absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops);
 
-// Checks from scratch that edges between chains ascend, that nodes in a chain follow what they read, and that mutations follow
-// all reads. Internal, naming both nodes, if not.
+// Checks from scratch that edges between chains ascend, that nodes in a chain follow what they read, and that mutations
+// follow all reads. Internal, naming both nodes, if not.
 absl::Status VerifyChains(const Graph& graph, const ChainGraph& chains);
 
 }  // namespace oneflow

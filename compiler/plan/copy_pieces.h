@@ -1,7 +1,8 @@
 // A boxing step for one destination, as copies between dense local shards: offsets and strides in elements.
 //
-// Where boxes of several sources overlap they are summed (or maximised): the first to cover an element overwrites what was there,
-// later ones combine, so that nothing need be cleared first. A box that is partly covered already is cut along that border.
+// Where boxes of several sources overlap they are summed (or maximised): the first to cover an element overwrites what
+// was there, later ones combine, so that nothing need be cleared first. A box that is partly covered already is cut
+// along that border.
 #pragma once
 
 #include <vector>

@@ -30,8 +30,8 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
   for (int id : reg.consumers) {
     const Chain& consumer = input.chains.chains[actors[id].chain];
     const int distance = std::abs(StageOf(input.mesh, actors[id].rank) - stage);
-    // To another stage: one slot per stage on the way to be written while the last one is still being read, so that neighbours
-    // need not act at the same time.
+    // To another stage: one slot per stage on the way to be written while the last one is still being read, so that
+    // neighbours need not act at the same time.
     credits = std::max(credits, 1 + distance);
     // Kept from forward to backward on one stage: as many as the stage has micro-batches in flight.
     if (distance == 0 && forward && consumer.phase == Phase::kBackward) credits = std::max(credits, stages - stage);

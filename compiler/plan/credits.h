@@ -1,12 +1,15 @@
 // Credits and priorities: how far an actor may run ahead, and who goes first.
 //
-// With one slot in every register a plan is live (its chains have no cycle), so more slots are only for speed. Only registers
-// that are filled AND freed once per micro-batch can use them: the other end of a per-step register comes round once per step.
-// Pipeline of S stages, k micro-batches:
+// With one slot in every register a plan is live (its chains have no cycle), so more slots are only for speed. Only
+// registers that are filled AND freed once per micro-batch can use them: the other end of a per-step register comes
+// round once per step. Pipeline of S stages, k micro-batches:
 //
-//   stage 0   F0 F1 F2 B0 F3 B1 .. B2 B3        what stage s keeps for its backward chain has min(k, S - s) slots, so it can
-//   stage 1      F0 F1 B0 F2 B1 ..              start that many forward acts before the first backward act; then each needs a
-//   stage 2         F0B0 F1B1                   slot that a backward act frees. Backward goes first when both are ready.
+//   stage 0   F0 F1 F2 B0 F3 B1 .. B2 B3
+//   stage 1      F0 F1 B0 F2 B1 ..
+//   stage 2         F0B0 F1B1
+//
+// What stage s keeps for its backward chain has min(k, S - s) slots, so it can start that many forward acts before the
+// first backward act; then each needs a slot that a backward act frees. Backward goes first when both are ready.
 //
 // That is 1F1B, and it follows from the credits alone: no schedule is written anywhere.
 #pragma once
@@ -18,11 +21,12 @@ namespace oneflow {
 // The coordinate of `rank` along the pipeline axis of the mesh ("pp"); 0 if it has none.
 int StageOf(const Mesh& mesh, int rank);
 
-// Slots of a register from an actor of chain `producer` to actors of `consumers`. A register of one slot per step gets 1.
+// Slots of a register from an actor of chain `producer` to actors of `consumers`. A register of one slot per step gets
+// 1.
 int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors);
 
-// Boxing before backward before update before forward: peers are unblocked first, what frees memory comes before what takes it,
-// and within one of these the chain that is earlier in the step.
+// Boxing before backward before update before forward: peers are unblocked first, what frees memory comes before what
+// takes it, and within one of these the chain that is earlier in the step.
 int PriorityOf(const ChainGraph& chains, const Chain& chain);
 // Of the actors that publish variables: other ranks wait for them and they cost nothing.
 int PublisherPriority(const ChainGraph& chains);

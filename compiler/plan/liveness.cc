@@ -2,48 +2,53 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 
 #include "absl/strings/str_join.h"
+#include "compiler/plan/step_player.h"
 
 namespace oneflow {
 namespace {
 
 int64_t FloorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
-// The acts of one step, numbered across actors, and for each the waits that hold no token.
+// The acts of one step, numbered across actors, and for each the waits that hold no token. Actors that act together share
+// their numbers.
 class Expansion {
  public:
   struct Edge {
     int to = 0;  // waits for this act
-    int reg = -1;
-    bool credit = false;
+    Wait why;
   };
 
-  explicit Expansion(const WaitGraph& graph) : graph_(graph) {
-    for (const WaitGraph::Actor& actor : graph.actors) {
-      first_.push_back(size());
-      for (int act = 0; act < actor.acts_per_step; ++act) actor_.push_back(static_cast<int>(first_.size()) - 1);
+  explicit Expansion(const WaitGraph& graph) : graph_(graph), first_(graph.actors.size(), -1) {
+    for (const std::vector<int>& group : graph.together) {
+      for (int actor : group) first_[actor] = num_acts_;
+      if (!group.empty()) num_acts_ += graph.actors[group[0]].acts_per_step;
     }
-    edges_.resize(actor_.size());
     for (size_t a = 0; a < graph.actors.size(); ++a) {
-      for (int act = 1; act < graph.actors[a].acts_per_step; ++act)
-        edges_[first_[a] + act].push_back({first_[a] + act - 1});
+      if (first_[a] >= 0) continue;
+      first_[a] = num_acts_;
+      num_acts_ += graph.actors[a].acts_per_step;
+    }
+    edges_.resize(num_acts_);
+    for (int a = 0; a < static_cast<int>(graph.actors.size()); ++a) {
+      for (int act = 1; act < graph.actors[a].acts_per_step; ++act) Add(a, act, a, act - 1, -1, false);
     }
     for (size_t r = 0; r < graph.registers.size(); ++r) AddRegister(static_cast<int>(r));
+    for (const std::vector<int>& order : graph.orders) AddOrder(order);
   }
 
-  int size() const { return static_cast<int>(actor_.size()); }
+  int size() const { return num_acts_; }
   const std::vector<Edge>& edges(int vertex) const { return edges_[vertex]; }
-  Wait Describe(int vertex, const Edge& edge) const {
-    return {actor_[vertex], vertex - first_[actor_[vertex]], edge.reg, edge.credit};
-  }
 
  private:
-  // `act` of `actor` waits for `other_act` of `other`, both counted from the beginning of this step; an earlier step's act
-  // (negative) means tokens on the edge, which then cannot be on a dead cycle.
+  // `act` of `actor` waits for `other_act` of `other`, both counted from the beginning of this step; an earlier step's
+  // act (negative) means tokens on the edge, which then cannot be on a dead cycle.
   void Add(int actor, int act, int other, int64_t other_act, int reg, bool credit) {
     if (FloorDiv(other_act, graph_.actors[other].acts_per_step) < 0) return;
-    edges_[first_[actor] + act].push_back({static_cast<int>(first_[other] + other_act), reg, credit});
+    const Wait why{actor, act, reg, credit, other, static_cast<int>(other_act)};
+    edges_[first_[actor] + act].push_back({static_cast<int>(first_[other] + other_act), why});
   }
 
   void AddRegister(int id) {
@@ -62,9 +67,20 @@ class Expansion {
     }
   }
 
+  void AddOrder(const std::vector<int>& order) {
+    std::map<int, int> next_act;
+    int before = -1;
+    for (int actor : order) {
+      const int act = next_act[actor]++;
+      // Between two acts of one actor there is an edge already.
+      if (before >= 0 && before != actor) Add(actor, act, before, next_act[before] - 1, -1, false);
+      before = actor;
+    }
+  }
+
   const WaitGraph& graph_;
   std::vector<int> first_;  // vertex of an actor's act 0
-  std::vector<int> actor_;  // of a vertex
+  int num_acts_ = 0;
   std::vector<std::vector<Edge>> edges_;
 };
 
@@ -105,9 +121,8 @@ std::vector<Wait> ShortestCycleFrom(const Expansion& acts, const std::vector<boo
     if (reached[v].length + 1 >= limit) return {};
     for (const Expansion::Edge& edge : acts.edges(v)) {
       if (edge.to == start) {
-        std::vector<Wait> cycle = {acts.Describe(v, edge)};
-        for (int at = v; at != start; at = reached[at].from)
-          cycle.push_back(acts.Describe(reached[at].from, *reached[at].edge));
+        std::vector<Wait> cycle = {edge.why};
+        for (int at = v; at != start; at = reached[at].from) cycle.push_back(reached[at].edge->why);
         std::reverse(cycle.begin(), cycle.end());
         return cycle;
       }
@@ -124,10 +139,13 @@ bool HasDeadCycle(const WaitGraph& graph) {
   return std::find(stuck.begin(), stuck.end(), true) != stuck.end();
 }
 
-// "give register 'x' 2 slots (it has 1)": the first register of the cycle for which more slots make the whole plan live; else
-// the first whose lack of a free slot is part of the cycle.
+// "give register 'x' 2 slots (it has 1)": the first register of the cycle for which more slots make the whole plan
+// live; else the first whose lack of a free slot is part of the cycle.
 std::string Remedy(const WaitGraph& graph, const std::vector<Wait>& cycle) {
-  std::string fallback = "no number of slots breaks it: the circle is made of data";
+  const bool turns =
+      std::any_of(cycle.begin(), cycle.end(), [](const Wait& wait) { return wait.reg < 0 && wait.on != wait.actor; });
+  std::string fallback = turns ? "let all ranks launch what they do together in one order"
+                               : "no number of slots breaks it: the circle is made of data";
   bool found_credit = false;
   for (const Wait& wait : cycle) {
     if (!wait.credit) continue;
@@ -150,101 +168,60 @@ std::string Remedy(const WaitGraph& graph, const std::vector<Wait>& cycle) {
 }
 
 std::string Show(const WaitGraph& graph, const std::vector<Wait>& cycle) {
-  const auto act = [&](const Wait& w) {
-    const WaitGraph::Actor& actor = graph.actors[w.actor];
-    return actor.acts_per_step == 1 ? absl::StrCat("'", actor.name, "'")
-                                    : absl::StrCat("'", actor.name, "' act ", w.act);
+  const auto name = [&](int actor, int act) {
+    const WaitGraph::Actor& a = graph.actors[actor];
+    return a.acts_per_step == 1 ? absl::StrCat("'", a.name, "'") : absl::StrCat("'", a.name, "' act ", act);
   };
-  std::string text = act(cycle[0]);
+  std::string text = name(cycle[0].actor, cycle[0].act);
   for (size_t i = 0; i < cycle.size(); ++i) {
     const Wait& wait = cycle[i];
+    const Wait& next = cycle[(i + 1) % cycle.size()];
     std::string reason = "its turn";
     if (wait.reg >= 0) {
       reason = absl::StrCat(wait.credit ? "a free slot of '" : "data of '", graph.registers[wait.reg].name, "'");
     }
-    absl::StrAppend(&text, " waits for ", reason, " from ", act(cycle[(i + 1) % cycle.size()]));
+    absl::StrAppend(&text, " waits for ", reason, " from ", name(wait.on, wait.on_act));
+    if (next.actor != wait.on) absl::StrAppend(&text, ", which acts together with ", name(next.actor, next.act));
     if (i + 1 < cycle.size()) absl::StrAppend(&text, ", which");
   }
   return text;
 }
 
-// Counters of one register while a step is played.
-struct Marking {
-  int64_t filled = 0;          // slots published so far, with those full at the start
-  std::vector<int64_t> freed;  // by each consumer
-};
-
-class Player {
- public:
-  explicit Player(const WaitGraph& graph)
-      : graph_(graph), acts_(graph.actors.size(), 0), in_(acts_.size()), out_(acts_.size()) {
-    for (size_t r = 0; r < graph.registers.size(); ++r) {
-      const WaitGraph::Register& reg = graph.registers[r];
-      marking_.push_back({reg.initially_filled, std::vector<int64_t>(reg.consumers.size(), 0)});
-      out_[reg.producer.actor].push_back(r);
-      for (size_t c = 0; c < reg.consumers.size(); ++c) in_[reg.consumers[c].actor].push_back({r, c});
-    }
-  }
-
-  // Lets `actor` act as often as it can within the step; whether it acted.
-  bool Run(int actor) {
-    bool acted = false;
-    while (CanAct(actor)) {
-      Act(actor);
-      acted = true;
-    }
-    return acted;
-  }
-
-  std::vector<std::string> Unfinished() const {
-    std::vector<std::string> names;
-    for (size_t a = 0; a < acts_.size(); ++a) {
-      const WaitGraph::Actor& actor = graph_.actors[a];
-      if (acts_[a] < actor.acts_per_step) names.push_back(absl::StrCat("'", actor.name, "' at act ", acts_[a]));
-    }
-    return names;
-  }
-
-  // Whether every register holds as many full slots as at the start, for every reader.
-  bool IsBack() const {
-    for (size_t r = 0; r < marking_.size(); ++r) {
-      for (int64_t freed : marking_[r].freed) {
-        if (marking_[r].filled - freed != graph_.registers[r].initially_filled) return false;
+absl::Status CheckTogether(const WaitGraph& graph) {
+  std::vector<bool> seen(graph.actors.size(), false);
+  for (const std::vector<int>& group : graph.together) {
+    for (int actor : group) {
+      const WaitGraph::Actor& first = graph.actors[group[0]];
+      const WaitGraph::Actor& one = graph.actors[actor];
+      if (one.acts_per_step != first.acts_per_step) {
+        return absl::InvalidArgumentError(absl::StrCat("actor '", one.name, "': ", one.acts_per_step,
+                                                       " acts per step, but '", first.name,
+                                                       "', which acts together with it, has ", first.acts_per_step));
       }
+      if (seen[actor]) return absl::InvalidArgumentError(absl::StrCat("actor '", one.name, "': it is in two groups"));
+      seen[actor] = true;
     }
-    return true;
   }
+  return absl::OkStatus();
+}
 
- private:
-  bool CanAct(int actor) const {
-    if (acts_[actor] == graph_.actors[actor].acts_per_step) return false;
-    for (const auto& [r, c] : in_[actor]) {
-      if (marking_[r].filled == marking_[r].freed[c]) return false;
-    }
-    for (size_t r : out_[actor]) {
-      for (int64_t freed : marking_[r].freed) {
-        if (marking_[r].filled - freed == graph_.registers[r].slots) return false;
+absl::Status CheckOrders(const WaitGraph& graph) {
+  std::vector<bool> seen(graph.actors.size(), false);
+  for (const std::vector<int>& order : graph.orders) {
+    std::map<int, int> acts;
+    for (int actor : order) ++acts[actor];
+    for (const auto& [actor, count] : acts) {
+      const WaitGraph::Actor& one = graph.actors[actor];
+      if (count != one.acts_per_step || seen[actor]) {
+        return absl::InvalidArgumentError(absl::StrCat("actor '", one.name, "': ordered ", count, " times, acts ",
+                                                       one.acts_per_step, " times per step",
+                                                       seen[actor] ? ", and is in another order too" : ""));
       }
-    }
-    return true;
-  }
-
-  void Act(int actor) {
-    const int done = ++acts_[actor];
-    for (const auto& [r, c] : in_[actor]) {
-      if (done % graph_.registers[r].consumers[c].acts_per_slot == 0) ++marking_[r].freed[c];
-    }
-    for (size_t r : out_[actor]) {
-      if (done % graph_.registers[r].producer.acts_per_slot == 0) ++marking_[r].filled;
+      seen[actor] = true;
     }
   }
-
-  const WaitGraph& graph_;
-  std::vector<int> acts_;
-  std::vector<std::vector<std::pair<size_t, size_t>>> in_;  // (register, which consumer)
-  std::vector<std::vector<size_t>> out_;
-  std::vector<Marking> marking_;
-};
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -277,14 +254,17 @@ absl::Status CheckRates(const WaitGraph& graph) {
                                                      show(consumer), ": the rates differ"));
     }
   }
-  return absl::OkStatus();
+  OF_RETURN_IF_ERROR(CheckTogether(graph));
+  return CheckOrders(graph);
 }
 
 absl::Status SimulateStep(const WaitGraph& graph) {
-  Player player(graph);
+  StepPlayer player(graph);
   for (bool acted = true; acted;) {
     acted = false;
-    for (size_t actor = 0; actor < graph.actors.size(); ++actor) acted = player.Run(static_cast<int>(actor)) || acted;
+    for (int actor = 0; actor < static_cast<int>(graph.actors.size()); ++actor) {
+      for (; player.CanAct(actor); acted = true) player.Act(actor);
+    }
   }
   const std::vector<std::string> unfinished = player.Unfinished();
   if (!unfinished.empty()) {

@@ -8,16 +8,17 @@ namespace oneflow {
 namespace {
 
 using Place = PhysicalOperand::Place;
+using Content = std::pair<ValueId, PhysicalOperand::Part>;
 
 // The buffers of one act's workspace: values, merged where an op works in place.
 struct Buffers {
   std::vector<Life> lives;
-  std::map<ValueId, int> of_value;
+  std::map<Content, int> of_value;
 };
 
 // The buffer of an input that output `o` of the instruction may take over, or -1.
 int InPlaceBuffer(const PlanInput& input, const PhysicalInstruction& instruction, int at, int o, const Buffers& buffers,
-                  const std::map<ValueId, int>& last_use) {
+                  const std::map<Content, int>& last_use) {
   const Node& node = input.graph.node(instruction.node);
   const OpDef* op = node.op == "boxing" ? nullptr : input.ops.Find(node.op);
   if (op == nullptr) return -1;
@@ -25,12 +26,12 @@ int InPlaceBuffer(const PlanInput& input, const PhysicalInstruction& instruction
     if (to != o || from >= static_cast<int>(instruction.inputs.size())) continue;
     const PhysicalOperand& operand = instruction.inputs[from];
     if (operand.place != Place::kWorkspace || operand.num_bytes != instruction.outputs[o].num_bytes) continue;
-    if (last_use.at(operand.value) != at || std::count(node.inputs.begin(), node.inputs.end(), operand.value) != 1)
+    if (last_use.at(operand.content()) != at || std::count(node.inputs.begin(), node.inputs.end(), operand.value) != 1)
       continue;
-    const int buffer = buffers.of_value.at(operand.value);
+    const int buffer = buffers.of_value.at(operand.content());
     const bool taken =
         std::any_of(instruction.outputs.begin(), instruction.outputs.begin() + o, [&](const PhysicalOperand& x) {
-          const auto it = buffers.of_value.find(x.value);
+          const auto it = buffers.of_value.find(x.content());
           return it != buffers.of_value.end() && it->second == buffer;
         });
     if (!taken) return buffer;
@@ -39,11 +40,11 @@ int InPlaceBuffer(const PlanInput& input, const PhysicalInstruction& instruction
 }
 
 Buffers FindBuffers(const PlanInput& input, const PhysicalActor& actor) {
-  std::map<ValueId, int> last_use;
+  std::map<Content, int> last_use;
   const int n = static_cast<int>(actor.instructions.size());
   for (int at = 0; at < n; ++at) {
-    for (const PhysicalOperand& x : actor.instructions[at].outputs) last_use[x.value] = at;
-    for (const PhysicalOperand& x : actor.instructions[at].inputs) last_use[x.value] = at;
+    for (const PhysicalOperand& x : actor.instructions[at].outputs) last_use[x.content()] = at;
+    for (const PhysicalOperand& x : actor.instructions[at].inputs) last_use[x.content()] = at;
   }
   Buffers buffers;
   for (int at = 0; at < n; ++at) {
@@ -56,8 +57,8 @@ Buffers FindBuffers(const PlanInput& input, const PhysicalActor& actor) {
         buffer = static_cast<int>(buffers.lives.size());
         buffers.lives.push_back({x.num_bytes, at, at});
       }
-      buffers.of_value[x.value] = buffer;
-      buffers.lives[buffer].last = std::max(buffers.lives[buffer].last, last_use[x.value]);
+      buffers.of_value[x.content()] = buffer;
+      buffers.lives[buffer].last = std::max(buffers.lives[buffer].last, last_use[x.content()]);
     }
   }
   return buffers;
@@ -69,7 +70,7 @@ void PackActor(const PlanInput& input, PhysicalActor& actor, RankMemory& memory)
   memory.workspace = std::max(memory.workspace, packing.num_bytes);
   memory.workspace_bound = std::max(memory.workspace_bound, packing.bound);
   const auto place = [&](PhysicalOperand& x) {
-    if (x.place == Place::kWorkspace) x.offset = packing.offsets[buffers.of_value.at(x.value)];
+    if (x.place == Place::kWorkspace) x.offset = packing.offsets[buffers.of_value.at(x.content())];
   };
   for (PhysicalInstruction& instruction : actor.instructions) {
     for (PhysicalOperand& x : instruction.inputs) place(x);

@@ -1,11 +1,13 @@
-// Offsets: every zone of a rank is the variables, then the plan's registers, then (private zone) its workspace and what is pinned.
+// Offsets: every zone of a rank is the variables, then the plan's registers, then (private zone) its workspace and what
+// is pinned.
 //
 //   private  | variables | registers: slots * stride each | pinned | workspace |
 //   shared   | variables | registers                      |
 //
-// Plans of one job never run at the same time, so all of them start behind the variables; a zone is as large as its largest plan.
-// One device executes one act at a time, so all acts of a rank share the workspace. Within an act the life of a value goes from
-// the instruction that makes it to the last that reads it; lives that do not meet may share bytes.
+// Plans of one job never run at the same time, so all of them start behind the variables; a zone is as large as its
+// largest plan. One device executes one act at a time, so all acts of a rank share the workspace. Within an act the
+// life of a value goes from the instruction that makes it to the last that reads it; lives that do not meet may share
+// bytes.
 #pragma once
 
 #include <vector>
@@ -30,8 +32,8 @@ struct Packing {
 // Places the largest first, each at the lowest aligned offset where nothing alive at the same time lies.
 Packing Pack(absl::Span<const Life> lives);
 
-// Sets every offset of `plan`, and its `ranks`. An output takes its input's place where the op allows it and that was the
-// input's last use.
+// Sets every offset of `plan`, and its `ranks`. An output takes its input's place where the op allows it and that was
+// the input's last use.
 void AssignMemory(const PlanInput& input, PhysicalPlan& plan);
 
 }  // namespace oneflow

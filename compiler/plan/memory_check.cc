@@ -51,9 +51,14 @@ class Checker {
   }
 
  private:
-  using Content = std::map<int64_t, std::pair<int64_t, ValueId>>;  // begin -> (end, value)
+  using What = std::pair<ValueId, PhysicalOperand::Part>;
+  using Content = std::map<int64_t, std::pair<int64_t, What>>;  // begin -> (end, what lies there)
 
   std::string NameOf(ValueId value) const { return in_.graph.node(in_.graph.value(value).producer).name; }
+  std::string NameOf(const What& what) const {
+    constexpr const char* kPrefixes[] = {"", "packed ", "received "};
+    return absl::StrCat(kPrefixes[static_cast<int>(what.second)], NameOf(what.first));
+  }
 
   absl::Status CheckZones() const {
     for (size_t rank = 0; rank < plan_.ranks.size(); ++rank) {
@@ -153,7 +158,7 @@ class Checker {
         if (x.place != Place::kWorkspace) continue;
         if (x.offset < memory.workspace_offset || x.offset + x.num_bytes > memory.workspace_offset + memory.workspace) {
           return absl::InternalError(
-              absl::StrCat("'", NameOf(x.value), "' at ", x.offset, " lies outside the workspace"));
+              absl::StrCat("'", NameOf(x.content()), "' at ", x.offset, " lies outside the workspace"));
         }
         OF_RETURN_IF_ERROR(CheckWrite(instruction, static_cast<int>(o)));
         Overwrite(x, content);
@@ -165,7 +170,7 @@ class Checker {
   absl::Status CheckRead(const PhysicalOperand& x, const Content& content) const {
     if (x.num_bytes == 0) return absl::OkStatus();
     const auto it = content.find(x.offset);
-    if (it != content.end() && it->second.first == x.offset + x.num_bytes && it->second.second == x.value) {
+    if (it != content.end() && it->second.first == x.offset + x.num_bytes && it->second.second == x.content()) {
       return absl::OkStatus();
     }
     std::string found = "nothing";
@@ -174,7 +179,7 @@ class Checker {
         found = Show({begin, entry.first, NameOf(entry.second)});
     }
     return absl::InternalError(
-        absl::StrCat("reads ", Show({x.offset, x.offset + x.num_bytes, NameOf(x.value)}), " but finds ", found));
+        absl::StrCat("reads ", Show({x.offset, x.offset + x.num_bytes, NameOf(x.content())}), " but finds ", found));
   }
 
   // An output may lie on an input of its own instruction only where the op works in place.
@@ -208,7 +213,7 @@ class Checker {
     for (auto it = content.begin(); it != content.end();) {
       it = Overlap(it->first, it->second.first, x.offset, x.offset + x.num_bytes) ? content.erase(it) : std::next(it);
     }
-    if (x.num_bytes > 0) content[x.offset] = {x.offset + x.num_bytes, x.value};
+    if (x.num_bytes > 0) content[x.offset] = {x.offset + x.num_bytes, x.content()};
   }
 
   const PlanInput& in_;

@@ -47,6 +47,7 @@ absl::Status AddVariables(const Graph& graph, VariableTable& table) {
 
 void ShareWhatOtherProcessesRead(const Graph& graph, const Boxings& boxings, const Topology& topology,
                                  VariableTable& table) {
+  if (boxings.by_sending) return;
   for (const auto& [id, use] : boxings.by_node) {
     const Node& producer = graph.node(graph.value(graph.node(id).inputs[0]).producer);
     if (producer.op != "variable") continue;

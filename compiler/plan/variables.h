@@ -1,8 +1,8 @@
 // Where a job's variables lie: the same memory in all its plans.
 //
-// Shards come first in their zone, in the order in which the program names the variables, so that every plan finds them at the
-// same offsets and may overlay its registers behind them. A shard lies in the shared zone exactly if in some plan a boxing of
-// another process reads it.
+// Shards come first in their zone, in the order in which the program names the variables, so that every plan finds them
+// at the same offsets and may overlay its registers behind them. A shard lies in the shared zone exactly if in some
+// plan a boxing of another process reads it.
 #pragma once
 
 #include <array>
@@ -51,7 +51,8 @@ struct VariableTable {
   const PlannedVariable& Find(const std::string& name) const { return variables[index.at(name)]; }
 };
 
-// `boxings` belongs to `graphs`, in the same order. InvalidArgument if two graphs disagree on a variable's type or dist.
+// `boxings` belongs to `graphs`, in the same order. InvalidArgument if two graphs disagree on a variable's type or
+// dist.
 absl::StatusOr<VariableTable> LayOutVariables(const std::vector<const Graph*>& graphs,
                                               const std::vector<Boxings>& boxings, const Topology& topology);
 

@@ -175,7 +175,7 @@ void CandidateFinder::KeepOutputs(const Node& node, const Axis& axis, const std:
 }
 
 // A split along two axes is a split into the product of their sizes, which rules that need divisibility have to allow
-// too.
+// too: CheckNdSignature of what OnAxis offers, from the signatures that are known.
 absl::StatusOr<bool> CandidateFinder::Nests(NodeId node, const std::vector<const Signature*>& per_axis) {
   const std::vector<Axis>& axes = graph_.node(node).placement->axes();
   for (size_t i = 0; i < per_axis.size(); ++i) {
@@ -200,6 +200,9 @@ absl::StatusOr<std::vector<Layout>> CandidateFinder::Find(NodeId id) {
     lists.push_back(std::move(list));
   }
   Cap(lists, kMaxCandidates);
+  // What is overwritten decides where: its own candidates leave no rank empty unless annotations do.
+  OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(node.op));
+  const bool follows_variables = !op->mutates.empty();
   std::vector<Layout> full, with_empty_ranks;
   std::vector<size_t> index(axes.size(), 0);
   while (true) {
@@ -208,8 +211,8 @@ absl::StatusOr<std::vector<Layout>> CandidateFinder::Find(NodeId id) {
     OF_ASSIGN_OR_RETURN(const bool nests, Nests(id, per_axis));
     if (nests) {
       Layout layout = Combine(per_axis, node.inputs.size(), node.outputs.size());
-      std::vector<Layout>& list = LeavesRanksEmpty(graph_, node, layout) ? with_empty_ranks : full;
-      list.push_back(std::move(layout));
+      const bool leaves_empty = !follows_variables && LeavesRanksEmpty(graph_, node, layout);
+      (leaves_empty ? with_empty_ranks : full).push_back(std::move(layout));
     }
     size_t axis = axes.size();  // count up, last axis fastest
     while (axis > 0 && ++index[axis - 1] == lists[axis - 1].size()) index[--axis] = 0;
@@ -221,26 +224,22 @@ absl::StatusOr<std::vector<Layout>> CandidateFinder::Find(NodeId id) {
       absl::StrCat(Where(node), ": the splits asked for cannot be nested on ", node.placement->ToString()));
 }
 
-absl::StatusOr<bool> IsLegalLayout(const Graph& graph, NodeId id, const Placement& placement, const OpRegistry& ops,
-                                   const Layout& layout) {
-  const size_t num_axes = placement.axes().size();
-  std::vector<Signature> per_axis(num_axes);
-  for (size_t axis = 0; axis < num_axes; ++axis) {
-    for (const NdSbp& sbp : layout.inputs) per_axis[axis].inputs.push_back(sbp[axis]);
-    for (const NdSbp& sbp : layout.outputs) per_axis[axis].outputs.push_back(sbp[axis]);
+absl::Status CheckLayout(const Graph& graph, NodeId id, const Placement& placement, const OpRegistry& ops,
+                         const Layout& layout) {
+  const Node& node = graph.node(id);
+  OF_ASSIGN_OR_RETURN(const OpDef* const op, ops.Get(node.op));
+  std::vector<TensorType> inputs, outputs;
+  for (ValueId input : node.inputs) inputs.push_back(graph.value(input).type);
+  for (ValueId output : node.outputs) outputs.push_back(graph.value(output).type);
+  std::vector<int> sizes;
+  std::vector<Signature> per_axis;
+  for (size_t axis = 0; axis < placement.axes().size(); ++axis) {
+    sizes.push_back(placement.axes()[axis].size);
+    per_axis.emplace_back();
+    for (const NdSbp& sbp : layout.inputs) per_axis.back().inputs.push_back(sbp[axis]);
+    for (const NdSbp& sbp : layout.outputs) per_axis.back().outputs.push_back(sbp[axis]);
   }
-  for (size_t axis = 0; axis < num_axes; ++axis) {
-    int parts = placement.axes()[axis].size;
-    for (size_t other = 0; other < axis; ++other) {
-      if (HasSplit(per_axis[axis]) && per_axis[other] == per_axis[axis]) parts *= placement.axes()[other].size;
-    }
-    for (const int size : {placement.axes()[axis].size, parts}) {
-      OF_ASSIGN_OR_RETURN(const std::vector<Signature> all, Signatures1d(ops, graph, id, size));
-      if (std::find(all.begin(), all.end(), per_axis[axis]) == all.end()) return false;
-      if (size == parts) break;
-    }
-  }
-  return true;
+  return CheckNdSignature(*op, inputs, outputs, node.attrs, sizes, per_axis);
 }
 
 }  // namespace oneflow

@@ -34,10 +34,10 @@ class CandidateFinder {
   CandidateFinder(const Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops) {}
 
   // All layouts of `node` on its placement that fit the hints of its outputs, in a fixed order; never empty. Left out
-  // are those that would leave a rank without any elements, unless annotations leave no other. If there are more than
-  // kMaxCandidates, the axes with most signatures lose some; the replicated layout is never lost. InvalidArgument
-  // naming the node, the SBP asked for and what exists, if a hint cannot be met. REQUIRES: the node has a placement;
-  // all nodes before it were asked for.
+  // are those that would leave a rank without any elements, unless annotations leave no other; what overwrites variables
+  // can do so however they lie. If there are more than kMaxCandidates, the axes with most signatures lose some; the
+  // replicated layout is never lost. InvalidArgument naming the node, the SBP asked for and what exists, if a hint
+  // cannot be met. REQUIRES: the node has a placement; all nodes before it were asked for.
   absl::StatusOr<std::vector<Layout>> Find(NodeId node);
 
   // 7 signatures on each of 3 axes.
@@ -56,9 +56,9 @@ class CandidateFinder {
   std::map<std::pair<ValueId, std::string>, Sbp> kept_;  // splits along named axes that an annotation reaches
 };
 
-// Whether `layout` is made of signatures of the node along each axis of `placement`, and of those along several axes
-// that split the same way.
-absl::StatusOr<bool> IsLegalLayout(const Graph& graph, NodeId node, const Placement& placement, const OpRegistry& ops,
-                                   const Layout& layout);
+// InvalidArgument, naming the signature and the axis sizes, unless `layout` is made of signatures of the node that may be
+// used together on the axes of `placement` (CheckNdSignature).
+absl::Status CheckLayout(const Graph& graph, NodeId node, const Placement& placement, const OpRegistry& ops,
+                         const Layout& layout);
 
 }  // namespace oneflow

@@ -1,7 +1,8 @@
 // The combinatorial heart of SBP selection, without tensors or graphs: nodes with options, values between them, and a
 // price for every value whose producer and readers disagree.
 //
-//   total = sum over nodes of the option's seconds + sum over values of the price of each distinct dist its readers want
+//   total = sum over nodes of the option's seconds
+//         + sum over values of the price of each distinct dist that its readers want
 //
 // Finding the minimum is hard in general. This search starts from a forward sweep, moves single units to their best
 // option until none improves, then tries to move whole regions across each boxing still paid for. It is deterministic

@@ -79,16 +79,16 @@ const char* Broadcast(const KernelArgs& args, F f) {
 }
 
 const char* Add(const KernelArgs& args) {
-  return Broadcast(args, [](F32x16 a, F32x16 b) { return a + b; });
+  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return a + b; });
 }
 const char* Sub(const KernelArgs& args) {
-  return Broadcast(args, [](F32x16 a, F32x16 b) { return a - b; });
+  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return a - b; });
 }
 const char* Mul(const KernelArgs& args) {
-  return Broadcast(args, [](F32x16 a, F32x16 b) { return a * b; });
+  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return a * b; });
 }
 const char* Div(const KernelArgs& args) {
-  return Broadcast(args, [](F32x16 a, F32x16 b) { return a / b; });
+  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return a / b; });
 }
 
 // The operands are added in their order, in one pass.

@@ -1,10 +1,11 @@
 // dropout: y = keep ? x / (1 - rate) : 0, where each LOGICAL element draws its own bits, so that the result is the same however the
 // tensor is cut and the gradient is the same kernel on dy.
 //
-// A shard is a sequence of runs that are contiguous in the logical tensor too. One Philox block serves four elements; sixteen
+// A shard is a sequence of runs that are contiguous in the logical tensor too. One Philox block serves four elements; eight
 // blocks are computed side by side.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/copy.h"
 #include "kernels/cpu/kernels.h"
@@ -15,39 +16,31 @@
 namespace oneflow::cpu {
 namespace {
 
-constexpr int kBlocks = 16;
+constexpr int kBlocks = 8;
 constexpr int64_t kGroup = 4 * kBlocks;  // elements
 
-// The bits of elements [first, first + kGroup); `first` is a multiple of 4. The same as RandomBits() of each, vectorised by lanes.
-void GroupBits(uint64_t key, uint64_t step, uint64_t first, uint32_t* bits) {
-  uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
-  for (int lane = 0; lane < kBlocks; ++lane) {
-    const uint64_t block = (first >> 2) + lane;
-    c0[lane] = static_cast<uint32_t>(block);
-    c1[lane] = static_cast<uint32_t>(block >> 32);
-    c2[lane] = static_cast<uint32_t>(step);
-    c3[lane] = static_cast<uint32_t>(step >> 32);
-  }
+// The bits of elements [first, first + kGroup); `first` is a multiple of 4. The same as RandomBits() of each: eight Philox blocks
+// side by side, their words in the lower halves of 64-bit lanes. The upper halves hold garbage, which a product of lower halves
+// does not see.
+OF_INLINE void GroupBits(uint64_t key, uint64_t step, uint64_t first, uint32_t* bits) {
+  const U64x8 block = U64x8{0, 1, 2, 3, 4, 5, 6, 7} + (first >> 2);
+  U64x8 c0 = block, c1 = block >> 32, c2 = U64x8{} + step, c3 = U64x8{} + (step >> 32);
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+#pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
-#pragma omp simd
-    for (int lane = 0; lane < kBlocks; ++lane) {
-      const uint64_t p0 = uint64_t{0xD2511F53u} * c0[lane];
-      const uint64_t p1 = uint64_t{0xCD9E8D57u} * c2[lane];
-      c0[lane] = static_cast<uint32_t>(p1 >> 32) ^ c1[lane] ^ k0;
-      c1[lane] = static_cast<uint32_t>(p1);
-      c2[lane] = static_cast<uint32_t>(p0 >> 32) ^ c3[lane] ^ k1;
-      c3[lane] = static_cast<uint32_t>(p0);
-    }
+    const U64x8 p0 = MultiplyLower(c0, 0xD2511F53u), p1 = MultiplyLower(c2, 0xCD9E8D57u);
+    c0 = (p1 >> 32) ^ c1 ^ k0;
+    c2 = (p0 >> 32) ^ c3 ^ k1;
+    c1 = p1;
+    c3 = p0;
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  for (int lane = 0; lane < kBlocks; ++lane) {
-    bits[4 * lane] = c0[lane];
-    bits[4 * lane + 1] = c1[lane];
-    bits[4 * lane + 2] = c2[lane];
-    bits[4 * lane + 3] = c3[lane];
-  }
+  // Words 0 and 1, and 2 and 3, of a block share a lane; then the blocks are put one after another.
+  const U64x8 lower = (c0 & 0xffffffffu) | (c1 << 32), upper = (c2 & 0xffffffffu) | (c3 << 32);
+  const U64x8 blocks[2] = {__builtin_shuffle(lower, upper, U64x8{0, 8, 1, 9, 2, 10, 3, 11}),
+                           __builtin_shuffle(lower, upper, U64x8{4, 12, 5, 13, 6, 14, 7, 15})};
+  std::memcpy(bits, blocks, sizeof(blocks));
 }
 
 // How a shard's elements lie in the logical tensor: equally long runs, the r-th of which starts at Base(r).
@@ -89,15 +82,16 @@ struct Draw {
 
   // Elements [0, n) whose logical indices begin at `index`.
   void Apply(const float* x, float* y, int64_t n, uint64_t index) const {
-    alignas(64) uint32_t bits[kGroup];
+    alignas(64) uint32_t bits[kGroup + kLanes];  // the last vector may reach beyond the group
     for (int64_t done = 0; done < n;) {
       const int64_t skip = (index + done) & 3;  // a run may begin inside a block
       GroupBits(key, step, index + done - skip, bits);
       const int64_t count = std::min(n - done, kGroup - skip);
-#pragma omp simd
-      for (int64_t i = 0; i < count; ++i) {
-        y[done + i] = (bits[skip + i] >> 8) >= threshold ? x[done + i] * scale : 0.0f;
-      }
+      VecLoop(count, [&](int64_t i, auto lanes) {
+        U32x16 draw;
+        std::memcpy(&draw, bits + skip + i, sizeof(draw));
+        Store(y + done + i, (draw >> 8) >= threshold ? Load(x + done + i, lanes) * scale : Splat(0), lanes);
+      });
       done += count;
     }
   }

@@ -8,7 +8,7 @@
 namespace oneflow::cpu {
 namespace {
 
-// y[i] = f(x[i]) for all elements; f takes and returns sixteen of them.
+// y[i] = f(x[i]) for all elements; f takes and returns sixteen of them, and is a lambda of its own type, so that it is inlined.
 template <typename F>
 const char* Map(const KernelArgs& args, F f) {
   const float* const x = args.in[0].as<const float>();
@@ -21,36 +21,42 @@ const char* Map(const KernelArgs& args, F f) {
 
 const char* Scale(const KernelArgs& args) {
   const F32x16 alpha = Splat(static_cast<float>(args.attrs->Double("alpha", 1)));
-  return Map(args, [=](F32x16 x) { return alpha * x; });
+  return Map(args, [=](F32x16 x) OF_INLINED { return alpha * x; });
 }
 const char* AddScalar(const KernelArgs& args) {
   const F32x16 alpha = Splat(static_cast<float>(args.attrs->Double("alpha")));
-  return Map(args, [=](F32x16 x) { return x + alpha; });
+  return Map(args, [=](F32x16 x) OF_INLINED { return x + alpha; });
 }
 const char* Neg(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) { return -x; });
+  return Map(args, [](F32x16 x) OF_INLINED { return -x; });
 }
-const char* ExpKernel(const KernelArgs& args) { return Map(args, Exp); }
+const char* ExpKernel(const KernelArgs& args) {
+  return Map(args, [](F32x16 x) OF_INLINED { return Exp(x); });
+}
 const char* Log(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) {  // rare in models: the library's scalar function is good enough
+  return Map(args, [](F32x16 x) OF_INLINED {  // rare in models: the library's scalar function is good enough
     for (int i = 0; i < kLanes; ++i) x[i] = std::log(x[i]);
     return x;
   });
 }
-const char* SqrtKernel(const KernelArgs& args) { return Map(args, Sqrt); }
+const char* SqrtKernel(const KernelArgs& args) {
+  return Map(args, [](F32x16 x) OF_INLINED { return Sqrt(x); });
+}
 const char* Rsqrt(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) { return 1.0f / Sqrt(x); });
+  return Map(args, [](F32x16 x) OF_INLINED { return 1.0f / Sqrt(x); });
 }
 const char* Square(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) { return x * x; });
+  return Map(args, [](F32x16 x) OF_INLINED { return x * x; });
 }
-const char* TanhKernel(const KernelArgs& args) { return Map(args, Tanh); }
+const char* TanhKernel(const KernelArgs& args) {
+  return Map(args, [](F32x16 x) OF_INLINED { return Tanh(x); });
+}
 const char* Sigmoid(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) { return 1.0f / (1.0f + Exp(-x)); });
+  return Map(args, [](F32x16 x) OF_INLINED { return 1.0f / (1.0f + Exp(-x)); });
 }
 // Written so that NaN stays NaN: it is not < 0.
 const char* Relu(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) { return x < 0.0f ? Splat(0) : x; });
+  return Map(args, [](F32x16 x) OF_INLINED { return x < 0.0f ? Splat(0) : x; });
 }
 
 // dx = y > 0 ? dy : 0; in: dy, y.

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -21,9 +20,12 @@ inline constexpr int64_t kLanes = 16;
 
 typedef float F32x16 __attribute__((vector_size(64)));
 typedef int32_t I32x16 __attribute__((vector_size(64)));
+typedef uint32_t U32x16 __attribute__((vector_size(64)));
+typedef uint64_t U64x8 __attribute__((vector_size(64)));
 typedef float F32x16Unaligned __attribute__((vector_size(64), aligned(4), may_alias));
 
 #define OF_INLINE inline __attribute__((always_inline))
+#define OF_INLINED __attribute__((always_inline))  // of a lambda: [](F32x16 x) OF_INLINED { ... }
 
 OF_INLINE F32x16 Splat(float x) { return x - F32x16{}; }  // x + 0 would cost an addition: it turns -0 into 0
 
@@ -87,9 +89,11 @@ OF_INLINE float Fold(F32x16 v, Combine combine) {
   return v[0];
 }
 OF_INLINE float Sum(F32x16 v) {
-  return Fold(v, [](F32x16 a, F32x16 b) { return a + b; });
+  return Fold(v, [](F32x16 a, F32x16 b) OF_INLINED { return a + b; });
 }
-OF_INLINE float MaxOf(F32x16 v) { return Fold(v, Max); }
+OF_INLINE float MaxOf(F32x16 v) {
+  return Fold(v, [](F32x16 a, F32x16 b) OF_INLINED { return Max(a, b); });
+}
 
 // Transposes a 16x16 tile of rows: halves, quarters, eighths and sixteenths change places across the diagonal.
 template <int kHalf = 8>
@@ -119,7 +123,15 @@ OF_INLINE F32x16 Sqrt(F32x16 x) {
   return x;
 #endif
 }
-OF_INLINE F32x16 Abs(F32x16 x) { return (F32x16)((I32x16)x & 0x7fffffff); }
+// The 64-bit products of the lower halves of lanes with a constant. Spelled out for AVX-512: GCC 12 would multiply whole lanes, at
+// a third of the speed.
+OF_INLINE U64x8 MultiplyLower(U64x8 a, uint32_t b) {
+#ifdef __AVX512F__
+  return (U64x8)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)(U64x8{} + b));
+#else
+  return (a & 0xffffffffu) * b;
+#endif
+}
 
 // e^x to 1.2e-7 relative (Cephes: x = n ln2 + r, |r| <= ln2/2, degree 6 in r); 0 below -87.33, infinity above 88.72.
 OF_INLINE F32x16 Exp(F32x16 x) {

@@ -57,9 +57,12 @@ const char* ReluGrad(const KernelArgs& args) {
 
 KernelList UnaryKernels() {
   constexpr DType kF32 = DType::kFloat32;
-  return {{"scale", kF32, Scale}, {"add_scalar", kF32, AddScalar}, {"neg", kF32, Neg},       {"exp", kF32, Exp},
-          {"log", kF32, Log},     {"sqrt", kF32, Sqrt},            {"rsqrt", kF32, Rsqrt},   {"square", kF32, Square},
-          {"tanh", kF32, Tanh},   {"relu", kF32, Relu},            {"sigmoid", kF32, Sigmoid}, {"relu_grad", kF32, ReluGrad}};
+  return {{"scale", kF32, Scale},     {"add_scalar", kF32, AddScalar},
+          {"neg", kF32, Neg},         {"exp", kF32, Exp},
+          {"log", kF32, Log},         {"sqrt", kF32, Sqrt},
+          {"rsqrt", kF32, Rsqrt},     {"square", kF32, Square},
+          {"tanh", kF32, Tanh},       {"relu", kF32, Relu},
+          {"sigmoid", kF32, Sigmoid}, {"relu_grad", kF32, ReluGrad}};
 }
 
 }  // namespace oneflow::cuda

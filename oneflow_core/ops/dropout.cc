@@ -19,7 +19,8 @@ absl::StatusOr<Types> InferDropout(const InferContext& c) {
 
 absl::Status DropoutGrad(GradContext& c) {
   AttrMap attrs = c.attrs();
-  if (!attrs.Has("key")) attrs.Set("key", c.name());
+  // The string the forward node draws by, which is its name if `key` is none.
+  attrs.Set("key", attrs.String("key", c.name()));
   c.SetInputGrad(0, c.Call1("dropout", {*c.output_grad(0)}, std::move(attrs)));
   return absl::OkStatus();
 }

@@ -19,6 +19,8 @@ using ::oneflow::testing::TestPlan;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
 
 // What arrived, by name and step.
 class Fetches {
@@ -87,6 +89,31 @@ TEST(EngineTest, RunsStepsOverThreadsOfOneProcess) {
     EXPECT_EQ(stats.bytes_moved, 202 * 16 * (ranks - 1));
     EXPECT_GT(stats.kernel_seconds, 0);
     EXPECT_GT(stats.wall_seconds, 0);
+  }
+}
+
+TEST(EngineTest, TimesEveryOpOnlyIfAskedTo) {
+  for (const bool profile : {false, true}) {
+    TestPlan plan = Ring(3, 2);
+    Fetches fetches;
+    EngineOptions options = Options(fetches);
+    options.profile = profile;
+    ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), std::move(options)));
+    ASSERT_OK(engine->Run("p", 0, 5));
+    std::map<std::string, int64_t> calls;
+    double seconds = 0;
+    const EngineStats stats = engine->stats();
+    for (const OpTime& time : stats.ops) {
+      calls[time.op] = time.calls;
+      seconds += time.seconds;
+    }
+    EXPECT_LE(seconds, stats.kernel_seconds);
+    if (!profile) {
+      EXPECT_THAT(stats.ops, IsEmpty());
+      continue;
+    }
+    EXPECT_GT(seconds, 0);
+    EXPECT_THAT(calls, ElementsAre(Pair("accumulate", 10), Pair("copy", 10), Pair("fetch", 5), Pair("position", 10)));
   }
 }
 

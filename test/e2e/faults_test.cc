@@ -5,23 +5,16 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
-extern "C" {  // glibc 2.36 declares it for C only
-#include <sys/pidfd.h>
-}
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
+#include "test/e2e/processes.h"
 #include "test/support/status_matchers.h"
 #include "tools/process/child.h"
 #include "tools/process/temp_dir.h"
@@ -29,54 +22,14 @@ extern "C" {  // glibc 2.36 declares it for C only
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
+using e2e::DescendantsOf;
+using e2e::Process;
 using ::testing::SizeIs;
 
 constexpr absl::Duration kStart = absl::Seconds(60);   // to compile and start, on a busy machine
 constexpr absl::Duration kPromise = absl::Seconds(3);  // from a death to the report of it
 constexpr absl::Duration kStop = absl::Seconds(2);     // the command stops what it started before it says why
 constexpr absl::Duration kGone = absl::Seconds(10);    // from the end of the run to the end of all it started
-
-// A process found in /proc, held so that its number cannot come to mean another.
-struct Process {
-  int pid = 0;
-  int parent = 0;
-  std::string command;
-  int pidfd = -1;
-
-  void Kill(int signal) const { pidfd_send_signal(pidfd, signal, nullptr, 0); }
-  bool GoneWithin(absl::Duration timeout) const {
-    pollfd polled{pidfd, POLLIN, 0};
-    return poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout))) == 1;
-  }
-};
-
-// All processes that descend from `root`.
-std::vector<Process> DescendantsOf(int root) {
-  std::map<int, Process> all;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    Process process;
-    process.pid = std::atoi(entry.path().filename().c_str());
-    std::stringstream stat, command;
-    stat << std::ifstream(entry.path() / "stat").rdbuf();
-    command << std::ifstream(entry.path() / "cmdline").rdbuf();
-    process.command = command.str();
-    std::replace(process.command.begin(), process.command.end(), '\0', ' ');
-    const size_t name_end = stat.str().rfind(')');
-    if (process.pid == 0 || name_end == std::string::npos) continue;
-    process.parent = std::atoi(stat.str().c_str() + name_end + 4);  // ") S 123 ..."
-    all[process.pid] = process;
-  }
-  std::vector<Process> found;
-  for (auto& [pid, process] : all) {
-    int ancestor = process.parent;
-    while (ancestor != root && all.contains(ancestor)) ancestor = all[ancestor].parent;
-    if (ancestor != root) continue;
-    process.pidfd = pidfd_open(pid, 0);
-    found.push_back(process);
-  }
-  return found;
-}
 
 class FaultsTest : public ::testing::Test {
  protected:
@@ -112,9 +65,9 @@ class FaultsTest : public ::testing::Test {
   }
   void TearDown() override {
     run_.reset();
-    for (const Process& process : processes_) {
+    for (Process& process : processes_) {
       EXPECT_TRUE(process.GoneWithin(kGone)) << process.pid << ": " << process.command << "\n" << text_;
-      close(process.pidfd);
+      process.Close();
     }
     if (output_ >= 0) close(output_);
   }

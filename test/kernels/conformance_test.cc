@@ -111,6 +111,24 @@ TEST_P(ConformanceTest, TwoRunsAreBitwiseEqual) {
   }
 }
 
+// Products and convolutions belong to oneDNN, which divides sums among threads.
+TEST(CpuTest, OurOwnKernelsDoNotDependOnTheNumberOfCores) {
+  const std::set<std::string> library = {"matmul", "matmul_wgrad", "batch_matmul",
+                                         "conv2d", "conv2d_dgrad", "conv2d_wgrad"};
+  const auto one = MakeCpuDevice(1), two = MakeCpuDevice(2);
+  for (const Case& c : ConformanceCases(kSeed)) {
+    if (library.count(c.op)) continue;
+    SCOPED_TRACE(Describe(c));
+    std::vector<RefTensor> after = c.inputs;
+    const KernelCall call = CallOf(c, *Reference(c.op, c.attrs, after, c.context));
+    one->BindThread();
+    ASSERT_OK_AND_ASSIGN(const KernelResult first, RunKernel(*one, call));
+    two->BindThread();
+    ASSERT_OK_AND_ASSIGN(const KernelResult second, RunKernel(*two, call));
+    ASSERT_EQ(first.bytes, second.bytes);
+  }
+}
+
 TEST_P(ConformanceTest, AccumulateAddsLaterMicroBatches) {
   Random r(kSeed);
   KernelCall call = {"accumulate", {}, {Rounded(r.Uniform({5, 7}))}, {Rounded(r.Uniform({5, 7}))}};

@@ -121,7 +121,7 @@ void Check(const OpRegistry& ops, const GradientCase& c, Random& r) {
   GraphBuilder builder(ops, "gradient");
   std::map<ValueId, RefTensor> values;
   const auto variable = [&](const std::string& name, const RefTensor& x) {
-    const Tensor tensor = builder.Variable(name, {x.dtype, Shape(x.dims)}, "zeros");
+    const Tensor tensor = builder.Variable(name, {x.dtype, Shape(x.dims)}, "zeros", {}, IsFloating(x.dtype));
     values[tensor.id()] = x;
     return tensor;
   };

@@ -163,8 +163,20 @@ TEST_F(LayoutsTest, SizesAndMeshesThatNobodyChoseHoldToo) {
     ASSERT_OK_AND_ASSIGN(const Outcome whole, Run(Mlp(), sizes));
     std::vector<std::string> layout = sizes;
     layout.push_back("mesh={pp:" + pick(1, 2) + " dp:" + pick(1, 3) + " tp:" + pick(1, 3) + "}");
-    SCOPED_TRACE(testing::PrintToString(layout) + " seed " + std::to_string(seed));
+    SCOPED_TRACE(::testing::PrintToString(layout) + " seed " + std::to_string(seed));
     ASSERT_OK_AND_ASSIGN(const Outcome parts, Run(Mlp(), layout));
+    for (int step = 0; step < kSteps; ++step)
+      ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, 1e-4) << "step " << step + 1;
+  }
+}
+
+// Annotations hold even where they leave ranks without a single column or sample.
+TEST_F(LayoutsTest, LayersNarrowerThanTheirMeshTrainToo) {
+  const std::vector<std::string> sizes = {"model.mlp.widths=[1,2]", "train.batch_size=2"};
+  ASSERT_OK_AND_ASSIGN(const Outcome whole, Run(Mlp(), sizes));
+  for (const char* mesh : {"mesh={tp:2}", "mesh={tp:3}", "mesh={dp:3}", "mesh={dp:3 tp:3}"}) {
+    SCOPED_TRACE(mesh);
+    ASSERT_OK_AND_ASSIGN(const Outcome parts, Run(Mlp(), {sizes[0], sizes[1], mesh}));
     for (int step = 0; step < kSteps; ++step)
       ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, 1e-4) << "step " << step + 1;
   }

@@ -9,9 +9,12 @@
 
 namespace oneflow {
 
+// Prints an error as the one line that a user reads. The exit code: 0 done, 1 failed, 130 interrupted.
+int Report(const absl::Status& status);
+
 // Arguments shared by all commands that take a job config.
 struct JobArguments {
-  std::string config;             // path
+  std::string config;               // path
   std::vector<std::string> sets;    // "train.steps=20", as given to --set
   std::vector<std::string> fields;  // the same from flags that are another spelling of a field; applied after `sets`
 
@@ -26,8 +29,9 @@ struct RunArguments {
   std::string scheduler;  // address of a running one; empty: an embedded cluster
   std::string metrics;    // file for one JSON object per training step; empty: none
 };
-// Returns when the job has finished; otherwise the job's error. Cancelled if the user pressed Ctrl-C.
-absl::Status RunCommand(const RunArguments& arguments);
+// Returns when the embedded cluster has stopped, with the exit code; an error is reported before that. Cancelled, that is 130, if
+// the user pressed Ctrl-C.
+int RunCommand(const RunArguments& arguments);
 
 // `oneflow compile`: compiles, checks, prints a summary, writes the plan set to `output` unless empty. `dump_after`: name of a
 // pass after which the graphs are printed, or "all".

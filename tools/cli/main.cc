@@ -1,10 +1,12 @@
 // The `oneflow` command: parses arguments, calls one command, prints its error once. Exit codes: 0 done, 1 failed, 2 wrong usage,
 // 130 interrupted.
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 
 #include "CLI/CLI.hpp"
 #include "glog/logging.h"
+#include "tools/bench/bench.h"
 #include "tools/cli/commands.h"
 #include "tools/daemon/daemon_main.h"
 #include "tools/scheduler/scheduler_main.h"
@@ -31,10 +33,17 @@ void AddScheduler(CLI::App& app, std::string& address) {
   app.add_option("--scheduler", address, "address of the scheduler")->capture_default_str();
 }
 
-int Report(const absl::Status& status) {
-  if (status.ok()) return 0;
-  std::cerr << "oneflow: " << status.message() << "\n";
-  return absl::IsCancelled(status) ? 130 : 1;
+// Wrong usage in one line; help and the like are printed as CLI11 does.
+int ReportUsage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  std::string what = error.what(), path = command->get_name();
+  for (const CLI::App* above = command->get_parent(); above != nullptr; above = above->get_parent())
+    path = absl::StrCat(above->get_name(), " ", path);
+  if (command == &app && argc > 1 && argv[1][0] != '-') what = absl::StrCat("there is no command '", argv[1], "'");
+  std::cerr << path << ": " << what << "; '" << path << " --help' shows what there is\n";
+  return 2;
 }
 
 int Main(int argc, char** argv) {
@@ -49,7 +58,7 @@ int Main(int argc, char** argv) {
 
   RunArguments run;
   CLI::App* sub =
-      add(app, "run", "train a job on an embedded cluster of this machine", [&] { return Report(RunCommand(run)); });
+      add(app, "run", "train a job on an embedded cluster of this machine", [&] { return RunCommand(run); });
   AddJob(*sub, run.job);
   sub->add_option("--metrics", run.metrics, "write one JSON object per step to this file");
   sub->add_option("--scheduler", run.scheduler, "use this running scheduler instead of an embedded cluster");
@@ -61,7 +70,7 @@ int Main(int argc, char** argv) {
 
   RunArguments generate;
   generate.kind = JobKind::kGenerate;
-  sub = add(app, "generate", "continue a text with a trained model", [&] { return Report(RunCommand(generate)); });
+  sub = add(app, "generate", "continue a text with a trained model", [&] { return RunCommand(generate); });
   AddJob(*sub, generate.job);
   sub->add_option("--scheduler", generate.scheduler, "use this running scheduler instead of an embedded cluster");
   AddFieldFlag(*sub, generate.job.fields, "--weights", "weights", "safetensors file of the trained model");
@@ -103,6 +112,21 @@ int Main(int argc, char** argv) {
   sub->add_option("job", job, "number of the job")->required();
   AddScheduler(*sub, scheduler);
 
+  BenchArguments bench;
+  sub = add(app, "bench", "measure the engine on a gpt, beside PyTorch if a Python with it is named",
+            [&] { return Report(BenchCommand(bench)); });
+  sub->add_option("job", bench.config, "job config with a gpt; default: the quickstart's model on a generated text");
+  sub->add_option("--set", bench.sets, "override a field of the config; may be repeated")->allow_extra_args(false);
+  sub->add_option("--rounds", bench.rounds, "how often everything is measured, in turn")->capture_default_str();
+  sub->add_option("--steps", bench.steps, "measured steps of a round")->capture_default_str();
+  sub->add_option("--warmup", bench.warmup, "steps before them")->capture_default_str();
+  sub->add_option("--cores", bench.cores, "cores for each layout and for PyTorch; 0: all of this machine")
+      ->capture_default_str();
+  sub->add_option("--cases", bench.cases, "which layouts, separated by commas")->capture_default_str();
+  sub->add_option("--pytorch", bench.pytorch, "Python interpreter with PyTorch to compare with");
+  sub->add_option("--pytorch-script", bench.pytorch_script, "the model in PyTorch")->capture_default_str();
+  sub->add_option("--json", bench.json, "write all figures to this file");
+
   SchedulerArgs scheduler_args;
   sub = add(app, "scheduler", "serve as the scheduler of a cluster", [&] { return SchedulerMain(scheduler_args); });
   sub->add_option("--address", scheduler_args.address, "host:port to listen on")->capture_default_str();
@@ -113,9 +137,13 @@ int Main(int argc, char** argv) {
   sub = add(app, "daemon", "offer this machine's devices to a scheduler", [&] { return DaemonMain(daemon); });
   sub->add_option("--scheduler", daemon.scheduler, "address of the scheduler")->capture_default_str();
   sub->add_option("--name", daemon.name, "unique in the cluster; default: the host's name");
-  sub->add_option("--cpu-devices", daemon.cpu_devices, "cpu devices to offer")->capture_default_str();
-  sub->add_option("--cuda-devices", daemon.cuda_devices, "cuda devices to offer")->capture_default_str();
-  sub->add_option("--cores", daemon.cores, "cores for the cpu devices; 0: all");
+  sub->add_option("--cpu-devices", daemon.cpu_devices, "cpu devices to offer")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--cuda-devices", daemon.cuda_devices, "cuda devices to offer")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--cores", daemon.cores, "cores for the cpu devices; 0: all")->check(CLI::NonNegativeNumber);
   sub->add_option("--work-dir", daemon.work_dir, "directory of the workers' logs; default: a temporary one");
   sub->add_option("--peer-host", daemon.peer_host, "where workers listen for workers of other daemons")
       ->capture_default_str();
@@ -134,8 +162,7 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    return ReportUsage(app, error, argc, argv);
   }
   return command();
 }
@@ -145,6 +172,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
+  setenv("GRPC_VERBOSITY", "NONE", 0);  // what gRPC would say of an error, our own message says
   google::InitGoogleLogging(argv[0]);
   return oneflow::Main(argc, argv);
 }

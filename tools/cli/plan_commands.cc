@@ -1,10 +1,13 @@
 // `oneflow compile` and `oneflow plan show`.
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "actor/plan_check.h"
 #include "compiler/boxed_graph.h"
 #include "compiler/lower/compile.h"
@@ -25,7 +28,7 @@ absl::StatusOr<Job> LoadJob(const JobArguments& arguments, const OpRegistry& ops
 // A plan file written by `oneflow compile`, checked as a worker would check it.
 absl::StatusOr<pb::PlanSet> ReadPlan(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) return absl::NotFoundError(absl::StrCat("plan file '", path, "': cannot be opened"));
+  if (!stream) return absl::NotFoundError(absl::StrCat("plan file '", path, "': cannot open: ", std::strerror(errno)));
   pb::PlanSet plan;
   if (!plan.ParseFromIstream(&stream)) {
     return absl::InvalidArgumentError(absl::StrCat("plan file '", path, "': is not a serialised plan set"));
@@ -38,16 +41,21 @@ absl::StatusOr<pb::PlanSet> ReadPlan(const std::string& path) {
 
 absl::Status DumpPasses(const Job& job, const OpRegistry& ops, const std::string& dump_after) {
   bool found = false;
+  std::vector<std::string> passes;  // of the first graph
   VariableDists variables;
   for (const Graph& graph : job.program) {
     const auto observer = [&](absl::string_view pass, const Graph& after) {
+      if (&graph == &job.program.front()) passes.emplace_back(pass);
       if (dump_after != "all" && pass != dump_after) return;
       found = true;
       std::cout << "# after " << pass << "\n" << GraphToText(after) << "\n";
     };
     OF_RETURN_IF_ERROR(RunPasses(graph, job.options, ops, variables, observer).status());
   }
-  if (!found) return absl::InvalidArgumentError(absl::StrCat("--dump-after: no pass '", dump_after, "'"));
+  if (!found) {
+    return absl::InvalidArgumentError(absl::StrCat("--dump-after: there is no pass '", dump_after, "'; there are ",
+                                                   absl::StrJoin(passes, ", "), ", all"));
+  }
   return absl::OkStatus();
 }
 
@@ -71,7 +79,8 @@ absl::Status CompileCommand(const JobArguments& arguments, const std::string& ou
   std::ofstream stream(output, std::ios::binary);
   stream << job.spec.plan();
   stream.close();
-  if (!stream) return absl::InvalidArgumentError(absl::StrCat("plan file '", output, "': cannot be written"));
+  if (!stream)
+    return absl::InvalidArgumentError(absl::StrCat("plan file '", output, "': cannot write: ", std::strerror(errno)));
   std::cout << "wrote " << output << "\n";
   return absl::OkStatus();
 }

@@ -94,16 +94,8 @@ absl::StatusOr<pb::StateChange> Follow(Client& client, const pb::JobSpec& spec, 
   return last;
 }
 
-}  // namespace
-
-absl::StatusOr<SourcedConfig> JobArguments::Load() const {
-  std::vector<std::string> overrides = sets;
-  overrides.insert(overrides.end(), fields.begin(), fields.end());
-  return LoadConfig(config, overrides);
-}
-
-absl::Status RunCommand(const RunArguments& arguments) {
-  Interrupt interrupt;
+// All of `oneflow run` but the end of the cluster, which is left to the caller.
+absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::unique_ptr<EmbeddedCluster>& cluster) {
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), arguments.kind, ops));
@@ -122,7 +114,6 @@ absl::Status RunCommand(const RunArguments& arguments) {
   }
   Progress progress(job.spec, plan, std::move(options));
 
-  std::unique_ptr<EmbeddedCluster> cluster;
   std::string address = arguments.scheduler;
   if (address.empty()) {
     OF_ASSIGN_OR_RETURN(cluster, EmbeddedCluster::Start(ClusterOf(job.spec)));
@@ -137,6 +128,20 @@ absl::Status RunCommand(const RunArguments& arguments) {
       return absl::UnavailableError(absl::StrCat("--metrics ", arguments.metrics, ": could not be written to the end"));
   }
   return FinalStatus(last);
+}
+
+}  // namespace
+
+absl::StatusOr<SourcedConfig> JobArguments::Load() const {
+  std::vector<std::string> overrides = sets;
+  overrides.insert(overrides.end(), fields.begin(), fields.end());
+  return LoadConfig(config, overrides);
+}
+
+int RunCommand(const RunArguments& arguments) {
+  Interrupt interrupt;  // until the cluster has stopped: a second Ctrl-C does not wait for that
+  std::unique_ptr<EmbeddedCluster> cluster;
+  return Report(Run(arguments, interrupt, cluster));  // the user reads why before the cluster stops
 }
 
 }  // namespace oneflow

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -156,6 +157,9 @@ absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config) 
 }
 
 absl::StatusOr<SourcedConfig> LoadConfig(const std::string& path, const std::vector<std::string>& overrides) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    return absl::InvalidArgumentError(absl::StrCat("job config '", path, "': is a directory"));
   std::ifstream stream(path, std::ios::binary);
   if (!stream) {
     const int reason = errno;
@@ -164,8 +168,7 @@ absl::StatusOr<SourcedConfig> LoadConfig(const std::string& path, const std::vec
   }
   std::ostringstream text;
   text << stream.rdbuf();
-  if (stream.bad() || text.fail())
-    return absl::InvalidArgumentError(absl::StrCat("job config '", path, "': cannot be read"));
+  if (stream.bad()) return absl::InvalidArgumentError(absl::StrCat("job config '", path, "': cannot be read"));
   OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(text.str(), path));
   for (const std::string& assignment : overrides) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config));
   return config;

@@ -1,9 +1,14 @@
 #include "tools/job/job.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
+#include "actor/checkpoint/safetensors.h"
 #include "actor/data/source.h"
 #include "compiler/lower/compile.h"
 #include "oneflow_core/graph_text.h"
@@ -115,12 +120,37 @@ absl::Status PrepareData(uint64_t seed, const SourcedConfig& config, Program& pr
   return absl::OkStatus();
 }
 
+// What a job reads before its first step is opened, and where it writes after its last is looked at: nobody trains for a day to
+// learn that a folder does not exist.
+absl::Status CheckFiles(const SourcedConfig& config) {
+  const pb::JobConfig& c = config.config;
+  if (!c.weights().empty())
+    OF_RETURN_IF_ERROR_AT(SafetensorsReader::Open(c.weights()).status(), config.Where("weights"));
+  const std::pair<const char*, const std::string&> outputs[] = {{"save_weights", c.save_weights()},
+                                                                {"save_initial_weights", c.save_initial_weights()},
+                                                                {"save_gradients", c.save_gradients()}};
+  for (const auto& [field, path] : outputs) {
+    if (path.empty()) continue;
+    const std::string folder = std::filesystem::path(path).parent_path();
+    std::error_code ignored;
+    const auto error = [&, field = field, &path = path](absl::string_view what) {
+      return absl::InvalidArgumentError(absl::StrCat(config.Where(field), ": cannot write '", path, "': ", what));
+    };
+    if (std::filesystem::is_directory(path, ignored)) return error("it is a directory");
+    if (!std::filesystem::is_directory(folder, ignored))
+      return error(absl::StrCat("there is no folder '", folder, "'"));
+    if (access(folder.c_str(), W_OK) != 0) return error(absl::StrCat("folder '", folder, "': ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   Job job;
   const pb::JobConfig& c = config.config;
   job.program = std::move(program);
   const uint64_t seed = c.has_seed() ? c.seed() : 1;
   OF_RETURN_IF_ERROR(PrepareData(seed, config, job.program));
+  OF_RETURN_IF_ERROR(CheckFiles(config));
   FillCluster(c, job.spec);
   FillSamples(c, job.program, job.spec);
   OF_ASSIGN_OR_RETURN(job.options, MakeOptions(c, job.spec));

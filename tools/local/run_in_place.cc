@@ -3,6 +3,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "tools/worker/phases.h"
+#include "tools/worker/stats.h"
 
 namespace oneflow {
 namespace {
@@ -44,10 +45,15 @@ class EventSink {
 absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::PlanSet plan, EventSink& sink) {
   EngineOptions options;
   options.cores = spec.cores_per_process();
+  options.profile = spec.profile();
   options.on_fetch = [&sink](Fetched fetched) { sink.Value(fetched); };
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(plan), std::move(options)));
   sink.State(pb::RUNNING);
-  OF_RETURN_IF_ERROR(RunPhases(*engine, spec, [&sink](int phase) {
+  OF_RETURN_IF_ERROR(RunPhases(*engine, spec, [&sink, &engine](int phase) {
+    pb::JobEvent counted;
+    counted.mutable_stats()->set_phase(phase);
+    *counted.mutable_stats()->mutable_stats() = MakeWorkerStats(engine->stats());
+    sink.Emit(std::move(counted));
     pb::JobEvent done;
     done.mutable_phase_done()->set_phase(phase);
     sink.Emit(std::move(done));

@@ -14,7 +14,7 @@ namespace oneflow {
 namespace {
 
 int Fail(const absl::Status& status) {
-  std::cerr << "error: " << status.message() << std::endl;
+  std::cerr << "oneflow: " << status.message() << std::endl;
   return 1;
 }
 

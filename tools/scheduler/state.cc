@@ -270,7 +270,7 @@ void SchedulerState::OnReport(SessionId session, const pb::WorkerReport& report,
     case pb::FromWorker::kFetched:
       return OnFetched(job, report.message().fetched(), effects);
     case pb::FromWorker::kPhaseDone:
-      return OnPhaseDone(job, *worker, now, effects);
+      return OnPhaseDone(job, report.process(), report.message().phase_done(), now, effects);
     case pb::FromWorker::kFinished:
       return OnFinished(job, *worker, now, effects);
     case pb::FromWorker::kFailed:
@@ -319,8 +319,17 @@ void SchedulerState::OnFetched(Job& job, const pb::WorkerFetched& fetched, Effec
 }
 
 // Workers pass phases in order, so a count per worker says all.
-void SchedulerState::OnPhaseDone(Job& job, Worker& worker, absl::Time now, Effects& effects) {
-  ++worker.phases_done;
+void SchedulerState::OnPhaseDone(Job& job, int process, const pb::WorkerPhaseDone& done, absl::Time now,
+                                 Effects& effects) {
+  if (done.has_stats()) {
+    pb::JobEvent counted;
+    counted.set_time_us(absl::ToUnixMicros(now));
+    counted.mutable_stats()->set_process(process);
+    counted.mutable_stats()->set_phase(done.phase());
+    *counted.mutable_stats()->mutable_stats() = done.stats();
+    AddEvent(job, std::move(counted), effects);
+  }
+  ++job.workers[process].phases_done;
   for (const Worker& peer : job.workers) {
     if (peer.phases_done <= job.phases_done) return;
   }

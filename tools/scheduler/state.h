@@ -158,7 +158,7 @@ class SchedulerState {
   void OnReport(SessionId session, const pb::WorkerReport& report, absl::Time now, Effects& effects);
   void OnWorkerHello(Job& job, int process, const pb::WorkerHello& hello, absl::Time now, Effects& effects);
   void OnFetched(Job& job, const pb::WorkerFetched& fetched, Effects& effects);
-  void OnPhaseDone(Job& job, Worker& worker, absl::Time now, Effects& effects);
+  void OnPhaseDone(Job& job, int process, const pb::WorkerPhaseDone& done, absl::Time now, Effects& effects);
   void OnFinished(Job& job, Worker& worker, absl::Time now, Effects& effects);
   void OnFailed(Job& job, int process, const pb::WorkerFailed& failed, absl::Time now, Effects& effects);
   void OnExit(SessionId session, const pb::WorkerExit& exited, absl::Time now, Effects& effects);

@@ -8,11 +8,9 @@ namespace {
 absl::Status RunPhase(Engine& engine, const pb::Phase& phase) {
   switch (phase.kind_case()) {
     case pb::Phase::kRun:
-      return Annotate(engine.Run(phase.run().plan(), phase.run().first_step(), phase.run().steps()),
-                      absl::StrCat("plan '", phase.run().plan(), "'"));
+      return engine.Run(phase.run().plan(), phase.run().first_step(), phase.run().steps());
     case pb::Phase::kSave:
-      return Annotate(engine.SaveWeights(phase.save().path(), phase.save().suffix()),
-                      absl::StrCat("saving '", phase.save().path(), "'"));
+      return Annotate(engine.SaveWeights(phase.save().path(), phase.save().suffix()), "saving weights");
     case pb::Phase::KIND_NOT_SET:
       break;
   }
@@ -23,7 +21,7 @@ absl::Status RunPhase(Engine& engine, const pb::Phase& phase) {
 
 absl::Status RunPhases(Engine& engine, const pb::JobSpec& spec, const std::function<void(int)>& on_done) {
   if (!spec.weights().empty()) {
-    OF_RETURN_IF_ERROR_AT(engine.LoadWeights(spec.weights()), absl::StrCat("loading '", spec.weights(), "'"));
+    OF_RETURN_IF_ERROR_AT(engine.LoadWeights(spec.weights()), "loading weights");
   }
   for (int i = 0; i < spec.phases_size(); ++i) {
     OF_RETURN_IF_ERROR_AT(RunPhase(engine, spec.phases(i)), absl::StrCat("phase ", i));

@@ -15,6 +15,7 @@
 #include "compiler/lower/compile.h"
 #include "tools/worker/daemon_link.h"
 #include "tools/worker/phases.h"
+#include "tools/worker/stats.h"
 
 namespace oneflow {
 namespace {
@@ -83,10 +84,12 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) 
   options.cores = spec.cores_per_process() > 0 ? spec.cores_per_process() : 1;
   options.on_fetch = [&reports](Fetched fetched) { reports.AddFetched(MakeValue(std::move(fetched))); };
   options.peers = args.processes > 1 ? &peers : nullptr;
+  options.profile = spec.profile();
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(plan), std::move(options)));
-  const absl::Status ran = RunPhases(*engine, spec, [&reports](int phase) {
+  const absl::Status ran = RunPhases(*engine, spec, [&reports, &engine](int phase) {
     pb::FromWorker done;
     done.mutable_phase_done()->set_phase(phase);
+    *done.mutable_phase_done()->mutable_stats() = MakeWorkerStats(engine->stats());
     reports.Add(std::move(done));
   });
   if (!ran.ok()) {

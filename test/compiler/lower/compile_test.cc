@@ -76,7 +76,8 @@ TEST(CompileTest, GradientsAreSummedInRankOrder) {
   }
 }
 
-// P -> B over p ranks moves 2 (p - 1) T per gradient; activations cross a stage boundary once per micro-batch and direction.
+// P -> B over p ranks moves 2 (p - 1) T per gradient; activations cross a stage boundary once per micro-batch and
+// direction.
 TEST(CompileTest, PredictedBytesAreThoseOfTheVolumeTable) {
   const int64_t weight = 16 * 16 * 4, activation = 8 * 16 * 4;
   for (const StepShape& shape : {StepShape{1, 2, 1}, {1, 3, 4}, {2, 1, 3}, {2, 2, 3}, {3, 4, 2}}) {
@@ -146,7 +147,8 @@ TEST(CompileTest, APlanThatLosesATokenIsRefused) {
   EXPECT_EQ(tokens, 6);  // three stages on two ranks each
 }
 
-// Layouts, boxings, micro-batches and overwritten variables in any combination: CompileBoxed checks memory and liveness itself.
+// Layouts, boxings, micro-batches and overwritten variables in any combination: CompileBoxed checks memory and liveness
+// itself.
 TEST(CompileTest, PlansOfRandomGraphsAreLiveAndTheirMemoryIsDisjoint) {
   const std::vector<std::string> places = {"[dp=2]{0,1}", "[dp=2]{2,3}", "[dp=2]{1,2}"};
   const std::vector<std::string> layouts = {"(B)", "(S(0))", "(S(1))"};

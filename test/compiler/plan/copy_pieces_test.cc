@@ -58,8 +58,8 @@ TEST(CopyPiecesTest, AScalarIsOneElement) {
   EXPECT_FALSE(program.zero_fill);
 }
 
-// Boxes that overlap in any way: every element is overwritten exactly once, before it is combined with, as often as boxes cover
-// it.
+// Boxes that overlap in any way: every element is overwritten exactly once, before it is combined with, as often as
+// boxes cover it.
 TEST(CopyPiecesTest, OverlappingBoxesAreCutSoThatEveryElementIsOverwrittenOnce) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

@@ -1,4 +1,5 @@
-// Builds small boxed graphs by hand, as the passes would leave them: every value with a dist, every node with a placement.
+// Builds small boxed graphs by hand, as the passes would leave them: every value with a dist, every node with a
+// placement.
 #pragma once
 
 #include <string>

@@ -75,6 +75,47 @@ TEST(CandidatesTest, NestOnlyWhereTheOpDividesByTheProduct) {
   EXPECT_THAT(two, AllOf(Contains(HasSubstr("(S(2),B)")), Each(Not(HasSubstr("(S(2),S(2))")))));
 }
 
+// What the finder decides from its cache has to be what the mathematics says, no more and no less.
+TEST(CandidatesTest, AreAllPairsThatMayBeCombined) {
+  GraphBuilder b(Ops(), "heads");
+  const Tensor q = Weight(b, "q", {12, 12, 24});
+  const Tensor out = b.Op("attention", {q, q, q}, {{"heads", int64_t{12}}, {"causal", true}})[0];
+  Reshape(out, {12, 12, 4, 6});
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  for (const std::vector<Axis>& axes :
+       {std::vector<Axis>{{"a", 2}, {"b", 2}}, {{"a", 2}, {"b", 3}}, {{"a", 4}, {"b", 2}}}) {
+    ASSERT_OK_AND_ASSIGN(const Mesh mesh, Mesh::Create(axes));
+    ASSERT_OK_AND_ASSIGN(const Placement placement, mesh.Place({}));
+    CandidateFinder finder(graph, Ops());
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      graph.node(id).placement = placement;
+      ASSERT_OK_AND_ASSIGN(const std::vector<Layout> found, finder.Find(id));
+      std::vector<std::vector<Signature>> per_axis;
+      for (const Axis& axis : axes) per_axis.push_back(*Signatures1d(Ops(), graph, id, axis.size));
+      for (const Signature& first : per_axis[0]) {
+        for (const Signature& second : per_axis[1]) {
+          Layout layout;
+          for (size_t i = 0; i < first.inputs.size(); ++i) layout.inputs.push_back({first.inputs[i], second.inputs[i]});
+          for (size_t i = 0; i < first.outputs.size(); ++i)
+            layout.outputs.push_back({first.outputs[i], second.outputs[i]});
+          const bool legal = CheckLayout(graph, id, placement, Ops(), layout).ok();
+          EXPECT_EQ(std::find(found.begin(), found.end(), layout) != found.end(), legal)
+              << graph.node(id).op << " " << layout.ToString() << " on " << placement.ToString();
+        }
+      }
+    }
+  }
+}
+
+TEST(CandidatesTest, OfAnUpdateFollowItsVariablesEvenWhereRanksStayEmpty) {
+  GraphBuilder b(Ops(), "update");
+  const Tensor w = Weight(b, "w", {7, 1}, {{"tp", Sbp::Split(1)}});
+  b.Op("assign", {w, Constant(b, w.type(), 1)});
+  ASSERT_OK_AND_ASSIGN(const Graph graph, b.Finish());
+  EXPECT_THAT(CandidatesOf(graph, "assign", {{"tp", 2}}),
+              ::testing::Property(&absl::StatusOr<std::vector<std::string>>::value, Contains("(S(1)),(S(1))->")));
+}
+
 TEST(CandidatesTest, NameNodeLineWishAndSignaturesIfAHintCannotBeMet) {
   GraphBuilder b(Ops(), "wrong");
   Fetch(ReadSamples(b, 8, {{"dp", Sbp::Split(0)}}).rows, "x");

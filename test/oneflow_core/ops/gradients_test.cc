@@ -157,17 +157,22 @@ TEST(GradientsTest, AreLeftOutWhereNobodyNeedsThem) {
 // A dropout draws by its key, which is its name unless the user gave one; the gradient must draw the same.
 TEST(GradientsTest, OfADropoutDrawsWithTheForwardNodesKey) {
   const OpRegistry ops = StandardOps();
-  for (const std::string& key : {std::string(), std::string("mine")}) {
+  const std::pair<std::optional<Attr>, std::string> cases[] = {
+      {std::nullopt, "h0/dropout"},
+      {std::string("mine"), "mine"},
+      {int64_t{42}, "h0/dropout"},  // no string: the compiler replaces it
+  };
+  for (const auto& [key, expected] : cases) {
     GraphBuilder b(ops, "g");
     const GraphBuilder::Scope scope(b, "h0");
     AttrMap attrs = {{"rate", 0.25}};
-    if (!key.empty()) attrs.Set("key", key);
+    if (key.has_value()) attrs.Set("key", *key);
     const Tensor x = ConstantOf(b, {DType::kFloat32, {4}});
     const Tensor y = b.Op1("dropout", {x}, attrs);
     GradContext context(b, b.graph().value(y.id()).producer, {x});
     ASSERT_OK(ops.Find("dropout")->grad(context));
     const Node& node = b.graph().node(b.graph().value(context.input_grads()[0]->id()).producer);
-    EXPECT_EQ(node.attrs.String("key"), key.empty() ? "h0/dropout" : "mine");
+    EXPECT_EQ(node.attrs.String("key"), expected);
     EXPECT_EQ(node.attrs.Double("rate"), 0.25);
   }
 }

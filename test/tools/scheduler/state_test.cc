@@ -177,6 +177,26 @@ TEST_F(SchedulerStateTest, AJobRunsFromSubmissionToItsEnd) {
   EXPECT_EQ(State(job), pb::FINISHED);
 }
 
+TEST_F(SchedulerStateTest, WhatWorkersCountedIsToldBeforeThePhaseIsDone) {
+  AddDaemon("d0", 2);
+  const int64_t job = Submit(2, 1);
+  Hello(1, job, 0);
+  Hello(1, job, 1);
+  effects_.events.clear();
+  for (const int process : {0, 1}) {
+    pb::FromWorker message;
+    message.mutable_phase_done()->mutable_stats()->set_acts(10 + process);
+    Report(1, job, process, message);
+  }
+  ASSERT_THAT(effects_.events, SizeIs(3));
+  for (const int process : {0, 1}) {
+    const pb::PhaseStats& stats = effects_.events[process].second.stats();
+    EXPECT_EQ(stats.process(), process);
+    EXPECT_EQ(stats.stats().acts(), 10 + process);
+  }
+  EXPECT_TRUE(effects_.events[2].second.has_phase_done());
+}
+
 TEST_F(SchedulerStateTest, EventsAreNumberedWithoutGapsPerJob) {
   AddDaemon("d0", 1);
   Submit(1, 1);

@@ -43,34 +43,54 @@ function(proto_room)
   target_link_libraries(oneflow_proto PUBLIC gRPC::grpc++ protobuf::libprotobuf)
 endfunction()
 
-# kernels/cuda/*.cu where the toolkit is found; otherwise kernels/cuda_absent.cc says so. No #ifdef anywhere.
-function(cuda_kernels)
+# kernels/cuda/* where the toolkit is found; otherwise kernels/cuda_absent.cc says so. No #ifdef anywhere. A macro, because a language
+# can be enabled only where the whole project sees it.
+macro(cuda_kernels)
   target_compile_options(kernels PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O3 $<$<BOOL:${ONEFLOW_NATIVE}>:-march=native>>)
   if(ONEFLOW_CUDA AND NOT ONEFLOW_SANITIZE)
     include(CheckLanguage)
     check_language(CUDA)
   endif()
-  file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cc)
-  if(CMAKE_CUDA_COMPILER AND cuda_sources)
+  if(CMAKE_CUDA_COMPILER AND ONEFLOW_CUDA AND NOT ONEFLOW_SANITIZE)
     enable_language(CUDA)
+    # Bookworm's CMake knows nvcc up to C++17.
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
     find_package(CUDAToolkit REQUIRED)
-    add_library(kernels_cuda STATIC ${cuda_sources})
-    set_target_properties(kernels_cuda PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES 90a OUTPUT_NAME oneflow_kernels_cuda)
-    target_include_directories(kernels_cuda PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
     find_library(CUDNN cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
     find_library(NCCL nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
-    target_link_libraries(kernels_cuda PUBLIC CUDA::cudart CUDA::cublasLt CUDA::cublas ${CUDNN} ${NCCL})
+    file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cc)
+    add_library(kernels_cuda STATIC ${cuda_sources})
+    # 90a: Hopper. -real: machine code only; PTX of an "a" architecture runs on no other.
+    set_target_properties(kernels_cuda PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES 90a-real OUTPUT_NAME oneflow_kernels_cuda)
+    target_compile_options(kernels_cuda PRIVATE
+      $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -O3 -Werror=all-warnings -Xcompiler=-Wall>)
+    target_include_directories(kernels_cuda PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>
+                               $<INSTALL_INTERFACE:include/oneflow>)
+    # Each needs the other: the kernels' tables list what is here, and devices here are DeviceContexts.
+    target_link_libraries(kernels_cuda PUBLIC CUDA::cudart CUDA::cublasLt CUDA::cublas ${CUDNN} INTERFACE kernels
+                          PRIVATE $<BUILD_INTERFACE:oneflow_warnings>)
     target_link_libraries(kernels PUBLIC kernels_cuda)
+    leave_out(kernels cuda_absent.cc)
     message(STATUS "CUDA ${CUDAToolkit_VERSION}: CUDA kernels are built")
   else()
-    target_sources(kernels PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda_absent.cc)
     message(STATUS "no CUDA toolkit: CUDA devices will be reported as absent")
   endif()
-  get_target_property(sources kernels SOURCES)
-  list(FILTER sources EXCLUDE REGEX "kernels/cuda/")
+endmacro()
+
+# actor/collective/nccl_collectives.cc where there are CUDA kernels, nccl_absent.cc otherwise.
+function(nccl_collectives)
   if(TARGET kernels_cuda)
-    list(FILTER sources EXCLUDE REGEX "cuda_absent.cc$")
+    target_link_libraries(actor PUBLIC ${NCCL})
+    leave_out(actor nccl_absent.cc)
+  else()
+    leave_out(actor nccl_collectives.cc)
   endif()
-  list(REMOVE_DUPLICATES sources)
-  set_target_properties(kernels PROPERTIES SOURCES "${sources}")
+endfunction()
+
+# Takes the source file of that name out of a target.
+function(leave_out target name)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources EXCLUDE REGEX "/${name}$")
+  set_target_properties(${target} PROPERTIES SOURCES "${sources}")
 endfunction()

@@ -1,0 +1,10 @@
+// Stands in for nccl_collectives.cc where the CUDA toolkit was not found.
+#include "actor/collective/nccl_collectives.h"
+
+namespace oneflow {
+
+absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::PlanSet&, int, PeerNetwork*) {
+  return absl::UnimplementedError("this build has no NCCL: the CUDA toolkit was not found when it was configured");
+}
+
+}  // namespace oneflow

@@ -1,0 +1,205 @@
+#include "actor/collective_check.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "actor/collective/collectives.h"
+
+namespace oneflow {
+namespace {
+
+template <typename... Parts>
+absl::Status Bad(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+int64_t Elements(const google::protobuf::RepeatedPtrField<pb::Operand>& operands) {
+  int64_t count = operands.empty() ? 0 : 1;
+  if (!operands.empty()) {
+    for (const int64_t dim : operands[0].dims()) count *= dim;
+  }
+  return count;
+}
+
+bool Inside(int64_t offset, int64_t size, int64_t limit) {
+  return offset >= 0 && size >= 0 && offset <= limit && size <= limit - offset;
+}
+
+int PositionOf(int rank, const pb::Communicator& communicator) {
+  const auto& ranks = communicator.ranks();
+  const auto it = std::find(ranks.begin(), ranks.end(), rank);
+  return it == ranks.end() ? -1 : static_cast<int>(it - ranks.begin());
+}
+
+absl::Status CheckTransfers(const pb::Instruction& in, int own, int size) {
+  int last = -1;
+  for (int i = 0; i < in.transfers_size(); ++i) {
+    const pb::Transfer& x = in.transfers(i);
+    if (x.peer() <= last || x.peer() >= size || x.peer() == own) {
+      return Bad("transfer ", i, ": peer ", x.peer(), " is itself, out of order or not one of ", size);
+    }
+    last = x.peer();
+    if (!Inside(x.send_offset(), x.send_count(), Elements(in.inputs())) ||
+        !Inside(x.receive_offset(), x.receive_count(), Elements(in.outputs()))) {
+      return Bad("transfer ", i, ": sends ", x.send_count(), " elements at ", x.send_offset(), " of ",
+                 Elements(in.inputs()), " and receives ", x.receive_count(), " at ", x.receive_offset(), " of ",
+                 Elements(in.outputs()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A call as one member makes it.
+struct Call {
+  int rank = 0;
+  const pb::Instruction* instruction = nullptr;
+};
+
+// The calls of one step, per communicator and member, in their order.
+using Calls = std::map<int, std::map<int, std::vector<const pb::Instruction*>>>;
+
+absl::StatusOr<Calls> CallsOf(const pb::PlanSet& set, const pb::Plan& plan) {
+  Calls calls;
+  std::vector<int> ordered(plan.actors_size(), 0);
+  std::vector<bool> seen(set.ranks_size(), false);
+  for (const pb::CollectiveOrder& order : plan.collective_orders()) {
+    if (order.rank() < 0 || order.rank() >= set.ranks_size() || seen[order.rank()]) {
+      return Bad("order of collectives: rank ", order.rank(), " is named twice or not one of ", set.ranks_size());
+    }
+    seen[order.rank()] = true;
+    for (const int id : order.actors()) {
+      if (id < 0 || id >= plan.actors_size() || plan.actors(id).rank() != order.rank()) {
+        return Bad("order of collectives on rank ", order.rank(), ": actor ", id, " is not one of that rank");
+      }
+      ++ordered[id];
+      for (const pb::Instruction& instruction : plan.actors(id).instructions()) {
+        if (instruction.kind() == pb::Instruction::COLLECTIVE) {
+          calls[instruction.communicator()][order.rank()].push_back(&instruction);
+        }
+      }
+    }
+  }
+  for (int id = 0; id < plan.actors_size(); ++id) {
+    const pb::Actor& actor = plan.actors(id);
+    const bool has_calls =
+        std::any_of(actor.instructions().begin(), actor.instructions().end(),
+                    [](const pb::Instruction& x) { return x.kind() == pb::Instruction::COLLECTIVE; });
+    if (ordered[id] != (has_calls ? actor.acts_per_step() : 0)) {
+      return Bad("actor ", id, " '", actor.name(), "': it acts ", actor.acts_per_step(), " times per step, ",
+                 has_calls ? "with" : "without", " collectives, and is ordered ", ordered[id], " times");
+    }
+  }
+  return calls;
+}
+
+// What two members of one call must agree on.
+absl::Status CheckAlike(const Call& a, const Call& b) {
+  const auto type = [](const pb::Instruction& x) {
+    return x.inputs().empty() ? x.outputs().empty() ? -1 : static_cast<int>(x.outputs(0).dtype())
+                              : static_cast<int>(x.inputs(0).dtype());
+  };
+  const auto size = [](const pb::Instruction& x) {
+    if (x.collective() == "exchange") return int64_t{0};  // see CheckExchange
+    return std::max(Elements(x.inputs()), Elements(x.outputs()));
+  };
+  const auto show = [&](const Call& call) {
+    return absl::StrCat("rank ", call.rank, " has '", call.instruction->node(), "' (", call.instruction->collective(),
+                        ", dtype ", type(*call.instruction), ", reduction ", call.instruction->reduce(), ", ",
+                        size(*call.instruction), " elements)");
+  };
+  const auto key = [&](const pb::Instruction& x) {
+    return std::tuple(x.node(), x.collective(), type(x), static_cast<int>(x.reduce()), size(x));
+  };
+  if (key(*a.instruction) == key(*b.instruction)) return absl::OkStatus();
+  return Bad(show(a), ", ", show(b));
+}
+
+// That what one sends to another is what the other expects.
+absl::Status CheckExchange(const pb::Communicator& communicator, const std::vector<Call>& members) {
+  std::map<std::pair<int, int>, int64_t> sent, received;  // by position of sender and receiver
+  for (int i = 0; i < static_cast<int>(members.size()); ++i) {
+    for (const pb::Transfer& x : members[i].instruction->transfers()) {
+      if (x.send_count() > 0) sent[{i, x.peer()}] = x.send_count();
+      if (x.receive_count() > 0) received[{x.peer(), i}] = x.receive_count();
+    }
+  }
+  for (int from = 0; from < communicator.ranks_size(); ++from) {
+    for (int to = 0; to < communicator.ranks_size(); ++to) {
+      const auto s = sent.find({from, to}), r = received.find({from, to});
+      const int64_t sends = s == sent.end() ? 0 : s->second, expects = r == received.end() ? 0 : r->second;
+      if (sends == expects) continue;
+      return Bad("rank ", communicator.ranks(from), " sends ", sends, " elements to rank ", communicator.ranks(to),
+                 ", which expects ", expects);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckCollective(const pb::PlanSet& set, const pb::Actor& actor, const pb::Instruction& in) {
+  if (in.communicator() < 0 || in.communicator() >= set.communicators_size()) {
+    return Bad("communicator ", in.communicator(), " is not one of ", set.communicators_size());
+  }
+  const pb::Communicator& communicator = set.communicators(in.communicator());
+  const int own = PositionOf(actor.rank(), communicator);
+  if (own < 0) return Bad("rank ", actor.rank(), " is no member of communicator ", in.communicator());
+  OF_ASSIGN_OR_RETURN(const CollectiveKind kind, ParseCollective(absl::string_view(in.collective())));
+  // Of a broadcast and an exchange a member may only give, or only take.
+  const bool both = kind != CollectiveKind::kBroadcast && kind != CollectiveKind::kExchange;
+  if (in.inputs_size() > 1 || in.outputs_size() > 1 || in.inputs_size() + in.outputs_size() < (both ? 2 : 1)) {
+    return Bad("a collective has one input and one output, not ", in.inputs_size(), " and ", in.outputs_size());
+  }
+  if (in.inputs_size() + in.outputs_size() == 2 && in.inputs(0).dtype() != in.outputs(0).dtype()) {
+    return Bad("takes dtype ", in.inputs(0).dtype(), " and gives ", in.outputs(0).dtype());
+  }
+  const int size = communicator.ranks_size();
+  if (kind != CollectiveKind::kExchange && !in.transfers().empty()) return Bad("only an exchange has transfers");
+  if (kind == CollectiveKind::kExchange) return CheckTransfers(in, own, size);
+  if (kind == CollectiveKind::kBroadcast && (own == 0) == in.inputs().empty()) {
+    return Bad("a broadcast comes from member 0; this is member ", own, ", with ", in.inputs_size(), " inputs");
+  }
+  if (in.inputs_size() + in.outputs_size() < 2) return absl::OkStatus();
+  const int64_t inputs = Elements(in.inputs()), outputs = Elements(in.outputs());
+  const bool gathers = kind == CollectiveKind::kAllGather, scatters = kind == CollectiveKind::kReduceScatter;
+  const int64_t whole = gathers ? outputs : inputs, part = gathers ? inputs : outputs;
+  const bool fits = gathers || scatters ? whole % size == 0 && whole / size == part : whole == part;
+  if (fits) return absl::OkStatus();
+  return Bad("'", in.collective(), "' among ", size, " ranks of ", inputs, " elements to ", outputs);
+}
+
+absl::Status CheckCollectives(const pb::PlanSet& set, const pb::Plan& plan) {
+  OF_ASSIGN_OR_RETURN(const Calls calls, CallsOf(set, plan));
+  for (const auto& [id, of_rank] : calls) {
+    const pb::Communicator& communicator = set.communicators(id);
+    const int first = communicator.ranks(0);
+    const auto calls_of = [&calls_of_rank = of_rank](int rank) {
+      const auto it = calls_of_rank.find(rank);
+      return it == calls_of_rank.end() ? std::vector<const pb::Instruction*>() : it->second;
+    };
+    const std::vector<const pb::Instruction*> expected = calls_of(first);
+    std::vector<std::vector<Call>> members(expected.size());
+    for (const int rank : communicator.ranks()) {
+      const std::vector<const pb::Instruction*> own = calls_of(rank);
+      const std::string where = absl::StrCat("communicator ", id);
+      if (own.size() != expected.size()) {
+        return Bad(where, ": rank ", first, " makes ", expected.size(), " calls per step, rank ", rank, " makes ",
+                   own.size());
+      }
+      for (size_t n = 0; n < own.size(); ++n) {
+        OF_RETURN_IF_ERROR_AT(CheckAlike({first, expected[n]}, {rank, own[n]}), absl::StrCat(where, ", call ", n));
+        members[n].push_back({rank, own[n]});
+      }
+    }
+    for (size_t n = 0; n < members.size(); ++n) {
+      if (expected[n]->collective() != "exchange") continue;
+      OF_RETURN_IF_ERROR_AT(CheckExchange(communicator, members[n]), absl::StrCat("communicator ", id, ", call ", n));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

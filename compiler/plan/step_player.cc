@@ -1,0 +1,81 @@
+#include "compiler/plan/step_player.h"
+
+#include <algorithm>
+
+namespace oneflow {
+
+StepPlayer::StepPlayer(const WaitGraph& graph)
+    : graph_(graph),
+      acts_(graph.actors.size(), 0),
+      in_(acts_.size()),
+      out_(acts_.size()),
+      with_(acts_.size()),
+      order_of_(acts_.size(), -1),
+      position_(graph.orders.size(), 0) {
+  for (size_t r = 0; r < graph.registers.size(); ++r) {
+    const WaitGraph::Register& reg = graph.registers[r];
+    marking_.push_back({reg.initially_filled, std::vector<int64_t>(reg.consumers.size(), 0)});
+    out_[reg.producer.actor].push_back(r);
+    for (size_t c = 0; c < reg.consumers.size(); ++c) in_[reg.consumers[c].actor].push_back({r, c});
+  }
+  for (size_t a = 0; a < with_.size(); ++a) with_[a] = {static_cast<int>(a)};
+  for (const std::vector<int>& group : graph.together) {
+    for (int actor : group) with_[actor] = group;
+  }
+  for (size_t o = 0; o < graph.orders.size(); ++o) {
+    for (int actor : graph.orders[o]) order_of_[actor] = static_cast<int>(o);
+  }
+}
+
+bool StepPlayer::CanAct(int actor) const {
+  return std::all_of(with_[actor].begin(), with_[actor].end(), [this](int one) { return OneCanAct(one); });
+}
+
+void StepPlayer::Act(int actor) {
+  for (int one : with_[actor]) ActOne(one);
+}
+
+bool StepPlayer::OneCanAct(int actor) const {
+  if (acts_[actor] == graph_.actors[actor].acts_per_step) return false;
+  if (const int order = order_of_[actor]; order >= 0 && graph_.orders[order][position_[order]] != actor) return false;
+  for (const auto& [r, c] : in_[actor]) {
+    if (marking_[r].filled == marking_[r].freed[c]) return false;
+  }
+  for (size_t r : out_[actor]) {
+    for (int64_t freed : marking_[r].freed) {
+      if (marking_[r].filled - freed == graph_.registers[r].slots) return false;
+    }
+  }
+  return true;
+}
+
+void StepPlayer::ActOne(int actor) {
+  const int done = ++acts_[actor];
+  if (order_of_[actor] >= 0) ++position_[order_of_[actor]];
+  for (const auto& [r, c] : in_[actor]) {
+    if (done % graph_.registers[r].consumers[c].acts_per_slot == 0) ++marking_[r].freed[c];
+  }
+  for (size_t r : out_[actor]) {
+    if (done % graph_.registers[r].producer.acts_per_slot == 0) ++marking_[r].filled;
+  }
+}
+
+std::vector<std::string> StepPlayer::Unfinished() const {
+  std::vector<std::string> names;
+  for (size_t a = 0; a < acts_.size(); ++a) {
+    const WaitGraph::Actor& actor = graph_.actors[a];
+    if (acts_[a] < actor.acts_per_step) names.push_back(absl::StrCat("'", actor.name, "' at act ", acts_[a]));
+  }
+  return names;
+}
+
+bool StepPlayer::IsBack() const {
+  for (size_t r = 0; r < marking_.size(); ++r) {
+    for (int64_t freed : marking_[r].freed) {
+      if (marking_[r].filled - freed != graph_.registers[r].initially_filled) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace oneflow

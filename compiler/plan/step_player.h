@@ -1,0 +1,47 @@
+// Plays one step of a wait graph with counters, one act at a time; whoever drives it decides which.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/plan/liveness.h"
+
+namespace oneflow {
+
+class StepPlayer {
+ public:
+  // Borrows the graph. REQUIRES: CheckRates is OK.
+  explicit StepPlayer(const WaitGraph& graph);
+
+  // Whether `actor`, and all that act together with it, can act now.
+  bool CanAct(int actor) const;
+  // REQUIRES: CanAct(actor).
+  void Act(int actor);
+
+  // "'name' at act n", for actors that have acts left.
+  std::vector<std::string> Unfinished() const;
+  // Whether every register holds as many full slots as at the start, for every reader.
+  bool IsBack() const;
+
+ private:
+  // Counters of one register.
+  struct Marking {
+    int64_t filled = 0;          // slots published so far, with those full at the start
+    std::vector<int64_t> freed;  // by each consumer
+  };
+
+  bool OneCanAct(int actor) const;
+  void ActOne(int actor);
+
+  const WaitGraph& graph_;
+  std::vector<int> acts_;
+  std::vector<std::vector<std::pair<size_t, size_t>>> in_;  // (register, which consumer)
+  std::vector<std::vector<size_t>> out_;
+  std::vector<Marking> marking_;
+  std::vector<std::vector<int>> with_;  // all that act together with an actor, itself included
+  std::vector<int> order_of_;           // which order names it, or -1
+  std::vector<size_t> position_;        // in each order: whose turn it is
+};
+
+}  // namespace oneflow

@@ -1,0 +1,441 @@
+// Scaled dot-product attention and its gradient without ever writing the scores to memory (Dao et al., "FlashAttention", 2022).
+//
+//   forward   S = Q K^T / sqrt(d),  lse_i = log sum_j exp(S_ij),  P = exp(S - lse),  out = P V
+//   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = P (dP - D) / sqrt(d)
+//             dV = P^T dout,  dK = dS^T Q     a block per tile of keys, walking through the queries
+//             dQ = dS K                       a block per tile of queries, walking through the keys
+//
+// The scores of the backward pass are computed twice, so that every element has one writer: the same result in every run, no atomics.
+//
+// A block is 16x16 threads. In a product of a tile of R rows with another of R rows ("Dot"), thread (tx, ty) has rows ty*M .. ty*M+M-1
+// of the first and rows tx, tx+16, ... of the second, M = R/16; then in a product with D columns ("AddProduct") the same rows and
+// columns 4*tx .. 4*tx+3 of every 64. Tiles lie in shared memory with rows padded by 16 bytes, so that neither has bank conflicts.
+// D is the head size rounded up to 64, 128 or 256; what is beyond the head or the last token is zero.
+#include <cmath>
+#include <memory>
+
+#include "kernels/cuda/team.cuh"
+
+namespace oneflow::cuda {
+namespace {
+
+constexpr int kSide = 16;  // of the square of threads
+static_assert(kSide * kSide == kThreads);
+constexpr int kMaxHead = 256;
+
+struct Shape {
+  Shape(const TensorArg& q, const AttrMap& attrs)
+      : batch(q.dims[0]), tokens(q.dims[1]), columns(q.dims[2]), causal(attrs.Bool("causal")) {
+    const int64_t logical_heads = attrs.Int("heads", 1);
+    d = logical_heads < 1 ? 0 : q.logical_dims[2] / logical_heads;
+    heads = d == 0 ? 0 : columns / d;
+    scale = d == 0 ? 0 : static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+  }
+  int64_t batch, tokens, columns, d, heads;  // columns: all heads of this shard
+  float scale;
+  bool causal;
+
+  int64_t pairs() const { return batch * heads; }
+  bool is_empty() const { return pairs() * tokens == 0; }
+  // Where head `pair` of a [b,t,c] tensor begins.
+  __host__ __device__ int64_t HeadOffset(int64_t pair) const {
+    return pair / heads * tokens * columns + pair % heads * d;
+  }
+};
+
+template <int D, int R>
+struct Tile {
+  static constexpr int kM = R / kSide;    // rows of a thread
+  static constexpr int kN = D / 64;       // groups of four columns of a thread
+  static constexpr int kStride = D + 4;   // floats between rows
+  static constexpr int kWeights = R + 4;  // the same, of a tile of scores
+  static constexpr size_t kSize = R * kStride;
+};
+
+// A tile of a head's rows from `first` on.
+template <int D, int R>
+__device__ void Load(const Shape& s, const float* head, int64_t first, float* tile) {
+  if (s.d % 4 == 0) {  // then every row begins at 16 bytes
+    for (int i = threadIdx.x; i < R * (D / 4); i += kThreads) {
+      const int row = i / (D / 4), column = i % (D / 4) * 4;
+      float4 v = make_float4(0, 0, 0, 0);
+      if (first + row < s.tokens && column < s.d) {
+        v = *reinterpret_cast<const float4*>(head + (first + row) * s.columns + column);
+      }
+      *reinterpret_cast<float4*>(tile + row * Tile<D, R>::kStride + column) = v;
+    }
+    return;
+  }
+  for (int i = threadIdx.x; i < R * D; i += kThreads) {
+    const int row = i / D, column = i % D;
+    const bool is_there = first + row < s.tokens && column < s.d;
+    tile[row * Tile<D, R>::kStride + column] = is_there ? head[(first + row) * s.columns + column] : 0.0f;
+  }
+}
+
+// dot[i][j] = a[ty*M + i] . b[tx + 16 j].
+template <int D, int R>
+__device__ void Dot(const float* a, const float* b, float (&dot)[R / kSide][R / kSide]) {
+  constexpr int kM = Tile<D, R>::kM, kStride = Tile<D, R>::kStride;
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+#pragma unroll
+  for (int i = 0; i < kM; ++i) {
+#pragma unroll
+    for (int j = 0; j < kM; ++j) dot[i][j] = 0;
+  }
+#pragma unroll 4
+  for (int c = 0; c < D; c += 4) {
+    float4 x[kM], y[kM];
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+      x[i] = *reinterpret_cast<const float4*>(a + (ty * kM + i) * kStride + c);
+      y[i] = *reinterpret_cast<const float4*>(b + (tx + kSide * i) * kStride + c);
+    }
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+#pragma unroll
+      for (int j = 0; j < kM; ++j) {
+        dot[i][j] += x[i].x * y[j].x + x[i].y * y[j].y + x[i].z * y[j].z + x[i].w * y[j].w;
+      }
+    }
+  }
+}
+
+__device__ inline void AddScaled(float factor, float4 v, float4* sum) {
+  sum->x += factor * v.x;
+  sum->y += factor * v.y;
+  sum->z += factor * v.z;
+  sum->w += factor * v.w;
+}
+
+// sum[i] += sum over k of weights[ty*M + i][k] * x[k], this thread's columns.
+template <int D, int R>
+__device__ void AddProduct(const float* weights, const float* x, float4 (&sum)[R / kSide][D / 64]) {
+  using T = Tile<D, R>;
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+#pragma unroll 2
+  for (int k = 0; k < R; k += 4) {
+    float4 w[T::kM];
+#pragma unroll
+    for (int i = 0; i < T::kM; ++i)
+      w[i] = *reinterpret_cast<const float4*>(weights + (ty * T::kM + i) * T::kWeights + k);
+#pragma unroll
+    for (int n = 0; n < T::kN; ++n) {
+      const float* const at = x + k * T::kStride + 4 * tx + 64 * n;
+      const float4 x0 = *reinterpret_cast<const float4*>(at);
+      const float4 x1 = *reinterpret_cast<const float4*>(at + T::kStride);
+      const float4 x2 = *reinterpret_cast<const float4*>(at + 2 * T::kStride);
+      const float4 x3 = *reinterpret_cast<const float4*>(at + 3 * T::kStride);
+#pragma unroll
+      for (int i = 0; i < T::kM; ++i) {
+        AddScaled(w[i].x, x0, &sum[i][n]);
+        AddScaled(w[i].y, x1, &sum[i][n]);
+        AddScaled(w[i].z, x2, &sum[i][n]);
+        AddScaled(w[i].w, x3, &sum[i][n]);
+      }
+    }
+  }
+}
+
+template <int D, int R>
+__device__ void StoreWeights(const float (&values)[R / kSide][R / kSide], float* weights) {
+  using T = Tile<D, R>;
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+#pragma unroll
+  for (int i = 0; i < T::kM; ++i) {
+#pragma unroll
+    for (int j = 0; j < T::kM; ++j) weights[(ty * T::kM + i) * T::kWeights + tx + kSide * j] = values[i][j];
+  }
+}
+
+// head[first + ty*M + i] = factor[i] * sum[i], as far as there are tokens and columns.
+template <int D, int R>
+__device__ void StoreRows(const Shape& s, const float4 (&sum)[R / kSide][D / 64], const float (&factor)[R / kSide],
+                          int64_t first, float* head) {
+  using T = Tile<D, R>;
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+#pragma unroll
+  for (int i = 0; i < T::kM; ++i) {
+    const int64_t row = first + ty * T::kM + i;
+    if (row >= s.tokens) continue;
+#pragma unroll
+    for (int n = 0; n < T::kN; ++n) {
+      const int column = 4 * tx + 64 * n;
+      const float values[4] = {sum[i][n].x, sum[i][n].y, sum[i][n].z, sum[i][n].w};
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        if (column + k < s.d) head[row * s.columns + column + k] = factor[i] * values[k];
+      }
+    }
+  }
+}
+
+// Over the 16 threads that share rows: half a warp.
+template <typename Op>
+__device__ float ReduceRow(float value, Op op) {
+#pragma unroll
+  for (int distance = kSide / 2; distance > 0; distance /= 2) {
+    value = op(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  return value;
+}
+
+// Whether the query sees the key; both may be beyond the last token.
+__device__ inline bool Sees(const Shape& s, int64_t query, int64_t key) {
+  return query < s.tokens && key < s.tokens && (!s.causal || key <= query);
+}
+
+extern __shared__ float4 shared_memory[];
+
+template <int D, int R>
+__global__ void __launch_bounds__(kThreads)
+    ForwardKernel(Shape s, int64_t tiles, const float* q, const float* k, const float* v, float* out, float* lse) {
+  using T = Tile<D, R>;
+  float* const queries = reinterpret_cast<float*>(shared_memory);
+  float* const rows = queries + T::kSize;  // keys, then values
+  float* const weights = rows + T::kSize;
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+  // Under a causal mask the last tiles have most to do: they begin first.
+  const int64_t pair = blockIdx.x / tiles, first = (tiles - 1 - blockIdx.x % tiles) * R;
+  const int64_t head = s.HeadOffset(pair);
+
+  float top[T::kM], total[T::kM];  // running maximum, and sum of exponentials below it, of each row
+  float4 sum[T::kM][T::kN] = {};
+#pragma unroll
+  for (int i = 0; i < T::kM; ++i) top[i] = -INFINITY, total[i] = 0;
+  Load<D, R>(s, q + head, first, queries);
+  const int64_t end = s.causal && first + R < s.tokens ? first + R : s.tokens;
+  for (int64_t key = 0; key < end; key += R) {
+    __syncthreads();  // the values of the last tile are used up
+    Load<D, R>(s, k + head, key, rows);
+    __syncthreads();
+    float scores[T::kM][T::kM];
+    Dot<D, R>(queries, rows, scores);
+    __syncthreads();
+    Load<D, R>(s, v + head, key, rows);
+#pragma unroll
+    for (int i = 0; i < T::kM; ++i) {
+      const int64_t query = first + ty * T::kM + i;
+      float new_top = top[i];
+#pragma unroll
+      for (int j = 0; j < T::kM; ++j) {
+        const int64_t column = key + tx + kSide * j;
+        // Rows beyond the last token take part, unseen by anyone, so that no maximum is ever -inf.
+        const bool visible = column < s.tokens && (!s.causal || column <= query);
+        scores[i][j] = visible ? scores[i][j] * s.scale : -INFINITY;
+        new_top = MaxOf()(new_top, scores[i][j]);
+      }
+      new_top = ReduceRow(new_top, MaxOf());
+      float part = 0;
+#pragma unroll
+      for (int j = 0; j < T::kM; ++j) part += scores[i][j] = expf(scores[i][j] - new_top);
+      const float shrink = expf(top[i] - new_top);
+      total[i] = total[i] * shrink + ReduceRow(part, SumOf());
+      top[i] = new_top;
+#pragma unroll
+      for (int n = 0; n < T::kN; ++n) {
+        const float4 old = sum[i][n];
+        sum[i][n] = make_float4(old.x * shrink, old.y * shrink, old.z * shrink, old.w * shrink);
+      }
+    }
+    StoreWeights<D, R>(scores, weights);
+    __syncthreads();
+    AddProduct<D, R>(weights, rows, sum);
+  }
+  float inverse[T::kM];
+#pragma unroll
+  for (int i = 0; i < T::kM; ++i) {
+    inverse[i] = 1 / total[i];
+    const int64_t query = first + ty * T::kM + i;
+    if (tx == 0 && query < s.tokens) lse[pair * s.tokens + query] = top[i] + logf(total[i]);
+  }
+  StoreRows<D, R>(s, sum, inverse, first, out + head);
+}
+
+struct GradTensors {
+  const float *dout, *q, *k, *v, *out, *lse;
+  float *dq, *dk, *dv;
+};
+
+// delta[pair][token] = dout . out of that head and token: a warp each.
+__global__ void DeltaKernel(Shape s, int64_t tasks, GradTensors x, float* delta) {
+  const Team<kWarp> team;
+  for (int64_t task = team.first(); task < tasks; task += team.stride()) {
+    const int64_t at = s.HeadOffset(task / s.tokens) + task % s.tokens * s.columns;
+    float dot = 0;
+    for (int64_t i = team.member(); i < s.d; i += kWarp) dot += x.dout[at + i] * x.out[at + i];
+    dot = Reduce<kWarp>(dot, SumOf());
+    if (team.member() == 0) delta[task] = dot;
+  }
+}
+
+template <int D, int R>
+__global__ void __launch_bounds__(kThreads) QueryGradKernel(Shape s, int64_t tiles, GradTensors x, const float* delta) {
+  using T = Tile<D, R>;
+  float* const queries = reinterpret_cast<float*>(shared_memory);
+  float* const douts = queries + T::kSize;
+  float* const keys = douts + T::kSize;
+  float* const values = keys + T::kSize;
+  float* const weights = values + T::kSize;
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+  const int64_t pair = blockIdx.x / tiles, first = (tiles - 1 - blockIdx.x % tiles) * R;
+  const int64_t head = s.HeadOffset(pair);
+
+  float row_lse[T::kM], row_delta[T::kM];
+#pragma unroll
+  for (int i = 0; i < T::kM; ++i) {
+    const int64_t query = first + ty * T::kM + i;
+    row_lse[i] = query < s.tokens ? x.lse[pair * s.tokens + query] : 0;
+    row_delta[i] = query < s.tokens ? delta[pair * s.tokens + query] : 0;
+  }
+  Load<D, R>(s, x.q + head, first, queries);
+  Load<D, R>(s, x.dout + head, first, douts);
+  float4 sum[T::kM][T::kN] = {};
+  const int64_t end = s.causal && first + R < s.tokens ? first + R : s.tokens;
+  for (int64_t key = 0; key < end; key += R) {
+    __syncthreads();  // the last tile is used up
+    Load<D, R>(s, x.k + head, key, keys);
+    Load<D, R>(s, x.v + head, key, values);
+    __syncthreads();
+    float scores[T::kM][T::kM], grads[T::kM][T::kM];
+    Dot<D, R>(queries, keys, scores);
+    Dot<D, R>(douts, values, grads);
+#pragma unroll
+    for (int i = 0; i < T::kM; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::kM; ++j) {
+        const bool visible = Sees(s, first + ty * T::kM + i, key + tx + kSide * j);
+        const float p = visible ? expf(scores[i][j] * s.scale - row_lse[i]) : 0.0f;
+        grads[i][j] = p * (grads[i][j] - row_delta[i]) * s.scale;
+      }
+    }
+    StoreWeights<D, R>(grads, weights);
+    __syncthreads();
+    AddProduct<D, R>(weights, keys, sum);
+  }
+  float one[T::kM];
+#pragma unroll
+  for (int i = 0; i < T::kM; ++i) one[i] = 1;
+  StoreRows<D, R>(s, sum, one, first, x.dq + head);
+}
+
+// Here the rows of scores are keys, their columns queries.
+template <int D, int R>
+__global__ void __launch_bounds__(kThreads) KeyGradKernel(Shape s, int64_t tiles, GradTensors x, const float* delta) {
+  using T = Tile<D, R>;
+  float* const keys = reinterpret_cast<float*>(shared_memory);
+  float* const values = keys + T::kSize;
+  float* const queries = values + T::kSize;
+  float* const douts = queries + T::kSize;
+  float* const weights = douts + T::kSize;
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+  const int64_t pair = blockIdx.x / tiles, first = blockIdx.x % tiles * R;
+  const int64_t head = s.HeadOffset(pair);
+
+  Load<D, R>(s, x.k + head, first, keys);
+  Load<D, R>(s, x.v + head, first, values);
+  float4 dk[T::kM][T::kN] = {}, dv[T::kM][T::kN] = {};
+  for (int64_t query = s.causal ? first : 0; query < s.tokens; query += R) {
+    __syncthreads();  // the last tile is used up
+    Load<D, R>(s, x.q + head, query, queries);
+    Load<D, R>(s, x.dout + head, query, douts);
+    __syncthreads();
+    float scores[T::kM][T::kM], grads[T::kM][T::kM];
+    Dot<D, R>(keys, queries, scores);
+    Dot<D, R>(values, douts, grads);
+#pragma unroll
+    for (int j = 0; j < T::kM; ++j) {
+      const int64_t column = query + tx + kSide * j;
+      const float column_lse = column < s.tokens ? x.lse[pair * s.tokens + column] : 0;
+      const float column_delta = column < s.tokens ? delta[pair * s.tokens + column] : 0;
+#pragma unroll
+      for (int i = 0; i < T::kM; ++i) {
+        const bool visible = Sees(s, column, first + ty * T::kM + i);
+        scores[i][j] = visible ? expf(scores[i][j] * s.scale - column_lse) : 0.0f;
+        grads[i][j] = scores[i][j] * (grads[i][j] - column_delta) * s.scale;
+      }
+    }
+    StoreWeights<D, R>(scores, weights);
+    __syncthreads();
+    AddProduct<D, R>(weights, douts, dv);
+    __syncthreads();
+    StoreWeights<D, R>(grads, weights);
+    __syncthreads();
+    AddProduct<D, R>(weights, queries, dk);
+  }
+  float one[T::kM];
+#pragma unroll
+  for (int i = 0; i < T::kM; ++i) one[i] = 1;
+  StoreRows<D, R>(s, dk, one, first, x.dk + head);
+  StoreRows<D, R>(s, dv, one, first, x.dv + head);
+}
+
+// One block per tile of tokens and head, with more shared memory than a kernel gets unasked.
+template <int D, int R, typename... Args>
+const char* Launch(void (*kernel)(Shape, int64_t, Args...), int held_tiles, cudaStream_t stream, const Shape& s,
+                   Args... args) {
+  const int bytes = static_cast<int>((held_tiles * Tile<D, R>::kSize + R * Tile<D, R>::kWeights) * sizeof(float));
+  if (const char* error = ErrorText(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes))) {
+    return error;
+  }
+  const int64_t tiles = (s.tokens + R - 1) / R;
+  kernel<<<static_cast<unsigned>(tiles * s.pairs()), kThreads, bytes, stream>>>(s, tiles, args...);
+  return LaunchError();
+}
+
+template <int D, int R>
+const char* Forward(const KernelArgs& args, const Shape& s) {
+  return Launch<D, R>(ForwardKernel<D, R>, 2, Stream(args), s, args.in[0].as<const float>(),
+                      args.in[1].as<const float>(), args.in[2].as<const float>(), args.out[0].as<float>(),
+                      args.out[1].as<float>());
+}
+
+template <int D, int R>
+const char* Backward(const KernelArgs& args, const Shape& s) {
+  const auto in = [&](int i) { return args.in[i].as<const float>(); };
+  const auto out = [&](int i) { return args.out[i].as<float>(); };
+  const GradTensors x = {in(0), in(1), in(2), in(3), in(4), in(5), out(0), out(1), out(2)};
+  float* const delta = static_cast<float*>(args.workspace);
+  const int64_t tasks = s.pairs() * s.tokens;
+  DeltaKernel<<<Blocks(tasks, kThreads / kWarp), kThreads, 0, Stream(args)>>>(s, tasks, x, delta);
+  if (const char* error = LaunchError()) return error;
+  const float* const read_delta = delta;
+  if (const char* error = Launch<D, R>(QueryGradKernel<D, R>, 4, Stream(args), s, x, read_delta)) return error;
+  return Launch<D, R>(KeyGradKernel<D, R>, 4, Stream(args), s, x, read_delta);
+}
+
+// in: q, k, v; out: out, lse[b,n,t]. With heads of 256 four tiles of 64 rows would not fit into shared memory.
+const char* Attention(const KernelArgs& args) {
+  const Shape s(args.in[0], *args.attrs);
+  if (s.is_empty()) return nullptr;
+  return s.d <= 64 ? Forward<64, 64>(args, s) : s.d <= 128 ? Forward<128, 64>(args, s) : Forward<256, 32>(args, s);
+}
+
+// in: dout, q, k, v, out, lse; out: dq, dk, dv.
+const char* AttentionGrad(const KernelArgs& args) {
+  const Shape s(args.in[1], *args.attrs);
+  if (s.is_empty()) return nullptr;
+  return s.d <= 64 ? Backward<64, 64>(args, s) : s.d <= 128 ? Backward<128, 64>(args, s) : Backward<256, 32>(args, s);
+}
+
+size_t AttentionGradWorkspace(const KernelArgs& args) {
+  const Shape s(args.in[1], *args.attrs);
+  return static_cast<size_t>(s.pairs() * s.tokens) * sizeof(float);
+}
+
+// Nothing is prepared: this refuses heads that are too large.
+template <int kQuery>
+std::shared_ptr<void> Prepare(const KernelArgs& args) {
+  const Shape s(args.in[kQuery], *args.attrs);
+  if (s.d > kMaxHead) return nullptr;
+  return std::make_shared<Shape>(s);
+}
+
+}  // namespace
+
+KernelList AttentionKernels() {
+  return {{"attention", DType::kFloat32, Attention, nullptr, Prepare<0>},
+          {"attention_grad", DType::kFloat32, AttentionGrad, AttentionGradWorkspace, Prepare<1>}};
+}
+
+}  // namespace oneflow::cuda

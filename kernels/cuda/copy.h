@@ -1,0 +1,36 @@
+// Copies and combinations of boxes in device memory: what CopyRegion (kernels/copy.h) is on a GPU. Like it, for every stride and
+// element type, but launched on a stream. Other GPUs' memory may be read where peer access is enabled.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <span>
+
+#include "oneflow_core/dtype.h"
+
+namespace oneflow::cuda {
+
+enum class Combine : uint8_t { kOverwrite, kSum, kMax, kMin };
+
+struct BoxCopy {
+  DType dtype = DType::kFloat32;
+  std::span<const int64_t> extent;
+  const void* source = nullptr;
+  std::span<const int64_t> source_stride;  // in elements; may be 0
+  void* target = nullptr;
+  std::span<const int64_t> target_stride;
+  Combine combine = Combine::kOverwrite;
+};
+
+// Null, or a static string that says what is wrong. Empty boxes are fine. The two boxes must not overlap unless they are the same.
+const char* Copy(cudaStream_t stream, const BoxCopy& copy);
+
+// A run of `count` elements.
+const char* CopyRun(cudaStream_t stream, DType dtype, int64_t count, const void* source, void* target,
+                    Combine combine = Combine::kOverwrite);
+
+// Null if the current device can run the kernels of this build, else why not.
+const char* CheckKernelImage();
+
+}  // namespace oneflow::cuda

@@ -1,0 +1,77 @@
+// Max pooling without padding. The forward pass keeps the position h * W + w of each maximum (the first of equal ones); the
+// gradient adds to these positions. Windows may overlap, so a warp owns a plane (n, c) and walks through its outputs in order:
+// sums are the same in every run, without atomics.
+#include "kernels/cuda/team.cuh"
+
+namespace oneflow::cuda {
+namespace {
+
+const char* MaxPool2d(const KernelArgs& args) {
+  const int64_t kernel = args.attrs->Int("kernel"), stride = args.attrs->Int("stride", kernel);
+  const int64_t height = args.in[0].dims[2], width = args.in[0].dims[3];
+  const int64_t p = args.out[0].dims[2], q = args.out[0].dims[3];
+  const float* const x = args.in[0].as<const float>();
+  float* const y = args.out[0].as<float>();
+  int32_t* const index = args.out[1].as<int32_t>();
+  return ForEach(Stream(args), args.out[0].count, [=] __device__(int64_t i) {
+    const float* const plane = x + i / (p * q) * height * width;
+    const int64_t top = i / q % p * stride, left = i % q * stride;
+    int64_t best = top * width + left;
+    for (int64_t row = top; row < top + kernel; ++row) {
+      for (int64_t at = row * width + left; at < row * width + left + kernel; ++at) {
+        if (plane[at] > plane[best]) best = at;
+      }
+    }
+    y[i] = plane[best];
+    index[i] = static_cast<int32_t>(best);
+  });
+}
+
+__global__ void GradKernel(int64_t planes, int64_t outputs, int64_t inputs, const float* all_dy,
+                           const int32_t* all_index, float* all_dx) {
+  const Team<kWarp> team;
+  for (int64_t plane = team.first(); plane < planes; plane += team.stride()) {
+    const float* const dy = all_dy + plane * outputs;
+    const int32_t* const index = all_index + plane * outputs;
+    float* const dx = all_dx + plane * inputs;
+    for (int64_t i = team.member(); i < inputs; i += kWarp) dx[i] = 0;
+    __syncwarp();
+    for (int64_t begin = 0; begin < outputs; begin += kWarp) {
+      const int64_t i = begin + team.member();
+      const bool is_output = i < outputs;
+      const int position = is_output ? index[i] : -1 - team.member();  // nobody else's
+      const float value = is_output ? dy[i] : 0.0f;
+      const unsigned same = __match_any_sync(0xffffffffu, position);
+      // The first of the lanes with equal positions adds for all of them, in their order.
+      const bool adds = is_output && (same & ((1u << team.member()) - 1)) == 0;
+      float sum = adds ? dx[position] + value : 0.0f;
+      if (__any_sync(0xffffffffu, __popc(same) > 1)) {
+        for (int lane = 1; lane < kWarp; ++lane) {
+          const float other = __shfl_sync(0xffffffffu, value, lane);
+          if (lane != team.member() && (same >> lane & 1) != 0) sum += other;
+        }
+      }
+      if (adds) dx[position] = sum;
+      __syncwarp();  // the next outputs may add to the same positions
+    }
+  }
+}
+
+// in: dy, index.
+const char* MaxPool2dGrad(const KernelArgs& args) {
+  const TensorArg& dx = args.out[0];
+  if (dx.count == 0) return nullptr;
+  const int64_t planes = dx.dims[0] * dx.dims[1];
+  GradKernel<<<Blocks(planes, kThreads / kWarp), kThreads, 0, Stream(args)>>>(
+      planes, args.in[0].dims[2] * args.in[0].dims[3], dx.dims[2] * dx.dims[3], args.in[0].as<const float>(),
+      args.in[1].as<const int32_t>(), dx.as<float>());
+  return LaunchError();
+}
+
+}  // namespace
+
+KernelList MaxPool2dKernels() {
+  return {{"max_pool2d", DType::kFloat32, MaxPool2d}, {"max_pool2d_grad", DType::kFloat32, MaxPool2dGrad}};
+}
+
+}  // namespace oneflow::cuda

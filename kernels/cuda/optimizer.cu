@@ -1,0 +1,142 @@
+// The end of a step: the clipping factor, the learning rate, and the updates of weights in one pass over memory each. Scalars stay on
+// the device: nothing here waits.
+#include <cmath>
+
+#include "kernels/cuda/launch.cuh"
+
+namespace oneflow::cuda {
+namespace {
+
+// in: the sum of squares of all gradients; out: scale, norm.
+const char* ClipScale(const KernelArgs& args) {
+  const double max_norm = args.attrs->Double("max_norm");
+  const float* const squares = args.in[0].as<const float>();
+  float* const scale = args.out[0].as<float>();
+  float* const norm = args.out[1].as<float>();
+  return ForEach(Stream(args), 1, [=] __device__(int64_t) {
+    const double length = sqrt(static_cast<double>(*squares)), ratio = max_norm / (length + 1e-6);
+    *scale = max_norm > 0 && ratio < 1 ? static_cast<float>(ratio) : 1.0f;
+    *norm = static_cast<float>(length);
+  });
+}
+
+enum class Decay { kConstant, kCosine, kLinear };
+struct Schedule {
+  double base, min_ratio, warmup, total;
+  Decay decay;
+};
+
+// in: the step, from 0. Linear warm-up to `base`, then `kind` down to min_ratio * base at step `total`.
+const char* LrSchedule(const KernelArgs& args) {
+  const AttrMap& attrs = *args.attrs;
+  const std::string kind = attrs.String("kind", "constant");
+  const Schedule s = {attrs.Double("base"), attrs.Double("min_ratio"), static_cast<double>(attrs.Int("warmup")),
+                      static_cast<double>(attrs.Int("total")),
+                      kind == "constant" ? Decay::kConstant
+                      : kind == "cosine" ? Decay::kCosine
+                                         : Decay::kLinear};
+  const int64_t* const now = args.in[0].as<const int64_t>();
+  float* const rate = args.out[0].as<float>();
+  return ForEach(Stream(args), 1, [=] __device__(int64_t) {
+    const double step = static_cast<double>(*now);
+    double ratio = 1;
+    if (step < s.warmup) {
+      ratio = (step + 1) / s.warmup;
+    } else if (s.decay != Decay::kConstant) {
+      const double through = s.total > s.warmup ? (step - s.warmup) / (s.total - s.warmup) : 1.0;
+      const double progress = through < 1 ? through : 1.0;
+      const double left = s.decay == Decay::kCosine ? 0.5 * (1 + cospi(progress)) : 1 - progress;
+      ratio = s.min_ratio + (1 - s.min_ratio) * left;
+    }
+    *rate = static_cast<float>(s.base * ratio);
+  });
+}
+
+struct AdamwAttrs {
+  double beta1, beta2, weight_decay;
+  float epsilon;
+};
+struct AdamwTensors {
+  float *w, *m, *v;
+  const float *g, *lr, *scale;
+  const int64_t* step;
+};
+
+__global__ void AdamwKernel(int64_t n, AdamwAttrs attrs, AdamwTensors x) {
+  // The powers cost a thread more than many elements do: one thread of a block computes them.
+  __shared__ float keep, rate, inverse_bias2;
+  if (threadIdx.x == 0) {
+    const double lr = *x.lr, t = static_cast<double>(*x.step + 1);
+    keep = static_cast<float>(1 - lr * attrs.weight_decay);
+    rate = static_cast<float>(lr / (1 - pow(attrs.beta1, t)));
+    inverse_bias2 = static_cast<float>(1 / sqrt(1 - pow(attrs.beta2, t)));
+  }
+  __syncthreads();
+  const float b1 = static_cast<float>(attrs.beta1), b2 = static_cast<float>(attrs.beta2);
+  const float a1 = static_cast<float>(1 - attrs.beta1), a2 = static_cast<float>(1 - attrs.beta2);
+  const float scale = *x.scale;
+  const auto update = [&](float* w, float* m, float* v, float g) {
+    const float gradient = g * scale;
+    *m = *m * b1 + gradient * a1;
+    *v = *v * b2 + gradient * gradient * a2;
+    *w = *w * keep - rate * *m / (sqrtf(*v) * inverse_bias2 + attrs.epsilon);
+  };
+  const int64_t first = FirstIndex();
+  for (int64_t i = first; i < n / 4; i += IndexStride()) {
+    float4 w = reinterpret_cast<float4*>(x.w)[i], m = reinterpret_cast<float4*>(x.m)[i];
+    float4 v = reinterpret_cast<float4*>(x.v)[i];
+    const float4 g = reinterpret_cast<const float4*>(x.g)[i];
+    update(&w.x, &m.x, &v.x, g.x);
+    update(&w.y, &m.y, &v.y, g.y);
+    update(&w.z, &m.z, &v.z, g.z);
+    update(&w.w, &m.w, &v.w, g.w);
+    reinterpret_cast<float4*>(x.w)[i] = w;
+    reinterpret_cast<float4*>(x.m)[i] = m;
+    reinterpret_cast<float4*>(x.v)[i] = v;
+  }
+  if (const int64_t i = n / 4 * 4 + first; i < n) update(x.w + i, x.m + i, x.v + i, x.g[i]);
+}
+
+// in: w, m, v (all overwritten), g, lr[], scale[], step[].
+const char* AdamwUpdate(const KernelArgs& args) {
+  const int64_t n = args.in[0].count;
+  if (n == 0) return nullptr;
+  const AttrMap& attrs = *args.attrs;
+  const AdamwAttrs constants = {attrs.Double("beta1", 0.9), attrs.Double("beta2", 0.999), attrs.Double("weight_decay"),
+                                static_cast<float>(attrs.Double("epsilon", 1e-8))};
+  AdamwKernel<<<Blocks(n, 4 * kThreads), kThreads, 0, Stream(args)>>>(
+      n, constants,
+      {args.in[0].as<float>(), args.in[1].as<float>(), args.in[2].as<float>(), args.in[3].as<const float>(),
+       args.in[4].as<const float>(), args.in[5].as<const float>(), args.in[6].as<const int64_t>()});
+  return LaunchError();
+}
+
+// in: w, u (both overwritten), g, lr[], scale[].
+const char* SgdUpdate(const KernelArgs& args) {
+  const AttrMap& attrs = *args.attrs;
+  const float momentum = static_cast<float>(attrs.Double("momentum"));
+  const float decay = static_cast<float>(attrs.Double("weight_decay"));
+  const bool nesterov = attrs.Bool("nesterov");
+  float* const w = args.in[0].as<float>();
+  float* const u = args.in[1].as<float>();
+  const float* const g = args.in[2].as<const float>();
+  const float* const lr = args.in[3].as<const float>();
+  const float* const scale = args.in[4].as<const float>();
+  return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) {
+    const float weight = w[i], gradient = g[i] * *scale + weight * decay;
+    const float velocity = u[i] * momentum + gradient;
+    u[i] = velocity;
+    w[i] = weight - *lr * (nesterov ? gradient + velocity * momentum : velocity);
+  });
+}
+
+}  // namespace
+
+KernelList OptimizerKernels() {
+  return {{"clip_scale", DType::kFloat32, ClipScale},
+          {"lr_schedule", DType::kInt64, LrSchedule},
+          {"adamw_update", DType::kFloat32, AdamwUpdate},
+          {"sgd_update", DType::kFloat32, SgdUpdate}};
+}
+
+}  // namespace oneflow::cuda

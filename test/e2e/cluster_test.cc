@@ -1,0 +1,116 @@
+// A cluster that stays: a scheduler and daemons as processes of their own, and the commands that work with them.
+#include <signal.h>
+
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "test/e2e/oneflow_command.h"
+#include "test/support/status_matchers.h"
+#include "tools/process/ready_pipe.h"
+
+namespace oneflow::e2e {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr absl::Duration kReady = absl::Seconds(30);
+
+class ClusterTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    scheduler_ = Serve({"scheduler", "--address", "127.0.0.1:0", "--db", work_.Path("jobs.db")}, address_);
+    for (const char* name : {"left", "right"}) {
+      std::string registered;
+      daemons_.push_back(Serve({"daemon", "--scheduler", address_, "--name", name, "--cpu-devices", "2", "--cores", "1",
+                                "--work-dir", work_.Path(name)},
+                               registered));
+    }
+  }
+  // Starts a server and waits for the line that says that it serves.
+  std::unique_ptr<RunningCommand> Serve(const std::vector<std::string>& arguments, std::string& line) {
+    absl::StatusOr<std::unique_ptr<ReadyPipe>> pipe = ReadyPipe::Make();
+    EXPECT_OK(pipe);
+    std::unique_ptr<RunningCommand> server = work_.Start(Join(arguments, {"--ready-fd", "3"}), (*pipe)->write_fd());
+    absl::StatusOr<std::string> ready = (*pipe)->Await(kReady);
+    EXPECT_OK(ready) << server->Errors();
+    line = ready.value_or("");
+    return server;
+  }
+  std::vector<std::string> At() const { return {"--scheduler", address_}; }
+  std::string Jobs() const { return work_.Run(Join({"jobs"}, At())).out; }
+
+  const Workspace work_;
+  std::string address_;
+  std::unique_ptr<RunningCommand> scheduler_;
+  std::vector<std::unique_ptr<RunningCommand>> daemons_;
+};
+
+TEST_F(ClusterTest, AJobIsSubmittedListedLoggedAndCancelled) {
+  const std::vector<std::string> endless = Join(OnMesh("dp: 4", 2), {"--set", "train.steps=100000000"});
+  const Outcome submitted = work_.Run(Join(Join({"submit", work_.GptJob()}, endless), At()));
+  EXPECT_EQ(submitted.exit_code, 0) << submitted.err;
+  EXPECT_EQ(submitted.out, "job 1\n");
+
+  const Outcome next = work_.Run(Join({"submit", work_.ConvNetJob()}, At()));
+  EXPECT_EQ(next.out, "job 2\n");
+  EXPECT_THAT(Jobs(), ContainsRegex(" 2 +convnet +QUEUED +1 x 1")) << "the first holds all devices";
+  EXPECT_THAT(Jobs(), ContainsRegex(" 1 +gpt +(STARTING|RUNNING) +2 x 2"));
+
+  EXPECT_EQ(work_.Run(Join({"cancel", "1"}, At())).exit_code, 0);
+  // A job that is followed waits its turn, so its end tells that the first has gone and the second was not forgotten.
+  const Outcome followed = work_.Run(Join(Join({"run", work_.GptJob()}, OnMesh("dp: 4", 2)), At()));
+  EXPECT_EQ(followed.exit_code, 0) << followed.err;
+  EXPECT_THAT(Jobs(), ContainsRegex(" 1 +gpt +CANCELLED"));
+  EXPECT_THAT(Jobs(), ContainsRegex(" 2 +convnet +FINISHED"));
+  EXPECT_THAT(Jobs(), ContainsRegex(" 3 +gpt +FINISHED"));
+
+  const Outcome logs = work_.Run(Join({"logs", "3"}, At()));
+  EXPECT_EQ(logs.exit_code, 0) << logs.err;
+  EXPECT_THAT(logs.out, HasSubstr("== worker 0 on daemon 'left'\n"));
+  EXPECT_THAT(logs.out, HasSubstr("== worker 1 on daemon 'right'\n"));
+}
+
+TEST_F(ClusterTest, QuestionsAboutUnknownJobsFail) {
+  for (const char* command : {"logs", "cancel"}) {
+    const Outcome ended = work_.Run(Join({command, "7"}, At()));
+    EXPECT_EQ(ended.exit_code, 1) << command;
+    EXPECT_EQ(ended.out, "");
+    EXPECT_EQ(ended.err, absl::StrCat("oneflow: scheduler '", address_, "': there is no job 7\n"));
+  }
+}
+
+TEST_F(ClusterTest, AJobThatTheClusterCannotHoldStaysInTheQueueAndSaysWhy) {
+  ASSERT_EQ(work_.Run(Join(Join({"submit", work_.GptJob()}, OnMesh("dp: 8", 2)), At())).exit_code, 0);
+  EXPECT_THAT(Jobs(), ContainsRegex(" 1 +gpt +QUEUED +2 x 4 .*4"));
+}
+
+TEST_F(ClusterTest, AServerAskedToStopEndsInOrder) {
+  for (std::unique_ptr<RunningCommand>& daemon : daemons_) {
+    daemon->Signal(SIGTERM);
+    EXPECT_EQ(daemon->Wait().exit_code, 0);
+  }
+  scheduler_->Signal(SIGTERM);
+  EXPECT_EQ(scheduler_->Wait().exit_code, 0);
+  EXPECT_THAT(work_.Leftovers(), IsEmpty());
+}
+
+TEST_F(ClusterTest, JobsOutliveTheirScheduler) {
+  ASSERT_EQ(work_.Run(Join({"run", work_.GptJob()}, At())).exit_code, 0);
+  scheduler_->Signal(SIGKILL);
+  EXPECT_EQ(scheduler_->Wait().signal, SIGKILL);
+  // The same address, so that the daemons find it again.
+  std::string again;
+  scheduler_ = Serve({"scheduler", "--address", address_, "--db", work_.Path("jobs.db")}, again);
+  EXPECT_EQ(again, address_);
+  EXPECT_THAT(Jobs(), ContainsRegex(" 1 +gpt +FINISHED"));
+  const Outcome next = work_.Run(Join(Join({"run", work_.GptJob()}, OnMesh("dp: 4", 2)), At()));
+  EXPECT_EQ(next.exit_code, 0) << next.err;
+  EXPECT_THAT(Jobs(), ContainsRegex(" 2 +gpt +FINISHED"));
+}
+
+}  // namespace
+}  // namespace oneflow::e2e

@@ -1,0 +1,215 @@
+// What users get wrong, and what they read then: exit code 1 and one line that names the place and the values; exit code 2 for
+// wrong usage. Nothing is said twice, nothing is left behind.
+#include <zlib.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "test/e2e/oneflow_command.h"
+
+namespace oneflow::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// Arguments and message may name files of the workspace as "DIR/name".
+struct Case {
+  std::vector<std::string> arguments;
+  std::string message;  // part of the line
+};
+
+std::string InWorkspace(const Workspace& work, const std::string& text) {
+  return absl::StrReplaceAll(text, {{"DIR/", work.Path("")}});
+}
+
+// Runs all cases, beside one another, and expects of each the exit code, one line with the message, and an empty standard output.
+void ExpectErrors(const Workspace& work, const std::vector<Case>& cases, int exit_code) {
+  std::vector<std::unique_ptr<RunningCommand>> commands;
+  for (const Case& c : cases) {
+    std::vector<std::string> arguments;
+    for (const std::string& argument : c.arguments) arguments.push_back(InWorkspace(work, argument));
+    commands.push_back(work.Start(arguments));
+  }
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(::testing::PrintToString(cases[i].arguments));
+    const Outcome ended = commands[i]->Wait();
+    EXPECT_EQ(ended.exit_code, exit_code);
+    EXPECT_EQ(ended.signal, 0);
+    EXPECT_EQ(ended.out, "");
+    EXPECT_THAT(ended.err, StartsWith("oneflow"));
+    EXPECT_THAT(ended.err, HasSubstr(InWorkspace(work, cases[i].message)));
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+  }
+  EXPECT_THAT(work.Leftovers(), IsEmpty());
+}
+
+TEST(ErrorsTest, OfConfigs) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  work.Write("unknown.pbtxt", "model { gpt { layers: 2 } }\ntrian { steps: 3 }\n");
+  work.Write("type.pbtxt", "train { steps: 'many' }\n");
+  work.Write("cut.pbtxt", "model { gpt { layers: 2\n");
+  work.Write("empty.pbtxt", "");
+  ExpectErrors(
+      work,
+      {
+          {{"run", "DIR/nowhere.pbtxt"}, "job config 'DIR/nowhere.pbtxt': cannot open: No such file or directory"},
+          {{"run", "DIR/tmp"}, "job config 'DIR/tmp': is a directory"},
+          {{"run", "DIR/unknown.pbtxt"}, "DIR/unknown.pbtxt:2:7: "},
+          {{"run", "DIR/type.pbtxt"}, "DIR/type.pbtxt:1:16: Expected integer"},
+          {{"run", "DIR/cut.pbtxt"}, "DIR/cut.pbtxt:2:1: "},
+          {{"run", "DIR/empty.pbtxt"}, "model: is missing: one of gpt, convnet, mlp, graph"},
+          {{"run", gpt, "--set", "train.stepz=3"}, "--set train.stepz=3: Train has no field 'stepz'; it has steps, "},
+          {{"run", gpt, "--set", "train.steps"}, "--set train.steps: not of the form path.to.field=value"},
+          {{"run", gpt, "--set", "train.steps=ten"}, "--set train.steps=ten: 'ten' is no int64"},
+          {{"run", gpt, "--set", "mesh.dp=-1"}, "mesh.dp: -1 is not in [0, 4096]"},
+          {{"run", gpt, "--set", "mesh={dp: 2 tp: 2}", "--cluster", "3"},
+           "the mesh's 4 devices do not divide among 3 processes"},
+          {{"run", gpt, "--set", "cluster.device=tpu"}, "cluster.device: 'tpu' is neither 'cpu' nor 'cuda'"},
+          {{"run", gpt, "--set", "train.micro_batches=3"}, "batch_size 8 is not a multiple of 3 micro-batches"},
+          {{"run", gpt, "--set", "model.gpt.heads=3"}, "model.gpt.heads: width 16 is not a multiple of 3 heads"},
+          {{"run", gpt, "--set", "train.schedule.kind=step"}, "'step' is none of 'constant', 'cosine', 'linear'"},
+          {{"compile", gpt, "--dump-after", "nothing"}, "--dump-after: there is no pass 'nothing'; there are "},
+          {{"generate", gpt}, "generate: is missing"},
+          {{"generate", gpt, "--prompt", "a", "--tokens", "3"}, "weights: is missing; generation starts from saved"},
+          {{"generate", work.ConvNetJob(), "--prompt", "a", "--tokens", "3"}, "only a language model generates text"},
+      },
+      1);
+}
+
+TEST(ErrorsTest, OfFilesThatAreRead) {
+  const Workspace work;
+  const std::string gpt = work.GptJob(), net = work.ConvNetJob();
+  const gzFile gz = gzopen(work.Path("cut.gz").c_str(), "wb");
+  const std::string images = ReadFile(work.Path("images"));
+  ASSERT_EQ(gzwrite(gz, images.data(), images.size()), static_cast<int>(images.size()));
+  gzclose(gz);
+  std::filesystem::resize_file(work.Path("cut.gz"), std::filesystem::file_size(work.Path("cut.gz")) / 2);
+  work.Write("short", "a few bytes");
+  for (const char* directory : {"no_graphs", "bad_graphs"}) std::filesystem::create_directory(work.Path(directory));
+  work.Write("bad_graphs/train.graph", "graph \"train\"\n%0:f32[2] = sum_of_all() \"x\"\n");
+  work.Write("garbage", "garbage");
+  work.Write("nothing", "");
+  ExpectErrors(
+      work,
+      {
+          {{"run", gpt, "--set", "data.text.path=DIR/none"},
+           "data file 'DIR/none': cannot open: No such file or directory"},
+          {{"run", gpt, "--set", "data.text.path=DIR/tmp"}, "data file 'DIR/tmp': not a regular file"},
+          {{"run", gpt, "--set", "data.text.path=DIR/short"}, "has 11 of the file's 11 bytes, but a sample"},
+          {{"run", net, "--set", "data.images.train_images=DIR/cut.gz"},
+           "data file 'DIR/cut.gz': the gzip stream is damaged or cut off"},
+          {{"run", net, "--set", "data.images.train_images=DIR/labels"},
+           "data file 'DIR/labels': begins with bytes 0 0 8 1, but an IDX file of bytes in 3 dimensions with 0 0 8 3"},
+          {{"run", net, "--set", "data.images.train_labels=DIR/none"}, "data file 'DIR/none': cannot open"},
+          {{"run", gpt, "--set", "model.graph=DIR/none"}, "model.graph 'DIR/none': No such file or directory"},
+          {{"run", gpt, "--set", "model.graph=DIR/no_graphs"}, "model.graph 'DIR/no_graphs': no file *.graph in it"},
+          {{"run", gpt, "--set", "model.graph=DIR/bad_graphs"}, "train.graph': graph text, line 2: "},
+          {{"plan", "show", "DIR/none"}, "plan file 'DIR/none': cannot open: No such file or directory"},
+          {{"plan", "show", "DIR/garbage"}, "plan file 'DIR/garbage': is not a serialised plan set"},
+          {{"plan", "show", "DIR/nothing"}, "plan file 'DIR/nothing': plan set: version is 0, this runtime reads 1"},
+          {{"plan", "show", "DIR/none.pbtxt"}, "job config 'DIR/none.pbtxt': cannot open"},
+      },
+      1);
+}
+
+TEST(ErrorsTest, OfWeightFiles) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  const Outcome saved = work.Run({"run", gpt, "--set", "train.steps=1", "--save-weights", work.Path("weights")});
+  ASSERT_EQ(saved.exit_code, 0) << saved.err;
+  const Outcome tied = work.Run({"run", gpt, "--set", "train.steps=1", "--set", "model.gpt.tied_embedding=true",
+                                 "--save-weights", work.Path("tied")});
+  ASSERT_EQ(tied.exit_code, 0) << tied.err;
+  work.Write("cut", ReadFile(work.Path("weights")).substr(0, 5000));
+  work.Write("short", "abc");
+  ExpectErrors(
+      work,
+      {
+          {{"run", gpt, "--weights", "DIR/none"}, "weight file 'DIR/none': cannot open: No such file or directory"},
+          {{"run", gpt, "--weights", "DIR/cut"}, "weight file 'DIR/cut': its tensors take "},
+          {{"run", gpt, "--weights", "DIR/short"}, "weight file 'DIR/short': has 3 bytes, a header takes at least 8"},
+          {{"run", gpt, "--weights", "DIR/weights", "--set", "model.gpt.width=32"},
+           "tensor 'wpe/weight' is f32[16,16], the variable is f32[16,32]"},
+          {{"run", gpt, "--weights", "DIR/tied", "--set", "mesh.dp=2", "--cluster", "2"},
+           "'DIR/tied': tensor 'head/weight': it is missing"},
+          {{"run", gpt, "--weights", "DIR/weights", "--set", "model.gpt.tied_embedding=true"},
+           "'DIR/weights': tensor 'head/weight' (f32[16,256]) is no trainable variable of job 'gpt'"},
+      },
+      1);
+}
+
+TEST(ErrorsTest, OfPlacesToWrite) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  ExpectErrors(
+      work,
+      {
+          {{"run", gpt, "--metrics", "DIR/none/m"}, "--metrics DIR/none/m: cannot be written"},
+          {{"run", gpt, "--save-weights", "DIR/none/w"}, "cannot write 'DIR/none/w': there is no folder 'DIR/none'"},
+          {{"run", gpt, "--save-weights", "DIR/tmp"}, "cannot write 'DIR/tmp': it is a directory"},
+          {{"run", gpt, "--save-initial-weights", "DIR/none/w"}, "save_initial_weights: cannot write"},
+          {{"run", gpt, "--save-gradients", "DIR/none/g"}, "save_gradients: cannot write"},
+      },
+      1);
+  // What can be printed is printed, then the file fails.
+  const Outcome compiled = work.Run({"compile", gpt, "-o", work.Path("none/plan")});
+  EXPECT_EQ(compiled.exit_code, 1);
+  EXPECT_EQ(compiled.err, absl::StrCat("oneflow: plan file '", work.Path("none/plan"),
+                                       "': cannot write: No such file or directory\n"));
+}
+
+TEST(ErrorsTest, OfServers) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  const std::string nobody = "127.0.0.1:1";  // needs a privilege to listen on, and has been out of use for decades
+  ExpectErrors(
+      work,
+      {
+          {{"jobs", "--scheduler", nobody}, "scheduler '127.0.0.1:1': cannot connect within 5s: is it running"},
+          {{"submit", gpt, "--scheduler", nobody}, "scheduler '127.0.0.1:1': cannot connect"},
+          {{"run", gpt, "--scheduler", nobody}, "scheduler '127.0.0.1:1': cannot connect"},
+          {{"scheduler", "--address", "127.0.0.1:0", "--db", "DIR/none/db"}, "store 'DIR/none/db': cannot open"},
+          {{"scheduler", "--address", "192.0.2.1:7", "--db", "DIR/db"}, "cannot listen on '192.0.2.1:7'"},
+          {{"daemon", "--work-dir", "/proc/none"}, "cannot make work directory '/proc/none'"},
+      },
+      1);
+}
+
+TEST(ErrorsTest, OfUsage) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  ExpectErrors(work,
+               {
+                   {{}, "'oneflow --help' shows what there is"},
+                   {{"frobnicate"}, "oneflow: there is no command 'frobnicate'; 'oneflow --help'"},
+                   {{"run"}, "oneflow run: job is required; 'oneflow run --help'"},
+                   {{"run", gpt, "--frobnicate"}, "oneflow run: "},
+                   {{"run", gpt, "--metrics"}, "oneflow run: "},
+                   {{"plan"}, "oneflow plan: "},
+                   {{"plan", "show"}, "oneflow plan show: file is required"},
+                   {{"logs", "first"}, "oneflow logs: "},
+                   {{"daemon", "--cpu-devices", "-1"}, "oneflow daemon: --cpu-devices: "},
+               },
+               2);
+}
+
+TEST(ErrorsTest, HelpIsNoError) {
+  const Workspace work;
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--help"}, {"run", "--help"}, {"plan", "show", "--help"}}) {
+    const Outcome ended = work.Run(arguments);
+    EXPECT_EQ(ended.exit_code, 0);
+    EXPECT_EQ(ended.err, "");
+    EXPECT_THAT(ended.out, HasSubstr("Usage: "));
+  }
+}
+
+}  // namespace
+}  // namespace oneflow::e2e

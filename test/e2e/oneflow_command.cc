@@ -1,0 +1,159 @@
+#include "test/e2e/oneflow_command.h"
+
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow::e2e {
+namespace {
+
+// Text with something to learn: a fixed order of a few words, shuffled by a multiplicative generator.
+std::string InventedText() {
+  const char* const words[] = {"the ", "river ", "runs ", "to ", "sea, ", "and ", "returns.\n", "morning "};
+  std::string text;
+  uint32_t state = 1;
+  while (text.size() < 20'000) {
+    state = state * 1664525 + 1013904223;
+    text += words[state >> 29];
+  }
+  return text;
+}
+
+std::string BigEndian(uint32_t value) {
+  return {static_cast<char>(value >> 24), static_cast<char>(value >> 16), static_cast<char>(value >> 8),
+          static_cast<char>(value)};
+}
+
+constexpr int kImages = 120, kSide = 28, kClasses = 4;
+
+// IDX files: class k has a bright row 3k in noise.
+std::string InventedImages() {
+  std::string bytes = BigEndian(0x803) + BigEndian(kImages) + BigEndian(kSide) + BigEndian(kSide);
+  uint32_t state = 1;
+  for (int i = 0; i < kImages * kSide * kSide; ++i) {
+    state = state * 1664525 + 1013904223;
+    const int image = i / (kSide * kSide), row = i / kSide % kSide;
+    bytes += static_cast<char>((state >> 25) + (row == 3 * (image % kClasses) ? 120 : 0));
+  }
+  return bytes;
+}
+
+std::string InventedLabels() {
+  std::string bytes = BigEndian(0x801) + BigEndian(kImages);
+  for (int i = 0; i < kImages; ++i) bytes += static_cast<char>(i % kClasses);
+  return bytes;
+}
+
+}  // namespace
+
+void RunningCommand::Signal(int signal) const { kill(pid(), signal); }
+
+Outcome RunningCommand::Wait(absl::Duration limit) {
+  const bool ended = child_->WaitForExit(limit);
+  EXPECT_TRUE(ended) << "the command still runs after " << absl::FormatDuration(limit) << "\n" << ReadFile(err_);
+  if (!ended) child_->Stop(absl::ZeroDuration());
+  child_->WaitForExit(absl::InfiniteDuration());
+  return {exit_.exit_code, exit_.signal, ReadFile(out_), ReadFile(err_)};
+}
+
+std::string RunningCommand::Errors() const { return ReadFile(err_); }
+
+Workspace::Workspace() {
+  Write("text", InventedText());
+  Write("images", InventedImages());
+  Write("labels", InventedLabels());
+  std::filesystem::create_directory(Path("tmp"));
+}
+
+std::string Workspace::GptJob() const {
+  return Write("gpt.pbtxt", absl::StrCat("model { gpt { layers: 2 width: 16 heads: 2 context: 16 } }\n"
+                                         "data { text { path: '",
+                                         Path("text"),
+                                         "' } }\n"
+                                         "train {\n"
+                                         "  steps: 20\n"
+                                         "  batch_size: 8\n"
+                                         "  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }\n"
+                                         "  schedule { learning_rate: 0.003 kind: 'cosine' warmup_steps: 4 }\n"
+                                         "}\n"));
+}
+
+std::string Workspace::ConvNetJob() const {
+  return Write("convnet.pbtxt", absl::StrCat("model { convnet { channels: [4, 8] hidden: 16 classes: 4 } }\n"
+                                             "data { images { train_images: '",
+                                             Path("images"), "' train_labels: '", Path("labels"),
+                                             "' } }\n"
+                                             "train {\n"
+                                             "  steps: 20\n"
+                                             "  batch_size: 8\n"
+                                             "  optimizer { sgd { momentum: 0.9 } }\n"
+                                             "  schedule { learning_rate: 0.01 }\n"
+                                             "}\n"));
+}
+
+std::unique_ptr<RunningCommand> Workspace::Start(const std::vector<std::string>& arguments, int passed_fd) const {
+  auto command = std::make_unique<RunningCommand>();
+  const int number = ++commands_;
+  command->out_ = Path(absl::StrCat("out.", number));
+  command->err_ = Path(absl::StrCat("err.", number));
+  ChildOptions options;
+  options.executable = "/bin/sh";
+  options.arguments = {"sh", "-c", R"(exec "$0" "$@" >"$E2E_OUT" 2>"$E2E_ERR")", ONEFLOW_BINARY_DIR "/oneflow"};
+  options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
+  options.environment = {absl::StrCat("E2E_OUT=", command->out_), absl::StrCat("E2E_ERR=", command->err_),
+                         absl::StrCat("TMPDIR=", Path("tmp"))};
+  options.passed_fd = passed_fd;
+  absl::StatusOr<std::unique_ptr<ChildProcess>> child =
+      ChildProcess::Start(options, [exit = &command->exit_](ChildExit ended) { *exit = ended; });
+  CHECK(child.ok()) << child.status();
+  command->child_ = *std::move(child);
+  return command;
+}
+
+Outcome Workspace::Run(const std::vector<std::string>& arguments) const { return Start(arguments)->Wait(); }
+
+std::vector<nlohmann::json> Workspace::Metrics(const std::string& job,
+                                               const std::vector<std::string>& arguments) const {
+  const std::string path = Path(absl::StrCat("metrics.", commands_ + 1));
+  const Outcome ended = Run(Join({"run", job, "--metrics", path}, arguments));
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(ended.err, "");
+  std::vector<nlohmann::json> lines;
+  std::istringstream stream(ReadFile(path));
+  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line, nullptr, false));
+  return lines;
+}
+
+std::vector<double> Workspace::Losses(const std::string& job, const std::vector<std::string>& arguments) const {
+  std::vector<double> losses;
+  for (const nlohmann::json& line : Metrics(job, arguments)) losses.push_back(line.at("loss"));
+  return losses;
+}
+
+std::vector<std::string> Workspace::Leftovers() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(Path("tmp"))) names.push_back(entry.path().filename());
+  return names;
+}
+
+std::vector<std::string> OnMesh(const std::string& mesh, int processes) {
+  return {"--set", absl::StrCat("mesh={", mesh, "}"), "--set", absl::StrCat("cluster.processes=", processes)};
+}
+
+std::vector<std::string> Join(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+}  // namespace oneflow::e2e

@@ -1,0 +1,195 @@
+// Shapes for which the CUDA kernels take other paths than on the small ones of the conformance cases: rows that a whole block shares,
+// heads beyond 64, cut dropout, box copies. Every device computes them, against the same reference.
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+
+#include "kernels/copy.h"
+#include "test/kernels/cases.h"
+#include "test/kernels/harness.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow::testing {
+namespace {
+
+constexpr uint64_t kSeed = 4711;
+
+struct Kind {
+  const char* name;
+  std::unique_ptr<DeviceContext> (*make)(std::string* why);
+};
+std::unique_ptr<DeviceContext> Cpu(std::string*) { return MakeCpuDevice(1); }
+std::unique_ptr<DeviceContext> Cuda(std::string* why) { return MakeCudaDevice(0, why); }
+const Kind kKinds[] = {{"cpu", Cpu}, {"cuda", Cuda}};
+
+class PathsTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    std::string why;
+    device_ = GetParam().make(&why);
+    if (device_ == nullptr) GTEST_SKIP() << why;
+    device_->BindThread();
+  }
+
+  void ExpectReference(const Case& c) {
+    SCOPED_TRACE(absl::StrCat(c.op, " (", c.what, "), seed ", kSeed));
+    std::vector<RefTensor> inputs;
+    for (const RefTensor& x : c.inputs) inputs.push_back(Rounded(x));
+    KernelCall call = {c.op, c.attrs, inputs};
+    ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> want, Reference(c.op, c.attrs, inputs, c.context));
+    call.outputs = want;
+    for (RefTensor& output : call.outputs) {
+      for (double& v : output.values) v = 99;
+    }
+    call.context = c.context;
+    ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
+    for (size_t i = 0; i < want.size(); ++i) {
+      for (int64_t j = 0; j < want[i].count(); ++j) {
+        const double a = got.outputs[i].values[j], b = want[i].values[j];
+        ASSERT_LE(std::abs(a - b), c.tolerance * (1 + std::abs(b)))
+            << "output " << i << " element " << j << ": " << a << " is not " << b;
+      }
+    }
+  }
+
+  std::unique_ptr<DeviceContext> device_;
+};
+
+TEST_P(PathsTest, RowsMayBeLongerThanAWarpTakes) {
+  Random r(kSeed);
+  for (const int64_t c : {1025, 3001}) {
+    ExpectReference({"softmax", "long rows", {}, {r.Uniform({3, c}, -9, 9)}, 1e-6});
+    ExpectReference({"softmax_grad", "long rows", {}, {r.Uniform({3, c}), r.Uniform({3, c}, 0, 1)}, 2e-4});
+    ExpectReference({"layer_norm", "long rows", {}, {r.Uniform({70, c}), r.Uniform({c}), r.Uniform({c})}, 2e-5});
+    ExpectReference(
+        {"layer_norm_grad",
+         "long rows",
+         {},
+         {r.Uniform({200, c}), r.Uniform({200, c}), r.Uniform({c}), r.Uniform({200}), r.Uniform({200}, 0.5, 1)},
+         2e-4});
+    ExpectReference({"softmax_cross_entropy", "long rows", {}, {r.Uniform({3, c}, -9, 9), r.Integers({3}, c)}, 2e-6});
+    ExpectReference({"top1_correct", "long rows", {}, {r.Uniform({3, c}), r.Integers({3}, c)}, 0});
+  }
+}
+
+TEST_P(PathsTest, HeadsMayHaveUpTo256Columns) {
+  Random r(kSeed);
+  for (const auto& [t, d] : std::vector<std::pair<int64_t, int64_t>>{{70, 65}, {131, 128}, {40, 130}, {67, 256}}) {
+    for (const bool causal : {false, true}) {
+      const AttrMap attrs = {{"heads", int64_t{2}}, {"causal", causal}};
+      const std::vector<int64_t> dims = {1, t, 2 * d};
+      std::vector<RefTensor> in = {Rounded(r.Uniform(dims)), Rounded(r.Uniform(dims)), Rounded(r.Uniform(dims))};
+      ExpectReference({"attention", "large heads", attrs, in, 2e-5});
+      const std::vector<RefTensor> out = *Reference("attention", attrs, in);
+      ExpectReference(
+          {"attention_grad", "large heads", attrs, {r.Uniform(dims), in[0], in[1], in[2], out[0], out[1]}, 2e-4});
+    }
+  }
+}
+
+TEST_P(PathsTest, SamplingWorksOnLargeVocabularies) {
+  Random r(kSeed);
+  for (int64_t step = 0; step < 30; ++step) {
+    RefTensor length = Zeros({}, DType::kInt32);
+    length.values[0] = 2;
+    const AttrMap attrs = {{"temperature", step % 3 * 0.7}, {"seed", int64_t{1}}, {"key", step}};
+    ExpectReference({"sample_token", "many tokens", attrs, {r.Uniform({1, 3, 1009}), length}, 0, {step, 0}});
+  }
+}
+
+TEST_P(PathsTest, DropoutOfAShardIsTheShardOfDropout) {
+  Random r(kSeed);
+  const AttrMap attrs = {{"rate", 0.5}, {"seed", int64_t{7}}, {"key", int64_t{5}}};  // scales by 2: exact
+  const std::vector<int64_t> dims = {5, 6, 7};
+  std::vector<RefTensor> whole = {Rounded(r.Uniform(dims))};
+  const RefContext context = {3, 2};
+  ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> want, Reference("dropout", attrs, whole, context));
+  for (const auto& [start, extent] :
+       std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{{{0, 0, 0}, {5, 6, 7}},
+                                                                          {{2, 0, 0}, {3, 6, 7}},
+                                                                          {{0, 1, 0}, {5, 4, 7}},
+                                                                          {{1, 2, 3}, {2, 3, 4}},
+                                                                          {{0, 0, 6}, {5, 6, 1}}}) {
+    KernelCall call = {"dropout", attrs, {Cut(whole[0], start, extent)}, {Zeros(extent)}};
+    call.input_parts = call.output_parts = {{dims, start}};
+    call.context = context;
+    ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
+    EXPECT_EQ(got.outputs[0].values, Rounded(Cut(want[0], start, extent)).values);
+  }
+}
+
+// A random permuted, strided, possibly repeating box of at most four dimensions.
+struct Box {
+  std::vector<int64_t> extent, source_stride, target_stride;
+  int64_t source_size = 1, target_size = 1;
+};
+
+Box RandomBox(std::mt19937_64& engine) {
+  const auto draw = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(engine);
+  };
+  Box box;
+  const int rank = static_cast<int>(draw(0, 4));
+  for (int i = 0; i < rank; ++i) box.extent.push_back(draw(0, 9) == 0 ? 0 : draw(1, rank < 3 ? 70 : 12));
+  std::vector<int> order(rank);
+  for (int i = 0; i < rank; ++i) order[i] = i;
+  const auto strides = [&](bool may_repeat, int64_t* size) {
+    std::shuffle(order.begin(), order.end(), engine);
+    std::vector<int64_t> result(rank);
+    for (const int i : order) {
+      if (may_repeat && draw(0, 4) == 0) continue;  // stride 0
+      result[i] = *size;
+      *size *= std::max<int64_t>(1, box.extent[i]) + draw(0, 3) / 3;  // sometimes a gap
+    }
+    return result;
+  };
+  box.source_stride = strides(true, &box.source_size);
+  box.target_stride = strides(false, &box.target_size);
+  return box;
+}
+
+TEST_P(PathsTest, BoxCopiesAgreeWithTheHosts) {
+  std::mt19937_64 engine(kSeed);
+  for (int round = 0; round < 300; ++round) {
+    const DType dtype = kAllDTypes[round % 7];
+    const Box box = RandomBox(engine);
+    const size_t size = SizeOf(dtype);
+    std::vector<char> source(box.source_size * size), host(box.target_size * size);
+    // Small integers mean something in every dtype but 16-bit floats, where they are tiny numbers; bools are 0 and 1.
+    for (char& byte : source) byte = static_cast<char>(engine() % 2);
+    for (char& byte : host) byte = static_cast<char>(engine() % 2);
+    CopyRegionArgs args = {dtype, box.extent, source.data(), box.source_stride, host.data(), box.target_stride};
+    args.accumulate = dtype != DType::kBool && round % 2 == 0;
+    args.reduce = static_cast<Reduction>(round % 3);
+    char* const device_source = static_cast<char*>(device_->Allocate(source.size()));
+    char* const device_target = static_cast<char*>(device_->Allocate(host.size()));
+    ASSERT_EQ(device_->CopyFromHost(device_source, source.data(), source.size()), nullptr);
+    ASSERT_EQ(device_->CopyFromHost(device_target, host.data(), host.size()), nullptr);
+    ASSERT_EQ(CopyRegion(args), nullptr);
+    args.source = device_source;
+    args.target = device_target;
+    ASSERT_EQ(device_->CopyRegion(args), nullptr);
+    std::vector<char> got(host.size());
+    ASSERT_EQ(device_->CopyToHost(got.data(), device_target, got.size()), nullptr);
+    ASSERT_EQ(got, host) << "round " << round << " of seed " << kSeed << ", " << Name(dtype);
+  }
+}
+
+TEST_P(PathsTest, FillZeroClearsExactlyTheBytesAsked) {
+  char* const data = static_cast<char*>(device_->Allocate(64));
+  const std::vector<char> ones(64, 1);
+  ASSERT_EQ(device_->CopyFromHost(data, ones.data(), 64), nullptr);
+  ASSERT_EQ(device_->FillZero(data + 8, 33), nullptr);
+  ASSERT_EQ(device_->FillZero(data, 0), nullptr);
+  std::vector<char> got(64), want(64, 1);
+  std::fill(want.begin() + 8, want.begin() + 41, 0);
+  ASSERT_EQ(device_->CopyToHost(got.data(), data, 64), nullptr);
+  EXPECT_EQ(got, want);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, PathsTest, ::testing::ValuesIn(kKinds),
+                         [](const ::testing::TestParamInfo<Kind>& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace oneflow::testing

@@ -1,0 +1,51 @@
+// What can be said of the CUDA kernels without a GPU: which there are, and how a missing device is reported. What they compute is
+// checked by the conformance suite where there is one.
+#include <set>
+
+#include "gmock/gmock.h"
+#include "kernels/device.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::set<std::string> NamesOf(const KernelTable& table) {
+  std::set<std::string> names;
+  for (const Kernel& kernel : table.all()) names.insert(std::string(kernel.op) + " " + Name(kernel.dtype));
+  return names;
+}
+
+// Kernels that one device kind has and the other has not, with the reason.
+const std::set<std::string>& KnownGaps() {
+  static const auto* const kGaps = new std::set<std::string>{};
+  return *kGaps;
+}
+
+TEST(CudaKernelsTest, EveryCpuKernelHasACudaTwinAndTheOtherWayRound) {
+  const std::set<std::string> cuda = NamesOf(CudaKernels()), cpu = NamesOf(CpuKernels());
+  if (cuda.empty()) GTEST_SKIP() << "this build has no CUDA";
+  for (const std::string& name : cpu) {
+    EXPECT_TRUE(cuda.count(name) || KnownGaps().count(name)) << name << " has no kernel on cuda";
+  }
+  for (const std::string& name : cuda) EXPECT_TRUE(cpu.count(name)) << name << " has no kernel on cpu";
+}
+
+TEST(CudaKernelsTest, EveryKernelCanBeRun) {
+  const KernelTable table = CudaKernels();
+  for (const Kernel& kernel : table.all()) EXPECT_NE(kernel.run, nullptr) << kernel.op;
+}
+
+TEST(CudaDeviceTest, ADeviceThatIsNotThereIsRefusedWithAReason) {
+  std::string why;
+  EXPECT_EQ(MakeCudaDevice(1000, &why), nullptr);
+  EXPECT_THAT(why, Not(IsEmpty()));
+  if (!CudaKernels().all().empty()) {
+    EXPECT_THAT(why, HasSubstr("cuda:1000: "));
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

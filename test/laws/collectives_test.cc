@@ -1,0 +1,140 @@
+// The collective law: a program whose ranks send to one another computes, bit by bit, what it computes where they read one another's
+// memory, and moves as many bytes. The devices are the host's; the communication library is test/support/host_collectives.h.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+
+#include "actor/engine.h"
+#include "compiler/boxed_graph.h"
+#include "compiler/lower/compile.h"
+#include "compiler/lower/plan_text.h"
+#include "gmock/gmock.h"
+#include "kernels/device.h"
+#include "oneflow_core/ops/ops.h"
+#include "test/support/host_collectives.h"
+#include "test/support/status_matchers.h"
+#include "test/support/temp_dir.h"
+#include "tools/job/job.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::IsSupersetOf;
+
+class CollectivesTest : public ::testing::Test {
+ protected:
+  static constexpr int kSteps = 4;
+
+  CollectivesTest() : ops_(StandardOps()) {
+    std::string text;
+    std::mt19937 random(7);
+    for (int i = 0; i < 3000; ++i) text += static_cast<char>('a' + (i % 7) * (random() % 3 + 1));
+    text_ = dir_.Write("text", text);
+  }
+
+  std::string Gpt() const {
+    return "model { gpt { vocabulary: 96 layers: 2 width: 24 heads: 4 context: 12 dropout: 0.1 } } data { text { path: "
+           "'" +
+           text_ +
+           "' } } train { steps: 4 batch_size: 8 optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 } schedule { "
+           "learning_rate: 3e-3 } }";
+  }
+
+  // The plan for ranks that send, or for ranks that read, from the same boxed graphs.
+  absl::StatusOr<pb::PlanSet> Plan(const std::vector<std::string>& layout, bool sending) {
+    OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(Gpt(), "law"));
+    for (const std::string& one : layout) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
+    OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
+    job.options.device = DeviceKind::kCuda;
+    job.options.ranks_per_process = job.options.mesh.size();
+    VariableDists dists;
+    std::vector<BoxedGraph> boxed;
+    for (const Graph& graph : job.program) {
+      OF_ASSIGN_OR_RETURN(Graph result, RunPasses(graph, job.options, ops_, dists));
+      boxed.push_back({std::move(result), graph.loss.has_value() ? job.options.micro_batches : 1});
+    }
+    if (!sending) job.options.device = DeviceKind::kCpu;
+    return CompileBoxed(boxed, job.options, ops_);
+  }
+
+  struct Outcome {
+    std::vector<double> losses = std::vector<double>(kSteps, std::nan(""));
+    int64_t bytes_moved = 0;
+  };
+
+  absl::StatusOr<Outcome> Run(const pb::PlanSet& plan) {
+    testing::HostCollectives collectives(plan);
+    Outcome outcome;
+    std::mutex mu;
+    EngineOptions options;
+    options.cores = 2;
+    options.collectives = &collectives;
+    options.open_device = [](const Device&, int cores) { return MakeCpuDevice(cores); };
+    options.on_fetch = [&](Fetched fetched) {
+      std::lock_guard<std::mutex> lock(mu);
+      if (fetched.name == "loss") outcome.losses[fetched.step] = fetched.values[0];
+    };
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(plan, std::move(options)));
+    OF_RETURN_IF_ERROR(engine->Run("train", 0, kSteps));
+    outcome.bytes_moved = engine->stats().bytes_moved;
+    return outcome;
+  }
+
+  static std::set<std::string> KindsIn(const pb::PlanSet& plan) {
+    std::set<std::string> kinds;
+    for (const pb::Plan& one : plan.plans()) {
+      for (const pb::Actor& actor : one.actors()) {
+        for (const pb::Instruction& instruction : actor.instructions()) {
+          if (instruction.kind() == pb::Instruction::COLLECTIVE) kinds.insert(instruction.collective());
+        }
+      }
+    }
+    return kinds;
+  }
+
+  const OpRegistry ops_;
+  testing::TempDir dir_;
+  std::string text_;
+};
+
+TEST_F(CollectivesTest, RanksThatSendComputeBitByBitWhatRanksThatReadDo) {
+  std::set<std::string> kinds;
+  for (const std::vector<std::string>& layout :
+       std::vector<std::vector<std::string>>{{"mesh={dp:2}"},
+                                             {"mesh={tp:2}"},
+                                             {"mesh={dp:2 tp:2}"},
+                                             {"mesh={dp:3}"},
+                                             {"mesh={tp:3}"},
+                                             {"mesh={dp:2}", "train.micro_batches=4"},
+                                             {"mesh={pp:2}", "train.micro_batches=4"},
+                                             {"mesh={pp:2 dp:2}", "train.micro_batches=4"},
+                                             {"mesh={pp:2 dp:2 tp:2}", "train.micro_batches=2"},
+                                             {"mesh={pp:3 tp:2}", "train.micro_batches=2"},
+                                             {"mesh={pp:4}", "train.micro_batches=8"}}) {
+    SCOPED_TRACE(::testing::PrintToString(layout));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet reading, Plan(layout, false));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet sending, Plan(layout, true));
+    ASSERT_OK_AND_ASSIGN(const Outcome expected, Run(reading));
+    ASSERT_OK_AND_ASSIGN(const Outcome outcome, Run(sending));
+    EXPECT_EQ(outcome.losses, expected.losses);
+    EXPECT_FALSE(std::isnan(expected.losses.back()));
+    EXPECT_EQ(outcome.bytes_moved, PredictedBytesMoved(sending.plans(0)) * kSteps);
+    EXPECT_EQ(outcome.bytes_moved, expected.bytes_moved);
+    for (const std::string& kind : KindsIn(sending)) kinds.insert(kind);
+    // Nothing but its own memory, and what is sent.
+    for (const pb::Rank& rank : sending.ranks()) EXPECT_EQ(rank.shared_bytes(), 0);
+    for (const pb::Register& reg : sending.plans(0).registers()) {
+      for (const int consumer : reg.consumers()) {
+        EXPECT_EQ(sending.plans(0).actors(consumer).rank(), sending.plans(0).actors(reg.producer()).rank())
+            << reg.name();
+      }
+    }
+  }
+  EXPECT_THAT(kinds, IsSupersetOf({"reduce-scatter", "all-gather", "exchange"}));
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,315 @@
+// The SBP law: whatever signature an op claims, running the kernel on every rank's shards gives the shards of what the kernel gives
+// on the whole. Checked for every op, every signature on one axis and every pair that may be used on two, on meshes that do not
+// divide the sizes.
+//
+//   whole inputs --- kernel ---> whole outputs
+//        | cut                        = ?
+//   shards      --- kernels ---> shards, put together again
+//
+// Addends of a P are random, not a value and zeros, so that an op that is not linear cannot pass. Copies of a B have to be equal to
+// the last bit: nothing ever brings replicas together again.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "kernels/device.h"
+#include "oneflow_core/ops/ops.h"
+#include "sbp/signatures.h"
+#include "sbp/slices.h"
+#include "test/kernels/harness.h"
+#include "test/laws/op_cases.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow::testing {
+namespace {
+
+constexpr uint64_t kSeed = 20240608;
+// Not the first step, nor the first micro-batch: for what random ops draw.
+constexpr RefContext kContext = {5, 2};
+
+using Tensors = std::vector<RefTensor>;
+
+Placement GridOf(const std::vector<int>& sizes) {
+  std::vector<Axis> axes;
+  for (size_t i = 0; i < sizes.size(); ++i) axes.push_back({absl::StrCat("axis", i), sizes[i]});
+  std::vector<int> ranks(std::accumulate(sizes.begin(), sizes.end(), 1, std::multiplies<>()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return Placement(std::move(axes), std::move(ranks));
+}
+
+// Coordinates of rank `index` along the axes where `of(sbp)` holds, 0 on the others, as an index into the ranks.
+template <typename Of>
+int Projected(const DistType& dist, int index, Of of) {
+  std::vector<int> at = dist.placement.Coordinates(index);
+  for (size_t a = 0; a < at.size(); ++a) {
+    if (!of(dist.sbp[a])) at[a] = 0;
+  }
+  return dist.placement.IndexAt(at);
+}
+// Equal for ranks that hold parts of the same addend.
+int AddendOf(const DistType& dist, int index) {
+  return Projected(dist, index, [](const Sbp& sbp) { return sbp.is_partial(); });
+}
+// The rank that holds the first copy of what `index` holds.
+int FirstCopyOf(const DistType& dist, int index) {
+  return Projected(dist, index, [](const Sbp& sbp) { return !sbp.is_broadcast(); });
+}
+
+RefTensor RandomLike(const RefTensor& x, std::mt19937_64& random) {
+  RefTensor y = x;
+  std::uniform_real_distribution<double> real(-2, 2);
+  std::uniform_int_distribution<int> integer(-50, 50);
+  for (double& v : y.values) v = IsFloating(x.dtype) ? real(random) : integer(random);
+  return Rounded(std::move(y));
+}
+
+// What each rank holds of `whole`.
+Tensors CutUp(const RefTensor& whole, const DistType& dist, std::mt19937_64& random) {
+  std::map<int, RefTensor> addends;  // by AddendOf; the first is what the random others leave
+  addends[0] = whole;
+  for (int rank = 0; rank < dist.placement.size(); ++rank) {
+    const int addend = AddendOf(dist, rank);
+    if (addends.count(addend) > 0) continue;
+    addends[addend] = RandomLike(whole, random);
+    for (int64_t i = 0; i < whole.count(); ++i) addends[0].values[i] -= addends[addend].values[i];
+  }
+  addends[0] = Rounded(addends[0]);
+  Tensors shards;
+  for (int rank = 0; rank < dist.placement.size(); ++rank) {
+    const Region region = ShardRegion(Shape(whole.dims), dist, rank);
+    shards.push_back(Cut(addends[AddendOf(dist, rank)], region.start, region.extent));
+  }
+  return shards;
+}
+
+// The inverse. Internal if copies differ.
+absl::StatusOr<RefTensor> PutTogether(const Tensors& shards, const DistType& dist, const RefTensor& like) {
+  double (*combine)(double, double) = [](double a, double b) { return a + b; };
+  for (const Sbp& sbp : dist.sbp) {
+    if (!sbp.is_partial() || sbp.reduction() == Reduction::kSum) continue;
+    combine = sbp.reduction() == Reduction::kMax ? [](double a, double b) { return std::max(a, b); }
+                                                 : [](double a, double b) { return std::min(a, b); };
+  }
+  std::map<int, RefTensor> addends;
+  for (int rank = 0; rank < dist.placement.size(); ++rank) {
+    const int first = FirstCopyOf(dist, rank);
+    if (shards[rank].values != shards[first].values) {
+      return absl::InternalError(absl::StrCat("ranks ", first, " and ", rank, " hold copies that differ"));
+    }
+    RefTensor& addend = addends.emplace(AddendOf(dist, rank), Zeros(like.dims, like.dtype)).first->second;
+    Paste(shards[rank], ShardRegion(Shape(like.dims), dist, rank).start, &addend);
+  }
+  RefTensor whole = addends.begin()->second;
+  for (auto it = std::next(addends.begin()); it != addends.end(); ++it) {
+    for (int64_t i = 0; i < whole.count(); ++i) whole.values[i] = combine(whole.values[i], it->second.values[i]);
+  }
+  return whole;
+}
+
+absl::Status CheckNear(const RefTensor& got, const RefTensor& want, double tolerance) {
+  for (int64_t i = 0; i < want.count(); ++i) {
+    const double a = got.values[i], b = want.values[i];
+    if (std::abs(a - b) <= tolerance * (1 + std::abs(b))) continue;
+    return absl::InternalError(absl::StrCat("element ", i, " is ", a, ", of the whole it is ", b));
+  }
+  return absl::OkStatus();
+}
+
+// One op on whole tensors, and in parts.
+class Law {
+ public:
+  Law(const OpDef& op, const OpCase& c) : op_(op), case_(c), device_(MakeCpuDevice(1)), random_(kSeed) {
+    device_->BindThread();
+  }
+
+  absl::Status Init() {
+    OF_ASSIGN_OR_RETURN(output_types_, op_.infer({TypesOf(case_.inputs), case_.attrs}));
+    KernelCall call = {case_.op, case_.attrs, case_.inputs, {}};
+    for (const TensorType& type : output_types_) call.outputs.push_back(Zeros(type.shape.dims(), type.dtype));
+    call.context = kContext;
+    OF_ASSIGN_OR_RETURN(whole_, RunKernel(*device_, call));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Signature>> Signatures(int axis_size) const {
+    return Signatures1d(op_, TypesOf(case_.inputs), output_types_, case_.attrs, axis_size);
+  }
+  bool MayBeCombined(const std::vector<int>& sizes, const std::vector<Signature>& per_axis) const {
+    return CheckNdSignature(op_, TypesOf(case_.inputs), output_types_, case_.attrs, sizes, per_axis).ok();
+  }
+
+  // Internal, saying which element of which operand on which mesh, unless the law holds.
+  absl::Status Check(const std::vector<int>& sizes, const std::vector<Signature>& per_axis) {
+    const absl::Status status = RunInParts(GridOf(sizes), per_axis);
+    if (status.ok()) return status;
+    const std::string signatures = absl::StrJoin(
+        per_axis, " x ", [](std::string* out, const Signature& signature) { out->append(signature.ToString()); });
+    return Annotate(status, absl::StrCat(ToString(case_), " as ", signatures, " on [", absl::StrJoin(sizes, ","), "]"));
+  }
+
+ private:
+  absl::Status RunInParts(const Placement& grid, const std::vector<Signature>& per_axis) {
+    std::vector<DistType> in(case_.inputs.size(), {grid, {}}), out(output_types_.size(), {grid, {}});
+    for (const Signature& signature : per_axis) {
+      for (size_t i = 0; i < in.size(); ++i) in[i].sbp.push_back(signature.inputs[i]);
+      for (size_t i = 0; i < out.size(); ++i) out[i].sbp.push_back(signature.outputs[i]);
+    }
+    std::vector<Tensors> shards;
+    for (size_t i = 0; i < in.size(); ++i) shards.push_back(CutUp(case_.inputs[i], in[i], random_));
+
+    std::vector<KernelResult> results;
+    for (int rank = 0; rank < grid.size(); ++rank) {
+      KernelCall call = {case_.op, case_.attrs, {}, {}};
+      call.context = kContext;
+      for (size_t i = 0; i < in.size(); ++i) {
+        call.inputs.push_back(shards[i][rank]);
+        call.input_parts.push_back({case_.inputs[i].dims, ShardRegion(Shape(case_.inputs[i].dims), in[i], rank).start});
+      }
+      for (size_t i = 0; i < out.size(); ++i) {
+        const Region region = ShardRegion(output_types_[i].shape, out[i], rank);
+        call.outputs.push_back(Zeros(region.extent, output_types_[i].dtype));
+        call.output_parts.push_back({output_types_[i].shape.dims(), region.start});
+      }
+      OF_ASSIGN_OR_RETURN_AT(KernelResult result, RunKernel(*device_, call), absl::StrCat("rank ", rank));
+      results.push_back(std::move(result));
+    }
+
+    for (size_t i = 0; i < out.size(); ++i) {
+      OF_RETURN_IF_ERROR_AT(Compare(results, &KernelResult::outputs, i, out[i]), absl::StrCat("output ", i));
+    }
+    for (const int i : op_.mutates) {
+      OF_RETURN_IF_ERROR_AT(Compare(results, &KernelResult::inputs, i, in[i]),
+                            absl::StrCat("input ", i, " afterwards"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Compare(const std::vector<KernelResult>& results, Tensors KernelResult::*operands, size_t index,
+                       const DistType& dist) const {
+    Tensors shards;
+    for (const KernelResult& result : results) shards.push_back((result.*operands)[index]);
+    const RefTensor& want = (whole_.*operands)[index];
+    OF_ASSIGN_OR_RETURN(const RefTensor got, PutTogether(shards, dist, want));
+    return CheckNear(got, want, IsFloating(want.dtype) ? case_.tolerance : 0);
+  }
+
+  const OpDef& op_;
+  const OpCase& case_;
+  const std::unique_ptr<DeviceContext> device_;
+  std::mt19937_64 random_;
+  std::vector<TensorType> output_types_;
+  KernelResult whole_;
+};
+
+class SbpLawTest : public ::testing::Test {
+ protected:
+  SbpLawTest() : ops_(StandardOps()), cases_(OpCases(kSeed)), kernels_(CpuKernels()) {}
+
+  bool HasKernel(absl::string_view op) const {
+    const auto& all = kernels_.all();
+    return std::any_of(all.begin(), all.end(), [&](const Kernel& kernel) { return kernel.op == op; });
+  }
+  // Calls visit(case, law) for every case that a kernel can run.
+  template <typename Visit>
+  void ForEachLaw(Visit visit) {
+    for (const OpCase& c : cases_) {
+      if (!HasKernel(c.op)) continue;
+      SCOPED_TRACE(absl::StrCat(ToString(c), ", seed ", kSeed));
+      Law law(*ops_.Find(c.op), c);
+      ASSERT_OK(law.Init());
+      visit(law);
+      if (HasFatalFailure()) return;
+    }
+  }
+
+  const OpRegistry ops_;
+  const std::vector<OpCase> cases_;
+  const KernelTable kernels_;
+};
+
+TEST_F(SbpLawTest, EveryOpWithAKernelHasACase) {
+  std::set<std::string> covered, without_kernel;
+  for (const OpCase& c : cases_) {
+    EXPECT_NE(ops_.Find(c.op), nullptr) << c.op;
+    covered.insert(c.op);
+  }
+  for (const auto& [name, op] : ops_.all()) {
+    if (HasKernel(name)) {
+      EXPECT_TRUE(covered.count(name)) << name;
+    } else {
+      without_kernel.insert(name);
+    }
+  }
+  // What the compiler dissolves, and what the runtime does itself.
+  EXPECT_EQ(without_kernel, (std::set<std::string>{"to", "boxing", "fetch", "variable", "read_data"}));
+}
+
+TEST_F(SbpLawTest, EverySignatureHoldsOnOneAxis) {
+  int checked = 0;
+  ForEachLaw([&](Law& law) {
+    for (const int size : {2, 3, 4}) {
+      ASSERT_OK_AND_ASSIGN(const std::vector<Signature> signatures, law.Signatures(size));
+      for (const Signature& signature : signatures) {
+        EXPECT_OK(law.Check({size}, {signature}));
+        ++checked;
+      }
+    }
+  });
+  EXPECT_GT(checked, 3 * static_cast<int>(cases_.size()));  // more than all-B alone
+}
+
+TEST_F(SbpLawTest, EveryPairOfSignaturesThatMayBeCombinedHoldsOnTwoAxes) {
+  int checked = 0, nested = 0;
+  ForEachLaw([&](Law& law) {
+    for (const std::vector<int>& sizes : {std::vector<int>{2, 2}, {2, 3}, {4, 3}}) {
+      ASSERT_OK_AND_ASSIGN(const std::vector<Signature> outer, law.Signatures(sizes[0]));
+      ASSERT_OK_AND_ASSIGN(const std::vector<Signature> inner, law.Signatures(sizes[1]));
+      for (const Signature& first : outer) {
+        for (const Signature& second : inner) {
+          if (!law.MayBeCombined(sizes, {first, second})) continue;
+          EXPECT_OK(law.Check(sizes, {first, second}));
+          ++checked;
+          nested += first == second && second.reason != "broadcast";
+        }
+      }
+    }
+  });
+  EXPECT_GT(checked, 3 * static_cast<int>(cases_.size()));
+  EXPECT_GT(nested, 300);
+}
+
+// The law is worth what it refuses: claims that look right and are not.
+TEST_F(SbpLawTest, CatchesSignaturesThatDoNotHold) {
+  const Sbp b, p = Sbp::Partial(), s0 = Sbp::Split(0), s1 = Sbp::Split(1), s2 = Sbp::Split(2);
+  struct Wrong {
+    std::string op;
+    std::vector<int> sizes;
+    std::vector<Signature> per_axis;
+  };
+  const Signature heads = {{s2, s2, s2}, {s2, s1}, "heads"};
+  const Wrong wrongs[] = {
+      {"softmax", {2}, {{{s2}, {s2}, "needs all classes"}}},
+      {"relu", {2}, {{{p}, {p}, "not linear"}}},
+      {"bias_add", {2}, {{{p, b}, {p}, "adds the bias once per rank"}}},
+      {"square_sum", {2}, {{{p}, {p}, "not linear"}}},
+      {"reduce_max", {2}, {{{s0}, {p}, "sums maxima"}}},
+      {"exp", {2}, {{{s0}, {b}, "copies that differ"}}},
+      {"reshape", {3}, {{{s1}, {s2}, "other elements"}}},
+      {"attention", {2, 4}, {heads, heads}},  // 4 heads cannot be cut 8 times
+      {"sgd_update", {2}, {{{s0, s0, s0, p, b}, {}, "the rate enters twice"}}},
+  };
+  for (const Wrong& wrong : wrongs) {
+    const OpCase& c = *std::find_if(cases_.begin(), cases_.end(), [&](const OpCase& it) { return it.op == wrong.op; });
+    Law law(*ops_.Find(wrong.op), c);
+    ASSERT_OK(law.Init());
+    EXPECT_THAT(law.Check(wrong.sizes, wrong.per_axis), StatusIs(absl::StatusCode::kInternal, ::testing::_))
+        << wrong.op;
+  }
+}
+
+}  // namespace
+}  // namespace oneflow::testing

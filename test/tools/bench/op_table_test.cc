@@ -1,0 +1,79 @@
+#include "tools/bench/op_table.h"
+
+#include "gmock/gmock.h"
+#include "oneflow_core/ops/ops.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::DoubleEq;
+using ::testing::SizeIs;
+
+pb::Operand Operand(std::vector<int64_t> dims) {
+  pb::Operand operand;
+  operand.mutable_dims()->Add(dims.begin(), dims.end());
+  return operand;
+}
+
+pb::Instruction& AddInstruction(pb::Actor& actor, pb::Instruction::Kind kind, const std::string& op) {
+  pb::Instruction& instruction = *actor.add_instructions();
+  instruction.set_kind(kind);
+  instruction.set_op(op);
+  return instruction;
+}
+
+// An actor that multiplies [8,4] by [4,2] once in each of three micro-batches and adds [6] and [6].
+pb::Plan SmallPlan() {
+  pb::Plan plan;
+  pb::Actor& actor = *plan.add_actors();
+  actor.set_acts_per_step(3);
+  pb::Instruction& matmul = AddInstruction(actor, pb::Instruction::COMPUTE, "matmul");
+  *matmul.add_inputs() = Operand({8, 4});
+  *matmul.add_inputs() = Operand({4, 2});
+  *matmul.add_outputs() = Operand({8, 2});
+  pb::Instruction& add = AddInstruction(actor, pb::Instruction::COMPUTE, "add");
+  for (int i = 0; i < 2; ++i) *add.add_inputs() = Operand({6});
+  *add.add_outputs() = Operand({6});
+  return plan;
+}
+
+TEST(WorkOfPlanTest, CountsFlopsAndBytesOfAllActsOfAStep) {
+  const std::map<std::string, OpWork> work = WorkOfPlan(SmallPlan(), StandardOps());
+  ASSERT_THAT(work, SizeIs(2));
+  EXPECT_THAT(work.at("matmul").calls, DoubleEq(3));
+  EXPECT_THAT(work.at("matmul").flops, DoubleEq(3 * 2 * 8 * 4 * 2));
+  EXPECT_THAT(work.at("matmul").bytes, DoubleEq(3 * 4 * (32 + 8 + 16)));
+  EXPECT_THAT(work.at("add").bytes, DoubleEq(3 * 4 * 18));
+}
+
+TEST(WorkOfPlanTest, ACopyMovesWhatItsPiecesCover) {
+  pb::Plan plan;
+  pb::Actor& actor = *plan.add_actors();
+  actor.set_acts_per_step(1);
+  pb::Instruction& copy = AddInstruction(actor, pb::Instruction::COPY, "");
+  *copy.add_outputs() = Operand({100});
+  for (const int64_t extent : {3, 5}) copy.add_pieces()->add_extent(extent);
+  EXPECT_THAT(WorkOfPlan(plan, StandardOps()).at("copy").bytes, DoubleEq(2 * 4 * 8));
+}
+
+TEST(OpTableTest, IsOrderedByTimeAndSaysRates) {
+  Counters counters;
+  counters.run_seconds = 10;
+  for (const auto& [op, seconds] : std::map<std::string, double>{{"add", 1}, {"matmul", 4}}) {
+    pb::OpTime& time = counters.ops.emplace_back();
+    time.set_op(op);
+    time.set_calls(3);
+    time.set_seconds(seconds);
+  }
+  counters.ops.emplace_back().set_op("never");
+  const std::vector<OpRow> rows = OpTable(counters, WorkOfPlan(SmallPlan(), StandardOps()));
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].op, "matmul");
+  EXPECT_THAT(rows[0].share, DoubleEq(0.4));
+  EXPECT_THAT(rows[0].flops_per_s, DoubleEq(384 / 4.0));
+  EXPECT_EQ(rows[1].op, "add");
+  EXPECT_THAT(rows[1].bytes_per_s, DoubleEq(216));
+}
+
+}  // namespace
+}  // namespace oneflow

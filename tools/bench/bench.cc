@@ -1,0 +1,270 @@
+#include "tools/bench/bench.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "oneflow_core/ops/ops.h"
+#include "tools/bench/measurement.h"
+#include "tools/bench/op_table.h"
+#include "tools/bench/pytorch_case.h"
+#include "tools/bench/report.h"
+#include "tools/bench/sample_text.h"
+#include "tools/client.h"
+#include "tools/cluster/embedded.h"
+#include "tools/job/job.h"
+#include "tools/process/stop_signals.h"
+#include "tools/process/temp_dir.h"
+
+namespace oneflow {
+namespace {
+
+// The quickstart's model; a constant learning rate, so that the number of steps changes nothing.
+constexpr char kDefaultConfig[] = R"(
+name: "bench"
+model { gpt { layers: 4 width: 128 heads: 4 context: 128 } }
+data { text { path: "" } }
+train {
+  batch_size: 32
+  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
+  schedule { learning_rate: 1e-3 }
+}
+)";
+constexpr size_t kSampleBytes = 1 << 20;
+
+// A layout that the model is measured in.
+struct Layout {
+  const char* name;
+  const char* title;
+  int pp, dp, tp;
+  int processes;
+  int micro_batches;
+};
+constexpr Layout kLayouts[] = {
+    {"one-device", "1 process, 1 device", 1, 1, 1, 1, 1},
+    {"dp2-tp2", "dp2 x tp2, 2 processes x 2", 1, 2, 2, 2, 1},
+    {"pp2-dp2", "pp2 x dp2, 8 micro-batches", 2, 2, 1, 2, 8},
+};
+
+// A layout's job, compiled.
+struct Contestant {
+  const Layout* layout;
+  Job job;
+  pb::PlanSet plan;
+};
+
+class Bench {
+ public:
+  explicit Bench(const BenchArguments& arguments)
+      : a_(arguments), ops_(StandardOps()), signals_([this](int) { stop_ = true; }) {}
+
+  absl::Status Run();
+
+ private:
+  absl::Status Prepare();
+  absl::Status ChooseLayouts();
+  absl::StatusOr<Contestant> Compile(const Layout& layout);
+  absl::StatusOr<Round> RunEngine(const Contestant& contestant, bool profile);
+  absl::Status RunRound(int round);
+  absl::Status Profile();
+  BenchResult Describe() const;
+
+  int cores() const {
+    return a_.cores > 0 ? a_.cores : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+  std::string weights() const { return dir_->path() + "/weights.safetensors"; }
+  double tokens_per_step() const {
+    return static_cast<double>(config_.config.train().batch_size()) * config_.config.model().gpt().context();
+  }
+
+  const BenchArguments a_;
+  const OpRegistry ops_;
+  std::atomic<bool> stop_{false};
+  std::unique_ptr<TempDir> dir_;
+  SourcedConfig config_;
+  std::vector<Contestant> contestants_;
+  bool with_pytorch_ = false;
+  double load_average_ = 0;
+  std::vector<CaseResult> cases_;  // contestants, then PyTorch
+  StopSignals signals_;            // last: it calls us as soon as it exists
+};
+
+absl::Status Bench::ChooseLayouts() {
+  for (const absl::string_view name : absl::StrSplit(a_.cases, ',', absl::SkipWhitespace())) {
+    const auto layout =
+        std::find_if(std::begin(kLayouts), std::end(kLayouts), [&](const Layout& known) { return name == known.name; });
+    if (layout == std::end(kLayouts)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--cases: there is no '", name, "'; there are one-device, dp2-tp2, pp2-dp2"));
+    }
+    OF_ASSIGN_OR_RETURN_AT(Contestant contestant, Compile(*layout), name);
+    contestants_.push_back(std::move(contestant));
+    cases_.push_back({.name = layout->name, .title = layout->title});
+  }
+  if (contestants_.empty()) return absl::InvalidArgumentError("--cases: names none");
+  return absl::OkStatus();
+}
+
+absl::Status Bench::Prepare() {
+  if (a_.rounds < 1) return absl::InvalidArgumentError(absl::StrCat("--rounds ", a_.rounds, ": must be at least 1"));
+  if (a_.steps < 2) return absl::InvalidArgumentError(absl::StrCat("--steps ", a_.steps, ": must be at least 2"));
+  if (a_.warmup < 1) return absl::InvalidArgumentError(absl::StrCat("--warmup ", a_.warmup, ": must be at least 1"));
+  if (a_.cores < 0) return absl::InvalidArgumentError(absl::StrCat("--cores ", a_.cores, ": must not be negative"));
+  getloadavg(&load_average_, 1);
+  OF_ASSIGN_OR_RETURN(dir_, TempDir::Make("oneflow-bench"));
+  if (a_.config.empty()) {
+    OF_ASSIGN_OR_RETURN(config_, ParseConfig(kDefaultConfig, "(bench)"));
+    const std::string path = dir_->path() + "/sample.txt";
+    std::ofstream(path, std::ios::binary) << SampleText(kSampleBytes);
+    config_.config.mutable_data()->mutable_text()->set_path(path);
+    for (const std::string& assignment : a_.sets) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config_));
+  } else {
+    OF_ASSIGN_OR_RETURN(config_, LoadConfig(a_.config, a_.sets));
+  }
+  if (!config_.config.model().has_gpt()) {
+    return absl::InvalidArgumentError(absl::StrCat(config_.Where("model"), ": bench measures gpt models"));
+  }
+  config_.config.clear_evaluate();
+  config_.config.clear_generate();
+  config_.config.clear_save_weights();
+  config_.config.clear_save_gradients();
+  config_.config.clear_save_initial_weights();
+  config_.config.mutable_train()->set_steps(a_.warmup + a_.steps);
+  with_pytorch_ = !a_.pytorch.empty();
+  if (with_pytorch_ && !std::filesystem::exists(a_.pytorch_script)) {
+    return absl::NotFoundError(absl::StrCat("--pytorch-script ", a_.pytorch_script, ": there is no such file"));
+  }
+  return ChooseLayouts();
+}
+
+absl::StatusOr<Contestant> Bench::Compile(const Layout& layout) {
+  SourcedConfig config = config_;
+  pb::Mesh& mesh = *config.config.mutable_mesh();
+  mesh.set_pp(layout.pp);
+  mesh.set_dp(layout.dp);
+  mesh.set_tp(layout.tp);
+  config.config.mutable_train()->set_micro_batches(layout.micro_batches);
+  pb::Cluster& cluster = *config.config.mutable_cluster();
+  cluster.set_processes(layout.processes);
+  cluster.clear_devices_per_process();
+  cluster.set_cores_per_process(std::max(1, cores() / layout.processes));
+  Contestant contestant{.layout = &layout};
+  OF_ASSIGN_OR_RETURN(contestant.job, MakeJob(std::move(config), JobKind::kTrain, ops_));
+  OF_ASSIGN_OR_RETURN(contestant.plan, CompileJob(contestant.job, ops_));
+  // Saving comes first and is not measured: warm-up and measured steps are the last two phases.
+  auto& phases = *contestant.job.spec.mutable_phases();
+  phases.Clear();
+  phases.Add()->mutable_save()->set_path(weights());
+  for (const bool measured : {false, true}) {
+    pb::RunPlan& run = *phases.Add()->mutable_run();
+    run.set_plan("train");
+    run.set_first_step(measured ? a_.warmup : 0);
+    run.set_steps(measured ? a_.steps : a_.warmup);
+  }
+  return contestant;
+}
+
+absl::StatusOr<Round> Bench::RunEngine(const Contestant& contestant, bool profile) {
+  pb::JobSpec spec = contestant.job.spec;
+  spec.set_profile(profile);
+  EmbeddedOptions options;
+  options.daemons = spec.processes();
+  options.devices_per_daemon = spec.devices_per_process();
+  options.device = spec.device();
+  options.cores_per_daemon = spec.cores_per_process();
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster, EmbeddedCluster::Start(options));
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(cluster->address()));
+  OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(spec));
+  std::vector<pb::JobEvent> events;
+  OF_RETURN_IF_ERROR(client->Watch(id, 0, [&](const pb::JobEvent& event) {
+    events.push_back(event);
+    return !stop_;
+  }));
+  if (stop_) return absl::CancelledError("interrupted");
+  const pb::StateChange& last = events.back().state();
+  if (last.state() != pb::FINISHED) return absl::AbortedError(last.message());
+  return RoundFromEvents(events, spec);
+}
+
+absl::Status Bench::RunRound(int round) {
+  for (size_t i = 0; i < contestants_.size(); ++i) {
+    std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, cases_[i].name) << std::flush;
+    OF_ASSIGN_OR_RETURN_AT(Round result, RunEngine(contestants_[i], /*profile=*/false), cases_[i].name);
+    std::cerr << absl::StrFormat("%9.0f tokens/s\n", tokens_per_step() / result.step_seconds);
+    cases_[i].rounds.push_back(std::move(result));
+  }
+  if (!with_pytorch_) return absl::OkStatus();
+  std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, "pytorch") << std::flush;
+  const PyTorchCase pytorch{.python = a_.pytorch,
+                            .script = a_.pytorch_script,
+                            .dir = dir_->path(),
+                            .weights = weights(),
+                            .config = contestants_.front().job.config.config,
+                            .warmup = a_.warmup,
+                            .steps = a_.steps,
+                            .threads = cores()};
+  absl::StatusOr<PyTorchRound> result = RunPyTorch(pytorch, cases_.front().rounds.back().learning_rates, stop_);
+  if (absl::IsUnavailable(result.status())) {
+    std::cerr << result.status().message() << ": no comparison\n";
+    with_pytorch_ = false;
+    return absl::OkStatus();
+  }
+  OF_RETURN_IF_ERROR(result.status());
+  std::cerr << absl::StrFormat("%9.0f tokens/s\n", tokens_per_step() / result->round.step_seconds);
+  if (cases_.size() == contestants_.size()) {
+    cases_.push_back({.name = "pytorch", .title = result->title, .engine = false});
+  }
+  cases_.back().rounds.push_back(std::move(result->round));
+  return absl::OkStatus();
+}
+
+absl::Status Bench::Profile() {
+  for (size_t i = 0; i < contestants_.size(); ++i) {
+    std::cerr << "profile: " << cases_[i].name << "\n";
+    OF_ASSIGN_OR_RETURN_AT(const Round round, RunEngine(contestants_[i], /*profile=*/true), cases_[i].name);
+    cases_[i].ops = OpTable(round.counters, WorkOfPlan(contestants_[i].plan.plans(0), ops_));
+    cases_[i].profiled_run_seconds = round.counters.run_seconds;
+    cases_[i].profiled_kernel_seconds = round.counters.kernel_seconds;
+  }
+  return absl::OkStatus();
+}
+
+BenchResult Bench::Describe() const {
+  const pb::Gpt& gpt = config_.config.model().gpt();
+  return {.model = absl::StrCat("GPT of ", gpt.layers(), " layers, width ", gpt.width(), ", ", gpt.heads(),
+                                " heads, context ", gpt.context(), ", batch ", config_.config.train().batch_size()),
+          .tokens_per_step = tokens_per_step(),
+          .cores = cores(),
+          .warmup = a_.warmup,
+          .steps = a_.steps,
+          .load_average = load_average_,
+          .cases = cases_};
+}
+
+absl::Status Bench::Run() {
+  OF_RETURN_IF_ERROR(Prepare());
+  for (int round = 0; round < a_.rounds; ++round) OF_RETURN_IF_ERROR(RunRound(round));
+  OF_RETURN_IF_ERROR(Profile());
+  const BenchResult result = Describe();
+  std::cout << ReportText(result) << std::flush;
+  if (a_.json.empty()) return absl::OkStatus();
+  std::ofstream stream(a_.json);
+  stream << ReportJson(result) << "\n";
+  stream.close();
+  return stream ? absl::OkStatus()
+                : absl::InvalidArgumentError(absl::StrCat("--json ", a_.json, ": cannot be written"));
+}
+
+}  // namespace
+
+absl::Status BenchCommand(const BenchArguments& arguments) { return Bench(arguments).Run(); }
+
+}  // namespace oneflow

@@ -1,0 +1,47 @@
+// What was measured in one round of one case, and how rounds become one figure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "oneflow_core/status.h"
+#include "proto/control.pb.h"
+
+namespace oneflow {
+
+// Per step, over all processes of the case.
+struct Counters {
+  double cpu_seconds = 0;
+  double run_seconds = 0;     // summed over ranks, like the next two
+  double kernel_seconds = 0;  // inside instructions
+  double idle_seconds = 0;    // asleep for want of messages
+  double acts = 0;
+  double bytes_moved = 0;
+  double register_bytes = 0;    // held, not per step
+  std::vector<pb::OpTime> ops;  // by name; empty without a profile
+};
+
+struct Round {
+  double step_seconds = 0;             // median of the measured steps
+  Counters counters;                   // of PyTorch only cpu_seconds
+  std::vector<double> losses;          // of all steps, from the first
+  std::vector<double> learning_rates;  // as losses
+};
+
+// Of a non-empty list; of an even number of values the mean of the middle two.
+double Median(std::vector<double> values);
+
+struct Summary {
+  double median = 0;
+  double least = 0;
+  double most = 0;
+};
+Summary Summarize(const std::vector<double>& values);
+
+// A round from the events of a job whose last two phases are warm-up and measured steps. The time of a step is the time between its
+// loss and the one before. Internal if the job did not report what it must.
+absl::StatusOr<Round> RoundFromEvents(absl::Span<const pb::JobEvent> events, const pb::JobSpec& spec);
+
+}  // namespace oneflow

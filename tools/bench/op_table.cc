@@ -1,0 +1,90 @@
+#include "tools/bench/op_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+
+namespace oneflow {
+namespace {
+
+std::vector<TensorType> Types(const google::protobuf::RepeatedPtrField<pb::Operand>& operands) {
+  std::vector<TensorType> types;
+  for (const pb::Operand& operand : operands) {
+    types.push_back({static_cast<DType>(operand.dtype()),
+                     Shape(std::vector<int64_t>(operand.dims().begin(), operand.dims().end()))});
+  }
+  return types;
+}
+
+double Bytes(const std::vector<TensorType>& types) {
+  double bytes = 0;
+  for (const TensorType& type : types) {
+    bytes += static_cast<double>(type.shape.count()) * static_cast<double>(SizeOf(type.dtype));
+  }
+  return bytes;
+}
+
+// The attributes that count for flops are integers, flags and lists; those of other kinds are left out.
+AttrMap Attributes(const pb::Instruction& instruction) {
+  AttrMap attributes;
+  for (const pb::Attribute& attribute : instruction.attributes()) {
+    if (attribute.value_case() == pb::Attribute::kB) attributes.Set(attribute.name(), attribute.b());
+    if (attribute.value_case() == pb::Attribute::kI) attributes.Set(attribute.name(), int64_t{attribute.i()});
+    if (attribute.value_case() == pb::Attribute::kInts) {
+      const auto& values = attribute.ints().values();
+      attributes.Set(attribute.name(), std::vector<int64_t>(values.begin(), values.end()));
+    }
+  }
+  return attributes;
+}
+
+double CopiedBytes(const pb::Instruction& copy, const std::vector<TensorType>& outputs) {
+  double elements = 0;
+  for (const pb::Piece& piece : copy.pieces()) {
+    double count = 1;
+    for (const int64_t extent : piece.extent()) count *= static_cast<double>(extent);
+    elements += count;
+  }
+  return 2 * elements * static_cast<double>(SizeOf(outputs[0].dtype));
+}
+
+}  // namespace
+
+std::map<std::string, OpWork> WorkOfPlan(const pb::Plan& plan, const OpRegistry& ops) {
+  std::map<std::string, OpWork> work;
+  for (const pb::Actor& actor : plan.actors()) {
+    const double acts = actor.acts_per_step();
+    for (const pb::Instruction& instruction : actor.instructions()) {
+      const bool compute = instruction.kind() == pb::Instruction::COMPUTE;
+      OpWork& sum =
+          work[compute ? instruction.op() : absl::AsciiStrToLower(pb::Instruction::Kind_Name(instruction.kind()))];
+      const std::vector<TensorType> inputs = Types(instruction.inputs()), outputs = Types(instruction.outputs());
+      sum.calls += acts;
+      sum.bytes += acts * (instruction.kind() == pb::Instruction::COPY ? CopiedBytes(instruction, outputs)
+                                                                       : Bytes(inputs) + Bytes(outputs));
+      const OpDef* const def = compute ? ops.Find(instruction.op()) : nullptr;
+      if (def != nullptr && def->flops != nullptr) {
+        sum.flops += acts * def->flops(inputs, outputs, Attributes(instruction));
+      }
+    }
+  }
+  return work;
+}
+
+std::vector<OpRow> OpTable(const Counters& counters, const std::map<std::string, OpWork>& work) {
+  std::vector<OpRow> rows;
+  for (const pb::OpTime& time : counters.ops) {
+    if (time.calls() == 0) continue;
+    OpRow row{.op = time.op(), .seconds = time.seconds(), .share = time.seconds() / counters.run_seconds};
+    if (const auto known = work.find(time.op()); known != work.end()) {
+      row.calls = known->second.calls;
+      row.flops_per_s = known->second.flops / time.seconds();
+      row.bytes_per_s = known->second.bytes / time.seconds();
+    }
+    rows.push_back(row);
+  }
+  std::sort(rows.begin(), rows.end(), [](const OpRow& a, const OpRow& b) { return a.seconds > b.seconds; });
+  return rows;
+}
+
+}  // namespace oneflow

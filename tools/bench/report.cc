@@ -1,0 +1,158 @@
+#include "tools/bench/report.h"
+
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+
+namespace oneflow {
+namespace {
+
+constexpr double kShownShare = 0.002;  // ops that take less of a step are not worth a line
+
+// Median and extremes over the rounds of one case.
+Summary Over(const CaseResult& one, const std::function<double(const Round&)>& value) {
+  std::vector<double> values;
+  for (const Round& round : one.rounds) values.push_back(value(round));
+  return Summarize(values);
+}
+
+Summary TokensPerSecond(const BenchResult& result, const CaseResult& one) {
+  return Over(one, [&](const Round& round) { return result.tokens_per_step / round.step_seconds; });
+}
+
+Summary CpuSeconds(const CaseResult& one) {
+  return Over(one, [](const Round& round) { return round.counters.cpu_seconds; });
+}
+
+const CaseResult* PyTorchOf(const BenchResult& result) {
+  for (const CaseResult& one : result.cases) {
+    if (!one.engine) return &one;
+  }
+  return nullptr;
+}
+
+// The loss of a step counted from 1; "-" if there was none.
+std::string Loss(const CaseResult& one, size_t step) {
+  const std::vector<double>& losses = one.rounds.front().losses;
+  return losses.size() < step ? "-" : absl::StrFormat("%.6f", losses[step - 1]);
+}
+
+std::string SpeedTable(const BenchResult& result) {
+  const CaseResult* const pytorch = PyTorchOf(result);
+  std::string text = absl::StrFormat("%-36s %9s %17s %10s %9s %9s %10s %10s\n", "", "tokens/s", "(least..most)",
+                                     "cpu s/step", "speed/PT", "cpu/PT", "loss 1", "loss 20");
+  for (const CaseResult& one : result.cases) {
+    const Summary speed = TokensPerSecond(result, one), cpu = CpuSeconds(one);
+    std::string speed_ratio = "-", cpu_ratio = "-";
+    if (pytorch != nullptr) {
+      speed_ratio = absl::StrFormat("%.2f", speed.median / TokensPerSecond(result, *pytorch).median);
+      cpu_ratio = absl::StrFormat("%.2f", cpu.median / CpuSeconds(*pytorch).median);
+    }
+    absl::StrAppendFormat(&text, "%-36s %9.0f %17s %10.4f %9s %9s %10s %10s\n", one.title, speed.median,
+                          absl::StrFormat("(%.0f..%.0f)", speed.least, speed.most), cpu.median, speed_ratio, cpu_ratio,
+                          Loss(one, 1), Loss(one, 20));
+  }
+  return text;
+}
+
+// Of the engine's cases: how a rank's time divides.
+std::string RuntimeTable(const BenchResult& result) {
+  std::string text = absl::StrFormat("%-36s %10s %12s %14s %9s %9s %13s %10s\n", "", "acts/step", "us/act",
+                                     "us/act beyond", "kernels", "asleep", "MB moved/step", "MB held");
+  absl::StrAppendFormat(&text, "%-36s %10s %12s %14s %9s %9s\n", "", "", "in kernels", "kernels", "", "");
+  for (const CaseResult& one : result.cases) {
+    if (!one.engine) continue;
+    const auto median = [&](const std::function<double(const Counters&)>& value) {
+      return Over(one, [&](const Round& round) { return value(round.counters); }).median;
+    };
+    absl::StrAppendFormat(
+        &text, "%-36s %10.0f %12.1f %14.2f %8.1f%% %8.1f%% %13.2f %10.1f\n", one.title,
+        median([](const Counters& c) { return c.acts; }),
+        median([](const Counters& c) { return 1e6 * c.kernel_seconds / c.acts; }),
+        median([](const Counters& c) { return 1e6 * (c.run_seconds - c.kernel_seconds - c.idle_seconds) / c.acts; }),
+        median([](const Counters& c) { return 100 * c.kernel_seconds / c.run_seconds; }),
+        median([](const Counters& c) { return 100 * c.idle_seconds / c.run_seconds; }),
+        median([](const Counters& c) { return 1e-6 * c.bytes_moved; }),
+        median([](const Counters& c) { return 1e-6 * c.register_bytes; }));
+  }
+  return text;
+}
+
+std::string Rate(const OpRow& row) {
+  if (row.flops_per_s > 0) return absl::StrFormat("%8.1f GF/s", 1e-9 * row.flops_per_s);
+  return absl::StrFormat("%8.1f GB/s", 1e-9 * row.bytes_per_s);
+}
+
+std::string OpsOf(const CaseResult& one) {
+  std::string text =
+      absl::StrFormat("%-36s %10s %10s %8s\n", absl::StrCat(one.title, ", by op"), "calls/step", "ms/step", "share");
+  double rest = 0;
+  for (const OpRow& row : one.ops) {
+    if (row.share < kShownShare) {
+      rest += row.seconds;
+      continue;
+    }
+    absl::StrAppendFormat(&text, "  %-34s %10.0f %10.3f %7.1f%% %s\n", row.op, row.calls, 1e3 * row.seconds,
+                          100 * row.share, Rate(row));
+  }
+  const double run = one.profiled_run_seconds;
+  absl::StrAppendFormat(&text, "  %-34s %10s %10.3f %7.1f%%\n", "other ops", "", 1e3 * rest, 100 * rest / run);
+  const double outside = run - one.profiled_kernel_seconds;
+  absl::StrAppendFormat(&text, "  %-34s %10s %10.3f %7.1f%%\n", "outside kernels", "", 1e3 * outside,
+                        100 * outside / run);
+  return text;
+}
+
+}  // namespace
+
+std::string ReportText(const BenchResult& result) {
+  std::string text = absl::StrFormat(
+      "%s; %.0f tokens per step; %d cores, load average %.1f before\n%d rounds of %d steps after %d, interleaved; "
+      "medians over "
+      "rounds; times of several ranks are added up\n\n",
+      result.model, result.tokens_per_step, result.cores, result.load_average,
+      static_cast<int>(result.cases.front().rounds.size()), result.steps, result.warmup);
+  absl::StrAppend(&text, SpeedTable(result), "\n", RuntimeTable(result));
+  for (const CaseResult& one : result.cases) {
+    if (!one.ops.empty()) absl::StrAppend(&text, "\n", OpsOf(one));
+  }
+  return text;
+}
+
+std::string ReportJson(const BenchResult& result) {
+  nlohmann::json json = {{"model", result.model},           {"tokens_per_step", result.tokens_per_step},
+                         {"cores", result.cores},           {"warmup", result.warmup},
+                         {"steps", result.steps},           {"load_average", result.load_average},
+                         {"cases", nlohmann::json::array()}};
+  for (const CaseResult& one : result.cases) {
+    nlohmann::json item = {{"name", one.name}, {"title", one.title}, {"losses", one.rounds.front().losses}};
+    for (const Round& round : one.rounds) {
+      nlohmann::json figures = {{"step_seconds", round.step_seconds},
+                                {"tokens_per_s", result.tokens_per_step / round.step_seconds},
+                                {"cpu_seconds", round.counters.cpu_seconds}};
+      if (one.engine) {
+        figures.update({{"run_seconds", round.counters.run_seconds},
+                        {"kernel_seconds", round.counters.kernel_seconds},
+                        {"idle_seconds", round.counters.idle_seconds},
+                        {"acts", round.counters.acts},
+                        {"bytes_moved", round.counters.bytes_moved},
+                        {"register_bytes", round.counters.register_bytes}});
+      }
+      item["rounds"].push_back(std::move(figures));
+    }
+    for (const OpRow& row : one.ops) {
+      item["ops"].push_back({{"op", row.op},
+                             {"calls", row.calls},
+                             {"seconds", row.seconds},
+                             {"share", row.share},
+                             {"flops_per_s", row.flops_per_s},
+                             {"bytes_per_s", row.bytes_per_s}});
+    }
+    json["cases"].push_back(std::move(item));
+  }
+  return json.dump(2);
+}
+
+}  // namespace oneflow

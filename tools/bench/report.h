@@ -1,0 +1,34 @@
+// The figures of a bench as tables for people and as JSON for programs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/bench/measurement.h"
+#include "tools/bench/op_table.h"
+
+namespace oneflow {
+
+struct CaseResult {
+  std::string name;    // "dp2-tp2"
+  std::string title;   // "dp2 x tp2, 2 processes x 2 devices"
+  bool engine = true;  // otherwise PyTorch: no acts, no ops
+  std::vector<Round> rounds;
+  std::vector<OpRow> ops;                                        // of one more round, profiled
+  double profiled_run_seconds = 0, profiled_kernel_seconds = 0;  // of that round, per step
+};
+
+struct BenchResult {
+  std::string model;  // "GPT of 4 layers, width 128 ..."
+  double tokens_per_step = 0;
+  int cores = 0;
+  int warmup = 0, steps = 0;
+  double load_average = 0;  // at the beginning
+  std::vector<CaseResult> cases;
+};
+
+std::string ReportText(const BenchResult& result);
+std::string ReportJson(const BenchResult& result);
+
+}  // namespace oneflow

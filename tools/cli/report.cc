@@ -1,0 +1,13 @@
+#include <iostream>
+
+#include "tools/cli/commands.h"
+
+namespace oneflow {
+
+int Report(const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::cerr << "oneflow: " << status.message() << std::endl;
+  return absl::IsCancelled(status) ? 130 : 1;
+}
+
+}  // namespace oneflow

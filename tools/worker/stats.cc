@@ -1,0 +1,35 @@
+#include "tools/worker/stats.h"
+
+#include <sys/resource.h>
+
+namespace oneflow {
+namespace {
+
+double Seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+}  // namespace
+
+pb::WorkerStats MakeWorkerStats(const EngineStats& engine) {
+  pb::WorkerStats stats;
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  stats.set_cpu_seconds(Seconds(usage.ru_utime) + Seconds(usage.ru_stime));
+  stats.set_run_seconds(engine.wall_seconds);
+  stats.set_kernel_seconds(engine.kernel_seconds);
+  stats.set_idle_seconds(engine.idle_seconds);
+  stats.set_acts(engine.acts);
+  stats.set_bytes_moved(engine.bytes_moved);
+  stats.set_register_bytes(engine.register_bytes);
+  stats.set_scratch_bytes(engine.scratch_bytes);
+  for (const OpTime& time : engine.ops) {
+    pb::OpTime& op = *stats.add_ops();
+    op.set_op(time.op);
+    op.set_calls(time.calls);
+    op.set_seconds(time.seconds);
+  }
+  return stats;
+}
+
+}  // namespace oneflow
