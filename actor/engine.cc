@@ -371,6 +371,7 @@ EngineStats EngineImpl::stats() const {
   for (size_t i = 0; i < workers_.size(); ++i) {
     stats.acts += workers_[i]->acts();
     stats.kernel_seconds += workers_[i]->kernel_seconds();
+    stats.run_seconds += workers_[i]->run_seconds();
     stats.idle_seconds += workers_[i]->idle_seconds();
     stats.bytes_moved += executors_[i]->bytes_moved();
     stats.scratch_bytes += executors_[i]->scratch_bytes();

@@ -59,7 +59,8 @@ struct EngineStats {
   int64_t acts = 0;
   double kernel_seconds = 0;   // inside instructions, summed over ranks
   double wall_seconds = 0;     // inside Run(), summed over ranks
-  double idle_seconds = 0;     // asleep for want of messages, inside Run() or not, summed over ranks
+  double run_seconds = 0;      // of the ranks: each from the grant of a run to its own end of it
+  double idle_seconds = 0;     // of these, asleep for want of messages
   int64_t register_bytes = 0;  // memory held for registers and variables, all ranks of this process
   int64_t scratch_bytes = 0;   // kernels' scratch areas
   std::vector<OpTime> ops;     // ordered by name; empty without EngineOptions::profile

@@ -74,7 +74,7 @@ void Worker::Loop() {
     if (Turn() || quit_) continue;
     const int64_t begin = NowNs();
     mailbox_.Wait(c_.spins);
-    AddTo(idle_ns_, NowNs() - begin);
+    if (plan_ >= 0) AddTo(idle_ns_, NowNs() - begin);
   }
 }
 
@@ -117,6 +117,7 @@ void Worker::Handle(const Mail& mail) {
 void Worker::StartRun(int plan, int64_t first_step, int64_t steps) {
   plan_ = plan;
   turn_ = 0;
+  run_begin_ns_ = NowNs();
   unfinished_ = static_cast<int64_t>(entries_[plan].size());
   for (Entry& entry : entries_[plan]) {
     entry.actor.Grant(first_step, steps);
@@ -179,25 +180,27 @@ void Worker::Act() {
 }
 
 void Worker::SendOutbox() {
-  std::vector<std::pair<int, Message>> held;
+  std::vector<std::pair<int, Message>> others;
   for (const Message& message : outbox_) {
     const int32_t where = local_[message.plan][message.actor];
     if (where >= 0) {
       queue_.push_back(message);
-    } else if (c_.device.stream() == nullptr) {
-      c_.bus.Send(~where, message);
     } else {
-      held.push_back({~where, message});
+      others.push_back({~where, message});
     }
   }
   outbox_.clear();
-  // Without messages too: the run is over only when the device is.
-  if (c_.device.stream() != nullptr) held_.push_back({c_.device.RecordEvent(), std::move(held)});
+  if (c_.device.stream() != nullptr) {
+    // Without messages too: the run is over only when the device is.
+    held_.push_back({c_.device.RecordEvent(), std::move(others)});
+  } else if (!others.empty()) {
+    c_.bus.SendAll(others);
+  }
 }
 
 void Worker::ReleaseHeld() {
   while (!held_.empty() && c_.device.Done(held_.front().event)) {
-    for (const auto& [rank, message] : held_.front().messages) c_.bus.Send(rank, message);
+    c_.bus.SendAll(held_.front().messages);
     held_.pop_front();
   }
 }
@@ -205,6 +208,7 @@ void Worker::ReleaseHeld() {
 void Worker::ReportDone() {
   if (plan_ < 0 || unfinished_ > 0 || !held_.empty() || stopped_.load(std::memory_order_relaxed)) return;
   plan_ = -1;
+  AddTo(run_ns_, NowNs() - run_begin_ns_);
   c_.listener.OnWorkerDone(c_.rank);
 }
 

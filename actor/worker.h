@@ -78,6 +78,8 @@ class Worker : public MessageSink {
   // Any thread.
   int64_t acts() const { return acts_.load(std::memory_order_relaxed); }
   double kernel_seconds() const { return kernel_ns_.load(std::memory_order_relaxed) * 1e-9; }
+  // From the grants of runs to their ends here, and of that asleep for want of messages.
+  double run_seconds() const { return run_ns_.load(std::memory_order_relaxed) * 1e-9; }
   double idle_seconds() const { return idle_ns_.load(std::memory_order_relaxed) * 1e-9; }
 
  private:
@@ -139,7 +141,9 @@ class Worker : public MessageSink {
   bool quit_ = false;
   std::atomic<int64_t> acts_{0};
   std::atomic<int64_t> kernel_ns_{0};
+  std::atomic<int64_t> run_ns_{0};
   std::atomic<int64_t> idle_ns_{0};
+  int64_t run_begin_ns_ = 0;
   std::atomic<int64_t> current_{-1};  // plan << 32 | actor while an act runs
 
   std::mutex report_mu_;

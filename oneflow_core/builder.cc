@@ -98,8 +98,8 @@ std::vector<Tensor> GraphBuilder::Op(absl::string_view op, const std::vector<Ten
   return outputs;
 }
 
-Tensor GraphBuilder::Op1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs, std::source_location loc,
-                         absl::string_view name) {
+Tensor GraphBuilder::Op1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
+                         std::source_location loc, absl::string_view name) {
   const std::vector<Tensor> outputs = Op(op, inputs, std::move(attrs), loc, name);
   return outputs.empty() ? Tensor() : outputs[0];
 }
@@ -130,7 +130,8 @@ Tensor GraphBuilder::Variable(absl::string_view name, const TensorType& type, ab
 
 void GraphBuilder::SetLoss(const Tensor& loss) {
   if (!loss.valid() || loss.builder() != this) {
-    return Fail(absl::InvalidArgumentError(absl::StrCat("graph '", graph_.name(), "': the loss is no tensor of this graph")));
+    return Fail(
+        absl::InvalidArgumentError(absl::StrCat("graph '", graph_.name(), "': the loss is no tensor of this graph")));
   }
   if (loss.type() != TensorType{DType::kFloat32, {}}) {
     return Fail(absl::InvalidArgumentError(

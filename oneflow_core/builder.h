@@ -11,8 +11,8 @@
 // so that a model reads as mathematics. Every node remembers the line of user code that made it. Not thread-safe.
 #pragma once
 
-#include <optional>
 #include <map>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>

@@ -48,8 +48,8 @@ int Placement::IndexAt(const std::vector<int>& coordinates) const {
 
 std::string Placement::ToString() const {
   return absl::StrCat(
-      "[", absl::StrJoin(axes_, ",", [](std::string* s, const Axis& a) { absl::StrAppend(s, a.name, "=", a.size); }), "]{",
-      absl::StrJoin(ranks_, ","), "}");
+      "[", absl::StrJoin(axes_, ",", [](std::string* s, const Axis& a) { absl::StrAppend(s, a.name, "=", a.size); }),
+      "]{", absl::StrJoin(ranks_, ","), "}");
 }
 
 absl::StatusOr<Placement> Placement::Parse(absl::string_view text) {
@@ -81,7 +81,8 @@ absl::StatusOr<Placement> Placement::Parse(absl::string_view text) {
     if (!absl::SimpleAtoi(part, &rank) || rank < 0) return error(absl::StrCat("'", part, "' is not a rank"));
     ranks.push_back(rank);
   }
-  if (ranks.size() != size) return error(absl::StrCat("the axes make ", size, " ranks, but ", ranks.size(), " are listed"));
+  if (ranks.size() != size)
+    return error(absl::StrCat("the axes make ", size, " ranks, but ", ranks.size(), " are listed"));
   if (std::set<int>(ranks.begin(), ranks.end()).size() != ranks.size()) return error("a rank is listed twice");
   return Placement(std::move(axes), std::move(ranks));
 }
@@ -92,7 +93,8 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
   for (const Axis& axis : axes) {
     if (axis.name.empty()) return absl::InvalidArgumentError("mesh: an axis has no name");
     if (axis.size < 1) {
-      return absl::InvalidArgumentError(absl::StrCat("mesh axis '", axis.name, "': size ", axis.size, " is not positive"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("mesh axis '", axis.name, "': size ", axis.size, " is not positive"));
     }
     if (!names.insert(axis.name).second) {
       return absl::InvalidArgumentError(absl::StrCat("mesh: axis '", axis.name, "' is named twice"));

@@ -42,7 +42,8 @@ struct OpDef {
   // Adds the gradient's nodes; null: no gradient flows through this op. Unimplemented if some attribute has none.
   absl::Status (*grad)(GradContext&) = nullptr;
   // Floating point operations of one act on tensors of these types; null: one per output element.
-  double (*flops)(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap& attrs) = nullptr;
+  double (*flops)(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                  const AttrMap& attrs) = nullptr;
   // Inputs that are overwritten; each must be the value of a `variable` node.
   std::vector<int> mutates;
   // Kept although nothing reads its outputs (fetch; ops with `mutates` are kept in any case).

@@ -32,7 +32,8 @@ absl::StatusOr<Sbp> Sbp::Parse(absl::string_view text) {
       dim >= 0) {
     return Split(dim);
   }
-  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not an SBP: one of S(0), S(1), ..., B, P, P(max), P(min)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is not an SBP: one of S(0), S(1), ..., B, P, P(max), P(min)"));
 }
 
 bool Sbp::operator<(const Sbp& o) const {

@@ -24,19 +24,19 @@ inline absl::Status Annotate(const absl::Status& status, absl::string_view where
 #define OF_CONCAT(a, b) OF_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function when `expr`, an absl::Status, is not OK.
-#define OF_RETURN_IF_ERROR(expr)                              \
-  do {                                                        \
-    if (absl::Status of_status = (expr); !of_status.ok()) {   \
-      return of_status;                                       \
-    }                                                         \
+#define OF_RETURN_IF_ERROR(expr)                            \
+  do {                                                      \
+    if (absl::Status of_status = (expr); !of_status.ok()) { \
+      return of_status;                                     \
+    }                                                       \
   } while (false)
 
 // The same, with "where: " before the message; `where` is evaluated only on error.
-#define OF_RETURN_IF_ERROR_AT(expr, where)                    \
-  do {                                                        \
-    if (absl::Status of_status = (expr); !of_status.ok()) {   \
-      return ::oneflow::Annotate(of_status, (where));         \
-    }                                                         \
+#define OF_RETURN_IF_ERROR_AT(expr, where)                  \
+  do {                                                      \
+    if (absl::Status of_status = (expr); !of_status.ok()) { \
+      return ::oneflow::Annotate(of_status, (where));       \
+    }                                                       \
   } while (false)
 
 // Declares or assigns `lhs` from `expr`, an absl::StatusOr; returns its status when it holds none.
@@ -49,7 +49,7 @@ inline absl::Status Annotate(const absl::Status& status, absl::string_view where
 // The same, with "where: " before the message; `where` is evaluated only on error.
 #define OF_ASSIGN_OR_RETURN_AT(lhs, expr, where) \
   OF_ASSIGN_OR_RETURN_AT_IMPL(OF_CONCAT(of_statusor_, __LINE__), lhs, expr, where)
-#define OF_ASSIGN_OR_RETURN_AT_IMPL(tmp, lhs, expr, where)            \
-  auto tmp = (expr);                                                  \
-  if (!tmp.ok()) return ::oneflow::Annotate(tmp.status(), (where));   \
+#define OF_ASSIGN_OR_RETURN_AT_IMPL(tmp, lhs, expr, where)          \
+  auto tmp = (expr);                                                \
+  if (!tmp.ok()) return ::oneflow::Annotate(tmp.status(), (where)); \
   lhs = *std::move(tmp)

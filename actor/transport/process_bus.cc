@@ -1,5 +1,6 @@
 #include "actor/transport/process_bus.h"
 
+#include <map>
 #include <utility>
 
 #include "actor/transport/peer_network.h"
@@ -18,6 +19,18 @@ void ProcessBus::Send(int rank, const Message& message) {
   } else {
     sinks_[rank]->Post({&message, 1});
   }
+}
+
+void ProcessBus::SendAll(absl::Span<const std::pair<int, Message>> messages) {
+  std::map<int, std::vector<Message>> by_process;
+  for (const auto& [rank, message] : messages) {
+    if (process_of_rank_[rank] != process_) {
+      by_process[process_of_rank_[rank]].push_back(message);
+    } else {
+      sinks_[rank]->Post({&message, 1});
+    }
+  }
+  for (const auto& [process, batch] : by_process) peers_->Send(process, batch);
 }
 
 }  // namespace oneflow

@@ -17,6 +17,8 @@ class ProcessBus : public MessageBus {
   // Borrows the sink of a rank of this process. Before the first Send().
   void Attach(int rank, MessageSink& sink) { sinks_[rank] = &sink; }
   void Send(int rank, const Message& message) override;
+  // Those to one process travel in one frame.
+  void SendAll(absl::Span<const std::pair<int, Message>> messages) override;
 
  private:
   const int process_;

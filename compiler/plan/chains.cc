@@ -91,16 +91,66 @@ absl::StatusOr<Order> FindOrder(const Graph& graph, const ChainGraph& chains) {
   return order;
 }
 
-std::vector<int> FindLevels(const Graph& graph, const Order& order) {
-  std::vector<int> level(graph.num_nodes(), 0);
+// A bucket of gradients is closed when it holds so much: the time to move it is then all bandwidth, and more waiting for one another
+// would gain nothing.
+constexpr int64_t kBucketBytes = int64_t{16} << 20;
+
+// Boxings of gradients: made in the backward phase, read by nothing but updates, perhaps through more boxings.
+std::vector<bool> FindGradientBoxings(const Graph& graph, const Order& order) {
+  std::vector<bool> found(graph.num_nodes(), false);
+  for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
+    if (!IsBoxing(graph.node(*it)) || order.after[*it].empty()) continue;
+    const NodeId producer = graph.value(graph.node(*it).inputs[0]).producer;
+    found[*it] = IsBoxing(graph.node(producer)) || graph.node(producer).phase == Phase::kBackward;
+    for (NodeId after : order.after[*it]) {
+      found[*it] = found[*it] && (found[after] || graph.node(after).phase == Phase::kUpdate);
+    }
+  }
+  return found;
+}
+
+// The earliest levels, but none below `least`.
+std::vector<int> EarliestLevels(const Graph& graph, const Order& order, const std::vector<int>& least) {
+  std::vector<int> level = least;
+  for (NodeId id : order.sorted) {
+    for (NodeId before : order.before[id]) {
+      level[id] = std::max(level[id], level[before] + (SameKey(graph.node(before), graph.node(id)) ? 0 : 1));
+    }
+  }
+  return level;
+}
+
+// Levels by which gradients wait for one another, bucket by bucket in the order in which they are ready; 0 for all other nodes.
+std::vector<int> FillBuckets(const Graph& graph, const Order& order, const std::vector<bool>& gradients) {
+  const std::vector<int> earliest = EarliestLevels(graph, order, std::vector<int>(graph.num_nodes(), 0));
+  std::map<std::pair<Placement, Placement>, std::vector<NodeId>> ways;
+  for (NodeId id : order.sorted) {
+    if (!gradients[id]) continue;
+    const Value& from = graph.value(graph.node(id).inputs[0]);
+    if (!IsBoxing(graph.node(from.producer))) ways[{from.dist->placement, *graph.node(id).placement}].push_back(id);
+  }
+  std::vector<int> least(graph.num_nodes(), 0);
+  for (auto& [way, ids] : ways) {
+    std::stable_sort(ids.begin(), ids.end(), [&](NodeId a, NodeId b) { return earliest[a] < earliest[b]; });
+    for (size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
+      for (int64_t bytes = 0; end < ids.size() && bytes < kBucketBytes; ++end) {
+        const TensorType& type = graph.value(graph.node(ids[end]).inputs[0]).type;
+        bytes += type.shape.count() * static_cast<int64_t>(SizeOf(type.dtype));
+      }
+      for (size_t i = begin; i < end; ++i) least[ids[i]] = earliest[ids[end - 1]];
+    }
+  }
+  return least;
+}
+
+std::vector<int> FindLevels(const Graph& graph, const Order& order, const std::vector<bool>& gradients) {
+  std::vector<int> level = EarliestLevels(graph, order, FillBuckets(graph, order, gradients));
   std::vector<bool> early(graph.num_nodes(), false);  // may go down to its first reader
   for (NodeId id : order.sorted) {
     const Node& node = graph.node(id);
     early[id] = !IsBoxing(node) && !IsVariable(node) && (node.inputs.empty() || node.phase == Phase::kBackward);
     for (NodeId before : order.before[id]) {
-      const Node& other = graph.node(before);
-      level[id] = std::max(level[id], level[before] + (SameKey(other, node) ? 0 : 1));
-      early[id] = early[id] && (early[before] || other.phase == Phase::kForward);
+      early[id] = early[id] && (early[before] || graph.node(before).phase == Phase::kForward);
     }
   }
   for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
@@ -127,19 +177,24 @@ std::string NameOf(const Graph& graph, const Chain& chain) {
                       others > 0 ? absl::StrCat(" (+", others, ")") : "");
 }
 
-void GroupNodes(const Graph& graph, const Order& order, const std::vector<int>& level, ChainGraph& result) {
-  // Phase is part of a boxing's key, for credits differ between what forward and backward receive.
-  using Key = std::tuple<int, Chain::Kind, Rate, int, Placement, Placement>;
+void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
+  const std::vector<bool> gradients = FindGradientBoxings(graph, order);
+  const std::vector<int> level = FindLevels(graph, order, gradients);
+  // Phase is part of a boxing's key, for credits differ between what forward and backward receive; and gradients have keys of their
+  // own, for what the backward phase waits for must not wait for them.
+  using Key = std::tuple<int, Chain::Kind, Rate, int, bool, Placement, Placement>;
   std::map<Key, std::vector<NodeId>> groups;
   for (NodeId id : order.sorted) {
     const Node& node = graph.node(id);
     if (IsVariable(node)) continue;
     if (IsBoxing(node)) {
       const Placement& from = graph.value(node.inputs[0]).dist->placement;
-      groups[{level[id], Chain::Kind::kBoxing, node.rate, static_cast<int>(node.phase), from, *node.placement}]
+      groups[{level[id], Chain::Kind::kBoxing, node.rate, static_cast<int>(node.phase), gradients[id], from,
+              *node.placement}]
           .push_back(id);
     } else {
-      groups[{level[id], Chain::Kind::kCompute, ActRate(node), 0, *node.placement, *node.placement}].push_back(id);
+      groups[{level[id], Chain::Kind::kCompute, ActRate(node), 0, false, *node.placement, *node.placement}].push_back(
+          id);
     }
   }
   for (auto& [key, nodes] : groups) {
@@ -147,7 +202,7 @@ void GroupNodes(const Graph& graph, const Order& order, const std::vector<int>& 
     chain.level = std::get<0>(key);
     chain.kind = std::get<1>(key);
     chain.rate = std::get<2>(key);
-    chain.placement = std::get<5>(key);
+    chain.placement = std::get<6>(key);
     chain.nodes = std::move(nodes);
     chain.phase = PhaseOf(graph, chain.nodes);
     chain.name = NameOf(graph, chain);
@@ -181,7 +236,7 @@ absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops
   result.chain_of_node.assign(graph.num_nodes(), -1);
   OF_ASSIGN_OR_RETURN(result.mutated, FindMutations(graph, ops));
   OF_ASSIGN_OR_RETURN(const Order order, FindOrder(graph, result));
-  GroupNodes(graph, order, FindLevels(graph, order), result);
+  GroupNodes(graph, order, result);
   OF_RETURN_IF_ERROR(CheckOneMutator(graph, result));
   OF_RETURN_IF_ERROR(VerifyChains(graph, result));
   return result;

@@ -149,6 +149,15 @@ TEST(PlanCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
       {"a fetch has a string attribute 'name'", [&](auto& s) { in(s, kSink)->clear_attributes(); }},
       {"a fetch has one input, not 0", [&](auto& s) { in(s, kSink)->clear_inputs(); }},
       {"it has no outputs", [&](auto& s) { in(s, kSource)->clear_outputs(); }},
+      {"actor 1 'sum': it acts 2 times per step, without collectives, and is ordered 1 times",
+       [](auto& s) { s.mutable_plans(0)->add_collective_orders()->add_actors(kSum); }},
+      {"order of collectives on rank 1: actor 1 is not one of that rank",
+       [](auto& s) {
+         s.mutable_plans(0)->add_collective_orders()->add_actors(kSum);
+         s.mutable_plans(0)->mutable_collective_orders(0)->set_rank(1);
+       }},
+      {"order of collectives: rank 7 is named twice or not one of 2",
+       [](auto& s) { s.mutable_plans(0)->add_collective_orders()->set_rank(7); }},
       {"rank 1 is no member of communicator 0", [&](auto& s) { in(s, kCopy)->set_kind(pb::Instruction::COLLECTIVE); }},
       {"communicator 4 is not one of 1",
        [&](auto& s) {

@@ -84,6 +84,20 @@ TEST_F(WorkerTest, ActsByPriorityThenById) {
   EXPECT_THAT(log_.acts, ElementsAre("high0", "x0", "y0", "low0"));
 }
 
+TEST_F(WorkerTest, ActorsWithCollectivesActInTheirOrder) {
+  const int late = plan_.Actor(0, "late", 1, 7), first = plan_.Actor(0, "first", 1, -1);
+  plan_.Actor(0, "free", 1, 3);
+  pb::CollectiveOrder* order = plan_.plan().add_collective_orders();
+  order->add_actors(first);
+  order->add_actors(late);
+  Make(0);
+  worker_->Grant(0, 0, 2);
+  Settle();
+  // "free" may run ahead; "late", though most urgent, never does.
+  EXPECT_THAT(log_.acts, ElementsAre("free0", "free1", "first0", "late0", "first1", "late1"));
+  EXPECT_EQ(log_.done, 1);
+}
+
 TEST_F(WorkerTest, SendsToOtherRanksAndWaitsForTheirAnswers) {
   const int a = plan_.Actor(0, "a"), b = plan_.Actor(1, "b");
   plan_.Register("r", {a}, {{b}}, 1);

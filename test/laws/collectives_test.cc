@@ -36,7 +36,8 @@ class CollectivesTest : public ::testing::Test {
   }
 
   std::string Gpt() const {
-    return "model { gpt { vocabulary: 96 layers: 2 width: 24 heads: 4 context: 12 dropout: 0.1 } } data { text { path: "
+    return "model { gpt { vocabulary: 128 layers: 2 width: 24 heads: 4 context: 12 dropout: 0.1 } } data { text { "
+           "path: "
            "'" +
            text_ +
            "' } } train { steps: 4 batch_size: 8 optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 } schedule { "

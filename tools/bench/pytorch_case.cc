@@ -7,6 +7,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/daemon/log_tail.h"
 #include "tools/process/child.h"
+#include "tools/process/openmp.h"
 
 namespace oneflow {
 namespace {
@@ -97,6 +98,7 @@ absl::StatusOr<int> RunScript(const PyTorchCase& pytorch, const std::string& req
   options.executable = "/usr/bin/env";  // finds the interpreter in $PATH
   options.arguments = {"env", pytorch.python, pytorch.script, request, answer};
   options.log_path = log;
+  options.environment = OpenMpEnvironment();  // as our workers have it
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> child,
                       ChildProcess::Start(std::move(options), [&exit](ChildExit how) { exit = how; }));
   for (absl::Duration waited; !child->WaitForExit(kLook); waited += kLook) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "glog/logging.h"
 #include "tools/daemon/log_tail.h"
+#include "tools/process/openmp.h"
 
 namespace oneflow {
 namespace {
@@ -18,11 +19,6 @@ constexpr int kLastOutputLines = 20;
 // A dead worker's connection closes with it; this bounds the wait for our end of it to notice.
 constexpr absl::Duration kDrain = absl::Seconds(1);
 constexpr absl::Duration kKillLimit = absl::Seconds(5);
-
-// How often an idle OpenMP thread looks for work before it sleeps. 1000 looks take about 50 us, longer than the gap between two
-// kernels; the default of 300000 burns a whole time slice whenever a thread of the team has lost its core to another process,
-// which on a busy machine multiplied the cpu time of a step by six.
-constexpr char kOpenMpSpins[] = "GOMP_SPINCOUNT=1000";
 
 // The worker sees its devices as 0, 1, ..., among those that our own environment leaves us.
 std::string VisibleDevices(const std::vector<int>& devices) {
@@ -75,6 +71,7 @@ absl::Status WorkerPool::Launch(const pb::StartWorker& start, Key key, Worker& w
 
   ChildOptions child;
   child.executable = options_.executable;
+  child.environment = OpenMpEnvironment();
   child.log_path = LogPath(key);
   child.arguments = {"oneflow",
                      "worker",
@@ -88,7 +85,6 @@ absl::Status WorkerPool::Launch(const pb::StartWorker& start, Key key, Worker& w
     OF_RETURN_IF_ERROR(TakeCudaDevices(start.spec().devices_per_process(), worker));
     child.environment.push_back(VisibleDevices(worker.cuda_devices));
   }
-  if (std::getenv("GOMP_SPINCOUNT") == nullptr) child.environment.push_back(kOpenMpSpins);
   OF_ASSIGN_OR_RETURN(worker.child,
                       ChildProcess::Start(std::move(child), [this, key, epoch = start.epoch()](ChildExit exit) {
                         OnExit(key, epoch, exit);

@@ -89,7 +89,8 @@ absl::StatusOr<Program> ReadGraphs(const std::string& directory, const OpRegistr
     std::ostringstream text;
     text << stream.rdbuf();
     if (!stream) return absl::InvalidArgumentError(absl::StrCat("graph file '", file.string(), "': cannot be read"));
-    OF_ASSIGN_OR_RETURN_AT(Graph graph, GraphFromText(text.str(), ops), absl::StrCat("graph file '", file.string(), "'"));
+    OF_ASSIGN_OR_RETURN_AT(Graph graph, GraphFromText(text.str(), ops),
+                           absl::StrCat("graph file '", file.string(), "'"));
     program.push_back(std::move(graph));
   }
   return program;

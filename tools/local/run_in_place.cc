@@ -2,6 +2,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "actor/collective/nccl_collectives.h"
 #include "tools/worker/phases.h"
 #include "tools/worker/stats.h"
 
@@ -47,6 +48,11 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::PlanSet plan, Event
   options.cores = spec.cores_per_process();
   options.profile = spec.profile();
   options.on_fetch = [&sink](Fetched fetched) { sink.Value(fetched); };
+  std::unique_ptr<Collectives> collectives;
+  if (plan.communicators_size() > 0) {
+    OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(plan, /*process=*/0, /*peers=*/nullptr));
+    options.collectives = collectives.get();
+  }
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(plan), std::move(options)));
   sink.State(pb::RUNNING);
   OF_RETURN_IF_ERROR(RunPhases(*engine, spec, [&sink, &engine](int phase) {

@@ -16,7 +16,7 @@ pb::WorkerStats MakeWorkerStats(const EngineStats& engine) {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   stats.set_cpu_seconds(Seconds(usage.ru_utime) + Seconds(usage.ru_stime));
-  stats.set_run_seconds(engine.wall_seconds);
+  stats.set_run_seconds(engine.run_seconds);
   stats.set_kernel_seconds(engine.kernel_seconds);
   stats.set_idle_seconds(engine.idle_seconds);
   stats.set_acts(engine.acts);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "actor/collective/nccl_collectives.h"
 #include "actor/engine.h"
 #include "actor/transport/peer_network.h"
 #include "compiler/lower/compile.h"
@@ -85,6 +86,11 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) 
   options.on_fetch = [&reports](Fetched fetched) { reports.AddFetched(MakeValue(std::move(fetched))); };
   options.peers = args.processes > 1 ? &peers : nullptr;
   options.profile = spec.profile();
+  std::unique_ptr<Collectives> collectives;
+  if (plan.communicators_size() > 0) {
+    OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(plan, args.process, options.peers));
+    options.collectives = collectives.get();
+  }
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(plan), std::move(options)));
   const absl::Status ran = RunPhases(*engine, spec, [&reports, &engine](int phase) {
     pb::FromWorker done;

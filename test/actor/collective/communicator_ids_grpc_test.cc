@@ -7,6 +7,7 @@
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -44,10 +44,15 @@ TEST(ModelsTest, GptCompilesOnEveryMesh) {
   ASSERT_OK_AND_ASSIGN(const Program program, Gpt(config, ops));
   for (const Layout& layout :
        {Layout{1, 1, 1, 1}, {1, 1, 1, 4}, {1, 2, 1, 1}, {1, 1, 2, 2}, {1, 3, 1, 2}, {2, 1, 1, 4}, {2, 2, 2, 3}}) {
-    SCOPED_TRACE(Name(layout));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, OptionsFor(layout), ops));
-    EXPECT_EQ(set.plans_size(), 3);
-    for (const pb::Plan& plan : set.plans()) EXPECT_OK(CheckPlanLive(plan));
+    for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+      SCOPED_TRACE(absl::StrCat(Name(layout), " on ", Device{device, 0}.ToString()));
+      CompileOptions options = OptionsFor(layout);
+      options.device = device;
+      ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, ops));
+      EXPECT_EQ(set.plans_size(), 3);
+      EXPECT_EQ(set.communicators_size() > 0, device == DeviceKind::kCuda && options.mesh.size() > 1);
+      for (const pb::Plan& plan : set.plans()) EXPECT_OK(CheckPlanLive(plan));
+    }
   }
 }
 
@@ -73,10 +78,14 @@ TEST(ModelsTest, CompilingTwiceGivesTheSameBytes) {
 TEST(ModelsTest, AFourLayerGptOnEightRanksIsPlannedInTwoSeconds) {
   const OpRegistry ops = StandardOps();
   ASSERT_OK_AND_ASSIGN(const Program program, Gpt({}, ops));
-  const std::clock_t start = std::clock();  // of this process, so that a busy machine does not matter
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, OptionsFor({2, 2, 2, 4}), ops));
-  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 2.0);
-  EXPECT_EQ(set.ranks_size(), 8);
+  for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    CompileOptions options = OptionsFor({2, 2, 2, 4});
+    options.device = device;
+    const std::clock_t start = std::clock();  // of this process, so that a busy machine does not matter
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, ops));
+    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 2.0);
+    EXPECT_EQ(set.ranks_size(), 8);
+  }
 }
 
 }  // namespace

@@ -46,6 +46,25 @@ TEST(ChainsTest, BoxingsOfOneLevelBetweenTheSamePlacesShareAChain) {
   EXPECT_THAT(Names(chains), ElementsAre("forward.0 x (+1)", "boxing.1 bx (+1)", "forward.2 z"));
 }
 
+// The backward phase makes a gradient of w, then moves what it goes on with, then makes a gradient of v.
+TEST(ChainsTest, GradientsWaitForOneAnotherAndHoldUpNothingElse) {
+  GraphKit kit("g");
+  const std::string b = "[dp=2]{0,1}(B)", s = "[dp=2]{0,1}(S(0))";
+  const ValueId w = kit.Variable("w", {4}, b), v = kit.Variable("v", {4}, b);
+  const ValueId x = kit.Constant("x", {4}, s);
+  kit.Are(Phase::kBackward, Rate::kStep);
+  const ValueId dw = kit.Node1("neg", "dw", {x}, s);
+  const ValueId moved = kit.Box("moved", x, b);
+  const ValueId dv = kit.Node1("neg", "dv", {moved}, b);
+  const ValueId whole_dw = kit.Box("whole_dw", dw, b), whole_dv = kit.Box("whole_dv", dv, s);
+  kit.Are(Phase::kUpdate, Rate::kStep);
+  kit.Node("assign", "set_w", {w, whole_dw}, {});
+  kit.Node("assign", "set_v", {v, whole_dv}, {});
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(kit.graph(), Ops()));
+  EXPECT_THAT(Names(chains), ElementsAre("forward.0 x", "boxing.1 moved", "backward.2 dw (+1)",
+                                         "boxing.3 whole_dw (+1)", "update.4 set_w (+1)"));
+}
+
 TEST(ChainsTest, AccumulateLivesWithTheMicroBatchesAndItsReaderWithTheStep) {
   const Graph graph = TrainingStep({1, 1, 4});
   ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops()));

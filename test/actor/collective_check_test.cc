@@ -1,0 +1,156 @@
+#include "actor/collective_check.h"
+
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "actor/engine.h"
+#include "actor/plan_check.h"
+#include "gmock/gmock.h"
+#include "test/actor/test_device.h"
+#include "test/actor/test_plan.h"
+#include "test/support/host_collectives.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::HostCollectives;
+using ::oneflow::testing::StatusIs;
+using ::oneflow::testing::TestDevice;
+using ::oneflow::testing::TestPlan;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Per rank: source -> call -> sink with a fetch. Actors 3r, 3r+1, 3r+2. Two ranks of one process.
+pb::PlanSet TwoRanks(const std::string& collective, int in, int out) {
+  TestPlan plan({0, 0});
+  for (int rank = 0; rank < 2; ++rank) {
+    const int source = plan.Actor(rank, "source"), call = plan.Actor(rank, "call"), sink = plan.Actor(rank, "sink");
+    const int x = plan.Register("x", {source}, {{call}}, 1, in), y = plan.Register("y", {call}, {{sink}}, 1, out);
+    plan.Compute(source, "position", {}, {x});
+    plan.Instruct(call, pb::Instruction::COLLECTIVE, "boxing", {x}, {y})->set_collective(collective);
+    plan.Fetch(sink, y, absl::StrCat("rank", rank));
+    pb::CollectiveOrder* order = plan.plan().add_collective_orders();
+    order->set_rank(rank);
+    order->add_actors(call);
+  }
+  pb::Communicator* both = plan.set().add_communicators();
+  both->add_ranks(0);
+  both->add_ranks(1);
+  return plan.set();
+}
+
+pb::Instruction* CallOf(pb::PlanSet& set, int rank) {
+  return set.mutable_plans(0)->mutable_actors(3 * rank + 1)->mutable_instructions(0);
+}
+
+// Rank 0 sends its last three elements to rank 1, which sends its first back.
+pb::PlanSet Exchange() {
+  pb::PlanSet set = TwoRanks("exchange", 4, 3);
+  for (int rank = 0; rank < 2; ++rank) {
+    pb::Transfer* transfer = CallOf(set, rank)->add_transfers();
+    transfer->set_peer(1 - rank);
+    transfer->set_send_offset(rank == 0 ? 1 : 0);
+    transfer->set_send_count(rank == 0 ? 3 : 1);
+    transfer->set_receive_offset(rank == 0 ? 2 : 0);
+    transfer->set_receive_count(rank == 0 ? 1 : 3);
+  }
+  return set;
+}
+
+// What each rank fetched from one step.
+std::map<std::string, std::vector<double>> Fetch(const pb::PlanSet& set) {
+  HostCollectives collectives(set);
+  std::map<std::string, std::vector<double>> fetched;
+  std::mutex mu;
+  EngineOptions options;
+  options.collectives = &collectives;
+  options.open_device = TestDevice::Open;
+  options.on_fetch = [&](Fetched value) {
+    std::lock_guard<std::mutex> lock(mu);
+    fetched[value.name] = value.values;
+  };
+  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(set, std::move(options));
+  EXPECT_OK(engine.status());
+  if (!engine.ok()) return {};
+  EXPECT_OK((*engine)->Run("p", 0, 1));
+  return fetched;
+}
+
+TEST(CollectiveCheckTest, CallsMoveWhatTheyAreNamedFor) {
+  EXPECT_THAT(Fetch(TwoRanks("all-reduce", 3, 3))["rank1"], ElementsAre(0, 2, 4));
+  EXPECT_THAT(Fetch(TwoRanks("reduce-scatter", 4, 2))["rank1"], ElementsAre(4, 6));
+  EXPECT_THAT(Fetch(TwoRanks("all-gather", 2, 4))["rank0"], ElementsAre(0, 1, 0, 1));
+  std::map<std::string, std::vector<double>> exchanged = Fetch(Exchange());
+  EXPECT_THAT(exchanged["rank1"], ElementsAre(1, 2, 3));
+  EXPECT_EQ(exchanged["rank0"][2], 0);
+}
+
+TEST(CollectiveCheckTest, ABroadcastComesFromTheFirstMember) {
+  pb::PlanSet set = TwoRanks("broadcast", 3, 3);
+  EXPECT_THAT(CheckPlanSet(set, 1), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("comes from member 0")));
+  CallOf(set, 1)->clear_inputs();
+  EXPECT_THAT(Fetch(set)["rank1"], ElementsAre(0, 1, 2));
+}
+
+TEST(CollectiveCheckTest, CallsThatDoNotFitTogetherAreRefused) {
+  EXPECT_OK(CheckPlanSet(Exchange(), 1));
+  const struct {
+    const char* error;
+    std::function<pb::PlanSet()> plan;
+  } cases[] = {
+      {"'all-gather' among 2 ranks of 2 elements to 3", [] { return TwoRanks("all-gather", 2, 3); }},
+      {"collective 'gossip' is unknown", [] { return TwoRanks("gossip", 2, 2); }},
+      {"communicator 0, call 0: rank 0 has 'n/boxing' (all-reduce, dtype 0, reduction 0, 3 elements), rank 1 has "
+       "'other'",
+       [] {
+         pb::PlanSet set = TwoRanks("all-reduce", 3, 3);
+         CallOf(set, 1)->set_node("other");
+         return set;
+       }},
+      {"reduction 1",
+       [] {
+         pb::PlanSet set = TwoRanks("all-reduce", 3, 3);
+         CallOf(set, 1)->set_reduce(pb::MAX);
+         return set;
+       }},
+      {"communicator 0: rank 0 makes 1 calls per step, rank 1 makes 0",
+       [] {
+         pb::PlanSet set = TwoRanks("all-reduce", 3, 3);
+         set.mutable_plans(0)->mutable_actors(4)->clear_instructions();
+         set.mutable_plans(0)->mutable_collective_orders()->RemoveLast();
+         return set;
+       }},
+      {"actor 4 'call': it acts 1 times per step, with collectives, and is ordered 0 times",
+       [] {
+         pb::PlanSet set = TwoRanks("all-reduce", 3, 3);
+         set.mutable_plans(0)->mutable_collective_orders()->RemoveLast();
+         return set;
+       }},
+      {"rank 0 sends 2 elements to rank 1, which expects 3",
+       [] {
+         pb::PlanSet set = Exchange();
+         CallOf(set, 0)->mutable_transfers(0)->set_send_count(2);
+         return set;
+       }},
+      {"transfer 0: sends 3 elements at 2 of 4",
+       [] {
+         pb::PlanSet set = Exchange();
+         CallOf(set, 0)->mutable_transfers(0)->set_send_offset(2);
+         return set;
+       }},
+      {"transfer 0: peer 0 is itself",
+       [] {
+         pb::PlanSet set = Exchange();
+         CallOf(set, 0)->mutable_transfers(0)->set_peer(0);
+         return set;
+       }},
+  };
+  for (const auto& c : cases) {
+    EXPECT_THAT(CheckPlanSet(c.plan(), 1), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)));
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

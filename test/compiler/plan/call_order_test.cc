@@ -1,0 +1,99 @@
+#include "compiler/plan/call_order.h"
+
+#include "compiler/lower/plan_text.h"
+#include "compiler/lower/wait_graph.h"
+#include "gmock/gmock.h"
+#include "test/compiler/plan/graph_kit.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::OptionsFor;
+using testing::StatusIs;
+using testing::StepShape;
+using testing::TrainingStep;
+
+absl::StatusOr<pb::PlanSet> CudaPlan(const StepShape& shape) {
+  CompileOptions options = OptionsFor(shape);
+  options.device = DeviceKind::kCuda;
+  return CompileBoxed({{TrainingStep(shape), shape.micro_batches}}, options, testing::Ops());
+}
+
+TEST(CallOrderTest, NoRankReadsAnothersMemory) {
+  for (const StepShape& shape : {StepShape{1, 2, 1}, StepShape{2, 2, 4}, StepShape{4, 1, 8}, StepShape{3, 3, 6}}) {
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan(shape));
+    const pb::Plan& plan = set.plans(0);
+    for (const pb::Register& reg : plan.registers()) {
+      for (int consumer : reg.consumers()) {
+        EXPECT_EQ(plan.actors(consumer).rank(), plan.actors(reg.producer()).rank()) << reg.name();
+      }
+    }
+    for (const pb::Rank& rank : set.ranks()) EXPECT_EQ(rank.shared_bytes(), 0);
+    EXPECT_OK(CheckPlanLive(plan));
+  }
+}
+
+TEST(CallOrderTest, APipelinesRanksAlternateBetweenForwardAndBackward) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({2, 1, 4}));
+  const pb::Plan& plan = set.plans(0);
+  ASSERT_EQ(plan.collective_orders_size(), 2);
+  std::vector<std::string> first, last;
+  for (int id : plan.collective_orders(0).actors()) first.push_back(plan.actors(id).instructions(0).node());
+  for (int id : plan.collective_orders(1).actors()) last.push_back(plan.actors(id).instructions(0).node());
+  EXPECT_EQ(first, last) << "the only peers make all their calls with each other";
+  EXPECT_THAT(first, ElementsAre("s1/receive", "s1/receive", "s1/send_grad", "s1/receive", "s1/send_grad", "s1/receive",
+                                 "s1/send_grad", "s1/send_grad"));
+}
+
+TEST(CallOrderTest, AnExchangedOrderOnOneRankIsRefusedWithTheCycle) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({1, 2, 1}));
+  pb::Plan plan = set.plans(0);
+  auto& order = *plan.mutable_collective_orders(1)->mutable_actors();
+  ASSERT_EQ(order.size(), 2) << "reduce-scatter, all-gather";
+  order.SwapElements(0, 1);
+  const absl::Status status = CheckPlanLive(plan);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("deadlock: '")));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("s0/scatter@1")));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("its turn")));
+}
+
+// Every neighbouring pair exchanged on one rank of two, in turn: each is a plan whose members disagree on the order of
+// one communicator's calls.
+TEST(CallOrderTest, EveryExchangeInAPipelinesOrderIsRefused) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({2, 1, 4}));
+  const pb::Plan& good = set.plans(0);
+  int mutants = 0;
+  for (int i = 0; i + 1 < good.collective_orders(0).actors_size(); ++i) {
+    if (good.collective_orders(0).actors(i) == good.collective_orders(0).actors(i + 1)) continue;
+    pb::Plan plan = good;
+    plan.mutable_collective_orders(0)->mutable_actors()->SwapElements(i, i + 1);
+    EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("deadlock"))) << i;
+    ++mutants;
+  }
+  EXPECT_GE(mutants, 4);
+}
+
+TEST(CallOrderTest, AnActorWithCollectivesHasToBeOrdered) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({1, 2, 1}));
+  pb::Plan plan = set.plans(0);
+  plan.mutable_collective_orders()->RemoveLast();
+  EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no order names it")));
+  plan = set.plans(0);
+  plan.mutable_collective_orders(0)->add_actors(plan.collective_orders(0).actors(0));
+  EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ordered 2 times")));
+}
+
+TEST(CallOrderTest, PlanShowPrintsCollectivesAndTheirOrder) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({2, 2, 2}));
+  const std::string text = PlanText(set);
+  EXPECT_THAT(text, HasSubstr("communicator 0: ranks ["));
+  EXPECT_THAT(text, HasSubstr(" reduce-scatter communicator="));
+  EXPECT_THAT(text, HasSubstr(" exchange communicator="));
+  EXPECT_THAT(text, HasSubstr("order of collectives\n    rank 0: a"));
+}
+
+}  // namespace
+}  // namespace oneflow
