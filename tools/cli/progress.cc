@@ -54,7 +54,7 @@ void Progress::OnEvent(const pb::JobEvent& event) {
     case pb::JobEvent::kFetched:
       return OnFetched(event.time_us(), event.fetched());
     case pb::JobEvent::kPhaseDone:
-      return OnPhaseDone(event.phase_done());
+      return OnPhaseDone(event.time_us(), event.phase_done());
     case pb::JobEvent::kState:
       // The first step's time counts from here.
       if (event.state().state() == pb::RUNNING) times_us_.assign(1, event.time_us());
@@ -121,11 +121,11 @@ void Progress::PrintStep(int64_t time_us, const Step& step, bool force) {
   }
 }
 
-void Progress::OnPhaseDone(const pb::PhaseDone& done) {
+void Progress::OnPhaseDone(int64_t time_us, const pb::PhaseDone& done) {
   if (done.phase() < 0 || done.phase() >= spec_.phases_size()) return;
   const pb::Phase& phase = spec_.phases(done.phase());
-  // What was not training does not count as a step's time.
-  if (phase.run().plan() != "train") times_us_.clear();
+  // What was not training does not count as a step's time: the next step's begins here.
+  if (phase.run().plan() != "train") times_us_.assign(1, time_us);
   if (line_open_) options_.print("\n");
   line_open_ = false;
   if (phase.has_save()) options_.print(absl::StrCat("wrote ", phase.save().path(), "\n"));

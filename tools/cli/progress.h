@@ -47,7 +47,7 @@ class Progress {
 
   void OnFetched(int64_t time_us, const pb::FetchedValue& value);
   void OnTrained(int64_t time_us, Step step);
-  void OnPhaseDone(const pb::PhaseDone& done);
+  void OnPhaseDone(int64_t time_us, const pb::PhaseDone& done);
   void PrintStep(int64_t time_us, const Step& step, bool force);
   void WritePending();
 

@@ -55,8 +55,9 @@ class ProgressTest : public ::testing::Test {
     event.mutable_fetched()->add_values(value);
     progress_->OnEvent(event);
   }
-  void PhaseDone(int phase) {
+  void PhaseDone(int phase, int64_t time_us = 0) {
     pb::JobEvent event;
+    event.set_time_us(time_us);
     event.mutable_phase_done()->set_phase(phase);
     progress_->OnEvent(event);
   }
@@ -86,6 +87,20 @@ TEST_F(ProgressTest, AStepIsWrittenWhenAllItsValuesCameAndCarriesTheEvaluationTh
   EXPECT_THAT(printed_, HasSubstr("step 1/3  loss 2.1235  lr 0.5  2.0k tokens/s  ETA 0:01"));
   EXPECT_THAT(printed_, HasSubstr("validation loss 4.0000 after step 2 (2 batches)"));
   EXPECT_EQ(progress_->evaluation().at("loss"), 4);
+}
+
+TEST_F(ProgressTest, AnEvaluationDoesNotCountAsTimeOfTheNextStep) {
+  Running(0);
+  Fetched(1'000'000, "train", "lr", 0, 1);
+  Fetched(1'000'000, "train", "loss", 0, 1);
+  PhaseDone(0, 1'000'000);
+  PhaseDone(1, 60'000'000);
+  Fetched(60'500'000, "train", "lr", 1, 1);
+  Fetched(60'500'000, "train", "loss", 1, 1);
+  progress_->Finish();
+  ASSERT_EQ(metrics_.size(), 2u);
+  EXPECT_THAT(metrics_[0], HasSubstr("\"tokens_per_s\": 1000}"));
+  EXPECT_THAT(metrics_[1], HasSubstr("\"tokens_per_s\": 2000}"));
 }
 
 TEST_F(ProgressTest, ValuesThatAreNotNumbersStayValidJson) {
