@@ -65,6 +65,9 @@ class ParityTest(unittest.TestCase):
                     self.assertLess(abs(line["lr"] / schedule(step) - 1), 1e-6)
             got = load_file(final)
             for name, want in want_final.items():
+                # A gradient that is zero but for rounding (the bias of keys: softmax does not see it) becomes noise in AdamW.
+                if want_gradients[name].abs().max().item() < 1e-6:
+                    continue
                 scale = want.abs().max().item() + 1e-3
                 self.assertLess((got[name] - want).abs().max().item(), 1e-2 * scale, f"{name} after {STEPS} steps")
 
