@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "test/e2e/processes.h"
+#include "test/support/paths.h"
 #include "test/support/status_matchers.h"
 #include "tools/process/child.h"
 #include "tools/process/temp_dir.h"
@@ -50,8 +51,7 @@ class FaultsTest : public ::testing::Test {
     output_ = ends[0];
     ChildOptions options;
     options.executable = "/bin/sh";
-    options.arguments = {"sh", "-c",
-                         absl::StrCat("exec '", ONEFLOW_BINARY_DIR, "/oneflow' run '", config, "' >&3 2>&3")};
+    options.arguments = {"sh", "-c", absl::StrCat("exec '", BinaryDir(), "/oneflow' run '", config, "' >&3 2>&3")};
     options.environment = {absl::StrCat("TMPDIR=", dir_->path())};
     options.passed_fd = ends[1];
     absl::StatusOr<std::unique_ptr<ChildProcess>> run =

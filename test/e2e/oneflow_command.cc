@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "test/support/paths.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow::e2e {
@@ -103,7 +104,7 @@ std::unique_ptr<RunningCommand> Workspace::Start(const std::vector<std::string>&
   command->err_ = Path(absl::StrCat("err.", number));
   ChildOptions options;
   options.executable = "/bin/sh";
-  options.arguments = {"sh", "-c", R"(exec "$0" "$@" >"$E2E_OUT" 2>"$E2E_ERR")", ONEFLOW_BINARY_DIR "/oneflow"};
+  options.arguments = {"sh", "-c", R"(exec "$0" "$@" >"$E2E_OUT" 2>"$E2E_ERR")", BinaryDir() + "/oneflow"};
   options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
   options.environment = {absl::StrCat("E2E_OUT=", command->out_), absl::StrCat("E2E_ERR=", command->err_),
                          absl::StrCat("TMPDIR=", Path("tmp"))};

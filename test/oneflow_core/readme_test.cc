@@ -11,6 +11,7 @@
 // --- begin example
 #include "oneflow_core/functional.h"
 #include "oneflow_core/nn/linear.h"
+#include "test/support/paths.h"
 
 using namespace oneflow;
 
@@ -38,7 +39,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string Read(const std::string& path) {
-  std::ifstream in(std::string(ONEFLOW_SOURCE_DIR) + "/" + path);
+  std::ifstream in(SourceDir() + "/" + path);
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "test/support/paths.h"
 
 namespace oneflow {
 namespace {
@@ -40,7 +41,7 @@ std::string Room(const std::string& path) { return path.substr(0, path.find('/')
 // Calls visit(room, relative path, include) for every include in every source of every room.
 template <typename Visit>
 int ForEachInclude(const Visit& visit) {
-  const fs::path root(ONEFLOW_SOURCE_DIR);
+  const fs::path root = SourceDir();
   int files = 0;
   for (const auto& [room, allowed] : Arrows()) {
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / room)) {
@@ -62,7 +63,7 @@ TEST(ArrowsTest, NoRoomIncludesARoomThatItsArrowsDoNotReach) {
     EXPECT_TRUE(Arrows().at(room).count(target) > 0)
         << file << " includes " << include << ": " << room << "/ may not include " << target << "/";
   });
-  EXPECT_GT(files, 50) << "the rooms were not found under " << ONEFLOW_SOURCE_DIR;
+  EXPECT_GT(files, 50) << "the rooms were not found under " << SourceDir();
 }
 
 TEST(ArrowsTest, TheCompilerSeesProtobufOnlyWhereItLowers) {

@@ -3,13 +3,14 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "test/support/paths.h"
 
 namespace oneflow {
 namespace {
 
 TEST(FormatTest, ClangFormatHasNothingToChange) {
   const std::string command =
-      "cd '" ONEFLOW_SOURCE_DIR
+      "cd '" + SourceDir() +
       "' && git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format --dry-run 2>&1 | grep warning: "
       "| cut -d: -f1 | sort -u";
   FILE* const pipe = popen(command.c_str(), "r");

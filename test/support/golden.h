@@ -13,12 +13,13 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "test/support/paths.h"
 
 namespace oneflow::testing {
 
 inline void ExpectGolden(const std::string& path_below_golden, const std::string& actual, const char* file, int line) {
   const ::testing::ScopedTrace trace(file, line, "golden " + path_below_golden);
-  const std::filesystem::path path = std::filesystem::path(ONEFLOW_SOURCE_DIR) / "test/golden" / path_below_golden;
+  const std::filesystem::path path = std::filesystem::path(SourceDir()) / "test/golden" / path_below_golden;
   if (const char* update = std::getenv("ONEFLOW_UPDATE_GOLDENS"); update != nullptr && std::string(update) == "1") {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream out(path, std::ios::binary);

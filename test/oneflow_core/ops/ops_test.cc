@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "test/oneflow_core/ops/infer_cases.h"
+#include "test/support/paths.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -34,7 +35,7 @@ std::string Quoted(absl::string_view cell) {
 
 std::map<std::string, ContractRow> ReadContract() {
   std::map<std::string, ContractRow> rows;
-  std::ifstream in(ONEFLOW_SOURCE_DIR "/oneflow_core/ops/README.md");
+  std::ifstream in(SourceDir() + "/oneflow_core/ops/README.md");
   for (std::string line; std::getline(in, line);) {
     if (!absl::StartsWith(line, "| `")) continue;
     const std::vector<std::string> cells = absl::StrSplit(line, '|');

@@ -7,6 +7,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "sbp/rules/rules.h"
 #include "test/sbp/signature_texts.h"
+#include "test/support/paths.h"
 
 namespace oneflow {
 namespace {
@@ -29,7 +30,7 @@ std::vector<TensorType> OperandsOf(absl::string_view side) {
 
 // {op, rule text} of every rule text in the op table. An op may have several.
 std::vector<std::pair<std::string, std::string>> RulesOfTheContract() {
-  std::ifstream file(std::string(ONEFLOW_SOURCE_DIR) + "/oneflow_core/ops/README.md");
+  std::ifstream file(SourceDir() + "/oneflow_core/ops/README.md");
   std::vector<std::pair<std::string, std::string>> rules;
   for (std::string line; std::getline(file, line);) {
     const std::vector<std::string> cells = absl::StrSplit(line, '|');
