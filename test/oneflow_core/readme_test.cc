@@ -5,13 +5,13 @@
 
 #include "oneflow_core/ops/ops.h"
 #include "test/oneflow_core/graph_queries.h"
+#include "test/support/paths.h"
 #include "test/support/status_matchers.h"
 
 // clang-format off
 // --- begin example
 #include "oneflow_core/functional.h"
 #include "oneflow_core/nn/linear.h"
-#include "test/support/paths.h"
 
 using namespace oneflow;
 
