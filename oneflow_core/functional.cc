@@ -38,6 +38,8 @@ Tensor Add(Tensor a, Tensor b, Location loc) { return Call1("add", {a, b}, {}, l
 Tensor Sub(Tensor a, Tensor b, Location loc) { return Call1("sub", {a, b}, {}, loc); }
 Tensor Mul(Tensor a, Tensor b, Location loc) { return Call1("mul", {a, b}, {}, loc); }
 Tensor Div(Tensor a, Tensor b, Location loc) { return Call1("div", {a, b}, {}, loc); }
+Tensor Maximum(Tensor a, Tensor b, Location loc) { return Call1("maximum", {a, b}, {}, loc); }
+Tensor Minimum(Tensor a, Tensor b, Location loc) { return Call1("minimum", {a, b}, {}, loc); }
 
 Tensor Scale(Tensor x, double alpha, Location loc) { return Call1("scale", {x}, {{"alpha", alpha}}, loc); }
 Tensor AddScalar(Tensor x, double alpha, Location loc) { return Call1("add_scalar", {x}, {{"alpha", alpha}}, loc); }
@@ -75,6 +77,13 @@ Tensor ReduceMean(Tensor x, std::vector<int64_t> axes, bool keepdims, Location l
 Tensor ReduceMax(Tensor x, std::vector<int64_t> axes, bool keepdims, Location loc) {
   return Reduce("reduce_max", x, std::move(axes), keepdims, loc);
 }
+Tensor ReduceMin(Tensor x, std::vector<int64_t> axes, bool keepdims, Location loc) {
+  return Reduce("reduce_min", x, std::move(axes), keepdims, loc);
+}
+
+Tensor Cumsum(Tensor x, int axis, bool exclusive, bool reverse, Location loc) {
+  return Call1("cumsum", {x}, {{"axis", Resolve(x, axis)}, {"exclusive", exclusive}, {"reverse", reverse}}, loc);
+}
 
 Tensor Reshape(Tensor x, std::vector<int64_t> shape, Location loc) {
   // A -1 that has no solution stays in the list, and type inference refuses it with both shapes.
@@ -106,6 +115,10 @@ Tensor Concat(const std::vector<Tensor>& xs, int axis, Location loc) {
   return Call1("concat", xs, {{"axis", xs.empty() ? int64_t{axis} : Resolve(xs[0], axis)}}, loc);
 }
 
+Tensor Pad(Tensor x, std::vector<int64_t> before, std::vector<int64_t> after, double value, Location loc) {
+  return Call1("pad", {x}, {{"before", std::move(before)}, {"after", std::move(after)}, {"value", value}}, loc);
+}
+
 Tensor MatMul(Tensor a, Tensor w, bool transpose_b, Location loc) {
   return Call1("matmul", {a, w}, {{"transpose_b", transpose_b}}, loc);
 }
@@ -120,7 +133,49 @@ Tensor LayerNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon, Location l
   return Call1("layer_norm", {x, gamma, beta}, {{"epsilon", epsilon}}, loc);
 }
 
+Tensor RmsNorm(Tensor x, Tensor gamma, double epsilon, Location loc) {
+  return Call1("rms_norm", {x, gamma}, {{"epsilon", epsilon}}, loc);
+}
+
+BatchNormalized BatchNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon, Location loc) {
+  std::vector<int64_t> axes;
+  for (int i = 0; i < x.shape().rank(); ++i) {
+    if (i != 1) axes.push_back(i);
+  }
+  const Tensor mean = ReduceMean(Cast(x, DType::kFloat32, loc), std::move(axes), /*keepdims=*/false, loc);
+  const Tensor var = Call1("channel_variance", {x, mean}, {}, loc);
+  const AttrMap attrs = {{"epsilon", epsilon}, {"training", true}};
+  return {Call1("batch_norm", {x, gamma, beta, mean, var}, attrs, loc), mean, var};
+}
+
+Tensor BatchNorm(Tensor x, Tensor gamma, Tensor beta, Tensor mean, Tensor var, double epsilon, Location loc) {
+  return Call1("batch_norm", {x, gamma, beta, mean, var}, {{"epsilon", epsilon}}, loc);
+}
+
 Tensor Embedding(Tensor w, Tensor ids, Location loc) { return Call1("embedding", {w, ids}, {}, loc); }
+
+Tensor Gather(Tensor x, Tensor ids, int axis, Location loc) {
+  return Call1("gather", {x, ids}, {{"axis", Resolve(x, axis)}}, loc);
+}
+
+// A negative axis counts from the last dimension of the result, which has one where ids has its own.
+Tensor ScatterAdd(Tensor updates, Tensor ids, int axis, int64_t size, Location loc) {
+  const int64_t rank = updates.shape().rank() - ids.shape().rank() + 1;
+  return Call1("scatter_add", {updates, ids}, {{"axis", axis < 0 ? axis + rank : axis}, {"size", size}}, loc);
+}
+
+Tensor TakeAlong(Tensor x, Tensor ids, Location loc) { return Call1("take_along", {x, ids}, {}, loc); }
+
+Tensor PutAlong(Tensor values, Tensor ids, int64_t columns, Location loc) {
+  return Call1("put_along", {values, ids}, {{"columns", columns}}, loc);
+}
+
+Largest TopK(Tensor x, int64_t k, Location loc) {
+  const std::vector<Tensor> outputs = Call("top_k", {x}, {{"k", k}}, loc, 2);
+  return {outputs[0], outputs[1]};
+}
+
+Tensor RowDot(Tensor a, Tensor b, Location loc) { return Call1("row_dot", {a, b}, {}, loc); }
 
 Tensor Attention(Tensor q, Tensor k, Tensor v, int64_t heads, bool causal, Location loc) {
   return Call1("attention", {q, k, v}, {{"heads", heads}, {"causal", causal}}, loc);
@@ -171,6 +226,7 @@ Tensor Constant(GraphBuilder& builder, const TensorType& type, double value, Loc
 void Fetch(Tensor x, const std::string& name, Location loc) { Call("fetch", {x}, {{"name", name}}, loc); }
 void Assign(Tensor v, Tensor x, Location loc) { Call("assign", {v, x}, {}, loc); }
 void Increment(Tensor v, Location loc) { Call("increment", {v}, {}, loc); }
+void EmaUpdate(Tensor v, Tensor x, double decay, Location loc) { Call("ema_update", {v, x}, {{"decay", decay}}, loc); }
 
 Tensor SampleToken(Tensor logits, Tensor length, double temperature, Location loc) {
   return Call1("sample_token", {logits, length}, {{"temperature", temperature}}, loc);

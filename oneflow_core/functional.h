@@ -23,6 +23,8 @@ Tensor Add(Tensor a, Tensor b, Location loc = Location::current());
 Tensor Sub(Tensor a, Tensor b, Location loc = Location::current());
 Tensor Mul(Tensor a, Tensor b, Location loc = Location::current());
 Tensor Div(Tensor a, Tensor b, Location loc = Location::current());
+Tensor Maximum(Tensor a, Tensor b, Location loc = Location::current());
+Tensor Minimum(Tensor a, Tensor b, Location loc = Location::current());
 
 // A left operand that remembers where it was written: operators cannot have a default argument.
 struct LocatedTensor {
@@ -56,6 +58,9 @@ Tensor Dropout(Tensor x, double rate, Location loc = Location::current());
 Tensor ReduceSum(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
 Tensor ReduceMean(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
 Tensor ReduceMax(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
+Tensor ReduceMin(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
+// The sums of x up to each index along `axis`: with it or, if `exclusive`, without it; from the last index on if `reverse`.
+Tensor Cumsum(Tensor x, int axis, bool exclusive = false, bool reverse = false, Location loc = Location::current());
 
 // At most one size may be -1; it follows from the others.
 Tensor Reshape(Tensor x, std::vector<int64_t> shape, Location loc = Location::current());
@@ -65,6 +70,9 @@ Tensor Transpose(Tensor x, std::vector<int64_t> perm, Location loc = Location::c
 // x[start : start + size] along `axis`.
 Tensor Slice(Tensor x, int axis, int64_t start, int64_t size, Location loc = Location::current());
 Tensor Concat(const std::vector<Tensor>& xs, int axis, Location loc = Location::current());
+// x with before[i] and after[i] elements of `value` around it in each dimension i.
+Tensor Pad(Tensor x, std::vector<int64_t> before, std::vector<int64_t> after, double value = 0,
+           Location loc = Location::current());
 
 // a [..,k] times w [k,n], or [n,k] if transpose_b.
 Tensor MatMul(Tensor a, Tensor w, bool transpose_b = false, Location loc = Location::current());
@@ -73,8 +81,35 @@ Tensor BatchMatMul(Tensor a, Tensor b, bool transpose_a = false, bool transpose_
                    Location loc = Location::current());
 Tensor Softmax(Tensor x, Location loc = Location::current());
 Tensor LayerNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon = 1e-5, Location loc = Location::current());
+Tensor RmsNorm(Tensor x, Tensor gamma, double epsilon = 1e-5, Location loc = Location::current());
+// x [n,c,..] normalised per channel (dimension 1) by the statistics of the whole batch, which are returned too: mean [c] and the
+// biased variance var [c], in f32.
+struct BatchNormalized {
+  Tensor y, mean, var;
+};
+BatchNormalized BatchNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon = 1e-5,
+                          Location loc = Location::current());
+// The same by given statistics.
+Tensor BatchNorm(Tensor x, Tensor gamma, Tensor beta, Tensor mean, Tensor var, double epsilon = 1e-5,
+                 Location loc = Location::current());
 // Rows of w [v,h] for ids [..].
 Tensor Embedding(Tensor w, Tensor ids, Location loc = Location::current());
+// x with its dimension `axis` replaced by those of ids: slice ids[i..] of x stands at i... Indices outside of x are errors.
+Tensor Gather(Tensor x, Tensor ids, int axis = 0, Location loc = Location::current());
+// The transpose of Gather: zeros with `size` at `axis`, to whose slice ids[i..] the slice of updates at i.. is added.
+Tensor ScatterAdd(Tensor updates, Tensor ids, int axis, int64_t size, Location loc = Location::current());
+// x[.., ids[.., j]] at [.., j], for x [..,c] and ids [..,k].
+Tensor TakeAlong(Tensor x, Tensor ids, Location loc = Location::current());
+// The transpose of TakeAlong: zeros [..,columns], to whose column ids[.., j] is added values[.., j].
+Tensor PutAlong(Tensor values, Tensor ids, int64_t columns, Location loc = Location::current());
+// The k largest of each row of x [..,c], largest first, and their columns; of equal ones the lowest column first.
+struct Largest {
+  Tensor values;   // [..,k], as x
+  Tensor indices;  // i32[..,k]
+};
+Largest TopK(Tensor x, int64_t k, Location loc = Location::current());
+// The sum of a * b over the last dimension, in f32.
+Tensor RowDot(Tensor a, Tensor b, Location loc = Location::current());
 // q, k, v [b,t,c] with c divided among the heads.
 Tensor Attention(Tensor q, Tensor k, Tensor v, int64_t heads, bool causal, Location loc = Location::current());
 // The loss of each row of logits [..,c] against labels [..].
@@ -105,6 +140,8 @@ Tensor Constant(GraphBuilder& builder, const TensorType& type, double value, Loc
 void Fetch(Tensor x, const std::string& name, Location loc = Location::current());  // x is handed to the host each step
 void Assign(Tensor v, Tensor x, Location loc = Location::current());
 void Increment(Tensor v, Location loc = Location::current());
+// v = decay * v + (1 - decay) * x, in f32; once per step, with the mean of x over its micro-batches.
+void EmaUpdate(Tensor v, Tensor x, double decay, Location loc = Location::current());
 // Draws the token after tokens[length - 1] from logits [1,t,v]; temperature 0: the likeliest.
 Tensor SampleToken(Tensor logits, Tensor length, double temperature, Location loc = Location::current());
 // Appends `id` to the `length` tokens; when there is no room the oldest is dropped.

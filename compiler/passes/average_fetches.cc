@@ -1,15 +1,18 @@
-// Fetches of a step of several micro-batches: the host wants one number per step, the mean.
+// What leaves a step of several micro-batches: the host wants one number per step, and a running average takes one: the mean.
 #include "compiler/passes/passes.h"
 #include "oneflow_core/builder.h"
 
 namespace oneflow {
 namespace {
 
-// Appends accumulate and scale behind the fetched value and points the fetch at the result.
-absl::Status Average(GraphBuilder& builder, NodeId fetch, int micro_batches) {
-  const Node node = builder.graph().node(fetch);
-  const Tensor value(&builder, node.inputs[0]);
-  if (value.type().dtype != DType::kFloat32) {
+// The input of which `op` takes the mean of a step, or -1.
+int AveragedInput(absl::string_view op) { return op == "fetch" ? 0 : op == "ema_update" ? 1 : -1; }
+
+// Appends accumulate and scale behind the value and points the node's input at the result.
+absl::Status Average(GraphBuilder& builder, NodeId id, int input, int micro_batches) {
+  const Node node = builder.graph().node(id);
+  const Tensor value(&builder, node.inputs[input]);
+  if (value.type().dtype != DType::kFloat32) {  // an ema_update's is
     return absl::InvalidArgumentError(absl::StrCat("fetches ", value.type().ToString(), " from each of ", micro_batches,
                                                    " micro-batches; only f32 values can be averaged over them"));
   }
@@ -21,7 +24,7 @@ absl::Status Average(GraphBuilder& builder, NodeId fetch, int micro_batches) {
   const Tensor mean =
       builder.Op1("scale", {sum}, {{"alpha", 1.0 / micro_batches}}, here, absl::StrCat(node.name, "/mean"));
   OF_RETURN_IF_ERROR(builder.status());
-  builder.mutable_graph().node(fetch).inputs[0] = mean.id();
+  builder.mutable_graph().node(id).inputs[input] = mean.id();
   return absl::OkStatus();
 }
 
@@ -34,8 +37,9 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context) {
   const int num_nodes = graph.num_nodes();
   GraphBuilder builder(context.ops, std::move(graph));
   for (NodeId id = 0; id < num_nodes; ++id) {
-    if (builder.graph().node(id).op != "fetch" || !varies[id]) continue;
-    OF_RETURN_IF_ERROR_AT(Average(builder, id, micro_batches), Where(builder.graph().node(id)));
+    const int input = AveragedInput(builder.graph().node(id).op);
+    if (input < 0 || !varies[id]) continue;
+    OF_RETURN_IF_ERROR_AT(Average(builder, id, input, micro_batches), Where(builder.graph().node(id)));
   }
   OF_ASSIGN_OR_RETURN(graph, builder.Finish());
   const bool changed = graph.num_nodes() > num_nodes;

@@ -1,4 +1,4 @@
-// add, sub, mul, div with NumPy's broadcasting, and add_n. Dimensions that neither operand broadcasts differently are merged, so
+// add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither operand broadcasts differently are merged, so
 // that the common cases (same shape, scalar, a row added to a matrix) are long runs along the inner dimension.
 #include <vector>
 
@@ -91,6 +91,20 @@ const char* Div(const KernelArgs& args) {
   return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return a / b; });
 }
 
+// Written so that a NaN in either operand comes out.
+const char* Maximum(const KernelArgs& args) {
+  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return (a > b) | (a != a) ? a : b; });
+}
+const char* Minimum(const KernelArgs& args) {
+  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return (a < b) | (a != a) ? a : b; });
+}
+const char* Heaviside(const KernelArgs& args) {
+  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED {
+    const F32x16 unless_greater = a == b ? Splat(0.5f) : Splat(0);
+    return a > b ? Splat(1) : unless_greater;
+  });
+}
+
 // The operands are added in their order, in one pass.
 const char* AddN(const KernelArgs& args) {
   float* const y = args.out[0].as<float>();
@@ -111,7 +125,14 @@ const char* AddN(const KernelArgs& args) {
 
 KernelList BinaryKernels() {
   constexpr DType kF32 = DType::kFloat32;
-  return {{"add", kF32, Add}, {"sub", kF32, Sub}, {"mul", kF32, Mul}, {"div", kF32, Div}, {"add_n", kF32, AddN}};
+  return {{"add", kF32, Add},
+          {"sub", kF32, Sub},
+          {"mul", kF32, Mul},
+          {"div", kF32, Div},
+          {"maximum", kF32, Maximum},
+          {"minimum", kF32, Minimum},
+          {"heaviside", kF32, Heaviside},
+          {"add_n", kF32, AddN}};
 }
 
 }  // namespace oneflow::cpu

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 namespace oneflow::cpu {
 
@@ -25,5 +26,17 @@ inline void FromFloat(float x, BFloat16* y) {
   y->bits = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 inline void FromFloat(float x, Float16* y) { y->value = static_cast<_Float16>(x); }
+
+// An attribute's value as an element of any type.
+template <typename T>
+T As(double value) {
+  if constexpr (std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>) {
+    T result;
+    FromFloat(static_cast<float>(value), &result);
+    return result;
+  } else {
+    return static_cast<T>(value);
+  }
+}
 
 }  // namespace oneflow::cpu

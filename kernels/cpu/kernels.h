@@ -10,22 +10,29 @@ namespace oneflow::cpu {
 using KernelList = std::vector<Kernel>;
 
 KernelList AttentionKernels();
+KernelList BatchNormKernels();
 KernelList BiasKernels();
 KernelList BinaryKernels();
 KernelList CastKernels();
 KernelList Conv2dKernels();
 KernelList CrossEntropyKernels();
+KernelList CumsumKernels();
 KernelList DropoutKernels();
 KernelList EmbeddingKernels();
+KernelList ExtremumKernels();
 KernelList GeluKernels();
 KernelList GenerationKernels();
+KernelList IndexKernels();
 KernelList LayerNormKernels();
 KernelList LayoutKernels();
 KernelList MatmulKernels();
 KernelList MaxPool2dKernels();
 KernelList OptimizerKernels();
+KernelList PadKernels();
 KernelList ReduceKernels();
+KernelList RmsNormKernels();
 KernelList SoftmaxKernels();
+KernelList SoftmaxPartsKernels();
 KernelList StateKernels();
 KernelList UnaryKernels();
 

@@ -87,13 +87,29 @@ const char* SgdUpdate(const KernelArgs& args) {
   return nullptr;
 }
 
+// in: v (overwritten), x.
+const char* EmaUpdate(const KernelArgs& args) {
+  float* const v = args.in[0].as<float>();
+  const float* const x = args.in[1].as<const float>();
+  const double decay = args.attrs->Double("decay");
+  const float keep = static_cast<float>(decay), take = static_cast<float>(1 - decay);
+  ParallelFor(args.in[0].count, Grain(3 * sizeof(float)), [&](int64_t begin, int64_t end) {
+    VecLoop(end - begin, [&](int64_t i, auto lanes) {
+      i += begin;
+      Store(v + i, Load(v + i, lanes) * keep + Load(x + i, lanes) * take, lanes);
+    });
+  });
+  return nullptr;
+}
+
 }  // namespace
 
 KernelList OptimizerKernels() {
   return {{"clip_scale", DType::kFloat32, ClipScale},
           {"lr_schedule", DType::kInt64, LrSchedule},
           {"adamw_update", DType::kFloat32, AdamwUpdate},
-          {"sgd_update", DType::kFloat32, SgdUpdate}};
+          {"sgd_update", DType::kFloat32, SgdUpdate},
+          {"ema_update", DType::kFloat32, EmaUpdate}};
 }
 
 }  // namespace oneflow::cpu

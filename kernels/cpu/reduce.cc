@@ -1,8 +1,11 @@
-// Reductions over any set of dimensions: reduce_sum, reduce_mean, reduce_max, sum_to (which undoes broadcasting) and square_sum.
+// Reductions over any set of dimensions: reduce_sum, reduce_mean, reduce_max, reduce_min, sum_to (which undoes broadcasting) and
+// square_sum.
 //
 // Neighbouring dimensions that are both kept or both reduced are merged. Then either the inner dimension is reduced, and an
 // output element is a sum of contiguous runs, or it is kept, and a strip of output elements is a sum of strips. Sums are carried in
 // double between runs, in an order that does not depend on the number of threads.
+#include "kernels/cpu/reduce.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,52 +17,6 @@
 
 namespace oneflow::cpu {
 namespace {
-
-struct Dim {
-  int64_t extent, stride;
-};
-
-// Which elements of x make up which element of y; dims from outermost to innermost.
-struct Groups {
-  std::vector<Dim> kept, reduced;
-  bool inner_reduced = false;
-};
-
-Groups Collapse(const TensorArg& x, const std::vector<bool>& is_reduced) {
-  Groups groups;
-  int64_t stride = 1;
-  int last = -1;  // -1: no dimension yet, else whether the previous one was reduced
-  for (int i = x.rank; i-- > 0;) {
-    const int64_t extent = x.dims[i];
-    if (extent == 1) continue;
-    std::vector<Dim>& list = is_reduced[i] ? groups.reduced : groups.kept;
-    if (last == static_cast<int>(is_reduced[i])) {
-      list.front().extent *= extent;
-    } else {
-      list.insert(list.begin(), {extent, stride});
-    }
-    if (last < 0) groups.inner_reduced = is_reduced[i];
-    last = is_reduced[i];
-    stride *= extent;
-  }
-  return groups;
-}
-
-int64_t Count(const std::vector<Dim>& dims) {
-  int64_t count = 1;
-  for (const Dim& dim : dims) count *= dim.extent;
-  return count;
-}
-
-// Where element `index` of the row-major index space of `dims` lies.
-int64_t Offset(const std::vector<Dim>& dims, int64_t index) {
-  int64_t offset = 0;
-  for (size_t i = dims.size(); i-- > 0;) {
-    offset += index % dims[i].extent * dims[i].stride;
-    index /= dims[i].extent;
-  }
-  return offset;
-}
 
 struct SumOp {
   static constexpr double kIdentity = 0;
@@ -78,6 +35,17 @@ struct MaxOp {
   static float Lanes(F32x16 v) { return MaxOf(v); }
 };
 
+struct MinOp {
+  static constexpr double kIdentity = std::numeric_limits<double>::infinity();
+  template <typename T>
+  static T Combine(T a, T b) {
+    return a < b ? a : b;
+  }
+  static float Lanes(F32x16 v) {
+    return Fold(v, [](F32x16 a, F32x16 b) OF_INLINED { return Min(a, b); });
+  }
+};
+
 // Elements of a run that are combined in float before they go to the double: 64 per lane.
 constexpr int64_t kRun = 1024;
 
@@ -94,20 +62,12 @@ double ReduceRun(const float* x, int64_t n) {
   return total;
 }
 
-// Output elements that are carried together when the inner dimension is kept: 2 KiB of doubles.
-constexpr int64_t kStrip = 256;
-
 // y = scale * reduction of x.
 template <typename Op>
 void Reduce(const TensorArg& x, const std::vector<bool>& is_reduced, float* y, double scale) {
-  Groups groups = Collapse(x, is_reduced);
+  Groups groups(x, is_reduced);
   const float* const from = x.as<const float>();
-  Dim inner = {1, 1};
-  std::vector<Dim>& inner_list = groups.inner_reduced ? groups.reduced : groups.kept;
-  if (!inner_list.empty()) {
-    inner = inner_list.back();
-    inner_list.pop_back();
-  }
+  const StridedDim inner = groups.TakeInner();
   const int64_t outputs = Count(groups.kept), terms = Count(groups.reduced);
   if (groups.inner_reduced) {
     ParallelFor(outputs, Grain(sizeof(float) * terms * inner.extent), [&](int64_t begin, int64_t end) {
@@ -142,12 +102,6 @@ void Reduce(const TensorArg& x, const std::vector<bool>& is_reduced, float* y, d
               });
 }
 
-std::vector<bool> ReducedAxes(const TensorArg& x, const AttrMap& attrs) {
-  std::vector<bool> is_reduced(x.rank, false);
-  for (const int64_t axis : attrs.Ints("axes")) is_reduced[axis < 0 ? axis + x.rank : axis] = true;
-  return is_reduced;
-}
-
 const char* ReduceSum(const KernelArgs& args) {
   Reduce<SumOp>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
   return nullptr;
@@ -166,6 +120,11 @@ const char* ReduceMean(const KernelArgs& args) {
 
 const char* ReduceMax(const KernelArgs& args) {
   Reduce<MaxOp>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
+  return nullptr;
+}
+
+const char* ReduceMin(const KernelArgs& args) {
+  Reduce<MinOp>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
   return nullptr;
 }
 
@@ -217,11 +176,9 @@ const char* SquareSum(const KernelArgs& args) {
 
 KernelList ReduceKernels() {
   constexpr DType kF32 = DType::kFloat32;
-  return {{"reduce_sum", kF32, ReduceSum},
-          {"reduce_mean", kF32, ReduceMean},
-          {"reduce_max", kF32, ReduceMax},
-          {"sum_to", kF32, SumTo},
-          {"square_sum", kF32, SquareSum, SquareSumWorkspace}};
+  return {{"reduce_sum", kF32, ReduceSum}, {"reduce_mean", kF32, ReduceMean},
+          {"reduce_max", kF32, ReduceMax}, {"reduce_min", kF32, ReduceMin},
+          {"sum_to", kF32, SumTo},         {"square_sum", kF32, SquareSum, SquareSumWorkspace}};
 }
 
 }  // namespace oneflow::cpu

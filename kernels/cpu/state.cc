@@ -13,17 +13,6 @@ constexpr DType kAllDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat
                                 DType::kInt64,   DType::kUInt8,    DType::kBool};
 
 template <typename T>
-T As(double value) {
-  if constexpr (std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>) {
-    T result;
-    FromFloat(static_cast<float>(value), &result);
-    return result;
-  } else {
-    return static_cast<T>(value);
-  }
-}
-
-template <typename T>
 const char* Constant(const KernelArgs& args) {
   T* const x = args.out[0].as<T>();
   const T value = As<T>(args.attrs->Double("value"));

@@ -1,4 +1,4 @@
-// add, sub, mul, div with NumPy's broadcasting, and add_n. Dimensions that neither operand broadcasts differently are merged; what
+// add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither operand broadcasts differently are merged; what
 // is then one run (same shape, or a scalar) goes four elements at a time.
 #include "kernels/cuda/launch.cuh"
 
@@ -84,6 +84,17 @@ const char* Div(const KernelArgs& args) {
   return Broadcast(args, [] __device__(float a, float b) { return a / b; });
 }
 
+// Written so that a NaN in either operand comes out.
+const char* Maximum(const KernelArgs& args) {
+  return Broadcast(args, [] __device__(float a, float b) { return a > b || a != a ? a : b; });
+}
+const char* Minimum(const KernelArgs& args) {
+  return Broadcast(args, [] __device__(float a, float b) { return a < b || a != a ? a : b; });
+}
+const char* Heaviside(const KernelArgs& args) {
+  return Broadcast(args, [] __device__(float a, float b) { return a > b ? 1.0f : a == b ? 0.5f : 0.0f; });
+}
+
 // Operands that one launch adds: pointers are kernel parameters.
 constexpr int kOperands = 16;
 struct Operands {
@@ -120,7 +131,14 @@ const char* AddN(const KernelArgs& args) {
 
 KernelList BinaryKernels() {
   constexpr DType kF32 = DType::kFloat32;
-  return {{"add", kF32, Add}, {"sub", kF32, Sub}, {"mul", kF32, Mul}, {"div", kF32, Div}, {"add_n", kF32, AddN}};
+  return {{"add", kF32, Add},
+          {"sub", kF32, Sub},
+          {"mul", kF32, Mul},
+          {"div", kF32, Div},
+          {"maximum", kF32, Maximum},
+          {"minimum", kF32, Minimum},
+          {"heaviside", kF32, Heaviside},
+          {"add_n", kF32, AddN}};
 }
 
 }  // namespace oneflow::cuda

@@ -130,13 +130,23 @@ const char* SgdUpdate(const KernelArgs& args) {
   });
 }
 
+// in: v (overwritten), x.
+const char* EmaUpdate(const KernelArgs& args) {
+  float* const v = args.in[0].as<float>();
+  const float* const x = args.in[1].as<const float>();
+  const double decay = args.attrs->Double("decay");
+  const float keep = static_cast<float>(decay), take = static_cast<float>(1 - decay);
+  return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) { v[i] = v[i] * keep + x[i] * take; });
+}
+
 }  // namespace
 
 KernelList OptimizerKernels() {
   return {{"clip_scale", DType::kFloat32, ClipScale},
           {"lr_schedule", DType::kInt64, LrSchedule},
           {"adamw_update", DType::kFloat32, AdamwUpdate},
-          {"sgd_update", DType::kFloat32, SgdUpdate}};
+          {"sgd_update", DType::kFloat32, SgdUpdate},
+          {"ema_update", DType::kFloat32, EmaUpdate}};
 }
 
 }  // namespace oneflow::cuda

@@ -1,4 +1,4 @@
-// Reductions: reduce_sum, reduce_mean, reduce_max, sum_to (which undoes broadcasting) and square_sum.
+// Reductions: reduce_sum, reduce_mean, reduce_max, reduce_min, sum_to (which undoes broadcasting) and square_sum.
 //
 // A pass cuts the terms of every output into splits, so that few outputs with many terms fill the GPU too; a second pass combines
 // the splits in order. Where the inner dimension is reduced a warp takes a split, so that its lanes read neighbours; where it is
@@ -50,22 +50,16 @@ struct Max {
   static __device__ double Term(float x) { return x; }
   static __device__ double Join(double a, double b) { return a > b ? a : b; }
 };
+struct Min {
+  static constexpr double kIdentity = std::numeric_limits<double>::infinity();
+  static __device__ double Term(float x) { return x; }
+  static __device__ double Join(double a, double b) { return a < b ? a : b; }
+};
 struct SquareSum {
   static constexpr double kIdentity = 0;
   static __device__ double Term(float x) { return static_cast<double>(x) * x; }
   static __device__ double Join(double a, double b) { return a + b; }
 };
-
-// Where element `index` of the row-major index space of `dims` lies.
-__device__ int64_t Offset(const StridedDims& dims, int64_t index) {
-  if (dims.rank == 1) return index * dims.stride[0];  // the common case needs no division
-  int64_t offset = 0;
-  for (int i = dims.rank; i-- > 0;) {
-    offset += index % dims.extent[i] * dims.stride[i];
-    index /= dims.extent[i];
-  }
-  return offset;
-}
 
 // Splits of the terms: enough for the GPU, none too small to be worth its share of the second pass.
 int64_t Splits(const Groups& groups) {
@@ -164,7 +158,7 @@ const char* Launch(const KernelArgs& args, const Groups& groups, float* y, doubl
                                                                groups.terms, splits, x, first);
   }
   if (const char* error = LaunchError(); error != nullptr || splits == 1) return error;
-  using Joined = std::conditional_t<std::is_same_v<Op, Max>, Max, Sum>;
+  using Joined = std::conditional_t<std::is_same_v<Op, SquareSum>, Sum, Op>;
   JoinSplits<Joined>
       <<<Blocks(groups.outputs, kTeams), kThreads, 0, stream>>>(groups.outputs, splits, first.partial, final);
   return LaunchError();
@@ -224,6 +218,7 @@ KernelList ReduceKernels() {
   return {{"reduce_sum", kF32, Run<Sum, ByAxes>, Workspace<ByAxes>},
           {"reduce_mean", kF32, ReduceMean, Workspace<ByAxes>},
           {"reduce_max", kF32, Run<Max, ByAxes>, Workspace<ByAxes>},
+          {"reduce_min", kF32, Run<Min, ByAxes>, Workspace<ByAxes>},
           {"sum_to", kF32, Run<Sum, ByShape>, Workspace<ByShape>},
           {"square_sum", kF32, Run<SquareSum, All>, Workspace<All>}};
 }

@@ -13,6 +13,17 @@ struct StridedDims {
   int64_t extent[kMaxRank], stride[kMaxRank];
 };
 
+// Where element `index` of the row-major index space of `dims` lies.
+__device__ inline int64_t Offset(const StridedDims& dims, int64_t index) {
+  if (dims.rank == 1) return index * dims.stride[0];  // the common case needs no division
+  int64_t offset = 0;
+  for (int i = dims.rank; i-- > 0;) {
+    offset += index % dims.extent[i] * dims.stride[i];
+    index /= dims.extent[i];
+  }
+  return offset;
+}
+
 // Which elements of x make up which element of y. Neighbouring dimensions that are both kept or both reduced are merged.
 struct Groups {
   Groups(const TensorArg& x, const std::vector<bool>& is_reduced);

@@ -1,5 +1,6 @@
 // c[i] = f(a[i], b[i]) with NumPy broadcasting, and add_n. A gradient is first an elementwise product and is then
-// summed over the dimensions along which its operand was broadcast.
+// summed over the dimensions along which its operand was broadcast. heaviside is the slope of maximum in its first
+// operand: 1 where a > b, 0 where a < b, and 1/2 where they are equal, so that equal operands share a gradient.
 #include "oneflow_core/ops/broadcast.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
@@ -50,6 +51,19 @@ absl::Status DivGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
+// The operand that is chosen gets dc: the larger one of a maximum, the other one of a minimum.
+absl::Status ExtremumGrad(GradContext& c, bool is_maximum) {
+  for (int i = 0; i < 2; ++i) {
+    if (!c.needs_grad(i)) continue;
+    const Tensor mine = c.input(i), other = c.input(1 - i);
+    const Tensor share = c.Call1("heaviside", is_maximum ? std::vector<Tensor>{mine, other} : std::vector{other, mine});
+    c.SetInputGrad(i, SumTo(c, c.Call1("mul", {*c.output_grad(0), share}), c.input(i).shape()));
+  }
+  return absl::OkStatus();
+}
+absl::Status MaximumGrad(GradContext& c) { return ExtremumGrad(c, true); }
+absl::Status MinimumGrad(GradContext& c) { return ExtremumGrad(c, false); }
+
 absl::StatusOr<Types> InferAddN(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckEveryOperand(c, {"x", kNumber}));
   for (size_t i = 1; i < c.inputs.size(); ++i) {
@@ -91,6 +105,17 @@ void AddBinaryOps(OpRegistry& registry) {
                 .infer = InferBinary<kFloat>,
                 .grad = DivGrad,
                 .in_place = either});
+  registry.Add({.name = "maximum",
+                .rule = "...,...->...",
+                .infer = InferBinary<kFloat>,
+                .grad = MaximumGrad,
+                .in_place = either});
+  registry.Add({.name = "minimum",
+                .rule = "...,...->...",
+                .infer = InferBinary<kFloat>,
+                .grad = MinimumGrad,
+                .in_place = either});
+  registry.Add({.name = "heaviside", .rule = "...,...->...", .infer = InferBinary<kFloat>, .in_place = either});
   registry.Add({.name = "add_n", .infer = InferAddN, .grad = AddNGrad, .flops = AddNFlops, .in_place = {{0, 0}}});
 }
 

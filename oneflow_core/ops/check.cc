@@ -149,6 +149,12 @@ absl::StatusOr<double> NumberAttrOr(const AttrMap& attrs, const std::string& nam
   return *value;
 }
 
+absl::Status CheckNotNegative(const AttrMap& attrs, const std::string& name) {
+  OF_ASSIGN_OR_RETURN(const double value, NumberAttr(attrs, name));
+  if (value >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("attribute '", name, "' is ", value, " but must be at least 0"));
+}
+
 absl::StatusOr<std::string> StringAttr(const AttrMap& attrs, const std::string& name) {
   OF_ASSIGN_OR_RETURN(const std::string* value, FindAttr<std::string>(attrs, name, "a string"));
   if (value == nullptr) return MissingAttr(name);

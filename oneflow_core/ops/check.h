@@ -62,6 +62,8 @@ absl::StatusOr<int64_t> IntAttrOr(const AttrMap& attrs, const std::string& name,
                                   int64_t max = kMaxInt);
 absl::StatusOr<double> NumberAttr(const AttrMap& attrs, const std::string& name);
 absl::StatusOr<double> NumberAttrOr(const AttrMap& attrs, const std::string& name, double fallback);
+// A number >= 0.
+absl::Status CheckNotNegative(const AttrMap& attrs, const std::string& name);
 absl::StatusOr<std::string> StringAttr(const AttrMap& attrs, const std::string& name);
 absl::StatusOr<bool> BoolAttrOr(const AttrMap& attrs, const std::string& name, bool fallback);
 absl::StatusOr<std::vector<int64_t>> IntsAttr(const AttrMap& attrs, const std::string& name);

@@ -17,11 +17,17 @@ OpRegistry StandardOps() {
   ops::AddTransposeOp(registry);
   ops::AddSliceOps(registry);
   ops::AddConcatOp(registry);
+  ops::AddPadOp(registry);
+  ops::AddCumsumOp(registry);
   ops::AddMatmulOps(registry);
   ops::AddBatchMatmulOp(registry);
   ops::AddSoftmaxOps(registry);
+  ops::AddSoftmaxPartsOps(registry);
   ops::AddLayerNormOps(registry);
+  ops::AddRmsNormOps(registry);
+  ops::AddBatchNormOps(registry);
   ops::AddEmbeddingOps(registry);
+  ops::AddIndexOps(registry);
   ops::AddAttentionOps(registry);
   ops::AddCrossEntropyOps(registry);
   ops::AddConv2dOps(registry);

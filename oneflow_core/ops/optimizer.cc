@@ -77,6 +77,13 @@ absl::StatusOr<Types> InferSgd(const InferContext& c) {
   return Outputs({});
 }
 
+absl::StatusOr<Types> InferEmaUpdate(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"v", kFloat32}, {"x", kFloat32}}));
+  OF_RETURN_IF_ERROR(CheckSame("v", c.inputs[0], "x", c.inputs[1]));
+  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "decay", 1));
+  return Outputs({});
+}
+
 // Per element, as in the formulas of the table.
 double AdamWFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
   return 15.0 * static_cast<double>(inputs[0].shape.count());
@@ -95,6 +102,7 @@ void AddOptimizerOps(OpRegistry& registry) {
                 .infer = InferAdamW,
                 .flops = AdamWFlops,
                 .mutates = {0, 1, 2}});
+  registry.Add({.name = "ema_update", .rule = "...,...->", .infer = InferEmaUpdate, .mutates = {0}});
   registry.Add(
       {.name = "sgd_update", .rule = "...,...,...,,->", .infer = InferSgd, .flops = SgdFlops, .mutates = {0, 1}});
 }

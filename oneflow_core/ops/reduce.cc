@@ -1,5 +1,6 @@
-// y = sum, mean or maximum of x over `axes`; square_sum: the sum of all squares. A mean divides by the logical count, a
-// constant of the graph, so that it is as linear as a sum.
+// y = sum, mean, maximum or minimum of x over `axes`; square_sum: the sum of all squares. A mean divides by the logical
+// count, a constant of the graph, so that it is as linear as a sum. The gradient of an extremum is shared evenly by all
+// elements that are it: extremum_count says how many, extremum_grad hands out the shares.
 #include <algorithm>
 
 #include "oneflow_core/builder.h"
@@ -9,13 +10,13 @@
 namespace oneflow::ops {
 namespace {
 
-absl::StatusOr<std::vector<int64_t>> Axes(const InferContext& c) {
-  OF_ASSIGN_OR_RETURN(std::vector<int64_t> axes, IntsAttr(c.attrs, "axes"));
+absl::StatusOr<std::vector<int64_t>> Axes(const AttrMap& attrs, const TensorType& x) {
+  OF_ASSIGN_OR_RETURN(std::vector<int64_t> axes, IntsAttr(attrs, "axes"));
   for (size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i] < 0 || axes[i] >= c.inputs[0].shape.rank() || (i > 0 && axes[i] <= axes[i - 1])) {
+    if (axes[i] < 0 || axes[i] >= x.shape.rank() || (i > 0 && axes[i] <= axes[i - 1])) {
       return absl::InvalidArgumentError(absl::StrCat("attribute 'axes' is ", Shape(axes).ToString(),
                                                      " but must be ascending dimensions of x, which is ",
-                                                     c.inputs[0].ToString()));
+                                                     x.ToString()));
     }
   }
   return axes;
@@ -34,14 +35,20 @@ Shape Reduced(const Shape& x, const std::vector<int64_t>& axes, bool keepdims) {
   return Shape(std::move(sizes));
 }
 
-absl::StatusOr<Types> InferReduce(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat}}));
-  OF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, Axes(c));
-  OF_ASSIGN_OR_RETURN(const bool keepdims, BoolAttrOr(c.attrs, "keepdims", false));
-  return Outputs({{c.inputs[0].dtype, Reduced(c.inputs[0].shape, axes, keepdims)}});
+// What the attributes make of `x`.
+absl::StatusOr<TensorType> ReducedType(const AttrMap& attrs, const TensorType& x) {
+  OF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, Axes(attrs, x));
+  OF_ASSIGN_OR_RETURN(const bool keepdims, BoolAttrOr(attrs, "keepdims", false));
+  return TensorType{x.dtype, Reduced(x.shape, axes, keepdims)};
 }
 
-// The mean and the maximum of nothing do not exist.
+absl::StatusOr<Types> InferReduce(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat}}));
+  OF_ASSIGN_OR_RETURN(TensorType y, ReducedType(c.attrs, c.inputs[0]));
+  return Outputs({std::move(y)});
+}
+
+// The mean and the extrema of nothing do not exist.
 absl::StatusOr<Types> InferReduceNonEmpty(const InferContext& c) {
   OF_ASSIGN_OR_RETURN(Types outputs, InferReduce(c));
   if (c.inputs[0].shape.count() == 0) {
@@ -74,6 +81,31 @@ absl::Status ReduceMeanGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status ReduceExtremumGrad(GradContext& c) {
+  const AttrMap attrs = c.attrs();
+  const Tensor count = c.Call1("extremum_count", {c.input(0), c.output(0)}, attrs);
+  c.SetInputGrad(0, c.Call1("extremum_grad", {*c.output_grad(0), c.input(0), c.output(0), count}, attrs));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Types> InferExtremumCount(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat}, {"y", kFloat}}));
+  OF_ASSIGN_OR_RETURN(const TensorType y, ReducedType(c.attrs, c.inputs[0]));
+  OF_RETURN_IF_ERROR(CheckType("y", c.inputs[1], y, absl::StrCat("x, which is ", c.inputs[0].ToString(), ",")));
+  return Outputs({{DType::kFloat32, y.shape}});
+}
+
+absl::StatusOr<Types> InferExtremumGrad(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"dy", kFloat}, {"x", kFloat}, {"y", kFloat}, {"n", kFloat32}}));
+  const TensorType& x = c.inputs[1];
+  OF_ASSIGN_OR_RETURN(const TensorType y, ReducedType(c.attrs, x));
+  const std::string because = absl::StrCat("x, which is ", x.ToString(), ",");
+  OF_RETURN_IF_ERROR(CheckType("dy", c.inputs[0], y, because));
+  OF_RETURN_IF_ERROR(CheckType("y", c.inputs[2], y, because));
+  OF_RETURN_IF_ERROR(CheckType("n", c.inputs[3], {DType::kFloat32, y.shape}, because));
+  return Outputs({x});
+}
+
 absl::StatusOr<Types> InferSquareSum(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat}}));
   return Outputs({{DType::kFloat32, {}}});
@@ -93,7 +125,11 @@ absl::Status SquareSumGrad(GradContext& c) {
 void AddReduceOps(OpRegistry& registry) {
   registry.Add({.name = "reduce_sum", .infer = InferReduce, .grad = ReduceSumGrad, .flops = FlopsOfInput});
   registry.Add({.name = "reduce_mean", .infer = InferReduceNonEmpty, .grad = ReduceMeanGrad, .flops = FlopsOfInput});
-  registry.Add({.name = "reduce_max", .infer = InferReduceNonEmpty, .flops = FlopsOfInput});
+  for (const char* name : {"reduce_max", "reduce_min"}) {
+    registry.Add({.name = name, .infer = InferReduceNonEmpty, .grad = ReduceExtremumGrad, .flops = FlopsOfInput});
+  }
+  registry.Add({.name = "extremum_count", .infer = InferExtremumCount, .flops = FlopsOfInput});
+  registry.Add({.name = "extremum_grad", .infer = InferExtremumGrad});
   registry.Add(
       {.name = "square_sum", .rule = "...->", .infer = InferSquareSum, .grad = SquareSumGrad, .flops = FlopsOfInput});
 }

@@ -25,9 +25,9 @@ FactorRule Reduction(const Shape& x, bool keepdims, Mark mark, Reduced reduced) 
   return rule;
 }
 
-FactorRule ReductionOverAxes(const RuleContext& context, Mark mark) {
+FactorRule ReductionOverAxes(const RuleContext& context, Mark mark, int input = 0) {
   const std::vector<int64_t> axes = context.attrs.Ints("axes");
-  return Reduction(context.inputs[0].shape, context.attrs.Bool("keepdims"), mark,
+  return Reduction(context.inputs[input].shape, context.attrs.Bool("keepdims"), mark,
                    [&](int d) { return std::find(axes.begin(), axes.end(), d) != axes.end(); });
 }
 
@@ -50,6 +50,25 @@ Result ReduceSum(const RuleContext& context) {
 }
 
 Result ReduceMax(const RuleContext& context) { return FromFactors(ReductionOverAxes(context, Mark::kMax), context); }
+
+Result ReduceMin(const RuleContext& context) { return FromFactors(ReductionOverAxes(context, Mark::kMin), context); }
+
+// x, y -> n: parts of x are counted against the whole y.
+Result ExtremumCount(const RuleContext& context) {
+  FactorRule rule = ReductionOverAxes(context, Mark::kSum);
+  rule.inputs.push_back(rule.outputs[0]);
+  return FromFactors(rule, context);
+}
+
+// dy, x, y, n -> dx.
+Result ExtremumGrad(const RuleContext& context) {
+  FactorRule rule = ReductionOverAxes(context, Mark::kFree, 1);
+  const std::vector<int> whole = rule.inputs[0], kept = rule.outputs[0];
+  rule.inputs = {kept, whole, kept, kept};
+  rule.outputs = {whole};
+  rule.linear = {{0}};
+  return FromFactors(rule, context);
+}
 
 Result BiasGrad(const RuleContext& context) {
   const int rank = context.inputs[0].shape.rank();

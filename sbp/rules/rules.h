@@ -49,17 +49,26 @@ Result BiasGrad(const RuleContext& context);       // bias_grad
 Result AddN(const RuleContext& context);           // add_n
 Result ReduceSum(const RuleContext& context);      // reduce_sum, reduce_mean
 Result ReduceMax(const RuleContext& context);      // reduce_max
+Result ReduceMin(const RuleContext& context);      // reduce_min
+Result ExtremumCount(const RuleContext& context);  // extremum_count
+Result ExtremumGrad(const RuleContext& context);   // extremum_grad
 Result SumTo(const RuleContext& context);          // sum_to
 Result BroadcastTo(const RuleContext& context);    // broadcast_to
 Result Reshape(const RuleContext& context);        // reshape
 Result Transpose(const RuleContext& context);      // transpose
-Result Slice(const RuleContext& context);          // slice, slice_grad
+Result Slice(const RuleContext& context);          // slice, slice_grad, cumsum
+Result Pad(const RuleContext& context);            // pad
 Result Concat(const RuleContext& context);         // concat
 Result MatMul(const RuleContext& context);         // matmul
 Result MatMulWgrad(const RuleContext& context);    // matmul_wgrad
 Result BatchMatMul(const RuleContext& context);    // batch_matmul
+Result BatchNorm(const RuleContext& context);      // channel_variance, batch_norm
+Result BatchNormSums(const RuleContext& context);  // batch_norm_sums
+Result BatchNormDx(const RuleContext& context);    // batch_norm_dx
 Result Attention(const RuleContext& context);      // attention
 Result AttentionGrad(const RuleContext& context);  // attention_grad
+Result Gather(const RuleContext& context);         // gather
+Result ScatterAdd(const RuleContext& context);     // scatter_add
 
 }  // namespace rules
 }  // namespace oneflow

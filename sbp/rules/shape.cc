@@ -31,6 +31,20 @@ Result Transpose(const RuleContext& context) {
 
 Result Slice(const RuleContext& context) { return FromFactors(AllBut(context.attrs.Int("axis"), context), context); }
 
+// A padded dimension stays whole. Anything but zeros would be added once per addend of a P.
+Result Pad(const RuleContext& context) {
+  const Shape &x = context.inputs[0].shape, &y = context.outputs[0].shape;
+  FactorRule rule = OneLetterPerDimension(y);
+  std::vector<int> dims = AllLetters(rule);
+  for (int d = 0; d < y.rank(); ++d) {
+    if (x[d] != y[d]) dims[d] = FactorRule::kNone;
+  }
+  rule.inputs = {dims};
+  rule.outputs = {dims};
+  if (context.attrs.Double("value") == 0) rule.linear = {{0}};
+  return FromFactors(rule, context);
+}
+
 Result Concat(const RuleContext& context) { return FromFactors(AllBut(context.attrs.Int("axis"), context), context); }
 
 }  // namespace oneflow::rules

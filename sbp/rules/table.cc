@@ -25,6 +25,9 @@ constexpr Entry kRules[] = {
     {"reduce_sum", rules::ReduceSum},
     {"reduce_mean", rules::ReduceSum},  // divides by the logical count, so the means of parts add up as sums do
     {"reduce_max", rules::ReduceMax},
+    {"reduce_min", rules::ReduceMin},
+    {"extremum_count", rules::ExtremumCount},
+    {"extremum_grad", rules::ExtremumGrad},
     {"sum_to", rules::SumTo},
     {"broadcast_to", rules::BroadcastTo},
     {"reshape", rules::Reshape},
@@ -32,11 +35,19 @@ constexpr Entry kRules[] = {
     {"slice", rules::Slice},
     {"slice_grad", rules::Slice},
     {"concat", rules::Concat},
+    {"pad", rules::Pad},
+    {"cumsum", rules::Slice},  // the other dimensions pass, the sum is linear
+    {"channel_variance", rules::BatchNorm},
+    {"batch_norm", rules::BatchNorm},
+    {"batch_norm_sums", rules::BatchNormSums},
+    {"batch_norm_dx", rules::BatchNormDx},
     {"matmul", rules::MatMul},
     {"matmul_wgrad", rules::MatMulWgrad},
     {"batch_matmul", rules::BatchMatMul},
     {"attention", rules::Attention},
     {"attention_grad", rules::AttentionGrad},
+    {"gather", rules::Gather},
+    {"scatter_add", rules::ScatterAdd},
 };
 
 }  // namespace

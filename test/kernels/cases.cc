@@ -169,7 +169,7 @@ void AddReductions(Random& r, std::vector<Case>& cases) {
                                               {{3, 4, 5, 6}, {1, 3}}, {{3, 4, 5, 6}, {0, 2}}, {{3, 4, 5, 6}, {1, 2}},
                                               {{3, 1, 5}, {1}},       {{5, 7}, {}},           {{}, {}},
                                               {{600, 301}, {0}},      {{600, 301}, {1}},      {{600, 301}, {0, 1}}};
-  for (const char* op : {"reduce_sum", "reduce_mean", "reduce_max"}) {
+  for (const char* op : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}) {
     for (const auto& [dims, axes] : reductions) {
       for (const bool keepdims : {false, true}) {
         cases.push_back({op, "axes", {{"axes", axes}, {"keepdims", keepdims}}, {r.Uniform(dims)}, 1e-5});
@@ -262,6 +262,75 @@ void AddLinear(Random& r, std::vector<Case>& cases) {
                        2e-6});
       cases.push_back({"top1_correct", "rows", {}, {r.Integers(logits, 3), r.Integers(rows, c)}, 0});  // many ties
       cases.back().inputs[0].dtype = DType::kFloat32;
+    }
+  }
+}
+
+// The largest element of each row, as the kernels see it.
+RefTensor MaxOfRows(const RefTensor& x) {
+  std::vector<RefTensor> in = {Rounded(x)};
+  return (*Reference("reduce_max", {{"axes", Ints{static_cast<int64_t>(x.dims.size()) - 1}}}, in))[0];
+}
+
+void AddSoftmaxParts(Random& r, std::vector<Case>& cases) {
+  for (const Ints& rows : {Ints{11}, Ints{2, 3}, Ints{}, Ints{0}, Ints{700}}) {
+    for (const int64_t c : {1, 10, 256}) {
+      Ints dims = rows;
+      dims.push_back(c);
+      const RefTensor x = r.Uniform(dims, -9, 9), m = MaxOfRows(x), labels = r.Integers(rows, c);
+      cases.push_back({"softmax_sums", "rows", {}, {x, labels, m}, 5e-6});
+      cases.push_back({"exp_sum", "rows", {}, {x, m}, 5e-6});
+      cases.push_back({"softmax_apply", "rows", {}, {x, m, r.Uniform(rows, 1, 9)}, 5e-6, {}, 0});
+      cases.push_back({"row_dot", "rows", {}, {x, r.Uniform(dims)}, 5e-5});
+      cases.push_back({"softmax_grad_apply", "rows", {}, {x, r.Uniform(dims, 0, 1), r.Uniform(rows)}, 5e-6, {}, 0});
+      cases.push_back(InPlace({"softmax_grad_apply", "rows", {}, {x, x, r.Uniform(rows)}, 5e-6}, 1));
+      RefTensor ties = r.Integers(dims, 3), wanted = MaxOfRows(ties);
+      if (wanted.count() > 3) wanted.values[3] = 99;  // of no column
+      ties.dtype = wanted.dtype = DType::kFloat32;
+      cases.push_back({"first_index", "ties", {}, {ties, wanted}, 0});
+      cases.push_back({"equal", "labels", {}, {labels, r.Integers(rows, c)}, 0});
+    }
+    cases.push_back({"softmax_loss", "rows", {}, {r.Uniform(rows, -9, 9), r.Uniform(rows, 1, 90), r.Uniform(rows)}});
+    Ints none = rows;
+    none.push_back(0);
+    cases.push_back({"exp_sum", "no columns", {}, {r.Uniform(none), r.Uniform(rows)}, 0});
+    cases.push_back({"row_dot", "no columns", {}, {r.Uniform(none), r.Uniform(none)}, 0});
+    cases.push_back({"first_index", "no columns", {}, {r.Uniform(none), r.Uniform(rows)}, 0});
+  }
+}
+
+void AddIndices(Random& r, std::vector<Case>& cases) {
+  struct Geometry {
+    Ints before, ids, after;
+  };
+  for (const Geometry& g : {Geometry{{}, {11}, {5}}, Geometry{{}, {2, 3}, {37}}, Geometry{{3}, {4, 5}, {2, 3}},
+                            Geometry{{5, 2}, {7}, {}}, Geometry{{}, {}, {6}}, Geometry{{2}, {0}, {6}},
+                            Geometry{{0}, {3}, {6}}, Geometry{{2}, {300}, {40}}, Geometry{{300}, {20}, {}}}) {
+    const AttrMap attrs = {{"axis", static_cast<int64_t>(g.before.size())}, {"size", int64_t{13}}};
+    Ints x = g.before, y = g.before;
+    x.push_back(13);
+    y.insert(y.end(), g.ids.begin(), g.ids.end());
+    for (Ints* dims : {&x, &y}) dims->insert(dims->end(), g.after.begin(), g.after.end());
+    cases.push_back({"gather", "geometry", attrs, {r.Uniform(x), r.Integers(g.ids, 13)}, 0});
+    cases.push_back({"scatter_add", "geometry", attrs, {r.Uniform(y), r.Integers(g.ids, 13)}, 2e-5});
+  }
+  cases.push_back({"scatter_add",
+                   "into nothing",
+                   {{"axis", int64_t{0}}, {"size", int64_t{0}}},
+                   {r.Uniform({0, 3}), r.Integers({0}, 1)},
+                   0});
+  for (const Ints& rows : {Ints{11}, Ints{2, 3}, Ints{}, Ints{0}, Ints{700}}) {
+    for (const auto& [c, k] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {7, 3}, {3, 20}, {64, 64}, {5, 0}}) {
+      Ints x = rows, y = rows;
+      x.push_back(c);
+      y.push_back(k);
+      cases.push_back({"take_along", "rows", {}, {r.Uniform(x), r.Integers(y, c)}, 0});
+      cases.push_back({"put_along", "rows", {{"columns", c}}, {r.Uniform(y), r.Integers(y, c)}, 1e-5});
+      if (k > c) continue;
+      RefTensor ties = r.Integers(x, 5);
+      ties.dtype = DType::kFloat32;
+      cases.push_back({"top_k", "ties", {{"k", k}}, {ties}, 0});
+      cases.push_back({"top_k", "rows", {{"k", k}}, {r.Uniform(x)}, 0});
     }
   }
 }
@@ -384,6 +453,98 @@ void AddGeneration(Random& r, std::vector<Case>& cases) {
   }
 }
 
+// Few different values, as floats: many are equal.
+RefTensor Ties(Random& r, const Ints& dims) {
+  RefTensor x = r.Integers(dims, 3);
+  x.dtype = DType::kFloat32;
+  return x;
+}
+
+void AddExtrema(Random& r, std::vector<Case>& cases) {
+  const std::pair<Ints, Ints> reductions[] = {{{5, 37}, {1}},         {{5, 37}, {0}},         {{5, 37}, {0, 1}},
+                                              {{3, 4, 5, 6}, {1, 3}}, {{3, 4, 5, 6}, {0, 2}}, {{3, 4, 5, 6}, {1, 2}},
+                                              {{3, 1, 5}, {1}},       {{5, 7}, {}},           {{}, {}},
+                                              {{0, 4}, {1}},          {{300, 301}, {0}},      {{9, 5, 300}, {0, 1}},
+                                              {{300, 301}, {1}},      {{300, 301}, {0, 1}}};
+  for (const auto& [dims, axes] : reductions) {
+    for (const char* op : {"reduce_max", "reduce_min"}) {
+      const bool keepdims = op == std::string("reduce_min");
+      const AttrMap attrs = {{"axes", axes}, {"keepdims", keepdims}};
+      std::vector<RefTensor> in = {Ties(r, dims)};
+      in.push_back((*Reference(op, attrs, in))[0]);
+      const RefTensor n = (*Reference("extremum_count", attrs, in))[0];
+      cases.push_back({"extremum_count", op, attrs, in, 0});
+      cases.push_back({"extremum_grad", op, attrs, {r.Uniform(n.dims), in[0], in[1], n}, 1e-6});
+    }
+  }
+  for (const char* op : {"maximum", "minimum", "heaviside"}) {
+    for (const auto& [a, b] : std::vector<std::pair<Ints, Ints>>{
+             {{7, 37}, {7, 37}}, {{7, 37}, {37}}, {{7, 37}, {}}, {{1, 37}, {7, 1}}, {{0, 37}, {37}}, {{}, {}}}) {
+      cases.push_back(InPlace({op, "ties", {}, {Ties(r, a), Ties(r, b)}, 0}, a == b ? 0 : -1));
+    }
+    cases.push_back(InPlace({op, "into the second", {}, {r.Uniform({9, 9}), r.Uniform({9, 9})}, 0}, 1));
+  }
+}
+
+void AddPadsAndRunningSums(Random& r, std::vector<Case>& cases) {
+  for (const DType dtype : kAllDTypes) {
+    const AttrMap attrs = {{"before", Ints{1, 0, 2}}, {"after", Ints{0, 3, 1}}, {"value", 1.0}};
+    cases.push_back({"pad", "dtypes", attrs, {r.Small({4, 3, 5}, dtype)}, 0});
+  }
+  cases.push_back({"pad", "zeros", {{"before", Ints{2, 1}}, {"after", Ints{0, 5}}}, {r.Uniform({200, 37})}, 0});
+  cases.push_back({"pad", "nothing to keep", {{"before", Ints{2, 1}}, {"after", Ints{1, 0}}}, {r.Uniform({0, 4})}, 0});
+  cases.push_back({"pad", "nothing to add", {{"before", Ints{0, 0}}, {"after", Ints{0, 0}}}, {r.Uniform({3, 4})}, 0});
+  cases.push_back({"pad", "to nothing", {{"before", Ints{0, 0}}, {"after", Ints{1, 0}}}, {r.Uniform({3, 0})}, 0});
+  cases.push_back({"pad", "scalar", {{"before", Ints{}}, {"after", Ints{}}, {"value", 9.0}}, {r.Uniform({})}, 0});
+  for (const auto& [dims, axis] : std::vector<std::pair<Ints, int64_t>>{{{37}, 0},
+                                                                        {{5, 37}, 1},
+                                                                        {{5, 100}, 1},
+                                                                        {{5, 37}, 0},
+                                                                        {{3, 4, 5}, 1},
+                                                                        {{2, 9, 300}, 1},
+                                                                        {{0, 4}, 1},
+                                                                        {{4, 0}, 1},
+                                                                        {{4, 0}, 0},
+                                                                        {{200, 500}, 1},
+                                                                        {{200, 500}, 0}}) {
+    for (const bool reverse : {false, true}) {
+      for (const bool exclusive : {false, true}) {
+        const AttrMap attrs = {{"axis", axis}, {"reverse", reverse}, {"exclusive", exclusive}};
+        cases.push_back(InPlace({"cumsum", "axis", attrs, {r.Uniform(dims)}, 2e-6}, 0));
+      }
+    }
+  }
+}
+
+void AddNorms(Random& r, std::vector<Case>& cases) {
+  for (const Ints& rows : {Ints{5}, Ints{2, 3}, Ints{}, Ints{0}, Ints{700}}) {
+    for (const int64_t c : {1, 16, 37, 128}) {
+      Ints x = rows;
+      x.push_back(c);
+      cases.push_back({"rms_norm", "rows", {{"epsilon", 1e-5}}, {r.Uniform(x, 3, 9), r.Uniform({c})}, 2e-6});
+      cases.push_back(
+          {"rms_norm_grad", "rows", {}, {r.Uniform(x), r.Uniform(x), r.Uniform({c}), r.Uniform(rows, 0.5, 1)}, 5e-5});
+    }
+  }
+  for (const Ints& dims :
+       {Ints{5, 37}, Ints{7, 1}, Ints{200, 20}, Ints{1000, 33}, Ints{3, 5, 6}, Ints{2, 4, 3, 7}, Ints{3, 2, 40, 41},
+        Ints{130, 3, 9}, Ints{2, 3, 1, 2, 5}, Ints{0, 3, 4}, Ints{0, 3}, Ints{3, 0, 4}}) {
+    const Ints c = {dims[1]};
+    const AttrMap attrs = {{"epsilon", 1e-3}};
+    const RefTensor x = r.Uniform(dims, 3, 9), mean = r.Uniform(c, 5, 7), var = r.Uniform(c, 0.5, 2);
+    if (x.count() > 0) cases.push_back({"channel_variance", "sides", {}, {x, mean}, 2e-6});
+    const RefTensor gamma = r.Uniform(c), beta = r.Uniform(c), dy = r.Uniform(dims);
+    cases.push_back(InPlace({"batch_norm", "sides", attrs, {x, gamma, beta, mean, var}, 5e-6}, 0));
+    cases.push_back({"batch_norm_sums", "sides", attrs, {dy, x, mean, var}, 5e-5});
+    if (x.count() == 0) continue;
+    cases.push_back(
+        InPlace({"batch_norm_dx", "sides", attrs, {dy, x, gamma, mean, var, r.Uniform(c), r.Uniform(c)}, 1e-5}, 0));
+  }
+  for (const int64_t n : {0, 1, 37, 40000}) {
+    cases.push_back({"ema_update", "size", {{"decay", 0.9}}, {r.Uniform({n}), r.Uniform({n})}, 1e-6});
+  }
+}
+
 }  // namespace
 
 RefTensor Random::Uniform(std::vector<int64_t> dims, double low, double high) {
@@ -412,10 +573,15 @@ std::vector<Case> ConformanceCases(uint64_t seed) {
   AddLayout(r, cases);
   AddReductions(r, cases);
   AddLinear(r, cases);
+  AddSoftmaxParts(r, cases);
+  AddIndices(r, cases);
   AddAttention(r, cases);
   AddConvolutions(r, cases);
   AddTraining(r, cases);
   AddGeneration(r, cases);
+  AddExtrema(r, cases);
+  AddPadsAndRunningSums(r, cases);
+  AddNorms(r, cases);
   for (Case& c : cases) {
     for (RefTensor& x : c.inputs) x = Rounded(std::move(x));
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "oneflow_core/builder.h"
+#include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/kernels/cases.h"
 #include "test/support/status_matchers.h"
@@ -32,7 +33,7 @@ std::vector<GradientCase> GradientCases() {
   for (const char* op : {"log", "sqrt", "rsqrt"}) cases.push_back({op, {}, {r.Uniform({3, 4}, 0.5, 3)}});
   cases.push_back({"scale", {{"alpha", -1.5}}, {r.Uniform({5})}});
   cases.push_back({"add_scalar", {{"alpha", -1.5}}, {r.Uniform({5})}});
-  for (const char* op : {"add", "sub", "mul", "div"}) {
+  for (const char* op : {"add", "sub", "mul", "div", "maximum", "minimum"}) {
     for (const auto& [a, b] :
          std::vector<std::pair<Ints, Ints>>{{{2, 3}, {2, 3}}, {{2, 3}, {3}}, {{2, 1}, {4, 1, 3}}, {{}, {2}}}) {
       cases.push_back({op, {}, {r.Uniform(a), r.Uniform(b, 0.5, 2)}});
@@ -46,7 +47,7 @@ std::vector<GradientCase> GradientCases() {
   cases.push_back({"dropout", {{"rate", 0.4}, {"seed", int64_t{1}}, {"key", std::string("k")}}, {r.Uniform({20})}});
   for (const Ints& axes : {Ints{0}, Ints{1}, Ints{0, 2}, Ints{0, 1, 2}, Ints{}}) {
     for (const bool keepdims : {false, true}) {
-      for (const char* op : {"reduce_sum", "reduce_mean"}) {
+      for (const char* op : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}) {
         cases.push_back({op, {{"axes", axes}, {"keepdims", keepdims}}, {r.Uniform({2, 3, 2})}});
       }
     }
@@ -71,10 +72,34 @@ std::vector<GradientCase> GradientCases() {
                      {{"heads", int64_t{2}}, {"causal", t}},
                      {r.Uniform({2, 4, 6}), r.Uniform({2, 4, 6}), r.Uniform({2, 4, 6})}});
   }
+  cases.push_back({"pad", {{"before", Ints{0, 2, 1}}, {"after", Ints{0, 0, 3}}}, {r.Uniform({2, 3, 2})}});
+  for (const bool reverse : {false, true}) {
+    for (const bool exclusive : {false, true}) {
+      cases.push_back(
+          {"cumsum", {{"axis", int64_t{1}}, {"reverse", reverse}, {"exclusive", exclusive}}, {r.Uniform({2, 4, 3})}});
+    }
+  }
+  cases.push_back({"rms_norm", {{"epsilon", 1e-3}}, {r.Uniform({2, 3, 5}), r.Uniform({5})}});
+  for (const Ints& dims : {Ints{3, 2}, Ints{2, 3, 2}, Ints{2, 2, 2, 3}}) {
+    const Ints c = {dims[1]};
+    cases.push_back({"channel_variance", {}, {r.Uniform(dims), r.Uniform(c)}});
+    cases.push_back({"batch_norm",
+                     {{"epsilon", 1e-3}},
+                     {r.Uniform(dims), r.Uniform(c), r.Uniform(c), r.Uniform(c), r.Uniform(c, 0.5, 2)}});
+  }
   cases.push_back({"softmax", {}, {r.Uniform({3, 5})}});
   cases.push_back({"layer_norm", {{"epsilon", 1e-3}}, {r.Uniform({2, 3, 5}), r.Uniform({5}), r.Uniform({5})}});
   cases.push_back({"embedding", {}, {r.Uniform({7, 3}), r.Integers({2, 5}, 7)}});
   cases.push_back({"softmax_cross_entropy", {}, {r.Uniform({2, 3, 5}), r.Integers({2, 3}, 5)}});
+  cases.push_back({"exp_sum", {}, {r.Uniform({2, 3, 5}), r.Uniform({2, 3})}});
+  cases.push_back({"softmax_apply", {}, {r.Uniform({2, 3, 5}), r.Uniform({2, 3}), r.Uniform({2, 3}, 1, 3)}});
+  cases.push_back({"row_dot", {}, {r.Uniform({2, 3, 5}), r.Uniform({2, 3, 5})}});
+  const AttrMap along = {{"axis", int64_t{1}}, {"size", int64_t{4}}};
+  cases.push_back({"gather", along, {r.Uniform({2, 4, 3}), r.Integers({5, 2}, 4)}});
+  cases.push_back({"scatter_add", along, {r.Uniform({2, 5, 2, 3}), r.Integers({5, 2}, 4)}});
+  cases.push_back({"take_along", {}, {r.Uniform({2, 3, 5}), r.Integers({2, 3, 7}, 5)}});
+  cases.push_back({"put_along", {{"columns", int64_t{5}}}, {r.Uniform({2, 3, 7}), r.Integers({2, 3, 7}, 5)}});
+  cases.push_back({"top_k", {{"k", int64_t{3}}}, {r.Uniform({2, 3, 7})}});
   for (const int64_t stride : {1, 2}) {
     cases.push_back(
         {"conv2d", {{"stride", stride}, {"padding", int64_t{1}}}, {r.Uniform({2, 2, 5, 6}), r.Uniform({3, 2, 3, 3})}});
@@ -107,8 +132,8 @@ double Dot(const std::vector<RefTensor>& outputs, const std::vector<std::optiona
 
 // Which outputs a gradient may flow back from: side products such as a mean, an index or an lse are not differentiated.
 bool Flows(const std::string& op, size_t output) {
-  return output == 0 ||
-         (op != "layer_norm" && op != "attention" && op != "softmax_cross_entropy" && op != "max_pool2d");
+  return output == 0 || (op != "layer_norm" && op != "rms_norm" && op != "attention" && op != "softmax_cross_entropy" &&
+                         op != "max_pool2d" && op != "top_k");
 }
 
 void Check(const OpRegistry& ops, const GradientCase& c, Random& r) {
@@ -168,6 +193,42 @@ TEST(GradientTest, GradientsAgreeWithDifferences) {
     SCOPED_TRACE(absl::StrCat(c.op, ", seed ", kSeed));
     Check(ops, c, r);
     if (HasFatalFailure()) return;
+  }
+}
+
+// As differences of the whole: of x -> mean, var -> y.
+TEST(GradientTest, OfABatchNormInTrainingHoldWhatFlowsThroughItsStatistics) {
+  const OpRegistry ops = StandardOps();
+  Random r(kSeed + 2);
+  GraphBuilder b(ops, "gradient");
+  std::map<ValueId, RefTensor> values;
+  const auto variable = [&](const std::string& name, const RefTensor& x) {
+    const Tensor tensor = b.Variable(name, {x.dtype, Shape(x.dims)}, "zeros");
+    values[tensor.id()] = x;
+    return tensor;
+  };
+  const Tensor x = variable("x", r.Uniform({4, 3, 2})), gamma = variable("gamma", r.Uniform({3}));
+  const Tensor beta = variable("beta", r.Uniform({3})), dy = variable("dy", r.Uniform({4, 3, 2}));
+  const Tensor y = BatchNorm(x, gamma, beta, 1e-3).y;
+  GradContext context(b, b.graph().value(y.id()).producer, {dy});
+  ASSERT_OK(ops.Find("batch_norm")->grad(context));
+  ASSERT_OK(b.status());
+  ASSERT_OK_AND_ASSIGN(const auto all, Interpret(b.graph(), values));
+  const std::vector<Tensor> inputs = {x, gamma, beta};
+  for (int i = 0; i < 3; ++i) {
+    const RefTensor& gradient = all.at(context.input_grads()[i]->id());
+    ASSERT_EQ(gradient.dims, values[inputs[i].id()].dims);
+    for (int64_t j = 0; j < gradient.count(); ++j) {
+      constexpr double kStep = 1e-5;
+      const auto loss = [&](double shift) {
+        std::map<ValueId, RefTensor> shifted = values;
+        shifted[inputs[i].id()].values[j] += shift;
+        return Dot({Interpret(b.graph(), shifted)->at(y.id())}, {values[dy.id()]});
+      };
+      const double slope = (loss(kStep) - loss(-kStep)) / (2 * kStep);
+      ASSERT_NEAR(gradient.values[j], slope, 1e-6 * (1 + std::abs(slope)))
+          << "input " << i << " element " << j << ", seed " << kSeed + 2;
+    }
   }
 }
 

@@ -82,6 +82,7 @@ TEST(SplitTest, ShardsOfTheInputsGiveShardsOfTheResult) {
   device->BindThread();
   const AttrMap dropout = {{"rate", 0.3}, {"seed", int64_t{4}}, {"key", int64_t{5}}};
   const AttrMap attention = {{"heads", int64_t{5}}, {"causal", true}};
+  const AttrMap rows = {{"axis", int64_t{1}}, {"size", int64_t{7}}};
   std::vector<RefTensor> qkv = {r.Uniform({2, 9, 20}), r.Uniform({2, 9, 20}), r.Uniform({2, 9, 20})};
   for (RefTensor& x : qkv) x = Rounded(x);
   const std::vector<RefTensor> out = *Reference("attention", attention, qkv);
@@ -117,9 +118,42 @@ TEST(SplitTest, ShardsOfTheInputsGiveShardsOfTheResult) {
        {kWhole, 1, kWhole, kWhole},
        {1},
        {3, 2, 2}},
+      {"gather", rows, {r.Uniform({3, 7, 2}), r.Integers({4, 5}, 7)}, {1, kWhole}, {kPartial}, {3, 0, 4}},
+      {"gather", rows, {r.Uniform({3, 5, 2}), r.Integers({7, 4}, 5)}, {kWhole, 0}, {1}, {3, 2, 2}},
+      {"scatter_add", rows, {r.Uniform({3, 9, 2}), r.Integers({9}, 7)}, {kWhole, kWhole}, {1}, {3, 0, 4}},
+      {"scatter_add", rows, {r.Uniform({3, 7, 2}), r.Integers({7}, 7)}, {1, 0}, {kPartial}, {3, 2, 2}},
+      {"take_along", {}, {r.Uniform({6, 7}), r.Integers({6, 4}, 7)}, {1, kWhole}, {kPartial}, {3, 0, 4}},
+      {"take_along", {}, {r.Uniform({6, 5}), r.Integers({6, 7}, 5)}, {kWhole, 1}, {1}, {3, 2, 2}},
+      {"put_along",
+       {{"columns", int64_t{7}}},
+       {r.Uniform({6, 9}), r.Integers({6, 9}, 7)},
+       {kWhole, kWhole},
+       {1},
+       {3, 0, 4}},
+      {"put_along",
+       {{"columns", int64_t{5}}},
+       {r.Uniform({6, 7}), r.Integers({6, 7}, 5)},
+       {1, 1},
+       {kPartial},
+       {3, 2, 2}},
+      {"softmax_sums",
+       {},
+       {r.Uniform({11, 7}), r.Integers({11}, 7), r.Uniform({11}, 1, 2)},
+       {1, kWhole, kWhole},
+       {kPartial, kPartial},
+       {3, 0, 4}},
       {"reduce_mean", {{"axes", Ints{0, 1}}}, {r.Uniform({7, 6})}, {0}, {kPartial}, {3, 2, 2}},
       {"reduce_mean", {{"axes", Ints{1}}}, {r.Uniform({7, 6})}, {0}, {0}, {3, 2, 2}},
       {"reduce_sum", {{"axes", Ints{0}}}, {r.Uniform({7, 6})}, {0}, {kPartial}, {3, 0, 4}},
+      {"channel_variance", {}, {r.Uniform({7, 6, 5}), r.Uniform({6})}, {0, kWhole}, {kPartial}, {3, 0, 4}},
+      {"channel_variance", {}, {r.Uniform({7, 6}), r.Uniform({6})}, {1, 0}, {0}, {3, 2, 1}},
+      {"batch_norm_dx",
+       {{"epsilon", 1e-3}},
+       {r.Uniform({7, 6, 5}), r.Uniform({7, 6, 5}), r.Uniform({6}), r.Uniform({6}), r.Uniform({6}, 0.5, 2),
+        r.Uniform({6}), r.Uniform({6})},
+       {0, 0, kWhole, kWhole, kWhole, kWhole, kWhole},
+       {0},
+       {3, 0, 4}},
       {"attention", attention, {qkv[0], qkv[1], qkv[2]}, {2, 2, 2}, {2, 1}, {2, 2, 1}},
       {"attention", attention, {qkv[0], qkv[1], qkv[2]}, {0, 0, 0}, {0, 0}, {1, 1}},
       {"attention_grad",
@@ -146,7 +180,34 @@ TEST(SplitTest, IndicesOutsideTheLogicalTableAreErrors) {
                 StatusIs(absl::StatusCode::kInternal, "embedding: an index is outside the table"));
     EXPECT_THAT(RunKernel(*device, {"softmax_cross_entropy", {}, {r.Uniform({3, 7}), ids}, {Zeros({3}), Zeros({3})}}),
                 StatusIs(absl::StatusCode::kInternal, "cross entropy: a label is no class"));
+    EXPECT_THAT(
+        RunKernel(*device, {"softmax_sums", {}, {r.Uniform({3, 7}), ids, Zeros({3})}, {Zeros({3}), Zeros({3})}}),
+        StatusIs(absl::StatusCode::kInternal, "softmax sums: a label is no class"));
+    const AttrMap rows = {{"axis", int64_t{0}}};
+    EXPECT_THAT(RunKernel(*device, {"gather", rows, {r.Uniform({7, 4}), ids}, {Zeros({3, 4})}}),
+                StatusIs(absl::StatusCode::kInternal, "gather: an index is outside the dimension"));
+    EXPECT_THAT(RunKernel(*device, {"scatter_add", rows, {r.Uniform({3, 4}), ids}, {Zeros({7, 4})}}),
+                StatusIs(absl::StatusCode::kInternal, "scatter_add: an index is outside the dimension"));
+    EXPECT_THAT(RunKernel(*device, {"take_along", {}, {r.Uniform({7}), ids}, {Zeros({3})}}),
+                StatusIs(absl::StatusCode::kInternal, "take_along: an index is no column"));
+    EXPECT_THAT(RunKernel(*device, {"put_along", {}, {r.Uniform({3}), ids}, {Zeros({7})}}),
+                StatusIs(absl::StatusCode::kInternal, "put_along: an index is no column"));
   }
+}
+
+// A shard has nothing of an index that another shard has; that is no error.
+TEST(SplitTest, IndicesOfOtherShardsAreNoErrors) {
+  const auto device = MakeCpuDevice(1);
+  RefTensor ids = Zeros({2}, DType::kInt32), x = Zeros({3});
+  ids.values = {1, 5};
+  x.values = {4, 5, 6};
+  const Part whole = {{2}, {0}}, upper = {{8}, {4}};
+  ASSERT_OK_AND_ASSIGN(const KernelResult taken,
+                       RunKernel(*device, {"take_along", {}, {x, ids}, {Zeros({2})}, {upper, whole}, {whole}}));
+  EXPECT_EQ(taken.outputs[0].values, (std::vector<double>{0, 5}));
+  ASSERT_OK_AND_ASSIGN(const KernelResult put,
+                       RunKernel(*device, {"put_along", {}, {taken.outputs[0], ids}, {x}, {whole, whole}, {upper}}));
+  EXPECT_EQ(put.outputs[0].values, (std::vector<double>{0, 5, 0}));
 }
 
 }  // namespace

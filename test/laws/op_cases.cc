@@ -24,7 +24,7 @@ void AddElementwise(Random& r, std::vector<OpCase>& cases) {
   for (const char* op : {"log", "sqrt", "rsqrt"}) cases.push_back({op, {}, {r.Uniform({7, 5}, 0.5, 3)}});
   for (const char* op : {"scale", "add_scalar"}) cases.push_back({op, {{"alpha", -1.5}}, {r.Uniform({7, 5})}});
   for (const char* op : {"relu_grad", "gelu_grad"}) cases.push_back({op, {}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
-  for (const char* op : {"add", "sub", "mul", "div"}) {
+  for (const char* op : {"add", "sub", "mul", "div", "maximum", "minimum", "heaviside"}) {
     for (const auto& [a, b] : std::vector<std::pair<Ints, Ints>>{
              {{7, 5}, {7, 5}}, {{7, 5}, {5}}, {{7, 1}, {3, 1, 5}}, {{}, {5}}, {{}, {}}}) {
       cases.push_back({op, {}, {r.Uniform(a), r.Uniform(b, 0.5, 2)}});
@@ -63,7 +63,7 @@ void AddPlumbing(Random& r, std::vector<OpCase>& cases) {
 }
 
 void AddReductions(Random& r, std::vector<OpCase>& cases) {
-  for (const char* op : {"reduce_sum", "reduce_mean", "reduce_max"}) {
+  for (const char* op : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}) {
     for (const Ints& axes : {Ints{0}, Ints{1}, Ints{0, 2}, Ints{0, 1, 2}, Ints{}}) {
       for (const bool keepdims : {false, true}) cases.push_back({op, Axes(axes, keepdims), {r.Uniform({7, 5, 3})}});
     }
@@ -135,6 +135,38 @@ void AddLinear(Random& r, std::vector<OpCase>& cases) {
   cases.push_back({"top1_correct", {}, {r.Uniform({7, 5}), r.Integers({7}, 5)}, 0});
 }
 
+void AddSoftmaxParts(Random& r, std::vector<OpCase>& cases) {
+  const Ints rows = {5, 3}, dims = {5, 3, 7};
+  cases.push_back({"softmax_sums", {}, {r.Uniform(dims), r.Integers(rows, 7), r.Uniform(rows, 1, 2)}});
+  cases.push_back({"softmax_sums", {}, {r.Uniform({7, 3}), r.Integers({7}, 3), r.Uniform({7}, 1, 2)}});
+  cases.push_back({"softmax_loss", {}, {r.Uniform(rows), r.Uniform(rows, 1, 9), r.Uniform(rows)}});
+  cases.push_back({"exp_sum", {}, {r.Uniform(dims), r.Uniform(rows, 1, 2)}});
+  cases.push_back({"softmax_apply", {}, {r.Uniform(dims), r.Uniform(rows, 1, 2), r.Uniform(rows, 1, 9)}});
+  cases.push_back({"row_dot", {}, {r.Uniform(dims), r.Uniform(dims)}});
+  cases.push_back({"softmax_grad_apply", {}, {r.Uniform(dims), r.Uniform(dims, 0, 1), r.Uniform(rows)}});
+  for (const Ints& shape : {dims, Ints{7, 3}}) {
+    RefTensor x = r.Integers(shape, 3);  // the same value in several parts, and in none
+    RefTensor m = r.Integers(Ints(shape.begin(), shape.end() - 1), 4);
+    x.dtype = m.dtype = DType::kFloat32;
+    cases.push_back({"first_index", {}, {x, m}, 0});
+  }
+  cases.push_back({"equal", {}, {r.Integers({7, 5}, 2), r.Integers({7, 5}, 2)}, 0});
+}
+
+void AddIndices(Random& r, std::vector<OpCase>& cases) {
+  for (const int64_t size : {11, 3}) {  // more and fewer rows than ranks
+    const AttrMap attrs = {{"axis", int64_t{1}}, {"size", size}};
+    cases.push_back({"gather", attrs, {r.Uniform({5, size, 3}), r.Integers({7, 3}, size)}});
+    cases.push_back({"scatter_add", attrs, {r.Uniform({5, 7, 3, 3}), r.Integers({7, 3}, size)}});
+    cases.push_back({"take_along", {}, {r.Uniform({5, size}), r.Integers({5, 7}, size)}});
+    cases.push_back({"put_along", {{"columns", size}}, {r.Uniform({5, 7}), r.Integers({5, 7}, size)}});
+  }
+  cases.push_back({"gather", {{"axis", int64_t{0}}}, {r.Uniform({7, 5}), r.Integers({}, 7)}});
+  cases.push_back(
+      {"scatter_add", {{"axis", int64_t{0}}, {"size", int64_t{7}}}, {r.Uniform({7, 5}), r.Integers({7}, 7)}});
+  cases.push_back({"top_k", {{"k", int64_t{3}}}, {r.Uniform({5, 3, 7})}});
+}
+
 // Heads that two axes may share (4 on [2,2], 12 on [4,3]), and heads that few axes divide.
 void AddAttention(Random& r, std::vector<OpCase>& cases) {
   for (const auto& [dims, heads] :
@@ -188,6 +220,50 @@ void AddTraining(Random& r, std::vector<OpCase>& cases) {
   cases.push_back({"append_token", {}, {r.Integers({1, 5}, 100), Scalar(3, DType::kInt32), r.Integers({}, 100)}, 0});
 }
 
+void AddNorms(Random& r, std::vector<OpCase>& cases) {
+  cases.push_back({"rms_norm", {{"epsilon", 1e-3}}, {r.Uniform({7, 5, 6}), r.Uniform({6})}});
+  cases.push_back({"rms_norm_grad",
+                   {},
+                   {r.Uniform({7, 5, 6}), r.Uniform({7, 5, 6}), r.Uniform({6}), r.Uniform({7, 5}, 0.5, 1)},
+                   1e-4});
+  for (const Ints& dims : {Ints{7, 5}, Ints{5, 7, 3}, Ints{3, 5, 2, 3}}) {
+    const Ints c = {dims[1]};
+    const AttrMap attrs = {{"epsilon", 1e-3}};
+    const auto one = [&] { return r.Uniform(c); };
+    const auto variance = [&] { return r.Uniform(c, 0.5, 2); };
+    cases.push_back({"channel_variance", {}, {r.Uniform(dims), one()}});
+    cases.push_back({"batch_norm", attrs, {r.Uniform(dims), one(), one(), one(), variance()}});
+    cases.push_back({"batch_norm_sums", attrs, {r.Uniform(dims), r.Uniform(dims), one(), variance()}, 1e-4});
+    cases.push_back(
+        {"batch_norm_dx", attrs, {r.Uniform(dims), r.Uniform(dims), one(), one(), variance(), one(), one()}, 1e-4});
+  }
+}
+
+void AddExtremaPadsAndRunningSums(Random& r, std::vector<OpCase>& cases) {
+  for (const Ints& axes : {Ints{0}, Ints{1}, Ints{0, 2}, Ints{0, 1, 2}, Ints{}}) {
+    for (const bool keepdims : {false, true}) {
+      const AttrMap attrs = Axes(axes, keepdims);
+      std::vector<RefTensor> in = {r.Integers({7, 5, 3}, 3)};  // ties
+      in[0].dtype = DType::kFloat32;
+      in.push_back((*Reference("reduce_max", attrs, in))[0]);
+      const RefTensor n = (*Reference("extremum_count", attrs, in))[0];
+      cases.push_back({"extremum_count", attrs, in, 0});
+      cases.push_back({"extremum_grad", attrs, {r.Uniform(n.dims), in[0], in[1], n}});
+    }
+  }
+  for (const double value : {0.0, 2.0}) {
+    const AttrMap attrs = {{"before", Ints{0, 2, 0}}, {"after", Ints{0, 1, 3}}, {"value", value}};
+    cases.push_back({"pad", attrs, {r.Uniform({7, 5, 3})}});
+    cases.push_back({"pad", attrs, {r.Integers({7, 5, 3}, 100)}, 0});
+  }
+  for (const int64_t axis : {0, 1}) {
+    for (const bool flag : {false, true}) {
+      cases.push_back({"cumsum", {{"axis", axis}, {"reverse", flag}, {"exclusive", !flag}}, {r.Uniform({7, 5, 3})}});
+    }
+  }
+  cases.push_back({"ema_update", {{"decay", 0.75}}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
+}
+
 }  // namespace
 
 std::vector<OpCase> OpCases(uint64_t seed) {
@@ -198,9 +274,13 @@ std::vector<OpCase> OpCases(uint64_t seed) {
   AddReductions(r, cases);
   AddShapes(r, cases);
   AddLinear(r, cases);
+  AddSoftmaxParts(r, cases);
+  AddIndices(r, cases);
   AddAttention(r, cases);
   AddConvolutions(r, cases);
   AddTraining(r, cases);
+  AddNorms(r, cases);
+  AddExtremaPadsAndRunningSums(r, cases);
   for (OpCase& c : cases) {
     for (RefTensor& x : c.inputs) x = Rounded(std::move(x));
   }

@@ -35,6 +35,8 @@ TEST_F(FunctionalTest, EveryFunctionAddsItsOpAndReturnsItsType) {
       {Sub(x, y), "sub", "f32[2,3]"},
       {Mul(x, y), "mul", "f32[2,3]"},
       {Div(x, y), "div", "f32[2,3]"},
+      {Maximum(x, y), "maximum", "f32[2,3]"},
+      {Minimum(x, y), "minimum", "f32[2,3]"},
       {x + y, "add", "f32[2,3]"},
       {x - y, "sub", "f32[2,3]"},
       {x * y, "mul", "f32[2,3]"},
@@ -58,6 +60,9 @@ TEST_F(FunctionalTest, EveryFunctionAddsItsOpAndReturnsItsType) {
       {ReduceSum(x, {-1}), "reduce_sum", "f32[2]"},
       {ReduceMean(x), "reduce_mean", "f32[]"},
       {ReduceMax(image, {-1, 0}, true), "reduce_max", "f32[1,3,8,1]"},
+      {ReduceMin(image, {1}), "reduce_min", "f32[2,8,8]"},
+      {Cumsum(image, -1), "cumsum", "f32[2,3,8,8]"},
+      {Pad(x, {0, 1}, {2, 0}), "pad", "f32[4,4]"},
       {Reshape(x, {3, -1}), "reshape", "f32[3,2]"},
       {BroadcastTo(x, {4, 2, 3}), "broadcast_to", "f32[4,2,3]"},
       {Transpose(x, {1, 0}), "transpose", "f32[3,2]"},
@@ -69,7 +74,19 @@ TEST_F(FunctionalTest, EveryFunctionAddsItsOpAndReturnsItsType) {
       {BatchMatMul(F32({5, 3, 2}), F32({5, 3, 4}), true), "batch_matmul", "f32[5,2,4]"},
       {Softmax(x), "softmax", "f32[2,3]"},
       {LayerNorm(x, F32({3}), F32({3})), "layer_norm", "f32[2,3]"},
+      {RmsNorm(x, F32({3})), "rms_norm", "f32[2,3]"},
+      {BatchNorm(image, F32({3}), F32({3})).y, "batch_norm", "f32[2,3,8,8]"},
+      {BatchNorm(image, F32({3}), F32({3})).mean, "reduce_mean", "f32[3]"},
+      {BatchNorm(image, F32({3}), F32({3})).var, "channel_variance", "f32[3]"},
+      {BatchNorm(x, F32({3}), F32({3}), F32({3}), F32({3})), "batch_norm", "f32[2,3]"},
       {Embedding(F32({9, 4}), labels), "embedding", "f32[2,4]"},
+      {Gather(image, labels, -2), "gather", "f32[2,3,2,8]"},
+      {ScatterAdd(image, I32({3, 8}), -2, 9), "scatter_add", "f32[2,9,8]"},
+      {TakeAlong(logits, I32({2, 3})), "take_along", "f32[2,3]"},
+      {PutAlong(F32({2, 3}), I32({2, 3}), 7), "put_along", "f32[2,7]"},
+      {TopK(logits, 3).values, "top_k", "f32[2,3]"},
+      {TopK(logits, 3).indices, "top_k", "i32[2,3]"},
+      {RowDot(x, y), "row_dot", "f32[2]"},
       {Attention(qkv, qkv, qkv, 3, true), "attention", "f32[2,5,6]"},
       {SoftmaxCrossEntropy(logits, labels), "softmax_cross_entropy", "f32[2]"},
       {Top1Correct(logits, labels), "top1_correct", "f32[2]"},
@@ -102,9 +119,20 @@ TEST_F(FunctionalTest, EffectsAddANodeWithoutOutputs) {
   EXPECT_EQ(LastNode().op, "assign");
   Increment(step);
   EXPECT_EQ(LastNode().op, "increment");
+  EmaUpdate(v, F32({2}), 0.75);
+  EXPECT_EQ(LastNode().op, "ema_update");
+  EXPECT_EQ(LastNode().attrs.Double("decay"), 0.75);
   AppendToken(tokens, length, I32({}));
   EXPECT_EQ(LastNode().op, "append_token");
   EXPECT_OK(b.status());
+}
+
+// The gradient of a batch norm depends on it.
+TEST_F(FunctionalTest, ABatchNormKnowsWhetherItsStatisticsAreItsInputsOwn) {
+  const Tensor x = F32({2, 3, 4}), c = F32({3});
+  const Node own = Producer(BatchNorm(x, c, c).y), given = Producer(BatchNorm(x, c, c, c, c));
+  EXPECT_TRUE(own.attrs.Bool("training"));
+  EXPECT_FALSE(given.attrs.Bool("training"));
 }
 
 TEST_F(FunctionalTest, NodesRememberTheLineThatMadeThem) {

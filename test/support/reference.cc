@@ -156,6 +156,65 @@ RefTensor ReduceAxes(const RefTensor& x, const AttrMap& attrs, double identity, 
 }
 double Plus(double a, double b) { return a + b; }
 double Larger(double a, double b) { return std::max(a, b); }
+double Smaller(double a, double b) { return std::min(a, b); }
+double Heaviside(double a, double b) { return a == b ? 0.5 : a > b; }
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// For every element of `x` the index of the one of its reduction over `axes` that it belongs to.
+std::vector<int64_t> ReducedIndices(const Dims& dims, const AttrMap& attrs) {
+  Dims kept = dims;
+  for (const int64_t axis : attrs.Ints("axes")) kept[axis] = 1;
+  std::vector<int64_t> indices(Count(dims));
+  for (int64_t i = 0; i < Count(dims); ++i) {
+    Dims at = Unravel(dims, i);
+    for (size_t d = 0; d < at.size(); ++d) at[d] = kept[d] == 1 ? 0 : at[d];
+    indices[i] = Ravel(kept, at);
+  }
+  return indices;
+}
+
+Tensors ExtremumCount(Call& c) {
+  RefTensor n = Zeros(c.in[1].dims);
+  const std::vector<int64_t> index = ReducedIndices(c.in[0].dims, c.attrs);
+  for (int64_t i = 0; i < c.in[0].count(); ++i) n.values[index[i]] += c.in[0].values[i] == c.in[1].values[index[i]];
+  return {n};
+}
+
+Tensors ExtremumGrad(Call& c) {
+  const RefTensor &dy = c.in[0], &x = c.in[1], &y = c.in[2], &n = c.in[3];
+  RefTensor dx = Zeros(x.dims);
+  const std::vector<int64_t> index = ReducedIndices(x.dims, c.attrs);
+  for (int64_t i = 0; i < x.count(); ++i) {
+    if (x.values[i] == y.values[index[i]]) dx.values[i] = dy.values[index[i]] / n.values[index[i]];
+  }
+  return {dx};
+}
+
+Tensors Cumsum(Call& c) {
+  RefTensor y = Zeros(c.in[0].dims);
+  const int64_t axis = Axis(c.attrs, y.dims.size()), n = y.dims[axis];
+  const bool reverse = c.attrs.Bool("reverse"), exclusive = c.attrs.Bool("exclusive");
+  for (int64_t i = 0; i < y.count(); ++i) {
+    const int64_t here = Unravel(y.dims, i)[axis];
+    Dims at = Unravel(y.dims, i);
+    for (int64_t j = 0; j < n; ++j) {
+      at[axis] = j;
+      if ((reverse ? j > here : j < here) || (!exclusive && j == here))
+        y.values[i] += c.in[0].values[Ravel(y.dims, at)];
+    }
+  }
+  return {y};
+}
+
+Tensors Pad(Call& c) {
+  const Dims before = c.attrs.Ints("before"), after = c.attrs.Ints("after");
+  Dims dims = c.in[0].dims;
+  for (size_t d = 0; d < dims.size(); ++d) dims[d] += before[d] + after[d];
+  RefTensor y = Zeros(dims, c.in[0].dtype);
+  std::fill(y.values.begin(), y.values.end(), c.attrs.Double("value"));
+  Paste(c.in[0], before, &y);
+  return {y};
+}
 
 Tensors ReduceMean(Call& c) {
   RefTensor y = ReduceAxes(c.in[0], c.attrs, 0, Plus);
@@ -358,6 +417,95 @@ Tensors LayerNormGrad(Call& c) {
   return {dx, dgamma, dbeta};
 }
 
+Tensors RmsNorm(Call& c) {
+  const RefTensor& x = c.in[0];
+  const int64_t n = Columns(x);
+  RefTensor y = x, rstd = Zeros(Dims(x.dims.begin(), x.dims.end() - 1));
+  for (int64_t row = 0; row < rstd.count(); ++row) {
+    double squares = 0;
+    for (int64_t i = row * n; i < (row + 1) * n; ++i) squares += x.values[i] * x.values[i];
+    rstd.values[row] = 1 / std::sqrt(squares / n + c.attrs.Double("epsilon"));
+    for (int64_t i = 0; i < n; ++i) y.values[row * n + i] *= rstd.values[row] * c.in[1].values[i];
+  }
+  return {y, rstd};
+}
+
+Tensors RmsNormGrad(Call& c) {
+  const RefTensor &dy = c.in[0], &x = c.in[1], &gamma = c.in[2], &rstd = c.in[3];
+  const int64_t n = Columns(x);
+  RefTensor dx = Zeros(x.dims), dgamma = Zeros({n});
+  for (int64_t row = 0; row < rstd.count(); ++row) {
+    const double r = rstd.values[row];
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const double d = dy.values[row * n + i], h = x.values[row * n + i] * r;
+      sum += d * gamma.values[i] * h;
+      dgamma.values[i] += d * h;
+    }
+    for (int64_t i = row * n; i < (row + 1) * n; ++i) {
+      dx.values[i] = r * (dy.values[i] * gamma.values[i % n] - x.values[i] * r * sum / n);
+    }
+  }
+  return {dx, dgamma};
+}
+
+// Which channel each element of [n,c,..] belongs to.
+std::vector<int64_t> Channels(const RefTensor& x) {
+  std::vector<int64_t> channels(x.values.size());
+  for (int64_t i = 0; i < x.count(); ++i) channels[i] = Unravel(x.dims, i)[1];
+  return channels;
+}
+
+Tensors ChannelVariance(Call& c) {
+  const RefTensor &x = c.in[0], &mean = c.in[1];
+  const std::vector<int64_t> channel = Channels(x);
+  RefTensor var = Zeros(mean.dims);
+  for (int64_t i = 0; i < x.count(); ++i) {
+    var.values[channel[i]] += std::pow(x.values[i] - mean.values[channel[i]], 2);
+  }
+  for (double& v : var.values) v /= static_cast<double>(x.count()) / static_cast<double>(var.count());
+  return {var};
+}
+
+double Normalized(const RefTensor& x, const RefTensor& mean, const RefTensor& var, const AttrMap& attrs, int64_t i,
+                  int64_t channel) {
+  return (x.values[i] - mean.values[channel]) / std::sqrt(var.values[channel] + attrs.Double("epsilon"));
+}
+
+Tensors BatchNorm(Call& c) {
+  const std::vector<int64_t> channel = Channels(c.in[0]);
+  RefTensor y = c.in[0];
+  for (int64_t i = 0; i < y.count(); ++i) {
+    const double h = Normalized(c.in[0], c.in[3], c.in[4], c.attrs, i, channel[i]);
+    y.values[i] = h * c.in[1].values[channel[i]] + c.in[2].values[channel[i]];
+  }
+  return {y};
+}
+
+Tensors BatchNormSums(Call& c) {
+  const std::vector<int64_t> channel = Channels(c.in[0]);
+  RefTensor dgamma = Zeros(c.in[2].dims), dbeta = dgamma;
+  for (int64_t i = 0; i < c.in[0].count(); ++i) {
+    dgamma.values[channel[i]] += c.in[0].values[i] * Normalized(c.in[1], c.in[2], c.in[3], c.attrs, i, channel[i]);
+    dbeta.values[channel[i]] += c.in[0].values[i];
+  }
+  return {dgamma, dbeta};
+}
+
+Tensors BatchNormDx(Call& c) {
+  const RefTensor &dy = c.in[0], &gamma = c.in[2], &var = c.in[4], &dgamma = c.in[5], &dbeta = c.in[6];
+  const std::vector<int64_t> channel = Channels(dy);
+  const double n = static_cast<double>(dy.count()) / static_cast<double>(gamma.count());
+  RefTensor dx = Zeros(dy.dims);
+  for (int64_t i = 0; i < dx.count(); ++i) {
+    const int64_t k = channel[i];
+    const double h = Normalized(c.in[1], c.in[3], var, c.attrs, i, k);
+    dx.values[i] = gamma.values[k] / std::sqrt(var.values[k] + c.attrs.Double("epsilon")) *
+                   (dy.values[i] - dbeta.values[k] / n - h * dgamma.values[k] / n);
+  }
+  return {dx};
+}
+
 Tensors Embedding(Call& c) {
   const int64_t h = c.in[0].dims[1];
   Dims dims = c.in[1].dims;
@@ -467,6 +615,146 @@ Tensors Top1Correct(Call& c) {
     y.values[row] = std::max_element(x, x + n) - x == static_cast<int64_t>(c.in[1].values[row]) ? 1 : 0;
   }
   return {y};
+}
+
+Tensors ExpSum(Call& c) {
+  RefTensor s = Zeros(c.in[1].dims);
+  const int64_t n = Columns(c.in[0]);
+  for (int64_t i = 0; i < c.in[0].count(); ++i) s.values[i / n] += std::exp(c.in[0].values[i] - c.in[1].values[i / n]);
+  return {s};
+}
+
+Tensors SoftmaxSums(Call& c) {
+  Tensors x_and_m = {c.in[0], c.in[2]};
+  Call sum{c.attrs, x_and_m, c.context};
+  RefTensor z = Zeros(c.in[2].dims);
+  for (int64_t row = 0; row < z.count(); ++row) {
+    const int64_t label = static_cast<int64_t>(c.in[1].values[row]);
+    z.values[row] = c.in[0].values[row * Columns(c.in[0]) + label] - c.in[2].values[row];
+  }
+  return {ExpSum(sum)[0], z};
+}
+
+Tensors SoftmaxLoss(Call& c) {
+  RefTensor loss = Zeros(c.in[0].dims), lse = loss;
+  for (int64_t i = 0; i < loss.count(); ++i) {
+    loss.values[i] = std::log(c.in[1].values[i]) - c.in[2].values[i];
+    lse.values[i] = c.in[0].values[i] + std::log(c.in[1].values[i]);
+  }
+  return {loss, lse};
+}
+
+Tensors SoftmaxApply(Call& c) {
+  RefTensor y = c.in[0];
+  const int64_t n = Columns(y);
+  for (int64_t i = 0; i < y.count(); ++i) {
+    y.values[i] = std::exp(y.values[i] - c.in[1].values[i / n]) / c.in[2].values[i / n];
+  }
+  return {y};
+}
+
+Tensors RowDot(Call& c) {
+  RefTensor d = Zeros(Dims(c.in[0].dims.begin(), c.in[0].dims.end() - 1));
+  const int64_t n = Columns(c.in[0]);
+  for (int64_t i = 0; i < c.in[0].count(); ++i) d.values[i / n] += c.in[0].values[i] * c.in[1].values[i];
+  return {d};
+}
+
+Tensors SoftmaxGradApply(Call& c) {
+  RefTensor dx = c.in[1];
+  const int64_t n = Columns(dx);
+  for (int64_t i = 0; i < dx.count(); ++i) dx.values[i] *= c.in[0].values[i] - c.in[2].values[i / n];
+  return {dx};
+}
+
+Tensors FirstIndex(Call& c) {
+  RefTensor index = Zeros(c.in[1].dims, DType::kInt32);
+  std::fill(index.values.begin(), index.values.end(), std::numeric_limits<int32_t>::max());
+  const int64_t n = Columns(c.in[0]);
+  for (int64_t i = c.in[0].count(); i-- > 0;) {
+    if (c.in[0].values[i] == c.in[1].values[i / n]) index.values[i / n] = static_cast<double>(i % n);
+  }
+  return {index};
+}
+
+Tensors Equal(Call& c) {
+  RefTensor y = Zeros(c.in[0].dims);
+  for (int64_t i = 0; i < y.count(); ++i) y.values[i] = c.in[0].values[i] == c.in[1].values[i] ? 1 : 0;
+  return {y};
+}
+
+// Where element `at` of what is gathered from a tensor along `axis` comes from.
+Dims GatheredFrom(const Dims& at, int64_t axis, const RefTensor& ids) {
+  const auto first = at.begin() + axis, last = first + static_cast<int64_t>(ids.dims.size());
+  Dims from(at.begin(), first);
+  from.push_back(static_cast<int64_t>(ids.values[Ravel(ids.dims, Dims(first, last))]));
+  from.insert(from.end(), last, at.end());
+  return from;
+}
+
+Tensors Gather(Call& c) {
+  const RefTensor &x = c.in[0], &ids = c.in[1];
+  const int64_t axis = c.attrs.Int("axis");
+  Dims dims = x.dims;
+  dims.erase(dims.begin() + axis);
+  dims.insert(dims.begin() + axis, ids.dims.begin(), ids.dims.end());
+  RefTensor y = Zeros(dims);
+  for (int64_t i = 0; i < y.count(); ++i) {
+    y.values[i] = x.values[Ravel(x.dims, GatheredFrom(Unravel(dims, i), axis, ids))];
+  }
+  return {y};
+}
+
+Tensors ScatterAdd(Call& c) {
+  const RefTensor &updates = c.in[0], &ids = c.in[1];
+  const int64_t axis = c.attrs.Int("axis");
+  Dims dims = updates.dims;
+  dims.erase(dims.begin() + axis, dims.begin() + axis + static_cast<int64_t>(ids.dims.size()));
+  dims.insert(dims.begin() + axis, c.attrs.Int("size"));
+  RefTensor x = Zeros(dims);
+  for (int64_t i = 0; i < updates.count(); ++i) {
+    x.values[Ravel(dims, GatheredFrom(Unravel(updates.dims, i), axis, ids))] += updates.values[i];
+  }
+  return {x};
+}
+
+Tensors TakeAlong(Call& c) {
+  const int64_t n = Columns(c.in[0]), k = Columns(c.in[1]);
+  RefTensor y = Zeros(c.in[1].dims);
+  for (int64_t i = 0; i < y.count(); ++i) {
+    y.values[i] = c.in[0].values[i / k * n + static_cast<int64_t>(c.in[1].values[i])];
+  }
+  return {y};
+}
+
+Tensors PutAlong(Call& c) {
+  const int64_t n = c.attrs.Int("columns"), k = Columns(c.in[0]);
+  Dims dims = c.in[0].dims;
+  dims.back() = n;
+  RefTensor x = Zeros(dims);
+  for (int64_t i = 0; i < c.in[0].count(); ++i) {
+    x.values[i / k * n + static_cast<int64_t>(c.in[1].values[i])] += c.in[0].values[i];
+  }
+  return {x};
+}
+
+Tensors TopK(Call& c) {
+  const RefTensor& x = c.in[0];
+  const int64_t n = Columns(x), k = c.attrs.Int("k");
+  Dims dims = x.dims;
+  dims.back() = k;
+  RefTensor values = Zeros(dims), indices = Zeros(dims, DType::kInt32);
+  for (int64_t row = 0; k > 0 && row < values.count() / k; ++row) {
+    Dims order(n);
+    for (int64_t i = 0; i < n; ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return x.values[row * n + a] > x.values[row * n + b]; });
+    for (int64_t j = 0; j < k; ++j) {
+      values.values[row * k + j] = x.values[row * n + order[j]];
+      indices.values[row * k + j] = static_cast<double>(order[j]);
+    }
+  }
+  return {values, indices};
 }
 
 // body(index of x, index of k, index of y) for every product that conv2d sums.
@@ -589,6 +877,14 @@ Tensors SgdUpdate(Call& c) {
   return {};
 }
 
+Tensors EmaUpdate(Call& c) {
+  const double decay = c.attrs.Double("decay");
+  for (int64_t i = 0; i < c.in[0].count(); ++i) {
+    c.in[0].values[i] = decay * c.in[0].values[i] + (1 - decay) * c.in[1].values[i];
+  }
+  return {};
+}
+
 Tensors SampleToken(Call& c) {
   const int64_t t = c.in[0].dims[1], v = c.in[0].dims[2];
   const double* const x = &c.in[0].values[(std::min(static_cast<int64_t>(c.in[1].values[0]), t) - 1) * v];
@@ -647,6 +943,9 @@ const std::map<std::string, std::function<Tensors(Call&)>>& Table() {
       {"sub", Binary([](double a, double b) { return a - b; })},
       {"mul", Binary([](double a, double b) { return a * b; })},
       {"div", Binary([](double a, double b) { return a / b; })},
+      {"maximum", Binary(Larger)},
+      {"minimum", Binary(Smaller)},
+      {"heaviside", Binary(Heaviside)},
       {"add_n", AddN},
       {"scale", Elementwise([](double x, const AttrMap& attrs) { return attrs.Double("alpha") * x; })},
       {"add_scalar", Elementwise([](double x, const AttrMap& attrs) { return attrs.Double("alpha") + x; })},
@@ -670,6 +969,11 @@ const std::map<std::string, std::function<Tensors(Call&)>>& Table() {
       {"reduce_mean", ReduceMean},
       {"reduce_max",
        [](Call& c) { return Tensors{ReduceAxes(c.in[0], c.attrs, -std::numeric_limits<double>::infinity(), Larger)}; }},
+      {"reduce_min", [](Call& c) { return Tensors{ReduceAxes(c.in[0], c.attrs, kInfinity, Smaller)}; }},
+      {"extremum_count", ExtremumCount},
+      {"extremum_grad", ExtremumGrad},
+      {"cumsum", Cumsum},
+      {"pad", Pad},
       {"sum_to", SumTo},
       {"broadcast_to", BroadcastTo},
       {"square_sum", SquareSum},
@@ -690,6 +994,12 @@ const std::map<std::string, std::function<Tensors(Call&)>>& Table() {
       {"softmax_grad", SoftmaxGrad},
       {"layer_norm", LayerNorm},
       {"layer_norm_grad", LayerNormGrad},
+      {"rms_norm", RmsNorm},
+      {"rms_norm_grad", RmsNormGrad},
+      {"channel_variance", ChannelVariance},
+      {"batch_norm", BatchNorm},
+      {"batch_norm_sums", BatchNormSums},
+      {"batch_norm_dx", BatchNormDx},
       {"embedding", Embedding},
       {"embedding_grad", EmbeddingGrad},
       {"attention", Attention},
@@ -697,6 +1007,19 @@ const std::map<std::string, std::function<Tensors(Call&)>>& Table() {
       {"softmax_cross_entropy", SoftmaxCrossEntropy},
       {"softmax_cross_entropy_grad", SoftmaxCrossEntropyGrad},
       {"top1_correct", Top1Correct},
+      {"softmax_sums", SoftmaxSums},
+      {"softmax_loss", SoftmaxLoss},
+      {"exp_sum", ExpSum},
+      {"softmax_apply", SoftmaxApply},
+      {"row_dot", RowDot},
+      {"softmax_grad_apply", SoftmaxGradApply},
+      {"first_index", FirstIndex},
+      {"equal", Equal},
+      {"gather", Gather},
+      {"scatter_add", ScatterAdd},
+      {"take_along", TakeAlong},
+      {"put_along", PutAlong},
+      {"top_k", TopK},
       {"conv2d", Conv2d},
       {"conv2d_dgrad", Conv2dDgrad},
       {"conv2d_wgrad", Conv2dWgrad},
@@ -706,6 +1029,7 @@ const std::map<std::string, std::function<Tensors(Call&)>>& Table() {
       {"lr_schedule", LrSchedule},
       {"adamw_update", AdamwUpdate},
       {"sgd_update", SgdUpdate},
+      {"ema_update", EmaUpdate},
       {"sample_token", SampleToken},
       {"append_token", AppendToken},
   };

@@ -30,6 +30,21 @@ TEST(AverageFetchesTest, LeavesValuesThatAreTheSameInEveryMicroBatchAlone) {
   EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "fetch"), 0).name, "reduce_sum");
 }
 
+TEST(AverageFetchesTest, RunningAveragesTakeTheMeanOnceAStep) {
+  GraphBuilder b(Ops(), "g");
+  const Tensor hidden = MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4}));
+  EmaUpdate(b.Variable("v", {DType::kFloat32, {4}}, "zeros", {}, /*trainable=*/false), ReduceMean(hidden, {0}), 0.9);
+  b.SetLoss(ReduceMean(hidden));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, RunUpTo("assign-rates", std::move(graph), Options({}, 4)));
+  const Node& update = NodeOf(graph, "ema_update");
+  EXPECT_EQ(update.rate, Rate::kStep);
+  const Node& mean = ProducerOf(graph, update, 1);
+  EXPECT_EQ(mean.op, "scale");
+  EXPECT_EQ(mean.attrs.Double("alpha"), 0.25);
+  EXPECT_EQ(ProducerOf(graph, ProducerOf(graph, mean, 0), 0).name, "reduce_mean");
+}
+
 TEST(AverageFetchesTest, RefusesToAverageIntegers) {
   GraphBuilder b(Ops(), "g");
   const Samples samples = ReadSamples(b, 4);

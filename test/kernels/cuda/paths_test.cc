@@ -5,6 +5,7 @@
 #include <memory>
 #include <random>
 
+#include "absl/strings/str_join.h"
 #include "kernels/copy.h"
 #include "test/kernels/cases.h"
 #include "test/kernels/harness.h"
@@ -56,6 +57,24 @@ class PathsTest : public ::testing::TestWithParam<Kind> {
   std::unique_ptr<DeviceContext> device_;
 };
 
+TEST_P(PathsTest, ChannelsMayHaveMoreElementsThanABlockSums) {
+  Random r(kSeed);
+  for (const std::vector<int64_t>& dims :
+       std::vector<std::vector<int64_t>>{{40, 3, 33, 34}, {5000, 70}, {2, 3, 9000}}) {
+    const std::vector<int64_t> c = {dims[1]};
+    const RefTensor x = r.Uniform(dims), mean = r.Uniform(c), var = r.Uniform(c, 0.5, 2);
+    ExpectReference({"channel_variance", "many elements", {}, {x, mean}, 2e-6});
+    ExpectReference({"batch_norm_sums", "many elements", {{"epsilon", 1e-3}}, {r.Uniform(dims), x, mean, var}, 5e-4});
+    for (const std::vector<int64_t>& axes : {std::vector<int64_t>{0}, {0, 1}}) {
+      const AttrMap attrs = {{"axes", axes}};
+      std::vector<RefTensor> ties = {r.Integers(dims, 50)};
+      ties[0].dtype = DType::kFloat32;
+      ties.push_back(Reference("reduce_min", attrs, ties)->at(0));
+      ExpectReference({"extremum_count", "many elements", attrs, ties, 0});
+    }
+  }
+}
+
 TEST_P(PathsTest, RowsMayBeLongerThanAWarpTakes) {
   Random r(kSeed);
   for (const int64_t c : {1025, 3001}) {
@@ -70,7 +89,64 @@ TEST_P(PathsTest, RowsMayBeLongerThanAWarpTakes) {
          2e-4});
     ExpectReference({"softmax_cross_entropy", "long rows", {}, {r.Uniform({3, c}, -9, 9), r.Integers({3}, c)}, 2e-6});
     ExpectReference({"top1_correct", "long rows", {}, {r.Uniform({3, c}), r.Integers({3}, c)}, 0});
+    const RefTensor m = r.Uniform({3}, 2, 3);
+    ExpectReference({"softmax_sums", "long rows", {}, {r.Uniform({3, c}), r.Integers({3}, c), m}, 5e-6});
+    ExpectReference({"exp_sum", "long rows", {}, {r.Uniform({3, c}), m}, 5e-6});
+    ExpectReference({"row_dot", "long rows", {}, {r.Uniform({3, c}), r.Uniform({3, c})}, 2e-4});
+    RefTensor ties = r.Integers({3, c}, 700), wanted = r.Integers({3}, 700);
+    ties.dtype = wanted.dtype = DType::kFloat32;
+    ExpectReference({"first_index", "long rows", {}, {ties, wanted}, 0});
+    ExpectReference({"top_k", "long rows", {{"k", int64_t{9}}}, {ties}, 0});
+    ExpectReference(
+        {"put_along", "long rows", {{"columns", c}}, {r.Uniform({3, 4000}), r.Integers({3, 4000}, c)}, 2e-5});
   }
+}
+
+TEST_P(PathsTest, ScattersMayHaveMoreRowsThanABlockOwns) {
+  Random r(kSeed);
+  for (const int64_t size : {1, 8, 9, 100}) {
+    ExpectReference({"scatter_add",
+                     "many indices",
+                     {{"axis", int64_t{1}}, {"size", size}},
+                     {r.Uniform({3, 1000, 5}), r.Integers({1000}, size)},
+                     2e-4});
+  }
+}
+
+// Where numbers alone do not say what is larger.
+TEST_P(PathsTest, TheLargestAreNansFirstAndEqualZerosByIndex) {
+  const double nan = std::nan("");
+  RefTensor x = Zeros({1, 7});
+  x.values = {-0.0, 3, nan, 0.0, -1, nan, -INFINITY};
+  ASSERT_OK_AND_ASSIGN(
+      const KernelResult result,
+      RunKernel(*device_, {"top_k", {{"k", int64_t{7}}}, {x}, {Zeros({1, 7}), Zeros({1, 7}, DType::kInt32)}}));
+  EXPECT_EQ(result.outputs[1].values, (std::vector<double>{2, 5, 1, 0, 3, 4, 6}));
+}
+
+// What a launched kernel cannot refuse is seen in the numbers, of the rows it belongs to.
+TEST_P(PathsTest, IndicesOutsideOfAllShardsAreErrorsOrNans) {
+  const bool is_cpu = GetParam().make == Cpu;
+  RefTensor ids = Zeros({2, 2}, DType::kInt32), x = Zeros({2, 3});
+  ids.values = {0, 2, 3, 1};
+  x.values = {1, 2, 3, 4, 5, 6};
+  const auto run = [&](const std::string& op, const AttrMap& attrs, const RefTensor& input, const RefTensor& index,
+                       const RefTensor& output) -> std::string {
+    const absl::StatusOr<KernelResult> result = RunKernel(*device_, {op, attrs, {input, index}, {output}});
+    if (!result.ok()) return std::string(result.status().message());
+    return absl::StrJoin(result->outputs[0].values, " ", [](std::string* out, double value) {
+      absl::StrAppend(out, std::isnan(value) ? "nan" : absl::StrCat(value));
+    });
+  };
+  RefTensor row = Zeros({2}, DType::kInt32);
+  row.values = {1, 2};
+  EXPECT_EQ(run("take_along", {}, x, ids, Zeros({2, 2})), is_cpu ? "take_along: an index is no column" : "1 3 nan 5");
+  EXPECT_EQ(run("put_along", {}, Cut(x, {0, 0}, {2, 2}), ids, Zeros({2, 3})),
+            is_cpu ? "put_along: an index is no column" : "1 0 2 nan nan nan");
+  EXPECT_EQ(run("gather", {{"axis", int64_t{0}}}, x, row, Zeros({2, 3})),
+            is_cpu ? "gather: an index is outside the dimension" : "4 5 6 nan nan nan");
+  EXPECT_EQ(run("scatter_add", {{"axis", int64_t{0}}}, x, row, Zeros({2, 3})),
+            is_cpu ? "scatter_add: an index is outside the dimension" : "nan nan nan nan nan nan");
 }
 
 TEST_P(PathsTest, HeadsMayHaveUpTo256Columns) {

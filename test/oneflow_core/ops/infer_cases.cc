@@ -36,7 +36,10 @@ variable() {dtype=f32 shape=[1073741824,1073741824] init=zeros} ! the result f32
 read_data() {dataset=text batch=4 context=16 path=/a/file} = i32[4,16] i32[4,16]
 read_data() {dataset=images batch=4 channels=1 height=28 width=28} = f32[4,1,28,28] i32[4]
 read_data() {batch=4} ! attribute 'dataset' is missing
-read_data() {dataset=sound batch=4} ! attribute 'dataset' is 'sound' but must be 'text' or 'images'
+read_data() {dataset=prototypes batch=4 channels=1 height=8 width=8} = f32[4,1,8,8] i32[4]
+read_data() {dataset=clicks batch=4 fields=3 numbers=2} = i32[4,3] f32[4,2] i32[4]
+read_data() {dataset=clicks batch=4} ! attribute 'fields' is missing
+read_data() {dataset=sound batch=4} ! attribute 'dataset' is 'sound' but must be 'text', 'images', 'prototypes' or 'clicks'
 read_data() {dataset=text batch=0 context=16} ! attribute 'batch' is 0 but must be at least 1
 read_data() {dataset=text batch=4} ! attribute 'context' is missing
 read_data() {dataset=text batch=4 context=16.5} ! attribute 'context' is a number but must be an integer
@@ -88,6 +91,13 @@ mul(f32[2] f32[3]) ! shapes do not broadcast: a is [2], b is [3] (2 against 3)
 div(f32[2,3] f32[1,3]) = f32[2,3]
 div(f32[3] f32[3]) = f32[3]
 div(i32[2] i32[2]) ! a is i32[2] but must be floating
+maximum(f32[2,3] f32[3]) = f32[2,3]
+maximum(f32[2,3] f32[2,3]) = f32[2,3]
+maximum(i32[2] i32[2]) ! a is i32[2] but must be floating
+minimum(f32[2,1] f32[1,3]) = f32[2,3]
+minimum(f32[2] f32[3]) ! shapes do not broadcast: a is [2], b is [3] (2 against 3)
+heaviside(f32[2,3] f32[3]) = f32[2,3]
+heaviside(f32[2] bf16[2]) ! dtypes differ: a is f32[2], b is bf16[2]
 add_n(f32[2]) = f32[2]
 add_n(f32[2] f32[2] f32[2]) = f32[2]
 add_n() ! takes at least 1 input but is given 0
@@ -162,7 +172,22 @@ reduce_mean(f32[2,3]) {axes=[1]} = f32[2]
 reduce_mean(f32[2,3]) {axes=[1] keepdims=true} = f32[2,1]
 reduce_mean(f32[0,3]) {axes=[0]} ! x is f32[0,3] but must have at least one element
 reduce_max(f32[2,3]) {axes=[0]} = f32[3]
+reduce_max(f32[2,3]) {axes=[0] keepdims=true} = f32[1,3]
 reduce_max(f32[2,0]) {axes=[1]} ! x is f32[2,0] but must have at least one element
+reduce_min(f32[2,3,4]) {axes=[0,2]} = f32[3]
+reduce_min(f32[0]) {axes=[0]} ! x is f32[0] but must have at least one element
+extremum_count(bf16[2,3,4] bf16[2,4]) {axes=[1]} = f32[2,4]
+extremum_count(f32[2,3] f32[2,1]) {axes=[1] keepdims=true} = f32[2,1]
+extremum_count(f32[2,3] f32[3]) {axes=[1]} ! y is f32[3] but x, which is f32[2,3], needs f32[2]
+extremum_grad(f32[2] f32[2,3] f32[2] f32[2]) {axes=[1]} = f32[2,3]
+extremum_grad(f32[3] f32[2,3] f32[2] f32[2]) {axes=[1]} ! dy is f32[3] but x, which is f32[2,3], needs f32[2]
+extremum_grad(f32[2] f32[2,3] f32[2] f32[3]) {axes=[1]} ! n is f32[3] but x, which is f32[2,3], needs f32[2]
+extremum_grad(f32[2] f32[2,3] f32[2] f32[2]) {axes=[2]} ! attribute 'axes' is [2] but must be ascending dimensions of x, which is f32[2,3]
+cumsum(f32[2,3]) {axis=1} = f32[2,3]
+cumsum(f32[2,3]) {axis=0 reverse=true exclusive=true} = f32[2,3]
+cumsum(f32[2,3]) {axis=2} ! attribute 'axis' is 2 but must be in [0, 1]
+cumsum(f32[2,3]) {axis=1 reverse=1} ! attribute 'reverse' is an integer but must be a bool
+cumsum(i32[2]) {axis=0} ! x is i32[2] but must be floating
 sum_to(f32[2,3,4]) {shape=[3,1]} = f32[3,1]
 sum_to(f32[2,3]) {shape=[]} = f32[]
 sum_to(f32[2,3]) {shape=[2]} ! attribute 'shape': [2] does not broadcast to [2,3]
@@ -194,6 +219,14 @@ slice(f32[]) {axis=0 start=0 size=1} ! x is f32[] but must have at least 1 dimen
 slice_grad(f32[2,3]) {axis=1 start=1 size=5} = f32[2,5]
 slice_grad(f32[2,3]) {axis=1 start=3 size=5} ! dy is f32[2,3]; at 3 of dimension 1 it does not fit into 5
 slice_grad(f32[2,3]) {axis=1 start=0 size=2} ! dy is f32[2,3]; at 0 of dimension 1 it does not fit into 2
+pad(f32[2,3]) {before=[1,0] after=[0,2]} = f32[3,5]
+pad(i32[2]) {before=[1] after=[1] value=7} = i32[4]
+pad(bool[]) {before=[] after=[]} = bool[]
+pad(f32[2,3]) {before=[1] after=[0,2]} ! attribute 'before' is [1] but must have one size per dimension of x, which is f32[2,3]
+pad(f32[2,3]) {before=[1,0] after=[0,-2]} ! attribute 'after' is [0,-2]: size -2 is negative
+pad(f32[2,3]) {before=[1,0]} ! attribute 'after' is missing
+pad(i32[2]) {before=[1] after=[1] value=0.5} ! attribute 'value' is 0.5 but x is i32[2]
+pad(f32[2]) {before=[9223372036854775807] after=[0]} ! the result has more than 2^63 elements along dimension 0
 concat(f32[2,3] f32[2,1]) {axis=1} = f32[2,4]
 concat(i32[2] i32[0] i32[3]) {axis=0} = i32[5]
 concat(f32[2,3] f32[3,3]) {axis=1} ! input 0 is f32[2,3], input 1 is f32[3,3]; they may differ only in dimension 1
@@ -241,6 +274,30 @@ layer_norm(f32[2,4] f32[4] f32[4]) {epsilon=-1.0} ! attribute 'epsilon' is -1 bu
 layer_norm_grad(f32[2,4] f32[2,4] f32[4] f32[2] f32[2]) = f32[2,4] f32[4] f32[4]
 layer_norm_grad(f32[2,4] f32[3,4] f32[4] f32[2] f32[2]) ! dy is f32[2,4], x is f32[3,4]; they must be the same
 layer_norm_grad(f32[2,4] f32[2,4] f32[4] f32[2] f32[4]) ! rstd is f32[4] but x, which is f32[2,4], needs f32[2]
+rms_norm(f32[2,3,4] f32[4]) {epsilon=1e-5} = f32[2,3,4] f32[2,3]
+rms_norm(bf16[4] bf16[4]) {epsilon=0} = bf16[4] f32[]
+rms_norm(f32[2,4] f32[3]) {epsilon=1e-5} ! gamma is f32[3] but x, which is f32[2,4], needs f32[4]
+rms_norm(f32[2,4] f32[4]) {epsilon=-1.0} ! attribute 'epsilon' is -1 but must be at least 0
+rms_norm(f32[2,4] f32[4]) ! attribute 'epsilon' is missing
+rms_norm_grad(f32[2,4] f32[2,4] f32[4] f32[2]) = f32[2,4] f32[4]
+rms_norm_grad(f32[2,4] f32[3,4] f32[4] f32[2]) ! dy is f32[2,4], x is f32[3,4]; they must be the same
+rms_norm_grad(f32[2,4] f32[2,4] f32[4] f32[4]) ! rstd is f32[4] but x, which is f32[2,4], needs f32[2]
+channel_variance(f32[2,3,4,4] f32[3]) = f32[3]
+channel_variance(bf16[2,3] f32[3]) = f32[3]
+channel_variance(f32[2,3] f32[2]) ! mean is f32[2] but x, which is f32[2,3], needs f32[3]
+channel_variance(f32[0,3] f32[3]) ! x is f32[0,3] but must have at least one element
+channel_variance(f32[3] f32[3]) ! x is f32[3] but must have at least 2 dimensions
+batch_norm(f32[2,3,4] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} = f32[2,3,4]
+batch_norm(bf16[2,3] bf16[3] bf16[3] f32[3] f32[3]) {epsilon=1e-5 training=false} = bf16[2,3]
+batch_norm(f32[2,3] f32[3] f32[2] f32[3] f32[3]) {epsilon=1e-5} ! beta is f32[2] but x, which is f32[2,3], needs f32[3]
+batch_norm(f32[2,3] f32[3] f32[3] f32[3] f32[4]) {epsilon=1e-5} ! var is f32[4] but x, which is f32[2,3], needs f32[3]
+batch_norm(f32[2,3] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5 training=1} ! attribute 'training' is an integer but must be a bool
+batch_norm(f32[2,3] f32[3] f32[3] f32[3] f32[3]) {epsilon=-1e-5} ! attribute 'epsilon' is -1e-05 but must be at least 0
+batch_norm_sums(f32[2,3,4] f32[2,3,4] f32[3] f32[3]) {epsilon=1e-5} = f32[3] f32[3]
+batch_norm_sums(f32[2,3] f32[2,4] f32[4] f32[4]) {epsilon=1e-5} ! dy is f32[2,3], x is f32[2,4]; they must be the same
+batch_norm_dx(f32[2,3,4] f32[2,3,4] f32[3] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} = f32[2,3,4]
+batch_norm_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[2] f32[3]) {epsilon=1e-5} ! dgamma is f32[2] but x, which is f32[2,3], needs f32[3]
+batch_norm_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3]) ! attribute 'epsilon' is missing
 embedding(f32[10,4] i32[2,3]) = f32[2,3,4]
 embedding(f32[10,4] i32[]) = f32[4]
 embedding(f32[10,4] i64[2]) ! ids is i64[2] but must be i32
@@ -291,6 +348,77 @@ max_pool2d_grad(f32[2,3,4,4] i32[2,3,4,4]) {height=8 width=9} = f32[2,3,8,9]
 max_pool2d_grad(f32[2,3,4,4] i32[2,3,4,3]) {height=8 width=9} ! index is i32[2,3,4,3] but dy, which is f32[2,3,4,4], needs i32[2,3,4,4]
 max_pool2d_grad(f32[2,3,4,4] i32[2,3,4,4]) {height=3 width=9} ! attribute 'height' is 3 but must be at least 4
 
+# Parts of a softmax
+
+softmax_sums(f32[2,3,7] i32[2,3] f32[2,3]) = f32[2,3] f32[2,3]
+softmax_sums(bf16[7] i32[] bf16[]) = f32[] f32[]
+softmax_sums(f32[2,7] i32[3] f32[2]) ! labels is i32[3] but x, which is f32[2,7], needs i32[2]
+softmax_sums(f32[2,7] i32[2] f32[2,1]) ! m is f32[2,1] but x, which is f32[2,7], needs f32[2]
+softmax_sums(f32[] i32[] f32[]) ! x is f32[] but must have at least 1 dimensions
+softmax_loss(f32[2,3] f32[2,3] f32[2,3]) = f32[2,3] f32[2,3]
+softmax_loss(bf16[2] f32[2] f32[2]) = f32[2] f32[2]
+softmax_loss(f32[2] f32[3] f32[2]) ! s is f32[3] but m, which is f32[2], needs f32[2]
+softmax_loss(f32[2] f32[2] f32[3]) ! z is f32[3] but m, which is f32[2], needs f32[2]
+softmax_loss(f32[2] bf16[2] f32[2]) ! s is bf16[2] but must be f32
+exp_sum(f32[2,3,7] f32[2,3]) = f32[2,3]
+exp_sum(bf16[2,7] bf16[2]) = f32[2]
+exp_sum(f32[2,7] f32[7]) ! m is f32[7] but x, which is f32[2,7], needs f32[2]
+exp_sum(bf16[2,7] f32[2]) ! dtypes differ: x is bf16[2,7], m is f32[2]
+softmax_apply(f32[2,3,7] f32[2,3] f32[2,3]) = f32[2,3,7]
+softmax_apply(bf16[2,7] bf16[2] f32[2]) = bf16[2,7]
+softmax_apply(f32[2,7] f32[2] f32[3]) ! s is f32[3] but x, which is f32[2,7], needs f32[2]
+softmax_apply(bf16[2,7] bf16[2] bf16[2]) ! s is bf16[2] but must be f32
+row_dot(f32[2,3,7] f32[2,3,7]) = f32[2,3]
+row_dot(bf16[2,7] bf16[2,7]) = f32[2]
+row_dot(f32[2,7] f32[7]) ! a is f32[2,7], b is f32[7]; they must be the same
+row_dot(f32[] f32[]) ! a is f32[] but must have at least 1 dimensions
+softmax_grad_apply(f32[2,7] f32[2,7] f32[2]) = f32[2,7]
+softmax_grad_apply(bf16[2,7] bf16[2,7] f32[2]) = bf16[2,7]
+softmax_grad_apply(f32[2,7] f32[2,6] f32[2]) ! dy is f32[2,7], y is f32[2,6]; they must be the same
+softmax_grad_apply(f32[2,7] f32[2,7] f32[7]) ! d is f32[7] but dy, which is f32[2,7], needs f32[2]
+first_index(f32[2,3,7] f32[2,3]) = i32[2,3]
+first_index(bf16[7] bf16[]) = i32[]
+first_index(f32[2,7] f32[7]) ! m is f32[7] but x, which is f32[2,7], needs f32[2]
+first_index(f32[2,2147483648] f32[2]) ! x is f32[2,2147483648], more columns than an i32 can number
+equal(i32[2,3] i32[2,3]) = f32[2,3]
+equal(i32[2] i32[]) ! a is i32[2], b is i32[]; they must be the same
+equal(f32[2] f32[2]) ! a is f32[2] but must be i32
+
+# Indices
+
+gather(f32[5,4] i32[2,3]) {axis=0} = f32[2,3,4]
+gather(f32[2,5,4] i32[3]) {axis=1} = f32[2,3,4]
+gather(bf16[2,5] i32[]) {axis=1} = bf16[2]
+gather(f32[5,4] i32[0]) {axis=0} = f32[0,4]
+gather(f32[5,4] i32[2]) {axis=2} ! attribute 'axis' is 2 but must be in [0, 1]
+gather(f32[5,4] i32[2]) ! attribute 'axis' is missing
+gather(f32[5,4] i64[2]) {axis=0} ! ids is i64[2] but must be i32
+gather(i32[5,4] i32[2]) {axis=0} ! x is i32[5,4] but must be floating
+scatter_add(f32[2,3,4] i32[2,3]) {axis=0 size=5} = f32[5,4]
+scatter_add(f32[2,3,4] i32[3]) {axis=1 size=5} = f32[2,5,4]
+scatter_add(f32[2,3] i32[]) {axis=2 size=5} = f32[2,3,5]
+scatter_add(bf16[3] i32[3]) {axis=0 size=0} = bf16[0]
+scatter_add(f32[2,3,4] i32[3,4]) {axis=0 size=5} ! ids is i32[3,4] but updates, which is f32[2,3,4], with axis 0 needs i32[2,3]
+scatter_add(f32[2,3,4] i32[2,3]) {axis=2 size=5} ! attribute 'axis' is 2 but must be in [0, 1]
+scatter_add(f32[2,3] i32[2,3,4]) {axis=0 size=5} ! ids is i32[2,3,4], which is more dimensions than updates, f32[2,3], has
+scatter_add(f32[2,3] i32[2]) {axis=0 size=-1} ! attribute 'size' is -1 but must be at least 0
+take_along(f32[2,3,7] i32[2,3,4]) = f32[2,3,4]
+take_along(bf16[7] i32[9]) = bf16[9]
+take_along(f32[2,7] i32[3,4]) ! leading dimensions differ: x is f32[2,7], ids is i32[3,4]
+take_along(f32[2,7] i32[2]) ! leading dimensions differ: x is f32[2,7], ids is i32[2]
+take_along(f32[2,7] i32[]) ! ids is i32[] but must have at least 1 dimensions
+put_along(f32[2,3,4] i32[2,3,4]) {columns=7} = f32[2,3,7]
+put_along(bf16[9] i32[9]) {columns=7} = bf16[7]
+put_along(f32[2,4] i32[2,3]) {columns=7} ! ids is i32[2,3] but dy, which is f32[2,4], needs i32[2,4]
+put_along(f32[2,4] i32[2,4]) ! attribute 'columns' is missing
+put_along(f32[2,4] i32[2,4]) {columns=-1} ! attribute 'columns' is -1 but must be at least 0
+top_k(f32[2,3,7]) {k=4} = f32[2,3,4] i32[2,3,4]
+top_k(bf16[7]) {k=7} = bf16[7] i32[7]
+top_k(f32[2,7]) {k=8} ! attribute 'k' is 8 but must be in [0, 7]
+top_k(f32[2,7]) ! attribute 'k' is missing
+top_k(f32[2147483648]) {k=1} ! x is f32[2147483648], more columns than an i32 can number
+top_k(f32[]) {k=0} ! x is f32[] but must have at least 1 dimensions
+
 # Training
 
 clip_scale(f32[]) {max_norm=1.0} = f32[] f32[]
@@ -307,6 +435,9 @@ adamw_update(f32[2] f32[2] f32[2] f32[3] f32[] f32[] i64[]) {beta1=0.9 beta2=0.9
 adamw_update(f32[2] f32[1] f32[2] f32[2] f32[] f32[] i64[]) {beta1=0.9 beta2=0.95 epsilon=1e-8} ! m is f32[1] but w needs f32[2]
 adamw_update(f32[2] f32[2] f32[2] f32[2] f32[] f32[] i64[]) {beta1=0.9 beta2=1.0 epsilon=1e-8} ! attribute 'beta2' is 1 but must be in [0, 1)
 adamw_update(bf16[2] f32[2] f32[2] f32[2] f32[] f32[] i64[]) {beta1=0.9 beta2=0.95 epsilon=1e-8} ! w is bf16[2] but must be f32
+ema_update(f32[2] f32[2]) {decay=0.9} =
+ema_update(f32[2] f32[3]) {decay=0.9} ! v is f32[2], x is f32[3]; they must be the same
+ema_update(f32[2] f32[2]) {decay=1.0} ! attribute 'decay' is 1 but must be in [0, 1)
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) {momentum=0.9 weight_decay=0.1 nesterov=true} =
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) =
 sgd_update(f32[2] f32[3] f32[2] f32[] f32[]) ! u is f32[3] but w needs f32[2]

@@ -23,6 +23,18 @@ TEST(ReduceRulesTest, AMaximumOfPartsIsPartialMaximumAndNotLinear) {
               ElementsAre("S(0)->S(0)", "S(1)->P(max)", "B->B"));
 }
 
+TEST(ReduceRulesTest, AMinimumOfPartsIsPartialMinimum) {
+  EXPECT_THAT(SignatureTexts("reduce_min", "", "f32[4,6]", "f32[4,1]", 2, kOverOneKept),
+              ElementsAre("S(0)->S(0)", "S(1)->P(min)", "B->B"));
+}
+
+TEST(ReduceRulesTest, TheExtremaOfPartsAreCountedAgainstTheWholeOnes) {
+  EXPECT_THAT(SignatureTexts("extremum_count", "", "f32[4,6] f32[4]", "f32[4]", 2, kOverOne),
+              ElementsAre("S(0),S(0)->S(0)", "S(1),B->P", "B,B->B"));
+  EXPECT_THAT(SignatureTexts("extremum_grad", "", "f32[4,1] f32[4,6] f32[4,1] f32[4,1]", "f32[4,6]", 2, kOverOneKept),
+              ElementsAre("S(0),S(0),S(0),S(0)->S(0)", "B,S(1),B,B->S(1)", "P,B,B,B->P", "B,B,B,B->B"));
+}
+
 TEST(ReduceRulesTest, ABiasGradientSumsAllOtherDimensions) {
   EXPECT_THAT(SignatureTexts("bias_grad", "", "f32[4,6]", "f32[6]", 2),
               ElementsAre("S(0)->P", "S(1)->S(0)", "P->P", "B->B"));

@@ -75,11 +75,11 @@ TEST(RuleTableTest, EveryStandardOpHasARuleTextOrARuleOfItsOwn) {
 
 TEST(RuleTableTest, EveryRuleOfTheTableBelongsToAStandardOp) {
   const OpRegistry ops = StandardOps();
-  for (const char* op :
-       {"variable",     "constant", "read_data",    "to",           "boxing",    "fetch",         "sample_token",
-        "append_token", "cast",     "bias_add",     "bias_grad",    "add_n",     "reduce_sum",    "reduce_mean",
-        "reduce_max",   "sum_to",   "broadcast_to", "reshape",      "transpose", "slice",         "slice_grad",
-        "concat",       "matmul",   "matmul_wgrad", "batch_matmul", "attention", "attention_grad"}) {
+  for (const char* op : {"variable",     "constant",     "read_data",      "to",       "boxing",       "fetch",
+                         "sample_token", "append_token", "cast",           "bias_add", "bias_grad",    "add_n",
+                         "reduce_sum",   "reduce_mean",  "reduce_max",     "sum_to",   "broadcast_to", "reshape",
+                         "transpose",    "slice",        "slice_grad",     "concat",   "matmul",       "matmul_wgrad",
+                         "batch_matmul", "attention",    "attention_grad", "gather",   "scatter_add"}) {
     EXPECT_NE(FindRule(op), nullptr) << op;
     EXPECT_NE(ops.Find(op), nullptr) << op;
   }
@@ -110,6 +110,22 @@ TEST(RuleTableTest, TheLayersOfATransformerHaveMegatronsSignatures) {
   EXPECT_THAT(Of("layer_norm", "f32[8,16,32] f32[32] f32[32]", 2, {{"epsilon", 1e-5}}),
               ElementsAre("S(0),B,B->S(0),S(0),S(0)", "S(1),B,B->S(1),S(1),S(1)", "B,B,B->B,B,B"));
   EXPECT_THAT(Of("relu", "f32[8,16]", 2), Not(Contains("P->P")));
+}
+
+TEST(RuleTableTest, TheClassesOfASoftmaxMayBeSplitBetweenItsParts) {
+  EXPECT_THAT(Of("softmax_sums", "f32[8,256] i32[8] f32[8]", 2),
+              ElementsAre("S(0),S(0),S(0)->S(0),S(0)", "S(1),B,B->P,P", "B,B,B->B,B"));
+  EXPECT_THAT(Of("softmax_apply", "f32[8,256] f32[8] f32[8]", 2),
+              ElementsAre("S(0),S(0),S(0)->S(0)", "S(1),B,B->S(1)", "B,B,B->B"));
+  EXPECT_THAT(Of("first_index", "f32[8,256] f32[8]", 2), ElementsAre("S(0),S(0)->S(0)", "S(1),B->P(min)", "B,B->B"));
+}
+
+TEST(RuleTableTest, ColumnsByIndexAreAddends) {
+  EXPECT_THAT(Of("take_along", "f32[8,256] i32[8,4]", 2),
+              ElementsAre("S(0),S(0)->S(0)", "S(1),B->P", "B,S(1)->S(1)", "P,B->P", "B,B->B"));
+  EXPECT_THAT(Of("put_along", "f32[8,4] i32[8,4]", 2, {{"columns", int64_t{256}}}),
+              ElementsAre("S(0),S(0)->S(0)", "S(1),S(1)->P", "B,B->S(1)", "P,B->P", "B,B->B"));
+  EXPECT_THAT(Of("top_k", "f32[8,256]", 2, {{"k", int64_t{4}}}), ElementsAre("S(0)->S(0),S(0)", "B->B,B"));
 }
 
 TEST(RuleTableTest, ConvolutionsSplitChannelsToo) {

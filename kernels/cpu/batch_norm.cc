@@ -1,0 +1,203 @@
+// The parts of a batch norm, in which dimension 1 counts channels: channel_variance, batch_norm, and its gradient's batch_norm_sums and
+// batch_norm_dx.
+//
+//   h = (x - mean) rstd     dgamma = sum dy h,  dbeta = sum dy     dx = gamma rstd (dy - dbeta / N - h dgamma / N)
+//
+// A tensor is [outer, channels, inner]. With an inner dimension a vector holds elements of one channel, without one it holds those of
+// neighbouring channels; kernels are written once for both, because they ask for a channel's numbers through `of`. Sums of
+// a channel are one thread's, and are carried in double between runs of floats.
+#include <algorithm>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vec.h"
+
+namespace oneflow::cpu {
+namespace {
+
+struct Sides {
+  explicit Sides(const TensorArg& x) : outer(x.dims[0]), channels(x.dims[1]), inner(Product(x, 2, x.rank)) {}
+  int64_t outer, channels, inner;
+};
+
+// Elements that share a mean, of the whole tensor and not of this shard.
+double LogicalCount(const TensorArg& x) {
+  double count = 1;
+  for (int d = 0; d < x.rank; ++d) count *= d == 1 ? 1.0 : static_cast<double>(x.logical_dims[d]);
+  return count;
+}
+
+// The numbers that belong to a vector's lanes: those of one channel, or of a channel and its neighbours.
+struct OneChannel {
+  int64_t channel;
+  OF_INLINE F32x16 operator()(const float* p) const { return Splat(p[channel]); }
+};
+template <typename Lanes>
+struct ChannelPerLane {
+  int64_t first;
+  Lanes lanes;
+  OF_INLINE F32x16 operator()(const float* p) const { return Load(p + first, lanes); }
+};
+
+// f(prepare(of), at, lanes) for all vectors of the tensor; `operands` is how many tensors of its size f touches.
+template <typename Prepare, typename F>
+void ForEachVector(const Sides& s, int64_t operands, Prepare prepare, F f) {
+  const int64_t bytes = operands * static_cast<int64_t>(sizeof(float));
+  if (s.inner == 1) {
+    ParallelFor(s.outer, Grain(bytes * s.channels), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        VecLoop(s.channels, [&](int64_t i, auto lanes) {
+          f(prepare(ChannelPerLane<decltype(lanes)>{i, lanes}), row * s.channels + i, lanes);
+        });
+      }
+    });
+    return;
+  }
+  ParallelFor(s.outer * s.channels, Grain(bytes * s.inner), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const auto numbers = prepare(OneChannel{row % s.channels});
+      VecLoop(s.inner, [&](int64_t i, auto lanes) { f(numbers, row * s.inner + i, lanes); });
+    }
+  });
+}
+
+// Elements, or rows, that are added up in float before they go to the double.
+constexpr int64_t kRun = 1024;
+constexpr int64_t kRowsOfRun = 64;
+
+// sums[k][channel] = scale * sum of what add(prepare(of), at, lanes, terms) adds to terms[k]; lanes beyond the count must add 0.
+template <int kSums, typename Prepare, typename Add>
+void SumPerChannel(const Sides& s, double scale, float* const (&sums)[kSums], Prepare prepare, Add add) {
+  const int64_t bytes = kSums * static_cast<int64_t>(sizeof(float));
+  if (s.inner == 1) {
+    ParallelFor((s.channels + kLanes - 1) / kLanes, Grain(bytes * s.outer * kLanes), [&](int64_t begin, int64_t end) {
+      VecLoop(std::min(s.channels, end * kLanes) - begin * kLanes, [&](int64_t i, auto lanes) {
+        const int64_t first = begin * kLanes + i;
+        const auto numbers = prepare(ChannelPerLane<decltype(lanes)>{first, lanes});
+        double total[kSums][kLanes] = {};
+        for (int64_t row = 0; row < s.outer;) {
+          F32x16 terms[kSums] = {};
+          for (const int64_t stop = std::min(s.outer, row + kRowsOfRun); row < stop; ++row) {
+            add(numbers, row * s.channels + first, lanes, terms);
+          }
+          for (int k = 0; k < kSums; ++k) {
+            for (int lane = 0; lane < kLanes; ++lane) total[k][lane] += static_cast<double>(terms[k][lane]);
+          }
+        }
+        for (int k = 0; k < kSums; ++k) {
+          for (int64_t lane = 0; lane < std::min(kLanes, s.channels - first); ++lane) {
+            sums[k][first + lane] = static_cast<float>(scale * total[k][lane]);
+          }
+        }
+      });
+    });
+    return;
+  }
+  ParallelFor(s.channels, Grain(bytes * s.outer * s.inner), [&](int64_t begin, int64_t end) {
+    for (int64_t channel = begin; channel < end; ++channel) {
+      const auto numbers = prepare(OneChannel{channel});
+      double total[kSums] = {};
+      for (int64_t row = channel; row < s.outer * s.channels; row += s.channels) {
+        for (int64_t run = 0; run < s.inner; run += kRun) {
+          F32x16 terms[kSums] = {};
+          VecLoop(std::min(kRun, s.inner - run),
+                  [&](int64_t i, auto lanes) { add(numbers, row * s.inner + run + i, lanes, terms); });
+          for (int k = 0; k < kSums; ++k) total[k] += static_cast<double>(Sum(terms[k]));
+        }
+      }
+      for (int k = 0; k < kSums; ++k) sums[k][channel] = static_cast<float>(scale * total[k]);
+    }
+  });
+}
+
+float Epsilon(const KernelArgs& args) { return static_cast<float>(args.attrs->Double("epsilon", 1e-5)); }
+
+// in: x, mean.
+const char* ChannelVariance(const KernelArgs& args) {
+  const float* const x = args.in[0].as<const float>();
+  const float* const mean = args.in[1].as<const float>();
+  SumPerChannel(
+      Sides(args.in[0]), 1 / LogicalCount(args.in[0]), {args.out[0].as<float>()},
+      [=](auto of) OF_INLINED { return of(mean); },
+      [=](F32x16 center, int64_t at, auto lanes, F32x16(&terms)[1]) OF_INLINED {
+        const F32x16 d = Keep(Load(x + at, lanes) - center, lanes);
+        terms[0] += d * d;
+      });
+  return nullptr;
+}
+
+// in: x, gamma, beta, mean, var.
+const char* BatchNorm(const KernelArgs& args) {
+  const auto input = [&](int i) { return args.in[i].as<const float>(); };
+  const float *const x = input(0), *const gamma = input(1), *const beta = input(2), *const mean = input(3),
+                     *const var = input(4);
+  float* const y = args.out[0].as<float>();
+  const float epsilon = Epsilon(args);
+  struct Numbers {
+    F32x16 mean, scale, shift;
+  };
+  ForEachVector(
+      Sides(args.in[0]), 2,
+      [=](auto of) OF_INLINED {
+        return Numbers{of(mean), of(gamma) / Sqrt(of(var) + epsilon), of(beta)};
+      },
+      [=](const Numbers& c, int64_t at, auto lanes)
+          OF_INLINED { Store(y + at, (Load(x + at, lanes) - c.mean) * c.scale + c.shift, lanes); });
+  return nullptr;
+}
+
+// in: dy, x, mean, var; out: dgamma, dbeta.
+const char* BatchNormSums(const KernelArgs& args) {
+  const auto input = [&](int i) { return args.in[i].as<const float>(); };
+  const float *const dy = input(0), *const x = input(1), *const mean = input(2), *const var = input(3);
+  const float epsilon = Epsilon(args);
+  struct Numbers {
+    F32x16 mean, rstd;
+  };
+  SumPerChannel(
+      Sides(args.in[0]), 1, {args.out[0].as<float>(), args.out[1].as<float>()},
+      [=](auto of) OF_INLINED {
+        return Numbers{of(mean), 1.0f / Sqrt(of(var) + epsilon)};
+      },
+      [=](const Numbers& c, int64_t at, auto lanes, F32x16(&terms)[2]) OF_INLINED {
+        const F32x16 d = Load(dy + at, lanes);  // 0 beyond the count
+        terms[0] += d * ((Load(x + at, lanes) - c.mean) * c.rstd);
+        terms[1] += d;
+      });
+  return nullptr;
+}
+
+// in: dy, x, gamma, mean, var, dgamma, dbeta.
+const char* BatchNormDx(const KernelArgs& args) {
+  const auto input = [&](int i) { return args.in[i].as<const float>(); };
+  const float *const dy = input(0), *const x = input(1), *const gamma = input(2), *const mean = input(3),
+                     *const var = input(4), *const dgamma = input(5), *const dbeta = input(6);
+  float* const dx = args.out[0].as<float>();
+  const float epsilon = Epsilon(args), share = static_cast<float>(1 / LogicalCount(args.in[1]));
+  struct Numbers {
+    F32x16 mean, scale, mean_dy, slope;  // slope: of the term that is linear in x - mean
+  };
+  ForEachVector(
+      Sides(args.in[0]), 3,
+      [=](auto of) OF_INLINED {
+        const F32x16 rstd = 1.0f / Sqrt(of(var) + epsilon);
+        return Numbers{of(mean), of(gamma) * rstd, of(dbeta) * share, of(dgamma) * share * rstd};
+      },
+      [=](const Numbers& c, int64_t at, auto lanes) OF_INLINED {
+        const F32x16 rest = Load(dy + at, lanes) - c.mean_dy - (Load(x + at, lanes) - c.mean) * c.slope;
+        Store(dx + at, c.scale * rest, lanes);
+      });
+  return nullptr;
+}
+
+}  // namespace
+
+KernelList BatchNormKernels() {
+  constexpr DType kF32 = DType::kFloat32;
+  return {{"channel_variance", kF32, ChannelVariance},
+          {"batch_norm", kF32, BatchNorm},
+          {"batch_norm_sums", kF32, BatchNormSums},
+          {"batch_norm_dx", kF32, BatchNormDx}};
+}
+
+}  // namespace oneflow::cpu

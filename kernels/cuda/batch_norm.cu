@@ -1,0 +1,189 @@
+// The parts of a batch norm, in which dimension 1 counts channels: channel_variance, batch_norm, and its gradient's batch_norm_sums and
+// batch_norm_dx.
+//
+//   h = (x - mean) rstd     dgamma = sum dy h,  dbeta = sum dy     dx = gamma rstd (dy - dbeta / N - h dgamma / N)
+//
+// A tensor is [outer, channels, inner]. Sums of a channel are cut into splits, carried in double, and the splits are summed in order.
+// With an inner dimension a block takes a split of one channel; without one it takes 32 neighbouring channels, so that its
+// threads read neighbours in both cases.
+#include <algorithm>
+
+#include "kernels/cuda/team.cuh"
+
+namespace oneflow::cuda {
+namespace {
+
+struct Sides {
+  explicit Sides(const TensorArg& x) : outer(x.dims[0]), channels(x.dims[1]), inner(Product(x, 2, x.rank)) {}
+  int64_t outer, channels, inner;
+};
+
+// Elements that share a mean, of the whole tensor and not of this shard.
+double LogicalCount(const TensorArg& x) {
+  double count = 1;
+  for (int d = 0; d < x.rank; ++d) count *= d == 1 ? 1.0 : static_cast<double>(x.logical_dims[d]);
+  return count;
+}
+
+// f(i, its channel) for all elements. Index is 32 bits wide where that suffices: a 64-bit division costs several times as much.
+template <typename Index, typename F>
+__global__ void ElementKernel(Index count, Index channels, Index inner, F f) {
+  for (int64_t i = FirstIndex(); i < count; i += IndexStride()) f(i, static_cast<Index>(i) / inner % channels);
+}
+template <typename F>
+const char* ForEachElement(const KernelArgs& args, F f) {
+  const int64_t count = args.in[0].count;
+  if (count == 0) return nullptr;
+  const Sides s(args.in[0]);
+  if (count <= INT32_MAX) {
+    ElementKernel<<<Blocks(count), kThreads, 0, Stream(args)>>>(
+        static_cast<uint32_t>(count), static_cast<uint32_t>(s.channels), static_cast<uint32_t>(s.inner), f);
+  } else {
+    ElementKernel<<<Blocks(count), kThreads, 0, Stream(args)>>>(count, s.channels, s.inner, f);
+  }
+  return LaunchError();
+}
+
+// Partial sums are partial[split][which sum][channel]; add(at, channel, totals) adds the terms of an element.
+template <int kSums, typename Add>
+__global__ void BlockPerChannel(Sides s, int64_t splits, Add add, double* partial) {
+  const int64_t terms = s.outer * s.inner;
+  for (int64_t task = blockIdx.x; task < s.channels * splits; task += gridDim.x) {
+    const int64_t channel = task % s.channels, split = task / s.channels;
+    const int64_t end = terms * (split + 1) / splits;
+    double totals[kSums] = {};
+    for (int64_t term = terms * split / splits + threadIdx.x; term < end; term += kThreads) {
+      add((term / s.inner * s.channels + channel) * s.inner + term % s.inner, channel, totals);
+    }
+    for (int k = 0; k < kSums; ++k) {
+      const double total = Reduce<kThreads>(totals[k], SumOf());
+      if (threadIdx.x == 0) partial[(split * kSums + k) * s.channels + channel] = total;
+    }
+  }
+}
+
+constexpr int kLines = kThreads / kWarp;  // rows that a block reads at a time, 32 channels of each
+
+template <int kSums, typename Add>
+__global__ void BlockPerColumns(Sides s, int64_t splits, Add add, double* partial) {
+  __shared__ double lines[kSums][kLines][kWarp];
+  const int lane = threadIdx.x % kWarp, line = threadIdx.x / kWarp;
+  const int64_t strips = (s.channels + kWarp - 1) / kWarp;
+  for (int64_t task = blockIdx.x; task < strips * splits; task += gridDim.x) {
+    const int64_t channel = task % strips * kWarp + lane, split = task / strips;
+    const int64_t end = s.outer * (split + 1) / splits;
+    double totals[kSums] = {};
+    for (int64_t row = s.outer * split / splits + line; row < end && channel < s.channels; row += kLines) {
+      add(row * s.channels + channel, channel, totals);
+    }
+    __syncthreads();  // the last task's sums are read
+    for (int k = 0; k < kSums; ++k) lines[k][line][lane] = totals[k];
+    __syncthreads();
+    if (line < kSums && channel < s.channels) {
+      double total = 0;
+      for (int i = 0; i < kLines; ++i) total += lines[line][i][lane];
+      partial[(split * kSums + line) * s.channels + channel] = total;
+    }
+  }
+}
+
+// Enough splits for the GPU, none too small to be worth its share of the second pass.
+int64_t Splits(const Sides& s) {
+  const bool columns = s.inner == 1;
+  const int64_t tasks = columns ? (s.channels + kWarp - 1) / kWarp : s.channels;
+  const int64_t wanted = kMaxBlocks / std::max<int64_t>(1, tasks);
+  const int64_t useful = columns ? s.outer / 64 : s.outer * s.inner / 4096;
+  return std::max<int64_t>(1, std::min(wanted, useful));
+}
+
+template <int kSums>
+size_t Workspace(const KernelArgs& args) {
+  const Sides s(args.in[0]);
+  return static_cast<size_t>(Splits(s) * kSums * s.channels) * sizeof(double);
+}
+
+// out[k][channel] = scale * sum k.
+template <int kSums, typename Add>
+const char* SumPerChannel(const KernelArgs& args, double scale, Add add) {
+  static_assert(kSums == 1 || kSums == 2);
+  const Sides s(args.in[0]);
+  if (s.channels == 0) return nullptr;
+  const int64_t splits = Splits(s), channels = s.channels;
+  double* const partial = static_cast<double*>(args.workspace);
+  if (s.inner == 1) {
+    const int64_t tasks = (channels + kWarp - 1) / kWarp * splits;
+    BlockPerColumns<kSums><<<Blocks(tasks, 1), kThreads, 0, Stream(args)>>>(s, splits, add, partial);
+  } else {
+    BlockPerChannel<kSums><<<Blocks(channels * splits, 1), kThreads, 0, Stream(args)>>>(s, splits, add, partial);
+  }
+  if (const char* error = LaunchError()) return error;
+  float* const first = args.out[0].as<float>();
+  float* const last = args.out[kSums - 1].as<float>();
+  return ForEach(Stream(args), kSums * channels, [=] __device__(int64_t i) {
+    double total = 0;
+    for (int64_t split = 0; split < splits; ++split) total += partial[split * kSums * channels + i];
+    (i < channels ? first : last)[i % channels] = static_cast<float>(scale * total);
+  });
+}
+
+float Epsilon(const KernelArgs& args) { return static_cast<float>(args.attrs->Double("epsilon", 1e-5)); }
+
+// in: x, mean.
+const char* ChannelVariance(const KernelArgs& args) {
+  const float* const x = args.in[0].as<const float>();
+  const float* const mean = args.in[1].as<const float>();
+  return SumPerChannel<1>(args, 1 / LogicalCount(args.in[0]),
+                          [=] __device__(int64_t at, int64_t channel, double* totals) {
+                            const double d = x[at] - mean[channel];
+                            totals[0] += d * d;
+                          });
+}
+
+// in: x, gamma, beta, mean, var.
+const char* BatchNorm(const KernelArgs& args) {
+  const auto input = [&](int i) { return args.in[i].as<const float>(); };
+  const float *const x = input(0), *const gamma = input(1), *const beta = input(2), *const mean = input(3),
+                     *const var = input(4);
+  float* const y = args.out[0].as<float>();
+  const float epsilon = Epsilon(args);
+  return ForEachElement(args, [=] __device__(int64_t i, int64_t c) {
+    y[i] = (x[i] - mean[c]) * (gamma[c] / sqrtf(var[c] + epsilon)) + beta[c];
+  });
+}
+
+// in: dy, x, mean, var; out: dgamma, dbeta.
+const char* BatchNormSums(const KernelArgs& args) {
+  const auto input = [&](int i) { return args.in[i].as<const float>(); };
+  const float *const dy = input(0), *const x = input(1), *const mean = input(2), *const var = input(3);
+  const float epsilon = Epsilon(args);
+  return SumPerChannel<2>(args, 1, [=] __device__(int64_t at, int64_t channel, double* totals) {
+    totals[0] += dy[at] * ((x[at] - mean[channel]) / sqrtf(var[channel] + epsilon));
+    totals[1] += dy[at];
+  });
+}
+
+// in: dy, x, gamma, mean, var, dgamma, dbeta.
+const char* BatchNormDx(const KernelArgs& args) {
+  const auto input = [&](int i) { return args.in[i].as<const float>(); };
+  const float *const dy = input(0), *const x = input(1), *const gamma = input(2), *const mean = input(3),
+                     *const var = input(4), *const dgamma = input(5), *const dbeta = input(6);
+  float* const dx = args.out[0].as<float>();
+  const float epsilon = Epsilon(args), share = static_cast<float>(1 / LogicalCount(args.in[1]));
+  return ForEachElement(args, [=] __device__(int64_t i, int64_t c) {
+    const float rstd = 1.0f / sqrtf(var[c] + epsilon);
+    const float h = (x[i] - mean[c]) * rstd;
+    dx[i] = gamma[c] * rstd * (dy[i] - dbeta[c] * share - h * (dgamma[c] * share));
+  });
+}
+
+}  // namespace
+
+KernelList BatchNormKernels() {
+  constexpr DType kF32 = DType::kFloat32;
+  return {{"channel_variance", kF32, ChannelVariance, Workspace<1>},
+          {"batch_norm", kF32, BatchNorm},
+          {"batch_norm_sums", kF32, BatchNormSums, Workspace<2>},
+          {"batch_norm_dx", kF32, BatchNormDx}};
+}
+
+}  // namespace oneflow::cuda

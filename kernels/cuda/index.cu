@@ -1,0 +1,213 @@
+// Elements by index, sums into elements by index, and the indices of the largest elements. A shard of the tensor that is indexed knows by
+// its `start` what it holds: what lies outside it reads as zero and receives nothing, so that the shards' results add up. An index
+// outside the whole tensor makes NaN of what it would read, and of the row or tensor that it would be added to: a launched kernel
+// cannot return an error.
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cuda/team.cuh"
+
+namespace oneflow::cuda {
+namespace {
+
+// A tensor as [outer, rows, inner] around the dimension that is indexed, and which of its logical rows the shard holds. A kernel
+// parameter.
+struct Table {
+  Table(const TensorArg& x, int axis)
+      : outer(Product(x, 0, axis)),
+        rows(x.dims[axis]),
+        inner(Product(x, axis + 1, x.rank)),
+        first(x.start[axis]),
+        logical_rows(x.logical_dims[axis]) {}
+  __device__ bool Exists(int64_t row) const { return row >= 0 && row < logical_rows; }
+  // Where a logical row lies in the shard, or -1.
+  __device__ int64_t Find(int64_t row) const { return row >= first && row < first + rows ? row - first : -1; }
+  // What a row outside the shard reads as.
+  __device__ float Outside(int64_t row) const { return Exists(row) ? 0.0f : NAN; }
+
+  int64_t outer, rows, inner, first, logical_rows;
+};
+
+int AxisOf(const KernelArgs& args) { return static_cast<int>(args.attrs->Int("axis")); }
+
+// in: x[P...,v,Q...], ids[I...]; out: y[P...,I...,Q...].
+const char* Gather(const KernelArgs& args) {
+  const Table table(args.in[0], AxisOf(args));
+  const float* const x = args.in[0].as<const float>();
+  const int32_t* const ids = args.in[1].as<const int32_t>();
+  const int64_t n = args.in[1].count;
+  float* const y = args.out[0].as<float>();
+  return ForEach(Stream(args), args.out[0].count, [=] __device__(int64_t i) {
+    const int64_t position = i / table.inner, id = ids[position % n], row = table.Find(id);
+    y[i] = row >= 0 ? x[(position / n * table.rows + row) * table.inner + i % table.inner] : table.Outside(id);
+  });
+}
+
+// Rows of the table that a block owns, as in embedding.cu: more rows share one search through the indices, fewer use more of the GPU
+// where the table is small.
+constexpr int kRowsPerBlock = 8;
+
+// A block searches all indices for its rows, 256 at a time; the threads share the columns, which are all [outer, inner] of a row.
+// Nobody else writes these elements, and each is summed by one thread in the order of the indices.
+__global__ void ScatterKernel(Table table, int64_t n, const float* updates, const int32_t* ids, float* sums) {
+  __shared__ int found[kThreads];  // positions in this piece of `ids`, ascending
+  __shared__ int64_t row_of[kThreads];
+  __shared__ int count_of_warp[kThreads / kWarp];
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const int64_t columns = table.outer * table.inner;
+  const auto sum = [&](int64_t row, int64_t column) -> float& {
+    return sums[(column / table.inner * table.rows + row) * table.inner + column % table.inner];
+  };
+  const auto fill = [&](int64_t begin, int64_t end, float value) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t column = threadIdx.x; column < columns; column += kThreads) sum(row, column) = value;
+    }
+  };
+  for (int64_t begin = int64_t{blockIdx.x} * kRowsPerBlock; begin < table.rows;
+       begin += int64_t{gridDim.x} * kRowsPerBlock) {
+    const int64_t end = begin + kRowsPerBlock < table.rows ? begin + kRowsPerBlock : table.rows;
+    fill(begin, end, 0);
+    bool is_bad = false;
+    for (int64_t piece = 0; piece < n; piece += kThreads) {
+      const int64_t i = piece + threadIdx.x;
+      const int64_t row = i < n ? table.Find(ids[i]) : -1;
+      is_bad = is_bad || (i < n && !table.Exists(ids[i]));
+      const bool is_ours = row >= begin && row < end;
+      const unsigned votes = __ballot_sync(0xffffffffu, is_ours);
+      if (lane == 0) count_of_warp[warp] = __popc(votes);
+      if (__syncthreads_or(is_ours) == 0) continue;  // also a barrier for the last piece's list; most pieces end here
+      int at = __popc(votes & ((1u << lane) - 1)), count = 0;
+      for (int w = 0; w < kThreads / kWarp; ++w) {
+        if (w == warp) at += count;
+        count += count_of_warp[w];
+      }
+      if (is_ours) {
+        found[at] = threadIdx.x;
+        row_of[at] = row;
+      }
+      __syncthreads();
+      for (int64_t column = threadIdx.x; column < columns; column += kThreads) {
+        const float* const from = updates + column / table.inner * n * table.inner + column % table.inner;
+        for (int k = 0; k < count; ++k) sum(row_of[k], column) += from[(piece + found[k]) * table.inner];
+      }
+      __syncthreads();  // before the next piece overwrites the counts and the list
+    }
+    if (__syncthreads_or(is_bad) != 0) fill(begin, end, NAN);
+  }
+}
+
+// in: updates[P...,I...,Q...], ids[I...]; out: x[P...,v,Q...].
+const char* ScatterAdd(const KernelArgs& args) {
+  if (args.out[0].count == 0) return nullptr;
+  const Table table(args.out[0], AxisOf(args));
+  ScatterKernel<<<Blocks(table.rows, kRowsPerBlock), kThreads, 0, Stream(args)>>>(
+      table, args.in[1].count, args.in[0].as<const float>(), args.in[1].as<const int32_t>(), args.out[0].as<float>());
+  return LaunchError();
+}
+
+// in: x[T...,c], ids[T...,k]; out: y[T...,k].
+const char* TakeAlong(const KernelArgs& args) {
+  const Table table(args.in[0], args.in[0].rank - 1);
+  const float* const x = args.in[0].as<const float>();
+  const int32_t* const ids = args.in[1].as<const int32_t>();
+  const int64_t k = Columns(args.in[1]);
+  float* const y = args.out[0].as<float>();
+  return ForEach(Stream(args), args.out[0].count, [=] __device__(int64_t i) {
+    const int64_t column = table.Find(ids[i]);
+    y[i] = column >= 0 ? x[i / k * table.rows + column] : table.Outside(ids[i]);
+  });
+}
+
+// A member of the team owns every kTeam-th column of a row and walks through all indices for them, so that the order of the sum is
+// that of the indices.
+template <int kTeam>
+__global__ void PutKernel(Table table, int64_t k, const float* dy, const int32_t* ids, float* x) {
+  const Team<kTeam> team;
+  for (int64_t row = team.first(); row < table.outer; row += team.stride()) {
+    float* const to = x + row * table.rows;
+    for (int64_t i = team.member(); i < table.rows; i += kTeam) to[i] = 0;
+    bool is_bad = false;
+    for (int64_t j = row * k; j < (row + 1) * k; ++j) {
+      const int64_t column = table.Find(ids[j]);
+      is_bad = is_bad || !table.Exists(ids[j]);
+      if (column >= 0 && column % kTeam == team.member()) to[column] += dy[j];
+    }
+    if (!is_bad) continue;
+    for (int64_t i = team.member(); i < table.rows; i += kTeam) to[i] = NAN;
+  }
+}
+
+// in: dy[T...,k], ids[T...,k]; out: x[T...,c].
+const char* PutAlong(const KernelArgs& args) {
+  if (args.out[0].count == 0) return nullptr;
+  const Table table(args.out[0], args.out[0].rank - 1);
+  const int64_t k = Columns(args.in[0]);
+  const float* const dy = args.in[0].as<const float>();
+  const int32_t* const ids = args.in[1].as<const int32_t>();
+  float* const x = args.out[0].as<float>();
+  if (table.rows <= kWarpColumns) {
+    PutKernel<kWarp><<<Blocks(table.outer, kThreads / kWarp), kThreads, 0, Stream(args)>>>(table, k, dy, ids, x);
+  } else {
+    PutKernel<kThreads><<<Blocks(table.outer, 1), kThreads, 0, Stream(args)>>>(table, k, dy, ids, x);
+  }
+  return LaunchError();
+}
+
+using Key = unsigned long long;  // what the shuffles of a warp take
+
+// Larger for what comes first in the order of top_k: larger values, of equal ones the lower index, a NaN before all numbers. The
+// upper half holds the value's bits so that they compare as it does, the lower half the index counted down. Never 0.
+__device__ Key KeyOf(float value, int64_t index) {
+  const uint32_t bits = __float_as_uint(value == 0 ? 0.0f : value);  // -0 equals 0
+  const uint32_t rising = bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
+  return Key{isnan(value) ? UINT32_MAX : rising} << 32 | (UINT32_MAX - static_cast<uint32_t>(index));
+}
+__device__ int64_t IndexOf(Key key) { return UINT32_MAX - static_cast<uint32_t>(key); }
+
+// Finds the k largest one after the other: each is the largest of those that come after the last.
+template <int kTeam>
+__global__ void TopKernel(int64_t rows, int64_t c, int64_t k, const float* x, float* values, int32_t* indices) {
+  const Team<kTeam> team;
+  for (int64_t row = team.first(); row < rows; row += team.stride()) {
+    Key last = ~Key{0};
+    for (int64_t j = row * k; j < (row + 1) * k; ++j) {
+      Key best = 0;
+      for (int64_t i = team.member(); i < c; i += kTeam) {
+        const Key key = KeyOf(x[row * c + i], i);
+        if (key < last && key > best) best = key;
+      }
+      last = Reduce<kTeam>(best, MaxOf());
+      if (team.member() != 0) continue;
+      values[j] = x[row * c + IndexOf(last)];
+      indices[j] = static_cast<int32_t>(IndexOf(last));
+    }
+  }
+}
+
+// in: x[T...,c]; out: values[T...,k], indices[T...,k].
+const char* TopK(const KernelArgs& args) {
+  if (args.out[0].count == 0) return nullptr;
+  const int64_t rows = Rows(args.in[0]), c = Columns(args.in[0]), k = Columns(args.out[0]);
+  const float* const x = args.in[0].as<const float>();
+  float* const values = args.out[0].as<float>();
+  int32_t* const indices = args.out[1].as<int32_t>();
+  if (c <= kWarpColumns) {
+    TopKernel<kWarp><<<Blocks(rows, kThreads / kWarp), kThreads, 0, Stream(args)>>>(rows, c, k, x, values, indices);
+  } else {
+    TopKernel<kThreads><<<Blocks(rows, 1), kThreads, 0, Stream(args)>>>(rows, c, k, x, values, indices);
+  }
+  return LaunchError();
+}
+
+}  // namespace
+
+KernelList IndexKernels() {
+  constexpr DType kF32 = DType::kFloat32;
+  return {{"gather", kF32, Gather},
+          {"scatter_add", kF32, ScatterAdd},
+          {"take_along", kF32, TakeAlong},
+          {"put_along", kF32, PutAlong},
+          {"top_k", kF32, TopK}};
+}
+
+}  // namespace oneflow::cuda

@@ -1,0 +1,47 @@
+// pad: a constant everywhere, then x in its place by a box copy.
+#include <vector>
+
+#include "kernels/cuda/copy.h"
+#include "kernels/cuda/half.cuh"
+#include "kernels/cuda/launch.cuh"
+
+namespace oneflow::cuda {
+namespace {
+
+std::vector<int64_t> Strides(const TensorArg& x) {
+  std::vector<int64_t> strides(x.rank);
+  int64_t stride = 1;
+  for (int i = x.rank; i-- > 0;) {
+    strides[i] = stride;
+    stride *= x.dims[i];
+  }
+  return strides;
+}
+
+// A split dimension is not padded, so its margin is 0 in every shard too.
+template <typename T>
+const char* Pad(const KernelArgs& args) {
+  const TensorArg& x = args.in[0];
+  const TensorArg& y = args.out[0];
+  const T value = Narrow<T>(args.attrs->Double("value"));
+  T* const to = y.as<T>();
+  if (const char* error = ForEach(Stream(args), y.count, [to, value] __device__(int64_t i) { to[i] = value; })) {
+    return error;
+  }
+  const std::vector<int64_t> before = args.attrs->Ints("before"), strides = Strides(y);
+  int64_t offset = 0;
+  for (int i = 0; i < y.rank; ++i) offset += before[i] * strides[i];
+  const std::vector<int64_t> extent(x.dims, x.dims + x.rank), from = Strides(x);
+  return Copy(Stream(args), {x.dtype, extent, x.data, from, to + offset, strides});
+}
+
+}  // namespace
+
+KernelList PadKernels() {
+  return {{"pad", DType::kFloat32, Pad<float>},   {"pad", DType::kBFloat16, Pad<BFloat16>},
+          {"pad", DType::kFloat16, Pad<Float16>}, {"pad", DType::kInt32, Pad<int32_t>},
+          {"pad", DType::kInt64, Pad<int64_t>},   {"pad", DType::kUInt8, Pad<uint8_t>},
+          {"pad", DType::kBool, Pad<bool>}};
+}
+
+}  // namespace oneflow::cuda

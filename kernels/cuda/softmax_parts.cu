@@ -1,0 +1,170 @@
+// The parts of a softmax and of its cross entropy, between which the columns may be split: every shard makes its addends of the
+// sums of a row, and knows by the `start` of x which columns it holds. A label that is no class gives a loss of NaN: a launched
+// kernel cannot return an error.
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/team.cuh"
+
+namespace oneflow::cuda {
+namespace {
+
+struct MinOf {
+  template <typename T>
+  __device__ T operator()(T a, T b) const {
+    return a < b ? a : b;
+  }
+};
+
+// Launches the kernel of the team that a row of c columns deserves.
+template <typename... P>
+const char* LaunchRows(const KernelArgs& args, int64_t rows, int64_t c, void (*warps)(int64_t, int64_t, P...),
+                       void (*blocks)(int64_t, int64_t, P...), std::type_identity_t<P>... p) {
+  if (rows == 0) return nullptr;
+  if (c <= kWarpColumns) {
+    warps<<<Blocks(rows, kThreads / kWarp), kThreads, 0, Stream(args)>>>(rows, c, p...);
+  } else {
+    blocks<<<Blocks(rows, 1), kThreads, 0, Stream(args)>>>(rows, c, p...);
+  }
+  return LaunchError();
+}
+
+// The sum of exp(x - m) over c columns, for every member.
+template <int kTeam>
+__device__ float SumOfExp(const Team<kTeam>& team, const float* x, int64_t c, float m) {
+  float sum = 0;
+  for (int64_t i = team.member(); i < c; i += kTeam) sum += expf(x[i] - m);
+  return Reduce<kTeam>(sum, SumOf());
+}
+
+template <int kTeam>
+__global__ void SumsKernel(int64_t rows, int64_t c, int64_t first, int64_t classes, const float* x,
+                           const int32_t* labels, const float* m, float* s, float* z) {
+  const Team<kTeam> team;
+  for (int64_t row = team.first(); row < rows; row += team.stride()) {
+    const float sum = SumOfExp(team, x + row * c, c, m[row]);
+    if (team.member() != 0) continue;
+    const int64_t label = labels[row], column = label - first;
+    const float outside = label >= 0 && label < classes ? 0.0f : NAN;
+    s[row] = sum;
+    z[row] = column >= 0 && column < c ? x[row * c + column] - m[row] : outside;
+  }
+}
+
+template <int kTeam>
+__global__ void ExpSumKernel(int64_t rows, int64_t c, const float* x, const float* m, float* s) {
+  const Team<kTeam> team;
+  for (int64_t row = team.first(); row < rows; row += team.stride()) {
+    const float sum = SumOfExp(team, x + row * c, c, m[row]);
+    if (team.member() == 0) s[row] = sum;
+  }
+}
+
+template <int kTeam>
+__global__ void DotKernel(int64_t rows, int64_t c, const float* a, const float* b, float* d) {
+  const Team<kTeam> team;
+  for (int64_t row = team.first(); row < rows; row += team.stride()) {
+    float dot = 0;
+    for (int64_t i = team.member(); i < c; i += kTeam) dot += a[row * c + i] * b[row * c + i];
+    dot = Reduce<kTeam>(dot, SumOf());
+    if (team.member() == 0) d[row] = dot;
+  }
+}
+
+template <int kTeam>
+__global__ void FirstKernel(int64_t rows, int64_t c, int64_t first, const float* x, const float* m, int32_t* index) {
+  const Team<kTeam> team;
+  for (int64_t row = team.first(); row < rows; row += team.stride()) {
+    int64_t found = INT32_MAX;
+    for (int64_t i = team.member(); i < c; i += kTeam) {
+      if (x[row * c + i] != m[row]) continue;
+      found = first + i;
+      break;
+    }
+    found = Reduce<kTeam>(found, MinOf());
+    if (team.member() == 0) index[row] = static_cast<int32_t>(found);
+  }
+}
+
+// in: x[T...,c], labels, m; out: s, z. A shard without a row's label has no part in its z.
+const char* SoftmaxSums(const KernelArgs& args) {
+  const TensorArg& x = args.in[0];
+  return LaunchRows(args, args.in[1].count, Columns(x), SumsKernel<kWarp>, SumsKernel<kThreads>, x.start[x.rank - 1],
+                    x.logical_dims[x.rank - 1], x.as<const float>(), args.in[1].as<const int32_t>(),
+                    args.in[2].as<const float>(), args.out[0].as<float>(), args.out[1].as<float>());
+}
+
+// in: m, s, z; out: loss, lse.
+const char* SoftmaxLoss(const KernelArgs& args) {
+  const float* const m = args.in[0].as<const float>();
+  const float* const s = args.in[1].as<const float>();
+  const float* const z = args.in[2].as<const float>();
+  float* const loss = args.out[0].as<float>();
+  float* const lse = args.out[1].as<float>();
+  return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) {
+    const float log_sum = logf(s[i]);
+    loss[i] = log_sum - z[i];  // before adding m: no cancellation
+    lse[i] = m[i] + log_sum;
+  });
+}
+
+// in: x[T...,c], m.
+const char* ExpSum(const KernelArgs& args) {
+  return LaunchRows(args, args.in[1].count, Columns(args.in[0]), ExpSumKernel<kWarp>, ExpSumKernel<kThreads>,
+                    args.in[0].as<const float>(), args.in[1].as<const float>(), args.out[0].as<float>());
+}
+
+// in: x[T...,c], m, s.
+const char* SoftmaxApply(const KernelArgs& args) {
+  const int64_t c = Columns(args.in[0]);
+  const float* const x = args.in[0].as<const float>();
+  const float* const m = args.in[1].as<const float>();
+  const float* const s = args.in[2].as<const float>();
+  float* const y = args.out[0].as<float>();
+  return ForEach(Stream(args), args.in[0].count,
+                 [=] __device__(int64_t i) { y[i] = expf(x[i] - m[i / c]) / s[i / c]; });
+}
+
+// in: a[T...,c], b[T...,c].
+const char* RowDot(const KernelArgs& args) {
+  return LaunchRows(args, args.out[0].count, Columns(args.in[0]), DotKernel<kWarp>, DotKernel<kThreads>,
+                    args.in[0].as<const float>(), args.in[1].as<const float>(), args.out[0].as<float>());
+}
+
+// in: dy[T...,c], y[T...,c], d.
+const char* SoftmaxGradApply(const KernelArgs& args) {
+  const int64_t c = Columns(args.in[0]);
+  const float* const dy = args.in[0].as<const float>();
+  const float* const y = args.in[1].as<const float>();
+  const float* const d = args.in[2].as<const float>();
+  float* const dx = args.out[0].as<float>();
+  return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) { dx[i] = y[i] * (dy[i] - d[i / c]); });
+}
+
+// in: x[T...,c], m. Of a shard without such an element the largest i32, so that the least of all shards is the index.
+const char* FirstIndex(const KernelArgs& args) {
+  const TensorArg& x = args.in[0];
+  return LaunchRows(args, args.in[1].count, Columns(x), FirstKernel<kWarp>, FirstKernel<kThreads>, x.start[x.rank - 1],
+                    x.as<const float>(), args.in[1].as<const float>(), args.out[0].as<int32_t>());
+}
+
+// in: a, b.
+const char* Equal(const KernelArgs& args) {
+  const int32_t* const a = args.in[0].as<const int32_t>();
+  const int32_t* const b = args.in[1].as<const int32_t>();
+  float* const y = args.out[0].as<float>();
+  return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) { y[i] = a[i] == b[i] ? 1.0f : 0.0f; });
+}
+
+}  // namespace
+
+KernelList SoftmaxPartsKernels() {
+  constexpr DType kF32 = DType::kFloat32;
+  return {{"softmax_sums", kF32, SoftmaxSums}, {"softmax_loss", kF32, SoftmaxLoss},
+          {"exp_sum", kF32, ExpSum},           {"softmax_apply", kF32, SoftmaxApply},
+          {"row_dot", kF32, RowDot},           {"softmax_grad_apply", kF32, SoftmaxGradApply},
+          {"first_index", kF32, FirstIndex},   {"equal", DType::kInt32, Equal}};
+}
+
+}  // namespace oneflow::cuda
