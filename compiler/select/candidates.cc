@@ -12,12 +12,12 @@ std::string JoinLayouts(const std::vector<NdSbp>& layouts) {
 }
 
 // What distinguishes nodes whose signatures may differ.
-std::string Fingerprint(const Graph& graph, const Node& node, int axis_size) {
-  std::string text = absl::StrCat(node.op, "/", axis_size);
+std::string Fingerprint(const Graph& graph, const Node& node) {
+  std::string text = node.op;
   for (ValueId input : node.inputs) absl::StrAppend(&text, ",", graph.value(input).type.ToString());
   for (ValueId output : node.outputs) absl::StrAppend(&text, ">", graph.value(output).type.ToString());
   for (const auto& [name, attr] : node.attrs.items()) {
-    if (name == "init") continue;  // long, and no layout depends on it
+    if (name == "init" || name == "seed" || name == "key") continue;  // no layout depends on what numbers are drawn
     absl::StrAppend(&text, ";", name, "=");
     if (const auto* b = std::get_if<bool>(&attr)) absl::StrAppend(&text, *b);
     if (const auto* i = std::get_if<int64_t>(&attr)) absl::StrAppend(&text, *i);
@@ -109,7 +109,7 @@ void Cap(std::vector<std::vector<Signature>>& per_axis, double limit) {
 std::string Layout::ToString() const { return absl::StrCat(JoinLayouts(inputs), "->", JoinLayouts(outputs)); }
 
 absl::StatusOr<const std::vector<Signature>*> CandidateFinder::Signatures(NodeId node, int axis_size) {
-  const std::string key = Fingerprint(graph_, graph_.node(node), axis_size);
+  const std::string key = absl::StrCat(axis_size, "/", Fingerprint(graph_, graph_.node(node)));
   auto it = known_.find(key);
   if (it == known_.end()) {
     OF_ASSIGN_OR_RETURN_AT(std::vector<Signature> signatures, Signatures1d(ops_, graph_, node, axis_size),
@@ -192,6 +192,46 @@ absl::StatusOr<bool> CandidateFinder::Nests(NodeId node, const std::vector<const
 }
 
 absl::StatusOr<std::vector<Layout>> CandidateFinder::Find(NodeId id) {
+  OF_ASSIGN_OR_RETURN(const int group, FindGroup(id));
+  return groups_[group].layouts;
+}
+
+// All that Combinations() looks at.
+std::string CandidateFinder::GroupKey(const Node& node) const {
+  std::string key = absl::StrCat(Fingerprint(graph_, node), "|", node.placement->ToString());
+  for (ValueId output : node.outputs) absl::StrAppend(&key, "|", ToString(graph_.value(output).hint));
+  for (ValueId input : node.inputs) {
+    absl::StrAppend(&key, "|");
+    for (auto it = kept_.lower_bound({input, ""}); it != kept_.end() && it->first.first == input; ++it) {
+      absl::StrAppend(&key, it->first.second, ":", it->second.ToString(), ",");
+    }
+  }
+  return key;
+}
+
+absl::StatusOr<int> CandidateFinder::FindGroup(NodeId id) {
+  const Node& node = graph_.node(id);
+  const std::string key = GroupKey(node);
+  if (const auto known = group_of_.find(key); known != group_of_.end()) {
+    const Group& group = groups_[known->second];
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      for (const AxisSbp& kept : group.kept[i]) kept_.emplace(std::make_pair(node.outputs[i], kept.axis), kept.sbp);
+    }
+    return known->second;
+  }
+  OF_ASSIGN_OR_RETURN(std::vector<Layout> layouts, Combinations(id));
+  Group group{std::move(layouts), {}};
+  for (ValueId output : node.outputs) {
+    group.kept.emplace_back();
+    for (auto it = kept_.lower_bound({output, ""}); it != kept_.end() && it->first.first == output; ++it) {
+      group.kept.back().push_back({it->first.second, it->second});
+    }
+  }
+  groups_.push_back(std::move(group));
+  return group_of_.emplace(key, static_cast<int>(groups_.size()) - 1).first->second;
+}
+
+absl::StatusOr<std::vector<Layout>> CandidateFinder::Combinations(NodeId id) {
   const Node& node = graph_.node(id);
   const std::vector<Axis>& axes = node.placement->axes();
   std::vector<std::vector<Signature>> lists;

@@ -28,7 +28,9 @@ struct Layout {
   bool operator==(const Layout& o) const { return inputs == o.inputs && outputs == o.outputs; }
 };
 
-// Finds the layouts of nodes, one after another in topological order. Borrows its arguments.
+// Finds the layouts of nodes, one after another in topological order. Nodes that look alike (same op, types, attributes,
+// placement, wishes and kept splits), as those of repeated layers do, are a group and are looked at once. Borrows its
+// arguments.
 class CandidateFinder {
  public:
   CandidateFinder(const Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops) {}
@@ -39,6 +41,9 @@ class CandidateFinder {
   // replicated layout is never lost. InvalidArgument naming the node, the SBP asked for and what exists, if a hint
   // cannot be met. REQUIRES: the node has a placement; all nodes before it were asked for.
   absl::StatusOr<std::vector<Layout>> Find(NodeId node);
+  // The same, as the number of the node's group.
+  absl::StatusOr<int> FindGroup(NodeId node);
+  const std::vector<Layout>& LayoutsOf(int group) const { return groups_[group].layouts; }
 
   // 7 signatures on each of 3 axes.
   static constexpr int kMaxCandidates = 343;
@@ -48,12 +53,21 @@ class CandidateFinder {
   absl::StatusOr<std::vector<Signature>> OnAxis(NodeId node, const Axis& axis);
   bool KeepInputs(const Node& node, const Axis& axis, std::vector<Signature>& signatures) const;
   void KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures, bool inputs_kept);
+  absl::StatusOr<std::vector<Layout>> Combinations(NodeId node);
+  std::string GroupKey(const Node& node) const;
   absl::StatusOr<bool> Nests(NodeId node, const std::vector<const Signature*>& per_axis);
 
   const Graph& graph_;
   const OpRegistry& ops_;
   std::map<std::string, std::vector<Signature>> known_;  // of nodes that look alike
   std::map<std::pair<ValueId, std::string>, Sbp> kept_;  // splits along named axes that an annotation reaches
+
+  struct Group {
+    std::vector<Layout> layouts;
+    std::vector<std::vector<AxisSbp>> kept;  // by output
+  };
+  std::vector<Group> groups_;
+  std::map<std::string, int> group_of_;  // by key
 };
 
 // InvalidArgument, naming the signature and the axis sizes, unless `layout` is made of signatures of the node that may be

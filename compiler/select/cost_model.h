@@ -29,6 +29,9 @@ class CostModel {
   // Seconds of one act of `node` on the largest shard.
   double Compute(const Graph& graph, const Node& node, const OpDef& op, const Layout& layout) const;
 
+  // How many boxings were priced, not counting repetitions.
+  int num_prices() const { return static_cast<int>(boxing_.size()); }
+
   // Greater than any sum of real costs, small enough that sums of it still tell real costs apart.
   static constexpr double kImpossible = 1e6;
 

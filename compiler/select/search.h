@@ -4,11 +4,20 @@
 //   total = sum over nodes of the option's seconds
 //         + sum over values of the price of each distinct dist that its readers want
 //
-// Finding the minimum is hard in general. This search starts from a forward sweep, moves single units to their best
-// option until none improves, then tries to move whole regions across each boxing still paid for. It is deterministic
-// and never returns worse than its start. Everything with the same `SelectSbp` interface can replace it.
+// Finding the minimum is hard in general, but graphs of models are long and thin. The search therefore is, in this order:
+//
+//   local search    a sweep along the data and single moves: an upper bound                              local_search.h
+//   dominance       options that some other option beats whatever the rest does are dropped               factors.h
+//   elimination     units are minimised out one by one, as long as the tables stay small                  elimination.h
+//   beam            what elimination leaves (often nothing) is searched in order, widely                  beam.h
+//
+// The second and the third lose nothing. If the beam dropped no state that could have won, the result is exact, and says so;
+// if it did, region moves improve it, and the result is never worse than that of local search with region moves alone.
+// Equal costs are decided for the option of lower index, in the order in which units are numbered; the result is a function
+// of the problem alone. REQUIRES of all prices and seconds: not negative.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -16,7 +25,7 @@
 namespace oneflow {
 
 struct SearchProblem {
-  // One layout of a node, as numbers of dists.
+  // One layout of a node, as numbers of dists (small and not negative).
   struct Option {
     std::vector<int> inputs, outputs;
     double seconds = 0;  // of a step, all its acts
@@ -29,6 +38,8 @@ struct SearchProblem {
   struct Value {
     int producer = 0, output = 0;
     std::vector<std::pair<int, int>> readers;  // node, input
+    int alike =
+        -1;  // values with the same number, if not negative, have the same prices, which are then asked for once
   };
   // Nodes that have to agree (a variable, its state, what overwrites them) move together. `options` lists for each way
   // of agreeing the option of each member.
@@ -44,11 +55,22 @@ struct SearchProblem {
   std::function<double(int value, int from, int to)> boxing;
 };
 
+// What a search may spend; counts, so that results do not depend on the machine.
+struct SearchLimits {
+  int64_t table_entries = int64_t{1} << 18;  // of one step of the elimination
+  int64_t total_entries = int64_t{1} << 24;  // of all of them: a fraction of a second
+  int64_t beam_states = int64_t{1} << 20;    // looked at; the beam is so wide that they suffice
+  int min_beam_width = 16;
+};
+
 struct SearchResult {
   std::vector<int> choice;  // option by node
   double seconds = 0;
+  bool exact = false;      // no choice is better (by more than rounding)
+  double lower_bound = 0;  // no choice is better than this; `seconds` if exact
+  int core_units = 0;      // how many units elimination left to the beam
 };
 
-SearchResult Search(const SearchProblem& problem);
+SearchResult Search(const SearchProblem& problem, const SearchLimits& limits = {});
 
 }  // namespace oneflow

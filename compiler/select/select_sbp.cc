@@ -6,8 +6,11 @@
 #include <numeric>
 
 #include "absl/strings/str_join.h"
+#include "compiler/select/alternatives.h"
 #include "compiler/select/cost_model.h"
+#include "compiler/select/memory_limit.h"
 #include "compiler/select/search.h"
+#include "sbp/slices.h"
 
 namespace oneflow {
 namespace {
@@ -26,49 +29,108 @@ class Selector {
         options_(options),
         finder_(graph, ops),
         costs_(topology, options.device),
-        layouts_(graph.num_nodes()) {}
+        group_(graph.num_nodes(), -1) {}
 
   absl::StatusOr<Selection> Run() {
+    OF_ASSIGN_OR_RETURN(const SearchResult result, Solve());
+    Selection selection;
+    selection.seconds = result.seconds;
+    selection.exact = result.exact;
+    selection.lower_bound = result.lower_bound;
+    selection.core_units = result.core_units;
+    selection.num_prices = costs_.num_prices();
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) selection.layouts.push_back(LayoutsOf(id)[result.choice[id]]);
+    return selection;
+  }
+
+  absl::StatusOr<std::vector<LayoutPrice>> Explain(NodeId node) {
+    OF_ASSIGN_OR_RETURN(const SearchResult result, Solve());
+    std::vector<LayoutPrice> prices;
+    for (const Alternative& one : Alternatives(problem_, result, node)) {
+      if (one.seconds < CostModel::kImpossible) prices.push_back({LayoutsOf(node)[one.option], one.seconds});
+    }
+    std::stable_sort(prices.begin(), prices.end(),
+                     [](const LayoutPrice& a, const LayoutPrice& b) { return a.seconds < b.seconds; });
+    return prices;
+  }
+
+ private:
+  absl::StatusOr<SearchResult> Solve() {
     OF_RETURN_IF_ERROR(AddNodes());
     AddValues();
     OF_RETURN_IF_ERROR(AddUnits());
     problem_.boxing = [this](int value, int from, int to) { return Boxing(value, from, to); };
-    const SearchResult result = Search(problem_);
+    SearchResult result;
+    if (options_.memory_limit_bytes > 0) {
+      OF_ASSIGN_OR_RETURN(result, SearchWithin(problem_, Demand(), options_.memory_limit_bytes));
+    } else {
+      result = Search(problem_);
+    }
     OF_RETURN_IF_ERROR(CheckPossible(result));
-    Selection selection;
-    selection.seconds = result.seconds;
-    for (NodeId id = 0; id < graph_.num_nodes(); ++id) selection.layouts.push_back(layouts_[id][result.choice[id]]);
-    return selection;
+    return result;
   }
 
- private:
+  // What variables hold: on each rank as much as on the rank with the largest shard.
+  MemoryDemand Demand() const {
+    MemoryDemand demand{std::vector<std::vector<int64_t>>(graph_.num_nodes()),
+                        std::vector<std::vector<int>>(graph_.num_nodes())};
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+      const Node& node = graph_.node(id);
+      if (node.op != "variable") continue;
+      const TensorType& type = graph_.value(node.outputs[0]).type;
+      for (const Layout& layout : LayoutsOf(id)) {
+        demand.bytes[id].push_back(ShardRegion(type.shape, {*node.placement, layout.outputs[0]}, 0).count() *
+                                   static_cast<int64_t>(SizeOf(type.dtype)));
+      }
+      demand.ranks[id] = node.placement->ranks();
+    }
+    return demand;
+  }
+
   double Acts(Rate rate) const { return rate == Rate::kMicroBatch ? options_.micro_batches : 1; }
 
-  // A variable that an earlier graph has placed has the one layout that it got there.
-  absl::StatusOr<std::vector<Layout>> Layouts(NodeId id) {
+  // A variable that an earlier graph has placed has the one layout that it got there; otherwise the node's group says.
+  absl::Status FindLayouts(NodeId id) {
     const Node& node = graph_.node(id);
     if (node.op == "variable") {
       const auto fixed = variables_.find(node.name);
-      if (fixed != variables_.end()) return std::vector<Layout>{Layout{{}, {fixed->second.sbp}}};
+      if (fixed != variables_.end()) {
+        fixed_[id] = {Layout{{}, {fixed->second.sbp}}};
+        return absl::OkStatus();
+      }
     }
-    return finder_.Find(id);
+    OF_ASSIGN_OR_RETURN(group_[id], finder_.FindGroup(id));
+    return absl::OkStatus();
+  }
+
+  const std::vector<Layout>& LayoutsOf(NodeId id) const {
+    return group_[id] < 0 ? fixed_.at(id) : finder_.LayoutsOf(group_[id]);
+  }
+
+  std::vector<SearchProblem::Option> Options(NodeId id, const OpDef& op) {
+    const Node& node = graph_.node(id);
+    std::vector<SearchProblem::Option> options;
+    for (const Layout& layout : LayoutsOf(id)) {
+      SearchProblem::Option option;
+      for (const NdSbp& sbp : layout.inputs) option.inputs.push_back(costs_.DistId({*node.placement, sbp}));
+      for (const NdSbp& sbp : layout.outputs) option.outputs.push_back(costs_.DistId({*node.placement, sbp}));
+      option.seconds = Acts(node.rate) * costs_.Compute(graph_, node, op, layout);
+      options.push_back(std::move(option));
+    }
+    return options;
   }
 
   absl::Status AddNodes() {
     bool has_data = false;
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) has_data = has_data || graph_.node(id).op == "read_data";
+    std::map<std::pair<int, Rate>, NodeId> first;  // of each group and rate
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       const Node& node = graph_.node(id);
       OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(node.op));
-      OF_ASSIGN_OR_RETURN(layouts_[id], Layouts(id));
+      OF_RETURN_IF_ERROR(FindLayouts(id));
       SearchProblem::Node item;
-      for (const Layout& layout : layouts_[id]) {
-        SearchProblem::Option option;
-        for (const NdSbp& sbp : layout.inputs) option.inputs.push_back(costs_.DistId({*node.placement, sbp}));
-        for (const NdSbp& sbp : layout.outputs) option.outputs.push_back(costs_.DistId({*node.placement, sbp}));
-        option.seconds = Acts(node.rate) * costs_.Compute(graph_, node, *op, layout);
-        item.options.push_back(std::move(option));
-      }
+      const NodeId alike = group_[id] < 0 ? id : first.try_emplace({group_[id], node.rate}, id).first->second;
+      item.options = alike == id ? Options(id, *op) : problem_.nodes[alike].options;
       item.inputs.assign(node.inputs.begin(), node.inputs.end());
       item.outputs.assign(node.outputs.begin(), node.outputs.end());
       item.streams = node.op == "read_data" || !has_data;
@@ -80,13 +142,23 @@ class Selector {
     return absl::OkStatus();
   }
 
+  // Boxing() looks at the type of a value, how often it is boxed and whether it is a variable's; and the dists of values on
+  // different placements are not the same.
   void AddValues() {
+    std::map<std::tuple<int, Rate, bool, std::string>, int> kinds;
     for (ValueId id = 0; id < graph_.num_values(); ++id) {
+      const Node& producer = graph_.node(graph_.value(id).producer);
+      type_ids_.push_back(costs_.TypeId(graph_.value(id).type));
       SearchProblem::Value value;
       value.producer = graph_.value(id).producer;
       value.output = graph_.value(id).output;
+      const int next = static_cast<int>(kinds.size());
+      value.alike = kinds
+                        .try_emplace({type_ids_.back(), ValueRate(graph_, id), producer.op == "variable",
+                                      producer.placement->ToString()},
+                                     next)
+                        .first->second;
       problem_.values.push_back(std::move(value));
-      type_ids_.push_back(costs_.TypeId(graph_.value(id).type));
     }
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       const std::vector<ValueId>& inputs = graph_.node(id).inputs;
@@ -170,12 +242,12 @@ class Selector {
       const Node& node = graph_.node(id);
       if (node.op == "variable") {
         std::vector<std::string> layouts;
-        for (const Layout& layout : layouts_[id]) layouts.push_back(ToString(layout.outputs[0]));
+        for (const Layout& layout : LayoutsOf(id)) layouts.push_back(ToString(layout.outputs[0]));
         asked.push_back(
             absl::StrCat("'", node.name, "' (", node.source, ") may lie as ", absl::StrJoin(layouts, " | ")));
       } else {
         mutating = &node;
-        for (const Layout& layout : layouts_[id]) exist.push_back(layout.ToString());
+        for (const Layout& layout : LayoutsOf(id)) exist.push_back(layout.ToString());
       }
     }
     return absl::InvalidArgumentError(
@@ -208,8 +280,9 @@ class Selector {
   const SelectOptions& options_;
   CandidateFinder finder_;
   CostModel costs_;
-  std::vector<std::vector<Layout>> layouts_;  // by node, as in problem_.nodes[].options
-  std::vector<int> type_ids_;                 // by value
+  std::vector<int> group_;  // by node, of the finder; -1: a variable that has its layout
+  std::map<NodeId, std::vector<Layout>> fixed_;
+  std::vector<int> type_ids_;  // by value
   SearchProblem problem_;
 };
 
@@ -218,6 +291,12 @@ class Selector {
 absl::StatusOr<Selection> SelectSbp(const Graph& graph, const OpRegistry& ops, const Topology& topology,
                                     const VariableDists& variables, const SelectOptions& options) {
   return Selector(graph, ops, topology, variables, options).Run();
+}
+
+absl::StatusOr<std::vector<LayoutPrice>> ExplainSelection(const Graph& graph, const OpRegistry& ops,
+                                                          const Topology& topology, const VariableDists& variables,
+                                                          const SelectOptions& options, NodeId node) {
+  return Selector(graph, ops, topology, variables, options).Explain(node);
 }
 
 }  // namespace oneflow

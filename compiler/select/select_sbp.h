@@ -18,17 +18,36 @@ namespace oneflow {
 struct SelectOptions {
   int micro_batches = 1;  // per step; nodes of micro-batch rate cost as often
   DeviceKind device = DeviceKind::kCpu;
+  // Of all variables, optimizer state among them, on one rank; 0: no limit. Variables are then split for the memory's sake
+  // where that costs least, and gathered for their readers.
+  int64_t memory_limit_bytes = 0;
 };
 
 struct Selection {
   std::vector<Layout> layouts;  // by node
   double seconds = 0;           // predicted, of a step, as if nothing overlapped
+  bool exact = false;           // no other layouts have a smaller prediction
+  double lower_bound = 0;       // no other layouts have a smaller prediction than this
+  int core_units = 0;           // how many units were searched by beam, not solved exactly (compiler/select/search.h)
+  int num_prices = 0;           // how many boxings were priced
 };
 
 // REQUIRES: every node has a placement and a rate. InvalidArgument, naming the node, the user's line, the SBP asked for
 // and what exists, if an annotation cannot be met; Unimplemented if the annotations leave two nodes without a boxing
-// between them.
+// between them; ResourceExhausted if the variables do not fit the limit however they are split.
 absl::StatusOr<Selection> SelectSbp(const Graph& graph, const OpRegistry& ops, const Topology& topology,
                                     const VariableDists& variables, const SelectOptions& options);
+
+// A layout that a node could have, and the predicted seconds of a step in which it does and the rest makes the best of it.
+struct LayoutPrice {
+  Layout layout;
+  double seconds = 0;
+};
+
+// All layouts that `node` could have, the chosen one with the selection's own seconds; cheapest first, equal ones in the
+// order of candidates. Selects first; errors as SelectSbp.
+absl::StatusOr<std::vector<LayoutPrice>> ExplainSelection(const Graph& graph, const OpRegistry& ops,
+                                                          const Topology& topology, const VariableDists& variables,
+                                                          const SelectOptions& options, NodeId node);
 
 }  // namespace oneflow

@@ -1,67 +1,14 @@
 #include "compiler/select/search.h"
 
-#include <limits>
-#include <random>
-
+#include "compiler/select/local_search.h"
 #include "gmock/gmock.h"
+#include "test/compiler/select/problems.h"
 
-namespace oneflow {
+namespace oneflow::testing {
 namespace {
 
-// A chain of `n` nodes with two layouts each, 0 and 1; changing between them costs `boxing`.
-SearchProblem Chain(int n, double boxing) {
-  SearchProblem problem;
-  for (int i = 0; i < n; ++i) {
-    SearchProblem::Node node;
-    for (int layout : {0, 1}) {
-      SearchProblem::Option option;
-      if (i > 0) option.inputs = {layout};
-      option.outputs = {layout};
-      node.options.push_back(option);
-    }
-    if (i > 0) node.inputs = {i - 1};
-    node.outputs = {i};
-    node.streams = true;
-    problem.nodes.push_back(node);
-    SearchProblem::Value value;
-    value.producer = i;
-    if (i + 1 < n) value.readers = {{i + 1, 0}};
-    problem.values.push_back(value);
-    problem.units.push_back({{i}, {{0}, {1}}});
-  }
-  problem.boxing = [boxing](int, int from, int to) { return from == to ? 0 : boxing; };
-  return problem;
-}
-
-// The total of `choice`, computed the plain way.
-double TotalOf(const SearchProblem& problem, const std::vector<int>& choice) {
-  double total = 0;
-  for (size_t i = 0; i < problem.nodes.size(); ++i) total += problem.nodes[i].options[choice[i]].seconds;
-  for (size_t id = 0; id < problem.values.size(); ++id) {
-    const SearchProblem::Value& value = problem.values[id];
-    const int from = problem.nodes[value.producer].options[choice[value.producer]].outputs[value.output];
-    std::vector<int> paid;
-    for (const auto& [reader, input] : value.readers) {
-      const int to = problem.nodes[reader].options[choice[reader]].inputs[input];
-      if (std::find(paid.begin(), paid.end(), to) == paid.end()) {
-        paid.push_back(to);
-        total += problem.boxing(static_cast<int>(id), from, to);
-      }
-    }
-  }
-  return total;
-}
-
-double BestByTryingAll(const SearchProblem& problem) {
-  double best = std::numeric_limits<double>::infinity();
-  std::vector<int> choice(problem.nodes.size(), 0);
-  while (true) {
-    best = std::min(best, TotalOf(problem, choice));
-    size_t i = 0;
-    while (i < choice.size() && ++choice[i] == static_cast<int>(problem.nodes[i].options.size())) choice[i++] = 0;
-    if (i == choice.size()) return best;
-  }
-}
+// Nothing is eliminated but what has no choice; of the beam, `width` states.
+SearchLimits OnlyBeam(int width) { return {.table_entries = 1, .beam_states = 1, .min_beam_width = width}; }
 
 TEST(SearchTest, DoesNotBoxWithoutNeed) {
   const SearchResult result = Search(Chain(10, 1));
@@ -105,43 +52,82 @@ TEST(SearchTest, LetsNodesThatMustAgreeMoveTogether) {
   EXPECT_EQ(result.choice, (std::vector<int>{1, 1, 1}));
 }
 
-TEST(SearchTest, IsCloseToTryingEverythingOnRandomGraphs) {
-  double found = 0, best = 0;
-  for (unsigned seed = 1; seed <= 40; ++seed) {
+TEST(SearchTest, ExactResultsAreTheMinimum) {
+  for (unsigned seed = 1; seed <= 400; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    std::mt19937 random(seed);
-    SearchProblem problem;
-    const int n = 7;
-    for (int i = 0; i < n; ++i) {
-      SearchProblem::Node node;
-      for (int input = 0; input < std::min(i, 2); ++input) node.inputs.push_back(random() % i);
-      node.outputs = {i};
-      for (int option = 0; option < 3; ++option) {
-        SearchProblem::Option o;
-        for (size_t input = 0; input < node.inputs.size(); ++input) o.inputs.push_back(random() % 3);
-        o.outputs = {static_cast<int>(random() % 3)};
-        o.seconds = (random() % 10) * 0.1;
-        node.options.push_back(o);
+    const SearchProblem problem = RandomProblem(seed);
+    const SearchResult result = Search(problem);
+    EXPECT_TRUE(result.exact);
+    EXPECT_NEAR(result.seconds, TotalOf(problem, result.choice), 1e-9);
+    EXPECT_NEAR(result.seconds, BestByTryingAll(problem), 1e-9);
+    EXPECT_EQ(result.lower_bound, result.seconds);
+    EXPECT_EQ(result.choice, Search(problem).choice);
+  }
+}
+
+TEST(SearchTest, TheBeamKeepsItsPromises) {
+  int exact = 0, inexact = 0;
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const SearchProblem problem = RandomProblem(seed);
+    const double best = BestByTryingAll(problem);
+    const CostGraph graph(problem);
+    LocalSearch local(graph);
+    local.Sweep();
+    local.MoveRegions();
+    for (const int width : {1, 2, 1000}) {
+      const SearchResult result = Search(problem, OnlyBeam(width));
+      EXPECT_NEAR(result.seconds, TotalOf(problem, result.choice), 1e-9);
+      EXPECT_LE(result.seconds, local.Seconds() + 1e-9) << "never worse than moves alone";
+      EXPECT_LE(result.lower_bound, best + 1e-9);
+      if (result.exact || width == 1000) {
+        EXPECT_NEAR(result.seconds, best, 1e-9);
       }
-      node.streams = random() % 4 != 0;
-      problem.nodes.push_back(node);
-      problem.values.push_back({i, 0, {}});
-      for (size_t input = 0; input < node.inputs.size(); ++input) {
-        problem.values[node.inputs[input]].readers.push_back({i, static_cast<int>(input)});
-      }
-      problem.units.push_back({{i}, {{0}, {1}, {2}}});
+      EXPECT_TRUE(width < 1000 || result.exact);
+      ++(result.exact ? exact : inexact);
     }
-    problem.boxing = [](int value, int from, int to) {
-      return from == to ? 0.0 : 0.3 + 0.1 * ((value + from + 2 * to) % 5);
+  }
+  EXPECT_GT(exact, 400);
+  EXPECT_GT(inexact, 0) << "or nothing was tested of narrow beams";
+}
+
+TEST(SearchTest, AValueWithManyReadersIsSolvedToo) {
+  // 2^18 combinations: no table of them is made.
+  std::mt19937 random(3);
+  SearchProblem problem = Chain(1, 1);
+  problem.nodes[0].options[0].seconds = 0.4;
+  for (int reader = 1; reader <= 17; ++reader) {
+    SearchProblem::Node node = Chain(2, 1).nodes[1];
+    node.inputs = {0};
+    node.outputs = {reader};
+    for (SearchProblem::Option& option : node.options) option.seconds = static_cast<double>(random() % 10) * 0.1;
+    problem.nodes.push_back(node);
+  }
+  problem.values.clear();
+  problem.units.clear();
+  LinkValues(problem);
+  AddSingleUnits(problem);
+  const SearchResult result = Search(problem);
+  EXPECT_TRUE(result.exact);
+  EXPECT_NEAR(result.seconds, BestByTryingAll(problem), 1e-9);
+}
+
+TEST(SearchTest, LayersThatAreAlikeAreEliminatedAndPricedOnce) {
+  int prices = 0;
+  for (const int layers : {10, 300}) {  // 2,401 nodes
+    SearchProblem problem = Ladder(layers);
+    const auto boxing = problem.boxing;
+    prices = 0;
+    problem.boxing = [&](int value, int from, int to) {
+      ++prices;
+      return boxing(value, from, to);
     };
     const SearchResult result = Search(problem);
-    EXPECT_NEAR(result.seconds, TotalOf(problem, result.choice), 1e-9);
-    EXPECT_EQ(result.choice, Search(problem).choice);
-    found += result.seconds;
-    best += BestByTryingAll(problem);
+    EXPECT_TRUE(result.exact);
+    EXPECT_EQ(result.core_units, 0);
+    EXPECT_LE(prices, 4 * 4);
   }
-  EXPECT_LE(found, 1.1 * best);
 }
 
 }  // namespace
-}  // namespace oneflow
+}  // namespace oneflow::testing

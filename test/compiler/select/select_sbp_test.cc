@@ -103,6 +103,127 @@ TEST(SelectSbpTest, ABlockHasTwoReductionsForwardAndTwoBackward) {
   }
 }
 
+// The 5,000-node graph of a step, as select-sbp sees it, and what it takes to lay it out on three axes of which one is
+// not annotated at all. (`compiler_test --gtest_filter='*OfThousands*'` prints how long that takes.)
+absl::StatusOr<Selection> SelectOnThreeAxes(int64_t layers, int* num_nodes) {
+  const CompileOptions options = Options({{"dp", 2}, {"tp", 2}, {"sp", 2}});
+  OF_ASSIGN_OR_RETURN(const Graph graph, RunUpTo("assign-rates", Gpt(layers, 8), options));
+  *num_nodes = graph.num_nodes();
+  return SelectSbp(graph, Ops(), JobTopology(options), {}, {});
+}
+
+TEST(SelectSbpTest, AGraphOfThousandsOfNodesIsSolvedFromThePricesOfAFewLayers) {
+  int few_nodes = 0, many_nodes = 0;
+  ASSERT_OK_AND_ASSIGN(const Selection few, SelectOnThreeAxes(3, &few_nodes));
+  ASSERT_OK_AND_ASSIGN(const Selection many, SelectOnThreeAxes(40, &many_nodes));
+  EXPECT_GE(many_nodes, 5000);
+  EXPECT_LE(many.num_prices, few.num_prices * 1.1);
+  EXPECT_LE(many.num_prices, 8000);  // of some fifty types, each with up to 25 dists
+  EXPECT_LE(many.seconds, few.seconds * many_nodes / few_nodes) << "as good for many layers as for few";
+  EXPECT_LE(many.lower_bound, many.seconds);
+}
+
+TEST(SelectSbpTest, OnTwoAxesAModelIsSolvedExactly) {
+  for (const int micro_batches : {1, 4}) {
+    const CompileOptions options = Options({{"pp", micro_batches > 1 ? 2 : 1}, {"dp", 2}, {"tp", 2}}, micro_batches);
+    ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("assign-rates", Gpt(4, 8), options));
+    ASSERT_OK_AND_ASSIGN(const Selection selection,
+                         SelectSbp(graph, Ops(), JobTopology(options), {}, {.micro_batches = micro_batches}));
+    EXPECT_TRUE(selection.exact);
+    EXPECT_EQ(selection.core_units, 0);
+    EXPECT_EQ(selection.lower_bound, selection.seconds);
+  }
+}
+
+// A GPT of which little is said: samples over dp, and of each pair of layers the first is split by columns over tp.
+Graph LittleAnnotatedGpt() {
+  const GptConfig config{.vocabulary = 256, .layers = 3, .width = 768, .heads = 12, .context = 256};
+  Graph graph = std::move((*GptProgram(config, {.path = "text"}, {.train = 8}, std::nullopt, Ops()))[0]);
+  for (ValueId id = 0; id < graph.num_values(); ++id) {
+    Value& value = graph.value(id);
+    const Node& producer = graph.node(value.producer);
+    if (value.hint.empty()) continue;
+    if (producer.op != "variable") {
+      value.hint = {{"dp", Sbp::Split(0)}, {"tp", Sbp::Broadcast()}};
+    } else if (absl::EndsWith(producer.name, "weight") && value.hint == SbpHint{{"tp", Sbp::Split(1)}}) {
+      continue;  // q, k, v, up
+    } else {
+      value.hint.clear();  // their biases, o, down
+    }
+  }
+  return graph;
+}
+
+// Boxings of a phase within a block that begin with an addend along the axis at `index`.
+int CountReductions(const Graph& graph, absl::string_view block, Phase phase, size_t index) {
+  int count = 0;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op != "boxing" || node.phase != phase || !absl::StrContains(node.name, block)) continue;
+    const Value& from = graph.value(node.inputs[0]);
+    if (from.type.shape.rank() == 3 && from.dist->sbp[index].is_partial()) ++count;
+  }
+  return count;
+}
+
+TEST(SelectSbpTest, FromOneWeightOfEachPairFollowsMegatronsLayout) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(LittleAnnotatedGpt(), Options({{"dp", 2}, {"tp", 2}})));
+  for (const char* block : {"h0/", "h1/"}) {
+    for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
+      EXPECT_EQ(CountReductions(graph, block, phase, 1), 2) << block << " " << Name(phase);
+      EXPECT_LE(CountActivationBoxings(graph, block, phase, 1), 4) << block << " " << Name(phase);
+    }
+  }
+  EXPECT_EQ(SbpOf(graph, "h1/attn/o/weight"), "(B,S(0))");
+  EXPECT_EQ(SbpOf(graph, "h1/mlp/down/weight"), "(B,S(0))");
+  EXPECT_EQ(SbpOf(graph, "h1/mlp/up/bias"), "(B,S(0))");
+}
+
+TEST(SelectSbpTest, AMemoryLimitSplitsVariablesWhereThatCostsLeast) {
+  const CompileOptions options = Options({{"dp", 2}});
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("assign-rates", Mlp(8, 64), options));
+  // up 16x64 and down 64x4 with two states each: 15,360 bytes, and two counters or so.
+  const auto select = [&](int64_t limit) {
+    return SelectSbp(graph, Ops(), JobTopology(options), {}, {.memory_limit_bytes = limit});
+  };
+  const auto layout = [&](const Selection& selection, absl::string_view name) {
+    return ToString(selection.layouts[graph.FindNode(name)].outputs[0]);
+  };
+  ASSERT_OK_AND_ASSIGN(const Selection ample, select(20000));
+  for (const char* name : {"up", "down", "up/adam_m"}) EXPECT_EQ(layout(ample, name), "(B)") << name;
+  ASSERT_OK_AND_ASSIGN(const Selection tight, select(10000));
+  EXPECT_EQ(layout(tight, "down"), "(B)") << "halving the larger one is enough";
+  EXPECT_NE(layout(tight, "up"), "(B)");
+  EXPECT_EQ(layout(tight, "up/adam_m"), layout(tight, "up"));
+  EXPECT_GT(tight.seconds, ample.seconds);
+  EXPECT_FALSE(tight.exact);
+  EXPECT_THAT(select(5000).status(), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("the limit is 5000")));
+}
+
+TEST(SelectSbpTest, AnAnnotationHoldsForTheAxesThatItNames) {
+  const Graph mlp = Mlp(4096, 1024, {{"tp", Sbp::Split(1)}}, {{"tp", Sbp::Split(0)}});
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(mlp, Options({{"x", 2}, {"tp", 2}})));
+  EXPECT_EQ(NodeOf(graph, "up").placement->num_axes(), 2);
+  const NdSbp& up = graph.value(NodeOf(graph, "up").outputs[0]).dist->sbp;
+  EXPECT_EQ(up[1], Sbp::Split(1));
+  const NdSbp& product = graph.value(NodeOf(graph, "matmul").outputs[0]).dist->sbp;
+  EXPECT_TRUE(product[0].is_split()) << "axis x is free, and dividing the work is cheapest";
+}
+
+TEST(SelectSbpTest, ExplainsWhatOtherLayoutsWouldCost) {
+  const CompileOptions options = Options({{"tp", 2}});
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("assign-rates", Mlp(64, 256, {{"tp", Sbp::Split(1)}}), options));
+  ASSERT_OK_AND_ASSIGN(const Selection selection, SelectSbp(graph, Ops(), JobTopology(options), {}, {}));
+  const NodeId relu = graph.FindNode("relu");
+  ASSERT_OK_AND_ASSIGN(const std::vector<LayoutPrice> prices,
+                       ExplainSelection(graph, Ops(), JobTopology(options), {}, {}, relu));
+  ASSERT_GE(prices.size(), 3u);
+  EXPECT_TRUE(selection.exact);
+  EXPECT_EQ(prices[0].layout, selection.layouts[relu]);
+  EXPECT_EQ(prices[0].seconds, selection.seconds);
+  for (size_t i = 1; i < prices.size(); ++i) EXPECT_GE(prices[i].seconds, prices[i - 1].seconds);
+}
+
 TEST(SelectSbpTest, GradientsAreReducedOncePerStepAndNotPerMicroBatch) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(Mlp(8), Options({{"pp", 2}, {"dp", 2}}, 4)));
   EXPECT_EQ(SbpOf(graph, "up/grad"), "(P)");

@@ -1,0 +1,20 @@
+// What else a node could have done, and what that would have cost: the figures behind "why does this tensor lie so".
+#pragma once
+
+#include <vector>
+
+#include "compiler/select/search.h"
+
+namespace oneflow {
+
+struct Alternative {
+  int option = 0;  // of the node
+  // Of a step, if the node took this option and the rest made the best of it, as far as single moves and one move of the
+  // region around it can tell. For the option that was chosen: the result's own.
+  double seconds = 0;
+};
+
+// All options of `node` that its unit allows, in their order.
+std::vector<Alternative> Alternatives(const SearchProblem& problem, const SearchResult& result, int node);
+
+}  // namespace oneflow

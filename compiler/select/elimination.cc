@@ -1,0 +1,181 @@
+#include "compiler/select/elimination.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace oneflow {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kEliminated = -1;
+
+// The side of `factor` that is `unit`.
+size_t SideOf(const Factor& factor, int unit) {
+  size_t side = 0;
+  while (factor.sides[side].unit != unit) ++side;
+  return side;
+}
+
+}  // namespace
+
+Elimination::Elimination(Factors& factors, const SearchLimits& limits)
+    : factors_(factors), limits_(limits), estimates_(factors.num_units(), kInfinity) {
+  for (int unit = 0; unit < factors.num_units(); ++unit) {
+    queue_.emplace(kInfinity, unit);
+    Refresh(unit);
+  }
+}
+
+bool Elimination::Run() {
+  while (!queue_.empty()) {
+    const auto [estimate, unit] = *queue_.begin();
+    if (estimate <= static_cast<double>(limits_.table_entries) &&
+        spent_ + estimate <= static_cast<double>(limits_.total_entries)) {
+      Eliminate(unit);
+      continue;
+    }
+    size_t before = 0, after = 0;
+    for (const auto& entry : queue_) before += factors_.domain(entry.second).size();
+    factors_.Prune();
+    for (int other : core()) {
+      after += factors_.domain(other).size();
+      Refresh(other);
+    }
+    if (after == before) return false;
+  }
+  return true;
+}
+
+std::vector<int> Elimination::core() const {
+  std::vector<int> units;
+  for (const auto& entry : queue_) units.push_back(entry.second);
+  std::sort(units.begin(), units.end());
+  return units;
+}
+
+// At most so many entries are looked at to eliminate the unit.
+double Elimination::Estimate(int unit) const {
+  std::map<int, double> classes;  // of neighbours
+  for (int id : factors_.factors_of(unit)) {
+    const Factor& factor = factors_.factor(id);
+    if (factor.table == nullptr) return kInfinity;
+    for (const Factor::Side& side : factor.sides) {
+      if (side.unit == unit) continue;
+      double& count = classes.try_emplace(side.unit, 1).first->second;
+      count = std::min(count * side.size, static_cast<double>(factors_.domain(side.unit).size()));
+    }
+  }
+  double entries = static_cast<double>(factors_.domain(unit).size());
+  for (const auto& [neighbour, count] : classes) entries = std::min(entries * count, 1e18);
+  return entries;
+}
+
+void Elimination::Refresh(int unit) {
+  queue_.erase({estimates_[unit], unit});
+  estimates_[unit] = Estimate(unit);
+  queue_.emplace(estimates_[unit], unit);
+}
+
+// The other units of the unit's factors, with their options in classes that some of these factors tells apart.
+std::vector<Factor::Side> Elimination::Neighbours(int unit) const {
+  std::map<int, std::vector<const Factor::Side*>> seen;
+  for (int id : factors_.factors_of(unit)) {
+    for (const Factor::Side& side : factors_.factor(id).sides) {
+      if (side.unit != unit) seen[side.unit].push_back(&side);
+    }
+  }
+  std::vector<Factor::Side> neighbours;
+  for (const auto& [neighbour, sides] : seen) {
+    Factor::Side merged{neighbour, {}, 0};
+    std::map<std::vector<int>, int> number_of;
+    for (size_t position = 0; position < factors_.domain(neighbour).size(); ++position) {
+      std::vector<int> classes;
+      for (const Factor::Side* side : sides) classes.push_back(side->class_of[position]);
+      merged.class_of.push_back(number_of.try_emplace(classes, static_cast<int>(number_of.size())).first->second);
+    }
+    merged.size = static_cast<int>(number_of.size());
+    neighbours.push_back(std::move(merged));
+  }
+  return neighbours;
+}
+
+void Elimination::Eliminate(int unit) {
+  const std::vector<int> ids = factors_.factors_of(unit);
+  const std::vector<int>& domain = factors_.domain(unit);
+  Factor message;
+  message.sides = Neighbours(unit);
+  const size_t num_axes = message.sides.size(), num_factors = ids.size();
+
+  // Where a class of a neighbour, or an option of the unit, stands in each factor's table.
+  std::vector<std::vector<std::vector<int64_t>>> offset(num_axes);  // by neighbour, class, factor
+  std::vector<std::vector<int64_t>> own(domain.size(), std::vector<int64_t>(num_factors, 0));
+  for (size_t axis = 0; axis < num_axes; ++axis) {
+    offset[axis].assign(message.sides[axis].size, std::vector<int64_t>(num_factors, 0));
+  }
+  std::vector<const double*> tables;
+  for (size_t f = 0; f < num_factors; ++f) {
+    const Factor& factor = factors_.factor(ids[f]);
+    tables.push_back(factor.table->data());
+    int64_t stride = 1;
+    for (size_t s = factor.sides.size(); s-- > 0; stride *= factor.sides[s].size) {
+      const Factor::Side& side = factor.sides[s];
+      if (side.unit == unit) {
+        for (size_t i = 0; i < domain.size(); ++i) own[i][f] = stride * side.class_of[i];
+        continue;
+      }
+      const size_t axis = SideOf(message, side.unit);
+      for (size_t i = 0; i < side.class_of.size(); ++i) {
+        offset[axis][message.sides[axis].class_of[i]][f] = stride * side.class_of[i];
+      }
+    }
+  }
+
+  Step step;
+  step.unit = unit;
+  for (const Factor::Side& side : message.sides) {
+    const std::vector<int>& options = factors_.domain(side.unit);
+    Step::Axis axis{side.unit, std::vector<int>(options.back() + 1, -1), side.size};
+    for (size_t i = 0; i < options.size(); ++i) axis.class_of_option[options[i]] = side.class_of[i];
+    step.axes.push_back(std::move(axis));
+  }
+  auto table = std::make_shared<std::vector<double>>();
+  std::vector<int> digits(num_axes, 0);
+  std::vector<int64_t> base(num_factors);
+  while (true) {
+    std::fill(base.begin(), base.end(), 0);
+    for (size_t axis = 0; axis < num_axes; ++axis) {
+      const std::vector<int64_t>& at = offset[axis][digits[axis]];
+      for (size_t f = 0; f < num_factors; ++f) base[f] += at[f];
+    }
+    double least = kInfinity;
+    int best = 0;
+    for (size_t i = 0; i < domain.size(); ++i) {
+      double seconds = factors_.seconds(unit)[i];
+      for (size_t f = 0; f < num_factors; ++f) seconds += tables[f][base[f] + own[i][f]];
+      if (seconds < least) least = seconds, best = domain[i];
+    }
+    table->push_back(least);
+    step.best.push_back(best);
+    size_t axis = num_axes;
+    while (axis > 0 && ++digits[axis - 1] == message.sides[axis - 1].size) digits[--axis] = 0;
+    if (axis == 0) break;
+  }
+  spent_ += static_cast<double>(table->size() * domain.size());
+  message.table = std::move(table);
+  queue_.erase({estimates_[unit], unit});
+  estimates_[unit] = kEliminated;
+  steps_.push_back(std::move(step));
+  factors_.Replace(unit, std::move(message));
+  for (const Step::Axis& axis : steps_.back().axes) Refresh(axis.unit);
+}
+
+void Elimination::Complete(std::vector<int>& options) const {
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    size_t index = 0;
+    for (const Step::Axis& axis : step->axes) index = index * axis.size + axis.class_of_option[options[axis.unit]];
+    options[step->unit] = step->best[index];
+  }
+}
+
+}  // namespace oneflow

@@ -1,0 +1,58 @@
+// Exact dynamic programming on factors, by elimination of units: for whatever its neighbours do, a unit does what is best,
+// so that it and its factors can be replaced by one factor over the neighbours.
+//
+//   a ── u ── b          a ──── b          message(a, b) = min over u of  seconds(u) + ab-factors(a, u) + (u, b)
+//
+// A chain, a tree, a ladder of forward and backward layers: all fold up, from the ends inwards. Next is always the unit of
+// the smallest step (its options times the entries of its message), the lowest unit among equals; a message tells options
+// of a neighbour apart only where the eliminated factors did. When no step fits the limits, dominance is tried again on
+// what has become of the factors, and if that does not help the rest is the core.
+#pragma once
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "compiler/select/factors.h"
+
+namespace oneflow {
+
+class Elimination {
+ public:
+  // Borrows the factors and changes them.
+  Elimination(Factors& factors, const SearchLimits& limits);
+
+  // Eliminates what it can; true if that is everything. The optimum is then factors.constant().
+  bool Run();
+  // The units that are left, ascending.
+  std::vector<int> core() const;
+  // The choice of all units, given that of the core in `options` (by unit; other entries are overwritten).
+  void Complete(std::vector<int>& options) const;
+
+ private:
+  // What `unit` does, by what its neighbours do.
+  struct Step {
+    struct Axis {
+      int unit = 0;
+      std::vector<int> class_of_option;  // by option of the problem; -1: dropped
+      int size = 0;
+    };
+    int unit = 0;
+    std::vector<Axis> axes;
+    std::vector<int> best;  // option, row-major over the axes
+  };
+
+  double Estimate(int unit) const;
+  void Refresh(int unit);
+  void Eliminate(int unit);
+  std::vector<Factor::Side> Neighbours(int unit) const;
+
+  Factors& factors_;
+  const SearchLimits limits_;
+  double spent_ = 0;
+  std::vector<double> estimates_;           // by unit; negative: eliminated
+  std::set<std::pair<double, int>> queue_;  // {estimate, unit}
+  std::vector<Step> steps_;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,110 @@
+// The cost of a problem as a sum of factors, each a table over the few units that it concerns:
+//
+//   total = constant + sum over units of the option's seconds + sum over factors of what the units' classes say
+//
+// A class is what a factor can tell apart of a unit's options: for the value "relu's output", how relu makes it or how a
+// reader reads it. A value whose readers share boxings is one factor over all of them. Tables that are alike, as those of
+// repeated layers are, are one object, and what is derived from them is derived once.
+//
+// Dominance: option a of a unit can go if some b costs no more whatever the others do:
+//
+//   seconds(a) - seconds(b) + sum over factors of min over everything else of (table(a, else) - table(b, else)) >= 0
+//
+// (Goldstein's criterion for dead ends.) Entries above the upper bound do not count: no solution that uses one is better
+// than that. Nothing that is dropped could have improved the optimum; of equal options the first stays.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "compiler/select/cost_graph.h"
+
+namespace oneflow {
+
+using FactorTable = std::shared_ptr<const std::vector<double>>;
+
+struct Factor {
+  struct Side {
+    int unit = 0;
+    std::vector<int> class_of;  // by position in the unit's domain
+    int size = 0;               // number of classes
+  };
+  std::vector<Side> sides;
+  FactorTable table;  // row-major over the classes, last side fastest; null while the factor is too wide for one
+  // Of a wide factor: the value, and the port of each side with the state of each class.
+  int value = -1;
+  std::vector<int> ports;
+  std::vector<std::vector<int>> states;
+  std::vector<std::pair<int, int>> fixed;  // further ports that had several states: the one that is left
+
+  bool gone() const { return sides.empty(); }
+  // Entries of the table, made or not; capped at 1e18.
+  double Volume() const;
+};
+
+class Factors {
+ public:
+  // Borrows the graph. `upper` is the cost of a solution that is known.
+  Factors(const CostGraph& graph, double upper);
+
+  // Drops dominated options until none is left.
+  void Prune();
+
+  int num_units() const { return static_cast<int>(domains_.size()); }
+  // The options of a unit that are left, ascending, and their seconds.
+  const std::vector<int>& domain(int unit) const { return domains_[unit]; }
+  const std::vector<double>& seconds(int unit) const { return seconds_[unit]; }
+  const std::vector<int>& factors_of(int unit) const { return factors_of_[unit]; }  // ids, ascending
+  const Factor& factor(int id) const { return factors_[id]; }
+  int num_factors() const { return static_cast<int>(factors_.size()); }
+  double constant() const { return constant_; }
+  const CostGraph& graph() const { return graph_; }
+
+  // For elimination: replaces all factors of `unit` by `message` (which may have any number of sides) and the unit's part
+  // of the sum by nothing.
+  void Replace(int unit, Factor message);
+
+ private:
+  using Matrix = std::shared_ptr<const std::vector<double>>;
+
+  void AddValue(int value);
+  void Add(Factor factor);
+  // Drops sides of one class, folds what concerns one unit alone into its seconds, makes the table if it fits now.
+  void Simplify(int id);
+  void RemoveSide(Factor& factor, size_t side);
+  void MakeTable(Factor& factor);
+  // All that a wide factor's costs depend on: prices, and the states of each port that are left.
+  std::vector<int> Describe(const Factor& factor) const;
+  // What a wide factor leaves possible of a port of its value.
+  std::vector<const CostGraph::State*> StatesLeft(const Factor& factor, int port) const;
+  bool Reduce(int unit);
+  void Keep(int unit, const std::vector<int>& positions);
+  void Compact(Factor& factor, size_t side);
+  void Enqueue(int unit);
+
+  // least[a * size + b]: the least of (class a - class b) over all that the other sides may do.
+  Matrix Differences(const Factor& factor, size_t side);
+  Matrix DifferencesOfTable(const Factor& factor, size_t side) const;
+  Matrix DifferencesOfWide(const Factor& factor, size_t side) const;
+
+  const CostGraph& graph_;
+  const double upper_;
+  double constant_ = 0;
+  std::vector<std::vector<int>> domains_;
+  std::vector<std::vector<double>> seconds_;
+  std::vector<std::vector<int>> factors_of_;
+  std::vector<Factor> factors_;
+  std::deque<int> queue_;
+  std::vector<bool> queued_;
+  // What repeated layers share. The tables are held, so that an address stays what it was.
+  std::map<std::vector<int>, FactorTable> tables_;
+  std::map<std::vector<int64_t>, FactorTable> slices_;
+  std::map<std::pair<const void*, size_t>, std::pair<FactorTable, Matrix>> differences_;
+  std::map<std::vector<int>, Matrix> wide_differences_;
+};
+
+}  // namespace oneflow
