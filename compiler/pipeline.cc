@@ -6,10 +6,16 @@ namespace oneflow {
 namespace {
 
 constexpr Pass kPipeline[] = {
-    {"autodiff", Autodiff},          {"average-fetches", AverageFetches},
-    {"optimizer", AddOptimizer},     {"remove-dead-code", RemoveDeadCode},
-    {"place-nodes", PlaceNodes},     {"group-sums", GroupSums},
-    {"assign-rates", AssignRates},   {"select-sbp", SelectLayouts},
+    {"autodiff", Autodiff},
+    {"average-fetches", AverageFetches},
+    {"optimizer", AddOptimizer},
+    {"remove-dead-code", RemoveDeadCode},
+    {"place-nodes", PlaceNodes},
+    {"group-sums", GroupSums},
+    {"expand-composites", ExpandComposites},
+    {"assign-rates", AssignRates},
+    {"select-sbp", SelectLayouts},
+    {"fuse-composites", FuseComposites},
     {"insert-boxing", InsertBoxing},
 };
 

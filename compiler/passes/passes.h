@@ -26,7 +26,7 @@ absl::StatusOr<bool> Autodiff(Graph& graph, PassContext& context);
 // The name of the node whose value is the gradient of a variable.
 std::string GradientName(absl::string_view variable);
 
-// average-fetches: in a step of k > 1 micro-batches, a fetched value is the mean over them.
+// average-fetches: in a step of k > 1 micro-batches, what is fetched, or enters a running average, is the mean over them.
 //
 //   before   loss -> fetch               after   loss -> accumulate -> scale(1/k) -> fetch
 //
@@ -53,6 +53,15 @@ absl::StatusOr<bool> PlaceNodes(Graph& graph, PassContext& context);
 //
 //   before   a@0, b@1, c@1 -> add_n@0        after   b@1, c@1 -> add_n@1;   a@0, that -> add_n@0
 absl::StatusOr<bool> GroupSums(Graph& graph, PassContext& context);
+
+// expand-composites: ops along the classes (softmax, cross entropy, top-1) become parts, whose signatures may split the classes.
+//
+//   before   x -> softmax            after   x -> reduce_max -> m;   x, m -> exp_sum -> s;   x, m, s -> softmax_apply
+//
+// REQUIRES: every node has a placement.
+absl::StatusOr<bool> ExpandComposites(Graph& graph, PassContext& context);
+// fuse-composites: parts between which nothing is boxed become one op again.
+absl::StatusOr<bool> FuseComposites(Graph& graph, PassContext& context);
 
 // assign-rates: decides which nodes act once per micro-batch and which once per step, as boxed_graph.h says, and drops
 // every `accumulate` that has nothing to sum. InvalidArgument if a variable would be mutated once per micro-batch.
