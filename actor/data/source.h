@@ -26,6 +26,7 @@ class Source {
 // Opens the source that the attributes of a read_data node describe:
 //   dataset="text"   path, split ("train"|"validation"), validation_fraction, seed
 //   dataset="images" images, labels (paths of IDX files, optionally gzip), split, seed
+//   dataset="prototypes" classes, samples, noise, split, seed; dataset="clicks" vocabulary, samples, split, seed
 // InvalidArgument naming file, offset and both values if a file is malformed; NotFound if it is missing.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(const AttrMap& attributes);
 

@@ -1,5 +1,5 @@
-// The program around an image classifier: what makes its logits is given, the graphs to train and to judge it are made
-// here.
+// The program around a classifier: what reads a batch and makes its logits is given, the graphs to train and to judge it are
+// made here.
 //
 //   train      read ──► logits ──► mean cross entropy = loss, fetched as "loss"
 //   evaluate   read ──► logits ──► "loss" and "accuracy", the share of samples whose largest logit is the label's
@@ -13,11 +13,21 @@
 
 namespace oneflow {
 
-// From images [n,c,h,w] to logits [n,classes]; `training` says whether random parts such as dropout act.
-using ClassifierModel = std::function<Tensor(const Tensor& images, bool training)>;
+struct Classified {
+  Tensor logits;  // [n,classes]
+  Tensor labels;  // i32[n]
+};
+
+// Reads `batch` samples of a split and classifies them; random parts such as dropout act on the training split.
+using Classifier = std::function<Classified(GraphBuilder& b, DataSplit split, int64_t batch)>;
+
+// From images [n,c,h,w] to logits [n,classes].
+using ImageModel = std::function<Tensor(const Tensor& images, bool training)>;
+// `model` on the images of `data`. Both are copied.
+Classifier OnImages(ImageModel model, ImageData data);
 
 // The graphs "train" and, if asked for, "evaluate". Errors of the model's graph come out as InvalidArgument.
-absl::StatusOr<std::vector<Graph>> ClassifierProgram(const ClassifierModel& model, const ImageData& data,
-                                                     const BatchSizes& batches, const OpRegistry& ops);
+absl::StatusOr<std::vector<Graph>> ClassifierProgram(const Classifier& classifier, const BatchSizes& batches,
+                                                     const OpRegistry& ops);
 
 }  // namespace oneflow

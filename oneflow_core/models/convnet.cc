@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<Graph>> ConvNetProgram(const ConvNetConfig& config, c
                                                   const BatchSizes& batches, const OpRegistry& ops) {
   OF_RETURN_IF_ERROR(Check(config, data, batches));
   const auto model = [&](const Tensor& images, bool training) { return ConvNetLogits(config, images, training); };
-  return ClassifierProgram(model, data, batches, ops);
+  return ClassifierProgram(OnImages(model, data), batches, ops);
 }
 
 }  // namespace oneflow

@@ -42,4 +42,38 @@ Batch ReadImageBatch(GraphBuilder& b, const ImageData& data, DataSplit split, in
   return DealtOut(read.images, read.labels, loc);
 }
 
+Batch ReadPrototypeBatch(GraphBuilder& b, const PrototypeData& data, DataSplit split, int64_t batch,
+                         std::source_location loc) {
+  std::vector<Tensor> read = b.Op("read_data", {},
+                                  {{"dataset", "prototypes"},
+                                   {"batch", batch},
+                                   {"channels", data.channels},
+                                   {"height", data.height},
+                                   {"width", data.width},
+                                   {"classes", data.classes},
+                                   {"noise", data.noise},
+                                   {"samples", split == DataSplit::kTrain ? data.samples : data.validation_samples},
+                                   {"split", Name(split)}},
+                                  loc);
+  read.resize(2);
+  const SbpHint by_sample = {{"dp", Sbp::Split(0)}, {"tp", Sbp::Split(0)}};
+  return {read[0].To(by_sample, loc), read[1].To({{"dp", Sbp::Split(0)}}, loc)};
+}
+
+ClickBatch ReadClickBatch(GraphBuilder& b, const ClickData& data, DataSplit split, int64_t batch,
+                          std::source_location loc) {
+  std::vector<Tensor> read = b.Op("read_data", {},
+                                  {{"dataset", "clicks"},
+                                   {"batch", batch},
+                                   {"fields", data.fields},
+                                   {"numbers", data.numbers},
+                                   {"vocabulary", data.vocabulary},
+                                   {"samples", split == DataSplit::kTrain ? data.samples : data.validation_samples},
+                                   {"split", Name(split)}},
+                                  loc);
+  read.resize(3);
+  const SbpHint by_sample = {{"dp", Sbp::Split(0)}};
+  return {read[0].To(by_sample, loc), read[1].To(by_sample, loc), read[2].To(by_sample, loc)};
+}
+
 }  // namespace oneflow

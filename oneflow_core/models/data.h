@@ -23,6 +23,22 @@ struct ImageData {
   int64_t channels = 1, height = 28, width = 28;
 };
 
+// Images that the engine makes: one of its own for each class, and samples that are their class' image under normal noise.
+struct PrototypeData {
+  int64_t classes = 1000;
+  int64_t samples = 100'000, validation_samples = 5'000;
+  int64_t channels = 1, height = 8, width = 8;
+  double noise = 0.5;  // standard deviation; pixels are in [-1, 1]
+};
+
+// Categorical fields and numbers of people who may click, made by the engine (actor/data/made_source.h says how).
+struct ClickData {
+  int64_t fields = 8;
+  int64_t vocabulary = 100'000;  // ids of all fields together
+  int64_t numbers = 4;
+  int64_t samples = 1'000'000, validation_samples = 20'000;
+};
+
 // InvalidArgument naming `model` and the size if an image has no pixels or too many.
 absl::Status CheckImages(absl::string_view model, const ImageData& data);
 
@@ -40,5 +56,16 @@ Batch ReadTextBatch(GraphBuilder& b, const TextData& data, DataSplit split, int6
                     int64_t vocabulary, std::source_location loc = std::source_location::current());
 Batch ReadImageBatch(GraphBuilder& b, const ImageData& data, DataSplit split, int64_t batch,
                      std::source_location loc = std::source_location::current());
+// Samples are dealt out along "dp" and, on each of its ranks, along "tp": for models whose layers before the last are the same everywhere.
+Batch ReadPrototypeBatch(GraphBuilder& b, const PrototypeData& data, DataSplit split, int64_t batch,
+                         std::source_location loc = std::source_location::current());
+
+struct ClickBatch {
+  Tensor ids;      // i32[batch,fields]
+  Tensor numbers;  // f32[batch,numbers]
+  Tensor clicked;  // i32[batch]: 1 or 0
+};
+ClickBatch ReadClickBatch(GraphBuilder& b, const ClickData& data, DataSplit split, int64_t batch,
+                          std::source_location loc = std::source_location::current());
 
 }  // namespace oneflow

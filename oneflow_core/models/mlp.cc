@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<Graph>> MlpProgram(const MlpConfig& config, const Ima
                                               const OpRegistry& ops) {
   OF_RETURN_IF_ERROR(Check(config, data, batches));
   const auto model = [&](const Tensor& images, bool) { return MlpLogits(config, images); };
-  return ClassifierProgram(model, data, batches, ops);
+  return ClassifierProgram(OnImages(model, data), batches, ops);
 }
 
 }  // namespace oneflow

@@ -142,6 +142,31 @@ class Law {
     return CheckNdSignature(op_, TypesOf(case_.inputs), output_types_, case_.attrs, sizes, per_axis).ok();
   }
 
+  // What holds along one axis if the inputs lie as `inputs`, found by trying: for every output the states that put the whole together.
+  // Empty if the op does not take shards of these sizes, or if an output fits no state.
+  std::vector<std::vector<Sbp>> StatesThatHold(int axis_size, const std::vector<Sbp>& inputs) {
+    const Placement grid = GridOf({axis_size});
+    const std::vector<std::vector<Sbp>> candidates = StatesOfShape(grid, inputs);
+    if (candidates.empty()) return {};
+    Signature first = {inputs, {}, ""};
+    for (const std::vector<Sbp>& states : candidates) first.outputs.push_back(states[0]);
+    const absl::StatusOr<std::vector<KernelResult>> results = Run(grid, {first});
+    if (!results.ok()) return {};
+    std::vector<std::vector<Sbp>> holding;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      holding.emplace_back();
+      for (const Sbp& state : candidates[i]) {
+        if (Compare(*results, &KernelResult::outputs, i, {grid, {state}}).ok()) holding.back().push_back(state);
+      }
+      if (holding.back().empty()) return {};
+    }
+    for (const int i : op_.mutates) {
+      if (!Compare(*results, &KernelResult::inputs, i, {grid, {inputs[i]}}).ok()) return {};
+    }
+    return holding;
+  }
+  const OpCase& op_case() const { return case_; }
+
   // Internal, saying which element of which operand on which mesh, unless the law holds.
   absl::Status Check(const std::vector<int>& sizes, const std::vector<Signature>& per_axis) {
     const absl::Status status = RunInParts(GridOf(sizes), per_axis);
@@ -152,12 +177,49 @@ class Law {
   }
 
  private:
-  absl::Status RunInParts(const Placement& grid, const std::vector<Signature>& per_axis) {
-    std::vector<DistType> in(case_.inputs.size(), {grid, {}}), out(output_types_.size(), {grid, {}});
+  struct Dists {
+    std::vector<DistType> in, out;
+  };
+  Dists DistsOf(const Placement& grid, const std::vector<Signature>& per_axis) const {
+    Dists dists = {std::vector<DistType>(case_.inputs.size(), {grid, {}}),
+                   std::vector<DistType>(output_types_.size(), {grid, {}})};
     for (const Signature& signature : per_axis) {
-      for (size_t i = 0; i < in.size(); ++i) in[i].sbp.push_back(signature.inputs[i]);
-      for (size_t i = 0; i < out.size(); ++i) out[i].sbp.push_back(signature.outputs[i]);
+      for (size_t i = 0; i < dists.in.size(); ++i) dists.in[i].sbp.push_back(signature.inputs[i]);
+      for (size_t i = 0; i < dists.out.size(); ++i) dists.out[i].sbp.push_back(signature.outputs[i]);
     }
+    return dists;
+  }
+
+  // For every output the states in which each rank's part has the shape that the op gives for its shards; empty if there is none.
+  std::vector<std::vector<Sbp>> StatesOfShape(const Placement& grid, const std::vector<Sbp>& inputs) const {
+    std::vector<std::vector<Sbp>> states(output_types_.size());
+    for (size_t i = 0; i < states.size(); ++i) {
+      for (int d = 0; d < output_types_[i].shape.rank(); ++d) states[i].push_back(Sbp::Split(d));
+      for (const Sbp& whole :
+           {Sbp::Broadcast(), Sbp::Partial(), Sbp::Partial(Reduction::kMax), Sbp::Partial(Reduction::kMin)})
+        states[i].push_back(whole);
+    }
+    for (int rank = 0; rank < grid.size(); ++rank) {
+      std::vector<TensorType> shards;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const TensorType whole = TypeOf(case_.inputs[i]);
+        shards.push_back({whole.dtype, ShardShape(whole.shape, {grid, {inputs[i]}}, rank)});
+      }
+      const absl::StatusOr<std::vector<TensorType>> made = op_.infer({shards, case_.attrs});
+      if (!made.ok()) return {};
+      for (size_t i = 0; i < states.size(); ++i) {
+        const auto other = [&](const Sbp& state) {
+          return ShardShape(output_types_[i].shape, {grid, {state}}, rank) != (*made)[i].shape;
+        };
+        states[i].erase(std::remove_if(states[i].begin(), states[i].end(), other), states[i].end());
+        if (states[i].empty()) return {};
+      }
+    }
+    return states;
+  }
+
+  absl::StatusOr<std::vector<KernelResult>> Run(const Placement& grid, const std::vector<Signature>& per_axis) {
+    const auto [in, out] = DistsOf(grid, per_axis);
     std::vector<Tensors> shards;
     for (size_t i = 0; i < in.size(); ++i) shards.push_back(CutUp(case_.inputs[i], in[i], random_));
 
@@ -177,7 +239,12 @@ class Law {
       OF_ASSIGN_OR_RETURN_AT(KernelResult result, RunKernel(*device_, call), absl::StrCat("rank ", rank));
       results.push_back(std::move(result));
     }
+    return results;
+  }
 
+  absl::Status RunInParts(const Placement& grid, const std::vector<Signature>& per_axis) {
+    OF_ASSIGN_OR_RETURN(const std::vector<KernelResult> results, Run(grid, per_axis));
+    const auto [in, out] = DistsOf(grid, per_axis);
     for (size_t i = 0; i < out.size(); ++i) {
       OF_RETURN_IF_ERROR_AT(Compare(results, &KernelResult::outputs, i, out[i]), absl::StrCat("output ", i));
     }
@@ -298,6 +365,9 @@ TEST_F(SbpLawTest, CatchesSignaturesThatDoNotHold) {
       {"square_sum", {2}, {{{p}, {p}, "not linear"}}},
       {"reduce_max", {2}, {{{s0}, {p}, "sums maxima"}}},
       {"exp", {2}, {{{s0}, {b}, "copies that differ"}}},
+      {"cumsum", {2}, {{{s0}, {s0}, "sums do not cross"}}},
+      {"channel_variance", {2}, {{{p, p}, {p}, "not linear"}}},
+      {"batch_norm_dx", {2}, {{{p, b, b, b, b, b, b}, {p}, "the sums enter twice"}}},
       {"reshape", {3}, {{{s1}, {s2}, "other elements"}}},
       {"attention", {2, 4}, {heads, heads}},  // 4 heads cannot be cut 8 times
       {"sgd_update", {2}, {{{s0, s0, s0, p, b}, {}, "the rate enters twice"}}},
@@ -309,6 +379,58 @@ TEST_F(SbpLawTest, CatchesSignaturesThatDoNotHold) {
     EXPECT_THAT(law.Check(wrong.sizes, wrong.per_axis), StatusIs(absl::StatusCode::kInternal, ::testing::_))
         << wrong.op;
   }
+}
+
+// The other way round: every layout of the inputs is tried, and what holds without being claimed is listed with the reason. (Inputs are
+// B, S or P(sum); shapes that the op refuses are no layouts.)
+class UnclaimedTest : public SbpLawTest {
+ protected:
+  static constexpr int kMostLayouts = 5000;  // of the inputs of one case
+
+  // Calls visit(inputs) for every layout of the inputs, all-B first.
+  template <typename Visit>
+  static void ForEachLayout(const OpCase& c, Visit visit) {
+    std::vector<std::vector<Sbp>> states;
+    for (const RefTensor& input : c.inputs) {
+      states.push_back({Sbp::Broadcast()});
+      if (c.op.find("update") == std::string::npos || &input == &c.inputs[0]) states.back().push_back(Sbp::Partial());
+      for (size_t d = 0; d < input.dims.size(); ++d) states.back().push_back(Sbp::Split(static_cast<int>(d)));
+    }
+    std::vector<size_t> index(states.size(), 0);
+    while (true) {
+      std::vector<Sbp> inputs;
+      for (size_t i = 0; i < states.size(); ++i) inputs.push_back(states[i][index[i]]);
+      visit(inputs);
+      size_t i = states.size();
+      while (i > 0 && ++index[i - 1] == states[i - 1].size()) index[--i] = 0;
+      if (i == 0) return;
+    }
+  }
+};
+
+TEST_F(UnclaimedTest, WhatHoldsWithoutBeingClaimedIsKnown) {
+  std::set<std::string> found;
+  ForEachLaw([&](Law& law) {
+    const OpCase& c = law.op_case();
+    if (c.inputs.empty()) return;
+    ASSERT_OK_AND_ASSIGN(const std::vector<Signature> claimed, law.Signatures(2));
+    int layouts = 0;
+    ForEachLayout(c, [&](const std::vector<Sbp>& inputs) {
+      if (++layouts > kMostLayouts) return;
+      const std::vector<std::vector<Sbp>> two = law.StatesThatHold(2, inputs);
+      if (two.empty()) return;
+      for (size_t i = 0; i < two.size(); ++i) {
+        for (const Sbp& state : two[i]) {
+          const bool known = std::any_of(claimed.begin(), claimed.end(), [&](const Signature& signature) {
+            return signature.inputs == inputs && signature.outputs[i] == state;
+          });
+          if (!known)
+            found.insert(absl::StrCat(c.op, " ", ToString(NdSbp(inputs)), " -> ", i, ":", ToString(NdSbp{state})));
+        }
+      }
+    });
+  });
+  for (const std::string& one : found) std::cout << one << "\n";
 }
 
 }  // namespace

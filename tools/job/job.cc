@@ -99,8 +99,9 @@ void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpe
       if (node.op != "read_data") continue;
       const int64_t micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
       const Shape& shape = graph.value(node.outputs[0]).type.shape;
-      const bool text = node.attrs.String("dataset") == "text";
-      spec.set_sample_unit(text ? "tokens" : "images");
+      const std::string dataset = node.attrs.String("dataset");
+      const bool text = dataset == "text";
+      spec.set_sample_unit(text ? "tokens" : dataset == "clicks" ? "samples" : "images");
       spec.set_samples_per_step(micro_batches * (text ? shape.count() : shape[0]));
     }
   }

@@ -9,7 +9,9 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/models/convnet.h"
 #include "oneflow_core/models/gpt.h"
+#include "oneflow_core/models/margin_classifier.h"
 #include "oneflow_core/models/mlp.h"
+#include "oneflow_core/models/wide_deep.h"
 
 namespace oneflow {
 namespace {
@@ -69,6 +71,44 @@ absl::StatusOr<Program> BuildMlp(const pb::JobConfig& config, const OpRegistry& 
   return MlpProgram(mlp, ImagesOf(config), Batches(config), ops);
 }
 
+absl::StatusOr<Program> BuildMarginClassifier(const pb::JobConfig& config, const OpRegistry& ops) {
+  const pb::MarginClassifier& from = config.model().margin_classifier();
+  MarginClassifierConfig model;
+  model.widths.assign(from.widths().begin(), from.widths().end());
+  if (from.has_embedding()) model.embedding = from.embedding();
+  if (from.has_scale()) model.scale = from.scale();
+  if (from.has_margin()) model.margin = from.margin();
+  const pb::Prototypes& prototypes = config.data().prototypes();
+  PrototypeData data;
+  data.classes = prototypes.classes();
+  if (prototypes.has_samples()) data.samples = prototypes.samples();
+  if (prototypes.has_validation_samples()) data.validation_samples = prototypes.validation_samples();
+  if (prototypes.has_height()) data.height = prototypes.height();
+  if (prototypes.has_width()) data.width = prototypes.width();
+  if (prototypes.has_noise()) data.noise = prototypes.noise();
+  return MarginClassifierProgram(model, data, Batches(config), ops);
+}
+
+TableSplit TableSplitOf(const std::string& text) {
+  return text == "none" ? TableSplit::kNone : text == "columns" ? TableSplit::kColumns : TableSplit::kRows;
+}
+
+absl::StatusOr<Program> BuildWideDeep(const pb::JobConfig& config, const OpRegistry& ops) {
+  const pb::WideDeep& from = config.model().wide_deep();
+  WideDeepConfig model;
+  if (from.has_embedding()) model.embedding = from.embedding();
+  model.widths.assign(from.widths().begin(), from.widths().end());
+  model.split = TableSplitOf(from.table_split());
+  const pb::Clicks& clicks = config.data().clicks();
+  ClickData data;
+  if (clicks.has_fields()) data.fields = clicks.fields();
+  if (clicks.has_vocabulary()) data.vocabulary = clicks.vocabulary();
+  if (clicks.has_numbers()) data.numbers = clicks.numbers();
+  if (clicks.has_samples()) data.samples = clicks.samples();
+  if (clicks.has_validation_samples()) data.validation_samples = clicks.validation_samples();
+  return WideDeepProgram(model, data, Batches(config), ops);
+}
+
 // All files *.graph of a directory, in the order of their names but "train" first, whose layout the others follow.
 absl::StatusOr<Program> ReadGraphs(const std::string& directory, const OpRegistry& ops) {
   namespace fs = std::filesystem;
@@ -111,6 +151,10 @@ absl::StatusOr<Program> BuildProgram(const pb::JobConfig& config, const OpRegist
       return BuildConvNet(config, ops);
     case pb::Model::kMlp:
       return BuildMlp(config, ops);
+    case pb::Model::kMarginClassifier:
+      return BuildMarginClassifier(config, ops);
+    case pb::Model::kWideDeep:
+      return BuildWideDeep(config, ops);
     case pb::Model::kGraph:
       return ReadGraphs(config.model().graph(), ops);
     case pb::Model::KIND_NOT_SET:

@@ -66,11 +66,31 @@ void CheckModel(const pb::JobConfig& c, Checker& check) {
       if (c.model().mlp().has_classes()) check.Range(c.model().mlp().classes(), 2, 256, "model.mlp.classes");
       check.Require(c.data().has_images(), "data", "an mlp model reads images, so data.images must be given");
       break;
+    case pb::Model::kMarginClassifier: {
+      const pb::MarginClassifier& model = c.model().margin_classifier();
+      for (const int width : model.widths()) check.Range(width, 1, kMaxSize, "model.margin_classifier.widths");
+      if (model.has_embedding()) check.Range(model.embedding(), 1, kMaxSize, "model.margin_classifier.embedding");
+      if (model.has_scale()) check.NotNegative(model.scale(), "model.margin_classifier.scale");
+      if (model.has_margin()) check.Fraction(model.margin(), 0, 2, "model.margin_classifier.margin");
+      check.Require(c.data().has_prototypes(), "data",
+                    "a margin_classifier model reads prototypes, so data.prototypes must be given");
+      break;
+    }
+    case pb::Model::kWideDeep: {
+      const pb::WideDeep& model = c.model().wide_deep();
+      if (model.has_embedding()) check.Range(model.embedding(), 1, kMaxSize, "model.wide_deep.embedding");
+      for (const int width : model.widths()) check.Range(width, 1, kMaxSize, "model.wide_deep.widths");
+      const std::string& split = model.table_split();
+      check.Require(split.empty() || split == "rows" || split == "columns" || split == "none",
+                    "model.wide_deep.table_split", absl::StrCat("'", split, "' is none of 'rows', 'columns', 'none'"));
+      check.Require(c.data().has_clicks(), "data", "a wide_deep model reads clicks, so data.clicks must be given");
+      break;
+    }
     case pb::Model::kGraph:
       check.Require(!c.model().graph().empty(), "model.graph", "names no directory");
       break;
     case pb::Model::KIND_NOT_SET:
-      check.Require(false, "model", "is missing: one of gpt, convnet, mlp, graph");
+      check.Require(false, "model", "is missing: one of gpt, convnet, mlp, margin_classifier, wide_deep, graph");
   }
 }
 
@@ -89,6 +109,29 @@ void CheckData(const pb::JobConfig& c, Checker& check) {
       check.Require(!images.test_images().empty(), "data.images.test_images", "is missing, but evaluate is asked for");
       check.Require(!images.test_labels().empty(), "data.images.test_labels", "is missing, but evaluate is asked for");
     }
+  }
+}
+
+void CheckMadeData(const pb::JobConfig& c, Checker& check) {
+  constexpr int64_t kMaxSamples = int64_t{1} << 40;
+  if (c.data().has_prototypes()) {
+    const pb::Prototypes& made = c.data().prototypes();
+    check.Range(made.classes(), 2, kMaxSize, "data.prototypes.classes");
+    if (made.has_samples()) check.Range(made.samples(), 1, kMaxSamples, "data.prototypes.samples");
+    if (made.has_validation_samples())
+      check.Range(made.validation_samples(), 1, kMaxSamples, "data.prototypes.validation_samples");
+    if (made.has_height()) check.Range(made.height(), 1, kMaxSize, "data.prototypes.height");
+    if (made.has_width()) check.Range(made.width(), 1, kMaxSize, "data.prototypes.width");
+    if (made.has_noise()) check.NotNegative(made.noise(), "data.prototypes.noise");
+  }
+  if (c.data().has_clicks()) {
+    const pb::Clicks& made = c.data().clicks();
+    if (made.has_fields()) check.Range(made.fields(), 1, kMaxSize, "data.clicks.fields");
+    if (made.has_vocabulary()) check.Range(made.vocabulary(), 1, INT32_MAX, "data.clicks.vocabulary");
+    if (made.has_numbers()) check.Range(made.numbers(), 1, kMaxSize, "data.clicks.numbers");
+    if (made.has_samples()) check.Range(made.samples(), 1, kMaxSamples, "data.clicks.samples");
+    if (made.has_validation_samples())
+      check.Range(made.validation_samples(), 1, kMaxSamples, "data.clicks.validation_samples");
   }
 }
 
@@ -175,6 +218,7 @@ absl::Status ValidateConfig(const SourcedConfig& config) {
   Checker check(config);
   CheckModel(config.config, check);
   CheckData(config.config, check);
+  CheckMadeData(config.config, check);
   CheckCluster(config.config, check);
   CheckTrain(config.config, check);
   CheckRest(config.config, check);

@@ -21,7 +21,7 @@ Tensor LinearModel(const Tensor& images, bool) {
 TEST(ClassifierTest, TrainsOnTheLossAndEvaluatesLossAndAccuracy) {
   const OpRegistry ops = StandardOps();
   ASSERT_OK_AND_ASSIGN(const std::vector<Graph> program,
-                       ClassifierProgram(LinearModel, kImages, {.train = 8, .evaluate = 6}, ops));
+                       ClassifierProgram(OnImages(LinearModel, kImages), {.train = 8, .evaluate = 6}, ops));
   ASSERT_EQ(program.size(), 2u);
   EXPECT_EQ(program[0].name(), "train");
   EXPECT_TRUE(program[0].loss.has_value());
@@ -34,7 +34,7 @@ TEST(ClassifierTest, TrainsOnTheLossAndEvaluatesLossAndAccuracy) {
 TEST(ClassifierTest, ReadsTheFilesOfEachSplit) {
   const OpRegistry ops = StandardOps();
   ASSERT_OK_AND_ASSIGN(const std::vector<Graph> program,
-                       ClassifierProgram(LinearModel, kImages, {.train = 8, .evaluate = 6}, ops));
+                       ClassifierProgram(OnImages(LinearModel, kImages), {.train = 8, .evaluate = 6}, ops));
   const Node& train = program[0].node(program[0].FindNode("read_data"));
   EXPECT_EQ(train.attrs.String("images"), "train-images");
   EXPECT_EQ(train.attrs.String("labels"), "train-labels");
@@ -50,7 +50,7 @@ TEST(ClassifierTest, ReadsTheFilesOfEachSplit) {
 TEST(ClassifierTest, PassesTheModelsErrorOn) {
   const OpRegistry ops = StandardOps();
   const auto wrong = [](const Tensor& images, bool) { return Relu(images); };
-  EXPECT_THAT(ClassifierProgram(wrong, kImages, {.train = 8}, ops),
+  EXPECT_THAT(ClassifierProgram(OnImages(wrong, kImages), {.train = 8}, ops),
               testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("softmax_cross_entropy")));
 }
 
