@@ -1,4 +1,4 @@
-// `oneflow compile` and `oneflow plan show`: what would run, without running it.
+// `oneflow compile`, `oneflow plan show` and `oneflow plan explain`: what would run and why, without running it.
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
 
@@ -47,6 +47,46 @@ TEST(PlanTest, GraphsArePrintedAfterAPass) {
   const Outcome all = work.Run({"compile", work.GptJob(), "--set", "mesh.dp=2", "--dump-after", "all"});
   EXPECT_THAT(all.out, HasSubstr("# after autodiff\n"));
   EXPECT_THAT(all.out, HasSubstr("# after insert-boxing\n"));
+}
+
+TEST(PlanTest, AJobIsExplainedByWhatItCostsAndMoves) {
+  const Workspace work;
+  const Outcome text = work.Run(Join({"plan", "explain", work.GptJob()}, OnMesh("dp: 2 tp: 2", 2)));
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  for (const char* said : {"job 'gpt': 1 graph on mesh [dp=2,tp=2], 4 ranks in 2 processes", "graph 'train'",
+                           "boxings, dearest first", "all-reduce along tp", "between processes", "gpt.cc:"}) {
+    EXPECT_THAT(text.out, HasSubstr(said));
+  }
+}
+
+TEST(PlanTest, ATensorIsExplainedByItsName) {
+  const Workspace work;
+  const std::vector<std::string> on_mesh = OnMesh("dp: 2 tp: 2", 2);
+  const std::string job = work.GptJob();
+  const Outcome weight = work.Run(Join({"plan", "explain", job, "h0/mlp/up/weight"}, on_mesh));
+  ASSERT_EQ(weight.exit_code, 0) << weight.err;
+  EXPECT_THAT(weight.out, HasSubstr("tensor 'h0/mlp/up/weight' of graph 'train': f32[16,64], forward\n"));
+  EXPECT_THAT(weight.out, HasSubstr("tp  S(1)    dimension 1 of 64 in 2 parts; asked for as tp:S(1) at "));
+  const Outcome list = work.Run(Join({"plan", "explain", job, "h0/mlp/up"}, on_mesh));
+  EXPECT_EQ(list.exit_code, 0) << list.err;
+  EXPECT_THAT(list.out, HasSubstr("  h0/mlp/up/matmul "));
+  const Outcome unknown = work.Run(Join({"plan", "explain", job, "h0/mlp/upp/weight"}, on_mesh));
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err,
+              HasSubstr("there is no tensor 'h0/mlp/upp/weight'; the nearest names are 'h0/mlp/up/weight'"));
+}
+
+TEST(PlanTest, AnExplanationIsAPageThatStandsAlone) {
+  const Workspace work;
+  const std::string page = work.Path("plan.html");
+  const Outcome wrote = work.Run(Join({"plan", "explain", work.GptJob(), "--html", page}, OnMesh("dp: 2 tp: 2", 2)));
+  ASSERT_EQ(wrote.exit_code, 0) << wrote.err;
+  EXPECT_EQ(wrote.out, "wrote " + page + "\n");
+  const std::string html = ReadFile(page);
+  for (const char* part : {"<!DOCTYPE html>", "h0/mlp/up/weight", "</html>"}) EXPECT_THAT(html, HasSubstr(part));
+  const Outcome nowhere = work.Run({"plan", "explain", work.GptJob(), "--html", work.Path("none/plan.html")});
+  EXPECT_EQ(nowhere.exit_code, 1);
+  EXPECT_THAT(nowhere.err, HasSubstr("none/plan.html': cannot write: No such file or directory"));
 }
 
 }  // namespace

@@ -40,6 +40,14 @@ absl::Status CompileCommand(const JobArguments& job, const std::string& output, 
 // `oneflow plan show`: a plan file, or the plan of a job config, for people.
 absl::Status PlanShowCommand(const JobArguments& file_or_job);
 
+// `oneflow plan explain`: why tensors lie as they do, what that costs and what moves; of the whole job, or of one tensor.
+struct ExplainArguments {
+  JobArguments job;
+  std::string tensor;  // empty: the whole job
+  std::string html;    // file for a page of the whole job; empty: none
+};
+absl::Status PlanExplainCommand(const ExplainArguments& arguments);
+
 absl::Status SubmitCommand(const JobArguments& job, const std::string& scheduler);
 absl::Status JobsCommand(const std::string& scheduler);
 absl::Status LogsCommand(const std::string& scheduler, int64_t job);

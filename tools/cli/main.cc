@@ -96,6 +96,12 @@ int Main(int argc, char** argv) {
             [&] { return Report(PlanShowCommand(show)); });
   sub->add_option("file", show.config, "plan file, or job config *.pbtxt")->required();
   sub->add_option("--set", show.sets, "override a field of the config")->allow_extra_args(false);
+  ExplainArguments explain;
+  sub = add(*plan, "explain", "say why tensors lie as they do, what that costs and what moves",
+            [&] { return Report(PlanExplainCommand(explain)); });
+  AddJob(*sub, explain.job);
+  sub->add_option("tensor", explain.tensor, "only this tensor: its name, or the beginning of several");
+  sub->add_option("--html", explain.html, "write a page of the whole job to this file");
 
   std::string scheduler = SchedulerArgs().address;
   JobArguments submit;

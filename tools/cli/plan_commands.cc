@@ -1,4 +1,4 @@
-// `oneflow compile` and `oneflow plan show`.
+// `oneflow compile`, `oneflow plan show` and `oneflow plan explain`.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -10,6 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "actor/plan_check.h"
 #include "compiler/boxed_graph.h"
+#include "compiler/explain/explain.h"
+#include "compiler/explain/html.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_text.h"
 #include "compiler/pipeline.h"
@@ -37,6 +39,18 @@ absl::StatusOr<pb::PlanSet> ReadPlan(const std::string& path) {
   for (const pb::Rank& rank : plan.ranks()) num_processes = std::max(num_processes, rank.process() + 1);
   OF_RETURN_IF_ERROR_AT(CheckPlanSet(plan, num_processes), absl::StrCat("plan file '", path, "'"));
   return plan;
+}
+
+// Writes and says so; `what` names the file in errors.
+absl::Status WriteFile(absl::string_view what, const std::string& path, const std::string& contents) {
+  std::ofstream stream(path, std::ios::binary);
+  stream << contents;
+  stream.close();
+  if (!stream) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " '", path, "': cannot write: ", std::strerror(errno)));
+  }
+  std::cout << "wrote " << path << "\n";
+  return absl::OkStatus();
 }
 
 absl::Status DumpPasses(const Job& job, const OpRegistry& ops, const std::string& dump_after) {
@@ -76,13 +90,7 @@ absl::Status CompileCommand(const JobArguments& arguments, const std::string& ou
   }
   std::cout << "sha256 " << job.spec.plan_hash() << "\n";
   if (output.empty()) return absl::OkStatus();
-  std::ofstream stream(output, std::ios::binary);
-  stream << job.spec.plan();
-  stream.close();
-  if (!stream)
-    return absl::InvalidArgumentError(absl::StrCat("plan file '", output, "': cannot write: ", std::strerror(errno)));
-  std::cout << "wrote " << output << "\n";
-  return absl::OkStatus();
+  return WriteFile("plan file", output, job.spec.plan());
 }
 
 absl::Status PlanShowCommand(const JobArguments& arguments) {
@@ -97,6 +105,20 @@ absl::Status PlanShowCommand(const JobArguments& arguments) {
   }
   std::cout << PlanText(plan);
   return absl::OkStatus();
+}
+
+absl::Status PlanExplainCommand(const ExplainArguments& arguments) {
+  const OpRegistry ops = StandardOps();
+  OF_ASSIGN_OR_RETURN(const Job job, LoadJob(arguments.job, ops));
+  OF_ASSIGN_OR_RETURN(const JobFacts facts, GatherFacts(job.program, job.options, ops));
+  if (!arguments.tensor.empty()) {
+    OF_ASSIGN_OR_RETURN(const std::string text, ExplainTensor(facts, arguments.tensor));
+    std::cout << text;
+  } else if (arguments.html.empty()) {
+    std::cout << ExplainJob(facts);
+  }
+  if (arguments.html.empty()) return absl::OkStatus();
+  return WriteFile("page", arguments.html, ExplainAsHtml(facts));
 }
 
 }  // namespace oneflow

@@ -1,0 +1,376 @@
+// One tensor, or one node with all it makes.
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "compiler/explain/explain.h"
+#include "compiler/explain/lookup.h"
+#include "compiler/explain/other_layouts.h"
+#include "compiler/explain/words.h"
+#include "compiler/select/select_sbp.h"
+#include "sbp/signatures.h"
+#include "sbp/slices.h"
+
+namespace oneflow {
+namespace {
+
+constexpr size_t kMaxOthers = 8;  // layouts that are listed; the rest is dearer
+constexpr size_t kMaxListed = 60;
+
+class NodeText {
+ public:
+  // `prices`: what selection says of the node's layouts; may be empty.
+  NodeText(const JobFacts& job, const GraphFacts& facts, NodeId node, CostModel& costs,
+           std::vector<LayoutPrice> prices = {})
+      : job_(job),
+        facts_(facts),
+        graph_(facts.boxed),
+        id_(node),
+        node_(graph_.node(node)),
+        placed_id_(facts.placed_nodes.at(node_.name)),
+        placed_(facts.placed.node(placed_id_)),
+        costs_(costs),
+        prices_(std::move(prices)),
+        consumers_(graph_.Consumers()) {}
+
+  void Tensor(int output) {
+    const ValueId value = node_.outputs[output];
+    Title(value);
+    Lies(value, output);
+    Gradient(value);
+    Readers(value);
+    MovedTo(value);
+  }
+
+  void Maker() {
+    if (node_.outputs.empty()) {
+      absl::StrAppend(&out_, "node '", node_.name, "' of graph '", graph_.name(), "': ", Name(node_.phase),
+                      ", makes no tensor\n");
+    }
+    absl::StrAppend(&out_, kMadeBy, node_.op, " '", node_.name, "'");
+    if (!node_.source.empty()) absl::StrAppend(&out_, " at ", node_.source);
+    absl::StrAppend(&out_, ", on ", node_.placement->ToString());
+    if (facts_.compute[id_] > 0) absl::StrAppend(&out_, ", ", SecondsText(facts_.compute[id_]), " of a step");
+    absl::StrAppend(&out_, "\n");
+    SignatureOfEachAxis();
+    Inputs();
+    Others();
+  }
+
+  std::string Take() { return std::move(out_); }
+
+ private:
+  // Labels are a column of their own.
+  void Line(absl::string_view label, absl::string_view text) {
+    absl::StrAppendFormat(&out_, "  %-12s  %s\n", std::string(label), std::string(text));
+  }
+
+  void Title(ValueId value) {
+    absl::StrAppend(&out_, "tensor '", TensorName(graph_, value), "' of graph '", graph_.name(),
+                    "': ", graph_.value(value).type.ToString(), ", ", Name(node_.phase));
+    if (facts_.micro_batches > 1) {
+      absl::StrAppend(&out_, ValueRate(graph_, value) == Rate::kStep
+                                 ? ", once per step"
+                                 : absl::StrCat(", ", facts_.micro_batches, " times per step"));
+    }
+    absl::StrAppend(&out_, "\n");
+  }
+
+  void Lies(ValueId value, int output) {
+    const DistType& dist = *graph_.value(value).dist;
+    const Shape& shape = graph_.value(value).type.shape;
+    Line("lies as", absl::StrCat(ToString(dist.sbp), " on ", dist.placement.ToString()));
+    const std::vector<Origin>& origins = facts_.origins[placed_.outputs[output]];
+    for (int a = 0; a < dist.placement.num_axes(); ++a) {
+      const Axis& axis = dist.placement.axes()[a];
+      std::string meaning = "a copy on every rank";
+      if (dist.sbp[a].is_split()) {
+        const int dim = dist.sbp[a].dim();
+        meaning = absl::StrCat("dimension ", dim, " of ", shape[dim], " in ", axis.size, " parts");
+      } else if (dist.sbp[a].is_partial()) {
+        meaning = absl::StrCat("an addend on every rank");
+        if (dist.sbp[a].reduction() != Reduction::kSum) meaning = "a candidate on every rank";
+      }
+      Line("", absl::StrFormat("%s  %-6s  %s; %s", axis.name, dist.sbp[a].ToString(), meaning,
+                               OriginText(facts_, origins[a], axis.name)));
+    }
+    OnEachRank(graph_.value(value).type, dist);
+  }
+
+  void OnEachRank(const TensorType& type, const DistType& dist) {
+    TensorType least, most;
+    for (int i = 0; i < dist.placement.size(); ++i) {
+      const TensorType shard{type.dtype, ShardShape(type.shape, dist, i)};
+      if (i == 0 || shard.num_bytes() < least.num_bytes()) least = shard;
+      if (i == 0 || shard.num_bytes() > most.num_bytes()) most = shard;
+    }
+    const bool even = least == most;
+    Line("on each rank", even ? absl::StrCat(most.ToString(), ", ", BytesText(most.num_bytes()))
+                              : absl::StrCat(least.ToString(), " to ", most.ToString(), ", ",
+                                             BytesText(least.num_bytes()), " to ", BytesText(most.num_bytes())));
+  }
+
+  void Gradient(ValueId value) {
+    const ValueId gradient = GradientOf(facts_, value);
+    if (gradient < 0) return;
+    const std::string forward = ToString(graph_.value(value).dist->sbp);
+    const std::string backward = ToString(graph_.value(gradient).dist->sbp);
+    Line("gradient", absl::StrCat("'", TensorName(graph_, gradient), "': forward ", forward, ", backward ", backward,
+                                  " as it is made"));
+  }
+
+  // Behind which annotations of the placed graph `reader`, or a part of it before fusion, reads `tensor`, in words.
+  std::string AskedFor(NodeId reader, ValueId tensor) const {
+    const Value& value = graph_.value(tensor);
+    const NodeId producer = facts_.placed_nodes.at(graph_.node(value.producer).name);
+    std::string text;
+    Annotations(facts_.placed.node(producer).outputs[value.output], graph_.node(reader).name, text);
+    return text;
+  }
+
+  // Follows the `to` nodes that read `value`; says whether `reader` reads the last of them.
+  bool Annotations(ValueId value, const std::string& reader, std::string& text) const {
+    for (NodeId id : facts_.placed_readers[value]) {
+      const Node& node = facts_.placed.node(id);
+      if (node.op != "to") {
+        if (node.name == reader || absl::StartsWith(node.name, absl::StrCat(reader, "/"))) return true;
+        continue;
+      }
+      std::string further;
+      if (!Annotations(node.outputs[0], reader, further)) continue;
+      absl::StrAppend(&text, ", asked for as ", ToString(facts_.placed.value(node.outputs[0]).hint));
+      if (!node.source.empty()) absl::StrAppend(&text, " at ", node.source);
+      text += further;
+      return true;
+    }
+    return false;
+  }
+
+  // Calls visit(reader) for every op that reads `value` itself.
+  template <typename Visit>
+  void ForEachReader(ValueId value, const Visit& visit) const {
+    NodeId last = -1;
+    for (NodeId reader : consumers_[value]) {
+      if (graph_.node(reader).op != "boxing" && reader != last) visit(reader);
+      last = reader;
+    }
+  }
+
+  std::string ReaderText(NodeId reader, ValueId tensor) const {
+    const Node& node = graph_.node(reader);
+    return absl::StrCat("'", node.name, "' ", OpAndSource(node), AskedFor(reader, tensor));
+  }
+
+  void Readers(ValueId value) {
+    bool first = true;
+    ForEachReader(value, [&](NodeId reader) {
+      Line(first ? "read by" : "", absl::StrCat(ReaderText(reader, value), ", as it lies"));
+      first = false;
+    });
+  }
+
+  void MovedTo(ValueId value) {
+    for (const BoxingFacts& boxing : facts_.boxings) {
+      if (boxing.tensor != value) continue;
+      const DistType& from = *graph_.value(boxing.from).dist;
+      const DistType& to = *graph_.value(boxing.to).dist;
+      Line("boxed",
+           absl::StrCat(ChangeText(from, to), ": ", HowText(facts_, boxing), ", ", SecondsText(boxing.seconds),
+                        boxing.acts == 1 ? ", once per step" : absl::StrCat(", ", boxing.acts, " times per step")));
+      for (const BoxingStepFacts& step : boxing.steps) {
+        const DistType& result = *graph_.value(graph_.node(step.node).outputs[0]).dist;
+        Line("", absl::StrCat("  ", HowText(facts_, step), " to ", ToString(result.sbp), ": ", LinksText(step.bytes),
+                              ", transfers ", SecondsText(step.seconds)));
+      }
+      ForEachReader(boxing.to, [&](NodeId reader) { Line("", absl::StrCat("  read by ", ReaderText(reader, value))); });
+    }
+  }
+
+  void SignatureOfEachAxis() {
+    if (node_.inputs.empty() && node_.outputs.size() == 1) return;  // says no more than how the tensor lies
+    const Layout chosen = LayoutIn(graph_, node_);
+    for (int a = 0; a < node_.placement->num_axes(); ++a) {
+      const Axis& axis = node_.placement->axes()[a];
+      Signature used;
+      for (const NdSbp& sbp : chosen.inputs) used.inputs.push_back(sbp[a]);
+      for (const NdSbp& sbp : chosen.outputs) used.outputs.push_back(sbp[a]);
+      std::string reason;
+      if (const auto all = Signatures1d(*job_.ops, graph_, id_, axis.size); all.ok()) {
+        const auto it = std::find(all->begin(), all->end(), used);
+        if (it != all->end()) reason = it->reason;
+      }
+      Line("", absl::StrCat(axis.name, "  ", used.ToString(), reason.empty() ? "" : absl::StrCat("  (", reason, ")")));
+    }
+  }
+
+  void Inputs() {
+    for (size_t i = 0; i < node_.inputs.size(); ++i) {
+      const ValueId tensor = TensorOf(graph_, node_.inputs[i]);
+      const DistType& made = *graph_.value(tensor).dist;
+      const DistType& read = *graph_.value(node_.inputs[i]).dist;
+      std::string text = absl::StrCat("'", TensorName(graph_, tensor), "' ", graph_.value(tensor).type.ToString(), " ");
+      if (made == read) {
+        absl::StrAppend(&text, ToString(made.sbp), ", as it lies");
+      } else {
+        absl::StrAppend(&text, ChangeText(made, read));
+        const int boxing = facts_.boxing_of_value[node_.inputs[i]];
+        if (boxing >= 0) absl::StrAppend(&text, ": ", HowText(facts_, facts_.boxings[boxing]));
+      }
+      Line(i == 0 ? "reads" : "", absl::StrCat(text, AskedFor(id_, tensor)));
+    }
+  }
+
+  void Others() {
+    if (placed_.op != node_.op) {
+      Line("other ways", absl::StrCat("its parts, of which '", placed_.op, "' is the last, were laid out one by one"));
+      return;
+    }
+    std::vector<Row> rows = Rows();
+    if (rows.empty()) {
+      if (facts_.candidates[placed_id_].size() == 1) Line("other ways", "none that annotations and signatures leave");
+      return;
+    }
+    Line("other ways",
+         absl::StrCat(rows.size(), ", and what a step would take more if ",
+                      prices_.empty() ? "all around stays as it is" : "the rest adapts, and if it stays as it is"));
+    for (size_t i = 0; i < std::min(rows.size(), kMaxOthers); ++i) {
+      std::string text;
+      if (!prices_.empty()) text = absl::StrFormat("%-10s  ", DifferenceText(rows[i].adapted));
+      absl::StrAppendFormat(&text, "%-10s  %s", rows[i].stays, rows[i].layout->ToString());
+      if (rows[i].moves >= 0) absl::StrAppend(&text, ", moving weight '", facts_.placed.node(rows[i].moves).name, "'");
+      Line("", text);
+    }
+    const bool weights = placed_.op == "variable" ||
+                         std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.moves >= 0; });
+    if (weights && !prices_.empty()) {
+      Line("", "(where the rest adapts, the boxing of a weight for a reader beside it counts as in selection: a");
+      Line("", " thousandfold, so that weights stay where they are)");
+    }
+  }
+
+  // Another layout and its two prices.
+  struct Row {
+    const Layout* layout;
+    double adapted = 0;
+    std::string stays = "-";
+    NodeId moves = -1;
+  };
+
+  std::vector<Row> Rows() {
+    others_ = OtherLayouts(facts_, *job_.ops, placed_id_, costs_);
+    std::vector<Row> rows;
+    if (prices_.empty()) {
+      for (const OtherLayout& other : others_) {
+        rows.push_back({&other.layout, 0, DifferenceText(other.seconds), other.moves});
+      }
+      return rows;
+    }
+    const Layout& chosen = facts_.chosen[placed_id_];
+    double seconds = 0;
+    for (const LayoutPrice& price : prices_) {
+      if (price.layout == chosen) seconds = price.seconds;
+    }
+    for (const LayoutPrice& price : prices_) {
+      if (price.layout == chosen) continue;
+      Row row{&price.layout, price.seconds - seconds};
+      for (const OtherLayout& other : others_) {
+        if (!(other.layout == price.layout)) continue;
+        row.stays = DifferenceText(other.seconds);
+        row.moves = other.moves;
+      }
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+  static constexpr absl::string_view kMadeBy = "  made by       ";
+
+  const JobFacts& job_;
+  const GraphFacts& facts_;
+  const Graph& graph_;
+  const NodeId id_;
+  const Node& node_;
+  const NodeId placed_id_;
+  const Node& placed_;
+  CostModel& costs_;
+  const std::vector<LayoutPrice> prices_;
+  std::vector<OtherLayout> others_;
+  const std::vector<std::vector<NodeId>> consumers_;
+  std::string out_;
+};
+
+std::string ListOf(const JobFacts& job, absl::string_view prefix, const std::vector<TensorPlace>& places) {
+  std::string out = absl::StrCat(places.size(), " nodes begin with '", prefix, "'\n");
+  size_t width = 0;
+  for (const TensorPlace& place : places) {
+    width = std::max(width, job.graphs[place.graph].boxed.node(place.node).name.size());
+  }
+  for (size_t i = 0; i < std::min(places.size(), kMaxListed); ++i) {
+    const Graph& graph = job.graphs[places[i].graph].boxed;
+    const Node& node = graph.node(places[i].node);
+    absl::StrAppendFormat(&out, "  %-*s  %s", static_cast<int>(width), node.name, node.op);
+    for (ValueId output : node.outputs) {
+      absl::StrAppend(&out, "  ", graph.value(output).type.ToString(), ToString(graph.value(output).dist->sbp));
+    }
+    absl::StrAppend(&out, "\n");
+  }
+  if (places.size() > kMaxListed) absl::StrAppend(&out, "  and ", places.size() - kMaxListed, " more\n");
+  return out;
+}
+
+// What is said before a tensor that was found by the name of its annotation, and behind one that other graphs have too.
+std::string NoteOnAnnotations(const GraphFacts& facts, const TensorPlace& place) {
+  std::string out;
+  for (NodeId id : place.annotations) {
+    const Node& node = facts.placed.node(id);
+    absl::StrAppend(&out, "'", node.name, "' asks for ", ToString(facts.placed.value(node.outputs[0]).hint));
+    if (!node.source.empty()) absl::StrAppend(&out, " at ", node.source);
+    absl::StrAppend(&out, "; what it asks of is\n");
+  }
+  return out;
+}
+
+std::string NoteOnOtherGraphs(const JobFacts& job, const std::vector<TensorPlace>& places) {
+  std::string out;
+  for (size_t i = 1; i < places.size(); ++i) {
+    const Graph& graph = job.graphs[places[i].graph].boxed;
+    if (places[i].output < 0) continue;
+    const Value& value = graph.value(graph.node(places[i].node).outputs[places[i].output]);
+    absl::StrAppend(&out, "also in graph '", graph.name(), "': ", value.type.ToString(), " ", value.dist->ToString(),
+                    "\n");
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ExplainTensor(const JobFacts& job, absl::string_view name) {
+  absl::StatusOr<std::vector<TensorPlace>> places = FindTensor(job, name);
+  if (absl::IsNotFound(places.status())) {
+    std::vector<TensorPlace> beginning = TensorsBeginningWith(job, name);
+    if (beginning.size() > 1) return ListOf(job, name, beginning);
+    if (beginning.size() == 1) places = std::move(beginning);
+  }
+  OF_RETURN_IF_ERROR(places.status());
+  const TensorPlace& place = places->front();
+  const GraphFacts& facts = job.graphs[place.graph];
+  CostModel costs(job.topology, job.options.device);
+  const NodeId placed = facts.placed_nodes.at(facts.boxed.node(place.node).name);
+  OF_ASSIGN_OR_RETURN(std::vector<LayoutPrice> prices,
+                      ExplainSelection(facts.placed, *job.ops, job.topology, facts.fixed,
+                                       {facts.micro_batches, job.options.device}, placed));
+  NodeText text(job, facts, place.node, costs, std::move(prices));
+  if (place.output >= 0) text.Tensor(place.output);
+  text.Maker();
+  return absl::StrCat(NoteOnAnnotations(facts, place), text.Take(), NoteOnOtherGraphs(job, *places));
+}
+
+std::string ExplainNode(const JobFacts& job, const GraphFacts& facts, NodeId node, CostModel& costs) {
+  NodeText text(job, facts, node, costs);
+  for (size_t output = 0; output < facts.boxed.node(node).outputs.size(); ++output)
+    text.Tensor(static_cast<int>(output));
+  text.Maker();
+  return text.Take();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,283 @@
+#include "compiler/explain/facts.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/match.h"
+#include "compiler/explain/origins.h"
+#include "compiler/passes/passes.h"
+#include "compiler/plan/boxings.h"
+
+namespace oneflow {
+namespace {
+
+int Acts(const GraphFacts& facts, Rate rate) { return rate == Rate::kMicroBatch ? facts.micro_batches : 1; }
+
+std::map<std::string, NodeId> NodesByName(const Graph& graph) {
+  std::map<std::string, NodeId> nodes;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) nodes.emplace(graph.node(id).name, id);
+  return nodes;
+}
+
+// Axes of more than one rank that both placements have and that the boxing changes.
+std::vector<std::string> ChangedAxes(const DistType& from, const DistType& to) {
+  std::vector<std::string> names;
+  for (int a = 0; a < from.placement.num_axes(); ++a) {
+    const Axis& axis = from.placement.axes()[a];
+    const auto& others = to.placement.axes();
+    const auto match = std::find(others.begin(), others.end(), axis);
+    if (match == others.end() || axis.size == 1) continue;
+    if (to.sbp[match - others.begin()] != from.sbp[a]) names.push_back(axis.name);
+  }
+  return names;
+}
+
+// What the destinations that need the result read of other ranks.
+LinkBytes BytesRead(const TensorType& type, const BoxingUse& use, const Topology& topology) {
+  LinkBytes bytes;
+  for (size_t d = 0; d < use.step.pieces.size(); ++d) {
+    if (use.sources[d].empty()) continue;  // nobody needs it there
+    const int to = use.step.to.placement.ranks()[d];
+    for (const BoxingPiece& piece : use.step.pieces[d]) {
+      const int from = use.step.from.placement.ranks()[piece.source];
+      if (from == to) continue;
+      const int64_t size = piece.region.count() * static_cast<int64_t>(SizeOf(type.dtype));
+      int64_t& crossed = topology.process_of_rank[from] == topology.process_of_rank[to] ? bytes.same_process
+                         : topology.host_of_rank[from] == topology.host_of_rank[to]     ? bytes.same_host
+                                                                                        : bytes.between_hosts;
+      crossed += size;
+    }
+  }
+  return bytes;
+}
+
+// Gathers the boxings of one boxed graph.
+class BoxingCollector {
+ public:
+  BoxingCollector(GraphFacts& facts, const Boxings& uses, const Topology& topology, CostModel& costs)
+      : facts_(facts),
+        graph_(facts.boxed),
+        uses_(uses),
+        topology_(topology),
+        costs_(costs),
+        readers_(graph_.Consumers()) {
+    facts_.boxing_of_value.assign(graph_.num_values(), -1);
+  }
+
+  void Run() {
+    for (ValueId value = 0; value < graph_.num_values(); ++value) {
+      if (!IsBoxing(graph_.value(value).producer)) Collect(value, value);
+    }
+  }
+
+ private:
+  bool IsBoxing(NodeId node) const { return graph_.node(node).op == "boxing"; }
+
+  // Whether a boxing ends at `value`: an op reads it, or the way forks.
+  bool EndsAt(ValueId value) const { return readers_[value].size() != 1 || !IsBoxing(readers_[value][0]); }
+
+  void Collect(ValueId tensor, ValueId from) {
+    for (NodeId reader : readers_[from]) {
+      if (!IsBoxing(reader)) continue;
+      BoxingFacts boxing;
+      boxing.tensor = tensor;
+      boxing.from = from;
+      boxing.acts = Acts(facts_, graph_.node(reader).rate);
+      for (NodeId node = reader;; node = readers_[boxing.to][0]) {
+        boxing.steps.push_back(Step(node));
+        boxing.bytes += boxing.steps.back().bytes;
+        boxing.to = graph_.node(node).outputs[0];
+        if (EndsAt(boxing.to)) break;
+      }
+      const TensorType& type = graph_.value(tensor).type;
+      boxing.seconds = costs_.Boxing(costs_.TypeId(type), costs_.DistId(*graph_.value(from).dist),
+                                     costs_.DistId(*graph_.value(boxing.to).dist));
+      facts_.boxing_of_value[boxing.to] = static_cast<int>(facts_.boxings.size());
+      const ValueId to = boxing.to;
+      facts_.boxings.push_back(std::move(boxing));
+      Collect(tensor, to);
+    }
+  }
+
+  BoxingStepFacts Step(NodeId node) const {
+    const BoxingUse& use = uses_.by_node.at(node);
+    const TensorType& type = graph_.value(graph_.node(node).outputs[0]).type;
+    return {node, use.step.collective, ChangedAxes(use.step.from, use.step.to), BytesRead(type, use, topology_),
+            Seconds(type, use.step, topology_)};
+  }
+
+  GraphFacts& facts_;
+  const Graph& graph_;
+  const Boxings& uses_;
+  const Topology& topology_;
+  CostModel& costs_;
+  const std::vector<std::vector<NodeId>> readers_;
+};
+
+// What selection chose from, in the order in which CandidateFinder wants to be asked.
+absl::Status FindCandidates(const OpRegistry& ops, GraphFacts& facts) {
+  CandidateFinder finder(facts.placed, ops);
+  for (NodeId id = 0; id < facts.placed.num_nodes(); ++id) {
+    const Node& node = facts.placed.node(id);
+    if (node.op == "variable" && facts.fixed.count(node.name) > 0) {
+      facts.candidates.push_back({facts.chosen[id]});
+      continue;
+    }
+    OF_ASSIGN_OR_RETURN(std::vector<Layout> layouts, finder.Find(id));
+    facts.candidates.push_back(std::move(layouts));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, VariableDists& variables) {
+  const CompileOptions& options = job.options;
+  GraphFacts facts;
+  facts.fixed = variables;
+  facts.micro_batches = graph.loss.has_value() ? options.micro_batches : 1;
+  Graph before, selected;
+  const PassObserver observer = [&](absl::string_view pass, const Graph& after) {
+    if (pass == "autodiff") facts.differentiated = after;
+    if (pass == "select-sbp") {
+      facts.placed = before;
+      selected = after;
+    }
+    before = after;
+  };
+  OF_ASSIGN_OR_RETURN(facts.boxed, RunPasses(graph, options, *job.ops, variables, observer));
+  facts.differentiated_nodes = NodesByName(facts.differentiated);
+  facts.placed_nodes = NodesByName(facts.placed);
+  facts.boxed_nodes = NodesByName(facts.boxed);
+  facts.placed_readers = facts.placed.Consumers();
+
+  const std::map<std::string, NodeId> selected_nodes = NodesByName(selected);
+  for (NodeId id = 0; id < facts.placed.num_nodes(); ++id) {
+    facts.chosen.push_back(LayoutIn(selected, selected.node(selected_nodes.at(facts.placed.node(id).name))));
+  }
+  OF_RETURN_IF_ERROR(FindCandidates(*job.ops, facts));
+  facts.origins = FindOrigins(facts, *job.ops);
+
+  CostModel costs(job.topology, options.device);
+  for (NodeId id = 0; id < facts.boxed.num_nodes(); ++id) {
+    const Node& node = facts.boxed.node(id);
+    double seconds = 0;
+    if (node.op != "boxing") {
+      seconds = costs.Compute(facts.boxed, node, *job.ops->Find(node.op), LayoutIn(facts.boxed, node));
+    }
+    facts.compute.push_back(seconds * Acts(facts, node.rate));
+  }
+  OF_ASSIGN_OR_RETURN(const Boxings uses, AnalyseBoxings(facts.boxed, job.topology));
+  BoxingCollector(facts, uses, job.topology, costs).Run();
+  return facts;
+}
+
+// The value of the boxed graph that is output `output` of the node of that name, or -1.
+ValueId InBoxed(const GraphFacts& facts, const std::string& name, int output) {
+  const auto it = facts.boxed_nodes.find(name);
+  return it == facts.boxed_nodes.end() ? -1 : facts.boxed.node(it->second).outputs[output];
+}
+
+ValueId GradientOfVariable(const GraphFacts& facts, const std::string& variable) {
+  if (const ValueId kept = InBoxed(facts, GradientName(variable), 0); kept >= 0) return kept;
+  // With one micro-batch per step nothing is accumulated: the one contribution is the gradient.
+  const auto it = facts.differentiated_nodes.find(GradientName(variable));
+  if (it == facts.differentiated_nodes.end()) return -1;
+  const Graph& graph = facts.differentiated;
+  const Value& part = graph.value(graph.node(it->second).inputs[0]);
+  return InBoxed(facts, graph.node(part.producer).name, part.output);
+}
+
+// In the differentiated graph: what the backward nodes "<node>/..." read that is of `value`'s type and came from behind.
+ValueId ReadBackwards(const Graph& graph, const Value& value) {
+  const std::string prefix = absl::StrCat(graph.node(value.producer).name, "/");
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.phase != Phase::kBackward || !absl::StartsWith(node.name, prefix)) continue;
+    if (node.name.find('/', prefix.size()) != std::string::npos) continue;  // of a node further inside
+    if (node.name == absl::StrCat(prefix, "grad_sum") && graph.value(node.outputs[0]).type == value.type) {
+      return node.outputs[0];
+    }
+    for (ValueId input : node.inputs) {
+      const Node& producer = graph.node(graph.value(input).producer);
+      const bool inside = absl::StartsWith(producer.name, prefix) && producer.name != absl::StrCat(prefix, "grad");
+      if (producer.phase == Phase::kBackward && !inside && graph.value(input).type == value.type) return input;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+LinkBytes& LinkBytes::operator+=(const LinkBytes& o) {
+  same_process += o.same_process;
+  same_host += o.same_host;
+  between_hosts += o.between_hosts;
+  return *this;
+}
+
+LinkBytes LinkBytes::operator*(int times) const {
+  return {same_process * times, same_host * times, between_hosts * times};
+}
+
+double GraphFacts::compute_seconds() const { return std::accumulate(compute.begin(), compute.end(), 0.0); }
+
+double GraphFacts::boxing_seconds() const {
+  double seconds = 0;
+  for (const BoxingFacts& boxing : boxings) seconds += boxing.seconds_per_step();
+  return seconds;
+}
+
+LinkBytes GraphFacts::bytes_moved() const {
+  LinkBytes bytes;
+  for (const BoxingFacts& boxing : boxings) bytes += boxing.bytes_per_step();
+  return bytes;
+}
+
+absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOptions& options, const OpRegistry& ops) {
+  JobFacts job{options, &ops, JobTopology(options), {}};
+  VariableDists variables;
+  for (const Graph& graph : program) {
+    OF_ASSIGN_OR_RETURN(GraphFacts facts, GatherGraph(graph, job, variables));
+    job.graphs.push_back(std::move(facts));
+  }
+  return job;
+}
+
+ValueId TensorOf(const Graph& boxed, ValueId value) {
+  while (boxed.node(boxed.value(value).producer).op == "boxing")
+    value = boxed.node(boxed.value(value).producer).inputs[0];
+  return value;
+}
+
+ValueId BehindAnnotations(const Graph& placed, ValueId value, std::vector<NodeId>* annotations) {
+  while (placed.node(placed.value(value).producer).op == "to") {
+    if (annotations != nullptr) annotations->push_back(placed.value(value).producer);
+    value = placed.node(placed.value(value).producer).inputs[0];
+  }
+  return value;
+}
+
+Layout LayoutIn(const Graph& graph, const Node& node) {
+  Layout layout;
+  for (ValueId input : node.inputs) layout.inputs.push_back(graph.value(input).dist->sbp);
+  for (ValueId output : node.outputs) layout.outputs.push_back(graph.value(output).dist->sbp);
+  return layout;
+}
+
+ValueId GradientOf(const GraphFacts& facts, ValueId tensor) {
+  const Node& node = facts.boxed.node(facts.boxed.value(tensor).producer);
+  if (!facts.differentiated.loss.has_value() || node.phase != Phase::kForward) return -1;
+  if (node.op == "variable") return GradientOfVariable(facts, node.name);
+  const auto it = facts.differentiated_nodes.find(node.name);
+  if (it == facts.differentiated_nodes.end()) return -1;
+  const Graph& graph = facts.differentiated;
+  const std::vector<ValueId>& outputs = graph.node(it->second).outputs;
+  const ValueId forward = outputs[facts.boxed.value(tensor).output];
+  // Of outputs of one type the first is the op's result; the others are statistics, kept for the backward pass.
+  if (forward != outputs[0] && graph.value(forward).type == graph.value(outputs[0]).type) return -1;
+  const ValueId gradient = ReadBackwards(graph, graph.value(forward));
+  if (gradient < 0) return -1;
+  const Value& value = graph.value(gradient);
+  return InBoxed(facts, graph.node(value.producer).name, value.output);
+}
+
+}  // namespace oneflow

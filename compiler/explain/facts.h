@@ -1,0 +1,116 @@
+// What the compiler decided for a program and what every decision costs, gathered in one place so that explaining is only
+// a matter of words (explain.h, html.h).
+//
+// A graph is looked at in three states of the pass pipeline. Nodes keep their names, so that names lead from one to another:
+//
+//   differentiated   after `autodiff`           which gradient belongs to which variable
+//   placed           what `select-sbp` sees     annotations (`to` nodes, hints), the candidates of every node
+//   boxed            after all passes           how everything lies, every boxing as single steps
+//
+// A boxing, for people, is what happens between two types that somebody reads: a chain of `boxing` nodes without a reader
+// or a fork in between. So each step belongs to exactly one boxing, and costs add up.
+//
+//   matmul P ─ box S(0) ─ box B ─ relu            one boxing P -> B in two steps
+//   matmul P ─ box S(0) ┬ box B ─ relu            P -> S(0), then S(0) -> B
+//                       └ add
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/boxed_graph.h"
+#include "compiler/select/candidates.h"
+#include "compiler/select/cost_model.h"
+#include "sbp/boxing.h"
+
+namespace oneflow {
+
+// Bytes by the kind of link that they cross.
+struct LinkBytes {
+  int64_t same_process = 0;
+  int64_t same_host = 0;  // between processes
+  int64_t between_hosts = 0;
+
+  int64_t total() const { return same_process + same_host + between_hosts; }
+  LinkBytes& operator+=(const LinkBytes& o);
+  LinkBytes operator*(int times) const;
+};
+
+struct BoxingStepFacts {
+  NodeId node = -1;  // of the boxed graph
+  Collective collective = Collective::kNone;
+  std::vector<std::string> axes;  // mesh axes along which the type changes
+  LinkBytes bytes;                // of one act
+  double seconds = 0;             // of one act's transfers
+};
+
+struct BoxingFacts {
+  ValueId tensor = -1;         // what an op made, in the boxed graph
+  ValueId from = -1, to = -1;  // it, or what an earlier boxing made of it; and what this one makes
+  std::vector<BoxingStepFacts> steps;
+  int acts = 1;  // of a step of training
+  // Of one act: as the search priced it, with what a boxing costs beside its transfers.
+  double seconds = 0;
+  LinkBytes bytes;
+
+  double seconds_per_step() const { return seconds * acts; }
+  LinkBytes bytes_per_step() const { return bytes * acts; }
+};
+
+// Why a tensor lies along one mesh axis as it does.
+struct Origin {
+  enum class Kind : uint8_t {
+    kAnnotated,  // the user asked for it
+    kInherited,  // it follows from an annotated tensor (`from`) that is kept as it is
+    kFixed,      // an earlier graph of the program laid the variable so
+    kTied,       // it is overwritten together with variable `from`
+    kOnly,       // its op leaves no choice
+    kCost,       // the cheapest of several
+  };
+  Kind kind = Kind::kCost;
+  NodeId from = -1;  // of the placed graph
+};
+
+struct GraphFacts {
+  Graph differentiated, placed, boxed;
+  std::map<std::string, NodeId> differentiated_nodes, placed_nodes, boxed_nodes;  // by name
+  VariableDists fixed;                                                            // by earlier graphs
+  int micro_batches = 1;
+
+  std::vector<std::vector<NodeId>> placed_readers;  // by value of `placed`
+  std::vector<Layout> chosen;                       // by node of `placed`
+  std::vector<std::vector<Layout>> candidates;      // by node of `placed`; contains the chosen one
+  std::vector<std::vector<Origin>> origins;         // by value of `placed`, by axis of its placement
+
+  std::vector<double> compute;       // by node of `boxed`: predicted seconds of a step; 0 for boxings
+  std::vector<BoxingFacts> boxings;  // in the order of `tensor`
+  std::vector<int> boxing_of_value;  // by value of `boxed`: index of the boxing that ends there, or -1
+  double compute_seconds() const;    // of a step, one node after another
+  double boxing_seconds() const;
+  LinkBytes bytes_moved() const;  // per step
+};
+
+struct JobFacts {
+  CompileOptions options;
+  const OpRegistry* ops = nullptr;  // borrowed
+  Topology topology;
+  std::vector<GraphFacts> graphs;
+};
+
+// Runs the passes on every graph of `program` and gathers. Errors as of RunPasses. `ops` must outlive the result.
+absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOptions& options, const OpRegistry& ops);
+
+// What an op made: follows a value of the boxed graph back through boxings.
+ValueId TensorOf(const Graph& boxed, ValueId value);
+// The same through `to` nodes of the placed graph; their ids are appended to `annotations`, last first.
+ValueId BehindAnnotations(const Graph& placed, ValueId value, std::vector<NodeId>* annotations = nullptr);
+
+// The node as the graph lays it out: SBPs of what it reads and makes. REQUIRES: all of them have a dist.
+Layout LayoutIn(const Graph& graph, const Node& node);
+
+// The value of the boxed graph that is the gradient of `tensor` (a value of it, too), or -1 if there is none. For a
+// variable it is what autodiff summed up under its name; for others, what the backward nodes of their producer read.
+ValueId GradientOf(const GraphFacts& facts, ValueId tensor);
+
+}  // namespace oneflow

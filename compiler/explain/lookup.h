@@ -1,0 +1,30 @@
+// Tensors by the names that people type: "h0/ln1/layer_norm", "h0/ln1/layer_norm:1" for its second output, the name of an
+// annotation (`to`) or of a boxing for the tensor behind it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/explain/facts.h"
+
+namespace oneflow {
+
+// A node of a boxed graph, never a boxing, and one of its outputs; -1 if it has none.
+struct TensorPlace {
+  int graph = 0;  // index into JobFacts::graphs
+  NodeId node = -1;
+  int output = 0;
+  std::vector<NodeId> annotations;  // of the placed graph: the `to` nodes by whose name it was found, last first
+};
+
+// Where `name` is, one place per graph that has it, in order. NotFound, listing the nearest names, if none has;
+// InvalidArgument if the node has no such output.
+absl::StatusOr<std::vector<TensorPlace>> FindTensor(const JobFacts& job, absl::string_view name);
+
+// All places whose node's name begins with `prefix`, each name in the first graph that has it.
+std::vector<TensorPlace> TensorsBeginningWith(const JobFacts& job, absl::string_view prefix);
+
+// The `count` of `names` that are most like `name`: those that contain it first, then by the number of letters to change.
+std::vector<std::string> NearestNames(absl::string_view name, const std::vector<std::string>& names, size_t count);
+
+}  // namespace oneflow

@@ -1,0 +1,34 @@
+// The scopes that users gave names in, and which of them repeat: the layers of a model, made in a loop, are one block with
+// a number. What is said of one of them holds for all, so it is said once.
+//
+//   h0/attn/q/matmul, h1/attn/q/matmul, ...      role "h*/attn/q/matmul", path {"h*", "h0", "attn", "q"}
+//
+// A scope repeats if beside it there are others whose names differ only in the number at the end and if it holds scopes
+// itself; `ln1` and `ln2` inside a layer hold only ops, and are different things.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/graph.h"
+
+namespace oneflow {
+
+class Scopes {
+ public:
+  // Of the names of the forward phase: what is derived from them lies in their scopes.
+  explicit Scopes(const Graph& graph);
+
+  // `name` with a '*' in place of the number of every repeated scope.
+  std::string Role(absl::string_view name) const;
+  // The scopes that hold `name`, outermost first; before a repeated scope the group of all its like. Full paths.
+  std::vector<std::string> Path(absl::string_view name) const;
+  // What is left of `name` inside its innermost scope.
+  std::string Inside(absl::string_view name) const;
+
+ private:
+  std::set<std::string, std::less<>> scopes_, repeated_;  // full paths
+};
+
+}  // namespace oneflow

@@ -1,0 +1,131 @@
+#include "compiler/explain/facts.h"
+
+#include <set>
+
+#include "compiler/lower/compile.h"
+#include "compiler/lower/plan_text.h"
+#include "oneflow_core/models/gpt.h"
+#include "test/compiler/explain/example.h"
+
+namespace oneflow::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+Program Gpt() {
+  const GptConfig config{.vocabulary = 64, .layers = 2, .width = 32, .heads = 4, .context = 16, .dropout = 0.1};
+  return *GptProgram(config, {.path = "text"}, {.train = 8, .evaluate = 8}, GptGeneration{}, Ops());
+}
+
+const BoxingFacts* BoxingOf(const GraphFacts& facts, const std::string& tensor) {
+  for (const BoxingFacts& boxing : facts.boxings) {
+    if (boxing.tensor == BoxedValue(facts, tensor)) return &boxing;
+  }
+  return nullptr;
+}
+
+TEST(FactsTest, BytesAreThoseThatThePlanMoves) {
+  struct Case {
+    std::vector<Axis> axes;
+    int micro_batches, ranks_per_process;
+  };
+  for (const Case& c : std::vector<Case>{{{{"dp", 2}, {"tp", 2}}, 1, 2},
+                                         {{{"dp", 3}}, 1, 1},
+                                         {{{"pp", 2}, {"dp", 2}}, 4, 2},
+                                         {{{"pp", 2}, {"dp", 2}, {"tp", 2}}, 2, 4}}) {
+    CompileOptions options = Options(c.axes, c.micro_batches);
+    options.ranks_per_process = c.ranks_per_process;
+    SCOPED_TRACE(absl::StrCat(options.mesh.axes()[0].name, " ", options.mesh.size(), " ", c.micro_batches));
+    ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(Gpt(), options));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, Compile(Gpt(), options, Ops()));
+    ASSERT_EQ(job.graphs.size(), 3);
+    for (int i = 0; i < plan.plans_size(); ++i) {
+      EXPECT_EQ(job.graphs[i].bytes_moved().total(), PredictedBytesMoved(plan.plans(i))) << plan.plans(i).name();
+    }
+    EXPECT_GT(job.graphs[0].bytes_moved().total(), 0);
+  }
+}
+
+TEST(FactsTest, EveryStepBelongsToOneBoxing) {
+  ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(Gpt(), Options({{"pp", 2}, {"dp", 2}, {"tp", 2}}, 2)));
+  for (const GraphFacts& facts : job.graphs) {
+    std::vector<NodeId> steps;
+    for (const BoxingFacts& boxing : facts.boxings) {
+      EXPECT_EQ(TensorOf(facts.boxed, boxing.to), boxing.tensor);
+      EXPECT_EQ(facts.boxed.node(boxing.steps[0].node).inputs[0], boxing.from);
+      EXPECT_EQ(facts.boxed.node(boxing.steps.back().node).outputs[0], boxing.to);
+      for (const BoxingStepFacts& step : boxing.steps) steps.push_back(step.node);
+    }
+    EXPECT_EQ(steps.size(), NamesOf(facts.boxed, "boxing").size());
+    EXPECT_EQ(std::set<NodeId>(steps.begin(), steps.end()).size(), steps.size());
+  }
+}
+
+TEST(FactsTest, ABoxingSaysItsStepsLinksAndPrice) {
+  const JobFacts job = ExampleFacts();
+  const BoxingFacts* const boxing = BoxingOf(job.graphs[0], "down/matmul");
+  ASSERT_NE(boxing, nullptr);  // (S(0),P) -> (S(0),B)
+  ASSERT_EQ(boxing->steps.size(), 2);
+  EXPECT_EQ(boxing->steps[0].collective, Collective::kReduceScatter);
+  EXPECT_EQ(boxing->steps[1].collective, Collective::kAllGather);
+  EXPECT_THAT(boxing->steps[0].axes, ElementsAre("tp"));
+  // The ranks of tp share a process. An all-reduce of 8 x 4 floats in two groups of two moves the tensor twice.
+  EXPECT_EQ(boxing->bytes.same_process, 2 * 8 * 4 * 4);
+  EXPECT_EQ(boxing->bytes.total(), boxing->bytes.same_process);
+  EXPECT_GT(boxing->seconds, boxing->steps[0].seconds + boxing->steps[1].seconds);
+}
+
+TEST(FactsTest, MicroBatchesMultiplyWhatHappensInEach) {
+  const JobFacts one = ExampleFacts(1), four = ExampleFacts(4);
+  const BoxingFacts* const once = BoxingOf(one.graphs[0], "down/matmul");
+  const BoxingFacts* const often = BoxingOf(four.graphs[0], "down/matmul");
+  ASSERT_NE(once, nullptr);
+  ASSERT_NE(often, nullptr);
+  EXPECT_EQ(once->acts, 1);
+  EXPECT_EQ(often->acts, 4);
+  EXPECT_EQ(often->bytes_per_step().total(), 4 * once->bytes_per_step().total());
+  EXPECT_DOUBLE_EQ(often->seconds_per_step(), 4 * once->seconds_per_step());
+}
+
+TEST(FactsTest, TheChosenLayoutIsAmongItsCandidates) {
+  ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(Gpt(), Options({{"dp", 2}, {"tp", 2}})));
+  for (const GraphFacts& facts : job.graphs) {
+    for (NodeId id = 0; id < facts.placed.num_nodes(); ++id) {
+      EXPECT_THAT(facts.candidates[id], ::testing::Contains(facts.chosen[id])) << facts.placed.node(id).name;
+    }
+  }
+}
+
+TEST(FactsTest, AGradientIsFoundForVariablesAndForWhatOpsMake) {
+  for (const int micro_batches : {1, 4}) {
+    const JobFacts job = ExampleFacts(micro_batches);
+    const GraphFacts& facts = job.graphs[0];
+    const auto gradient = [&](const std::string& name) {
+      const ValueId value = GradientOf(facts, BoxedValue(facts, name));
+      return value < 0 ? "" : facts.boxed.node(facts.boxed.value(value).producer).name;
+    };
+    EXPECT_EQ(gradient("up/weight"), micro_batches == 1 ? "up/matmul/matmul_wgrad" : "up/weight/grad");
+    EXPECT_EQ(gradient("up/relu"), "down/matmul/matmul");
+    EXPECT_EQ(gradient("up/matmul"), "up/relu/relu_grad");
+    EXPECT_EQ(gradient("data"), "");
+    EXPECT_EQ(GradientOf(facts, BoxedValue(facts, "losses", 1)), -1) << "what is kept for the backward pass has none";
+    EXPECT_EQ(gradient("up/relu/relu_grad"), "") << "gradients have none";
+  }
+}
+
+TEST(FactsTest, WithoutALossThereAreNoGradients) {
+  Graph graph = *GraphFromText(kExample, Ops());
+  graph.loss = std::nullopt;
+  ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf({graph}, Options({{"dp", 2}})));
+  EXPECT_EQ(GradientOf(job.graphs[0], BoxedValue(job.graphs[0], "up/weight")), -1);
+}
+
+TEST(FactsTest, ErrorsAreThoseOfThePasses) {
+  Graph graph = *GraphFromText(kExample, Ops());
+  graph.value(NodeOf(graph, "up/weight").outputs[0]).hint = {{"tp", Sbp::Partial()}};
+  EXPECT_THAT(FactsOf({graph}, Options({{"tp", 2}})).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("pass 'select-sbp'")));
+}
+
+}  // namespace
+}  // namespace oneflow::testing
