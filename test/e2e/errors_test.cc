@@ -64,7 +64,8 @@ TEST(ErrorsTest, OfConfigs) {
           {{"run", "DIR/unknown.pbtxt"}, "DIR/unknown.pbtxt:2:7: "},
           {{"run", "DIR/type.pbtxt"}, "DIR/type.pbtxt:1:16: Expected integer"},
           {{"run", "DIR/cut.pbtxt"}, "DIR/cut.pbtxt:2:1: "},
-          {{"run", "DIR/empty.pbtxt"}, "model: is missing: one of gpt, convnet, mlp, graph"},
+          {{"run", "DIR/empty.pbtxt"},
+           "model: is missing: one of gpt, convnet, mlp, margin_classifier, wide_deep, graph"},
           {{"run", gpt, "--set", "train.stepz=3"}, "--set train.stepz=3: Train has no field 'stepz'; it has steps, "},
           {{"run", gpt, "--set", "train.steps"}, "--set train.steps: not of the form path.to.field=value"},
           {{"run", gpt, "--set", "train.steps=ten"}, "--set train.steps=ten: 'ten' is no int64"},
@@ -74,6 +75,21 @@ TEST(ErrorsTest, OfConfigs) {
           {{"run", gpt, "--set", "cluster.device=tpu"}, "cluster.device: 'tpu' is neither 'cpu' nor 'cuda'"},
           {{"run", gpt, "--set", "train.micro_batches=3"}, "batch_size 8 is not a multiple of 3 micro-batches"},
           {{"run", gpt, "--set", "model.gpt.heads=3"}, "model.gpt.heads: width 16 is not a multiple of 3 heads"},
+          {{"run", gpt, "--set", "model.gpt.dropout=1.5"}, "model.gpt.dropout: 1.5 is not in [0, 1)"},
+          {{"run", gpt, "--set", "model.gpt.layers=0"}, "model.gpt.layers: 0 is not in [1, 10000]"},
+          {{"run", gpt, "--set", "model.gpt.layers=99999999999"}, "'99999999999' is no int32 (Integer out of range"},
+          {{"run", gpt, "--set", "train.batch_size=0"}, "train.batch_size: 0 is not in [1, 1048576]"},
+          {{"run", gpt, "--set", "train.schedule.learning_rate=-1"}, "learning_rate: -1 is not a finite number >= 0"},
+          {{"run", gpt, "--set", "train.schedule.learning_rate=nan"}, "learning_rate: nan is not a finite number >= 0"},
+          {{"run", gpt, "--set", "train.optimizer.adamw.beta1=1"}, "train.optimizer.adamw.beta1: 1 is not in [0, 1)"},
+          {{"run", gpt, "--set", "train.optimizer={sgd{nesterov:true}}"}, "sgd.nesterov: needs a momentum > 0"},
+          {{"run", gpt, "--set", "mesh.ep=2"}, "Mesh has no field 'ep'; it has pp, dp, tp"},
+          {{"run", gpt, "--set", "cluster.devices_per_process=3"},
+           "1 processes of 3 devices make 3, but the mesh has 1"},
+          {{"run", gpt, "--set", "seed=-1"}, "--set seed=-1: '-1' is no uint64"},
+          {{"run", gpt, "--set", "model={convnet{channels:[4]}}"}, "the network has 2 convolutions, but 1 sizes"},
+          {{"run", gpt, "--set", "data.text.validation_fraction=1"}, "validation_fraction: 1 is not in [0, 1)"},
+          {{"run", gpt, "--set", "generate={tokens:5}"}, "generate.prompt: is empty; at least one byte is needed"},
           {{"run", gpt, "--set", "train.schedule.kind=step"}, "'step' is none of 'constant', 'cosine', 'linear'"},
           {{"compile", gpt, "--dump-after", "nothing"}, "--dump-after: there is no pass 'nothing'; there are "},
           {{"generate", gpt}, "generate: is missing"},
@@ -102,6 +118,15 @@ TEST(ErrorsTest, OfFilesThatAreRead) {
           {{"run", gpt, "--set", "data.text.path=DIR/none"},
            "data file 'DIR/none': cannot open: No such file or directory"},
           {{"run", gpt, "--set", "data.text.path=DIR/tmp"}, "data file 'DIR/tmp': not a regular file"},
+          {{"run", gpt, "--set", "model.gpt.vocabulary=20"}, "is outside the vocabulary of 20"},
+          {{"run", gpt, "--set", "model.gpt.context=5000000"}, "model.gpt.context: 5000000 is not in"},
+          {{"run", gpt, "--set", "model={margin_classifier{}}"}, "reads prototypes, so data.prototypes must be given"},
+          {{"run", gpt, "--set", "model={wide_deep{table_split:'rings'}}"},
+           "'rings' is none of 'rows', 'columns', 'none'"},
+          {{"run", gpt, "--set", "data={prototypes{classes:1}}", "--set", "model={margin_classifier{}}"},
+           "data.prototypes.classes: 1 is not in [2, "},
+          {{"run", gpt, "--set", "data={clicks{fields:9 vocabulary:8}}", "--set", "model={wide_deep{}}"},
+           "wide_deep: the vocabulary is 8, but must be from 9"},
           {{"run", gpt, "--set", "data.text.path=DIR/short"}, "has 11 of the file's 11 bytes, but a sample"},
           {{"run", net, "--set", "data.images.train_images=DIR/cut.gz"},
            "data file 'DIR/cut.gz': the gzip stream is damaged or cut off"},
@@ -117,6 +142,85 @@ TEST(ErrorsTest, OfFilesThatAreRead) {
           {{"plan", "show", "DIR/none.pbtxt"}, "job config 'DIR/none.pbtxt': cannot open"},
       },
       1);
+}
+
+TEST(ErrorsTest, OfGraphs) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  const std::string x = "%0:f32[2] = constant() \"x\" {dtype=\"f32\", shape=[2], value=1.0}\n";
+  const std::pair<std::string, std::string> graphs[] = {
+      {"%0:f32[2] = relu(%0) \"x\"\n", "line 1: expected graph \"name\" as the first line but found '%0:f32[2] = relu"},
+      {"graph \"train\"\n%0:f32[2] = relu(%7) \"x\"\n", "line 2: reads %7, but only 0 values are defined before"},
+      {"graph \"train\"\n%0:f99[2] = relu() \"x\"\n", "line 2: type 'f99[2]' does not begin with a dtype"},
+      {"graph \"train\"\n%0:f32[3] = constant() \"x\" {dtype=\"f32\", shape=[2], value=1.0}\n",
+       "line 2: node 'x' (constant): its outputs are declared as (f32[3]), but on () the op gives (f32[2])"},
+      {"graph \"train\"\n%0:f32[2] = constant() \"x\" {dtype=\"f32\", shape=[2]}\n",
+       "line 2: node 'x' (constant): attribute 'value' is missing"},
+      {"graph \"train\"\n" + x + "%1:f32[2] = relu(%0) \"x\"\n", "line 3: the name 'x' is already taken on line 2"},
+      {"graph \"train\"\n%0:f32[2] = constant() \"x\" {dtype=\"f32\", sha",
+       "line 2: expected '=' after attribute 'sha'"},
+      {"graph \"train\"\n" + x + "%1:f32[3] = constant() \"y\" {dtype=\"f32\", shape=[3], value=1.0}\n" +
+           "%2:f32[3] = add(%0, %1) \"z\"\n",
+       "line 4: node 'z' (add): shapes do not broadcast: a is [2], b is [3] (2 against 3)"},
+  };
+  std::vector<Case> cases;
+  for (const auto& [text, message] : graphs) {
+    const std::string directory = absl::StrCat("graphs", cases.size());
+    std::filesystem::create_directory(work.Path(directory));
+    work.Write(directory + "/train.graph", text);
+    cases.push_back({{"run", gpt, "--set", absl::StrCat("model.graph=DIR/", directory)},
+                     absl::StrCat("graph file 'DIR/", directory, "/train.graph': graph text, ", message)});
+  }
+  ExpectErrors(work, cases, 1);
+}
+
+// A safetensors file: the length of its header, the header, data.
+std::string Safetensors(const std::string& header, size_t num_bytes) {
+  std::string file;
+  for (int shift = 0; shift < 64; shift += 8) file += static_cast<char>(uint64_t{header.size()} >> shift);
+  return file + header + std::string(num_bytes, '\0');
+}
+
+TEST(ErrorsTest, OfMalformedWeightFiles) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  const std::pair<std::string, std::string> files[] = {
+      {Safetensors("{\"a\": ", 0), "its header is not a JSON object"},
+      {Safetensors("[1,2]", 0), "its header is not a JSON object"},
+      {std::string(7, '\xff') + '\x0f' + "{}", "its header claims 1152921504606846975 bytes, but the file has 2 after"},
+      {Safetensors(R"({"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8),
+       "tensor 'a': dtype 'F31' is not supported"},
+      {Safetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,1000000]}})", 8),
+       "tensor 'a': f32[2] takes 8 bytes, but data_offsets are [0, 1000000]"},
+      {Safetensors(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8),
+       "tensor 'a': f32[3] takes 12 bytes, but data_offsets are [0, 8]"},
+      {Safetensors(R"({"a":{"dtype":"F32","data_offsets":[0,8]}})", 8), "tensor 'a': no list 'shape'"},
+      {Safetensors(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8),
+       "tensor 'a': 'shape' holds something that is no size"},
+  };
+  std::vector<Case> cases;
+  for (const auto& [bytes, message] : files) {
+    const std::string name = absl::StrCat("weights", cases.size());
+    work.Write(name, bytes);
+    cases.push_back(
+        {{"run", gpt, "--weights", "DIR/" + name}, absl::StrCat("weight file 'DIR/", name, "': ", message)});
+  }
+  ExpectErrors(work, cases, 1);
+}
+
+TEST(ErrorsTest, OfDamagedPlans) {
+  const Workspace work;
+  const Outcome compiled = work.Run({"compile", work.GptJob(), "-o", work.Path("plan")});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const std::string plan = ReadFile(work.Path("plan"));
+  work.Write("cut", plan.substr(0, plan.size() / 2));
+  work.Write("longer", plan + "\xff\xff");
+  ExpectErrors(work,
+               {
+                   {{"plan", "show", "DIR/cut"}, "plan file 'DIR/cut': is not a serialised plan set"},
+                   {{"plan", "show", "DIR/longer"}, "plan file 'DIR/longer': is not a serialised plan set"},
+               },
+               1);
 }
 
 TEST(ErrorsTest, OfWeightFiles) {
