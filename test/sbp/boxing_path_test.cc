@@ -96,12 +96,18 @@ TEST(BoxingLawTest, EveryPairOfTypesKeepsTheTensor) {
       {"[]{5}", "[x=2,y=2]{0,1,2,3}"},
       {"[x=3]{0,1,2}", "[x=3]{2,0,4}"},      // overlapping, other order
       {"[x=1,y=2]{0,1}", "[x=1,y=2]{0,1}"},  // an axis of one rank
+      {"[x=2,y=2,z=2]{0,1,2,3,4,5,6,7}", "[x=2,y=2,z=2]{0,1,2,3,4,5,6,7}"},
+      {"[x=2,y=2,z=2]{0,1,2,3,4,5,6,7}", "[x=3]{5,6,7}"},
+      {"[x=2,y=3]{0,1,2,3,4,5}", "[x=2,y=2,z=2]{0,1,2,3,4,5,6,7}"},
   };
   const Topology topology = OneHost(8, 2);
   for (const Pair& placements : kPlacements) {
     for (const Shape& shape : {Shape{5, 3}, Shape{4, 4}, Shape{7}, Shape{1, 2}, Shape{}, Shape{0, 3}}) {
       for (Reduction reduction : {Reduction::kSum, Reduction::kMax}) {
         const Placement from_placement = Place(placements.from), to_placement = Place(placements.to);
+        // Thousands of pairs on three axes; one shape that nothing divides says it all.
+        const bool many = from_placement.num_axes() + to_placement.num_axes() > 4;
+        if (many && !(shape == Shape{5, 3})) continue;
         for (const NdSbp& from_sbp : AllSbps(from_placement, shape, reduction)) {
           for (const NdSbp& to_sbp : AllSbps(to_placement, shape, reduction)) {
             const DistType from{from_placement, from_sbp}, to{to_placement, to_sbp};
