@@ -39,6 +39,8 @@ struct CompileOptions {
   uint64_t seed = 1;
   // Keeps every gradient of the last step in a variable "<name>.grad", saved with the weights' file of gradients.
   bool keep_gradients = false;
+  // Compares all copies of every tensor while the job runs, before they are read: a debugging aid.
+  bool check_replicas = false;
 };
 
 // The graphs of one job over one set of variables; names are unique. A graph with a loss is trained.

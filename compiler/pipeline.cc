@@ -16,6 +16,7 @@ constexpr Pass kPipeline[] = {
     {"assign-rates", AssignRates},
     {"select-sbp", SelectLayouts},
     {"fuse-composites", FuseComposites},
+    {"check-replicas", CheckReplicas},
     {"insert-boxing", InsertBoxing},
 };
 

@@ -76,6 +76,12 @@ std::vector<bool> DependsOnMicroBatch(const Graph& graph, const OpRegistry& ops)
 //   before   x -> matmul -> relu         after   x S(0) -> matmul P -> boxing B -> relu B
 absl::StatusOr<bool> SelectLayouts(Graph& graph, PassContext& context);
 
+// check-replicas, if the options say so: whatever is B is compared between the ranks that hold it before anyone reads it; the job fails at
+// the node whose copies differ.
+//
+//   before   x (B) -> reader         after   x -> replica_digest -> boxing -> d;   x, d -> assert_replicas -> reader
+absl::StatusOr<bool> CheckReplicas(Graph& graph, PassContext& context);
+
 // insert-boxing: replaces each `boxing` by one node per step on its path, shared where two paths begin alike, and
 // dissolves `to`.
 //

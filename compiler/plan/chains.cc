@@ -17,19 +17,23 @@ Rate ActRate(const Node& node) {
   return node.op == "accumulate" && node.rate == Rate::kStep ? Rate::kMicroBatch : node.rate;
 }
 
-// Whether an edge from `a` to `b` may stay inside one chain. What `accumulate` makes is complete only when the step's
-// acts are.
-bool SameKey(const Node& a, const Node& b) {
-  return !IsBoxing(a) && !IsBoxing(b) && a.op != "accumulate" && ActRate(a) == ActRate(b) && a.placement == b.placement;
-}
-
 // Reasons of order between nodes: data, and "mutate after all reads".
 struct Order {
   std::vector<std::vector<NodeId>> before;  // of each node
   std::vector<std::vector<NodeId>> after;
   std::vector<NodeId> sorted;  // all nodes; ties by id
   std::vector<int> position;   // in `sorted`
+  // Acts once per step and micro-batches wait for it. It may not share a chain with what waits for micro-batches.
+  std::vector<bool> leads;
 };
+
+// Whether the edge from `first` to `second` may stay inside one chain. What `accumulate` makes is complete only when the step's
+// acts are.
+bool SameKey(const Graph& graph, const Order& order, NodeId first, NodeId second) {
+  const Node &a = graph.node(first), &b = graph.node(second);
+  return !IsBoxing(a) && !IsBoxing(b) && a.op != "accumulate" && ActRate(a) == ActRate(b) &&
+         a.placement == b.placement && order.leads[first] == order.leads[second];
+}
 
 absl::StatusOr<std::vector<std::vector<ValueId>>> FindMutations(const Graph& graph, const OpRegistry& ops) {
   std::vector<std::vector<ValueId>> mutated(graph.num_nodes());
@@ -45,7 +49,11 @@ absl::StatusOr<std::vector<std::vector<ValueId>>> FindMutations(const Graph& gra
 absl::StatusOr<Order> FindOrder(const Graph& graph, const ChainGraph& chains) {
   const int n = graph.num_nodes();
   const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
-  Order order{std::vector<std::vector<NodeId>>(n), std::vector<std::vector<NodeId>>(n), {}, std::vector<int>(n, 0)};
+  Order order{std::vector<std::vector<NodeId>>(n),
+              std::vector<std::vector<NodeId>>(n),
+              {},
+              std::vector<int>(n, 0),
+              std::vector<bool>(n, false)};
   const auto add = [&](NodeId first, NodeId second) {
     order.after[first].push_back(second);
     order.before[second].push_back(first);
@@ -88,6 +96,12 @@ absl::StatusOr<Order> FindOrder(const Graph& graph, const ChainGraph& chains) {
                                                    "reads, or that node overwrites what it reads"));
     }
   }
+  for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
+    if (ActRate(graph.node(*it)) != Rate::kStep) continue;
+    for (NodeId after : order.after[*it]) {
+      if (ActRate(graph.node(after)) != Rate::kStep || order.leads[after]) order.leads[*it] = true;
+    }
+  }
   return order;
 }
 
@@ -114,7 +128,7 @@ std::vector<int> EarliestLevels(const Graph& graph, const Order& order, const st
   std::vector<int> level = least;
   for (NodeId id : order.sorted) {
     for (NodeId before : order.before[id]) {
-      level[id] = std::max(level[id], level[before] + (SameKey(graph.node(before), graph.node(id)) ? 0 : 1));
+      level[id] = std::max(level[id], level[before] + (SameKey(graph, order, before, id) ? 0 : 1));
     }
   }
   return level;
@@ -157,7 +171,7 @@ std::vector<int> FindLevels(const Graph& graph, const Order& order, const std::v
     if (!early[*it] || order.after[*it].empty()) continue;
     int latest = 1 << 30;
     for (NodeId after : order.after[*it]) {
-      latest = std::min(latest, level[after] - (SameKey(graph.node(*it), graph.node(after)) ? 0 : 1));
+      latest = std::min(latest, level[after] - (SameKey(graph, order, *it, after) ? 0 : 1));
     }
     level[*it] = latest;
   }
@@ -182,19 +196,20 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
   const std::vector<int> level = FindLevels(graph, order, gradients);
   // Phase is part of a boxing's key, for credits differ between what forward and backward receive; and gradients have keys of their
   // own, for what the backward phase waits for must not wait for them.
-  using Key = std::tuple<int, Chain::Kind, Rate, int, bool, Placement, Placement>;
+  using Key = std::tuple<int, Chain::Kind, Rate, bool, int, bool, Placement, Placement>;
   std::map<Key, std::vector<NodeId>> groups;
   for (NodeId id : order.sorted) {
     const Node& node = graph.node(id);
     if (IsVariable(node)) continue;
     if (IsBoxing(node)) {
       const Placement& from = graph.value(node.inputs[0]).dist->placement;
-      groups[{level[id], Chain::Kind::kBoxing, node.rate, static_cast<int>(node.phase), gradients[id], from,
-              *node.placement}]
+      groups[{level[id], Chain::Kind::kBoxing, node.rate, order.leads[id], static_cast<int>(node.phase), gradients[id],
+              from, *node.placement}]
           .push_back(id);
     } else {
-      groups[{level[id], Chain::Kind::kCompute, ActRate(node), 0, false, *node.placement, *node.placement}].push_back(
-          id);
+      groups[{level[id], Chain::Kind::kCompute, ActRate(node), order.leads[id], 0, false, *node.placement,
+              *node.placement}]
+          .push_back(id);
     }
   }
   for (auto& [key, nodes] : groups) {
@@ -202,7 +217,7 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
     chain.level = std::get<0>(key);
     chain.kind = std::get<1>(key);
     chain.rate = std::get<2>(key);
-    chain.placement = std::get<6>(key);
+    chain.placement = std::get<7>(key);
     chain.nodes = std::move(nodes);
     chain.phase = PhaseOf(graph, chain.nodes);
     chain.name = NameOf(graph, chain);

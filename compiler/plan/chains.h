@@ -7,7 +7,8 @@
 //   rank 0,1   read ─ matmul ─ relu ─ ... ─ wgrad   │ reduce(w0) reduce(w1) │  adamw(w0) adamw(w1)
 //                        level 0, compute           │    level 1, boxing    │   level 2, compute
 //
-// Every edge between two chains goes up in level, so the graph of chains has no cycle. That a mutation of a variable
+// Of the nodes that act once per step, those that micro-batches wait for are one key, those that wait for micro-batches another: together
+// they would wait for themselves. Every edge between two chains goes up in level, so the graph of chains has no cycle. That a mutation of a variable
 // comes after all its readers is one more kind of edge here. Boxings of one level never feed one another, and those
 // with the same placements share an actor: fewer messages.
 //

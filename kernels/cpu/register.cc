@@ -5,13 +5,13 @@ namespace oneflow {
 
 KernelTable CpuKernels() {
   constexpr cpu::KernelList (*kFamilies[])() = {
-      cpu::AttentionKernels,  cpu::BatchNormKernels, cpu::BiasKernels,         cpu::BinaryKernels,
-      cpu::CastKernels,       cpu::Conv2dKernels,    cpu::CrossEntropyKernels, cpu::CumsumKernels,
-      cpu::DropoutKernels,    cpu::EmbeddingKernels, cpu::ExtremumKernels,     cpu::GeluKernels,
-      cpu::GenerationKernels, cpu::IndexKernels,     cpu::LayerNormKernels,    cpu::LayoutKernels,
-      cpu::MatmulKernels,     cpu::MaxPool2dKernels, cpu::OptimizerKernels,    cpu::PadKernels,
-      cpu::ReduceKernels,     cpu::RmsNormKernels,   cpu::SoftmaxKernels,      cpu::SoftmaxPartsKernels,
-      cpu::StateKernels,      cpu::UnaryKernels,
+      cpu::AttentionKernels,    cpu::BatchNormKernels, cpu::BiasKernels,         cpu::BinaryKernels,
+      cpu::CastKernels,         cpu::Conv2dKernels,    cpu::CrossEntropyKernels, cpu::CumsumKernels,
+      cpu::DropoutKernels,      cpu::EmbeddingKernels, cpu::ExtremumKernels,     cpu::GeluKernels,
+      cpu::GenerationKernels,   cpu::IndexKernels,     cpu::LayerNormKernels,    cpu::LayoutKernels,
+      cpu::MatmulKernels,       cpu::MaxPool2dKernels, cpu::OptimizerKernels,    cpu::PadKernels,
+      cpu::ReduceKernels,       cpu::ReplicaKernels,   cpu::RmsNormKernels,      cpu::SoftmaxKernels,
+      cpu::SoftmaxPartsKernels, cpu::StateKernels,     cpu::UnaryKernels,
   };
   std::vector<Kernel> kernels;
   for (const auto& family : kFamilies) {

@@ -31,6 +31,7 @@ KernelList MaxPool2dKernels();
 KernelList OptimizerKernels();
 KernelList PadKernels();
 KernelList ReduceKernels();
+KernelList ReplicaKernels();
 KernelList RmsNormKernels();
 KernelList SoftmaxKernels();
 KernelList SoftmaxPartsKernels();

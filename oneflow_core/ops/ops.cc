@@ -34,6 +34,7 @@ OpRegistry StandardOps() {
   ops::AddMaxPool2dOps(registry);
   ops::AddOptimizerOps(registry);
   ops::AddGenerationOps(registry);
+  ops::AddReplicaOps(registry);
   return registry;
 }
 

@@ -42,6 +42,7 @@ void AddConv2dOps(OpRegistry& registry);
 void AddMaxPool2dOps(OpRegistry& registry);
 void AddOptimizerOps(OpRegistry& registry);
 void AddGenerationOps(OpRegistry& registry);
+void AddReplicaOps(OpRegistry& registry);
 
 }  // namespace ops
 }  // namespace oneflow

@@ -70,5 +70,8 @@ Result AttentionGrad(const RuleContext& context);  // attention_grad
 Result Gather(const RuleContext& context);         // gather
 Result ScatterAdd(const RuleContext& context);     // scatter_add
 
+Result ReplicaDigest(const RuleContext& context);   // replica_digest
+Result AssertReplicas(const RuleContext& context);  // assert_replicas
+
 }  // namespace rules
 }  // namespace oneflow

@@ -48,6 +48,8 @@ constexpr Entry kRules[] = {
     {"attention_grad", rules::AttentionGrad},
     {"gather", rules::Gather},
     {"scatter_add", rules::ScatterAdd},
+    {"replica_digest", rules::ReplicaDigest},
+    {"assert_replicas", rules::AssertReplicas},
 };
 
 }  // namespace

@@ -102,6 +102,13 @@ void AddPlumbing(Random& r, std::vector<Case>& cases) {
         {"constant", "value", {{"dtype", std::string(Name(dtype))}, {"shape", Ints{3, 7}}, {"value", 1.0}}, {}, 0});
     cases.push_back({"assign", "value", {}, {r.Small({3, 7}, dtype), r.Small({3, 7}, dtype)}, 0});
   }
+  for (const DType dtype : kAllDTypes) {
+    cases.push_back({"replica_digest", "dtypes", {{"shape", Ints{1}}}, {r.Small({3, 7}, dtype)}, 0});
+    RefTensor digests = Zeros({2, 3}, DType::kInt32);
+    digests.values.assign(6, -77);
+    cases.push_back({"assert_replicas", "dtypes", {}, {r.Small({3, 7}, dtype), digests}, 0});
+  }
+  cases.push_back({"replica_digest", "empty", {{"shape", Ints{1, 1}}}, {r.Uniform({0, 3})}, 0});
   cases.push_back({"constant", "empty", {{"dtype", std::string("f32")}, {"shape", Ints{0}}, {"value", 1.0}}, {}, 0});
   cases.push_back({"increment", "scalar", {}, {r.Integers({}, 1 << 30, DType::kInt64)}, 0});
   for (const DType dtype : {DType::kFloat32, DType::kInt32, DType::kInt64}) {

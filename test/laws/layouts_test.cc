@@ -250,6 +250,45 @@ TEST_F(LayoutsTest, LayersNarrowerThanTheirMeshTrainToo) {
   }
 }
 
+// What has no copies that differ runs as without the comparison, in every bit.
+TEST_F(LayoutsTest, CopiesAreEqualUnderEveryLayout) {
+  for (const std::string& config : {Gpt(), ConvNet(), MarginClassifier(), WideDeep()}) {
+    for (const char* mesh : {"mesh={dp:2 tp:2}", "mesh={tp:3}", "mesh={pp:2 dp:2}", "mesh={dp:2 tp:2 pp:2}"}) {
+      SCOPED_TRACE(config.substr(0, 40) + mesh);
+      ASSERT_OK_AND_ASSIGN(const Outcome plain, Run(config, {mesh, "train.micro_batches=2"}));
+      ASSERT_OK_AND_ASSIGN(const Outcome checked, Run(config, {mesh, "train.micro_batches=2", "check_replicas=true"}));
+      EXPECT_EQ(plain.losses, checked.losses);
+      EXPECT_GT(checked.stats.bytes_moved, plain.stats.bytes_moved);
+    }
+  }
+}
+
+// One rank computes something else: the error names that node, although everything after it differs too.
+TEST_F(LayoutsTest, TheNodeWhoseCopiesDifferIsNamed) {
+  ASSERT_OK_AND_ASSIGN(SourcedConfig sourced, ParseConfig(Mlp(), "law"));
+  for (const char* one : {"train.steps=3", "mesh={tp:2}", "check_replicas=true"})
+    ASSERT_OK(ApplyOverride(one, sourced));
+  ASSERT_OK_AND_ASSIGN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
+  ASSERT_OK_AND_ASSIGN(pb::PlanSet plan, CompileJob(job, ops_));
+  std::string changed;
+  for (pb::Plan& one : *plan.mutable_plans()) {
+    for (pb::Actor& actor : *one.mutable_actors()) {
+      for (pb::Instruction& instruction : *actor.mutable_instructions()) {
+        if (actor.rank() != 1 || instruction.op() != "scale" || !changed.empty()) continue;
+        for (pb::Attribute& attribute : *instruction.mutable_attributes()) {
+          if (attribute.name() == "alpha") attribute.set_f(attribute.f() * 1.5);
+        }
+        changed = instruction.node();
+      }
+    }
+  }
+  ASSERT_NE(changed, "") << "no scale on rank 1";
+  EXPECT_THAT(RunInPlace(job.spec, std::move(plan), [](const pb::JobEvent&) {}).status(),
+              testing::StatusIs(absl::StatusCode::kInternal,
+                                ::testing::AllOf(::testing::HasSubstr(changed + "/replicas"),
+                                                 ::testing::HasSubstr("copies of this tensor differ"))));
+}
+
 TEST_F(LayoutsTest, TwoRunsAreBitwiseEqual) {
   const std::vector<std::string> layout = {"mesh={pp:2 dp:2 tp:2}", "train.micro_batches=2"};
   ASSERT_OK_AND_ASSIGN(const Outcome first, Run(Gpt(), layout));

@@ -1,6 +1,7 @@
 #include "test/support/reference.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -918,6 +919,36 @@ Tensors AppendToken(Call& c) {
   return {};
 }
 
+// The bits of an element as its dtype holds it.
+uint64_t BitsOf(double value, DType dtype) {
+  const auto single = [](float x) { return std::bit_cast<uint32_t>(x); };
+  switch (dtype) {
+    case DType::kFloat32:
+      return single(static_cast<float>(value));
+    case DType::kBFloat16:
+      return single(static_cast<float>(value)) >> 16;
+    case DType::kFloat16:
+      return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+    case DType::kInt32:
+      return static_cast<uint32_t>(static_cast<int32_t>(value));
+    default:
+      return static_cast<uint64_t>(static_cast<int64_t>(value));
+  }
+}
+
+// One number per element of the output, the same: the sum of all elements' mixed bits.
+Tensors ReplicaDigest(Call& c) {
+  uint32_t digest = 0;
+  for (int64_t i = 0; i < c.in[0].count(); ++i) {
+    uint64_t h = BitsOf(c.in[0].values[i], c.in[0].dtype) + 0x9E3779B97F4A7C15ull * static_cast<uint64_t>(i + 1);
+    for (const uint64_t factor : {0xFF51AFD7ED558CCDull, 0xC4CEB9FE1A85EC53ull}) h = (h ^ (h >> 33)) * factor;
+    digest += static_cast<uint32_t>(h ^ (h >> 33));
+  }
+  RefTensor d = Zeros(c.attrs.Ints("shape"), DType::kInt32);
+  for (double& value : d.values) value = static_cast<int32_t>(digest);
+  return {d};
+}
+
 const std::map<std::string, std::function<Tensors(Call&)>>& Table() {
   static const auto* const table = new std::map<std::string, std::function<Tensors(Call&)>>{
       {"constant",
@@ -1030,6 +1061,8 @@ const std::map<std::string, std::function<Tensors(Call&)>>& Table() {
       {"adamw_update", AdamwUpdate},
       {"sgd_update", SgdUpdate},
       {"ema_update", EmaUpdate},
+      {"replica_digest", ReplicaDigest},
+      {"assert_replicas", [](Call& c) { return Tensors{c.in[0]}; }},
       {"sample_token", SampleToken},
       {"append_token", AppendToken},
   };

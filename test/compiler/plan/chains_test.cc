@@ -74,6 +74,28 @@ TEST(ChainsTest, AccumulateLivesWithTheMicroBatchesAndItsReaderWithTheStep) {
   EXPECT_EQ(graph.node(chains.chains[0].nodes.back()).op, "accumulate");
 }
 
+// Both act once per step, at the same level of the same place; together they would wait for themselves.
+TEST(ChainsTest, WhatMicroBatchesWaitForSharesNoChainWithWhatWaitsForThem) {
+  GraphKit kit("g");
+  const std::string here = "[]{0}()", there = "[]{1}()";
+  kit.Are(Phase::kForward, Rate::kMicroBatch);
+  const ValueId x = kit.Constant("x", {4}, here);
+  const ValueId x_there = kit.Box("x_there", x, there);
+  kit.Are(Phase::kForward, Rate::kStep);
+  const ValueId first = kit.Box("first_there", kit.Constant("first", {4}, here), there);
+  const ValueId leading = kit.Node1("neg", "leading", {first}, there);
+  const ValueId sum = kit.Box("sum_there", kit.Node1("accumulate", "sum", {x}, here), there);
+  kit.Node1("neg", "trailing", {sum}, there);
+  kit.Are(Phase::kForward, Rate::kMicroBatch);
+  kit.Node1("add", "use", {x_there, leading}, there);
+  const Graph& graph = kit.graph();
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops()));
+  const int a = chains.chain_of_node[graph.FindNode("leading")], b = chains.chain_of_node[graph.FindNode("trailing")];
+  EXPECT_EQ(chains.chains[a].level, chains.chains[b].level) << "or this tests nothing";
+  EXPECT_NE(a, b);
+  EXPECT_OK(VerifyChains(graph, chains));
+}
+
 TEST(ChainsTest, AnUpdateThatNeedsNothingStillComesAfterTheLastReader) {
   GraphKit kit("g");
   const std::string one = "[]{0}()", two = "[]{1}()";

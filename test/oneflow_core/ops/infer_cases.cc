@@ -60,6 +60,11 @@ boxing(i32[2]) = i32[2]
 boxing(i32[2] i32[2]) ! takes 1 inputs (x) but is given 2
 accumulate(f32[2,3]) = f32[2,3]
 accumulate(bool[2]) ! x is bool[2] but must be floating, i32 or i64
+replica_digest(f32[2,3]) {shape=[2,4]} = i32[2,4]
+replica_digest(bool[2]) {shape=[]} = i32[]
+replica_digest(f32[2]) ! attribute 'shape' is missing
+assert_replicas(f32[2,3] i32[2]) = f32[2,3]
+assert_replicas(f32[2] f32[2]) ! digests is f32[2] but must be i32
 fetch(i32[]) {name=token} =
 fetch(f32[]) ! attribute 'name' is missing
 fetch(f32[]) {name=''} ! attribute 'name' is empty
