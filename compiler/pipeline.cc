@@ -43,7 +43,7 @@ absl::Status RunPipeline(absl::Span<const Pass> passes, Graph& graph, PassContex
 
 absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, const OpRegistry& ops,
                                 VariableDists& variables, const PassObserver& observer) {
-  OF_RETURN_IF_ERROR_AT(VerifyGraph(graph, ops), absl::StrCat("graph '", graph.name(), "'"));
+  OF_RETURN_IF_ERROR(VerifyGraph(graph, ops));
   if (options.micro_batches < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("a step has ", options.micro_batches, " micro-batches; it needs at least 1"));

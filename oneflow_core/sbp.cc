@@ -63,8 +63,10 @@ absl::StatusOr<NdSbp> ParseNdSbp(absl::string_view text) {
 }
 
 std::string ToString(const SbpHint& hint) {
-  return absl::StrJoin(hint, ",",
-                       [](std::string* s, const AxisSbp& x) { absl::StrAppend(s, x.axis, ":", x.sbp.ToString()); });
+  return absl::StrJoin(hint, ",", [](std::string* s, const AxisSbp& x) {
+    absl::StrAppend(s, x.axis, ":", x.sbp.ToString());
+    if (x.priority != 0) absl::StrAppend(s, "@", x.priority);
+  });
 }
 
 absl::StatusOr<SbpHint> ParseSbpHint(absl::string_view text) {
@@ -75,13 +77,19 @@ absl::StatusOr<SbpHint> ParseSbpHint(absl::string_view text) {
     if (item.first.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("SBP hint '", text, "': '", part, "' is not of the form dp:S(0)"));
     }
-    OF_ASSIGN_OR_RETURN_AT(const Sbp sbp, Sbp::Parse(item.second), absl::StrCat("SBP hint '", text, "'"));
+    const std::pair<absl::string_view, absl::string_view> wish = absl::StrSplit(item.second, absl::MaxSplits('@', 1));
+    OF_ASSIGN_OR_RETURN_AT(const Sbp sbp, Sbp::Parse(wish.first), absl::StrCat("SBP hint '", text, "'"));
+    int priority = 0;
+    if (wish.first.size() < item.second.size() && (!absl::SimpleAtoi(wish.second, &priority) || priority < 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("SBP hint '", text, "': priority '", wish.second, "' is not a number from 0"));
+    }
     for (const AxisSbp& other : hint) {
       if (other.axis == item.first) {
         return absl::InvalidArgumentError(absl::StrCat("SBP hint '", text, "' names axis '", item.first, "' twice"));
       }
     }
-    hint.push_back({std::string(item.first), sbp});
+    hint.push_back({std::string(item.first), sbp, priority});
   }
   return hint;
 }

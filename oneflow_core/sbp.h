@@ -64,16 +64,20 @@ absl::StatusOr<NdSbp> ParseNdSbp(absl::string_view text);
 
 // A user's wish for one named mesh axis. Axes that a job's mesh does not have are ignored, so that a model can be written
 // once for all meshes; axes that no hint names are left to the compiler.
+//
+// A wish of priority 0 must be met; of wishes that contradict one another (on one op, or where what they reach meets) those of
+// greater numbers yield.
 struct AxisSbp {
   std::string axis;
   Sbp sbp;
-  bool operator==(const AxisSbp& o) const { return axis == o.axis && sbp == o.sbp; }
+  int priority = 0;  // not negative
+  bool operator==(const AxisSbp& o) const { return axis == o.axis && sbp == o.sbp && priority == o.priority; }
 };
 using SbpHint = std::vector<AxisSbp>;
 
-// "dp:S(0),tp:B"; "" for an empty hint.
+// "dp:S(0),tp:B@1", the priority left out if it is 0; "" for an empty hint.
 std::string ToString(const SbpHint& hint);
-// Inverse of ToString(). InvalidArgument if an item is not axis:SBP or an axis is named twice.
+// Inverse of ToString(). InvalidArgument if an item is not axis:SBP or axis:SBP@priority, or an axis is named twice.
 absl::StatusOr<SbpHint> ParseSbpHint(absl::string_view text);
 
 }  // namespace oneflow

@@ -86,6 +86,7 @@ absl::Status VerifyPlacementAxes(const Placement& placement) {
 absl::Status VerifyLayout(const Value& value) {
   OF_RETURN_IF_ERROR_AT(VerifyAxes(value.hint), absl::StrCat("hint ", ToString(value.hint)));
   for (const AxisSbp& item : value.hint) {
+    if (item.priority < 0) return Invalid("hint ", ToString(value.hint), ": priority ", item.priority, " is negative");
     OF_RETURN_IF_ERROR_AT(VerifySplit(item.sbp, value.type), absl::StrCat("hint ", ToString(value.hint)));
   }
   if (!value.dist.has_value()) return absl::OkStatus();

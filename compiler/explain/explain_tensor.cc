@@ -91,8 +91,12 @@ class NodeText {
         meaning = absl::StrCat("an addend on every rank");
         if (dist.sbp[a].reduction() != Reduction::kSum) meaning = "a candidate on every rank";
       }
-      Line("", absl::StrFormat("%s  %-6s  %s; %s", axis.name, dist.sbp[a].ToString(), meaning,
-                               OriginText(facts_, origins[a], axis.name)));
+      std::string why = OriginText(facts_, origins[a], axis.name);
+      if (origins[a].yielded) {
+        absl::StrAppend(&why, "; what was asked for, ", ToString(facts_.placed.value(placed_.outputs[output]).hint),
+                        ", had to yield");
+      }
+      Line("", absl::StrFormat("%s  %-6s  %s; %s", axis.name, dist.sbp[a].ToString(), meaning, why));
     }
     OnEachRank(graph_.value(value).type, dist);
   }

@@ -69,7 +69,8 @@ struct Origin {
     kCost,       // the cheapest of several
   };
   Kind kind = Kind::kCost;
-  NodeId from = -1;  // of the placed graph
+  NodeId from = -1;      // of the placed graph
+  bool yielded = false;  // the user asked for something else, which had to yield to stronger annotations
 };
 
 struct GraphFacts {

@@ -41,7 +41,19 @@ class OriginFinder {
   Origin Find(NodeId id, size_t output, int axis) const {
     const Node& node = graph_.node(id);
     const std::string& name = node.placement->axes()[axis].name;
-    if (Asks(graph_.value(node.outputs[output]).hint, name)) return {Origin::Kind::kAnnotated, id};
+    const SbpHint& hint = graph_.value(node.outputs[output]).hint;
+    if (!Asks(hint, name)) return FindUnasked(id, output, axis);
+    const AxisSbp& wish =
+        *std::find_if(hint.begin(), hint.end(), [&](const AxisSbp& item) { return item.axis == name; });
+    if (wish.sbp == facts_.chosen[id].outputs[output][axis]) return {Origin::Kind::kAnnotated, id};
+    Origin origin = FindUnasked(id, output, axis);
+    origin.yielded = true;
+    return origin;
+  }
+
+  Origin FindUnasked(NodeId id, size_t output, int axis) const {
+    const Node& node = graph_.node(id);
+    const std::string& name = node.placement->axes()[axis].name;
     if (node.op == "variable") return OfVariable(id, name, axis);
     const Sbp& chosen = facts_.chosen[id].outputs[output][axis];
     const std::vector<Layout>& candidates = facts_.candidates[id];

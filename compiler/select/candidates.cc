@@ -34,28 +34,60 @@ bool HasSplit(const Signature& signature) {
          std::any_of(signature.outputs.begin(), signature.outputs.end(), is_split);
 }
 
-// The SBP that the user wants for `value` along `axis`, or null.
-const Sbp* Wish(const Value& value, absl::string_view axis) {
+// What the user wants for `value` along `axis`, or null.
+const AxisSbp* Wish(const Value& value, absl::string_view axis) {
   for (const AxisSbp& wish : value.hint) {
-    if (wish.axis == axis) return &wish.sbp;
+    if (wish.axis == axis) return &wish;
   }
   return nullptr;
+}
+
+// How far `sbp` is from what was wanted: another dimension is nearer than a copy, a copy nearer than addends.
+int Distance(const Sbp& wanted, const Sbp& sbp) {
+  if (wanted == sbp) return 0;
+  if (wanted.kind() == sbp.kind()) return 1;
+  return sbp.is_broadcast() ? 2 : 3;
+}
+
+// What could be asked for instead: the outputs of the one or two signatures that are nearest to the wishes.
+std::string Proposals(const Graph& graph, const Node& node, const Axis& axis, const std::vector<Signature>& existing) {
+  std::multimap<int, std::string> by_distance;  // of equal ones the first signature is first
+  for (const Signature& signature : existing) {
+    int distance = 0;
+    std::vector<std::string> outputs;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const AxisSbp* const wish = Wish(graph.value(node.outputs[i]), axis.name);
+      if (wish == nullptr) continue;
+      distance += Distance(wish->sbp, signature.outputs[i]);
+      outputs.push_back(ToString(SbpHint{{axis.name, signature.outputs[i]}}));
+      if (node.outputs.size() > 1) absl::StrAppend(&outputs.back(), " of output ", i);
+    }
+    const std::string text = absl::StrJoin(outputs, " with ");
+    const auto same = [&](const auto& entry) { return entry.second == text; };
+    if (std::none_of(by_distance.begin(), by_distance.end(), same)) by_distance.emplace(distance, text);
+  }
+  std::vector<std::string> nearest;
+  for (const auto& [distance, text] : by_distance) {
+    if (nearest.size() < 2) nearest.push_back(text);
+  }
+  return nearest.empty() ? "" : absl::StrCat("; nearest: ", absl::StrJoin(nearest, ", or "));
 }
 
 absl::Status NoSuchSignature(const Graph& graph, const Node& node, const Axis& axis,
                              const std::vector<Signature>& existing) {
   std::vector<std::string> wishes, signatures;
   for (ValueId output : node.outputs) {
-    if (const Sbp* const wish = Wish(graph.value(output), axis.name)) {
+    if (const AxisSbp* const wish = Wish(graph.value(output), axis.name)) {
       wishes.push_back(node.outputs.size() == 1
-                           ? wish->ToString()
-                           : absl::StrCat(wish->ToString(), " of output ", graph.value(output).output));
+                           ? wish->sbp.ToString()
+                           : absl::StrCat(wish->sbp.ToString(), " of output ", graph.value(output).output));
     }
   }
   for (const Signature& signature : existing) signatures.push_back(signature.ToString());
   return absl::InvalidArgumentError(
       absl::StrCat(Where(node), ": asked for ", absl::StrJoin(wishes, ", "), " along mesh axis '", axis.name, "' of ",
-                   axis.size, " ranks, but the op's signatures are ", absl::StrJoin(signatures, " | ")));
+                   axis.size, " ranks, but the op's signatures are ", absl::StrJoin(signatures, " | "),
+                   Proposals(graph, node, axis, existing)));
 }
 
 Layout Combine(const std::vector<const Signature*>& per_axis, size_t num_inputs, size_t num_outputs) {
@@ -119,33 +151,57 @@ absl::StatusOr<const std::vector<Signature>*> CandidateFinder::Signatures(NodeId
   return &it->second;
 }
 
+// Of the wishes for the outputs of `node` and of the kept splits among its inputs.
+std::set<int> CandidateFinder::Priorities(const Node& node) const {
+  std::set<int> priorities = {0};
+  for (ValueId output : node.outputs) {
+    for (const AxisSbp& wish : graph_.value(output).hint) priorities.insert(wish.priority);
+  }
+  for (ValueId input : node.inputs) {
+    for (auto it = kept_.lower_bound({input, ""}); it != kept_.end() && it->first.first == input; ++it) {
+      priorities.insert(it->second.priority);
+    }
+  }
+  return priorities;
+}
+
 // The signatures along one axis that give every output what the user wants of it there, and keep what annotations
-// reach.
-absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const Axis& axis) {
+// reach; wishes and splits of greater numbers than `weakest` do not count.
+absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const Axis& axis, int weakest) {
   const Node& node = graph_.node(id);
   OF_ASSIGN_OR_RETURN(const std::vector<Signature>* const all, Signatures(id, axis.size));
-  std::vector<Signature> fitting;
-  for (const Signature& signature : *all) {
-    bool fits = true;
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      const Sbp* const wish = Wish(graph_.value(node.outputs[i]), axis.name);
-      fits = fits && (wish == nullptr || *wish == signature.outputs[i]);
+  std::vector<Signature> fitting = *all;
+  int inputs_kept = -1;  // the strongest priority of what was kept
+  for (const int priority : Priorities(node)) {
+    if (priority > weakest) break;
+    std::vector<Signature> wanted;
+    for (const Signature& signature : fitting) {
+      bool fits = true;
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        const AxisSbp* const wish = Wish(graph_.value(node.outputs[i]), axis.name);
+        fits = fits && (wish == nullptr || wish->priority != priority || wish->sbp == signature.outputs[i]);
+      }
+      if (fits) wanted.push_back(signature);
     }
-    if (fits) fitting.push_back(signature);
+    if (!wanted.empty()) {
+      fitting = std::move(wanted);
+    } else if (priority == 0) {
+      return NoSuchSignature(graph_, node, axis, *all);
+    }
+    if (KeepInputs(node, axis, priority, fitting) && inputs_kept < 0) inputs_kept = priority;
   }
-  if (fitting.empty()) return NoSuchSignature(graph_, node, axis, *all);
-  const bool kept = KeepInputs(node, axis, fitting);
-  KeepOutputs(node, axis, fitting, kept);
+  KeepOutputs(node, axis, fitting, inputs_kept);
   return fitting;
 }
 
-// Leaves only the signatures that read all kept splits as they are, if there are such; says whether.
-bool CandidateFinder::KeepInputs(const Node& node, const Axis& axis, std::vector<Signature>& signatures) const {
+// Leaves only the signatures that read all splits kept with this priority as they are, if there are such; says whether.
+bool CandidateFinder::KeepInputs(const Node& node, const Axis& axis, int priority,
+                                 std::vector<Signature>& signatures) const {
   std::vector<const Sbp*> wanted;
   bool any = false;
   for (ValueId input : node.inputs) {
     const auto kept = kept_.find({input, axis.name});
-    wanted.push_back(kept == kept_.end() ? nullptr : &kept->second);
+    wanted.push_back(kept == kept_.end() || kept->second.priority != priority ? nullptr : &kept->second.sbp);
     any = any || wanted.back() != nullptr;
   }
   if (!any) return false;
@@ -161,16 +217,20 @@ bool CandidateFinder::KeepInputs(const Node& node, const Axis& axis, std::vector
   return true;
 }
 
-// Outputs keep a split if it was asked for, or if it follows from kept inputs whichever signature is taken.
+// Outputs keep a split if it was asked for, or if it follows from kept inputs (of priority `inputs_kept`, if that is not
+// negative) whichever signature is taken.
 void CandidateFinder::KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures,
-                                  bool inputs_kept) {
+                                  int inputs_kept) {
   if (node.op == "variable") return;  // how weights lie says nothing about how their readers should
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (!inputs_kept && Wish(graph_.value(node.outputs[i]), axis.name) == nullptr) continue;
     const Sbp& first = signatures[0].outputs[i];
     const bool same = std::all_of(signatures.begin(), signatures.end(),
                                   [&](const Signature& signature) { return signature.outputs[i] == first; });
-    if (same && first.is_split()) kept_.emplace(std::make_pair(node.outputs[i], axis.name), first);
+    if (!same || !first.is_split()) continue;
+    int priority = inputs_kept;
+    const AxisSbp* const wish = Wish(graph_.value(node.outputs[i]), axis.name);
+    if (wish != nullptr && wish->sbp == first && (priority < 0 || wish->priority < priority)) priority = wish->priority;
+    if (priority >= 0) kept_[{node.outputs[i], axis.name}] = {axis.name, first, priority};
   }
 }
 
@@ -203,7 +263,7 @@ std::string CandidateFinder::GroupKey(const Node& node) const {
   for (ValueId input : node.inputs) {
     absl::StrAppend(&key, "|");
     for (auto it = kept_.lower_bound({input, ""}); it != kept_.end() && it->first.first == input; ++it) {
-      absl::StrAppend(&key, it->first.second, ":", it->second.ToString(), ",");
+      absl::StrAppend(&key, ToString(SbpHint{it->second}), ",");
     }
   }
   return key;
@@ -215,7 +275,7 @@ absl::StatusOr<int> CandidateFinder::FindGroup(NodeId id) {
   if (const auto known = group_of_.find(key); known != group_of_.end()) {
     const Group& group = groups_[known->second];
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      for (const AxisSbp& kept : group.kept[i]) kept_.emplace(std::make_pair(node.outputs[i], kept.axis), kept.sbp);
+      for (const AxisSbp& kept : group.kept[i]) kept_[{node.outputs[i], kept.axis}] = kept;
     }
     return known->second;
   }
@@ -224,19 +284,34 @@ absl::StatusOr<int> CandidateFinder::FindGroup(NodeId id) {
   for (ValueId output : node.outputs) {
     group.kept.emplace_back();
     for (auto it = kept_.lower_bound({output, ""}); it != kept_.end() && it->first.first == output; ++it) {
-      group.kept.back().push_back({it->first.second, it->second});
+      group.kept.back().push_back(it->second);
     }
   }
   groups_.push_back(std::move(group));
   return group_of_.emplace(key, static_cast<int>(groups_.size()) - 1).first->second;
 }
 
+// Splits that cannot be nested yield too, the weakest first.
 absl::StatusOr<std::vector<Layout>> CandidateFinder::Combinations(NodeId id) {
+  const Node& node = graph_.node(id);
+  const std::set<int> priorities = Priorities(node);
+  for (auto weakest = priorities.rbegin(); weakest != priorities.rend(); ++weakest) {
+    OF_ASSIGN_OR_RETURN(std::vector<Layout> layouts, CombinationsDownTo(id, *weakest));
+    if (!layouts.empty()) return layouts;
+    for (ValueId output : node.outputs) {
+      for (const Axis& axis : node.placement->axes()) kept_.erase({output, axis.name});
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(Where(node), ": the splits asked for cannot be nested on ", node.placement->ToString()));
+}
+
+absl::StatusOr<std::vector<Layout>> CandidateFinder::CombinationsDownTo(NodeId id, int weakest) {
   const Node& node = graph_.node(id);
   const std::vector<Axis>& axes = node.placement->axes();
   std::vector<std::vector<Signature>> lists;
   for (const Axis& axis : axes) {
-    OF_ASSIGN_OR_RETURN(std::vector<Signature> list, OnAxis(id, axis));
+    OF_ASSIGN_OR_RETURN(std::vector<Signature> list, OnAxis(id, axis, weakest));
     lists.push_back(std::move(list));
   }
   Cap(lists, kMaxCandidates);
@@ -258,10 +333,7 @@ absl::StatusOr<std::vector<Layout>> CandidateFinder::Combinations(NodeId id) {
     while (axis > 0 && ++index[axis - 1] == lists[axis - 1].size()) index[--axis] = 0;
     if (axis == 0) break;
   }
-  if (full.empty()) full = std::move(with_empty_ranks);
-  if (!full.empty()) return full;
-  return absl::InvalidArgumentError(
-      absl::StrCat(Where(node), ": the splits asked for cannot be nested on ", node.placement->ToString()));
+  return full.empty() ? with_empty_ranks : full;
 }
 
 absl::Status CheckLayout(const Graph& graph, NodeId id, const Placement& placement, const OpRegistry& ops,

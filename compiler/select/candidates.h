@@ -7,9 +7,13 @@
 // that can work on it as it is do so, until one cannot. (Data that is split over samples stays split over samples, even
 // where the weights are so small or large that another layout would be a little faster: a user who says so means data
 // parallelism, and reads it in the plan.) Axes and tensors that no annotation reaches are decided by cost.
+//
+// Annotations have priorities, and what they reach has that of the strongest behind it. A node meets wishes and keeps splits in
+// the order of their numbers; what contradicts stronger ones yields, where it is a wish of priority 0 that is an error.
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,17 +54,19 @@ class CandidateFinder {
 
  private:
   absl::StatusOr<const std::vector<Signature>*> Signatures(NodeId node, int axis_size);
-  absl::StatusOr<std::vector<Signature>> OnAxis(NodeId node, const Axis& axis);
-  bool KeepInputs(const Node& node, const Axis& axis, std::vector<Signature>& signatures) const;
-  void KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures, bool inputs_kept);
+  std::set<int> Priorities(const Node& node) const;
+  absl::StatusOr<std::vector<Signature>> OnAxis(NodeId node, const Axis& axis, int weakest);
+  bool KeepInputs(const Node& node, const Axis& axis, int priority, std::vector<Signature>& signatures) const;
+  void KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures, int inputs_kept);
   absl::StatusOr<std::vector<Layout>> Combinations(NodeId node);
+  absl::StatusOr<std::vector<Layout>> CombinationsDownTo(NodeId node, int weakest);
   std::string GroupKey(const Node& node) const;
   absl::StatusOr<bool> Nests(NodeId node, const std::vector<const Signature*>& per_axis);
 
   const Graph& graph_;
   const OpRegistry& ops_;
-  std::map<std::string, std::vector<Signature>> known_;  // of nodes that look alike
-  std::map<std::pair<ValueId, std::string>, Sbp> kept_;  // splits along named axes that an annotation reaches
+  std::map<std::string, std::vector<Signature>> known_;      // of nodes that look alike
+  std::map<std::pair<ValueId, std::string>, AxisSbp> kept_;  // splits along named axes that an annotation reaches
 
   struct Group {
     std::vector<Layout> layouts;

@@ -43,6 +43,9 @@ class Selector {
     return selection;
   }
 
+  // After an error: the wish (a value's, along an axis) whose yielding may mend it; -1 if none may yield.
+  const std::pair<ValueId, std::string>& yields() const { return yields_; }
+
   absl::StatusOr<std::vector<LayoutPrice>> Explain(NodeId node) {
     OF_ASSIGN_OR_RETURN(const SearchResult result, Solve());
     std::vector<LayoutPrice> prices;
@@ -201,7 +204,10 @@ class Selector {
     for (auto& [first, unit] : units) {
       std::vector<int> options(unit.nodes.size(), -1);
       Agree(unit, 0, options);
-      if (unit.options.empty()) return Disagreement(unit);
+      if (unit.options.empty()) {
+        Weakest(unit.nodes);
+        return Disagreement(unit);
+      }
       problem_.units.push_back(std::move(unit));
     }
     return absl::OkStatus();
@@ -238,6 +244,8 @@ class Selector {
   absl::Status Disagreement(const SearchProblem::Unit& unit) const {
     std::vector<std::string> asked, exist;
     const Node* mutating = nullptr;
+    size_t most = 0;  // operands that may lie as a layout of the op wants
+    std::string nearest;
     for (NodeId id : unit.nodes) {
       const Node& node = graph_.node(id);
       if (node.op == "variable") {
@@ -247,12 +255,73 @@ class Selector {
             absl::StrCat("'", node.name, "' (", node.source, ") may lie as ", absl::StrJoin(layouts, " | ")));
       } else {
         mutating = &node;
-        for (const Layout& layout : LayoutsOf(id)) exist.push_back(layout.ToString());
+        for (const Layout& layout : LayoutsOf(id)) {
+          exist.push_back(layout.ToString());
+          const auto [met, changes] = Changes(node, layout);
+          if (nearest.empty() || met > most) nearest = changes;
+          most = std::max(most, met);
+        }
       }
+    }
+    if (exist.size() > kShownSignatures) {
+      const size_t others = exist.size() - kShownSignatures;
+      exist.resize(kShownSignatures);
+      exist.push_back(absl::StrCat(others, " more"));
     }
     return absl::InvalidArgumentError(
         absl::StrCat(Where(*mutating), ": cannot overwrite its variables where they lie: ", absl::StrJoin(asked, ", "),
-                     "; the op's signatures are ", absl::StrJoin(exist, " | ")));
+                     "; the op's signatures are ", absl::StrJoin(exist, " | "), "; nearest: ", nearest));
+  }
+
+  // How many of the variables that `node` overwrites may lie as `layout` wants, and how the others would have to.
+  std::pair<size_t, std::string> Changes(const Node& node, const Layout& layout) const {
+    size_t met = 0;
+    std::vector<std::string> changes;
+    for (int index : ops_.Find(node.op)->mutates) {
+      const NodeId variable = graph_.value(node.inputs[index]).producer;
+      const std::vector<Layout>& layouts = LayoutsOf(variable);
+      if (std::any_of(layouts.begin(), layouts.end(),
+                      [&](const Layout& lies) { return lies.outputs[0] == layout.inputs[index]; })) {
+        ++met;
+      } else {
+        changes.push_back(absl::StrCat("'", graph_.node(variable).name, "' as ", ToString(layout.inputs[index])));
+      }
+    }
+    return {met, absl::StrJoin(changes, ", ")};
+  }
+
+  // Of the wishes for outputs of `nodes` the weakest, if it may yield.
+  void Weakest(const std::vector<NodeId>& nodes) {
+    int priority = 0;
+    for (NodeId id : nodes) {
+      for (ValueId output : graph_.node(id).outputs) {
+        for (const AxisSbp& wish : graph_.value(output).hint) {
+          if (wish.priority <= priority) continue;
+          priority = wish.priority;
+          yields_ = {output, wish.axis};
+        }
+      }
+    }
+  }
+
+  // Up to two ways to read `value`, lying as `from`, on the placement of `to` that are like `to` but for one axis and can be boxed.
+  std::string Proposals(ValueId value, int from, int to) {
+    const DistType wanted = costs_.dist(to);
+    const Shape& shape = graph_.value(value).type.shape;
+    std::vector<std::string> nearest;
+    for (size_t axis = 0; axis < wanted.sbp.size(); ++axis) {
+      std::vector<Sbp> others = {Sbp::Broadcast(), Sbp::Partial(Reduction::kMax), Sbp::Partial(Reduction::kMin)};
+      for (int d = 0; d < shape.rank(); ++d) others.push_back(Sbp::Split(d));
+      for (const Sbp& other : others) {
+        DistType near = wanted;
+        near.sbp[axis] = other;
+        if (nearest.size() < 2 && near != wanted &&
+            costs_.Boxing(type_ids_[value], from, costs_.DistId(near)) < CostModel::kImpossible) {
+          nearest.push_back(ToString(near.sbp));
+        }
+      }
+    }
+    return nearest.empty() ? "" : absl::StrCat("; nearest: ", absl::StrJoin(nearest, ", or "));
   }
 
   absl::Status CheckPossible(const SearchResult& result) {
@@ -263,9 +332,10 @@ class Selector {
       for (const auto& [reader, input] : value.readers) {
         const int to = problem_.nodes[reader].options[result.choice[reader]].inputs[input];
         if (costs_.Boxing(type_ids_[id], from, to) < CostModel::kImpossible) continue;
-        return absl::UnimplementedError(
-            absl::StrCat(Where(graph_.node(reader)), ": no boxing from ", costs_.dist(from).ToString(), " of ",
-                         Where(graph_.node(value.producer)), " to ", costs_.dist(to).ToString()));
+        Weakest({value.producer, reader});
+        return absl::UnimplementedError(absl::StrCat(
+            Where(graph_.node(reader)), ": no boxing from ", costs_.dist(from).ToString(), " of ",
+            Where(graph_.node(value.producer)), " to ", costs_.dist(to).ToString(), Proposals(id, from, to)));
       }
     }
     return absl::OkStatus();
@@ -273,6 +343,7 @@ class Selector {
 
   // Variables that are overwritten together are few; this only bounds pathological graphs.
   static constexpr size_t kMaxUnitOptions = 4096;
+  static constexpr size_t kShownSignatures = 6;
 
   const Graph& graph_;
   const OpRegistry& ops_;
@@ -284,19 +355,39 @@ class Selector {
   std::map<NodeId, std::vector<Layout>> fixed_;
   std::vector<int> type_ids_;  // by value
   SearchProblem problem_;
+  std::pair<ValueId, std::string> yields_ = {-1, ""};
 };
+
+// Calls run(selector); where wishes of several nodes contradict one another, the weakest of them yields and all is done again.
+template <typename Run>
+auto WithPriorities(const Graph& graph, const OpRegistry& ops, const Topology& topology, const VariableDists& variables,
+                    const SelectOptions& options, Run run) {
+  auto selector = std::make_unique<Selector>(graph, ops, topology, variables, options);
+  auto result = run(*selector);
+  if (result.ok() || selector->yields().first < 0) return result;
+  Graph relaxed = graph;
+  while (!result.ok() && selector->yields().first >= 0) {
+    const auto [value, axis] = selector->yields();
+    SbpHint& hint = relaxed.value(value).hint;
+    hint.erase(std::find_if(hint.begin(), hint.end(), [&, &axis = axis](const AxisSbp& x) { return x.axis == axis; }));
+    selector = std::make_unique<Selector>(relaxed, ops, topology, variables, options);
+    result = run(*selector);
+  }
+  return result;
+}
 
 }  // namespace
 
 absl::StatusOr<Selection> SelectSbp(const Graph& graph, const OpRegistry& ops, const Topology& topology,
                                     const VariableDists& variables, const SelectOptions& options) {
-  return Selector(graph, ops, topology, variables, options).Run();
+  return WithPriorities(graph, ops, topology, variables, options, [](Selector& selector) { return selector.Run(); });
 }
 
 absl::StatusOr<std::vector<LayoutPrice>> ExplainSelection(const Graph& graph, const OpRegistry& ops,
                                                           const Topology& topology, const VariableDists& variables,
                                                           const SelectOptions& options, NodeId node) {
-  return Selector(graph, ops, topology, variables, options).Explain(node);
+  return WithPriorities(graph, ops, topology, variables, options,
+                        [node](Selector& selector) { return selector.Explain(node); });
 }
 
 }  // namespace oneflow

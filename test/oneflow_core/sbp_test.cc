@@ -43,7 +43,7 @@ TEST(SbpTest, ListsAndHintsReadBackFromTheirText) {
     ASSERT_OK_AND_ASSIGN(const NdSbp sbp, ParseNdSbp(text));
     EXPECT_EQ(ToString(sbp), text);
   }
-  for (const std::string text : {"", "dp:S(0)", "dp:S(0),tp:P(min)"}) {
+  for (const std::string text : {"", "dp:S(0)", "dp:S(0),tp:P(min)", "dp:B@2,tp:S(1)"}) {
     ASSERT_OK_AND_ASSIGN(const SbpHint hint, ParseSbpHint(text));
     EXPECT_EQ(ToString(hint), text);
   }
@@ -53,7 +53,7 @@ TEST(SbpTest, RefusesMalformedListsAndHints) {
   for (const std::string text : {"", "B", "(B", "(B,)", "(,)", "(S(0) B)"}) {
     EXPECT_THAT(ParseNdSbp(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'"))) << text;
   }
-  for (const std::string text : {"dp", ":B", "dp:", "dp:B,", "dp:B,dp:S(0)"}) {
+  for (const std::string text : {"dp", ":B", "dp:", "dp:B,", "dp:B,dp:S(0)", "dp:B@", "dp:B@-1", "dp:B@x"}) {
     EXPECT_THAT(ParseSbpHint(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("SBP hint"))) << text;
   }
 }

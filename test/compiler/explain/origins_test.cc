@@ -73,5 +73,15 @@ TEST(OriginsTest, WhatIsOverwrittenWithAnAnnotatedVariableFollowsIt) {
   EXPECT_EQ(OriginOf(job.graphs[0], "u", 0), (Found{Kind::kTied, "w"}));
 }
 
+TEST(OriginsTest, AWishThatYieldedIsNotTheReason) {
+  const std::string unasked = "%5:f32[8,32] = ", asked = "%5:f32[8,32]{dp:S(1)@1} = ";
+  std::string text = kExample;
+  text.replace(text.find(unasked), unasked.size(), asked);
+  ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf({*GraphFromText(text, Ops())}, Options({{"dp", 2}, {"tp", 2}})));
+  const GraphFacts& facts = job.graphs[0];
+  EXPECT_EQ(OriginOf(facts, "up/matmul", kDp), (Found{Kind::kInherited, "to"}));
+  EXPECT_TRUE(facts.origins[NodeOf(facts.placed, "up/matmul").outputs[0]][kDp].yielded);
+}
+
 }  // namespace
 }  // namespace oneflow::testing

@@ -57,6 +57,44 @@ TEST(CandidatesTest, KeepDataSplitAsItWasAskedFor) {
   EXPECT_THAT(candidates, ElementsAre("(S(0)),(B)->(S(0))"));
 }
 
+// A product whose data is split over samples and whose result is asked to be otherwise, with priorities.
+Graph Contradiction(int of_data, int of_result, Sbp result = Sbp::Split(1)) {
+  GraphBuilder b(Ops(), "contradiction");
+  const Tensor x = ReadSamples(b, 8, {{"dp", Sbp::Split(0), of_data}}).rows;
+  const ValueId y = MatMul(x, Weight(b, "w", {16, 4})).id();
+  b.mutable_graph().value(y).hint = {{"dp", result, of_result}};
+  return *b.Finish();
+}
+
+TEST(CandidatesTest, OfContradictingAnnotationsTheOneOfTheGreaterNumberYields) {
+  const std::vector<Axis> axes = {{"dp", 2}};
+  ASSERT_OK_AND_ASSIGN(const auto data_first, CandidatesOf(Contradiction(0, 1), "matmul", axes));
+  EXPECT_THAT(data_first, ElementsAre("(S(0)),(B)->(S(0))"));
+  ASSERT_OK_AND_ASSIGN(const auto result_first, CandidatesOf(Contradiction(2, 1), "matmul", axes));
+  EXPECT_THAT(result_first, ElementsAre("(B),(S(1))->(S(1))"));
+  ASSERT_OK_AND_ASSIGN(const auto equal, CandidatesOf(Contradiction(1, 1), "matmul", axes));
+  EXPECT_EQ(equal, result_first) << "what was asked of the value itself goes before what reaches it";
+}
+
+TEST(CandidatesTest, OnlyAWishOfPriorityZeroIsAnErrorIfNoSignatureGivesIt) {
+  const Sbp impossible = Sbp::Partial(Reduction::kMax);
+  EXPECT_THAT(CandidatesOf(Contradiction(0, 0, impossible), "matmul", {{"dp", 2}}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("asked for P(max)")));
+  ASSERT_OK_AND_ASSIGN(const auto yielded, CandidatesOf(Contradiction(0, 3, impossible), "matmul", {{"dp", 2}}));
+  EXPECT_THAT(yielded, ElementsAre("(S(0)),(B)->(S(0))"));
+}
+
+TEST(CandidatesTest, SplitsThatCannotBeNestedYieldTheWeakestFirst) {
+  GraphBuilder b(Ops(), "attention");
+  const Tensor q = Weight(b, "q", {1, 4, 8});
+  const ValueId y = b.Op("attention", {q, q, q}, {{"heads", int64_t{2}}, {"causal", true}})[0].id();
+  b.mutable_graph().value(y).hint = {{"tp", Sbp::Split(2)}, {"cp", Sbp::Split(2), 1}};  // 2 heads, 4 parts
+  ASSERT_OK_AND_ASSIGN(const Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(const auto layouts, CandidatesOf(graph, "attention", {{"tp", 2}, {"cp", 2}}));
+  EXPECT_THAT(layouts, Each(HasSubstr("->(S(2),")));
+  EXPECT_THAT(layouts, Each(Not(HasSubstr("(S(2),S(2))"))));
+}
+
 TEST(CandidatesTest, LeaveNoRankEmptyUnlessAsked) {
   ASSERT_OK_AND_ASSIGN(const auto free, CandidatesOf(Product({}), "matmul", {{"tp", 5}}));
   EXPECT_THAT(free, Each(Not(HasSubstr("(B),(S(1))->"))));  // 4 columns, 5 ranks

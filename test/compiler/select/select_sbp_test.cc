@@ -257,6 +257,26 @@ TEST(SelectSbpTest, AWrongAnnotationNamesOpLineAndSignatures) {
                              HasSubstr("->S(0) | ->S(1) | ->B"))));
 }
 
+// Two variables that one node overwrites cannot lie differently; the wish of the greater number yields, the other holds.
+TEST(SelectSbpTest, OfVariablesThatAreOverwrittenTogetherTheWeakerWishYields) {
+  const auto select = [](int of_w, int of_momentum) -> absl::StatusOr<std::string> {
+    GraphBuilder b(Ops(), "update");
+    const Tensor w = Weight(b, "w", {16, 4}, {{"tp", Sbp::Split(0), of_w}});
+    const Tensor momentum = Weight(b, "momentum", {16, 4}, {{"tp", Sbp::Split(1), of_momentum}});
+    const Tensor rate = Constant(b, {DType::kFloat32, {}}, 0.1);
+    b.Op("sgd_update", {w, momentum, Constant(b, {DType::kFloat32, {16, 4}}, 0.5), rate, rate}, {{"momentum", 0.9}});
+    OF_ASSIGN_OR_RETURN(Graph graph, b.Finish());
+    OF_ASSIGN_OR_RETURN(graph, Boxed(std::move(graph), Options({{"tp", 2}})));
+    return SbpOf(graph, "w") + SbpOf(graph, "momentum");
+  };
+  ASSERT_OK_AND_ASSIGN(const std::string weak_momentum, select(0, 1));
+  EXPECT_EQ(weak_momentum, "(S(0))(S(0))");
+  ASSERT_OK_AND_ASSIGN(const std::string weak_w, select(2, 1));
+  EXPECT_EQ(weak_w, "(S(1))(S(1))");
+  EXPECT_THAT(select(0, 0).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nearest: 'momentum' as (S(0))")));
+}
+
 TEST(SelectSbpTest, LaterGraphsReadVariablesWhereTheyLie) {
   const CompileOptions options = Options({{"pp", 2}, {"dp", 2}, {"tp", 2}});
   const GptConfig config{.layers = 2, .width = 64, .heads = 4, .context = 32};

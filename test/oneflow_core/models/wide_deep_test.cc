@@ -21,8 +21,8 @@ const OpRegistry& Ops() {
 std::string HintOf(const Graph& graph, absl::string_view table) {
   const NodeId id = graph.FindNode(table);
   EXPECT_GE(id, 0) << table;
-  for (const auto& [axis, sbp] : graph.value(graph.node(id).outputs[0]).hint) {
-    if (axis == "tp") return ToString(NdSbp{sbp});
+  for (const AxisSbp& wish : graph.value(graph.node(id).outputs[0]).hint) {
+    if (wish.axis == "tp") return ToString(NdSbp{wish.sbp});
   }
   return "none";
 }

@@ -63,5 +63,52 @@ TEST(ReportTest, JsonHasEveryRound) {
   EXPECT_FALSE(json["cases"][1]["rounds"][0].contains("acts"));
 }
 
+// Three rounds of a selection whose answer is not known to be the best, and of a job.
+BenchResult WithCompilations() {
+  BenchResult result{.load_average = 0.5};
+  CompilationResult select{.name = "select-sbp", .title = "select-sbp: a large GPT"};
+  select.work = {.nodes = 5432, .prices = 7000, .predicted_seconds = 0.0125, .lower_bound = 0.012};
+  CompilationResult compile{.name = "compile", .title = "compile: job 'x'"};
+  compile.work = {.nodes = 300, .ranks = 4, .actors = 120, .plan_bytes = 2.5e6};
+  for (const double seconds : {2.0, 1.0, 4.0}) {
+    select.rounds.push_back({.cpu_seconds = seconds, .wall_seconds = 2 * seconds});
+    compile.rounds.push_back({.cpu_seconds = seconds / 10, .wall_seconds = seconds / 10});
+  }
+  result.compilations = {select, compile};
+  return result;
+}
+
+TEST(ReportTest, ACompilationHasMedianExtremesAndWhatItDid) {
+  const std::string text = ReportText(WithCompilations());
+  EXPECT_THAT(text, ContainsRegex("load average 0\\.5 before"));
+  EXPECT_THAT(text, ContainsRegex("a large GPT +2\\.000 +\\(1\\.000\\.\\.4\\.000\\) +4\\.000 +5432 nodes, 7000 prices; "
+                                  "step predicted at 12\\.500 ms, at least 12\\.000 ms"));
+  EXPECT_THAT(text, ContainsRegex("job 'x' +0\\.200 .*300 nodes written; 120 actors on 4 ranks, 2\\.50 MB of plan"));
+  EXPECT_THAT(text, Not(HasSubstr("tokens")));
+}
+
+TEST(ReportTest, AnExactSelectionIsSaidToBeSo) {
+  BenchResult result = WithCompilations();
+  result.compilations[0].work.exact = true;
+  EXPECT_THAT(ReportText(result), HasSubstr("step predicted at 12.500 ms, exact\n"));
+}
+
+TEST(ReportTest, CompilationsStandBehindWhatRan) {
+  BenchResult result = Example(/*with_pytorch=*/false);
+  result.compilations = WithCompilations().compilations;
+  EXPECT_THAT(ReportText(result), ContainsRegex("outside kernels +250\\.000 +25\\.0%\n\ncompilation "));
+}
+
+TEST(ReportTest, JsonHasCompilationsWithTheirOwnFigures) {
+  const nlohmann::json json = nlohmann::json::parse(ReportJson(WithCompilations()));
+  EXPECT_EQ(json["compilations"][0]["lower_bound"], 0.012);
+  EXPECT_EQ(json["compilations"][0]["exact"], false);
+  EXPECT_FALSE(json["compilations"][0].contains("ranks"));
+  EXPECT_EQ(json["compilations"][1]["actors"], 120);
+  EXPECT_EQ(json["compilations"][1]["rounds"][2]["cpu_seconds"], 0.4);
+  EXPECT_FALSE(json["compilations"][1].contains("prices"));
+  EXPECT_FALSE(nlohmann::json::parse(ReportJson(Example(false))).contains("compilations"));
+}
+
 }  // namespace
 }  // namespace oneflow

@@ -53,13 +53,13 @@ struct Case {
 
 const std::vector<Case>& Cases() {
   static const auto* const kCases = new std::vector<Case>{
-      {"the op cannot give such a split", kMlp, {{"softmax", "tp:S(1)"}}, {}, {}},
+      {"classes may be split: the parts of a softmax can", kMlp, {{"softmax", "tp:S(1)"}}, {}, {}},
       {"a variable is asked to be partial", kMlp, {{"w", "tp:P"}}, {}, {}},
       {"a dimension that the tensor does not have", kMlp, {{"w", "tp:S(2)"}}, {}, {}},
       {"a scalar is asked to be split", kMlp, {{"mean", "dp:S(0)"}}, {}, {}},
       {"an inner factor of a reshape", kMlp, {{"reshape", "tp:S(2)"}}, {}, {}},
       {"an axis that the mesh does not have is ignored", kMlp, {{"w", "ep:S(0)"}}, {}, {}},
-      {"a place that the mesh does not have", kMlp, {}, {}, {{"pp", 3}}},
+      {"a place along an axis that the mesh does not have is ignored", kMlp, {}, {}, {{"pp", 3}}},
       {"heads that do not divide", kAttention, {{"attention", "tp:S(2)"}}, {}, {}},
       {"outputs of one op that contradict each other", kAttention, {{"norm", "dp:S(0)"}}, {{"norm", "dp:B"}}, {}},
       {"a maximum taken for a sum", kAttention, {{"max", "tp:P(max)"}, {"to", "tp:P"}}, {}, {}},
