@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "oneflow_core/ops/ops.h"
+#include "tools/bench/compilation.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/op_table.h"
 #include "tools/bench/pytorch_case.h"
@@ -39,6 +40,13 @@ train {
 }
 )";
 constexpr size_t kSampleBytes = 1 << 20;
+// What makes it the quickstart's job (tools/jobs/gpt_dp2_tp2.pbtxt); the layouts have meshes of their own and only train.
+constexpr const char* kQuickstartJob[] = {
+    "name=gpt-dp2-tp2",      "mesh={dp:2 tp:2}",
+    "cluster={processes:2}", "data.text.validation_fraction=0.05",
+    "train.steps=1000",      "train.schedule={learning_rate:2e-3 kind:'cosine' warmup_steps:100 min_ratio:0.1}",
+    "evaluate={every:500}",  "generate={tokens:200 prompt:'In the beginning' temperature:0.8}",
+};
 
 // A layout that the model is measured in.
 struct Layout {
@@ -53,6 +61,14 @@ constexpr Layout kLayouts[] = {
     {"dp2-tp2", "dp2 x tp2, 2 processes x 2", 1, 2, 2, 2, 1},
     {"pp2-dp2", "pp2 x dp2, 8 micro-batches", 2, 2, 1, 2, 8},
 };
+
+// What is compiled and not run.
+enum class CompilationKind { kSelection, kJob };
+constexpr struct {
+  const char* name;
+  CompilationKind kind;
+} kCompilations[] = {{"select-sbp", CompilationKind::kSelection}, {"compile", CompilationKind::kJob}};
+constexpr int64_t kSelectionLayers = 40;  // more than 5,000 nodes
 
 // A layout's job, compiled.
 struct Contestant {
@@ -70,10 +86,14 @@ class Bench {
 
  private:
   absl::Status Prepare();
-  absl::Status ChooseLayouts();
+  absl::Status ChooseCases();
+  absl::Status AddLayout(const Layout& layout);
+  void AddCompilation(const char* name, CompilationKind kind);
   absl::StatusOr<Contestant> Compile(const Layout& layout);
   absl::StatusOr<Round> RunEngine(const Contestant& contestant, bool profile);
   absl::Status RunRound(int round);
+  absl::Status RunPyTorchRound(int round);
+  absl::Status RunCompilations(int round);
   absl::Status Profile();
   BenchResult Describe() const;
 
@@ -89,27 +109,50 @@ class Bench {
   const OpRegistry ops_;
   std::atomic<bool> stop_{false};
   std::unique_ptr<TempDir> dir_;
-  SourcedConfig config_;
+  SourcedConfig config_;  // only trains
+  SourcedConfig job_;     // as asked for
   std::vector<Contestant> contestants_;
   bool with_pytorch_ = false;
   double load_average_ = 0;
   std::vector<CaseResult> cases_;  // contestants, then PyTorch
-  StopSignals signals_;            // last: it calls us as soon as it exists
+  std::vector<CompilationKind> compilation_kinds_;
+  std::vector<CompilationResult> compilations_;  // by the same index
+  StopSignals signals_;                          // last: it calls us as soon as it exists
 };
 
-absl::Status Bench::ChooseLayouts() {
-  for (const absl::string_view name : absl::StrSplit(a_.cases, ',', absl::SkipWhitespace())) {
-    const auto layout =
-        std::find_if(std::begin(kLayouts), std::end(kLayouts), [&](const Layout& known) { return name == known.name; });
-    if (layout == std::end(kLayouts)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--cases: there is no '", name, "'; there are one-device, dp2-tp2, pp2-dp2"));
-    }
-    OF_ASSIGN_OR_RETURN_AT(Contestant contestant, Compile(*layout), name);
-    contestants_.push_back(std::move(contestant));
-    cases_.push_back({.name = layout->name, .title = layout->title});
+absl::Status Bench::AddLayout(const Layout& layout) {
+  if (!config_.config.model().has_gpt()) {
+    return absl::InvalidArgumentError(absl::StrCat(config_.Where("model"), ": bench measures gpt models"));
   }
-  if (contestants_.empty()) return absl::InvalidArgumentError("--cases: names none");
+  OF_ASSIGN_OR_RETURN_AT(Contestant contestant, Compile(layout), layout.name);
+  contestants_.push_back(std::move(contestant));
+  cases_.push_back({.name = layout.name, .title = layout.title});
+  return absl::OkStatus();
+}
+
+void Bench::AddCompilation(const char* name, CompilationKind kind) {
+  const std::string title = kind == CompilationKind::kSelection
+                                ? absl::StrCat(name, ": GPT of ", kSelectionLayers, " layers, dp2 x tp2 x sp2")
+                                : absl::StrCat(name, ": job '", job_.config.name(), "', config to plan");
+  compilation_kinds_.push_back(kind);
+  compilations_.push_back({.name = name, .title = title});
+}
+
+absl::Status Bench::ChooseCases() {
+  for (const absl::string_view name : absl::StrSplit(a_.cases, ',', absl::SkipWhitespace())) {
+    const auto is_it = [&](const auto& known) { return name == known.name; };
+    const auto layout = std::find_if(std::begin(kLayouts), std::end(kLayouts), is_it);
+    const auto compilation = std::find_if(std::begin(kCompilations), std::end(kCompilations), is_it);
+    if (layout != std::end(kLayouts)) {
+      OF_RETURN_IF_ERROR(AddLayout(*layout));
+    } else if (compilation != std::end(kCompilations)) {
+      AddCompilation(compilation->name, compilation->kind);
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat("--cases: there is no '", name,
+                                                     "'; there are one-device, dp2-tp2, pp2-dp2, select-sbp, compile"));
+    }
+  }
+  if (contestants_.empty() && compilations_.empty()) return absl::InvalidArgumentError("--cases: names none");
   return absl::OkStatus();
 }
 
@@ -125,12 +168,15 @@ absl::Status Bench::Prepare() {
     const std::string path = dir_->path() + "/sample.txt";
     std::ofstream(path, std::ios::binary) << SampleText(kSampleBytes);
     config_.config.mutable_data()->mutable_text()->set_path(path);
-    for (const std::string& assignment : a_.sets) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config_));
+    job_ = config_;
+    for (const char* assignment : kQuickstartJob) OF_RETURN_IF_ERROR(ApplyOverride(assignment, job_));
+    for (const std::string& assignment : a_.sets) {
+      OF_RETURN_IF_ERROR(ApplyOverride(assignment, config_));
+      OF_RETURN_IF_ERROR(ApplyOverride(assignment, job_));
+    }
   } else {
     OF_ASSIGN_OR_RETURN(config_, LoadConfig(a_.config, a_.sets));
-  }
-  if (!config_.config.model().has_gpt()) {
-    return absl::InvalidArgumentError(absl::StrCat(config_.Where("model"), ": bench measures gpt models"));
+    job_ = config_;
   }
   config_.config.clear_evaluate();
   config_.config.clear_generate();
@@ -142,7 +188,7 @@ absl::Status Bench::Prepare() {
   if (with_pytorch_ && !std::filesystem::exists(a_.pytorch_script)) {
     return absl::NotFoundError(absl::StrCat("--pytorch-script ", a_.pytorch_script, ": there is no such file"));
   }
-  return ChooseLayouts();
+  return ChooseCases();
 }
 
 absl::StatusOr<Contestant> Bench::Compile(const Layout& layout) {
@@ -201,7 +247,11 @@ absl::Status Bench::RunRound(int round) {
     std::cerr << absl::StrFormat("%9.0f tokens/s\n", tokens_per_step() / result.step_seconds);
     cases_[i].rounds.push_back(std::move(result));
   }
-  if (!with_pytorch_) return absl::OkStatus();
+  if (with_pytorch_ && !contestants_.empty()) OF_RETURN_IF_ERROR(RunPyTorchRound(round));
+  return RunCompilations(round);
+}
+
+absl::Status Bench::RunPyTorchRound(int round) {
   std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, "pytorch") << std::flush;
   const PyTorchCase pytorch{.python = a_.pytorch,
                             .script = a_.pytorch_script,
@@ -226,6 +276,23 @@ absl::Status Bench::RunRound(int round) {
   return absl::OkStatus();
 }
 
+absl::Status Bench::RunCompilations(int round) {
+  for (size_t i = 0; i < compilations_.size(); ++i) {
+    CompilationResult& result = compilations_[i];
+    if (stop_) return absl::CancelledError("interrupted");
+    std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, result.name) << std::flush;
+    OF_ASSIGN_OR_RETURN_AT(const Compilation measured,
+                           compilation_kinds_[i] == CompilationKind::kSelection
+                               ? MeasureSelection(kSelectionLayers, ops_)
+                               : MeasureCompile(job_, ops_),
+                           result.name);
+    std::cerr << absl::StrFormat("%9.3f s of cpu time\n", measured.round.cpu_seconds);
+    result.work = measured.work;
+    result.rounds.push_back(measured.round);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Bench::Profile() {
   for (size_t i = 0; i < contestants_.size(); ++i) {
     std::cerr << "profile: " << cases_[i].name << "\n";
@@ -239,14 +306,17 @@ absl::Status Bench::Profile() {
 
 BenchResult Bench::Describe() const {
   const pb::Gpt& gpt = config_.config.model().gpt();
-  return {.model = absl::StrCat("GPT of ", gpt.layers(), " layers, width ", gpt.width(), ", ", gpt.heads(),
-                                " heads, context ", gpt.context(), ", batch ", config_.config.train().batch_size()),
+  return {.model = contestants_.empty() ? ""
+                                        : absl::StrCat("GPT of ", gpt.layers(), " layers, width ", gpt.width(), ", ",
+                                                       gpt.heads(), " heads, context ", gpt.context(), ", batch ",
+                                                       config_.config.train().batch_size()),
           .tokens_per_step = tokens_per_step(),
           .cores = cores(),
           .warmup = a_.warmup,
           .steps = a_.steps,
           .load_average = load_average_,
-          .cases = cases_};
+          .cases = cases_,
+          .compilations = compilations_};
 }
 
 absl::Status Bench::Run() {

@@ -1,11 +1,12 @@
-// `oneflow bench`: measures the engine on a GPT, beside PyTorch where a Python with it is named.
+// `oneflow bench`: measures the engine on a GPT, beside PyTorch where a Python with it is named, and the compiler.
 //
-//   round 1:  one-device   dp2-tp2   pp2-dp2   pytorch
-//   round 2:  one-device   dp2-tp2   pp2-dp2   pytorch         interleaved, so that whatever else the machine does
-//   ...                                                        disturbs all of them alike
+//   round 1:  one-device   dp2-tp2   pp2-dp2   pytorch   select-sbp   compile
+//   round 2:  one-device   dp2-tp2   pp2-dp2   pytorch   select-sbp   compile     interleaved, so that whatever else the
+//   ...                                                                          machine does disturbs all of them alike
 //   profile:  one-device   dp2-tp2   pp2-dp2                   once more, every op timed
 //
-// All cases train the same model from the same weights on the same batches; the losses beside the figures show it.
+// The cases before the last two train the same model from the same weights on the same batches; the losses beside the figures show it.
+// The last two run nothing (tools/bench/compilation.h).
 #pragma once
 
 #include <string>
@@ -16,19 +17,19 @@
 namespace oneflow {
 
 struct BenchArguments {
-  std::string config;             // job config with a gpt model; empty: the quickstart's model on a generated text
+  std::string config;             // job config with a gpt model; empty: the quickstart's job on a generated text
   std::vector<std::string> sets;  // overrides of it, "train.batch_size=8"
   int rounds = 3;
   int steps = 20;  // measured in a round
   int cores = 0;   // for each case, divided among its processes; 0: all of this machine
   int warmup = 5;  // steps before them
-  std::string cases = "one-device,dp2-tp2,pp2-dp2";
+  std::string cases = "one-device,dp2-tp2,pp2-dp2,select-sbp,compile";
   std::string pytorch;  // Python interpreter; empty: no comparison
   std::string pytorch_script = "tools/bench/pytorch_gpt.py";
   std::string json;  // file for all figures; empty: none
 };
 
-// Prints the report to stdout, and what it is doing to stderr. InvalidArgument for a config without gpt, an unknown case, too few
+// Prints the report to stdout, and what it is doing to stderr. InvalidArgument for layouts of a config without gpt, an unknown case, too few
 // steps; the first error of a case otherwise. Cancelled if the user pressed Ctrl-C.
 absl::Status BenchCommand(const BenchArguments& arguments);
 

@@ -105,9 +105,35 @@ std::string OpsOf(const CaseResult& one) {
   return text;
 }
 
-}  // namespace
+std::string WorkText(const CompilationWork& work) {
+  if (work.ranks > 0) {
+    return absl::StrFormat("%d nodes written; %d actors on %d ranks, %.2f MB of plan", work.nodes, work.actors,
+                           work.ranks, 1e-6 * work.plan_bytes);
+  }
+  const std::string bound = work.exact ? "exact" : absl::StrFormat("at least %.3f ms", 1e3 * work.lower_bound);
+  return absl::StrFormat("%d nodes, %d prices; step predicted at %.3f ms, %s", work.nodes, work.prices,
+                         1e3 * work.predicted_seconds, bound);
+}
 
-std::string ReportText(const BenchResult& result) {
+std::string CompilationTable(const BenchResult& result) {
+  std::string text = absl::StrFormat("%-44s %9s %17s %9s\n",
+                                     absl::StrFormat("compilation (load average %.1f before)", result.load_average),
+                                     "cpu s", "(least..most)", "wall s");
+  for (const CompilationResult& one : result.compilations) {
+    std::vector<double> cpu, wall;
+    for (const CompilationRound& round : one.rounds) {
+      cpu.push_back(round.cpu_seconds);
+      wall.push_back(round.wall_seconds);
+    }
+    const Summary seconds = Summarize(cpu);
+    absl::StrAppendFormat(&text, "%-44s %9.3f %17s %9.3f   %s\n", one.title, seconds.median,
+                          absl::StrFormat("(%.3f..%.3f)", seconds.least, seconds.most), Median(wall),
+                          WorkText(one.work));
+  }
+  return text;
+}
+
+std::string CasesText(const BenchResult& result) {
   std::string text = absl::StrFormat(
       "%s; %.0f tokens per step; %d cores, load average %.1f before\n%d rounds of %d steps after %d, interleaved; "
       "medians over "
@@ -119,6 +145,31 @@ std::string ReportText(const BenchResult& result) {
     if (!one.ops.empty()) absl::StrAppend(&text, "\n", OpsOf(one));
   }
   return text;
+}
+
+nlohmann::json JsonOf(const CompilationResult& one) {
+  const CompilationWork& work = one.work;
+  nlohmann::json json = {{"name", one.name}, {"title", one.title}, {"nodes", work.nodes}};
+  if (work.ranks > 0) {
+    json.update({{"ranks", work.ranks}, {"actors", work.actors}, {"plan_bytes", work.plan_bytes}});
+  } else {
+    json.update({{"prices", work.prices},
+                 {"exact", work.exact},
+                 {"predicted_seconds", work.predicted_seconds},
+                 {"lower_bound", work.lower_bound}});
+  }
+  for (const CompilationRound& round : one.rounds) {
+    json["rounds"].push_back({{"cpu_seconds", round.cpu_seconds}, {"wall_seconds", round.wall_seconds}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string ReportText(const BenchResult& result) {
+  std::string text = result.cases.empty() ? "" : CasesText(result);
+  if (result.compilations.empty()) return text;
+  return absl::StrCat(text, text.empty() ? "" : "\n", CompilationTable(result));
 }
 
 std::string ReportJson(const BenchResult& result) {
@@ -152,6 +203,7 @@ std::string ReportJson(const BenchResult& result) {
     }
     json["cases"].push_back(std::move(item));
   }
+  for (const CompilationResult& one : result.compilations) json["compilations"].push_back(JsonOf(one));
   return json.dump(2);
 }
 

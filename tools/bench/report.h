@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench/compilation.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/op_table.h"
 
@@ -19,13 +20,21 @@ struct CaseResult {
   double profiled_run_seconds = 0, profiled_kernel_seconds = 0;  // of that round, per step
 };
 
+struct CompilationResult {
+  std::string name;   // "compile"
+  std::string title;  // "job 'gpt-dp2-tp2', config to plan"
+  CompilationWork work;
+  std::vector<CompilationRound> rounds;
+};
+
 struct BenchResult {
   std::string model;  // "GPT of 4 layers, width 128 ..."
   double tokens_per_step = 0;
   int cores = 0;
   int warmup = 0, steps = 0;
-  double load_average = 0;  // at the beginning
-  std::vector<CaseResult> cases;
+  double load_average = 0;                      // at the beginning
+  std::vector<CaseResult> cases;                // may be empty if there are compilations
+  std::vector<CompilationResult> compilations;  // may be empty
 };
 
 std::string ReportText(const BenchResult& result);

@@ -50,7 +50,8 @@ class CompileTest : public ::testing::Test {
 TEST_F(CompileTest, AJobIsCompiledAsItIsAskedFor) {
   const std::string train = "train { steps: 2 batch_size: 4 optimizer { adamw {} } schedule { learning_rate: 1e-3 } } ";
   ASSERT_OK_AND_ASSIGN(const Compilation one, Measure(train));
-  ASSERT_OK_AND_ASSIGN(const Compilation four, Measure(train + "mesh { dp: 2 tp: 2 } generate { tokens: 3 }"));
+  ASSERT_OK_AND_ASSIGN(const Compilation four,
+                       Measure(train + "mesh { dp: 2 tp: 2 } generate { tokens: 3 prompt: 'a' }"));
   EXPECT_EQ(one.work.ranks, 1);
   EXPECT_EQ(four.work.ranks, 4);
   EXPECT_GT(four.work.nodes, one.work.nodes) << "it has a second graph";
