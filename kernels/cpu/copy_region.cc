@@ -70,13 +70,15 @@ struct SumOf {
 struct MaxOf {
   template <typename T>
   void operator()(T* target, const T& source) const {
-    if (Widen(source) > Widen(*target)) *target = source;
+    const auto given = Widen(source);
+    if (given > Widen(*target) || given != given) *target = source;
   }
 };
 struct MinOf {
   template <typename T>
   void operator()(T* target, const T& source) const {
-    if (Widen(source) < Widen(*target)) *target = source;
+    const auto given = Widen(source);
+    if (given < Widen(*target) || given != given) *target = source;
   }
 };
 

@@ -1,5 +1,7 @@
 // Max pooling without padding. The forward pass keeps the position h * W + w of each maximum (the first of equal ones); the
 // gradient adds to these positions, a plane (n, c) per task.
+#include <cmath>
+
 #include "kernels/copy.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
@@ -20,7 +22,7 @@ const char* MaxPool2d(const KernelArgs& args) {
         int64_t best = top * width + left;
         for (int64_t at = 0; at < kernel * kernel; ++at) {
           const int64_t candidate = (top + at / kernel) * width + left + at % kernel;
-          if (from[candidate] > from[best]) best = candidate;
+          if (from[candidate] > from[best] || std::isnan(from[candidate])) best = candidate;
         }
         y.as<float>()[plane * p * q + i] = from[best];
         args.out[1].as<int32_t>()[plane * p * q + i] = static_cast<int32_t>(best);

@@ -30,19 +30,21 @@ struct MaxOp {
   static constexpr double kIdentity = -std::numeric_limits<double>::infinity();
   template <typename T>
   static T Combine(T a, T b) {
-    return a > b ? a : b;
+    return (a > b) | (a != a) ? a : b;  // a NaN wins, as in P(max)
   }
-  static float Lanes(F32x16 v) { return MaxOf(v); }
+  static float Lanes(F32x16 v) {
+    return Fold(v, [](F32x16 a, F32x16 b) OF_INLINED { return Combine(a, b); });
+  }
 };
 
 struct MinOp {
   static constexpr double kIdentity = std::numeric_limits<double>::infinity();
   template <typename T>
   static T Combine(T a, T b) {
-    return a < b ? a : b;
+    return (a < b) | (a != a) ? a : b;
   }
   static float Lanes(F32x16 v) {
-    return Fold(v, [](F32x16 a, F32x16 b) OF_INLINED { return Min(a, b); });
+    return Fold(v, [](F32x16 a, F32x16 b) OF_INLINED { return Combine(a, b); });
   }
 };
 

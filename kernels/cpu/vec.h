@@ -72,6 +72,7 @@ OF_INLINE void VecLoop(int64_t n, Body&& body) {
   if (i < n) body(i, SomeLanes{static_cast<int>(n - i)});
 }
 
+// Of a NaN in `a` these give b, of one in `b` the NaN.
 OF_INLINE F32x16 Max(F32x16 a, F32x16 b) { return a > b ? a : b; }
 OF_INLINE F32x16 Min(F32x16 a, F32x16 b) { return a < b ? a : b; }
 
@@ -173,7 +174,7 @@ OF_INLINE F32x16 Tanh(F32x16 x) {
                             4.89352455891786e-03f};
   constexpr float kEven[] = {1.19825839466702e-06f, 1.18534705686654e-04f, 2.26843463243900e-03f,
                              4.89352518554385e-03f};
-  return OddRational(Max(Min(x, Splat(7.90531110763549805f)), Splat(-7.90531110763549805f)), kOdd, kEven);
+  return OddRational(Max(Splat(-7.90531110763549805f), Min(Splat(7.90531110763549805f), x)), kOdd, kEven);
 }
 
 // The error function to 2e-7 absolute; it is 1 in float beyond 4.
@@ -183,7 +184,7 @@ OF_INLINE F32x16 Erf(F32x16 x) {
                             -1.60960333262415e-02f};
   constexpr float kEven[] = {-1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f,
                              -7.37332916720468e-03f, -1.42647390514189e-02f};
-  return OddRational(Max(Min(x, Splat(4.0f)), Splat(-4.0f)), kOdd, kEven);
+  return OddRational(Max(Splat(-4.0f), Min(Splat(4.0f), x)), kOdd, kEven);
 }
 
 }  // namespace oneflow::cpu

@@ -102,7 +102,7 @@ __global__ void CombineKernel(Box box, Index n, const T* source, T* target, Comb
     const auto x = Widen(given), y = Widen(held);
     if (combine == Combine::kSum) {
       target[at.target] = Narrow<T>(y + x);
-    } else if (combine == Combine::kMax ? x > y : x < y) {
+    } else if (x != x || (combine == Combine::kMax ? x > y : x < y)) {  // a NaN wins
       target[at.target] = given;
     }
   }

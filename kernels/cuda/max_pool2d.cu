@@ -19,7 +19,7 @@ const char* MaxPool2d(const KernelArgs& args) {
     int64_t best = top * width + left;
     for (int64_t row = top; row < top + kernel; ++row) {
       for (int64_t at = row * width + left; at < row * width + left + kernel; ++at) {
-        if (plane[at] > plane[best]) best = at;
+        if (plane[at] > plane[best] || isnan(plane[at])) best = at;
       }
     }
     y[i] = plane[best];

@@ -48,12 +48,12 @@ struct Sum {
 struct Max {
   static constexpr double kIdentity = -std::numeric_limits<double>::infinity();
   static __device__ double Term(float x) { return x; }
-  static __device__ double Join(double a, double b) { return a > b ? a : b; }
+  static __device__ double Join(double a, double b) { return a > b || isnan(a) ? a : b; }
 };
 struct Min {
   static constexpr double kIdentity = std::numeric_limits<double>::infinity();
   static __device__ double Term(float x) { return x; }
-  static __device__ double Join(double a, double b) { return a < b ? a : b; }
+  static __device__ double Join(double a, double b) { return a < b || isnan(a) ? a : b; }
 };
 struct SquareSum {
   static constexpr double kIdentity = 0;

@@ -149,6 +149,45 @@ TEST_P(PathsTest, IndicesOutsideOfAllShardsAreErrorsOrNans) {
             is_cpu ? "scatter_add: an index is outside the dimension" : "nan nan nan nan nan nan");
 }
 
+// A NaN is the trace of an error; an op that swallows it hides where training went wrong.
+TEST_P(PathsTest, NansAreNotLost) {
+  for (const int64_t at : {0, 5, 70}) {
+    RefTensor x = Zeros({1, 1, 9, 8}, DType::kFloat32);
+    for (int64_t i = 0; i < x.count(); ++i) x.values[i] = 0.1 * static_cast<double>(i % 7) - 0.3;
+    x.values[at] = std::nan("");
+    struct Op {
+      std::string name;
+      AttrMap attrs;
+      std::vector<int64_t> dims;
+    };
+    const std::vector<int64_t> all = {0, 1, 2, 3};
+    const Op ops[] = {{"relu", {}, x.dims},
+                      {"tanh", {}, x.dims},
+                      {"gelu", {}, x.dims},
+                      {"sigmoid", {}, x.dims},
+                      {"exp", {}, x.dims},
+                      {"sqrt", {}, x.dims},
+                      {"softmax", {}, x.dims},
+                      {"reduce_sum", {{"axes", all}, {"keepdims", false}}, {}},
+                      {"reduce_max", {{"axes", all}, {"keepdims", false}}, {}},
+                      {"reduce_min", {{"axes", all}, {"keepdims", false}}, {}},
+                      {"reduce_max", {{"axes", std::vector<int64_t>{2}}, {"keepdims", false}}, {1, 1, 8}}};
+    for (const Op& op : ops) {
+      KernelCall call = {op.name, op.attrs, {x}, {Zeros(op.dims, DType::kFloat32)}};
+      ASSERT_OK_AND_ASSIGN(const KernelResult result, RunKernel(*device_, call));
+      const std::vector<double>& values = result.outputs[0].values;
+      EXPECT_TRUE(std::any_of(values.begin(), values.end(), [](double v) { return std::isnan(v); }))
+          << op.name << " of a NaN at " << at;
+    }
+    KernelCall pool = {"max_pool2d",
+                       {{"kernel", int64_t{3}}, {"stride", int64_t{1}}},
+                       {x},
+                       {Zeros({1, 1, 7, 6}, DType::kFloat32), Zeros({1, 1, 7, 6}, DType::kInt32)}};
+    ASSERT_OK_AND_ASSIGN(const KernelResult pooled, RunKernel(*device_, pool));
+    EXPECT_TRUE(std::isnan(pooled.outputs[0].values[at == 70 ? 41 : at])) << "max_pool2d of a NaN at " << at;
+  }
+}
+
 TEST_P(PathsTest, HeadsMayHaveUpTo256Columns) {
   Random r(kSeed);
   for (const auto& [t, d] : std::vector<std::pair<int64_t, int64_t>>{{70, 65}, {131, 128}, {40, 130}, {67, 256}}) {
