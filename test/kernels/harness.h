@@ -29,7 +29,7 @@ struct KernelCall {
 struct KernelResult {
   std::vector<RefTensor> inputs;  // after the call
   std::vector<RefTensor> outputs;
-  std::vector<std::vector<char>> bytes;  // of the outputs, then of the inputs, for bitwise comparisons
+  std::vector<std::vector<char>> bytes;  // of the inputs, then of the outputs, for bitwise comparisons
 };
 
 // NotFound if the device has no such kernel; Internal if it failed, or wrote beyond an output or its scratch area.

@@ -1,0 +1,296 @@
+"""What every op is in PyTorch: OPS, a table from op to function, and NO_COUNTERPART, the ops that have none, with the reason.
+
+A function takes the attributes of a node and its operands, and returns the results followed by the operands that the op overwrites.
+Operands that are f32 in a job are f64 here. It is written as somebody would who knows PyTorch and not our kernels: gradients are left
+to autograd, and an op that is a gradient itself is autograd of what it is the gradient of, or PyTorch's own backward function.
+"""
+import torch
+import torch.nn.functional as F
+
+aten = torch.ops.aten
+
+
+def gradient(function, at, dy):
+    """The gradient of `function` in `at`, whose result has the gradient `dy`."""
+    at = at.detach().requires_grad_()
+    return torch.autograd.grad(function(at), at, dy)[0]
+
+
+def column(t):
+    return t.unsqueeze(-1)
+
+
+def along(t, x, axis):
+    """A vector, shaped to be broadcast along dimension `axis` of x."""
+    return t.view([-1 if d == axis % x.dim() else 1 for d in range(x.dim())])
+
+
+def per_channel(t, x):
+    return along(t, x, 1)
+
+
+def but(x, axis):
+    """All dimensions of x but one."""
+    return [d for d in range(x.dim()) if d != axis % x.dim()]
+
+
+def reduction(function):
+    # PyTorch takes no axes for all axes.
+    return lambda a, x: function(x, a["axes"], a["keepdims"]) if a["axes"] else x.clone()
+
+
+def cast(a, x):
+    types = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32, "i64": torch.int64}
+    return x.to(types[a["dtype"]])
+
+
+def dropout(a, x):
+    # The mask is the job's own; all else must follow from it.
+    return x * a["mask"] / (1 - a["rate"])
+
+
+def pad(a, x):
+    widths = [w for pair in zip(reversed(a["before"]), reversed(a["after"])) for w in pair]  # PyTorch begins with the last dimension
+    return F.pad(x, widths, value=a["value"])
+
+
+def cumsum(a, x):
+    if a["reverse"]:
+        return cumsum({**a, "reverse": False}, x.flip(a["axis"])).flip(a["axis"])
+    y = x.cumsum(a["axis"])
+    return y - x if a["exclusive"] else y
+
+
+def slice_grad(a, dy):
+    sizes = list(dy.shape)
+    sizes[a["axis"]] = a["size"]
+    zeros = torch.zeros(sizes, dtype=dy.dtype)
+    return torch.slice_scatter(zeros, dy, a["axis"], a["start"], a["start"] + dy.shape[a["axis"]], 1)
+
+
+def scatter_add(a, updates, ids):
+    axis = a["axis"]
+    rows = updates.reshape(*updates.shape[:axis], -1, *updates.shape[axis + ids.dim():])
+    zeros = torch.zeros(*rows.shape[:axis], a["size"], *rows.shape[axis + 1:], dtype=rows.dtype)
+    return zeros.index_add(axis, ids.flatten(), rows)
+
+
+def put_along(a, dy, ids):
+    return torch.zeros(*dy.shape[:-1], a["columns"], dtype=dy.dtype).scatter_add(-1, ids.long(), dy)
+
+
+def top_k(a, x):
+    # topk() leaves open which of equal elements it takes.
+    values, indices = x.sort(dim=-1, descending=True, stable=True)
+    return values[..., :a["k"]], indices[..., :a["k"]]
+
+
+def layer_norm(a, x, gamma, beta):
+    mean, var = x.mean(-1), x.var(-1, unbiased=False)
+    return F.layer_norm(x, gamma.shape, gamma, beta, a["epsilon"]), mean, torch.rsqrt(var + a["epsilon"])
+
+
+def layer_norm_grad(a, dy, x, gamma, mean, rstd):
+    beta = torch.zeros_like(gamma)
+    return aten.native_layer_norm_backward(dy, x, gamma.shape, column(mean), column(rstd), gamma, beta, [True] * 3)
+
+
+def rms_norm(a, x, gamma):
+    rstd = torch.rsqrt(x.square().mean(-1) + a["epsilon"])
+    return x * column(rstd) * gamma, rstd
+
+
+def batch_norm(a, x, gamma, beta, mean, var):
+    if a.get("training"):
+        return F.batch_norm(x, None, None, gamma, beta, training=True, eps=a["epsilon"])
+    # F.batch_norm has no gradients of given statistics.
+    y = (x - per_channel(mean, x)) / torch.sqrt(per_channel(var, x) + a["epsilon"]) * per_channel(gamma, x) + per_channel(beta, x)
+    torch.testing.assert_close(y, F.batch_norm(x, mean.detach(), var.detach(), gamma, beta, training=False, eps=a["epsilon"]))
+    return y
+
+
+def attention(a, q, k, v):
+    b, t, width = q.shape
+    q, k, v = (x.view(b, t, a["heads"], -1).transpose(1, 2) for x in (q, k, v))
+    scores = q @ k.transpose(-1, -2) / (width // a["heads"])**0.5
+    if a["causal"]:
+        scores = scores.masked_fill(torch.ones(t, t, dtype=torch.bool).triu(1), -torch.inf)
+    out = scores.softmax(-1) @ v
+    return out.transpose(1, 2).reshape(b, t, width), scores.logsumexp(-1)
+
+
+def attention_grad(a, dout, q, k, v, out, lse):
+    qkv = [x.detach().requires_grad_() for x in (q, k, v)]
+    return torch.autograd.grad(attention(a, *qkv)[0], qkv, dout)
+
+
+def cross_entropy(a, logits, labels):
+    classes = logits.shape[-1]
+    loss = F.cross_entropy(logits.reshape(-1, classes), labels.long().flatten(), reduction="none").view(labels.shape)
+    return loss, logits.logsumexp(-1)
+
+
+def cross_entropy_grad(a, dloss, logits, labels, lse):
+    return column(dloss) * ((logits - column(lse)).exp() - F.one_hot(labels.long(), logits.shape[-1]))
+
+
+def max_pool2d_grad(a, dy, index):
+    flat = torch.zeros(*dy.shape[:2], a["height"] * a["width"], dtype=dy.dtype)
+    return flat.scatter_add(2, index.long().flatten(2), dy.flatten(2)).unflatten(2, (a["height"], a["width"]))
+
+
+def extremum_count(a, x, y):
+    # y is the maximum of x.
+    return reduction(torch.sum)(a, (x == reduction(torch.amax)({**a, "keepdims": True}, x)).double())
+
+
+def extremum_grad(a, dy, x, y, n):
+    # y is the maximum of x.
+    return gradient(lambda x: OPS["reduce_max"](a, x), x, dy)
+
+
+def softmax_sums(a, x, labels, m):
+    return (x - column(m)).exp().sum(-1), x.gather(-1, column(labels.long())).squeeze(-1) - m
+
+
+def first_index(a, x, m):
+    columns = torch.arange(x.shape[-1]).expand_as(x)
+    return columns.masked_fill(x != column(m), torch.iinfo(torch.int32).max).amin(-1)
+
+
+def clip_scale(a, s):
+    gradients = torch.nn.Parameter(torch.zeros_like(s))
+    gradients.grad = s.sqrt()
+    norm = torch.nn.utils.clip_grad_norm_([gradients], a["max_norm"])
+    return gradients.grad / s.sqrt(), norm
+
+
+def stepped(optimizer, w, g, state):
+    """w after a step of the optimizer that optimizer(parameters) makes, with `state`, which changes too."""
+    w = torch.nn.Parameter(w.clone())
+    w.grad = g
+    optimizer = optimizer([w])
+    optimizer.state[w] = state
+    optimizer.step()
+    return w.detach()
+
+
+def adamw_update(a, w, m, v, g, lr, scale, step):
+    state = {"step": step.float(), "exp_avg": m.clone(), "exp_avg_sq": v.clone()}
+    settings = {"lr": lr.item(), "betas": (a["beta1"], a["beta2"]), "eps": a["epsilon"], "weight_decay": a["weight_decay"]}
+    w = stepped(lambda p: torch.optim.AdamW(p, **settings), w, g * scale, state)
+    return w, state["exp_avg"], state["exp_avg_sq"]
+
+
+def sgd_update(a, w, u, g, lr, scale):
+    state = {"momentum_buffer": u.clone()}
+    settings = {name: a[name] for name in ("momentum", "weight_decay", "nesterov")}
+    w = stepped(lambda p: torch.optim.SGD(p, lr.item(), **settings), w, g * scale, state)
+    return w, state["momentum_buffer"]
+
+
+OPS = {
+    # Elementwise.
+    "to": lambda a, x: x.clone(),
+    "accumulate": lambda a, x: x.clone(),
+    "neg": lambda a, x: -x,
+    "exp": lambda a, x: x.exp(),
+    "log": lambda a, x: x.log(),
+    "sqrt": lambda a, x: x.sqrt(),
+    "rsqrt": lambda a, x: x.rsqrt(),
+    "square": lambda a, x: x.square(),
+    "tanh": lambda a, x: x.tanh(),
+    "sigmoid": lambda a, x: x.sigmoid(),
+    "relu": lambda a, x: F.relu(x),
+    "gelu": lambda a, x: F.gelu(x),
+    "relu_grad": lambda a, dy, y: gradient(F.relu, y, dy),
+    "gelu_grad": lambda a, dy, x: gradient(F.gelu, x, dy),
+    "scale": lambda a, x: a["alpha"] * x,
+    "add_scalar": lambda a, x: x + a["alpha"],
+    "cast": cast,
+    "dropout": dropout,
+    "add": lambda a, x, y: x + y,
+    "sub": lambda a, x, y: x - y,
+    "mul": lambda a, x, y: x * y,
+    "div": lambda a, x, y: x / y,
+    "maximum": lambda a, x, y: torch.maximum(x, y),
+    "minimum": lambda a, x, y: torch.minimum(x, y),
+    "heaviside": lambda a, x, y: torch.heaviside(x - y, x.new_tensor(0.5)),
+    "equal": lambda a, x, y: (x == y).double(),
+    "add_n": lambda a, *x: sum(x),
+    "bias_add": lambda a, x, b: x + along(b, x, a["axis"]),
+    "bias_grad": lambda a, dy: dy.sum(but(dy, a["axis"])),
+    "constant": lambda a: torch.full(a["shape"], a["value"]),
+    # Reductions and shapes.
+    "reduce_sum": reduction(torch.sum),
+    "reduce_mean": reduction(torch.mean),
+    "reduce_max": reduction(torch.amax),
+    "reduce_min": reduction(torch.amin),
+    "square_sum": lambda a, x: x.square().sum(),
+    "extremum_count": extremum_count,
+    "extremum_grad": extremum_grad,
+    "cumsum": cumsum,
+    "sum_to": lambda a, x: x.sum_to_size(a["shape"]),
+    "broadcast_to": lambda a, x: x.broadcast_to(a["shape"]),
+    "reshape": lambda a, x: x.reshape(a["shape"]),
+    "transpose": lambda a, x: x.permute(a["perm"]),
+    "slice": lambda a, x: x.narrow(a["axis"], a["start"], a["size"]),
+    "slice_grad": slice_grad,
+    "pad": pad,
+    "concat": lambda a, *x: torch.cat(x, a["axis"]),
+    # Linear algebra.
+    "matmul": lambda a, x, w: F.linear(x, w) if a["transpose_b"] else x @ w,
+    "matmul_wgrad": lambda a, x, dy: torch.einsum("...k,...n->" + ("nk" if a["transpose"] else "kn"), x, dy),
+    "batch_matmul": lambda a, x, y: (x.mT if a["transpose_a"] else x) @ (y.mT if a["transpose_b"] else y),
+    "conv2d": lambda a, x, k: F.conv2d(x, k, stride=a["stride"], padding=a["padding"]),
+    "conv2d_dgrad": lambda a, dy, k: torch.nn.grad.conv2d_input(
+        (dy.shape[0], k.shape[1], a["height"], a["width"]), k, dy, stride=a["stride"], padding=a["padding"]),
+    "conv2d_wgrad": lambda a, x, dy: torch.nn.grad.conv2d_weight(
+        x, (dy.shape[1], x.shape[1], a["kernel_height"], a["kernel_width"]), dy, stride=a["stride"], padding=a["padding"]),
+    "max_pool2d": lambda a, x: F.max_pool2d(x, a["kernel"], a["stride"], return_indices=True),
+    "max_pool2d_grad": max_pool2d_grad,
+    "attention": attention,
+    "attention_grad": attention_grad,
+    # Softmax and normalisation.
+    "softmax": lambda a, x: x.softmax(-1),
+    "softmax_grad": lambda a, dy, y: aten._softmax_backward_data(dy, y, -1, y.dtype),
+    "softmax_cross_entropy": cross_entropy,
+    "softmax_cross_entropy_grad": cross_entropy_grad,
+    "top1_correct": lambda a, logits, labels: (logits.argmax(-1) == labels).double(),
+    "exp_sum": lambda a, x, m: (x - column(m)).exp().sum(-1),
+    "softmax_sums": softmax_sums,
+    "softmax_loss": lambda a, m, s, z: (s.log() - z, m + s.log()),
+    "softmax_apply": lambda a, x, m, s: (x - column(m)).exp() / column(s),
+    "softmax_grad_apply": lambda a, dy, y, d: y * (dy - column(d)),
+    "row_dot": lambda a, x, y: (x * y).sum(-1),
+    "first_index": first_index,
+    "layer_norm": layer_norm,
+    "layer_norm_grad": layer_norm_grad,
+    "rms_norm": rms_norm,
+    "batch_norm": batch_norm,
+    "channel_variance": lambda a, x, mean: (x - per_channel(mean, x)).square().mean(but(x, 1)),
+    # Indices.
+    "embedding": lambda a, w, ids: F.embedding(ids, w),
+    "embedding_grad": lambda a, dy, ids: aten.embedding_dense_backward(dy, ids, a["rows"], -1, False),
+    "gather": lambda a, x, ids: x[(slice(None),) * a["axis"] + (ids.long(),)],
+    "scatter_add": scatter_add,
+    "take_along": lambda a, x, ids: torch.take_along_dim(x, ids.long(), -1),
+    "put_along": put_along,
+    "top_k": top_k,
+    # Training.
+    "clip_scale": clip_scale,
+    "adamw_update": adamw_update,
+    "sgd_update": sgd_update,
+    "ema_update": lambda a, v, x: torch.lerp(x, v, a["decay"]),
+}
+
+NO_COUNTERPART = {
+    "assign": "moves state",
+    "increment": "counts steps",
+    "append_token": "keeps a window of tokens",
+    "sample_token": "draws random numbers by our definition",
+    "lr_schedule": "is a job's own function of the step; whole trainings compare it",
+    "rms_norm_grad": "the rstd of its case is not that of its x; the gradient of rms_norm compares it",
+    "batch_norm_sums": "the gradients of both kinds of batch_norm compare it",
+    "batch_norm_dx": "the sums of its case are not those of its dy; the gradient of a batch_norm in training compares it",
+}
