@@ -43,8 +43,9 @@ struct BoxingStep {
   Collective collective = Collective::kNone;     // what it amounts to, for NCCL and for people
 };
 
-// The types on the way from `from` to `to`, ending with `to`; empty if they are equal: at most two. The way is the one of fewest
-// bytes, then least predicted seconds. A type in between may lie on a reordered or smaller placement. Unimplemented if there is no way (say
+// The types on the way from `from` to `to`, ending with `to`; empty if they are equal: at most two on one host, four between
+// hosts. The way is the one of fewest bytes, which are those of the recognised collectives, and among these the one of least predicted
+// seconds. A type in between may lie on a reordered or smaller placement. Unimplemented if there is no way (say
 // P(max) to P(sum)), InvalidArgument if a type does not fit the shape.
 absl::StatusOr<std::vector<DistType>> BoxingPath(const TensorType& type, const DistType& from, const DistType& to,
                                                  const Topology& topology);

@@ -17,6 +17,7 @@ using ::oneflow::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 Placement Place(const std::string& text) { return *Placement::Parse(text); }
 DistType Dist(const std::string& placement, const std::string& sbp) { return {Place(placement), *ParseNdSbp(sbp)}; }
@@ -272,6 +273,41 @@ TEST(BoxingPathTest, OnTwoAxesReductionsCostNoMoreThanAxisByAxis) {
     ASSERT_OK_AND_ASSIGN(const int64_t bytes, Follow(type, Dist(mesh, c.from), Dist(mesh, c.to), OneHost(4, 1)));
     EXPECT_LE(bytes, c.most) << c.from << " to " << c.to;
   }
+}
+
+// Two hosts of four ranks, x between them: a quarter of the tensor crosses in each direction and for each rank, instead of all of it.
+TEST(BoxingPathTest, BetweenHostsAnAllReduceIsHierarchical) {
+  const std::string mesh = "[x=2,y=4]{0,1,2,3,4,5,6,7}";
+  const TensorType type{DType::kFloat32, {64, 24}};
+  const int64_t t = type.num_bytes();
+  Topology two = OneHost(8, 4);
+  two.host_of_rank = {0, 0, 0, 0, 1, 1, 1, 1};
+  const auto crossing = [&](const DistType& from, const DistType& to) {
+    int64_t bytes = 0;
+    DistType at = from;
+    const std::vector<DistType> path = *BoxingPath(type, from, to, two);
+    for (const DistType& next : path) {
+      const BoxingStep step = *OneBoxingStep(type, at, next, two);
+      for (size_t i = 0; i < step.pieces.size(); ++i) {
+        for (const BoxingPiece& piece : step.pieces[i]) {
+          const int source = at.placement.ranks()[piece.source], rank = next.placement.ranks()[i];
+          if (two.host_of_rank[source] != two.host_of_rank[rank]) bytes += piece.region.count() * 4;
+        }
+      }
+      at = next;
+    }
+    return bytes;
+  };
+  const DistType from = Dist(mesh, "(P,P)"), to = Dist(mesh, "(B,B)");
+  ASSERT_OK_AND_ASSIGN(const auto path, BoxingPath(type, from, to, two));
+  EXPECT_THAT(PathTexts(path), ElementsAre(mesh + "(P,S(0))", "[y=4,x=2]{0,4,1,5,2,6,3,7}(S(0),S(0))",
+                                           mesh + "(B,S(0))", mesh + "(B,B)"));
+  EXPECT_EQ(crossing(from, to), 2 * t);
+  ASSERT_OK_AND_ASSIGN(const int64_t bytes, Follow(type, from, to, two));
+  EXPECT_EQ(bytes, 2 * (8 - 1) * t) << "in total as much as at once";
+  Topology one = OneHost(8, 4);
+  ASSERT_OK_AND_ASSIGN(const auto flat, BoxingPath(type, from, to, one));
+  EXPECT_THAT(flat, SizeIs(2));
 }
 
 TEST(BoxingPathTest, WhatCannotBeDoneIsRefusedAndInfinitelyDear) {
