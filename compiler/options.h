@@ -33,7 +33,8 @@ struct CompileOptions {
   // Ranks are given to processes in consecutive groups of this size; all on one host for now.
   int ranks_per_process = 1;
   DeviceKind device = DeviceKind::kCpu;
-  int micro_batches = 1;  // per step, for graphs with a loss
+  int64_t variable_bytes_per_device = 0;  // the most that variables may take on one rank; 0: no limit
+  int micro_batches = 1;                  // per step, for graphs with a loss
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
   uint64_t seed = 1;

@@ -33,6 +33,17 @@ struct TensorArg {
   }
 };
 
+// Of a dense tensor, in elements, the last dimension innermost.
+inline std::vector<int64_t> Strides(const TensorArg& x) {
+  std::vector<int64_t> strides(x.rank);
+  int64_t stride = 1;
+  for (int i = x.rank; i-- > 0;) {
+    strides[i] = stride;
+    stride *= x.dims[i];
+  }
+  return strides;
+}
+
 struct KernelArgs {
   std::span<const TensorArg> in;
   std::span<const TensorArg> out;

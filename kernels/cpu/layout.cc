@@ -7,16 +7,6 @@
 namespace oneflow::cpu {
 namespace {
 
-std::vector<int64_t> Strides(const TensorArg& x) {
-  std::vector<int64_t> strides(x.rank);
-  int64_t stride = 1;
-  for (int i = x.rank; i-- > 0;) {
-    strides[i] = stride;
-    stride *= x.dims[i];
-  }
-  return strides;
-}
-
 const char* Address(const TensorArg& x, int64_t element) {
   return x.as<const char>() + element * static_cast<int64_t>(SizeOf(x.dtype));
 }

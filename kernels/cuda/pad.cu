@@ -8,16 +8,6 @@
 namespace oneflow::cuda {
 namespace {
 
-std::vector<int64_t> Strides(const TensorArg& x) {
-  std::vector<int64_t> strides(x.rank);
-  int64_t stride = 1;
-  for (int i = x.rank; i-- > 0;) {
-    strides[i] = stride;
-    stride *= x.dims[i];
-  }
-  return strides;
-}
-
 // A split dimension is not padded, so its margin is 0 in every shard too.
 template <typename T>
 const char* Pad(const KernelArgs& args) {

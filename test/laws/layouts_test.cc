@@ -208,6 +208,24 @@ TEST_F(LayoutsTest, SplitTablesTakeLessMemoryThanCopies) {
   }
 }
 
+// Nobody splits the tables, and along tp they are asked to be copies; along dp they are too large for that.
+TEST_F(LayoutsTest, AMemoryLimitSplitsWhatDoesNotFit) {
+  const std::vector<std::string> copied = {"data.clicks.vocabulary=40000", "model.wide_deep.table_split=none"};
+  ASSERT_OK_AND_ASSIGN(const Outcome whole, Run(WideDeep(), {copied[0], copied[1]}));
+  for (const char* mesh : {"mesh={dp:4}", "mesh={dp:2 tp:2}"}) {
+    SCOPED_TRACE(mesh);
+    ASSERT_OK_AND_ASSIGN(const Outcome copies, Run(WideDeep(), {copied[0], copied[1], mesh}));
+    // A table of 40,000 x 6 and one of 40,000, with two states each, are 3.4 MB.
+    ASSERT_OK_AND_ASSIGN(const Outcome parts,
+                         Run(WideDeep(), {copied[0], copied[1], mesh, "cluster.variable_bytes_per_device=2000000"}));
+    EXPECT_LT(parts.planned_bytes, copies.planned_bytes);
+    EXPECT_EQ(parts.stats.register_bytes, parts.planned_bytes);
+    for (int step = 0; step < kSteps; ++step) {
+      ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, 1e-4) << "step " << step + 1;
+    }
+  }
+}
+
 TEST_F(LayoutsTest, ATiedEmbeddingIsTheSameOnTwoStages) {
   const std::string tied = "model.gpt.tied_embedding=true";
   ASSERT_OK_AND_ASSIGN(const Outcome whole, Run(Gpt(), {tied}));

@@ -154,6 +154,8 @@ void CheckCluster(const pb::JobConfig& c, Checker& check) {
     check.Require(devices % processes == 0, "cluster.processes",
                   absl::StrCat("the mesh's ", devices, " devices do not divide among ", processes, " processes"));
   }
+  check.Require(c.cluster().variable_bytes_per_device() >= 0, "cluster.variable_bytes_per_device",
+                absl::StrCat(c.cluster().variable_bytes_per_device(), " is negative"));
   const std::string& device = c.cluster().device();
   check.Require(device.empty() || device == "cpu" || device == "cuda", "cluster.device",
                 absl::StrCat("'", device, "' is neither 'cpu' nor 'cuda'"));
