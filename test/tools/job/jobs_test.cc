@@ -1,0 +1,58 @@
+// The job configs that the project ships: each compiles, and the two whose point is a layout have it.
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "oneflow_core/ops/ops.h"
+#include "test/support/paths.h"
+#include "test/support/status_matchers.h"
+#include "test/support/temp_dir.h"
+#include "tools/job/job.h"
+
+namespace oneflow {
+namespace {
+
+absl::StatusOr<pb::PlanSet> PlanOf(const std::string& path, const std::vector<std::string>& overrides = {}) {
+  const OpRegistry ops = StandardOps();
+  OF_ASSIGN_OR_RETURN(SourcedConfig config, LoadConfig(path, overrides));
+  OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
+  return CompileJob(job, ops);
+}
+
+std::string JobPath(const std::string& name) { return std::string(SourceDir()) + "/tools/jobs/" + name + ".pbtxt"; }
+
+int64_t MostBytes(const pb::PlanSet& plan) {
+  int64_t most = 0;
+  for (const pb::Rank& rank : plan.ranks()) most = std::max<int64_t>(most, rank.private_bytes() + rank.shared_bytes());
+  return most;
+}
+
+TEST(JobsTest, EveryJobOfTheProjectCompiles) {
+  const testing::TempDir dir;
+  const std::string text = dir.File("text");  // in place of the one that the commands of the README make
+  std::ofstream(text) << std::string(100000, 'a');
+  int jobs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(SourceDir()) + "/tools/jobs")) {
+    if (entry.path().extension() != ".pbtxt") continue;
+    SCOPED_TRACE(entry.path());
+    std::vector<std::string> overrides;
+    if (absl::StartsWith(entry.path().filename().string(), "gpt")) overrides = {"data.text.path=" + text};
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, PlanOf(entry.path(), overrides));
+    EXPECT_GT(plan.plans_size(), 0);
+    ++jobs;
+  }
+  EXPECT_GE(jobs, 6);
+}
+
+TEST(JobsTest, SplitTablesNeedAFractionOfTheMemoryOfCopies) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet copies,
+                       PlanOf(JobPath("wide_deep"), {"model.wide_deep.table_split=none", "mesh={dp:4}"}));
+  for (const char* split : {"rows", "columns"}) {
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet parts,
+                         PlanOf(JobPath("wide_deep"), {std::string("model.wide_deep.table_split=") + split}));
+    EXPECT_LT(MostBytes(parts), 0.3 * static_cast<double>(MostBytes(copies))) << split;
+  }
+}
+
+}  // namespace
+}  // namespace oneflow
