@@ -25,7 +25,7 @@ FASHION = "/usr/share/datasets/fashion-mnist/"
 def oneflow(job, folder, *settings):
     """Runs a job of the project; returns its metrics lines."""
     metrics = os.path.join(folder, "metrics.jsonl")
-    command = [ONEFLOW, "run", os.path.join(ROOT, "tools/jobs", job), "--metrics", metrics]
+    command = [ONEFLOW, "run", os.path.join(ROOT, "tools/examples", job), "--metrics", metrics]
     for setting in settings:
         command += ["--set", setting]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)

@@ -1,4 +1,4 @@
-// The job configs that the project ships: each compiles, and the two whose point is a layout have it.
+// The examples, jobs that the project ships: each compiles, and the two whose point is a layout have it.
 #include <filesystem>
 #include <fstream>
 
@@ -19,7 +19,7 @@ absl::StatusOr<pb::PlanSet> PlanOf(const std::string& path, const std::vector<st
   return CompileJob(job, ops);
 }
 
-std::string JobPath(const std::string& name) { return std::string(SourceDir()) + "/tools/jobs/" + name + ".pbtxt"; }
+std::string Example(const std::string& name) { return std::string(SourceDir()) + "/tools/examples/" + name + ".pbtxt"; }
 
 int64_t MostBytes(const pb::PlanSet& plan) {
   int64_t most = 0;
@@ -27,29 +27,29 @@ int64_t MostBytes(const pb::PlanSet& plan) {
   return most;
 }
 
-TEST(JobsTest, EveryJobOfTheProjectCompiles) {
+TEST(ExamplesTest, EachCompiles) {
   const testing::TempDir dir;
   const std::string text = dir.File("text");  // in place of the one that the commands of the README make
   std::ofstream(text) << std::string(100000, 'a');
-  int jobs = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(SourceDir()) + "/tools/jobs")) {
+  int examples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(SourceDir()) + "/tools/examples")) {
     if (entry.path().extension() != ".pbtxt") continue;
     SCOPED_TRACE(entry.path());
     std::vector<std::string> overrides;
     if (absl::StartsWith(entry.path().filename().string(), "gpt")) overrides = {"data.text.path=" + text};
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, PlanOf(entry.path(), overrides));
     EXPECT_GT(plan.plans_size(), 0);
-    ++jobs;
+    ++examples;
   }
-  EXPECT_GE(jobs, 6);
+  EXPECT_GE(examples, 6);
 }
 
-TEST(JobsTest, SplitTablesNeedAFractionOfTheMemoryOfCopies) {
+TEST(ExamplesTest, SplitTablesNeedAFractionOfTheMemoryOfCopies) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet copies,
-                       PlanOf(JobPath("wide_deep"), {"model.wide_deep.table_split=none", "mesh={dp:4}"}));
+                       PlanOf(Example("wide_deep"), {"model.wide_deep.table_split=none", "mesh={dp:4}"}));
   for (const char* split : {"rows", "columns"}) {
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet parts,
-                         PlanOf(JobPath("wide_deep"), {std::string("model.wide_deep.table_split=") + split}));
+                         PlanOf(Example("wide_deep"), {std::string("model.wide_deep.table_split=") + split}));
     EXPECT_LT(MostBytes(parts), 0.3 * static_cast<double>(MostBytes(copies))) << split;
   }
 }
