@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "actor/actor_thread.h"
 #include "actor/executor.h"
 #include "actor/memory.h"
 #include "actor/plan_check.h"
 #include "actor/transport/peer_network.h"
 #include "actor/transport/process_bus.h"
 #include "actor/variables.h"
-#include "actor/worker.h"
 #include "glog/logging.h"
 #include "oneflow_core/mesh.h"
 
@@ -47,15 +47,15 @@ absl::StatusOr<std::unique_ptr<DeviceContext>> OpenDevice(const Device& device, 
 
 double Seconds(std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-class EngineImpl : public Engine, private Worker::Listener, private PeerNetwork::Listener {
+class EngineImpl : public Engine, private ActorThread::Listener, private PeerNetwork::Listener {
  public:
   EngineImpl(pb::PlanSet plans, EngineOptions options)
       : plans_(std::move(plans)), options_(std::move(options)), memory_(std::max(plans_.ranks_size(), 1)) {}
 
   ~EngineImpl() override {
     if (options_.peers != nullptr) options_.peers->SetListener(nullptr);
-    for (const auto& worker : workers_) worker->Stop();
-    for (const auto& worker : workers_) worker->Join();  // one that fails now still stops the others
+    for (const auto& thread : threads_) thread->Stop();
+    for (const auto& thread : threads_) thread->Join();  // one that fails now still stops the others
   }
 
   // Create() in its order. An error leaves an object that can only be destroyed.
@@ -87,7 +87,7 @@ class EngineImpl : public Engine, private Worker::Listener, private PeerNetwork:
   absl::Status OpenDevices();
   absl::Status ShareMemory();
   absl::Status Initialise();
-  void MakeWorkers();
+  void MakeThreads();
 
   // What all processes do outside of runs: an error here is an error everywhere.
   template <typename Fn>
@@ -104,10 +104,10 @@ class EngineImpl : public Engine, private Worker::Listener, private PeerNetwork:
   }
   // Keeps the first error and stops everything.
   void Fail(const absl::Status& status, bool tell_peers);
-  absl::Status WaitForWorkers();
+  absl::Status WaitForThreads();
 
-  void OnWorkerDone(int rank) override;
-  void OnWorkerFailed(int, absl::Status status) override { Fail(status, /*tell_peers=*/true); }
+  void OnThreadDone(int rank) override;
+  void OnThreadFailed(int, absl::Status status) override { Fail(status, /*tell_peers=*/true); }
   void OnMessages(int process, absl::Span<const Message> messages) override;
   void OnPeerError(int process, absl::Status status) override;
   void OnPeerLost(int process, absl::Status status) override;
@@ -122,12 +122,12 @@ class EngineImpl : public Engine, private Worker::Listener, private PeerNetwork:
   std::unique_ptr<Variables> variables_;
   std::vector<std::unique_ptr<Executor>> executors_;  // as ranks_
   std::unique_ptr<ProcessBus> bus_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // as ranks_
-  std::vector<Worker*> worker_of_rank_;
+  std::vector<std::unique_ptr<ActorThread>> threads_;  // as ranks_
+  std::vector<ActorThread*> thread_of_rank_;
 
   mutable std::mutex mu_;
   std::condition_variable changed_;
-  int running_workers_ = 0;  // of the current run
+  int running_threads_ = 0;  // of the current run
   absl::Status failure_;
   absl::Status lost_peer_;
   double wall_seconds_ = 0;
@@ -155,7 +155,7 @@ absl::Status EngineImpl::LoadHere() {
     executors_.push_back(std::move(executor));
   }
   OF_RETURN_IF_ERROR(Initialise());
-  MakeWorkers();
+  MakeThreads();
   if (options_.peers == nullptr) return absl::OkStatus();
   options_.peers->SetListener(this);
   return Barrier();  // every process can take messages, every variable is set
@@ -242,25 +242,25 @@ absl::Status EngineImpl::Initialise() {
   return absl::OkStatus();
 }
 
-void EngineImpl::MakeWorkers() {
+void EngineImpl::MakeThreads() {
   std::vector<int> process_of_rank;
   for (const pb::Rank& rank : plans_.ranks()) process_of_rank.push_back(rank.process());
   bus_ = std::make_unique<ProcessBus>(options_.process, process_of_rank, options_.peers);
-  worker_of_rank_.resize(plans_.ranks_size(), nullptr);
+  thread_of_rank_.resize(plans_.ranks_size(), nullptr);
   const int spins = options_.cores > static_cast<int>(ranks_.size()) ? kSpins : 0;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const int rank = ranks_[i];
-    workers_.push_back(std::make_unique<Worker>(Worker::Context{.plans = plans_,
-                                                                .rank = rank,
-                                                                .device = *devices_[rank],
-                                                                .runner = *executors_[i],
-                                                                .bus = *bus_,
-                                                                .listener = *this,
-                                                                .spins = spins}));
-    worker_of_rank_[rank] = workers_.back().get();
-    bus_->Attach(rank, *workers_.back());
+    threads_.push_back(std::make_unique<ActorThread>(ActorThread::Context{.plans = plans_,
+                                                                          .rank = rank,
+                                                                          .device = *devices_[rank],
+                                                                          .runner = *executors_[i],
+                                                                          .bus = *bus_,
+                                                                          .listener = *this,
+                                                                          .spins = spins}));
+    thread_of_rank_[rank] = threads_.back().get();
+    bus_->Attach(rank, *threads_.back());
   }
-  for (const auto& worker : workers_) worker->Start();
+  for (const auto& thread : threads_) thread->Start();
 }
 
 absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t steps) {
@@ -276,29 +276,29 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
     std::lock_guard<std::mutex> lock(mu_);
     if (!failure_.ok()) return failure_;
     if (!lost_peer_.ok()) return lost_peer_;
-    running_workers_ = static_cast<int>(workers_.size());
+    running_threads_ = static_cast<int>(threads_.size());
   }
-  for (const auto& worker : workers_) worker->Grant(index, first_step, steps);
-  absl::Status status = WaitForWorkers();
+  for (const auto& thread : threads_) thread->Grant(index, first_step, steps);
+  absl::Status status = WaitForThreads();
   // Variables that a peer may read in the next run are settled only when all processes have come to the end of this one.
   if (status.ok()) {
     status = Barrier();
     if (!status.ok()) Fail(status, /*tell_peers=*/true);
   }
   std::lock_guard<std::mutex> lock(mu_);
-  wall_seconds_ += Seconds(std::chrono::steady_clock::now() - begin) * static_cast<double>(workers_.size());
+  wall_seconds_ += Seconds(std::chrono::steady_clock::now() - begin) * static_cast<double>(threads_.size());
   return failure_.ok() ? status : failure_;
 }
 
-absl::Status EngineImpl::WaitForWorkers() {
+absl::Status EngineImpl::WaitForThreads() {
   bool reported = false;
   int64_t last_acts = -1;
   std::unique_lock<std::mutex> lock(mu_);
-  const auto over = [this] { return running_workers_ == 0 || !failure_.ok(); };
+  const auto over = [this] { return running_threads_ == 0 || !failure_.ok(); };
   while (!changed_.wait_for(lock, kStallTime, over)) {
     lock.unlock();
     int64_t acts = 0;
-    for (const auto& worker : workers_) acts += worker->acts();
+    for (const auto& thread : threads_) acts += thread->acts();
     if (acts == last_acts && !std::exchange(reported, true)) {
       LOG(WARNING) << "process " << options_.process << ": no act has ended for "
                    << std::chrono::seconds(kStallTime).count() << " s\n"
@@ -317,29 +317,29 @@ void EngineImpl::Fail(const absl::Status& status, bool tell_peers) {
     failure_ = status;
     changed_.notify_all();
   }
-  for (const auto& worker : workers_) worker->Stop();
+  for (const auto& thread : threads_) thread->Stop();
   if (options_.peers == nullptr) return;
   if (tell_peers) options_.peers->SendError(status);
   options_.peers->Interrupt(status);
 }
 
-void EngineImpl::OnWorkerDone(int) {
+void EngineImpl::OnThreadDone(int) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (--running_workers_ == 0) changed_.notify_all();
+  if (--running_threads_ == 0) changed_.notify_all();
 }
 
 void EngineImpl::OnMessages(int process, absl::Span<const Message> messages) {
   for (const Message& message : messages) {
     const bool known = message.plan < plans_.plans_size() && message.actor >= 0 &&
                        message.actor < plans_.plans(message.plan).actors_size() &&
-                       worker_of_rank_[plans_.plans(message.plan).actors(message.actor).rank()] != nullptr;
+                       thread_of_rank_[plans_.plans(message.plan).actors(message.actor).rank()] != nullptr;
     if (!known) {
       return Fail(
           absl::InvalidArgumentError(absl::StrCat("process ", process, " sent a message for plan ", message.plan,
                                                   " actor ", message.actor, ", which is not here")),
           /*tell_peers=*/true);
     }
-    worker_of_rank_[plans_.plans(message.plan).actors(message.actor).rank()]->Post({&message, 1});
+    thread_of_rank_[plans_.plans(message.plan).actors(message.actor).rank()]->Post({&message, 1});
   }
 }
 
@@ -354,25 +354,25 @@ void EngineImpl::OnPeerLost(int, absl::Status status) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     lost_peer_ = status;
-    if (running_workers_ == 0) return;
+    if (running_threads_ == 0) return;
   }
   Fail(status, /*tell_peers=*/true);
 }
 
 std::string EngineImpl::WaitReport() {
   std::string text = absl::StrCat("process ", options_.process, "\n");
-  for (const auto& worker : workers_) absl::StrAppend(&text, worker->WaitReport());
+  for (const auto& thread : threads_) absl::StrAppend(&text, thread->WaitReport());
   return text;
 }
 
 EngineStats EngineImpl::stats() const {
   EngineStats stats;
   std::map<std::string, OpTime> ops;
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    stats.acts += workers_[i]->acts();
-    stats.kernel_seconds += workers_[i]->kernel_seconds();
-    stats.run_seconds += workers_[i]->run_seconds();
-    stats.idle_seconds += workers_[i]->idle_seconds();
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    stats.acts += threads_[i]->acts();
+    stats.kernel_seconds += threads_[i]->kernel_seconds();
+    stats.run_seconds += threads_[i]->run_seconds();
+    stats.idle_seconds += threads_[i]->idle_seconds();
     stats.bytes_moved += executors_[i]->bytes_moved();
     stats.scratch_bytes += executors_[i]->scratch_bytes();
     stats.register_bytes += plans_.ranks(ranks_[i]).private_bytes() + plans_.ranks(ranks_[i]).shared_bytes();

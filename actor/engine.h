@@ -1,6 +1,6 @@
 // The runtime of one process: executes the plans of a job on the ranks that this process serves.
 //
-// One worker thread per rank serves the actors of that rank's device. Ranks of this process read each other's registers in
+// One actor thread per rank serves the actors of that rank's device. Ranks of this process read each other's registers in
 // place; ranks of other processes of the host are read in place through shared memory, with `filled` and `freed` travelling
 // over the peer network. The engine knows plans, not graphs or SBP.
 #pragma once
@@ -41,7 +41,7 @@ struct EngineOptions {
   int process = 0;
   // Cores that this process may use, shared equally among its cpu devices (at least one each).
   int cores = 1;
-  // Called on a worker thread, once per fetch; must be quick.
+  // Called on an actor thread, once per fetch; must be quick.
   std::function<void(Fetched)> on_fetch;
   // Borrowed, connected to all other processes of the job; null for a job of one process.
   PeerNetwork* peers = nullptr;

@@ -1,4 +1,4 @@
-// A device of this host as the runtime sees it: memory, one stream per worker thread, completion events, and its kernels.
+// A device of this host as the runtime sees it: memory, one stream per actor thread, completion events, and its kernels.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace oneflow {
 
 struct CopyRegionArgs;  // kernels/copy.h
 
-// Owned by the worker thread that serves it, unless said otherwise.
+// Owned by the actor thread that serves it, unless said otherwise.
 class DeviceContext {
  public:
   virtual ~DeviceContext() = default;

@@ -45,7 +45,7 @@ class Collectives {
 
   // Says at load that `call` will be made, on the thread that loads rank `call.rank`. Unimplemented if it cannot be.
   virtual absl::Status Prepare(const CollectiveCall& call, const std::vector<int>& ranks) = 0;
-  // Launches it on the stream, on the rank's worker thread. Null, or which call failed.
+  // Launches it on the stream, on the rank's actor thread. Null, or which call failed.
   virtual const char* Launch(const CollectiveCall& call) = 0;
 };
 

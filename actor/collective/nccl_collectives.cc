@@ -204,7 +204,7 @@ class NcclCollectives : public Collectives {
     return Annotate(FromNccl(ncclCommInitRank(comm, size, id, index), "ncclCommInitRank"), where);
   }
 
-  // By (communicator, rank of the job). Filled by Join(), only read by the workers.
+  // By (communicator, rank of the job). Filled by Join(), only read by the actor threads.
   std::map<std::pair<int, int>, Member> members_;
 };
 

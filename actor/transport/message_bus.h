@@ -1,4 +1,4 @@
-// How messages leave a worker thread: to the ranks of this process through their mailboxes, to others over the peer network.
+// How messages leave an actor thread: to the ranks of this process through their mailboxes, to others over the peer network.
 #pragma once
 
 #include <utility>

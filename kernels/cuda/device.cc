@@ -1,6 +1,6 @@
 // A CUDA device: memory, one stream on which everything happens in order, and events from a pool.
 //
-// The runtime calls from two sides: a worker thread, bound to the device, launches; while loading and saving, other threads allocate
+// The runtime calls from two sides: an actor thread, bound to the device, launches; while loading and saving, other threads allocate
 // and copy. So whatever depends on the current device sets it for the length of the call. After an error of a kernel CUDA refuses
 // every further call, which therefore reports it; only Done() cannot, and says yes, so that nobody waits for what will never come.
 #include "kernels/device.h"
@@ -124,7 +124,7 @@ class CudaDevice final : public DeviceContext {
   const int index_;
   const KernelTable kernels_;
   cudaStream_t stream_ = nullptr;
-  std::vector<cudaEvent_t> events_;  // worker thread only, as are the free ones
+  std::vector<cudaEvent_t> events_;  // actor thread only, as are the free ones
   std::vector<int> free_events_;     // indices into events_
   std::mutex mutex_;
   std::vector<void*> areas_;  // guarded by mutex_

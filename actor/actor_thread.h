@@ -31,16 +31,16 @@
 
 namespace oneflow {
 
-class Worker : public MessageSink {
+class ActorThread : public MessageSink {
  public:
-  // Told on the worker's thread.
+  // Told on the actor thread.
   class Listener {
    public:
     virtual ~Listener() = default;
     // All actors of the granted plan are done, and their messages are on the bus.
-    virtual void OnWorkerDone(int rank) = 0;
-    // An act failed, or a message made no sense; the worker has stopped acting.
-    virtual void OnWorkerFailed(int rank, absl::Status status) = 0;
+    virtual void OnThreadDone(int rank) = 0;
+    // An act failed, or a message made no sense; the thread has stopped acting.
+    virtual void OnThreadFailed(int rank, absl::Status status) = 0;
   };
 
   struct Context {
@@ -54,11 +54,11 @@ class Worker : public MessageSink {
   };
 
   // Everything in `context` is borrowed. REQUIRES: the plans passed CheckPlanSet.
-  explicit Worker(const Context& context);
-  ~Worker() override;  // joins
+  explicit ActorThread(const Context& context);
+  ~ActorThread() override;  // joins
 
   void Start();
-  // Stops, and waits for the act that is running. The worker may still be told of messages, and drops them.
+  // Stops, and waits for the act that is running. It may still be told of messages, and drops them.
   void Join();
 
   // Any thread. Messages of a plan that is not granted yet are taken in: a peer may be ahead of us.
@@ -72,7 +72,7 @@ class Worker : public MessageSink {
   // nothing to do, or it was told to quit.
   bool Turn();
 
-  // What the actors wait for, one line each; says so if the worker does not answer because an act is running. Any other thread.
+  // What the actors wait for, one line each; says so if it does not answer because an act is running. Any other thread.
   std::string WaitReport();
 
   // Any thread.

@@ -1,4 +1,4 @@
-#include "actor/worker.h"
+#include "actor/actor_thread.h"
 
 #include <chrono>
 #include <utility>
@@ -17,14 +17,14 @@ int64_t NowNs() {
       .count();
 }
 
-// Only the worker's thread writes its counters, so an addition need not be one operation.
+// Only this thread writes its counters, so an addition need not be one operation.
 void AddTo(std::atomic<int64_t>& counter, int64_t more) {
   counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }
 
 }  // namespace
 
-Worker::Worker(const Context& context) : c_(context) {
+ActorThread::ActorThread(const Context& context) : c_(context) {
   for (int p = 0; p < c_.plans.plans_size(); ++p) {
     const pb::Plan& plan = c_.plans.plans(p);
     std::vector<int32_t>& local = local_.emplace_back();
@@ -45,30 +45,30 @@ Worker::Worker(const Context& context) : c_(context) {
   }
 }
 
-Worker::~Worker() { Join(); }
+ActorThread::~ActorThread() { Join(); }
 
-void Worker::Join() {
+void ActorThread::Join() {
   if (!thread_.joinable()) return;
   Stop();
   mailbox_.Push({.kind = Mail::Kind::kQuit});
   thread_.join();
 }
 
-void Worker::Start() {
+void ActorThread::Start() {
   thread_ = std::thread([this] { Loop(); });
 }
 
-void Worker::Post(absl::Span<const Message> messages) {
+void ActorThread::Post(absl::Span<const Message> messages) {
   for (const Message& message : messages) mailbox_.Push({.kind = Mail::Kind::kMessage, .message = message});
 }
 
-void Worker::Grant(int plan, int64_t first_step, int64_t steps) {
+void ActorThread::Grant(int plan, int64_t first_step, int64_t steps) {
   Mail mail{.kind = Mail::Kind::kGrant, .first_step = first_step, .steps = steps};
   mail.message.plan = static_cast<uint16_t>(plan);
   mailbox_.Push(mail);
 }
 
-void Worker::Loop() {
+void ActorThread::Loop() {
   c_.device.BindThread();
   while (!quit_) {
     if (Turn() || quit_) continue;
@@ -78,7 +78,7 @@ void Worker::Loop() {
   }
 }
 
-bool Worker::Turn() {
+bool ActorThread::Turn() {
   bool moved = false;
   if (mailbox_.HasMail()) {
     mailbox_.TakeAll(mail_);
@@ -96,7 +96,7 @@ bool Worker::Turn() {
   return moved || !held_.empty();
 }
 
-void Worker::Handle(const Mail& mail) {
+void ActorThread::Handle(const Mail& mail) {
   switch (mail.kind) {
     case Mail::Kind::kMessage:
       return Deliver(mail.message);
@@ -114,7 +114,7 @@ void Worker::Handle(const Mail& mail) {
   }
 }
 
-void Worker::StartRun(int plan, int64_t first_step, int64_t steps) {
+void ActorThread::StartRun(int plan, int64_t first_step, int64_t steps) {
   plan_ = plan;
   turn_ = 0;
   run_begin_ns_ = NowNs();
@@ -126,7 +126,7 @@ void Worker::StartRun(int plan, int64_t first_step, int64_t steps) {
   }
 }
 
-void Worker::Deliver(const Message& message) {
+void ActorThread::Deliver(const Message& message) {
   if (stopped_.load(std::memory_order_relaxed)) return;
   if (message.plan >= local_.size() || message.actor < 0 ||
       message.actor >= static_cast<int32_t>(local_[message.plan].size()) || local_[message.plan][message.actor] < 0) {
@@ -139,7 +139,7 @@ void Worker::Deliver(const Message& message) {
   Refresh(entry);
 }
 
-void Worker::DrainLocal() {
+void ActorThread::DrainLocal() {
   while (queue_head_ < queue_.size()) {
     const Message message = queue_[queue_head_++];
     Deliver(message);
@@ -148,7 +148,7 @@ void Worker::DrainLocal() {
   queue_head_ = 0;
 }
 
-void Worker::Refresh(Entry& entry) {
+void ActorThread::Refresh(Entry& entry) {
   if (!entry.queued && entry.actor.ready() && IsTurn(entry)) {
     entry.queued = true;
     ready_.push({entry.order, entry.actor.spec().id});
@@ -159,7 +159,7 @@ void Worker::Refresh(Entry& entry) {
   }
 }
 
-void Worker::Act() {
+void ActorThread::Act() {
   const int32_t id = ready_.top().second;
   ready_.pop();
   Entry& entry = entries_[plan_][local_[plan_][id]];
@@ -179,7 +179,7 @@ void Worker::Act() {
   DrainLocal();
 }
 
-void Worker::SendOutbox() {
+void ActorThread::SendOutbox() {
   std::vector<std::pair<int, Message>> others;
   for (const Message& message : outbox_) {
     const int32_t where = local_[message.plan][message.actor];
@@ -198,26 +198,26 @@ void Worker::SendOutbox() {
   }
 }
 
-void Worker::ReleaseHeld() {
+void ActorThread::ReleaseHeld() {
   while (!held_.empty() && c_.device.Done(held_.front().event)) {
     c_.bus.SendAll(held_.front().messages);
     held_.pop_front();
   }
 }
 
-void Worker::ReportDone() {
+void ActorThread::ReportDone() {
   if (plan_ < 0 || unfinished_ > 0 || !held_.empty() || stopped_.load(std::memory_order_relaxed)) return;
   plan_ = -1;
   AddTo(run_ns_, NowNs() - run_begin_ns_);
-  c_.listener.OnWorkerDone(c_.rank);
+  c_.listener.OnThreadDone(c_.rank);
 }
 
-void Worker::Fail(absl::Status status) {
+void ActorThread::Fail(absl::Status status) {
   Stop();
-  c_.listener.OnWorkerFailed(c_.rank, std::move(status));
+  c_.listener.OnThreadFailed(c_.rank, std::move(status));
 }
 
-std::string Worker::Describe() const {
+std::string ActorThread::Describe() const {
   if (plan_ < 0) return absl::StrCat("rank ", c_.rank, ": no plan is running\n");
   const pb::Plan& plan = c_.plans.plans(plan_);
   std::string text =
@@ -235,7 +235,7 @@ std::string Worker::Describe() const {
   return text;
 }
 
-std::string Worker::WaitReport() {
+std::string ActorThread::WaitReport() {
   // Long enough for a thread that only waits for its turn on a busy host.
   constexpr std::chrono::seconds kAnswerTime(1);
   std::unique_lock<std::mutex> lock(report_mu_);

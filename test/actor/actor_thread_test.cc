@@ -1,4 +1,4 @@
-#include "actor/worker.h"
+#include "actor/actor_thread.h"
 
 #include <set>
 
@@ -21,15 +21,15 @@ using ::testing::Pair;
 using ::testing::StartsWith;
 
 // Writes down what happens.
-class Log : public ActRunner, public MessageBus, public Worker::Listener {
+class Log : public ActRunner, public MessageBus, public ActorThread::Listener {
  public:
   absl::Status RunAct(const Actor& actor) override {
     acts.push_back(absl::StrCat(actor.spec().name, actor.step()));
     return actor.spec().name == fails ? absl::InternalError("told to fail") : absl::OkStatus();
   }
   void Send(int rank, const Message& message) override { sent.push_back({rank, message}); }
-  void OnWorkerDone(int) override { ++done; }
-  void OnWorkerFailed(int, absl::Status status) override { failures.push_back(std::move(status)); }
+  void OnThreadDone(int) override { ++done; }
+  void OnThreadFailed(int, absl::Status status) override { failures.push_back(std::move(status)); }
 
   std::string fails;
   std::vector<std::string> acts;
@@ -38,149 +38,149 @@ class Log : public ActRunner, public MessageBus, public Worker::Listener {
   std::vector<absl::Status> failures;
 };
 
-class WorkerTest : public ::testing::Test {
+class ActorThreadTest : public ::testing::Test {
  protected:
   void Make(int rank, int delay = 0) {
     device_ = std::make_unique<TestDevice>(delay);
-    worker_ = std::make_unique<Worker>(Worker::Context{plan_.set(), rank, *device_, log_, log_, log_});
+    thread_ = std::make_unique<ActorThread>(ActorThread::Context{plan_.set(), rank, *device_, log_, log_, log_});
   }
   // Until there is nothing to do.
   void Settle() {
-    while (worker_->Turn()) {
+    while (thread_->Turn()) {
     }
   }
 
   TestPlan plan_{{0, 0}};
   Log log_;
   std::unique_ptr<TestDevice> device_;
-  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<ActorThread> thread_;
 };
 
-TEST_F(WorkerTest, RunsAGrantToItsEnd) {
+TEST_F(ActorThreadTest, RunsAGrantToItsEnd) {
   const int a = plan_.Actor(0, "a"), b = plan_.Actor(0, "b");
   plan_.Register("r", {a}, {{b}}, 1);
   Make(0);
   Settle();
   EXPECT_THAT(log_.acts, IsEmpty());
-  worker_->Grant(0, 3, 2);
+  thread_->Grant(0, 3, 2);
   Settle();
   EXPECT_THAT(log_.acts, ElementsAre("a3", "b3", "a4", "b4"));
   EXPECT_THAT(log_.sent, IsEmpty());  // nothing leaves the rank
   EXPECT_EQ(log_.done, 1);
-  worker_->Grant(0, 0, 0);
+  thread_->Grant(0, 0, 0);
   Settle();
   EXPECT_EQ(log_.done, 2);
-  EXPECT_EQ(worker_->acts(), 4);
+  EXPECT_EQ(thread_->acts(), 4);
 }
 
-TEST_F(WorkerTest, ActsByPriorityThenById) {
+TEST_F(ActorThreadTest, ActsByPriorityThenById) {
   for (const auto& [name, priority] :
        {std::pair("low", -1), std::pair("x", 0), std::pair("y", 0), std::pair("high", 7)}) {
     plan_.Actor(0, name, 1, priority);
   }
   Make(0);
-  worker_->Grant(0, 0, 1);
+  thread_->Grant(0, 0, 1);
   Settle();
   EXPECT_THAT(log_.acts, ElementsAre("high0", "x0", "y0", "low0"));
 }
 
-TEST_F(WorkerTest, ActorsWithCollectivesActInTheirOrder) {
+TEST_F(ActorThreadTest, ActorsWithCollectivesActInTheirOrder) {
   const int late = plan_.Actor(0, "late", 1, 7), first = plan_.Actor(0, "first", 1, -1);
   plan_.Actor(0, "free", 1, 3);
   pb::CollectiveOrder* order = plan_.plan().add_collective_orders();
   order->add_actors(first);
   order->add_actors(late);
   Make(0);
-  worker_->Grant(0, 0, 2);
+  thread_->Grant(0, 0, 2);
   Settle();
   // "free" may run ahead; "late", though most urgent, never does.
   EXPECT_THAT(log_.acts, ElementsAre("free0", "free1", "first0", "late0", "first1", "late1"));
   EXPECT_EQ(log_.done, 1);
 }
 
-TEST_F(WorkerTest, SendsToOtherRanksAndWaitsForTheirAnswers) {
+TEST_F(ActorThreadTest, SendsToOtherRanksAndWaitsForTheirAnswers) {
   const int a = plan_.Actor(0, "a"), b = plan_.Actor(1, "b");
   plan_.Register("r", {a}, {{b}}, 1);
   Make(0);
-  worker_->Grant(0, 0, 2);
+  thread_->Grant(0, 0, 2);
   Settle();
   EXPECT_THAT(log_.sent, ElementsAre(Pair(1, Message{Message::Kind::kFilled, 0, 0, b, 0, 0})));
   EXPECT_THAT(log_.acts, ElementsAre("a0"));
   const Message freed{Message::Kind::kFreed, 0, 0, a, 0, 0};
-  worker_->Post({&freed, 1});
+  thread_->Post({&freed, 1});
   Settle();
   EXPECT_THAT(log_.acts, ElementsAre("a0", "a1"));
   EXPECT_EQ(log_.done, 0);
-  worker_->Post({&freed, 1});
+  thread_->Post({&freed, 1});
   Settle();
   EXPECT_EQ(log_.done, 1);
 }
 
-TEST_F(WorkerTest, TakesMessagesOfAPlanThatIsNotGrantedYet) {
+TEST_F(ActorThreadTest, TakesMessagesOfAPlanThatIsNotGrantedYet) {
   const int a = plan_.Actor(0, "a"), b = plan_.Actor(1, "b");
   plan_.Register("r", {a}, {{b}}, 1);
   Make(1);
   const Message filled{Message::Kind::kFilled, 0, 0, b, 0, 0};
-  worker_->Post({&filled, 1});
+  thread_->Post({&filled, 1});
   Settle();
   EXPECT_THAT(log_.acts, IsEmpty());
-  worker_->Grant(0, 0, 1);
+  thread_->Grant(0, 0, 1);
   Settle();
   EXPECT_THAT(log_.acts, ElementsAre("b0"));
   EXPECT_EQ(log_.done, 1);
 }
 
-TEST_F(WorkerTest, HoldsMessagesToOtherRanksUntilTheDeviceHasComputed) {
+TEST_F(ActorThreadTest, HoldsMessagesToOtherRanksUntilTheDeviceHasComputed) {
   const int a = plan_.Actor(0, "a"), near = plan_.Actor(0, "near"), far = plan_.Actor(1, "far");
   plan_.Register("r", {a}, {{near}, {far}}, 1);
   Make(0, /*delay=*/3);
-  worker_->Grant(0, 0, 1);
-  ASSERT_TRUE(worker_->Turn());
-  ASSERT_TRUE(worker_->Turn());
+  thread_->Grant(0, 0, 1);
+  ASSERT_TRUE(thread_->Turn());
+  ASSERT_TRUE(thread_->Turn());
   EXPECT_THAT(log_.acts, ElementsAre("a0", "near0"));  // ordered by the stream
   EXPECT_THAT(log_.sent, IsEmpty());
   Settle();
   EXPECT_THAT(log_.sent, ElementsAre(Pair(1, Message{Message::Kind::kFilled, 0, 0, far, 0, 0})));
   EXPECT_EQ(log_.done, 0);
   const Message freed{Message::Kind::kFreed, 0, 0, a, 0, 0};
-  worker_->Post({&freed, 1});
+  thread_->Post({&freed, 1});
   Settle();
   EXPECT_EQ(log_.done, 1);
 }
 
-TEST_F(WorkerTest, StopsAtTheFirstError) {
+TEST_F(ActorThreadTest, StopsAtTheFirstError) {
   plan_.Actor(0, "a");
   plan_.Actor(0, "b");
   log_.fails = std::string("a");
   Make(0);
-  worker_->Grant(0, 0, 5);
+  thread_->Grant(0, 0, 5);
   Settle();
   EXPECT_THAT(log_.acts, ElementsAre("a0"));
   EXPECT_THAT(log_.failures, ElementsAre(StatusIs(absl::StatusCode::kInternal, "told to fail")));
   EXPECT_EQ(log_.done, 0);
 }
 
-TEST_F(WorkerTest, RefusesMessagesForActorsThatItDoesNotHave) {
+TEST_F(ActorThreadTest, RefusesMessagesForActorsThatItDoesNotHave) {
   const int a = plan_.Actor(0, "a"), b = plan_.Actor(1, "b");
   plan_.Register("r", {a}, {{b}}, 1);
   for (const Message& message : {Message{.plan = 1}, Message{.actor = b}, Message{.actor = 2}, Message{.actor = -1},
                                  Message{.kind = Message::Kind::kFreed, .actor = a, .slot = 3}}) {
     log_.failures.clear();
     Make(0);
-    worker_->Post({&message, 1});
+    thread_->Post({&message, 1});
     Settle();
     EXPECT_THAT(log_.failures, ElementsAre(StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("actor"))));
   }
 }
 
-TEST_F(WorkerTest, ReportsWhatItsActorsWaitFor) {
+TEST_F(ActorThreadTest, ReportsWhatItsActorsWaitFor) {
   const int a = plan_.Actor(0, "a"), b = plan_.Actor(1, "b");
   plan_.Register("r", {a}, {{b}}, 1);
   Make(1);
-  worker_->Grant(0, 0, 1);
-  worker_->Start();
+  thread_->Grant(0, 0, 1);
+  thread_->Start();
   EXPECT_EQ(
-      worker_->WaitReport(),
+      thread_->WaitReport(),
       "rank 1: plan 'p', 1 actors are not done\n"
       "  actor 1 'b' waits for register 0 'r' slot 0 to be filled by actor 0 'a' on rank 0 (step 0, micro-batch 0, "
       "1 acts left)\n");
