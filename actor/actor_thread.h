@@ -23,8 +23,8 @@
 #include <thread>
 #include <vector>
 
+#include "actor/act_runner.h"
 #include "actor/actor.h"
-#include "actor/executor.h"
 #include "actor/mailbox.h"
 #include "actor/transport/message_bus.h"
 #include "kernels/device.h"

@@ -1,58 +1,25 @@
-// Does the work of the acts of one rank: binds the plan's instructions to kernels, sources and memory once, at load, so that an act
-// only fills in which slots it uses and calls functions.
+// Does the work of the acts of one rank: binds the plan's instructions once, at load, so that an act only moves operands
+// to the slots it uses and calls functions.
 //
-//   load:  instruction ──► kernel, attributes, shapes, operand ──► base pointer, slot stride, port
-//   act:   pointer = base + slot * stride;  kernel(args)
+//   load:  instruction ──► BoundInstruction (instruction/), largest scratch area
+//   act:   operands to slots ──► Run, timed where profiling is on
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "actor/actor.h"
-#include "actor/collective/collectives.h"
-#include "actor/data/source.h"
+#include "actor/act_runner.h"
 #include "actor/engine.h"
-#include "actor/memory.h"
-#include "kernels/device.h"
-#include "proto/plan.pb.h"
+#include "actor/instruction/bound_instruction.h"
 
 namespace oneflow {
 
-// Does an actor's current act. What a worker thread needs of an Executor.
-class ActRunner {
- public:
-  virtual ~ActRunner() = default;
-  virtual absl::Status RunAct(const Actor& actor) = 0;
-};
-
-// Opened data sources, shared by the ranks of a process: equal attributes, one source. Used while loading only.
-class SourceCache {
- public:
-  absl::StatusOr<std::shared_ptr<Source>> Open(const AttrMap& attributes);
-
- private:
-  std::vector<std::pair<AttrMap, std::shared_ptr<Source>>> sources_;
-};
-
 class Executor : public ActRunner {
  public:
-  struct Context {
-    const pb::PlanSet& plans;
-    int rank = 0;
-    DeviceContext& device;
-    const JobMemory& memory;
-    SourceCache& sources;
-    Collectives* collectives = nullptr;            // null: there are none
-    const std::function<void(Fetched)>& on_fetch;  // empty: values are dropped
-    bool profile = false;                          // time every instruction
-  };
-
-  // Binds all instructions of the rank's actors. Everything in `context` is borrowed. REQUIRES: the plans passed CheckPlanSet and all
-  // memory is in place. Unimplemented if the device has no kernel for an instruction or not for its shapes, ResourceExhausted
-  // if scratch memory cannot be had, else as OpenSource. Errors name plan, actor, node, source line, rank and device.
-  static absl::StatusOr<std::unique_ptr<Executor>> Create(const Context& context);
+  // Binds all instructions of the rank's actors. REQUIRES: the plans passed CheckPlanSet and all memory is in place. As
+  // BindInstruction, with plan, actor, node, source line, rank and device; ResourceExhausted if scratch memory cannot be
+  // had.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(const RankContext& context);
   ~Executor() override;
 
   // On the rank's worker thread. Internal, or what a source says, annotated as above.

@@ -1,0 +1,16 @@
+// Does the work of an actor's current act: what a worker needs to know of whoever does it.
+#pragma once
+
+#include "actor/actor.h"
+#include "oneflow_core/status.h"
+
+namespace oneflow {
+
+class ActRunner {
+ public:
+  virtual ~ActRunner() = default;
+  // On the rank's worker thread. REQUIRES: actor.ready().
+  virtual absl::Status RunAct(const Actor& actor) = 0;
+};
+
+}  // namespace oneflow

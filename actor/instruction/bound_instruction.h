@@ -1,0 +1,67 @@
+// An instruction of the plan, ready to run: its kernel, source or collective is known and its operands are addresses.
+//
+//   BindInstruction ──► compute     kernel, attributes, shapes    (one file each)
+//                       copy        boxes between two tensors
+//                       collective  a call of the communication library
+//                       read        a data source
+//                       fetch       values for the host
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "actor/collective/collectives.h"
+#include "actor/data/source_cache.h"
+#include "actor/engine.h"
+#include "actor/instruction/operands.h"
+#include "kernels/device.h"
+
+namespace oneflow {
+
+// What the instructions of one rank are bound to; all of it is borrowed.
+struct RankContext {
+  const pb::PlanSet& plans;
+  int rank = 0;
+  DeviceContext& device;
+  const JobMemory& memory;
+  SourceCache& sources;
+  Collectives* collectives = nullptr;            // null: there are none
+  const std::function<void(Fetched)>& on_fetch;  // empty: values are dropped
+  bool profile = false;                          // time every instruction
+};
+
+// The act that an instruction runs in.
+struct CurrentAct {
+  int64_t step = 0;
+  int64_t micro_batch = 0;
+  void* scratch = nullptr;  // the rank's scratch area, as large as its instructions ask for
+};
+
+class BoundInstruction {
+ public:
+  virtual ~BoundInstruction() = default;
+
+  // On the rank's worker thread, after operands().MoveTo(). Internal, or what a source says.
+  virtual absl::Status Run(const CurrentAct& act) = 0;
+
+  // Scratch memory that a run needs.
+  virtual int64_t scratch_bytes() const { return 0; }
+  // What a run takes from other ranks' memory or receives from them.
+  virtual int64_t remote_bytes() const { return 0; }
+
+  Operands& operands() { return operands_; }
+
+ protected:
+  explicit BoundInstruction(Operands operands) : operands_(std::move(operands)) {}
+
+  Operands operands_;
+};
+
+// Binds an instruction of an actor of the rank. Unimplemented if the device has no kernel for it or not for its shapes,
+// cannot reach what it reads, or has no such collective; else as OpenSource.
+absl::StatusOr<std::unique_ptr<BoundInstruction>> BindInstruction(const RankContext& context, const pb::Plan& plan,
+                                                                  const pb::Actor& actor,
+                                                                  const pb::Instruction& instruction);
+
+}  // namespace oneflow

@@ -1,0 +1,88 @@
+// COMPUTE: a kernel of the device, with what its `prepare` made of the shapes.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "actor/instruction/attributes.h"
+#include "actor/instruction/kinds.h"
+
+namespace oneflow {
+namespace {
+
+class Compute final : public BoundInstruction {
+ public:
+  explicit Compute(Unbound unbound)
+      : BoundInstruction(std::move(unbound.operands)),
+        attrs_(ToAttrMap(unbound.instruction.attributes())),
+        stream_(unbound.context.device.stream()),
+        micro_batches_(unbound.plan.micro_batches()) {}
+
+  // Takes the kernel, and lets it prepare for these shapes.
+  absl::Status Prepare(const Kernel& kernel) {
+    kernel_ = &kernel;
+    std::vector<TensorArg> shapes(operands_.all().begin(), operands_.all().end());
+    for (TensorArg& shape : shapes) shape.data = nullptr;
+    KernelArgs args = Args();
+    args.in = std::span(shapes).first(args.in.size());
+    args.out = std::span(shapes).subspan(args.in.size());
+    if (kernel.prepare != nullptr) {
+      state_ = kernel.prepare(args);
+      if (state_ == nullptr) return absl::UnimplementedError("the kernel does not support these shapes");
+      args.state = state_.get();
+    }
+    if (kernel.workspace_bytes != nullptr) scratch_bytes_ = static_cast<int64_t>(kernel.workspace_bytes(args));
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(const CurrentAct& act) override {
+    KernelArgs args = Args();
+    args.workspace = act.scratch;
+    args.step = act.step;
+    args.micro_batch = act.micro_batch;
+    return Checked(kernel_->run(args));
+  }
+
+  int64_t scratch_bytes() const override { return scratch_bytes_; }
+
+ private:
+  KernelArgs Args() const {
+    return {.in = operands_.inputs(),
+            .out = operands_.outputs(),
+            .attrs = &attrs_,
+            .stream = stream_,
+            .state = state_.get(),
+            .micro_batches = micro_batches_};
+  }
+
+  const AttrMap attrs_;
+  void* const stream_;
+  const int64_t micro_batches_;
+  const Kernel* kernel_ = nullptr;
+  std::shared_ptr<void> state_;  // what its `prepare` made
+  int64_t scratch_bytes_ = 0;
+};
+
+absl::Status NoKernel(const KernelTable& kernels, const std::string& op, DType dtype) {
+  std::string have;
+  for (const Kernel& kernel : kernels.all()) {
+    if (op == kernel.op) absl::StrAppend(&have, have.empty() ? "" : ", ", Name(kernel.dtype));
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("no kernel for ", Name(dtype), have.empty() ? "" : "; there is one for ", have));
+}
+
+}  // namespace
+
+BoundOrError BindCompute(Unbound unbound) {
+  if (unbound.operands.all().empty()) return absl::InvalidArgumentError("a kernel without operands");
+  const KernelTable& kernels = unbound.context.device.kernels();
+  const std::string& op = unbound.instruction.op();
+  const DType dtype = unbound.operands.all()[0].dtype;  // input 0, or output 0 if there are no inputs
+  const Kernel* kernel = kernels.Find(op, dtype);
+  if (kernel == nullptr) return NoKernel(kernels, op, dtype);
+  auto compute = std::make_unique<Compute>(std::move(unbound));
+  OF_RETURN_IF_ERROR(compute->Prepare(*kernel));
+  return compute;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,91 @@
+// COPY: boxes of tensors, own ones and peers', copied or combined into one output. What boxing is on devices whose memory
+// the host can address.
+#include "kernels/copy.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "actor/instruction/kinds.h"
+
+namespace oneflow {
+namespace {
+
+// One box; the operands' addresses come from the act.
+struct BoundPiece {
+  int input = 0;
+  int64_t source_bytes = 0;  // offsets
+  int64_t target_bytes = 0;
+  CopyRegionArgs copy;  // spans point into the plan
+};
+
+std::span<const int64_t> Span(const google::protobuf::RepeatedField<int64_t>& values) {
+  return {values.data(), static_cast<size_t>(values.size())};
+}
+
+class Copy final : public BoundInstruction {
+ public:
+  explicit Copy(Unbound unbound)
+      : BoundInstruction(std::move(unbound.operands)),
+        device_(unbound.context.device),
+        zero_fill_(unbound.instruction.zero_fill()) {}
+
+  // `rank` owns the memory that the piece reads; `own_rank` runs the copy.
+  absl::Status Add(const pb::Piece& piece, Reduction reduction, int rank, int own_rank) {
+    const DType dtype = operands_.outputs()[0].dtype;
+    const int64_t size = static_cast<int64_t>(SizeOf(dtype));
+    pieces_.push_back({.input = piece.input(),
+                       .source_bytes = piece.source_offset() * size,
+                       .target_bytes = piece.target_offset() * size,
+                       .copy = {.dtype = dtype,
+                                .extent = Span(piece.extent()),
+                                .source_stride = Span(piece.source_stride()),
+                                .target_stride = Span(piece.target_stride()),
+                                .accumulate = piece.accumulate(),
+                                .reduce = reduction}});
+    if (rank == own_rank) return absl::OkStatus();
+    int64_t bytes = size;
+    for (const int64_t extent : piece.extent()) bytes *= extent;
+    if (bytes > 0 && !device_.host_accessible()) {
+      return absl::UnimplementedError(
+          absl::StrCat("it reads memory of rank ", rank, ", which the host cannot address; this takes a collective"));
+    }
+    remote_bytes_ += bytes;
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(const CurrentAct&) override {
+    const TensorArg& target = operands_.outputs()[0];
+    if (zero_fill_) OF_RETURN_IF_ERROR(Checked(device_.FillZero(target.data, NumBytes(target))));
+    for (BoundPiece& piece : pieces_) {
+      piece.copy.source = operands_.all()[piece.input].as<char>() + piece.source_bytes;
+      piece.copy.target = target.as<char>() + piece.target_bytes;
+      OF_RETURN_IF_ERROR(Checked(device_.CopyRegion(piece.copy)));
+    }
+    return absl::OkStatus();
+  }
+
+  int64_t remote_bytes() const override { return remote_bytes_; }
+
+ private:
+  DeviceContext& device_;
+  const bool zero_fill_;
+  std::vector<BoundPiece> pieces_;
+  int64_t remote_bytes_ = 0;
+};
+
+}  // namespace
+
+BoundOrError BindCopy(Unbound unbound) {
+  const pb::Instruction& in = unbound.instruction;
+  const pb::Plan& plan = unbound.plan;
+  const int own_rank = unbound.context.rank;
+  auto copy = std::make_unique<Copy>(std::move(unbound));
+  for (const pb::Piece& piece : in.pieces()) {
+    const int id = in.inputs(piece.input()).register_();
+    const int rank = id < 0 ? own_rank : plan.actors(plan.registers(id).producer()).rank();
+    OF_RETURN_IF_ERROR(copy->Add(piece, static_cast<Reduction>(in.reduce()), rank, own_rank));
+  }
+  return copy;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,28 @@
+// One binder per kind of instruction, for bound_instruction.cc alone. Errors as BindInstruction's.
+#pragma once
+
+#include "actor/instruction/bound_instruction.h"
+
+namespace oneflow {
+
+// What an instruction is bound from.
+struct Unbound {
+  const RankContext& context;
+  const pb::Plan& plan;
+  const pb::Instruction& instruction;
+  Operands operands;
+};
+
+using BoundOrError = absl::StatusOr<std::unique_ptr<BoundInstruction>>;
+BoundOrError BindCompute(Unbound unbound);
+BoundOrError BindCopy(Unbound unbound);
+BoundOrError BindCollective(Unbound unbound);
+BoundOrError BindRead(Unbound unbound);
+BoundOrError BindFetch(Unbound unbound);
+
+// What kernels, devices and collectives say: null, or which call failed.
+inline absl::Status Checked(const char* error) {
+  return error == nullptr ? absl::OkStatus() : absl::InternalError(error);
+}
+
+}  // namespace oneflow

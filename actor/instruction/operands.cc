@@ -1,0 +1,64 @@
+#include "actor/instruction/operands.h"
+
+namespace oneflow {
+namespace {
+
+int FindPort(const google::protobuf::RepeatedPtrField<pb::Port>& ports, int id) {
+  for (int i = 0; i < ports.size(); ++i) {
+    if (ports[i].register_() == id) return i;
+  }
+  return -1;
+}
+
+TensorArg ShapeOf(const pb::Operand& operand) {
+  TensorArg arg{.dtype = static_cast<DType>(operand.dtype()),
+                .rank = operand.dims_size(),
+                .count = 1,
+                .dims = operand.dims().data(),
+                .logical_dims = operand.logical_dims().data(),
+                .start = operand.start().data()};
+  for (const int64_t dim : operand.dims()) arg.count *= dim;
+  return arg;
+}
+
+}  // namespace
+
+Operands::Operands(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruction& instruction,
+                   const JobMemory& memory)
+    : num_inputs_(instruction.inputs_size()) {
+  for (const pb::Operand& operand : instruction.inputs()) Add(plan, actor, operand, /*output=*/false, memory);
+  for (const pb::Operand& operand : instruction.outputs()) Add(plan, actor, operand, /*output=*/true, memory);
+}
+
+void Operands::Add(const pb::Plan& plan, const pb::Actor& actor, const pb::Operand& operand, bool output,
+                   const JobMemory& memory) {
+  TensorArg arg = ShapeOf(operand);
+  int rank = actor.rank();
+  pb::Zone zone = operand.zone();
+  int64_t offset = operand.offset();
+  Binding binding{.arg = args_.size()};
+  if (operand.register_() >= 0) {
+    const pb::Register& reg = plan.registers(operand.register_());
+    rank = plan.actors(reg.producer()).rank();
+    zone = reg.zone();
+    offset += reg.offset();
+    binding.stride = reg.slots() > 1 ? reg.slot_stride() : 0;
+    // An input that is no input port is a variable which this actor overwrites.
+    binding.port = output ? -1 : FindPort(actor.inputs(), operand.register_());
+    binding.output_port = binding.port < 0;
+    if (binding.output_port) binding.port = FindPort(actor.outputs(), operand.register_());
+  }
+  char* base = memory.Base(rank, zone);
+  if (base != nullptr) arg.data = binding.base = base + offset;  // empty operands may have no zone behind them
+  if (binding.stride != 0 && base != nullptr) bindings_.push_back(binding);
+  args_.push_back(arg);
+}
+
+void Operands::MoveTo(const Actor& actor) {
+  for (const Binding& binding : bindings_) {
+    const int64_t slot = binding.output_port ? actor.output_slot(binding.port) : actor.input_slot(binding.port);
+    args_[binding.arg].data = binding.base + slot * binding.stride;
+  }
+}
+
+}  // namespace oneflow
