@@ -1,4 +1,4 @@
-// Does the work of an actor's current act: what a worker needs to know of whoever does it.
+// Does the work of an actor's current act: what an actor thread needs to know of whoever does it.
 #pragma once
 
 #include "actor/actor.h"
@@ -9,7 +9,7 @@ namespace oneflow {
 class ActRunner {
  public:
   virtual ~ActRunner() = default;
-  // On the rank's worker thread. REQUIRES: actor.ready().
+  // On the rank's actor thread. REQUIRES: actor.ready().
   virtual absl::Status RunAct(const Actor& actor) = 0;
 };
 

@@ -1,6 +1,6 @@
 // The state machine of one actor: it counts filled and free slots, and says when to act. It never blocks, locks, sends
-// or computes; whoever drives it (an actor thread, a test, the simulator) delivers messages, runs the act and sends
-// what Act() puts in the outbox.
+// or computes; whoever drives it (an actor thread, a test) delivers messages, runs the act and sends what Act() puts in
+// the outbox.
 //
 //              available[input]                        available[output]
 //   ──filled──►  ▓▓░                      ┌─────┐                     ▓░  ◄──freed──

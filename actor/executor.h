@@ -22,7 +22,7 @@ class Executor : public ActRunner {
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const RankContext& context);
   ~Executor() override;
 
-  // On the rank's worker thread. Internal, or what a source says, annotated as above.
+  // On the rank's actor thread. Internal, or what a source says, annotated as above.
   absl::Status RunAct(const Actor& actor) override;
 
   int64_t scratch_bytes() const;

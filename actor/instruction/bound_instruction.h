@@ -42,7 +42,7 @@ class BoundInstruction {
  public:
   virtual ~BoundInstruction() = default;
 
-  // On the rank's worker thread, after operands().MoveTo(). Internal, or what a source says.
+  // On the rank's actor thread, after operands().MoveTo(). Internal, or what a source says.
   virtual absl::Status Run(const CurrentAct& act) = 0;
 
   // Scratch memory that a run needs.
