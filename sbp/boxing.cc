@@ -47,7 +47,7 @@ double Seconds(const TensorType& type, const BoxingStep& step, const Topology& t
   for (size_t i = 0; i < step.pieces.size(); ++i) {
     double seconds = 0;
     for (const BoxingPiece& piece : step.pieces[i]) {
-      const Link link = topology.Between(step.from.placement.ranks()[piece.source], step.to.placement.ranks()[i]);
+      const Link link = topology.LinkBetween(step.from.placement.ranks()[piece.source], step.to.placement.ranks()[i]);
       seconds += link.alpha_s + link.beta_s_per_byte * static_cast<double>(piece.region.count() * SizeOf(type.dtype));
     }
     slowest = std::max(slowest, seconds);

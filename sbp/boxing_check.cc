@@ -7,7 +7,7 @@
 namespace oneflow {
 
 absl::Status CheckBoxing(const TensorType& type, const DistType& from, const DistType& to, const Topology& topology) {
-  const int num_ranks = static_cast<int>(topology.process_of_rank.size());
+  const int num_ranks = topology.num_ranks();
   for (const DistType* dist : {&from, &to}) {
     OF_RETURN_IF_ERROR_AT(CheckDistType(type.shape, *dist),
                           absl::StrCat("boxing ", type.ToString(), " from ", from.ToString(), " to ", to.ToString()));

@@ -115,15 +115,11 @@ int64_t BoxingGeometry::IntersectWith(int source) {
 }
 
 int BoxingGeometry::Nearest(int source) const {
-  const auto distance = [&](int rank) {
-    if (rank == own_rank_) return 0;
-    if (topology_.process_of_rank[rank] == topology_.process_of_rank[own_rank_]) return 1;
-    return topology_.host_of_rank[rank] == topology_.host_of_rank[own_rank_] ? 2 : 3;
-  };
-  int best = source, best_distance = 4;
+  int best = source;
+  Distance nearest = topology_.Between(from_.placement.ranks()[source], own_rank_);
   for (int offset : replica_offsets_) {
-    const int d = distance(from_.placement.ranks()[source + offset]);
-    if (d < best_distance) best = source + offset, best_distance = d;
+    const Distance distance = topology_.Between(from_.placement.ranks()[source + offset], own_rank_);
+    if (distance < nearest) best = source + offset, nearest = distance;
   }
   return best;
 }

@@ -49,7 +49,7 @@ Cost CostOfStep(const TensorType& type, const DistType& from, const DistType& to
       const int source_rank = from.placement.ranks()[source];
       if (source_rank == rank) return;
       const int64_t bytes = count * static_cast<int64_t>(SizeOf(type.dtype));
-      const Link link = topology.Between(source_rank, rank);
+      const Link link = topology.LinkBetween(source_rank, rank);
       cost.bytes += bytes;
       seconds += link.alpha_s + link.beta_s_per_byte * static_cast<double>(bytes);
     });
@@ -176,7 +176,7 @@ std::vector<bool> OnOneHost(const Placement& placement, std::vector<bool> axes, 
       const int own = std::exchange(first[a], 0);
       const int other = placement.ranks()[placement.IndexAt(first)];
       first[a] = own;
-      axes[a] = topology.host_of_rank[placement.ranks()[index]] == topology.host_of_rank[other];
+      axes[a] = topology.HostOf(placement.ranks()[index]) == topology.HostOf(other);
     }
   }
   return axes;

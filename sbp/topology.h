@@ -1,8 +1,25 @@
-// Links between the ranks of a job, as far as prices need them: alpha-beta (seconds + seconds per byte) by link class.
+// The hosts of a job, which ranks they hold, and what links and devices cost.
+//
+//   rank      0 1 2 3 | 4 5 6 7 | 8 9     hosts take ranks in order, so that the innermost mesh axes lie inside a host
+//   process   0 0 1 1 | 2 2 3 3 | 4 4     consecutive ranks of one host
+//   device    0 1 2 3 | 0 1 2 3 | 0 1     numbered on its host
+//
+// Links are priced by alpha and beta (seconds, and seconds per byte) and come in classes:
+//
+//   within a process     memory that both ranks see
+//   on a host            shared memory between processes; between GPUs what connects them
+//   between hosts        the fastest class of network card that both hosts have; the ranks of a host share its cards
+//
+// Everything is asked by rank and answered in constant time; nothing is kept per rank.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
+
+#include "absl/strings/string_view.h"
+#include "oneflow_core/status.h"
 
 namespace oneflow {
 
@@ -11,24 +28,123 @@ struct Link {
   double beta_s_per_byte = 0;  // 1 / bandwidth
 };
 
-// Which ranks share a process and a host, and what the links between them cost. A value; deterministic.
-struct Topology {
-  std::vector<int> process_of_rank;
-  std::vector<int> host_of_rank;
-  Link same_process{2e-6, 1.0 / 8e9};    // read in place, by a core that must fetch the lines
-  Link same_host{30e-6, 1.0 / 8e9};      // shared memory; the control message crosses a socket
-  Link between_hosts{60e-6, 1.0 / 1e9};  // a 10 Gbit/s network
+// A kind of device: what computing, memory and the links inside a host cost. The initial values are those of a processor
+// core with wide vectors, whose tensors mostly stay in the outer caches.
+struct DeviceSpeeds {
+  std::string kind = "cpu";
+  double f32_flops = 50e9;  // per second, of matrix products
+  double bf16_flops = 50e9;
+  double f16_flops = 50e9;
+  double memory_bytes_per_s = 20e9;
+  int64_t memory_bytes = 0;            // of one device; 0: unknown
+  double act_s = 20e-6;                // of a boxing, however little it moves: messages, a place in the schedule
+  Link same_process{2e-6, 1.0 / 8e9};  // read in place, by a core that must fetch the lines
+  Link same_host{30e-6, 1.0 / 8e9};    // shared memory; the control message crosses a socket
+};
 
-  // REQUIRES: both ranks are known. A rank reads its own memory for nothing.
-  Link Between(int a, int b) const {
-    if (a == b) return {0, 0};
-    if (process_of_rank[a] == process_of_rank[b]) return same_process;
-    return host_of_rank[a] == host_of_rank[b] ? same_host : between_hosts;
+// Cards of one class in a host. Hosts reach one another through cards of the same class only.
+struct Nics {
+  std::string link_class;  // "ethernet", "roce", "infiniband"
+  int count = 1;
+  Link link;  // of one card
+};
+
+// One card of a class as it usually is. InvalidArgument if there is no class of that name.
+absl::StatusOr<Nics> NicsOfClass(absl::string_view link_class);
+
+// Hosts that are alike.
+struct HostGroup {
+  int64_t count = 1;
+  int64_t devices = 1;       // ranks on each
+  int cores = 0;             // of each; 0: unknown
+  int64_t memory_bytes = 0;  // of each host, beside its devices' own; 0: unknown
+  DeviceSpeeds device;
+  std::vector<Nics> nics;  // empty: one card of the class "ethernet"
+};
+
+// How far apart two ranks are; what is nearer is cheaper.
+enum class Distance : uint8_t { kSelf, kProcess, kHost, kNetwork };
+
+// A value; deterministic.
+class Topology {
+ public:
+  Topology() = default;  // no ranks
+
+  // `num_ranks` ranks on the hosts of the groups, in order; the last hosts may hold fewer than they could, or none.
+  // InvalidArgument if a number is not positive, the hosts have too few devices or more than 2^31, a process would lie on
+  // two hosts, or two hosts have no class of cards in common. Allocates nothing that grows with ranks or hosts.
+  static absl::StatusOr<Topology> Create(int num_ranks, int ranks_per_process, std::vector<HostGroup> hosts);
+
+  int num_ranks() const { return num_ranks_; }
+  int num_hosts() const { return num_ranks_ == 0 ? 0 : HostOf(num_ranks_ - 1) + 1; }  // that hold ranks
+
+  // REQUIRES (all below): ranks are in [0, num_ranks()).
+  int ProcessOf(int rank) const { return rank / ranks_per_process_; }
+  int HostOf(int rank) const {
+    const Placed& placed = PlacedOf(rank);
+    return placed.first_host + (rank - placed.first_rank) / placed.devices;
   }
+  // The rank's device among those of its host.
+  int DeviceOf(int rank) const {
+    const Placed& placed = PlacedOf(rank);
+    return (rank - placed.first_rank) % placed.devices;
+  }
+  const HostGroup& GroupOf(int rank) const { return groups_[PlacedIndex(rank)]; }
+
+  Distance Between(int a, int b) const {
+    if (a == b) return Distance::kSelf;
+    if (ProcessOf(a) == ProcessOf(b)) return Distance::kProcess;
+    return HostOf(a) == HostOf(b) ? Distance::kHost : Distance::kNetwork;
+  }
+  // The ranks at most so far from `rank`: [first, second).
+  std::pair<int, int> RanksWithin(Distance distance, int rank) const;
+
+  // What one transfer between two ranks costs, alone on its link. A rank reads its own memory for nothing.
+  Link LinkBetween(int a, int b) const;
+  // Seconds per byte through all cards that the hosts of two ranks use between them. REQUIRES: different hosts.
+  double HostBeta(int a, int b) const { return WireBetween(a, b).host_beta; }
+
+  // Whether all hosts have the same cards.
+  bool AlikeCards() const { return alike_cards_; }
+
+  // The slowest kind of device among the hosts.
+  const DeviceSpeeds& device() const { return device_; }
+
+ private:
+  // Where a group's ranks and hosts begin.
+  struct Placed {
+    int first_rank = 0;
+    int first_host = 0;
+    int devices = 1;
+  };
+  struct Wire {
+    Link link;
+    double host_beta = 0;
+  };
+
+  absl::Status Place(int num_ranks);
+  absl::Status CheckProcesses() const;
+  absl::Status Connect();
+
+  size_t PlacedIndex(int rank) const {
+    size_t i = placed_.size() - 1;
+    while (placed_[i].first_rank > rank) --i;  // the groups are few
+    return i;
+  }
+  const Placed& PlacedOf(int rank) const { return placed_[PlacedIndex(rank)]; }
+  const Wire& WireBetween(int a, int b) const { return wires_[PlacedIndex(a) * placed_.size() + PlacedIndex(b)]; }
+
+  int num_ranks_ = 0;
+  int ranks_per_process_ = 1;
+  std::vector<HostGroup> groups_;  // those that hold ranks
+  std::vector<Placed> placed_;     // one per group
+  std::vector<Wire> wires_;        // group by group
+  bool alike_cards_ = true;
+  DeviceSpeeds device_;
 };
 
 // `num_ranks` ranks in consecutive groups of `ranks_per_process` (the last may be smaller), all on one host.
-// REQUIRES: ranks_per_process > 0.
-Topology OneHost(int num_ranks, int ranks_per_process);
+// REQUIRES: both are positive.
+Topology OneHost(int num_ranks, int ranks_per_process, const DeviceSpeeds& device = {});
 
 }  // namespace oneflow

@@ -42,10 +42,10 @@ LinkBytes BytesRead(const TensorType& type, const BoxingUse& use, const Topology
       const int from = use.step.from.placement.ranks()[piece.source];
       if (from == to) continue;
       const int64_t size = piece.region.count() * static_cast<int64_t>(SizeOf(type.dtype));
-      int64_t& crossed = topology.process_of_rank[from] == topology.process_of_rank[to] ? bytes.same_process
-                         : topology.host_of_rank[from] == topology.host_of_rank[to]     ? bytes.same_host
-                                                                                        : bytes.between_hosts;
-      crossed += size;
+      const Distance distance = topology.Between(from, to);
+      (distance == Distance::kProcess ? bytes.same_process
+       : distance == Distance::kHost  ? bytes.same_host
+                                      : bytes.between_hosts) += size;
     }
   }
   return bytes;

@@ -18,7 +18,7 @@ class PlanBuilder {
       : in_(input), graph_(input.graph), chains_(input.chains), consumers_(input.graph.Consumers()) {
     plan_.name = std::move(name);
     plan_.micro_batches = input.micro_batches;
-    plan_.ranks.resize(input.topology.process_of_rank.size());
+    plan_.ranks.resize(input.topology.num_ranks());
   }
 
   absl::StatusOr<PhysicalPlan> Build() {
@@ -156,9 +156,9 @@ int PlanBuilder::AddRegister(int producer, bool per_step, std::vector<int> consu
   reg.per_step = per_step;
   reg.consumers = std::move(consumers);
   reg.name = std::move(name);
-  const int process = in_.topology.process_of_rank[plan_.actors[producer].rank];
+  const int process = in_.topology.ProcessOf(plan_.actors[producer].rank);
   for (int id : reg.consumers) {
-    if (in_.topology.process_of_rank[plan_.actors[id].rank] != process) reg.zone = Zone::kShared;
+    if (in_.topology.ProcessOf(plan_.actors[id].rank) != process) reg.zone = Zone::kShared;
   }
   reg.slots = CreditsFor(in_, reg, plan_.actors);
   plan_.registers.push_back(std::move(reg));

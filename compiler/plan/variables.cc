@@ -53,10 +53,10 @@ void ShareWhatOtherProcessesRead(const Graph& graph, const Boxings& boxings, con
     if (producer.op != "variable") continue;
     PlannedVariable& variable = table.variables[table.index.at(producer.name)];
     for (size_t d = 0; d < use.sources.size(); ++d) {
-      const int process = topology.process_of_rank[use.step.to.placement.ranks()[d]];
+      const int process = topology.ProcessOf(use.step.to.placement.ranks()[d]);
       for (int source : use.sources[d]) {
         VariableShard& shard = variable.shards[source];
-        if (topology.process_of_rank[shard.rank] != process) shard.zone = Zone::kShared;
+        if (topology.ProcessOf(shard.rank) != process) shard.zone = Zone::kShared;
       }
     }
   }
@@ -69,7 +69,7 @@ const char* Name(Zone zone) { return zone == Zone::kPrivate ? "private" : "share
 absl::StatusOr<VariableTable> LayOutVariables(const std::vector<const Graph*>& graphs,
                                               const std::vector<Boxings>& boxings, const Topology& topology) {
   VariableTable table;
-  table.num_bytes.resize(topology.process_of_rank.size());
+  table.num_bytes.resize(topology.num_ranks());
   for (const Graph* graph : graphs) OF_RETURN_IF_ERROR(AddVariables(*graph, table));
   for (size_t i = 0; i < graphs.size(); ++i) ShareWhatOtherProcessesRead(*graphs[i], boxings[i], topology, table);
   for (PlannedVariable& variable : table.variables) {

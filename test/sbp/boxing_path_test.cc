@@ -280,8 +280,7 @@ TEST(BoxingPathTest, BetweenHostsAnAllReduceIsHierarchical) {
   const std::string mesh = "[x=2,y=4]{0,1,2,3,4,5,6,7}";
   const TensorType type{DType::kFloat32, {64, 24}};
   const int64_t t = type.num_bytes();
-  Topology two = OneHost(8, 4);
-  two.host_of_rank = {0, 0, 0, 0, 1, 1, 1, 1};
+  const Topology two = *Topology::Create(8, 4, {{.count = 2, .devices = 4}});
   const auto crossing = [&](const DistType& from, const DistType& to) {
     int64_t bytes = 0;
     DistType at = from;
@@ -291,7 +290,7 @@ TEST(BoxingPathTest, BetweenHostsAnAllReduceIsHierarchical) {
       for (size_t i = 0; i < step.pieces.size(); ++i) {
         for (const BoxingPiece& piece : step.pieces[i]) {
           const int source = at.placement.ranks()[piece.source], rank = next.placement.ranks()[i];
-          if (two.host_of_rank[source] != two.host_of_rank[rank]) bytes += piece.region.count() * 4;
+          if (two.HostOf(source) != two.HostOf(rank)) bytes += piece.region.count() * 4;
         }
       }
       at = next;
@@ -305,7 +304,7 @@ TEST(BoxingPathTest, BetweenHostsAnAllReduceIsHierarchical) {
   EXPECT_EQ(crossing(from, to), 2 * t);
   ASSERT_OK_AND_ASSIGN(const int64_t bytes, Follow(type, from, to, two));
   EXPECT_EQ(bytes, 2 * (8 - 1) * t) << "in total as much as at once";
-  Topology one = OneHost(8, 4);
+  const Topology one = OneHost(8, 4);
   ASSERT_OK_AND_ASSIGN(const auto flat, BoxingPath(type, from, to, one));
   EXPECT_THAT(flat, SizeIs(2));
 }

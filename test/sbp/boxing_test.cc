@@ -68,15 +68,14 @@ TEST(BoxingTest, EveryRankHoldsTheValueOfANewMaximum) {
 }
 
 TEST(BoxingTest, TheNearestCopyIsRead) {
-  Topology topology = OneHost(6, 2);  // processes {0,1} {2,3} {4,5}
-  topology.host_of_rank = {0, 0, 1, 1, 2, 2};
+  const Topology three_hosts = *Topology::Create(6, 2, {{.count = 3, .devices = 2}});
   const DistType from = Dist("[x=3]{0,2,5}", "(B)");
   ASSERT_OK_AND_ASSIGN(const BoxingStep step,
-                       OneBoxingStep({kF32, {1}}, from, Dist("[y=5]{0,1,3,4,5}", "(B)"), topology));
+                       OneBoxingStep({kF32, {1}}, from, Dist("[y=5]{0,1,3,4,5}", "(B)"), three_hosts));
   EXPECT_THAT(Pieces(step), ElementsAre("0[0+1]", "0[0+1]", "1[0+1]", "2[0+1]", "2[0+1]"));
-  topology.host_of_rank = {0, 0, 0, 0, 1, 1};
+  const Topology two_hosts = *Topology::Create(6, 2, {{.devices = 4}, {.devices = 2}});
   ASSERT_OK_AND_ASSIGN(const BoxingStep same_host,
-                       OneBoxingStep({kF32, {1}}, Dist("[x=2]{5,0}", "(B)"), Dist("[y=1]{3}", "(B)"), topology));
+                       OneBoxingStep({kF32, {1}}, Dist("[x=2]{5,0}", "(B)"), Dist("[y=1]{3}", "(B)"), two_hosts));
   EXPECT_THAT(Pieces(same_host), ElementsAre("1[0+1]"));
 }
 
@@ -98,8 +97,7 @@ TEST(BoxingTest, EmptyShardsReadNothing) {
 }
 
 TEST(BoxingTest, TheSlowestDestinationIsThePriceOfAStep) {
-  Topology topology = OneHost(2, 1);
-  topology.same_host = {1.0, 0.5};
+  const Topology topology = OneHost(2, 1, {.same_host = {1.0, 0.5}});
   const TensorType type{DType::kUInt8, {5}};
   ASSERT_OK_AND_ASSIGN(const BoxingStep step,
                        OneBoxingStep(type, Dist("[x=2]{0,1}", "(S(0))"), Dist("[x=2]{0,1}", "(B)"), topology));

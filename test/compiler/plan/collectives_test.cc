@@ -14,7 +14,7 @@ using testing::Dist;
 
 using Data = std::vector<int64_t>;
 
-Topology OneProcess(int ranks) { return {std::vector<int>(ranks, 0), std::vector<int>(ranks, 0)}; }
+Topology OneProcess(int ranks) { return OneHost(ranks, ranks); }
 
 // Runs copies from `sources` (as the pieces number them) into `target`.
 void Copy(const CopyProgram& program, const std::vector<const Data*>& sources, Data& target) {
