@@ -17,10 +17,15 @@
 
 namespace oneflow::testing {
 
+inline bool UpdatesGoldens() {
+  const char* update = std::getenv("ONEFLOW_UPDATE_GOLDENS");
+  return update != nullptr && std::string(update) == "1";
+}
+
 inline void ExpectGolden(const std::string& path_below_golden, const std::string& actual, const char* file, int line) {
   const ::testing::ScopedTrace trace(file, line, "golden " + path_below_golden);
   const std::filesystem::path path = std::filesystem::path(SourceDir()) / "test/golden" / path_below_golden;
-  if (const char* update = std::getenv("ONEFLOW_UPDATE_GOLDENS"); update != nullptr && std::string(update) == "1") {
+  if (UpdatesGoldens()) {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream out(path, std::ios::binary);
     out << actual;
