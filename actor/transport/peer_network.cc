@@ -25,11 +25,11 @@ constexpr size_t kMaxBatchBytes = size_t{1} << 20;
 // How long a closing process tries to get its last frames (an error, a barrier) out.
 constexpr std::chrono::seconds kFlushTime(2);
 
-pb::PeerFrame HelloFrame(int process, int processes, uint64_t epoch) {
+pb::PeerFrame HelloFrame(int process, int processes, uint64_t attempt) {
   pb::PeerFrame frame;
   frame.mutable_hello()->set_process(process);
   frame.mutable_hello()->set_processes(processes);
-  frame.mutable_hello()->set_epoch(epoch);
+  frame.mutable_hello()->set_attempt(attempt);
   return frame;
 }
 
@@ -86,8 +86,8 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     pb::PeerFrame out;
   };
 
-  Impl(int process, int num_processes, uint64_t epoch)
-      : process_(process), num_processes_(num_processes), epoch_(epoch), links_(num_processes) {}
+  Impl(int process, int num_processes, uint64_t attempt)
+      : process_(process), num_processes_(num_processes), attempt_(attempt), links_(num_processes) {}
 
   ~Impl() override {
     std::unique_lock<std::mutex> lock(mu_);
@@ -184,7 +184,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
 
   const int process_;
   const int num_processes_;
-  const uint64_t epoch_;
+  const uint64_t attempt_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
   // Owned here and not by the streams, which end on gRPC's threads: the last channel must not be closed on a thread that its
@@ -279,7 +279,7 @@ absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresse
     auto* stream = new CallingEnd(*this, *stubs_.back());
     stream->process = p;
     streams_.push_back(stream);
-    StartWrite(stream, HelloFrame(process_, num_processes_, epoch_));
+    StartWrite(stream, HelloFrame(process_, num_processes_, attempt_));
     stream->Read();
     stream->StartCall();
   }
@@ -310,10 +310,10 @@ absl::Status PeerNetwork::Impl::Greet(Stream* stream) {
     return absl::InvalidArgumentError("the first frame is no hello");
   }
   const pb::PeerHello& hello = stream->in.hello();
-  if (hello.epoch() != epoch_ || hello.processes() != num_processes_) {
-    return absl::FailedPreconditionError(absl::StrCat("process ", process_, " is of epoch ", epoch_, " with ",
+  if (hello.attempt() != attempt_ || hello.processes() != num_processes_) {
+    return absl::FailedPreconditionError(absl::StrCat("process ", process_, " is of attempt ", attempt_, " with ",
                                                       num_processes_, " processes; process ", hello.process(),
-                                                      " is of epoch ", hello.epoch(), " with ", hello.processes()));
+                                                      " is of attempt ", hello.attempt(), " with ", hello.processes()));
   }
   const bool calling = stream->process >= 0;
   if (calling ? hello.process() != stream->process : hello.process() <= process_ || hello.process() >= num_processes_) {
@@ -328,7 +328,7 @@ absl::Status PeerNetwork::Impl::Greet(Stream* stream) {
   link.stream = stream;
   link.up = true;
   // The answer goes before anything that was sent early.
-  if (!calling) link.queue.push_front(HelloFrame(process_, num_processes_, epoch_));
+  if (!calling) link.queue.push_front(HelloFrame(process_, num_processes_, attempt_));
   MaybeWrite(stream);
   changed_.notify_all();
   return absl::OkStatus();
@@ -616,9 +616,9 @@ void PeerNetwork::Impl::Interrupt(const absl::Status& status) {
 PeerNetwork::PeerNetwork(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 PeerNetwork::~PeerNetwork() = default;
 
-absl::StatusOr<std::unique_ptr<PeerNetwork>> PeerNetwork::Create(int process, int num_processes, uint64_t epoch,
+absl::StatusOr<std::unique_ptr<PeerNetwork>> PeerNetwork::Create(int process, int num_processes, uint64_t attempt,
                                                                  const std::string& host) {
-  auto impl = std::make_unique<Impl>(process, num_processes, epoch);
+  auto impl = std::make_unique<Impl>(process, num_processes, attempt);
   OF_RETURN_IF_ERROR(impl->Listen(host));
   return std::unique_ptr<PeerNetwork>(new PeerNetwork(std::move(impl)));
 }

@@ -4,7 +4,7 @@
 //       ▲ ◄───stream────── │ ▲ ◄───stream──── │
 //       └──────────────────┼─┴───stream────── ┘
 //
-// Every stream begins with a greeting that compares the epoch, so nothing of an older incarnation of the job is ever taken in.
+// Every stream begins with a greeting that compares the attempt, so nothing of an earlier attempt at the job is ever taken in.
 // Sending never waits: while a write is in flight, messages gather in one batch behind it. What arrives is validated before it is
 // passed on. A stream that breaks means the peer is gone: nothing is sent twice, nothing reconnects.
 #pragma once
@@ -36,7 +36,7 @@ class PeerNetwork {
   };
 
   // Listens on a free port of `host`, for the process `process` of a job of `num_processes`. Unavailable if no port can be had.
-  static absl::StatusOr<std::unique_ptr<PeerNetwork>> Create(int process, int num_processes, uint64_t epoch,
+  static absl::StatusOr<std::unique_ptr<PeerNetwork>> Create(int process, int num_processes, uint64_t attempt,
                                                              const std::string& host = "127.0.0.1");
   // Sends what is still queued, for at most two seconds, then closes.
   ~PeerNetwork();
@@ -47,7 +47,7 @@ class PeerNetwork {
   const std::string& address() const;
 
   // Connects to every peer, given the addresses of all processes (the own one is not used). DeadlineExceeded naming the peers that
-  // are missing after `timeout`; FailedPrecondition if a peer is of another epoch or job size.
+  // are missing after `timeout`; FailedPrecondition if a peer is of another attempt or job size.
   absl::Status Connect(const std::vector<std::string>& addresses, absl::Duration timeout);
 
   // Who is told; null: nobody, and messages wait. When it returns, no call to the former listener is running.

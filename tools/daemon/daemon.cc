@@ -19,8 +19,8 @@
 namespace oneflow {
 namespace {
 
-// How long one attempt to connect may take, and thus how late Stop() and the lease are seen meanwhile.
-constexpr absl::Duration kAttempt = absl::Milliseconds(200);
+// How long one try to connect may take, and thus how late Stop() and the lease are seen meanwhile.
+constexpr absl::Duration kConnectTimeout = absl::Milliseconds(200);
 // After a session that the scheduler refused or ended; connecting itself backs off within gRPC.
 constexpr absl::Duration kPause = absl::Milliseconds(500);
 // For workers' calls at the end; they are dead by then.
@@ -51,7 +51,7 @@ class WorkerService final : public pb::Daemon::Service {
     });
     do {
       report.set_job(hello.job());
-      report.set_epoch(hello.epoch());
+      report.set_attempt(hello.attempt());
       report.set_process(hello.process());
       report_(message);
     } while (stream->Read(report.mutable_message()));
@@ -100,7 +100,7 @@ class DaemonImpl final : public Daemon {
     absl::Time lost = absl::Now();
     bool leased = false;  // workers may be running
     while (!Stopping()) {
-      if (AwaitConnected(*channel, "scheduler", kAttempt).ok()) {
+      if (AwaitConnected(*channel, "scheduler", kConnectTimeout).ok()) {
         pool_->StopAll();  // those of a former session
         leased = true;
         const absl::Status ended = RunSession(*stub);

@@ -1,4 +1,4 @@
-// One per node: offers its devices to a scheduler and runs the workers that the scheduler asks for.
+// One per host: offers its devices to a scheduler and runs the workers that the scheduler asks for.
 //
 //   scheduler ◄══ DaemonSession ══ session thread ──► worker pool ──► fork/exec, one thread per child
 //                        ▲                                ▲

@@ -53,19 +53,19 @@ void WorkerPool::Start(const pb::StartWorker& start) {
   pb::FromDaemon message;
   pb::WorkerReport& report = *message.mutable_report();
   report.set_job(start.job());
-  report.set_epoch(start.epoch());
+  report.set_attempt(start.attempt());
   report.set_process(start.process());
   report.mutable_message()->mutable_failed()->set_code(static_cast<int>(absl::StatusCode::kFailedPrecondition));
   report.mutable_message()->mutable_failed()->set_message(std::string(launched.message()));
   report_(std::move(message));
-  ReportExit(key, start.epoch(), 0, ChildExit{.exit_code = 127});
+  ReportExit(key, start.attempt(), 0, ChildExit{.exit_code = 127});
 }
 
 absl::Status WorkerPool::Launch(const pb::StartWorker& start, Key key, Worker& worker) {
-  worker.epoch = start.epoch();
+  worker.attempt = start.attempt();
   pb::ToWorker assignment;
   *assignment.mutable_assignment()->mutable_spec() = start.spec();
-  assignment.mutable_assignment()->set_epoch(start.epoch());
+  assignment.mutable_assignment()->set_attempt(start.attempt());
   assignment.mutable_assignment()->set_process(start.process());
   worker.messages->Push(std::move(assignment));
 
@@ -77,7 +77,7 @@ absl::Status WorkerPool::Launch(const pb::StartWorker& start, Key key, Worker& w
                      "worker",
                      absl::StrCat("--daemon=", daemon_address_),
                      absl::StrCat("--job=", start.job()),
-                     absl::StrCat("--epoch=", start.epoch()),
+                     absl::StrCat("--attempt=", start.attempt()),
                      absl::StrCat("--process=", start.process()),
                      absl::StrCat("--processes=", start.spec().processes()),
                      absl::StrCat("--peer-host=", options_.peer_host)};
@@ -86,8 +86,8 @@ absl::Status WorkerPool::Launch(const pb::StartWorker& start, Key key, Worker& w
     child.environment.push_back(VisibleDevices(worker.cuda_devices));
   }
   OF_ASSIGN_OR_RETURN(worker.child,
-                      ChildProcess::Start(std::move(child), [this, key, epoch = start.epoch()](ChildExit exit) {
-                        OnExit(key, epoch, exit);
+                      ChildProcess::Start(std::move(child), [this, key, attempt = start.attempt()](ChildExit exit) {
+                        OnExit(key, attempt, exit);
                       }));
   LOG(INFO) << "worker " << key.second << " of job " << key.first << " has pid " << worker.child->pid();
   return absl::OkStatus();
@@ -153,9 +153,9 @@ std::string WorkerPool::Log(int64_t job, int process) const { return ReadTail(Lo
 absl::StatusOr<std::shared_ptr<WorkerPool::Messages>> WorkerPool::Attach(const pb::WorkerHello& hello) {
   absl::MutexLock lock(&mu_);
   const auto found = workers_.find({hello.job(), hello.process()});
-  if (found == workers_.end() || found->second->epoch != hello.epoch()) {
-    return absl::NotFoundError(absl::StrCat("no worker ", hello.process(), " of job ", hello.job(), ", epoch ",
-                                            hello.epoch(), ", was started here"));
+  if (found == workers_.end() || found->second->attempt != hello.attempt()) {
+    return absl::NotFoundError(absl::StrCat("no worker ", hello.process(), " of job ", hello.job(), ", attempt ",
+                                            hello.attempt(), ", was started here"));
   }
   Worker& worker = *found->second;
   if (worker.child->pid() != hello.pid() || worker.attached || worker.over) {
@@ -175,7 +175,7 @@ void WorkerPool::Detach(int64_t job, int process) {
 }
 
 // On the child's own thread.
-void WorkerPool::OnExit(Key key, uint64_t epoch, ChildExit exit) {
+void WorkerPool::OnExit(Key key, uint64_t attempt, ChildExit exit) {
   Worker* worker;  // in the map until it is over; were it ours, this thread might have to join itself
   {
     absl::MutexLock lock(&mu_);
@@ -185,16 +185,16 @@ void WorkerPool::OnExit(Key key, uint64_t epoch, ChildExit exit) {
                              +[](Worker* worker) { return !worker->attached; }, worker),
                          kDrain);
   }
-  ReportExit(key, epoch, worker->child->pid(), exit);
+  ReportExit(key, attempt, worker->child->pid(), exit);
   absl::MutexLock lock(&mu_);
   worker->over = true;
 }
 
-void WorkerPool::ReportExit(Key key, uint64_t epoch, int pid, ChildExit exit) {
+void WorkerPool::ReportExit(Key key, uint64_t attempt, int pid, ChildExit exit) {
   pb::FromDaemon message;
   pb::WorkerExit& exited = *message.mutable_exited();
   exited.set_job(key.first);
-  exited.set_epoch(epoch);
+  exited.set_attempt(attempt);
   exited.set_process(key.second);
   exited.set_pid(pid);
   exited.set_exit_code(exit.exit_code);

@@ -63,7 +63,7 @@ class WorkerPool {
  private:
   using Key = std::pair<int64_t, int>;  // job, process
   struct Worker {
-    uint64_t epoch = 0;
+    uint64_t attempt = 0;
     std::unique_ptr<ChildProcess> child;
     std::shared_ptr<Messages> messages = std::make_shared<Messages>();
     std::vector<int> cuda_devices;
@@ -75,8 +75,8 @@ class WorkerPool {
   absl::Status Launch(const pb::StartWorker& start, Key key, Worker& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TakeCudaDevices(int count, Worker& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void OnExit(Key key, uint64_t epoch, ChildExit exit);
-  void ReportExit(Key key, uint64_t epoch, int pid, ChildExit exit);
+  void OnExit(Key key, uint64_t attempt, ChildExit exit);
+  void ReportExit(Key key, uint64_t attempt, int pid, ChildExit exit);
 
   const WorkerPoolOptions options_;
   const std::function<void(pb::FromDaemon)> report_;

@@ -140,7 +140,7 @@ SchedulerState::Fit SchedulerState::TryPlace(Job& job, absl::Time now, Effects& 
   const std::vector<int> placed = PlaceGang(free, processes, devices);
   if (placed.empty()) return Fit::kLater;
 
-  ++job.epoch;
+  ++job.attempt;
   job.workers.assign(processes, Worker{});
   job.due = now + limits_.start;
   ChangeState(job, pb::STARTING, "", now, effects);
@@ -152,7 +152,7 @@ SchedulerState::Fit SchedulerState::TryPlace(Job& job, absl::Time now, Effects& 
     pb::ToDaemon message;
     pb::StartWorker& start = *message.mutable_start();
     start.set_job(job.status.job());
-    start.set_epoch(job.epoch);
+    start.set_attempt(job.attempt);
     start.set_process(process);
     *start.mutable_spec() = job.spec;
     effects.messages.emplace_back(session, std::move(message));
@@ -244,9 +244,9 @@ void SchedulerState::DaemonLost(SessionId session, absl::string_view reason, abs
 
 // --- Workers ----------------------------------------------------------------------------------------------------------
 
-SchedulerState::Worker* SchedulerState::FindWorker(SessionId session, int64_t number, uint64_t epoch, int process) {
+SchedulerState::Worker* SchedulerState::FindWorker(SessionId session, int64_t number, uint64_t attempt, int process) {
   const auto found = jobs_.find(number);
-  if (found == jobs_.end() || found->second.epoch != epoch) return nullptr;
+  if (found == jobs_.end() || found->second.attempt != attempt) return nullptr;
   std::vector<Worker>& workers = found->second.workers;
   if (process < 0 || process >= static_cast<int>(workers.size())) return nullptr;
   return workers[process].session == session ? &workers[process] : nullptr;
@@ -260,7 +260,7 @@ void SchedulerState::Release(Job& job, Worker& worker) {
 }
 
 void SchedulerState::OnReport(SessionId session, const pb::WorkerReport& report, absl::Time now, Effects& effects) {
-  Worker* worker = FindWorker(session, report.job(), report.epoch(), report.process());
+  Worker* worker = FindWorker(session, report.job(), report.attempt(), report.process());
   if (worker == nullptr) return;
   Job& job = jobs_.at(report.job());
   if (Ended(job)) return;
@@ -364,7 +364,7 @@ void SchedulerState::OnFailed(Job& job, int process, const pb::WorkerFailed& fai
 }
 
 void SchedulerState::OnExit(SessionId session, const pb::WorkerExit& exited, absl::Time now, Effects& effects) {
-  Worker* worker = FindWorker(session, exited.job(), exited.epoch(), exited.process());
+  Worker* worker = FindWorker(session, exited.job(), exited.attempt(), exited.process());
   if (worker == nullptr) return;
   Job& job = jobs_.at(exited.job());
   Release(job, *worker);

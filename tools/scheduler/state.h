@@ -14,7 +14,7 @@
 //     end: a dying worker still holds memory.
 //   - A job ends once, with its root cause. A worker that dies makes its peers complain; their complaints (Unavailable,
 //     Aborted) wait `grace` for the death itself to be reported.
-//   - What carries another epoch than the job's, or comes from a daemon that does not run that worker, is ignored.
+//   - What carries another attempt than the job's, or comes from a daemon that does not run that worker, is ignored.
 //   - Any message of a daemon renews its lease; a daemon that is silent for `lease` is lost, and what it ran has failed.
 #pragma once
 
@@ -127,7 +127,7 @@ class SchedulerState {
     pb::JobStatus status;
     pb::JobSpec spec;  // cleared at the end
     bool cuda = false;
-    uint64_t epoch = 0;
+    uint64_t attempt = 0;
     int64_t next_sequence = 0;
     std::vector<Worker> workers;  // kept after the end, for logs
     std::optional<Complaint> complaint;
@@ -153,7 +153,7 @@ class SchedulerState {
   Fit TryPlace(Job& job, absl::Time now, Effects& effects);
   std::string WaitsFor(const Job& job) const;
 
-  Worker* FindWorker(SessionId session, int64_t job, uint64_t epoch, int process);
+  Worker* FindWorker(SessionId session, int64_t job, uint64_t attempt, int process);
   void Release(Job& job, Worker& worker);
   void OnReport(SessionId session, const pb::WorkerReport& report, absl::Time now, Effects& effects);
   void OnWorkerHello(Job& job, int process, const pb::WorkerHello& hello, absl::Time now, Effects& effects);

@@ -31,7 +31,7 @@ constexpr absl::Duration kDismissal = absl::Minutes(10);
 pb::WorkerHello MakeHello(const WorkerArgs& args, const std::string& peer_address) {
   pb::WorkerHello hello;
   hello.set_job(args.job);
-  hello.set_epoch(args.epoch);
+  hello.set_attempt(args.attempt);
   hello.set_process(args.process);
   hello.set_pid(getpid());
   hello.set_peer_address(peer_address);
@@ -118,7 +118,7 @@ int Fail(const absl::Status& status) {
 
 int WorkerMain(const WorkerArgs& args) {
   absl::StatusOr<std::unique_ptr<PeerNetwork>> peers =
-      PeerNetwork::Create(args.process, args.processes, args.epoch, args.peer_host);
+      PeerNetwork::Create(args.process, args.processes, args.attempt, args.peer_host);
   if (!peers.ok()) return Fail(peers.status());
   absl::StatusOr<std::unique_ptr<DaemonLink>> link =
       DaemonLink::Open(args.daemon, MakeHello(args, (*peers)->address()), [](absl::Status lost) {

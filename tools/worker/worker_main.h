@@ -14,7 +14,7 @@ namespace oneflow {
 struct WorkerArgs {
   std::string daemon;                   // --daemon=host:port
   int64_t job = 0;                      // --job
-  uint64_t epoch = 0;                   // --epoch
+  uint64_t attempt = 0;                 // --attempt
   int process = 0;                      // --process
   int processes = 1;                    // --processes, of the job
   std::string peer_host = "127.0.0.1";  // --peer-host: where it listens for its peers

@@ -46,7 +46,7 @@ TEST(CommunicatorIdsTest, TheProcessOfTheFirstRankMakesTheIdAndAllLearnIt) {
   std::vector<std::unique_ptr<PeerNetwork>> networks;
   std::vector<std::string> addresses;
   for (int p = 0; p < 3; ++p) {
-    ASSERT_OK_AND_ASSIGN(std::unique_ptr<PeerNetwork> network, PeerNetwork::Create(p, 3, /*epoch=*/7));
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<PeerNetwork> network, PeerNetwork::Create(p, 3, /*attempt=*/7));
     addresses.push_back(network->address());
     networks.push_back(std::move(network));
   }

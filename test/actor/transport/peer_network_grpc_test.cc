@@ -57,8 +57,8 @@ class Recorder : public PeerNetwork::Listener {
   absl::Status status_;
 };
 
-std::unique_ptr<PeerNetwork> Make(int process, int num_processes, uint64_t epoch = 1) {
-  return std::move(PeerNetwork::Create(process, num_processes, epoch)).value();
+std::unique_ptr<PeerNetwork> Make(int process, int num_processes, uint64_t attempt = 1) {
+  return std::move(PeerNetwork::Create(process, num_processes, attempt)).value();
 }
 
 // Connected to one another.
@@ -172,11 +172,11 @@ TEST(PeerNetworkTest, TellsPeersOfAnErrorBeforeItLeaves) {
   networks[1]->SetListener(nullptr);
 }
 
-TEST(PeerNetworkTest, RefusesAStaleEpoch) {
+TEST(PeerNetworkTest, RefusesAStaleAttempt) {
   auto current = Make(0, 2, 8), stale = Make(1, 2, 7);
   EXPECT_THAT(stale->Connect({current->address(), stale->address()}, kLong),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("process 0 is of epoch 8"), HasSubstr("process 1 is of epoch 7"))));
+                       AllOf(HasSubstr("process 0 is of attempt 8"), HasSubstr("process 1 is of attempt 7"))));
   auto fresh = Make(1, 2, 8);  // the refusal has not used the place up
   std::future<absl::Status> other = std::async(std::launch::async, [&] {
     return current->Connect({current->address(), fresh->address()}, kLong);
@@ -203,7 +203,7 @@ class Stranger {
   void Say(const pb::PeerFrame& frame) { stream_->Write(frame); }
   void SayHello(int process) {
     pb::PeerFrame frame;
-    frame.mutable_hello()->set_epoch(1);
+    frame.mutable_hello()->set_attempt(1);
     frame.mutable_hello()->set_process(process);
     frame.mutable_hello()->set_processes(2);
     Say(frame);
@@ -251,7 +251,7 @@ TEST(PeerNetworkTest, LeavesAPeerThatTalksNonsense) {
   odd.mutable_messages()->set_packed("123");
   kind.mutable_messages()->set_packed(std::string(16, '\x05'));
   barrier.mutable_barrier()->set_sequence(5);
-  again.mutable_hello()->set_epoch(1);
+  again.mutable_hello()->set_attempt(1);
   const struct {
     const pb::PeerFrame& frame;
     const char* error;

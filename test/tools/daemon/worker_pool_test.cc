@@ -36,13 +36,13 @@ class WorkerPoolTest : public ::testing::Test {
   pb::WorkerHello StartOne() {
     pb::StartWorker start;
     start.set_job(7);
-    start.set_epoch(2);
+    start.set_attempt(2);
     *start.mutable_spec() = EmptyJob(1, 1);
     pool_->Start(start);
     std::ofstream fifo(dir_->path() + "/fifo");  // opens when the worker reads: it has written its number
     pb::WorkerHello hello;
     hello.set_job(7);
-    hello.set_epoch(2);
+    hello.set_attempt(2);
     int pid = 0;
     std::ifstream(dir_->path() + "/pid") >> pid;
     hello.set_pid(pid);
@@ -63,7 +63,7 @@ TEST_F(WorkerPoolTest, ItsAssignmentIsTheFirstThatAWorkerIsTold) {
   pool_->Tell(7, 0, start);
   ASSERT_OK_AND_ASSIGN(const auto messages, pool_->Attach(hello));
   const std::optional<pb::ToWorker> assignment = messages->Pop(kLimit);
-  EXPECT_EQ(assignment->assignment().epoch(), 2);
+  EXPECT_EQ(assignment->assignment().attempt(), 2);
   EXPECT_EQ(assignment->assignment().spec().name(), "empty");
   EXPECT_TRUE(messages->Pop(kLimit)->has_start());
   pool_->Detach(7, 0);
@@ -77,9 +77,9 @@ TEST_F(WorkerPoolTest, OnlyTheProcessThatWasStartedMayAttachAndOnlyOnce) {
   EXPECT_THAT(pool_->Attach(other).status(),
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("pid 1 says it is")));
   other = hello;
-  other.set_epoch(1);
+  other.set_attempt(1);
   EXPECT_THAT(pool_->Attach(other).status(),
-              StatusIs(absl::StatusCode::kNotFound, "no worker 0 of job 7, epoch 1, was started here"));
+              StatusIs(absl::StatusCode::kNotFound, "no worker 0 of job 7, attempt 1, was started here"));
   EXPECT_OK(pool_->Attach(hello));
   EXPECT_THAT(pool_->Attach(hello).status(), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("says it is")));
   pool_->Detach(7, 0);

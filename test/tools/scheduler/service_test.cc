@@ -44,7 +44,7 @@ class FakeDaemon {
   void Say(int64_t job, const pb::FromWorker& said) {
     pb::FromDaemon message;
     message.mutable_report()->set_job(job);
-    message.mutable_report()->set_epoch(1);
+    message.mutable_report()->set_attempt(1);
     *message.mutable_report()->mutable_message() = said;
     Write(message);
   }

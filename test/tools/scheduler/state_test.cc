@@ -37,19 +37,19 @@ class SchedulerStateTest : public ::testing::Test {
     return state_.Submit(spec, now_, effects_);
   }
 
-  void Report(SessionId session, int64_t job, int process, const pb::FromWorker& message, uint64_t epoch = 1) {
+  void Report(SessionId session, int64_t job, int process, const pb::FromWorker& message, uint64_t attempt = 1) {
     pb::FromDaemon from;
     from.mutable_report()->set_job(job);
-    from.mutable_report()->set_epoch(epoch);
+    from.mutable_report()->set_attempt(attempt);
     from.mutable_report()->set_process(process);
     *from.mutable_report()->mutable_message() = message;
     state_.DaemonMessage(session, from, now_, effects_);
   }
-  void Hello(SessionId session, int64_t job, int process, uint64_t epoch = 1) {
+  void Hello(SessionId session, int64_t job, int process, uint64_t attempt = 1) {
     pb::FromWorker message;
     message.mutable_hello()->set_pid(100 + process);
     message.mutable_hello()->set_peer_address(absl::StrCat("a:", process));
-    Report(session, job, process, message, epoch);
+    Report(session, job, process, message, attempt);
   }
   void Fetched(SessionId session, int64_t job, int process, std::vector<double> values) {
     pb::FromWorker message;
@@ -72,11 +72,11 @@ class SchedulerStateTest : public ::testing::Test {
     message.mutable_failed()->set_message(text);
     Report(session, job, process, message);
   }
-  void Exit(SessionId session, int64_t job, int process, int code, int signal = 0, uint64_t epoch = 1) {
+  void Exit(SessionId session, int64_t job, int process, int code, int signal = 0, uint64_t attempt = 1) {
     pb::FromDaemon from;
     pb::WorkerExit& exited = *from.mutable_exited();
     exited.set_job(job);
-    exited.set_epoch(epoch);
+    exited.set_attempt(attempt);
     exited.set_process(process);
     exited.set_pid(100 + process);
     exited.set_exit_code(code);
@@ -343,11 +343,11 @@ TEST_F(SchedulerStateTest, AWorkerThatSaysNoHelloFailsTheJob) {
 
 TEST_F(SchedulerStateTest, MessagesOfOthersAreIgnored) {
   const int64_t job = RunTwo();
-  Exit(1, job, 1, 0, SIGKILL);               // worker 1 runs on d1
-  Exit(2, job, 1, 0, SIGKILL, /*epoch=*/7);  // another incarnation
-  Exit(2, job, 5, 0, SIGKILL);               // no such process
-  Exit(2, 99, 0, 0, SIGKILL);                // no such job
-  Exit(77, job, 0, 0, SIGKILL);              // no such daemon
+  Exit(1, job, 1, 0, SIGKILL);                 // worker 1 runs on d1
+  Exit(2, job, 1, 0, SIGKILL, /*attempt=*/7);  // it is at 1
+  Exit(2, job, 5, 0, SIGKILL);                 // no such process
+  Exit(2, 99, 0, 0, SIGKILL);                  // no such job
+  Exit(77, job, 0, 0, SIGKILL);                // no such daemon
   EXPECT_EQ(State(job), pb::RUNNING);
   EXPECT_THAT(Messages(), IsEmpty());
 }

@@ -23,7 +23,7 @@ class FakeDaemon final : public pb::Daemon::Service {
   grpc::Status WorkerSession(grpc::ServerContext*,
                              grpc::ServerReaderWriter<pb::ToWorker, pb::FromWorker>* stream) override {
     pb::ToWorker assignment;
-    assignment.mutable_assignment()->set_epoch(3);
+    assignment.mutable_assignment()->set_attempt(3);
     stream->Write(assignment);
     pb::FromWorker message;
     while (stream->Read(&message)) {
@@ -45,7 +45,7 @@ TEST(DaemonLinkTest, CloseReturnsWhenTheDaemonHasReadEverything) {
   pb::WorkerHello hello;
   hello.set_peer_address("a:0");
   ASSERT_OK_AND_ASSIGN(const auto link, DaemonLink::Open(listener.address, hello, [](absl::Status) { FAIL(); }));
-  EXPECT_EQ(link->Receive(kLimit)->assignment().epoch(), 3);
+  EXPECT_EQ(link->Receive(kLimit)->assignment().attempt(), 3);
   for (int step = 0; step < 100; ++step) {
     pb::TimedValue value;
     value.mutable_value()->set_step(step);
