@@ -9,13 +9,17 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/host_memory.h"
+
 namespace oneflow {
 namespace {
 
 std::string SystemError(const char* call) { return absl::StrCat(call, ": ", std::strerror(errno)); }
 
-absl::Status OutOfMemory(absl::string_view what, int64_t size) {
-  return absl::ResourceExhaustedError(absl::StrCat(what, " of ", size, " bytes cannot be allocated"));
+// Of memory of the host, or of a device that keeps its own.
+absl::Status OutOfMemory(absl::string_view what, int64_t size, bool of_host) {
+  const std::string left = of_host ? absl::StrCat(": the host has ", AvailableHostBytes(), " left") : "";
+  return absl::ResourceExhaustedError(absl::StrCat(what, " of ", size, " bytes cannot be taken", left));
 }
 
 }  // namespace
@@ -25,11 +29,12 @@ absl::StatusOr<SharedMemory> SharedMemory::Create(int64_t size) {
   if (fd < 0) return absl::ResourceExhaustedError(SystemError("memfd_create"));
   SharedMemory memory(nullptr, size, fd);  // closes the file if we return early
   if (ftruncate(fd, size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return Annotate(OutOfMemory("shared memory", size), SystemError("ftruncate"));
+    return Annotate(OutOfMemory("shared memory", size, /*of_host=*/true), SystemError("ftruncate"));
   }
   void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (data == MAP_FAILED) return Annotate(OutOfMemory("shared memory", size), SystemError("mmap"));
+  if (data == MAP_FAILED) return Annotate(OutOfMemory("shared memory", size, /*of_host=*/true), SystemError("mmap"));
   memory.data_ = static_cast<char*>(data);
+  if (!TakePages(data, size)) return OutOfMemory("shared memory", size, /*of_host=*/true);
   return memory;
 }
 
@@ -63,12 +68,15 @@ absl::Status JobMemory::Allocate(int rank, const pb::Rank& sizes, DeviceContext&
   Zones& zones = ranks_[rank];
   if (sizes.private_bytes() > 0) {
     zones.priv = static_cast<char*>(device.Allocate(sizes.private_bytes()));
-    if (zones.priv == nullptr) return OutOfMemory("private memory", sizes.private_bytes());
+    if (zones.priv == nullptr) {
+      return OutOfMemory("private memory", sizes.private_bytes(), device.host_accessible());
+    }
   }
   if (sizes.shared_bytes() == 0) return absl::OkStatus();
   if (!device.host_accessible()) {
     zones.shared = static_cast<char*>(device.Allocate(sizes.shared_bytes()));
-    return zones.shared == nullptr ? OutOfMemory("shared memory", sizes.shared_bytes()) : absl::OkStatus();
+    if (zones.shared != nullptr) return absl::OkStatus();
+    return OutOfMemory("shared memory", sizes.shared_bytes(), /*of_host=*/false);
   }
   OF_ASSIGN_OR_RETURN(SharedMemory file, SharedMemory::Create(sizes.shared_bytes()));
   zones.file = std::make_unique<SharedMemory>(std::move(file));

@@ -18,7 +18,7 @@ class DeviceContext {
 
   virtual const KernelTable& kernels() const = 0;
 
-  // 64-byte aligned memory of the device, zeroed; null if there is not enough. Freed with the context. Any thread.
+  // Zeroed, 64-byte aligned memory, all of it taken; null if there is not enough. Freed with the context. Any thread.
   virtual void* Allocate(size_t num_bytes) = 0;
   virtual const char* CopyToHost(void* host, const void* device, size_t num_bytes) = 0;    // synchronous
   virtual const char* CopyFromHost(void* device, const void* host, size_t num_bytes) = 0;  // synchronous

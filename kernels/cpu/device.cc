@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "kernels/host_memory.h"
+
 namespace oneflow {
 namespace {
 
@@ -22,12 +24,16 @@ class CpuDevice final : public DeviceContext {
 
   const KernelTable& kernels() const override { return kernels_; }
 
-  // Mapped memory is zero and page-aligned; a large area loses no time to small pages.
+  // Mapped memory is zero and page-aligned; a large area loses no time to small pages. All of it is taken at once.
   void* Allocate(size_t num_bytes) override {
     num_bytes = std::max<size_t>(num_bytes, 1);
     void* data = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) return nullptr;
     madvise(data, num_bytes, MADV_HUGEPAGE);  // a wish: without it everything works on small pages
+    if (!TakePages(data, num_bytes)) {
+      munmap(data, num_bytes);
+      return nullptr;
+    }
     std::lock_guard<std::mutex> lock(mutex_);
     areas_.push_back({data, num_bytes});
     return data;

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/host_memory.h"
 #include "test/actor/test_device.h"
 #include "test/support/status_matchers.h"
 
@@ -15,6 +17,7 @@ namespace {
 using ::oneflow::testing::StatusIs;
 using ::oneflow::testing::TestDevice;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 TEST(SharedMemoryTest, ShowsAReaderWhatItsOwnerWrites) {
   ASSERT_OK_AND_ASSIGN(SharedMemory owner, SharedMemory::Create(8192));
@@ -41,6 +44,32 @@ TEST(SharedMemoryTest, RefusesWhatIsNotTheAnnouncedFile) {
 TEST(SharedMemoryTest, CannotBeShrunkUnderItsReaders) {
   ASSERT_OK_AND_ASSIGN(SharedMemory owner, SharedMemory::Create(8192));
   EXPECT_NE(ftruncate(owner.fd(), 0), 0);
+}
+
+TEST(SharedMemoryTest, TakesAllOfItsMemoryAtOnce) {
+  constexpr int64_t kBytes = 10 << 20;
+  ASSERT_OK_AND_ASSIGN(SharedMemory owner, SharedMemory::Create(kBytes));
+  struct stat info = {};
+  ASSERT_EQ(fstat(owner.fd(), &info), 0);
+  EXPECT_EQ(info.st_blocks * 512, kBytes);
+}
+
+// A little more than the host has left: Linux would map that, and end whoever touches it.
+TEST(JobMemoryTest, SaysThatTheHostHasTooLittleBeforeItIsTouched) {
+  const int64_t more = AvailableHostBytes() + (256 << 20);
+  pb::Rank priv, shared;
+  priv.set_private_bytes(more);
+  shared.set_shared_bytes(more);
+  const std::unique_ptr<DeviceContext> device = MakeCpuDevice(1);
+  JobMemory memory(2);
+  EXPECT_THAT(memory.Allocate(0, priv, *device),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       MatchesRegex(absl::StrCat("private memory of ", more,
+                                                 " bytes cannot be taken: the host has [0-9]+ left"))));
+  EXPECT_THAT(memory.Allocate(1, shared, *device),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       MatchesRegex(absl::StrCat("shared memory of ", more,
+                                                 " bytes cannot be taken: the host has [0-9]+ left"))));
 }
 
 TEST(JobMemoryTest, GivesEveryRankItsZones) {

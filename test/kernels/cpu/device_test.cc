@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "kernels/host_memory.h"
 
 namespace oneflow {
 namespace {
@@ -21,7 +22,12 @@ TEST(CpuDeviceTest, MemoryIsAlignedAndZero) {
   }
 }
 
-TEST(CpuDeviceTest, TooMuchMemoryIsNull) { EXPECT_EQ(MakeCpuDevice(1)->Allocate(size_t{1} << 60), nullptr); }
+TEST(CpuDeviceTest, TooMuchMemoryIsNull) {
+  const auto device = MakeCpuDevice(1);
+  EXPECT_EQ(device->Allocate(size_t{1} << 60), nullptr);
+  // Linux would map this, and end whoever touches it.
+  EXPECT_EQ(device->Allocate(AvailableHostBytes() + (256 << 20)), nullptr);
+}
 
 TEST(CpuDeviceTest, BindThreadSetsTheCoreBudget) {
   const auto three = MakeCpuDevice(3), none = MakeCpuDevice(0);
