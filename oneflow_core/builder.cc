@@ -41,8 +41,29 @@ GraphBuilder::GraphBuilder(const OpRegistry& ops, Graph graph) : ops_(ops), grap
   for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
     const Node& node = graph_.node(id);
     ++name_uses_[node.name];
-    if (node.op == "variable") variables_[node.name] = node.outputs[0];
+    if (ops.Is(node.op, OpKind::kVariable)) variables_[node.name] = node.outputs[0];
   }
+}
+
+void GraphBuilder::set_role(Role role, NodeId forward, NodeId variable) {
+  like_.role = role;
+  like_.forward = forward;
+  like_.variable = variable;
+  like_.chunk = -1;
+}
+
+void GraphBuilder::Imitate(const Node& like) {
+  CopyProvenance(like, like_);
+  set_source(like.source);
+  set_placement_hint(like.at);
+}
+
+Node GraphBuilder::NewNode(const std::source_location& loc) const {
+  Node node;
+  node.source = source_.has_value() ? *source_ : ShortSource(loc);
+  node.at = at_;
+  CopyProvenance(like_, node);
+  return node;
 }
 
 void GraphBuilder::Fail(absl::Status status) {
@@ -62,12 +83,9 @@ std::string GraphBuilder::UniqueName(absl::string_view last) {
 std::vector<Tensor> GraphBuilder::Op(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
                                      std::source_location loc, absl::string_view name) {
   const OpDef* def = ops_.Find(op);
-  Node node;
+  Node node = NewNode(loc);
   node.op = std::string(op);
   node.attrs = std::move(attrs);
-  node.source = source_.has_value() ? *source_ : ShortSource(loc);
-  node.at = at_;
-  node.phase = phase_;
   std::vector<TensorType> input_types;
   bool inputs_valid = true;
   for (const Tensor& input : inputs) {
@@ -174,7 +192,7 @@ std::vector<Tensor> GradContext::Call(absl::string_view op, const std::vector<Te
   const std::string name = absl::StrCat(forward.name, "/", op);
   builder_.set_source(forward.source);
   builder_.set_placement_hint(forward.at);
-  builder_.set_phase(Phase::kBackward);
+  builder_.set_role(Role::kFusedGradient, node_);
   return builder_.Op(op, inputs, std::move(attrs), std::source_location::current(), name);
 }
 

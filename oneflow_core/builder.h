@@ -97,10 +97,14 @@ class GraphBuilder {
     PlacementHint saved_;
   };
 
-  // The phase and, if set, the source line given to new nodes (autodiff points at the forward line).
-  void set_phase(Phase phase) { phase_ = phase; }
+  // What new nodes are for; see Node.
+  void set_role(Role role, NodeId forward = -1, NodeId variable = -1);
+  // If set, the source line given to new nodes (autodiff points at the forward line).
   void set_source(std::optional<std::string> source) { source_ = std::move(source); }
   void set_placement_hint(PlacementHint at) { at_ = std::move(at); }
+
+  // New nodes are for what `like` is for, and have its source line and placement hint.
+  void Imitate(const Node& like);
 
   const absl::Status& status() const { return status_; }
   // Keeps `status` if it is the first error.
@@ -113,13 +117,15 @@ class GraphBuilder {
 
  private:
   std::string UniqueName(absl::string_view last);
+  // A node as the next one will be: with the role, source line and hint that are set.
+  Node NewNode(const std::source_location& loc) const;
 
   const OpRegistry& ops_;
   Graph graph_;
   absl::Status status_;
   std::string scope_;  // "" or "h0/mlp/"
   PlacementHint at_;
-  Phase phase_ = Phase::kForward;
+  Node like_;  // whose provenance new nodes copy
   std::optional<std::string> source_;
   std::map<std::string, int> name_uses_;
   std::map<std::string, ValueId> variables_;
@@ -142,7 +148,8 @@ class GradContext {
   bool needs_grad(int i) const { return needs_[i]; }
   void set_needs_grad(int i, bool needs) { needs_[i] = needs; }
 
-  // Adds a node of the backward phase under the forward node's name and source line.
+  // Adds a node that serves the forward node, under its name and source line. Its role is kFusedGradient: which inputs it is for
+  // is known when all gradients are set.
   Tensor Call1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {});
   std::vector<Tensor> Call(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {});
   void SetInputGrad(int i, Tensor grad) { input_grads_[i] = grad; }

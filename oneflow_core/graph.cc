@@ -5,16 +5,46 @@
 
 namespace oneflow {
 
-const char* Name(Phase phase) {
-  switch (phase) {
-    case Phase::kForward:
+const char* Name(Role role) {
+  switch (role) {
+    case Role::kForward:
       return "forward";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kUpdate:
+    case Role::kInputGradient:
+      return "input-gradient";
+    case Role::kWeightGradient:
+      return "weight-gradient";
+    case Role::kFusedGradient:
+      return "fused-gradient";
+    case Role::kReduction:
+      return "reduction";
+    case Role::kUpdate:
       break;
   }
   return "update";
+}
+
+StepPart PartOf(Role role) {
+  if (role == Role::kForward) return StepPart::kForward;
+  return role == Role::kUpdate ? StepPart::kUpdate : StepPart::kBackward;
+}
+
+const char* Name(StepPart part) {
+  switch (part) {
+    case StepPart::kForward:
+      return "forward";
+    case StepPart::kBackward:
+      return "backward";
+    case StepPart::kUpdate:
+      break;
+  }
+  return "update";
+}
+
+void CopyProvenance(const Node& like, Node& node) {
+  node.role = like.role;
+  node.forward = like.forward;
+  node.variable = like.variable;
+  node.chunk = like.chunk;
 }
 
 NodeId Graph::AddNode(Node node, absl::Span<const TensorType> outputs) {
@@ -66,6 +96,7 @@ void Graph::Rebuild(const std::vector<bool>& keep) {
   }
   std::vector<Node> nodes;
   std::vector<Value> values;
+  std::vector<NodeId> moved(nodes_.size(), -1);
   std::vector<ValueId> renumbered(values_.size(), -1);
   while (!ready.empty()) {
     const NodeId id = ready.top();
@@ -84,7 +115,12 @@ void Graph::Rebuild(const std::vector<bool>& keep) {
       values.back().producer = static_cast<NodeId>(nodes.size());
       output = renumbered[output];
     }
+    moved[id] = static_cast<NodeId>(nodes.size());
     nodes.push_back(std::move(node));
+  }
+  for (Node& node : nodes) {
+    if (node.forward >= 0) node.forward = moved[node.forward];
+    if (node.variable >= 0) node.variable = moved[node.variable];
   }
   if (loss.has_value()) {
     const ValueId id = renumbered[*loss];

@@ -9,6 +9,9 @@
 // `dist` by the compiler. State that outlives a step is a `variable` node; ops that mutate a variable take its value as an input
 // that their OpDef lists in `mutates`.
 //
+// Provenance is structure: a node says in fields what it is for (its role, and the forward node, variable and chunk that it
+// serves). Names are for people, but for those of variables, which are identities across the plans of a job.
+//
 // Invariants (VerifyGraph in verify.h checks them): every input id exists and was produced by a node with a smaller id, every
 // value belongs to exactly one output of one node, node names are unique and not empty.
 #pragma once
@@ -29,9 +32,22 @@ namespace oneflow {
 using NodeId = int32_t;
 using ValueId = int32_t;
 
-// Which part of a step a node belongs to. `kUpdate` is everything after the gradients: clipping, schedules, optimizers.
-enum class Phase : uint8_t { kForward = 0, kBackward = 1, kUpdate = 2 };
-const char* Name(Phase phase);  // "forward", "backward", "update"
+// What a node is for. A weight is a value that comes from variables alone: its gradient is needed once, by the update, that
+// of any other value by the backward nodes before it.
+enum class Role : uint8_t {
+  kForward,         // the model itself
+  kInputGradient,   // of an input of its forward node that is no weight
+  kWeightGradient,  // of a weight that its forward node reads
+  kFusedGradient,   // of both at once, where an op's gradient makes them together
+  kReduction,       // adds up the gradient of a variable, over micro-batches and over readers
+  kUpdate,          // everything after the gradients: clipping, schedules, optimizers and their state
+};
+const char* Name(Role role);  // "forward", "input-gradient", ...
+
+// The part of a step that a role belongs to.
+enum class StepPart : uint8_t { kForward = 0, kBackward = 1, kUpdate = 2 };
+StepPart PartOf(Role role);
+const char* Name(StepPart part);  // "forward", "backward", "update"
 
 // How often a node acts: once per micro-batch or once per step. Filled in by the compiler's rate pass.
 enum class Rate : uint8_t { kMicroBatch = 0, kStep = 1 };
@@ -52,7 +68,10 @@ struct Node {
   std::vector<ValueId> outputs;
   std::string source;  // where the user wrote it: "models/gpt.cc:42"
   PlacementHint at;    // the user's wish for where it runs; empty: the compiler chooses
-  Phase phase = Phase::kForward;
+  Role role = Role::kForward;
+  NodeId forward = -1;   // the forward node that it serves; -1: it is one, or serves none in particular
+  NodeId variable = -1;  // the variable that it serves: whose gradient it makes, or whose update it is part of; or -1
+  int chunk = -1;        // the piece of the model, as stages have it, that it belongs to; -1 until nodes are placed
   Rate rate = Rate::kMicroBatch;
   std::optional<Placement> placement;  // the compiler's decision
 };
@@ -80,7 +99,8 @@ class Graph {
   // Makes every reader of `from` with an id > `after` read `to` instead, and the loss if it was `from`.
   void ReplaceUses(ValueId from, ValueId to, NodeId after = -1);
 
-  // Sorts nodes topologically (ties by old id), drops those for which `keep` is false, renumbers nodes and values.
+  // Sorts nodes topologically (ties by old id), drops those for which `keep` is false, renumbers nodes and values. What served a
+  // dropped node serves none from then on.
   // REQUIRES: no kept node reads a dropped one; the graph has no cycle.
   void Rebuild(const std::vector<bool>& keep);
 
@@ -92,6 +112,13 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<Value> values_;
 };
+
+inline bool IsForward(const Node& node) { return node.role == Role::kForward; }
+inline bool IsBackward(const Node& node) { return PartOf(node.role) == StepPart::kBackward; }
+inline bool IsUpdate(const Node& node) { return node.role == Role::kUpdate; }
+
+// Makes `node` serve what `like` serves: its role, forward node, variable and chunk.
+void CopyProvenance(const Node& like, Node& node);
 
 // "node 'h0/mlp/up' (matmul, models/gpt.cc:42)": how errors name a node.
 std::string Where(const Node& node);

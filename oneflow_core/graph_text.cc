@@ -66,7 +66,10 @@ std::string NodeToText(const Graph& graph, const Node& node) {
     };
     absl::StrAppend(&text, " at ", absl::StrJoin(node.at, ",", format));
   }
-  if (node.phase != Phase::kForward) absl::StrAppend(&text, " phase ", Name(node.phase));
+  if (node.role != Role::kForward) absl::StrAppend(&text, " role ", Name(node.role));
+  if (node.forward >= 0) absl::StrAppend(&text, " forward ", Quoted(graph.node(node.forward).name));
+  if (node.variable >= 0) absl::StrAppend(&text, " variable ", Quoted(graph.node(node.variable).name));
+  if (node.chunk >= 0) absl::StrAppend(&text, " chunk ", node.chunk);
   if (node.rate != Rate::kMicroBatch) absl::StrAppend(&text, " rate ", kRateNames[static_cast<int>(node.rate)]);
   if (node.placement.has_value()) absl::StrAppend(&text, " on ", node.placement->ToString());
   if (!node.source.empty()) absl::StrAppend(&text, " from ", Quoted(node.source));
@@ -179,19 +182,43 @@ absl::StatusOr<PlacementHint> ReadPlacementHint(LineReader& line) {
   return hint;
 }
 
-absl::Status ReadMarks(LineReader& line, Node& node) {
+absl::StatusOr<Role> ReadRole(LineReader& line) {
+  const LineReader before = line;
+  const absl::string_view name = line.Atom();
+  std::vector<absl::string_view> names;
+  for (int role = 0; role <= static_cast<int>(Role::kUpdate); ++role) {
+    names.push_back(Name(static_cast<Role>(role)));
+    if (name == names.back()) return static_cast<Role>(role);
+  }
+  return before.Expected(absl::StrCat("one of the roles ", absl::StrJoin(names, ", ")));
+}
+
+// The names of the nodes that a node serves; empty: none.
+struct Served {
+  std::string forward, variable;
+};
+
+absl::Status ReadProvenance(LineReader& line, Node& node, Served& served) {
+  if (line.AcceptWord("role")) {
+    OF_ASSIGN_OR_RETURN(node.role, ReadRole(line));
+  }
+  if (line.AcceptWord("forward")) {
+    OF_ASSIGN_OR_RETURN(served.forward, line.String("the name of a forward node in quotes"));
+  }
+  if (line.AcceptWord("variable")) {
+    OF_ASSIGN_OR_RETURN(served.variable, line.String("the name of a variable in quotes"));
+  }
+  if (line.AcceptWord("chunk")) {
+    OF_ASSIGN_OR_RETURN(node.chunk, line.Integer<int>("the number of a chunk"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadMarks(LineReader& line, Node& node, Served& served) {
   if (line.AcceptWord("at")) {
     OF_ASSIGN_OR_RETURN(node.at, ReadPlacementHint(line));
   }
-  if (line.AcceptWord("phase")) {
-    if (line.AcceptWord(Name(Phase::kBackward))) {
-      node.phase = Phase::kBackward;
-    } else if (line.AcceptWord(Name(Phase::kUpdate))) {
-      node.phase = Phase::kUpdate;
-    } else if (!line.AcceptWord(Name(Phase::kForward))) {
-      return line.Expected("phase forward, backward or update");
-    }
-  }
+  OF_RETURN_IF_ERROR(ReadProvenance(line, node, served));
   if (line.AcceptWord("rate")) {
     const LineReader before = line;
     const absl::string_view name = line.Atom();
@@ -205,11 +232,14 @@ absl::Status ReadMarks(LineReader& line, Node& node) {
   if (line.AcceptWord("from")) {
     OF_ASSIGN_OR_RETURN(node.source, line.String("a source line in quotes"));
   }
-  if (!line.AtEnd()) return line.Expected("'at', 'phase', 'rate', 'on', 'from' (in this order) or the end of the line");
+  if (!line.AtEnd()) {
+    return line.Expected(
+        "'at', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'from' (in this order) or the end of the line");
+  }
   return absl::OkStatus();
 }
 
-absl::Status ReadNode(LineReader& line, Graph& graph, const OpRegistry& ops) {
+absl::Status ReadNode(LineReader& line, Graph& graph, const OpRegistry& ops, Served& served) {
   std::vector<Value> outputs;
   if (line.Peek('%')) {
     do {
@@ -226,7 +256,7 @@ absl::Status ReadNode(LineReader& line, Graph& graph, const OpRegistry& ops) {
   OF_ASSIGN_OR_RETURN(node.inputs, ReadInputs(line, graph.num_values()));
   OF_ASSIGN_OR_RETURN(node.name, line.String("the node's name in quotes"));
   OF_ASSIGN_OR_RETURN(node.attrs, ReadAttrs(line));
-  OF_RETURN_IF_ERROR(ReadMarks(line, node));
+  OF_RETURN_IF_ERROR(ReadMarks(line, node, served));
 
   std::vector<TensorType> types;
   for (const Value& output : outputs) types.push_back(output.type);
@@ -237,6 +267,38 @@ absl::Status ReadNode(LineReader& line, Graph& graph, const OpRegistry& ops) {
     value.dist = std::move(outputs[i].dist);
   }
   return VerifyNode(graph, id, ops);
+}
+
+// What can be understood of a node only when all are read.
+struct Origin {
+  int line = 0;
+  Served served;
+};
+
+// Finds the nodes that others serve, and that no name is taken twice.
+absl::Status ResolveNames(const std::vector<Origin>& origins, Graph& graph) {
+  std::map<absl::string_view, NodeId> ids;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const auto [first, is_new] = ids.emplace(graph.node(id).name, id);
+    if (is_new) continue;
+    return absl::InvalidArgumentError(absl::StrCat("graph text, line ", origins[id].line, ": the name '", first->first,
+                                                   "' is already taken on line ", origins[first->second].line));
+  }
+  const auto find = [&](const std::string& name, int line, NodeId& id) {
+    if (name.empty()) return absl::OkStatus();
+    const auto it = ids.find(name);
+    if (it != ids.end()) {
+      id = it->second;
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("graph text, line ", line, ": serves '", name, "', but there is no node of that name"));
+  };
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    OF_RETURN_IF_ERROR(find(origins[id].served.forward, origins[id].line, graph.node(id).forward));
+    OF_RETURN_IF_ERROR(find(origins[id].served.variable, origins[id].line, graph.node(id).variable));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Graph> ReadHeader(LineReader& line) {
@@ -263,7 +325,7 @@ std::string GraphToText(const Graph& graph) {
 
 absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& ops) {
   std::optional<Graph> graph;
-  std::map<std::string, int> lines_of_names;
+  std::vector<Origin> origins;  // by node
   int number = 0;
   for (absl::string_view content : absl::StrSplit(text, '\n')) {
     ++number;
@@ -277,19 +339,16 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& op
     } else if (line.AcceptWord("loss")) {
       OF_RETURN_IF_ERROR_AT(ReadLoss(line, *graph), where());
     } else {
-      OF_RETURN_IF_ERROR_AT(ReadNode(line, *graph, ops), where());
-      const std::string& name = graph->node(graph->num_nodes() - 1).name;
-      const auto [first, is_new] = lines_of_names.emplace(name, number);
-      if (!is_new) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(where(), ": the name '", name, "' is already taken on line ", first->second));
-      }
+      origins.push_back({number, {}});
+      OF_RETURN_IF_ERROR_AT(ReadNode(line, *graph, ops, origins.back().served), where());
     }
   }
   if (!graph.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("graph text, line ", number, ": expected graph \"name\" but the text ends"));
   }
+  OF_RETURN_IF_ERROR(ResolveNames(origins, *graph));
+  OF_RETURN_IF_ERROR_AT(VerifyProvenance(*graph, ops), "graph text");
   return *std::move(graph);
 }
 

@@ -10,12 +10,14 @@
 //   text   = 'graph' STRING  node*  ['loss' VALUE]           a line each; empty lines and lines that begin with # are
 //   skipped node   = [output (',' output)* '=']  OP '(' [VALUE (',' VALUE)*] ')'  STRING (the name)  ['{' attribute,
 //   ... '}']
-//            ['at' AXIS=INT, ...]  ['phase' PHASE]  ['rate' RATE]  ['on' PLACEMENT]  ['from' STRING (the source)]
+//            ['at' AXIS=INT, ...]  ['role' ROLE]  ['forward' STRING]  ['variable' STRING]  ['chunk' INT]
+//            ['rate' RATE]  ['on' PLACEMENT]  ['from' STRING (the source)]
 //   output = VALUE ':' TYPE  ['{' hint '}']  ['@' PLACEMENT SBP]
 //
 // Values are %0, %1, ... in the order in which they are defined. An attribute is true or false, an integer, a number
 // with a '.', an 'e', "inf" or "nan" (shortest digits that read back to the same double; every NaN is "nan"), a string
-// with C escapes, or a list of integers. Phase forward and rate micro-batch are not written.
+// with C escapes, or a list of integers. Role forward and rate micro-batch are not written. 'forward' and
+// 'variable' give the names of the nodes that this one serves, which may come later.
 #pragma once
 
 #include <string>

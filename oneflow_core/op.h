@@ -34,8 +34,24 @@ struct InferContext {
   const AttrMap& attrs;
 };
 
+// What an op is to the compiler. Ops of all kinds but kCompute are known by what they mean rather than by what they compute.
+enum class OpKind : uint8_t {
+  kCompute,
+  kVariable,    // state that outlives the step
+  kData,        // reads a sample: a pure function of the position in the data, another one in every micro-batch
+  kConstant,    // a pure function of nothing
+  kAnnotation,  // a wish for where and how a value lies; computes nothing
+  kBoxing,      // moves a value to where and how it is to lie
+  kAccumulate,  // the sum over the micro-batches of a step
+  kFetch,       // hands a value to the host
+};
+
+// Pure functions of the position in the data: whoever needs one may make a copy of it.
+inline bool IsSource(OpKind kind) { return kind == OpKind::kData || kind == OpKind::kConstant; }
+
 struct OpDef {
   std::string name;
+  OpKind kind = OpKind::kCompute;
   std::string rule;
   // The output types. InvalidArgument, naming both values, if the inputs or attributes do not fit together.
   absl::StatusOr<std::vector<TensorType>> (*infer)(const InferContext&) = nullptr;
@@ -46,6 +62,8 @@ struct OpDef {
                   const AttrMap& attrs) = nullptr;
   // Inputs that are overwritten; each must be the value of a `variable` node.
   std::vector<int> mutates;
+  // Inputs of which a step of several micro-batches takes the mean over them.
+  std::vector<int> averages;
   // Kept although nothing reads its outputs (fetch; ops with `mutates` are kept in any case).
   bool has_effect = false;
   // Draws random numbers: the compiler gives it the integer attributes `seed` (the job's) and `key` (a fingerprint of the string
@@ -53,6 +71,8 @@ struct OpDef {
   bool random = false;
   // {input, output}: the output may occupy the input's memory when nothing else reads the input later.
   std::vector<std::pair<int, int>> in_place;
+  // Adds up any number of inputs, in any order and grouping.
+  bool is_sum = false;
 };
 
 // The ops that exist; built once by main() through StandardOps() (oneflow_core/ops/ops.h) and passed down. Immutable afterwards.
@@ -64,6 +84,9 @@ class OpRegistry {
   const OpDef* Find(absl::string_view name) const;
   // InvalidArgument "no op 'x'" instead of null.
   absl::StatusOr<const OpDef*> Get(absl::string_view name) const;
+  // The kind of an op; kCompute if there is no such op.
+  OpKind KindOf(absl::string_view name) const;
+  bool Is(absl::string_view name, OpKind kind) const { return KindOf(name) == kind; }
   const std::map<std::string, OpDef, std::less<>>& all() const { return ops_; }
 
  private:

@@ -44,13 +44,13 @@ absl::Status VerifyOutputs(const Graph& graph, const Node& node, const OpDef& de
   return absl::OkStatus();
 }
 
-absl::Status VerifyMutatedInputs(const Graph& graph, const Node& node, const OpDef& def) {
+absl::Status VerifyMutatedInputs(const Graph& graph, const Node& node, const OpDef& def, const OpRegistry& ops) {
   for (int index : def.mutates) {
     if (index >= static_cast<int>(node.inputs.size())) {
       return Invalid("the op overwrites input ", index, ", but the node has ", node.inputs.size(), " inputs");
     }
     const Node& producer = graph.node(graph.value(node.inputs[index]).producer);
-    if (producer.op != "variable") {
+    if (!ops.Is(producer.op, OpKind::kVariable)) {
       return Invalid("overwrites input ", index, ", which is no variable but comes from ", Where(producer));
     }
   }
@@ -117,10 +117,27 @@ absl::Status VerifyNodeUnannotated(const Graph& graph, NodeId id, const OpRegist
   }
   OF_RETURN_IF_ERROR(VerifyInputs(graph, id));
   OF_RETURN_IF_ERROR(VerifyOutputs(graph, node, *def));
-  OF_RETURN_IF_ERROR(VerifyMutatedInputs(graph, node, *def));
+  OF_RETURN_IF_ERROR(VerifyMutatedInputs(graph, node, *def, ops));
   for (ValueId output : node.outputs)
     OF_RETURN_IF_ERROR_AT(VerifyLayout(graph.value(output)), absl::StrCat("%", output));
   return VerifyPlacement(node);
+}
+
+absl::Status VerifyServed(const Graph& graph, const Node& node, const OpRegistry& ops) {
+  for (const NodeId served : {node.forward, node.variable}) {
+    if (served < -1 || served >= graph.num_nodes()) {
+      return Invalid("serves node ", served, ", but the graph has ", graph.num_nodes(), " nodes");
+    }
+  }
+  if (node.forward >= 0 && !IsForward(graph.node(node.forward))) {
+    return Invalid("serves ", Where(graph.node(node.forward)), " as a forward node, whose role is ",
+                   Name(graph.node(node.forward).role));
+  }
+  if (node.variable >= 0 && !ops.Is(graph.node(node.variable).op, OpKind::kVariable)) {
+    return Invalid("serves ", Where(graph.node(node.variable)), " as a variable, which it is not");
+  }
+  if (node.chunk < -1) return Invalid("its chunk is ", node.chunk);
+  return absl::OkStatus();
 }
 
 // Every value is the output that it says it is, and ids follow the order of nodes.
@@ -161,6 +178,13 @@ absl::Status VerifyNode(const Graph& graph, NodeId id, const OpRegistry& ops) {
   return Annotate(VerifyNodeUnannotated(graph, id, ops), Where(graph.node(id)));
 }
 
+absl::Status VerifyProvenance(const Graph& graph, const OpRegistry& ops) {
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    OF_RETURN_IF_ERROR_AT(VerifyServed(graph, graph.node(id), ops), Where(graph.node(id)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status VerifyLoss(const Graph& graph) {
   if (!graph.loss.has_value()) return absl::OkStatus();
   if (*graph.loss < 0 || *graph.loss >= graph.num_values()) {
@@ -183,6 +207,7 @@ absl::Status VerifyGraph(const Graph& graph, const OpRegistry& ops) {
       return Invalid(where, ": ", Where(graph.node(id)), ": node ", id, " has the name of node ", first->second);
     }
   }
+  OF_RETURN_IF_ERROR_AT(VerifyProvenance(graph, ops), where);
   return Annotate(VerifyLoss(graph), where);
 }
 

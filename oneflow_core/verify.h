@@ -7,6 +7,7 @@
 //   of each node   its op exists; it reads values made before it; its outputs are what inference says; the inputs that
 //   its op
 //                  overwrites are variables
+//   of provenance  what serves a forward node or a variable names one
 //   of wishes      names of attributes and mesh axes are words, no axis is named twice, a split dimension exists
 //
 // All errors are InvalidArgument and name the node, the user's line and both values.
@@ -23,6 +24,9 @@ absl::Status VerifyGraph(const Graph& graph, const OpRegistry& ops);
 // The part that concerns one node, given that those before it are right; for readers that build a graph node by node.
 // REQUIRES: the node was added by Graph::AddNode.
 absl::Status VerifyNode(const Graph& graph, NodeId id, const OpRegistry& ops);
+
+// The part that concerns what nodes serve, which may come after them.
+absl::Status VerifyProvenance(const Graph& graph, const OpRegistry& ops);
 
 // The part that concerns the loss.
 absl::Status VerifyLoss(const Graph& graph);

@@ -44,7 +44,7 @@ class NodeText {
 
   void Maker() {
     if (node_.outputs.empty()) {
-      absl::StrAppend(&out_, "node '", node_.name, "' of graph '", graph_.name(), "': ", Name(node_.phase),
+      absl::StrAppend(&out_, "node '", node_.name, "' of graph '", graph_.name(), "': ", Name(PartOf(node_.role)),
                       ", makes no tensor\n");
     }
     absl::StrAppend(&out_, kMadeBy, node_.op, " '", node_.name, "'");
@@ -67,7 +67,7 @@ class NodeText {
 
   void Title(ValueId value) {
     absl::StrAppend(&out_, "tensor '", TensorName(graph_, value), "' of graph '", graph_.name(),
-                    "': ", graph_.value(value).type.ToString(), ", ", Name(node_.phase));
+                    "': ", graph_.value(value).type.ToString(), ", ", Name(PartOf(node_.role)));
     if (facts_.micro_batches > 1) {
       absl::StrAppend(&out_, ValueRate(graph_, value) == Rate::kStep
                                  ? ", once per step"

@@ -191,7 +191,7 @@ ValueId ReadBackwards(const Graph& graph, const Value& value) {
   const std::string prefix = absl::StrCat(graph.node(value.producer).name, "/");
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (node.phase != Phase::kBackward || !absl::StartsWith(node.name, prefix)) continue;
+    if (!IsBackward(node) || !absl::StartsWith(node.name, prefix)) continue;
     if (node.name.find('/', prefix.size()) != std::string::npos) continue;  // of a node further inside
     if (node.name == absl::StrCat(prefix, "grad_sum") && graph.value(node.outputs[0]).type == value.type) {
       return node.outputs[0];
@@ -199,7 +199,7 @@ ValueId ReadBackwards(const Graph& graph, const Value& value) {
     for (ValueId input : node.inputs) {
       const Node& producer = graph.node(graph.value(input).producer);
       const bool inside = absl::StartsWith(producer.name, prefix) && producer.name != absl::StrCat(prefix, "grad");
-      if (producer.phase == Phase::kBackward && !inside && graph.value(input).type == value.type) return input;
+      if (IsBackward(producer) && !inside && graph.value(input).type == value.type) return input;
     }
   }
   return -1;
@@ -265,7 +265,7 @@ Layout LayoutIn(const Graph& graph, const Node& node) {
 
 ValueId GradientOf(const GraphFacts& facts, ValueId tensor) {
   const Node& node = facts.boxed.node(facts.boxed.value(tensor).producer);
-  if (!facts.differentiated.loss.has_value() || node.phase != Phase::kForward) return -1;
+  if (!facts.differentiated.loss.has_value() || !IsForward(node)) return -1;
   if (node.op == "variable") return GradientOfVariable(facts, node.name);
   const auto it = facts.differentiated_nodes.find(node.name);
   if (it == facts.differentiated_nodes.end()) return -1;

@@ -65,7 +65,7 @@ class GraphJson {
     const Node& node = graph_.node(id);
     const std::string type = node.outputs.empty() ? "" : graph_.value(node.outputs[0]).type.ToString();
     return absl::StrCat("{\"n\":", JsonString(node.name), ",\"l\":", JsonString(scopes_.Inside(node.name)),
-                        ",\"o\":", JsonString(node.op), ",\"p\":", static_cast<int>(node.phase),
+                        ",\"o\":", JsonString(node.op), ",\"p\":", static_cast<int>(PartOf(node.role)),
                         ",\"path\":", Strings(scopes_.Path(node.name)), ",\"t\":", JsonString(type),
                         ",\"d\":", Sbps(node), ",\"c\":", Number(facts_.compute[id]),
                         ",\"r\":", JsonString(absl::StrJoin(node.placement->ranks(), ",")),

@@ -69,7 +69,7 @@ svg .frame { cursor: pointer; }
 <header>
   <div><h1 id="title"></h1><div id="sums" class="soft"></div></div>
   <div id="graphs"></div>
-  <div id="phases"></div>
+  <div id="parts"></div>
   <div><button id="close">one level</button> <button id="open">open all</button>
        <button id="less" title="smaller">&minus;</button> <button id="more" title="larger">+</button></div>
   <div class="search"><input id="query" type="search" placeholder="find a tensor" autocomplete="off"><div id="found"></div></div>
@@ -88,7 +88,7 @@ const char kPageTail[] = R"page(</script>
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
-const phaseNames = ["forward", "backward", "update"];
+const partNames = ["forward", "backward", "update"];
 const sbpColours = { "B": "#8996a4", "S(0)": "#2f7ed8", "S(1)": "#14916b", "S(2)": "#8259cf", "S(3)": "#a8851a",
                      "S(4)": "#b04a8c", "P": "#dd6b20", "P(max)": "#c53030", "P(min)": "#c53030" };
 const kindColours = { "all-reduce": "#c93a46", "reduce-scatter": "#dd8420", "all-gather": "#8259cf", "all-to-all": "#c03b9b",
@@ -129,7 +129,7 @@ const nameFont = "600 12.5px system-ui, DejaVu Sans, sans-serif", smallFont = "1
 const chipFont = "10px system-ui, DejaVu Sans, sans-serif";
 
 // --- what is shown -------------------------------------------------------------------------------------------------------
-let graph, opened, phases, selected, zoom = 1;
+let graph, opened, parts, selected, zoom = 1;
 let reads;  // by node: whether it has inputs
 
 function show(number) {
@@ -137,7 +137,7 @@ function show(number) {
   reads = graph.nodes.map(() => false);
   for (const [, to] of graph.edges) reads[to] = true;
   opened = new Set();
-  phases = [true, false, false];
+  parts = [true, false, false];
   selected = null;
   byId("title").textContent = data.job + (data.mesh ? " on " + data.mesh : "");
   byId("sums").textContent = "a step of '" + graph.name + "': compute " + timeText(graph.compute) + ", boxing " +
@@ -147,14 +147,14 @@ function show(number) {
     b.onclick = () => show(i);
     return b;
   }));
-  byId("phases").replaceChildren(...phaseNames.map((name, i) => {
+  byId("parts").replaceChildren(...partNames.map((name, i) => {
     if (!graph.nodes.some((n) => n.p === i)) return "";
     const label = element("label");
     const box = element("input", null, label);
     box.type = "checkbox";
-    box.checked = phases[i];
-    box.dataset.phase = i;
-    box.onchange = () => { phases[i] = box.checked; draw(); };
+    box.checked = parts[i];
+    box.dataset.part = i;
+    box.onchange = () => { parts[i] = box.checked; draw(); };
     label.append(" " + name + "  ");
     return label;
   }));
@@ -244,12 +244,12 @@ function tell(node, boxings) {
 function itemsOf() {
   const root = { children: [], nodes: [], scopes: new Map() };
   graph.nodes.forEach((n, i) => {
-    if (!phases[n.p]) return;
+    if (!parts[n.p]) return;
     let at = root;
     for (const path of n.path) {
       const key = n.p + "|" + path;
       if (!at.scopes.has(key)) {
-        const scope = { key, path, phase: n.p, children: [], nodes: [], scopes: new Map() };
+        const scope = { key, path, part: n.p, children: [], nodes: [], scopes: new Map() };
         at.scopes.set(key, scope);
         at.children.push(scope);
       }
@@ -273,7 +273,7 @@ function itemsOf() {
         child.label = child.children.length > 1 ? ends[0] + " \u2026 " + ends[1] : ends[0];
         child.times = child.children.length;
       }
-      if (child.phase > 0) child.label += " (" + phaseNames[child.phase] + ")";
+      if (child.part > 0) child.label += " (" + partNames[child.part] + ")";
       return child;
     });
   };
@@ -420,9 +420,9 @@ function drawFrame(item, parent) {
 function drawBox(item, parent) {
   const g = drawn("g", { class: "box", transform: `translate(${item.left},${item.top})` }, parent);
   const isScope = item.leaf === undefined, chosen = item.leaf !== undefined && item.leaf === selected;
-  const phase = isScope ? item.phase : graph.nodes[item.leaf].p;
+  const part = isScope ? item.part : graph.nodes[item.leaf].p;
   const body = { class: "body", width: item.w, height: item.h, rx: 8, stroke: chosen ? "#2166c4" : "#b9c3cd",
-                 "stroke-width": chosen ? 2.5 : 1.2, fill: ["#ffffff", "#fff8ef", "#f1f8f0"][phase] };
+                 "stroke-width": chosen ? 2.5 : 1.2, fill: ["#ffffff", "#fff8ef", "#f1f8f0"][part] };
   if (item.times) for (const d of [6, 3]) drawn("rect", { x: d, y: d, width: item.w, height: item.h, rx: 8, stroke: "#c8d0d8", fill: "#fff" }, g);
   drawn("rect", body, g);
   drawn("text", { x: 12, y: 18, class: "name" }, g, item.lines[0]);
@@ -500,8 +500,8 @@ function select(node) {
 // Opens what hides the node, brings it into sight and explains it.
 function reveal(node) {
   const n = graph.nodes[node];
-  phases[n.p] = true;
-  for (const box of document.querySelectorAll("#phases input")) box.checked = phases[box.dataset.phase];
+  parts[n.p] = true;
+  for (const box of document.querySelectorAll("#parts input")) box.checked = parts[box.dataset.part];
   for (const path of n.path) opened.add(n.p + "|" + path);
   selected = node;
   const item = draw().get(node);
@@ -517,7 +517,7 @@ byId("query").addEventListener("input", () => {
   const hits = query === "" ? [] : graph.nodes.map((n, i) => [n, i]).filter(([n]) => n.n.toLowerCase().includes(query)).slice(0, 40);
   byId("found").replaceChildren(...hits.map(([n, i]) => {
     const hit = element("div", n.n);
-    element("span", "  " + n.o + (n.p > 0 ? ", " + phaseNames[n.p] : ""), hit, "soft");
+    element("span", "  " + n.o + (n.p > 0 ? ", " + partNames[n.p] : ""), hit, "soft");
     hit.onclick = () => { byId("found").replaceChildren(); reveal(i); };
     return hit;
   }));
@@ -529,7 +529,7 @@ byId("query").addEventListener("keydown", (event) => {
 });
 byId("close").onclick = () => { opened.clear(); draw(); };
 byId("open").onclick = () => {
-  for (const n of graph.nodes) if (phases[n.p]) for (const path of n.path) opened.add(n.p + "|" + path);
+  for (const n of graph.nodes) if (parts[n.p]) for (const path of n.path) opened.add(n.p + "|" + path);
   draw();
 };
 byId("less").onclick = () => { zoom = Math.max(0.3, zoom / 1.2); draw(); };

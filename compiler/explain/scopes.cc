@@ -33,7 +33,7 @@ Scopes::Scopes(const Graph& graph) {
   std::set<std::string, std::less<>> outer;  // scopes that hold scopes
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (node.phase != Phase::kForward || node.op == "boxing") continue;
+    if (!IsForward(node) || node.op == "boxing") continue;
     std::string before;
     ForEachPrefix(node.name, [&](absl::string_view prefix) {
       if (!before.empty()) outer.insert(before);

@@ -17,7 +17,7 @@ namespace oneflow {
 
 class Scopes {
  public:
-  // Of the names of the forward phase: what is derived from them lies in their scopes.
+  // Of the names of forward nodes: what is derived from them lies in their scopes.
   explicit Scopes(const Graph& graph);
 
   // `name` with a '*' in place of the number of every repeated scope.

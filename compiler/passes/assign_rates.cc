@@ -6,12 +6,12 @@ namespace oneflow {
 namespace {
 
 // Lets readers of each `accumulate` read its input, and drops it.
-bool DropAccumulates(Graph& graph) {
+bool DropAccumulates(Graph& graph, const OpRegistry& ops) {
   std::vector<bool> keep(graph.num_nodes(), true);
   bool changed = false;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (node.op != "accumulate") continue;
+    if (!ops.Is(node.op, OpKind::kAccumulate)) continue;
     graph.ReplaceUses(node.outputs[0], node.inputs[0]);
     keep[id] = false;
     changed = true;
@@ -27,10 +27,10 @@ std::vector<bool> DependsOnMicroBatch(const Graph& graph, const OpRegistry& ops)
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     const OpDef* const op = ops.Find(node.op);
-    varies[id] = node.op == "read_data" || (op != nullptr && op->random);
+    varies[id] = op->kind == OpKind::kData || op->random;
     for (ValueId input : node.inputs) {
       const NodeId producer = graph.value(input).producer;
-      varies[id] = varies[id] || (varies[producer] && graph.node(producer).op != "accumulate");
+      varies[id] = varies[id] || (varies[producer] && !ops.Is(graph.node(producer).op, OpKind::kAccumulate));
     }
   }
   return varies;
@@ -41,7 +41,7 @@ absl::StatusOr<bool> AssignRates(Graph& graph, PassContext& context) {
   const bool one_rate = !graph.loss.has_value() || micro_batches == 1;
   if (one_rate) {
     for (NodeId id = 0; id < graph.num_nodes(); ++id) graph.node(id).rate = Rate::kStep;
-    DropAccumulates(graph);
+    DropAccumulates(graph, context.ops);
     return true;
   }
   const std::vector<bool> varies = DependsOnMicroBatch(graph, context.ops);
@@ -54,7 +54,7 @@ absl::StatusOr<bool> AssignRates(Graph& graph, PassContext& context) {
           absl::StrCat(Where(node), ": would overwrite a variable once in each of ", micro_batches,
                        " micro-batches, whose order is not defined; use one micro-batch per step"));
     }
-    if (node.op == "accumulate" && !varies[id]) {  // the same addend k times
+    if (op->kind == OpKind::kAccumulate && !varies[id]) {  // the same addend k times
       node.op = "scale";
       node.attrs.Set("alpha", static_cast<double>(micro_batches));
     }

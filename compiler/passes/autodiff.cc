@@ -13,13 +13,23 @@
 namespace oneflow {
 namespace {
 
-bool IsTrainable(const Node& node) { return node.op == "variable" && node.attrs.Bool("trainable"); }
+// What a forward value is made of: nothing but constants, variables alone (of which it is a weight), or more.
+struct Content {
+  enum class Kind : uint8_t { kConstant, kWeight, kActivation } kind = Kind::kConstant;
+  NodeId variable = -1;  // of a weight: the variable it comes from, or -1 if there are several
+};
+
+Content Join(const Content& a, const Content& b) {
+  if (a.kind != b.kind) return a.kind < b.kind ? b : a;
+  return {a.kind, a.variable == b.variable ? a.variable : -1};
+}
 
 class Differentiator {
  public:
   Differentiator(const OpRegistry& ops, Graph graph, int micro_batches)
       : builder_(ops, std::move(graph)), num_forward_(builder_.graph().num_nodes()), micro_batches_(micro_batches) {
     FindPaths();
+    FindContents();
   }
 
   absl::StatusOr<Graph> Run() {
@@ -40,33 +50,48 @@ class Differentiator {
     needs_grad_.assign(graph().num_values(), false);
     for (NodeId id = 0; id < num_forward_; ++id) {
       const Node& node = graph().node(id);
-      bool needs = IsTrainable(node);
+      bool needs = IsTrainable(id);
       for (ValueId input : node.inputs) needs = needs || needs_grad_[input];
       for (ValueId output : node.outputs) needs_grad_[output] = needs && IsFloating(graph().value(output).type.dtype);
     }
   }
 
-  // New nodes look as if `like` had been differentiated into them.
-  void ImitateNode(const Node& like) {
-    builder_.set_phase(Phase::kBackward);
-    builder_.set_source(like.source);
-    builder_.set_placement_hint(like.at);
+  void FindContents() {
+    contents_.assign(graph().num_values(), {});
+    for (NodeId id = 0; id < num_forward_; ++id) {
+      const Node& node = graph().node(id);
+      const OpDef& op = *builder_.ops().Find(node.op);
+      Content content;
+      if (IsTrainable(id)) content = {Content::Kind::kWeight, id};
+      if (op.kind == OpKind::kData || op.random) content = {Content::Kind::kActivation, -1};
+      for (ValueId input : node.inputs) content = Join(content, contents_[input]);
+      for (ValueId output : node.outputs) contents_[output] = content;
+    }
   }
 
-  Tensor Add(const Node& like, absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
-             const std::string& name) {
-    ImitateNode(like);
+  bool IsTrainable(NodeId id) const {
+    const Node& node = graph().node(id);
+    return builder_.ops().Is(node.op, OpKind::kVariable) && node.attrs.Bool("trainable");
+  }
+
+  // A node that serves forward node `forward`, with its source line and placement hint.
+  Tensor Add(Role role, NodeId forward, NodeId variable, absl::string_view op, const std::vector<Tensor>& inputs,
+             AttrMap attrs, const std::string& name) {
+    const Node& like = graph().node(forward);
+    builder_.set_source(like.source);
+    builder_.set_placement_hint(like.at);
+    builder_.set_role(role, forward, variable);
     return builder_.Op1(op, inputs, std::move(attrs), std::source_location::current(), name);
   }
 
   void Start() {
     const ValueId loss = *graph().loss;
-    const Node producer = graph().node(graph().value(loss).producer);
+    const NodeId producer = graph().value(loss).producer;
     AttrMap attrs{{"dtype", std::string(Name(DType::kFloat32))},
                   {"shape", std::vector<int64_t>()},
                   {"value", 1.0 / micro_batches_}};
-    contributions_[loss].push_back(
-        Add(producer, "constant", {}, std::move(attrs), absl::StrCat(producer.name, "/grad")));
+    contributions_[loss].push_back(Add(Role::kInputGradient, producer, -1, "constant", {}, std::move(attrs),
+                                       absl::StrCat(graph().node(producer).name, "/grad")));
   }
 
   // The sum of what has arrived at `value`, or nothing if nothing has.
@@ -74,8 +99,10 @@ class Differentiator {
     const auto it = contributions_.find(value);
     if (it == contributions_.end()) return std::nullopt;
     if (it->second.size() == 1) return it->second[0];
-    const Node producer = graph().node(graph().value(value).producer);
-    return Add(producer, "add_n", it->second, {}, absl::StrCat(producer.name, "/grad_sum"));
+    const NodeId producer = graph().value(value).producer;
+    const bool weight = contents_[value].kind == Content::Kind::kWeight;
+    return Add(weight ? Role::kWeightGradient : Role::kInputGradient, producer, contents_[value].variable, "add_n",
+               it->second, {}, absl::StrCat(graph().node(producer).name, "/grad_sum"));
   }
 
   absl::Status Visit(NodeId id) {
@@ -83,7 +110,7 @@ class Differentiator {
     bool arrived = false;
     for (ValueId output : node.outputs) arrived = arrived || (needs_grad_[output] && contributions_.count(output) > 0);
     if (!arrived) return absl::OkStatus();
-    if (node.op == "variable") return FinishVariable(node);
+    if (IsTrainable(id)) return FinishVariable(id);
     OF_ASSIGN_OR_RETURN(const OpDef* const op, builder_.ops().Get(node.op));
     if (op->grad == nullptr) {
       return absl::UnimplementedError(absl::StrCat("no gradient is defined for op '", node.op,
@@ -93,9 +120,36 @@ class Differentiator {
     for (ValueId output : node.outputs) output_grads.push_back(needs_grad_[output] ? Gradient(output) : std::nullopt);
     GradContext context(builder_, id, std::move(output_grads));
     for (size_t i = 0; i < node.inputs.size(); ++i) context.set_needs_grad(i, needs_grad_[node.inputs[i]]);
+    const NodeId first = graph().num_nodes();
     OF_RETURN_IF_ERROR(op->grad(context));
     OF_RETURN_IF_ERROR(builder_.status());
+    TellRoles(node, context, first);
     return Collect(node, context);
+  }
+
+  // Of the nodes that `forward`'s gradient added, from `first` on: the role follows from the inputs whose gradients need them.
+  void TellRoles(const Node& forward, const GradContext& context, NodeId first) {
+    std::vector<Content> of(graph().num_nodes() - first);
+    std::vector<bool> weight(of.size(), false), other(of.size(), false);
+    const auto need = [&](ValueId value, const Content& content, bool by_weight, bool by_other) {
+      const NodeId node = graph().value(value).producer - first;
+      if (node < 0) return;  // not one of them
+      of[node] = Join(of[node], content);
+      weight[node] = weight[node] || by_weight;
+      other[node] = other[node] || by_other;
+    };
+    for (size_t i = 0; i < forward.inputs.size(); ++i) {
+      if (!context.input_grads()[i].has_value() || !needs_grad_[forward.inputs[i]]) continue;
+      const Content& content = contents_[forward.inputs[i]];
+      const bool is_weight = content.kind == Content::Kind::kWeight;
+      need(context.input_grads()[i]->id(), content, is_weight, !is_weight);
+    }
+    for (NodeId node = static_cast<NodeId>(of.size()) - 1; node >= 0; --node) {
+      Node& added = builder_.mutable_graph().node(first + node);
+      for (ValueId input : added.inputs) need(input, of[node], weight[node], other[node]);
+      if (weight[node] != other[node]) added.role = weight[node] ? Role::kWeightGradient : Role::kInputGradient;
+      if (!other[node]) added.variable = of[node].variable;
+    }
   }
 
   absl::Status Collect(const Node& node, const GradContext& context) {
@@ -114,18 +168,18 @@ class Differentiator {
 
   // Each contribution is accumulated by itself and the sums are added once per step, so that contributions made on
   // different pipeline stages (of a tied weight) meet once per step and not once per micro-batch.
-  absl::Status FinishVariable(const Node& variable) {
-    if (!IsTrainable(variable)) return absl::OkStatus();
-    const std::string name = GradientName(variable.name);
+  absl::Status FinishVariable(NodeId variable) {
+    const std::string name = GradientName(graph().node(variable).name);
     if (graph().FindNode(name) >= 0) {
       return absl::InvalidArgumentError(absl::StrCat("the name '", name, "', which its gradient has to get, is taken"));
     }
-    const std::vector<Tensor>& parts = contributions_[variable.outputs[0]];
+    const std::vector<Tensor>& parts = contributions_[graph().node(variable).outputs[0]];
     std::vector<Tensor> sums;
     for (const Tensor& part : parts) {
-      sums.push_back(Add(variable, "accumulate", {part}, {}, parts.size() == 1 ? name : absl::StrCat(name, "_part")));
+      sums.push_back(Add(Role::kReduction, variable, variable, "accumulate", {part}, {},
+                         parts.size() == 1 ? name : absl::StrCat(name, "_part")));
     }
-    if (sums.size() > 1) Add(variable, "add_n", sums, {}, name);
+    if (sums.size() > 1) Add(Role::kReduction, variable, variable, "add_n", sums, {}, name);
     return builder_.status();
   }
 
@@ -134,8 +188,8 @@ class Differentiator {
     int num_trainable = 0;
     for (NodeId id = 0; id < num_forward_; ++id) {
       const Node& node = graph().node(id);
-      num_trainable += IsTrainable(node);
-      if (!IsTrainable(node) || contributions_.count(node.outputs[0]) > 0) continue;
+      num_trainable += IsTrainable(id);
+      if (!IsTrainable(id) || contributions_.count(node.outputs[0]) > 0) continue;
       missed.push_back(absl::StrCat("'", node.name, "' (", node.source, ")"));
     }
     if (num_trainable == 0) return absl::InvalidArgumentError("there is a loss but no trainable variable");
@@ -148,6 +202,7 @@ class Differentiator {
   const int num_forward_;
   const int micro_batches_;
   std::vector<bool> needs_grad_;                          // by forward value
+  std::vector<Content> contents_;                         // by forward value
   std::map<ValueId, std::vector<Tensor>> contributions_;  // to the gradient of a forward value, in order of arrival
 };
 

@@ -5,9 +5,6 @@
 namespace oneflow {
 namespace {
 
-// The input of which `op` takes the mean of a step, or -1.
-int AveragedInput(absl::string_view op) { return op == "fetch" ? 0 : op == "ema_update" ? 1 : -1; }
-
 // Appends accumulate and scale behind the value and points the node's input at the result.
 absl::Status Average(GraphBuilder& builder, NodeId id, int input, int micro_batches) {
   const Node node = builder.graph().node(id);
@@ -16,9 +13,7 @@ absl::Status Average(GraphBuilder& builder, NodeId id, int input, int micro_batc
     return absl::InvalidArgumentError(absl::StrCat("fetches ", value.type().ToString(), " from each of ", micro_batches,
                                                    " micro-batches; only f32 values can be averaged over them"));
   }
-  builder.set_phase(node.phase);
-  builder.set_source(node.source);
-  builder.set_placement_hint(node.at);
+  builder.Imitate(node);
   const auto here = std::source_location::current();
   const Tensor sum = builder.Op1("accumulate", {value}, {}, here, absl::StrCat(node.name, "/accumulate"));
   const Tensor mean =
@@ -37,9 +32,10 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context) {
   const int num_nodes = graph.num_nodes();
   GraphBuilder builder(context.ops, std::move(graph));
   for (NodeId id = 0; id < num_nodes; ++id) {
-    const int input = AveragedInput(builder.graph().node(id).op);
-    if (input < 0 || !varies[id]) continue;
-    OF_RETURN_IF_ERROR_AT(Average(builder, id, input, micro_batches), Where(builder.graph().node(id)));
+    if (!varies[id]) continue;
+    for (const int input : context.ops.Find(builder.graph().node(id).op)->averages) {
+      OF_RETURN_IF_ERROR_AT(Average(builder, id, input, micro_batches), Where(builder.graph().node(id)));
+    }
   }
   OF_ASSIGN_OR_RETURN(graph, builder.Finish());
   const bool changed = graph.num_nodes() > num_nodes;

@@ -20,7 +20,8 @@ class Checker {
     bool changed = false;
     for (NodeId id = 0; id < num_nodes_; ++id) {
       const Node node = graph_.node(id);
-      if (node.op == "boxing" || node.op == "to") continue;  // compared where they were made
+      if (ops_.Is(node.op, OpKind::kBoxing) || ops_.Is(node.op, OpKind::kAnnotation))
+        continue;  // compared where they were made
       for (const ValueId output : node.outputs) changed = Check(node, output) || changed;
     }
     if (changed) graph_.Rebuild(std::vector<bool>(graph_.num_nodes(), true));
@@ -72,7 +73,7 @@ class Checker {
     node.attrs = std::move(attrs);
     node.inputs = std::move(inputs);
     node.source = producer.source;
-    node.phase = producer.phase;
+    CopyProvenance(producer, node);
     node.rate = ValueRate(graph_, checked);
     node.placement = producer.placement;
     const NodeId id = graph_.AddNode(std::move(node), {type});

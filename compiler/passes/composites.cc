@@ -82,9 +82,7 @@ const Composite* FindByLast(absl::string_view op) {
 // Adds the parts of node `id` and makes it the last of them.
 void Expand(GraphBuilder& builder, NodeId id, const Composite& composite) {
   const Node node = builder.graph().node(id);
-  builder.set_phase(node.phase);
-  builder.set_source(node.source);
-  builder.set_placement_hint(node.at);
+  builder.Imitate(node);
   const NodeId first_new = builder.graph().num_nodes();
   const auto whole = [&](int i) { return Tensor(&builder, node.inputs[i]); };
   const auto part = [&](absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs) {

@@ -25,8 +25,7 @@ bool Group(GraphBuilder& builder, NodeId sum) {
     } else if (!group.empty()) {
       std::vector<Tensor> addends;
       for (ValueId addend : group) addends.emplace_back(&builder, addend);
-      builder.set_phase(node.phase);
-      builder.set_source(node.source);
+      builder.Imitate(node);
       const Tensor partial = builder.Op1("add_n", addends, {}, std::source_location::current(), node.name);
       if (!partial.valid()) return false;
       builder.mutable_graph().node(builder.graph().value(partial.id()).producer).placement = producer.placement;
@@ -46,7 +45,7 @@ absl::StatusOr<bool> GroupSums(Graph& graph, PassContext& context) {
   const int num_nodes = graph.num_nodes();
   GraphBuilder builder(context.ops, std::move(graph));
   for (NodeId id = 0; id < num_nodes; ++id) {
-    if (builder.graph().node(id).op == "add_n") changed = Group(builder, id) || changed;
+    if (context.ops.Find(builder.graph().node(id).op)->is_sum) changed = Group(builder, id) || changed;
   }
   OF_ASSIGN_OR_RETURN(graph, builder.Finish());
   graph.Rebuild(std::vector<bool>(graph.num_nodes(), true));

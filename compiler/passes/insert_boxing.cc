@@ -56,7 +56,7 @@ class StepInserter {
     node.name = StepName(wish, to);
     node.inputs = {value};
     node.source = wish.source;
-    node.phase = wish.phase;
+    CopyProvenance(wish, node);
     node.rate = ValueRate(graph_, value);
     node.placement = to.placement;
     const TensorType type = graph_.value(value).type;

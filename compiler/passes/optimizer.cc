@@ -1,4 +1,4 @@
-// The update phase. One global gradient norm is measured (and clipped if asked for), one learning rate computed from
+// The update. One global gradient norm is measured (and clipped if asked for), one learning rate computed from
 // the step counter, and every trainable variable gets an update node with state variables of its own:
 //
 //   "<w>/adam_m", "<w>/adam_v" or "<w>/sgd_momentum"    like the variable, zeros
@@ -17,8 +17,7 @@ class OptimizerBuilder {
  public:
   OptimizerBuilder(const OpRegistry& ops, Graph graph, const CompileOptions& options)
       : builder_(ops, std::move(graph)), options_(options) {
-    builder_.set_phase(Phase::kUpdate);
-    builder_.set_source("");
+    ForNone();
   }
 
   absl::StatusOr<Graph> Run() {
@@ -26,8 +25,7 @@ class OptimizerBuilder {
     Step();
     Norm();
     for (const Parameter& parameter : parameters_) {
-      builder_.set_source(parameter.source);
-      builder_.set_placement_hint(parameter.at);
+      For(parameter);
       if (options_.keep_gradients) Keep(parameter);
       if (options_.optimizer.kind == OptimizerOptions::Kind::kAdamW) {
         AdamW(parameter);
@@ -35,8 +33,7 @@ class OptimizerBuilder {
         Sgd(parameter);
       }
     }
-    builder_.set_source("");
-    builder_.set_placement_hint({});
+    ForNone();
     Op("increment", {step_}, {}, "optimizer/step/increment");
     Op("fetch", {learning_rate_}, {{"name", std::string("lr")}}, "optimizer/lr/fetch");
     Op("fetch", {norm_}, {{"name", std::string("grad_norm")}}, "optimizer/grad_norm/fetch");
@@ -45,11 +42,24 @@ class OptimizerBuilder {
 
  private:
   struct Parameter {
+    NodeId variable;
     std::string name, source;
     PlacementHint at;
     SbpHint hint;
     Tensor value, gradient;
   };
+
+  // New nodes serve `parameter`, or no variable in particular.
+  void For(const Parameter& parameter) {
+    builder_.set_role(Role::kUpdate, -1, parameter.variable);
+    builder_.set_source(parameter.source);
+    builder_.set_placement_hint(parameter.at);
+  }
+  void ForNone() {
+    builder_.set_role(Role::kUpdate);
+    builder_.set_source("");
+    builder_.set_placement_hint({});
+  }
 
   std::vector<Tensor> Op(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
                          const std::string& name) {
@@ -60,10 +70,10 @@ class OptimizerBuilder {
     const Graph& graph = builder_.graph();
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       const Node& node = graph.node(id);
-      if (node.op != "variable" || !node.attrs.Bool("trainable")) continue;
+      if (!builder_.ops().Is(node.op, OpKind::kVariable) || !node.attrs.Bool("trainable")) continue;
       const NodeId gradient = graph.FindNode(GradientName(node.name));
       if (gradient < 0) return absl::InternalError(absl::StrCat(Where(node), ": autodiff left no gradient"));
-      parameters_.push_back({node.name, node.source, node.at, graph.value(node.outputs[0]).hint,
+      parameters_.push_back({id, node.name, node.source, node.at, graph.value(node.outputs[0]).hint,
                              Tensor(&builder_, node.outputs[0]), Tensor(&builder_, graph.node(gradient).outputs[0])});
     }
     return absl::OkStatus();
@@ -87,13 +97,11 @@ class OptimizerBuilder {
   void Norm() {
     std::map<std::string, std::vector<Tensor>> groups;
     for (const Parameter& parameter : parameters_) {
-      builder_.set_source(parameter.source);
-      builder_.set_placement_hint(parameter.at);
+      For(parameter);
       groups[ToString(parameter.hint)].push_back(
           Op("square_sum", {parameter.gradient}, {}, absl::StrCat(parameter.name, "/grad/square_sum"))[0]);
     }
-    builder_.set_source("");
-    builder_.set_placement_hint({});
+    ForNone();
     std::vector<Tensor> sums;
     for (const auto& [hint, squares] : groups) sums.push_back(Sum(squares));
     const std::vector<Tensor> clip =

@@ -14,7 +14,7 @@ struct PassContext {
   Topology topology;
 };
 
-// autodiff: writes the gradient of the loss as more graph, in the backward phase, along the paths to trainable
+// autodiff: writes the gradient of the loss as more graph, as backward nodes, along the paths to trainable
 // variables. The summed gradient of variable w is the value of a node "w/grad".
 //
 //   before   x, w -> matmul -> loss
@@ -33,7 +33,7 @@ std::string GradientName(absl::string_view variable);
 // InvalidArgument if the value is not f32.
 absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context);
 
-// optimizer: from gradients to new weights, in the update phase.
+// optimizer: from gradients to new weights, as update nodes.
 //
 //   w/grad -> square_sum -\                                   step -> lr_schedule -> lr
 //   ...                    add_n -> clip_scale -> scale       (w, adam_m, adam_v mut), grad, lr, ... -> adamw_update

@@ -53,17 +53,18 @@ class Placer {
  private:
   const Mesh& mesh() const { return context_.options.mesh; }
   NodeId Producer(ValueId value) const { return graph_.value(value).producer; }
-  bool IsVariable(NodeId id) const { return graph_.node(id).op == "variable"; }
+  bool Is(NodeId id, OpKind kind) const { return context_.ops.Is(graph_.node(id).op, kind); }
+  bool IsVariable(NodeId id) const { return Is(id, OpKind::kVariable); }
   bool IsSource(NodeId id) const {
     const Node& node = graph_.node(id);
-    if (node.op == "to" && node.at.empty()) return IsSource(Producer(node.inputs[0]));
-    return node.op == "read_data" || node.op == "constant";
+    if (Is(id, OpKind::kAnnotation) && node.at.empty()) return IsSource(Producer(node.inputs[0]));
+    return oneflow::IsSource(context_.ops.KindOf(node.op));
   }
-  // Nodes of the forward phase that do the model's work, in topological order.
+  // Forward nodes that do the model's work, in topological order.
   std::vector<NodeId> ForwardWork() const {
     std::vector<NodeId> work;
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
-      if (graph_.node(id).phase == Phase::kForward && !IsVariable(id) && !IsSource(id)) work.push_back(id);
+      if (IsForward(graph_.node(id)) && !IsVariable(id) && !IsSource(id)) work.push_back(id);
     }
     return work;
   }
@@ -112,7 +113,7 @@ class Placer {
       const auto fixed = context_.variables.find(graph_.node(id).name);
       if (fixed != context_.variables.end()) {
         at_[id] = Location{StageOf(fixed->second.placement), fixed->second.placement};
-        follow_ = follow_ || graph_.node(id).phase == Phase::kForward;
+        follow_ = follow_ || IsForward(graph_.node(id));
       } else if (NamesStage(id)) {
         OF_ASSIGN_OR_RETURN(at_[id], Hinted(id, 0));
       }
@@ -217,7 +218,7 @@ class Placer {
     }
     // What a fetch reads need not travel before it is fetched.
     for (NodeId id : work) {
-      if (graph_.node(id).op != "fetch") continue;
+      if (!Is(id, OpKind::kFetch)) continue;
       const NodeId producer = Producer(graph_.node(id).inputs[0]);
       if (at_[producer].has_value()) at_[id] = at_[producer];
     }
@@ -229,7 +230,7 @@ class Placer {
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) by_name[graph_.node(id).name] = id;
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       const Node& node = graph_.node(id);
-      if (node.phase != Phase::kBackward || IsSource(id)) continue;
+      if (!IsBackward(node) || IsSource(id)) continue;
       const absl::string_view name = node.name;
       const auto forward = by_name.find(name.substr(0, name.rfind('/')));
       if (forward == by_name.end() || !at_[forward->second].has_value()) {
@@ -243,7 +244,7 @@ class Placer {
   void PlaceUpdate() {
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       const Node& node = graph_.node(id);
-      if (node.phase != Phase::kUpdate || IsVariable(id) || IsSource(id)) continue;
+      if (!IsUpdate(node) || IsVariable(id) || IsSource(id)) continue;
       at_[id] = UpdateLocation(id);
       for (ValueId input : node.inputs) {
         if (IsVariable(Producer(input)) && !at_[Producer(input)].has_value()) at_[Producer(input)] = at_[id];
@@ -327,7 +328,8 @@ class Placer {
   void Write() {
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       Node& node = graph_.node(id);
-      node.placement = node.op == "fetch" ? Placement({}, {at_[id]->placement.ranks()[0]}) : at_[id]->placement;
+      node.chunk = at_[id]->stage;
+      node.placement = Is(id, OpKind::kFetch) ? Placement({}, {at_[id]->placement.ranks()[0]}) : at_[id]->placement;
     }
     graph_.Rebuild(std::vector<bool>(graph_.num_nodes(), true));
   }

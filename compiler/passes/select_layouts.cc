@@ -54,7 +54,7 @@ class Boxer {
     for (int i = 2; !names_.insert(node.name).second; ++i) node.name = absl::StrCat(stem, "_", i);
     node.inputs = {value};
     node.source = producer.source;
-    node.phase = producer.phase;
+    CopyProvenance(producer, node);
     node.rate = ValueRate(graph_, value);
     node.placement = wanted.placement;
     const TensorType type = graph_.value(value).type;

@@ -109,15 +109,15 @@ absl::StatusOr<Order> FindOrder(const Graph& graph, const ChainGraph& chains) {
 // would gain nothing.
 constexpr int64_t kBucketBytes = int64_t{16} << 20;
 
-// Boxings of gradients: made in the backward phase, read by nothing but updates, perhaps through more boxings.
+// Boxings of gradients: made by backward nodes, read by nothing but updates, perhaps through more boxings.
 std::vector<bool> FindGradientBoxings(const Graph& graph, const Order& order) {
   std::vector<bool> found(graph.num_nodes(), false);
   for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
     if (!IsBoxing(graph.node(*it)) || order.after[*it].empty()) continue;
     const NodeId producer = graph.value(graph.node(*it).inputs[0]).producer;
-    found[*it] = IsBoxing(graph.node(producer)) || graph.node(producer).phase == Phase::kBackward;
+    found[*it] = IsBoxing(graph.node(producer)) || IsBackward(graph.node(producer));
     for (NodeId after : order.after[*it]) {
-      found[*it] = found[*it] && (found[after] || graph.node(after).phase == Phase::kUpdate);
+      found[*it] = found[*it] && (found[after] || IsUpdate(graph.node(after)));
     }
   }
   return found;
@@ -162,9 +162,9 @@ std::vector<int> FindLevels(const Graph& graph, const Order& order, const std::v
   std::vector<bool> early(graph.num_nodes(), false);  // may go down to its first reader
   for (NodeId id : order.sorted) {
     const Node& node = graph.node(id);
-    early[id] = !IsBoxing(node) && !IsVariable(node) && (node.inputs.empty() || node.phase == Phase::kBackward);
+    early[id] = !IsBoxing(node) && !IsVariable(node) && (node.inputs.empty() || IsBackward(node));
     for (NodeId before : order.before[id]) {
-      early[id] = early[id] && (early[before] || graph.node(before).phase == Phase::kForward);
+      early[id] = early[id] && (early[before] || IsForward(graph.node(before)));
     }
   }
   for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
@@ -178,24 +178,24 @@ std::vector<int> FindLevels(const Graph& graph, const Order& order, const std::v
   return level;
 }
 
-Phase PhaseOf(const Graph& graph, const std::vector<NodeId>& nodes) {
+StepPart PartOf(const Graph& graph, const std::vector<NodeId>& nodes) {
   bool has[3] = {false, false, false};
-  for (NodeId id : nodes) has[static_cast<int>(graph.node(id).phase)] = true;
-  return has[1] ? Phase::kBackward : has[0] ? Phase::kForward : Phase::kUpdate;
+  for (NodeId id : nodes) has[static_cast<int>(PartOf(graph.node(id).role))] = true;
+  return has[1] ? StepPart::kBackward : has[0] ? StepPart::kForward : StepPart::kUpdate;
 }
 
 std::string NameOf(const Graph& graph, const Chain& chain) {
   const bool boxing = chain.kind == Chain::Kind::kBoxing;
   const size_t others = chain.nodes.size() - 1;
-  return absl::StrCat(boxing ? "boxing" : Name(chain.phase), ".", chain.level, " ", graph.node(chain.nodes[0]).name,
+  return absl::StrCat(boxing ? "boxing" : Name(chain.part), ".", chain.level, " ", graph.node(chain.nodes[0]).name,
                       others > 0 ? absl::StrCat(" (+", others, ")") : "");
 }
 
 void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
   const std::vector<bool> gradients = FindGradientBoxings(graph, order);
   const std::vector<int> level = FindLevels(graph, order, gradients);
-  // Phase is part of a boxing's key, for credits differ between what forward and backward receive; and gradients have keys of their
-  // own, for what the backward phase waits for must not wait for them.
+  // The part of the step is in a boxing's key, for credits differ between what forward and backward receive; and gradients have keys of their
+  // own, for what backward nodes wait for must not wait for them.
   using Key = std::tuple<int, Chain::Kind, Rate, bool, int, bool, Placement, Placement>;
   std::map<Key, std::vector<NodeId>> groups;
   for (NodeId id : order.sorted) {
@@ -203,8 +203,8 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
     if (IsVariable(node)) continue;
     if (IsBoxing(node)) {
       const Placement& from = graph.value(node.inputs[0]).dist->placement;
-      groups[{level[id], Chain::Kind::kBoxing, node.rate, order.leads[id], static_cast<int>(node.phase), gradients[id],
-              from, *node.placement}]
+      groups[{level[id], Chain::Kind::kBoxing, node.rate, order.leads[id], static_cast<int>(PartOf(node.role)),
+              gradients[id], from, *node.placement}]
           .push_back(id);
     } else {
       groups[{level[id], Chain::Kind::kCompute, ActRate(node), order.leads[id], 0, false, *node.placement,
@@ -219,7 +219,7 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
     chain.rate = std::get<2>(key);
     chain.placement = std::get<7>(key);
     chain.nodes = std::move(nodes);
-    chain.phase = PhaseOf(graph, chain.nodes);
+    chain.part = PartOf(graph, chain.nodes);
     chain.name = NameOf(graph, chain);
     for (NodeId id : chain.nodes) result.chain_of_node[id] = static_cast<int>(result.chains.size());
     result.chains.push_back(std::move(chain));

@@ -12,8 +12,8 @@
 // comes after all its readers is one more kind of edge here. Boxings of one level never feed one another, and those
 // with the same placements share an actor: fewer messages.
 //
-// Nodes go to the earliest level, but for two kinds that would only lengthen lives or blur phases there: nodes without
-// inputs, and backward nodes that need nothing of the backward phase. They go down to their first reader. And gradients on
+// Nodes go to the earliest level, but for two kinds that would only lengthen lives or blur parts there: nodes without
+// inputs, and backward nodes that need nothing of other backward nodes. They go down to their first reader. And gradients on
 // their way to the update wait for one another, up to some MiB: one actor boxes them together. Every gradient alone would be two
 // messages to every peer and back, which for small weights costs more than moving them.
 #pragma once
@@ -31,8 +31,8 @@ struct Chain {
 
   Kind kind = Kind::kCompute;
   Rate rate = Rate::kStep;
-  // kBackward if any node is of the backward phase, else kForward if any is forward.
-  Phase phase = Phase::kUpdate;
+  // kBackward if any node is backward, else kForward if any is forward.
+  StepPart part = StepPart::kUpdate;
   int level = 0;
   Placement placement;        // whose ranks act; of a boxing the destination
   std::vector<NodeId> nodes;  // in the order they run

@@ -25,7 +25,7 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
   if (reg.per_step || producer.chain < 0) return 1;
   const int stages = input.mesh.AxisSize("pp");
   const int stage = StageOf(input.mesh, producer.rank);
-  const bool forward = input.chains.chains[producer.chain].phase == Phase::kForward;
+  const bool forward = input.chains.chains[producer.chain].part == StepPart::kForward;
   int credits = 1;
   for (int id : reg.consumers) {
     const Chain& consumer = input.chains.chains[actors[id].chain];
@@ -34,7 +34,7 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
     // neighbours need not act at the same time.
     credits = std::max(credits, 1 + distance);
     // Kept from forward to backward on one stage: as many as the stage has micro-batches in flight.
-    if (distance == 0 && forward && consumer.phase == Phase::kBackward) credits = std::max(credits, stages - stage);
+    if (distance == 0 && forward && consumer.part == StepPart::kBackward) credits = std::max(credits, stages - stage);
   }
   return std::min(credits, input.micro_batches);
 }
@@ -43,9 +43,9 @@ int PriorityOf(const ChainGraph& chains, const Chain& chain) {
   int urgency = 0;
   if (chain.kind == Chain::Kind::kBoxing) {
     urgency = 3;
-  } else if (chain.phase == Phase::kBackward) {
+  } else if (chain.part == StepPart::kBackward) {
     urgency = 2;
-  } else if (chain.phase == Phase::kUpdate) {
+  } else if (chain.part == StepPart::kUpdate) {
     urgency = 1;
   }
   return (urgency + 1) * NumLevels(chains) - chain.level;

@@ -116,7 +116,12 @@ void AddBinaryOps(OpRegistry& registry) {
                 .grad = MinimumGrad,
                 .in_place = either});
   registry.Add({.name = "heaviside", .rule = "...,...->...", .infer = InferBinary<kFloat>, .in_place = either});
-  registry.Add({.name = "add_n", .infer = InferAddN, .grad = AddNGrad, .flops = AddNFlops, .in_place = {{0, 0}}});
+  registry.Add({.name = "add_n",
+                .infer = InferAddN,
+                .grad = AddNGrad,
+                .flops = AddNFlops,
+                .in_place = {{0, 0}},
+                .is_sum = true});
 }
 
 }  // namespace oneflow::ops

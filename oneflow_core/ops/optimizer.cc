@@ -102,7 +102,7 @@ void AddOptimizerOps(OpRegistry& registry) {
                 .infer = InferAdamW,
                 .flops = AdamWFlops,
                 .mutates = {0, 1, 2}});
-  registry.Add({.name = "ema_update", .rule = "...,...->", .infer = InferEmaUpdate, .mutates = {0}});
+  registry.Add({.name = "ema_update", .rule = "...,...->", .infer = InferEmaUpdate, .mutates = {0}, .averages = {1}});
   registry.Add(
       {.name = "sgd_update", .rule = "...,...,...,,->", .infer = InferSgd, .flops = SgdFlops, .mutates = {0, 1}});
 }

@@ -34,10 +34,15 @@ absl::StatusOr<Types> InferIncrement(const InferContext& c) {
 }  // namespace
 
 void AddPlumbingOps(OpRegistry& registry) {
-  registry.Add({.name = "to", .rule = "...->...; linear 0", .infer = InferSame<kAny>, .grad = ToGrad});
-  registry.Add({.name = "boxing", .infer = InferSame<kAny>});
-  registry.Add({.name = "accumulate", .rule = "...->...; linear 0", .infer = InferSame<kNumber>});
-  registry.Add({.name = "fetch", .infer = InferFetch, .has_effect = true});
+  registry.Add({.name = "to",
+                .kind = OpKind::kAnnotation,
+                .rule = "...->...; linear 0",
+                .infer = InferSame<kAny>,
+                .grad = ToGrad});
+  registry.Add({.name = "boxing", .kind = OpKind::kBoxing, .infer = InferSame<kAny>});
+  registry.Add(
+      {.name = "accumulate", .kind = OpKind::kAccumulate, .rule = "...->...; linear 0", .infer = InferSame<kNumber>});
+  registry.Add({.name = "fetch", .kind = OpKind::kFetch, .infer = InferFetch, .averages = {0}, .has_effect = true});
   registry.Add({.name = "assign", .rule = "...,...->", .infer = InferAssign, .mutates = {0}});
   registry.Add({.name = "increment", .rule = "...->", .infer = InferIncrement, .mutates = {0}});
 }

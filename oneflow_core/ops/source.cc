@@ -101,9 +101,9 @@ absl::StatusOr<Types> InferConstant(const InferContext& c) {
 }  // namespace
 
 void AddSourceOps(OpRegistry& registry) {
-  registry.Add({.name = "variable", .infer = InferVariable});
-  registry.Add({.name = "read_data", .infer = InferReadData});
-  registry.Add({.name = "constant", .infer = InferConstant});
+  registry.Add({.name = "variable", .kind = OpKind::kVariable, .infer = InferVariable});
+  registry.Add({.name = "read_data", .kind = OpKind::kData, .infer = InferReadData});
+  registry.Add({.name = "constant", .kind = OpKind::kConstant, .infer = InferConstant});
 }
 
 }  // namespace oneflow::ops

@@ -105,7 +105,7 @@ TEST_F(BuilderTest, GoesOnWithAFinishedGraph) {
   Relu(Matrix("x", 2, 2));
   ASSERT_OK_AND_ASSIGN(Graph graph, b_.Finish());
   GraphBuilder more(ops_, std::move(graph));
-  more.set_phase(Phase::kUpdate);
+  more.set_role(Role::kUpdate);
   more.set_source("pass");
   const Tensor x = more.Variable("x", {DType::kFloat32, {2, 2}}, "zeros");
   EXPECT_EQ(x.id(), 0);  // found, not made
@@ -114,7 +114,7 @@ TEST_F(BuilderTest, GoesOnWithAFinishedGraph) {
   EXPECT_OK(VerifyGraph(longer, ops_));
   const Node& node = longer.node(longer.value(y.id()).producer);
   EXPECT_EQ(node.name, "relu_2");
-  EXPECT_EQ(node.phase, Phase::kUpdate);
+  EXPECT_EQ(node.role, Role::kUpdate);
   EXPECT_EQ(node.source, "pass");
 }
 
@@ -127,7 +127,7 @@ TEST_F(BuilderTest, AGradientIsWrittenUnderItsForwardNodesNameAndLine) {
   ASSERT_TRUE(context.input_grads()[0].has_value());
   const Node& node = NodeOf(*context.input_grads()[0]);
   EXPECT_EQ(node.name, "relu/relu_grad");
-  EXPECT_EQ(node.phase, Phase::kBackward);
+  EXPECT_TRUE(IsBackward(node));
   EXPECT_EQ(node.source, absl::StrCat("oneflow_core/builder_test.cc:", here.line()));
 }
 

@@ -44,7 +44,10 @@ void ExpectSame(const Node& a, const Node& b) {
   EXPECT_EQ(a.outputs, b.outputs);
   EXPECT_EQ(a.source, b.source);
   EXPECT_EQ(a.at, b.at);
-  EXPECT_EQ(a.phase, b.phase);
+  EXPECT_EQ(a.role, b.role);
+  EXPECT_EQ(a.forward, b.forward);
+  EXPECT_EQ(a.variable, b.variable);
+  EXPECT_EQ(a.chunk, b.chunk);
   EXPECT_EQ(a.rate, b.rate);
   EXPECT_EQ(a.placement, b.placement);
 }
@@ -91,7 +94,9 @@ Graph FullyMarkedGraph() {
                 {"list", std::vector<int64_t>{1, -2, 3}},
                 {"empty_list", std::vector<int64_t>{}}};
   node.at = {{"pp", 1}, {"dp", 0}};
-  node.phase = Phase::kUpdate;
+  node.role = Role::kWeightGradient;
+  node.forward = node.variable = graph.value(x.id()).producer;
+  node.chunk = 3;
   node.rate = Rate::kStep;
   node.placement = stage;
   graph.value(y.id()).hint = {{"dp", Sbp::Split(0)}, {"tp", Sbp::Partial(Reduction::kMax)}};
@@ -258,14 +263,25 @@ TEST(GraphTextTest, NamesLineAndBothValuesOfEachMistake) {
       {"%1:f32[2,3] = relu(%0) \"r\" at pp=x", "line 3: expected a coordinate on the axis but found 'x'"},
       {"%1:f32[2,3] = relu(%0) \"r\" at pp=-1", "placement hint pp=-1 is negative"},
       {"%1:f32[2,3] = relu(%0) \"r\" at pp=1,pp=0", "axis 'pp' is named twice"},
-      {"%1:f32[2,3] = relu(%0) \"r\" phase sideways",
-       "line 3: expected phase forward, backward or update but found 'sideways'"},
+      {"%1:f32[2,3] = relu(%0) \"r\" role sideways",
+       "line 3: expected one of the roles forward, input-gradient, weight-gradient, fused-gradient, reduction, update "
+       "but "
+       "found 'sideways'"},
+      {"%1:f32[2,3] = relu(%0) \"r\" role update forward c",
+       "line 3: expected the name of a forward node in quotes but found 'c'"},
+      {"%1:f32[2,3] = relu(%0) \"r\" role update forward \"x\"",
+       "line 3: serves 'x', but there is no node of that name"},
+      {"%1:f32[2,3] = relu(%0) \"r\" role update forward \"r\"",
+       "serves node 'r' (relu) as a forward node, whose role is update"},
+      {"%1:f32[2,3] = relu(%0) \"r\" variable \"c\"", "serves node 'c' (constant) as a variable, which it is not"},
+      {"%1:f32[2,3] = relu(%0) \"r\" chunk x", "line 3: expected the number of a chunk but found 'x'"},
+      {"%1:f32[2,3] = relu(%0) \"r\" chunk -2", "its chunk is -2"},
       {"%1:f32[2,3] = relu(%0) \"r\" rate daily", "line 3: expected rate micro-batch or step but found 'daily'"},
       {"%1:f32[2,3] = relu(%0) \"r\" on cpu", "line 3: expected a placement such as [dp=2]{0,1} but found 'cpu'"},
       {"%1:f32[2,3] = relu(%0) \"r\" on [dp=2]{0,0}", "a rank is listed twice"},
       {"%1:f32[2,3] = relu(%0) \"r\" from a.cc:1", "line 3: expected a source line in quotes but found 'a.cc:1'"},
       {"%1:f32[2,3] = relu(%0) \"r\" rate step at pp=1",
-       "line 3: expected 'at', 'phase', 'rate', 'on', 'from' (in this order)"},
+       "line 3: expected 'at', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'from' (in this order)"},
       {"increment(%0) \"i\"", "line 3: node 'i' (increment)"},
       {"%1:i64[] = constant() \"k\" {dtype=\"i64\", shape=[], value=1}\nincrement(%1) \"i\"",
        "line 4: node 'i' (increment): overwrites input 0, which is no variable but comes from node 'k' (constant)"},

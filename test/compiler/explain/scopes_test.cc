@@ -11,12 +11,12 @@ using ::testing::IsEmpty;
 // A graph with nodes of these names, and a backward one behind each.
 Graph WithNames(const std::vector<std::string>& names) {
   Graph graph("names");
-  for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
+  for (const Role role : {Role::kForward, Role::kInputGradient}) {
     for (const std::string& name : names) {
       Node node;
       node.op = "constant";
-      node.name = phase == Phase::kForward ? name : name + "/grad";
-      node.phase = phase;
+      node.name = role == Role::kForward ? name : name + "/grad";
+      node.role = role;
       graph.AddNode(std::move(node), {});
     }
   }

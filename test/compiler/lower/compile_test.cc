@@ -165,7 +165,7 @@ TEST(CompileTest, PlansOfRandomGraphsAreLiveAndTheirMemoryIsDisjoint) {
     std::vector<Found> fast, slow, variables;
     const auto grow = [&](Rate rate, std::vector<Found>& found, int steps) {
       for (int i = 0; i < steps; ++i) {
-        kit.Are(pick(2) == 0 ? Phase::kForward : Phase::kBackward, rate);
+        kit.Are(pick(2) == 0 ? Role::kForward : Role::kInputGradient, rate);
         const std::string name = absl::StrCat("n", kit.graph().num_nodes());
         const Found& x = found[pick(found.size())];
         const std::string place = places[pick(3)], layout = layouts[pick(3)];
@@ -190,13 +190,13 @@ TEST(CompileTest, PlansOfRandomGraphsAreLiveAndTheirMemoryIsDisjoint) {
       for (int i = 0; i < 4; ++i) {
         const Found x = fast[pick(fast.size())];
         if (ValueRate(kit.graph(), x.value) == Rate::kStep) continue;
-        kit.Are(Phase::kBackward, Rate::kMicroBatch);
+        kit.Are(Role::kInputGradient, Rate::kMicroBatch);
         const ValueId sum = kit.Node1("accumulate", absl::StrCat("sum", i), {x.value}, x.place + x.layout);
         slow.push_back({sum, x.place, x.layout});
       }
     }
     grow(Rate::kStep, slow, 10);
-    kit.Are(Phase::kUpdate, Rate::kStep);
+    kit.Are(Role::kUpdate, Rate::kStep);
     for (const Found& v : variables) {
       for (const Found& x : slow) {
         if (x.place + x.layout != v.place + v.layout || x.value == v.value || pick(3) > 0) continue;

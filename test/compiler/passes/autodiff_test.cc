@@ -65,7 +65,7 @@ TEST(AutodiffTest, GivesNewNodesTheForwardNodesNameLineAndPlace) {
   int num_backward = 0;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (node.phase != Phase::kBackward) continue;
+    if (!IsBackward(node)) continue;
     ++num_backward;
     const Node& forward = NodeOf(graph, node.name.substr(0, node.name.rfind('/')));
     EXPECT_EQ(node.source, forward.source) << node.name;

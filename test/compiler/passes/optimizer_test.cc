@@ -16,7 +16,7 @@ TEST(OptimizerTest, GivesEveryTrainableVariableStateAndAnUpdate) {
   EXPECT_THAT(operands, ElementsAre("up", "up/adam_m", "up/adam_v", "up/grad", "optimizer/lr", "optimizer/clip",
                                     "optimizer/step"));
   EXPECT_FALSE(NodeOf(graph, "up/adam_m").attrs.Bool("trainable"));
-  EXPECT_EQ(update.phase, Phase::kUpdate);
+  EXPECT_EQ(update.role, Role::kUpdate);
 }
 
 TEST(OptimizerTest, DecaysMatricesButNotVectors) {

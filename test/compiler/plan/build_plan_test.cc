@@ -96,7 +96,7 @@ TEST(BuildPlanTest, AnAccumulatedGradientIsPublishedAfterTheLastMicroBatch) {
 
 TEST(BuildPlanTest, AnAccumulatedValueThatNobodyReadsIsPinned) {
   GraphKit kit("g");
-  kit.Are(Phase::kForward, Rate::kMicroBatch);
+  kit.Are(Role::kForward, Rate::kMicroBatch);
   kit.Node1("accumulate", "sum", {kit.Constant("x", {4}, "[]{0}()")}, "[]{0}()");
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(kit.graph(), OptionsFor({1, 1, 2})));
   EXPECT_EQ(plan.actors[0].instructions[1].outputs[0].place, Place::kPinned);
@@ -149,7 +149,7 @@ TEST(BuildPlanTest, AVariableThatIsOverwrittenAndReadFromAfarIsItsOwnRegister) {
 TEST(BuildPlanTest, AVariableOverwrittenInEveryMicroBatchMayNotBeReadElsewhere) {
   GraphKit kit("g");
   const std::string here = "[]{0}()", there = "[]{1}()";
-  kit.Are(Phase::kForward, Rate::kMicroBatch);
+  kit.Are(Role::kForward, Rate::kMicroBatch);
   const ValueId w = kit.Variable("w", {4}, here);
   kit.Node1("relu", "use", {kit.Box("send", w, there)}, there);
   kit.Node("assign", "set", {w, kit.Constant("x", {4}, here)}, {});

@@ -46,18 +46,18 @@ TEST(ChainsTest, BoxingsOfOneLevelBetweenTheSamePlacesShareAChain) {
   EXPECT_THAT(Names(chains), ElementsAre("forward.0 x (+1)", "boxing.1 bx (+1)", "forward.2 z"));
 }
 
-// The backward phase makes a gradient of w, then moves what it goes on with, then makes a gradient of v.
+// Backward makes a gradient of w, then moves what it goes on with, then makes a gradient of v.
 TEST(ChainsTest, GradientsWaitForOneAnotherAndHoldUpNothingElse) {
   GraphKit kit("g");
   const std::string b = "[dp=2]{0,1}(B)", s = "[dp=2]{0,1}(S(0))";
   const ValueId w = kit.Variable("w", {4}, b), v = kit.Variable("v", {4}, b);
   const ValueId x = kit.Constant("x", {4}, s);
-  kit.Are(Phase::kBackward, Rate::kStep);
+  kit.Are(Role::kInputGradient, Rate::kStep);
   const ValueId dw = kit.Node1("neg", "dw", {x}, s);
   const ValueId moved = kit.Box("moved", x, b);
   const ValueId dv = kit.Node1("neg", "dv", {moved}, b);
   const ValueId whole_dw = kit.Box("whole_dw", dw, b), whole_dv = kit.Box("whole_dv", dv, s);
-  kit.Are(Phase::kUpdate, Rate::kStep);
+  kit.Are(Role::kUpdate, Rate::kStep);
   kit.Node("assign", "set_w", {w, whole_dw}, {});
   kit.Node("assign", "set_v", {v, whole_dv}, {});
   ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(kit.graph(), Ops()));
@@ -78,15 +78,15 @@ TEST(ChainsTest, AccumulateLivesWithTheMicroBatchesAndItsReaderWithTheStep) {
 TEST(ChainsTest, WhatMicroBatchesWaitForSharesNoChainWithWhatWaitsForThem) {
   GraphKit kit("g");
   const std::string here = "[]{0}()", there = "[]{1}()";
-  kit.Are(Phase::kForward, Rate::kMicroBatch);
+  kit.Are(Role::kForward, Rate::kMicroBatch);
   const ValueId x = kit.Constant("x", {4}, here);
   const ValueId x_there = kit.Box("x_there", x, there);
-  kit.Are(Phase::kForward, Rate::kStep);
+  kit.Are(Role::kForward, Rate::kStep);
   const ValueId first = kit.Box("first_there", kit.Constant("first", {4}, here), there);
   const ValueId leading = kit.Node1("neg", "leading", {first}, there);
   const ValueId sum = kit.Box("sum_there", kit.Node1("accumulate", "sum", {x}, here), there);
   kit.Node1("neg", "trailing", {sum}, there);
-  kit.Are(Phase::kForward, Rate::kMicroBatch);
+  kit.Are(Role::kForward, Rate::kMicroBatch);
   kit.Node1("add", "use", {x_there, leading}, there);
   const Graph& graph = kit.graph();
   ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops()));
@@ -115,14 +115,14 @@ TEST(ChainsTest, ABackwardNodeThatNeedsNoGradientGoesToItsReader) {
   const ValueId y = kit.Node1("tanh", "y", {x}, here);
   const ValueId away = kit.Box("away", y, there);
   const ValueId loss = kit.Node1("relu", "loss", {away}, there);
-  kit.Are(Phase::kBackward, Rate::kStep);
+  kit.Are(Role::kInputGradient, Rate::kStep);
   const ValueId square = kit.Node1("square", "square", {y}, here);
   const ValueId dloss = kit.Node1("neg", "dloss", {loss}, there);
   const ValueId back = kit.Box("back", dloss, here);
   kit.Node1("mul", "dx", {back, square}, here);
   const Graph& graph = kit.graph();
   ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops()));
-  EXPECT_EQ(chains.chains[0].phase, Phase::kForward);
+  EXPECT_EQ(chains.chains[0].part, StepPart::kForward);
   EXPECT_EQ(chains.chain_of_node[graph.FindNode("square")], chains.chain_of_node[graph.FindNode("dx")]);
 }
 
@@ -160,7 +160,7 @@ TEST(ChainsTest, ChainsOfRandomGraphsHaveNoCycle) {
     std::vector<std::vector<ValueId>> values(3);
     for (int p = 0; p < 3; ++p) values[p] = {kit.Constant(absl::StrCat("c", p), {4}, places[p])};
     for (int i = 0; i < 40; ++i) {
-      kit.Are(pick(2) == 0 ? Phase::kForward : Phase::kBackward, pick(4) == 0 ? Rate::kStep : Rate::kMicroBatch);
+      kit.Are(pick(2) == 0 ? Role::kForward : Role::kInputGradient, pick(4) == 0 ? Rate::kStep : Rate::kMicroBatch);
       const size_t p = pick(3), q = pick(3);
       const std::string name = absl::StrCat("n", i);
       if (p != q) {

@@ -31,8 +31,8 @@ class GraphKit {
   explicit GraphKit(std::string name) : graph_(std::move(name)) {}
 
   // What nodes added from now on are.
-  GraphKit& Are(Phase phase, Rate rate) {
-    phase_ = phase;
+  GraphKit& Are(Role role, Rate rate) {
+    role_ = role;
     rate_ = rate;
     return *this;
   }
@@ -48,7 +48,7 @@ class GraphKit {
     node.name = name;
     node.attrs = std::move(attrs);
     node.inputs = inputs;
-    node.phase = phase_;
+    node.role = role_;
     node.rate = op == "variable" ? Rate::kStep : rate_;
     node.source = "kit.cc:1";
     node.placement = dists.empty() ? graph_.value(inputs[0]).dist->placement : Dist(dists[0]).placement;
@@ -76,7 +76,7 @@ class GraphKit {
 
  private:
   Graph graph_;
-  Phase phase_ = Phase::kForward;
+  Role role_ = Role::kForward;
   Rate rate_ = Rate::kStep;
 };
 
@@ -101,7 +101,7 @@ inline Graph TrainingStep(const StepShape& shape, const std::string& name = "tra
     return StagePlacement(shape, stage) + (split ? "(" + sbp + ")" : "()");
   };
   std::vector<ValueId> weights, momenta, inputs, outputs;
-  kit.Are(Phase::kForward, fast);
+  kit.Are(Role::kForward, fast);
   ValueId x = kit.Node("read_data", "read", {}, {at(0, "S(0)"), at(0, "S(0)")},
                        {{"dataset", std::string("images")},
                         {"batch", int64_t{8}},
@@ -120,7 +120,7 @@ inline Graph TrainingStep(const StepShape& shape, const std::string& name = "tra
     outputs.push_back(x);
   }
   std::vector<ValueId> grads(shape.stages);
-  kit.Are(Phase::kBackward, fast);
+  kit.Are(Role::kInputGradient, fast);
   ValueId dy = kit.Node1("scale", "loss_grad", {x}, at(shape.stages - 1, "S(0)"), {{"alpha", 2.0}});
   for (int s = shape.stages - 1; s >= 0; --s) {
     const std::string prefix = absl::StrCat("s", s, "/");
@@ -132,14 +132,14 @@ inline Graph TrainingStep(const StepShape& shape, const std::string& name = "tra
   }
   for (int s = 0; s < shape.stages; ++s) {
     const std::string prefix = absl::StrCat("s", s, "/");
-    kit.Are(Phase::kBackward, fast);
+    kit.Are(Role::kInputGradient, fast);
     if (shape.micro_batches > 1) grads[s] = kit.Node1("accumulate", prefix + "sum", {grads[s]}, at(s, "P"));
-    kit.Are(Phase::kBackward, Rate::kStep);
+    kit.Are(Role::kInputGradient, Rate::kStep);
     if (split) {
       grads[s] = kit.Box(prefix + "scatter", grads[s], at(s, "S(0)"));
       grads[s] = kit.Box(prefix + "gather", grads[s], at(s, "B"));
     }
-    kit.Are(Phase::kUpdate, Rate::kStep);
+    kit.Are(Role::kUpdate, Rate::kStep);
     const ValueId lr = kit.Constant(prefix + "lr", {}, at(s, "B"));
     const ValueId scale = kit.Constant(prefix + "clip", {}, at(s, "B"));
     kit.Node("sgd_update", prefix + "update", {weights[s], momenta[s], grads[s], lr, scale}, {},

@@ -21,13 +21,13 @@ Graph Gpt(int64_t layers, int64_t batch) {
   return std::move((*GptProgram(config, {.path = "text"}, {.train = batch}, std::nullopt, Ops()))[0]);
 }
 
-// Boxings of a phase whose values are activations (rank 3) on one placement, by what they change along the axis at
+// Boxings of a part of the step whose values are activations (rank 3) on one placement, by what they change along the axis at
 // `index`.
-int CountActivationBoxings(const Graph& graph, absl::string_view prefix, Phase phase, size_t index) {
+int CountActivationBoxings(const Graph& graph, absl::string_view prefix, StepPart part, size_t index) {
   int count = 0;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (node.op != "boxing" || node.phase != phase) continue;
+    if (node.op != "boxing" || PartOf(node.role) != part) continue;
     const Value& from = graph.value(node.inputs[0]);
     const Value& to = graph.value(node.outputs[0]);
     if (to.type.shape.rank() != 3 || !absl::StrContains(node.name, prefix)) continue;
@@ -87,7 +87,7 @@ TEST(SelectSbpTest, GptGetsMegatronsLayout) {
   EXPECT_EQ(SbpOf(graph, "h0/ln1/weight"), "(B,B)");
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {  // activations stay split over samples
     const Node& node = graph.node(id);
-    if (node.phase != Phase::kForward || node.rate != Rate::kStep || node.outputs.empty()) continue;
+    if (!IsForward(node) || node.rate != Rate::kStep || node.outputs.empty()) continue;
     const Value& value = graph.value(node.outputs[0]);
     if (value.type.shape.rank() == 3) {
       EXPECT_EQ(value.dist->sbp[0], Sbp::Split(0)) << node.name;
@@ -98,8 +98,8 @@ TEST(SelectSbpTest, GptGetsMegatronsLayout) {
 TEST(SelectSbpTest, ABlockHasTwoReductionsForwardAndTwoBackward) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(Gpt(4, 8), Options({{"dp", 2}, {"tp", 2}})));
   for (const char* block : {"h1/", "h2/"}) {  // a reduction is P -> S -> B: two boxings
-    EXPECT_LE(CountActivationBoxings(graph, block, Phase::kForward, 1), 4) << block;
-    EXPECT_LE(CountActivationBoxings(graph, block, Phase::kBackward, 1), 4) << block;
+    EXPECT_LE(CountActivationBoxings(graph, block, StepPart::kForward, 1), 4) << block;
+    EXPECT_LE(CountActivationBoxings(graph, block, StepPart::kBackward, 1), 4) << block;
   }
 }
 
@@ -154,12 +154,12 @@ Graph LittleAnnotatedGpt() {
   return graph;
 }
 
-// Boxings of a phase within a block that begin with an addend along the axis at `index`.
-int CountReductions(const Graph& graph, absl::string_view block, Phase phase, size_t index) {
+// Boxings of a part of the step within a block that begin with an addend along the axis at `index`.
+int CountReductions(const Graph& graph, absl::string_view block, StepPart part, size_t index) {
   int count = 0;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (node.op != "boxing" || node.phase != phase || !absl::StrContains(node.name, block)) continue;
+    if (node.op != "boxing" || PartOf(node.role) != part || !absl::StrContains(node.name, block)) continue;
     const Value& from = graph.value(node.inputs[0]);
     if (from.type.shape.rank() == 3 && from.dist->sbp[index].is_partial()) ++count;
   }
@@ -169,9 +169,9 @@ int CountReductions(const Graph& graph, absl::string_view block, Phase phase, si
 TEST(SelectSbpTest, FromOneWeightOfEachPairFollowsMegatronsLayout) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(LittleAnnotatedGpt(), Options({{"dp", 2}, {"tp", 2}})));
   for (const char* block : {"h0/", "h1/"}) {
-    for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
-      EXPECT_EQ(CountReductions(graph, block, phase, 1), 2) << block << " " << Name(phase);
-      EXPECT_LE(CountActivationBoxings(graph, block, phase, 1), 4) << block << " " << Name(phase);
+    for (const StepPart part : {StepPart::kForward, StepPart::kBackward}) {
+      EXPECT_EQ(CountReductions(graph, block, part, 1), 2) << block << " " << Name(part);
+      EXPECT_LE(CountActivationBoxings(graph, block, part, 1), 4) << block << " " << Name(part);
     }
   }
   EXPECT_EQ(SbpOf(graph, "h1/attn/o/weight"), "(B,S(0))");

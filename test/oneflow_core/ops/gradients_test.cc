@@ -106,7 +106,7 @@ TEST(GradientsTest, HaveTheTypesOfTheInputsAndAreMadeOfTheNodesOfTheGolden) {
     }
     const Graph& graph = f.builder.graph();
     for (NodeId id = f.first_backward; id < graph.num_nodes(); ++id) {
-      EXPECT_EQ(graph.node(id).phase, Phase::kBackward);
+      EXPECT_TRUE(IsBackward(graph.node(id)));
       EXPECT_EQ(graph.node(id).source, "model.cc:7");
       EXPECT_THAT(graph.node(id).name, HasSubstr(c.op + "/"));
     }
