@@ -81,7 +81,7 @@ absl::Status VerifyMutations(const Graph& graph, const Node& node, const OpRegis
 
 absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const CompileOptions& options) {
   const Topology topology = JobTopology(options);
-  const bool one_rate = !graph.loss.has_value() || options.micro_batches == 1;
+  const bool one_rate = !graph.is_trained() || options.micro_batches == 1;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     const auto where = [&] { return absl::StrCat("boxed graph: ", Where(node)); };

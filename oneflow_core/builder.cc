@@ -155,7 +155,7 @@ void GraphBuilder::SetLoss(const Tensor& loss) {
     return Fail(absl::InvalidArgumentError(
         absl::StrCat("graph '", graph_.name(), "': the loss must be f32[] but is ", loss.type().ToString())));
   }
-  graph_.loss = loss.id();
+  graph_.losses.push_back(loss.id());
 }
 
 absl::StatusOr<Graph> GraphBuilder::Finish() {

@@ -69,7 +69,7 @@ class GraphBuilder {
   Tensor Variable(absl::string_view name, const TensorType& type, absl::string_view init, SbpHint hint = {},
                   bool trainable = true, std::source_location loc = std::source_location::current());
 
-  // Declares the scalar to be minimised. Fails if it is not an f32 scalar.
+  // Declares a scalar to be minimised; of several their sum is. Fails if it is not an f32 scalar.
   void SetLoss(const Tensor& loss);
 
   // Prefixes the names made while it lives: Scope s(b, "h0"); nests.

@@ -1,5 +1,6 @@
 #include "oneflow_core/graph.h"
 
+#include <algorithm>
 #include <functional>
 #include <queue>
 
@@ -49,6 +50,7 @@ void CopyProvenance(const Node& like, Node& node) {
 
 NodeId Graph::AddNode(Node node, absl::Span<const TensorType> outputs) {
   const NodeId id = num_nodes();
+  node.serial = next_serial_++;
   node.outputs.clear();
   for (size_t i = 0; i < outputs.size(); ++i) {
     node.outputs.push_back(num_values());
@@ -83,7 +85,7 @@ void Graph::ReplaceUses(ValueId from, ValueId to, NodeId after) {
       if (input == from) input = to;
     }
   }
-  if (loss == from) loss = to;
+  std::replace(losses.begin(), losses.end(), from, to);
 }
 
 void Graph::Rebuild(const std::vector<bool>& keep) {
@@ -122,10 +124,8 @@ void Graph::Rebuild(const std::vector<bool>& keep) {
     if (node.forward >= 0) node.forward = moved[node.forward];
     if (node.variable >= 0) node.variable = moved[node.variable];
   }
-  if (loss.has_value()) {
-    const ValueId id = renumbered[*loss];
-    loss = id < 0 ? std::nullopt : std::optional<ValueId>(id);
-  }
+  for (ValueId& loss : losses) loss = renumbered[loss];
+  losses.erase(std::remove(losses.begin(), losses.end(), -1), losses.end());
   nodes_ = std::move(nodes);
   values_ = std::move(values);
 }

@@ -61,6 +61,8 @@ struct Value {
 };
 
 struct Node {
+  // The same for as long as the node lives, whatever it is renamed or renumbered to; given by Graph::AddNode, never twice.
+  int32_t serial = -1;
   std::string op;    // name of an OpDef
   std::string name;  // unique, "h0/mlp/up/matmul"
   AttrMap attrs;
@@ -88,7 +90,7 @@ class Graph {
   const Value& value(ValueId id) const { return values_[id]; }
   Value& value(ValueId id) { return values_[id]; }
 
-  // Appends `node` with one new value per output type; `node.outputs` is overwritten. No checks: see VerifyGraph.
+  // Appends `node` with one new value per output type; `node.outputs` and `node.serial` are overwritten. No checks: see VerifyGraph.
   NodeId AddNode(Node node, absl::Span<const TensorType> outputs);
 
   // The node of that name, or -1. Linear time.
@@ -96,7 +98,7 @@ class Graph {
   // For every value the nodes that read it, in id order, once per reading input.
   std::vector<std::vector<NodeId>> Consumers() const;
 
-  // Makes every reader of `from` with an id > `after` read `to` instead, and the loss if it was `from`.
+  // Makes every reader of `from` with an id > `after` read `to` instead, and each loss that was `from`.
   void ReplaceUses(ValueId from, ValueId to, NodeId after = -1);
 
   // Sorts nodes topologically (ties by old id), drops those for which `keep` is false, renumbers nodes and values. What served a
@@ -104,13 +106,15 @@ class Graph {
   // REQUIRES: no kept node reads a dropped one; the graph has no cycle.
   void Rebuild(const std::vector<bool>& keep);
 
-  // The scalar to be minimised, if this graph is to be trained.
-  std::optional<ValueId> loss;
+  // The scalars whose sum is to be minimised. A graph with any is trained.
+  std::vector<ValueId> losses;
+  bool is_trained() const { return !losses.empty(); }
 
  private:
   std::string name_;
   std::vector<Node> nodes_;
   std::vector<Value> values_;
+  int32_t next_serial_ = 0;
 };
 
 inline bool IsForward(const Node& node) { return node.role == Role::kForward; }

@@ -309,9 +309,10 @@ absl::StatusOr<Graph> ReadHeader(LineReader& line) {
 }
 
 absl::Status ReadLoss(LineReader& line, Graph& graph) {
-  OF_ASSIGN_OR_RETURN(graph.loss, line.ValueName());
+  OF_ASSIGN_OR_RETURN(const ValueId loss, line.ValueName());
+  graph.losses.push_back(loss);
   if (!line.AtEnd()) return line.Expected("the end of the line after the loss");
-  return VerifyLoss(graph);
+  return VerifyLosses(graph);
 }
 
 }  // namespace
@@ -319,7 +320,7 @@ absl::Status ReadLoss(LineReader& line, Graph& graph) {
 std::string GraphToText(const Graph& graph) {
   std::string text = absl::StrCat("graph ", Quoted(graph.name()), "\n");
   for (NodeId id = 0; id < graph.num_nodes(); ++id) absl::StrAppend(&text, NodeToText(graph, graph.node(id)), "\n");
-  if (graph.loss.has_value()) absl::StrAppend(&text, "loss %", *graph.loss, "\n");
+  for (const ValueId loss : graph.losses) absl::StrAppend(&text, "loss %", loss, "\n");
   return text;
 }
 
@@ -334,10 +335,10 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& op
     const auto where = [&] { return absl::StrCat("graph text, line ", number); };
     if (!graph.has_value()) {
       OF_ASSIGN_OR_RETURN_AT(graph, ReadHeader(line), where());
-    } else if (graph->loss.has_value()) {
-      return Annotate(line.Expected("nothing after the loss"), where());
     } else if (line.AcceptWord("loss")) {
       OF_RETURN_IF_ERROR_AT(ReadLoss(line, *graph), where());
+    } else if (graph->is_trained()) {
+      return Annotate(line.Expected("nothing but losses after a loss"), where());
     } else {
       origins.push_back({number, {}});
       OF_RETURN_IF_ERROR_AT(ReadNode(line, *graph, ops, origins.back().served), where());
@@ -348,7 +349,9 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& op
         absl::StrCat("graph text, line ", number, ": expected graph \"name\" but the text ends"));
   }
   OF_RETURN_IF_ERROR(ResolveNames(origins, *graph));
-  OF_RETURN_IF_ERROR_AT(VerifyProvenance(*graph, ops), "graph text");
+  for (NodeId id = 0; id < graph->num_nodes(); ++id) {
+    OF_RETURN_IF_ERROR_AT(VerifyProvenance(*graph, id, ops), absl::StrCat("graph text, line ", origins[id].line));
+  }
   return *std::move(graph);
 }
 

@@ -7,7 +7,7 @@
 //   ...
 //   loss %5
 //
-//   text   = 'graph' STRING  node*  ['loss' VALUE]           a line each; empty lines and lines that begin with # are
+//   text   = 'graph' STRING  node*  ('loss' VALUE)*           a line each; empty lines and lines that begin with # are
 //   skipped node   = [output (',' output)* '=']  OP '(' [VALUE (',' VALUE)*] ')'  STRING (the name)  ['{' attribute,
 //   ... '}']
 //            ['at' AXIS=INT, ...]  ['role' ROLE]  ['forward' STRING]  ['variable' STRING]  ['chunk' INT]

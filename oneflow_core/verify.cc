@@ -178,22 +178,21 @@ absl::Status VerifyNode(const Graph& graph, NodeId id, const OpRegistry& ops) {
   return Annotate(VerifyNodeUnannotated(graph, id, ops), Where(graph.node(id)));
 }
 
-absl::Status VerifyProvenance(const Graph& graph, const OpRegistry& ops) {
-  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    OF_RETURN_IF_ERROR_AT(VerifyServed(graph, graph.node(id), ops), Where(graph.node(id)));
-  }
-  return absl::OkStatus();
+absl::Status VerifyProvenance(const Graph& graph, NodeId id, const OpRegistry& ops) {
+  return Annotate(VerifyServed(graph, graph.node(id), ops), Where(graph.node(id)));
 }
 
-absl::Status VerifyLoss(const Graph& graph) {
-  if (!graph.loss.has_value()) return absl::OkStatus();
-  if (*graph.loss < 0 || *graph.loss >= graph.num_values()) {
-    return Invalid("the loss is %", *graph.loss, ", but the graph has ", graph.num_values(), " values");
+absl::Status VerifyLosses(const Graph& graph) {
+  for (const ValueId loss : graph.losses) {
+    if (loss < 0 || loss >= graph.num_values()) {
+      return Invalid("the loss is %", loss, ", but the graph has ", graph.num_values(), " values");
+    }
+    const Value& value = graph.value(loss);
+    if (value.type == TensorType{DType::kFloat32, {}}) continue;
+    return Invalid("the loss must be f32[] but is %", loss, ", ", value.type.ToString(), " of ",
+                   Where(graph.node(value.producer)));
   }
-  const Value& value = graph.value(*graph.loss);
-  if (value.type == TensorType{DType::kFloat32, {}}) return absl::OkStatus();
-  return Invalid("the loss must be f32[] but is %", *graph.loss, ", ", value.type.ToString(), " of ",
-                 Where(graph.node(value.producer)));
+  return absl::OkStatus();
 }
 
 absl::Status VerifyGraph(const Graph& graph, const OpRegistry& ops) {
@@ -202,13 +201,13 @@ absl::Status VerifyGraph(const Graph& graph, const OpRegistry& ops) {
   std::map<absl::string_view, NodeId> names;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     OF_RETURN_IF_ERROR_AT(VerifyNode(graph, id, ops), where);
+    OF_RETURN_IF_ERROR_AT(VerifyProvenance(graph, id, ops), where);
     const auto [first, is_new] = names.emplace(graph.node(id).name, id);
     if (!is_new) {
       return Invalid(where, ": ", Where(graph.node(id)), ": node ", id, " has the name of node ", first->second);
     }
   }
-  OF_RETURN_IF_ERROR_AT(VerifyProvenance(graph, ops), where);
-  return Annotate(VerifyLoss(graph), where);
+  return Annotate(VerifyLosses(graph), where);
 }
 
 }  // namespace oneflow

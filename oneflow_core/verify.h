@@ -1,12 +1,10 @@
 // Checks that a graph is one: the invariants of graph.h, and what a graph says against what its ops say. The compiler
 // runs it after every pass, the text form while it reads.
 //
-//   of the graph   nodes have names of their own; values are numbered in the order of their nodes and outputs; the
-//   loss, if
-//                  any, is a scalar f32
+//   of the graph   nodes have names of their own; values are numbered in the order of their nodes and outputs; losses
+//                  are f32 scalars
 //   of each node   its op exists; it reads values made before it; its outputs are what inference says; the inputs that
-//   its op
-//                  overwrites are variables
+//                  its op overwrites are variables
 //   of provenance  what serves a forward node or a variable names one
 //   of wishes      names of attributes and mesh axes are words, no axis is named twice, a split dimension exists
 //
@@ -25,11 +23,11 @@ absl::Status VerifyGraph(const Graph& graph, const OpRegistry& ops);
 // REQUIRES: the node was added by Graph::AddNode.
 absl::Status VerifyNode(const Graph& graph, NodeId id, const OpRegistry& ops);
 
-// The part that concerns what nodes serve, which may come after them.
-absl::Status VerifyProvenance(const Graph& graph, const OpRegistry& ops);
+// The part that concerns what the node serves, which may come after it.
+absl::Status VerifyProvenance(const Graph& graph, NodeId id, const OpRegistry& ops);
 
-// The part that concerns the loss.
-absl::Status VerifyLoss(const Graph& graph);
+// The part that concerns the losses.
+absl::Status VerifyLosses(const Graph& graph);
 
 // Whether `name` is a letter or '_' followed by letters, digits and '_': what attributes and mesh axes are called, so
 // that no text form has to quote them.

@@ -133,7 +133,7 @@ absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, 
   const CompileOptions& options = job.options;
   GraphFacts facts;
   facts.fixed = variables;
-  facts.micro_batches = graph.loss.has_value() ? options.micro_batches : 1;
+  facts.micro_batches = graph.is_trained() ? options.micro_batches : 1;
   Graph before, selected;
   const PassObserver observer = [&](absl::string_view pass, const Graph& after) {
     if (pass == "autodiff") facts.differentiated = after;
@@ -265,7 +265,7 @@ Layout LayoutIn(const Graph& graph, const Node& node) {
 
 ValueId GradientOf(const GraphFacts& facts, ValueId tensor) {
   const Node& node = facts.boxed.node(facts.boxed.value(tensor).producer);
-  if (!facts.differentiated.loss.has_value() || !IsForward(node)) return -1;
+  if (!facts.differentiated.is_trained() || !IsForward(node)) return -1;
   if (node.op == "variable") return GradientOfVariable(facts, node.name);
   const auto it = facts.differentiated_nodes.find(node.name);
   if (it == facts.differentiated_nodes.end()) return -1;

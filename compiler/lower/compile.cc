@@ -63,7 +63,7 @@ absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions
   VariableDists dists;
   std::vector<BoxedGraph> boxed;
   for (const Graph& graph : program) {
-    const int micro_batches = graph.loss.has_value() ? options.micro_batches : 1;
+    const int micro_batches = graph.is_trained() ? options.micro_batches : 1;
     OF_ASSIGN_OR_RETURN(Graph result, RunPasses(graph, options, ops, dists));
     boxed.push_back({std::move(result), micro_batches});
   }

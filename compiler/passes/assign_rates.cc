@@ -38,7 +38,7 @@ std::vector<bool> DependsOnMicroBatch(const Graph& graph, const OpRegistry& ops)
 
 absl::StatusOr<bool> AssignRates(Graph& graph, PassContext& context) {
   const int micro_batches = context.options.micro_batches;
-  const bool one_rate = !graph.loss.has_value() || micro_batches == 1;
+  const bool one_rate = !graph.is_trained() || micro_batches == 1;
   if (one_rate) {
     for (NodeId id = 0; id < graph.num_nodes(); ++id) graph.node(id).rate = Rate::kStep;
     DropAccumulates(graph, context.ops);

@@ -33,7 +33,7 @@ class Differentiator {
   }
 
   absl::StatusOr<Graph> Run() {
-    Start();
+    for (const ValueId loss : graph().losses) Start(loss);
     for (NodeId id = num_forward_ - 1; id >= 0 && builder_.status().ok(); --id) {
       OF_RETURN_IF_ERROR_AT(Visit(id), Where(graph().node(id)));
     }
@@ -84,8 +84,7 @@ class Differentiator {
     return builder_.Op1(op, inputs, std::move(attrs), std::source_location::current(), name);
   }
 
-  void Start() {
-    const ValueId loss = *graph().loss;
+  void Start(ValueId loss) {
     const NodeId producer = graph().value(loss).producer;
     AttrMap attrs{{"dtype", std::string(Name(DType::kFloat32))},
                   {"shape", std::vector<int64_t>()},
@@ -211,7 +210,7 @@ class Differentiator {
 std::string GradientName(absl::string_view variable) { return absl::StrCat(variable, "/grad"); }
 
 absl::StatusOr<bool> Autodiff(Graph& graph, PassContext& context) {
-  if (!graph.loss.has_value()) return false;
+  if (!graph.is_trained()) return false;
   OF_ASSIGN_OR_RETURN(graph, Differentiator(context.ops, std::move(graph), context.options.micro_batches).Run());
   return true;
 }

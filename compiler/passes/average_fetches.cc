@@ -27,7 +27,7 @@ absl::Status Average(GraphBuilder& builder, NodeId id, int input, int micro_batc
 
 absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context) {
   const int micro_batches = context.options.micro_batches;
-  if (!graph.loss.has_value() || micro_batches == 1) return false;
+  if (!graph.is_trained() || micro_batches == 1) return false;
   const std::vector<bool> varies = DependsOnMicroBatch(graph, context.ops);
   const int num_nodes = graph.num_nodes();
   GraphBuilder builder(context.ops, std::move(graph));

@@ -61,7 +61,7 @@ class Checker {
         if (node.inputs[i] == value && !overwrites) node.inputs[i] = checked;
       }
     }
-    if (graph_.loss == value) graph_.loss = checked;
+    std::replace(graph_.losses.begin(), graph_.losses.end(), value, checked);
     return true;
   }
 

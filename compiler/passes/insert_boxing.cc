@@ -29,7 +29,7 @@ class StepInserter {
       OF_ASSIGN_OR_RETURN_AT(final_value[output], Way(graph_.node(id).inputs[0], id), Where(graph_.node(id)));
       keep[id] = false;
     }
-    if (graph_.loss.has_value()) graph_.loss = final_value[*graph_.loss];
+    for (ValueId& loss : graph_.losses) loss = final_value[loss];
     keep.resize(graph_.num_nodes(), true);
     graph_.Rebuild(keep);
     return absl::OkStatus();

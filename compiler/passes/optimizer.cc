@@ -157,7 +157,7 @@ class OptimizerBuilder {
 }  // namespace
 
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context) {
-  if (!graph.loss.has_value()) return false;
+  if (!graph.is_trained()) return false;
   OF_ASSIGN_OR_RETURN(graph, OptimizerBuilder(context.ops, std::move(graph), context.options).Run());
   return true;
 }

@@ -14,13 +14,13 @@ struct PassContext {
   Topology topology;
 };
 
-// autodiff: writes the gradient of the loss as more graph, as backward nodes, along the paths to trainable
+// autodiff: writes the gradient of the sum of the losses as more graph, as backward nodes, along the paths to trainable
 // variables. The summed gradient of variable w is the value of a node "w/grad".
 //
 //   before   x, w -> matmul -> loss
 //   after    x, w -> matmul -> loss    constant(1/k) -> ... -> matmul_wgrad -> accumulate "w/grad"
 //
-// Nothing to do for a graph without a loss. Unimplemented, naming op and line, if an op on the way has no gradient;
+// Nothing to do for a graph without losses. Unimplemented, naming op and line, if an op on the way has no gradient;
 // InvalidArgument naming the trainable variables that the loss does not depend on, or if there are none.
 absl::StatusOr<bool> Autodiff(Graph& graph, PassContext& context);
 // The name of the node whose value is the gradient of a variable.
@@ -40,8 +40,8 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context);
 //   v/grad -> square_sum -/                 \-> norm -> fetch  step mut -> increment
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);
 
-// remove-dead-code: drops nodes that no effect depends on. Effects are fetches, mutations and the loss (which stays
-// even if nobody reads it, because it says that the graph is trained).
+// remove-dead-code: drops nodes that no effect depends on. Effects are fetches, mutations and the losses (which stay
+// even if nobody reads them, because they say that the graph is trained).
 absl::StatusOr<bool> RemoveDeadCode(Graph& graph, PassContext& context);
 
 // place-nodes: gives every node a placement. The "pp" axis of the mesh is cut into stages, all other axes stay whole

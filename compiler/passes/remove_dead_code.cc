@@ -7,7 +7,7 @@ namespace oneflow {
 
 absl::StatusOr<bool> RemoveDeadCode(Graph& graph, PassContext& context) {
   std::vector<bool> keep(graph.num_nodes(), false);
-  if (graph.loss.has_value()) keep[graph.value(*graph.loss).producer] = true;
+  for (const ValueId loss : graph.losses) keep[graph.value(loss).producer] = true;
   for (NodeId id = graph.num_nodes() - 1; id >= 0; --id) {  // readers have greater ids
     const Node& node = graph.node(id);
     OF_ASSIGN_OR_RETURN(const OpDef* const op, context.ops.Get(node.op));

@@ -55,7 +55,7 @@ class CollectivesTest : public ::testing::Test {
     std::vector<BoxedGraph> boxed;
     for (const Graph& graph : job.program) {
       OF_ASSIGN_OR_RETURN(Graph result, RunPasses(graph, job.options, ops_, dists));
-      boxed.push_back({std::move(result), graph.loss.has_value() ? job.options.micro_batches : 1});
+      boxed.push_back({std::move(result), graph.is_trained() ? job.options.micro_batches : 1});
     }
     if (!sending) job.options.device = DeviceKind::kCpu;
     return CompileBoxed(boxed, job.options, ops_);

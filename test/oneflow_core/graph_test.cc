@@ -42,7 +42,7 @@ TEST_F(GraphTest, RebuildDropsNodesAndRenumbers) {
   EXPECT_EQ(graph_.num_values(), 4);
   EXPECT_EQ(graph_.FindNode("exp"), -1);
   EXPECT_THAT(graph_.node(graph_.FindNode("add")).inputs, ElementsAre(1, 1));
-  EXPECT_EQ(graph_.loss, 3);
+  EXPECT_THAT(graph_.losses, ElementsAre(3));
 }
 
 TEST_F(GraphTest, RebuildPutsReadersBehindWhatTheyRead) {
@@ -55,16 +55,31 @@ TEST_F(GraphTest, RebuildPutsReadersBehindWhatTheyRead) {
   graph_.Rebuild(std::vector<bool>(graph_.num_nodes(), true));
   EXPECT_OK(VerifyGraph(graph_, ops_));
   EXPECT_LT(graph_.FindNode("tanh"), graph_.FindNode("relu"));
-  ASSERT_TRUE(graph_.loss.has_value());
-  EXPECT_EQ(graph_.node(graph_.value(*graph_.loss).producer).op, "reduce_sum");
+  ASSERT_TRUE(graph_.is_trained());
+  EXPECT_EQ(graph_.node(graph_.value(graph_.losses[0]).producer).op, "reduce_sum");
+}
+
+TEST_F(GraphTest, RebuildRenumbersWhatNodesServeAndForgetsWhatIsDropped) {
+  Node first{.op = "tanh", .name = "first", .inputs = {0}}, second = first;
+  first.forward = 3;
+  second.name = "second";
+  second.forward = 2;  // is dropped
+  graph_.AddNode(std::move(first), {{DType::kFloat32, {2, 3}}});
+  const NodeId added = graph_.AddNode(std::move(second), {{DType::kFloat32, {2, 3}}});
+  const int32_t served = graph_.node(3).serial, serial = graph_.node(added).serial;
+  graph_.Rebuild({true, true, false, true, true, true, true});
+  EXPECT_OK(VerifyGraph(graph_, ops_));
+  EXPECT_EQ(graph_.node(graph_.node(graph_.FindNode("first")).forward).serial, served);
+  EXPECT_EQ(graph_.node(graph_.FindNode("second")).forward, -1);
+  EXPECT_EQ(graph_.node(graph_.FindNode("second")).serial, serial);  // moved, but the same node
 }
 
 TEST_F(GraphTest, ReplaceUsesRedirectsLaterReadersAndTheLoss) {
   graph_.ReplaceUses(1, 0, /*after=*/2);
   EXPECT_THAT(graph_.node(2).inputs, ElementsAre(1));
   EXPECT_THAT(graph_.node(3).inputs, ElementsAre(0, 0));
-  graph_.ReplaceUses(*graph_.loss, 2);
-  EXPECT_EQ(graph_.loss, 2);
+  graph_.ReplaceUses(graph_.losses[0], 2);
+  EXPECT_THAT(graph_.losses, ElementsAre(2));
 }
 
 TEST_F(GraphTest, ErrorsNameNodeOpAndSource) {

@@ -18,6 +18,7 @@ namespace oneflow {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using testing::StatusIs;
@@ -54,7 +55,7 @@ void ExpectSame(const Node& a, const Node& b) {
 
 void ExpectSame(const Graph& a, const Graph& b) {
   EXPECT_EQ(a.name(), b.name());
-  EXPECT_EQ(a.loss, b.loss);
+  EXPECT_EQ(a.losses, b.losses);
   ASSERT_EQ(a.num_nodes(), b.num_nodes());
   ASSERT_EQ(a.num_values(), b.num_values());
   for (NodeId id = 0; id < a.num_nodes(); ++id) ExpectSame(a.node(id), b.node(id));
@@ -68,13 +69,14 @@ void ExpectRoundTrip(const Graph& graph) {
   EXPECT_EQ(GraphToText(read), text);
 }
 
-// Two nodes; the second carries everything that a user or the compiler can say about a node.
+// Three nodes; the second carries everything that a user or the compiler can say about a node.
 Graph FullyMarkedGraph() {
   GraphBuilder b(Ops(), "all \"marks\"\n");
   b.set_source("example.cc:1");
   const Tensor x =
       b.Op1("constant", {}, {{"dtype", std::string("f32")}, {"shape", std::vector<int64_t>{4, 6}}, {"value", 0.1}});
   const Tensor y = b.Op1("relu", {x}, {}, std::source_location::current(), "α/\"β\"");
+  const Tensor w = b.Variable("w", {DType::kFloat32, {}}, "zeros");  // what a node serves may come after it
   Graph graph = *b.Finish();
   const Placement stage({{"dp", 2}, {"tp", 2}}, {4, 5, 6, 7});
   Node& node = graph.node(1);
@@ -95,7 +97,8 @@ Graph FullyMarkedGraph() {
                 {"empty_list", std::vector<int64_t>{}}};
   node.at = {{"pp", 1}, {"dp", 0}};
   node.role = Role::kWeightGradient;
-  node.forward = node.variable = graph.value(x.id()).producer;
+  node.forward = graph.value(x.id()).producer;
+  node.variable = graph.value(w.id()).producer;
   node.chunk = 3;
   node.rate = Rate::kStep;
   node.placement = stage;
@@ -200,7 +203,7 @@ TEST(GraphTextTest, SkipsCommentsEmptyLinesAndSpaces) {
                                      "  loss %0",
                                      Ops()));
   EXPECT_EQ(graph.num_nodes(), 1);
-  EXPECT_EQ(graph.loss, 0);
+  EXPECT_THAT(graph.losses, ElementsAre(0));
 }
 
 TEST(GraphTextTest, NamesLineAndBothValuesOfEachMistake) {
@@ -289,8 +292,8 @@ TEST(GraphTextTest, NamesLineAndBothValuesOfEachMistake) {
       {"loss %5", "line 3: the loss is %5, but the graph has 1 values"},
       {"loss %0", "line 3: the loss must be f32[] but is %0, f32[2,3] of node 'c' (constant)"},
       {"loss %0 %0", "line 3: expected the end of the line after the loss but found '%0'"},
-      {"%1:f32[] = constant() \"l\" {dtype=\"f32\", shape=[], value=1}\nloss %1\nloss %1",
-       "line 5: expected nothing after the loss but found 'loss %1'"},
+      {"%1:f32[] = constant() \"l\" {dtype=\"f32\", shape=[], value=1}\nloss %1\nloss %1\n%2",
+       "line 6: expected nothing but losses after a loss but found '%2'"},
       {std::string("%1\0:f32[]", 9), "line 3: expected ':' after %1 but found '\\x00:f32[]'"},
   };
   for (const Case& c : cases) {

@@ -64,8 +64,9 @@ TEST(VerifyTest, NamesTheNodeItsLineAndBothValuesOfEachBrokenInvariant) {
          g.node(4).inputs = {1, 1};
        },
        "node 'assign' (assign, user.cc:5): overwrites input 0, which is no variable but comes from node 'relu' (relu"},
-      {[](Graph& g) { g.loss = 9; }, "the loss is %9, but the graph has 5 values"},
-      {[](Graph& g) { g.loss = 1; }, "the loss must be f32[] but is %1, f32[1,1,4,4] of node 'relu' (relu, user.cc:5)"},
+      {[](Graph& g) { g.losses = {9}; }, "the loss is %9, but the graph has 5 values"},
+      {[](Graph& g) { g.losses = {1}; },
+       "the loss must be f32[] but is %1, f32[1,1,4,4] of node 'relu' (relu, user.cc:5)"},
       {[](Graph& g) { g.node(1).attrs.Set("a b", true); }, "attribute 'a b' is not a word"},
       {[](Graph& g) {
          g.value(1).hint = {{"tp", Sbp::Split(4)}};

@@ -36,7 +36,7 @@ TEST(ExplainTensorTest, ABeginningOfOneNameIsThatTensor) {
 
 TEST(ExplainTensorTest, OtherGraphsWithTheTensorAreNamed) {
   Graph evaluate = *GraphFromText(kExample, Ops());
-  evaluate.loss = std::nullopt;
+  evaluate.losses.clear();
   ASSERT_OK_AND_ASSIGN(const JobFacts job,
                        FactsOf({*GraphFromText(kExample, Ops()), evaluate}, Options({{"dp", 2}, {"tp", 2}})));
   ASSERT_OK_AND_ASSIGN(const std::string text, ExplainTensor(job, "up/weight"));

@@ -115,7 +115,7 @@ TEST(FactsTest, AGradientIsFoundForVariablesAndForWhatOpsMake) {
 
 TEST(FactsTest, WithoutALossThereAreNoGradients) {
   Graph graph = *GraphFromText(kExample, Ops());
-  graph.loss = std::nullopt;
+  graph.losses.clear();
   ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf({graph}, Options({{"dp", 2}})));
   EXPECT_EQ(GradientOf(job.graphs[0], BoxedValue(job.graphs[0], "up/weight")), -1);
 }

@@ -53,7 +53,7 @@ TEST(OriginsTest, AScalarHasNoChoice) {
 
 TEST(OriginsTest, VariablesOfLaterGraphsLieAsTheFirstLaidThem) {
   Graph later = *GraphFromText(kExample, Ops());
-  later.loss = std::nullopt;
+  later.losses.clear();
   ASSERT_OK_AND_ASSIGN(const JobFacts job,
                        FactsOf({*GraphFromText(kExample, Ops()), later}, Options({{"dp", 2}, {"tp", 2}})));
   EXPECT_EQ(OriginOf(job.graphs[0], "up/weight", kDp).kind, Kind::kCost);

@@ -74,6 +74,46 @@ TEST(AutodiffTest, GivesNewNodesTheForwardNodesNameLineAndPlace) {
   EXPECT_GE(num_backward, 4);
 }
 
+TEST(AutodiffTest, TellsWhatEachNodeServes) {
+  GraphBuilder b(Ops(), "roles");
+  const Tensor x = ReadSamples(b, 4).rows;
+  const Tensor up = MatMul(x, Weight(b, "up", {16, 16}));
+  const Tensor scaled = Scale(Weight(b, "down", {16, 4}), 2.0);  // still a weight
+  const Tensor gain = Weight(b, "gain", {4}), bias = Weight(b, "bias", {4});
+  b.SetLoss(ReduceMean(LayerNorm(MatMul(up, scaled), gain, bias)));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, Differentiate(std::move(graph)));
+  std::vector<std::string> served;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (!IsBackward(node)) continue;
+    served.push_back(absl::StrCat(node.name, ": ", Name(node.role)));
+    if (node.forward >= 0) absl::StrAppend(&served.back(), " of ", graph.node(node.forward).name);
+    if (node.variable >= 0) absl::StrAppend(&served.back(), " for ", graph.node(node.variable).name);
+  }
+  EXPECT_THAT(
+      served,
+      ElementsAre("reduce_mean/grad: input-gradient of reduce_mean", "reduce_mean/scale: input-gradient of reduce_mean",
+                  "reduce_mean/broadcast_to: input-gradient of reduce_mean",
+                  "layer_norm/layer_norm_grad: fused-gradient of layer_norm",
+                  "matmul_2/matmul: input-gradient of matmul_2",
+                  "matmul_2/matmul_wgrad: weight-gradient of matmul_2 for down",
+                  "bias/grad: reduction of bias for bias", "gain/grad: reduction of gain for gain",
+                  "scale/scale: weight-gradient of scale for down", "down/grad: reduction of down for down",
+                  "matmul/matmul_wgrad: weight-gradient of matmul for up", "up/grad: reduction of up for up"));
+}
+
+TEST(AutodiffTest, DifferentiatesTheSumOfSeveralLosses) {
+  GraphBuilder b(Ops(), "losses");
+  const Tensor x = MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4}));
+  b.SetLoss(ReduceMean(x));
+  b.SetLoss(ReduceMean(Relu(x)));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, Differentiate(std::move(graph)));
+  EXPECT_THAT(NamesOf(graph, "constant"), ElementsAre("reduce_mean/grad", "reduce_mean_2/grad"));
+  EXPECT_THAT(NamesOf(graph, "add_n"), ElementsAre("matmul/grad_sum"));  // of both ways
+}
+
 TEST(AutodiffTest, NamesOpAndLineOfAnOpWithoutGradient) {
   GraphBuilder b(Ops(), "sums");
   const Tensor x = MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4}));

@@ -27,7 +27,7 @@ TEST(RemoveDeadCodeTest, KeepsMutationsAndTheLoss) {
   ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
   ASSERT_OK_AND_ASSIGN(graph, RunUpTo("remove-dead-code", std::move(graph), Options({})));
   EXPECT_GE(graph.FindNode("increment"), 0);
-  EXPECT_TRUE(graph.loss.has_value());
+  EXPECT_TRUE(graph.is_trained());
 }
 
 }  // namespace

@@ -24,10 +24,10 @@ TEST(ClassifierTest, TrainsOnTheLossAndEvaluatesLossAndAccuracy) {
                        ClassifierProgram(OnImages(LinearModel, kImages), {.train = 8, .evaluate = 6}, ops));
   ASSERT_EQ(program.size(), 2u);
   EXPECT_EQ(program[0].name(), "train");
-  EXPECT_TRUE(program[0].loss.has_value());
+  EXPECT_TRUE(program[0].is_trained());
   EXPECT_THAT(testing::Fetches(program[0]), ElementsAre("loss"));
   EXPECT_EQ(program[1].name(), "evaluate");
-  EXPECT_FALSE(program[1].loss.has_value());
+  EXPECT_FALSE(program[1].is_trained());
   EXPECT_THAT(testing::Fetches(program[1]), ElementsAre("loss", "accuracy"));
 }
 

@@ -41,13 +41,13 @@ TEST(GptTest, HasThreeGraphsThatFetchWhatTheyAreFor) {
   ASSERT_EQ(program.size(), 3u);
   const Graph &train = program[0], &evaluate = program[1], &generate = program[2];
   EXPECT_EQ(train.name(), "train");
-  EXPECT_TRUE(train.loss.has_value());
+  EXPECT_TRUE(train.is_trained());
   EXPECT_THAT(testing::Fetches(train), ElementsAre("loss"));
   EXPECT_EQ(evaluate.name(), "evaluate");
-  EXPECT_FALSE(evaluate.loss.has_value());
+  EXPECT_FALSE(evaluate.is_trained());
   EXPECT_THAT(testing::Fetches(evaluate), ElementsAre("loss"));
   EXPECT_EQ(generate.name(), "generate");
-  EXPECT_FALSE(generate.loss.has_value());
+  EXPECT_FALSE(generate.is_trained());
   EXPECT_THAT(testing::Fetches(generate), ElementsAre("token"));
   for (const Graph& graph : program) EXPECT_OK(VerifyGraph(graph, Ops()));
 }
