@@ -1,6 +1,7 @@
-"""The project's models in PyTorch, and its data order in NumPy: what the engine is compared with.
+"""The project's models in PyTorch, its data and its random numbers in NumPy: what the engine is compared with.
 
-Weights carry the engine's names and layouts: linear weights are [in, out], applied as x @ w + b.
+Weights carry the engine's names and layouts: linear weights are [in, out], applied as x @ w + b. All is computed in 64 bits, so
+that what differs is the engine's own rounding. A model takes (weights, step, inputs, labels) and returns logits.
 """
 import gzip
 import math
@@ -30,6 +31,39 @@ def random_key(seed, fingerprint):
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
     return z ^ (z >> 31)
+
+
+def fingerprint(text):
+    """FNV-1a, 64 bits."""
+    h = 0xCBF29CE484222325
+    for byte in text.encode():
+        h = ((h ^ byte) * 0x100000001B3) & ((1 << 64) - 1)
+    return h
+
+
+def uniform(key, step, index):
+    """In [0, 1), with 24 bits: one Philox block serves four consecutive elements."""
+    index = np.asarray(index, np.uint64)
+    block = index >> np.uint64(2)
+    words = philox(key, block, block >> np.uint64(32), np.uint64(step), np.uint64(step) >> np.uint64(32))
+    bits = np.choose((index & np.uint64(3)).astype(np.int64), words)
+    return (bits >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+
+
+def normal(key, step, index):
+    """Standard normal: Box and Muller on the first two words of a block."""
+    index, step = np.asarray(index, np.uint64), np.asarray(step, np.uint64)
+    u = [(x >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+         for x in philox(key, index, index >> np.uint64(32), step, step >> np.uint64(32))[:2]]
+    return np.sqrt(np.float32(-2) * np.log(np.float32(1) - u[0])) * np.cos(np.float32(6.2831853) * u[1])
+
+
+def dropout(x, rate, name, seed, step):
+    """Element i of the whole batch is kept if its own draw is not below the rate; the key is the node's name."""
+    if rate == 0:
+        return x
+    draws = uniform(random_key(seed, fingerprint(name)), step, np.arange(x.numel())).reshape(x.shape)
+    return x * torch.from_numpy(draws >= np.float32(rate)) / (1 - rate)
 
 
 def permuted_index(key, n, position):
@@ -80,7 +114,68 @@ class ImageBatches:
         for sample in range(step * self.batch, (step + 1) * self.batch):
             rows.append(permuted_index(random_key(self.seed, sample // n), n, sample % n))
         images = self.images[rows].astype(np.float32) * np.float32(2 / 255) - 1
-        return torch.from_numpy(images), torch.from_numpy(self.labels[rows].astype(np.int64))
+        return torch.from_numpy(images).double(), torch.from_numpy(self.labels[rows].astype(np.int64))
+
+
+class MadeBatches:
+    """Training batches that the engine makes: samples in a random order, their parts from numbered streams of random numbers."""
+
+    ORDER, CLASS_OF_SAMPLE, NOISE, PROTOTYPE, FIELD_VALUE, NUMBER, FIELD_WEIGHT, FIELD_FACTOR, NUMBER_WEIGHT, CLICK = range(1, 11)
+
+    def __init__(self, samples, seed, batch):
+        self.samples, self.seed, self.batch = samples, seed, batch
+
+    def key(self, stream):
+        return random_key(self.seed, stream)
+
+    def at(self, step):
+        """The numbers of the samples of a step."""
+        positions = range(step * self.batch, (step + 1) * self.batch)
+        order = self.key(self.ORDER)
+        return np.array([permuted_index(random_key(order, p // self.samples), self.samples, p % self.samples)
+                         for p in positions], np.uint64)
+
+
+class PrototypeBatches(MadeBatches):
+    """Images that are their class' image under normal noise."""
+
+    def __init__(self, classes, noise, samples, seed, batch, height=8, width=8):
+        super().__init__(samples, seed, batch)
+        self.classes, self.noise, self.shape = classes, np.float32(noise), (1, height, width)
+
+    def __call__(self, step):
+        samples, pixels = self.at(step), np.arange(np.prod(self.shape), dtype=np.uint64)
+        words = philox(self.key(self.CLASS_OF_SAMPLE), samples, samples >> np.uint64(32), 0, 1)
+        labels = ((words[1] << np.uint64(32)) | words[0]) % np.uint64(self.classes)
+        prototypes = uniform(self.key(self.PROTOTYPE), 0, labels[:, None] * np.uint64(len(pixels)) + pixels)
+        noise = normal(self.key(self.NOISE), samples[:, None], pixels)
+        images = np.float32(2) * prototypes - np.float32(1) + self.noise * noise
+        return torch.from_numpy(images.reshape(-1, *self.shape)).double(), torch.from_numpy(labels.astype(np.int64))
+
+
+class ClickBatches(MadeBatches):
+    """Ids of categorical fields, numbers, and whether there was a click; inputs are (ids, numbers)."""
+
+    def __init__(self, fields, vocabulary, numbers, samples, seed, batch):
+        super().__init__(samples, seed, batch)
+        self.fields, self.vocabulary, self.numbers = fields, vocabulary, numbers
+
+    def ids(self, samples):
+        fields = np.arange(self.fields)
+        begin, end = fields * self.vocabulary // self.fields, (fields + 1) * self.vocabulary // self.fields
+        u = np.stack([uniform(self.key(self.FIELD_VALUE), int(s), fields) for s in samples]).astype(np.float64)
+        return begin + (u * u * u * (end - begin)).astype(np.int64)
+
+    def __call__(self, step):
+        samples = self.at(step)
+        ids = self.ids(samples)
+        numbers = normal(self.key(self.NUMBER), samples[:, None], np.arange(self.numbers))
+        weights = 2 * uniform(self.key(self.FIELD_WEIGHT), 0, ids) - 1
+        factors = 2 * uniform(self.key(self.FIELD_FACTOR), 0, ids) - 1
+        of_numbers = 2 * uniform(self.key(self.NUMBER_WEIGHT), 0, np.arange(self.numbers)) - 1
+        logits = weights.sum(1) + 3 * (factors[:, 1:] * factors[:, :-1]).sum(1) + numbers @ of_numbers
+        clicks = uniform(self.key(self.CLICK), 0, samples) < 1 / (1 + np.exp(-logits))
+        return (torch.from_numpy(ids), torch.from_numpy(numbers).double()), torch.from_numpy(clicks.astype(np.int64))
 
 
 def linear(w, name, x):
@@ -92,24 +187,28 @@ def layer_norm(w, name, x):
     return F.layer_norm(x, x.shape[-1:], w[name + "/weight"], w[name + "/bias"], 1e-5)
 
 
-def gpt(w, tokens, layers, heads):
-    batch, time = tokens.shape
-    x = w["wte/weight"][tokens] + w["wpe/weight"]
-    for i in range(layers):
-        h = f"h{i}/"
-        y = layer_norm(w, h + "ln1", x)
-        q, k, v = (linear(w, h + "attn/" + n, y).view(batch, time, heads, -1).transpose(1, 2) for n in "qkv")
-        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-        mask = torch.ones(time, time, dtype=torch.bool).tril()
-        mixed = scores.masked_fill(~mask, float("-inf")).softmax(-1) @ v
-        x = x + linear(w, h + "attn/o", mixed.transpose(1, 2).reshape(batch, time, -1))
-        y = F.gelu(linear(w, h + "mlp/up", layer_norm(w, h + "ln2", x)))
-        x = x + linear(w, h + "mlp/down", y)
-    x = layer_norm(w, "ln_f", x)
-    return linear(w, "head", x) if "head/weight" in w else x @ w["wte/weight"].t()
+def gpt(layers, heads, rate=0.0, seed=1):
+    def logits(w, step, tokens, labels):
+        batch, time = tokens.shape
+        x = dropout(w["wte/weight"][tokens] + w["wpe/weight"], rate, "dropout", seed, step)
+        for i in range(layers):
+            h = f"h{i}/"
+            y = layer_norm(w, h + "ln1", x)
+            q, k, v = (linear(w, h + "attn/" + n, y).view(batch, time, heads, -1).transpose(1, 2) for n in "qkv")
+            scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+            mask = torch.ones(time, time, dtype=torch.bool).tril()
+            mixed = scores.masked_fill(~mask, float("-inf")).softmax(-1) @ v
+            attended = linear(w, h + "attn/o", mixed.transpose(1, 2).reshape(batch, time, -1))
+            x = x + dropout(attended, rate, h + "dropout", seed, step)
+            y = F.gelu(linear(w, h + "mlp/up", layer_norm(w, h + "ln2", x)))
+            x = x + dropout(linear(w, h + "mlp/down", y), rate, h + "dropout_2", seed, step)
+        x = layer_norm(w, "ln_f", x)
+        return linear(w, "head", x) if "head/weight" in w else x @ w["wte/weight"].t()
+
+    return logits
 
 
-def convnet(w, images):
+def convnet(w, step, images, labels):
     x = images
     i = 0
     while f"conv{i}/weight" in w:
@@ -118,25 +217,46 @@ def convnet(w, images):
     return linear(w, "head", F.relu(linear(w, "fc", x.flatten(1))))
 
 
-def mlp(w, images):
-    x = images.flatten(1)
+def hidden_layers(w, scope, x):
     i = 0
-    while f"fc{i}/weight" in w:
-        x = F.relu(linear(w, f"fc{i}", x))
+    while f"{scope}fc{i}/weight" in w:
+        x = F.relu(linear(w, f"{scope}fc{i}", x))
         i += 1
-    return linear(w, "head", x)
+    return x
+
+
+def mlp(w, step, images, labels):
+    return linear(w, "head", hidden_layers(w, "", images.flatten(1)))
+
+
+def margin_classifier(scale, margin):
+    def directions(x):
+        return x * torch.rsqrt((x * x).sum(1, keepdim=True) + 1e-12)
+
+    def logits(w, step, images, labels):
+        features = linear(w, "embedding", hidden_layers(w, "", images.flatten(1)))
+        cosines = directions(features) @ directions(w["classes"]).t()
+        return scale * (cosines - margin * F.one_hot(labels, cosines.shape[1]))
+
+    return logits
+
+
+def wide_deep(w, step, inputs, labels):
+    ids, numbers = inputs
+    x = hidden_layers(w, "deep/", torch.cat([w["deep/table"][ids].flatten(1), numbers], 1))
+    return w["wide/table"][ids].sum(1) + linear(w, "deep/head", x)
 
 
 def train(weights, model, batches, steps, optimizer, clip_norm, schedule):
-    """Trains in place; returns the losses, and the gradients and the gradient norm of the first step."""
-    params = {name: value.clone().requires_grad_() for name, value in weights.items()}
+    """Trains a copy; returns the losses, the gradients of the first step and the weights after the last."""
+    params = {name: value.double().requires_grad_() for name, value in weights.items()}
     opt = optimizer(params)
     losses, first_gradients = [], None
     for step in range(steps):
         for group in opt.param_groups:
             group["lr"] = schedule(step)
         inputs, labels = batches(step)
-        logits = model(params, inputs)
+        logits = model(params, step, inputs, labels)
         loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
         opt.zero_grad()
         loss.backward()
