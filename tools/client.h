@@ -1,7 +1,7 @@
 // A scheduler's user: submits, watches, cancels, lists and reads logs.
 //
-// Errors say which scheduler: "scheduler '127.0.0.1:7000': cannot connect within 5s". Every call but Watch() ends within a
-// deadline; Watch() ends with its job or when the scheduler is lost. Thread-safe.
+// Errors say which scheduler: "scheduler '127.0.0.1:7000': cannot connect within 5s". Every call but Watch() ends
+// within a deadline; Watch() ends with its job or when the scheduler is lost. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class Client {
 
   // The job's number. InvalidArgument if the spec is malformed.
   virtual absl::StatusOr<int64_t> Submit(const pb::JobSpec& spec) = 0;
-  // Calls `on_event` for every event from `from_sequence` on, in order, on the calling thread, until the job has ended; the last
-  // is its final StateChange. Stops early, OK, when on_event returns false. NotFound if there is no such job.
+  // Calls `on_event` for every event from `from_sequence` on, in order, on the calling thread, until the job has ended;
+  // the last is its final StateChange. Stops early, OK, when on_event returns false. NotFound if there is no such job.
   virtual absl::Status Watch(int64_t job, int64_t from_sequence,
                              const std::function<bool(const pb::JobEvent&)>& on_event) = 0;
   // NotFound; FailedPrecondition if the job has ended.

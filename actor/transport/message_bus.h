@@ -1,4 +1,5 @@
-// How messages leave an actor thread: to the ranks of this process through their mailboxes, to others over the peer network.
+// How messages leave an actor thread: to the ranks of this process through their mailboxes, to others over the peer
+// network.
 #pragma once
 
 #include <utility>
@@ -19,7 +20,8 @@ class MessageSink {
 class MessageBus {
  public:
   virtual ~MessageBus() = default;
-  // Any thread; never blocks for long. A message to a rank that cannot be reached is dropped: whoever noticed the loss reports it.
+  // Any thread; never blocks for long. A message to a rank that cannot be reached is dropped: whoever noticed the loss
+  // reports it.
   virtual void Send(int rank, const Message& message) = 0;
   // Sends all of them, each to the rank it comes with: what one act has to say, which a bus may send on together.
   virtual void SendAll(absl::Span<const std::pair<int, Message>> messages) {

@@ -59,8 +59,8 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 }  // namespace
 
-// What both ends of a stream have in common. Its state is guarded by the network's mutex; `in` belongs to the read in flight or to
-// the reaction to it, `out` to the write in flight.
+// What both ends of a stream have in common. Its state is guarded by the network's mutex; `in` belongs to the read in
+// flight or to the reaction to it, `out` to the write in flight.
 class PeerNetwork::Impl : public pb::Peer::CallbackService {
  public:
   class Stream {
@@ -187,8 +187,8 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   const uint64_t attempt_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
-  // Owned here and not by the streams, which end on gRPC's threads: the last channel must not be closed on a thread that its
-  // closing waits for.
+  // Owned here and not by the streams, which end on gRPC's threads: the last channel must not be closed on a thread
+  // that its closing waits for.
   std::vector<std::unique_ptr<pb::Peer::Stub>> stubs_;
 
   std::mutex mu_;

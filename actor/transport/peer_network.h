@@ -4,9 +4,10 @@
 //       ▲ ◄───stream────── │ ▲ ◄───stream──── │
 //       └──────────────────┼─┴───stream────── ┘
 //
-// Every stream begins with a greeting that compares the attempt, so nothing of an earlier attempt at the job is ever taken in.
-// Sending never waits: while a write is in flight, messages gather in one batch behind it. What arrives is validated before it is
-// passed on. A stream that breaks means the peer is gone: nothing is sent twice, nothing reconnects.
+// Every stream begins with a greeting that compares the attempt, so nothing of an earlier attempt at the job is ever
+// taken in. Sending never waits: while a write is in flight, messages gather in one batch behind it. What arrives is
+// validated before it is passed on. A stream that breaks means the peer is gone: nothing is sent twice, nothing
+// reconnects.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,8 @@ class PeerNetwork {
     virtual void OnPeerLost(int process, absl::Status status) = 0;
   };
 
-  // Listens on a free port of `host`, for the process `process` of a job of `num_processes`. Unavailable if no port can be had.
+  // Listens on a free port of `host`, for the process `process` of a job of `num_processes`. Unavailable if no port can
+  // be had.
   static absl::StatusOr<std::unique_ptr<PeerNetwork>> Create(int process, int num_processes, uint64_t attempt,
                                                              const std::string& host = "127.0.0.1");
   // Sends what is still queued, for at most two seconds, then closes.
@@ -46,8 +48,8 @@ class PeerNetwork {
   // "127.0.0.1:41234": what the peers need to Connect().
   const std::string& address() const;
 
-  // Connects to every peer, given the addresses of all processes (the own one is not used). DeadlineExceeded naming the peers that
-  // are missing after `timeout`; FailedPrecondition if a peer is of another attempt or job size.
+  // Connects to every peer, given the addresses of all processes (the own one is not used). DeadlineExceeded naming the
+  // peers that are missing after `timeout`; FailedPrecondition if a peer is of another attempt or job size.
   absl::Status Connect(const std::vector<std::string>& addresses, absl::Duration timeout);
 
   // Who is told; null: nobody, and messages wait. When it returns, no call to the former listener is running.
@@ -60,8 +62,8 @@ class PeerNetwork {
 
   // Sends `mine` to all peers and returns theirs, by process (the own entry is `mine`). Errors as Barrier().
   absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine);
-  // Returns when every process has called it as often. What was sent before it has then arrived. Unavailable if a peer is lost that
-  // has not reached it, Aborted with the peer's error if one failed, or the status given to Interrupt().
+  // Returns when every process has called it as often. What was sent before it has then arrived. Unavailable if a peer
+  // is lost that has not reached it, Aborted with the peer's error if one failed, or the status given to Interrupt().
   absl::Status Barrier();
   // Makes Barrier() and Exchange() return `status`, now and later.
   void Interrupt(const absl::Status& status);

@@ -1,5 +1,5 @@
-// The program around a classifier: what reads a batch and makes its logits is given, the graphs to train and to judge it are
-// made here.
+// The program around a classifier: what reads a batch and makes its logits is given, the graphs to train and to judge
+// it are made here.
 //
 //   train      read ──► logits ──► mean cross entropy = loss, fetched as "loss"
 //   evaluate   read ──► logits ──► "loss" and "accuracy", the share of samples whose largest logit is the label's

@@ -23,7 +23,8 @@ struct ImageData {
   int64_t channels = 1, height = 28, width = 28;
 };
 
-// Images that the engine makes: one of its own for each class, and samples that are their class' image under normal noise.
+// Images that the engine makes: one of its own for each class, and samples that are their class' image under normal
+// noise.
 struct PrototypeData {
   int64_t classes = 1000;
   int64_t samples = 100'000, validation_samples = 5'000;
@@ -56,7 +57,8 @@ Batch ReadTextBatch(GraphBuilder& b, const TextData& data, DataSplit split, int6
                     int64_t vocabulary, std::source_location loc = std::source_location::current());
 Batch ReadImageBatch(GraphBuilder& b, const ImageData& data, DataSplit split, int64_t batch,
                      std::source_location loc = std::source_location::current());
-// Samples are dealt out along "dp" and, on each of its ranks, along "tp": for models whose layers before the last are the same everywhere.
+// Samples are dealt out along "dp" and, on each of its ranks, along "tp": for models whose layers before the last are
+// the same everywhere.
 Batch ReadPrototypeBatch(GraphBuilder& b, const PrototypeData& data, DataSplit split, int64_t batch,
                          std::source_location loc = std::source_location::current());
 

@@ -1,11 +1,13 @@
-// Recognition of very many classes (faces, products) in the manner of InsightFace: a network embeds the sample, and the logits are
-// cosines between the embedding and one vector per class, less a margin at the right class (CosFace: Wang et al., 2018).
+// Recognition of very many classes (faces, products) in the manner of InsightFace: a network embeds the sample, and the
+// logits are cosines between the embedding and one vector per class, less a margin at the right class (CosFace: Wang et
+// al., 2018).
 //
 //   images ──► (linear, relu)* ──► linear ──► embedding e / |e|  ─┐
 //                                             class rows w / |w| ─┴─► scale * (cosine - margin [class = label]) ──► cross entropy
 //
-// The class rows are split over mesh axis "tp", so the logits are split over classes and are never gathered: of a row of logits only
-// its maximum, its sum of exponentials and its label's logit travel. Samples are dealt out over all ranks before the head.
+// The class rows are split over mesh axis "tp", so the logits are split over classes and are never gathered: of a row
+// of logits only its maximum, its sum of exponentials and its label's logit travel. Samples are dealt out over all
+// ranks before the head.
 #pragma once
 
 #include <vector>
@@ -22,8 +24,8 @@ struct MarginClassifierConfig {
   double margin = 0.2;  // in training only; 0: none
 };
 
-// The graphs "train" and, if asked for, "evaluate", with "loss" and "accuracy". Variables "fc0/weight", ..., "embedding/weight",
-// "classes". InvalidArgument naming the field if the config is impossible.
+// The graphs "train" and, if asked for, "evaluate", with "loss" and "accuracy". Variables "fc0/weight", ...,
+// "embedding/weight", "classes". InvalidArgument naming the field if the config is impossible.
 absl::StatusOr<std::vector<Graph>> MarginClassifierProgram(const MarginClassifierConfig& config,
                                                            const PrototypeData& data, const BatchSizes& batches,
                                                            const OpRegistry& ops);

@@ -1,13 +1,13 @@
-// Wide & Deep (Cheng et al., 2016): the probability of a click from categorical fields and numbers. The wide part adds up what single
-// values say, the deep part looks at embeddings of them together.
+// Wide & Deep (Cheng et al., 2016): the probability of a click from categorical fields and numbers. The wide part adds
+// up what single values say, the deep part looks at embeddings of them together.
 //
 //   ids [n,fields] ──► wide table  [v,2]     ──► sum over fields ───────────────────┐
 //                 └──► deep table  [v,width] ──► [n, fields*width] ─┐               ├─► logits [n,2]
 //   numbers [n,numbers] ────────────────────────────────────────────┴─► mlp ────────┘
 //
-// The tables are nearly all of the model. `split` says how they lie over mesh axis "tp": by rows (every rank answers for its ids, and the
-// answers are partial sums), by columns (every rank has a part of each embedding; the wide table, of two columns, is split by
-// rows), or whole on every rank.
+// The tables are nearly all of the model. `split` says how they lie over mesh axis "tp": by rows (every rank answers
+// for its ids, and the answers are partial sums), by columns (every rank has a part of each embedding; the wide table,
+// of two columns, is split by rows), or whole on every rank.
 #pragma once
 
 #include <vector>
@@ -25,8 +25,8 @@ struct WideDeepConfig {
   TableSplit split = TableSplit::kRows;
 };
 
-// The graphs "train" and, if asked for, "evaluate", with "loss" and "accuracy". Variables "wide/table", "deep/table", "deep/fc0/weight", ...
-// InvalidArgument naming the field if the config is impossible.
+// The graphs "train" and, if asked for, "evaluate", with "loss" and "accuracy". Variables "wide/table", "deep/table",
+// "deep/fc0/weight", ... InvalidArgument naming the field if the config is impossible.
 absl::StatusOr<std::vector<Graph>> WideDeepProgram(const WideDeepConfig& config, const ClickData& data,
                                                    const BatchSizes& batches, const OpRegistry& ops);
 

@@ -22,25 +22,27 @@ struct JobArguments {
   absl::StatusOr<SourcedConfig> Load() const;
 };
 
-// `oneflow run`: submits the job to an embedded cluster of this machine (or to a running scheduler) and follows it to its end.
+// `oneflow run`: submits the job to an embedded cluster of this machine (or to a running scheduler) and follows it to
+// its end.
 struct RunArguments {
   JobArguments job;
   JobKind kind = JobKind::kTrain;
   std::string scheduler;  // address of a running one; empty: an embedded cluster
   std::string metrics;    // file for one JSON object per training step; empty: none
 };
-// Returns when the embedded cluster has stopped, with the exit code; an error is reported before that. Cancelled, that is 130, if
-// the user pressed Ctrl-C.
+// Returns when the embedded cluster has stopped, with the exit code; an error is reported before that. Cancelled, that
+// is 130, if the user pressed Ctrl-C.
 int RunCommand(const RunArguments& arguments);
 
-// `oneflow compile`: compiles, checks, prints a summary, writes the plan set to `output` unless empty. `dump_after`: name of a
-// pass after which the graphs are printed, or "all".
+// `oneflow compile`: compiles, checks, prints a summary, writes the plan set to `output` unless empty. `dump_after`:
+// name of a pass after which the graphs are printed, or "all".
 absl::Status CompileCommand(const JobArguments& job, const std::string& output, const std::string& dump_after);
 
 // `oneflow plan show`: a plan file, or the plan of a job config, for people.
 absl::Status PlanShowCommand(const JobArguments& file_or_job);
 
-// `oneflow plan explain`: why tensors lie as they do, what that costs and what moves; of the whole job, or of one tensor.
+// `oneflow plan explain`: why tensors lie as they do, what that costs and what moves; of the whole job, or of one
+// tensor.
 struct ExplainArguments {
   JobArguments job;
   std::string tensor;  // empty: the whole job

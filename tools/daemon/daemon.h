@@ -4,8 +4,9 @@
 //                        ▲                                ▲
 //                   writer thread ◄── outbox ◄── reports ─┴─ WorkerSession (gRPC, loopback) ══ workers
 //
-// A session begins without workers and is the lease: when it breaks, the scheduler fails the jobs that ran here, so the daemon
-// kills their workers before it says hello again, and after `lease` in any case. It tries to come back until it is stopped.
+// A session begins without workers and is the lease: when it breaks, the scheduler fails the jobs that ran here, so the
+// daemon kills their workers before it says hello again, and after `lease` in any case. It tries to come back until it
+// is stopped.
 #pragma once
 
 #include <functional>
@@ -39,7 +40,8 @@ class Daemon {
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
   virtual ~Daemon() = default;
 
-  // Serves until Stop(); then kills what runs and returns OK. InvalidArgument if the scheduler refuses what the daemon says.
+  // Serves until Stop(); then kills what runs and returns OK. InvalidArgument if the scheduler refuses what the daemon
+  // says.
   virtual absl::Status Run() = 0;
   // Any thread.
   virtual void Stop() = 0;

@@ -2,8 +2,8 @@
 //
 //   Start ─► forked ─► attached (it has opened its session) ─► detached ─► exited ─► reported
 //
-// A worker's exit is reported after everything it said: its last words, which are often the cause, must not come behind its
-// death. Thread-safe; knows no gRPC.
+// A worker's exit is reported after everything it said: its last words, which are often the cause, must not come behind
+// its death. Thread-safe; knows no gRPC.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ class WorkerPool {
   // The end of what it wrote, also after its end.
   std::string Log(int64_t job, int process) const;
 
-  // A process says it is this worker: its messages, with its assignment as the first. NotFound if we started no such worker,
-  // PermissionDenied if we did but as another process.
+  // A process says it is this worker: its messages, with its assignment as the first. NotFound if we started no such
+  // worker, PermissionDenied if we did but as another process.
   absl::StatusOr<std::shared_ptr<Messages>> Attach(const pb::WorkerHello& hello);
   // Its session has ended, and everything it said is reported.
   void Detach(int64_t job, int process);

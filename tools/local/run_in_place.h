@@ -1,5 +1,5 @@
-// Runs a whole job inside the calling process: every rank is a thread here, no scheduler and no other process takes part. For
-// programs that embed the engine, and for tests.
+// Runs a whole job inside the calling process: every rank is a thread here, no scheduler and no other process takes
+// part. For programs that embed the engine, and for tests.
 #pragma once
 
 #include <functional>
@@ -10,9 +10,10 @@
 
 namespace oneflow {
 
-// Runs spec.phases of the compiled plan set; returns what the engine counted. `on_event` gets the same events, in the same order,
-// as a watcher of a submitted job (state RUNNING, values, phases, FINISHED or FAILED); it is called under a lock from several threads,
-// and may be null. InvalidArgument if the job wants several processes; otherwise errors of Engine (actor/engine.h).
+// Runs spec.phases of the compiled plan set; returns what the engine counted. `on_event` gets the same events, in the
+// same order, as a watcher of a submitted job (state RUNNING, values, phases, FINISHED or FAILED); it is called under a
+// lock from several threads, and may be null. InvalidArgument if the job wants several processes; otherwise errors of
+// Engine (actor/engine.h).
 absl::StatusOr<EngineStats> RunInPlace(const pb::JobSpec& spec, pb::PlanSet plan,
                                        const std::function<void(const pb::JobEvent&)>& on_event);
 

@@ -38,7 +38,8 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return pointers;
 }
 
-// All that the child needs between fork and exec, where it may not allocate: another thread may have held the allocator's lock.
+// All that the child needs between fork and exec, where it may not allocate: another thread may have held the
+// allocator's lock.
 struct Prepared {
   const char* executable;
   char* const* argv;
@@ -167,8 +168,8 @@ absl::Status ChildProcess::Fork(const ChildOptions& options) {
   return absl::OkStatus();
 }
 
-// Until the child is dead, passing on what Stop() asks for. The child is a zombie until it is reaped at the end, so that its
-// number cannot have gone to another process.
+// Until the child is dead, passing on what Stop() asks for. The child is a zombie until it is reaped at the end, so
+// that its number cannot have gone to another process.
 ChildExit ChildProcess::Await() {
   bool terminated = false, killed = false;
   while (true) {

@@ -1,11 +1,11 @@
 // A process that we started and that cannot outlive us.
 //
-// Each child has a thread of ours that forks it, waits for it and reports its end. The thread is more than convenience: the
-// kernel kills a child (PR_SET_PDEATHSIG) when the *thread* that forked it dies, so that thread must live as long as the child.
-// Thus kill -9 of a parent ends its children, and theirs.
+// Each child has a thread of ours that forks it, waits for it and reports its end. The thread is more than convenience:
+// the kernel kills a child (PR_SET_PDEATHSIG) when the *thread* that forked it dies, so that thread must live as long
+// as the child. Thus kill -9 of a parent ends its children, and theirs.
 //
-// A child leads a process group of its own: Ctrl-C in a terminal reaches only the first process, which stops the others in
-// order, and whatever the child started dies with it.
+// A child leads a process group of its own: Ctrl-C in a terminal reaches only the first process, which stops the others
+// in order, and whatever the child started dies with it.
 #pragma once
 
 #include <functional>
@@ -39,8 +39,8 @@ struct ChildExit {
 
 class ChildProcess {
  public:
-  // Returns when the child executes its program, or has failed to: NotFound, PermissionDenied, Unavailable... naming it.
-  // `on_exit` is called once, on the child's thread, when the child is dead and reaped.
+  // Returns when the child executes its program, or has failed to: NotFound, PermissionDenied, Unavailable... naming
+  // it. `on_exit` is called once, on the child's thread, when the child is dead and reaped.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(ChildOptions options,
                                                              std::function<void(ChildExit)> on_exit = nullptr);
   // Kills it if it lives, and waits until on_exit has returned. Not to be called from on_exit.

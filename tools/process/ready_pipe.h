@@ -24,8 +24,8 @@ class ReadyPipe {
   // To be passed to the child as ChildOptions::passed_fd.
   int write_fd() const { return write_fd_; }
 
-  // The child's line. Call it once, after the child was started. Unavailable if the child ends without a line, DeadlineExceeded
-  // after `timeout`.
+  // The child's line. Call it once, after the child was started. Unavailable if the child ends without a line,
+  // DeadlineExceeded after `timeout`.
   absl::StatusOr<std::string> Await(absl::Duration timeout);
 
  private:

@@ -8,8 +8,9 @@
 
 namespace oneflow {
 
-// While it lives, the two signals end nothing: each arrival calls `on_signal` on a thread of this object. Make it before any other
-// thread: threads inherit the mask of the one that starts them, and a signal takes any thread that lets it.
+// While it lives, the two signals end nothing: each arrival calls `on_signal` on a thread of this object. Make it
+// before any other thread: threads inherit the mask of the one that starts them, and a signal takes any thread that
+// lets it.
 class StopSignals {
  public:
   explicit StopSignals(std::function<void(int signal)> on_signal);

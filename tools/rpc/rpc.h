@@ -1,4 +1,5 @@
-// The few things about gRPC that all parts of the control plane do the same way. Included by sources only: it costs seconds.
+// The few things about gRPC that all parts of the control plane do the same way. Included by sources only: it costs
+// seconds.
 #pragma once
 
 #include <grpcpp/channel.h>

@@ -15,11 +15,12 @@ std::string SignalName(int signal);
 // "worker 1 (pid 123) on daemon 'd1'"; without the pid if it is 0: the worker was never seen.
 std::string DescribeWorker(int process, int pid, absl::string_view daemon);
 
-// How a worker ended that had not finished: "worker 1 (pid 123) on daemon 'd1' was killed by signal 9 (SIGKILL)". What it wrote
-// last is added where it may explain the end: not for signals that are sent from outside.
+// How a worker ended that had not finished: "worker 1 (pid 123) on daemon 'd1' was killed by signal 9 (SIGKILL)". What
+// it wrote last is added where it may explain the end: not for signals that are sent from outside.
 std::string DescribeExit(const pb::WorkerExit& exited, absl::string_view daemon);
 
-// How surely a worker's report is the root of a failure. When a worker dies its peers may say so before its own end is known.
+// How surely a worker's report is the root of a failure. When a worker dies its peers may say so before its own end is
+// known.
 enum class Suspicion {
   kEcho,     // Aborted: another failed first
   kSymptom,  // Unavailable: something it needed was gone

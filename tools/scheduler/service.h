@@ -3,8 +3,8 @@
 //   gRPC threads ──► lock { state ──► effects ──► store } ──► outboxes ──► one writer thread per daemon
 //   ticker ─────────►                   └─► watchers wake up and read new events from the store
 //
-// A watcher sleeps until its job has more events; nothing polls the store. If the store cannot be written the scheduler ends,
-// rather than promise what it might forget.
+// A watcher sleeps until its job has more events; nothing polls the store. If the store cannot be written the scheduler
+// ends, rather than promise what it might forget.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// What a job spec must satisfy before it is queued, so that a mistake is an answer to Submit and not a failure minutes later.
+// What a job spec must satisfy before it is queued, so that a mistake is an answer to Submit and not a failure minutes
+// later.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,8 +7,9 @@
 
 namespace oneflow {
 
-// InvalidArgument naming the field and both values: counts below one, an unknown device, a plan that does not parse, has another
-// version or hash, or whose ranks are not processes x devices_per_process of that device; a phase that names no plan or no path.
+// InvalidArgument naming the field and both values: counts below one, an unknown device, a plan that does not parse,
+// has another version or hash, or whose ranks are not processes x devices_per_process of that device; a phase that
+// names no plan or no path.
 absl::Status ValidateSpec(const pb::JobSpec& spec);
 
 }  // namespace oneflow

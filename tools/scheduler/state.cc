@@ -16,7 +16,8 @@ std::string Counted(int64_t count, absl::string_view thing) {
 
 }  // namespace
 
-// --- Jobs -------------------------------------------------------------------------------------------------------------
+// --- Jobs
+// -------------------------------------------------------------------------------------------------------------
 
 void SchedulerState::Restore(std::vector<StoredJob> jobs, absl::Time now, Effects& effects) {
   for (StoredJob& stored : jobs) {
@@ -115,7 +116,8 @@ void SchedulerState::StopWorkers(const Job& job, Effects& effects) {
   }
 }
 
-// --- Placement --------------------------------------------------------------------------------------------------------
+// --- Placement
+// --------------------------------------------------------------------------------------------------------
 
 void SchedulerState::PlaceQueued(absl::Time now, Effects& effects) {
   for (auto& [number, job] : jobs_) {
@@ -171,7 +173,8 @@ std::string SchedulerState::WaitsFor(const Job& job) const {
                       offered, " on ", Counted(daemons_.size(), "daemon"), " ", free, " are free");
 }
 
-// --- Daemons ----------------------------------------------------------------------------------------------------------
+// --- Daemons
+// ----------------------------------------------------------------------------------------------------------
 
 absl::Status SchedulerState::DaemonHello(SessionId session, const pb::DaemonHello& hello, absl::Time now,
                                          Effects& effects) {
@@ -242,7 +245,8 @@ void SchedulerState::DaemonLost(SessionId session, absl::string_view reason, abs
   PlaceQueued(now, effects);
 }
 
-// --- Workers ----------------------------------------------------------------------------------------------------------
+// --- Workers
+// ----------------------------------------------------------------------------------------------------------
 
 SchedulerState::Worker* SchedulerState::FindWorker(SessionId session, int64_t number, uint64_t attempt, int process) {
   const auto found = jobs_.find(number);
@@ -376,7 +380,8 @@ void SchedulerState::OnExit(SessionId session, const pb::WorkerExit& exited, abs
   PlaceQueued(now, effects);
 }
 
-// --- Logs -------------------------------------------------------------------------------------------------------------
+// --- Logs
+// -------------------------------------------------------------------------------------------------------------
 
 absl::Status SchedulerState::QueryLogs(int64_t request, int64_t number, absl::Time now, Effects& effects) {
   const auto found = jobs_.find(number);
@@ -434,7 +439,8 @@ void SchedulerState::TickLogs(absl::Time now, Effects& effects) {
   }
 }
 
-// --- Time -------------------------------------------------------------------------------------------------------------
+// --- Time
+// -------------------------------------------------------------------------------------------------------------
 
 void SchedulerState::Tick(absl::Time now, Effects& effects) {
   std::vector<std::pair<SessionId, std::string>> silent;

@@ -1,21 +1,22 @@
 // The scheduler as a pure state machine: no threads, no gRPC, no clock of its own.
 //
-// An input is something that happened, with the time at which it did; the answer is a list of effects. service.cc carries them
-// out in order: what is to be stored is committed before anyone is told.
+// An input is something that happened, with the time at which it did; the answer is a list of effects. service.cc
+// carries them out in order: what is to be stored is committed before anyone is told.
 //
 //   Submit ─► QUEUED ──every process has devices──► STARTING ──all said hello──► RUNNING ──all finished──► FINISHED
 //                │                                      │                           │
 //                └───────────── Cancel ─► CANCELLED     └──── a worker or daemon is lost ─► FAILED
 //
 // Invariants:
-//   - A job is placed as a whole or not at all, first come first served. A job that the registered daemons could not hold even
-//     if they were idle does not block those behind it.
-//   - Its devices are taken from placement until each worker's exit is reported (or its daemon is lost), also after the job's
-//     end: a dying worker still holds memory.
+//   - A job is placed as a whole or not at all, first come first served. A job that the registered daemons could not
+//     hold even if they were idle does not block those behind it.
+//   - Its devices are taken from placement until each worker's exit is reported (or its daemon is lost), also after the
+//     job's end: a dying worker still holds memory.
 //   - A job ends once, with its root cause. A worker that dies makes its peers complain; their complaints (Unavailable,
 //     Aborted) wait `grace` for the death itself to be reported.
 //   - What carries another attempt than the job's, or comes from a daemon that does not run that worker, is ignored.
-//   - Any message of a daemon renews its lease; a daemon that is silent for `lease` is lost, and what it ran has failed.
+//   - Any message of a daemon renews its lease; a daemon that is silent for `lease` is lost, and what it ran has
+//     failed.
 #pragma once
 
 #include <cstdint>
@@ -69,20 +70,20 @@ class SchedulerState {
  public:
   explicit SchedulerState(SchedulerLimits limits = {}) : limits_(limits) {}
 
-  // Takes up what a former scheduler left, in order of job number: queued jobs stay queued, those that ran have failed, since
-  // their daemons kill workers whose session ends. REQUIRES: called first.
+  // Takes up what a former scheduler left, in order of job number: queued jobs stay queued, those that ran have failed,
+  // since their daemons kill workers whose session ends. REQUIRES: called first.
   void Restore(std::vector<StoredJob> jobs, absl::Time now, Effects& effects);
 
   // Queues a valid spec (spec.h) and returns its job number.
   int64_t Submit(pb::JobSpec spec, absl::Time now, Effects& effects);
   // NotFound; FailedPrecondition if the job has ended.
   absl::Status Cancel(int64_t job, absl::Time now, Effects& effects);
-  // Asks the daemons that ran `job`; the answer is an effect with the caller's `request` number, at once or later. NotFound;
-  // FailedPrecondition if the job was never placed by this scheduler.
+  // Asks the daemons that ran `job`; the answer is an effect with the caller's `request` number, at once or later.
+  // NotFound; FailedPrecondition if the job was never placed by this scheduler.
   absl::Status QueryLogs(int64_t request, int64_t job, absl::Time now, Effects& effects);
 
-  // InvalidArgument without a name; AlreadyExists if another live daemon has this name. The same process coming back replaces
-  // its former session.
+  // InvalidArgument without a name; AlreadyExists if another live daemon has this name. The same process coming back
+  // replaces its former session.
   absl::Status DaemonHello(SessionId session, const pb::DaemonHello& hello, absl::Time now, Effects& effects);
   void DaemonMessage(SessionId session, const pb::FromDaemon& message, absl::Time now, Effects& effects);
   // `reason` says how: "its connection closed".

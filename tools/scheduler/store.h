@@ -2,8 +2,8 @@
 //
 //   jobs    job | spec | status | next_sequence          events    job, sequence | event
 //
-// One SQLite database in WAL mode. What was written survives the death of any process at any time; what was written with
-// `durable` survives a power failure too. Values are serialised messages of control.proto. Not thread-safe.
+// One SQLite database in WAL mode. What was written survives the death of any process at any time; what was written
+// with `durable` survives a power failure too. Values are serialised messages of control.proto. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace oneflow {
 
 class Store {
  public:
-  // Opens or creates the file. Unavailable naming `path` if that fails; FailedPrecondition if it is of another version, or if
-  // another scheduler has it open.
+  // Opens or creates the file. Unavailable naming `path` if that fails; FailedPrecondition if it is of another version,
+  // or if another scheduler has it open.
   static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& path);
   ~Store();
   Store(const Store&) = delete;

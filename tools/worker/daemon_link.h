@@ -1,4 +1,5 @@
-// A worker's line to its daemon: what it is told comes in, what it reports goes out, and a broken line ends the process.
+// A worker's line to its daemon: what it is told comes in, what it reports goes out, and a broken line ends the
+// process.
 #pragma once
 
 #include <functional>
@@ -14,8 +15,8 @@ namespace oneflow {
 
 class DaemonLink {
  public:
-  // Says hello to the daemon at `address`. `on_lost` is called on a thread of the link if the line breaks before Close().
-  // Unavailable if nobody answers within a few seconds.
+  // Says hello to the daemon at `address`. `on_lost` is called on a thread of the link if the line breaks before
+  // Close(). Unavailable if nobody answers within a few seconds.
   static absl::StatusOr<std::unique_ptr<DaemonLink>> Open(const std::string& address, const pb::WorkerHello& hello,
                                                           std::function<void(absl::Status)> on_lost);
   // Close().

@@ -9,8 +9,8 @@
 
 namespace oneflow {
 
-// Loads the job's weights if it has any, then runs its phases; `on_done` is called after each with its index. The first error ends
-// it, saying which phase it was in.
+// Loads the job's weights if it has any, then runs its phases; `on_done` is called after each with its index. The first
+// error ends it, saying which phase it was in.
 absl::Status RunPhases(Engine& engine, const pb::JobSpec& spec, const std::function<void(int)>& on_done);
 
 }  // namespace oneflow

@@ -1,7 +1,7 @@
 // What a worker has to tell its daemon, in order, with fetched values gathered into batches.
 //
-// Values come one by one from threads that must not wait (a loss per step, thousands of steps a second); a batch leaves when it
-// is full, when its first value has lingered long enough, or when something else must be said after it.
+// Values come one by one from threads that must not wait (a loss per step, thousands of steps a second); a batch leaves
+// when it is full, when its first value has lingered long enough, or when something else must be said after it.
 #pragma once
 
 #include <deque>

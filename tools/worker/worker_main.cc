@@ -22,7 +22,8 @@ namespace oneflow {
 namespace {
 
 constexpr absl::Duration kAssignment = absl::Seconds(30);
-// The scheduler gives up on workers that do not start sooner, and then we are killed; this is the end of the line if it cannot.
+// The scheduler gives up on workers that do not start sooner, and then we are killed; this is the end of the line if it
+// cannot.
 constexpr absl::Duration kStart = absl::Seconds(120);
 constexpr absl::Duration kPeers = absl::Seconds(30);
 // A peer may still be in the last steps that we have finished; if the peer fails, the daemon kills us.

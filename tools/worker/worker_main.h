@@ -2,8 +2,8 @@
 //
 //   hello ──► assignment ──► start ──► engine ──► phases ──► finished ──► dismissal ──► exit 0
 //
-// The exit code is 0 only after a dismissal. A failure is reported, written to stderr and ends with 1; a broken line to the daemon
-// ends the process at once: nobody would hear what it does.
+// The exit code is 0 only after a dismissal. A failure is reported, written to stderr and ends with 1; a broken line to
+// the daemon ends the process at once: nobody would hear what it does.
 #pragma once
 
 #include <cstdint>
