@@ -23,11 +23,12 @@ class Source {
   virtual int64_t num_samples() const = 0;
 };
 
-// Opens the source that the attributes of a read_data node describe:
+// Opens the source that the attributes of a read_data node describe (oneflow_core/ops/read_data.h lists the kinds):
 //   dataset="text"   path, split ("train"|"validation"), validation_fraction, seed
 //   dataset="images" images, labels (paths of IDX files, optionally gzip), split, seed
 //   dataset="prototypes" classes, samples, noise, split, seed; dataset="clicks" vocabulary, samples, split, seed
-// InvalidArgument naming file, offset and both values if a file is malformed; NotFound if it is missing.
+// InvalidArgument naming file, offset and both values if a file is malformed, or all kinds if there is no such;
+// NotFound if a file is missing.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(const AttrMap& attributes);
 
 }  // namespace oneflow

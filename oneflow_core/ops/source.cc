@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/ops/read_data.h"
 
 namespace oneflow::ops {
 namespace {
@@ -61,29 +62,6 @@ absl::StatusOr<Types> InferVariable(const InferContext& c) {
   OF_ASSIGN_OR_RETURN(Types outputs, Outputs({type}));
   OF_RETURN_IF_ERROR(CheckInit(init, type));
   return outputs;
-}
-
-absl::StatusOr<Types> InferReadData(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {}));
-  OF_ASSIGN_OR_RETURN(const std::string dataset, StringAttr(c.attrs, "dataset"));
-  OF_ASSIGN_OR_RETURN(const int64_t batch, IntAttr(c.attrs, "batch", 1));
-  if (dataset == "text") {
-    OF_ASSIGN_OR_RETURN(const int64_t context, IntAttr(c.attrs, "context", 1));
-    return Outputs({{DType::kInt32, {batch, context}}, {DType::kInt32, {batch, context}}});
-  }
-  if (dataset == "images" || dataset == "prototypes") {
-    OF_ASSIGN_OR_RETURN(const int64_t channels, IntAttr(c.attrs, "channels", 1));
-    OF_ASSIGN_OR_RETURN(const int64_t height, IntAttr(c.attrs, "height", 1));
-    OF_ASSIGN_OR_RETURN(const int64_t width, IntAttr(c.attrs, "width", 1));
-    return Outputs({{DType::kFloat32, {batch, channels, height, width}}, {DType::kInt32, {batch}}});
-  }
-  if (dataset == "clicks") {
-    OF_ASSIGN_OR_RETURN(const int64_t fields, IntAttr(c.attrs, "fields", 1));
-    OF_ASSIGN_OR_RETURN(const int64_t numbers, IntAttr(c.attrs, "numbers", 0));
-    return Outputs({{DType::kInt32, {batch, fields}}, {DType::kFloat32, {batch, numbers}}, {DType::kInt32, {batch}}});
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("attribute 'dataset' is '", dataset, "' but must be 'text', 'images', 'prototypes' or 'clicks'"));
 }
 
 absl::StatusOr<Types> InferConstant(const InferContext& c) {

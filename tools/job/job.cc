@@ -12,6 +12,7 @@
 #include "actor/data/source.h"
 #include "compiler/lower/compile.h"
 #include "oneflow_core/graph_text.h"
+#include "oneflow_core/ops/read_data.h"
 #include "tools/job/phases.h"
 #include "tools/job/program.h"
 #include "tools/job/validate.h"
@@ -101,10 +102,10 @@ void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpe
       if (node.op != "read_data") continue;
       const int64_t micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
       const Shape& shape = graph.value(node.outputs[0]).type.shape;
-      const std::string dataset = node.attrs.String("dataset");
-      const bool text = dataset == "text";
-      spec.set_sample_unit(text ? "tokens" : dataset == "clicks" ? "samples" : "images");
-      spec.set_samples_per_step(micro_batches * (text ? shape.count() : shape[0]));
+      const absl::StatusOr<DataKind> kind = FindDataKind(node.attrs.String("dataset"));
+      if (!kind.ok()) continue;
+      spec.set_sample_unit(kind->unit);
+      spec.set_samples_per_step(micro_batches * (kind->counts_elements ? shape.count() : shape[0]));
     }
   }
 }

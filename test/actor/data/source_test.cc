@@ -3,6 +3,7 @@
 #include <set>
 
 #include "actor/data/permutation.h"
+#include "oneflow_core/ops/read_data.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
 
@@ -180,6 +181,14 @@ TEST(SourceTest, MalformedDataFilesGetOneClearError) {
     const auto source = OpenSource(c.attributes);
     ASSERT_FALSE(source.ok());
     EXPECT_THAT(std::string(source.status().message()), HasSubstr(c.message));
+  }
+}
+
+TEST(SourceTest, EveryKindOfDataHasASource) {
+  ASSERT_FALSE(DataKinds().empty());
+  for (const DataKind& kind : DataKinds()) {
+    const absl::Status status = OpenSource({{"dataset", std::string(kind.name)}}).status();
+    EXPECT_NE(status.code(), absl::StatusCode::kUnimplemented) << status;
   }
 }
 
