@@ -14,13 +14,15 @@ struct BatchSizes {
 };
 
 // Largest size that a config may ask of one dimension: products of three such sizes are still far from overflowing.
+// Configs are held against the same limits before a model sees them.
 inline constexpr int64_t kMaxModelSize = int64_t{1} << 18;
+inline constexpr int64_t kMaxLayers = 10'000;
 
-// InvalidArgument "<model>: <field> is 0, but must be from 1 to ..." unless 1 <= value <= kMaxModelSize.
-inline absl::Status CheckSize(absl::string_view model, absl::string_view field, int64_t value) {
-  if (value >= 1 && value <= kMaxModelSize) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(model, ": ", field, " is ", value, ", but must be from 1 to ", kMaxModelSize));
+// InvalidArgument "<model>: <field> is 0, but must be from 1 to ..." unless 1 <= value <= most.
+inline absl::Status CheckSize(absl::string_view model, absl::string_view field, int64_t value,
+                              int64_t most = kMaxModelSize) {
+  if (value >= 1 && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(model, ": ", field, " is ", value, ", but must be from 1 to ", most));
 }
 
 // InvalidArgument unless 0 <= value < 1.

@@ -18,7 +18,7 @@ constexpr double kStandardDeviation = 0.02;  // of GPT-2's initial weights
 
 absl::Status Check(const GptConfig& config, const TextData& data, const BatchSizes& batches) {
   OF_RETURN_IF_ERROR(CheckSize("gpt", "vocabulary", config.vocabulary));
-  OF_RETURN_IF_ERROR(CheckSize("gpt", "layers", config.layers));
+  OF_RETURN_IF_ERROR(CheckSize("gpt", "layers", config.layers, kMaxLayers));
   OF_RETURN_IF_ERROR(CheckSize("gpt", "width", config.width));
   OF_RETURN_IF_ERROR(CheckSize("gpt", "heads", config.heads));
   OF_RETURN_IF_ERROR(CheckSize("gpt", "context", config.context));

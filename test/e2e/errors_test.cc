@@ -81,7 +81,7 @@ TEST(ErrorsTest, OfConfigs) {
           {{"run", gpt, "--set", "model.gpt.dropout=1.5"}, "model.gpt.dropout: 1.5 is not in [0, 1)"},
           {{"run", gpt, "--set", "model.gpt.layers=0"}, "model.gpt.layers: 0 is not in [1, 10000]"},
           {{"run", gpt, "--set", "model.gpt.layers=99999999999"}, "'99999999999' is no int32 (Integer out of range"},
-          {{"run", gpt, "--set", "train.batch_size=0"}, "train.batch_size: 0 is not in [1, 1048576]"},
+          {{"run", gpt, "--set", "train.batch_size=0"}, "train.batch_size: 0 is not in [1, 262144]"},
           {{"run", gpt, "--set", "train.schedule.learning_rate=-1"}, "learning_rate: -1 is not a finite number >= 0"},
           {{"run", gpt, "--set", "train.schedule.learning_rate=nan"}, "learning_rate: nan is not a finite number >= 0"},
           {{"run", gpt, "--set", "train.optimizer.adamw.beta1=1"}, "train.optimizer.adamw.beta1: 1 is not in [0, 1)"},

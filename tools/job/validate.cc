@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "oneflow_core/models/config.h"
+
 namespace oneflow {
 namespace {
 
@@ -32,15 +34,16 @@ class Checker {
   absl::Status status_;
 };
 
-constexpr int64_t kMaxSize = 1 << 20;  // of one dimension of a model, far beyond any in use
+constexpr int64_t kMaxSize = kMaxModelSize;
 constexpr int64_t kMaxSteps = int64_t{1} << 40;
+constexpr int64_t kMaxEvaluations = 100'000;  // while training; the phases of a job are listed one by one
 
 void CheckModel(const pb::JobConfig& c, Checker& check) {
   switch (c.model().kind_case()) {
     case pb::Model::kGpt: {
       const pb::Gpt& gpt = c.model().gpt();
       if (gpt.has_vocabulary()) check.Range(gpt.vocabulary(), 2, kMaxSize, "model.gpt.vocabulary");
-      check.Range(gpt.layers(), 1, 10'000, "model.gpt.layers");
+      check.Range(gpt.layers(), 1, kMaxLayers, "model.gpt.layers");
       check.Range(gpt.width(), 1, kMaxSize, "model.gpt.width");
       check.Range(gpt.heads(), 1, kMaxSize, "model.gpt.heads");
       check.Require(gpt.heads() > 0 && gpt.width() % gpt.heads() == 0, "model.gpt.heads",
@@ -200,6 +203,10 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
 void CheckRest(const pb::JobConfig& c, Checker& check) {
   if (c.has_evaluate()) {
     check.Range(c.evaluate().every(), 0, kMaxSteps, "evaluate.every");
+    const int64_t evaluations = c.evaluate().every() > 0 ? c.train().steps() / c.evaluate().every() : 1;
+    check.Require(evaluations <= kMaxEvaluations, "evaluate.every",
+                  absl::StrCat("every ", c.evaluate().every(), " of ", c.train().steps(), " steps are ", evaluations,
+                               " evaluations, at most ", kMaxEvaluations, " are supported"));
     check.Range(c.evaluate().batches(), 0, kMaxSteps, "evaluate.batches");
     check.Range(c.evaluate().batch_size(), 0, kMaxSize, "evaluate.batch_size");
   }

@@ -27,6 +27,10 @@ absl::Status ValidateShape(const pb::JobSpec& spec) {
 
 // Every process must serve as many ranks of the plan as the cluster gives it devices.
 absl::Status ValidateRanks(const pb::JobSpec& spec, const pb::PlanSet& plan) {
+  if (spec.processes() > plan.ranks_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("processes is ", spec.processes(), "; the plan has ", plan.ranks_size(), " ranks"));
+  }
   std::vector<int> ranks_of_process(spec.processes(), 0);
   for (int rank = 0; rank < plan.ranks_size(); ++rank) {
     const pb::Rank& placed = plan.ranks(rank);

@@ -110,6 +110,7 @@ TEST(ConfigTest, ConfigsThatMakeNoSenseNameFieldLineAndBothValues) {
       {"model.gpt.dropout=1", "model.gpt.dropout: 1 is not in [0, 1)"},
       {"model.gpt.dropout=nan", "model.gpt.dropout: nan"},
       {"model.gpt.vocabulary=1", "model.gpt.vocabulary: 1"},
+      {"model.gpt.width=262148", "model.gpt.width: 262148 is not in [1, 262144]"},
       {"model.convnet={}", "reads images"},
       {"model.graph=", "names no directory"},
       {"data={}", "reads text"},
@@ -146,6 +147,19 @@ TEST(ConfigTest, ConfigsThatMakeNoSenseNameFieldLineAndBothValues) {
     ASSERT_OK(ApplyOverride(c.assignment, config));
     EXPECT_THAT(ValidateConfig(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
   }
+}
+
+TEST(ConfigTest, EvaluationsAreCountedBeforeTheyAreListed) {
+  ASSERT_OK_AND_ASSIGN(SourcedConfig config, ParseConfig(kGood, "j.pbtxt"));
+  for (const char* assignment : {"train.steps=1000000000", "evaluate={every: 1}"}) {
+    ASSERT_OK(ApplyOverride(assignment, config));
+  }
+  EXPECT_THAT(
+      ValidateConfig(config),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("evaluate.every: every 1 of 1000000000 steps are 1000000000 evaluations, at most 100000")));
+  ASSERT_OK(ApplyOverride("evaluate.every=10000", config));
+  EXPECT_OK(ValidateConfig(config));
 }
 
 }  // namespace

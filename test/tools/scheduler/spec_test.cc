@@ -35,6 +35,7 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
     std::string error;
   } cases[] = {
       {[](pb::JobSpec& s) { s.set_processes(0); }, "processes is 0; it must be at least 1"},
+      {[](pb::JobSpec& s) { s.set_processes(INT32_MAX); }, "processes is 2147483647; the plan has 4 ranks"},
       {[](pb::JobSpec& s) { s.set_devices_per_process(-1); }, "devices_per_process is -1"},
       {[](pb::JobSpec& s) { s.set_device("tpu"); }, "device is 'tpu'; it may be 'cpu' or 'cuda'"},
       {[](pb::JobSpec& s) { s.set_device("cuda"); }, "rank 0 of the plan is on 'cpu:0'; the job asks for 'cuda'"},
