@@ -201,11 +201,11 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry
 }
 
 absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program) {
+  MakePathsAbsolute(config.config);
   if (config.config.model().kind_case() == pb::Model::KIND_NOT_SET)
-    config.config.mutable_model()->set_graph("(program)");
+    config.config.mutable_model()->set_graph("(program)");  // no path: the graphs are here
   OF_RETURN_IF_ERROR(ValidateConfig(config));
   NameAfterFile(config);
-  MakePathsAbsolute(config.config);
   return Assemble(std::move(config), std::move(program));
 }
 
