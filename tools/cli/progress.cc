@@ -29,6 +29,35 @@ std::string Duration(double seconds) {
   return absl::StrFormat("%d:%02d", s / 60, s % 60);
 }
 
+// How many bytes at the front of `text` are one character of UTF-8; 0 if they are none.
+size_t CharacterSize(absl::string_view text) {
+  const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return 1;
+  const size_t size = byte(0) >= 0xf8 ? 0 : byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : byte(0) >= 0xc2 ? 2 : 0;
+  if (size == 0 || text.size() < size) return 0;
+  for (size_t i = 1; i < size; ++i) {
+    if (byte(i) >> 6 != 2) return 0;
+  }
+  return size;
+}
+
+// A model writes whatever bytes it likes; a terminal would obey some and choke on others.
+std::string ForTerminal(absl::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t size = CharacterSize(text);
+    const unsigned char first = text[0];
+    const bool obeyed = size == 1 && (first == 0x7f || (first < 0x20 && first != '\n' && first != '\t'));
+    if (size == 0 || obeyed) {
+      absl::StrAppendFormat(&result, "\\x%02x", first);
+    } else {
+      absl::StrAppend(&result, text.substr(0, size));
+    }
+    text.remove_prefix(std::max<size_t>(size, 1));
+  }
+  return result;
+}
+
 }  // namespace
 
 Progress::Progress(const pb::JobSpec& spec, const pb::PlanSet& plan, Options options)
@@ -146,8 +175,7 @@ void Progress::WritePending() {
   if (has_pending_ && options_.metrics_line) {
     std::string json = absl::StrCat("{\"step\": ", pending_.step + 1);
     for (const auto& [name, value] : pending_.values) absl::StrAppend(&json, ", \"", name, "\": ", Json(value, 9));
-    // The key is fixed, whatever the unit: programs read it.
-    absl::StrAppend(&json, ", \"tokens_per_s\": ", Json(pending_.samples_per_s, 6), "}");
+    absl::StrAppend(&json, ", \"", spec_.sample_unit(), "_per_s\": ", Json(pending_.samples_per_s, 6), "}");
     options_.metrics_line(json);
   }
   has_pending_ = false;
@@ -157,7 +185,9 @@ void Progress::Finish() {
   if (line_open_) options_.print("\n");
   line_open_ = false;
   WritePending();
-  if (!generated_.empty()) options_.print(absl::StrCat("generated:\n", options_.prompt, generated_, "\n"));
+  if (generated_.empty()) return;
+  const std::string text = options_.prompt + generated_;
+  options_.print(absl::StrCat("generated:\n", options_.terminal ? ForTerminal(text) : text, "\n"));
 }
 
 }  // namespace oneflow

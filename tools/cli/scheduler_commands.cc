@@ -1,6 +1,7 @@
 // `oneflow submit`, `jobs`, `logs` and `cancel`: what a user asks of a running scheduler.
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "oneflow_core/ops/ops.h"
@@ -20,6 +21,18 @@ absl::Status SubmitCommand(const JobArguments& arguments, const std::string& sch
   return absl::OkStatus();
 }
 
+namespace {
+
+// One line of a table: the last output of a dead worker may be twenty.
+std::string FirstLine(const pb::JobStatus& job) {
+  const absl::string_view message = job.message();
+  const size_t end = message.find('\n');
+  if (end == message.npos) return job.message();
+  return absl::StrCat(message.substr(0, end), " (more: oneflow logs ", job.job(), ")");
+}
+
+}  // namespace
+
 absl::Status JobsCommand(const std::string& scheduler) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
   OF_ASSIGN_OR_RETURN(const std::vector<pb::JobStatus> jobs, client->List());
@@ -30,7 +43,7 @@ absl::Status JobsCommand(const std::string& scheduler) {
     const std::string submitted =
         absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMicros(job.submitted_us()), absl::LocalTimeZone());
     std::cout << absl::StrFormat("%5d  %-24s %-10s %-12s %-19s  %s\n", job.job(), job.name(),
-                                 pb::JobState_Name(job.state()), size, submitted, job.message());
+                                 pb::JobState_Name(job.state()), size, submitted, FirstLine(job));
   }
   return absl::OkStatus();
 }

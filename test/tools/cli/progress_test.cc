@@ -1,5 +1,6 @@
 #include "tools/cli/progress.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,12 @@ class ProgressTest : public ::testing::Test {
       attribute.set_name("name");
       attribute.set_s(name);
     }
+    Watch(/*terminal=*/false);
+  }
+
+  void Watch(bool terminal) {
     Progress::Options options;
+    options.terminal = terminal;
     options.print = [this](const std::string& text) { printed_ += text; };
     options.metrics_line = [this](const std::string& line) { metrics_.push_back(line); };
     options.prompt = "He";
@@ -117,6 +123,28 @@ TEST_F(ProgressTest, GeneratedTokensArePrintedAsTextBehindThePrompt) {
   PhaseDone(4);
   progress_->Finish();
   EXPECT_THAT(printed_, HasSubstr("generated:\nHey!\n"));
+}
+
+TEST_F(ProgressTest, SpeedIsNamedAfterWhatTheJobCounts) {
+  spec_.set_sample_unit("images");
+  Watch(/*terminal=*/false);
+  Running(0);
+  Fetched(500'000, "train", "lr", 0, 0.5), Fetched(500'000, "train", "loss", 0, 2);
+  progress_->Finish();
+  EXPECT_THAT(metrics_, ElementsAre(HasSubstr("\"images_per_s\": 2000}")));
+}
+
+TEST_F(ProgressTest, ATerminalIsShownTextOnly) {
+  const std::string bytes = "a\xc3\xa9\n\x1b[2J\xc3!\xff\xe2\x82";
+  for (const bool terminal : {false, true}) {
+    printed_.clear();
+    Watch(terminal);
+    for (const char byte : bytes) Fetched(0, "generate", "token", 0, static_cast<unsigned char>(byte));
+    progress_->Finish();
+    EXPECT_EQ(progress_->generated(), bytes);
+    EXPECT_EQ(printed_,
+              terminal ? "generated:\nHea\xc3\xa9\n\\x1b[2J\\xc3!\\xff\\xe2\\x82\n" : "generated:\nHe" + bytes + "\n");
+  }
 }
 
 }  // namespace
