@@ -1,10 +1,12 @@
 #include "sbp/boxing.h"
 
 #include <algorithm>
+#include <map>
 
 #include "sbp/boxing_check.h"
 #include "sbp/boxing_geometry.h"
 #include "sbp/collective.h"
+#include "sbp/host_axes.h"
 
 namespace oneflow {
 
@@ -12,7 +14,10 @@ absl::StatusOr<BoxingStep> OneBoxingStep(const TensorType& type, const DistType&
                                          const Topology& topology) {
   OF_RETURN_IF_ERROR(CheckBoxing(type, from, to, topology));
   OF_ASSIGN_OR_RETURN(const Reduction reduction, ReductionOf(from, to));
-  const AxisRoles roles = RolesOf(from, to);
+  const auto common = OnCommonAxes(type.shape, from, to);
+  const DistType &on_from = common.has_value() ? common->first : from,
+                 &on_to = common.has_value() ? common->second : to;
+  const AxisRoles roles = RolesOf(on_from, on_to);
   if (roles.num_addends > 1 && roles.num_copies > 1) {
     return absl::UnimplementedError(
         absl::StrCat("boxing ", from.ToString(), " to ", to.ToString(), ": one step would combine ", roles.num_addends,
@@ -20,7 +25,7 @@ absl::StatusOr<BoxingStep> OneBoxingStep(const TensorType& type, const DistType&
   }
   BoxingStep step{from, to, reduction};
   step.pieces.resize(to.placement.size());
-  BoxingGeometry geometry(type.shape, from, to, topology);
+  BoxingGeometry geometry(type.shape, on_from, on_to, topology);
   const int rank = type.shape.rank();
   for (int index = 0; index < to.placement.size(); ++index) {
     geometry.ForEachBox(index, [&](int source, const int64_t* start, const int64_t* extent, int64_t) {
@@ -44,13 +49,23 @@ int64_t BytesMoved(const TensorType& type, const BoxingStep& step) {
 
 double Seconds(const TensorType& type, const BoxingStep& step, const Topology& topology) {
   double slowest = 0;
+  std::map<int, double> into_host, out_of_host;  // of all cards together
   for (size_t i = 0; i < step.pieces.size(); ++i) {
     double seconds = 0;
+    const int to = step.to.placement.ranks()[i];
     for (const BoxingPiece& piece : step.pieces[i]) {
-      const Link link = topology.LinkBetween(step.from.placement.ranks()[piece.source], step.to.placement.ranks()[i]);
-      seconds += link.alpha_s + link.beta_s_per_byte * static_cast<double>(piece.region.count() * SizeOf(type.dtype));
+      const int from = step.from.placement.ranks()[piece.source];
+      const Link link = topology.LinkBetween(from, to);
+      const double bytes = static_cast<double>(piece.region.count() * SizeOf(type.dtype));
+      seconds += link.alpha_s + link.beta_s_per_byte * bytes;
+      if (topology.Between(from, to) != Distance::kNetwork) continue;
+      into_host[topology.HostOf(to)] += topology.HostBeta(from, to) * bytes;
+      out_of_host[topology.HostOf(from)] += topology.HostBeta(from, to) * bytes;
     }
     slowest = std::max(slowest, seconds);
+  }
+  for (const std::map<int, double>& cards : {into_host, out_of_host}) {
+    for (const auto& [host, seconds] : cards) slowest = std::max(slowest, seconds);
   }
   return slowest;
 }

@@ -1,5 +1,6 @@
 #include "sbp/boxing_check.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "sbp/slices.h"
@@ -11,11 +12,12 @@ absl::Status CheckBoxing(const TensorType& type, const DistType& from, const Dis
   for (const DistType* dist : {&from, &to}) {
     OF_RETURN_IF_ERROR_AT(CheckDistType(type.shape, *dist),
                           absl::StrCat("boxing ", type.ToString(), " from ", from.ToString(), " to ", to.ToString()));
-    for (int rank : dist->placement.ranks()) {
-      if (rank >= 0 && rank < num_ranks) continue;
-      return absl::InvalidArgumentError(absl::StrCat("placement ", dist->placement.ToString(), ": rank ", rank,
-                                                     " is not among the ", num_ranks, " of the topology"));
-    }
+    const std::vector<int>& ranks = dist->placement.ranks();
+    const auto [least, most] = std::minmax_element(ranks.begin(), ranks.end());
+    if (*least >= 0 && *most < num_ranks) continue;
+    return absl::InvalidArgumentError(absl::StrCat("placement ", dist->placement.ToString(), ": rank ",
+                                                   *least < 0 ? *least : *most, " is not among the ", num_ranks,
+                                                   " of the topology"));
   }
   return absl::OkStatus();
 }

@@ -53,26 +53,46 @@ AxisRoles RolesOf(const DistType& from, const DistType& to) {
   return roles;
 }
 
-BoxingGeometry::BoxingGeometry(const Shape& shape, const DistType& from, const DistType& to, const Topology& topology)
-    : shape_(shape), from_(from), to_(to), topology_(topology) {
+ReadRoles ReadRolesOf(const DistType& from, const DistType& to) {
   const AxisRoles roles = RolesOf(from, to);
+  ReadRoles result;
   for (int a = 0; a < from.placement.num_axes(); ++a) {
-    const int size = from.placement.axes()[a].size;
-    const int stride = StrideOf(from.placement, a);
     const int match = roles.match_of_from[a];
     const bool to_partial = match != AxisRoles::kNone && to.sbp[match].is_partial();
-    if (from.sbp[a].is_broadcast()) {
-      MultiplyBy(size, stride, replica_offsets_);
-    } else if (to_partial && (from.sbp[a].is_partial() || IsPartialSum(to.sbp[match]))) {
-      own_axes_.push_back({match, stride});
-    } else {
-      MultiplyBy(size, stride, all_offsets_);
-    }
+    const bool own = to_partial && (from.sbp[a].is_partial() || IsPartialSum(to.sbp[match]));
+    result.of_from.push_back(from.sbp[a].is_broadcast() ? ReadRoles::Role::kReplica
+                             : own                      ? ReadRoles::Role::kOwn
+                                                        : ReadRoles::Role::kAll);
+    result.own.push_back(match);
   }
   for (int b = 0; b < to.placement.num_axes(); ++b) {
     const int match = roles.match_of_to[b];
     const bool from_own = match != AxisRoles::kNone && !from.sbp[match].is_broadcast();
-    if (IsPartialSum(to.sbp[b]) && !from_own) zero_axes_.push_back(b);
+    result.zero_of_to.push_back(IsPartialSum(to.sbp[b]) && !from_own);
+  }
+  return result;
+}
+
+BoxingGeometry::BoxingGeometry(const Shape& shape, const DistType& from, const DistType& to, const Topology& topology)
+    : shape_(shape), from_(from), to_(to), topology_(topology) {
+  const ReadRoles roles = ReadRolesOf(from, to);
+  for (int a = 0; a < from.placement.num_axes(); ++a) {
+    const int size = from.placement.axes()[a].size;
+    const int stride = StrideOf(from.placement, a);
+    switch (roles.of_from[a]) {
+      case ReadRoles::Role::kAll:
+        MultiplyBy(size, stride, all_offsets_);
+        break;
+      case ReadRoles::Role::kOwn:
+        own_axes_.push_back({roles.own[a], stride});
+        break;
+      case ReadRoles::Role::kReplica:
+        MultiplyBy(size, stride, replica_offsets_);
+        break;
+    }
+  }
+  for (int b = 0; b < to.placement.num_axes(); ++b) {
+    if (roles.zero_of_to[b]) zero_axes_.push_back(b);
   }
   const int rank = shape.rank();
   source_start_.resize(static_cast<size_t>(from.placement.size()) * rank);

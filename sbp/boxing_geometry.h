@@ -33,6 +33,15 @@ struct AxisRoles {
 };
 AxisRoles RolesOf(const DistType& from, const DistType& to);
 
+// What a destination reads along each axis of `from`, and where it reads nothing.
+struct ReadRoles {
+  enum class Role : uint8_t { kAll, kOwn, kReplica };
+  std::vector<Role> of_from;
+  std::vector<int> own;  // per axis of `from`: the axis of `to` that a destination's own coordinate is of, for kOwn
+  std::vector<bool> zero_of_to;  // axes of `to` along which only coordinate 0 reads
+};
+ReadRoles ReadRolesOf(const DistType& from, const DistType& to);
+
 class BoxingGeometry {
  public:
   // Borrows all arguments. REQUIRES: both types fit `shape`, and the topology knows all their ranks.

@@ -1,16 +1,25 @@
-// The way from one distributed type to another. One step does it, at the least possible volume, unless addends are to be combined
-// and the result copied (or moved to other ranks): then it pays to combine each element in one place first. The places tried are
+// The way from one distributed type to another. One step does it, at the least possible volume, unless addends are to
+// be combined and the result copied (or moved to other ranks): then it pays to combine each element in one place first.
+// The places tried are
 //
 //   on the producers' side   every reduced axis becomes a split: P -> S(d), a reduce-scatter of whatever the rank holds
 //   on the consumers' side   every copied axis becomes a split first: B <- S(d)
 //   at coordinate 0          of those axes, where no dimension is large enough to give every rank a part (scalars)
 //
-// for every dimension d, and the cheapest is taken. If another axis inside a reduced one splits the same dimension, the reduced
-// axes are moved inside it (a reordered placement of the same ranks): each rank then keeps a part of what it holds already.
+// for every dimension d, and the cheapest is taken. If another axis inside a reduced one splits the same dimension, the
+// reduced axes are moved inside it (a reordered placement of the same ranks): each rank then keeps a part of what it
+// holds already.
 //
-// Where some reduced axes stay on a host and others lead to other hosts, the hierarchical way is tried too: (P,P) -> (P,S(d)) on every
-// host, -> (B,S(d)) between hosts, each with its own part, -> (B,B) on every host. In total it moves as many bytes, but between hosts only one
-// part of as many as a host has ranks.
+// Where axes lead to several hosts, hierarchical ways are tried too; an axis that also has ranks inside a host is taken
+// as two (host_axes.h):
+//
+//   P -> B      (P,P) -> (P,S(d)) on every host -> (B,S(d)) between hosts, part by part -> (B,B) on every host
+//   P -> S(d)   (P,P) -> (P,S(d)) -> (S(d),S(d))
+//   S -> B      (S(d),S(d)) -> (B,S(d)) -> (B,B)
+//
+// In total they move as much or a little more, but between hosts only one part of as many as a host has ranks.
+//
+// Ways are compared in seconds; bytes break ties.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -18,44 +27,35 @@
 #include "sbp/boxing.h"
 #include "sbp/boxing_check.h"
 #include "sbp/boxing_geometry.h"
+#include "sbp/boxing_price.h"
+#include "sbp/host_axes.h"
 
 namespace oneflow {
 namespace {
 
 struct Cost {
-  int64_t bytes = 0;
   double seconds = 0;
+  int64_t bytes = 0;
 
-  Cost operator+(const Cost& o) const { return {bytes + o.bytes, seconds + o.seconds}; }
-  // Sums of the same times in another order must not decide: 1e-9 is far above rounding and far below any real difference.
-  bool operator<(const Cost& o) const { return bytes != o.bytes ? bytes < o.bytes : seconds < o.seconds * (1 - 1e-9); }
+  Cost operator+(const Cost& o) const { return {seconds + o.seconds, bytes + o.bytes}; }
+  // Sums of the same times in another order must not decide: 1e-9 is far above rounding and far below any real
+  // difference.
+  bool operator<(const Cost& o) const {
+    if (seconds < o.seconds * (1 - 1e-9)) return true;
+    return !(o.seconds < seconds * (1 - 1e-9)) && bytes < o.bytes;
+  }
 };
 
-constexpr Cost kNoWay = {std::numeric_limits<int64_t>::max(), std::numeric_limits<double>::infinity()};
+constexpr Cost kNoWay = {std::numeric_limits<double>::infinity(), std::numeric_limits<int64_t>::max()};
 
 struct Route {
   std::vector<DistType> types;
   Cost cost = kNoWay;
 };
 
-// What BytesMoved and Seconds would say of the step, without building it.
 Cost CostOfStep(const TensorType& type, const DistType& from, const DistType& to, const Topology& topology) {
-  BoxingGeometry geometry(type.shape, from, to, topology);
-  Cost cost;
-  for (int index = 0; index < to.placement.size(); ++index) {
-    double seconds = 0;
-    const int rank = to.placement.ranks()[index];
-    geometry.ForEachBox(index, [&](int source, const int64_t*, const int64_t*, int64_t count) {
-      const int source_rank = from.placement.ranks()[source];
-      if (source_rank == rank) return;
-      const int64_t bytes = count * static_cast<int64_t>(SizeOf(type.dtype));
-      const Link link = topology.LinkBetween(source_rank, rank);
-      cost.bytes += bytes;
-      seconds += link.alpha_s + link.beta_s_per_byte * static_cast<double>(bytes);
-    });
-    cost.seconds = std::max(cost.seconds, seconds);
-  }
-  return cost;
+  const StepPrice price = PriceOf(type, from, to, topology);
+  return {price.seconds, price.bytes};
 }
 
 absl::StatusOr<Route> CheapestRoute(const TensorType& type, const DistType& from, const DistType& to,
@@ -77,14 +77,23 @@ DistType MoveInside(const DistType& dist, const std::vector<bool>& inner) {
     axes.push_back(dist.placement.axes()[a]);
     sbp.push_back(dist.sbp[a]);
   }
-  const Placement indices(std::move(axes), dist.placement.ranks());  // only to count in the new order
-  std::vector<int> ranks, coordinates(order.size());
-  for (int i = 0; i < dist.placement.size(); ++i) {
-    const std::vector<int> moved = indices.Coordinates(i);
-    for (size_t k = 0; k < order.size(); ++k) coordinates[order[k]] = moved[k];
-    ranks.push_back(dist.placement.ranks()[dist.placement.IndexAt(coordinates)]);
+  // Counts in the new order, and keeps the index in the old one: each coordinate is worth its axis' old stride.
+  std::vector<int> strides(order.size(), 1);
+  for (size_t k = 0; k < order.size(); ++k) {
+    for (int a = order[k] + 1; a < dist.placement.num_axes(); ++a) strides[k] *= dist.placement.axes()[a].size;
   }
-  return {Placement(indices.axes(), std::move(ranks)), std::move(sbp)};
+  std::vector<int> ranks, coordinates(order.size(), 0);
+  ranks.reserve(dist.placement.size());
+  int index = 0;
+  for (int i = 0; i < dist.placement.size(); ++i) {
+    ranks.push_back(dist.placement.ranks()[index]);
+    for (int k = static_cast<int>(order.size()) - 1; k >= 0; --k) {
+      index += strides[k];
+      if (++coordinates[k] < axes[k].size) break;
+      index -= std::exchange(coordinates[k], 0) * strides[k];
+    }
+  }
+  return {Placement(std::move(axes), std::move(ranks)), std::move(sbp)};
 }
 
 // `dist`, with the `chosen` axes moved inside if an axis inside one of them splits the same dimension.
@@ -117,8 +126,8 @@ DistType AtCoordinateZero(const DistType& dist, const std::vector<bool>& dropped
   return {Placement(std::move(axes), std::move(ranks)), std::move(sbp)};
 }
 
-// Collects the types that differ from `base` by a split dimension on every `chosen` axis, and perhaps by what `other` (or null)
-// says on the rest.
+// Collects the types that differ from `base` by a split dimension on every `chosen` axis, and perhaps by what `other`
+// (or null) says on the rest.
 class Candidates {
  public:
   Candidates(const Shape& shape, const DistType& base, const std::vector<bool>& chosen, const NdSbp* other)
@@ -167,47 +176,79 @@ class Candidates {
   std::vector<DistType> types_;
 };
 
-// Of the axes marked in `axes` those along which no two ranks are on different hosts.
-std::vector<bool> OnOneHost(const Placement& placement, std::vector<bool> axes, const Topology& topology) {
-  for (int index = 0; index < placement.size(); ++index) {
-    std::vector<int> first = placement.Coordinates(index);
-    for (size_t a = 0; a < axes.size(); ++a) {
-      if (!axes[a]) continue;
-      const int own = std::exchange(first[a], 0);
-      const int other = placement.ranks()[placement.IndexAt(first)];
-      first[a] = own;
-      axes[a] = topology.HostOf(placement.ranks()[index]) == topology.HostOf(other);
-    }
-  }
-  return axes;
-}
+// Ways from `from` to `to` along host axes, one step after another.
+class Hierarchy {
+ public:
+  Hierarchy(const TensorType& type, const DistType& from, const DistType& to, const Topology& topology)
+      : type_(type), from_(from), to_(to), topology_(topology) {}
 
-// Reduces and copies on every host, with one reduction between hosts in the middle; kNoWay if hosts have no part in it.
-Route HierarchicalRoute(const TensorType& type, const DistType& from, const DistType& to,
-                        const std::vector<bool>& reduced, const Topology& topology) {
-  const std::vector<bool> inner = OnOneHost(from.placement, reduced, topology);
-  if (inner == reduced || std::none_of(inner.begin(), inner.end(), [](bool b) { return b; })) return {};
-  for (size_t a = 0; a < reduced.size(); ++a) {
-    if (reduced[a] ? !to.sbp[a].is_broadcast() : from.sbp[a] != to.sbp[a]) return {};
-  }
-  Route best;
-  for (int d = 0; d < type.shape.rank(); ++d) {
-    DistType addends = from, sums = to;
-    for (size_t a = 0; a < inner.size(); ++a) {
-      if (inner[a]) addends.sbp[a] = sums.sbp[a] = Sbp::Split(d);
+  // The cheapest such way; kNoWay if hosts have no part in it. REQUIRES: the same placement.
+  Route Cheapest() {
+    if (!SpansHosts(from_.placement, topology_)) return {};
+    const AxisRoles roles = RolesOf(from_, to_);
+    std::vector<bool> axes = roles.num_addends > 1 ? roles.reduced : roles.copied;
+    for (size_t a = 0; a < axes.size(); ++a) {
+      if (!axes[a] && from_.sbp[a] != to_.sbp[a]) return {};
+      if (axes[a] && to_.sbp[a].is_partial()) return {};
     }
-    addends = Aligned(addends, inner);
-    sums = Aligned(sums, inner);
-    const absl::StatusOr<Route> between = CheapestRoute(type, addends, sums, topology);
-    if (!between.ok()) continue;
-    const Cost cost = CostOfStep(type, from, addends, topology) + between->cost + CostOfStep(type, sums, to, topology);
-    if (!(cost < best.cost)) continue;
-    best = {{addends}, cost};
-    best.types.insert(best.types.end(), between->types.begin(), between->types.end());
-    best.types.push_back(to);
+    const bool splits = roles.num_copies == 1, sums = roles.num_addends > 1;
+    const std::vector<int> factors = HostFactors(from_.placement, axes, topology_);
+    const DistType from = Factored(from_, factors), to = Factored(to_, factors);
+    for (int a = static_cast<int>(factors.size()) - 1; a >= 0; --a) {
+      if (factors[a] > 0) axes.insert(axes.begin() + a, true);
+    }
+    const std::vector<bool> inner = OnOneHost(from.placement, axes, topology_);
+    if (inner == axes || std::none_of(inner.begin(), inner.end(), [](bool b) { return b; })) return {};
+    for (int d = 0; d < type_.shape.rank(); ++d) {
+      if (sums && splits) {
+        Consider(SplitAlong(from, inner, d), nullptr);
+      } else if (sums) {
+        const DistType parts = SplitAlong(to, inner, d);
+        Consider(SplitAlong(from, inner, d), &parts);
+      } else {
+        Consider(SplitAlong(to, inner, d), nullptr);
+      }
+    }
+    return best_;
   }
-  return best;
-}
+
+ private:
+  static DistType SplitAlong(DistType dist, const std::vector<bool>& inner, int d) {
+    for (size_t a = 0; a < inner.size(); ++a) {
+      if (inner[a]) dist.sbp[a] = Sbp::Split(d);
+    }
+    return Aligned(std::move(dist), inner);
+  }
+
+  bool OneStep(const DistType& from, const DistType& to) const {
+    const auto common = OnCommonAxes(type_.shape, from, to);
+    return OneStepSuffices(common.has_value() ? RolesOf(common->first, common->second) : RolesOf(from, to));
+  }
+
+  // From the beginning to `first` in a step, then by the cheapest way to `second`, if given, and on to the end in a
+  // step.
+  void Consider(const DistType& first, const DistType* second) {
+    const DistType& last = second == nullptr ? first : *second;
+    if (!OneStep(from_, first) || !OneStep(last, to_)) return;
+    Route route{{first}, CostOfStep(type_, from_, first, topology_)};
+    if (!(route.cost < best_.cost)) return;
+    if (second != nullptr) {
+      const absl::StatusOr<Route> between = CheapestRoute(type_, first, *second, topology_);
+      if (!between.ok()) return;
+      route.types.insert(route.types.end(), between->types.begin(), between->types.end());
+      route.cost = route.cost + between->cost;
+    }
+    route.types.push_back(to_);
+    route.cost = route.cost + CostOfStep(type_, last, to_, topology_);
+    if (route.cost < best_.cost) best_ = std::move(route);
+  }
+
+  const TensorType& type_;
+  const DistType& from_;
+  const DistType& to_;
+  const Topology& topology_;
+  Route best_;
+};
 
 // The cheapest way; ties go to the fewer steps, then to the earlier candidate.
 absl::StatusOr<Route> CheapestRoute(const TensorType& type, const DistType& from, const DistType& to,
@@ -219,23 +260,23 @@ absl::StatusOr<Route> CheapestRoute(const TensorType& type, const DistType& from
   Route best;
   if (OneStepSuffices(roles)) best = {{to}, CostOfStep(type, from, to, topology)};
   const bool same_placement = from.placement == to.placement;
+  if (same_placement && (roles.num_addends > 1 || roles.num_copies > 1)) {
+    Route hierarchical = Hierarchy(type, from, to, topology).Cheapest();
+    if (hierarchical.cost < best.cost) best = std::move(hierarchical);
+  }
   if (roles.num_addends == 1 || (roles.num_copies == 1 && same_placement)) return best;
 
   const auto consider = [&](const Candidates& candidates) {
     for (const DistType& middle : candidates.types()) {
       if (!OneStepSuffices(RolesOf(from, middle)) || !OneStepSuffices(RolesOf(middle, to))) continue;
       const Cost first = CostOfStep(type, from, middle, topology);
-      if (first.bytes > best.cost.bytes) continue;
+      if (best.cost < first) continue;
       const Cost cost = first + CostOfStep(type, middle, to, topology);
       if (cost < best.cost) best = {{middle, to}, cost};
     }
   };
   consider(Candidates(type.shape, from, roles.reduced, same_placement ? &to.sbp : nullptr));
   if (!same_placement && roles.num_copies > 1) consider(Candidates(type.shape, to, roles.copied, nullptr));
-  if (same_placement && roles.num_copies > 1) {
-    Route hierarchical = HierarchicalRoute(type, from, to, roles.reduced, topology);
-    if (hierarchical.cost < best.cost) best = std::move(hierarchical);
-  }
   return best;
 }
 

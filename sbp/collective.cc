@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sbp/boxing_geometry.h"
+#include "sbp/host_axes.h"
 
 namespace oneflow {
 namespace {
@@ -46,11 +47,11 @@ bool ChangedSplitsAreInnermost(const DistType& dist, const std::vector<bool>& ch
 }
 
 // The unchanged splits of `from` and of `to`, in nesting order, must be the same.
-bool UnchangedSplitsNestAlike(const BoxingStep& step, const AxisRoles& roles, const std::vector<bool>& changed_to) {
+bool UnchangedSplitsNestAlike(const DistType& from, const AxisRoles& roles, const std::vector<bool>& changed_to) {
   int previous = -1;
   for (size_t a = 0; a < roles.match_of_from.size(); ++a) {
     const int b = roles.match_of_from[a];
-    if (changed_to[b] || !step.from.sbp[a].is_split()) continue;
+    if (changed_to[b] || !from.sbp[a].is_split()) continue;
     if (b < previous) return false;
     previous = b;
   }
@@ -58,23 +59,22 @@ bool UnchangedSplitsNestAlike(const BoxingStep& step, const AxisRoles& roles, co
 }
 
 // The one collective of all changed axes of two types on the same grid, or kNone.
-Collective OnSameGrid(const BoxingStep& step, const AxisRoles& roles) {
-  const int num_axes = step.from.placement.num_axes();
+Collective OnSameGrid(const DistType& from, const DistType& to, const AxisRoles& roles) {
+  const int num_axes = from.placement.num_axes();
   std::vector<bool> changed_from(num_axes, false), changed_to(num_axes, false);
   Collective result = Collective::kNone;
   bool first = true;
   for (int a = 0; a < num_axes; ++a) {
     const int b = roles.match_of_from[a];
-    if (step.from.sbp[a] == step.to.sbp[b] || step.from.placement.axes()[a].size == 1) continue;
-    const Collective collective = CollectiveOf(step.from.sbp[a], step.to.sbp[b]);
+    if (from.sbp[a] == to.sbp[b] || from.placement.axes()[a].size == 1) continue;
+    const Collective collective = CollectiveOf(from.sbp[a], to.sbp[b]);
     if (!first && collective != result) return Collective::kNone;
     result = collective;
     first = false;
     changed_from[a] = changed_to[b] = true;
   }
-  const bool separable = ChangedSplitsAreInnermost(step.from, changed_from) &&
-                         ChangedSplitsAreInnermost(step.to, changed_to) &&
-                         UnchangedSplitsNestAlike(step, roles, changed_to);
+  const bool separable = ChangedSplitsAreInnermost(from, changed_from) && ChangedSplitsAreInnermost(to, changed_to) &&
+                         UnchangedSplitsNestAlike(from, roles, changed_to);
   return separable ? result : Collective::kNone;
 }
 
@@ -107,9 +107,12 @@ Collective CollectiveOf(const Sbp& before, const Sbp& after) {
 
 Collective RecogniseCollective(const Shape& shape, const BoxingStep& step) {
   if (AllLocal(step)) return Collective::kLocal;
-  const AxisRoles roles = RolesOf(step.from, step.to);
-  if (SameGrid(step.from.placement, step.to.placement, roles)) {
-    if (const Collective collective = OnSameGrid(step, roles); collective != Collective::kNone) return collective;
+  const auto common = OnCommonAxes(shape, step.from, step.to);
+  const DistType& from = common.has_value() ? common->first : step.from;
+  const DistType& to = common.has_value() ? common->second : step.to;
+  const AxisRoles roles = RolesOf(from, to);
+  if (SameGrid(from.placement, to.placement, roles)) {
+    if (const Collective collective = OnSameGrid(from, to, roles); collective != Collective::kNone) return collective;
   }
   return IsBroadcast(shape, step) ? Collective::kBroadcast : Collective::kNone;
 }

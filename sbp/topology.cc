@@ -55,10 +55,11 @@ const Nics* FastestCommon(const HostGroup& a, const HostGroup& b, int& cards) {
 }  // namespace
 
 absl::StatusOr<Nics> NicsOfClass(absl::string_view link_class) {
+  constexpr double kNetworkStep = 9.6e-6;  // of NCCL's model (src/graph/tuning.cc, ring, Simple)
   // Nominal rates of one card, and the time from a message sent to a small transfer done.
   if (link_class == "ethernet") return Nics{"ethernet", 1, {60e-6, 8 / 10e9}};  // 10 Gbit/s, through the kernel's TCP
-  if (link_class == "roce") return Nics{"roce", 1, {8e-6, 8 / 200e9}};          // 200 Gbit/s, RDMA
-  if (link_class == "infiniband") return Nics{"infiniband", 1, {5e-6, 8 / 400e9}};  // NDR, 400 Gbit/s, RDMA
+  if (link_class == "roce") return Nics{"roce", 1, {kNetworkStep, 8 / 200e9}};  // 200 Gbit/s, RDMA
+  if (link_class == "infiniband") return Nics{"infiniband", 1, {kNetworkStep, 8 / 400e9}};  // NDR, 400 Gbit/s, RDMA
   return absl::InvalidArgumentError(
       absl::StrCat("'", link_class, "' is none of the link classes 'ethernet', 'roce', 'infiniband'"));
 }

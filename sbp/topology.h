@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "oneflow_core/mesh.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow {
@@ -28,11 +29,12 @@ struct Link {
   double beta_s_per_byte = 0;  // 1 / bandwidth
 };
 
-// A kind of device: what computing, memory and the links inside a host cost. The initial values are those of a processor
-// core with wide vectors, whose tensors mostly stay in the outer caches.
+// A kind of device: what computing, memory and the links inside a host cost. The initial values are those of a
+// processor core with wide vectors, whose tensors mostly stay in the outer caches.
 struct DeviceSpeeds {
   std::string kind = "cpu";
-  double f32_flops = 50e9;  // per second, of matrix products
+  DeviceKind device = DeviceKind::kCpu;  // what the runtime runs there
+  double f32_flops = 50e9;               // per second, of matrix products
   double bf16_flops = 50e9;
   double f16_flops = 50e9;
   double memory_bytes_per_s = 20e9;
@@ -71,8 +73,8 @@ class Topology {
   Topology() = default;  // no ranks
 
   // `num_ranks` ranks on the hosts of the groups, in order; the last hosts may hold fewer than they could, or none.
-  // InvalidArgument if a number is not positive, the hosts have too few devices or more than 2^31, a process would lie on
-  // two hosts, or two hosts have no class of cards in common. Allocates nothing that grows with ranks or hosts.
+  // InvalidArgument if a number is not positive, the hosts have too few devices or more than 2^31, a process would lie
+  // on two hosts, or two hosts have no class of cards in common. Allocates nothing that grows with ranks or hosts.
   static absl::StatusOr<Topology> Create(int num_ranks, int ranks_per_process, std::vector<HostGroup> hosts);
 
   int num_ranks() const { return num_ranks_; }

@@ -15,6 +15,7 @@ using ::oneflow::testing::Scatter;
 using ::oneflow::testing::Shards;
 using ::oneflow::testing::StatusIs;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -275,38 +276,104 @@ TEST(BoxingPathTest, OnTwoAxesReductionsCostNoMoreThanAxisByAxis) {
   }
 }
 
-// Two hosts of four ranks, x between them: a quarter of the tensor crosses in each direction and for each rank, instead of all of it.
+// Bytes of the way that cross between hosts.
+int64_t Crossing(const TensorType& type, const DistType& from, const Topology& topology,
+                 const std::vector<DistType>& path) {
+  int64_t bytes = 0;
+  DistType at = from;
+  for (const DistType& next : path) {
+    const BoxingStep step = *OneBoxingStep(type, at, next, topology);
+    for (size_t i = 0; i < step.pieces.size(); ++i) {
+      for (const BoxingPiece& piece : step.pieces[i]) {
+        const int source = at.placement.ranks()[piece.source], rank = next.placement.ranks()[i];
+        if (topology.HostOf(source) != topology.HostOf(rank)) bytes += piece.region.count() * 4;
+      }
+    }
+    at = next;
+  }
+  return bytes;
+}
+
+// Two hosts of four ranks, x between them: a quarter of the tensor crosses in each direction and for each rank, instead
+// of all of it.
 TEST(BoxingPathTest, BetweenHostsAnAllReduceIsHierarchical) {
   const std::string mesh = "[x=2,y=4]{0,1,2,3,4,5,6,7}";
   const TensorType type{DType::kFloat32, {64, 24}};
   const int64_t t = type.num_bytes();
   const Topology two = *Topology::Create(8, 4, {{.count = 2, .devices = 4}});
-  const auto crossing = [&](const DistType& from, const DistType& to) {
-    int64_t bytes = 0;
-    DistType at = from;
-    const std::vector<DistType> path = *BoxingPath(type, from, to, two);
-    for (const DistType& next : path) {
-      const BoxingStep step = *OneBoxingStep(type, at, next, two);
-      for (size_t i = 0; i < step.pieces.size(); ++i) {
-        for (const BoxingPiece& piece : step.pieces[i]) {
-          const int source = at.placement.ranks()[piece.source], rank = next.placement.ranks()[i];
-          if (two.HostOf(source) != two.HostOf(rank)) bytes += piece.region.count() * 4;
-        }
-      }
-      at = next;
-    }
-    return bytes;
-  };
   const DistType from = Dist(mesh, "(P,P)"), to = Dist(mesh, "(B,B)");
   ASSERT_OK_AND_ASSIGN(const auto path, BoxingPath(type, from, to, two));
   EXPECT_THAT(PathTexts(path), ElementsAre(mesh + "(P,S(0))", "[y=4,x=2]{0,4,1,5,2,6,3,7}(S(0),S(0))",
                                            mesh + "(B,S(0))", mesh + "(B,B)"));
-  EXPECT_EQ(crossing(from, to), 2 * t);
+  EXPECT_EQ(Crossing(type, from, two, path), 2 * t);
   ASSERT_OK_AND_ASSIGN(const int64_t bytes, Follow(type, from, to, two));
   EXPECT_EQ(bytes, 2 * (8 - 1) * t) << "in total as much as at once";
   const Topology one = OneHost(8, 4);
   ASSERT_OK_AND_ASSIGN(const auto flat, BoxingPath(type, from, to, one));
   EXPECT_THAT(flat, SizeIs(2));
+}
+
+// One axis over two hosts has two factors, so that what holds of two axes holds of it: between hosts 1 part of 4.
+TEST(BoxingPathTest, OneAxisOverTwoHostsIsReducedHierarchically) {
+  const std::string dp = "[dp=8]{0,1,2,3,4,5,6,7}", factored = "[dp_hosts=2,dp_inside=4]{0,1,2,3,4,5,6,7}";
+  const TensorType type{DType::kFloat32, {640, 24}};
+  const int64_t t = type.num_bytes();
+  const Topology two = *Topology::Create(8, 4, {{.count = 2, .devices = 4}}), one = OneHost(8, 4);
+  const struct {
+    std::string from, to;
+    std::vector<std::string> path;
+    int64_t flat, crossing;
+  } kCases[] = {
+      {"(P)",
+       "(B)",
+       {factored + "(P,S(0))", "[dp_inside=4,dp_hosts=2]{0,4,1,5,2,6,3,7}(S(0),S(0))", factored + "(B,S(0))",
+        dp + "(B)"},
+       8 * t,
+       2 * t},
+      {"(P)", "(S(0))", {factored + "(P,S(0))", dp + "(S(0))"}, 4 * t, t},
+      {"(S(0))", "(B)", {factored + "(B,S(0))", dp + "(B)"}, 4 * t, t},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.from + " to " + c.to);
+    const DistType from = Dist(dp, c.from), to = Dist(dp, c.to);
+    ASSERT_OK_AND_ASSIGN(const auto path, BoxingPath(type, from, to, two));
+    EXPECT_THAT(PathTexts(path), ElementsAreArray(c.path));
+    ASSERT_OK(Follow(type, from, to, two));
+    EXPECT_EQ(Crossing(type, from, two, path), c.crossing);
+    ASSERT_OK_AND_ASSIGN(const auto flat, BoxingPath(type, from, to, one));
+    EXPECT_EQ(Crossing(type, from, two, flat), c.flat);
+    EXPECT_EQ(flat.size(), c.from == "(P)" && c.to == "(B)" ? 2u : 1u);
+  }
+}
+
+TEST(BoxingPathTest, HostsThatCutAnAxisUnevenlyLeaveItWhole) {
+  const std::string dp = "[dp=6]{0,1,2,3,4,5}";
+  const TensorType type{DType::kFloat32, {640, 24}};
+  ASSERT_OK_AND_ASSIGN(const Topology topology, Topology::Create(6, 1, {{.devices = 4}, {.devices = 2}}));
+  for (const auto& [a, b] : {std::pair("(P)", "(B)"), {"(P)", "(S(0))"}, {"(S(0))", "(B)"}}) {
+    ASSERT_OK_AND_ASSIGN(const auto path, BoxingPath(type, Dist(dp, a), Dist(dp, b), topology));
+    for (const DistType& on_the_way : path) EXPECT_EQ(on_the_way.placement, Place(dp)) << on_the_way.ToString();
+    ASSERT_OK(Follow(type, Dist(dp, a), Dist(dp, b), topology));
+  }
+}
+
+TEST(BoxingPathTest, FactorsOfAnAxisMeanWhatTheAxisMeans) {
+  const std::string dp = "[dp=8]{0,1,2,3,4,5,6,7}", factored = "[dp_hosts=2,dp_inside=4]{0,1,2,3,4,5,6,7}";
+  const Topology topology = *Topology::Create(8, 2, {{.count = 2, .devices = 4}});
+  for (const Shape& shape : {Shape{16, 3}, Shape{10, 3}, Shape{}, Shape{1}}) {
+    for (const NdSbp& whole : AllSbps(Place(dp), shape, Reduction::kSum)) {
+      for (const NdSbp& parts : AllSbps(Place(factored), shape, Reduction::kSum)) {
+        const DistType a{Place(dp), whole}, b{Place(factored), parts};
+        for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+          ASSERT_OK(Follow({DType::kFloat32, shape}, from, to, topology))
+              << shape.ToString() << " from " << from.ToString() << " to " << to.ToString();
+        }
+      }
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const BoxingStep step,
+                       OneBoxingStep({DType::kFloat32, {16}}, Dist(dp, "(P)"), Dist(factored, "(P,S(0))"), topology));
+  EXPECT_EQ(step.collective, Collective::kReduceScatter);
 }
 
 TEST(BoxingPathTest, WhatCannotBeDoneIsRefusedAndInfinitelyDear) {
