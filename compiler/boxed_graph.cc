@@ -2,6 +2,7 @@
 
 #include "compiler/select/candidates.h"
 #include "sbp/boxing.h"
+#include "sbp/device_kinds.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -77,6 +78,12 @@ absl::Status VerifyMutations(const Graph& graph, const Node& node, const OpRegis
   return absl::OkStatus();
 }
 
+absl::StatusOr<Topology> MakeTopology(const CompileOptions& options) {
+  std::vector<HostGroup> hosts = options.hosts;
+  if (hosts.empty()) hosts.push_back({.devices = options.mesh.size(), .device = UsualDevice(options.device)});
+  return Topology::Create(options.mesh.size(), options.ranks_per_process, std::move(hosts));
+}
+
 }  // namespace
 
 absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const CompileOptions& options) {
@@ -100,6 +107,8 @@ Rate ValueRate(const Graph& graph, ValueId value) {
   return producer.op == "accumulate" ? Rate::kStep : producer.rate;
 }
 
-Topology JobTopology(const CompileOptions& options) { return OneHost(options.mesh.size(), options.ranks_per_process); }
+absl::Status CheckHosts(const CompileOptions& options) { return MakeTopology(options).status(); }
+
+Topology JobTopology(const CompileOptions& options) { return *MakeTopology(options); }
 
 }  // namespace oneflow

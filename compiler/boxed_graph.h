@@ -45,7 +45,9 @@ absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const C
 // How often new contents of a value appear: its producer's rate, but once per step for what `accumulate` sums.
 Rate ValueRate(const Graph& graph, ValueId value);
 
-// The ranks of the job and their links, as prices and boxing paths see them.
+// InvalidArgument if the mesh does not fit the job's hosts, or processes do not fit on them.
+absl::Status CheckHosts(const CompileOptions& options);
+// The ranks of the job, their devices and links, as prices and boxing paths see them. REQUIRES: CheckHosts is OK.
 Topology JobTopology(const CompileOptions& options);
 
 }  // namespace oneflow

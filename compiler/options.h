@@ -7,6 +7,7 @@
 
 #include "oneflow_core/graph.h"
 #include "oneflow_core/mesh.h"
+#include "sbp/topology.h"
 
 namespace oneflow {
 
@@ -30,8 +31,9 @@ struct ScheduleOptions {
 struct CompileOptions {
   std::string job;
   Mesh mesh;
-  // Ranks are given to processes in consecutive groups of this size; all on one host for now.
+  // Ranks are given to hosts in their order, and on each to processes in consecutive groups of this size.
   int ranks_per_process = 1;
+  std::vector<HostGroup> hosts;  // empty: one host that has room for all ranks, with usual devices
   DeviceKind device = DeviceKind::kCpu;
   int64_t variable_bytes_per_device = 0;  // the most that variables may take on one rank; 0: no limit
   int micro_batches = 1;                  // per step, for graphs with a loss

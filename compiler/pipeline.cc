@@ -52,6 +52,7 @@ absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, cons
     return absl::InvalidArgumentError(
         absl::StrCat("a process holds ", options.ranks_per_process, " ranks; it needs at least 1"));
   }
+  OF_RETURN_IF_ERROR(CheckHosts(options));
   PassContext context{options, ops, variables, JobTopology(options)};
   OF_RETURN_IF_ERROR(RunPipeline(Pipeline(), graph, context, observer));
   OF_RETURN_IF_ERROR_AT(VerifyBoxedGraph(graph, ops, options), absl::StrCat("graph '", graph.name(), "'"));

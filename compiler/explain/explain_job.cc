@@ -161,15 +161,17 @@ class GraphText {
   std::string out_;
 };
 
+std::string HostsText(const JobFacts& job) { return absl::StrCat(" on ", job.topology.num_hosts(), " hosts"); }
+
 }  // namespace
 
 std::string ExplainJob(const JobFacts& job) {
   const int ranks = job.options.mesh.size();
   const int processes = (ranks + job.options.ranks_per_process - 1) / job.options.ranks_per_process;
-  std::string out =
-      absl::StrCat("job '", job.options.job, "': ", CountText(static_cast<int64_t>(job.graphs.size()), "graph"),
-                   " on mesh ", MeshText(job.options.mesh), ", ", CountText(ranks, "rank"), " in ", processes,
-                   processes == 1 ? " process\n" : " processes\n");
+  std::string out = absl::StrCat(
+      "job '", job.options.job, "': ", CountText(static_cast<int64_t>(job.graphs.size()), "graph"), " on mesh ",
+      MeshText(job.options.mesh), ", ", CountText(ranks, "rank"), " in ", processes,
+      processes == 1 ? " process" : " processes", job.topology.num_hosts() == 1 ? "" : HostsText(job), "\n");
   for (const GraphFacts& facts : job.graphs) absl::StrAppend(&out, "\n", GraphText(job, facts).Text());
   absl::StrAppend(&out,
                   "\nThe name of a tensor behind the job explains that tensor; the beginning of names lists them.\n");

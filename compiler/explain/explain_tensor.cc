@@ -358,12 +358,11 @@ absl::StatusOr<std::string> ExplainTensor(const JobFacts& job, absl::string_view
   OF_RETURN_IF_ERROR(places.status());
   const TensorPlace& place = places->front();
   const GraphFacts& facts = job.graphs[place.graph];
-  CostModel costs(job.topology, job.options.device);
+  CostModel costs(job.topology);
   const NodeId placed = facts.placed_nodes.at(facts.boxed.node(place.node).name);
-  OF_ASSIGN_OR_RETURN(
-      std::vector<LayoutPrice> prices,
-      ExplainSelection(facts.placed, *job.ops, job.topology, facts.fixed,
-                       {facts.micro_batches, job.options.device, job.options.variable_bytes_per_device}, placed));
+  OF_ASSIGN_OR_RETURN(std::vector<LayoutPrice> prices,
+                      ExplainSelection(facts.placed, *job.ops, job.topology, facts.fixed,
+                                       {facts.micro_batches, job.options.variable_bytes_per_device}, placed));
   NodeText text(job, facts, place.node, costs, std::move(prices));
   if (place.output >= 0) text.Tensor(place.output);
   text.Maker();

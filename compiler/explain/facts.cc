@@ -156,7 +156,7 @@ absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, 
   OF_RETURN_IF_ERROR(FindCandidates(*job.ops, facts));
   facts.origins = FindOrigins(facts, *job.ops);
 
-  CostModel costs(job.topology, options.device);
+  CostModel costs(job.topology);
   for (NodeId id = 0; id < facts.boxed.num_nodes(); ++id) {
     const Node& node = facts.boxed.node(id);
     double seconds = 0;
@@ -233,6 +233,7 @@ LinkBytes GraphFacts::bytes_moved() const {
 }
 
 absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOptions& options, const OpRegistry& ops) {
+  OF_RETURN_IF_ERROR(CheckHosts(options));
   JobFacts job{options, &ops, JobTopology(options), {}};
   VariableDists variables;
   for (const Graph& graph : program) {

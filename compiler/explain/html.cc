@@ -126,7 +126,7 @@ std::string JsonString(absl::string_view text) {
 }
 
 std::string ExplainAsHtml(const JobFacts& job) {
-  CostModel costs(job.topology, job.options.device);
+  CostModel costs(job.topology);
   std::vector<std::string> graphs;
   for (const GraphFacts& facts : job.graphs) graphs.push_back(GraphJson(job, facts, costs).Text());
   const std::string mesh = absl::StrJoin(job.options.mesh.axes(), " x ", [](std::string* out, const Axis& axis) {

@@ -26,6 +26,7 @@ absl::StatusOr<PhysicalPlan> PlanOne(const PlanInput& input) {
 
 absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program, const CompileOptions& options,
                                          const OpRegistry& ops) {
+  OF_RETURN_IF_ERROR(CheckHosts(options));
   const Topology topology = JobTopology(options);
   std::vector<const Graph*> graphs;
   std::vector<Boxings> boxings;

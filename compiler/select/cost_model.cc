@@ -8,9 +8,6 @@
 namespace oneflow {
 namespace {
 
-// A boxing is an activity of its own, with messages and a place in the schedule, even where nothing crosses a link.
-constexpr double kBoxingSeconds = 20e-6;
-
 // Into how many parts the axes cut a tensor that lies as `sbp`.
 double Parts(const NdSbp& sbp, const std::vector<Axis>& axes) {
   double parts = 1;
@@ -33,14 +30,14 @@ double Workers(const Layout& layout, const std::vector<Axis>& axes) {
   return workers;
 }
 
+double FlopsPerSecond(const DeviceSpeeds& device, DType dtype) {
+  if (dtype == DType::kBFloat16) return device.bf16_flops;
+  return dtype == DType::kFloat16 ? device.f16_flops : device.f32_flops;
+}
+
 }  // namespace
 
-CostModel::CostModel(const Topology& topology, DeviceKind device)
-    : topology_(topology),
-      // f32 matrix products of a processor core with wide vectors, and of a data-centre GPU in TF32; tensors of one
-      // micro-batch mostly stay in a processor's outer caches.
-      seconds_per_flop_(device == DeviceKind::kCpu ? 1 / 50e9 : 1 / 200e12),
-      seconds_per_byte_(device == DeviceKind::kCpu ? 1 / 20e9 : 1 / 2.5e12) {}
+CostModel::CostModel(const Topology& topology) : topology_(topology), device_(topology.device()) {}
 
 int CostModel::TypeId(const TensorType& type) {
   const auto [it, inserted] = type_ids_.emplace(type.ToString(), static_cast<int>(types_.size()));
@@ -63,7 +60,7 @@ double CostModel::Boxing(int type, int from, int to) {
     const double transfer = BoxingSeconds(types_[type], dists_[from], dists_[to], topology_);
     const double written =
         static_cast<double>(types_[type].num_bytes()) / Parts(dists_[to].sbp, dists_[to].placement.axes());
-    it->second = std::min(kImpossible, transfer + kBoxingSeconds + written * seconds_per_byte_);
+    it->second = std::min(kImpossible, transfer + device_.act_s + written * (1 / device_.memory_bytes_per_s));
   }
   return it->second;
 }
@@ -83,7 +80,8 @@ double CostModel::Compute(const Graph& graph, const Node& node, const OpDef& op,
     elements += static_cast<double>(outputs.back().shape.count());
   }
   const double flops = op.flops == nullptr ? elements : op.flops(inputs, outputs, node.attrs);
-  return flops / Workers(layout, axes) * seconds_per_flop_ + bytes * seconds_per_byte_;
+  const double rate = FlopsPerSecond(device_, inputs.empty() ? DType::kFloat32 : inputs[0].dtype);
+  return flops / Workers(layout, axes) * (1 / rate) + bytes * (1 / device_.memory_bytes_per_s);
 }
 
 }  // namespace oneflow

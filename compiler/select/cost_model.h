@@ -18,7 +18,7 @@ namespace oneflow {
 // Types and dists are numbered, so that a search compares and looks up integers. Not thread-safe; borrows the topology.
 class CostModel {
  public:
-  CostModel(const Topology& topology, DeviceKind device);
+  explicit CostModel(const Topology& topology);
 
   int TypeId(const TensorType& type);
   int DistId(const DistType& dist);
@@ -37,8 +37,7 @@ class CostModel {
 
  private:
   const Topology& topology_;
-  double seconds_per_flop_;
-  double seconds_per_byte_;
+  const DeviceSpeeds& device_;
   std::map<std::string, int> type_ids_, dist_ids_;
   std::vector<TensorType> types_;
   std::vector<DistType> dists_;

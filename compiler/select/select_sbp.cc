@@ -28,7 +28,7 @@ class Selector {
         variables_(variables),
         options_(options),
         finder_(graph, ops),
-        costs_(topology, options.device),
+        costs_(topology),
         group_(graph.num_nodes(), -1) {}
 
   absl::StatusOr<Selection> Run() {

@@ -17,7 +17,6 @@ namespace oneflow {
 
 struct SelectOptions {
   int micro_batches = 1;  // per step; nodes of micro-batch rate cost as often
-  DeviceKind device = DeviceKind::kCpu;
   // Of all variables, optimizer state among them, on one rank; 0: no limit. Variables are then split for the memory's sake
   // where that costs least, and gathered for their readers.
   int64_t memory_limit_bytes = 0;

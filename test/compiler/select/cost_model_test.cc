@@ -9,7 +9,7 @@ const Placement kTwo({{"tp", 2}}, {0, 1});
 
 TEST(CostModelTest, BoxingBetweenEqualTypesIsFree) {
   const Topology topology = OneHost(2, 1);
-  CostModel costs(topology, DeviceKind::kCpu);
+  CostModel costs(topology);
   const int type = costs.TypeId({DType::kFloat32, {64, 64}});
   const int split = costs.DistId({kTwo, {Sbp::Split(0)}}), whole = costs.DistId({kTwo, {Sbp::Broadcast()}});
   EXPECT_EQ(costs.Boxing(type, split, split), 0);
@@ -19,7 +19,7 @@ TEST(CostModelTest, BoxingBetweenEqualTypesIsFree) {
 
 TEST(CostModelTest, WhatCannotBeBoxedIsImpossible) {
   const Topology topology = OneHost(2, 1);
-  CostModel costs(topology, DeviceKind::kCpu);
+  CostModel costs(topology);
   const int type = costs.TypeId({DType::kFloat32, {64, 64}});
   const int max = costs.DistId({kTwo, {Sbp::Partial(Reduction::kMax)}}), sum = costs.DistId({kTwo, {Sbp::Partial()}});
   EXPECT_EQ(costs.Boxing(type, max, sum), CostModel::kImpossible);
@@ -31,7 +31,7 @@ TEST(CostModelTest, SplittingAnOpDividesItsTimeAndReplicatingItDoesNot) {
   ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
   Node& node = graph.node(graph.FindNode("matmul"));
   const Topology topology = OneHost(2, 1);
-  const CostModel costs(topology, DeviceKind::kCpu);
+  const CostModel costs(topology);
   const NdSbp whole{Sbp::Broadcast()}, rows{Sbp::Split(0)};
   node.placement = Placement({}, {0});
   const double alone = costs.Compute(graph, node, *Ops().Find("matmul"), {{{}, {}}, {{}}});
