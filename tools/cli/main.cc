@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "glog/logging.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/device.h"
 #include "tools/cli/commands.h"
 #include "tools/daemon/daemon_main.h"
 #include "tools/scheduler/scheduler_main.h"
@@ -118,9 +119,18 @@ int Main(int argc, char** argv) {
   sub->add_option("job", job, "number of the job")->required();
   AddScheduler(*sub, scheduler);
 
+  // A command that has a command of its own is called after it, and leaves the choice to it.
   BenchArguments bench;
+  BenchDeviceArguments bench_device;
   sub = add(app, "bench", "measure the engine on a gpt, beside PyTorch if a Python with it is named",
-            [&] { return Report(BenchCommand(bench)); });
+            [&] { return Report(bench_device.asked ? BenchDeviceCommand(bench_device) : BenchCommand(bench)); });
+  CLI::App* const device =
+      sub->add_subcommand("device", "measure this machine's device, as a row for cluster.device_table");
+  device->callback([&] { bench_device.asked = true; });
+  device->add_option("--device", bench_device.device, "cpu or cuda")->capture_default_str();
+  device->add_option("--kind", bench_device.kind, "name of the row; default: the device");
+  device->add_option("--cores", bench_device.cores, "cores that a cpu device has")->capture_default_str();
+  device->add_option("--output", bench_device.output, "file to write; default: standard output");
   sub->add_option("job", bench.config, "job config with a gpt; default: the quickstart's model on a generated text");
   sub->add_option("--set", bench.sets, "override a field of the config; may be repeated")->allow_extra_args(false);
   sub->add_option("--rounds", bench.rounds, "how often everything is measured, in turn")->capture_default_str();

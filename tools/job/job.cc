@@ -13,6 +13,7 @@
 #include "compiler/lower/compile.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/read_data.h"
+#include "tools/job/cluster.h"
 #include "tools/job/phases.h"
 #include "tools/job/program.h"
 #include "tools/job/validate.h"
@@ -35,6 +36,7 @@ void MakePathsAbsolute(pb::JobConfig& config) {
     MakeAbsolute(images.mutable_test_labels());
   }
   if (config.model().has_graph()) MakeAbsolute(config.mutable_model()->mutable_graph());
+  if (!config.cluster().device_table().empty()) MakeAbsolute(config.mutable_cluster()->mutable_device_table());
   MakeAbsolute(config.mutable_weights());
   MakeAbsolute(config.mutable_save_weights());
   MakeAbsolute(config.mutable_save_initial_weights());
@@ -80,16 +82,22 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb
   return options;
 }
 
-void FillCluster(const pb::JobConfig& config, pb::JobSpec& spec) {
+// The first hosts' cores divided among their processes, or this machine's among all.
+int CoresPerProcess(const HostGroup& first, const pb::JobSpec& spec) {
+  if (first.cores == 0) return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / spec.processes());
+  const int processes = static_cast<int>(first.devices / spec.devices_per_process());
+  return std::max(1, first.cores / std::max(1, processes));
+}
+
+void FillCluster(const pb::JobConfig& config, const std::vector<HostGroup>& hosts, pb::JobSpec& spec) {
   const auto size = [](int axis) { return std::max(axis, 1); };
   const int devices = size(config.mesh().pp()) * size(config.mesh().dp()) * size(config.mesh().tp());
-  const int processes = config.cluster().has_processes() ? config.cluster().processes() : 1;
+  const int processes = static_cast<int>(NumProcesses(config));
   spec.set_processes(processes);
   spec.set_devices_per_process(devices / processes);
   spec.set_device(config.cluster().device().empty() ? "cpu" : config.cluster().device());
-  const int host_cores = static_cast<int>(std::thread::hardware_concurrency());
   spec.set_cores_per_process(config.cluster().has_cores_per_process() ? config.cluster().cores_per_process()
-                                                                      : std::max(1, host_cores / processes));
+                                                                      : CoresPerProcess(hosts[0], spec));
 }
 
 // How many samples (or tokens) one training step consumes, for progress.
@@ -155,9 +163,11 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   const uint64_t seed = c.has_seed() ? c.seed() : 1;
   OF_RETURN_IF_ERROR(PrepareData(seed, config, job.program));
   OF_RETURN_IF_ERROR(CheckFiles(config));
-  FillCluster(c, job.spec);
+  OF_ASSIGN_OR_RETURN(std::vector<HostGroup> hosts, HostsOf(config));
+  FillCluster(c, hosts, job.spec);
   FillSamples(c, job.program, job.spec);
   OF_ASSIGN_OR_RETURN(job.options, MakeOptions(c, job.spec));
+  job.options.hosts = std::move(hosts);
   OF_ASSIGN_OR_RETURN_AT(const int64_t batches, EvaluationBatches(c, job.program), config.Where("evaluate"));
   *job.spec.mutable_phases() = MakePhases(c, job.program, batches);
   job.spec.set_name(c.name());

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "oneflow_core/models/config.h"
+#include "tools/job/cluster.h"
 
 namespace oneflow {
 namespace {
@@ -27,7 +28,10 @@ class Checker {
   void NotNegative(double value, absl::string_view path) {
     Require(value >= 0 && std::isfinite(value), path, absl::StrCat(value, " is not a finite number >= 0"));
   }
+  // What another check says, which names its field itself.
+  void Take(const absl::Status& status) { status_.Update(status); }
   const absl::Status& status() const { return status_; }
+  const SourcedConfig& config() const { return config_; }
 
  private:
   const SourcedConfig& config_;
@@ -145,7 +149,7 @@ void CheckCluster(const pb::JobConfig& c, Checker& check) {
   const auto axis = [](int size) { return int64_t{size < 1 ? 1 : size}; };
   const int64_t devices = axis(c.mesh().pp()) * axis(c.mesh().dp()) * axis(c.mesh().tp());
   check.Require(devices <= 4096, "mesh", absl::StrCat("has ", devices, " devices, at most 4096 are supported"));
-  const int64_t processes = c.cluster().has_processes() ? c.cluster().processes() : 1;
+  const int64_t processes = NumProcesses(c);
   check.Range(processes, 1, 1024, "cluster.processes");
   if (!check.status().ok()) return;
   if (c.cluster().has_devices_per_process()) {
@@ -164,6 +168,7 @@ void CheckCluster(const pb::JobConfig& c, Checker& check) {
                 absl::StrCat("'", device, "' is neither 'cpu' nor 'cuda'"));
   if (c.cluster().has_cores_per_process())
     check.Range(c.cluster().cores_per_process(), 1, 4096, "cluster.cores_per_process");
+  if (check.status().ok()) check.Take(HostsOf(check.config()).status());
 }
 
 void CheckTrain(const pb::JobConfig& c, Checker& check) {

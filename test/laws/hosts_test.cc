@@ -1,0 +1,84 @@
+// A job whose cluster says two hosts reduces its gradients hierarchically along one data-parallel axis: between hosts
+// goes one part of as many as a host has devices, what moves in all is what was predicted, and the losses are those of
+// one host.
+#include <cmath>
+
+#include "compiler/boxed_graph.h"
+#include "compiler/lower/plan_text.h"
+#include "oneflow_core/ops/ops.h"
+#include "sbp/boxing.h"
+#include "test/support/status_matchers.h"
+#include "tools/job/job.h"
+#include "tools/local/run_in_place.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kSteps = 5;
+
+struct Outcome {
+  std::vector<double> losses = std::vector<double>(kSteps, std::nan(""));
+  int64_t moved = 0, predicted = 0;  // by all steps
+  int64_t crossed = 0;               // per step, between ranks of different hosts
+};
+
+// Bytes of the training graph's boxings whose reader and source are on different hosts, per step of one micro-batch.
+absl::StatusOr<int64_t> Crossing(const Job& job, const OpRegistry& ops, const Topology& hosts) {
+  VariableDists variables;
+  OF_ASSIGN_OR_RETURN(const Graph graph, RunPasses(job.program[0], job.options, ops, variables));
+  int64_t bytes = 0;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    if (graph.node(id).op != "boxing") continue;
+    const Value &from = graph.value(graph.node(id).inputs[0]), &to = graph.value(graph.node(id).outputs[0]);
+    OF_ASSIGN_OR_RETURN(const BoxingStep step,
+                        OneBoxingStep(from.type, *from.dist, *to.dist, JobTopology(job.options)));
+    for (size_t i = 0; i < step.pieces.size(); ++i) {
+      for (const BoxingPiece& piece : step.pieces[i]) {
+        const int source = step.from.placement.ranks()[piece.source], reader = step.to.placement.ranks()[i];
+        if (hosts.HostOf(source) == hosts.HostOf(reader)) continue;
+        bytes += piece.region.count() * static_cast<int64_t>(SizeOf(from.type.dtype));
+      }
+    }
+  }
+  return bytes;
+}
+
+absl::StatusOr<Outcome> Train(const std::string& cluster, const Topology& hosts) {
+  const OpRegistry ops = StandardOps();
+  OF_ASSIGN_OR_RETURN(SourcedConfig config,
+                      ParseConfig("model { margin_classifier { widths: [64] embedding: 32 } } "
+                                  "data { prototypes { classes: 64 samples: 400 } } mesh { dp: 8 } "
+                                  "train { steps: 5 batch_size: 32 optimizer { sgd {} } "
+                                  "schedule { learning_rate: 0.05 } } " +
+                                      cluster,
+                                  "law"));
+  OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
+  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops));
+  Outcome outcome;
+  OF_ASSIGN_OR_RETURN(outcome.crossed, Crossing(job, ops, hosts));
+  job.spec.set_processes(1);  // really all here
+  for (pb::Rank& rank : *plan.mutable_ranks()) rank.set_process(0);
+  outcome.predicted = PredictedBytesMoved(plan.plans(0)) * kSteps;
+  OF_ASSIGN_OR_RETURN(const EngineStats stats, RunInPlace(job.spec, std::move(plan), [&](const pb::JobEvent& event) {
+                        if (event.fetched().name() == "loss")
+                          outcome.losses[event.fetched().step()] = event.fetched().values(0);
+                      }));
+  outcome.moved = stats.bytes_moved;
+  return outcome;
+}
+
+TEST(HostsTest, BetweenTwoHostsOnePartOfAHostsDevicesTravels) {
+  ASSERT_OK_AND_ASSIGN(const Topology hosts, Topology::Create(8, 4, {{.count = 2, .devices = 4}}));
+  ASSERT_OK_AND_ASSIGN(const Outcome flat, Train("", hosts));
+  ASSERT_OK_AND_ASSIGN(const Outcome two, Train("cluster { hosts { count: 2 } }", hosts));
+  EXPECT_EQ(flat.moved, flat.predicted);
+  EXPECT_EQ(two.moved, two.predicted);
+  // Scalars, which no rank has a part of, and vectors go as they go.
+  EXPECT_GT(flat.crossed, 100'000);
+  EXPECT_NEAR(static_cast<double>(two.crossed) / static_cast<double>(flat.crossed), 1.0 / 4, 0.01);
+  ASSERT_LT(flat.losses.back(), flat.losses.front());
+  for (int step = 0; step < kSteps; ++step) EXPECT_NEAR(two.losses[step] / flat.losses[step], 1, 1e-5) << step;
+}
+
+}  // namespace
+}  // namespace oneflow
