@@ -1,7 +1,9 @@
 #include "oneflow_core/mesh.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -26,30 +28,125 @@ absl::StatusOr<Device> Device::Parse(absl::string_view text) {
   return device;
 }
 
+namespace {
+
+// Whether each distance is beyond all that the smaller ones reach together, so that a rank has one decomposition.
+bool Nest(const std::vector<Axis>& axes, const std::vector<int>& strides) {
+  std::vector<std::pair<int, int>> steps;  // {stride, size}
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].size > 1) steps.push_back({strides[i], axes[i].size});
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t reach = 0;
+  for (const auto& [stride, size] : steps) {
+    if (stride <= reach) return false;
+    reach += int64_t{stride} * (size - 1);
+  }
+  return true;
+}
+
+// The distance of ranks along each axis, if it is constant and these nest; else nothing.
+std::vector<int> StridesOf(const std::vector<Axis>& axes, const std::vector<int>& ranks) {
+  std::vector<int> strides(axes.size(), 1);
+  int step = 1;  // in the list, from one coordinate to the next
+  for (size_t i = axes.size(); i-- > 0;) {
+    if (axes[i].size > 1) strides[i] = ranks[step] - ranks[0];
+    step *= axes[i].size;
+  }
+  std::vector<int> at(axes.size(), 0);
+  int expected = ranks[0];
+  for (const int rank : ranks) {
+    if (rank != expected) return {};
+    for (size_t i = axes.size(); i-- > 0;) {
+      expected += strides[i];
+      if (++at[i] < axes[i].size) break;
+      expected -= strides[i] * axes[i].size;
+      at[i] = 0;
+    }
+  }
+  if (!Nest(axes, strides)) return {};
+  return strides;
+}
+
+template <typename T>
+int Sign(const T& a, const T& b) {
+  return a < b ? -1 : b < a ? 1 : 0;
+}
+
+}  // namespace
+
+Placement::Placement() {
+  static const auto* const one = new std::shared_ptr<const Grid>(std::make_shared<Grid>(Grid{{}, {0}, {}}));
+  grid_ = *one;
+}
+
+Placement::Placement(std::vector<Axis> axes, std::vector<int> ranks) {
+  Grid grid{std::move(axes), std::move(ranks), {}};
+  grid.strides = StridesOf(grid.axes, grid.ranks);
+  grid_ = std::make_shared<const Grid>(std::move(grid));
+}
+
+int Placement::Compare(const Placement& o) const {
+  if (const int by_size = Sign(size(), o.size()); by_size != 0) return by_size;
+  const bool regular = strides().size() == axes().size() && o.strides().size() == o.axes().size();
+  // Regular grids of one shape differ in their first rank or a stride, if they differ.
+  if (!regular || axes() != o.axes()) {
+    if (const int by_ranks = Sign(ranks(), o.ranks()); by_ranks != 0) return by_ranks;
+  } else {
+    if (ranks()[0] != o.ranks()[0]) return Sign(ranks()[0], o.ranks()[0]);
+    // The last axis varies fastest, so this is the order of the lists.
+    if (strides() != o.strides()) {
+      return std::lexicographical_compare(strides().rbegin(), strides().rend(), o.strides().rbegin(),
+                                          o.strides().rend())
+                 ? -1
+                 : 1;
+    }
+    return 0;
+  }
+  const auto before = [](const Axis& a, const Axis& b) { return std::tie(a.name, a.size) < std::tie(b.name, b.size); };
+  if (axes() == o.axes()) return 0;
+  return std::lexicographical_compare(axes().begin(), axes().end(), o.axes().begin(), o.axes().end(), before) ? -1 : 1;
+}
+
 int Placement::IndexOf(int rank) const {
-  const auto it = std::find(ranks_.begin(), ranks_.end(), rank);
-  return it == ranks_.end() ? -1 : static_cast<int>(it - ranks_.begin());
+  if (strides().size() != axes().size()) {
+    const auto it = std::find(ranks().begin(), ranks().end(), rank);
+    return it == ranks().end() ? -1 : static_cast<int>(it - ranks().begin());
+  }
+  // The axis of the greatest stride first: what is left over belongs to the others.
+  std::vector<int> order(axes().size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return strides()[a] > strides()[b]; });
+  std::vector<int> coordinates(axes().size(), 0);
+  int left = rank - ranks()[0];
+  for (const int i : order) {
+    if (left < 0) return -1;
+    if (axes()[i].size == 1) continue;
+    coordinates[i] = std::min(left / strides()[i], axes()[i].size - 1);
+    left -= coordinates[i] * strides()[i];
+  }
+  return left == 0 ? IndexAt(coordinates) : -1;
 }
 
 std::vector<int> Placement::Coordinates(int index) const {
-  std::vector<int> result(axes_.size());
+  std::vector<int> result(axes().size());
   for (int i = num_axes() - 1; i >= 0; --i) {
-    result[i] = index % axes_[i].size;
-    index /= axes_[i].size;
+    result[i] = index % axes()[i].size;
+    index /= axes()[i].size;
   }
   return result;
 }
 
 int Placement::IndexAt(const std::vector<int>& coordinates) const {
   int index = 0;
-  for (int i = 0; i < num_axes(); ++i) index = index * axes_[i].size + coordinates[i];
+  for (int i = 0; i < num_axes(); ++i) index = index * axes()[i].size + coordinates[i];
   return index;
 }
 
 std::string Placement::ToString() const {
   return absl::StrCat(
-      "[", absl::StrJoin(axes_, ",", [](std::string* s, const Axis& a) { absl::StrAppend(s, a.name, "=", a.size); }),
-      "]{", absl::StrJoin(ranks_, ","), "}");
+      "[", absl::StrJoin(axes(), ",", [](std::string* s, const Axis& a) { absl::StrAppend(s, a.name, "=", a.size); }),
+      "]{", absl::StrJoin(ranks(), ","), "}");
 }
 
 absl::StatusOr<Placement> Placement::Parse(absl::string_view text) {
@@ -121,32 +218,36 @@ int Mesh::AxisSize(absl::string_view name) const {
 }
 
 absl::StatusOr<Placement> Mesh::Place(const PlacementHint& fixed) const {
-  std::vector<int> wanted(axes_.size(), -1);  // -1: the axis stays free
+  std::vector<int> wanted(axes().size(), -1);  // -1: the axis stays free
   for (const AxisCoordinate& f : fixed) {
     const int size = AxisSize(f.axis);
     if (f.coordinate < 0 || f.coordinate >= size) {
       return absl::InvalidArgumentError(
           absl::StrCat("placement ", f.axis, "=", f.coordinate, ": the mesh has ", size, " along axis '", f.axis, "'"));
     }
-    for (size_t i = 0; i < axes_.size(); ++i) {
-      if (axes_[i].name == f.axis) wanted[i] = f.coordinate;
+    for (size_t i = 0; i < axes().size(); ++i) {
+      if (axes()[i].name == f.axis) wanted[i] = f.coordinate;
     }
   }
-  const Placement whole(axes_, [&] {
-    std::vector<int> ranks(size());
-    for (int r = 0; r < size(); ++r) ranks[r] = r;
-    return ranks;
-  }());
   std::vector<Axis> free_axes;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if (wanted[i] < 0) free_axes.push_back(axes_[i]);
+  std::vector<int> strides;  // of the free axes
+  int first = 0, stride = 1;
+  for (size_t i = axes().size(); i-- > 0;) {
+    if (wanted[i] < 0) {
+      free_axes.insert(free_axes.begin(), axes()[i]);
+      strides.insert(strides.begin(), stride);
+    } else {
+      first += wanted[i] * stride;
+    }
+    stride *= axes()[i].size;
   }
-  std::vector<int> ranks;
-  for (int r = 0; r < size(); ++r) {
-    const std::vector<int> coordinates = whole.Coordinates(r);
-    bool inside = true;
-    for (size_t i = 0; i < axes_.size(); ++i) inside = inside && (wanted[i] < 0 || wanted[i] == coordinates[i]);
-    if (inside) ranks.push_back(r);
+  std::vector<int> ranks = {first};
+  for (size_t i = 0; i < free_axes.size(); ++i) {
+    std::vector<int> next;
+    for (const int rank : ranks) {
+      for (int c = 0; c < free_axes[i].size; ++c) next.push_back(rank + c * strides[i]);
+    }
+    ranks = std::move(next);
   }
   return Placement(std::move(free_axes), std::move(ranks));
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,17 +43,24 @@ struct AxisCoordinate {
 using PlacementHint = std::vector<AxisCoordinate>;
 
 // An n-d grid of ranks with named axes: the ranks of a job that a tensor or an op lives on.
+//
+// A value whose copies share one immutable description, because every tensor of a graph has one and a graph of 10^5 nodes on 10^3
+// ranks would otherwise be made of ranks. Grids with a constant distance of ranks along each axis, which all boxes of a mesh are,
+// are compared and searched without looking at their ranks.
 class Placement {
  public:
-  Placement() : ranks_{0} {}  // one rank, no axes
+  Placement();  // one rank, 0, no axes
   // REQUIRES: ranks.size() is the product of the axis sizes, ranks are distinct. Row-major: last axis fastest.
-  Placement(std::vector<Axis> axes, std::vector<int> ranks) : axes_(std::move(axes)), ranks_(std::move(ranks)) {}
+  Placement(std::vector<Axis> axes, std::vector<int> ranks);
 
-  const std::vector<Axis>& axes() const { return axes_; }
-  const std::vector<int>& ranks() const { return ranks_; }
-  int num_axes() const { return static_cast<int>(axes_.size()); }
-  int size() const { return static_cast<int>(ranks_.size()); }
-  // Position in ranks() of job rank `rank`, or -1.
+  const std::vector<Axis>& axes() const { return grid_->axes; }
+  const std::vector<int>& ranks() const { return grid_->ranks; }
+  int num_axes() const { return static_cast<int>(axes().size()); }
+  int size() const { return static_cast<int>(ranks().size()); }
+  // The distance of neighbouring ranks along each axis (1 along axes of one rank); empty if it is not constant or the axes
+  // do not nest.
+  const std::vector<int>& strides() const { return grid_->strides; }
+  // Position in ranks() of job rank `rank`, or -1. Linear only where strides() is empty.
   int IndexOf(int rank) const;
   // The coordinates of ranks()[index], one per axis.
   std::vector<int> Coordinates(int index) const;
@@ -64,13 +72,21 @@ class Placement {
   // Inverse of ToString(). InvalidArgument if the sizes and the ranks do not agree.
   static absl::StatusOr<Placement> Parse(absl::string_view text);
 
-  bool operator==(const Placement& o) const { return axes_ == o.axes_ && ranks_ == o.ranks_; }
+  bool operator==(const Placement& o) const { return grid_ == o.grid_ || Compare(o) == 0; }
   bool operator!=(const Placement& o) const { return !(*this == o); }
-  bool operator<(const Placement& o) const { return ToString() < o.ToString(); }
+  // By size, ranks and axes: a total order for deterministic tables.
+  bool operator<(const Placement& o) const { return grid_ != o.grid_ && Compare(o) < 0; }
 
  private:
-  std::vector<Axis> axes_;
-  std::vector<int> ranks_;
+  struct Grid {
+    std::vector<Axis> axes;
+    std::vector<int> ranks;
+    std::vector<int> strides;
+  };
+
+  int Compare(const Placement& o) const;  // negative, 0, positive
+
+  std::shared_ptr<const Grid> grid_;
 };
 
 // The whole grid of a job: ranks 0 .. size-1, row-major over the axes.

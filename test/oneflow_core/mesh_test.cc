@@ -1,5 +1,8 @@
 #include "oneflow_core/mesh.h"
 
+#include <algorithm>
+#include <set>
+
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -42,6 +45,46 @@ TEST(PlacementTest, CoordinatesAndIndicesAreInverse) {
   for (int i = 0; i < placement.size(); ++i) EXPECT_EQ(placement.IndexAt(placement.Coordinates(i)), i);
   EXPECT_EQ(placement.IndexOf(13), 3);
   EXPECT_EQ(placement.IndexOf(3), -1);
+}
+
+TEST(PlacementTest, FindsItsRanksWhetherTheyAreARegularGridOrNot) {
+  const std::vector<Placement> placements = {
+      Placement(),
+      Placement({{"dp", 2}, {"tp", 3}}, {10, 11, 12, 13, 14, 15}),
+      Placement({{"tp", 3}, {"dp", 2}}, {0, 4, 8, 1, 5, 9}),        // the outer axis is the nearer one
+      Placement({{"dp", 2}, {"one", 1}, {"tp", 2}}, {1, 2, 5, 6}),  // with gaps
+      Placement({{"a", 2}, {"b", 3}}, {0, 2, 4, 3, 5, 7}),          // distances that do not nest
+      Placement({{"x", 4}}, {7, 1, 2, 9}),                          // no distance
+  };
+  for (const Placement& placement : placements) {
+    for (int rank = -2; rank < 20; ++rank) {
+      const auto it = std::find(placement.ranks().begin(), placement.ranks().end(), rank);
+      const int expected = it == placement.ranks().end() ? -1 : static_cast<int>(it - placement.ranks().begin());
+      EXPECT_EQ(placement.IndexOf(rank), expected) << placement.ToString() << " rank " << rank;
+    }
+  }
+}
+
+TEST(PlacementTest, TheOrderOfRegularGridsIsThatOfTheirRanks) {
+  std::vector<Placement> placements;
+  for (int first : {0, 1, 4}) {
+    for (int outer : {1, 2, 3, 6}) {
+      for (int inner : {1, 2, 5}) {
+        const int ranks[] = {first, first + inner, first + outer, first + outer + inner};
+        if (std::set<int>(ranks, ranks + 4).size() < 4) continue;
+        for (const char* name : {"dp", "tp"}) {
+          placements.push_back(Placement({{name, 2}, {"x", 2}}, std::vector<int>(ranks, ranks + 4)));
+        }
+      }
+    }
+  }
+  for (const Placement& a : placements) {
+    for (const Placement& b : placements) {
+      const bool by_text = std::make_pair(a.ranks(), a.axes()[0].name) < std::make_pair(b.ranks(), b.axes()[0].name);
+      EXPECT_EQ(a < b, by_text) << a.ToString() << " " << b.ToString();
+      EXPECT_EQ(a == b, a.ToString() == b.ToString());
+    }
+  }
 }
 
 TEST(PlacementTest, ReadsBackFromItsText) {
