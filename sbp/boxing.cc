@@ -10,19 +10,27 @@
 
 namespace oneflow {
 
-absl::StatusOr<BoxingStep> OneBoxingStep(const TensorType& type, const DistType& from, const DistType& to,
-                                         const Topology& topology) {
+absl::Status CheckOneBoxingStep(const TensorType& type, const DistType& from, const DistType& to,
+                                const Topology& topology) {
   OF_RETURN_IF_ERROR(CheckBoxing(type, from, to, topology));
-  OF_ASSIGN_OR_RETURN(const Reduction reduction, ReductionOf(from, to));
+  OF_RETURN_IF_ERROR(ReductionOf(from, to).status());
   const auto common = OnCommonAxes(type.shape, from, to);
-  const DistType &on_from = common.has_value() ? common->first : from,
-                 &on_to = common.has_value() ? common->second : to;
-  const AxisRoles roles = RolesOf(on_from, on_to);
+  const AxisRoles roles = common.has_value() ? RolesOf(common->first, common->second) : RolesOf(from, to);
   if (roles.num_addends > 1 && roles.num_copies > 1) {
     return absl::UnimplementedError(
         absl::StrCat("boxing ", from.ToString(), " to ", to.ToString(), ": one step would combine ", roles.num_addends,
                      " addends once for each of ", roles.num_copies, " copies; take the steps of BoxingPath"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BoxingStep> OneBoxingStep(const TensorType& type, const DistType& from, const DistType& to,
+                                         const Topology& topology) {
+  OF_RETURN_IF_ERROR(CheckOneBoxingStep(type, from, to, topology));
+  OF_ASSIGN_OR_RETURN(const Reduction reduction, ReductionOf(from, to));
+  const auto common = OnCommonAxes(type.shape, from, to);
+  const DistType &on_from = common.has_value() ? common->first : from,
+                 &on_to = common.has_value() ? common->second : to;
   BoxingStep step{from, to, reduction};
   step.pieces.resize(to.placement.size());
   BoxingGeometry geometry(type.shape, on_from, on_to, topology);

@@ -59,10 +59,12 @@ ReadRoles ReadRolesOf(const DistType& from, const DistType& to) {
   for (int a = 0; a < from.placement.num_axes(); ++a) {
     const int match = roles.match_of_from[a];
     const bool to_partial = match != AxisRoles::kNone && to.sbp[match].is_partial();
-    const bool own = to_partial && (from.sbp[a].is_partial() || IsPartialSum(to.sbp[match]));
-    result.of_from.push_back(from.sbp[a].is_broadcast() ? ReadRoles::Role::kReplica
-                             : own                      ? ReadRoles::Role::kOwn
-                                                        : ReadRoles::Role::kAll);
+    const bool own = from.sbp[a].is_broadcast()
+                         ? match != AxisRoles::kNone
+                         : to_partial && (from.sbp[a].is_partial() || IsPartialSum(to.sbp[match]));
+    result.of_from.push_back(own                          ? ReadRoles::Role::kOwn
+                             : from.sbp[a].is_broadcast() ? ReadRoles::Role::kReplica
+                                                          : ReadRoles::Role::kAll);
     result.own.push_back(match);
   }
   for (int b = 0; b < to.placement.num_axes(); ++b) {

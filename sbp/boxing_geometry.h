@@ -4,8 +4,8 @@
 // Every axis of the source placement has one of three roles for a destination:
 //
 //   all       its coordinates are all read: slices to be joined, addends to be combined
-//   own       only the destination's own coordinate on the matching axis: P->P, S->P
-//   replica   the coordinates hold the same: the nearest is read
+//   own       only the destination's own coordinate on the matching axis: P->P, S->P, and of B, whose copies are alike
+//   replica   B without a matching axis: the nearest copy is read
 #pragma once
 
 #include <algorithm>
