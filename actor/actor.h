@@ -21,7 +21,7 @@
 
 #include "actor/message.h"
 #include "oneflow_core/status.h"
-#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace oneflow {
 
@@ -43,7 +43,7 @@ struct ActorSpec {
   std::vector<PortSpec> outputs;
 };
 
-// What plan `plan_index` says about actor `actor`. REQUIRES: the plan passed CheckPlanSet.
+// What plan `plan_index` says about actor `actor`. REQUIRES: the plan passed CheckProgram.
 ActorSpec MakeActorSpec(const pb::Plan& plan, int plan_index, int actor);
 
 class Actor {

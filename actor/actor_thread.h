@@ -44,7 +44,7 @@ class ActorThread : public MessageSink {
   };
 
   struct Context {
-    const pb::PlanSet& plans;
+    const pb::Program& plans;
     int rank = 0;
     DeviceContext& device;
     ActRunner& runner;
@@ -53,7 +53,7 @@ class ActorThread : public MessageSink {
     int spins = 0;  // looks into the mailbox before it sleeps
   };
 
-  // Everything in `context` is borrowed. REQUIRES: the plans passed CheckPlanSet.
+  // Everything in `context` is borrowed. REQUIRES: the plans passed CheckProgram.
   explicit ActorThread(const Context& context);
   ~ActorThread() override;  // joins
 

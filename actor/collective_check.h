@@ -3,17 +3,17 @@
 #pragma once
 
 #include "oneflow_core/status.h"
-#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace oneflow {
 
 // One COLLECTIVE instruction on its own: its communicator, its operands' number, types and sizes, its transfers. InvalidArgument with
 // what is wrong. REQUIRES: operands and communicators were checked.
-absl::Status CheckCollective(const pb::PlanSet& set, const pb::Actor& actor, const pb::Instruction& instruction);
+absl::Status CheckCollective(const pb::Program& set, const pb::Actor& actor, const pb::Instruction& instruction);
 
 // The collectives of a whole plan: every actor that has any is ordered, once per act, on its own rank; the members of a communicator
 // make the same calls in the same order, with sizes that fit. InvalidArgument with the rank, or the communicator and the number of
 // the call. REQUIRES: each instruction was checked.
-absl::Status CheckCollectives(const pb::PlanSet& set, const pb::Plan& plan);
+absl::Status CheckCollectives(const pb::Program& set, const pb::Plan& plan);
 
 }  // namespace oneflow

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -15,7 +16,7 @@
 #include "actor/actor_thread.h"
 #include "actor/executor.h"
 #include "actor/memory.h"
-#include "actor/plan_check.h"
+#include "actor/program_check.h"
 #include "actor/transport/peer_network.h"
 #include "actor/transport/process_bus.h"
 #include "actor/variables.h"
@@ -30,8 +31,10 @@ constexpr std::chrono::seconds kStallTime(60);
 // Looks into an empty mailbox before sleeping, where a core is to spare: about 2 us, the time of waking a thread up.
 constexpr int kSpins = 100;
 
-std::string Hash(const pb::PlanSet& plan) {
-  const std::string bytes = plan.SerializeAsString();  // no maps, no unknown fields of ours: deterministic
+// What all processes of a job have in common: the hash of the plan, or of the program if that is everybody's.
+std::string Hash(const pb::Program& program) {
+  if (program.has_process()) return program.plan_hash();
+  const std::string bytes = program.SerializeAsString();  // no maps, no unknown fields of ours: deterministic
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
@@ -49,7 +52,7 @@ double Seconds(std::chrono::steady_clock::duration d) { return std::chrono::dura
 
 class EngineImpl : public Engine, private ActorThread::Listener, private PeerNetwork::Listener {
  public:
-  EngineImpl(pb::PlanSet plans, EngineOptions options)
+  EngineImpl(pb::Program plans, EngineOptions options)
       : plans_(std::move(plans)), options_(std::move(options)), memory_(std::max(plans_.ranks_size(), 1)) {}
 
   ~EngineImpl() override {
@@ -114,13 +117,14 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
 
   bool IsOurs(int rank) const { return plans_.ranks(rank).process() == options_.process; }
 
-  const pb::PlanSet plans_;
+  const pb::Program plans_;
   const EngineOptions options_;
   std::vector<int> ranks_;                               // of this process
   std::vector<std::unique_ptr<DeviceContext>> devices_;  // by rank; null for those of other processes
   JobMemory memory_;
   std::unique_ptr<Variables> variables_;
   std::vector<std::unique_ptr<Executor>> executors_;  // as ranks_
+  std::unique_ptr<ProgramIds> ids_;
   std::unique_ptr<ProcessBus> bus_;
   std::vector<std::unique_ptr<ActorThread>> threads_;  // as ranks_
   std::vector<ActorThread*> thread_of_rank_;
@@ -139,7 +143,11 @@ absl::Status EngineImpl::LoadHere() {
     return absl::InvalidArgumentError(
         absl::StrCat("process ", options_.process, " is not the one that its peers know, of ", processes));
   }
-  OF_RETURN_IF_ERROR(CheckPlanSet(plans_, processes));
+  OF_RETURN_IF_ERROR(CheckProgram(plans_, processes));
+  if (plans_.has_process() && plans_.process() != options_.process) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("process ", options_.process, " was given the program of process ", plans_.process()));
+  }
   OF_RETURN_IF_ERROR(OpenDevices());
   OF_RETURN_IF_ERROR(ShareMemory());
   SourceCache sources;
@@ -245,7 +253,8 @@ absl::Status EngineImpl::Initialise() {
 void EngineImpl::MakeThreads() {
   std::vector<int> process_of_rank;
   for (const pb::Rank& rank : plans_.ranks()) process_of_rank.push_back(rank.process());
-  bus_ = std::make_unique<ProcessBus>(options_.process, process_of_rank, options_.peers);
+  ids_ = std::make_unique<ProgramIds>(plans_);
+  bus_ = std::make_unique<ProcessBus>(options_.process, process_of_rank, options_.peers, *ids_);
   thread_of_rank_.resize(plans_.ranks_size(), nullptr);
   const int spins = options_.cores > static_cast<int>(ranks_.size()) ? kSpins : 0;
   for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -330,16 +339,16 @@ void EngineImpl::OnThreadDone(int) {
 
 void EngineImpl::OnMessages(int process, absl::Span<const Message> messages) {
   for (const Message& message : messages) {
-    const bool known = message.plan < plans_.plans_size() && message.actor >= 0 &&
-                       message.actor < plans_.plans(message.plan).actors_size() &&
-                       thread_of_rank_[plans_.plans(message.plan).actors(message.actor).rank()] != nullptr;
-    if (!known) {
-      return Fail(
-          absl::InvalidArgumentError(absl::StrCat("process ", process, " sent a message for plan ", message.plan,
-                                                  " actor ", message.actor, ", which is not here")),
-          /*tell_peers=*/true);
+    const std::optional<Message> known = ids_->FromPeer(message);
+    ActorThread* const thread =
+        known.has_value() ? thread_of_rank_[plans_.plans(known->plan).actors(known->actor).rank()] : nullptr;
+    if (thread == nullptr) {
+      return Fail(absl::InvalidArgumentError(absl::StrCat("process ", process, " sent a message for plan ",
+                                                          message.plan, " actor ", message.actor, " register ",
+                                                          message.register_id, ", which is not here")),
+                  /*tell_peers=*/true);
     }
-    thread_of_rank_[plans_.plans(message.plan).actors(message.actor).rank()]->Post({&message, 1});
+    thread->Post({&*known, 1});
   }
 }
 
@@ -393,7 +402,7 @@ EngineStats EngineImpl::stats() const {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(pb::PlanSet plan, EngineOptions options) {
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(pb::Program plan, EngineOptions options) {
   auto engine = std::make_unique<EngineImpl>(std::move(plan), std::move(options));
   OF_RETURN_IF_ERROR(engine->Load());
   return engine;

@@ -13,7 +13,7 @@
 
 #include "absl/strings/string_view.h"
 #include "oneflow_core/status.h"
-#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace oneflow {
 
@@ -73,7 +73,7 @@ class Engine {
   // Checks the plan set (InvalidArgument with where and both values: a plan may come from a file or a peer), allocates memory,
   // prepares kernels, exchanges plan hash and shared memory with the peers, sets variables to their initial values.
   // Unimplemented if a device has no kernel for an instruction, ResourceExhausted if memory does not suffice.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(pb::PlanSet plan, EngineOptions options);
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(pb::Program plan, EngineOptions options);
 
   // Runs the steps first_step .. first_step + steps - 1 of the named plan to the end on all ranks of this process. The number of a
   // step decides which data is read and which random numbers are drawn. The other processes must make the same calls in the

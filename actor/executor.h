@@ -16,7 +16,7 @@ namespace oneflow {
 
 class Executor : public ActRunner {
  public:
-  // Binds all instructions of the rank's actors. REQUIRES: the plans passed CheckPlanSet and all memory is in place. As
+  // Binds all instructions of the rank's actors. REQUIRES: the plans passed CheckProgram and all memory is in place. As
   // BindInstruction, with plan, actor, node, source line, rank and device; ResourceExhausted if scratch memory cannot be
   // had.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const RankContext& context);

@@ -15,7 +15,7 @@
 
 #include "kernels/device.h"
 #include "oneflow_core/status.h"
-#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace oneflow {
 

@@ -12,15 +12,15 @@
 #include "actor/memory.h"
 #include "kernels/device.h"
 #include "oneflow_core/status.h"
-#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace oneflow {
 
 class Variables {
  public:
   // Everything is borrowed. `devices` has one entry per rank, null for those of other processes. REQUIRES: the plans passed
-  // CheckPlanSet.
-  Variables(const pb::PlanSet& plans, const JobMemory& memory, std::vector<DeviceContext*> devices)
+  // CheckProgram.
+  Variables(const pb::Program& plans, const JobMemory& memory, std::vector<DeviceContext*> devices)
       : plans_(plans), memory_(memory), devices_(std::move(devices)) {}
 
   // Sets all shards of one of our ranks to their initial values. Different ranks may be set on different threads.
@@ -40,7 +40,7 @@ class Variables {
   template <typename Fn>
   absl::Status ForOurShards(const pb::Variable& variable, const Fn& fn) const;
 
-  const pb::PlanSet& plans_;
+  const pb::Program& plans_;
   const JobMemory& memory_;
   const std::vector<DeviceContext*> devices_;
 };

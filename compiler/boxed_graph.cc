@@ -29,7 +29,7 @@ absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& 
   }
   const Value& from = graph.value(node.inputs[0]);
   const Value& to = graph.value(node.outputs[0]);
-  const absl::Status status = OneBoxingStep(from.type, *from.dist, *to.dist, topology).status();
+  const absl::Status status = CheckOneBoxingStep(from.type, *from.dist, *to.dist, topology);
   if (status.ok()) return status;
   return absl::InternalError(
       absl::StrCat(from.dist->ToString(), " to ", to.dist->ToString(), " is not one step: ", status.message()));

@@ -78,6 +78,9 @@ class Topology {
   static absl::StatusOr<Topology> Create(int num_ranks, int ranks_per_process, std::vector<HostGroup> hosts);
 
   int num_ranks() const { return num_ranks_; }
+  int ranks_per_process() const { return ranks_per_process_; }
+  // As given to Create().
+  const std::vector<HostGroup>& groups() const { return groups_; }
   int num_hosts() const { return num_ranks_ == 0 ? 0 : HostOf(num_ranks_ - 1) + 1; }  // that hold ranks
 
   // REQUIRES (all below): ranks are in [0, num_ranks()).

@@ -1,11 +1,13 @@
 #include "actor/collective/communicator_ids.h"
 
+#include <map>
+
 #include "actor/transport/peer_network.h"
 
 namespace oneflow {
 namespace {
 
-absl::Status CheckCommunicators(const pb::PlanSet& plans) {
+absl::Status CheckCommunicators(const pb::Program& plans) {
   for (int c = 0; c < plans.communicators_size(); ++c) {
     const std::string where = absl::StrCat("communicator ", c, " of job '", plans.job(), "'");
     if (plans.communicators(c).ranks().empty()) return absl::InvalidArgumentError(absl::StrCat(where, " has no ranks"));
@@ -20,31 +22,36 @@ absl::Status CheckCommunicators(const pb::PlanSet& plans) {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> AgreeOnCommunicatorIds(
-    const pb::PlanSet& plans, int process, PeerNetwork* peers,
+    const pb::Program& plans, int process, PeerNetwork* peers,
     const std::function<absl::StatusOr<std::string>()>& make_id) {
   OF_RETURN_IF_ERROR(CheckCommunicators(plans));
   const auto maker = [&](int c) { return plans.ranks(plans.communicators(c).ranks(0)).process(); };
   pb::PeerPlan mine;
   for (int c = 0; c < plans.communicators_size(); ++c) {
     if (maker(c) != process) continue;
-    OF_ASSIGN_OR_RETURN_AT(*mine.add_communicator_ids(), make_id(), absl::StrCat("communicator ", c));
+    pb::CommunicatorId& id = *mine.add_communicator_ids();
+    *id.mutable_ranks() = plans.communicators(c).ranks();
+    OF_ASSIGN_OR_RETURN_AT(*id.mutable_id(), make_id(), absl::StrCat("communicator ", c));
   }
   std::vector<pb::PeerPlan> made(process + 1);
   made[process] = mine;
   if (peers != nullptr) {
     OF_ASSIGN_OR_RETURN(made, peers->Exchange(mine));
   }
-  std::vector<int> taken(made.size(), 0);
+  std::map<std::vector<int>, std::string> known;
+  for (const pb::PeerPlan& plan : made) {
+    for (const pb::CommunicatorId& id : plan.communicator_ids()) {
+      known.try_emplace({id.ranks().begin(), id.ranks().end()}, id.id());
+    }
+  }
   std::vector<std::string> ids;
   for (int c = 0; c < plans.communicators_size(); ++c) {
-    const int from = maker(c);
-    const bool is_known = from >= 0 && from < static_cast<int>(made.size());
-    const int available = is_known ? made[from].communicator_ids_size() : 0;
-    if (!is_known || taken[from] == available) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("communicator ", c, ": process ", from, " made ", available, " ids, the plan gives it more"));
+    const auto& ranks = plans.communicators(c).ranks();
+    const auto id = known.find({ranks.begin(), ranks.end()});
+    if (id == known.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("communicator ", c, ": process ", maker(c), " made no id for it"));
     }
-    ids.push_back(made[from].communicator_ids(taken[from]++));
+    ids.push_back(id->second);
   }
   return ids;
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "oneflow_core/status.h"
-#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace oneflow {
 
@@ -17,10 +17,10 @@ class PeerNetwork;
 
 // The ids of `plans.communicators()`, in their order; the same in all processes, which must all call it, and make their other
 // exchanges over the network in the same order. `make_id` is called once per communicator that begins here. `peers` is null for
-// a job of one process. InvalidArgument if a communicator is empty or names a rank that the plans do not have, or if a peer
-// made another number of ids than the plans give it; else what `make_id` or the exchange says.
+// a job of one process. InvalidArgument if a communicator is empty or names a rank that the plans do not have, or if its
+// maker made no id for it; else what `make_id` or the exchange says.
 absl::StatusOr<std::vector<std::string>> AgreeOnCommunicatorIds(
-    const pb::PlanSet& plans, int process, PeerNetwork* peers,
+    const pb::Program& plans, int process, PeerNetwork* peers,
     const std::function<absl::StatusOr<std::string>()>& make_id);
 
 }  // namespace oneflow

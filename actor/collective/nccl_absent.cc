@@ -3,7 +3,7 @@
 
 namespace oneflow {
 
-absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::PlanSet&, int, PeerNetwork*) {
+absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::Program&, int, PeerNetwork*) {
   return absl::UnimplementedError("this build has no NCCL: the CUDA toolkit was not found when it was configured");
 }
 

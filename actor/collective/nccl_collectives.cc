@@ -109,7 +109,7 @@ class NcclCollectives : public Collectives {
   }
 
   // Joins all communicators for the ranks of `process`.
-  absl::Status Join(const pb::PlanSet& plans, int process, const std::vector<std::string>& ids) {
+  absl::Status Join(const pb::Program& plans, int process, const std::vector<std::string>& ids) {
     for (int c = 0; c < plans.communicators_size(); ++c) {
       const auto& ranks = plans.communicators(c).ranks();
       ncclUniqueId id;
@@ -188,7 +188,7 @@ class NcclCollectives : public Collectives {
     return result == ncclSuccess ? ended : result;
   }
 
-  absl::Status JoinRank(const pb::PlanSet& plans, int communicator, int index, const ncclUniqueId& id) {
+  absl::Status JoinRank(const pb::Program& plans, int communicator, int index, const ncclUniqueId& id) {
     const int rank = plans.communicators(communicator).ranks(index);
     const std::string where = absl::StrCat("rank ", rank, " (", plans.ranks(rank).device(), ")");
     OF_ASSIGN_OR_RETURN_AT(const Device device, Device::Parse(plans.ranks(rank).device()), where);
@@ -210,7 +210,7 @@ class NcclCollectives : public Collectives {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::PlanSet& plans, int process,
+absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::Program& plans, int process,
                                                                  PeerNetwork* peers) {
   OF_ASSIGN_OR_RETURN(const std::vector<std::string> ids, AgreeOnCommunicatorIds(plans, process, peers, MakeId));
   auto collectives = std::make_unique<NcclCollectives>();

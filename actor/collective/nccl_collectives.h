@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "actor/collective/collectives.h"
-#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace oneflow {
 
@@ -21,7 +21,7 @@ class PeerNetwork;
 // creates its engine; returns when all have. `peers` is borrowed until then; null for a job of one process. Unimplemented if this
 // build has no NCCL, InvalidArgument if a communicator has ranks on other devices than CUDA ones, Unavailable if NCCL fails, else
 // as AgreeOnCommunicatorIds (communicator_ids.h).
-absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::PlanSet& plans, int process,
+absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::Program& plans, int process,
                                                                  PeerNetwork* peers);
 
 }  // namespace oneflow

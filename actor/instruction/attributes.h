@@ -2,7 +2,7 @@
 #pragma once
 
 #include "oneflow_core/attr.h"
-#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace oneflow {
 

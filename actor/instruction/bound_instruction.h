@@ -21,7 +21,7 @@ namespace oneflow {
 
 // What the instructions of one rank are bound to; all of it is borrowed.
 struct RankContext {
-  const pb::PlanSet& plans;
+  const pb::Program& plans;
   int rank = 0;
   DeviceContext& device;
   const JobMemory& memory;

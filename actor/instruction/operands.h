@@ -11,13 +11,13 @@
 #include "actor/actor.h"
 #include "actor/memory.h"
 #include "kernels/kernel.h"
-#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace oneflow {
 
 class Operands {
  public:
-  // Of an instruction of `actor`. REQUIRES: the plan passed CheckPlanSet, all memory is in place, and the plan outlives
+  // Of an instruction of `actor`. REQUIRES: the plan passed CheckProgram, all memory is in place, and the plan outlives
   // this.
   Operands(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruction& instruction, const JobMemory& memory);
 

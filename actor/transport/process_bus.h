@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "actor/transport/message_bus.h"
+#include "actor/transport/program_ids.h"
 
 namespace oneflow {
 
@@ -11,8 +12,8 @@ class PeerNetwork;
 
 class ProcessBus : public MessageBus {
  public:
-  // `peers` is borrowed; null for a job of one process.
-  ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwork* peers);
+  // `peers` and `ids` are borrowed; peers is null for a job of one process.
+  ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwork* peers, const ProgramIds& ids);
 
   // Borrows the sink of a rank of this process. Before the first Send().
   void Attach(int rank, MessageSink& sink) { sinks_[rank] = &sink; }
@@ -24,6 +25,7 @@ class ProcessBus : public MessageBus {
   const int process_;
   const std::vector<int> process_of_rank_;
   PeerNetwork* const peers_;
+  const ProgramIds& ids_;
   std::vector<MessageSink*> sinks_;  // by rank; null for those of other processes
 };
 

@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "compiler/explain/origins.h"
 #include "compiler/passes/passes.h"
-#include "compiler/plan/boxings.h"
 
 namespace oneflow {
 namespace {
@@ -32,14 +31,13 @@ std::vector<std::string> ChangedAxes(const DistType& from, const DistType& to) {
   return names;
 }
 
-// What the destinations that need the result read of other ranks.
-LinkBytes BytesRead(const TensorType& type, const BoxingUse& use, const Topology& topology) {
+// What the destinations read of other ranks.
+LinkBytes BytesRead(const TensorType& type, const BoxingStep& step, const Topology& topology) {
   LinkBytes bytes;
-  for (size_t d = 0; d < use.step.pieces.size(); ++d) {
-    if (use.sources[d].empty()) continue;  // nobody needs it there
-    const int to = use.step.to.placement.ranks()[d];
-    for (const BoxingPiece& piece : use.step.pieces[d]) {
-      const int from = use.step.from.placement.ranks()[piece.source];
+  for (size_t d = 0; d < step.pieces.size(); ++d) {
+    const int to = step.to.placement.ranks()[d];
+    for (const BoxingPiece& piece : step.pieces[d]) {
+      const int from = step.from.placement.ranks()[piece.source];
       if (from == to) continue;
       const int64_t size = piece.region.count() * static_cast<int64_t>(SizeOf(type.dtype));
       const Distance distance = topology.Between(from, to);
@@ -54,10 +52,9 @@ LinkBytes BytesRead(const TensorType& type, const BoxingUse& use, const Topology
 // Gathers the boxings of one boxed graph.
 class BoxingCollector {
  public:
-  BoxingCollector(GraphFacts& facts, const Boxings& uses, const Topology& topology, CostModel& costs)
+  BoxingCollector(GraphFacts& facts, const Topology& topology, CostModel& costs)
       : facts_(facts),
         graph_(facts.boxed),
-        uses_(uses),
         topology_(topology),
         costs_(costs),
         readers_(graph_.Consumers()) {
@@ -99,16 +96,16 @@ class BoxingCollector {
     }
   }
 
+  // REQUIRES: the graph keeps the contract of boxed_graph.h, so that the node is one step.
   BoxingStepFacts Step(NodeId node) const {
-    const BoxingUse& use = uses_.by_node.at(node);
-    const TensorType& type = graph_.value(graph_.node(node).outputs[0]).type;
-    return {node, use.step.collective, ChangedAxes(use.step.from, use.step.to), BytesRead(type, use, topology_),
-            Seconds(type, use.step, topology_)};
+    const Value &from = graph_.value(graph_.node(node).inputs[0]), &to = graph_.value(graph_.node(node).outputs[0]);
+    const BoxingStep step = *OneBoxingStep(from.type, *from.dist, *to.dist, topology_);
+    return {node, step.collective, ChangedAxes(step.from, step.to), BytesRead(from.type, step, topology_),
+            Seconds(from.type, step, topology_)};
   }
 
   GraphFacts& facts_;
   const Graph& graph_;
-  const Boxings& uses_;
   const Topology& topology_;
   CostModel& costs_;
   const std::vector<std::vector<NodeId>> readers_;
@@ -165,8 +162,7 @@ absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, 
     }
     facts.compute.push_back(seconds * Acts(facts, node.rate));
   }
-  OF_ASSIGN_OR_RETURN(const Boxings uses, AnalyseBoxings(facts.boxed, job.topology));
-  BoxingCollector(facts, uses, job.topology, costs).Run();
+  BoxingCollector(facts, job.topology, costs).Run();
   return facts;
 }
 

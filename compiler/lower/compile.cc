@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "compiler/boxed_graph.h"
 #include "compiler/lower/lower.h"
+#include "compiler/lower/plan_reader.h"
 #include "compiler/lower/wait_graph.h"
 #include "compiler/plan/build_plan.h"
 #include "compiler/plan/memory.h"
@@ -28,35 +29,32 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
                                          const OpRegistry& ops) {
   OF_RETURN_IF_ERROR(CheckHosts(options));
   const Topology topology = JobTopology(options);
+  const Boxings boxings(topology, options.device);
   std::vector<const Graph*> graphs;
-  std::vector<Boxings> boxings;
-  for (const BoxedGraph& boxed : program) {
-    graphs.push_back(&boxed.graph);
-    OF_ASSIGN_OR_RETURN_AT(Boxings uses, AnalyseBoxings(boxed.graph, topology, options.device),
-                           absl::StrCat("graph '", boxed.graph.name(), "'"));
-    boxings.push_back(std::move(uses));
-  }
-  OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables(graphs, boxings, topology));
+  for (const BoxedGraph& boxed : program) graphs.push_back(&boxed.graph);
+  const RankClasses classes(graphs, options.mesh.size());
+  OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables(graphs, classes, boxings));
 
   pb::PlanSet set;
   set.set_version(kPlanVersion);
   set.set_job(options.job);
   set.set_seed(options.seed);
+  PlanTables tables(set);
   std::vector<PhysicalPlan> plans;
-  Communicators communicators;
-  for (size_t i = 0; i < program.size(); ++i) {
-    const Graph& graph = program[i].graph;
-    const std::string where = absl::StrCat("graph '", graph.name(), "'");
-    OF_ASSIGN_OR_RETURN_AT(const ChainGraph chains, BuildChains(graph, ops), where);
-    const PlanInput input{graph, ops, options.mesh, topology, chains, boxings[i], variables, program[i].micro_batches};
+  for (const BoxedGraph& boxed : program) {
+    const std::string where = absl::StrCat("graph '", boxed.graph.name(), "'");
+    OF_ASSIGN_OR_RETURN_AT(const ChainGraph chains, BuildChains(boxed.graph, ops), where);
+    const PlanInput input{boxed.graph, ops, options.mesh, classes, chains, boxings, variables, boxed.micro_batches};
     OF_ASSIGN_OR_RETURN_AT(PhysicalPlan plan, PlanOne(input), where);
-    *set.add_plans() = LowerPlan(input, plan, options.seed, communicators);
-    OF_RETURN_IF_ERROR(CheckPlanLive(set.plans(static_cast<int>(i))));
+    OF_ASSIGN_OR_RETURN_AT(*set.add_plans(), LowerPlan(input, plan, options.seed, tables), where);
     plans.push_back(std::move(plan));
   }
-  LowerRanks(options, variables, plans, set);
-  LowerVariables(variables, set);
-  LowerCommunicators(communicators, set);
+  LowerRanks(topology, options.device, classes, variables, plans, set);
+  LowerVariables(variables, tables, set);
+  for (pb::ClassPlan& plan : *set.mutable_plans()) {
+    OF_RETURN_IF_ERROR_AT(OrderPlanCalls(set, plan), absl::StrCat("plan '", plan.name(), "'"));
+    OF_RETURN_IF_ERROR(CheckPlanLive(plan));
+  }
   return set;
 }
 
@@ -71,13 +69,23 @@ absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions
   return CompileBoxed(boxed, options, ops);
 }
 
-std::string SerializePlan(const pb::PlanSet& plan) {
+absl::StatusOr<std::string> SerializePlan(const pb::PlanSet& plan) {
+  const size_t size = plan.ByteSizeLong();
+  if (size > static_cast<size_t>(INT32_MAX)) {
+    return absl::ResourceExhaustedError(absl::StrCat("the plan of job '", plan.job(), "' takes ", size,
+                                                     " bytes; one that can be written has at most ", INT32_MAX));
+  }
   std::string bytes;
+  bool written = false;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);
     coded.SetSerializationDeterministic(true);
-    plan.SerializeToCodedStream(&coded);
+    written = plan.SerializeToCodedStream(&coded);
+  }
+  if (!written || bytes.size() != size) {
+    return absl::InternalError(absl::StrCat("the plan of job '", plan.job(), "': ", bytes.size(), " of ", size,
+                                            " bytes were written"));
   }
   return bytes;
 }

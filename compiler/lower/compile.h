@@ -1,4 +1,4 @@
-// The compiler's front door: a program and its options to the plan set that the runtime executes.
+// The compiler's front door: a program and its options to the plan of the job. Each worker gets its own part of that (program.h).
 #pragma once
 
 #include "compiler/options.h"
@@ -6,9 +6,6 @@
 #include "proto/plan.pb.h"
 
 namespace oneflow {
-
-// Version of the plan format; a reader refuses any other.
-inline constexpr uint32_t kPlanVersion = 1;
 
 // Compiles every graph of `program`, in order: passes, physical plan, check that no cycle of waits lacks a token,
 // lowering. The serialised result is a function of the arguments alone. Errors as in boxed_graph.h; FailedPrecondition
@@ -25,8 +22,9 @@ struct BoxedGraph {
 absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program, const CompileOptions& options,
                                          const OpRegistry& ops);
 
-// Deterministic serialisation, and its SHA-256 in hex, which every worker compares before it starts.
-std::string SerializePlan(const pb::PlanSet& plan);
+// Deterministic serialisation, and its SHA-256 in hex, which all workers of a job compare before they start. ResourceExhausted if the
+// plan is larger than can be written.
+absl::StatusOr<std::string> SerializePlan(const pb::PlanSet& plan);
 std::string PlanHash(const std::string& serialized);
 
 }  // namespace oneflow

@@ -1,8 +1,7 @@
 #include "compiler/lower/lower.h"
 
 #include <algorithm>
-
-#include "compiler/plan/copy_pieces.h"
+#include <climits>
 
 namespace oneflow {
 namespace {
@@ -15,9 +14,16 @@ void CopyInts(const From& from, To* to) {
 }
 
 pb::Zone Lower(Zone zone) { return static_cast<pb::Zone>(zone); }
-// The numbers of dtypes and reductions are the same on the wire (dtype.h, sbp.h).
-pb::DType Lower(DType dtype) { return static_cast<pb::DType>(dtype); }
-pb::Reduce Lower(Reduction reduction) { return static_cast<pb::Reduce>(reduction); }
+pb::ClassOperand::Place Lower(Place place) { return static_cast<pb::ClassOperand::Place>(place); }
+
+void LowerOffsets(const std::vector<int64_t>& offsets, google::protobuf::RepeatedPtrField<pb::ClassOffset>* out) {
+  for (size_t c = 0; c < offsets.size(); ++c) {
+    if (offsets[c] < 0) continue;
+    pb::ClassOffset& offset = *out->Add();
+    offset.set_class_(static_cast<int>(c));
+    offset.set_offset(offsets[c]);
+  }
+}
 
 void SetValue(const Attr& attr, pb::Attribute& out) {
   if (const bool* b = std::get_if<bool>(&attr)) {
@@ -33,29 +39,58 @@ void SetValue(const Attr& attr, pb::Attribute& out) {
   }
 }
 
+// Gives out the numbers of instances, in the order of actors or registers.
+class Numbering {
+ public:
+  int Take(int64_t instances) {
+    const int64_t first = next_;
+    next_ += instances;
+    return static_cast<int>(std::min<int64_t>(first, INT_MAX));
+  }
+  absl::Status Check(absl::string_view what) const {
+    if (next_ <= INT_MAX) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan has ", next_, " ", what, " on all ranks together; ids number at most ", INT_MAX));
+  }
+
+ private:
+  int64_t next_ = 0;
+};
+
 class Lowering {
  public:
-  Lowering(const PlanInput& input, const PhysicalPlan& plan, uint64_t seed, Communicators& communicators)
-      : in_(input), plan_(plan), seed_(seed), communicators_(communicators) {}
+  Lowering(const PlanInput& input, const PhysicalPlan& plan, uint64_t seed, PlanTables& tables)
+      : in_(input), plan_(plan), seed_(seed), tables_(tables) {}
 
-  pb::Plan Lower() {
-    pb::Plan out;
+  absl::StatusOr<pb::ClassPlan> Lower() {
+    pb::ClassPlan out;
     out.set_name(plan_.name);
     out.set_micro_batches(plan_.micro_batches);
     for (const PhysicalActor& actor : plan_.actors) LowerActor(actor, *out.add_actors());
     for (const PhysicalRegister& reg : plan_.registers) LowerRegister(reg, *out.add_registers());
-    for (size_t rank = 0; rank < plan_.call_orders.size(); ++rank) {
-      if (plan_.call_orders[rank].empty()) continue;
-      pb::CollectiveOrder& order = *out.add_collective_orders();
-      order.set_rank(static_cast<int>(rank));
-      CopyInts(plan_.call_orders[rank], order.mutable_actors());
+    for (const ClassMemory& memory : plan_.classes) {
+      pb::ClassMemory& to = *out.add_memory();
+      to.set_workspace_offset(memory.workspace_offset);
+      to.set_workspace_bytes(memory.workspace);
+      to.set_workspace_bound(memory.workspace_bound);
     }
+    OF_RETURN_IF_ERROR(actor_ids_.Check("actors"));
+    OF_RETURN_IF_ERROR(register_ids_.Check("registers"));
     return out;
   }
 
  private:
-  void LowerActor(const PhysicalActor& actor, pb::Actor& out) {
-    out.set_rank(actor.rank);
+  // On how many ranks the actor acts.
+  static int64_t NumInstances(const PhysicalActor& actor) {
+    int64_t instances = actor.placement.size();
+    if (!actor.senders.has_value() || *actor.senders == actor.placement) return instances;
+    for (const int rank : actor.senders->ranks()) instances += actor.placement.IndexOf(rank) < 0;
+    return instances;
+  }
+
+  void LowerActor(const PhysicalActor& actor, pb::ClassActor& out) {
+    out.set_grid(tables_.Grid(actor.placement));
+    out.set_senders(actor.senders.has_value() ? tables_.Grid(*actor.senders) : -1);
     out.set_name(actor.name);
     out.set_acts_per_step(actor.acts_per_step);
     out.set_priority(actor.priority);
@@ -66,44 +101,49 @@ class Lowering {
     for (const PhysicalPort& port : actor.inputs) add_port(port, *out.add_inputs());
     for (const PhysicalPort& port : actor.outputs) add_port(port, *out.add_outputs());
     for (const PhysicalInstruction& instruction : actor.instructions) {
-      LowerInstruction(actor, instruction, *out.add_instructions());
+      LowerInstruction(instruction, *out.add_instructions());
     }
+    out.set_pinned_bytes(actor.pinned);
+    if (actor.pinned > 0) LowerOffsets(actor.pinned_offsets, out.mutable_pinned());
+    out.set_first_id(actor_ids_.Take(NumInstances(actor)));
   }
 
-  static void LowerRegister(const PhysicalRegister& reg, pb::Register& out) {
+  void LowerRegister(const PhysicalRegister& reg, pb::ClassRegister& out) {
     out.set_producer(reg.producer);
     CopyInts(reg.consumers, out.mutable_consumers());
+    out.set_grid(tables_.Grid(reg.placement));
     out.set_slots(reg.slots);
     out.set_initially_filled(reg.initially_filled);
     out.set_zone(oneflow::Lower(reg.zone));
-    out.set_offset(reg.offset);
     out.set_slot_bytes(reg.slot_bytes);
     out.set_slot_stride(reg.slot_stride);
+    out.set_variable(reg.variable);
     out.set_name(reg.name);
+    LowerOffsets(reg.offsets, out.mutable_offsets());
+    out.set_first_id(register_ids_.Take(reg.placement.size()));
+    out.set_others_only(reg.others_only);
   }
 
-  void LowerInstruction(const PhysicalActor& actor, const PhysicalInstruction& instruction, pb::Instruction& out) {
+  void LowerInstruction(const PhysicalInstruction& instruction, pb::ClassInstruction& out) {
     const Node& node = in_.graph.node(instruction.node);
     out.set_op(node.op);
     out.set_node(node.name);
     out.set_source(node.source);
     for (const PhysicalOperand& x : instruction.inputs) LowerOperand(x, *out.add_inputs());
     for (const PhysicalOperand& x : instruction.outputs) LowerOperand(x, *out.add_outputs());
-    if (instruction.role != PhysicalInstruction::Role::kNode) {
-      LowerShare(instruction, *in_.boxings.by_node.at(instruction.node).ShareOf(actor.rank), out);
-      return;
+    for (const PhysicalOperand& x : instruction.scratch) {
+      if (x.part == PhysicalOperand::Part::kPacked) {
+        out.set_packed_offset(x.offset);
+        out.set_packed_bytes(x.num_bytes);
+      } else {
+        out.set_received_offset(x.offset);
+        out.set_received_bytes(x.num_bytes);
+      }
     }
-    if (node.op == "boxing") {
-      LowerCopy(instruction.node, actor.index, out);
-      return;
-    }
-    out.set_kind(node.op == "read_data" ? pb::Instruction::READ
-                 : node.op == "fetch"   ? pb::Instruction::FETCH
-                                        : pb::Instruction::COMPUTE);
-    LowerAttributes(node, out);
+    if (node.op != "boxing") LowerAttributes(node, out);
   }
 
-  void LowerAttributes(const Node& node, pb::Instruction& out) const {
+  void LowerAttributes(const Node& node, pb::ClassInstruction& out) const {
     AttrMap attrs = node.attrs;
     const OpDef* op = in_.ops.Find(node.op);
     if (op != nullptr && op->random) {
@@ -117,83 +157,20 @@ class Lowering {
     }
   }
 
-  void LowerOperand(const PhysicalOperand& x, pb::Operand& out) const {
+  void LowerOperand(const PhysicalOperand& x, pb::ClassOperand& out) {
     const Value& value = in_.graph.value(x.value);
-    out.set_register_(x.place == Place::kRegister ? x.reg : -1);
-    out.set_zone(oneflow::Lower(x.zone));
+    out.set_place(oneflow::Lower(x.place));
+    out.set_index(x.index);
     out.set_offset(x.offset);
-    out.set_dtype(oneflow::Lower(value.type.dtype));
-    if (x.part != PhysicalOperand::Part::kShard) {  // a row of elements
-      const int64_t count = x.num_bytes / static_cast<int64_t>(SizeOf(value.type.dtype));
-      out.add_dims(count);
-      out.add_logical_dims(count);
-      out.add_start(0);
-      return;
-    }
-    const Region region = ShardRegion(value.type.shape, *value.dist, x.index);
-    CopyInts(region.extent, out.mutable_dims());
-    CopyInts(value.type.shape.dims(), out.mutable_logical_dims());
-    CopyInts(region.start, out.mutable_start());
-  }
-
-  void LowerCopy(NodeId id, int index, pb::Instruction& out) const {
-    const BoxingUse& use = in_.boxings.by_node.at(id);
-    const std::vector<int>& sources = use.sources[index];
-    CopyProgram program = CopiesFor(in_.graph.value(in_.graph.node(id).inputs[0]).type.shape, use.step, index);
-    for (CopyPiece& piece : program.pieces) {
-      piece.source = static_cast<int>(std::find(sources.begin(), sources.end(), piece.source) - sources.begin());
-    }
-    LowerPieces(program, use.step.reduction, out);
-  }
-
-  // The part of a share that one instruction is.
-  void LowerShare(const PhysicalInstruction& instruction, const BoxingShare& share, pb::Instruction& out) {
-    const Reduction reduction = in_.boxings.by_node.at(instruction.node).step.reduction;
-    if (instruction.role == PhysicalInstruction::Role::kPack) return LowerPieces(*share.pack, reduction, out);
-    if (instruction.role == PhysicalInstruction::Role::kUnpack) {
-      CopyProgram program = *share.unpack;
-      if (!share.unpack_reads_shard) {  // then what was received is the only input
-        for (CopyPiece& piece : program.pieces) piece.source = 0;
-      }
-      return LowerPieces(program, reduction, out);
-    }
-    out.set_kind(pb::Instruction::COLLECTIVE);
-    out.set_collective(Name(share.call));
-    out.set_reduce(oneflow::Lower(reduction));
-    const auto known = std::find(communicators_.begin(), communicators_.end(), share.members);
-    out.set_communicator(static_cast<int>(known - communicators_.begin()));
-    if (known == communicators_.end()) communicators_.push_back(share.members);
-    for (const PlannedTransfer& transfer : share.transfers) {
-      pb::Transfer& to = *out.add_transfers();
-      to.set_peer(transfer.peer);
-      to.set_send_offset(transfer.send_offset);
-      to.set_send_count(transfer.send_count);
-      to.set_receive_offset(transfer.receive_offset);
-      to.set_receive_count(transfer.receive_count);
-    }
-  }
-
-  // Their sources are positions among the inputs.
-  static void LowerPieces(const CopyProgram& program, Reduction reduction, pb::Instruction& out) {
-    out.set_kind(pb::Instruction::COPY);
-    out.set_zero_fill(program.zero_fill);
-    out.set_reduce(oneflow::Lower(reduction));
-    for (const CopyPiece& piece : program.pieces) {
-      pb::Piece& to = *out.add_pieces();
-      to.set_input(piece.source);
-      CopyInts(piece.extent, to.mutable_extent());
-      to.set_source_offset(piece.source_offset);
-      CopyInts(piece.source_stride, to.mutable_source_stride());
-      to.set_target_offset(piece.target_offset);
-      CopyInts(piece.target_stride, to.mutable_target_stride());
-      to.set_accumulate(piece.accumulate);
-    }
+    out.set_tensor(tables_.Tensor(value.type, *value.dist));
+    out.set_value(x.value);
   }
 
   const PlanInput& in_;
   const PhysicalPlan& plan_;
   const uint64_t seed_;
-  Communicators& communicators_;
+  PlanTables& tables_;
+  Numbering actor_ids_, register_ids_;
 };
 
 }  // namespace
@@ -204,49 +181,75 @@ uint64_t Fingerprint(absl::string_view text) {
   return hash;
 }
 
-pb::Plan LowerPlan(const PlanInput& input, const PhysicalPlan& plan, uint64_t seed, Communicators& communicators) {
-  return Lowering(input, plan, seed, communicators).Lower();
+int PlanTables::Grid(const Placement& placement) {
+  const auto [it, inserted] = grids_.try_emplace(placement, set_.grids_size());
+  if (!inserted) return it->second;
+  pb::RankGrid& grid = *set_.add_grids();
+  for (const Axis& axis : placement.axes()) {
+    grid.add_axes(axis.name);
+    grid.add_sizes(axis.size);
+  }
+  if (placement.strides().size() == placement.axes().size()) {
+    grid.set_first(placement.ranks()[0]);
+    CopyInts(placement.strides(), grid.mutable_strides());
+  } else {
+    CopyInts(placement.ranks(), grid.mutable_ranks());
+  }
+  return it->second;
 }
 
-void LowerCommunicators(const Communicators& communicators, pb::PlanSet& set) {
-  for (const std::vector<int>& members : communicators) CopyInts(members, set.add_communicators()->mutable_ranks());
+int PlanTables::Tensor(const TensorType& type, const DistType& dist) {
+  const int grid = Grid(dist.placement);
+  const auto [it, inserted] = tensors_.try_emplace(
+      std::tuple(static_cast<int>(type.dtype), type.shape.dims(), grid, dist.sbp), set_.tensors_size());
+  if (!inserted) return it->second;
+  pb::ClassTensor& tensor = *set_.add_tensors();
+  tensor.set_dtype(static_cast<pb::DType>(type.dtype));  // the numbers are the same on the wire (dtype.h)
+  CopyInts(type.shape.dims(), tensor.mutable_dims());
+  tensor.set_grid(grid);
+  tensor.set_sbp(ToString(dist.sbp));
+  return it->second;
 }
 
-void LowerRanks(const CompileOptions& options, const VariableTable& variables, const std::vector<PhysicalPlan>& plans,
-                pb::PlanSet& set) {
-  for (int r = 0; r < options.mesh.size(); ++r) {
-    std::array<int64_t, kNumZones> size = variables.num_bytes[r];
-    const std::array<int64_t, kNumZones> held_by_variables = size;
+absl::StatusOr<pb::ClassPlan> LowerPlan(const PlanInput& input, const PhysicalPlan& plan, uint64_t seed,
+                                        PlanTables& tables) {
+  return Lowering(input, plan, seed, tables).Lower();
+}
+
+void LowerRanks(const Topology& topology, DeviceKind device, const RankClasses& classes, const VariableTable& variables,
+                const std::vector<PhysicalPlan>& plans, pb::PlanSet& set) {
+  pb::JobHosts& hosts = *set.mutable_hosts();
+  hosts.set_num_ranks(topology.num_ranks());
+  hosts.set_ranks_per_process(topology.ranks_per_process());
+  hosts.set_device(device == DeviceKind::kCpu ? "cpu" : "cuda");
+  for (const HostGroup& group : topology.groups()) {
+    pb::HostsAlike& alike = *hosts.add_groups();
+    alike.set_count(group.count);
+    alike.set_devices(group.devices);
+  }
+  for (int c = 0; c < classes.size(); ++c) {
+    std::array<int64_t, kNumZones> size = variables.num_bytes[c];
     for (const PhysicalPlan& plan : plans) {
-      for (int zone = 0; zone < kNumZones; ++zone) size[zone] = std::max(size[zone], plan.ranks[r].end[zone]);
+      for (int zone = 0; zone < kNumZones; ++zone) size[zone] = std::max(size[zone], plan.classes[c].end[zone]);
     }
-    pb::Rank& rank = *set.add_ranks();
-    rank.set_process(r / options.ranks_per_process);
-    rank.set_device(Device{options.device, r}.ToString());
-    rank.set_private_bytes(size[0]);
-    rank.set_shared_bytes(size[1]);
-    rank.set_private_variable_bytes(held_by_variables[0]);
-    rank.set_shared_variable_bytes(held_by_variables[1]);
+    pb::RankClass& to = *set.add_classes();
+    CopyInts(classes.ranks(c), to.mutable_ranks());
+    to.set_private_bytes(size[0]);
+    to.set_shared_bytes(size[1]);
+    to.set_private_variable_bytes(variables.num_bytes[c][0]);
+    to.set_shared_variable_bytes(variables.num_bytes[c][1]);
   }
 }
 
-void LowerVariables(const VariableTable& variables, pb::PlanSet& set) {
+void LowerVariables(const VariableTable& variables, PlanTables& tables, pb::PlanSet& set) {
   for (const PlannedVariable& variable : variables.variables) {
-    pb::Variable& out = *set.add_variables();
+    pb::ClassVariable& out = *set.add_variables();
     out.set_name(variable.name);
-    out.set_dtype(Lower(variable.type.dtype));
-    CopyInts(variable.type.shape.dims(), out.mutable_dims());
+    out.set_tensor(tables.Tensor(variable.type, variable.dist));
     out.set_init(variable.init);
     out.set_trainable(variable.trainable);
-    for (const VariableShard& shard : variable.shards) {
-      pb::Shard& to = *out.add_shards();
-      to.set_rank(shard.rank);
-      CopyInts(shard.region.start, to.mutable_start());
-      CopyInts(shard.region.extent, to.mutable_extent());
-      to.set_zone(Lower(shard.zone));
-      to.set_offset(shard.offset);
-      to.set_owner(shard.owner);
-    }
+    out.set_zone(Lower(variable.zone));
+    LowerOffsets(variable.offsets, out.mutable_offsets());
   }
 }
 

@@ -1,11 +1,13 @@
 // Writes the physical plan down as proto/plan.proto: the last step of the compiler and, with its neighbours in this
 // folder, the only place that sees protobuf.
 //
-// An instruction carries all that a kernel may ask: local dims, logical dims and the shard's start, the node's
-// attributes, and for ops that draw random numbers the integers `seed` (of the job) and `key` (a fingerprint of who
-// draws), which replace an attribute of that name. Boxings become copies between shards, or
-// copies around a collective.
+// An instruction carries the node's attributes and, for ops that draw random numbers, the integers `seed` (of the job) and
+// `key` (a fingerprint of who draws), which replace an attribute of that name. Types and placements are written once, as tables.
 #pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
 
 #include "compiler/options.h"
 #include "compiler/plan/physical_plan.h"
@@ -16,16 +18,29 @@ namespace oneflow {
 // FNV-1a, 64 bits: the fingerprint of names in keys of random numbers.
 uint64_t Fingerprint(absl::string_view text);
 
-// The groups of ranks that make calls together, as lists of members: one for all plans of a job.
-using Communicators = std::vector<std::vector<int>>;
+// Fills the tables of a plan set.
+class PlanTables {
+ public:
+  explicit PlanTables(pb::PlanSet& set) : set_(set) {}
 
-// Adds the groups that it needs and `communicators` lacks.
-pb::Plan LowerPlan(const PlanInput& input, const PhysicalPlan& plan, uint64_t seed, Communicators& communicators);
+  // The index of the placement, or of how a tensor lies; added if it is new.
+  int Grid(const Placement& placement);
+  int Tensor(const TensorType& type, const DistType& dist);
 
-// The ranks, with zones as large as their largest plan, and the variables.
-void LowerRanks(const CompileOptions& options, const VariableTable& variables, const std::vector<PhysicalPlan>& plans,
-                pb::PlanSet& set);
-void LowerVariables(const VariableTable& variables, pb::PlanSet& set);
-void LowerCommunicators(const Communicators& communicators, pb::PlanSet& set);
+ private:
+  pb::PlanSet& set_;
+  std::map<Placement, int> grids_;
+  std::map<std::tuple<int, std::vector<int64_t>, int, NdSbp>, int> tensors_;
+};
+
+// InvalidArgument if the plan has more actors or registers, on all ranks together, than an id can number. The plan has no order of
+// calls yet (see OrderPlanCalls).
+absl::StatusOr<pb::ClassPlan> LowerPlan(const PlanInput& input, const PhysicalPlan& plan, uint64_t seed,
+                                        PlanTables& tables);
+
+// The ranks and their classes, with zones as large as their largest plan.
+void LowerRanks(const Topology& topology, DeviceKind device, const RankClasses& classes, const VariableTable& variables,
+                const std::vector<PhysicalPlan>& plans, pb::PlanSet& set);
+void LowerVariables(const VariableTable& variables, PlanTables& tables, pb::PlanSet& set);
 
 }  // namespace oneflow

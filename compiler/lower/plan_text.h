@@ -1,19 +1,18 @@
-// A plan for people: `oneflow plan show`.
+// The plan of a job for people: `oneflow plan show`.
 #pragma once
 
 #include <string>
 
+#include "oneflow_core/status.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
 
-// Bytes that boxing reads from other ranks' memory in one step of `plan`, in total: its copies' pieces whose source
-// lies on another rank, and what its collectives receive, times the acts per step. What the runtime counts must be equal. REQUIRES: the plan's indices
-// are in range.
-int64_t PredictedBytesMoved(const pb::Plan& plan);
+// Classes of ranks with their memory, variables, and per plan the registers, actors and instructions, each once for all ranks that
+// have it. InvalidArgument if the plan is malformed.
+absl::StatusOr<std::string> PlanText(const pb::PlanSet& set);
 
-// Ranks with their memory, variables with their shards, and per plan the registers, actors and instructions. REQUIRES:
-// as above.
-std::string PlanText(const pb::PlanSet& set);
+// Bytes that boxings of `plan` move between ranks in one step, in total. REQUIRES: `plan` is one of `set`, which is well formed.
+absl::StatusOr<int64_t> PlannedBytesMoved(const pb::PlanSet& set, const pb::ClassPlan& plan);
 
 }  // namespace oneflow

@@ -1,136 +1,123 @@
 #include "compiler/lower/wait_graph.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
-#include <utility>
+#include <set>
+
+#include "compiler/lower/plan_reader.h"
+#include "compiler/plan/call_order.h"
 
 namespace oneflow {
 namespace {
 
-// How many consecutive acts of `actor` use one slot of register `id`; 0 if no port names it.
-int ActsPerSlot(const google::protobuf::RepeatedPtrField<pb::Port>& ports, int id) {
-  const auto it =
-      std::find_if(ports.begin(), ports.end(), [&](const pb::Port& port) { return port.register_() == id; });
-  return it == ports.end() ? 0 : it->acts_per_slot();
-}
-
-absl::Status CheckPorts(const pb::Plan& plan, const pb::Actor& actor, int id) {
-  const auto check = [&](int reg, bool mine) {
-    if (reg < 0 || reg >= plan.registers_size()) {
+// The registers that ports of one actor name, with how many consecutive acts use a slot.
+absl::Status AddPorts(const pb::ClassPlan& plan, int id, bool outputs, WaitGraph& graph) {
+  const pb::ClassActor& actor = plan.actors(id);
+  for (const pb::Port& port : outputs ? actor.outputs() : actor.inputs()) {
+    const int r = port.register_();
+    if (r < 0 || r >= plan.registers_size()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("actor '", actor.name(), "': register ", reg, " of ", plan.registers_size(), " does not exist"));
+          absl::StrCat("actor '", actor.name(), "': register ", r, " of ", plan.registers_size(), " does not exist"));
     }
-    if (mine) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("actor '", actor.name(), "' (", id, "): register ", reg, " does not name it in return"));
-  };
-  for (const pb::Port& port : actor.inputs()) {
-    const int reg = port.register_();
-    const bool known = reg >= 0 && reg < plan.registers_size();
-    OF_RETURN_IF_ERROR(check(reg, known && std::count(plan.registers(reg).consumers().begin(),
-                                                      plan.registers(reg).consumers().end(), id) == 1));
-  }
-  for (const pb::Port& port : actor.outputs()) {
-    const int reg = port.register_();
-    OF_RETURN_IF_ERROR(check(reg, reg >= 0 && reg < plan.registers_size() && plan.registers(reg).producer() == id));
+    WaitGraph::Register& reg = graph.registers[r];
+    WaitGraph::Port* mine = nullptr;
+    if (outputs) {
+      if (reg.producer.actor == id) mine = &reg.producer;
+    } else {
+      const auto it = std::find_if(reg.consumers.begin(), reg.consumers.end(),
+                                   [&](const WaitGraph::Port& consumer) { return consumer.actor == id; });
+      if (it != reg.consumers.end()) mine = &*it;
+    }
+    if (mine == nullptr || mine->acts_per_slot != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("actor '", actor.name(), "' (", id, "): register ", r, " does not name it in return, or twice"));
+    }
+    mine->acts_per_slot = port.acts_per_slot();
   }
   return absl::OkStatus();
 }
 
-bool Calls(const pb::Actor& actor) {
-  return std::any_of(actor.instructions().begin(), actor.instructions().end(),
-                     [](const pb::Instruction& x) { return x.kind() == pb::Instruction::COLLECTIVE; });
-}
-
-// Actors that take part in one collective (a node on a communicator) act together, transitively.
-std::vector<std::vector<int>> ActorsThatActTogether(const pb::Plan& plan) {
-  std::vector<int> above(plan.actors_size());  // a forest: towards the first actor of the group
-  std::iota(above.begin(), above.end(), 0);
-  const auto root = [&](int actor) {
-    while (above[actor] != actor) actor = above[actor];
-    return actor;
+absl::StatusOr<WaitGraph::Register> RegisterOf(const pb::ClassPlan& plan, const pb::ClassRegister& reg) {
+  WaitGraph::Register out{reg.name(), {reg.producer(), 0}, {}, reg.slots(), reg.initially_filled()};
+  for (const int consumer : reg.consumers()) out.consumers.push_back({consumer, 0});
+  const auto check = [&](const WaitGraph::Port& port) {
+    if (port.actor >= 0 && port.actor < plan.actors_size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("register '", reg.name(), "': actor ", port.actor, " of ",
+                                                   plan.actors_size(), " does not exist"));
   };
-  std::map<std::pair<std::string, int>, int> first_of_collective;
-  for (int a = 0; a < plan.actors_size(); ++a) {
-    for (const pb::Instruction& instruction : plan.actors(a).instructions()) {
-      if (instruction.kind() != pb::Instruction::COLLECTIVE) continue;
-      const std::pair key(instruction.node(), instruction.communicator());
-      const int x = root(first_of_collective.emplace(key, a).first->second), y = root(a);
-      above[std::max(x, y)] = std::min(x, y);
-    }
-  }
-  std::map<int, std::vector<int>> groups;
-  for (int a = 0; a < plan.actors_size(); ++a) {
-    if (Calls(plan.actors(a))) groups[root(a)].push_back(a);
-  }
-  std::vector<std::vector<int>> result;
-  for (auto& [first, group] : groups) result.push_back(std::move(group));
-  return result;
+  OF_RETURN_IF_ERROR(check(out.producer));
+  for (const WaitGraph::Port& port : out.consumers) OF_RETURN_IF_ERROR(check(port));
+  return out;
 }
 
-// The orders of collectives, which hold all actors that have any.
-absl::StatusOr<std::vector<std::vector<int>>> OrdersOf(const pb::Plan& plan) {
-  std::vector<std::vector<int>> orders;
-  std::vector<bool> ordered(plan.actors_size(), false);
-  for (const pb::CollectiveOrder& order : plan.collective_orders()) {
-    for (int actor : order.actors()) {
-      if (actor < 0 || actor >= plan.actors_size() || plan.actors(actor).rank() != order.rank()) {
-        return absl::InvalidArgumentError(absl::StrCat("the order of collectives on rank ", order.rank(), ": actor ",
-                                                       actor, " of ", plan.actors_size(), " is none of that rank"));
-      }
-      ordered[actor] = true;
-    }
-    orders.emplace_back(order.actors().begin(), order.actors().end());
+// That every end of a register was named by a port.
+absl::Status CheckEnds(const WaitGraph& graph) {
+  for (const WaitGraph::Register& reg : graph.registers) {
+    const auto check = [&](const WaitGraph::Port& port) {
+      if (port.acts_per_slot >= 1) return absl::OkStatus();
+      return absl::InvalidArgumentError(absl::StrCat("register '", reg.name, "': actor '",
+                                                     graph.actors[port.actor].name, "' uses it for ",
+                                                     port.acts_per_slot, " acts per slot"));
+    };
+    OF_RETURN_IF_ERROR(check(reg.producer));
+    for (const WaitGraph::Port& port : reg.consumers) OF_RETURN_IF_ERROR(check(port));
   }
-  for (int a = 0; a < plan.actors_size(); ++a) {
-    if (!ordered[a] && Calls(plan.actors(a))) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("actor '", plan.actors(a).name(), "' (", a, "): it holds collectives, but no order names it"));
-    }
-  }
-  return orders;
+  return absl::OkStatus();
 }
+
+// Whether an instance of the actor, where ranks send, makes a call with others.
+bool Calls(const pb::ClassActor& actor) { return actor.senders() >= 0 && actor.instructions_size() > 0; }
 
 }  // namespace
 
-absl::StatusOr<WaitGraph> WaitGraphOf(const pb::Plan& plan) {
+absl::StatusOr<WaitGraph> WaitGraphOf(const pb::ClassPlan& plan) {
   WaitGraph graph;
-  for (int id = 0; id < plan.actors_size(); ++id) {
-    const pb::Actor& actor = plan.actors(id);
-    OF_RETURN_IF_ERROR(CheckPorts(plan, actor, id));
-    graph.actors.push_back({absl::StrCat(actor.name(), "@", actor.rank()), actor.acts_per_step()});
-  }
-  for (int id = 0; id < plan.registers_size(); ++id) {
-    const pb::Register& reg = plan.registers(id);
-    const auto port = [&](int actor, bool output) -> absl::StatusOr<WaitGraph::Port> {
-      if (actor < 0 || actor >= plan.actors_size()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("register '", reg.name(), "': actor ", actor, " of ", plan.actors_size(), " does not exist"));
-      }
-      const auto& ports = output ? plan.actors(actor).outputs() : plan.actors(actor).inputs();
-      const int acts = ActsPerSlot(ports, id);
-      if (acts < 1) {
-        return absl::InvalidArgumentError(absl::StrCat("register '", reg.name(), "': actor '",
-                                                       plan.actors(actor).name(), "' uses it for ", acts,
-                                                       " acts per slot"));
-      }
-      return WaitGraph::Port{actor, acts};
-    };
-    WaitGraph::Register out{reg.name(), {}, {}, reg.slots(), reg.initially_filled()};
-    OF_ASSIGN_OR_RETURN(out.producer, port(reg.producer(), true));
-    for (int consumer : reg.consumers()) {
-      OF_ASSIGN_OR_RETURN(const WaitGraph::Port to, port(consumer, false));
-      out.consumers.push_back(to);
-    }
+  for (const pb::ClassActor& actor : plan.actors()) graph.actors.push_back({actor.name(), actor.acts_per_step()});
+  for (const pb::ClassRegister& reg : plan.registers()) {
+    OF_ASSIGN_OR_RETURN(WaitGraph::Register out, RegisterOf(plan, reg));
     graph.registers.push_back(std::move(out));
   }
-  graph.together = ActorsThatActTogether(plan);
-  OF_ASSIGN_OR_RETURN(graph.orders, OrdersOf(plan));
+  for (int id = 0; id < plan.actors_size(); ++id) {
+    OF_RETURN_IF_ERROR(AddPorts(plan, id, /*outputs=*/false, graph));
+    OF_RETURN_IF_ERROR(AddPorts(plan, id, /*outputs=*/true, graph));
+  }
+  OF_RETURN_IF_ERROR(CheckEnds(graph));
+  for (const pb::ClassCallOrder& order : plan.call_orders()) {
+    for (const int actor : order.actors()) {
+      if (actor >= 0 && actor < plan.actors_size()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("the order of calls of class ", order.class_(), ": actor ", actor,
+                                                     " of ", plan.actors_size(), " does not exist"));
+    }
+    graph.orders.emplace_back(order.actors().begin(), order.actors().end());
+  }
   return graph;
 }
 
-absl::Status CheckPlanLive(const pb::Plan& plan) {
+absl::Status OrderPlanCalls(const pb::PlanSet& set, pb::ClassPlan& plan) {
+  if (std::none_of(plan.actors().begin(), plan.actors().end(), Calls)) return absl::OkStatus();
+  OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(set));
+  OF_ASSIGN_OR_RETURN(const WaitGraph graph, WaitGraphOf(plan));
+  OF_RETURN_IF_ERROR(CheckRates(graph));
+  std::vector<ActorLoad> loads;
+  for (const pb::ClassActor& actor : plan.actors()) {
+    std::set<int> classes;
+    for (const int rank : reader.grid(actor.grid()).ranks()) classes.insert(reader.class_of_rank(rank));
+    if (actor.senders() >= 0) {
+      for (const int rank : reader.grid(actor.senders()).ranks()) classes.insert(reader.class_of_rank(rank));
+    }
+    loads.push_back(
+        {{classes.begin(), classes.end()}, actor.priority(), std::max(1, actor.instructions_size()), Calls(actor)});
+  }
+  OF_ASSIGN_OR_RETURN(const std::vector<std::vector<int>> orders, OrderCalls(graph, loads, set.classes_size()));
+  for (size_t c = 0; c < orders.size(); ++c) {
+    if (orders[c].empty()) continue;
+    pb::ClassCallOrder& order = *plan.add_call_orders();
+    order.set_class_(static_cast<int>(c));
+    order.mutable_actors()->Add(orders[c].begin(), orders[c].end());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPlanLive(const pb::ClassPlan& plan) {
   const std::string where = absl::StrCat("plan '", plan.name(), "'");
   OF_ASSIGN_OR_RETURN_AT(const WaitGraph graph, WaitGraphOf(plan), where);
   return Annotate(CheckLive(graph), where);

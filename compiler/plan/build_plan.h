@@ -1,18 +1,17 @@
-// From chains to the physical plan: an actor per chain and rank, a register per actor and set of readers, operands.
+// From chains to the physical plan: an actor per chain, a register per actor and set of readers, operands.
 //
-//   rank 0   chain 0 ──reg: w0.g, w1.g──► boxing 1 ──reg──► chain 2
-//                 │╲                   ╱                      │ ▲
-//                 │  ╲──────────────╱─────────────────────────┘ │
-//   rank 1   chain 0 ──reg──────────╱► boxing 1 ──reg──► chain 2
-//            every chain that reads w  ◄──order w, one token──┘
+//   chain 0 ──reg: w0.g, w1.g──► boxing 1 ──reg──► chain 2        on every rank of a placement; an instance of boxing 1 reads
+//       ╲                                           │ ▲           the registers of all ranks that it has pieces from
+//        ╲──────────────────reg─────────────────────┘ │
+//   every chain that reads w  ◄──order w, one token───┘
 //
-// A value that only its own chain reads lies in the rank's workspace; the values that the same other actors read share
-// one register. A boxing on rank 0 also reads rank 1's register, if it has pieces there. Chain 2 overwrites w: it waits
-// until all have read it, and they wait, in the next step, until it has been overwritten.
+// A value that only its own chain reads lies in the workspace; the values that the same other actors read share one
+// register. Chain 2 overwrites w: it waits until all have read it, and they wait, in the next step, until it has been
+// overwritten.
 //
 // Variables are fixed memory. One that a chain overwrites is guarded by a register that starts filled: of no bytes
 // where only the own rank reads (one such register for all variables with the same readers), or being the variable's
-// memory where boxings of other ranks read it. One that nothing overwrites needs a guard only for other ranks; an actor
+// memory where boxings read it on other ranks. One that nothing overwrites needs a guard only for other ranks; an actor
 // without instructions publishes it.
 #pragma once
 

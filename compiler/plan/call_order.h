@@ -2,7 +2,7 @@
 //
 // A call blocks its rank's device until all members have made it. Were rank 0 to launch call X before Y and rank 1 Y
 // before X, both would wait for ever; with micro-batches in flight, who is ready first is a matter of timing. So the
-// order is decided here: one step is played, a call being one act of all its members, and each rank's calls are
+// order is decided here: one step is played, a call being one act of all its members, and for each class of ranks its calls are
 // launched in the order in which they happened:
 //
 //   stage 0   F0 send0 F1 send1 ........ receive0 B0 F2 send2 ..        stage 0: send send receive send ..
@@ -14,15 +14,20 @@
 #pragma once
 
 #include "compiler/plan/liveness.h"
-#include "compiler/plan/physical_plan.h"
 
 namespace oneflow {
 
-// The actors of `plan` that make calls together, transitively: an act may hold several calls.
-std::vector<std::vector<int>> CallGroups(const PlanInput& input, const PhysicalPlan& plan);
+// What of an actor decides when its acts happen.
+struct ActorLoad {
+  std::vector<int> classes;  // of the ranks that it keeps busy
+  int priority = 0;          // the highest goes first; ties: the lowest index
+  int64_t cost = 1;          // of an act, in units that are alike for all
+  bool calls = false;
+};
 
-// Sets plan.call_orders. FailedPrecondition, as CheckLive, if the plan could deadlock whatever the order. REQUIRES: the
-// plan has all its instructions.
-absl::Status OrderCalls(const PlanInput& input, PhysicalPlan& plan);
+// By class, the acts of one step that hold calls, in the order in which they are launched: actors, one entry per act. `loads` is by
+// actor. FailedPrecondition, as CheckLive, if the plan could deadlock whatever the order. REQUIRES: CheckRates is OK.
+absl::StatusOr<std::vector<std::vector<int>>> OrderCalls(const WaitGraph& graph, const std::vector<ActorLoad>& loads,
+                                                         int num_classes);
 
 }  // namespace oneflow

@@ -217,6 +217,7 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
     chain.level = std::get<0>(key);
     chain.kind = std::get<1>(key);
     chain.rate = std::get<2>(key);
+    chain.source = std::get<6>(key);
     chain.placement = std::get<7>(key);
     chain.nodes = std::move(nodes);
     chain.part = PartOf(graph, chain.nodes);

@@ -35,6 +35,7 @@ struct Chain {
   StepPart part = StepPart::kUpdate;
   int level = 0;
   Placement placement;        // whose ranks act; of a boxing the destination
+  Placement source;           // of a boxing
   std::vector<NodeId> nodes;  // in the order they run
   std::string name;           // "forward.0 h0/q (+12)"
 };

@@ -31,9 +31,9 @@ struct Group {
 
 class Sharing {
  public:
-  Sharing(const Shape& shape, const BoxingStep& step, const std::vector<bool>& needed) : shape_(shape), step_(step) {
+  Sharing(const Shape& shape, const BoxingStep& step) : shape_(shape), step_(step) {
     for (int d = 0; d < step.to.placement.size(); ++d) {
-      if (needed[d]) destinations_.push_back({step.to.placement.ranks()[d], CopiesFor(shape, step, d)});
+      destinations_.push_back({step.to.placement.ranks()[d], CopiesFor(shape, step, d)});
     }
   }
 
@@ -309,8 +309,8 @@ const char* Name(GroupCall call) {
   return kNames[static_cast<int>(call)];
 }
 
-std::map<int, BoxingShare> ShareOut(const Shape& shape, const BoxingStep& step, const std::vector<bool>& needed) {
-  return Sharing(shape, step, needed).Run();
+std::map<int, BoxingShare> ShareOut(const Shape& shape, const BoxingStep& step) {
+  return Sharing(shape, step).Run();
 }
 
 }  // namespace oneflow

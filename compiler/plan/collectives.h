@@ -53,7 +53,7 @@ struct BoxingShare {
   bool reads_shard() const { return pack.has_value() || (sends && packed == 0) || unpack_reads_shard; }
 };
 
-// The shares of all ranks that have one. `needed` says which destinations anybody reads.
-std::map<int, BoxingShare> ShareOut(const Shape& shape, const BoxingStep& step, const std::vector<bool>& needed);
+// The shares of all ranks that have one.
+std::map<int, BoxingShare> ShareOut(const Shape& shape, const BoxingStep& step);
 
 }  // namespace oneflow

@@ -24,12 +24,12 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
   const PhysicalActor& producer = actors[reg.producer];
   if (reg.per_step || producer.chain < 0) return 1;
   const int stages = input.mesh.AxisSize("pp");
-  const int stage = StageOf(input.mesh, producer.rank);
+  const int stage = StageOf(input.mesh, producer.placement.ranks()[0]);
   const bool forward = input.chains.chains[producer.chain].part == StepPart::kForward;
   int credits = 1;
   for (int id : reg.consumers) {
     const Chain& consumer = input.chains.chains[actors[id].chain];
-    const int distance = std::abs(StageOf(input.mesh, actors[id].rank) - stage);
+    const int distance = std::abs(StageOf(input.mesh, actors[id].placement.ranks()[0]) - stage);
     // To another stage: one slot per stage on the way to be written while the last one is still being read, so that
     // neighbours need not act at the same time.
     credits = std::max(credits, 1 + distance);

@@ -106,33 +106,54 @@ std::vector<bool> Stuck(const Expansion& acts) {
   return stuck;
 }
 
-// A shortest cycle through `start` among the stuck acts, shorter than `limit`; empty if there is none.
-std::vector<Wait> ShortestCycleFrom(const Expansion& acts, const std::vector<bool>& stuck, int start, size_t limit) {
+// Finds short cycles from single acts among the stuck ones. Its memory is cleared of what a search reached only.
+class CycleSearch {
+ public:
+  CycleSearch(const Expansion& acts, const std::vector<bool>& stuck)
+      : acts_(acts), stuck_(stuck), reached_(acts.size()) {}
+
+  // A shortest cycle through `start`, shorter than `limit`; empty if there is none.
+  std::vector<Wait> From(int start, size_t limit) {
+    std::vector<Wait> cycle;
+    queue_ = {start};
+    for (size_t head = 0; head < queue_.size() && cycle.empty(); ++head) {
+      const int v = queue_[head];
+      if (reached_[v].length + 1 >= limit) break;
+      for (const Expansion::Edge& edge : acts_.edges(v)) {
+        if (edge.to == start) {
+          cycle = PathTo(v, start, edge.why);
+          break;
+        }
+        if (!stuck_[edge.to] || reached_[edge.to].edge != nullptr) continue;
+        reached_[edge.to] = {v, &edge, reached_[v].length + 1};
+        queue_.push_back(edge.to);
+      }
+    }
+    for (int v : queue_) reached_[v] = {};
+    return cycle;
+  }
+  // Acts reached by the last search.
+  size_t effort() const { return queue_.size(); }
+
+ private:
   struct Step {
     int from = -1;
     const Expansion::Edge* edge = nullptr;
     size_t length = 0;
   };
-  std::vector<Step> reached(acts.size());
-  std::deque<int> queue = {start};
-  while (!queue.empty()) {
-    const int v = queue.front();
-    queue.pop_front();
-    if (reached[v].length + 1 >= limit) return {};
-    for (const Expansion::Edge& edge : acts.edges(v)) {
-      if (edge.to == start) {
-        std::vector<Wait> cycle = {edge.why};
-        for (int at = v; at != start; at = reached[at].from) cycle.push_back(reached[at].edge->why);
-        std::reverse(cycle.begin(), cycle.end());
-        return cycle;
-      }
-      if (!stuck[edge.to] || reached[edge.to].edge != nullptr) continue;
-      reached[edge.to] = {v, &edge, reached[v].length + 1};
-      queue.push_back(edge.to);
-    }
+
+  std::vector<Wait> PathTo(int v, int start, const Wait& last) const {
+    std::vector<Wait> path = {last};
+    for (int at = v; at != start; at = reached_[at].from) path.push_back(reached_[at].edge->why);
+    std::reverse(path.begin(), path.end());
+    return path;
   }
-  return {};
-}
+
+  const Expansion& acts_;
+  const std::vector<bool>& stuck_;
+  std::vector<Step> reached_;
+  std::vector<int> queue_;
+};
 
 bool HasDeadCycle(const WaitGraph& graph) {
   const std::vector<bool> stuck = Stuck(Expansion(graph));
@@ -206,18 +227,14 @@ absl::Status CheckTogether(const WaitGraph& graph) {
 }
 
 absl::Status CheckOrders(const WaitGraph& graph) {
-  std::vector<bool> seen(graph.actors.size(), false);
   for (const std::vector<int>& order : graph.orders) {
     std::map<int, int> acts;
     for (int actor : order) ++acts[actor];
     for (const auto& [actor, count] : acts) {
       const WaitGraph::Actor& one = graph.actors[actor];
-      if (count != one.acts_per_step || seen[actor]) {
-        return absl::InvalidArgumentError(absl::StrCat("actor '", one.name, "': ordered ", count, " times, acts ",
-                                                       one.acts_per_step, " times per step",
-                                                       seen[actor] ? ", and is in another order too" : ""));
-      }
-      seen[actor] = true;
+      if (count == one.acts_per_step) continue;
+      return absl::InvalidArgumentError(absl::StrCat("actor '", one.name, "': ordered ", count, " times, acts ",
+                                                     one.acts_per_step, " times per step"));
     }
   }
   return absl::OkStatus();
@@ -260,16 +277,23 @@ absl::Status CheckRates(const WaitGraph& graph) {
 
 absl::Status SimulateStep(const WaitGraph& graph) {
   StepPlayer player(graph);
-  for (bool acted = true; acted;) {
-    acted = false;
-    for (int actor = 0; actor < static_cast<int>(graph.actors.size()); ++actor) {
-      for (; player.CanAct(actor); acted = true) player.Act(actor);
-    }
+  std::deque<int> maybe;  // actors that something has happened to
+  for (int actor = 0; actor < static_cast<int>(graph.actors.size()); ++actor) maybe.push_back(actor);
+  while (!maybe.empty()) {
+    const int actor = maybe.front();
+    maybe.pop_front();
+    if (!player.CanAct(actor)) continue;
+    player.Act(actor);
+    maybe.push_back(actor);
+    player.ForEachTouched(actor, [&](int other) { maybe.push_back(other); });
   }
   const std::vector<std::string> unfinished = player.Unfinished();
   if (!unfinished.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "deadlock: ", unfinished.size(), " actors never finish a step: ", absl::StrJoin(unfinished, ", ")));
+    const size_t shown = std::min<size_t>(unfinished.size(), 20);
+    return absl::FailedPreconditionError(
+        absl::StrCat("deadlock: ", unfinished.size(), " actors never finish a step: ",
+                     absl::StrJoin(unfinished.begin(), unfinished.begin() + shown, ", "),
+                     shown < unfinished.size() ? ", ..." : ""));
   }
   if (!player.IsBack())
     return absl::FailedPreconditionError("after one step the registers are not as they were before");
@@ -279,10 +303,16 @@ absl::Status SimulateStep(const WaitGraph& graph) {
 std::optional<std::vector<Wait>> FindDeadCycle(const WaitGraph& graph) {
   const Expansion acts(graph);
   const std::vector<bool> stuck = Stuck(acts);
+  CycleSearch search(acts, stuck);
   std::vector<Wait> best;
-  for (int v = 0; v < acts.size(); ++v) {
+  // Every search is bounded by the shortest cycle so far. What they may cost together is bounded too, so that a large plan gets a
+  // short cycle in linear time where a small one gets the shortest.
+  size_t effort = 0;
+  const size_t most = 64 * static_cast<size_t>(acts.size()) + (size_t{1} << 22);
+  for (int v = 0; v < acts.size() && (best.empty() || effort < most); ++v) {
     if (!stuck[v]) continue;
-    std::vector<Wait> cycle = ShortestCycleFrom(acts, stuck, v, best.empty() ? acts.size() + 1 : best.size());
+    std::vector<Wait> cycle = search.From(v, best.empty() ? acts.size() + 1 : best.size());
+    effort += search.effort();
     if (!cycle.empty()) best = std::move(cycle);
   }
   if (best.empty()) return std::nullopt;

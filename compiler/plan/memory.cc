@@ -60,27 +60,43 @@ Buffers FindBuffers(const PlanInput& input, const PhysicalActor& actor) {
       buffers.of_value[x.content()] = buffer;
       buffers.lives[buffer].last = std::max(buffers.lives[buffer].last, last_use[x.content()]);
     }
+    for (const PhysicalOperand& x : instruction.scratch) {
+      buffers.of_value[x.content()] = static_cast<int>(buffers.lives.size());
+      buffers.lives.push_back({x.num_bytes, at, at});
+    }
   }
   return buffers;
 }
 
-void PackActor(const PlanInput& input, PhysicalActor& actor, RankMemory& memory) {
+// Offsets within the workspace and within the actor's pinned memory.
+void PackActor(const PlanInput& input, PhysicalActor& actor) {
   const Buffers buffers = FindBuffers(input, actor);
   const Packing packing = Pack(buffers.lives);
-  memory.workspace = std::max(memory.workspace, packing.num_bytes);
-  memory.workspace_bound = std::max(memory.workspace_bound, packing.bound);
+  actor.workspace = packing.num_bytes;
+  actor.workspace_bound = packing.bound;
   const auto place = [&](PhysicalOperand& x) {
     if (x.place == Place::kWorkspace) x.offset = packing.offsets[buffers.of_value.at(x.content())];
   };
   for (PhysicalInstruction& instruction : actor.instructions) {
     for (PhysicalOperand& x : instruction.inputs) place(x);
+    for (PhysicalOperand& x : instruction.scratch) place(x);
     for (PhysicalOperand& x : instruction.outputs) {
       place(x);
       if (x.place != Place::kPinned) continue;
-      x.offset = memory.pinned;
-      memory.pinned += Align(x.num_bytes);
+      x.offset = actor.pinned;
+      actor.pinned += Align(x.num_bytes);
     }
   }
+}
+
+// The classes that have an instance of the actor.
+std::vector<int> ClassesOf(const RankClasses& classes, const PhysicalActor& actor) {
+  std::vector<int> result = classes.In(actor.placement);
+  if (!actor.senders.has_value()) return result;
+  for (const int c : classes.In(*actor.senders)) {
+    if (std::find(result.begin(), result.end(), c) == result.end()) result.push_back(c);
+  }
+  return result;
 }
 
 }  // namespace
@@ -118,32 +134,33 @@ Packing Pack(absl::Span<const Life> lives) {
 }
 
 void AssignMemory(const PlanInput& input, PhysicalPlan& plan) {
-  for (size_t r = 0; r < plan.ranks.size(); ++r) plan.ranks[r].end = input.variables.num_bytes[r];
+  for (size_t c = 0; c < plan.classes.size(); ++c) plan.classes[c].end = input.variables.num_bytes[c];
   for (PhysicalRegister& reg : plan.registers) {
     if (reg.variable >= 0) continue;
-    RankMemory& memory = plan.ranks[plan.actors[reg.producer].rank];
-    const int zone = static_cast<int>(reg.zone);
-    reg.offset = memory.end[zone];
-    memory.end[zone] += reg.slots * reg.slot_stride;
-    memory.registers[zone] += reg.slots * reg.slot_stride;
-  }
-  for (PhysicalActor& actor : plan.actors) PackActor(input, actor, plan.ranks[actor.rank]);
-  std::vector<int64_t> pinned_offset;
-  for (RankMemory& memory : plan.ranks) {
-    int64_t& end = memory.end[static_cast<int>(Zone::kPrivate)];
-    pinned_offset.push_back(end);
-    memory.workspace_offset = end + memory.pinned;
-    end += memory.pinned + memory.workspace;
-  }
-  for (PhysicalActor& actor : plan.actors) {
-    const auto shift = [&](PhysicalOperand& x) {
-      if (x.place == Place::kWorkspace) x.offset += plan.ranks[actor.rank].workspace_offset;
-      if (x.place == Place::kPinned) x.offset += pinned_offset[actor.rank];
-    };
-    for (PhysicalInstruction& instruction : actor.instructions) {
-      for (PhysicalOperand& x : instruction.inputs) shift(x);
-      for (PhysicalOperand& x : instruction.outputs) shift(x);
+    for (const int c : input.classes.In(reg.placement)) {
+      ClassMemory& memory = plan.classes[c];
+      const int zone = static_cast<int>(reg.zone);
+      reg.offsets[c] = memory.end[zone];
+      memory.end[zone] += reg.slots * reg.slot_stride;
+      memory.registers[zone] += reg.slots * reg.slot_stride;
     }
+  }
+  constexpr int kPrivate = static_cast<int>(Zone::kPrivate);
+  for (PhysicalActor& actor : plan.actors) {
+    PackActor(input, actor);
+    actor.pinned_offsets.assign(plan.classes.size(), -1);
+    for (const int c : ClassesOf(input.classes, actor)) {
+      ClassMemory& memory = plan.classes[c];
+      actor.pinned_offsets[c] = memory.end[kPrivate];
+      memory.end[kPrivate] += actor.pinned;
+      memory.pinned += actor.pinned;
+      memory.workspace = std::max(memory.workspace, actor.workspace);
+      memory.workspace_bound = std::max(memory.workspace_bound, actor.workspace_bound);
+    }
+  }
+  for (ClassMemory& memory : plan.classes) {
+    memory.workspace_offset = memory.end[kPrivate];
+    memory.end[kPrivate] += memory.workspace;
   }
 }
 

@@ -1,5 +1,5 @@
-// Offsets: every zone of a rank is the variables, then the plan's registers, then (private zone) its workspace and what
-// is pinned.
+// Offsets: every zone of a rank is the variables, then the plan's registers, then (private zone) what is pinned and its
+// workspace. All ranks of a class are laid out alike, with room for the largest shards.
 //
 //   private  | variables | registers: slots * stride each | pinned | workspace |
 //   shared   | variables | registers                      |
@@ -32,7 +32,7 @@ struct Packing {
 // Places the largest first, each at the lowest aligned offset where nothing alive at the same time lies.
 Packing Pack(absl::Span<const Life> lives);
 
-// Sets every offset of `plan`, and its `ranks`. An output takes its input's place where the op allows it and that was
+// Sets every offset of `plan`, and its `classes`. An output takes its input's place where the op allows it and that was
 // the input's last use.
 void AssignMemory(const PlanInput& input, PhysicalPlan& plan);
 

@@ -1,6 +1,7 @@
 #include "compiler/plan/memory_check.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 namespace oneflow {
@@ -45,7 +46,8 @@ class Checker {
     OF_RETURN_IF_ERROR(CheckZones());
     OF_RETURN_IF_ERROR(CheckRegisterContents());
     for (const PhysicalActor& actor : plan_.actors) {
-      OF_RETURN_IF_ERROR_AT(CheckAct(actor), absl::StrCat("'", actor.name, "' on rank ", actor.rank));
+      OF_RETURN_IF_ERROR_AT(CheckAct(actor), absl::StrCat("'", actor.name, "'"));
+      OF_RETURN_IF_ERROR_AT(CheckPinned(actor), absl::StrCat("'", actor.name, "'"));
     }
     return absl::OkStatus();
   }
@@ -60,71 +62,61 @@ class Checker {
     return absl::StrCat(kPrefixes[static_cast<int>(what.second)], NameOf(what.first));
   }
 
+  // Of every class, by zone: what lies there.
+  using Zones = std::vector<std::array<std::vector<Interval>, kNumZones>>;
+
   absl::Status CheckZones() const {
-    for (size_t rank = 0; rank < plan_.ranks.size(); ++rank) {
-      for (Zone zone : {Zone::kPrivate, Zone::kShared}) {
-        std::vector<Interval> intervals;
-        AddVariables(static_cast<int>(rank), zone, intervals);
-        OF_RETURN_IF_ERROR(AddRegisters(static_cast<int>(rank), zone, intervals));
-        const RankMemory& memory = plan_.ranks[rank];
-        if (zone == Zone::kPrivate) {
-          intervals.push_back({memory.workspace_offset, memory.workspace_offset + memory.workspace, "workspace"});
-          OF_RETURN_IF_ERROR(AddPinned(static_cast<int>(rank), intervals));
-        }
-        OF_RETURN_IF_ERROR(CheckDisjoint(std::move(intervals), memory.end[static_cast<int>(zone)],
-                                         absl::StrCat("rank ", rank, ", ", Name(zone), " zone")));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  void AddVariables(int rank, Zone zone, std::vector<Interval>& intervals) const {
+    Zones zones(plan_.classes.size());
     for (const PlannedVariable& variable : in_.variables.variables) {
-      for (const VariableShard& shard : variable.shards) {
-        if (shard.rank != rank || shard.zone != zone) continue;
-        intervals.push_back({shard.offset, shard.offset + shard.num_bytes, variable.name});
-      }
+      AddToClasses(variable.offsets, variable.num_bytes, variable.zone, variable.name, zones);
     }
-  }
-
-  absl::Status AddRegisters(int rank, Zone zone, std::vector<Interval>& intervals) const {
-    for (const PhysicalRegister& reg : plan_.registers) {
-      if (plan_.actors[reg.producer].rank != rank || reg.zone != zone) continue;
-      if (reg.variable >= 0) {
-        OF_RETURN_IF_ERROR(CheckIsVariable(reg, rank));
-      } else if (reg.slot_bytes > reg.slot_stride) {
-        return absl::InternalError(absl::StrCat("register '", reg.name, "': slots of ", reg.slot_bytes, " bytes are ",
-                                                reg.slot_stride, " bytes apart"));
-      } else {
-        intervals.push_back(
-            {reg.offset, reg.offset + reg.slots * reg.slot_stride, absl::StrCat("register ", reg.name)});
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckIsVariable(const PhysicalRegister& reg, int rank) const {
-    const PlannedVariable& variable = in_.variables.variables[reg.variable];
-    for (const VariableShard& shard : variable.shards) {
-      if (shard.rank == rank && shard.zone == reg.zone && shard.offset == reg.offset &&
-          shard.num_bytes == reg.slot_bytes && reg.slot_stride == 0) {
-        return absl::OkStatus();
-      }
-    }
-    return absl::InternalError(absl::StrCat("register '", reg.name, "' at ", reg.offset, " with ", reg.slot_bytes,
-                                            " bytes is not variable '", variable.name, "' of rank ", rank));
-  }
-
-  absl::Status AddPinned(int rank, std::vector<Interval>& intervals) const {
+    for (const PhysicalRegister& reg : plan_.registers) OF_RETURN_IF_ERROR(AddRegister(reg, zones));
     for (const PhysicalActor& actor : plan_.actors) {
-      if (actor.rank != rank) continue;
-      for (const PhysicalInstruction& instruction : actor.instructions) {
-        for (const PhysicalOperand& x : instruction.outputs) {
-          if (x.place == Place::kPinned) intervals.push_back({x.offset, x.offset + x.num_bytes, NameOf(x.value)});
-        }
+      AddToClasses(actor.pinned_offsets, actor.pinned, Zone::kPrivate, actor.name, zones);
+    }
+    for (size_t c = 0; c < zones.size(); ++c) {
+      const ClassMemory& memory = plan_.classes[c];
+      zones[c][0].push_back({memory.workspace_offset, memory.workspace_offset + memory.workspace, "workspace"});
+      for (Zone zone : {Zone::kPrivate, Zone::kShared}) {
+        const int z = static_cast<int>(zone);
+        OF_RETURN_IF_ERROR(CheckDisjoint(std::move(zones[c][z]), memory.end[z],
+                                         absl::StrCat("class ", c, ", ", Name(zone), " zone")));
       }
     }
     return absl::OkStatus();
+  }
+
+  static void AddToClasses(const std::vector<int64_t>& offsets, int64_t num_bytes, Zone zone, const std::string& name,
+                           Zones& zones) {
+    for (size_t c = 0; c < offsets.size(); ++c) {
+      if (offsets[c] < 0) continue;
+      zones[c][static_cast<int>(zone)].push_back({offsets[c], offsets[c] + num_bytes, name});
+    }
+  }
+
+  absl::Status AddRegister(const PhysicalRegister& reg, Zones& zones) const {
+    if (reg.variable >= 0) return CheckIsVariable(reg);
+    if (reg.slot_bytes > reg.slot_stride) {
+      return absl::InternalError(absl::StrCat("register '", reg.name, "': slots of ", reg.slot_bytes, " bytes are ",
+                                              reg.slot_stride, " bytes apart"));
+    }
+    for (const int c : in_.classes.In(reg.placement)) {
+      if (reg.offsets[c] >= 0) continue;
+      return absl::InternalError(absl::StrCat("register '", reg.name, "': has no place in class ", c));
+    }
+    AddToClasses(reg.offsets, reg.slots * reg.slot_stride, reg.zone, absl::StrCat("register ", reg.name), zones);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckIsVariable(const PhysicalRegister& reg) const {
+    const PlannedVariable& variable = in_.variables.variables[reg.variable];
+    if (reg.placement == variable.dist.placement && reg.zone == variable.zone && reg.slot_stride == 0 &&
+        reg.slot_bytes == variable.num_bytes) {
+      return absl::OkStatus();
+    }
+    return absl::InternalError(absl::StrCat("register '", reg.name, "' of ", reg.slot_bytes, " bytes on ",
+                                            reg.placement.ToString(), " is not variable '", variable.name, "' of ",
+                                            variable.num_bytes, " bytes on ", variable.dist.placement.ToString()));
   }
 
   absl::Status CheckRegisterContents() const {
@@ -133,7 +125,7 @@ class Checker {
       for (const PhysicalInstruction& instruction : actor.instructions) {
         for (const PhysicalOperand& x : instruction.outputs) {
           if (x.place == Place::kRegister)
-            tensors[x.reg].push_back({x.offset, x.offset + x.num_bytes, NameOf(x.value)});
+            tensors[x.index].push_back({x.offset, x.offset + x.num_bytes, NameOf(x.value)});
         }
       }
     }
@@ -145,22 +137,40 @@ class Checker {
     return absl::OkStatus();
   }
 
+  // That the actor's pinned memory holds what its acts leave there, each by itself.
+  static absl::Status CheckPinned(const PhysicalActor& actor) {
+    std::vector<Interval> intervals;
+    for (const PhysicalInstruction& instruction : actor.instructions) {
+      for (const PhysicalOperand& x : instruction.outputs) {
+        if (x.place != Place::kPinned) continue;
+        intervals.push_back({x.offset, x.offset + x.num_bytes, absl::StrCat("value ", x.value)});
+      }
+    }
+    return CheckDisjoint(std::move(intervals), actor.pinned, "pinned memory");
+  }
+
   absl::Status CheckAct(const PhysicalActor& actor) const {
-    const RankMemory& memory = plan_.ranks[actor.rank];
+    for (size_t c = 0; c < actor.pinned_offsets.size(); ++c) {
+      if (actor.pinned_offsets[c] < 0 || actor.workspace <= plan_.classes[c].workspace) continue;
+      return absl::InternalError(absl::StrCat("takes a workspace of ", actor.workspace, " bytes, class ", c, " has ",
+                                              plan_.classes[c].workspace));
+    }
     Content content;
     for (const PhysicalInstruction& instruction : actor.instructions) {
       for (const PhysicalOperand& x : instruction.inputs) {
         if (x.place == Place::kWorkspace)
           OF_RETURN_IF_ERROR_AT(CheckRead(x, content), Where(in_.graph.node(instruction.node)));
       }
-      for (size_t o = 0; o < instruction.outputs.size(); ++o) {
-        const PhysicalOperand& x = instruction.outputs[o];
+      std::vector<PhysicalOperand> written = instruction.scratch;
+      written.insert(written.end(), instruction.outputs.begin(), instruction.outputs.end());
+      for (size_t o = 0; o < written.size(); ++o) {
+        const PhysicalOperand& x = written[o];
         if (x.place != Place::kWorkspace) continue;
-        if (x.offset < memory.workspace_offset || x.offset + x.num_bytes > memory.workspace_offset + memory.workspace) {
+        if (x.offset < 0 || x.offset + x.num_bytes > actor.workspace) {
           return absl::InternalError(
               absl::StrCat("'", NameOf(x.content()), "' at ", x.offset, " lies outside the workspace"));
         }
-        OF_RETURN_IF_ERROR(CheckWrite(instruction, static_cast<int>(o)));
+        OF_RETURN_IF_ERROR(CheckWrite(instruction, written, static_cast<int>(o)));
         Overwrite(x, content);
       }
     }
@@ -183,8 +193,9 @@ class Checker {
   }
 
   // An output may lie on an input of its own instruction only where the op works in place.
-  absl::Status CheckWrite(const PhysicalInstruction& instruction, int o) const {
-    const PhysicalOperand& out = instruction.outputs[o];
+  absl::Status CheckWrite(const PhysicalInstruction& instruction, const std::vector<PhysicalOperand>& written,
+                          int o) const {
+    const PhysicalOperand& out = written[o];
     const Node& node = in_.graph.node(instruction.node);
     const OpDef* op = node.op == "boxing" ? nullptr : in_.ops.Find(node.op);
     const auto overlaps = [&](const PhysicalOperand& x) {
@@ -194,14 +205,14 @@ class Checker {
     for (size_t i = 0; i < instruction.inputs.size(); ++i) {
       const PhysicalOperand& x = instruction.inputs[i];
       if (!overlaps(x)) continue;
-      const std::pair<int, int> pair(static_cast<int>(i), o);
+      const std::pair<int, int> pair(static_cast<int>(i), o);  // an op that works in place has no scratch before
       const bool allowed = op != nullptr && std::count(op->in_place.begin(), op->in_place.end(), pair) > 0;
       if (!allowed || x.offset != out.offset || x.num_bytes != out.num_bytes) {
         return absl::InternalError(absl::StrCat(Where(node), ": output ", o, " overlaps input ", i, " at ", x.offset));
       }
     }
     for (int other = 0; other < o; ++other) {
-      if (overlaps(instruction.outputs[other])) {
+      if (overlaps(written[other])) {
         return absl::InternalError(
             absl::StrCat(Where(node), ": outputs ", other, " and ", o, " overlap at ", out.offset));
       }

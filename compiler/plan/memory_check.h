@@ -1,8 +1,8 @@
 // An independent check that no two buffers of a plan overlap while both may be alive. It knows nothing of how offsets
 // were found: it looks at the finished operands only.
 //
-//   - In each zone of a rank, variables, registers (all slots) and the workspace are disjoint and lie within the zone;
-//     a register that is a variable is exactly that shard.
+//   - In each zone of a class of ranks, variables, registers (all slots) and the workspace are disjoint and lie within the zone;
+//     a register that is a variable is exactly as large.
 //   - Tensors of one register are disjoint and lie within its slot.
 //   - An act, executed on names instead of numbers, finds in the workspace at every read exactly the value that the
 //     graph means; nothing in the workspace is expected to outlive an act.
@@ -13,7 +13,7 @@
 
 namespace oneflow {
 
-// Internal, naming rank, both buffers and their offsets.
+// Internal, naming the class, both buffers and their offsets.
 absl::Status CheckMemory(const PlanInput& input, const PhysicalPlan& plan);
 
 }  // namespace oneflow

@@ -10,7 +10,7 @@ StepPlayer::StepPlayer(const WaitGraph& graph)
       in_(acts_.size()),
       out_(acts_.size()),
       with_(acts_.size()),
-      order_of_(acts_.size(), -1),
+      orders_of_(acts_.size()),
       position_(graph.orders.size(), 0) {
   for (size_t r = 0; r < graph.registers.size(); ++r) {
     const WaitGraph::Register& reg = graph.registers[r];
@@ -23,7 +23,10 @@ StepPlayer::StepPlayer(const WaitGraph& graph)
     for (int actor : group) with_[actor] = group;
   }
   for (size_t o = 0; o < graph.orders.size(); ++o) {
-    for (int actor : graph.orders[o]) order_of_[actor] = static_cast<int>(o);
+    for (int actor : graph.orders[o]) {
+      std::vector<int>& orders = orders_of_[actor];
+      if (orders.empty() || orders.back() != static_cast<int>(o)) orders.push_back(static_cast<int>(o));
+    }
   }
 }
 
@@ -37,7 +40,9 @@ void StepPlayer::Act(int actor) {
 
 bool StepPlayer::OneCanAct(int actor) const {
   if (acts_[actor] == graph_.actors[actor].acts_per_step) return false;
-  if (const int order = order_of_[actor]; order >= 0 && graph_.orders[order][position_[order]] != actor) return false;
+  for (int order : orders_of_[actor]) {
+    if (position_[order] == graph_.orders[order].size() || graph_.orders[order][position_[order]] != actor) return false;
+  }
   for (const auto& [r, c] : in_[actor]) {
     if (marking_[r].filled == marking_[r].freed[c]) return false;
   }
@@ -51,7 +56,7 @@ bool StepPlayer::OneCanAct(int actor) const {
 
 void StepPlayer::ActOne(int actor) {
   const int done = ++acts_[actor];
-  if (order_of_[actor] >= 0) ++position_[order_of_[actor]];
+  for (int order : orders_of_[actor]) ++position_[order];
   for (const auto& [r, c] : in_[actor]) {
     if (done % graph_.registers[r].consumers[c].acts_per_slot == 0) ++marking_[r].freed[c];
   }

@@ -19,6 +19,18 @@ class StepPlayer {
   // REQUIRES: CanAct(actor).
   void Act(int actor);
 
+  // Calls visit(other) for every actor whose turn may have come by an act of `actor`.
+  template <typename Visit>
+  void ForEachTouched(int actor, Visit&& visit) const {
+    for (int one : with_[actor]) {
+      for (const auto& [r, c] : in_[one]) visit(graph_.registers[r].producer.actor);
+      for (size_t r : out_[one]) {
+        for (const WaitGraph::Port& consumer : graph_.registers[r].consumers) visit(consumer.actor);
+      }
+      for (int order : orders_of_[one]) visit(graph_.orders[order][position_[order] % graph_.orders[order].size()]);
+    }
+  }
+
   // "'name' at act n", for actors that have acts left.
   std::vector<std::string> Unfinished() const;
   // Whether every register holds as many full slots as at the start, for every reader.
@@ -40,7 +52,7 @@ class StepPlayer {
   std::vector<std::vector<size_t>> out_;
   std::vector<Marking> marking_;
   std::vector<std::vector<int>> with_;  // all that act together with an actor, itself included
-  std::vector<int> order_of_;           // which order names it, or -1
+  std::vector<std::vector<int>> orders_of_;  // which orders name it
   std::vector<size_t> position_;        // in each order: whose turn it is
 };
 

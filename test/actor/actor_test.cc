@@ -254,7 +254,7 @@ std::vector<uint64_t> Simulate(const pb::Plan& plan, uint32_t seed, int steps) {
 
 TEST(ActorLawTest, ResultsDoNotDependOnTheOrderOfDelivery) {
   TestPlan plan = Diamond();
-  ASSERT_OK(CheckPlanSet(plan.set(), 1));
+  ASSERT_OK(CheckProgram(plan.set(), 1));
   const std::vector<uint64_t> expected = Simulate(plan.plan(), 0, 5);
   ASSERT_EQ(expected.size(), 5u);
   for (uint32_t seed = 1; seed <= 300; ++seed) {

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "actor/engine.h"
-#include "actor/plan_check.h"
+#include "actor/program_check.h"
 #include "gmock/gmock.h"
 #include "test/actor/test_device.h"
 #include "test/actor/test_plan.h"
@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Per rank: source -> call -> sink with a fetch. Actors 3r, 3r+1, 3r+2. Two ranks of one process.
-pb::PlanSet TwoRanks(const std::string& collective, int in, int out) {
+pb::Program TwoRanks(const std::string& collective, int in, int out) {
   TestPlan plan({0, 0});
   for (int rank = 0; rank < 2; ++rank) {
     const int source = plan.Actor(rank, "source"), call = plan.Actor(rank, "call"), sink = plan.Actor(rank, "sink");
@@ -41,13 +41,13 @@ pb::PlanSet TwoRanks(const std::string& collective, int in, int out) {
   return plan.set();
 }
 
-pb::Instruction* CallOf(pb::PlanSet& set, int rank) {
+pb::Instruction* CallOf(pb::Program& set, int rank) {
   return set.mutable_plans(0)->mutable_actors(3 * rank + 1)->mutable_instructions(0);
 }
 
 // Rank 0 sends its last three elements to rank 1, which sends its first back.
-pb::PlanSet Exchange() {
-  pb::PlanSet set = TwoRanks("exchange", 4, 3);
+pb::Program Exchange() {
+  pb::Program set = TwoRanks("exchange", 4, 3);
   for (int rank = 0; rank < 2; ++rank) {
     pb::Transfer* transfer = CallOf(set, rank)->add_transfers();
     transfer->set_peer(1 - rank);
@@ -60,7 +60,7 @@ pb::PlanSet Exchange() {
 }
 
 // What each rank fetched from one step.
-std::map<std::string, std::vector<double>> Fetch(const pb::PlanSet& set) {
+std::map<std::string, std::vector<double>> Fetch(const pb::Program& set) {
   HostCollectives collectives(set);
   std::map<std::string, std::vector<double>> fetched;
   std::mutex mu;
@@ -88,67 +88,67 @@ TEST(CollectiveCheckTest, CallsMoveWhatTheyAreNamedFor) {
 }
 
 TEST(CollectiveCheckTest, ABroadcastComesFromTheFirstMember) {
-  pb::PlanSet set = TwoRanks("broadcast", 3, 3);
-  EXPECT_THAT(CheckPlanSet(set, 1), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("comes from member 0")));
+  pb::Program set = TwoRanks("broadcast", 3, 3);
+  EXPECT_THAT(CheckProgram(set, 1), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("comes from member 0")));
   CallOf(set, 1)->clear_inputs();
   EXPECT_THAT(Fetch(set)["rank1"], ElementsAre(0, 1, 2));
 }
 
 TEST(CollectiveCheckTest, CallsThatDoNotFitTogetherAreRefused) {
-  EXPECT_OK(CheckPlanSet(Exchange(), 1));
+  EXPECT_OK(CheckProgram(Exchange(), 1));
   const struct {
     const char* error;
-    std::function<pb::PlanSet()> plan;
+    std::function<pb::Program()> plan;
   } cases[] = {
       {"'all-gather' among 2 ranks of 2 elements to 3", [] { return TwoRanks("all-gather", 2, 3); }},
       {"collective 'gossip' is unknown", [] { return TwoRanks("gossip", 2, 2); }},
       {"communicator 0, call 0: rank 0 has 'n/boxing' (all-reduce, dtype 0, reduction 0, 3 elements), rank 1 has "
        "'other'",
        [] {
-         pb::PlanSet set = TwoRanks("all-reduce", 3, 3);
+         pb::Program set = TwoRanks("all-reduce", 3, 3);
          CallOf(set, 1)->set_node("other");
          return set;
        }},
       {"reduction 1",
        [] {
-         pb::PlanSet set = TwoRanks("all-reduce", 3, 3);
+         pb::Program set = TwoRanks("all-reduce", 3, 3);
          CallOf(set, 1)->set_reduce(pb::MAX);
          return set;
        }},
       {"communicator 0: rank 0 makes 1 calls per step, rank 1 makes 0",
        [] {
-         pb::PlanSet set = TwoRanks("all-reduce", 3, 3);
+         pb::Program set = TwoRanks("all-reduce", 3, 3);
          set.mutable_plans(0)->mutable_actors(4)->clear_instructions();
          set.mutable_plans(0)->mutable_collective_orders()->RemoveLast();
          return set;
        }},
       {"actor 4 'call': it acts 1 times per step, with collectives, and is ordered 0 times",
        [] {
-         pb::PlanSet set = TwoRanks("all-reduce", 3, 3);
+         pb::Program set = TwoRanks("all-reduce", 3, 3);
          set.mutable_plans(0)->mutable_collective_orders()->RemoveLast();
          return set;
        }},
       {"rank 0 sends 2 elements to rank 1, which expects 3",
        [] {
-         pb::PlanSet set = Exchange();
+         pb::Program set = Exchange();
          CallOf(set, 0)->mutable_transfers(0)->set_send_count(2);
          return set;
        }},
       {"transfer 0: sends 3 elements at 2 of 4",
        [] {
-         pb::PlanSet set = Exchange();
+         pb::Program set = Exchange();
          CallOf(set, 0)->mutable_transfers(0)->set_send_offset(2);
          return set;
        }},
       {"transfer 0: peer 0 is itself",
        [] {
-         pb::PlanSet set = Exchange();
+         pb::Program set = Exchange();
          CallOf(set, 0)->mutable_transfers(0)->set_peer(0);
          return set;
        }},
   };
   for (const auto& c : cases) {
-    EXPECT_THAT(CheckPlanSet(c.plan(), 1), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)));
+    EXPECT_THAT(CheckProgram(c.plan(), 1), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)));
   }
 }
 

@@ -51,7 +51,7 @@ class Job {
     for (std::thread& thread : threads) thread.join();
     return statuses;
   }
-  std::vector<absl::Status> Load(const std::function<pb::PlanSet(int)>& plan) {
+  std::vector<absl::Status> Load(const std::function<pb::Program(int)>& plan) {
     return OnEach([&](int p) -> absl::Status {
       EngineOptions options;
       options.process = p;

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "actor/plan_check.h"
-#include "proto/plan.pb.h"
+#include "actor/program_check.h"
+#include "proto/program.pb.h"
 
 namespace oneflow::testing {
 
@@ -20,7 +20,7 @@ class TestPlan {
  public:
   // Rank r is cpu:r of process process_of_rank[r]; one plan named "p".
   explicit TestPlan(const std::vector<int>& process_of_rank, int micro_batches = 1) {
-    set_.set_version(kRuntimePlanVersion);
+    set_.set_version(kRuntimeProgramVersion);
     set_.set_job("test");
     set_.set_seed(7);
     for (size_t r = 0; r < process_of_rank.size(); ++r) {
@@ -31,7 +31,7 @@ class TestPlan {
     AddPlan("p", micro_batches);
   }
 
-  pb::PlanSet& set() { return set_; }
+  pb::Program& set() { return set_; }
   pb::Plan& plan() { return *plan_; }
   // What follows goes to a new plan.
   void AddPlan(const std::string& name, int micro_batches) {
@@ -147,7 +147,7 @@ class TestPlan {
     operand->add_start(0);
   }
 
-  pb::PlanSet set_;
+  pb::Program set_;
   pb::Plan* plan_ = nullptr;
 };
 

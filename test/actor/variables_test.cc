@@ -48,7 +48,7 @@ class Job {
     for (int r = 0; r < ranks; ++r) all.push_back(r);
     plan.Variable("b", 3, "list(1,2,3)", all);
     plan.set().mutable_variables(plan.Variable("b.grad", 3, "constant(7)", all))->set_trainable(false);
-    EXPECT_OK(CheckPlanSet(plan.set(), 1));
+    EXPECT_OK(CheckProgram(plan.set(), 1));
     memory = std::make_unique<JobMemory>(ranks);
     std::vector<DeviceContext*> contexts;
     for (int r = 0; r < ranks; ++r) {
@@ -74,7 +74,7 @@ class Job {
   float* B(int rank) {
     return reinterpret_cast<float*>(memory->Base(rank, pb::SHARED) + plan_set().variables(1).shards(rank).offset());
   }
-  const pb::PlanSet& plan_set() const { return const_cast<TestPlan&>(plan).set(); }
+  const pb::Program& plan_set() const { return const_cast<TestPlan&>(plan).set(); }
 
   TestPlan plan;
   std::vector<std::unique_ptr<TestDevice>> devices;

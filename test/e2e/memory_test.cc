@@ -68,7 +68,7 @@ TEST(MemoryTest, TheRuntimeHoldsWhatThePlanSays) {
   ASSERT_OK_AND_ASSIGN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops));
   int64_t planned = 0;
-  for (const pb::Rank& rank : plan.ranks()) planned += rank.private_bytes() + rank.shared_bytes();
+  for (const pb::RankClass& of : plan.classes()) planned += of.ranks_size() * (of.private_bytes() + of.shared_bytes());
   ASSERT_OK_AND_ASSIGN(const EngineStats stats, RunInPlace(job.spec, plan, nullptr));
   EXPECT_GT(planned, 0);
   EXPECT_EQ(stats.register_bytes, planned);

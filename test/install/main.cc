@@ -56,7 +56,8 @@ absl::Status Main(const ImageData& data, const std::string& scheduler) {
   OF_ASSIGN_OR_RETURN(Graph graph, OwnModel(data, 60, ops));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), {std::move(graph)}));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
-  std::cout << PlanText(plan);
+  OF_ASSIGN_OR_RETURN(const std::string text, PlanText(plan));
+  std::cout << text;
 
   std::vector<double> losses;
   OF_RETURN_IF_ERROR(RunInPlace(job.spec, plan, [&](const pb::JobEvent& event) {

@@ -11,6 +11,7 @@
 #include "compiler/lower/compile.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
+#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
 
@@ -100,7 +101,7 @@ class BatchNormLawTest : public ::testing::Test {
     options.optimizer.kind = OptimizerOptions::Kind::kSgd;
     options.schedule.learning_rate = 0;
     options.keep_gradients = true;
-    OF_ASSIGN_OR_RETURN(pb::PlanSet plan, Compile({std::move(train), std::move(evaluate)}, options, ops_));
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(train), std::move(evaluate)}, options, ops_));
     std::mutex mutex;
     std::map<std::string, Values> results;
     EngineOptions engine_options;
@@ -108,7 +109,7 @@ class BatchNormLawTest : public ::testing::Test {
       const std::lock_guard<std::mutex> lock(mutex);
       results[fetched.name] = fetched.values;
     };
-    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(plan), engine_options));
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(testing::SpelledOut(plan), engine_options));
     OF_RETURN_IF_ERROR(engine->Run("train", 0, steps));
     OF_RETURN_IF_ERROR(engine->Run("evaluate", 0, 1));
     OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("gradients"), ".grad"));

@@ -10,7 +10,8 @@
 #include "actor/engine.h"
 #include "compiler/boxed_graph.h"
 #include "compiler/lower/compile.h"
-#include "compiler/lower/plan_text.h"
+#include "compiler/lower/program.h"
+#include "compiler/lower/program_text.h"
 #include "gmock/gmock.h"
 #include "kernels/device.h"
 #include "oneflow_core/ops/ops.h"
@@ -45,7 +46,7 @@ class CollectivesTest : public ::testing::Test {
   }
 
   // The plan for ranks that send, or for ranks that read, from the same boxed graphs.
-  absl::StatusOr<pb::PlanSet> Plan(const std::vector<std::string>& layout, bool sending) {
+  absl::StatusOr<pb::Program> Plan(const std::vector<std::string>& layout, bool sending) {
     OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(Gpt(), "law"));
     for (const std::string& one : layout) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
@@ -58,7 +59,8 @@ class CollectivesTest : public ::testing::Test {
       boxed.push_back({std::move(result), graph.is_trained() ? job.options.micro_batches : 1});
     }
     if (!sending) job.options.device = DeviceKind::kCpu;
-    return CompileBoxed(boxed, job.options, ops_);
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileBoxed(boxed, job.options, ops_));
+    return ProgramOf(plan, std::nullopt, "");
   }
 
   struct Outcome {
@@ -66,7 +68,7 @@ class CollectivesTest : public ::testing::Test {
     int64_t bytes_moved = 0;
   };
 
-  absl::StatusOr<Outcome> Run(const pb::PlanSet& plan) {
+  absl::StatusOr<Outcome> Run(const pb::Program& plan) {
     testing::HostCollectives collectives(plan);
     Outcome outcome;
     std::mutex mu;
@@ -84,7 +86,7 @@ class CollectivesTest : public ::testing::Test {
     return outcome;
   }
 
-  static std::set<std::string> KindsIn(const pb::PlanSet& plan) {
+  static std::set<std::string> KindsIn(const pb::Program& plan) {
     std::set<std::string> kinds;
     for (const pb::Plan& one : plan.plans()) {
       for (const pb::Actor& actor : one.actors()) {
@@ -116,8 +118,8 @@ TEST_F(CollectivesTest, RanksThatSendComputeBitByBitWhatRanksThatReadDo) {
                                              {"mesh={pp:3 tp:2}", "train.micro_batches=2"},
                                              {"mesh={pp:4}", "train.micro_batches=8"}}) {
     SCOPED_TRACE(::testing::PrintToString(layout));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet reading, Plan(layout, false));
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet sending, Plan(layout, true));
+    ASSERT_OK_AND_ASSIGN(const pb::Program reading, Plan(layout, false));
+    ASSERT_OK_AND_ASSIGN(const pb::Program sending, Plan(layout, true));
     ASSERT_OK_AND_ASSIGN(const Outcome expected, Run(reading));
     ASSERT_OK_AND_ASSIGN(const Outcome outcome, Run(sending));
     EXPECT_EQ(outcome.losses, expected.losses);

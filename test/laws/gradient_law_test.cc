@@ -18,6 +18,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "test/kernels/cases.h"
 #include "test/laws/op_cases.h"
+#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
 
@@ -65,8 +66,8 @@ class TrainedOp {
     options.optimizer.kind = OptimizerOptions::Kind::kSgd;
     options.seed = kJobSeed;
     options.keep_gradients = true;
-    OF_ASSIGN_OR_RETURN(pb::PlanSet plan, Compile({std::move(graph)}, options, ops_));
-    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(plan), {}));
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(graph)}, options, ops_));
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(testing::SpelledOut(plan), {}));
     OF_RETURN_IF_ERROR(engine->Run("train", 0, 1));
     OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("gradients"), ".grad"));
     return ReadGradients();

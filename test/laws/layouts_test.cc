@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "actor/checkpoint/safetensors.h"
-#include "compiler/lower/plan_text.h"
+#include "compiler/lower/program_text.h"
 #include "oneflow_core/ops/ops.h"
+#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
 #include "tools/job/job.h"
@@ -85,14 +86,15 @@ class LayoutsTest : public ::testing::Test {
     OF_RETURN_IF_ERROR(ApplyOverride("save_initial_weights=" + dir_.File("initial"), sourced));
     for (const std::string& one : overrides) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
-    OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops_));
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops_));
+    const pb::Program program = testing::SpelledOut(plan);
     Outcome outcome;
-    for (const pb::Plan& one : plan.plans()) {
+    for (const pb::Plan& one : program.plans()) {
       if (one.name() == "train") outcome.predicted_bytes = PredictedBytesMoved(one) * kSteps;
     }
-    for (const pb::Rank& rank : plan.ranks()) outcome.planned_bytes += rank.private_bytes() + rank.shared_bytes();
+    for (const pb::Rank& rank : program.ranks()) outcome.planned_bytes += rank.private_bytes() + rank.shared_bytes();
     outcome.losses.assign(kSteps, std::nan(""));
-    OF_ASSIGN_OR_RETURN(outcome.stats, RunInPlace(job.spec, std::move(plan), [&](const pb::JobEvent& event) {
+    OF_ASSIGN_OR_RETURN(outcome.stats, RunInPlace(job.spec, plan, [&](const pb::JobEvent& event) {
                           if (event.fetched().name() == "loss")
                             outcome.losses[event.fetched().step()] = event.fetched().values(0);
                         }));
@@ -287,9 +289,10 @@ TEST_F(LayoutsTest, TheNodeWhoseCopiesDifferIsNamed) {
   for (const char* one : {"train.steps=3", "mesh={tp:2}", "check_replicas=true"})
     ASSERT_OK(ApplyOverride(one, sourced));
   ASSERT_OK_AND_ASSIGN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
-  ASSERT_OK_AND_ASSIGN(pb::PlanSet plan, CompileJob(job, ops_));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops_));
+  pb::Program program = testing::SpelledOut(plan);
   std::string changed;
-  for (pb::Plan& one : *plan.mutable_plans()) {
+  for (pb::Plan& one : *program.mutable_plans()) {
     for (pb::Actor& actor : *one.mutable_actors()) {
       for (pb::Instruction& instruction : *actor.mutable_instructions()) {
         if (actor.rank() != 1 || instruction.op() != "scale" || !changed.empty()) continue;
@@ -301,7 +304,7 @@ TEST_F(LayoutsTest, TheNodeWhoseCopiesDifferIsNamed) {
     }
   }
   ASSERT_NE(changed, "") << "no scale on rank 1";
-  EXPECT_THAT(RunInPlace(job.spec, std::move(plan), [](const pb::JobEvent&) {}).status(),
+  EXPECT_THAT(RunInPlace(job.spec, std::move(program), [](const pb::JobEvent&) {}).status(),
               testing::StatusIs(absl::StatusCode::kInternal,
                                 ::testing::AllOf(::testing::HasSubstr(changed + "/replicas"),
                                                  ::testing::HasSubstr("copies of this tensor differ"))));

@@ -75,7 +75,7 @@ int SourceReaders(const BoxingStep& step, int rank) {
 
 TEST(BoxingGroupTest, HasWhatItsRankDoesInTheWholeBoxing) {
   const unsigned seed = 17;
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   int smaller = 0;
   for (int round = 0; round < 3000; ++round) {

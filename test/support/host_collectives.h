@@ -11,13 +11,13 @@
 
 #include "actor/collective/collectives.h"
 #include "kernels/copy.h"
-#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace oneflow::testing {
 
 class HostCollectives : public Collectives {
  public:
-  explicit HostCollectives(const pb::PlanSet& plans) {
+  explicit HostCollectives(const pb::Program& plans) {
     for (const pb::Communicator& communicator : plans.communicators()) {
       meetings_.push_back(std::make_unique<Meeting>());
       meetings_.back()->ranks.assign(communicator.ranks().begin(), communicator.ranks().end());

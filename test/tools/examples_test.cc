@@ -23,7 +23,7 @@ std::string Example(const std::string& name) { return std::string(SourceDir()) +
 
 int64_t MostBytes(const pb::PlanSet& plan) {
   int64_t most = 0;
-  for (const pb::Rank& rank : plan.ranks()) most = std::max<int64_t>(most, rank.private_bytes() + rank.shared_bytes());
+  for (const pb::RankClass& of : plan.classes()) most = std::max<int64_t>(most, of.private_bytes() + of.shared_bytes());
   return most;
 }
 

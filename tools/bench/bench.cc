@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "compiler/lower/program.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/bench/compilation.h"
 #include "tools/bench/measurement.h"
@@ -74,7 +75,7 @@ constexpr int64_t kSelectionLayers = 40;  // more than 5,000 nodes
 struct Contestant {
   const Layout* layout;
   Job job;
-  pb::PlanSet plan;
+  pb::Program program;  // of all processes
 };
 
 class Bench {
@@ -204,7 +205,8 @@ absl::StatusOr<Contestant> Bench::Compile(const Layout& layout) {
   cluster.set_cores_per_process(std::max(1, cores() / layout.processes));
   Contestant contestant{.layout = &layout};
   OF_ASSIGN_OR_RETURN(contestant.job, MakeJob(std::move(config), JobKind::kTrain, ops_));
-  OF_ASSIGN_OR_RETURN(contestant.plan, CompileJob(contestant.job, ops_));
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(contestant.job, ops_));
+  OF_ASSIGN_OR_RETURN(contestant.program, ProgramOf(plan, std::nullopt, contestant.job.spec.plan_hash()));
   // Saving comes first and is not measured: warm-up and measured steps are the last two phases.
   auto& phases = *contestant.job.spec.mutable_phases();
   phases.Clear();
@@ -297,7 +299,7 @@ absl::Status Bench::Profile() {
   for (size_t i = 0; i < contestants_.size(); ++i) {
     std::cerr << "profile: " << cases_[i].name << "\n";
     OF_ASSIGN_OR_RETURN_AT(const Round round, RunEngine(contestants_[i], /*profile=*/true), cases_[i].name);
-    cases_[i].ops = OpTable(round.counters, WorkOfPlan(contestants_[i].plan.plans(0), ops_));
+    cases_[i].ops = OpTable(round.counters, WorkOfPlan(contestants_[i].program.plans(0), ops_));
     cases_[i].profiled_run_seconds = round.counters.run_seconds;
     cases_[i].profiled_kernel_seconds = round.counters.kernel_seconds;
   }

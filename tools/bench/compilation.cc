@@ -59,8 +59,8 @@ absl::StatusOr<Compilation> MeasureCompile(const SourcedConfig& config, const Op
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plans, CompileJob(job, ops));
   Compilation result{.round = stopwatch.Read()};
   for (const Graph& graph : job.program) result.work.nodes += graph.num_nodes();
-  for (const pb::Plan& plan : plans.plans()) result.work.actors += plan.actors_size();
-  result.work.ranks = plans.ranks_size();
+  for (const pb::ClassPlan& plan : plans.plans()) result.work.actors += plan.actors_size();
+  result.work.ranks = plans.hosts().num_ranks();
   result.work.plan_bytes = static_cast<double>(job.spec.plan().size());
   return result;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "oneflow_core/op.h"
-#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 #include "tools/bench/measurement.h"
 
 namespace oneflow {

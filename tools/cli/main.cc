@@ -93,10 +93,12 @@ int Main(int argc, char** argv) {
   CLI::App* const plan = app.add_subcommand("plan", "look at plans");
   plan->require_subcommand(1);
   JobArguments show;
-  sub = add(*plan, "show", "print a plan: ranks, memory, registers, actors",
-            [&] { return Report(PlanShowCommand(show)); });
+  int show_process = -1;
+  sub = add(*plan, "show", "print a plan: classes of ranks, memory, registers, actors",
+            [&] { return Report(PlanShowCommand(show, show_process)); });
   sub->add_option("file", show.config, "plan file, or job config *.pbtxt")->required();
   sub->add_option("--set", show.sets, "override a field of the config")->allow_extra_args(false);
+  sub->add_option("--process", show_process, "print the program of this process instead")->check(CLI::NonNegativeNumber);
   ExplainArguments explain;
   sub = add(*plan, "explain", "say why tensors lie as they do, what that costs and what moves",
             [&] { return Report(PlanExplainCommand(explain)); });

@@ -8,12 +8,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
-#include "actor/plan_check.h"
 #include "compiler/boxed_graph.h"
 #include "compiler/explain/explain.h"
 #include "compiler/explain/html.h"
 #include "compiler/lower/compile.h"
+#include "compiler/lower/plan_reader.h"
 #include "compiler/lower/plan_text.h"
+#include "compiler/lower/program.h"
+#include "compiler/lower/program_text.h"
+#include "compiler/lower/wait_graph.h"
 #include "compiler/pipeline.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
@@ -27,7 +30,7 @@ absl::StatusOr<Job> LoadJob(const JobArguments& arguments, const OpRegistry& ops
   return MakeJob(std::move(config), JobKind::kTrain, ops);
 }
 
-// A plan file written by `oneflow compile`, checked as a worker would check it.
+// A plan file written by `oneflow compile`, checked and proved anew.
 absl::StatusOr<pb::PlanSet> ReadPlan(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return absl::NotFoundError(absl::StrCat("plan file '", path, "': cannot open: ", std::strerror(errno)));
@@ -35,9 +38,10 @@ absl::StatusOr<pb::PlanSet> ReadPlan(const std::string& path) {
   if (!plan.ParseFromIstream(&stream)) {
     return absl::InvalidArgumentError(absl::StrCat("plan file '", path, "': is not a serialised plan set"));
   }
-  int num_processes = 0;
-  for (const pb::Rank& rank : plan.ranks()) num_processes = std::max(num_processes, rank.process() + 1);
-  OF_RETURN_IF_ERROR_AT(CheckPlanSet(plan, num_processes), absl::StrCat("plan file '", path, "'"));
+  const std::string where = absl::StrCat("plan file '", path, "'");
+  OF_RETURN_IF_ERROR_AT(PlanReader::Open(plan).status(), where);
+  OF_RETURN_IF_ERROR_AT(CheckPlanIndices(plan), where);
+  for (const pb::ClassPlan& one : plan.plans()) OF_RETURN_IF_ERROR_AT(CheckPlanLive(one), where);
   return plan;
 }
 
@@ -80,20 +84,21 @@ absl::Status CompileCommand(const JobArguments& arguments, const std::string& ou
   OF_ASSIGN_OR_RETURN(Job job, LoadJob(arguments, ops));
   if (!dump_after.empty()) OF_RETURN_IF_ERROR(DumpPasses(job, ops, dump_after));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
-  for (const pb::Plan& one : plan.plans()) {
+  for (const pb::ClassPlan& one : plan.plans()) {
+    OF_ASSIGN_OR_RETURN(const int64_t moved, PlannedBytesMoved(plan, one));
     std::cout << "plan " << one.name() << ": " << one.actors_size() << " actors, " << one.registers_size()
-              << " registers, " << PredictedBytesMoved(one) << " bytes moved per step\n";
+              << " registers, " << moved << " bytes moved per step\n";
   }
-  for (int r = 0; r < plan.ranks_size(); ++r) {
-    std::cout << "rank " << r << " on " << plan.ranks(r).device() << " of process " << plan.ranks(r).process() << ": "
-              << plan.ranks(r).private_bytes() + plan.ranks(r).shared_bytes() << " bytes\n";
+  for (const pb::RankClass& of : plan.classes()) {
+    std::cout << of.ranks_size() << " rank" << (of.ranks_size() == 1 ? "" : "s") << " from rank " << of.ranks(0) << ": "
+              << of.private_bytes() + of.shared_bytes() << " bytes each\n";
   }
   std::cout << "sha256 " << job.spec.plan_hash() << "\n";
   if (output.empty()) return absl::OkStatus();
   return WriteFile("plan file", output, job.spec.plan());
 }
 
-absl::Status PlanShowCommand(const JobArguments& arguments) {
+absl::Status PlanShowCommand(const JobArguments& arguments, int process) {
   const bool is_config = absl::EndsWith(arguments.config, ".pbtxt");
   pb::PlanSet plan;
   if (is_config) {
@@ -103,7 +108,13 @@ absl::Status PlanShowCommand(const JobArguments& arguments) {
   } else {
     OF_ASSIGN_OR_RETURN(plan, ReadPlan(arguments.config));
   }
-  std::cout << PlanText(plan);
+  if (process >= 0) {
+    OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(plan, process, PlanHash(plan.SerializeAsString())));
+    std::cout << ProgramText(program);
+    return absl::OkStatus();
+  }
+  OF_ASSIGN_OR_RETURN(const std::string text, PlanText(plan));
+  std::cout << text;
   return absl::OkStatus();
 }
 

@@ -62,11 +62,11 @@ std::string ForTerminal(absl::string_view text) {
 
 Progress::Progress(const pb::JobSpec& spec, const pb::PlanSet& plan, Options options)
     : spec_(spec), options_(std::move(options)) {
-  for (const pb::Plan& one : plan.plans()) {
+  for (const pb::ClassPlan& one : plan.plans()) {
     if (one.name() != "train") continue;
-    for (const pb::Actor& actor : one.actors()) {
-      for (const pb::Instruction& instruction : actor.instructions()) {
-        if (instruction.kind() != pb::Instruction::FETCH) continue;
+    for (const pb::ClassActor& actor : one.actors()) {
+      for (const pb::ClassInstruction& instruction : actor.instructions()) {
+        if (instruction.op() != "fetch") continue;
         for (const pb::Attribute& attribute : instruction.attributes()) {
           if (attribute.name() == "name") train_names_.insert(attribute.s());
         }

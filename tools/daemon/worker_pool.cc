@@ -6,7 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "compiler/lower/compile.h"
+#include "compiler/lower/program.h"
 #include "glog/logging.h"
+#include "oneflow_core/status.h"
 #include "tools/daemon/log_tail.h"
 #include "tools/process/openmp.h"
 
@@ -61,10 +64,30 @@ void WorkerPool::Start(const pb::StartWorker& start) {
   ReportExit(key, start.attempt(), 0, ChildExit{.exit_code = 127});
 }
 
+// The spec, with the program of one process in place of the plan.
+absl::Status WorkerPool::Assign(const pb::JobSpec& spec, int process, pb::WorkerAssignment& assignment) {
+  if (const std::string hash = PlanHash(spec.plan()); hash != spec.plan_hash()) {
+    return absl::DataLossError(absl::StrCat("the plan's SHA-256 is ", hash, "; the job's is ", spec.plan_hash()));
+  }
+  pb::PlanSet plan;
+  if (!plan.ParseFromString(spec.plan())) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan (", spec.plan().size(), " bytes) does not parse"));
+  }
+  OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(plan, process, spec.plan_hash()));
+  if (!program.SerializeToString(assignment.mutable_program())) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the program of process ", process, " takes ", program.ByteSizeLong(), " bytes"));
+  }
+  *assignment.mutable_spec() = spec;
+  assignment.mutable_spec()->clear_plan();
+  assignment.mutable_spec()->clear_graphs();
+  return absl::OkStatus();
+}
+
 absl::Status WorkerPool::Launch(const pb::StartWorker& start, Key key, Worker& worker) {
   worker.attempt = start.attempt();
   pb::ToWorker assignment;
-  *assignment.mutable_assignment()->mutable_spec() = start.spec();
+  OF_RETURN_IF_ERROR(Assign(start.spec(), start.process(), *assignment.mutable_assignment()));
   assignment.mutable_assignment()->set_attempt(start.attempt());
   assignment.mutable_assignment()->set_process(start.process());
   worker.messages->Push(std::move(assignment));

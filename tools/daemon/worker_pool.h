@@ -72,6 +72,7 @@ class WorkerPool {
   };
 
   std::string LogPath(Key key) const;
+  static absl::Status Assign(const pb::JobSpec& spec, int process, pb::WorkerAssignment& assignment);
   absl::Status Launch(const pb::StartWorker& start, Key key, Worker& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TakeCudaDevices(int count, Worker& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -221,7 +221,7 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program) {
 
 absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops) {
   OF_ASSIGN_OR_RETURN(pb::PlanSet plan, Compile(job.program, job.options, ops));
-  job.spec.set_plan(SerializePlan(plan));
+  OF_ASSIGN_OR_RETURN(*job.spec.mutable_plan(), SerializePlan(plan));
   job.spec.set_plan_hash(PlanHash(job.spec.plan()));
   job.spec.clear_graphs();
   for (const Graph& graph : job.program) job.spec.add_graphs(GraphToText(graph));

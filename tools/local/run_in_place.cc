@@ -3,6 +3,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "actor/collective/nccl_collectives.h"
+#include "compiler/lower/program.h"
 #include "tools/worker/phases.h"
 #include "tools/worker/stats.h"
 
@@ -43,17 +44,17 @@ class EventSink {
   int64_t next_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::PlanSet plan, EventSink& sink) {
+absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, EventSink& sink) {
   EngineOptions options;
   options.cores = spec.cores_per_process();
   options.profile = spec.profile();
   options.on_fetch = [&sink](Fetched fetched) { sink.Value(fetched); };
   std::unique_ptr<Collectives> collectives;
-  if (plan.communicators_size() > 0) {
-    OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(plan, /*process=*/0, /*peers=*/nullptr));
+  if (program.communicators_size() > 0) {
+    OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(program, /*process=*/0, /*peers=*/nullptr));
     options.collectives = collectives.get();
   }
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(plan), std::move(options)));
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(program), std::move(options)));
   sink.State(pb::RUNNING);
   OF_RETURN_IF_ERROR(RunPhases(*engine, spec, [&sink, &engine](int phase) {
     pb::JobEvent counted;
@@ -69,14 +70,20 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::PlanSet plan, Event
 
 }  // namespace
 
-absl::StatusOr<EngineStats> RunInPlace(const pb::JobSpec& spec, pb::PlanSet plan,
+absl::StatusOr<EngineStats> RunInPlace(const pb::JobSpec& spec, const pb::PlanSet& plan,
+                                       const std::function<void(const pb::JobEvent&)>& on_event) {
+  OF_ASSIGN_OR_RETURN(pb::Program program, ProgramOf(plan, /*process=*/0, spec.plan_hash()));
+  return RunInPlace(spec, std::move(program), on_event);
+}
+
+absl::StatusOr<EngineStats> RunInPlace(const pb::JobSpec& spec, pb::Program program,
                                        const std::function<void(const pb::JobEvent&)>& on_event) {
   if (spec.processes() != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("job '", spec.name(), "': runs in place in 1 process, not in ", spec.processes()));
   }
   EventSink sink(on_event);
-  absl::StatusOr<EngineStats> stats = Run(spec, std::move(plan), sink);
+  absl::StatusOr<EngineStats> stats = Run(spec, std::move(program), sink);
   if (stats.ok()) {
     sink.State(pb::FINISHED);
   } else {

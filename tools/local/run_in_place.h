@@ -7,6 +7,7 @@
 #include "actor/engine.h"
 #include "proto/control.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 
 namespace oneflow {
 
@@ -14,7 +15,10 @@ namespace oneflow {
 // same order, as a watcher of a submitted job (state RUNNING, values, phases, FINISHED or FAILED); it is called under a
 // lock from several threads, and may be null. InvalidArgument if the job wants several processes; otherwise errors of
 // Engine (actor/engine.h).
-absl::StatusOr<EngineStats> RunInPlace(const pb::JobSpec& spec, pb::PlanSet plan,
+absl::StatusOr<EngineStats> RunInPlace(const pb::JobSpec& spec, const pb::PlanSet& plan,
+                                       const std::function<void(const pb::JobEvent&)>& on_event);
+// The same for a program that was made of the plan already: of process 0, or of all.
+absl::StatusOr<EngineStats> RunInPlace(const pb::JobSpec& spec, pb::Program program,
                                        const std::function<void(const pb::JobEvent&)>& on_event);
 
 }  // namespace oneflow

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/compile.h"
+#include "compiler/lower/plan_reader.h"
 #include "oneflow_core/status.h"
 #include "proto/plan.pb.h"
 
@@ -27,29 +28,17 @@ absl::Status ValidateShape(const pb::JobSpec& spec) {
 
 // Every process must serve as many ranks of the plan as the cluster gives it devices.
 absl::Status ValidateRanks(const pb::JobSpec& spec, const pb::PlanSet& plan) {
-  if (spec.processes() > plan.ranks_size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("processes is ", spec.processes(), "; the plan has ", plan.ranks_size(), " ranks"));
+  const pb::JobHosts& hosts = plan.hosts();
+  if (hosts.device() != spec.device()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan is for '", hosts.device(), "' devices; the job asks for '",
+                                                   spec.device(), "' devices"));
   }
-  std::vector<int> ranks_of_process(spec.processes(), 0);
-  for (int rank = 0; rank < plan.ranks_size(); ++rank) {
-    const pb::Rank& placed = plan.ranks(rank);
-    if (placed.process() < 0 || placed.process() >= spec.processes()) {
-      return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of the plan is on process ", placed.process(),
-                                                     "; the job has ", spec.processes()));
-    }
-    if (!absl::StartsWith(placed.device(), absl::StrCat(spec.device(), ":"))) {
-      return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of the plan is on '", placed.device(),
-                                                     "'; the job asks for '", spec.device(), "' devices"));
-    }
-    ++ranks_of_process[placed.process()];
-  }
-  for (int process = 0; process < spec.processes(); ++process) {
-    if (ranks_of_process[process] != spec.devices_per_process()) {
-      return absl::InvalidArgumentError(absl::StrCat("process ", process, " has ", ranks_of_process[process],
-                                                     " ranks in the plan and ", spec.devices_per_process(),
-                                                     " devices"));
-    }
+  if (hosts.ranks_per_process() != spec.devices_per_process() ||
+      int64_t{hosts.num_ranks()} != int64_t{spec.processes()} * spec.devices_per_process()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan has ", hosts.num_ranks(), " ranks, ",
+                                                   hosts.ranks_per_process(), " per process; the job has ",
+                                                   spec.processes(), " processes of ", spec.devices_per_process(),
+                                                   " devices"));
   }
   return absl::OkStatus();
 }
@@ -70,7 +59,7 @@ absl::Status ValidatePhase(const pb::Phase& phase, const pb::PlanSet& plan) {
         return absl::InvalidArgumentError(
             absl::StrCat("first_step is ", phase.run().first_step(), "; it must not be negative"));
       }
-      for (const pb::Plan& candidate : plan.plans()) {
+      for (const pb::ClassPlan& candidate : plan.plans()) {
         if (candidate.name() == phase.run().plan()) return absl::OkStatus();
       }
       return absl::InvalidArgumentError(absl::StrCat("the plan set has no plan '", phase.run().plan(), "'"));
@@ -98,6 +87,8 @@ absl::Status ValidateSpec(const pb::JobSpec& spec) {
         absl::StrCat("the plan has format version ", plan.version(), "; this scheduler reads ", kPlanVersion));
   }
   OF_RETURN_IF_ERROR(ValidateRanks(spec, plan));
+  OF_RETURN_IF_ERROR_AT(PlanReader::Open(plan).status(), "the plan");
+  OF_RETURN_IF_ERROR_AT(CheckPlanIndices(plan), "the plan");
   if (!spec.weights().empty() && !absl::StartsWith(spec.weights(), "/")) {
     return absl::InvalidArgumentError(
         absl::StrCat("weights path '", spec.weights(), "' is not absolute; workers run in another directory"));

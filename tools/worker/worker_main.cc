@@ -13,7 +13,6 @@
 #include "actor/collective/nccl_collectives.h"
 #include "actor/engine.h"
 #include "actor/transport/peer_network.h"
-#include "compiler/lower/compile.h"
 #include "tools/worker/daemon_link.h"
 #include "tools/worker/phases.h"
 #include "tools/worker/stats.h"
@@ -49,15 +48,13 @@ pb::TimedValue MakeValue(Fetched fetched) {
   return value;
 }
 
-absl::StatusOr<pb::PlanSet> ReadPlan(const pb::JobSpec& spec) {
-  if (const std::string hash = PlanHash(spec.plan()); hash != spec.plan_hash()) {
-    return absl::DataLossError(absl::StrCat("the plan's SHA-256 is ", hash, "; the job's is ", spec.plan_hash()));
+absl::StatusOr<pb::Program> ReadProgram(const pb::WorkerAssignment& assignment) {
+  pb::Program program;
+  if (!program.ParseFromString(assignment.program())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the program (", assignment.program().size(), " bytes) does not parse"));
   }
-  pb::PlanSet plan;
-  if (!plan.ParseFromString(spec.plan())) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan (", spec.plan().size(), " bytes) does not parse"));
-  }
-  return plan;
+  return program;
 }
 
 // The next message, which must be of the kind that `has` tells.
@@ -73,7 +70,7 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) 
   OF_ASSIGN_OR_RETURN(const pb::ToWorker assigned,
                       Expect(link, &pb::ToWorker::has_assignment, "assignment", kAssignment));
   const pb::JobSpec& spec = assigned.assignment().spec();
-  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, ReadPlan(spec));
+  OF_ASSIGN_OR_RETURN(pb::Program program, ReadProgram(assigned.assignment()));
   OF_ASSIGN_OR_RETURN(const pb::ToWorker started, Expect(link, &pb::ToWorker::has_start, "start", kStart));
   if (args.processes > 1) {
     const auto& addresses = started.start().peer_addresses();
@@ -88,11 +85,11 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) 
   options.peers = args.processes > 1 ? &peers : nullptr;
   options.profile = spec.profile();
   std::unique_ptr<Collectives> collectives;
-  if (plan.communicators_size() > 0) {
-    OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(plan, args.process, options.peers));
+  if (program.communicators_size() > 0) {
+    OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(program, args.process, options.peers));
     options.collectives = collectives.get();
   }
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(plan), std::move(options)));
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(program), std::move(options)));
   const absl::Status ran = RunPhases(*engine, spec, [&reports, &engine](int phase) {
     pb::FromWorker done;
     done.mutable_phase_done()->set_phase(phase);

@@ -13,8 +13,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Rank r is in process process_of_rank[r].
-pb::PlanSet MakePlans(const std::vector<int>& process_of_rank, const std::vector<std::vector<int>>& communicators) {
-  pb::PlanSet plans;
+pb::Program MakePlans(const std::vector<int>& process_of_rank, const std::vector<std::vector<int>>& communicators) {
+  pb::Program plans;
   plans.set_job("job");
   for (const int process : process_of_rank) plans.add_ranks()->set_process(process);
   for (const std::vector<int>& ranks : communicators) {
@@ -31,7 +31,7 @@ std::function<absl::StatusOr<std::string>()> Maker(int process) {
 }
 
 TEST(CommunicatorIdsTest, OneProcessMakesAllIdsItself) {
-  const pb::PlanSet plans = MakePlans({0, 0}, {{0, 1}, {1}, {1, 0}});
+  const pb::Program plans = MakePlans({0, 0}, {{0, 1}, {1}, {1, 0}});
   ASSERT_OK_AND_ASSIGN(const auto ids, AgreeOnCommunicatorIds(plans, 0, nullptr, Maker(0)));
   EXPECT_THAT(ids, ElementsAre("p0/0", "p0/1", "p0/2"));
 }
@@ -42,7 +42,7 @@ TEST(CommunicatorIdsTest, PlansWithoutCommunicatorsNeedNoIds) {
 }
 
 TEST(CommunicatorIdsTest, TheProcessOfTheFirstRankMakesTheIdAndAllLearnIt) {
-  const pb::PlanSet plans = MakePlans({0, 0, 1, 2}, {{0, 2}, {2, 3}, {1, 3}, {3, 0}});
+  const pb::Program plans = MakePlans({0, 0, 1, 2}, {{0, 2}, {2, 3}, {1, 3}, {3, 0}});
   std::vector<std::unique_ptr<PeerNetwork>> networks;
   std::vector<std::string> addresses;
   for (int p = 0; p < 3; ++p) {
@@ -71,7 +71,7 @@ TEST(CommunicatorIdsTest, RefusesCommunicatorsThatThePlansCannotHave) {
   EXPECT_THAT(AgreeOnCommunicatorIds(MakePlans({0}, {{0}, {0, 4}}), 0, nullptr, Maker(0)),
               StatusIs(absl::StatusCode::kInvalidArgument, "communicator 1 of job 'job' has rank 4; there are 1"));
   EXPECT_THAT(AgreeOnCommunicatorIds(MakePlans({1}, {{0}}), 0, nullptr, Maker(0)),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("process 1 made 0 ids")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("communicator 0: process 1 made no id for it")));
 }
 
 TEST(CommunicatorIdsTest, SaysWhichCommunicatorHasNoIdIfTheLibraryFails) {

@@ -4,8 +4,10 @@
 
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_text.h"
+#include "compiler/lower/program_text.h"
 #include "oneflow_core/models/gpt.h"
 #include "test/compiler/explain/example.h"
+#include "test/support/spelled_out.h"
 
 namespace oneflow::testing {
 namespace {
@@ -39,8 +41,11 @@ TEST(FactsTest, BytesAreThoseThatThePlanMoves) {
     ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(Gpt(), options));
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, Compile(Gpt(), options, Ops()));
     ASSERT_EQ(job.graphs.size(), 3);
+    const pb::Program program = testing::SpelledOut(plan);
     for (int i = 0; i < plan.plans_size(); ++i) {
-      EXPECT_EQ(job.graphs[i].bytes_moved().total(), PredictedBytesMoved(plan.plans(i))) << plan.plans(i).name();
+      EXPECT_EQ(job.graphs[i].bytes_moved().total(), PredictedBytesMoved(program.plans(i))) << plan.plans(i).name();
+      ASSERT_OK_AND_ASSIGN(const int64_t planned, PlannedBytesMoved(plan, plan.plans(i)));
+      EXPECT_EQ(planned, PredictedBytesMoved(program.plans(i)));
     }
     EXPECT_GT(job.graphs[0].bytes_moved().total(), 0);
   }

@@ -1,12 +1,15 @@
 #include "compiler/lower/compile.h"
 
 #include <map>
-#include <random>
 
 #include "compiler/lower/lower.h"
 #include "compiler/lower/plan_text.h"
+#include "compiler/lower/program.h"
+#include "compiler/lower/program_text.h"
 #include "compiler/lower/wait_graph.h"
 #include "test/compiler/plan/graph_kit.h"
+#include "test/compiler/plan/random_job.h"
+#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -26,6 +29,12 @@ absl::StatusOr<pb::PlanSet> PlanOf(const StepShape& shape, int ranks_per_process
   return CompileBoxed({{TrainingStep(shape), shape.micro_batches}}, OptionsFor(shape, ranks_per_process), Ops());
 }
 
+// As above, with every rank spelled out.
+absl::StatusOr<pb::Program> ProgramOfAll(const StepShape& shape, int ranks_per_process = 1) {
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet set, PlanOf(shape, ranks_per_process));
+  return ProgramOf(set, std::nullopt, "");
+}
+
 const pb::Instruction* Find(const pb::Plan& plan, const std::string& node, int rank) {
   for (const pb::Actor& actor : plan.actors()) {
     for (const pb::Instruction& instruction : actor.instructions()) {
@@ -38,8 +47,8 @@ const pb::Instruction* Find(const pb::Plan& plan, const std::string& node, int r
 TEST(CompileTest, TwoCompilationsGiveTheSameBytes) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet a, PlanOf({3, 2, 4}));
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet b, PlanOf({3, 2, 4}));
-  EXPECT_EQ(SerializePlan(a), SerializePlan(b));
-  EXPECT_EQ(PlanHash(SerializePlan(a)), PlanHash(SerializePlan(b)));
+  EXPECT_EQ(*SerializePlan(a), *SerializePlan(b));
+  EXPECT_EQ(PlanHash(*SerializePlan(a)), PlanHash(*SerializePlan(b)));
 }
 
 TEST(CompileTest, ThePlanHashIsSha256InHex) {
@@ -47,7 +56,7 @@ TEST(CompileTest, ThePlanHashIsSha256InHex) {
 }
 
 TEST(CompileTest, OperandsSayWhichPartOfTheLogicalTensorTheyAre) {
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({1, 2, 1}));
+  ASSERT_OK_AND_ASSIGN(const pb::Program set, ProgramOfAll({1, 2, 1}));
   const pb::Instruction* matmul = Find(set.plans(0), "s0/matmul", 1);
   ASSERT_NE(matmul, nullptr);
   EXPECT_EQ(matmul->kind(), pb::Instruction::COMPUTE);
@@ -61,7 +70,7 @@ TEST(CompileTest, OperandsSayWhichPartOfTheLogicalTensorTheyAre) {
 }
 
 TEST(CompileTest, GradientsAreSummedInRankOrder) {
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({1, 2, 1}));
+  ASSERT_OK_AND_ASSIGN(const pb::Program set, ProgramOfAll({1, 2, 1}));
   for (int rank = 0; rank < 2; ++rank) {
     const pb::Instruction* copy = Find(set.plans(0), "s0/scatter", rank);
     ASSERT_NE(copy, nullptr);
@@ -81,7 +90,7 @@ TEST(CompileTest, GradientsAreSummedInRankOrder) {
 TEST(CompileTest, PredictedBytesAreThoseOfTheVolumeTable) {
   const int64_t weight = 16 * 16 * 4, activation = 8 * 16 * 4;
   for (const StepShape& shape : {StepShape{1, 2, 1}, {1, 3, 4}, {2, 1, 3}, {2, 2, 3}, {3, 4, 2}}) {
-    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf(shape));
+    ASSERT_OK_AND_ASSIGN(const pb::Program set, ProgramOfAll(shape));
     const int64_t expected =
         shape.stages * 2 * (shape.data - 1) * weight + (shape.stages - 1) * 2 * shape.micro_batches * activation;
     EXPECT_EQ(PredictedBytesMoved(set.plans(0)), expected) << shape.stages << " " << shape.data;
@@ -97,9 +106,10 @@ TEST(CompileTest, RandomOpsGetTheSeedAndAKeyThatTheirGradientShares) {
   CompileOptions options = OptionsFor({});
   options.seed = 77;
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{kit.graph(), 1}}, options, Ops()));
+  const pb::Program program = testing::SpelledOut(set);
   std::map<std::string, int64_t> keys;
   for (const std::string node : {"drop", "drop/dx"}) {
-    for (const pb::Attribute& attribute : Find(set.plans(0), node, 0)->attributes()) {
+    for (const pb::Attribute& attribute : Find(program.plans(0), node, 0)->attributes()) {
       if (attribute.name() == "key") keys[node] = attribute.i();
       if (attribute.name() == "seed") keys["seed"] = attribute.i();
     }
@@ -117,16 +127,16 @@ TEST(CompileTest, PlansOfAJobShareVariablesAndOverlayTheRest) {
       CompileBoxed({{TrainingStep(shape), 1}, {TrainingStep(shape, "again"), 1}}, OptionsFor(shape), Ops()));
   EXPECT_EQ(two.plans_size(), 2);
   EXPECT_EQ(two.variables_size(), one.variables_size());
-  for (int r = 0; r < 2; ++r) {
-    EXPECT_EQ(two.ranks(r).private_bytes(), one.ranks(r).private_bytes());
-    EXPECT_EQ(two.ranks(r).shared_bytes(), one.ranks(r).shared_bytes());
-    EXPECT_GT(one.ranks(r).private_bytes(), one.ranks(r).private_variable_bytes());
-  }
+  ASSERT_EQ(one.classes_size(), 1);
+  ASSERT_EQ(two.classes_size(), 1);
+  EXPECT_EQ(two.classes(0).private_bytes(), one.classes(0).private_bytes());
+  EXPECT_EQ(two.classes(0).shared_bytes(), one.classes(0).shared_bytes());
+  EXPECT_GT(one.classes(0).private_bytes(), one.classes(0).private_variable_bytes());
 }
 
 TEST(CompileTest, RanksKnowTheirProcessAndDevice) {
-  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({1, 4, 1}, 2));
-  EXPECT_EQ(set.version(), kPlanVersion);
+  ASSERT_OK_AND_ASSIGN(const pb::Program set, ProgramOfAll({1, 4, 1}, 2));
+  EXPECT_EQ(set.version(), kProgramVersion);
   EXPECT_EQ(set.ranks(3).process(), 1);
   EXPECT_EQ(set.ranks(3).device(), "cpu:3");
 }
@@ -138,84 +148,39 @@ TEST(CompileTest, APlanThatLosesATokenIsRefused) {
   int tokens = 0;
   for (int r = 0; r < set.plans(0).registers_size(); ++r) {
     if (set.plans(0).registers(r).initially_filled() == 0) continue;
-    pb::Plan plan = set.plans(0);
+    pb::ClassPlan plan = set.plans(0);
     plan.mutable_registers(r)->set_initially_filled(0);
     EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kFailedPrecondition,
                                               AllOf(HasSubstr("plan 'train': deadlock"), HasSubstr("order"))));
     ++tokens;
   }
-  EXPECT_EQ(tokens, 6);  // three stages on two ranks each
+  EXPECT_EQ(tokens, 3);  // one per stage
 }
 
 // Layouts, boxings, micro-batches and overwritten variables in any combination: CompileBoxed checks memory and liveness
 // itself.
 TEST(CompileTest, PlansOfRandomGraphsAreLiveAndTheirMemoryIsDisjoint) {
-  const std::vector<std::string> places = {"[dp=2]{0,1}", "[dp=2]{2,3}", "[dp=2]{1,2}"};
-  const std::vector<std::string> layouts = {"(B)", "(S(0))", "(S(1))"};
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    std::mt19937 random(seed);
-    const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
-    const int micro_batches = 1 + static_cast<int>(pick(3));
-    GraphKit kit("random");
-    struct Found {
-      ValueId value;
-      std::string place, layout;
-    };
-    std::vector<Found> fast, slow, variables;
-    const auto grow = [&](Rate rate, std::vector<Found>& found, int steps) {
-      for (int i = 0; i < steps; ++i) {
-        kit.Are(pick(2) == 0 ? Role::kForward : Role::kInputGradient, rate);
-        const std::string name = absl::StrCat("n", kit.graph().num_nodes());
-        const Found& x = found[pick(found.size())];
-        const std::string place = places[pick(3)], layout = layouts[pick(3)];
-        const bool slower = rate == Rate::kMicroBatch && ValueRate(kit.graph(), x.value) == Rate::kStep;
-        if (pick(2) == 0 || place + layout == x.place + x.layout) {
-          const std::string op = pick(2) == 0 ? "relu" : "exp";
-          found.push_back({kit.Node1(op, name, {x.value}, x.place + x.layout), x.place, x.layout});
-        } else if (!slower) {
-          found.push_back({kit.Box(name, x.value, place + layout), place, layout});
-        }
-      }
-    };
-    for (int i = 0; i < 3; ++i) {
-      const std::string place = places[pick(3)], layout = layouts[pick(3)];
-      variables.push_back({kit.Variable(absl::StrCat("v", i), {5, 3}, place + layout), place, layout});
-    }
-    slow = variables;
-    grow(Rate::kStep, slow, 6);
-    if (micro_batches > 1) {
-      fast = slow;
-      grow(Rate::kMicroBatch, fast, 20);
-      for (int i = 0; i < 4; ++i) {
-        const Found x = fast[pick(fast.size())];
-        if (ValueRate(kit.graph(), x.value) == Rate::kStep) continue;
-        kit.Are(Role::kInputGradient, Rate::kMicroBatch);
-        const ValueId sum = kit.Node1("accumulate", absl::StrCat("sum", i), {x.value}, x.place + x.layout);
-        slow.push_back({sum, x.place, x.layout});
-      }
-    }
-    grow(Rate::kStep, slow, 10);
-    kit.Are(Role::kUpdate, Rate::kStep);
-    for (const Found& v : variables) {
-      for (const Found& x : slow) {
-        if (x.place + x.layout != v.place + v.layout || x.value == v.value || pick(3) > 0) continue;
-        kit.Node("assign", absl::StrCat("set", v.value), {v.value, x.value}, {});
-        break;
-      }
-    }
-    CompileOptions options = OptionsFor({1, 4, micro_batches}, 1 + static_cast<int>(pick(2)));
-    const absl::StatusOr<pb::PlanSet> set = CompileBoxed({{kit.graph(), micro_batches}}, options, Ops());
+    const testing::RandomJob job = testing::MakeRandomJob(seed);
+    const absl::StatusOr<pb::PlanSet> set = CompileBoxed({{job.graph, job.options.micro_batches}}, job.options, Ops());
     // Variables that are assigned from one another may be a circle; nothing else may fail.
     if (set.status().code() == absl::StatusCode::kUnimplemented) continue;
     ASSERT_OK(set);
+    const pb::Program program = testing::SpelledOut(*set);
+    EXPECT_OK(testing::CheckSpelledOutLive(program.plans(0)));
+    ASSERT_OK_AND_ASSIGN(const int64_t planned, PlannedBytesMoved(*set, set->plans(0)));
+    EXPECT_EQ(planned, PredictedBytesMoved(program.plans(0)));
   }
 }
 
 TEST(CompileTest, PortsThatDoNotMatchTheirRegisterAreRefused) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({1, 2, 1}));
-  pb::Plan plan = set.plans(0);
+  pb::ClassPlan plan = set.plans(0);
   plan.mutable_registers(0)->set_producer(99);
+  EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("actor 99 of")));
+  plan = set.plans(0);
+  plan.mutable_registers(0)->set_producer(1);
   EXPECT_THAT(CheckPlanLive(plan),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("does not name it in return")));
   plan = set.plans(0);
@@ -232,13 +197,29 @@ TEST(PlanTextTest, ShowsHowFarTheWorkspaceIsFromTheLeastPossible) {
   const ValueId z = kit.Node1("exp", "z", {y}, here);
   kit.Node1("add", "sum", {x, z}, here);
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{kit.graph(), 1}}, OptionsFor({}), Ops()));
-  EXPECT_THAT(PlanText(set), HasSubstr("plan 'g': registers private 0, shared 0, workspace 128 (at least 128) bytes"));
+  ASSERT_OK_AND_ASSIGN(const std::string text, PlanText(set));
+  EXPECT_THAT(text, HasSubstr("plan 'g': workspace 128 (at least 128) bytes"));
+  EXPECT_THAT(ProgramText(testing::SpelledOut(set)),
+              HasSubstr("plan 'g': registers private 0, shared 0, workspace 128 (at least 128) bytes"));
 }
 
-TEST(PlanTextTest, ShowsRanksVariablesRegistersAndInstructions) {
+TEST(PlanTextTest, ShowsClassesVariablesRegistersAndInstructionsOnceForAllRanks) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, PlanOf({1, 2, 4}));
+  ASSERT_OK_AND_ASSIGN(const std::string text, PlanText(set));
   EXPECT_THAT(
-      PlanText(set),
+      text,
+      AllOf(HasSubstr("class 0 ranks 0-1: private "),
+            HasSubstr("variable 's0/w' f32[16,16] [dp=2]{0,1}(B) zeros trainable private c0+0"),
+            HasSubstr("plan 'train': 4 actors, 4 registers, 4 micro-batches per step, boxing moves 2048 bytes per step"),
+            HasSubstr("'s0/sum' on [dp=2]{0,1} a0 -> a1 slots=1 bytes=1024 shared c0+0"), HasSubstr("filled=1"),
+            HasSubstr("boxing 's0/scatter' (f32[16,16] (P) g0@r0) -> (f32[16,16] (S(0)) g0@r1)  # kit.cc:1"),
+            HasSubstr("matmul 's0/matmul' (f32[8,16] (S(0)) g0@w+")));
+}
+
+TEST(ProgramTextTest, ShowsRanksVariablesRegistersAndInstructions) {
+  ASSERT_OK_AND_ASSIGN(const pb::Program program, ProgramOfAll({1, 2, 4}));
+  EXPECT_THAT(
+      ProgramText(program),
       AllOf(
           HasSubstr("rank 1 process 1 cpu:1: private "), HasSubstr("variable 's0/w' f32[16,16] zeros trainable:"),
           HasSubstr("plan 'train': 8 actors, 8 registers, 4 micro-batches per step, boxing moves 2048 bytes per step"),

@@ -1,10 +1,9 @@
 #include "compiler/plan/build_plan.h"
 
 #include <algorithm>
-#include <set>
 
-#include "absl/strings/match.h"
 #include "test/compiler/plan/graph_kit.h"
+#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -24,10 +23,11 @@ using Place = PhysicalOperand::Place;
 
 absl::StatusOr<PhysicalPlan> PlanOf(const Graph& graph, const CompileOptions& options) {
   const Topology topology = JobTopology(options);
+  const Boxings boxings(topology, options.device);
+  const RankClasses classes({&graph}, options.mesh.size());
   OF_ASSIGN_OR_RETURN(const ChainGraph chains, BuildChains(graph, Ops()));
-  OF_ASSIGN_OR_RETURN(const Boxings boxings, AnalyseBoxings(graph, topology));
-  OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables({&graph}, {boxings}, topology));
-  return BuildPhysicalPlan({graph, Ops(), options.mesh, topology, chains, boxings, variables, options.micro_batches},
+  OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables({&graph}, classes, boxings));
+  return BuildPhysicalPlan({graph, Ops(), options.mesh, classes, chains, boxings, variables, options.micro_batches},
                            "g");
 }
 
@@ -36,17 +36,17 @@ CompileOptions Ranks(int n, int micro_batches = 1) {
   return options;
 }
 
-const PhysicalRegister* FindRegister(const PhysicalPlan& plan, const std::string& name, int rank) {
+const PhysicalRegister* FindRegister(const PhysicalPlan& plan, const std::string& name) {
   for (const PhysicalRegister& reg : plan.registers) {
-    if (reg.name == name && plan.actors[reg.producer].rank == rank) return &reg;
+    if (reg.name == name) return &reg;
   }
   return nullptr;
 }
 
-std::set<int> RanksOf(const PhysicalPlan& plan, const std::vector<int>& actors) {
-  std::set<int> ranks;
-  for (int id : actors) ranks.insert(plan.actors[id].rank);
-  return ranks;
+std::vector<std::string> NamesOf(const PhysicalPlan& plan, const std::vector<int>& actors) {
+  std::vector<std::string> names;
+  for (int id : actors) names.push_back(plan.actors[id].name);
+  return names;
 }
 
 TEST(BuildPlanTest, AStepOnOneDeviceIsOneActorWithoutRegisters) {
@@ -55,15 +55,23 @@ TEST(BuildPlanTest, AStepOnOneDeviceIsOneActorWithoutRegisters) {
   EXPECT_THAT(plan.registers, IsEmpty());
 }
 
-TEST(BuildPlanTest, AReduceScatterReadsTheGradientsOfAllRanks) {
+TEST(BuildPlanTest, AReduceScatterReadsARegisterThatEveryRankHas) {
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(TrainingStep({1, 2, 1}), OptionsFor({1, 2, 1})));
-  for (int rank = 0; rank < 2; ++rank) {
-    const PhysicalRegister* gradient = FindRegister(plan, "s0/dw", rank);
-    ASSERT_NE(gradient, nullptr);
-    EXPECT_THAT(RanksOf(plan, gradient->consumers), ElementsAre(0, 1));
-    EXPECT_EQ(gradient->zone, Zone::kShared);
-    EXPECT_EQ(gradient->slot_bytes, 16 * 16 * 4);
-  }
+  const PhysicalRegister* gradient = FindRegister(plan, "s0/dw");
+  ASSERT_NE(gradient, nullptr);
+  EXPECT_EQ(gradient->placement.ToString(), "[dp=2]{0,1}");
+  EXPECT_THAT(NamesOf(plan, gradient->consumers), ElementsAre(HasSubstr("boxing.1 s0/scatter")));
+  EXPECT_EQ(gradient->zone, Zone::kShared);
+  EXPECT_EQ(gradient->slot_bytes, 16 * 16 * 4);
+}
+
+TEST(BuildPlanTest, APlanOfManyRanksIsAsLargeAsThatOfTwo) {
+  ASSERT_OK_AND_ASSIGN(const PhysicalPlan two, PlanOf(TrainingStep({3, 2, 4}), OptionsFor({3, 2, 4})));
+  ASSERT_OK_AND_ASSIGN(const PhysicalPlan many, PlanOf(TrainingStep({3, 8, 4}), OptionsFor({3, 8, 4})));
+  EXPECT_EQ(two.actors.size(), many.actors.size());
+  EXPECT_EQ(two.registers.size(), many.registers.size());
+  EXPECT_EQ(two.classes.size(), 3u);
+  EXPECT_EQ(many.classes.size(), 3u);
 }
 
 TEST(BuildPlanTest, ReadersInTheSameProcessNeedNoSharedMemory) {
@@ -108,17 +116,23 @@ TEST(BuildPlanTest, AConstantVariableIsPublishedToTheOtherRanksOnly) {
   const ValueId w = kit.Variable("w", {4}, split);
   kit.Node1("relu", "use", {kit.Box("gather", w, whole)}, whole);
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(kit.graph(), Ranks(2)));
-  for (int rank = 0; rank < 2; ++rank) {
-    const PhysicalRegister* reg = FindRegister(plan, "w", rank);
-    ASSERT_NE(reg, nullptr);
-    EXPECT_EQ(plan.actors[reg->producer].chain, -1);
-    EXPECT_THAT(plan.actors[reg->producer].instructions, IsEmpty());
-    EXPECT_THAT(RanksOf(plan, reg->consumers), ElementsAre(1 - rank));
-    EXPECT_EQ(reg->variable, 0);
-    EXPECT_EQ(reg->slot_bytes, 8);
-    EXPECT_EQ(reg->slot_stride, 0);
-    EXPECT_EQ(reg->zone, Zone::kShared);
-    EXPECT_EQ(reg->initially_filled, 0);
+  const PhysicalRegister* reg = FindRegister(plan, "w");
+  ASSERT_NE(reg, nullptr);
+  EXPECT_EQ(plan.actors[reg->producer].chain, -1);
+  EXPECT_THAT(plan.actors[reg->producer].instructions, IsEmpty());
+  EXPECT_TRUE(reg->others_only);
+  EXPECT_EQ(reg->variable, 0);
+  EXPECT_EQ(reg->slot_bytes, 8);
+  EXPECT_EQ(reg->slot_stride, 0);
+  EXPECT_EQ(reg->zone, Zone::kShared);
+  EXPECT_EQ(reg->initially_filled, 0);
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{kit.graph(), 1}}, Ranks(2), Ops()));
+  const pb::Program program = testing::SpelledOut(set);
+  for (const pb::Register& spelled : program.plans(0).registers()) {
+    if (spelled.name() != "w") continue;
+    const int rank = program.plans(0).actors(spelled.producer()).rank();
+    ASSERT_EQ(spelled.consumers_size(), 1);
+    EXPECT_EQ(program.plans(0).actors(spelled.consumers(0)).rank(), 1 - rank);
   }
 }
 
@@ -130,18 +144,25 @@ TEST(BuildPlanTest, AVariableThatIsOverwrittenAndReadFromAfarIsItsOwnRegister) {
   const ValueId back = kit.Box("back", y, split);
   kit.Node("assign", "set", {w, back}, {});
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(kit.graph(), Ranks(2)));
-  const PhysicalRegister* reg = FindRegister(plan, "w", 0);
+  const PhysicalRegister* reg = FindRegister(plan, "w");
   ASSERT_NE(reg, nullptr);
   EXPECT_EQ(reg->initially_filled, 1);
   EXPECT_EQ(reg->variable, 0);
-  EXPECT_THAT(RanksOf(plan, reg->consumers), ElementsAre(0, 1));
-  // The own rank reads its memory, the other the register.
-  for (const PhysicalActor& actor : plan.actors) {
-    for (const PhysicalInstruction& instruction : actor.instructions) {
-      if (kit.graph().node(instruction.node).name != "gather") continue;
-      for (const PhysicalOperand& x : instruction.inputs) {
-        EXPECT_EQ(x.place, x.index == actor.rank ? Place::kVariable : Place::kRegister);
-      }
+  EXPECT_FALSE(reg->others_only);
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{kit.graph(), 1}}, Ranks(2), Ops()));
+  const pb::Program program = testing::SpelledOut(set);
+  // The own rank reads its memory, the other the register; both have to be waited for.
+  for (const pb::Register& spelled : program.plans(0).registers()) {
+    if (spelled.name() == "w") {
+      EXPECT_EQ(spelled.consumers_size(), 2);
+    }
+  }
+  for (const pb::Actor& actor : program.plans(0).actors()) {
+    for (const pb::Instruction& instruction : actor.instructions()) {
+      if (instruction.node() != "gather") continue;
+      ASSERT_EQ(instruction.inputs_size(), 2);
+      EXPECT_EQ(instruction.inputs(actor.rank()).register_(), -1);
+      EXPECT_GE(instruction.inputs(1 - actor.rank()).register_(), 0);
     }
   }
 }
@@ -157,27 +178,16 @@ TEST(BuildPlanTest, AVariableOverwrittenInEveryMicroBatchMayNotBeReadElsewhere) 
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("in each of 3 micro-batches")));
 }
 
-TEST(BuildPlanTest, ACopyThatNobodyReadsIsNotMade) {
-  // Both ranks hold y after `gather`, but only rank 2 reads it, from the nearest of them.
-  GraphKit kit("g");
-  const std::string split = "[dp=2]{0,1}(S(0))", whole = "[dp=2]{0,1}(B)", far = "[]{2}()";
-  const ValueId x = kit.Constant("x", {4}, split);
-  kit.Node1("relu", "use", {kit.Box("send", kit.Box("gather", x, whole), far)}, far);
-  ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(kit.graph(), Ranks(3)));
-  int gathers = 0;
-  for (const PhysicalActor& actor : plan.actors) gathers += absl::StrContains(actor.name, "gather") ? 1 : 0;
-  EXPECT_EQ(gathers, 1);
-}
-
 TEST(BuildPlanTest, OneRankHandsAValueToTheHost) {
   GraphKit kit("g");
   const ValueId x = kit.Constant("x", {4}, "[dp=2]{0,1}(B)");
   kit.Node("fetch", "show", {x}, {}, {{"name", std::string("x")}});
-  ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(kit.graph(), Ranks(2)));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{kit.graph(), 1}}, Ranks(2), Ops()));
+  const pb::Program program = testing::SpelledOut(set);
   int fetches = 0;
-  for (const PhysicalActor& actor : plan.actors) {
-    for (const PhysicalInstruction& instruction : actor.instructions) {
-      fetches += kit.graph().node(instruction.node).op == "fetch" ? 1 : 0;
+  for (const pb::Actor& actor : program.plans(0).actors()) {
+    for (const pb::Instruction& instruction : actor.instructions()) {
+      fetches += instruction.kind() == pb::Instruction::FETCH;
     }
   }
   EXPECT_EQ(fetches, 1);

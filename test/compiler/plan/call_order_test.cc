@@ -1,9 +1,11 @@
 #include "compiler/plan/call_order.h"
 
 #include "compiler/lower/plan_text.h"
+#include "compiler/lower/program_text.h"
 #include "compiler/lower/wait_graph.h"
 #include "gmock/gmock.h"
 #include "test/compiler/plan/graph_kit.h"
+#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -11,7 +13,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::CheckSpelledOutLive;
 using testing::OptionsFor;
+using testing::SpelledOut;
 using testing::StatusIs;
 using testing::StepShape;
 using testing::TrainingStep;
@@ -25,24 +29,26 @@ absl::StatusOr<pb::PlanSet> CudaPlan(const StepShape& shape) {
 TEST(CallOrderTest, NoRankReadsAnothersMemory) {
   for (const StepShape& shape : {StepShape{1, 2, 1}, StepShape{2, 2, 4}, StepShape{4, 1, 8}, StepShape{3, 3, 6}}) {
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan(shape));
-    const pb::Plan& plan = set.plans(0);
+    const pb::Program program = SpelledOut(set);
+    const pb::Plan& plan = program.plans(0);
     for (const pb::Register& reg : plan.registers()) {
       for (int consumer : reg.consumers()) {
         EXPECT_EQ(plan.actors(consumer).rank(), plan.actors(reg.producer()).rank()) << reg.name();
       }
     }
-    for (const pb::Rank& rank : set.ranks()) EXPECT_EQ(rank.shared_bytes(), 0);
-    EXPECT_OK(CheckPlanLive(plan));
+    for (const pb::Rank& rank : program.ranks()) EXPECT_EQ(rank.shared_bytes(), 0);
+    EXPECT_OK(CheckPlanLive(set.plans(0)));
+    EXPECT_OK(CheckSpelledOutLive(plan));
   }
 }
 
 TEST(CallOrderTest, APipelinesRanksAlternateBetweenForwardAndBackward) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({2, 1, 4}));
-  const pb::Plan& plan = set.plans(0);
-  ASSERT_EQ(plan.collective_orders_size(), 2);
+  const pb::ClassPlan& plan = set.plans(0);
+  ASSERT_EQ(plan.call_orders_size(), 2);
   std::vector<std::string> first, last;
-  for (int id : plan.collective_orders(0).actors()) first.push_back(plan.actors(id).instructions(0).node());
-  for (int id : plan.collective_orders(1).actors()) last.push_back(plan.actors(id).instructions(0).node());
+  for (int id : plan.call_orders(0).actors()) first.push_back(plan.actors(id).instructions(0).node());
+  for (int id : plan.call_orders(1).actors()) last.push_back(plan.actors(id).instructions(0).node());
   EXPECT_EQ(first, last) << "the only peers make all their calls with each other";
   EXPECT_THAT(first, ElementsAre("s1/receive", "s1/receive", "s1/send_grad", "s1/receive", "s1/send_grad", "s1/receive",
                                  "s1/send_grad", "s1/send_grad"));
@@ -50,11 +56,11 @@ TEST(CallOrderTest, APipelinesRanksAlternateBetweenForwardAndBackward) {
 
 TEST(CallOrderTest, AnExchangedOrderOnOneRankIsRefusedWithTheCycle) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({1, 2, 1}));
-  pb::Plan plan = set.plans(0);
+  pb::Plan plan = SpelledOut(set).plans(0);
   auto& order = *plan.mutable_collective_orders(1)->mutable_actors();
   ASSERT_EQ(order.size(), 2) << "reduce-scatter, all-gather";
   order.SwapElements(0, 1);
-  const absl::Status status = CheckPlanLive(plan);
+  const absl::Status status = CheckSpelledOutLive(plan);
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("deadlock: '")));
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("s0/scatter@1")));
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("its turn")));
@@ -64,31 +70,30 @@ TEST(CallOrderTest, AnExchangedOrderOnOneRankIsRefusedWithTheCycle) {
 // one communicator's calls.
 TEST(CallOrderTest, EveryExchangeInAPipelinesOrderIsRefused) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({2, 1, 4}));
-  const pb::Plan& good = set.plans(0);
+  const pb::ClassPlan& good = set.plans(0);
   int mutants = 0;
-  for (int i = 0; i + 1 < good.collective_orders(0).actors_size(); ++i) {
-    if (good.collective_orders(0).actors(i) == good.collective_orders(0).actors(i + 1)) continue;
-    pb::Plan plan = good;
-    plan.mutable_collective_orders(0)->mutable_actors()->SwapElements(i, i + 1);
+  for (int i = 0; i + 1 < good.call_orders(0).actors_size(); ++i) {
+    if (good.call_orders(0).actors(i) == good.call_orders(0).actors(i + 1)) continue;
+    pb::ClassPlan plan = good;
+    plan.mutable_call_orders(0)->mutable_actors()->SwapElements(i, i + 1);
     EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("deadlock"))) << i;
     ++mutants;
   }
   EXPECT_GE(mutants, 4);
 }
 
-TEST(CallOrderTest, AnActorWithCollectivesHasToBeOrdered) {
+TEST(CallOrderTest, AnActorIsOrderedOncePerAct) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({1, 2, 1}));
-  pb::Plan plan = set.plans(0);
-  plan.mutable_collective_orders()->RemoveLast();
-  EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no order names it")));
-  plan = set.plans(0);
-  plan.mutable_collective_orders(0)->add_actors(plan.collective_orders(0).actors(0));
+  pb::ClassPlan plan = set.plans(0);
+  plan.mutable_call_orders(0)->add_actors(plan.call_orders(0).actors(0));
   EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ordered 2 times")));
 }
 
 TEST(CallOrderTest, PlanShowPrintsCollectivesAndTheirOrder) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({2, 2, 2}));
-  const std::string text = PlanText(set);
+  ASSERT_OK_AND_ASSIGN(const std::string plan, PlanText(set));
+  EXPECT_THAT(plan, HasSubstr("order of collectives\n    class 0: a"));
+  const std::string text = ProgramText(SpelledOut(set));
   EXPECT_THAT(text, HasSubstr("communicator 0: ranks ["));
   EXPECT_THAT(text, HasSubstr(" reduce-scatter communicator="));
   EXPECT_THAT(text, HasSubstr(" exchange communicator="));

@@ -128,7 +128,7 @@ std::vector<std::string> KindsOf(const Shape& shape, const std::string& from, co
     for (int64_t& x : data) x = next++;
   }
   for (int rank : step->from.placement.ranks()) shards.push_back(&world.shard[rank]);
-  world.shares = ShareOut(shape, *step, std::vector<bool>(step->to.placement.size(), true));
+  world.shares = ShareOut(shape, *step);
   Play(shape, *step, world);
   for (int d = 0; d < step->to.placement.size(); ++d) {
     Data expected(ShardShape(shape, step->to, d).count(), -1);

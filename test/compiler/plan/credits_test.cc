@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "test/compiler/plan/graph_kit.h"
+#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -111,7 +112,8 @@ class Playback {
 TEST(CreditsTest, OneForwardOneBackwardEmergesFromTheCredits) {
   const StepShape shape{3, 1, 6};
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{TrainingStep(shape), 6}}, OptionsFor(shape), Ops()));
-  const std::vector<std::string> order = Playback(set.plans(0), 3).Run();
+  const pb::Program program = testing::SpelledOut(set);
+  const std::vector<std::string> order = Playback(program.plans(0), 3).Run();
   // The last stage does forward and backward of a micro-batch in one act.
   EXPECT_THAT(order, ElementsAre("F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5", "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5",
                                  "B0 B1 B2 B3 B4 B5"));
@@ -121,8 +123,9 @@ TEST(CreditsTest, AStageHoldsAsManyMicroBatchesAsStagesFollow) {
   const StepShape shape{4, 1, 8};
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{TrainingStep(shape), 8}}, OptionsFor(shape), Ops()));
   std::map<int, int> most;  // per stage
-  for (const pb::Register& reg : set.plans(0).registers()) {
-    int& slots = most[set.plans(0).actors(reg.producer()).rank()];
+  const pb::Program program = testing::SpelledOut(set);
+  for (const pb::Register& reg : program.plans(0).registers()) {
+    int& slots = most[program.plans(0).actors(reg.producer()).rank()];
     slots = std::max(slots, reg.slots());
   }
   EXPECT_EQ(most[0], 4);
@@ -134,13 +137,13 @@ TEST(CreditsTest, AStageHoldsAsManyMicroBatchesAsStagesFollow) {
 TEST(CreditsTest, FewerMicroBatchesThanStagesNeedFewerSlots) {
   const StepShape shape{4, 1, 2};
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{TrainingStep(shape), 2}}, OptionsFor(shape), Ops()));
-  for (const pb::Register& reg : set.plans(0).registers()) EXPECT_LE(reg.slots(), 2) << reg.name();
+  for (const pb::ClassRegister& reg : set.plans(0).registers()) EXPECT_LE(reg.slots(), 2) << reg.name();
 }
 
 TEST(CreditsTest, WithoutAPipelineOneSlotIsEnough) {
   const StepShape shape{1, 2, 8};
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{TrainingStep(shape), 8}}, OptionsFor(shape), Ops()));
-  for (const pb::Register& reg : set.plans(0).registers()) EXPECT_EQ(reg.slots(), 1) << reg.name();
+  for (const pb::ClassRegister& reg : set.plans(0).registers()) EXPECT_EQ(reg.slots(), 1) << reg.name();
 }
 
 TEST(CreditsTest, TheStageOfARankIsItsCoordinateAlongThePipeline) {

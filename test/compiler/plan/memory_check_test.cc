@@ -22,10 +22,11 @@ struct Planned {
       : graph(TrainingStep(shape)),
         options(OptionsFor(shape)),
         topology(JobTopology(options)),
+        boxings(topology, options.device),
+        classes({&graph}, options.mesh.size()),
         chains(*BuildChains(graph, Ops())),
-        boxings(*AnalyseBoxings(graph, topology)),
-        variables(*LayOutVariables({&graph}, {boxings}, topology)),
-        input{graph, Ops(), options.mesh, topology, chains, boxings, variables, shape.micro_batches},
+        variables(*LayOutVariables({&graph}, classes, boxings)),
+        input{graph, Ops(), options.mesh, classes, chains, boxings, variables, shape.micro_batches},
         plan(*BuildPhysicalPlan(input, "train")) {
     AssignMemory(input, plan);
   }
@@ -49,8 +50,9 @@ struct Planned {
   Graph graph;
   CompileOptions options;
   Topology topology;
-  ChainGraph chains;
   Boxings boxings;
+  RankClasses classes;
+  ChainGraph chains;
   VariableTable variables;
   PlanInput input;
   PhysicalPlan plan;
@@ -67,9 +69,8 @@ TEST(MemoryCheckTest, TwoRegistersAtOnePlaceAreFound) {
   PhysicalRegister* first = nullptr;
   for (PhysicalRegister& reg : planned.plan.registers) {
     if (reg.slot_bytes == 0 || reg.variable >= 0) continue;
-    if (first != nullptr && reg.zone == first->zone &&
-        planned.plan.actors[reg.producer].rank == planned.plan.actors[first->producer].rank) {
-      reg.offset = first->offset;
+    if (first != nullptr && reg.zone == first->zone && reg.placement == first->placement) {
+      reg.offsets = first->offsets;
       break;
     }
     if (first == nullptr) first = &reg;
@@ -99,7 +100,7 @@ TEST(MemoryCheckTest, AnOutputOverALivingValueIsFound) {
 
 TEST(MemoryCheckTest, AVariableInTheWorkspaceIsFound) {
   Planned planned({1, 1, 1});
-  for (RankMemory& memory : planned.plan.ranks) memory.workspace_offset = 0;
+  for (ClassMemory& memory : planned.plan.classes) memory.workspace_offset = 0;
   EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("overlap")));
 }
 
@@ -107,7 +108,7 @@ TEST(MemoryCheckTest, AGuardThatIsNotItsVariableIsFound) {
   Planned planned({1, 2, 1});
   PhysicalRegister guard = planned.plan.registers[0];
   guard.variable = 0;
-  guard.offset += kAlignment;
+  guard.slot_bytes += kAlignment;
   planned.plan.registers.push_back(guard);
   EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("is not variable 's0/w'")));
 }

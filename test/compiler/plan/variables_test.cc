@@ -13,39 +13,32 @@ using testing::StatusIs;
 
 absl::StatusOr<VariableTable> TableOf(const std::vector<const Graph*>& graphs, int ranks, int ranks_per_process) {
   const Topology topology = JobTopology(OptionsFor({1, ranks, 1}, ranks_per_process));
-  std::vector<Boxings> boxings;
-  for (const Graph* graph : graphs) {
-    OF_ASSIGN_OR_RETURN(Boxings uses, AnalyseBoxings(*graph, topology));
-    boxings.push_back(std::move(uses));
-  }
-  return LayOutVariables(graphs, boxings, topology);
+  return LayOutVariables(graphs, RankClasses(graphs, ranks), Boxings(topology, DeviceKind::kCpu));
 }
 
-TEST(VariablesTest, TheOwnersOfAVariableCoverItExactlyOnce) {
-  GraphKit kit("g");
-  kit.Variable("w", {5, 3}, "[dp=2,tp=3]{0,1,2,3,4,5}(B,S(0))");
-  kit.Variable("b", {7}, "[dp=2,tp=3]{0,1,2,3,4,5}(B,B)");
-  ASSERT_OK_AND_ASSIGN(const VariableTable table, TableOf({&kit.graph()}, 6, 1));
-  for (const PlannedVariable& variable : table.variables) {
-    int64_t owned = 0;
-    for (const VariableShard& shard : variable.shards) owned += shard.owner ? shard.region.count() : 0;
-    EXPECT_EQ(owned, variable.type.shape.count()) << variable.name;
-  }
-}
-
-TEST(VariablesTest, AShardIsSharedIfAnotherProcessReadsItInAnyGraph) {
+TEST(VariablesTest, AVariableIsSharedIfAnotherProcessMayReadItInAnyGraph) {
   GraphKit train("train"), sample("sample");
-  const std::string split = "[dp=4]{0,1,2,3}(S(0))", whole = "[dp=4]{0,1,2,3}(B)", first = "[]{1}()";
-  train.Variable("w", {4}, split);
+  const std::string split = "[dp=4]{0,1,2,3}(S(0))", first = "[]{1}()";
+  for (const char* name : {"w", "v"}) train.Variable(name, {4}, split);
   const ValueId w = sample.Variable("w", {4}, split);
   sample.Node1("relu", "use", {sample.Box("to1", w, first)}, first);
-  // Ranks 0 and 1 are one process, 2 and 3 another; only rank 1 reads.
-  ASSERT_OK_AND_ASSIGN(const VariableTable table, TableOf({&train.graph(), &sample.graph()}, 4, 2));
-  const std::vector<VariableShard>& shards = table.Find("w").shards;
-  EXPECT_EQ(shards[0].zone, Zone::kPrivate);
-  EXPECT_EQ(shards[1].zone, Zone::kPrivate);
-  EXPECT_EQ(shards[2].zone, Zone::kShared);
-  EXPECT_EQ(shards[3].zone, Zone::kShared);
+  ASSERT_OK_AND_ASSIGN(const VariableTable two, TableOf({&train.graph(), &sample.graph()}, 4, 2));
+  EXPECT_EQ(two.Find("w").zone, Zone::kShared);
+  EXPECT_EQ(two.Find("v").zone, Zone::kPrivate);
+  ASSERT_OK_AND_ASSIGN(const VariableTable one, TableOf({&train.graph(), &sample.graph()}, 4, 4));
+  EXPECT_EQ(one.Find("w").zone, Zone::kPrivate);
+}
+
+TEST(VariablesTest, HasRoomForItsLargestShardInEveryClass) {
+  GraphKit kit("g");
+  kit.Variable("u", {7, 3}, "[dp=4]{0,1,2,3}(S(0))");
+  kit.Variable("v", {5}, "[]{2}()");
+  kit.Variable("w", {40}, "[dp=4]{0,1,2,3}(S(0))");
+  ASSERT_OK_AND_ASSIGN(const VariableTable table, TableOf({&kit.graph()}, 4, 1));
+  EXPECT_EQ(table.Find("u").num_bytes, 2 * 3 * 4);
+  // Classes {0,1,3} and {2}.
+  EXPECT_THAT(table.Find("v").offsets, ::testing::ElementsAre(-1, 64));
+  EXPECT_THAT(table.Find("w").offsets, ::testing::ElementsAre(64, 128));
 }
 
 TEST(VariablesTest, GraphsThatDisagreeOnAVariableAreRefused) {
@@ -57,13 +50,13 @@ TEST(VariablesTest, GraphsThatDisagreeOnAVariableAreRefused) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("an earlier graph has it as f32[4] [dp=2]{0,1}(S(0))")));
 }
 
-TEST(VariablesTest, ShardsOfARankLieBehindOneAnotherAligned) {
+TEST(VariablesTest, ShardsLieBehindOneAnotherAligned) {
   GraphKit kit("g");
   kit.Variable("a", {3}, "[]{0}()");
   kit.Variable("b", {20}, "[]{0}()");
   ASSERT_OK_AND_ASSIGN(const VariableTable table, TableOf({&kit.graph()}, 1, 1));
-  EXPECT_EQ(table.Find("a").shards[0].offset, 0);
-  EXPECT_EQ(table.Find("b").shards[0].offset, 64);
+  EXPECT_EQ(table.Find("a").offsets[0], 0);
+  EXPECT_EQ(table.Find("b").offsets[0], 64);
   EXPECT_EQ(table.num_bytes[0][0], 64 + 128);
 }
 

@@ -19,12 +19,12 @@ class ProgressTest : public ::testing::Test {
     spec_.set_samples_per_step(1000);
     spec_.set_sample_unit("tokens");
     AddRun("train", 2), AddRun("evaluate", 2), AddRun("train", 1), AddRun("evaluate", 2), AddRun("generate", 2);
-    pb::Plan& plan = *plan_.add_plans();
+    pb::ClassPlan& plan = *plan_.add_plans();
     plan.set_name("train");
-    pb::Actor& actor = *plan.add_actors();
+    pb::ClassActor& actor = *plan.add_actors();
     for (const char* name : {"loss", "lr"}) {
-      pb::Instruction& fetch = *actor.add_instructions();
-      fetch.set_kind(pb::Instruction::FETCH);
+      pb::ClassInstruction& fetch = *actor.add_instructions();
+      fetch.set_op("fetch");
       pb::Attribute& attribute = *fetch.add_attributes();
       attribute.set_name("name");
       attribute.set_s(name);

@@ -20,7 +20,7 @@ void ChangePlan(pb::JobSpec& spec, const std::function<void(pb::PlanSet&)>& chan
   pb::PlanSet plan;
   ASSERT_TRUE(plan.ParseFromString(spec.plan()));
   change(plan);
-  spec.set_plan(SerializePlan(plan));
+  spec.set_plan(*SerializePlan(plan));
   spec.set_plan_hash(PlanHash(spec.plan()));
 }
 
@@ -35,19 +35,23 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
     std::string error;
   } cases[] = {
       {[](pb::JobSpec& s) { s.set_processes(0); }, "processes is 0; it must be at least 1"},
-      {[](pb::JobSpec& s) { s.set_processes(INT32_MAX); }, "processes is 2147483647; the plan has 4 ranks"},
+      {[](pb::JobSpec& s) { s.set_processes(INT32_MAX); }, "the plan has 4 ranks, 2 per process; the job has 2147483647 processes of 2 devices"},
       {[](pb::JobSpec& s) { s.set_devices_per_process(-1); }, "devices_per_process is -1"},
       {[](pb::JobSpec& s) { s.set_device("tpu"); }, "device is 'tpu'; it may be 'cpu' or 'cuda'"},
-      {[](pb::JobSpec& s) { s.set_device("cuda"); }, "rank 0 of the plan is on 'cpu:0'; the job asks for 'cuda'"},
+      {[](pb::JobSpec& s) { s.set_device("cuda"); }, "the plan is for 'cpu' devices; the job asks for 'cuda'"},
       {[](pb::JobSpec& s) { s.set_plan_hash("00"); }, "the spec says '00'"},
       {[](pb::JobSpec& s) { s.set_plan("\xff\xff"), s.set_plan_hash(PlanHash(s.plan())); },
        "the plan (2 bytes) is not a serialised PlanSet"},
       {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.set_version(77); }); },
-       "the plan has format version 77; this scheduler reads 1"},
-      {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_ranks(0)->set_process(2); }); },
-       "rank 0 of the plan is on process 2; the job has 2"},
-      {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_ranks(0)->set_process(1); }); },
-       "process 0 has 1 ranks in the plan and 2 devices"},
+       "the plan has format version 77; this scheduler reads 2"},
+      {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_hosts()->set_num_ranks(6); }); },
+       "the plan has 6 ranks, 2 per process; the job has 2 processes of 2 devices"},
+      {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_hosts()->set_ranks_per_process(1); }); },
+       "the plan has 4 ranks, 1 per process; the job has 2 processes of 2 devices"},
+      {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_classes(0)->add_ranks(4); }); },
+       "the plan: class 0: rank 4 is not one of 4"},
+      {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_plans(0)->add_actors()->set_grid(3); }); },
+       "the plan: plan 'train': actor '': grid 3 is not one of 0"},
       {[](pb::JobSpec& s) { s.clear_phases(); }, "the job has no phases"},
       {[](pb::JobSpec& s) { s.add_phases(); }, "phase 1: it says neither what to run nor what to save"},
       {[](pb::JobSpec& s) { s.mutable_phases(0)->mutable_run()->set_plan("x"); },

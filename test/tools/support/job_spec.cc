@@ -1,7 +1,7 @@
 #include "test/tools/support/job_spec.h"
 
-#include "absl/strings/str_cat.h"
 #include "compiler/lower/compile.h"
+#include "compiler/lower/plan_reader.h"
 
 namespace oneflow::testing {
 
@@ -9,13 +9,19 @@ pb::JobSpec EmptyJob(int processes, int devices_per_process) {
   pb::PlanSet plan;
   plan.set_version(kPlanVersion);
   plan.add_plans()->set_name("train");
-  for (int rank = 0; rank < processes * devices_per_process; ++rank) {
-    plan.add_ranks()->set_process(rank / devices_per_process);
-    plan.mutable_ranks(rank)->set_device(absl::StrCat("cpu:", rank % devices_per_process));
-  }
+  plan.mutable_plans(0)->add_memory();
+  const int num_ranks = processes * devices_per_process;
+  plan.mutable_hosts()->set_num_ranks(num_ranks);
+  plan.mutable_hosts()->set_ranks_per_process(devices_per_process);
+  plan.mutable_hosts()->set_device("cpu");
+  pb::HostsAlike& host = *plan.mutable_hosts()->add_groups();
+  host.set_count(1);
+  host.set_devices(num_ranks);
+  pb::RankClass& all = *plan.add_classes();
+  for (int rank = 0; rank < num_ranks; ++rank) all.add_ranks(rank);
   pb::JobSpec spec;
   spec.set_name("empty");
-  spec.set_plan(SerializePlan(plan));
+  spec.set_plan(*SerializePlan(plan));
   spec.set_plan_hash(PlanHash(spec.plan()));
   spec.set_processes(processes);
   spec.set_devices_per_process(devices_per_process);

@@ -1,4 +1,4 @@
-#include "actor/plan_check.h"
+#include "actor/program_check.h"
 
 #include <algorithm>
 #include <optional>
@@ -78,13 +78,13 @@ bool Overlap(const pb::Shard& a, const pb::Shard& b) {
 
 class Checker {
  public:
-  explicit Checker(const pb::PlanSet& set) : set_(set) {}
+  explicit Checker(const pb::Program& set) : set_(set) {}
 
   absl::Status Run(int num_processes) const {
-    if (set_.version() != kRuntimePlanVersion) {
-      return Bad("plan set: version is ", set_.version(), ", this runtime reads ", kRuntimePlanVersion);
+    if (set_.version() != kRuntimeProgramVersion) {
+      return Bad("program: version is ", set_.version(), ", this runtime reads ", kRuntimeProgramVersion);
     }
-    if (set_.ranks().empty()) return Bad("plan set: it has no ranks");
+    if (set_.ranks().empty()) return Bad("program: it has no ranks");
     for (int r = 0; r < set_.ranks_size(); ++r) {
       OF_RETURN_IF_ERROR_AT(CheckRank(set_.ranks(r), num_processes), absl::StrCat("rank ", r));
     }
@@ -102,7 +102,7 @@ class Checker {
         }
       }
     }
-    if (set_.plans_size() > kMaxPlans) return Bad("plan set: ", set_.plans_size(), " plans, at most ", kMaxPlans);
+    if (set_.plans_size() > kMaxPlans) return Bad("program: ", set_.plans_size(), " plans, at most ", kMaxPlans);
     names.clear();
     for (const pb::Plan& plan : set_.plans()) {
       const std::string where = absl::StrCat("plan '", plan.name(), "'");
@@ -160,12 +160,16 @@ class Checker {
       }
       owners.push_back(&shard);
     }
-    if (owned != count) return Bad("owners hold ", owned, " of its ", count, " elements");
+    if (owned != count && !set_.has_process()) return Bad("owners hold ", owned, " of its ", count, " elements");
     return absl::OkStatus();
   }
 
   absl::Status CheckPlan(const pb::Plan& plan) const {
     if (plan.micro_batches() < 1) return Bad("micro_batches is ", plan.micro_batches());
+    if (set_.has_process()) {
+      OF_RETURN_IF_ERROR_AT(CheckIds(plan.actors()), "actors");
+      OF_RETURN_IF_ERROR_AT(CheckIds(plan.registers()), "registers");
+    }
     for (int r = 0; r < plan.registers_size(); ++r) {
       OF_RETURN_IF_ERROR_AT(CheckRegister(plan, r), absl::StrCat("register ", r, " '", plan.registers(r).name(), "'"));
     }
@@ -173,6 +177,16 @@ class Checker {
       OF_RETURN_IF_ERROR_AT(CheckActor(plan, a), absl::StrCat("actor ", a, " '", plan.actors(a).name(), "'"));
     }
     return CheckCollectives(set_, plan);
+  }
+
+  template <typename Items>
+  static absl::Status CheckIds(const Items& items) {
+    int before = -1;
+    for (const auto& item : items) {
+      if (item.id() <= before) return Bad("id ", item.id(), " comes after ", before);
+      before = item.id();
+    }
+    return absl::OkStatus();
   }
 
   // The use of register `id` among `ports`; null if there is none.
@@ -377,11 +391,13 @@ class Checker {
     return Bad("a fetch has a string attribute 'name'");
   }
 
-  const pb::PlanSet& set_;
+  const pb::Program& set_;
 };
 
 }  // namespace
 
-absl::Status CheckPlanSet(const pb::PlanSet& plan, int num_processes) { return Checker(plan).Run(num_processes); }
+absl::Status CheckProgram(const pb::Program& program, int num_processes) {
+  return Checker(program).Run(num_processes);
+}
 
 }  // namespace oneflow

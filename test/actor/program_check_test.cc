@@ -1,4 +1,4 @@
-#include "actor/plan_check.h"
+#include "actor/program_check.h"
 
 #include <functional>
 
@@ -18,7 +18,7 @@ constexpr int kSource = 0, kSum = 1, kCopy = 2, kSink = 3;
 constexpr int64_t kHuge = int64_t{1} << 62;
 
 // source (rank 0) -> sum, two micro-batches (rank 0) -> copy (rank 1, another process) -> sink with a fetch.
-pb::PlanSet Good() {
+pb::Program Good() {
   TestPlan plan({0, 1}, 2);
   plan.Variable("w", 8, "normal(0.1)", {0, 1});
   const int source = plan.Actor(0, "source", 2), sum = plan.Actor(0, "sum", 2), copy = plan.Actor(1, "copy");
@@ -34,20 +34,20 @@ pb::PlanSet Good() {
   return plan.set();
 }
 
-TEST(PlanCheckTest, AcceptsAPlanThatMakesSense) { EXPECT_OK(CheckPlanSet(Good(), 2)); }
+TEST(ProgramCheckTest, AcceptsAPlanThatMakesSense) { EXPECT_OK(CheckProgram(Good(), 2)); }
 
-TEST(PlanCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
-  const auto actor = [](pb::PlanSet& set, int id) { return set.mutable_plans(0)->mutable_actors(id); };
-  const auto reg = [](pb::PlanSet& set, int id) { return set.mutable_plans(0)->mutable_registers(id); };
-  const auto in = [&](pb::PlanSet& set, int id) { return actor(set, id)->mutable_instructions(0); };
-  const auto piece = [&](pb::PlanSet& set) { return in(set, kCopy)->mutable_pieces(0); };
-  const auto shard = [](pb::PlanSet& set, int id) { return set.mutable_variables(0)->mutable_shards(id); };
+TEST(ProgramCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
+  const auto actor = [](pb::Program& set, int id) { return set.mutable_plans(0)->mutable_actors(id); };
+  const auto reg = [](pb::Program& set, int id) { return set.mutable_plans(0)->mutable_registers(id); };
+  const auto in = [&](pb::Program& set, int id) { return actor(set, id)->mutable_instructions(0); };
+  const auto piece = [&](pb::Program& set) { return in(set, kCopy)->mutable_pieces(0); };
+  const auto shard = [](pb::Program& set, int id) { return set.mutable_variables(0)->mutable_shards(id); };
   const struct {
     const char* error;
-    std::function<void(pb::PlanSet&)> spoil;
+    std::function<void(pb::Program&)> spoil;
   } cases[] = {
-      {"plan set: version is 9, this runtime reads 1", [](auto& s) { s.set_version(9); }},
-      {"plan set: it has no ranks", [](auto& s) { s.clear_ranks(); }},
+      {"program: version is 9, this runtime reads 2", [](auto& s) { s.set_version(9); }},
+      {"program: it has no ranks", [](auto& s) { s.clear_ranks(); }},
       {"rank 1: process 2 is not one of the job's 2", [](auto& s) { s.mutable_ranks(1)->set_process(2); }},
       {"rank 0: ", [](auto& s) { s.mutable_ranks(0)->set_device("tpu:0"); }},
       {"rank 0: zones of -1", [](auto& s) { s.mutable_ranks(0)->set_private_bytes(-1); }},
@@ -166,14 +166,14 @@ TEST(PlanCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
        }},
   };
   for (const auto& c : cases) {
-    pb::PlanSet set = Good();
+    pb::Program set = Good();
     c.spoil(set);
-    EXPECT_THAT(CheckPlanSet(set, 2), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error))) << c.error;
+    EXPECT_THAT(CheckProgram(set, 2), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error))) << c.error;
   }
 }
 
 // Flips numbers all over the plan: the check must answer, never crash. (Address sanitizer looks on.)
-TEST(PlanCheckTest, SurvivesAnyBytesThatParse) {
+TEST(ProgramCheckTest, SurvivesAnyBytesThatParse) {
   google::protobuf::LogSilencer silencer;  // names that are no UTF-8 any more
   const std::string good = Good().SerializeAsString();
   int parsed = 0;
@@ -181,10 +181,10 @@ TEST(PlanCheckTest, SurvivesAnyBytesThatParse) {
     for (const unsigned char bits : {0x01, 0x7F, 0x80}) {
       std::string bad = good;
       bad[at] = static_cast<char>(bad[at] ^ bits);
-      pb::PlanSet set;
+      pb::Program set;
       if (!set.ParseFromString(bad)) continue;
       ++parsed;
-      CheckPlanSet(set, 2).IgnoreError();
+      CheckProgram(set, 2).IgnoreError();
     }
   }
   EXPECT_GT(parsed, 100);

@@ -1,0 +1,348 @@
+#include "compiler/lower/program.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "compiler/lower/boxing_shares.h"
+#include "compiler/lower/plan_reader.h"
+#include "compiler/lower/program_instructions.h"
+#include "sbp/slices.h"
+
+namespace oneflow {
+namespace {
+
+template <typename From, typename To>
+void CopyInts(const From& from, To* to) {
+  to->Add(from.begin(), from.end());
+}
+
+// Of equal copies the one at coordinate 0 writes its part of a checkpoint.
+bool IsOwner(const DistType& dist, int index) {
+  const std::vector<int> coordinates = dist.placement.Coordinates(index);
+  for (size_t axis = 0; axis < coordinates.size(); ++axis) {
+    if (!dist.sbp[axis].is_split() && coordinates[axis] != 0) return false;
+  }
+  return true;
+}
+
+// One actor of a plan on one rank.
+struct Instance {
+  int actor = 0;
+  int rank = 0;
+  bool operator<(const Instance& o) const { return std::tie(actor, rank) < std::tie(o.actor, o.rank); }
+};
+
+// One register of a plan on one rank: its position in the register's grid.
+struct Slot {
+  int reg = 0;
+  int index = 0;
+  bool operator<(const Slot& o) const { return std::tie(reg, index) < std::tie(o.reg, o.index); }
+};
+
+// The program of one plan of the set. Collects who takes part, numbers them, writes them down.
+class PlanSpeller {
+ public:
+  PlanSpeller(const pb::PlanSet& set, const pb::ClassPlan& plan, const PlanReader& reader, const std::vector<int>& ranks,
+              BoxingShares& shares, Communicators& communicators)
+      : set_(set),
+        plan_(plan),
+        reader_(reader),
+        ranks_(ranks),
+        is_ours_(reader.num_ranks(), false),
+        instructions_(set, plan, reader, shares, communicators) {
+    for (const int rank : ranks) is_ours_[rank] = true;
+  }
+
+  absl::StatusOr<pb::Plan> Spell() {
+    OF_RETURN_IF_ERROR(Collect());
+    for (const auto& [instance, ports] : actors_) actor_index_.emplace(IdOf(instance), 0);
+    for (const auto& [slot, consumers] : consumers_) register_index_.emplace(IdOf(slot), 0);
+    int next = 0;
+    for (auto& [id, index] : actor_index_) index = next++;
+    next = 0;
+    for (auto& [id, index] : register_index_) index = next++;
+    return Write();
+  }
+
+ private:
+  // Ports of an instance as far as they are in the program: slots and acts per slot.
+  struct Ports {
+    std::map<Slot, int> inputs, outputs;
+  };
+
+  const pb::ClassActor& actor(int id) const { return plan_.actors(id); }
+  bool IsHere(const Instance& instance) const { return is_ours_[instance.rank]; }
+  int RankOf(const Slot& slot) const { return reader_.grid(plan_.registers(slot.reg).grid()).ranks()[slot.index]; }
+  Instance ProducerOf(const Slot& slot) const { return {plan_.registers(slot.reg).producer(), RankOf(slot)}; }
+
+  // Numbers in the whole job. See ClassActor.first_id.
+  int IdOf(const Instance& instance) const {
+    const Placement& grid = reader_.grid(actor(instance.actor).grid());
+    const int index = grid.IndexOf(instance.rank);
+    if (index >= 0) return actor(instance.actor).first_id() + index;
+    int id = actor(instance.actor).first_id() + grid.size();
+    for (const int rank : reader_.grid(actor(instance.actor).senders()).ranks()) {
+      if (rank == instance.rank) break;
+      id += grid.IndexOf(rank) < 0;
+    }
+    return id;
+  }
+  int IdOf(const Slot& slot) const { return plan_.registers(slot.reg).first_id() + slot.index; }
+  int IndexOf(const Instance& instance) const { return actor_index_.at(IdOf(instance)); }
+  int IndexOf(const Slot& slot) const { return register_index_.at(IdOf(slot)); }
+
+  static int ActsPerSlot(const google::protobuf::RepeatedPtrField<pb::Port>& ports, int reg) {
+    for (const pb::Port& port : ports) {
+      if (port.register_() == reg) return port.acts_per_slot();
+    }
+    return 1;
+  }
+
+  absl::Status Collect();
+  absl::Status CollectInputs(const Instance& instance);
+  absl::Status CollectOutputs(const Instance& instance);
+  absl::StatusOr<std::vector<Instance>> ConsumersOf(const Slot& slot) const;
+  void Connect(const Slot& slot, const Instance& consumer);
+
+  absl::StatusOr<pb::Plan> Write();
+  absl::Status WriteActor(const Instance& instance, const Ports& ports, pb::Actor& out);
+  void WriteRegister(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out) const;
+  void WriteOrders(pb::Plan& out) const;
+
+  const pb::PlanSet& set_;
+  const pb::ClassPlan& plan_;
+  const PlanReader& reader_;
+  const std::vector<int>& ranks_;
+  std::vector<bool> is_ours_;
+  InstructionSpeller instructions_;
+  std::map<Instance, Ports> actors_;
+  std::map<Slot, std::set<Instance>> consumers_;  // of every register in the program
+  std::map<int, int> actor_index_, register_index_;  // id to position in the program
+};
+
+absl::Status PlanSpeller::Collect() {
+  for (int a = 0; a < plan_.actors_size(); ++a) {
+    const Placement& grid = reader_.grid(actor(a).grid());
+    for (const int rank : ranks_) {
+      const bool sends = actor(a).senders() >= 0 && reader_.grid(actor(a).senders()).IndexOf(rank) >= 0;
+      if (grid.IndexOf(rank) < 0 && !sends) continue;
+      OF_ASSIGN_OR_RETURN(const bool acts, instructions_.Acts(a, rank));
+      if (acts) actors_.try_emplace({a, rank});
+    }
+  }
+  std::vector<Instance> ours;
+  for (const auto& [instance, ports] : actors_) ours.push_back(instance);
+  for (const Instance& instance : ours) {
+    OF_RETURN_IF_ERROR_AT(CollectInputs(instance), absl::StrCat("actor '", actor(instance.actor).name(), "'"));
+    OF_RETURN_IF_ERROR_AT(CollectOutputs(instance), absl::StrCat("actor '", actor(instance.actor).name(), "'"));
+  }
+  return absl::OkStatus();
+}
+
+void PlanSpeller::Connect(const Slot& slot, const Instance& consumer) {
+  const Instance producer = ProducerOf(slot);
+  actors_[producer].outputs[slot] = ActsPerSlot(actor(producer.actor).outputs(), slot.reg);
+  actors_[consumer].inputs[slot] = ActsPerSlot(actor(consumer.actor).inputs(), slot.reg);
+  consumers_[slot].insert(consumer);
+}
+
+absl::Status PlanSpeller::CollectInputs(const Instance& instance) {
+  for (const pb::Port& port : actor(instance.actor).inputs()) {
+    OF_ASSIGN_OR_RETURN(const std::vector<int> indices,
+                        instructions_.Reads(instance.actor, instance.rank, port.register_()));
+    for (const int index : indices) Connect({port.register_(), index}, instance);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanSpeller::CollectOutputs(const Instance& instance) {
+  for (const pb::Port& port : actor(instance.actor).outputs()) {
+    const int index = reader_.grid(plan_.registers(port.register_()).grid()).IndexOf(instance.rank);
+    if (index < 0) continue;  // only sends
+    const Slot slot{port.register_(), index};
+    for (const int consumer : plan_.registers(port.register_()).consumers()) {
+      OF_ASSIGN_OR_RETURN(const std::vector<int> ranks, instructions_.Readers(consumer, port.register_(), index));
+      for (const int rank : ranks) Connect(slot, {consumer, rank});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<pb::Plan> PlanSpeller::Write() {
+  pb::Plan out;
+  out.set_name(plan_.name());
+  out.set_micro_batches(plan_.micro_batches());
+  // By id, which is the order of the maps: instances on senders alone come last, but of one actor.
+  std::map<int, const std::pair<const Instance, Ports>*> by_id;
+  for (const auto& entry : actors_) by_id.emplace(IdOf(entry.first), &entry);
+  for (const auto& [id, entry] : by_id) OF_RETURN_IF_ERROR(WriteActor(entry->first, entry->second, *out.add_actors()));
+  for (const auto& [slot, consumers] : consumers_) WriteRegister(slot, consumers, *out.add_registers());
+  WriteOrders(out);
+  return out;
+}
+
+absl::Status PlanSpeller::WriteActor(const Instance& instance, const Ports& ports, pb::Actor& out) {
+  const pb::ClassActor& from = actor(instance.actor);
+  out.set_id(IdOf(instance));
+  out.set_rank(instance.rank);
+  out.set_name(from.name());
+  out.set_acts_per_step(from.acts_per_step());
+  out.set_priority(from.priority());
+  const auto add_port = [&](const std::pair<const Slot, int>& port, pb::Port& to) {
+    to.set_register_(IndexOf(port.first));
+    to.set_acts_per_slot(port.second);
+  };
+  for (const auto& port : ports.inputs) add_port(port, *out.add_inputs());
+  for (const auto& port : ports.outputs) add_port(port, *out.add_outputs());
+  if (!IsHere(instance)) return absl::OkStatus();
+  const auto register_index = [&](int reg, int index) {
+    const auto it = consumers_.find({reg, index});
+    return it == consumers_.end() ? -1 : IndexOf(Slot{reg, index});
+  };
+  for (const pb::ClassInstruction& instruction : from.instructions()) {
+    OF_RETURN_IF_ERROR_AT(instructions_.Spell(instance.actor, instance.rank, instruction, register_index, out),
+                          absl::StrCat("node '", instruction.node(), "'"));
+  }
+  return absl::OkStatus();
+}
+
+void PlanSpeller::WriteRegister(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out) const {
+  const pb::ClassRegister& from = plan_.registers(slot.reg);
+  out.set_id(IdOf(slot));
+  out.set_producer(IndexOf(ProducerOf(slot)));
+  std::vector<int> indices;
+  for (const Instance& consumer : consumers) indices.push_back(IndexOf(consumer));
+  std::sort(indices.begin(), indices.end());
+  CopyInts(indices, out.mutable_consumers());
+  out.set_slots(from.slots());
+  out.set_initially_filled(from.initially_filled());
+  out.set_zone(from.zone());
+  out.set_slot_bytes(from.slot_bytes());
+  out.set_slot_stride(from.slot_stride());
+  out.set_name(from.name());
+  out.set_offset(instructions_.RegisterOffset(slot.reg, RankOf(slot)));
+}
+
+void PlanSpeller::WriteOrders(pb::Plan& out) const {
+  for (const int rank : ranks_) {
+    for (const pb::ClassCallOrder& from : plan_.call_orders()) {
+      if (from.class_() != reader_.class_of_rank(rank)) continue;
+      pb::CollectiveOrder order;
+      order.set_rank(rank);
+      for (const int a : from.actors()) {
+        const auto it = actors_.find({a, rank});
+        if (it == actors_.end()) continue;
+        const pb::Actor& instance = out.actors(IndexOf(it->first));
+        const bool calls = std::any_of(instance.instructions().begin(), instance.instructions().end(),
+                                       [](const auto& x) { return x.kind() == pb::Instruction::COLLECTIVE; });
+        if (calls) order.add_actors(IndexOf(it->first));
+      }
+      if (order.actors_size() > 0) *out.add_collective_orders() = std::move(order);
+    }
+  }
+}
+
+class ProgramSpeller {
+ public:
+  ProgramSpeller(const pb::PlanSet& set, const PlanReader& reader, std::optional<int> process)
+      : set_(set), reader_(reader), shares_(reader.topology()) {
+    for (int rank = 0; rank < reader.num_ranks(); ++rank) {
+      if (!process.has_value() || reader.topology().ProcessOf(rank) == *process) ranks_.push_back(rank);
+    }
+    if (process.has_value()) program_.set_process(*process);
+  }
+
+  absl::StatusOr<pb::Program> Run(const std::string& hash) {
+    if (ranks_.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("the plan has no rank in process ", program_.process()));
+    }
+    program_.set_version(kProgramVersion);
+    program_.set_job(set_.job());
+    program_.set_seed(set_.seed());
+    program_.set_plan_hash(hash);
+    SpellRanks();
+    for (const pb::ClassVariable& variable : set_.variables()) SpellVariable(variable);
+    for (const pb::ClassPlan& plan : set_.plans()) {
+      const std::string where = absl::StrCat("plan '", plan.name(), "'");
+      OF_ASSIGN_OR_RETURN_AT(*program_.add_plans(),
+                             PlanSpeller(set_, plan, reader_, ranks_, shares_, communicators_).Spell(), where);
+    }
+    WriteCommunicators();
+    return std::move(program_);
+  }
+
+ private:
+  void SpellRanks() {
+    for (int rank = 0; rank < reader_.num_ranks(); ++rank) {
+      const pb::RankClass& of = set_.classes(reader_.class_of_rank(rank));
+      pb::Rank& out = *program_.add_ranks();
+      out.set_process(reader_.topology().ProcessOf(rank));
+      out.set_device(reader_.device_of(rank).ToString());
+      out.set_private_bytes(of.private_bytes());
+      out.set_shared_bytes(of.shared_bytes());
+      out.set_private_variable_bytes(of.private_variable_bytes());
+      out.set_shared_variable_bytes(of.shared_variable_bytes());
+    }
+  }
+
+  void SpellVariable(const pb::ClassVariable& variable) {
+    const PlanReader::Tensor& tensor = reader_.tensor(variable.tensor());
+    pb::Variable& out = *program_.add_variables();
+    out.set_name(variable.name());
+    out.set_dtype(static_cast<pb::DType>(tensor.type.dtype));
+    CopyInts(tensor.type.shape.dims(), out.mutable_dims());
+    out.set_init(variable.init());
+    out.set_trainable(variable.trainable());
+    for (const int rank : ranks_) {
+      const int index = tensor.dist.placement.IndexOf(rank);
+      if (index < 0) continue;
+      const Region region = ShardRegion(tensor.type.shape, tensor.dist, index);
+      pb::Shard& shard = *out.add_shards();
+      shard.set_rank(rank);
+      CopyInts(region.start, shard.mutable_start());
+      CopyInts(region.extent, shard.mutable_extent());
+      shard.set_zone(variable.zone());
+      shard.set_offset(OffsetIn(variable.offsets(), reader_.class_of_rank(rank)));
+      shard.set_owner(IsOwner(tensor.dist, index));
+    }
+  }
+
+  // By members, so that all programs that have some of them have these in the same order, in which they are set up.
+  void WriteCommunicators() {
+    Communicators sorted = communicators_;
+    std::sort(sorted.begin(), sorted.end());
+    std::vector<int> position;
+    for (const std::vector<int>& members : communicators_) {
+      position.push_back(static_cast<int>(std::lower_bound(sorted.begin(), sorted.end(), members) - sorted.begin()));
+    }
+    for (pb::Plan& plan : *program_.mutable_plans()) {
+      for (pb::Actor& actor : *plan.mutable_actors()) {
+        for (pb::Instruction& x : *actor.mutable_instructions()) {
+          if (x.kind() == pb::Instruction::COLLECTIVE) x.set_communicator(position[x.communicator()]);
+        }
+      }
+    }
+    for (const std::vector<int>& members : sorted) CopyInts(members, program_.add_communicators()->mutable_ranks());
+  }
+
+  const pb::PlanSet& set_;
+  const PlanReader& reader_;
+  BoxingShares shares_;
+  std::vector<int> ranks_;
+  Communicators communicators_;
+  pb::Program program_;
+};
+
+}  // namespace
+
+absl::StatusOr<pb::Program> ProgramOf(const pb::PlanSet& plan, std::optional<int> process, const std::string& hash) {
+  OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(plan));
+  OF_RETURN_IF_ERROR(CheckPlanIndices(plan));
+  return ProgramSpeller(plan, reader, process).Run(hash);
+}
+
+}  // namespace oneflow

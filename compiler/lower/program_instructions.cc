@@ -1,0 +1,299 @@
+#include "compiler/lower/program_instructions.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "sbp/slices.h"
+
+namespace oneflow {
+namespace {
+
+template <typename From, typename To>
+void CopyInts(const From& from, To* to) {
+  to->Add(from.begin(), from.end());
+}
+
+pb::Reduce Lower(Reduction reduction) { return static_cast<pb::Reduce>(reduction); }  // the same numbers (sbp.h)
+
+// Sources are positions among the inputs.
+void WritePieces(const CopyProgram& program, Reduction reduction, pb::Instruction& out) {
+  out.set_kind(pb::Instruction::COPY);
+  out.set_zero_fill(program.zero_fill);
+  out.set_reduce(Lower(reduction));
+  for (const CopyPiece& piece : program.pieces) {
+    pb::Piece& to = *out.add_pieces();
+    to.set_input(piece.source);
+    CopyInts(piece.extent, to.mutable_extent());
+    to.set_source_offset(piece.source_offset);
+    CopyInts(piece.source_stride, to.mutable_source_stride());
+    to.set_target_offset(piece.target_offset);
+    CopyInts(piece.target_stride, to.mutable_target_stride());
+    to.set_accumulate(piece.accumulate);
+  }
+}
+
+}  // namespace
+
+int64_t OffsetIn(const google::protobuf::RepeatedPtrField<pb::ClassOffset>& offsets, int rank_class) {
+  const auto it = std::lower_bound(offsets.begin(), offsets.end(), rank_class,
+                                   [](const pb::ClassOffset& offset, int c) { return offset.class_() < c; });
+  return it == offsets.end() || it->class_() != rank_class ? -1 : it->offset();
+}
+
+struct InstructionSpeller::Here {
+  int actor = 0;
+  int rank = 0;
+  const pb::ClassInstruction& instruction;
+  const RegisterIndex& register_index;
+
+  pb::Instruction& Begin(pb::Actor& out) const {
+    pb::Instruction& to = *out.add_instructions();
+    to.set_op(instruction.op());
+    to.set_node(instruction.node());
+    to.set_source(instruction.source());
+    return to;
+  }
+};
+
+absl::StatusOr<const GroupBoxing*> InstructionSpeller::BoxingOf(int actor, int rank,
+                                                                const pb::ClassInstruction& instruction) {
+  const PlanReader::Tensor& from = reader_.tensor(instruction.inputs(0).tensor());
+  const PlanReader::Tensor& to = reader_.tensor(instruction.outputs(0).tensor());
+  if (from.type != to.type || (from.dist.placement.IndexOf(rank) < 0 && to.dist.placement.IndexOf(rank) < 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("boxing '", instruction.node(), "': from ", from.type.ToString(), " ",
+                                                   from.dist.ToString(), " to ", to.type.ToString(), " ",
+                                                   to.dist.ToString(), " on rank ", rank));
+  }
+  return shares_.Find(from.type, from.dist, to.dist, rank, Sends(actor));
+}
+
+absl::StatusOr<bool> InstructionSpeller::ForEachBoxingOf(
+    int actor, int reg, const std::function<absl::Status(const pb::ClassInstruction&)>& visit) const {
+  bool found = false;
+  for (const pb::ClassInstruction& instruction : plan_.actors(actor).instructions()) {
+    if (instruction.op() != "boxing") continue;
+    const pb::ClassOperand& input = instruction.inputs(0);
+    if (input.place() != pb::ClassOperand::REGISTER || input.index() != reg) continue;
+    found = true;
+    OF_RETURN_IF_ERROR(visit(instruction));
+  }
+  return found;
+}
+
+absl::StatusOr<bool> InstructionSpeller::Acts(int actor, int rank) {
+  if (!Sends(actor)) return true;
+  for (const pb::ClassInstruction& instruction : plan_.actors(actor).instructions()) {
+    OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(actor, rank, instruction));
+    if (boxing->shares.count(rank) > 0) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<std::vector<int>> InstructionSpeller::Reads(int actor, int rank, int reg) {
+  const pb::ClassRegister& of = plan_.registers(reg);
+  const Placement& grid = reader_.grid(of.grid());
+  const int own = grid.IndexOf(rank);
+  std::set<int> indices;
+  OF_ASSIGN_OR_RETURN(const bool boxed, ForEachBoxingOf(actor, reg, [&](const pb::ClassInstruction& instruction) {
+    OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(actor, rank, instruction));
+    if (Sends(actor)) {
+      const auto share = boxing->shares.find(rank);
+      if (share != boxing->shares.end() && share->second.reads_shard()) indices.insert(own);
+      return absl::OkStatus();
+    }
+    const int destination = boxing->group.to.placement.IndexOf(rank);
+    for (const int source : boxing->sources[destination]) {
+      indices.insert(grid.IndexOf(boxing->group.from.placement.ranks()[source]));
+    }
+    return absl::OkStatus();
+  }));
+  if (!boxed && own >= 0) indices.insert(own);
+  if (of.others_only()) indices.erase(own);
+  return std::vector<int>(indices.begin(), indices.end());
+}
+
+absl::StatusOr<std::vector<int>> InstructionSpeller::Readers(int consumer, int reg, int index) {
+  const pb::ClassRegister& of = plan_.registers(reg);
+  const int own = reader_.grid(of.grid()).ranks()[index];
+  std::set<int> ranks;
+  if (!Sends(consumer)) {
+    OF_ASSIGN_OR_RETURN(const bool boxed, ForEachBoxingOf(consumer, reg, [&](const pb::ClassInstruction& instruction) {
+      OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(consumer, own, instruction));
+      for (const int reader : boxing->readers[boxing->group.from.placement.IndexOf(own)]) {
+        ranks.insert(boxing->group.to.placement.ranks()[reader]);
+      }
+      return absl::OkStatus();
+    }));
+    if (boxed) {
+      if (of.others_only()) ranks.erase(own);
+      return std::vector<int>(ranks.begin(), ranks.end());
+    }
+  }
+  // Everything else reads its own rank's memory.
+  const bool in_grid = reader_.grid(plan_.actors(consumer).grid()).IndexOf(own) >= 0;
+  if (!in_grid && !Sends(consumer)) return std::vector<int>();
+  OF_ASSIGN_OR_RETURN(const bool acts, Acts(consumer, own));
+  if (!acts) return std::vector<int>();
+  OF_ASSIGN_OR_RETURN(const std::vector<int> reads, Reads(consumer, own, reg));
+  return reads.empty() ? std::vector<int>() : std::vector<int>{own};
+}
+
+int64_t InstructionSpeller::RegisterOffset(int reg, int rank) const {
+  const pb::ClassRegister& of = plan_.registers(reg);
+  const int rank_class = reader_.class_of_rank(rank);
+  return OffsetIn(of.variable() >= 0 ? set_.variables(of.variable()).offsets() : of.offsets(), rank_class);
+}
+
+absl::Status InstructionSpeller::Spell(int actor, int rank, const pb::ClassInstruction& instruction,
+                                       const RegisterIndex& register_index, pb::Actor& out) {
+  const Here here{actor, rank, instruction, register_index};
+  if (instruction.op() == "boxing") return Sends(actor) ? SpellShare(here, out) : SpellCopy(here, out);
+  const int index = reader_.grid(plan_.actors(actor).grid()).IndexOf(rank);
+  if (instruction.op() == "fetch" && index != 0) return absl::OkStatus();  // one rank is enough to tell the host
+  pb::Instruction& to = here.Begin(out);
+  to.set_kind(instruction.op() == "read_data" ? pb::Instruction::READ
+              : instruction.op() == "fetch"   ? pb::Instruction::FETCH
+                                              : pb::Instruction::COMPUTE);
+  *to.mutable_attributes() = instruction.attributes();
+  for (const pb::ClassOperand& x : instruction.inputs()) OF_RETURN_IF_ERROR(WriteOperand(here, x, index, *to.add_inputs()));
+  for (const pb::ClassOperand& x : instruction.outputs()) {
+    OF_RETURN_IF_ERROR(WriteOperand(here, x, index, *to.add_outputs()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
+  OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(here.actor, here.rank, here.instruction));
+  const int destination = boxing->group.to.placement.IndexOf(here.rank);
+  const std::vector<int>& sources = boxing->sources[destination];
+  CopyProgram program = CopiesFor(boxing->group.shape, boxing->step, destination);
+  for (CopyPiece& piece : program.pieces) {
+    piece.source = static_cast<int>(std::find(sources.begin(), sources.end(), piece.source) - sources.begin());
+  }
+  pb::Instruction& to = here.Begin(out);
+  WritePieces(program, boxing->step.reduction, to);
+  const pb::ClassOperand &from = here.instruction.inputs(0), &result = here.instruction.outputs(0);
+  const Placement& lies = reader_.tensor(from.tensor()).dist.placement;
+  for (const int source : sources) {
+    const int rank = boxing->group.from.placement.ranks()[source];
+    OF_RETURN_IF_ERROR(WriteOperand(here, from, lies.IndexOf(rank), *to.add_inputs()));
+  }
+  const int index = reader_.tensor(result.tensor()).dist.placement.IndexOf(here.rank);
+  return WriteOperand(here, result, index, *to.add_outputs());
+}
+
+// Pack, call, unpack: those of them that the rank's share has.
+absl::Status InstructionSpeller::SpellShare(const Here& here, pb::Actor& out) {
+  OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(here.actor, here.rank, here.instruction));
+  const auto found = boxing->shares.find(here.rank);
+  if (found == boxing->shares.end()) return absl::OkStatus();
+  const BoxingShare& share = found->second;
+  const pb::ClassOperand &from = here.instruction.inputs(0), &to = here.instruction.outputs(0);
+  pb::Operand shard, result;
+  if (share.reads_shard()) {
+    OF_RETURN_IF_ERROR(
+        WriteOperand(here, from, reader_.tensor(from.tensor()).dist.placement.IndexOf(here.rank), shard));
+  }
+  if (share.receives || share.unpack.has_value()) {
+    OF_RETURN_IF_ERROR(WriteOperand(here, to, reader_.tensor(to.tensor()).dist.placement.IndexOf(here.rank), result));
+  }
+  const pb::Operand packed = RowOperand(here, here.instruction.packed_offset(), share.packed);
+  const pb::Operand received = RowOperand(here, here.instruction.received_offset(), share.received);
+  if (share.pack.has_value()) {
+    pb::Instruction& pack = here.Begin(out);
+    WritePieces(*share.pack, boxing->step.reduction, pack);
+    *pack.add_inputs() = shard;
+    *pack.add_outputs() = packed;
+  }
+  if (share.call != GroupCall::kNone) {
+    pb::Instruction& call = here.Begin(out);
+    call.set_reduce(Lower(boxing->step.reduction));
+    SpellCall(here, share, call);
+    if (share.sends) *call.add_inputs() = share.pack.has_value() ? packed : shard;
+    if (share.receives) *call.add_outputs() = share.unpack.has_value() ? received : result;
+  }
+  if (share.unpack.has_value()) {
+    CopyProgram program = *share.unpack;
+    if (!share.unpack_reads_shard) {  // then what was received is the only input
+      for (CopyPiece& piece : program.pieces) piece.source = 0;
+    }
+    pb::Instruction& unpack = here.Begin(out);
+    WritePieces(program, boxing->step.reduction, unpack);
+    if (share.unpack_reads_shard) *unpack.add_inputs() = shard;
+    if (share.received > 0) *unpack.add_inputs() = received;
+    *unpack.add_outputs() = result;
+  }
+  return absl::OkStatus();
+}
+
+void InstructionSpeller::SpellCall(const Here&, const BoxingShare& share, pb::Instruction& call) {
+  call.set_kind(pb::Instruction::COLLECTIVE);
+  call.set_collective(Name(share.call));
+  const auto known = std::find(communicators_.begin(), communicators_.end(), share.members);
+  call.set_communicator(static_cast<int>(known - communicators_.begin()));
+  if (known == communicators_.end()) communicators_.push_back(share.members);
+  for (const PlannedTransfer& transfer : share.transfers) {
+    pb::Transfer& to = *call.add_transfers();
+    to.set_peer(transfer.peer);
+    to.set_send_offset(transfer.send_offset);
+    to.set_send_count(transfer.send_count);
+    to.set_receive_offset(transfer.receive_offset);
+    to.set_receive_count(transfer.receive_count);
+  }
+}
+
+pb::Operand InstructionSpeller::RowOperand(const Here& here, int64_t offset, int64_t elements) const {
+  pb::Operand out;
+  out.set_register_(-1);
+  out.set_zone(pb::PRIVATE);
+  out.set_offset(plan_.memory(reader_.class_of_rank(here.rank)).workspace_offset() + offset);
+  out.set_dtype(static_cast<pb::DType>(reader_.tensor(here.instruction.outputs(0).tensor()).type.dtype));
+  out.add_dims(elements);
+  out.add_logical_dims(elements);
+  out.add_start(0);
+  return out;
+}
+
+absl::Status InstructionSpeller::WriteOperand(const Here& here, const pb::ClassOperand& x, int index,
+                                              pb::Operand& out) const {
+  const PlanReader::Tensor& tensor = reader_.tensor(x.tensor());
+  const Region region = ShardRegion(tensor.type.shape, tensor.dist, index);
+  out.set_dtype(static_cast<pb::DType>(tensor.type.dtype));
+  CopyInts(region.extent, out.mutable_dims());
+  CopyInts(tensor.type.shape.dims(), out.mutable_logical_dims());
+  CopyInts(region.start, out.mutable_start());
+  const auto fix = [&](pb::Zone zone, int64_t offset) {
+    out.set_register_(-1);
+    out.set_zone(zone);
+    out.set_offset(offset);
+    return absl::OkStatus();
+  };
+  const int rank_class = reader_.class_of_rank(here.rank);
+  switch (x.place()) {
+    case pb::ClassOperand::VARIABLE:
+      return fix(set_.variables(x.index()).zone(), OffsetIn(set_.variables(x.index()).offsets(), rank_class));
+    case pb::ClassOperand::WORKSPACE:
+      return fix(pb::PRIVATE, plan_.memory(rank_class).workspace_offset() + x.offset());
+    case pb::ClassOperand::PINNED:
+      return fix(pb::PRIVATE, OffsetIn(plan_.actors(here.actor).pinned(), rank_class) + x.offset());
+    default:
+      break;
+  }
+  const pb::ClassRegister& reg = plan_.registers(x.index());
+  const bool own = reader_.grid(reg.grid()).ranks()[index] == here.rank;
+  const int position = here.register_index(x.index(), index);
+  // A variable's memory needs no register on its own rank, nor does what nobody else reads.
+  if (own && (reg.variable() >= 0 || position < 0)) {
+    return fix(reg.zone(), RegisterOffset(x.index(), here.rank) + x.offset());
+  }
+  if (position < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", here.rank, " reads register '", reg.name(),
+                                                   "' of index ", index, " of its grid, which nobody waits for"));
+  }
+  out.set_register_(position);
+  out.set_offset(x.offset());
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,64 @@
+// Instructions of a plan on one rank: who reads whom, and operands, copies and calls at concrete places.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "compiler/lower/boxing_shares.h"
+#include "compiler/lower/plan_reader.h"
+#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
+
+namespace oneflow {
+
+// The groups of ranks that make calls together, as lists of members.
+using Communicators = std::vector<std::vector<int>>;
+
+// The offset of a class; -1 if it has none.
+int64_t OffsetIn(const google::protobuf::RepeatedPtrField<pb::ClassOffset>& offsets, int rank_class);
+
+class InstructionSpeller {
+ public:
+  // Borrows all. Adds the groups that it needs and `communicators` lacks. REQUIRES: CheckPlanIndices(set) is OK.
+  InstructionSpeller(const pb::PlanSet& set, const pb::ClassPlan& plan, const PlanReader& reader, BoxingShares& shares,
+                     Communicators& communicators)
+      : set_(set), plan_(plan), reader_(reader), shares_(shares), communicators_(communicators) {}
+
+  // Whether the actor has anything to do on a rank of its grid or of its senders' grid.
+  absl::StatusOr<bool> Acts(int actor, int rank);
+  // Of which ranks, as indices into its grid, the actor's instance on `rank` reads a register.
+  absl::StatusOr<std::vector<int>> Reads(int actor, int rank, int reg);
+  // On which ranks instances of `consumer` read the register that index `index` of its grid holds.
+  absl::StatusOr<std::vector<int>> Readers(int consumer, int reg, int index);
+
+  // The position of a register in the program, by register and index into its grid; -1 if nobody waits for it.
+  using RegisterIndex = std::function<int(int reg, int index)>;
+  // Appends what `instruction` is on `rank` to `out`: nothing, one instruction, or, where ranks send, up to three.
+  absl::Status Spell(int actor, int rank, const pb::ClassInstruction& instruction, const RegisterIndex& register_index,
+                     pb::Actor& out);
+  // Where slot 0 of a register lies on a rank that has it.
+  int64_t RegisterOffset(int reg, int rank) const;
+
+ private:
+  struct Here;  // what is being spelled, and for whom
+
+  bool Sends(int actor) const { return plan_.actors(actor).senders() >= 0; }
+  absl::StatusOr<const GroupBoxing*> BoxingOf(int actor, int rank, const pb::ClassInstruction& instruction);
+  // Calls visit(instruction) for the boxings of an actor that read a register. False if there is none.
+  absl::StatusOr<bool> ForEachBoxingOf(int actor, int reg,
+                                       const std::function<absl::Status(const pb::ClassInstruction&)>& visit) const;
+  absl::Status SpellCopy(const Here& here, pb::Actor& out);
+  absl::Status SpellShare(const Here& here, pb::Actor& out);
+  void SpellCall(const Here& here, const BoxingShare& share, pb::Instruction& call);
+  absl::Status WriteOperand(const Here& here, const pb::ClassOperand& x, int index, pb::Operand& out) const;
+  // A row of elements in the workspace.
+  pb::Operand RowOperand(const Here& here, int64_t offset, int64_t elements) const;
+
+  const pb::PlanSet& set_;
+  const pb::ClassPlan& plan_;
+  const PlanReader& reader_;
+  BoxingShares& shares_;
+  Communicators& communicators_;
+};
+
+}  // namespace oneflow
