@@ -14,7 +14,7 @@
 // P(max) or P(min) that was not one before, every rank holds the whole value. Along axes without a match a new P has
 // its sum at coordinate 0.
 //
-// All partial axes of a boxing must have the same reduction: a sum of maxima is not a maximum of sums.
+// All partial axes of a step must have the same reduction: a sum of maxima is not a maximum of sums.
 #pragma once
 
 #include <cstdint>
@@ -45,9 +45,10 @@ struct BoxingStep {
 };
 
 // The types on the way from `from` to `to`, ending with `to`; empty if they are equal: at most two on one host, four
-// between hosts. The way is the one of least predicted seconds, and among these of fewest bytes. A type in between may
-// lie on a smaller placement, or one with reordered or factored axes (host_axes.h). Unimplemented if there is no way
-// (say P(max) to P(sum)), InvalidArgument if a type does not fit the shape.
+// between hosts. The way is the one of least predicted seconds, and among these of fewest bytes. Between addends of two
+// reductions (P(max) to P(sum)) the value itself is made, which takes more steps. A type in between may lie on a
+// smaller placement, or one with reordered or factored axes (host_axes.h). Unimplemented if a type has addends of two
+// reductions itself, InvalidArgument if one does not fit the shape.
 absl::StatusOr<std::vector<DistType>> BoxingPath(const TensorType& type, const DistType& from, const DistType& to,
                                                  const Topology& topology);
 

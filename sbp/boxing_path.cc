@@ -250,12 +250,32 @@ class Hierarchy {
   Route best_;
 };
 
+// From addends of one reduction to those of another: `from` is reduced first, and its sum (or maximum) divided anew.
+absl::StatusOr<Route> RouteByValues(const TensorType& type, const DistType& from, const DistType& to,
+                                    const Topology& topology) {
+  OF_RETURN_IF_ERROR(ReductionOf(from, from).status());
+  OF_RETURN_IF_ERROR(ReductionOf(to, to).status());
+  Route best;
+  for (int d = -1; d < type.shape.rank(); ++d) {
+    DistType value = from;
+    for (Sbp& sbp : value.sbp) {
+      if (sbp.is_partial()) sbp = d < 0 ? Sbp::Broadcast() : Sbp::Split(d);
+    }
+    OF_ASSIGN_OR_RETURN(Route route, CheapestRoute(type, from, value, topology));
+    OF_ASSIGN_OR_RETURN(const Route rest, CheapestRoute(type, value, to, topology));
+    route.cost = route.cost + rest.cost;
+    route.types.insert(route.types.end(), rest.types.begin(), rest.types.end());
+    if (route.cost < best.cost) best = std::move(route);
+  }
+  return best;
+}
+
 // The cheapest way; ties go to the fewer steps, then to the earlier candidate.
 absl::StatusOr<Route> CheapestRoute(const TensorType& type, const DistType& from, const DistType& to,
                                     const Topology& topology) {
   OF_RETURN_IF_ERROR(CheckBoxing(type, from, to, topology));
   if (from == to) return Route{{}, {}};
-  OF_RETURN_IF_ERROR(ReductionOf(from, to).status());
+  if (!ReductionOf(from, to).ok()) return RouteByValues(type, from, to, topology);
   const AxisRoles roles = RolesOf(from, to);
   Route best;
   if (OneStepSuffices(roles)) best = {{to}, CostOfStep(type, from, to, topology)};

@@ -167,13 +167,14 @@ std::set<int> CandidateFinder::Priorities(const Node& node) const {
 
 // The signatures along one axis that give every output what the user wants of it there, and keep what annotations
 // reach; wishes and splits of greater numbers than `weakest` do not count.
-absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const Axis& axis, int weakest) {
+absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const Axis& axis, const Weakest& weakest) {
   const Node& node = graph_.node(id);
+  OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(node.op));
   OF_ASSIGN_OR_RETURN(const std::vector<Signature>* const all, Signatures(id, axis.size));
   std::vector<Signature> fitting = *all;
   int inputs_kept = -1;  // the strongest priority of what was kept
   for (const int priority : Priorities(node)) {
-    if (priority > weakest) break;
+    if (priority > weakest.wish) break;
     std::vector<Signature> wanted;
     for (const Signature& signature : fitting) {
       bool fits = true;
@@ -188,6 +189,7 @@ absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const 
     } else if (priority == 0) {
       return NoSuchSignature(graph_, node, axis, *all);
     }
+    if (!op->mutates.empty() || priority > weakest.kept) continue;  // what overwrites variables lies as they do
     if (KeepInputs(node, axis, priority, fitting) && inputs_kept < 0) inputs_kept = priority;
   }
   KeepOutputs(node, axis, fitting, inputs_kept);
@@ -291,22 +293,24 @@ absl::StatusOr<int> CandidateFinder::FindGroup(NodeId id) {
   return group_of_.emplace(key, static_cast<int>(groups_.size()) - 1).first->second;
 }
 
-// Splits that cannot be nested yield too, the weakest first.
+// Splits that cannot be nested yield too, the weakest first, and of equals those that are only kept before those asked for.
 absl::StatusOr<std::vector<Layout>> CandidateFinder::Combinations(NodeId id) {
   const Node& node = graph_.node(id);
   const std::set<int> priorities = Priorities(node);
-  for (auto weakest = priorities.rbegin(); weakest != priorities.rend(); ++weakest) {
-    OF_ASSIGN_OR_RETURN(std::vector<Layout> layouts, CombinationsDownTo(id, *weakest));
-    if (!layouts.empty()) return layouts;
-    for (ValueId output : node.outputs) {
-      for (const Axis& axis : node.placement->axes()) kept_.erase({output, axis.name});
+  for (auto priority = priorities.rbegin(); priority != priorities.rend(); ++priority) {
+    for (const int kept : {*priority, *priority - 1}) {
+      OF_ASSIGN_OR_RETURN(std::vector<Layout> layouts, CombinationsDownTo(id, {*priority, kept}));
+      if (!layouts.empty()) return layouts;
+      for (ValueId output : node.outputs) {
+        for (const Axis& axis : node.placement->axes()) kept_.erase({output, axis.name});
+      }
     }
   }
   return absl::InvalidArgumentError(
       absl::StrCat(Where(node), ": the splits asked for cannot be nested on ", node.placement->ToString()));
 }
 
-absl::StatusOr<std::vector<Layout>> CandidateFinder::CombinationsDownTo(NodeId id, int weakest) {
+absl::StatusOr<std::vector<Layout>> CandidateFinder::CombinationsDownTo(NodeId id, const Weakest& weakest) {
   const Node& node = graph_.node(id);
   const std::vector<Axis>& axes = node.placement->axes();
   std::vector<std::vector<Signature>> lists;

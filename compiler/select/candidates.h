@@ -53,13 +53,18 @@ class CandidateFinder {
   static constexpr int kMaxCandidates = 343;
 
  private:
+  // The greatest priorities of wishes and of kept splits that count.
+  struct Weakest {
+    int wish = 0, kept = 0;
+  };
+
   absl::StatusOr<const std::vector<Signature>*> Signatures(NodeId node, int axis_size);
   std::set<int> Priorities(const Node& node) const;
-  absl::StatusOr<std::vector<Signature>> OnAxis(NodeId node, const Axis& axis, int weakest);
+  absl::StatusOr<std::vector<Signature>> OnAxis(NodeId node, const Axis& axis, const Weakest& weakest);
   bool KeepInputs(const Node& node, const Axis& axis, int priority, std::vector<Signature>& signatures) const;
   void KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures, int inputs_kept);
   absl::StatusOr<std::vector<Layout>> Combinations(NodeId node);
-  absl::StatusOr<std::vector<Layout>> CombinationsDownTo(NodeId node, int weakest);
+  absl::StatusOr<std::vector<Layout>> CombinationsDownTo(NodeId node, const Weakest& weakest);
   std::string GroupKey(const Node& node) const;
   absl::StatusOr<bool> Nests(NodeId node, const std::vector<const Signature*>& per_axis);
 

@@ -377,16 +377,27 @@ TEST(BoxingPathTest, FactorsOfAnAxisMeanWhatTheAxisMeans) {
 }
 
 TEST(BoxingPathTest, WhatCannotBeDoneIsRefusedAndInfinitelyDear) {
-  const std::string x = "[x=2]{0,1}";
+  const std::string x = "[x=2]{0,1}", xy = "[x=2,y=2]{0,1,2,3}";
   const TensorType type{DType::kFloat32, {4}};
-  EXPECT_THAT(BoxingPath(type, Dist(x, "(P(max))"), Dist(x, "(P)"), OneHost(2, 1)),
+  EXPECT_THAT(BoxingPath(type, Dist(xy, "(B,B)"), Dist(xy, "(P,P(max))"), OneHost(4, 1)),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("different reductions")));
-  EXPECT_EQ(BoxingSeconds(type, Dist(x, "(P(max))"), Dist(x, "(P)"), OneHost(2, 1)),
+  EXPECT_EQ(BoxingSeconds(type, Dist(xy, "(P,P(max))"), Dist(xy, "(B,B)"), OneHost(4, 1)),
             std::numeric_limits<double>::infinity());
   EXPECT_THAT(BoxingPath(type, Dist(x, "(S(3))"), Dist(x, "(B)"), OneHost(2, 1)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("splits dimension 3")));
   ASSERT_OK_AND_ASSIGN(const auto nothing, BoxingPath(type, Dist(x, "(B)"), Dist(x, "(B)"), OneHost(2, 1)));
   EXPECT_THAT(nothing, IsEmpty());
+}
+
+TEST(BoxingPathTest, AMaximumBecomesASumByWayOfTheValue) {
+  const std::string x = "[x=2]{0,1}", xy = "[x=2,y=2]{0,1,2,3}";
+  const TensorType type{DType::kFloat32, {4}};
+  ASSERT_OK_AND_ASSIGN(const auto path, BoxingPath(type, Dist(x, "(P(max))"), Dist(x, "(P)"), OneHost(2, 1)));
+  EXPECT_THAT(PathTexts(path), ElementsAre(x + "(S(0))", x + "(P)"));
+  ASSERT_OK_AND_ASSIGN(const int64_t bytes, Follow(type, Dist(x, "(P(max))"), Dist(x, "(P)"), OneHost(2, 1)));
+  EXPECT_EQ(bytes, type.num_bytes()) << "of the reduce-scatter; a slice is an addend where it lies";
+  ASSERT_OK(Follow(type, Dist(xy, "(P(max),S(0))"), Dist(xy, "(B,P)"), OneHost(4, 1)).status());
+  ASSERT_OK(Follow({DType::kFloat32, {}}, Dist(x, "(P(max))"), Dist(x, "(P)"), OneHost(2, 1)).status());
 }
 
 TEST(BoxingPathTest, ALongerWayIsNeverCheaper) {

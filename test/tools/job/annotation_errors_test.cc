@@ -62,7 +62,7 @@ const std::vector<Case>& Cases() {
       {"a place along an axis that the mesh does not have is ignored", kMlp, {}, {}, {{"pp", 3}}},
       {"heads that do not divide", kAttention, {{"attention", "tp:S(2)"}}, {}, {}},
       {"outputs of one op that contradict each other", kAttention, {{"norm", "dp:S(0)"}}, {{"norm", "dp:B"}}, {}},
-      {"a maximum taken for a sum", kAttention, {{"max", "tp:P(max)"}, {"to", "tp:P"}}, {}, {}},
+      {"a maximum as addends of a sum", kAttention, {{"max", "tp:P(max)"}, {"to", "tp:P"}}, {}, {}},
       {"variables that are overwritten together", kUpdate, {{"w", "tp:S(0)"}, {"momentum", "tp:S(1)"}}, {}, {}},
       {"a variable that its update needs whole", kUpdate, {{"tokens", "dp:S(1)"}}, {}, {}},
   };
