@@ -46,7 +46,7 @@ const Published kPublished[] = {
      {"S(0),S(0)->S(0)", "S(1),B->S(1)", "B,S(2)->S(2)", "S(2),S(1)->P", "P,B->P", "B,P->P"}},
     {"relu(f32[8,4])", "relu_op.cpp", {"S(0)->S(0)", "S(1)->S(1)"}},
     {"scale(f32[8,4]) {alpha=2.0}", "scalar_mul_op.cpp", {"S(0)->S(0)", "S(1)->S(1)", "P->P"}},
-    {"cast(f32[8,4]) {dtype=\"f16\"}", "cast_op.cpp", {"S(0)->S(0)", "S(1)->S(1)", "P->P"}},
+    {"cast(f32[8,4]) {dtype=\"f16\"}", "cast_op.cpp", {"S(0)->S(0)", "S(1)->S(1)"}, {"P->P"}},
     {"cast(f32[8,4]) {dtype=\"i32\"}", "cast_op.cpp", {"S(0)->S(0)", "S(1)->S(1)"}, {"P->P"}},
     {"add(f32[8,4], f32[4])", "math_binary_broadcast_ops.cpp", {"S(0),B->S(0)", "S(1),S(0)->S(1)", "P,P->P"}},
     {"mul(f32[8,4], f32[8,1])",
