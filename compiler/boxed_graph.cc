@@ -1,6 +1,10 @@
 #include "compiler/boxed_graph.h"
 
+#include <set>
+#include <tuple>
+
 #include "compiler/select/candidates.h"
+#include "compiler/select/place_pairs.h"
 #include "sbp/boxing.h"
 #include "sbp/device_kinds.h"
 #include "sbp/slices.h"
@@ -22,13 +26,23 @@ absl::Status VerifyDists(const Graph& graph, const Node& node) {
   return absl::OkStatus();
 }
 
-absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& topology) {
+// Boxings that look alike are verified once.
+struct KnownBoxings {
+  PlacePairs pairs;
+  std::set<std::tuple<int, DType, std::vector<int64_t>, NdSbp, NdSbp>> good;
+};
+
+absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& topology, KnownBoxings& known) {
   if (node.inputs.size() != 1 || node.outputs.size() != 1) {
     return absl::InternalError(
         absl::StrCat("a boxing has one input and one output, this ", node.inputs.size(), " and ", node.outputs.size()));
   }
   const Value& from = graph.value(node.inputs[0]);
   const Value& to = graph.value(node.outputs[0]);
+  const int pair = known.pairs.Pair(known.pairs.Number(from.dist->placement), known.pairs.Number(to.dist->placement));
+  const auto [it, is_new] =
+      known.good.insert({pair, from.type.dtype, from.type.shape.dims(), from.dist->sbp, to.dist->sbp});
+  if (!is_new) return absl::OkStatus();
   const absl::Status status = CheckOneBoxingStep(from.type, *from.dist, *to.dist, topology);
   if (status.ok()) return status;
   return absl::InternalError(
@@ -88,6 +102,7 @@ absl::StatusOr<Topology> MakeTopology(const CompileOptions& options) {
 
 absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const CompileOptions& options) {
   const Topology topology = JobTopology(options);
+  KnownBoxings known{PlacePairs(topology), {}};
   const bool one_rate = !graph.is_trained() || options.micro_batches == 1;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
@@ -96,8 +111,8 @@ absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const C
     OF_RETURN_IF_ERROR_AT(VerifyRate(graph, node, one_rate), where());
     OF_RETURN_IF_ERROR_AT(VerifyMutations(graph, node, ops), where());
     if (node.op == "to") return Annotate(absl::InternalError("was not dissolved"), where());
-    OF_RETURN_IF_ERROR_AT(node.op == "boxing" ? VerifyBoxing(graph, node, topology) : VerifySignature(graph, id, ops),
-                          where());
+    OF_RETURN_IF_ERROR_AT(
+        node.op == "boxing" ? VerifyBoxing(graph, node, topology, known) : VerifySignature(graph, id, ops), where());
   }
   return absl::OkStatus();
 }

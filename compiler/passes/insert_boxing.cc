@@ -2,17 +2,76 @@
 // beside it start from the same value and can share steps.
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "compiler/passes/passes.h"
+#include "compiler/select/place_pairs.h"
 #include "sbp/boxing.h"
 
 namespace oneflow {
 namespace {
 
+// The ways that boxings take, each found once for all that look alike.
+class Ways {
+ public:
+  explicit Ways(const Topology& topology) : topology_(topology), pairs_(topology) {}
+
+  // As BoxingPath.
+  absl::StatusOr<std::vector<DistType>> Find(const TensorType& type, const DistType& from, const DistType& to) {
+    const int pair = pairs_.Pair(pairs_.Number(from.placement), pairs_.Number(to.placement));
+    const Key key{pair, type.dtype, type.shape.dims(), from.sbp, to.sbp};
+    auto it = ways_.find(key);
+    if (it == ways_.end()) {
+      OF_ASSIGN_OR_RETURN(std::vector<Step> way, FirstOf(type, pair, from.sbp, to.sbp));
+      it = ways_.emplace(key, std::move(way)).first;
+    }
+    std::vector<DistType> path;
+    const std::vector<int> ranks = RanksOf(from.placement, to.placement);
+    for (const Step& step : it->second) {
+      std::vector<int> on;
+      for (int index : step.ranks) on.push_back(ranks[index]);
+      path.push_back({Placement(step.axes, std::move(on)), step.sbp});
+    }
+    return path;
+  }
+
+ private:
+  using Key = std::tuple<int, DType, std::vector<int64_t>, NdSbp, NdSbp>;
+  struct Step {
+    std::vector<Axis> axes;
+    std::vector<int> ranks;  // as places in RanksOf
+    NdSbp sbp;
+  };
+
+  static std::vector<int> RanksOf(const Placement& from, const Placement& to) {
+    std::vector<int> ranks = from.ranks();
+    ranks.insert(ranks.end(), to.ranks().begin(), to.ranks().end());
+    return ranks;
+  }
+
+  absl::StatusOr<std::vector<Step>> FirstOf(const TensorType& type, int pair, const NdSbp& from, const NdSbp& to) {
+    const Placement &source = pairs_.from(pair), &target = pairs_.to(pair);
+    OF_ASSIGN_OR_RETURN(const std::vector<DistType> path, BoxingPath(type, {source, from}, {target, to}, topology_));
+    std::map<int, int> place_of;  // of ranks
+    const std::vector<int> ranks = RanksOf(source, target);
+    for (size_t i = 0; i < ranks.size(); ++i) place_of.emplace(ranks[i], static_cast<int>(i));
+    std::vector<Step> way;
+    for (const DistType& dist : path) {
+      way.push_back({dist.placement.axes(), {}, dist.sbp});
+      for (int rank : dist.placement.ranks()) way.back().ranks.push_back(place_of.at(rank));
+    }
+    return way;
+  }
+
+  const Topology& topology_;
+  PlacePairs pairs_;
+  std::map<Key, std::vector<Step>> ways_;
+};
+
 class StepInserter {
  public:
   StepInserter(Graph& graph, const Topology& topology)
-      : graph_(graph), topology_(topology), num_nodes_(graph.num_nodes()), num_values_(graph.num_values()) {
+      : graph_(graph), ways_(topology), num_nodes_(graph.num_nodes()), num_values_(graph.num_values()) {
     for (NodeId id = 0; id < num_nodes_; ++id) names_.insert(graph.node(id).name);
   }
 
@@ -41,15 +100,16 @@ class StepInserter {
   absl::StatusOr<ValueId> Way(ValueId value, NodeId node) {
     const DistType wanted = *graph_.value(graph_.node(node).outputs[0]).dist;
     OF_ASSIGN_OR_RETURN(const std::vector<DistType> path,
-                        BoxingPath(graph_.value(value).type, *graph_.value(value).dist, wanted, topology_));
+                        ways_.Find(graph_.value(value).type, *graph_.value(value).dist, wanted));
     for (const DistType& step : path) value = Step(value, step, node);
     return value;
   }
 
   // One step from `value`; the one that is there already if another way began alike.
   ValueId Step(ValueId value, const DistType& to, NodeId like) {
-    const auto [it, inserted] = steps_.emplace(std::make_pair(value, to.ToString()), -1);
-    if (!inserted) return it->second;
+    for (ValueId known : steps_[value]) {
+      if (*graph_.value(known).dist == to) return known;
+    }
     const Node& wish = graph_.node(like);
     Node node;
     node.op = "boxing";
@@ -62,8 +122,8 @@ class StepInserter {
     const TensorType type = graph_.value(value).type;
     const NodeId id = graph_.AddNode(std::move(node), {type});
     graph_.value(graph_.node(id).outputs[0]).dist = to;
-    it->second = graph_.node(id).outputs[0];
-    return it->second;
+    steps_[value].push_back(graph_.node(id).outputs[0]);
+    return graph_.node(id).outputs[0];
   }
 
   // "box/<producer>/<last type>" for the last step; the steps before it say their own type behind that.
@@ -76,10 +136,10 @@ class StepInserter {
   }
 
   Graph& graph_;
-  const Topology& topology_;
+  Ways ways_;
   const int num_nodes_, num_values_;
   std::set<std::string> names_;
-  std::map<std::pair<ValueId, std::string>, ValueId> steps_;
+  std::map<ValueId, std::vector<ValueId>> steps_;  // by value: what one step makes of it
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
 // Writes the result of SBP selection into the graph.
-#include <map>
 #include <set>
 
 #include "compiler/passes/passes.h"
@@ -11,7 +10,7 @@ namespace {
 // Adds the boxings that a selection implies, one for all readers that want the same type.
 class Boxer {
  public:
-  explicit Boxer(Graph& graph) : graph_(graph), num_nodes_(graph.num_nodes()) {
+  explicit Boxer(Graph& graph) : graph_(graph), num_nodes_(graph.num_nodes()), boxed_(graph.num_values()) {
     for (NodeId id = 0; id < num_nodes_; ++id) names_.insert(graph.node(id).name);
   }
 
@@ -37,9 +36,11 @@ class Boxer {
   // `value` as `wanted`.
   ValueId Boxed(ValueId value, const DistType& wanted) {
     if (*graph_.value(value).dist == wanted) return value;
-    const auto [it, inserted] = boxed_.emplace(std::make_pair(value, wanted.ToString()), -1);
-    if (inserted) it->second = AddBoxing(value, wanted);
-    return it->second;
+    for (ValueId known : boxed_[value]) {
+      if (*graph_.value(known).dist == wanted) return known;
+    }
+    boxed_[value].push_back(AddBoxing(value, wanted));
+    return boxed_[value].back();
   }
 
   ValueId AddBoxing(ValueId value, const DistType& wanted) {
@@ -66,7 +67,7 @@ class Boxer {
   Graph& graph_;
   const int num_nodes_;
   std::set<std::string> names_;
-  std::map<std::pair<ValueId, std::string>, ValueId> boxed_;
+  std::vector<std::vector<ValueId>> boxed_;  // by value: what it was boxed to
 };
 
 }  // namespace

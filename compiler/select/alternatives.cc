@@ -17,14 +17,17 @@ std::vector<Alternative> Alternatives(const SearchProblem& problem, const Search
   std::vector<Alternative> alternatives;
   for (int option = 0; option < static_cast<int>(problem.nodes[node].options.size()); ++option) {
     if (option == result.choice[node]) {
-      alternatives.push_back({option, result.seconds});
+      alternatives.push_back({option, result.seconds, result.choice});
       continue;
     }
     double least = std::numeric_limits<double>::infinity();
+    std::vector<int> adapted, best;  // options of units
     for (size_t i = 0; i < unit.options.size(); ++i) {
-      if (unit.options[i][member] == option) least = std::min(least, local.Added(id, static_cast<int>(i)));
+      if (unit.options[i][member] != option) continue;
+      const double added = local.Added(id, static_cast<int>(i), &adapted);
+      if (added < least) least = added, best = adapted;
     }
-    if (least < std::numeric_limits<double>::infinity()) alternatives.push_back({option, result.seconds + least});
+    if (!best.empty()) alternatives.push_back({option, result.seconds + least, graph.ToNodes(best)});
   }
   return alternatives;
 }

@@ -11,13 +11,11 @@ std::string JoinLayouts(const std::vector<NdSbp>& layouts) {
   return absl::StrJoin(layouts, ",", [](std::string* out, const NdSbp& sbp) { out->append(ToString(sbp)); });
 }
 
-// What distinguishes nodes whose signatures may differ.
-std::string Fingerprint(const Graph& graph, const Node& node) {
-  std::string text = node.op;
-  for (ValueId input : node.inputs) absl::StrAppend(&text, ",", graph.value(input).type.ToString());
-  for (ValueId output : node.outputs) absl::StrAppend(&text, ">", graph.value(output).type.ToString());
+// The attributes that a node's signatures may depend on: on what numbers are drawn no layout does.
+std::string AttributesText(const Node& node) {
+  std::string text;
   for (const auto& [name, attr] : node.attrs.items()) {
-    if (name == "init" || name == "seed" || name == "key") continue;  // no layout depends on what numbers are drawn
+    if (name == "init" || name == "seed" || name == "key") continue;
     absl::StrAppend(&text, ";", name, "=");
     if (const auto* b = std::get_if<bool>(&attr)) absl::StrAppend(&text, *b);
     if (const auto* i = std::get_if<int64_t>(&attr)) absl::StrAppend(&text, *i);
@@ -25,6 +23,12 @@ std::string Fingerprint(const Graph& graph, const Node& node) {
     if (const auto* s = std::get_if<std::string>(&attr)) absl::StrAppend(&text, *s);
     if (const auto* v = std::get_if<std::vector<int64_t>>(&attr)) absl::StrAppend(&text, absl::StrJoin(*v, " "));
   }
+  return text;
+}
+
+std::string AxesText(const Placement& placement) {
+  std::string text;
+  for (const Axis& axis : placement.axes()) absl::StrAppend(&text, axis.name, "=", axis.size, ",");
   return text;
 }
 
@@ -140,15 +144,40 @@ void Cap(std::vector<std::vector<Signature>>& per_axis, double limit) {
 
 std::string Layout::ToString() const { return absl::StrCat(JoinLayouts(inputs), "->", JoinLayouts(outputs)); }
 
+int CandidateFinder::Number(const std::string& text) {
+  return texts_.try_emplace(text, static_cast<int>(texts_.size())).first->second;
+}
+
+int CandidateFinder::TypeNumber(ValueId value) {
+  const TensorType& type = graph_.value(value).type;
+  return types_.try_emplace({type.dtype, type.shape.dims()}, static_cast<int>(types_.size())).first->second;
+}
+
+// What distinguishes nodes whose signatures may differ.
+std::vector<int> CandidateFinder::Kind(const Node& node) {
+  std::vector<int> key{Number(node.op), Number(AttributesText(node)), static_cast<int>(node.inputs.size())};
+  for (ValueId input : node.inputs) key.push_back(TypeNumber(input));
+  for (ValueId output : node.outputs) key.push_back(TypeNumber(output));
+  return key;
+}
+
 absl::StatusOr<const std::vector<Signature>*> CandidateFinder::Signatures(NodeId node, int axis_size) {
-  const std::string key = absl::StrCat(axis_size, "/", Fingerprint(graph_, graph_.node(node)));
+  std::vector<int> key = Kind(graph_.node(node));
+  key.push_back(axis_size);
   auto it = known_.find(key);
   if (it == known_.end()) {
     OF_ASSIGN_OR_RETURN_AT(std::vector<Signature> signatures, Signatures1d(ops_, graph_, node, axis_size),
                            Where(graph_.node(node)));
-    it = known_.emplace(key, std::move(signatures)).first;
+    it = known_.emplace(std::move(key), std::move(signatures)).first;
   }
   return &it->second;
+}
+
+AxisSbp* CandidateFinder::Kept(ValueId value, const std::string& axis) {
+  for (AxisSbp& kept : kept_[value]) {
+    if (kept.axis == axis) return &kept;
+  }
+  return nullptr;
 }
 
 // Of the wishes for the outputs of `node` and of the kept splits among its inputs.
@@ -158,9 +187,7 @@ std::set<int> CandidateFinder::Priorities(const Node& node) const {
     for (const AxisSbp& wish : graph_.value(output).hint) priorities.insert(wish.priority);
   }
   for (ValueId input : node.inputs) {
-    for (auto it = kept_.lower_bound({input, ""}); it != kept_.end() && it->first.first == input; ++it) {
-      priorities.insert(it->second.priority);
-    }
+    for (const AxisSbp& kept : kept_[input]) priorities.insert(kept.priority);
   }
   return priorities;
 }
@@ -197,13 +224,12 @@ absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const 
 }
 
 // Leaves only the signatures that read all splits kept with this priority as they are, if there are such; says whether.
-bool CandidateFinder::KeepInputs(const Node& node, const Axis& axis, int priority,
-                                 std::vector<Signature>& signatures) const {
+bool CandidateFinder::KeepInputs(const Node& node, const Axis& axis, int priority, std::vector<Signature>& signatures) {
   std::vector<const Sbp*> wanted;
   bool any = false;
   for (ValueId input : node.inputs) {
-    const auto kept = kept_.find({input, axis.name});
-    wanted.push_back(kept == kept_.end() || kept->second.priority != priority ? nullptr : &kept->second.sbp);
+    const AxisSbp* const kept = Kept(input, axis.name);
+    wanted.push_back(kept == nullptr || kept->priority != priority ? nullptr : &kept->sbp);
     any = any || wanted.back() != nullptr;
   }
   if (!any) return false;
@@ -232,7 +258,13 @@ void CandidateFinder::KeepOutputs(const Node& node, const Axis& axis, const std:
     int priority = inputs_kept;
     const AxisSbp* const wish = Wish(graph_.value(node.outputs[i]), axis.name);
     if (wish != nullptr && wish->sbp == first && (priority < 0 || wish->priority < priority)) priority = wish->priority;
-    if (priority >= 0) kept_[{node.outputs[i], axis.name}] = {axis.name, first, priority};
+    if (priority < 0) continue;
+    AxisSbp* const known = Kept(node.outputs[i], axis.name);
+    if (known != nullptr) {
+      *known = {axis.name, first, priority};
+    } else {
+      kept_[node.outputs[i]].push_back({axis.name, first, priority});
+    }
   }
 }
 
@@ -259,38 +291,30 @@ absl::StatusOr<std::vector<Layout>> CandidateFinder::Find(NodeId id) {
 }
 
 // All that Combinations() looks at.
-std::string CandidateFinder::GroupKey(const Node& node) const {
-  std::string key = absl::StrCat(Fingerprint(graph_, node), "|", node.placement->ToString());
-  for (ValueId output : node.outputs) absl::StrAppend(&key, "|", ToString(graph_.value(output).hint));
-  for (ValueId input : node.inputs) {
-    absl::StrAppend(&key, "|");
-    for (auto it = kept_.lower_bound({input, ""}); it != kept_.end() && it->first.first == input; ++it) {
-      absl::StrAppend(&key, ToString(SbpHint{it->second}), ",");
-    }
+std::vector<int> CandidateFinder::GroupKey(const Node& node) {
+  std::vector<int> key = Kind(node);
+  key.push_back(Number(AxesText(*node.placement)));
+  for (ValueId output : node.outputs) {
+    const SbpHint& hint = graph_.value(output).hint;
+    key.push_back(hint.empty() ? -1 : Number(ToString(hint)));
   }
+  for (ValueId input : node.inputs) key.push_back(kept_[input].empty() ? -1 : Number(ToString(kept_[input])));
   return key;
 }
 
 absl::StatusOr<int> CandidateFinder::FindGroup(NodeId id) {
   const Node& node = graph_.node(id);
-  const std::string key = GroupKey(node);
+  std::vector<int> key = GroupKey(node);
   if (const auto known = group_of_.find(key); known != group_of_.end()) {
     const Group& group = groups_[known->second];
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      for (const AxisSbp& kept : group.kept[i]) kept_[{node.outputs[i], kept.axis}] = kept;
-    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) kept_[node.outputs[i]] = group.kept[i];
     return known->second;
   }
   OF_ASSIGN_OR_RETURN(std::vector<Layout> layouts, Combinations(id));
   Group group{std::move(layouts), {}};
-  for (ValueId output : node.outputs) {
-    group.kept.emplace_back();
-    for (auto it = kept_.lower_bound({output, ""}); it != kept_.end() && it->first.first == output; ++it) {
-      group.kept.back().push_back(it->second);
-    }
-  }
+  for (ValueId output : node.outputs) group.kept.push_back(kept_[output]);
   groups_.push_back(std::move(group));
-  return group_of_.emplace(key, static_cast<int>(groups_.size()) - 1).first->second;
+  return group_of_.emplace(std::move(key), static_cast<int>(groups_.size()) - 1).first->second;
 }
 
 // Splits that cannot be nested yield too, the weakest first, and of equals those that are only kept before those asked for.
@@ -301,9 +325,7 @@ absl::StatusOr<std::vector<Layout>> CandidateFinder::Combinations(NodeId id) {
     for (const int kept : {*priority, *priority - 1}) {
       OF_ASSIGN_OR_RETURN(std::vector<Layout> layouts, CombinationsDownTo(id, {*priority, kept}));
       if (!layouts.empty()) return layouts;
-      for (ValueId output : node.outputs) {
-        for (const Axis& axis : node.placement->axes()) kept_.erase({output, axis.name});
-      }
+      for (ValueId output : node.outputs) Forget(output);
     }
   }
   return absl::InvalidArgumentError(

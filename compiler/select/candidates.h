@@ -33,11 +33,11 @@ struct Layout {
 };
 
 // Finds the layouts of nodes, one after another in topological order. Nodes that look alike (same op, types, attributes,
-// placement, wishes and kept splits), as those of repeated layers do, are a group and are looked at once. Borrows its
+// axes, wishes and kept splits, wherever they lie), as those of repeated layers do, are a group and are looked at once. Borrows its
 // arguments.
 class CandidateFinder {
  public:
-  CandidateFinder(const Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops) {}
+  CandidateFinder(const Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), kept_(graph.num_values()) {}
 
   // All layouts of `node` on its placement that fit the hints of its outputs, in a fixed order; never empty. Left out
   // are those that would leave a rank without any elements, unless annotations leave no other; what overwrites variables
@@ -61,24 +61,32 @@ class CandidateFinder {
   absl::StatusOr<const std::vector<Signature>*> Signatures(NodeId node, int axis_size);
   std::set<int> Priorities(const Node& node) const;
   absl::StatusOr<std::vector<Signature>> OnAxis(NodeId node, const Axis& axis, const Weakest& weakest);
-  bool KeepInputs(const Node& node, const Axis& axis, int priority, std::vector<Signature>& signatures) const;
+  bool KeepInputs(const Node& node, const Axis& axis, int priority, std::vector<Signature>& signatures);
   void KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures, int inputs_kept);
   absl::StatusOr<std::vector<Layout>> Combinations(NodeId node);
   absl::StatusOr<std::vector<Layout>> CombinationsDownTo(NodeId node, const Weakest& weakest);
-  std::string GroupKey(const Node& node) const;
+  std::vector<int> Kind(const Node& node);
+  std::vector<int> GroupKey(const Node& node);
+  int Number(const std::string& text);
+  int TypeNumber(ValueId value);
+  AxisSbp* Kept(ValueId value, const std::string& axis);
+  void Forget(ValueId value) { kept_[value].clear(); }
   absl::StatusOr<bool> Nests(NodeId node, const std::vector<const Signature*>& per_axis);
 
   const Graph& graph_;
   const OpRegistry& ops_;
-  std::map<std::string, std::vector<Signature>> known_;      // of nodes that look alike
-  std::map<std::pair<ValueId, std::string>, AxisSbp> kept_;  // splits along named axes that an annotation reaches
+  std::map<std::vector<int>, std::vector<Signature>> known_;  // by kind of node and axis size
+  std::vector<std::vector<AxisSbp>> kept_;  // by value: splits that an annotation reaches, by axis name
+  // What keys are made of.
+  std::map<std::string, int> texts_;
+  std::map<std::pair<DType, std::vector<int64_t>>, int> types_;
 
   struct Group {
     std::vector<Layout> layouts;
     std::vector<std::vector<AxisSbp>> kept;  // by output
   };
   std::vector<Group> groups_;
-  std::map<std::string, int> group_of_;  // by key
+  std::map<std::vector<int>, int> group_of_;  // by key
 };
 
 // InvalidArgument, naming the signature and the axis sizes, unless `layout` is made of signatures of the node that may be

@@ -40,27 +40,34 @@ double FlopsPerSecond(const DeviceSpeeds& device, DType dtype) {
 CostModel::CostModel(const Topology& topology) : topology_(topology), device_(topology.device()) {}
 
 int CostModel::TypeId(const TensorType& type) {
-  const auto [it, inserted] = type_ids_.emplace(type.ToString(), static_cast<int>(types_.size()));
-  if (inserted) types_.push_back(type);
+  const auto [it, inserted] = type_ids_.try_emplace({type.dtype, type.shape.dims()}, static_cast<int>(types_.size()));
+  if (inserted) {
+    types_.push_back(type);
+    boxing_.emplace_back();
+  }
   return it->second;
 }
 
 int CostModel::DistId(const DistType& dist) {
-  const auto [it, inserted] = dist_ids_.emplace(dist.ToString(), static_cast<int>(dists_.size()));
-  if (inserted) dists_.push_back(dist);
-  return it->second;
+  std::vector<int>& ids = dist_ids_[{dist.placement.ranks()[0], dist.sbp}];
+  for (int id : ids) {
+    if (dists_[id].placement == dist.placement) return id;
+  }
+  ids.push_back(static_cast<int>(dists_.size()));
+  dists_.push_back(dist);
+  return ids.back();
 }
 
 double CostModel::Boxing(int type, int from, int to) {
   if (from == to) return 0;
-  const uint64_t key =
-      (static_cast<uint64_t>(type) << 40) | (static_cast<uint64_t>(from) << 20) | static_cast<uint64_t>(to);
-  const auto [it, inserted] = boxing_.emplace(key, 0);
+  const uint64_t key = (static_cast<uint64_t>(from) << 32) | static_cast<uint32_t>(to);
+  const auto [it, inserted] = boxing_[type].try_emplace(key, 0);
   if (inserted) {
     const double transfer = BoxingSeconds(types_[type], dists_[from], dists_[to], topology_);
     const double written =
         static_cast<double>(types_[type].num_bytes()) / Parts(dists_[to].sbp, dists_[to].placement.axes());
     it->second = std::min(kImpossible, transfer + device_.act_s + written * (1 / device_.memory_bytes_per_s));
+    ++num_prices_;
   }
   return it->second;
 }

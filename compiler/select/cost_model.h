@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "compiler/select/candidates.h"
@@ -30,7 +30,7 @@ class CostModel {
   double Compute(const Graph& graph, const Node& node, const OpDef& op, const Layout& layout) const;
 
   // How many boxings were priced, not counting repetitions.
-  int num_prices() const { return static_cast<int>(boxing_.size()); }
+  int num_prices() const { return num_prices_; }
 
   // Greater than any sum of real costs, small enough that sums of it still tell real costs apart.
   static constexpr double kImpossible = 1e6;
@@ -38,10 +38,12 @@ class CostModel {
  private:
   const Topology& topology_;
   const DeviceSpeeds& device_;
-  std::map<std::string, int> type_ids_, dist_ids_;
+  std::map<std::pair<DType, std::vector<int64_t>>, int> type_ids_;
+  std::map<std::pair<int, NdSbp>, std::vector<int>> dist_ids_;  // by first rank
   std::vector<TensorType> types_;
   std::vector<DistType> dists_;
-  std::unordered_map<uint64_t, double> boxing_;
+  std::vector<std::unordered_map<uint64_t, double>> boxing_;  // by type; of two dists, 32 bits each
+  int num_prices_ = 0;
 };
 
 }  // namespace oneflow

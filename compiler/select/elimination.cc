@@ -1,6 +1,7 @@
 #include "compiler/select/elimination.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 
@@ -10,17 +11,20 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kEliminated = -1;
 
-// The side of `factor` that is `unit`.
-size_t SideOf(const Factor& factor, int unit) {
+// Which of `sides` is `unit`.
+size_t SideOf(const std::vector<Factor::Side>& sides, int unit) {
   size_t side = 0;
-  while (factor.sides[side].unit != unit) ++side;
+  while (sides[side].unit != unit) ++side;
   return side;
 }
 
 }  // namespace
 
 Elimination::Elimination(Factors& factors, const SearchLimits& limits)
-    : factors_(factors), limits_(limits), estimates_(factors.num_units(), kInfinity) {
+    : factors_(factors),
+      limits_(limits),
+      budget_(static_cast<double>(limits.total_entries + limits.unit_entries * factors.num_units())),
+      estimates_(factors.num_units(), kInfinity) {
   for (int unit = 0; unit < factors.num_units(); ++unit) {
     queue_.emplace(kInfinity, unit);
     Refresh(unit);
@@ -30,8 +34,7 @@ Elimination::Elimination(Factors& factors, const SearchLimits& limits)
 bool Elimination::Run() {
   while (!queue_.empty()) {
     const auto [estimate, unit] = *queue_.begin();
-    if (estimate <= static_cast<double>(limits_.table_entries) &&
-        spent_ + estimate <= static_cast<double>(limits_.total_entries)) {
+    if (estimate <= static_cast<double>(limits_.table_entries) && spent_ + estimate <= budget_) {
       Eliminate(unit);
       continue;
     }
@@ -100,23 +103,39 @@ std::vector<Factor::Side> Elimination::Neighbours(int unit) const {
   return neighbours;
 }
 
-void Elimination::Eliminate(int unit) {
-  const std::vector<int> ids = factors_.factors_of(unit);
+// All that the step depends on, but for which units they are.
+std::vector<int64_t> Elimination::Describe(int unit, const std::vector<Factor::Side>& neighbours) const {
   const std::vector<int>& domain = factors_.domain(unit);
-  Factor message;
-  message.sides = Neighbours(unit);
-  const size_t num_axes = message.sides.size(), num_factors = ids.size();
+  std::vector<int64_t> key(domain.begin(), domain.end());
+  for (const double seconds : factors_.seconds(unit)) key.push_back(std::bit_cast<int64_t>(seconds));
+  for (int id : factors_.factors_of(unit)) {
+    const Factor& factor = factors_.factor(id);
+    key.push_back(reinterpret_cast<int64_t>(factor.table.get()));
+    for (const Factor::Side& side : factor.sides) {
+      const auto same = [&](const Factor::Side& other) { return other.unit == side.unit; };
+      key.push_back(std::find_if(neighbours.begin(), neighbours.end(), same) - neighbours.begin());
+      key.push_back(side.size);
+      key.insert(key.end(), side.class_of.begin(), side.class_of.end());
+    }
+  }
+  return key;
+}
+
+Elimination::Outcome Elimination::Minimise(int unit, const std::vector<Factor::Side>& neighbours) const {
+  const std::vector<int>& ids = factors_.factors_of(unit);
+  const std::vector<int>& domain = factors_.domain(unit);
+  const size_t num_axes = neighbours.size(), num_factors = ids.size();
 
   // Where a class of a neighbour, or an option of the unit, stands in each factor's table.
   std::vector<std::vector<std::vector<int64_t>>> offset(num_axes);  // by neighbour, class, factor
   std::vector<std::vector<int64_t>> own(domain.size(), std::vector<int64_t>(num_factors, 0));
   for (size_t axis = 0; axis < num_axes; ++axis) {
-    offset[axis].assign(message.sides[axis].size, std::vector<int64_t>(num_factors, 0));
+    offset[axis].assign(neighbours[axis].size, std::vector<int64_t>(num_factors, 0));
   }
-  std::vector<const double*> tables;
+  Outcome outcome;
   for (size_t f = 0; f < num_factors; ++f) {
     const Factor& factor = factors_.factor(ids[f]);
-    tables.push_back(factor.table->data());
+    outcome.read.push_back(factor.table);
     int64_t stride = 1;
     for (size_t s = factor.sides.size(); s-- > 0; stride *= factor.sides[s].size) {
       const Factor::Side& side = factor.sides[s];
@@ -124,26 +143,19 @@ void Elimination::Eliminate(int unit) {
         for (size_t i = 0; i < domain.size(); ++i) own[i][f] = stride * side.class_of[i];
         continue;
       }
-      const size_t axis = SideOf(message, side.unit);
+      const size_t axis = SideOf(neighbours, side.unit);
       for (size_t i = 0; i < side.class_of.size(); ++i) {
-        offset[axis][message.sides[axis].class_of[i]][f] = stride * side.class_of[i];
+        offset[axis][neighbours[axis].class_of[i]][f] = stride * side.class_of[i];
       }
     }
   }
 
-  Step step;
-  step.unit = unit;
-  for (const Factor::Side& side : message.sides) {
-    const std::vector<int>& options = factors_.domain(side.unit);
-    Step::Axis axis{side.unit, std::vector<int>(options.back() + 1, -1), side.size};
-    for (size_t i = 0; i < options.size(); ++i) axis.class_of_option[options[i]] = side.class_of[i];
-    step.axes.push_back(std::move(axis));
-  }
   auto table = std::make_shared<std::vector<double>>();
+  auto choice = std::make_shared<std::vector<int>>();
   std::vector<int> digits(num_axes, 0);
-  std::vector<int64_t> base(num_factors);
+  std::vector<const double*> base(num_factors);
   while (true) {
-    std::fill(base.begin(), base.end(), 0);
+    for (size_t f = 0; f < num_factors; ++f) base[f] = outcome.read[f]->data();
     for (size_t axis = 0; axis < num_axes; ++axis) {
       const std::vector<int64_t>& at = offset[axis][digits[axis]];
       for (size_t f = 0; f < num_factors; ++f) base[f] += at[f];
@@ -152,17 +164,36 @@ void Elimination::Eliminate(int unit) {
     int best = 0;
     for (size_t i = 0; i < domain.size(); ++i) {
       double seconds = factors_.seconds(unit)[i];
-      for (size_t f = 0; f < num_factors; ++f) seconds += tables[f][base[f] + own[i][f]];
+      for (size_t f = 0; f < num_factors; ++f) seconds += base[f][own[i][f]];
       if (seconds < least) least = seconds, best = domain[i];
     }
     table->push_back(least);
-    step.best.push_back(best);
+    choice->push_back(best);
     size_t axis = num_axes;
-    while (axis > 0 && ++digits[axis - 1] == message.sides[axis - 1].size) digits[--axis] = 0;
+    while (axis > 0 && ++digits[axis - 1] == neighbours[axis - 1].size) digits[--axis] = 0;
     if (axis == 0) break;
   }
-  spent_ += static_cast<double>(table->size() * domain.size());
-  message.table = std::move(table);
+  outcome.table = std::move(table);
+  outcome.best = std::move(choice);
+  return outcome;
+}
+
+void Elimination::Eliminate(int unit) {
+  Factor message;
+  message.sides = Neighbours(unit);
+  const auto [it, is_new] = outcomes_.try_emplace(Describe(unit, message.sides));
+  if (is_new) {
+    it->second = Minimise(unit, message.sides);
+    spent_ += static_cast<double>(it->second.table->size() * factors_.domain(unit).size());
+  }
+  Step step{unit, {}, it->second.best};
+  for (const Factor::Side& side : message.sides) {
+    const std::vector<int>& options = factors_.domain(side.unit);
+    Step::Axis axis{side.unit, std::vector<int>(options.back() + 1, -1), side.size};
+    for (size_t i = 0; i < options.size(); ++i) axis.class_of_option[options[i]] = side.class_of[i];
+    step.axes.push_back(std::move(axis));
+  }
+  message.table = it->second.table;
   queue_.erase({estimates_[unit], unit});
   estimates_[unit] = kEliminated;
   steps_.push_back(std::move(step));
@@ -174,7 +205,7 @@ void Elimination::Complete(std::vector<int>& options) const {
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
     size_t index = 0;
     for (const Step::Axis& axis : step->axes) index = index * axis.size + axis.class_of_option[options[axis.unit]];
-    options[step->unit] = step->best[index];
+    options[step->unit] = (*step->best)[index];
   }
 }
 

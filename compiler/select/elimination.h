@@ -5,10 +5,13 @@
 //
 // A chain, a tree, a ladder of forward and backward layers: all fold up, from the ends inwards. Next is always the unit of
 // the smallest step (its options times the entries of its message), the lowest unit among equals; a message tells options
-// of a neighbour apart only where the eliminated factors did. When no step fits the limits, dominance is tried again on
-// what has become of the factors, and if that does not help the rest is the core.
+// of a neighbour apart only where the eliminated factors did. Steps that look alike, as those of repeated layers do, are taken
+// once. When no step fits the limits, dominance is tried again on what has become of the factors, and if that does not help the
+// rest is the core.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -39,20 +42,30 @@ class Elimination {
     };
     int unit = 0;
     std::vector<Axis> axes;
-    std::vector<int> best;  // option, row-major over the axes
+    std::shared_ptr<const std::vector<int>> best;  // option, row-major over the axes
+  };
+  // What a step comes to: the message's table and the unit's options.
+  struct Outcome {
+    FactorTable table;
+    std::shared_ptr<const std::vector<int>> best;
+    std::vector<FactorTable> read;  // held, so that their addresses stay what they were
   };
 
   double Estimate(int unit) const;
   void Refresh(int unit);
   void Eliminate(int unit);
   std::vector<Factor::Side> Neighbours(int unit) const;
+  std::vector<int64_t> Describe(int unit, const std::vector<Factor::Side>& neighbours) const;
+  Outcome Minimise(int unit, const std::vector<Factor::Side>& neighbours) const;
 
   Factors& factors_;
   const SearchLimits limits_;
+  const double budget_;  // entries
   double spent_ = 0;
   std::vector<double> estimates_;           // by unit; negative: eliminated
   std::set<std::pair<double, int>> queue_;  // {estimate, unit}
   std::vector<Step> steps_;
+  std::map<std::vector<int64_t>, Outcome> outcomes_;  // by description
 };
 
 }  // namespace oneflow

@@ -66,7 +66,7 @@ double LocalSearch::BoxingCost(int unit) const {
 // The option with the least `price`, evaluated with the option set; `fallback` (the current one) wins ties.
 template <typename Price>
 int LocalSearch::Best(int unit, int fallback, const Price& price) {
-  looks_ += num_options(unit);
+  looks_ += num_options(unit) * static_cast<int64_t>(1 + values_[unit].size());
   int best = fallback;
   double least = kInfinity;
   if (fallback >= 0) {
@@ -228,7 +228,7 @@ bool LocalSearch::MoveRegion(int unit, int option) {
   return false;
 }
 
-double LocalSearch::Added(int unit, int option) {
+double LocalSearch::Added(int unit, int option, std::vector<int>* adapted) {
   double least = kInfinity;
   for (const bool with_region : {false, true}) {
     Begin();
@@ -246,6 +246,7 @@ double LocalSearch::Added(int unit, int option) {
         region_.push_back(changed);  // what adapted is part of the surroundings
       SortUnique(region_);
     }
+    if (delta_ < least && adapted != nullptr) *adapted = options_;
     least = std::min(least, delta_);
     Undo();
   }

@@ -22,8 +22,8 @@ class LocalSearch {
   void Sweep();
   void Assume(const std::vector<int>& options);
   void Descend();
-  // Regions and descent in turns until neither gains, or after so many looks at options that a graph of thousands of nodes
-  // takes about a second.
+  // Regions and descent in turns until neither gains, or after so many looks at what options do to values that a graph of
+  // thousands of nodes takes about a second.
   void MoveRegions();
 
   // By unit; all are chosen after Sweep() or Assume().
@@ -31,8 +31,8 @@ class LocalSearch {
   double Seconds() const { return graph_.Total(options_); }
 
   // How many seconds it would add that `unit` takes `option` and stays with it, while the rest adapts as well as single moves
-  // and one region can. Nothing changes.
-  double Added(int unit, int option);
+  // and one region can. Nothing changes; what all units would do is written to `adapted` if that is not null.
+  double Added(int unit, int option, std::vector<int>* adapted = nullptr);
 
  private:
   bool Counts(int unit) const { return options_[unit] >= 0 && (!only_moved_ || moved_[unit]); }

@@ -58,7 +58,8 @@ struct SearchProblem {
 // What a search may spend; counts, so that results do not depend on the machine.
 struct SearchLimits {
   int64_t table_entries = int64_t{1} << 18;  // of one step of the elimination
-  int64_t total_entries = int64_t{1} << 24;  // of all of them: a fraction of a second
+  int64_t total_entries = int64_t{1} << 24;  // of all of them: a fraction of a second; and for every unit
+  int64_t unit_entries = 1 << 10;            // so many more
   int64_t beam_states = int64_t{1} << 20;    // looked at; the beam is so wide that they suffice
   int min_beam_width = 16;
 };

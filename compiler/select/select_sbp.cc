@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
+#include <tuple>
 
 #include "absl/strings/str_join.h"
 #include "compiler/select/alternatives.h"
 #include "compiler/select/cost_model.h"
 #include "compiler/select/memory_limit.h"
+#include "compiler/select/place_pairs.h"
 #include "compiler/select/search.h"
 #include "sbp/slices.h"
 
@@ -29,14 +32,17 @@ class Selector {
         options_(options),
         finder_(graph, ops),
         costs_(topology),
+        pairs_(topology),
         group_(graph.num_nodes(), -1) {}
 
   absl::StatusOr<Selection> Run() {
     OF_ASSIGN_OR_RETURN(const SearchResult result, Solve());
     Selection selection;
-    selection.seconds = result.seconds;
+    selection.seconds = Seconds(result.choice);
     selection.exact = result.exact;
-    selection.lower_bound = result.lower_bound;
+    // What the search adds up is the seconds and the penalties, and of the same penalties is the bound.
+    selection.lower_bound =
+        result.exact ? selection.seconds : selection.seconds - (result.seconds - result.lower_bound);
     selection.core_units = result.core_units;
     selection.num_prices = costs_.num_prices();
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) selection.layouts.push_back(LayoutsOf(id)[result.choice[id]]);
@@ -50,7 +56,7 @@ class Selector {
     OF_ASSIGN_OR_RETURN(const SearchResult result, Solve());
     std::vector<LayoutPrice> prices;
     for (const Alternative& one : Alternatives(problem_, result, node)) {
-      if (one.seconds < CostModel::kImpossible) prices.push_back({LayoutsOf(node)[one.option], one.seconds});
+      if (one.seconds < CostModel::kImpossible) prices.push_back({LayoutsOf(node)[one.option], Seconds(one.choice)});
     }
     std::stable_sort(prices.begin(), prices.end(),
                      [](const LayoutPrice& a, const LayoutPrice& b) { return a.seconds < b.seconds; });
@@ -90,6 +96,22 @@ class Selector {
     return demand;
   }
 
+  // Of a step, without penalties.
+  double Seconds(const std::vector<int>& choice) {
+    double seconds = 0;
+    for (size_t id = 0; id < choice.size(); ++id) seconds += problem_.nodes[id].options[choice[id]].seconds;
+    for (ValueId id = 0; id < graph_.num_values(); ++id) {
+      const SearchProblem::Value& value = problem_.values[id];
+      const int from = problem_.nodes[value.producer].options[choice[value.producer]].outputs[value.output];
+      std::set<int> wanted;
+      for (const auto& [reader, input] : value.readers) {
+        wanted.insert(problem_.nodes[reader].options[choice[reader]].inputs[input]);
+      }
+      for (int to : wanted) seconds += Acts(ValueRate(graph_, id)) * BoxingOnce(id, from, to);
+    }
+    return seconds;
+  }
+
   double Acts(Rate rate) const { return rate == Rate::kMicroBatch ? options_.micro_batches : 1; }
 
   // A variable that an earlier graph has placed has the one layout that it got there; otherwise the node's group says.
@@ -110,13 +132,30 @@ class Selector {
     return group_[id] < 0 ? fixed_.at(id) : finder_.LayoutsOf(group_[id]);
   }
 
-  std::vector<SearchProblem::Option> Options(NodeId id, const OpDef& op) {
+  // The number of a type as problems name them: how a tensor lies on the second of two places, seen from the first.
+  int Dist(int pair, const NdSbp& sbp) {
+    const auto [it, is_new] = dist_ids_.try_emplace({pair, sbp}, static_cast<int>(dists_.size()));
+    if (is_new) dists_.emplace_back(pair, sbp);
+    return it->second;
+  }
+
+  // Of each input the places of its producer and the node; last the node's own place, twice.
+  std::vector<int> Pairs(NodeId id) {
+    std::vector<int> pairs;
+    for (ValueId input : graph_.node(id).inputs) {
+      pairs.push_back(pairs_.Pair(place_[graph_.value(input).producer], place_[id]));
+    }
+    pairs.push_back(pairs_.Pair(place_[id], place_[id]));
+    return pairs;
+  }
+
+  std::vector<SearchProblem::Option> Options(NodeId id, const OpDef& op, const std::vector<int>& pairs) {
     const Node& node = graph_.node(id);
     std::vector<SearchProblem::Option> options;
     for (const Layout& layout : LayoutsOf(id)) {
       SearchProblem::Option option;
-      for (const NdSbp& sbp : layout.inputs) option.inputs.push_back(costs_.DistId({*node.placement, sbp}));
-      for (const NdSbp& sbp : layout.outputs) option.outputs.push_back(costs_.DistId({*node.placement, sbp}));
+      for (size_t i = 0; i < layout.inputs.size(); ++i) option.inputs.push_back(Dist(pairs[i], layout.inputs[i]));
+      for (const NdSbp& sbp : layout.outputs) option.outputs.push_back(Dist(pairs.back(), sbp));
       option.seconds = Acts(node.rate) * costs_.Compute(graph_, node, op, layout);
       options.push_back(std::move(option));
     }
@@ -126,14 +165,16 @@ class Selector {
   absl::Status AddNodes() {
     bool has_data = false;
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) has_data = has_data || graph_.node(id).op == "read_data";
-    std::map<std::pair<int, Rate>, NodeId> first;  // of each group and rate
+    std::map<std::tuple<int, Rate, std::vector<int>>, NodeId> first;  // of those with the same options
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       const Node& node = graph_.node(id);
       OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(node.op));
       OF_RETURN_IF_ERROR(FindLayouts(id));
       SearchProblem::Node item;
-      const NodeId alike = group_[id] < 0 ? id : first.try_emplace({group_[id], node.rate}, id).first->second;
-      item.options = alike == id ? Options(id, *op) : problem_.nodes[alike].options;
+      place_.push_back(pairs_.Number(*node.placement));
+      const std::vector<int> pairs = Pairs(id);
+      const NodeId alike = group_[id] < 0 ? id : first.try_emplace({group_[id], node.rate, pairs}, id).first->second;
+      item.options = alike == id ? Options(id, *op, pairs) : problem_.nodes[alike].options;
       item.inputs.assign(node.inputs.begin(), node.inputs.end());
       item.outputs.assign(node.outputs.begin(), node.outputs.end());
       item.streams = node.op == "read_data" || !has_data;
@@ -145,10 +186,9 @@ class Selector {
     return absl::OkStatus();
   }
 
-  // Boxing() looks at the type of a value, how often it is boxed and whether it is a variable's; and the dists of values on
-  // different placements are not the same.
+  // Boxing() looks at the type of a value, how often it is boxed and whether it is a variable's; the rest is in the dists.
   void AddValues() {
-    std::map<std::tuple<int, Rate, bool, std::string>, int> kinds;
+    std::map<std::tuple<int, Rate, bool>, int> kinds;
     for (ValueId id = 0; id < graph_.num_values(); ++id) {
       const Node& producer = graph_.node(graph_.value(id).producer);
       type_ids_.push_back(costs_.TypeId(graph_.value(id).type));
@@ -156,11 +196,8 @@ class Selector {
       value.producer = graph_.value(id).producer;
       value.output = graph_.value(id).output;
       const int next = static_cast<int>(kinds.size());
-      value.alike = kinds
-                        .try_emplace({type_ids_.back(), ValueRate(graph_, id), producer.op == "variable",
-                                      producer.placement->ToString()},
-                                     next)
-                        .first->second;
+      value.alike =
+          kinds.try_emplace({type_ids_.back(), ValueRate(graph_, id), producer.op == "variable"}, next).first->second;
       problem_.values.push_back(std::move(value));
     }
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
@@ -170,11 +207,19 @@ class Selector {
     }
   }
 
+  // Without penalties, of one act.
+  double BoxingOnce(ValueId value, int from, int to) {
+    if (from == to) return 0;
+    const auto& [pair, sbp] = dists_[to];
+    return costs_.Boxing(type_ids_[value], costs_.DistId({pairs_.from(pair), dists_[from].second}),
+                         costs_.DistId({pairs_.to(pair), sbp}));
+  }
+
   double Boxing(ValueId value, int from, int to) {
-    double seconds = costs_.Boxing(type_ids_[value], from, to);
+    double seconds = BoxingOnce(value, from, to);
     if (from == to || seconds >= CostModel::kImpossible) return seconds;
-    if (graph_.node(graph_.value(value).producer).op == "variable" &&
-        costs_.dist(from).placement == costs_.dist(to).placement) {
+    const bool in_place = dists_[from].first == dists_[to].first;
+    if (graph_.node(graph_.value(value).producer).op == "variable" && in_place) {
       seconds = kVariableBoxing * std::max(seconds, 1e-6);
     }
     return Acts(ValueRate(graph_, value)) * seconds;
@@ -306,18 +351,18 @@ class Selector {
 
   // Up to two ways to read `value`, lying as `from`, on the placement of `to` that are like `to` but for one axis and can be boxed.
   std::string Proposals(ValueId value, int from, int to) {
-    const DistType wanted = costs_.dist(to);
+    const auto [pair, wanted] = dists_[to];
     const Shape& shape = graph_.value(value).type.shape;
     std::vector<std::string> nearest;
-    for (size_t axis = 0; axis < wanted.sbp.size(); ++axis) {
+    for (size_t axis = 0; axis < wanted.size(); ++axis) {
       std::vector<Sbp> others = {Sbp::Broadcast(), Sbp::Partial(Reduction::kMax), Sbp::Partial(Reduction::kMin)};
       for (int d = 0; d < shape.rank(); ++d) others.push_back(Sbp::Split(d));
       for (const Sbp& other : others) {
-        DistType near = wanted;
-        near.sbp[axis] = other;
+        NdSbp near = wanted;
+        near[axis] = other;
         if (nearest.size() < 2 && near != wanted &&
-            costs_.Boxing(type_ids_[value], from, costs_.DistId(near)) < CostModel::kImpossible) {
-          nearest.push_back(ToString(near.sbp));
+            BoxingOnce(value, from, Dist(pair, near)) < CostModel::kImpossible) {
+          nearest.push_back(ToString(near));
         }
       }
     }
@@ -331,11 +376,12 @@ class Selector {
       const int from = problem_.nodes[value.producer].options[result.choice[value.producer]].outputs[value.output];
       for (const auto& [reader, input] : value.readers) {
         const int to = problem_.nodes[reader].options[result.choice[reader]].inputs[input];
-        if (costs_.Boxing(type_ids_[id], from, to) < CostModel::kImpossible) continue;
+        if (BoxingOnce(id, from, to) < CostModel::kImpossible) continue;
         Weakest({value.producer, reader});
+        const Node &a = graph_.node(value.producer), &b = graph_.node(reader);
         return absl::UnimplementedError(absl::StrCat(
-            Where(graph_.node(reader)), ": no boxing from ", costs_.dist(from).ToString(), " of ",
-            Where(graph_.node(value.producer)), " to ", costs_.dist(to).ToString(), Proposals(id, from, to)));
+            Where(b), ": no boxing from ", DistType{*a.placement, dists_[from].second}.ToString(), " of ", Where(a),
+            " to ", DistType{*b.placement, dists_[to].second}.ToString(), Proposals(id, from, to)));
       }
     }
     return absl::OkStatus();
@@ -351,6 +397,11 @@ class Selector {
   const SelectOptions& options_;
   CandidateFinder finder_;
   CostModel costs_;
+  PlacePairs pairs_;
+  std::vector<std::pair<int, NdSbp>>
+      dists_;  // by number: the pair of places (who makes the tensor, who has it) and the SBP
+  std::map<std::pair<int, NdSbp>, int> dist_ids_;
+  std::vector<int> place_;  // by node
   std::vector<int> group_;  // by node, of the finder; -1: a variable that has its layout
   std::map<NodeId, std::vector<Layout>> fixed_;
   std::vector<int> type_ids_;  // by value

@@ -18,11 +18,13 @@ TEST(CostModelTest, BoxingBetweenEqualTypesIsFree) {
 }
 
 TEST(CostModelTest, WhatCannotBeBoxedIsImpossible) {
-  const Topology topology = OneHost(2, 1);
+  const Topology topology = OneHost(4, 1);
   CostModel costs(topology);
+  const Placement four({{"dp", 2}, {"tp", 2}}, {0, 1, 2, 3});
   const int type = costs.TypeId({DType::kFloat32, {64, 64}});
-  const int max = costs.DistId({kTwo, {Sbp::Partial(Reduction::kMax)}}), sum = costs.DistId({kTwo, {Sbp::Partial()}});
-  EXPECT_EQ(costs.Boxing(type, max, sum), CostModel::kImpossible);
+  const int mixed = costs.DistId({four, {Sbp::Partial(), Sbp::Partial(Reduction::kMax)}});
+  const int whole = costs.DistId({four, {Sbp::Broadcast(), Sbp::Broadcast()}});
+  EXPECT_EQ(costs.Boxing(type, mixed, whole), CostModel::kImpossible);
 }
 
 TEST(CostModelTest, SplittingAnOpDividesItsTimeAndReplicatingItDoesNot) {

@@ -1,0 +1,63 @@
+#include "compiler/select/place_pairs.h"
+
+#include <unordered_map>
+
+#include "absl/strings/str_cat.h"
+
+namespace oneflow {
+namespace {
+
+// Numbers what it is shown by when it was first seen.
+class FirstSeen {
+ public:
+  int64_t operator()(int x) { return numbers_.emplace(x, static_cast<int64_t>(numbers_.size())).first->second; }
+
+ private:
+  std::unordered_map<int, int64_t> numbers_;
+};
+
+std::string AxesText(const Placement& placement) {
+  std::string text;
+  for (const Axis& axis : placement.axes()) absl::StrAppend(&text, axis.name, "=", axis.size, ",");
+  return text;
+}
+
+}  // namespace
+
+int PlacePairs::Number(const Placement& placement) {
+  std::vector<int>& numbers = starting_at_[{placement.ranks()[0], placement.size()}];
+  for (int number : numbers) {
+    if (places_[number] == placement) return number;
+  }
+  numbers.push_back(static_cast<int>(places_.size()));
+  places_.push_back(placement);
+  return numbers.back();
+}
+
+// For each rank of both when it, its process and its host were first seen, and the host's kind.
+std::vector<int64_t> PlacePairs::Describe(const Placement& from, const Placement& to) const {
+  std::vector<int64_t> description;
+  FirstSeen rank_number, process_number, host_number;
+  for (const Placement* const placement : {&from, &to}) {
+    for (int rank : placement->ranks()) {
+      description.push_back(rank_number(rank));
+      description.push_back(process_number(topology_.ProcessOf(rank)));
+      description.push_back(host_number(topology_.HostOf(rank)));
+      description.push_back(reinterpret_cast<intptr_t>(&topology_.GroupOf(rank)));
+    }
+  }
+  return description;
+}
+
+int PlacePairs::Pair(int from, int to) {
+  const auto [it, is_new] = pairs_.try_emplace({from, to}, 0);
+  if (!is_new) return it->second;
+  const Placement &a = places_[from], &b = places_[to];
+  const auto [known, is_first] = alike_.try_emplace({absl::StrCat(AxesText(a), "|", AxesText(b)), Describe(a, b)},
+                                                    static_cast<int>(firsts_.size()));
+  if (is_first) firsts_.emplace_back(from, to);
+  it->second = known->second;
+  return it->second;
+}
+
+}  // namespace oneflow
