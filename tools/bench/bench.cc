@@ -15,6 +15,7 @@
 #include "compiler/lower/program.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/bench/compilation.h"
+#include "tools/bench/compile_scale.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/op_table.h"
 #include "tools/bench/pytorch_case.h"
@@ -90,11 +91,13 @@ class Bench {
   absl::Status ChooseCases();
   absl::Status AddLayout(const Layout& layout);
   void AddCompilation(const char* name, CompilationKind kind);
+  bool AddScaleCases(absl::string_view name);
   absl::StatusOr<Contestant> Compile(const Layout& layout);
   absl::StatusOr<Round> RunEngine(const Contestant& contestant, bool profile);
   absl::Status RunRound(int round);
   absl::Status RunPyTorchRound(int round);
   absl::Status RunCompilations(int round);
+  absl::Status RunScaleCases();
   absl::Status Profile();
   BenchResult Describe() const;
 
@@ -118,7 +121,9 @@ class Bench {
   std::vector<CaseResult> cases_;  // contestants, then PyTorch
   std::vector<CompilationKind> compilation_kinds_;
   std::vector<CompilationResult> compilations_;  // by the same index
-  StopSignals signals_;                          // last: it calls us as soon as it exists
+  std::vector<ScaleCase> scale_cases_;
+  std::vector<ScaleFigures> scales_;  // by the same index
+  StopSignals signals_;               // last: it calls us as soon as it exists
 };
 
 absl::Status Bench::AddLayout(const Layout& layout) {
@@ -139,6 +144,15 @@ void Bench::AddCompilation(const char* name, CompilationKind kind) {
   compilations_.push_back({.name = name, .title = title});
 }
 
+// Whether there are such: all, or the one of that name.
+bool Bench::AddScaleCases(absl::string_view name) {
+  const size_t before = scale_cases_.size();
+  for (const ScaleCase& one : ScaleCases()) {
+    if (name == "compile-scale" || name == one.name) scale_cases_.push_back(one);
+  }
+  return scale_cases_.size() > before;
+}
+
 absl::Status Bench::ChooseCases() {
   for (const absl::string_view name : absl::StrSplit(a_.cases, ',', absl::SkipWhitespace())) {
     const auto is_it = [&](const auto& known) { return name == known.name; };
@@ -148,12 +162,14 @@ absl::Status Bench::ChooseCases() {
       OF_RETURN_IF_ERROR(AddLayout(*layout));
     } else if (compilation != std::end(kCompilations)) {
       AddCompilation(compilation->name, compilation->kind);
-    } else {
+    } else if (!AddScaleCases(name)) {
       return absl::InvalidArgumentError(absl::StrCat("--cases: there is no '", name,
-                                                     "'; there are one-device, dp2-tp2, pp2-dp2, select-sbp, compile"));
+                                                     "'; there are one-device, dp2-tp2, pp2-dp2, select-sbp, compile, "
+                                                     "compile-scale or one of its parts"));
     }
   }
-  if (contestants_.empty() && compilations_.empty()) return absl::InvalidArgumentError("--cases: names none");
+  if (contestants_.empty() && compilations_.empty() && scale_cases_.empty())
+    return absl::InvalidArgumentError("--cases: names none");
   return absl::OkStatus();
 }
 
@@ -295,6 +311,18 @@ absl::Status Bench::RunCompilations(int round) {
   return absl::OkStatus();
 }
 
+// Once: they are so large that a round more or less says little.
+absl::Status Bench::RunScaleCases() {
+  for (const ScaleCase& one : scale_cases_) {
+    if (stop_) return absl::CancelledError("interrupted");
+    std::cerr << absl::StrFormat("compile-scale: %-12s", one.name) << std::flush;
+    OF_ASSIGN_OR_RETURN_AT(ScaleFigures figures, MeasureScale(one, ops_), one.name);
+    std::cerr << absl::StrFormat("%9.3f s\n", figures.seconds());
+    scales_.push_back(std::move(figures));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Bench::Profile() {
   for (size_t i = 0; i < contestants_.size(); ++i) {
     std::cerr << "profile: " << cases_[i].name << "\n";
@@ -318,13 +346,15 @@ BenchResult Bench::Describe() const {
           .steps = a_.steps,
           .load_average = load_average_,
           .cases = cases_,
-          .compilations = compilations_};
+          .compilations = compilations_,
+          .scales = scales_};
 }
 
 absl::Status Bench::Run() {
   OF_RETURN_IF_ERROR(Prepare());
   for (int round = 0; round < a_.rounds; ++round) OF_RETURN_IF_ERROR(RunRound(round));
   OF_RETURN_IF_ERROR(Profile());
+  OF_RETURN_IF_ERROR(RunScaleCases());
   const BenchResult result = Describe();
   std::cout << ReportText(result) << std::flush;
   if (a_.json.empty()) return absl::OkStatus();

@@ -147,6 +147,33 @@ std::string CasesText(const BenchResult& result) {
   return text;
 }
 
+std::string ScaleTable(const std::vector<ScaleFigures>& scales) {
+  std::string text = absl::StrFormat("%-34s %6s %8s %9s %9s %9s %9s %8s %9s %11s\n", "compile-scale", "ranks", "nodes",
+                                     "total s", "passes s", "select s", "plan s", "RSS GB", "plan MB", "worker MB");
+  for (const ScaleFigures& it : scales) {
+    absl::StrAppendFormat(&text, "%-34s %6d %8d %9.2f %9.2f %9.2f %9.2f %8.2f %9.2f %11.3f\n", it.title, it.ranks,
+                          it.nodes, it.seconds(), it.passes_seconds, it.selection_seconds, it.plan_seconds,
+                          1e-9 * static_cast<double>(it.peak_bytes), 1e-6 * static_cast<double>(it.plan_bytes),
+                          1e-6 * static_cast<double>(it.largest_program_bytes));
+  }
+  return text;
+}
+
+nlohmann::json JsonOf(const ScaleFigures& it) {
+  return {{"name", it.name},
+          {"title", it.title},
+          {"ranks", it.ranks},
+          {"nodes", it.nodes},
+          {"seconds", it.seconds()},
+          {"graph_seconds", it.graph_seconds},
+          {"passes_seconds", it.passes_seconds},
+          {"selection_seconds", it.selection_seconds},
+          {"plan_seconds", it.plan_seconds},
+          {"peak_bytes", it.peak_bytes},
+          {"plan_bytes", it.plan_bytes},
+          {"largest_program_bytes", it.largest_program_bytes}};
+}
+
 nlohmann::json JsonOf(const CompilationResult& one) {
   const CompilationWork& work = one.work;
   nlohmann::json json = {{"name", one.name}, {"title", one.title}, {"nodes", work.nodes}};
@@ -168,8 +195,9 @@ nlohmann::json JsonOf(const CompilationResult& one) {
 
 std::string ReportText(const BenchResult& result) {
   std::string text = result.cases.empty() ? "" : CasesText(result);
-  if (result.compilations.empty()) return text;
-  return absl::StrCat(text, text.empty() ? "" : "\n", CompilationTable(result));
+  if (!result.compilations.empty()) absl::StrAppend(&text, text.empty() ? "" : "\n", CompilationTable(result));
+  if (!result.scales.empty()) absl::StrAppend(&text, text.empty() ? "" : "\n", ScaleTable(result.scales));
+  return text;
 }
 
 std::string ReportJson(const BenchResult& result) {
@@ -204,6 +232,7 @@ std::string ReportJson(const BenchResult& result) {
     json["cases"].push_back(std::move(item));
   }
   for (const CompilationResult& one : result.compilations) json["compilations"].push_back(JsonOf(one));
+  for (const ScaleFigures& one : result.scales) json["compile_scale"].push_back(JsonOf(one));
   return json.dump(2);
 }
 

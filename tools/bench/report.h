@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/bench/compilation.h"
+#include "tools/bench/compile_scale.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/op_table.h"
 
@@ -35,6 +36,7 @@ struct BenchResult {
   double load_average = 0;                      // at the beginning
   std::vector<CaseResult> cases;                // may be empty if there are compilations
   std::vector<CompilationResult> compilations;  // may be empty
+  std::vector<ScaleFigures> scales;             // may be empty
 };
 
 std::string ReportText(const BenchResult& result);

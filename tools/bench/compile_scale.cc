@@ -1,0 +1,164 @@
+#include "tools/bench/compile_scale.h"
+
+#include <malloc.h>
+
+#include <chrono>
+#include <fstream>
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "compiler/boxed_graph.h"
+#include "oneflow_core/functional.h"
+#include "oneflow_core/models/gpt.h"
+#include "oneflow_core/nn/embedding.h"
+#include "oneflow_core/nn/layer_norm.h"
+#include "oneflow_core/nn/linear.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kVocabulary = 51'200, kContext = 2'048;
+constexpr ScaleCase kCases[] = {
+    {"gpt3-dp1", "GPT-3, pp12 x dp1 x tp8", 12, 1, 8, 48, 96, 12'288, 96, 0},
+    {"gpt3-dp4", "GPT-3, pp12 x dp4 x tp8", 12, 4, 8, 48, 96, 12'288, 96, 0},
+    {"gpt3-dp32", "GPT-3, pp12 x dp32 x tp8", 12, 32, 8, 48, 96, 12'288, 96, 0},
+    {"gpt3-half", "half of GPT-3, pp12 x dp1 x tp8", 12, 1, 8, 48, 48, 12'288, 96, 0},
+    {"gpt1t", "GPT-1T, pp64 x dp6 x tp8", 64, 6, 8, 128, 128, 25'600, 160, 0},
+    {"random", "random graph, dp128 x tp8", 1, 128, 8, 1, 0, 0, 0, 23'000},
+};
+
+class Stopwatch {
+ public:
+  // Seconds since the last lap.
+  double Lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> lap = now - last_;
+    last_ = now;
+    return lap.count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Forgets the peak of memory so far.
+void ResetPeak() {
+  malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << "5";
+}
+
+int64_t PeakBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    absl::string_view rest = line;
+    if (!absl::ConsumePrefix(&rest, "VmHWM:") || !absl::ConsumeSuffix(&rest, " kB")) continue;
+    int64_t kilobytes = 0;
+    return absl::SimpleAtoi(rest, &kilobytes) ? kilobytes * 1024 : 0;
+  }
+  return 0;
+}
+
+// Layers between any two tensors of a few streams that all reach the loss.
+class RandomGraph {
+ public:
+  RandomGraph(const OpRegistry& ops, int64_t batch) : builder_(ops, "train"), batch_(batch) {}
+
+  absl::StatusOr<Graph> Make(int num_ops) {
+    const Tensor tokens =
+        ReadTextBatch(builder_, {.path = "text"}, DataSplit::kTrain, batch_, kTokens, kWidths[0]).inputs;
+    const Tensor x = nn::Embedding(tokens, "table", {.rows = kWidths[0], .width = kWidths[0], .init = kInit});
+    std::vector<Tensor> streams(kStreams, x);
+    while (builder_.status().ok() && builder_.graph().num_nodes() < num_ops) Step(streams);
+    std::vector<Tensor> means;
+    for (const Tensor& stream : streams) means.push_back(ReduceMean(Square(stream)));
+    Tensor loss = means[0];
+    for (size_t i = 1; i < means.size(); ++i) loss = Add(loss, means[i]);
+    builder_.SetLoss(loss);
+    Fetch(loss, "loss");
+    return builder_.Finish();
+  }
+
+ private:
+  static constexpr int kStreams = 6;
+  static constexpr int64_t kTokens = 64;
+  static constexpr int64_t kWidths[] = {256, 512, 1024};
+  static constexpr const char* kInit = "normal(0.02)";
+
+  int Draw(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
+
+  void Step(std::vector<Tensor>& streams) {
+    Tensor& x = streams[Draw(kStreams)];
+    const std::string name = absl::StrCat("n", builder_.graph().num_nodes());
+    switch (Draw(6)) {
+      case 0:
+      case 1:
+        x = nn::Linear(x, name, {.width = kWidths[Draw(3)], .bias = Draw(2) == 0, .init = kInit});
+        break;
+      case 2:
+        x = nn::LayerNorm(x, name);
+        break;
+      case 3:
+        x = Draw(2) == 0 ? Relu(x) : Gelu(x);
+        break;
+      default: {
+        const Tensor& other = streams[Draw(kStreams)];
+        x = other.shape() == x.shape() ? Add(x, other) : Tanh(x);
+      }
+    }
+  }
+
+  GraphBuilder builder_;
+  const int64_t batch_;
+  std::mt19937 random_{1};
+};
+
+absl::StatusOr<Graph> MakeGraph(const ScaleCase& it, const OpRegistry& ops) {
+  if (it.layers == 0) return RandomGraph(ops, 4 * it.dp).Make(it.ops);
+  const GptConfig config{
+      .vocabulary = kVocabulary, .layers = it.layers, .width = it.width, .heads = it.heads, .context = kContext};
+  OF_ASSIGN_OR_RETURN(std::vector<Graph> program,
+                      GptProgram(config, {.path = "text"}, {.train = it.dp}, std::nullopt, ops));
+  return std::move(program[0]);
+}
+
+absl::StatusOr<CompileOptions> OptionsOf(const ScaleCase& it) {
+  CompileOptions options;
+  options.job = it.name;
+  options.micro_batches = it.micro_batches;
+  options.ranks_per_process = it.tp;
+  options.device = DeviceKind::kCuda;
+  options.optimizer.clip_norm = 1;
+  std::vector<Axis> axes;  // as a job's mesh has them
+  for (const Axis& axis : {Axis{"pp", it.pp}, Axis{"dp", it.dp}, Axis{"tp", it.tp}}) {
+    if (axis.size > 1) axes.push_back(axis);
+  }
+  OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(std::move(axes)));
+  return options;
+}
+
+}  // namespace
+
+absl::Span<const ScaleCase> ScaleCases() { return kCases; }
+
+absl::StatusOr<ScaleFigures> MeasureScale(const ScaleCase& it, const OpRegistry& ops) {
+  ScaleFigures figures{.name = it.name, .title = it.title, .ranks = it.pp * it.dp * it.tp};
+  ResetPeak();
+  Stopwatch watch;
+  OF_ASSIGN_OR_RETURN(Graph graph, MakeGraph(it, ops));
+  OF_ASSIGN_OR_RETURN(const CompileOptions options, OptionsOf(it));
+  figures.graph_seconds = watch.Lap();
+  VariableDists variables;
+  const auto after_pass = [&](absl::string_view pass, const Graph&) {
+    (pass == "select-sbp" ? figures.selection_seconds : figures.passes_seconds) += watch.Lap();
+  };
+  OF_ASSIGN_OR_RETURN(graph, RunPasses(std::move(graph), options, ops, variables, after_pass));
+  figures.passes_seconds += watch.Lap();
+  figures.nodes = graph.num_nodes();
+  figures.peak_bytes = PeakBytes();
+  return figures;
+}
+
+}  // namespace oneflow
