@@ -90,12 +90,12 @@ absl::Status VerifyLayout(const Value& value) {
     OF_RETURN_IF_ERROR_AT(VerifySplit(item.sbp, value.type), absl::StrCat("hint ", ToString(value.hint)));
   }
   if (!value.dist.has_value()) return absl::OkStatus();
-  const std::string where = absl::StrCat("layout ", value.dist->ToString());
-  OF_RETURN_IF_ERROR_AT(VerifyPlacementAxes(value.dist->placement), where);
+  const auto where = [&] { return absl::StrCat("layout ", value.dist->ToString()); };
+  OF_RETURN_IF_ERROR_AT(VerifyPlacementAxes(value.dist->placement), where());
   if (static_cast<int>(value.dist->sbp.size()) != value.dist->placement.num_axes()) {
-    return Invalid(where, ": ", value.dist->sbp.size(), " SBPs for ", value.dist->placement.num_axes(), " axes");
+    return Invalid(where(), ": ", value.dist->sbp.size(), " SBPs for ", value.dist->placement.num_axes(), " axes");
   }
-  for (const Sbp& sbp : value.dist->sbp) OF_RETURN_IF_ERROR_AT(VerifySplit(sbp, value.type), where);
+  for (const Sbp& sbp : value.dist->sbp) OF_RETURN_IF_ERROR_AT(VerifySplit(sbp, value.type), where());
   return absl::OkStatus();
 }
 
@@ -105,7 +105,8 @@ absl::Status VerifyPlacement(const Node& node) {
     if (item.coordinate < 0) return Invalid("placement hint ", item.axis, "=", item.coordinate, " is negative");
   }
   if (!node.placement.has_value()) return absl::OkStatus();
-  return Annotate(VerifyPlacementAxes(*node.placement), absl::StrCat("placement ", node.placement->ToString()));
+  OF_RETURN_IF_ERROR_AT(VerifyPlacementAxes(*node.placement), absl::StrCat("placement ", node.placement->ToString()));
+  return absl::OkStatus();
 }
 
 absl::Status VerifyNodeUnannotated(const Graph& graph, NodeId id, const OpRegistry& ops) {
@@ -175,11 +176,13 @@ bool IsWord(absl::string_view name) {
 }
 
 absl::Status VerifyNode(const Graph& graph, NodeId id, const OpRegistry& ops) {
-  return Annotate(VerifyNodeUnannotated(graph, id, ops), Where(graph.node(id)));
+  OF_RETURN_IF_ERROR_AT(VerifyNodeUnannotated(graph, id, ops), Where(graph.node(id)));
+  return absl::OkStatus();
 }
 
 absl::Status VerifyProvenance(const Graph& graph, NodeId id, const OpRegistry& ops) {
-  return Annotate(VerifyServed(graph, graph.node(id), ops), Where(graph.node(id)));
+  OF_RETURN_IF_ERROR_AT(VerifyServed(graph, graph.node(id), ops), Where(graph.node(id)));
+  return absl::OkStatus();
 }
 
 absl::Status VerifyLosses(const Graph& graph) {

@@ -8,28 +8,31 @@
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
+#include "oneflow_core/unique_names.h"
 
 namespace oneflow {
 namespace {
 
 class Checker {
  public:
-  Checker(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), num_nodes_(graph.num_nodes()) {}
+  Checker(Graph& graph, const OpRegistry& ops)
+      : graph_(graph), ops_(ops), num_nodes_(graph.num_nodes()), readers_(graph.Consumers()), names_(graph) {}
 
   bool Run() {
     bool changed = false;
     for (NodeId id = 0; id < num_nodes_; ++id) {
-      const Node node = graph_.node(id);
-      if (ops_.Is(node.op, OpKind::kBoxing) || ops_.Is(node.op, OpKind::kAnnotation))
-        continue;  // compared where they were made
-      for (const ValueId output : node.outputs) changed = Check(node, output) || changed;
+      const OpKind kind = ops_.KindOf(graph_.node(id).op);
+      if (kind == OpKind::kBoxing || kind == OpKind::kAnnotation) continue;  // compared where they were made
+      const std::vector<ValueId> outputs = graph_.node(id).outputs;
+      for (const ValueId output : outputs) changed = Check(output) || changed;
     }
     if (changed) graph_.Rebuild(std::vector<bool>(graph_.num_nodes(), true));
     return changed;
   }
 
  private:
-  bool Check(const Node& producer, ValueId value) {
+  // Lets all readers of `value` wait for its copies to be compared, if there are any. Says whether there are.
+  bool Check(ValueId value) {
     const DistType dist = *graph_.value(value).dist;
     const std::vector<Axis>& axes = dist.placement.axes();
     std::vector<int64_t> sizes;
@@ -43,18 +46,18 @@ class Checker {
       copied = copied || copies;
     }
     if (!copied) return false;
-    const int output = graph_.value(value).output;
-    const std::string stem = output == 0 ? producer.name : absl::StrCat(producer.name, ":", output);
     const TensorType type = graph_.value(value).type, digests{DType::kInt32, Shape(sizes)};
-    const ValueId digest = Add(producer, value, "replica_digest", stem + "/digest", {value}, {{"shape", sizes}},
-                               digests, {dist.placement, own});
-    const ValueId all =
-        Add(producer, value, "boxing", stem + "/digests", {digest}, {}, digests, {dist.placement, gathered});
-    const ValueId checked = Add(producer, value, "assert_replicas", stem + "/replicas", {value, all}, {}, type, dist);
-    const NodeId last = graph_.value(checked).producer;
-    for (NodeId reader = 0; reader < graph_.num_nodes(); ++reader) {
+    const ValueId digest =
+        Add(value, "replica_digest", "digest", {value}, {{"shape", sizes}}, digests, {dist.placement, own});
+    const ValueId all = Add(value, "boxing", "digests", {digest}, {}, digests, {dist.placement, gathered});
+    Redirect(value, Add(value, "assert_replicas", "replicas", {value, all}, {}, type, dist));
+    return true;
+  }
+
+  // Makes all that read `value`, but for those that overwrite it, read `checked`.
+  void Redirect(ValueId value, ValueId checked) {
+    for (const NodeId reader : readers_[value]) {
       Node& node = graph_.node(reader);
-      if (reader == last || node.name == stem + "/digest") continue;
       const std::vector<int>& mutates = ops_.Find(node.op)->mutates;
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         const bool overwrites = std::find(mutates.begin(), mutates.end(), static_cast<int>(i)) != mutates.end();
@@ -62,19 +65,21 @@ class Checker {
       }
     }
     std::replace(graph_.losses.begin(), graph_.losses.end(), value, checked);
-    return true;
   }
 
-  ValueId Add(const Node& producer, ValueId checked, absl::string_view op, const std::string& name,
-              std::vector<ValueId> inputs, AttrMap attrs, const TensorType& type, const DistType& dist) {
+  // A node that is part of the comparison of `of`; `what` ends its name.
+  ValueId Add(ValueId of, absl::string_view op, absl::string_view what, std::vector<ValueId> inputs, AttrMap attrs,
+              const TensorType& type, const DistType& dist) {
+    const Node& producer = graph_.node(graph_.value(of).producer);
+    const int output = graph_.value(of).output;
     Node node;
     node.op = std::string(op);
-    node.name = name;
+    node.name = names_.Make(absl::StrCat(producer.name, output == 0 ? "" : absl::StrCat(":", output), "/", what));
     node.attrs = std::move(attrs);
     node.inputs = std::move(inputs);
     node.source = producer.source;
     CopyProvenance(producer, node);
-    node.rate = ValueRate(graph_, checked);
+    node.rate = ValueRate(graph_, of);
     node.placement = producer.placement;
     const NodeId id = graph_.AddNode(std::move(node), {type});
     graph_.value(graph_.node(id).outputs[0]).dist = dist;
@@ -84,6 +89,8 @@ class Checker {
   Graph& graph_;
   const OpRegistry& ops_;
   const int num_nodes_;
+  const std::vector<std::vector<NodeId>> readers_;  // before any comparison was added
+  UniqueNames names_;
 };
 
 }  // namespace

@@ -1,0 +1,93 @@
+#include "compiler/passes/placement/forward.h"
+
+#include <algorithm>
+
+#include "compiler/passes/placement/stage_partition.h"
+
+namespace oneflow {
+namespace {
+
+// A stage may be so much slower than the best balance if fewer bytes then travel between stages: counted operations tell the
+// time of a stage no better than this, so a finer balance would not be real, while a cut inside a block instead of between two
+// moves several times the bytes.
+constexpr double kBalanceSlack = 0.15;
+
+// --- cutting into stages ----------------------------------------------------------------------------------------------------
+
+double Flops(const Places& places, NodeId id) {
+  const Graph& graph = places.graph();
+  const Node& node = graph.node(id);
+  std::vector<TensorType> inputs, outputs;
+  double elements = 0;
+  for (ValueId input : node.inputs) inputs.push_back(graph.value(input).type);
+  for (ValueId output : node.outputs) {
+    outputs.push_back(graph.value(output).type);
+    elements += static_cast<double>(outputs.back().shape.count());
+  }
+  const OpDef& op = places.op(id);
+  return op.flops == nullptr ? elements : op.flops(inputs, outputs, node.attrs);
+}
+
+// For every cut before position i of `work`: the bytes made before it and read after it. Variables and data do not cross.
+std::vector<int64_t> CrossingBytes(const Graph& graph, const std::vector<NodeId>& work) {
+  std::vector<int> last_reader(graph.num_values(), -1);
+  for (size_t i = 0; i < work.size(); ++i) {
+    for (ValueId input : graph.node(work[i]).inputs) last_reader[input] = static_cast<int>(i);
+  }
+  std::vector<int64_t> change(work.size() + 2, 0);
+  for (size_t made = 0; made < work.size(); ++made) {
+    for (ValueId value : graph.node(work[made]).outputs) {
+      if (last_reader[value] < 0) continue;
+      change[made + 1] += graph.value(value).type.num_bytes();
+      change[last_reader[value] + 1] -= graph.value(value).type.num_bytes();
+    }
+  }
+  std::vector<int64_t> bytes(work.size() + 1, 0);
+  for (size_t i = 1; i < bytes.size(); ++i) bytes[i] = bytes[i - 1] + change[i];
+  return bytes;
+}
+
+absl::Status PlaceByWork(Places& places, const std::vector<NodeId>& work) {
+  std::vector<double> cost;
+  for (NodeId id : work) cost.push_back(Flops(places, id));
+  const std::vector<int> stage =
+      PartitionIntoStages(cost, CrossingBytes(places.graph(), work), places.num_stages(), kBalanceSlack);
+  for (size_t i = 0; i < work.size(); ++i) {
+    OF_ASSIGN_OR_RETURN(Location location, places.Wished(work[i], stage[i]));
+    places.Put(work[i], std::move(location));
+  }
+  return absl::OkStatus();
+}
+
+// --- following --------------------------------------------------------------------------------------------------------------
+
+// With the input that lies furthest, unless a node's own wish says otherwise.
+absl::Status PlaceByFollowing(Places& places, const std::vector<NodeId>& work) {
+  for (NodeId id : work) {
+    const Location* furthest = nullptr;
+    for (ValueId input : places.graph().node(id).inputs) {
+      const std::optional<Location>& from = places.at(places.Producer(input));
+      if (from.has_value() && (furthest == nullptr || from->stage > furthest->stage)) furthest = &*from;
+    }
+    Location location = furthest == nullptr ? places.stage(0) : *furthest;
+    if (!places.graph().node(id).at.empty()) {
+      OF_ASSIGN_OR_RETURN(location, places.Wished(id, location.stage));
+    }
+    places.Put(id, std::move(location));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status PlaceForward(Places& places) {
+  const std::vector<NodeId> work = places.ForwardWork();
+  bool follow = std::any_of(work.begin(), work.end(), [&](NodeId id) { return places.WishesStage(id); });
+  for (NodeId id = 0; id < places.graph().num_nodes() && !follow; ++id) {
+    follow = places.IsVariable(id) && IsForward(places.graph().node(id)) && places.at(id).has_value() &&
+             places.context().variables.count(places.graph().node(id).name) > 0;
+  }
+  return follow ? PlaceByFollowing(places, work) : PlaceByWork(places, work);
+}
+
+}  // namespace oneflow

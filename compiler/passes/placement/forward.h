@@ -1,0 +1,12 @@
+// Where the model itself lies. If something says where to begin (a wish, or a variable that an earlier graph has placed),
+// every node follows what it reads; else the work is cut into stages.
+#pragma once
+
+#include "compiler/passes/placement/places.h"
+
+namespace oneflow {
+
+// InvalidArgument if a wish is outside the mesh.
+absl::Status PlaceForward(Places& places);
+
+}  // namespace oneflow

@@ -1,0 +1,67 @@
+// Where nodes lie so far: what the rules of placement read and write. Each rule is a file beside this one; place_nodes.cc
+// runs them in order.
+//
+//   rule                reads                                writes
+//   variables.h         earlier graphs, the user's wishes    variables with a place of their own
+//   forward.h           wishes, work, crossing bytes         what the model computes
+//   variables.h         readers                              the other variables, and what overwrites them
+//   followers.h         provenance                           gradients and updates
+//   sources.h           readers                              data and constants, a copy for each place
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/passes/passes.h"
+
+namespace oneflow {
+
+// A part of the mesh, and the stage of the pipeline to which it belongs.
+struct Location {
+  int stage = 0;
+  Placement placement;
+};
+
+class Places {
+ public:
+  // `graph` and `context` are borrowed. InvalidArgument if the mesh cannot be cut into stages.
+  static absl::StatusOr<Places> Create(Graph& graph, const PassContext& context);
+
+  Graph& graph() const { return graph_; }
+  const PassContext& context() const { return context_; }
+  int num_stages() const { return static_cast<int>(stages_.size()); }
+  // A whole stage.
+  const Location& stage(int stage) const { return stages_[stage]; }
+  // The stage that a placement belongs to; 0 if it belongs to none.
+  int StageOf(const Placement& placement) const;
+
+  const std::optional<Location>& at(NodeId id) const { return at_[id]; }
+  void Put(NodeId id, Location location) { at_[id] = std::move(location); }
+  // The same for a node that was added to the graph just now.
+  void PutNew(Location location) { at_.push_back(std::move(location)); }
+
+  // Where the node's wish puts it; on `stage` if the wish names none. InvalidArgument if that is outside the mesh.
+  absl::StatusOr<Location> Wished(NodeId id, int stage) const;
+  bool WishesStage(NodeId id) const;
+
+  const OpDef& op(NodeId id) const { return *context_.ops.Find(graph_.node(id).op); }
+  bool Is(NodeId id, OpKind kind) const { return op(id).kind == kind; }
+  bool IsVariable(NodeId id) const { return Is(id, OpKind::kVariable); }
+  // Data, a constant, or an annotation of such: a pure function that every place may have to itself.
+  bool IsSource(NodeId id) const;
+  // Forward nodes that do the model's work, in topological order.
+  std::vector<NodeId> ForwardWork() const;
+  NodeId Producer(ValueId value) const { return graph_.value(value).producer; }
+
+ private:
+  Places(Graph& graph, const PassContext& context) : graph_(graph), context_(context), at_(graph.num_nodes()) {}
+
+  Graph& graph_;
+  const PassContext& context_;
+  std::vector<Location> stages_;
+  std::vector<int> stage_of_rank_;
+  std::vector<std::optional<Location>> at_;  // by node
+};
+
+}  // namespace oneflow

@@ -1,0 +1,140 @@
+#include "compiler/passes/placement/stage_partition.h"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <limits>
+#include <utility>
+
+namespace oneflow {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Whether `stages` stages of at most `limit` hold all items. To fill each as far as it goes leaves least to the rest.
+bool Fits(const std::vector<double>& sum, int stages, double limit) {
+  auto begin = sum.begin();
+  for (int stage = 0; stage < stages; ++stage) {
+    begin = std::partition_point(begin, sum.end(), [&](double end) { return end - *begin <= limit; }) - 1;
+  }
+  return begin == sum.end() - 1;
+}
+
+// The cost of the slowest stage in the best balanced partition. Doubles that are not negative are ordered as their bits
+// are, so halving the range of bits finds the very least that fits, in 64 steps.
+double BestBalance(const std::vector<double>& sum, int stages) {
+  uint64_t least = 0, enough = std::bit_cast<uint64_t>(sum.back());
+  while (least < enough) {
+    const uint64_t middle = least + (enough - least) / 2;
+    if (Fits(sum, stages, std::bit_cast<double>(middle))) {
+      enough = middle;
+    } else {
+      least = middle + 1;
+    }
+  }
+  return std::bit_cast<double>(enough);
+}
+
+// Of the items before a boundary, in the stages so far: bytes over the cuts, then the slowest stage.
+using Price = std::pair<double, double>;
+
+// What a stage that begins at `begin` and ends at `end` makes of the price before it; `begun`: that price with the bytes at `begin`.
+Price PriceAt(const std::vector<double>& sum, int begin, int end, const Price& begun) {
+  return {begun.first, std::max(begun.second, sum[end] - sum[begin])};
+}
+
+// The price of all before a stage that begins at `begin`, with the bytes that cross there.
+Price Begun(const std::vector<Price>& before, const std::vector<int64_t>& cut, int begin) {
+  const bool at_an_end = begin == 0 || begin + 1 == static_cast<int>(before.size());
+  return {before[begin].first + (at_an_end ? 0 : static_cast<double>(cut[begin])), before[begin].second};
+}
+
+// The boundaries at which the last stage may begin, while its end moves on. Only those are kept that can still be the best one,
+// now or when those before them have become too far away:
+//
+//   - bytes grow from front to back: a boundary with fewer bytes is better than all before it;
+//   - of equal bytes the earlier ones have the faster stages before them and the longer last stage. The end moves on, so once
+//     the later of two is better it stays so.
+class Beginnings {
+ public:
+  Beginnings(const std::vector<double>& sum, double limit) : sum_(sum), limit_(limit) {}
+
+  void Add(int begin, const Price& begun) {
+    while (!kept_.empty() && Beats(begin, begun, kept_.back())) kept_.pop_back();
+    const bool worse =
+        !kept_.empty() && kept_.back().begun.first == begun.first && sum_[kept_.back().begin] == sum_[begin];
+    if (!worse) kept_.push_back({begin, begun});
+  }
+
+  // The best price of a stage that ends at `end`; infinite if it can begin nowhere. REQUIRES: `end` grows.
+  Price Best(int end) {
+    while (!kept_.empty() && sum_[end] - sum_[kept_.front().begin] > limit_) kept_.pop_front();
+    while (kept_.size() > 1 && At(kept_[1], end) < At(kept_[0], end)) kept_.pop_front();
+    return kept_.empty() ? Price{kInfinity, kInfinity} : At(kept_.front(), end);
+  }
+
+ private:
+  struct Beginning {
+    int begin;
+    Price begun;
+  };
+
+  // Whether the later `begin` is better than `other` wherever the stage ends.
+  bool Beats(int begin, const Price& begun, const Beginning& other) const {
+    if (begun.first != other.begun.first) return begun.first < other.begun.first;
+    if (begun.second != other.begun.second) return begun.second < other.begun.second;
+    return sum_[begin] > sum_[other.begin];
+  }
+
+  Price At(const Beginning& beginning, int end) const { return PriceAt(sum_, beginning.begin, end, beginning.begun); }
+
+  const std::vector<double>& sum_;
+  const double limit_;
+  std::deque<Beginning> kept_;
+};
+
+// From the best prices of some stages, by where they end, to those of one more.
+std::vector<Price> AddStage(const std::vector<Price>& before, const std::vector<double>& sum,
+                            const std::vector<int64_t>& cut, double limit) {
+  std::vector<Price> best;
+  best.reserve(sum.size());
+  Beginnings beginnings(sum, limit);
+  for (int end = 0; end < static_cast<int>(sum.size()); ++end) {
+    if (before[end].first < kInfinity) beginnings.Add(end, Begun(before, cut, end));
+    best.push_back(beginnings.Best(end));
+  }
+  return best;
+}
+
+// The first place where a stage that ends at `end` may begin at the price `best`.
+int FirstBeginning(const std::vector<Price>& before, const std::vector<double>& sum, const std::vector<int64_t>& cut,
+                   double limit, int end, const Price& best) {
+  int begin = 0;
+  while (sum[end] - sum[begin] > limit || PriceAt(sum, begin, end, Begun(before, cut, begin)) != best) ++begin;
+  return begin;
+}
+
+}  // namespace
+
+std::vector<int> PartitionIntoStages(const std::vector<double>& cost, const std::vector<int64_t>& cut, int stages,
+                                     double slack) {
+  const int n = static_cast<int>(cost.size());
+  std::vector<double> sum(n + 1, 0);
+  for (int i = 0; i < n; ++i) sum[i + 1] = sum[i] + cost[i];
+  const double limit = BestBalance(sum, stages) * (1 + slack);
+
+  std::vector<std::vector<Price>> best(1,
+                                       std::vector<Price>(n + 1, {kInfinity, kInfinity}));  // by last stage, by its end
+  for (int end = 0; end <= n && sum[end] <= limit; ++end) best[0][end] = {0, sum[end]};
+  while (static_cast<int>(best.size()) < stages) best.push_back(AddStage(best.back(), sum, cut, limit));
+
+  std::vector<int> stage_of(n, 0);
+  for (int stage = stages - 1, end = n; stage > 0; --stage) {
+    const int begin = FirstBeginning(best[stage - 1], sum, cut, limit, end, best[stage][end]);
+    std::fill(stage_of.begin() + begin, stage_of.begin() + end, stage);
+    end = begin;
+  }
+  return stage_of;
+}
+
+}  // namespace oneflow
