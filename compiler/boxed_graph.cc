@@ -67,8 +67,8 @@ absl::Status VerifySignature(const Graph& graph, NodeId id, const OpRegistry& op
       absl::StrCat(layout.ToString(), " on ", node.placement->ToString(), ": ", status.message()));
 }
 
-absl::Status VerifyRate(const Graph& graph, const Node& node, bool one_rate) {
-  if (one_rate && (node.rate != Rate::kStep || node.op == "accumulate")) {
+absl::Status VerifyRate(const Graph& graph, const Node& node, OpKind kind, bool one_rate) {
+  if (one_rate && (node.rate != Rate::kStep || kind == OpKind::kAccumulate)) {
     return absl::InternalError("a step of one micro-batch has no other rate and nothing to accumulate");
   }
   bool reads_micro_batches = false;
@@ -76,7 +76,7 @@ absl::Status VerifyRate(const Graph& graph, const Node& node, bool one_rate) {
   if (reads_micro_batches && node.rate == Rate::kStep) {
     return absl::InternalError("acts once per step but reads a value of every micro-batch");
   }
-  if (node.op == "accumulate" && !reads_micro_batches)
+  if (kind == OpKind::kAccumulate && !reads_micro_batches)
     return absl::InternalError("accumulates a value of the whole step");
   return absl::OkStatus();
 }
@@ -85,7 +85,7 @@ absl::Status VerifyMutations(const Graph& graph, const Node& node, const OpRegis
   OF_ASSIGN_OR_RETURN(const OpDef* const op, ops.Get(node.op));
   for (int index : op->mutates) {
     const Node& producer = graph.node(graph.value(node.inputs[index]).producer);
-    if (producer.op != "variable") {
+    if (!ops.Is(producer.op, OpKind::kVariable)) {
       return absl::InternalError(absl::StrCat("mutates input ", index, ", which is no variable but ", Where(producer)));
     }
   }
@@ -108,11 +108,13 @@ absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const C
     const Node& node = graph.node(id);
     const auto where = [&] { return absl::StrCat("boxed graph: ", Where(node)); };
     OF_RETURN_IF_ERROR_AT(VerifyDists(graph, node), where());
-    OF_RETURN_IF_ERROR_AT(VerifyRate(graph, node, one_rate), where());
+    OF_ASSIGN_OR_RETURN_AT(const OpDef* const op, ops.Get(node.op), where());
+    OF_RETURN_IF_ERROR_AT(VerifyRate(graph, node, op->kind, one_rate), where());
     OF_RETURN_IF_ERROR_AT(VerifyMutations(graph, node, ops), where());
-    if (node.op == "to") return Annotate(absl::InternalError("was not dissolved"), where());
-    OF_RETURN_IF_ERROR_AT(
-        node.op == "boxing" ? VerifyBoxing(graph, node, topology, known) : VerifySignature(graph, id, ops), where());
+    if (op->kind == OpKind::kAnnotation) return Annotate(absl::InternalError("was not dissolved"), where());
+    OF_RETURN_IF_ERROR_AT(op->kind == OpKind::kBoxing ? VerifyBoxing(graph, node, topology, known)
+                                                      : VerifySignature(graph, id, ops),
+                          where());
   }
   return absl::OkStatus();
 }

@@ -35,9 +35,11 @@ using PassObserver = std::function<void(absl::string_view pass, const Graph& gra
 
 // Runs the pass pipeline (pipeline.h) on one graph of a program. Reads the dists of variables already fixed from
 // `variables` and adds those that this graph fixes. Errors name pass, node and the user's line: InvalidArgument for
-// impossible annotations or shapes, Unimplemented for ops without a gradient.
+// impossible annotations or shapes, Unimplemented for ops without a gradient. What is no error but worth telling the
+// user is added to `warnings`, unless it is null.
 absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, const OpRegistry& ops,
-                                VariableDists& variables, const PassObserver& observer = nullptr);
+                                VariableDists& variables, const PassObserver& observer = nullptr,
+                                std::vector<std::string>* warnings = nullptr);
 
 // Checks the contract above. Internal, naming the node, if it does not hold.
 absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const CompileOptions& options);

@@ -6,6 +6,7 @@ namespace oneflow {
 namespace {
 
 constexpr Pass kPipeline[] = {
+    {"key-random-ops", KeyRandomOps},
     {"autodiff", Autodiff},
     {"average-fetches", AverageFetches},
     {"optimizer", AddOptimizer},
@@ -42,7 +43,8 @@ absl::Status RunPipeline(absl::Span<const Pass> passes, Graph& graph, PassContex
 }
 
 absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, const OpRegistry& ops,
-                                VariableDists& variables, const PassObserver& observer) {
+                                VariableDists& variables, const PassObserver& observer,
+                                std::vector<std::string>* warnings) {
   OF_RETURN_IF_ERROR(VerifyGraph(graph, ops));
   if (options.micro_batches < 1) {
     return absl::InvalidArgumentError(
@@ -58,8 +60,9 @@ absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, cons
   OF_RETURN_IF_ERROR_AT(VerifyBoxedGraph(graph, ops, options), absl::StrCat("graph '", graph.name(), "'"));
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (node.op == "variable") variables.emplace(node.name, *graph.value(node.outputs[0]).dist);
+    if (ops.Is(node.op, OpKind::kVariable)) variables.emplace(node.name, *graph.value(node.outputs[0]).dist);
   }
+  if (warnings != nullptr) warnings->insert(warnings->end(), context.warnings.begin(), context.warnings.end());
   return graph;
 }
 

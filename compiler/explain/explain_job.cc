@@ -27,10 +27,11 @@ struct Group {
 };
 
 // The nodes that read `value` itself, boxings left out.
-std::vector<NodeId> ReadersOf(const std::vector<std::vector<NodeId>>& consumers, const Graph& graph, ValueId value) {
+std::vector<NodeId> ReadersOf(const std::vector<std::vector<NodeId>>& consumers, const GraphFacts& facts,
+                              ValueId value) {
   std::vector<NodeId> readers;
   for (NodeId reader : consumers[value]) {
-    if (graph.node(reader).op != "boxing") readers.push_back(reader);
+    if (!facts.Is(facts.boxed.node(reader), OpKind::kBoxing)) readers.push_back(reader);
   }
   return readers;
 }
@@ -38,7 +39,7 @@ std::vector<NodeId> ReadersOf(const std::vector<std::vector<NodeId>>& consumers,
 class GraphText {
  public:
   GraphText(const JobFacts& job, const GraphFacts& facts)
-      : job_(job), facts_(facts), graph_(facts.boxed), scopes_(graph_), consumers_(graph_.Consumers()) {}
+      : job_(job), facts_(facts), graph_(facts.boxed), scopes_(graph_, *job.ops), consumers_(graph_.Consumers()) {}
 
   std::string Text() {
     Summary();
@@ -50,7 +51,7 @@ class GraphText {
  private:
   void Summary() {
     int num_nodes = 0;
-    for (NodeId id = 0; id < graph_.num_nodes(); ++id) num_nodes += graph_.node(id).op != "boxing";
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) num_nodes += !facts_.Is(graph_.node(id), OpKind::kBoxing);
     const double compute = facts_.compute_seconds(), boxing = facts_.boxing_seconds();
     const LinkBytes bytes = facts_.bytes_moved();
     absl::StrAppend(&out_, "graph '", graph_.name(), "': ", CountText(num_nodes, "node"), ", ",
@@ -139,7 +140,7 @@ class GraphText {
     }
     const Node& producer = graph_.node(graph_.value(first.tensor).producer);
     absl::StrAppend(&out_, kIndent, "made by ", name(producer.name), " ", OpAndSource(producer), "\n");
-    const std::vector<NodeId> readers = ReadersOf(consumers_, graph_, first.to);
+    const std::vector<NodeId> readers = ReadersOf(consumers_, facts_, first.to);
     for (size_t i = 0; i < std::min(readers.size(), kMaxReaders); ++i) {
       const Node& reader = graph_.node(readers[i]);
       absl::StrAppend(&out_, kIndent, i == 0 ? "read by " : "        ", name(reader.name), " ", OpAndSource(reader));

@@ -1,7 +1,6 @@
 // One tensor, or one node with all it makes.
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "compiler/explain/explain.h"
 #include "compiler/explain/lookup.h"
@@ -27,7 +26,7 @@ class NodeText {
         graph_(facts.boxed),
         id_(node),
         node_(graph_.node(node)),
-        placed_id_(facts.placed_nodes.at(node_.name)),
+        placed_id_(facts.placed_of[node]),
         placed_(facts.placed.node(placed_id_)),
         costs_(costs),
         prices_(std::move(prices)),
@@ -115,7 +114,7 @@ class NodeText {
   }
 
   void Gradient(ValueId value) {
-    const ValueId gradient = GradientOf(facts_, value);
+    const ValueId gradient = facts_.gradients[value];
     if (gradient < 0) return;
     const std::string forward = ToString(graph_.value(value).dist->sbp);
     const std::string backward = ToString(graph_.value(gradient).dist->sbp);
@@ -126,18 +125,18 @@ class NodeText {
   // Behind which annotations of the placed graph `reader`, or a part of it before fusion, reads `tensor`, in words.
   std::string AskedFor(NodeId reader, ValueId tensor) const {
     const Value& value = graph_.value(tensor);
-    const NodeId producer = facts_.placed_nodes.at(graph_.node(value.producer).name);
+    const NodeId producer = facts_.placed_of[value.producer];
     std::string text;
-    Annotations(facts_.placed.node(producer).outputs[value.output], graph_.node(reader).name, text);
+    Annotations(facts_.placed.node(producer).outputs[value.output], reader, text);
     return text;
   }
 
   // Follows the `to` nodes that read `value`; says whether `reader` reads the last of them.
-  bool Annotations(ValueId value, const std::string& reader, std::string& text) const {
+  bool Annotations(ValueId value, NodeId reader, std::string& text) const {
     for (NodeId id : facts_.placed_readers[value]) {
       const Node& node = facts_.placed.node(id);
-      if (node.op != "to") {
-        if (node.name == reader || absl::StartsWith(node.name, absl::StrCat(reader, "/"))) return true;
+      if (!facts_.Is(node, OpKind::kAnnotation)) {
+        if (IsOrBecomes(id, reader)) return true;
         continue;
       }
       std::string further;
@@ -150,12 +149,24 @@ class NodeText {
     return false;
   }
 
+  // Whether node `id` of the placed graph is `reader` of the boxed one, or a part that was fused into it: such a part
+  // is gone, and the last part, which became the whole, reads it or what was made of it.
+  bool IsOrBecomes(NodeId id, NodeId reader) const {
+    if (facts_.boxed_of[id] >= 0) return facts_.boxed_of[id] == reader;
+    for (ValueId output : facts_.placed.node(id).outputs) {
+      for (NodeId next : facts_.placed_readers[output]) {
+        if (IsOrBecomes(next, reader)) return true;
+      }
+    }
+    return false;
+  }
+
   // Calls visit(reader) for every op that reads `value` itself.
   template <typename Visit>
   void ForEachReader(ValueId value, const Visit& visit) const {
     NodeId last = -1;
     for (NodeId reader : consumers_[value]) {
-      if (graph_.node(reader).op != "boxing" && reader != last) visit(reader);
+      if (!facts_.Is(graph_.node(reader), OpKind::kBoxing) && reader != last) visit(reader);
       last = reader;
     }
   }
@@ -209,7 +220,7 @@ class NodeText {
 
   void Inputs() {
     for (size_t i = 0; i < node_.inputs.size(); ++i) {
-      const ValueId tensor = TensorOf(graph_, node_.inputs[i]);
+      const ValueId tensor = TensorOf(facts_, node_.inputs[i]);
       const DistType& made = *graph_.value(tensor).dist;
       const DistType& read = *graph_.value(node_.inputs[i]).dist;
       std::string text = absl::StrCat("'", TensorName(graph_, tensor), "' ", graph_.value(tensor).type.ToString(), " ");
@@ -244,7 +255,7 @@ class NodeText {
       if (rows[i].moves >= 0) absl::StrAppend(&text, ", moving weight '", facts_.placed.node(rows[i].moves).name, "'");
       Line("", text);
     }
-    const bool weights = placed_.op == "variable" ||
+    const bool weights = facts_.Is(placed_, OpKind::kVariable) ||
                          std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.moves >= 0; });
     if (weights && !prices_.empty()) {
       Line("", "(where the rest adapts, the boxing of a weight for a reader beside it counts as in selection: a");
@@ -359,7 +370,7 @@ absl::StatusOr<std::string> ExplainTensor(const JobFacts& job, absl::string_view
   const TensorPlace& place = places->front();
   const GraphFacts& facts = job.graphs[place.graph];
   CostModel costs(job.topology);
-  const NodeId placed = facts.placed_nodes.at(facts.boxed.node(place.node).name);
+  const NodeId placed = facts.placed_of[place.node];
   OF_ASSIGN_OR_RETURN(std::vector<LayoutPrice> prices,
                       ExplainSelection(facts.placed, *job.ops, job.topology, facts.fixed,
                                        {facts.micro_batches, job.options.variable_bytes_per_device}, placed));

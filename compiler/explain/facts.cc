@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "absl/strings/match.h"
+#include "compiler/explain/gradients.h"
 #include "compiler/explain/origins.h"
-#include "compiler/passes/passes.h"
 
 namespace oneflow {
 namespace {
@@ -68,7 +67,7 @@ class BoxingCollector {
   }
 
  private:
-  bool IsBoxing(NodeId node) const { return graph_.node(node).op == "boxing"; }
+  bool IsBoxing(NodeId node) const { return facts_.Is(graph_.node(node), OpKind::kBoxing); }
 
   // Whether a boxing ends at `value`: an op reads it, or the way forks.
   bool EndsAt(ValueId value) const { return readers_[value].size() != 1 || !IsBoxing(readers_[value][0]); }
@@ -116,7 +115,7 @@ absl::Status FindCandidates(const OpRegistry& ops, GraphFacts& facts) {
   CandidateFinder finder(facts.placed, ops);
   for (NodeId id = 0; id < facts.placed.num_nodes(); ++id) {
     const Node& node = facts.placed.node(id);
-    if (node.op == "variable" && facts.fixed.count(node.name) > 0) {
+    if (facts.Is(node, OpKind::kVariable) && facts.fixed.count(node.name) > 0) {
       facts.candidates.push_back({facts.chosen[id]});
       continue;
     }
@@ -129,6 +128,7 @@ absl::Status FindCandidates(const OpRegistry& ops, GraphFacts& facts) {
 absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, VariableDists& variables) {
   const CompileOptions& options = job.options;
   GraphFacts facts;
+  facts.ops = job.ops;
   facts.fixed = variables;
   facts.micro_batches = graph.is_trained() ? options.micro_batches : 1;
   Graph before, selected;
@@ -141,14 +141,16 @@ absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, 
     before = after;
   };
   OF_ASSIGN_OR_RETURN(facts.boxed, RunPasses(graph, options, *job.ops, variables, observer));
-  facts.differentiated_nodes = NodesByName(facts.differentiated);
   facts.placed_nodes = NodesByName(facts.placed);
   facts.boxed_nodes = NodesByName(facts.boxed);
   facts.placed_readers = facts.placed.Consumers();
 
-  const std::map<std::string, NodeId> selected_nodes = NodesByName(selected);
-  for (NodeId id = 0; id < facts.placed.num_nodes(); ++id) {
-    facts.chosen.push_back(LayoutIn(selected, selected.node(selected_nodes.at(facts.placed.node(id).name))));
+  facts.placed_of = SameNodes(facts.boxed, facts.placed);
+  facts.boxed_of = SameNodes(facts.placed, facts.boxed);
+  facts.gradients = FindGradients(facts);
+
+  for (const NodeId id : SameNodes(facts.placed, selected)) {
+    facts.chosen.push_back(LayoutIn(selected, selected.node(id)));
   }
   OF_RETURN_IF_ERROR(FindCandidates(*job.ops, facts));
   facts.origins = FindOrigins(facts, *job.ops);
@@ -157,48 +159,13 @@ absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, 
   for (NodeId id = 0; id < facts.boxed.num_nodes(); ++id) {
     const Node& node = facts.boxed.node(id);
     double seconds = 0;
-    if (node.op != "boxing") {
+    if (!facts.Is(node, OpKind::kBoxing)) {
       seconds = costs.Compute(facts.boxed, node, *job.ops->Find(node.op), LayoutIn(facts.boxed, node));
     }
     facts.compute.push_back(seconds * Acts(facts, node.rate));
   }
   BoxingCollector(facts, job.topology, costs).Run();
   return facts;
-}
-
-// The value of the boxed graph that is output `output` of the node of that name, or -1.
-ValueId InBoxed(const GraphFacts& facts, const std::string& name, int output) {
-  const auto it = facts.boxed_nodes.find(name);
-  return it == facts.boxed_nodes.end() ? -1 : facts.boxed.node(it->second).outputs[output];
-}
-
-ValueId GradientOfVariable(const GraphFacts& facts, const std::string& variable) {
-  if (const ValueId kept = InBoxed(facts, GradientName(variable), 0); kept >= 0) return kept;
-  // With one micro-batch per step nothing is accumulated: the one contribution is the gradient.
-  const auto it = facts.differentiated_nodes.find(GradientName(variable));
-  if (it == facts.differentiated_nodes.end()) return -1;
-  const Graph& graph = facts.differentiated;
-  const Value& part = graph.value(graph.node(it->second).inputs[0]);
-  return InBoxed(facts, graph.node(part.producer).name, part.output);
-}
-
-// In the differentiated graph: what the backward nodes "<node>/..." read that is of `value`'s type and came from behind.
-ValueId ReadBackwards(const Graph& graph, const Value& value) {
-  const std::string prefix = absl::StrCat(graph.node(value.producer).name, "/");
-  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    const Node& node = graph.node(id);
-    if (!IsBackward(node) || !absl::StartsWith(node.name, prefix)) continue;
-    if (node.name.find('/', prefix.size()) != std::string::npos) continue;  // of a node further inside
-    if (node.name == absl::StrCat(prefix, "grad_sum") && graph.value(node.outputs[0]).type == value.type) {
-      return node.outputs[0];
-    }
-    for (ValueId input : node.inputs) {
-      const Node& producer = graph.node(graph.value(input).producer);
-      const bool inside = absl::StartsWith(producer.name, prefix) && producer.name != absl::StrCat(prefix, "grad");
-      if (IsBackward(producer) && !inside && graph.value(input).type == value.type) return input;
-    }
-  }
-  return -1;
 }
 
 }  // namespace
@@ -231,6 +198,7 @@ LinkBytes GraphFacts::bytes_moved() const {
 absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOptions& options, const OpRegistry& ops) {
   OF_RETURN_IF_ERROR(CheckHosts(options));
   JobFacts job{options, &ops, JobTopology(options), {}};
+  job.options.check_replicas = false;  // what is compared while it runs needs no explanation
   VariableDists variables;
   for (const Graph& graph : program) {
     OF_ASSIGN_OR_RETURN(GraphFacts facts, GatherGraph(graph, job, variables));
@@ -239,14 +207,32 @@ absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOption
   return job;
 }
 
-ValueId TensorOf(const Graph& boxed, ValueId value) {
-  while (boxed.node(boxed.value(value).producer).op == "boxing")
+std::vector<NodeId> SameNodes(const Graph& graph, const Graph& other) {
+  std::vector<NodeId> by_serial;
+  for (NodeId id = 0; id < other.num_nodes(); ++id) {
+    const size_t serial = other.node(id).serial;
+    if (serial >= by_serial.size()) by_serial.resize(serial + 1, -1);
+    by_serial[serial] = id;
+  }
+  std::vector<NodeId> same(graph.num_nodes(), -1);
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const size_t serial = graph.node(id).serial;
+    if (serial < by_serial.size()) same[id] = by_serial[serial];
+  }
+  return same;
+}
+
+ValueId TensorOf(const GraphFacts& facts, ValueId value) {
+  const Graph& boxed = facts.boxed;
+  while (facts.Is(boxed.node(boxed.value(value).producer), OpKind::kBoxing)) {
     value = boxed.node(boxed.value(value).producer).inputs[0];
+  }
   return value;
 }
 
-ValueId BehindAnnotations(const Graph& placed, ValueId value, std::vector<NodeId>* annotations) {
-  while (placed.node(placed.value(value).producer).op == "to") {
+ValueId BehindAnnotations(const GraphFacts& facts, ValueId value, std::vector<NodeId>* annotations) {
+  const Graph& placed = facts.placed;
+  while (facts.Is(placed.node(placed.value(value).producer), OpKind::kAnnotation)) {
     if (annotations != nullptr) annotations->push_back(placed.value(value).producer);
     value = placed.node(placed.value(value).producer).inputs[0];
   }
@@ -258,23 +244,6 @@ Layout LayoutIn(const Graph& graph, const Node& node) {
   for (ValueId input : node.inputs) layout.inputs.push_back(graph.value(input).dist->sbp);
   for (ValueId output : node.outputs) layout.outputs.push_back(graph.value(output).dist->sbp);
   return layout;
-}
-
-ValueId GradientOf(const GraphFacts& facts, ValueId tensor) {
-  const Node& node = facts.boxed.node(facts.boxed.value(tensor).producer);
-  if (!facts.differentiated.is_trained() || !IsForward(node)) return -1;
-  if (node.op == "variable") return GradientOfVariable(facts, node.name);
-  const auto it = facts.differentiated_nodes.find(node.name);
-  if (it == facts.differentiated_nodes.end()) return -1;
-  const Graph& graph = facts.differentiated;
-  const std::vector<ValueId>& outputs = graph.node(it->second).outputs;
-  const ValueId forward = outputs[facts.boxed.value(tensor).output];
-  // Of outputs of one type the first is the op's result; the others are statistics, kept for the backward pass.
-  if (forward != outputs[0] && graph.value(forward).type == graph.value(outputs[0]).type) return -1;
-  const ValueId gradient = ReadBackwards(graph, graph.value(forward));
-  if (gradient < 0) return -1;
-  const Value& value = graph.value(gradient);
-  return InBoxed(facts, graph.node(value.producer).name, value.output);
 }
 
 }  // namespace oneflow

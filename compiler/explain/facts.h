@@ -1,14 +1,15 @@
-// What the compiler decided for a program and what every decision costs, gathered in one place so that explaining is only
-// a matter of words (explain.h, html.h).
+// What the compiler decided for a program and what every decision costs, gathered in one place so that explaining is
+// only a matter of words (explain.h, html.h).
 //
-// A graph is looked at in three states of the pass pipeline. Nodes keep their names, so that names lead from one to another:
+// A graph is looked at in three states of the pass pipeline. Nodes keep their serial numbers, which lead from one to
+// another:
 //
 //   differentiated   after `autodiff`           which gradient belongs to which variable
 //   placed           what `select-sbp` sees     annotations (`to` nodes, hints), the candidates of every node
 //   boxed            after all passes           how everything lies, every boxing as single steps
 //
-// A boxing, for people, is what happens between two types that somebody reads: a chain of `boxing` nodes without a reader
-// or a fork in between. So each step belongs to exactly one boxing, and costs add up.
+// A boxing, for people, is what happens between two types that somebody reads: a chain of `boxing` nodes without a
+// reader or a fork in between. So each step belongs to exactly one boxing, and costs add up.
 //
 //   matmul P ─ box S(0) ─ box B ─ relu            one boxing P -> B in two steps
 //   matmul P ─ box S(0) ┬ box B ─ relu            P -> S(0), then S(0) -> B
@@ -75,9 +76,15 @@ struct Origin {
 
 struct GraphFacts {
   Graph differentiated, placed, boxed;
-  std::map<std::string, NodeId> differentiated_nodes, placed_nodes, boxed_nodes;  // by name
-  VariableDists fixed;                                                            // by earlier graphs
+  const OpRegistry* ops = nullptr;                          // borrowed
+  std::map<std::string, NodeId> placed_nodes, boxed_nodes;  // by name, as people ask for them
+  std::vector<NodeId> placed_of;                            // by node of `boxed`: the same node of `placed`, or -1
+  std::vector<NodeId> boxed_of;                             // by node of `placed`: the same node of `boxed`, or -1
+  std::vector<ValueId> gradients;  // by value of `boxed`: the value that is its gradient, or -1
+  VariableDists fixed;             // by earlier graphs
   int micro_batches = 1;
+
+  bool Is(const Node& node, OpKind kind) const { return ops->Is(node.op, kind); }
 
   std::vector<std::vector<NodeId>> placed_readers;  // by value of `placed`
   std::vector<Layout> chosen;                       // by node of `placed`
@@ -102,16 +109,15 @@ struct JobFacts {
 // Runs the passes on every graph of `program` and gathers. Errors as of RunPasses. `ops` must outlive the result.
 absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOptions& options, const OpRegistry& ops);
 
+// By node of `graph`: the same node of `other`, or -1 if it is not there. Both are states of one graph.
+std::vector<NodeId> SameNodes(const Graph& graph, const Graph& other);
+
 // What an op made: follows a value of the boxed graph back through boxings.
-ValueId TensorOf(const Graph& boxed, ValueId value);
+ValueId TensorOf(const GraphFacts& facts, ValueId value);
 // The same through `to` nodes of the placed graph; their ids are appended to `annotations`, last first.
-ValueId BehindAnnotations(const Graph& placed, ValueId value, std::vector<NodeId>* annotations = nullptr);
+ValueId BehindAnnotations(const GraphFacts& facts, ValueId value, std::vector<NodeId>* annotations = nullptr);
 
 // The node as the graph lays it out: SBPs of what it reads and makes. REQUIRES: all of them have a dist.
 Layout LayoutIn(const Graph& graph, const Node& node);
-
-// The value of the boxed graph that is the gradient of `tensor` (a value of it, too), or -1 if there is none. For a
-// variable it is what autodiff summed up under its name; for others, what the backward nodes of their producer read.
-ValueId GradientOf(const GraphFacts& facts, ValueId tensor);
 
 }  // namespace oneflow

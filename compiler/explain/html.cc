@@ -16,9 +16,14 @@ namespace {
 class GraphJson {
  public:
   GraphJson(const JobFacts& job, const GraphFacts& facts, CostModel& costs)
-      : job_(job), facts_(facts), graph_(facts.boxed), costs_(costs), scopes_(graph_), number_(graph_.num_nodes(), -1) {
+      : job_(job),
+        facts_(facts),
+        graph_(facts.boxed),
+        costs_(costs),
+        scopes_(graph_, *job.ops),
+        number_(graph_.num_nodes(), -1) {
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
-      if (graph_.node(id).op == "boxing") continue;
+      if (facts_.Is(graph_.node(id), OpKind::kBoxing)) continue;
       number_[id] = static_cast<int>(nodes_.size());
       nodes_.push_back(id);
     }
@@ -76,7 +81,7 @@ class GraphJson {
   void AddEdges(NodeId id, std::vector<std::string>& edges) const {
     for (ValueId input : graph_.node(id).inputs) {
       std::vector<int> boxings;
-      const ValueId tensor = TensorOf(graph_, input);
+      const ValueId tensor = TensorOf(facts_, input);
       for (ValueId value = input; value != tensor; value = facts_.boxings[boxings.back()].from) {
         boxings.push_back(facts_.boxing_of_value[value]);
       }

@@ -50,17 +50,18 @@ absl::StatusOr<TensorPlace> PlaceOf(const Graph& graph, NodeId node, int output)
 absl::StatusOr<TensorPlace> FindIn(const GraphFacts& facts, const std::string& name, int output) {
   const Graph& boxed = facts.boxed;
   if (const auto it = facts.boxed_nodes.find(name); it != facts.boxed_nodes.end()) {
-    if (boxed.node(it->second).op != "boxing") return PlaceOf(boxed, it->second, output);
-    const Value& tensor = boxed.value(TensorOf(boxed, boxed.node(it->second).outputs[0]));
+    if (!facts.Is(boxed.node(it->second), OpKind::kBoxing)) return PlaceOf(boxed, it->second, output);
+    const Value& tensor = boxed.value(TensorOf(facts, boxed.node(it->second).outputs[0]));
     return PlaceOf(boxed, tensor.producer, tensor.output);
   }
   const auto it = facts.placed_nodes.find(name);
-  if (it == facts.placed_nodes.end() || facts.placed.node(it->second).op != "to") return absl::NotFoundError("");
+  if (it == facts.placed_nodes.end() || !facts.Is(facts.placed.node(it->second), OpKind::kAnnotation)) {
+    return absl::NotFoundError("");
+  }
   std::vector<NodeId> annotations;
   const ValueId asked = facts.placed.node(it->second).outputs[0];
-  const Value& tensor = facts.placed.value(BehindAnnotations(facts.placed, asked, &annotations));
-  OF_ASSIGN_OR_RETURN(TensorPlace place,
-                      PlaceOf(boxed, facts.boxed_nodes.at(facts.placed.node(tensor.producer).name), tensor.output));
+  const Value& tensor = facts.placed.value(BehindAnnotations(facts, asked, &annotations));
+  OF_ASSIGN_OR_RETURN(TensorPlace place, PlaceOf(boxed, facts.boxed_of[tensor.producer], tensor.output));
   place.annotations = std::move(annotations);
   return place;
 }
@@ -81,7 +82,7 @@ absl::StatusOr<std::vector<TensorPlace>> FindTensor(const JobFacts& job, absl::s
       return place.status();
     }
     for (const auto& [known, id] : job.graphs[g].boxed_nodes) {
-      if (job.graphs[g].boxed.node(id).op != "boxing") names.push_back(known);
+      if (!job.graphs[g].Is(job.graphs[g].boxed.node(id), OpKind::kBoxing)) names.push_back(known);
     }
   }
   if (!places.empty()) return places;
@@ -96,7 +97,8 @@ std::vector<TensorPlace> TensorsBeginningWith(const JobFacts& job, absl::string_
     const Graph& graph = job.graphs[g].boxed;
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       const Node& node = graph.node(id);
-      if (node.op == "boxing" || !absl::StartsWith(node.name, prefix) || !seen.insert(node.name).second) continue;
+      if (job.graphs[g].Is(node, OpKind::kBoxing) || !absl::StartsWith(node.name, prefix)) continue;
+      if (!seen.insert(node.name).second) continue;
       places.push_back({static_cast<int>(g), id, node.outputs.empty() ? -1 : 0, {}});
     }
   }

@@ -54,7 +54,7 @@ class OriginFinder {
   Origin FindUnasked(NodeId id, size_t output, int axis) const {
     const Node& node = graph_.node(id);
     const std::string& name = node.placement->axes()[axis].name;
-    if (node.op == "variable") return OfVariable(id, name, axis);
+    if (facts_.Is(node, OpKind::kVariable)) return OfVariable(id, name, axis);
     const Sbp& chosen = facts_.chosen[id].outputs[output][axis];
     const std::vector<Layout>& candidates = facts_.candidates[id];
     const bool forced = std::all_of(candidates.begin(), candidates.end(),
@@ -87,7 +87,7 @@ class OriginFinder {
       const ValueId input = node.inputs[i];
       const Node& producer = graph_.node(Producer(input));
       const Sbp& wanted = facts_.chosen[id].inputs[i][axis];
-      if (!wanted.is_split() || producer.op == "variable") continue;
+      if (!wanted.is_split() || facts_.Is(producer, OpKind::kVariable)) continue;
       for (int a = 0; a < producer.placement->num_axes(); ++a) {
         if (producer.placement->axes()[a].name != axis_name) continue;
         if (facts_.chosen[Producer(input)].outputs[graph_.value(input).output][a] != wanted) continue;

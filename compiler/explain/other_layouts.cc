@@ -34,7 +34,8 @@ class Surroundings {
   NodeId Moves(const Layout& layout) const {
     for (size_t i = 0; i < node_.inputs.size(); ++i) {
       const NodeId producer = graph_.value(node_.inputs[i]).producer;
-      if (graph_.node(producer).op != "variable" || *graph_.node(producer).placement != *node_.placement) continue;
+      if (!facts_.Is(graph_.node(producer), OpKind::kVariable) || *graph_.node(producer).placement != *node_.placement)
+        continue;
       if (facts_.chosen[producer].outputs[0] != layout.inputs[i]) return producer;
     }
     return -1;
@@ -43,7 +44,8 @@ class Surroundings {
  private:
   double Acts(Rate rate) const { return rate == Rate::kMicroBatch ? facts_.micro_batches : 1; }
 
-  // Of all types that the readers of `value` want, each paid once, if it is made as `sbp` and the node lies as `layout`.
+  // Of all types that the readers of `value` want, each paid once, if it is made as `sbp` and the node lies as
+  // `layout`.
   double BoxingPrice(ValueId value, const NdSbp& sbp, const Layout& layout) {
     const Value& it = graph_.value(value);
     const int type = costs_.TypeId(it.type);
@@ -73,7 +75,8 @@ class Surroundings {
 
 std::vector<OtherLayout> OtherLayouts(const GraphFacts& facts, const OpRegistry& ops, NodeId node, CostModel& costs) {
   const Node& it = facts.placed.node(node);
-  if (it.op == "variable" || it.op == "to" || !ops.Find(it.op)->mutates.empty()) return {};
+  const OpDef& op = *ops.Find(it.op);
+  if (op.kind == OpKind::kVariable || op.kind == OpKind::kAnnotation || !op.mutates.empty()) return {};
   Surroundings around(facts, ops, node, costs);
   const double chosen = around.Price(facts.chosen[node]);
   std::vector<OtherLayout> others;

@@ -29,11 +29,11 @@ std::string Star(absl::string_view scope) {
 
 }  // namespace
 
-Scopes::Scopes(const Graph& graph) {
+Scopes::Scopes(const Graph& graph, const OpRegistry& ops) {
   std::set<std::string, std::less<>> outer;  // scopes that hold scopes
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (!IsForward(node) || node.op == "boxing") continue;
+    if (!IsForward(node) || ops.Is(node.op, OpKind::kBoxing)) continue;
     std::string before;
     ForEachPrefix(node.name, [&](absl::string_view prefix) {
       if (!before.empty()) outer.insert(before);

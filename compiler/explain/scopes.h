@@ -1,5 +1,5 @@
-// The scopes that users gave names in, and which of them repeat: the layers of a model, made in a loop, are one block with
-// a number. What is said of one of them holds for all, so it is said once.
+// The scopes that users gave names in, and which of them repeat: the layers of a model, made in a loop, are one block
+// with a number. What is said of one of them holds for all, so it is said once.
 //
 //   h0/attn/q/matmul, h1/attn/q/matmul, ...      role "h*/attn/q/matmul", path {"h*", "h0", "attn", "q"}
 //
@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "oneflow_core/graph.h"
+#include "oneflow_core/op.h"
 
 namespace oneflow {
 
 class Scopes {
  public:
   // Of the names of forward nodes: what is derived from them lies in their scopes.
-  explicit Scopes(const Graph& graph);
+  Scopes(const Graph& graph, const OpRegistry& ops);
 
   // `name` with a '*' in place of the number of every repeated scope.
   std::string Role(absl::string_view name) const;

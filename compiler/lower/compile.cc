@@ -58,12 +58,13 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   return set;
 }
 
-absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions& options, const OpRegistry& ops) {
+absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions& options, const OpRegistry& ops,
+                                    std::vector<std::string>* warnings) {
   VariableDists dists;
   std::vector<BoxedGraph> boxed;
   for (const Graph& graph : program) {
     const int micro_batches = graph.is_trained() ? options.micro_batches : 1;
-    OF_ASSIGN_OR_RETURN(Graph result, RunPasses(graph, options, ops, dists));
+    OF_ASSIGN_OR_RETURN(Graph result, RunPasses(graph, options, ops, dists, nullptr, warnings));
     boxed.push_back({std::move(result), micro_batches});
   }
   return CompileBoxed(boxed, options, ops);

@@ -9,8 +9,9 @@ namespace oneflow {
 
 // Compiles every graph of `program`, in order: passes, physical plan, check that no cycle of waits lacks a token,
 // lowering. The serialised result is a function of the arguments alone. Errors as in boxed_graph.h; FailedPrecondition
-// with the shortest bad cycle if a plan could deadlock.
-absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions& options, const OpRegistry& ops);
+// with the shortest bad cycle if a plan could deadlock. `warnings`, unless null, gets what the user should be told.
+absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions& options, const OpRegistry& ops,
+                                    std::vector<std::string>* warnings = nullptr);
 
 // A graph after the pass pipeline (boxed_graph.h), and how many micro-batches make a step of it.
 struct BoxedGraph {

@@ -6,7 +6,6 @@
 // is summed over k micro-batches is the gradient of their mean.
 #include <map>
 
-#include "absl/strings/str_join.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/builder.h"
 
@@ -38,9 +37,12 @@ class Differentiator {
       OF_RETURN_IF_ERROR_AT(Visit(id), Where(graph().node(id)));
     }
     OF_RETURN_IF_ERROR(builder_.status());
-    OF_RETURN_IF_ERROR(CheckAllReached());
+    OF_RETURN_IF_ERROR(CheckReached());
     return builder_.Finish();
   }
+
+  // What the losses do not depend on, for the user.
+  std::vector<std::string> TakeWarnings() { return std::move(warnings_); }
 
  private:
   const Graph& graph() const { return builder_.graph(); }
@@ -74,13 +76,11 @@ class Differentiator {
     return builder_.ops().Is(node.op, OpKind::kVariable) && node.attrs.Bool("trainable");
   }
 
-  // A node that serves forward node `forward`, with its source line and placement hint.
-  Tensor Add(Role role, NodeId forward, NodeId variable, absl::string_view op, const std::vector<Tensor>& inputs,
-             AttrMap attrs, const std::string& name) {
-    const Node& like = graph().node(forward);
-    builder_.set_source(like.source);
-    builder_.set_placement_hint(like.at);
-    builder_.set_role(role, forward, variable);
+  // A node whose provenance has been set, with the source line and placement hint of node `like`.
+  Tensor Add(NodeId like, absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
+             const std::string& name) {
+    builder_.set_source(graph().node(like).source);
+    builder_.set_placement_hint(graph().node(like).at);
     return builder_.Op1(op, inputs, std::move(attrs), std::source_location::current(), name);
   }
 
@@ -89,8 +89,9 @@ class Differentiator {
     AttrMap attrs{{"dtype", std::string(Name(DType::kFloat32))},
                   {"shape", std::vector<int64_t>()},
                   {"value", 1.0 / micro_batches_}};
-    contributions_[loss].push_back(Add(Role::kInputGradient, producer, -1, "constant", {}, std::move(attrs),
-                                       absl::StrCat(graph().node(producer).name, "/grad")));
+    builder_.set_role(Role::kInputGradient);  // it comes from behind the loss, where no node is
+    contributions_[loss].push_back(
+        Add(producer, "constant", {}, std::move(attrs), absl::StrCat(graph().node(producer).name, "/grad")));
   }
 
   // The sum of what has arrived at `value`, or nothing if nothing has.
@@ -100,8 +101,8 @@ class Differentiator {
     if (it->second.size() == 1) return it->second[0];
     const NodeId producer = graph().value(value).producer;
     const bool weight = contents_[value].kind == Content::Kind::kWeight;
-    return Add(weight ? Role::kWeightGradient : Role::kInputGradient, producer, contents_[value].variable, "add_n",
-               it->second, {}, absl::StrCat(graph().node(producer).name, "/grad_sum"));
+    builder_.set_role(weight ? Role::kWeightGradient : Role::kInputGradient, producer, contents_[value].variable);
+    return Add(producer, "add_n", it->second, {}, absl::StrCat(graph().node(producer).name, "/grad_sum"));
   }
 
   absl::Status Visit(NodeId id) {
@@ -115,6 +116,9 @@ class Differentiator {
       return absl::UnimplementedError(absl::StrCat("no gradient is defined for op '", node.op,
                                                    "', but the loss depends on a trainable variable through it"));
     }
+    if (op->kind == OpKind::kAnnotation && contents_[node.inputs[0]].kind == Content::Kind::kWeight) {
+      return PassOn(node);
+    }
     std::vector<std::optional<Tensor>> output_grads;
     for (ValueId output : node.outputs) output_grads.push_back(needs_grad_[output] ? Gradient(output) : std::nullopt);
     GradContext context(builder_, id, std::move(output_grads));
@@ -126,7 +130,17 @@ class Differentiator {
     return Collect(node, context);
   }
 
-  // Of the nodes that `forward`'s gradient added, from `first` on: the role follows from the inputs whose gradients need them.
+  // An annotation of a weight is the weight itself: what its readers contribute is accumulated by itself, see
+  // FinishVariable.
+  absl::Status PassOn(const Node& annotation) {
+    const std::vector<Tensor> arrived = contributions_[annotation.outputs[0]];
+    std::vector<Tensor>& parts = contributions_[annotation.inputs[0]];
+    parts.insert(parts.end(), arrived.begin(), arrived.end());
+    return absl::OkStatus();
+  }
+
+  // Of the nodes that `forward`'s gradient added, from `first` on: the role follows from the inputs whose gradients
+  // need them.
   void TellRoles(const Node& forward, const GradContext& context, NodeId first) {
     std::vector<Content> of(graph().num_nodes() - first);
     std::vector<bool> weight(of.size(), false), other(of.size(), false);
@@ -165,53 +179,65 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  // Each contribution is accumulated by itself and the sums are added once per step, so that contributions made on
-  // different pipeline stages (of a tied weight) meet once per step and not once per micro-batch.
+  // Each contribution is accumulated by itself, serving the forward node that the contribution is of, and the sums are
+  // added once per step, so that contributions made on different pipeline stages (of a tied weight) travel and meet
+  // once per step and not once per micro-batch.
   absl::Status FinishVariable(NodeId variable) {
-    const std::string name = GradientName(graph().node(variable).name);
-    if (graph().FindNode(name) >= 0) {
-      return absl::InvalidArgumentError(absl::StrCat("the name '", name, "', which its gradient has to get, is taken"));
-    }
+    const std::string name = absl::StrCat(graph().node(variable).name, "/grad");
     const std::vector<Tensor>& parts = contributions_[graph().node(variable).outputs[0]];
     std::vector<Tensor> sums;
     for (const Tensor& part : parts) {
-      sums.push_back(Add(Role::kReduction, variable, variable, "accumulate", {part}, {},
-                         parts.size() == 1 ? name : absl::StrCat(name, "_part")));
+      builder_.set_role(Role::kReduction, graph().node(graph().value(part.id()).producer).forward, variable);
+      sums.push_back(Add(variable, "accumulate", {part}, {}, parts.size() == 1 ? name : absl::StrCat(name, "_part")));
     }
-    if (sums.size() > 1) Add(Role::kReduction, variable, variable, "add_n", sums, {}, name);
+    builder_.set_role(Role::kReduction, -1, variable);
+    if (sums.size() > 1) Add(variable, "add_n", sums, {}, name);
     return builder_.status();
   }
 
-  absl::Status CheckAllReached() const {
-    std::vector<std::string> missed;
+  absl::Status CheckReached() {
     int num_trainable = 0;
     for (NodeId id = 0; id < num_forward_; ++id) {
       const Node& node = graph().node(id);
-      num_trainable += IsTrainable(id);
-      if (!IsTrainable(id) || contributions_.count(node.outputs[0]) > 0) continue;
-      missed.push_back(absl::StrCat("'", node.name, "' (", node.source, ")"));
+      if (!IsTrainable(id)) continue;
+      ++num_trainable;
+      if (contributions_.count(node.outputs[0]) > 0) continue;
+      warnings_.push_back(absl::StrCat(Where(node), ": no loss depends on it, so it is not trained"));
     }
     if (num_trainable == 0) return absl::InvalidArgumentError("there is a loss but no trainable variable");
-    if (missed.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("the loss does not depend on ", missed.size(), " trainable variable",
-                                                   missed.size() == 1 ? "" : "s", ": ", absl::StrJoin(missed, ", ")));
+    if (static_cast<int>(warnings_.size()) < num_trainable) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is a loss, but it depends on none of ", num_trainable, " trainable variables"));
   }
 
   GraphBuilder builder_;
   const int num_forward_;
   const int micro_batches_;
-  std::vector<bool> needs_grad_;                          // by forward value
+  std::vector<bool> needs_grad_;  // by forward value
+  std::vector<std::string> warnings_;
   std::vector<Content> contents_;                         // by forward value
   std::map<ValueId, std::vector<Tensor>> contributions_;  // to the gradient of a forward value, in order of arrival
 };
 
 }  // namespace
 
-std::string GradientName(absl::string_view variable) { return absl::StrCat(variable, "/grad"); }
+std::vector<ValueId> VariableGradients(const Graph& graph) {
+  std::vector<ValueId> gradients(graph.num_nodes(), -1);
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.role == Role::kReduction && node.variable >= 0) gradients[node.variable] = node.outputs[0];
+  }
+  return gradients;
+}
 
 absl::StatusOr<bool> Autodiff(Graph& graph, PassContext& context) {
   if (!graph.is_trained()) return false;
-  OF_ASSIGN_OR_RETURN(graph, Differentiator(context.ops, std::move(graph), context.options.micro_batches).Run());
+  const std::string name = graph.name();
+  Differentiator differentiator(context.ops, std::move(graph), context.options.micro_batches);
+  OF_ASSIGN_OR_RETURN(graph, differentiator.Run());
+  for (const std::string& warning : differentiator.TakeWarnings()) {
+    context.warnings.push_back(absl::StrCat("graph '", name, "': ", warning));
+  }
   return true;
 }
 

@@ -3,8 +3,8 @@
 //   before   x (B)  -> reader        after   x -> replica_digest (S, one number per rank) -> boxing (B) -> d
 //                                            x, d -> assert_replicas -> reader
 //
-// Readers come after the comparison, so the first error in the order of the data is the first that is found on its rank: it names the
-// node whose kernel or signature is wrong, not one that it misled.
+// Readers come after the comparison, so the first error in the order of the data is the first that is found on its
+// rank: it names the node whose kernel or signature is wrong, not one that it misled.
 #include <algorithm>
 
 #include "compiler/passes/passes.h"

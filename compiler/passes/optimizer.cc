@@ -21,7 +21,7 @@ class OptimizerBuilder {
   }
 
   absl::StatusOr<Graph> Run() {
-    OF_RETURN_IF_ERROR(FindParameters());
+    FindParameters();
     Step();
     Norm();
     for (const Parameter& parameter : parameters_) {
@@ -66,17 +66,16 @@ class OptimizerBuilder {
     return builder_.Op(op, inputs, std::move(attrs), std::source_location::current(), name);
   }
 
-  absl::Status FindParameters() {
+  void FindParameters() {
     const Graph& graph = builder_.graph();
+    const std::vector<ValueId> gradients = VariableGradients(graph);
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       const Node& node = graph.node(id);
       if (!builder_.ops().Is(node.op, OpKind::kVariable) || !node.attrs.Bool("trainable")) continue;
-      const NodeId gradient = graph.FindNode(GradientName(node.name));
-      if (gradient < 0) return absl::InternalError(absl::StrCat(Where(node), ": autodiff left no gradient"));
+      if (gradients[id] < 0) continue;  // no loss depends on it
       parameters_.push_back({id, node.name, node.source, node.at, graph.value(node.outputs[0]).hint,
-                             Tensor(&builder_, node.outputs[0]), Tensor(&builder_, graph.node(gradient).outputs[0])});
+                             Tensor(&builder_, node.outputs[0]), Tensor(&builder_, gradients[id])});
     }
-    return absl::OkStatus();
   }
 
   void Step() {

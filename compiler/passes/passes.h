@@ -12,21 +12,30 @@ struct PassContext {
   const OpRegistry& ops;
   const VariableDists& variables;  // fixed by earlier graphs of the program
   Topology topology;
+  std::vector<std::string> warnings = {};  // what is no error, but worth telling the user
 };
 
+// key-random-ops: what draws random numbers is keyed by the name that its user gave it, whatever becomes of the name.
+//
+//   before   dropout "h0/dropout"        after   dropout "h0/dropout" {key="h0/dropout"}
+absl::StatusOr<bool> KeyRandomOps(Graph& graph, PassContext& context);
+
 // autodiff: writes the gradient of the sum of the losses as more graph, as backward nodes, along the paths to trainable
-// variables. The summed gradient of variable w is the value of a node "w/grad".
+// variables. The summed gradient of a variable is what the last node gives
+// that serves it as a reduction.
 //
 //   before   x, w -> matmul -> loss
 //   after    x, w -> matmul -> loss    constant(1/k) -> ... -> matmul_wgrad -> accumulate "w/grad"
 //
 // Nothing to do for a graph without losses. Unimplemented, naming op and line, if an op on the way has no gradient;
-// InvalidArgument naming the trainable variables that the loss does not depend on, or if there are none.
+// InvalidArgument if the losses depend on no trainable variable. One on which they do not depend is left as it is,
+// with a warning.
 absl::StatusOr<bool> Autodiff(Graph& graph, PassContext& context);
-// The name of the node whose value is the gradient of a variable.
-std::string GradientName(absl::string_view variable);
+// By node: of a variable the value that is its gradient, else -1. It is what the last of its reductions gives.
+std::vector<ValueId> VariableGradients(const Graph& graph);
 
-// average-fetches: in a step of k > 1 micro-batches, what is fetched, or enters a running average, is the mean over them.
+// average-fetches: in a step of k > 1 micro-batches, what is fetched, or enters a running average, is the mean over
+// them.
 //
 //   before   loss -> fetch               after   loss -> accumulate -> scale(1/k) -> fetch
 //
@@ -54,7 +63,8 @@ absl::StatusOr<bool> PlaceNodes(Graph& graph, PassContext& context);
 //   before   a@0, b@1, c@1 -> add_n@0        after   b@1, c@1 -> add_n@1;   a@0, that -> add_n@0
 absl::StatusOr<bool> GroupSums(Graph& graph, PassContext& context);
 
-// expand-composites: ops along the classes (softmax, cross entropy, top-1) become parts, whose signatures may split the classes.
+// expand-composites: ops along the classes (softmax, cross entropy, top-1) become parts, whose signatures may split the
+// classes.
 //
 //   before   x -> softmax            after   x -> reduce_max -> m;   x, m -> exp_sum -> s;   x, m, s -> softmax_apply
 //
@@ -76,8 +86,8 @@ std::vector<bool> DependsOnMicroBatch(const Graph& graph, const OpRegistry& ops)
 //   before   x -> matmul -> relu         after   x S(0) -> matmul P -> boxing B -> relu B
 absl::StatusOr<bool> SelectLayouts(Graph& graph, PassContext& context);
 
-// check-replicas, if the options say so: whatever is B is compared between the ranks that hold it before anyone reads it; the job fails at
-// the node whose copies differ.
+// check-replicas, if the options say so: whatever is B is compared between the ranks that hold it before anyone reads
+// it; the job fails at the node whose copies differ.
 //
 //   before   x (B) -> reader         after   x -> replica_digest -> boxing -> d;   x, d -> assert_replicas -> reader
 absl::StatusOr<bool> CheckReplicas(Graph& graph, PassContext& context);

@@ -4,8 +4,8 @@
 //               contiguous stages of equal work. A later graph of the program goes where the variables it reads lie
 //   variables   with their first reader
 //   backward    with the forward node that they serve; what serves a variable alone lies with that
-//   update      with the variable that they change; what concerns no single variable (norm, learning rate) on the lowest
-//               stage of its inputs
+//   update      with the variable that they change; what concerns no single variable (norm, learning rate) on the
+//               lowest stage of its inputs
 //   sources     read_data and constants (with annotations on them) are pure functions, so each stage that reads one
 //               gets a copy
 //   fetch       the first rank of its producer

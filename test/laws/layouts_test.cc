@@ -1,5 +1,6 @@
-// The layout law: the same program under any layout computes the same losses, from the same initial weights and with the same
-// dropout masks; two runs of one plan are bitwise equal; the bytes that boxing moves are those that were predicted.
+// The layout law: the same program under any layout computes the same losses, from the same initial weights and with
+// the same dropout masks; two runs of one plan are bitwise equal; the bytes that boxing moves are those that were
+// predicted.
 #include <cmath>
 #include <map>
 #include <random>
@@ -130,6 +131,29 @@ class LayoutsTest : public ::testing::Test {
   std::string text_, images_, labels_;
 };
 
+// The embedding on the first stage and the head on the last share one matrix. It goes there once per step, and its
+// gradient comes back once: not with every micro-batch.
+TEST_F(LayoutsTest, TheGradientOfATiedWeightTravelsOncePerStep) {
+  const auto gpt = [&](bool tied) {
+    return "model { gpt { vocabulary: 512 layers: 2 width: 24 heads: 4 context: 12 tied_embedding: " +
+           std::string(tied ? "true" : "false") + " } } data { text { path: '" + text_ +
+           "' } } train { batch_size: 16 optimizer { adamw {} } schedule { learning_rate: 3e-3 } }";
+  };
+  const auto bytes_moved = [&](bool tied, int micro_batches) -> absl::StatusOr<int64_t> {
+    OF_ASSIGN_OR_RETURN(const Outcome outcome,
+                        Run(gpt(tied), {"mesh={pp:2 dp:2}", absl::StrCat("train.micro_batches=", micro_batches)}));
+    return outcome.stats.bytes_moved / kSteps;
+  };
+  constexpr int64_t kTable = 512 * 24 * 4;
+  ASSERT_OK_AND_ASSIGN(const int64_t tied4, bytes_moved(true, 4));
+  ASSERT_OK_AND_ASSIGN(const int64_t tied8, bytes_moved(true, 8));
+  ASSERT_OK_AND_ASSIGN(const int64_t untied8, bytes_moved(false, 8));
+  EXPECT_LT(tied8 - tied4, kTable / 8) << "the samples are the same, the table does not move more often";
+  // Beyond what the two separate matrices move: the table to both ranks of the last stage, its gradient from them.
+  EXPECT_LE(tied8 - untied8, 4 * kTable);
+  ExpectSameUnder(gpt(true), {{"mesh={pp:2 dp:2}", "train.micro_batches=4"}, {"mesh={pp:2}"}});
+}
+
 TEST_F(LayoutsTest, AGptTrainsAlikeUnderEveryLayout) {
   ExpectSameUnder(Gpt(), {{"mesh={dp:4}"},
                           {"mesh={tp:4}"},
@@ -163,8 +187,9 @@ TEST_F(LayoutsTest, ClassesMayBeSplitOverDevices) {
                                        {"mesh={pp:2 tp:2}", "train.micro_batches=2"}});
 }
 
-// Of a row of logits only its maximum, its sum and its label's logit travel. Over tp alone, 40,000 more classes move not one byte more;
-// where there is dp too, the class vectors themselves travel over it, but nothing that grows with rows times classes.
+// Of a row of logits only its maximum, its sum and its label's logit travel. Over tp alone, 40,000 more classes move
+// not one byte more; where there is dp too, the class vectors themselves travel over it, but nothing that grows with
+// rows times classes.
 TEST_F(LayoutsTest, TheLossOverSplitClassesMovesBytesByTheRowOnly) {
   const auto bytes_moved = [&](const std::string& mesh, int classes, int batch) -> absl::StatusOr<int64_t> {
     OF_ASSIGN_OR_RETURN(const Outcome outcome,

@@ -132,8 +132,8 @@ absl::Status PrepareData(uint64_t seed, const SourcedConfig& config, Program& pr
   return absl::OkStatus();
 }
 
-// What a job reads before its first step is opened, and where it writes after its last is looked at: nobody trains for a day to
-// learn that a folder does not exist.
+// What a job reads before its first step is opened, and where it writes after its last is looked at: nobody trains for
+// a day to learn that a folder does not exist.
 absl::Status CheckFiles(const SourcedConfig& config) {
   const pb::JobConfig& c = config.config;
   if (!c.weights().empty())
@@ -220,7 +220,8 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program) {
 }
 
 absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops) {
-  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, Compile(job.program, job.options, ops));
+  job.warnings.clear();
+  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, Compile(job.program, job.options, ops, &job.warnings));
   OF_ASSIGN_OR_RETURN(*job.spec.mutable_plan(), SerializePlan(plan));
   job.spec.set_plan_hash(PlanHash(job.spec.plan()));
   job.spec.clear_graphs();

@@ -19,6 +19,7 @@ struct Job {
   CompileOptions options;
   // Everything but `plan`, `plan_hash` and `graphs`, which CompileJob fills in.
   pb::JobSpec spec;
+  std::vector<std::string> warnings;  // what the compiler has to tell the user, filled in by CompileJob
 };
 
 // Which parts of the config to build.

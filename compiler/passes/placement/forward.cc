@@ -7,12 +7,12 @@
 namespace oneflow {
 namespace {
 
-// A stage may be so much slower than the best balance if fewer bytes then travel between stages: counted operations tell the
-// time of a stage no better than this, so a finer balance would not be real, while a cut inside a block instead of between two
-// moves several times the bytes.
+// A stage may be so much slower than the best balance if fewer bytes then travel between stages: counted operations
+// tell the time of a stage no better than this, so a finer balance would not be real, while a cut inside a block
+// instead of between two moves several times the bytes.
 constexpr double kBalanceSlack = 0.15;
 
-// --- cutting into stages ----------------------------------------------------------------------------------------------------
+// --- cutting into stages -------------------------------------------------------------------------------------------
 
 double Flops(const Places& places, NodeId id) {
   const Graph& graph = places.graph();
@@ -28,7 +28,8 @@ double Flops(const Places& places, NodeId id) {
   return op.flops == nullptr ? elements : op.flops(inputs, outputs, node.attrs);
 }
 
-// For every cut before position i of `work`: the bytes made before it and read after it. Variables and data do not cross.
+// For every cut before position i of `work`: the bytes made before it and read after it. Variables and data do not
+// cross.
 std::vector<int64_t> CrossingBytes(const Graph& graph, const std::vector<NodeId>& work) {
   std::vector<int> last_reader(graph.num_values(), -1);
   for (size_t i = 0; i < work.size(); ++i) {
@@ -59,7 +60,7 @@ absl::Status PlaceByWork(Places& places, const std::vector<NodeId>& work) {
   return absl::OkStatus();
 }
 
-// --- following --------------------------------------------------------------------------------------------------------------
+// --- following -----------------------------------------------------------------------------------------------------
 
 // With the input that lies furthest, unless a node's own wish says otherwise.
 absl::Status PlaceByFollowing(Places& places, const std::vector<NodeId>& work) {

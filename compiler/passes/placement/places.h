@@ -1,5 +1,5 @@
-// Where nodes lie so far: what the rules of placement read and write. Each rule is a file beside this one; place_nodes.cc
-// runs them in order.
+// Where nodes lie so far: what the rules of placement read and write. Each rule is a file beside this one;
+// place_nodes.cc runs them in order.
 //
 //   rule                reads                                writes
 //   variables.h         earlier graphs, the user's wishes    variables with a place of their own

@@ -38,7 +38,8 @@ double BestBalance(const std::vector<double>& sum, int stages) {
 // Of the items before a boundary, in the stages so far: bytes over the cuts, then the slowest stage.
 using Price = std::pair<double, double>;
 
-// What a stage that begins at `begin` and ends at `end` makes of the price before it; `begun`: that price with the bytes at `begin`.
+// What a stage that begins at `begin` and ends at `end` makes of the price before it; `begun`: that price with the
+// bytes at `begin`.
 Price PriceAt(const std::vector<double>& sum, int begin, int end, const Price& begun) {
   return {begun.first, std::max(begun.second, sum[end] - sum[begin])};
 }
@@ -49,12 +50,12 @@ Price Begun(const std::vector<Price>& before, const std::vector<int64_t>& cut, i
   return {before[begin].first + (at_an_end ? 0 : static_cast<double>(cut[begin])), before[begin].second};
 }
 
-// The boundaries at which the last stage may begin, while its end moves on. Only those are kept that can still be the best one,
-// now or when those before them have become too far away:
+// The boundaries at which the last stage may begin, while its end moves on. Only those are kept that can still be the
+// best one, now or when those before them have become too far away:
 //
 //   - bytes grow from front to back: a boundary with fewer bytes is better than all before it;
-//   - of equal bytes the earlier ones have the faster stages before them and the longer last stage. The end moves on, so once
-//     the later of two is better it stays so.
+//   - of equal bytes the earlier ones have the faster stages before them and the longer last stage. The end moves on,
+//     so once the later of two is better it stays so.
 class Beginnings {
  public:
   Beginnings(const std::vector<double>& sum, double limit) : sum_(sum), limit_(limit) {}

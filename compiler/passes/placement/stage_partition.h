@@ -12,8 +12,9 @@ namespace oneflow {
 //   cut   0 9 2 9 0       cut[i]: bytes that cross a boundary just before item i; n + 1 entries, the ends are free
 //
 // The slowest stage decides the speed of a pipeline, so its cost is what is minimised; among partitions within `slack`
-// (0.1: a tenth) of that minimum one with the fewest bytes over its cuts is taken, of those a best balanced one, of those the one
-// whose last stages begin first. Exact and deterministic. O(stages * n). REQUIRES: stages >= 1, cut.size() == cost.size() + 1, costs are not negative.
+// (0.1: a tenth) of that minimum one with the fewest bytes over its cuts is taken, of those a best balanced one, of
+// those the one whose last stages begin first. Exact and deterministic. O(stages * n). REQUIRES: stages >= 1,
+// cut.size() == cost.size() + 1, costs are not negative.
 std::vector<int> PartitionIntoStages(const std::vector<double>& cost, const std::vector<int64_t>& cut, int stages,
                                      double slack);
 

@@ -8,8 +8,8 @@ namespace oneflow {
 // Variables that an earlier graph or the user has placed. InvalidArgument if a wish is outside the mesh.
 absl::Status PlaceFixedVariables(Places& places);
 
-// Each other variable lies with its first reader on the lowest stage; then forward nodes that overwrite variables, and all
-// that they overwrite, move to the first of these. Fetches move to what they read, which need not travel for them.
+// Each other variable lies with its first reader on the lowest stage; then forward nodes that overwrite variables, and
+// all that they overwrite, move to the first of these. Fetches move to what they read, which need not travel for them.
 // REQUIRES: forward nodes have places.
 void PlaceReadVariables(Places& places);
 

@@ -56,7 +56,7 @@ TEST(FactsTest, EveryStepBelongsToOneBoxing) {
   for (const GraphFacts& facts : job.graphs) {
     std::vector<NodeId> steps;
     for (const BoxingFacts& boxing : facts.boxings) {
-      EXPECT_EQ(TensorOf(facts.boxed, boxing.to), boxing.tensor);
+      EXPECT_EQ(TensorOf(facts, boxing.to), boxing.tensor);
       EXPECT_EQ(facts.boxed.node(boxing.steps[0].node).inputs[0], boxing.from);
       EXPECT_EQ(facts.boxed.node(boxing.steps.back().node).outputs[0], boxing.to);
       for (const BoxingStepFacts& step : boxing.steps) steps.push_back(step.node);
@@ -106,14 +106,14 @@ TEST(FactsTest, AGradientIsFoundForVariablesAndForWhatOpsMake) {
     const JobFacts job = ExampleFacts(micro_batches);
     const GraphFacts& facts = job.graphs[0];
     const auto gradient = [&](const std::string& name) {
-      const ValueId value = GradientOf(facts, BoxedValue(facts, name));
+      const ValueId value = facts.gradients[BoxedValue(facts, name)];
       return value < 0 ? "" : facts.boxed.node(facts.boxed.value(value).producer).name;
     };
     EXPECT_EQ(gradient("up/weight"), micro_batches == 1 ? "up/matmul/matmul_wgrad" : "up/weight/grad");
     EXPECT_EQ(gradient("up/relu"), "down/matmul/matmul");
     EXPECT_EQ(gradient("up/matmul"), "up/relu/relu_grad");
     EXPECT_EQ(gradient("data"), "");
-    EXPECT_EQ(GradientOf(facts, BoxedValue(facts, "losses", 1)), -1) << "what is kept for the backward pass has none";
+    EXPECT_EQ(facts.gradients[BoxedValue(facts, "losses", 1)], -1) << "what is kept for the backward pass has none";
     EXPECT_EQ(gradient("up/relu/relu_grad"), "") << "gradients have none";
   }
 }
@@ -122,7 +122,7 @@ TEST(FactsTest, WithoutALossThereAreNoGradients) {
   Graph graph = *GraphFromText(kExample, Ops());
   graph.losses.clear();
   ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf({graph}, Options({{"dp", 2}})));
-  EXPECT_EQ(GradientOf(job.graphs[0], BoxedValue(job.graphs[0], "up/weight")), -1);
+  EXPECT_EQ(job.graphs[0].gradients[BoxedValue(job.graphs[0], "up/weight")], -1);
 }
 
 TEST(FactsTest, ErrorsAreThoseOfThePasses) {

@@ -27,7 +27,7 @@ const std::vector<std::string> kNames = {"wte/weight",  "h0/ln1/norm", "h0/ln2/n
                                          "h1/ln2/norm", "h1/add",      "h12/ln1/norm", "head/matmul"};
 
 TEST(ScopesTest, RepeatedScopesHaveOneRole) {
-  const Scopes scopes(WithNames(kNames));
+  const Scopes scopes(WithNames(kNames), Ops());
   EXPECT_EQ(scopes.Role("h0/ln1/norm"), "h*/ln1/norm");
   EXPECT_EQ(scopes.Role("h12/ln1/norm"), "h*/ln1/norm");
   EXPECT_EQ(scopes.Role("h1/add/grad"), "h*/add/grad");
@@ -35,24 +35,24 @@ TEST(ScopesTest, RepeatedScopesHaveOneRole) {
 }
 
 TEST(ScopesTest, ScopesOfOpsAloneAreNotFolded) {
-  const Scopes scopes(WithNames({"conv1/weight", "conv2/weight", "fc/weight"}));
+  const Scopes scopes(WithNames({"conv1/weight", "conv2/weight", "fc/weight"}), Ops());
   EXPECT_EQ(scopes.Role("conv1/weight"), "conv1/weight");
 }
 
 TEST(ScopesTest, AScopeThatStandsAloneIsNotFolded) {
-  const Scopes scopes(WithNames({"h0/ln1/norm", "g1/ln1/norm"}));
+  const Scopes scopes(WithNames({"h0/ln1/norm", "g1/ln1/norm"}), Ops());
   EXPECT_EQ(scopes.Role("h0/ln1/norm"), "h0/ln1/norm");
 }
 
 TEST(ScopesTest, PathsNameTheGroupBeforeItsMember) {
-  const Scopes scopes(WithNames(kNames));
+  const Scopes scopes(WithNames(kNames), Ops());
   EXPECT_THAT(scopes.Path("h1/ln2/norm"), ElementsAre("h*", "h1", "h1/ln2"));
   EXPECT_THAT(scopes.Path("head/matmul"), ElementsAre("head"));
   EXPECT_THAT(scopes.Path("loss"), IsEmpty());
 }
 
 TEST(ScopesTest, WhatIsDerivedFromANodeLiesBesideIt) {
-  const Scopes scopes(WithNames(kNames));
+  const Scopes scopes(WithNames(kNames), Ops());
   EXPECT_THAT(scopes.Path("h1/ln2/norm/grad"), ElementsAre("h*", "h1", "h1/ln2"));
   EXPECT_EQ(scopes.Inside("h1/ln2/norm/grad"), "norm/grad");
   EXPECT_EQ(scopes.Inside("loss"), "loss");

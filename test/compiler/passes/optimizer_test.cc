@@ -19,6 +19,15 @@ TEST(OptimizerTest, GivesEveryTrainableVariableStateAndAnUpdate) {
   EXPECT_EQ(update.role, Role::kUpdate);
 }
 
+TEST(OptimizerTest, NeitherNeedsNorTakesNamesOfGradients) {
+  GraphBuilder b(Ops(), "named");
+  const Tensor x = MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4}));
+  b.SetLoss(ReduceMean(b.Op1("relu", {x}, {}, std::source_location::current(), "w/grad")));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, RunUpTo("optimizer", std::move(graph), Options({})));
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "w/update"), 3).op, "accumulate");
+}
+
 TEST(OptimizerTest, DecaysMatricesButNotVectors) {
   GraphBuilder b(Ops(), "g");
   b.SetLoss(ReduceMean(BiasAdd(MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4})), Weight(b, "bias", {4}))));

@@ -57,6 +57,23 @@ TEST(PlaceNodesTest, GivesEveryStageItsOwnReader) {
   EXPECT_EQ(ProducerOf(graph, labels, 0).placement, labels.placement);
 }
 
+// Each use of a tied weight is accumulated where it is made; the sums meet where the weight lies.
+TEST(PlaceNodesTest, AccumulatesGradientsWhereTheyAreMade) {
+  GraphBuilder b(Ops(), "tied");
+  const Tensor w = Weight(b, "w", {16, 16});
+  const Tensor x = MatMul(ReadSamples(b, 8).rows, w);
+  b.SetLoss(ReduceMean(MatMul(x.To(PlacementHint{{"pp", 1}}, {}), w.To({{"tp", Sbp::Broadcast()}}))));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, Place(std::move(graph), {{"pp", 2}}));
+  EXPECT_EQ(PlaceOf(graph, "w"), "[]{0}");
+  EXPECT_EQ(PlaceOf(graph, "w/grad"), "[]{0}");
+  for (const std::string& name : NamesOf(graph, "accumulate")) {
+    const Node& accumulate = NodeOf(graph, name);
+    EXPECT_EQ(*accumulate.placement, *ProducerOf(graph, accumulate, 0).placement) << name;
+  }
+  EXPECT_NE(PlaceOf(graph, "w/grad_part"), PlaceOf(graph, "w/grad_part_2"));
+}
+
 TEST(PlaceNodesTest, PutsAFetchOnOneRankOfItsProducer) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, Place(Mlp(), {{"pp", 2}, {"dp", 2}}));
   EXPECT_EQ(PlaceOf(graph, "fetch"), "[]{2}");

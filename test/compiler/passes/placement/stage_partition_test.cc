@@ -53,7 +53,8 @@ Quality QualityOf(const std::vector<double>& cost, const std::vector<int64_t>& c
   return quality;
 }
 
-// The best quality of items from `begin` on within `limit`, by trying all partitions. `start`: bytes of the cut before them.
+// The best quality of items from `begin` on within `limit`, by trying all partitions. `start`: bytes of the cut before
+// them.
 Quality BestOfAll(const std::vector<double>& sum, const std::vector<int64_t>& cut, size_t begin, int stages,
                   double limit) {
   const size_t n = sum.size() - 1;
