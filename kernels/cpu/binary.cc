@@ -1,5 +1,6 @@
-// add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither operand broadcasts differently are merged, so
-// that the common cases (same shape, scalar, a row added to a matrix) are long runs along the inner dimension.
+// add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither operand
+// broadcasts differently are merged, so that the common cases (same shape, scalar, a row added to a matrix) are long runs
+// along the inner dimension.
 #include <vector>
 
 #include "kernels/cpu/kernels.h"
@@ -98,10 +99,11 @@ const char* Maximum(const KernelArgs& args) {
 const char* Minimum(const KernelArgs& args) {
   return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return (a < b) | (a != a) ? a : b; });
 }
+// 1 beside a NaN, which is neither less nor equal.
 const char* Heaviside(const KernelArgs& args) {
   return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED {
-    const F32x16 unless_greater = a == b ? Splat(0.5f) : Splat(0);
-    return a > b ? Splat(1) : unless_greater;
+    const F32x16 unless_less = a == b ? Splat(0.5f) : Splat(1);
+    return a < b ? Splat(0) : unless_less;
   });
 }
 

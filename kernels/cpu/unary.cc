@@ -59,7 +59,7 @@ const char* Relu(const KernelArgs& args) {
   return Map(args, [](F32x16 x) OF_INLINED { return x < 0.0f ? Splat(0) : x; });
 }
 
-// dx = y > 0 ? dy : 0; in: dy, y.
+// dx = y <= 0 ? 0 : dy, so that dy passes where y is NaN; in: dy, y.
 const char* ReluGrad(const KernelArgs& args) {
   const float* const dy = args.in[0].as<const float>();
   const float* const y = args.in[1].as<const float>();
@@ -67,7 +67,7 @@ const char* ReluGrad(const KernelArgs& args) {
   ParallelFor(args.in[0].count, Grain(3 * sizeof(float)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
-      Store(dx + i, Load(y + i, lanes) > 0.0f ? Load(dy + i, lanes) : Splat(0), lanes);
+      Store(dx + i, Load(y + i, lanes) <= 0.0f ? Splat(0) : Load(dy + i, lanes), lanes);
     });
   });
   return nullptr;

@@ -1,5 +1,5 @@
-// add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither operand broadcasts differently are merged; what
-// is then one run (same shape, or a scalar) goes four elements at a time.
+// add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither operand
+// broadcasts differently are merged; what is then one run (same shape, or a scalar) goes four elements at a time.
 #include "kernels/cuda/launch.cuh"
 
 namespace oneflow::cuda {
@@ -91,8 +91,9 @@ const char* Maximum(const KernelArgs& args) {
 const char* Minimum(const KernelArgs& args) {
   return Broadcast(args, [] __device__(float a, float b) { return a < b || a != a ? a : b; });
 }
+// 1 beside a NaN, which is neither less nor equal.
 const char* Heaviside(const KernelArgs& args) {
-  return Broadcast(args, [] __device__(float a, float b) { return a > b ? 1.0f : a == b ? 0.5f : 0.0f; });
+  return Broadcast(args, [] __device__(float a, float b) { return a < b ? 0.0f : a == b ? 0.5f : 1.0f; });
 }
 
 // Operands that one launch adds: pointers are kernel parameters.

@@ -46,10 +46,10 @@ const char* Relu(const KernelArgs& args) {
   return MapOne(args, [] __device__(float x) { return x < 0.0f ? 0.0f : x; });
 }
 
-// dx = y > 0 ? dy : 0; in: dy, y.
+// dx = y <= 0 ? 0 : dy, so that dy passes where y is NaN; in: dy, y.
 const char* ReluGrad(const KernelArgs& args) {
   return Map(
-      Stream(args), args.in[0].count, [] __device__(float dy, float y) { return y > 0.0f ? dy : 0.0f; },
+      Stream(args), args.in[0].count, [] __device__(float dy, float y) { return y <= 0.0f ? 0.0f : dy; },
       args.out[0].as<float>(), args.in[0].as<const float>(), args.in[1].as<const float>());
 }
 

@@ -1,6 +1,7 @@
 #include "test/kernels/cases.h"
 
 #include <cmath>
+#include <limits>
 
 #include "test/kernels/harness.h"
 
@@ -491,6 +492,12 @@ void AddExtrema(Random& r, std::vector<Case>& cases) {
     }
     cases.push_back(InPlace({op, "into the second", {}, {r.Uniform({9, 9}), r.Uniform({9, 9})}, 0}, 1));
   }
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  RefTensor a = r.Uniform({37}), b = r.Uniform({37});
+  for (const int64_t i : {0, 1, 20, 36}) a.values[i] = nan;
+  for (const int64_t i : {1, 2, 36}) b.values[i] = nan;
+  for (const char* op : {"maximum", "minimum", "heaviside"}) cases.push_back({op, "NaN", {}, {a, b}, 0});
+  cases.push_back({"relu_grad", "NaN", {}, {r.Uniform({37}), a}, 0});
 }
 
 void AddPadsAndRunningSums(Random& r, std::vector<Case>& cases) {

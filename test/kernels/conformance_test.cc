@@ -49,6 +49,7 @@ void ExpectNear(const std::vector<RefTensor>& got, const std::vector<RefTensor>&
     ASSERT_EQ(got[i].dims, want[i].dims) << what << " " << i;
     for (int64_t j = 0; j < got[i].count(); ++j) {
       const double a = got[i].values[j], b = rounded.values[j];
+      if (std::isnan(a) && std::isnan(b)) continue;
       ASSERT_LE(std::abs(a - b), tolerance * (1 + std::abs(b)))
           << what << " " << i << " element " << j << ": " << a << " is not " << b;
     }

@@ -99,10 +99,8 @@ void AddExtremes(Random& r, std::vector<OpCase>& cases) {
     for (size_t i = 0; i < values.size(); ++i) x.values[2 * i] = values[i];
     return x;
   };
-  for (const char* op : {"tanh", "relu"}) {
-    cases.push_back({op, {}, {with(r.Uniform({7, 5}, -100, 100), {kInfinity, -kInfinity, 0})}});
-  }
-  for (const char* op : {"sigmoid", "gelu"}) {
+  cases.push_back({"tanh", {}, {with(r.Uniform({7, 5}, -100, 100), {kInfinity, -kInfinity, 0})}});
+  for (const char* op : {"relu", "sigmoid", "gelu"}) {
     cases.push_back({op, {}, {with(r.Uniform({7, 5}, -100, 100), {kInfinity, -kInfinity, kNan, 0})}});
   }
   for (const char* op : {"sqrt", "rsqrt", "log"}) {
@@ -110,11 +108,11 @@ void AddExtremes(Random& r, std::vector<OpCase>& cases) {
   }
   cases.push_back({"exp", {}, {with(r.Uniform({7, 5}), {kInfinity, -kInfinity, kNan, -200})}});
   cases.push_back({"div", {}, {with(r.Uniform({7, 5}), {1, 0}), with(r.Uniform({7, 5}, 0.5, 2), {0, 0, kInfinity})}});
-  for (const char* op : {"maximum", "minimum"}) {
-    cases.push_back(
-        {op,
-         {},
-         {with(r.Uniform({7, 5}), {kInfinity, -kInfinity, kInfinity}), with(r.Uniform({7, 5}), {1, 1, kInfinity})}});
+  for (const char* op : {"maximum", "minimum", "heaviside"}) {
+    cases.push_back({op,
+                     {},
+                     {with(r.Uniform({7, 5}), {kInfinity, -kInfinity, kInfinity, kNan, 1, kNan}),
+                      with(r.Uniform({7, 5}), {1, 1, kInfinity, 1, kNan, kNan})}});
   }
   for (const char* op : {"reduce_max", "reduce_min"}) {
     cases.push_back({op,

@@ -156,9 +156,9 @@ RefTensor ReduceAxes(const RefTensor& x, const AttrMap& attrs, double identity, 
   return y;
 }
 double Plus(double a, double b) { return a + b; }
-double Larger(double a, double b) { return std::max(a, b); }
-double Smaller(double a, double b) { return std::min(a, b); }
-double Heaviside(double a, double b) { return a == b ? 0.5 : a > b; }
+double Larger(double a, double b) { return a > b || std::isnan(a) ? a : b; }
+double Smaller(double a, double b) { return a < b || std::isnan(a) ? a : b; }
+double Heaviside(double a, double b) { return a == b ? 0.5 : !(a < b); }
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // For every element of `x` the index of the one of its reduction over `axes` that it belongs to.
@@ -990,7 +990,7 @@ const std::map<std::string, std::function<Tensors(Call&)>>& Table() {
       {"sigmoid", Plain([](double x) { return 1 / (1 + std::exp(-x)); })},
       {"relu", Plain([](double x) { return std::max(x, 0.0); })},
       {"gelu", Plain([](double x) { return x * Phi(x); })},
-      {"relu_grad", Binary([](double dy, double y) { return y > 0 ? dy : 0; })},
+      {"relu_grad", Binary([](double dy, double y) { return y <= 0 ? 0 : dy; })},
       {"gelu_grad", Binary([](double dy, double x) { return dy * GeluSlope(x); })},
       {"cast", Cast},
       {"bias_add", BiasAdd},
