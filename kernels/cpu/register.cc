@@ -4,20 +4,11 @@
 namespace oneflow {
 
 KernelTable CpuKernels() {
-  constexpr cpu::KernelList (*kFamilies[])() = {
-      cpu::AttentionKernels,    cpu::BatchNormKernels, cpu::BiasKernels,         cpu::BinaryKernels,
-      cpu::CastKernels,         cpu::Conv2dKernels,    cpu::CrossEntropyKernels, cpu::CumsumKernels,
-      cpu::DropoutKernels,      cpu::EmbeddingKernels, cpu::ExtremumKernels,     cpu::GeluKernels,
-      cpu::GenerationKernels,   cpu::IndexKernels,     cpu::LayerNormKernels,    cpu::LayoutKernels,
-      cpu::MatmulKernels,       cpu::MaxPool2dKernels, cpu::OptimizerKernels,    cpu::PadKernels,
-      cpu::ReduceKernels,       cpu::ReplicaKernels,   cpu::RmsNormKernels,      cpu::SoftmaxKernels,
-      cpu::SoftmaxPartsKernels, cpu::StateKernels,     cpu::UnaryKernels,
-  };
   std::vector<Kernel> kernels;
-  for (const auto& family : kFamilies) {
-    const cpu::KernelList list = family();
-    kernels.insert(kernels.end(), list.begin(), list.end());
-  }
+  const auto add = [&](const KernelList& family) { kernels.insert(kernels.end(), family.begin(), family.end()); };
+#define ONEFLOW_ADD_KERNELS(Family) add(cpu::Family##Kernels());
+  ONEFLOW_KERNEL_FAMILIES(ONEFLOW_ADD_KERNELS)
+#undef ONEFLOW_ADD_KERNELS
   return KernelTable(std::move(kernels));
 }
 

@@ -4,20 +4,11 @@
 namespace oneflow {
 
 KernelTable CudaKernels() {
-  constexpr cuda::KernelList (*kFamilies[])() = {
-      cuda::AttentionKernels,    cuda::BatchNormKernels, cuda::BiasKernels,         cuda::BinaryKernels,
-      cuda::CastKernels,         cuda::Conv2dKernels,    cuda::CrossEntropyKernels, cuda::CumsumKernels,
-      cuda::DropoutKernels,      cuda::EmbeddingKernels, cuda::ExtremumKernels,     cuda::GeluKernels,
-      cuda::GenerationKernels,   cuda::IndexKernels,     cuda::LayerNormKernels,    cuda::LayoutKernels,
-      cuda::MatmulKernels,       cuda::MaxPool2dKernels, cuda::OptimizerKernels,    cuda::PadKernels,
-      cuda::ReduceKernels,       cuda::ReplicaKernels,   cuda::RmsNormKernels,      cuda::SoftmaxKernels,
-      cuda::SoftmaxPartsKernels, cuda::StateKernels,     cuda::UnaryKernels,
-  };
   std::vector<Kernel> kernels;
-  for (const auto& family : kFamilies) {
-    const cuda::KernelList list = family();
-    kernels.insert(kernels.end(), list.begin(), list.end());
-  }
+  const auto add = [&](const KernelList& family) { kernels.insert(kernels.end(), family.begin(), family.end()); };
+#define ONEFLOW_ADD_KERNELS(Family) add(cuda::Family##Kernels());
+  ONEFLOW_KERNEL_FAMILIES(ONEFLOW_ADD_KERNELS)
+#undef ONEFLOW_ADD_KERNELS
   return KernelTable(std::move(kernels));
 }
 

@@ -55,7 +55,7 @@ double BatchMatmulFlops(absl::Span<const TensorType> inputs, absl::Span<const Te
 
 }  // namespace
 
-void AddBatchMatmulOp(OpRegistry& registry) {
+void AddBatchMatmulOps(OpRegistry& registry) {
   registry.Add({.name = "batch_matmul",
                 .rule = "...mk,...kn->...mn; linear 0; linear 1",
                 .infer = InferBatchMatmul,

@@ -23,7 +23,7 @@ absl::Status CastGrad(GradContext& c) {
 
 }  // namespace
 
-void AddCastOp(OpRegistry& registry) {
+void AddCastOps(OpRegistry& registry) {
   registry.Add({.name = "cast", .rule = "...->...; linear 0", .infer = InferCast, .grad = CastGrad});
 }
 

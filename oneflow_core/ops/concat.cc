@@ -42,6 +42,6 @@ absl::Status ConcatGrad(GradContext& c) {
 
 }  // namespace
 
-void AddConcatOp(OpRegistry& registry) { registry.Add({.name = "concat", .infer = InferConcat, .grad = ConcatGrad}); }
+void AddConcatOps(OpRegistry& registry) { registry.Add({.name = "concat", .infer = InferConcat, .grad = ConcatGrad}); }
 
 }  // namespace oneflow::ops

@@ -24,7 +24,7 @@ absl::Status CumsumGrad(GradContext& c) {
 
 }  // namespace
 
-void AddCumsumOp(OpRegistry& registry) {
+void AddCumsumOps(OpRegistry& registry) {
   registry.Add({.name = "cumsum", .infer = InferCumsum, .grad = CumsumGrad, .in_place = {{0, 0}}});
 }
 

@@ -27,7 +27,7 @@ absl::Status DropoutGrad(GradContext& c) {
 
 }  // namespace
 
-void AddDropoutOp(OpRegistry& registry) {
+void AddDropoutOps(OpRegistry& registry) {
   registry.Add({.name = "dropout",
                 .rule = "...->...; linear 0",
                 .infer = InferDropout,

@@ -4,6 +4,41 @@
 
 #include "oneflow_core/op.h"
 
+// The families: each has a file of its own, with the function Add<Family>Ops(). What tests know of it is in test/support/ops, in a file
+// of the same name.
+#define ONEFLOW_OP_FAMILIES(FAMILY) \
+  FAMILY(Source)                    \
+  FAMILY(Plumbing)                  \
+  FAMILY(Binary)                    \
+  FAMILY(Unary)                     \
+  FAMILY(Cast)                      \
+  FAMILY(Bias)                      \
+  FAMILY(Dropout)                   \
+  FAMILY(Reduce)                    \
+  FAMILY(Broadcast)                 \
+  FAMILY(Reshape)                   \
+  FAMILY(Transpose)                 \
+  FAMILY(Slice)                     \
+  FAMILY(Concat)                    \
+  FAMILY(Pad)                       \
+  FAMILY(Cumsum)                    \
+  FAMILY(Matmul)                    \
+  FAMILY(BatchMatmul)               \
+  FAMILY(Softmax)                   \
+  FAMILY(SoftmaxParts)              \
+  FAMILY(LayerNorm)                 \
+  FAMILY(RmsNorm)                   \
+  FAMILY(BatchNorm)                 \
+  FAMILY(Embedding)                 \
+  FAMILY(Index)                     \
+  FAMILY(Attention)                 \
+  FAMILY(CrossEntropy)              \
+  FAMILY(Conv2d)                    \
+  FAMILY(MaxPool2d)                 \
+  FAMILY(Optimizer)                 \
+  FAMILY(Generation)                \
+  FAMILY(Replica)
+
 namespace oneflow {
 
 // Every op of the table. main() calls it once and passes the registry down.
@@ -11,38 +46,9 @@ OpRegistry StandardOps();
 
 namespace ops {
 
-// One function per file; StandardOps() calls them all.
-void AddSourceOps(OpRegistry& registry);
-void AddPlumbingOps(OpRegistry& registry);
-void AddBinaryOps(OpRegistry& registry);
-void AddUnaryOps(OpRegistry& registry);
-void AddCastOp(OpRegistry& registry);
-void AddBiasOps(OpRegistry& registry);
-void AddDropoutOp(OpRegistry& registry);
-void AddReduceOps(OpRegistry& registry);
-void AddBroadcastOps(OpRegistry& registry);
-void AddReshapeOp(OpRegistry& registry);
-void AddTransposeOp(OpRegistry& registry);
-void AddSliceOps(OpRegistry& registry);
-void AddConcatOp(OpRegistry& registry);
-void AddPadOp(OpRegistry& registry);
-void AddCumsumOp(OpRegistry& registry);
-void AddMatmulOps(OpRegistry& registry);
-void AddBatchMatmulOp(OpRegistry& registry);
-void AddSoftmaxOps(OpRegistry& registry);
-void AddSoftmaxPartsOps(OpRegistry& registry);
-void AddLayerNormOps(OpRegistry& registry);
-void AddRmsNormOps(OpRegistry& registry);
-void AddBatchNormOps(OpRegistry& registry);
-void AddEmbeddingOps(OpRegistry& registry);
-void AddIndexOps(OpRegistry& registry);
-void AddAttentionOps(OpRegistry& registry);
-void AddCrossEntropyOps(OpRegistry& registry);
-void AddConv2dOps(OpRegistry& registry);
-void AddMaxPool2dOps(OpRegistry& registry);
-void AddOptimizerOps(OpRegistry& registry);
-void AddGenerationOps(OpRegistry& registry);
-void AddReplicaOps(OpRegistry& registry);
+#define ONEFLOW_DECLARE_OPS(Family) void Add##Family##Ops(OpRegistry& registry);
+ONEFLOW_OP_FAMILIES(ONEFLOW_DECLARE_OPS)
+#undef ONEFLOW_DECLARE_OPS
 
 }  // namespace ops
 }  // namespace oneflow

@@ -51,6 +51,6 @@ absl::Status PadGrad(GradContext& c) {
 
 }  // namespace
 
-void AddPadOp(OpRegistry& registry) { registry.Add({.name = "pad", .infer = InferPad, .grad = PadGrad}); }
+void AddPadOps(OpRegistry& registry) { registry.Add({.name = "pad", .infer = InferPad, .grad = PadGrad}); }
 
 }  // namespace oneflow::ops

@@ -27,7 +27,7 @@ double NoFlops(absl::Span<const TensorType>, absl::Span<const TensorType>, const
 
 }  // namespace
 
-void AddReshapeOp(OpRegistry& registry) {
+void AddReshapeOps(OpRegistry& registry) {
   registry.Add({.name = "reshape", .infer = InferReshape, .grad = ReshapeGrad, .flops = NoFlops, .in_place = {{0, 0}}});
 }
 

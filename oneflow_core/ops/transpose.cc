@@ -38,7 +38,7 @@ absl::Status TransposeGrad(GradContext& c) {
 
 }  // namespace
 
-void AddTransposeOp(OpRegistry& registry) {
+void AddTransposeOps(OpRegistry& registry) {
   registry.Add({.name = "transpose", .infer = InferTranspose, .grad = TransposeGrad});
 }
 

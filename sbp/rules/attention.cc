@@ -24,10 +24,18 @@ Result BatchAndHeads(const RuleContext& context, size_t lse_input, size_t lse_ou
   return std::vector<Signature>{batch, heads};
 }
 
-}  // namespace
-
 Result Attention(const RuleContext& context) { return BatchAndHeads(context, kNoLse, 1); }
 
 Result AttentionGrad(const RuleContext& context) { return BatchAndHeads(context, 5, kNoLse); }
+
+}  // namespace
+
+RuleList Attentions() {
+  static constexpr OpRule kRules[] = {
+      {"attention", Attention},
+      {"attention_grad", AttentionGrad},
+  };
+  return kRules;
+}
 
 }  // namespace oneflow::rules

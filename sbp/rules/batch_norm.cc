@@ -23,13 +23,23 @@ Result PerChannel(const RuleContext& context, std::vector<std::vector<int>> line
   return FromFactors(rule, context);
 }
 
-}  // namespace
-
 Result BatchNorm(const RuleContext& context) { return PerChannel(context, {}); }
 
 Result BatchNormSums(const RuleContext& context) { return PerChannel(context, {{0}}); }
 
 // dy and both of its sums: the sums of an addend of dy are the addends of the sums.
 Result BatchNormDx(const RuleContext& context) { return PerChannel(context, {{0, 5, 6}}); }
+
+}  // namespace
+
+RuleList BatchNorms() {
+  static constexpr OpRule kRules[] = {
+      {"channel_variance", BatchNorm},
+      {"batch_norm", BatchNorm},
+      {"batch_norm_sums", BatchNormSums},
+      {"batch_norm_dx", BatchNormDx},
+  };
+  return kRules;
+}
 
 }  // namespace oneflow::rules

@@ -4,6 +4,7 @@
 #include "sbp/rules/rules.h"
 
 namespace oneflow::rules {
+namespace {
 
 // Rounding to an integer does not commute with adding: P passes between floating types only.
 Result Cast(const RuleContext& context) {
@@ -31,6 +32,17 @@ Result AddN(const RuleContext& context) {
   rule.linear = {std::vector<int>(context.inputs.size())};
   std::iota(rule.linear[0].begin(), rule.linear[0].end(), 0);
   return FromFactors(rule, context);
+}
+
+}  // namespace
+
+RuleList Elementwise() {
+  static constexpr OpRule kRules[] = {
+      {"cast", Cast},
+      {"bias_add", BiasAdd},
+      {"add_n", AddN},
+  };
+  return kRules;
 }
 
 }  // namespace oneflow::rules

@@ -31,8 +31,6 @@ Letters LettersOf(const Shape& x, const Shape& ids, int64_t axis) {
   return letters;
 }
 
-}  // namespace
-
 Result Gather(const RuleContext& context) {
   const int64_t axis = context.attrs.Int("axis");
   Letters letters = LettersOf(context.inputs[0].shape, context.inputs[1].shape, axis);
@@ -50,6 +48,16 @@ Result ScatterAdd(const RuleContext& context) {
   letters.rule.outputs = {letters.x};
   letters.rule.linear = {{0}};
   return FromFactors(letters.rule, context);
+}
+
+}  // namespace
+
+RuleList Indices() {
+  static constexpr OpRule kRules[] = {
+      {"gather", Gather},
+      {"scatter_add", ScatterAdd},
+  };
+  return kRules;
 }
 
 }  // namespace oneflow::rules

@@ -2,6 +2,7 @@
 #include "sbp/rules/rules.h"
 
 namespace oneflow::rules {
+namespace {
 
 Result MatMul(const RuleContext& context) {
   return FromText(
@@ -19,6 +20,17 @@ Result BatchMatMul(const RuleContext& context) {
   return FromText(absl::StrCat(context.attrs.Bool("transpose_a") ? "...km" : "...mk", ",",
                                context.attrs.Bool("transpose_b") ? "...nk" : "...kn", "->...mn; linear 0; linear 1"),
                   context);
+}
+
+}  // namespace
+
+RuleList Products() {
+  static constexpr OpRule kRules[] = {
+      {"matmul", MatMul},
+      {"matmul_wgrad", MatMulWgrad},
+      {"batch_matmul", BatchMatMul},
+  };
+  return kRules;
 }
 
 }  // namespace oneflow::rules

@@ -2,6 +2,7 @@
 #include "sbp/rules/rules.h"
 
 namespace oneflow::rules {
+namespace {
 
 // Nothing is computed, so any state passes, candidates for a maximum or minimum too.
 Result Identity(const RuleContext& context) {
@@ -13,5 +14,18 @@ Result Identity(const RuleContext& context) {
 }
 
 Result Replicated(const RuleContext&) { return std::vector<Signature>{}; }
+
+}  // namespace
+
+RuleList Plumbing() {
+  static constexpr OpRule kRules[] = {
+      {"to", Identity},
+      {"boxing", Identity},
+      {"fetch", Replicated},
+      {"sample_token", Replicated},
+      {"append_token", Replicated},
+  };
+  return kRules;
+}
 
 }  // namespace oneflow::rules

@@ -41,8 +41,6 @@ std::vector<int> BroadcastLetters(const Shape& small, const Shape& large) {
   return dims;
 }
 
-}  // namespace
-
 Result ReduceSum(const RuleContext& context) {
   FactorRule rule = ReductionOverAxes(context, Mark::kSum);
   rule.linear = {{0}};
@@ -96,6 +94,18 @@ Result BroadcastTo(const RuleContext& context) {
   rule.outputs = {AllLetters(rule)};
   rule.linear = {{0}};
   return FromFactors(rule, context);
+}
+
+}  // namespace
+
+RuleList Reductions() {
+  static constexpr OpRule kRules[] = {
+      {"reduce_sum", ReduceSum},       {"reduce_mean", ReduceSum},  // divides by the logical count, so the means of parts add up as sums do
+      {"reduce_max", ReduceMax},       {"reduce_min", ReduceMin},  {"extremum_count", ExtremumCount},
+      {"extremum_grad", ExtremumGrad}, {"bias_grad", BiasGrad},    {"sum_to", SumTo},
+      {"broadcast_to", BroadcastTo},
+  };
+  return kRules;
 }
 
 }  // namespace oneflow::rules

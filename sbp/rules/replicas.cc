@@ -11,8 +11,6 @@ std::vector<Sbp> StatesOf(const Shape& shape) {
   return states;
 }
 
-}  // namespace
-
 Result ReplicaDigest(const RuleContext& context) {
   std::vector<Signature> signatures;
   for (const Sbp& x : StatesOf(context.inputs[0].shape)) {
@@ -32,6 +30,16 @@ Result AssertReplicas(const RuleContext& context) {
     }
   }
   return signatures;
+}
+
+}  // namespace
+
+RuleList Replicas() {
+  static constexpr OpRule kRules[] = {
+      {"replica_digest", ReplicaDigest},
+      {"assert_replicas", AssertReplicas},
+  };
+  return kRules;
 }
 
 }  // namespace oneflow::rules

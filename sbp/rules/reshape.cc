@@ -18,8 +18,6 @@ int64_t Next(const Shape& shape, int& d) {
   return d < shape.rank() ? shape[d++] : 1;
 }
 
-}  // namespace
-
 Result Reshape(const RuleContext& context) {
   const Shape& x = context.inputs[0].shape;
   const Shape& y = context.outputs[0].shape;
@@ -46,6 +44,15 @@ Result Reshape(const RuleContext& context) {
     rule.letters.push_back({absl::StrCat("d", x_dim)});
   }
   return FromFactors(rule, context);
+}
+
+}  // namespace
+
+RuleList Reshapes() {
+  static constexpr OpRule kRules[] = {
+      {"reshape", Reshape},
+  };
+  return kRules;
 }
 
 }  // namespace oneflow::rules

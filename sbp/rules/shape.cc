@@ -18,8 +18,6 @@ FactorRule AllBut(int64_t axis, const RuleContext& context) {
   return rule;
 }
 
-}  // namespace
-
 Result Transpose(const RuleContext& context) {
   FactorRule rule = OneLetterPerDimension(context.inputs[0].shape);
   rule.inputs = {AllLetters(rule)};
@@ -46,5 +44,19 @@ Result Pad(const RuleContext& context) {
 }
 
 Result Concat(const RuleContext& context) { return FromFactors(AllBut(context.attrs.Int("axis"), context), context); }
+
+}  // namespace
+
+RuleList Shapes() {
+  static constexpr OpRule kRules[] = {
+      {"transpose", Transpose},
+      {"slice", Slice},
+      {"slice_grad", Slice},
+      {"cumsum", Slice},  // the other dimensions pass, the sum is linear
+      {"pad", Pad},
+      {"concat", Concat},
+  };
+  return kRules;
+}
 
 }  // namespace oneflow::rules

@@ -5,6 +5,7 @@
 #include "sbp/rules/rules.h"
 
 namespace oneflow::rules {
+namespace {
 
 Result Variable(const RuleContext& context) {
   FactorRule rule = OneLetterPerDimension(context.outputs[0].shape);
@@ -19,6 +20,17 @@ Result ReadData(const RuleContext& context) {
   });
   if (!divisible) return std::vector<Signature>{};
   return std::vector<Signature>{{{}, std::vector<Sbp>(context.outputs.size(), Sbp::Split(0)), "samples"}};
+}
+
+}  // namespace
+
+RuleList Sources() {
+  static constexpr OpRule kRules[] = {
+      {"variable", Variable},
+      {"constant", Variable},
+      {"read_data", ReadData},
+  };
+  return kRules;
 }
 
 }  // namespace oneflow::rules

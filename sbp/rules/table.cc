@@ -4,59 +4,24 @@
 namespace oneflow {
 namespace {
 
-struct Entry {
-  absl::string_view op;
-  RuleFn rule;
-};
-
-constexpr Entry kRules[] = {
-    {"variable", rules::Variable},
-    {"constant", rules::Variable},
-    {"read_data", rules::ReadData},
-    {"to", rules::Identity},
-    {"boxing", rules::Identity},
-    {"fetch", rules::Replicated},
-    {"sample_token", rules::Replicated},
-    {"append_token", rules::Replicated},
-    {"cast", rules::Cast},
-    {"bias_add", rules::BiasAdd},
-    {"bias_grad", rules::BiasGrad},
-    {"add_n", rules::AddN},
-    {"reduce_sum", rules::ReduceSum},
-    {"reduce_mean", rules::ReduceSum},  // divides by the logical count, so the means of parts add up as sums do
-    {"reduce_max", rules::ReduceMax},
-    {"reduce_min", rules::ReduceMin},
-    {"extremum_count", rules::ExtremumCount},
-    {"extremum_grad", rules::ExtremumGrad},
-    {"sum_to", rules::SumTo},
-    {"broadcast_to", rules::BroadcastTo},
-    {"reshape", rules::Reshape},
-    {"transpose", rules::Transpose},
-    {"slice", rules::Slice},
-    {"slice_grad", rules::Slice},
-    {"concat", rules::Concat},
-    {"pad", rules::Pad},
-    {"cumsum", rules::Slice},  // the other dimensions pass, the sum is linear
-    {"channel_variance", rules::BatchNorm},
-    {"batch_norm", rules::BatchNorm},
-    {"batch_norm_sums", rules::BatchNormSums},
-    {"batch_norm_dx", rules::BatchNormDx},
-    {"matmul", rules::MatMul},
-    {"matmul_wgrad", rules::MatMulWgrad},
-    {"batch_matmul", rules::BatchMatMul},
-    {"attention", rules::Attention},
-    {"attention_grad", rules::AttentionGrad},
-    {"gather", rules::Gather},
-    {"scatter_add", rules::ScatterAdd},
-    {"replica_digest", rules::ReplicaDigest},
-    {"assert_replicas", rules::AssertReplicas},
+constexpr rules::RuleList (*kFiles[])() = {
+    rules::Sources,    rules::Plumbing, rules::Elementwise, rules::Reductions, rules::Reshapes, rules::Shapes,
+    rules::BatchNorms, rules::Products, rules::Attentions,  rules::Indices,    rules::Replicas,
 };
 
 }  // namespace
 
+std::vector<rules::OpRule> AllRules() {
+  std::vector<rules::OpRule> all;
+  for (const auto& file : kFiles) all.insert(all.end(), file().begin(), file().end());
+  return all;
+}
+
 RuleFn FindRule(absl::string_view op) {
-  for (const Entry& entry : kRules) {
-    if (entry.op == op) return entry.rule;
+  for (const auto& file : kFiles) {
+    for (const rules::OpRule& it : file()) {
+      if (it.op == op) return it.rule;
+    }
   }
   return nullptr;
 }

@@ -1,0 +1,53 @@
+// The families of kernels. A family is a source file here and in each folder of a device kind, with the same ops in all:
+// kernels/cpu/x.cc and kernels/cuda/x.cu have a function XKernels() each, which lists what is in them. This is the only
+// list of families: one that a device kind lacks does not link.
+#pragma once
+
+#include <vector>
+
+#include "kernels/kernel.h"
+
+#define ONEFLOW_KERNEL_FAMILIES(FAMILY) \
+  FAMILY(Attention)                     \
+  FAMILY(BatchNorm)                     \
+  FAMILY(Bias)                          \
+  FAMILY(Binary)                        \
+  FAMILY(Cast)                          \
+  FAMILY(Conv2d)                        \
+  FAMILY(CrossEntropy)                  \
+  FAMILY(Cumsum)                        \
+  FAMILY(Dropout)                       \
+  FAMILY(Embedding)                     \
+  FAMILY(Extremum)                      \
+  FAMILY(Gelu)                          \
+  FAMILY(Generation)                    \
+  FAMILY(Index)                         \
+  FAMILY(LayerNorm)                     \
+  FAMILY(Layout)                        \
+  FAMILY(Matmul)                        \
+  FAMILY(MaxPool2d)                     \
+  FAMILY(Optimizer)                     \
+  FAMILY(Pad)                           \
+  FAMILY(Reduce)                        \
+  FAMILY(Replica)                       \
+  FAMILY(RmsNorm)                       \
+  FAMILY(Softmax)                       \
+  FAMILY(SoftmaxParts)                  \
+  FAMILY(State)                         \
+  FAMILY(Unary)
+
+namespace oneflow {
+
+using KernelList = std::vector<Kernel>;
+
+// Product of dims[begin..end).
+inline int64_t Product(const TensorArg& x, int begin, int end) {
+  int64_t product = 1;
+  for (int i = begin; i < end; ++i) product *= x.dims[i];
+  return product;
+}
+// A tensor seen as rows of its last dimension.
+inline int64_t Columns(const TensorArg& x) { return x.rank == 0 ? 1 : x.dims[x.rank - 1]; }
+inline int64_t Rows(const TensorArg& x) { return Product(x, 0, x.rank - 1); }
+
+}  // namespace oneflow
