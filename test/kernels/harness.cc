@@ -146,8 +146,6 @@ struct Operand {
 
 }  // namespace
 
-RefTensor Rounded(RefTensor x) { return DecodeAll(x, EncodeAll(x)); }
-
 absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& call) {
   const DType dtype = call.inputs.empty() ? call.outputs[0].dtype : call.inputs[0].dtype;
   const Kernel* const kernel = device.kernels().Find(call.op, dtype);

@@ -35,7 +35,4 @@ struct KernelResult {
 // NotFound if the device has no such kernel; Internal if it failed, or wrote beyond an output or its scratch area.
 absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& call);
 
-// `x` rounded to what its dtype can hold, as kernels will see it.
-RefTensor Rounded(RefTensor x);
-
 }  // namespace oneflow::testing

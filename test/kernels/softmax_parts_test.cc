@@ -5,8 +5,8 @@
 #include <limits>
 #include <memory>
 
-#include "test/kernels/cases.h"
 #include "test/kernels/harness.h"
+#include "test/support/op_facts.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow::testing {

@@ -2,8 +2,8 @@
 // addends of it.
 #include <cmath>
 
-#include "test/kernels/cases.h"
 #include "test/kernels/harness.h"
+#include "test/support/op_facts.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow::testing {

@@ -16,8 +16,7 @@
 #include "compiler/lower/lower.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
-#include "test/kernels/cases.h"
-#include "test/laws/op_cases.h"
+#include "test/support/op_facts.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
@@ -27,8 +26,6 @@ namespace {
 
 constexpr uint64_t kSeed = 20240609;
 constexpr uint64_t kJobSeed = 77;
-
-using Tensors = std::vector<RefTensor>;
 
 std::string InitialValue(const RefTensor& x) {
   return absl::StrCat("list(",
@@ -163,7 +160,7 @@ bool IsDifferentiable(const OpRegistry& ops, const OpCase& c) {
 TEST(GradientLawTest, EveryOpWithAGradientHasACase) {
   const OpRegistry ops = StandardOps();
   std::set<std::string> covered;
-  for (const OpCase& c : OpCases(kSeed)) {
+  for (const OpCase& c : Examples(kSeed)) {
     if (IsDifferentiable(ops, c)) covered.insert(c.op);
   }
   for (const auto& [name, op] : ops.all()) {
@@ -174,7 +171,7 @@ TEST(GradientLawTest, EveryOpWithAGradientHasACase) {
 TEST(GradientLawTest, GradientsAreSlopesHoweverOperandsLie) {
   const OpRegistry ops = StandardOps();
   Random random(kSeed);
-  for (const OpCase& c : OpCases(kSeed)) {
+  for (const OpCase& c : Examples(kSeed)) {
     if (!IsDifferentiable(ops, c)) continue;
     SCOPED_TRACE(absl::StrCat(ToString(c), ", seed ", kSeed));
     TrainedOp op(ops, c);

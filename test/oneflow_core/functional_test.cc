@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "oneflow_core/ops/ops.h"
+#include "test/support/op_facts.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -24,87 +25,27 @@ class FunctionalTest : public ::testing::Test {
 };
 
 TEST_F(FunctionalTest, EveryFunctionAddsItsOpAndReturnsItsType) {
-  const Tensor x = F32({2, 3}), y = F32({2, 3}), image = F32({2, 3, 8, 8}), kernel = F32({4, 3, 3, 3});
-  const Tensor qkv = F32({2, 5, 6}), logits = F32({2, 7}), labels = I32({2}), length = I32({});
-  const struct {
-    Tensor result;
-    const char* op;
-    const char* type;
-  } kCases[] = {
-      {Add(x, y), "add", "f32[2,3]"},
-      {Sub(x, y), "sub", "f32[2,3]"},
-      {Mul(x, y), "mul", "f32[2,3]"},
-      {Div(x, y), "div", "f32[2,3]"},
-      {Maximum(x, y), "maximum", "f32[2,3]"},
-      {Minimum(x, y), "minimum", "f32[2,3]"},
-      {x + y, "add", "f32[2,3]"},
-      {x - y, "sub", "f32[2,3]"},
-      {x * y, "mul", "f32[2,3]"},
-      {Scale(x, 2), "scale", "f32[2,3]"},
-      {AddScalar(x, 2), "add_scalar", "f32[2,3]"},
-      {Neg(x), "neg", "f32[2,3]"},
-      {Exp(x), "exp", "f32[2,3]"},
-      {Log(x), "log", "f32[2,3]"},
-      {Sqrt(x), "sqrt", "f32[2,3]"},
-      {Rsqrt(x), "rsqrt", "f32[2,3]"},
-      {Square(x), "square", "f32[2,3]"},
-      {Tanh(x), "tanh", "f32[2,3]"},
-      {Sigmoid(x), "sigmoid", "f32[2,3]"},
-      {Relu(x), "relu", "f32[2,3]"},
-      {Gelu(x), "gelu", "f32[2,3]"},
-      {Cast(x, DType::kBFloat16), "cast", "bf16[2,3]"},
-      {BiasAdd(x, F32({3})), "bias_add", "f32[2,3]"},
-      {BiasAdd(image, F32({3}), 1), "bias_add", "f32[2,3,8,8]"},
-      {BiasAdd(image, F32({3}), -3), "bias_add", "f32[2,3,8,8]"},
-      {Dropout(x, 0.5), "dropout", "f32[2,3]"},
-      {ReduceSum(x, {-1}), "reduce_sum", "f32[2]"},
-      {ReduceMean(x), "reduce_mean", "f32[]"},
-      {ReduceMax(image, {-1, 0}, true), "reduce_max", "f32[1,3,8,1]"},
-      {ReduceMin(image, {1}), "reduce_min", "f32[2,8,8]"},
-      {Cumsum(image, -1), "cumsum", "f32[2,3,8,8]"},
-      {Pad(x, {0, 1}, {2, 0}), "pad", "f32[4,4]"},
-      {Reshape(x, {3, -1}), "reshape", "f32[3,2]"},
-      {BroadcastTo(x, {4, 2, 3}), "broadcast_to", "f32[4,2,3]"},
-      {Transpose(x, {1, 0}), "transpose", "f32[3,2]"},
-      {Transpose(image, {0, -1, 1, 2}), "transpose", "f32[2,8,3,8]"},
-      {Slice(x, -1, 1, 2), "slice", "f32[2,2]"},
-      {Concat({x, y, x}, -1), "concat", "f32[2,9]"},
-      {MatMul(x, F32({3, 4})), "matmul", "f32[2,4]"},
-      {MatMul(x, F32({4, 3}), true), "matmul", "f32[2,4]"},
-      {BatchMatMul(F32({5, 3, 2}), F32({5, 3, 4}), true), "batch_matmul", "f32[5,2,4]"},
-      {Softmax(x), "softmax", "f32[2,3]"},
-      {LayerNorm(x, F32({3}), F32({3})), "layer_norm", "f32[2,3]"},
-      {RmsNorm(x, F32({3})), "rms_norm", "f32[2,3]"},
-      {BatchNorm(image, F32({3}), F32({3})).y, "batch_norm", "f32[2,3,8,8]"},
-      {BatchNorm(image, F32({3}), F32({3})).mean, "reduce_mean", "f32[3]"},
-      {BatchNorm(image, F32({3}), F32({3})).var, "channel_variance", "f32[3]"},
-      {BatchNorm(x, F32({3}), F32({3}), F32({3}), F32({3})), "batch_norm", "f32[2,3]"},
-      {Embedding(F32({9, 4}), labels), "embedding", "f32[2,4]"},
-      {Gather(image, labels, -2), "gather", "f32[2,3,2,8]"},
-      {ScatterAdd(image, I32({3, 8}), -2, 9), "scatter_add", "f32[2,9,8]"},
-      {TakeAlong(logits, I32({2, 3})), "take_along", "f32[2,3]"},
-      {PutAlong(F32({2, 3}), I32({2, 3}), 7), "put_along", "f32[2,7]"},
-      {TopK(logits, 3).values, "top_k", "f32[2,3]"},
-      {TopK(logits, 3).indices, "top_k", "i32[2,3]"},
-      {RowDot(x, y), "row_dot", "f32[2]"},
-      {Attention(qkv, qkv, qkv, 3, true), "attention", "f32[2,5,6]"},
-      {SoftmaxCrossEntropy(logits, labels), "softmax_cross_entropy", "f32[2]"},
-      {Top1Correct(logits, labels), "top1_correct", "f32[2]"},
-      {Conv2d(image, kernel, 1, 1), "conv2d", "f32[2,4,8,8]"},
-      {MaxPool2d(image, 2, 2), "max_pool2d", "f32[2,3,4,4]"},
-      {ReadText(b, 4, 8, {{"path", std::string("f")}}).labels, "read_data", "i32[4,8]"},
-      {ReadImages(b, 4, 1, 28, 28).images, "read_data", "f32[4,1,28,28]"},
-      {ReadImages(b, 4, 1, 28, 28).labels, "read_data", "i32[4]"},
-      {Constant(b, {DType::kInt64, {2}}, 3), "constant", "i64[2]"},
-      {SampleToken(F32({1, 8, 9}), length, 0.5), "sample_token", "i32[]"},
-  };
-  ASSERT_OK(b.status());
-  for (const auto& c : kCases) {
-    ASSERT_TRUE(c.result.valid()) << c.op;
-    EXPECT_EQ(Producer(c.result).op, c.op);
-    EXPECT_EQ(c.result.type().ToString(), c.type) << c.op;
-    EXPECT_THAT(Producer(c.result).source, HasSubstr("functional_test.cc:")) << c.op;
+  int calls = 0;
+  for (const testing::OpFacts& facts : testing::AllOpFacts()) {
+    for (const testing::DslCall& call : facts.dsl) {
+      SCOPED_TRACE(absl::StrCat(call.op, " of ", call.type));
+      const Tensor result = call.make({b});
+      ASSERT_OK(b.status());
+      ASSERT_TRUE(result.valid());
+      EXPECT_EQ(Producer(result).op, call.op);
+      EXPECT_EQ(result.type().ToString(), call.type);
+      EXPECT_THAT(Producer(result).source, HasSubstr("ops/"));
+      ++calls;
+    }
   }
+  EXPECT_GT(calls, 60);
+}
+
+TEST_F(FunctionalTest, OperatorsAreFunctions) {
+  const Tensor x = F32({2, 3}), y = F32({2, 3});
+  EXPECT_EQ(Producer(x + y).op, "add");
+  EXPECT_EQ(Producer(x - y).op, "sub");
+  EXPECT_EQ(Producer(x * y).op, "mul");
 }
 
 TEST_F(FunctionalTest, EffectsAddANodeWithoutOutputs) {

@@ -10,10 +10,8 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
-#include <limits>
 #include <map>
 #include <optional>
-#include <tuple>
 
 #include "actor/checkpoint/safetensors.h"
 #include "compiler/lower/lower.h"
@@ -21,136 +19,16 @@
 #include "nlohmann/json.hpp"
 #include "oneflow_core/builder.h"
 #include "oneflow_core/ops/ops.h"
-#include "test/kernels/cases.h"
 #include "test/kernels/harness.h"
-#include "test/laws/op_cases.h"
+#include "test/support/op_facts.h"
 
 namespace oneflow::testing {
 namespace {
 
-using Ints = std::vector<int64_t>;
 using Json = nlohmann::ordered_json;
 using Values = std::map<ValueId, RefTensor>;
 
 constexpr uint64_t kSeed = 20240609;  // that of the laws
-
-// Of few values, so that there are ties and zeros.
-RefTensor Few(Random& r, const Ints& dims) {
-  RefTensor x = r.Integers(dims, 4);
-  x.dtype = DType::kFloat32;
-  for (double& value : x.values) value -= 2;
-  return x;
-}
-
-// Where an op has several slopes to choose from.
-void AddTies(Random& r, std::vector<OpCase>& cases) {
-  cases.push_back({"relu", {}, {Few(r, {7, 5})}});
-  for (const char* op : {"maximum", "minimum", "heaviside"}) {
-    for (const Ints& b : {Ints{7, 5}, Ints{5}}) cases.push_back({op, {}, {Few(r, {7, 5}), Few(r, b)}});
-  }
-  for (const char* op : {"reduce_max", "reduce_min"}) {
-    for (const Ints& axes : {Ints{1}, Ints{0, 2}, Ints{0, 1, 2}}) {
-      for (const bool keepdims : {false, true}) {
-        cases.push_back({op, {{"axes", axes}, {"keepdims", keepdims}}, {Few(r, {7, 5, 3})}});
-      }
-    }
-  }
-  for (const int64_t stride : {1, 2}) {
-    cases.push_back({"max_pool2d", {{"kernel", int64_t{3}}, {"stride", stride}}, {Few(r, {3, 5, 5, 7})}});
-  }
-  cases.push_back({"top_k", {{"k", int64_t{5}}}, {Few(r, {5, 3, 7})}});
-}
-
-// What only moves elements does so in all types.
-void AddNarrow(Random& r, std::vector<OpCase>& cases) {
-  const auto one = [](const char* name, int64_t value) { return std::pair<const std::string, Attr>{name, value}; };
-  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
-    const auto x = [&](const Ints& dims) {
-      RefTensor uniform = r.Uniform(dims);
-      uniform.dtype = dtype;
-      return uniform;
-    };
-    cases.push_back({"reshape", {{"shape", Ints{5, 7}}}, {x({7, 5})}});
-    cases.push_back({"transpose", {{"perm", Ints{2, 0, 1}}}, {x({7, 5, 3})}});
-    cases.push_back({"slice", {one("axis", 1), one("start", 1), one("size", 3)}, {x({7, 5})}});
-    cases.push_back({"slice_grad", {one("axis", 1), one("start", 1), one("size", 9)}, {x({7, 5})}});
-    cases.push_back({"concat", {one("axis", 1)}, {x({7, 5}), x({7, 2})}});
-    cases.push_back({"pad", {{"before", Ints{0, 2}}, {"after", Ints{1, 0}}, {"value", 0.0}}, {x({7, 5})}});
-  }
-}
-
-// Windows of other shapes than a padded square of three.
-void AddWindows(Random& r, std::vector<OpCase>& cases) {
-  for (const auto& [kernel, stride, padding] : std::vector<std::tuple<Ints, int64_t, int64_t>>{
-           {{1, 1}, 2, 0}, {{5, 5}, 3, 2}, {{2, 3}, 1, 0}, {{3, 1}, 2, 1}}) {
-    cases.push_back({"conv2d",
-                     {{"stride", stride}, {"padding", padding}},
-                     {r.Uniform({2, 3, 8, 7}), r.Uniform({4, 3, kernel[0], kernel[1]})}});
-  }
-  for (const auto& [kernel, stride] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {2, 3}, {4, 1}}) {
-    cases.push_back({"max_pool2d", {{"kernel", kernel}, {"stride", stride}}, {r.Uniform({2, 3, 8, 7})}});
-  }
-}
-
-// Where formulas overflow, cancel or divide by zero if they are not written with care.
-void AddExtremes(Random& r, std::vector<OpCase>& cases) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
-  const auto with = [&](RefTensor x, std::vector<double> values) {
-    for (size_t i = 0; i < values.size(); ++i) x.values[2 * i] = values[i];
-    return x;
-  };
-  cases.push_back({"tanh", {}, {with(r.Uniform({7, 5}, -100, 100), {kInfinity, -kInfinity, 0})}});
-  for (const char* op : {"relu", "sigmoid", "gelu"}) {
-    cases.push_back({op, {}, {with(r.Uniform({7, 5}, -100, 100), {kInfinity, -kInfinity, kNan, 0})}});
-  }
-  for (const char* op : {"sqrt", "rsqrt", "log"}) {
-    cases.push_back({op, {}, {with(r.Uniform({7, 5}, 0.5, 3), {0, kInfinity, kNan, -1})}});
-  }
-  cases.push_back({"exp", {}, {with(r.Uniform({7, 5}), {kInfinity, -kInfinity, kNan, -200})}});
-  cases.push_back({"div", {}, {with(r.Uniform({7, 5}), {1, 0}), with(r.Uniform({7, 5}, 0.5, 2), {0, 0, kInfinity})}});
-  for (const char* op : {"maximum", "minimum", "heaviside"}) {
-    cases.push_back({op,
-                     {},
-                     {with(r.Uniform({7, 5}), {kInfinity, -kInfinity, kInfinity, kNan, 1, kNan}),
-                      with(r.Uniform({7, 5}), {1, 1, kInfinity, 1, kNan, kNan})}});
-  }
-  for (const char* op : {"reduce_max", "reduce_min"}) {
-    cases.push_back({op,
-                     {{"axes", Ints{1}}, {"keepdims", false}},
-                     {with(r.Uniform({7, 5}), {kInfinity, -kInfinity, kInfinity, -kInfinity})}});
-  }
-  cases.push_back({"max_pool2d",
-                   {{"kernel", int64_t{2}}, {"stride", int64_t{1}}},
-                   {with(r.Uniform({1, 2, 5, 7}), {kInfinity, -kInfinity, 1, 2, -kInfinity, kInfinity})}});
-  cases.push_back({"top_k", {{"k", int64_t{3}}}, {with(r.Uniform({5, 7}), {kNan, kNan, kInfinity, 1, -kInfinity})}});
-  cases.push_back({"softmax", {}, {r.Uniform({7, 5, 6}, -80, 80)}});
-  cases.push_back({"softmax", {}, {with(r.Uniform({7, 5}), {-kInfinity, 1, -kInfinity, kNan})}});
-  cases.push_back({"softmax_cross_entropy", {}, {r.Uniform({5, 3, 7}, -80, 80), r.Integers({5, 3}, 7)}});
-  for (const bool causal : {false, true}) {
-    cases.push_back({"attention",
-                     {{"heads", int64_t{3}}, {"causal", causal}},
-                     {r.Uniform({3, 5, 9}, -8, 8), r.Uniform({3, 5, 9}, -8, 8), r.Uniform({3, 5, 9})}});
-  }
-  cases.push_back({"layer_norm", {{"epsilon", 1e-5}}, {r.Uniform({7, 5, 6}, 9, 11), r.Uniform({6}), r.Uniform({6})}});
-  cases.push_back({"rms_norm", {{"epsilon", 1e-5}}, {r.Uniform({7, 5, 6}, 9, 11), r.Uniform({6})}});
-}
-
-// A batch_norm by the statistics of its own batch.
-absl::Status AddBatchNormsInTraining(Random& r, std::vector<OpCase>& cases) {
-  for (const Ints& dims : {Ints{7, 5}, Ints{5, 7, 3}, Ints{3, 5, 2, 3}}) {
-    Ints axes = {0};
-    for (size_t i = 2; i < dims.size(); ++i) axes.push_back(static_cast<int64_t>(i));
-    std::vector<RefTensor> x = {r.Uniform(dims)};
-    OF_ASSIGN_OR_RETURN(const std::vector<RefTensor> mean, Reference("reduce_mean", {{"axes", axes}}, x));
-    std::vector<RefTensor> moments = {x[0], mean[0]};
-    OF_ASSIGN_OR_RETURN(const std::vector<RefTensor> var, Reference("channel_variance", {}, moments));
-    const Ints c = {dims[1]};
-    cases.push_back({"batch_norm",
-                     {{"epsilon", 1e-3}, {"training", true}},
-                     {x[0], r.Uniform(c), r.Uniform(c), Rounded(mean[0]), Rounded(var[0])}});
-  }
-  return absl::OkStatus();
-}
 
 RefTensor Empty(const TensorType& type) { return Zeros(type.shape.dims(), type.dtype); }
 
@@ -286,17 +164,9 @@ class Dump {
 
 absl::Status DumpTo(const std::string& folder) {
   const OpRegistry ops = StandardOps();
-  std::vector<OpCase> cases = OpCases(kSeed);
-  Random random(kSeed + 1);
-  AddTies(random, cases);
-  AddNarrow(random, cases);
-  AddWindows(random, cases);
-  AddExtremes(random, cases);
-  OF_RETURN_IF_ERROR(AddBatchNormsInTraining(random, cases));
   Dump dump(ops);
-  for (OpCase& c : cases) {
-    for (RefTensor& x : c.inputs) x = Rounded(std::move(x));
-    OF_RETURN_IF_ERROR(Annotate(dump.Add(c), ToString(c)));
+  for (const std::vector<OpCase>& cases : {Examples(kSeed), Extremes(kSeed)}) {
+    for (const OpCase& c : cases) OF_RETURN_IF_ERROR(Annotate(dump.Add(c), ToString(c)));
   }
   return dump.Write(folder);
 }

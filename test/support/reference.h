@@ -1,5 +1,6 @@
 // What every op means, in double precision and as plainly as possible: the independent second opinion that kernels of all devices,
-// signatures and gradients are tested against. Nothing here is shared with kernels/ but the definition of the random numbers.
+// signatures and gradients are tested against. Nothing here is shared with kernels/ but the definition of the random numbers. The
+// references themselves are in test/support/ops, one file per family of ops.
 //
 // It works on whole logical tensors. Operands that an op overwrites are overwritten in `inputs`.
 #pragma once
@@ -23,6 +24,9 @@ struct RefTensor {
 
 // A tensor of zeros.
 RefTensor Zeros(std::vector<int64_t> dims, DType dtype = DType::kFloat32);
+
+// `x` rounded to what its dtype can hold, as kernels will see it.
+RefTensor Rounded(RefTensor x);
 
 // When random ops draw, and which micro-batch it is.
 struct RefContext {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_join.h"
 #include "kernels/copy.h"
-#include "test/kernels/cases.h"
 #include "test/kernels/harness.h"
+#include "test/support/ops/kit.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow::testing {
@@ -33,7 +33,7 @@ class PathsTest : public ::testing::TestWithParam<Kind> {
     device_->BindThread();
   }
 
-  void ExpectReference(const Case& c) {
+  void ExpectReference(const OpCase& c) {
     SCOPED_TRACE(absl::StrCat(c.op, " (", c.what, "), seed ", kSeed));
     std::vector<RefTensor> inputs;
     for (const RefTensor& x : c.inputs) inputs.push_back(Rounded(x));

@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "test/oneflow_core/ops/infer_cases.h"
+#include "test/support/op_facts.h"
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
 
@@ -91,6 +92,18 @@ TEST(OpsTest, InferenceGivesTheTypesAndTheErrorsOfTheTable) {
     } else {
       EXPECT_THAT(types, testing::StatusIs(absl::StatusCode::kInvalidArgument, c.error));
     }
+  }
+}
+
+TEST(OpsTest, InferenceGivesTheTypesOfWhatTheReferenceComputes) {
+  const OpRegistry ops = StandardOps();
+  for (const testing::OpCase& c : testing::Examples(1)) {
+    SCOPED_TRACE(testing::ToString(c));
+    std::vector<testing::RefTensor> inputs = c.inputs;
+    ASSERT_OK_AND_ASSIGN(const std::vector<testing::RefTensor> outputs, testing::Reference(c.op, c.attrs, inputs));
+    ASSERT_OK_AND_ASSIGN(const std::vector<TensorType> types,
+                         ops.Find(c.op)->infer({testing::TypesOf(c.inputs), c.attrs}));
+    EXPECT_EQ(types, testing::TypesOf(outputs));
   }
 }
 

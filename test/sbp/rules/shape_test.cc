@@ -18,17 +18,6 @@ TEST(ShapeRulesTest, ASliceKeepsItsOwnDimensionWhole) {
               ElementsAre("S(1)->S(1)", "P->P", "B->B"));
 }
 
-TEST(ShapeRulesTest, ARunningSumKeepsItsOwnDimensionWhole) {
-  EXPECT_THAT(SignatureTexts("cumsum", "", "f32[4,6]", "f32[4,6]", 2, {{"axis", int64_t{0}}}),
-              ElementsAre("S(1)->S(1)", "P->P", "B->B"));
-}
-
-TEST(ShapeRulesTest, APadKeepsWhatItPadsWholeAndIsLinearIfItAddsZeros) {
-  EXPECT_THAT(SignatureTexts("pad", "", "f32[4,6]", "f32[4,9]", 2), ElementsAre("S(0)->S(0)", "P->P", "B->B"));
-  EXPECT_THAT(SignatureTexts("pad", "", "f32[4,6]", "f32[4,9]", 2, {{"value", 1.0}}),
-              ElementsAre("S(0)->S(0)", "B->B"));
-}
-
 TEST(ShapeRulesTest, AConcatenationIsSplitAcrossItsDimension) {
   EXPECT_THAT(SignatureTexts("concat", "", "f32[4,6] f32[4,2]", "f32[4,8]", 2, {{"axis", int64_t{1}}}),
               ElementsAre("S(0),S(0)->S(0)", "P,P->P", "B,B->B"));

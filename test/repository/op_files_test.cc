@@ -1,0 +1,81 @@
+// What a new op costs: the files that name it. Everything that can follow from its definition, its kernels and its facts
+// (test/support/ops) does, so that an op touches at most twelve files, its documentation and its tests included:
+//
+//   oneflow_core/ops/x.cc, ops.h, README.md     sbp/rules/x.cc if its rule is no text     oneflow_core/functional.{h,cc}
+//   kernels/families.h, cpu/x.cc, cuda/x.cu     test/support/ops/x.cc, test/parity/op_functions.py, test/golden/ops/gradients.txt
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "test/support/paths.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostFiles = 12;
+
+// Ops that nothing else is called after, of all kinds: with a function of the DSL or not, with a rule of its own or not, in a family
+// of its own or not.
+const std::vector<std::string> kOps = {"cumsum",        "take_along",      "rms_norm_grad", "extremum_count",
+                                       "extremum_grad", "batch_norm_sums", "heaviside",     "bias_grad",
+                                       "sum_to",        "max_pool2d_grad", "square_sum",    "softmax_grad_apply"};
+
+// "take_along" as the DSL, rules and functions name it.
+std::string CamelCase(const std::string& op) {
+  std::string name;
+  for (size_t i = 0; i < op.size(); ++i) {
+    if (op[i] == '_') continue;
+    const bool first = i == 0 || op[i - 1] == '_';
+    name += first ? static_cast<char>(std::toupper(op[i])) : op[i];
+  }
+  return name;
+}
+
+// The words of the sources of all rooms, by file.
+std::map<std::string, std::set<std::string>> Words() {
+  std::map<std::string, std::set<std::string>> words;
+  const fs::path root = SourceDir();
+  for (const char* room : {"oneflow_core", "sbp", "compiler", "kernels", "actor", "tools", "test", "proto"}) {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / room)) {
+      const std::string file = fs::relative(entry.path(), root).string();
+      if (!entry.is_regular_file() || file == "test/repository/op_files_test.cc") continue;
+      std::stringstream text;
+      text << std::ifstream(entry.path()).rdbuf();
+      std::string word;
+      for (const char c : text.str() + ' ') {
+        if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
+          word += c;
+        } else if (!word.empty()) {
+          words[file].insert(std::move(word));
+          word.clear();
+        }
+      }
+    }
+  }
+  return words;
+}
+
+TEST(OpFilesTest, AnOpIsNamedInAtMostTwelveFiles) {
+  const auto words = Words();
+  EXPECT_GT(words.size(), 300);
+  for (const std::string& op : kOps) {
+    std::vector<std::string> files;
+    for (const auto& [file, of_file] : words) {
+      if (of_file.count(op) > 0 || of_file.count(CamelCase(op)) > 0) files.push_back(file);
+    }
+    EXPECT_GE(files.size(), 4u) << op << " is no op";
+    EXPECT_LE(files.size(), kMostFiles) << op << ": " << ::testing::PrintToString(files);
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,141 @@
+// What tests know of conv2d and of its gradients: all three are sums over the same taps.
+#include <functional>
+
+#include "oneflow_core/functional.h"
+#include "test/support/ops/kit.h"
+
+namespace oneflow::testing {
+namespace {
+
+// body(index of x, index of k, index of y) for every product that conv2d sums.
+void ForEachTap(const Dims& x, const Dims& k, const Dims& y, const AttrMap& attrs,
+                const std::function<void(int64_t, int64_t, int64_t)>& body) {
+  const int64_t stride = attrs.Int("stride", 1), padding = attrs.Int("padding");
+  for (int64_t i = 0; i < Count(y); ++i) {
+    const Dims at = Unravel(y, i);
+    for (int64_t tap = 0; tap < x[1] * k[2] * k[3]; ++tap) {
+      const Dims inner = Unravel({x[1], k[2], k[3]}, tap);
+      const int64_t row = at[2] * stride - padding + inner[1], column = at[3] * stride - padding + inner[2];
+      if (row < 0 || row >= x[2] || column < 0 || column >= x[3]) continue;
+      body(Ravel(x, {at[0], inner[0], row, column}), Ravel(k, {at[1], inner[0], inner[1], inner[2]}), i);
+    }
+  }
+}
+
+Tensors Conv2d(RefCall& c) {
+  const RefTensor &x = c.in[0], &k = c.in[1];
+  const int64_t stride = c.attrs.Int("stride", 1), padding = c.attrs.Int("padding");
+  RefTensor y = Zeros({x.dims[0], k.dims[0], (x.dims[2] + 2 * padding - k.dims[2]) / stride + 1,
+                       (x.dims[3] + 2 * padding - k.dims[3]) / stride + 1});
+  ForEachTap(x.dims, k.dims, y.dims, c.attrs,
+             [&](int64_t xi, int64_t ki, int64_t yi) { y.values[yi] += x.values[xi] * k.values[ki]; });
+  return {y};
+}
+
+Tensors Conv2dDgrad(RefCall& c) {
+  const RefTensor &dy = c.in[0], &k = c.in[1];
+  RefTensor dx = Zeros({dy.dims[0], k.dims[1], c.attrs.Int("height"), c.attrs.Int("width")});
+  ForEachTap(dx.dims, k.dims, dy.dims, c.attrs,
+             [&](int64_t xi, int64_t ki, int64_t yi) { dx.values[xi] += dy.values[yi] * k.values[ki]; });
+  return {dx};
+}
+
+Tensors Conv2dWgrad(RefCall& c) {
+  const RefTensor &x = c.in[0], &dy = c.in[1];
+  RefTensor dk = Zeros({dy.dims[1], x.dims[1], c.attrs.Int("kernel_height"), c.attrs.Int("kernel_width")});
+  ForEachTap(x.dims, dk.dims, dy.dims, c.attrs,
+             [&](int64_t xi, int64_t ki, int64_t yi) { dk.values[ki] += x.values[xi] * dy.values[yi]; });
+  return {dk};
+}
+
+constexpr const char kTypes[] = R"(
+conv2d(f32[2,3,8,9] f32[4,3,5,3]) {stride=1 padding=0} = f32[2,4,4,7]
+conv2d(f32[2,3,8,8] f32[4,3,5,5]) {stride=1 padding=2} = f32[2,4,8,8]
+conv2d(f32[2,3,8,9] f32[4,3,3,3]) {stride=2 padding=1} = f32[2,4,4,5]
+conv2d(f32[2,3,8,8] f32[4,2,3,3]) {stride=1 padding=0} ! channels differ: x is [2,3,8,8], k is [4,2,3,3] (3 against 2)
+conv2d(f32[2,3,2,8] f32[4,3,5,5]) {stride=1 padding=1} ! the kernel does not fit: x is [2,3,2,8] with padding 1, k is
+    [4,3,5,5]
+conv2d(f32[2,3,8,8] f32[4,3,0,3]) {stride=1 padding=0} ! the kernel does not fit: x is [2,3,8,8] with padding 0, k is
+    [4,3,0,3]
+conv2d(f32[2,3,8,8] f32[4,3,3,3]) {stride=0 padding=0} ! attribute 'stride' is 0 but must be in [1, 1073741824]
+conv2d(f32[2,3,8,8] f32[4,3,3,3]) {stride=1} ! attribute 'padding' is missing
+conv2d(f32[2,3,8] f32[4,3,3,3]) {stride=1 padding=0} ! x is f32[2,3,8] but must have 4 dimensions
+conv2d_dgrad(f32[2,4,4,5] f32[4,3,3,3]) {stride=2 padding=1 height=8 width=9} = f32[2,3,8,9]
+conv2d_dgrad(f32[2,4,4,5] f32[4,3,3,3]) {stride=2 padding=1 height=8 width=11} ! dy is f32[2,4,4,5] but a convolution of
+    [2,3,8,11] with [4,3,3,3], stride 2 and padding 1 needs f32[2,4,4,6]
+conv2d_dgrad(f32[2,5,4,5] f32[4,3,3,3]) {stride=2 padding=1 height=8 width=9} ! dy is f32[2,5,4,5] but a convolution of
+    [2,3,8,9] with [4,3,3,3], stride 2 and padding 1 needs f32[2,4,4,5]
+conv2d_wgrad(f32[2,3,8,9] f32[2,4,4,5]) {stride=2 padding=1 kernel_height=3 kernel_width=3} = f32[4,3,3,3]
+conv2d_wgrad(f32[2,3,8,9] f32[2,4,4,5]) {stride=2 padding=1 kernel_height=3 kernel_width=5} ! dy is f32[2,4,4,5] but a
+    convolution of [2,3,8,9] with [4,3,3,5], stride 2 and padding 1 needs f32[2,4,4,4]
+)";
+
+constexpr const char kSignatures[] = R"(
+conv2d(f32[8,4,8,8], f32[16,4,3,3]) {stride=1, padding=1} | S(0),B->S(0) | S(1),S(1)->P B,S(0)->S(1) P,B->P B,P->P | - |
+    conv_op.cpp | channels in (P) and channels out
+conv2d_dgrad(f32[8,16,8,8], f32[16,4,3,3]) {stride=1, padding=1, height=8, width=8} | S(0),B->S(0) | S(1),S(0)->P
+    B,S(1)->S(1) P,B->P B,P->P | - | deconv_op.cpp | there a deconvolution
+conv2d_wgrad(f32[8,4,8,8], f32[8,16,8,8]) {stride=1, padding=1, kernel_height=3, kernel_width=3} | S(0),S(0)->P |
+    S(1),B->S(1) B,S(1)->S(0) P,B->P B,P->P | - | conv_op.cpp, the gradient of the filter | -
+)";
+
+// A convolution of x[n,c,h,w] with k[o,c,i,j], and both of its gradients.
+void AddAll(Random& r, const char* what, const Dims& x, const Dims& k, int64_t stride, int64_t padding,
+            OpCases& cases) {
+  const AttrMap attrs = {{"stride", stride}, {"padding", padding}};
+  Tensors in = {r.Uniform(x), r.Uniform(k)};
+  const RefTensor dy = r.Uniform(Reference("conv2d", attrs, in)->at(0).dims);
+  AttrMap dgrad = attrs, wgrad = attrs;
+  dgrad.Set("height", x[2]);
+  dgrad.Set("width", x[3]);
+  wgrad.Set("kernel_height", k[2]);
+  wgrad.Set("kernel_width", k[3]);
+  cases.push_back({"conv2d", what, attrs, in, 5e-5});
+  cases.push_back({"conv2d_dgrad", what, dgrad, {dy, in[1]}, 5e-5});
+  cases.push_back({"conv2d_wgrad", what, wgrad, {in[0], dy}, 2e-4});
+}
+
+void AddExamples(Random& r, OpCases& cases) {
+  for (const int64_t stride : {1, 2}) AddAll(r, "small", {3, 5, 4, 6}, {7, 5, 3, 3}, stride, 1, cases);
+}
+
+void AddEdges(Random& r, OpCases& cases) {
+  AddAll(r, "padded", {2, 3, 8, 9}, {4, 3, 3, 3}, 1, 1, cases);
+  AddAll(r, "one channel", {1, 1, 28, 28}, {16, 1, 5, 5}, 1, 2, cases);
+  AddAll(r, "steps of two", {2, 16, 7, 7}, {8, 16, 3, 3}, 2, 0, cases);
+  AddAll(r, "not square", {3, 2, 5, 6}, {5, 2, 1, 2}, 1, 0, cases);
+  AddAll(r, "empty", {0, 3, 8, 8}, {4, 3, 3, 3}, 1, 1, cases);
+  AddAll(r, "many channels", {2, 16, 12, 12}, {32, 16, 5, 5}, 1, 0, cases);
+}
+
+void AddExtremes(Random& r, OpCases& cases) {
+  struct Window {
+    int64_t height, width, stride, padding;
+  };
+  for (const Window& w : {Window{1, 1, 2, 0}, Window{5, 5, 3, 2}, Window{2, 3, 1, 0}, Window{3, 1, 2, 1}}) {
+    cases.push_back({"conv2d",
+                     "windows",
+                     {{"stride", w.stride}, {"padding", w.padding}},
+                     {r.Uniform({2, 3, 8, 7}), r.Uniform({4, 3, w.height, w.width})}});
+  }
+}
+
+}  // namespace
+
+OpFacts Conv2dFacts() {
+  OpFacts facts;
+  facts.reference = {{"conv2d", Conv2d}, {"conv2d_dgrad", Conv2dDgrad}, {"conv2d_wgrad", Conv2dWgrad}};
+  facts.types = kTypes;
+  facts.signatures = kSignatures;
+  facts.examples = AddExamples;
+  facts.edges = AddEdges;
+  facts.extremes = AddExtremes;
+  facts.dsl = {{[](Operands d) {
+                  return Conv2d(d.F32({2, 3, 8, 8}), d.F32({4, 3, 3, 3}), 1, 1);
+                },
+                "conv2d", "f32[2,4,8,8]"}};
+  facts.without_gradient = {{"conv2d_dgrad", "a gradient itself"}, {"conv2d_wgrad", "a gradient itself"}};
+  return facts;
+}
+
+}  // namespace oneflow::testing

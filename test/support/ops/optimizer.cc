@@ -1,0 +1,179 @@
+// What tests know of the ops that train.
+#include <algorithm>
+#include <cmath>
+
+#include "test/support/ops/kit.h"
+
+namespace oneflow::testing {
+namespace {
+
+Tensors ClipScale(RefCall& c) {
+  const double norm = std::sqrt(c.in[0].values[0]), max_norm = c.attrs.Double("max_norm");
+  RefTensor scale = Zeros({}), result = Zeros({});
+  scale.values[0] = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1;
+  result.values[0] = norm;
+  return {scale, result};
+}
+
+Tensors LrSchedule(RefCall& c) {
+  const double step = c.in[0].values[0], base = c.attrs.Double("base"), floor = base * c.attrs.Double("min_ratio");
+  const double warmup = c.attrs.Double("warmup"), total = c.attrs.Double("total");
+  const std::string kind = c.attrs.String("kind");
+  const double progress = step >= total ? 1 : (step - warmup) / (total - warmup);
+  RefTensor lr = Zeros({});
+  lr.values[0] = step < warmup        ? base * (step + 1) / warmup
+                 : kind == "constant" ? base
+                 : kind == "linear"   ? base + (floor - base) * progress
+                                      : floor + (base - floor) * (1 + std::cos(M_PI * progress)) / 2;
+  return {lr};
+}
+
+Tensors AdamwUpdate(RefCall& c) {
+  const AttrMap& a = c.attrs;
+  const double b1 = a.Double("beta1"), b2 = a.Double("beta2"), lr = c.in[4].values[0], t = c.in[6].values[0] + 1;
+  for (int64_t i = 0; i < c.in[0].count(); ++i) {
+    double &w = c.in[0].values[i], &m = c.in[1].values[i], &v = c.in[2].values[i];
+    const double g = c.in[3].values[i] * c.in[5].values[0];
+    w -= lr * a.Double("weight_decay") * w;
+    m = b1 * m + (1 - b1) * g;
+    v = b2 * v + (1 - b2) * g * g;
+    const double m_hat = m / (1 - std::pow(b1, t)), v_hat = v / (1 - std::pow(b2, t));
+    w -= lr * m_hat / (std::sqrt(v_hat) + a.Double("epsilon"));
+  }
+  return {};
+}
+
+Tensors SgdUpdate(RefCall& c) {
+  const double momentum = c.attrs.Double("momentum"), decay = c.attrs.Double("weight_decay");
+  for (int64_t i = 0; i < c.in[0].count(); ++i) {
+    double &w = c.in[0].values[i], &u = c.in[1].values[i];
+    const double g = c.in[2].values[i] * c.in[4].values[0] + decay * w;
+    u = momentum * u + g;
+    w -= c.in[3].values[0] * (c.attrs.Bool("nesterov") ? g + momentum * u : u);
+  }
+  return {};
+}
+
+Tensors EmaUpdate(RefCall& c) {
+  const double decay = c.attrs.Double("decay");
+  for (int64_t i = 0; i < c.in[0].count(); ++i) {
+    c.in[0].values[i] = decay * c.in[0].values[i] + (1 - decay) * c.in[1].values[i];
+  }
+  return {};
+}
+
+constexpr const char kTypes[] = R"(
+clip_scale(f32[]) {max_norm=1.0} = f32[] f32[]
+clip_scale(f32[]) = f32[] f32[]
+clip_scale(f32[1]) ! s is f32[1] but must have 0 dimensions
+clip_scale(f32[]) {max_norm=-1.0} ! attribute 'max_norm' is -1 but must be at least 0
+lr_schedule(i64[]) {base=0.001 warmup=10 total=100 min_ratio=0.1 kind=cosine} = f32[]
+lr_schedule(i64[]) {base=1 kind=constant} = f32[]
+lr_schedule(i32[]) {base=0.001 kind=constant} ! step is i32[] but must be i64
+lr_schedule(i64[]) {base=0.001 kind=step} ! attribute 'kind' is 'step' but must be 'constant', 'cosine' or 'linear'
+lr_schedule(i64[]) {base=0.001 kind=linear warmup=-1} ! attribute 'warmup' is -1 but must be at least 0
+adamw_update(f32[2] f32[2] f32[2] f32[2] f32[] f32[] i64[]) {beta1=0.9 beta2=0.95 epsilon=1e-8 weight_decay=0.1} =
+adamw_update(f32[2] f32[2] f32[2] f32[3] f32[] f32[] i64[]) {beta1=0.9 beta2=0.95 epsilon=1e-8} ! g is f32[3] but w
+    needs f32[2]
+adamw_update(f32[2] f32[1] f32[2] f32[2] f32[] f32[] i64[]) {beta1=0.9 beta2=0.95 epsilon=1e-8} ! m is f32[1] but w
+    needs f32[2]
+adamw_update(f32[2] f32[2] f32[2] f32[2] f32[] f32[] i64[]) {beta1=0.9 beta2=1.0 epsilon=1e-8} ! attribute 'beta2' is 1
+    but must be in [0, 1)
+adamw_update(bf16[2] f32[2] f32[2] f32[2] f32[] f32[] i64[]) {beta1=0.9 beta2=0.95 epsilon=1e-8} ! w is bf16[2] but must
+    be f32
+ema_update(f32[2] f32[2]) {decay=0.9} =
+ema_update(f32[2] f32[3]) {decay=0.9} ! v is f32[2], x is f32[3]; they must be the same
+ema_update(f32[2] f32[2]) {decay=1.0} ! attribute 'decay' is 1 but must be in [0, 1)
+sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) {momentum=0.9 weight_decay=0.1 nesterov=true} =
+sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) =
+sgd_update(f32[2] f32[3] f32[2] f32[] f32[]) ! u is f32[3] but w needs f32[2]
+sgd_update(f32[2] f32[2] f32[2] f32[] f32[2]) ! scale is f32[2] but must have 0 dimensions
+)";
+
+constexpr const char kSignatures[] = R"(
+adamw_update(f32[8,4], f32[8,4], f32[8,4], f32[8,4], f32[], f32[], i64[]) {beta1=0.9, beta2=0.95, epsilon=1e-8} |
+    S(0),S(0),S(0),S(0),B,B,B-> S(1),S(1),S(1),S(1),B,B,B-> | - | - | model_update_ops.cpp | -
+sgd_update(f32[8,4], f32[8,4], f32[8,4], f32[], f32[]) | S(0),S(0),S(0),B,B-> S(1),S(1),S(1),B,B-> | - | - |
+    model_update_ops.cpp | -
+)";
+
+void AddSchedules(OpCases& cases) {
+  for (const char* kind : {"constant", "cosine", "linear"}) {
+    AttrMap attrs = {{"base", 0.003},
+                     {"warmup", int64_t{10}},
+                     {"total", int64_t{100}},
+                     {"min_ratio", 0.1},
+                     {"kind", std::string(kind)}};
+    for (const int64_t step : {0, 9, 10, 55, 99, 100, 1000}) {
+      cases.push_back({"lr_schedule", "step", attrs, {Scalar(static_cast<double>(step), DType::kInt64)}, 1e-6});
+    }
+    attrs = {
+        {"base", 0.5}, {"warmup", int64_t{0}}, {"total", int64_t{8}}, {"min_ratio", 0.0}, {"kind", std::string(kind)}};
+    cases.push_back({"lr_schedule", "no warm-up", attrs, {Scalar(2, DType::kInt64)}, 1e-6});
+  }
+}
+
+void AddExamples(Random& r, OpCases& cases) {
+  cases.push_back({"clip_scale", "small", {{"max_norm", 1.5}}, {Scalar(9)}});
+  cases.push_back(
+      {"lr_schedule", "small", {{"base", 0.1}, {"kind", std::string("constant")}}, {Scalar(5, DType::kInt64)}});
+  cases.push_back({"adamw_update",
+                   "small",
+                   {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1}},
+                   {r.Uniform({7, 5}), r.Uniform({7, 5}), r.Uniform({7, 5}, 0.1, 1), r.Uniform({7, 5}), Scalar(0.01),
+                    Scalar(0.5), Scalar(6, DType::kInt64)},
+                   1e-5});
+  cases.push_back({"sgd_update",
+                   "small",
+                   {{"momentum", 0.9}, {"weight_decay", 0.01}, {"nesterov", true}},
+                   {r.Uniform({7, 5}), r.Uniform({7, 5}), r.Uniform({7, 5}), Scalar(0.1), Scalar(0.5)}});
+  cases.push_back({"ema_update", "small", {{"decay", 0.75}}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
+}
+
+void AddEdges(Random& r, OpCases& cases) {
+  for (const double max_norm : {0.0, 1.0, 100.0}) {
+    cases.push_back({"clip_scale", "norm", {{"max_norm", max_norm}}, {r.Uniform({}, 4, 50)}});
+  }
+  AddSchedules(cases);
+  for (const int64_t n : {0, 1, 37, 40000}) {
+    cases.push_back({"adamw_update",
+                     "size",
+                     {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1}},
+                     {r.Uniform({n}), r.Uniform({n}), r.Uniform({n}, 0.1, 1), r.Uniform({n}), Scalar(0.01), Scalar(0.5),
+                      Scalar(6, DType::kInt64)},
+                     5e-6});
+    for (const bool nesterov : {false, true}) {
+      cases.push_back({"sgd_update",
+                       "size",
+                       {{"momentum", 0.9}, {"weight_decay", 0.01}, {"nesterov", nesterov}},
+                       {r.Uniform({n}), r.Uniform({n}), r.Uniform({n}), Scalar(0.1), Scalar(0.5)},
+                       2e-6});
+    }
+    cases.push_back({"ema_update", "size", {{"decay", 0.9}}, {r.Uniform({n}), r.Uniform({n})}, 1e-6});
+  }
+}
+
+}  // namespace
+
+OpFacts OptimizerFacts() {
+  OpFacts facts;
+  facts.reference = {{"clip_scale", ClipScale},
+                     {"lr_schedule", LrSchedule},
+                     {"adamw_update", AdamwUpdate},
+                     {"ema_update", EmaUpdate},
+                     {"sgd_update", SgdUpdate}};
+  facts.types = kTypes;
+  facts.signatures = kSignatures;
+  // The rate enters twice.
+  facts.wrong_signatures = {{"sgd_update", {2}, {"S(0),S(0),S(0),P,B->"}}};
+  facts.examples = AddExamples;
+  facts.edges = AddEdges;
+  facts.without_gradient = {{"clip_scale", "trains"},
+                            {"lr_schedule", "trains"},
+                            {"adamw_update", "trains"},
+                            {"sgd_update", "trains"},
+                            {"ema_update", "trains"}};
+  return facts;
+}
+
+}  // namespace oneflow::testing

@@ -1,0 +1,75 @@
+// What tests know of the ops that pass tensors on and keep state. `accumulate` is the sum of one micro-batch.
+#include "test/support/ops/kit.h"
+
+namespace oneflow::testing {
+namespace {
+
+constexpr const char kTypes[] = R"(
+to(f32[2]) = f32[2]
+to(u8[2]) = u8[2]
+to() ! takes 1 inputs (x) but is given 0
+boxing(i32[2]) = i32[2]
+boxing(i32[2] i32[2]) ! takes 1 inputs (x) but is given 2
+accumulate(f32[2,3]) = f32[2,3]
+accumulate(bool[2]) ! x is bool[2] but must be floating, i32 or i64
+fetch(i32[]) {name=token} =
+fetch(f32[]) ! attribute 'name' is missing
+fetch(f32[]) {name=''} ! attribute 'name' is empty
+assign(f32[2] f32[2]) =
+assign(f32[2] f32[3]) ! v is f32[2], x is f32[3]; they must be the same
+assign(f32[2] bf16[2]) ! v is f32[2], x is bf16[2]; they must be the same
+increment(i64[]) =
+increment(i32[]) ! v is i32[] but must be i64
+)";
+
+constexpr const char kSignatures[] = R"(
+accumulate(f32[8,4]) | S(0)->S(0) S(1)->S(1) P->P | - | - | acc_op.cpp | over micro-batches
+)";
+
+void AddExamples(Random& r, OpCases& cases) {
+  cases.push_back({"to", "small", {}, {r.Uniform({7, 5})}});
+  cases.push_back({"accumulate", "small", {}, {r.Uniform({7, 5})}});
+  cases.push_back({"accumulate", "integers", {}, {r.Integers({7, 5}, 100)}, 0});
+  cases.push_back({"assign", "small", {}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
+  cases.push_back({"assign", "integers", {}, {r.Integers({7, 5}, 100), r.Integers({7, 5}, 100)}, 0});
+  cases.push_back({"increment", "small", {}, {r.Integers({}, 100, DType::kInt64)}, 0});
+}
+
+void AddEdges(Random& r, OpCases& cases) {
+  for (const DType dtype : kAllDTypes) {
+    cases.push_back({"assign", "dtypes", {}, {r.Small({3, 7}, dtype), r.Small({3, 7}, dtype)}, 0});
+  }
+  cases.push_back({"increment", "large", {}, {r.Integers({}, 1 << 30, DType::kInt64)}, 0});
+  for (const DType dtype : {DType::kFloat32, DType::kInt32, DType::kInt64}) {
+    cases.push_back({"accumulate", "first micro-batch", {}, {r.Small({3, 7}, dtype)}, 0});
+  }
+}
+
+}  // namespace
+
+OpFacts PlumbingFacts() {
+  OpFacts facts;
+  facts.reference = {{"to", [](RefCall& c) { return Tensors{c.in[0]}; }},
+                     {"accumulate", [](RefCall& c) { return Tensors{c.in[0]}; }},
+                     {"assign",
+                      [](RefCall& c) {
+                        c.in[0].values = c.in[1].values;
+                        return Tensors{};
+                      }},
+                     {"increment", [](RefCall& c) {
+                        for (double& v : c.in[0].values) v += 1;
+                        return Tensors{};
+                      }}};
+  facts.types = kTypes;
+  facts.signatures = kSignatures;
+  facts.examples = AddExamples;
+  facts.edges = AddEdges;
+  facts.without_gradient = {{"boxing", "only the compiler adds it"},
+                            {"accumulate", "only the compiler adds it"},
+                            {"fetch", "a sink"},
+                            {"assign", "a sink"},
+                            {"increment", "a sink"}};
+  return facts;
+}
+
+}  // namespace oneflow::testing

@@ -1,0 +1,195 @@
+// What tests know of the elementwise functions of one tensor, and of the gradients of relu and gelu.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "oneflow_core/functional.h"
+#include "test/support/ops/kit.h"
+
+namespace oneflow::testing {
+namespace {
+
+using Unary = double (*)(double);
+ReferenceFn Elementwise(std::function<double(double, const AttrMap&)> f) {
+  return [f](RefCall& c) {
+    RefTensor y = c.in[0];
+    for (double& v : y.values) v = f(v, c.attrs);
+    return Tensors{y};
+  };
+}
+ReferenceFn Plain(Unary f) {
+  return Elementwise([f](double x, const AttrMap&) { return f(x); });
+}
+
+double Phi(double x) { return 0.5 * (1 + std::erf(x / std::sqrt(2.0))); }
+double GeluSlope(double x) { return Phi(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI); }
+
+constexpr const char kTypes[] = R"(
+scale(f32[2]) {alpha=0.5} = f32[2]
+scale(f32[2]) {alpha=2} = f32[2]
+scale(f32[2]) ! attribute 'alpha' is missing
+scale(i32[2]) {alpha=2.0} ! x is i32[2] but must be floating
+add_scalar(f32[2]) {alpha=-1.0} = f32[2]
+add_scalar(f32[2]) {alpha=[1]} ! attribute 'alpha' is a list of integers but must be a number
+neg(f32[2]) = f32[2]
+neg(u8[2]) ! x is u8[2] but must be floating, i32 or i64
+exp(f32[2]) = f32[2]
+exp(i32[2]) ! x is i32[2] but must be floating
+log(f32[2]) = f32[2]
+log(i32[2]) ! x is i32[2] but must be floating
+sqrt(f32[2]) = f32[2]
+sqrt(i32[2]) ! x is i32[2] but must be floating
+rsqrt(f32[2]) = f32[2]
+rsqrt(i32[2]) ! x is i32[2] but must be floating
+square(f32[2]) = f32[2]
+square(i32[2]) ! x is i32[2] but must be floating
+tanh(f32[2]) = f32[2]
+tanh(i32[2]) ! x is i32[2] but must be floating
+sigmoid(f32[2]) = f32[2]
+sigmoid(i32[2]) ! x is i32[2] but must be floating
+relu(f32[]) = f32[]
+relu(f32[2] f32[2]) ! takes 1 inputs (x) but is given 2
+gelu(f16[2,3]) = f16[2,3]
+gelu(bool[2]) ! x is bool[2] but must be floating
+relu_grad(f32[2] f32[2]) = f32[2]
+relu_grad(f32[2] f32[3]) ! dy is f32[2], x is f32[3]; they must be the same
+gelu_grad(f32[2] f32[2]) = f32[2]
+gelu_grad(f32[2] bf16[2]) ! dtypes differ: dy is f32[2], x is bf16[2]
+)";
+
+constexpr const char kSignatures[] = R"(
+relu(f32[8,4]) | S(0)->S(0) S(1)->S(1) | - | - | relu_op.cpp | so all unary ops that are not linear
+scale(f32[8,4]) {alpha=2.0} | S(0)->S(0) S(1)->S(1) P->P | - | - | scalar_mul_op.cpp | so all linear ones
+)";
+
+void AddExamples(Random& r, OpCases& cases) {
+  for (const char* op : {"neg", "exp", "square", "tanh", "sigmoid", "relu", "gelu"}) {
+    cases.push_back({op, "small", {}, {r.Uniform({7, 5})}});
+  }
+  for (const char* op : {"log", "sqrt", "rsqrt"}) cases.push_back({op, "small", {}, {r.Uniform({7, 5}, 0.5, 3)}});
+  for (const char* op : {"scale", "add_scalar"}) {
+    cases.push_back({op, "small", {{"alpha", -1.5}}, {r.Uniform({7, 5})}});
+  }
+  for (const char* op : {"relu_grad", "gelu_grad"}) {
+    cases.push_back({op, "small", {}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
+  }
+}
+
+void AddEdges(Random& r, OpCases& cases) {
+  for (const char* op : {"neg", "exp", "square", "tanh", "sigmoid", "relu", "gelu"}) {
+    cases.push_back(InPlace({op, "odd size", {}, {r.Uniform({3, 37})}}, 0));
+    cases.push_back({op, "empty", {}, {r.Uniform({0, 5})}});
+    cases.push_back({op, "several threads", {}, {r.Uniform({300, 211})}});
+  }
+  for (const char* op : {"log", "sqrt", "rsqrt"}) {
+    cases.push_back(InPlace({op, "odd size", {}, {r.Uniform({5, 13}, 0.01, 9)}}, 0));
+    cases.push_back({op, "empty", {}, {r.Uniform({0})}});
+  }
+  cases.push_back({"exp", "from underflow to overflow", {}, {Grid(-87, 88, 20001)}, 5e-7});
+  cases.push_back({"tanh", "where it saturates", {}, {Grid(-12, 12, 20001)}, 5e-7});
+  cases.push_back({"gelu", "where it saturates", {}, {Grid(-12, 12, 20001)}, 1e-6});
+  cases.push_back({"sigmoid", "where it saturates", {}, {Grid(-100, 100, 20001)}, 5e-7});
+  cases.push_back({"gelu_grad", "where it saturates", {}, {r.Uniform({20001}), Grid(-12, 12, 20001)}, 2e-6});
+  for (const char* op : {"relu_grad", "gelu_grad"}) {
+    cases.push_back(InPlace({op, "odd size", {}, {r.Uniform({7, 31}), r.Uniform({7, 31})}}, 0));
+    cases.push_back({op, "empty", {}, {r.Uniform({0}), r.Uniform({0})}});
+  }
+  cases.push_back({"relu_grad", "NaN", {}, {r.Uniform({37}), With(r.Uniform({37}), {kNan, 0, kNan})}, 0});
+  for (const char* op : {"scale", "add_scalar"}) {
+    cases.push_back(InPlace({op, "odd size", {{"alpha", -1.75}}, {r.Uniform({3, 37})}}, 0));
+    cases.push_back({op, "empty", {{"alpha", 2.0}}, {r.Uniform({0})}});
+  }
+}
+
+void AddExtremes(Random& r, OpCases& cases) {
+  cases.push_back({"relu", "ties", {}, {Few(r, {7, 5})}});
+  cases.push_back({"tanh", "infinities", {}, {With(r.Uniform({7, 5}, -100, 100), {kInfinity, -kInfinity, 0})}});
+  for (const char* op : {"relu", "sigmoid", "gelu"}) {
+    cases.push_back(
+        {op, "infinities and NaN", {}, {With(r.Uniform({7, 5}, -100, 100), {kInfinity, -kInfinity, kNan, 0})}});
+  }
+  for (const char* op : {"sqrt", "rsqrt", "log"}) {
+    cases.push_back({op, "zero and below", {}, {With(r.Uniform({7, 5}, 0.5, 3), {0, kInfinity, kNan, -1})}});
+  }
+  cases.push_back({"exp", "infinities and NaN", {}, {With(r.Uniform({7, 5}), {kInfinity, -kInfinity, kNan, -200})}});
+}
+
+}  // namespace
+
+OpFacts UnaryFacts() {
+  OpFacts facts;
+  facts.reference = {
+      {"scale", Elementwise([](double x, const AttrMap& attrs) { return attrs.Double("alpha") * x; })},
+      {"add_scalar", Elementwise([](double x, const AttrMap& attrs) { return attrs.Double("alpha") + x; })},
+      {"neg", Plain([](double x) { return -x; })},
+      {"exp", Plain([](double x) { return std::exp(x); })},
+      {"log", Plain([](double x) { return std::log(x); })},
+      {"sqrt", Plain([](double x) { return std::sqrt(x); })},
+      {"rsqrt", Plain([](double x) { return 1 / std::sqrt(x); })},
+      {"square", Plain([](double x) { return x * x; })},
+      {"tanh", Plain([](double x) { return std::tanh(x); })},
+      {"sigmoid", Plain([](double x) { return 1 / (1 + std::exp(-x)); })},
+      {"relu", Plain([](double x) { return std::max(x, 0.0); })},
+      {"gelu", Plain([](double x) { return x * Phi(x); })},
+      {"relu_grad", Binary([](double dy, double y) { return y <= 0 ? 0 : dy; })},
+      {"gelu_grad", Binary([](double dy, double x) { return dy * GeluSlope(x); })}};
+  // Not linear; copies that differ.
+  facts.wrong_signatures = {{"relu", {2}, {"P->P"}}, {"exp", {2}, {"S(0)->B"}}};
+  facts.types = kTypes;
+  facts.signatures = kSignatures;
+  facts.examples = AddExamples;
+  facts.edges = AddEdges;
+  facts.extremes = AddExtremes;
+  facts.dsl = {{[](Operands d) {
+                  return Scale(d.F32({2, 3}), 2);
+                },
+                "scale", "f32[2,3]"},
+               {[](Operands d) {
+                  return AddScalar(d.F32({2, 3}), 2);
+                },
+                "add_scalar", "f32[2,3]"},
+               {[](Operands d) {
+                  return Neg(d.F32({2, 3}));
+                },
+                "neg", "f32[2,3]"},
+               {[](Operands d) {
+                  return Exp(d.F32({2, 3}));
+                },
+                "exp", "f32[2,3]"},
+               {[](Operands d) {
+                  return Log(d.F32({2, 3}));
+                },
+                "log", "f32[2,3]"},
+               {[](Operands d) {
+                  return Sqrt(d.F32({2, 3}));
+                },
+                "sqrt", "f32[2,3]"},
+               {[](Operands d) {
+                  return Rsqrt(d.F32({2, 3}));
+                },
+                "rsqrt", "f32[2,3]"},
+               {[](Operands d) {
+                  return Square(d.F32({2, 3}));
+                },
+                "square", "f32[2,3]"},
+               {[](Operands d) {
+                  return Tanh(d.F32({2, 3}));
+                },
+                "tanh", "f32[2,3]"},
+               {[](Operands d) {
+                  return Sigmoid(d.F32({2, 3}));
+                },
+                "sigmoid", "f32[2,3]"},
+               {[](Operands d) {
+                  return Relu(d.F32({2, 3}));
+                },
+                "relu", "f32[2,3]"},
+               {[](Operands d) {
+                  return Gelu(d.F32({2, 3}));
+                },
+                "gelu", "f32[2,3]"}};
+  facts.without_gradient = {{"relu_grad", "a gradient itself"}, {"gelu_grad", "a gradient itself"}};
+  return facts;
+}
+
+}  // namespace oneflow::testing
