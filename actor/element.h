@@ -2,27 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
+#include "kernels/bfloat16.h"
 #include "oneflow_core/dtype.h"
 
 namespace oneflow {
 
 namespace element_internal {
-
-// Round to nearest even; NaN stays NaN.
-inline uint16_t ToBFloat16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  if (value != value) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-inline float FromBFloat16(uint16_t half) {
-  const uint32_t bits = uint32_t{half} << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
 
 template <typename T>
 double Load(const void* data, int64_t index) {

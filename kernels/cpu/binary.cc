@@ -6,35 +6,10 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
+#include "kernels/loops.h"
 
 namespace oneflow::cpu {
 namespace {
-
-// One merged dimension of the result; a stride of 0 repeats the operand.
-struct Dim {
-  int64_t extent, a, b;
-};
-
-std::vector<Dim> Collapse(const TensorArg& a, const TensorArg& b, const TensorArg& c) {
-  std::vector<Dim> dims;  // innermost first
-  int64_t a_stride = 1, b_stride = 1;
-  for (int i = 0; i < c.rank; ++i) {
-    const int64_t extent = c.dims[c.rank - 1 - i];
-    const int64_t a_extent = i < a.rank ? a.dims[a.rank - 1 - i] : 1;
-    const int64_t b_extent = i < b.rank ? b.dims[b.rank - 1 - i] : 1;
-    const Dim dim = {extent, a_extent == 1 ? 0 : a_stride, b_extent == 1 ? 0 : b_stride};
-    a_stride *= a_extent;
-    b_stride *= b_extent;
-    if (extent == 1) continue;
-    if (!dims.empty() && dim.a == dims.back().a * dims.back().extent && dim.b == dims.back().b * dims.back().extent) {
-      dims.back().extent *= extent;
-    } else {
-      dims.push_back(dim);
-    }
-  }
-  if (dims.empty()) dims.push_back({1, 1, 1});
-  return dims;
-}
 
 template <typename F>
 void Run(const float* a, bool a_repeats, const float* b, bool b_repeats, float* c, int64_t n, F f) {
@@ -55,23 +30,26 @@ const char* Broadcast(const KernelArgs& args, F f) {
   const float* const b = args.in[1].as<const float>();
   float* const c = args.out[0].as<float>();
   if (args.out[0].count == 0) return nullptr;
-  const std::vector<Dim> dims = Collapse(args.in[0], args.in[1], args.out[0]);
-  const Dim inner = dims[0];
-  const bool a_repeats = inner.a == 0, b_repeats = inner.b == 0;
-  if (dims.size() == 1) {
-    ParallelFor(inner.extent, Grain(3 * sizeof(float)), [&](int64_t begin, int64_t end) {
-      Run(a + begin * inner.a, a_repeats, b + begin * inner.b, b_repeats, c + begin, end - begin, f);
-    });
+  std::vector<LoopDim<2>> dims = BroadcastLoop(args.in[0], args.in[1], args.out[0]);
+  if (dims.empty()) dims.push_back({1, {1, 1}});
+  const LoopDim<2> inner = dims.back();
+  dims.pop_back();
+  const auto [a_stride, b_stride] = inner.stride;
+  const bool a_repeats = a_stride == 0, b_repeats = b_stride == 0;
+  if (dims.empty()) {
+    ParallelFor(inner.extent, Grain(3 * sizeof(float)),
+                [&, a_stride = a_stride, b_stride = b_stride](int64_t begin, int64_t end) {
+                  Run(a + begin * a_stride, a_repeats, b + begin * b_stride, b_repeats, c + begin, end - begin, f);
+                });
     return nullptr;
   }
   ParallelFor(args.out[0].count / inner.extent, Grain(3 * sizeof(float) * inner.extent),
               [&](int64_t begin, int64_t end) {
                 for (int64_t row = begin; row < end; ++row) {
                   int64_t rest = row, a_offset = 0, b_offset = 0;
-                  for (size_t i = 1; i < dims.size(); ++i) {
-                    a_offset += rest % dims[i].extent * dims[i].a;
-                    b_offset += rest % dims[i].extent * dims[i].b;
-                    rest /= dims[i].extent;
+                  for (size_t i = dims.size(); i-- > 0; rest /= dims[i].extent) {
+                    a_offset += rest % dims[i].extent * dims[i].stride[0];
+                    b_offset += rest % dims[i].extent * dims[i].stride[1];
                   }
                   Run(a + a_offset, a_repeats, b + b_offset, b_repeats, c + row * inner.extent, inner.extent, f);
                 }

@@ -10,6 +10,7 @@
 #include "kernels/copy.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/loops.h"
 
 namespace oneflow {
 namespace {
@@ -17,29 +18,10 @@ namespace {
 using cpu::BFloat16;
 using cpu::Float16;
 
-struct Dim {
-  int64_t extent, source, target;
-};
-
-// The box without dimensions of one element, ordered by target stride, with neighbours merged.
-std::vector<Dim> Collapse(const CopyRegionArgs& args) {
-  std::vector<Dim> dims;
-  for (size_t i = 0; i < args.extent.size(); ++i) {
-    if (args.extent[i] != 1) dims.push_back({args.extent[i], args.source_stride[i], args.target_stride[i]});
-  }
-  std::stable_sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.target > b.target; });
-  std::vector<Dim> merged;
-  for (const Dim& dim : dims) {
-    if (!merged.empty() && merged.back().source == dim.source * dim.extent &&
-        merged.back().target == dim.target * dim.extent) {
-      merged.back() = {merged.back().extent * dim.extent, dim.source, dim.target};
-    } else {
-      merged.push_back(dim);
-    }
-  }
-  if (merged.empty()) merged.push_back({1, 1, 1});
-  return merged;
-}
+// Dimension of a copy, by what the source and the target move.
+using Dim = LoopDim<2>;
+int64_t Source(const Dim& dim) { return dim.stride[0]; }
+int64_t Target(const Dim& dim) { return dim.stride[1]; }
 
 // Elements that arithmetic sees as themselves, and those that it sees as floats.
 template <typename T>
@@ -105,7 +87,7 @@ void Tiles(T* target, const T* source, const Dim& a, const Dim& b, Combine combi
       const int64_t j1 = std::min(b.extent, j0 + kTile);
       for (int64_t i = i0; i < i1; ++i) {
         for (int64_t j = j0; j < j1; ++j) {
-          combine(target + i * a.target + j * b.target, source[i * a.source + j * b.source]);
+          combine(target + i * Target(a) + j * Target(b), source[i * Source(a) + j * Source(b)]);
         }
       }
     }
@@ -114,21 +96,22 @@ void Tiles(T* target, const T* source, const Dim& a, const Dim& b, Combine combi
 
 template <typename T, typename Combine>
 void CopyBox(const CopyRegionArgs& args, Combine combine) {
-  std::vector<Dim> dims = Collapse(args);
+  std::vector<Dim> dims = CopyLoop(args.extent, args.source_stride, args.target_stride);
+  if (dims.empty()) dims.push_back({1, {1, 1}});
   const T* const source = static_cast<const T*>(args.source);
   T* const target = static_cast<T*>(args.target);
   const Dim inner = dims.back();
   dims.pop_back();
-  const bool contiguous = inner.source == 1 && inner.target == 1;
+  const bool contiguous = Source(inner) == 1 && Target(inner) == 1;
   if (contiguous && dims.empty()) {
     cpu::ParallelFor(inner.extent, cpu::Grain(2 * sizeof(T)),
                      [&](int64_t begin, int64_t end) { Run(target + begin, source + begin, end - begin, combine); });
     return;
   }
   // The plane of a step of the outer loop: one row, or a tiled pair of dimensions if the source runs along the other one.
-  Dim across = {1, 0, 0};
+  Dim across;
   if (!contiguous) {
-    const auto unit = std::find_if(dims.begin(), dims.end(), [](const Dim& dim) { return dim.source == 1; });
+    const auto unit = std::find_if(dims.begin(), dims.end(), [](const Dim& dim) { return Source(dim) == 1; });
     if (unit != dims.end()) {
       across = *unit;
       dims.erase(unit);
@@ -139,8 +122,8 @@ void CopyBox(const CopyRegionArgs& args, Combine combine) {
   const int64_t plane = across.extent * inner.extent;
   if (steps == 1 && across.extent > 1) {  // one large transpose: its rows are the steps
     cpu::ParallelFor(across.extent, cpu::Grain(2 * sizeof(T) * inner.extent), [&](int64_t begin, int64_t end) {
-      const Dim part = {end - begin, across.source, across.target};
-      Tiles(target + begin * across.target, source + begin * across.source, part, inner, combine);
+      const Dim part = {end - begin, across.stride};
+      Tiles(target + begin * Target(across), source + begin * Source(across), part, inner, combine);
     });
     return;
   }
@@ -152,8 +135,8 @@ void CopyBox(const CopyRegionArgs& args, Combine combine) {
       for (size_t i = dims.size(); i-- > 0;) {
         const int64_t at = rest % dims[i].extent;
         rest /= dims[i].extent;
-        from += at * dims[i].source;
-        to += at * dims[i].target;
+        from += at * Source(dims[i]);
+        to += at * Target(dims[i]);
       }
       if (contiguous) {
         Run(to, from, inner.extent, combine);

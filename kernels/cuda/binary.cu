@@ -1,53 +1,41 @@
 // add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither operand
 // broadcasts differently are merged; what is then one run (same shape, or a scalar) goes four elements at a time.
 #include "kernels/cuda/launch.cuh"
+#include "kernels/loops.h"
 
 namespace oneflow::cuda {
 namespace {
 
-// The merged dimensions of the result, innermost first; a stride of 0 repeats the operand.
-struct Merged {
+// The dimensions of the loop, as a kernel's parameter: outermost first; a stride of 0 repeats the operand.
+struct Loop {
   int rank = 0;
   int64_t extent[kMaxRank], a[kMaxRank], b[kMaxRank];
 };
 
 // False if there are more than kMaxRank.
-bool Collapse(const TensorArg& a, const TensorArg& b, const TensorArg& c, Merged* dims) {
-  int64_t a_stride = 1, b_stride = 1;
-  for (int i = 0; i < c.rank; ++i) {
-    const int64_t extent = c.dims[c.rank - 1 - i];
-    const int64_t a_extent = i < a.rank ? a.dims[a.rank - 1 - i] : 1;
-    const int64_t b_extent = i < b.rank ? b.dims[b.rank - 1 - i] : 1;
-    const int64_t a_step = a_extent == 1 ? 0 : a_stride, b_step = b_extent == 1 ? 0 : b_stride;
-    a_stride *= a_extent;
-    b_stride *= b_extent;
-    if (extent == 1) continue;
-    const int last = dims->rank - 1;
-    if (last >= 0 && a_step == dims->a[last] * dims->extent[last] && b_step == dims->b[last] * dims->extent[last]) {
-      dims->extent[last] *= extent;
-      continue;
-    }
-    if (dims->rank == kMaxRank) return false;
-    dims->extent[dims->rank] = extent;
-    dims->a[dims->rank] = a_step;
-    dims->b[dims->rank] = b_step;
-    ++dims->rank;
+bool MakeLoop(const TensorArg& a, const TensorArg& b, const TensorArg& c, Loop* loop) {
+  const std::vector<LoopDim<2>> dims = BroadcastLoop(a, b, c);
+  if (dims.size() > kMaxRank) return false;
+  for (const LoopDim<2>& dim : dims) {
+    loop->extent[loop->rank] = dim.extent;
+    loop->a[loop->rank] = dim.stride[0];
+    loop->b[loop->rank++] = dim.stride[1];
   }
   return true;
 }
 
 // Index is 32 bits wide where that suffices: a 64-bit division costs several times as much.
 template <typename Index, typename F>
-__global__ void BroadcastKernel(Merged dims, Index n, const float* a, const float* b, float* c, F f) {
+__global__ void BroadcastKernel(Loop loop, Index n, const float* a, const float* b, float* c, F f) {
   for (int64_t i = FirstIndex(); i < n; i += IndexStride()) {
     Index rest = static_cast<Index>(i);
     int64_t at_a = 0, at_b = 0;
-    for (int d = 0; d < dims.rank; ++d) {
-      const Index extent = static_cast<Index>(dims.extent[d]);
+    for (int d = loop.rank; d-- > 0;) {
+      const Index extent = static_cast<Index>(loop.extent[d]);
       const Index at = rest % extent;
       rest /= extent;
-      at_a += at * dims.a[d];
-      at_b += at * dims.b[d];
+      at_a += at * loop.a[d];
+      at_b += at * loop.b[d];
     }
     c[i] = f(a[at_a], b[at_b]);
   }
@@ -60,13 +48,13 @@ const char* Broadcast(const KernelArgs& args, F f) {
   float* const c = args.out[0].as<float>();
   const int64_t n = args.out[0].count;
   if (n == 0) return nullptr;
-  Merged dims;
-  if (!Collapse(args.in[0], args.in[1], args.out[0], &dims)) return "broadcasting in more than 8 merged dimensions";
-  if (dims.rank == 0 || (dims.rank == 1 && dims.a[0] == 1 && dims.b[0] == 1)) return Map(Stream(args), n, f, c, a, b);
+  Loop loop;
+  if (!MakeLoop(args.in[0], args.in[1], args.out[0], &loop)) return "broadcasting in more than 8 merged dimensions";
+  if (loop.rank == 0 || (loop.rank == 1 && loop.a[0] == 1 && loop.b[0] == 1)) return Map(Stream(args), n, f, c, a, b);
   if (n <= INT32_MAX) {
-    BroadcastKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(dims, static_cast<uint32_t>(n), a, b, c, f);
+    BroadcastKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(loop, static_cast<uint32_t>(n), a, b, c, f);
   } else {
-    BroadcastKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(dims, n, a, b, c, f);
+    BroadcastKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(loop, n, a, b, c, f);
   }
   return LaunchError();
 }

@@ -3,11 +3,10 @@
 //   one contiguous run                                         the driver's copy
 //   the source runs along another dimension (a transpose)      32x32 tiles through shared memory, so that both sides use whole lines
 //   anything else                                              a thread per element, which is 16 bytes where everything is divisible
-#include <algorithm>
-
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/loops.h"
 
 namespace oneflow::cuda {
 namespace {
@@ -32,22 +31,11 @@ struct Box {
   }
 };
 
-// The box without dimensions of one element, ordered by target stride, with neighbours merged. False if too many remain.
-bool Collapse(const BoxCopy& copy, Box* box) {
-  std::vector<Dim> dims;
-  for (size_t i = 0; i < copy.extent.size(); ++i) {
-    if (copy.extent[i] != 1) dims.push_back({copy.extent[i], copy.source_stride[i], copy.target_stride[i]});
-  }
-  std::stable_sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.target > b.target; });
-  for (const Dim& dim : dims) {
-    Dim* const last = box->rank > 0 ? &box->dims[box->rank - 1] : nullptr;
-    if (last != nullptr && last->source == dim.source * dim.extent && last->target == dim.target * dim.extent) {
-      *last = {last->extent * dim.extent, dim.source, dim.target};
-      continue;
-    }
-    if (box->rank == kMaxRank) return false;
-    box->dims[box->rank++] = dim;
-  }
+// False if too many dimensions remain.
+bool MakeBox(const BoxCopy& copy, Box* box) {
+  const std::vector<LoopDim<2>> dims = CopyLoop(copy.extent, copy.source_stride, copy.target_stride);
+  if (dims.size() > kMaxRank) return false;
+  for (const LoopDim<2>& dim : dims) box->dims[box->rank++] = {dim.extent, dim.stride[0], dim.stride[1]};
   if (box->rank == 0) box->dims[box->rank++] = {1, 1, 1};
   return true;
 }
@@ -213,7 +201,7 @@ const char* Copy(cudaStream_t stream, const BoxCopy& copy) {
     if (extent == 0) return nullptr;
   }
   Box box;
-  if (!Collapse(copy, &box)) return "a copy has more than 8 merged dimensions";
+  if (!MakeBox(copy, &box)) return "a copy has more than 8 merged dimensions";
   if (copy.combine == Combine::kOverwrite) return Overwrite(stream, box, copy);
   switch (copy.dtype) {
     case DType::kFloat32:

@@ -2,9 +2,8 @@
 //
 //   h = (x - mean) rstd,  g = dy gamma     dx = rstd (g - mean(g) - h mean(g h)),  dgamma = sum dy h,  dbeta = sum dy
 //
-// dx takes a team per row. The sums over rows are cut into splits of rows and the splits are summed in order.
-#include <algorithm>
-
+// dx takes a team per row.
+#include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -53,37 +52,6 @@ __global__ void InputGradKernel(int64_t rows, int64_t c, GradInputs in, float* d
   }
 }
 
-constexpr int kLines = kThreads / kWarp;  // rows that a block reads at a time, 32 columns of each
-
-// Sums of a split of rows, for 32 columns: partial[split][dgamma, dbeta][c].
-__global__ void ColumnSumsKernel(int64_t rows, int64_t c, int64_t splits, GradInputs in, float* partial) {
-  __shared__ float sums[2][kLines][kWarp];
-  const int lane = threadIdx.x % kWarp, line = threadIdx.x / kWarp;
-  const int64_t strips = (c + kWarp - 1) / kWarp;
-  for (int64_t task = blockIdx.x; task < strips * splits; task += gridDim.x) {
-    const int64_t column = task % strips * kWarp + lane, split = task / strips;
-    const int64_t end = rows * (split + 1) / splits;
-    float dgamma = 0, dbeta = 0;
-    for (int64_t row = rows * split / splits + line; row < end && column < c; row += kLines) {
-      const float dy = in.dy[row * c + column];
-      dgamma += dy * ((in.x[row * c + column] - in.mean[row]) * in.rstd[row]);
-      dbeta += dy;
-    }
-    __syncthreads();  // the last task's sums are read
-    sums[0][line][lane] = dgamma;
-    sums[1][line][lane] = dbeta;
-    __syncthreads();
-    if (line < 2 && column < c) {
-      float total = 0;
-      for (int i = 0; i < kLines; ++i) total += sums[line][i][lane];
-      partial[(split * 2 + line) * c + column] = total;
-    }
-  }
-}
-
-// At least 64 rows each, and no more than the second pass adds up quickly.
-int64_t RowSplits(int64_t rows) { return std::max<int64_t>(1, std::min<int64_t>(128, rows / 64)); }
-
 const char* LayerNorm(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]), rows = Rows(args.in[0]);
   if (rows == 0) return nullptr;
@@ -97,14 +65,11 @@ const char* LayerNorm(const KernelArgs& args) {
   return c <= kWarpColumns ? launch(NormKernel<kWarp>, kThreads / kWarp) : launch(NormKernel<kThreads>, 1);
 }
 
-// Two sums of c per split of rows.
-size_t GradWorkspace(const KernelArgs& args) {
-  return static_cast<size_t>(RowSplits(Rows(args.in[0])) * 2 * Columns(args.in[0])) * sizeof(float);
-}
+size_t GradWorkspace(const KernelArgs& args) { return ColumnSumsBytes<2>(Rows(args.in[0]), Columns(args.in[0])); }
 
 // in: dy, x, gamma, mean, rstd; out: dx, dgamma, dbeta.
 const char* LayerNormGrad(const KernelArgs& args) {
-  const int64_t c = Columns(args.in[0]), rows = Rows(args.in[0]), splits = RowSplits(rows);
+  const int64_t c = Columns(args.in[0]), rows = Rows(args.in[0]);
   if (c == 0) return nullptr;
   const auto input = [&](int i) { return args.in[i].as<const float>(); };
   const GradInputs in = {input(0), input(1), input(2), input(3), input(4)};
@@ -118,17 +83,12 @@ const char* LayerNormGrad(const KernelArgs& args) {
     }
     if (const char* error = LaunchError()) return error;
   }
-  float* const partial = static_cast<float*>(args.workspace);
-  const int64_t tasks = (c + kWarp - 1) / kWarp * splits;
-  ColumnSumsKernel<<<Blocks(tasks, 1), kThreads, 0, stream>>>(rows, c, splits, in, partial);
-  if (const char* error = LaunchError()) return error;
-  float* const dgamma = args.out[1].as<float>();
-  float* const dbeta = args.out[2].as<float>();
-  return ForEach(stream, 2 * c, [=] __device__(int64_t i) {
-    float total = 0;
-    for (int64_t split = 0; split < splits; ++split) total += partial[split * 2 * c + i];
-    (i < c ? dgamma : dbeta)[i % c] = total;
-  });
+  const auto terms = [=] __device__(int64_t row, int64_t column) {
+    const float dy = in.dy[row * c + column];
+    return Terms<2>{dy * ((in.x[row * c + column] - in.mean[row]) * in.rstd[row]), dy};
+  };
+  const SumPointers<2> sums = {args.out[1].as<float>(), args.out[2].as<float>()};
+  return ColumnSums<2>(stream, rows, c, terms, args.workspace, sums);
 }
 
 }  // namespace

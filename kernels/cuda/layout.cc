@@ -1,5 +1,5 @@
-// Kernels that only move elements: reshape, transpose, slice and its gradient, concat, broadcast_to. All are box copies.
-#include <vector>
+// Kernels that only move elements (kernels/layout.h), by box copies on a stream.
+#include "kernels/layout.h"
 
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/kernels.h"
@@ -7,101 +7,23 @@
 namespace oneflow::cuda {
 namespace {
 
-// The operand's memory from that element on.
-char* Address(const TensorArg& x, int64_t element) {
-  return x.as<char>() + element * static_cast<int64_t>(SizeOf(x.dtype));
-}
-
-const char* CopyBox(const KernelArgs& args, DType dtype, const std::vector<int64_t>& extent, const void* source,
-                    const std::vector<int64_t>& source_stride, void* target,
-                    const std::vector<int64_t>& target_stride) {
-  return Copy(static_cast<cudaStream_t>(args.stream), {dtype, extent, source, source_stride, target, target_stride});
-}
-
-// A shard of a reshape is a reshape of the shard: the signatures guarantee it.
-const char* Reshape(const KernelArgs& args) {
-  if (args.in[0].count != args.out[0].count) return "reshape: input and output shards differ in size";
-  return CopyRun(static_cast<cudaStream_t>(args.stream), args.in[0].dtype, args.in[0].count, args.in[0].data,
-                 args.out[0].data);
-}
-
-const char* Transpose(const KernelArgs& args) {
-  const TensorArg& x = args.in[0];
-  const TensorArg& y = args.out[0];
-  const std::vector<int64_t> perm = args.attrs->Ints("perm"), strides = Strides(x);
-  std::vector<int64_t> extent(y.rank), source(y.rank);
-  for (int i = 0; i < y.rank; ++i) {
-    extent[i] = y.dims[i];
-    source[i] = strides[perm[i]];
+struct OnStream {
+  using Ints = std::vector<int64_t>;
+  static const char* Copy(const KernelArgs& args, DType dtype, const Ints& extent, const void* source,
+                          const Ints& source_stride, void* target, const Ints& target_stride) {
+    return cuda::Copy(static_cast<cudaStream_t>(args.stream),
+                      {dtype, extent, source, source_stride, target, target_stride});
   }
-  return CopyBox(args, x.dtype, extent, x.data, source, y.data, Strides(y));
-}
-
-int AxisOf(const TensorArg& x, const AttrMap& attrs) {
-  const int64_t axis = attrs.Int("axis");
-  return static_cast<int>(axis < 0 ? axis + x.rank : axis);
-}
-
-const char* Slice(const KernelArgs& args) {
-  const TensorArg& x = args.in[0];
-  const TensorArg& y = args.out[0];
-  const std::vector<int64_t> strides = Strides(x);
-  const int64_t offset = args.attrs->Int("start") * strides[AxisOf(x, *args.attrs)];
-  return CopyBox(args, x.dtype, {y.dims, y.dims + y.rank}, Address(x, offset), strides, y.data, Strides(y));
-}
-
-// in: dy; out: dy at `start` of the axis, zeros around it.
-const char* SliceGrad(const KernelArgs& args) {
-  const TensorArg& dy = args.in[0];
-  const TensorArg& dx = args.out[0];
-  if (dx.count == 0) return nullptr;
-  const std::vector<int64_t> strides = Strides(dx);
-  const int64_t offset = args.attrs->Int("start") * strides[AxisOf(dx, *args.attrs)];
-  const cudaError_t error = cudaMemsetAsync(dx.data, 0, static_cast<size_t>(dx.count) * SizeOf(dx.dtype),
-                                            static_cast<cudaStream_t>(args.stream));
-  if (error != cudaSuccess) return cudaGetErrorString(error);
-  return CopyBox(args, dy.dtype, {dy.dims, dy.dims + dy.rank}, dy.data, Strides(dy), Address(dx, offset), strides);
-}
-
-const char* Concat(const KernelArgs& args) {
-  const TensorArg& y = args.out[0];
-  const int axis = AxisOf(y, *args.attrs);
-  const std::vector<int64_t> strides = Strides(y);
-  int64_t at = 0;
-  for (const TensorArg& x : args.in) {
-    const char* error =
-        CopyBox(args, x.dtype, {x.dims, x.dims + x.rank}, x.data, Strides(x), Address(y, at * strides[axis]), strides);
-    if (error != nullptr) return error;
-    at += x.dims[axis];
+  static const char* Zero(const KernelArgs& args, const TensorArg& x) {
+    if (x.count == 0) return nullptr;
+    const cudaError_t error = cudaMemsetAsync(x.data, 0, static_cast<size_t>(x.count) * SizeOf(x.dtype),
+                                              static_cast<cudaStream_t>(args.stream));
+    return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
   }
-  return nullptr;
-}
-
-const char* BroadcastTo(const KernelArgs& args) {
-  const TensorArg& x = args.in[0];
-  const TensorArg& y = args.out[0];
-  const std::vector<int64_t> strides = Strides(x);
-  std::vector<int64_t> source(y.rank, 0);
-  for (int i = 0; i < x.rank; ++i) {
-    if (x.dims[i] != 1) source[y.rank - x.rank + i] = strides[i];
-  }
-  return CopyBox(args, x.dtype, {y.dims, y.dims + y.rank}, x.data, source, y.data, Strides(y));
-}
+};
 
 }  // namespace
 
-KernelList LayoutKernels() {
-  KernelList kernels;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32, DType::kInt64,
-                            DType::kUInt8, DType::kBool}) {
-    kernels.push_back({"reshape", dtype, Reshape});
-    kernels.push_back({"transpose", dtype, Transpose});
-    kernels.push_back({"slice", dtype, Slice});
-    kernels.push_back({"slice_grad", dtype, SliceGrad});
-    kernels.push_back({"concat", dtype, Concat});
-    kernels.push_back({"broadcast_to", dtype, BroadcastTo});
-  }
-  return kernels;
-}
+KernelList LayoutKernels() { return Layout<OnStream>::Kernels(); }
 
 }  // namespace oneflow::cuda

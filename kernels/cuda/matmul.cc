@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/handles.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/loops.h"
 
 namespace oneflow::cuda {
 namespace {
@@ -170,32 +171,6 @@ std::shared_ptr<void> PrepareWgrad(const KernelArgs& args) {
 
 const char* MatmulWgrad(const KernelArgs& args) { return Execute(args, FirstOf(args)); }
 
-// A merged batch dimension, strides in matrices; 0 repeats.
-struct BatchDim {
-  int64_t extent, a, b;
-};
-
-// Innermost first.
-std::vector<BatchDim> BatchDims(const TensorArg& a, const TensorArg& b, const TensorArg& c) {
-  std::vector<BatchDim> dims;
-  int64_t a_stride = 1, b_stride = 1;
-  for (int i = 2; i < c.rank; ++i) {
-    const int64_t extent = c.dims[c.rank - 1 - i];
-    const int64_t a_extent = i < a.rank ? a.dims[a.rank - 1 - i] : 1,
-                  b_extent = i < b.rank ? b.dims[b.rank - 1 - i] : 1;
-    const BatchDim dim = {extent, a_extent == 1 ? 0 : a_stride, b_extent == 1 ? 0 : b_stride};
-    a_stride *= a_extent;
-    b_stride *= b_extent;
-    if (extent == 1) continue;
-    if (!dims.empty() && dim.a == dims.back().a * dims.back().extent && dim.b == dims.back().b * dims.back().extent) {
-      dims.back().extent *= extent;
-    } else {
-      dims.push_back(dim);
-    }
-  }
-  return dims;
-}
-
 // in: a[T...,m,k], b[T...,k,n], either transposed in its last two dimensions. The innermost merged batch dimension goes to the
 // library, the others are launches.
 std::shared_ptr<void> PrepareBatchMatmul(const KernelArgs& args) {
@@ -205,23 +180,23 @@ std::shared_ptr<void> PrepareBatchMatmul(const KernelArgs& args) {
   p.n = c.dims[c.rank - 1];
   p.k = a.dims[a.rank - (p.transpose_a ? 2 : 1)];
   const int64_t a_size = p.m * p.k, b_size = p.k * p.n, c_size = p.m * p.n;
-  const std::vector<BatchDim> dims = BatchDims(a, b, c);
+  std::vector<LoopDim<2>> dims = BroadcastLoop(a, b, c, /*without=*/2);
   if (!dims.empty()) {
-    p.batch = dims[0].extent;
-    p.a_stride = dims[0].a * a_size;
-    p.b_stride = dims[0].b * b_size;
+    p.batch = dims.back().extent;
+    p.a_stride = dims.back().stride[0] * a_size;
+    p.b_stride = dims.back().stride[1] * b_size;
     p.c_stride = c_size;
+    dims.pop_back();
   }
   int64_t count = 1;
-  for (size_t i = 1; i < dims.size(); ++i) count *= dims[i].extent;
+  for (const LoopDim<2>& dim : dims) count *= dim.extent;
   std::vector<Launch> launches;
   for (int64_t launch = 0; launch < count; ++launch) {
     Launch at = {0, 0, launch * p.batch * c_size};
     int64_t rest = launch;
-    for (size_t i = 1; i < dims.size(); ++i) {
-      at.a += rest % dims[i].extent * dims[i].a * a_size;
-      at.b += rest % dims[i].extent * dims[i].b * b_size;
-      rest /= dims[i].extent;
+    for (size_t i = dims.size(); i-- > 0; rest /= dims[i].extent) {
+      at.a += rest % dims[i].extent * dims[i].stride[0] * a_size;
+      at.b += rest % dims[i].extent * dims[i].stride[1] * b_size;
     }
     launches.push_back(at);
   }

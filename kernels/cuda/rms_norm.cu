@@ -2,9 +2,8 @@
 //
 //   h = x rstd,  g = dy gamma     dx = rstd (g - h mean(g h)),  dgamma = sum dy h
 //
-// dx takes a team per row. The sum over rows is cut into splits of rows and the splits are summed in order.
-#include <algorithm>
-
+// dx takes a team per row.
+#include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -44,34 +43,6 @@ __global__ void InputGradKernel(int64_t rows, int64_t c, GradInputs in, float* d
   }
 }
 
-constexpr int kLines = kThreads / kWarp;  // rows that a block reads at a time, 32 columns of each
-
-// Sums of a split of rows, for 32 columns: partial[split][c].
-__global__ void ColumnSumsKernel(int64_t rows, int64_t c, int64_t splits, GradInputs in, float* partial) {
-  __shared__ float sums[kLines][kWarp];
-  const int lane = threadIdx.x % kWarp, line = threadIdx.x / kWarp;
-  const int64_t strips = (c + kWarp - 1) / kWarp;
-  for (int64_t task = blockIdx.x; task < strips * splits; task += gridDim.x) {
-    const int64_t column = task % strips * kWarp + lane, split = task / strips;
-    const int64_t end = rows * (split + 1) / splits;
-    float dgamma = 0;
-    for (int64_t row = rows * split / splits + line; row < end && column < c; row += kLines) {
-      dgamma += in.dy[row * c + column] * (in.x[row * c + column] * in.rstd[row]);
-    }
-    __syncthreads();  // the last task's sums are read
-    sums[line][lane] = dgamma;
-    __syncthreads();
-    if (line == 0 && column < c) {
-      float total = 0;
-      for (int i = 0; i < kLines; ++i) total += sums[i][lane];
-      partial[split * c + column] = total;
-    }
-  }
-}
-
-// At least 64 rows each, and no more than the second pass adds up quickly.
-int64_t RowSplits(int64_t rows) { return std::max<int64_t>(1, std::min<int64_t>(128, rows / 64)); }
-
 // in: x, gamma; out: y, rstd.
 const char* RmsNorm(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]), rows = Rows(args.in[0]);
@@ -86,14 +57,11 @@ const char* RmsNorm(const KernelArgs& args) {
   return c <= kWarpColumns ? launch(NormKernel<kWarp>, kThreads / kWarp) : launch(NormKernel<kThreads>, 1);
 }
 
-// A sum of c per split of rows.
-size_t GradWorkspace(const KernelArgs& args) {
-  return static_cast<size_t>(RowSplits(Rows(args.in[0])) * Columns(args.in[0])) * sizeof(float);
-}
+size_t GradWorkspace(const KernelArgs& args) { return ColumnSumsBytes<1>(Rows(args.in[0]), Columns(args.in[0])); }
 
 // in: dy, x, gamma, rstd; out: dx, dgamma.
 const char* RmsNormGrad(const KernelArgs& args) {
-  const int64_t c = Columns(args.in[0]), rows = Rows(args.in[0]), splits = RowSplits(rows);
+  const int64_t c = Columns(args.in[0]), rows = Rows(args.in[0]);
   if (c == 0) return nullptr;
   const auto input = [&](int i) { return args.in[i].as<const float>(); };
   const GradInputs in = {input(0), input(1), input(2), input(3)};
@@ -107,16 +75,10 @@ const char* RmsNormGrad(const KernelArgs& args) {
     }
     if (const char* error = LaunchError()) return error;
   }
-  float* const partial = static_cast<float*>(args.workspace);
-  const int64_t tasks = (c + kWarp - 1) / kWarp * splits;
-  ColumnSumsKernel<<<Blocks(tasks, 1), kThreads, 0, stream>>>(rows, c, splits, in, partial);
-  if (const char* error = LaunchError()) return error;
-  float* const dgamma = args.out[1].as<float>();
-  return ForEach(stream, c, [=] __device__(int64_t i) {
-    float total = 0;
-    for (int64_t split = 0; split < splits; ++split) total += partial[split * c + i];
-    dgamma[i] = total;
-  });
+  const auto terms = [=] __device__(int64_t row, int64_t column) {
+    return Terms<1>{in.dy[row * c + column] * (in.x[row * c + column] * in.rstd[row])};
+  };
+  return ColumnSums<1>(stream, rows, c, terms, args.workspace, {args.out[1].as<float>()});
 }
 
 }  // namespace

@@ -1,0 +1,75 @@
+// Sums over the rows of [rows, c], for all columns and for several terms at once: what a normalisation's gradient needs of its
+// parameters. Rows are cut into splits, which are summed in their order, so that the result does not depend on what runs when.
+//
+//   ColumnSums<1>(stream, rows, c, [=] __device__(int64_t row, int64_t column) { return Terms<1>{...}; }, workspace, {sum})
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/cuda/team.cuh"
+
+namespace oneflow::cuda {
+
+// What one element adds to each of the sums.
+template <int kSums>
+struct Terms {
+  float term[kSums];
+};
+
+template <int kSums>
+struct SumPointers {
+  float* sum[kSums];
+};
+
+inline constexpr int kLines = kThreads / kWarp;  // rows that a block reads at a time, 32 columns of each
+
+// Sums of a split of rows, for 32 columns: partial[split][sum][c].
+template <int kSums, typename F>
+__global__ void ColumnSumsKernel(int64_t rows, int64_t c, int64_t splits, F terms, float* partial) {
+  static_assert(kSums <= kLines, "a line of threads adds up each sum");
+  __shared__ float sums[kSums][kLines][kWarp];
+  const int lane = threadIdx.x % kWarp, line = threadIdx.x / kWarp;
+  const int64_t strips = (c + kWarp - 1) / kWarp;
+  for (int64_t task = blockIdx.x; task < strips * splits; task += gridDim.x) {
+    const int64_t column = task % strips * kWarp + lane, split = task / strips;
+    const int64_t end = rows * (split + 1) / splits;
+    Terms<kSums> total = {};
+    for (int64_t row = rows * split / splits + line; row < end && column < c; row += kLines) {
+      const Terms<kSums> one = terms(row, column);
+      for (int i = 0; i < kSums; ++i) total.term[i] += one.term[i];
+    }
+    __syncthreads();  // the last task's sums are read
+    for (int i = 0; i < kSums; ++i) sums[i][line][lane] = total.term[i];
+    __syncthreads();
+    if (line < kSums && column < c) {
+      float sum = 0;
+      for (int i = 0; i < kLines; ++i) sum += sums[line][i][lane];
+      partial[(split * kSums + line) * c + column] = sum;
+    }
+  }
+}
+
+// At least 64 rows each, and no more than the second pass adds up quickly.
+inline int64_t RowSplits(int64_t rows) { return std::max<int64_t>(1, std::min<int64_t>(128, rows / 64)); }
+
+template <int kSums>
+size_t ColumnSumsBytes(int64_t rows, int64_t c) {
+  return static_cast<size_t>(RowSplits(rows) * kSums * c) * sizeof(float);
+}
+
+// `workspace` has ColumnSumsBytes<kSums>(rows, c). REQUIRES: c > 0.
+template <int kSums, typename F>
+const char* ColumnSums(cudaStream_t stream, int64_t rows, int64_t c, F terms, void* workspace,
+                       SumPointers<kSums> result) {
+  const int64_t splits = RowSplits(rows), tasks = (c + kWarp - 1) / kWarp * splits;
+  float* const partial = static_cast<float*>(workspace);
+  ColumnSumsKernel<kSums><<<Blocks(tasks, 1), kThreads, 0, stream>>>(rows, c, splits, terms, partial);
+  if (const char* error = LaunchError()) return error;
+  return ForEach(stream, kSums * c, [=] __device__(int64_t i) {
+    float total = 0;
+    for (int64_t split = 0; split < splits; ++split) total += partial[split * kSums * c + i];
+    result.sum[i / c][i % c] = total;
+  });
+}
+
+}  // namespace oneflow::cuda

@@ -1,0 +1,105 @@
+// Kernels that only move elements: reshape, transpose, slice and its gradient, concat, broadcast_to. All are box copies, so that they
+// are the same for every device kind but for who copies:
+//
+//   struct Device {
+//     static const char* Copy(const KernelArgs&, DType, extent, source, source_stride, target, target_stride);
+//     static const char* Zero(const KernelArgs&, const TensorArg&);   // sets an operand to zero
+//   };
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/families.h"
+
+namespace oneflow {
+
+template <typename Device>
+struct Layout {
+  using Ints = std::vector<int64_t>;
+
+  // The operand's memory from that element on.
+  static char* Address(const TensorArg& x, int64_t element) {
+    return x.as<char>() + element * static_cast<int64_t>(SizeOf(x.dtype));
+  }
+  static Ints Dims(const TensorArg& x) { return {x.dims, x.dims + x.rank}; }
+  static int AxisOf(const TensorArg& x, const AttrMap& attrs) {
+    const int64_t axis = attrs.Int("axis");
+    return static_cast<int>(axis < 0 ? axis + x.rank : axis);
+  }
+
+  // A shard of a reshape is a reshape of the shard: the signatures guarantee it.
+  static const char* Reshape(const KernelArgs& args) {
+    const TensorArg& x = args.in[0];
+    if (x.count != args.out[0].count) return "reshape: input and output shards differ in size";
+    return Device::Copy(args, x.dtype, {x.count}, x.data, {1}, args.out[0].data, {1});
+  }
+
+  static const char* Transpose(const KernelArgs& args) {
+    const TensorArg& x = args.in[0];
+    const TensorArg& y = args.out[0];
+    const Ints perm = args.attrs->Ints("perm"), strides = Strides(x);
+    Ints source(y.rank);
+    for (int i = 0; i < y.rank; ++i) source[i] = strides[perm[i]];
+    return Device::Copy(args, x.dtype, Dims(y), x.data, source, y.data, Strides(y));
+  }
+
+  static const char* Slice(const KernelArgs& args) {
+    const TensorArg& x = args.in[0];
+    const TensorArg& y = args.out[0];
+    const Ints strides = Strides(x);
+    const int64_t offset = args.attrs->Int("start") * strides[AxisOf(x, *args.attrs)];
+    return Device::Copy(args, x.dtype, Dims(y), Address(x, offset), strides, y.data, Strides(y));
+  }
+
+  // in: dy; out: dy at `start` of the axis, zeros around it.
+  static const char* SliceGrad(const KernelArgs& args) {
+    const TensorArg& dy = args.in[0];
+    const TensorArg& dx = args.out[0];
+    const Ints strides = Strides(dx);
+    const int64_t offset = args.attrs->Int("start") * strides[AxisOf(dx, *args.attrs)];
+    if (const char* error = Device::Zero(args, dx)) return error;
+    return Device::Copy(args, dy.dtype, Dims(dy), dy.data, Strides(dy), Address(dx, offset), strides);
+  }
+
+  static const char* Concat(const KernelArgs& args) {
+    const TensorArg& y = args.out[0];
+    const int axis = AxisOf(y, *args.attrs);
+    const Ints strides = Strides(y);
+    int64_t at = 0;
+    for (const TensorArg& x : args.in) {
+      const char* error =
+          Device::Copy(args, x.dtype, Dims(x), x.data, Strides(x), Address(y, at * strides[axis]), strides);
+      if (error != nullptr) return error;
+      at += x.dims[axis];
+    }
+    return nullptr;
+  }
+
+  static const char* BroadcastTo(const KernelArgs& args) {
+    const TensorArg& x = args.in[0];
+    const TensorArg& y = args.out[0];
+    const Ints strides = Strides(x);
+    Ints source(y.rank, 0);
+    for (int i = 0; i < x.rank; ++i) {
+      if (x.dims[i] != 1) source[y.rank - x.rank + i] = strides[i];
+    }
+    return Device::Copy(args, x.dtype, Dims(y), x.data, source, y.data, Strides(y));
+  }
+
+  static KernelList Kernels() {
+    KernelList kernels;
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32, DType::kInt64,
+                              DType::kUInt8, DType::kBool}) {
+      kernels.push_back({"reshape", dtype, Reshape});
+      kernels.push_back({"transpose", dtype, Transpose});
+      kernels.push_back({"slice", dtype, Slice});
+      kernels.push_back({"slice_grad", dtype, SliceGrad});
+      kernels.push_back({"concat", dtype, Concat});
+      kernels.push_back({"broadcast_to", dtype, BroadcastTo});
+    }
+    return kernels;
+  }
+};
+
+}  // namespace oneflow

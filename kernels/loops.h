@@ -1,0 +1,71 @@
+// Loops over boxes of strided operands, with as few dimensions as possible: those of one element are left out, and neighbours that
+// every operand passes through in one stride become one. Standard library only, so that CUDA sources may include it.
+//
+//   [4,5,6] of dense operands               one dimension of 120
+//   [4,5,6] + [6]                           20 x 6: the row is repeated (stride 0)
+//   rows 2..3 of [4,5,6] to [2,5,6]         one dimension of 60
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace oneflow {
+
+// One dimension of a loop over N operands: stride[i] is what operand i moves by, in elements; 0 repeats it.
+template <size_t N>
+struct LoopDim {
+  int64_t extent = 1;
+  std::array<int64_t, N> stride = {};
+};
+
+// Outermost first, before and after. Empty if there is one element.
+template <size_t N>
+std::vector<LoopDim<N>> Merged(std::span<const LoopDim<N>> dims) {
+  std::vector<LoopDim<N>> merged;
+  for (const LoopDim<N>& dim : dims) {
+    if (dim.extent == 1) continue;
+    bool continues = !merged.empty();
+    for (size_t i = 0; continues && i < N; ++i) continues = merged.back().stride[i] == dim.stride[i] * dim.extent;
+    if (continues) {
+      merged.back() = {merged.back().extent * dim.extent, dim.stride};
+    } else {
+      merged.push_back(dim);
+    }
+  }
+  return merged;
+}
+
+// Of a copy from operand 0 to operand 1, whose memory it runs through from the largest stride to the smallest.
+inline std::vector<LoopDim<2>> CopyLoop(std::span<const int64_t> extent, std::span<const int64_t> source_stride,
+                                        std::span<const int64_t> target_stride) {
+  std::vector<LoopDim<2>> dims;
+  for (size_t i = 0; i < extent.size(); ++i) {
+    if (extent[i] != 1) dims.push_back({extent[i], {source_stride[i], target_stride[i]}});
+  }
+  std::stable_sort(dims.begin(), dims.end(),
+                   [](const LoopDim<2>& a, const LoopDim<2>& b) { return a.stride[1] > b.stride[1]; });
+  return Merged<2>(dims);
+}
+
+// Of c = f(a, b) by NumPy's broadcasting, over all dimensions of c but the last `without`. Strides count the elements of a and b in
+// units of their last `without` dimensions.
+inline std::vector<LoopDim<2>> BroadcastLoop(const TensorArg& a, const TensorArg& b, const TensorArg& c,
+                                             int without = 0) {
+  std::vector<LoopDim<2>> dims(c.rank - without);
+  int64_t a_stride = 1, b_stride = 1;
+  for (int i = without; i < c.rank; ++i) {
+    const int64_t a_extent = i < a.rank ? a.dims[a.rank - 1 - i] : 1;
+    const int64_t b_extent = i < b.rank ? b.dims[b.rank - 1 - i] : 1;
+    dims[c.rank - 1 - i] = {c.dims[c.rank - 1 - i], {a_extent == 1 ? 0 : a_stride, b_extent == 1 ? 0 : b_stride}};
+    a_stride *= a_extent;
+    b_stride *= b_extent;
+  }
+  return Merged<2>(dims);
+}
+
+}  // namespace oneflow
