@@ -6,6 +6,9 @@
 // the op has a gradient, "<i>/dy0" is drawn at random for its first output (the others are statistics and indices, through which
 // nothing flows), the nodes that the op's `grad` writes are run too, and "<i>/dx<k>" is the gradient of operand k.
 //
+// Random ops draw at step 0, by the seed of ops.json and the key "key" of their attributes if that is a text, else by the name of their
+// node, "node".
+//
 // The file has only two element types, which hold those of all operands exactly: f32 and i64. ops.json says which ones are meant.
 #include <algorithm>
 #include <fstream>
@@ -86,7 +89,7 @@ class Dump {
     OF_RETURN_IF_ERROR(builder.status());
     OF_RETURN_IF_ERROR(Run(*device_, ops_, builder.graph(), 0, &values));
 
-    Json& json = AddJson(c);
+    Json& json = AddJson(c, ys.empty() ? c.op : NodeOf(builder, ys[0]));
     for (size_t k = 0; k < xs.size(); ++k) Put(json, "in", k, c.inputs[k]);
     for (size_t k = 0; k < ys.size(); ++k) Put(json, "out", k, values.at(ys[k].id()));
     for (const int k : op->mutates) Put(json, "after", k, values.at(xs[k].id()));
@@ -113,14 +116,17 @@ class Dump {
   }
 
  private:
+  static std::string NodeOf(const GraphBuilder& builder, Tensor y) {
+    return builder.graph().node(builder.graph().value(y.id()).producer).name;
+  }
   static DType FileType(DType dtype) { return IsFloating(dtype) ? DType::kFloat32 : DType::kInt64; }
 
-  Json& AddJson(const OpCase& c) {
+  Json& AddJson(const OpCase& c, const std::string& node) {
     Json attrs = Json::object();
     for (const auto& [name, attr] : c.attrs.items()) {
       std::visit([&, key = name](const auto& value) { attrs[key] = value; }, attr);
     }
-    json_["cases"].push_back({{"op", c.op}, {"text", ToString(c)}, {"attrs", attrs}});
+    json_["cases"].push_back({{"op", c.op}, {"what", c.what}, {"text", ToString(c)}, {"attrs", attrs}, {"node", node}});
     return json_["cases"].back();
   }
 

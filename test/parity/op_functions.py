@@ -7,6 +7,8 @@ to autograd, and an op that is a gradient itself is autograd of what it is the g
 import torch
 import torch.nn.functional as F
 
+from random_numbers import key_of, uniform
+
 aten = torch.ops.aten
 
 
@@ -45,8 +47,9 @@ def cast(a, x):
 
 
 def dropout(a, x):
-    # The mask is the job's own; all else must follow from it.
-    return x * a["mask"] / (1 - a["rate"])
+    key = a["key"] if isinstance(a.get("key"), str) else a["node"]
+    drawn = torch.tensor(uniform(key_of(a["job seed"], key), 0, x.numel())).view(x.shape)
+    return x * (drawn >= torch.tensor(a["rate"], dtype=torch.float32)) / (1 - a["rate"])
 
 
 def heaviside(a, x, y):
