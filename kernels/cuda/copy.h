@@ -1,5 +1,5 @@
 // Copies and combinations of boxes in device memory: what CopyRegion (kernels/copy.h) is on a GPU. Like it, for every stride and
-// element type, but launched on a stream. Other GPUs' memory may be read where peer access is enabled.
+// element type, but launched on a stream.
 #pragma once
 
 #include <cuda_runtime.h>

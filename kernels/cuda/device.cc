@@ -130,16 +130,6 @@ class CudaDevice final : public DeviceContext {
   std::vector<void*> areas_;  // guarded by mutex_
 };
 
-// Lets kernels on the current device read the memory of the host's other devices where the hardware can.
-void ReachPeers(int index, int count) {
-  for (int peer = 0; peer < count; ++peer) {
-    int can = 0;
-    if (peer == index || cudaDeviceCanAccessPeer(&can, index, peer) != cudaSuccess || can == 0) continue;
-    cudaDeviceEnablePeerAccess(peer, 0);
-    cudaGetLastError();  // that it was enabled before is no error of a later launch
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<DeviceContext> MakeCudaDevice(int index, std::string* why) {
@@ -157,7 +147,6 @@ std::unique_ptr<DeviceContext> MakeCudaDevice(int index, std::string* why) {
   const char* error = nullptr;
   auto device = std::make_unique<CudaDevice>(index, &error);
   if (error != nullptr) return refuse(error);
-  ReachPeers(index, count);
   return device;
 }
 
