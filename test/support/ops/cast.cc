@@ -25,7 +25,7 @@ cast(f32[2]) {dtype=double} ! attribute 'dtype' is 'double' but must be f32, bf1
 )";
 
 constexpr const char kSignatures[] = R"(
-cast(f32[8,4]) {dtype="f16"} | S(0)->S(0) S(1)->S(1) P->P | - | - | cast_op.cpp | -
+cast(f32[8,4]) {dtype="f16"} | S(0)->S(0) S(1)->S(1) | - | P->P | cast_op.cpp | not P->P: addends are added before they are narrowed; widening passes them
 cast(f32[8,4]) {dtype="i32"} | S(0)->S(0) S(1)->S(1) | - | P->P | cast_op.cpp | not P->P: a sum of rounded integers is
     not the rounded sum
 )";
