@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <random>
@@ -11,6 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "compiler/boxed_graph.h"
+#include "compiler/lower/compile.h"
+#include "compiler/lower/program.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/nn/embedding.h"
@@ -139,6 +142,16 @@ absl::StatusOr<CompileOptions> OptionsOf(const ScaleCase& it) {
   return options;
 }
 
+// Of one process per class of ranks, the most bytes that a worker is sent.
+absl::StatusOr<int64_t> LargestProgram(const pb::PlanSet& plan, int ranks_per_process) {
+  int64_t largest = 0;
+  for (const pb::RankClass& ranks : plan.classes()) {
+    OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(plan, ranks.ranks(0) / ranks_per_process, ""));
+    largest = std::max<int64_t>(largest, program.ByteSizeLong());
+  }
+  return largest;
+}
+
 }  // namespace
 
 absl::Span<const ScaleCase> ScaleCases() { return kCases; }
@@ -157,7 +170,12 @@ absl::StatusOr<ScaleFigures> MeasureScale(const ScaleCase& it, const OpRegistry&
   OF_ASSIGN_OR_RETURN(graph, RunPasses(std::move(graph), options, ops, variables, after_pass));
   figures.passes_seconds += watch.Lap();
   figures.nodes = graph.num_nodes();
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileBoxed({{std::move(graph), it.micro_batches}}, options, ops));
+  OF_ASSIGN_OR_RETURN(const std::string bytes, SerializePlan(plan));
+  figures.plan_seconds = watch.Lap();
   figures.peak_bytes = PeakBytes();
+  figures.plan_bytes = static_cast<int64_t>(bytes.size());
+  OF_ASSIGN_OR_RETURN(figures.largest_program_bytes, LargestProgram(plan, options.ranks_per_process));
   return figures;
 }
 
