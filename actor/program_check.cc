@@ -396,8 +396,6 @@ class Checker {
 
 }  // namespace
 
-absl::Status CheckProgram(const pb::Program& program, int num_processes) {
-  return Checker(program).Run(num_processes);
-}
+absl::Status CheckProgram(const pb::Program& program, int num_processes) { return Checker(program).Run(num_processes); }
 
 }  // namespace oneflow

@@ -112,9 +112,9 @@ absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const C
     OF_RETURN_IF_ERROR_AT(VerifyRate(graph, node, op->kind, one_rate), where());
     OF_RETURN_IF_ERROR_AT(VerifyMutations(graph, node, ops), where());
     if (op->kind == OpKind::kAnnotation) return Annotate(absl::InternalError("was not dissolved"), where());
-    OF_RETURN_IF_ERROR_AT(op->kind == OpKind::kBoxing ? VerifyBoxing(graph, node, topology, known)
-                                                      : VerifySignature(graph, id, ops),
-                          where());
+    OF_RETURN_IF_ERROR_AT(
+        op->kind == OpKind::kBoxing ? VerifyBoxing(graph, node, topology, known) : VerifySignature(graph, id, ops),
+        where());
   }
   return absl::OkStatus();
 }

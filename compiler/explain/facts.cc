@@ -52,11 +52,7 @@ LinkBytes BytesRead(const TensorType& type, const BoxingStep& step, const Topolo
 class BoxingCollector {
  public:
   BoxingCollector(GraphFacts& facts, const Topology& topology, CostModel& costs)
-      : facts_(facts),
-        graph_(facts.boxed),
-        topology_(topology),
-        costs_(costs),
-        readers_(graph_.Consumers()) {
+      : facts_(facts), graph_(facts.boxed), topology_(topology), costs_(costs), readers_(graph_.Consumers()) {
     facts_.boxing_of_value.assign(graph_.num_values(), -1);
   }
 

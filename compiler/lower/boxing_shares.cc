@@ -25,8 +25,8 @@ absl::StatusOr<const GroupBoxing*> BoxingShares::Find(const TensorType& type, co
   if (known != known_.end()) return known->second.get();
   auto boxing = std::make_unique<GroupBoxing>();
   boxing->group = std::move(group);
-  OF_ASSIGN_OR_RETURN(boxing->step, OneBoxingStep({type.dtype, boxing->group.shape}, boxing->group.from,
-                                                  boxing->group.to, topology_));
+  OF_ASSIGN_OR_RETURN(
+      boxing->step, OneBoxingStep({type.dtype, boxing->group.shape}, boxing->group.from, boxing->group.to, topology_));
   boxing->readers.resize(boxing->group.from.placement.size());
   for (const std::vector<BoxingPiece>& pieces : boxing->step.pieces) {
     const int destination = static_cast<int>(boxing->sources.size());

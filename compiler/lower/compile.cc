@@ -85,8 +85,8 @@ absl::StatusOr<std::string> SerializePlan(const pb::PlanSet& plan) {
     written = plan.SerializeToCodedStream(&coded);
   }
   if (!written || bytes.size() != size) {
-    return absl::InternalError(absl::StrCat("the plan of job '", plan.job(), "': ", bytes.size(), " of ", size,
-                                            " bytes were written"));
+    return absl::InternalError(
+        absl::StrCat("the plan of job '", plan.job(), "': ", bytes.size(), " of ", size, " bytes were written"));
   }
   return bytes;
 }

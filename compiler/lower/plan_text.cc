@@ -27,8 +27,8 @@ class Writer {
   Writer(const pb::PlanSet& set, const PlanReader& reader) : set_(set), reader_(reader) {}
 
   absl::StatusOr<std::string> Write() {
-    absl::StrAppend(&out_, "job '", set_.job(), "' version ", set_.version(), ", ", set_.hosts().num_ranks(), " ranks in ",
-                    set_.classes_size(), " classes, seed ", set_.seed(), "\n");
+    absl::StrAppend(&out_, "job '", set_.job(), "' version ", set_.version(), ", ", set_.hosts().num_ranks(),
+                    " ranks in ", set_.classes_size(), " classes, seed ", set_.seed(), "\n");
     for (int c = 0; c < set_.classes_size(); ++c) ShowClass(c);
     for (const pb::ClassVariable& variable : set_.variables()) ShowVariable(variable);
     for (const pb::ClassPlan& plan : set_.plans()) OF_RETURN_IF_ERROR(ShowPlan(plan));
@@ -61,8 +61,8 @@ class Writer {
 
   void ShowVariable(const pb::ClassVariable& variable) {
     const PlanReader::Tensor& tensor = reader_.tensor(variable.tensor());
-    absl::StrAppend(&out_, "variable '", variable.name(), "' ", tensor.type.ToString(), " ", tensor.dist.ToString(), " ",
-                    variable.init(), variable.trainable() ? " trainable " : " ",
+    absl::StrAppend(&out_, "variable '", variable.name(), "' ", tensor.type.ToString(), " ", tensor.dist.ToString(),
+                    " ", variable.init(), variable.trainable() ? " trainable " : " ",
                     variable.zone() == pb::SHARED ? "shared " : "private ", Show(variable.offsets()), "\n");
   }
 
@@ -103,8 +103,8 @@ class Writer {
 
   void ShowActor(const pb::ClassActor& actor, int id) {
     absl::StrAppend(&out_, "    a", id, " on ", reader_.grid(actor.grid()).ToString(), " '", actor.name(),
-                    "' acts=", actor.acts_per_step(), " priority=", actor.priority(), " in: ",
-                    ShowPorts(actor.inputs()), " out: ", ShowPorts(actor.outputs()), "\n");
+                    "' acts=", actor.acts_per_step(), " priority=", actor.priority(),
+                    " in: ", ShowPorts(actor.inputs()), " out: ", ShowPorts(actor.outputs()), "\n");
     for (const pb::ClassInstruction& instruction : actor.instructions()) ShowInstruction(instruction);
   }
 

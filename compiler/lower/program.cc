@@ -46,8 +46,8 @@ struct Slot {
 // The program of one plan of the set. Collects who takes part, numbers them, writes them down.
 class PlanSpeller {
  public:
-  PlanSpeller(const pb::PlanSet& set, const pb::ClassPlan& plan, const PlanReader& reader, const std::vector<int>& ranks,
-              BoxingShares& shares, Communicators& communicators)
+  PlanSpeller(const pb::PlanSet& set, const pb::ClassPlan& plan, const PlanReader& reader,
+              const std::vector<int>& ranks, BoxingShares& shares, Communicators& communicators)
       : set_(set),
         plan_(plan),
         reader_(reader),
@@ -120,7 +120,7 @@ class PlanSpeller {
   std::vector<bool> is_ours_;
   InstructionSpeller instructions_;
   std::map<Instance, Ports> actors_;
-  std::map<Slot, std::set<Instance>> consumers_;  // of every register in the program
+  std::map<Slot, std::set<Instance>> consumers_;     // of every register in the program
   std::map<int, int> actor_index_, register_index_;  // id to position in the program
 };
 

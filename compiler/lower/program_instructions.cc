@@ -61,8 +61,8 @@ absl::StatusOr<const GroupBoxing*> InstructionSpeller::BoxingOf(int actor, int r
   const PlanReader::Tensor& from = reader_.tensor(instruction.inputs(0).tensor());
   const PlanReader::Tensor& to = reader_.tensor(instruction.outputs(0).tensor());
   if (from.type != to.type || (from.dist.placement.IndexOf(rank) < 0 && to.dist.placement.IndexOf(rank) < 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("boxing '", instruction.node(), "': from ", from.type.ToString(), " ",
-                                                   from.dist.ToString(), " to ", to.type.ToString(), " ",
+    return absl::InvalidArgumentError(absl::StrCat("boxing '", instruction.node(), "': from ", from.type.ToString(),
+                                                   " ", from.dist.ToString(), " to ", to.type.ToString(), " ",
                                                    to.dist.ToString(), " on rank ", rank));
   }
   return shares_.Find(from.type, from.dist, to.dist, rank, Sends(actor));
@@ -96,18 +96,18 @@ absl::StatusOr<std::vector<int>> InstructionSpeller::Reads(int actor, int rank, 
   const int own = grid.IndexOf(rank);
   std::set<int> indices;
   OF_ASSIGN_OR_RETURN(const bool boxed, ForEachBoxingOf(actor, reg, [&](const pb::ClassInstruction& instruction) {
-    OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(actor, rank, instruction));
-    if (Sends(actor)) {
-      const auto share = boxing->shares.find(rank);
-      if (share != boxing->shares.end() && share->second.reads_shard()) indices.insert(own);
-      return absl::OkStatus();
-    }
-    const int destination = boxing->group.to.placement.IndexOf(rank);
-    for (const int source : boxing->sources[destination]) {
-      indices.insert(grid.IndexOf(boxing->group.from.placement.ranks()[source]));
-    }
-    return absl::OkStatus();
-  }));
+                        OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(actor, rank, instruction));
+                        if (Sends(actor)) {
+                          const auto share = boxing->shares.find(rank);
+                          if (share != boxing->shares.end() && share->second.reads_shard()) indices.insert(own);
+                          return absl::OkStatus();
+                        }
+                        const int destination = boxing->group.to.placement.IndexOf(rank);
+                        for (const int source : boxing->sources[destination]) {
+                          indices.insert(grid.IndexOf(boxing->group.from.placement.ranks()[source]));
+                        }
+                        return absl::OkStatus();
+                      }));
   if (!boxed && own >= 0) indices.insert(own);
   if (of.others_only()) indices.erase(own);
   return std::vector<int>(indices.begin(), indices.end());
@@ -119,12 +119,12 @@ absl::StatusOr<std::vector<int>> InstructionSpeller::Readers(int consumer, int r
   std::set<int> ranks;
   if (!Sends(consumer)) {
     OF_ASSIGN_OR_RETURN(const bool boxed, ForEachBoxingOf(consumer, reg, [&](const pb::ClassInstruction& instruction) {
-      OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(consumer, own, instruction));
-      for (const int reader : boxing->readers[boxing->group.from.placement.IndexOf(own)]) {
-        ranks.insert(boxing->group.to.placement.ranks()[reader]);
-      }
-      return absl::OkStatus();
-    }));
+                          OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(consumer, own, instruction));
+                          for (const int reader : boxing->readers[boxing->group.from.placement.IndexOf(own)]) {
+                            ranks.insert(boxing->group.to.placement.ranks()[reader]);
+                          }
+                          return absl::OkStatus();
+                        }));
     if (boxed) {
       if (of.others_only()) ranks.erase(own);
       return std::vector<int>(ranks.begin(), ranks.end());
@@ -156,7 +156,8 @@ absl::Status InstructionSpeller::Spell(int actor, int rank, const pb::ClassInstr
               : instruction.op() == "fetch"   ? pb::Instruction::FETCH
                                               : pb::Instruction::COMPUTE);
   *to.mutable_attributes() = instruction.attributes();
-  for (const pb::ClassOperand& x : instruction.inputs()) OF_RETURN_IF_ERROR(WriteOperand(here, x, index, *to.add_inputs()));
+  for (const pb::ClassOperand& x : instruction.inputs())
+    OF_RETURN_IF_ERROR(WriteOperand(here, x, index, *to.add_inputs()));
   for (const pb::ClassOperand& x : instruction.outputs()) {
     OF_RETURN_IF_ERROR(WriteOperand(here, x, index, *to.add_outputs()));
   }
@@ -288,8 +289,8 @@ absl::Status InstructionSpeller::WriteOperand(const Here& here, const pb::ClassO
     return fix(reg.zone(), RegisterOffset(x.index(), here.rank) + x.offset());
   }
   if (position < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", here.rank, " reads register '", reg.name(),
-                                                   "' of index ", index, " of its grid, which nobody waits for"));
+    return absl::InvalidArgumentError(absl::StrCat("rank ", here.rank, " reads register '", reg.name(), "' of index ",
+                                                   index, " of its grid, which nobody waits for"));
   }
   out.set_register_(position);
   out.set_offset(x.offset());

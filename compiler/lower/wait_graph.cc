@@ -41,8 +41,8 @@ absl::StatusOr<WaitGraph::Register> RegisterOf(const pb::ClassPlan& plan, const 
   for (const int consumer : reg.consumers()) out.consumers.push_back({consumer, 0});
   const auto check = [&](const WaitGraph::Port& port) {
     if (port.actor >= 0 && port.actor < plan.actors_size()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("register '", reg.name(), "': actor ", port.actor, " of ",
-                                                   plan.actors_size(), " does not exist"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("register '", reg.name(), "': actor ", port.actor, " of ", plan.actors_size(), " does not exist"));
   };
   OF_RETURN_IF_ERROR(check(out.producer));
   for (const WaitGraph::Port& port : out.consumers) OF_RETURN_IF_ERROR(check(port));

@@ -19,8 +19,7 @@ struct SendBuffers {
 class Boxings {
  public:
   // Borrows the topology.
-  Boxings(const Topology& topology, DeviceKind device)
-      : topology_(topology), by_sending_(device != DeviceKind::kCpu) {}
+  Boxings(const Topology& topology, DeviceKind device) : topology_(topology), by_sending_(device != DeviceKind::kCpu) {}
 
   // Ranks do not reach into one another's memory.
   bool by_sending() const { return by_sending_; }

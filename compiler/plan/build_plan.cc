@@ -102,9 +102,8 @@ std::vector<int> PlanBuilder::Readers(ValueId value, int except_chain) const {
 }
 
 bool PlanBuilder::OtherRanksRead(ValueId value) const {
-  return std::any_of(consumers_[value].begin(), consumers_[value].end(), [&](NodeId id) {
-    return IsBoxing(id) && in_.boxings.ReadsOtherRanks(graph_, graph_.node(id));
-  });
+  return std::any_of(consumers_[value].begin(), consumers_[value].end(),
+                     [&](NodeId id) { return IsBoxing(id) && in_.boxings.ReadsOtherRanks(graph_, graph_.node(id)); });
 }
 
 bool PlanBuilder::OtherProcessesRead(ValueId value) const {

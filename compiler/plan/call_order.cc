@@ -22,7 +22,8 @@ class Playing {
   // The orders of calls, by class. They lack what never happens.
   std::vector<std::vector<int>> Run() {
     while (true) {
-      const auto next = std::find_if(ready_.begin(), ready_.end(), [&](const auto& item) { return IsFree(item.second); });
+      const auto next =
+          std::find_if(ready_.begin(), ready_.end(), [&](const auto& item) { return IsFree(item.second); });
       if (next != ready_.end()) {
         Start(next->second);
       } else if (!Wait()) {

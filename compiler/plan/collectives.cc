@@ -309,8 +309,6 @@ const char* Name(GroupCall call) {
   return kNames[static_cast<int>(call)];
 }
 
-std::map<int, BoxingShare> ShareOut(const Shape& shape, const BoxingStep& step) {
-  return Sharing(shape, step).Run();
-}
+std::map<int, BoxingShare> ShareOut(const Shape& shape, const BoxingStep& step) { return Sharing(shape, step).Run(); }
 
 }  // namespace oneflow

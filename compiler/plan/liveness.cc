@@ -290,10 +290,9 @@ absl::Status SimulateStep(const WaitGraph& graph) {
   const std::vector<std::string> unfinished = player.Unfinished();
   if (!unfinished.empty()) {
     const size_t shown = std::min<size_t>(unfinished.size(), 20);
-    return absl::FailedPreconditionError(
-        absl::StrCat("deadlock: ", unfinished.size(), " actors never finish a step: ",
-                     absl::StrJoin(unfinished.begin(), unfinished.begin() + shown, ", "),
-                     shown < unfinished.size() ? ", ..." : ""));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "deadlock: ", unfinished.size(), " actors never finish a step: ",
+        absl::StrJoin(unfinished.begin(), unfinished.begin() + shown, ", "), shown < unfinished.size() ? ", ..." : ""));
   }
   if (!player.IsBack())
     return absl::FailedPreconditionError("after one step the registers are not as they were before");

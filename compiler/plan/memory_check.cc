@@ -79,8 +79,8 @@ class Checker {
       zones[c][0].push_back({memory.workspace_offset, memory.workspace_offset + memory.workspace, "workspace"});
       for (Zone zone : {Zone::kPrivate, Zone::kShared}) {
         const int z = static_cast<int>(zone);
-        OF_RETURN_IF_ERROR(CheckDisjoint(std::move(zones[c][z]), memory.end[z],
-                                         absl::StrCat("class ", c, ", ", Name(zone), " zone")));
+        OF_RETURN_IF_ERROR(
+            CheckDisjoint(std::move(zones[c][z]), memory.end[z], absl::StrCat("class ", c, ", ", Name(zone), " zone")));
       }
     }
     return absl::OkStatus();

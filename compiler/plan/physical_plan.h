@@ -31,8 +31,8 @@ struct PhysicalOperand {
   ValueId value = -1;
   Part part = Part::kShard;
   Place place = Place::kWorkspace;
-  int index = -1;          // kRegister, kVariable: which
-  int64_t offset = 0;      // from the start of the slot, of the workspace, of the actor's pinned memory
+  int index = -1;      // kRegister, kVariable: which
+  int64_t offset = 0;  // from the start of the slot, of the workspace, of the actor's pinned memory
   int64_t num_bytes = 0;
 
   // What tells it from other contents of the same memory.
@@ -52,7 +52,7 @@ struct PhysicalPort {
 };
 
 struct PhysicalActor {
-  int chain = -1;  // -1: publishes variables and executes nothing
+  int chain = -1;                    // -1: publishes variables and executes nothing
   Placement placement;               // of a boxing its destinations
   std::optional<Placement> senders;  // of a boxing by sending: its sources, which act too
   std::string name;
@@ -61,9 +61,9 @@ struct PhysicalActor {
   std::vector<PhysicalPort> inputs;
   std::vector<PhysicalPort> outputs;
   std::vector<PhysicalInstruction> instructions;
-  int64_t workspace = 0;        // bytes of one act
-  int64_t workspace_bound = 0;  // no packing can need less: the most that is alive at once
-  int64_t pinned = 0;           // bytes
+  int64_t workspace = 0;                // bytes of one act
+  int64_t workspace_bound = 0;          // no packing can need less: the most that is alive at once
+  int64_t pinned = 0;                   // bytes
   std::vector<int64_t> pinned_offsets;  // in the private zone, by class; -1 where it has no instance
 };
 
@@ -77,8 +77,8 @@ struct PhysicalRegister {
   Zone zone = Zone::kPrivate;
   int64_t slot_bytes = 0;
   int64_t slot_stride = 0;
-  int variable = -1;          // index into the variable table: the register is that variable's memory
-  bool others_only = false;   // only consumers on other ranks than the producer's wait for it
+  int variable = -1;             // index into the variable table: the register is that variable's memory
+  bool others_only = false;      // only consumers on other ranks than the producer's wait for it
   std::vector<int64_t> offsets;  // by class; -1 where it has no instance, and all -1 for a variable's
   std::string name;
 };

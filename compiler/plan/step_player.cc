@@ -41,7 +41,8 @@ void StepPlayer::Act(int actor) {
 bool StepPlayer::OneCanAct(int actor) const {
   if (acts_[actor] == graph_.actors[actor].acts_per_step) return false;
   for (int order : orders_of_[actor]) {
-    if (position_[order] == graph_.orders[order].size() || graph_.orders[order][position_[order]] != actor) return false;
+    if (position_[order] == graph_.orders[order].size() || graph_.orders[order][position_[order]] != actor)
+      return false;
   }
   for (const auto& [r, c] : in_[actor]) {
     if (marking_[r].filled == marking_[r].freed[c]) return false;

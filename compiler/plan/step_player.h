@@ -51,9 +51,9 @@ class StepPlayer {
   std::vector<std::vector<std::pair<size_t, size_t>>> in_;  // (register, which consumer)
   std::vector<std::vector<size_t>> out_;
   std::vector<Marking> marking_;
-  std::vector<std::vector<int>> with_;  // all that act together with an actor, itself included
+  std::vector<std::vector<int>> with_;       // all that act together with an actor, itself included
   std::vector<std::vector<int>> orders_of_;  // which orders name it
-  std::vector<size_t> position_;        // in each order: whose turn it is
+  std::vector<size_t> position_;             // in each order: whose turn it is
 };
 
 }  // namespace oneflow

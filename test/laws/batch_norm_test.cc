@@ -109,7 +109,8 @@ class BatchNormLawTest : public ::testing::Test {
       const std::lock_guard<std::mutex> lock(mutex);
       results[fetched.name] = fetched.values;
     };
-    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(testing::SpelledOut(plan), engine_options));
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                        Engine::Create(testing::SpelledOut(plan), engine_options));
     OF_RETURN_IF_ERROR(engine->Run("train", 0, steps));
     OF_RETURN_IF_ERROR(engine->Run("evaluate", 0, 1));
     OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("gradients"), ".grad"));

@@ -4,9 +4,10 @@
 #include <cmath>
 
 #include "compiler/boxed_graph.h"
-#include "compiler/lower/plan_text.h"
+#include "compiler/lower/program_text.h"
 #include "oneflow_core/ops/ops.h"
 #include "sbp/boxing.h"
+#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "tools/job/job.h"
 #include "tools/local/run_in_place.h"
@@ -53,13 +54,14 @@ absl::StatusOr<Outcome> Train(const std::string& cluster, const Topology& hosts)
                                       cluster,
                                   "law"));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
-  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops));
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
+  pb::Program program = testing::SpelledOut(plan);
   Outcome outcome;
   OF_ASSIGN_OR_RETURN(outcome.crossed, Crossing(job, ops, hosts));
   job.spec.set_processes(1);  // really all here
-  for (pb::Rank& rank : *plan.mutable_ranks()) rank.set_process(0);
-  outcome.predicted = PredictedBytesMoved(plan.plans(0)) * kSteps;
-  OF_ASSIGN_OR_RETURN(const EngineStats stats, RunInPlace(job.spec, std::move(plan), [&](const pb::JobEvent& event) {
+  for (pb::Rank& rank : *program.mutable_ranks()) rank.set_process(0);
+  outcome.predicted = PredictedBytesMoved(program.plans(0)) * kSteps;
+  OF_ASSIGN_OR_RETURN(const EngineStats stats, RunInPlace(job.spec, std::move(program), [&](const pb::JobEvent& event) {
                         if (event.fetched().name() == "loss")
                           outcome.losses[event.fetched().step()] = event.fetched().values(0);
                       }));

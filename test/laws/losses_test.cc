@@ -10,6 +10,7 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/models/data.h"
 #include "oneflow_core/ops/ops.h"
+#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -53,7 +54,7 @@ class LossesTest : public ::testing::Test {
     options.ranks_per_process = options.mesh.size();
     options.micro_batches = micro_batches;
     options.schedule.learning_rate = 0.02;
-    OF_ASSIGN_OR_RETURN(pb::PlanSet plan, Compile({std::move(graph)}, options, ops_));
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(graph)}, options, ops_));
     std::mutex mutex;
     std::map<std::string, std::vector<double>> fetched;
     EngineOptions engine_options;
@@ -63,7 +64,8 @@ class LossesTest : public ::testing::Test {
       values.resize(kSteps, std::nan(""));
       values[value.step] = value.values[0];
     };
-    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(plan), engine_options));
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                        Engine::Create(testing::SpelledOut(plan), engine_options));
     OF_RETURN_IF_ERROR(engine->Run("train", 0, kSteps));
     return fetched;
   }

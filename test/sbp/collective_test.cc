@@ -25,7 +25,7 @@ TEST(CollectiveTest, StepsAreNamedAfterWhatTheyAmountTo) {
       {x, "(B)", x, "(P)", "local"},
       {x, "(S(0))", x, "(P)", "local"},
       {"[]{0}", "()", x, "(B)", "broadcast"},
-      {x, "(B)", far, "(B)", "none"},  // likewise, each copy to its own coordinate
+      {x, "(B)", far, "(B)", "none"},        // likewise, each copy to its own coordinate
       {x, "(S(0))", far, "(S(0))", "none"},  // a send from one rank to one rank
       {"[y=2]{0,1}", "(S(1))", xy, "(B,S(1))", "broadcast"},
       // On two axes: one changes, both change alike, both change differently.

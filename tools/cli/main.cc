@@ -98,7 +98,8 @@ int Main(int argc, char** argv) {
             [&] { return Report(PlanShowCommand(show, show_process)); });
   sub->add_option("file", show.config, "plan file, or job config *.pbtxt")->required();
   sub->add_option("--set", show.sets, "override a field of the config")->allow_extra_args(false);
-  sub->add_option("--process", show_process, "print the program of this process instead")->check(CLI::NonNegativeNumber);
+  sub->add_option("--process", show_process, "print the program of this process instead")
+      ->check(CLI::NonNegativeNumber);
   ExplainArguments explain;
   sub = add(*plan, "explain", "say why tensors lie as they do, what that costs and what moves",
             [&] { return Report(PlanExplainCommand(explain)); });

@@ -30,15 +30,14 @@ absl::Status ValidateShape(const pb::JobSpec& spec) {
 absl::Status ValidateRanks(const pb::JobSpec& spec, const pb::PlanSet& plan) {
   const pb::JobHosts& hosts = plan.hosts();
   if (hosts.device() != spec.device()) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan is for '", hosts.device(), "' devices; the job asks for '",
-                                                   spec.device(), "' devices"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan is for '", hosts.device(), "' devices; the job asks for '", spec.device(), "' devices"));
   }
   if (hosts.ranks_per_process() != spec.devices_per_process() ||
       int64_t{hosts.num_ranks()} != int64_t{spec.processes()} * spec.devices_per_process()) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan has ", hosts.num_ranks(), " ranks, ",
-                                                   hosts.ranks_per_process(), " per process; the job has ",
-                                                   spec.processes(), " processes of ", spec.devices_per_process(),
-                                                   " devices"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the plan has ", hosts.num_ranks(), " ranks, ", hosts.ranks_per_process(), " per process; the job has ",
+        spec.processes(), " processes of ", spec.devices_per_process(), " devices"));
   }
   return absl::OkStatus();
 }

@@ -18,7 +18,7 @@ class OtherLayoutsTest : public ::testing::Test {
   }
 
   JobFacts job_ = ExampleFacts();
-  CostModel costs_{job_.topology, job_.options.device};
+  CostModel costs_{job_.topology};
 };
 
 TEST_F(OtherLayoutsTest, AllCandidatesButTheChosenOneAreListedCheapestFirst) {

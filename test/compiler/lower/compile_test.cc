@@ -208,12 +208,13 @@ TEST(PlanTextTest, ShowsClassesVariablesRegistersAndInstructionsOnceForAllRanks)
   ASSERT_OK_AND_ASSIGN(const std::string text, PlanText(set));
   EXPECT_THAT(
       text,
-      AllOf(HasSubstr("class 0 ranks 0-1: private "),
-            HasSubstr("variable 's0/w' f32[16,16] [dp=2]{0,1}(B) zeros trainable private c0+0"),
-            HasSubstr("plan 'train': 4 actors, 4 registers, 4 micro-batches per step, boxing moves 2048 bytes per step"),
-            HasSubstr("'s0/sum' on [dp=2]{0,1} a0 -> a1 slots=1 bytes=1024 shared c0+0"), HasSubstr("filled=1"),
-            HasSubstr("boxing 's0/scatter' (f32[16,16] (P) g0@r0) -> (f32[16,16] (S(0)) g0@r1)  # kit.cc:1"),
-            HasSubstr("matmul 's0/matmul' (f32[8,16] (S(0)) g0@w+")));
+      AllOf(
+          HasSubstr("class 0 ranks 0-1: private "),
+          HasSubstr("variable 's0/w' f32[16,16] [dp=2]{0,1}(B) zeros trainable private c0+0"),
+          HasSubstr("plan 'train': 4 actors, 4 registers, 4 micro-batches per step, boxing moves 2048 bytes per step"),
+          HasSubstr("'s0/sum' on [dp=2]{0,1} a0 -> a1 slots=1 bytes=1024 shared c0+0"), HasSubstr("filled=1"),
+          HasSubstr("boxing 's0/scatter' (f32[16,16] (P) g0@r0) -> (f32[16,16] (S(0)) g0@r1)  # kit.cc:1"),
+          HasSubstr("matmul 's0/matmul' (f32[8,16] (S(0)) g0@w+")));
 }
 
 TEST(ProgramTextTest, ShowsRanksVariablesRegistersAndInstructions) {

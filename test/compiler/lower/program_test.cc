@@ -14,8 +14,8 @@
 namespace oneflow {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::CheckSpelledOutLive;
+using ::testing::HasSubstr;
 using testing::MakeRandomJob;
 using testing::Ops;
 using testing::OptionsFor;
@@ -164,7 +164,8 @@ TEST(ProgramTest, RefusesPlansThatDoNotMakeSense) {
       {[](pb::PlanSet& s) { s.mutable_tensors(0)->set_sbp("(S(9))"); }, "tensor 0: "},
       {[](pb::PlanSet& s) { s.mutable_tensors(0)->set_grid(77); }, "tensor 0: grid 77 is not one of "},
       {[](pb::PlanSet& s) { s.mutable_variables(0)->set_tensor(-1); }, "variable 's0/w': tensor -1 is not one of "},
-      {[](pb::PlanSet& s) { s.mutable_plans(0)->mutable_registers(0)->set_producer(99); }, "producer 99 is not one of "},
+      {[](pb::PlanSet& s) { s.mutable_plans(0)->mutable_registers(0)->set_producer(99); },
+       "producer 99 is not one of "},
       {[](pb::PlanSet& s) { s.mutable_plans(0)->mutable_actors(0)->set_grid(-2); }, "grid -2 is not one of "},
       {[](pb::PlanSet& s) { s.mutable_plans(0)->clear_memory(); }, "memory of 0 classes, there are 2"},
       {[](pb::PlanSet& s) {

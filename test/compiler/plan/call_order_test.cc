@@ -11,9 +11,9 @@
 namespace oneflow {
 namespace {
 
+using testing::CheckSpelledOutLive;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::CheckSpelledOutLive;
 using testing::OptionsFor;
 using testing::SpelledOut;
 using testing::StatusIs;

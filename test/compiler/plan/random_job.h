@@ -48,7 +48,8 @@ class RandomJobMaker {
 
   int Pick(size_t n) { return static_cast<int>(random_() % n); }
   std::string Place() {
-    static constexpr const char* kPlaces[] = {"[dp=2]{0,1}", "[dp=2]{2,3}", "[dp=2]{1,2}", "[dp=2,tp=2]{4,5,6,7}",
+    static constexpr const char* kPlaces[] = {"[dp=2]{0,1}",     "[dp=2]{2,3}",
+                                              "[dp=2]{1,2}",     "[dp=2,tp=2]{4,5,6,7}",
                                               "[dp=4]{4,5,6,7}", "[dp=8]{8,9,10,11,12,13,14,15}"};
     return kPlaces[Pick(std::size(kPlaces))];
   }

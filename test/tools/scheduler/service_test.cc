@@ -141,10 +141,12 @@ TEST_F(SchedulerServerTest, AConnectionThatClosesFailsTheJobOfThatDaemon) {
 TEST_F(SchedulerServerTest, MistakesAreAnsweredWithWhoAndWhy) {
   pb::JobSpec spec = EmptyJob(1, 1);
   spec.set_processes(3);
-  EXPECT_THAT(client_->Submit(spec).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       absl::StrCat("scheduler '", server_->address(),
-                                    "': job 'empty': the plan has 1 ranks, 1 per process; the job has 3 processes of 1 devices")));
+  EXPECT_THAT(
+      client_->Submit(spec).status(),
+      StatusIs(
+          absl::StatusCode::kInvalidArgument,
+          absl::StrCat("scheduler '", server_->address(),
+                       "': job 'empty': the plan has 1 ranks, 1 per process; the job has 3 processes of 1 devices")));
   EXPECT_THAT(client_->Cancel(5), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no job 5")));
   EXPECT_THAT(client_->Logs(5).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no job 5")));
   EXPECT_THAT(client_->Watch(5, 0, [](const pb::JobEvent&) { return true; }),

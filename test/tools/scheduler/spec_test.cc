@@ -35,7 +35,8 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
     std::string error;
   } cases[] = {
       {[](pb::JobSpec& s) { s.set_processes(0); }, "processes is 0; it must be at least 1"},
-      {[](pb::JobSpec& s) { s.set_processes(INT32_MAX); }, "the plan has 4 ranks, 2 per process; the job has 2147483647 processes of 2 devices"},
+      {[](pb::JobSpec& s) { s.set_processes(INT32_MAX); },
+       "the plan has 4 ranks, 2 per process; the job has 2147483647 processes of 2 devices"},
       {[](pb::JobSpec& s) { s.set_devices_per_process(-1); }, "devices_per_process is -1"},
       {[](pb::JobSpec& s) { s.set_device("tpu"); }, "device is 'tpu'; it may be 'cpu' or 'cuda'"},
       {[](pb::JobSpec& s) { s.set_device("cuda"); }, "the plan is for 'cpu' devices; the job asks for 'cuda'"},
@@ -50,7 +51,9 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
        "the plan has 4 ranks, 1 per process; the job has 2 processes of 2 devices"},
       {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_classes(0)->add_ranks(4); }); },
        "the plan: class 0: rank 4 is not one of 4"},
-      {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_plans(0)->add_actors()->set_grid(3); }); },
+      {[](pb::JobSpec& s) {
+         ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_plans(0)->add_actors()->set_grid(3); });
+       },
        "the plan: plan 'train': actor '': grid 3 is not one of 0"},
       {[](pb::JobSpec& s) { s.clear_phases(); }, "the job has no phases"},
       {[](pb::JobSpec& s) { s.add_phases(); }, "phase 1: it says neither what to run nor what to save"},
