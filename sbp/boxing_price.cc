@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "sbp/boxing_geometry.h"
 #include "sbp/host_axes.h"
@@ -258,9 +259,25 @@ class Pricer {
       if (roles_.of_from[a] != ReadRoles::Role::kReplica) sources *= from_.placement.axes()[a].size;
     }
     for (int rank : {from_.placement.ranks().front(), from_.placement.ranks().back()}) {
-      on_host = std::max(on_host, SourcesOnHostOf(rank).value_or(sources));
+      const std::optional<int64_t> count = SourcesOnHostOf(rank);
+      if (!count.has_value()) return HostsOfSources();
+      on_host = std::max(on_host, *count);
     }
     return (sources + on_host - 1) / on_host;
+  }
+
+  // The same where hosts do not cut the sources into boxes: counted.
+  int64_t HostsOfSources() const {
+    std::set<int> hosts;
+    for (int i = 0; i < from_.placement.size(); ++i) {
+      const std::vector<int> at = from_.placement.Coordinates(i);
+      bool gives = true;
+      for (size_t a = 0; a < at.size(); ++a) {
+        gives = gives && (at[a] == 0 || roles_.of_from[a] != ReadRoles::Role::kReplica);
+      }
+      if (gives) hosts.insert(topology_.HostOf(from_.placement.ranks()[i]));
+    }
+    return static_cast<int64_t>(hosts.size());
   }
 
   std::optional<int64_t> SourcesOnHostOf(int rank) const {

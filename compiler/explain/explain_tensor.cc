@@ -255,12 +255,6 @@ class NodeText {
       if (rows[i].moves >= 0) absl::StrAppend(&text, ", moving weight '", facts_.placed.node(rows[i].moves).name, "'");
       Line("", text);
     }
-    const bool weights = facts_.Is(placed_, OpKind::kVariable) ||
-                         std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.moves >= 0; });
-    if (weights && !prices_.empty()) {
-      Line("", "(where the rest adapts, the boxing of a weight for a reader beside it counts as in selection: a");
-      Line("", " thousandfold, so that weights stay where they are)");
-    }
   }
 
   // Another layout and its two prices.

@@ -29,7 +29,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
                                          const OpRegistry& ops) {
   OF_RETURN_IF_ERROR(CheckHosts(options));
   const Topology topology = JobTopology(options);
-  const Boxings boxings(topology, options.device);
+  Boxings boxings(topology, options.device);
   std::vector<const Graph*> graphs;
   for (const BoxedGraph& boxed : program) graphs.push_back(&boxed.graph);
   const RankClasses classes(graphs, options.mesh.size());

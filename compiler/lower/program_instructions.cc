@@ -199,6 +199,13 @@ absl::Status InstructionSpeller::SpellShare(const Here& here, pb::Actor& out) {
   if (share.receives || share.unpack.has_value()) {
     OF_RETURN_IF_ERROR(WriteOperand(here, to, reader_.tensor(to.tensor()).dist.placement.IndexOf(here.rank), result));
   }
+  const int64_t element = static_cast<int64_t>(SizeOf(reader_.tensor(to.tensor()).type.dtype));
+  if (share.packed * element > here.instruction.packed_bytes() ||
+      share.received * element > here.instruction.received_bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", here.rank, " packs ", share.packed * element, " and receives ", share.received * element,
+        " bytes; the plan has room for ", here.instruction.packed_bytes(), " and ", here.instruction.received_bytes()));
+  }
   const pb::Operand packed = RowOperand(here, here.instruction.packed_offset(), share.packed);
   const pb::Operand received = RowOperand(here, here.instruction.received_offset(), share.received);
   if (share.pack.has_value()) {

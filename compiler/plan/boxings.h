@@ -4,8 +4,14 @@
 // (collectives.h), and reads and writes its own memory only.
 #pragma once
 
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
+#include "sbp/boxing_group.h"
 #include "sbp/topology.h"
 
 namespace oneflow {
@@ -18,7 +24,7 @@ struct SendBuffers {
 
 class Boxings {
  public:
-  // Borrows the topology.
+  // Borrows the topology. Not thread-safe: it keeps what it has found.
   Boxings(const Topology& topology, DeviceKind device) : topology_(topology), by_sending_(device != DeviceKind::kCpu) {}
 
   // Ranks do not reach into one another's memory.
@@ -27,11 +33,25 @@ class Boxings {
   bool ReadsOtherRanks(const Graph& graph, const Node& node) const;
   bool ReadsOtherProcesses(const Graph& graph, const Node& node) const;
   // Errors of OneBoxingStep. REQUIRES: `node` is a boxing.
-  absl::StatusOr<SendBuffers> BuffersOf(const Graph& graph, const Node& node) const;
+  absl::StatusOr<SendBuffers> BuffersOf(const Graph& graph, const Node& node);
 
  private:
+  // A group's boxing, but for where on the mesh it lies: stages and layers that are alike are looked at once.
+  struct Key {
+    DType dtype;
+    std::vector<int64_t> dims;
+    std::vector<int> places;
+    std::vector<std::string> axes;
+    NdSbp from, to;
+    bool operator<(const Key& o) const {
+      return std::tie(dtype, dims, places, axes, from, to) < std::tie(o.dtype, o.dims, o.places, o.axes, o.from, o.to);
+    }
+  };
+  static Key KeyOf(DType dtype, const BoxingGroup& group);
+
   const Topology& topology_;
   const bool by_sending_;
+  std::map<Key, SendBuffers> known_;
 };
 
 }  // namespace oneflow

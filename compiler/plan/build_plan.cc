@@ -62,7 +62,7 @@ class PlanBuilder {
   absl::StatusOr<int> ActsPerSlot(const PhysicalRegister& reg, const PhysicalActor& actor) const;
   PhysicalOperand Operand(ValueId value, bool boxed) const;
   absl::Status AddInstruction(PhysicalActor& actor, NodeId id);
-  absl::Status AddScratch(const Node& node, PhysicalInstruction& instruction) const;
+  absl::Status AddScratch(const Node& node, PhysicalInstruction& instruction);
 
   void MakeActors();
   void MakeDataRegisters();
@@ -288,7 +288,7 @@ absl::Status PlanBuilder::AddInstruction(PhysicalActor& actor, NodeId id) {
   return absl::OkStatus();
 }
 
-absl::Status PlanBuilder::AddScratch(const Node& node, PhysicalInstruction& instruction) const {
+absl::Status PlanBuilder::AddScratch(const Node& node, PhysicalInstruction& instruction) {
   OF_ASSIGN_OR_RETURN_AT(const SendBuffers buffers, in_.boxings.BuffersOf(graph_, node), Where(node));
   const auto add = [&](Part part, int64_t num_bytes) {
     if (num_bytes == 0) return;

@@ -108,7 +108,7 @@ struct PlanInput {
   const Mesh& mesh;
   const RankClasses& classes;
   const ChainGraph& chains;
-  const Boxings& boxings;
+  Boxings& boxings;
   const VariableTable& variables;
   int micro_batches = 1;
 };

@@ -148,7 +148,7 @@ class RandomModel {
       case 15:
         return rank == 3 ? Attention(x, Annotated(x, 30), x, last % 2 == 0 ? 2 : 1, Chance(50)) : Softmax(x);
       default:
-        return Chance(50) ? Cumsum(x, Draw(rank)) : Dropout(x, 0.2);
+        return Chance(50) ? ReduceMax(x, {Draw(rank)}, true) : Dropout(x, 0.2);
     }
   }
 

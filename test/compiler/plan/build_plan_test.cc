@@ -23,7 +23,7 @@ using Place = PhysicalOperand::Place;
 
 absl::StatusOr<PhysicalPlan> PlanOf(const Graph& graph, const CompileOptions& options) {
   const Topology topology = JobTopology(options);
-  const Boxings boxings(topology, options.device);
+  Boxings boxings(topology, options.device);
   const RankClasses classes({&graph}, options.mesh.size());
   OF_ASSIGN_OR_RETURN(const ChainGraph chains, BuildChains(graph, Ops()));
   OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables({&graph}, classes, boxings));
