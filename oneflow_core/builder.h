@@ -1,7 +1,7 @@
 // The DSL: declares graphs by calling ops on tensors.
 //
 //   GraphBuilder b(ops, "mlp");
-//   Tensor x = b.ReadData(...)[0];
+//   Tensor x = ReadImageBatch(b, data, DataSplit::kTrain, /*batch=*/64).inputs;
 //   Tensor w = b.Variable("w", {DType::kFloat32, {784, 128}}, "normal(0.02)", {{"tp", Sbp::Split(1)}});
 //   Tensor y = Relu(MatMul(x, w)).To({{"dp", Sbp::Split(0)}});
 //   ...

@@ -11,7 +11,7 @@
 // What stage s keeps for its backward chain has min(k, S - s) slots, so it can start that many forward acts before the
 // first backward act; then each needs a slot that a backward act frees. Backward goes first when both are ready.
 //
-// That is 1F1B, and it follows from the credits alone: no schedule is written anywhere.
+// That is 1F1B, and it follows from credits and priorities: no schedule is written anywhere.
 #pragma once
 
 #include "compiler/plan/physical_plan.h"
