@@ -31,6 +31,8 @@ class Elimination {
   std::vector<int> core() const;
   // The choice of all units, given that of the core in `options` (by unit; other entries are overwritten).
   void Complete(std::vector<int>& options) const;
+  // How many factors were looked at to find the next unit.
+  int64_t looks() const { return looks_; }
 
  private:
   // What `unit` does, by what its neighbours do.
@@ -44,6 +46,11 @@ class Elimination {
     std::vector<Axis> axes;
     std::shared_ptr<const std::vector<int>> best;  // option, row-major over the axes
   };
+  // Into how many classes its options fall, as far as the current estimate has looked.
+  struct Seen {
+    int64_t at = 0;  // which estimate
+    double classes = 0;
+  };
   // What a step comes to: the message's table and the unit's options.
   struct Outcome {
     FactorTable table;
@@ -51,7 +58,7 @@ class Elimination {
     std::vector<FactorTable> read;  // held, so that their addresses stay what they were
   };
 
-  double Estimate(int unit) const;
+  double Estimate(int unit);
   void Refresh(int unit);
   void Eliminate(int unit);
   std::vector<Factor::Side> Neighbours(int unit) const;
@@ -64,6 +71,8 @@ class Elimination {
   double spent_ = 0;
   std::vector<double> estimates_;           // by unit; negative: eliminated
   std::set<std::pair<double, int>> queue_;  // {estimate, unit}
+  std::vector<Seen> seen_;                  // scratch of Estimate(), by unit
+  int64_t now_ = 0, looks_ = 0;
   std::vector<Step> steps_;
   std::map<std::vector<int64_t>, Outcome> outcomes_;  // by description
 };

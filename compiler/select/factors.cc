@@ -77,8 +77,7 @@ void Factors::Replace(int unit, Factor message) {
   const std::vector<int> old = factors_of_[unit];
   for (int id : old) {
     for (const Factor::Side& side : factors_[id].sides) {
-      std::vector<int>& list = factors_of_[side.unit];
-      list.erase(std::find(list.begin(), list.end(), id));
+      Forget(side.unit, id);
     }
     factors_[id] = {};
   }
@@ -86,6 +85,12 @@ void Factors::Replace(int unit, Factor message) {
   seconds_[unit] = {0};
   for (const Factor::Side& side : message.sides) Enqueue(side.unit);
   Add(std::move(message));
+}
+
+// A unit that thousands read has thousands of factors.
+void Factors::Forget(int unit, int factor) {
+  std::vector<int>& list = factors_of_[unit];
+  list.erase(std::lower_bound(list.begin(), list.end(), factor));
 }
 
 void Factors::Simplify(int id) {
@@ -111,8 +116,7 @@ void Factors::Simplify(int id) {
 void Factors::RemoveSide(Factor& factor, size_t side) {
   const int id = static_cast<int>(&factor - factors_.data());
   const auto at = static_cast<std::ptrdiff_t>(side);
-  std::vector<int>& list = factors_of_[factor.sides[side].unit];
-  list.erase(std::find(list.begin(), list.end(), id));
+  Forget(factor.sides[side].unit, id);
   factor.sides.erase(factor.sides.begin() + at);
   if (factor.table != nullptr) return;  // a table of one class along a side is the same without it
   factor.fixed.emplace_back(factor.ports[side], factor.states[side][0]);

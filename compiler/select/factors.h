@@ -75,6 +75,7 @@ class Factors {
   void Add(Factor factor);
   // Drops sides of one class, folds what concerns one unit alone into its seconds, makes the table if it fits now.
   void Simplify(int id);
+  void Forget(int unit, int factor);
   void RemoveSide(Factor& factor, size_t side);
   void MakeTable(Factor& factor);
   // All that a wide factor's costs depend on: prices, and the states of each port that are left.

@@ -59,5 +59,31 @@ TEST(EliminationTest, ALongChainTakesOneSmallTableANode) {
   EXPECT_EQ(factors.constant(), 0);
 }
 
+TEST(EliminationTest, AUnitThatReadsThousandsOfValuesMakesNoneOfTheirStepsDearer) {
+  const int n = 2000;  // gradients and the norm of all of them; each is eliminated beside the norm
+  SearchProblem problem = Chain(1, 1);
+  SearchProblem::Node norm = problem.nodes[0];
+  const SearchProblem::Node gradient = problem.nodes[0];
+  problem.nodes.assign(n, gradient);
+  for (int i = 0; i < n; ++i) {
+    problem.nodes[i].outputs = {i};
+    problem.nodes[i].options[i % 2].seconds = 0.5;
+    norm.inputs.push_back(i);
+  }
+  norm.outputs = {n};
+  for (int layout : {0, 1}) norm.options[layout].inputs.assign(n, layout);
+  problem.nodes.push_back(norm);
+  problem.values.clear();
+  problem.units.clear();
+  LinkValues(problem);
+  AddSingleUnits(problem);
+  const CostGraph graph(problem);
+  Factors factors(graph, 1e9);
+  Elimination elimination(factors, {});
+  EXPECT_TRUE(elimination.Run());
+  EXPECT_DOUBLE_EQ(factors.constant(), 0.5 * n / 2);
+  EXPECT_LE(elimination.looks(), 40 * n);
+}
+
 }  // namespace
 }  // namespace oneflow::testing
