@@ -51,6 +51,12 @@ bool Elimination::Run() {
   return true;
 }
 
+bool Elimination::Resume() {
+  factors_.Prune();
+  for (int unit : core()) Refresh(unit);
+  return Run();
+}
+
 std::vector<int> Elimination::core() const {
   std::vector<int> units;
   for (const auto& entry : queue_) units.push_back(entry.second);

@@ -27,6 +27,8 @@ class Elimination {
 
   // Eliminates what it can; true if that is everything. The optimum is then factors.constant().
   bool Run();
+  // The same again, after options of the core were dropped.
+  bool Resume();
   // The units that are left, ascending.
   std::vector<int> core() const;
   // The choice of all units, given that of the core in `options` (by unit; other entries are overwritten).

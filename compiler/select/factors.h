@@ -14,6 +14,7 @@
 // than that. Nothing that is dropped could have improved the optimum; of equal options the first stays.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -62,11 +63,17 @@ class Factors {
   const Factor& factor(int id) const { return factors_[id]; }
   int num_factors() const { return static_cast<int>(factors_.size()); }
   double constant() const { return constant_; }
+  // What a wide factor leaves possible of a port of its value.
+  std::vector<const CostGraph::State*> StatesLeft(const Factor& factor, int port) const;
   const CostGraph& graph() const { return graph_; }
 
   // For elimination: replaces all factors of `unit` by `message` (which may have any number of sides) and the unit's part
   // of the sum by nothing.
   void Replace(int unit, Factor message);
+  // Leaves only these positions of the unit's domain (ascending, not none).
+  void Keep(int unit, const std::vector<int>& positions);
+  // A better solution is known.
+  void Improve(double upper) { upper_ = std::min(upper_, upper * (1 + 1e-9)); }
 
  private:
   using Matrix = std::shared_ptr<const std::vector<double>>;
@@ -80,10 +87,7 @@ class Factors {
   void MakeTable(Factor& factor);
   // All that a wide factor's costs depend on: prices, and the states of each port that are left.
   std::vector<int> Describe(const Factor& factor) const;
-  // What a wide factor leaves possible of a port of its value.
-  std::vector<const CostGraph::State*> StatesLeft(const Factor& factor, int port) const;
   bool Reduce(int unit);
-  void Keep(int unit, const std::vector<int>& positions);
   void Compact(Factor& factor, size_t side);
   void Enqueue(int unit);
 
@@ -93,7 +97,7 @@ class Factors {
   Matrix DifferencesOfWide(const Factor& factor, size_t side) const;
 
   const CostGraph& graph_;
-  const double upper_;
+  double upper_;
   double constant_ = 0;
   std::vector<std::vector<int>> domains_;
   std::vector<std::vector<double>> seconds_;

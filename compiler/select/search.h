@@ -9,10 +9,11 @@
 //   local search    a sweep along the data and single moves: an upper bound                              local_search.h
 //   dominance       options that some other option beats whatever the rest does are dropped               factors.h
 //   elimination     units are minimised out one by one, as long as the tables stay small                  elimination.h
-//   beam            what elimination leaves (often nothing) is searched in order, widely                  beam.h
+//   dual ascent     what elimination leaves (often nothing): a bound is raised, and drops options       core_search.h
+//   beam            what is open after that is searched in order, widely                                  beam.h
 //
-// The second and the third lose nothing. If the beam dropped no state that could have won, the result is exact, and says so;
-// if it did, region moves improve it, and the result is never worse than that of local search with region moves alone.
+// All but the last lose nothing. If the beam dropped no state that could have won, the result is exact, and says so; if it did,
+// region moves improve it, and the result is never worse than that of local search with region moves alone.
 // Equal costs are decided for the option of lower index, in the order in which units are numbered; the result is a function
 // of the problem alone. REQUIRES of all prices and seconds: not negative.
 #pragma once
@@ -57,9 +58,10 @@ struct SearchProblem {
 
 // What a search may spend; counts, so that results do not depend on the machine.
 struct SearchLimits {
-  int64_t table_entries = int64_t{1} << 18;  // of one step of the elimination
+  int64_t table_entries = int64_t{1} << 16;  // of one step of the elimination
   int64_t total_entries = int64_t{1} << 24;  // of all of them: a fraction of a second; and for every unit
   int64_t unit_entries = 1 << 10;            // so many more
+  int64_t ascent_steps = int64_t{1} << 32;   // entries that the ascent looks at: seconds, which few graphs take
   int64_t beam_states = int64_t{1} << 20;    // looked at; the beam is so wide that they suffice
   int min_beam_width = 16;
 };

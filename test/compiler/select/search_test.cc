@@ -8,7 +8,9 @@ namespace oneflow::testing {
 namespace {
 
 // Nothing is eliminated but what has no choice; of the beam, `width` states.
-SearchLimits OnlyBeam(int width) { return {.table_entries = 1, .beam_states = 1, .min_beam_width = width}; }
+SearchLimits OnlyBeam(int width) {
+  return {.table_entries = 1, .ascent_steps = 0, .beam_states = 1, .min_beam_width = width};
+}
 
 TEST(SearchTest, DoesNotBoxWithoutNeed) {
   const SearchResult result = Search(Chain(10, 1));
@@ -89,6 +91,22 @@ TEST(SearchTest, TheBeamKeepsItsPromises) {
   }
   EXPECT_GT(exact, 400);
   EXPECT_GT(inexact, 0) << "or nothing was tested of narrow beams";
+}
+
+TEST(SearchTest, TheAscentSolvesMostOfWhatEliminationLeaves) {
+  int exact = 0;
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const SearchProblem problem = RandomProblem(seed);
+    const double best = BestByTryingAll(problem);
+    const SearchResult result = Search(problem, {.table_entries = 1, .beam_states = 1, .min_beam_width = 1});
+    EXPECT_NEAR(result.seconds, TotalOf(problem, result.choice), 1e-9);
+    EXPECT_LE(result.lower_bound, best + 1e-8);
+    if (!result.exact) continue;
+    ++exact;
+    EXPECT_NEAR(result.seconds, best, 1e-8);
+  }
+  EXPECT_GT(exact, 300);
 }
 
 TEST(SearchTest, AValueWithManyReadersIsSolvedToo) {
