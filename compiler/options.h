@@ -36,6 +36,7 @@ struct CompileOptions {
   std::vector<HostGroup> hosts;  // empty: one host that has room for all ranks, with usual devices
   DeviceKind device = DeviceKind::kCpu;
   int64_t variable_bytes_per_device = 0;  // the most that variables may take on one rank; 0: no limit
+  int64_t memory_bytes_per_device = 0;    // of all that layouts decide (select/memory_demand.h); 0: no limit
   int micro_batches = 1;                  // per step, for graphs with a loss
   OptimizerOptions optimizer;
   ScheduleOptions schedule;

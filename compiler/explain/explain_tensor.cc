@@ -365,9 +365,11 @@ absl::StatusOr<std::string> ExplainTensor(const JobFacts& job, absl::string_view
   const GraphFacts& facts = job.graphs[place.graph];
   CostModel costs(job.topology);
   const NodeId placed = facts.placed_of[place.node];
-  OF_ASSIGN_OR_RETURN(std::vector<LayoutPrice> prices,
-                      ExplainSelection(facts.placed, *job.ops, job.topology, facts.fixed,
-                                       {facts.micro_batches, job.options.variable_bytes_per_device}, placed));
+  OF_ASSIGN_OR_RETURN(
+      std::vector<LayoutPrice> prices,
+      ExplainSelection(
+          facts.placed, *job.ops, job.topology, facts.fixed,
+          {facts.micro_batches, job.options.variable_bytes_per_device, job.options.memory_bytes_per_device}, placed));
   NodeText text(job, facts, place.node, costs, std::move(prices));
   if (place.output >= 0) text.Tensor(place.output);
   text.Maker();

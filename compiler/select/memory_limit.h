@@ -1,13 +1,20 @@
-// Choosing under a limit on the memory of variables: a price on bytes, raised until what is chosen fits.
+// Choosing under limits on memory: a price on bytes, raised until what is chosen fits.
 //
-//   least of   seconds + price * bytes of variables          (the Lagrangian of: least seconds, bytes <= limit)
+//   least of   seconds + price * bytes that are held          (the Lagrangian of: least seconds, bytes <= limit)
 //
 // For every price the search solves the same problem with other seconds; a higher price never chooses more bytes (where the
 // search is exact). The least price that fits is found by bisection. What it chooses is the fastest among all that need as
 // few bytes; between two neighbouring prices there may be a better use of the limit, which this does not find.
+//
+// What readers hold together, each once per type, has a part of its price at each reader: exact if they want the same. Whether a
+// choice fits is counted, not priced.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/select/search.h"
@@ -15,18 +22,50 @@
 
 namespace oneflow {
 
-// What options of nodes hold in memory.
+enum class MemoryKind : uint8_t { kVariable, kSum, kActivation, kCopy };
+const char* Name(MemoryKind kind);  // "variables", "sums", "activations", "copies"
+
+// What choices hold in the memory of ranks.
 struct MemoryDemand {
-  std::vector<std::vector<int64_t>> bytes;  // by node and option, on every one of the node's ranks; empty: none
-  std::vector<std::vector<int>> ranks;      // by node
+  // What a node makes, for as long as the step lasts.
+  struct Made {
+    int node = 0;
+    MemoryKind kind = MemoryKind::kVariable;
+    std::vector<int64_t> bytes;  // by option
+  };
+  // A value in each type that one of these readers wants, on the reader's ranks.
+  struct Read {
+    int value = 0;
+    MemoryKind kind = MemoryKind::kActivation;
+    std::vector<std::pair<int, int>> readers;  // node, input
+    bool only_boxed = false;                   // as it is made it is counted elsewhere
+  };
+  std::vector<Made> made;
+  std::vector<Read> read;
+  std::function<int64_t(int value, int dist)> size;  // bytes on each rank that has it
+  std::vector<int> place;                            // by node
+  std::vector<std::vector<int>> ranks;               // by place
 };
 
-// The bytes on the rank that holds most.
-int64_t LargestDemand(const MemoryDemand& demand, const std::vector<int>& choice);
+// Bytes by kind.
+struct MemoryUse {
+  std::array<int64_t, 4> bytes = {};
+  int64_t total() const { return bytes[0] + bytes[1] + bytes[2] + bytes[3]; }
+  std::string ToString() const;  // "variables 640, activations 2048"
+};
 
-// Search(), such that no rank holds more than `limit` bytes. The seconds of the result do not contain the price of bytes;
-// it is `exact` only if the limit did not matter. ResourceExhausted, naming both numbers, if nothing that was found fits.
-absl::StatusOr<SearchResult> SearchWithin(const SearchProblem& problem, const MemoryDemand& demand, int64_t limit,
-                                          const SearchLimits& limits = {});
+// On the rank that holds most.
+MemoryUse LargestUse(const SearchProblem& problem, const MemoryDemand& demand, const std::vector<int>& choice);
+
+struct MemoryLimit {
+  MemoryDemand demand;
+  int64_t bytes = 0;
+};
+
+// Search(), such that no rank holds more than any of the limits. The seconds of the result do not contain the price of bytes;
+// it is `exact` only if the limits did not matter. ResourceExhausted, naming both numbers and what holds them, if nothing that was
+// found fits.
+absl::StatusOr<SearchResult> SearchWithin(const SearchProblem& problem, const std::vector<MemoryLimit>& limits,
+                                          const SearchLimits& search = {});
 
 }  // namespace oneflow

@@ -27,6 +27,8 @@ class PlacePairs {
 
   // The number of a placement; equal ones have the same.
   int Number(const Placement& placement);
+  int num_places() const { return static_cast<int>(places_.size()); }
+  const Placement& place(int number) const { return places_[number]; }
   // The number of the pair of two numbered placements.
   int Pair(int from, int to);
   // Of all pairs of that number the first that was asked for.

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/select/alternatives.h"
 #include "compiler/select/cost_model.h"
-#include "compiler/select/memory_limit.h"
+#include "compiler/select/memory_demand.h"
 #include "compiler/select/place_pairs.h"
 #include "compiler/select/search.h"
 #include "sbp/slices.h"
@@ -70,30 +70,36 @@ class Selector {
     OF_RETURN_IF_ERROR(AddUnits());
     problem_.boxing = [this](int value, int from, int to) { return Boxing(value, from, to); };
     SearchResult result;
-    if (options_.memory_limit_bytes > 0) {
-      OF_ASSIGN_OR_RETURN(result, SearchWithin(problem_, Demand(), options_.memory_limit_bytes));
-    } else {
+    const std::vector<MemoryLimit> limits = Limits();
+    if (limits.empty()) {
       result = Search(problem_);
+    } else {
+      OF_ASSIGN_OR_RETURN(result, SearchWithin(problem_, limits));
     }
     OF_RETURN_IF_ERROR(CheckPossible(result));
     return result;
   }
 
-  // What variables hold: on each rank as much as on the rank with the largest shard.
-  MemoryDemand Demand() const {
-    MemoryDemand demand{std::vector<std::vector<int64_t>>(graph_.num_nodes()),
-                        std::vector<std::vector<int>>(graph_.num_nodes())};
-    for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
-      const Node& node = graph_.node(id);
-      if (node.op != "variable") continue;
-      const TensorType& type = graph_.value(node.outputs[0]).type;
-      for (const Layout& layout : LayoutsOf(id)) {
-        demand.bytes[id].push_back(ShardRegion(type.shape, {*node.placement, layout.outputs[0]}, 0).count() *
-                                   static_cast<int64_t>(SizeOf(type.dtype)));
-      }
-      demand.ranks[id] = node.placement->ranks();
+  std::vector<MemoryLimit> Limits() {
+    MemoryDemand demand;
+    demand.size = [this](int value, int dist) { return Bytes(value, dist); };
+    demand.place = place_;
+    for (int place = 0; place < pairs_.num_places(); ++place) demand.ranks.push_back(pairs_.place(place).ranks());
+    std::vector<MemoryLimit> limits;
+    if (options_.variable_limit_bytes > 0) {
+      limits.push_back({VariableDemand(graph_, ops_, problem_, demand), options_.variable_limit_bytes});
     }
-    return demand;
+    if (options_.memory_limit_bytes > 0) {
+      limits.push_back({WholeDemand(graph_, ops_, problem_, std::move(demand)), options_.memory_limit_bytes});
+    }
+    return limits;
+  }
+
+  // On each rank as many as on the one with the largest shard.
+  int64_t Bytes(ValueId value, int dist) const {
+    const auto& [pair, sbp] = dists_[dist];
+    const TensorType& type = graph_.value(value).type;
+    return ShardRegion(type.shape, {pairs_.to(pair), sbp}, 0).count() * static_cast<int64_t>(SizeOf(type.dtype));
   }
 
   // Of a step, without penalties.

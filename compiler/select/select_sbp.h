@@ -17,9 +17,10 @@ namespace oneflow {
 
 struct SelectOptions {
   int micro_batches = 1;  // per step; nodes of micro-batch rate cost as often
-  // Of all variables, optimizer state among them, on one rank; 0: no limit. Variables are then split for the memory's sake
-  // where that costs least, and gathered for their readers.
-  int64_t memory_limit_bytes = 0;
+  // On one rank; 0: no limit. What does not fit is split for the memory's sake where that costs least.
+  int64_t variable_limit_bytes =
+      0;                           // of all variables, optimizer state among them; they are gathered for their readers
+  int64_t memory_limit_bytes = 0;  // of all that memory_demand.h counts
 };
 
 struct Selection {
@@ -33,7 +34,7 @@ struct Selection {
 
 // REQUIRES: every node has a placement and a rate. InvalidArgument, naming the node, the user's line, the SBP asked for
 // and what exists, if an annotation cannot be met; Unimplemented if the annotations leave two nodes without a boxing
-// between them; ResourceExhausted if the variables do not fit the limit however they are split.
+// between them; ResourceExhausted if a limit is not met however tensors lie.
 absl::StatusOr<Selection> SelectSbp(const Graph& graph, const OpRegistry& ops, const Topology& topology,
                                     const VariableDists& variables, const SelectOptions& options);
 

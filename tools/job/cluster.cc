@@ -115,14 +115,19 @@ class HostReader {
   std::vector<DeviceSpeeds> table_;
 };
 
-// A device cannot hold more variables than it has memory.
+// A device cannot hold more than it has memory.
 absl::Status CheckMemory(const SourcedConfig& config, const std::vector<HostGroup>& hosts) {
-  const int64_t limit = config.config.cluster().variable_bytes_per_device();
-  for (const HostGroup& group : hosts) {
-    if (group.device.memory_bytes == 0 || limit <= group.device.memory_bytes) continue;
-    return absl::InvalidArgumentError(absl::StrCat(config.Where("cluster.variable_bytes_per_device"), ": ", limit,
-                                                   " bytes are more than the ", group.device.memory_bytes,
-                                                   " bytes of a '", group.device.kind, "'"));
+  const pb::Cluster& cluster = config.config.cluster();
+  const std::pair<const char*, int64_t> limits[] = {
+      {"cluster.variable_bytes_per_device", cluster.variable_bytes_per_device()},
+      {"cluster.memory_bytes_per_device", cluster.memory_bytes_per_device()}};
+  for (const auto& [field, limit] : limits) {
+    for (const HostGroup& group : hosts) {
+      if (group.device.memory_bytes == 0 || limit <= group.device.memory_bytes) continue;
+      return absl::InvalidArgumentError(absl::StrCat(config.Where(field), ": ", limit, " bytes are more than the ",
+                                                     group.device.memory_bytes, " bytes of a '", group.device.kind,
+                                                     "'"));
+    }
   }
   return absl::OkStatus();
 }

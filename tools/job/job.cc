@@ -78,6 +78,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb
   options.seed = config.has_seed() ? config.seed() : 1;
   options.check_replicas = config.check_replicas();
   options.variable_bytes_per_device = config.cluster().variable_bytes_per_device();
+  options.memory_bytes_per_device = config.cluster().memory_bytes_per_device();
   options.keep_gradients = !config.save_gradients().empty();
   return options;
 }

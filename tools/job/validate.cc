@@ -163,6 +163,8 @@ void CheckCluster(const pb::JobConfig& c, Checker& check) {
   }
   check.Require(c.cluster().variable_bytes_per_device() >= 0, "cluster.variable_bytes_per_device",
                 absl::StrCat(c.cluster().variable_bytes_per_device(), " is negative"));
+  check.Require(c.cluster().memory_bytes_per_device() >= 0, "cluster.memory_bytes_per_device",
+                absl::StrCat(c.cluster().memory_bytes_per_device(), " is negative"));
   const std::string& device = c.cluster().device();
   check.Require(device.empty() || device == "cpu" || device == "cuda", "cluster.device",
                 absl::StrCat("'", device, "' is neither 'cpu' nor 'cuda'"));

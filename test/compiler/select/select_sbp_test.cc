@@ -3,6 +3,7 @@
 
 #include "absl/strings/match.h"
 #include "oneflow_core/models/gpt.h"
+#include "sbp/slices.h"
 #include "test/compiler/passes/testing.h"
 
 namespace oneflow::testing {
@@ -186,7 +187,7 @@ TEST(SelectSbpTest, AMemoryLimitSplitsVariablesWhereThatCostsLeast) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("assign-rates", Mlp(8, 64), options));
   // up 16x64 and down 64x4 with two states each: 15,360 bytes, and two counters or so.
   const auto select = [&](int64_t limit) {
-    return SelectSbp(graph, Ops(), JobTopology(options), {}, {.memory_limit_bytes = limit});
+    return SelectSbp(graph, Ops(), JobTopology(options), {}, {.variable_limit_bytes = limit});
   };
   const auto layout = [&](const Selection& selection, absl::string_view name) {
     return ToString(selection.layouts[graph.FindNode(name)].outputs[0]);
@@ -200,6 +201,54 @@ TEST(SelectSbpTest, AMemoryLimitSplitsVariablesWhereThatCostsLeast) {
   EXPECT_GT(tight.seconds, ample.seconds);
   EXPECT_FALSE(tight.exact);
   EXPECT_THAT(select(5000).status(), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("the limit is 5000")));
+}
+
+// What memory_demand.h counts, counted again in the graph that was laid out on one place.
+int64_t BytesHeld(const Graph& graph) {
+  const auto is_variable = [&](NodeId id) { return Ops().Is(graph.node(id).op, OpKind::kVariable); };
+  const auto is_boxing = [&](NodeId id) { return Ops().Is(graph.node(id).op, OpKind::kBoxing); };
+  std::vector<bool> held(graph.num_values(), false);
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (is_variable(id) || Ops().Is(node.op, OpKind::kAccumulate)) held[node.outputs[0]] = true;
+    if (is_boxing(id) && is_variable(graph.value(node.inputs[0]).producer)) held[node.outputs[0]] = true;
+    if (!IsBackward(node) || is_boxing(id)) continue;
+    for (ValueId input : node.inputs) {
+      if (IsForward(graph.node(graph.value(input).producer))) held[input] = true;
+    }
+  }
+  int64_t bytes = 0;
+  for (ValueId id = 0; id < graph.num_values(); ++id) {
+    const Value& value = graph.value(id);
+    if (!held[id]) continue;
+    bytes += ShardRegion(value.type.shape, *value.dist, 0).count() * static_cast<int64_t>(SizeOf(value.type.dtype));
+  }
+  return bytes;
+}
+
+TEST(SelectSbpTest, AMemoryLimitCountsActivationsAndGatheredCopies) {
+  for (const int micro_batches : {1, 2}) {
+    SCOPED_TRACE(micro_batches);
+    CompileOptions options = Options({{"dp", 2}, {"tp", 2}}, micro_batches);
+    ASSERT_OK_AND_ASSIGN(const Graph free, RunUpTo("select-sbp", Gpt(2, 8), options));
+    int64_t least = 0;
+    for (const double part : {1.0, 0.9, 0.8}) {
+      SCOPED_TRACE(part);
+      options.memory_bytes_per_device = static_cast<int64_t>(part * static_cast<double>(BytesHeld(free)));
+      ASSERT_OK_AND_ASSIGN(const Graph within, RunUpTo("select-sbp", Gpt(2, 8), options));
+      least = BytesHeld(within);
+      EXPECT_LE(least, options.memory_bytes_per_device);
+      if (part == 1.0) {
+        EXPECT_EQ(least, BytesHeld(free)) << "both count the same: nothing has to change";
+      }
+    }
+    EXPECT_GT(least, 0);
+    options.memory_bytes_per_device = 1000;
+    EXPECT_THAT(RunUpTo("select-sbp", Gpt(2, 8), options).status(),
+                StatusIs(absl::StatusCode::kResourceExhausted,
+                         AllOf(HasSubstr("are needed on one rank however tensors lie (variables "),
+                               HasSubstr(", activations "), HasSubstr("but the limit is 1000"))));
+  }
 }
 
 TEST(SelectSbpTest, AnAnnotationHoldsForTheAxesThatItNames) {

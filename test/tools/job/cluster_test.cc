@@ -88,6 +88,8 @@ TEST(ClusterTest, WhatDoesNotFitIsOneClearErrorEach) {
       {"mesh { dp: 2 } cluster { device_table: '" + bad + "' }", {"'x': device: 'gpu' is neither 'cpu' nor 'cuda'"}},
       {"mesh { dp: 2 } cluster { device: 'cuda' variable_bytes_per_device: 99000000000 }",
        {"99000000000 bytes are more than the 85899345920 bytes of a 'h100-sxm'"}},
+      {"mesh { dp: 2 } cluster { device: 'cuda' memory_bytes_per_device: 99000000000 }",
+       {"cluster.memory_bytes_per_device: 99000000000 bytes are more than the 85899345920 bytes of a 'h100-sxm'"}},
   };
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.text);

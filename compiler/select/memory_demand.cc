@@ -1,0 +1,47 @@
+#include "compiler/select/memory_demand.h"
+
+namespace oneflow {
+namespace {
+
+void AddMade(const Graph& graph, const SearchProblem& problem, NodeId node, MemoryKind kind, MemoryDemand& demand) {
+  MemoryDemand::Made made{node, kind, {}};
+  for (const SearchProblem::Option& option : problem.nodes[node].options) {
+    made.bytes.push_back(demand.size(graph.node(node).outputs[0], option.outputs[0]));
+  }
+  demand.made.push_back(std::move(made));
+}
+
+void AddAll(const Graph& graph, const OpRegistry& ops, const SearchProblem& problem, OpKind op, MemoryKind kind,
+            MemoryDemand& demand) {
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    if (ops.Is(graph.node(id).op, op)) AddMade(graph, problem, id, kind, demand);
+  }
+}
+
+}  // namespace
+
+MemoryDemand VariableDemand(const Graph& graph, const OpRegistry& ops, const SearchProblem& problem,
+                            MemoryDemand demand) {
+  AddAll(graph, ops, problem, OpKind::kVariable, MemoryKind::kVariable, demand);
+  return demand;
+}
+
+MemoryDemand WholeDemand(const Graph& graph, const OpRegistry& ops, const SearchProblem& problem, MemoryDemand demand) {
+  AddAll(graph, ops, problem, OpKind::kVariable, MemoryKind::kVariable, demand);
+  AddAll(graph, ops, problem, OpKind::kAccumulate, MemoryKind::kSum, demand);
+  for (ValueId id = 0; id < graph.num_values(); ++id) {
+    const Node& producer = graph.node(graph.value(id).producer);
+    MemoryDemand::Read read{id, MemoryKind::kActivation, {}};
+    if (ops.Is(producer.op, OpKind::kVariable)) {
+      read = {id, MemoryKind::kCopy, problem.values[id].readers, /*only_boxed=*/true};
+    } else if (IsForward(producer)) {
+      for (const std::pair<int, int>& reader : problem.values[id].readers) {
+        if (IsBackward(graph.node(reader.first))) read.readers.push_back(reader);
+      }
+    }
+    if (!read.readers.empty()) demand.read.push_back(std::move(read));
+  }
+  return demand;
+}
+
+}  // namespace oneflow
