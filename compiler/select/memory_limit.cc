@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +14,9 @@ namespace {
 // Seconds that all bytes of the cheapest choice cost together, at the lowest and the highest price. The highest outweighs
 // every boxing that is possible, and not one that is impossible (1e6, see cost_model.h).
 constexpr double kLowest = 1e-6, kHighest = 1e5;
-constexpr int kBisections = 14;  // to the 1e-3 part of the price
+constexpr int kBisections = 14;       // to the 1e-3 part of the price
+constexpr double kGoodEnough = 0.99;  // of a limit is used: a lower price gains little
+constexpr int kPartOfAscent = 8;      // what a search at one price may spend on its bound, which nobody reads
 
 // What the choice makes of each reader's input, and of the value itself.
 int Want(const SearchProblem& problem, const std::vector<int>& choice, const std::pair<int, int>& reader) {
@@ -90,7 +91,7 @@ class LimitedSearch {
     double low = std::log10(kLowest), high = std::log10(kHighest);
     SearchResult best = At(high);
     if (const MemoryLimit* const limit = Exceeded(best)) return TooMuch(*limit, best);
-    for (int i = 0; i < kBisections; ++i) {
+    for (int i = 0; i < kBisections && PartUsed(best) < kGoodEnough; ++i) {
       const double middle = (low + high) / 2;
       SearchResult result = At(middle);
       const bool fits = Exceeded(result) == nullptr;
@@ -110,13 +111,25 @@ class LimitedSearch {
     return nullptr;
   }
 
+  // Of the limit that is used most.
+  double PartUsed(const SearchResult& result) const {
+    double part = 0;
+    for (const MemoryLimit& limit : limits_) {
+      const MemoryUse use = LargestUse(problem_, limit.demand, result.choice);
+      part = std::max(part, static_cast<double>(use.total()) / static_cast<double>(limit.bytes));
+    }
+    return part;
+  }
+
   // The choice for a price; its seconds without it.
   SearchResult At(double log_price) const {
     SearchProblem priced = problem_;
     for (size_t i = 0; i < limits_.size(); ++i) {
       AddPrice(priced, limits_[i].demand, std::pow(10, log_price) / std::max(wanted_[i], 1.0));
     }
-    SearchResult result = Search(priced, search_);
+    SearchLimits less = search_;
+    less.ascent_steps /= kPartOfAscent;
+    SearchResult result = Search(priced, less);
     result.seconds = graph_.Total(graph_.ToUnits(result.choice));
     return result;
   }
