@@ -1,7 +1,8 @@
 #include "compiler/plan/collectives.h"
 
 #include <algorithm>
-#include <numeric>
+
+#include "oneflow_core/union_find.h"
 
 namespace oneflow {
 namespace {
@@ -76,22 +77,23 @@ class Sharing {
 };
 
 std::vector<Group> Sharing::FindGroups() const {
-  std::map<int, int> above;  // a forest over the ranks: towards the lowest rank of the group
-  const auto root = [&](int rank) {
-    above.emplace(rank, rank);
-    while (above[rank] != rank) rank = above[rank];
-    return rank;
-  };
+  std::vector<int> ranks;  // all that take part
   for (const Destination& to : destinations_) {
-    root(to.rank);
-    for (const CopyPiece& piece : to.program.pieces) {
-      const int a = root(to.rank), b = root(RankOf(piece));
-      above[std::max(a, b)] = std::min(a, b);
-    }
+    ranks.push_back(to.rank);
+    for (const CopyPiece& piece : to.program.pieces) ranks.push_back(RankOf(piece));
   }
-  std::map<int, Group> groups;  // by lowest rank
-  for (const auto& [rank, unused] : std::map<int, int>(above)) groups[root(rank)].members.push_back(rank);
-  for (const Destination& to : destinations_) groups[root(to.rank)].destinations.push_back(to);
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  const auto number = [&](int rank) {
+    return static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  };
+  UnionFind together(static_cast<int>(ranks.size()));
+  for (const Destination& to : destinations_) {
+    for (const CopyPiece& piece : to.program.pieces) together.Unite(number(to.rank), number(RankOf(piece)));
+  }
+  std::map<int, Group> groups;  // by number of the lowest rank
+  for (int rank : ranks) groups[together.Find(number(rank))].members.push_back(rank);
+  for (const Destination& to : destinations_) groups[together.Find(number(to.rank))].destinations.push_back(to);
   std::vector<Group> result;
   for (auto& [lowest, group] : groups) result.push_back(std::move(group));
   return result;

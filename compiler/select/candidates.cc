@@ -249,7 +249,7 @@ bool CandidateFinder::KeepInputs(const Node& node, const Axis& axis, int priorit
 // negative) whichever signature is taken.
 void CandidateFinder::KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures,
                                   int inputs_kept) {
-  if (node.op == "variable") return;  // how weights lie says nothing about how their readers should
+  if (ops_.Is(node.op, OpKind::kVariable)) return;  // how weights lie says nothing about how their readers should
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const Sbp& first = signatures[0].outputs[i];
     const bool same = std::all_of(signatures.begin(), signatures.end(),

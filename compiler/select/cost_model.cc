@@ -73,7 +73,7 @@ double CostModel::Boxing(int type, int from, int to) {
 }
 
 double CostModel::Compute(const Graph& graph, const Node& node, const OpDef& op, const Layout& layout) const {
-  if (node.op == "variable" || node.op == "to") return 0;  // neither acts
+  if (op.kind == OpKind::kVariable || op.kind == OpKind::kAnnotation) return 0;  // neither acts
   const std::vector<Axis>& axes = node.placement->axes();
   std::vector<TensorType> inputs, outputs;
   double bytes = 0, elements = 0;

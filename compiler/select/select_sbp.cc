@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -13,6 +12,7 @@
 #include "compiler/select/memory_demand.h"
 #include "compiler/select/place_pairs.h"
 #include "compiler/select/search.h"
+#include "oneflow_core/union_find.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -118,12 +118,15 @@ class Selector {
     return seconds;
   }
 
+  bool Is(NodeId id, OpKind kind) const { return ops_.Is(graph_.node(id).op, kind); }
+  bool IsVariable(NodeId id) const { return Is(id, OpKind::kVariable); }
+
   double Acts(Rate rate) const { return rate == Rate::kMicroBatch ? options_.micro_batches : 1; }
 
   // A variable that an earlier graph has placed has the one layout that it got there; otherwise the node's group says.
   absl::Status FindLayouts(NodeId id) {
     const Node& node = graph_.node(id);
-    if (node.op == "variable") {
+    if (IsVariable(id)) {
       const auto fixed = variables_.find(node.name);
       if (fixed != variables_.end()) {
         fixed_[id] = {Layout{{}, {fixed->second.sbp}}};
@@ -170,7 +173,7 @@ class Selector {
 
   absl::Status AddNodes() {
     bool has_data = false;
-    for (NodeId id = 0; id < graph_.num_nodes(); ++id) has_data = has_data || graph_.node(id).op == "read_data";
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) has_data = has_data || Is(id, OpKind::kData);
     std::map<std::tuple<int, Rate, std::vector<int>>, NodeId> first;  // of those with the same options
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       const Node& node = graph_.node(id);
@@ -183,10 +186,10 @@ class Selector {
       item.options = alike == id ? Options(id, *op, pairs) : problem_.nodes[alike].options;
       item.inputs.assign(node.inputs.begin(), node.inputs.end());
       item.outputs.assign(node.outputs.begin(), node.outputs.end());
-      item.streams = node.op == "read_data" || !has_data;
+      item.streams = op->kind == OpKind::kData || !has_data;
       for (ValueId input : node.inputs)
         item.streams = item.streams || problem_.nodes[graph_.value(input).producer].streams;
-      item.streams = item.streams && node.op != "variable";
+      item.streams = item.streams && op->kind != OpKind::kVariable;
       problem_.nodes.push_back(std::move(item));
     }
     return absl::OkStatus();
@@ -196,14 +199,13 @@ class Selector {
   void AddValues() {
     std::map<std::tuple<int, Rate, bool>, int> kinds;
     for (ValueId id = 0; id < graph_.num_values(); ++id) {
-      const Node& producer = graph_.node(graph_.value(id).producer);
       type_ids_.push_back(costs_.TypeId(graph_.value(id).type));
       SearchProblem::Value value;
       value.producer = graph_.value(id).producer;
       value.output = graph_.value(id).output;
       const int next = static_cast<int>(kinds.size());
       value.alike =
-          kinds.try_emplace({type_ids_.back(), ValueRate(graph_, id), producer.op == "variable"}, next).first->second;
+          kinds.try_emplace({type_ids_.back(), ValueRate(graph_, id), IsVariable(value.producer)}, next).first->second;
       problem_.values.push_back(std::move(value));
     }
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
@@ -225,7 +227,7 @@ class Selector {
     double seconds = BoxingOnce(value, from, to);
     if (from == to || seconds >= CostModel::kImpossible) return seconds;
     const bool in_place = dists_[from].first == dists_[to].first;
-    if (graph_.node(graph_.value(value).producer).op == "variable" && in_place) {
+    if (IsVariable(graph_.value(value).producer) && in_place) {
       seconds = kVariableBoxing * std::max(seconds, 1e-6);
     }
     return Acts(ValueRate(graph_, value)) * seconds;
@@ -233,23 +235,17 @@ class Selector {
 
   // Groups every mutating node with the variables it overwrites, transitively.
   absl::Status AddUnits() {
-    std::vector<NodeId> group(graph_.num_nodes());  // a smaller node of the same group; its smallest points to itself
-    std::iota(group.begin(), group.end(), 0);
-    const auto find = [&](NodeId id) {
-      while (group[id] != id) id = group[id];
-      return id;
-    };
+    UnionFind groups(graph_.num_nodes());
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       for (int index : ops_.Find(graph_.node(id).op)->mutates) {
-        const NodeId a = find(id), b = find(graph_.value(graph_.node(id).inputs[index]).producer);
-        group[std::max(a, b)] = std::min(a, b);
+        groups.Unite(id, graph_.value(graph_.node(id).inputs[index]).producer);
       }
     }
     std::map<NodeId, SearchProblem::Unit> units;
-    for (const bool variables :
-         {false, true}) {  // mutating nodes first: they decide, and each variable then has one way left
+    // Mutating nodes first: they decide, and each variable then has one way left.
+    for (const bool variables : {false, true}) {
       for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
-        if ((graph_.node(id).op == "variable") == variables) units[find(id)].nodes.push_back(id);
+        if (IsVariable(id) == variables) units[groups.Find(id)].nodes.push_back(id);
       }
     }
     for (auto& [first, unit] : units) {
@@ -275,7 +271,7 @@ class Selector {
     const NodeId node = unit.nodes[member];
     for (size_t option = 0; option < problem_.nodes[node].options.size(); ++option) {
       options[member] = static_cast<int>(option);
-      if (graph_.node(node).op != "variable" || Fits(unit, member, options)) Agree(unit, member + 1, options);
+      if (!IsVariable(node) || Fits(unit, member, options)) Agree(unit, member + 1, options);
     }
   }
 
@@ -299,7 +295,7 @@ class Selector {
     std::string nearest;
     for (NodeId id : unit.nodes) {
       const Node& node = graph_.node(id);
-      if (node.op == "variable") {
+      if (IsVariable(id)) {
         std::vector<std::string> layouts;
         for (const Layout& layout : LayoutsOf(id)) layouts.push_back(ToString(layout.outputs[0]));
         asked.push_back(

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "compiler/lower/program.h"
 #include "compiler/plan/liveness.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/union_find.h"
 
 namespace oneflow::testing {
 
@@ -57,24 +57,18 @@ inline bool Calls(const pb::Actor& actor) {
 
 // Actors that take part in one collective (a node on a communicator) act together, transitively.
 inline std::vector<std::vector<int>> ActorsThatActTogether(const pb::Plan& plan) {
-  std::vector<int> above(plan.actors_size());  // a forest: towards the first actor of the group
-  std::iota(above.begin(), above.end(), 0);
-  const auto root = [&](int actor) {
-    while (above[actor] != actor) actor = above[actor];
-    return actor;
-  };
+  UnionFind together(plan.actors_size());
   std::map<std::pair<std::string, int>, int> first_of_collective;
   for (int a = 0; a < plan.actors_size(); ++a) {
     for (const pb::Instruction& instruction : plan.actors(a).instructions()) {
       if (instruction.kind() != pb::Instruction::COLLECTIVE) continue;
       const std::pair key(instruction.node(), instruction.communicator());
-      const int x = root(first_of_collective.emplace(key, a).first->second), y = root(a);
-      above[std::max(x, y)] = std::min(x, y);
+      together.Unite(first_of_collective.emplace(key, a).first->second, a);
     }
   }
   std::map<int, std::vector<int>> groups;
   for (int a = 0; a < plan.actors_size(); ++a) {
-    if (Calls(plan.actors(a))) groups[root(a)].push_back(a);
+    if (Calls(plan.actors(a))) groups[together.Find(a)].push_back(a);
   }
   std::vector<std::vector<int>> result;
   for (auto& [first, group] : groups) result.push_back(std::move(group));
