@@ -1,0 +1,204 @@
+// Random models under random annotations, each of which is legal by itself.
+#pragma once
+
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/functional.h"
+
+namespace oneflow::testing {
+
+inline int FromEnvironment(const char* name, int otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+// A model that a seed stands for. Its annotations name mesh axes "dp" and "tp"; those that a mesh lacks say nothing.
+class RandomModel {
+ public:
+  // Graphs of one seed differ in name only, and in whether they are trained.
+  RandomModel(const OpRegistry& ops, int seed, const std::string& name = "train")
+      : builder_(ops, name), random_(seed) {}
+
+  absl::StatusOr<Graph> Make(bool trained = true) {
+    const int64_t batch = 2 + Draw(8);
+    Tensor x = Start(batch);
+    const int length = 2 + Draw(7);
+    for (int i = 0; i < length; ++i) {
+      earlier_.push_back(x);
+      x = Annotated(Layer(x), 35);
+    }
+    const Tensor loss = Loss(x);
+    if (trained) builder_.SetLoss(loss);
+    Fetch(loss, "loss");
+    return builder_.Finish();
+  }
+
+  // The rest of a job of that many steps.
+  std::string Config(int steps) {
+    const char* const optimizers[] = {"adamw { epsilon: 1e-3 }", "adamw { epsilon: 1e-3 weight_decay: 0.1 }", "sgd {}",
+                                      "sgd { momentum: 0.9 }"};
+    return absl::StrCat("name: 'random' train { steps: ", steps, " batch_size: 1 optimizer { ", optimizers[Draw(4)],
+                        Draw(2) == 0 ? " clip_norm: 1" : "", " } schedule { learning_rate: 1e-2 } }");
+  }
+  int Draw(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
+
+ private:
+  bool Chance(int percent) { return Draw(100) < percent; }
+
+  // A wish for some of the axes. What a variable is kept as is no addend.
+  SbpHint Wishes(const TensorType& type, bool may_be_partial) {
+    SbpHint hint;
+    for (const char* axis : {"dp", "tp"}) {
+      if (Chance(40)) continue;
+      const int kind = Draw(type.shape.rank() + 2);
+      if (kind < type.shape.rank()) {
+        hint.push_back({axis, Sbp::Split(kind)});
+      } else if (kind == type.shape.rank() || !may_be_partial) {
+        hint.push_back({axis, Sbp::Broadcast()});
+      } else {
+        hint.push_back({axis, Sbp::Partial()});
+      }
+    }
+    return hint;
+  }
+  Tensor Annotated(const Tensor& x, int percent) {
+    if (!x.valid() || !Chance(percent)) return x;
+    return x.To(Wishes(x.type(), /*may_be_partial=*/true));
+  }
+  // A new weight or, now and then, one of that shape that is there already.
+  Tensor Weight(const std::vector<int64_t>& shape, const char* init = "normal(0.3)") {
+    for (const Tensor& weight : weights_) {
+      if (weight.shape() == Shape(shape) && Chance(25)) return weight;
+    }
+    const TensorType type{DType::kFloat32, Shape(shape)};
+    weights_.push_back(builder_.Variable(absl::StrCat("v", weights_.size()), type, init,
+                                         Chance(60) ? Wishes(type, /*may_be_partial=*/false) : SbpHint{}));
+    return Annotated(weights_.back(), 20);
+  }
+
+  Tensor Start(int64_t batch) {
+    const int64_t fields = 1 + Draw(4), numbers = 2 * (1 + Draw(6)), vocabulary = 5 + Draw(20);
+    const std::vector<Tensor> data = builder_.Op("read_data", {},
+                                                 {{"dataset", std::string("clicks")},
+                                                  {"batch", batch},
+                                                  {"fields", fields},
+                                                  {"numbers", numbers},
+                                                  {"vocabulary", vocabulary},
+                                                  {"samples", int64_t{1000}},
+                                                  {"split", std::string("train")}});
+    labels_ = Annotated(data[2], 30);
+    if (Chance(50)) return Embedding(Weight({vocabulary, 1 + Draw(9)}), Annotated(data[0], 50));
+    const Tensor x = Annotated(data[1], 70);
+    return Chance(30) ? Convolved(Reshape(x, {batch, 1 + Draw(2), numbers / 2, -1})) : x;
+  }
+
+  Tensor Convolved(const Tensor& x) {
+    if (!x.valid()) return x;
+    return Conv2d(x, Weight({1 + Draw(4), x.shape()[1], 1 + Draw(2), 1}), 1, 1);
+  }
+
+  Tensor Layer(const Tensor& x) {
+    if (!x.valid()) return x;
+    const int rank = x.shape().rank();
+    const int64_t last = x.shape()[rank - 1];
+    switch (Draw(17)) {
+      case 0:
+      case 1:
+      case 2:
+        return rank < 2 ? Tanh(x) : MatMul(x, Annotated(Weight({last, 1 + Draw(9)}), 20));
+      case 3: {
+        const int axis = Draw(rank);
+        return BiasAdd(x, Weight({x.shape()[axis]}), axis);
+      }
+      case 4:
+        return LayerNorm(x, Weight({last}, "ones"), Weight({last}, "zeros"), 1e-2);
+      case 5:
+        return RmsNorm(x, Weight({last}, "ones"), 1e-2);
+      case 6:
+        return Chance(50) ? Gelu(x) : Sigmoid(x);
+      case 7:
+        return Chance(50) ? Tanh(x) : Relu(x);
+      case 8:
+        return Mul(x, Weight({last}));
+      case 9:
+        return Reduced(x);
+      case 10:
+        return Reshaped(x);
+      case 11:
+        return Transposed(x);
+      case 12:
+        return Residual(x);
+      case 13: {
+        const int axis = Draw(rank);
+        const int64_t size = 1 + Draw(static_cast<int>(x.shape()[axis]));
+        return Slice(x, axis, Draw(static_cast<int>(x.shape()[axis] - size + 1)), size);
+      }
+      case 14:
+        return Concat({x, Annotated(Tanh(x), 50)}, Draw(rank));
+      case 15:
+        return rank == 3 ? Attention(x, Annotated(x, 30), x, last % 2 == 0 ? 2 : 1, Chance(50)) : Softmax(x);
+      default:
+        return Chance(50) ? ReduceMax(x, {Draw(rank)}, true) : Dropout(x, 0.2);
+    }
+  }
+
+  Tensor Reduced(const Tensor& x) {
+    const int64_t axis = Draw(x.shape().rank());
+    const bool keep = x.shape().rank() < 2 || Chance(50);
+    switch (Draw(3)) {
+      case 0:
+        return ReduceSum(x, {axis}, keep);
+      case 1:
+        return ReduceMax(x, {axis}, keep);
+      default:
+        return ReduceMean(x, {axis}, keep);
+    }
+  }
+
+  // Two dimensions as one, or one as two.
+  Tensor Reshaped(const Tensor& x) {
+    std::vector<int64_t> sizes = x.shape().dims();
+    const int at = Draw(static_cast<int>(sizes.size()));
+    if (at > 0 && Chance(50)) {
+      sizes[at - 1] *= sizes[at];
+      sizes.erase(sizes.begin() + at);
+    } else if (sizes.size() < 4) {
+      const int64_t factor = sizes[at] % 2 == 0 ? 2 : sizes[at] % 3 == 0 ? 3 : 1;
+      sizes[at] /= factor;
+      sizes.insert(sizes.begin() + at + Draw(2), factor);
+    }
+    return Reshape(x, sizes);
+  }
+
+  Tensor Transposed(const Tensor& x) {
+    std::vector<int64_t> order;
+    for (int d = 0; d < x.shape().rank(); ++d) order.push_back(d);
+    std::shuffle(order.begin(), order.end(), random_);
+    return Transpose(x, order);
+  }
+
+  Tensor Residual(const Tensor& x) {
+    for (const Tensor& other : earlier_) {
+      if (other.shape() == x.shape() && other.id() != x.id()) return Chance(50) ? Add(x, other) : Maximum(x, other);
+    }
+    return Square(Tanh(x));
+  }
+
+  Tensor Loss(const Tensor& x) {
+    if (!x.valid()) return x;
+    const bool by_row = x.shape().rank() == 2 && x.shape()[0] == labels_.shape()[0] && x.shape()[1] >= 2;
+    // The first layer may have been the only one with a weight, or none may have had one.
+    if (by_row && Chance(70)) return ReduceMean(SoftmaxCrossEntropy(Mul(x, Weight({x.shape()[1]})), labels_));
+    return ReduceMean(Square(AddScalar(Mul(x, Weight({x.shape()[x.shape().rank() - 1]})), -1)));
+  }
+
+  GraphBuilder builder_;
+  std::mt19937 random_;
+  std::vector<Tensor> earlier_, weights_;
+  Tensor labels_;
+};
+
+}  // namespace oneflow::testing
