@@ -92,10 +92,24 @@ absl::Status VerifyMutations(const Graph& graph, const Node& node, const OpRegis
   return absl::OkStatus();
 }
 
+absl::Status CheckMeshes(const CompileOptions& options) {
+  const int ranks = options.NumRanks();
+  if (options.mesh.size() > ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("the mesh has ", options.mesh.size(), " devices, the job ", ranks));
+  }
+  for (const auto& [graph, mesh] : options.meshes) {
+    if (mesh.last_rank() < ranks) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the mesh of '", graph, "' takes rank ", mesh.last_rank(), ", but the job has ", ranks, " ranks"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Topology> MakeTopology(const CompileOptions& options) {
+  OF_RETURN_IF_ERROR(CheckMeshes(options));
   std::vector<HostGroup> hosts = options.hosts;
-  if (hosts.empty()) hosts.push_back({.devices = options.mesh.size(), .device = UsualDevice(options.device)});
-  return Topology::Create(options.mesh.size(), options.ranks_per_process, std::move(hosts));
+  if (hosts.empty()) hosts.push_back({.devices = options.NumRanks(), .device = UsualDevice(options.device)});
+  return Topology::Create(options.NumRanks(), options.ranks_per_process, std::move(hosts));
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "compiler/plan_mesh.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/mesh.h"
 #include "sbp/topology.h"
@@ -30,7 +32,11 @@ struct ScheduleOptions {
 
 struct CompileOptions {
   std::string job;
-  Mesh mesh;
+  Mesh mesh;  // of every plan that has none of its own; it lies on ranks 0 .. size-1
+  // Of plans that have one of their own, by the name of the graph. The first graph to use a variable decides where it lies: that is
+  // its home, from which plans on other meshes read it by boxing.
+  std::map<std::string, PlanMesh> meshes;
+  int num_ranks = 0;  // of the job; 0: as many as the meshes need
   // Ranks are given to hosts in their order, and on each to processes in consecutive groups of this size.
   int ranks_per_process = 1;
   std::vector<HostGroup> hosts;  // empty: one host that has room for all ranks, with usual devices
@@ -45,6 +51,9 @@ struct CompileOptions {
   bool keep_gradients = false;
   // Compares all copies of every tensor while the job runs, before they are read: a debugging aid.
   bool check_replicas = false;
+
+  PlanMesh MeshOf(const std::string& graph) const;
+  int NumRanks() const;
 };
 
 // The graphs of one job over one set of variables; names are unique. A graph with a loss is trained.

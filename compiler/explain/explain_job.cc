@@ -60,10 +60,13 @@ class GraphText {
                     " per step\n  a step, one thing after another: compute ", SecondsText(compute), ", boxing ",
                     SecondsText(boxing), "; the busiest rank computes ", SecondsText(BusiestRank()), "\n",
                     "  boxing moves ", bytes.total(), " bytes per step: ", LinksText(bytes), "\n");
+    const auto own = job_.options.meshes.find(graph_.name());
+    if (own == job_.options.meshes.end()) return;
+    absl::StrAppend(&out_, "  on a mesh of its own, ", own->second.whole().ToString(), "\n");
   }
 
   double BusiestRank() const {
-    std::vector<double> seconds(job_.options.mesh.size(), 0);
+    std::vector<double> seconds(job_.topology.num_ranks(), 0);
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       for (int rank : graph_.node(id).placement->ranks()) seconds[rank] += facts_.compute[id];
     }
@@ -167,7 +170,7 @@ std::string HostsText(const JobFacts& job) { return absl::StrCat(" on ", job.top
 }  // namespace
 
 std::string ExplainJob(const JobFacts& job) {
-  const int ranks = job.options.mesh.size();
+  const int ranks = job.topology.num_ranks();
   const int processes = (ranks + job.options.ranks_per_process - 1) / job.options.ranks_per_process;
   std::string out = absl::StrCat(
       "job '", job.options.job, "': ", CountText(static_cast<int64_t>(job.graphs.size()), "graph"), " on mesh ",

@@ -4,6 +4,8 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <openssl/sha.h>
 
+#include <algorithm>
+
 #include "absl/strings/escaping.h"
 #include "compiler/boxed_graph.h"
 #include "compiler/lower/lower.h"
@@ -23,6 +25,16 @@ absl::StatusOr<PhysicalPlan> PlanOne(const PlanInput& input) {
   return plan;
 }
 
+absl::Status CheckMeshesHavePlans(const Program& program, const CompileOptions& options) {
+  for (const auto& [name, mesh] : options.meshes) {
+    const auto named = [&name = name](const Graph& graph) { return graph.name() == name; };
+    if (std::any_of(program.begin(), program.end(), named)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a mesh is given for plan '", name, "', but there is no such graph"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program, const CompileOptions& options,
@@ -32,7 +44,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   Boxings boxings(topology, options.device);
   std::vector<const Graph*> graphs;
   for (const BoxedGraph& boxed : program) graphs.push_back(&boxed.graph);
-  const RankClasses classes(graphs, options.mesh.size());
+  const RankClasses classes(graphs, options.NumRanks());
   OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables(graphs, classes, boxings));
 
   pb::PlanSet set;
@@ -44,7 +56,8 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   for (const BoxedGraph& boxed : program) {
     const std::string where = absl::StrCat("graph '", boxed.graph.name(), "'");
     OF_ASSIGN_OR_RETURN_AT(const ChainGraph chains, BuildChains(boxed.graph, ops), where);
-    const PlanInput input{boxed.graph, ops, options.mesh, classes, chains, boxings, variables, boxed.micro_batches};
+    const PlanInput input{
+        boxed.graph, ops, options.MeshOf(boxed.graph.name()), classes, chains, boxings, variables, boxed.micro_batches};
     OF_ASSIGN_OR_RETURN_AT(PhysicalPlan plan, PlanOne(input), where);
     OF_ASSIGN_OR_RETURN_AT(*set.add_plans(), LowerPlan(input, plan, options.seed, tables), where);
     plans.push_back(std::move(plan));
@@ -60,6 +73,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
 
 absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions& options, const OpRegistry& ops,
                                     std::vector<std::string>* warnings) {
+  OF_RETURN_IF_ERROR(CheckMeshesHavePlans(program, options));
   VariableDists dists;
   std::vector<BoxedGraph> boxed;
   for (const Graph& graph : program) {

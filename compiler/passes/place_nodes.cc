@@ -1,18 +1,21 @@
 // Where every node lies. All axes of the mesh but "pp" are left whole: SBP divides the work along them. Along "pp":
 //
 //   forward     as hinted, then whatever follows lies with its furthest input; without any hint the nodes are cut into
-//               contiguous stages of equal work. A later graph of the program goes where the variables it reads lie
+//               contiguous stages of equal work. A later graph of the program goes where the variables it reads lie,
+//               unless they lie on another mesh than its own
 //   variables   with their first reader
 //   backward    with the forward node that they serve; what serves a variable alone lies with that
 //   update      with the variable that they change; what concerns no single variable (norm, learning rate) on the
 //               lowest stage of its inputs
 //   sources     read_data and constants (with annotations on them) are pure functions, so each stage that reads one
 //               gets a copy
+//   homes       variables that an earlier graph has placed on another mesh stay there and are read through a `to`
 //   fetch       the first rank of its producer
 //
 // Each of these is a rule with a file of its own in placement/.
 #include "compiler/passes/placement/followers.h"
 #include "compiler/passes/placement/forward.h"
+#include "compiler/passes/placement/homes.h"
 #include "compiler/passes/placement/sources.h"
 #include "compiler/passes/placement/variables.h"
 
@@ -40,6 +43,7 @@ absl::StatusOr<bool> PlaceNodes(Graph& graph, PassContext& context) {
   OF_RETURN_IF_ERROR(PlaceBackward(places));
   PlaceUpdate(places);
   CopySources(places);
+  ReadFromHomes(places);
   OF_RETURN_IF_ERROR(CheckMutations(places));
   Write(places);
   return true;

@@ -10,26 +10,19 @@ int NumLevels(const ChainGraph& chains) { return chains.chains.empty() ? 1 : cha
 
 }  // namespace
 
-int StageOf(const Mesh& mesh, int rank) {
-  int stride = 1;
-  for (size_t i = mesh.axes().size(); i-- > 0;) {
-    const Axis& axis = mesh.axes()[i];
-    if (axis.name == "pp") return rank / stride % axis.size;
-    stride *= axis.size;
-  }
-  return 0;
-}
-
 int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors) {
   const PhysicalActor& producer = actors[reg.producer];
   if (reg.per_step || producer.chain < 0) return 1;
-  const int stages = input.mesh.AxisSize("pp");
-  const int stage = StageOf(input.mesh, producer.placement.ranks()[0]);
+  const auto stage_of = [&](const PhysicalActor& actor) {
+    return input.mesh.CoordinateOf(actor.placement.ranks()[0], "pp");
+  };
+  const int stages = input.mesh.mesh().AxisSize("pp");
+  const int stage = stage_of(producer);
   const bool forward = input.chains.chains[producer.chain].part == StepPart::kForward;
   int credits = 1;
   for (int id : reg.consumers) {
     const Chain& consumer = input.chains.chains[actors[id].chain];
-    const int distance = std::abs(StageOf(input.mesh, actors[id].placement.ranks()[0]) - stage);
+    const int distance = std::abs(stage_of(actors[id]) - stage);
     // To another stage: one slot per stage on the way to be written while the last one is still being read, so that
     // neighbours need not act at the same time.
     credits = std::max(credits, 1 + distance);

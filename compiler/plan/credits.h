@@ -18,10 +18,8 @@
 
 namespace oneflow {
 
-// The coordinate of `rank` along the pipeline axis of the mesh ("pp"); 0 if it has none.
-int StageOf(const Mesh& mesh, int rank);
-
-// Slots of a register, on all ranks that have it. A register of one slot per step gets 1. REQUIRES: no placement spans stages.
+// Slots of a register, on all ranks that have it. A register of one slot per step gets 1.
+// REQUIRES: no placement spans stages, but for homes of variables on another mesh.
 int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors);
 
 // Boxing before backward before update before forward: peers are unblocked first, what frees memory comes before what

@@ -15,6 +15,7 @@
 #include "compiler/plan/chains.h"
 #include "compiler/plan/rank_classes.h"
 #include "compiler/plan/variables.h"
+#include "compiler/plan_mesh.h"
 #include "oneflow_core/graph.h"
 #include "sbp/topology.h"
 
@@ -101,11 +102,11 @@ struct PhysicalPlan {
   std::vector<ClassMemory> classes;
 };
 
-// What planning reads; borrowed.
+// What planning reads; borrowed but for the mesh.
 struct PlanInput {
   const Graph& graph;
   const OpRegistry& ops;
-  const Mesh& mesh;
+  PlanMesh mesh;
   const RankClasses& classes;
   const ChainGraph& chains;
   Boxings& boxings;

@@ -195,6 +195,14 @@ class Selector {
     return absl::OkStatus();
   }
 
+  // A variable, or one at home elsewhere as it was brought here.
+  bool IsWeight(NodeId id) const {
+    const Node& node = graph_.node(id);
+    if (!ops_.Is(node.op, OpKind::kAnnotation)) return IsVariable(id);
+    const NodeId from = graph_.value(node.inputs[0]).producer;
+    return IsVariable(from) && *graph_.node(from).placement != *node.placement;
+  }
+
   // Boxing() looks at the type of a value, how often it is boxed and whether it is a variable's; the rest is in the dists.
   void AddValues() {
     std::map<std::tuple<int, Rate, bool>, int> kinds;
@@ -205,7 +213,7 @@ class Selector {
       value.output = graph_.value(id).output;
       const int next = static_cast<int>(kinds.size());
       value.alike =
-          kinds.try_emplace({type_ids_.back(), ValueRate(graph_, id), IsVariable(value.producer)}, next).first->second;
+          kinds.try_emplace({type_ids_.back(), ValueRate(graph_, id), IsWeight(value.producer)}, next).first->second;
       problem_.values.push_back(std::move(value));
     }
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
@@ -227,7 +235,7 @@ class Selector {
     double seconds = BoxingOnce(value, from, to);
     if (from == to || seconds >= CostModel::kImpossible) return seconds;
     const bool in_place = dists_[from].first == dists_[to].first;
-    if (IsVariable(graph_.value(value).producer) && in_place) {
+    if (IsWeight(graph_.value(value).producer) && in_place) {
       seconds = kVariableBoxing * std::max(seconds, 1e-6);
     }
     return Acts(ValueRate(graph_, value)) * seconds;

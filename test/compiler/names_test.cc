@@ -76,6 +76,7 @@ TEST(NamesTest, RenamingEveryNodeAfterEachPassChangesNothing) {
         CompileOptions options = Options(mesh, micro_batches);
         options.check_replicas = random() % 2 == 0;
         options.keep_gradients = random() % 2 == 0;
+        if (random() % 2 == 0) options.meshes.emplace("evaluate", PlanMesh(*Mesh::Create({{"tp", 3}}), 1));
         SCOPED_TRACE(absl::StrCat(c.name, " on ", options.mesh.size(), " ranks, ", micro_batches, " micro-batches"));
         ASSERT_OK_AND_ASSIGN(const std::vector<std::string> plain, BoxedTexts(*c.program, options, nullptr));
         ASSERT_OK_AND_ASSIGN(const std::vector<std::string> renamed, BoxedTexts(*c.program, options, &random));

@@ -67,7 +67,9 @@ absl::Status PlaceByFollowing(Places& places, const std::vector<NodeId>& work) {
   for (NodeId id : work) {
     const Location* furthest = nullptr;
     for (ValueId input : places.graph().node(id).inputs) {
-      const std::optional<Location>& from = places.at(places.Producer(input));
+      const NodeId producer = places.Producer(input);
+      if (places.IsVariable(producer) && places.IsElsewhere(producer)) continue;  // it is brought to its readers
+      const std::optional<Location>& from = places.at(producer);
       if (from.has_value() && (furthest == nullptr || from->stage > furthest->stage)) furthest = &*from;
     }
     Location location = furthest == nullptr ? places.stage(0) : *furthest;
@@ -83,11 +85,14 @@ absl::Status PlaceByFollowing(Places& places, const std::vector<NodeId>& work) {
 
 absl::Status PlaceForward(Places& places) {
   const std::vector<NodeId> work = places.ForwardWork();
-  bool follow = std::any_of(work.begin(), work.end(), [&](NodeId id) { return places.WishesStage(id); });
-  for (NodeId id = 0; id < places.graph().num_nodes() && !follow; ++id) {
-    follow = places.IsVariable(id) && IsForward(places.graph().node(id)) && places.at(id).has_value() &&
-             places.context().variables.count(places.graph().node(id).name) > 0;
+  const bool wished = std::any_of(work.begin(), work.end(), [&](NodeId id) { return places.WishesStage(id); });
+  bool placed = false, elsewhere = false;  // some variable, by an earlier graph
+  for (NodeId id = 0; id < places.graph().num_nodes(); ++id) {
+    if (!places.IsVariable(id) || !IsForward(places.graph().node(id))) continue;
+    placed = placed || places.context().variables.count(places.graph().node(id).name) > 0;
+    elsewhere = elsewhere || places.IsElsewhere(id);
   }
+  const bool follow = wished || (placed && !elsewhere);
   return follow ? PlaceByFollowing(places, work) : PlaceByWork(places, work);
 }
 

@@ -1,6 +1,7 @@
 #include "compiler/passes/placement/places.h"
 
 #include <algorithm>
+#include <map>
 
 namespace oneflow {
 namespace {
@@ -10,21 +11,25 @@ constexpr absl::string_view kStageAxis = "pp";
 }  // namespace
 
 absl::StatusOr<Places> Places::Create(Graph& graph, const PassContext& context) {
-  const Mesh& mesh = context.options.mesh;
   Places places(graph, context);
-  places.stage_of_rank_.assign(mesh.size(), 0);
-  for (int stage = 0; stage < mesh.AxisSize(kStageAxis); ++stage) {
-    OF_ASSIGN_OR_RETURN(Placement placement, mesh.Place({{std::string(kStageAxis), stage}}));
-    for (const int rank : placement.ranks()) places.stage_of_rank_[rank] = stage;
+  for (int stage = 0; stage < places.mesh_.mesh().AxisSize(kStageAxis); ++stage) {
+    OF_ASSIGN_OR_RETURN(Placement placement, places.mesh_.Place({{std::string(kStageAxis), stage}}));
     places.stages_.push_back({stage, std::move(placement)});
+  }
+  std::map<Placement, bool> here;  // homes are few
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const auto fixed = context.variables.find(graph.node(id).name);
+    if (!places.IsVariable(id) || fixed == context.variables.end()) continue;
+    const auto [known, is_new] = here.try_emplace(fixed->second.placement, false);
+    if (is_new) known->second = places.mesh_.Has(fixed->second.placement);
+    places.elsewhere_[id] = !known->second;
   }
   return places;
 }
 
-int Places::StageOf(const Placement& placement) const {
-  const int rank = placement.ranks()[0];
-  return rank < static_cast<int>(stage_of_rank_.size()) ? stage_of_rank_[rank] : 0;
-}
+int Places::StageOf(const Placement& placement) const { return mesh_.CoordinateOf(placement.ranks()[0], kStageAxis); }
+
+bool Places::IsElsewhere(NodeId variable) const { return elsewhere_[variable]; }
 
 absl::StatusOr<Location> Places::Wished(NodeId id, int stage) const {
   PlacementHint wish = graph_.node(id).at;
@@ -35,7 +40,7 @@ absl::StatusOr<Location> Places::Wished(NodeId id, int stage) const {
   } else {
     stage = it->coordinate;
   }
-  OF_ASSIGN_OR_RETURN_AT(Placement placement, context_.options.mesh.Place(wish), Where(graph_.node(id)));
+  OF_ASSIGN_OR_RETURN_AT(Placement placement, mesh_.Place(wish), Where(graph_.node(id)));
   return Location{stage, std::move(placement)};
 }
 

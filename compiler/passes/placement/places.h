@@ -7,6 +7,7 @@
 //   variables.h         readers                              the other variables, and what overwrites them
 //   followers.h         provenance                           gradients and updates
 //   sources.h           readers                              data and constants, a copy for each place
+//   homes.h             readers                              variables at home elsewhere, as they are read here
 #pragma once
 
 #include <optional>
@@ -17,7 +18,7 @@
 
 namespace oneflow {
 
-// A part of the mesh, and the stage of the pipeline to which it belongs.
+// A part of the plan's mesh, and the stage of the pipeline to which it belongs; or a variable's home elsewhere, and stage 0.
 struct Location {
   int stage = 0;
   Placement placement;
@@ -35,6 +36,8 @@ class Places {
   const Location& stage(int stage) const { return stages_[stage]; }
   // The stage that a placement belongs to; 0 if it belongs to none.
   int StageOf(const Placement& placement) const;
+  // Whether a variable lies outside the plan's mesh, or across it, because an earlier graph on another mesh has placed it.
+  bool IsElsewhere(NodeId variable) const;
 
   const std::optional<Location>& at(NodeId id) const { return at_[id]; }
   void Put(NodeId id, Location location) { at_[id] = std::move(location); }
@@ -55,13 +58,19 @@ class Places {
   NodeId Producer(ValueId value) const { return graph_.value(value).producer; }
 
  private:
-  Places(Graph& graph, const PassContext& context) : graph_(graph), context_(context), at_(graph.num_nodes()) {}
+  Places(Graph& graph, const PassContext& context)
+      : graph_(graph),
+        context_(context),
+        mesh_(context.options.MeshOf(graph.name())),
+        at_(graph.num_nodes()),
+        elsewhere_(graph.num_nodes(), false) {}
 
   Graph& graph_;
   const PassContext& context_;
+  const PlanMesh mesh_;
   std::vector<Location> stages_;
-  std::vector<int> stage_of_rank_;
   std::vector<std::optional<Location>> at_;  // by node
+  std::vector<bool> elsewhere_;              // by node
 };
 
 }  // namespace oneflow

@@ -59,6 +59,48 @@ TEST(ModelsTest, GptCompilesOnEveryMesh) {
   }
 }
 
+TEST(ModelsTest, PlansOnMeshesOfTheirOwnAreProvedLikeOthers) {
+  const OpRegistry ops = StandardOps();
+  const GptConfig config{.vocabulary = 128, .layers = 2, .width = 32, .heads = 4, .context = 16, .dropout = 0.1};
+  ASSERT_OK_AND_ASSIGN(const Program program, Gpt(config, ops));
+  const Mesh tp4 = *Mesh::Create({{"tp", 4}}), pp3 = *Mesh::Create({{"pp", 3}}), dp2 = *Mesh::Create({{"dp", 2}});
+  const std::pair<PlanMesh, PlanMesh> kMeshes[] = {{PlanMesh(tp4), PlanMesh()},
+                                                   {PlanMesh(pp3, 1), PlanMesh(dp2, 2)},
+                                                   {*PlanMesh::Create(dp2, {5, 1}), PlanMesh(tp4, 3)}};
+  for (const Layout& layout : {Layout{1, 2, 2, 1}, {2, 2, 1, 3}}) {
+    for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+      for (const auto& [evaluate, generate] : kMeshes) {
+        SCOPED_TRACE(absl::StrCat(Name(layout), ", evaluate ", evaluate.whole().ToString(), ", generate ",
+                                  generate.whole().ToString(), " on ", Device{device, 0}.ToString()));
+        CompileOptions options = OptionsFor(layout);
+        options.device = device;
+        options.meshes = {{"evaluate", evaluate}, {"generate", generate}};
+        ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, ops));
+        ASSERT_OK_AND_ASSIGN(const pb::PlanSet again, Compile(program, options, ops));
+        EXPECT_EQ(*SerializePlan(again), *SerializePlan(set));
+        const pb::Program program_of_all = testing::SpelledOut(set);
+        for (const pb::ClassPlan& plan : set.plans()) EXPECT_OK(CheckPlanLive(plan));
+        for (const pb::Plan& plan : program_of_all.plans()) EXPECT_OK(testing::CheckSpelledOutLive(plan));
+      }
+    }
+  }
+}
+
+TEST(ModelsTest, AMeshBeyondTheJobsRanksIsRefused) {
+  const OpRegistry ops = StandardOps();
+  ASSERT_OK_AND_ASSIGN(const Program program, MlpProgram({}, {}, {8, 8}, ops));
+  CompileOptions options = OptionsFor({1, 2, 1, 1});
+  options.meshes.emplace("evaluate", PlanMesh(*Mesh::Create({{"tp", 2}}), 1));
+  EXPECT_OK(Compile(program, options, ops).status());
+  options.num_ranks = 2;
+  EXPECT_EQ(Compile(program, options, ops).status().message(),
+            "the mesh of 'evaluate' takes rank 2, but the job has 2 ranks");
+  options.meshes.clear();
+  options.meshes.emplace("validate", PlanMesh());
+  EXPECT_EQ(Compile(program, options, ops).status().message(),
+            "a mesh is given for plan 'validate', but there is no such graph");
+}
+
 TEST(ModelsTest, AnMlpOnOneDeviceIsOneActorAndMovesNothing) {
   const OpRegistry ops = StandardOps();
   ASSERT_OK_AND_ASSIGN(const Program program, MlpProgram({}, {}, {8, 8}, ops));

@@ -105,6 +105,72 @@ TEST(PlaceNodesTest, FollowsVariablesThatAnEarlierGraphHasPlaced) {
   EXPECT_EQ(PlaceOf(graph, "h3/matmul"), "[]{1}");
 }
 
+// --- on another mesh than that of the graph which placed the variables -----------------------------------------------
+
+// Where h0/w .. h3/w have their homes.
+VariableDists Homes(const char* first_two, const char* others) {
+  VariableDists homes;
+  for (int i = 0; i < 4; ++i) {
+    const Placement home = *Placement::Parse(i < 2 ? first_two : others);
+    homes[absl::StrCat("h", i, "/w")] = {home, NdSbp(home.num_axes(), Sbp::Broadcast())};
+  }
+  return homes;
+}
+
+TEST(PlaceNodesTest, ReadsVariablesFromHomeThroughTheirAnnotationsHere) {
+  CompileOptions options = Options({{"dp", 2}, {"tp", 2}});
+  options.meshes.emplace("mlp", PlanMesh(*Mesh::Create({{"tp", 2}}), 2));
+  const DistType home = {*Placement::Parse("[dp=2,tp=2]{0,1,2,3}"), {Sbp::Broadcast(), Sbp::Split(1)}};
+  const SbpHint hint = {{"tp", Sbp::Split(1)}};
+  ASSERT_OK_AND_ASSIGN(const Graph graph,
+                       RunUpTo("place-nodes", Mlp(8, 32, hint), options, {{"up", home}, {"up/adam_m", home}}));
+  EXPECT_EQ(PlaceOf(graph, "up"), "[dp=2,tp=2]{0,1,2,3}");
+  EXPECT_EQ(PlaceOf(graph, "matmul"), "[tp=2]{2,3}");
+  const Node& here = ProducerOf(graph, NodeOf(graph, "matmul"), 1);
+  EXPECT_EQ(here.op, "to");
+  EXPECT_EQ(here.placement->ToString(), "[tp=2]{2,3}");
+  EXPECT_EQ(ToString(graph.value(here.outputs[0]).hint), "tp:S(1)");
+  EXPECT_EQ(ProducerOf(graph, here, 0).name, "up");
+  // What it overwrites, it overwrites at home.
+  EXPECT_EQ(PlaceOf(graph, "up/update"), "[dp=2,tp=2]{0,1,2,3}");
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "up/update"), 0).name, "up");
+  // A variable that nobody has placed lies on this mesh.
+  EXPECT_EQ(PlaceOf(graph, "down"), "[tp=2]{2,3}");
+}
+
+TEST(PlaceNodesTest, AVariableIsBroughtOncePerPlaceThatReadsIt) {
+  GraphBuilder b(Ops(), "twice");
+  const Tensor w = Weight(b, "w", {16, 16});
+  Tensor x = MatMul(MatMul(ReadSamples(b, 8).rows, w), w);
+  Fetch(ReduceMean(MatMul(x.To(PlacementHint{{"pp", 1}}, {}), w)), "x");
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  CompileOptions options = Options({});
+  options.meshes.emplace("twice", PlanMesh(*Mesh::Create({{"pp", 2}}), 1));
+  ASSERT_OK_AND_ASSIGN(graph,
+                       RunUpTo("place-nodes", std::move(graph), options, {{"w", {*Placement::Parse("[]{0}"), {}}}}));
+  EXPECT_EQ(NamesOf(graph, "to").size(), 4u) << "two of them the user's";
+  EXPECT_EQ(PlaceOf(graph, "w/here"), "[]{1}");
+  EXPECT_EQ(PlaceOf(graph, "w/here_2"), "[]{2}");
+}
+
+TEST(PlaceNodesTest, AMeshOfItsOwnCutsItsWorkAnew) {
+  CompileOptions options = Options({{"pp", 2}});
+  options.meshes.emplace("deep", PlanMesh(*Mesh::Create({{"pp", 4}}), 0));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("place-nodes", Deep(), options, Homes("[dp=2]{0,1}", "[dp=2]{2,3}")));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(PlaceOf(graph, absl::StrCat("h", i, "/relu")), absl::StrCat("[]{", i, "}"));
+  }
+}
+
+TEST(PlaceNodesTest, FollowsHomesThatArePartsOfItsMesh) {
+  CompileOptions options = Options({{"pp", 2}});
+  options.meshes.emplace("deep", PlanMesh(*Mesh::Create({{"pp", 3}})));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("place-nodes", Deep(), options, Homes("[]{0}", "[]{1}")));
+  EXPECT_EQ(PlaceOf(graph, "h1/relu"), "[]{0}");
+  EXPECT_EQ(PlaceOf(graph, "h3/relu"), "[]{1}");
+  EXPECT_THAT(NamesOf(graph, "to"), ::testing::SizeIs(2)) << "of the data";
+}
+
 TEST(GroupSumsTest, AddsPerStageBeforeAddingOverStages) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("group-sums", Deep(), Options({{"pp", 2}})));
   const Node& total = ProducerOf(graph, NodeOf(graph, "optimizer/clip"), 0);

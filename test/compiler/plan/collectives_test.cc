@@ -180,6 +180,8 @@ TEST(CollectivesTest, SharesComputeWhatTheCopiesOfTheStepCompute) {
                                                "[dp=2]{0,1}",
                                                "[dp=3]{2,0,4}",
                                                "[dp=2]{2,3}",
+                                               "[tp=2]{1,2}",
+                                               "[tp=4]{0,1,2,3}",
                                                "[dp=2,tp=2]{0,1,2,3}",
                                                "[tp=2,dp=2]{0,2,1,3}",
                                                "[dp=3,tp=2]{0,1,2,3,4,5}"};

@@ -146,13 +146,5 @@ TEST(CreditsTest, WithoutAPipelineOneSlotIsEnough) {
   for (const pb::ClassRegister& reg : set.plans(0).registers()) EXPECT_EQ(reg.slots(), 1) << reg.name();
 }
 
-TEST(CreditsTest, TheStageOfARankIsItsCoordinateAlongThePipeline) {
-  const Mesh mesh = *Mesh::Create({{"pp", 3}, {"dp", 2}, {"tp", 2}});
-  EXPECT_EQ(StageOf(mesh, 0), 0);
-  EXPECT_EQ(StageOf(mesh, 5), 1);
-  EXPECT_EQ(StageOf(mesh, 11), 2);
-  EXPECT_EQ(StageOf(*Mesh::Create({{"dp", 4}}), 3), 0);
-}
-
 }  // namespace
 }  // namespace oneflow

@@ -1,0 +1,67 @@
+#include "compiler/plan_mesh.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace oneflow {
+namespace {
+
+Placement From(const Mesh& mesh, int first_rank) {
+  std::vector<int> ranks(mesh.size());
+  std::iota(ranks.begin(), ranks.end(), first_rank);
+  return Placement(mesh.axes(), std::move(ranks));
+}
+
+}  // namespace
+
+PlanMesh::PlanMesh(const Mesh& mesh, int first_rank) : PlanMesh(mesh, From(mesh, first_rank)) {}
+
+PlanMesh::PlanMesh(const Mesh& mesh, Placement whole)
+    : mesh_(mesh),
+      whole_(std::move(whole)),
+      last_rank_(*std::max_element(whole_.ranks().begin(), whole_.ranks().end())) {}
+
+absl::StatusOr<PlanMesh> PlanMesh::Create(const Mesh& mesh, std::vector<int> ranks) {
+  if (static_cast<int>(ranks.size()) != mesh.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a mesh of ", mesh.size(), " positions cannot lie on ", ranks.size(), " ranks"));
+  }
+  std::set<int> seen;
+  for (const int rank : ranks) {
+    if (rank < 0 || !seen.insert(rank).second)
+      return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " is negative or named twice"));
+  }
+  return PlanMesh(mesh, Placement(mesh.axes(), std::move(ranks)));
+}
+
+absl::StatusOr<Placement> PlanMesh::Place(const PlacementHint& fixed) const {
+  OF_ASSIGN_OR_RETURN(const Placement positions, mesh_.Place(fixed));
+  std::vector<int> on;
+  on.reserve(positions.ranks().size());
+  for (const int position : positions.ranks()) on.push_back(ranks()[position]);
+  return Placement(positions.axes(), std::move(on));
+}
+
+bool PlanMesh::Has(const Placement& placement) const {
+  const int position = whole_.IndexOf(placement.ranks()[0]);
+  if (position < 0) return false;
+  const std::vector<int> at = whole_.Coordinates(position);
+  PlacementHint fixed;
+  for (int a = 0; a < whole_.num_axes(); ++a) {
+    const Axis& axis = whole_.axes()[a];
+    const auto free = std::find(placement.axes().begin(), placement.axes().end(), axis);
+    if (free == placement.axes().end()) fixed.push_back({axis.name, at[a]});
+  }
+  return *Place(fixed) == placement;
+}
+
+int PlanMesh::CoordinateOf(int rank, absl::string_view axis) const {
+  const int position = whole_.IndexOf(rank);
+  for (int a = 0; a < whole_.num_axes() && position >= 0; ++a) {
+    if (whole_.axes()[a].name == axis) return whole_.Coordinates(position)[a];
+  }
+  return 0;
+}
+
+}  // namespace oneflow
