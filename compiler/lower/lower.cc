@@ -66,6 +66,7 @@ class Lowering {
     pb::ClassPlan out;
     out.set_name(plan_.name);
     out.set_micro_batches(plan_.micro_batches);
+    out.set_mesh(tables_.Grid(in_.mesh.whole()));
     for (const PhysicalActor& actor : plan_.actors) LowerActor(actor, *out.add_actors());
     for (const PhysicalRegister& reg : plan_.registers) LowerRegister(reg, *out.add_registers());
     for (const ClassMemory& memory : plan_.classes) {

@@ -48,6 +48,7 @@ class Checker {
 
  private:
   absl::Status CheckPlan(const pb::ClassPlan& plan) const {
+    OF_RETURN_IF_ERROR(CheckIndex("grid", plan.mesh(), set_.grids_size()));
     if (plan.memory_size() != set_.classes_size()) {
       return Bad("memory of ", plan.memory_size(), " classes, there are ", set_.classes_size());
     }

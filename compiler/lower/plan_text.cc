@@ -70,7 +70,7 @@ class Writer {
     OF_ASSIGN_OR_RETURN(const int64_t moved, PlannedBytesMoved(set_, plan));
     absl::StrAppend(&out_, "plan '", plan.name(), "': ", plan.actors_size(), " actors, ", plan.registers_size(),
                     " registers, ", plan.micro_batches(), " micro-batches per step, boxing moves ", moved,
-                    " bytes per step\n  registers\n");
+                    " bytes per step\n  mesh ", reader_.grid(plan.mesh()).ToString(), "\n  registers\n");
     for (int r = 0; r < plan.registers_size(); ++r) ShowRegister(plan.registers(r), r);
     absl::StrAppend(&out_, "  actors\n");
     for (int a = 0; a < plan.actors_size(); ++a) ShowActor(plan.actors(a), a);

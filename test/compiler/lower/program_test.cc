@@ -155,11 +155,11 @@ TEST(ProgramTest, RefusesPlansThatDoNotMakeSense) {
     std::function<void(pb::PlanSet&)> spoil;
     std::string error;
   } kCases[] = {
-      {[](pb::PlanSet& s) { s.set_version(1); }, "plan set: version is 1, this reader knows 2"},
+      {[](pb::PlanSet& s) { s.set_version(1); }, "plan set: version is 1, this reader knows 3"},
       {[](pb::PlanSet& s) { s.mutable_hosts()->set_num_ranks(5); }, "hosts"},
       {[](pb::PlanSet& s) { s.mutable_hosts()->set_device("tpu"); }, "hosts: device 'tpu'"},
       {[](pb::PlanSet& s) { s.mutable_classes(0)->clear_ranks(); }, "rank 0 is in no class"},
-      {[](pb::PlanSet& s) { s.mutable_grids(0)->set_first(3); }, "grid 0: rank 4 is not one of 4"},
+      {[](pb::PlanSet& s) { s.mutable_grids(0)->set_first(3); }, "grid 0: rank 5 is not one of 4"},
       {[](pb::PlanSet& s) { s.mutable_grids(0)->set_sizes(0, 1 << 30); }, "grid 0: more than 4 ranks"},
       {[](pb::PlanSet& s) { s.mutable_tensors(0)->set_sbp("(S(9))"); }, "tensor 0: "},
       {[](pb::PlanSet& s) { s.mutable_tensors(0)->set_grid(77); }, "tensor 0: grid 77 is not one of "},
@@ -167,6 +167,7 @@ TEST(ProgramTest, RefusesPlansThatDoNotMakeSense) {
       {[](pb::PlanSet& s) { s.mutable_plans(0)->mutable_registers(0)->set_producer(99); },
        "producer 99 is not one of "},
       {[](pb::PlanSet& s) { s.mutable_plans(0)->mutable_actors(0)->set_grid(-2); }, "grid -2 is not one of "},
+      {[](pb::PlanSet& s) { s.mutable_plans(0)->set_mesh(99); }, "plan 'train': grid 99 is not one of "},
       {[](pb::PlanSet& s) { s.mutable_plans(0)->clear_memory(); }, "memory of 0 classes, there are 2"},
       {[](pb::PlanSet& s) {
          for (pb::ClassActor& actor : *s.mutable_plans(0)->mutable_actors()) {

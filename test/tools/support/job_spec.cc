@@ -10,6 +10,7 @@ pb::JobSpec EmptyJob(int processes, int devices_per_process) {
   plan.set_version(kPlanVersion);
   plan.add_plans()->set_name("train");
   plan.mutable_plans(0)->add_memory();
+  plan.add_grids();  // its mesh: rank 0
   const int num_ranks = processes * devices_per_process;
   plan.mutable_hosts()->set_num_ranks(num_ranks);
   plan.mutable_hosts()->set_ranks_per_process(devices_per_process);
