@@ -105,7 +105,7 @@ absl::Status Topology::Place(int num_ranks) {
     }
   }
   if (devices < num_ranks) {
-    return absl::InvalidArgumentError(absl::StrCat("the mesh has ", num_ranks, " ranks, but the ", hosts,
+    return absl::InvalidArgumentError(absl::StrCat("the job has ", num_ranks, " ranks, but the ", hosts,
                                                    hosts == 1 ? " host has " : " hosts have ", devices, " devices"));
   }
   groups_.resize(placed_.size());

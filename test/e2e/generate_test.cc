@@ -34,6 +34,9 @@ TEST_F(GenerateTest, TheLikeliestTextIsTheSameAgainAndOnAnyLayout) {
   EXPECT_EQ(text.size(), std::string("generated:\nthe ri").size() + 10 + 1) << text;
   EXPECT_EQ(Generate({"--temperature", "0"}), text);
   EXPECT_EQ(Generate(Join({"--temperature", "0"}, OnMesh("dp: 2 tp: 2", 2))), text);
+  EXPECT_EQ(Generate(Join({"--temperature", "0", "--set", "generate.mesh={tp: 3}", "--set", "generate.ranks.first=1"},
+                          OnMesh("dp: 2 tp: 2", 2))),
+            text);
 }
 
 TEST_F(GenerateTest, ChanceComesFromTheSeed) {

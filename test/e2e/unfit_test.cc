@@ -41,6 +41,9 @@ const std::vector<std::string> kUnfit[] = {
     {"mesh={dp: 8}", "cluster.processes=16"},
     {"mesh={dp: 3}", "cluster.processes=2"},
     {"mesh={dp: 4}", "cluster.processes=2", "cluster.devices_per_process=3"},
+    {"evaluate={mesh {tp: 8}}", "cluster={hosts {devices: 4}}"},
+    {"evaluate={mesh {tp: 2} ranks {hosts: 2}}", "cluster={hosts {count: 2 devices: 4}}"},
+    {"mesh={dp: 2}", "evaluate={mesh {dp: 3}}", "cluster.processes=2"},
     {"cluster.processes=1025"},
     {"cluster.cores_per_process=4097"},
 };

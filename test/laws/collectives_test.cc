@@ -51,7 +51,7 @@ class CollectivesTest : public ::testing::Test {
     for (const std::string& one : layout) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
     job.options.device = DeviceKind::kCuda;
-    job.options.ranks_per_process = job.options.mesh.size();
+    job.options.ranks_per_process = job.options.NumRanks();
     VariableDists dists;
     std::vector<BoxedGraph> boxed;
     for (const Graph& graph : job.program) {
@@ -64,8 +64,8 @@ class CollectivesTest : public ::testing::Test {
   }
 
   struct Outcome {
-    std::vector<double> losses = std::vector<double>(kSteps, std::nan(""));
-    int64_t bytes_moved = 0;
+    std::vector<double> losses;  // of all plans, one after another
+    int64_t bytes_moved = 0, predicted = 0;
   };
 
   absl::StatusOr<Outcome> Run(const pb::Program& plan) {
@@ -78,10 +78,13 @@ class CollectivesTest : public ::testing::Test {
     options.open_device = [](const Device&, int cores) { return MakeCpuDevice(cores); };
     options.on_fetch = [&](Fetched fetched) {
       std::lock_guard<std::mutex> lock(mu);
-      if (fetched.name == "loss") outcome.losses[fetched.step] = fetched.values[0];
+      if (fetched.name == "loss") outcome.losses.push_back(fetched.values[0]);
     };
     OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(plan, std::move(options)));
-    OF_RETURN_IF_ERROR(engine->Run("train", 0, kSteps));
+    for (const pb::Plan& one : plan.plans()) {
+      OF_RETURN_IF_ERROR(engine->Run(one.name(), 0, kSteps));
+      outcome.predicted += PredictedBytesMoved(one) * kSteps;
+    }
     outcome.bytes_moved = engine->stats().bytes_moved;
     return outcome;
   }
@@ -116,23 +119,31 @@ TEST_F(CollectivesTest, RanksThatSendComputeBitByBitWhatRanksThatReadDo) {
                                              {"mesh={pp:2 dp:2}", "train.micro_batches=4"},
                                              {"mesh={pp:2 dp:2 tp:2}", "train.micro_batches=2"},
                                              {"mesh={pp:3 tp:2}", "train.micro_batches=2"},
-                                             {"mesh={pp:4}", "train.micro_batches=8"}}) {
+                                             {"mesh={pp:4}", "train.micro_batches=8"},
+                                             {"mesh={dp:2 tp:2}", "evaluate={mesh {tp:4}}"},
+                                             {"mesh={dp:2 tp:2}", "evaluate={mesh {tp:3} ranks {first:1}}"},
+                                             {"mesh={dp:3}", "evaluate={mesh {dp:2} ranks {first:2}}"},
+                                             {"mesh={pp:2 tp:2}", "evaluate={mesh {dp:2} ranks {first:4}}"},
+                                             {"mesh={pp:2 tp:2}", "evaluate={mesh {pp:3}}"},
+                                             {"mesh={tp:2}", "evaluate={mesh {} ranks {first:1}}"}}) {
     SCOPED_TRACE(::testing::PrintToString(layout));
     ASSERT_OK_AND_ASSIGN(const pb::Program reading, Plan(layout, false));
     ASSERT_OK_AND_ASSIGN(const pb::Program sending, Plan(layout, true));
     ASSERT_OK_AND_ASSIGN(const Outcome expected, Run(reading));
     ASSERT_OK_AND_ASSIGN(const Outcome outcome, Run(sending));
     EXPECT_EQ(outcome.losses, expected.losses);
+    ASSERT_EQ(expected.losses.size(), sending.plans_size() * kSteps);
     EXPECT_FALSE(std::isnan(expected.losses.back()));
-    EXPECT_EQ(outcome.bytes_moved, PredictedBytesMoved(sending.plans(0)) * kSteps);
+    EXPECT_EQ(outcome.bytes_moved, outcome.predicted);
     EXPECT_EQ(outcome.bytes_moved, expected.bytes_moved);
     for (const std::string& kind : KindsIn(sending)) kinds.insert(kind);
     // Nothing but its own memory, and what is sent.
     for (const pb::Rank& rank : sending.ranks()) EXPECT_EQ(rank.shared_bytes(), 0);
-    for (const pb::Register& reg : sending.plans(0).registers()) {
-      for (const int consumer : reg.consumers()) {
-        EXPECT_EQ(sending.plans(0).actors(consumer).rank(), sending.plans(0).actors(reg.producer()).rank())
-            << reg.name();
+    for (const pb::Plan& plan : sending.plans()) {
+      for (const pb::Register& reg : plan.registers()) {
+        for (const int consumer : reg.consumers()) {
+          EXPECT_EQ(plan.actors(consumer).rank(), plan.actors(reg.producer()).rank()) << reg.name();
+        }
       }
     }
   }

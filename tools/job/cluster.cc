@@ -6,19 +6,10 @@
 
 #include "sbp/device_kinds.h"
 #include "tools/job/device_table.h"
+#include "tools/job/meshes.h"
 
 namespace oneflow {
 namespace {
-
-int64_t CountOf(const pb::Hosts& group) { return group.has_count() ? group.count() : 1; }
-
-// Where a group does not say how many devices a host has: the mesh's divided among all hosts, rounded up.
-int64_t DevicesOf(const pb::Hosts& group, const pb::JobConfig& config) {
-  if (group.has_devices()) return group.devices();
-  int64_t hosts = 0;
-  for (const pb::Hosts& other : config.cluster().hosts()) hosts += std::max<int64_t>(CountOf(other), 1);
-  return (NumDevices(config) + hosts - 1) / hosts;
-}
 
 // Reads the messages of one config; errors name the field.
 class HostReader {
@@ -73,9 +64,9 @@ class HostReader {
 
   absl::StatusOr<HostGroup> Group(const pb::Hosts& group) const {
     HostGroup hosts;
-    hosts.count = CountOf(group);
+    hosts.count = NumHosts(group);
     if (hosts.count < 1) return Wrong(absl::StrCat("count ", hosts.count, " is not positive"));
-    hosts.devices = DevicesOf(group, config_.config);
+    hosts.devices = DevicesOnEach(group, config_.config);
     if (hosts.devices < 1) return Wrong(absl::StrCat("devices ", hosts.devices, " is not positive"));
     for (const auto& [field, value] : {std::pair<const char*, int64_t>("cores", group.cores()),
                                        {"memory_bytes", group.memory_bytes()},
@@ -134,21 +125,12 @@ absl::Status CheckMemory(const SourcedConfig& config, const std::vector<HostGrou
 
 }  // namespace
 
-int64_t NumDevices(const pb::JobConfig& config) {
-  int64_t devices = 1;
-  for (const int64_t size : {config.mesh().pp(), config.mesh().dp(), config.mesh().tp()}) {
-    devices *= std::max<int64_t>(size, 1);
-    if (devices > int64_t{1} << 31) return 0;
-  }
-  return devices;
-}
-
 int64_t NumProcesses(const pb::JobConfig& config) {
   if (config.cluster().has_processes()) return config.cluster().processes();
   int64_t hosts = 0, left = NumDevices(config);
   for (const pb::Hosts& group : config.cluster().hosts()) {
-    const int64_t of_each = std::max<int64_t>(DevicesOf(group, config), 1);
-    const int64_t used = std::min(std::max<int64_t>(CountOf(group), 0), (left + of_each - 1) / of_each);
+    const int64_t of_each = std::max<int64_t>(DevicesOnEach(group, config), 1);
+    const int64_t used = std::min(std::max<int64_t>(NumHosts(group), 0), (left + of_each - 1) / of_each);
     hosts += used;
     left = std::max<int64_t>(0, left - used * of_each);
   }

@@ -8,9 +8,6 @@
 
 namespace oneflow {
 
-// The number of devices of the config's mesh; 0 if there are more than 2^31.
-int64_t NumDevices(const pb::JobConfig& config);
-
 // The processes that the config asks for: 1 if it does not say, or one on each host that it describes and has ranks
 // for.
 int64_t NumProcesses(const pb::JobConfig& config);

@@ -14,6 +14,7 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/read_data.h"
 #include "tools/job/cluster.h"
+#include "tools/job/meshes.h"
 #include "tools/job/phases.h"
 #include "tools/job/program.h"
 #include "tools/job/validate.h"
@@ -46,12 +47,8 @@ void MakePathsAbsolute(pb::JobConfig& config) {
 absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb::JobSpec& spec) {
   CompileOptions options;
   options.job = config.name();
-  std::vector<Axis> axes;
-  for (const Axis& axis :
-       {Axis{"pp", config.mesh().pp()}, Axis{"dp", config.mesh().dp()}, Axis{"tp", config.mesh().tp()}}) {
-    if (axis.size > 1) axes.push_back(axis);
-  }
-  OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(std::move(axes)));
+  OF_ASSIGN_OR_RETURN(options.mesh, ToMesh(config.mesh()));
+  options.num_ranks = spec.processes() * spec.devices_per_process();
   options.ranks_per_process = spec.devices_per_process();
   options.device = spec.device() == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
   options.micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
@@ -91,8 +88,7 @@ int CoresPerProcess(const HostGroup& first, const pb::JobSpec& spec) {
 }
 
 void FillCluster(const pb::JobConfig& config, const std::vector<HostGroup>& hosts, pb::JobSpec& spec) {
-  const auto size = [](int axis) { return std::max(axis, 1); };
-  const int devices = size(config.mesh().pp()) * size(config.mesh().dp()) * size(config.mesh().tp());
+  const int devices = static_cast<int>(NumDevices(config));
   const int processes = static_cast<int>(NumProcesses(config));
   spec.set_processes(processes);
   spec.set_devices_per_process(devices / processes);
@@ -169,6 +165,11 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   FillSamples(c, job.program, job.spec);
   OF_ASSIGN_OR_RETURN(job.options, MakeOptions(c, job.spec));
   job.options.hosts = std::move(hosts);
+  OF_ASSIGN_OR_RETURN(const auto meshes, OwnMeshes(config));
+  for (const Graph& graph : job.program) {
+    const auto own = meshes.find(graph.name());
+    if (own != meshes.end()) job.options.meshes.insert(*own);
+  }
   OF_ASSIGN_OR_RETURN_AT(const int64_t batches, EvaluationBatches(c, job.program), config.Where("evaluate"));
   *job.spec.mutable_phases() = MakePhases(c, job.program, batches);
   job.spec.set_name(c.name());
@@ -197,7 +198,6 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry
       return absl::InvalidArgumentError(
           absl::StrCat(config.Where("weights"), ": is missing; generation starts from saved weights"));
     }
-    config.config.clear_evaluate();
     config.config.mutable_train()->set_steps(0);
     config.config.clear_save_weights();
     config.config.clear_save_initial_weights();

@@ -4,6 +4,7 @@
 
 #include "oneflow_core/models/config.h"
 #include "tools/job/cluster.h"
+#include "tools/job/meshes.h"
 
 namespace oneflow {
 namespace {
@@ -146,9 +147,13 @@ void CheckCluster(const pb::JobConfig& c, Checker& check) {
   check.Range(c.mesh().pp(), 0, 4096, "mesh.pp");
   check.Range(c.mesh().dp(), 0, 4096, "mesh.dp");
   check.Range(c.mesh().tp(), 0, 4096, "mesh.tp");
-  const auto axis = [](int size) { return int64_t{size < 1 ? 1 : size}; };
-  const int64_t devices = axis(c.mesh().pp()) * axis(c.mesh().dp()) * axis(c.mesh().tp());
-  check.Require(devices <= 4096, "mesh", absl::StrCat("has ", devices, " devices, at most 4096 are supported"));
+  const int64_t of_mesh = NumDevices(c.mesh());
+  check.Require(of_mesh > 0 && of_mesh <= 4096, "mesh",
+                absl::StrCat("has ", of_mesh, " devices, at most 4096 are supported"));
+  if (check.status().ok()) check.Take(OwnMeshes(check.config()).status());
+  const int64_t devices = NumDevices(c);
+  check.Require(devices > 0 && devices <= 4096, "mesh",
+                absl::StrCat("the job's meshes take ", devices, " devices, at most 4096 are supported"));
   const int64_t processes = NumProcesses(c);
   check.Range(processes, 1, 1024, "cluster.processes");
   if (!check.status().ok()) return;
@@ -156,10 +161,10 @@ void CheckCluster(const pb::JobConfig& c, Checker& check) {
     check.Range(c.cluster().devices_per_process(), 1, 4096, "cluster.devices_per_process");
     check.Require(processes * c.cluster().devices_per_process() == devices, "cluster.devices_per_process",
                   absl::StrCat(processes, " processes of ", c.cluster().devices_per_process(), " devices make ",
-                               processes * c.cluster().devices_per_process(), ", but the mesh has ", devices));
+                               processes * c.cluster().devices_per_process(), ", but the job has ", devices));
   } else {
     check.Require(devices % processes == 0, "cluster.processes",
-                  absl::StrCat("the mesh's ", devices, " devices do not divide among ", processes, " processes"));
+                  absl::StrCat("the job's ", devices, " devices do not divide among ", processes, " processes"));
   }
   check.Require(c.cluster().variable_bytes_per_device() >= 0, "cluster.variable_bytes_per_device",
                 absl::StrCat(c.cluster().variable_bytes_per_device(), " is negative"));

@@ -121,7 +121,7 @@ TEST(ConfigTest, ConfigsThatMakeNoSenseNameFieldLineAndBothValues) {
       {"mesh.dp=3000", "at most 4096"},
       {"cluster.processes=3", "4 devices do not divide among 3 processes"},
       {"cluster.processes=0", "cluster.processes: 0"},
-      {"cluster.devices_per_process=3", "2 processes of 3 devices make 6, but the mesh has 4"},
+      {"cluster.devices_per_process=3", "2 processes of 3 devices make 6, but the job has 4"},
       {"cluster.device=tpu", "'tpu'"},
       {"cluster.cores_per_process=0", "cluster.cores_per_process: 0"},
       {"train.steps=-1", "train.steps: -1"},
