@@ -36,7 +36,8 @@ class GraphJson {
       AddEdges(id, edges);
     }
     for (const BoxingFacts& boxing : facts_.boxings) boxings.push_back(BoxingObject(boxing));
-    return absl::StrCat("{\"name\":", JsonString(graph_.name()), ",\"compute\":", Number(facts_.compute_seconds()),
+    return absl::StrCat("{\"name\":", JsonString(graph_.name()), ",\"mesh\":", JsonString(MeshText()),
+                        ",\"compute\":", Number(facts_.compute_seconds()),
                         ",\"boxing\":", Number(facts_.boxing_seconds()), ",\"bytes\":", facts_.bytes_moved().total(),
                         ",\"links\":", JsonString(LinksText(facts_.bytes_moved())), ",\n\"nodes\":[\n",
                         absl::StrJoin(nodes, ",\n"), "],\n\"edges\":[", absl::StrJoin(edges, ","),
@@ -44,6 +45,11 @@ class GraphJson {
   }
 
  private:
+  std::string MeshText() const {
+    return absl::StrJoin(job_.options.MeshOf(graph_.name()).mesh().axes(), " x ",
+                         [](std::string* out, const Axis& axis) { absl::StrAppend(out, axis.name, " ", axis.size); });
+  }
+
   static std::string Number(double x) { return absl::StrFormat("%.6g", x); }
 
   static std::string Strings(const std::vector<std::string>& texts) {
@@ -134,11 +140,8 @@ std::string ExplainAsHtml(const JobFacts& job) {
   CostModel costs(job.topology);
   std::vector<std::string> graphs;
   for (const GraphFacts& facts : job.graphs) graphs.push_back(GraphJson(job, facts, costs).Text());
-  const std::string mesh = absl::StrJoin(job.options.mesh.axes(), " x ", [](std::string* out, const Axis& axis) {
-    absl::StrAppend(out, axis.name, " ", axis.size);
-  });
-  return absl::StrCat(kPageHead, "{\"job\":", JsonString(job.options.job), ",\"mesh\":", JsonString(mesh),
-                      ",\"graphs\":[", absl::StrJoin(graphs, ",\n"), "]}", kPageTail);
+  return absl::StrCat(kPageHead, "{\"job\":", JsonString(job.options.job), ",\"graphs\":[",
+                      absl::StrJoin(graphs, ",\n"), "]}", kPageTail);
 }
 
 }  // namespace oneflow

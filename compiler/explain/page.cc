@@ -139,7 +139,7 @@ function show(number) {
   opened = new Set();
   parts = [true, false, false];
   selected = null;
-  byId("title").textContent = data.job + (data.mesh ? " on " + data.mesh : "");
+  byId("title").textContent = data.job + (graph.mesh ? " on " + graph.mesh : "");
   byId("sums").textContent = "a step of '" + graph.name + "': compute " + timeText(graph.compute) + ", boxing " +
       timeText(graph.boxing) + ", moves " + bytesText(graph.bytes) + (graph.bytes > 0 ? " (" + graph.links + ")" : "");
   byId("graphs").replaceChildren(...data.graphs.map((g, i) => {

@@ -30,13 +30,17 @@ TEST(FactsTest, BytesAreThoseThatThePlanMoves) {
   struct Case {
     std::vector<Axis> axes;
     int micro_batches, ranks_per_process;
+    std::map<std::string, PlanMesh> meshes = {};
   };
+  const PlanMesh tp3(*Mesh::Create({{"tp", 3}}), 1), alone(Mesh(), 5);
   for (const Case& c : std::vector<Case>{{{{"dp", 2}, {"tp", 2}}, 1, 2},
                                          {{{"dp", 3}}, 1, 1},
                                          {{{"pp", 2}, {"dp", 2}}, 4, 2},
+                                         {{{"dp", 2}, {"tp", 2}}, 1, 2, {{"evaluate", tp3}, {"generate", alone}}},
                                          {{{"pp", 2}, {"dp", 2}, {"tp", 2}}, 2, 4}}) {
     CompileOptions options = Options(c.axes, c.micro_batches);
     options.ranks_per_process = c.ranks_per_process;
+    options.meshes = c.meshes;
     SCOPED_TRACE(absl::StrCat(options.mesh.axes()[0].name, " ", options.mesh.size(), " ", c.micro_batches));
     ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(Gpt(), options));
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, Compile(Gpt(), options, Ops()));

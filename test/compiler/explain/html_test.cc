@@ -53,6 +53,13 @@ TEST(HtmlTest, EdgesNameTheBoxingsOnTheWay) {
   EXPECT_TRUE(found);
 }
 
+TEST(HtmlTest, EveryGraphSaysItsMesh) {
+  JobFacts job = ExampleFacts();
+  EXPECT_EQ(DataOf(ExplainAsHtml(job)).at("graphs").at(0).at("mesh"), "dp 2 x tp 2");
+  job.options.meshes.emplace("train", PlanMesh(*Mesh::Create({{"tp", 4}})));
+  EXPECT_EQ(DataOf(ExplainAsHtml(job)).at("graphs").at(0).at("mesh"), "tp 4");
+}
+
 TEST(HtmlTest, NamesCannotEndTheScript) {
   EXPECT_EQ(JsonString("a\"b\\c\n</script>&"), "\"a\\\"b\\\\c\\u000a\\u003c/script\\u003e\\u0026\"");
   JobFacts job = ExampleFacts();
