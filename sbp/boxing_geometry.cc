@@ -1,5 +1,7 @@
 #include "sbp/boxing_geometry.h"
 
+#include <unordered_map>
+
 namespace oneflow {
 namespace {
 
@@ -17,6 +19,19 @@ void MultiplyBy(int size, int stride, std::vector<int>& offsets) {
     for (int c = 0; c < size; ++c) result.push_back(offset + c * stride);
   }
   offsets = std::move(result);
+}
+
+// Whether every rank of both placements has one coordinate along axis `a` of `from` and `b` of `to`.
+bool AgreeAlong(const Placement& from, int a, const Placement& to, int b) {
+  if (from == to) return a == b;
+  std::unordered_map<int, int> index_in_to;
+  for (int j = 0; j < to.size(); ++j) index_in_to.emplace(to.ranks()[j], j);
+  const int size = from.axes()[a].size, stride = StrideOf(from, a), stride_in_to = StrideOf(to, b);
+  for (int i = 0; i < from.size(); ++i) {
+    const auto it = index_in_to.find(from.ranks()[i]);
+    if (it != index_in_to.end() && i / stride % size != it->second / stride_in_to % size) return false;
+  }
+  return true;
 }
 
 bool IsPartialSum(const Sbp& sbp) { return sbp.is_partial() && sbp.reduction() == Reduction::kSum; }
@@ -60,7 +75,8 @@ ReadRoles ReadRolesOf(const DistType& from, const DistType& to) {
     const int match = roles.match_of_from[a];
     const bool to_partial = match != AxisRoles::kNone && to.sbp[match].is_partial();
     const bool own = from.sbp[a].is_broadcast()
-                         ? match != AxisRoles::kNone
+                         ? match != AxisRoles::kNone &&
+                               (!to.sbp[match].is_broadcast() || AgreeAlong(from.placement, a, to.placement, match))
                          : to_partial && (from.sbp[a].is_partial() || IsPartialSum(to.sbp[match]));
     result.of_from.push_back(own                          ? ReadRoles::Role::kOwn
                              : from.sbp[a].is_broadcast() ? ReadRoles::Role::kReplica

@@ -5,7 +5,7 @@
 //
 //   all       its coordinates are all read: slices to be joined, addends to be combined
 //   own       only the destination's own coordinate on the matching axis: P->P, S->P, and of B, whose copies are alike
-//   replica   B without a matching axis: the nearest copy is read
+//   replica   B without a matching axis, or kept on one along which some rank has two coordinates: the nearest copy is read
 #pragma once
 
 #include <algorithm>

@@ -99,7 +99,8 @@ TEST(BoxingLawTest, EveryPairOfTypesKeepsTheTensor) {
       {"[x=3]{0,1,2}", "[x=3]{2,0,4}"},      // overlapping, other order
       {"[x=2,y=2]{0,1,2,3}", "[y=2]{1,2}"},  // an axis that matches, at other coordinates
       {"[x=2,y=2]{0,1,2,3}", "[y=3]{1,2,3}"},
-      {"[x=1,y=2]{0,1}", "[x=1,y=2]{0,1}"},  // an axis of one rank
+      {"[x=2,y=2]{0,1,2,3}", "[x=2,y=2]{2,3,4,5}"},  // the same axes, ranks with other coordinates
+      {"[x=1,y=2]{0,1}", "[x=1,y=2]{0,1}"},          // an axis of one rank
       {"[x=2,y=2,z=2]{0,1,2,3,4,5,6,7}", "[x=2,y=2,z=2]{0,1,2,3,4,5,6,7}"},
       {"[x=2,y=2,z=2]{0,1,2,3,4,5,6,7}", "[x=3]{5,6,7}"},
       {"[x=2,y=3]{0,1,2,3,4,5}", "[x=2,y=2,z=2]{0,1,2,3,4,5,6,7}"},

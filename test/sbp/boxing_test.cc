@@ -79,6 +79,23 @@ TEST(BoxingTest, TheNearestCopyIsRead) {
   EXPECT_THAT(Pieces(same_host), ElementsAre("1[0+1]"));
 }
 
+// Copies on a part of the mesh, or on the mesh with its hosts in another order.
+TEST(BoxingTest, ARankThatHasACopyAtAnotherCoordinateReadsItsOwn) {
+  const TensorType type{kF32, {2, 2}};
+  for (const auto& [from, to] : {std::pair("[x=2]{0,1}", "[x=2]{1,0}"), {"[x=3]{0,1,2}", "[x=3]{1,2,0}"}}) {
+    ASSERT_OK_AND_ASSIGN(const BoxingStep step, Step(type, Dist(from, "(B)"), Dist(to, "(B)")));
+    EXPECT_EQ(BytesMoved(type, step), 0) << from << " " << to;
+  }
+  const DistType home = Dist("[x=2,y=2]{0,1,2,3}", "(B,S(0))");
+  ASSERT_OK_AND_ASSIGN(const BoxingStep swapped, Step(type, home, Dist("[x=2,y=2]{2,3,0,1}", "(B,S(0))")));
+  EXPECT_EQ(BytesMoved(type, swapped), 0);
+  ASSERT_OK_AND_ASSIGN(const BoxingStep shifted, Step(type, home, Dist("[x=2,y=2]{2,3,4,5}", "(B,S(0))")));
+  EXPECT_THAT(Pieces(shifted), ElementsAre("2[0+1,0+2]", "3[1+1,0+2]", "0[0+1,0+2]", "1[1+1,0+2]"));
+  // Where nobody has two coordinates, each reads at its own, as every rank of a stage does of the stage before it.
+  ASSERT_OK_AND_ASSIGN(const BoxingStep stages, Step(type, Dist("[x=2]{0,1}", "(B)"), Dist("[x=2]{2,3}", "(B)")));
+  EXPECT_THAT(Pieces(stages), ElementsAre("0[0+2,0+2]", "1[0+2,0+2]"));
+}
+
 TEST(BoxingTest, OtherAxesKeepTheirOwnCoordinates) {
   const std::string mesh = "[x=2,y=2]{0,1,2,3}";
   ASSERT_OK_AND_ASSIGN(const BoxingStep step, Step({kF32, {4, 4}}, Dist(mesh, "(P,S(1))"), Dist(mesh, "(S(0),S(1))")));
