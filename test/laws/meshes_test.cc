@@ -141,6 +141,7 @@ class RandomMeshesTest : public ::testing::Test {
     CompileOptions options;
     options.job = "meshes";
     options.seed = static_cast<uint64_t>(seed);
+    options.micro_batches = 1 + seed % 2;
     options.schedule.learning_rate = 1e-2;
     options.optimizer.epsilon = 1e-3;
     OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(home.axes));
@@ -185,7 +186,8 @@ class RandomMeshesTest : public ::testing::Test {
 
 TEST_F(RandomMeshesTest, AnyPlanComputesOnAnyMeshWhatItDoesAtHome) {
   const std::vector<std::vector<Axis>> kMeshes = {
-      {{"dp", 2}, {"tp", 2}}, {{"dp", 4}}, {{"tp", 4}}, {{"dp", 3}}, {{"tp", 3}}, {{"dp", 2}, {"tp", 3}}, {}};
+      {{"dp", 2}, {"tp", 2}}, {{"dp", 4}}, {{"tp", 4}}, {{"dp", 3}}, {{"tp", 3}}, {{"dp", 2}, {"tp", 3}},
+      {{"pp", 2}, {"dp", 2}}, {{"pp", 3}}, {}};
   const int count = FromEnvironment("ONEFLOW_RANDOM_MESHES", 60), first = FromEnvironment("ONEFLOW_RANDOM_SEED", 1);
   for (int seed = first; seed < first + count; ++seed) {
     std::mt19937 random(seed);
