@@ -155,11 +155,9 @@ int64_t NumDevices(const pb::Mesh& mesh) {
 
 int64_t NumDevices(const pb::JobConfig& config) {
   int64_t devices = DevicesWithoutHosts(config);
+  if (devices == 0 || config.cluster().hosts().empty()) return devices;
   for (const OwnMesh& own : Own(config)) {
-    for (const int host : own.ranks.hosts()) {
-      const int64_t end = RanksOn(host, config).second;
-      if (end < kMaxDevices) devices = std::max(devices, devices == 0 ? 0 : end);
-    }
+    for (const int host : own.ranks.hosts()) devices = std::max(devices, RanksOn(host, config).second);
   }
   return devices;
 }
