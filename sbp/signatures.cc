@@ -26,6 +26,21 @@ bool PartialsAreSound(absl::Span<const Sbp> sbps, absl::Span<const TensorType> t
   return true;
 }
 
+// Whether addends would be rounded to a narrower type one by one, and not their sum: each would bring a rounding of its own.
+bool NarrowsAddends(const Signature& signature, absl::Span<const TensorType> inputs,
+                    absl::Span<const TensorType> outputs) {
+  size_t given = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool addends = IsFloating(inputs[i].dtype) && signature.inputs[i] == Sbp::Partial();
+    if (addends) given = std::max(given, SizeOf(inputs[i].dtype));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const bool addends = IsFloating(outputs[i].dtype) && signature.outputs[i] == Sbp::Partial();
+    if (addends && SizeOf(outputs[i].dtype) < given) return true;
+  }
+  return false;
+}
+
 // S where the operand has the letter, `otherwise` where not.
 std::vector<Sbp> SplitLetter(const std::vector<std::vector<int>>& operands, int letter, Sbp otherwise) {
   std::vector<Sbp> sbps;
@@ -121,6 +136,7 @@ absl::StatusOr<std::vector<Signature>> Signatures1d(const OpDef& op, absl::Span<
   offered->push_back(Broadcast(inputs.size(), outputs.size()));
   std::vector<Signature> result;
   for (Signature& signature : *offered) {
+    if (NarrowsAddends(signature, inputs, outputs)) continue;
     if (std::find(result.begin(), result.end(), signature) == result.end()) result.push_back(std::move(signature));
   }
   return result;

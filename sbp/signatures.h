@@ -7,7 +7,8 @@
 //
 // plus the marks of linearity (P in, P out) and all-B, which every op has. An output that lacks a letter which another output
 // has is partial too (the gamma gradient of a layer norm). A letter that only outputs have (the rows of an embedding's gradient)
-// splits them while the inputs stay B: kernels know which part of the logical tensor they make.
+// splits them while the inputs stay B: kernels know which part of the logical tensor they make. Whatever a rule says, P never
+// passes from a floating type to a narrower one: what is narrowed is the sum.
 //
 // On several axes a signature is chosen per axis independently. One case needs care: a rule that wants divisibility (heads of an
 // attention, factors of a reshape) checks one axis at a time, but two axes that split the same heads cut them p1 * p2 times;

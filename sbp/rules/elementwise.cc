@@ -9,8 +9,7 @@ namespace {
 // Rounding to an integer does not commute with adding: P passes between floating types only.
 Result Cast(const RuleContext& context) {
   const DType from = context.inputs[0].dtype, to = context.outputs[0].dtype;
-  // Addends may be widened one by one; narrowed is only their sum, or each would bring a rounding of its own.
-  const bool linear = IsFloating(from) && IsFloating(to) && SizeOf(to) >= SizeOf(from);
+  const bool linear = IsFloating(from) && IsFloating(to);
   return FromText(linear ? "...->...; linear 0" : "...->...", context);
 }
 

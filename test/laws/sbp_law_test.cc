@@ -310,6 +310,59 @@ class SbpLawTest : public ::testing::Test {
   const KernelTable kernels_;
 };
 
+// The widest addends among the operands, in bytes of an element; 0: none are floating addends.
+size_t WidestAddends(const std::vector<TensorType>& types, const std::vector<Sbp>& sbps) {
+  size_t widest = 0;
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (IsFloating(types[i].dtype) && sbps[i] == Sbp::Partial()) widest = std::max(widest, SizeOf(types[i].dtype));
+  }
+  return widest;
+}
+
+// A sum is taken before it is narrowed: no op makes narrower addends of those that it is given. Every example, and every way to give some of its operands another floating type that the op takes.
+TEST_F(SbpLawTest, AddendsAreNeverNarrowed) {
+  int with_addends = 0, narrowing = 0;  // signatures; calls of which an output is narrower than an operand
+  const auto check = [&](const OpCase& c, const std::vector<TensorType>& inputs) {
+    const OpDef& op = *ops_.Find(c.op);
+    const absl::StatusOr<std::vector<TensorType>> outputs = op.infer({inputs, c.attrs});
+    if (!outputs.ok()) return;
+    ASSERT_OK_AND_ASSIGN(const std::vector<Signature> signatures, Signatures1d(op, inputs, *outputs, c.attrs, 2));
+    for (const TensorType& output : *outputs) {
+      for (const TensorType& input : inputs) {
+        const bool both = IsFloating(output.dtype) && IsFloating(input.dtype);
+        narrowing += both && SizeOf(output.dtype) < SizeOf(input.dtype) ? 1 : 0;
+      }
+    }
+    for (const Signature& signature : signatures) {
+      const size_t widest = WidestAddends(inputs, signature.inputs);
+      for (size_t i = 0; i < outputs->size(); ++i) {
+        const DType dtype = (*outputs)[i].dtype;
+        if (widest == 0 || !IsFloating(dtype) || signature.outputs[i] != Sbp::Partial()) continue;
+        ++with_addends;
+        EXPECT_GE(SizeOf(dtype), widest) << ToString(c) << " as " << signature.ToString() << ", output " << i;
+      }
+    }
+  };
+  for (const OpCase& c : cases_) {
+    std::vector<TensorType> inputs = TypesOf(c.inputs);
+    if (inputs.size() > 6) continue;  // 3^6 combinations; the optimizers' operands are variables
+    std::vector<size_t> floating;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (IsFloating(inputs[i].dtype)) floating.push_back(i);
+    }
+    const DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+    for (int code = 0, end = static_cast<int>(std::pow(3, floating.size())); code < end; ++code) {
+      for (int i = 0, rest = code; i < static_cast<int>(floating.size()); ++i, rest /= 3) {
+        inputs[floating[i]].dtype = kTypes[rest % 3];
+      }
+      check(c, inputs);
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(with_addends, 500);
+  EXPECT_GT(narrowing, 0) << "or no op narrows anything, and nothing was tested";
+}
+
 TEST_F(SbpLawTest, EveryOpWithAKernelHasACase) {
   std::set<std::string> covered, without_kernel;
   for (const OpCase& c : cases_) {
