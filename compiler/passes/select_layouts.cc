@@ -77,6 +77,9 @@ absl::StatusOr<bool> SelectLayouts(Graph& graph, PassContext& context) {
                               context.options.variable_bytes_per_device, context.options.memory_bytes_per_device};
   OF_ASSIGN_OR_RETURN(const Selection selection,
                       SelectSbp(graph, context.ops, context.topology, context.variables, options));
+  for (const std::string& note : selection.notes) {
+    context.warnings.push_back(absl::StrCat("graph '", graph.name(), "': ", note));
+  }
   Boxer(graph).Apply(selection);
   return true;
 }

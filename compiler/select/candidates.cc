@@ -125,15 +125,16 @@ bool LeavesRanksEmpty(const Graph& graph, const Node& node, const Layout& layout
   return false;
 }
 
+int64_t NumCombinations(const std::vector<std::vector<Signature>>& per_axis) {
+  int64_t product = 1;
+  for (const auto& list : per_axis) product *= static_cast<int64_t>(list.size());
+  return product;
+}
+
 // Drops signatures, from the longest lists first, until the product is small enough. The last of a list is all-B or all
 // that the user allows, and stays.
-void Cap(std::vector<std::vector<Signature>>& per_axis, double limit) {
-  const auto product = [&] {
-    double result = 1;
-    for (const auto& list : per_axis) result *= static_cast<double>(list.size());
-    return result;
-  };
-  while (product() > limit) {
+void Cap(std::vector<std::vector<Signature>>& per_axis, int64_t limit) {
+  while (NumCombinations(per_axis) > limit) {
     const auto longest = std::max_element(per_axis.begin(), per_axis.end(),
                                           [](const auto& a, const auto& b) { return a.size() < b.size(); });
     longest->erase(longest->end() - 2);
@@ -311,7 +312,7 @@ absl::StatusOr<int> CandidateFinder::FindGroup(NodeId id) {
     return known->second;
   }
   OF_ASSIGN_OR_RETURN(std::vector<Layout> layouts, Combinations(id));
-  Group group{std::move(layouts), {}};
+  Group group{std::move(layouts), {}, all_, considered_};
   for (ValueId output : node.outputs) group.kept.push_back(kept_[output]);
   groups_.push_back(std::move(group));
   return group_of_.emplace(std::move(key), static_cast<int>(groups_.size()) - 1).first->second;
@@ -340,7 +341,9 @@ absl::StatusOr<std::vector<Layout>> CandidateFinder::CombinationsDownTo(NodeId i
     OF_ASSIGN_OR_RETURN(std::vector<Signature> list, OnAxis(id, axis, weakest));
     lists.push_back(std::move(list));
   }
+  all_ = NumCombinations(lists);
   Cap(lists, kMaxCandidates);
+  considered_ = NumCombinations(lists);
   // What is overwritten decides where: its own candidates leave no rank empty unless annotations do.
   OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(node.op));
   const bool follows_variables = !op->mutates.empty();

@@ -15,6 +15,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oneflow_core/graph.h"
@@ -48,6 +49,9 @@ class CandidateFinder {
   // The same, as the number of the node's group.
   absl::StatusOr<int> FindGroup(NodeId node);
   const std::vector<Layout>& LayoutsOf(int group) const { return groups_[group].layouts; }
+  int num_groups() const { return static_cast<int>(groups_.size()); }
+  // How many combinations of signatures there were before kMaxCandidates cut them, and how many were left; equal if it did not.
+  std::pair<int64_t, int64_t> Considered(int group) const { return {groups_[group].all, groups_[group].considered}; }
 
   // 7 signatures on each of 3 axes.
   static constexpr int kMaxCandidates = 343;
@@ -84,8 +88,10 @@ class CandidateFinder {
   struct Group {
     std::vector<Layout> layouts;
     std::vector<std::vector<AxisSbp>> kept;  // by output
+    int64_t all = 0, considered = 0;         // combinations of signatures
   };
   std::vector<Group> groups_;
+  int64_t all_ = 0, considered_ = 0;          // combinations of the node that was looked at last
   std::map<std::vector<int>, int> group_of_;  // by key
 };
 

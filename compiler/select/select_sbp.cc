@@ -45,6 +45,7 @@ class Selector {
         result.exact ? selection.seconds : selection.seconds - (result.seconds - result.lower_bound);
     selection.core_units = result.core_units;
     selection.num_prices = costs_.num_prices();
+    selection.notes = Notes();
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) selection.layouts.push_back(LayoutsOf(id)[result.choice[id]]);
     return selection;
   }
@@ -135,6 +136,24 @@ class Selector {
     }
     OF_ASSIGN_OR_RETURN(group_[id], finder_.FindGroup(id));
     return absl::OkStatus();
+  }
+
+  // Where a limit on candidates cut some; of nodes that look alike one speaks for all.
+  std::vector<std::string> Notes() const {
+    std::vector<NodeId> first(finder_.num_groups(), -1);
+    std::vector<int> count(finder_.num_groups(), 0);
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+      if (group_[id] >= 0 && count[group_[id]]++ == 0) first[group_[id]] = id;
+    }
+    std::vector<std::string> notes = unit_notes_;
+    for (int group = 0; group < finder_.num_groups(); ++group) {
+      const auto [all, considered] = finder_.Considered(group);
+      if (count[group] == 0 || considered == all) continue;
+      const std::string others = count[group] == 1 ? "" : absl::StrCat(" and ", count[group] - 1, " like it");
+      notes.push_back(absl::StrCat(Where(graph_.node(first[group])), others, ": ", considered, " of ", all,
+                                   " layouts were considered"));
+    }
+    return notes;
   }
 
   const std::vector<Layout>& LayoutsOf(NodeId id) const {
@@ -262,6 +281,11 @@ class Selector {
       if (unit.options.empty()) {
         Weakest(unit.nodes);
         return Disagreement(unit);
+      }
+      if (unit.options.size() == kMaxUnitOptions) {
+        unit_notes_.push_back(absl::StrCat(Where(graph_.node(unit.nodes[0])),
+                                           " and the variables that it overwrites: the first ", kMaxUnitOptions,
+                                           " ways to lie together were considered"));
       }
       problem_.units.push_back(std::move(unit));
     }
@@ -416,6 +440,7 @@ class Selector {
   std::map<NodeId, std::vector<Layout>> fixed_;
   std::vector<int> type_ids_;  // by value
   SearchProblem problem_;
+  std::vector<std::string> unit_notes_;
   std::pair<ValueId, std::string> yields_ = {-1, ""};
 };
 

@@ -7,6 +7,7 @@
 // is a decision about memory, which a model of time cannot take. Whoever wants it annotates the variable.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "compiler/boxed_graph.h"
@@ -30,6 +31,9 @@ struct Selection {
   double lower_bound = 0;       // no other layouts have a smaller prediction than this
   int core_units = 0;           // how many units were searched by beam, not solved exactly (compiler/select/search.h)
   int num_prices = 0;           // how many boxings were priced
+  // Where not all that is possible was considered: "node 'x' (...) and 3 like it: 343 of 729 layouts were considered". Then even an
+  // exact result is so among those only.
+  std::vector<std::string> notes;
 };
 
 // REQUIRES: every node has a placement and a rate. InvalidArgument, naming the node, the user's line, the SBP asked for

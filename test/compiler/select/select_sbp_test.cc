@@ -10,7 +10,9 @@ namespace oneflow::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 absl::StatusOr<Graph> Boxed(Graph graph, const CompileOptions& options) {
   VariableDists variables;
@@ -259,6 +261,21 @@ TEST(SelectSbpTest, AnAnnotationHoldsForTheAxesThatItNames) {
   EXPECT_EQ(up[1], Sbp::Split(1));
   const NdSbp& product = graph.value(NodeOf(graph, "matmul").outputs[0]).dist->sbp;
   EXPECT_TRUE(product[0].is_split()) << "axis x is free, and dividing the work is cheapest";
+}
+
+TEST(SelectSbpTest, SaysWhereNotAllLayoutsWereConsidered) {
+  const CompileOptions options = Options({{"x", 2}, {"y", 2}, {"z", 2}});
+  const auto notes = [&](int rank) {
+    GraphBuilder b(Ops(), "train");
+    for (int i = 0; i < 3; ++i) Constant(b, {DType::kFloat32, Shape(std::vector<int64_t>(rank, 8))}, 1);
+    Graph graph = *b.Finish();
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) graph.node(id).placement = *options.mesh.Place({});
+    return SelectSbp(graph, Ops(), JobTopology(options), {}, {})->notes;
+  };
+  EXPECT_THAT(notes(3), IsEmpty());
+  // S of 7 dimensions and B on each of three axes.
+  EXPECT_THAT(notes(7), ElementsAre(AllOf(HasSubstr("node 'constant' (constant, "),
+                                          HasSubstr(" and 2 like it: 343 of 512 layouts were considered"))));
 }
 
 TEST(SelectSbpTest, ExplainsWhatOtherLayoutsWouldCost) {
