@@ -8,15 +8,20 @@ namespace oneflow {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kNothing = -1;  // what a reader may want
+
+void SortUnique(std::vector<int>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
 
 }  // namespace
 
 ValueCosts::ValueCosts(const Factors& factors, const Factor& factor, double cap) {
-  const CostGraph& graph = factors.graph();
   std::vector<const CostGraph::State*> makers;
   std::vector<int> always;  // wanted whatever is chosen
   std::vector<Reader> readers;
-  for (const int port : graph.value(factor.value).ports) {
+  for (const int port : factors.graph().value(factor.value).ports) {  // the maker's first
     const auto side = std::find(factor.ports.begin(), factor.ports.end(), port) - factor.ports.begin();
     const bool is_side = side < static_cast<std::ptrdiff_t>(factor.ports.size());
     const std::vector<const CostGraph::State*> left = factors.StatesLeft(factor, port);
@@ -26,39 +31,45 @@ ValueCosts::ValueCosts(const Factors& factors, const Factor& factor, double cap)
     } else if (is_side) {
       readers.push_back({static_cast<int>(side), {}});
       for (const CostGraph::State* state : left) {
-        readers.back().want.push_back(state->wants.empty() ? -1 : state->wants[0]);
-        if (!state->wants.empty()) num_types_ = std::max(num_types_, state->wants[0] + 1);
+        readers.back().want.push_back(state->wants.empty() ? kNothing : state->wants[0]);
+        num_types_ = std::max(num_types_, readers.back().want.back() + 1);
       }
     } else {
       always.insert(always.end(), left[0]->wants.begin(), left[0]->wants.end());
     }
   }
-  std::sort(always.begin(), always.end());
-  always.erase(std::unique(always.begin(), always.end()), always.end());
-  const size_t num_groups = std::max<size_t>(1, (readers.size() + kMaxReaders - 1) / kMaxReaders);
-  groups_.resize(num_groups);
-  const int nothing = num_types_++;  // the type that costs nothing, for readers that want none
-  for (size_t i = 0; i < readers.size(); ++i) {
-    for (int& want : readers[i].want) want = want < 0 ? nothing : want;
-    groups_[i % num_groups].push_back(std::move(readers[i]));
-  }
+  AddGroups(std::move(readers));
   for (const CostGraph::State* state : makers) {
     std::vector<int> paid = always;
     paid.insert(paid.end(), state->wants.begin(), state->wants.end());
-    std::sort(paid.begin(), paid.end());
-    paid.erase(std::unique(paid.begin(), paid.end()), paid.end());
-    const auto price = [&](int to) {
-      return to == state->from ? 0 : std::min(cap, graph.Price(factor.value, state->from, to));
-    };
-    Maker maker;
-    for (int to : paid) maker.base += price(to);
-    for (int to = 0; to < nothing; ++to) {
-      const bool free = std::binary_search(paid.begin(), paid.end(), to);
-      maker.open.push_back(free ? 0 : price(to) / static_cast<double>(num_groups));
-    }
-    maker.open.push_back(0);
-    makers_.push_back(std::move(maker));
+    SortUnique(paid);
+    AddMaker(paid, [&](int to) {
+      return to == state->from ? 0 : std::min(cap, factors.graph().Price(factor.value, state->from, to));
+    });
   }
+}
+
+// For readers that want none there is a last type, which costs nothing.
+void ValueCosts::AddGroups(std::vector<Reader> readers) {
+  groups_.resize(std::max<size_t>(1, (readers.size() + kMaxReaders - 1) / kMaxReaders));
+  for (size_t i = 0; i < readers.size(); ++i) {
+    for (int& want : readers[i].want) want = want == kNothing ? num_types_ : want;
+    groups_[i % groups_.size()].push_back(std::move(readers[i]));
+  }
+  ++num_types_;
+}
+
+// One that has the types in `paid` (ascending) whatever readers do.
+template <typename Price>
+void ValueCosts::AddMaker(const std::vector<int>& paid, const Price& price) {
+  Maker maker;
+  for (const int to : paid) maker.base += price(to);
+  for (int to = 0; to + 1 < num_types_; ++to) {
+    const bool free = std::binary_search(paid.begin(), paid.end(), to);
+    maker.open.push_back(free ? 0 : price(to) / static_cast<double>(groups_.size()));
+  }
+  maker.open.push_back(0);
+  makers_.push_back(std::move(maker));
 }
 
 double ValueCosts::work() const {

@@ -47,6 +47,9 @@ class ValueCosts {
     std::vector<double> best;   // by set: of the best partition of it
   };
 
+  void AddGroups(std::vector<Reader> readers);
+  template <typename Price>
+  void AddMaker(const std::vector<int>& paid, const Price& price);
   Offers OffersOf(const Group& group, const std::vector<const std::vector<double>*>& messages,
                   const std::vector<int>& fixed) const;
   void Partition(const Maker& maker, Offers& offers) const;
