@@ -1,7 +1,7 @@
 #include "oneflow_core/mesh.h"
 
 #include <algorithm>
-#include <numeric>
+#include <climits>
 #include <set>
 #include <tuple>
 
@@ -114,18 +114,22 @@ int Placement::IndexOf(int rank) const {
     return it == ranks().end() ? -1 : static_cast<int>(it - ranks().begin());
   }
   // The axis of the greatest stride first: what is left over belongs to the others.
-  std::vector<int> order(axes().size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return strides()[a] > strides()[b]; });
-  std::vector<int> coordinates(axes().size(), 0);
-  int left = rank - ranks()[0];
-  for (const int i : order) {
-    if (left < 0) return -1;
-    if (axes()[i].size == 1) continue;
-    coordinates[i] = std::min(left / strides()[i], axes()[i].size - 1);
-    left -= coordinates[i] * strides()[i];
+  int left = rank - ranks()[0], index = 0;
+  for (int below = INT_MAX; left > 0;) {
+    int next = -1, next_step = 1;  // the axis, and how far its coordinates are apart in the list
+    for (int i = num_axes() - 1, step = 1; i >= 0; step *= axes()[i--].size) {
+      const int stride = strides()[i];
+      if (axes()[i].size == 1 || stride >= below || (next >= 0 && stride <= strides()[next])) continue;
+      next = i;
+      next_step = step;
+    }
+    if (next < 0) return -1;
+    below = strides()[next];
+    const int coordinate = std::min(left / below, axes()[next].size - 1);
+    left -= coordinate * below;
+    index += coordinate * next_step;
   }
-  return left == 0 ? IndexAt(coordinates) : -1;
+  return left == 0 ? index : -1;
 }
 
 std::vector<int> Placement::Coordinates(int index) const {

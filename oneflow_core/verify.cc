@@ -1,8 +1,6 @@
 #include "oneflow_core/verify.h"
 
-#include <map>
-#include <set>
-
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 
@@ -62,24 +60,21 @@ absl::Status VerifySplit(const Sbp& sbp, const TensorType& type) {
   return Invalid(sbp.ToString(), " splits a dimension that ", type.ToString(), " does not have");
 }
 
-// Axis names of one hint: words, each once.
+const std::string& NameOf(const Axis& axis) { return axis.name; }
+const std::string& NameOf(const AxisSbp& item) { return item.axis; }
+const std::string& NameOf(const AxisCoordinate& item) { return item.axis; }
+
+// Axis names of one hint or placement: words, each once. There are a few.
 template <typename Items>
 absl::Status VerifyAxes(const Items& items) {
-  std::set<std::string> seen;
-  for (const auto& item : items) {
-    if (!IsWord(item.axis)) return Invalid("axis '", item.axis, "' is not a word of letters, digits and '_'");
-    if (!seen.insert(item.axis).second) return Invalid("axis '", item.axis, "' is named twice");
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string& name = NameOf(items[i]);
+    if (!IsWord(name)) return Invalid("axis '", name, "' is not a word of letters, digits and '_'");
+    for (size_t j = 0; j < i; ++j) {
+      if (NameOf(items[j]) == name) return Invalid("axis '", name, "' is named twice");
+    }
   }
   return absl::OkStatus();
-}
-
-absl::Status VerifyPlacementAxes(const Placement& placement) {
-  struct Item {
-    std::string axis;
-  };
-  std::vector<Item> items;
-  for (const Axis& axis : placement.axes()) items.push_back({axis.name});
-  return VerifyAxes(items);
 }
 
 // The wishes and decisions on one value: where it lies and how.
@@ -91,7 +86,7 @@ absl::Status VerifyLayout(const Value& value) {
   }
   if (!value.dist.has_value()) return absl::OkStatus();
   const auto where = [&] { return absl::StrCat("layout ", value.dist->ToString()); };
-  OF_RETURN_IF_ERROR_AT(VerifyPlacementAxes(value.dist->placement), where());
+  OF_RETURN_IF_ERROR_AT(VerifyAxes(value.dist->placement.axes()), where());
   if (static_cast<int>(value.dist->sbp.size()) != value.dist->placement.num_axes()) {
     return Invalid(where(), ": ", value.dist->sbp.size(), " SBPs for ", value.dist->placement.num_axes(), " axes");
   }
@@ -105,7 +100,7 @@ absl::Status VerifyPlacement(const Node& node) {
     if (item.coordinate < 0) return Invalid("placement hint ", item.axis, "=", item.coordinate, " is negative");
   }
   if (!node.placement.has_value()) return absl::OkStatus();
-  OF_RETURN_IF_ERROR_AT(VerifyPlacementAxes(*node.placement), absl::StrCat("placement ", node.placement->ToString()));
+  OF_RETURN_IF_ERROR_AT(VerifyAxes(node.placement->axes()), absl::StrCat("placement ", node.placement->ToString()));
   return absl::OkStatus();
 }
 
@@ -201,7 +196,8 @@ absl::Status VerifyLosses(const Graph& graph) {
 absl::Status VerifyGraph(const Graph& graph, const OpRegistry& ops) {
   const std::string where = absl::StrCat("graph '", graph.name(), "'");
   OF_RETURN_IF_ERROR_AT(VerifyNumbering(graph), where);
-  std::map<absl::string_view, NodeId> names;
+  absl::flat_hash_map<absl::string_view, NodeId> names;
+  names.reserve(graph.num_nodes());
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     OF_RETURN_IF_ERROR_AT(VerifyNode(graph, id, ops), where);
     OF_RETURN_IF_ERROR_AT(VerifyProvenance(graph, id, ops), where);

@@ -1,23 +1,30 @@
 // Synchronous dataflow with two rates. Micro-batch rate starts at what differs between micro-batches (data, random
 // numbers) and flows to every reader; `accumulate` is the one way back to step rate.
+#include <algorithm>
+#include <numeric>
+
 #include "compiler/passes/passes.h"
 
 namespace oneflow {
 namespace {
 
 // Lets readers of each `accumulate` read its input, and drops it.
-bool DropAccumulates(Graph& graph, const OpRegistry& ops) {
+void DropAccumulates(Graph& graph, const OpRegistry& ops) {
   std::vector<bool> keep(graph.num_nodes(), true);
-  bool changed = false;
+  std::vector<ValueId> instead(graph.num_values());
+  std::iota(instead.begin(), instead.end(), 0);
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     if (!ops.Is(node.op, OpKind::kAccumulate)) continue;
-    graph.ReplaceUses(node.outputs[0], node.inputs[0]);
+    instead[node.outputs[0]] = instead[node.inputs[0]];
     keep[id] = false;
-    changed = true;
   }
-  if (changed) graph.Rebuild(keep);
-  return changed;
+  if (std::find(keep.begin(), keep.end(), false) == keep.end()) return;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    for (ValueId& input : graph.node(id).inputs) input = instead[input];
+  }
+  for (ValueId& loss : graph.losses) loss = instead[loss];
+  graph.Rebuild(keep);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context) {
   }
   OF_ASSIGN_OR_RETURN(graph, builder.Finish());
   const bool changed = graph.num_nodes() > num_nodes;
-  graph.Rebuild(std::vector<bool>(graph.num_nodes(), true));
+  if (changed) graph.Rebuild(std::vector<bool>(graph.num_nodes(), true));
   return changed;
 }
 

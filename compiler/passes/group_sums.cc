@@ -8,19 +8,22 @@
 namespace oneflow {
 namespace {
 
-// Replaces the addends of `sum` that lie together elsewhere by one sum of them there. The builder knows no placements,
-// so these are written into the graph behind its back.
+// Where the node that makes a value lies. The builder knows no placements, so they are read from the graph, and written into it
+// behind the builder's back.
+const Placement& PlaceOf(const Graph& graph, ValueId value) {
+  return *graph.node(graph.value(value).producer).placement;
+}
+
+// Replaces the addends of `sum` that lie together elsewhere by one sum of them there.
 bool Group(GraphBuilder& builder, NodeId sum) {
   const Node node = builder.graph().node(sum);
-  std::map<std::string, std::vector<ValueId>> groups;  // by placement
-  for (ValueId input : node.inputs) {
-    groups[builder.graph().node(builder.graph().value(input).producer).placement->ToString()].push_back(input);
-  }
+  std::map<Placement, std::vector<ValueId>> groups;
+  for (ValueId input : node.inputs) groups[PlaceOf(builder.graph(), input)].push_back(input);
   std::vector<ValueId> inputs;
   for (ValueId input : node.inputs) {
-    const Node producer = builder.graph().node(builder.graph().value(input).producer);
-    std::vector<ValueId>& group = groups[producer.placement->ToString()];
-    if (*producer.placement == *node.placement || group.size() == 1) {
+    const Placement place = PlaceOf(builder.graph(), input);
+    std::vector<ValueId>& group = groups[place];
+    if (place == *node.placement || group.size() == 1) {
       inputs.push_back(input);
     } else if (!group.empty()) {
       std::vector<Tensor> addends;
@@ -28,7 +31,7 @@ bool Group(GraphBuilder& builder, NodeId sum) {
       builder.Imitate(node);
       const Tensor partial = builder.Op1("add_n", addends, {}, std::source_location::current(), node.name);
       if (!partial.valid()) return false;
-      builder.mutable_graph().node(builder.graph().value(partial.id()).producer).placement = producer.placement;
+      builder.mutable_graph().node(builder.graph().value(partial.id()).producer).placement = place;
       inputs.push_back(partial.id());
       group.clear();  // the others of the group are in the sum now
     }
@@ -48,7 +51,7 @@ absl::StatusOr<bool> GroupSums(Graph& graph, PassContext& context) {
     if (context.ops.Find(builder.graph().node(id).op)->is_sum) changed = Group(builder, id) || changed;
   }
   OF_ASSIGN_OR_RETURN(graph, builder.Finish());
-  graph.Rebuild(std::vector<bool>(graph.num_nodes(), true));
+  if (changed) graph.Rebuild(std::vector<bool>(graph.num_nodes(), true));
   return changed;
 }
 

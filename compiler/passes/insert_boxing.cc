@@ -1,11 +1,11 @@
 // From boxings as wishes to boxings as steps. `to` nodes are dissolved first, so that a boxing behind a `to` and one
 // beside it start from the same value and can share steps.
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "compiler/passes/passes.h"
 #include "compiler/select/place_pairs.h"
+#include "oneflow_core/unique_names.h"
 #include "sbp/boxing.h"
 
 namespace oneflow {
@@ -71,9 +71,12 @@ class Ways {
 class StepInserter {
  public:
   StepInserter(Graph& graph, const Topology& topology)
-      : graph_(graph), ways_(topology), num_nodes_(graph.num_nodes()), num_values_(graph.num_values()) {
-    for (NodeId id = 0; id < num_nodes_; ++id) names_.insert(graph.node(id).name);
-  }
+      : graph_(graph),
+        ways_(topology),
+        num_nodes_(graph.num_nodes()),
+        num_values_(graph.num_values()),
+        names_(graph),
+        steps_(graph.num_values()) {}
 
   // Nodes are visited in order, so what a node reads is final when its turn comes.
   absl::Status Run() {
@@ -122,24 +125,24 @@ class StepInserter {
     const TensorType type = graph_.value(value).type;
     const NodeId id = graph_.AddNode(std::move(node), {type});
     graph_.value(graph_.node(id).outputs[0]).dist = to;
-    steps_[value].push_back(graph_.node(id).outputs[0]);
-    return graph_.node(id).outputs[0];
+    const ValueId result = graph_.node(id).outputs[0];
+    steps_[value].push_back(result);
+    steps_.emplace_back();  // of the result
+    return result;
   }
 
   // "box/<producer>/<last type>" for the last step; the steps before it say their own type behind that.
   std::string StepName(const Node& wish, const DistType& to) {
     const DistType& last = *graph_.value(wish.outputs[0]).dist;
     const std::string stem = to == last ? wish.name : absl::StrCat(wish.name, "/by", ToString(to.sbp));
-    std::string name = stem;
-    for (int i = 2; to != last && !names_.insert(name).second; ++i) name = absl::StrCat(stem, "_", i);
-    return name;
+    return to == last ? stem : names_.Make(stem);
   }
 
   Graph& graph_;
   Ways ways_;
   const int num_nodes_, num_values_;
-  std::set<std::string> names_;
-  std::map<ValueId, std::vector<ValueId>> steps_;  // by value: what one step makes of it
+  UniqueNames names_;
+  std::vector<std::vector<ValueId>> steps_;  // by value: what one step makes of it
 };
 
 }  // namespace
