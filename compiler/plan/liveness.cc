@@ -106,25 +106,86 @@ std::vector<bool> Stuck(const Expansion& acts) {
   return stuck;
 }
 
-// Finds short cycles from single acts among the stuck ones. Its memory is cleared of what a search reached only.
+// Numbers the acts on cycles, those that are on one cycle alike (strongly connected components: Tarjan's algorithm without
+// recursion). -1 for all others; stuck acts among them that only wait for a cycle, from which a search would find none.
+class Circles {
+ public:
+  explicit Circles(const Expansion& acts)
+      : acts_(acts), order_(acts.size(), -1), low_(acts.size(), 0), is_open_(acts.size(), false), of_(acts.size(), -1) {
+    for (int v = 0; v < acts.size(); ++v) {
+      if (order_[v] < 0) Visit(v);
+    }
+  }
+  std::vector<int> Take() { return std::move(of_); }
+
+ private:
+  void Enter(int v) {
+    order_[v] = low_[v] = num_visited_++;
+    is_open_[v] = true;
+    open_.push_back(v);
+    path_.push_back({v, 0});
+  }
+
+  void Visit(int root) {
+    Enter(root);
+    while (!path_.empty()) {
+      auto& [v, next_edge] = path_.back();
+      if (next_edge < acts_.edges(v).size()) {
+        const int to = acts_.edges(v)[next_edge++].to;
+        if (is_open_[to]) low_[v] = std::min(low_[v], order_[to]);
+        if (order_[to] < 0) Enter(to);
+        continue;
+      }
+      const int done = v;
+      path_.pop_back();
+      if (!path_.empty()) low_[path_.back().first] = std::min(low_[path_.back().first], low_[done]);
+      if (low_[done] == order_[done]) Close(done);
+    }
+  }
+
+  // `first` and all that were entered behind it and are still open.
+  void Close(int first) {
+    const auto& edges = acts_.edges(first);
+    const bool waits_for_itself =
+        std::any_of(edges.begin(), edges.end(), [&](const Expansion::Edge& edge) { return edge.to == first; });
+    const bool is_circle = open_.back() != first || waits_for_itself;
+    for (int v = -1; v != first; open_.pop_back()) {
+      v = open_.back();
+      is_open_[v] = false;
+      if (is_circle) of_[v] = first;
+    }
+  }
+
+  const Expansion& acts_;
+  int num_visited_ = 0;
+  std::vector<int> order_, low_;  // when an act was entered, and the first open one that it leads to
+  std::vector<bool> is_open_;
+  std::vector<int> open_;
+  std::vector<std::pair<int, size_t>> path_;  // acts, and which of their edges is next
+  std::vector<int> of_;
+};
+
+// Finds short cycles from single acts that are on one. Its memory is cleared of what a search reached only.
 class CycleSearch {
  public:
-  CycleSearch(const Expansion& acts, const std::vector<bool>& stuck)
-      : acts_(acts), stuck_(stuck), reached_(acts.size()) {}
+  CycleSearch(const Expansion& acts, const std::vector<int>& circles)
+      : acts_(acts), circles_(circles), reached_(acts.size()) {}
 
   // A shortest cycle through `start`, shorter than `limit`; empty if there is none.
   std::vector<Wait> From(int start, size_t limit) {
     std::vector<Wait> cycle;
     queue_ = {start};
+    effort_ = 1;
     for (size_t head = 0; head < queue_.size() && cycle.empty(); ++head) {
       const int v = queue_[head];
       if (reached_[v].length + 1 >= limit) break;
+      effort_ += acts_.edges(v).size();
       for (const Expansion::Edge& edge : acts_.edges(v)) {
         if (edge.to == start) {
           cycle = PathTo(v, start, edge.why);
           break;
         }
-        if (!stuck_[edge.to] || reached_[edge.to].edge != nullptr) continue;
+        if (circles_[edge.to] != circles_[start] || reached_[edge.to].edge != nullptr) continue;
         reached_[edge.to] = {v, &edge, reached_[v].length + 1};
         queue_.push_back(edge.to);
       }
@@ -132,8 +193,8 @@ class CycleSearch {
     for (int v : queue_) reached_[v] = {};
     return cycle;
   }
-  // Acts reached by the last search.
-  size_t effort() const { return queue_.size(); }
+  // Edges that the last search looked at.
+  size_t effort() const { return effort_; }
 
  private:
   struct Step {
@@ -150,34 +211,55 @@ class CycleSearch {
   }
 
   const Expansion& acts_;
-  const std::vector<bool>& stuck_;
+  const std::vector<int>& circles_;
   std::vector<Step> reached_;
   std::vector<int> queue_;
+  size_t effort_ = 0;
 };
+
+// What searches for the best way to say what is wrong may cost together, in acts and edges.
+size_t MostEffort(const Expansion& acts) { return 64 * static_cast<size_t>(acts.size()) + (size_t{1} << 22); }
 
 bool HasDeadCycle(const WaitGraph& graph) {
   const std::vector<bool> stuck = Stuck(Expansion(graph));
   return std::find(stuck.begin(), stuck.end(), true) != stuck.end();
 }
 
+// The fewest slots more that make the whole plan live, if so many as fill a step do; more never harm.
+std::optional<int> SlotsToAdd(const WaitGraph& graph, int reg) {
+  WaitGraph changed = graph;
+  const auto is_live_with = [&](int more) {
+    changed.registers[reg].slots = graph.registers[reg].slots + more;
+    return !HasDeadCycle(changed);
+  };
+  const WaitGraph::Port& producer = graph.registers[reg].producer;
+  int too_few = 0;
+  int enough =
+      graph.actors[producer.actor].acts_per_step / producer.acts_per_slot + graph.registers[reg].initially_filled;
+  if (!is_live_with(enough)) return std::nullopt;
+  while (enough - too_few > 1) {
+    const int middle = too_few + (enough - too_few) / 2;
+    (is_live_with(middle) ? enough : too_few) = middle;
+  }
+  return enough;
+}
+
 // "give register 'x' 2 slots (it has 1)": the first register of the cycle for which more slots make the whole plan
-// live; else the first whose lack of a free slot is part of the cycle.
+// live; else the first whose lack of a free slot is part of the cycle. Of a long cycle in a large plan only the first few are tried.
 std::string Remedy(const WaitGraph& graph, const std::vector<Wait>& cycle) {
   const bool turns =
       std::any_of(cycle.begin(), cycle.end(), [](const Wait& wait) { return wait.reg < 0 && wait.on != wait.actor; });
   std::string fallback = turns ? "let all ranks launch what they do together in one order"
                                : "no number of slots breaks it: the circle is made of data";
+  const Expansion acts(graph);
+  size_t tries = 1 + MostEffort(acts) / (static_cast<size_t>(acts.size()) * 16 + 1);
   bool found_credit = false;
   for (const Wait& wait : cycle) {
     if (!wait.credit) continue;
+    if (tries-- == 0) break;
     const WaitGraph::Register& reg = graph.registers[wait.reg];
-    const int per_step = graph.actors[reg.producer.actor].acts_per_step / reg.producer.acts_per_slot;
-    WaitGraph changed = graph;
-    for (int more = 1; more <= per_step + reg.initially_filled; ++more) {
-      changed.registers[wait.reg].slots = reg.slots + more;
-      if (!HasDeadCycle(changed)) {
-        return absl::StrCat("give register '", reg.name, "' ", reg.slots + more, " slots (it has ", reg.slots, ")");
-      }
+    if (const std::optional<int> more = SlotsToAdd(graph, wait.reg)) {
+      return absl::StrCat("give register '", reg.name, "' ", reg.slots + *more, " slots (it has ", reg.slots, ")");
     }
     if (!found_credit) {
       found_credit = true;
@@ -301,15 +383,14 @@ absl::Status SimulateStep(const WaitGraph& graph) {
 
 std::optional<std::vector<Wait>> FindDeadCycle(const WaitGraph& graph) {
   const Expansion acts(graph);
-  const std::vector<bool> stuck = Stuck(acts);
-  CycleSearch search(acts, stuck);
+  const std::vector<int> circles = Circles(acts).Take();
+  CycleSearch search(acts, circles);
   std::vector<Wait> best;
-  // Every search is bounded by the shortest cycle so far. What they may cost together is bounded too, so that a large plan gets a
-  // short cycle in linear time where a small one gets the shortest.
+  // The first search finds a cycle, every other is bounded by the shortest so far. What they may cost together is bounded too, so
+  // that a large plan gets a short cycle in linear time where a small one gets the shortest.
   size_t effort = 0;
-  const size_t most = 64 * static_cast<size_t>(acts.size()) + (size_t{1} << 22);
-  for (int v = 0; v < acts.size() && (best.empty() || effort < most); ++v) {
-    if (!stuck[v]) continue;
+  for (int v = 0; v < acts.size() && effort < MostEffort(acts); ++v) {
+    if (circles[v] < 0) continue;
     std::vector<Wait> cycle = search.From(v, best.empty() ? acts.size() + 1 : best.size());
     effort += search.effort();
     if (!cycle.empty()) best = std::move(cycle);

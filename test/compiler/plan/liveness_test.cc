@@ -221,6 +221,37 @@ TEST(LivenessTest, EveryEntryOfACycleWaitsForTheNextAndHoldsNoToken) {
   }
 }
 
+// A line of actors, each of which waits for the one before, between two dead pairs: in the middle nothing is on a cycle, and
+// everything is stuck. Searching from each of them would take 10^10 looks.
+TEST(LivenessTest, ASearchForACycleIsLinearHoweverManyActsWaitForIt) {
+  constexpr int kLine = 200'000;
+  WaitGraph graph;
+  for (int a = 0; a < kLine; ++a) graph.actors.push_back({absl::StrCat("a", a), 1});
+  const auto feed = [&](int from, int to) {
+    graph.registers.push_back({absl::StrCat("r", graph.registers.size()), {from, 1}, {{to, 1}}, 1, 0});
+  };
+  for (int a = 0; a + 1 < kLine; ++a) feed(a, a + 1);
+  feed(1, 0);
+  feed(kLine - 1, kLine - 2);
+  ASSERT_OK(CheckRates(graph));
+  const std::optional<std::vector<Wait>> cycle = FindDeadCycle(graph);
+  ASSERT_TRUE(cycle.has_value());
+  EXPECT_EQ(cycle->size(), 2);
+}
+
+// Two long circles of credits: each of their registers might be the cure, but none is alone.
+TEST(LivenessTest, AnErrorAboutALongCycleIsMadeInLinearTime) {
+  constexpr int kRing = 30'000;
+  WaitGraph graph;
+  for (int a = 0; a < 2 * kRing; ++a) {
+    const int next = a % kRing + 1 < kRing ? a + 1 : a + 1 - kRing;
+    graph.actors.push_back({absl::StrCat("a", a), 1});
+    graph.registers.push_back({absl::StrCat("r", a), {a, 1}, {{next, 1}}, 1, 1});
+  }
+  ASSERT_OK(CheckRates(graph));
+  EXPECT_THAT(CheckLive(graph).message(), HasSubstr("and there are further circles"));
+}
+
 // The cure that an error names must cure.
 TEST(LivenessTest, TheSlotsThatAnErrorAsksForMakeThePlanLive) {
   int cured = 0;
