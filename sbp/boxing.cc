@@ -5,6 +5,7 @@
 
 #include "sbp/boxing_check.h"
 #include "sbp/boxing_geometry.h"
+#include "sbp/boxing_reads.h"
 #include "sbp/collective.h"
 #include "sbp/host_axes.h"
 
@@ -26,20 +27,9 @@ absl::Status CheckOneBoxingStep(const TensorType& type, const DistType& from, co
 
 absl::StatusOr<BoxingStep> OneBoxingStep(const TensorType& type, const DistType& from, const DistType& to,
                                          const Topology& topology) {
-  OF_RETURN_IF_ERROR(CheckOneBoxingStep(type, from, to, topology));
-  OF_ASSIGN_OR_RETURN(const Reduction reduction, ReductionOf(from, to));
-  const auto common = OnCommonAxes(type.shape, from, to);
-  const DistType &on_from = common.has_value() ? common->first : from,
-                 &on_to = common.has_value() ? common->second : to;
-  BoxingStep step{from, to, reduction};
-  step.pieces.resize(to.placement.size());
-  BoxingGeometry geometry(type.shape, on_from, on_to, topology);
-  const int rank = type.shape.rank();
-  for (int index = 0; index < to.placement.size(); ++index) {
-    geometry.ForEachBox(index, [&](int source, const int64_t* start, const int64_t* extent, int64_t) {
-      step.pieces[index].push_back({source, {{start, start + rank}, {extent, extent + rank}}});
-    });
-  }
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<BoxingReads> reads, BoxingReads::Create(type, from, to, topology));
+  BoxingStep step{from, to, reads->reduction()};
+  for (int index = 0; index < to.placement.size(); ++index) step.pieces.push_back(reads->PiecesOf(index));
   step.collective = RecogniseCollective(type.shape, step);
   return step;
 }

@@ -102,10 +102,11 @@ BoxingGeometry::BoxingGeometry(const Shape& shape, const DistType& from, const D
         MultiplyBy(size, stride, all_offsets_);
         break;
       case ReadRoles::Role::kOwn:
-        own_axes_.push_back({roles.own[a], stride});
+        own_axes_.push_back({size, stride, roles.own[a]});
         break;
       case ReadRoles::Role::kReplica:
         MultiplyBy(size, stride, replica_offsets_);
+        replica_axes_.push_back({size, stride});
         break;
     }
   }
@@ -124,15 +125,28 @@ BoxingGeometry::BoxingGeometry(const Shape& shape, const DistType& from, const D
   box_extent_.resize(rank);
 }
 
-bool BoxingGeometry::StartDestination(int index, int& base) {
-  const auto coordinate = [&](int axis) {
-    return index / StrideOf(to_.placement, axis) % to_.placement.axes()[axis].size;
-  };
-  for (int axis : zero_axes_) {
-    if (coordinate(axis) != 0) return false;
+int BoxingGeometry::CoordinateOf(int index, int axis) const {
+  return index / StrideOf(to_.placement, axis) % to_.placement.axes()[axis].size;
+}
+
+bool BoxingGeometry::Reads(int index) const {
+  return std::all_of(zero_axes_.begin(), zero_axes_.end(), [&](int axis) { return CoordinateOf(index, axis) == 0; });
+}
+
+bool BoxingGeometry::IsRead(int source, int base) const {
+  const auto part = [&](const ReadAxis& axis, int of) { return of / axis.stride % axis.size; };
+  for (const ReadAxis& axis : own_axes_) {
+    if (part(axis, source) != part(axis, base)) return false;
   }
+  int first = source;  // of its replicas
+  for (const ReadAxis& axis : replica_axes_) first -= part(axis, source) * axis.stride;
+  return Nearest(first) == source;
+}
+
+bool BoxingGeometry::StartDestination(int index, int& base) {
+  if (!Reads(index)) return false;
   base = 0;
-  for (const auto& [axis, stride] : own_axes_) base += coordinate(axis) * stride;
+  for (const ReadAxis& axis : own_axes_) base += CoordinateOf(index, axis.of_to) * axis.stride;
   own_rank_ = to_.placement.ranks()[index];
   ShardRegion(shape_, to_, index, start_.data(), extent_.data());
   return true;

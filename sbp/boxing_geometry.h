@@ -59,12 +59,26 @@ class BoxingGeometry {
     }
   }
 
+  // The same for one source: calls visit(start, extent) if `index` reads anything of it.
+  template <typename Visit>
+  void VisitBox(int index, int source, Visit&& visit) {
+    int base = 0;
+    if (!StartDestination(index, base) || !IsRead(source, base)) return;
+    if (IntersectWith(source) > 0) visit(box_start_.data(), box_extent_.data());
+  }
+  // Whether a destination reads anything where sizes allow it.
+  bool Reads(int index) const;
+
  private:
+  // Whether a destination whose own coordinates fix `base` reads `source`, whatever the regions.
+  bool IsRead(int source, int base) const;
   // Computes the destination's region and the source index that its own coordinates fix; false if it reads nothing.
   bool StartDestination(int index, int& base);
   // The box that source and destination share, and its number of elements.
   int64_t IntersectWith(int source);
-  // The closest of the replicas of `source`.
+  // Of a destination.
+  int CoordinateOf(int index, int axis) const;
+  // The closest of the replicas of `source`, of which it is the first.
   int Nearest(int source) const;
 
   const Shape& shape_;
@@ -72,8 +86,13 @@ class BoxingGeometry {
   const DistType& to_;
   const Topology& topology_;
   int own_rank_ = 0;
-  // {axis of `to`, stride of the matching axis of `from`} for every axis of role `own`.
-  std::vector<std::pair<int, int>> own_axes_;
+  // An axis of `from`, how far its coordinates lie apart in the list of sources, and the axis of `to` that it is read by.
+  struct ReadAxis {
+    int size = 1;
+    int stride = 1;
+    int of_to = -1;
+  };
+  std::vector<ReadAxis> own_axes_, replica_axes_;
   std::vector<int> zero_axes_;       // axes of `to` along which only coordinate 0 reads
   std::vector<int> all_offsets_{0};  // of source indices, over the axes of role `all`, row-major
   std::vector<int> replica_offsets_{0};

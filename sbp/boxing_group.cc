@@ -1,5 +1,6 @@
 #include "sbp/boxing_group.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -9,38 +10,54 @@
 namespace oneflow {
 namespace {
 
-// How many axes, of more than one rank, cut dimension `dim`.
-int NumCuts(const DistType& dist, int dim) {
-  int cuts = 0;
-  for (int a = 0; a < dist.placement.num_axes(); ++a) {
-    cuts += dist.placement.axes()[a].size > 1 && dist.sbp[a].is_split() && dist.sbp[a].dim() == dim;
+// Whether all axes before `axis` that cut its dimension are kept.
+bool IsOutermost(const DistType& dist, int axis, const std::vector<bool>& kept) {
+  for (int a = 0; a < axis; ++a) {
+    if (!kept[a] && dist.placement.axes()[a].size > 1 && dist.sbp[a] == dist.sbp[axis]) return false;
   }
-  return cuts;
+  return true;
 }
 
-// Pairs (axis of `from`, axis of `to`) that match and on which nothing changes.
+// Pairs (axis of `from`, axis of `to`) that match and on which nothing changes. A cut has to be of the same part of the tensor in
+// both, so all around it have to be kept too.
 std::vector<std::pair<int, int>> KeptAxes(const DistType& from, const DistType& to) {
   const AxisRoles roles = RolesOf(from, to);
   std::vector<std::pair<int, int>> kept;
+  std::vector<bool> kept_from(from.placement.num_axes(), false), kept_to(to.placement.num_axes(), false);
   for (int a = 0; a < from.placement.num_axes(); ++a) {
     const int b = roles.match_of_from[a];
     if (b == AxisRoles::kNone || from.sbp[a] != to.sbp[b]) continue;
     if (from.sbp[a].is_split() && from.placement.axes()[a].size > 1) {
-      if (NumCuts(from, from.sbp[a].dim()) > 1 || NumCuts(to, from.sbp[a].dim()) > 1) continue;
+      if (!IsOutermost(from, a, kept_from) || !IsOutermost(to, b, kept_to)) continue;
     }
     kept.push_back({a, b});
+    kept_from[a] = kept_to[b] = true;
   }
   return kept;
 }
 
+// How far apart the ranks of neighbouring coordinates stand in the list of a placement, by axis.
+std::vector<int> ListStrides(const Placement& placement) {
+  std::vector<int> strides(placement.num_axes(), 1);
+  for (int a = placement.num_axes() - 1; a > 0; --a) strides[a - 1] = strides[a] * placement.axes()[a].size;
+  return strides;
+}
+
+// Whether no rank can be in both: the numbers of one lie below those of the other.
+bool AreApart(const Placement& from, const Placement& to) {
+  const auto [from_least, from_most] = std::minmax_element(from.ranks().begin(), from.ranks().end());
+  const auto [to_least, to_most] = std::minmax_element(to.ranks().begin(), to.ranks().end());
+  return *from_most < *to_least || *to_most < *from_least;
+}
+
 bool AgreeOnCoordinates(const Placement& from, const Placement& to, const std::vector<std::pair<int, int>>& kept) {
-  if (from == to) return true;
+  if (from == to || AreApart(from, to)) return true;
+  const std::vector<int> from_strides = ListStrides(from), to_strides = ListStrides(to);
   for (int i = 0; i < from.size(); ++i) {
     const int j = to.IndexOf(from.ranks()[i]);
     if (j < 0) continue;
-    const std::vector<int> x = from.Coordinates(i), y = to.Coordinates(j);
     for (const auto& [a, b] : kept) {
-      if (x[a] != y[b]) return false;
+      if (i / from_strides[a] % from.axes()[a].size != j / to_strides[b] % to.axes()[b].size) return false;
     }
   }
   return true;
@@ -48,25 +65,24 @@ bool AgreeOnCoordinates(const Placement& from, const Placement& to, const std::v
 
 // What is left of `dist` with each fixed axis at its coordinate; -1: the axis stays.
 DistType Restrict(const DistType& dist, const std::vector<int>& fixed) {
+  const std::vector<int> strides = ListStrides(dist.placement);
   std::vector<Axis> axes;
   NdSbp sbp;
+  std::vector<int> places = {0};  // in the list of ranks
   for (int a = 0; a < dist.placement.num_axes(); ++a) {
+    const Axis& axis = dist.placement.axes()[a];
+    std::vector<int> next;
+    for (const int place : places) {
+      const int first = fixed[a] < 0 ? 0 : fixed[a], end = fixed[a] < 0 ? axis.size : fixed[a] + 1;
+      for (int c = first; c < end; ++c) next.push_back(place + c * strides[a]);
+    }
+    places = std::move(next);
     if (fixed[a] >= 0) continue;
-    axes.push_back(dist.placement.axes()[a]);
+    axes.push_back(axis);
     sbp.push_back(dist.sbp[a]);
   }
-  const Placement left(axes, std::vector<int>([&] {
-                         std::vector<int> ranks;
-                         for (int i = 0; i < dist.placement.size(); ++i) {
-                           const std::vector<int> at = dist.placement.Coordinates(i);
-                           bool inside = true;
-                           for (size_t a = 0; a < at.size(); ++a)
-                             inside = inside && (fixed[a] < 0 || fixed[a] == at[a]);
-                           if (inside) ranks.push_back(dist.placement.ranks()[i]);
-                         }
-                         return ranks;
-                       }()));
-  return {left, std::move(sbp)};
+  for (int& place : places) place = dist.placement.ranks()[place];
+  return {Placement(std::move(axes), std::move(places)), std::move(sbp)};
 }
 
 }  // namespace

@@ -3,37 +3,45 @@
 #include <algorithm>
 
 namespace oneflow {
-namespace {
 
-std::vector<int> SourcesOf(const std::vector<BoxingPiece>& pieces) {
-  std::vector<int> sources;
-  for (const BoxingPiece& piece : pieces) {
-    if (piece.region.count() == 0) continue;
-    if (std::find(sources.begin(), sources.end(), piece.source) == sources.end()) sources.push_back(piece.source);
+const GroupBoxing::Copies& GroupBoxing::CopiesOf(int destination) {
+  const auto [it, is_new] = copies_.try_emplace(destination);
+  Copies& copies = it->second;
+  if (!is_new) return copies;
+  copies.program = CopiesFor(*reads_, destination);
+  std::map<int, int> position;
+  for (CopyPiece& piece : copies.program.pieces) {
+    const auto [at, first] = position.try_emplace(piece.source, static_cast<int>(copies.sources.size()));
+    if (first) copies.sources.push_back(piece.source);
+    piece.source = at->second;
   }
-  return sources;
+  return copies;
 }
 
-}  // namespace
+const std::vector<int>& GroupBoxing::ReadersOf(int source) {
+  const auto [it, is_new] = readers_.try_emplace(source);
+  for (int d = 0; is_new && d < to().size(); ++d) {
+    if (reads_->BoxOf(d, source).has_value()) it->second.push_back(d);
+  }
+  return it->second;
+}
 
-absl::StatusOr<const GroupBoxing*> BoxingShares::Find(const TensorType& type, const DistType& from, const DistType& to,
-                                                      int rank, bool by_sending) {
+const BoxingShare* GroupBoxing::ShareOf(int rank) {
+  const auto [it, is_new] = shares_.try_emplace(rank);
+  if (is_new) it->second = oneflow::ShareOf(*reads_, rank);
+  return it->second.has_value() ? &*it->second : nullptr;
+}
+
+absl::StatusOr<GroupBoxing*> BoxingShares::Find(const TensorType& type, const DistType& from, const DistType& to,
+                                                int rank) {
   BoxingGroup group = GroupOf(type.shape, from, to, rank);
   Key key(static_cast<int>(type.dtype), group.shape.dims(), group.from.placement, group.from.sbp, group.to.placement,
-          group.to.sbp, by_sending);
+          group.to.sbp);
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second.get();
-  auto boxing = std::make_unique<GroupBoxing>();
-  boxing->group = std::move(group);
-  OF_ASSIGN_OR_RETURN(
-      boxing->step, OneBoxingStep({type.dtype, boxing->group.shape}, boxing->group.from, boxing->group.to, topology_));
-  boxing->readers.resize(boxing->group.from.placement.size());
-  for (const std::vector<BoxingPiece>& pieces : boxing->step.pieces) {
-    const int destination = static_cast<int>(boxing->sources.size());
-    boxing->sources.push_back(SourcesOf(pieces));
-    for (const int source : boxing->sources.back()) boxing->readers[source].push_back(destination);
-  }
-  if (by_sending) boxing->shares = ShareOut(boxing->group.shape, boxing->step);
+  OF_ASSIGN_OR_RETURN(std::unique_ptr<BoxingReads> reads,
+                      BoxingReads::Create({type.dtype, group.shape}, group.from, group.to, topology_));
+  auto boxing = std::make_unique<GroupBoxing>(std::move(reads));
   return known_.emplace(std::move(key), std::move(boxing)).first->second.get();
 }
 

@@ -1,9 +1,11 @@
 // What ranks do in the boxings of a plan: which sources a destination reads, who reads a source, and where ranks send, each one's
-// share. Found per group of ranks and kept, because the boxings of a plan are few and repeat.
+// share. Found per group of ranks and only for the ranks that are asked about, and kept, because the boxings of a plan are few and
+// repeat.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -15,12 +17,30 @@
 namespace oneflow {
 
 // A boxing as the ranks of one group do it. Indices are those of the group's own placements.
-struct GroupBoxing {
-  BoxingGroup group;
-  BoxingStep step;
-  std::vector<std::vector<int>> sources;  // per destination, in the order of their first piece
-  std::vector<std::vector<int>> readers;  // per source, the destinations that read it
-  std::map<int, BoxingShare> shares;      // by rank; only where ranks send
+class GroupBoxing {
+ public:
+  explicit GroupBoxing(std::unique_ptr<BoxingReads> reads) : reads_(std::move(reads)) {}
+
+  const Placement& from() const { return reads_->from().placement; }
+  const Placement& to() const { return reads_->to().placement; }
+  Reduction reduction() const { return reads_->reduction(); }
+
+  // What a destination does where it reads its sources' memory; `source` counts those that it reads.
+  struct Copies {
+    std::vector<int> sources;  // in the order of their first piece
+    CopyProgram program;
+  };
+  const Copies& CopiesOf(int destination);
+  // The destinations that read a source.
+  const std::vector<int>& ReadersOf(int source);
+  // Of a rank where ranks send; null if it has none.
+  const BoxingShare* ShareOf(int rank);
+
+ private:
+  std::unique_ptr<BoxingReads> reads_;
+  std::map<int, Copies> copies_;
+  std::map<int, std::vector<int>> readers_;
+  std::map<int, std::optional<BoxingShare>> shares_;
 };
 
 class BoxingShares {
@@ -28,12 +48,11 @@ class BoxingShares {
   // Borrows the topology.
   explicit BoxingShares(const Topology& topology) : topology_(topology) {}
 
-  // The boxing of the group of `rank`, which is in one of the placements. Errors of OneBoxingStep.
-  absl::StatusOr<const GroupBoxing*> Find(const TensorType& type, const DistType& from, const DistType& to, int rank,
-                                          bool by_sending);
+  // The boxing of the group of `rank`, which is in one of the placements. Errors of CheckOneBoxingStep.
+  absl::StatusOr<GroupBoxing*> Find(const TensorType& type, const DistType& from, const DistType& to, int rank);
 
  private:
-  using Key = std::tuple<int, std::vector<int64_t>, Placement, NdSbp, Placement, NdSbp, bool>;
+  using Key = std::tuple<int, std::vector<int64_t>, Placement, NdSbp, Placement, NdSbp>;
 
   const Topology& topology_;
   std::map<Key, std::unique_ptr<GroupBoxing>> known_;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "compiler/lower/boxing_shares.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/program_instructions.h"
@@ -55,6 +56,10 @@ class PlanSpeller {
         is_ours_(reader.num_ranks(), false),
         instructions_(set, plan, reader, shares, communicators) {
     for (const int rank : ranks) is_ours_[rank] = true;
+    for (int a = 0; a < plan.actors_size(); ++a) {
+      for (const pb::Port& port : plan.actors(a).inputs()) input_acts_[{a, port.register_()}] = port.acts_per_slot();
+      for (const pb::Port& port : plan.actors(a).outputs()) output_acts_[{a, port.register_()}] = port.acts_per_slot();
+    }
   }
 
   absl::StatusOr<pb::Plan> Spell() {
@@ -83,23 +88,28 @@ class PlanSpeller {
   int IdOf(const Instance& instance) const {
     const Placement& grid = reader_.grid(actor(instance.actor).grid());
     const int index = grid.IndexOf(instance.rank);
-    if (index >= 0) return actor(instance.actor).first_id() + index;
-    int id = actor(instance.actor).first_id() + grid.size();
-    for (const int rank : reader_.grid(actor(instance.actor).senders()).ranks()) {
+    return actor(instance.actor).first_id() + (index >= 0 ? index : grid.size() + PlaceAmongSenders(instance));
+  }
+  // Of an instance on a sender that is not in the actor's grid: how many of such come before it.
+  int PlaceAmongSenders(const Instance& instance) const {
+    const int grid = actor(instance.actor).grid(), senders = actor(instance.actor).senders();
+    const auto [it, is_new] = place_among_senders_.try_emplace({grid, senders, instance.rank}, 0);
+    if (!is_new) return it->second;
+    for (const int rank : reader_.grid(senders).ranks()) {
       if (rank == instance.rank) break;
-      id += grid.IndexOf(rank) < 0;
+      it->second += reader_.grid(grid).IndexOf(rank) < 0;
     }
-    return id;
+    return it->second;
   }
   int IdOf(const Slot& slot) const { return plan_.registers(slot.reg).first_id() + slot.index; }
   int IndexOf(const Instance& instance) const { return actor_index_.at(IdOf(instance)); }
   int IndexOf(const Slot& slot) const { return register_index_.at(IdOf(slot)); }
 
-  static int ActsPerSlot(const google::protobuf::RepeatedPtrField<pb::Port>& ports, int reg) {
-    for (const pb::Port& port : ports) {
-      if (port.register_() == reg) return port.acts_per_slot();
-    }
-    return 1;
+  using ActsPerSlot = absl::flat_hash_map<std::pair<int, int>, int>;  // by actor and register
+
+  static int ActsOf(const ActsPerSlot& acts, int actor, int reg) {
+    const auto it = acts.find({actor, reg});
+    return it == acts.end() ? 1 : it->second;
   }
 
   absl::Status Collect();
@@ -122,6 +132,8 @@ class PlanSpeller {
   std::map<Instance, Ports> actors_;
   std::map<Slot, std::set<Instance>> consumers_;     // of every register in the program
   std::map<int, int> actor_index_, register_index_;  // id to position in the program
+  ActsPerSlot input_acts_, output_acts_;
+  mutable absl::flat_hash_map<std::tuple<int, int, int>, int> place_among_senders_;  // by grid, senders' grid, rank
 };
 
 absl::Status PlanSpeller::Collect() {
@@ -145,8 +157,8 @@ absl::Status PlanSpeller::Collect() {
 
 void PlanSpeller::Connect(const Slot& slot, const Instance& consumer) {
   const Instance producer = ProducerOf(slot);
-  actors_[producer].outputs[slot] = ActsPerSlot(actor(producer.actor).outputs(), slot.reg);
-  actors_[consumer].inputs[slot] = ActsPerSlot(actor(consumer.actor).inputs(), slot.reg);
+  actors_[producer].outputs[slot] = ActsOf(output_acts_, producer.actor, slot.reg);
+  actors_[consumer].inputs[slot] = ActsOf(input_acts_, consumer.actor, slot.reg);
   consumers_[slot].insert(consumer);
 }
 

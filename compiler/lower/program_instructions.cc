@@ -56,8 +56,10 @@ struct InstructionSpeller::Here {
   }
 };
 
-absl::StatusOr<const GroupBoxing*> InstructionSpeller::BoxingOf(int actor, int rank,
-                                                                const pb::ClassInstruction& instruction) {
+absl::StatusOr<GroupBoxing*> InstructionSpeller::BoxingOf(int rank, const pb::ClassInstruction& instruction) {
+  const auto [found, is_new] =
+      found_.try_emplace({instruction.inputs(0).tensor(), instruction.outputs(0).tensor(), rank}, nullptr);
+  if (!is_new && found->second != nullptr) return found->second;
   const PlanReader::Tensor& from = reader_.tensor(instruction.inputs(0).tensor());
   const PlanReader::Tensor& to = reader_.tensor(instruction.outputs(0).tensor());
   if (from.type != to.type || (from.dist.placement.IndexOf(rank) < 0 && to.dist.placement.IndexOf(rank) < 0)) {
@@ -65,27 +67,31 @@ absl::StatusOr<const GroupBoxing*> InstructionSpeller::BoxingOf(int actor, int r
                                                    " ", from.dist.ToString(), " to ", to.type.ToString(), " ",
                                                    to.dist.ToString(), " on rank ", rank));
   }
-  return shares_.Find(from.type, from.dist, to.dist, rank, Sends(actor));
+  OF_ASSIGN_OR_RETURN(found->second, shares_.Find(from.type, from.dist, to.dist, rank));
+  return found->second;
 }
 
-absl::StatusOr<bool> InstructionSpeller::ForEachBoxingOf(
-    int actor, int reg, const std::function<absl::Status(const pb::ClassInstruction&)>& visit) const {
-  bool found = false;
-  for (const pb::ClassInstruction& instruction : plan_.actors(actor).instructions()) {
-    if (instruction.op() != "boxing") continue;
-    const pb::ClassOperand& input = instruction.inputs(0);
-    if (input.place() != pb::ClassOperand::REGISTER || input.index() != reg) continue;
-    found = true;
-    OF_RETURN_IF_ERROR(visit(instruction));
+void InstructionSpeller::FindBoxings() {
+  for (int actor = 0; actor < plan_.actors_size(); ++actor) {
+    for (const pb::ClassInstruction& instruction : plan_.actors(actor).instructions()) {
+      if (instruction.op() != "boxing") continue;
+      const pb::ClassOperand& input = instruction.inputs(0);
+      if (input.place() == pb::ClassOperand::REGISTER) boxings_[{actor, input.index()}].push_back(&instruction);
+    }
   }
-  return found;
+}
+
+const std::vector<const pb::ClassInstruction*>& InstructionSpeller::BoxingsOf(int actor, int reg) const {
+  static const auto* const kNone = new std::vector<const pb::ClassInstruction*>;
+  const auto it = boxings_.find({actor, reg});
+  return it == boxings_.end() ? *kNone : it->second;
 }
 
 absl::StatusOr<bool> InstructionSpeller::Acts(int actor, int rank) {
   if (!Sends(actor)) return true;
   for (const pb::ClassInstruction& instruction : plan_.actors(actor).instructions()) {
-    OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(actor, rank, instruction));
-    if (boxing->shares.count(rank) > 0) return true;
+    OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, BoxingOf(rank, instruction));
+    if (boxing->ShareOf(rank) != nullptr) return true;
   }
   return false;
 }
@@ -94,21 +100,20 @@ absl::StatusOr<std::vector<int>> InstructionSpeller::Reads(int actor, int rank, 
   const pb::ClassRegister& of = plan_.registers(reg);
   const Placement& grid = reader_.grid(of.grid());
   const int own = grid.IndexOf(rank);
+  const std::vector<const pb::ClassInstruction*>& boxings = BoxingsOf(actor, reg);
   std::set<int> indices;
-  OF_ASSIGN_OR_RETURN(const bool boxed, ForEachBoxingOf(actor, reg, [&](const pb::ClassInstruction& instruction) {
-                        OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(actor, rank, instruction));
-                        if (Sends(actor)) {
-                          const auto share = boxing->shares.find(rank);
-                          if (share != boxing->shares.end() && share->second.reads_shard()) indices.insert(own);
-                          return absl::OkStatus();
-                        }
-                        const int destination = boxing->group.to.placement.IndexOf(rank);
-                        for (const int source : boxing->sources[destination]) {
-                          indices.insert(grid.IndexOf(boxing->group.from.placement.ranks()[source]));
-                        }
-                        return absl::OkStatus();
-                      }));
-  if (!boxed && own >= 0) indices.insert(own);
+  for (const pb::ClassInstruction* const instruction : boxings) {
+    OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, BoxingOf(rank, *instruction));
+    if (Sends(actor)) {
+      const BoxingShare* const share = boxing->ShareOf(rank);
+      if (share != nullptr && share->reads_shard()) indices.insert(own);
+      continue;
+    }
+    for (const int source : boxing->CopiesOf(boxing->to().IndexOf(rank)).sources) {
+      indices.insert(grid.IndexOf(boxing->from().ranks()[source]));
+    }
+  }
+  if (boxings.empty() && own >= 0) indices.insert(own);
   if (of.others_only()) indices.erase(own);
   return std::vector<int>(indices.begin(), indices.end());
 }
@@ -116,19 +121,16 @@ absl::StatusOr<std::vector<int>> InstructionSpeller::Reads(int actor, int rank, 
 absl::StatusOr<std::vector<int>> InstructionSpeller::Readers(int consumer, int reg, int index) {
   const pb::ClassRegister& of = plan_.registers(reg);
   const int own = reader_.grid(of.grid()).ranks()[index];
-  std::set<int> ranks;
-  if (!Sends(consumer)) {
-    OF_ASSIGN_OR_RETURN(const bool boxed, ForEachBoxingOf(consumer, reg, [&](const pb::ClassInstruction& instruction) {
-                          OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(consumer, own, instruction));
-                          for (const int reader : boxing->readers[boxing->group.from.placement.IndexOf(own)]) {
-                            ranks.insert(boxing->group.to.placement.ranks()[reader]);
-                          }
-                          return absl::OkStatus();
-                        }));
-    if (boxed) {
-      if (of.others_only()) ranks.erase(own);
-      return std::vector<int>(ranks.begin(), ranks.end());
+  if (const auto& boxings = BoxingsOf(consumer, reg); !boxings.empty() && !Sends(consumer)) {
+    std::set<int> ranks;
+    for (const pb::ClassInstruction* const instruction : boxings) {
+      OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, BoxingOf(own, *instruction));
+      for (const int reader : boxing->ReadersOf(boxing->from().IndexOf(own))) {
+        ranks.insert(boxing->to().ranks()[reader]);
+      }
     }
+    if (of.others_only()) ranks.erase(own);
+    return std::vector<int>(ranks.begin(), ranks.end());
   }
   // Everything else reads its own rank's memory.
   const bool in_grid = reader_.grid(plan_.actors(consumer).grid()).IndexOf(own) >= 0;
@@ -165,19 +167,14 @@ absl::Status InstructionSpeller::Spell(int actor, int rank, const pb::ClassInstr
 }
 
 absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
-  OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(here.actor, here.rank, here.instruction));
-  const int destination = boxing->group.to.placement.IndexOf(here.rank);
-  const std::vector<int>& sources = boxing->sources[destination];
-  CopyProgram program = CopiesFor(boxing->group.shape, boxing->step, destination);
-  for (CopyPiece& piece : program.pieces) {
-    piece.source = static_cast<int>(std::find(sources.begin(), sources.end(), piece.source) - sources.begin());
-  }
+  OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, BoxingOf(here.rank, here.instruction));
+  const GroupBoxing::Copies& copies = boxing->CopiesOf(boxing->to().IndexOf(here.rank));
   pb::Instruction& to = here.Begin(out);
-  WritePieces(program, boxing->step.reduction, to);
+  WritePieces(copies.program, boxing->reduction(), to);
   const pb::ClassOperand &from = here.instruction.inputs(0), &result = here.instruction.outputs(0);
   const Placement& lies = reader_.tensor(from.tensor()).dist.placement;
-  for (const int source : sources) {
-    const int rank = boxing->group.from.placement.ranks()[source];
+  for (const int source : copies.sources) {
+    const int rank = boxing->from().ranks()[source];
     OF_RETURN_IF_ERROR(WriteOperand(here, from, lies.IndexOf(rank), *to.add_inputs()));
   }
   const int index = reader_.tensor(result.tensor()).dist.placement.IndexOf(here.rank);
@@ -186,10 +183,10 @@ absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
 
 // Pack, call, unpack: those of them that the rank's share has.
 absl::Status InstructionSpeller::SpellShare(const Here& here, pb::Actor& out) {
-  OF_ASSIGN_OR_RETURN(const GroupBoxing* const boxing, BoxingOf(here.actor, here.rank, here.instruction));
-  const auto found = boxing->shares.find(here.rank);
-  if (found == boxing->shares.end()) return absl::OkStatus();
-  const BoxingShare& share = found->second;
+  OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, BoxingOf(here.rank, here.instruction));
+  const BoxingShare* const found = boxing->ShareOf(here.rank);
+  if (found == nullptr) return absl::OkStatus();
+  const BoxingShare& share = *found;
   const pb::ClassOperand &from = here.instruction.inputs(0), &to = here.instruction.outputs(0);
   pb::Operand shard, result;
   if (share.reads_shard()) {
@@ -210,13 +207,13 @@ absl::Status InstructionSpeller::SpellShare(const Here& here, pb::Actor& out) {
   const pb::Operand received = RowOperand(here, here.instruction.received_offset(), share.received);
   if (share.pack.has_value()) {
     pb::Instruction& pack = here.Begin(out);
-    WritePieces(*share.pack, boxing->step.reduction, pack);
+    WritePieces(*share.pack, boxing->reduction(), pack);
     *pack.add_inputs() = shard;
     *pack.add_outputs() = packed;
   }
   if (share.call != GroupCall::kNone) {
     pb::Instruction& call = here.Begin(out);
-    call.set_reduce(Lower(boxing->step.reduction));
+    call.set_reduce(Lower(boxing->reduction()));
     SpellCall(here, share, call);
     if (share.sends) *call.add_inputs() = share.pack.has_value() ? packed : shard;
     if (share.receives) *call.add_outputs() = share.unpack.has_value() ? received : result;
@@ -227,7 +224,7 @@ absl::Status InstructionSpeller::SpellShare(const Here& here, pb::Actor& out) {
       for (CopyPiece& piece : program.pieces) piece.source = 0;
     }
     pb::Instruction& unpack = here.Begin(out);
-    WritePieces(program, boxing->step.reduction, unpack);
+    WritePieces(program, boxing->reduction(), unpack);
     if (share.unpack_reads_shard) *unpack.add_inputs() = shard;
     if (share.received > 0) *unpack.add_inputs() = received;
     *unpack.add_outputs() = result;

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "compiler/lower/boxing_shares.h"
 #include "compiler/lower/plan_reader.h"
 #include "proto/plan.pb.h"
@@ -22,7 +25,9 @@ class InstructionSpeller {
   // Borrows all. Adds the groups that it needs and `communicators` lacks. REQUIRES: CheckPlanIndices(set) is OK.
   InstructionSpeller(const pb::PlanSet& set, const pb::ClassPlan& plan, const PlanReader& reader, BoxingShares& shares,
                      Communicators& communicators)
-      : set_(set), plan_(plan), reader_(reader), shares_(shares), communicators_(communicators) {}
+      : set_(set), plan_(plan), reader_(reader), shares_(shares), communicators_(communicators) {
+    FindBoxings();
+  }
 
   // Whether the actor has anything to do on a rank of its grid or of its senders' grid.
   absl::StatusOr<bool> Acts(int actor, int rank);
@@ -43,10 +48,10 @@ class InstructionSpeller {
   struct Here;  // what is being spelled, and for whom
 
   bool Sends(int actor) const { return plan_.actors(actor).senders() >= 0; }
-  absl::StatusOr<const GroupBoxing*> BoxingOf(int actor, int rank, const pb::ClassInstruction& instruction);
-  // Calls visit(instruction) for the boxings of an actor that read a register. False if there is none.
-  absl::StatusOr<bool> ForEachBoxingOf(int actor, int reg,
-                                       const std::function<absl::Status(const pb::ClassInstruction&)>& visit) const;
+  absl::StatusOr<GroupBoxing*> BoxingOf(int rank, const pb::ClassInstruction& instruction);
+  void FindBoxings();
+  // The boxings of an actor that read a register.
+  const std::vector<const pb::ClassInstruction*>& BoxingsOf(int actor, int reg) const;
   absl::Status SpellCopy(const Here& here, pb::Actor& out);
   absl::Status SpellShare(const Here& here, pb::Actor& out);
   void SpellCall(const Here& here, const BoxingShare& share, pb::Instruction& call);
@@ -59,6 +64,8 @@ class InstructionSpeller {
   const PlanReader& reader_;
   BoxingShares& shares_;
   Communicators& communicators_;
+  absl::flat_hash_map<std::pair<int, int>, std::vector<const pb::ClassInstruction*>> boxings_;  // by actor and register
+  absl::flat_hash_map<std::tuple<int, int, int>, GroupBoxing*> found_;  // by the tensors' numbers and the rank
 };
 
 }  // namespace oneflow

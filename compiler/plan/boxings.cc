@@ -2,9 +2,179 @@
 
 #include <algorithm>
 
-#include "compiler/plan/collectives.h"
+#include "sbp/boxing_reads.h"
 
 namespace oneflow {
+namespace {
+
+// Upper bounds on what the shares of a boxing (collectives.h) pack and receive, from the sizes of each rank's shards alone: exact
+// for even all-gathers, reduce-scatters and all-to-alls, and wherever nothing need be packed or unpacked because boxes are runs.
+class ShareBounds {
+ public:
+  explicit ShareBounds(BoxingReads& reads)
+      : reads_(reads),
+        shape_(reads.shape()),
+        from_(reads.matched_from()),
+        to_(reads.matched_to()),
+        roles_(ReadRolesOf(from_, to_)),
+        has_zeros_(reads.MakesAddends()) {
+    FindFactors();
+    for (int d = 0; d < shape_.rank(); ++d) {
+      from_cuts_.push_back(CutsOf(from_, d));
+      to_cuts_.push_back(CutsOf(to_, d));
+    }
+  }
+
+  // In elements.
+  SendBuffers Run() {
+    SendBuffers most;
+    const bool gather = IsGather(from_, to_), scatter = IsGather(to_, from_);  // a reduce-scatter is a gather backwards
+    if (gather && IsEven(from_)) {
+      if (!SharesRuns(WholeRegion(shape_), from_)) most.received = shape_.count();
+      return most;
+    }
+    if (scatter && IsEven(to_)) {
+      if (!SharesRuns(WholeRegion(shape_), to_)) most.packed = shape_.count();
+      return most;
+    }
+    has_groups_ = !gather && !scatter;
+    const Placement &from = from_.placement, &to = to_.placement;
+    for (int s = 0; s < from.size(); ++s) {
+      most.packed = std::max(most.packed, Sent(s, to.IndexOf(from.ranks()[s])));
+    }
+    for (int d = 0; d < to.size(); ++d) {
+      most.received = std::max(most.received, Received(d, from.IndexOf(to.ranks()[d])));
+    }
+    return most;
+  }
+
+ private:
+  // Whether the interval [start, start + extent) of a dimension lies within one of the parts into which `dist` cuts it.
+  bool LiesInOnePart(int dim, int64_t start, int64_t extent, const DistType& dist) const {
+    int64_t part_start = 0, part = shape_[dim];
+    for (int a = 0; a < dist.placement.num_axes(); ++a) {
+      const int parts = dist.placement.axes()[a].size;
+      if (!dist.sbp[a].is_split() || dist.sbp[a].dim() != dim || parts == 1) continue;
+      const int64_t base = part / parts, longer = part % parts, at = start - part_start;
+      const int64_t index = at < longer * (base + 1) ? at / (base + 1) : longer + (at - longer * (base + 1)) / base;
+      const auto [offset, size] = BalancedPart(part, parts, static_cast<int>(index));
+      if (at + extent > offset + size) return false;
+      part_start += offset;
+      part = size;
+    }
+    return true;
+  }
+
+  // Whether each box that a shard of this region shares with one of `other` is a run of its elements: nothing behind its first
+  // dimension is cut.
+  bool SharesRuns(const Region& region, const DistType& other) const {
+    if (region.count() == 0) return true;
+    size_t first = 0;
+    while (first < region.extent.size() && region.extent[first] == 1) ++first;
+    for (size_t d = first + 1; d < region.extent.size(); ++d) {
+      if (!LiesInOnePart(static_cast<int>(d), region.start[d], region.extent[d], other)) return false;
+    }
+    return true;
+  }
+
+  // Whether one type cuts the tensor along all axes, and the other has all of it on each rank, or an addend where it is `from_`.
+  bool IsGather(const DistType& parts, const DistType& whole) const {
+    if (parts.placement != whole.placement || parts.placement.size() < 2) return false;
+    for (int a = 0; a < parts.placement.num_axes(); ++a) {
+      if (parts.placement.axes()[a].size == 1) continue;
+      const bool is_whole = &whole == &from_ ? whole.sbp[a].is_partial() : whole.sbp[a].is_broadcast();
+      if (!parts.sbp[a].is_split() || !is_whole) return false;
+    }
+    return true;
+  }
+  bool IsEven(const DistType& parts) const {
+    return ShardShape(shape_, parts, 0).count() * parts.placement.size() == shape_.count();
+  }
+
+  static int CutsOf(const DistType& dist, int dim) {
+    int cuts = 0;
+    for (int a = 0; a < dist.placement.num_axes(); ++a) {
+      cuts += dist.placement.axes()[a].size > 1 && dist.sbp[a].is_split() && dist.sbp[a].dim() == dim;
+    }
+    return cuts;
+  }
+
+  // How many destinations may read one element of a source, and how many sources a destination reads for one of its own.
+  void FindFactors() {
+    std::vector<bool> own_of_to(to_.placement.num_axes(), false);
+    for (int a = 0; a < from_.placement.num_axes(); ++a) {
+      if (roles_.of_from[a] == ReadRoles::Role::kOwn) {
+        own_of_to[roles_.own[a]] = true;
+      }
+      if (roles_.of_from[a] == ReadRoles::Role::kAll && from_.sbp[a].is_partial()) {
+        addends_ *= from_.placement.axes()[a].size;
+      }
+    }
+    for (int b = 0; b < to_.placement.num_axes(); ++b) {
+      const bool each_reads = !to_.sbp[b].is_split() && !own_of_to[b] && !roles_.zero_of_to[b];
+      if (each_reads) copies_ *= to_.placement.axes()[b].size;
+    }
+  }
+
+  // How much of `region` is left when it is cut, along each axis on which a destination reads its own coordinate only, as the other
+  // side cuts it; where that is not one interval, all of it.
+  int64_t CountWithin(Region region, const Placement& holder, int index, bool as_sent) const {
+    const std::vector<int> at = holder.Coordinates(index);
+    for (int a = 0; a < from_.placement.num_axes(); ++a) {
+      if (roles_.of_from[a] != ReadRoles::Role::kOwn) continue;
+      const Sbp& other = as_sent ? to_.sbp[roles_.own[a]] : from_.sbp[a];
+      if (!other.is_split() || (as_sent ? to_cuts_ : from_cuts_)[other.dim()] != 1) continue;
+      const int size = from_.placement.axes()[a].size, dim = other.dim();
+      const auto [start, extent] = BalancedPart(shape_[dim], size, at[as_sent ? a : roles_.own[a]]);
+      const int64_t end = std::min(region.start[dim] + region.extent[dim], start + extent);
+      region.start[dim] = std::max(region.start[dim], start);
+      region.extent[dim] = std::max<int64_t>(0, end - region.start[dim]);
+    }
+    return region.count();
+  }
+
+  int64_t OwnCount(int destination, int source) {
+    if (destination < 0 || source < 0) return 0;
+    const std::optional<Region> own = reads_.BoxOf(destination, source);
+    return own.has_value() ? own->count() : 0;
+  }
+
+  // Whether a rank that keeps `own` of its `part` may turn out to be a member of a gather, or of a scatter backwards: these count
+  // what stays as well.
+  bool MayGather(int64_t whole, int64_t part, int64_t own) const {
+    return has_groups_ && part > 0 && own == part && whole >= 2 * part && whole % part == 0;
+  }
+
+  int64_t Sent(int source, int destination) {
+    const Region shard = ShardRegion(shape_, from_, source);
+    if (SharesRuns(shard, to_)) return 0;
+    const int64_t all = copies_ * CountWithin(shard, from_.placement, source, /*as_sent=*/true);
+    const int64_t own = OwnCount(destination, source);
+    const int64_t target = destination < 0 ? 0 : ShardShape(shape_, to_, destination).count();
+    return addends_ > 1 && MayGather(shard.count(), target, own) ? all : all - own;
+  }
+
+  int64_t Received(int destination, int source) {
+    if (reads_.ReadsNothing(destination)) return 0;
+    const Region shard = ShardRegion(shape_, to_, destination);
+    const int64_t own = OwnCount(destination, source);
+    if (addends_ == 1 && own == 0 && !has_zeros_ && SharesRuns(shard, from_)) return 0;
+    const int64_t all = addends_ * CountWithin(shard, to_.placement, destination, /*as_sent=*/false);
+    const int64_t given = source < 0 ? 0 : ShardShape(shape_, from_, source).count();
+    return copies_ > 1 && addends_ == 1 && MayGather(shard.count(), given, own) ? all : all - own;
+  }
+
+  BoxingReads& reads_;
+  const Shape& shape_;
+  const DistType &from_, &to_;
+  const ReadRoles roles_;
+  const bool has_zeros_;
+  std::vector<int> from_cuts_, to_cuts_;  // by dimension: how many axes cut it
+  int64_t addends_ = 1, copies_ = 1;
+  bool has_groups_ = true;  // of ranks, some of which may gather or scatter among themselves
+};
+
+}  // namespace
 
 bool Boxings::ReadsOtherRanks(const Graph& graph, const Node& node) const {
   return !by_sending_ && !IsLocal(*graph.value(node.inputs[0]).dist, *graph.value(node.outputs[0]).dist);
@@ -19,11 +189,9 @@ bool Boxings::ReadsOtherProcesses(const Graph& graph, const Node& node) const {
   return std::any_of(from.begin(), from.end(), elsewhere) || std::any_of(to.begin(), to.end(), elsewhere);
 }
 
-// Ranks count from the first source's, except where copies are chosen by distance.
+// Ranks count from the first source's: what is asked does not depend on which copies are near.
 Boxings::Key Boxings::KeyOf(DType dtype, const BoxingGroup& group) {
-  const bool chooses =
-      std::any_of(group.from.sbp.begin(), group.from.sbp.end(), [](const Sbp& sbp) { return sbp.is_broadcast(); });
-  const int origin = chooses ? 0 : group.from.placement.ranks()[0];
+  const int origin = group.from.placement.ranks()[0];
   Key key{dtype, group.shape.dims(), {}, {}, group.from.sbp, group.to.sbp};
   for (const Placement& placement : {group.from.placement, group.to.placement}) {
     for (const Axis& axis : placement.axes()) {
@@ -45,16 +213,15 @@ absl::StatusOr<SendBuffers> Boxings::BuffersOf(const Graph& graph, const Node& n
   const BoxingGroup group = GroupOf(from.type.shape, *from.dist, *to.dist, to.dist->placement.ranks()[0]);
   const auto [known, is_new] = known_.try_emplace(KeyOf(from.type.dtype, group));
   if (!is_new) return known->second;
-  OF_ASSIGN_OR_RETURN(const BoxingStep step,
-                      OneBoxingStep({from.type.dtype, group.shape}, group.from, group.to, topology_));
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<BoxingReads> reads,
+                      BoxingReads::Create({from.type.dtype, group.shape}, group.from, group.to, topology_));
   SendBuffers& buffers = known->second;
-  for (const auto& [rank, share] : ShareOut(group.shape, step)) {
-    buffers.packed = std::max(buffers.packed, share.packed);
-    buffers.received = std::max(buffers.received, share.received);
-  }
+  buffers = MostSent(*reads);
   buffers.packed *= static_cast<int64_t>(SizeOf(from.type.dtype));
   buffers.received *= static_cast<int64_t>(SizeOf(from.type.dtype));
   return buffers;
 }
+
+SendBuffers MostSent(BoxingReads& reads) { return ShareBounds(reads).Run(); }
 
 }  // namespace oneflow

@@ -12,15 +12,20 @@
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
 #include "sbp/boxing_group.h"
+#include "sbp/boxing_reads.h"
 #include "sbp/topology.h"
 
 namespace oneflow {
 
-// Scratch memory of a boxing by sending, in bytes on the rank that needs most.
+// Scratch memory of a boxing by sending, on the rank that needs most.
 struct SendBuffers {
   int64_t packed = 0;    // what is sent, where it does not lie in the shard as it is
   int64_t received = 0;  // what awaits unpacking
 };
+
+// At least what any rank's share of a boxing packs and receives, in elements; found at the cost of a look at each rank, not at pairs.
+// More than needed only where splits are uneven, axes of other names cut a dimension likewise, or copies are taken by distance.
+SendBuffers MostSent(BoxingReads& reads);
 
 class Boxings {
  public:
@@ -32,7 +37,7 @@ class Boxings {
   // Whether a rank may read what lies in another's memory, or in that of another process. REQUIRES: `node` is a boxing.
   bool ReadsOtherRanks(const Graph& graph, const Node& node) const;
   bool ReadsOtherProcesses(const Graph& graph, const Node& node) const;
-  // Errors of OneBoxingStep. REQUIRES: `node` is a boxing.
+  // In bytes. Errors of CheckOneBoxingStep. REQUIRES: `node` is a boxing.
   absl::StatusOr<SendBuffers> BuffersOf(const Graph& graph, const Node& node);
 
  private:

@@ -1,8 +1,7 @@
 #include "compiler/plan/collectives.h"
 
 #include <algorithm>
-
-#include "oneflow_core/union_find.h"
+#include <set>
 
 namespace oneflow {
 namespace {
@@ -19,289 +18,272 @@ bool IsRun(const std::vector<int64_t>& extent, const std::vector<int64_t>& strid
   return true;
 }
 
-struct Destination {
-  int rank = 0;
-  CopyProgram program;
-};
-
-// Ranks that exchange something among themselves, directly or through others of them.
-struct Group {
-  std::vector<int> members;  // ascending
-  std::vector<Destination> destinations;
-};
-
+// What one rank does. Where the others' copies matter, what they must be like follows from counts: a box is no larger than the
+// shards that it lies in, and what a destination reads covers its shard once per addend.
 class Sharing {
  public:
-  Sharing(const Shape& shape, const BoxingStep& step) : shape_(shape), step_(step) {
-    for (int d = 0; d < step.to.placement.size(); ++d) {
-      destinations_.push_back({step.to.placement.ranks()[d], CopiesFor(shape, step, d)});
-    }
+  Sharing(BoxingReads& reads, int rank)
+      : reads_(reads), rank_(rank), source_(SourceOf(rank)), destination_(DestinationOf(rank)) {
+    if (destination_ >= 0) own_ = CopiesFor(reads, destination_);
   }
 
-  std::map<int, BoxingShare> Run() {
-    for (const Group& group : FindGroups()) {
-      if (group.members.size() == 1) {
-        shares_[group.members[0]].unpack = group.destinations[0].program;
-        shares_[group.members[0]].unpack_reads_shard = !group.destinations[0].program.pieces.empty();
-        for (CopyPiece& piece : shares_[group.members[0]].unpack->pieces) piece.source = 0;
-      } else if (!AllGather(group) && !ReduceScatter(group) && !Broadcast(group)) {
-        for (int rank : group.members) shares_[rank] = Exchange(group, rank);
-      }
+  std::optional<BoxingShare> Run() {
+    FindMembers();
+    if (members_.size() == 1) {
+      if (destination_ < 0) return std::nullopt;
+      share_.unpack = own_;
+      share_.unpack_reads_shard = !own_.pieces.empty();
+      for (CopyPiece& piece : share_.unpack->pieces) piece.source = 0;
+    } else if (!AllGather() && !ReduceScatter() && !Broadcast()) {
+      Exchange();
     }
-    return std::move(shares_);
+    return std::move(share_);
   }
 
  private:
-  int RankOf(const CopyPiece& piece) const { return step_.from.placement.ranks()[piece.source]; }
-  int64_t SourceCount(int rank) const {
-    return ShardShape(shape_, step_.from, step_.from.placement.IndexOf(rank)).count();
-  }
-  int64_t TargetCount(int rank) const { return ShardShape(shape_, step_.to, step_.to.placement.IndexOf(rank)).count(); }
-  static int PositionOf(int rank, const std::vector<int>& members) {
-    return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+  int SourceOf(int rank) const { return reads_.from().placement.IndexOf(rank); }
+  int DestinationOf(int rank) const { return reads_.to().placement.IndexOf(rank); }
+  int RankOfSource(int source) const { return reads_.from().placement.ranks()[source]; }
+  int64_t SourceCount(int source) const { return ShardShape(reads_.shape(), reads_.from(), source).count(); }
+  int64_t TargetCount(int destination) const { return ShardShape(reads_.shape(), reads_.to(), destination).count(); }
+  int PositionOf(int rank) const {
+    return static_cast<int>(std::lower_bound(members_.begin(), members_.end(), rank) - members_.begin());
   }
 
-  std::vector<Group> FindGroups() const;
-  bool ReadsEveryMemberOnce(const Destination& to, const Group& group, int64_t count) const;
-  bool AllGather(const Group& group);
-  bool ReduceScatter(const Group& group);
-  bool Broadcast(const Group& group);
-  BoxingShare Exchange(const Group& group, int rank) const;
-  void Send(const Group& group, int rank, BoxingShare& share) const;
-  void Receive(const Destination& to, BoxingShare& share) const;
+  void AddNeighbours(int rank, std::vector<int>& found) const;
+  void FindMembers();
+  bool AllCount(int64_t source_count, int64_t target_count) const;
+  bool OwnReadsAll(int64_t count) const;
+  CopyPiece GivenTo(int destination, const Region& box) const;
+  bool AllGather();
+  bool ReduceScatter();
+  bool Broadcast();
+  void Exchange();
+  void Send();
+  void Receive();
 
-  const Shape& shape_;
-  const BoxingStep& step_;
-  std::vector<Destination> destinations_;
-  std::map<int, BoxingShare> shares_;
+  BoxingReads& reads_;
+  const int rank_;
+  const int source_, destination_;  // the rank's places in the two placements, or -1
+  CopyProgram own_;                 // of the destination
+  std::vector<int> members_;        // ranks, ascending: who exchanges something, directly or through others of them
+  std::vector<int> destinations_;   // those of the members, ascending
+  BoxingShare share_;
 };
 
-std::vector<Group> Sharing::FindGroups() const {
-  std::vector<int> ranks;  // all that take part
-  for (const Destination& to : destinations_) {
-    ranks.push_back(to.rank);
-    for (const CopyPiece& piece : to.program.pieces) ranks.push_back(RankOf(piece));
+// The ranks that `rank` reads from or gives to.
+void Sharing::AddNeighbours(int rank, std::vector<int>& found) const {
+  if (const int d = DestinationOf(rank); d >= 0) {
+    for (const BoxingPiece& piece : reads_.PiecesOf(d)) found.push_back(RankOfSource(piece.source));
   }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  const auto number = [&](int rank) {
-    return static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin());
-  };
-  UnionFind together(static_cast<int>(ranks.size()));
-  for (const Destination& to : destinations_) {
-    for (const CopyPiece& piece : to.program.pieces) together.Unite(number(to.rank), number(RankOf(piece)));
+  const int s = SourceOf(rank);
+  for (int d = 0; s >= 0 && d < reads_.to().placement.size(); ++d) {
+    if (reads_.BoxOf(d, s).has_value()) found.push_back(reads_.to().placement.ranks()[d]);
   }
-  std::map<int, Group> groups;  // by number of the lowest rank
-  for (int rank : ranks) groups[together.Find(number(rank))].members.push_back(rank);
-  for (const Destination& to : destinations_) groups[together.Find(number(to.rank))].destinations.push_back(to);
-  std::vector<Group> result;
-  for (auto& [lowest, group] : groups) result.push_back(std::move(group));
-  return result;
 }
 
-// Whether each member gives one box of `count` elements to `to`, and nothing of the result is left.
-bool Sharing::ReadsEveryMemberOnce(const Destination& to, const Group& group, int64_t count) const {
-  std::vector<int> sources;
-  for (const CopyPiece& piece : to.program.pieces) {
-    if (Elements(piece) != count) return false;
-    sources.push_back(RankOf(piece));
-  }
-  std::sort(sources.begin(), sources.end());
-  return !to.program.zero_fill && sources == group.members;
-}
-
-bool Sharing::AllGather(const Group& group) {
-  if (group.destinations.size() != group.members.size()) return false;
-  if (step_.from.placement.IndexOf(group.members[0]) < 0) return false;
-  const int64_t count = SourceCount(group.members[0]);
-  for (const Destination& to : group.destinations) {
-    if (!ReadsEveryMemberOnce(to, group, count)) return false;
-    for (const CopyPiece& piece : to.program.pieces) {
-      if (piece.accumulate || SourceCount(RankOf(piece)) != count) return false;
+// Looks no further when all ranks are found, which in most boxings are neighbours of one another.
+void Sharing::FindMembers() {
+  std::set<int> all(reads_.from().placement.ranks().begin(), reads_.from().placement.ranks().end());
+  all.insert(reads_.to().placement.ranks().begin(), reads_.to().placement.ranks().end());
+  std::set<int> found = {rank_};
+  std::vector<int> queue = {rank_};
+  for (size_t head = 0; head < queue.size() && found.size() < all.size(); ++head) {
+    std::vector<int> neighbours;
+    AddNeighbours(queue[head], neighbours);
+    for (const int rank : neighbours) {
+      if (found.insert(rank).second) queue.push_back(rank);
     }
   }
+  members_.assign(found.begin(), found.end());
+  for (const int rank : members_) {
+    if (const int d = DestinationOf(rank); d >= 0) destinations_.push_back(d);
+  }
+  std::sort(destinations_.begin(), destinations_.end());
+}
+
+// Whether every member gives and gets, of shards of these sizes, and gets all of its own.
+bool Sharing::AllCount(int64_t source_count, int64_t target_count) const {
+  return !reads_.MakesAddends() && std::all_of(members_.begin(), members_.end(), [&](int rank) {
+    const int s = SourceOf(rank), d = DestinationOf(rank);
+    return s >= 0 && d >= 0 && SourceCount(s) == source_count && TargetCount(d) == target_count &&
+           !reads_.ReadsNothing(d);
+  });
+}
+
+// Whether the own shard is made of one box of `count` elements from each member.
+bool Sharing::OwnReadsAll(int64_t count) const {
+  return own_.pieces.size() == members_.size() && !own_.zero_fill &&
+         std::all_of(own_.pieces.begin(), own_.pieces.end(), [&](const CopyPiece& x) { return Elements(x) == count; });
+}
+
+CopyPiece Sharing::GivenTo(int destination, const Region& box) const {
+  return PieceOf(box, 0, ShardRegion(reads_.shape(), reads_.from(), source_),
+                 ShardRegion(reads_.shape(), reads_.to(), destination));
+}
+
+// If the own shard is made of all of every member's, so are shards of the same size: they are covered once, by boxes that are no
+// larger.
+bool Sharing::AllGather() {
+  if (source_ < 0 || destination_ < 0) return false;
+  const int64_t size = static_cast<int64_t>(members_.size()), count = SourceCount(source_);
+  if (!OwnReadsAll(count) || !AllCount(count, size * count)) return false;
+  if (std::any_of(own_.pieces.begin(), own_.pieces.end(), [](const CopyPiece& x) { return x.accumulate; }))
+    return false;
+  share_.call = GroupCall::kAllGather;
+  share_.sends = share_.receives = true;
   // In the order of their places in the result, if these are runs; else by rank, and unpacked.
-  std::vector<CopyPiece> by_place = group.destinations[0].program.pieces;
+  std::vector<CopyPiece> by_place = own_.pieces;
   std::stable_sort(by_place.begin(), by_place.end(),
                    [](const CopyPiece& a, const CopyPiece& b) { return a.target_offset < b.target_offset; });
-  std::vector<int> order;
-  for (const CopyPiece& piece : by_place) order.push_back(RankOf(piece));
   bool in_place = true;
-  for (const Destination& to : group.destinations) {
-    for (const CopyPiece& piece : to.program.pieces) {
-      in_place = in_place && IsRun(piece.extent, piece.target_stride) &&
-                 piece.target_offset == PositionOf(RankOf(piece), order) * count;
-    }
+  for (size_t i = 0; i < by_place.size(); ++i) {
+    share_.members.push_back(RankOfSource(by_place[i].source));
+    in_place = in_place && IsRun(by_place[i].extent, by_place[i].target_stride) &&
+               by_place[i].target_offset == static_cast<int64_t>(i) * count;
   }
-  for (const Destination& to : group.destinations) {
-    BoxingShare& share = shares_[to.rank];
-    share.call = GroupCall::kAllGather;
-    share.members = in_place ? order : group.members;
-    share.sends = share.receives = true;
-    if (in_place) continue;
-    share.received = static_cast<int64_t>(group.members.size()) * count;
-    share.unpack = to.program;
-    for (CopyPiece& piece : share.unpack->pieces) {
-      piece.source_offset += PositionOf(RankOf(piece), group.members) * count;
-      piece.source = 1;
-    }
+  if (in_place) return true;
+  share_.members = members_;
+  share_.received = size * count;
+  share_.unpack = own_;
+  for (CopyPiece& piece : share_.unpack->pieces) {
+    piece.source_offset += PositionOf(RankOfSource(piece.source)) * count;
+    piece.source = 1;
   }
   return true;
 }
 
-bool Sharing::ReduceScatter(const Group& group) {
-  const int64_t size = static_cast<int64_t>(group.members.size());
-  if (group.destinations.size() != group.members.size()) return false;
-  const int64_t count = TargetCount(group.members[0]);
-  for (const Destination& to : group.destinations) {
-    if (TargetCount(to.rank) != count || !ReadsEveryMemberOnce(to, group, count)) return false;
-    for (size_t i = 0; i < to.program.pieces.size(); ++i) {
-      const CopyPiece& piece = to.program.pieces[i];
-      if (piece.accumulate != (i > 0) || SourceCount(RankOf(piece)) != size * count) return false;
-    }
+// If the own shard is the sum of a box of each member, there are as many addends as members, and so are shards of the same size.
+bool Sharing::ReduceScatter() {
+  if (source_ < 0 || destination_ < 0) return false;
+  const int64_t size = static_cast<int64_t>(members_.size()), count = TargetCount(destination_);
+  if (!OwnReadsAll(count) || !AllCount(size * count, count)) return false;
+  for (size_t i = 0; i < own_.pieces.size(); ++i) {
+    if (own_.pieces[i].accumulate != (i > 0)) return false;
+  }
+  share_.call = GroupCall::kReduceScatter;
+  share_.sends = share_.receives = true;
+  std::vector<CopyPiece> parts;  // of the own shard; each as a piece for the destination that is its `source`
+  for (const int d : destinations_) {
+    parts.push_back(GivenTo(d, *reads_.BoxOf(d, source_)));
+    parts.back().source = reads_.to().placement.ranks()[d];
   }
   // In the order of the parts' places in the shards, if these are runs; else by rank, and packed.
-  std::vector<const Destination*> by_place;
-  for (const Destination& to : group.destinations) by_place.push_back(&to);
-  std::stable_sort(by_place.begin(), by_place.end(), [](const Destination* a, const Destination* b) {
-    return a->program.pieces[0].source_offset < b->program.pieces[0].source_offset;
-  });
-  std::vector<int> order;
-  for (const Destination* to : by_place) order.push_back(to->rank);
+  std::vector<CopyPiece> by_place = parts;
+  std::stable_sort(by_place.begin(), by_place.end(),
+                   [](const CopyPiece& a, const CopyPiece& b) { return a.source_offset < b.source_offset; });
   bool in_place = true;
-  for (const Destination& to : group.destinations) {
-    for (const CopyPiece& piece : to.program.pieces) {
-      in_place = in_place && IsRun(piece.extent, piece.source_stride) &&
-                 piece.source_offset == PositionOf(to.rank, order) * count;
-    }
+  for (size_t i = 0; i < by_place.size(); ++i) {
+    share_.members.push_back(by_place[i].source);
+    in_place = in_place && IsRun(by_place[i].extent, by_place[i].source_stride) &&
+               by_place[i].source_offset == static_cast<int64_t>(i) * count;
   }
-  for (int rank : group.members) {
-    BoxingShare& share = shares_[rank];
-    share.call = GroupCall::kReduceScatter;
-    share.members = in_place ? order : group.members;
-    share.sends = share.receives = true;
-    if (in_place) continue;
-    share.packed = size * count;
-    share.pack.emplace();
-    for (const Destination& to : group.destinations) {
-      for (CopyPiece piece : to.program.pieces) {
-        if (RankOf(piece) != rank) continue;
-        piece.source = 0;
-        piece.target_offset += PositionOf(to.rank, group.members) * count;
-        piece.accumulate = false;
-        share.pack->pieces.push_back(std::move(piece));
-      }
-    }
+  if (in_place) return true;
+  share_.members = members_;
+  share_.packed = size * count;
+  for (CopyPiece& part : parts) {
+    part.target_offset += PositionOf(part.source) * count;
+    part.source = 0;
   }
+  share_.pack = CopyProgram{std::move(parts)};
   return true;
 }
 
-bool Sharing::Broadcast(const Group& group) {
-  if (group.destinations.empty() || group.destinations[0].program.pieces.empty()) return false;
-  const int source = RankOf(group.destinations[0].program.pieces[0]);
+bool Sharing::Broadcast() {
+  if (destinations_.empty()) return false;
+  const std::vector<BoxingPiece> read = reads_.PiecesOf(destinations_[0]);
+  if (read.size() != 1) return false;
+  const int source = read[0].source, from = RankOfSource(source);
   const int64_t count = SourceCount(source);
   int others = 0;
-  for (const Destination& to : group.destinations) {
-    const CopyProgram& program = to.program;
-    if (program.pieces.size() != 1 || RankOf(program.pieces[0]) != source || program.zero_fill) return false;
-    if (Elements(program.pieces[0]) != count) return false;
-    others += to.rank != source;
+  for (const int d : destinations_) {
+    const std::optional<Region> box = reads_.BoxOf(d, source);
+    if (!box.has_value() || box->count() != count || TargetCount(d) != count) return false;
+    others += reads_.to().placement.ranks()[d] != from;
   }
   if (others < 2) return false;  // a pair has nothing to gain
-  std::vector<int> members = {source};
-  for (int rank : group.members) {
-    if (rank != source) members.push_back(rank);
+  share_.call = GroupCall::kBroadcast;
+  share_.members = {from};
+  for (const int rank : members_) {
+    if (rank != from) share_.members.push_back(rank);
   }
-  for (int rank : members) {
-    BoxingShare& share = shares_[rank];
-    share.call = GroupCall::kBroadcast;
-    share.members = members;
-    share.sends = rank == source;
-  }
-  for (const Destination& to : group.destinations) shares_[to.rank].receives = true;
+  share_.sends = rank_ == from;
+  share_.receives = destination_ >= 0;
   return true;
 }
 
-BoxingShare Sharing::Exchange(const Group& group, int rank) const {
-  BoxingShare share;
-  share.call = GroupCall::kExchange;
-  share.members = group.members;
-  share.transfers.resize(group.members.size());
-  for (size_t i = 0; i < group.members.size(); ++i) share.transfers[i].peer = static_cast<int>(i);
-  Send(group, rank, share);
-  for (const Destination& to : group.destinations) {
-    if (to.rank == rank) Receive(to, share);
-  }
-  share.transfers.erase(
-      std::remove_if(share.transfers.begin(), share.transfers.end(),
+void Sharing::Exchange() {
+  share_.call = GroupCall::kExchange;
+  share_.members = members_;
+  share_.transfers.resize(members_.size());
+  for (size_t i = 0; i < members_.size(); ++i) share_.transfers[i].peer = static_cast<int>(i);
+  if (source_ >= 0) Send();
+  if (destination_ >= 0) Receive();
+  share_.transfers.erase(
+      std::remove_if(share_.transfers.begin(), share_.transfers.end(),
                      [](const PlannedTransfer& x) { return x.send_count == 0 && x.receive_count == 0; }),
-      share.transfers.end());
-  return share;
+      share_.transfers.end());
 }
 
-void Sharing::Send(const Group& group, int rank, BoxingShare& share) const {
+void Sharing::Send() {
   CopyProgram pack;
   bool in_place = true;
   int64_t packed = 0;
-  std::vector<PlannedTransfer> runs = share.transfers;  // if sent from where they are
-  for (const Destination& to : group.destinations) {
-    if (to.rank == rank) continue;
-    const int peer = PositionOf(to.rank, group.members);
-    share.transfers[peer].send_offset = packed;
-    for (CopyPiece piece : to.program.pieces) {
-      if (RankOf(piece) != rank) continue;
-      in_place = in_place && runs[peer].send_count == 0 && IsRun(piece.extent, piece.source_stride);
-      runs[peer].send_offset = piece.source_offset;
-      runs[peer].send_count = share.transfers[peer].send_count += Elements(piece);
-      piece.source = 0;
-      piece.target_offset = packed;
-      piece.target_stride = Shape(piece.extent).Strides();
-      piece.accumulate = false;
-      packed += Elements(piece);
-      pack.pieces.push_back(std::move(piece));
-    }
+  std::vector<PlannedTransfer> runs = share_.transfers;  // if sent from where they are
+  for (const int d : destinations_) {
+    if (d == destination_) continue;
+    const int peer = PositionOf(reads_.to().placement.ranks()[d]);
+    share_.transfers[peer].send_offset = packed;
+    const std::optional<Region> box = reads_.BoxOf(d, source_);
+    if (!box.has_value()) continue;
+    CopyPiece piece = GivenTo(d, *box);
+    in_place = in_place && IsRun(piece.extent, piece.source_stride);
+    runs[peer].send_offset = piece.source_offset;
+    runs[peer].send_count = share_.transfers[peer].send_count = Elements(piece);
+    piece.target_offset = packed;
+    piece.target_stride = Shape(piece.extent).Strides();
+    packed += Elements(piece);
+    pack.pieces.push_back(std::move(piece));
   }
-  share.sends = packed > 0;
+  share_.sends = packed > 0;
   if (in_place) {
-    share.transfers = std::move(runs);
+    share_.transfers = std::move(runs);
   } else {
-    share.packed = packed;
-    share.pack = std::move(pack);
+    share_.packed = packed;
+    share_.pack = std::move(pack);
   }
 }
 
-void Sharing::Receive(const Destination& to, BoxingShare& share) const {
-  // Received per peer, in the order in which the peer packs: that of this program.
-  std::vector<std::vector<size_t>> from(share.members.size());
-  const std::vector<CopyPiece>& pieces = to.program.pieces;
-  bool in_place = !to.program.zero_fill;
+void Sharing::Receive() {
+  // Received per peer, of which each gives one box.
+  std::vector<int> from(members_.size(), -1);
+  const std::vector<CopyPiece>& pieces = own_.pieces;
+  bool in_place = !own_.zero_fill;
   for (size_t i = 0; i < pieces.size(); ++i) {
-    const int peer = PositionOf(RankOf(pieces[i]), share.members);
-    const bool own = RankOf(pieces[i]) == to.rank;
-    in_place = in_place && !own && !pieces[i].accumulate && from[peer].empty() &&
-               IsRun(pieces[i].extent, pieces[i].target_stride);
-    share.unpack_reads_shard = share.unpack_reads_shard || own;
-    if (!own) from[peer].push_back(i);
+    const bool own = RankOfSource(pieces[i].source) == rank_;
+    in_place = in_place && !own && !pieces[i].accumulate && IsRun(pieces[i].extent, pieces[i].target_stride);
+    share_.unpack_reads_shard = share_.unpack_reads_shard || own;
+    if (!own) from[PositionOf(RankOfSource(pieces[i].source))] = static_cast<int>(i);
   }
-  CopyProgram unpack = to.program;
+  CopyProgram unpack = own_;
   for (CopyPiece& piece : unpack.pieces) piece.source = 0;
   int64_t received = 0;
   for (size_t peer = 0; peer < from.size(); ++peer) {
-    PlannedTransfer& transfer = share.transfers[peer];
-    transfer.receive_offset = in_place && !from[peer].empty() ? pieces[from[peer][0]].target_offset : received;
-    for (size_t i : from[peer]) {
-      CopyPiece& piece = unpack.pieces[i];
-      piece.source = 1;
-      piece.source_offset = received;
-      piece.source_stride = Shape(piece.extent).Strides();
-      received += Elements(piece);
-      transfer.receive_count += Elements(piece);
-    }
+    PlannedTransfer& transfer = share_.transfers[peer];
+    transfer.receive_offset = received;
+    if (from[peer] < 0) continue;
+    CopyPiece& piece = unpack.pieces[from[peer]];
+    if (in_place) transfer.receive_offset = piece.target_offset;
+    piece.source = 1;
+    piece.source_offset = received;
+    piece.source_stride = Shape(piece.extent).Strides();
+    transfer.receive_count = Elements(piece);
+    received += Elements(piece);
   }
-  share.receives = received > 0;
-  if (in_place && share.receives) return;
-  share.received = received;
-  share.unpack = std::move(unpack);
+  share_.receives = received > 0;
+  if (in_place && share_.receives) return;
+  share_.received = received;
+  share_.unpack = std::move(unpack);
 }
 
 }  // namespace
@@ -311,6 +293,6 @@ const char* Name(GroupCall call) {
   return kNames[static_cast<int>(call)];
 }
 
-std::map<int, BoxingShare> ShareOut(const Shape& shape, const BoxingStep& step) { return Sharing(shape, step).Run(); }
+std::optional<BoxingShare> ShareOf(BoxingReads& reads, int rank) { return Sharing(reads, rank).Run(); }
 
 }  // namespace oneflow

@@ -16,12 +16,11 @@
 // What involves no other rank is a copy alone.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "compiler/plan/copy_pieces.h"
-#include "sbp/boxing.h"
+#include "sbp/boxing_reads.h"
 
 namespace oneflow {
 
@@ -53,7 +52,7 @@ struct BoxingShare {
   bool reads_shard() const { return pack.has_value() || (sends && packed == 0) || unpack_reads_shard; }
 };
 
-// The shares of all ranks that have one.
-std::map<int, BoxingShare> ShareOut(const Shape& shape, const BoxingStep& step);
+// The share of a rank, if it has one. Members of a call agree on it, each by looking at what it has to do with others itself.
+std::optional<BoxingShare> ShareOf(BoxingReads& reads, int rank);
 
 }  // namespace oneflow

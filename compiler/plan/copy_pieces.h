@@ -1,13 +1,12 @@
 // A boxing step for one destination, as copies between dense local shards: offsets and strides in elements.
 //
-// Where boxes of several sources overlap they are summed (or maximised): the first to cover an element overwrites what
-// was there, later ones combine, so that nothing need be cleared first. A box that is partly covered already is cut
-// along that border.
+// Where boxes of several sources are the same they are summed (or maximised): the first to cover an element overwrites what
+// was there, later ones combine, so that nothing need be cleared first. Boxes that are not the same have nothing in common.
 #pragma once
 
 #include <vector>
 
-#include "sbp/boxing.h"
+#include "sbp/boxing_reads.h"
 
 namespace oneflow {
 
@@ -26,7 +25,10 @@ struct CopyProgram {
   bool zero_fill = false;  // the pieces leave a part of the destination's shard uncovered
 };
 
-// What destination `index` of to.placement does. REQUIRES: the step came from OneBoxingStep for a tensor of this shape.
-CopyProgram CopiesFor(const Shape& shape, const BoxingStep& step, int index);
+// The copy of one box, which lies in both shards.
+CopyPiece PieceOf(const Region& box, int source, const Region& source_shard, const Region& target_shard);
+
+// What destination `index` of to.placement does.
+CopyProgram CopiesFor(BoxingReads& reads, int index);
 
 }  // namespace oneflow
