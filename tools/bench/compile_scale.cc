@@ -19,6 +19,7 @@
 #include "oneflow_core/nn/embedding.h"
 #include "oneflow_core/nn/layer_norm.h"
 #include "oneflow_core/nn/linear.h"
+#include "tools/job/packed_program.h"
 
 namespace oneflow {
 namespace {
@@ -147,7 +148,7 @@ absl::StatusOr<int64_t> LargestProgram(const pb::PlanSet& plan, int ranks_per_pr
   int64_t largest = 0;
   for (const pb::RankClass& ranks : plan.classes()) {
     OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(plan, ranks.ranks(0) / ranks_per_process, ""));
-    largest = std::max<int64_t>(largest, program.ByteSizeLong());
+    largest = std::max<int64_t>(largest, PackProgram(program).ByteSizeLong());
   }
   return largest;
 }

@@ -11,6 +11,7 @@
 #include "glog/logging.h"
 #include "oneflow_core/status.h"
 #include "tools/daemon/log_tail.h"
+#include "tools/job/packed_program.h"
 #include "tools/process/openmp.h"
 
 namespace oneflow {
@@ -74,9 +75,10 @@ absl::Status WorkerPool::Assign(const pb::JobSpec& spec, int process, pb::Worker
     return absl::InvalidArgumentError(absl::StrCat("the plan (", spec.plan().size(), " bytes) does not parse"));
   }
   OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(plan, process, spec.plan_hash()));
-  if (!program.SerializeToString(assignment.mutable_program())) {
+  const pb::PackedProgram packed = PackProgram(program);
+  if (!packed.SerializeToString(assignment.mutable_program())) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the program of process ", process, " takes ", program.ByteSizeLong(), " bytes"));
+        absl::StrCat("the program of process ", process, " takes ", packed.ByteSizeLong(), " bytes"));
   }
   *assignment.mutable_spec() = spec;
   assignment.mutable_spec()->clear_plan();

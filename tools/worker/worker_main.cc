@@ -13,6 +13,7 @@
 #include "actor/collective/nccl_collectives.h"
 #include "actor/engine.h"
 #include "actor/transport/peer_network.h"
+#include "tools/job/packed_program.h"
 #include "tools/worker/daemon_link.h"
 #include "tools/worker/phases.h"
 #include "tools/worker/stats.h"
@@ -49,12 +50,12 @@ pb::TimedValue MakeValue(Fetched fetched) {
 }
 
 absl::StatusOr<pb::Program> ReadProgram(const pb::WorkerAssignment& assignment) {
-  pb::Program program;
-  if (!program.ParseFromString(assignment.program())) {
+  pb::PackedProgram packed;
+  if (!packed.ParseFromString(assignment.program())) {
     return absl::InvalidArgumentError(
         absl::StrCat("the program (", assignment.program().size(), " bytes) does not parse"));
   }
-  return program;
+  return UnpackProgram(packed);
 }
 
 // The next message, which must be of the kind that `has` tells.
