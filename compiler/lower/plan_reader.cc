@@ -8,6 +8,9 @@
 namespace oneflow {
 namespace {
 
+// A grid by its strides is a few bytes, whatever its size; ranks are listed in classes one by one. So what a reader holds stays
+// within a constant of what it was given. Placements of models have some ten over any rank.
+constexpr int64_t kMaxGridsPerRank = 256;
 constexpr int64_t kMaxElements = int64_t{1} << 56;  // far more than any machine has
 
 template <typename... Parts>
@@ -174,6 +177,11 @@ absl::Status PlanReader::ReadGrid(const pb::RankGrid& grid) {
     axes.push_back({grid.axes(a), grid.sizes(a)});
     size *= grid.sizes(a);
     if (size > num_ranks()) return Bad("more than ", num_ranks(), " ranks");
+  }
+  grid_ranks_ += size;
+  if (grid_ranks_ > kMaxGridsPerRank * num_ranks()) {
+    return Bad("with it grids have ", grid_ranks_, " ranks; at most each of ", num_ranks(), " is in ",
+               kMaxGridsPerRank);
   }
   std::vector<int> ranks(grid.ranks().begin(), grid.ranks().end());
   if (ranks.empty()) {

@@ -40,6 +40,7 @@ class PlanReader {
 
   std::vector<int> class_of_rank_;
   std::vector<Placement> grids_;
+  int64_t grid_ranks_ = 0;  // in all of them
   std::vector<Tensor> tensors_;
   Topology topology_;
   DeviceKind device_ = DeviceKind::kCpu;

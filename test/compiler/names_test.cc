@@ -1,9 +1,10 @@
-// The law of names: they are for people. Whatever nodes are called after each pass, the passes come to the same result;
-// only variables' names are identities.
+// The law of names: they are for people. Whatever nodes are called after each pass, the passes come to the same result, and so does
+// planning but for the names that it hands on; only variables' names are identities.
 #include <algorithm>
 #include <numeric>
 #include <random>
 
+#include "compiler/lower/compile.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/models/convnet.h"
 #include "oneflow_core/models/gpt.h"
@@ -24,11 +25,10 @@ void Rename(Graph& graph, std::mt19937& random) {
   }
 }
 
-// What the passes make of a program, as texts in which all nodes but variables are called by their position.
-absl::StatusOr<std::vector<std::string>> BoxedTexts(const Program& program, const CompileOptions& options,
-                                                    std::mt19937* renaming) {
+// What the passes make of a program; all nodes but variables are called by their position.
+absl::StatusOr<Program> Boxed(const Program& program, const CompileOptions& options, std::mt19937* renaming) {
   VariableDists variables;
-  std::vector<std::string> texts;
+  Program boxed;
   for (Graph graph : program) {
     PassContext context{options, Ops(), variables, JobTopology(options)};
     for (const Pass& pass : Pipeline()) {
@@ -43,9 +43,30 @@ absl::StatusOr<std::vector<std::string>> BoxedTexts(const Program& program, cons
         node.name = absl::StrCat("node", id);
       }
     }
-    texts.push_back(GraphToText(graph));
+    boxed.push_back(std::move(graph));
   }
+  return boxed;
+}
+
+std::vector<std::string> TextsOf(const Program& program) {
+  std::vector<std::string> texts;
+  for (const Graph& graph : program) texts.push_back(GraphToText(graph));
   return texts;
+}
+
+// The plan of boxed graphs, without the names that are for people.
+absl::StatusOr<std::string> NamelessPlan(const Program& boxed, const CompileOptions& options) {
+  std::vector<BoxedGraph> graphs;
+  for (const Graph& graph : boxed) graphs.push_back({graph, graph.is_trained() ? options.micro_batches : 1});
+  OF_ASSIGN_OR_RETURN(pb::PlanSet set, CompileBoxed(graphs, options, Ops()));
+  for (pb::ClassPlan& plan : *set.mutable_plans()) {
+    for (pb::ClassRegister& reg : *plan.mutable_registers()) reg.clear_name();
+    for (pb::ClassActor& actor : *plan.mutable_actors()) {
+      actor.clear_name();
+      for (pb::ClassInstruction& instruction : *actor.mutable_instructions()) instruction.clear_node();
+    }
+  }
+  return set.DebugString();
 }
 
 struct Case {
@@ -78,9 +99,14 @@ TEST(NamesTest, RenamingEveryNodeAfterEachPassChangesNothing) {
         options.keep_gradients = random() % 2 == 0;
         if (random() % 2 == 0) options.meshes.emplace("evaluate", PlanMesh(*Mesh::Create({{"tp", 3}}), 1));
         SCOPED_TRACE(absl::StrCat(c.name, " on ", options.mesh.size(), " ranks, ", micro_batches, " micro-batches"));
-        ASSERT_OK_AND_ASSIGN(const std::vector<std::string> plain, BoxedTexts(*c.program, options, nullptr));
-        ASSERT_OK_AND_ASSIGN(const std::vector<std::string> renamed, BoxedTexts(*c.program, options, &random));
-        EXPECT_EQ(renamed, plain);
+        options.device = random() % 2 == 0 ? DeviceKind::kCpu : DeviceKind::kCuda;
+        ASSERT_OK_AND_ASSIGN(const Program plain, Boxed(*c.program, options, nullptr));
+        ASSERT_OK_AND_ASSIGN(Program renamed, Boxed(*c.program, options, &random));
+        EXPECT_EQ(TextsOf(renamed), TextsOf(plain));
+        for (Graph& graph : renamed) Rename(graph, random);
+        ASSERT_OK_AND_ASSIGN(const std::string plan, NamelessPlan(plain, options));
+        ASSERT_OK_AND_ASSIGN(const std::string plan_of_renamed, NamelessPlan(renamed, options));
+        EXPECT_TRUE(plan_of_renamed == plan) << "the plans differ";
       }
     }
   }

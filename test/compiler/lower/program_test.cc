@@ -161,6 +161,10 @@ TEST(ProgramTest, RefusesPlansThatDoNotMakeSense) {
       {[](pb::PlanSet& s) { s.mutable_classes(0)->clear_ranks(); }, "rank 0 is in no class"},
       {[](pb::PlanSet& s) { s.mutable_grids(0)->set_first(3); }, "grid 0: rank 5 is not one of 4"},
       {[](pb::PlanSet& s) { s.mutable_grids(0)->set_sizes(0, 1 << 30); }, "grid 0: more than 4 ranks"},
+      {[](pb::PlanSet& s) {
+         for (int i = 0; i < 2000; ++i) *s.add_grids() = s.grids(0);
+       },
+       "at most each of 4 is in 256"},
       {[](pb::PlanSet& s) { s.mutable_tensors(0)->set_sbp("(S(9))"); }, "tensor 0: "},
       {[](pb::PlanSet& s) { s.mutable_tensors(0)->set_grid(77); }, "tensor 0: grid 77 is not one of "},
       {[](pb::PlanSet& s) { s.mutable_variables(0)->set_tensor(-1); }, "variable 's0/w': tensor -1 is not one of "},
