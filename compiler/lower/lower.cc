@@ -141,7 +141,7 @@ class Lowering {
         out.set_received_bytes(x.num_bytes);
       }
     }
-    if (node.op != "boxing") LowerAttributes(node, out);
+    if (!in_.ops.Is(node.op, OpKind::kBoxing)) LowerAttributes(node, out);
   }
 
   void LowerAttributes(const Node& node, pb::ClassInstruction& out) const {

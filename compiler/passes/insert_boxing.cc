@@ -70,8 +70,9 @@ class Ways {
 
 class StepInserter {
  public:
-  StepInserter(Graph& graph, const Topology& topology)
+  StepInserter(Graph& graph, const OpRegistry& ops, const Topology& topology)
       : graph_(graph),
+        ops_(ops),
         ways_(topology),
         num_nodes_(graph.num_nodes()),
         num_values_(graph.num_values()),
@@ -85,8 +86,8 @@ class StepInserter {
     for (NodeId id = 0; id < num_nodes_; ++id) {
       for (ValueId& input : graph_.node(id).inputs) input = final_value[input];
       for (ValueId output : graph_.node(id).outputs) final_value[output] = output;
-      const std::string op = graph_.node(id).op;
-      if (op != "to" && op != "boxing") continue;
+      const OpKind kind = ops_.KindOf(graph_.node(id).op);
+      if (kind != OpKind::kAnnotation && kind != OpKind::kBoxing) continue;
       const ValueId output = graph_.node(id).outputs[0];
       OF_ASSIGN_OR_RETURN_AT(final_value[output], Way(graph_.node(id).inputs[0], id), Where(graph_.node(id)));
       keep[id] = false;
@@ -139,6 +140,7 @@ class StepInserter {
   }
 
   Graph& graph_;
+  const OpRegistry& ops_;
   Ways ways_;
   const int num_nodes_, num_values_;
   UniqueNames names_;
@@ -148,7 +150,7 @@ class StepInserter {
 }  // namespace
 
 absl::StatusOr<bool> InsertBoxing(Graph& graph, PassContext& context) {
-  OF_RETURN_IF_ERROR(StepInserter(graph, context.topology).Run());
+  OF_RETURN_IF_ERROR(StepInserter(graph, context.ops, context.topology).Run());
   return true;
 }
 

@@ -1,8 +1,7 @@
 // Writes the result of SBP selection into the graph.
-#include <set>
-
 #include "compiler/passes/passes.h"
 #include "compiler/select/select_sbp.h"
+#include "oneflow_core/unique_names.h"
 
 namespace oneflow {
 namespace {
@@ -10,9 +9,8 @@ namespace {
 // Adds the boxings that a selection implies, one for all readers that want the same type.
 class Boxer {
  public:
-  explicit Boxer(Graph& graph) : graph_(graph), num_nodes_(graph.num_nodes()), boxed_(graph.num_values()) {
-    for (NodeId id = 0; id < num_nodes_; ++id) names_.insert(graph.node(id).name);
-  }
+  explicit Boxer(Graph& graph)
+      : graph_(graph), num_nodes_(graph.num_nodes()), names_(graph), boxed_(graph.num_values()) {}
 
   void Apply(const Selection& selection) {
     for (NodeId id = 0; id < num_nodes_; ++id) {
@@ -50,9 +48,7 @@ class Boxer {
     const std::string output = graph_.value(value).output == 0 ? "" : absl::StrCat(":", graph_.value(value).output);
     const std::string moved =
         wanted.placement == *producer.placement ? "" : absl::StrCat("@", wanted.placement.ranks()[0]);
-    const std::string stem = absl::StrCat("box/", producer.name, output, "/", ToString(wanted.sbp), moved);
-    node.name = stem;
-    for (int i = 2; !names_.insert(node.name).second; ++i) node.name = absl::StrCat(stem, "_", i);
+    node.name = names_.Make(absl::StrCat("box/", producer.name, output, "/", ToString(wanted.sbp), moved));
     node.inputs = {value};
     node.source = producer.source;
     CopyProvenance(producer, node);
@@ -66,7 +62,7 @@ class Boxer {
 
   Graph& graph_;
   const int num_nodes_;
-  std::set<std::string> names_;
+  UniqueNames names_;
   std::vector<std::vector<ValueId>> boxed_;  // by value: what it was boxed to
 };
 

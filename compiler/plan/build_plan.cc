@@ -23,6 +23,7 @@ class PlanBuilder {
         consumers_(input.graph.Consumers()),
         location_(input.graph.num_values()) {
     plan_.name = std::move(name);
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) kinds_.push_back(in_.ops.KindOf(graph_.node(id).op));
     plan_.micro_batches = input.micro_batches;
     plan_.classes.resize(input.classes.size());
   }
@@ -46,8 +47,9 @@ class PlanBuilder {
   };
   using Key = std::tuple<int, bool, std::vector<int>>;  // producer, per step, consumers
 
-  bool IsBoxing(NodeId id) const { return graph_.node(id).op == "boxing"; }
-  bool IsVariable(ValueId value) const { return graph_.node(graph_.value(value).producer).op == "variable"; }
+  bool IsBoxing(NodeId id) const { return kinds_[id] == OpKind::kBoxing; }
+  OpKind MakerOf(ValueId value) const { return kinds_[graph_.value(value).producer]; }
+  bool IsVariable(ValueId value) const { return MakerOf(value) == OpKind::kVariable; }
   int64_t NumBytes(ValueId value) const { return ShardBytes(graph_.value(value).type, *graph_.value(value).dist); }
   std::vector<int> Readers(ValueId value, int except_chain) const;
   bool OtherRanksRead(ValueId value) const;
@@ -73,6 +75,7 @@ class PlanBuilder {
   const Graph& graph_;
   const ChainGraph& chains_;
   const std::vector<std::vector<NodeId>> consumers_;
+  std::vector<OpKind> kinds_;  // by node
   PhysicalPlan plan_;
   std::map<Placement, int> publisher_;
   std::vector<Location> location_;  // by value
@@ -263,7 +266,7 @@ PhysicalOperand PlanBuilder::Operand(ValueId value, bool boxed) const {
   } else if (IsVariable(value)) {
     operand.place = Place::kVariable;
     operand.index = in_.variables.index.at(producer.name);
-  } else if (producer.op == "accumulate") {
+  } else if (MakerOf(value) == OpKind::kAccumulate) {
     operand.place = Place::kPinned;  // must outlive the act: the next one adds to it
   }
   return operand;
