@@ -123,4 +123,24 @@ bool IsLocal(const DistType& from, const DistType& to) {
   return true;
 }
 
+std::optional<BoxingReach> ReachOf(const Shape& shape, const DistType& from, const DistType& to) {
+  if (from.placement != to.placement || from.placement.num_axes() > 32 || shape.count() == 0) return std::nullopt;
+  BoxingReach reach;
+  std::vector<int> cut_by(shape.rank(), -1);  // the only axis that cuts a dimension, before or after
+  for (int a = 0; a < from.placement.num_axes(); ++a) {
+    const int size = from.placement.axes()[a].size;
+    if (size == 1) continue;
+    for (const Sbp& sbp : {from.sbp[a], to.sbp[a]}) {
+      if (!sbp.is_split()) continue;
+      int& cut = cut_by[sbp.dim()];
+      if ((cut >= 0 && cut != a) || shape.dims()[sbp.dim()] < size) return std::nullopt;
+      cut = a;
+    }
+    if (from.sbp[a] == to.sbp[a]) continue;
+    if (to.sbp[a].is_partial()) return std::nullopt;
+    if (!from.sbp[a].is_broadcast()) reach.axes |= uint32_t{1} << a;
+  }
+  return reach;
+}
+
 }  // namespace oneflow

@@ -8,6 +8,9 @@
 // So whoever needs one rank's part looks at a group of 8 and not at 256 ranks, and what one group of a size does, all do.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "oneflow_core/mesh.h"
 #include "oneflow_core/shape.h"
 
@@ -26,5 +29,14 @@ BoxingGroup GroupOf(const Shape& shape, const DistType& from, const DistType& to
 // Whether every rank reads its own memory only. True only for what needs no look at sizes: the same placement, and along each axis no
 // change or copies that become slices or addends.
 bool IsLocal(const DistType& from, const DistType& to);
+
+// Whom every rank reads, where a rule says it: itself, and all ranks that differ from it along `axes` alone, and nobody else.
+struct BoxingReach {
+  uint32_t axes = 0;  // bit a: along axis a of the placement
+};
+
+// Nothing where no such rule is known to hold: different placements, shards that may be empty, dimensions that several axes cut, values
+// that become P.
+std::optional<BoxingReach> ReachOf(const Shape& shape, const DistType& from, const DistType& to);
 
 }  // namespace oneflow

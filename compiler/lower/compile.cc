@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "compiler/boxed_graph.h"
 #include "compiler/lower/lower.h"
+#include "compiler/lower/plan_memory.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/wait_graph.h"
 #include "compiler/plan/build_plan.h"
@@ -20,7 +21,7 @@ namespace {
 
 absl::StatusOr<PhysicalPlan> PlanOne(const PlanInput& input) {
   OF_ASSIGN_OR_RETURN(PhysicalPlan plan, BuildPhysicalPlan(input, input.graph.name()));
-  AssignMemory(input, plan);
+  OF_RETURN_IF_ERROR(AssignMemory(input, plan));
   OF_RETURN_IF_ERROR(CheckMemory(input, plan));
   return plan;
 }
@@ -64,6 +65,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   }
   LowerRanks(topology, options.device, classes, variables, plans, set);
   LowerVariables(variables, tables, set);
+  OF_RETURN_IF_ERROR(CheckDeviceMemory(set, topology));
   for (pb::ClassPlan& plan : *set.mutable_plans()) {
     OF_RETURN_IF_ERROR_AT(OrderPlanCalls(set, plan), absl::StrCat("plan '", plan.name(), "'"));
     OF_RETURN_IF_ERROR(CheckPlanLive(plan));

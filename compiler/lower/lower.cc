@@ -69,12 +69,7 @@ class Lowering {
     out.set_mesh(tables_.Grid(in_.mesh.whole()));
     for (const PhysicalActor& actor : plan_.actors) LowerActor(actor, *out.add_actors());
     for (const PhysicalRegister& reg : plan_.registers) LowerRegister(reg, *out.add_registers());
-    for (const ClassMemory& memory : plan_.classes) {
-      pb::ClassMemory& to = *out.add_memory();
-      to.set_workspace_offset(memory.workspace_offset);
-      to.set_workspace_bytes(memory.workspace);
-      to.set_workspace_bound(memory.workspace_bound);
-    }
+    for (const ClassMemory& memory : plan_.classes) LowerMemory(memory, *out.add_memory());
     OF_RETURN_IF_ERROR(actor_ids_.Check("actors"));
     OF_RETURN_IF_ERROR(register_ids_.Check("registers"));
     return out;
@@ -87,6 +82,24 @@ class Lowering {
     if (!actor.senders.has_value() || *actor.senders == actor.placement) return instances;
     for (const int rank : actor.senders->ranks()) instances += actor.placement.IndexOf(rank) < 0;
     return instances;
+  }
+
+  static void LowerMemory(const ClassMemory& memory, pb::ClassMemory& out) {
+    out.set_private_bytes(memory.bytes[0]);
+    out.set_shared_bytes(memory.bytes[1]);
+    out.set_private_bound(memory.bound[0]);
+    out.set_shared_bound(memory.bound[1]);
+    for (int use = 0; use < kNumMemoryUses; ++use) {
+      pb::MemoryUse& to = *out.add_at_peak();
+      to.set_what(Name(static_cast<MemoryUse>(use)));
+      to.set_bytes(memory.at_peak[use]);
+    }
+    for (const LargestUse& use : memory.largest) {
+      pb::MemoryUse& to = *out.add_largest();
+      to.set_what(Name(use.use));
+      to.set_bytes(use.num_bytes);
+      to.set_name(use.name);
+    }
   }
 
   void LowerActor(const PhysicalActor& actor, pb::ClassActor& out) {
@@ -105,7 +118,7 @@ class Lowering {
       LowerInstruction(instruction, *out.add_instructions());
     }
     out.set_pinned_bytes(actor.pinned);
-    if (actor.pinned > 0) LowerOffsets(actor.pinned_offsets, out.mutable_pinned());
+    out.set_pinned_offset(actor.pinned_offset);
     out.set_first_id(actor_ids_.Take(NumInstances(actor)));
   }
 
@@ -120,7 +133,7 @@ class Lowering {
     out.set_slot_stride(reg.slot_stride);
     out.set_variable(reg.variable);
     out.set_name(reg.name);
-    LowerOffsets(reg.offsets, out.mutable_offsets());
+    out.set_offset(reg.offset);
     out.set_first_id(register_ids_.Take(reg.placement.size()));
     out.set_others_only(reg.others_only);
   }
@@ -231,7 +244,9 @@ void LowerRanks(const Topology& topology, DeviceKind device, const RankClasses& 
   for (int c = 0; c < classes.size(); ++c) {
     std::array<int64_t, kNumZones> size = variables.num_bytes[c];
     for (const PhysicalPlan& plan : plans) {
-      for (int zone = 0; zone < kNumZones; ++zone) size[zone] = std::max(size[zone], plan.classes[c].end[zone]);
+      for (int zone = 0; zone < kNumZones; ++zone) {
+        size[zone] = std::max(size[zone], variables.num_bytes[c][zone] + plan.classes[c].bytes[zone]);
+      }
     }
     pb::RankClass& to = *set.add_classes();
     CopyInts(classes.ranks(c), to.mutable_ranks());

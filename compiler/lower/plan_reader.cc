@@ -73,7 +73,6 @@ class Checker {
   absl::Status CheckActor(const pb::ClassPlan& plan, const pb::ClassActor& actor) const {
     OF_RETURN_IF_ERROR(CheckIndex("grid", actor.grid(), set_.grids_size()));
     if (actor.senders() != -1) OF_RETURN_IF_ERROR(CheckIndex("senders' grid", actor.senders(), set_.grids_size()));
-    OF_RETURN_IF_ERROR(CheckOffsets(actor.pinned(), set_.classes_size()));
     for (const pb::Port& port : actor.inputs()) {
       OF_RETURN_IF_ERROR(CheckIndex("register", port.register_(), plan.registers_size()));
     }
@@ -133,7 +132,7 @@ class Checker {
     if (reg.grid() != plan.actors(reg.producer()).grid()) {
       return Bad("lies on grid ", reg.grid(), ", its producer on ", plan.actors(reg.producer()).grid());
     }
-    return CheckOffsets(reg.offsets(), set_.classes_size());
+    return absl::OkStatus();
   }
 
   const pb::PlanSet& set_;

@@ -12,7 +12,7 @@
 namespace oneflow {
 
 // Version of the plan format; a reader refuses any other.
-inline constexpr uint32_t kPlanVersion = 3;
+inline constexpr uint32_t kPlanVersion = 4;
 
 class PlanReader {
  public:

@@ -43,8 +43,9 @@ class Writer {
                     " bytes (variables ", of.shared_variable_bytes(), ")\n");
     for (const pb::ClassPlan& plan : set_.plans()) {
       const pb::ClassMemory& memory = plan.memory(c);
-      absl::StrAppend(&out_, "  plan '", plan.name(), "': workspace ", memory.workspace_bytes(), " (at least ",
-                      memory.workspace_bound(), ") bytes\n");
+      absl::StrAppend(&out_, "  plan '", plan.name(), "': private ", memory.private_bytes(), " (at least ",
+                      memory.private_bound(), "), shared ", memory.shared_bytes(), " (at least ", memory.shared_bound(),
+                      ") bytes\n");
     }
   }
 
@@ -89,7 +90,7 @@ class Writer {
     if (reg.variable() >= 0) {
       absl::StrAppend(&out_, " of the variable");
     } else if (reg.slot_bytes() > 0) {
-      absl::StrAppend(&out_, reg.zone() == pb::SHARED ? " shared " : " private ", Show(reg.offsets()));
+      absl::StrAppend(&out_, reg.zone() == pb::SHARED ? " shared +" : " private +", reg.offset());
     }
     absl::StrAppend(&out_, "\n");
   }

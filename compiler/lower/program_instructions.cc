@@ -141,10 +141,16 @@ absl::StatusOr<std::vector<int>> InstructionSpeller::Readers(int consumer, int r
   return reads.empty() ? std::vector<int>() : std::vector<int>{own};
 }
 
+// Plans lie behind the variables.
+int64_t InstructionSpeller::RegionAt(pb::Zone zone, int rank) const {
+  const pb::RankClass& of = set_.classes(reader_.class_of_rank(rank));
+  return zone == pb::PRIVATE ? of.private_variable_bytes() : of.shared_variable_bytes();
+}
+
 int64_t InstructionSpeller::RegisterOffset(int reg, int rank) const {
   const pb::ClassRegister& of = plan_.registers(reg);
-  const int rank_class = reader_.class_of_rank(rank);
-  return OffsetIn(of.variable() >= 0 ? set_.variables(of.variable()).offsets() : of.offsets(), rank_class);
+  if (of.variable() < 0) return RegionAt(of.zone(), rank) + of.offset();
+  return OffsetIn(set_.variables(of.variable()).offsets(), reader_.class_of_rank(rank));
 }
 
 absl::Status InstructionSpeller::Spell(int actor, int rank, const pb::ClassInstruction& instruction,
@@ -252,7 +258,7 @@ pb::Operand InstructionSpeller::RowOperand(const Here& here, int64_t offset, int
   pb::Operand out;
   out.set_register_(-1);
   out.set_zone(pb::PRIVATE);
-  out.set_offset(plan_.memory(reader_.class_of_rank(here.rank)).workspace_offset() + offset);
+  out.set_offset(RegionAt(pb::PRIVATE, here.rank) + offset);
   out.set_dtype(static_cast<pb::DType>(reader_.tensor(here.instruction.outputs(0).tensor()).type.dtype));
   out.add_dims(elements);
   out.add_logical_dims(elements);
@@ -279,9 +285,9 @@ absl::Status InstructionSpeller::WriteOperand(const Here& here, const pb::ClassO
     case pb::ClassOperand::VARIABLE:
       return fix(set_.variables(x.index()).zone(), OffsetIn(set_.variables(x.index()).offsets(), rank_class));
     case pb::ClassOperand::WORKSPACE:
-      return fix(pb::PRIVATE, plan_.memory(rank_class).workspace_offset() + x.offset());
+      return fix(pb::PRIVATE, RegionAt(pb::PRIVATE, here.rank) + x.offset());
     case pb::ClassOperand::PINNED:
-      return fix(pb::PRIVATE, OffsetIn(plan_.actors(here.actor).pinned(), rank_class) + x.offset());
+      return fix(pb::PRIVATE, RegionAt(pb::PRIVATE, here.rank) + plan_.actors(here.actor).pinned_offset() + x.offset());
     default:
       break;
   }

@@ -43,6 +43,8 @@ class InstructionSpeller {
                      pb::Actor& out);
   // Where slot 0 of a register lies on a rank that has it.
   int64_t RegisterOffset(int reg, int rank) const;
+  // Where the plan's region begins in a zone of a rank.
+  int64_t RegionAt(pb::Zone zone, int rank) const;
 
  private:
   struct Here;  // what is being spelled, and for whom

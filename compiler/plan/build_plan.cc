@@ -123,7 +123,6 @@ int PlanBuilder::AddRegister(int producer, bool per_step, std::vector<int> consu
   reg.consumers = std::move(consumers);
   reg.name = std::move(name);
   reg.slots = CreditsFor(in_, reg, plan_.actors);
-  reg.offsets.assign(in_.classes.size(), -1);
   plan_.registers.push_back(std::move(reg));
   return static_cast<int>(plan_.registers.size()) - 1;
 }
@@ -133,6 +132,7 @@ void PlanBuilder::AddToRegister(int producer, bool per_step, const std::vector<i
   if (inserted) it->second = AddRegister(producer, per_step, consumers, graph_.node(graph_.value(value).producer).name);
   PhysicalRegister& reg = plan_.registers[it->second];
   if (OtherProcessesRead(value)) reg.zone = Zone::kShared;
+  if (reg.first_value < 0) reg.first_value = value;
   location_[value] = {it->second, Align(reg.slot_bytes)};
   reg.slot_bytes = Align(reg.slot_bytes) + NumBytes(value);
   reg.slot_stride = Align(reg.slot_bytes);

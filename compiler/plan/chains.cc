@@ -6,6 +6,9 @@
 #include <queue>
 #include <tuple>
 
+#include "compiler/plan/node_order.h"
+#include "compiler/plan/variables.h"
+
 namespace oneflow {
 namespace {
 
@@ -191,6 +194,39 @@ std::string NameOf(const Graph& graph, const Chain& chain) {
                       others > 0 ? absl::StrCat(" (+", others, ")") : "");
 }
 
+// Orders the nodes of each compute chain so that what only the chain reads lives briefly. `chain_of_node` is set.
+void OrderNodes(const Graph& graph, const Order& order, ChainGraph& result) {
+  const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
+  std::vector<int> place(graph.num_nodes(), -1);
+  std::vector<int> buffer_of(graph.num_values(), -1);
+  for (size_t c = 0; c < result.chains.size(); ++c) {
+    Chain& chain = result.chains[c];
+    if (chain.kind == Chain::Kind::kBoxing) continue;
+    const auto is_here = [&](NodeId id) { return result.chain_of_node[id] == static_cast<int>(c); };
+    std::vector<OrderedNode> nodes(chain.nodes.size());
+    std::vector<int64_t> bytes;
+    for (size_t i = 0; i < nodes.size(); ++i) place[chain.nodes[i]] = static_cast<int>(i);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const Node& node = graph.node(chain.nodes[i]);
+      for (const NodeId before : order.before[chain.nodes[i]]) {
+        if (is_here(before)) nodes[i].after.push_back(place[before]);
+      }
+      for (const ValueId value : node.inputs) {
+        if (is_here(graph.value(value).producer) && buffer_of[value] >= 0) nodes[i].reads.push_back(buffer_of[value]);
+      }
+      for (const ValueId value : node.outputs) {
+        if (!std::all_of(consumers[value].begin(), consumers[value].end(), is_here)) continue;
+        buffer_of[value] = static_cast<int>(bytes.size());
+        nodes[i].makes.push_back(buffer_of[value]);
+        bytes.push_back(ShardBytes(graph.value(value).type, *graph.value(value).dist));
+      }
+    }
+    std::vector<NodeId> ordered;
+    for (const int i : OrderToLiveBriefly(nodes, bytes)) ordered.push_back(chain.nodes[i]);
+    chain.nodes = std::move(ordered);
+  }
+}
+
 void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
   const std::vector<bool> gradients = FindGradientBoxings(graph, order);
   const std::vector<int> level = FindLevels(graph, order, gradients);
@@ -253,6 +289,7 @@ absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops
   OF_ASSIGN_OR_RETURN(result.mutated, FindMutations(graph, ops));
   OF_ASSIGN_OR_RETURN(const Order order, FindOrder(graph, result));
   GroupNodes(graph, order, result);
+  OrderNodes(graph, order, result);
   OF_RETURN_IF_ERROR(CheckOneMutator(graph, result));
   OF_RETURN_IF_ERROR(VerifyChains(graph, result));
   return result;

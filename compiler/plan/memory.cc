@@ -2,13 +2,22 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+
+#include "compiler/plan/lifetimes.h"
+#include "compiler/plan/packing.h"
 
 namespace oneflow {
 namespace {
 
 using Place = PhysicalOperand::Place;
 using Content = std::pair<ValueId, PhysicalOperand::Part>;
+
+struct Life {
+  int64_t num_bytes = 0;
+  int first = 0;    // instruction that writes it
+  int last = 0;     // last instruction that touches it
+  Content content;  // what it held first
+};
 
 // The buffers of one act's workspace: values, merged where an op works in place.
 struct Buffers {
@@ -20,7 +29,7 @@ struct Buffers {
 int InPlaceBuffer(const PlanInput& input, const PhysicalInstruction& instruction, int at, int o, const Buffers& buffers,
                   const std::map<Content, int>& last_use) {
   const Node& node = input.graph.node(instruction.node);
-  const OpDef* op = node.op == "boxing" ? nullptr : input.ops.Find(node.op);
+  const OpDef* op = input.ops.Find(node.op);
   if (op == nullptr) return -1;
   for (const auto& [from, to] : op->in_place) {
     if (to != o || from >= static_cast<int>(instruction.inputs.size())) continue;
@@ -55,113 +64,188 @@ Buffers FindBuffers(const PlanInput& input, const PhysicalActor& actor) {
       int buffer = InPlaceBuffer(input, instruction, at, static_cast<int>(o), buffers, last_use);
       if (buffer < 0) {
         buffer = static_cast<int>(buffers.lives.size());
-        buffers.lives.push_back({x.num_bytes, at, at});
+        buffers.lives.push_back({x.num_bytes, at, at, x.content()});
       }
       buffers.of_value[x.content()] = buffer;
       buffers.lives[buffer].last = std::max(buffers.lives[buffer].last, last_use[x.content()]);
     }
     for (const PhysicalOperand& x : instruction.scratch) {
       buffers.of_value[x.content()] = static_cast<int>(buffers.lives.size());
-      buffers.lives.push_back({x.num_bytes, at, at});
+      buffers.lives.push_back({x.num_bytes, at, at, x.content()});
     }
   }
   return buffers;
 }
 
-// Offsets within the workspace and within the actor's pinned memory.
-void PackActor(const PlanInput& input, PhysicalActor& actor) {
-  const Buffers buffers = FindBuffers(input, actor);
-  const Packing packing = Pack(buffers.lives);
-  actor.workspace = packing.num_bytes;
-  actor.workspace_bound = packing.bound;
-  const auto place = [&](PhysicalOperand& x) {
-    if (x.place == Place::kWorkspace) x.offset = packing.offsets[buffers.of_value.at(x.content())];
+// Collects what needs memory in the plan's regions, and writes down where it was put.
+class Assignment {
+ public:
+  Assignment(const PlanInput& input, PhysicalPlan& plan) : input_(input), plan_(plan), lifetimes_(input, plan) {}
+
+  absl::Status Run() {
+    for (size_t r = 0; r < plan_.registers.size(); ++r) ClaimRegister(static_cast<int>(r));
+    for (size_t a = 0; a < plan_.actors.size(); ++a) {
+      ClaimPinned(static_cast<int>(a));
+      ClaimWorkspace(static_cast<int>(a));
+    }
+    OF_RETURN_IF_ERROR(CheckSizes());
+    for (int zone = 0; zone < kNumZones; ++zone) {
+      const Packing packing = Pack(claims_[zone], lifetimes_.clocks());
+      for (size_t i = 0; i < claims_[zone].size(); ++i) {
+        for (int64_t* const offset : targets_[zone][i].offsets) *offset = packing.offsets[i];
+      }
+      for (size_t c = 0; c < plan_.classes.size(); ++c) {
+        plan_.classes[c].bytes[zone] = packing.num_bytes[c];
+        plan_.classes[c].bound[zone] = packing.bound[c];
+      }
+      if (zone == 0) fullest_tick_ = packing.fullest_tick;
+    }
+    SayPeaks();
+    return absl::OkStatus();
+  }
+
+ private:
+  // Whose offset a claim is, and what it is for.
+  struct Target {
+    std::vector<int64_t*> offsets;
+    MemoryUse use = MemoryUse::kActivations;
+    ValueId value = -1;  // that it holds, or the first of them
   };
-  for (PhysicalInstruction& instruction : actor.instructions) {
-    for (PhysicalOperand& x : instruction.inputs) place(x);
-    for (PhysicalOperand& x : instruction.scratch) place(x);
-    for (PhysicalOperand& x : instruction.outputs) {
-      place(x);
-      if (x.place != Place::kPinned) continue;
-      x.offset = actor.pinned;
-      actor.pinned += Align(x.num_bytes);
+
+  MemoryUse UseOf(ValueId value) const {
+    const Node& node = input_.graph.node(input_.graph.value(value).producer);
+    if (input_.ops.Is(node.op, OpKind::kBoxing)) return MemoryUse::kTransfers;
+    switch (node.role) {
+      case Role::kForward:
+      case Role::kInputGradient:
+      case Role::kFusedGradient:
+        return MemoryUse::kActivations;
+      case Role::kUpdate:
+        return MemoryUse::kOptimizer;
+      default:
+        return MemoryUse::kGradients;
     }
   }
-}
 
-// The classes that have an instance of the actor.
-std::vector<int> ClassesOf(const RankClasses& classes, const PhysicalActor& actor) {
-  std::vector<int> result = classes.In(actor.placement);
-  if (!actor.senders.has_value()) return result;
-  for (const int c : classes.In(*actor.senders)) {
-    if (std::find(result.begin(), result.end(), c) == result.end()) result.push_back(c);
+  void ClaimRegister(int id) {
+    PhysicalRegister& reg = plan_.registers[id];
+    if (reg.variable >= 0 || reg.slot_bytes == 0) return;
+    const int zone = static_cast<int>(reg.zone);
+    Claim& claim = claims_[zone].emplace_back();
+    claim.num_bytes = reg.slots * reg.slot_stride;
+    claim.when.assign(lifetimes_.OfRegister(id).begin(), lifetimes_.OfRegister(id).end());
+    targets_[zone].push_back({{&reg.offset}, UseOf(reg.first_value), reg.first_value});
   }
-  return result;
-}
+
+  // Kept from act to act.
+  void ClaimPinned(int id) {
+    PhysicalActor& actor = plan_.actors[id];
+    ValueId first = -1;
+    for (PhysicalInstruction& instruction : actor.instructions) {
+      for (PhysicalOperand& x : instruction.outputs) {
+        if (x.place != Place::kPinned) continue;
+        if (first < 0) first = x.value;
+        x.offset = actor.pinned;
+        actor.pinned += Align(x.num_bytes);
+      }
+    }
+    if (actor.pinned == 0) return;
+    Claim& claim = claims_[0].emplace_back();
+    claim.num_bytes = actor.pinned;
+    for (const int c : ClassesOf(input_.classes, actor))
+      claim.when.push_back({c, 0, lifetimes_.clocks()[c].num_ticks - 1, true});
+    targets_[0].push_back({{&actor.pinned_offset}, UseOf(first), first});
+  }
+
+  void ClaimWorkspace(int id) {
+    PhysicalActor& actor = plan_.actors[id];
+    const Buffers buffers = FindBuffers(input_, actor);
+    const size_t base = claims_[0].size();
+    for (const Life& life : buffers.lives) {
+      Claim& claim = claims_[0].emplace_back();
+      claim.num_bytes = life.num_bytes;
+      const std::vector<Ticks> when = lifetimes_.OfInstructions(id, life.first, life.last);
+      claim.when.assign(when.begin(), when.end());
+      claim.actor = id;
+      claim.first = life.first;
+      claim.last = life.last;
+      const bool shard = life.content.second == PhysicalOperand::Part::kShard;
+      targets_[0].push_back({{}, shard ? UseOf(life.content.first) : MemoryUse::kScratch, life.content.first});
+    }
+    const auto place = [&](PhysicalOperand& x) {
+      if (x.place == Place::kWorkspace) {
+        targets_[0][base + buffers.of_value.at(x.content())].offsets.push_back(&x.offset);
+      }
+    };
+    for (PhysicalInstruction& instruction : actor.instructions) {
+      for (PhysicalOperand& x : instruction.inputs) place(x);
+      for (PhysicalOperand& x : instruction.scratch) place(x);
+      for (PhysicalOperand& x : instruction.outputs) place(x);
+    }
+  }
+
+  absl::Status CheckSizes() const {
+    constexpr double kMost = 4e18;
+    double total = 0;
+    for (const std::array<int64_t, kNumZones>& bytes : input_.variables.num_bytes) total += bytes[0] + bytes[1];
+    int64_t largest = 0;
+    ValueId value = -1;
+    for (int zone = 0; zone < kNumZones; ++zone) {
+      for (size_t i = 0; i < claims_[zone].size(); ++i) {
+        total += static_cast<double>(claims_[zone][i].num_bytes);
+        if (claims_[zone][i].num_bytes <= largest) continue;
+        largest = claims_[zone][i].num_bytes;
+        value = targets_[zone][i].value;
+      }
+    }
+    if (total < kMost) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("its values take ", total, " bytes in all; at most ", kMost,
+                                                   " can be counted. The largest, ", largest, " bytes, is of ",
+                                                   value < 0 ? "a variable" : Where(Producer(value))));
+  }
+
+  const Node& Producer(ValueId value) const { return input_.graph.node(input_.graph.value(value).producer); }
+
+  void SayPeaks() {
+    for (const PlannedVariable& variable : input_.variables.variables) {
+      for (size_t c = 0; c < plan_.classes.size(); ++c) {
+        if (variable.offsets[c] >= 0) Use(c, variable.use, variable.name, Align(variable.num_bytes));
+      }
+    }
+    for (int zone = 0; zone < kNumZones; ++zone) {
+      for (size_t i = 0; i < claims_[zone].size(); ++i) {
+        const Claim& claim = claims_[zone][i];
+        const Target& target = targets_[zone][i];
+        for (const Ticks& ticks : claim.when) {
+          const int tick = fullest_tick_[ticks.rank_class];
+          if (tick < ticks.first || ticks.last < tick || (claim.actor >= 0 && !ticks.certain)) continue;
+          Use(ticks.rank_class, target.use, Producer(target.value).name, Align(claim.num_bytes));
+        }
+      }
+    }
+  }
+
+  void Use(size_t rank_class, MemoryUse use, const std::string& name, int64_t num_bytes) {
+    constexpr size_t kNamed = 5;
+    ClassMemory& memory = plan_.classes[rank_class];
+    memory.at_peak[static_cast<int>(use)] += num_bytes;
+    const auto behind = std::find_if(memory.largest.begin(), memory.largest.end(),
+                                     [&](const LargestUse& other) { return other.num_bytes < num_bytes; });
+    if (behind - memory.largest.begin() >= static_cast<ptrdiff_t>(kNamed)) return;
+    memory.largest.insert(behind, {use, name, num_bytes});
+    if (memory.largest.size() > kNamed) memory.largest.pop_back();
+  }
+
+  const PlanInput& input_;
+  PhysicalPlan& plan_;
+  const Lifetimes lifetimes_;
+  std::array<std::vector<Claim>, kNumZones> claims_;
+  std::array<std::vector<Target>, kNumZones> targets_;  // of each claim
+  std::vector<int> fullest_tick_;                       // of the private zone, by class
+};
 
 }  // namespace
 
-Packing Pack(absl::Span<const Life> lives) {
-  Packing packing;
-  packing.offsets.resize(lives.size());
-  std::vector<int> order(lives.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return lives[a].num_bytes > lives[b].num_bytes; });
-  std::vector<int> placed;  // by offset
-  int end_of_time = 0;
-  for (int i : order) {
-    int64_t offset = 0;
-    for (int other : placed) {
-      if (lives[other].last < lives[i].first || lives[i].last < lives[other].first) continue;
-      if (offset + Align(lives[i].num_bytes) <= packing.offsets[other]) break;
-      offset = std::max(offset, packing.offsets[other] + Align(lives[other].num_bytes));
-    }
-    packing.offsets[i] = offset;
-    packing.num_bytes = std::max(packing.num_bytes, offset + Align(lives[i].num_bytes));
-    const auto behind = std::upper_bound(placed.begin(), placed.end(), offset,
-                                         [&](int64_t value, int other) { return value < packing.offsets[other]; });
-    placed.insert(behind, i);
-    end_of_time = std::max(end_of_time, lives[i].last + 1);
-  }
-  std::vector<int64_t> change(end_of_time + 1, 0);
-  for (const Life& life : lives) {
-    change[life.first] += Align(life.num_bytes);
-    change[life.last + 1] -= Align(life.num_bytes);
-  }
-  int64_t alive = 0;
-  for (int64_t delta : change) packing.bound = std::max(packing.bound, alive += delta);
-  return packing;
-}
-
-void AssignMemory(const PlanInput& input, PhysicalPlan& plan) {
-  for (size_t c = 0; c < plan.classes.size(); ++c) plan.classes[c].end = input.variables.num_bytes[c];
-  for (PhysicalRegister& reg : plan.registers) {
-    if (reg.variable >= 0) continue;
-    for (const int c : input.classes.In(reg.placement)) {
-      ClassMemory& memory = plan.classes[c];
-      const int zone = static_cast<int>(reg.zone);
-      reg.offsets[c] = memory.end[zone];
-      memory.end[zone] += reg.slots * reg.slot_stride;
-      memory.registers[zone] += reg.slots * reg.slot_stride;
-    }
-  }
-  constexpr int kPrivate = static_cast<int>(Zone::kPrivate);
-  for (PhysicalActor& actor : plan.actors) {
-    PackActor(input, actor);
-    actor.pinned_offsets.assign(plan.classes.size(), -1);
-    for (const int c : ClassesOf(input.classes, actor)) {
-      ClassMemory& memory = plan.classes[c];
-      actor.pinned_offsets[c] = memory.end[kPrivate];
-      memory.end[kPrivate] += actor.pinned;
-      memory.pinned += actor.pinned;
-      memory.workspace = std::max(memory.workspace, actor.workspace);
-      memory.workspace_bound = std::max(memory.workspace_bound, actor.workspace_bound);
-    }
-  }
-  for (ClassMemory& memory : plan.classes) {
-    memory.workspace_offset = memory.end[kPrivate];
-    memory.end[kPrivate] += memory.workspace;
-  }
-}
+absl::Status AssignMemory(const PlanInput& input, PhysicalPlan& plan) { return Assignment(input, plan).Run(); }
 
 }  // namespace oneflow

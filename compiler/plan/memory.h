@@ -1,39 +1,22 @@
-// Offsets: every zone of a rank is the variables, then the plan's registers, then (private zone) what is pinned and its
-// workspace. All ranks of a class are laid out alike, with room for the largest shards.
+// Offsets: every zone of a rank is the variables and behind them a region of the plan, in which everything lies that it uses for a
+// while: registers (slots · stride each), what actors keep from act to act, and the workspaces of acts.
 //
-//   private  | variables | registers: slots * stride each | pinned | workspace |
-//   shared   | variables | registers                      |
+//   private  | variables | region of the plan: registers, pinned, workspaces, at any offsets |
+//   shared   | variables | region of the plan: registers that other processes read           |
 //
 // Plans of one job never run at the same time, so all of them start behind the variables; a zone is as large as its
-// largest plan. One device executes one act at a time, so all acts of a rank share the workspace. Within an act the
-// life of a value goes from the instruction that makes it to the last that reads it; lives that do not meet may share
-// bytes.
+// largest plan. Offsets within the region hold on all ranks that have a thing; where the region begins is the class'.
+//
+// What is not in use at the same time (lifetimes.h) may share bytes: registers over the whole step, values of a workspace from the
+// instruction that makes them to the last that reads them, and each with the other.
 #pragma once
 
-#include <vector>
-
-#include "absl/types/span.h"
 #include "compiler/plan/physical_plan.h"
 
 namespace oneflow {
 
-struct Life {
-  int64_t num_bytes = 0;
-  int first = 0;  // instruction that writes it
-  int last = 0;   // last instruction that touches it
-};
-
-struct Packing {
-  std::vector<int64_t> offsets;
-  int64_t num_bytes = 0;
-  int64_t bound = 0;  // most bytes alive at one instruction
-};
-
-// Places the largest first, each at the lowest aligned offset where nothing alive at the same time lies.
-Packing Pack(absl::Span<const Life> lives);
-
 // Sets every offset of `plan`, and its `classes`. An output takes its input's place where the op allows it and that was
-// the input's last use.
-void AssignMemory(const PlanInput& input, PhysicalPlan& plan);
+// the input's last use. InvalidArgument, naming the graph's largest value, if sizes add up to more than can be counted.
+absl::Status AssignMemory(const PlanInput& input, PhysicalPlan& plan);
 
 }  // namespace oneflow

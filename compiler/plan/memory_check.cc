@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
+
+#include "compiler/plan/lifetimes.h"
 
 namespace oneflow {
 namespace {
@@ -38,6 +41,73 @@ absl::Status CheckDisjoint(std::vector<Interval> intervals, int64_t size, absl::
   return absl::OkStatus();
 }
 
+// A piece of a plan's region and when it is in use.
+struct Use {
+  Interval at;
+  Ticks when;
+  bool workspace = false;
+};
+
+// Goes through the ticks of one zone of one class and looks at what each use finds in use.
+class Sweep {
+ public:
+  explicit Sweep(const std::vector<Use>& uses) : uses_(uses) {}
+
+  absl::Status Run(absl::string_view where) {
+    std::vector<std::pair<int, int>> begins, ends;  // (tick, use)
+    for (size_t i = 0; i < uses_.size(); ++i) {
+      if (uses_[i].at.begin == uses_[i].at.end) continue;
+      begins.push_back({uses_[i].when.first, static_cast<int>(i)});
+      ends.push_back({uses_[i].when.last, static_cast<int>(i)});
+    }
+    std::sort(begins.begin(), begins.end());
+    std::sort(ends.begin(), ends.end());
+    size_t ended = 0;
+    for (const auto& [tick, id] : begins) {
+      for (; ended < ends.size() && ends[ended].first < tick; ++ended) End(ends[ended].second);
+      const Use* const other = Begin(id);
+      if (other == nullptr) continue;
+      return absl::InternalError(
+          absl::StrCat(where, ": ", Show(uses_[id].at), " and ", Show(other->at), " overlap at tick ", tick));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // What is in use on the same bytes, or null. Workspaces are not compared with one another: one act is executed at a time, and what
+  // happens in it is looked at by itself.
+  const Use* Begin(int id) {
+    const Use& use = uses_[id];
+    auto next = lasting_.lower_bound(use.at.begin);
+    if (next != lasting_.end() && next->first < use.at.end) return &uses_[next->second];
+    if (next != lasting_.begin()) {
+      const Use& before = uses_[std::prev(next)->second];
+      if (before.at.end > use.at.begin) return &before;
+    }
+    if (use.workspace) {
+      workspaces_.insert(id);
+      return nullptr;
+    }
+    for (const int other : workspaces_) {
+      if (Overlap(uses_[other].at.begin, uses_[other].at.end, use.at.begin, use.at.end)) return &uses_[other];
+    }
+    lasting_.emplace(use.at.begin, id);
+    return nullptr;
+  }
+
+  void End(int id) {
+    if (uses_[id].workspace) {
+      workspaces_.erase(id);
+    } else {
+      lasting_.erase(uses_[id].at.begin);
+    }
+  }
+
+  const std::vector<Use>& uses_;
+  std::map<int64_t, int> lasting_;  // by where they begin: registers and pinned memory, which are disjoint
+  std::set<int> workspaces_;
+};
+
 class Checker {
  public:
   Checker(const PlanInput& input, const PhysicalPlan& plan) : in_(input), plan_(plan) {}
@@ -62,50 +132,102 @@ class Checker {
     return absl::StrCat(kPrefixes[static_cast<int>(what.second)], NameOf(what.first));
   }
 
-  // Of every class, by zone: what lies there.
+  // Of every class, by zone: variables, and what lies in the plan's region.
   using Zones = std::vector<std::array<std::vector<Interval>, kNumZones>>;
+  using Regions = std::vector<std::array<std::vector<Use>, kNumZones>>;
 
   absl::Status CheckZones() const {
     Zones zones(plan_.classes.size());
     for (const PlannedVariable& variable : in_.variables.variables) {
-      AddToClasses(variable.offsets, variable.num_bytes, variable.zone, variable.name, zones);
-    }
-    for (const PhysicalRegister& reg : plan_.registers) OF_RETURN_IF_ERROR(AddRegister(reg, zones));
-    for (const PhysicalActor& actor : plan_.actors) {
-      AddToClasses(actor.pinned_offsets, actor.pinned, Zone::kPrivate, actor.name, zones);
-    }
-    for (size_t c = 0; c < zones.size(); ++c) {
-      const ClassMemory& memory = plan_.classes[c];
-      zones[c][0].push_back({memory.workspace_offset, memory.workspace_offset + memory.workspace, "workspace"});
-      for (Zone zone : {Zone::kPrivate, Zone::kShared}) {
-        const int z = static_cast<int>(zone);
-        OF_RETURN_IF_ERROR(
-            CheckDisjoint(std::move(zones[c][z]), memory.end[z], absl::StrCat("class ", c, ", ", Name(zone), " zone")));
+      for (size_t c = 0; c < variable.offsets.size(); ++c) {
+        if (variable.offsets[c] < 0) continue;
+        zones[c][static_cast<int>(variable.zone)].push_back(
+            {variable.offsets[c], variable.offsets[c] + variable.num_bytes, variable.name});
       }
     }
+    for (size_t c = 0; c < zones.size(); ++c) {
+      for (int z = 0; z < kNumZones; ++z) {
+        OF_RETURN_IF_ERROR(CheckDisjoint(std::move(zones[c][z]), in_.variables.num_bytes[c][z], NameOfZone(c, z)));
+      }
+    }
+    return CheckRegions();
+  }
+
+  static std::string NameOfZone(size_t rank_class, int zone) {
+    return absl::StrCat("class ", rank_class, ", ", Name(static_cast<Zone>(zone)), " zone");
+  }
+
+  absl::Status CheckRegions() const {
+    const Lifetimes lifetimes(in_, plan_);
+    Regions regions(plan_.classes.size());
+    for (size_t r = 0; r < plan_.registers.size(); ++r) {
+      const PhysicalRegister& reg = plan_.registers[r];
+      OF_RETURN_IF_ERROR(CheckRegister(reg));
+      if (reg.variable >= 0 || reg.slot_bytes == 0) continue;
+      const Interval at{reg.offset, reg.offset + reg.slots * reg.slot_stride, absl::StrCat("register ", reg.name)};
+      for (const Ticks& when : lifetimes.OfRegister(static_cast<int>(r))) {
+        regions[when.rank_class][static_cast<int>(reg.zone)].push_back({at, when, false});
+      }
+    }
+    for (size_t a = 0; a < plan_.actors.size(); ++a) {
+      const PhysicalActor& actor = plan_.actors[a];
+      const Interval pinned{actor.pinned_offset, actor.pinned_offset + actor.pinned, actor.name};
+      for (const int c : ClassesOf(in_.classes, actor)) {
+        regions[c][0].push_back({pinned, {c, 0, lifetimes.clocks()[c].num_ticks - 1}, false});
+      }
+      AddWorkspace(static_cast<int>(a), lifetimes, regions);
+    }
+    for (size_t c = 0; c < regions.size(); ++c) {
+      for (int z = 0; z < kNumZones; ++z) OF_RETURN_IF_ERROR(CheckRegion(regions[c][z], c, z));
+    }
     return absl::OkStatus();
   }
 
-  static void AddToClasses(const std::vector<int64_t>& offsets, int64_t num_bytes, Zone zone, const std::string& name,
-                           Zones& zones) {
-    for (size_t c = 0; c < offsets.size(); ++c) {
-      if (offsets[c] < 0) continue;
-      zones[c][static_cast<int>(zone)].push_back({offsets[c], offsets[c] + num_bytes, name});
+  absl::Status CheckRegion(const std::vector<Use>& uses, size_t rank_class, int zone) const {
+    const int64_t size = plan_.classes[rank_class].bytes[zone];
+    for (const Use& use : uses) {
+      if (use.at.begin < 0 || use.at.end > size) {
+        return absl::InternalError(absl::StrCat(NameOfZone(rank_class, zone), ": ", Show(use.at),
+                                                " lies outside the plan's ", size, " bytes"));
+      }
+      if (use.at.begin % kAlignment != 0 && use.at.begin != use.at.end) {
+        return absl::InternalError(absl::StrCat(NameOfZone(rank_class, zone), ": ", Show(use.at), " is not aligned"));
+      }
+    }
+    return Sweep(uses).Run(NameOfZone(rank_class, zone));
+  }
+
+  // What lies in the workspace from the instruction that writes it to the last that reads it.
+  void AddWorkspace(int id, const Lifetimes& lifetimes, Regions& regions) const {
+    struct Life {
+      Interval at;
+      int first, last;
+    };
+    std::map<What, Life> lives;
+    const PhysicalActor& actor = plan_.actors[id];
+    for (int i = 0; i < static_cast<int>(actor.instructions.size()); ++i) {
+      const auto touch = [&](const PhysicalOperand& x) {
+        if (x.place != Place::kWorkspace) return;
+        const auto [it, inserted] = lives.try_emplace(x.content());
+        if (inserted) it->second = {{x.offset, x.offset + x.num_bytes, NameOf(x.content())}, i, i};
+        it->second.last = i;
+      };
+      for (const PhysicalOperand& x : actor.instructions[i].inputs) touch(x);
+      for (const PhysicalOperand& x : actor.instructions[i].scratch) touch(x);
+      for (const PhysicalOperand& x : actor.instructions[i].outputs) touch(x);
+    }
+    for (const auto& [what, life] : lives) {
+      for (const Ticks& when : lifetimes.OfInstructions(id, life.first, life.last)) {
+        regions[when.rank_class][0].push_back({life.at, when, true});
+      }
     }
   }
 
-  absl::Status AddRegister(const PhysicalRegister& reg, Zones& zones) const {
+  absl::Status CheckRegister(const PhysicalRegister& reg) const {
     if (reg.variable >= 0) return CheckIsVariable(reg);
-    if (reg.slot_bytes > reg.slot_stride) {
-      return absl::InternalError(absl::StrCat("register '", reg.name, "': slots of ", reg.slot_bytes, " bytes are ",
-                                              reg.slot_stride, " bytes apart"));
-    }
-    for (const int c : in_.classes.In(reg.placement)) {
-      if (reg.offsets[c] >= 0) continue;
-      return absl::InternalError(absl::StrCat("register '", reg.name, "': has no place in class ", c));
-    }
-    AddToClasses(reg.offsets, reg.slots * reg.slot_stride, reg.zone, absl::StrCat("register ", reg.name), zones);
-    return absl::OkStatus();
+    if (reg.slot_bytes <= reg.slot_stride) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("register '", reg.name, "': slots of ", reg.slot_bytes, " bytes are ",
+                                            reg.slot_stride, " bytes apart"));
   }
 
   absl::Status CheckIsVariable(const PhysicalRegister& reg) const {
@@ -150,11 +272,6 @@ class Checker {
   }
 
   absl::Status CheckAct(const PhysicalActor& actor) const {
-    for (size_t c = 0; c < actor.pinned_offsets.size(); ++c) {
-      if (actor.pinned_offsets[c] < 0 || actor.workspace <= plan_.classes[c].workspace) continue;
-      return absl::InternalError(absl::StrCat("takes a workspace of ", actor.workspace, " bytes, class ", c, " has ",
-                                              plan_.classes[c].workspace));
-    }
     Content content;
     for (const PhysicalInstruction& instruction : actor.instructions) {
       for (const PhysicalOperand& x : instruction.inputs) {
@@ -166,10 +283,6 @@ class Checker {
       for (size_t o = 0; o < written.size(); ++o) {
         const PhysicalOperand& x = written[o];
         if (x.place != Place::kWorkspace) continue;
-        if (x.offset < 0 || x.offset + x.num_bytes > actor.workspace) {
-          return absl::InternalError(
-              absl::StrCat("'", NameOf(x.content()), "' at ", x.offset, " lies outside the workspace"));
-        }
         OF_RETURN_IF_ERROR(CheckWrite(instruction, written, static_cast<int>(o)));
         Overwrite(x, content);
       }
@@ -197,7 +310,7 @@ class Checker {
                           int o) const {
     const PhysicalOperand& out = written[o];
     const Node& node = in_.graph.node(instruction.node);
-    const OpDef* op = node.op == "boxing" ? nullptr : in_.ops.Find(node.op);
+    const OpDef* op = in_.ops.Find(node.op);
     const auto overlaps = [&](const PhysicalOperand& x) {
       return x.place == Place::kWorkspace &&
              Overlap(x.offset, x.offset + x.num_bytes, out.offset, out.offset + out.num_bytes);

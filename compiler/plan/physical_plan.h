@@ -2,7 +2,7 @@
 // concrete places. The same facts as proto/plan.proto, plus which logical value each operand is, for the checks.
 //
 // An actor here stands for its instances on all ranks of its placement, a register for those of its producer. Sizes are those of the
-// largest shard; offsets within a slot or an act hold on all ranks, offsets of slots and areas per class of ranks.
+// largest shard; offsets hold on all ranks, from the start of the plan's region in their zone (memory.h).
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ struct PhysicalOperand {
   Part part = Part::kShard;
   Place place = Place::kWorkspace;
   int index = -1;      // kRegister, kVariable: which
-  int64_t offset = 0;  // from the start of the slot, of the workspace, of the actor's pinned memory
+  int64_t offset = 0;  // from the start of the slot, of the plan's region, of the actor's pinned memory
   int64_t num_bytes = 0;
 
   // What tells it from other contents of the same memory.
@@ -62,10 +62,8 @@ struct PhysicalActor {
   std::vector<PhysicalPort> inputs;
   std::vector<PhysicalPort> outputs;
   std::vector<PhysicalInstruction> instructions;
-  int64_t workspace = 0;                // bytes of one act
-  int64_t workspace_bound = 0;          // no packing can need less: the most that is alive at once
-  int64_t pinned = 0;                   // bytes
-  std::vector<int64_t> pinned_offsets;  // in the private zone, by class; -1 where it has no instance
+  int64_t pinned = 0;  // bytes
+  int64_t pinned_offset = 0;
 };
 
 struct PhysicalRegister {
@@ -78,20 +76,27 @@ struct PhysicalRegister {
   Zone zone = Zone::kPrivate;
   int64_t slot_bytes = 0;
   int64_t slot_stride = 0;
-  int variable = -1;             // index into the variable table: the register is that variable's memory
-  bool others_only = false;      // only consumers on other ranks than the producer's wait for it
-  std::vector<int64_t> offsets;  // by class; -1 where it has no instance, and all -1 for a variable's
+  ValueId first_value = -1;  // that lies in its slots; -1: none
+  int variable = -1;         // index into the variable table: the register is that variable's memory
+  bool others_only = false;  // only consumers on other ranks than the producer's wait for it
+  int64_t offset = 0;        // of slot 0; not for a variable's
   std::string name;
+};
+
+struct LargestUse {
+  MemoryUse use = MemoryUse::kWeights;
+  std::string name;  // of the variable, or of the node that makes the value
+  int64_t num_bytes = 0;
 };
 
 // What a rank of one class holds for this plan, in bytes.
 struct ClassMemory {
-  std::array<int64_t, kNumZones> registers{};
-  int64_t workspace_offset = 0;  // in the private zone
-  int64_t workspace = 0;         // shared by all acts of the rank
-  int64_t workspace_bound = 0;
-  int64_t pinned = 0;
-  std::array<int64_t, kNumZones> end{};  // the plan needs zones of this size, variables included
+  std::array<int64_t, kNumZones> bytes{};  // of the plan's region, which lies behind the variables
+  std::array<int64_t, kNumZones> bound{};  // the most that is in use at once: no offsets can do with less
+  // What is in use at the fullest time of the private zone, by what it is for, variables and registers of the shared zone included.
+  std::array<int64_t, kNumMemoryUses> at_peak{};
+  // The largest of these, most first.
+  std::vector<LargestUse> largest;
 };
 
 struct PhysicalPlan {

@@ -9,6 +9,7 @@ PlannedVariable Plan(const Node& node, const Value& value) {
           .dist = *value.dist,
           .init = node.attrs.String("init", "zeros"),
           .trainable = node.attrs.Bool("trainable"),
+          .use = node.role == Role::kUpdate ? MemoryUse::kOptimizer : MemoryUse::kWeights,
           .num_bytes = ShardBytes(value.type, *value.dist),
           .offsets = {}};
 }
@@ -46,6 +47,12 @@ void ShareWhatOtherProcessesRead(const Graph& graph, const Boxings& boxings, Var
 }  // namespace
 
 const char* Name(Zone zone) { return zone == Zone::kPrivate ? "private" : "shared"; }
+
+const char* Name(MemoryUse use) {
+  static constexpr const char* kNames[kNumMemoryUses] = {"weights",     "optimizer", "gradients",
+                                                         "activations", "transfers", "scratch"};
+  return kNames[static_cast<int>(use)];
+}
 
 int64_t ShardBytes(const TensorType& type, const DistType& dist) {
   return ShardShape(type.shape, dist, 0).count() * static_cast<int64_t>(SizeOf(type.dtype));

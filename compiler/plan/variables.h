@@ -21,6 +21,11 @@ enum class Zone : uint8_t { kPrivate = 0, kShared = 1 };
 inline constexpr int kNumZones = 2;
 const char* Name(Zone zone);  // "private", "shared"
 
+// What memory is for.
+enum class MemoryUse : uint8_t { kWeights, kOptimizer, kGradients, kActivations, kTransfers, kScratch };
+inline constexpr int kNumMemoryUses = 6;
+const char* Name(MemoryUse use);  // "weights", "optimizer", ...
+
 // Kernels want their operands on cache lines.
 inline constexpr int64_t kAlignment = 64;
 constexpr int64_t Align(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -34,6 +39,7 @@ struct PlannedVariable {
   DistType dist;
   std::string init;
   bool trainable = false;
+  MemoryUse use = MemoryUse::kWeights;  // or kOptimizer
   Zone zone = Zone::kPrivate;
   int64_t num_bytes = 0;         // of the largest shard
   std::vector<int64_t> offsets;  // by class; -1 where there is none

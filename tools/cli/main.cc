@@ -94,12 +94,14 @@ int Main(int argc, char** argv) {
   plan->require_subcommand(1);
   JobArguments show;
   int show_process = -1;
+  bool show_memory = false;
   sub = add(*plan, "show", "print a plan: classes of ranks, memory, registers, actors",
-            [&] { return Report(PlanShowCommand(show, show_process)); });
+            [&] { return Report(PlanShowCommand(show, show_process, show_memory)); });
   sub->add_option("file", show.config, "plan file, or job config *.pbtxt")->required();
   sub->add_option("--set", show.sets, "override a field of the config")->allow_extra_args(false);
   sub->add_option("--process", show_process, "print the program of this process instead")
       ->check(CLI::NonNegativeNumber);
+  sub->add_flag("--memory", show_memory, "print what memory is for instead: weights, optimizer, activations, ...");
   ExplainArguments explain;
   sub = add(*plan, "explain", "say why tensors lie as they do, what that costs and what moves",
             [&] { return Report(PlanExplainCommand(explain)); });

@@ -12,6 +12,7 @@
 #include "compiler/explain/explain.h"
 #include "compiler/explain/html.h"
 #include "compiler/lower/compile.h"
+#include "compiler/lower/plan_memory.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/plan_text.h"
 #include "compiler/lower/program.h"
@@ -98,7 +99,7 @@ absl::Status CompileCommand(const JobArguments& arguments, const std::string& ou
   return WriteFile("plan file", output, job.spec.plan());
 }
 
-absl::Status PlanShowCommand(const JobArguments& arguments, int process) {
+absl::Status PlanShowCommand(const JobArguments& arguments, int process, bool memory) {
   const bool is_config = absl::EndsWith(arguments.config, ".pbtxt");
   pb::PlanSet plan;
   if (is_config) {
@@ -107,6 +108,10 @@ absl::Status PlanShowCommand(const JobArguments& arguments, int process) {
     OF_ASSIGN_OR_RETURN(plan, CompileJob(job, ops));
   } else {
     OF_ASSIGN_OR_RETURN(plan, ReadPlan(arguments.config));
+  }
+  if (memory) {
+    std::cout << PlanMemoryText(plan);
+    return absl::OkStatus();
   }
   if (process >= 0) {
     OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(plan, process, PlanHash(plan.SerializeAsString())));

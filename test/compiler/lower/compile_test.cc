@@ -188,7 +188,7 @@ TEST(CompileTest, PortsThatDoNotMatchTheirRegisterAreRefused) {
   EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("register 99 of")));
 }
 
-TEST(PlanTextTest, ShowsHowFarTheWorkspaceIsFromTheLeastPossible) {
+TEST(PlanTextTest, ShowsHowFarMemoryIsFromTheLeastPossible) {
   // x and y live together, z takes y's place: two tensors of 64 bytes at once, whatever the packing.
   GraphKit kit("g");
   const std::string here = "[]{0}()";
@@ -198,7 +198,7 @@ TEST(PlanTextTest, ShowsHowFarTheWorkspaceIsFromTheLeastPossible) {
   kit.Node1("add", "sum", {x, z}, here);
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{kit.graph(), 1}}, OptionsFor({}), Ops()));
   ASSERT_OK_AND_ASSIGN(const std::string text, PlanText(set));
-  EXPECT_THAT(text, HasSubstr("plan 'g': workspace 128 (at least 128) bytes"));
+  EXPECT_THAT(text, HasSubstr("plan 'g': private 128 (at least 128), shared 0 (at least 0) bytes"));
   EXPECT_THAT(ProgramText(testing::SpelledOut(set)),
               HasSubstr("plan 'g': registers private 0, shared 0, workspace 128 (at least 128) bytes"));
 }
@@ -212,7 +212,7 @@ TEST(PlanTextTest, ShowsClassesVariablesRegistersAndInstructionsOnceForAllRanks)
           HasSubstr("class 0 ranks 0-1: private "),
           HasSubstr("variable 's0/w' f32[16,16] [dp=2]{0,1}(B) zeros trainable private c0+0"),
           HasSubstr("plan 'train': 4 actors, 4 registers, 4 micro-batches per step, boxing moves 2048 bytes per step"),
-          HasSubstr("'s0/sum' on [dp=2]{0,1} a0 -> a1 slots=1 bytes=1024 shared c0+0"), HasSubstr("filled=1"),
+          HasSubstr("'s0/sum' on [dp=2]{0,1} a0 -> a1 slots=1 bytes=1024 shared +0"), HasSubstr("filled=1"),
           HasSubstr("boxing 's0/scatter' (f32[16,16] (P) g0@r0) -> (f32[16,16] (S(0)) g0@r1)  # kit.cc:1"),
           HasSubstr("matmul 's0/matmul' (f32[8,16] (S(0)) g0@w+")));
 }

@@ -1,5 +1,6 @@
 #include "compiler/plan/memory_check.h"
 
+#include "absl/strings/match.h"
 #include "compiler/plan/build_plan.h"
 #include "compiler/plan/memory.h"
 #include "test/compiler/plan/graph_kit.h"
@@ -28,7 +29,7 @@ struct Planned {
         variables(*LayOutVariables({&graph}, classes, boxings)),
         input{graph, Ops(), options.mesh, classes, chains, boxings, variables, shape.micro_batches},
         plan(*BuildPhysicalPlan(input, "train")) {
-    AssignMemory(input, plan);
+    EXPECT_OK(AssignMemory(input, plan));
   }
   Planned(const Planned&) = delete;
 
@@ -70,7 +71,7 @@ TEST(MemoryCheckTest, TwoRegistersAtOnePlaceAreFound) {
   for (PhysicalRegister& reg : planned.plan.registers) {
     if (reg.slot_bytes == 0 || reg.variable >= 0) continue;
     if (first != nullptr && reg.zone == first->zone && reg.placement == first->placement) {
-      reg.offsets = first->offsets;
+      reg.offset = first->offset;
       break;
     }
     if (first == nullptr) first = &reg;
@@ -98,10 +99,32 @@ TEST(MemoryCheckTest, AnOutputOverALivingValueIsFound) {
   EXPECT_FALSE(planned.Check().ok());
 }
 
-TEST(MemoryCheckTest, AVariableInTheWorkspaceIsFound) {
-  Planned planned({1, 1, 1});
-  for (ClassMemory& memory : planned.plan.classes) memory.workspace_offset = 0;
-  EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("overlap")));
+TEST(MemoryCheckTest, AWorkspaceOnARegisterInUseIsFound) {
+  Planned planned({2, 1, 4});
+  int found = 0;
+  for (PhysicalRegister& reg : planned.plan.registers) {
+    if (reg.slot_bytes == 0 || reg.variable >= 0 || reg.zone != Zone::kPrivate) continue;
+    const int64_t before = reg.offset;
+    for (const PhysicalActor& actor : planned.plan.actors) {
+      for (const PhysicalInstruction& instruction : actor.instructions) {
+        for (const PhysicalOperand& x : instruction.outputs) {
+          if (x.place != Place::kWorkspace || actor.placement != reg.placement) continue;
+          reg.offset = x.offset;
+          const absl::Status status = planned.Check();
+          found += !status.ok() && absl::StrContains(status.message(), "overlap at tick");
+        }
+      }
+    }
+    reg.offset = before;
+  }
+  EXPECT_GT(found, 0);
+  EXPECT_OK(planned.Check());
+}
+
+TEST(MemoryCheckTest, ARegionThatIsTooSmallIsFound) {
+  Planned planned({1, 2, 1});
+  for (ClassMemory& memory : planned.plan.classes) memory.bytes[0] -= kAlignment;
+  EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("lies outside")));
 }
 
 TEST(MemoryCheckTest, AGuardThatIsNotItsVariableIsFound) {

@@ -1,0 +1,521 @@
+#include "compiler/plan/lifetimes.h"
+
+#include <algorithm>
+#include <climits>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "sbp/boxing_group.h"
+
+namespace oneflow {
+namespace {
+
+using Place = PhysicalOperand::Place;
+
+int64_t FloorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+
+// Of micro-batches so many are looked at.
+int NumActs(const PhysicalActor& actor) { return std::min(actor.acts_per_step, 2); }
+int ActsPerSlot(const PhysicalPort& port, const PhysicalActor& actor) {
+  return port.acts_per_slot > 1 ? NumActs(actor) : 1;
+}
+
+// How the instances of an actor read a register.
+struct Reading {
+  bool own = false;                   // every instance reads, and waits for, that of its own rank
+  std::optional<uint32_t> reach = 0;  // and none but those of ranks that differ along these axes; nothing: any
+  std::vector<uint32_t> groups;       // it reads all of ranks that differ along each of these sets of axes
+  int last_instruction = 0;
+};
+
+// Waits of acts for acts on the same rank, of one plan.
+class OwnWaits {
+ public:
+  struct Wait {
+    int on = 0;            // an act
+    bool earlier = false;  // of the step before
+  };
+
+  OwnWaits(const PlanInput& input, const PhysicalPlan& plan) : input_(input), plan_(plan) {
+    for (const PhysicalActor& actor : plan.actors) {
+      first_act_.push_back(static_cast<int>(actor_of_.size()));
+      actor_of_.insert(actor_of_.end(), NumActs(actor), static_cast<int>(first_act_.size()) - 1);
+    }
+    waits_.resize(actor_of_.size());
+    for (size_t a = 0; a < plan.actors.size(); ++a) {
+      const int acts = NumActs(plan.actors[a]);
+      for (int act = 0; act < acts; ++act) Add(first_act_[a] + act, static_cast<int>(a), act - 1);
+    }
+    for (size_t r = 0; r < plan.registers.size(); ++r) AddRegister(static_cast<int>(r));
+    Sort();
+  }
+
+  int num_acts() const { return static_cast<int>(actor_of_.size()); }
+  int first_act(int actor) const { return first_act_[actor]; }
+  int actor_of(int act) const { return actor_of_[act]; }
+  const std::vector<Wait>& waits(int act) const { return waits_[act]; }
+  // All acts, each behind those of the same step that it waits for; fewer if some wait in a circle.
+  const std::vector<int>& sorted() const { return sorted_; }
+  // By register: of each consumer.
+  const std::vector<std::vector<Reading>>& readings() const { return readings_; }
+
+ private:
+  // `act` waits for act `other_act` of an actor, counted from the beginning of this step.
+  void Add(int act, int other, int64_t other_act) {
+    const int64_t steps_back = -FloorDiv(other_act, NumActs(plan_.actors[other]));
+    if (steps_back > 1) return;  // follows from the wait of the act between
+    const int64_t in_step = other_act + steps_back * NumActs(plan_.actors[other]);
+    waits_[act].push_back({static_cast<int>(first_act_[other] + in_step), steps_back == 1});
+  }
+
+  const PhysicalPort& PortOf(const std::vector<PhysicalPort>& ports, int reg) const {
+    return *std::find_if(ports.begin(), ports.end(), [&](const PhysicalPort& port) { return port.reg == reg; });
+  }
+
+  Reading ReadingOf(const PhysicalActor& actor, int id) const {
+    const bool sends = actor.senders.has_value();
+    Reading reading;
+    bool boxed = false, regular = false;
+    for (size_t i = 0; i < actor.instructions.size(); ++i) {
+      const PhysicalInstruction& x = actor.instructions[i];
+      const bool reads = std::any_of(x.inputs.begin(), x.inputs.end(), [&](const PhysicalOperand& operand) {
+        return operand.place == Place::kRegister && operand.index == id;
+      });
+      if (reads) reading.last_instruction = static_cast<int>(i);
+      const Node& node = input_.graph.node(x.node);
+      if (!input_.ops.Is(node.op, OpKind::kBoxing)) continue;
+      const Value& from = input_.graph.value(node.inputs[0]);
+      const std::optional<BoxingReach> reach =
+          ReachOf(from.type.shape, *from.dist, *input_.graph.value(node.outputs[0]).dist);
+      regular = regular || reach.has_value();
+      if (!reads) continue;
+      boxed = true;
+      reading.own = reading.own || reach.has_value();
+      if (sends) continue;
+      if (!reach.has_value()) reading.reach.reset();
+      if (!reach.has_value()) continue;
+      if (reading.reach.has_value()) *reading.reach |= reach->axes;
+      reading.groups.push_back(reach->axes);
+    }
+    // What is no boxing's source is read on its own rank; where ranks send, by those that have something to do.
+    if (!boxed) reading.own = !sends || regular;
+    if (plan_.registers[id].others_only) reading.own = false;
+    return reading;
+  }
+
+  void AddRegister(int id) {
+    const PhysicalRegister& reg = plan_.registers[id];
+    const PhysicalActor& from = plan_.actors[reg.producer];
+    const int from_acts = ActsPerSlot(PortOf(from.outputs, id), from);
+    std::vector<Reading>& readings = readings_.emplace_back();
+    for (const int consumer : reg.consumers) {
+      const PhysicalActor& to = plan_.actors[consumer];
+      readings.push_back(ReadingOf(to, id));
+      if (!readings.back().own) continue;
+      const int to_acts = ActsPerSlot(PortOf(to.inputs, id), to);
+      for (int act = 0; act < NumActs(to); ++act) {
+        const int64_t fill = act / to_acts - reg.initially_filled;
+        Add(first_act_[consumer] + act, reg.producer, (fill + 1) * from_acts - 1);
+      }
+      for (int act = 0; act < NumActs(from); ++act) {
+        const int64_t freed = act / from_acts + reg.initially_filled - reg.slots;
+        Add(first_act_[reg.producer] + act, consumer, (freed + 1) * to_acts - 1);
+      }
+    }
+  }
+
+  void Sort() {
+    std::vector<int> missing(num_acts(), 0);
+    std::vector<std::vector<int>> waiters(num_acts());
+    for (int act = 0; act < num_acts(); ++act) {
+      for (const Wait& wait : waits_[act]) {
+        if (wait.earlier) continue;
+        waiters[wait.on].push_back(act);
+        ++missing[act];
+      }
+      if (missing[act] == 0) sorted_.push_back(act);
+    }
+    for (size_t head = 0; head < sorted_.size(); ++head) {
+      for (const int waiter : waiters[sorted_[head]]) {
+        if (--missing[waiter] == 0) sorted_.push_back(waiter);
+      }
+    }
+  }
+
+  const PlanInput& input_;
+  const PhysicalPlan& plan_;
+  std::vector<int> first_act_;  // of each actor
+  std::vector<int> actor_of_;   // of each act
+  std::vector<std::vector<Wait>> waits_;
+  std::vector<int> sorted_;
+  std::vector<std::vector<Reading>> readings_;
+};
+
+// Ascending by class, ticks that touch or overlap as one.
+void Normalize(std::vector<Ticks>& ticks) {
+  std::sort(ticks.begin(), ticks.end(), [](const Ticks& a, const Ticks& b) {
+    return std::tie(a.rank_class, a.first) < std::tie(b.rank_class, b.first);
+  });
+  size_t kept = 0;
+  for (size_t i = 1; i < ticks.size(); ++i) {
+    Ticks& last = ticks[kept];
+    const Ticks& next = ticks[i];
+    if (next.rank_class == last.rank_class && next.first <= last.last + 1) {
+      last.last = std::max(last.last, next.last);
+      last.certain = last.certain && next.certain;
+    } else {
+      ticks[++kept] = next;
+    }
+  }
+  if (!ticks.empty()) ticks.resize(kept + 1);
+}
+
+// No act of the clock.
+constexpr int kNone = INT_MIN / 2;
+
+}  // namespace
+
+// Finds the clock of one class after the other, and what it says of acts and registers.
+class LifetimeFinder {
+ public:
+  LifetimeFinder(const PlanInput& input, const PhysicalPlan& plan, Lifetimes& out)
+      : input_(input),
+        plan_(plan),
+        out_(out),
+        waits_(input, plan),
+        here_(plan.actors.size(), -1),
+        position_(waits_.num_acts()),
+        after_(waits_.num_acts()),
+        before_(waits_.num_acts()),
+        in_step_before_(waits_.num_acts()),
+        in_step_after_(waits_.num_acts()) {
+    actors_.resize(input.classes.size());
+    for (size_t a = 0; a < plan.actors.size(); ++a) {
+      for (const int c : ClassesOf(input.classes, plan.actors[a])) actors_[c].push_back(static_cast<int>(a));
+    }
+    order_.resize(waits_.num_acts());
+    for (size_t i = 0; i < waits_.sorted().size(); ++i) order_[waits_.sorted()[i]] = static_cast<int>(i);
+  }
+
+  void Run() {
+    out_.clocks_.resize(input_.classes.size());
+    out_.of_register_.resize(plan_.registers.size());
+    out_.acts_.resize(plan_.actors.size());
+    const bool dead = waits_.sorted().size() < static_cast<size_t>(waits_.num_acts());
+    for (int c = 0; c < input_.classes.size(); ++c) {
+      class_ = c;
+      CollectActs();
+      clock_.clear();
+      if (!dead) FindClock();
+      StartTicks();
+      SayActs();
+      SayRegisters();
+    }
+    for (std::vector<Ticks>& ticks : out_.of_register_) Normalize(ticks);
+  }
+
+ private:
+  int NumInstructions(int act) const {
+    return std::max<int>(1, static_cast<int>(plan_.actors[waits_.actor_of(act)].instructions.size()));
+  }
+  bool IsHere(int act) const { return here_[waits_.actor_of(act)] == class_; }
+  int size() const { return static_cast<int>(clock_.size()); }
+
+  // The acts of this class, each behind those that it waits for.
+  void CollectActs() {
+    acts_here_.clear();
+    for (const int actor : actors_[class_]) {
+      here_[actor] = class_;
+      for (int act = 0; act < NumActs(plan_.actors[actor]); ++act) acts_here_.push_back(waits_.first_act(actor) + act);
+    }
+    std::sort(acts_here_.begin(), acts_here_.end(), [&](int a, int b) { return order_[a] < order_[b]; });
+  }
+
+  // A longest line of acts in one step that wait for one another.
+  std::vector<int> LongestLine() {
+    std::vector<int>&length = after_, &from = before_;
+    int last = -1;
+    for (const int act : acts_here_) {
+      length[act] = 1;
+      from[act] = -1;
+      for (const OwnWaits::Wait& wait : waits_.waits(act)) {
+        if (wait.earlier || !IsHere(wait.on) || length[wait.on] < length[act]) continue;
+        length[act] = length[wait.on] + 1;
+        from[act] = wait.on;
+      }
+      if (last < 0 || length[act] > length[last]) last = act;
+    }
+    std::vector<int> line;
+    for (int act = last; act >= 0; act = from[act]) line.push_back(act);
+    std::reverse(line.begin(), line.end());
+    return line;
+  }
+
+  // Sets `position_` by the clock; `after_`: the last act of the clock that each act here is or waits for, those of the step before at
+  // negative positions; `before_`: the first that it is or that waits for it, those of the next step from the clock's size on.
+  void Compare() {
+    for (const int act : acts_here_) position_[act] = kNone;
+    for (int p = 0; p < size(); ++p) position_[clock_[p]] = p;
+    LookBack();
+    LookAhead();
+  }
+
+  void LookBack() {
+    for (const int act : acts_here_) {
+      after_[act] = position_[act];
+      for (const OwnWaits::Wait& wait : waits_.waits(act)) {
+        if (!wait.earlier && IsHere(wait.on)) after_[act] = std::max(after_[act], after_[wait.on]);
+      }
+    }
+    for (const int act : acts_here_) {
+      int& latest = in_step_before_[act] = kNone;
+      for (const OwnWaits::Wait& wait : waits_.waits(act)) {
+        if (!IsHere(wait.on)) continue;
+        latest = std::max(latest, wait.earlier ? after_[wait.on] : in_step_before_[wait.on]);
+      }
+    }
+    for (const int act : acts_here_) {
+      if (after_[act] < 0) after_[act] = in_step_before_[act] - size();
+    }
+  }
+
+  void LookAhead() {
+    const auto in_step = [&](std::vector<int>& found) {
+      for (auto it = acts_here_.rbegin(); it != acts_here_.rend(); ++it) {
+        for (const OwnWaits::Wait& wait : waits_.waits(*it)) {
+          if (!wait.earlier && IsHere(wait.on)) found[wait.on] = std::min(found[wait.on], found[*it]);
+        }
+      }
+    };
+    for (const int act : acts_here_) before_[act] = position_[act] >= 0 ? position_[act] : -kNone;
+    in_step(before_);
+    for (const int act : acts_here_) in_step_after_[act] = -kNone;
+    for (const int act : acts_here_) {
+      for (const OwnWaits::Wait& wait : waits_.waits(act)) {
+        int& earliest = in_step_after_[wait.on];
+        if (wait.earlier && IsHere(wait.on)) earliest = std::min(earliest, before_[act]);
+      }
+    }
+    in_step(in_step_after_);
+    for (const int act : acts_here_) {
+      if (before_[act] == -kNone && in_step_after_[act] != -kNone) before_[act] = in_step_after_[act] + size();
+    }
+  }
+
+  // The longest part of the line that closes: its first act waits for the last one of the step before.
+  void FindClock() {
+    clock_ = LongestLine();
+    Compare();
+    int first = 0, length = 0;
+    for (int p = 0; p < size(); ++p) {
+      const int last = in_step_before_[clock_[p]];
+      if (last - p + 1 > length) {
+        first = p;
+        length = last - p + 1;
+      }
+    }
+    clock_ = std::vector<int>(clock_.begin() + first, clock_.begin() + first + length);
+    Compare();
+  }
+
+  void StartTicks() {
+    tick_.assign(1, 0);
+    for (const int act : clock_) tick_.push_back(tick_.back() + 1 + NumInstructions(act));
+    out_.clocks_[class_] = {std::max(1, tick_.back()), std::vector<int>(tick_.begin(), tick_.end() - 1)};
+    covers_.clear();
+  }
+
+  // The gap before the act at a position, which may lie in another step.
+  int64_t GapAt(int position) const {
+    const int64_t step = FloorDiv(position, size());
+    return step * tick_.back() + tick_[position - step * size()];
+  }
+  int64_t FirstTickOf(int act) const {
+    if (position_[act] >= 0) return tick_[position_[act]] + 1;
+    return after_[act] < -size() ? -tick_.back() : GapAt(after_[act] + 1);
+  }
+  bool IsOnClock(int act) const { return !clock_.empty() && position_[act] >= 0; }
+
+  void SayActs() {
+    for (const int act : acts_here_) {
+      std::vector<Lifetimes::ActTime>& acts = out_.acts_[waits_.actor_of(act)];
+      if (IsOnClock(act)) {
+        acts.push_back({class_, true, tick_[position_[act]] + 1, 0});
+      } else {
+        const auto [first, last] = clock_.empty() ? std::pair<int64_t, int64_t>(0, 0) : GapsOf(act);
+        acts.push_back({class_, false, static_cast<int>(first), static_cast<int>(last)});
+      }
+    }
+  }
+
+  // Where an act off the clock may happen.
+  std::pair<int64_t, int64_t> GapsOf(int act) const {
+    const int64_t first = FirstTickOf(act);
+    return {first, before_[act] == -kNone ? first + tick_.back() : GapAt(before_[act])};
+  }
+
+  void SayRegisters() {
+    for (const int actor : actors_[class_]) {
+      for (const PhysicalPort& port : plan_.actors[actor].outputs) {
+        const PhysicalRegister& reg = plan_.registers[port.reg];
+        if (reg.slot_bytes == 0 || reg.variable >= 0 || !HasPlace(reg)) continue;
+        SayRegister(port.reg);
+      }
+    }
+  }
+
+  // An actor by sending acts on sources too, which do not have what it makes.
+  bool HasPlace(const PhysicalRegister& reg) const {
+    const std::vector<int>& in = input_.classes.In(reg.placement);
+    return std::binary_search(in.begin(), in.end(), class_);
+  }
+
+  void SayRegister(int id) {
+    const PhysicalRegister& reg = plan_.registers[id];
+    const PhysicalActor& from = plan_.actors[reg.producer];
+    const int fills = reg.per_step ? 1 : NumActs(from);
+    for (int fill = 0; fill < fills; ++fill) {
+      const int writer = waits_.first_act(reg.producer) + fill * (NumActs(from) / fills);
+      const int64_t first = clock_.empty() ? 0 : FirstTickOf(writer) + (IsOnClock(writer) ? FirstWrite(from, id) : 0);
+      int64_t last = first;
+      bool certain = IsOnClock(writer);
+      for (size_t c = 0; c < reg.consumers.size(); ++c) {
+        const int acts = NumActs(plan_.actors[reg.consumers[c]]) / fills;
+        const int reader = waits_.first_act(reg.consumers[c]) + (fill + 1) * acts - 1;
+        const auto [end, exact] = LastTickOf(reader, waits_.readings()[id][c]);
+        certain = certain && exact;
+        last = std::max(last, end);
+      }
+      out_.Add(class_, first, last, certain, out_.of_register_[id]);
+    }
+  }
+
+  static int FirstWrite(const PhysicalActor& actor, int reg) {
+    for (size_t i = 0; i < actor.instructions.size(); ++i) {
+      for (const PhysicalOperand& x : actor.instructions[i].outputs) {
+        if (x.place == Place::kRegister && x.index == reg) return static_cast<int>(i);
+      }
+    }
+    return 0;
+  }
+
+  static constexpr int64_t kNever = int64_t{1} << 40;
+
+  // When the instances of an act, on whatever rank, that read a register of this rank are done; whether the act itself ends then.
+  std::pair<int64_t, bool> LastTickOf(int act, const Reading& reading) {
+    if (clock_.empty() || !reading.own || !reading.reach.has_value() || !IsHere(act)) return {kNever, false};
+    if (*reading.reach != 0) return {CoverOf(act, *reading.reach), false};
+    if (IsOnClock(act)) return {tick_[position_[act]] + 1 + reading.last_instruction, true};
+    return {before_[act] == -kNone ? kNever : GapAt(before_[act]), false};
+  }
+
+  // The gap before the first act of the clock that follows the act on all ranks that differ along `axes`.
+  int64_t CoverOf(int act, uint32_t axes) {
+    const Placement& placement = plan_.actors[waits_.actor_of(act)].placement;
+    int at = -kNone;  // the act of the clock that follows it on each rank by itself
+    if (IsOnClock(act)) {
+      at = position_[act];
+    } else {
+      for (const PhysicalPort& port : plan_.actors[waits_.actor_of(act)].outputs) {
+        const PhysicalRegister& reg = plan_.registers[port.reg];
+        for (size_t c = 0; c < reg.consumers.size(); ++c) {
+          const int reader = waits_.first_act(reg.consumers[c]);
+          if (!waits_.readings()[port.reg][c].own || !IsHere(reader) || !IsOnClock(reader)) continue;
+          if (reg.initially_filled > 0 || NumActs(plan_.actors[reg.consumers[c]]) > 1) continue;
+          if (plan_.actors[reg.consumers[c]].placement == placement) at = std::min(at, position_[reader]);
+        }
+      }
+    }
+    if (at == -kNone) return kNever;
+    const int cover = CoversOf(axes)[at];
+    if (cover < 0) return kNever;
+    for (int p = at; p < cover; ++p) {
+      if (plan_.actors[waits_.actor_of(clock_[p % size()])].placement != placement) return kNever;
+    }
+    return GapAt(cover);
+  }
+
+  // By position on the clock: the first act behind it that waits, on every rank, for what the act before it made on all ranks
+  // that differ along `axes`; -1: none.
+  const std::vector<int>& CoversOf(uint32_t axes) {
+    const auto [it, inserted] = covers_.try_emplace(axes, std::vector<int>(size(), -1));
+    if (!inserted) return it->second;
+    int next = -1;
+    for (int p = 2 * size() - 1; p >= 0; --p) {
+      if (p < size()) it->second[p] = next >= 0 && next - p < size() ? next : -1;
+      if (p > 0 && GroupWaitedFor(clock_[p % size()], clock_[(p - 1) % size()], axes)) next = p;
+    }
+    return it->second;
+  }
+
+  // Whether on every rank `act` reads what `made` has made on all ranks that differ along `axes`.
+  bool GroupWaitedFor(int act, int made, uint32_t axes) const {
+    const PhysicalActor& actor = plan_.actors[waits_.actor_of(act)];
+    const int maker = waits_.actor_of(made);
+    if (actor.placement != plan_.actors[maker].placement) return false;
+    return std::any_of(actor.inputs.begin(), actor.inputs.end(), [&](const PhysicalPort& port) {
+      const PhysicalRegister& reg = plan_.registers[port.reg];
+      if (reg.producer != maker || reg.initially_filled > 0) return false;
+      const auto consumer = std::find(reg.consumers.begin(), reg.consumers.end(), waits_.actor_of(act));
+      const Reading& reading = waits_.readings()[port.reg][consumer - reg.consumers.begin()];
+      return std::any_of(reading.groups.begin(), reading.groups.end(),
+                         [&](uint32_t group) { return (group & axes) == axes; });
+    });
+  }
+
+  const PlanInput& input_;
+  const PhysicalPlan& plan_;
+  Lifetimes& out_;
+  const OwnWaits waits_;
+  std::vector<std::vector<int>> actors_;  // by class
+  std::vector<int> order_;                // of each act: its place in waits_.sorted()
+
+  // Of the class at hand.
+  int class_ = 0;
+  std::vector<int> here_;  // by actor: the last class that it was found in
+  std::vector<int> acts_here_;
+  std::vector<int> clock_;
+  std::vector<int> tick_;  // the gap before each act of the clock; behind them, the number of ticks
+  std::vector<int> position_, after_, before_;  // by act
+  std::vector<int> in_step_before_, in_step_after_;
+  std::map<uint32_t, std::vector<int>> covers_;
+};
+
+Lifetimes::Lifetimes(const PlanInput& input, const PhysicalPlan& plan) { LifetimeFinder(input, plan, *this).Run(); }
+
+std::vector<Ticks> Lifetimes::OfInstructions(int actor, int first, int last) const {
+  std::vector<Ticks> ticks;
+  for (const ActTime& act : acts_[actor]) {
+    const int64_t begin = act.first + (act.on_clock ? first : 0);
+    Add(act.rank_class, begin, act.on_clock ? act.first + last : act.last, act.on_clock, ticks);
+  }
+  Normalize(ticks);
+  return ticks;
+}
+
+// On the circle.
+void Lifetimes::Add(int rank_class, int64_t first, int64_t last, bool certain, std::vector<Ticks>& out) const {
+  const int64_t ticks = clocks_[rank_class].num_ticks;
+  if (last - first + 1 >= ticks) {
+    out.push_back({rank_class, 0, static_cast<int>(ticks) - 1, certain});
+    return;
+  }
+  const int64_t turn = FloorDiv(first, ticks) * ticks;
+  const int begin = static_cast<int>(first - turn), end = static_cast<int>(last - turn);
+  out.push_back({rank_class, begin, static_cast<int>(std::min<int64_t>(end, ticks - 1)), certain});
+  if (end >= ticks) out.push_back({rank_class, 0, static_cast<int>(end - ticks), certain});
+}
+
+std::vector<int> ClassesOf(const RankClasses& classes, const PhysicalActor& actor) {
+  std::vector<int> result = classes.In(actor.placement);
+  if (!actor.senders.has_value()) return result;
+  for (const int c : classes.In(*actor.senders)) {
+    if (std::find(result.begin(), result.end(), c) == result.end()) result.push_back(c);
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+}  // namespace oneflow

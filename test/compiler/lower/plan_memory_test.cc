@@ -1,0 +1,94 @@
+#include "compiler/lower/plan_memory.h"
+
+#include "compiler/lower/compile.h"
+#include "compiler/lower/plan_reader.h"
+#include "gmock/gmock.h"
+#include "oneflow_core/models/gpt.h"
+#include "oneflow_core/ops/ops.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+struct Layout {
+  int pp, dp, tp, micro_batches, ranks_per_process;
+};
+
+CompileOptions OptionsFor(const Layout& x) {
+  CompileOptions options;
+  options.job = "gpt";
+  options.mesh = *Mesh::Create({{"pp", x.pp}, {"dp", x.dp}, {"tp", x.tp}});
+  options.micro_batches = x.micro_batches;
+  options.ranks_per_process = x.ranks_per_process;
+  options.optimizer.clip_norm = 1;
+  return options;
+}
+
+absl::StatusOr<pb::PlanSet> Plan(const CompileOptions& options) {
+  static const OpRegistry* const kOps = new OpRegistry(StandardOps());
+  const GptConfig config{.vocabulary = 256, .layers = 4, .width = 128, .heads = 4, .context = 128};
+  OF_ASSIGN_OR_RETURN(const Program program, GptProgram(config, {"text"}, {32, 32}, GptGeneration{"x", 0}, *kOps));
+  return Compile(program, options, *kOps);
+}
+
+TEST(PlanMemoryTest, TrainingTakesLittleMoreThanWhatIsInUseAtOnce) {
+  for (const Layout& x : {Layout{1, 1, 1, 1, 1},
+                          {1, 1, 1, 4, 1},
+                          {1, 4, 1, 1, 1},
+                          {1, 1, 4, 1, 1},
+                          {1, 2, 2, 1, 2},
+                          {1, 2, 2, 4, 2},
+                          {2, 1, 2, 1, 4},
+                          {4, 1, 1, 8, 1},
+                          {2, 2, 1, 4, 1}}) {
+    SCOPED_TRACE(absl::StrCat("pp", x.pp, " dp", x.dp, " tp", x.tp, " micro-batches ", x.micro_batches));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(OptionsFor(x)));
+    for (const pb::ClassMemory& memory : set.plans(0).memory()) {
+      EXPECT_GT(memory.private_bound(), 0);
+      const int64_t bound = memory.private_bound() + memory.shared_bound();
+      EXPECT_LE(memory.private_bytes() + memory.shared_bytes(), (x.pp == 1 ? 1.005 : 1.025) * bound);
+    }
+  }
+}
+
+TEST(PlanMemoryTest, UsesAddUpToNoMoreThanThereIs) {
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(OptionsFor({1, 2, 2, 1, 2})));
+  const pb::RankClass& of = set.classes(0);
+  const pb::ClassMemory& memory = set.plans(0).memory(0);
+  int64_t used = 0;
+  for (const pb::MemoryUse& use : memory.at_peak()) used += use.bytes();
+  const int64_t variables = of.private_variable_bytes() + of.shared_variable_bytes();
+  EXPECT_LE(used, variables + memory.private_bytes() + memory.shared_bytes());
+  EXPECT_GE(used, variables + memory.private_bound());
+  EXPECT_EQ(memory.at_peak(0).bytes() + memory.at_peak(1).bytes() >= variables, true) << "weights and optimizer";
+  EXPECT_GT(memory.at_peak(3).bytes(), memory.at_peak(0).bytes()) << "activations, in a small model";
+  EXPECT_THAT(PlanMemoryText(set), AllOf(HasSubstr("weights"), HasSubstr("activations"), HasSubstr("largest: '")));
+}
+
+TEST(PlanMemoryTest, ADeviceThatIsTooSmallIsAnErrorThatSaysWhatTakesMost) {
+  CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
+  options.hosts = {{.count = 1, .devices = 4}};
+  options.hosts[0].device.memory_bytes = 20'000'000;
+  EXPECT_THAT(Plan(options),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("rank 0 of job 'gpt': its device needs"), HasSubstr("it has 20000000"),
+                             HasSubstr("use on that rank: activations"), HasSubstr("More micro-batches"))));
+  options.hosts[0].device.memory_bytes = 200'000'000;
+  EXPECT_OK(Plan(options));
+}
+
+TEST(PlanMemoryTest, AHostHoldsTheMemoryOfAllItsCpuDevices) {
+  CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
+  options.hosts = {{.count = 2, .devices = 2, .memory_bytes = 150'000'000}};
+  EXPECT_THAT(Plan(options), StatusIs(absl::StatusCode::kResourceExhausted,
+                                      AllOf(HasSubstr("its host, with ranks 0 to 1"), HasSubstr("it has 150000000"))));
+  options.hosts[0].memory_bytes = 300'000'000;
+  EXPECT_OK(Plan(options));
+}
+
+}  // namespace
+}  // namespace oneflow

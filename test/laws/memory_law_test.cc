@@ -1,0 +1,256 @@
+// The law of shared memory: of two uses of the same bytes of a rank, one is over before the other begins, whatever the order in
+// which ranks get to act. Looked at on every rank of spelled out plans and with every wait among them, by transitive closure:
+// nothing is taken from the compiler but the plan.
+#include <map>
+#include <random>
+
+#include "compiler/lower/compile.h"
+#include "oneflow_core/models/gpt.h"
+#include "test/compiler/plan/random_job.h"
+#include "test/support/spelled_out.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using testing::MakeRandomJob;
+using testing::Ops;
+using testing::RandomJob;
+using testing::SpelledOut;
+
+constexpr int kSteps = 3;
+
+// Acts of all actors over some steps, and which of them each waits for, however indirectly.
+class Waits {
+ public:
+  explicit Waits(const pb::Plan& plan) : plan_(plan) {
+    for (const pb::Actor& actor : plan.actors()) {
+      first_.push_back(num_acts_);
+      num_acts_ += NumActs(actor);
+    }
+    before_.resize(num_acts_);
+    for (int a = 0; a < plan.actors_size(); ++a) {
+      for (int act = 1; act < NumActs(plan.actors(a)); ++act) Add(a, act, a, act - 1);
+    }
+    for (int r = 0; r < plan.registers_size(); ++r) AddRegister(r);
+    Close();
+  }
+
+  int Vertex(int actor, int act) const { return first_[actor] + act; }
+  // Whether `act` begins after `earlier` is over.
+  bool Follows(int act, int earlier) const { return (after_[act][earlier / 64] >> (earlier % 64) & 1) != 0; }
+  static int NumActs(const pb::Actor& actor) { return actor.acts_per_step() * kSteps; }
+
+ private:
+  void Add(int actor, int act, int other, int other_act) {
+    if (other_act < 0) return;
+    ASSERT_LT(other_act, NumActs(plan_.actors(other)));
+    before_[Vertex(actor, act)].push_back(Vertex(other, other_act));
+  }
+
+  void AddRegister(int id) {
+    const pb::Register& reg = plan_.registers(id);
+    const int from_acts = testing::ActsPerSlot(plan_.actors(reg.producer()).outputs(), id);
+    for (const int consumer : reg.consumers()) {
+      const int to_acts = testing::ActsPerSlot(plan_.actors(consumer).inputs(), id);
+      for (int act = 0; act < NumActs(plan_.actors(consumer)); ++act) {
+        const int fill = act / to_acts - reg.initially_filled();
+        if (fill >= 0) Add(consumer, act, reg.producer(), (fill + 1) * from_acts - 1);
+      }
+      for (int act = 0; act < NumActs(plan_.actors(reg.producer())); ++act) {
+        const int freed = act / from_acts + reg.initially_filled() - reg.slots();
+        if (freed >= 0) Add(reg.producer(), act, consumer, (freed + 1) * to_acts - 1);
+      }
+    }
+  }
+
+  void Close() {
+    after_.assign(num_acts_, std::vector<uint64_t>(num_acts_ / 64 + 1, 0));
+    std::vector<int> missing(num_acts_), ready;
+    std::vector<std::vector<int>> waiters(num_acts_);
+    for (int act = 0; act < num_acts_; ++act) {
+      missing[act] = static_cast<int>(before_[act].size());
+      for (const int other : before_[act]) waiters[other].push_back(act);
+      if (missing[act] == 0) ready.push_back(act);
+    }
+    for (size_t head = 0; head < ready.size(); ++head) {
+      const int act = ready[head];
+      for (const int waiter : waiters[act]) {
+        after_[waiter][act / 64] |= uint64_t{1} << (act % 64);
+        for (size_t word = 0; word < after_[act].size(); ++word) after_[waiter][word] |= after_[act][word];
+        if (--missing[waiter] == 0) ready.push_back(waiter);
+      }
+    }
+    ASSERT_EQ(ready.size(), static_cast<size_t>(num_acts_));
+  }
+
+  const pb::Plan& plan_;
+  std::vector<int> first_;
+  int num_acts_ = 0;
+  std::vector<std::vector<int>> before_;
+  std::vector<std::vector<uint64_t>> after_;  // by act: a bit for each that it waits for
+};
+
+// Bytes of a rank in use from an instruction of one act to instructions of others.
+struct Use {
+  struct Moment {
+    int act = 0;
+    int instruction = 0;
+  };
+  int64_t begin = 0, end = 0;
+  Moment written;
+  std::vector<Moment> last;
+  int id = -1;   // of the register, in the program; -1: of a workspace
+  int fill = 0;  // or act
+};
+
+class MemoryLaw {
+ public:
+  MemoryLaw(const pb::Program& program, const pb::Plan& plan) : program_(program), plan_(plan), waits_(plan) {}
+
+  // How many pairs of uses share bytes.
+  int Check() {
+    for (int r = 0; r < plan_.registers_size(); ++r) AddRegister(r);
+    int shared = 0;
+    for (auto& [where, uses] : registers_) {
+      for (size_t i = 0; i < uses.size(); ++i) {
+        for (size_t j = 0; j < i; ++j) shared += CheckPair(uses[i], uses[j]);
+      }
+    }
+    for (int a = 0; a < plan_.actors_size(); ++a) shared += CheckWorkspace(a);
+    return shared;
+  }
+
+ private:
+  bool InRegion(int rank, pb::Zone zone, int64_t offset) const {
+    const pb::Rank& of = program_.ranks(rank);
+    return offset >= (zone == pb::PRIVATE ? of.private_variable_bytes() : of.shared_variable_bytes());
+  }
+
+  void AddRegister(int id) {
+    const pb::Register& reg = plan_.registers(id);
+    const pb::Actor& producer = plan_.actors(reg.producer());
+    if (reg.slot_bytes() == 0 || !InRegion(producer.rank(), reg.zone(), reg.offset())) return;
+    ASSERT_EQ(reg.initially_filled(), 0);
+    const int acts = testing::ActsPerSlot(producer.outputs(), id);
+    for (int fill = 0; fill < Waits::NumActs(producer) / acts; ++fill) {
+      Use use{reg.offset(),
+              reg.offset() + reg.slots() * reg.slot_stride(),
+              {waits_.Vertex(reg.producer(), fill * acts), First(producer, id)},
+              {},
+              id,
+              fill};
+      for (const int consumer : reg.consumers()) {
+        const pb::Actor& reader = plan_.actors(consumer);
+        const int last = (fill + 1) * testing::ActsPerSlot(reader.inputs(), id) - 1;
+        use.last.push_back({waits_.Vertex(consumer, last), Last(reader, id)});
+      }
+      registers_[{producer.rank(), reg.zone()}].push_back(std::move(use));
+    }
+  }
+
+  static bool Names(const google::protobuf::RepeatedPtrField<pb::Operand>& operands, int reg) {
+    return std::any_of(operands.begin(), operands.end(), [&](const pb::Operand& x) { return x.register_() == reg; });
+  }
+  static int First(const pb::Actor& actor, int reg) {
+    for (int i = 0; i < actor.instructions_size(); ++i) {
+      if (Names(actor.instructions(i).outputs(), reg)) return i;
+    }
+    return 0;
+  }
+  static int Last(const pb::Actor& actor, int reg) {
+    int last = 0;
+    for (int i = 0; i < actor.instructions_size(); ++i) {
+      if (Names(actor.instructions(i).inputs(), reg)) last = i;
+    }
+    return last;
+  }
+
+  bool Follows(const Use::Moment& later, const Use::Moment& earlier) const {
+    if (later.act == earlier.act) return later.instruction > earlier.instruction;
+    return waits_.Follows(later.act, earlier.act);
+  }
+  bool IsBefore(const Use& a, const Use& b) const {
+    return std::all_of(a.last.begin(), a.last.end(), [&](const Use::Moment& end) { return Follows(b.written, end); });
+  }
+
+  bool CheckPair(const Use& a, const Use& b) const {
+    if (a.id >= 0 && a.id == b.id) return false;
+    if (a.end <= b.begin || b.end <= a.begin) return false;
+    if (IsBefore(a, b) || IsBefore(b, a)) return true;
+    ADD_FAILURE() << Show(a) << " and " << Show(b);
+    return true;
+  }
+
+  std::string Show(const Use& use) const {
+    return absl::StrCat(use.id < 0 ? "workspace" : absl::StrCat("register '", plan_.registers(use.id).name(), "'"),
+                        " [", use.begin, ",", use.end, ") of fill ", use.fill);
+  }
+
+  // What an act writes into its workspace lies on no register in use.
+  int CheckWorkspace(int id) {
+    const pb::Actor& actor = plan_.actors(id);
+    const std::vector<Use>& registers = registers_[{actor.rank(), pb::PRIVATE}];
+    int shared = 0;
+    for (int i = 0; i < actor.instructions_size(); ++i) {
+      for (const pb::Operand& x : actor.instructions(i).outputs()) {
+        if (x.register_() >= 0 || x.zone() != pb::PRIVATE || !InRegion(actor.rank(), pb::PRIVATE, x.offset())) continue;
+        int64_t bytes = static_cast<int64_t>(SizeOf(static_cast<DType>(x.dtype())));
+        for (const int64_t dim : x.dims()) bytes *= dim;
+        for (int act = 0; act < Waits::NumActs(actor); ++act) {
+          const Use::Moment now{waits_.Vertex(id, act), i};
+          const Use use{x.offset(), x.offset() + bytes, now, {now}, -1, act};
+          for (const Use& other : registers) shared += CheckPair(use, other);
+        }
+      }
+    }
+    return shared;
+  }
+
+  const pb::Program& program_;
+  const pb::Plan& plan_;
+  const Waits waits_;
+  std::map<std::pair<int, pb::Zone>, std::vector<Use>> registers_;  // by rank and zone
+};
+
+int CheckLaw(const pb::PlanSet& set) {
+  const pb::Program program = SpelledOut(set);
+  int shared = 0;
+  for (const pb::Plan& plan : program.plans()) shared += MemoryLaw(program, plan).Check();
+  return shared;
+}
+
+TEST(MemoryLawTest, OfUsesOfTheSameBytesOneIsOverBeforeTheOther) {
+  int shared = 0;
+  for (uint32_t seed = 0; seed < 400 && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    RandomJob job = MakeRandomJob(seed);
+    if (seed % 2 == 0) job.options.device = DeviceKind::kCuda;
+    absl::StatusOr<pb::PlanSet> set = CompileBoxed({{job.graph, job.options.micro_batches}}, job.options, Ops());
+    if (set.status().code() == absl::StatusCode::kUnimplemented) continue;
+    ASSERT_OK(set);
+    shared += CheckLaw(*set);
+  }
+  EXPECT_GT(shared, 1000);
+}
+
+TEST(MemoryLawTest, TrainingOfAGptSharesRegistersOverTheWholeStep) {
+  const GptConfig config{.vocabulary = 128, .layers = 2, .width = 16, .heads = 2, .context = 8};
+  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, GptGeneration{"x", 0}, Ops()));
+  struct Layout {
+    int pp, dp, tp, micro_batches, ranks_per_process;
+  };
+  for (const Layout& x : {Layout{1, 1, 2, 1, 1}, {1, 2, 2, 2, 2}, {2, 1, 2, 4, 4}, {1, 2, 2, 3, 1}}) {
+    SCOPED_TRACE(absl::StrCat("pp", x.pp, " dp", x.dp, " tp", x.tp, " micro-batches ", x.micro_batches));
+    CompileOptions options;
+    options.mesh = *Mesh::Create({{"pp", x.pp}, {"dp", x.dp}, {"tp", x.tp}});
+    options.micro_batches = x.micro_batches;
+    options.ranks_per_process = x.ranks_per_process;
+    options.optimizer.clip_norm = 1;
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
+    EXPECT_GT(CheckLaw(set), 100);
+  }
+}
+
+}  // namespace
+}  // namespace oneflow
