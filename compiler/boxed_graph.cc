@@ -108,7 +108,10 @@ absl::Status CheckMeshes(const CompileOptions& options) {
 absl::StatusOr<Topology> MakeTopology(const CompileOptions& options) {
   OF_RETURN_IF_ERROR(CheckMeshes(options));
   std::vector<HostGroup> hosts = options.hosts;
-  if (hosts.empty()) hosts.push_back({.devices = options.NumRanks(), .device = UsualDevice(options.device)});
+  if (hosts.empty()) {
+    hosts.push_back({.devices = options.NumRanks(), .device = UsualDevice(options.device)});
+    hosts[0].device.memory_bytes = 0;  // nobody has said
+  }
   return Topology::Create(options.NumRanks(), options.ranks_per_process, std::move(hosts));
 }
 

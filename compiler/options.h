@@ -39,7 +39,7 @@ struct CompileOptions {
   int num_ranks = 0;  // of the job; 0: as many as the meshes need
   // Ranks are given to hosts in their order, and on each to processes in consecutive groups of this size.
   int ranks_per_process = 1;
-  std::vector<HostGroup> hosts;  // empty: one host that has room for all ranks, with usual devices
+  std::vector<HostGroup> hosts;  // empty: one host that has room for all ranks, with usual devices, of unknown memory
   DeviceKind device = DeviceKind::kCpu;
   int64_t variable_bytes_per_device = 0;  // the most that variables may take on one rank; 0: no limit
   int64_t memory_bytes_per_device = 0;    // of all that layouts decide (select/memory_demand.h); 0: no limit

@@ -83,7 +83,10 @@ absl::Status CheckDeviceMemory(const pb::PlanSet& set, const Topology& topology)
     const int64_t needed = BytesOf(set.classes(rank_class));
     const HostGroup& host = topology.GroupOf(rank);
     const int64_t there = host.device.memory_bytes;
-    if (there > 0 && needed > there) return TooMuch(set, rank, rank_class, "its device", needed, there);
+    if (there > 0 && needed > there) {
+      const std::string whose = absl::StrCat("its device, of kind '", host.device.kind, "',");
+      return TooMuch(set, rank, rank_class, whose, needed, there);
+    }
     if (host.device.device != DeviceKind::kCpu || host.memory_bytes == 0) continue;
     on_host = topology.DeviceOf(rank) == 0 ? needed : on_host + needed;
     if (on_host > host.memory_bytes) {

@@ -311,14 +311,24 @@ absl::Status Bench::RunCompilations(int round) {
   return absl::OkStatus();
 }
 
-// Once: they are so large that a round more or less says little.
+// In turn, and of each case the median round.
 absl::Status Bench::RunScaleCases() {
-  for (const ScaleCase& one : scale_cases_) {
-    if (stop_) return absl::CancelledError("interrupted");
-    std::cerr << absl::StrFormat("compile-scale: %-12s", one.name) << std::flush;
-    OF_ASSIGN_OR_RETURN_AT(ScaleFigures figures, MeasureScale(one, ops_), one.name);
-    std::cerr << absl::StrFormat("%9.3f s\n", figures.seconds());
-    scales_.push_back(std::move(figures));
+  std::vector<std::vector<ScaleFigures>> rounds(scale_cases_.size());
+  for (int round = 0; round < a_.rounds; ++round) {
+    for (size_t i = 0; i < scale_cases_.size(); ++i) {
+      const ScaleCase& one = scale_cases_[i];
+      if (stop_) return absl::CancelledError("interrupted");
+      std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, one.name) << std::flush;
+      OF_ASSIGN_OR_RETURN_AT(ScaleFigures figures, MeasureScale(one, ops_), one.name);
+      std::cerr << absl::StrFormat("%9.3f s\n", figures.seconds());
+      rounds[i].push_back(std::move(figures));
+    }
+  }
+  for (std::vector<ScaleFigures>& of : rounds) {
+    const auto middle = of.begin() + static_cast<ptrdiff_t>(of.size() / 2);
+    std::nth_element(of.begin(), middle, of.end(),
+                     [](const ScaleFigures& a, const ScaleFigures& b) { return a.seconds() < b.seconds(); });
+    scales_.push_back(std::move(*middle));
   }
   return absl::OkStatus();
 }

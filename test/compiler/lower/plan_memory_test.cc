@@ -73,10 +73,10 @@ TEST(PlanMemoryTest, ADeviceThatIsTooSmallIsAnErrorThatSaysWhatTakesMost) {
   CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
   options.hosts = {{.count = 1, .devices = 4}};
   options.hosts[0].device.memory_bytes = 20'000'000;
-  EXPECT_THAT(Plan(options),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("rank 0 of job 'gpt': its device needs"), HasSubstr("it has 20000000"),
-                             HasSubstr("use on that rank: activations"), HasSubstr("More micro-batches"))));
+  EXPECT_THAT(Plan(options), StatusIs(absl::StatusCode::kResourceExhausted,
+                                      AllOf(HasSubstr("rank 0 of job 'gpt': its device, of kind 'cpu', needs"),
+                                            HasSubstr("it has 20000000"), HasSubstr("use on that rank: activations"),
+                                            HasSubstr("More micro-batches"))));
   options.hosts[0].device.memory_bytes = 200'000'000;
   EXPECT_OK(Plan(options));
 }
