@@ -61,6 +61,9 @@ absl::StatusOr<std::string> NamelessPlan(const Program& boxed, const CompileOpti
   OF_ASSIGN_OR_RETURN(pb::PlanSet set, CompileBoxed(graphs, options, Ops()));
   for (pb::ClassPlan& plan : *set.mutable_plans()) {
     for (pb::ClassRegister& reg : *plan.mutable_registers()) reg.clear_name();
+    for (pb::ClassMemory& memory : *plan.mutable_memory()) {
+      for (pb::MemoryUse& use : *memory.mutable_largest()) use.clear_name();
+    }
     for (pb::ClassActor& actor : *plan.mutable_actors()) {
       actor.clear_name();
       for (pb::ClassInstruction& instruction : *actor.mutable_instructions()) instruction.clear_node();
