@@ -100,7 +100,7 @@ absl::Status Actor::OnMessage(const Message& message) {
   return absl::OkStatus();
 }
 
-void Actor::Act(Outbox& outbox) {
+void Actor::Act(OutgoingMessages& outbox) {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Port& port = outputs_[i];
     const PortSpec& spec = spec_.outputs[i];

@@ -65,7 +65,7 @@ class Actor {
   bool ready() const { return acts_left_ > 0 && missing_ == 0; }
   // Ends the act that ready() allowed: goes to the next one and appends the messages that the act causes, `filled`
   // before `freed`. REQUIRES: ready().
-  void Act(Outbox& outbox);
+  void Act(OutgoingMessages& outbox);
   // Whether the budget is used up and every output is as it was at the beginning.
   bool done() const;
 

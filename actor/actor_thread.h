@@ -16,6 +16,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <queue>
@@ -130,7 +131,7 @@ class ActorThread : public MessageSink {
   int plan_ = -1;           // being run
   int64_t unfinished_ = 0;  // actors of that plan
 
-  Outbox outbox_;
+  OutgoingMessages outbox_;
   std::vector<Message> queue_;  // messages of this rank to itself
   size_t queue_head_ = 0;
   std::deque<Held> held_;

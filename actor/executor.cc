@@ -18,21 +18,6 @@ std::string OpOf(const pb::Instruction& instruction) {
              : absl::AsciiStrToLower(pb::Instruction::Kind_Name(instruction.kind()));
 }
 
-// An instruction of an actor, in the order of the plan.
-struct Entry {
-  const pb::Instruction* plan = nullptr;
-  std::unique_ptr<BoundInstruction> bound;
-  OpTimers::Timer* timer = nullptr;  // where profiling is on
-};
-
-absl::Status Run(Entry& entry, const CurrentAct& act) {
-  if (entry.timer == nullptr) return entry.bound->Run(act);
-  const auto begin = std::chrono::steady_clock::now();
-  absl::Status status = entry.bound->Run(act);
-  entry.timer->Add(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
-  return status;
-}
-
 }  // namespace
 
 class Executor::Impl {
@@ -60,7 +45,7 @@ class Executor::Impl {
     const CurrentAct act{.step = actor.step(), .micro_batch = actor.micro_batch(), .scratch = scratch_};
     for (Entry& entry : programs_[actor.spec().plan][actor.spec().id]) {
       entry.bound->operands().MoveTo(actor);
-      absl::Status status = Run(entry, act);
+      absl::Status status = entry.Run(act);
       if (!status.ok()) {
         const pb::Plan& plan = c_.plans.plans(actor.spec().plan);
         return Annotate(status, Where(plan, plan.actors(actor.spec().id), *entry.plan));
@@ -76,6 +61,21 @@ class Executor::Impl {
   std::vector<OpTime> op_times() const { return timers_.times(); }
 
  private:
+  // An instruction of an actor, in the order of the plan.
+  struct Entry {
+    const pb::Instruction* plan = nullptr;
+    std::unique_ptr<BoundInstruction> bound;
+    OpTimers::Timer* timer = nullptr;  // where profiling is on
+
+    absl::Status Run(const CurrentAct& act) {
+      if (timer == nullptr) return bound->Run(act);
+      const auto begin = std::chrono::steady_clock::now();
+      absl::Status status = bound->Run(act);
+      timer->Add(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
+      return status;
+    }
+  };
+
   absl::Status Bind(const pb::Plan& plan, const pb::Actor& actor, std::vector<Entry>& program) {
     for (const pb::Instruction& instruction : actor.instructions()) {
       absl::StatusOr<std::unique_ptr<BoundInstruction>> bound = BindInstruction(c_, plan, actor, instruction);

@@ -28,6 +28,6 @@ struct Message {
 };
 static_assert(sizeof(Message) == 16);
 
-using Outbox = std::vector<Message>;
+using OutgoingMessages = std::vector<Message>;
 
 }  // namespace oneflow

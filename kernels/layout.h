@@ -89,8 +89,7 @@ struct Layout {
 
   static KernelList Kernels() {
     KernelList kernels;
-    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32, DType::kInt64,
-                              DType::kUInt8, DType::kBool}) {
+    for (const DType dtype : kAllDTypes) {
       kernels.push_back({"reshape", dtype, Reshape});
       kernels.push_back({"transpose", dtype, Transpose});
       kernels.push_back({"slice", dtype, Slice});

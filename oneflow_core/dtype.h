@@ -17,6 +17,8 @@ enum class DType : uint8_t {
   kBool = 6,
 };
 inline constexpr int kNumDTypes = 7;
+inline constexpr DType kAllDTypes[kNumDTypes] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32,
+                                                 DType::kInt64,   DType::kUInt8,    DType::kBool};
 
 // Bytes of one element.
 constexpr size_t SizeOf(DType dtype) {

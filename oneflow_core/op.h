@@ -14,6 +14,7 @@
 // An op without a rule text ("") is irregular and has a rule of its own in sbp/rules/.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>

@@ -7,6 +7,7 @@
 // Here are only the values, because a user's annotation is part of the graph; their mathematics is in sbp/.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

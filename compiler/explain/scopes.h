@@ -7,6 +7,7 @@
 // itself; `ln1` and `ln2` inside a layer hold only ops, and are different things.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>

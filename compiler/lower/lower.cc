@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <climits>
 
+#include "compiler/lower/repeated_field.h"
+
 namespace oneflow {
 namespace {
 
 using Place = PhysicalOperand::Place;
-
-template <typename From, typename To>
-void CopyInts(const From& from, To* to) {
-  to->Add(from.begin(), from.end());
-}
 
 pb::Zone Lower(Zone zone) { return static_cast<pb::Zone>(zone); }
 pb::ClassOperand::Place Lower(Place place) { return static_cast<pb::ClassOperand::Place>(place); }

@@ -1,6 +1,7 @@
 // The plan of a job for people: `oneflow plan show`.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "oneflow_core/status.h"

@@ -11,15 +11,11 @@
 #include "compiler/lower/boxing_shares.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/program_instructions.h"
+#include "compiler/lower/repeated_field.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
 namespace {
-
-template <typename From, typename To>
-void CopyInts(const From& from, To* to) {
-  to->Add(from.begin(), from.end());
-}
 
 // Of equal copies the one at coordinate 0 writes its part of a checkpoint.
 bool IsOwner(const DistType& dist, int index) {

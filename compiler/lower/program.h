@@ -5,6 +5,7 @@
 // (sbp/boxing_group.h), never among all.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

@@ -4,15 +4,11 @@
 #include <set>
 #include <utility>
 
+#include "compiler/lower/repeated_field.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
 namespace {
-
-template <typename From, typename To>
-void CopyInts(const From& from, To* to) {
-  to->Add(from.begin(), from.end());
-}
 
 pb::Reduce Lower(Reduction reduction) { return static_cast<pb::Reduce>(reduction); }  // the same numbers (sbp.h)
 

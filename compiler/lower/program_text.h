@@ -1,6 +1,7 @@
 // The program of a worker for people: `oneflow plan show --process`.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "proto/program.pb.h"

@@ -13,6 +13,8 @@
 // the written plan, whoever ordered it.
 #pragma once
 
+#include <cstdint>
+
 #include "compiler/plan/liveness.h"
 
 namespace oneflow {

@@ -6,11 +6,10 @@
 
 #include "absl/strings/str_join.h"
 #include "compiler/plan/step_player.h"
+#include "oneflow_core/arithmetic.h"
 
 namespace oneflow {
 namespace {
-
-int64_t FloorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 // The acts of one step, numbered across actors, and for each the waits that hold no token. Actors that act together share
 // their numbers.

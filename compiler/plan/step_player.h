@@ -1,6 +1,7 @@
 // Plays one step of a wait graph with counters, one act at a time; whoever drives it decides which.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>

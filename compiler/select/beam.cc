@@ -10,8 +10,6 @@
 namespace oneflow {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kEpsilon = 1e-11;  // seconds; below this two costs are the same
 constexpr int64_t kMaxWidth = 1 << 14;
 
 // The units of the core such that few factors are open at any time.
@@ -194,7 +192,7 @@ class Beam {
     BeamResult result;
     result.found = !layers.back().promise.empty();
     const double best = result.found ? layers.back().promise[0] : upper_;
-    result.exact = least_dropped_ >= best - kEpsilon;
+    result.exact = least_dropped_ >= best - kSameSeconds;
     result.lower_bound = std::min(best, least_dropped_);
     result.options.assign(factors_.num_units(), 0);
     int state = 0;
@@ -271,7 +269,7 @@ class Beam {
           const int now = move.track->After(old, move.depth, static_cast<int>(position));
           promise += move.track->Least(now, move.depth + 1) - move.track->Least(old, move.depth);
         }
-        if (promise > upper_ - kEpsilon) continue;
+        if (promise > upper_ - kSameSeconds) continue;
         candidates.push_back({promise, static_cast<int>(state), static_cast<int>(position)});
       }
     }

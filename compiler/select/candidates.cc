@@ -47,7 +47,7 @@ const AxisSbp* Wish(const Value& value, absl::string_view axis) {
 }
 
 // How far `sbp` is from what was wanted: another dimension is nearer than a copy, a copy nearer than addends.
-int Distance(const Sbp& wanted, const Sbp& sbp) {
+int Mismatch(const Sbp& wanted, const Sbp& sbp) {
   if (wanted == sbp) return 0;
   if (wanted.kind() == sbp.kind()) return 1;
   return sbp.is_broadcast() ? 2 : 3;
@@ -62,7 +62,7 @@ std::string Proposals(const Graph& graph, const Node& node, const Axis& axis, co
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const AxisSbp* const wish = Wish(graph.value(node.outputs[i]), axis.name);
       if (wish == nullptr) continue;
-      distance += Distance(wish->sbp, signature.outputs[i]);
+      distance += Mismatch(wish->sbp, signature.outputs[i]);
       outputs.push_back(ToString(SbpHint{{axis.name, signature.outputs[i]}}));
       if (node.outputs.size() > 1) absl::StrAppend(&outputs.back(), " of output ", i);
     }

@@ -9,11 +9,18 @@
 // prices. Prices are asked for when first needed.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "compiler/select/search.h"
 
 namespace oneflow {
+
+// The numbers of a list in ascending order, each once.
+inline void SortUnique(std::vector<int>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
 
 class CostGraph {
  public:

@@ -1,12 +1,9 @@
 #include "compiler/select/dual_ascent.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace oneflow {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Entries above `cap` are that.
 FactorTable Capped(const FactorTable& table, double cap) {

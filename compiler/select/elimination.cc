@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <map>
 
 namespace oneflow {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kEliminated = -1;
 
 // Which of `sides` is `unit`.

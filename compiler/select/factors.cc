@@ -1,13 +1,11 @@
 #include "compiler/select/factors.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace oneflow {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kRounding = 1e-14;          // seconds, of sums of a few prices
+constexpr double kRoundingSeconds = 1e-14;   // seconds, of sums of a few prices
 constexpr double kMaxValueTable = 1 << 16;   // entries; a value of more combinations stays wide
 constexpr double kMaxComparisons = 1 << 24;  // entries times classes that are compared for one matrix of differences
 
@@ -219,7 +217,7 @@ bool Factors::Reduce(int unit) {
       const int class_a = it.side->class_of[a], class_b = it.side->class_of[b];
       if (class_a != class_b) least += (*it.differences)[class_a * it.side->size + class_b];
     }
-    return least >= -kRounding;
+    return least >= -kRoundingSeconds;
   };
   std::vector<bool> dropped(n, false);
   size_t left = n;

@@ -2,22 +2,14 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 
 namespace oneflow {
 namespace {
 
-constexpr double kEpsilon = 1e-11;  // seconds; below this two prices are the same
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kMaxSweeps = 20;  // in practice three or four suffice
 constexpr int kMaxRounds = 8;
 constexpr int kMaxRegion = 96;  // units moved together; a transformer block forward and backward has about sixty
 constexpr int kLookAhead = 2;   // readers of a value that the forward sweep considers
-
-void SortUnique(std::vector<int>& list) {
-  std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-}
 
 }  // namespace
 
@@ -77,7 +69,7 @@ int LocalSearch::Best(int unit, int fallback, const Price& price) {
     if (option == fallback) continue;
     options_[unit] = option;
     const double cost = price();
-    if (cost < least - kEpsilon) {
+    if (cost < least - kSameSeconds) {
       least = cost;
       best = option;
     }
@@ -188,7 +180,7 @@ bool LocalSearch::MoveBoxedEnds(int value) {
         const std::vector<int>& wants = StateOf(ports[reader]).wants;
         return StateOf(ports[0]).from == from && std::find(wants.begin(), wants.end(), to) != wants.end();
       };
-      if (from == to || !still_boxed() || graph_.Price(value, from, to) <= kEpsilon) continue;
+      if (from == to || !still_boxed() || graph_.Price(value, from, to) <= kSameSeconds) continue;
       gained = MoveEnd(ports[0], [&](const CostGraph::State& state) { return state.from == to; }) || gained;
       if (reader == 0 || !still_boxed()) continue;
       gained =
@@ -223,7 +215,7 @@ bool LocalSearch::MoveRegion(int unit, int option) {
   Begin();
   Grow(unit, option);
   Settle(-1);
-  if (delta_ < -kEpsilon) return true;
+  if (delta_ < -kSameSeconds) return true;
   Undo();
   return false;
 }
@@ -239,7 +231,7 @@ double LocalSearch::Added(int unit, int option, std::vector<int>* adapted) {
       Change(unit, option);
     }
     double before = kInfinity;
-    for (int sweep = 0; sweep < kMaxSweeps && delta_ < before - kEpsilon; ++sweep) {
+    for (int sweep = 0; sweep < kMaxSweeps && delta_ < before - kSameSeconds; ++sweep) {
       before = delta_;
       Settle(unit);
       for (const auto& [changed, old] : journal_)
@@ -289,7 +281,7 @@ int LocalSearch::Follow(int unit) {
   only_moved_ = true;
   moved_[unit] = true;
   int best = current;
-  if (BoxingCost(unit) > kEpsilon) best = Best(unit, current, [&] { return LocalCost(unit); });
+  if (BoxingCost(unit) > kSameSeconds) best = Best(unit, current, [&] { return LocalCost(unit); });
   moved_[unit] = false;
   only_moved_ = false;
   options_[unit] = current;

@@ -20,10 +20,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
 namespace oneflow {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kSameSeconds = 1e-11;  // below this two costs are the same
 
 struct SearchProblem {
   // One layout of a node, as numbers of dists (small and not negative).

@@ -2,18 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 namespace oneflow {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kNothing = -1;  // what a reader may want
-
-void SortUnique(std::vector<int>& list) {
-  std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-}
 
 }  // namespace
 

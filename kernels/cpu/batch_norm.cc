@@ -15,8 +15,8 @@
 namespace oneflow::cpu {
 namespace {
 
-struct Sides {
-  explicit Sides(const TensorArg& x) : outer(x.dims[0]), channels(x.dims[1]), inner(Product(x, 2, x.rank)) {}
+struct ChannelSides {
+  explicit ChannelSides(const TensorArg& x) : outer(x.dims[0]), channels(x.dims[1]), inner(Product(x, 2, x.rank)) {}
   int64_t outer, channels, inner;
 };
 
@@ -41,7 +41,7 @@ struct ChannelPerLane {
 
 // f(prepare(of), at, lanes) for all vectors of the tensor; `operands` is how many tensors of its size f touches.
 template <typename Prepare, typename F>
-void ForEachVector(const Sides& s, int64_t operands, Prepare prepare, F f) {
+void ForEachVector(const ChannelSides& s, int64_t operands, Prepare prepare, F f) {
   const int64_t bytes = operands * static_cast<int64_t>(sizeof(float));
   if (s.inner == 1) {
     ParallelFor(s.outer, Grain(bytes * s.channels), [&](int64_t begin, int64_t end) {
@@ -67,7 +67,7 @@ constexpr int64_t kRowsOfRun = 64;
 
 // sums[k][channel] = scale * sum of what add(prepare(of), at, lanes, terms) adds to terms[k]; lanes beyond the count must add 0.
 template <int kSums, typename Prepare, typename Add>
-void SumPerChannel(const Sides& s, double scale, float* const (&sums)[kSums], Prepare prepare, Add add) {
+void SumPerChannel(const ChannelSides& s, double scale, float* const (&sums)[kSums], Prepare prepare, Add add) {
   const int64_t bytes = kSums * static_cast<int64_t>(sizeof(float));
   if (s.inner == 1) {
     ParallelFor((s.channels + kLanes - 1) / kLanes, Grain(bytes * s.outer * kLanes), [&](int64_t begin, int64_t end) {
@@ -117,7 +117,7 @@ const char* ChannelVariance(const KernelArgs& args) {
   const float* const x = args.in[0].as<const float>();
   const float* const mean = args.in[1].as<const float>();
   SumPerChannel(
-      Sides(args.in[0]), 1 / LogicalCount(args.in[0]), {args.out[0].as<float>()},
+      ChannelSides(args.in[0]), 1 / LogicalCount(args.in[0]), {args.out[0].as<float>()},
       [=](auto of) OF_INLINED { return of(mean); },
       [=](F32x16 center, int64_t at, auto lanes, F32x16(&terms)[1]) OF_INLINED {
         const F32x16 d = Keep(Load(x + at, lanes) - center, lanes);
@@ -137,7 +137,7 @@ const char* BatchNorm(const KernelArgs& args) {
     F32x16 mean, scale, shift;
   };
   ForEachVector(
-      Sides(args.in[0]), 2,
+      ChannelSides(args.in[0]), 2,
       [=](auto of) OF_INLINED {
         return Numbers{of(mean), of(gamma) / Sqrt(of(var) + epsilon), of(beta)};
       },
@@ -155,7 +155,7 @@ const char* BatchNormSums(const KernelArgs& args) {
     F32x16 mean, rstd;
   };
   SumPerChannel(
-      Sides(args.in[0]), 1, {args.out[0].as<float>(), args.out[1].as<float>()},
+      ChannelSides(args.in[0]), 1, {args.out[0].as<float>(), args.out[1].as<float>()},
       [=](auto of) OF_INLINED {
         return Numbers{of(mean), 1.0f / Sqrt(of(var) + epsilon)};
       },
@@ -178,7 +178,7 @@ const char* BatchNormDx(const KernelArgs& args) {
     F32x16 mean, scale, mean_dy, slope;  // slope: of the term that is linear in x - mean
   };
   ForEachVector(
-      Sides(args.in[0]), 3,
+      ChannelSides(args.in[0]), 3,
       [=](auto of) OF_INLINED {
         const F32x16 rstd = 1.0f / Sqrt(of(var) + epsilon);
         return Numbers{of(mean), of(gamma) * rstd, of(dbeta) * share, of(dgamma) * share * rstd};

@@ -9,9 +9,6 @@
 namespace oneflow::cpu {
 namespace {
 
-constexpr DType kAllDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32,
-                                DType::kInt64,   DType::kUInt8,    DType::kBool};
-
 template <typename Bits>
 uint32_t Digest(const TensorArg& x) {
   const Bits* const bits = x.as<const Bits>();

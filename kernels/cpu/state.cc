@@ -9,9 +9,6 @@
 namespace oneflow::cpu {
 namespace {
 
-constexpr DType kAllDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32,
-                                DType::kInt64,   DType::kUInt8,    DType::kBool};
-
 template <typename T>
 const char* Constant(const KernelArgs& args) {
   T* const x = args.out[0].as<T>();

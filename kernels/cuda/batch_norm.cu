@@ -62,18 +62,18 @@ __global__ void BlockPerChannel(Sides s, int64_t splits, Add add, double* partia
   }
 }
 
-constexpr int kLines = kThreads / kWarp;  // rows that a block reads at a time, 32 channels of each
+constexpr int kRowsAtATime = kThreads / kWarp;  // rows that a block reads at a time, 32 channels of each
 
 template <int kSums, typename Add>
 __global__ void BlockPerColumns(Sides s, int64_t splits, Add add, double* partial) {
-  __shared__ double lines[kSums][kLines][kWarp];
+  __shared__ double lines[kSums][kRowsAtATime][kWarp];
   const int lane = threadIdx.x % kWarp, line = threadIdx.x / kWarp;
   const int64_t strips = (s.channels + kWarp - 1) / kWarp;
   for (int64_t task = blockIdx.x; task < strips * splits; task += gridDim.x) {
     const int64_t channel = task % strips * kWarp + lane, split = task / strips;
     const int64_t end = s.outer * (split + 1) / splits;
     double totals[kSums] = {};
-    for (int64_t row = s.outer * split / splits + line; row < end && channel < s.channels; row += kLines) {
+    for (int64_t row = s.outer * split / splits + line; row < end && channel < s.channels; row += kRowsAtATime) {
       add(row * s.channels + channel, channel, totals);
     }
     __syncthreads();  // the last task's sums are read
@@ -81,7 +81,7 @@ __global__ void BlockPerColumns(Sides s, int64_t splits, Add add, double* partia
     __syncthreads();
     if (line < kSums && channel < s.channels) {
       double total = 0;
-      for (int i = 0; i < kLines; ++i) total += lines[line][i][lane];
+      for (int i = 0; i < kRowsAtATime; ++i) total += lines[line][i][lane];
       partial[(split * kSums + line) * s.channels + channel] = total;
     }
   }

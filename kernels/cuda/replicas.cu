@@ -8,9 +8,6 @@
 namespace oneflow::cuda {
 namespace {
 
-constexpr DType kAllDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32,
-                                DType::kInt64,   DType::kUInt8,    DType::kBool};
-
 // Sums modulo 2^32 do not depend on the order in which threads add.
 template <typename Bits>
 __global__ void DigestKernel(int64_t n, const Bits* bits, uint32_t* digest) {

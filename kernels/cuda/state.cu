@@ -6,9 +6,6 @@
 namespace oneflow::cuda {
 namespace {
 
-constexpr DType kAllDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32,
-                                DType::kInt64,   DType::kUInt8,    DType::kBool};
-
 // The value is converted on the host, once.
 template <typename T>
 const char* Constant(const KernelArgs& args) {

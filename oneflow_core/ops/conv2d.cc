@@ -86,7 +86,7 @@ absl::StatusOr<Types> InferDgrad(const InferContext& c) {
   return Outputs({{dy.dtype, x}});
 }
 
-absl::StatusOr<Types> InferWgrad(const InferContext& c) {
+absl::StatusOr<Types> InferConvWgrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, Exactly(4)}, {"dy", kFloat, Exactly(4)}}));
   const TensorType &x = c.inputs[0], &dy = c.inputs[1];
   OF_ASSIGN_OR_RETURN(const Window window, WindowAttrs(c.attrs));
@@ -108,7 +108,7 @@ double Conv2dFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorT
 double DgradFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
   return ConvolutionFlops(inputs[0].shape, inputs[1].shape);
 }
-double WgradFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap&) {
+double ConvWgradFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap&) {
   return ConvolutionFlops(inputs[1].shape, outputs[0].shape);
 }
 
@@ -126,8 +126,8 @@ void AddConv2dOps(OpRegistry& registry) {
                 .flops = DgradFlops});
   registry.Add({.name = "conv2d_wgrad",
                 .rule = "nchw,nopq->ocij; whole h w i j p q; linear 0; linear 1",
-                .infer = InferWgrad,
-                .flops = WgradFlops});
+                .infer = InferConvWgrad,
+                .flops = ConvWgradFlops});
 }
 
 }  // namespace oneflow::ops

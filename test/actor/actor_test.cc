@@ -42,7 +42,7 @@ TEST_F(ChainTest, ActsOnlyWithAnInputAndABudget) {
   middle.Grant(5, 2);
   ASSERT_TRUE(middle.ready());
   EXPECT_EQ(middle.step(), 5);
-  Outbox outbox;
+  OutgoingMessages outbox;
   middle.Act(outbox);
   EXPECT_THAT(outbox, ElementsAre(Message{kFilled, 0, 0, 2, 1, 0}, Message{kFreed, 0, 0, 0, 0, 0}));
   EXPECT_FALSE(middle.ready());
@@ -52,7 +52,7 @@ TEST_F(ChainTest, ActsOnlyWithAnInputAndABudget) {
 TEST_F(ChainTest, StopsWhenItsOutputIsFull) {
   Actor source = Make(0);
   source.Grant(0, 3);
-  Outbox outbox;
+  OutgoingMessages outbox;
   source.Act(outbox);
   EXPECT_EQ(source.output_slot(0), 1);
   source.Act(outbox);
@@ -67,7 +67,7 @@ TEST_F(ChainTest, IsDoneWhenItsBudgetIsUsedUpAndItsSlotsAreFreed) {
   EXPECT_TRUE(source.done());
   source.Grant(0, 1);
   EXPECT_FALSE(source.done());
-  Outbox outbox;
+  OutgoingMessages outbox;
   source.Act(outbox);
   EXPECT_FALSE(source.done());
   EXPECT_THAT(source.WaitsFor(plan_.plan()), HasSubstr("waits for register 0 'a' slot 0 to be freed by 1 of actors 1"));
@@ -119,7 +119,7 @@ TEST(ActorTest, FreesASlotOnlyWhenAllConsumersHaveFreedIt) {
   plan.Register("r", {source}, {{a}, {b}}, 1);
   Actor actor(MakeActorSpec(plan.plan(), 0, source));
   actor.Grant(0, 2);
-  Outbox outbox;
+  OutgoingMessages outbox;
   actor.Act(outbox);
   EXPECT_THAT(outbox, ElementsAre(Message{kFilled, 0, 0, a, 0, 0}, Message{kFilled, 0, 0, b, 0, 0}));
   EXPECT_OK(actor.OnMessage({kFreed, 0, 0, source, 0, 0}));
@@ -134,7 +134,7 @@ TEST(ActorTest, NeverWaitsForARegisterThatNobodyReads) {
   plan.Register("r", {source}, {}, 1);
   Actor actor(MakeActorSpec(plan.plan(), 0, source));
   actor.Grant(0, 3);
-  Outbox outbox;
+  OutgoingMessages outbox;
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(actor.ready());
     actor.Act(outbox);
@@ -151,7 +151,7 @@ TEST(ActorTest, HoldsASlotForAllMicroBatchesOfAStep) {
   Actor actor(MakeActorSpec(plan.plan(), 0, forward));
   actor.Grant(4, 1);
   EXPECT_OK(actor.OnMessage({kFilled, 0, 0, forward, 0, 0}));
-  Outbox outbox;
+  OutgoingMessages outbox;
   for (int m = 0; m < 3; ++m) {
     ASSERT_TRUE(actor.ready());
     EXPECT_EQ(actor.step(), 4);
@@ -171,7 +171,7 @@ TEST(ActorTest, EndsWithInitiallyFilledSlotsFilledAsTheyBegan) {
   for (int run = 0; run < 2; ++run) {
     f.Grant(run, 1);
     u.Grant(run, 1);
-    Outbox outbox;
+    OutgoingMessages outbox;
     ASSERT_TRUE(f.ready());
     EXPECT_FALSE(u.ready());  // it overwrites what forward still reads
     f.Act(outbox);
@@ -244,7 +244,7 @@ std::vector<uint64_t> Simulate(const pb::Plan& plan, uint32_t seed, int steps) {
       slot = actor.spec().outputs[i].acts_per_slot > 1 && actor.micro_batch() > 0 ? slot * 31 + digest : digest;
     }
     if (actor.spec().name == "update") result.push_back(digest);
-    Outbox outbox;
+    OutgoingMessages outbox;
     actor.Act(outbox);
     for (const Message& message : outbox) channels[{ready[choice], message.actor}].push_back(message);
   }

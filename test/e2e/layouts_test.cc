@@ -9,14 +9,14 @@ namespace {
 
 using ::testing::SizeIs;
 
-constexpr size_t kSteps = 20;
+constexpr size_t kComparedSteps = 20;
 constexpr double kFirst = 1e-6;  // relative; sums are only added in another order
 constexpr double kLast = 1e-4;   // twenty updates later
 
 void ExpectSameLosses(const std::vector<double>& got, const std::vector<double>& want) {
-  ASSERT_THAT(got, SizeIs(kSteps));
-  ASSERT_THAT(want, SizeIs(kSteps));
-  for (size_t i = 0; i < kSteps; ++i) {
+  ASSERT_THAT(got, SizeIs(kComparedSteps));
+  ASSERT_THAT(want, SizeIs(kComparedSteps));
+  for (size_t i = 0; i < kComparedSteps; ++i) {
     EXPECT_LE(std::abs(got[i] / want[i] - 1), i == 0 ? kFirst : kLast) << "step " << i + 1 << ": " << got[i];
   }
 }
@@ -24,8 +24,8 @@ void ExpectSameLosses(const std::vector<double>& got, const std::vector<double>&
 TEST(LayoutsTest, EveryStepWritesOneLineOfMetrics) {
   const Workspace work;
   const std::vector<nlohmann::json> lines = work.Metrics(work.GptJob(), OnMesh("dp: 2", 2));
-  ASSERT_THAT(lines, SizeIs(kSteps));
-  for (size_t i = 0; i < kSteps; ++i) {
+  ASSERT_THAT(lines, SizeIs(kComparedSteps));
+  for (size_t i = 0; i < kComparedSteps; ++i) {
     const nlohmann::json& line = lines[i];
     ASSERT_TRUE(line.is_object()) << "line " << i + 1;
     EXPECT_EQ(line.value("step", 0), i + 1);
@@ -36,7 +36,7 @@ TEST(LayoutsTest, EveryStepWritesOneLineOfMetrics) {
     EXPECT_EQ(line.size(), 5) << line;
   }
   EXPECT_NEAR(lines[0]["loss"], std::log(256), 0.2) << "an untrained model guesses";
-  EXPECT_LT(lines[kSteps - 1]["loss"], lines[0]["loss"]);
+  EXPECT_LT(lines[kComparedSteps - 1]["loss"], lines[0]["loss"]);
   EXPECT_NEAR(lines[0]["lr"], 0.003 / 4, 1e-9) << "the first of four steps of warm-up";
   EXPECT_NEAR(lines[3]["lr"], 0.003, 1e-9);
 }
@@ -77,7 +77,7 @@ TEST_P(LayoutsOf, TwoRunsAreBitwiseEqual) {
   const std::string job = Job();
   const std::vector<std::string> layout = Join(OnMesh("pp: 2 dp: 2", 2), {"--set", "train.micro_batches=2"});
   const std::vector<double> losses = work_.Losses(job, layout);
-  EXPECT_THAT(losses, SizeIs(kSteps));
+  EXPECT_THAT(losses, SizeIs(kComparedSteps));
   EXPECT_EQ(work_.Losses(job, layout), losses);
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "test/kernels/devices.h"
 #include "test/kernels/harness.h"
 #include "test/support/op_facts.h"
 #include "test/support/status_matchers.h"
@@ -13,18 +14,7 @@ namespace {
 
 constexpr uint64_t kSeed = 20240607;
 
-struct Kind {
-  const char* name;
-  std::unique_ptr<DeviceContext> (*make)(std::string* why);
-};
-
-std::unique_ptr<DeviceContext> OneCore(std::string*) { return MakeCpuDevice(1); }
-std::unique_ptr<DeviceContext> TwoCores(std::string*) { return MakeCpuDevice(2); }
-std::unique_ptr<DeviceContext> Cuda(std::string* why) { return MakeCudaDevice(0, why); }
-
-const Kind kKinds[] = {{"cpu", OneCore}, {"cpu_of_two_cores", TwoCores}, {"cuda", Cuda}};
-
-class ConformanceTest : public ::testing::TestWithParam<Kind> {
+class ConformanceTest : public ::testing::TestWithParam<TestDevice> {
  protected:
   void SetUp() override {
     std::string why;
@@ -75,7 +65,7 @@ TEST_P(ConformanceTest, KernelsAgreeWithTheReference) {
     ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> want, Reference(c.op, c.attrs, after, c.context));
     const KernelCall call = CallOf(c, want);
     absl::StatusOr<KernelResult> got = RunKernel(*device_, call);
-    if (GetParam().make == Cuda && absl::IsNotFound(got.status())) continue;  // counted by EveryKernelHasACase
+    if (GetParam().make == FirstGpu && absl::IsNotFound(got.status())) continue;  // counted by EveryKernelHasACase
     ASSERT_OK(got);
     ExpectNear(got->outputs, want, c.tolerance, "output");
     ExpectNear(got->inputs, after, c.tolerance, "input");
@@ -172,8 +162,10 @@ TEST_P(ConformanceTest, NoKernelIsListedTwice) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, ConformanceTest, ::testing::ValuesIn(kKinds),
-                         [](const ::testing::TestParamInfo<Kind>& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Devices, ConformanceTest,
+                         ::testing::Values(TestDevice{"cpu", OneCore}, TestDevice{"cpu_of_two_cores", TwoCores},
+                                           TestDevice{"cuda", FirstGpu}),
+                         NameOf);
 
 }  // namespace
 }  // namespace oneflow::testing

@@ -15,7 +15,7 @@
 namespace oneflow::testing {
 namespace {
 
-constexpr uint64_t kSeed = 7;
+constexpr uint64_t kGradientSeed = 7;
 
 // Whether a gradient flows through a case, from floats to floats.
 bool IsDifferentiable(const OpRegistry& ops, const OpCase& c) {
@@ -105,10 +105,10 @@ void Check(const OpRegistry& ops, OpCase c, Random& r) {
 
 TEST(GradientTest, GradientsAgreeWithDifferences) {
   const OpRegistry ops = StandardOps();
-  Random r(kSeed + 1);
-  for (const OpCase& c : Examples(kSeed)) {
+  Random r(kGradientSeed + 1);
+  for (const OpCase& c : Examples(kGradientSeed)) {
     if (!IsDifferentiable(ops, c)) continue;
-    SCOPED_TRACE(absl::StrCat(c.op, ", seed ", kSeed));
+    SCOPED_TRACE(absl::StrCat(c.op, ", seed ", kGradientSeed));
     Check(ops, c, r);
     if (HasFatalFailure()) return;
   }
@@ -117,7 +117,7 @@ TEST(GradientTest, GradientsAgreeWithDifferences) {
 // As differences of the whole: of x -> mean, var -> y.
 TEST(GradientTest, OfABatchNormInTrainingHoldWhatFlowsThroughItsStatistics) {
   const OpRegistry ops = StandardOps();
-  Random r(kSeed + 2);
+  Random r(kGradientSeed + 2);
   GraphBuilder b(ops, "gradient");
   std::map<ValueId, RefTensor> values;
   const auto variable = [&](const std::string& name, const RefTensor& x) {
@@ -145,7 +145,7 @@ TEST(GradientTest, OfABatchNormInTrainingHoldWhatFlowsThroughItsStatistics) {
       };
       const double slope = (loss(kStep) - loss(-kStep)) / (2 * kStep);
       ASSERT_NEAR(gradient.values[j], slope, 1e-6 * (1 + std::abs(slope)))
-          << "input " << i << " element " << j << ", seed " << kSeed + 2;
+          << "input " << i << " element " << j << ", seed " << kGradientSeed + 2;
     }
   }
 }
@@ -153,7 +153,7 @@ TEST(GradientTest, OfABatchNormInTrainingHoldWhatFlowsThroughItsStatistics) {
 TEST(GradientTest, EveryOpWithAGradientHasACase) {
   const OpRegistry ops = StandardOps();
   std::set<std::string> covered;
-  for (const OpCase& c : Examples(kSeed)) {
+  for (const OpCase& c : Examples(kGradientSeed)) {
     if (IsDifferentiable(ops, c)) covered.insert(c.op);
   }
   for (const auto& [name, op] : ops.all()) {

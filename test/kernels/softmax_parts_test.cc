@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 
+#include "test/kernels/devices.h"
 #include "test/kernels/harness.h"
 #include "test/support/op_facts.h"
 #include "test/support/status_matchers.h"
@@ -12,16 +13,8 @@
 namespace oneflow::testing {
 namespace {
 
-constexpr uint64_t kSeed = 1231;
+constexpr uint64_t kPartsSeed = 1231;
 using Ints = std::vector<int64_t>;
-
-struct Kind {
-  const char* name;
-  std::unique_ptr<DeviceContext> (*make)(std::string* why);
-};
-std::unique_ptr<DeviceContext> Cpu(std::string*) { return MakeCpuDevice(1); }
-std::unique_ptr<DeviceContext> Cuda(std::string* why) { return MakeCudaDevice(0, why); }
-const Kind kKinds[] = {{"cpu", Cpu}, {"cuda", Cuda}};
 
 double Sum(double a, double b) { return a + b; }
 double Largest(double a, double b) { return std::max(a, b); }
@@ -34,7 +27,7 @@ void ExpectNear(const RefTensor& got, const RefTensor& want, double tolerance, c
   }
 }
 
-class SoftmaxPartsTest : public ::testing::TestWithParam<Kind> {
+class SoftmaxPartsTest : public ::testing::TestWithParam<TestDevice> {
  protected:
   void SetUp() override {
     std::string why;
@@ -99,10 +92,10 @@ class SoftmaxPartsTest : public ::testing::TestWithParam<Kind> {
 
 // On a cpu the parts add in the order of the whole.
 TEST_P(SoftmaxPartsTest, WithAllColumnsTheyAreTheWholeKernels) {
-  const double tolerance = GetParam().make == Cpu ? 0 : 1e-6;
-  Random r(kSeed);
+  const double tolerance = GetParam().make == OneCore ? 0 : 1e-6;
+  Random r(kPartsSeed);
   for (const int64_t c : {1, 7, 300, 1500}) {
-    SCOPED_TRACE(absl::StrCat(c, " columns, seed ", kSeed));
+    SCOPED_TRACE(absl::StrCat(c, " columns, seed ", kPartsSeed));
     const RefTensor x = Rounded(r.Uniform({9, c}, -9, 9)), dy = Rounded(r.Uniform({9, c}));
     const RefTensor labels = r.Integers({9}, c);
     std::vector<RefTensor> in = {x};
@@ -122,9 +115,9 @@ TEST_P(SoftmaxPartsTest, WithAllColumnsTheyAreTheWholeKernels) {
 }
 
 TEST_P(SoftmaxPartsTest, OfUnevenShardsTheyAddUpToTheWhole) {
-  Random r(kSeed);
+  Random r(kPartsSeed);
   for (const Ints& sizes : {Ints{7}, Ints{3, 2, 2}, Ints{3, 0, 4}, Ints{1, 1, 1, 1, 1, 1, 1}}) {
-    SCOPED_TRACE(absl::StrCat(sizes.size(), " shards, seed ", kSeed));
+    SCOPED_TRACE(absl::StrCat(sizes.size(), " shards, seed ", kPartsSeed));
     const Cut cut = {sizes, 40, 7};
     RefTensor x = r.Integers({40, 7}, 4);  // the largest often stands in several shards
     x.dtype = DType::kFloat32;
@@ -162,8 +155,8 @@ TEST_P(SoftmaxPartsTest, WithoutTheLargestElementThereIsNoIndex) {
   EXPECT_EQ(result.outputs[0].values, (std::vector<double>{5, std::numeric_limits<int32_t>::max()}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, SoftmaxPartsTest, ::testing::ValuesIn(kKinds),
-                         [](const ::testing::TestParamInfo<Kind>& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Devices, SoftmaxPartsTest,
+                         ::testing::Values(TestDevice{"cpu", OneCore}, TestDevice{"cuda", FirstGpu}), NameOf);
 
 }  // namespace
 }  // namespace oneflow::testing

@@ -9,7 +9,7 @@
 namespace oneflow::testing {
 namespace {
 
-constexpr uint64_t kSeed = 11;
+constexpr uint64_t kSplitSeed = 11;
 using Ints = std::vector<int64_t>;
 
 // How an operand is cut: along a dimension, not at all, or (outputs only) into addends.
@@ -77,7 +77,7 @@ void CheckSplit(DeviceContext& device, const SplitCase& c) {
 }
 
 TEST(SplitTest, ShardsOfTheInputsGiveShardsOfTheResult) {
-  Random r(kSeed);
+  Random r(kSplitSeed);
   const auto device = MakeCpuDevice(1);
   device->BindThread();
   const AttrMap dropout = {{"rate", 0.3}, {"seed", int64_t{4}}, {"key", int64_t{5}}};
@@ -164,7 +164,7 @@ TEST(SplitTest, ShardsOfTheInputsGiveShardsOfTheResult) {
        {2, 0, 3}},
   };
   for (const SplitCase& c : cases) {
-    SCOPED_TRACE(absl::StrCat(c.op, " split along ", c.input_splits[0], ", seed ", kSeed));
+    SCOPED_TRACE(absl::StrCat(c.op, " split along ", c.input_splits[0], ", seed ", kSplitSeed));
     CheckSplit(*device, c);
     if (HasFatalFailure()) return;
   }
@@ -172,7 +172,7 @@ TEST(SplitTest, ShardsOfTheInputsGiveShardsOfTheResult) {
 
 TEST(SplitTest, IndicesOutsideTheLogicalTableAreErrors) {
   const auto device = MakeCpuDevice(1);
-  Random r(kSeed);
+  Random r(kSplitSeed);
   for (const double bad : {-1.0, 7.0}) {
     RefTensor ids = r.Integers({3}, 7);
     ids.values[1] = bad;

@@ -24,7 +24,7 @@
 namespace oneflow::testing {
 namespace {
 
-constexpr uint64_t kSeed = 20240609;
+constexpr uint64_t kGradientSeed = 20240609;
 constexpr uint64_t kJobSeed = 77;
 
 std::string InitialValue(const RefTensor& x) {
@@ -160,7 +160,7 @@ bool IsDifferentiable(const OpRegistry& ops, const OpCase& c) {
 TEST(GradientLawTest, EveryOpWithAGradientHasACase) {
   const OpRegistry ops = StandardOps();
   std::set<std::string> covered;
-  for (const OpCase& c : Examples(kSeed)) {
+  for (const OpCase& c : Examples(kGradientSeed)) {
     if (IsDifferentiable(ops, c)) covered.insert(c.op);
   }
   for (const auto& [name, op] : ops.all()) {
@@ -170,10 +170,10 @@ TEST(GradientLawTest, EveryOpWithAGradientHasACase) {
 
 TEST(GradientLawTest, GradientsAreSlopesHoweverOperandsLie) {
   const OpRegistry ops = StandardOps();
-  Random random(kSeed);
-  for (const OpCase& c : Examples(kSeed)) {
+  Random random(kGradientSeed);
+  for (const OpCase& c : Examples(kGradientSeed)) {
     if (!IsDifferentiable(ops, c)) continue;
-    SCOPED_TRACE(absl::StrCat(ToString(c), ", seed ", kSeed));
+    SCOPED_TRACE(absl::StrCat(ToString(c), ", seed ", kGradientSeed));
     TrainedOp op(ops, c);
     ASSERT_OK(op.Init(random));
     ASSERT_OK_AND_ASSIGN(const Tensors slopes, op.Slopes());

@@ -15,10 +15,10 @@
 namespace oneflow {
 namespace {
 
-constexpr int kSteps = 5;
+constexpr int kHostSteps = 5;
 
-struct Outcome {
-  std::vector<double> losses = std::vector<double>(kSteps, std::nan(""));
+struct HostsOutcome {
+  std::vector<double> losses = std::vector<double>(kHostSteps, std::nan(""));
   int64_t moved = 0, predicted = 0;  // by all steps
   int64_t crossed = 0;               // per step, between ranks of different hosts
 };
@@ -44,7 +44,7 @@ absl::StatusOr<int64_t> Crossing(const Job& job, const OpRegistry& ops, const To
   return bytes;
 }
 
-absl::StatusOr<Outcome> Train(const std::string& cluster, const Topology& hosts) {
+absl::StatusOr<HostsOutcome> Train(const std::string& cluster, const Topology& hosts) {
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config,
                       ParseConfig("model { margin_classifier { widths: [64] embedding: 32 } } "
@@ -56,11 +56,11 @@ absl::StatusOr<Outcome> Train(const std::string& cluster, const Topology& hosts)
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
   pb::Program program = testing::SpelledOut(plan);
-  Outcome outcome;
+  HostsOutcome outcome;
   OF_ASSIGN_OR_RETURN(outcome.crossed, Crossing(job, ops, hosts));
   job.spec.set_processes(1);  // really all here
   for (pb::Rank& rank : *program.mutable_ranks()) rank.set_process(0);
-  outcome.predicted = PredictedBytesMoved(program.plans(0)) * kSteps;
+  outcome.predicted = PredictedBytesMoved(program.plans(0)) * kHostSteps;
   OF_ASSIGN_OR_RETURN(const EngineStats stats, RunInPlace(job.spec, std::move(program), [&](const pb::JobEvent& event) {
                         if (event.fetched().name() == "loss")
                           outcome.losses[event.fetched().step()] = event.fetched().values(0);
@@ -71,15 +71,15 @@ absl::StatusOr<Outcome> Train(const std::string& cluster, const Topology& hosts)
 
 TEST(HostsTest, BetweenTwoHostsOnePartOfAHostsDevicesTravels) {
   ASSERT_OK_AND_ASSIGN(const Topology hosts, Topology::Create(8, 4, {{.count = 2, .devices = 4}}));
-  ASSERT_OK_AND_ASSIGN(const Outcome flat, Train("", hosts));
-  ASSERT_OK_AND_ASSIGN(const Outcome two, Train("cluster { hosts { count: 2 } }", hosts));
+  ASSERT_OK_AND_ASSIGN(const HostsOutcome flat, Train("", hosts));
+  ASSERT_OK_AND_ASSIGN(const HostsOutcome two, Train("cluster { hosts { count: 2 } }", hosts));
   EXPECT_EQ(flat.moved, flat.predicted);
   EXPECT_EQ(two.moved, two.predicted);
   // Scalars, which no rank has a part of, and vectors go as they go.
   EXPECT_GT(flat.crossed, 100'000);
   EXPECT_NEAR(static_cast<double>(two.crossed) / static_cast<double>(flat.crossed), 1.0 / 4, 0.01);
   ASSERT_LT(flat.losses.back(), flat.losses.front());
-  for (int step = 0; step < kSteps; ++step) EXPECT_NEAR(two.losses[step] / flat.losses[step], 1, 1e-5) << step;
+  for (int step = 0; step < kHostSteps; ++step) EXPECT_NEAR(two.losses[step] / flat.losses[step], 1, 1e-5) << step;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace oneflow {
 namespace {
 
-constexpr int kSteps = 4;
+constexpr int kLossSteps = 4;
 
 // Where the two losses of a model lie; empty: the compiler chooses.
 struct LossPlaces {
@@ -61,12 +61,12 @@ class LossesTest : public ::testing::Test {
     engine_options.on_fetch = [&](const Fetched& value) {
       const std::lock_guard<std::mutex> lock(mutex);
       std::vector<double>& values = fetched[value.name];
-      values.resize(kSteps, std::nan(""));
+      values.resize(kLossSteps, std::nan(""));
       values[value.step] = value.values[0];
     };
     OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                         Engine::Create(testing::SpelledOut(plan), engine_options));
-    OF_RETURN_IF_ERROR(engine->Run("train", 0, kSteps));
+    OF_RETURN_IF_ERROR(engine->Run("train", 0, kLossSteps));
     return fetched;
   }
 
@@ -100,7 +100,7 @@ TEST_F(LossesTest, LieWhereverTheUserWants) {
       ASSERT_OK_AND_ASSIGN(graph, GraphFromText(GraphToText(graph), ops_));
       ASSERT_OK_AND_ASSIGN(const auto parts, Train(std::move(graph), c.mesh, micro_batches));
       for (const auto& [name, values] : whole) {
-        for (int step = 0; step < kSteps; ++step) {
+        for (int step = 0; step < kLossSteps; ++step) {
           EXPECT_NEAR(parts.at(name)[step] / values[step], 1, 1e-4) << name << " at step " << step;
         }
       }

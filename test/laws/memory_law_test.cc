@@ -18,7 +18,7 @@ using testing::Ops;
 using testing::RandomJob;
 using testing::SpelledOut;
 
-constexpr int kSteps = 3;
+constexpr int kMemorySteps = 3;
 
 // Acts of all actors over some steps, and which of them each waits for, however indirectly.
 class Waits {
@@ -39,7 +39,7 @@ class Waits {
   int Vertex(int actor, int act) const { return first_[actor] + act; }
   // Whether `act` begins after `earlier` is over.
   bool Follows(int act, int earlier) const { return (after_[act][earlier / 64] >> (earlier % 64) & 1) != 0; }
-  static int NumActs(const pb::Actor& actor) { return actor.acts_per_step() * kSteps; }
+  static int NumActs(const pb::Actor& actor) { return actor.acts_per_step() * kMemorySteps; }
 
  private:
   void Add(int actor, int act, int other, int other_act) {

@@ -24,9 +24,9 @@ using ::oneflow::testing::RandomModel;
 
 // --- a language model: train, evaluate, generate -------------------------------------------------------------------
 
-constexpr int kSteps = 6, kEvery = 3, kBatches = 2, kTokens = 6;
+constexpr int kTrainSteps = 6, kEvery = 3, kBatches = 2, kTokens = 6;
 
-struct Outcome {
+struct MeshOutcome {
   std::vector<double> losses, evaluations, tokens;
   int64_t moved = 0, predicted = 0;
 };
@@ -40,13 +40,13 @@ class MeshesOfAJobTest : public ::testing::Test {
     text_ = dir_.Write("text", text);
   }
 
-  absl::StatusOr<Outcome> Run(const std::string& mesh, const std::vector<std::string>& overrides) {
+  absl::StatusOr<MeshOutcome> Run(const std::string& mesh, const std::vector<std::string>& overrides) {
     OF_ASSIGN_OR_RETURN(
         SourcedConfig config,
         ParseConfig(
             absl::StrCat("model { gpt { vocabulary: 128 layers: 2 width: 24 heads: 4 context: 12 } } data { text { "
                          "path: '",
-                         text_, "' } } train { steps: ", kSteps,
+                         text_, "' } } train { steps: ", kTrainSteps,
                          " batch_size: 8 optimizer { adamw {} clip_norm: 1 } schedule { learning_rate: 1e-2 } } "
                          "evaluate { every: ",
                          kEvery, " batches: ", kBatches, " } generate { tokens: ", kTokens, " prompt: 'aho' } mesh { ",
@@ -55,11 +55,11 @@ class MeshesOfAJobTest : public ::testing::Test {
     for (const std::string& one : overrides) OF_RETURN_IF_ERROR(ApplyOverride(one, config));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops_));
     OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops_));
-    Outcome outcome;
+    MeshOutcome outcome;
     const pb::Program spelled = testing::SpelledOut(plan);
     for (const pb::Plan& one : spelled.plans()) {
-      const int times = one.name() == "train"      ? kSteps
-                        : one.name() == "evaluate" ? kSteps / kEvery * kBatches
+      const int times = one.name() == "train"      ? kTrainSteps
+                        : one.name() == "evaluate" ? kTrainSteps / kEvery * kBatches
                                                    : kTokens;
       outcome.predicted += PredictedBytesMoved(one) * times;
     }
@@ -103,14 +103,14 @@ TEST_F(MeshesOfAJobTest, EvaluationAndGenerationAreTheSameOnAnyMesh) {
       {"", {{"evaluate.mesh={dp: 3}", "generate.mesh={tp: 3}"}, {"evaluate.mesh={tp: 2}", "evaluate.ranks.first=1"}}},
   };
   for (const auto& c : kCases) {
-    ASSERT_OK_AND_ASSIGN(const Outcome home, Run(c.mesh, {}));
-    ASSERT_EQ(home.evaluations.size(), kSteps / kEvery * kBatches);
+    ASSERT_OK_AND_ASSIGN(const MeshOutcome home, Run(c.mesh, {}));
+    ASSERT_EQ(home.evaluations.size(), kTrainSteps / kEvery * kBatches);
     ASSERT_EQ(home.tokens.size(), kTokens);
     ASSERT_LT(home.evaluations.back(), home.evaluations.front());
     EXPECT_EQ(home.moved, home.predicted);
     for (const std::vector<std::string>& other : c.others) {
       SCOPED_TRACE(absl::StrCat(c.mesh, ", ", ::testing::PrintToString(other)));
-      ASSERT_OK_AND_ASSIGN(const Outcome away, Run(c.mesh, other));
+      ASSERT_OK_AND_ASSIGN(const MeshOutcome away, Run(c.mesh, other));
       EXPECT_EQ(away.losses, home.losses) << "bitwise";
       ASSERT_EQ(away.evaluations.size(), home.evaluations.size());
       for (size_t i = 0; i < home.evaluations.size(); ++i) {

@@ -17,7 +17,7 @@ namespace {
 using ::oneflow::testing::FromEnvironment;
 using ::oneflow::testing::RandomModel;
 
-constexpr int kSteps = 4;
+constexpr int kModelSteps = 4;
 
 class RandomModelsTest : public ::testing::Test {
  protected:
@@ -27,7 +27,7 @@ class RandomModelsTest : public ::testing::Test {
     if (!override.empty()) OF_RETURN_IF_ERROR(ApplyOverride(override, sourced));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), {graph}));
     OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops_));
-    std::vector<double> losses(kSteps, std::nan(""));
+    std::vector<double> losses(kModelSteps, std::nan(""));
     OF_RETURN_IF_ERROR(RunInPlace(job.spec, std::move(plan), [&](const pb::JobEvent& event) {
                          if (event.fetched().name() == "loss")
                            losses[event.fetched().step()] = event.fetched().values(0);
@@ -45,12 +45,12 @@ TEST_F(RandomModelsTest, AnyAnnotationsAreMetAndChangeNoLoss) {
   for (int seed = first; seed < first + count; ++seed) {
     RandomModel model(ops_, seed);
     ASSERT_OK_AND_ASSIGN(const Graph graph, model.Make());
-    const std::string config = model.Config(kSteps), mesh = meshes[model.Draw(6)];
+    const std::string config = model.Config(kModelSteps), mesh = meshes[model.Draw(6)];
     SCOPED_TRACE(absl::StrCat("ONEFLOW_RANDOM_SEED=", seed, ", ", mesh, ", ", config, "\n", GraphToText(graph)));
     ASSERT_OK_AND_ASSIGN(const std::vector<double> whole, Losses(graph, config, ""));
     const absl::StatusOr<std::vector<double>> parts = Losses(graph, config, mesh);
     EXPECT_OK(parts.status());
-    for (int step = 0; parts.ok() && step < kSteps; ++step) {
+    for (int step = 0; parts.ok() && step < kModelSteps; ++step) {
       EXPECT_NEAR((*parts)[step], whole[step], 1e-4 * std::max(1.0, std::abs(whole[step]))) << "step " << step + 1;
     }
   }

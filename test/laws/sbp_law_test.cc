@@ -30,7 +30,7 @@
 namespace oneflow::testing {
 namespace {
 
-constexpr uint64_t kSeed = 20240608;
+constexpr uint64_t kSbpSeed = 20240608;
 // Not the first step, nor the first micro-batch: for what random ops draw.
 constexpr RefContext kContext = {5, 2};
 // Parts are summed in another order than the whole.
@@ -125,7 +125,7 @@ absl::Status CheckNear(const RefTensor& got, const RefTensor& want, double toler
 // One op on whole tensors, and in parts.
 class Law {
  public:
-  Law(const OpDef& op, const OpCase& c) : op_(op), case_(c), device_(MakeCpuDevice(1)), random_(kSeed) {
+  Law(const OpDef& op, const OpCase& c) : op_(op), case_(c), device_(MakeCpuDevice(1)), random_(kSbpSeed) {
     device_->BindThread();
   }
 
@@ -286,7 +286,7 @@ class Law {
 
 class SbpLawTest : public ::testing::Test {
  protected:
-  SbpLawTest() : ops_(StandardOps()), cases_(Examples(kSeed)), kernels_(CpuKernels()) {}
+  SbpLawTest() : ops_(StandardOps()), cases_(Examples(kSbpSeed)), kernels_(CpuKernels()) {}
 
   bool HasKernel(absl::string_view op) const {
     const auto& all = kernels_.all();
@@ -297,7 +297,7 @@ class SbpLawTest : public ::testing::Test {
   void ForEachLaw(Visit visit) {
     for (const OpCase& c : cases_) {
       if (!HasKernel(c.op)) continue;
-      SCOPED_TRACE(absl::StrCat(ToString(c), ", seed ", kSeed));
+      SCOPED_TRACE(absl::StrCat(ToString(c), ", seed ", kSbpSeed));
       Law law(*ops_.Find(c.op), c);
       ASSERT_OK(law.Init());
       visit(law);

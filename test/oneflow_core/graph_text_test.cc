@@ -9,9 +9,9 @@
 #include "oneflow_core/models/convnet.h"
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/models/mlp.h"
-#include "oneflow_core/ops/ops.h"
 #include "oneflow_core/verify.h"
 #include "test/support/golden.h"
+#include "test/support/standard_ops.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -20,13 +20,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::Ops;
 using ::testing::StartsWith;
 using testing::StatusIs;
-
-const OpRegistry& Ops() {
-  static const OpRegistry* const kOps = new OpRegistry(StandardOps());
-  return *kOps;
-}
 
 void ExpectSame(const Value& a, const Value& b) {
   EXPECT_EQ(a.type, b.type);

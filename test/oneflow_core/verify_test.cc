@@ -3,19 +3,15 @@
 #include <functional>
 
 #include "oneflow_core/builder.h"
-#include "oneflow_core/ops/ops.h"
+#include "test/support/standard_ops.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::Ops;
 using testing::StatusIs;
-
-const OpRegistry& Ops() {
-  static const OpRegistry* const kOps = new OpRegistry(StandardOps());
-  return *kOps;
-}
 
 //   %0 = variable "w"   %1 = relu "relu"   %2, %3 = max_pool2d "max_pool2d"   %4 = reduce_sum "reduce_sum", the loss
 Graph GoodGraph() {

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_join.h"
 #include "sbp/boxing.h"
+#include "test/sbp/dists.h"
 #include "test/support/boxing_reference.h"
 #include "test/support/status_matchers.h"
 
@@ -14,14 +15,13 @@ using ::oneflow::testing::Assemble;
 using ::oneflow::testing::Scatter;
 using ::oneflow::testing::Shards;
 using ::oneflow::testing::StatusIs;
+using testing::Dist;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::Place;
 using ::testing::SizeIs;
-
-Placement Place(const std::string& text) { return *Placement::Parse(text); }
-DistType Dist(const std::string& placement, const std::string& sbp) { return {Place(placement), *ParseNdSbp(sbp)}; }
 
 std::vector<std::string> PathTexts(const std::vector<DistType>& path) {
   std::vector<std::string> texts;

@@ -1,18 +1,16 @@
 #include "sbp/boxing.h"
 
 #include "absl/strings/str_join.h"
+#include "test/sbp/dists.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
 namespace {
 
 using ::oneflow::testing::StatusIs;
+using testing::Dist;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-DistType Dist(const std::string& placement, const std::string& sbp) {
-  return {*Placement::Parse(placement), *ParseNdSbp(sbp)};
-}
 
 // Per destination: "source[start+extent,...] ...".
 std::vector<std::string> Pieces(const BoxingStep& step) {

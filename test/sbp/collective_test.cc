@@ -1,23 +1,21 @@
 #include "sbp/collective.h"
 
+#include "test/sbp/dists.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
 namespace {
 
+using testing::Dist;
 using ::testing::StrEq;
 
-DistType Dist(const std::string& placement, const std::string& sbp) {
-  return {*Placement::Parse(placement), *ParseNdSbp(sbp)};
-}
-
-struct Case {
+struct NamedStep {
   std::string from_placement, from, to_placement, to, collective;
 };
 
 TEST(CollectiveTest, StepsAreNamedAfterWhatTheyAmountTo) {
   const std::string x = "[x=2]{0,1}", far = "[x=2]{2,3}", xy = "[x=2,y=2]{0,1,2,3}", yx = "[y=2,x=2]{0,2,1,3}";
-  const Case kCases[] = {
+  const NamedStep kCases[] = {
       {x, "(P)", x, "(S(1))", "reduce-scatter"},
       {x, "(S(0))", x, "(B)", "all-gather"},
       {x, "(S(0))", x, "(S(1))", "all-to-all"},
@@ -39,7 +37,7 @@ TEST(CollectiveTest, StepsAreNamedAfterWhatTheyAmountTo) {
       {xy, "(P,S(0))", yx, "(S(0),S(0))", "reduce-scatter"},
       {yx, "(S(0),S(0))", xy, "(B,S(0))", "all-gather"},
   };
-  for (const Case& c : kCases) {
+  for (const NamedStep& c : kCases) {
     const DistType from = Dist(c.from_placement, c.from), to = Dist(c.to_placement, c.to);
     SCOPED_TRACE(absl::StrCat(from.ToString(), " to ", to.ToString()));
     ASSERT_OK_AND_ASSIGN(const BoxingStep step, OneBoxingStep({DType::kFloat32, {4, 4}}, from, to, OneHost(4, 1)));

@@ -1,11 +1,12 @@
 #include "sbp/lattice.h"
 
+#include "test/sbp/dists.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
 namespace {
 
-Placement Place(const std::string& text) { return *Placement::Parse(text); }
+using testing::Place;
 
 TEST(LatticeTest, PlacementsOfAMeshAreLatticesAndShuffledOnesAreNot) {
   for (const char* text : {"[]{5}", "[x=4]{0,1,2,3}", "[x=2,y=2]{4,5,6,7}", "[y=2,x=2]{0,2,1,3}", "[x=3]{1,4,7}",

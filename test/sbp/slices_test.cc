@@ -1,18 +1,16 @@
 #include "sbp/slices.h"
 
+#include "test/sbp/dists.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
 namespace {
 
 using ::oneflow::testing::StatusIs;
+using testing::Dist;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
-
-DistType Dist(const std::string& placement, const std::string& sbp) {
-  return {*Placement::Parse(placement), *ParseNdSbp(sbp)};
-}
 
 // {start, extent} along dimension 0 of every rank.
 std::vector<std::pair<int64_t, int64_t>> Rows(const Shape& shape, const DistType& dist) {

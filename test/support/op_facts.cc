@@ -8,7 +8,11 @@
 
 namespace oneflow::testing {
 
-#define ONEFLOW_DECLARE_FACTS(Family) OpFacts Family##Facts();
+// Every family has a namespace of its own.
+#define ONEFLOW_DECLARE_FACTS(Family) \
+  namespace Family##Ops {             \
+    OpFacts Facts();                  \
+  }
 ONEFLOW_OP_FAMILIES(ONEFLOW_DECLARE_FACTS)
 #undef ONEFLOW_DECLARE_FACTS
 
@@ -20,7 +24,7 @@ struct Family {
 };
 
 const std::vector<Family>& Families() {
-#define ONEFLOW_LIST_FACTS(Name) {#Name, Name##Facts()},
+#define ONEFLOW_LIST_FACTS(Name) {#Name, Name##Ops::Facts()},
   static const auto* const families = new std::vector<Family>{ONEFLOW_OP_FAMILIES(ONEFLOW_LIST_FACTS)};
 #undef ONEFLOW_LIST_FACTS
   return *families;

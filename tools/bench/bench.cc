@@ -51,14 +51,14 @@ constexpr const char* kQuickstartJob[] = {
 };
 
 // A layout that the model is measured in.
-struct Layout {
+struct GptLayout {
   const char* name;
   const char* title;
   int pp, dp, tp;
   int processes;
   int micro_batches;
 };
-constexpr Layout kLayouts[] = {
+constexpr GptLayout kLayouts[] = {
     {"one-device", "1 process, 1 device", 1, 1, 1, 1, 1},
     {"dp2-tp2", "dp2 x tp2, 2 processes x 2", 1, 2, 2, 2, 1},
     {"pp2-dp2", "pp2 x dp2, 8 micro-batches", 2, 2, 1, 2, 8},
@@ -74,7 +74,7 @@ constexpr int64_t kSelectionLayers = 40;  // more than 5,000 nodes
 
 // A layout's job, compiled.
 struct Contestant {
-  const Layout* layout;
+  const GptLayout* layout;
   Job job;
   pb::Program program;  // of all processes
 };
@@ -89,10 +89,10 @@ class Bench {
  private:
   absl::Status Prepare();
   absl::Status ChooseCases();
-  absl::Status AddLayout(const Layout& layout);
+  absl::Status AddLayout(const GptLayout& layout);
   void AddCompilation(const char* name, CompilationKind kind);
   bool AddScaleCases(absl::string_view name);
-  absl::StatusOr<Contestant> Compile(const Layout& layout);
+  absl::StatusOr<Contestant> Compile(const GptLayout& layout);
   absl::StatusOr<Round> RunEngine(const Contestant& contestant, bool profile);
   absl::Status RunRound(int round);
   absl::Status RunPyTorchRound(int round);
@@ -126,7 +126,7 @@ class Bench {
   StopSignals signals_;               // last: it calls us as soon as it exists
 };
 
-absl::Status Bench::AddLayout(const Layout& layout) {
+absl::Status Bench::AddLayout(const GptLayout& layout) {
   if (!config_.config.model().has_gpt()) {
     return absl::InvalidArgumentError(absl::StrCat(config_.Where("model"), ": bench measures gpt models"));
   }
@@ -208,7 +208,7 @@ absl::Status Bench::Prepare() {
   return ChooseCases();
 }
 
-absl::StatusOr<Contestant> Bench::Compile(const Layout& layout) {
+absl::StatusOr<Contestant> Bench::Compile(const GptLayout& layout) {
   SourcedConfig config = config_;
   pb::Mesh& mesh = *config.config.mutable_mesh();
   mesh.set_pp(layout.pp);

@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-class Stopwatch {
+class CpuStopwatch {
  public:
   CompilationRound Read() const {
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - wall_;
@@ -43,7 +43,7 @@ absl::StatusOr<Compilation> MeasureSelection(int64_t layers, const OpRegistry& o
   const VariableDists variables;
   PassContext context{options, ops, variables, JobTopology(options)};
   OF_RETURN_IF_ERROR(RunPassesBefore("select-sbp", program[0], context));
-  const Stopwatch stopwatch;
+  const CpuStopwatch stopwatch;
   OF_ASSIGN_OR_RETURN(const Selection selection, SelectSbp(program[0], ops, context.topology, variables, {}));
   return Compilation{.round = stopwatch.Read(),
                      .work = {.nodes = program[0].num_nodes(),
@@ -54,7 +54,7 @@ absl::StatusOr<Compilation> MeasureSelection(int64_t layers, const OpRegistry& o
 }
 
 absl::StatusOr<Compilation> MeasureCompile(const SourcedConfig& config, const OpRegistry& ops) {
-  const Stopwatch stopwatch;
+  const CpuStopwatch stopwatch;
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(config, JobKind::kTrain, ops));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plans, CompileJob(job, ops));
   Compilation result{.round = stopwatch.Read()};

@@ -80,7 +80,7 @@ std::string RuntimeTable(const BenchResult& result) {
   return text;
 }
 
-std::string Rate(const OpRow& row) {
+std::string SpeedOf(const OpRow& row) {
   if (row.flops_per_s > 0) return absl::StrFormat("%8.1f GF/s", 1e-9 * row.flops_per_s);
   return absl::StrFormat("%8.1f GB/s", 1e-9 * row.bytes_per_s);
 }
@@ -95,7 +95,7 @@ std::string OpsOf(const CaseResult& one) {
       continue;
     }
     absl::StrAppendFormat(&text, "  %-34s %10.0f %10.3f %7.1f%% %s\n", row.op, row.calls, 1e3 * row.seconds,
-                          100 * row.share, Rate(row));
+                          100 * row.share, SpeedOf(row));
   }
   const double run = one.profiled_run_seconds;
   absl::StrAppendFormat(&text, "  %-34s %10s %10.3f %7.1f%%\n", "other ops", "", 1e3 * rest, 100 * rest / run);

@@ -18,7 +18,7 @@ std::string Json(double value, int digits) {
   return std::isfinite(value) ? absl::StrFormat("%.*g", digits, value) : "null";
 }
 
-std::string Rate(double per_s) {
+std::string SpeedText(double per_s) {
   if (per_s >= 1e6) return absl::StrFormat("%.2fM", per_s / 1e6);
   return per_s >= 1e3 ? absl::StrFormat("%.1fk", per_s / 1e3) : absl::StrFormat("%.1f", per_s);
 }
@@ -138,7 +138,7 @@ void Progress::PrintStep(int64_t time_us, const Step& step, bool force) {
     if (const auto it = step.values.find(name); it != step.values.end())
       absl::StrAppendFormat(&line, "  %s %.5g", name, it->second);
   }
-  absl::StrAppend(&line, "  ", Rate(speed), " ", spec_.sample_unit(), "/s");
+  absl::StrAppend(&line, "  ", SpeedText(speed), " ", spec_.sample_unit(), "/s");
   if (step.step + 1 < total_steps_) {
     absl::StrAppend(&line, "  ETA ", Duration(per_step * static_cast<double>(total_steps_ - step.step - 1)));
   }

@@ -22,7 +22,7 @@ constexpr int64_t kLastOutputBytes = 4 << 10;  // in the report of an exit
 constexpr int kLastOutputLines = 20;
 // A dead worker's connection closes with it; this bounds the wait for our end of it to notice.
 constexpr absl::Duration kDrain = absl::Seconds(1);
-constexpr absl::Duration kKillLimit = absl::Seconds(5);
+constexpr absl::Duration kReapLimit = absl::Seconds(5);
 
 // The worker sees its devices as 0, 1, ..., among those that our own environment leaves us.
 std::string VisibleDevices(const std::vector<int>& devices) {
@@ -153,9 +153,9 @@ void WorkerPool::StopAll() {
   }
   for (const auto& [key, worker] : workers) worker->child->Stop(absl::ZeroDuration());
   for (const auto& [key, worker] : workers) {
-    if (!worker->child->WaitForExit(kKillLimit)) {
+    if (!worker->child->WaitForExit(kReapLimit)) {
       LOG(ERROR) << "worker " << key.second << " of job " << key.first << " (pid " << worker->child->pid()
-                 << ") has not died within " << kKillLimit << " of being killed";
+                 << ") has not died within " << kReapLimit << " of being killed";
     }
   }
   absl::MutexLock lock(&mu_);

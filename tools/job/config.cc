@@ -12,6 +12,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
+#include "tools/job/first_error.h"
 
 namespace oneflow {
 namespace {
@@ -20,26 +21,6 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::TextFormat;
-
-// Keeps the first error of a parse.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
-    if (!message_.empty()) return;
-    message_ = message;
-    line_ = line + 1;  // the collector counts from 0
-    column_ = column + 1;
-  }
-  bool empty() const { return message_.empty(); }
-  const std::string& message() const { return message_; }
-  int line() const { return line_; }
-  int column() const { return column_; }
-
- private:
-  std::string message_;
-  int line_ = 0;
-  int column_ = 0;
-};
 
 std::string Join(absl::string_view prefix, absl::string_view name) {
   return prefix.empty() ? std::string(name) : absl::StrCat(prefix, ".", name);

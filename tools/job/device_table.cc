@@ -9,17 +9,10 @@
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "proto/device_table.pb.h"
+#include "tools/job/first_error.h"
 
 namespace oneflow {
 namespace {
-
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, google::protobuf::io::ColumnNumber, const std::string& message) override {
-    if (text.empty()) text = absl::StrCat(line + 1, ": ", message);
-  }
-  std::string text;
-};
 
 absl::StatusOr<Link> LinkOf(const pb::LinkSpeed& link, absl::string_view field) {
   if (!(link.bytes_per_s() > 0) || !std::isfinite(link.bytes_per_s()) || !(link.latency_us() >= 0) ||
@@ -73,7 +66,7 @@ absl::StatusOr<std::vector<DeviceSpeeds>> ReadDeviceTable(const std::string& pat
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   if (!parser.ParseFromString(text.str(), &table))
-    return absl::InvalidArgumentError(absl::StrCat("device table '", path, "':", error.text));
+    return absl::InvalidArgumentError(absl::StrCat("device table '", path, "':", error.line(), ": ", error.message()));
   std::vector<DeviceSpeeds> result;
   std::set<std::string> kinds;
   for (const pb::DeviceSpeeds& row : table.devices()) {

@@ -5,6 +5,8 @@
 // A daemon packs, its worker unpacks; the runtime knows spelled out programs only.
 #pragma once
 
+#include <cstdint>
+
 #include "oneflow_core/status.h"
 #include "proto/program.pb.h"
 

@@ -16,19 +16,19 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // One local shard of an output, with its memory.
-struct Shard {
+struct LocalShard {
   std::vector<int64_t> dims, logical, start;
   std::vector<uint8_t> bytes;
   TensorArg arg;
 
-  Shard(DType dtype, std::vector<int64_t> dims_in, std::vector<int64_t> logical_in, std::vector<int64_t> start_in)
+  LocalShard(DType dtype, std::vector<int64_t> dims_in, std::vector<int64_t> logical_in, std::vector<int64_t> start_in)
       : dims(std::move(dims_in)), logical(std::move(logical_in)), start(std::move(start_in)) {
     int64_t count = 1;
     for (const int64_t d : dims) count *= d;
     bytes.resize(count * SizeOf(dtype));
     arg = {bytes.data(), dtype, static_cast<int>(dims.size()), count, dims.data(), logical.data(), start.data()};
   }
-  Shard(const Shard&) = delete;
+  LocalShard(const LocalShard&) = delete;
   int32_t I(int64_t i) const { return arg.as<int32_t>()[i]; }
   float F(int64_t i) const { return arg.as<float>()[i]; }
 };
@@ -56,7 +56,7 @@ TEST(TextSourceTest, LabelsAreTheNextBytesOfTheTokens) {
   const TempDir dir;
   const std::string text = Text(1000);
   ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(TextAttributes(dir.Write("t", text), "train")));
-  Shard tokens(DType::kInt32, {4, 8}, {4, 8}, {0, 0}), labels(DType::kInt32, {4, 8}, {4, 8}, {0, 0});
+  LocalShard tokens(DType::kInt32, {4, 8}, {4, 8}, {0, 0}), labels(DType::kInt32, {4, 8}, {4, 8}, {0, 0});
   const TensorArg outputs[] = {tokens.arg, labels.arg};
   ASSERT_OK(source->Read(3, 0, 1, outputs));
   for (int row = 0; row < 4; ++row) {
@@ -71,11 +71,11 @@ TEST(TextSourceTest, LabelsAreTheNextBytesOfTheTokens) {
 TEST(TextSourceTest, ShardsAndMicroBatchesReadTheSameSamplesAsTheWhole) {
   const TempDir dir;
   ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(TextAttributes(dir.Write("t", Text(1000)), "train")));
-  Shard whole(DType::kInt32, {6, 8}, {6, 8}, {0, 0}), whole_labels(DType::kInt32, {6, 8}, {6, 8}, {0, 0});
+  LocalShard whole(DType::kInt32, {6, 8}, {6, 8}, {0, 0}), whole_labels(DType::kInt32, {6, 8}, {6, 8}, {0, 0});
   const TensorArg whole_outputs[] = {whole.arg, whole_labels.arg};
   ASSERT_OK(source->Read(2, 0, 1, whole_outputs));
   // Micro-batch 1 of 2 has rows 3..5; its second shard of uneven two begins at row 2 of 3 and holds one row.
-  Shard part(DType::kInt32, {1, 8}, {3, 8}, {2, 0}), part_labels(DType::kInt32, {1, 8}, {3, 8}, {2, 0});
+  LocalShard part(DType::kInt32, {1, 8}, {3, 8}, {2, 0}), part_labels(DType::kInt32, {1, 8}, {3, 8}, {2, 0});
   const TensorArg part_outputs[] = {part.arg, part_labels.arg};
   ASSERT_OK(source->Read(2, 1, 2, part_outputs));
   for (int i = 0; i < 8; ++i) {
@@ -89,7 +89,7 @@ TEST(TextSourceTest, ValidationWalksTheEndOfTheFileWindowByWindow) {
   const std::string text = Text(1000);
   ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(TextAttributes(dir.Write("t", text), "validation")));
   EXPECT_EQ(source->num_samples(), 12);  // 100 bytes: 12 windows of 8 and a label after the last
-  Shard tokens(DType::kInt32, {13, 8}, {13, 8}, {0, 0}), labels(DType::kInt32, {13, 8}, {13, 8}, {0, 0});
+  LocalShard tokens(DType::kInt32, {13, 8}, {13, 8}, {0, 0}), labels(DType::kInt32, {13, 8}, {13, 8}, {0, 0});
   const TensorArg outputs[] = {tokens.arg, labels.arg};
   ASSERT_OK(source->Read(0, 0, 1, outputs));
   for (int i = 0; i < 96; ++i) EXPECT_EQ(tokens.I(i), text[900 + i]);
@@ -108,7 +108,7 @@ TEST(ImageSourceTest, AnEpochIsAPermutationAndTheNextIsAnother) {
   ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(attributes));
   std::vector<std::vector<int>> epochs;
   for (int epoch = 0; epoch < 2; ++epoch) {
-    Shard x(DType::kFloat32, {10, 1, 2, 2}, {10, 1, 2, 2}, {0, 0, 0, 0}), y(DType::kInt32, {10}, {10}, {0});
+    LocalShard x(DType::kFloat32, {10, 1, 2, 2}, {10, 1, 2, 2}, {0, 0, 0, 0}), y(DType::kInt32, {10}, {10}, {0});
     const TensorArg outputs[] = {x.arg, y.arg};
     ASSERT_OK(source->Read(epoch, 0, 1, outputs));
     epochs.emplace_back();

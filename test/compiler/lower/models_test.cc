@@ -14,15 +14,15 @@
 namespace oneflow {
 namespace {
 
-struct Layout {
+struct ModelLayout {
   int pp, dp, tp, micro_batches;
 };
 
-std::string Name(const Layout& x) {
+std::string Name(const ModelLayout& x) {
   return absl::StrCat("pp", x.pp, " dp", x.dp, " tp", x.tp, " micro", x.micro_batches);
 }
 
-CompileOptions OptionsFor(const Layout& x) {
+CompileOptions OptionsFor(const ModelLayout& x) {
   CompileOptions options;
   options.job = "models";
   std::vector<Axis> axes;
@@ -43,8 +43,8 @@ TEST(ModelsTest, GptCompilesOnEveryMesh) {
   const OpRegistry ops = StandardOps();
   const GptConfig config{.vocabulary = 128, .layers = 2, .width = 32, .heads = 4, .context = 16, .dropout = 0.1};
   ASSERT_OK_AND_ASSIGN(const Program program, Gpt(config, ops));
-  for (const Layout& layout :
-       {Layout{1, 1, 1, 1}, {1, 1, 1, 4}, {1, 2, 1, 1}, {1, 1, 2, 2}, {1, 3, 1, 2}, {2, 1, 1, 4}, {2, 2, 2, 3}}) {
+  for (const ModelLayout& layout :
+       {ModelLayout{1, 1, 1, 1}, {1, 1, 1, 4}, {1, 2, 1, 1}, {1, 1, 2, 2}, {1, 3, 1, 2}, {2, 1, 1, 4}, {2, 2, 2, 3}}) {
     for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
       SCOPED_TRACE(absl::StrCat(Name(layout), " on ", Device{device, 0}.ToString()));
       CompileOptions options = OptionsFor(layout);
@@ -67,7 +67,7 @@ TEST(ModelsTest, PlansOnMeshesOfTheirOwnAreProvedLikeOthers) {
   const std::pair<PlanMesh, PlanMesh> kMeshes[] = {{PlanMesh(tp4), PlanMesh()},
                                                    {PlanMesh(pp3, 1), PlanMesh(dp2, 2)},
                                                    {*PlanMesh::Create(dp2, {5, 1}), PlanMesh(tp4, 3)}};
-  for (const Layout& layout : {Layout{1, 2, 2, 1}, {2, 2, 1, 3}}) {
+  for (const ModelLayout& layout : {ModelLayout{1, 2, 2, 1}, {2, 2, 1, 3}}) {
     for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
       for (const auto& [evaluate, generate] : kMeshes) {
         SCOPED_TRACE(absl::StrCat(Name(layout), ", evaluate ", evaluate.whole().ToString(), ", generate ",

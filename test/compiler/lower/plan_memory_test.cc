@@ -14,11 +14,11 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
-struct Layout {
+struct GptLayout {
   int pp, dp, tp, micro_batches, ranks_per_process;
 };
 
-CompileOptions OptionsFor(const Layout& x) {
+CompileOptions OptionsFor(const GptLayout& x) {
   CompileOptions options;
   options.job = "gpt";
   options.mesh = *Mesh::Create({{"pp", x.pp}, {"dp", x.dp}, {"tp", x.tp}});
@@ -36,15 +36,15 @@ absl::StatusOr<pb::PlanSet> Plan(const CompileOptions& options) {
 }
 
 TEST(PlanMemoryTest, TrainingTakesLittleMoreThanWhatIsInUseAtOnce) {
-  for (const Layout& x : {Layout{1, 1, 1, 1, 1},
-                          {1, 1, 1, 4, 1},
-                          {1, 4, 1, 1, 1},
-                          {1, 1, 4, 1, 1},
-                          {1, 2, 2, 1, 2},
-                          {1, 2, 2, 4, 2},
-                          {2, 1, 2, 1, 4},
-                          {4, 1, 1, 8, 1},
-                          {2, 2, 1, 4, 1}}) {
+  for (const GptLayout& x : {GptLayout{1, 1, 1, 1, 1},
+                             {1, 1, 1, 4, 1},
+                             {1, 4, 1, 1, 1},
+                             {1, 1, 4, 1, 1},
+                             {1, 2, 2, 1, 2},
+                             {1, 2, 2, 4, 2},
+                             {2, 1, 2, 1, 4},
+                             {4, 1, 1, 8, 1},
+                             {2, 2, 1, 4, 1}}) {
     SCOPED_TRACE(absl::StrCat("pp", x.pp, " dp", x.dp, " tp", x.tp, " micro-batches ", x.micro_batches));
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(OptionsFor(x)));
     for (const pb::ClassMemory& memory : set.plans(0).memory()) {

@@ -7,15 +7,10 @@
 
 #include "compiler/pipeline.h"
 #include "oneflow_core/functional.h"
-#include "oneflow_core/ops/ops.h"
+#include "test/support/standard_ops.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow::testing {
-
-inline const OpRegistry& Ops() {
-  static const OpRegistry* const ops = new OpRegistry(StandardOps());
-  return *ops;
-}
 
 inline CompileOptions Options(std::vector<Axis> axes, int micro_batches = 1) {
   CompileOptions options;

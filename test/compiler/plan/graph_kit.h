@@ -8,14 +8,9 @@
 #include "compiler/boxed_graph.h"
 #include "compiler/lower/compile.h"
 #include "gtest/gtest.h"
-#include "oneflow_core/ops/ops.h"
+#include "test/support/standard_ops.h"
 
 namespace oneflow::testing {
-
-inline const OpRegistry& Ops() {
-  static const OpRegistry* const kOps = new OpRegistry(StandardOps());
-  return *kOps;
-}
 
 // "[dp=2]{0,1}(S(0))".
 inline DistType Dist(const std::string& text) {

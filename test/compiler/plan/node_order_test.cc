@@ -28,7 +28,7 @@ TEST(NodeOrderTest, ABufferThatNobodyReadsIsGoneAtOnce) {
 TEST(NodeOrderTest, RandomChainsKeepTheirOrderAndNeedNoMore) {
   int better = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     std::vector<OrderedNode> nodes(30);
     std::vector<int64_t> bytes;

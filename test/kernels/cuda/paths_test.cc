@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_join.h"
 #include "kernels/copy.h"
+#include "test/kernels/devices.h"
 #include "test/kernels/harness.h"
 #include "test/support/ops/kit.h"
 #include "test/support/status_matchers.h"
@@ -14,17 +15,9 @@
 namespace oneflow::testing {
 namespace {
 
-constexpr uint64_t kSeed = 4711;
+constexpr uint64_t kPathsSeed = 4711;
 
-struct Kind {
-  const char* name;
-  std::unique_ptr<DeviceContext> (*make)(std::string* why);
-};
-std::unique_ptr<DeviceContext> Cpu(std::string*) { return MakeCpuDevice(1); }
-std::unique_ptr<DeviceContext> Cuda(std::string* why) { return MakeCudaDevice(0, why); }
-const Kind kKinds[] = {{"cpu", Cpu}, {"cuda", Cuda}};
-
-class PathsTest : public ::testing::TestWithParam<Kind> {
+class PathsTest : public ::testing::TestWithParam<TestDevice> {
  protected:
   void SetUp() override {
     std::string why;
@@ -34,7 +27,7 @@ class PathsTest : public ::testing::TestWithParam<Kind> {
   }
 
   void ExpectReference(const OpCase& c) {
-    SCOPED_TRACE(absl::StrCat(c.op, " (", c.what, "), seed ", kSeed));
+    SCOPED_TRACE(absl::StrCat(c.op, " (", c.what, "), seed ", kPathsSeed));
     std::vector<RefTensor> inputs;
     for (const RefTensor& x : c.inputs) inputs.push_back(Rounded(x));
     KernelCall call = {c.op, c.attrs, inputs};
@@ -58,7 +51,7 @@ class PathsTest : public ::testing::TestWithParam<Kind> {
 };
 
 TEST_P(PathsTest, ChannelsMayHaveMoreElementsThanABlockSums) {
-  Random r(kSeed);
+  Random r(kPathsSeed);
   for (const std::vector<int64_t>& dims :
        std::vector<std::vector<int64_t>>{{40, 3, 33, 34}, {5000, 70}, {2, 3, 9000}}) {
     const std::vector<int64_t> c = {dims[1]};
@@ -76,7 +69,7 @@ TEST_P(PathsTest, ChannelsMayHaveMoreElementsThanABlockSums) {
 }
 
 TEST_P(PathsTest, RowsMayBeLongerThanAWarpTakes) {
-  Random r(kSeed);
+  Random r(kPathsSeed);
   for (const int64_t c : {1025, 3001}) {
     ExpectReference({"softmax", "long rows", {}, {r.Uniform({3, c}, -9, 9)}, 1e-6});
     ExpectReference({"softmax_grad", "long rows", {}, {r.Uniform({3, c}), r.Uniform({3, c}, 0, 1)}, 2e-4});
@@ -103,7 +96,7 @@ TEST_P(PathsTest, RowsMayBeLongerThanAWarpTakes) {
 }
 
 TEST_P(PathsTest, ScattersMayHaveMoreRowsThanABlockOwns) {
-  Random r(kSeed);
+  Random r(kPathsSeed);
   for (const int64_t size : {1, 8, 9, 100}) {
     ExpectReference({"scatter_add",
                      "many indices",
@@ -126,7 +119,7 @@ TEST_P(PathsTest, TheLargestAreNansFirstAndEqualZerosByIndex) {
 
 // What a launched kernel cannot refuse is seen in the numbers, of the rows it belongs to.
 TEST_P(PathsTest, IndicesOutsideOfAllShardsAreErrorsOrNans) {
-  const bool is_cpu = GetParam().make == Cpu;
+  const bool is_cpu = GetParam().make == OneCore;
   RefTensor ids = Zeros({2, 2}, DType::kInt32), x = Zeros({2, 3});
   ids.values = {0, 2, 3, 1};
   x.values = {1, 2, 3, 4, 5, 6};
@@ -189,7 +182,7 @@ TEST_P(PathsTest, NansAreNotLost) {
 }
 
 TEST_P(PathsTest, HeadsMayHaveUpTo256Columns) {
-  Random r(kSeed);
+  Random r(kPathsSeed);
   for (const auto& [t, d] : std::vector<std::pair<int64_t, int64_t>>{{70, 65}, {131, 128}, {40, 130}, {67, 256}}) {
     for (const bool causal : {false, true}) {
       const AttrMap attrs = {{"heads", int64_t{2}}, {"causal", causal}};
@@ -204,7 +197,7 @@ TEST_P(PathsTest, HeadsMayHaveUpTo256Columns) {
 }
 
 TEST_P(PathsTest, SamplingWorksOnLargeVocabularies) {
-  Random r(kSeed);
+  Random r(kPathsSeed);
   for (int64_t step = 0; step < 30; ++step) {
     RefTensor length = Zeros({}, DType::kInt32);
     length.values[0] = 2;
@@ -214,7 +207,7 @@ TEST_P(PathsTest, SamplingWorksOnLargeVocabularies) {
 }
 
 TEST_P(PathsTest, DropoutOfAShardIsTheShardOfDropout) {
-  Random r(kSeed);
+  Random r(kPathsSeed);
   const AttrMap attrs = {{"rate", 0.5}, {"seed", int64_t{7}}, {"key", int64_t{5}}};  // scales by 2: exact
   const std::vector<int64_t> dims = {5, 6, 7};
   std::vector<RefTensor> whole = {Rounded(r.Uniform(dims))};
@@ -265,7 +258,7 @@ Box RandomBox(std::mt19937_64& engine) {
 }
 
 TEST_P(PathsTest, BoxCopiesAgreeWithTheHosts) {
-  std::mt19937_64 engine(kSeed);
+  std::mt19937_64 engine(kPathsSeed);
   for (int round = 0; round < 300; ++round) {
     const DType dtype = kAllDTypes[round % 7];
     const Box box = RandomBox(engine);
@@ -287,7 +280,7 @@ TEST_P(PathsTest, BoxCopiesAgreeWithTheHosts) {
     ASSERT_EQ(device_->CopyRegion(args), nullptr);
     std::vector<char> got(host.size());
     ASSERT_EQ(device_->CopyToHost(got.data(), device_target, got.size()), nullptr);
-    ASSERT_EQ(got, host) << "round " << round << " of seed " << kSeed << ", " << Name(dtype);
+    ASSERT_EQ(got, host) << "round " << round << " of seed " << kPathsSeed << ", " << Name(dtype);
   }
 }
 
@@ -303,8 +296,8 @@ TEST_P(PathsTest, FillZeroClearsExactlyTheBytesAsked) {
   EXPECT_EQ(got, want);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, PathsTest, ::testing::ValuesIn(kKinds),
-                         [](const ::testing::TestParamInfo<Kind>& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Devices, PathsTest,
+                         ::testing::Values(TestDevice{"cpu", OneCore}, TestDevice{"cuda", FirstGpu}), NameOf);
 
 }  // namespace
 }  // namespace oneflow::testing

@@ -1,27 +1,23 @@
 #include "oneflow_core/models/convnet.h"
 
-#include "oneflow_core/ops/ops.h"
 #include "oneflow_core/verify.h"
 #include "test/oneflow_core/graph_queries.h"
+#include "test/support/standard_ops.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::Ops;
 using ::testing::StartsWith;
 using testing::StatusIs;
 
-const ImageData kImages{"train-images", "train-labels", "test-images", "test-labels"};
-
-const OpRegistry& Ops() {
-  static const OpRegistry* const kOps = new OpRegistry(StandardOps());
-  return *kOps;
-}
+const ImageData kPictures{"train-images", "train-labels", "test-images", "test-labels"};
 
 TEST(ConvNetTest, HalvesTheImagePerConvolutionAndEndsInTwoLinearLayers) {
   ASSERT_OK_AND_ASSIGN(const std::vector<Graph> program,
-                       ConvNetProgram({}, kImages, {.train = 8, .evaluate = 4}, Ops()));
+                       ConvNetProgram({}, kPictures, {.train = 8, .evaluate = 4}, Ops()));
   ASSERT_EQ(program.size(), 2u);
   const Graph& train = program[0];
   EXPECT_OK(VerifyGraph(train, Ops()));
@@ -38,7 +34,7 @@ TEST(ConvNetTest, HalvesTheImagePerConvolutionAndEndsInTwoLinearLayers) {
 
 TEST(ConvNetTest, DropsBeforeTheLastLayerOnlyInTraining) {
   ASSERT_OK_AND_ASSIGN(const std::vector<Graph> program,
-                       ConvNetProgram({.dropout = 0.5}, kImages, {.train = 8, .evaluate = 4}, Ops()));
+                       ConvNetProgram({.dropout = 0.5}, kPictures, {.train = 8, .evaluate = 4}, Ops()));
   EXPECT_EQ(testing::CountOps(program[0], "dropout"), 1);
   EXPECT_EQ(testing::CountOps(program[1], "dropout"), 0);
 }
@@ -47,20 +43,20 @@ TEST(ConvNetTest, RefusesImpossibleConfigsNamingTheField) {
   const auto program = [](const ConvNetConfig& config, const ImageData& data) {
     return ConvNetProgram(config, data, {.train = 8}, Ops());
   };
-  ImageData tiny = kImages;
+  ImageData tiny = kPictures;
   tiny.height = 3;
   EXPECT_THAT(program({}, tiny), StatusIs(absl::StatusCode::kInvalidArgument,
                                           StartsWith("convnet: images of 3x28 cannot be halved 2 times")));
   tiny.channels = 0;
   EXPECT_THAT(program({}, tiny),
               StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("convnet: the number of image channels is 0")));
-  EXPECT_THAT(program({.channels = {4, 0}}, kImages),
+  EXPECT_THAT(program({.channels = {4, 0}}, kPictures),
               StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("convnet: channels 1 is 0")));
-  EXPECT_THAT(program({.hidden = 0}, kImages),
+  EXPECT_THAT(program({.hidden = 0}, kPictures),
               StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("convnet: hidden is 0")));
-  EXPECT_THAT(program({.classes = -1}, kImages),
+  EXPECT_THAT(program({.classes = -1}, kPictures),
               StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("convnet: the number of classes is -1")));
-  EXPECT_THAT(program({.dropout = -0.1}, kImages),
+  EXPECT_THAT(program({.dropout = -0.1}, kPictures),
               StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("convnet: dropout is -0.1")));
 }
 

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "oneflow_core/nn/initial.h"
-#include "oneflow_core/ops/ops.h"
 #include "oneflow_core/verify.h"
 #include "test/oneflow_core/graph_queries.h"
+#include "test/support/standard_ops.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -13,13 +13,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::Ops;
 using ::testing::StartsWith;
 using testing::StatusIs;
-
-const OpRegistry& Ops() {
-  static const OpRegistry* const kOps = new OpRegistry(StandardOps());
-  return *kOps;
-}
 
 const GptConfig kSmall{.vocabulary = 16, .layers = 2, .width = 8, .heads = 2, .context = 6};
 

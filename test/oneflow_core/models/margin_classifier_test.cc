@@ -1,8 +1,8 @@
 #include "oneflow_core/models/margin_classifier.h"
 
-#include "oneflow_core/ops/ops.h"
 #include "oneflow_core/verify.h"
 #include "test/oneflow_core/graph_queries.h"
+#include "test/support/standard_ops.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -11,13 +11,9 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Not;
+using testing::Ops;
 using ::testing::StartsWith;
 using testing::StatusIs;
-
-const OpRegistry& Ops() {
-  static const OpRegistry* const kOps = new OpRegistry(StandardOps());
-  return *kOps;
-}
 
 TEST(MarginClassifierTest, HasAnEmbeddingAndAVectorPerClass) {
   ASSERT_OK_AND_ASSIGN(

@@ -1,21 +1,17 @@
 #include "oneflow_core/models/wide_deep.h"
 
-#include "oneflow_core/ops/ops.h"
 #include "oneflow_core/verify.h"
 #include "test/oneflow_core/graph_queries.h"
+#include "test/support/standard_ops.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::Ops;
 using ::testing::StartsWith;
 using testing::StatusIs;
-
-const OpRegistry& Ops() {
-  static const OpRegistry* const kOps = new OpRegistry(StandardOps());
-  return *kOps;
-}
 
 // The hint on a table along "tp".
 std::string HintOf(const Graph& graph, absl::string_view table) {

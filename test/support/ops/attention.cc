@@ -5,7 +5,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::AttentionOps {
 namespace {
 
 // The geometry of attention and the index of an element of a head.
@@ -135,7 +135,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts AttentionFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"attention", Attention}, {"attention_grad", AttentionGrad}};
   facts.types = kTypes;
@@ -153,4 +153,4 @@ OpFacts AttentionFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::AttentionOps

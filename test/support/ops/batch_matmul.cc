@@ -2,7 +2,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::BatchMatmulOps {
 namespace {
 
 Tensors BatchMatmul(RefCall& c) {
@@ -77,7 +77,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts BatchMatmulFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"batch_matmul", BatchMatmul}};
   facts.types = kTypes;
@@ -91,4 +91,4 @@ OpFacts BatchMatmulFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::BatchMatmulOps

@@ -4,7 +4,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::BatchNormOps {
 namespace {
 
 // Which channel each element of [n,c,..] belongs to.
@@ -151,7 +151,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts BatchNormFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"channel_variance", ChannelVariance},
                      {"batch_norm", BatchNorm},
@@ -184,4 +184,4 @@ OpFacts BatchNormFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::BatchNormOps

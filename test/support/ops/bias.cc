@@ -2,7 +2,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::BiasOps {
 namespace {
 
 Tensors BiasAdd(RefCall& c) {
@@ -63,7 +63,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts BiasFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"bias_add", BiasAdd}, {"bias_grad", BiasGrad}};
   facts.types = kTypes;
@@ -88,4 +88,4 @@ OpFacts BiasFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::BiasOps

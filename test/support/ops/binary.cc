@@ -5,7 +5,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::BinaryOps {
 namespace {
 
 double Heaviside(double a, double b) { return a == b ? 0.5 : !(a < b); }
@@ -124,7 +124,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts BinaryFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"add", Binary(Plus)},
                      {"sub", Binary([](double a, double b) { return a - b; })},
@@ -179,4 +179,4 @@ OpFacts BinaryFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::BinaryOps

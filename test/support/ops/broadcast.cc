@@ -2,7 +2,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::BroadcastOps {
 namespace {
 
 Tensors SumTo(RefCall& c) {
@@ -56,7 +56,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts BroadcastFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"sum_to", SumTo}, {"broadcast_to", BroadcastTo}};
   facts.types = kTypes;
@@ -66,4 +66,4 @@ OpFacts BroadcastFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::BroadcastOps

@@ -4,7 +4,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::CastOps {
 namespace {
 
 Tensors Cast(RefCall& c) {
@@ -58,7 +58,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts CastFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"cast", Cast}};
   facts.types = kTypes;
@@ -69,4 +69,4 @@ OpFacts CastFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::CastOps

@@ -2,7 +2,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::ConcatOps {
 namespace {
 
 Tensors Concat(RefCall& c) {
@@ -60,7 +60,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts ConcatFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"concat", Concat}};
   facts.types = kTypes;
@@ -75,4 +75,4 @@ OpFacts ConcatFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::ConcatOps

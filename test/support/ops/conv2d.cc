@@ -4,7 +4,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::Conv2dOps {
 namespace {
 
 // body(index of x, index of k, index of y) for every product that conv2d sums.
@@ -122,7 +122,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts Conv2dFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"conv2d", Conv2d}, {"conv2d_dgrad", Conv2dDgrad}, {"conv2d_wgrad", Conv2dWgrad}};
   facts.types = kTypes;
@@ -138,4 +138,4 @@ OpFacts Conv2dFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::Conv2dOps

@@ -5,7 +5,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::CrossEntropyOps {
 namespace {
 
 Tensors SoftmaxCrossEntropy(RefCall& c) {
@@ -87,7 +87,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts CrossEntropyFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"softmax_cross_entropy", SoftmaxCrossEntropy},
                      {"softmax_cross_entropy_grad", SoftmaxCrossEntropyGrad},
@@ -110,4 +110,4 @@ OpFacts CrossEntropyFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::CrossEntropyOps

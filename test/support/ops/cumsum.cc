@@ -2,7 +2,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::CumsumOps {
 namespace {
 
 Tensors Cumsum(RefCall& c) {
@@ -67,7 +67,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts CumsumFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"cumsum", Cumsum}};
   facts.types = kTypes;
@@ -80,4 +80,4 @@ OpFacts CumsumFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::CumsumOps

@@ -3,7 +3,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::DropoutOps {
 namespace {
 
 Tensors Dropout(RefCall& c) {
@@ -50,7 +50,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts DropoutFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"dropout", Dropout}};
   facts.types = kTypes;
@@ -61,4 +61,4 @@ OpFacts DropoutFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::DropoutOps

@@ -2,7 +2,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::EmbeddingOps {
 namespace {
 
 Tensors Embedding(RefCall& c) {
@@ -65,7 +65,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts EmbeddingFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"embedding", Embedding}, {"embedding_grad", EmbeddingGrad}};
   facts.types = kTypes;
@@ -77,4 +77,4 @@ OpFacts EmbeddingFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::EmbeddingOps

@@ -6,7 +6,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::GenerationOps {
 namespace {
 
 Tensors SampleToken(RefCall& c) {
@@ -85,7 +85,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts GenerationFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"sample_token", SampleToken}, {"append_token", AppendToken}};
   facts.types = kTypes;
@@ -96,4 +96,4 @@ OpFacts GenerationFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::GenerationOps

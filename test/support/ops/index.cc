@@ -5,7 +5,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::IndexOps {
 namespace {
 
 // Where element `at` of what is gathered from a tensor along `axis` comes from.
@@ -188,7 +188,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts IndexFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"gather", Gather},
                      {"scatter_add", ScatterAdd},
@@ -227,4 +227,4 @@ OpFacts IndexFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::IndexOps

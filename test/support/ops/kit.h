@@ -47,9 +47,6 @@ void Product(const double* a, bool ta, const double* b, bool tb, double* c, int6
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-inline constexpr DType kAllDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32,
-                                       DType::kInt64,   DType::kUInt8,    DType::kBool};
-
 AttrMap Axes(Dims axes, bool keepdims);
 RefTensor Scalar(double value, DType dtype = DType::kFloat32);
 // `count` points from low to high.

@@ -4,7 +4,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::LayerNormOps {
 namespace {
 
 Tensors LayerNorm(RefCall& c) {
@@ -104,7 +104,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts LayerNormFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"layer_norm", LayerNorm}, {"layer_norm_grad", LayerNormGrad}};
   facts.types = kTypes;
@@ -117,4 +117,4 @@ OpFacts LayerNormFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::LayerNormOps

@@ -4,7 +4,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::MatmulOps {
 namespace {
 
 Tensors Matmul(RefCall& c) {
@@ -86,7 +86,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts MatmulFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"matmul", Matmul}, {"matmul_wgrad", MatmulWgrad}};
   facts.types = kTypes;
@@ -105,4 +105,4 @@ OpFacts MatmulFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::MatmulOps

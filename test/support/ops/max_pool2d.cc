@@ -4,7 +4,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::MaxPool2dOps {
 namespace {
 
 Tensors MaxPool2d(RefCall& c) {
@@ -95,7 +95,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts MaxPool2dFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"max_pool2d", MaxPool2d}, {"max_pool2d_grad", MaxPool2dGrad}};
   facts.types = kTypes;
@@ -108,4 +108,4 @@ OpFacts MaxPool2dFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::MaxPool2dOps

@@ -4,7 +4,7 @@
 
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::OptimizerOps {
 namespace {
 
 Tensors ClipScale(RefCall& c) {
@@ -155,7 +155,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts OptimizerFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"clip_scale", ClipScale},
                      {"lr_schedule", LrSchedule},
@@ -176,4 +176,4 @@ OpFacts OptimizerFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::OptimizerOps

@@ -4,7 +4,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::PadOps {
 namespace {
 
 Tensors Pad(RefCall& c) {
@@ -65,7 +65,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts PadFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"pad", Pad}};
   facts.types = kTypes;
@@ -77,4 +77,4 @@ OpFacts PadFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::PadOps

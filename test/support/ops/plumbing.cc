@@ -1,7 +1,7 @@
 // What tests know of the ops that pass tensors on and keep state. `accumulate` is the sum of one micro-batch.
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::PlumbingOps {
 namespace {
 
 constexpr const char kTypes[] = R"(
@@ -47,7 +47,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts PlumbingFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"to", [](RefCall& c) { return Tensors{c.in[0]}; }},
                      {"accumulate", [](RefCall& c) { return Tensors{c.in[0]}; }},
@@ -72,4 +72,4 @@ OpFacts PlumbingFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::PlumbingOps

@@ -6,7 +6,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::ReduceOps {
 namespace {
 
 // y[kept coordinates] = f over the reduced ones, from `identity`.
@@ -183,7 +183,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts ReduceFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {
       {"reduce_sum", [](RefCall& c) { return Tensors{ReduceAxes(c.in[0], c.attrs, 0, Plus)}; }},
@@ -223,4 +223,4 @@ OpFacts ReduceFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::ReduceOps

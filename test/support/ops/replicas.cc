@@ -3,7 +3,7 @@
 
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::ReplicaOps {
 namespace {
 
 // The bits of an element as its dtype holds it.
@@ -56,7 +56,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts ReplicaFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"replica_digest", ReplicaDigest},
                      {"assert_replicas", [](RefCall& c) { return Tensors{c.in[0]}; }}};
@@ -67,4 +67,4 @@ OpFacts ReplicaFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::ReplicaOps

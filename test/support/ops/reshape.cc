@@ -3,7 +3,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::ReshapeOps {
 namespace {
 
 constexpr const char kTypes[] = R"(
@@ -50,7 +50,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts ReshapeFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"reshape", [](RefCall& c) {
                         RefTensor y = c.in[0];
@@ -68,4 +68,4 @@ OpFacts ReshapeFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::ReshapeOps

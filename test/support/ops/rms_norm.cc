@@ -4,7 +4,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::RmsNormOps {
 namespace {
 
 Tensors RmsNorm(RefCall& c) {
@@ -83,7 +83,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts RmsNormFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"rms_norm", RmsNorm}, {"rms_norm_grad", RmsNormGrad}};
   facts.types = kTypes;
@@ -96,4 +96,4 @@ OpFacts RmsNormFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::RmsNormOps

@@ -2,7 +2,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::SliceOps {
 namespace {
 
 Tensors Slice(RefCall& c) {
@@ -71,7 +71,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts SliceFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"slice", Slice}, {"slice_grad", SliceGrad}};
   facts.types = kTypes;
@@ -83,4 +83,4 @@ OpFacts SliceFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::SliceOps

@@ -5,7 +5,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::SoftmaxOps {
 namespace {
 
 Tensors Softmax(RefCall& c) {
@@ -61,7 +61,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts SoftmaxFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"softmax", Softmax}, {"softmax_grad", SoftmaxGrad}};
   facts.types = kTypes;
@@ -76,4 +76,4 @@ OpFacts SoftmaxFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::SoftmaxOps

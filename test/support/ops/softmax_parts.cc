@@ -6,7 +6,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::SoftmaxPartsOps {
 namespace {
 
 Tensors ExpSum(RefCall& c) {
@@ -174,7 +174,7 @@ void AddEdges(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts SoftmaxPartsFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"softmax_sums", SoftmaxSums}, {"softmax_loss", SoftmaxLoss},
                      {"exp_sum", ExpSum},           {"softmax_apply", SoftmaxApply},
@@ -193,4 +193,4 @@ OpFacts SoftmaxPartsFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::SoftmaxPartsOps

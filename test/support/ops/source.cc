@@ -2,7 +2,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::SourceOps {
 namespace {
 
 constexpr const char kTypes[] = R"(
@@ -73,7 +73,7 @@ void AddEdges(Random&, OpCases& cases) {
 
 }  // namespace
 
-OpFacts SourceFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"constant", [](RefCall& c) {
                         RefTensor x = Zeros(c.attrs.Ints("shape"));
@@ -99,4 +99,4 @@ OpFacts SourceFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::SourceOps

@@ -2,7 +2,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::TransposeOps {
 namespace {
 
 Tensors Transpose(RefCall& c) {
@@ -62,7 +62,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts TransposeFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"transpose", Transpose}};
   facts.types = kTypes;
@@ -81,4 +81,4 @@ OpFacts TransposeFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::TransposeOps

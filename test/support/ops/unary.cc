@@ -6,7 +6,7 @@
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
-namespace oneflow::testing {
+namespace oneflow::testing::UnaryOps {
 namespace {
 
 using Unary = double (*)(double);
@@ -116,7 +116,7 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 }  // namespace
 
-OpFacts UnaryFacts() {
+OpFacts Facts() {
   OpFacts facts;
   facts.reference = {
       {"scale", Elementwise([](double x, const AttrMap& attrs) { return attrs.Double("alpha") * x; })},
@@ -192,4 +192,4 @@ OpFacts UnaryFacts() {
   return facts;
 }
 
-}  // namespace oneflow::testing
+}  // namespace oneflow::testing::UnaryOps

@@ -3,28 +3,20 @@
 #include "sbp/device_kinds.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "test/tools/job/good_config.h"
 #include "tools/job/device_table.h"
-#include "tools/job/validate.h"
 
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::GoodConfigWith;
 using ::oneflow::testing::StatusIs;
 using ::oneflow::testing::TempDir;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// A good config but for its mesh and cluster.
-absl::StatusOr<SourcedConfig> With(const std::string& mesh_and_cluster) {
-  return ParseConfig(
-      "model { gpt { layers: 2 width: 16 heads: 4 context: 8 } } data { text { path: 't.txt' } }\n"
-      "train { batch_size: 8 schedule { learning_rate: 1e-3 } }\n" +
-          mesh_and_cluster,
-      "j.pbtxt");
-}
-
 TEST(ClusterTest, WithoutHostsThereIsOneThatHasRoomForAll) {
-  ASSERT_OK_AND_ASSIGN(const SourcedConfig config, With("mesh { dp: 6 } cluster { device: 'cuda' }"));
+  ASSERT_OK_AND_ASSIGN(const SourcedConfig config, GoodConfigWith("mesh { dp: 6 } cluster { device: 'cuda' }"));
   EXPECT_OK(ValidateConfig(config));
   ASSERT_OK_AND_ASSIGN(const std::vector<HostGroup> hosts, HostsOf(config));
   ASSERT_THAT(hosts, SizeIs(1));
@@ -33,7 +25,7 @@ TEST(ClusterTest, WithoutHostsThereIsOneThatHasRoomForAll) {
 }
 
 TEST(ClusterTest, LikeHostsAreSaidOnce) {
-  ASSERT_OK_AND_ASSIGN(const SourcedConfig config, With(R"(mesh { dp: 64 tp: 8 } cluster {
+  ASSERT_OK_AND_ASSIGN(const SourcedConfig config, GoodConfigWith(R"(mesh { dp: 64 tp: 8 } cluster {
     device: 'cuda' processes: 64 device_kind: 'h200-sxm'
     hosts { count: 63 cores: 192 memory_bytes: 2000000000000 nics { link: 'infiniband' count: 8 }
             nics { link: 'ethernet' } }
@@ -93,7 +85,7 @@ TEST(ClusterTest, WhatDoesNotFitIsOneClearErrorEach) {
   };
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.text);
-    ASSERT_OK_AND_ASSIGN(const SourcedConfig config, With(c.text));
+    ASSERT_OK_AND_ASSIGN(const SourcedConfig config, GoodConfigWith(c.text));
     const absl::Status status = ValidateConfig(config);
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(status.message(), HasSubstr("j.pbtxt:3: "));

@@ -3,25 +3,17 @@
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
-#include "tools/job/validate.h"
+#include "test/tools/job/good_config.h"
 
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::GoodConfigWith;
 using ::oneflow::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-// A good config but for its meshes.
-absl::StatusOr<SourcedConfig> With(const std::string& rest) {
-  return ParseConfig(
-      "model { gpt { layers: 2 width: 16 heads: 4 context: 8 } } data { text { path: 't.txt' } }\n"
-      "train { batch_size: 8 schedule { learning_rate: 1e-3 } }\n" +
-          rest,
-      "j.pbtxt");
-}
 
 std::string OfPlan(const SourcedConfig& config, const std::string& plan) {
   const auto meshes = OwnMeshes(config);
@@ -29,7 +21,7 @@ std::string OfPlan(const SourcedConfig& config, const std::string& plan) {
 }
 
 TEST(MeshesTest, AJobWithoutOthersHasTheDevicesOfItsMesh) {
-  ASSERT_OK_AND_ASSIGN(const SourcedConfig config, With("mesh { dp: 2 tp: 3 } evaluate {}"));
+  ASSERT_OK_AND_ASSIGN(const SourcedConfig config, GoodConfigWith("mesh { dp: 2 tp: 3 } evaluate {}"));
   EXPECT_EQ(NumDevices(config.config), 6);
   ASSERT_OK_AND_ASSIGN(const auto meshes, OwnMeshes(config));
   EXPECT_THAT(meshes, IsEmpty());
@@ -37,8 +29,8 @@ TEST(MeshesTest, AJobWithoutOthersHasTheDevicesOfItsMesh) {
 
 TEST(MeshesTest, AJobHasTheDevicesOfAllItsMeshes) {
   ASSERT_OK_AND_ASSIGN(const SourcedConfig config,
-                       With("mesh { dp: 2 } evaluate { mesh { tp: 3 } ranks { first: 1 } } "
-                            "generate { tokens: 1 prompt: 'x' mesh { pp: 1 } ranks { first: 5 } }"));
+                       GoodConfigWith("mesh { dp: 2 } evaluate { mesh { tp: 3 } ranks { first: 1 } } "
+                                      "generate { tokens: 1 prompt: 'x' mesh { pp: 1 } ranks { first: 5 } }"));
   EXPECT_OK(ValidateConfig(config));
   EXPECT_EQ(NumDevices(config.config), 6);
   EXPECT_EQ(OfPlan(config, "evaluate"), "[tp=3]{1,2,3}");
@@ -46,20 +38,21 @@ TEST(MeshesTest, AJobHasTheDevicesOfAllItsMeshes) {
 }
 
 TEST(MeshesTest, RanksAloneMoveTheJobsMesh) {
-  ASSERT_OK_AND_ASSIGN(const SourcedConfig config, With("mesh { dp: 2 tp: 2 } evaluate { ranks { first: 2 } }"));
+  ASSERT_OK_AND_ASSIGN(const SourcedConfig config,
+                       GoodConfigWith("mesh { dp: 2 tp: 2 } evaluate { ranks { first: 2 } }"));
   EXPECT_EQ(NumDevices(config.config), 6);
   EXPECT_EQ(OfPlan(config, "evaluate"), "[dp=2,tp=2]{2,3,4,5}");
 }
 
 TEST(MeshesTest, HostsThatAMeshNamesAreTakenWhole) {
   ASSERT_OK_AND_ASSIGN(const SourcedConfig config,
-                       With("mesh { dp: 3 } evaluate { mesh { dp: 2 tp: 2 } ranks { hosts: [2, 0] } } "
-                            "cluster { hosts { count: 2 devices: 3 } hosts { devices: 4 } }"));
+                       GoodConfigWith("mesh { dp: 3 } evaluate { mesh { dp: 2 tp: 2 } ranks { hosts: [2, 0] } } "
+                                      "cluster { hosts { count: 2 devices: 3 } hosts { devices: 4 } }"));
   EXPECT_EQ(OfPlan(config, "evaluate"), "[dp=2,tp=2]{6,7,8,9}");
   EXPECT_EQ(NumDevices(config.config), 10);
   ASSERT_OK_AND_ASSIGN(const SourcedConfig two,
-                       With("mesh { dp: 3 } evaluate { mesh { tp: 3 } ranks { hosts: [2, 0] } } "
-                            "cluster { hosts { count: 3 devices: 2 } }"));
+                       GoodConfigWith("mesh { dp: 3 } evaluate { mesh { tp: 3 } ranks { hosts: [2, 0] } } "
+                                      "cluster { hosts { count: 3 devices: 2 } }"));
   EXPECT_EQ(OfPlan(two, "evaluate"), "[tp=3]{4,5,0}");
   EXPECT_EQ(NumDevices(two.config), 6);
 }
@@ -67,10 +60,11 @@ TEST(MeshesTest, HostsThatAMeshNamesAreTakenWhole) {
 TEST(MeshesTest, HostsThatDoNotSayTheirDevicesHaveTheJobs) {
   ASSERT_OK_AND_ASSIGN(
       const SourcedConfig config,
-      With("mesh { dp: 4 } evaluate { mesh { tp: 2 } ranks { hosts: 1 } } cluster { hosts { count: 2 } }"));
+      GoodConfigWith("mesh { dp: 4 } evaluate { mesh { tp: 2 } ranks { hosts: 1 } } cluster { hosts { count: 2 } }"));
   EXPECT_OK(ValidateConfig(config));
   EXPECT_EQ(OfPlan(config, "evaluate"), "[tp=2]{2,3}");
-  ASSERT_OK_AND_ASSIGN(const SourcedConfig one, With("mesh { dp: 2 } evaluate { mesh { tp: 3 } ranks { hosts: 0 } }"));
+  ASSERT_OK_AND_ASSIGN(const SourcedConfig one,
+                       GoodConfigWith("mesh { dp: 2 } evaluate { mesh { tp: 3 } ranks { hosts: 0 } }"));
   EXPECT_OK(ValidateConfig(one));
   EXPECT_EQ(NumDevices(one.config), 3) << "one host has as many as are needed";
 }
@@ -103,14 +97,14 @@ TEST(MeshesTest, WhatDoesNotFitIsOneClearErrorEach) {
       {text + "mesh { dp: 4000 } ranks { first: 100 } }", {"mesh: the job's meshes take 4100 devices, at most 4096"}},
   };
   for (const auto& [rest, message] : kCases) {
-    ASSERT_OK_AND_ASSIGN(const SourcedConfig config, With(rest));
+    ASSERT_OK_AND_ASSIGN(const SourcedConfig config, GoodConfigWith(rest));
     const absl::Status status = ValidateConfig(config);
     for (const std::string& part : message) {
       EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("j.pbtxt"), HasSubstr(part))))
           << rest;
     }
   }
-  EXPECT_THAT(With("evaluate { mesh { cp: 2 } }").status(),
+  EXPECT_THAT(GoodConfigWith("evaluate { mesh { cp: 2 } }").status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cp")));
 }
 

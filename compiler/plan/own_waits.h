@@ -1,0 +1,58 @@
+// Which acts of a rank wait for which others on the same rank, whatever the rank: what the clock of lifetimes.h is made of.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compiler/plan/physical_plan.h"
+
+namespace oneflow {
+
+// Acts of a step that are looked at: of micro-batches two, however many there are.
+inline int NumActs(const PhysicalActor& actor) { return std::min(actor.acts_per_step, 2); }
+
+// How the instances of an actor read a register.
+struct Reading {
+  bool own = false;                   // every instance reads, and waits for, that of its own rank
+  std::optional<uint32_t> reach = 0;  // and none but those of ranks that differ along these axes; nothing: any
+  std::vector<uint32_t> groups;       // it reads all of ranks that differ along each of these sets of axes
+  int last_instruction = 0;
+};
+
+// The waits of one plan. Acts are numbered across its actors.
+class OwnWaits {
+ public:
+  struct Wait {
+    int on = 0;            // an act
+    bool earlier = false;  // of the step before
+  };
+
+  OwnWaits(const PlanInput& input, const PhysicalPlan& plan);
+
+  int num_acts() const { return static_cast<int>(actor_of_.size()); }
+  int first_act(int actor) const { return first_act_[actor]; }
+  int actor_of(int act) const { return actor_of_[act]; }
+  const std::vector<Wait>& waits(int act) const { return waits_[act]; }
+  // All acts, each behind those of the same step that it waits for; fewer if some wait in a circle.
+  const std::vector<int>& sorted() const { return sorted_; }
+  // By register: of each consumer.
+  const std::vector<std::vector<Reading>>& readings() const { return readings_; }
+
+ private:
+  void Add(int act, int other, int64_t other_act);
+  void AddRegister(int id);
+  Reading ReadingOf(const PhysicalActor& actor, int id) const;
+  void Sort();
+
+  const PlanInput& input_;
+  const PhysicalPlan& plan_;
+  std::vector<int> first_act_;  // of each actor
+  std::vector<int> actor_of_;   // of each act
+  std::vector<std::vector<Wait>> waits_;
+  std::vector<int> sorted_;
+  std::vector<std::vector<Reading>> readings_;
+};
+
+}  // namespace oneflow

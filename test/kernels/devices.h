@@ -1,0 +1,26 @@
+// The devices that tests of kernels run on.
+#pragma once
+
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "kernels/device.h"
+
+namespace oneflow::testing {
+
+struct TestDevice {
+  const char* name;
+  std::unique_ptr<DeviceContext> (*make)(std::string* why);  // null if this machine has none, and then why
+};
+
+inline void PrintTo(const TestDevice& device, std::ostream* out) { *out << device.name; }
+
+inline std::unique_ptr<DeviceContext> OneCore(std::string*) { return MakeCpuDevice(1); }
+inline std::unique_ptr<DeviceContext> TwoCores(std::string*) { return MakeCpuDevice(2); }
+inline std::unique_ptr<DeviceContext> FirstGpu(std::string* why) { return MakeCudaDevice(0, why); }
+
+inline std::string NameOf(const ::testing::TestParamInfo<TestDevice>& info) { return info.param.name; }
+
+}  // namespace oneflow::testing
