@@ -4,7 +4,7 @@ add_library(oneflow_warnings INTERFACE)
 target_compile_options(oneflow_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-missing-field-initializers -Werror>)
 
 # Headers that are not ours and that most sources of a room come to include: parsed once per room, a third of the time of a build.
-# They hide what a header of ours forgets to include; test/CMakeLists.txt compiles every header without them.
+# They hide what a header of ours forgets to include of them; test/repository/includes_test.cc does not.
 set(value_headers <algorithm> <cstdint> <functional> <map> <memory> <optional> <set> <string> <utility> <variant> <vector>
     <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_join.h> <absl/types/span.h>)
 set(message_headers ${value_headers} <google/protobuf/map.h> <google/protobuf/message.h> <google/protobuf/repeated_field.h>)
@@ -15,6 +15,35 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   list(APPEND vector_headers <immintrin.h>)
 endif()
 
+# Sets `result` to sources that include the given ones in turn, up to ten of a folder: what they all include is parsed once, which halves
+# the time of a build from nothing. Those of a group share unnamed namespaces. With ONEFLOW_GROUPS=OFF each is compiled by itself.
+function(grouped result)
+  if(NOT ONEFLOW_GROUPS)
+    set(${result} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  set(groups)
+  set(count 0)
+  foreach(source IN LISTS ARGN)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+    cmake_path(GET source PARENT_PATH folder)
+    if(count EQUAL 0 OR count EQUAL 10 OR (count GREATER 3 AND NOT folder STREQUAL previous))
+      list(APPEND groups ${CMAKE_BINARY_DIR}/generated/groups/${source})
+      list(LENGTH groups index)
+      set(count 0)
+    endif()
+    string(APPEND text_${index} "#include \"${source}\"\n")
+    set(previous ${folder})
+    math(EXPR count "${count} + 1")
+  endforeach()
+  set(index 0)
+  foreach(group IN LISTS groups)
+    math(EXPR index "${index} + 1")
+    file(CONFIGURE OUTPUT ${group} CONTENT "${text_${index}}" @ONLY)
+  endforeach()
+  set(${result} ${groups} PARENT_SCOPE)
+endfunction()
+
 # room(NAME [SKIP path...] LINKS target... HEADERS header...): a static library of all sources below NAME/, less the skipped ones,
 # compiled with these headers precompiled. `HEADERS REUSE_FROM room`: with another's.
 function(room name)
@@ -23,6 +52,7 @@ function(room name)
   foreach(skipped IN LISTS ROOM_SKIP)
     list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${name}/${skipped}(/|$)")
   endforeach()
+  grouped(sources ${sources})
   add_library(${name} STATIC ${sources})
   set_target_properties(${name} PROPERTIES OUTPUT_NAME oneflow_${name})
   if(name STREQUAL "oneflow_core")
@@ -60,10 +90,10 @@ function(proto_room)
   target_link_libraries(oneflow_proto PUBLIC gRPC::grpc++ protobuf::libprotobuf)
 endfunction()
 
-# kernels/cuda/* where the toolkit is found; otherwise kernels/cuda_absent.cc says so. No #ifdef anywhere. A macro, because a language
-# can be enabled only where the whole project sees it.
-macro(cuda_kernels)
-  target_compile_options(kernels PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O3 $<$<BOOL:${ONEFLOW_NATIVE}>:-march=native>>)
+# Finds the CUDA toolkit and its libraries and sets `without` to the sources that are not for this machine: kernels/cuda/* and NCCL are
+# built where the toolkit is; otherwise the *_absent.cc say that it is not. No #ifdef anywhere. A macro, because a language can be
+# enabled only where the whole project sees it.
+macro(find_cuda)
   if(ONEFLOW_CUDA AND NOT ONEFLOW_SANITIZE)
     include(CheckLanguage)
     check_language(CUDA)
@@ -76,38 +106,30 @@ macro(cuda_kernels)
     find_package(CUDAToolkit REQUIRED)
     find_library(CUDNN cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
     find_library(NCCL nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
-    file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cc)
-    add_library(kernels_cuda STATIC ${cuda_sources})
-    # 90a: Hopper. -real: machine code only; PTX of an "a" architecture runs on no other.
-    set_target_properties(kernels_cuda PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES 90a-real OUTPUT_NAME oneflow_kernels_cuda)
-    target_compile_options(kernels_cuda PRIVATE
-      $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -O3 -Werror=all-warnings -Xcompiler=-Wall>)
-    target_include_directories(kernels_cuda PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>
-                               $<INSTALL_INTERFACE:include/oneflow>)
-    # Each needs the other: the kernels' tables list what is here, and devices here are DeviceContexts.
-    target_link_libraries(kernels_cuda PUBLIC CUDA::cudart CUDA::cublasLt CUDA::cublas ${CUDNN} INTERFACE kernels
-                          PRIVATE $<BUILD_INTERFACE:oneflow_warnings>)
-    target_link_libraries(kernels PUBLIC kernels_cuda)
-    leave_out(kernels cuda_absent.cc)
+    set(without cuda_absent.cc collective/nccl_absent.cc)
     message(STATUS "CUDA ${CUDAToolkit_VERSION}: CUDA kernels are built")
   else()
+    set(without collective/nccl_collectives.cc)
     message(STATUS "no CUDA toolkit: CUDA devices will be reported as absent")
   endif()
 endmacro()
 
-# actor/collective/nccl_collectives.cc where there are CUDA kernels, nccl_absent.cc otherwise.
-function(nccl_collectives)
-  if(TARGET kernels_cuda)
-    target_link_libraries(actor PUBLIC ${NCCL})
-    leave_out(actor nccl_absent.cc)
-  else()
-    leave_out(actor nccl_collectives.cc)
+# Where the toolkit is found: kernels/cuda/* as a library that `kernels` links, and NCCL.
+function(cuda_kernels)
+  if(NOT CUDAToolkit_FOUND)
+    return()
   endif()
-endfunction()
-
-# Takes the source file of that name out of a target.
-function(leave_out target name)
-  get_target_property(sources ${target} SOURCES)
-  list(FILTER sources EXCLUDE REGEX "/${name}$")
-  set_target_properties(${target} PROPERTIES SOURCES "${sources}")
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cc)
+  file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
+  grouped(cuda_sources ${cuda_sources})
+  add_library(kernels_cuda STATIC ${sources} ${cuda_sources})
+  # 90a: Hopper. -real: machine code only; PTX of an "a" architecture runs on no other.
+  set_target_properties(kernels_cuda PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES 90a-real OUTPUT_NAME oneflow_kernels_cuda)
+  target_compile_options(kernels_cuda PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -O3 -Werror=all-warnings -Xcompiler=-Wall>)
+  target_include_directories(kernels_cuda PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/oneflow>)
+  # Each needs the other: the kernels' tables list what is here, and devices here are DeviceContexts.
+  target_link_libraries(kernels_cuda PUBLIC CUDA::cudart CUDA::cublasLt CUDA::cublas ${CUDNN} INTERFACE kernels
+                        PRIVATE $<BUILD_INTERFACE:oneflow_warnings>)
+  target_link_libraries(kernels PUBLIC kernels_cuda ${NCCL})
 endfunction()
