@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr int64_t kReserve = 64 << 20;  // for page tables, libraries and threads: not ours to fill
 constexpr size_t kStep = 256 << 20;     // between two looks others may have taken some too
+constexpr size_t kSmall = 1 << 20;      // is not looked for: the reserve has it, and a look costs more than the pages
 
 // The number in a file that holds only one ("max" is none), `otherwise` if there is none.
 int64_t NumberIn(const std::string& path, int64_t otherwise) {
@@ -86,7 +87,7 @@ int64_t AvailableHostBytes(const HostFiles& files) {
 bool TakePages(void* data, size_t num_bytes) {
   char* const begin = static_cast<char*>(data);
   for (size_t taken = 0; taken < num_bytes;) {
-    const int64_t left = AvailableHostBytes() - kReserve;
+    const int64_t left = num_bytes <= kSmall ? kReserve : AvailableHostBytes() - kReserve;
     if (left < 0 || static_cast<size_t>(left) < num_bytes - taken) return false;
     const size_t step = std::min(kStep, num_bytes - taken);
     if (madvise(begin + taken, step, MADV_POPULATE_WRITE) != 0) {
