@@ -88,6 +88,7 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
  private:
   absl::Status LoadHere();
   absl::Status OpenDevices();
+  absl::Status MakeExecutors();
   absl::Status ShareMemory();
   absl::Status Initialise();
   void MakeThreads();
@@ -150,8 +151,21 @@ absl::Status EngineImpl::LoadHere() {
   }
   OF_RETURN_IF_ERROR(OpenDevices());
   OF_RETURN_IF_ERROR(ShareMemory());
+  absl::Status made;
+  std::thread([&] { made = MakeExecutors(); }).join();  // not the caller's thread: it is bound to our devices
+  OF_RETURN_IF_ERROR(made);
+  OF_RETURN_IF_ERROR(Initialise());
+  MakeThreads();
+  if (options_.peers == nullptr) return absl::OkStatus();
+  options_.peers->SetListener(this);
+  return Barrier();  // every process can take messages, every variable is set
+}
+
+// Kernels prepare for the threads, or the device, of the thread that calls them.
+absl::Status EngineImpl::MakeExecutors() {
   SourceCache sources;
   for (const int rank : ranks_) {
+    devices_[rank]->BindThread();
     OF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, Executor::Create({.plans = plans_,
                                                                               .rank = rank,
                                                                               .device = *devices_[rank],
@@ -162,11 +176,7 @@ absl::Status EngineImpl::LoadHere() {
                                                                               .profile = options_.profile}));
     executors_.push_back(std::move(executor));
   }
-  OF_RETURN_IF_ERROR(Initialise());
-  MakeThreads();
-  if (options_.peers == nullptr) return absl::OkStatus();
-  options_.peers->SetListener(this);
-  return Barrier();  // every process can take messages, every variable is set
+  return absl::OkStatus();
 }
 
 absl::Status EngineImpl::OpenDevices() {

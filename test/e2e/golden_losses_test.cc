@@ -41,6 +41,8 @@ struct Example {
   std::vector<Layout> more_layouts = {};
 };
 
+void PrintTo(const Example& example, std::ostream* out) { *out << example.name; }
+
 const Layout kLayouts[] = {
     {"", 1},      {"dp: 2", 1},       {"dp: 2", 2},    {"dp: 3", 1},          {"dp: 4", 2},
     {"tp: 2", 2}, {"dp: 2 tp: 2", 2}, {"pp: 2", 1, 4}, {"pp: 2 dp: 2", 2, 4}, {"pp: 2 tp: 2", 1, 2},
