@@ -37,10 +37,9 @@ Tensor Tensor::To(PlacementHint at, SbpHint sbp, std::source_location loc) const
 
 GraphBuilder::GraphBuilder(const OpRegistry& ops, std::string graph_name) : ops_(ops), graph_(std::move(graph_name)) {}
 
-GraphBuilder::GraphBuilder(const OpRegistry& ops, Graph graph) : ops_(ops), graph_(std::move(graph)) {
+GraphBuilder::GraphBuilder(const OpRegistry& ops, Graph graph) : ops_(ops), graph_(std::move(graph)), names_(graph_) {
   for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
     const Node& node = graph_.node(id);
-    ++name_uses_[node.name];
     if (ops.Is(node.op, OpKind::kVariable)) variables_[node.name] = node.outputs[0];
   }
 }
@@ -70,16 +69,6 @@ void GraphBuilder::Fail(absl::Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
-std::string GraphBuilder::UniqueName(absl::string_view last) {
-  std::string name = absl::StrCat(scope_, last);
-  int& uses = name_uses_[name];
-  while (++uses > 1) {
-    std::string numbered = absl::StrCat(name, "_", uses);
-    if (name_uses_.emplace(numbered, 1).second) return numbered;
-  }
-  return name;
-}
-
 std::vector<Tensor> GraphBuilder::Op(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
                                      std::source_location loc, absl::string_view name) {
   const OpDef* def = ops_.Find(op);
@@ -96,7 +85,7 @@ std::vector<Tensor> GraphBuilder::Op(absl::string_view op, const std::vector<Ten
     node.inputs.push_back(input.id());
     input_types.push_back(input.type());
   }
-  node.name = UniqueName(name.empty() ? op : name);
+  node.name = names_.Make(absl::StrCat(scope_, name.empty() ? op : name));
   if (def == nullptr) {
     Fail(Annotate(absl::InvalidArgumentError(absl::StrCat("no op '", op, "'")), Where(node)));
     return {};

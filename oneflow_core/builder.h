@@ -19,6 +19,7 @@
 
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
+#include "oneflow_core/unique_names.h"
 
 namespace oneflow {
 
@@ -116,7 +117,6 @@ class GraphBuilder {
   absl::StatusOr<Graph> Finish();
 
  private:
-  std::string UniqueName(absl::string_view last);
   // A node as the next one will be: with the role, source line and hint that are set.
   Node NewNode(const std::source_location& loc) const;
 
@@ -127,7 +127,7 @@ class GraphBuilder {
   PlacementHint at_;
   Node like_;  // whose provenance new nodes copy
   std::optional<std::string> source_;
-  std::map<std::string, int> name_uses_;
+  UniqueNames names_;
   std::map<std::string, ValueId> variables_;
 };
 

@@ -79,15 +79,6 @@ std::vector<std::vector<NodeId>> Graph::Consumers() const {
   return consumers;
 }
 
-void Graph::ReplaceUses(ValueId from, ValueId to, NodeId after) {
-  for (NodeId id = after + 1; id < num_nodes(); ++id) {
-    for (ValueId& input : nodes_[id].inputs) {
-      if (input == from) input = to;
-    }
-  }
-  std::replace(losses.begin(), losses.end(), from, to);
-}
-
 void Graph::Rebuild(const std::vector<bool>& keep) {
   std::vector<int> missing(nodes_.size(), 0);
   for (NodeId id = 0; id < num_nodes(); ++id) missing[id] = static_cast<int>(nodes_[id].inputs.size());

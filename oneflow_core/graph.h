@@ -98,9 +98,6 @@ class Graph {
   // For every value the nodes that read it, in id order, once per reading input.
   std::vector<std::vector<NodeId>> Consumers() const;
 
-  // Makes every reader of `from` with an id > `after` read `to` instead, and each loss that was `from`.
-  void ReplaceUses(ValueId from, ValueId to, NodeId after = -1);
-
   // Sorts nodes topologically (ties by old id), drops those for which `keep` is false, renumbers nodes and values. What served a
   // dropped node serves none from then on.
   // REQUIRES: no kept node reads a dropped one; the graph has no cycle.

@@ -10,6 +10,7 @@ namespace oneflow {
 
 class UniqueNames {
  public:
+  UniqueNames() = default;
   // Takes the names of all nodes of `graph`.
   explicit UniqueNames(const Graph& graph);
 

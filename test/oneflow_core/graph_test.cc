@@ -74,14 +74,6 @@ TEST_F(GraphTest, RebuildRenumbersWhatNodesServeAndForgetsWhatIsDropped) {
   EXPECT_EQ(graph_.node(graph_.FindNode("second")).serial, serial);  // moved, but the same node
 }
 
-TEST_F(GraphTest, ReplaceUsesRedirectsLaterReadersAndTheLoss) {
-  graph_.ReplaceUses(1, 0, /*after=*/2);
-  EXPECT_THAT(graph_.node(2).inputs, ElementsAre(1));
-  EXPECT_THAT(graph_.node(3).inputs, ElementsAre(0, 0));
-  graph_.ReplaceUses(graph_.losses[0], 2);
-  EXPECT_THAT(graph_.losses, ElementsAre(2));
-}
-
 TEST_F(GraphTest, ErrorsNameNodeOpAndSource) {
   EXPECT_EQ(Where({.op = "relu", .name = "a", .source = "m.cc:3"}), "node 'a' (relu, m.cc:3)");
   EXPECT_EQ(Where({.op = "relu", .name = "a"}), "node 'a' (relu)");
