@@ -62,7 +62,7 @@ struct EngineStats {
   double run_seconds = 0;      // of the ranks: each from the grant of a run to its own end of it
   double idle_seconds = 0;     // of these, asleep for want of messages
   int64_t register_bytes = 0;  // memory held for registers and variables, all ranks of this process
-  int64_t scratch_bytes = 0;   // kernels' scratch areas
+  int64_t scratch_bytes = 0;   // of kernels that ask for more than the plan has
   std::vector<OpTime> ops;     // ordered by name; empty without EngineOptions::profile
 };
 

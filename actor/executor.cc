@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "actor/op_timers.h"
+#include "glog/logging.h"
 
 namespace oneflow {
 namespace {
@@ -35,6 +36,8 @@ class Executor::Impl {
       }
     }
     if (scratch_bytes_ == 0) return absl::OkStatus();
+    LOG(INFO) << "rank " << c_.rank << ": kernels take " << scratch_bytes_
+              << " bytes of scratch memory beside the plan's";
     scratch_ = c_.device.Allocate(scratch_bytes_);
     if (scratch_ != nullptr) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat("rank ", c_.rank, " (", c_.plans.ranks(c_.rank).device(),

@@ -300,6 +300,11 @@ class Checker {
     for (int i = 0; i < in.outputs_size(); ++i) {
       OF_RETURN_IF_ERROR_AT(CheckOperand(plan, actor, in, in.outputs(i), /*output=*/true), absl::StrCat("output ", i));
     }
+    const int64_t limit = ZoneBytes(actor.rank(), pb::PRIVATE);
+    if (!Inside(in.scratch_offset(), in.scratch_bytes(), limit)) {
+      return Bad(in.scratch_bytes(), " bytes of scratch memory at ", in.scratch_offset(), " reach outside the zone of ",
+                 limit);
+    }
     switch (in.kind()) {
       case pb::Instruction::COMPUTE:
         return in.op().empty() ? Bad("it names no op") : absl::OkStatus();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/kernel_scratch.h"
 #include "compiler/plan_mesh.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/mesh.h"
@@ -47,6 +48,8 @@ struct CompileOptions {
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
   uint64_t seed = 1;
+  // Of the kernels that will run: the plan sets it aside. None: they take their own when they are loaded.
+  KernelScratch kernel_scratch;
   // Keeps every gradient of the last step in a variable "<name>.grad", saved with the weights' file of gradients.
   bool keep_gradients = false;
   // Compares all copies of every tensor while the job runs, before they are read: a debugging aid.

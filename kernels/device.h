@@ -29,6 +29,8 @@ class DeviceContext {
   virtual void* stream() = 0;
   // Called once on the thread that will launch kernels, before the first: binds the device, sets the core budget.
   virtual void BindThread() = 0;
+  // The most threads that a kernel will use on the thread so bound (KernelArgs::threads).
+  virtual int threads() const { return 1; }
   // An event after everything launched so far; Done() polls it. For devices with a null stream it is done at once.
   virtual int RecordEvent() = 0;
   virtual bool Done(int event) = 0;

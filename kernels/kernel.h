@@ -50,6 +50,7 @@ struct KernelArgs {
   const AttrMap* attrs = nullptr;
   void* stream = nullptr;     // cudaStream_t; null on cpu
   void* workspace = nullptr;  // as many bytes as `workspace_bytes` asked for; contents undefined
+  int threads = 1;            // the most that a run may use (cpu)
   void* state = nullptr;      // what `prepare` returned
   int64_t step = 0;           // steps since the job began
   int64_t micro_batch = 0;    // within the step
@@ -64,8 +65,8 @@ struct Kernel {
   const char* op = nullptr;
   DType dtype = DType::kFloat32;  // of input 0, or of output 0 if there are no inputs
   KernelFn run = nullptr;
-  // Scratch memory; null: none. Called at load: only shapes and attributes are set. The runtime keeps one scratch area per
-  // device, as large as its largest kernel asks for.
+  // Scratch memory; null: none. Called when a plan is made and at load: only shapes, attributes and `threads` are set, and at load
+  // `state`.
   size_t (*workspace_bytes)(const KernelArgs&) = nullptr;
   // Makes what is expensive and depends on shapes only (a oneDNN primitive); null: none. Called once per instruction at load;
   // data pointers are null. An empty pointer means the shapes are not supported.

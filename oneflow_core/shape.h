@@ -55,4 +55,11 @@ struct TensorType {
   bool operator!=(const TensorType& other) const { return !(*this == other); }
 };
 
+// What one rank holds of a tensor.
+struct ShardType {
+  DType dtype = DType::kFloat32;
+  Shape dims;
+  Shape logical_dims;
+};
+
 }  // namespace oneflow

@@ -35,7 +35,7 @@ struct RankContext {
 struct CurrentAct {
   int64_t step = 0;
   int64_t micro_batch = 0;
-  void* scratch = nullptr;  // the rank's scratch area, as large as its instructions ask for
+  void* scratch = nullptr;  // as large as the rank's instructions ask for beside the plan
 };
 
 class BoundInstruction {
@@ -45,7 +45,7 @@ class BoundInstruction {
   // On the rank's actor thread, after operands().MoveTo(). Internal, or what a source says.
   virtual absl::Status Run(const CurrentAct& act) = 0;
 
-  // Scratch memory that a run needs.
+  // Scratch memory that a run needs beside the plan's.
   virtual int64_t scratch_bytes() const { return 0; }
   // What a run takes from other ranks' memory or receives from them.
   virtual int64_t remote_bytes() const { return 0; }

@@ -15,6 +15,9 @@ class Compute final : public BoundInstruction {
       : BoundInstruction(std::move(unbound.operands)),
         attrs_(ToAttrMap(unbound.instruction.attributes())),
         stream_(unbound.context.device.stream()),
+        threads_(unbound.context.device.threads()),
+        planned_(Planned(unbound)),
+        planned_bytes_(unbound.instruction.scratch_bytes()),
         micro_batches_(unbound.plan.micro_batches()) {}
 
   // Takes the kernel, and lets it prepare for these shapes.
@@ -30,13 +33,14 @@ class Compute final : public BoundInstruction {
       if (state_ == nullptr) return absl::UnimplementedError("the kernel does not support these shapes");
       args.state = state_.get();
     }
-    if (kernel.workspace_bytes != nullptr) scratch_bytes_ = static_cast<int64_t>(kernel.workspace_bytes(args));
+    const int64_t asked = kernel.workspace_bytes == nullptr ? 0 : static_cast<int64_t>(kernel.workspace_bytes(args));
+    if (asked > planned_bytes_) scratch_bytes_ = asked;
     return absl::OkStatus();
   }
 
   absl::Status Run(const CurrentAct& act) override {
     KernelArgs args = Args();
-    args.workspace = act.scratch;
+    args.workspace = scratch_bytes_ > 0 ? act.scratch : planned_;
     args.step = act.step;
     args.micro_batch = act.micro_batch;
     return Checked(kernel_->run(args));
@@ -45,21 +49,32 @@ class Compute final : public BoundInstruction {
   int64_t scratch_bytes() const override { return scratch_bytes_; }
 
  private:
+  // The scratch memory that the plan has for it; null if none.
+  static void* Planned(const Unbound& unbound) {
+    const pb::Instruction& instruction = unbound.instruction;
+    if (instruction.scratch_bytes() == 0) return nullptr;
+    return unbound.context.memory.Base(unbound.context.rank, pb::PRIVATE) + instruction.scratch_offset();
+  }
+
   KernelArgs Args() const {
     return {.in = operands_.inputs(),
             .out = operands_.outputs(),
             .attrs = &attrs_,
             .stream = stream_,
+            .threads = threads_,
             .state = state_.get(),
             .micro_batches = micro_batches_};
   }
 
   const AttrMap attrs_;
   void* const stream_;
+  const int threads_;
+  void* const planned_;
+  const int64_t planned_bytes_;
   const int64_t micro_batches_;
   const Kernel* kernel_ = nullptr;
   std::shared_ptr<void> state_;  // what its `prepare` made
-  int64_t scratch_bytes_ = 0;
+  int64_t scratch_bytes_ = 0;    // where the plan has less than it asks for: all that it asks for
 };
 
 absl::Status NoKernel(const KernelTable& kernels, const std::string& op, DType dtype) {

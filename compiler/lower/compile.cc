@@ -57,8 +57,15 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   for (const BoxedGraph& boxed : program) {
     const std::string where = absl::StrCat("graph '", boxed.graph.name(), "'");
     OF_ASSIGN_OR_RETURN_AT(const ChainGraph chains, BuildChains(boxed.graph, ops), where);
-    const PlanInput input{
-        boxed.graph, ops, options.MeshOf(boxed.graph.name()), classes, chains, boxings, variables, boxed.micro_batches};
+    const PlanInput input{boxed.graph,
+                          ops,
+                          options.MeshOf(boxed.graph.name()),
+                          classes,
+                          chains,
+                          boxings,
+                          variables,
+                          boxed.micro_batches,
+                          options.kernel_scratch};
     OF_ASSIGN_OR_RETURN_AT(PhysicalPlan plan, PlanOne(input), where);
     OF_ASSIGN_OR_RETURN_AT(*set.add_plans(), LowerPlan(input, plan, options.seed, tables), where);
     plans.push_back(std::move(plan));

@@ -146,9 +146,12 @@ class Lowering {
       if (x.part == PhysicalOperand::Part::kPacked) {
         out.set_packed_offset(x.offset);
         out.set_packed_bytes(x.num_bytes);
-      } else {
+      } else if (x.part == PhysicalOperand::Part::kReceived) {
         out.set_received_offset(x.offset);
         out.set_received_bytes(x.num_bytes);
+      } else {
+        out.set_scratch_offset(x.offset);
+        out.set_scratch_bytes(x.num_bytes);
       }
     }
     if (!in_.ops.Is(node.op, OpKind::kBoxing)) LowerAttributes(node, out);
@@ -240,7 +243,9 @@ void LowerRanks(const Topology& topology, DeviceKind device, const RankClasses& 
   }
   for (int c = 0; c < classes.size(); ++c) {
     std::array<int64_t, kNumZones> size = variables.num_bytes[c];
+    int64_t host_bytes = 0;
     for (const PhysicalPlan& plan : plans) {
+      host_bytes += plan.classes[c].host_bytes;
       for (int zone = 0; zone < kNumZones; ++zone) {
         size[zone] = std::max(size[zone], variables.num_bytes[c][zone] + plan.classes[c].bytes[zone]);
       }
@@ -251,6 +256,7 @@ void LowerRanks(const Topology& topology, DeviceKind device, const RankClasses& 
     to.set_shared_bytes(size[1]);
     to.set_private_variable_bytes(variables.num_bytes[c][0]);
     to.set_shared_variable_bytes(variables.num_bytes[c][1]);
+    to.set_host_bytes(host_bytes);
   }
 }
 

@@ -87,8 +87,9 @@ absl::Status CheckDeviceMemory(const pb::PlanSet& set, const Topology& topology)
       const std::string whose = absl::StrCat("its device, of kind '", host.device.kind, "',");
       return TooMuch(set, rank, rank_class, whose, needed, there);
     }
-    if (host.device.device != DeviceKind::kCpu || host.memory_bytes == 0) continue;
-    on_host = topology.DeviceOf(rank) == 0 ? needed : on_host + needed;
+    if (host.memory_bytes == 0) continue;
+    const int64_t here = set.classes(rank_class).host_bytes() + (host.device.device == DeviceKind::kCpu ? needed : 0);
+    on_host = topology.DeviceOf(rank) == 0 ? here : on_host + here;
     if (on_host > host.memory_bytes) {
       const std::string whose =
           absl::StrCat("its host, with ranks ", rank - topology.DeviceOf(rank), " to ", rank, ",");
@@ -103,7 +104,8 @@ std::string PlanMemoryText(const pb::PlanSet& set) {
   for (int c = 0; c < set.classes_size(); ++c) {
     const pb::RankClass& of = set.classes(c);
     absl::StrAppend(&out, "class ", c, ", ", of.ranks_size(), of.ranks_size() == 1 ? " rank" : " ranks", " from rank ",
-                    of.ranks(0), ": ", Size(BytesOf(of)), " (", BytesOf(of), " bytes)\n");
+                    of.ranks(0), ": ", Size(BytesOf(of)), " (", BytesOf(of), " bytes)",
+                    of.host_bytes() > 0 ? absl::StrCat(", and ", Size(of.host_bytes()), " of its host") : "", "\n");
     bool first = true;
     for (const pb::ClassPlan& plan : set.plans()) {
       const pb::ClassMemory& memory = plan.memory(c);

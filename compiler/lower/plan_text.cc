@@ -121,6 +121,9 @@ class Writer {
     };
     absl::StrAppend(&out_, "      ", instruction.op(), " '", instruction.node(), "' (", operands(instruction.inputs()),
                     ") -> (", operands(instruction.outputs()), ")",
+                    instruction.scratch_bytes() > 0
+                        ? absl::StrCat(" scratch=", instruction.scratch_bytes(), "@w+", instruction.scratch_offset())
+                        : "",
                     instruction.source().empty() ? "" : absl::StrCat("  # ", instruction.source()), "\n");
   }
 

@@ -165,6 +165,10 @@ absl::Status InstructionSpeller::Spell(int actor, int rank, const pb::ClassInstr
   for (const pb::ClassOperand& x : instruction.outputs()) {
     OF_RETURN_IF_ERROR(WriteOperand(here, x, index, *to.add_outputs()));
   }
+  if (instruction.scratch_bytes() > 0) {
+    to.set_scratch_offset(RegionAt(pb::PRIVATE, rank) + instruction.scratch_offset());
+    to.set_scratch_bytes(instruction.scratch_bytes());
+  }
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 
 #include "compiler/boxed_graph.h"
 #include "compiler/plan/credits.h"
+#include "sbp/slices.h"
 
 namespace oneflow {
 namespace {
@@ -64,7 +65,9 @@ class PlanBuilder {
   absl::StatusOr<int> ActsPerSlot(const PhysicalRegister& reg, const PhysicalActor& actor) const;
   PhysicalOperand Operand(ValueId value, bool boxed) const;
   absl::Status AddInstruction(PhysicalActor& actor, NodeId id);
-  absl::Status AddScratch(const Node& node, PhysicalInstruction& instruction);
+  absl::Status AddSendBuffers(const Node& node, PhysicalInstruction& instruction);
+  static void AddScratch(const Node& node, Part part, int64_t num_bytes, PhysicalInstruction& instruction);
+  int64_t KernelScratchOf(const Node& node) const;
 
   void MakeActors();
   void MakeDataRegisters();
@@ -286,24 +289,51 @@ absl::Status PlanBuilder::AddInstruction(PhysicalActor& actor, NodeId id) {
     instruction.inputs.push_back(Operand(input, boxing));
   }
   for (ValueId output : node.outputs) instruction.outputs.push_back(Operand(output, false));
-  if (boxing && in_.boxings.by_sending()) OF_RETURN_IF_ERROR(AddScratch(node, instruction));
+  if (boxing && in_.boxings.by_sending()) OF_RETURN_IF_ERROR(AddSendBuffers(node, instruction));
+  if (in_.kernel_scratch.ops.count(node.op) > 0 && !node.outputs.empty())
+    AddScratch(node, Part::kKernel, KernelScratchOf(node), instruction);
   actor.instructions.push_back(std::move(instruction));
   return absl::OkStatus();
 }
 
-absl::Status PlanBuilder::AddScratch(const Node& node, PhysicalInstruction& instruction) {
+absl::Status PlanBuilder::AddSendBuffers(const Node& node, PhysicalInstruction& instruction) {
   OF_ASSIGN_OR_RETURN_AT(const SendBuffers buffers, in_.boxings.BuffersOf(graph_, node), Where(node));
-  const auto add = [&](Part part, int64_t num_bytes) {
-    if (num_bytes == 0) return;
-    PhysicalOperand operand;
-    operand.value = node.outputs[0];
-    operand.part = part;
-    operand.num_bytes = num_bytes;
-    instruction.scratch.push_back(operand);
-  };
-  add(Part::kPacked, buffers.packed);
-  add(Part::kReceived, buffers.received);
+  AddScratch(node, Part::kPacked, buffers.packed, instruction);
+  AddScratch(node, Part::kReceived, buffers.received, instruction);
   return absl::OkStatus();
+}
+
+void PlanBuilder::AddScratch(const Node& node, Part part, int64_t num_bytes, PhysicalInstruction& instruction) {
+  if (num_bytes == 0) return;
+  PhysicalOperand operand;
+  operand.value = node.outputs[0];
+  operand.part = part;
+  operand.num_bytes = num_bytes;
+  instruction.scratch.push_back(operand);
+}
+
+// The most that the kernel needs on any rank. A balanced split has shards of two sizes, those of its first and of its last
+// coordinate, so that the corners of the placement have all that there are.
+int64_t PlanBuilder::KernelScratchOf(const Node& node) const {
+  const std::vector<Axis>& axes = node.placement->axes();
+  const auto shards = [&](const std::vector<ValueId>& values, int index) {
+    std::vector<ShardType> types;
+    for (const ValueId id : values) {
+      const Value& value = graph_.value(id);
+      types.push_back({value.type.dtype, ShardShape(value.type.shape, *value.dist, index), value.type.shape});
+    }
+    return types;
+  };
+  int64_t most = 0;
+  for (uint64_t corner = 0; corner < uint64_t{1} << axes.size(); ++corner) {
+    std::vector<int> coordinates;
+    for (size_t axis = 0; axis < axes.size(); ++axis)
+      coordinates.push_back((corner >> axis & 1) > 0 ? axes[axis].size - 1 : 0);
+    const int index = node.placement->IndexAt(coordinates);
+    most = std::max(most, in_.kernel_scratch.num_bytes(node.op, node.attrs, shards(node.inputs, index),
+                                                       shards(node.outputs, index)));
+  }
+  return most;
 }
 
 }  // namespace

@@ -100,6 +100,7 @@ class Assignment {
       }
       if (zone == 0) fullest_tick_ = packing.fullest_tick;
     }
+    if (input_.boxings.by_sending()) CountHostMemory();  // else the host addresses all memory
     SayPeaks();
     return absl::OkStatus();
   }
@@ -202,6 +203,23 @@ class Assignment {
     return absl::InvalidArgumentError(absl::StrCat("its values take ", total, " bytes in all; at most ", kMost,
                                                    " can be counted. The largest, ", largest, " bytes, is of ",
                                                    value < 0 ? "a variable" : Where(Producer(value))));
+  }
+
+  // Every instruction that reads or fetches has buffers of its own on the host.
+  void CountHostMemory() {
+    for (const PhysicalActor& actor : plan_.actors) {
+      int64_t num_bytes = 0;
+      for (const PhysicalInstruction& instruction : actor.instructions) {
+        const OpKind kind = input_.ops.KindOf(input_.graph.node(instruction.node).op);
+        if (kind == OpKind::kData) {
+          for (const PhysicalOperand& x : instruction.outputs) num_bytes += x.num_bytes;
+        } else if (kind == OpKind::kFetch) {
+          num_bytes += instruction.inputs[0].num_bytes;
+        }
+      }
+      if (num_bytes == 0) continue;
+      for (const int c : ClassesOf(input_.classes, actor)) plan_.classes[c].host_bytes += num_bytes;
+    }
   }
 
   const Node& Producer(ValueId value) const { return input_.graph.node(input_.graph.value(value).producer); }

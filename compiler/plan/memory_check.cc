@@ -128,7 +128,7 @@ class Checker {
 
   std::string NameOf(ValueId value) const { return in_.graph.node(in_.graph.value(value).producer).name; }
   std::string NameOf(const What& what) const {
-    constexpr const char* kPrefixes[] = {"", "packed ", "received "};
+    constexpr const char* kPrefixes[] = {"", "packed ", "received ", "scratch of "};
     return absl::StrCat(kPrefixes[static_cast<int>(what.second)], NameOf(what.first));
   }
 
@@ -278,8 +278,8 @@ class Checker {
         if (x.place == Place::kWorkspace)
           OF_RETURN_IF_ERROR_AT(CheckRead(x, content), Where(in_.graph.node(instruction.node)));
       }
-      std::vector<PhysicalOperand> written = instruction.scratch;
-      written.insert(written.end(), instruction.outputs.begin(), instruction.outputs.end());
+      std::vector<PhysicalOperand> written = instruction.outputs;
+      written.insert(written.end(), instruction.scratch.begin(), instruction.scratch.end());
       for (size_t o = 0; o < written.size(); ++o) {
         const PhysicalOperand& x = written[o];
         if (x.place != Place::kWorkspace) continue;
@@ -318,7 +318,7 @@ class Checker {
     for (size_t i = 0; i < instruction.inputs.size(); ++i) {
       const PhysicalOperand& x = instruction.inputs[i];
       if (!overlaps(x)) continue;
-      const std::pair<int, int> pair(static_cast<int>(i), o);  // an op that works in place has no scratch before
+      const std::pair<int, int> pair(static_cast<int>(i), o);
       const bool allowed = op != nullptr && std::count(op->in_place.begin(), op->in_place.end(), pair) > 0;
       if (!allowed || x.offset != out.offset || x.num_bytes != out.num_bytes) {
         return absl::InternalError(absl::StrCat(Where(node), ": output ", o, " overlaps input ", i, " at ", x.offset));

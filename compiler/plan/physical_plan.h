@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/kernel_scratch.h"
 #include "compiler/plan/boxings.h"
 #include "compiler/plan/chains.h"
 #include "compiler/plan/rank_classes.h"
@@ -26,8 +27,9 @@ struct PhysicalOperand {
   // outlives its acts.
   enum class Place : uint8_t { kRegister, kVariable, kWorkspace, kPinned };
 
-  // What of the value it is: a shard of it, or what a boxing to it has packed to send, or received and not unpacked.
-  enum class Part : uint8_t { kShard, kPacked, kReceived };
+  // What of the value it is: a shard of it, or what a boxing to it has packed to send, or received and not unpacked, or what the kernel
+  // that computes it needs besides.
+  enum class Part : uint8_t { kShard, kPacked, kReceived, kKernel };
 
   ValueId value = -1;
   Part part = Part::kShard;
@@ -44,7 +46,7 @@ struct PhysicalInstruction {
   NodeId node = -1;
   std::vector<PhysicalOperand> inputs;  // of a boxing one, which stands for the shards of all sources that a rank reads
   std::vector<PhysicalOperand> outputs;
-  std::vector<PhysicalOperand> scratch;  // of a boxing by sending: kPacked, kReceived, if any rank needs them
+  std::vector<PhysicalOperand> scratch;  // kPacked, kReceived, kKernel, if any rank needs them
 };
 
 struct PhysicalPort {
@@ -93,6 +95,8 @@ struct LargestUse {
 struct ClassMemory {
   std::array<int64_t, kNumZones> bytes{};  // of the plan's region, which lies behind the variables
   std::array<int64_t, kNumZones> bound{};  // the most that is in use at once: no offsets can do with less
+  int64_t host_bytes =
+      0;  // of the host's memory, for what is read and fetched where the host cannot address the device's
   // What is in use at the fullest time of the private zone, by what it is for, variables and registers of the shared zone included.
   std::array<int64_t, kNumMemoryUses> at_peak{};
   // The largest of these, most first.
@@ -117,6 +121,7 @@ struct PlanInput {
   Boxings& boxings;
   const VariableTable& variables;
   int micro_batches = 1;
+  KernelScratch kernel_scratch;
 };
 
 }  // namespace oneflow

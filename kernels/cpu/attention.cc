@@ -177,7 +177,7 @@ size_t BackwardScratch(const Shape& s) {
 // in: q, k, v; out: out, lse[b,n,t].
 const char* Attention(const KernelArgs& args) {
   const Shape s(args.in[0], *args.attrs);
-  ParallelForThread(s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int thread) {
+  ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * ForwardScratch(s);
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
@@ -190,13 +190,13 @@ const char* Attention(const KernelArgs& args) {
 }
 
 size_t AttentionWorkspace(const KernelArgs& args) {
-  return MaxThreads() * ForwardScratch(Shape(args.in[0], *args.attrs)) * sizeof(float);
+  return args.threads * ForwardScratch(Shape(args.in[0], *args.attrs)) * sizeof(float);
 }
 
 // in: dout, q, k, v, out, lse; out: dq, dk, dv.
 const char* AttentionGrad(const KernelArgs& args) {
   const Shape s(args.in[1], *args.attrs);
-  ParallelForThread(s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int thread) {
+  ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * BackwardScratch(s);
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
@@ -212,7 +212,7 @@ const char* AttentionGrad(const KernelArgs& args) {
 }
 
 size_t AttentionGradWorkspace(const KernelArgs& args) {
-  return MaxThreads() * BackwardScratch(Shape(args.in[1], *args.attrs)) * sizeof(float);
+  return args.threads * BackwardScratch(Shape(args.in[1], *args.attrs)) * sizeof(float);
 }
 
 }  // namespace

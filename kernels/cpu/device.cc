@@ -50,6 +50,7 @@ class CpuDevice final : public DeviceContext {
 
   void* stream() override { return nullptr; }
   void BindThread() override { omp_set_num_threads(num_cores_); }
+  int threads() const override { return num_cores_; }
   int RecordEvent() override { return 0; }
   bool Done(int) override { return true; }
 

@@ -12,8 +12,7 @@
 
 namespace oneflow::cpu {
 
-// The most threads any kernel of this process will use; workspaces that are per thread are sized by it, because they are asked
-// for before the core budget of the executing thread is known.
+// The cores of this process.
 inline int MaxThreads() {
   static const int max_threads = std::max(1, omp_get_num_procs());
   return max_threads;
@@ -22,12 +21,12 @@ inline int MaxThreads() {
 // Threads that the calling thread may use now.
 inline int NumThreads() { return omp_in_parallel() ? 1 : std::min(omp_get_max_threads(), MaxThreads()); }
 
-// body(begin, end, thread) for a partition of [0, n) with at least `grain` units in all parts but one; 0 <= thread < MaxThreads().
+// body(begin, end, thread) for a partition of [0, n) with at least `grain` units in all parts but one; 0 <= thread < most.
 template <typename Body>
-void ParallelForThread(int64_t n, int64_t grain, Body&& body) {
+void ParallelForThread(int64_t n, int64_t grain, int most, Body&& body) {
   if (n <= 0) return;
   const int64_t useful = (n + grain - 1) / grain;
-  const int threads = static_cast<int>(std::min<int64_t>(NumThreads(), useful));
+  const int threads = static_cast<int>(std::min<int64_t>(std::min(NumThreads(), most), useful));
   if (threads <= 1) {
     body(int64_t{0}, n, 0);
     return;
@@ -42,7 +41,7 @@ void ParallelForThread(int64_t n, int64_t grain, Body&& body) {
 
 template <typename Body>
 void ParallelFor(int64_t n, int64_t grain, Body&& body) {
-  ParallelForThread(n, grain, [&](int64_t begin, int64_t end, int) { body(begin, end); });
+  ParallelForThread(n, grain, MaxThreads(), [&](int64_t begin, int64_t end, int) { body(begin, end); });
 }
 
 // Bytes below which a second thread costs more than it brings: waking and joining a thread takes about 2 us, in which one core

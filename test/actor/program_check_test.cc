@@ -110,6 +110,11 @@ TEST(ProgramCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
       {"actor 1 'sum': instruction 0 'n/accumulate': kind 99 is unknown",
        [&](auto& s) { in(s, kSum)->set_kind(static_cast<pb::Instruction::Kind>(99)); }},
       {"instruction 0 'n/accumulate': it names no op", [&](auto& s) { in(s, kSum)->clear_op(); }},
+      {"instruction 0 'n/accumulate': 8 bytes of scratch memory at 4611686018427387904 reach outside the zone",
+       [&](auto& s) {
+         in(s, kSum)->set_scratch_offset(kHuge);
+         in(s, kSum)->set_scratch_bytes(8);
+       }},
       {"input 0: register 2 is no port of the actor",
        [&](auto& s) { in(s, kSum)->mutable_inputs(0)->set_register_(2); }},
       {"output 0: register 0 is no output of the actor",

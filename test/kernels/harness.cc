@@ -175,6 +175,7 @@ absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& 
   kernel_args.out = all.subspan(call.inputs.size());
   kernel_args.attrs = &call.attrs;
   kernel_args.stream = device.stream();
+  kernel_args.threads = device.threads();
   kernel_args.step = call.context.step;
   kernel_args.micro_batch = call.context.micro_batch;
   const size_t workspace_bytes = kernel->workspace_bytes == nullptr ? 0 : kernel->workspace_bytes(kernel_args);

@@ -123,6 +123,7 @@ class LayoutsTest : public ::testing::Test {
       }
       EXPECT_EQ(parts.stats.bytes_moved, parts.predicted_bytes);
       EXPECT_EQ(parts.stats.register_bytes, parts.planned_bytes);
+      EXPECT_EQ(parts.stats.scratch_bytes, 0) << "kernels ask for no more than the plan has";
     }
   }
 

@@ -190,19 +190,30 @@ class MemoryLaw {
   // What an act writes into its workspace lies on no register in use.
   int CheckWorkspace(int id) {
     const pb::Actor& actor = plan_.actors(id);
-    const std::vector<Use>& registers = registers_[{actor.rank(), pb::PRIVATE}];
     int shared = 0;
     for (int i = 0; i < actor.instructions_size(); ++i) {
       for (const pb::Operand& x : actor.instructions(i).outputs()) {
         if (x.register_() >= 0 || x.zone() != pb::PRIVATE || !InRegion(actor.rank(), pb::PRIVATE, x.offset())) continue;
         int64_t bytes = static_cast<int64_t>(SizeOf(static_cast<DType>(x.dtype())));
         for (const int64_t dim : x.dims()) bytes *= dim;
-        for (int act = 0; act < Waits::NumActs(actor); ++act) {
-          const Use::Moment now{waits_.Vertex(id, act), i};
-          const Use use{x.offset(), x.offset() + bytes, now, {now}, -1, act};
-          for (const Use& other : registers) shared += CheckPair(use, other);
-        }
+        shared += CheckNow(id, i, x.offset(), bytes);
       }
+      if (actor.instructions(i).scratch_bytes() > 0) {
+        EXPECT_TRUE(InRegion(actor.rank(), pb::PRIVATE, actor.instructions(i).scratch_offset()));
+        shared += CheckNow(id, i, actor.instructions(i).scratch_offset(), actor.instructions(i).scratch_bytes());
+      }
+    }
+    return shared;
+  }
+
+  // Bytes that are written during an instruction.
+  int CheckNow(int id, int instruction, int64_t offset, int64_t bytes) {
+    const pb::Actor& actor = plan_.actors(id);
+    int shared = 0;
+    for (int act = 0; act < Waits::NumActs(actor); ++act) {
+      const Use::Moment now{waits_.Vertex(id, act), instruction};
+      const Use use{offset, offset + bytes, now, {now}, -1, act};
+      for (const Use& other : registers_[{actor.rank(), pb::PRIVATE}]) shared += CheckPair(use, other);
     }
     return shared;
   }
@@ -212,6 +223,17 @@ class MemoryLaw {
   const Waits waits_;
   std::map<std::pair<int, pb::Zone>, std::vector<Use>> registers_;  // by rank and zone
 };
+
+// Every op needs scratch memory, by its results.
+KernelScratch SomeScratch() {
+  KernelScratch scratch;
+  for (const auto& [name, op] : Ops().all()) {
+    if (op.kind == OpKind::kCompute) scratch.ops.insert(name);
+  }
+  scratch.num_bytes = [](const std::string&, const AttrMap&, absl::Span<const ShardType>,
+                         absl::Span<const ShardType> outputs) { return outputs[0].dims.count() * 2 + 100; };
+  return scratch;
+}
 
 int CheckLaw(const pb::PlanSet& set) {
   const pb::Program program = SpelledOut(set);
@@ -226,6 +248,7 @@ TEST(MemoryLawTest, OfUsesOfTheSameBytesOneIsOverBeforeTheOther) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     RandomJob job = MakeRandomJob(seed);
     if (seed % 2 == 0) job.options.device = DeviceKind::kCuda;
+    if (seed % 3 == 0) job.options.kernel_scratch = SomeScratch();
     absl::StatusOr<pb::PlanSet> set = CompileBoxed({{job.graph, job.options.micro_batches}}, job.options, Ops());
     if (set.status().code() == absl::StatusCode::kUnimplemented) continue;
     ASSERT_OK(set);
@@ -247,6 +270,7 @@ TEST(MemoryLawTest, TrainingOfAGptSharesRegistersOverTheWholeStep) {
     options.micro_batches = x.micro_batches;
     options.ranks_per_process = x.ranks_per_process;
     options.optimizer.clip_norm = 1;
+    options.kernel_scratch = SomeScratch();
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
     EXPECT_GT(CheckLaw(set), 100);
   }

@@ -19,6 +19,7 @@
 #include "oneflow_core/nn/embedding.h"
 #include "oneflow_core/nn/layer_norm.h"
 #include "oneflow_core/nn/linear.h"
+#include "tools/job/kernel_scratch.h"
 #include "tools/job/packed_program.h"
 
 namespace oneflow {
@@ -134,6 +135,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const ScaleCase& it) {
   options.micro_batches = it.micro_batches;
   options.ranks_per_process = it.tp;
   options.device = DeviceKind::kCuda;
+  options.kernel_scratch = ScratchOfKernels(options.device, 1);
   options.optimizer.clip_norm = 1;
   std::vector<Axis> axes;  // as a job's mesh has them
   for (const Axis& axis : {Axis{"pp", it.pp}, Axis{"dp", it.dp}, Axis{"tp", it.tp}}) {

@@ -75,6 +75,7 @@ class KernelBench {
     const AttrMap attrs;
     args.attrs = &attrs;
     args.stream = device_.stream();
+    args.threads = device_.threads();
     if (kernel->workspace_bytes != nullptr) args.workspace = device_.Allocate(kernel->workspace_bytes(args));
     std::shared_ptr<void> state;
     if (kernel->prepare != nullptr) state = kernel->prepare(args);

@@ -14,6 +14,7 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/read_data.h"
 #include "tools/job/cluster.h"
+#include "tools/job/kernel_scratch.h"
 #include "tools/job/meshes.h"
 #include "tools/job/phases.h"
 #include "tools/job/program.h"
@@ -165,6 +166,8 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   FillSamples(c, job.program, job.spec);
   OF_ASSIGN_OR_RETURN(job.options, MakeOptions(c, job.spec));
   job.options.hosts = std::move(hosts);
+  job.options.kernel_scratch =
+      ScratchOfKernels(job.options.device, std::max(1, job.spec.cores_per_process() / job.spec.devices_per_process()));
   OF_ASSIGN_OR_RETURN(const auto meshes, OwnMeshes(config));
   for (const Graph& graph : job.program) {
     const auto own = meshes.find(graph.name());

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/ops/ops.h"
+#include "sbp/device_kinds.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -78,6 +79,25 @@ TEST(PlanMemoryTest, ADeviceThatIsTooSmallIsAnErrorThatSaysWhatTakesMost) {
                                             HasSubstr("it has 20000000"), HasSubstr("use on that rank: activations"),
                                             HasSubstr("More micro-batches"))));
   options.hosts[0].device.memory_bytes = 200'000'000;
+  EXPECT_OK(Plan(options));
+}
+
+TEST(PlanMemoryTest, AHostHoldsWhatItsGpusReadAndFetch) {
+  CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
+  options.device = DeviceKind::kCuda;
+  options.hosts = {{.count = 1, .devices = 4}};
+  options.hosts[0].device = UsualDevice(DeviceKind::kCuda);
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(options));
+  int64_t on_host = 0;
+  for (const pb::RankClass& of : set.classes()) {
+    EXPECT_GT(of.host_bytes(), 0);
+    EXPECT_LT(of.host_bytes(), of.private_bytes() / 100) << "tokens, and a loss";
+    on_host += of.host_bytes() * of.ranks_size();
+  }
+  EXPECT_THAT(PlanMemoryText(set), HasSubstr(" of its host\n"));
+  options.hosts[0].memory_bytes = on_host - 1;
+  EXPECT_THAT(Plan(options), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("its host, with ranks 0 to 3,")));
+  options.hosts[0].memory_bytes = on_host;
   EXPECT_OK(Plan(options));
 }
 

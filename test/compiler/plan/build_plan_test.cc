@@ -27,8 +27,9 @@ absl::StatusOr<PhysicalPlan> PlanOf(const Graph& graph, const CompileOptions& op
   const RankClasses classes({&graph}, options.mesh.size());
   OF_ASSIGN_OR_RETURN(const ChainGraph chains, BuildChains(graph, Ops()));
   OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables({&graph}, classes, boxings));
-  return BuildPhysicalPlan({graph, Ops(), options.mesh, classes, chains, boxings, variables, options.micro_batches},
-                           "g");
+  return BuildPhysicalPlan(
+      {graph, Ops(), options.mesh, classes, chains, boxings, variables, options.micro_batches, options.kernel_scratch},
+      "g");
 }
 
 CompileOptions Ranks(int n, int micro_batches = 1) {
@@ -53,6 +54,36 @@ TEST(BuildPlanTest, AStepOnOneDeviceIsOneActorWithoutRegisters) {
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(TrainingStep({}), OptionsFor({})));
   EXPECT_THAT(plan.actors, SizeIs(1));
   EXPECT_THAT(plan.registers, IsEmpty());
+}
+
+TEST(BuildPlanTest, AKernelHasTheScratchMemoryOfTheShardThatNeedsMost) {
+  // Seven rows on three ranks are 3, 2 and 2; as are the five columns, in 3 and 2, on two.
+  GraphKit kit("g");
+  kit.Node1("relu", "use", {kit.Constant("x", {7, 5}, "[x=3,y=2]{0,1,2,3,4,5}(S(0),S(1))")},
+            "[x=3,y=2]{0,1,2,3,4,5}(S(0),S(1))");
+  for (const Shape& needy : {Shape({3, 3}), Shape({3, 2}), Shape({2, 3}), Shape({2, 2})}) {
+    CompileOptions options = Ranks(6);
+    options.kernel_scratch = {{"relu"},
+                              [&](const std::string& op, const AttrMap&, absl::Span<const ShardType> inputs,
+                                  absl::Span<const ShardType> outputs) {
+                                EXPECT_EQ(op, "relu");
+                                EXPECT_EQ(inputs[0].dims, outputs[0].dims);
+                                EXPECT_EQ(inputs[0].logical_dims, Shape({7, 5}));
+                                return outputs[0].dims == needy ? 1000 : outputs[0].dims.count();
+                              }};
+    ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(kit.graph(), options));
+    int found = 0;
+    for (const PhysicalActor& actor : plan.actors) {
+      for (const PhysicalInstruction& instruction : actor.instructions) {
+        for (const PhysicalOperand& x : instruction.scratch) {
+          EXPECT_EQ(x.part, PhysicalOperand::Part::kKernel);
+          EXPECT_EQ(x.num_bytes, 1000) << needy.ToString();
+          ++found;
+        }
+      }
+    }
+    EXPECT_EQ(found, 1);
+  }
 }
 
 TEST(BuildPlanTest, AReduceScatterReadsARegisterThatEveryRankHas) {

@@ -17,6 +17,14 @@ using testing::StepShape;
 using testing::TrainingStep;
 using Place = PhysicalOperand::Place;
 
+// As many bytes as the first result has.
+KernelScratch MatmulScratch() {
+  return {{"matmul"},
+          [](const std::string&, const AttrMap&, absl::Span<const ShardType>, absl::Span<const ShardType> outputs) {
+            return outputs[0].dims.count() * 4;
+          }};
+}
+
 // A data-parallel training step with everything it borrows, so that a test may damage the plan.
 struct Planned {
   explicit Planned(const StepShape& shape)
@@ -27,7 +35,7 @@ struct Planned {
         classes({&graph}, options.mesh.size()),
         chains(*BuildChains(graph, Ops())),
         variables(*LayOutVariables({&graph}, classes, boxings)),
-        input{graph, Ops(), options.mesh, classes, chains, boxings, variables, shape.micro_batches},
+        input{graph, Ops(), options.mesh, classes, chains, boxings, variables, shape.micro_batches, MatmulScratch()},
         plan(*BuildPhysicalPlan(input, "train")) {
     EXPECT_OK(AssignMemory(input, plan));
   }
@@ -97,6 +105,21 @@ TEST(MemoryCheckTest, AnOutputOverALivingValueIsFound) {
   const int64_t flat = planned.Workspace("flat", true).offset;
   planned.Workspace("s0/matmul", true).offset = flat;  // dw reads `flat` later
   EXPECT_FALSE(planned.Check().ok());
+}
+
+TEST(MemoryCheckTest, ScratchMemoryOverAnOperandIsFound) {
+  Planned planned({1, 1, 1});
+  int found = 0;
+  for (PhysicalActor& actor : planned.plan.actors) {
+    for (PhysicalInstruction& instruction : actor.instructions) {
+      if (instruction.scratch.empty() || instruction.outputs[0].place != Place::kWorkspace) continue;
+      EXPECT_EQ(instruction.scratch[0].num_bytes, instruction.outputs[0].num_bytes);
+      instruction.scratch[0].offset = instruction.outputs[0].offset;
+      EXPECT_THAT(planned.Check(), StatusIs(absl::StatusCode::kInternal, HasSubstr("overlap")));
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 0);
 }
 
 TEST(MemoryCheckTest, AWorkspaceOnARegisterInUseIsFound) {

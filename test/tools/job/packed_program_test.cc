@@ -9,6 +9,7 @@
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/support/status_matchers.h"
+#include "tools/job/kernel_scratch.h"
 
 namespace oneflow {
 namespace {
@@ -26,6 +27,7 @@ absl::StatusOr<pb::PlanSet> Plan(DeviceKind device, int ranks_per_process) {
   options.device = device;
   options.micro_batches = 2;
   options.ranks_per_process = ranks_per_process;
+  options.kernel_scratch = ScratchOfKernels(device, 1);
   OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create({{"pp", 2}, {"dp", 2}, {"tp", 2}}));
   return Compile(program, options, ops, nullptr);
 }

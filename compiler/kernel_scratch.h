@@ -1,0 +1,23 @@
+// What kernels need of memory while they run: a fact of devices, so whoever compiles brings it along.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "absl/types/span.h"
+#include "oneflow_core/attr.h"
+#include "oneflow_core/shape.h"
+
+namespace oneflow {
+
+struct KernelScratch {
+  std::set<std::string> ops;  // whose kernels need any
+  // Bytes that the kernel of such an op needs for one act on shards of these types. Never negative.
+  std::function<int64_t(const std::string& op, const AttrMap& attrs, absl::Span<const ShardType> inputs,
+                        absl::Span<const ShardType> outputs)>
+      num_bytes;
+};
+
+}  // namespace oneflow
