@@ -98,7 +98,7 @@ class Assignment {
         plan_.classes[c].bytes[zone] = packing.num_bytes[c];
         plan_.classes[c].bound[zone] = packing.bound[c];
       }
-      if (zone == 0) fullest_tick_ = packing.fullest_tick;
+      if (zone == 0) fullest_ = packing.fullest;
     }
     if (input_.boxings.by_sending()) CountHostMemory();  // else the host addresses all memory
     SayPeaks();
@@ -235,8 +235,12 @@ class Assignment {
         const Claim& claim = claims_[zone][i];
         const Target& target = targets_[zone][i];
         for (const Ticks& ticks : claim.when) {
-          const int tick = fullest_tick_[ticks.rank_class];
-          if (tick < ticks.first || ticks.last < tick || (claim.actor >= 0 && !ticks.certain)) continue;
+          const Packing::Fullest& at = fullest_[ticks.rank_class];
+          const bool placed = claim.actor < 0 || ticks.certain;
+          const bool in_use =
+              ticks.first <= at.tick && at.tick <= ticks.last &&
+              (placed || (claim.actor == at.actor && claim.first <= at.instruction && at.instruction <= claim.last));
+          if (!in_use) continue;
           Use(ticks.rank_class, target.use, Producer(target.value).name, Align(claim.num_bytes));
         }
       }
@@ -259,7 +263,7 @@ class Assignment {
   const Lifetimes lifetimes_;
   std::array<std::vector<Claim>, kNumZones> claims_;
   std::array<std::vector<Target>, kNumZones> targets_;  // of each claim
-  std::vector<int> fullest_tick_;                       // of the private zone, by class
+  std::vector<Packing::Fullest> fullest_;               // of the private zone, by class
 };
 
 }  // namespace

@@ -271,14 +271,18 @@ int64_t NumTicks(const Claim& claim) {
 }
 
 // The most that an actor's workspace holds at one instruction.
-int64_t WorkspacePeak(const std::vector<const Claim*>& workspace) {
+std::pair<int64_t, int> WorkspacePeak(const std::vector<const Claim*>& workspace) {
   std::map<int, int64_t> change;
   for (const Claim* claim : workspace) {
     change[claim->first] += Align(claim->num_bytes);
     change[claim->last + 1] -= Align(claim->num_bytes);
   }
-  int64_t in_use = 0, peak = 0;
-  for (const auto& [instruction, delta] : change) peak = std::max(peak, in_use += delta);
+  int64_t in_use = 0;
+  std::pair<int64_t, int> peak(0, 0);
+  for (const auto& [instruction, delta] : change) {
+    in_use += delta;
+    if (in_use > peak.first) peak = {in_use, instruction};
+  }
   return peak;
 }
 
@@ -303,23 +307,29 @@ Packing Bound(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) 
   for (auto* const changes : {&lasting, &in_use}) {
     for (std::vector<int64_t>& of : *changes) std::partial_sum(of.begin(), of.end(), of.begin());
   }
+  std::vector<std::map<int, Packing::Fullest>> fills(clocks.size());  // by class: the gaps that an act fills
   for (const auto& [actor, workspace] : unplaced) {
-    const int64_t peak = WorkspacePeak(workspace);
+    const auto [peak, instruction] = WorkspacePeak(workspace);
     for (const Ticks& ticks : workspace[0]->when) {
       const std::vector<int>& gaps = clocks[ticks.rank_class].gaps;
       if (ticks.certain) continue;
       for (auto gap = std::lower_bound(gaps.begin(), gaps.end(), ticks.first); gap != gaps.end() && *gap <= ticks.last;
            ++gap) {
         int64_t& most = in_use[ticks.rank_class][*gap];
-        most = std::max(most, lasting[ticks.rank_class][*gap] + peak);
+        const int64_t with = lasting[ticks.rank_class][*gap] + peak;
+        if (with <= most) continue;
+        most = with;
+        fills[ticks.rank_class][*gap] = {*gap, actor, instruction};
       }
     }
   }
   Packing result;
-  for (const std::vector<int64_t>& of : in_use) {
-    const auto most = std::max_element(of.begin(), of.end());
+  for (size_t c = 0; c < in_use.size(); ++c) {
+    const auto most = std::max_element(in_use[c].begin(), in_use[c].end());
+    const int tick = static_cast<int>(most - in_use[c].begin());
+    const auto fill = fills[c].find(tick);
     result.bound.push_back(*most);
-    result.fullest_tick.push_back(static_cast<int>(most - of.begin()));
+    result.fullest.push_back(fill == fills[c].end() ? Packing::Fullest{tick} : fill->second);
   }
   return result;
 }
@@ -389,7 +399,7 @@ Packing Pack(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) {
   if (near > kMostLooks) {
     Packing packing = TimePacker(claims, clocks).Run();
     packing.bound = bounds.bound;
-    packing.fullest_tick = bounds.fullest_tick;
+    packing.fullest = bounds.fullest;
     return packing;
   }
   Packing best;
@@ -424,7 +434,7 @@ Packing Pack(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) {
     tries += 2;
   }
   best.bound = bounds.bound;
-  best.fullest_tick = bounds.fullest_tick;
+  best.fullest = bounds.fullest;
   return best;
 }
 

@@ -21,7 +21,9 @@ TEST(PackTest, UsesThatDoNotMeetShareMemory) {
   EXPECT_THAT(packing.offsets, ElementsAre(0, 0, 128));
   EXPECT_THAT(packing.num_bytes, ElementsAre(256));
   EXPECT_THAT(packing.bound, ElementsAre(256));
-  EXPECT_THAT(packing.fullest_tick, ElementsAre(1));
+  ASSERT_EQ(packing.fullest.size(), 1u);
+  EXPECT_EQ(packing.fullest[0].tick, 1);
+  EXPECT_EQ(packing.fullest[0].actor, -1);
 }
 
 TEST(PackTest, ASmallBufferFillsTheGapBetweenLargeOnes) {
