@@ -24,15 +24,17 @@ struct Claim {
 bool Meet(const Claim& a, const Claim& b);
 
 struct Packing {
-  std::vector<int64_t> offsets;    // by claim
-  std::vector<int64_t> num_bytes;  // by class: the end of its last claim
-  // By class: the most that is in use at one tick, which no packing can go below, and when that is. An act that the clock does not place
-  // may happen in each of its gaps.
+  // When most is in use.
   struct Fullest {
     int tick = 0;
     int actor = -1;       // whose act the clock does not place, but fills it; -1: none
     int instruction = 0;  // of that act
   };
+
+  std::vector<int64_t> offsets;    // by claim
+  std::vector<int64_t> num_bytes;  // by class: the end of its last claim
+  // By class: the most that is in use at one tick, which no packing can go below, and when that is. An act that the clock does not place
+  // may happen in each of its gaps.
   std::vector<int64_t> bound;
   std::vector<Fullest> fullest;
 };

@@ -95,8 +95,8 @@ struct LargestUse {
 struct ClassMemory {
   std::array<int64_t, kNumZones> bytes{};  // of the plan's region, which lies behind the variables
   std::array<int64_t, kNumZones> bound{};  // the most that is in use at once: no offsets can do with less
-  int64_t host_bytes =
-      0;  // of the host's memory, for what is read and fetched where the host cannot address the device's
+  // Of the host's memory: what is read and fetched, where the host cannot address the device's.
+  int64_t host_bytes = 0;
   // What is in use at the fullest time of the private zone, by what it is for, variables and registers of the shared zone included.
   std::array<int64_t, kNumMemoryUses> at_peak{};
   // The largest of these, most first.
