@@ -2,11 +2,13 @@
 
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "compiler/select/candidates.h"
-#include "compiler/select/place_pairs.h"
+#include "compiler/select/look_alikes.h"
 #include "sbp/boxing.h"
 #include "sbp/device_kinds.h"
+#include "sbp/place_pairs.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -26,13 +28,17 @@ absl::Status VerifyDists(const Graph& graph, const Node& node) {
   return absl::OkStatus();
 }
 
-// Boxings that look alike are verified once.
-struct KnownBoxings {
+// What has been verified: nodes and boxings that look alike are verified once.
+struct Known {
+  Known(const Graph& graph, const Topology& topology) : pairs(topology), alike(graph) {}
+
   PlacePairs pairs;
-  std::set<std::tuple<int, DType, std::vector<int64_t>, NdSbp, NdSbp>> good;
+  std::set<std::tuple<int, DType, std::vector<int64_t>, NdSbp, NdSbp>> boxings;
+  LookAlikes alike;
+  std::set<std::tuple<std::vector<int>, std::vector<NdSbp>, std::vector<NdSbp>>> layouts;
 };
 
-absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& topology, KnownBoxings& known) {
+absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& topology, Known& known) {
   if (node.inputs.size() != 1 || node.outputs.size() != 1) {
     return absl::InternalError(
         absl::StrCat("a boxing has one input and one output, this ", node.inputs.size(), " and ", node.outputs.size()));
@@ -41,7 +47,7 @@ absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& 
   const Value& to = graph.value(node.outputs[0]);
   const int pair = known.pairs.Pair(known.pairs.Number(from.dist->placement), known.pairs.Number(to.dist->placement));
   const auto [it, is_new] =
-      known.good.insert({pair, from.type.dtype, from.type.shape.dims(), from.dist->sbp, to.dist->sbp});
+      known.boxings.insert({pair, from.type.dtype, from.type.shape.dims(), from.dist->sbp, to.dist->sbp});
   if (!is_new) return absl::OkStatus();
   const absl::Status status = CheckOneBoxingStep(from.type, *from.dist, *to.dist, topology);
   if (status.ok()) return status;
@@ -49,7 +55,7 @@ absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& 
       absl::StrCat(from.dist->ToString(), " to ", to.dist->ToString(), " is not one step: ", status.message()));
 }
 
-absl::Status VerifySignature(const Graph& graph, NodeId id, const OpRegistry& ops) {
+absl::Status VerifySignature(const Graph& graph, NodeId id, const OpRegistry& ops, Known& known) {
   const Node& node = graph.node(id);
   Layout layout;
   for (ValueId input : node.inputs) {
@@ -61,6 +67,9 @@ absl::Status VerifySignature(const Graph& graph, NodeId id, const OpRegistry& op
     layout.inputs.push_back(dist.sbp);
   }
   for (ValueId output : node.outputs) layout.outputs.push_back(graph.value(output).dist->sbp);
+  std::vector<int> key = known.alike.Key(node);
+  key.push_back(known.alike.Number(AxesText(node.placement->axes())));
+  if (!known.layouts.insert({std::move(key), layout.inputs, layout.outputs}).second) return absl::OkStatus();
   const absl::Status status = CheckLayout(graph, id, *node.placement, ops, layout);
   if (status.ok()) return status;
   return absl::InternalError(
@@ -119,7 +128,7 @@ absl::StatusOr<Topology> MakeTopology(const CompileOptions& options) {
 
 absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const CompileOptions& options) {
   const Topology topology = JobTopology(options);
-  KnownBoxings known{PlacePairs(topology), {}};
+  Known known(graph, topology);
   const bool one_rate = !graph.is_trained() || options.micro_batches == 1;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
@@ -129,9 +138,9 @@ absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const C
     OF_RETURN_IF_ERROR_AT(VerifyRate(graph, node, op->kind, one_rate), where());
     OF_RETURN_IF_ERROR_AT(VerifyMutations(graph, node, ops), where());
     if (op->kind == OpKind::kAnnotation) return Annotate(absl::InternalError("was not dissolved"), where());
-    OF_RETURN_IF_ERROR_AT(
-        op->kind == OpKind::kBoxing ? VerifyBoxing(graph, node, topology, known) : VerifySignature(graph, id, ops),
-        where());
+    OF_RETURN_IF_ERROR_AT(op->kind == OpKind::kBoxing ? VerifyBoxing(graph, node, topology, known)
+                                                      : VerifySignature(graph, id, ops, known),
+                          where());
   }
   return absl::OkStatus();
 }

@@ -12,6 +12,10 @@
 
 namespace oneflow {
 
+std::string AxesText(absl::Span<const Axis> axes) {
+  return absl::StrJoin(axes, ",", [](std::string* s, const Axis& a) { absl::StrAppend(s, a.name, "=", a.size); });
+}
+
 std::string Device::ToString() const { return absl::StrCat(kind == DeviceKind::kCpu ? "cpu:" : "cuda:", index); }
 
 absl::StatusOr<Device> Device::Parse(absl::string_view text) {
@@ -148,9 +152,7 @@ int Placement::IndexAt(const std::vector<int>& coordinates) const {
 }
 
 std::string Placement::ToString() const {
-  return absl::StrCat(
-      "[", absl::StrJoin(axes(), ",", [](std::string* s, const Axis& a) { absl::StrAppend(s, a.name, "=", a.size); }),
-      "]{", absl::StrJoin(ranks(), ","), "}");
+  return absl::StrCat("[", AxesText(axes()), "]{", absl::StrJoin(ranks(), ","), "}");
 }
 
 absl::StatusOr<Placement> Placement::Parse(absl::string_view text) {

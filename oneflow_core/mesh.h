@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "oneflow_core/sbp.h"
 #include "oneflow_core/status.h"
 
@@ -33,6 +34,9 @@ struct Axis {
   int size = 1;
   bool operator==(const Axis& o) const { return name == o.name && size == o.size; }
 };
+
+// "dp=2,tp=2".
+std::string AxesText(absl::Span<const Axis> axes);
 
 // A user's wish for where a part of the model lies: fixed coordinates on named mesh axes, such as {{"pp", 1}}.
 struct AxisCoordinate {

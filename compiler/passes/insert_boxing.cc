@@ -4,9 +4,9 @@
 #include <tuple>
 
 #include "compiler/passes/passes.h"
-#include "compiler/select/place_pairs.h"
 #include "oneflow_core/unique_names.h"
 #include "sbp/boxing.h"
+#include "sbp/place_pairs.h"
 
 namespace oneflow {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sbp/boxing_group.h"
 #include "sbp/boxing_reads.h"
 
 namespace oneflow {
@@ -189,30 +190,15 @@ bool Boxings::ReadsOtherProcesses(const Graph& graph, const Node& node) const {
   return std::any_of(from.begin(), from.end(), elsewhere) || std::any_of(to.begin(), to.end(), elsewhere);
 }
 
-// Ranks count from the first source's: what is asked does not depend on which copies are near.
-Boxings::Key Boxings::KeyOf(DType dtype, const BoxingGroup& group) {
-  const int origin = group.from.placement.ranks()[0];
-  Key key{dtype, group.shape.dims(), {}, {}, group.from.sbp, group.to.sbp};
-  for (const Placement& placement : {group.from.placement, group.to.placement}) {
-    for (const Axis& axis : placement.axes()) {
-      key.axes.push_back(axis.name);
-      key.places.push_back(axis.size);
-    }
-    const bool regular = placement.strides().size() == placement.axes().size();
-    const std::vector<int>& rest = regular ? placement.strides() : placement.ranks();
-    key.places.push_back(placement.ranks()[0] - origin);
-    for (const int number : rest) key.places.push_back(regular ? number : number - origin);
-  }
-  return key;
-}
-
 absl::StatusOr<SendBuffers> Boxings::BuffersOf(const Graph& graph, const Node& node) {
   const Value& from = graph.value(node.inputs[0]);
   const Value& to = graph.value(node.outputs[0]);
+  const int pair = pairs_.Pair(pairs_.Number(from.dist->placement), pairs_.Number(to.dist->placement));
+  const auto [known, is_new] =
+      known_.try_emplace({pair, from.type.dtype, from.type.shape.dims(), from.dist->sbp, to.dist->sbp});
+  if (!is_new) return known->second;
   // The group at coordinate 0 has the largest part along every axis on which nothing changes, and all groups do alike.
   const BoxingGroup group = GroupOf(from.type.shape, *from.dist, *to.dist, to.dist->placement.ranks()[0]);
-  const auto [known, is_new] = known_.try_emplace(KeyOf(from.type.dtype, group));
-  if (!is_new) return known->second;
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<BoxingReads> reads,
                       BoxingReads::Create({from.type.dtype, group.shape}, group.from, group.to, topology_));
   SendBuffers& buffers = known->second;

@@ -5,14 +5,13 @@
 #pragma once
 
 #include <map>
-#include <string>
 #include <tuple>
 #include <vector>
 
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
-#include "sbp/boxing_group.h"
 #include "sbp/boxing_reads.h"
+#include "sbp/place_pairs.h"
 #include "sbp/topology.h"
 
 namespace oneflow {
@@ -30,7 +29,8 @@ SendBuffers MostSent(BoxingReads& reads);
 class Boxings {
  public:
   // Borrows the topology. Not thread-safe: it keeps what it has found.
-  Boxings(const Topology& topology, DeviceKind device) : topology_(topology), by_sending_(device != DeviceKind::kCpu) {}
+  Boxings(const Topology& topology, DeviceKind device)
+      : topology_(topology), by_sending_(device != DeviceKind::kCpu), pairs_(topology) {}
 
   // Ranks do not reach into one another's memory.
   bool by_sending() const { return by_sending_; }
@@ -41,21 +41,12 @@ class Boxings {
   absl::StatusOr<SendBuffers> BuffersOf(const Graph& graph, const Node& node);
 
  private:
-  // A group's boxing, but for where on the mesh it lies: stages and layers that are alike are looked at once.
-  struct Key {
-    DType dtype;
-    std::vector<int64_t> dims;
-    std::vector<int> places;
-    std::vector<std::string> axes;
-    NdSbp from, to;
-    bool operator<(const Key& o) const {
-      return std::tie(dtype, dims, places, axes, from, to) < std::tie(o.dtype, o.dims, o.places, o.axes, o.from, o.to);
-    }
-  };
-  static Key KeyOf(DType dtype, const BoxingGroup& group);
+  // Pair of places, element type, dimensions, and how they lie: stages and layers that are alike are looked at once.
+  using Key = std::tuple<int, DType, std::vector<int64_t>, NdSbp, NdSbp>;
 
   const Topology& topology_;
   const bool by_sending_;
+  PlacePairs pairs_;
   std::map<Key, SendBuffers> known_;
 };
 

@@ -53,6 +53,27 @@ class Calendar {
   std::vector<std::vector<Run>> runs_;
 };
 
+// The first offset of `size` bytes beside the runs [begin, end) that are taken, whose order does not matter. Where something is taken
+// the search goes on behind it, until it has gone through all runs and met none: twice or three times where runs lie in the order of
+// their making. Runs in a worse order are sorted.
+int64_t FirstFit(std::vector<std::pair<int64_t, int64_t>>& taken, int64_t size) {
+  constexpr int kMostRounds = 6;
+  int64_t offset = 0;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const int64_t before = offset;
+    for (const auto& [begin, end] : taken) {
+      if (begin < offset + size && offset < end) offset = end;
+    }
+    if (offset == before) return offset;
+  }
+  std::sort(taken.begin(), taken.end());
+  for (const auto& [begin, end] : taken) {
+    if (offset + size <= begin) break;
+    offset = std::max(offset, end);
+  }
+  return offset;
+}
+
 class Packer {
  public:
   Packer(absl::Span<const Claim> claims, const std::vector<Clock>& clocks)
@@ -75,12 +96,7 @@ class Packer {
       if (std::exchange(seen_[other], id) == id || !Meet(claim, claims_[other])) return;
       taken_.push_back({packing_.offsets[other], packing_.offsets[other] + Align(claims_[other].num_bytes)});
     });
-    std::sort(taken_.begin(), taken_.end());
-    int64_t offset = 0;
-    for (const auto& [begin, end] : taken_) {
-      if (offset + size <= begin) break;
-      offset = std::max(offset, end);
-    }
+    const int64_t offset = FirstFit(taken_, size);
     packing_.offsets[id] = offset;
     for (const Ticks& ticks : claim.when) {
       packing_.num_bytes[ticks.rank_class] = std::max(packing_.num_bytes[ticks.rank_class], offset + size);

@@ -11,27 +11,6 @@ std::string JoinLayouts(const std::vector<NdSbp>& layouts) {
   return absl::StrJoin(layouts, ",", [](std::string* out, const NdSbp& sbp) { out->append(ToString(sbp)); });
 }
 
-// The attributes that a node's signatures may depend on: on what numbers are drawn no layout does.
-std::string AttributesText(const Node& node) {
-  std::string text;
-  for (const auto& [name, attr] : node.attrs.items()) {
-    if (name == "init" || name == "seed" || name == "key") continue;
-    absl::StrAppend(&text, ";", name, "=");
-    if (const auto* b = std::get_if<bool>(&attr)) absl::StrAppend(&text, *b);
-    if (const auto* i = std::get_if<int64_t>(&attr)) absl::StrAppend(&text, *i);
-    if (const auto* d = std::get_if<double>(&attr)) absl::StrAppend(&text, *d);
-    if (const auto* s = std::get_if<std::string>(&attr)) absl::StrAppend(&text, *s);
-    if (const auto* v = std::get_if<std::vector<int64_t>>(&attr)) absl::StrAppend(&text, absl::StrJoin(*v, " "));
-  }
-  return text;
-}
-
-std::string AxesText(const Placement& placement) {
-  std::string text;
-  for (const Axis& axis : placement.axes()) absl::StrAppend(&text, axis.name, "=", axis.size, ",");
-  return text;
-}
-
 bool HasSplit(const Signature& signature) {
   const auto is_split = [](const Sbp& sbp) { return sbp.is_split(); };
   return std::any_of(signature.inputs.begin(), signature.inputs.end(), is_split) ||
@@ -145,25 +124,8 @@ void Cap(std::vector<std::vector<Signature>>& per_axis, int64_t limit) {
 
 std::string Layout::ToString() const { return absl::StrCat(JoinLayouts(inputs), "->", JoinLayouts(outputs)); }
 
-int CandidateFinder::Number(const std::string& text) {
-  return texts_.try_emplace(text, static_cast<int>(texts_.size())).first->second;
-}
-
-int CandidateFinder::TypeNumber(ValueId value) {
-  const TensorType& type = graph_.value(value).type;
-  return types_.try_emplace({type.dtype, type.shape.dims()}, static_cast<int>(types_.size())).first->second;
-}
-
-// What distinguishes nodes whose signatures may differ.
-std::vector<int> CandidateFinder::Kind(const Node& node) {
-  std::vector<int> key{Number(node.op), Number(AttributesText(node)), static_cast<int>(node.inputs.size())};
-  for (ValueId input : node.inputs) key.push_back(TypeNumber(input));
-  for (ValueId output : node.outputs) key.push_back(TypeNumber(output));
-  return key;
-}
-
 absl::StatusOr<const std::vector<Signature>*> CandidateFinder::Signatures(NodeId node, int axis_size) {
-  std::vector<int> key = Kind(graph_.node(node));
+  std::vector<int> key = alike_.Key(graph_.node(node));
   key.push_back(axis_size);
   auto it = known_.find(key);
   if (it == known_.end()) {
@@ -293,13 +255,13 @@ absl::StatusOr<std::vector<Layout>> CandidateFinder::Find(NodeId id) {
 
 // All that Combinations() looks at.
 std::vector<int> CandidateFinder::GroupKey(const Node& node) {
-  std::vector<int> key = Kind(node);
-  key.push_back(Number(AxesText(*node.placement)));
+  std::vector<int> key = alike_.Key(node);
+  key.push_back(alike_.Number(AxesText(node.placement->axes())));
   for (ValueId output : node.outputs) {
     const SbpHint& hint = graph_.value(output).hint;
-    key.push_back(hint.empty() ? -1 : Number(ToString(hint)));
+    key.push_back(hint.empty() ? -1 : alike_.Number(ToString(hint)));
   }
-  for (ValueId input : node.inputs) key.push_back(kept_[input].empty() ? -1 : Number(ToString(kept_[input])));
+  for (ValueId input : node.inputs) key.push_back(kept_[input].empty() ? -1 : alike_.Number(ToString(kept_[input])));
   return key;
 }
 

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/select/look_alikes.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
 #include "sbp/signatures.h"
@@ -38,7 +39,8 @@ struct Layout {
 // arguments.
 class CandidateFinder {
  public:
-  CandidateFinder(const Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), kept_(graph.num_values()) {}
+  CandidateFinder(const Graph& graph, const OpRegistry& ops)
+      : graph_(graph), ops_(ops), alike_(graph), kept_(graph.num_values()) {}
 
   // All layouts of `node` on its placement that fit the hints of its outputs, in a fixed order; never empty. Left out
   // are those that would leave a rank without any elements, unless annotations leave no other; what overwrites variables
@@ -69,21 +71,16 @@ class CandidateFinder {
   void KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures, int inputs_kept);
   absl::StatusOr<std::vector<Layout>> Combinations(NodeId node);
   absl::StatusOr<std::vector<Layout>> CombinationsDownTo(NodeId node, const Weakest& weakest);
-  std::vector<int> Kind(const Node& node);
   std::vector<int> GroupKey(const Node& node);
-  int Number(const std::string& text);
-  int TypeNumber(ValueId value);
   AxisSbp* Kept(ValueId value, const std::string& axis);
   void Forget(ValueId value) { kept_[value].clear(); }
   absl::StatusOr<bool> Nests(NodeId node, const std::vector<const Signature*>& per_axis);
 
   const Graph& graph_;
   const OpRegistry& ops_;
-  std::map<std::vector<int>, std::vector<Signature>> known_;  // by kind of node and axis size
+  LookAlikes alike_;
+  std::map<std::vector<int>, std::vector<Signature>> known_;  // by key of look-alikes and axis size
   std::vector<std::vector<AxisSbp>> kept_;  // by value: splits that an annotation reaches, by axis name
-  // What keys are made of.
-  std::map<std::string, int> texts_;
-  std::map<std::pair<DType, std::vector<int64_t>>, int> types_;
 
   struct Group {
     std::vector<Layout> layouts;

@@ -10,9 +10,9 @@
 #include "compiler/select/alternatives.h"
 #include "compiler/select/cost_model.h"
 #include "compiler/select/memory_demand.h"
-#include "compiler/select/place_pairs.h"
 #include "compiler/select/search.h"
 #include "oneflow_core/union_find.h"
+#include "sbp/place_pairs.h"
 #include "sbp/slices.h"
 
 namespace oneflow {

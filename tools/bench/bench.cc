@@ -122,8 +122,8 @@ class Bench {
   std::vector<CompilationKind> compilation_kinds_;
   std::vector<CompilationResult> compilations_;  // by the same index
   std::vector<ScaleCase> scale_cases_;
-  std::vector<ScaleFigures> scales_;  // by the same index
-  StopSignals signals_;               // last: it calls us as soon as it exists
+  std::vector<ScaleResult> scales_;  // by the same index
+  StopSignals signals_;              // last: it calls us as soon as it exists
 };
 
 absl::Status Bench::AddLayout(const GptLayout& layout) {
@@ -311,9 +311,8 @@ absl::Status Bench::RunCompilations(int round) {
   return absl::OkStatus();
 }
 
-// In turn, and of each case the median round.
 absl::Status Bench::RunScaleCases() {
-  std::vector<std::vector<ScaleFigures>> rounds(scale_cases_.size());
+  scales_.resize(scale_cases_.size());
   for (int round = 0; round < a_.rounds; ++round) {
     for (size_t i = 0; i < scale_cases_.size(); ++i) {
       const ScaleCase& one = scale_cases_[i];
@@ -321,14 +320,8 @@ absl::Status Bench::RunScaleCases() {
       std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, one.name) << std::flush;
       OF_ASSIGN_OR_RETURN_AT(ScaleFigures figures, MeasureScale(one, ops_), one.name);
       std::cerr << absl::StrFormat("%9.3f s\n", figures.seconds());
-      rounds[i].push_back(std::move(figures));
+      scales_[i].rounds.push_back(std::move(figures));
     }
-  }
-  for (std::vector<ScaleFigures>& of : rounds) {
-    const auto middle = of.begin() + static_cast<ptrdiff_t>(of.size() / 2);
-    std::nth_element(of.begin(), middle, of.end(),
-                     [](const ScaleFigures& a, const ScaleFigures& b) { return a.seconds() < b.seconds(); });
-    scales_.push_back(std::move(*middle));
   }
   return absl::OkStatus();
 }

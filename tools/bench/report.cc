@@ -1,5 +1,6 @@
 #include "tools/bench/report.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
@@ -147,14 +148,60 @@ std::string CasesText(const BenchResult& result) {
   return text;
 }
 
-std::string ScaleTable(const std::vector<ScaleFigures>& scales) {
+// The round of median length.
+const ScaleFigures& MedianRound(const ScaleResult& one) {
+  std::vector<const ScaleFigures*> rounds;
+  for (const ScaleFigures& round : one.rounds) rounds.push_back(&round);
+  const auto middle = rounds.begin() + static_cast<ptrdiff_t>(rounds.size() / 2);
+  std::nth_element(rounds.begin(), middle, rounds.end(),
+                   [](const ScaleFigures* a, const ScaleFigures* b) { return a->seconds() < b->seconds(); });
+  return **middle;
+}
+
+// How the time of one case compares with that of another, round by round: cases of a round follow one another, so that what slows
+// the machine down slows both.
+struct ScaleRatio {
+  std::string name;
+  Summary summary;
+};
+
+constexpr struct {
+  const char* name;
+  const char* of;
+  const char* over;
+} kScaleRatios[] = {{"32 times the ranks", "gpt3-dp32", "gpt3-dp1"}, {"twice the layers", "gpt3-dp1", "gpt3-half"}};
+
+std::vector<ScaleRatio> ScaleRatios(const std::vector<ScaleResult>& scales) {
+  const auto find = [&](absl::string_view name) {
+    const auto named = [&](const ScaleResult& one) { return one.rounds.front().name == name; };
+    return std::find_if(scales.begin(), scales.end(), named);
+  };
+  std::vector<ScaleRatio> ratios;
+  for (const auto& [name, of_name, over_name] : kScaleRatios) {
+    const auto of = find(of_name), over = find(over_name);
+    if (of == scales.end() || over == scales.end()) continue;
+    std::vector<double> values;
+    for (size_t i = 0; i < of->rounds.size(); ++i) {
+      values.push_back(of->rounds[i].seconds() / over->rounds[i].seconds());
+    }
+    ratios.push_back({absl::StrCat(name, " (", of_name, " / ", over_name, ")"), Summarize(values)});
+  }
+  return ratios;
+}
+
+std::string ScaleTable(const std::vector<ScaleResult>& scales) {
   std::string text = absl::StrFormat("%-34s %6s %8s %9s %9s %9s %9s %8s %9s %11s\n", "compile-scale", "ranks", "nodes",
                                      "total s", "passes s", "select s", "plan s", "RSS GB", "plan MB", "worker MB");
-  for (const ScaleFigures& it : scales) {
+  for (const ScaleResult& one : scales) {
+    const ScaleFigures& it = MedianRound(one);
     absl::StrAppendFormat(&text, "%-34s %6d %8d %9.2f %9.2f %9.2f %9.2f %8.2f %9.2f %11.3f\n", it.title, it.ranks,
                           it.nodes, it.seconds(), it.passes_seconds, it.selection_seconds, it.plan_seconds,
                           1e-9 * static_cast<double>(it.peak_bytes), 1e-6 * static_cast<double>(it.plan_bytes),
                           1e-6 * static_cast<double>(it.largest_program_bytes));
+  }
+  for (const ScaleRatio& ratio : ScaleRatios(scales)) {
+    absl::StrAppendFormat(&text, "%-50s %7.2f times the seconds (%.2f..%.2f)\n", ratio.name, ratio.summary.median,
+                          ratio.summary.least, ratio.summary.most);
   }
   return text;
 }
@@ -232,7 +279,13 @@ std::string ReportJson(const BenchResult& result) {
     json["cases"].push_back(std::move(item));
   }
   for (const CompilationResult& one : result.compilations) json["compilations"].push_back(JsonOf(one));
-  for (const ScaleFigures& one : result.scales) json["compile_scale"].push_back(JsonOf(one));
+  for (const ScaleResult& one : result.scales) json["compile_scale"].push_back(JsonOf(MedianRound(one)));
+  for (const ScaleRatio& ratio : ScaleRatios(result.scales)) {
+    json["compile_scale_ratios"].push_back({{"name", ratio.name},
+                                            {"median", ratio.summary.median},
+                                            {"least", ratio.summary.least},
+                                            {"most", ratio.summary.most}});
+  }
   return json.dump(2);
 }
 

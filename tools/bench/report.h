@@ -28,6 +28,10 @@ struct CompilationResult {
   std::vector<CompilationRound> rounds;
 };
 
+struct ScaleResult {
+  std::vector<ScaleFigures> rounds;
+};
+
 struct BenchResult {
   std::string model;  // "GPT of 4 layers, width 128 ..."
   double tokens_per_step = 0;
@@ -36,7 +40,7 @@ struct BenchResult {
   double load_average = 0;                      // at the beginning
   std::vector<CaseResult> cases;                // may be empty if there are compilations
   std::vector<CompilationResult> compilations;  // may be empty
-  std::vector<ScaleFigures> scales;             // may be empty
+  std::vector<ScaleResult> scales;              // may be empty; all of as many rounds, taken in turn
 };
 
 std::string ReportText(const BenchResult& result);

@@ -5,6 +5,7 @@
 
 #include "compiler/plan/boxings.h"
 #include "gmock/gmock.h"
+#include "sbp/boxing_group.h"
 #include "test/compiler/plan/graph_kit.h"
 #include "test/support/status_matchers.h"
 

@@ -1,7 +1,6 @@
-#include "compiler/select/place_pairs.h"
+#include "sbp/place_pairs.h"
 
-#include <unordered_map>
-
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
 namespace oneflow {
@@ -13,14 +12,8 @@ class FirstSeen {
   int64_t operator()(int x) { return numbers_.emplace(x, static_cast<int64_t>(numbers_.size())).first->second; }
 
  private:
-  std::unordered_map<int, int64_t> numbers_;
+  absl::flat_hash_map<int, int64_t> numbers_;
 };
-
-std::string AxesText(const Placement& placement) {
-  std::string text;
-  for (const Axis& axis : placement.axes()) absl::StrAppend(&text, axis.name, "=", axis.size, ",");
-  return text;
-}
 
 }  // namespace
 
@@ -53,8 +46,8 @@ int PlacePairs::Pair(int from, int to) {
   const auto [it, is_new] = pairs_.try_emplace({from, to}, 0);
   if (!is_new) return it->second;
   const Placement &a = places_[from], &b = places_[to];
-  const auto [known, is_first] = alike_.try_emplace({absl::StrCat(AxesText(a), "|", AxesText(b)), Describe(a, b)},
-                                                    static_cast<int>(firsts_.size()));
+  const auto [known, is_first] = alike_.try_emplace(
+      {absl::StrCat(AxesText(a.axes()), "|", AxesText(b.axes())), Describe(a, b)}, static_cast<int>(firsts_.size()));
   if (is_first) firsts_.emplace_back(from, to);
   it->second = known->second;
   return it->second;

@@ -1,4 +1,4 @@
-#include "compiler/select/place_pairs.h"
+#include "sbp/place_pairs.h"
 
 #include "gmock/gmock.h"
 

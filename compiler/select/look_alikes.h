@@ -1,0 +1,33 @@
+// What distinguishes nodes that may have different signatures. Layers repeat, so that a graph of 10^5 nodes has some hundred
+// different ones: what holds of one is looked up for all that have the same key.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "oneflow_core/graph.h"
+
+namespace oneflow {
+
+// Keys of the nodes of one graph, which it borrows; it must not change. Equal keys mean equal signatures on equally many ranks.
+class LookAlikes {
+ public:
+  explicit LookAlikes(const Graph& graph) : graph_(graph) {}
+
+  // Op, attributes that signatures may depend on, and the types of all operands, as numbers.
+  std::vector<int> Key(const Node& node);
+  // The number of a text, for longer keys: texts count from 0 in the order in which they are first seen.
+  int Number(const std::string& text);
+
+ private:
+  int TypeNumber(ValueId value);
+
+  const Graph& graph_;
+  absl::flat_hash_map<std::string, int> texts_;
+  std::map<std::pair<DType, std::vector<int64_t>>, int> types_;
+};
+
+}  // namespace oneflow
