@@ -8,8 +8,9 @@
 //
 // Actors with collectives act in the order that the plan gives this rank, whatever else is ready.
 //
-// Messages between actors of one rank never touch the mailbox. On a device with a stream an act is only launched: messages to the
-// same rank go out at once, because its launches are ordered behind, and messages to other ranks wait for the act's event.
+// Messages between actors of one rank never touch the mailbox. On a device with a stream an act is only launched:
+// messages to the same rank go out at once, because its launches are ordered behind, and messages to other ranks wait
+// for the act's event.
 #pragma once
 
 #include <atomic>
@@ -69,8 +70,8 @@ class ActorThread : public MessageSink {
   // No further act begins. Any thread, also before Start().
   void Stop() { stopped_.store(true, std::memory_order_relaxed); }
 
-  // One turn of the loop, for the thread or for a test in its place: takes in all mail, begins at most one act. False if there was
-  // nothing to do, or it was told to quit.
+  // One turn of the loop, for the thread or for a test in its place: takes in all mail, begins at most one act. False
+  // if there was nothing to do, or it was told to quit.
   bool Turn();
 
   // What the actors wait for, one line each; says so if it does not answer because an act is running. Any other thread.

@@ -299,7 +299,8 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
   }
   for (const auto& thread : threads_) thread->Grant(index, first_step, steps);
   absl::Status status = WaitForThreads();
-  // Variables that a peer may read in the next run are settled only when all processes have come to the end of this one.
+  // Variables that a peer may read in the next run are settled only when all processes have come to the end of this
+  // one.
   if (status.ok()) {
     status = Barrier();
     if (!status.ok()) Fail(status, /*tell_peers=*/true);
@@ -368,8 +369,8 @@ void EngineImpl::OnPeerError(int process, absl::Status status) {
 }
 
 void EngineImpl::OnPeerLost(int, absl::Status status) {
-  // A peer may leave when it has done its part of the last run. Whoever still needs it is in a run, in a barrier, which finds out
-  // by itself, or begins a run later.
+  // A peer may leave when it has done its part of the last run. Whoever still needs it is in a run, in a barrier, which
+  // finds out by itself, or begins a run later.
   {
     std::lock_guard<std::mutex> lock(mu_);
     lost_peer_ = status;

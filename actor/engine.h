@@ -1,8 +1,8 @@
 // The runtime of one process: executes the plans of a job on the ranks that this process serves.
 //
-// One actor thread per rank serves the actors of that rank's device. Ranks of this process read each other's registers in
-// place; ranks of other processes of the host are read in place through shared memory, with `filled` and `freed` travelling
-// over the peer network. The engine knows plans, not graphs or SBP.
+// One actor thread per rank serves the actors of that rank's device. Ranks of this process read each other's registers
+// in place; ranks of other processes of the host are read in place through shared memory, with `filled` and `freed`
+// travelling over the peer network. The engine knows plans, not graphs or SBP.
 #pragma once
 
 #include <cstdint>
@@ -70,28 +70,29 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // Checks the plan set (InvalidArgument with where and both values: a plan may come from a file or a peer), allocates memory,
-  // prepares kernels, exchanges plan hash and shared memory with the peers, sets variables to their initial values.
-  // Unimplemented if a device has no kernel for an instruction, ResourceExhausted if memory does not suffice.
+  // Checks the plan set (InvalidArgument with where and both values: a plan may come from a file or a peer), allocates
+  // memory, prepares kernels, exchanges plan hash and shared memory with the peers, sets variables to their initial
+  // values. Unimplemented if a device has no kernel for an instruction, ResourceExhausted if memory does not suffice.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(pb::Program plan, EngineOptions options);
 
-  // Runs the steps first_step .. first_step + steps - 1 of the named plan to the end on all ranks of this process. The number of a
-  // step decides which data is read and which random numbers are drawn. The other processes must make the same calls in the
-  // same order. The first error of any rank ends it everywhere: the root cause where it happened, Aborted elsewhere;
-  // afterwards the engine can only be destroyed.
+  // Runs the steps first_step .. first_step + steps - 1 of the named plan to the end on all ranks of this process. The
+  // number of a step decides which data is read and which random numbers are drawn. The other processes must make the
+  // same calls in the same order. The first error of any rank ends it everywhere: the root cause where it happened,
+  // Aborted elsewhere; afterwards the engine can only be destroyed.
   virtual absl::Status Run(absl::string_view plan, int64_t first_step, int64_t steps) = 0;
 
   // Makes a running or future Run() return `status`, and tells the peers. Any thread.
   virtual void Abort(absl::Status status) = 0;
 
-  // Reads variables from (writes them to) a safetensors file holding logical tensors by name; every process must call it with
-  // the same arguments. `suffix` selects: "" trainable variables, ".grad" kept gradients (names without the suffix).
-  // Loading fails if a trainable variable is missing, has another dtype or shape, or the file has tensors that no variable takes.
+  // Reads variables from (writes them to) a safetensors file holding logical tensors by name; every process must call
+  // it with the same arguments. `suffix` selects: "" trainable variables, ".grad" kept gradients (names without the
+  // suffix). Loading fails if a trainable variable is missing, has another dtype or shape, or the file has tensors that
+  // no variable takes.
   virtual absl::Status LoadWeights(const std::string& path) = 0;
   virtual absl::Status SaveWeights(const std::string& path, absl::string_view suffix) = 0;
 
-  // What every actor of this process that is not done waits for, and which acts are running, one line each. For the moment when
-  // nothing moves. Any thread.
+  // What every actor of this process that is not done waits for, and which acts are running, one line each. For the
+  // moment when nothing moves. Any thread.
   virtual std::string WaitReport() = 0;
 
   // Since creation.

@@ -1,6 +1,8 @@
-// Initial values of variables, as a function of the logical element index alone: the same tensor comes out however it is cut.
+// Initial values of variables, as a function of the logical element index alone: the same tensor comes out however it
+// is cut.
 //
-//   zeros   ones   constant(v)   list(v0,v1,...)   normal(std): Box-Muller on two uniforms   uniform(bound): in [-bound, bound)
+//   zeros   ones   constant(v)   list(v0,v1,...)
+//   normal(std): Box-Muller on two uniforms   uniform(bound): in [-bound, bound)
 #pragma once
 
 #include <cstdint>
@@ -18,7 +20,8 @@ struct Init {
   std::vector<double> list;  // kList: one value per element
 };
 
-// InvalidArgument if `text` is none of the above, a number cannot be read or is not finite, or a list has not `count` values.
+// InvalidArgument if `text` is none of the above, a number cannot be read or is not finite, or a list has not `count`
+// values.
 absl::StatusOr<Init> ParseInit(absl::string_view text, int64_t count);
 
 // The key of a variable's random numbers: the job's seed and its name.

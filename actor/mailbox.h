@@ -1,8 +1,8 @@
 // Many threads put mail in, one takes all of it out at once.
 //
-// The owner looks without locking, takes everything with one swap, and parks only when there is nothing; senders wake it only when
-// it is parked. So a busy owner costs a sender one uncontended lock. Standard mutexes, because thread sanitizers know them whoever
-// compiled the libraries around us.
+// The owner looks without locking, takes everything with one swap, and parks only when there is nothing; senders wake
+// it only when it is parked. So a busy owner costs a sender one uncontended lock. Standard mutexes, because thread
+// sanitizers know them whoever compiled the libraries around us.
 #pragma once
 
 #include <atomic>

@@ -4,9 +4,9 @@
 //   rank 0  private  DeviceContext      rank 1  private  DeviceContext
 //           shared   memory file  ◄──── mapped through /proc/PID/fd/FD, read-only
 //
-// A memory file has no name, so nothing is left behind however a process ends, and it is sealed against changes of size, so
-// that a reader cannot be faulted by its owner. On devices whose memory the host cannot address, both zones are device
-// memory.
+// A memory file has no name, so nothing is left behind however a process ends, and it is sealed against changes of
+// size, so that a reader cannot be faulted by its owner. On devices whose memory the host cannot address, both zones
+// are device memory.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace oneflow {
 // A mapped memory file.
 class SharedMemory {
  public:
-  // A new file of `size` zero bytes, all of them taken from the host now. ResourceExhausted, with what the host has left,
-  // if that is less.
+  // A new file of `size` zero bytes, all of them taken from the host now. ResourceExhausted, with what the host has
+  // left, if that is less.
   static absl::StatusOr<SharedMemory> Create(int64_t size);
   // Maps file `fd` of process `pid` for reading. Unavailable if that process is gone or may not be looked into;
   // FailedPrecondition if the file is not a sealed memory file of exactly `size` bytes.
@@ -51,8 +51,9 @@ class JobMemory {
  public:
   explicit JobMemory(int num_ranks) : ranks_(num_ranks) {}
 
-  // Allocates both zones of one of our ranks. What the host holds is taken at once, so that a job which does not fit ends
-  // here and not in the middle of a step. ResourceExhausted, with the size and what is left, if there is not enough.
+  // Allocates both zones of one of our ranks. What the host holds is taken at once, so that a job which does not fit
+  // ends here and not in the middle of a step. ResourceExhausted, with the size and what is left, if there is not
+  // enough.
   absl::Status Allocate(int rank, const pb::Rank& sizes, DeviceContext& device);
   // Maps the shared zone of another process's rank.
   absl::Status MapPeer(int rank, int pid, int fd, int64_t size);

@@ -1,5 +1,5 @@
-// The variables of a job as this process holds them: shards in the zones of its ranks, filled with initial values, and copied from
-// and to logical tensors in weight files.
+// The variables of a job as this process holds them: shards in the zones of its ranks, filled with initial values, and
+// copied from and to logical tensors in weight files.
 //
 //   file (logical, row-major) ──Load──► every shard that covers it
 //                             ◄──Save── the owners' shards, each process its own part
@@ -18,21 +18,22 @@ namespace oneflow {
 
 class Variables {
  public:
-  // Everything is borrowed. `devices` has one entry per rank, null for those of other processes. REQUIRES: the plans passed
-  // CheckProgram.
+  // Everything is borrowed. `devices` has one entry per rank, null for those of other processes. REQUIRES: the plans
+  // passed CheckProgram.
   Variables(const pb::Program& plans, const JobMemory& memory, std::vector<DeviceContext*> devices)
       : plans_(plans), memory_(memory), devices_(std::move(devices)) {}
 
   // Sets all shards of one of our ranks to their initial values. Different ranks may be set on different threads.
   absl::Status Initialise(int rank) const;
 
-  // Fills our shards of all trainable variables from the file. NotFound or InvalidArgument, naming file, tensor and both values, if
-  // the file cannot be read, lacks a variable, has it in another dtype or shape, or has a tensor that no variable takes.
+  // Fills our shards of all trainable variables from the file. NotFound or InvalidArgument, naming file, tensor and
+  // both values, if the file cannot be read, lacks a variable, has it in another dtype or shape, or has a tensor that
+  // no variable takes.
   absl::Status Load(const std::string& path) const;
 
-  // Writes the variables that `suffix` selects: "" the trainable ones, else those whose name ends with it (and without it in the
-  // file). Every process calls it; `barrier` returns when all have called it as often. The file appears under its name only
-  // when it is complete. NotFound if no variable is selected.
+  // Writes the variables that `suffix` selects: "" the trainable ones, else those whose name ends with it (and without
+  // it in the file). Every process calls it; `barrier` returns when all have called it as often. The file appears under
+  // its name only when it is complete. NotFound if no variable is selected.
   absl::Status Save(const std::string& path, absl::string_view suffix, int process,
                     const std::function<absl::Status()>& barrier) const;
 

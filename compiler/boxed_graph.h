@@ -14,8 +14,8 @@
 //     producer. With one micro-batch per step everything has rate kStep and no `accumulate` is left.
 //   - Variables that a node mutates are read by it directly, without boxing. That mutation follows all other reads of
 //     the step is implied, not an edge: the physical plan must order it.
-//   - Variables have the dist that the program's first graph using them gave them (`VariableDists`): their home, which in a
-//     plan with a mesh of its own may be no part of that mesh.
+//   - Variables have the dist that the program's first graph using them gave them (`VariableDists`): their home, which
+//     in a plan with a mesh of its own may be no part of that mesh.
 #pragma once
 
 #include <functional>
@@ -48,8 +48,8 @@ absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const C
 // How often new contents of a value appear: its producer's rate, but once per step for what `accumulate` sums.
 Rate ValueRate(const Graph& graph, ValueId value);
 
-// InvalidArgument if a plan's mesh takes ranks that the job has not, the job does not fit its hosts, or processes do not
-// fit on them.
+// InvalidArgument if a plan's mesh takes ranks that the job has not, the job does not fit its hosts, or processes do
+// not fit on them.
 absl::Status CheckHosts(const CompileOptions& options);
 // The ranks of the job, their devices and links, as prices and boxing paths see them. REQUIRES: CheckHosts is OK.
 Topology JobTopology(const CompileOptions& options);

@@ -34,8 +34,8 @@ struct ScheduleOptions {
 struct CompileOptions {
   std::string job;
   Mesh mesh;  // of every plan that has none of its own; it lies on ranks 0 .. size-1
-  // Of plans that have one of their own, by the name of the graph. The first graph to use a variable decides where it lies: that is
-  // its home, from which plans on other meshes read it by boxing.
+  // Of plans that have one of their own, by the name of the graph. The first graph to use a variable decides where it
+  // lies: that is its home, from which plans on other meshes read it by boxing.
   std::map<std::string, PlanMesh> meshes;
   int num_ranks = 0;  // of the job; 0: as many as the meshes need
   // Ranks are given to hosts in their order, and on each to processes in consecutive groups of this size.

@@ -1,5 +1,6 @@
-// Copies and combinations of boxes of dense tensors in host memory: what boxing is made of on cpu devices, and what the layout
-// kernels (transpose, slice, concat) are built on. Works on any memory that the host can address, a peer's included.
+// Copies and combinations of boxes of dense tensors in host memory: what boxing is made of on cpu devices, and what the
+// layout kernels (transpose, slice, concat) are built on. Works on any memory that the host can address, a peer's
+// included.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,8 @@
 
 namespace oneflow {
 
-// One box of `extent` elements per dimension. Strides are in elements, may be 0 (broadcast, source only) and need not be sorted
-// by size, so a permutation is a copy too. The two boxes must not overlap unless they are the same.
+// One box of `extent` elements per dimension. Strides are in elements, may be 0 (broadcast, source only) and need not
+// be sorted by size, so a permutation is a copy too. The two boxes must not overlap unless they are the same.
 struct CopyRegionArgs {
   DType dtype = DType::kFloat32;
   std::span<const int64_t> extent;
@@ -25,8 +26,8 @@ struct CopyRegionArgs {
   Reduction reduce = Reduction::kSum;
 };
 
-// Null, or a static string that says what is wrong: ranks that differ, or `accumulate` on bool. Empty boxes are fine. Uses the
-// calling thread's OpenMP threads for large boxes; the result does not depend on their number.
+// Null, or a static string that says what is wrong: ranks that differ, or `accumulate` on bool. Empty boxes are fine.
+// Uses the calling thread's OpenMP threads for large boxes; the result does not depend on their number.
 const char* CopyRegion(const CopyRegionArgs& args);
 
 // Sets bytes to zero, with all threads for large areas.

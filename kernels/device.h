@@ -1,4 +1,5 @@
-// A device of this host as the runtime sees it: memory, one stream per actor thread, completion events, and its kernels.
+// A device of this host as the runtime sees it: memory, one stream per actor thread, completion events, and its
+// kernels.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,9 @@ class DeviceContext {
   virtual int RecordEvent() = 0;
   virtual bool Done(int event) = 0;
 
-  // The functions of kernels/copy.h on this device's memory, ordered on its stream; here by the host, for devices whose memory it can
-  // address. The source may lie in the memory of another device of the same kind and process. Null, or what is wrong.
+  // The functions of kernels/copy.h on this device's memory, ordered on its stream; here by the host, for devices whose
+  // memory it can address. The source may lie in the memory of another device of the same kind and process. Null, or
+  // what is wrong.
   virtual const char* CopyRegion(const CopyRegionArgs& args);
   virtual const char* FillZero(void* target, size_t num_bytes);
 };

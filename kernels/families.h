@@ -1,6 +1,6 @@
-// The families of kernels. A family is a source file here and in each folder of a device kind, with the same ops in all:
-// kernels/cpu/x.cc and kernels/cuda/x.cu have a function XKernels() each, which lists what is in them. This is the only
-// list of families: one that a device kind lacks does not link.
+// The families of kernels. A family is a source file here and in each folder of a device kind, with the same ops in
+// all: kernels/cpu/x.cc and kernels/cuda/x.cu have a function XKernels() each, which lists what is in them. This is the
+// only list of families: one that a device kind lacks does not link.
 #pragma once
 
 #include <vector>

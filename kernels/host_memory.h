@@ -1,5 +1,5 @@
-// Host memory that is there once it is given. Linux maps more than it has, and ends a process that touches too much of it;
-// what our devices and shared zones give is taken at once instead, as far as the host has it.
+// Host memory that is there once it is given. Linux maps more than it has, and ends a process that touches too much of
+// it; what our devices and shared zones give is taken at once instead, as far as the host has it.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ struct HostFiles {
   std::string cgroups = "/sys/fs/cgroup";
 };
 
-// Bytes that this process could take now: what the host has left, or any control group around the process, if that is less.
-// The largest number where the system does not say.
+// Bytes that this process could take now: what the host has left, or any control group around the process, if that is
+// less. The largest number where the system does not say.
 int64_t AvailableHostBytes(const HostFiles& files = {});
 
 // Takes the pages of a writable mapping that nobody has touched yet. False if the host has less: then at most a part is

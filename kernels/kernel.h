@@ -1,8 +1,9 @@
-// The kernel interface, the same for every device. A kernel only computes: types were checked when the plan was compiled, and
-// the caller adds node, shapes and device to an error. Standard library only, so that CUDA sources may include it.
+// The kernel interface, the same for every device. A kernel only computes: types were checked when the plan was
+// compiled, and the caller adds node, shapes and device to an error. Standard library only, so that CUDA sources may
+// include it.
 //
-// Kernels see local shards. Where the mathematics needs to know which part of the logical tensor a shard is (dropout, an embedding
-// split by rows), it reads `start` and `logical_dims`; nothing here knows names, ranks, peers or SBP.
+// Kernels see local shards. Where the mathematics needs to know which part of the logical tensor a shard is (dropout,
+// an embedding split by rows), it reads `start` and `logical_dims`; nothing here knows names, ranks, peers or SBP.
 #pragma once
 
 #include <cstddef>
@@ -57,19 +58,19 @@ struct KernelArgs {
   int64_t micro_batches = 1;
 };
 
-// Runs (cpu) or launches (cuda) the computation. Null, or a static string that says which call failed. Must accept empty
-// tensors. Thread-safe for different `state`s.
+// Runs (cpu) or launches (cuda) the computation. Null, or a static string that says which call failed. Must accept
+// empty tensors. Thread-safe for different `state`s.
 using KernelFn = const char* (*)(const KernelArgs&);
 
 struct Kernel {
   const char* op = nullptr;
   DType dtype = DType::kFloat32;  // of input 0, or of output 0 if there are no inputs
   KernelFn run = nullptr;
-  // Scratch memory; null: none. Called when a plan is made and at load: only shapes, attributes and `threads` are set, and at load
-  // `state`.
+  // Scratch memory; null: none. Called when a plan is made and at load: only shapes, attributes and `threads` are set,
+  // and at load `state`.
   size_t (*workspace_bytes)(const KernelArgs&) = nullptr;
-  // Makes what is expensive and depends on shapes only (a oneDNN primitive); null: none. Called once per instruction at load;
-  // data pointers are null. An empty pointer means the shapes are not supported.
+  // Makes what is expensive and depends on shapes only (a oneDNN primitive); null: none. Called once per instruction at
+  // load; data pointers are null. An empty pointer means the shapes are not supported.
   std::shared_ptr<void> (*prepare)(const KernelArgs&) = nullptr;
 };
 

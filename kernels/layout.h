@@ -1,5 +1,5 @@
-// Kernels that only move elements: reshape, transpose, slice and its gradient, concat, broadcast_to. All are box copies, so that they
-// are the same for every device kind but for who copies:
+// Kernels that only move elements: reshape, transpose, slice and its gradient, concat, broadcast_to. All are box
+// copies, so that they are the same for every device kind but for who copies:
 //
 //   struct Device {
 //     static const char* Copy(const KernelArgs&, DType, extent, source, source_stride, target, target_stride);

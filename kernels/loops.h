@@ -1,5 +1,6 @@
-// Loops over boxes of strided operands, with as few dimensions as possible: those of one element are left out, and neighbours that
-// every operand passes through in one stride become one. Standard library only, so that CUDA sources may include it.
+// Loops over boxes of strided operands, with as few dimensions as possible: those of one element are left out, and
+// neighbours that every operand passes through in one stride become one. Standard library only, so that CUDA sources
+// may include it.
 //
 //   [4,5,6] of dense operands               one dimension of 120
 //   [4,5,6] + [6]                           20 x 6: the row is repeated (stride 0)
@@ -52,8 +53,8 @@ inline std::vector<LoopDim<2>> CopyLoop(std::span<const int64_t> extent, std::sp
   return Merged<2>(dims);
 }
 
-// Of c = f(a, b) by NumPy's broadcasting, over all dimensions of c but the last `without`. Strides count the elements of a and b in
-// units of their last `without` dimensions.
+// Of c = f(a, b) by NumPy's broadcasting, over all dimensions of c but the last `without`. Strides count the elements
+// of a and b in units of their last `without` dimensions.
 inline std::vector<LoopDim<2>> BroadcastLoop(const TensorArg& a, const TensorArg& b, const TensorArg& c,
                                              int without = 0) {
   std::vector<LoopDim<2>> dims(c.rank - without);

@@ -1,5 +1,6 @@
-// Counter-based random numbers (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), keyed by
-// logical element index, so that a tensor is the same however it is cut. Shared by all devices and by the initialisers.
+// Counter-based random numbers (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011),
+// keyed by logical element index, so that a tensor is the same however it is cut. Shared by all devices and by the
+// initialisers.
 #pragma once
 
 #include <cmath>

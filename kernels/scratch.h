@@ -14,8 +14,9 @@ namespace oneflow {
 // The ops of which a kernel may ask for any.
 std::set<std::string> OpsWithScratch(const KernelTable& kernels);
 
-// Bytes that the kernel of `op` asks for on shards of these types when its device uses up to `threads` threads; 0 if there is no such
-// kernel. Less than it will ask for where only its `prepare` finds out (convolutions on cuda, whose library measures).
+// Bytes that the kernel of `op` asks for on shards of these types when its device uses up to `threads` threads; 0 if
+// there is no such kernel. Less than it will ask for where only its `prepare` finds out (convolutions on cuda, whose
+// library measures).
 int64_t ScratchBytes(const KernelTable& kernels, const std::string& op, const AttrMap& attrs,
                      absl::Span<const ShardType> inputs, absl::Span<const ShardType> outputs, int threads);
 

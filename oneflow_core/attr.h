@@ -1,5 +1,5 @@
-// Attributes of a node: a small ordered map from names to constants. Standard library only, so that kernels of every device
-// may read it.
+// Attributes of a node: a small ordered map from names to constants. Standard library only, so that kernels of every
+// device may read it.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@ namespace oneflow {
 
 using Attr = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
 
-// Ordered by name, so that everything printed or serialised from it is deterministic. The getters return `fallback` when the
-// attribute is absent or of another type (an int64 is read as a double too); infer functions validate, kernels trust.
+// Ordered by name, so that everything printed or serialised from it is deterministic. The getters return `fallback`
+// when the attribute is absent or of another type (an int64 is read as a double too); infer functions validate, kernels
+// trust.
 class AttrMap {
  public:
   AttrMap() = default;

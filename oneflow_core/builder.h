@@ -7,8 +7,9 @@
 //   ...
 //   OF_ASSIGN_OR_RETURN(Graph graph, b.Finish());
 //
-// The first error sticks to the builder and is returned by Finish(); until then calls on invalid tensors return invalid tensors,
-// so that a model reads as mathematics. Every node remembers the line of user code that made it. Not thread-safe.
+// The first error sticks to the builder and is returned by Finish(); until then calls on invalid tensors return invalid
+// tensors, so that a model reads as mathematics. Every node remembers the line of user code that made it. Not
+// thread-safe.
 #pragma once
 
 #include <map>
@@ -25,8 +26,8 @@ namespace oneflow {
 
 class GraphBuilder;
 
-// A value of a graph under construction; a small handle, valid while its builder lives. Free functions on tensors (Add, MatMul,
-// ...) are in oneflow_core/functional.h.
+// A value of a graph under construction; a small handle, valid while its builder lives. Free functions on tensors (Add,
+// MatMul, ...) are in oneflow_core/functional.h.
 class Tensor {
  public:
   Tensor() = default;
@@ -56,17 +57,18 @@ class GraphBuilder {
   // Goes on with `graph`, as passes of the compiler do.
   GraphBuilder(const OpRegistry& ops, Graph graph);
 
-  // Adds a node. `name` is its last path component and defaults to the op's name; a number is added where needed. Fails (sticks)
-  // if the op does not exist, an input is invalid, or inference refuses the types.
+  // Adds a node. `name` is its last path component and defaults to the op's name; a number is added where needed. Fails
+  // (sticks) if the op does not exist, an input is invalid, or inference refuses the types.
   std::vector<Tensor> Op(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
                          std::source_location loc = std::source_location::current(), absl::string_view name = "");
   // The same for an op with exactly one output.
   Tensor Op1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
              std::source_location loc = std::source_location::current(), absl::string_view name = "");
 
-  // State that outlives the step, initialised as `init` says: "zeros", "ones", "constant(v)", "normal(std)", "uniform(bound)",
-  // or "list(1,2,3)". Its name under the scope is its identity across the plans of a job; asking again for the same name returns
-  // the same tensor (a tied weight) and fails if the type differs. `trainable`: autodiff gives it a gradient.
+  // State that outlives the step, initialised as `init` says: "zeros", "ones", "constant(v)", "normal(std)",
+  // "uniform(bound)", or "list(1,2,3)". Its name under the scope is its identity across the plans of a job; asking
+  // again for the same name returns the same tensor (a tied weight) and fails if the type differs. `trainable`:
+  // autodiff gives it a gradient.
   Tensor Variable(absl::string_view name, const TensorType& type, absl::string_view init, SbpHint hint = {},
                   bool trainable = true, std::source_location loc = std::source_location::current());
 
@@ -131,11 +133,12 @@ class GraphBuilder {
   std::map<std::string, ValueId> variables_;
 };
 
-// What an op's `grad` sees: the forward node, the gradients that have arrived at its outputs, and where to put those of its
-// inputs.
+// What an op's `grad` sees: the forward node, the gradients that have arrived at its outputs, and where to put those of
+// its inputs.
 class GradContext {
  public:
-  // `output_grads` has one entry per output; empty where nothing downstream needs that output's gradient (at least one is set).
+  // `output_grads` has one entry per output; empty where nothing downstream needs that output's gradient (at least one
+  // is set).
   GradContext(GraphBuilder& builder, NodeId node, std::vector<std::optional<Tensor>> output_grads);
 
   // The forward node's name and a copy of its attributes.
@@ -148,8 +151,8 @@ class GradContext {
   bool needs_grad(int i) const { return needs_[i]; }
   void set_needs_grad(int i, bool needs) { needs_[i] = needs; }
 
-  // Adds a node that serves the forward node, under its name and source line. Its role is kFusedGradient: which inputs it is for
-  // is known when all gradients are set.
+  // Adds a node that serves the forward node, under its name and source line. Its role is kFusedGradient: which inputs
+  // it is for is known when all gradients are set.
   Tensor Call1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {});
   std::vector<Tensor> Call(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {});
   void SetInputGrad(int i, Tensor grad) { input_grads_[i] = grad; }

@@ -5,8 +5,8 @@
 namespace oneflow {
 namespace {
 
-// The outputs of `op`, at least `num_outputs` of them, invalid ones if something is wrong. An invalid input beside a valid one is
-// told to the builder: either it already holds the error that made it invalid, or a tensor was never made.
+// The outputs of `op`, at least `num_outputs` of them, invalid ones if something is wrong. An invalid input beside a
+// valid one is told to the builder: either it already holds the error that made it invalid, or a tensor was never made.
 std::vector<Tensor> Call(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs, Location loc,
                          size_t num_outputs = 1) {
   const auto valid = std::find_if(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.valid(); });

@@ -3,9 +3,9 @@
 //   Tensor h = Gelu(BiasAdd(MatMul(x, w1), b1));
 //   Tensor y = x + Dropout(MatMul(h, w2), 0.1);
 //
-// What each op computes is said in oneflow_core/ops/README.md. A function of an invalid tensor returns invalid tensors; the
-// first error is kept by the builder and comes out of GraphBuilder::Finish() with the line that called the function here.
-// Negative axes count from the last dimension.
+// What each op computes is said in oneflow_core/ops/README.md. A function of an invalid tensor returns invalid tensors;
+// the first error is kept by the builder and comes out of GraphBuilder::Finish() with the line that called the function
+// here. Negative axes count from the last dimension.
 #pragma once
 
 #include <source_location>
@@ -59,7 +59,8 @@ Tensor ReduceSum(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false
 Tensor ReduceMean(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
 Tensor ReduceMax(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
 Tensor ReduceMin(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
-// The sums of x up to each index along `axis`: with it or, if `exclusive`, without it; from the last index on if `reverse`.
+// The sums of x up to each index along `axis`: with it or, if `exclusive`, without it; from the last index on if
+// `reverse`.
 Tensor Cumsum(Tensor x, int axis, bool exclusive = false, bool reverse = false, Location loc = Location::current());
 
 // At most one size may be -1; it follows from the others.
@@ -82,8 +83,8 @@ Tensor BatchMatMul(Tensor a, Tensor b, bool transpose_a = false, bool transpose_
 Tensor Softmax(Tensor x, Location loc = Location::current());
 Tensor LayerNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon = 1e-5, Location loc = Location::current());
 Tensor RmsNorm(Tensor x, Tensor gamma, double epsilon = 1e-5, Location loc = Location::current());
-// x [n,c,..] normalised per channel (dimension 1) by the statistics of the whole batch, which are returned too: mean [c] and the
-// biased variance var [c], in f32.
+// x [n,c,..] normalised per channel (dimension 1) by the statistics of the whole batch, which are returned too: mean
+// [c] and the biased variance var [c], in f32.
 struct BatchNormalized {
   Tensor y, mean, var;
 };
@@ -94,7 +95,8 @@ Tensor BatchNorm(Tensor x, Tensor gamma, Tensor beta, Tensor mean, Tensor var, d
                  Location loc = Location::current());
 // Rows of w [v,h] for ids [..].
 Tensor Embedding(Tensor w, Tensor ids, Location loc = Location::current());
-// x with its dimension `axis` replaced by those of ids: slice ids[i..] of x stands at i... Indices outside of x are errors.
+// x with its dimension `axis` replaced by those of ids: slice ids[i..] of x stands at i... Indices outside of x are
+// errors.
 Tensor Gather(Tensor x, Tensor ids, int axis = 0, Location loc = Location::current());
 // The transpose of Gather: zeros with `size` at `axis`, to whose slice ids[i..] the slice of updates at i.. is added.
 Tensor ScatterAdd(Tensor updates, Tensor ids, int axis, int64_t size, Location loc = Location::current());

@@ -1,19 +1,19 @@
-// The logical graph: nodes (one op each) and values (the tensors between them), with integer ids. A Graph is a value; passes of
-// the compiler are functions from Graph to Graph.
+// The logical graph: nodes (one op each) and values (the tensors between them), with integer ids. A Graph is a value;
+// passes of the compiler are functions from Graph to Graph.
 //
 //   value 0  tokens  i32[8,128]        node 0  read_data()      -> 0, 1
 //   value 2  wte     f32[256,128]      node 1  variable()       -> 2
 //   value 3          f32[8,128,128]    node 2  embedding(2, 0)  -> 3
 //
-// A graph describes what ONE MICRO-BATCH computes, on logical tensors; how they lie on devices is written into the values'
-// `dist` by the compiler. State that outlives a step is a `variable` node; ops that mutate a variable take its value as an input
-// that their OpDef lists in `mutates`.
+// A graph describes what ONE MICRO-BATCH computes, on logical tensors; how they lie on devices is written into the
+// values' `dist` by the compiler. State that outlives a step is a `variable` node; ops that mutate a variable take its
+// value as an input that their OpDef lists in `mutates`.
 //
-// Provenance is structure: a node says in fields what it is for (its role, and the forward node, variable and chunk that it
-// serves). Names are for people, but for those of variables, which are identities across the plans of a job.
+// Provenance is structure: a node says in fields what it is for (its role, and the forward node, variable and chunk
+// that it serves). Names are for people, but for those of variables, which are identities across the plans of a job.
 //
-// Invariants (VerifyGraph in verify.h checks them): every input id exists and was produced by a node with a smaller id, every
-// value belongs to exactly one output of one node, node names are unique and not empty.
+// Invariants (VerifyGraph in verify.h checks them): every input id exists and was produced by a node with a smaller id,
+// every value belongs to exactly one output of one node, node names are unique and not empty.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ namespace oneflow {
 using NodeId = int32_t;
 using ValueId = int32_t;
 
-// What a node is for. A weight is a value that comes from variables alone: its gradient is needed once, by the update, that
-// of any other value by the backward nodes before it.
+// What a node is for. A weight is a value that comes from variables alone: its gradient is needed once, by the update,
+// that of any other value by the backward nodes before it.
 enum class Role : uint8_t {
   kForward,         // the model itself
   kInputGradient,   // of an input of its forward node that is no weight
@@ -61,7 +61,8 @@ struct Value {
 };
 
 struct Node {
-  // The same for as long as the node lives, whatever it is renamed or renumbered to; given by Graph::AddNode, never twice.
+  // The same for as long as the node lives, whatever it is renamed or renumbered to; given by Graph::AddNode, never
+  // twice.
   int32_t serial = -1;
   std::string op;    // name of an OpDef
   std::string name;  // unique, "h0/mlp/up/matmul"
@@ -90,7 +91,8 @@ class Graph {
   const Value& value(ValueId id) const { return values_[id]; }
   Value& value(ValueId id) { return values_[id]; }
 
-  // Appends `node` with one new value per output type; `node.outputs` and `node.serial` are overwritten. No checks: see VerifyGraph.
+  // Appends `node` with one new value per output type; `node.outputs` and `node.serial` are overwritten. No checks: see
+  // VerifyGraph.
   NodeId AddNode(Node node, absl::Span<const TensorType> outputs);
 
   // The node of that name, or -1. Linear time.
@@ -98,9 +100,8 @@ class Graph {
   // For every value the nodes that read it, in id order, once per reading input.
   std::vector<std::vector<NodeId>> Consumers() const;
 
-  // Sorts nodes topologically (ties by old id), drops those for which `keep` is false, renumbers nodes and values. What served a
-  // dropped node serves none from then on.
-  // REQUIRES: no kept node reads a dropped one; the graph has no cycle.
+  // Sorts nodes topologically (ties by old id), drops those for which `keep` is false, renumbers nodes and values. What
+  // served a dropped node serves none from then on. REQUIRES: no kept node reads a dropped one; the graph has no cycle.
   void Rebuild(const std::vector<bool>& keep);
 
   // The scalars whose sum is to be minimised. A graph with any is trained.

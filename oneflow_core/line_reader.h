@@ -1,10 +1,11 @@
 // Reads tokens from the front of one line of text that need not be trusted: what the parser of graphs is made of.
 //
 //   LineReader line("relu(%0) \"r\"");
-//   line.Word("an op");  line.Expect("(", "after the op");  line.ValueName();  line.Expect(")", ...);  line.String("a name");
+//   line.Word("an op");  line.Expect("(", "after the op");  line.ValueName();  line.Expect(")", "after the inputs");
+//   line.String("a name");
 //
-// Spaces between tokens do not matter. A token that is not there leaves the reader where it was; every failure is InvalidArgument
-// "expected <what> but found '<the beginning of what is there>'".
+// Spaces between tokens do not matter. A token that is not there leaves the reader where it was; every failure is
+// InvalidArgument "expected <what> but found '<the beginning of what is there>'".
 #pragma once
 
 #include <string>

@@ -48,9 +48,9 @@ using PlacementHint = std::vector<AxisCoordinate>;
 
 // An n-d grid of ranks with named axes: the ranks of a job that a tensor or an op lives on.
 //
-// A value whose copies share one immutable description, because every tensor of a graph has one and a graph of 10^5 nodes on 10^3
-// ranks would otherwise be made of ranks. Grids with a constant distance of ranks along each axis, which all boxes of a mesh are,
-// are compared and searched without looking at their ranks.
+// A value whose copies share one immutable description, because every tensor of a graph has one and a graph of 10^5
+// nodes on 10^3 ranks would otherwise be made of ranks. Grids with a constant distance of ranks along each axis, which
+// all boxes of a mesh are, are compared and searched without looking at their ranks.
 class Placement {
  public:
   Placement();  // one rank, 0, no axes
@@ -61,8 +61,8 @@ class Placement {
   const std::vector<int>& ranks() const { return grid_->ranks; }
   int num_axes() const { return static_cast<int>(axes().size()); }
   int size() const { return static_cast<int>(ranks().size()); }
-  // The distance of neighbouring ranks along each axis (1 along axes of one rank); empty if it is not constant or the axes
-  // do not nest.
+  // The distance of neighbouring ranks along each axis (1 along axes of one rank); empty if it is not constant or the
+  // axes do not nest.
   const std::vector<int>& strides() const { return grid_->strides; }
   // Position in ranks() of job rank `rank`, or -1. Linear only where strides() is empty.
   int IndexOf(int rank) const;
@@ -104,8 +104,8 @@ class Mesh {
   int size() const;
   // Size of the axis, 1 if the mesh has none of that name.
   int AxisSize(absl::string_view name) const;
-  // The ranks whose coordinates equal `fixed`, on the axes that `fixed` does not name. Axes that the mesh lacks may only be
-  // fixed at 0. InvalidArgument if a coordinate is outside its axis.
+  // The ranks whose coordinates equal `fixed`, on the axes that `fixed` does not name. Axes that the mesh lacks may
+  // only be fixed at 0. InvalidArgument if a coordinate is outside its axis.
   absl::StatusOr<Placement> Place(const PlacementHint& fixed) const;
 
  private:

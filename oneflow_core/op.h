@@ -1,9 +1,9 @@
-// Op definitions: an op is its mathematics. Its factor rule says which dimensions of its operands are the same factor, and from
-// that sbp/ derives every signature; `infer` gives the output types; `grad` writes the gradient as more graph.
+// Op definitions: an op is its mathematics. Its factor rule says which dimensions of its operands are the same factor,
+// and from that sbp/ derives every signature; `infer` gives the output types; `grad` writes the gradient as more graph.
 //
-// Factor rules. Letters name dimensions, operands are separated by commas, "..." stands for any number of leading dimensions and
-// broadcasts as in NumPy (an operand whose dimension is 1 or absent does not carry the factor). A letter that no output has is
-// summed. Marks follow after ';':
+// Factor rules. Letters name dimensions, operands are separated by commas, "..." stands for any number of leading
+// dimensions and broadcasts as in NumPy (an operand whose dimension is 1 or absent does not carry the factor). A letter
+// that no output has is summed. Marks follow after ';':
 //
 //   "...mk,kn->...mn; linear 0; linear 1"    P in operand 0 alone, or in operand 1 alone, passes to every output
 //   "...,...->...; linear 0 1"               P passes when operands 0 and 1 are both P        (add)
@@ -35,7 +35,8 @@ struct InferContext {
   const AttrMap& attrs;
 };
 
-// What an op is to the compiler. Ops of all kinds but kCompute are known by what they mean rather than by what they compute.
+// What an op is to the compiler. Ops of all kinds but kCompute are known by what they mean rather than by what they
+// compute.
 enum class OpKind : uint8_t {
   kCompute,
   kVariable,    // state that outlives the step
@@ -67,8 +68,8 @@ struct OpDef {
   std::vector<int> averages;
   // Kept although nothing reads its outputs (fetch; ops with `mutates` are kept in any case).
   bool has_effect = false;
-  // Draws random numbers: the compiler gives it the integer attributes `seed` (the job's) and `key` (a fingerprint of the string
-  // attribute `key` if set, else of the node's name), so that forward and gradient can draw the same ones.
+  // Draws random numbers: the compiler gives it the integer attributes `seed` (the job's) and `key` (a fingerprint of
+  // the string attribute `key` if set, else of the node's name), so that forward and gradient can draw the same ones.
   bool random = false;
   // {input, output}: the output may occupy the input's memory when nothing else reads the input later.
   std::vector<std::pair<int, int>> in_place;
@@ -76,7 +77,8 @@ struct OpDef {
   bool is_sum = false;
 };
 
-// The ops that exist; built once by main() through StandardOps() (oneflow_core/ops/ops.h) and passed down. Immutable afterwards.
+// The ops that exist; built once by main() through StandardOps() (oneflow_core/ops/ops.h) and passed down. Immutable
+// afterwards.
 class OpRegistry {
  public:
   // REQUIRES: no op of that name was added before.

@@ -1,5 +1,5 @@
-// Groups of the numbers 0 .. n-1 that grow together. Each group goes by its lowest number, whatever the order of unions, so that
-// what is done by group is done in an order that depends on the groups alone.
+// Groups of the numbers 0 .. n-1 that grow together. Each group goes by its lowest number, whatever the order of
+// unions, so that what is done by group is done in an order that depends on the groups alone.
 #pragma once
 
 #include <algorithm>

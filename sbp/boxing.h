@@ -56,10 +56,11 @@ absl::StatusOr<std::vector<DistType>> BoxingPath(const TensorType& type, const D
 absl::Status CheckOneBoxingStep(const TensorType& type, const DistType& from, const DistType& to,
                                 const Topology& topology);
 
-// One step by slice intersection. Copies along an axis that both placements have, and on which no rank has two coordinates, are read
-// at the own one, so that groups of ranks between which nothing changes have nothing to do with one another; elsewhere the nearest is:
-// own rank, same process, same host, lowest index. Unimplemented for pairs that one step cannot do: partial axes of different
-// reductions, and a P that ends in new copies, which would sum every element once per copy.
+// One step by slice intersection. Copies along an axis that both placements have, and on which no rank has two
+// coordinates, are read at the own one, so that groups of ranks between which nothing changes have nothing to do with
+// one another; elsewhere the nearest is: own rank, same process, same host, lowest index. Unimplemented for pairs that
+// one step cannot do: partial axes of different reductions, and a P that ends in new copies, which would sum every
+// element once per copy.
 absl::StatusOr<BoxingStep> OneBoxingStep(const TensorType& type, const DistType& from, const DistType& to,
                                          const Topology& topology);
 

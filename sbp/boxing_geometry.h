@@ -1,11 +1,12 @@
-// Which boxes every destination rank of one boxing step reads: slice intersection, without building the step. Both the steps
-// themselves and their prices come from here.
+// Which boxes every destination rank of one boxing step reads: slice intersection, without building the step. Both the
+// steps themselves and their prices come from here.
 //
 // Every axis of the source placement has one of three roles for a destination:
 //
 //   all       its coordinates are all read: slices to be joined, addends to be combined
 //   own       only the destination's own coordinate on the matching axis: P->P, S->P, and of B, whose copies are alike
-//   replica   B without a matching axis, or kept on one along which some rank has two coordinates: the nearest copy is read
+//   replica   B without a matching axis, or kept on one along which some rank has two coordinates: the nearest copy is
+//             read
 #pragma once
 
 #include <algorithm>
@@ -47,8 +48,9 @@ class BoxingGeometry {
   // Borrows all arguments. REQUIRES: both types fit `shape`, and the topology knows all their ranks.
   BoxingGeometry(const Shape& shape, const DistType& from, const DistType& to, const Topology& topology);
 
-  // Calls visit(source, start, extent, count) for every box, not empty, that destination index `index` reads from source index
-  // `source`, in the order in which overlapping boxes are to be combined. The arrays are valid during the call.
+  // Calls visit(source, start, extent, count) for every box, not empty, that destination index `index` reads from
+  // source index `source`, in the order in which overlapping boxes are to be combined. The arrays are valid during the
+  // call.
   template <typename Visit>
   void ForEachBox(int index, Visit&& visit) {
     int base = 0;
@@ -86,7 +88,8 @@ class BoxingGeometry {
   const DistType& to_;
   const Topology& topology_;
   int own_rank_ = 0;
-  // An axis of `from`, how far its coordinates lie apart in the list of sources, and the axis of `to` that it is read by.
+  // An axis of `from`, how far its coordinates lie apart in the list of sources, and the axis of `to` that it is read
+  // by.
   struct ReadAxis {
     int size = 1;
     int stride = 1;

@@ -18,8 +18,8 @@ bool IsOutermost(const DistType& dist, int axis, const std::vector<bool>& kept) 
   return true;
 }
 
-// Pairs (axis of `from`, axis of `to`) that match and on which nothing changes. A cut has to be of the same part of the tensor in
-// both, so all around it have to be kept too.
+// Pairs (axis of `from`, axis of `to`) that match and on which nothing changes. A cut has to be of the same part of the
+// tensor in both, so all around it have to be kept too.
 std::vector<std::pair<int, int>> KeptAxes(const DistType& from, const DistType& to) {
   const AxisRoles roles = RolesOf(from, to);
   std::vector<std::pair<int, int>> kept;

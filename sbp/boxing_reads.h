@@ -1,5 +1,6 @@
-// Who reads what of whom in one boxing step, for one rank at a time: what whoever plans or spells out a boxing asks, at the cost of
-// the ranks that the one rank has to do with. OneBoxingStep (boxing.h) is the same for all destinations at once.
+// Who reads what of whom in one boxing step, for one rank at a time: what whoever plans or spells out a boxing asks, at
+// the cost of the ranks that the one rank has to do with. OneBoxingStep (boxing.h) is the same for all destinations at
+// once.
 //
 //   f32[6] [dp=3](S(0)) -> [dp=3](B)      PiecesOf(1): 0 [0,2), 1 [2,4), 2 [4,6)        BoxOf(1, 2): [4,6)
 #pragma once
@@ -28,14 +29,16 @@ class BoxingReads {
   const DistType& matched_to() const { return common_.second; }
   Reduction reduction() const { return reduction_; }
 
-  // The boxes, none empty, that a destination reads, in the order in which overlapping ones are to be combined. Two boxes are the
-  // same or have nothing in common: what a source holds depends only on its coordinates along axes that cut, and so do its limits.
+  // The boxes, none empty, that a destination reads, in the order in which overlapping ones are to be combined. Two
+  // boxes are the same or have nothing in common: what a source holds depends only on its coordinates along axes that
+  // cut, and so do its limits.
   std::vector<BoxingPiece> PiecesOf(int destination);
   // The box that a destination reads from a source, if it reads any.
   std::optional<Region> BoxOf(int destination, int source);
   // Whether it reads nothing, whatever the sizes: along an axis of addends the others hold zeros.
   bool ReadsNothing(int destination) { return !geometry_.Reads(destination); }
-  // Whether slices become addends along some axis: each destination reads its own slice there, the rest of its addend is zero.
+  // Whether slices become addends along some axis: each destination reads its own slice there, the rest of its addend
+  // is zero.
   bool MakesAddends() const;
 
  private:

@@ -34,8 +34,8 @@ bool SameGrid(const Placement& from, const Placement& to, const AxisRoles& roles
   return true;
 }
 
-// Whether each changed split lies inside the unchanged splits of its dimension, so that the ranks which agree on the unchanged
-// axes exchange among themselves only.
+// Whether each changed split lies inside the unchanged splits of its dimension, so that the ranks which agree on the
+// unchanged axes exchange among themselves only.
 bool ChangedSplitsAreInnermost(const DistType& dist, const std::vector<bool>& changed) {
   for (size_t a = 0; a < changed.size(); ++a) {
     if (!changed[a] || !dist.sbp[a].is_split()) continue;

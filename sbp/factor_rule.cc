@@ -53,7 +53,8 @@ class TextParser {
   }
 
  private:
-  // An empty side is no operand or one scalar: the number of operands decides ("->" of a counter, "...->" of a sum of squares).
+  // An empty side is no operand or one scalar: the number of operands decides ("->" of a counter, "...->" of a sum of
+  // squares).
   absl::StatusOr<std::vector<OperandText>> ParseSide(absl::string_view side, size_t count,
                                                      absl::string_view what) const {
     side = absl::StripAsciiWhitespace(side);

@@ -1,4 +1,5 @@
-// The factor rule of an op, parsed and fitted to the ranks of concrete operands. The text form is described in oneflow_core/op.h.
+// The factor rule of an op, parsed and fitted to the ranks of concrete operands. The text form is described in
+// oneflow_core/op.h.
 #pragma once
 
 #include <string>
@@ -25,9 +26,9 @@ struct FactorRule {
   std::vector<std::vector<int>> linear;
 };
 
-// Parses `text` and fits it to operands of these types. InvalidArgument, with the position, if the text is malformed or has
-// another number of operands or dimensions than the types; InvalidArgument naming letter and both sizes if one letter would
-// stand for two sizes.
+// Parses `text` and fits it to operands of these types. InvalidArgument, with the position, if the text is malformed or
+// has another number of operands or dimensions than the types; InvalidArgument naming letter and both sizes if one
+// letter would stand for two sizes.
 absl::StatusOr<FactorRule> ParseFactorRule(absl::string_view text, absl::Span<const TensorType> inputs,
                                            absl::Span<const TensorType> outputs);
 

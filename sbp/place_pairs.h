@@ -1,12 +1,12 @@
-// Pairs of placements, the one that makes a tensor and the one that reads it, numbered such that pairs which look alike have one
-// number: whatever is worked out for stages 3 and 4 of a pipeline holds for stages 7 and 8.
+// Pairs of placements, the one that makes a tensor and the one that reads it, numbered such that pairs which look alike
+// have one number: whatever is worked out for stages 3 and 4 of a pipeline holds for stages 7 and 8.
 //
 //   [tp=2]{0,1} -> [tp=2]{2,3}     0      hosts of 4 ranks: inside a host
 //   [tp=2]{4,5} -> [tp=2]{6,7}     0      the same, two stages later
 //   [tp=2]{2,3} -> [tp=2]{4,5}     1      between hosts
 //
-// Two pairs look alike if their axes are the same, and their ranks are so but for numbers: which of them are one rank, of one process,
-// of one host, and on which kind of host. No price and no way from one type to another depends on more.
+// Two pairs look alike if their axes are the same, and their ranks are so but for numbers: which of them are one rank,
+// of one process, of one host, and on which kind of host. No price and no way from one type to another depends on more.
 #pragma once
 
 #include <cstdint>

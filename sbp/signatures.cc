@@ -26,7 +26,8 @@ bool PartialsAreSound(absl::Span<const Sbp> sbps, absl::Span<const TensorType> t
   return true;
 }
 
-// Whether addends would be rounded to a narrower type one by one, and not their sum: each would bring a rounding of its own.
+// Whether addends would be rounded to a narrower type one by one, and not their sum: each would bring a rounding of its
+// own.
 bool NarrowsAddends(const Signature& signature, absl::Span<const TensorType> inputs,
                     absl::Span<const TensorType> outputs) {
   size_t given = 0;

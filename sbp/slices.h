@@ -1,7 +1,7 @@
 // Which part of a logical tensor each rank of a placement holds: the algebra under shards, kernels' offsets and boxing.
 //
-// Splits are balanced and may be uneven: of n elements over p parts the first n mod p parts get one more. On several axes they
-// nest: axis 0 cuts the logical tensor, axis 1 the result, and so on.
+// Splits are balanced and may be uneven: of n elements over p parts the first n mod p parts get one more. On several
+// axes they nest: axis 0 cuts the logical tensor, axis 1 the result, and so on.
 //
 //   6 elements, (S(0),S(0)) on [2,2]:  {0,1} {2} {3,4} {5}        S(0) on [4]:  {0,1} {2,3} {4} {5}
 #pragma once
@@ -39,7 +39,8 @@ Shape ShardShape(const Shape& shape, const DistType& dist, int index);
 // The same without allocating: writes shape.rank() numbers to each of `start` and `extent`.
 void ShardRegion(const Shape& shape, const DistType& dist, int index, int64_t* start, int64_t* extent);
 
-// InvalidArgument if `dist` cannot describe a tensor of that shape: wrong number of axes, a split dimension that does not exist.
+// InvalidArgument if `dist` cannot describe a tensor of that shape: wrong number of axes, a split dimension that does
+// not exist.
 absl::Status CheckDistType(const Shape& shape, const DistType& dist);
 
 }  // namespace oneflow

@@ -1,8 +1,9 @@
-// Collectives that a device's communication library performs (NCCL on GPUs). On cpu devices boxing is copies, so nothing here is
-// needed there: an engine without Collectives refuses plans with COLLECTIVE instructions when it loads them.
+// Collectives that a device's communication library performs (NCCL on GPUs). On cpu devices boxing is copies, so
+// nothing here is needed there: an engine without Collectives refuses plans with COLLECTIVE instructions when it loads
+// them.
 //
-// The plan gives every communicator one total order of calls, which all its ranks follow; an implementation need not order
-// anything itself.
+// The plan gives every communicator one total order of calls, which all its ranks follow; an implementation need not
+// order anything itself.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,9 @@ struct PeerTransfer {
   int64_t receive_count = 0;
 };
 
-// The position of a rank in its communicator says which part it gives to an all-gather or gets from a reduce-scatter. A broadcast
-// comes from position 0; other members' `in` is their `out`, and the first member's `out` is its `in` if it wants no copy.
+// The position of a rank in its communicator says which part it gives to an all-gather or gets from a reduce-scatter. A
+// broadcast comes from position 0; other members' `in` is their `out`, and the first member's `out` is its `in` if it
+// wants no copy.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Reduction reduction = Reduction::kSum;

@@ -2,10 +2,11 @@
 //
 //   plan: communicator 0 = ranks 0 1 2 3       process 0 (ranks 0, 1)        process 1 (ranks 2, 3)
 //                                              makes the id ──exchange────►  knows the id
-//                                              ncclCommInitRank for 0, 1     ncclCommInitRank for 2, 3     (one group each)
+//                                              ncclCommInitRank for 0, 1     ncclCommInitRank for 2, 3
 //
-// All communicators are set up at once, in the order of the plan, because setting one up waits for all its ranks. Launch() puts the
-// call on the rank's stream and returns; order within a communicator is the plan's.
+// All communicators are set up at once, in the order of the plan, because setting one up waits for all its ranks; a
+// process sets up its own as one group.
+// Launch() puts the call on the rank's stream and returns; order within a communicator is the plan's.
 #pragma once
 
 #include <memory>
@@ -17,10 +18,10 @@ namespace oneflow {
 
 class PeerNetwork;
 
-// Collectives for the ranks of `process`, on the devices that the plans name. Every process of the job must call it, before it
-// creates its engine; returns when all have. `peers` is borrowed until then; null for a job of one process. Unimplemented if this
-// build has no NCCL, InvalidArgument if a communicator has ranks on other devices than CUDA ones, Unavailable if NCCL fails, else
-// as AgreeOnCommunicatorIds (communicator_ids.h).
+// Collectives for the ranks of `process`, on the devices that the plans name. Every process of the job must call it,
+// before it creates its engine; returns when all have. `peers` is borrowed until then; null for a job of one process.
+// Unimplemented if this build has no NCCL, InvalidArgument if a communicator has ranks on other devices than CUDA ones,
+// Unavailable if NCCL fails, else as AgreeOnCommunicatorIds (communicator_ids.h).
 absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::Program& plans, int process,
                                                                  PeerNetwork* peers);
 

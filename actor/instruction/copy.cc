@@ -1,5 +1,5 @@
-// COPY: boxes of tensors, own ones and peers', copied or combined into one output. What boxing is on devices whose memory
-// the host can address.
+// COPY: boxes of tensors, own ones and peers', copied or combined into one output. What boxing is on devices whose
+// memory the host can address.
 #include "kernels/copy.h"
 
 #include <vector>

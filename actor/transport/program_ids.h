@@ -1,5 +1,5 @@
-// The numbers of actors and registers: within this process' program, by which everything here counts, and in the whole job, which
-// is what messages between processes say.
+// The numbers of actors and registers: within this process' program, by which everything here counts, and in the whole
+// job, which is what messages between processes say.
 #pragma once
 
 #include <optional>

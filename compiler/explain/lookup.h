@@ -1,5 +1,5 @@
-// Tensors by the names that people type: "h0/ln1/layer_norm", "h0/ln1/layer_norm:1" for its second output, the name of an
-// annotation (`to`) or of a boxing for the tensor behind it.
+// Tensors by the names that people type: "h0/ln1/layer_norm", "h0/ln1/layer_norm:1" for its second output, the name of
+// an annotation (`to`) or of a boxing for the tensor behind it.
 #pragma once
 
 #include <string>
@@ -24,7 +24,8 @@ absl::StatusOr<std::vector<TensorPlace>> FindTensor(const JobFacts& job, absl::s
 // All places whose node's name begins with `prefix`, each name in the first graph that has it.
 std::vector<TensorPlace> TensorsBeginningWith(const JobFacts& job, absl::string_view prefix);
 
-// The `count` of `names` that are most like `name`: those that contain it first, then by the number of letters to change.
+// The `count` of `names` that are most like `name`: those that contain it first, then by the number of letters to
+// change.
 std::vector<std::string> NearestNames(absl::string_view name, const std::vector<std::string>& names, size_t count);
 
 }  // namespace oneflow

@@ -11,7 +11,8 @@
 
 namespace oneflow {
 
-// By value of facts.placed, by axis of its placement. REQUIRES: facts.placed, fixed, chosen and candidates are filled in.
+// By value of facts.placed, by axis of its placement. REQUIRES: facts.placed, fixed, chosen and candidates are filled
+// in.
 std::vector<std::vector<Origin>> FindOrigins(const GraphFacts& facts, const OpRegistry& ops);
 
 }  // namespace oneflow

@@ -1,6 +1,6 @@
 // The page, its style and its program. The program lays out what is visible: every open scope is a box around a small
-// layered drawing of its own, so that opening one moves nothing inside the others. Names from the graph enter the document
-// only as text nodes.
+// layered drawing of its own, so that opening one moves nothing inside the others. Names from the graph enter the
+// document only as text nodes.
 #include "compiler/explain/page.h"
 
 namespace oneflow {
@@ -128,7 +128,7 @@ function widthOf(text, font) { pen.font = font; return pen.measureText(text).wid
 const nameFont = "600 12.5px system-ui, DejaVu Sans, sans-serif", smallFont = "10.5px system-ui, DejaVu Sans, sans-serif";
 const chipFont = "10px system-ui, DejaVu Sans, sans-serif";
 
-// --- what is shown -------------------------------------------------------------------------------------------------------
+// --- what is shown ---------------------------------------------------------------------------------------------------
 let graph, opened, parts, selected, zoom = 1;
 let reads;  // by node: whether it has inputs
 
@@ -208,7 +208,7 @@ function rows() {
   }));
 }
 
-// An explanation as text has titles at the left and facts behind a column of labels; here long facts hang by themselves.
+// An explanation as text has titles at the left and facts behind a column of labels; here long facts hang.
 function explanation(text, parent) {
   for (const line of text.trimEnd().split("\n")) {
     if (!line.startsWith("  ")) { element("p", line, parent, "title"); continue; }
@@ -239,7 +239,7 @@ function tell(node, boxings) {
   told.scrollTo(0, 0);
 }
 
-// --- scopes --------------------------------------------------------------------------------------------------------------
+// --- scopes ----------------------------------------------------------------------------------------------------------
 // Items are leaves (one node) and scopes (items inside). A scope of one op alone is shown as that op.
 function itemsOf() {
   const root = { children: [], nodes: [], scopes: new Map() };
@@ -295,7 +295,7 @@ function scopeFigures(item) {
   return { text: item.nodes.length + " ops, " + timeText(compute) + (boxing > 0 ? " + " + timeText(boxing) : ""), out };
 }
 
-// --- layout --------------------------------------------------------------------------------------------------------------
+// --- layout ----------------------------------------------------------------------------------------------------------
 const margin = 60, gapX = 26, gapY = 46, pad = 16, headHeight = 28, rowWidth = 1150;
 
 function measure(item) {
@@ -384,7 +384,7 @@ function layOut(items) {
   return { w: Math.max(0, right - left), h: Math.max(0, y - gapY) };
 }
 
-// --- drawing -------------------------------------------------------------------------------------------------------------
+// --- drawing ---------------------------------------------------------------------------------------------------------
 function draw() {
   const items = itemsOf();
   const size = layOut(items);
@@ -488,7 +488,7 @@ function drawEdge(a, b, edge, dearest, lines, marks) {
   for (const e of [line, mark]) e.addEventListener("click", () => tell(undefined, [...boxings]));
 }
 
-// --- choosing ------------------------------------------------------------------------------------------------------------
+// --- choosing --------------------------------------------------------------------------------------------------------
 function select(node) {
   selected = node;
   const main = byId("drawing"), x = main.scrollLeft, y = main.scrollTop;

@@ -1,6 +1,6 @@
-// What ranks do in the boxings of a plan: which sources a destination reads, who reads a source, and where ranks send, each one's
-// share. Found per group of ranks and only for the ranks that are asked about, and kept, because the boxings of a plan are few and
-// repeat.
+// What ranks do in the boxings of a plan: which sources a destination reads, who reads a source, and where ranks send,
+// each one's share. Found per group of ranks and only for the ranks that are asked about, and kept, because the boxings
+// of a plan are few and repeat.
 #pragma once
 
 #include <map>

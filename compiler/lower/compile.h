@@ -1,4 +1,5 @@
-// The compiler's front door: a program and its options to the plan of the job. Each worker gets its own part of that (program.h).
+// The compiler's front door: a program and its options to the plan of the job. Each worker gets its own part of that
+// (program.h).
 #pragma once
 
 #include "compiler/options.h"
@@ -23,8 +24,8 @@ struct BoxedGraph {
 absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program, const CompileOptions& options,
                                          const OpRegistry& ops);
 
-// Deterministic serialisation, and its SHA-256 in hex, which all workers of a job compare before they start. ResourceExhausted if the
-// plan is larger than can be written.
+// Deterministic serialisation, and its SHA-256 in hex, which all workers of a job compare before they start.
+// ResourceExhausted if the plan is larger than can be written.
 absl::StatusOr<std::string> SerializePlan(const pb::PlanSet& plan);
 std::string PlanHash(const std::string& serialized);
 

@@ -1,8 +1,9 @@
 // Writes the physical plan down as proto/plan.proto: the last step of the compiler and, with its neighbours in this
 // folder, the only place that sees protobuf.
 //
-// An instruction carries the node's attributes and, for ops that draw random numbers, the integers `seed` (of the job) and
-// `key` (a fingerprint of who draws), which replace an attribute of that name. Types and placements are written once, as tables.
+// An instruction carries the node's attributes and, for ops that draw random numbers, the integers `seed` (of the job)
+// and `key` (a fingerprint of who draws), which replace an attribute of that name. Types and placements are written
+// once, as tables.
 #pragma once
 
 #include <map>
@@ -33,8 +34,8 @@ class PlanTables {
   std::map<std::tuple<int, std::vector<int64_t>, int, NdSbp>, int> tensors_;
 };
 
-// InvalidArgument if the plan has more actors or registers, on all ranks together, than an id can number. The plan has no order of
-// calls yet (see OrderPlanCalls).
+// InvalidArgument if the plan has more actors or registers, on all ranks together, than an id can number. The plan has
+// no order of calls yet (see OrderPlanCalls).
 absl::StatusOr<pb::ClassPlan> LowerPlan(const PlanInput& input, const PhysicalPlan& plan, uint64_t seed,
                                         PlanTables& tables);
 

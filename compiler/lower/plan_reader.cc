@@ -8,8 +8,8 @@
 namespace oneflow {
 namespace {
 
-// A grid by its strides is a few bytes, whatever its size; ranks are listed in classes one by one. So what a reader holds stays
-// within a constant of what it was given. Placements of models have some ten over any rank.
+// A grid by its strides is a few bytes, whatever its size; ranks are listed in classes one by one. So what a reader
+// holds stays within a constant of what it was given. Placements of models have some ten over any rank.
 constexpr int64_t kMaxGridsPerRank = 256;
 constexpr int64_t kMaxElements = int64_t{1} << 56;  // far more than any machine has
 

@@ -1,5 +1,5 @@
-// Reads the tables of a written plan set: placements, types, classes, hosts. A plan may come from a file or from a peer: nothing
-// here assumes more than that it parsed.
+// Reads the tables of a written plan set: placements, types, classes, hosts. A plan may come from a file or from a
+// peer: nothing here assumes more than that it parsed.
 #pragma once
 
 #include <vector>
@@ -21,8 +21,9 @@ class PlanReader {
     DistType dist;
   };
 
-  // InvalidArgument, saying where, what and both values, if a table is malformed, a rank is in no class or in two, or a plan names
-  // what does not exist. Borrows `set`, whose plans may still be under construction if nothing is asked about them.
+  // InvalidArgument, saying where, what and both values, if a table is malformed, a rank is in no class or in two, or a
+  // plan names what does not exist. Borrows `set`, whose plans may still be under construction if nothing is asked
+  // about them.
   static absl::StatusOr<PlanReader> Open(const pb::PlanSet& set);
 
   int num_ranks() const { return static_cast<int>(class_of_rank_.size()); }
@@ -46,7 +47,8 @@ class PlanReader {
   DeviceKind device_ = DeviceKind::kCpu;
 };
 
-// That all indices in plans and variables are in range, so that whoever spells the plan out may trust them. InvalidArgument as above.
+// That all indices in plans and variables are in range, so that whoever spells the plan out may trust them.
+// InvalidArgument as above.
 absl::Status CheckPlanIndices(const pb::PlanSet& set);
 
 }  // namespace oneflow

@@ -9,8 +9,8 @@
 namespace oneflow {
 
 // Bytes that boxing reads from other ranks' memory in one step of `plan`, in total: its copies' pieces whose source
-// lies on another rank, and what its collectives receive, times the acts per step. What the runtime counts must be equal. REQUIRES: the plan's indices
-// are in range.
+// lies on another rank, and what its collectives receive, times the acts per step. What the runtime counts must be
+// equal. REQUIRES: the plan's indices are in range.
 int64_t PredictedBytesMoved(const pb::Plan& plan);
 
 // Ranks with their memory, variables with their shards, and per plan the registers, actors and instructions. REQUIRES:

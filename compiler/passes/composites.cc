@@ -1,14 +1,15 @@
 // expand-composites and fuse-composites: ops along the classes, in parts and whole.
 //
-// A softmax over n classes needs its row's maximum and sum. As one op it wants all classes in one place; in parts, the maximum is a
-// reduction (P(max) where classes are split) and so is the sum (P), and only those two numbers per row travel, never the
-// row. So selection sees the parts, whose signatures follow from their factor rules like any others. Where it left all of them
-// together without a boxing in between, one fused kernel does the same in fewer passes over the row.
+// A softmax over n classes needs its row's maximum and sum. As one op it wants all classes in one place; in parts, the
+// maximum is a reduction (P(max) where classes are split) and so is the sum (P), and only those two numbers per row
+// travel, never the row. So selection sees the parts, whose signatures follow from their factor rules like any others.
+// Where it left all of them together without a boxing in between, one fused kernel does the same in fewer passes over
+// the row.
 //
-//   softmax_cross_entropy(x, labels)   m = reduce_max(x)   s, z = softmax_sums(x, labels, m)   softmax_loss(m, s, z)
-//   softmax(x)                         m = reduce_max(x)   s = exp_sum(x, m)                   softmax_apply(x, m, s)
-//   softmax_grad(dy, y)                                    d = row_dot(dy, y)                  softmax_grad_apply(dy, y, d)
-//   top1_correct(x, labels)            m = reduce_max(x)   i = first_index(x, m)               equal(i, labels)
+//  softmax_cross_entropy(x, labels)  m = reduce_max(x)  s, z = softmax_sums(x, labels, m)  softmax_loss(m, s, z)
+//  softmax(x)                        m = reduce_max(x)  s = exp_sum(x, m)                  softmax_apply(x, m, s)
+//  softmax_grad(dy, y)                                  d = row_dot(dy, y)                 softmax_grad_apply(dy, y, d)
+//  top1_correct(x, labels)           m = reduce_max(x)  i = first_index(x, m)              equal(i, labels)
 //
 // The whole and the last part are one node under two ops: its name, its outputs and what was asked of them stay.
 #include <algorithm>
@@ -77,7 +78,8 @@ const Composite* FindByLast(absl::string_view op) {
   return nullptr;
 }
 
-// --- expand -----------------------------------------------------------------------------------------------------------------
+// --- expand
+// -----------------------------------------------------------------------------------------------------------------
 
 // Adds the parts of node `id` and makes it the last of them.
 void Expand(GraphBuilder& builder, NodeId id, const Composite& composite) {
@@ -127,7 +129,8 @@ bool MayBeSplit(const Graph& graph, const Node& node) {
          graph.value(node.inputs[0]).type.shape.count() > 0;
 }
 
-// --- fuse -------------------------------------------------------------------------------------------------------------------
+// --- fuse
+// -------------------------------------------------------------------------------------------------------------------
 
 // The parts of a whole, found from the last.
 struct Parts {
@@ -139,8 +142,8 @@ class Fuser {
  public:
   Fuser(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), consumers_(graph.Consumers()) {}
 
-  // Makes the last part `id` the whole again if nothing lies between the parts, and marks the others in `keep` as dropped. Says
-  // whether it did.
+  // Makes the last part `id` the whole again if nothing lies between the parts, and marks the others in `keep` as
+  // dropped. Says whether it did.
   bool Fuse(NodeId id, const Composite& composite, std::vector<bool>& keep) {
     Parts parts;
     parts.last = id;

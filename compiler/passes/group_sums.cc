@@ -8,8 +8,8 @@
 namespace oneflow {
 namespace {
 
-// Where the node that makes a value lies. The builder knows no placements, so they are read from the graph, and written into it
-// behind the builder's back.
+// Where the node that makes a value lies. The builder knows no placements, so they are read from the graph, and written
+// into it behind the builder's back.
 const Placement& PlaceOf(const Graph& graph, ValueId value) {
   return *graph.node(graph.value(value).producer).placement;
 }

@@ -8,8 +8,9 @@
 namespace oneflow {
 namespace {
 
-// Upper bounds on what the shares of a boxing (collectives.h) pack and receive, from the sizes of each rank's shards alone: exact
-// for even all-gathers, reduce-scatters and all-to-alls, and wherever nothing need be packed or unpacked because boxes are runs.
+// Upper bounds on what the shares of a boxing (collectives.h) pack and receive, from the sizes of each rank's shards
+// alone: exact for even all-gathers, reduce-scatters and all-to-alls, and wherever nothing need be packed or unpacked
+// because boxes are runs.
 class ShareBounds {
  public:
   explicit ShareBounds(BoxingReads& reads)
@@ -66,8 +67,8 @@ class ShareBounds {
     return true;
   }
 
-  // Whether each box that a shard of this region shares with one of `other` is a run of its elements: nothing behind its first
-  // dimension is cut.
+  // Whether each box that a shard of this region shares with one of `other` is a run of its elements: nothing behind
+  // its first dimension is cut.
   bool SharesRuns(const Region& region, const DistType& other) const {
     if (region.count() == 0) return true;
     size_t first = 0;
@@ -78,7 +79,8 @@ class ShareBounds {
     return true;
   }
 
-  // Whether one type cuts the tensor along all axes, and the other has all of it on each rank, or an addend where it is `from_`.
+  // Whether one type cuts the tensor along all axes, and the other has all of it on each rank, or an addend where it is
+  // `from_`.
   bool IsGather(const DistType& parts, const DistType& whole) const {
     if (parts.placement != whole.placement || parts.placement.size() < 2) return false;
     for (int a = 0; a < parts.placement.num_axes(); ++a) {
@@ -100,7 +102,8 @@ class ShareBounds {
     return cuts;
   }
 
-  // How many destinations may read one element of a source, and how many sources a destination reads for one of its own.
+  // How many destinations may read one element of a source, and how many sources a destination reads for one of its
+  // own.
   void FindFactors() {
     std::vector<bool> own_of_to(to_.placement.num_axes(), false);
     for (int a = 0; a < from_.placement.num_axes(); ++a) {
@@ -117,8 +120,8 @@ class ShareBounds {
     }
   }
 
-  // How much of `region` is left when it is cut, along each axis on which a destination reads its own coordinate only, as the other
-  // side cuts it; where that is not one interval, all of it.
+  // How much of `region` is left when it is cut, along each axis on which a destination reads its own coordinate only,
+  // as the other side cuts it; where that is not one interval, all of it.
   int64_t CountWithin(Region region, const Placement& holder, int index, bool as_sent) const {
     const std::vector<int> at = holder.Coordinates(index);
     for (int a = 0; a < from_.placement.num_axes(); ++a) {
@@ -140,8 +143,8 @@ class ShareBounds {
     return own.has_value() ? own->count() : 0;
   }
 
-  // Whether a rank that keeps `own` of its `part` may turn out to be a member of a gather, or of a scatter backwards: these count
-  // what stays as well.
+  // Whether a rank that keeps `own` of its `part` may turn out to be a member of a gather, or of a scatter backwards:
+  // these count what stays as well.
   bool MayGather(int64_t whole, int64_t part, int64_t own) const {
     return has_groups_ && part > 0 && own == part && whole >= 2 * part && whole % part == 0;
   }

@@ -22,8 +22,9 @@ struct SendBuffers {
   int64_t received = 0;  // what awaits unpacking
 };
 
-// At least what any rank's share of a boxing packs and receives, in elements; found at the cost of a look at each rank, not at pairs.
-// More than needed only where splits are uneven, axes of other names cut a dimension likewise, or copies are taken by distance.
+// At least what any rank's share of a boxing packs and receives, in elements; found at the cost of a look at each rank,
+// not at pairs. More than needed only where splits are uneven, axes of other names cut a dimension likewise, or copies
+// are taken by distance.
 SendBuffers MostSent(BoxingReads& reads);
 
 class Boxings {

@@ -312,8 +312,8 @@ void PlanBuilder::AddScratch(const Node& node, Part part, int64_t num_bytes, Phy
   instruction.scratch.push_back(operand);
 }
 
-// The most that the kernel needs on any rank. A balanced split has shards of two sizes, those of its first and of its last
-// coordinate, so that the corners of the placement have all that there are.
+// The most that the kernel needs on any rank. A balanced split has shards of two sizes, those of its first and of its
+// last coordinate, so that the corners of the placement have all that there are.
 int64_t PlanBuilder::KernelScratchOf(const Node& node) const {
   const std::vector<Axis>& axes = node.placement->axes();
   const auto shards = [&](const std::vector<ValueId>& values, int index) {

@@ -1,7 +1,7 @@
 // From chains to the physical plan: an actor per chain, a register per actor and set of readers, operands.
 //
-//   chain 0 ──reg: w0.g, w1.g──► boxing 1 ──reg──► chain 2        on every rank of a placement; an instance of boxing 1 reads
-//       ╲                                           │ ▲           the registers of all ranks that it has pieces from
+//   chain 0 ──reg: w0.g, w1.g──► boxing 1 ──reg──► chain 2   on every rank of a placement; an act of boxing 1 reads
+//       ╲                                           │ ▲      the registers of all ranks that it has pieces from
 //        ╲──────────────────reg─────────────────────┘ │
 //   every chain that reads w  ◄──order w, one token───┘
 //

@@ -30,8 +30,8 @@ struct Order {
   std::vector<bool> leads;
 };
 
-// Whether the edge from `first` to `second` may stay inside one chain. What `accumulate` makes is complete only when the step's
-// acts are.
+// Whether the edge from `first` to `second` may stay inside one chain. What `accumulate` makes is complete only when
+// the step's acts are.
 bool SameKey(const Graph& graph, const Order& order, NodeId first, NodeId second) {
   const Node &a = graph.node(first), &b = graph.node(second);
   return !IsBoxing(a) && !IsBoxing(b) && a.op != "accumulate" && ActRate(a) == ActRate(b) &&
@@ -108,8 +108,8 @@ absl::StatusOr<Order> FindOrder(const Graph& graph, const ChainGraph& chains) {
   return order;
 }
 
-// A bucket of gradients is closed when it holds so much: the time to move it is then all bandwidth, and more waiting for one another
-// would gain nothing.
+// A bucket of gradients is closed when it holds so much: the time to move it is then all bandwidth, and more waiting
+// for one another would gain nothing.
 constexpr int64_t kBucketBytes = int64_t{16} << 20;
 
 // Boxings of gradients: made by backward nodes, read by nothing but updates, perhaps through more boxings.
@@ -137,7 +137,8 @@ std::vector<int> EarliestLevels(const Graph& graph, const Order& order, const st
   return level;
 }
 
-// Levels by which gradients wait for one another, bucket by bucket in the order in which they are ready; 0 for all other nodes.
+// Levels by which gradients wait for one another, bucket by bucket in the order in which they are ready; 0 for all
+// other nodes.
 std::vector<int> FillBuckets(const Graph& graph, const Order& order, const std::vector<bool>& gradients) {
   const std::vector<int> earliest = EarliestLevels(graph, order, std::vector<int>(graph.num_nodes(), 0));
   std::map<std::pair<Placement, Placement>, std::vector<NodeId>> ways;
@@ -230,8 +231,8 @@ void OrderNodes(const Graph& graph, const Order& order, ChainGraph& result) {
 void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
   const std::vector<bool> gradients = FindGradientBoxings(graph, order);
   const std::vector<int> level = FindLevels(graph, order, gradients);
-  // The part of the step is in a boxing's key, for credits differ between what forward and backward receive; and gradients have keys of their
-  // own, for what backward nodes wait for must not wait for them.
+  // The part of the step is in a boxing's key, for credits differ between what forward and backward receive; and
+  // gradients have keys of their own, for what backward nodes wait for must not wait for them.
   using Key = std::tuple<int, Chain::Kind, Rate, bool, int, bool, Placement, Placement>;
   std::map<Key, std::vector<NodeId>> groups;
   for (NodeId id : order.sorted) {

@@ -7,15 +7,15 @@
 //   rank 0,1   read ─ matmul ─ relu ─ ... ─ wgrad   │ reduce(w0) reduce(w1) │  adamw(w0) adamw(w1)
 //                        level 0, compute           │    level 1, boxing    │   level 2, compute
 //
-// Of the nodes that act once per step, those that micro-batches wait for are one key, those that wait for micro-batches another: together
-// they would wait for themselves. Every edge between two chains goes up in level, so the graph of chains has no cycle. That a mutation of a variable
-// comes after all its readers is one more kind of edge here. Boxings of one level never feed one another, and those
-// with the same placements share an actor: fewer messages.
+// Of the nodes that act once per step, those that micro-batches wait for are one key, those that wait for micro-batches
+// another: together they would wait for themselves. Every edge between two chains goes up in level, so the graph of
+// chains has no cycle. That a mutation of a variable comes after all its readers is one more kind of edge here. Boxings
+// of one level never feed one another, and those with the same placements share an actor: fewer messages.
 //
 // Nodes go to the earliest level, but for two kinds that would only lengthen lives or blur parts there: nodes without
-// inputs, and backward nodes that need nothing of other backward nodes. They go down to their first reader. And gradients on
-// their way to the update wait for one another, up to some MiB: one actor boxes them together. Every gradient alone would be two
-// messages to every peer and back, which for small weights costs more than moving them.
+// inputs, and backward nodes that need nothing of other backward nodes. They go down to their first reader. And
+// gradients on their way to the update wait for one another, up to some MiB: one actor boxes them together. Every
+// gradient alone would be two messages to every peer and back, which for small weights costs more than moving them.
 #pragma once
 
 #include <string>

@@ -18,8 +18,8 @@ bool IsRun(const std::vector<int64_t>& extent, const std::vector<int64_t>& strid
   return true;
 }
 
-// What one rank does. Where the others' copies matter, what they must be like follows from counts: a box is no larger than the
-// shards that it lies in, and what a destination reads covers its shard once per addend.
+// What one rank does. Where the others' copies matter, what they must be like follows from counts: a box is no larger
+// than the shards that it lies in, and what a destination reads covers its shard once per addend.
 class Sharing {
  public:
   Sharing(BoxingReads& reads, int rank)
@@ -122,8 +122,8 @@ CopyPiece Sharing::GivenTo(int destination, const Region& box) const {
                  ShardRegion(reads_.shape(), reads_.to(), destination));
 }
 
-// If the own shard is made of all of every member's, so are shards of the same size: they are covered once, by boxes that are no
-// larger.
+// If the own shard is made of all of every member's, so are shards of the same size: they are covered once, by boxes
+// that are no larger.
 bool Sharing::AllGather() {
   if (source_ < 0 || destination_ < 0) return false;
   const int64_t size = static_cast<int64_t>(members_.size()), count = SourceCount(source_);
@@ -153,7 +153,8 @@ bool Sharing::AllGather() {
   return true;
 }
 
-// If the own shard is the sum of a box of each member, there are as many addends as members, and so are shards of the same size.
+// If the own shard is the sum of a box of each member, there are as many addends as members, and so are shards of the
+// same size.
 bool Sharing::ReduceScatter() {
   if (source_ < 0 || destination_ < 0) return false;
   const int64_t size = static_cast<int64_t>(members_.size()), count = TargetCount(destination_);

@@ -12,8 +12,8 @@
 //
 // An exchange is slice intersection and always works, uneven shards and foreign placements included; sums are made by
 // the receiver, in the order in which the copies of a step would make them, so that the result is bitwise theirs. The
-// other calls are taken where sizes allow. A copy is left out where what is sent or received lies in the shard as it is.
-// What involves no other rank is a copy alone.
+// other calls are taken where sizes allow. A copy is left out where what is sent or received lies in the shard as it
+// is. What involves no other rank is a copy alone.
 #pragma once
 
 #include <optional>
@@ -52,7 +52,8 @@ struct BoxingShare {
   bool reads_shard() const { return pack.has_value() || (sends && packed == 0) || unpack_reads_shard; }
 };
 
-// The share of a rank, if it has one. Members of a call agree on it, each by looking at what it has to do with others itself.
+// The share of a rank, if it has one. Members of a call agree on it, each by looking at what it has to do with others
+// itself.
 std::optional<BoxingShare> ShareOf(BoxingReads& reads, int rank);
 
 }  // namespace oneflow

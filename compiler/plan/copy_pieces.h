@@ -1,7 +1,8 @@
 // A boxing step for one destination, as copies between dense local shards: offsets and strides in elements.
 //
-// Where boxes of several sources are the same they are summed (or maximised): the first to cover an element overwrites what
-// was there, later ones combine, so that nothing need be cleared first. Boxes that are not the same have nothing in common.
+// Where boxes of several sources are the same they are summed (or maximised): the first to cover an element overwrites
+// what was there, later ones combine, so that nothing need be cleared first. Boxes that are not the same have nothing
+// in common.
 #pragma once
 
 #include <vector>

@@ -112,8 +112,9 @@ class LifetimeFinder {
     return line;
   }
 
-  // Sets `position_` by the clock; `after_`: the last act of the clock that each act here is or waits for, those of the step before at
-  // negative positions; `before_`: the first that it is or that waits for it, those of the next step from the clock's size on.
+  // Sets `position_` by the clock; `after_`: the last act of the clock that each act here is or waits for, those of the
+  // step before at negative positions; `before_`: the first that it is or that waits for it, those of the next step
+  // from the clock's size on.
   void Compare() {
     for (const int act : acts_here_) position_[act] = kNone;
     for (int p = 0; p < size(); ++p) position_[clock_[p]] = p;
@@ -262,7 +263,8 @@ class LifetimeFinder {
 
   static constexpr int64_t kNever = int64_t{1} << 40;
 
-  // When the instances of an act, on whatever rank, that read a register of this rank are done; whether the act itself ends then.
+  // When the instances of an act, on whatever rank, that read a register of this rank are done; whether the act itself
+  // ends then.
   std::pair<int64_t, bool> LastTickOf(int act, const Reading& reading) {
     if (clock_.empty() || !reading.own || !reading.reach.has_value() || !IsHere(act)) return {kNever, false};
     if (*reading.reach != 0) return {CoverOf(act, *reading.reach), false};
@@ -296,8 +298,8 @@ class LifetimeFinder {
     return GapAt(cover);
   }
 
-  // By position on the clock: the first act behind it that waits, on every rank, for what the act before it made on all ranks
-  // that differ along `axes`; -1: none.
+  // By position on the clock: the first act behind it that waits, on every rank, for what the act before it made on all
+  // ranks that differ along `axes`; -1: none.
   const std::vector<int>& CoversOf(uint32_t axes) {
     const auto [it, inserted] = covers_.try_emplace(axes, std::vector<int>(size(), -1));
     if (!inserted) return it->second;

@@ -1,23 +1,26 @@
 // When memory of a plan is in use, as far as waits put it in order.
 //
-// Every class of ranks has a clock: a circle of acts, each of which waits for the one before it on the same rank, the first for the last
-// of the step before. An act on the clock takes a tick per instruction; whatever happens between two such acts happens in the gap
-// before the second, one tick more. An act that is not on the clock may happen anywhere from the gap after the last act of the clock
-// that it waits for to the gap before the first that waits for it:
+// Every class of ranks has a clock: a circle of acts, each of which waits for the one before it on the same rank, the
+// first for the last of the step before. An act on the clock takes a tick per instruction; whatever happens between two
+// such acts happens in the gap before the second, one tick more. An act that is not on the clock may happen anywhere
+// from the gap after the last act of the clock that it waits for to the gap before the first that waits for it:
 //
 //     tick      0    1  2   3    4  5  6   7    8              a register that `forward` fills and `update` reads
 //             gap  forward gap  backward  gap  update          is in use from tick 1, 2 to 8
 //                   └───────────────────────────┘
 //
-// A register is in use from the first instruction that writes into a slot to the last that reads it, on whatever rank. A reader on
-// another rank is done when an act of the clock has waited for something that each such reader made afterwards: the next
-// boxing within the group or a larger one. Where nothing puts the end of a use in order, it lasts all the time.
+// A register is in use from the first instruction that writes into a slot to the last that reads it, on whatever rank.
+// A reader on another rank is done when an act of the clock has waited for something that each such reader made
+// afterwards: the next boxing within the group or a larger one. Where nothing puts the end of a use in order, it lasts
+// all the time.
 //
-// What repeats with the micro-batches of a step is looked at as if there were two of them: waits reach from one micro-batch to the
-// next by the same rules, however many there are, so what is in order among two is in order among all.
+// What repeats with the micro-batches of a step is looked at as if there were two of them: waits reach from one
+// micro-batch to the next by the same rules, however many there are, so what is in order among two is in order among
+// all.
 //
-// Only waits are used that hold of every single rank (the readers are those of sbp/boxing_group.h: ReachOf), so what does not meet
-// here meets on no rank. A test holds this against all waits of plans spelled out (test/laws/memory_law_test.cc).
+// Only waits are used that hold of every single rank (the readers are those of sbp/boxing_group.h: ReachOf), so what
+// does not meet here meets on no rank. A test holds this against all waits of plans spelled out
+// (test/laws/memory_law_test.cc).
 #pragma once
 
 #include <vector>
@@ -43,8 +46,8 @@ struct Clock {
 
 class Lifetimes {
  public:
-  // Linear in the acts and waits of all classes, but for sorting. Where waits make a circle without a token (the plan is dead, and
-  // will be refused), everything lasts all the time.
+  // Linear in the acts and waits of all classes, but for sorting. Where waits make a circle without a token (the plan
+  // is dead, and will be refused), everything lasts all the time.
   Lifetimes(const PlanInput& input, const PhysicalPlan& plan);
 
   // By class.

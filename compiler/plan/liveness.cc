@@ -11,8 +11,8 @@
 namespace oneflow {
 namespace {
 
-// The acts of one step, numbered across actors, and for each the waits that hold no token. Actors that act together share
-// their numbers.
+// The acts of one step, numbered across actors, and for each the waits that hold no token. Actors that act together
+// share their numbers.
 class Expansion {
  public:
   struct Edge {
@@ -105,8 +105,9 @@ std::vector<bool> Stuck(const Expansion& acts) {
   return stuck;
 }
 
-// Numbers the acts on cycles, those that are on one cycle alike (strongly connected components: Tarjan's algorithm without
-// recursion). -1 for all others; stuck acts among them that only wait for a cycle, from which a search would find none.
+// Numbers the acts on cycles, those that are on one cycle alike (strongly connected components: Tarjan's algorithm
+// without recursion). -1 for all others; stuck acts among them that only wait for a cycle, from which a search would
+// find none.
 class Circles {
  public:
   explicit Circles(const Expansion& acts)
@@ -244,7 +245,8 @@ std::optional<int> SlotsToAdd(const WaitGraph& graph, int reg) {
 }
 
 // "give register 'x' 2 slots (it has 1)": the first register of the cycle for which more slots make the whole plan
-// live; else the first whose lack of a free slot is part of the cycle. Of a long cycle in a large plan only the first few are tried.
+// live; else the first whose lack of a free slot is part of the cycle. Of a long cycle in a large plan only the first
+// few are tried.
 std::string Remedy(const WaitGraph& graph, const std::vector<Wait>& cycle) {
   const bool turns =
       std::any_of(cycle.begin(), cycle.end(), [](const Wait& wait) { return wait.reg < 0 && wait.on != wait.actor; });
@@ -385,8 +387,8 @@ std::optional<std::vector<Wait>> FindDeadCycle(const WaitGraph& graph) {
   const std::vector<int> circles = Circles(acts).Take();
   CycleSearch search(acts, circles);
   std::vector<Wait> best;
-  // The first search finds a cycle, every other is bounded by the shortest so far. What they may cost together is bounded too, so
-  // that a large plan gets a short cycle in linear time where a small one gets the shortest.
+  // The first search finds a cycle, every other is bounded by the shortest so far. What they may cost together is
+  // bounded too, so that a large plan gets a short cycle in linear time where a small one gets the shortest.
   size_t effort = 0;
   for (int v = 0; v < acts.size() && effort < MostEffort(acts); ++v) {
     if (circles[v] < 0) continue;

@@ -14,11 +14,11 @@
 // which waits for whatever any of them waits for. And each rank launches its calls in a given order: an edge from each
 // to the one before.
 //
-// An actor of this graph may stand for its instances on many ranks. Every cycle of waits among ranks then lies on a closed walk of
-// this graph with the same tokens, so that a proof here holds for all ranks. It is stricter where ranks of one actor wait for one
-// another in a line: the line is a circle here; and where calls of one actor are made by groups that have no rank in common: they
-// are one event here. No plan of the compiler has the first, since what a chain waits for lies on a lower level, and its orders of calls
-// come from one sequence of such events.
+// An actor of this graph may stand for its instances on many ranks. Every cycle of waits among ranks then lies on a
+// closed walk of this graph with the same tokens, so that a proof here holds for all ranks. It is stricter where ranks
+// of one actor wait for one another in a line: the line is a circle here; and where calls of one actor are made by
+// groups that have no rank in common: they are one event here. No plan of the compiler has the first, since what a
+// chain waits for lies on a lower level, and its orders of calls come from one sequence of such events.
 //
 // A plan is live exactly if every cycle holds a token. Playing one step with counters says the same in another way; the
 // two implementations below share nothing but the graph, and must agree.
@@ -52,8 +52,8 @@ struct WaitGraph {
   std::vector<Register> registers;
   // Groups of actors of which act n is one event for all.
   std::vector<std::vector<int>> together;
-  // Sequences of acts, those of one step: each waits for the one before, the first for the last of the step before. Each
-  // names its actors once per act; an actor may be in several.
+  // Sequences of acts, those of one step: each waits for the one before, the first for the last of the step before.
+  // Each names its actors once per act; an actor may be in several.
   std::vector<std::vector<int>> orders;
 };
 
@@ -76,8 +76,8 @@ absl::Status CheckRates(const WaitGraph& graph);
 // if the marking does not come back to what it was. REQUIRES: CheckRates is OK.
 absl::Status SimulateStep(const WaitGraph& graph);
 
-// (b) A cycle without a token, or nothing; entry i waits for entry i+1, the last for the first. It is a shortest one where the
-// search for that stays cheap (some 10^5 stuck acts); beyond, a short one. REQUIRES: as above.
+// (b) A cycle without a token, or nothing; entry i waits for entry i+1, the last for the first. It is a shortest one
+// where the search for that stays cheap (some 10^5 stuck acts); beyond, a short one. REQUIRES: as above.
 std::optional<std::vector<Wait>> FindDeadCycle(const WaitGraph& graph);
 
 // All three. FailedPrecondition with that bad cycle by actor names and the credit that would break it; Internal

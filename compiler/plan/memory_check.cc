@@ -74,8 +74,8 @@ class Sweep {
   }
 
  private:
-  // What is in use on the same bytes, or null. Workspaces are not compared with one another: one act is executed at a time, and what
-  // happens in it is looked at by itself.
+  // What is in use on the same bytes, or null. Workspaces are not compared with one another: one act is executed at a
+  // time, and what happens in it is looked at by itself.
   const Use* Begin(int id) {
     const Use& use = uses_[id];
     auto next = lasting_.lower_bound(use.at.begin);

@@ -1,4 +1,5 @@
-// Which acts of a rank wait for which others on the same rank, whatever the rank: what the clock of lifetimes.h is made of.
+// Which acts of a rank wait for which others on the same rank, whatever the rank: what the clock of lifetimes.h is made
+// of.
 #pragma once
 
 #include <algorithm>

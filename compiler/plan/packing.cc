@@ -53,9 +53,9 @@ class Calendar {
   std::vector<std::vector<Run>> runs_;
 };
 
-// The first offset of `size` bytes beside the runs [begin, end) that are taken, whose order does not matter. Where something is taken
-// the search goes on behind it, until it has gone through all runs and met none: twice or three times where runs lie in the order of
-// their making. Runs in a worse order are sorted.
+// The first offset of `size` bytes beside the runs [begin, end) that are taken, whose order does not matter. Where
+// something is taken the search goes on behind it, until it has gone through all runs and met none: twice or three
+// times where runs lie in the order of their making. Runs in a worse order are sorted.
 int64_t FirstFit(std::vector<std::pair<int64_t, int64_t>>& taken, int64_t size) {
   constexpr int kMostRounds = 6;
   int64_t offset = 0;
@@ -169,8 +169,9 @@ class FreeList {
   int64_t end_ = 0;
 };
 
-// Packs by going through time, class by class, n log n. What is in several classes, or in use twice, lies below all that, as if it were
-// in use all the time; and so do the workspaces of acts that the clock does not place, all on the same bytes.
+// Packs by going through time, class by class, n log n. What is in several classes, or in use twice, lies below all
+// that, as if it were in use all the time; and so do the workspaces of acts that the clock does not place, all on the
+// same bytes.
 class TimePacker {
  public:
   TimePacker(absl::Span<const Claim> claims, const std::vector<Clock>& clocks)
@@ -350,8 +351,8 @@ Packing Bound(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) 
   return result;
 }
 
-// A packing this close to its bound, as a part of it, is not improved; nor is one that has been tried so often, or with so many looks
-// from one claim at another in all.
+// A packing this close to its bound, as a part of it, is not improved; nor is one that has been tried so often, or with
+// so many looks from one claim at another in all.
 constexpr double kEnough = 0.005;
 constexpr int kMovesToFront = 8;
 constexpr int kMostTries = 300;

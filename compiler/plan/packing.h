@@ -13,8 +13,8 @@ namespace oneflow {
 struct Claim {
   int64_t num_bytes = 0;
   absl::InlinedVector<Ticks, 2> when;  // by class, ascending
-  // Of the workspace of an act: of which actor, and in use from which instruction to which. A device executes one act at a time,
-  // so that workspaces of different actors never meet, whatever their ticks. -1: no workspace.
+  // Of the workspace of an act: of which actor, and in use from which instruction to which. A device executes one act
+  // at a time, so that workspaces of different actors never meet, whatever their ticks. -1: no workspace.
   int actor = -1;
   int first = 0;
   int last = 0;
@@ -33,16 +33,16 @@ struct Packing {
 
   std::vector<int64_t> offsets;    // by claim
   std::vector<int64_t> num_bytes;  // by class: the end of its last claim
-  // By class: the most that is in use at one tick, which no packing can go below, and when that is. An act that the clock does not place
-  // may happen in each of its gaps.
+  // By class: the most that is in use at one tick, which no packing can go below, and when that is. An act that the
+  // clock does not place may happen in each of its gaps.
   std::vector<int64_t> bound;
   std::vector<Fullest> fullest;
 };
 
-// Each claim at the lowest aligned offset where nothing lies that it meets: the largest first, or those that are large for long. While
-// that leaves a gap above the bound, what came to lie on top is placed first and all is done again, a few times; the best
-// counts. Where so many claims meet that this would take seconds, memory is taken and given back as time goes on instead, n log n
-// and not as close. REQUIRES: the sum of all sizes is below 2^62.
+// Each claim at the lowest aligned offset where nothing lies that it meets: the largest first, or those that are large
+// for long. While that leaves a gap above the bound, what came to lie on top is placed first and all is done again, a
+// few times; the best counts. Where so many claims meet that this would take seconds, memory is taken and given back as
+// time goes on instead, n log n and not as close. REQUIRES: the sum of all sizes is below 2^62.
 Packing Pack(absl::Span<const Claim> claims, const std::vector<Clock>& clocks);
 
 }  // namespace oneflow

@@ -1,8 +1,8 @@
-// The physical plan of one graph before it is written down: actors, registers between them, instructions with operands at
-// concrete places. The same facts as proto/plan.proto, plus which logical value each operand is, for the checks.
+// The physical plan of one graph before it is written down: actors, registers between them, instructions with operands
+// at concrete places. The same facts as proto/plan.proto, plus which logical value each operand is, for the checks.
 //
-// An actor here stands for its instances on all ranks of its placement, a register for those of its producer. Sizes are those of the
-// largest shard; offsets hold on all ranks, from the start of the plan's region in their zone (memory.h).
+// An actor here stands for its instances on all ranks of its placement, a register for those of its producer. Sizes are
+// those of the largest shard; offsets hold on all ranks, from the start of the plan's region in their zone (memory.h).
 #pragma once
 
 #include <array>
@@ -23,12 +23,12 @@
 namespace oneflow {
 
 struct PhysicalOperand {
-  // What kind of memory holds it. Workspace is a rank's scratch area, valid within one act; pinned memory belongs to the actor and
-  // outlives its acts.
+  // What kind of memory holds it. Workspace is a rank's scratch area, valid within one act; pinned memory belongs to
+  // the actor and outlives its acts.
   enum class Place : uint8_t { kRegister, kVariable, kWorkspace, kPinned };
 
-  // What of the value it is: a shard of it, or what a boxing to it has packed to send, or received and not unpacked, or what the kernel
-  // that computes it needs besides.
+  // What of the value it is: a shard of it, or what a boxing to it has packed to send, or received and not unpacked, or
+  // what the kernel that computes it needs besides.
   enum class Part : uint8_t { kShard, kPacked, kReceived, kKernel };
 
   ValueId value = -1;
@@ -97,7 +97,8 @@ struct ClassMemory {
   std::array<int64_t, kNumZones> bound{};  // the most that is in use at once: no offsets can do with less
   // Of the host's memory: what is read and fetched, where the host cannot address the device's.
   int64_t host_bytes = 0;
-  // What is in use at the fullest time of the private zone, by what it is for, variables and registers of the shared zone included.
+  // What is in use at the fullest time of the private zone, by what it is for, variables and registers of the shared
+  // zone included.
   std::array<int64_t, kNumMemoryUses> at_peak{};
   // The largest of these, most first.
   std::vector<LargestUse> largest;

@@ -2,7 +2,8 @@
 //
 // Shards come first in their zone, in the order in which the program names the variables, so that every plan finds them
 // at the same offsets and may overlay its registers behind them. A variable lies in the shared zone exactly if in some
-// plan a boxing may read it from another process. Each has room for its largest shard, so that all ranks of a class agree.
+// plan a boxing may read it from another process. Each has room for its largest shard, so that all ranks of a class
+// agree.
 #pragma once
 
 #include <array>

@@ -9,8 +9,8 @@ namespace oneflow {
 
 struct Alternative {
   int option = 0;  // of the node
-  // Of a step, if the node took this option and the rest made the best of it, as far as single moves and one move of the
-  // region around it can tell. For the option that was chosen: the result's own.
+  // Of a step, if the node took this option and the rest made the best of it, as far as single moves and one move of
+  // the region around it can tell. For the option that was chosen: the result's own.
   double seconds = 0;
   std::vector<int> choice;  // what all nodes then do
 };

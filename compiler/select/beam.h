@@ -4,9 +4,10 @@
 //   promise of a state = seconds of the units that have chosen, of all others at least
 //                      + each factor at its least, given what its units have chosen so far
 //
-// This never exceeds what the state can come to, so that a state beyond the upper bound is dropped for good. States that
-// agree in all that open factors have seen of them go on alike, and only the cheapest stays. If no other state had to be
-// dropped, the result is exact. Units are taken such that few factors are open: along the graph, the lowest unit first.
+// This never exceeds what the state can come to, so that a state beyond the upper bound is dropped for good. States
+// that agree in all that open factors have seen of them go on alike, and only the cheapest stays. If no other state had
+// to be dropped, the result is exact. Units are taken such that few factors are open: along the graph, the lowest unit
+// first.
 #pragma once
 
 #include <vector>

@@ -208,8 +208,8 @@ bool CandidateFinder::KeepInputs(const Node& node, const Axis& axis, int priorit
   return true;
 }
 
-// Outputs keep a split if it was asked for, or if it follows from kept inputs (of priority `inputs_kept`, if that is not
-// negative) whichever signature is taken.
+// Outputs keep a split if it was asked for, or if it follows from kept inputs (of priority `inputs_kept`, if that is
+// not negative) whichever signature is taken.
 void CandidateFinder::KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures,
                                   int inputs_kept) {
   if (ops_.Is(node.op, OpKind::kVariable)) return;  // how weights lie says nothing about how their readers should
@@ -280,7 +280,8 @@ absl::StatusOr<int> CandidateFinder::FindGroup(NodeId id) {
   return group_of_.emplace(std::move(key), static_cast<int>(groups_.size()) - 1).first->second;
 }
 
-// Splits that cannot be nested yield too, the weakest first, and of equals those that are only kept before those asked for.
+// Splits that cannot be nested yield too, the weakest first, and of equals those that are only kept before those asked
+// for.
 absl::StatusOr<std::vector<Layout>> CandidateFinder::Combinations(NodeId id) {
   const Node& node = graph_.node(id);
   const std::set<int> priorities = Priorities(node);

@@ -8,8 +8,9 @@
 // where the weights are so small or large that another layout would be a little faster: a user who says so means data
 // parallelism, and reads it in the plan.) Axes and tensors that no annotation reaches are decided by cost.
 //
-// Annotations have priorities, and what they reach has that of the strongest behind it. A node meets wishes and keeps splits in
-// the order of their numbers; what contradicts stronger ones yields, where it is a wish of priority 0 that is an error.
+// Annotations have priorities, and what they reach has that of the strongest behind it. A node meets wishes and keeps
+// splits in the order of their numbers; what contradicts stronger ones yields, where it is a wish of priority 0 that is
+// an error.
 #pragma once
 
 #include <map>
@@ -34,25 +35,26 @@ struct Layout {
   bool operator==(const Layout& o) const { return inputs == o.inputs && outputs == o.outputs; }
 };
 
-// Finds the layouts of nodes, one after another in topological order. Nodes that look alike (same op, types, attributes,
-// axes, wishes and kept splits, wherever they lie), as those of repeated layers do, are a group and are looked at once. Borrows its
-// arguments.
+// Finds the layouts of nodes, one after another in topological order. Nodes that look alike (same op, types,
+// attributes, axes, wishes and kept splits, wherever they lie), as those of repeated layers do, are a group and are
+// looked at once. Borrows its arguments.
 class CandidateFinder {
  public:
   CandidateFinder(const Graph& graph, const OpRegistry& ops)
       : graph_(graph), ops_(ops), alike_(graph), kept_(graph.num_values()) {}
 
   // All layouts of `node` on its placement that fit the hints of its outputs, in a fixed order; never empty. Left out
-  // are those that would leave a rank without any elements, unless annotations leave no other; what overwrites variables
-  // can do so however they lie. If there are more than kMaxCandidates, the axes with most signatures lose some; the
-  // replicated layout is never lost. InvalidArgument naming the node, the SBP asked for and what exists, if a hint
-  // cannot be met. REQUIRES: the node has a placement; all nodes before it were asked for.
+  // are those that would leave a rank without any elements, unless annotations leave no other; what overwrites
+  // variables can do so however they lie. If there are more than kMaxCandidates, the axes with most signatures lose
+  // some; the replicated layout is never lost. InvalidArgument naming the node, the SBP asked for and what exists, if a
+  // hint cannot be met. REQUIRES: the node has a placement; all nodes before it were asked for.
   absl::StatusOr<std::vector<Layout>> Find(NodeId node);
   // The same, as the number of the node's group.
   absl::StatusOr<int> FindGroup(NodeId node);
   const std::vector<Layout>& LayoutsOf(int group) const { return groups_[group].layouts; }
   int num_groups() const { return static_cast<int>(groups_.size()); }
-  // How many combinations of signatures there were before kMaxCandidates cut them, and how many were left; equal if it did not.
+  // How many combinations of signatures there were before kMaxCandidates cut them, and how many were left; equal if it
+  // did not.
   std::pair<int64_t, int64_t> Considered(int group) const { return {groups_[group].all, groups_[group].considered}; }
 
   // 7 signatures on each of 3 axes.
@@ -92,8 +94,8 @@ class CandidateFinder {
   std::map<std::vector<int>, int> group_of_;  // by key
 };
 
-// InvalidArgument, naming the signature and the axis sizes, unless `layout` is made of signatures of the node that may be
-// used together on the axes of `placement` (CheckNdSignature).
+// InvalidArgument, naming the signature and the axis sizes, unless `layout` is made of signatures of the node that may
+// be used together on the axes of `placement` (CheckNdSignature).
 absl::Status CheckLayout(const Graph& graph, NodeId node, const Placement& placement, const OpRegistry& ops,
                          const Layout& layout);
 

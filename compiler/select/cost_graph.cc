@@ -51,8 +51,8 @@ int CostGraph::Number(int value, int dist) {
   return number;
 }
 
-// The number of `state` in the port, new if need be. Options are listed with one axis counting fastest, so that the state
-// after the one found last (`guess`) is often the next.
+// The number of `state` in the port, new if need be. Options are listed with one axis counting fastest, so that the
+// state after the one found last (`guess`) is often the next.
 int CostGraph::StateNumber(Port& port, State state, int guess) {
   const int n = static_cast<int>(port.states.size());
   for (int i = 0; i < n; ++i) {

@@ -5,8 +5,8 @@
 //                                                state 1: makes it B,    reads it B        option 1 -> state 1
 //                             port on value g    ...
 //
-// A port with one state is rigid: whatever its unit does, the value sees no difference. Dists are renumbered per table of
-// prices. Prices are asked for when first needed.
+// A port with one state is rigid: whatever its unit does, the value sees no difference. Dists are renumbered per table
+// of prices. Prices are asked for when first needed.
 #pragma once
 
 #include <algorithm>

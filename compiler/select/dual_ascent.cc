@@ -27,8 +27,8 @@ double LeastOfRow(const double* entries, const double* message, size_t size) {
   return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
 }
 
-// Row-major entries of which the last dimension, of `size`, is minimised out after `message` was taken off; `fixed`: its only
-// class that counts, unless negative.
+// Row-major entries of which the last dimension, of `size`, is minimised out after `message` was taken off; `fixed`:
+// its only class that counts, unless negative.
 std::vector<double> WithoutLast(const double* entries, size_t count, size_t size, const std::vector<double>& message,
                                 int fixed) {
   std::vector<double> result(count / size);

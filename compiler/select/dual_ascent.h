@@ -1,15 +1,18 @@
-// A lower bound of a sum of factors that is raised step by step, and choices read off it: sequential reweighted message passing
-// between factors and single units (V. Kolmogorov, "A new look at reweighted message passing", 2015; on pairs it is TRW-S).
+// A lower bound of a sum of factors that is raised step by step, and choices read off it: sequential reweighted message
+// passing between factors and single units (V. Kolmogorov, "A new look at reweighted message passing", 2015; on pairs
+// it is TRW-S).
 //
-//   bound = constant + sum over units    of min over options of  seconds + what messages of its factors say of the option
+//   bound = constant + sum over units    of min over options of  seconds + what messages of its factors say of the
+//                                        option
 //                    + sum over factors  of min over choices of  cost - what its messages say of the choice
 //
-// What a message moves from a factor to a unit changes no total, so that the bound holds whatever messages say. A step takes one
-// unit: each of its factors hands over all that it knows about it, and those that will see later units are handed equal shares
-// back. No step lowers the bound. A sweep takes the units in order and back: what is known at one end of the graph gets to the other.
+// What a message moves from a factor to a unit changes no total, so that the bound holds whatever messages say. A step
+// takes one unit: each of its factors hands over all that it knows about it, and those that will see later units are
+// handed equal shares back. No step lowers the bound. A sweep takes the units in order and back: what is known at one
+// end of the graph gets to the other.
 //
-// A unit that has just heard all its factors knows by how much the bound would rise if it had to take an option. If that is
-// beyond the cost of a known solution, the option is no part of a better one.
+// A unit that has just heard all its factors knows by how much the bound would rise if it had to take an option. If
+// that is beyond the cost of a known solution, the option is no part of a better one.
 #pragma once
 
 #include <map>
@@ -28,8 +31,9 @@ using Messages = std::map<std::pair<int, int>, std::vector<double>>;
 
 class DualAscent {
  public:
-  // Borrows the factors, of which `core` lists the units that have a choice, ascending. Costs above `cap`, which some known
-  // solution does not exceed, count as that. `messages`: of an earlier ascent, when more was left of the same factors.
+  // Borrows the factors, of which `core` lists the units that have a choice, ascending. Costs above `cap`, which some
+  // known solution does not exceed, count as that. `messages`: of an earlier ascent, when more was left of the same
+  // factors.
   DualAscent(const Factors& factors, std::vector<int> core, double cap, const Messages& messages);
 
   void Sweep();
@@ -37,8 +41,8 @@ class DualAscent {
   double bound() const { return bound_; }
   // No choice in which `unit` takes the option at `position` of its domain is cheaper.
   double Least(int unit, size_t position) const { return least_[unit][position]; }
-  // A choice, by unit of the problem (set for those of the core): in order, each unit takes what is cheapest beside what those
-  // before it took and the least that those behind it can do.
+  // A choice, by unit of the problem (set for those of the core): in order, each unit takes what is cheapest beside
+  // what those before it took and the least that those behind it can do.
   std::vector<int> Round() const;
   Messages messages() const;
   // Steps of a sweep.

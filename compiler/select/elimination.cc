@@ -62,8 +62,8 @@ std::vector<int> Elimination::core() const {
   return units;
 }
 
-// At most so many entries are looked at to eliminate the unit; infinity if they are more than the limit. More factors never
-// mean fewer entries, so that of a unit that thousands read the first few say enough.
+// At most so many entries are looked at to eliminate the unit; infinity if they are more than the limit. More factors
+// never mean fewer entries, so that of a unit that thousands read the first few say enough.
 double Elimination::Estimate(int unit) {
   double entries = static_cast<double>(factors_.domain(unit).size());
   ++now_;

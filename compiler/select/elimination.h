@@ -1,13 +1,13 @@
-// Exact dynamic programming on factors, by elimination of units: for whatever its neighbours do, a unit does what is best,
-// so that it and its factors can be replaced by one factor over the neighbours.
+// Exact dynamic programming on factors, by elimination of units: for whatever its neighbours do, a unit does what is
+// best, so that it and its factors can be replaced by one factor over the neighbours.
 //
 //   a ── u ── b          a ──── b          message(a, b) = min over u of  seconds(u) + ab-factors(a, u) + (u, b)
 //
-// A chain, a tree, a ladder of forward and backward layers: all fold up, from the ends inwards. Next is always the unit of
-// the smallest step (its options times the entries of its message), the lowest unit among equals; a message tells options
-// of a neighbour apart only where the eliminated factors did. Steps that look alike, as those of repeated layers do, are taken
-// once. When no step fits the limits, dominance is tried again on what has become of the factors, and if that does not help the
-// rest is the core.
+// A chain, a tree, a ladder of forward and backward layers: all fold up, from the ends inwards. Next is always the unit
+// of the smallest step (its options times the entries of its message), the lowest unit among equals; a message tells
+// options of a neighbour apart only where the eliminated factors did. Steps that look alike, as those of repeated
+// layers do, are taken once. When no step fits the limits, dominance is tried again on what has become of the factors,
+// and if that does not help the rest is the core.
 #pragma once
 
 #include <map>

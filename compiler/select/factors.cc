@@ -180,7 +180,8 @@ void Factors::MakeTable(Factor& factor) {
   factor.fixed.clear();
 }
 
-// --- dominance --------------------------------------------------------------------------------------------------------
+// --- dominance
+// --------------------------------------------------------------------------------------------------------
 
 void Factors::Enqueue(int unit) {
   if (queued_[unit]) return;
@@ -332,9 +333,9 @@ Factors::Matrix Factors::DifferencesOfTable(const Factor& factor, size_t side) c
   return least;
 }
 
-// What can be said without trying all combinations. Of the producer: the wants are some set that every reader adds to, so
-// every gain may occur, and at least the least of some reader's losses. Of a reader: what it alone wants is paid, unless
-// another may want it too; what the alternative wants may be paid or not.
+// What can be said without trying all combinations. Of the producer: the wants are some set that every reader adds to,
+// so every gain may occur, and at least the least of some reader's losses. Of a reader: what it alone wants is paid,
+// unless another may want it too; what the alternative wants may be paid or not.
 Factors::Matrix Factors::DifferencesOfWide(const Factor& factor, size_t side) const {
   const int value = factor.value, size = factor.sides[side].size;
   const CostGraph::Port& own = graph_.port(factor.ports[side]);

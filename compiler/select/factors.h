@@ -2,16 +2,16 @@
 //
 //   total = constant + sum over units of the option's seconds + sum over factors of what the units' classes say
 //
-// A class is what a factor can tell apart of a unit's options: for the value "relu's output", how relu makes it or how a
-// reader reads it. A value whose readers share boxings is one factor over all of them. Tables that are alike, as those of
-// repeated layers are, are one object, and what is derived from them is derived once.
+// A class is what a factor can tell apart of a unit's options: for the value "relu's output", how relu makes it or how
+// a reader reads it. A value whose readers share boxings is one factor over all of them. Tables that are alike, as
+// those of repeated layers are, are one object, and what is derived from them is derived once.
 //
 // Dominance: option a of a unit can go if some b costs no more whatever the others do:
 //
 //   seconds(a) - seconds(b) + sum over factors of min over everything else of (table(a, else) - table(b, else)) >= 0
 //
-// (Goldstein's criterion for dead ends.) Entries above the upper bound do not count: no solution that uses one is better
-// than that. Nothing that is dropped could have improved the optimum; of equal options the first stays.
+// (Goldstein's criterion for dead ends.) Entries above the upper bound do not count: no solution that uses one is
+// better than that. Nothing that is dropped could have improved the optimum; of equal options the first stays.
 #pragma once
 
 #include <algorithm>
@@ -67,8 +67,8 @@ class Factors {
   std::vector<const CostGraph::State*> StatesLeft(const Factor& factor, int port) const;
   const CostGraph& graph() const { return graph_; }
 
-  // For elimination: replaces all factors of `unit` by `message` (which may have any number of sides) and the unit's part
-  // of the sum by nothing.
+  // For elimination: replaces all factors of `unit` by `message` (which may have any number of sides) and the unit's
+  // part of the sum by nothing.
   void Replace(int unit, Factor message);
   // Leaves only these positions of the unit's domain (ascending, not none).
   void Keep(int unit, const std::vector<int>& positions);

@@ -41,7 +41,8 @@ LocalSearch::LocalSearch(const CostGraph& graph)
   }
 }
 
-// --- prices -----------------------------------------------------------------------------------------------------------
+// --- prices
+// -----------------------------------------------------------------------------------------------------------
 
 double LocalSearch::ValueCost(int value) const {
   return graph_.ValueSeconds(value, [&](int port) -> const CostGraph::State* {
@@ -78,7 +79,8 @@ int LocalSearch::Best(int unit, int fallback, const Price& price) {
   return best;
 }
 
-// --- the start --------------------------------------------------------------------------------------------------------
+// --- the start
+// --------------------------------------------------------------------------------------------------------
 
 void LocalSearch::Sweep() {
   const std::vector<SearchProblem::Node>& nodes = graph_.problem().nodes;
@@ -135,7 +137,8 @@ double LocalSearch::CheapestReading(int value, int from, int port) const {
   return least;
 }
 
-// --- improvement ------------------------------------------------------------------------------------------------------
+// --- improvement
+// ------------------------------------------------------------------------------------------------------
 
 void LocalSearch::Descend() {
   for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
@@ -209,7 +212,8 @@ bool LocalSearch::MoveEnd(int id, const Wanted& wanted) {
   return false;
 }
 
-// --- regions ----------------------------------------------------------------------------------------------------------
+// --- regions
+// ----------------------------------------------------------------------------------------------------------
 
 bool LocalSearch::MoveRegion(int unit, int option) {
   Begin();

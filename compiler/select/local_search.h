@@ -1,9 +1,10 @@
 // Improving a choice move by move: the start of the search, its polish, and the neighbourhood that `explain` looks at.
 //
-//   sweep     forward along the data, each unit to what suits what is chosen already; weights adapt to their first reader
+//   sweep     forward along the data, each unit to what suits what is chosen already; weights adapt to their first
+//             reader
 //   descend   single units to their best option, until none gains
-//   regions   across each boxing that is still paid for, and from each unit that could compute faster, neighbours follow
-//             until the region is at peace; the move stays if the total fell
+//   regions   across each boxing that is still paid for, and from each unit that could compute faster, neighbours
+//             follow until the region is at peace; the move stays if the total fell
 #pragma once
 
 #include <cstdint>
@@ -22,16 +23,16 @@ class LocalSearch {
   void Sweep();
   void Assume(const std::vector<int>& options);
   void Descend();
-  // Regions and descent in turns until neither gains, or after so many looks at what options do to values that a graph of
-  // thousands of nodes takes about a second.
+  // Regions and descent in turns until neither gains, or after so many looks at what options do to values that a graph
+  // of thousands of nodes takes about a second.
   void MoveRegions();
 
   // By unit; all are chosen after Sweep() or Assume().
   const std::vector<int>& options() const { return options_; }
   double Seconds() const { return graph_.Total(options_); }
 
-  // How many seconds it would add that `unit` takes `option` and stays with it, while the rest adapts as well as single moves
-  // and one region can. Nothing changes; what all units would do is written to `adapted` if that is not null.
+  // How many seconds it would add that `unit` takes `option` and stays with it, while the rest adapts as well as single
+  // moves and one region can. Nothing changes; what all units would do is written to `adapted` if that is not null.
   double Added(int unit, int option, std::vector<int>* adapted = nullptr);
 
  private:

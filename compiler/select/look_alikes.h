@@ -1,5 +1,5 @@
-// What distinguishes nodes that may have different signatures. Layers repeat, so that a graph of 10^5 nodes has some hundred
-// different ones: what holds of one is looked up for all that have the same key.
+// What distinguishes nodes that may have different signatures. Layers repeat, so that a graph of 10^5 nodes has some
+// hundred different ones: what holds of one is looked up for all that have the same key.
 #pragma once
 
 #include <map>
@@ -12,7 +12,8 @@
 
 namespace oneflow {
 
-// Keys of the nodes of one graph, which it borrows; it must not change. Equal keys mean equal signatures on equally many ranks.
+// Keys of the nodes of one graph, which it borrows; it must not change. Equal keys mean equal signatures on equally
+// many ranks.
 class LookAlikes {
  public:
   explicit LookAlikes(const Graph& graph) : graph_(graph) {}

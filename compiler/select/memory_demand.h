@@ -2,12 +2,12 @@
 //
 //   variables    weights, optimizer state and other state, as they lie
 //   sums         what adds up over micro-batches, as it lies; it lasts from the first to the last
-//   activations  what forward nodes make and backward nodes read, once in each type in which they read it; of one micro-batch: how
-//                many are in flight is decided later, with the schedule
+//   activations  what forward nodes make and backward nodes read, once in each type in which they read it; of one
+//                micro-batch: how many are in flight is decided later, with the schedule
 //   copies       what variables are boxed to for their readers: gathered weights live as long as the step's readers
 //
-// What lives within one part of the step alone (gradients of a step of one micro-batch, workspaces, what is in transfer) is not
-// counted; the plan says what all of that needs in the end (plan/memory.h).
+// What lives within one part of the step alone (gradients of a step of one micro-batch, workspaces, what is in
+// transfer) is not counted; the plan says what all of that needs in the end (plan/memory.h).
 #pragma once
 
 #include "compiler/select/memory_limit.h"

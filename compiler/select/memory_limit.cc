@@ -11,8 +11,8 @@
 namespace oneflow {
 namespace {
 
-// Seconds that all bytes of the cheapest choice cost together, at the lowest and the highest price. The highest outweighs
-// every boxing that is possible, and not one that is impossible (1e6, see cost_model.h).
+// Seconds that all bytes of the cheapest choice cost together, at the lowest and the highest price. The highest
+// outweighs every boxing that is possible, and not one that is impossible (1e6, see cost_model.h).
 constexpr double kLowest = 1e-6, kHighest = 1e5;
 constexpr int kBisections = 14;       // to the 1e-3 part of the price
 constexpr double kGoodEnough = 0.99;  // of a limit is used: a lower price gains little

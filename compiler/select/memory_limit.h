@@ -2,12 +2,12 @@
 //
 //   least of   seconds + price * bytes that are held          (the Lagrangian of: least seconds, bytes <= limit)
 //
-// For every price the search solves the same problem with other seconds; a higher price never chooses more bytes (where the
-// search is exact). The least price that fits is found by bisection. What it chooses is the fastest among all that need as
-// few bytes; between two neighbouring prices there may be a better use of the limit, which this does not find.
+// For every price the search solves the same problem with other seconds; a higher price never chooses more bytes (where
+// the search is exact). The least price that fits is found by bisection. What it chooses is the fastest among all that
+// need as few bytes; between two neighbouring prices there may be a better use of the limit, which this does not find.
 //
-// What readers hold together, each once per type, has a part of its price at each reader: exact if they want the same. Whether a
-// choice fits is counted, not priced.
+// What readers hold together, each once per type, has a part of its price at each reader: exact if they want the same.
+// Whether a choice fits is counted, not priced.
 #pragma once
 
 #include <array>
@@ -62,9 +62,9 @@ struct MemoryLimit {
   int64_t bytes = 0;
 };
 
-// Search(), such that no rank holds more than any of the limits. The seconds of the result do not contain the price of bytes;
-// it is `exact` only if the limits did not matter. ResourceExhausted, naming both numbers and what holds them, if nothing that was
-// found fits.
+// Search(), such that no rank holds more than any of the limits. The seconds of the result do not contain the price of
+// bytes; it is `exact` only if the limits did not matter. ResourceExhausted, naming both numbers and what holds them,
+// if nothing that was found fits.
 absl::StatusOr<SearchResult> SearchWithin(const SearchProblem& problem, const std::vector<MemoryLimit>& limits,
                                           const SearchLimits& search = {});
 

@@ -4,7 +4,8 @@
 //   total = sum over nodes of the option's seconds
 //         + sum over values of the price of each distinct dist that its readers want
 //
-// Finding the minimum is hard in general, but graphs of models are long and thin. The search therefore is, in this order:
+// Finding the minimum is hard in general, but graphs of models are long and thin. The search therefore is, in this
+// order:
 //
 //   local search    a sweep along the data and single moves: an upper bound                              local_search.h
 //   dominance       options that some other option beats whatever the rest does are dropped               factors.h
@@ -12,10 +13,10 @@
 //   dual ascent     what elimination leaves (often nothing): a bound is raised, and drops options       core_search.h
 //   beam            what is open after that is searched in order, widely                                  beam.h
 //
-// All but the last lose nothing. If the beam dropped no state that could have won, the result is exact, and says so; if it did,
-// region moves improve it, and the result is never worse than that of local search with region moves alone.
-// Equal costs are decided for the option of lower index, in the order in which units are numbered; the result is a function
-// of the problem alone. REQUIRES of all prices and seconds: not negative.
+// All but the last lose nothing. If the beam dropped no state that could have won, the result is exact, and says so; if
+// it did, region moves improve it, and the result is never worse than that of local search with region moves alone.
+// Equal costs are decided for the option of lower index, in the order in which units are numbered; the result is a
+// function of the problem alone. REQUIRES of all prices and seconds: not negative.
 #pragma once
 
 #include <cstdint>

@@ -222,7 +222,8 @@ class Selector {
     return IsVariable(from) && *graph_.node(from).placement != *node.placement;
   }
 
-  // Boxing() looks at the type of a value, how often it is boxed and whether it is a variable's; the rest is in the dists.
+  // Boxing() looks at the type of a value, how often it is boxed and whether it is a variable's; the rest is in the
+  // dists.
   void AddValues() {
     std::map<std::tuple<int, Rate, bool>, int> kinds;
     for (ValueId id = 0; id < graph_.num_values(); ++id) {
@@ -383,7 +384,8 @@ class Selector {
     }
   }
 
-  // Up to two ways to read `value`, lying as `from`, on the placement of `to` that are like `to` but for one axis and can be boxed.
+  // Up to two ways to read `value`, lying as `from`, on the placement of `to` that are like `to` but for one axis and
+  // can be boxed.
   std::string Proposals(ValueId value, int from, int to) {
     const auto [pair, wanted] = dists_[to];
     const Shape& shape = graph_.value(value).type.shape;
@@ -444,7 +446,8 @@ class Selector {
   std::pair<ValueId, std::string> yields_ = {-1, ""};
 };
 
-// Calls run(selector); where wishes of several nodes contradict one another, the weakest of them yields and all is done again.
+// Calls run(selector); where wishes of several nodes contradict one another, the weakest of them yields and all is done
+// again.
 template <typename Run>
 auto WithPriorities(const Graph& graph, const OpRegistry& ops, const Topology& topology, const VariableDists& variables,
                     const SelectOptions& options, Run run) {

@@ -31,8 +31,8 @@ struct Selection {
   double lower_bound = 0;       // no other layouts have a smaller prediction than this
   int core_units = 0;           // how many units were searched by beam, not solved exactly (compiler/select/search.h)
   int num_prices = 0;           // how many boxings were priced
-  // Where not all that is possible was considered: "node 'x' (...) and 3 like it: 343 of 729 layouts were considered". Then even an
-  // exact result is so among those only.
+  // Where not all that is possible was considered: "node 'x' (...) and 3 like it: 343 of 729 layouts were considered".
+  // Then even an exact result is so among those only.
   std::vector<std::string> notes;
 };
 
@@ -42,14 +42,15 @@ struct Selection {
 absl::StatusOr<Selection> SelectSbp(const Graph& graph, const OpRegistry& ops, const Topology& topology,
                                     const VariableDists& variables, const SelectOptions& options);
 
-// A layout that a node could have, and the predicted seconds of a step in which it does and the rest makes the best of it.
+// A layout that a node could have, and the predicted seconds of a step in which it does and the rest makes the best of
+// it.
 struct LayoutPrice {
   Layout layout;
   double seconds = 0;
 };
 
-// All layouts that `node` could have, the chosen one with the selection's own seconds; cheapest first, equal ones in the
-// order of candidates. Selects first; errors as SelectSbp.
+// All layouts that `node` could have, the chosen one with the selection's own seconds; cheapest first, equal ones in
+// the order of candidates. Selects first; errors as SelectSbp.
 absl::StatusOr<std::vector<LayoutPrice>> ExplainSelection(const Graph& graph, const OpRegistry& ops,
                                                           const Topology& topology, const VariableDists& variables,
                                                           const SelectOptions& options, NodeId node);

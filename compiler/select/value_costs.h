@@ -1,13 +1,13 @@
-// The least that a value can cost for each choice of one of its ports, when messages make the choices of the others dearer or
-// cheaper: what a table of all combinations would say, without the table.
+// The least that a value can cost for each choice of one of its ports, when messages make the choices of the others
+// dearer or cheaper: what a table of all combinations would say, without the table.
 //
 //   cost(maker, readers) = base(maker) + sum over all types that readers want of open(maker, type) - sum of messages
 //
-// Readers that want the same type share its price, so a choice is a partition of the readers into groups and a type for each. A
-// group of cost g(S) = min over types of (open + messages of S) is known for all S, and the best partition of each set follows
-// from those of its subsets: 3^readers steps, where a table has types^readers entries. (Of a state that wants several types only
-// the first counts, and of more readers than kMaxReaders each group pays a share of every price: a lower bound of the cost,
-// never more.)
+// Readers that want the same type share its price, so a choice is a partition of the readers into groups and a type for
+// each. A group of cost g(S) = min over types of (open + messages of S) is known for all S, and the best partition of
+// each set follows from those of its subsets: 3^readers steps, where a table has types^readers entries. (Of a state
+// that wants several types only the first counts, and of more readers than kMaxReaders each group pays a share of every
+// price: a lower bound of the cost, never more.)
 #pragma once
 
 #include <vector>
@@ -21,7 +21,8 @@ class ValueCosts {
   // `factor`: a wide one of `factors`. Prices above `cap` count as that.
   ValueCosts(const Factors& factors, const Factor& factor, double cap);
 
-  // By class of `side`: the least cost, less the messages of all other sides. A side with a class in `fixed` has that one; -1: any.
+  // By class of `side`: the least cost, less the messages of all other sides. A side with a class in `fixed` has that
+  // one; -1: any.
   std::vector<double> Least(const std::vector<const std::vector<double>*>& messages, size_t side,
                             const std::vector<int>& fixed) const;
   // Steps of one Least().

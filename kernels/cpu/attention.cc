@@ -1,12 +1,13 @@
-// Scaled dot-product attention and its gradient, per (batch, head) and block of 32 queries: all scores of a block against the keys it
-// may see stay in the second-level cache and are never written to memory.
+// Scaled dot-product attention and its gradient, per (batch, head) and block of 32 queries: all scores of a block
+// against the keys it may see stay in the second-level cache and are never written to memory.
 //
 //   forward   S = Q K^T / sqrt(d),  lse_i = log sum_j exp(S_ij),  P = exp(S - lse),  out = P V
 //   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = P (dP - D) / sqrt(d)
 //             dV += P^T dout,  dK += dS^T Q,  dQ = dS K
 //
-// A causal block reads keys up to its last query only. One task is one head of one sample and runs its blocks in order, so sums do
-// not depend on the number of threads. Heads are columns of the [b,t,c] tensors: head h has columns h*d .. (h+1)*d.
+// A causal block reads keys up to its last query only. One task is one head of one sample and runs its blocks in order,
+// so sums do not depend on the number of threads. Heads are columns of the [b,t,c] tensors: head h has columns h*d ..
+// (h+1)*d.
 #include <algorithm>
 #include <cmath>
 #include <utility>

@@ -1,11 +1,11 @@
-// The parts of a batch norm, in which dimension 1 counts channels: channel_variance, batch_norm, and its gradient's batch_norm_sums and
-// batch_norm_dx.
+// The parts of a batch norm, in which dimension 1 counts channels: channel_variance, batch_norm, and its gradient's
+// batch_norm_sums and batch_norm_dx.
 //
 //   h = (x - mean) rstd     dgamma = sum dy h,  dbeta = sum dy     dx = gamma rstd (dy - dbeta / N - h dgamma / N)
 //
-// A tensor is [outer, channels, inner]. With an inner dimension a vector holds elements of one channel, without one it holds those of
-// neighbouring channels; kernels are written once for both, because they ask for a channel's numbers through `of`. Sums of
-// a channel are one thread's, and are carried in double between runs of floats.
+// A tensor is [outer, channels, inner]. With an inner dimension a vector holds elements of one channel, without one it
+// holds those of neighbouring channels; kernels are written once for both, because they ask for a channel's numbers
+// through `of`. Sums of a channel are one thread's, and are carried in double between runs of floats.
 #include <algorithm>
 
 #include "kernels/cpu/kernels.h"
@@ -65,7 +65,8 @@ void ForEachVector(const ChannelSides& s, int64_t operands, Prepare prepare, F f
 constexpr int64_t kRun = 1024;
 constexpr int64_t kRowsOfRun = 64;
 
-// sums[k][channel] = scale * sum of what add(prepare(of), at, lanes, terms) adds to terms[k]; lanes beyond the count must add 0.
+// sums[k][channel] = scale * sum of what add(prepare(of), at, lanes, terms) adds to terms[k]; lanes beyond the count
+// must add 0.
 template <int kSums, typename Prepare, typename Add>
 void SumPerChannel(const ChannelSides& s, double scale, float* const (&sums)[kSums], Prepare prepare, Add add) {
   const int64_t bytes = kSums * static_cast<int64_t>(sizeof(float));

@@ -1,6 +1,6 @@
-// add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither operand
-// broadcasts differently are merged, so that the common cases (same shape, scalar, a row added to a matrix) are long runs
-// along the inner dimension.
+// add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither
+// operand broadcasts differently are merged, so that the common cases (same shape, scalar, a row added to a matrix) are
+// long runs along the inner dimension.
 #include <vector>
 
 #include "kernels/cpu/kernels.h"

@@ -1,5 +1,5 @@
-// conv2d and its two gradients on oneDNN. The library is fast in its own blocked layouts only, so operands are reordered into what it
-// asks for and the result back, in the workspace:
+// conv2d and its two gradients on oneDNN. The library is fast in its own blocked layouts only, so operands are
+// reordered into what it asks for and the result back, in the workspace:
 //
 //   x (nchw) --reorder--> blocked --+
 //                                   +--> convolution --> blocked --reorder--> y (nchw)

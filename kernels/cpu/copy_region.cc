@@ -108,7 +108,8 @@ void CopyBox(const CopyRegionArgs& args, Combine combine) {
                      [&](int64_t begin, int64_t end) { Run(target + begin, source + begin, end - begin, combine); });
     return;
   }
-  // The plane of a step of the outer loop: one row, or a tiled pair of dimensions if the source runs along the other one.
+  // The plane of a step of the outer loop: one row, or a tiled pair of dimensions if the source runs along the other
+  // one.
   Dim across;
   if (!contiguous) {
     const auto unit = std::find_if(dims.begin(), dims.end(), [](const Dim& dim) { return Source(dim) == 1; });

@@ -1,4 +1,5 @@
-// cumsum along one dimension of [outer, n, inner]: a strip of inner elements carries its sums, in double, from one step to the next.
+// cumsum along one dimension of [outer, n, inner]: a strip of inner elements carries its sums, in double, from one step
+// to the next.
 #include <algorithm>
 
 #include "kernels/cpu/kernels.h"

@@ -1,5 +1,5 @@
-// The cpu as a device: anonymous memory in huge pages where the system gives them, calls that complete before they return, and a
-// budget of cores for the actor thread.
+// The cpu as a device: anonymous memory in huge pages where the system gives them, calls that complete before they
+// return, and a budget of cores for the actor thread.
 #include "kernels/device.h"
 
 #include <omp.h>

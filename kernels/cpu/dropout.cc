@@ -1,8 +1,8 @@
-// dropout: y = keep ? x / (1 - rate) : 0, where each LOGICAL element draws its own bits, so that the result is the same however the
-// tensor is cut and the gradient is the same kernel on dy.
+// dropout: y = keep ? x / (1 - rate) : 0, where each LOGICAL element draws its own bits, so that the result is the same
+// however the tensor is cut and the gradient is the same kernel on dy.
 //
-// A shard is a sequence of runs that are contiguous in the logical tensor too. One Philox block serves four elements; eight
-// blocks are computed side by side.
+// A shard is a sequence of runs that are contiguous in the logical tensor too. One Philox block serves four elements;
+// eight blocks are computed side by side.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -19,9 +19,9 @@ namespace {
 constexpr int kBlocks = 8;
 constexpr int64_t kGroup = 4 * kBlocks;  // elements
 
-// The bits of elements [first, first + kGroup); `first` is a multiple of 4. The same as RandomBits() of each: eight Philox blocks
-// side by side, their words in the lower halves of 64-bit lanes. The upper halves hold garbage, which a product of lower halves
-// does not see.
+// The bits of elements [first, first + kGroup); `first` is a multiple of 4. The same as RandomBits() of each: eight
+// Philox blocks side by side, their words in the lower halves of 64-bit lanes. The upper halves hold garbage, which a
+// product of lower halves does not see.
 OF_INLINE void GroupBits(uint64_t key, uint64_t step, uint64_t first, uint32_t* bits) {
   const U64x8 block = U64x8{0, 1, 2, 3, 4, 5, 6, 7} + (first >> 2);
   U64x8 c0 = block, c1 = block >> 32, c2 = U64x8{} + step, c3 = U64x8{} + (step >> 32);

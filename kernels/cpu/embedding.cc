@@ -1,5 +1,5 @@
-// Rows of a table by index, and the sum of gradients into such rows. A shard of the table knows which rows it holds by its
-// `start`: rows outside it read as zero and receive nothing, so that the shards' results add up.
+// Rows of a table by index, and the sum of gradients into such rows. A shard of the table knows which rows it holds by
+// its `start`: rows outside it read as zero and receive nothing, so that the shards' results add up.
 #include <algorithm>
 #include <cstring>
 
@@ -34,8 +34,8 @@ const char* Embedding(const KernelArgs& args) {
   return nullptr;
 }
 
-// in: dy[T...,h], ids[T...]; out: dw[v,h]. Threads share the columns, not the indices, so that every row is summed in the order
-// of its indices.
+// in: dy[T...,h], ids[T...]; out: dw[v,h]. Threads share the columns, not the indices, so that every row is summed in
+// the order of its indices.
 const char* EmbeddingGrad(const KernelArgs& args) {
   const float* const dy = args.in[0].as<const float>();
   const int32_t* const ids = args.in[1].as<const int32_t>();

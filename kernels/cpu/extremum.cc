@@ -1,8 +1,8 @@
-// The gradient of reduce_max and reduce_min, which every element that is the extremum y gets an equal share of: extremum_count says
-// how many there are, extremum_grad gives them dy / n and all others 0.
+// The gradient of reduce_max and reduce_min, which every element that is the extremum y gets an equal share of:
+// extremum_count says how many there are, extremum_grad gives them dy / n and all others 0.
 //
-// x is walked in runs along its inner dimension. If that is reduced, all elements of a run have the same y; if it is kept, neighbours
-// have neighbouring ones.
+// x is walked in runs along its inner dimension. If that is reduced, all elements of a run have the same y; if it is
+// kept, neighbours have neighbouring ones.
 #include <algorithm>
 #include <type_traits>
 #include <vector>
@@ -29,8 +29,8 @@ struct Neighbours {
   }
 };
 
-// run(at, n, output, of): the elements [at, at + n) of x, whose y is `output` or begins there. All runs of an output are one
-// thread's, one after another.
+// run(at, n, output, of): the elements [at, at + n) of x, whose y is `output` or begins there. All runs of an output
+// are one thread's, one after another.
 template <typename Run>
 void ForEachRun(const TensorArg& x, const std::vector<bool>& is_reduced, int64_t operands, Run run) {
   Groups groups(x, is_reduced);

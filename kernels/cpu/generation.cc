@@ -1,4 +1,5 @@
-// sample_token draws the next token from the logits at the last filled position; append_token writes it behind the others.
+// sample_token draws the next token from the logits at the last filled position; append_token writes it behind the
+// others.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,6 @@
-// Elements by index, sums into elements by index, and the indices of the largest elements. A shard of the tensor that is indexed knows by
-// its `start` what it holds: what lies outside it reads as zero and receives nothing, so that the shards' results add up.
+// Elements by index, sums into elements by index, and the indices of the largest elements. A shard of the tensor that
+// is indexed knows by its `start` what it holds: what lies outside it reads as zero and receives nothing, so that the
+// shards' results add up.
 #include <algorithm>
 #include <cstring>
 #include <ranges>
@@ -55,8 +56,8 @@ const char* Gather(const KernelArgs& args) {
   return nullptr;
 }
 
-// in: updates[P...,I...,Q...], ids[I...]; out: x[P...,v,Q...]. Threads share the columns, not the indices, so that every element is
-// summed in the order of its indices.
+// in: updates[P...,I...,Q...], ids[I...]; out: x[P...,v,Q...]. Threads share the columns, not the indices, so that
+// every element is summed in the order of its indices.
 const char* ScatterAdd(const KernelArgs& args) {
   const Table x(args.out[0], AxisOf(args));
   const TensorArg& ids = args.in[1];
@@ -119,7 +120,8 @@ const char* PutAlong(const KernelArgs& args) {
   return nullptr;
 }
 
-// The order of top_k: larger values first, of equal ones the lower index. A NaN comes before all numbers, so that it is seen.
+// The order of top_k: larger values first, of equal ones the lower index. A NaN comes before all numbers, so that it is
+// seen.
 struct ComesFirst {
   const float* x;
   bool operator()(int32_t i, int32_t j) const {

@@ -1,7 +1,9 @@
-// Matrix products on oneDNN's sgemm: matmul (rows times a weight), matmul_wgrad (x^T dy over all rows) and batch_matmul.
+// Matrix products on oneDNN's sgemm: matmul (rows times a weight), matmul_wgrad (x^T dy over all rows) and
+// batch_matmul.
 //
-// sgemm and not oneDNN's matmul primitive: on the shapes of transformers it is as fast or faster, it packs its operands, so a
-// leading dimension that is a multiple of 4 KiB does not halve it, and it has nothing to prepare (kernels/README.md, "Matmul").
+// sgemm and not oneDNN's matmul primitive: on the shapes of transformers it is as fast or faster, it packs its
+// operands, so a leading dimension that is a multiple of 4 KiB does not halve it, and it has nothing to prepare
+// (kernels/README.md, "Matmul").
 #include <algorithm>
 #include <vector>
 
@@ -58,8 +60,8 @@ int64_t MatrixOf(const TensorArg& x, const TensorArg& c, int64_t batch) {
   return index;
 }
 
-// in: a[T...,m,k], b[T...,k,n], either transposed in its last two dimensions. Many small products run one per thread, few large
-// ones with all threads each.
+// in: a[T...,m,k], b[T...,k,n], either transposed in its last two dimensions. Many small products run one per thread,
+// few large ones with all threads each.
 const char* BatchMatmul(const KernelArgs& args) {
   const bool transpose_a = args.attrs->Bool("transpose_a"), transpose_b = args.attrs->Bool("transpose_b");
   const TensorArg& a = args.in[0];

@@ -1,5 +1,5 @@
-// Max pooling without padding. The forward pass keeps the position h * W + w of each maximum (the first of equal ones); the
-// gradient adds to these positions, a plane (n, c) per task.
+// Max pooling without padding. The forward pass keeps the position h * W + w of each maximum (the first of equal ones);
+// the gradient adds to these positions, a plane (n, c) per task.
 #include <cmath>
 
 #include "kernels/copy.h"

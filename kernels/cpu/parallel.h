@@ -1,8 +1,8 @@
-// Intra-op parallelism: a loop cut into as many contiguous parts as the calling thread may use cores. A device with one core, a
-// small loop and a nested call all run in place without an OpenMP region.
+// Intra-op parallelism: a loop cut into as many contiguous parts as the calling thread may use cores. A device with one
+// core, a small loop and a nested call all run in place without an OpenMP region.
 //
-// How a loop is cut depends on the number of threads, so nothing may be summed across the parts: reductions cut their data into
-// blocks of a fixed size (FixedBlocks) and combine the blocks in order.
+// How a loop is cut depends on the number of threads, so nothing may be summed across the parts: reductions cut their
+// data into blocks of a fixed size (FixedBlocks) and combine the blocks in order.
 #pragma once
 
 #include <omp.h>
@@ -21,7 +21,8 @@ inline int MaxThreads() {
 // Threads that the calling thread may use now.
 inline int NumThreads() { return omp_in_parallel() ? 1 : std::min(omp_get_max_threads(), MaxThreads()); }
 
-// body(begin, end, thread) for a partition of [0, n) with at least `grain` units in all parts but one; 0 <= thread < most.
+// body(begin, end, thread) for a partition of [0, n) with at least `grain` units in all parts but one; 0 <= thread <
+// most.
 template <typename Body>
 void ParallelForThread(int64_t n, int64_t grain, int most, Body&& body) {
   if (n <= 0) return;
@@ -44,8 +45,8 @@ void ParallelFor(int64_t n, int64_t grain, Body&& body) {
   ParallelForThread(n, grain, MaxThreads(), [&](int64_t begin, int64_t end, int) { body(begin, end); });
 }
 
-// Bytes below which a second thread costs more than it brings: waking and joining a thread takes about 2 us, in which one core
-// streams about 32 KiB.
+// Bytes below which a second thread costs more than it brings: waking and joining a thread takes about 2 us, in which
+// one core streams about 32 KiB.
 inline constexpr int64_t kParallelBytes = 32 << 10;
 
 // Units of `unit_bytes` bytes that make a part worth a thread.
@@ -53,7 +54,8 @@ inline int64_t Grain(int64_t unit_bytes) {
   return std::max<int64_t>(1, kParallelBytes / std::max<int64_t>(1, unit_bytes));
 }
 
-// Rows cut into blocks for a reduction over them: at most 64 blocks of at least 32 rows, whatever the number of threads.
+// Rows cut into blocks for a reduction over them: at most 64 blocks of at least 32 rows, whatever the number of
+// threads.
 struct FixedBlocks {
   explicit FixedBlocks(int64_t rows)
       : rows(rows), size(std::max<int64_t>(32, (rows + 63) / 64)), count((rows + size - 1) / size) {}

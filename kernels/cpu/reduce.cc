@@ -1,9 +1,9 @@
-// Reductions over any set of dimensions: reduce_sum, reduce_mean, reduce_max, reduce_min, sum_to (which undoes broadcasting) and
-// square_sum.
+// Reductions over any set of dimensions: reduce_sum, reduce_mean, reduce_max, reduce_min, sum_to (which undoes
+// broadcasting) and square_sum.
 //
-// Neighbouring dimensions that are both kept or both reduced are merged. Then either the inner dimension is reduced, and an
-// output element is a sum of contiguous runs, or it is kept, and a strip of output elements is a sum of strips. Sums are carried in
-// double between runs, in an order that does not depend on the number of threads.
+// Neighbouring dimensions that are both kept or both reduced are merged. Then either the inner dimension is reduced,
+// and an output element is a sum of contiguous runs, or it is kept, and a strip of output elements is a sum of strips.
+// Sums are carried in double between runs, in an order that does not depend on the number of threads.
 #include "kernels/cpu/reduce.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Which elements of a tensor are reduced to one: what all kernels that reduce over any set of dimensions share. Neighbouring
-// dimensions that are both kept or both reduced are merged.
+// Which elements of a tensor are reduced to one: what all kernels that reduce over any set of dimensions share.
+// Neighbouring dimensions that are both kept or both reduced are merged.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Copies of a tensor compared by digest: replica_digest makes one number of what this rank holds, assert_replicas fails where the
-// numbers of the ranks that should hold the same differ.
+// Copies of a tensor compared by digest: replica_digest makes one number of what this rank holds, assert_replicas fails
+// where the numbers of the ranks that should hold the same differ.
 #include <cstring>
 
 #include "kernels/cpu/kernels.h"

@@ -1,5 +1,5 @@
-// Products of small matrices that live in the first two caches, for kernels that fuse them with other work on one core: tiles of
-// 8 rows by 32 columns stay in registers, b's rows are read as vectors, a's elements are broadcast.
+// Products of small matrices that live in the first two caches, for kernels that fuse them with other work on one core:
+// tiles of 8 rows by 32 columns stay in registers, b's rows are read as vectors, a's elements are broadcast.
 //
 // Per step of k a tile takes 16 multiply-adds (8 cycles) and 10 loads (5 cycles), so arithmetic is the bound.
 #pragma once
@@ -8,7 +8,8 @@
 
 namespace oneflow::cpu {
 
-// One operand that may be read along either dimension: element (row, column) is at data[row * row_stride + column * column_stride].
+// One operand that may be read along either dimension: element (row, column) is at data[row * row_stride + column *
+// column_stride].
 struct Strided {
   const float* data;
   int64_t row_stride, column_stride;

@@ -1,4 +1,5 @@
-// softmax over the last dimension and its gradient dx = y (dy - sum(dy y)). A row stays in the nearest cache between its passes.
+// softmax over the last dimension and its gradient dx = y (dy - sum(dy y)). A row stays in the nearest cache between
+// its passes.
 #include <cmath>
 
 #include "kernels/cpu/kernels.h"

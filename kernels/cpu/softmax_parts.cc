@@ -1,6 +1,6 @@
-// The parts of a softmax and of its cross entropy, between which the columns may be split: every shard makes its addends of the
-// sums of a row, and knows by the `start` of x which columns it holds. With all columns in one shard the parts compute what
-// softmax.cc and cross_entropy.cc do, in the same order.
+// The parts of a softmax and of its cross entropy, between which the columns may be split: every shard makes its
+// addends of the sums of a row, and knows by the `start` of x which columns it holds. With all columns in one shard the
+// parts compute what softmax.cc and cross_entropy.cc do, in the same order.
 #include <cmath>
 #include <limits>
 

@@ -1,4 +1,5 @@
-// Elementwise functions of one tensor, and relu_grad, which selects by a second one. Outputs may lie in the inputs' memory.
+// Elementwise functions of one tensor, and relu_grad, which selects by a second one. Outputs may lie in the inputs'
+// memory.
 #include <cmath>
 
 #include "kernels/cpu/kernels.h"
@@ -8,7 +9,8 @@
 namespace oneflow::cpu {
 namespace {
 
-// y[i] = f(x[i]) for all elements; f takes and returns sixteen of them, and is a lambda of its own type, so that it is inlined.
+// y[i] = f(x[i]) for all elements; f takes and returns sixteen of them, and is a lambda of its own type, so that it is
+// inlined.
 template <typename F>
 const char* Map(const KernelArgs& args, F f) {
   const float* const x = args.in[0].as<const float>();

@@ -1,5 +1,6 @@
-// Sixteen floats at a time, and the elementary functions on them, in GCC's vector types: one AVX-512 register where there is one,
-// several narrower ones elsewhere. Loops over a row go through VecLoop, which hands the last lanes over as a partial vector.
+// Sixteen floats at a time, and the elementary functions on them, in GCC's vector types: one AVX-512 register where
+// there is one, several narrower ones elsewhere. Loops over a row go through VecLoop, which hands the last lanes over
+// as a partial vector.
 //
 //   VecLoop(n, [&](int64_t i, auto lanes) { Store(y + i, Exp(Load(x + i, lanes)), lanes); });
 #pragma once
@@ -11,7 +12,8 @@
 #include <immintrin.h>
 #endif
 
-// Vectors are only passed between functions that are inlined into each other, so their calling convention does not matter.
+// Vectors are only passed between functions that are inlined into each other, so their calling convention does not
+// matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 namespace oneflow::cpu {
@@ -124,8 +126,8 @@ OF_INLINE F32x16 Sqrt(F32x16 x) {
   return x;
 #endif
 }
-// The 64-bit products of the lower halves of lanes with a constant. Spelled out for AVX-512: GCC 12 would multiply whole lanes, at
-// a third of the speed.
+// The 64-bit products of the lower halves of lanes with a constant. Spelled out for AVX-512: GCC 12 would multiply
+// whole lanes, at a third of the speed.
 OF_INLINE U64x8 MultiplyLower(U64x8 a, uint32_t b) {
 #ifdef __AVX512F__
   return (U64x8)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)(U64x8{} + b));

@@ -1,16 +1,19 @@
-// Scaled dot-product attention and its gradient without ever writing the scores to memory (Dao et al., "FlashAttention", 2022).
+// Scaled dot-product attention and its gradient without ever writing the scores to memory (Dao et al.,
+// "FlashAttention", 2022).
 //
 //   forward   S = Q K^T / sqrt(d),  lse_i = log sum_j exp(S_ij),  P = exp(S - lse),  out = P V
 //   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = P (dP - D) / sqrt(d)
 //             dV = P^T dout,  dK = dS^T Q     a block per tile of keys, walking through the queries
 //             dQ = dS K                       a block per tile of queries, walking through the keys
 //
-// The scores of the backward pass are computed twice, so that every element has one writer: the same result in every run, no atomics.
+// The scores of the backward pass are computed twice, so that every element has one writer: the same result in every
+// run, no atomics.
 //
-// A block is 16x16 threads. In a product of a tile of R rows with another of R rows ("Dot"), thread (tx, ty) has rows ty*M .. ty*M+M-1
-// of the first and rows tx, tx+16, ... of the second, M = R/16; then in a product with D columns ("AddProduct") the same rows and
-// columns 4*tx .. 4*tx+3 of every 64. Tiles lie in shared memory with rows padded by 16 bytes, so that neither has bank conflicts.
-// D is the head size rounded up to 64, 128 or 256; what is beyond the head or the last token is zero.
+// A block is 16x16 threads. In a product of a tile of R rows with another of R rows ("Dot"), thread (tx, ty) has rows
+// ty*M .. ty*M+M-1 of the first and rows tx, tx+16, ... of the second, M = R/16; then in a product with D columns
+// ("AddProduct") the same rows and columns 4*tx .. 4*tx+3 of every 64. Tiles lie in shared memory with rows padded by
+// 16 bytes, so that neither has bank conflicts. D is the head size rounded up to 64, 128 or 256; what is beyond the
+// head or the last token is zero.
 #include <cmath>
 #include <memory>
 

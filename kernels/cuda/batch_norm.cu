@@ -1,11 +1,11 @@
-// The parts of a batch norm, in which dimension 1 counts channels: channel_variance, batch_norm, and its gradient's batch_norm_sums and
-// batch_norm_dx.
+// The parts of a batch norm, in which dimension 1 counts channels: channel_variance, batch_norm, and its gradient's
+// batch_norm_sums and batch_norm_dx.
 //
 //   h = (x - mean) rstd     dgamma = sum dy h,  dbeta = sum dy     dx = gamma rstd (dy - dbeta / N - h dgamma / N)
 //
-// A tensor is [outer, channels, inner]. Sums of a channel are cut into splits, carried in double, and the splits are summed in order.
-// With an inner dimension a block takes a split of one channel; without one it takes 32 neighbouring channels, so that its
-// threads read neighbours in both cases.
+// A tensor is [outer, channels, inner]. Sums of a channel are cut into splits, carried in double, and the splits are
+// summed in order. With an inner dimension a block takes a split of one channel; without one it takes 32 neighbouring
+// channels, so that its threads read neighbours in both cases.
 #include <algorithm>
 
 #include "kernels/cuda/team.cuh"
@@ -25,7 +25,8 @@ double LogicalCount(const TensorArg& x) {
   return count;
 }
 
-// f(i, its channel) for all elements. Index is 32 bits wide where that suffices: a 64-bit division costs several times as much.
+// f(i, its channel) for all elements. Index is 32 bits wide where that suffices: a 64-bit division costs several times
+// as much.
 template <typename Index, typename F>
 __global__ void ElementKernel(Index count, Index channels, Index inner, F f) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStride()) f(i, static_cast<Index>(i) / inner % channels);

@@ -1,5 +1,6 @@
-// add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither operand
-// broadcasts differently are merged; what is then one run (same shape, or a scalar) goes four elements at a time.
+// add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither
+// operand broadcasts differently are merged; what is then one run (same shape, or a scalar) goes four elements at a
+// time.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/loops.h"
 
@@ -99,8 +100,8 @@ __global__ void AddNKernel(int64_t n, Operands operands, float* y) {
   }
 }
 
-// The operands are added in their order; those beyond the first 16 are added to what `y` holds by then, so the output may take the
-// memory of one of the first 16 only.
+// The operands are added in their order; those beyond the first 16 are added to what `y` holds by then, so the output
+// may take the memory of one of the first 16 only.
 const char* AddN(const KernelArgs& args) {
   const int64_t n = args.out[0].count;
   if (n == 0) return nullptr;

@@ -1,5 +1,5 @@
-// Conversion between element types: floats to integers truncate, anything to bool asks whether it is not zero, 16-bit floats
-// round to nearest even and go through float.
+// Conversion between element types: floats to integers truncate, anything to bool asks whether it is not zero, 16-bit
+// floats round to nearest even and go through float.
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/launch.cuh"
 

@@ -1,7 +1,9 @@
-// Sums over the rows of [rows, c], for all columns and for several terms at once: what a normalisation's gradient needs of its
-// parameters. Rows are cut into splits, which are summed in their order, so that the result does not depend on what runs when.
+// Sums over the rows of [rows, c], for all columns and for several terms at once: what a normalisation's gradient needs
+// of its parameters. Rows are cut into splits, which are summed in their order, so that the result does not depend on
+// what runs when.
 //
-//   ColumnSums<1>(stream, rows, c, [=] __device__(int64_t row, int64_t column) { return Terms<1>{...}; }, workspace, {sum})
+//   ColumnSums<1>(stream, rows, c, [=] __device__(int64_t row, int64_t column) { return Terms<1>{...}; },
+//                 workspace, {sum})
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// conv2d and its two gradients on cuDNN. The algorithm is the library's first choice among those that are deterministic and
-// multiply in fp32 (no TF32), so that two runs are bitwise equal and a GPU agrees with a CPU.
+// conv2d and its two gradients on cuDNN. The algorithm is the library's first choice among those that are deterministic
+// and multiply in fp32 (no TF32), so that two runs are bitwise equal and a GPU agrees with a CPU.
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
@@ -122,7 +122,8 @@ std::shared_ptr<Job<Op>> MakeJob(const KernelArgs& args) {
     return nullptr;
   }
   for (int i = 0; i < found; ++i) {  // best first
-    // The convolution's own math type rules out TF32; an algorithm that is nothing without tensor cores would then fail.
+    // The convolution's own math type rules out TF32; an algorithm that is nothing without tensor cores would then
+    // fail.
     const bool has_fp32 = perfs[i].mathType == CUDNN_FMA_MATH || perfs[i].mathType == CUDNN_DEFAULT_MATH;
     if (perfs[i].status != CUDNN_STATUS_SUCCESS || perfs[i].determinism != CUDNN_DETERMINISTIC || !has_fp32) continue;
     job->perf = perfs[i];

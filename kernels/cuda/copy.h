@@ -1,5 +1,5 @@
-// Copies and combinations of boxes in device memory: what CopyRegion (kernels/copy.h) is on a GPU. Like it, for every stride and
-// element type, but launched on a stream.
+// Copies and combinations of boxes in device memory: what CopyRegion (kernels/copy.h) is on a GPU. Like it, for every
+// stride and element type, but launched on a stream.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,7 +23,8 @@ struct BoxCopy {
   Combine combine = Combine::kOverwrite;
 };
 
-// Null, or a static string that says what is wrong. Empty boxes are fine. The two boxes must not overlap unless they are the same.
+// Null, or a static string that says what is wrong. Empty boxes are fine. The two boxes must not overlap unless they
+// are the same.
 const char* Copy(cudaStream_t stream, const BoxCopy& copy);
 
 // A run of `count` elements.

@@ -1,8 +1,9 @@
 // Strided box copies: dimensions that lie together in both boxes are merged, then these cases remain:
 //
-//   one contiguous run                                         the driver's copy
-//   the source runs along another dimension (a transpose)      32x32 tiles through shared memory, so that both sides use whole lines
-//   anything else                                              a thread per element, which is 16 bytes where everything is divisible
+//   one contiguous run                   the driver's copy
+//   the source runs along another        32x32 tiles through shared memory, so that both sides use whole lines
+//   dimension (a transpose)
+//   anything else                        a thread per element, which is 16 bytes where everything is divisible
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -40,7 +41,8 @@ bool MakeBox(const BoxCopy& copy, Box* box) {
   return true;
 }
 
-// Bytes of the largest unit, up to 16, in which the box can be copied; its inner dimension is then counted in such units.
+// Bytes of the largest unit, up to 16, in which the box can be copied; its inner dimension is then counted in such
+// units.
 size_t WidenUnit(const BoxCopy& copy, Box* box) {
   const int64_t size = static_cast<int64_t>(SizeOf(copy.dtype));
   Dim& inner = box->dims[box->rank - 1];

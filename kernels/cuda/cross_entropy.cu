@@ -1,8 +1,8 @@
 // softmax_cross_entropy: per row lse = log sum exp(logits) and loss = lse - logits[label]; its gradient
 // dlogits = dloss (exp(logits - lse) - [column == label]); and top1_correct, whether the label has the largest logit.
 //
-// In the gradient the classes may be split: `start` of the logits says which ones this shard holds. A label that is no class gives
-// a loss of NaN: a launched kernel cannot return an error.
+// In the gradient the classes may be split: `start` of the logits says which ones this shard holds. A label that is no
+// class gives a loss of NaN: a launched kernel cannot return an error.
 #include <cmath>
 
 #include "kernels/cuda/team.cuh"

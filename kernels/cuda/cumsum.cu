@@ -1,5 +1,5 @@
-// cumsum along one dimension of [outer, n, inner]. With an inner dimension a thread carries the sum of one line, and its neighbours
-// read theirs; without one a warp scans a line, 32 elements at a time. Sums are carried in double.
+// cumsum along one dimension of [outer, n, inner]. With an inner dimension a thread carries the sum of one line, and
+// its neighbours read theirs; without one a warp scans a line, 32 elements at a time. Sums are carried in double.
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {

@@ -1,8 +1,9 @@
 // A CUDA device: memory, one stream on which everything happens in order, and events from a pool.
 //
-// The runtime calls from two sides: an actor thread, bound to the device, launches; while loading and saving, other threads allocate
-// and copy. So whatever depends on the current device sets it for the length of the call. After an error of a kernel CUDA refuses
-// every further call, which therefore reports it; only Done() cannot, and says yes, so that nobody waits for what will never come.
+// The runtime calls from two sides: an actor thread, bound to the device, launches; while loading and saving, other
+// threads allocate and copy. So whatever depends on the current device sets it for the length of the call. After an
+// error of a kernel CUDA refuses every further call, which therefore reports it; only Done() cannot, and says yes, so
+// that nobody waits for what will never come.
 #include "kernels/device.h"
 
 #include <cuda_runtime.h>

@@ -1,5 +1,6 @@
-// dropout: y = keep ? x / (1 - rate) : 0, where each LOGICAL element draws its own bits, so that the result is the same however the
-// tensor is cut and the gradient is the same kernel on dy. A thread takes four neighbours, which mostly share one Philox block.
+// dropout: y = keep ? x / (1 - rate) : 0, where each LOGICAL element draws its own bits, so that the result is the same
+// however the tensor is cut and the gradient is the same kernel on dy. A thread takes four neighbours, which mostly
+// share one Philox block.
 #include <cmath>
 
 #include "kernels/cuda/copy.h"

@@ -1,6 +1,6 @@
-// Rows of a table by index, and the sum of gradients into such rows. A shard of the table knows which rows it holds by its
-// `start`: rows outside it read as zero and receive nothing, so that the shards' results add up. An index outside the whole table
-// reads as NaN: a launched kernel cannot return an error.
+// Rows of a table by index, and the sum of gradients into such rows. A shard of the table knows which rows it holds by
+// its `start`: rows outside it read as zero and receive nothing, so that the shards' results add up. An index outside
+// the whole table reads as NaN: a launched kernel cannot return an error.
 #include <cmath>
 
 #include "kernels/cuda/team.cuh"
@@ -22,12 +22,12 @@ const char* Embedding(const KernelArgs& args) {
   });
 }
 
-// Rows of the table that a block owns. More rows share one search through the indices; fewer use more of the GPU where the table is
-// small. 8: a table of 50k rows makes 6k blocks.
+// Rows of the table that a block owns. More rows share one search through the indices; fewer use more of the GPU where
+// the table is small. 8: a table of 50k rows makes 6k blocks.
 constexpr int kRowsPerBlock = 8;
 
-// A block searches all indices for its rows, 256 at a time; the threads share the columns. Nobody else writes these rows, and every
-// element is summed by one thread in the order of the indices.
+// A block searches all indices for its rows, 256 at a time; the threads share the columns. Nobody else writes these
+// rows, and every element is summed by one thread in the order of the indices.
 __global__ void GradKernel(int64_t n, int64_t first, int64_t rows, int64_t h, const float* dy, const int32_t* ids,
                            float* dw) {
   __shared__ int found[kThreads];  // positions in this piece of `ids`, ascending

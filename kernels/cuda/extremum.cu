@@ -1,8 +1,8 @@
-// The gradient of reduce_max and reduce_min, which every element that is the extremum y gets an equal share of: extremum_count says
-// how many there are, extremum_grad gives them dy / n and all others 0.
+// The gradient of reduce_max and reduce_min, which every element that is the extremum y gets an equal share of:
+// extremum_count says how many there are, extremum_grad gives them dy / n and all others 0.
 //
-// Elements of x are numbered by output and by term, the faster of the two being the one that is x's inner dimension, so that
-// neighbouring threads read neighbours.
+// Elements of x are numbered by output and by term, the faster of the two being the one that is x's inner dimension, so
+// that neighbouring threads read neighbours.
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/team.cuh"
 

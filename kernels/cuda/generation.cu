@@ -1,8 +1,8 @@
-// sample_token draws the next token from the logits at the last filled position; append_token writes it behind the others. Both are
-// one block: what they do is small, and the host must not wait for it.
+// sample_token draws the next token from the logits at the last filled position; append_token writes it behind the
+// others. Both are one block: what they do is small, and the host must not wait for it.
 //
-// What the cpu twin returns as an error is left visible in the data here: an empty text yields the token -1, and a length outside
-// the tokens leaves them as they are.
+// What the cpu twin returns as an error is left visible in the data here: an empty text yields the token -1, and a
+// length outside the tokens leaves them as they are.
 #include "kernels/cuda/team.cuh"
 #include "kernels/random.h"
 

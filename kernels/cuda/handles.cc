@@ -7,7 +7,8 @@
 namespace oneflow::cuda {
 namespace {
 
-// Handles by device. A handle outlives everything that was launched with it: the libraries finish it before they let go.
+// Handles by device. A handle outlives everything that was launched with it: the libraries finish it before they let
+// go.
 template <typename Handle, auto kCreate, auto kDestroy>
 class Handles {
  public:

@@ -1,7 +1,7 @@
-// Elements by index, sums into elements by index, and the indices of the largest elements. A shard of the tensor that is indexed knows by
-// its `start` what it holds: what lies outside it reads as zero and receives nothing, so that the shards' results add up. An index
-// outside the whole tensor makes NaN of what it would read, and of the row or tensor that it would be added to: a launched kernel
-// cannot return an error.
+// Elements by index, sums into elements by index, and the indices of the largest elements. A shard of the tensor that
+// is indexed knows by its `start` what it holds: what lies outside it reads as zero and receives nothing, so that the
+// shards' results add up. An index outside the whole tensor makes NaN of what it would read, and of the row or tensor
+// that it would be added to: a launched kernel cannot return an error.
 #include <cmath>
 #include <cstdint>
 
@@ -10,8 +10,8 @@
 namespace oneflow::cuda {
 namespace {
 
-// A tensor as [outer, rows, inner] around the dimension that is indexed, and which of its logical rows the shard holds. A kernel
-// parameter.
+// A tensor as [outer, rows, inner] around the dimension that is indexed, and which of its logical rows the shard holds.
+// A kernel parameter.
 struct Table {
   Table(const TensorArg& x, int axis)
       : outer(Product(x, 0, axis)),
@@ -43,12 +43,12 @@ const char* Gather(const KernelArgs& args) {
   });
 }
 
-// Rows of the table that a block owns, as in embedding.cu: more rows share one search through the indices, fewer use more of the GPU
-// where the table is small.
+// Rows of the table that a block owns, as in embedding.cu: more rows share one search through the indices, fewer use
+// more of the GPU where the table is small.
 constexpr int kRowsPerBlock = 8;
 
-// A block searches all indices for its rows, 256 at a time; the threads share the columns, which are all [outer, inner] of a row.
-// Nobody else writes these elements, and each is summed by one thread in the order of the indices.
+// A block searches all indices for its rows, 256 at a time; the threads share the columns, which are all [outer, inner]
+// of a row. Nobody else writes these elements, and each is summed by one thread in the order of the indices.
 __global__ void ScatterKernel(Table table, int64_t n, const float* updates, const int32_t* ids, float* sums) {
   __shared__ int found[kThreads];  // positions in this piece of `ids`, ascending
   __shared__ int64_t row_of[kThreads];
@@ -118,8 +118,8 @@ const char* TakeAlong(const KernelArgs& args) {
   });
 }
 
-// A member of the team owns every kTeam-th column of a row and walks through all indices for them, so that the order of the sum is
-// that of the indices.
+// A member of the team owns every kTeam-th column of a row and walks through all indices for them, so that the order of
+// the sum is that of the indices.
 template <int kTeam>
 __global__ void PutKernel(Table table, int64_t k, const float* dy, const int32_t* ids, float* x) {
   const Team<kTeam> team;
@@ -155,8 +155,9 @@ const char* PutAlong(const KernelArgs& args) {
 
 using Key = unsigned long long;  // what the shuffles of a warp take
 
-// Larger for what comes first in the order of top_k: larger values, of equal ones the lower index, a NaN before all numbers. The
-// upper half holds the value's bits so that they compare as it does, the lower half the index counted down. Never 0.
+// Larger for what comes first in the order of top_k: larger values, of equal ones the lower index, a NaN before all
+// numbers. The upper half holds the value's bits so that they compare as it does, the lower half the index counted
+// down. Never 0.
 __device__ Key KeyOf(float value, int64_t index) {
   const uint32_t bits = __float_as_uint(value == 0 ? 0.0f : value);  // -0 equals 0
   const uint32_t rising = bits >> 31 != 0 ? ~bits : bits | 0x80000000u;

@@ -1,5 +1,6 @@
-// What the sources of CUDA kernels share: the functions of all families. Twins of those of kernels/cpu: the same stem has the same ops
-// with the same meaning, except for what kernels/cuda/README.md says about errors that a GPU cannot report.
+// What the sources of CUDA kernels share: the functions of all families. Twins of those of kernels/cpu: the same stem
+// has the same ops with the same meaning, except for what kernels/cuda/README.md says about errors that a GPU cannot
+// report.
 #pragma once
 
 #include "kernels/families.h"

@@ -11,11 +11,12 @@ namespace oneflow::cuda {
 
 // 256: eight warps hide latency well, and blocks are small enough that several share an SM at 64 registers per thread.
 inline constexpr int kThreads = 256;
-// 16 blocks for each of the 132 SMs of an H100: full occupancy twice over; what is left is done by the grid-stride loop.
+// 16 blocks for each of the 132 SMs of an H100: full occupancy twice over; what is left is done by the grid-stride
+// loop.
 inline constexpr int64_t kMaxBlocks = 2112;
 
-// Blocks for `units` pieces of work of which one block takes `per_block` at a time. REQUIRES: units > 0, as launching no block is
-// an error.
+// Blocks for `units` pieces of work of which one block takes `per_block` at a time. REQUIRES: units > 0, as launching
+// no block is an error.
 inline unsigned Blocks(int64_t units, int64_t per_block = kThreads) {
   const int64_t blocks = (units + per_block - 1) / per_block;
   return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);

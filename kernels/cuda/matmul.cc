@@ -1,7 +1,8 @@
 // Matrix products on cuBLASLt: matmul (rows times a weight), matmul_wgrad (x^T dy over all rows) and batch_matmul.
 //
-// Everything that depends on shapes only (descriptors, the choice of an algorithm) is made in `prepare`. The arithmetic is fp32
-// throughout, without TF32, so that a GPU and a CPU give the same losses; mixed precision is the compiler's to ask for, with casts.
+// Everything that depends on shapes only (descriptors, the choice of an algorithm) is made in `prepare`. The arithmetic
+// is fp32 throughout, without TF32, so that a GPU and a CPU give the same losses; mixed precision is the compiler's to
+// ask for, with casts.
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
@@ -30,7 +31,8 @@ using MatmulDesc = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-// c[m,n] = op(a) op(b), all dense row-major; op transposes where asked. `batch` products at once; strides in elements, 0 repeats.
+// c[m,n] = op(a) op(b), all dense row-major; op transposes where asked. `batch` products at once; strides in elements,
+// 0 repeats.
 struct Product2d {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
@@ -171,8 +173,8 @@ std::shared_ptr<void> PrepareWgrad(const KernelArgs& args) {
 
 const char* MatmulWgrad(const KernelArgs& args) { return Execute(args, FirstOf(args)); }
 
-// in: a[T...,m,k], b[T...,k,n], either transposed in its last two dimensions. The innermost merged batch dimension goes to the
-// library, the others are launches.
+// in: a[T...,m,k], b[T...,k,n], either transposed in its last two dimensions. The innermost merged batch dimension goes
+// to the library, the others are launches.
 std::shared_ptr<void> PrepareBatchMatmul(const KernelArgs& args) {
   const TensorArg &a = args.in[0], &b = args.in[1], &c = args.out[0];
   Product2d p = {.transpose_a = args.attrs->Bool("transpose_a"), .transpose_b = args.attrs->Bool("transpose_b")};

@@ -1,6 +1,6 @@
-// Max pooling without padding. The forward pass keeps the position h * W + w of each maximum (the first of equal ones); the
-// gradient adds to these positions. Windows may overlap, so a warp owns a plane (n, c) and walks through its outputs in order:
-// sums are the same in every run, without atomics.
+// Max pooling without padding. The forward pass keeps the position h * W + w of each maximum (the first of equal ones);
+// the gradient adds to these positions. Windows may overlap, so a warp owns a plane (n, c) and walks through its
+// outputs in order: sums are the same in every run, without atomics.
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {

@@ -1,5 +1,5 @@
-// The end of a step: the clipping factor, the learning rate, and the updates of weights in one pass over memory each. Scalars stay on
-// the device: nothing here waits.
+// The end of a step: the clipping factor, the learning rate, and the updates of weights in one pass over memory each.
+// Scalars stay on the device: nothing here waits.
 #include <cmath>
 
 #include "kernels/cuda/launch.cuh"

@@ -1,8 +1,8 @@
 // Reductions: reduce_sum, reduce_mean, reduce_max, reduce_min, sum_to (which undoes broadcasting) and square_sum.
 //
-// A pass cuts the terms of every output into splits, so that few outputs with many terms fill the GPU too; a second pass combines
-// the splits in order. Where the inner dimension is reduced a warp takes a split, so that its lanes read neighbours; where it is
-// kept a thread does, because then its neighbours read theirs.
+// A pass cuts the terms of every output into splits, so that few outputs with many terms fill the GPU too; a second
+// pass combines the splits in order. Where the inner dimension is reduced a warp takes a split, so that its lanes read
+// neighbours; where it is kept a thread does, because then its neighbours read theirs.
 #include <algorithm>
 #include <limits>
 

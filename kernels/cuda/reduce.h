@@ -1,5 +1,5 @@
-// Reductions over any set of dimensions, for the kernels that need them. Sums are carried in double and their order depends on the
-// shapes only: no atomics.
+// Reductions over any set of dimensions, for the kernels that need them. Sums are carried in double and their order
+// depends on the shapes only: no atomics.
 #pragma once
 
 #include <vector>
@@ -24,7 +24,8 @@ __device__ inline int64_t Offset(const StridedDims& dims, int64_t index) {
   return offset;
 }
 
-// Which elements of x make up which element of y. Neighbouring dimensions that are both kept or both reduced are merged.
+// Which elements of x make up which element of y. Neighbouring dimensions that are both kept or both reduced are
+// merged.
 struct Groups {
   Groups(const TensorArg& x, const std::vector<bool>& is_reduced);
 

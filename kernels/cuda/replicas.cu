@@ -1,5 +1,5 @@
-// Copies of a tensor compared by digest, as the cpu kernels do. A debugging aid: assert_replicas waits for the stream and reads the
-// digests back, so that the error is the node's own and no later one's.
+// Copies of a tensor compared by digest, as the cpu kernels do. A debugging aid: assert_replicas waits for the stream
+// and reads the digests back, so that the error is the node's own and no later one's.
 #include <vector>
 
 #include "kernels/cuda/launch.cuh"

@@ -1,6 +1,6 @@
-// The parts of a softmax and of its cross entropy, between which the columns may be split: every shard makes its addends of the
-// sums of a row, and knows by the `start` of x which columns it holds. A label that is no class gives a loss of NaN: a launched
-// kernel cannot return an error.
+// The parts of a softmax and of its cross entropy, between which the columns may be split: every shard makes its
+// addends of the sums of a row, and knows by the `start` of x which columns it holds. A label that is no class gives a
+// loss of NaN: a launched kernel cannot return an error.
 #include <cmath>
 #include <cstdint>
 #include <type_traits>

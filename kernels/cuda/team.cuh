@@ -1,5 +1,5 @@
-// A team of threads that share a row: a warp where rows are short, a block where they are long. Every member gets the result of a
-// reduction, bitwise the same, in an order that depends on nothing but the team's size.
+// A team of threads that share a row: a warp where rows are short, a block where they are long. Every member gets the
+// result of a reduction, bitwise the same, in an order that depends on nothing but the team's size.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"

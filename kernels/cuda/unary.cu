@@ -1,4 +1,5 @@
-// Elementwise functions of one tensor, and relu_grad, which selects by a second one. Outputs may lie in the inputs' memory.
+// Elementwise functions of one tensor, and relu_grad, which selects by a second one. Outputs may lie in the inputs'
+// memory.
 #include "kernels/cuda/launch.cuh"
 
 namespace oneflow::cuda {

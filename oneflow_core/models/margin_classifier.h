@@ -3,7 +3,8 @@
 // al., 2018).
 //
 //   images ──► (linear, relu)* ──► linear ──► embedding e / |e|  ─┐
-//                                             class rows w / |w| ─┴─► scale * (cosine - margin [class = label]) ──► cross entropy
+//                                             class rows w / |w| ─┴─► scale * (cosine - margin [class = label])
+//                                                                    ──► cross entropy
 //
 // The class rows are split over mesh axis "tp", so the logits are split over classes and are never gathered: of a row
 // of logits only its maximum, its sum of exponentials and its label's logit travel. Samples are dealt out over all

@@ -1,5 +1,5 @@
-// Normalisation of channels, which are dimension 1, over all other dimensions. It comes in parts, because its statistics
-// are sums over the batch, and parts of a split batch only have addends of them:
+// Normalisation of channels, which are dimension 1, over all other dimensions. It comes in parts, because its
+// statistics are sums over the batch, and parts of a split batch only have addends of them:
 //
 //   mean = reduce_mean(x)    var = channel_variance(x, mean)    y = (x - mean) / sqrt(var + epsilon) * gamma + beta
 //

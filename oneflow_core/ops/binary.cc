@@ -1,7 +1,7 @@
 // c[i] = f(a[i], b[i]) with NumPy broadcasting, and add_n. A gradient is first an elementwise product and is then
 // summed over the dimensions along which its operand was broadcast. heaviside is the slope of maximum in its first
-// operand: 1 where a > b, 0 where a < b, and 1/2 where they are equal, so that equal operands share a gradient. Beside a
-// NaN it is 1: the NaN is what comes out, and no operand hides it from the gradient.
+// operand: 1 where a > b, 0 where a < b, and 1/2 where they are equal, so that equal operands share a gradient. Beside
+// a NaN it is 1: the NaN is what comes out, and no operand hides it from the gradient.
 #include "oneflow_core/ops/broadcast.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"

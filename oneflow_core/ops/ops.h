@@ -4,8 +4,8 @@
 
 #include "oneflow_core/op.h"
 
-// The families: each has a file of its own, with the function Add<Family>Ops(). What tests know of it is in test/support/ops, in a file
-// of the same name.
+// The families: each has a file of its own, with the function Add<Family>Ops(). What tests know of it is in
+// test/support/ops, in a file of the same name.
 #define ONEFLOW_OP_FAMILIES(FAMILY) \
   FAMILY(Source)                    \
   FAMILY(Plumbing)                  \

@@ -1,5 +1,5 @@
-// pad: x with `before` and `after` elements of `value` around it in each dimension. Its gradient is the part of dy where
-// x lies.
+// pad: x with `before` and `after` elements of `value` around it in each dimension. Its gradient is the part of dy
+// where x lies.
 #include <cmath>
 
 #include "oneflow_core/builder.h"

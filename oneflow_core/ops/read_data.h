@@ -1,5 +1,5 @@
-// The kinds of data that the op read_data reads, one line each in read_data.cc: what a batch looks like and what it is counted in.
-// How a kind is read is beside its source: actor/data/source.cc has the same kinds.
+// The kinds of data that the op read_data reads, one line each in read_data.cc: what a batch looks like and what it is
+// counted in. How a kind is read is beside its source: actor/data/source.cc has the same kinds.
 #pragma once
 
 #include <string>

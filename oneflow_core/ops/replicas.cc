@@ -1,5 +1,6 @@
-// Ops that compare copies while a job runs. They speak of ranks, not of logical tensors, and only the compiler adds them:
-// replica_digest gives every rank of the mesh one number for what it holds, assert_replicas passes x on where the numbers agree.
+// Ops that compare copies while a job runs. They speak of ranks, not of logical tensors, and only the compiler adds
+// them: replica_digest gives every rank of the mesh one number for what it holds, assert_replicas passes x on where the
+// numbers agree.
 #include "oneflow_core/builder.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"

@@ -1,12 +1,12 @@
-// The softmax and its cross entropy in parts between which the classes may lie split, as the vocabulary of a language model does.
-// Each rank works on its columns; the largest, the sums and the dot products of rows are partial and small:
+// The softmax and its cross entropy in parts between which the classes may lie split, as the vocabulary of a language
+// model does. Each rank works on its columns; the largest, the sums and the dot products of rows are partial and small:
 //
 //   m = reduce_max(x)                           P(max)     y = softmax_apply(x, m, exp_sum(x, m))
 //   s, z = softmax_sums(x, labels, m)           P          dx = softmax_grad_apply(dy, y, row_dot(dy, y))
 //   loss, lse = softmax_loss(m, s, z)                      correct = equal(first_index(x, m), labels)
 //
-// x - m only keeps exp from overflowing: what is made of all parts does not depend on m. A part by itself does, and so do the
-// gradients here; they cancel where parts meet.
+// x - m only keeps exp from overflowing: what is made of all parts does not depend on m. A part by itself does, and so
+// do the gradients here; they cancel where parts meet.
 #include <limits>
 
 #include "oneflow_core/builder.h"

@@ -1,5 +1,6 @@
-// Attention is independent for every sample and every head. Heads are groups of columns: of c columns, head i has the i-th c/heads;
-// a split of the columns is a split of the heads only if every rank gets whole heads, hence the divisibility.
+// Attention is independent for every sample and every head. Heads are groups of columns: of c columns, head i has the
+// i-th c/heads; a split of the columns is a split of the heads only if every rank gets whole heads, hence the
+// divisibility.
 #include "sbp/rules/rules.h"
 
 namespace oneflow::rules {

@@ -1,5 +1,5 @@
-// The parts of a batch norm: tensors of the dimensions of x, in which dimension 1 counts channels, and one number per channel
-// beside them. Every dimension may be split; where only numbers of channels come out, the others are summed.
+// The parts of a batch norm: tensors of the dimensions of x, in which dimension 1 counts channels, and one number per
+// channel beside them. Every dimension may be split; where only numbers of channels come out, the others are summed.
 #include "sbp/rules/rules.h"
 
 namespace oneflow::rules {

@@ -1,4 +1,5 @@
-// Reductions and broadcasts: dimensions that one side lacks, or has with size 1, are reduced (or repeated), the others pass.
+// Reductions and broadcasts: dimensions that one side lacks, or has with size 1, are reduced (or repeated), the others
+// pass.
 #include <algorithm>
 
 #include "sbp/rules/rules.h"
@@ -98,11 +99,13 @@ Result BroadcastTo(const RuleContext& context) {
 
 }  // namespace
 
+// A reduce_mean divides by the logical count, so the means of parts add up as sums do.
 RuleList Reductions() {
   static constexpr OpRule kRules[] = {
-      {"reduce_sum", ReduceSum},       {"reduce_mean", ReduceSum},  // divides by the logical count, so the means of parts add up as sums do
-      {"reduce_max", ReduceMax},       {"reduce_min", ReduceMin},  {"extremum_count", ExtremumCount},
-      {"extremum_grad", ExtremumGrad}, {"bias_grad", BiasGrad},    {"sum_to", SumTo},
+      {"reduce_sum", ReduceSum},         {"reduce_mean", ReduceSum},
+      {"reduce_max", ReduceMax},         {"reduce_min", ReduceMin},
+      {"extremum_count", ExtremumCount}, {"extremum_grad", ExtremumGrad},
+      {"bias_grad", BiasGrad},           {"sum_to", SumTo},
       {"broadcast_to", BroadcastTo},
   };
   return kRules;

@@ -1,4 +1,5 @@
-// Digests of what ranks hold: dimension i of the digests is axis i of the mesh, so a rank's own number lies where the rank does.
+// Digests of what ranks hold: dimension i of the digests is axis i of the mesh, so a rank's own number lies where the
+// rank does.
 #include "sbp/rules/rules.h"
 
 namespace oneflow::rules {

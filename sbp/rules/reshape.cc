@@ -1,12 +1,12 @@
-// reshape keeps the row-major order of elements, so it preserves a split only where equal parts on both sides are the same
-// elements. Dimensions of both sides fall into groups of equal products:
+// reshape keeps the row-major order of elements, so it preserves a split only where equal parts on both sides are the
+// same elements. Dimensions of both sides fall into groups of equal products:
 //
 //   [8,4,6] -> [8,24]      {8}->{8}   {4,6}->{24}
 //   [12,5] -> [3,4,5]      {12}->{3,4}   {5}->{5}
 //
-// Within a group only the leading dimension can be split. If the leading sizes are equal, any split does; if not, both must be
-// divisible by the axis, because then every part is the same number of elements; uneven parts of different sizes would not begin
-// at the same element.
+// Within a group only the leading dimension can be split. If the leading sizes are equal, any split does; if not, both
+// must be divisible by the axis, because then every part is the same number of elements; uneven parts of different
+// sizes would not begin at the same element.
 #include "sbp/rules/rules.h"
 
 namespace oneflow::rules {

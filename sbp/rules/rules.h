@@ -1,5 +1,5 @@
-// The ops whose signatures depend on attributes or ranks, which a rule text cannot say. Most of them build a FactorRule and are
-// derived from it like any other. A file lists its ops at its end; table.cc lists the files.
+// The ops whose signatures depend on attributes or ranks, which a rule text cannot say. Most of them build a FactorRule
+// and are derived from it like any other. A file lists its ops at its end; table.cc lists the files.
 #pragma once
 
 #include <vector>
@@ -22,8 +22,8 @@ struct RuleContext {
 // The signatures of an op besides all-B, which every op has, best first; duplicates are removed by the caller.
 using RuleFn = absl::StatusOr<std::vector<Signature>> (*)(const RuleContext&);
 
-// What follows from a factor rule: letters at least as large as the axis, then linear sets, then letters that would leave some
-// ranks without a single element. P is not offered for types that cannot be added (bool, u8).
+// What follows from a factor rule: letters at least as large as the axis, then linear sets, then letters that would
+// leave some ranks without a single element. P is not offered for types that cannot be added (bool, u8).
 std::vector<Signature> FromFactors(const FactorRule& rule, const RuleContext& context);
 // The same for a rule text.
 absl::StatusOr<std::vector<Signature>> FromText(absl::string_view text, const RuleContext& context);

@@ -1,5 +1,5 @@
-// Sources make whatever part they are asked for: an initial value or a constant is a function of the logical index, a batch of
-// data is read by rows.
+// Sources make whatever part they are asked for: an initial value or a constant is a function of the logical index, a
+// batch of data is read by rows.
 #include <algorithm>
 
 #include "sbp/rules/rules.h"

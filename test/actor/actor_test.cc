@@ -188,8 +188,8 @@ TEST(ActorTest, EndsWithInitiallyFilledSlotsFilledAsTheyBegan) {
   }
 }
 
-// A plan with everything that could make order matter: fan-out, fan-in, a slow and a fast way round, micro-batches, a variable that
-// is updated once per step, a loop that orders an actor with itself.
+// A plan with everything that could make order matter: fan-out, fan-in, a slow and a fast way round, micro-batches, a
+// variable that is updated once per step, a loop that orders an actor with itself.
 TestPlan Diamond() {
   TestPlan plan({0, 0, 0}, 4);
   const int source = plan.Actor(0, "source", 4), left = plan.Actor(1, "left", 4), right = plan.Actor(2, "right", 4);
@@ -204,8 +204,8 @@ TestPlan Diamond() {
   return plan;
 }
 
-// Runs `steps` steps by delivering and acting in random order; messages between two actors stay in order. Every act writes a digest
-// of what it read into the slots it fills. Returns the digests that `update` wrote.
+// Runs `steps` steps by delivering and acting in random order; messages between two actors stay in order. Every act
+// writes a digest of what it read into the slots it fills. Returns the digests that `update` wrote.
 std::vector<uint64_t> Simulate(const pb::Plan& plan, uint32_t seed, int steps) {
   std::mt19937 random(seed);
   std::vector<Actor> actors;

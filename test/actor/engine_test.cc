@@ -50,7 +50,8 @@ EngineOptions Options(Fetches& fetches) {
   return options;
 }
 
-// A source on the first rank, an accumulation over micro-batches passed on by copies round all ranks, a fetch on the last.
+// A source on the first rank, an accumulation over micro-batches passed on by copies round all ranks, a fetch on the
+// last.
 TestPlan Ring(int ranks, int micro_batches) {
   TestPlan plan(std::vector<int>(ranks, 0), micro_batches);
   const int source = plan.Actor(0, "source", micro_batches), sum = plan.Actor(0, "sum", micro_batches);

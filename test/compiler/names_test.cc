@@ -1,5 +1,5 @@
-// The law of names: they are for people. Whatever nodes are called after each pass, the passes come to the same result, and so does
-// planning but for the names that it hands on; only variables' names are identities.
+// The law of names: they are for people. Whatever nodes are called after each pass, the passes come to the same result,
+// and so does planning but for the names that it hands on; only variables' names are identities.
 #include <algorithm>
 #include <numeric>
 #include <random>

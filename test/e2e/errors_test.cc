@@ -1,5 +1,5 @@
-// What users get wrong, and what they read then: exit code 1 and one line that names the place and the values; exit code 2 for
-// wrong usage. Nothing is said twice, nothing is left behind.
+// What users get wrong, and what they read then: exit code 1 and one line that names the place and the values; exit
+// code 2 for wrong usage. Nothing is said twice, nothing is left behind.
 #include <zlib.h>
 
 #include <algorithm>
@@ -28,7 +28,8 @@ std::string InWorkspace(const Workspace& work, const std::string& text) {
   return absl::StrReplaceAll(text, {{"DIR/", work.Path("")}});
 }
 
-// Runs all cases, beside one another, and expects of each the exit code, one line with the message, and an empty standard output.
+// Runs all cases, beside one another, and expects of each the exit code, one line with the message, and an empty
+// standard output.
 void ExpectErrors(const Workspace& work, const std::vector<Case>& cases, int exit_code) {
   std::vector<std::unique_ptr<RunningCommand>> commands;
   for (const Case& c : cases) {

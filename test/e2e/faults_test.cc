@@ -1,6 +1,6 @@
-// What users see when processes die: `oneflow run` as a whole, with a scheduler, two daemons and two workers, of which the test
-// kills one. The promise: the job fails within three seconds, says who died and how, and leaves no process behind.
-// That is real time, so no other test runs beside these.
+// What users see when processes die: `oneflow run` as a whole, with a scheduler, two daemons and two workers, of which
+// the test kills one. The promise: the job fails within three seconds, says who died and how, and leaves no process
+// behind. That is real time, so no other test runs beside these.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
-// The losses of the project's example jobs under many layouts, to the bit: whatever changes inside the engine, users' numbers
-// stay, or the golden file changes in the same commit and its message says why.
+// The losses of the project's example jobs under many layouts, to the bit: whatever changes inside the engine, users'
+// numbers stay, or the golden file changes in the same commit and its message says why.
 //
-// Sizes are cut down by --set; models, optimizers and schedules are those of the examples. Metrics carry nine digits, which
-// tell any two floats apart, so equal texts are equal bits. Bits also depend on the machine (MachineFacts): the golden files
-// name the one that they were written on, and other machines compare within a tolerance and say so.
+// Sizes are cut down by --set; models, optimizers and schedules are those of the examples. Metrics carry nine digits,
+// which tell any two floats apart, so equal texts are equal bits. Bits also depend on the machine (MachineFacts): the
+// golden files name the one that they were written on, and other machines compare within a tolerance and say so.
 //
 // ONEFLOW_UPDATE_GOLDENS=1 writes the files.
 #include <algorithm>
@@ -26,7 +26,8 @@
 namespace oneflow::e2e {
 namespace {
 
-// Relative, where processors or libraries differ: sums are added in another order, and four updates do not carry that far.
+// Relative, where processors or libraries differ: sums are added in another order, and four updates do not carry that
+// far.
 constexpr double kElsewhere = 1e-6;
 
 struct Layout {

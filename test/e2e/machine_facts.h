@@ -1,5 +1,5 @@
-// What the bits of floating-point results depend on besides the program's own text. Goldens that hold such bits name these
-// facts, and are compared to the bit only where all of them are the same.
+// What the bits of floating-point results depend on besides the program's own text. Goldens that hold such bits name
+// these facts, and are compared to the bit only where all of them are the same.
 #pragma once
 
 #include <string>

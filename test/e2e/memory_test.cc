@@ -19,8 +19,8 @@ namespace {
 constexpr int kWarm = 500, kSteps = 2000;
 // For what allocators and gRPC have not touched before; 130 bytes a step.
 constexpr int64_t kSlack = 256 << 10;
-// What the scheduler's store keeps of the pages that it writes (2 MB in the end): a step's three values, some 60 bytes each. As
-// objects they would take more than twice as much.
+// What the scheduler's store keeps of the pages that it writes (2 MB in the end): a step's three values, some 60 bytes
+// each. As objects they would take more than twice as much.
 constexpr int64_t kStoredPerStep = 300;
 
 bool IsA(const Process& process, const std::string& role) {

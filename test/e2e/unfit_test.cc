@@ -1,5 +1,5 @@
-// Configs that do not fit: the host's memory, what numbers may be, the data, the devices. Each ends with one line that says
-// what is too large and what the limit is; test/golden/errors/unfit.txt has them all. A new limit is a new row.
+// Configs that do not fit: the host's memory, what numbers may be, the data, the devices. Each ends with one line that
+// says what is too large and what the limit is; test/golden/errors/unfit.txt has them all. A new limit is a new row.
 #include <algorithm>
 #include <regex>
 

@@ -1,5 +1,5 @@
-// A user's program: a model of its own with its own annotations, compiled, explained, trained in this process, and submitted to a
-// scheduler.
+// A user's program: a model of its own with its own annotations, compiled, explained, trained in this process, and
+// submitted to a scheduler.
 //
 //   own_model IMAGES LABELS [SCHEDULER]
 #include <cstdio>

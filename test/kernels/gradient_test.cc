@@ -1,5 +1,5 @@
-// Every gradient formula against numbers: the graph that an op's `grad` writes, interpreted by the reference in double, must agree with
-// central differences of the op itself.
+// Every gradient formula against numbers: the graph that an op's `grad` writes, interpreted by the reference in double,
+// must agree with central differences of the op itself.
 //
 //   L(x) = sum over outputs of <dy, op(x)>        dL/dx_i ~ (L(x + h e_i) - L(x - h e_i)) / 2h
 #include <cmath>

@@ -1,5 +1,6 @@
-// Runs one kernel on tensors of doubles as the runtime would run it: operands in device memory at 64-byte boundaries, scratch area,
-// prepared state. Outputs are filled with a pattern before and followed by guard bytes, which must survive.
+// Runs one kernel on tensors of doubles as the runtime would run it: operands in device memory at 64-byte boundaries,
+// scratch area, prepared state. Outputs are filled with a pattern before and followed by guard bytes, which must
+// survive.
 #pragma once
 
 #include <string>

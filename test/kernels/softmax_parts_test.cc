@@ -1,5 +1,6 @@
-// A softmax, its gradient, its cross entropy and its best class, made of their parts: with all columns in one place they are what the
-// whole kernels compute, and so they are with the columns cut unevenly over several shards, one of them empty.
+// A softmax, its gradient, its cross entropy and its best class, made of their parts: with all columns in one place
+// they are what the whole kernels compute, and so they are with the columns cut unevenly over several shards, one of
+// them empty.
 #include <algorithm>
 #include <cmath>
 #include <limits>

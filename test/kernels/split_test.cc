@@ -1,5 +1,5 @@
-// Kernels that must know which part of the logical tensor they hold: run on uneven shards, they give the shards of the whole result, or
-// addends of it.
+// Kernels that must know which part of the logical tensor they hold: run on uneven shards, they give the shards of the
+// whole result, or addends of it.
 #include <cmath>
 
 #include "test/kernels/harness.h"
@@ -24,7 +24,8 @@ struct SplitCase {
   RefContext context = {};
 };
 
-// Part `part` of a tensor of these dims; sizes are scaled where the dimension is a multiple of their sum (heads to columns).
+// Part `part` of a tensor of these dims; sizes are scaled where the dimension is a multiple of their sum (heads to
+// columns).
 Part PartOf(const Ints& dims, int split, const Ints& sizes, size_t part, Ints* extent) {
   Part result = {dims, Ints(dims.size(), 0)};
   *extent = dims;

@@ -1,5 +1,5 @@
-// A batch norm under training does what PyTorch's does, wherever the samples and the channels lie: the statistics are those of the
-// whole batch, not of a rank's part of it.
+// A batch norm under training does what PyTorch's does, wherever the samples and the channels lie: the statistics are
+// those of the whole batch, not of a rank's part of it.
 #include "oneflow_core/nn/batch_norm.h"
 
 #include <map>
@@ -20,8 +20,8 @@ namespace {
 
 using Values = std::vector<double>;
 
-// What torch.nn.BatchNorm2d(3) computes in double precision from Input(), weights 1.5, -0.5, 2 and shifts 0.25, 1, -0.75, of
-// <y, Weights()>; the running statistics are those after two steps with the same batch.
+// What torch.nn.BatchNorm2d(3) computes in double precision from Input(), weights 1.5, -0.5, 2 and shifts 0.25, 1,
+// -0.75, of <y, Weights()>; the running statistics are those after two steps with the same batch.
 const std::map<std::string, Values> kPyTorch = {
     {"loss", {34.9056850826}},
     {"d x",

@@ -1,5 +1,6 @@
-// The collective law: a program whose ranks send to one another computes, bit by bit, what it computes where they read one another's
-// memory, and moves as many bytes. The devices are the host's; the communication library is test/support/host_collectives.h.
+// The collective law: a program whose ranks send to one another computes, bit by bit, what it computes where they read
+// one another's memory, and moves as many bytes. The devices are the host's; the communication library is
+// test/support/host_collectives.h.
 #include <algorithm>
 #include <cmath>
 #include <map>

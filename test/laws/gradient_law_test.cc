@@ -3,8 +3,8 @@
 //   train   x_i -> op -> y -> * w -> reduce_sum -> loss      compiled, differentiated, laid out and run; gradients kept
 //   slope   L(x) = <w, op(x)>, (L(x + h e) - L(x - h e)) / 2h in double precision
 //
-// Every op that has a gradient is trained so for one step: on one device, and with each operand split along each of its dimensions
-// over two devices and, nested, over two by two, so that the gradients of P, S and B meet their duals.
+// Every op that has a gradient is trained so for one step: on one device, and with each operand split along each of its
+// dimensions over two devices and, nested, over two by two, so that the gradients of P, S and B meet their duals.
 #include <cmath>
 #include <set>
 
@@ -53,7 +53,8 @@ class TrainedOp {
 
   bool IsTrainable(size_t input) const { return IsFloating(case_.inputs[input].dtype); }
 
-  // The gradients of the inputs (empty if there are none) as a job on `mesh` computes them, input `split` lying as `hint` says.
+  // The gradients of the inputs (empty if there are none) as a job on `mesh` computes them, input `split` lying as
+  // `hint` says.
   absl::StatusOr<Tensors> Train(std::vector<Axis> mesh, size_t split, SbpHint hint) {
     OF_ASSIGN_OR_RETURN(Graph graph, TrainingGraph(split, std::move(hint)));
     CompileOptions options;

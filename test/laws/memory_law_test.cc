@@ -1,6 +1,6 @@
-// The law of shared memory: of two uses of the same bytes of a rank, one is over before the other begins, whatever the order in
-// which ranks get to act. Looked at on every rank of spelled out plans and with every wait among them, by transitive closure:
-// nothing is taken from the compiler but the plan.
+// The law of shared memory: of two uses of the same bytes of a rank, one is over before the other begins, whatever the
+// order in which ranks get to act. Looked at on every rank of spelled out plans and with every wait among them, by
+// transitive closure: nothing is taken from the compiler but the plan.
 #include <map>
 #include <random>
 

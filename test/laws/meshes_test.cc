@@ -1,5 +1,6 @@
-// The law of meshes: a plan computes on any mesh what it computes on the one where the weights lie, moves the bytes that
-// were predicted, and may train there. ONEFLOW_RANDOM_MESHES says how many models, ONEFLOW_RANDOM_SEED which is the first.
+// The law of meshes: a plan computes on any mesh what it computes on the one where the weights lie, moves the bytes
+// that were predicted, and may train there. ONEFLOW_RANDOM_MESHES says how many models, ONEFLOW_RANDOM_SEED which is
+// the first.
 #include <cmath>
 #include <map>
 #include <mutex>

@@ -1,5 +1,5 @@
-// The law of annotations: a random model under random annotations, each of which is legal by itself, compiles, and trains as it
-// does on one device. ONEFLOW_RANDOM_MODELS says how many models, ONEFLOW_RANDOM_SEED which is the first.
+// The law of annotations: a random model under random annotations, each of which is legal by itself, compiles, and
+// trains as it does on one device. ONEFLOW_RANDOM_MODELS says how many models, ONEFLOW_RANDOM_SEED which is the first.
 #include <cmath>
 #include <string>
 #include <vector>

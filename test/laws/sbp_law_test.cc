@@ -1,13 +1,13 @@
-// The SBP law: whatever signature an op claims, running the kernel on every rank's shards gives the shards of what the kernel gives
-// on the whole. Checked for every op, every signature on one axis and every pair that may be used on two, on meshes that do not
-// divide the sizes.
+// The SBP law: whatever signature an op claims, running the kernel on every rank's shards gives the shards of what the
+// kernel gives on the whole. Checked for every op, every signature on one axis and every pair that may be used on two,
+// on meshes that do not divide the sizes.
 //
 //   whole inputs --- kernel ---> whole outputs
 //        | cut                        = ?
 //   shards      --- kernels ---> shards, put together again
 //
-// Addends of a P are random, not a value and zeros, so that an op that is not linear cannot pass. Copies of a B have to be equal to
-// the last bit: nothing ever brings replicas together again.
+// Addends of a P are random, not a value and zeros, so that an op that is not linear cannot pass. Copies of a B have to
+// be equal to the last bit: nothing ever brings replicas together again.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -145,8 +145,8 @@ class Law {
     return CheckNdSignature(op_, TypesOf(case_.inputs), output_types_, case_.attrs, sizes, per_axis).ok();
   }
 
-  // What holds along one axis if the inputs lie as `inputs`, found by trying: for every output the states that put the whole together.
-  // Empty if the op does not take shards of these sizes, or if an output fits no state.
+  // What holds along one axis if the inputs lie as `inputs`, found by trying: for every output the states that put the
+  // whole together. Empty if the op does not take shards of these sizes, or if an output fits no state.
   std::vector<std::vector<Sbp>> StatesThatHold(int axis_size, const std::vector<Sbp>& inputs) {
     const Placement grid = GridOf({axis_size});
     const std::vector<std::vector<Sbp>> candidates = StatesOfShape(grid, inputs);
@@ -200,7 +200,8 @@ class Law {
     return dists;
   }
 
-  // For every output the states in which each rank's part has the shape that the op gives for its shards; empty if there is none.
+  // For every output the states in which each rank's part has the shape that the op gives for its shards; empty if
+  // there is none.
   std::vector<std::vector<Sbp>> StatesOfShape(const Placement& grid, const std::vector<Sbp>& inputs) const {
     std::vector<std::vector<Sbp>> states(output_types_.size());
     for (size_t i = 0; i < states.size(); ++i) {
@@ -319,7 +320,8 @@ size_t WidestAddends(const std::vector<TensorType>& types, const std::vector<Sbp
   return widest;
 }
 
-// A sum is taken before it is narrowed: no op makes narrower addends of those that it is given. Every example, and every way to give some of its operands another floating type that the op takes.
+// A sum is taken before it is narrowed: no op makes narrower addends of those that it is given. Every example, and
+// every way to give some of its operands another floating type that the op takes.
 TEST_F(SbpLawTest, AddendsAreNeverNarrowed) {
   int with_addends = 0, narrowing = 0;  // signatures; calls of which an output is narrower than an operand
   const auto check = [&](const OpCase& c, const std::vector<TensorType>& inputs) {
@@ -436,10 +438,10 @@ TEST_F(SbpLawTest, CatchesSignaturesThatDoNotHold) {
   EXPECT_GE(refused, 12);
 }
 
-// The other way round: every layout of the inputs is tried, and what holds without being claimed is listed, with the reason why it is
-// not claimed, in test/golden/sbp/unclaimed.txt. A layout holds if it does so in every case of the op with inputs of these ranks, on
-// two and on three ranks, for several divisions into addends. Inputs are B, S or P(sum). Two things hold always and are not listed:
-// copies are also their own maximum and minimum.
+// The other way round: every layout of the inputs is tried, and what holds without being claimed is listed, with the
+// reason why it is not claimed, in test/golden/sbp/unclaimed.txt. A layout holds if it does so in every case of the op
+// with inputs of these ranks, on two and on three ranks, for several divisions into addends. Inputs are B, S or P(sum).
+// Two things hold always and are not listed: copies are also their own maximum and minimum.
 class UnclaimedTest : public SbpLawTest {
  protected:
   static constexpr int kMostLayouts = 5000;  // of the inputs of one case

@@ -1,5 +1,5 @@
-// The example of oneflow_core/README.md, compiled and run: what stands between the two marks below is, letter by letter, what the
-// README shows.
+// The example of oneflow_core/README.md, compiled and run: what stands between the two marks below is, letter by
+// letter, what the README shows.
 #include <fstream>
 #include <sstream>
 

@@ -2,14 +2,16 @@
 //
 //   op_dump FOLDER        writes FOLDER/ops.json and FOLDER/ops.safetensors
 //
-// A case is its op on operands "<i>/in<k>": the results are "<i>/out<k>", and "<i>/after<k>" the operands that it overwrites. Where
-// the op has a gradient, "<i>/dy0" is drawn at random for its first output (the others are statistics and indices, through which
-// nothing flows), the nodes that the op's `grad` writes are run too, and "<i>/dx<k>" is the gradient of operand k.
+// A case is its op on operands "<i>/in<k>": the results are "<i>/out<k>", and "<i>/after<k>" the operands that it
+// overwrites. Where the op has a gradient, "<i>/dy0" is drawn at random for its first output (the others are statistics
+// and indices, through which nothing flows), the nodes that the op's `grad` writes are run too, and "<i>/dx<k>" is the
+// gradient of operand k.
 //
-// Random ops draw at step 0, by the seed of ops.json and the key "key" of their attributes if that is a text, else by the name of their
-// node, "node".
+// Random ops draw at step 0, by the seed of ops.json and the key "key" of their attributes if that is a text, else by
+// the name of their node, "node".
 //
-// The file has only two element types, which hold those of all operands exactly: f32 and i64. ops.json says which ones are meant.
+// The file has only two element types, which hold those of all operands exactly: f32 and i64. ops.json says which ones
+// are meant.
 #include <algorithm>
 #include <fstream>
 #include <iostream>

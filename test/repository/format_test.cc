@@ -1,5 +1,8 @@
-// Every source is formatted as .clang-format says.
+// Every source is formatted as .clang-format says, comments included.
+#include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -37,6 +40,27 @@ TEST(FormatTest, ClangFormatHasNothingToChange) {
   ASSERT_THAT(files.text, HasSubstr("test/repository/format_test.cc\n"));
   const Said formatted = Shell("git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format --dry-run --Werror");
   EXPECT_TRUE(formatted.status == 0 && formatted.text.empty()) << "run clang-format -i on these:\n" << formatted.text;
+}
+
+// clang-format leaves comments as they are, because it would break drawings and tables.
+TEST(FormatTest, CommentsKeepTheLineWidth) {
+  constexpr ptrdiff_t kLineWidth = 120;
+  std::istringstream files(Shell("git ls-files '*.h' '*.cc' '*.cu' '*.cuh' '*.proto'").text);
+  int comments = 0;
+  for (std::string file; std::getline(files, file);) {
+    std::ifstream stream(SourceDir() + "/" + file);
+    int number = 0;
+    for (std::string line; std::getline(stream, line);) {
+      ++number;
+      const size_t begin = line.find_first_not_of(' ');
+      if (begin == std::string::npos || line.compare(begin, 2, "//") != 0) continue;
+      ++comments;
+      // Characters, not bytes: those of UTF-8 that go on with one do not count.
+      const ptrdiff_t width = std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
+      EXPECT_LE(width, kLineWidth) << file << ":" << number << ": " << line;
+    }
+  }
+  EXPECT_GT(comments, 1000);
 }
 
 }  // namespace

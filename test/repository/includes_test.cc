@@ -1,5 +1,5 @@
-// Headers include what they name of the standard library and of Abseil, themselves or through headers of ours. The compiler cannot say so:
-// it has these precompiled.
+// Headers include what they name of the standard library and of Abseil, themselves or through headers of ours. The
+// compiler cannot say so: it has these precompiled.
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -1,8 +1,9 @@
-// What a new op costs: the files that name it. Everything that can follow from its definition, its kernels and its facts
-// (test/support/ops) does, so that an op touches at most twelve files, its documentation and its tests included:
+// What a new op costs: the files that name it. Everything that can follow from its definition, its kernels and its
+// facts (test/support/ops) does, so that an op touches at most twelve files, its documentation and its tests included:
 //
-//   oneflow_core/ops/x.cc, ops.h, README.md     sbp/rules/x.cc if its rule is no text     oneflow_core/functional.{h,cc}
-//   kernels/families.h, cpu/x.cc, cuda/x.cu     test/support/ops/x.cc, test/parity/op_functions.py, test/golden/ops/gradients.txt
+//   oneflow_core/ops/x.cc, ops.h, README.md    oneflow_core/functional.{h,cc}    sbp/rules/x.cc if its rule is no text
+//   kernels/families.h, cpu/x.cc, cuda/x.cu    test/support/ops/x.cc             test/parity/op_functions.py
+//   test/golden/ops/gradients.txt
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -23,8 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostFiles = 12;
 
-// Ops that nothing else is called after, of all kinds: with a function of the DSL or not, with a rule of its own or not, in a family
-// of its own or not.
+// Ops that nothing else is called after, of all kinds: with a function of the DSL or not, with a rule of its own or
+// not, in a family of its own or not.
 const std::vector<std::string> kOps = {"cumsum",        "take_along",      "rms_norm_grad", "extremum_count",
                                        "extremum_grad", "batch_norm_sums", "heaviside",     "bias_grad",
                                        "sum_to",        "max_pool2d_grad", "square_sum",    "softmax_grad_apply"};

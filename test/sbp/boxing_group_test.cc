@@ -49,7 +49,8 @@ std::vector<int64_t> StartOf(const Shape& shape, const DistType& dist, int index
   return ShardRegion(shape, dist, index).start;
 }
 
-// A piece as source rank, offset within the destination's shard, extent: what does not depend on where the tensor begins.
+// A piece as source rank, offset within the destination's shard, extent: what does not depend on where the tensor
+// begins.
 using Row = std::tuple<int, std::vector<int64_t>, std::vector<int64_t>>;
 
 std::vector<Row> RowsOf(const Shape& shape, const BoxingStep& step, int rank) {

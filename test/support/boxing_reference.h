@@ -1,5 +1,5 @@
-// A reference for boxing: cuts logical tensors of floats into shards, runs a step's pieces one by one, and puts shards together
-// again, by the definitions of S, B and P and nothing else. Exact when values are small integers.
+// A reference for boxing: cuts logical tensors of floats into shards, runs a step's pieces one by one, and puts shards
+// together again, by the definitions of S, B and P and nothing else. Exact when values are small integers.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +56,8 @@ inline Reduction ReductionIn(const DistType& dist) {
   return Reduction::kSum;
 }
 
-// Cuts `logical`. The addends of a P are arbitrary integers with the right sum; of the candidates of a P(max) or P(min) one, which
-// differs from element to element, is the value and the others lose.
+// Cuts `logical`. The addends of a P are arbitrary integers with the right sum; of the candidates of a P(max) or P(min)
+// one, which differs from element to element, is the value and the others lose.
 inline Shards Scatter(const Shape& shape, const DistType& dist, const std::vector<float>& logical) {
   const Region whole = WholeRegion(shape);
   const Reduction reduction = ReductionIn(dist);

@@ -2,8 +2,8 @@
 //
 //   EXPECT_GOLDEN("graph_text/classifier.graph", GraphToText(graph));
 //
-// Running a test with ONEFLOW_UPDATE_GOLDENS=1 in the environment writes the actual text instead of comparing; the diff is then
-// reviewed like code.
+// Running a test with ONEFLOW_UPDATE_GOLDENS=1 in the environment writes the actual text instead of comparing; the diff
+// is then reviewed like code.
 #pragma once
 
 #include <cstdlib>

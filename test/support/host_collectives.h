@@ -1,5 +1,6 @@
-// Collectives among the threads of one process, on host memory: what a communication library does on devices, in the plainest way. A
-// call returns when all members have made it, so it blocks its rank as a library would block the rank's stream, and more.
+// Collectives among the threads of one process, on host memory: what a communication library does on devices, in the
+// plainest way. A call returns when all members have made it, so it blocks its rank as a library would block the rank's
+// stream, and more.
 #pragma once
 
 #include <chrono>

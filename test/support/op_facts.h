@@ -1,6 +1,7 @@
-// What the tests know of the ops, family by family: a file of oneflow_core/ops has one of the same name in test/support/ops. All tests
-// that go through the ops go through these: type inference, signatures and their law, gradients against differences, kernels
-// against references, and the comparison with PyTorch. A new op adds its facts there and is tested everywhere.
+// What the tests know of the ops, family by family: a file of oneflow_core/ops has one of the same name in
+// test/support/ops. All tests that go through the ops go through these: type inference, signatures and their law,
+// gradients against differences, kernels against references, and the comparison with PyTorch. A new op adds its facts
+// there and is tested everywhere.
 #pragma once
 
 #include <functional>
@@ -74,7 +75,8 @@ struct WrongSignature {
 struct OpFacts {
   // Every op that computes, in double precision and as plainly as possible.
   std::vector<std::pair<std::string, ReferenceFn>> reference;
-  // Calls that type inference takes and calls that it refuses (test/oneflow_core/ops/infer_cases.h says how they are written).
+  // Calls that type inference takes and calls that it refuses (test/oneflow_core/ops/infer_cases.h says how they are
+  // written).
   const char* types = "";
   // Signatures beside OneFlow's (test/sbp/rules/oneflow_signatures_test.cc says how they are written).
   const char* signatures = "";
@@ -83,7 +85,8 @@ struct OpFacts {
   void (*examples)(Random&, std::vector<OpCase>&) = nullptr;
   // What kernels may stumble over: empty, large, in several threads, of all dtypes, in place.
   void (*edges)(Random&, std::vector<OpCase>&) = nullptr;
-  // Where an op has slopes to choose from, and where formulas overflow, cancel or divide by zero: compared with PyTorch.
+  // Where an op has slopes to choose from, and where formulas overflow, cancel or divide by zero: compared with
+  // PyTorch.
   void (*extremes)(Random&, std::vector<OpCase>&) = nullptr;
   std::vector<DslCall> dsl;
   // {op, why}: the ops without a gradient.
@@ -93,7 +96,8 @@ struct OpFacts {
 // By family, as StandardOps() lists them.
 const std::vector<OpFacts>& AllOpFacts();
 
-// All examples; all examples and edges; all extremes. The same for the same seed; operands are rounded to what their dtypes hold.
+// All examples; all examples and edges; all extremes. The same for the same seed; operands are rounded to what their
+// dtypes hold.
 std::vector<OpCase> Examples(uint64_t seed);
 std::vector<OpCase> ExamplesAndEdges(uint64_t seed);
 std::vector<OpCase> Extremes(uint64_t seed);

@@ -1,6 +1,6 @@
-// What every op means, in double precision and as plainly as possible: the independent second opinion that kernels of all devices,
-// signatures and gradients are tested against. Nothing here is shared with kernels/ but the definition of the random numbers. The
-// references themselves are in test/support/ops, one file per family of ops.
+// What every op means, in double precision and as plainly as possible: the independent second opinion that kernels of
+// all devices, signatures and gradients are tested against. Nothing here is shared with kernels/ but the definition of
+// the random numbers. The references themselves are in test/support/ops, one file per family of ops.
 //
 // It works on whole logical tensors. Operands that an op overwrites are overwritten in `inputs`.
 #pragma once
@@ -34,7 +34,8 @@ struct RefContext {
   int64_t micro_batch = 0;
 };
 
-// The outputs of one op. `accumulate` gives the sum of this one micro-batch. Unimplemented if the op is not one that computes.
+// The outputs of one op. `accumulate` gives the sum of this one micro-batch. Unimplemented if the op is not one that
+// computes.
 absl::StatusOr<std::vector<RefTensor>> Reference(const std::string& op, const AttrMap& attrs,
                                                  std::vector<RefTensor>& inputs, const RefContext& context = {});
 

@@ -1,4 +1,5 @@
-// A plan with every rank spelled out, and the wait graph of that: what the compiler's proof on classes of ranks is held against.
+// A plan with every rank spelled out, and the wait graph of that: what the compiler's proof on classes of ranks is held
+// against.
 #pragma once
 
 #include <algorithm>

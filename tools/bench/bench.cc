@@ -42,7 +42,8 @@ train {
 }
 )";
 constexpr size_t kSampleBytes = 1 << 20;
-// What makes it the quickstart's job (tools/examples/gpt_dp2_tp2.pbtxt); the layouts have meshes of their own and only train.
+// What makes it the quickstart's job (tools/examples/gpt_dp2_tp2.pbtxt); the layouts have meshes of their own and only
+// train.
 constexpr const char* kQuickstartJob[] = {
     "name=gpt-dp2-tp2",      "mesh={dp:2 tp:2}",
     "cluster={processes:2}", "data.text.validation_fraction=0.05",

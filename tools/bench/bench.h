@@ -1,12 +1,12 @@
 // `oneflow bench`: measures the engine on a GPT, beside PyTorch where a Python with it is named, and the compiler.
 //
 //   round 1:  one-device   dp2-tp2   pp2-dp2   pytorch   select-sbp   compile
-//   round 2:  one-device   dp2-tp2   pp2-dp2   pytorch   select-sbp   compile     interleaved, so that whatever else the
-//   ...                                                                          machine does disturbs all of them alike
+//   round 2:  one-device   dp2-tp2   pp2-dp2   pytorch   select-sbp   compile   interleaved, so that what else
+//   ...                                                                        the machine does disturbs all alike
 //   profile:  one-device   dp2-tp2   pp2-dp2                   once more, every op timed
 //
-// The cases before the last two train the same model from the same weights on the same batches; the losses beside the figures show it.
-// The last two run nothing (tools/bench/compilation.h).
+// The cases before the last two train the same model from the same weights on the same batches; the losses beside the
+// figures show it. The last two run nothing (tools/bench/compilation.h).
 #pragma once
 
 #include <string>
@@ -29,8 +29,8 @@ struct BenchArguments {
   std::string json;  // file for all figures; empty: none
 };
 
-// Prints the report to stdout, and what it is doing to stderr. InvalidArgument for layouts of a config without gpt, an unknown case, too few
-// steps; the first error of a case otherwise. Cancelled if the user pressed Ctrl-C.
+// Prints the report to stdout, and what it is doing to stderr. InvalidArgument for layouts of a config without gpt, an
+// unknown case, too few steps; the first error of a case otherwise. Cancelled if the user pressed Ctrl-C.
 absl::Status BenchCommand(const BenchArguments& arguments);
 
 }  // namespace oneflow

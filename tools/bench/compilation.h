@@ -1,7 +1,7 @@
 // What compiling takes, without running anything:
 //
-//   select-sbp   the layouts of a large training graph on three mesh axes, of which annotations name only two: what the compiler's
-//                search has to do where people do not tell it
+//   select-sbp   the layouts of a large training graph on three mesh axes, of which annotations name only two: what the
+//                compiler's search has to do where people do not tell it
 //   compile      a job, from its config to the serialised plan
 #pragma once
 
@@ -36,8 +36,8 @@ struct Compilation {
   CompilationWork work;
 };
 
-// Lays the training step of a GPT of so many layers (40: more than 5,000 nodes) out on dp2 x tp2 x sp2. Making the graph is not
-// measured.
+// Lays the training step of a GPT of so many layers (40: more than 5,000 nodes) out on dp2 x tp2 x sp2. Making the
+// graph is not measured.
 absl::StatusOr<Compilation> MeasureSelection(int64_t layers, const OpRegistry& ops);
 
 // Compiles a job that trains. Errors as of MakeJob and CompileJob (tools/job/job.h).

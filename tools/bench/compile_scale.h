@@ -1,5 +1,5 @@
-// compile-scale: what compiling takes when models and clusters are large. Nothing is run; every case goes the way that a job goes,
-// with everything that is proved on the way.
+// compile-scale: what compiling takes when models and clusters are large. Nothing is run; every case goes the way that
+// a job goes, with everything that is proved on the way.
 //
 //   gpt3-dp1, -dp4, -dp32    GPT-3: 96 layers of width 12,288 on pp12 x tp8, on 96 to 3,072 ranks
 //   gpt3-half                48 layers of it, dp1: twice the layers should take about twice the time

@@ -40,8 +40,8 @@ struct Summary {
 };
 Summary Summarize(const std::vector<double>& values);
 
-// A round from the events of a job whose last two phases are warm-up and measured steps. The time of a step is the time between its
-// loss and the one before. Internal if the job did not report what it must.
+// A round from the events of a job whose last two phases are warm-up and measured steps. The time of a step is the time
+// between its loss and the one before. Internal if the job did not report what it must.
 absl::StatusOr<Round> RoundFromEvents(absl::Span<const pb::JobEvent> events, const pb::JobSpec& spec);
 
 }  // namespace oneflow

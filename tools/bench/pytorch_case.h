@@ -1,5 +1,5 @@
-// The same training in PyTorch, in a child process: it gets the weights that we began with, the batches we read and the learning
-// rates we used, and tells its losses and times.
+// The same training in PyTorch, in a child process: it gets the weights that we began with, the batches we read and the
+// learning rates we used, and tells its losses and times.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,8 @@ struct PyTorchRound {
   Round round;
 };
 
-// Unavailable if the interpreter has no PyTorch; Cancelled, soon, if `stop` becomes true; Internal with its last words if it fails.
+// Unavailable if the interpreter has no PyTorch; Cancelled, soon, if `stop` becomes true; Internal with its last words
+// if it fails.
 absl::StatusOr<PyTorchRound> RunPyTorch(const PyTorchCase& pytorch, const std::vector<double>& learning_rates,
                                         const std::atomic<bool>& stop);
 

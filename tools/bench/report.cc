@@ -158,8 +158,8 @@ const ScaleFigures& MedianRound(const ScaleResult& one) {
   return **middle;
 }
 
-// How the time of one case compares with that of another, round by round: cases of a round follow one another, so that what slows
-// the machine down slows both.
+// How the time of one case compares with that of another, round by round: cases of a round follow one another, so that
+// what slows the machine down slows both.
 struct ScaleRatio {
   std::string name;
   Summary summary;

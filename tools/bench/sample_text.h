@@ -1,5 +1,5 @@
-// A text to train on where none is given: made-up words of unequal frequency, the same every time. It can be learned from (its
-// entropy is far below 8 bits per byte), unlike noise, and costs what text costs, unlike zeros.
+// A text to train on where none is given: made-up words of unequal frequency, the same every time. It can be learned
+// from (its entropy is far below 8 bits per byte), unlike noise, and costs what text costs, unlike zeros.
 #pragma once
 
 #include <cstddef>

@@ -38,8 +38,8 @@ int RunCommand(const RunArguments& arguments);
 // name of a pass after which the graphs are printed, or "all".
 absl::Status CompileCommand(const JobArguments& job, const std::string& output, const std::string& dump_after);
 
-// `oneflow plan show`: a plan file, or the plan of a job config, for people; of one process its program, unless `process` is negative; or only what
-// memory is for.
+// `oneflow plan show`: a plan file, or the plan of a job config, for people; of one process its program, unless
+// `process` is negative; or only what memory is for.
 absl::Status PlanShowCommand(const JobArguments& file_or_job, int process, bool memory);
 
 // `oneflow plan explain`: why tensors lie as they do, what that costs and what moves; of the whole job, or of one

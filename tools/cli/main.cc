@@ -1,5 +1,5 @@
-// The `oneflow` command: parses arguments, calls one command, prints its error once. Exit codes: 0 done, 1 failed, 2 wrong usage,
-// 130 interrupted.
+// The `oneflow` command: parses arguments, calls one command, prints its error once. Exit codes: 0 done, 1 failed, 2
+// wrong usage, 130 interrupted.
 #include <cstdlib>
 #include <functional>
 #include <iostream>

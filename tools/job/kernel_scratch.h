@@ -6,8 +6,8 @@
 
 namespace oneflow {
 
-// As the kernels of this program ask for it. None for cuda where this program was built without the toolkit. `threads`: cores that a
-// device may use.
+// As the kernels of this program ask for it. None for cuda where this program was built without the toolkit. `threads`:
+// cores that a device may use.
 KernelScratch ScratchOfKernels(DeviceKind device, int threads);
 
 }  // namespace oneflow

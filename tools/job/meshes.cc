@@ -29,7 +29,8 @@ std::vector<OwnMesh> Own(const pb::JobConfig& config) {
   return own;
 }
 
-// Without what meshes on named hosts need. Where the config describes no hosts, there is one, which has as many as needed.
+// Without what meshes on named hosts need. Where the config describes no hosts, there is one, which has as many as
+// needed.
 int64_t DevicesWithoutHosts(const pb::JobConfig& config) {
   int64_t devices = NumDevices(config.mesh());
   if (devices == 0) return 0;

@@ -25,8 +25,8 @@ int64_t DevicesOnEach(const pb::Hosts& group, const pb::JobConfig& config);
 
 // The axes of more than one device. REQUIRES: no axis has more than 4096.
 absl::StatusOr<Mesh> ToMesh(const pb::Mesh& mesh);
-// The meshes of the plans that have one of their own, by plan. InvalidArgument naming field and line if an axis or a rank
-// is out of range, a host is not there, or the hosts have too few devices for it.
+// The meshes of the plans that have one of their own, by plan. InvalidArgument naming field and line if an axis or a
+// rank is out of range, a host is not there, or the hosts have too few devices for it.
 absl::StatusOr<std::map<std::string, PlanMesh>> OwnMeshes(const SourcedConfig& config);
 
 }  // namespace oneflow

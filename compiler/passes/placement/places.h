@@ -18,7 +18,8 @@
 
 namespace oneflow {
 
-// A part of the plan's mesh, and the stage of the pipeline to which it belongs; or a variable's home elsewhere, and stage 0.
+// A part of the plan's mesh, and the stage of the pipeline to which it belongs; or a variable's home elsewhere, and
+// stage 0.
 struct Location {
   int stage = 0;
   Placement placement;
@@ -36,7 +37,8 @@ class Places {
   const Location& stage(int stage) const { return stages_[stage]; }
   // The stage that a placement belongs to; 0 if it belongs to none.
   int StageOf(const Placement& placement) const;
-  // Whether a variable lies outside the plan's mesh, or across it, because an earlier graph on another mesh has placed it.
+  // Whether a variable lies outside the plan's mesh, or across it, because an earlier graph on another mesh has placed
+  // it.
   bool IsElsewhere(NodeId variable) const;
 
   const std::optional<Location>& at(NodeId id) const { return at_[id]; }

@@ -1,5 +1,5 @@
-// A small model as text, so that golden explanations name lines that do not move: two layers, columns of the first weight and
-// rows of the second split over "tp", samples over "dp".
+// A small model as text, so that golden explanations name lines that do not move: two layers, columns of the first
+// weight and rows of the second split over "tp", samples over "dp".
 #pragma once
 
 #include "compiler/explain/facts.h"

@@ -62,7 +62,8 @@ TEST(ProgramTest, ProofsOnClassesAndWithEveryRankSpelledOutAgree) {
     const absl::Status on_classes = CheckPlanLive(set->plans(0));
     const absl::Status on_ranks = CheckSpelledOutLive(SpelledOut(*set).plans(0));
     if (exchanged && on_ranks.ok() && !on_classes.ok()) {
-      // On classes the calls of one actor are one event; on ranks they may be those of groups that have no rank in common.
+      // On classes the calls of one actor are one event; on ranks they may be those of groups that have no rank in
+      // common.
       ++stricter;
       continue;
     }

@@ -221,8 +221,8 @@ TEST(LivenessTest, EveryEntryOfACycleWaitsForTheNextAndHoldsNoToken) {
   }
 }
 
-// A line of actors, each of which waits for the one before, between two dead pairs: in the middle nothing is on a cycle, and
-// everything is stuck. Searching from each of them would take 10^10 looks.
+// A line of actors, each of which waits for the one before, between two dead pairs: in the middle nothing is on a
+// cycle, and everything is stuck. Searching from each of them would take 10^10 looks.
 TEST(LivenessTest, ASearchForACycleIsLinearHoweverManyActsWaitForIt) {
   constexpr int kLine = 200'000;
   WaitGraph graph;

@@ -54,7 +54,8 @@ TEST(FactorsTest, OfEqualOptionsTheFirstStays) {
 }
 
 TEST(FactorsTest, AValueWithTooManyCombinationsForATableIsStillComparedSoundly) {
-  // Six readers of six dists and a producer: 6^7 entries. All but two of the readers' options become too dear, one by one.
+  // Six readers of six dists and a producer: 6^7 entries. All but two of the readers' options become too dear, one by
+  // one.
   SearchProblem problem;
   SearchProblem::Node source;
   source.outputs = {0};

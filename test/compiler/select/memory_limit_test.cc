@@ -72,7 +72,8 @@ TEST(MemoryLimitTest, SaysWhatTheLeastWouldBe) {
                                                                "but the limit is 150")));
 }
 
-// A node that makes a value in either type, and three that read it: two in either, the last as 1, which costs them nothing.
+// A node that makes a value in either type, and three that read it: two in either, the last as 1, which costs them
+// nothing.
 SearchProblem Readers() {
   SearchProblem problem = Chain(1, 1);
   for (int reader = 1; reader <= 3; ++reader) {

@@ -24,8 +24,8 @@ Graph Gpt(int64_t layers, int64_t batch) {
   return std::move((*GptProgram(config, {.path = "text"}, {.train = batch}, std::nullopt, Ops()))[0]);
 }
 
-// Boxings of a part of the step whose values are activations (rank 3) on one placement, by what they change along the axis at
-// `index`.
+// Boxings of a part of the step whose values are activations (rank 3) on one placement, by what they change along the
+// axis at `index`.
 int CountActivationBoxings(const Graph& graph, absl::string_view prefix, StepPart part, size_t index) {
   int count = 0;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
@@ -325,7 +325,8 @@ TEST(SelectSbpTest, AWrongAnnotationNamesOpLineAndSignatures) {
                              HasSubstr("->S(0) | ->S(1) | ->B"))));
 }
 
-// Two variables that one node overwrites cannot lie differently; the wish of the greater number yields, the other holds.
+// Two variables that one node overwrites cannot lie differently; the wish of the greater number yields, the other
+// holds.
 TEST(SelectSbpTest, OfVariablesThatAreOverwrittenTogetherTheWeakerWishYields) {
   const auto select = [](int of_w, int of_momentum) -> absl::StatusOr<std::string> {
     GraphBuilder b(Ops(), "update");

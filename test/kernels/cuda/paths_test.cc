@@ -1,5 +1,5 @@
-// Shapes for which the CUDA kernels take other paths than on the small ones of the conformance cases: rows that a whole block shares,
-// heads beyond 64, cut dropout, box copies. Every device computes them, against the same reference.
+// Shapes for which the CUDA kernels take other paths than on the small ones of the conformance cases: rows that a whole
+// block shares, heads beyond 64, cut dropout, box copies. Every device computes them, against the same reference.
 #include <cmath>
 #include <cstring>
 #include <memory>

@@ -1,5 +1,5 @@
-// What can be said of the CUDA kernels without a GPU: which there are, and how a missing device is reported. What they compute is
-// checked by the conformance suite where there is one.
+// What can be said of the CUDA kernels without a GPU: which there are, and how a missing device is reported. What they
+// compute is checked by the conformance suite where there is one.
 #include <set>
 
 #include "gmock/gmock.h"

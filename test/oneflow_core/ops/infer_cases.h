@@ -1,4 +1,5 @@
-// The cases of type inference: every op with operands it takes and operands it refuses, as lines of text in test/support/ops.
+// The cases of type inference: every op with operands it takes and operands it refuses, as lines of text in
+// test/support/ops.
 //
 //   matmul(f32[2,3] f32[4,3]) {transpose_b=true} = f32[2,4]
 //   matmul(f32[2,3] f32[4,3]) ! inner dimensions differ: a is f32[2,3], w is f32[4,3]

@@ -1,5 +1,6 @@
-// Calls of standard ops as text, "pad(f32[8,4]) {before=[0,1], after=[0,2]}", for tables that people read and tests check. Attributes
-// are true or false, integers, numbers with a '.' or an 'e', strings in double quotes, and lists of integers.
+// Calls of standard ops as text, "pad(f32[8,4]) {before=[0,1], after=[0,2]}", for tables that people read and tests
+// check. Attributes are true or false, integers, numbers with a '.' or an 'e', strings in double quotes, and lists of
+// integers.
 #pragma once
 
 #include <string>

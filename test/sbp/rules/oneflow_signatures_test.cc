@@ -1,12 +1,13 @@
 // What OneFlow lists by hand is derived here. The tables of test/support/ops say so, op by op, in lines of six columns:
 //
-//   cast(f32[8,4]) {dtype="i32"} | S(0)->S(0) S(1)->S(1) | -         | P->P             | cast_op.cpp      | a sum of rounded ...
+//   cast(f32[8,4]) {dtype="i32"} | S(0)->S(0) S(1)->S(1) | -         | P->P             | cast_op.cpp      | a sum ...
 //   call                         | of both               | more here | of OneFlow alone | OneFlow's source | remark
 //
-// OneFlow's are the signatures besides all-B that its paper (arXiv 2110.15032, tables 1 and 3) and its source (user/ops/, commit
-// 25c8978c) give for an op with operands of these ranks, in this project's words: operands that only one side has (a normalisation's
-// statistics, an attention's log-sum-exp) lie as what they belong to. No source: no such op there. Ours are complete, so that a line
-// is also the proof of what an op's rule means. Sizes are such that a split may be nested on two axes of two.
+// OneFlow's are the signatures besides all-B that its paper (arXiv 2110.15032, tables 1 and 3) and its source
+// (user/ops/, commit 25c8978c) give for an op with operands of these ranks, in this project's words: operands that only
+// one side has (a normalisation's statistics, an attention's log-sum-exp) lie as what they belong to. No source: no
+// such op there. Ours are complete, so that a line is also the proof of what an op's rule means. Sizes are such that a
+// split may be nested on two axes of two.
 #include <set>
 
 #include "test/sbp/rules/calls.h"

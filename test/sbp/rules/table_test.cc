@@ -1,5 +1,5 @@
-// Every op of the standard set has signatures: by its rule text, which the parser accepts as the contract prints it, or by a rule
-// of its own.
+// Every op of the standard set has signatures: by its rule text, which the parser accepts as the contract prints it, or
+// by a rule of its own.
 #include <fstream>
 
 #include "absl/strings/match.h"

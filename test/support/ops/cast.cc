@@ -36,7 +36,8 @@ void AddExamples(Random& r, OpCases& cases) {
     x.dtype = from;
     cases.push_back({"cast", "small", {{"dtype", std::string(Name(to))}}, {x}, tolerance});
   };
-  // Addends are rounded before they are summed: of twelve up to 2 the one that makes up the rest is up to 24, rounded to 1/16.
+  // Addends are rounded before they are summed: of twelve up to 2 the one that makes up the rest is up to 24, rounded
+  // to 1/16.
   cast(DType::kFloat32, DType::kBFloat16, 7e-2);
   cast(DType::kBFloat16, DType::kFloat32, 7e-2);
   cast(DType::kFloat32, DType::kInt32, 0);

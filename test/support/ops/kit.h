@@ -1,5 +1,5 @@
-// What the files of this folder are written with: shapes as lists, the shared parts of references, and operands of the kinds that
-// cases need again and again.
+// What the files of this folder are written with: shapes as lists, the shared parts of references, and operands of the
+// kinds that cases need again and again.
 #pragma once
 
 #include <limits>
@@ -28,7 +28,8 @@ int64_t Rows(const RefTensor& x);
 // The attribute `axis`, counted from the front.
 int64_t Axis(const AttrMap& attrs, size_t rank, int64_t fallback = 0);
 
-// The element of `x` that position `at` of a result of broadcasting reads: dimensions are aligned at the end, sizes of 1 repeat.
+// The element of `x` that position `at` of a result of broadcasting reads: dimensions are aligned at the end, sizes of
+// 1 repeat.
 double Broadcast(const RefTensor& x, const Dims& at);
 Dims BroadcastDims(const Dims& a, const Dims& b);
 // f of two operands that broadcast.

@@ -1,5 +1,5 @@
-// What tests know of reshape. Examples: equal leading sizes, sizes that 2, 3, 4 and 6 divide on both sides, sizes of one, merged and
-// parted groups.
+// What tests know of reshape. Examples: equal leading sizes, sizes that 2, 3, 4 and 6 divide on both sides, sizes of
+// one, merged and parted groups.
 #include "oneflow_core/functional.h"
 #include "test/support/ops/kit.h"
 
