@@ -188,13 +188,11 @@ __device__ inline bool Sees(const Shape& s, int64_t query, int64_t key) {
   return query < s.tokens && key < s.tokens && (!s.causal || key <= query);
 }
 
-extern __shared__ float4 shared_memory[];
-
 template <int D, int R>
 __global__ void __launch_bounds__(kThreads)
     ForwardKernel(Shape s, int64_t tiles, const float* q, const float* k, const float* v, float* out, float* lse) {
   using T = Tile<D, R>;
-  float* const queries = reinterpret_cast<float*>(shared_memory);
+  float* const queries = reinterpret_cast<float*>(dynamic_shared_memory);
   float* const rows = queries + T::kSize;  // keys, then values
   float* const weights = rows + T::kSize;
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
@@ -275,7 +273,7 @@ __global__ void DeltaKernel(Shape s, int64_t tasks, GradTensors x, float* delta)
 template <int D, int R>
 __global__ void __launch_bounds__(kThreads) QueryGradKernel(Shape s, int64_t tiles, GradTensors x, const float* delta) {
   using T = Tile<D, R>;
-  float* const queries = reinterpret_cast<float*>(shared_memory);
+  float* const queries = reinterpret_cast<float*>(dynamic_shared_memory);
   float* const douts = queries + T::kSize;
   float* const keys = douts + T::kSize;
   float* const values = keys + T::kSize;
@@ -326,7 +324,7 @@ __global__ void __launch_bounds__(kThreads) QueryGradKernel(Shape s, int64_t til
 template <int D, int R>
 __global__ void __launch_bounds__(kThreads) KeyGradKernel(Shape s, int64_t tiles, GradTensors x, const float* delta) {
   using T = Tile<D, R>;
-  float* const keys = reinterpret_cast<float*>(shared_memory);
+  float* const keys = reinterpret_cast<float*>(dynamic_shared_memory);
   float* const values = keys + T::kSize;
   float* const queries = values + T::kSize;
   float* const douts = queries + T::kSize;
@@ -374,23 +372,19 @@ __global__ void __launch_bounds__(kThreads) KeyGradKernel(Shape s, int64_t tiles
 }
 
 // One block per tile of tokens and head, with more shared memory than a kernel gets unasked.
-template <int D, int R, typename... Args>
-const char* Launch(void (*kernel)(Shape, int64_t, Args...), int held_tiles, cudaStream_t stream, const Shape& s,
-                   Args... args) {
-  const int bytes = static_cast<int>((held_tiles * Tile<D, R>::kSize + R * Tile<D, R>::kWeights) * sizeof(float));
-  if (const char* error = ErrorText(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes))) {
-    return error;
-  }
+template <auto kKernel, int D, int R, typename... Args>
+const char* LaunchTiles(int held_tiles, cudaStream_t stream, const Shape& s, Args... args) {
+  const size_t bytes = (held_tiles * Tile<D, R>::kSize + R * Tile<D, R>::kWeights) * sizeof(float);
+  if (const char* error = AllowSharedMemory<kKernel>(bytes)) return error;
   const int64_t tiles = (s.tokens + R - 1) / R;
-  kernel<<<static_cast<unsigned>(tiles * s.pairs()), kThreads, bytes, stream>>>(s, tiles, args...);
-  return LaunchError();
+  return Launch({stream, static_cast<unsigned>(tiles * s.pairs()), bytes}, kKernel, s, tiles, args...);
 }
 
 template <int D, int R>
 const char* Forward(const KernelArgs& args, const Shape& s) {
-  return Launch<D, R>(ForwardKernel<D, R>, 2, Stream(args), s, args.in[0].as<const float>(),
-                      args.in[1].as<const float>(), args.in[2].as<const float>(), args.out[0].as<float>(),
-                      args.out[1].as<float>());
+  return LaunchTiles<ForwardKernel<D, R>, D, R>(2, Stream(args), s, args.in[0].as<const float>(),
+                                                args.in[1].as<const float>(), args.in[2].as<const float>(),
+                                                args.out[0].as<float>(), args.out[1].as<float>());
 }
 
 template <int D, int R>
@@ -400,11 +394,11 @@ const char* Backward(const KernelArgs& args, const Shape& s) {
   const GradTensors x = {in(0), in(1), in(2), in(3), in(4), in(5), out(0), out(1), out(2)};
   float* const delta = static_cast<float*>(args.workspace);
   const int64_t tasks = s.pairs() * s.tokens;
-  DeltaKernel<<<Blocks(tasks, kThreads / kWarp), kThreads, 0, Stream(args)>>>(s, tasks, x, delta);
-  if (const char* error = LaunchError()) return error;
-  const float* const read_delta = delta;
-  if (const char* error = Launch<D, R>(QueryGradKernel<D, R>, 4, Stream(args), s, x, read_delta)) return error;
-  return Launch<D, R>(KeyGradKernel<D, R>, 4, Stream(args), s, x, read_delta);
+  if (const char* error = Launch({Stream(args), Blocks(tasks, kThreads / kWarp)}, DeltaKernel, s, tasks, x, delta)) {
+    return error;
+  }
+  if (const char* error = LaunchTiles<QueryGradKernel<D, R>, D, R>(4, Stream(args), s, x, delta)) return error;
+  return LaunchTiles<KeyGradKernel<D, R>, D, R>(4, Stream(args), s, x, delta);
 }
 
 // in: q, k, v; out: out, lse[b,n,t]. With heads of 256 four tiles of 64 rows would not fit into shared memory.

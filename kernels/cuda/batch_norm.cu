@@ -37,12 +37,10 @@ const char* ForEachElement(const KernelArgs& args, F f) {
   if (count == 0) return nullptr;
   const Sides s(args.in[0]);
   if (count <= INT32_MAX) {
-    ElementKernel<<<Blocks(count), kThreads, 0, Stream(args)>>>(
-        static_cast<uint32_t>(count), static_cast<uint32_t>(s.channels), static_cast<uint32_t>(s.inner), f);
-  } else {
-    ElementKernel<<<Blocks(count), kThreads, 0, Stream(args)>>>(count, s.channels, s.inner, f);
+    return Launch({Stream(args), Blocks(count)}, ElementKernel<uint32_t, F>, static_cast<uint32_t>(count),
+                  static_cast<uint32_t>(s.channels), static_cast<uint32_t>(s.inner), f);
   }
-  return LaunchError();
+  return Launch({Stream(args), Blocks(count)}, ElementKernel<int64_t, F>, count, s.channels, s.inner, f);
 }
 
 // Partial sums are partial[split][which sum][channel]; add(at, channel, totals) adds the terms of an element.
@@ -111,13 +109,9 @@ const char* SumPerChannel(const KernelArgs& args, double scale, Add add) {
   if (s.channels == 0) return nullptr;
   const int64_t splits = Splits(s), channels = s.channels;
   double* const partial = static_cast<double*>(args.workspace);
-  if (s.inner == 1) {
-    const int64_t tasks = (channels + kWarp - 1) / kWarp * splits;
-    BlockPerColumns<kSums><<<Blocks(tasks, 1), kThreads, 0, Stream(args)>>>(s, splits, add, partial);
-  } else {
-    BlockPerChannel<kSums><<<Blocks(channels * splits, 1), kThreads, 0, Stream(args)>>>(s, splits, add, partial);
-  }
-  if (const char* error = LaunchError()) return error;
+  const int64_t tasks = (s.inner == 1 ? (channels + kWarp - 1) / kWarp : channels) * splits;
+  const auto kernel = s.inner == 1 ? BlockPerColumns<kSums, Add> : BlockPerChannel<kSums, Add>;
+  if (const char* error = Launch({Stream(args), Blocks(tasks, 1)}, kernel, s, splits, add, partial)) return error;
   float* const first = args.out[0].as<float>();
   float* const last = args.out[kSums - 1].as<float>();
   return ForEach(Stream(args), kSums * channels, [=] __device__(int64_t i) {

@@ -24,13 +24,10 @@ const char* BiasAdd(const KernelArgs& args) {
   const float* const b = args.in[1].as<const float>();
   float* const y = args.out[0].as<float>();
   if (x.count <= INT32_MAX) {
-    BiasAddKernel<<<Blocks(x.count), kThreads, 0, Stream(args)>>>(
-        static_cast<uint32_t>(x.count), static_cast<uint32_t>(n), static_cast<uint32_t>(inner), x.as<const float>(), b,
-        y);
-  } else {
-    BiasAddKernel<<<Blocks(x.count), kThreads, 0, Stream(args)>>>(x.count, n, inner, x.as<const float>(), b, y);
+    return Launch({Stream(args), Blocks(x.count)}, BiasAddKernel<uint32_t>, static_cast<uint32_t>(x.count),
+                  static_cast<uint32_t>(n), static_cast<uint32_t>(inner), x.as<const float>(), b, y);
   }
-  return LaunchError();
+  return Launch({Stream(args), Blocks(x.count)}, BiasAddKernel<int64_t>, x.count, n, inner, x.as<const float>(), b, y);
 }
 
 Groups AllButAxis(const KernelArgs& args) {

@@ -53,11 +53,9 @@ const char* Broadcast(const KernelArgs& args, F f) {
   if (!MakeLoop(args.in[0], args.in[1], args.out[0], &loop)) return "broadcasting in more than 8 merged dimensions";
   if (loop.rank == 0 || (loop.rank == 1 && loop.a[0] == 1 && loop.b[0] == 1)) return Map(Stream(args), n, f, c, a, b);
   if (n <= INT32_MAX) {
-    BroadcastKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(loop, static_cast<uint32_t>(n), a, b, c, f);
-  } else {
-    BroadcastKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(loop, n, a, b, c, f);
+    return Launch({Stream(args), Blocks(n)}, BroadcastKernel<uint32_t, F>, loop, static_cast<uint32_t>(n), a, b, c, f);
   }
-  return LaunchError();
+  return Launch({Stream(args), Blocks(n)}, BroadcastKernel<int64_t, F>, loop, n, a, b, c, f);
 }
 
 const char* Add(const KernelArgs& args) {
@@ -111,8 +109,8 @@ const char* AddN(const KernelArgs& args) {
     while (operands.count < kOperands && next < args.in.size()) {
       operands.x[operands.count++] = args.in[next++].as<const float>();
     }
-    AddNKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(n, operands, args.out[0].as<float>());
-    if (const char* error = LaunchError()) return error;
+    float* const y = args.out[0].as<float>();
+    if (const char* error = Launch({Stream(args), Blocks(n)}, AddNKernel, n, operands, y)) return error;
   }
   return nullptr;
 }

@@ -15,8 +15,7 @@ template <typename From, typename To>
 const char* Convert(const KernelArgs& args) {
   const int64_t n = args.in[0].count;
   if (n == 0) return nullptr;
-  CastKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(n, args.in[0].as<const From>(), args.out[0].as<To>());
-  return LaunchError();
+  return Launch({Stream(args), Blocks(n)}, CastKernel<From, To>, n, args.in[0].as<const From>(), args.out[0].as<To>());
 }
 
 template <typename From>

@@ -65,8 +65,10 @@ const char* ColumnSums(cudaStream_t stream, int64_t rows, int64_t c, F terms, vo
                        SumPointers<kSums> result) {
   const int64_t splits = RowSplits(rows), tasks = (c + kWarp - 1) / kWarp * splits;
   float* const partial = static_cast<float*>(workspace);
-  ColumnSumsKernel<kSums><<<Blocks(tasks, 1), kThreads, 0, stream>>>(rows, c, splits, terms, partial);
-  if (const char* error = LaunchError()) return error;
+  if (const char* error =
+          Launch({stream, Blocks(tasks, 1)}, ColumnSumsKernel<kSums, F>, rows, c, splits, terms, partial)) {
+    return error;
+  }
   return ForEach(stream, kSums * c, [=] __device__(int64_t i) {
     float total = 0;
     for (int64_t split = 0; split < splits; ++split) total += partial[split * kSums * c + i];

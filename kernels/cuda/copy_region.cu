@@ -149,14 +149,13 @@ const char* Overwrite(cudaStream_t stream, Box box, const void* from, void* to) 
     box.Remove(at);
     const int64_t inner_tiles = (inner.extent + kTile - 1) / kTile, across_tiles = (across.extent + kTile - 1) / kTile;
     const int64_t tiles = inner_tiles * across_tiles * box.count();
-    TransposeKernel<<<Blocks(tiles, 1), kThreads, 0, stream>>>(box, inner, across, inner_tiles, across_tiles, tiles,
-                                                               source, target);
-  } else if (n <= INT32_MAX) {
-    CopyKernel<<<Blocks(n), kThreads, 0, stream>>>(box, static_cast<uint32_t>(n), source, target);
-  } else {
-    CopyKernel<<<Blocks(n), kThreads, 0, stream>>>(box, n, source, target);
+    return Launch({stream, Blocks(tiles, 1)}, TransposeKernel<T>, box, inner, across, inner_tiles, across_tiles, tiles,
+                  source, target);
   }
-  return LaunchError();
+  if (n <= INT32_MAX) {
+    return Launch({stream, Blocks(n)}, CopyKernel<T, uint32_t>, box, static_cast<uint32_t>(n), source, target);
+  }
+  return Launch({stream, Blocks(n)}, CopyKernel<T, int64_t>, box, n, source, target);
 }
 
 template <typename T>
@@ -165,11 +164,10 @@ const char* Accumulate(cudaStream_t stream, const Box& box, const BoxCopy& copy)
   T* const target = static_cast<T*>(copy.target);
   const int64_t n = box.count();
   if (n <= INT32_MAX) {
-    CombineKernel<<<Blocks(n), kThreads, 0, stream>>>(box, static_cast<uint32_t>(n), source, target, copy.combine);
-  } else {
-    CombineKernel<<<Blocks(n), kThreads, 0, stream>>>(box, n, source, target, copy.combine);
+    return Launch({stream, Blocks(n)}, CombineKernel<T, uint32_t>, box, static_cast<uint32_t>(n), source, target,
+                  copy.combine);
   }
-  return LaunchError();
+  return Launch({stream, Blocks(n)}, CombineKernel<T, int64_t>, box, n, source, target, copy.combine);
 }
 
 const char* Overwrite(cudaStream_t stream, Box box, const BoxCopy& copy) {

@@ -62,11 +62,9 @@ const char* SoftmaxCrossEntropy(const KernelArgs& args) {
   float* const loss = args.out[0].as<float>();
   float* const lse = args.out[1].as<float>();
   if (c <= kWarpColumns) {
-    LossKernel<kWarp><<<Blocks(rows, kThreads / kWarp), kThreads, 0, Stream(args)>>>(rows, c, x, labels, loss, lse);
-  } else {
-    LossKernel<kThreads><<<Blocks(rows, 1), kThreads, 0, Stream(args)>>>(rows, c, x, labels, loss, lse);
+    return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, LossKernel<kWarp>, rows, c, x, labels, loss, lse);
   }
-  return LaunchError();
+  return Launch({Stream(args), Blocks(rows, 1)}, LossKernel<kThreads>, rows, c, x, labels, loss, lse);
 }
 
 // in: dloss, logits, labels, lse.
@@ -91,9 +89,8 @@ const char* Top1Correct(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]), rows = args.in[1].count;
   if (rows == 0) return nullptr;
   if (c == 0) return "cross entropy: there are no classes";
-  Top1Kernel<<<Blocks(rows, kThreads / kWarp), kThreads, 0, Stream(args)>>>(
-      rows, c, args.in[0].as<const float>(), args.in[1].as<const int32_t>(), args.out[0].as<float>());
-  return LaunchError();
+  return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, Top1Kernel, rows, c, args.in[0].as<const float>(),
+                args.in[1].as<const int32_t>(), args.out[0].as<float>());
 }
 
 }  // namespace

@@ -58,11 +58,9 @@ const char* Cumsum(const KernelArgs& args) {
   const float* const from = x.as<const float>();
   float* const to = args.out[0].as<float>();
   if (inner == 1) {
-    WarpPerLine<<<Blocks(lines.count, kThreads / kWarp), kThreads, 0, Stream(args)>>>(lines, from, to);
-  } else {
-    ThreadPerLine<<<Blocks(lines.count), kThreads, 0, Stream(args)>>>(lines, from, to);
+    return Launch({Stream(args), Blocks(lines.count, kThreads / kWarp)}, WarpPerLine, lines, from, to);
   }
-  return LaunchError();
+  return Launch({Stream(args), Blocks(lines.count)}, ThreadPerLine, lines, from, to);
 }
 
 }  // namespace

@@ -83,9 +83,8 @@ const char* Dropout(const KernelArgs& args) {
       rate < 1 ? static_cast<float>(1 / (1 - rate)) : 0.0f};
   Place place;
   if (!MakePlace(x, args.micro_batch, &place)) return "dropout in more than 8 merged dimensions";
-  DropoutKernel<<<Blocks(x.count, 4 * kThreads), kThreads, 0, Stream(args)>>>(x.count, place, draw, x.as<const float>(),
-                                                                              args.out[0].as<float>());
-  return LaunchError();
+  return Launch({Stream(args), Blocks(x.count, 4 * kThreads)}, DropoutKernel, x.count, place, draw, x.as<const float>(),
+                args.out[0].as<float>());
 }
 
 }  // namespace

@@ -69,10 +69,8 @@ const char* EmbeddingGrad(const KernelArgs& args) {
   const TensorArg& out = args.out[0];
   if (out.count == 0) return nullptr;
   const int64_t rows = out.dims[0];
-  GradKernel<<<Blocks(rows, kRowsPerBlock), kThreads, 0, Stream(args)>>>(
-      args.in[1].count, out.start[0], rows, out.dims[1], args.in[0].as<const float>(), args.in[1].as<const int32_t>(),
-      out.as<float>());
-  return LaunchError();
+  return Launch({Stream(args), Blocks(rows, kRowsPerBlock)}, GradKernel, args.in[1].count, out.start[0], rows,
+                out.dims[1], args.in[0].as<const float>(), args.in[1].as<const int32_t>(), out.as<float>());
 }
 
 }  // namespace

@@ -53,10 +53,8 @@ const char* ExtremumCount(const KernelArgs& args) {
   const int64_t outputs = groups.outputs;
   if (outputs == 0) return nullptr;
   const auto launch = [&](auto kernel, int64_t outputs_per_block) {
-    kernel<<<Blocks(outputs, outputs_per_block), kThreads, 0, Stream(args)>>>(
-        groups.kept, groups.reduced, outputs, groups.terms, args.in[0].as<const float>(), args.in[1].as<const float>(),
-        args.out[0].as<float>());
-    return LaunchError();
+    return Launch({Stream(args), Blocks(outputs, outputs_per_block)}, kernel, groups.kept, groups.reduced, outputs,
+                  groups.terms, args.in[0].as<const float>(), args.in[1].as<const float>(), args.out[0].as<float>());
   };
   // Neighbouring threads read neighbours, unless there are so few outputs that this would leave most of the GPU idle.
   if (!groups.inner_reduced && outputs >= kMaxBlocks) return launch(ThreadPerOutput, kThreads);

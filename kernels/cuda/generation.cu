@@ -77,11 +77,9 @@ const char* SampleToken(const KernelArgs& args) {
   if (logits.dims[1] < 1 || logits.dims[2] < 1) return "sample_token: there are no logits";
   const uint64_t key =
       RandomKey(static_cast<uint64_t>(args.attrs->Int("seed")), static_cast<uint64_t>(args.attrs->Int("key")));
-  SampleKernel<<<1, kThreads, 0, Stream(args)>>>(logits.as<const float>(), logits.dims[1], logits.dims[2],
-                                                 args.in[1].as<const int32_t>(), args.attrs->Double("temperature"), key,
-                                                 static_cast<uint64_t>(args.step),
-                                                 static_cast<uint64_t>(args.micro_batch), args.out[0].as<int32_t>());
-  return LaunchError();
+  return Launch({Stream(args), 1}, SampleKernel, logits.as<const float>(), logits.dims[1], logits.dims[2],
+                args.in[1].as<const int32_t>(), args.attrs->Double("temperature"), key,
+                static_cast<uint64_t>(args.step), static_cast<uint64_t>(args.micro_batch), args.out[0].as<int32_t>());
 }
 
 __global__ void AppendKernel(int32_t* tokens, int64_t t, int32_t* length, const int32_t* id) {
@@ -106,9 +104,8 @@ __global__ void AppendKernel(int32_t* tokens, int64_t t, int32_t* length, const 
 // in: tokens[1,t] (overwritten), length[] (overwritten), id[]. Full tokens shift left by one.
 const char* AppendToken(const KernelArgs& args) {
   if (args.in[0].count == 0) return nullptr;
-  AppendKernel<<<1, kThreads, 0, Stream(args)>>>(args.in[0].as<int32_t>(), args.in[0].count, args.in[1].as<int32_t>(),
-                                                 args.in[2].as<const int32_t>());
-  return LaunchError();
+  return Launch({Stream(args), 1}, AppendKernel, args.in[0].as<int32_t>(), args.in[0].count, args.in[1].as<int32_t>(),
+                args.in[2].as<const int32_t>());
 }
 
 }  // namespace

@@ -100,9 +100,8 @@ __global__ void ScatterKernel(Table table, int64_t n, const float* updates, cons
 const char* ScatterAdd(const KernelArgs& args) {
   if (args.out[0].count == 0) return nullptr;
   const Table table(args.out[0], AxisOf(args));
-  ScatterKernel<<<Blocks(table.rows, kRowsPerBlock), kThreads, 0, Stream(args)>>>(
-      table, args.in[1].count, args.in[0].as<const float>(), args.in[1].as<const int32_t>(), args.out[0].as<float>());
-  return LaunchError();
+  return Launch({Stream(args), Blocks(table.rows, kRowsPerBlock)}, ScatterKernel, table, args.in[1].count,
+                args.in[0].as<const float>(), args.in[1].as<const int32_t>(), args.out[0].as<float>());
 }
 
 // in: x[T...,c], ids[T...,k]; out: y[T...,k].
@@ -146,11 +145,9 @@ const char* PutAlong(const KernelArgs& args) {
   const int32_t* const ids = args.in[1].as<const int32_t>();
   float* const x = args.out[0].as<float>();
   if (table.rows <= kWarpColumns) {
-    PutKernel<kWarp><<<Blocks(table.outer, kThreads / kWarp), kThreads, 0, Stream(args)>>>(table, k, dy, ids, x);
-  } else {
-    PutKernel<kThreads><<<Blocks(table.outer, 1), kThreads, 0, Stream(args)>>>(table, k, dy, ids, x);
+    return Launch({Stream(args), Blocks(table.outer, kThreads / kWarp)}, PutKernel<kWarp>, table, k, dy, ids, x);
   }
-  return LaunchError();
+  return Launch({Stream(args), Blocks(table.outer, 1)}, PutKernel<kThreads>, table, k, dy, ids, x);
 }
 
 using Key = unsigned long long;  // what the shuffles of a warp take
@@ -193,11 +190,9 @@ const char* TopK(const KernelArgs& args) {
   float* const values = args.out[0].as<float>();
   int32_t* const indices = args.out[1].as<int32_t>();
   if (c <= kWarpColumns) {
-    TopKernel<kWarp><<<Blocks(rows, kThreads / kWarp), kThreads, 0, Stream(args)>>>(rows, c, k, x, values, indices);
-  } else {
-    TopKernel<kThreads><<<Blocks(rows, 1), kThreads, 0, Stream(args)>>>(rows, c, k, x, values, indices);
+    return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, TopKernel<kWarp>, rows, c, k, x, values, indices);
   }
-  return LaunchError();
+  return Launch({Stream(args), Blocks(rows, 1)}, TopKernel<kThreads>, rows, c, k, x, values, indices);
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
-// How kernels are launched: grid-stride loops over a bounded number of blocks, errors as static strings.
+// How kernels are launched: all by Launch(); grid-stride loops over a bounded number of blocks, errors as static
+// strings.
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/cuda/kernels.h"
 
@@ -26,8 +29,51 @@ inline cudaStream_t Stream(const KernelArgs& args) { return static_cast<cudaStre
 
 // Null, or what the code means: a string that lives as long as the library.
 inline const char* ErrorText(cudaError_t error) { return error == cudaSuccess ? nullptr : cudaGetErrorString(error); }
-// Of the launch just made.
-inline const char* LaunchError() { return ErrorText(cudaGetLastError()); }
+
+// A grid of `blocks` blocks of kThreads threads, each block with so much dynamic shared memory.
+struct Grid {
+  cudaStream_t stream;
+  unsigned blocks;
+  size_t shared_bytes = 0;
+};
+
+// Launches kernel(args...), the arguments converted to the types of its parameters, and returns at once: the kernel
+// runs when what is before it in the stream is done. Null, or what is wrong, as ErrorText() has it: this launch is
+// refused (no block, more shared memory than allowed, no code for the device), or an earlier kernel failed, which every
+// call reports from then on. What this kernel itself does wrong a later call reports.
+template <typename... P, typename... A>
+const char* Launch(const Grid& grid, void (*kernel)(P...), A&&... args) {
+  const cudaLaunchConfig_t config = {.gridDim = grid.blocks,
+                                     .blockDim = kThreads,
+                                     .dynamicSmemBytes = grid.shared_bytes,
+                                     .stream = grid.stream,
+                                     .attrs = nullptr,
+                                     .numAttrs = 0};
+  const cudaError_t error = cudaLaunchKernelEx(&config, kernel, std::forward<A>(args)...);
+  if (error != cudaSuccess) cudaGetLastError();  // it is reported here, and no error of a later call
+  return ErrorText(error);
+}
+
+// Grid::shared_bytes of it, aligned to 16 bytes.
+extern __shared__ float4 dynamic_shared_memory[];
+
+// Lets kKernel have so much dynamic shared memory on the current device; needed beyond the 48 KiB that any kernel may
+// have. Null, or what is wrong: the device has less. From any thread; CUDA is asked once per kernel and device, as it
+// remembers. REQUIRES: `num_bytes` is the same in all calls for a kernel.
+template <auto kKernel>
+const char* AllowSharedMemory(size_t num_bytes) {
+  static std::atomic<uint64_t> allowed = 0;  // a bit for each device
+  int device = 0;
+  if (const char* error = ErrorText(cudaGetDevice(&device))) return error;
+  const uint64_t bit = device < 64 ? uint64_t{1} << device : 0;  // without a bit of its own a device is asked each time
+  if ((allowed.load(std::memory_order_acquire) & bit) != 0) return nullptr;
+  if (const char* error = ErrorText(
+          cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(num_bytes)))) {
+    return error;
+  }
+  allowed.fetch_or(bit, std::memory_order_release);
+  return nullptr;
+}
 
 inline const char* SetZero(cudaStream_t stream, void* target, size_t num_bytes) {
   return num_bytes == 0 ? nullptr : ErrorText(cudaMemsetAsync(target, 0, num_bytes, stream));
@@ -45,8 +91,7 @@ __global__ void ForEachKernel(int64_t n, F f) {
 template <typename F>
 const char* ForEach(cudaStream_t stream, int64_t n, F f) {
   if (n == 0) return nullptr;
-  ForEachKernel<<<Blocks(n), kThreads, 0, stream>>>(n, f);
-  return LaunchError();
+  return Launch({stream, Blocks(n)}, ForEachKernel<F>, n, f);
 }
 
 template <typename F, typename... V>
@@ -66,8 +111,7 @@ __global__ void MapKernel(F f, int64_t n, float* y, X... x) {
 template <typename F, typename... X>
 const char* Map(cudaStream_t stream, int64_t n, F f, float* y, X... x) {
   if (n == 0) return nullptr;
-  MapKernel<<<Blocks(n, 4 * kThreads), kThreads, 0, stream>>>(f, n, y, x...);
-  return LaunchError();
+  return Launch({stream, Blocks(n, 4 * kThreads)}, MapKernel<F, X...>, f, n, y, x...);
 }
 
 }  // namespace oneflow::cuda

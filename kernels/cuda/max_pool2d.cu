@@ -62,10 +62,9 @@ const char* MaxPool2dGrad(const KernelArgs& args) {
   const TensorArg& dx = args.out[0];
   if (dx.count == 0) return nullptr;
   const int64_t planes = dx.dims[0] * dx.dims[1];
-  GradKernel<<<Blocks(planes, kThreads / kWarp), kThreads, 0, Stream(args)>>>(
-      planes, args.in[0].dims[2] * args.in[0].dims[3], dx.dims[2] * dx.dims[3], args.in[0].as<const float>(),
-      args.in[1].as<const int32_t>(), dx.as<float>());
-  return LaunchError();
+  return Launch({Stream(args), Blocks(planes, kThreads / kWarp)}, GradKernel, planes,
+                args.in[0].dims[2] * args.in[0].dims[3], dx.dims[2] * dx.dims[3], args.in[0].as<const float>(),
+                args.in[1].as<const int32_t>(), dx.as<float>());
 }
 
 }  // namespace

@@ -104,11 +104,11 @@ const char* AdamwUpdate(const KernelArgs& args) {
   const AttrMap& attrs = *args.attrs;
   const AdamwAttrs constants = {attrs.Double("beta1", 0.9), attrs.Double("beta2", 0.999), attrs.Double("weight_decay"),
                                 static_cast<float>(attrs.Double("epsilon", 1e-8))};
-  AdamwKernel<<<Blocks(n, 4 * kThreads), kThreads, 0, Stream(args)>>>(
-      n, constants,
-      {args.in[0].as<float>(), args.in[1].as<float>(), args.in[2].as<float>(), args.in[3].as<const float>(),
-       args.in[4].as<const float>(), args.in[5].as<const float>(), args.in[6].as<const int64_t>()});
-  return LaunchError();
+  const AdamwTensors tensors = {args.in[0].as<float>(),        args.in[1].as<float>(),
+                                args.in[2].as<float>(),        args.in[3].as<const float>(),
+                                args.in[4].as<const float>(),  args.in[5].as<const float>(),
+                                args.in[6].as<const int64_t>()};
+  return Launch({Stream(args), Blocks(n, 4 * kThreads)}, AdamwKernel, n, constants, tensors);
 }
 
 // in: w, u (both overwritten), g, lr[], scale[].

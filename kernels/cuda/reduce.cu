@@ -142,7 +142,7 @@ __global__ void JoinSplits(int64_t outputs, int64_t splits, const double* partia
 constexpr int kTeams = kThreads / kWarp;
 
 template <typename Op>
-const char* Launch(const KernelArgs& args, const Groups& groups, float* y, double scale) {
+const char* ReduceGroups(const KernelArgs& args, const Groups& groups, float* y, double scale) {
   if (!groups.is_valid) return "a reduction has more than 8 merged dimensions";
   if (groups.outputs == 0) return nullptr;
   const int64_t splits = Splits(groups), tasks = groups.outputs * splits;
@@ -150,18 +150,13 @@ const char* Launch(const KernelArgs& args, const Groups& groups, float* y, doubl
   const Target final = {nullptr, y, scale};
   const Target first = splits > 1 ? Target{static_cast<double*>(args.workspace), nullptr, 1} : final;
   const float* const x = args.in[0].as<const float>();
-  if (groups.inner_reduced) {
-    WarpPerSplit<Op><<<Blocks(tasks, kTeams), kThreads, 0, stream>>>(groups.kept, groups.reduced, groups.outputs,
-                                                                     groups.terms, splits, x, first);
-  } else {
-    ThreadPerSplit<Op><<<Blocks(tasks), kThreads, 0, stream>>>(groups.kept, groups.reduced, groups.outputs,
-                                                               groups.terms, splits, x, first);
-  }
-  if (const char* error = LaunchError(); error != nullptr || splits == 1) return error;
+  const char* const error = Launch({stream, groups.inner_reduced ? Blocks(tasks, kTeams) : Blocks(tasks)},
+                                   groups.inner_reduced ? WarpPerSplit<Op> : ThreadPerSplit<Op>, groups.kept,
+                                   groups.reduced, groups.outputs, groups.terms, splits, x, first);
+  if (error != nullptr || splits == 1) return error;
   using Joined = std::conditional_t<std::is_same_v<Op, SquareSum>, Sum, Op>;
-  JoinSplits<Joined>
-      <<<Blocks(groups.outputs, kTeams), kThreads, 0, stream>>>(groups.outputs, splits, first.partial, final);
-  return LaunchError();
+  return Launch({stream, Blocks(groups.outputs, kTeams)}, JoinSplits<Joined>, groups.outputs, splits, first.partial,
+                final);
 }
 
 Groups ByAxes(const KernelArgs& args) {
@@ -191,7 +186,7 @@ size_t Workspace(const KernelArgs& args) {
 
 template <typename Op, Groups (*kGroups)(const KernelArgs&)>
 const char* Run(const KernelArgs& args) {
-  return Launch<Op>(args, kGroups(args), args.out[0].as<float>(), 1);
+  return ReduceGroups<Op>(args, kGroups(args), args.out[0].as<float>(), 1);
 }
 
 // Divides by the logical count, so that the results of shards add up to the mean.
@@ -199,7 +194,7 @@ const char* ReduceMean(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
   int64_t count = 1;
   for (const int64_t axis : args.attrs->Ints("axes")) count *= x.logical_dims[axis < 0 ? axis + x.rank : axis];
-  return Launch<Sum>(args, ByAxes(args), args.out[0].as<float>(), 1.0 / static_cast<double>(count));
+  return ReduceGroups<Sum>(args, ByAxes(args), args.out[0].as<float>(), 1.0 / static_cast<double>(count));
 }
 
 }  // namespace
@@ -210,7 +205,7 @@ size_t ReduceWorkspace(const Groups& groups) {
 }
 
 const char* LaunchSum(const KernelArgs& args, const Groups& groups, float* y, double scale) {
-  return Launch<Sum>(args, groups, y, scale);
+  return ReduceGroups<Sum>(args, groups, y, scale);
 }
 
 KernelList ReduceKernels() {

@@ -22,8 +22,7 @@ const char* Digest(const KernelArgs& args) {
   uint32_t* const digest = args.out[0].as<uint32_t>();
   if (const char* error = ErrorText(cudaMemsetAsync(digest, 0, sizeof *digest, Stream(args)))) return error;
   if (n == 0) return nullptr;
-  DigestKernel<<<Blocks(n), kThreads, 0, Stream(args)>>>(n, args.in[0].as<const Bits>(), digest);
-  return LaunchError();
+  return Launch({Stream(args), Blocks(n)}, DigestKernel<Bits>, n, args.in[0].as<const Bits>(), digest);
 }
 
 // in: x; out: one i32.

@@ -49,10 +49,8 @@ const char* RmsNorm(const KernelArgs& args) {
   if (rows == 0) return nullptr;
   const float epsilon = static_cast<float>(args.attrs->Double("epsilon", 1e-5));
   const auto launch = [&](auto kernel, int64_t rows_per_block) {
-    kernel<<<Blocks(rows, rows_per_block), kThreads, 0, Stream(args)>>>(
-        rows, c, epsilon, args.in[0].as<const float>(), args.in[1].as<const float>(), args.out[0].as<float>(),
-        args.out[1].as<float>());
-    return LaunchError();
+    return Launch({Stream(args), Blocks(rows, rows_per_block)}, kernel, rows, c, epsilon, args.in[0].as<const float>(),
+                  args.in[1].as<const float>(), args.out[0].as<float>(), args.out[1].as<float>());
   };
   return c <= kWarpColumns ? launch(NormKernel<kWarp>, kThreads / kWarp) : launch(NormKernel<kThreads>, 1);
 }
@@ -68,12 +66,10 @@ const char* RmsNormGrad(const KernelArgs& args) {
   const cudaStream_t stream = Stream(args);
   if (rows > 0) {
     float* const dx = args.out[0].as<float>();
-    if (c <= kWarpColumns) {
-      InputGradKernel<kWarp><<<Blocks(rows, kThreads / kWarp), kThreads, 0, stream>>>(rows, c, in, dx);
-    } else {
-      InputGradKernel<kThreads><<<Blocks(rows, 1), kThreads, 0, stream>>>(rows, c, in, dx);
-    }
-    if (const char* error = LaunchError()) return error;
+    const char* const error =
+        c <= kWarpColumns ? Launch({stream, Blocks(rows, kThreads / kWarp)}, InputGradKernel<kWarp>, rows, c, in, dx)
+                          : Launch({stream, Blocks(rows, 1)}, InputGradKernel<kThreads>, rows, c, in, dx);
+    if (error != nullptr) return error;
   }
   const auto terms = [=] __device__(int64_t row, int64_t column) {
     return Terms<1>{in.dy[row * c + column] * (in.x[row * c + column] * in.rstd[row])};

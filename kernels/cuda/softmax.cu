@@ -40,11 +40,9 @@ const char* Softmax(const KernelArgs& args) {
   const float* const x = args.in[0].as<const float>();
   float* const y = args.out[0].as<float>();
   if (c <= kWarpColumns) {
-    SoftmaxKernel<kWarp><<<Blocks(rows, kThreads / kWarp), kThreads, 0, Stream(args)>>>(rows, c, x, y);
-  } else {
-    SoftmaxKernel<kThreads><<<Blocks(rows, 1), kThreads, 0, Stream(args)>>>(rows, c, x, y);
+    return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, SoftmaxKernel<kWarp>, rows, c, x, y);
   }
-  return LaunchError();
+  return Launch({Stream(args), Blocks(rows, 1)}, SoftmaxKernel<kThreads>, rows, c, x, y);
 }
 
 // in: dy, y.
@@ -55,11 +53,9 @@ const char* SoftmaxGrad(const KernelArgs& args) {
   const float* const y = args.in[1].as<const float>();
   float* const dx = args.out[0].as<float>();
   if (c <= kWarpColumns) {
-    SoftmaxGradKernel<kWarp><<<Blocks(rows, kThreads / kWarp), kThreads, 0, Stream(args)>>>(rows, c, dy, y, dx);
-  } else {
-    SoftmaxGradKernel<kThreads><<<Blocks(rows, 1), kThreads, 0, Stream(args)>>>(rows, c, dy, y, dx);
+    return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, SoftmaxGradKernel<kWarp>, rows, c, dy, y, dx);
   }
-  return LaunchError();
+  return Launch({Stream(args), Blocks(rows, 1)}, SoftmaxGradKernel<kThreads>, rows, c, dy, y, dx);
 }
 
 }  // namespace

@@ -23,11 +23,9 @@ const char* LaunchRows(const KernelArgs& args, int64_t rows, int64_t c, void (*w
                        void (*blocks)(int64_t, int64_t, P...), std::type_identity_t<P>... p) {
   if (rows == 0) return nullptr;
   if (c <= kWarpColumns) {
-    warps<<<Blocks(rows, kThreads / kWarp), kThreads, 0, Stream(args)>>>(rows, c, p...);
-  } else {
-    blocks<<<Blocks(rows, 1), kThreads, 0, Stream(args)>>>(rows, c, p...);
+    return Launch({Stream(args), Blocks(rows, kThreads / kWarp)}, warps, rows, c, p...);
   }
-  return LaunchError();
+  return Launch({Stream(args), Blocks(rows, 1)}, blocks, rows, c, p...);
 }
 
 // The sum of exp(x - m) over c columns, for every member.
