@@ -90,9 +90,9 @@ function(proto_room)
   target_link_libraries(oneflow_proto PUBLIC gRPC::grpc++ protobuf::libprotobuf)
 endfunction()
 
-# Finds the CUDA toolkit and its libraries and sets `without` to the sources that are not for this machine: kernels/cuda/* and NCCL are
-# built where the toolkit is; otherwise the *_absent.cc say that it is not. No #ifdef anywhere. A macro, because a language can be
-# enabled only where the whole project sees it.
+# Finds the CUDA toolkit and its libraries and sets `without` to the sources of actor/ that are not for this machine: kernels/cuda/* and
+# NCCL are built where the toolkit is; otherwise the *_absent.cc say that it is not. No #ifdef anywhere. A macro, because a language can
+# be enabled only where the whole project sees it.
 macro(find_cuda)
   if(ONEFLOW_CUDA AND NOT ONEFLOW_SANITIZE)
     include(CheckLanguage)
@@ -106,7 +106,7 @@ macro(find_cuda)
     find_package(CUDAToolkit REQUIRED)
     find_library(CUDNN cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
     find_library(NCCL nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
-    set(without cuda_absent.cc collective/nccl_absent.cc)
+    set(without collective/nccl_absent.cc)
     message(STATUS "CUDA ${CUDAToolkit_VERSION}: CUDA kernels are built")
   else()
     set(without collective/nccl_collectives.cc)
@@ -114,9 +114,13 @@ macro(find_cuda)
   endif()
 endmacro()
 
-# Where the toolkit is found: kernels/cuda/* as a library that `kernels` links, and NCCL.
+# The library kernels_cuda, which `kernels` links: kernels/cuda/* and NCCL where the toolkit is found, kernels/cuda_absent.cc elsewhere.
 function(cuda_kernels)
   if(NOT CUDAToolkit_FOUND)
+    add_library(kernels_cuda STATIC kernels/cuda_absent.cc)
+    set_target_properties(kernels_cuda PROPERTIES OUTPUT_NAME oneflow_kernels_cuda)
+    target_link_libraries(kernels_cuda INTERFACE kernels PRIVATE $<BUILD_INTERFACE:oneflow_warnings> $<BUILD_INTERFACE:oneflow_core>)
+    target_link_libraries(kernels PUBLIC kernels_cuda)
     return()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cc)

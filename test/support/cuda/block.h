@@ -1,0 +1,84 @@
+// Runs the blocks of a grid: every thread of a block is a fibre, which runs until it waits for others or is done. In which order
+// threads run while none waits for another, and blocks, is drawn from a seed.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <boost/context/detail/fcontext.hpp>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace oneflow::software_cuda {
+
+// One per thread of the host that runs blocks; not thread-safe.
+class BlockRunner {
+ public:
+  // That of this thread.
+  static BlockRunner& OfThread();
+
+  BlockRunner() = default;
+  BlockRunner(const BlockRunner&) = delete;
+  ~BlockRunner();
+
+  // All blocks of a grid. False if one did something wrong: that is reported, and what had not run does not.
+  bool Run(const cudaLaunchConfig_t& config, const Launch& launch, const std::string& name, uint64_t seed);
+
+  // For the thread that runs: "kernel, block (0,0,0), thread (3,0,0)".
+  std::string Where() const;
+  // Ends the block of the thread that runs, behind a report. Does not return.
+  [[noreturn]] void Abort();
+
+  bool SyncBlock(bool vote);
+  const uint64_t* SyncWarp(unsigned mask, uint64_t value);
+
+  int thread() const { return current_; }
+  // How often the block, and this thread's warp, have met: what lies on both sides of a meeting is ordered.
+  uint32_t block_epoch() const { return block_epoch_; }
+  uint32_t warp_epoch() const { return warp_epochs_[current_ / kWarp]; }
+
+ private:
+  static constexpr int kWarp = 32;
+
+  struct Fibre {
+    boost::context::detail::fcontext_t context;
+    char* stack;
+  };
+  enum class State : uint8_t { kReady, kWaitsForBlock, kWaitsForWarp, kLeft };
+  struct Thread {
+    State state = State::kReady;
+    int fibre = -1;
+    bool vote = false;
+    unsigned mask = 0;
+    uint64_t value = 0;
+    uint64_t values[kWarp] = {};
+  };
+
+  static void Enter(boost::context::detail::transfer_t from);
+  bool RunBlock(uint64_t block);
+  void Resume(int thread);
+  void Wait(State state);
+  bool Meet();
+  bool MeetInWarp(int first);
+  bool MeetAsBlock();
+  void ReportNobodyComes();
+  std::string ThreadText(int thread) const;
+  int TakeFibre();
+  void StartFibre(Fibre& fibre);
+
+  const Launch* launch_ = nullptr;
+  const std::string* name_ = nullptr;
+  std::mt19937_64 random_;
+  std::vector<Fibre> fibres_;
+  std::vector<int> free_fibres_;
+  std::vector<Thread> threads_;
+  std::vector<uint32_t> warp_epochs_;
+  uint32_t block_epoch_ = 0;
+  int current_ = -1, num_left_ = 0;
+  bool aborted_ = false, vote_ = false;
+  boost::context::detail::fcontext_t scheduler_ = nullptr;
+};
+
+}  // namespace oneflow::software_cuda

@@ -1,0 +1,565 @@
+// cuDNN on a device in software (include/cudnn.h). Descriptors are read when a convolution is enqueued; what runs on
+// the stream has copies of all it needs.
+//
+// The three operations are one loop: each makes the planes of its result one after another, and each plane is a sum
+// over a third dimension of two operands' planes.
+//
+//   result           sum over    of
+//   y  [n, k] oh*ow  c           x [n, c], w [k, c]
+//   dx [n, c] h*w    k           dy[n, k], w [k, c]
+//   dw [k, c] r*s    n           x [n, c], dy[n, k]
+//
+// A plane's sums are made in the workspace of the algorithms that ask for one, so that memory which is not the caller's
+// own is noticed. Those that call themselves non-deterministic begin the sum elsewhere in every run.
+#include <cudnn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "test/support/cuda/software_device.h"
+
+struct cudnnContext {
+  int device;
+  cudaStream_t stream = nullptr;
+};
+
+namespace {
+
+// A tensor [n, c, h, w]; a filter has its output channels as n. Invalid until set.
+struct Shape {
+  bool valid = false;
+  cudnnTensorFormat_t format = CUDNN_TENSOR_NCHW;
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  int64_t n = 0, c = 0, h = 0, w = 0;
+
+  int64_t plane() const { return h * w; }
+  int64_t count() const { return n * c * h * w; }
+};
+
+}  // namespace
+
+struct cudnnTensorStruct : Shape {};
+struct cudnnFilterStruct : Shape {};
+
+struct cudnnConvolutionStruct {
+  bool valid = false;
+  int64_t pad_h = 0, pad_w = 0, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
+  cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+  cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+};
+
+namespace {
+
+using oneflow::software_cuda::CheckRange;
+using oneflow::software_cuda::Enqueue;
+using oneflow::software_cuda::Report;
+
+// --- descriptors ---
+
+template <typename T>
+cudnnStatus_t Create(T** result, const T& value = {}) {
+  if (result == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  *result = new (std::nothrow) T(value);
+  return *result == nullptr ? CUDNN_STATUS_INTERNAL_ERROR : CUDNN_STATUS_SUCCESS;
+}
+
+template <typename T>
+cudnnStatus_t Destroy(T* x) {
+  delete x;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+bool IsFloating(cudnnDataType_t x) { return x == CUDNN_DATA_FLOAT || x == CUDNN_DATA_DOUBLE || x == CUDNN_DATA_HALF; }
+
+cudnnStatus_t SetShape(Shape* shape, cudnnTensorFormat_t format, cudnnDataType_t type, int n, int c, int h, int w) {
+  const bool valid = shape != nullptr && (format == CUDNN_TENSOR_NCHW || format == CUDNN_TENSOR_NHWC) &&
+                     IsFloating(type) && n > 0 && c > 0 && h > 0 && w > 0;
+  if (!valid) return CUDNN_STATUS_BAD_PARAM;
+  shape->valid = true;
+  shape->format = format;
+  shape->type = type;
+  shape->n = n, shape->c = c, shape->h = h, shape->w = w;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// --- what is asked for ---
+
+enum class Operation { kForward, kBackwardData, kBackwardFilter };
+
+struct Problem {
+  Operation operation;
+  Shape x, w, y;
+  cudnnConvolutionStruct convolution;
+
+  const Shape& result() const {
+    return operation == Operation::kForward ? y : operation == Operation::kBackwardData ? x : w;
+  }
+  size_t plane_bytes() const { return result().plane() * sizeof(float); }
+};
+
+// Positions of the window along one dimension; not positive if it does not fit.
+int64_t Positions(int64_t in, int64_t window, int64_t pad, int64_t stride, int64_t dilation) {
+  const int64_t room = in + 2 * pad - ((window - 1) * dilation + 1);
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+bool ShapesAgree(const Problem& p) {
+  const cudnnConvolutionStruct& v = p.convolution;
+  return p.x.c == p.w.c && p.y.n == p.x.n && p.y.c == p.w.n &&
+         p.y.h == Positions(p.x.h, p.w.h, v.pad_h, v.stride_h, v.dilation_h) &&
+         p.y.w == Positions(p.x.w, p.w.w, v.pad_w, v.stride_w, v.dilation_w);
+}
+
+// BAD_PARAM where something is missing or does not fit together, NOT_SUPPORTED for what this device does not compute.
+cudnnStatus_t MakeProblem(Operation operation, const Shape* x, const Shape* w, const Shape* y,
+                          const cudnnConvolutionStruct* convolution, Problem* result) {
+  if (x == nullptr || w == nullptr || y == nullptr || convolution == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  if (!x->valid || !w->valid || !y->valid || !convolution->valid) return CUDNN_STATUS_BAD_PARAM;
+  *result = {operation, *x, *w, *y, *convolution};
+  if (!ShapesAgree(*result)) return CUDNN_STATUS_BAD_PARAM;
+  for (const Shape* shape : {x, w, y}) {
+    if (shape->format != CUDNN_TENSOR_NCHW || shape->type != CUDNN_DATA_FLOAT) return CUDNN_STATUS_NOT_SUPPORTED;
+  }
+  const bool supported = convolution->mode == CUDNN_CROSS_CORRELATION && convolution->compute == CUDNN_DATA_FLOAT;
+  return supported ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+cudnnStatus_t CheckHandle(cudnnHandle_t handle) {
+  if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  int device = -1;
+  const bool current = cudaGetDevice(&device) == cudaSuccess && device == handle->device;
+  return current ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
+}
+
+// --- algorithms ---
+
+struct Algorithm {
+  int id;
+  cudnnStatus_t status;
+  cudnnDeterminism_t determinism;
+  cudnnMathType_t math;
+  size_t workspace_planes;  // of the result
+};
+
+constexpr cudnnStatus_t kWorks = CUDNN_STATUS_SUCCESS, kFails = CUDNN_STATUS_NOT_SUPPORTED;
+
+// Best first, and each of the first ones wrong for who needs the same fp32 bits in every run, in one way alone.
+constexpr Algorithm kForward[] = {
+    {CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED, kWorks, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH, 4},
+    {CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING, kWorks, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH, 3},
+    {CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD, kFails, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 0},
+    {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, kWorks, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 1},
+    {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, kWorks, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH, 0},
+    {CUDNN_CONVOLUTION_FWD_ALGO_GEMM, kWorks, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 2},
+    {CUDNN_CONVOLUTION_FWD_ALGO_FFT, kFails, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 0},
+    {CUDNN_CONVOLUTION_FWD_ALGO_DIRECT, kFails, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH, 0}};
+constexpr Algorithm kBackwardData[] = {
+    {CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, kWorks, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH, 0},
+    {CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD, kFails, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 0},
+    {CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED, kWorks, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH, 4},
+    {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, kWorks, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 1},
+    {CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING, kWorks, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH, 3},
+    {CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT, kFails, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH, 0}};
+constexpr Algorithm kBackwardFilter[] = {
+    {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, kWorks, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH, 0},
+    {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED, kWorks, CUDNN_DETERMINISTIC,
+     CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION, 4},
+    {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT, kFails, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH, 0},
+    {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3, kWorks, CUDNN_NON_DETERMINISTIC, CUDNN_DEFAULT_MATH, 1},
+    {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, kWorks, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 2},
+    {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING, kWorks, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH, 3}};
+
+std::span<const Algorithm> Algorithms(Operation operation) {
+  if (operation == Operation::kForward) return kForward;
+  if (operation == Operation::kBackwardData) return kBackwardData;
+  return kBackwardFilter;
+}
+
+template <typename Perf>
+cudnnStatus_t GetAlgorithms(cudnnHandle_t handle, Operation operation, const Shape* x, const Shape* w, const Shape* y,
+                            const cudnnConvolutionStruct* convolution, int wanted, int* found, Perf* perfs) {
+  if (wanted < 1 || found == nullptr || perfs == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  Problem p;
+  cudnnStatus_t status = CheckHandle(handle);
+  if (status == CUDNN_STATUS_SUCCESS) status = MakeProblem(operation, x, w, y, convolution, &p);
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  const std::span<const Algorithm> all = Algorithms(operation);
+  *found = std::min(wanted, static_cast<int>(all.size()));
+  for (int i = 0; i < *found; ++i) {
+    perfs[i] = {};
+    perfs[i].algo = static_cast<decltype(perfs[i].algo)>(all[i].id);
+    perfs[i].status = all[i].status;
+    perfs[i].time = all[i].status == kWorks ? static_cast<float>(i + 1) : -1;
+    perfs[i].memory = all[i].workspace_planes * p.plane_bytes();
+    perfs[i].determinism = all[i].determinism;
+    perfs[i].mathType = all[i].math;
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// --- the work ---
+
+struct Work {
+  Problem p;
+  float alpha, beta;
+  const float *x, *w, *y;  // the result's is null
+  float* result;
+  float* workspace;  // null: none
+  size_t workspace_bytes;
+  int64_t first;  // of what is summed over
+};
+
+bool Overlap(const void* x, size_t x_bytes, const void* y, size_t y_bytes) {
+  const uintptr_t x_begin = reinterpret_cast<uintptr_t>(x), y_begin = reinterpret_cast<uintptr_t>(y);
+  return x_begin < y_begin + y_bytes && y_begin < x_begin + x_bytes;
+}
+
+// Every operand lies in the device's memory, and nothing that is written lies where something else is.
+bool CheckMemory(const Work& w) {
+  struct Operand {
+    const char* name;
+    const void* data;
+    size_t bytes;
+    bool written;
+  };
+  std::vector<Operand> operands;
+  const auto add = [&](const char* name, const void* data, size_t bytes, bool written) {
+    if (data != nullptr) operands.push_back({name, data, bytes, written});
+  };
+  add("x", w.x, w.p.x.count() * sizeof(float), false);
+  add("w", w.w, w.p.w.count() * sizeof(float), false);
+  add("y", w.y, w.p.y.count() * sizeof(float), false);
+  add("the result", w.result, w.p.result().count() * sizeof(float), true);
+  add("workspace", w.workspace, w.workspace_bytes, true);
+  for (const Operand& a : operands) {
+    if (!CheckRange(a.name, a.data, a.bytes)) return false;
+    for (const Operand& b : operands) {
+      if (&a == &b || !a.written || !Overlap(a.data, a.bytes, b.data, b.bytes)) continue;
+      Report(std::string(a.name) + " overlaps " + b.name);
+      return false;
+    }
+  }
+  return true;
+}
+
+// Of the positions of a window along one dimension, those where its element `tap` is not in the padding: [begin, end).
+struct Range {
+  int64_t begin, end;
+};
+Range Inside(int64_t tap, int64_t in, int64_t positions, int64_t pad, int64_t stride, int64_t dilation) {
+  const int64_t shift = pad - tap * dilation;  // position i meets the element i * stride - shift
+  const int64_t begin = shift <= 0 ? 0 : (shift + stride - 1) / stride;
+  const int64_t end = in + shift <= 0 ? 0 : (in + shift - 1) / stride + 1;
+  return {std::min(begin, positions), std::min(end, positions)};
+}
+
+// Calls `row(x, w, y, count)` with offsets into the three planes: elements x, x + stride_w, ... meet y, y + 1, ...
+// under w.
+template <typename F>
+void ForEachRow(const Problem& p, F row) {
+  const cudnnConvolutionStruct& v = p.convolution;
+  for (int64_t r = 0; r < p.w.h; ++r) {
+    const Range rows = Inside(r, p.x.h, p.y.h, v.pad_h, v.stride_h, v.dilation_h);
+    for (int64_t s = 0; s < p.w.w; ++s) {
+      const Range columns = Inside(s, p.x.w, p.y.w, v.pad_w, v.stride_w, v.dilation_w);
+      if (columns.begin >= columns.end) continue;
+      const int64_t x_column = columns.begin * v.stride_w - v.pad_w + s * v.dilation_w;
+      for (int64_t i = rows.begin; i < rows.end; ++i) {
+        const int64_t x_row = i * v.stride_h - v.pad_h + r * v.dilation_h;
+        row(x_row * p.x.w + x_column, r * p.w.w + s, i * p.y.w + columns.begin, columns.end - columns.begin);
+      }
+    }
+  }
+}
+
+// Adds what one plane of each of the operands contributes to a plane of the result.
+void AddPlane(const Problem& p, const float* x, const float* w, const float* y, float* sums) {
+  const int64_t step = p.convolution.stride_w;
+  switch (p.operation) {
+    case Operation::kForward:
+      return ForEachRow(p, [=](int64_t x_at, int64_t w_at, int64_t y_at, int64_t count) {
+        const float factor = w[w_at];
+        for (int64_t i = 0; i < count; ++i) sums[y_at + i] += factor * x[x_at + i * step];
+      });
+    case Operation::kBackwardData:
+      return ForEachRow(p, [=](int64_t x_at, int64_t w_at, int64_t y_at, int64_t count) {
+        const float factor = w[w_at];
+        for (int64_t i = 0; i < count; ++i) sums[x_at + i * step] += factor * y[y_at + i];
+      });
+    case Operation::kBackwardFilter:
+      return ForEachRow(p, [=](int64_t x_at, int64_t w_at, int64_t y_at, int64_t count) {
+        float sum = 0;
+        for (int64_t i = 0; i < count; ++i) sum += x[x_at + i * step] * y[y_at + i];
+        sums[w_at] += sum;
+      });
+  }
+}
+
+// The indices n, c and k of the planes that meet, given those of the result's plane and of what is summed over.
+struct Planes {
+  int64_t n, c, k;
+};
+Planes At(Operation operation, int64_t outer, int64_t inner, int64_t summed) {
+  if (operation == Operation::kForward) return {.n = outer, .c = summed, .k = inner};
+  if (operation == Operation::kBackwardData) return {.n = outer, .c = inner, .k = summed};
+  return {.n = summed, .c = inner, .k = outer};
+}
+
+int64_t Summed(const Problem& p) {
+  return p.operation == Operation::kForward ? p.x.c : p.operation == Operation::kBackwardData ? p.w.n : p.x.n;
+}
+
+void SumPlane(const Work& work, int64_t outer, int64_t inner, float* sums) {
+  const Problem& p = work.p;
+  const auto plane = [](const float* data, const Shape& shape, int64_t i, int64_t j) {
+    return data == nullptr ? nullptr : data + (i * shape.c + j) * shape.plane();
+  };
+  std::fill_n(sums, p.result().plane(), 0.f);
+  for (int64_t i = 0, count = Summed(p); i < count; ++i) {
+    const Planes at = At(p.operation, outer, inner, (work.first + i) % count);
+    AddPlane(p, plane(work.x, p.x, at.n, at.c), plane(work.w, p.w, at.k, at.c), plane(work.y, p.y, at.n, at.k), sums);
+  }
+}
+
+void Run(const Work& work) {
+  if (!CheckMemory(work)) return;
+  const Shape& shape = work.p.result();
+  std::vector<float> own(work.workspace == nullptr ? shape.plane() : 0);
+  float* const sums = work.workspace == nullptr ? own.data() : work.workspace;
+  float* result = work.result;
+  for (int64_t i = 0; i < shape.n; ++i) {
+    for (int64_t j = 0; j < shape.c; ++j) {
+      SumPlane(work, i, j, sums);
+      for (int64_t e = 0; e < shape.plane(); ++e, ++result) {
+        const float sum = work.alpha * sums[e];
+        *result = work.beta == 0 ? sum : sum + work.beta * *result;
+      }
+    }
+  }
+}
+
+// --- calls ---
+
+// The operands of a call. Of the three tensors, the result is not among `x`, `w` and `y`.
+struct Call {
+  const char* name;
+  const void *alpha, *beta;
+  const void *x, *w, *y;
+  void* result;
+  int algo;
+  void* workspace;
+  size_t workspace_bytes;
+};
+
+bool IsMissing(const void* p) { return p == nullptr || reinterpret_cast<uintptr_t>(p) % alignof(float) != 0; }
+
+bool PointersAreValid(const Call& call, Operation operation) {
+  return call.alpha != nullptr && call.beta != nullptr && !IsMissing(call.result) &&
+         (operation == Operation::kBackwardData || !IsMissing(call.x)) &&
+         (operation == Operation::kBackwardFilter || !IsMissing(call.w)) &&
+         (operation == Operation::kForward || !IsMissing(call.y));
+}
+
+// BAD_PARAM if there is no such algorithm, or less workspace than it asks for; NOT_SUPPORTED if it does not work for
+// these shapes, or is nothing without the tensor cores that the convolution forbids.
+cudnnStatus_t FindAlgorithm(const Problem& p, const Call& call, Algorithm* result) {
+  const std::span<const Algorithm> all = Algorithms(p.operation);
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Algorithm& x) { return x.id == call.algo; });
+  if (found == all.end()) return CUDNN_STATUS_BAD_PARAM;
+  const bool tensor_cores = found->math != CUDNN_FMA_MATH && found->math != CUDNN_DEFAULT_MATH;
+  if (found->status != kWorks || (tensor_cores && p.convolution.math == CUDNN_FMA_MATH)) {
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  }
+  *result = *found;
+  const size_t needed = found->workspace_planes * p.plane_bytes();
+  const bool enough = needed == 0 || (call.workspace_bytes >= needed && !IsMissing(call.workspace));
+  return enough ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+}
+
+// Where a non-deterministic algorithm begins its sum: as good as chance, but the same in every run of a program that
+// calls from one thread.
+int64_t NextFirst() {
+  static std::atomic<int64_t> runs = 0;
+  return ++runs;
+}
+
+cudnnStatus_t Convolve(cudnnHandle_t handle, Operation operation, const Shape* x, const Shape* w, const Shape* y,
+                       const cudnnConvolutionStruct* convolution, const Call& call) {
+  Problem p;
+  Algorithm algorithm;
+  cudnnStatus_t status = CheckHandle(handle);
+  if (status == CUDNN_STATUS_SUCCESS) status = MakeProblem(operation, x, w, y, convolution, &p);
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  if (!PointersAreValid(call, operation)) return CUDNN_STATUS_BAD_PARAM;
+  status = FindAlgorithm(p, call, &algorithm);
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  Work work = {.p = p,
+               .alpha = *static_cast<const float*>(call.alpha),
+               .beta = *static_cast<const float*>(call.beta),
+               .x = static_cast<const float*>(call.x),
+               .w = static_cast<const float*>(call.w),
+               .y = static_cast<const float*>(call.y),
+               .result = static_cast<float*>(call.result),
+               .workspace = algorithm.workspace_planes == 0 ? nullptr : static_cast<float*>(call.workspace),
+               .workspace_bytes = algorithm.workspace_planes * p.plane_bytes(),
+               .first = algorithm.determinism == CUDNN_DETERMINISTIC ? 0 : NextFirst()};
+  const cudaError_t error = Enqueue(handle->stream, call.name, [work] { Run(work); });
+  return error == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* cudnnGetErrorString(cudnnStatus_t status) {
+  switch (status) {
+    case CUDNN_STATUS_SUCCESS:
+      return "CUDNN_STATUS_SUCCESS";
+    case CUDNN_STATUS_NOT_INITIALIZED:
+      return "CUDNN_STATUS_NOT_INITIALIZED";
+    case CUDNN_STATUS_BAD_PARAM:
+      return "CUDNN_STATUS_BAD_PARAM";
+    case CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH:
+      return "CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH";
+    case CUDNN_STATUS_NOT_SUPPORTED:
+      return "CUDNN_STATUS_NOT_SUPPORTED";
+    case CUDNN_STATUS_INTERNAL_ERROR:
+      return "CUDNN_STATUS_INTERNAL_ERROR";
+    case CUDNN_STATUS_EXECUTION_FAILED:
+      return "CUDNN_STATUS_EXECUTION_FAILED";
+  }
+  return "CUDNN_UNKNOWN_STATUS";
+}
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  int device = -1;
+  if (cudaGetDevice(&device) != cudaSuccess) return CUDNN_STATUS_NOT_INITIALIZED;
+  return Create(handle, {device});
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return Destroy(handle); }
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  const cudnnStatus_t status = CheckHandle(handle);
+  if (status == CUDNN_STATUS_EXECUTION_FAILED) return CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH;
+  if (status == CUDNN_STATUS_SUCCESS) handle->stream = stream;
+  return status;
+}
+
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* desc) { return Create(desc); }
+
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t desc) { return Destroy(desc); }
+
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t desc, cudnnTensorFormat_t format, cudnnDataType_t type,
+                                         int n, int c, int h, int w) {
+  Shape shape;
+  const cudnnStatus_t status = SetShape(&shape, format, type, n, c, h, w);
+  if (desc == nullptr || status != CUDNN_STATUS_SUCCESS) return CUDNN_STATUS_BAD_PARAM;
+  // As the library has it, of tensors but not of filters.
+  if (double{1} * n * c * h * w > INT_MAX) return CUDNN_STATUS_NOT_SUPPORTED;
+  static_cast<Shape&>(*desc) = shape;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* desc) { return Create(desc); }
+
+cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t desc) { return Destroy(desc); }
+
+cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t desc, cudnnDataType_t type, cudnnTensorFormat_t format,
+                                         int k, int c, int h, int w) {
+  return SetShape(desc, format, type, k, c, h, w);
+}
+
+cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* desc) { return Create(desc); }
+
+cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t desc) { return Destroy(desc); }
+
+cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t desc, int pad_h, int pad_w, int stride_h,
+                                              int stride_w, int dilation_h, int dilation_w, cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t compute) {
+  const bool valid = desc != nullptr && std::min(pad_h, pad_w) >= 0 && std::min(stride_h, stride_w) > 0 &&
+                     std::min(dilation_h, dilation_w) > 0 &&
+                     (mode == CUDNN_CONVOLUTION || mode == CUDNN_CROSS_CORRELATION) && IsFloating(compute);
+  if (!valid) return CUDNN_STATUS_BAD_PARAM;
+  *desc = {.valid = true,
+           .pad_h = pad_h,
+           .pad_w = pad_w,
+           .stride_h = stride_h,
+           .stride_w = stride_w,
+           .dilation_h = dilation_h,
+           .dilation_w = dilation_w,
+           .mode = mode,
+           .compute = compute,
+           .math = desc->math};
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t desc, cudnnMathType_t math) {
+  if (desc == nullptr || math < CUDNN_DEFAULT_MATH || math > CUDNN_FMA_MATH) return CUDNN_STATUS_BAD_PARAM;
+  desc->math = math;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t handle, const cudnnTensorDescriptor_t x,
+                                                     const cudnnFilterDescriptor_t w,
+                                                     const cudnnConvolutionDescriptor_t convolution,
+                                                     const cudnnTensorDescriptor_t y, const int wanted, int* found,
+                                                     cudnnConvolutionFwdAlgoPerf_t* perfs) {
+  return GetAlgorithms(handle, Operation::kForward, x, w, y, convolution, wanted, found, perfs);
+}
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t handle, const cudnnFilterDescriptor_t w,
+                                                          const cudnnTensorDescriptor_t dy,
+                                                          const cudnnConvolutionDescriptor_t convolution,
+                                                          const cudnnTensorDescriptor_t dx, const int wanted,
+                                                          int* found, cudnnConvolutionBwdDataAlgoPerf_t* perfs) {
+  return GetAlgorithms(handle, Operation::kBackwardData, dx, w, dy, convolution, wanted, found, perfs);
+}
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t handle, const cudnnTensorDescriptor_t x,
+                                                            const cudnnTensorDescriptor_t dy,
+                                                            const cudnnConvolutionDescriptor_t convolution,
+                                                            const cudnnFilterDescriptor_t dw, const int wanted,
+                                                            int* found, cudnnConvolutionBwdFilterAlgoPerf_t* perfs) {
+  return GetAlgorithms(handle, Operation::kBackwardFilter, x, dw, dy, convolution, wanted, found, perfs);
+}
+
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, const cudnnTensorDescriptor_t x_desc,
+                                      const void* x, const cudnnFilterDescriptor_t w_desc, const void* w,
+                                      const cudnnConvolutionDescriptor_t convolution, cudnnConvolutionFwdAlgo_t algo,
+                                      void* workspace, size_t workspace_bytes, const void* beta,
+                                      const cudnnTensorDescriptor_t y_desc, void* y) {
+  return Convolve(handle, Operation::kForward, x_desc, w_desc, y_desc, convolution,
+                  {__func__, alpha, beta, x, w, nullptr, y, algo, workspace, workspace_bytes});
+}
+
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alpha,
+                                           const cudnnFilterDescriptor_t w_desc, const void* w,
+                                           const cudnnTensorDescriptor_t dy_desc, const void* dy,
+                                           const cudnnConvolutionDescriptor_t convolution,
+                                           cudnnConvolutionBwdDataAlgo_t algo, void* workspace, size_t workspace_bytes,
+                                           const void* beta, const cudnnTensorDescriptor_t dx_desc, void* dx) {
+  return Convolve(handle, Operation::kBackwardData, dx_desc, w_desc, dy_desc, convolution,
+                  {__func__, alpha, beta, nullptr, w, dy, dx, algo, workspace, workspace_bytes});
+}
+
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* alpha,
+                                             const cudnnTensorDescriptor_t x_desc, const void* x,
+                                             const cudnnTensorDescriptor_t dy_desc, const void* dy,
+                                             const cudnnConvolutionDescriptor_t convolution,
+                                             cudnnConvolutionBwdFilterAlgo_t algo, void* workspace,
+                                             size_t workspace_bytes, const void* beta,
+                                             const cudnnFilterDescriptor_t dw_desc, void* dw) {
+  return Convolve(handle, Operation::kBackwardFilter, x_desc, dw_desc, dy_desc, convolution,
+                  {__func__, alpha, beta, x, nullptr, dy, dw, algo, workspace, workspace_bytes});
+}
+
+}  // extern "C"

@@ -1,0 +1,225 @@
+#include "test/support/cuda/watch.h"
+
+#include <link.h>
+
+#include <algorithm>
+
+#include "test/support/cuda/block.h"
+#include "test/support/cuda/memory.h"
+#include "test/support/cuda/software_device.h"
+
+namespace oneflow::cuda {
+
+// The engine's name for it (kernels/cuda/launch.cuh). 227 KiB is what a block of an H100 may have.
+extern thread_local float4 dynamic_shared_memory[];
+thread_local float4 dynamic_shared_memory[software_cuda::kMaxSharedBytes / sizeof(float4)];
+
+}  // namespace oneflow::cuda
+
+namespace oneflow::software_cuda {
+namespace {
+
+constexpr size_t kWordBytes = 4;
+
+// What the program's own image says.
+struct Image {
+  std::vector<Region> constants;
+  Region thread_locals;  // of this thread: the program's, which are the kernels' shared variables and ours
+};
+
+int ReadImage(dl_phdr_info* info, size_t, void* result) {
+  Image& image = *static_cast<Image*>(result);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    const char* const begin = reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr);
+    if (segment.p_type == PT_TLS) {
+      const char* const data = static_cast<const char*>(info->dlpi_tls_data);
+      if (data != nullptr) image.thread_locals = {data, data + segment.p_memsz};
+    }
+    const bool is_constant =
+        (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) == 0) || segment.p_type == PT_GNU_RELRO;
+    if (is_constant) image.constants.push_back({begin, begin + segment.p_memsz});
+  }
+  return 1;  // the program comes first; others do not matter
+}
+
+const Image& OwnImage() {
+  thread_local const Image image = [] {
+    Image result;
+    dl_iterate_phdr(ReadImage, &result);
+    return result;
+  }();
+  return image;
+}
+
+template <typename T>
+Region RegionOf(const T& object) {
+  const char* const begin = reinterpret_cast<const char*>(&object);
+  return {begin, begin + sizeof object};
+}
+
+// threadIdx and its like.
+bool IsPosition(const char* data) {
+  return RegionOf(threadIdx).Has(data) || RegionOf(blockIdx).Has(data) || RegionOf(blockDim).Has(data) ||
+         RegionOf(gridDim).Has(data);
+}
+
+}  // namespace
+
+constinit thread_local Watch watch = {};
+
+void Watch::BeginGrid(const Launch& launch, size_t dynamic_shared_bytes) {
+  const char* const arguments = static_cast<const char*>(launch.arguments.get());
+  arguments_ = {arguments, arguments + launch.argument_bytes};
+  shared_ = OwnImage().thread_locals;
+  const char* const dynamic = reinterpret_cast<const char*>(cuda::dynamic_shared_memory);
+  dynamic_shared_ = {dynamic, dynamic + dynamic_shared_bytes};
+  thread_local std::vector<Word> words;
+  words.resize((shared_.end - shared_.begin) / kWordBytes + 2);
+  words_ = &words;
+}
+
+void Watch::Atomic(const void* data, size_t bytes) { Check(static_cast<const char*>(data), bytes, Kind::kAtomic); }
+
+void Watch::AccessOutside(const char* data, size_t bytes, bool write) {
+  Check(data, bytes, write ? Kind::kWrite : Kind::kRead);
+}
+
+void Watch::Check(const char* data, size_t bytes, Kind kind) {
+  const bool reads = kind == Kind::kRead;
+  if (reads && (arguments_.Has(data, bytes) || IsPosition(data))) return;
+  if (shared_.Has(data)) return CheckShared(data, bytes, kind);
+  if (IsDeviceAddress(data)) {
+    if (known_generation_ == AllocationGeneration() && known_.Has(data, bytes)) return;
+    const std::optional<Allocation> found = FindAllocation(data);
+    if (!found.has_value()) return Fail(kind, bytes, "where no allocation is");
+    if (!found->bytes.Has(data, bytes)) {
+      return Fail(
+          kind, bytes,
+          "across the end of an allocation of " + std::to_string(found->bytes.end - found->bytes.begin) + " bytes");
+    }
+    if (found->device != DeviceOfThread()) {
+      return Fail(kind, bytes,
+                  "of device " + std::to_string(found->device) + ", running on " + std::to_string(DeviceOfThread()));
+    }
+    known_ = found->bytes;
+    known_generation_ = AllocationGeneration();
+    return;
+  }
+  const auto has = [&](const Region& region) { return region.Has(data, bytes); };
+  const std::vector<Region>& constants = OwnImage().constants;
+  if (reads && std::any_of(constants.begin(), constants.end(), has)) return;
+  Fail(kind, bytes, "of the host's memory");
+}
+
+void Watch::CheckShared(const char* data, size_t bytes, Kind kind) {
+  const Region all_dynamic = RegionOf(cuda::dynamic_shared_memory[0]);  // begins there
+  if (data >= all_dynamic.begin && data < all_dynamic.begin + kMaxSharedBytes && !dynamic_shared_.Has(data, bytes)) {
+    return Fail(kind, bytes,
+                "at " + std::to_string(data - all_dynamic.begin) + " of dynamic shared memory of " +
+                    std::to_string(dynamic_shared_.end - dynamic_shared_.begin) + " bytes");
+  }
+  const size_t begin = data - shared_.begin, end = begin + bytes;
+  for (size_t word = begin / kWordBytes; word * kWordBytes < end; ++word) {
+    const size_t first = std::max(begin, word * kWordBytes) % kWordBytes;
+    const size_t count = std::min(end, (word + 1) * kWordBytes) - word * kWordBytes - first;
+    CheckWord((*words_)[word], static_cast<uint8_t>(((1u << count) - 1) << first), kind);
+  }
+}
+
+void Watch::CheckWord(Word& word, uint8_t bytes, Kind kind) {
+  const BlockRunner& runner = BlockRunner::OfThread();
+  const int thread = runner.thread(), warp = thread / 32;
+  const uint32_t epoch = runner.block_epoch(), warp_epoch = runner.warp_epoch();
+  const size_t count = static_cast<size_t>(__builtin_popcount(bytes));
+  if (word.block != block_) word = {.block = block_};
+  // Whether what another thread did may happen at the same time.
+  const auto races = [&](int other, int other_warp, uint32_t other_epoch, uint32_t other_warp_epoch) {
+    if (other == -1 || other == thread || other_epoch != epoch) return false;
+    return other_warp != warp || other_warp_epoch == warp_epoch;
+  };
+  const bool both_atomic = kind == Kind::kAtomic && word.is_atomic;
+  if (kind != Kind::kWrite && (bytes & ~word.written) != 0) {
+    Fail(kind, count, "of shared memory that no thread of the block has written");
+  }
+  if ((bytes & word.last_written) != 0 && !both_atomic &&
+      races(word.writer, word.writer / 32, word.write_epoch, word.write_warp_epoch)) {
+    Fail(kind, count,
+         "of shared memory that thread " + std::to_string(word.writer) + " has written, with no barrier between");
+  }
+  if (kind != Kind::kRead && (bytes & word.read) != 0 && !both_atomic &&
+      races(word.reader, word.reader_warp, word.read_epoch, word.read_warp_epoch)) {
+    const std::string who = word.reader == kMany ? "others read" : "thread " + std::to_string(word.reader) + " reads";
+    Fail(kind, count, "of shared memory that " + who + ", with no barrier between");
+  }
+  if (kind == Kind::kRead) {
+    const bool is_first = word.reader == -1 || word.read_epoch != epoch;
+    word.reader = is_first || word.reader == thread ? thread : kMany;
+    word.reader_warp = is_first || word.reader_warp == warp ? warp : kMany;
+    word.read = static_cast<uint8_t>(is_first ? bytes : word.read | bytes);
+    word.read_epoch = epoch;
+    word.read_warp_epoch = warp_epoch;
+    return;
+  }
+  word.written |= bytes;
+  word.last_written = bytes;
+  word.is_atomic = kind == Kind::kAtomic;
+  word.writer = thread;
+  word.write_epoch = epoch;
+  word.write_warp_epoch = warp_epoch;
+}
+
+void Watch::Fail(Kind kind, size_t bytes, const std::string& what) {
+  BlockRunner& runner = BlockRunner::OfThread();
+  const std::string does = kind == Kind::kRead ? "reads " : kind == Kind::kWrite ? "writes " : "adds to ";
+  Report(runner.Where() + ": " + does + std::to_string(bytes) + " bytes " + what);
+  runner.Abort();
+}
+
+}  // namespace oneflow::software_cuda
+
+// --- What the compiler calls ---------------------------------------------------------------------
+
+namespace {
+
+void Read(const void* data, size_t bytes) { oneflow::software_cuda::watch.Access(data, bytes, false); }
+void Write(const void* data, size_t bytes) { oneflow::software_cuda::watch.Access(data, bytes, true); }
+
+}  // namespace
+
+extern "C" {
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void**) {}
+void __tsan_read1(void* data) { Read(data, 1); }
+void __tsan_read2(void* data) { Read(data, 2); }
+void __tsan_read4(void* data) { Read(data, 4); }
+void __tsan_read8(void* data) { Read(data, 8); }
+void __tsan_read16(void* data) { Read(data, 16); }
+void __tsan_unaligned_read2(void* data) { Read(data, 2); }
+void __tsan_unaligned_read4(void* data) { Read(data, 4); }
+void __tsan_unaligned_read8(void* data) { Read(data, 8); }
+void __tsan_unaligned_read16(void* data) { Read(data, 16); }
+void __tsan_read_range(void* data, size_t bytes) { Read(data, bytes); }
+void __tsan_write1(void* data) { Write(data, 1); }
+void __tsan_write2(void* data) { Write(data, 2); }
+void __tsan_write4(void* data) { Write(data, 4); }
+void __tsan_write8(void* data) { Write(data, 8); }
+void __tsan_write16(void* data) { Write(data, 16); }
+void __tsan_unaligned_write2(void* data) { Write(data, 2); }
+void __tsan_unaligned_write4(void* data) { Write(data, 4); }
+void __tsan_unaligned_write8(void* data) { Write(data, 8); }
+void __tsan_unaligned_write16(void* data) { Write(data, 16); }
+void __tsan_write_range(void* data, size_t bytes) { Write(data, bytes); }
+
+// Atomic variables of the host's code in the same sources; kernels add by atomicAdd.
+int __tsan_atomic32_fetch_add(volatile int* data, int value, int order) {
+  return __atomic_fetch_add(data, value, order);
+}
+int64_t __tsan_atomic64_fetch_or(volatile int64_t* data, int64_t value, int order) {
+  return __atomic_fetch_or(data, value, order);
+}
+int64_t __tsan_atomic64_load(const volatile int64_t* data, int order) { return __atomic_load_n(data, order); }
+}

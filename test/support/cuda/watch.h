@@ -1,0 +1,85 @@
+// Watches every access to memory that kernels make. They are compiled with the compiler's hooks for data races
+// (-fsanitize=thread), which are defined here, and mean:
+//
+//   own stack, the launch's arguments, constants     fine
+//   shared memory      written before it is read; another thread's write or read lies on the other side of a meeting; of
+//                      dynamic shared memory as much as the launch asked for
+//   device memory      within one allocation, of the device whose stream runs
+//   anything else      the host's
+//
+// What is not so is a defect, and ends the block.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace oneflow::software_cuda {
+
+// What a block of an H100 may have.
+inline constexpr size_t kMaxSharedBytes = 232'448;
+
+struct Region {
+  const char* begin = nullptr;
+  const char* end = nullptr;
+  bool Has(const void* data) const { return data >= begin && data < end; }
+  bool Has(const void* data, size_t bytes) const {
+    return Has(data) && static_cast<size_t>(end - static_cast<const char*>(data)) >= bytes;
+  }
+};
+
+// Of one thread of the host.
+class Watch {
+ public:
+  constexpr Watch() = default;
+
+  void BeginGrid(const Launch& launch, size_t dynamic_shared_bytes);
+  void BeginBlock() { ++block_; }
+  // Between these a thread of a block runs, on this stack.
+  void Enter(const char* stack, size_t bytes) { stack_ = {stack, stack + bytes}; }
+  void Leave() { stack_ = {}; }
+
+  void Access(const void* data, size_t bytes, bool write) {
+    if (stack_.begin == nullptr || stack_.Has(data)) return;
+    AccessOutside(static_cast<const char*>(data), bytes, write);
+  }
+  // Of shared or device memory.
+  void Atomic(const void* data, size_t bytes);
+
+ private:
+  enum class Kind { kRead, kWrite, kAtomic };
+  // What was last done to four bytes of shared memory; masks have a bit for each byte.
+  struct Word {
+    uint64_t block = 0;                              // in which block; what another's says is over
+    uint8_t written = 0;                             // by anyone
+    uint8_t last_written = 0;                        // by `writer`
+    uint8_t read = 0;                                // since the block met
+    bool is_atomic = false;                          // the last write
+    int writer = -1, reader = -1, reader_warp = -1;  // threads and a warp; kMany
+    uint32_t write_epoch = 0, read_epoch = 0;        // of the block
+    uint32_t write_warp_epoch = 0, read_warp_epoch = 0;
+  };
+  static constexpr int kMany = -2;
+
+  void AccessOutside(const char* data, size_t bytes, bool write);
+  void Check(const char* data, size_t bytes, Kind kind);
+  void CheckShared(const char* data, size_t bytes, Kind kind);
+  void CheckWord(Word& word, uint8_t bytes, Kind kind);
+  [[noreturn]] void Fail(Kind kind, size_t bytes, const std::string& what);
+
+  Region stack_, arguments_, shared_, dynamic_shared_;
+  Region known_;  // the allocation that was accessed last
+  uint64_t known_generation_ = 0;
+  uint64_t block_ = 0;
+  std::vector<Word>* words_ = nullptr;  // of shared_; lives as long as the thread
+};
+
+extern constinit thread_local Watch watch;
+
+// The device whose stream's work this thread runs, or -1.
+int DeviceOfThread();
+
+}  // namespace oneflow::software_cuda
