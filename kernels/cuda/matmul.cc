@@ -19,6 +19,8 @@ namespace {
 
 // What cuBLAS recommends on Hopper. Algorithms that need more are not chosen.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+// What cuBLASLt asks of a workspace; that of an instruction is aligned to 64 bytes.
+constexpr uintptr_t kWorkspaceAlignment = 256;
 
 template <typename T, auto kDestroy>
 struct Destroy {
@@ -46,9 +48,12 @@ Layout MakeLayout(int64_t rows, int64_t columns, int64_t batch, int64_t stride) 
   if (cublasLtMatrixLayoutCreate(&raw, CUDA_R_32F, columns, rows, columns) != CUBLAS_STATUS_SUCCESS) return nullptr;
   Layout layout(raw);
   const int32_t count = static_cast<int32_t>(batch);
-  cublasLtMatrixLayoutSetAttribute(raw, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count));
-  cublasLtMatrixLayoutSetAttribute(raw, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride));
-  return layout;
+  const auto set = [raw](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+    return cublasLtMatrixLayoutSetAttribute(raw, attribute, &value, sizeof(value)) == CUBLAS_STATUS_SUCCESS;
+  };
+  const bool is_set =
+      set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, count) && set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+  return is_set ? std::move(layout) : nullptr;
 }
 
 // A product with its algorithm. As c is row-major, what is computed is c^T = op(b)^T op(a)^T.
@@ -64,9 +69,11 @@ class Gemm {
     const cublasLtHandle_t handle = ThreadBlasHandle();
     if (handle == nullptr) return "cublasLtCreate failed";
     const float one = 1, zero = 0;
+    const uintptr_t workspace = reinterpret_cast<uintptr_t>(args.workspace);
+    void* const aligned = reinterpret_cast<void*>((workspace + kWorkspaceAlignment - 1) & -kWorkspaceAlignment);
     const cublasStatus_t status =
         cublasLtMatmul(handle, desc_.get(), &one, b, b_.get(), a, a_.get(), &zero, c, c_.get(), c, c_.get(), &algo_,
-                       args.workspace, kWorkspaceBytes, static_cast<cudaStream_t>(args.stream));
+                       aligned, kWorkspaceBytes, static_cast<cudaStream_t>(args.stream));
     return status == CUBLAS_STATUS_SUCCESS ? nullptr : cublasGetStatusString(status);
   }
 
@@ -80,8 +87,10 @@ class Gemm {
     desc_.reset(desc);
     const cublasOperation_t first = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first));
-    cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second));
+    const auto set = [desc](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+      return cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof(value)) == CUBLAS_STATUS_SUCCESS;
+    };
+    if (!set(CUBLASLT_MATMUL_DESC_TRANSA, first) || !set(CUBLASLT_MATMUL_DESC_TRANSB, second)) return false;
     a_ = p.transpose_a ? MakeLayout(p.k, p.m, p.batch, p.a_stride) : MakeLayout(p.m, p.k, p.batch, p.a_stride);
     b_ = p.transpose_b ? MakeLayout(p.n, p.k, p.batch, p.b_stride) : MakeLayout(p.k, p.n, p.batch, p.b_stride);
     c_ = MakeLayout(p.m, p.n, p.batch, p.c_stride);
@@ -90,14 +99,15 @@ class Gemm {
     cublasLtMatmulPreference_t raw = nullptr;
     if (cublasLtMatmulPreferenceCreate(&raw) != CUBLAS_STATUS_SUCCESS) return false;
     const Preference preference(raw);
-    const auto prefer = [raw](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-      cublasLtMatmulPreferenceSetAttribute(raw, attribute, &value, sizeof(value));
+    const auto prefer = [raw](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      return cublasLtMatmulPreferenceSetAttribute(raw, attribute, &value, sizeof(value)) == CUBLAS_STATUS_SUCCESS;
     };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.alignment);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.alignment);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.alignment);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.alignment);
+    const bool is_set = prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes) &&
+                        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.alignment) &&
+                        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.alignment) &&
+                        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.alignment) &&
+                        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.alignment);
+    if (!is_set) return false;
     cublasLtMatmulHeuristicResult_t result = {};
     int found = 0;
     const cublasStatus_t status =
@@ -129,7 +139,7 @@ std::shared_ptr<void> MakePlan(const Product2d& p, std::vector<Launch> launches)
   return plan->gemm == nullptr ? nullptr : plan;
 }
 
-size_t Workspace(const KernelArgs&) { return kWorkspaceBytes; }
+size_t Workspace(const KernelArgs&) { return kWorkspaceBytes + kWorkspaceAlignment; }
 
 // The operands a and b of the products are in[kA] and in[1 - kA].
 const char* Execute(const KernelArgs& args, int a) {

@@ -1,7 +1,7 @@
 // Elements by index, and sums into elements by index; in each pair one transposes the other and so is its gradient:
 //
-//   gather        y[p.., i.., q..] = x[p.., ids[i..], q..]   scatter_add   x[p.., ids[i..], q..] += updates[p.., i.., q..]
-//   take_along    y[t.., j] = x[t.., ids[t.., j]]            put_along     x[t.., ids[t.., j]] += dy[t.., j]
+//   gather       y[p.., i.., q..] = x[p.., ids[i..], q..]    scatter_add  x[p.., ids[i..], q..] += dy[p.., i.., q..]
+//   take_along   y[t.., j] = x[t.., ids[t.., j]]             put_along    x[t.., ids[t.., j]] += dy[t.., j]
 //
 // top_k finds such indices: those of the k largest of each row, largest first, of equal ones the lowest first.
 #include <limits>

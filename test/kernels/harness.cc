@@ -1,7 +1,9 @@
 #include "test/kernels/harness.h"
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/status.h"
@@ -9,6 +11,7 @@
 namespace oneflow::testing {
 namespace {
 
+constexpr size_t kAlignment = 64;  // of a plan
 constexpr size_t kGuard = 256;
 constexpr char kPattern = static_cast<char>(0xA5);
 
@@ -96,15 +99,16 @@ RefTensor DecodeAll(const RefTensor& type, const std::vector<char>& bytes) {
   return x;
 }
 
-// Device memory with guard bytes behind it.
+// Device memory with guard bytes behind it, no better aligned than plans align what is in them.
 class Buffer {
  public:
-  Buffer(DeviceContext& device, size_t num_bytes)
-      : device_(device), num_bytes_(num_bytes), data_(static_cast<char*>(device.Allocate(num_bytes + kGuard))) {
-    const std::vector<char> pattern(num_bytes + kGuard, kPattern);
-    ok_ = data_ != nullptr && device_.CopyFromHost(data_, pattern.data(), pattern.size()) == nullptr;
+  Buffer(DeviceContext& device, size_t num_bytes) : device_(device), num_bytes_(num_bytes) {
+    char* const area = static_cast<char*>(device.Allocate(kAlignment + num_bytes + kGuard));
+    if (area == nullptr) return;
+    data_ = area + kAlignment;
+    Write(std::vector<char>(num_bytes + kGuard, kPattern));
   }
-  bool ok() const { return ok_; }
+  bool ok() const { return ok_ && data_ != nullptr; }
   void* data() const { return data_; }
   void Write(const std::vector<char>& bytes) {
     ok_ = ok_ && device_.CopyFromHost(data_, bytes.data(), bytes.size()) == nullptr;
@@ -126,8 +130,8 @@ class Buffer {
  private:
   DeviceContext& device_;
   const size_t num_bytes_;
-  char* const data_;
-  bool ok_;
+  char* data_ = nullptr;
+  bool ok_ = true;
 };
 
 // TensorArgs need dims that outlive them.
@@ -193,6 +197,7 @@ absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& 
 
   if (const char* error = kernel->run(kernel_args)) return absl::InternalError(error);
   for (const int event = device.RecordEvent(); !device.Done(event);) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
   KernelResult result;

@@ -1,5 +1,5 @@
-// Runs the blocks of a grid: every thread of a block is a fibre, which runs until it waits for others or is done. In which order
-// threads run while none waits for another, and blocks, is drawn from a seed.
+// Runs the blocks of a grid: every thread of a block is a fibre, which runs until it waits for others or is done. In
+// which order threads run while none waits for another, and blocks, is drawn from a seed.
 #pragma once
 
 #include <cuda_runtime.h>

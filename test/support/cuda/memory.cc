@@ -34,8 +34,8 @@ class DeviceMemory {
       bytes_ = std::strtoull(megabytes, nullptr, 10) << 20;
   }
 
-  void Admit() {
-    if (key_ >= 0) pkey_set(key_, 0);
+  void Admit(bool may) {
+    if (key_ >= 0) pkey_set(key_, may ? 0 : PKEY_DISABLE_ACCESS);
   }
 
   char* Allocate(int device, size_t bytes) {
@@ -111,7 +111,7 @@ DeviceMemory& Memory() {
 
 }  // namespace
 
-void AdmitThread() { Memory().Admit(); }
+void AdmitThread(bool may) { Memory().Admit(may); }
 char* AllocateOn(int device, size_t bytes) { return Memory().Allocate(device, bytes); }
 bool FreeOn(int device, void* data) { return Memory().Free(device, static_cast<char*>(data)); }
 size_t BytesInUse(int device) { return Memory().in_use(device); }

@@ -15,8 +15,8 @@ struct Allocation {
   int device = 0;
 };
 
-// Lets this thread touch device memory from now on. Only where processors have protection keys others cannot.
-void AdmitThread();
+// Lets this thread touch device memory from now on, or no more. Where processors have no protection keys all can.
+void AdmitThread(bool may = true);
 
 // Null if the device has not so much left. Filled with a pattern; allocations lie apart, and no address is used twice.
 char* AllocateOn(int device, size_t bytes);

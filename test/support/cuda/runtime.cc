@@ -60,8 +60,9 @@ struct CUstream_st {
   }
   // Until all that was added so far is done.
   void Wait() {
-    std::unique_lock<std::mutex> lock(mutex);
     const uint64_t number = num_added;
+    Spin([&] { return num_done >= number; });
+    std::unique_lock<std::mutex> lock(mutex);
     changed.wait(lock, [&] { return num_done >= number; });
   }
   bool IsIdle() {
@@ -70,12 +71,17 @@ struct CUstream_st {
   }
 
   void Run();
+  // Looks for a while whether something is so, which is sooner seen than a thread is woken.
+  template <typename F>
+  void Spin(F&& is_so) {
+    for (int i = 0; i < 200 && !is_so(); ++i) std::this_thread::yield();
+  }
 
   const int device;
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<oneflow::software_cuda::Item> items;  // guarded by mutex, as are the counts
-  uint64_t num_added = 0, num_done = 0;
+  std::deque<oneflow::software_cuda::Item> items;     // guarded by mutex
+  std::atomic<uint64_t> num_added = 0, num_done = 0;  // changed under it
   bool stops = false;
   std::mt19937_64 random;  // its thread's
   std::thread thread;      // last: uses what is above
@@ -218,8 +224,8 @@ class System {
   }
 
  private:
-  // SOFTWARE_CUDA_DEVICES of them (1 unless said), of which CUDA_VISIBLE_DEVICES lists those that the process sees: the list ends at the
-  // first that is not there.
+  // SOFTWARE_CUDA_DEVICES of them (1 unless said), of which CUDA_VISIBLE_DEVICES lists those that the process sees: the
+  // list ends at the first that is not there.
   System() {
     const char* const number = std::getenv("SOFTWARE_CUDA_DEVICES");
     const int all = number == nullptr ? 1 : std::atoi(number);
@@ -353,9 +359,9 @@ cudaError_t Malloc(void** data, size_t bytes) {
   char* const memory = AllocateOn(current_device, bytes);
   if (memory == nullptr) return Answer(cudaErrorMemoryAllocation);
   *data = memory;
-  // What was there before, which is not zeros.
-  Enqueue(nullptr, "cudaMalloc", [=] { std::memset(memory, 0xa5, bytes); });
-  System::Get().DefaultStream(current_device)->Wait();
+  AdmitThread();
+  std::memset(memory, 0xa5, bytes);  // what was there before, which is not zeros
+  AdmitThread(false);
   return Answer(cudaSuccess);
 }
 
@@ -381,6 +387,7 @@ void CUstream_st::Run() {
   cuda::running.stream = this;
   for (;;) {
     cuda::Item item;
+    Spin([&] { return num_added > num_done; });
     {
       std::unique_lock<std::mutex> lock(mutex);
       changed.wait(lock, [&] { return stops || !items.empty(); });
@@ -388,7 +395,7 @@ void CUstream_st::Run() {
       item = std::move(items.front());
       items.pop_front();
     }
-    if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 100));
+    if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 100));
     cuda::running.name = item.name;
     // A device that has failed does nothing more, but those who wait are let go.
     if (cuda::System::Get().ErrorOf(device) == cudaSuccess || item.name == "cudaEventRecord") item.work();

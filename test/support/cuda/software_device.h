@@ -1,11 +1,11 @@
-// A CUDA device in software: what the stand-ins of NVIDIA's libraries, and tests, ask of it beyond the runtime's own calls
-// (include/cuda_runtime.h).
+// A CUDA device in software: what the stand-ins of NVIDIA's libraries, and tests, ask of it beyond the runtime's own
+// calls (include/cuda_runtime.h).
 //
 //   host thread ──Enqueue──► stream (a thread of its own) ──► kernels, copies, products, in order, after random delays
 //                                                             touch device memory, which no other thread may
 //
-// What a program does wrong on a device (touches what is not its own, waits where not all come) is a defect: it is kept here
-// as a line that names the place, for a test to look at, and the device fails with cudaErrorIllegalAddress or
+// What a program does wrong on a device (touches what is not its own, waits where not all come) is a defect: it is kept
+// here as a line that names the place, for a test to look at, and the device fails with cudaErrorIllegalAddress or
 // cudaErrorLaunchFailure from then on, as a GPU does.
 #pragma once
 
@@ -19,13 +19,13 @@
 
 namespace oneflow::software_cuda {
 
-// Runs `work` on the stream's thread behind everything that was enqueued on it before, and returns at once. `name` is what reports
-// call it. The device's error if it has failed, or cudaErrorInvalidResourceHandle if there is no such stream; then `work` never runs.
-// Null is the current device's default stream. Any thread.
+// Runs `work` on the stream's thread behind everything that was enqueued on it before, and returns at once. `name` is
+// what reports call it. The device's error if it has failed, or cudaErrorInvalidResourceHandle if there is no such
+// stream; then `work` never runs. Null is the current device's default stream. Any thread.
 cudaError_t Enqueue(cudaStream_t stream, std::string name, std::function<void()> work);
 
-// For work of a library: whether all `bytes` bytes at `data` lie in one allocation of the device whose stream runs the work. A defect
-// that names the work and `operand` if not. REQUIRES: called by work, on its stream's thread.
+// For work of a library: whether all `bytes` bytes at `data` lie in one allocation of the device whose stream runs the
+// work. A defect that names the work and `operand` if not. REQUIRES: called by work, on its stream's thread.
 bool CheckRange(const char* operand, const void* data, size_t bytes);
 
 // Keeps a defect, "<work>: <what>", and fails the device whose stream runs the work, or no device on other threads.
@@ -34,7 +34,8 @@ void Report(std::string what, cudaError_t error = cudaErrorIllegalAddress);
 // The defects since the last call.
 std::vector<std::string> TakeDefects();
 
-// What follows is in other orders, as far as CUDA leaves the order open: delays of streams, order of blocks and of a block's threads.
+// What follows is in other orders, as far as CUDA leaves the order open: delays of streams, order of blocks and of a
+// block's threads.
 void SetSeed(uint64_t seed);
 
 }  // namespace oneflow::software_cuda

@@ -1,5 +1,5 @@
-// The part of the CUDA runtime that the engine calls, on a device in software (test/support/cuda/README.md). Names and meanings are
-// NVIDIA's; what is declared here behaves as their documentation says, and what is not cannot be called.
+// The part of the CUDA runtime that the engine calls, on a device in software (test/support/cuda/README.md). Names and
+// meanings are NVIDIA's; what is declared here behaves as their documentation says, and what is not cannot be called.
 #pragma once
 
 #include <cmath>
@@ -131,7 +131,8 @@ cudaError_t Attributes(cudaFuncAttributes* attributes, const void* kernel);
 
 // All threads of the block meet here; whether any of them gives true.
 bool SyncBlock(bool vote);
-// All threads of `mask` in the warp meet here, each with a value: those of all of them, by lane, until the thread's next call.
+// All threads of `mask` in the warp meet here, each with a value: those of all of them, by lane, until the thread's
+// next call.
 const uint64_t* SyncWarp(unsigned mask, uint64_t value);
 int LaneInWarp();
 // Adds while nobody else does; the value before.
