@@ -140,15 +140,18 @@ void BlockRunner::Enter(context::transfer_t from) {
 void BlockRunner::Wait(State state) {
   threads_[current_].state = state;
   scheduler_ = context::jump_fcontext(scheduler_, nullptr).fctx;
+  watch.Leave();  // whoever waits is unwatched until it returns to the kernel
 }
 
 bool BlockRunner::SyncBlock(bool vote) {
+  const Unwatched unwatched;
   threads_[current_].vote = vote;
   Wait(State::kWaitsForBlock);
   return vote_;
 }
 
 const uint64_t* BlockRunner::SyncWarp(unsigned mask, uint64_t value) {
+  const Unwatched unwatched;
   Thread& it = threads_[current_];
   it.mask = mask;
   it.value = value;

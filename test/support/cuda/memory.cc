@@ -83,6 +83,7 @@ class DeviceMemory {
     return devices_[device].in_use;
   }
   size_t bytes() const { return bytes_; }
+  bool has_key() const { return key_ >= 0; }
   uint64_t generation() const { return generation_.load(); }
 
  private:
@@ -112,6 +113,7 @@ DeviceMemory& Memory() {
 }  // namespace
 
 void AdmitThread(bool may) { Memory().Admit(may); }
+bool HasProtectionKeys() { return Memory().has_key(); }
 char* AllocateOn(int device, size_t bytes) { return Memory().Allocate(device, bytes); }
 bool FreeOn(int device, void* data) { return Memory().Free(device, static_cast<char*>(data)); }
 size_t BytesInUse(int device) { return Memory().in_use(device); }

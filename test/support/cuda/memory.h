@@ -18,6 +18,8 @@ struct Allocation {
 // Lets this thread touch device memory from now on, or no more. Where processors have no protection keys all can.
 void AdmitThread(bool may = true);
 
+bool HasProtectionKeys();
+
 // Null if the device has not so much left. Filled with a pattern; allocations lie apart, and no address is used twice.
 char* AllocateOn(int device, size_t bytes);
 // False if no allocation begins there.

@@ -117,6 +117,9 @@ class System {
   int num_devices() const { return static_cast<int>(visible_.size()); }
 
   cudaError_t ErrorOf(int device) const { return errors_[device].load(); }
+  void ForgetErrors() {
+    for (auto& error : errors_) error = cudaSuccess;
+  }
   void Fail(int device, cudaError_t error) {
     cudaError_t none = cudaSuccess;
     errors_[device].compare_exchange_strong(none, error);
@@ -338,6 +341,13 @@ void Report(std::string what, cudaError_t error) {
 }
 
 std::vector<std::string> TakeDefects() { return System::Get().TakeDefects(); }
+void ForgetErrors() {
+  System::Get().ForgetErrors();
+  last_error = cudaSuccess;
+}
+
+bool HostIsKeptOut() { return HasProtectionKeys(); }
+
 void SetSeed(uint64_t seed) { System::Get().SetSeed(seed); }
 
 cudaError_t LaunchGrid(const cudaLaunchConfig_t& config, Launch launch) {

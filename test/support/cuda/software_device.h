@@ -34,6 +34,12 @@ void Report(std::string what, cudaError_t error = cudaErrorIllegalAddress);
 // The defects since the last call.
 std::vector<std::string> TakeDefects();
 
+// For tests of a device itself: its errors, and the last ones of this thread, are gone, as after a new start.
+void ForgetErrors();
+
+// Whether threads of the host that touch device memory die of it; false where the processor has no protection keys.
+bool HostIsKeptOut();
+
 // What follows is in other orders, as far as CUDA leaves the order open: delays of streams, order of blocks and of a
 // block's threads.
 void SetSeed(uint64_t seed);

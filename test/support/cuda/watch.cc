@@ -79,9 +79,13 @@ void Watch::BeginGrid(const Launch& launch, size_t dynamic_shared_bytes) {
   words_ = &words;
 }
 
-void Watch::Atomic(const void* data, size_t bytes) { Check(static_cast<const char*>(data), bytes, Kind::kAtomic); }
+void Watch::Atomic(const void* data, size_t bytes) {
+  const Unwatched unwatched;
+  Check(static_cast<const char*>(data), bytes, Kind::kAtomic);
+}
 
 void Watch::AccessOutside(const char* data, size_t bytes, bool write) {
+  const Unwatched unwatched;
   Check(data, bytes, write ? Kind::kWrite : Kind::kRead);
 }
 
@@ -215,11 +219,26 @@ void __tsan_unaligned_write16(void* data) { Write(data, 16); }
 void __tsan_write_range(void* data, size_t bytes) { Write(data, bytes); }
 
 // Atomic variables of the host's code in the same sources; kernels add by atomicAdd.
-int __tsan_atomic32_fetch_add(volatile int* data, int value, int order) {
-  return __atomic_fetch_add(data, value, order);
-}
-int64_t __tsan_atomic64_fetch_or(volatile int64_t* data, int64_t value, int order) {
-  return __atomic_fetch_or(data, value, order);
-}
-int64_t __tsan_atomic64_load(const volatile int64_t* data, int order) { return __atomic_load_n(data, order); }
+#define SOFTWARE_CUDA_ATOMICS(bits, T)                                                                               \
+  T __tsan_atomic##bits##_load(const volatile T* data, int order) { return __atomic_load_n(data, order); }           \
+  void __tsan_atomic##bits##_store(volatile T* data, T value, int order) { __atomic_store_n(data, value, order); }   \
+  T __tsan_atomic##bits##_exchange(volatile T* data, T value, int order) {                                           \
+    return __atomic_exchange_n(data, value, order);                                                                  \
+  }                                                                                                                  \
+  T __tsan_atomic##bits##_fetch_add(volatile T* data, T value, int order) {                                          \
+    return __atomic_fetch_add(data, value, order);                                                                   \
+  }                                                                                                                  \
+  T __tsan_atomic##bits##_fetch_sub(volatile T* data, T value, int order) {                                          \
+    return __atomic_fetch_sub(data, value, order);                                                                   \
+  }                                                                                                                  \
+  T __tsan_atomic##bits##_fetch_or(volatile T* data, T value, int order) {                                           \
+    return __atomic_fetch_or(data, value, order);                                                                    \
+  }                                                                                                                  \
+  bool __tsan_atomic##bits##_compare_exchange_strong(volatile T* data, T* expected, T value, int order, int other) { \
+    return __atomic_compare_exchange_n(data, expected, value, false, order, other);                                  \
+  }
+SOFTWARE_CUDA_ATOMICS(8, int8_t)
+SOFTWARE_CUDA_ATOMICS(32, int32_t)
+SOFTWARE_CUDA_ATOMICS(64, int64_t)
+#undef SOFTWARE_CUDA_ATOMICS
 }

@@ -50,6 +50,7 @@ class Watch {
   void Atomic(const void* data, size_t bytes);
 
  private:
+  friend class Unwatched;
   enum class Kind { kRead, kWrite, kAtomic };
   // What was last done to four bytes of shared memory; masks have a bit for each byte.
   struct Word {
@@ -78,6 +79,18 @@ class Watch {
 };
 
 extern constinit thread_local Watch watch;
+
+// While it lives, what this thread does is the device's own work: inline functions that kernels use too have the hooks
+// in them wherever they are called from.
+class Unwatched {
+ public:
+  Unwatched() : stack_(watch.stack_) { watch.Leave(); }
+  Unwatched(const Unwatched&) = delete;
+  ~Unwatched() { watch.stack_ = stack_; }
+
+ private:
+  const Region stack_;
+};
 
 // The device whose stream's work this thread runs, or -1.
 int DeviceOfThread();

@@ -1,0 +1,160 @@
+// Streams, events, copies and errors of the software device, as NVIDIA documents them.
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "test/software_cuda/device_kit.h"
+
+namespace oneflow::software_cuda {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+// Holds a stream until it is let go.
+class Gate {
+ public:
+  explicit Gate(cudaStream_t stream) {
+    std::shared_future<void> open = open_.get_future().share();
+    EXPECT_EQ(Enqueue(stream, "a gate", [open] { open.wait(); }), cudaSuccess);
+  }
+  void Open() { open_.set_value(); }
+
+ private:
+  std::promise<void> open_;
+};
+
+TEST_F(DeviceTest, StreamsDoNotWaitForOneAnother) {
+  const Stream held, free;
+  Gate gate(held.get());
+  EXPECT_EQ(cudaStreamQuery(held.get()), cudaErrorNotReady);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady) << "it is an answer, and yet the last error";
+  EXPECT_EQ(cudaStreamSynchronize(free.get()), cudaSuccess);
+  gate.Open();
+  EXPECT_EQ(cudaStreamSynchronize(held.get()), cudaSuccess);
+}
+
+TEST_F(DeviceTest, AStreamWaitsForAnEventAsItWasRecorded) {
+  const Stream first, second;
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess) << "nothing was recorded";
+  Gate gate(first.get());
+  ASSERT_EQ(cudaEventRecord(event, first.get()), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(second.get(), event, 0), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
+  EXPECT_EQ(cudaStreamQuery(second.get()), cudaErrorNotReady);
+  gate.Open();
+  EXPECT_EQ(cudaEventSynchronize(event), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(second.get()), cudaSuccess);
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+  EXPECT_EQ(cudaEventDestroy(event), cudaErrorInvalidResourceHandle);
+}
+
+// What a copy behind a gate delivers when its source changes before the gate opens.
+char CopiedBehindAGate(char* source) {
+  const Stream stream;
+  DeviceArray<char> target(1);
+  *source = 1;
+  Gate gate(stream.get());
+  EXPECT_EQ(cudaMemcpyAsync(target.data(), source, 1, cudaMemcpyHostToDevice, stream.get()), cudaSuccess);
+  *source = 2;
+  gate.Open();
+  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
+  return target.Get()[0];
+}
+
+TEST_F(DeviceTest, PageableMemoryIsTakenAtOnceAndPinnedMemoryWhenItsTurnComes) {
+  char pageable = 0;
+  EXPECT_EQ(CopiedBehindAGate(&pageable), 1);
+  char* pinned = nullptr;
+  ASSERT_EQ(cudaMallocHost(&pinned, 1), cudaSuccess);
+  EXPECT_EQ(CopiedBehindAGate(pinned), 2);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+}
+
+TEST_F(DeviceTest, MemoryIsFullOfSomethingUntilItIsWritten) {
+  EXPECT_THAT(DeviceArray<unsigned char>(100).Get(), Each(0xa5));
+}
+
+TEST_F(DeviceTest, CopiesKeepWithinAllocations) {
+  DeviceArray<char> array(100);
+  char host[101];
+  EXPECT_EQ(cudaMemcpyAsync(host, array.data(), 101, cudaMemcpyDefault, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpyAsync(host, array.data(), 100, cudaMemcpyHostToDevice, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemsetAsync(array.data() + 1, 0, 100, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFree(array.data() + 1), cudaErrorInvalidValue);
+}
+
+TEST_F(DeviceTest, DevicesHaveOnlySoMuchMemory) {
+  char* data = nullptr;
+  EXPECT_EQ(cudaMalloc(&data, size_t{1} << 36), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "it does not stay";
+}
+
+__global__ void NothingKernel() {}
+
+TEST_F(DeviceTest, LaunchesThatNoDeviceCanMakeAreRefused) {
+  const Stream stream;
+  const auto launch = [&](unsigned blocks, unsigned threads, size_t shared_bytes) {
+    const cudaLaunchConfig_t config = {
+        .gridDim = blocks, .blockDim = threads, .dynamicSmemBytes = shared_bytes, .stream = stream.get()};
+    return cudaLaunchKernelEx(&config, NothingKernel);
+  };
+  EXPECT_EQ(launch(1, 1024, 48 << 10), cudaSuccess);
+  EXPECT_EQ(launch(0, 32, 0), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launch(1, 1025, 0), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launch(1, 32, (48 << 10) + 1), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFuncSetAttribute(NothingKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10), cudaSuccess);
+  EXPECT_EQ(launch(1, 32, 100 << 10), cudaSuccess);
+  EXPECT_EQ(cudaFuncSetAttribute(NothingKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 228 << 10),
+            cudaErrorInvalidValue);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(launch(1, 32, 0), cudaErrorInvalidResourceHandle) << "the stream is of another device";
+}
+
+TEST_F(DeviceTest, AFailedDeviceAnswersEverythingWithItsErrorAndOthersDoNot) {
+  const Stream stream;
+  EXPECT_EQ(Enqueue(stream.get(), "work", [] { Report("work: does wrong"); }), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaErrorIllegalAddress);
+  EXPECT_THAT(TakeDefects(), ::testing::ElementsAre("work: does wrong"));
+  char* data = nullptr;
+  EXPECT_EQ(cudaMalloc(&data, 1), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorIllegalAddress) << "it stays";
+  bool ran = false;
+  EXPECT_EQ(Enqueue(stream.get(), "more work", [&ran] { ran = true; }), cudaErrorIllegalAddress);
+  EXPECT_FALSE(ran);
+  ASSERT_NE(cudaSetDevice(1), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+}
+
+TEST_F(DeviceTest, WorkOfALibraryKeepsToItsOperands) {
+  const Stream stream;
+  DeviceArray<float> array(8);
+  const float* const data = array.data();
+  EXPECT_EQ(Enqueue(stream.get(), "a product",
+                    [data] {
+                      EXPECT_TRUE(CheckRange("x", data, 32));
+                      EXPECT_FALSE(CheckRange("y", data + 1, 32));
+                    }),
+            cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaErrorIllegalAddress);
+  EXPECT_THAT(TakeDefects(), ::testing::ElementsAre("a product: y, 32 bytes, do not lie in an allocation"));
+}
+
+using RuntimeDeathTest = DeviceTest;
+
+TEST_F(RuntimeDeathTest, TheHostDoesNotTouchDeviceMemory) {
+  if (!HostIsKeptOut()) GTEST_SKIP() << "this processor has no protection keys";
+  DeviceArray<char> array(1);
+  EXPECT_DEATH(*static_cast<volatile char*>(array.data()) = 1, "");
+}
+
+}  // namespace
+}  // namespace oneflow::software_cuda
