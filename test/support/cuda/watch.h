@@ -2,8 +2,8 @@
 // (-fsanitize=thread), which are defined here, and mean:
 //
 //   own stack, the launch's arguments, constants     fine
-//   shared memory      written before it is read; another thread's write or read lies on the other side of a meeting; of
-//                      dynamic shared memory as much as the launch asked for
+//   shared memory      written before it is read; another thread's write or read lies on the other side of a meeting;
+//                      of dynamic shared memory as much as the launch asked for
 //   device memory      within one allocation, of the device whose stream runs
 //   anything else      the host's
 //
