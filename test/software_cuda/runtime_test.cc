@@ -134,6 +134,22 @@ TEST_F(DeviceTest, AFailedDeviceAnswersEverythingWithItsErrorAndOthersDoNot) {
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 }
 
+TEST_F(DeviceTest, AFailedDeviceKeepsNobodyWaiting) {
+  const Stream stream;
+  cudaEvent_t before = nullptr, after = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&before, cudaEventDisableTiming), cudaSuccess);
+  ASSERT_EQ(cudaEventCreateWithFlags(&after, cudaEventDisableTiming), cudaSuccess);
+  Gate gate(stream.get());
+  EXPECT_EQ(Enqueue(stream.get(), "work", [] { Report("work: does wrong"); }), cudaSuccess);
+  EXPECT_EQ(cudaEventRecord(before, stream.get()), cudaSuccess);
+  gate.Open();
+  EXPECT_EQ(cudaEventSynchronize(before), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaEventRecord(after, stream.get()), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaEventSynchronize(after), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaEventQuery(after), cudaErrorIllegalAddress);
+  TakeDefects();
+}
+
 TEST_F(DeviceTest, WorkOfALibraryKeepsToItsOperands) {
   const Stream stream;
   DeviceArray<float> array(8);

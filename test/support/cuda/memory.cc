@@ -8,10 +8,11 @@
 #include <map>
 #include <mutex>
 
+#include "test/support/cuda/system.h"
+
 namespace oneflow::software_cuda {
 namespace {
 
-constexpr int kMaxDevices = 16;
 constexpr size_t kAddresses = size_t{1} << 40;  // of a device
 constexpr size_t kPage = 4096;
 constexpr size_t kGap = 64 * kPage;  // behind each allocation

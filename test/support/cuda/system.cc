@@ -1,0 +1,116 @@
+#include "test/support/cuda/system.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+#include "test/support/cuda/memory.h"
+#include "test/support/cuda/software_device.h"
+#include "test/support/cuda/watch.h"
+
+namespace cuda = oneflow::software_cuda;
+
+// Between two things a little time passes, or none.
+void CUstream_st::Run() {
+  cuda::AdmitThread();
+  cuda::running.stream = this;
+  for (;;) {
+    cuda::Item item;
+    Spin([&] { return num_added > num_done; });
+    {
+      std::unique_lock<std::mutex> lock(mutex);
+      changed.wait(lock, [&] { return stops || !items.empty(); });
+      if (items.empty()) return;
+      item = std::move(items.front());
+      items.pop_front();
+    }
+    if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 100));
+    cuda::running.name = item.name;
+    // A device that has failed does nothing more, but those who wait are let go.
+    if (cuda::System::Get().ErrorOf(device) == cudaSuccess || item.name == "cudaEventRecord") item.work();
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      ++num_done;
+    }
+    changed.notify_all();
+  }
+}
+
+namespace oneflow::software_cuda {
+
+thread_local Running running;
+thread_local int current_device = 0;
+thread_local cudaError_t last_error = cudaSuccess;
+
+System::System() {
+  const char* const number = std::getenv("SOFTWARE_CUDA_DEVICES");
+  const int all = std::min(number == nullptr ? 1 : std::atoi(number), kMaxDevices);
+  const char* const list = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (list == nullptr) {
+    for (int i = 0; i < all; ++i) visible_.push_back(i);
+    return;
+  }
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    char* end = nullptr;
+    const long device = std::strtol(word.c_str(), &end, 10);
+    if (word.empty() || *end != '\0' || device < 0 || device >= all) break;
+    visible_.push_back(static_cast<int>(device));
+  }
+}
+
+cudaError_t Answer(cudaError_t error, int device) {
+  System& system = System::Get();
+  if (device < system.num_devices()) {
+    if (const cudaError_t failed = system.ErrorOf(device); failed != cudaSuccess) error = failed;
+  }
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+CUstream_st* Resolve(cudaStream_t stream) {
+  System& system = System::Get();
+  if (system.num_devices() == 0) return nullptr;
+  if (stream == nullptr) return system.DefaultStream(current_device);
+  return system.HasStream(stream) ? stream : nullptr;
+}
+
+bool IsIn(const void* data, size_t bytes) {
+  const std::optional<Allocation> found = FindAllocation(data);
+  return found.has_value() && found->bytes.Has(data, bytes);
+}
+
+int DeviceOfThread() { return running.stream == nullptr ? -1 : running.stream->device; }
+
+cudaError_t Enqueue(cudaStream_t stream, std::string name, std::function<void()> work) {
+  CUstream_st* const on = Resolve(stream);
+  if (on == nullptr) return Answer(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t failed = System::Get().ErrorOf(on->device); failed != cudaSuccess)
+    return Answer(failed, on->device);
+  on->Add({std::move(name), std::move(work)});
+  return cudaSuccess;
+}
+
+bool CheckRange(const char* operand, const void* data, size_t bytes) {
+  if (bytes == 0 || IsIn(data, bytes)) return true;
+  Report(running.name + ": " + operand + ", " + std::to_string(bytes) + " bytes, do not lie in an allocation");
+  return false;
+}
+
+void Report(std::string what, cudaError_t error) {
+  if (running.stream != nullptr) System::Get().Fail(running.stream->device, error);
+  System::Get().AddDefect(std::move(what));
+}
+
+std::vector<std::string> TakeDefects() { return System::Get().TakeDefects(); }
+void ForgetErrors() {
+  System::Get().ForgetErrors();
+  last_error = cudaSuccess;
+}
+
+bool HostIsKeptOut() { return HasProtectionKeys(); }
+
+void SetSeed(uint64_t seed) { System::Get().SetSeed(seed); }
+}  // namespace oneflow::software_cuda

@@ -1,0 +1,254 @@
+// What the devices of a process are made of: streams, events, pinned memory, errors.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "test/support/cuda/watch.h"
+
+namespace oneflow::software_cuda {
+
+inline constexpr int kMaxDevices = 16;
+inline constexpr size_t kSharedBytesUnasked = 48 << 10;
+
+// A stream's next thing to do.
+struct Item {
+  std::string name;
+  std::function<void()> work;
+};
+
+}  // namespace oneflow::software_cuda
+
+// A stream is a thread that does one thing after another.
+struct CUstream_st {
+  explicit CUstream_st(int device, uint64_t seed) : device(device), random(seed), thread([this] { Run(); }) {}
+  ~CUstream_st() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      stops = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+
+  void Add(oneflow::software_cuda::Item item) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      items.push_back(std::move(item));
+      ++num_added;
+    }
+    changed.notify_all();
+  }
+  // Until all that was added so far is done.
+  void Wait() {
+    const uint64_t number = num_added;
+    Spin([&] { return num_done >= number; });
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return num_done >= number; });
+  }
+  bool IsIdle() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return num_done == num_added;
+  }
+
+  void Run();
+  // Looks for a while whether something is so, which is sooner seen than a thread is woken.
+  template <typename F>
+  void Spin(F&& is_so) {
+    for (int i = 0; i < 200 && !is_so(); ++i) std::this_thread::yield();
+  }
+
+  const int device;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<oneflow::software_cuda::Item> items;     // guarded by mutex
+  std::atomic<uint64_t> num_added = 0, num_done = 0;  // changed under it
+  bool stops = false;
+  std::mt19937_64 random;  // its thread's
+  std::thread thread;      // last: uses what is above
+};
+
+struct CUevent_st {
+  int device = 0;
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t num_recorded = 0, num_passed = 0;  // guarded by mutex
+};
+namespace oneflow::software_cuda {
+
+// Of the stream's thread that runs work.
+struct Running {
+  CUstream_st* stream = nullptr;
+  std::string name;
+};
+extern thread_local Running running;
+extern thread_local int current_device;
+extern thread_local cudaError_t last_error;
+
+// All devices of the process. Never destroyed: threads of streams may outlive statics.
+class System {
+ public:
+  static System& Get() {
+    static System* const system = new System;
+    return *system;
+  }
+
+  int num_devices() const { return static_cast<int>(visible_.size()); }
+
+  cudaError_t ErrorOf(int device) const { return errors_[device].load(); }
+  void ForgetErrors() {
+    for (auto& error : errors_) error = cudaSuccess;
+  }
+  void Fail(int device, cudaError_t error) {
+    cudaError_t none = cudaSuccess;
+    errors_[device].compare_exchange_strong(none, error);
+  }
+
+  CUstream_st* AddStream(int device) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return streams_.emplace_back(std::make_unique<CUstream_st>(device, seed_ ^ (0x9e3779b97f4a7c15 * ++num_streams_)))
+        .get();
+  }
+  bool HasStream(const CUstream_st* stream) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return FindStream(stream) != streams_.end();
+  }
+  // Ends when its work is done.
+  bool RemoveStream(const CUstream_st* stream) {
+    std::unique_ptr<CUstream_st> removed;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = FindStream(stream);
+    if (it == streams_.end()) return false;
+    removed = std::move(*it);
+    streams_.erase(it);
+    return true;
+  }
+  std::vector<CUstream_st*> StreamsOf(int device) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<CUstream_st*> result;
+    for (const auto& stream : streams_) {
+      if (stream->device == device) result.push_back(stream.get());
+    }
+    return result;
+  }
+  // Made when it is first asked for.
+  CUstream_st* DefaultStream(int device) {
+    CUstream_st* stream = nullptr;
+    {
+      const std::lock_guard<std::mutex> lock(default_mutex_);
+      CUstream_st*& known = defaults_[device];
+      if (known == nullptr) known = AddStream(device);
+      stream = known;
+    }
+    return stream;
+  }
+
+  CUevent_st* AddEvent(int device) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    CUevent_st* const event = events_.emplace_back(std::make_shared<CUevent_st>()).get();
+    event->device = device;
+    return event;
+  }
+  std::shared_ptr<CUevent_st> FindEvent(const CUevent_st* event) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = std::find_if(events_.begin(), events_.end(), [&](const auto& x) { return x.get() == event; });
+    return it == events_.end() ? nullptr : *it;
+  }
+  bool RemoveEvent(const CUevent_st* event) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::erase_if(events_, [&](const auto& x) { return x.get() == event; }) > 0;
+  }
+
+  void Pin(char* data, size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pinned_[data] = bytes;
+  }
+  // How many bytes were pinned, or none.
+  std::optional<size_t> Unpin(char* data) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = pinned_.find(data);
+    if (it == pinned_.end()) return std::nullopt;
+    const size_t bytes = it->second;
+    pinned_.erase(it);
+    return bytes;
+  }
+  bool IsPinned(const char* data, size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto it = pinned_.upper_bound(const_cast<char*>(data));
+    if (it == pinned_.begin()) return false;
+    --it;
+    return Region{it->first, it->first + it->second}.Has(data, bytes);
+  }
+
+  void AddDefect(std::string text) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::fprintf(stderr, "software CUDA device: %s\n", text.c_str());
+    defects_.push_back(std::move(text));
+  }
+  std::vector<std::string> TakeDefects() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(defects_, {});
+  }
+
+  void SetSeed(uint64_t seed) { seed_ = seed; }
+  // Of a launch.
+  uint64_t NextSeed() { return seed_ + num_launches_.fetch_add(1); }
+
+  // How much dynamic shared memory a kernel may be launched with.
+  size_t SharedBytes(int device, const void* kernel) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = shared_bytes_.find({device, kernel});
+    return it == shared_bytes_.end() ? kSharedBytesUnasked : it->second;
+  }
+  void AllowSharedBytes(int device, const void* kernel, size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    shared_bytes_[{device, kernel}] = bytes;
+  }
+
+ private:
+  // SOFTWARE_CUDA_DEVICES of them (1 unless said), of which CUDA_VISIBLE_DEVICES lists those that the process sees: the
+  // list ends at the first that is not there.
+  System();
+
+  std::vector<std::unique_ptr<CUstream_st>>::iterator FindStream(const CUstream_st* stream) {
+    return std::find_if(streams_.begin(), streams_.end(), [&](const auto& x) { return x.get() == stream; });
+  }
+
+  std::vector<int> visible_;
+  std::atomic<cudaError_t> errors_[kMaxDevices] = {};
+  std::atomic<uint64_t> seed_ = 1, num_launches_ = 0;
+  std::mutex default_mutex_;
+  std::map<int, CUstream_st*> defaults_;  // guarded by default_mutex_
+  std::mutex mutex_;                      // guards what follows
+  std::vector<std::unique_ptr<CUstream_st>> streams_;
+  uint64_t num_streams_ = 0;
+  std::vector<std::shared_ptr<CUevent_st>> events_;
+  std::map<char*, size_t> pinned_;
+  std::vector<std::string> defects_;
+  std::map<std::pair<int, const void*>, size_t> shared_bytes_;
+};
+// What a call returns: a failed device's error if there is one. Errors stay for cudaGetLastError.
+cudaError_t Answer(cudaError_t error, int device = current_device);
+
+// The stream that a handle means, or null.
+CUstream_st* Resolve(cudaStream_t stream);
+
+// Whether all these bytes lie in one allocation.
+bool IsIn(const void* data, size_t bytes);
+
+}  // namespace oneflow::software_cuda
