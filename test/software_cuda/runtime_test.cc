@@ -120,7 +120,7 @@ TEST_F(DeviceTest, LaunchesThatNoDeviceCanMakeAreRefused) {
 
 TEST_F(DeviceTest, AFailedDeviceAnswersEverythingWithItsErrorAndOthersDoNot) {
   const Stream stream;
-  EXPECT_EQ(Enqueue(stream.get(), "work", [] { Report("work: does wrong"); }), cudaSuccess);
+  EXPECT_EQ(Enqueue(stream.get(), "work", [] { Report("does wrong"); }), cudaSuccess);
   EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaErrorIllegalAddress);
   EXPECT_THAT(TakeDefects(), ::testing::ElementsAre("work: does wrong"));
   char* data = nullptr;
@@ -140,7 +140,7 @@ TEST_F(DeviceTest, AFailedDeviceKeepsNobodyWaiting) {
   ASSERT_EQ(cudaEventCreateWithFlags(&before, cudaEventDisableTiming), cudaSuccess);
   ASSERT_EQ(cudaEventCreateWithFlags(&after, cudaEventDisableTiming), cudaSuccess);
   Gate gate(stream.get());
-  EXPECT_EQ(Enqueue(stream.get(), "work", [] { Report("work: does wrong"); }), cudaSuccess);
+  EXPECT_EQ(Enqueue(stream.get(), "work", [] { Report("does wrong"); }), cudaSuccess);
   EXPECT_EQ(cudaEventRecord(before, stream.get()), cudaSuccess);
   gate.Open();
   EXPECT_EQ(cudaEventSynchronize(before), cudaErrorIllegalAddress);
@@ -156,12 +156,14 @@ TEST_F(DeviceTest, WorkOfALibraryKeepsToItsOperands) {
   const float* const data = array.data();
   EXPECT_EQ(Enqueue(stream.get(), "a product",
                     [data] {
-                      EXPECT_TRUE(CheckRange("x", data, 32));
-                      EXPECT_FALSE(CheckRange("y", data + 1, 32));
+                      EXPECT_TRUE(CheckOperands({{"x", data, 16, false}, {"y", data + 4, 16, true}}));
+                      EXPECT_FALSE(CheckOperands({{"x", data, 20, false}, {"y", data + 4, 16, true}}));
+                      EXPECT_FALSE(CheckOperands({{"y", data + 1, 32, false}}));
                     }),
             cudaSuccess);
   EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaErrorIllegalAddress);
-  EXPECT_THAT(TakeDefects(), ::testing::ElementsAre("a product: y, 32 bytes, do not lie in an allocation"));
+  EXPECT_THAT(TakeDefects(),
+              ::testing::ElementsAre("a product: y overlaps x", "a product: y, 32 bytes, do not lie in an allocation"));
 }
 
 using RuntimeDeathTest = DeviceTest;

@@ -59,9 +59,8 @@ BlockRunner::~BlockRunner() {
   for (const Fibre& fibre : fibres_) munmap(fibre.stack, kStackBytes + kGuardBytes);
 }
 
-bool BlockRunner::Run(const cudaLaunchConfig_t& config, const Launch& launch, const std::string& name, uint64_t seed) {
+bool BlockRunner::Run(const cudaLaunchConfig_t& config, const Launch& launch, uint64_t seed) {
   launch_ = &launch;
-  name_ = &name;
   random_.seed(seed);
   blockDim = config.blockDim;
   gridDim = config.gridDim;
@@ -76,9 +75,7 @@ bool BlockRunner::Run(const cudaLaunchConfig_t& config, const Launch& launch, co
   return true;
 }
 
-std::string BlockRunner::Where() const {
-  return *name_ + ", block " + Text(blockIdx) + ", thread " + ThreadText(current_);
-}
+std::string BlockRunner::Where() const { return "block " + Text(blockIdx) + ", thread " + ThreadText(current_); }
 
 std::string BlockRunner::ThreadText(int thread) const { return Text(At(thread, blockDim)); }
 
@@ -228,7 +225,7 @@ void BlockRunner::ReportNobodyComes() {
             : state == State::kWaitsForBlock ? " waits for its block"
                                              : " waits for its warp");
   };
-  Report(*name_ + ", block " + Text(blockIdx) + ": a meeting that not all come to: " + said(waits) +
+  Report("block " + Text(blockIdx) + ": a meeting that not all come to: " + said(waits) +
              (absent >= 0 ? ", " + said(absent)
               : for_block ? ""
                           : " for lanes that the block does not have"),

@@ -24,9 +24,9 @@ class BlockRunner {
   ~BlockRunner();
 
   // All blocks of a grid. False if one did something wrong: that is reported, and what had not run does not.
-  bool Run(const cudaLaunchConfig_t& config, const Launch& launch, const std::string& name, uint64_t seed);
+  bool Run(const cudaLaunchConfig_t& config, const Launch& launch, uint64_t seed);
 
-  // For the thread that runs: "kernel, block (0,0,0), thread (3,0,0)".
+  // For the thread that runs: "block (0,0,0), thread (3,0,0)".
   std::string Where() const;
   // Ends the block of the thread that runs, behind a report. Does not return.
   [[noreturn]] void Abort();
@@ -69,7 +69,6 @@ class BlockRunner {
   void StartFibre(Fibre& fibre);
 
   const Launch* launch_ = nullptr;
-  const std::string* name_ = nullptr;
   std::mt19937_64 random_;
   std::vector<Fibre> fibres_;
   std::vector<int> free_fibres_;

@@ -48,9 +48,9 @@ struct cublasLtMatmulPreferenceOpaque_t {
 
 namespace {
 
-using oneflow::software_cuda::CheckRange;
+using oneflow::software_cuda::CheckOperands;
 using oneflow::software_cuda::Enqueue;
-using oneflow::software_cuda::Report;
+using oneflow::software_cuda::Operand;
 
 constexpr int64_t kTileRows = 32;  // a multiple of a vector's elements, known to the compiler
 constexpr int64_t kTileColumns = 2;
@@ -188,36 +188,12 @@ size_t NumBytes(const cublasLtMatrixLayoutOpaque_t& x) {
   return ((x.columns - 1) * x.ld + x.rows + (x.batch - 1) * x.stride) * sizeof(float);
 }
 
-bool Overlap(const void* x, size_t x_bytes, const void* y, size_t y_bytes) {
-  const uintptr_t x_begin = reinterpret_cast<uintptr_t>(x), y_begin = reinterpret_cast<uintptr_t>(y);
-  return x_begin < y_begin + y_bytes && y_begin < x_begin + x_bytes;
-}
-
-// Every operand lies in the device's memory, and nothing that is written lies where something else is.
 bool CheckMemory(const Work& w) {
-  struct Operand {
-    const char* name;
-    const void* data;
-    size_t bytes;
-  };
-  std::vector<Operand> read = {{"a", w.a, NumBytes(w.p.a)}, {"b", w.b, NumBytes(w.p.b)}};
-  const Operand d = {"d", w.d, NumBytes(w.p.d)}, workspace = {"workspace", w.workspace, kWorkspaceBytes};
-  if (w.beta != 0 && w.c != w.d) read.push_back({"c", w.c, NumBytes(w.p.c)});
-  std::vector<Operand> all = read;
-  all.push_back(d);
-  if (w.workspace != nullptr) all.push_back(workspace);
-  for (const Operand& x : all) {
-    if (!CheckRange(x.name, x.data, x.bytes)) return false;
-  }
-  const auto apart = [](const Operand& x, const Operand& y) {
-    if (!Overlap(x.data, x.bytes, y.data, y.bytes)) return true;
-    Report(std::string(x.name) + " overlaps " + y.name);
-    return false;
-  };
-  for (const Operand& x : read) {
-    if (!apart(d, x) || (w.workspace != nullptr && !apart(workspace, x))) return false;
-  }
-  return w.workspace == nullptr || apart(workspace, d);
+  std::vector<Operand> operands = {
+      {"a", w.a, NumBytes(w.p.a), false}, {"b", w.b, NumBytes(w.p.b), false}, {"d", w.d, NumBytes(w.p.d), true}};
+  if (w.beta != 0 && w.c != w.d) operands.push_back({"c", w.c, NumBytes(w.p.c), false});
+  if (w.workspace != nullptr) operands.push_back({"workspace", w.workspace, kWorkspaceBytes, true});
+  return CheckOperands(operands);
 }
 
 // A tile of `count` rows of a [rows, k] matrix, or columns of a [k, columns] matrix, as [k][width]; `step` is from one

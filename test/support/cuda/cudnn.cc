@@ -57,9 +57,9 @@ struct cudnnConvolutionStruct {
 
 namespace {
 
-using oneflow::software_cuda::CheckRange;
+using oneflow::software_cuda::CheckOperands;
 using oneflow::software_cuda::Enqueue;
-using oneflow::software_cuda::Report;
+using oneflow::software_cuda::Operand;
 
 // --- descriptors ---
 
@@ -216,19 +216,7 @@ struct Work {
   int64_t first;  // of what is summed over
 };
 
-bool Overlap(const void* x, size_t x_bytes, const void* y, size_t y_bytes) {
-  const uintptr_t x_begin = reinterpret_cast<uintptr_t>(x), y_begin = reinterpret_cast<uintptr_t>(y);
-  return x_begin < y_begin + y_bytes && y_begin < x_begin + x_bytes;
-}
-
-// Every operand lies in the device's memory, and nothing that is written lies where something else is.
 bool CheckMemory(const Work& w) {
-  struct Operand {
-    const char* name;
-    const void* data;
-    size_t bytes;
-    bool written;
-  };
   std::vector<Operand> operands;
   const auto add = [&](const char* name, const void* data, size_t bytes, bool written) {
     if (data != nullptr) operands.push_back({name, data, bytes, written});
@@ -238,15 +226,7 @@ bool CheckMemory(const Work& w) {
   add("y", w.y, w.p.y.count() * sizeof(float), false);
   add("the result", w.result, w.p.result().count() * sizeof(float), true);
   add("workspace", w.workspace, w.workspace_bytes, true);
-  for (const Operand& a : operands) {
-    if (!CheckRange(a.name, a.data, a.bytes)) return false;
-    for (const Operand& b : operands) {
-      if (&a == &b || !a.written || !Overlap(a.data, a.bytes, b.data, b.bytes)) continue;
-      Report(std::string(a.name) + " overlaps " + b.name);
-      return false;
-    }
-  }
-  return true;
+  return CheckOperands(operands);
 }
 
 // Of the positions of a window along one dimension, those where its element `tap` is not in the padding: [begin, end).

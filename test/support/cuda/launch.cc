@@ -37,9 +37,8 @@ cudaError_t LaunchGrid(const cudaLaunchConfig_t& config, Launch launch) {
   if (const cudaError_t error = CheckLaunch(config, launch.kernel, on->device); error != cudaSuccess)
     return Answer(error);
   const uint64_t seed = System::Get().NextSeed();
-  return Enqueue(config.stream, "a launch", [=, launch = std::move(launch)] {
-    BlockRunner::OfThread().Run(config, launch, NameOf(launch.kernel), seed);
-  });
+  return Enqueue(config.stream, NameOf(launch.kernel),
+                 [=, launch = std::move(launch)] { BlockRunner::OfThread().Run(config, launch, seed); });
 }
 cudaError_t SetSharedMemory(const void* kernel, size_t bytes) {
   if (bytes > kMaxSharedBytes) return Answer(cudaErrorInvalidValue);

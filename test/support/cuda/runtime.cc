@@ -119,8 +119,10 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   }
   const cudaError_t error = cuda::Enqueue(stream, "cudaMemcpyAsync", [=] {
     const void* const source = staged ? stage.get() : from;
-    if (ends.from_device && !cuda::CheckRange("the source", source, bytes)) return;
-    if (ends.to_device && !cuda::CheckRange("the target", to, bytes)) return;
+    std::vector<cuda::Operand> operands;
+    if (ends.from_device) operands.push_back({"the source", source, bytes, false});
+    if (ends.to_device) operands.push_back({"the target", to, bytes, true});
+    if (!cuda::CheckOperands(operands)) return;
     std::memmove(to, source, bytes);
   });
   return error == cudaSuccess && waits ? cudaStreamSynchronize(stream) : error;
@@ -129,7 +131,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
   if (bytes == 0) return cuda::Answer(cudaSuccess);
   if (!cuda::IsIn(data, bytes)) return cuda::Answer(cudaErrorInvalidValue);
   return cuda::Enqueue(stream, "cudaMemsetAsync", [=] {
-    if (cuda::CheckRange("the target", data, bytes)) std::memset(data, value, bytes);
+    if (cuda::CheckOperands({{"the target", data, bytes, true}})) std::memset(data, value, bytes);
   });
 }
 

@@ -24,12 +24,22 @@ namespace oneflow::software_cuda {
 // stream; then `work` never runs. Null is the current device's default stream. Any thread.
 cudaError_t Enqueue(cudaStream_t stream, std::string name, std::function<void()> work);
 
-// For work of a library: whether all `bytes` bytes at `data` lie in one allocation of the device whose stream runs the
-// work. A defect that names the work and `operand` if not. REQUIRES: called by work, on its stream's thread.
-bool CheckRange(const char* operand, const void* data, size_t bytes);
+// What work of a library reads or writes.
+struct Operand {
+  const char* name;
+  const void* data;
+  size_t bytes;
+  bool written;
+};
 
-// Keeps a defect, "<work>: <what>", and fails the device whose stream runs the work, or no device on other threads.
-void Report(std::string what, cudaError_t error = cudaErrorIllegalAddress);
+// For work of a library: whether each operand lies in one allocation of the device whose stream runs the work, and what
+// is written lies where no other operand is. A defect that names operands if not. REQUIRES: called by work, on its
+// stream's thread.
+bool CheckOperands(const std::vector<Operand>& operands);
+
+// Keeps a defect, "<name of the work>: <what>", and fails the device whose stream runs the work; on other threads
+// "<what>", and no device.
+void Report(const std::string& what, cudaError_t error = cudaErrorIllegalAddress);
 
 // The defects since the last call.
 std::vector<std::string> TakeDefects();

@@ -93,15 +93,29 @@ cudaError_t Enqueue(cudaStream_t stream, std::string name, std::function<void()>
   return cudaSuccess;
 }
 
-bool CheckRange(const char* operand, const void* data, size_t bytes) {
-  if (bytes == 0 || IsIn(data, bytes)) return true;
-  Report(running.name + ": " + operand + ", " + std::to_string(bytes) + " bytes, do not lie in an allocation");
-  return false;
+bool CheckOperands(const std::vector<Operand>& operands) {
+  const auto overlap = [](const Operand& a, const Operand& b) {
+    const char *const begin = static_cast<const char*>(a.data), *const other = static_cast<const char*>(b.data);
+    return begin < other + b.bytes && other < begin + a.bytes;
+  };
+  for (const Operand& a : operands) {
+    if (a.bytes > 0 && !IsIn(a.data, a.bytes)) {
+      Report(std::string(a.name) + ", " + std::to_string(a.bytes) + " bytes, do not lie in an allocation");
+      return false;
+    }
+    for (const Operand& b : operands) {
+      if (&a == &b || !a.written || !overlap(a, b)) continue;
+      Report(std::string(a.name) + " overlaps " + b.name);
+      return false;
+    }
+  }
+  return true;
 }
 
-void Report(std::string what, cudaError_t error) {
-  if (running.stream != nullptr) System::Get().Fail(running.stream->device, error);
-  System::Get().AddDefect(std::move(what));
+void Report(const std::string& what, cudaError_t error) {
+  if (running.stream == nullptr) return System::Get().AddDefect(what);
+  System::Get().Fail(running.stream->device, error);
+  System::Get().AddDefect(running.name + ": " + what);
 }
 
 std::vector<std::string> TakeDefects() { return System::Get().TakeDefects(); }
