@@ -1,4 +1,4 @@
-// For tests of the software device: every test begins with two devices, on which nothing has gone wrong.
+// For tests of the software device: every test begins with four devices, on which nothing has gone wrong.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@ namespace oneflow::software_cuda {
 
 class DeviceTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv("SOFTWARE_CUDA_DEVICES", "2", 1); }
+  static void SetUpTestSuite() { setenv("SOFTWARE_CUDA_DEVICES", "4", 1); }
   void SetUp() override {
     ForgetErrors();
     ASSERT_EQ(cudaSetDevice(0), cudaSuccess);

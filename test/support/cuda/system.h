@@ -109,6 +109,8 @@ class System {
   }
 
   int num_devices() const { return static_cast<int>(visible_.size()); }
+  // Its number on the machine, which CUDA_VISIBLE_DEVICES hides.
+  int PhysicalDevice(int device) const { return visible_[device]; }
 
   cudaError_t ErrorOf(int device) const { return errors_[device].load(); }
   void ForgetErrors() {
