@@ -90,6 +90,16 @@ TEST_F(DeviceTest, CopiesKeepWithinAllocations) {
   EXPECT_EQ(cudaFree(array.data() + 1), cudaErrorInvalidValue);
 }
 
+TEST_F(DeviceTest, MemoryIsTakenAndGivenBackAnyNumberOfTimes) {
+  cudaError_t error = cudaSuccess;
+  for (int i = 0; i < 40'000 && error == cudaSuccess; ++i) {  // more than a process may have mappings
+    char* data = nullptr;
+    error = cudaMalloc(&data, 1);
+    cudaFree(data);
+  }
+  EXPECT_EQ(error, cudaSuccess);
+}
+
 TEST_F(DeviceTest, DevicesHaveOnlySoMuchMemory) {
   char* data = nullptr;
   EXPECT_EQ(cudaMalloc(&data, size_t{1} << 36), cudaErrorMemoryAllocation);

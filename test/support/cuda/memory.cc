@@ -60,8 +60,8 @@ class DeviceMemory {
     if (it == allocations_.end()) return false;
     const size_t pages = RoundUp(it->second, kPage);
     char* const first = data - (pages - RoundUp(it->second, 256));
-    madvise(first, pages, MADV_DONTNEED);
-    mprotect(first, pages, PROT_NONE);
+    // Reserved anew, it becomes one with what is reserved beside it: a process has only so many mappings.
+    mmap(first, pages, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     devices_[device].in_use -= pages;
     allocations_.erase(it);
     generation_.fetch_add(1);
