@@ -161,19 +161,25 @@ TEST_F(DeviceTest, AFailedDeviceKeepsNobodyWaiting) {
 }
 
 TEST_F(DeviceTest, WorkOfALibraryKeepsToItsOperands) {
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  DeviceArray<float> far(1);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
   const Stream stream;
   DeviceArray<float> array(8);
   const float* const data = array.data();
   EXPECT_EQ(Enqueue(stream.get(), "a product",
-                    [data] {
+                    [data, far = far.data()] {
                       EXPECT_TRUE(CheckOperands({{"x", data, 16, false}, {"y", data + 4, 16, true}}));
                       EXPECT_FALSE(CheckOperands({{"x", data, 20, false}, {"y", data + 4, 16, true}}));
                       EXPECT_FALSE(CheckOperands({{"y", data + 1, 32, false}}));
+                      EXPECT_FALSE(CheckOperands({{"z", far, 4, false}}));
+                      EXPECT_TRUE(CheckOperands({{"z", far, 4, false, true}}));
                     }),
             cudaSuccess);
   EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaErrorIllegalAddress);
   EXPECT_THAT(TakeDefects(),
-              ::testing::ElementsAre("a product: y overlaps x", "a product: y, 32 bytes, do not lie in an allocation"));
+              ::testing::ElementsAre("a product: y overlaps x", "a product: y, 32 bytes, do not lie in an allocation",
+                                     "a product: z, 4 bytes, lie on device 1, the work is on 0"));
 }
 
 using RuntimeDeathTest = DeviceTest;

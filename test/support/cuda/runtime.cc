@@ -120,8 +120,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   const cudaError_t error = cuda::Enqueue(stream, "cudaMemcpyAsync", [=] {
     const void* const source = staged ? stage.get() : from;
     std::vector<cuda::Operand> operands;
-    if (ends.from_device) operands.push_back({"the source", source, bytes, false});
-    if (ends.to_device) operands.push_back({"the target", to, bytes, true});
+    if (ends.from_device) operands.push_back({"the source", source, bytes, false, true});
+    if (ends.to_device) operands.push_back({"the target", to, bytes, true, true});
     if (!cuda::CheckOperands(operands)) return;
     std::memmove(to, source, bytes);
   });

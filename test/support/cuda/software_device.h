@@ -30,6 +30,7 @@ struct Operand {
   const void* data;
   size_t bytes;
   bool written;
+  bool on_any_device = false;  // as of copies, which go from device to device
 };
 
 // For work of a library: whether each operand lies in one allocation of the device whose stream runs the work, and what
@@ -37,8 +38,8 @@ struct Operand {
 // stream's thread.
 bool CheckOperands(const std::vector<Operand>& operands);
 
-// Keeps a defect, "<name of the work>: <what>", and fails the device whose stream runs the work; on other threads
-// "<what>", and no device.
+// Keeps a defect, "<name of the work>: <what>", and fails the device whose stream runs the work, unless `error` is
+// cudaSuccess; on other threads "<what>", and no device.
 void Report(const std::string& what, cudaError_t error = cudaErrorIllegalAddress);
 
 // The defects since the last call.

@@ -93,16 +93,27 @@ cudaError_t Enqueue(cudaStream_t stream, std::string name, std::function<void()>
   return cudaSuccess;
 }
 
+// Whether it lies in an allocation where the work may touch it.
+static bool CheckPlace(const Operand& a) {
+  const std::string what = std::string(a.name) + ", " + std::to_string(a.bytes) + " bytes, ";
+  const std::optional<Allocation> found = FindAllocation(a.data);
+  if (!found.has_value() || !found->bytes.Has(a.data, a.bytes)) {
+    Report(what + "do not lie in an allocation");
+    return false;
+  }
+  if (found->device == DeviceOfThread() || a.on_any_device) return true;
+  Report(what + "lie on device " + std::to_string(found->device) + ", the work is on " +
+         std::to_string(DeviceOfThread()));
+  return false;
+}
+
 bool CheckOperands(const std::vector<Operand>& operands) {
   const auto overlap = [](const Operand& a, const Operand& b) {
     const char *const begin = static_cast<const char*>(a.data), *const other = static_cast<const char*>(b.data);
     return begin < other + b.bytes && other < begin + a.bytes;
   };
   for (const Operand& a : operands) {
-    if (a.bytes > 0 && !IsIn(a.data, a.bytes)) {
-      Report(std::string(a.name) + ", " + std::to_string(a.bytes) + " bytes, do not lie in an allocation");
-      return false;
-    }
+    if (a.bytes > 0 && !CheckPlace(a)) return false;
     for (const Operand& b : operands) {
       if (&a == &b || !a.written || !overlap(a, b)) continue;
       Report(std::string(a.name) + " overlaps " + b.name);
