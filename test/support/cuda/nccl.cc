@@ -20,6 +20,13 @@ namespace {
 
 ncclResult_t NoCommunicator() { return KeepError(ncclInvalidArgument, "there is no such communicator"); }
 
+// Whether the communicator takes calls.
+ncclResult_t CheckOpen(Communicator* communicator) {
+  if (communicator == nullptr) return NoCommunicator();
+  if (communicator->IsFinalized()) return KeepError(ncclInvalidArgument, "the communicator is finalized");
+  return communicator->Ready();
+}
+
 // While it lives, a group is open.
 class OpenGroup {
  public:
@@ -65,8 +72,7 @@ ncclResult_t CheckHeader(const Communicator& communicator, const CallHeader& hea
 
 ncclResult_t Add(ncclComm_t comm, cudaStream_t stream, const Call& call) {
   const std::shared_ptr<Communicator> communicator = FindCommunicator(comm);
-  if (communicator == nullptr) return NoCommunicator();
-  if (const ncclResult_t ready = communicator->Ready(); ready != ncclSuccess) return ready;
+  if (const ncclResult_t open = CheckOpen(communicator.get()); open != ncclSuccess) return open;
   if (const ncclResult_t checked = CheckHeader(*communicator, call.header); checked != ncclSuccess) return checked;
   CUstream_st* const on = Resolve(stream);
   if (const ncclResult_t checked = CheckStream(*communicator, on); checked != ncclSuccess) return checked;
@@ -101,8 +107,7 @@ ncclResult_t AddRank(ncclComm_t* comm, int num_ranks, const ncclUniqueId& id, in
 
 ncclResult_t AddFinalize(ncclComm_t comm) {
   const std::shared_ptr<Communicator> communicator = FindCommunicator(comm);
-  if (communicator == nullptr) return NoCommunicator();
-  if (const ncclResult_t ready = communicator->Ready(); ready != ncclSuccess) return ready;
+  if (const ncclResult_t open = CheckOpen(communicator.get()); open != ncclSuccess) return open;
   Group::OfThread().AddFinalize(communicator);
   return ncclSuccess;
 }
@@ -153,6 +158,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
   const auto communicator = cuda::FindCommunicator(comm);
   if (communicator == nullptr) return cuda::NoCommunicator();
+  if (const ncclResult_t ready = communicator->Ready(); ready != ncclSuccess) return ready;
   communicator->Destroy();
   cuda::RemoveCommunicator(comm);
   return ncclSuccess;

@@ -73,10 +73,10 @@ void Communicator::Finalize() {
     const std::lock_guard<std::mutex> lock(mutex_);
     finalized_ = true;
   }
-  Begin([this](std::string* error) { return FlushAndMeet(error); });
+  Begin([this](std::string*) { return FlushAndMeet(); });
 }
 
-ncclResult_t Communicator::FlushAndMeet(std::string* error) {
+ncclResult_t Communicator::FlushAndMeet() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [&] { return num_ended_ == num_turns_ || aborted_; });
   Say(kFinalized);
@@ -89,8 +89,7 @@ ncclResult_t Communicator::FlushAndMeet(std::string* error) {
     poll(fds.data(), fds.size(), -1);
     lock.lock();
   }
-  *error = "finalizing failed";
-  return error_;
+  return error_;  // told already
 }
 
 ncclResult_t Communicator::Wait() {
@@ -111,8 +110,12 @@ ncclResult_t Communicator::State() {
 ncclResult_t Communicator::Ready() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (num_in_progress_ > 0) return KeepError(ncclInvalidArgument, "the call before is still in progress");
-  if (finalized_) return KeepError(ncclInvalidArgument, "the communicator is finalized");
   return error_;
+}
+
+bool Communicator::IsFinalized() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return finalized_;
 }
 
 void Communicator::Fail(ncclResult_t error, const std::string& what) {
@@ -206,7 +209,7 @@ void Communicator::HearLocked() {
       if (other.is_gone && !other.is_done) Fail(ncclRemoteError, who + " has ended");
       if (word != kContradicted) continue;
       contradicted_ = true;
-      Fail(ncclInvalidUsage, who + " was told of another call than its own");
+      Fail(ncclInvalidUsage, who + " has seen calls that differ");
     }
   }
 }

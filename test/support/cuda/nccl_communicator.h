@@ -34,8 +34,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // What ncclCommGetAsyncError says.
   ncclResult_t State();
-  // Whether calls are taken, else what they return.
+  // Whether it can be used, else what calls return.
   ncclResult_t Ready();
+  bool IsFinalized();
   // Between these State() is ncclInProgress.
   void BeginProgress();
   void EndProgress(ncclResult_t result, const std::string& error);
@@ -48,7 +49,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // False if Stopped() comes first.
   bool AwaitTurn(uint64_t turn);
   void EndTurn();
-  // Counts calls from 1.
+  // Counts calls from 1. REQUIRES: launching() is held.
   uint64_t NextCall() { return ++num_calls_; }
 
   // Aborted, contradicted by another rank, or its device has failed: no work is done any more.
@@ -76,8 +77,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   void Begin(std::function<ncclResult_t(std::string*)> job);
   void Say(Word word);
-  ncclResult_t FlushAndMeet(std::string* error);
-  void Fail(ncclResult_t error, const std::string& what);  // REQUIRES: mutex_ is held, as for what follows
+  ncclResult_t FlushAndMeet();
+  // REQUIRES, of what follows: mutex_ is held.
+  void Fail(ncclResult_t error, const std::string& what);
   void HearLocked();
   bool OthersAreDone() const;
 
@@ -87,7 +89,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Gate aborts_;
   std::vector<Link> links_;  // by rank; once it is set up, not changed
   std::mutex launching_;
-  uint64_t num_calls_ = 0;  // of the thread whose turn it is
+  uint64_t num_calls_ = 0;  // guarded by it
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

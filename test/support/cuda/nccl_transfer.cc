@@ -80,7 +80,7 @@ std::vector<Lane> MakeLanes(Communicator& communicator, std::vector<Transfer>& t
 
 bool RunTransfers(Communicator& communicator, std::vector<Transfer>& transfers) {
   std::vector<Lane> lanes = MakeLanes(communicator, transfers);
-  while (!communicator.Stopped()) {
+  for (;;) {
     bool done = true;
     std::vector<pollfd> fds;
     for (Lane& lane : lanes) {
@@ -95,11 +95,11 @@ bool RunTransfers(Communicator& communicator, std::vector<Transfer>& transfers) 
       if (progress == Progress::kWaitsToWrite) fds.push_back({lane.socket->fd(), POLLOUT, 0});
     }
     if (done) return true;
+    if (communicator.Stopped()) return false;
     for (const int waker : communicator.Wakers()) fds.push_back({waker, POLLIN, 0});
     poll(fds.data(), fds.size(), kLookMilliseconds);
     communicator.Hear();
   }
-  return false;
 }
 
 std::string ToString(const CallHeader& header) {

@@ -49,9 +49,10 @@ Extent ExtentOf(const Communicator& communicator, const Call& call) {
 bool CheckOperands(const Call& call, const Extent& extent) {
   const std::string what = ToString(call.header);
   const std::string in = what + ": the input", out = what + ": the output";
+  const bool one = extent.in_place, in_is_larger = extent.in > extent.out;
   std::vector<Operand> operands;
-  if (!extent.in_place || extent.in > extent.out) operands.push_back({in.c_str(), call.in, extent.in, extent.in_place});
-  if (!extent.in_place || extent.in <= extent.out) operands.push_back({out.c_str(), call.out, extent.out, true});
+  if (extent.in > 0 && (!one || in_is_larger)) operands.push_back({in.c_str(), call.in, extent.in, one});
+  if (extent.out > 0 && (!one || !in_is_larger)) operands.push_back({out.c_str(), call.out, extent.out, true});
   return CheckOperands(operands);
 }
 

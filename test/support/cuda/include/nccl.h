@@ -13,7 +13,7 @@
 //                           is not ready yet or was finalized
 //   ncclInvalidUsage        a stream of another device; ranks that share a device; several streams of one communicator
 //                           in one group; a rank that sends to itself; groups that end before they begin
-//   an asynchronous error   that ncclCommGetAsyncError has told before, or a mismatch: the communicator can be aborted only
+//   an asynchronous error   the same as ncclCommGetAsyncError, once the communicator knows: it can be aborted only
 #pragma once
 
 #include <cuda_bf16.h>
@@ -85,10 +85,11 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int num_ranks, ncclUniqueId id, int rank);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int num_ranks, ncclUniqueId id, int rank, ncclConfig_t* config);
 
-// Waits for this rank's work and for all ranks to say so too; without blocking, ncclCommGetAsyncError tells. There is no
-// work afterwards.
+// Waits for this rank's work and for all ranks to say so too; without blocking, ncclCommGetAsyncError tells. No calls
+// are taken afterwards.
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
-// Waits for this rank's work, for ever if others do not come to it. The communicator is gone.
+// Waits for this rank's work, for ever if others do not come to it. The communicator is gone, unless it is in progress
+// or has an error: then it has to be aborted.
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 // Waits for nobody. Work of the communicator that runs on a stream ends, what comes later does nothing; the
 // communicator is gone. Other ranks are not told. Any thread.
