@@ -75,8 +75,8 @@ std::vector<T> Sums(const std::vector<T>& addends, ncclDataType_t type) {
 }
 
 TEST_F(NcclTest, SumsAreOfTheFirstRankToTheLastAndRoundedEachTime) {
-  EXPECT_THAT(Sums<float>({1e8f, 1, -1e8f, 1}, ncclFloat32), Each(1)) << "1e8 + 1 is 1e8";
-  EXPECT_THAT(Sums<float>({1, 1e8f, 1, -1e8f}, ncclFloat32), Each(0));
+  EXPECT_THAT(Sums<float>({1e8f, -1e8f, 1, 2}, ncclFloat32), Each(3));
+  EXPECT_THAT(Sums<float>({2, 1, -1e8f, 1e8f}, ncclFloat32), Each(0)) << "3 - 1e8 is -1e8";
   EXPECT_THAT(Sums<int32_t>({INT32_MAX, 1, 1}, ncclInt32), Each(INT32_MIN + 1)) << "integers wrap around";
   std::vector<__nv_bfloat16> addends = {__float2bfloat16_rn(256), __float2bfloat16_rn(1), __float2bfloat16_rn(1)};
   for (const __nv_bfloat16 sum : Sums(addends, ncclBfloat16)) EXPECT_EQ(__bfloat162float(sum), 256);
@@ -220,6 +220,7 @@ TEST_F(NcclTest, SetUpThatBlocksWaitsForTheOthers) {
 TEST_F(NcclTest, FinalizingWaitsForAll) {
   Ranks ranks(2, false);
   EXPECT_EQ(ncclCommFinalize(ranks.comm(0)), ncclInProgress);
+  DoOtherThings();
   EXPECT_EQ(StateOf(ranks.comm(0)), ncclInProgress);
   EXPECT_EQ(ncclCommFinalize(ranks.comm(1)), ncclInProgress);
   for (const int rank : {0, 1}) EXPECT_EQ(Settled(ranks.comm(rank)), ncclSuccess);
