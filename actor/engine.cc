@@ -22,6 +22,7 @@
 #include "actor/variables.h"
 #include "glog/logging.h"
 #include "oneflow_core/mesh.h"
+#include "oneflow_core/ops/ops.h"
 
 namespace oneflow {
 namespace {
@@ -53,7 +54,10 @@ double Seconds(std::chrono::steady_clock::duration d) { return std::chrono::dura
 class EngineImpl : public Engine, private ActorThread::Listener, private PeerNetwork::Listener {
  public:
   EngineImpl(pb::Program plans, EngineOptions options)
-      : plans_(std::move(plans)), options_(std::move(options)), memory_(std::max(plans_.ranks_size(), 1)) {}
+      : plans_(std::move(plans)),
+        options_(std::move(options)),
+        ops_(options_.ops == nullptr ? StandardOps() : *options_.ops),
+        memory_(std::max(plans_.ranks_size(), 1)) {}
 
   ~EngineImpl() override {
     if (options_.peers != nullptr) options_.peers->SetListener(nullptr);
@@ -120,6 +124,7 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
 
   const pb::Program plans_;
   const EngineOptions options_;
+  const OpRegistry ops_;
   std::vector<int> ranks_;                               // of this process
   std::vector<std::unique_ptr<DeviceContext>> devices_;  // by rank; null for those of other processes
   JobMemory memory_;
@@ -167,6 +172,7 @@ absl::Status EngineImpl::MakeExecutors() {
   for (const int rank : ranks_) {
     devices_[rank]->BindThread();
     OF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, Executor::Create({.plans = plans_,
+                                                                              .ops = ops_,
                                                                               .rank = rank,
                                                                               .device = *devices_[rank],
                                                                               .memory = memory_,

@@ -19,6 +19,7 @@ namespace oneflow {
 
 class Collectives;    // actor/collective/collectives.h
 class DeviceContext;  // kernels/device.h
+class OpRegistry;     // oneflow_core/op.h
 class PeerNetwork;    // actor/transport/peer_network.h
 struct Device;        // oneflow_core/mesh.h
 
@@ -41,6 +42,8 @@ struct EngineOptions {
   int process = 0;
   // Cores that this process may use, shared equally among its cpu devices (at least one each).
   int cores = 1;
+  // Borrowed; null: the standard ones.
+  const OpRegistry* ops = nullptr;
   // Called on an actor thread, once per fetch; must be quick.
   std::function<void(Fetched)> on_fetch;
   // Borrowed, connected to all other processes of the job; null for a job of one process.
@@ -71,7 +74,7 @@ class Engine {
   virtual ~Engine() = default;
 
   // Checks the plan set (InvalidArgument with where and both values: a plan may come from a file or a peer), allocates
-  // memory, prepares kernels, exchanges plan hash and shared memory with the peers, sets variables to their initial
+  // memory, checks that every op takes its operands, prepares kernels, exchanges plan hash and shared memory with the peers, sets variables to their initial
   // values. Unimplemented if a device has no kernel for an instruction, ResourceExhausted if memory does not suffice.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(pb::Program plan, EngineOptions options);
 

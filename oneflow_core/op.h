@@ -33,6 +33,8 @@ class GradContext;
 struct InferContext {
   absl::Span<const TensorType> inputs;
   const AttrMap& attrs;
+  // These are a rank's parts of the tensors, with `shard_attrs`: parts may be empty where a tensor must not be.
+  bool of_shards = false;
 };
 
 // What an op is to the compiler. Ops of all kinds but kCompute are known by what they mean rather than by what they
@@ -57,6 +59,11 @@ struct OpDef {
   std::string rule;
   // The output types. InvalidArgument, naming both values, if the inputs or attributes do not fit together.
   absl::StatusOr<std::vector<TensorType>> (*infer)(const InferContext&) = nullptr;
+  // An op on the shards of a rank is the same op on smaller tensors: `infer` gives the types of the output shards too.
+  // Where attributes speak of sizes, this gives those that the op has on the shards; null: the attributes stay.
+  // REQUIRES: the whole tensors have passed `infer`, and shards have as many dimensions as their tensors.
+  AttrMap (*shard_attrs)(const AttrMap& attrs, absl::Span<const ShardType> inputs,
+                         absl::Span<const ShardType> outputs) = nullptr;
   // Adds the gradient's nodes; null: no gradient flows through this op. Unimplemented if some attribute has none.
   absl::Status (*grad)(GradContext&) = nullptr;
   // Floating point operations of one act on tensors of these types; null: one per output element.

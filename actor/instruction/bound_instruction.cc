@@ -7,7 +7,7 @@ namespace oneflow {
 absl::StatusOr<std::unique_ptr<BoundInstruction>> BindInstruction(const RankContext& context, const pb::Plan& plan,
                                                                   const pb::Actor& actor,
                                                                   const pb::Instruction& instruction) {
-  Unbound unbound{context, plan, instruction, Operands(plan, actor, instruction, context.memory)};
+  Unbound unbound{context, plan, actor, instruction, Operands(plan, actor, instruction, context.memory)};
   switch (instruction.kind()) {
     case pb::Instruction::COMPUTE:
       return BindCompute(std::move(unbound));

@@ -5,15 +5,16 @@
 #include "absl/strings/str_cat.h"
 #include "actor/instruction/attributes.h"
 #include "actor/instruction/kinds.h"
+#include "actor/instruction/operand_check.h"
 
 namespace oneflow {
 namespace {
 
 class Compute final : public BoundInstruction {
  public:
-  explicit Compute(Unbound unbound)
+  Compute(Unbound unbound, AttrMap attrs)
       : BoundInstruction(std::move(unbound.operands)),
-        attrs_(ToAttrMap(unbound.instruction.attributes())),
+        attrs_(std::move(attrs)),
         stream_(unbound.context.device.stream()),
         threads_(unbound.context.device.threads()),
         planned_(Planned(unbound)),
@@ -89,13 +90,16 @@ absl::Status NoKernel(const KernelTable& kernels, const std::string& op, DType d
 }  // namespace
 
 BoundOrError BindCompute(Unbound unbound) {
+  const std::string& op = unbound.instruction.op();
+  OF_ASSIGN_OR_RETURN(const OpDef* const def, unbound.context.ops.Get(op));
+  AttrMap attrs = ToAttrMap(unbound.instruction.attributes());
+  OF_RETURN_IF_ERROR(CheckOperands(*def, attrs, unbound.actor, unbound.instruction));
   if (unbound.operands.all().empty()) return absl::InvalidArgumentError("a kernel without operands");
   const KernelTable& kernels = unbound.context.device.kernels();
-  const std::string& op = unbound.instruction.op();
   const DType dtype = unbound.operands.all()[0].dtype;  // input 0, or output 0 if there are no inputs
   const Kernel* kernel = kernels.Find(op, dtype);
   if (kernel == nullptr) return NoKernel(kernels, op, dtype);
-  auto compute = std::make_unique<Compute>(std::move(unbound));
+  auto compute = std::make_unique<Compute>(std::move(unbound), std::move(attrs));
   OF_RETURN_IF_ERROR(compute->Prepare(*kernel));
   return compute;
 }

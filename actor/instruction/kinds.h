@@ -9,6 +9,7 @@ namespace oneflow {
 struct Unbound {
   const RankContext& context;
   const pb::Plan& plan;
+  const pb::Actor& actor;
   const pb::Instruction& instruction;
   Operands operands;
 };

@@ -3,6 +3,7 @@
 
 #include "actor/instruction/attributes.h"
 #include "actor/instruction/kinds.h"
+#include "actor/instruction/operand_check.h"
 
 namespace oneflow {
 namespace {
@@ -42,8 +43,10 @@ class Read final : public BoundInstruction {
 }  // namespace
 
 BoundOrError BindRead(Unbound unbound) {
-  OF_ASSIGN_OR_RETURN(std::shared_ptr<Source> source,
-                      unbound.context.sources.Open(ToAttrMap(unbound.instruction.attributes())));
+  const AttrMap attrs = ToAttrMap(unbound.instruction.attributes());
+  OF_ASSIGN_OR_RETURN(const OpDef* const read_data, unbound.context.ops.Get("read_data"));
+  OF_RETURN_IF_ERROR(CheckOperands(*read_data, attrs, unbound.actor, unbound.instruction));
+  OF_ASSIGN_OR_RETURN(std::shared_ptr<Source> source, unbound.context.sources.Open(attrs));
   return std::make_unique<Read>(std::move(unbound), std::move(source));
 }
 

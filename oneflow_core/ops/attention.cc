@@ -33,6 +33,21 @@ absl::StatusOr<Types> InferAttention(const InferContext& c) {
   return Outputs({c.inputs[0], lse});
 }
 
+// The heads of a shard, which has whole ones only; 0 if they are not whole.
+int64_t HeadsOfShard(const AttrMap& attrs, const ShardType& q) {
+  const int64_t heads = attrs.Int("heads"), width = q.logical_dims[2] / heads;
+  if (width == 0) return heads;
+  return q.dims[2] % width == 0 ? q.dims[2] / width : 0;
+}
+
+AttrMap AttentionOfShard(const AttrMap& attrs, absl::Span<const ShardType> inputs, absl::Span<const ShardType>) {
+  return With(attrs, "heads", HeadsOfShard(attrs, inputs[0]));
+}
+
+AttrMap AttentionGradOfShard(const AttrMap& attrs, absl::Span<const ShardType> inputs, absl::Span<const ShardType>) {
+  return With(attrs, "heads", HeadsOfShard(attrs, inputs[1]));
+}
+
 absl::Status AttentionGrad(GradContext& c) {
   if (c.output_grad(1).has_value()) {
     return absl::UnimplementedError("no gradient flows through the lse of an attention");
@@ -78,8 +93,15 @@ double AttentionGradFlops(absl::Span<const TensorType> inputs, absl::Span<const 
 }  // namespace
 
 void AddAttentionOps(OpRegistry& registry) {
-  registry.Add({.name = "attention", .infer = InferAttention, .grad = AttentionGrad, .flops = AttentionFlops});
-  registry.Add({.name = "attention_grad", .infer = InferAttentionGrad, .flops = AttentionGradFlops});
+  registry.Add({.name = "attention",
+                .infer = InferAttention,
+                .shard_attrs = AttentionOfShard,
+                .grad = AttentionGrad,
+                .flops = AttentionFlops});
+  registry.Add({.name = "attention_grad",
+                .infer = InferAttentionGrad,
+                .shard_attrs = AttentionGradOfShard,
+                .flops = AttentionGradFlops});
 }
 
 }  // namespace oneflow::ops

@@ -34,7 +34,7 @@ absl::StatusOr<Types> InferChannelVariance(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(2)}, {"mean", kFloat32}}));
   const TensorType& x = c.inputs[0];
   OF_RETURN_IF_ERROR(CheckStatistics(c, x, 1, 1));
-  if (x.shape.count() == 0) {
+  if (!c.of_shards && x.shape.count() == 0) {
     return absl::InvalidArgumentError(absl::StrCat("x is ", x.ToString(), " but must have at least one element"));
   }
   return Outputs({PerChannel(x, DType::kFloat32)});

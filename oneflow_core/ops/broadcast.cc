@@ -64,8 +64,10 @@ Tensor SumTo(GradContext& c, Tensor grad, Shape shape) {
 }
 
 void AddBroadcastOps(OpRegistry& registry) {
-  registry.Add({.name = "sum_to", .infer = InferSumTo, .grad = SumToGrad, .flops = FlopsOfInput});
-  registry.Add({.name = "broadcast_to", .infer = InferBroadcastTo, .grad = BroadcastToGrad});
+  registry.Add(
+      {.name = "sum_to", .infer = InferSumTo, .shard_attrs = ShapeOfShard, .grad = SumToGrad, .flops = FlopsOfInput});
+  registry.Add(
+      {.name = "broadcast_to", .infer = InferBroadcastTo, .shard_attrs = ShapeOfShard, .grad = BroadcastToGrad});
 }
 
 }  // namespace oneflow::ops

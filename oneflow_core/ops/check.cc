@@ -211,6 +211,15 @@ absl::StatusOr<Types> Outputs(Types types) {
   return types;
 }
 
+AttrMap With(AttrMap attrs, const std::string& name, Attr value) {
+  attrs.Set(name, std::move(value));
+  return attrs;
+}
+
+AttrMap ShapeOfShard(const AttrMap& attrs, absl::Span<const ShardType>, absl::Span<const ShardType> outputs) {
+  return With(attrs, "shape", outputs[0].dims.dims());
+}
+
 double FlopsOfInput(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
   return static_cast<double>(inputs[0].shape.count());
 }

@@ -83,6 +83,11 @@ absl::StatusOr<Types> InferSame(const InferContext& c) {
   return Outputs({c.inputs[0]});
 }
 
+// A `shard_attrs` for ops whose attribute `shape` is that of output 0.
+AttrMap ShapeOfShard(const AttrMap& attrs, absl::Span<const ShardType> inputs, absl::Span<const ShardType> outputs);
+// `attrs` with the attribute `name` replaced.
+AttrMap With(AttrMap attrs, const std::string& name, Attr value);
+
 // A `flops` for ops that read much and write little: one per element of input 0.
 double FlopsOfInput(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap& attrs);
 

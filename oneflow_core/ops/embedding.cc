@@ -32,12 +32,20 @@ absl::StatusOr<Types> InferEmbeddingGrad(const InferContext& c) {
   return Outputs({{dy.dtype, {rows, width}}});
 }
 
+// A shard of the table has its own rows of dw.
+AttrMap EmbeddingGradOfShard(const AttrMap& attrs, absl::Span<const ShardType>, absl::Span<const ShardType> outputs) {
+  return With(attrs, "rows", outputs[0].dims[0]);
+}
+
 }  // namespace
 
 void AddEmbeddingOps(OpRegistry& registry) {
   registry.Add({.name = "embedding", .rule = "vh,...->...h; linear 0", .infer = InferEmbedding, .grad = EmbeddingGrad});
-  registry.Add(
-      {.name = "embedding_grad", .rule = "...h,...->vh; linear 0", .infer = InferEmbeddingGrad, .flops = FlopsOfInput});
+  registry.Add({.name = "embedding_grad",
+                .rule = "...h,...->vh; linear 0",
+                .infer = InferEmbeddingGrad,
+                .shard_attrs = EmbeddingGradOfShard,
+                .flops = FlopsOfInput});
 }
 
 }  // namespace oneflow::ops

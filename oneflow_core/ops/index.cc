@@ -51,6 +51,10 @@ absl::StatusOr<Types> InferScatterAdd(const InferContext& c) {
   return Outputs({{updates.dtype, Replaced(updates.shape.dims(), axis, rank, {size})}});
 }
 
+AttrMap ScatterAddOfShard(const AttrMap& attrs, absl::Span<const ShardType>, absl::Span<const ShardType> outputs) {
+  return With(attrs, "size", outputs[0].dims[static_cast<int>(attrs.Int("axis"))]);
+}
+
 absl::Status ScatterAddGrad(GradContext& c) {
   if (!c.needs_grad(0)) return absl::OkStatus();
   c.SetInputGrad(0, c.Call1("gather", {*c.output_grad(0), c.input(1)}, {{"axis", c.attrs().Int("axis")}}));
@@ -84,6 +88,10 @@ absl::StatusOr<Types> InferPutAlong(const InferContext& c) {
   return Outputs({{dy.dtype, Replaced(dy.shape.dims(), dy.shape.rank() - 1, 1, {columns})}});
 }
 
+AttrMap PutAlongOfShard(const AttrMap& attrs, absl::Span<const ShardType>, absl::Span<const ShardType> outputs) {
+  return With(attrs, "columns", outputs[0].dims.dims().back());
+}
+
 absl::Status PutAlongGrad(GradContext& c) {
   if (c.needs_grad(0)) c.SetInputGrad(0, c.Call1("take_along", {*c.output_grad(0), c.input(1)}));
   return absl::OkStatus();
@@ -111,12 +119,17 @@ absl::Status TopKGrad(GradContext& c) {
 
 void AddIndexOps(OpRegistry& registry) {
   registry.Add({.name = "gather", .infer = InferGather, .grad = GatherGrad});
-  registry.Add({.name = "scatter_add", .infer = InferScatterAdd, .grad = ScatterAddGrad, .flops = FlopsOfInput});
+  registry.Add({.name = "scatter_add",
+                .infer = InferScatterAdd,
+                .shard_attrs = ScatterAddOfShard,
+                .grad = ScatterAddGrad,
+                .flops = FlopsOfInput});
   registry.Add(
       {.name = "take_along", .rule = "...c,...k->...k; linear 0", .infer = InferTakeAlong, .grad = TakeAlongGrad});
   registry.Add({.name = "put_along",
                 .rule = "...k,...k->...c; linear 0",
                 .infer = InferPutAlong,
+                .shard_attrs = PutAlongOfShard,
                 .grad = PutAlongGrad,
                 .flops = FlopsOfInput});
   registry.Add({.name = "top_k",

@@ -57,10 +57,14 @@ absl::StatusOr<DataKind> FindDataKind(absl::string_view name) {
 absl::StatusOr<Types> ops::InferReadData(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {}));
   OF_ASSIGN_OR_RETURN(const std::string dataset, StringAttr(c.attrs, "dataset"));
-  OF_ASSIGN_OR_RETURN(const int64_t batch, IntAttr(c.attrs, "batch", 1));
+  OF_ASSIGN_OR_RETURN(const int64_t batch, IntAttr(c.attrs, "batch", c.of_shards ? 0 : 1));
   OF_ASSIGN_OR_RETURN(const DataKind kind, FindDataKind(dataset));
   OF_ASSIGN_OR_RETURN(Types types, kind.types(c.attrs, batch));
   return Outputs(std::move(types));
+}
+
+AttrMap ops::ReadDataOfShard(const AttrMap& attrs, absl::Span<const ShardType>, absl::Span<const ShardType> outputs) {
+  return With(attrs, "batch", outputs[0].dims[0]);
 }
 
 }  // namespace oneflow

@@ -24,6 +24,8 @@ absl::StatusOr<DataKind> FindDataKind(absl::string_view name);
 
 namespace ops {
 absl::StatusOr<std::vector<TensorType>> InferReadData(const InferContext& c);
+// Data is split by samples: a shard is a smaller batch.
+AttrMap ReadDataOfShard(const AttrMap& attrs, absl::Span<const ShardType> inputs, absl::Span<const ShardType> outputs);
 }  // namespace ops
 
 }  // namespace oneflow

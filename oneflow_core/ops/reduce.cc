@@ -51,7 +51,7 @@ absl::StatusOr<Types> InferReduce(const InferContext& c) {
 // The mean and the extrema of nothing do not exist.
 absl::StatusOr<Types> InferReduceNonEmpty(const InferContext& c) {
   OF_ASSIGN_OR_RETURN(Types outputs, InferReduce(c));
-  if (c.inputs[0].shape.count() == 0) {
+  if (!c.of_shards && c.inputs[0].shape.count() == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("x is ", c.inputs[0].ToString(), " but must have at least one element"));
   }

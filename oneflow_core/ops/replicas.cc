@@ -22,7 +22,7 @@ absl::StatusOr<Types> InferAssert(const InferContext& c) {
 }  // namespace
 
 void AddReplicaOps(OpRegistry& registry) {
-  registry.Add({.name = "replica_digest", .infer = InferDigest, .flops = FlopsOfInput});
+  registry.Add({.name = "replica_digest", .infer = InferDigest, .shard_attrs = ShapeOfShard, .flops = FlopsOfInput});
   registry.Add({.name = "assert_replicas", .infer = InferAssert, .in_place = {{0, 0}}});
 }
 

@@ -28,7 +28,12 @@ double NoFlops(absl::Span<const TensorType>, absl::Span<const TensorType>, const
 }  // namespace
 
 void AddReshapeOps(OpRegistry& registry) {
-  registry.Add({.name = "reshape", .infer = InferReshape, .grad = ReshapeGrad, .flops = NoFlops, .in_place = {{0, 0}}});
+  registry.Add({.name = "reshape",
+                .infer = InferReshape,
+                .shard_attrs = ShapeOfShard,
+                .grad = ReshapeGrad,
+                .flops = NoFlops,
+                .in_place = {{0, 0}}});
 }
 
 }  // namespace oneflow::ops

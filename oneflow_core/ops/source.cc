@@ -80,8 +80,8 @@ absl::StatusOr<Types> InferConstant(const InferContext& c) {
 
 void AddSourceOps(OpRegistry& registry) {
   registry.Add({.name = "variable", .kind = OpKind::kVariable, .infer = InferVariable});
-  registry.Add({.name = "read_data", .kind = OpKind::kData, .infer = InferReadData});
-  registry.Add({.name = "constant", .kind = OpKind::kConstant, .infer = InferConstant});
+  registry.Add({.name = "read_data", .kind = OpKind::kData, .infer = InferReadData, .shard_attrs = ReadDataOfShard});
+  registry.Add({.name = "constant", .kind = OpKind::kConstant, .infer = InferConstant, .shard_attrs = ShapeOfShard});
 }
 
 }  // namespace oneflow::ops

@@ -66,6 +66,7 @@ std::map<std::string, std::vector<double>> Fetch(const pb::Program& set) {
   std::mutex mu;
   EngineOptions options;
   options.collectives = &collectives;
+  options.ops = &testing::TestOps();
   options.open_device = TestDevice::Open;
   options.on_fetch = [&](Fetched value) {
     std::lock_guard<std::mutex> lock(mu);

@@ -56,6 +56,7 @@ class Job {
       EngineOptions options;
       options.process = p;
       options.peers = networks_[p].get();
+      options.ops = &testing::TestOps();
       options.open_device = TestDevice::Open;
       options.on_fetch = [this](Fetched fetched) {
         std::lock_guard<std::mutex> lock(mu_);
@@ -157,7 +158,7 @@ TEST(EngineProcessesTest, RefuseDifferentPlans) {
 
 TEST(EngineProcessesTest, FailToLoadEverywhereIfOneCannot) {
   TestPlan plan = ThereAndBack({0, 1});
-  plan.Compute(2, "matmul", {}, {1});  // of process 1
+  plan.Compute(2, "relu", {1}, {1});  // of process 1
   Job job(2);
   EXPECT_THAT(job.Load([&](int) { return plan.set(); }),
               ElementsAre(StatusIs(absl::StatusCode::kAborted, HasSubstr("no kernel for f32")),

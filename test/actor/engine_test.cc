@@ -46,6 +46,7 @@ class Fetches {
 EngineOptions Options(Fetches& fetches) {
   EngineOptions options;
   options.on_fetch = [&fetches](Fetched fetched) { fetches.Add(std::move(fetched)); };
+  options.ops = &testing::TestOps();
   options.open_device = TestDevice::Open;
   return options;
 }
@@ -215,12 +216,15 @@ TEST(EngineTest, RefusesAtLoadWhatItCannotRun) {
     change(plan, a, plan.Register("r", {a}, {}, 1));
     return Engine::Create(plan.set(), Options(fetches)).status();
   };
-  EXPECT_THAT(create([](TestPlan& p, int a, int r) { p.Compute(a, "matmul", {}, {r}); }),
+  EXPECT_THAT(create([](TestPlan& p, int a, int r) { p.Compute(a, "relu", {r}, {r}); }),
               StatusIs(absl::StatusCode::kUnimplemented,
-                       "plan 'p' actor 'a' node 'n/matmul' (matmul, model.cc:1) on rank 0 (cpu:0): no kernel for f32"));
-  EXPECT_THAT(
-      create([](TestPlan& p, int a, int r) { p.Compute(a, "sum", {}, {r})->mutable_outputs(0)->set_dtype(pb::I32); }),
-      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("no kernel for i32; there is one for f32")));
+                       "plan 'p' actor 'a' node 'n/relu' (relu, model.cc:1) on rank 0 (cpu:0): no kernel for f32"));
+  EXPECT_THAT(create([](TestPlan& p, int a, int r) {
+                pb::Instruction* accumulate = p.Compute(a, "accumulate", {r}, {r});
+                accumulate->mutable_inputs(0)->set_dtype(pb::I32);
+                accumulate->mutable_outputs(0)->set_dtype(pb::I32);
+              }),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("no kernel for i32; there is one for f32")));
   EXPECT_THAT(create([](TestPlan& p, int a, int r) { p.Compute(a, "refuse", {}, {r}); }),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("does not support these shapes")));
   EXPECT_THAT(create([](TestPlan& p, int a, int r) {
@@ -233,6 +237,116 @@ TEST(EngineTest, RefusesAtLoadWhatItCannotRun) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("read_data")));
   EXPECT_THAT(create([](TestPlan& p, int, int) { p.set().set_version(9); }),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("version")));
+}
+
+// Of register r, vectors of four.
+TEST(EngineTest, RefusesAtLoadWhatAnOpDoesNotTake) {
+  const auto axis = [](pb::Instruction* instruction, int64_t value) {
+    pb::Attribute* attribute = instruction->add_attributes();
+    attribute->set_name("axis");
+    attribute->set_i(value);
+  };
+  const struct {
+    const char* op;
+    const char* error;
+    std::vector<int> inputs, outputs;
+    std::function<void(pb::Instruction*)> change;
+  } cases[] = {
+      {"softmin", "no op 'softmin'", {0}, {0}, [](auto*) {}},
+      {"add", "takes 2 inputs (a, b) but is given 1", {0}, {0}, [](auto*) {}},
+      {"add", "takes 2 inputs (a, b) but is given 3", {0, 0, 0}, {0}, [](auto*) {}},
+      {"relu", "it has 2 outputs but the op gives 1", {0}, {0, 0}, [](auto*) {}},
+      {"relu",
+       "output 0 is f32[3] but the op gives f32[4]",
+       {0},
+       {0},
+       [](pb::Instruction* x) {
+         x->mutable_outputs(0)->set_dims(0, 3);
+         x->mutable_outputs(0)->set_logical_dims(0, 3);
+       }},
+      {"relu",
+       "its shards: output 0 is f32[4] but the op gives f32[3]",
+       {0},
+       {0},
+       [](pb::Instruction* x) { x->mutable_inputs(0)->set_dims(0, 3); }},
+      {"relu",
+       "x is i32[4] but must be floating",
+       {0},
+       {0},
+       [](pb::Instruction* x) {
+         x->mutable_inputs(0)->set_dtype(pb::I32);
+         x->mutable_outputs(0)->set_dtype(pb::I32);
+       }},
+      {"relu",
+       "output 0 is i32[4] but the op gives f32[4]",
+       {0},
+       {0},
+       [](pb::Instruction* x) { x->mutable_outputs(0)->set_dtype(pb::I32); }},
+      {"cumsum", "attribute 'axis' is 1 but must be in [0, 0]", {0}, {0}, [&](pb::Instruction* x) { axis(x, 1); }},
+      {"cumsum", "attribute 'axis' is -1 but must be in [0, 0]", {0}, {0}, [&](pb::Instruction* x) { axis(x, -1); }},
+      {"cumsum", "attribute 'axis' is missing", {0}, {0}, [](auto*) {}},
+      {"reshape",
+       "x is f32[4] and has 4 elements, shape [2,3] has 6",
+       {0},
+       {0},
+       [](pb::Instruction* x) {
+         pb::Ints& sizes = *x->mutable_attributes(0)->mutable_ints();
+         sizes.set_values(0, 2);
+         sizes.add_values(3);
+       }},
+  };
+  for (const auto& c : cases) {
+    TestPlan plan({0});
+    const int a = plan.Actor(0, "a");
+    plan.Register("r", {a}, {}, 1);
+    c.change(plan.Compute(a, c.op, c.inputs, c.outputs));
+    for (const bool has_kernels : {true, false}) {  // what is wrong is so on every device
+      EngineOptions options;
+      if (!has_kernels) options.open_device = TestDevice::Open;
+      EXPECT_THAT(
+          Engine::Create(plan.set(), std::move(options)).status(),
+          StatusIs(absl::StatusCode::kInvalidArgument, absl::StrCat("plan 'p' actor 'a' node 'n/", c.op, "' (", c.op,
+                                                                    ", model.cc:1) on rank 0 (cpu:0): ", c.error)))
+          << c.op;
+    }
+  }
+}
+
+TEST(EngineTest, RefusesAtLoadWhatASourceDoesNotFill) {
+  const auto status = [](const std::function<void(pb::Instruction&)>& change) {
+    TestPlan plan({0});
+    const int a = plan.Actor(0, "a");
+    const int x = plan.Register("x", {a}, {}, 1, 2 * 3 * 3), y = plan.Register("y", {a}, {}, 1, 2);
+    pb::Instruction& read = *plan.Instruct(a, pb::Instruction::READ, "read_data", {}, {x, y});
+    const auto set = [&](const char* name) {
+      pb::Attribute* attribute = read.add_attributes();
+      attribute->set_name(name);
+      return attribute;
+    };
+    set("dataset")->set_s("prototypes");
+    set("split")->set_s("train");
+    for (const auto& [name, value] :
+         {std::pair("batch", 2), {"channels", 1}, {"height", 3}, {"width", 3}, {"samples", 10}, {"classes", 2}}) {
+      set(name)->set_i(value);
+    }
+    for (auto* sizes : {read.mutable_outputs(0)->mutable_dims(), read.mutable_outputs(0)->mutable_logical_dims()}) {
+      sizes->Clear();
+      for (const int64_t size : {2, 1, 3, 3}) sizes->Add(size);
+    }
+    for (int i = 0; i < 3; ++i) read.mutable_outputs(0)->add_start(0);
+    read.mutable_outputs(1)->set_dtype(pb::I32);
+    change(read);
+    return Engine::Create(plan.set(), {}).status();
+  };
+  EXPECT_OK(status([](pb::Instruction&) {}));
+  EXPECT_THAT(status([](pb::Instruction& read) { read.mutable_outputs()->RemoveLast(); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("it has 1 outputs but the op gives 2")));
+  EXPECT_THAT(status([](pb::Instruction& read) { read.mutable_outputs(1)->set_dims(0, 1); }),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("its shards: output 1 is i32[1] but the op gives i32[2]")));
+  EXPECT_THAT(status([](pb::Instruction& read) { read.mutable_outputs(0)->set_dims(3, 2); }),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("its shards: output 0 is f32[2,1,3,2] but the op gives f32[2,1,3,3]")));
 }
 
 TEST(EngineTest, RefusesRunsThatCannotBe) {

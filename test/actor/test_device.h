@@ -1,4 +1,5 @@
-// A device for tests of the runtime: host memory and a few kernels whose results say when they ran on what.
+// A device for tests of the runtime: host memory and a few kernels, with ops of their own, whose results say when they
+// ran on what.
 #pragma once
 
 #include <cstdlib>
@@ -8,6 +9,8 @@
 
 #include "kernels/device.h"
 #include "oneflow_core/mesh.h"
+#include "oneflow_core/ops/check.h"
+#include "oneflow_core/ops/ops.h"
 
 namespace oneflow::testing {
 
@@ -53,6 +56,31 @@ inline const char* ScratchKernel(const KernelArgs& args) {
 inline size_t ScratchBytes(const KernelArgs& args) { return 1000 * static_cast<size_t>(args.out[0].count); }
 // Refuses every shape.
 inline std::shared_ptr<void> RefusePrepare(const KernelArgs&) { return nullptr; }
+
+// One output of the attribute `shape`, like all inputs.
+inline absl::StatusOr<std::vector<TensorType>> InferAlike(const InferContext& c) {
+  OF_ASSIGN_OR_RETURN(const Shape shape, ops::ShapeAttr(c.attrs, "shape"));
+  const TensorType type = {DType::kFloat32, shape};
+  for (const TensorType& input : c.inputs) OF_RETURN_IF_ERROR(ops::CheckSame("the input", input, "the output", type));
+  return std::vector<TensorType>{type};
+}
+inline absl::StatusOr<std::vector<TensorType>> InferUpdate(const InferContext& c) {
+  OF_RETURN_IF_ERROR(ops::CheckOperands(c, {{"v", ops::kFloat32}, {"x", ops::kFloat32}}));
+  OF_RETURN_IF_ERROR(ops::CheckSame("v", c.inputs[0], "x", c.inputs[1]));
+  return std::vector<TensorType>{};
+}
+// The standard ops and those of the kernels above.
+inline const OpRegistry& TestOps() {
+  static const OpRegistry* const kOps = [] {
+    auto* const registry = new OpRegistry(StandardOps());
+    for (const char* name : {"position", "sum", "fail", "scratch", "refuse"}) {
+      registry->Add({.name = name, .infer = InferAlike, .shard_attrs = ops::ShapeOfShard});
+    }
+    registry->Add({.name = "update", .infer = InferUpdate, .mutates = {0}});
+    return registry;
+  }();
+  return *kOps;
+}
 
 // With `delay` > 0 it pretends to have a stream: an event is done when it was asked for so many times.
 class TestDevice : public DeviceContext {

@@ -89,9 +89,15 @@ class TestPlan {
     for (const int id : outputs) SetOperand(instruction->add_outputs(), id);
     return instruction;
   }
+  // With the attribute `shape` that ops of the test device have, where there is an output.
   pb::Instruction* Compute(int actor, const std::string& op, const std::vector<int>& inputs,
                            const std::vector<int>& outputs) {
-    return Instruct(actor, pb::Instruction::COMPUTE, op, inputs, outputs);
+    pb::Instruction* instruction = Instruct(actor, pb::Instruction::COMPUTE, op, inputs, outputs);
+    if (outputs.empty()) return instruction;
+    pb::Attribute* shape = instruction->add_attributes();
+    shape->set_name("shape");
+    *shape->mutable_ints()->mutable_values() = instruction->outputs(0).logical_dims();
+    return instruction;
   }
   void Fetch(int actor, int input, const std::string& name) {
     pb::Attribute* attribute = Instruct(actor, pb::Instruction::FETCH, "fetch", {input}, {})->add_attributes();

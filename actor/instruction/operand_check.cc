@@ -1,0 +1,82 @@
+#include "actor/instruction/operand_check.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace oneflow {
+namespace {
+
+using Shards = absl::Span<const ShardType>;
+using Dims = google::protobuf::RepeatedField<int64_t>;
+
+std::vector<TensorType> TypesOf(Shards shards, Shape ShardType::*shape) {
+  std::vector<TensorType> types;
+  types.reserve(shards.size());
+  for (const ShardType& shard : shards) types.push_back({shard.dtype, shard.*shape});
+  return types;
+}
+
+// `shape` says which of the two shapes of the shards the context is about.
+absl::Status CheckTypes(const OpDef& op, const InferContext& context, Shards outputs, Shape ShardType::*shape) {
+  OF_ASSIGN_OR_RETURN(const std::vector<TensorType> types, op.infer(context));
+  if (types.size() != outputs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it has ", outputs.size(), " outputs but the op gives ", types.size()));
+  }
+  for (size_t i = 0; i < types.size(); ++i) {
+    const TensorType type = {outputs[i].dtype, outputs[i].*shape};
+    if (type == types[i]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("output ", i, " is ", type.ToString(), " but the op gives ", types[i].ToString()));
+  }
+  return absl::OkStatus();
+}
+
+bool AreWhole(Shards shards) {
+  return std::all_of(shards.begin(), shards.end(), [](const ShardType& x) { return x.dims == x.logical_dims; });
+}
+
+Shape ShapeOf(const Dims& dims) { return Shape(std::vector<int64_t>(dims.begin(), dims.end())); }
+
+std::vector<ShardType> ShardsOf(const google::protobuf::RepeatedPtrField<pb::Operand>& operands) {
+  std::vector<ShardType> shards;
+  shards.reserve(operands.size());
+  for (const pb::Operand& x : operands) {
+    shards.push_back({static_cast<DType>(x.dtype()), ShapeOf(x.dims()), ShapeOf(x.logical_dims())});
+  }
+  return shards;
+}
+
+// Registers of others, and variables that they update, are for reading; a peer's are mapped so.
+absl::Status CheckIsWritable(const pb::Actor& actor, const pb::Operand& operand) {
+  const int id = operand.register_();
+  const auto& outputs = actor.outputs();
+  if (id < 0 || std::any_of(outputs.begin(), outputs.end(), [&](const auto& port) { return port.register_() == id; })) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("it is overwritten but register ", id, " is no output of the actor"));
+}
+
+}  // namespace
+
+absl::Status CheckCall(const OpDef& op, const AttrMap& attrs, Shards inputs, Shards outputs) {
+  OF_RETURN_IF_ERROR(
+      CheckTypes(op, {TypesOf(inputs, &ShardType::logical_dims), attrs}, outputs, &ShardType::logical_dims));
+  if (AreWhole(inputs) && AreWhole(outputs)) return absl::OkStatus();
+  const std::vector<TensorType> parts = TypesOf(inputs, &ShardType::dims);
+  const AttrMap of_shards = op.shard_attrs == nullptr ? attrs : op.shard_attrs(attrs, inputs, outputs);
+  return Annotate(CheckTypes(op, {parts, of_shards, /*of_shards=*/true}, outputs, &ShardType::dims), "its shards");
+}
+
+absl::Status CheckOperands(const OpDef& op, const AttrMap& attrs, const pb::Actor& actor,
+                           const pb::Instruction& instruction) {
+  OF_RETURN_IF_ERROR(CheckCall(op, attrs, ShardsOf(instruction.inputs()), ShardsOf(instruction.outputs())));
+  for (const int i : op.mutates) {
+    OF_RETURN_IF_ERROR_AT(CheckIsWritable(actor, instruction.inputs(i)), absl::StrCat("input ", i));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow
