@@ -4,6 +4,7 @@
 // In the gradient the classes may be split: `start` of the logits says which ones this shard holds. A label that is no
 // class gives a loss of NaN: a launched kernel cannot return an error.
 #include <cmath>
+#include <memory>
 
 #include "kernels/cuda/team.cuh"
 
@@ -84,6 +85,11 @@ const char* SoftmaxCrossEntropyGrad(const KernelArgs& args) {
   });
 }
 
+// Kernels are found by input 0, which is f32 whatever the logits are.
+std::shared_ptr<void> AreLogitsF32(const KernelArgs& args) {
+  return args.in[1].dtype == DType::kFloat32 ? std::make_shared<char>() : nullptr;
+}
+
 // in: logits, labels; of equal logits the lowest index counts as the largest.
 const char* Top1Correct(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]), rows = args.in[1].count;
@@ -97,7 +103,7 @@ const char* Top1Correct(const KernelArgs& args) {
 
 KernelList CrossEntropyKernels() {
   return {{"softmax_cross_entropy", DType::kFloat32, SoftmaxCrossEntropy},
-          {"softmax_cross_entropy_grad", DType::kFloat32, SoftmaxCrossEntropyGrad},
+          {"softmax_cross_entropy_grad", DType::kFloat32, SoftmaxCrossEntropyGrad, nullptr, AreLogitsF32},
           {"top1_correct", DType::kFloat32, Top1Correct}};
 }
 
