@@ -305,6 +305,9 @@ class Checker {
       return Bad(in.scratch_bytes(), " bytes of scratch memory at ", in.scratch_offset(), " reach outside the zone of ",
                  limit);
     }
+    if (in.scratch_bytes() > 0 && in.scratch_offset() % kAlignment != 0) {
+      return Bad("its scratch memory at ", in.scratch_offset(), " is not aligned to ", kAlignment, " bytes");
+    }
     switch (in.kind()) {
       case pb::Instruction::COMPUTE:
         return in.op().empty() ? Bad("it names no op") : absl::OkStatus();

@@ -115,6 +115,12 @@ TEST(ProgramCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
          in(s, kSum)->set_scratch_offset(kHuge);
          in(s, kSum)->set_scratch_bytes(8);
        }},
+      {"instruction 0 'n/accumulate': its scratch memory at 8 is not aligned to 64 bytes",
+       [&](auto& s) {
+         s.mutable_ranks(0)->set_private_bytes(64);
+         in(s, kSum)->set_scratch_offset(8);
+         in(s, kSum)->set_scratch_bytes(8);
+       }},
       {"input 0: register 2 is no port of the actor",
        [&](auto& s) { in(s, kSum)->mutable_inputs(0)->set_register_(2); }},
       {"output 0: register 0 is no output of the actor",
