@@ -5,9 +5,13 @@
 
 namespace oneflow {
 
+// Numbers of samples begin again here, so that none is negative however large a batch a program states.
+inline constexpr uint64_t kMostSamples = uint64_t{1} << 62;
+
 // The number, from 0 since the job began, of the first sample of the shard `out`, whose dimension 0 is the samples.
 inline int64_t FirstSample(int64_t step, int64_t micro_batch, int64_t micro_batches, const TensorArg& out) {
-  return (step * micro_batches + micro_batch) * out.logical_dims[0] + out.start[0];
+  const uint64_t act = static_cast<uint64_t>(step) * static_cast<uint64_t>(micro_batches) + micro_batch;
+  return static_cast<int64_t>((act * out.logical_dims[0] + out.start[0]) % kMostSamples);
 }
 
 // Whether the attribute `split` says "train". InvalidArgument if it is neither that nor "validation".
