@@ -93,7 +93,7 @@ BoundOrError BindCompute(Unbound unbound) {
   const std::string& op = unbound.instruction.op();
   OF_ASSIGN_OR_RETURN(const OpDef* const def, unbound.context.ops.Get(op));
   AttrMap attrs = ToAttrMap(unbound.instruction.attributes());
-  OF_RETURN_IF_ERROR(CheckOperands(*def, attrs, unbound.actor, unbound.instruction));
+  OF_RETURN_IF_ERROR(CheckOperands(*def, attrs, unbound.plan, unbound.actor, unbound.instruction));
   if (unbound.operands.all().empty()) return absl::InvalidArgumentError("a kernel without operands");
   const KernelTable& kernels = unbound.context.device.kernels();
   const DType dtype = unbound.operands.all()[0].dtype;  // input 0, or output 0 if there are no inputs

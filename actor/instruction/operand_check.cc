@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "actor/instruction/operand_memory.h"
 
 namespace oneflow {
 namespace {
@@ -49,16 +50,6 @@ std::vector<ShardType> ShardsOf(const google::protobuf::RepeatedPtrField<pb::Ope
   return shards;
 }
 
-// Registers of others, and variables that they update, are for reading; a peer's are mapped so.
-absl::Status CheckIsWritable(const pb::Actor& actor, const pb::Operand& operand) {
-  const int id = operand.register_();
-  const auto& outputs = actor.outputs();
-  if (id < 0 || std::any_of(outputs.begin(), outputs.end(), [&](const auto& port) { return port.register_() == id; })) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat("it is overwritten but register ", id, " is no output of the actor"));
-}
-
 }  // namespace
 
 absl::Status CheckCall(const OpDef& op, const AttrMap& attrs, Shards inputs, Shards outputs) {
@@ -70,13 +61,10 @@ absl::Status CheckCall(const OpDef& op, const AttrMap& attrs, Shards inputs, Sha
   return Annotate(CheckTypes(op, {parts, of_shards, /*of_shards=*/true}, outputs, &ShardType::dims), "its shards");
 }
 
-absl::Status CheckOperands(const OpDef& op, const AttrMap& attrs, const pb::Actor& actor,
+absl::Status CheckOperands(const OpDef& op, const AttrMap& attrs, const pb::Plan& plan, const pb::Actor& actor,
                            const pb::Instruction& instruction) {
   OF_RETURN_IF_ERROR(CheckCall(op, attrs, ShardsOf(instruction.inputs()), ShardsOf(instruction.outputs())));
-  for (const int i : op.mutates) {
-    OF_RETURN_IF_ERROR_AT(CheckIsWritable(actor, instruction.inputs(i)), absl::StrCat("input ", i));
-  }
-  return absl::OkStatus();
+  return CheckOperandMemory(op, plan, actor, instruction);
 }
 
 }  // namespace oneflow

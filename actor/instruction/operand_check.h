@@ -19,9 +19,9 @@ namespace oneflow {
 absl::Status CheckCall(const OpDef& op, const AttrMap& attrs, absl::Span<const ShardType> inputs,
                        absl::Span<const ShardType> outputs);
 
-// The same of an instruction of `actor`; InvalidArgument too if the op overwrites an input that is not the actor's to
-// write. REQUIRES: the program passed CheckProgram.
-absl::Status CheckOperands(const OpDef& op, const AttrMap& attrs, const pb::Actor& actor,
+// The same of an instruction of `actor`, and where its operands lie (operand_memory.h). REQUIRES: the program passed
+// CheckProgram.
+absl::Status CheckOperands(const OpDef& op, const AttrMap& attrs, const pb::Plan& plan, const pb::Actor& actor,
                            const pb::Instruction& instruction);
 
 }  // namespace oneflow

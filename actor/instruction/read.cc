@@ -45,7 +45,7 @@ class Read final : public BoundInstruction {
 BoundOrError BindRead(Unbound unbound) {
   const AttrMap attrs = ToAttrMap(unbound.instruction.attributes());
   OF_ASSIGN_OR_RETURN(const OpDef* const read_data, unbound.context.ops.Get("read_data"));
-  OF_RETURN_IF_ERROR(CheckOperands(*read_data, attrs, unbound.actor, unbound.instruction));
+  OF_RETURN_IF_ERROR(CheckOperands(*read_data, attrs, unbound.plan, unbound.actor, unbound.instruction));
   OF_ASSIGN_OR_RETURN(std::shared_ptr<Source> source, unbound.context.sources.Open(attrs));
   return std::make_unique<Read>(std::move(unbound), std::move(source));
 }

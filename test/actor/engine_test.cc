@@ -220,7 +220,7 @@ TEST(EngineTest, RefusesAtLoadWhatItCannotRun) {
               StatusIs(absl::StatusCode::kUnimplemented,
                        "plan 'p' actor 'a' node 'n/relu' (relu, model.cc:1) on rank 0 (cpu:0): no kernel for f32"));
   EXPECT_THAT(create([](TestPlan& p, int a, int r) {
-                pb::Instruction* accumulate = p.Compute(a, "accumulate", {r}, {r});
+                pb::Instruction* accumulate = p.Compute(a, "accumulate", {r}, {p.Register("sum", {a}, {}, 1)});
                 accumulate->mutable_inputs(0)->set_dtype(pb::I32);
                 accumulate->mutable_outputs(0)->set_dtype(pb::I32);
               }),
@@ -376,7 +376,7 @@ TEST(EngineTest, GivesKernelsTheScratchMemoryTheyAskFor) {
 TEST(EngineTest, RunsOnADeviceThatTheHostCannotAddress) {
   TestPlan plan({0, 0});
   plan.Variable("w", 4, "ones", {0, 1});
-  const int a = plan.Actor(0, "a"), b = plan.Actor(1, "b"), sink = plan.Actor(1, "sink");
+  const int a = plan.Actor(0, "a"), b = plan.Actor(0, "b"), sink = plan.Actor(0, "sink");
   const int x = plan.Register("x", {a}, {{b}}, 2), y = plan.Register("y", {b}, {{sink}}, 1);
   plan.Compute(a, "position", {}, {x});
   plan.Compute(b, "sum", {x}, {y});

@@ -99,28 +99,5 @@ TEST(OperandCheckTest, SaysWhatIsWrongWithBothValues) {
   }
 }
 
-// increment(v), v lying in register 3.
-pb::Instruction Increment() {
-  pb::Instruction instruction;
-  pb::Operand& v = *instruction.add_inputs();
-  v.set_register_(3);
-  v.set_dtype(pb::I64);
-  return instruction;
-}
-
-TEST(OperandCheckTest, OverwritesOnlyWhatIsTheActorsToWrite) {
-  pb::Actor actor;
-  actor.add_inputs()->set_register_(3);
-  pb::Instruction instruction = Increment();
-  const OpDef& op = *Ops().Find("increment");
-  EXPECT_THAT(CheckOperands(op, {}, actor, instruction),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       "input 0: it is overwritten but register 3 is no output of the actor"));
-  actor.add_outputs()->set_register_(3);
-  EXPECT_OK(CheckOperands(op, {}, actor, instruction));
-  instruction.mutable_inputs(0)->set_register_(-1);  // a variable of the rank
-  EXPECT_OK(CheckOperands(op, {}, pb::Actor(), instruction));
-}
-
 }  // namespace
 }  // namespace oneflow

@@ -1,0 +1,19 @@
+// Whether what a kernel writes is its to write, and apart from what it reads: a kernel that finds its indices in order
+// trusts them while it writes.
+//
+//   written      outputs, inputs that the op overwrites, scratch memory
+//   apart from   all other operands, unless the op works in place there and both are the very same memory
+#pragma once
+
+#include "oneflow_core/op.h"
+#include "proto/program.pb.h"
+
+namespace oneflow {
+
+// InvalidArgument, with both places, if operands of an instruction of `actor` overlap where `op` does not allow it, lie
+// on another rank, or are overwritten without being the actor's. REQUIRES: the program passed CheckProgram, and `op`
+// takes as many operands.
+absl::Status CheckOperandMemory(const OpDef& op, const pb::Plan& plan, const pb::Actor& actor,
+                                const pb::Instruction& instruction);
+
+}  // namespace oneflow
