@@ -145,7 +145,6 @@ TEST_F(OperandLawTest, ShardsOfEveryLayoutAreAccepted) {
     }
   }
   EXPECT_GT(accepted, 10000);
-  std::cout << accepted << " accepted " << empty << "\n";
   EXPECT_GT(empty, 1000);
 }
 
