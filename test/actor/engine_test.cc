@@ -282,9 +282,9 @@ TEST(EngineTest, RefusesAtLoadWhatAnOpDoesNotTake) {
        {0},
        {0},
        [](pb::Instruction* x) { x->mutable_outputs(0)->set_dtype(pb::I32); }},
-      {"cumsum", "attribute 'axis' is 1 but must be in [0, 0]", {0}, {0}, [&](pb::Instruction* x) { axis(x, 1); }},
-      {"cumsum", "attribute 'axis' is -1 but must be in [0, 0]", {0}, {0}, [&](pb::Instruction* x) { axis(x, -1); }},
-      {"cumsum", "attribute 'axis' is missing", {0}, {0}, [](auto*) {}},
+      {"concat", "attribute 'axis' is 1 but must be in [0, 0]", {0}, {0}, [&](pb::Instruction* x) { axis(x, 1); }},
+      {"concat", "attribute 'axis' is -1 but must be in [0, 0]", {0}, {0}, [&](pb::Instruction* x) { axis(x, -1); }},
+      {"concat", "attribute 'axis' is missing", {0}, {0}, [](auto*) {}},
       {"reshape",
        "x is f32[4] and has 4 elements, shape [2,3] has 6",
        {0},
@@ -347,6 +347,62 @@ TEST(EngineTest, RefusesAtLoadWhatASourceDoesNotFill) {
   EXPECT_THAT(status([](pb::Instruction& read) { read.mutable_outputs(0)->set_dims(3, 2); }),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("its shards: output 0 is f32[2,1,3,2] but the op gives f32[2,1,3,3]")));
+}
+
+// A program of standard ops on two cpu devices: made, summed over micro-batches, copied, put into a variable, fetched.
+pb::Program OfStandardOps() {
+  TestPlan plan({0, 0}, 2);
+  const int variable = plan.Variable("v", 4, "list(1,2,3,4)", {1});
+  const int make = plan.Actor(0, "make", 2), sum = plan.Actor(0, "sum", 2), copy = plan.Actor(1, "copy");
+  const int update = plan.Actor(1, "update"), sink = plan.Actor(1, "sink");
+  const int x = plan.Register("x", {make}, {{sum}}, 2), y = plan.Register("y", {make}, {}, 1);
+  const int total = plan.Register("total", {sum, 2}, {{copy}}, 2), here = plan.Register("here", {copy}, {{update}}, 1);
+  const int v = plan.Register("v", {update}, {{sink}}, 1, 4, /*initially_filled=*/1);
+  plan.plan().mutable_registers(v)->set_offset(plan.set().variables(variable).shards(0).offset());
+  plan.plan().mutable_registers(v)->set_slot_stride(0);
+  const auto set = [](pb::Instruction* instruction, const std::string& name) {
+    pb::Attribute* attribute = instruction->add_attributes();
+    attribute->set_name(name);
+    return attribute;
+  };
+  pb::Instruction* constant = plan.Compute(make, "constant", {}, {y});
+  set(constant, "dtype")->set_s("f32");
+  set(constant, "value")->set_f(1.5);
+  set(plan.Compute(make, "concat", {y}, {x}), "axis")->set_i(0);
+  plan.Compute(sum, "accumulate", {x}, {total});
+  plan.Copy(copy, {total}, here);
+  set(plan.Compute(update, "ema_update", {v, here}, {}), "decay")->set_f(0.5);
+  plan.Fetch(sink, v, "v");
+  return plan.set();
+}
+
+// The check of programs and the binding of instructions together leave nothing to chance: an engine comes to be or does
+// not. (Address sanitizer looks on.)
+TEST(EngineTest, SurvivesAnyBytesThatParse) {
+  google::protobuf::LogSilencer silencer;  // names that are no UTF-8 any more
+  Fetches fetches;
+  {
+    ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(OfStandardOps(), {.on_fetch = Options(fetches).on_fetch}));
+    ASSERT_OK(engine->Run("p", 0, 2));
+    EXPECT_THAT(fetches.At("v", 0), ElementsAre(1, 2, 3, 4));
+    EXPECT_THAT(fetches.At("v", 1), ElementsAre(2, 2.5, 3, 3.5));  // halfway from there to twice 1.5
+  }
+  const std::string good = OfStandardOps().SerializeAsString();
+  std::map<absl::StatusCode, int> seen;
+  for (size_t at = 0; at < good.size(); ++at) {
+    for (const unsigned char bits : {0x01, 0x7F, 0x80}) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ bits);
+      pb::Program program;
+      if (!program.ParseFromString(bad)) continue;
+      const bool is_small = std::all_of(program.ranks().begin(), program.ranks().end(), [](const pb::Rank& rank) {
+        return rank.private_bytes() < (1 << 20) && rank.shared_bytes() < (1 << 20);
+      });
+      if (is_small) ++seen[Engine::Create(std::move(program), {}).status().code()];
+    }
+  }
+  EXPECT_GT(seen[absl::StatusCode::kOk], 100);
+  EXPECT_GT(seen[absl::StatusCode::kInvalidArgument], 100);
 }
 
 TEST(EngineTest, RefusesRunsThatCannotBe) {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 
+#include "actor/data/sample_range.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -91,6 +92,18 @@ TEST(PrototypeSourceTest, SamplesLieAroundTheImageOfTheirClass) {
   }
   EXPECT_EQ(firsts.size(), classes.size());
   EXPECT_EQ(classes.size(), 20u);
+}
+
+TEST(PrototypeSourceTest, SamplesExistHoweverLateAndLargeABatchIs) {
+  const int64_t huge = int64_t{1} << 56;
+  ImageBatchOf batch(2, huge, huge - 2);
+  for (const int64_t step : {int64_t{0}, int64_t{1} << 10, INT64_MAX / 4}) {
+    EXPECT_GE(FirstSample(step, 3, 4, batch.labels.arg), 0);
+    ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(Prototypes("train", 50)));
+    const TensorArg out[] = {batch.images.arg, batch.labels.arg};
+    ASSERT_OK(source->Read(step, 3, 4, out));
+    for (const int32_t label : batch.labels.values) EXPECT_TRUE(label >= 0 && label < 20) << label;
+  }
 }
 
 TEST(PrototypeSourceTest, AnEpochHasEverySampleOnceAndValidationHasOthers) {

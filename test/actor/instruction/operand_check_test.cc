@@ -12,7 +12,7 @@ using ::oneflow::testing::StatusIs;
 using ::testing::HasSubstr;
 
 // "f32[8,4]", or with the shard's shape "f32[8,4]/[2,4]".
-ShardType Shard(const std::string& text) {
+ShardType ParseShard(const std::string& text) {
   const size_t slash = text.find('/');
   const TensorType whole = *TensorType::Parse(text.substr(0, slash));
   return {whole.dtype, slash == std::string::npos ? whole.shape : *Shape::Parse(text.substr(slash + 1)), whole.shape};
@@ -21,8 +21,8 @@ ShardType Shard(const std::string& text) {
 absl::Status Check(const std::string& op, const AttrMap& attrs, const std::vector<std::string>& inputs,
                    const std::vector<std::string>& outputs) {
   std::vector<ShardType> in, out;
-  for (const std::string& text : inputs) in.push_back(Shard(text));
-  for (const std::string& text : outputs) out.push_back(Shard(text));
+  for (const std::string& text : inputs) in.push_back(ParseShard(text));
+  for (const std::string& text : outputs) out.push_back(ParseShard(text));
   return CheckCall(*Ops().Find(op), attrs, in, out);
 }
 
