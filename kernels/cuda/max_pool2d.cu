@@ -1,6 +1,9 @@
 // Max pooling without padding. The forward pass keeps the position h * W + w of each maximum (the first of equal ones);
 // the gradient adds to these positions. Windows may overlap, so a warp owns a plane (n, c) and walks through its
-// outputs in order: sums are the same in every run, without atomics.
+// outputs in order: sums are the same in every run, without atomics. An index outside the plane makes NaN of it: a
+// launched kernel cannot return an error.
+#include <cmath>
+
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -36,9 +39,11 @@ __global__ void GradKernel(int64_t planes, int64_t outputs, int64_t inputs, cons
     float* const dx = all_dx + plane * inputs;
     for (int64_t i = team.member(); i < inputs; i += kWarp) dx[i] = 0;
     __syncwarp();
+    bool is_bad = false;
     for (int64_t begin = 0; begin < outputs; begin += kWarp) {
       const int64_t i = begin + team.member();
-      const bool is_output = i < outputs;
+      const bool is_output = i < outputs && index[i] >= 0 && index[i] < inputs;
+      is_bad = is_bad || (i < outputs && !is_output);
       const int position = is_output ? index[i] : -1 - team.member();  // nobody else's
       const float value = is_output ? dy[i] : 0.0f;
       const unsigned same = __match_any_sync(0xffffffffu, position);
@@ -54,6 +59,8 @@ __global__ void GradKernel(int64_t planes, int64_t outputs, int64_t inputs, cons
       if (adds) dx[position] = sum;
       __syncwarp();  // the next outputs may add to the same positions
     }
+    if (__any_sync(0xffffffffu, is_bad) == 0) continue;
+    for (int64_t i = team.member(); i < inputs; i += kWarp) dx[i] = NAN;
   }
 }
 

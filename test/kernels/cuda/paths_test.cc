@@ -140,6 +140,13 @@ TEST_P(PathsTest, IndicesOutsideOfAllShardsAreErrorsOrNans) {
             is_cpu ? "gather: an index is outside the dimension" : "4 5 6 nan nan nan");
   EXPECT_EQ(run("scatter_add", {{"axis", int64_t{0}}}, x, row, Zeros({2, 3})),
             is_cpu ? "scatter_add: an index is outside the dimension" : "nan nan nan nan nan nan");
+  RefTensor dy = Zeros({1, 2, 1, 2}), position = Zeros({1, 2, 1, 2}, DType::kInt32);
+  dy.values = {1, 2, 3, 4};
+  for (const double bad : {-1, 4}) {
+    position.values = {3, 3, 0, bad};
+    EXPECT_EQ(run("max_pool2d_grad", {}, dy, position, Zeros({1, 2, 2, 2})),
+              is_cpu ? "max_pool2d_grad: an index is outside the plane" : "0 0 0 3 nan nan nan nan");
+  }
 }
 
 // A NaN is the trace of an error; an op that swallows it hides where training went wrong.
