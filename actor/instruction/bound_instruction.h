@@ -60,9 +60,9 @@ class BoundInstruction {
   Operands operands_;
 };
 
-// Binds an instruction of an actor of the rank. InvalidArgument, with both values, if there is no such op or it does not
-// take such operands; Unimplemented if the device has no kernel for it or not for its shapes, cannot reach what it
-// reads, or has no such collective; else as OpenSource.
+// Binds an instruction of an actor of the rank. InvalidArgument, with both values, if its op does not exist or takes no
+// such operands; Unimplemented if the device has no kernel for it or not for its shapes, cannot reach what it reads, or
+// has no such collective; else as OpenSource.
 absl::StatusOr<std::unique_ptr<BoundInstruction>> BindInstruction(const RankContext& context, const pb::Plan& plan,
                                                                   const pb::Actor& actor,
                                                                   const pb::Instruction& instruction);

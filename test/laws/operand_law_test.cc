@@ -135,7 +135,7 @@ TEST_F(OperandLawTest, ShardsOfEveryLayoutAreAccepted) {
   int accepted = 0, empty = 0;
   for (const OpCase& c : ExamplesAndEdges(kSeed)) {
     if (!ops_.Find(c.op)->infer({TypesOf(c.inputs), c.attrs}).ok()) continue;  // kernels take more than ops do
-    for (const std::vector<int>& sizes : {std::vector<int>{1}, {2}, {3}, {4}, {5}, {2, 2}, {2, 3}, {4, 3}}) {
+    for (const std::vector<int>& sizes : {std::vector<int>{1}, {2}, {3}, {4}, {5}, {2, 2}, {2, 3}}) {
       ForEachShard(c, sizes, [&](const Call& call) {
         EXPECT_OK(Check(call)) << ToString(call);
         ++accepted;

@@ -1,5 +1,5 @@
-// The law of spoiled programs: whatever number of a program is changed, an engine refuses it, runs it, or says what went
-// wrong; it never crashes. The programs are compiled ones, of one process on cpu devices.
+// The law of spoiled programs: whatever number of a program is changed, an engine refuses it, runs it, or says what
+// went wrong; it never crashes. The programs are compiled ones, of one process on cpu devices.
 #include <future>
 #include <random>
 
