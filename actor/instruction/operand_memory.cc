@@ -11,15 +11,17 @@ namespace {
 
 // Memory of the rank, in all slots of its register.
 struct Area {
-  std::string name;
+  const char* side = "";  // "input", and which of them; -1: there is one
+  int index = -1;
   int reg = -1;
   pb::Zone zone = pb::PRIVATE;
   int64_t begin = 0;      // in the zone, of the first slot
   int64_t num_bytes = 0;  // in one slot
   int64_t end = 0;        // in the zone, of the last slot
 
+  std::string Name() const { return index < 0 ? side : absl::StrCat(side, " ", index); }
   std::string ToString() const {
-    return absl::StrCat(name, ", ", num_bytes, " bytes at ", begin, " of the ",
+    return absl::StrCat(Name(), ", ", num_bytes, " bytes at ", begin, " of the ",
                         zone == pb::SHARED ? "shared" : "private", " zone");
   }
 };
@@ -47,32 +49,34 @@ class AreaChecker {
       : op_(op), plan_(plan), actor_(actor), instruction_(instruction) {}
 
   absl::Status Run() {
-    for (int i = 0; i < instruction_.inputs_size(); ++i) {
-      OF_ASSIGN_OR_RETURN(inputs_.emplace_back(), AreaOf(absl::StrCat("input ", i), instruction_.inputs(i)));
-    }
-    for (int i = 0; i < instruction_.outputs_size(); ++i) {
-      OF_ASSIGN_OR_RETURN(outputs_.emplace_back(), AreaOf(absl::StrCat("output ", i), instruction_.outputs(i)));
-    }
+    OF_RETURN_IF_ERROR(Add("input", instruction_.inputs(), inputs_));
+    OF_RETURN_IF_ERROR(Add("output", instruction_.outputs(), outputs_));
     for (const int i : op_.mutates) OF_RETURN_IF_ERROR(CheckMutated(i));
     for (size_t i = 0; i < outputs_.size(); ++i) OF_RETURN_IF_ERROR(CheckOutput(i));
     return CheckScratch();
   }
 
  private:
-  absl::StatusOr<Area> AreaOf(std::string name, const pb::Operand& operand) const {
-    const int64_t bytes = NumBytes(operand);
-    if (operand.register_() < 0) {
-      return Area{std::move(name), -1, operand.zone(), operand.offset(), bytes, operand.offset() + bytes};
+  absl::Status Add(const char* side, const google::protobuf::RepeatedPtrField<pb::Operand>& operands,
+                   std::vector<Area>& areas) const {
+    areas.reserve(operands.size());
+    for (int i = 0; i < operands.size(); ++i) {
+      const pb::Operand& x = operands[i];
+      const int64_t bytes = NumBytes(x);
+      areas.push_back({side, i, x.register_(), x.zone(), x.offset(), bytes, x.offset() + bytes});
+      if (x.register_() >= 0) OF_RETURN_IF_ERROR(PutIntoRegister(plan_.registers(x.register_()), areas.back()));
     }
-    const pb::Register& reg = plan_.registers(operand.register_());
+    return absl::OkStatus();
+  }
+
+  absl::Status PutIntoRegister(const pb::Register& reg, Area& area) const {
+    area.zone = reg.zone();
+    area.begin += reg.offset();
+    area.end += reg.offset() + (area.num_bytes > 0 ? (reg.slots() - 1) * reg.slot_stride() : 0);
     const int rank = plan_.actors(reg.producer()).rank();
-    if (rank != actor_.rank()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " lies on rank ", rank, " but a kernel of rank ", actor_.rank(), " uses its own memory"));
-    }
-    const int64_t begin = reg.offset() + operand.offset();
-    const int64_t others = reg.slots() > 1 ? (reg.slots() - 1) * reg.slot_stride() : 0;
-    return Area{std::move(name), operand.register_(), reg.zone(), begin, bytes, begin + others + bytes};
+    if (rank == actor_.rank()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(area.Name(), " lies on rank ", rank, " but a kernel of rank ",
+                                                   actor_.rank(), " uses its own memory"));
   }
 
   static absl::Status CheckApart(const Area& written, const Area& other) {
@@ -87,7 +91,7 @@ class AreaChecker {
     const auto fills = [&](const pb::Port& port) { return port.register_() == written.reg; };
     if (written.reg >= 0 && std::none_of(ports.begin(), ports.end(), fills)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(written.name, " is overwritten but register ", written.reg, " is no output of the actor"));
+          absl::StrCat(written.Name(), " is overwritten but register ", written.reg, " is no output of the actor"));
     }
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (static_cast<int>(i) != index) OF_RETURN_IF_ERROR(CheckApart(written, inputs_[i]));
@@ -110,7 +114,8 @@ class AreaChecker {
 
   absl::Status CheckScratch() const {
     const int64_t begin = instruction_.scratch_offset(), bytes = instruction_.scratch_bytes();
-    const Area scratch = {"scratch memory", -1, pb::PRIVATE, begin, bytes, begin + bytes};
+    const Area scratch = {"scratch memory", -1, -1, pb::PRIVATE, begin, bytes, begin + bytes};
+    if (bytes == 0) return absl::OkStatus();
     for (const std::vector<Area>* const areas : {&inputs_, &outputs_}) {
       for (const Area& area : *areas) OF_RETURN_IF_ERROR(CheckApart(scratch, area));
     }
