@@ -221,10 +221,12 @@ class Mutation {
   explicit Mutation(std::mt19937_64& random) : random_(random) {}
 
   void Apply(Call& call) {
-    const size_t kind = Draw(10);
+    const size_t kind = Draw(14);
     if (kind < 3 && !call.attrs.items().empty()) return ChangeAttribute(call.attrs);
     if (kind == 3) return ChangeNumber(Draw(2) == 0 ? call.inputs : call.outputs);
     if (call.size() == 0) return;
+    if (kind >= 12) return ChangeSizeEverywhere(call);
+    if (kind >= 10) return ChangeDTypes(call);
     Operand& x = call.operand(Draw(call.size()));
     if (kind == 4) {
       x.dtype = kAllDTypes[Draw(std::size(kAllDTypes))];
@@ -295,6 +297,30 @@ class Mutation {
         list->insert(list->begin() + at, value);
       } else {
         list->erase(list->begin() + at);
+      }
+    }
+  }
+
+  // Of some of the operands that have one dtype.
+  void ChangeDTypes(Call& call) {
+    const DType before = call.operand(Draw(call.size())).dtype, now = kAllDTypes[Draw(std::size(kAllDTypes))];
+    for (size_t i = 0; i < call.size(); ++i) {
+      if (call.operand(i).dtype == before && Draw(2) == 0) call.operand(i).dtype = now;
+    }
+  }
+
+  // Of all dimensions that have one size, so that operands often still fit together.
+  void ChangeSizeEverywhere(Call& call) {
+    const Operand& x = call.operand(Draw(call.size()));
+    if (x.dims.empty()) return;
+    const int64_t before = x.dims[Draw(x.dims.size())], now = static_cast<int64_t>(Draw(20));
+    for (size_t i = 0; i < call.size(); ++i) {
+      Operand& other = call.operand(i);
+      for (size_t d = 0; d < other.dims.size(); ++d) {
+        if (other.logical_dims[d] == before) other.logical_dims[d] = now;
+        if (other.dims[d] == before) other.dims[d] = now;
+        other.dims[d] = std::min(other.dims[d], other.logical_dims[d]);
+        other.start[d] = std::min(other.start[d], other.logical_dims[d] - other.dims[d]);
       }
     }
   }

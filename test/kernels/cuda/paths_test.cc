@@ -149,6 +149,16 @@ TEST_P(PathsTest, IndicesOutsideOfAllShardsAreErrorsOrNans) {
   }
 }
 
+// It is found by the f32 that comes first, not by the logits.
+TEST_P(PathsTest, AGradientOfACrossEntropyTakesLogitsInF32Only) {
+  const RefTensor row = Zeros({2}), labels = Zeros({2}, DType::kInt32);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const RefTensor logits = Zeros({2, 3}, dtype);
+    EXPECT_EQ(RunKernel(*device_, {"softmax_cross_entropy_grad", {}, {row, logits, labels, row}, {logits}}).ok(),
+              dtype == DType::kFloat32);
+  }
+}
+
 // A NaN is the trace of an error; an op that swallows it hides where training went wrong.
 TEST_P(PathsTest, NansAreNotLost) {
   for (const int64_t at : {0, 5, 70}) {
