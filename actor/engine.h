@@ -74,8 +74,9 @@ class Engine {
   virtual ~Engine() = default;
 
   // Checks the plan set (InvalidArgument with where and both values: a plan may come from a file or a peer), allocates
-  // memory, checks that every op takes its operands, prepares kernels, exchanges plan hash and shared memory with the peers, sets variables to their initial
-  // values. Unimplemented if a device has no kernel for an instruction, ResourceExhausted if memory does not suffice.
+  // memory, checks that every op takes its operands, prepares kernels, exchanges plan hash and shared memory with the
+  // peers, sets variables to their initial values. Unimplemented if a device has no kernel for an instruction,
+  // ResourceExhausted if memory does not suffice.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(pb::Program plan, EngineOptions options);
 
   // Runs the steps first_step .. first_step + steps - 1 of the named plan to the end on all ranks of this process. The
