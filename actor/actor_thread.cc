@@ -25,6 +25,7 @@ void AddTo(std::atomic<int64_t>& counter, int64_t more) {
 }  // namespace
 
 ActorThread::ActorThread(const Context& context) : c_(context) {
+  if (c_.device.stream() != nullptr) follower_.emplace(c_.device);
   for (int p = 0; p < c_.plans.plans_size(); ++p) {
     const pb::Plan& plan = c_.plans.plans(p);
     std::vector<int32_t>& local = local_.emplace_back();
@@ -48,10 +49,12 @@ ActorThread::ActorThread(const Context& context) : c_(context) {
 ActorThread::~ActorThread() { Join(); }
 
 void ActorThread::Join() {
-  if (!thread_.joinable()) return;
   Stop();
-  mailbox_.Push({.kind = Mail::Kind::kQuit});
-  thread_.join();
+  if (thread_.joinable()) {
+    mailbox_.Push({.kind = Mail::Kind::kQuit});
+    thread_.join();
+  }
+  follower_.reset();
 }
 
 void ActorThread::Start() {
@@ -69,7 +72,7 @@ void ActorThread::Grant(int plan, int64_t first_step, int64_t steps) {
 }
 
 void ActorThread::Loop() {
-  c_.device.BindThread();
+  if (const char* error = c_.device.BindThread()) Fail(absl::InternalError(error));
   while (!quit_) {
     if (Turn() || quit_) continue;
     const int64_t begin = NowNs();
@@ -87,13 +90,12 @@ bool ActorThread::Turn() {
   }
   DrainLocal();
   if (quit_ || stopped_.load(std::memory_order_relaxed)) return moved && !quit_;
-  ReleaseHeld();
   if (!ready_.empty()) {
     Act();
     moved = true;
   }
   ReportDone();
-  return moved || !held_.empty();
+  return moved;
 }
 
 void ActorThread::Handle(const Mail& mail) {
@@ -109,6 +111,8 @@ void ActorThread::Handle(const Mail& mail) {
       report_ready_.notify_all();
       return;
     }
+    case Mail::Kind::kDeviceIsThere:
+      return;  // to look whether the run is over
     case Mail::Kind::kQuit:
       quit_ = true;
   }
@@ -166,7 +170,7 @@ void ActorThread::Act() {
   entry.queued = false;
   current_.store(int64_t{plan_} << 32 | id, std::memory_order_relaxed);
   const int64_t begin = NowNs();
-  absl::Status status = c_.runner.RunAct(entry.actor);
+  absl::Status status = c_.runner.RunAct(entry.actor, afterwards_);
   AddTo(kernel_ns_, NowNs() - begin);
   current_.store(-1, std::memory_order_relaxed);
   if (!status.ok()) return Fail(std::move(status));
@@ -175,12 +179,12 @@ void ActorThread::Act() {
   if (entry.ordered) turn_ = (turn_ + 1) % orders_[plan_].size();
   Refresh(entry);
   if (entry.ordered) Refresh(entries_[plan_][local_[plan_][orders_[plan_][turn_]]]);
-  SendOutbox();
+  SendOutbox(id);
   DrainLocal();
 }
 
-void ActorThread::SendOutbox() {
-  std::vector<std::pair<int, Message>> others;
+void ActorThread::SendOutbox(int32_t acted) {
+  OtherRanks others;
   for (const Message& message : outbox_) {
     const int32_t where = local_[message.plan][message.actor];
     if (where >= 0) {
@@ -190,23 +194,42 @@ void ActorThread::SendOutbox() {
     }
   }
   outbox_.clear();
-  if (c_.device.stream() != nullptr) {
-    // Without messages too: the run is over only when the device is.
-    held_.push_back({c_.device.RecordEvent(), std::move(others)});
-  } else if (!others.empty()) {
-    c_.bus.SendAll(others);
+  if (!follower_.has_value()) {
+    if (!others.empty()) c_.bus.SendAll(others);
+    return;
   }
+  launched_ = acted;
+  for (auto& [event, then] : afterwards_) Follow(event, acted, std::move(then));
+  afterwards_.clear();
+  if (!others.empty()) SendAfterwards(acted, std::move(others));
 }
 
-void ActorThread::ReleaseHeld() {
-  while (!held_.empty() && c_.device.Done(held_.front().event)) {
-    c_.bus.SendAll(held_.front().messages);
-    held_.pop_front();
-  }
+void ActorThread::SendAfterwards(int32_t acted, OtherRanks messages) {
+  int event = 0;
+  if (const char* error = c_.device.RecordEvent(&event)) return FailOnDevice(plan_, acted, error);
+  launched_ = -1;
+  Follow(event, acted, [this, messages = std::move(messages)](const char* error) {
+    if (error == nullptr && !stopped_.load(std::memory_order_relaxed)) c_.bus.SendAll(messages);
+  });
+}
+
+void ActorThread::Follow(int event, int32_t acted, Then then) {
+  followed_.fetch_add(1);
+  follower_->Follow(event, [this, acted, plan = plan_, then = std::move(then)](const char* error) {
+    then(error);
+    if (error != nullptr && !stopped_.load(std::memory_order_relaxed)) FailOnDevice(plan, acted, error);
+    if (followed_.fetch_sub(1) == 1) mailbox_.Push({.kind = Mail::Kind::kDeviceIsThere});
+  });
+}
+
+bool ActorThread::DeviceIsThere() {
+  if (!follower_.has_value()) return true;
+  if (launched_ >= 0) SendAfterwards(launched_, {});
+  return followed_.load() == 0;
 }
 
 void ActorThread::ReportDone() {
-  if (plan_ < 0 || unfinished_ > 0 || !held_.empty() || stopped_.load(std::memory_order_relaxed)) return;
+  if (plan_ < 0 || unfinished_ > 0 || stopped_.load(std::memory_order_relaxed) || !DeviceIsThere()) return;
   plan_ = -1;
   AddTo(run_ns_, NowNs() - run_begin_ns_);
   c_.listener.OnThreadDone(c_.rank);
@@ -217,11 +240,21 @@ void ActorThread::Fail(absl::Status status) {
   c_.listener.OnThreadFailed(c_.rank, std::move(status));
 }
 
+void ActorThread::FailOnDevice(int plan, int32_t acted, const char* error) {
+  const pb::Plan& failed = c_.plans.plans(plan);
+  Fail(absl::InternalError(absl::StrCat("rank ", c_.rank, " (", c_.plans.ranks(c_.rank).device(),
+                                        "): the device failed in or before an act of plan '", failed.name(),
+                                        "' actor '", failed.actors(acted).name(), "': ", error)));
+}
+
 std::string ActorThread::Describe() const {
   if (plan_ < 0) return absl::StrCat("rank ", c_.rank, ": no plan is running\n");
   const pb::Plan& plan = c_.plans.plans(plan_);
   std::string text =
       absl::StrCat("rank ", c_.rank, ": plan '", plan.name(), "', ", unfinished_, " actors are not done\n");
+  if (const int places = followed_.load(); places > 0) {
+    absl::StrAppend(&text, "  device ", c_.plans.ranks(c_.rank).device(), " has yet to come to ", places, " places\n");
+  }
   for (const Entry& entry : entries_[plan_]) {
     if (entry.finished) continue;
     absl::StrAppend(&text, "  actor ", entry.actor.spec().id, " '", entry.actor.spec().name, "' ",

@@ -9,17 +9,17 @@
 // Actors with collectives act in the order that the plan gives this rank, whatever else is ready.
 //
 // Messages between actors of one rank never touch the mailbox. On a device with a stream an act is only launched:
-// messages to the same rank go out at once, because its launches are ordered behind, and messages to other ranks wait
-// for the act's event.
+// messages to the same rank go out at once, because its launches are ordered behind, and messages to other ranks when
+// the device has come to the act's end, which another thread waits for (stream_follower.h).
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <queue>
 #include <string>
 #include <thread>
@@ -28,6 +28,7 @@
 #include "actor/act_runner.h"
 #include "actor/actor.h"
 #include "actor/mailbox.h"
+#include "actor/stream_follower.h"
 #include "actor/transport/message_bus.h"
 #include "kernels/device.h"
 
@@ -35,13 +36,14 @@ namespace oneflow {
 
 class ActorThread : public MessageSink {
  public:
-  // Told on the actor thread.
   class Listener {
    public:
     virtual ~Listener() = default;
-    // All actors of the granted plan are done, and their messages are on the bus.
+    // All actors of the granted plan are done, their device too, and their messages are on the bus. Told on the actor
+    // thread.
     virtual void OnThreadDone(int rank) = 0;
-    // An act failed, or a message made no sense; the thread has stopped acting.
+    // An act or the device failed, or a message made no sense; the thread has stopped acting. Told on the actor thread,
+    // or on the one that follows its device.
     virtual void OnThreadFailed(int rank, absl::Status status) = 0;
   };
 
@@ -60,7 +62,8 @@ class ActorThread : public MessageSink {
   ~ActorThread() override;  // joins
 
   void Start();
-  // Stops, and waits for the act that is running. It may still be told of messages, and drops them.
+  // Stops, and waits for the act that is running and for what its device has been given. It may still be told of
+  // messages, and drops them.
   void Join();
 
   // Any thread. Messages of a plan that is not granted yet are taken in: a peer may be ahead of us.
@@ -86,7 +89,7 @@ class ActorThread : public MessageSink {
 
  private:
   struct Mail {
-    enum class Kind : uint8_t { kMessage, kGrant, kReport, kQuit };
+    enum class Kind : uint8_t { kMessage, kGrant, kReport, kDeviceIsThere, kQuit };
     Kind kind = Kind::kMessage;
     Message message;  // kGrant: only the plan
     int64_t first_step = 0;
@@ -99,11 +102,7 @@ class ActorThread : public MessageSink {
     bool finished = true;  // done with what was granted
     bool ordered = false;  // holds collectives: acts when it is its turn
   };
-  // Messages that wait for an event of the device.
-  struct Held {
-    int event;
-    std::vector<std::pair<int, Message>> messages;  // with the rank they go to
-  };
+  using OtherRanks = std::vector<std::pair<int, Message>>;  // with the rank they go to
 
   void Loop();
   void Handle(const Mail& mail);
@@ -115,10 +114,16 @@ class ActorThread : public MessageSink {
   // Whether no collective of this rank comes before the entry's next act.
   bool IsTurn(const Entry& entry) const { return !entry.ordered || orders_[plan_][turn_] == entry.actor.spec().id; }
   void Act();
-  void SendOutbox();
-  void ReleaseHeld();
+  void SendOutbox(int32_t acted);
+  // Sends them when the device has come here; `acted` is the actor whose act is the last that it was given.
+  void SendAfterwards(int32_t acted, OtherRanks messages);
+  // Calls `then` when the device has come to the event, unless it has failed: then that is reported.
+  void Follow(int event, int32_t acted, Then then);
+  // Whether the device has come to the end of all that it was given. False: mail comes when it has.
+  bool DeviceIsThere();
   void ReportDone();
   void Fail(absl::Status status);
+  void FailOnDevice(int plan, int32_t acted, const char* error);
   std::string Describe() const;
 
   const Context c_;
@@ -135,7 +140,8 @@ class ActorThread : public MessageSink {
   OutgoingMessages outbox_;
   std::vector<Message> queue_;  // messages of this rank to itself
   size_t queue_head_ = 0;
-  std::deque<Held> held_;
+  Afterwards afterwards_;   // of the act that runs
+  int32_t launched_ = -1;   // the actor that acted last, where nothing is known of its end yet
   std::vector<Mail> mail_;  // being handled
 
   Mailbox<Mail> mailbox_;
@@ -153,7 +159,9 @@ class ActorThread : public MessageSink {
   int64_t reports_ = 0;  // guarded by report_mu_
   std::string report_;   // guarded by report_mu_
 
+  std::atomic<int> followed_{0};  // places that the device has still to come to
   std::thread thread_;
+  std::optional<StreamFollower> follower_;  // for devices with a stream
 };
 
 }  // namespace oneflow

@@ -14,7 +14,9 @@
 
 #include "absl/strings/escaping.h"
 #include "actor/actor_thread.h"
+#include "actor/collective/collectives.h"
 #include "actor/executor.h"
+#include "actor/local_device.h"
 #include "actor/memory.h"
 #include "actor/program_check.h"
 #include "actor/transport/peer_network.h"
@@ -28,7 +30,9 @@ namespace oneflow {
 namespace {
 
 // A run in which no act begins for this long is reported, once, and goes on.
-constexpr std::chrono::seconds kStallTime(60);
+constexpr std::chrono::milliseconds kStallTime(60000);
+// Between two looks at whether collectives can still end.
+constexpr std::chrono::milliseconds kCollectivesTime(100);
 // Looks into an empty mailbox before sleeping, where a core is to spare: about 2 us, the time of waking a thread up.
 constexpr int kSpins = 100;
 
@@ -113,6 +117,14 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   // Keeps the first error and stops everything.
   void Fail(const absl::Status& status, bool tell_peers);
   absl::Status WaitForThreads();
+  // Of a run: when it was looked at, and what had been done by then.
+  struct Watch {
+    std::chrono::steady_clock::time_point looked = std::chrono::steady_clock::now();
+    int64_t acts = -1;
+    bool reported = false;
+  };
+  // Once, when nothing has moved since the last look.
+  void ReportStall(Watch& watch);
 
   void OnThreadDone(int rank) override;
   void OnThreadFailed(int, absl::Status status) override { Fail(status, /*tell_peers=*/true); }
@@ -170,7 +182,7 @@ absl::Status EngineImpl::LoadHere() {
 absl::Status EngineImpl::MakeExecutors() {
   SourceCache sources;
   for (const int rank : ranks_) {
-    devices_[rank]->BindThread();
+    if (const char* error = devices_[rank]->BindThread()) return absl::InternalError(error);
     OF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, Executor::Create({.plans = plans_,
                                                                               .ops = ops_,
                                                                               .rank = rank,
@@ -196,7 +208,7 @@ absl::Status EngineImpl::OpenDevices() {
   const int cores = std::max(1, options_.cores / std::max(1, cpu_devices));
   for (const int rank : ranks_) {
     const std::string where = absl::StrCat("rank ", rank, " (", plans_.ranks(rank).device(), ")");
-    const Device device = *Device::Parse(plans_.ranks(rank).device());
+    OF_ASSIGN_OR_RETURN_AT(const Device device, LocalDevice(plans_, rank), where);
     OF_ASSIGN_OR_RETURN_AT(
         devices_[rank], options_.open_device ? options_.open_device(device, cores) : OpenDevice(device, cores), where);
     OF_RETURN_IF_ERROR_AT(memory_.Allocate(rank, plans_.ranks(rank), *devices_[rank]), where);
@@ -317,23 +329,31 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
 }
 
 absl::Status EngineImpl::WaitForThreads() {
-  bool reported = false;
-  int64_t last_acts = -1;
+  Watch watch;
   std::unique_lock<std::mutex> lock(mu_);
   const auto over = [this] { return running_threads_ == 0 || !failure_.ok(); };
-  while (!changed_.wait_for(lock, kStallTime, over)) {
+  while (!changed_.wait_for(lock, options_.collectives == nullptr ? kStallTime : kCollectivesTime, over)) {
     lock.unlock();
-    int64_t acts = 0;
-    for (const auto& thread : threads_) acts += thread->acts();
-    if (acts == last_acts && !std::exchange(reported, true)) {
-      LOG(WARNING) << "process " << options_.process << ": no act has ended for "
-                   << std::chrono::seconds(kStallTime).count() << " s\n"
-                   << WaitReport();
+    if (options_.collectives != nullptr) {
+      if (const absl::Status status = options_.collectives->Check(); !status.ok()) Fail(status, /*tell_peers=*/true);
     }
-    last_acts = acts;
+    ReportStall(watch);
     lock.lock();
   }
   return failure_;
+}
+
+void EngineImpl::ReportStall(Watch& watch) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - watch.looked < kStallTime) return;
+  watch.looked = now;
+  int64_t acts = 0;
+  for (const auto& thread : threads_) acts += thread->acts();
+  if (acts == std::exchange(watch.acts, acts) && !std::exchange(watch.reported, true)) {
+    LOG(WARNING) << "process " << options_.process << ": no act has ended for "
+                 << std::chrono::duration_cast<std::chrono::seconds>(kStallTime).count() << " s\n"
+                 << WaitReport();
+  }
 }
 
 void EngineImpl::Fail(const absl::Status& status, bool tell_peers) {
@@ -344,9 +364,12 @@ void EngineImpl::Fail(const absl::Status& status, bool tell_peers) {
     changed_.notify_all();
   }
   for (const auto& thread : threads_) thread->Stop();
-  if (options_.peers == nullptr) return;
-  if (tell_peers) options_.peers->SendError(status);
-  options_.peers->Interrupt(status);
+  if (options_.peers != nullptr) {
+    if (tell_peers) options_.peers->SendError(status);
+    options_.peers->Interrupt(status);
+  }
+  // Or devices, and whoever waits for them, would wait for peers that come no more.
+  if (options_.collectives != nullptr) options_.collectives->Abort();
 }
 
 void EngineImpl::OnThreadDone(int) {

@@ -44,7 +44,7 @@ struct EngineOptions {
   int cores = 1;
   // Borrowed; null: the standard ones.
   const OpRegistry* ops = nullptr;
-  // Called on an actor thread, once per fetch; must be quick.
+  // Called once per fetch, on a thread of its rank; must be quick.
   std::function<void(Fetched)> on_fetch;
   // Borrowed, connected to all other processes of the job; null for a job of one process.
   PeerNetwork* peers = nullptr;

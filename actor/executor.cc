@@ -35,6 +35,10 @@ class Executor::Impl {
         OF_RETURN_IF_ERROR(Bind(plan, plan.actors(a), programs_[p][a]));
       }
     }
+    if (held_bytes_ > 0) {
+      LOG(INFO) << "rank " << c_.rank << ": what is read and fetched takes " << held_bytes_
+                << " bytes of device memory beside the plan's";
+    }
     if (scratch_bytes_ == 0) return absl::OkStatus();
     LOG(INFO) << "rank " << c_.rank << ": kernels take " << scratch_bytes_
               << " bytes of scratch memory beside the plan's";
@@ -44,8 +48,9 @@ class Executor::Impl {
                                                      "): no memory for ", scratch_bytes_, " bytes of scratch"));
   }
 
-  absl::Status RunAct(const Actor& actor) {
-    const CurrentAct act{.step = actor.step(), .micro_batch = actor.micro_batch(), .scratch = scratch_};
+  absl::Status RunAct(const Actor& actor, Afterwards& afterwards) {
+    const CurrentAct act{
+        .step = actor.step(), .micro_batch = actor.micro_batch(), .scratch = scratch_, .afterwards = afterwards};
     for (Entry& entry : programs_[actor.spec().plan][actor.spec().id]) {
       entry.bound->operands().MoveTo(actor);
       absl::Status status = entry.Run(act);
@@ -59,7 +64,7 @@ class Executor::Impl {
     return absl::OkStatus();
   }
 
-  int64_t scratch_bytes() const { return scratch_bytes_; }
+  int64_t scratch_bytes() const { return scratch_bytes_ + held_bytes_; }
   int64_t bytes_moved() const { return bytes_moved_.load(std::memory_order_relaxed); }
   std::vector<OpTime> op_times() const { return timers_.times(); }
 
@@ -84,6 +89,7 @@ class Executor::Impl {
       absl::StatusOr<std::unique_ptr<BoundInstruction>> bound = BindInstruction(c_, plan, actor, instruction);
       OF_RETURN_IF_ERROR_AT(bound.status(), Where(plan, actor, instruction));
       scratch_bytes_ = std::max(scratch_bytes_, (*bound)->scratch_bytes());
+      held_bytes_ += (*bound)->held_bytes();
       program.push_back({&instruction, *std::move(bound), c_.profile ? &timers_.Of(OpOf(instruction)) : nullptr});
     }
     return absl::OkStatus();
@@ -99,7 +105,8 @@ class Executor::Impl {
 
   const RankContext c_;
   std::vector<std::vector<std::vector<Entry>>> programs_;  // by plan, by actor
-  int64_t scratch_bytes_ = 0;
+  int64_t scratch_bytes_ = 0;                              // of one instruction at a time
+  int64_t held_bytes_ = 0;                                 // of all
   void* scratch_ = nullptr;
   std::atomic<int64_t> bytes_moved_{0};
   OpTimers timers_;
@@ -114,7 +121,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const RankContext& co
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
 
-absl::Status Executor::RunAct(const Actor& actor) { return impl_->RunAct(actor); }
+absl::Status Executor::RunAct(const Actor& actor, Afterwards& afterwards) { return impl_->RunAct(actor, afterwards); }
 int64_t Executor::scratch_bytes() const { return impl_->scratch_bytes(); }
 int64_t Executor::bytes_moved() const { return impl_->bytes_moved(); }
 std::vector<OpTime> Executor::op_times() const { return impl_->op_times(); }

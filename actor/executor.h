@@ -23,8 +23,9 @@ class Executor : public ActRunner {
   ~Executor() override;
 
   // On the rank's actor thread. Internal, or what a source says, annotated as above.
-  absl::Status RunAct(const Actor& actor) override;
+  absl::Status RunAct(const Actor& actor, Afterwards& afterwards) override;
 
+  // Memory of the device that it took beside the plan's.
   int64_t scratch_bytes() const;
   // Read so far from other ranks' memory by copies, or received in collectives. Any thread.
   int64_t bytes_moved() const;

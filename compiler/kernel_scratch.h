@@ -12,6 +12,10 @@
 
 namespace oneflow {
 
+// Of the host, for every value that is read or fetched on devices with memory of their own: one is filled while the
+// other is on its way.
+inline constexpr int kTransferSlots = 2;
+
 struct KernelScratch {
   std::set<std::string> ops;  // whose kernels need any
   // Bytes that the kernel of such an op needs for one act on shards of these types. Never negative.

@@ -11,8 +11,10 @@
 namespace oneflow {
 
 struct CopyRegionArgs;  // kernels/copy.h
+class HostTransfer;     // kernels/host_transfer.h
 
-// Owned by the actor thread that serves it, unless said otherwise.
+// Used by the actor thread that serves it, unless said otherwise. Functions that return a text return null, or what is
+// wrong.
 class DeviceContext {
  public:
   virtual ~DeviceContext() = default;
@@ -23,22 +25,28 @@ class DeviceContext {
   virtual void* Allocate(size_t num_bytes) = 0;
   virtual const char* CopyToHost(void* host, const void* device, size_t num_bytes) = 0;    // synchronous
   virtual const char* CopyFromHost(void* device, const void* host, size_t num_bytes) = 0;  // synchronous
+  // A way for up to `num_bytes` at a time between the host and the device beside what the device computes, over as much
+  // device memory at `between`, or over its own if that is null; null if there is not enough memory for it. The context
+  // must outlive it. Any thread.
+  virtual std::unique_ptr<HostTransfer> MakeTransfer(size_t num_bytes, void* between);
   // Whether Allocate()d memory can be read and written by the host directly.
   virtual bool host_accessible() const = 0;
 
   // The stream that kernels are launched on (KernelArgs::stream); null: calls complete before they return.
   virtual void* stream() = 0;
   // Called once on the thread that will launch kernels, before the first: binds the device, sets the core budget.
-  virtual void BindThread() = 0;
+  virtual const char* BindThread() = 0;
   // The most threads that a kernel will use on the thread so bound (KernelArgs::threads).
   virtual int threads() const { return 1; }
-  // An event after everything launched so far; Done() polls it. For devices with a null stream it is done at once.
-  virtual int RecordEvent() = 0;
-  virtual bool Done(int event) = 0;
+  // Makes an event behind everything launched so far. On the thread that launches. Here and in what follows: for
+  // devices with a null stream, on which nothing is to be waited for.
+  virtual const char* RecordEvent(int* event);
+  // Sleeps until all before the event has run, and takes the event back: one call per event, on any thread. Null, or
+  // the error that something before it met.
+  virtual const char* WaitEvent(int event);
 
   // The functions of kernels/copy.h on this device's memory, ordered on its stream; here by the host, for devices whose
-  // memory it can address. The source may lie in the memory of another device of the same kind and process. Null, or
-  // what is wrong.
+  // memory it can address. The source may lie in the memory of another device of the same kind and process.
   virtual const char* CopyRegion(const CopyRegionArgs& args);
   virtual const char* FillZero(void* target, size_t num_bytes);
 };

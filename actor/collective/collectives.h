@@ -49,7 +49,17 @@ class Collectives {
   virtual absl::Status Prepare(const CollectiveCall& call, const std::vector<int>& ranks) = 0;
   // Launches it on the stream, on the rank's actor thread. Null, or which call failed.
   virtual const char* Launch(const CollectiveCall& call) = 0;
+  // What a communicator met after its calls were launched, such as a peer that is gone; its calls may wait for ever
+  // then. Costs little; any thread.
+  virtual absl::Status Check() = 0;
+  // Lets no call wait for its peers any longer: those that were launched end, with nothing said of their results, and
+  // later ones fail. Any thread.
+  virtual void Abort() = 0;
 };
+
+// Whether the operands' sizes and types fit the call, made among `ranks`. InvalidArgument if its peers or types do not
+// fit one another, Unimplemented for unequal shares, and for bool that is to be reduced.
+absl::Status CheckCall(const CollectiveCall& call, const std::vector<int>& ranks);
 
 // InvalidArgument unless `name` is "all-reduce", "reduce-scatter", "all-gather", "broadcast" or "exchange".
 absl::StatusOr<CollectiveKind> ParseCollective(absl::string_view name);

@@ -3,7 +3,8 @@
 
 namespace oneflow {
 
-absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::Program&, int, PeerNetwork*) {
+absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::Program&, int, PeerNetwork*,
+                                                                 absl::Duration) {
   return absl::UnimplementedError("this build has no NCCL: the CUDA toolkit was not found when it was configured");
 }
 

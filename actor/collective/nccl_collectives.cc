@@ -4,11 +4,16 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "actor/collective/communicator_ids.h"
-#include "oneflow_core/mesh.h"
+#include "actor/local_device.h"
 
 namespace oneflow {
 namespace {
@@ -17,6 +22,8 @@ absl::Status FromNccl(ncclResult_t result, absl::string_view call) {
   if (result == ncclSuccess) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat(call, ": ", ncclGetErrorString(result), ": ", ncclGetLastError(nullptr)));
 }
+
+constexpr std::chrono::milliseconds kBriefly(1);  // between two looks at what goes on behind a call
 
 absl::StatusOr<std::string> MakeId() {
   ncclUniqueId id;
@@ -48,84 +55,88 @@ ncclRedOp_t RedOp(Reduction reduction) {
   return reduction == Reduction::kSum ? ncclSum : reduction == Reduction::kMax ? ncclMax : ncclMin;
 }
 
-const char* Text(CollectiveKind kind) {
-  constexpr const char* kTexts[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast", "exchange"};
-  return kTexts[static_cast<int>(kind)];
-}
-
 // Of a member that only receives, the input is empty and says nothing.
 DType TypeOf(const CollectiveCall& call) { return call.in.count > 0 ? call.in.dtype : call.out.dtype; }
 
-// Whether every transfer lies inside its operands and goes to another member.
-absl::Status CheckTransfers(const CollectiveCall& call, const std::vector<int>& ranks) {
-  const auto inside = [](int64_t offset, int64_t count, int64_t size) {
-    return offset >= 0 && count >= 0 && offset <= size && count <= size - offset;
-  };
-  for (const PeerTransfer& t : call.transfers) {
-    if (t.peer < 0 || t.peer >= static_cast<int>(ranks.size()) || ranks[t.peer] == call.rank) {
-      return absl::InvalidArgumentError(absl::StrCat("exchange: rank ", call.rank, " has peer ", t.peer,
-                                                     " of a communicator of ", ranks.size(), " ranks"));
+// A rank's end of a communicator. It never waits inside of the library, so that it can always be aborted.
+class Member {
+ public:
+  explicit Member(std::string name) : name_(std::move(name)) {}
+  Member(const Member&) = delete;
+  ~Member() { Abort(); }
+
+  // "communicator 0, rank 1 (cuda:1)"
+  const std::string& name() const { return name_; }
+
+  // Begins to join; it has when Settle() says so. REQUIRES: the rank's device is current, and a group is open.
+  absl::Status Join(int size, const ncclUniqueId& id, int index) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    // The library fills in the communicator when the group ends: its place must not move.
+    const ncclResult_t result = ncclCommInitRankConfig(&comm_, size, id, index, &config);
+    return result == ncclInProgress ? absl::OkStatus() : FromNccl(result, "ncclCommInitRankConfig");
+  }
+
+  // Makes calls on the communicator; `fn` is given it, and returns the result of the last.
+  template <typename Fn>
+  const char* Launch(const Fn& fn) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    if (aborted_ || comm_ == nullptr) return kAborted;
+    return Settle(fn(comm_));
+  }
+
+  // What became of what was begun: ncclInProgress while nothing has.
+  ncclResult_t State() {
+    const std::unique_lock<std::mutex> lock(mu_, std::try_to_lock);
+    return lock.owns_lock() && comm_ != nullptr ? AsyncError() : ncclInProgress;
+  }
+
+  void Abort() {
+    aborted_ = true;
+    const std::lock_guard<std::mutex> lock(mu_);
+    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
+  }
+
+ private:
+  static constexpr const char* kAborted = "the communicator was aborted";
+
+  ncclResult_t AsyncError() {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state);
+    return asked == ncclSuccess ? state : asked;
+  }
+  // A call may go on behind its return, until peers are connected; then the next thing on the stream has to wait.
+  const char* Settle(ncclResult_t result) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (; result == ncclInProgress; result = AsyncError()) {
+      if (aborted_) return kAborted;
+      // Mostly the call is through in microseconds; the first on a communicator takes as long as its peers.
+      if (std::chrono::steady_clock::now() - begin < kBriefly) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(kBriefly);
+      }
     }
-    if (inside(t.send_offset, t.send_count, call.in.count) && inside(t.receive_offset, t.receive_count, call.out.count))
-      continue;
-    return absl::InvalidArgumentError(absl::StrCat("exchange with peer ", t.peer, ": ", t.send_count, " elements from ",
-                                                   t.send_offset, " of ", call.in.count, " are sent, ", t.receive_count,
-                                                   " received at ", t.receive_offset, " of ", call.out.count));
+    return result == ncclSuccess ? nullptr : ncclGetErrorString(result);
   }
-  return absl::OkStatus();
-}
 
-// Whether the operands' sizes fit the collective: NCCL gives every rank an equal share.
-absl::Status CheckSizes(const CollectiveCall& call, int64_t ranks) {
-  const int64_t in = call.in.count, out = call.out.count;
-  const bool fits = call.kind == CollectiveKind::kReduceScatter ? in == out * ranks
-                    : call.kind == CollectiveKind::kAllGather   ? out == in * ranks
-                                                                : in == out;
-  if (fits) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(Text(call.kind), " among ", ranks, " ranks: the input has ", in,
-                                               " elements, the output has ", out, "; shares must be equal"));
-}
-
-absl::Status CheckCall(const CollectiveCall& call, const std::vector<int>& ranks) {
-  const bool reduces = call.kind == CollectiveKind::kAllReduce || call.kind == CollectiveKind::kReduceScatter;
-  if (reduces && call.in.dtype == DType::kBool) {
-    return absl::UnimplementedError(absl::StrCat(Text(call.kind), ": bool cannot be reduced"));
-  }
-  if (call.in.count > 0 && call.out.count > 0 && call.in.dtype != call.out.dtype) {
-    return absl::InvalidArgumentError(absl::StrCat(Text(call.kind), ": the input is ", Name(call.in.dtype),
-                                                   ", the output is ", Name(call.out.dtype)));
-  }
-  if (call.kind == CollectiveKind::kExchange) return CheckTransfers(call, ranks);
-  return CheckSizes(call, static_cast<int64_t>(ranks.size()));
-}
+  const std::string name_;
+  std::atomic<bool> aborted_{false};
+  std::mutex mu_;
+  ncclComm_t comm_ = nullptr;  // guarded by mu_
+};
 
 class NcclCollectives : public Collectives {
  public:
-  ~NcclCollectives() override {
-    // Aborting, unlike destroying, waits for no peer: after a failure there may be none.
-    for (const auto& [key, member] : members_) {
-      if (member.comm != nullptr) ncclCommAbort(member.comm);
-    }
-  }
-
-  // Joins all communicators for the ranks of `process`.
-  absl::Status Join(const pb::Program& plans, int process, const std::vector<std::string>& ids) {
+  // Joins all communicators for the ranks of `process`, within the time.
+  absl::Status Join(const pb::Program& plans, int process, const std::vector<std::string>& ids,
+                    absl::Duration timeout) {
+    const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(timeout);
     for (int c = 0; c < plans.communicators_size(); ++c) {
-      const auto& ranks = plans.communicators(c).ranks();
-      ncclUniqueId id;
-      if (ids[c].size() != sizeof(id.internal)) {
-        return absl::InvalidArgumentError(absl::StrCat("communicator ", c, ": its id has ", ids[c].size(),
-                                                       " bytes, NCCL's have ", sizeof(id.internal)));
+      OF_RETURN_IF_ERROR_AT(Begin(plans, process, c, ids[c]), absl::StrCat("communicator ", c));
+      for (const auto& [key, member] : members_) {
+        if (key.first == c) OF_RETURN_IF_ERROR_AT(WaitUntilJoined(*member, deadline, timeout), member->name());
       }
-      std::copy(ids[c].begin(), ids[c].end(), id.internal);
-      OF_RETURN_IF_ERROR(FromNccl(ncclGroupStart(), "ncclGroupStart"));
-      absl::Status status;
-      for (int i = 0; i < ranks.size() && status.ok(); ++i) {
-        if (plans.ranks(ranks[i]).process() == process) status = JoinRank(plans, c, i, id);
-      }
-      const absl::Status ended = FromNccl(ncclGroupEnd(), "ncclCommInitRank");  // always: a group must not stay open
-      if (status.ok()) status = ended;
-      if (!status.ok()) return Annotate(status, absl::StrCat("communicator ", c));
     }
     return absl::OkStatus();
   }
@@ -140,81 +151,118 @@ class NcclCollectives : public Collectives {
   }
 
   const char* Launch(const CollectiveCall& call) override {
-    const ncclComm_t comm = members_.at({call.communicator, call.rank}).comm;
-    const cudaStream_t stream = static_cast<cudaStream_t>(call.stream);
-    const ncclDataType_t type = *DataType(TypeOf(call));
-    const size_t in = static_cast<size_t>(call.in.count), out = static_cast<size_t>(call.out.count);
-    ncclResult_t result = ncclInvalidUsage;
-    switch (call.kind) {
-      case CollectiveKind::kAllReduce:
-        result = ncclAllReduce(call.in.data, call.out.data, in, type, RedOp(call.reduction), comm, stream);
-        break;
-      case CollectiveKind::kReduceScatter:
-        result = ncclReduceScatter(call.in.data, call.out.data, out, type, RedOp(call.reduction), comm, stream);
-        break;
-      case CollectiveKind::kAllGather:
-        result = ncclAllGather(call.in.data, call.out.data, in, type, comm, stream);
-        break;
-      case CollectiveKind::kBroadcast:  // from the communicator's first rank
-        result = ncclBroadcast(call.in.data, call.out.data, in, type, 0, comm, stream);
-        break;
-      case CollectiveKind::kExchange:
-        result = Exchange(call, type, comm, stream);
-        break;
+    return members_.at({call.communicator, call.rank})->Launch([&](ncclComm_t comm) { return Call(call, comm); });
+  }
+
+  absl::Status Check() override {
+    for (const auto& [key, member] : members_) {
+      const ncclResult_t state = member->State();
+      if (state != ncclSuccess && state != ncclInProgress) return Annotate(FromNccl(state, "NCCL"), member->name());
     }
-    return result == ncclSuccess ? nullptr : ncclGetErrorString(result);
+    return absl::OkStatus();
+  }
+
+  void Abort() override {
+    for (const auto& [key, member] : members_) member->Abort();
   }
 
  private:
-  struct Member {
-    ncclComm_t comm = nullptr;
-  };
+  absl::Status Begin(const pb::Program& plans, int process, int communicator, const std::string& id_bytes) {
+    const auto& ranks = plans.communicators(communicator).ranks();
+    ncclUniqueId id;
+    if (id_bytes.size() != sizeof(id.internal)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("its id has ", id_bytes.size(), " bytes, NCCL's have ", sizeof(id.internal)));
+    }
+    std::copy(id_bytes.begin(), id_bytes.end(), id.internal);
+    OF_RETURN_IF_ERROR(FromNccl(ncclGroupStart(), "ncclGroupStart"));
+    absl::Status status;
+    for (int i = 0; i < ranks.size() && status.ok(); ++i) {
+      if (plans.ranks(ranks[i]).process() == process) status = JoinRank(plans, communicator, i, id);
+    }
+    const ncclResult_t ended = ncclGroupEnd();  // always: a group must not stay open
+    if (!status.ok() || ended == ncclInProgress) return status;
+    return FromNccl(ended, "ncclCommInitRankConfig");
+  }
+
+  absl::Status JoinRank(const pb::Program& plans, int communicator, int index, const ncclUniqueId& id) {
+    const int rank = plans.communicators(communicator).ranks(index);
+    const std::string where = absl::StrCat("rank ", rank, " (", plans.ranks(rank).device(), ")");
+    OF_ASSIGN_OR_RETURN_AT(const Device device, LocalDevice(plans, rank), where);
+    if (device.kind != DeviceKind::kCuda) {
+      return absl::InvalidArgumentError(absl::StrCat(where, ": NCCL connects cuda devices only"));
+    }
+    if (const cudaError_t error = cudaSetDevice(device.index); error != cudaSuccess) {
+      return absl::UnavailableError(
+          absl::StrCat(where, ": cudaSetDevice(", device.index, "): ", cudaGetErrorString(error)));
+    }
+    auto& member = members_[{communicator, rank}];
+    member = std::make_unique<Member>(absl::StrCat("communicator ", communicator, ", ", where));
+    return Annotate(member->Join(plans.communicators(communicator).ranks_size(), id, index), where);
+  }
+
+  static absl::Status WaitUntilJoined(Member& member, std::chrono::steady_clock::time_point deadline,
+                                      absl::Duration timeout) {
+    ncclResult_t state = member.State();
+    for (; state == ncclInProgress; state = member.State()) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        return absl::UnavailableError(
+            absl::StrCat("not all of its ranks have come within ", absl::FormatDuration(timeout)));
+      }
+      std::this_thread::sleep_for(kBriefly);
+    }
+    return FromNccl(state, "NCCL set-up");
+  }
+
+  static ncclResult_t Call(const CollectiveCall& call, ncclComm_t comm) {
+    const cudaStream_t stream = static_cast<cudaStream_t>(call.stream);
+    const ncclDataType_t type = *DataType(TypeOf(call));
+    const size_t in = static_cast<size_t>(call.in.count), out = static_cast<size_t>(call.out.count);
+    switch (call.kind) {
+      case CollectiveKind::kAllReduce:
+        return ncclAllReduce(call.in.data, call.out.data, in, type, RedOp(call.reduction), comm, stream);
+      case CollectiveKind::kReduceScatter:
+        return ncclReduceScatter(call.in.data, call.out.data, out, type, RedOp(call.reduction), comm, stream);
+      case CollectiveKind::kAllGather:
+        return ncclAllGather(call.in.data, call.out.data, in, type, comm, stream);
+      case CollectiveKind::kBroadcast:  // from the communicator's first rank
+        return ncclBroadcast(call.in.data, call.out.data, in, type, 0, comm, stream);
+      case CollectiveKind::kExchange:
+        return Exchange(call, type, comm, stream);
+    }
+    return ncclInvalidUsage;
+  }
 
   // All sends and receives of this rank at once; any other order could wait in a circle.
   static ncclResult_t Exchange(const CollectiveCall& call, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
     const int64_t size = static_cast<int64_t>(SizeOf(TypeOf(call)));
     ncclResult_t result = ncclGroupStart();
     for (const PeerTransfer& t : call.transfers) {
-      if (result == ncclSuccess && t.send_count > 0) {
+      if (Works(result) && t.send_count > 0) {
         result = ncclSend(call.in.as<char>() + t.send_offset * size, static_cast<size_t>(t.send_count), type, t.peer,
                           comm, stream);
       }
-      if (result == ncclSuccess && t.receive_count > 0) {
+      if (Works(result) && t.receive_count > 0) {
         result = ncclRecv(call.out.as<char>() + t.receive_offset * size, static_cast<size_t>(t.receive_count), type,
                           t.peer, comm, stream);
       }
     }
     const ncclResult_t ended = ncclGroupEnd();  // always: a group must not stay open
-    return result == ncclSuccess ? ended : result;
+    return Works(result) ? ended : result;
   }
-
-  absl::Status JoinRank(const pb::Program& plans, int communicator, int index, const ncclUniqueId& id) {
-    const int rank = plans.communicators(communicator).ranks(index);
-    const std::string where = absl::StrCat("rank ", rank, " (", plans.ranks(rank).device(), ")");
-    OF_ASSIGN_OR_RETURN_AT(const Device device, Device::Parse(plans.ranks(rank).device()), where);
-    if (device.kind != DeviceKind::kCuda) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ": NCCL connects cuda devices only"));
-    }
-    if (const cudaError_t error = cudaSetDevice(device.index); error != cudaSuccess) {
-      return absl::UnavailableError(absl::StrCat(where, ": cudaSetDevice: ", cudaGetErrorString(error)));
-    }
-    const int size = plans.communicators(communicator).ranks_size();
-    // Inside a group NCCL fills in the communicator when the group ends: its place must not move.
-    ncclComm_t* const comm = &members_[{communicator, rank}].comm;
-    return Annotate(FromNccl(ncclCommInitRank(comm, size, id, index), "ncclCommInitRank"), where);
-  }
+  static bool Works(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
   // By (communicator, rank of the job). Filled by Join(), only read by the actor threads.
-  std::map<std::pair<int, int>, Member> members_;
+  std::map<std::pair<int, int>, std::unique_ptr<Member>> members_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::Program& plans, int process,
-                                                                 PeerNetwork* peers) {
+                                                                 PeerNetwork* peers, absl::Duration timeout) {
   OF_ASSIGN_OR_RETURN(const std::vector<std::string> ids, AgreeOnCommunicatorIds(plans, process, peers, MakeId));
   auto collectives = std::make_unique<NcclCollectives>();
-  OF_RETURN_IF_ERROR(collectives->Join(plans, process, ids));
+  OF_RETURN_IF_ERROR(collectives->Join(plans, process, ids, timeout));
   return collectives;
 }
 

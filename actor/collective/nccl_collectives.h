@@ -4,13 +4,14 @@
 //                                              makes the id ──exchange────►  knows the id
 //                                              ncclCommInitRank for 0, 1     ncclCommInitRank for 2, 3
 //
-// All communicators are set up at once, in the order of the plan, because setting one up waits for all its ranks; a
-// process sets up its own as one group.
+// Communicators are set up in the order of the plan, a process's own ranks of one as one group; peers that do not come
+// are waited for so long and no longer.
 // Launch() puts the call on the rank's stream and returns; order within a communicator is the plan's.
 #pragma once
 
 #include <memory>
 
+#include "absl/time/time.h"
 #include "actor/collective/collectives.h"
 #include "proto/program.pb.h"
 
@@ -21,8 +22,10 @@ class PeerNetwork;
 // Collectives for the ranks of `process`, on the devices that the plans name. Every process of the job must call it,
 // before it creates its engine; returns when all have. `peers` is borrowed until then; null for a job of one process.
 // Unimplemented if this build has no NCCL, InvalidArgument if a communicator has ranks on other devices than CUDA ones,
-// Unavailable if NCCL fails, else as AgreeOnCommunicatorIds (communicator_ids.h).
+// Unavailable if NCCL fails or not all ranks have come within `timeout`, else as AgreeOnCommunicatorIds
+// (communicator_ids.h).
 absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::Program& plans, int process,
-                                                                 PeerNetwork* peers);
+                                                                 PeerNetwork* peers,
+                                                                 absl::Duration timeout = absl::Seconds(60));
 
 }  // namespace oneflow

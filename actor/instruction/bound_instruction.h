@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "actor/act_runner.h"
 #include "actor/collective/collectives.h"
 #include "actor/data/source_cache.h"
 #include "actor/engine.h"
@@ -38,6 +39,7 @@ struct CurrentAct {
   int64_t step = 0;
   int64_t micro_batch = 0;
   void* scratch = nullptr;  // as large as the rank's instructions ask for beside the plan
+  Afterwards& afterwards;   // what a run leaves to be done later
 };
 
 class BoundInstruction {
@@ -49,6 +51,8 @@ class BoundInstruction {
 
   // Scratch memory that a run needs beside the plan's.
   virtual int64_t scratch_bytes() const { return 0; }
+  // Device memory that it has for itself, beside the plan's.
+  virtual int64_t held_bytes() const { return 0; }
   // What a run takes from other ranks' memory or receives from them.
   virtual int64_t remote_bytes() const { return 0; }
 

@@ -1,10 +1,12 @@
-// FETCH: hands a value to the host as doubles, by way of a host copy where the host cannot address the device's memory.
+// FETCH: hands a value to the host as doubles; where the host cannot address the device's memory, once a host transfer
+// has brought it, while what is launched later already runs.
+#include <atomic>
 #include <string>
-#include <vector>
 
 #include "actor/element.h"
 #include "actor/instruction/attributes.h"
 #include "actor/instruction/kinds.h"
+#include "actor/instruction/transfer_memory.h"
 
 namespace oneflow {
 namespace {
@@ -15,34 +17,63 @@ class Fetch final : public BoundInstruction {
       : BoundInstruction(std::move(unbound.operands)),
         context_(unbound.context),
         plan_(unbound.plan.name()),
-        name_(ToAttrMap(unbound.instruction.attributes()).String("name")) {
-    if (!context_.device.host_accessible()) staging_.resize(NumBytes(operands_.inputs()[0]));
+        name_(ToAttrMap(unbound.instruction.attributes()).String("name")) {}
+
+  absl::Status MakeTransfer(TransferMemory memory) {
+    if (context_.device.host_accessible()) return absl::OkStatus();
+    OF_ASSIGN_OR_RETURN(transfer_, memory.Make(NumBytes(operands_.inputs()[0])));
+    return absl::OkStatus();
   }
 
   absl::Status Run(const CurrentAct& act) override {
     const TensorArg& value = operands_.inputs()[0];
-    const void* data = value.data;
-    if (!context_.device.host_accessible()) {
-      OF_RETURN_IF_ERROR(Checked(context_.device.CopyToHost(staging_.data(), data, staging_.size())));
-      data = staging_.data();
+    if (transfer_ == nullptr) {
+      Hand(act.step, value.data);
+      return absl::OkStatus();
     }
-    if (!context_.on_fetch) return absl::OkStatus();
-    Fetched fetched{.plan = plan_, .name = name_, .step = act.step};
-    fetched.values.reserve(value.count);
-    for (int64_t i = 0; i < value.count; ++i) fetched.values.push_back(LoadElement(value.dtype, data, i));
-    context_.on_fetch(std::move(fetched));
+    const int slot = slot_;
+    slot_ = (slot_ + 1) % HostTransfer::kSlots;
+    on_its_way_[slot].wait(true);
+    int event = 0;
+    OF_RETURN_IF_ERROR(Checked(transfer_->ToHost(slot, value.data, NumBytes(value), &event)));
+    on_its_way_[slot] = true;
+    act.afterwards.push_back({event, [this, slot, step = act.step](const char* error) {
+                                if (error == nullptr) Hand(step, transfer_->slot(slot));
+                                on_its_way_[slot] = false;
+                                on_its_way_[slot].notify_one();
+                              }});
     return absl::OkStatus();
   }
 
+  int64_t held_bytes() const override {
+    return transfer_ == nullptr ? 0 : static_cast<int64_t>(transfer_->device_bytes());
+  }
+
  private:
+  void Hand(int64_t step, const void* data) {
+    if (!context_.on_fetch) return;
+    const TensorArg& value = operands_.inputs()[0];
+    Fetched fetched{.plan = plan_, .name = name_, .step = step};
+    fetched.values.reserve(value.count);
+    for (int64_t i = 0; i < value.count; ++i) fetched.values.push_back(LoadElement(value.dtype, data, i));
+    context_.on_fetch(std::move(fetched));
+  }
+
   const RankContext context_;
   const std::string plan_;
   const std::string name_;
-  std::vector<char> staging_;
+  std::unique_ptr<HostTransfer> transfer_;  // null: the host reads the value where it lies
+  int slot_ = 0;                            // of the next run
+  std::atomic<bool> on_its_way_[HostTransfer::kSlots] = {};
 };
 
 }  // namespace
 
-BoundOrError BindFetch(Unbound unbound) { return std::make_unique<Fetch>(std::move(unbound)); }
+BoundOrError BindFetch(Unbound unbound) {
+  const TransferMemory memory(unbound);
+  auto fetch = std::make_unique<Fetch>(std::move(unbound));
+  OF_RETURN_IF_ERROR(fetch->MakeTransfer(memory));
+  return fetch;
+}
 
 }  // namespace oneflow

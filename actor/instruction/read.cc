@@ -1,9 +1,11 @@
-// READ: a data source fills the outputs, by way of host copies where the host cannot address the device's memory.
+// READ: a data source fills the outputs; where the host cannot address the device's memory, a slot of a host transfer
+// per output, while what was launched before still runs.
 #include <vector>
 
 #include "actor/instruction/attributes.h"
 #include "actor/instruction/kinds.h"
 #include "actor/instruction/operand_check.h"
+#include "actor/instruction/transfer_memory.h"
 
 namespace oneflow {
 namespace {
@@ -14,30 +16,47 @@ class Read final : public BoundInstruction {
       : BoundInstruction(std::move(unbound.operands)),
         device_(unbound.context.device),
         micro_batches_(unbound.plan.micro_batches()),
-        source_(std::move(source)) {
-    if (device_.host_accessible()) return;
-    for (const TensorArg& output : operands_.outputs()) staging_.emplace_back(NumBytes(output));
+        source_(std::move(source)) {}
+
+  absl::Status MakeTransfers(TransferMemory memory) {
+    if (device_.host_accessible()) return absl::OkStatus();
+    for (const TensorArg& output : operands_.outputs()) {
+      OF_ASSIGN_OR_RETURN(transfers_.emplace_back(), memory.Make(NumBytes(output)));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Run(const CurrentAct& act) override {
     if (device_.host_accessible()) {
       return source_->Read(act.step, act.micro_batch, micro_batches_, operands_.outputs());
     }
+    const int slot = slot_;
+    slot_ = (slot_ + 1) % HostTransfer::kSlots;
     std::vector<TensorArg> staged(operands_.outputs().begin(), operands_.outputs().end());
-    for (size_t i = 0; i < staged.size(); ++i) staged[i].data = staging_[i].data();
+    for (size_t i = 0; i < staged.size(); ++i) {
+      OF_RETURN_IF_ERROR(Checked(transfers_[i]->WaitForSlot(slot)));
+      staged[i].data = transfers_[i]->slot(slot);
+    }
     OF_RETURN_IF_ERROR(source_->Read(act.step, act.micro_batch, micro_batches_, staged));
     for (size_t i = 0; i < staged.size(); ++i) {
-      const void* from = staging_[i].data();
-      OF_RETURN_IF_ERROR(Checked(device_.CopyFromHost(operands_.outputs()[i].data, from, staging_[i].size())));
+      const TensorArg& output = operands_.outputs()[i];
+      OF_RETURN_IF_ERROR(Checked(transfers_[i]->ToDevice(output.data, slot, NumBytes(output))));
     }
     return absl::OkStatus();
+  }
+
+  int64_t held_bytes() const override {
+    int64_t bytes = 0;
+    for (const auto& transfer : transfers_) bytes += static_cast<int64_t>(transfer->device_bytes());
+    return bytes;
   }
 
  private:
   DeviceContext& device_;
   const int64_t micro_batches_;
   const std::shared_ptr<Source> source_;
-  std::vector<std::vector<char>> staging_;  // one per output
+  std::vector<std::unique_ptr<HostTransfer>> transfers_;  // one per output, or none
+  int slot_ = 0;                                          // of the next run
 };
 
 }  // namespace
@@ -47,7 +66,10 @@ BoundOrError BindRead(Unbound unbound) {
   OF_ASSIGN_OR_RETURN(const OpDef* const read_data, unbound.context.ops.Get("read_data"));
   OF_RETURN_IF_ERROR(CheckOperands(*read_data, attrs, unbound.plan, unbound.actor, unbound.instruction));
   OF_ASSIGN_OR_RETURN(std::shared_ptr<Source> source, unbound.context.sources.Open(attrs));
-  return std::make_unique<Read>(std::move(unbound), std::move(source));
+  const TransferMemory memory(unbound);
+  auto read = std::make_unique<Read>(std::move(unbound), std::move(source));
+  OF_RETURN_IF_ERROR(read->MakeTransfers(memory));
+  return read;
 }
 
 }  // namespace oneflow

@@ -66,7 +66,8 @@ class PlanBuilder {
   PhysicalOperand Operand(ValueId value, bool boxed) const;
   absl::Status AddInstruction(PhysicalActor& actor, NodeId id);
   absl::Status AddSendBuffers(const Node& node, PhysicalInstruction& instruction);
-  static void AddScratch(const Node& node, Part part, int64_t num_bytes, PhysicalInstruction& instruction);
+  void AddTransfer(const Node& node, PhysicalInstruction& instruction) const;
+  static void AddScratch(ValueId value, Part part, int64_t num_bytes, PhysicalInstruction& instruction);
   int64_t KernelScratchOf(const Node& node) const;
 
   void MakeActors();
@@ -291,22 +292,35 @@ absl::Status PlanBuilder::AddInstruction(PhysicalActor& actor, NodeId id) {
   for (ValueId output : node.outputs) instruction.outputs.push_back(Operand(output, false));
   if (boxing && in_.boxings.by_sending()) OF_RETURN_IF_ERROR(AddSendBuffers(node, instruction));
   if (in_.kernel_scratch.ops.count(node.op) > 0 && !node.outputs.empty())
-    AddScratch(node, Part::kKernel, KernelScratchOf(node), instruction);
+    AddScratch(node.outputs[0], Part::kKernel, KernelScratchOf(node), instruction);
+  if (in_.boxings.by_sending()) AddTransfer(node, instruction);  // else the host addresses all memory
   actor.instructions.push_back(std::move(instruction));
   return absl::OkStatus();
 }
 
 absl::Status PlanBuilder::AddSendBuffers(const Node& node, PhysicalInstruction& instruction) {
   OF_ASSIGN_OR_RETURN_AT(const SendBuffers buffers, in_.boxings.BuffersOf(graph_, node), Where(node));
-  AddScratch(node, Part::kPacked, buffers.packed, instruction);
-  AddScratch(node, Part::kReceived, buffers.received, instruction);
+  AddScratch(node.outputs[0], Part::kPacked, buffers.packed, instruction);
+  AddScratch(node.outputs[0], Part::kReceived, buffers.received, instruction);
   return absl::OkStatus();
 }
 
-void PlanBuilder::AddScratch(const Node& node, Part part, int64_t num_bytes, PhysicalInstruction& instruction) {
+// For values that are read or fetched: as much as they take.
+void PlanBuilder::AddTransfer(const Node& node, PhysicalInstruction& instruction) const {
+  const OpKind kind = in_.ops.KindOf(node.op);
+  if (kind == OpKind::kFetch) {
+    AddScratch(node.inputs[0], Part::kTransfer, Align(instruction.inputs[0].num_bytes), instruction);
+  } else if (kind == OpKind::kData) {
+    int64_t num_bytes = 0;
+    for (const PhysicalOperand& output : instruction.outputs) num_bytes += Align(output.num_bytes);
+    AddScratch(node.outputs[0], Part::kTransfer, num_bytes, instruction);
+  }
+}
+
+void PlanBuilder::AddScratch(ValueId value, Part part, int64_t num_bytes, PhysicalInstruction& instruction) {
   if (num_bytes == 0) return;
   PhysicalOperand operand;
-  operand.value = node.outputs[0];
+  operand.value = value;
   operand.part = part;
   operand.num_bytes = num_bytes;
   instruction.scratch.push_back(operand);

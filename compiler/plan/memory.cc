@@ -70,6 +70,7 @@ Buffers FindBuffers(const PlanInput& input, const PhysicalActor& actor) {
       buffers.lives[buffer].last = std::max(buffers.lives[buffer].last, last_use[x.content()]);
     }
     for (const PhysicalOperand& x : instruction.scratch) {
+      if (x.part == PhysicalOperand::Part::kTransfer) continue;
       buffers.of_value[x.content()] = static_cast<int>(buffers.lives.size());
       buffers.lives.push_back({x.num_bytes, at, at, x.content()});
     }
@@ -86,6 +87,7 @@ class Assignment {
     for (size_t r = 0; r < plan_.registers.size(); ++r) ClaimRegister(static_cast<int>(r));
     for (size_t a = 0; a < plan_.actors.size(); ++a) {
       ClaimPinned(static_cast<int>(a));
+      ClaimTransfers(static_cast<int>(a));
       ClaimWorkspace(static_cast<int>(a));
     }
     OF_RETURN_IF_ERROR(CheckSizes());
@@ -150,12 +152,25 @@ class Assignment {
         actor.pinned += Align(x.num_bytes);
       }
     }
-    if (actor.pinned == 0) return;
+    if (actor.pinned > 0) ClaimForAllActs(actor, actor.pinned, {{&actor.pinned_offset}, UseOf(first), first});
+  }
+
+  void ClaimTransfers(int id) {
+    PhysicalActor& actor = plan_.actors[id];
+    for (PhysicalInstruction& instruction : actor.instructions) {
+      for (PhysicalOperand& x : instruction.scratch) {
+        if (x.part == PhysicalOperand::Part::kTransfer)
+          ClaimForAllActs(actor, x.num_bytes, {{&x.offset}, MemoryUse::kTransfers, x.value});
+      }
+    }
+  }
+
+  void ClaimForAllActs(const PhysicalActor& actor, int64_t num_bytes, Target target) {
     Claim& claim = claims_[0].emplace_back();
-    claim.num_bytes = actor.pinned;
+    claim.num_bytes = num_bytes;
     for (const int c : ClassesOf(input_.classes, actor))
       claim.when.push_back({c, 0, lifetimes_.clocks()[c].num_ticks - 1, true});
-    targets_[0].push_back({{&actor.pinned_offset}, UseOf(first), first});
+    targets_[0].push_back(std::move(target));
   }
 
   void ClaimWorkspace(int id) {
@@ -174,7 +189,7 @@ class Assignment {
       targets_[0].push_back({{}, shard ? UseOf(life.content.first) : MemoryUse::kScratch, life.content.first});
     }
     const auto place = [&](PhysicalOperand& x) {
-      if (x.place == Place::kWorkspace) {
+      if (x.place == Place::kWorkspace && x.part != PhysicalOperand::Part::kTransfer) {
         targets_[0][base + buffers.of_value.at(x.content())].offsets.push_back(&x.offset);
       }
     };
@@ -205,7 +220,7 @@ class Assignment {
                                                    value < 0 ? "a variable" : Where(Producer(value))));
   }
 
-  // Every instruction that reads or fetches has buffers of its own on the host.
+  // Every instruction that reads or fetches has slots of its own on the host.
   void CountHostMemory() {
     for (const PhysicalActor& actor : plan_.actors) {
       int64_t num_bytes = 0;
@@ -218,7 +233,7 @@ class Assignment {
         }
       }
       if (num_bytes == 0) continue;
-      for (const int c : ClassesOf(input_.classes, actor)) plan_.classes[c].host_bytes += num_bytes;
+      for (const int c : ClassesOf(input_.classes, actor)) plan_.classes[c].host_bytes += kTransferSlots * num_bytes;
     }
   }
 

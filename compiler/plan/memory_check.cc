@@ -128,7 +128,7 @@ class Checker {
 
   std::string NameOf(ValueId value) const { return in_.graph.node(in_.graph.value(value).producer).name; }
   std::string NameOf(const What& what) const {
-    constexpr const char* kPrefixes[] = {"", "packed ", "received ", "scratch of "};
+    constexpr const char* kPrefixes[] = {"", "packed ", "received ", "scratch of ", "transfer of "};
     return absl::StrCat(kPrefixes[static_cast<int>(what.second)], NameOf(what.first));
   }
 
@@ -208,6 +208,7 @@ class Checker {
     for (int i = 0; i < static_cast<int>(actor.instructions.size()); ++i) {
       const auto touch = [&](const PhysicalOperand& x) {
         if (x.place != Place::kWorkspace) return;
+        if (x.part == PhysicalOperand::Part::kTransfer) return AddForAllActs(actor, x, lifetimes, regions);
         const auto [it, inserted] = lives.try_emplace(x.content());
         if (inserted) it->second = {{x.offset, x.offset + x.num_bytes, NameOf(x.content())}, i, i};
         it->second.last = i;
@@ -221,6 +222,13 @@ class Checker {
         regions[when.rank_class][0].push_back({life.at, when, true});
       }
     }
+  }
+
+  void AddForAllActs(const PhysicalActor& actor, const PhysicalOperand& x, const Lifetimes& lifetimes,
+                     Regions& regions) const {
+    const Interval at = {x.offset, x.offset + x.num_bytes, NameOf(x.content())};
+    for (const int c : ClassesOf(in_.classes, actor))
+      regions[c][0].push_back({at, {c, 0, lifetimes.clocks()[c].num_ticks - 1, true}, true});
   }
 
   absl::Status CheckRegister(const PhysicalRegister& reg) const {

@@ -28,8 +28,9 @@ struct PhysicalOperand {
   enum class Place : uint8_t { kRegister, kVariable, kWorkspace, kPinned };
 
   // What of the value it is: a shard of it, or what a boxing to it has packed to send, or received and not unpacked, or
-  // what the kernel that computes it needs besides.
-  enum class Part : uint8_t { kShard, kPacked, kReceived, kKernel };
+  // what the kernel that computes it needs besides, or where it lies on its way from or to the host, kept from act to
+  // act.
+  enum class Part : uint8_t { kShard, kPacked, kReceived, kKernel, kTransfer };
 
   ValueId value = -1;
   Part part = Part::kShard;
@@ -46,7 +47,7 @@ struct PhysicalInstruction {
   NodeId node = -1;
   std::vector<PhysicalOperand> inputs;  // of a boxing one, which stands for the shards of all sources that a rank reads
   std::vector<PhysicalOperand> outputs;
-  std::vector<PhysicalOperand> scratch;  // kPacked, kReceived, kKernel, if any rank needs them
+  std::vector<PhysicalOperand> scratch;  // all other parts, if any rank needs them
 };
 
 struct PhysicalPort {

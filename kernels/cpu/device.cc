@@ -49,10 +49,11 @@ class CpuDevice final : public DeviceContext {
   bool host_accessible() const override { return true; }
 
   void* stream() override { return nullptr; }
-  void BindThread() override { omp_set_num_threads(num_cores_); }
+  const char* BindThread() override {
+    omp_set_num_threads(num_cores_);
+    return nullptr;
+  }
   int threads() const override { return num_cores_; }
-  int RecordEvent() override { return 0; }
-  bool Done(int) override { return true; }
 
  private:
   struct Area {

@@ -1,59 +1,56 @@
-// A CUDA device: memory, one stream on which everything happens in order, and events from a pool.
+// A CUDA device: memory, a stream on which everything is computed in order, events, and transfers beside it.
 //
-// The runtime calls from two sides: an actor thread, bound to the device, launches; while loading and saving, other
-// threads allocate and copy. So whatever depends on the current device sets it for the length of the call. After an
-// error of a kernel CUDA refuses every further call, which therefore reports it; only Done() cannot, and says yes, so
-// that nobody waits for what will never come.
+// The runtime calls from several sides: an actor thread, bound to the device, launches; another waits for events; while
+// loading and saving, others allocate and copy. So whatever depends on the current device sets it for the length of the
+// call. After an error of a kernel CUDA refuses every further call, which therefore reports it.
 #include "kernels/device.h"
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "kernels/copy.h"
 #include "kernels/cuda/copy.h"
+#include "kernels/cuda/host_transfer.h"
+#include "kernels/cuda/runtime.h"
 
 namespace oneflow {
 namespace {
 
-const char* ErrorText(cudaError_t error) { return error == cudaSuccess ? nullptr : cudaGetErrorString(error); }
-
-// Makes a device current, until the end of the scope.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(int index) {
-    cudaGetDevice(&before_);
-    cudaSetDevice(index);
-  }
-  CurrentDevice(const CurrentDevice&) = delete;
-  ~CurrentDevice() { cudaSetDevice(before_); }
-
- private:
-  int before_ = 0;
-};
+using cuda::CurrentDevice;
+using cuda::ErrorText;
 
 class CudaDevice final : public DeviceContext {
  public:
-  // REQUIRES: the device is there. `*error` is null, or says what failed.
-  CudaDevice(int index, const char** error) : index_(index), kernels_(CudaKernels()) {
-    const CurrentDevice current(index_);
-    *error = ErrorText(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  }
+  explicit CudaDevice(int index) : index_(index), kernels_(CudaKernels()) {}
 
+  // Waits for what was launched: whoever launched what waits for peers has told it to give up (Collectives::Abort).
   ~CudaDevice() override {
     const CurrentDevice current(index_);
     if (stream_ != nullptr) cudaStreamSynchronize(stream_);
-    for (cudaEvent_t event : events_) cudaEventDestroy(event);
+    transfer_streams_.reset();
+    events_.reset();
     for (void* area : areas_) cudaFree(area);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+
+  // REQUIRES: the device is there. Null, or which call failed.
+  const char* Open() {
+    const CurrentDevice current(index_);
+    if (current.error() != nullptr) return current.error();
+    if (const char* error = ErrorText(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking))) return error;
+    events_.emplace();
+    return transfer_streams_.emplace(stream_).Create();
   }
 
   const KernelTable& kernels() const override { return kernels_; }
 
   void* Allocate(size_t num_bytes) override {
     const CurrentDevice current(index_);
+    if (current.error() != nullptr) return nullptr;
     num_bytes = std::max<size_t>(num_bytes, 1);
     void* data = nullptr;
     if (cudaMalloc(&data, num_bytes) != cudaSuccess) {
@@ -76,28 +73,17 @@ class CudaDevice final : public DeviceContext {
   const char* CopyFromHost(void* device, const void* host, size_t num_bytes) override {
     return CopyAndWait(device, host, num_bytes);
   }
+  std::unique_ptr<HostTransfer> MakeTransfer(size_t num_bytes, void* between) override {
+    const CurrentDevice current(index_);
+    return cuda::MakeCudaTransfer(*transfer_streams_, *events_, num_bytes, between);
+  }
   bool host_accessible() const override { return false; }
 
   void* stream() override { return stream_; }
-  void BindThread() override { cudaSetDevice(index_); }
+  const char* BindThread() override { return ErrorText(cudaSetDevice(index_)); }
 
-  int RecordEvent() override {
-    if (free_events_.empty()) {
-      cudaEvent_t event = nullptr;
-      cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
-      free_events_.push_back(static_cast<int>(events_.size()));
-      events_.push_back(event);
-    }
-    const int event = free_events_.back();
-    free_events_.pop_back();
-    cudaEventRecord(events_[event], stream_);
-    return event;
-  }
-  bool Done(int event) override {
-    if (cudaEventQuery(events_[event]) == cudaErrorNotReady) return false;
-    free_events_.push_back(event);
-    return true;
-  }
+  const char* RecordEvent(int* event) override { return events_->Record(stream_, event); }
+  const char* WaitEvent(int event) override { return events_->Wait(event); }
 
   const char* CopyRegion(const CopyRegionArgs& args) override {
     cuda::Combine combine = cuda::Combine::kOverwrite;
@@ -118,6 +104,7 @@ class CudaDevice final : public DeviceContext {
   const char* CopyAndWait(void* to, const void* from, size_t num_bytes) {
     if (num_bytes == 0) return nullptr;
     const CurrentDevice current(index_);
+    if (current.error() != nullptr) return current.error();
     if (const char* error = ErrorText(cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDefault, stream_))) return error;
     return ErrorText(cudaStreamSynchronize(stream_));
   }
@@ -125,8 +112,8 @@ class CudaDevice final : public DeviceContext {
   const int index_;
   const KernelTable kernels_;
   cudaStream_t stream_ = nullptr;
-  std::vector<cudaEvent_t> events_;  // actor thread only, as are the free ones
-  std::vector<int> free_events_;     // indices into events_
+  std::optional<cuda::EventPool> events_;
+  std::optional<cuda::TransferStreams> transfer_streams_;
   std::mutex mutex_;
   std::vector<void*> areas_;  // guarded by mutex_
 };
@@ -144,10 +131,10 @@ std::unique_ptr<DeviceContext> MakeCudaDevice(int index, std::string* why) {
   if (const char* error = ErrorText(cudaGetDeviceCount(&count))) return refuse(error);
   if (index < 0 || index >= count) return refuse("this host has " + std::to_string(count) + " cuda devices");
   const CurrentDevice current(index);
+  if (current.error() != nullptr) return refuse(current.error());
   if (const char* error = cuda::CheckKernelImage()) return refuse(std::string("its kernels cannot run: ") + error);
-  const char* error = nullptr;
-  auto device = std::make_unique<CudaDevice>(index, &error);
-  if (error != nullptr) return refuse(error);
+  auto device = std::make_unique<CudaDevice>(index);
+  if (const char* error = device->Open()) return refuse(error);
   return device;
 }
 

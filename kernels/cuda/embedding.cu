@@ -43,7 +43,7 @@ __global__ void GradKernel(int64_t n, int64_t first, int64_t rows, int64_t h, co
       const bool is_ours = row >= begin && row < end;
       const unsigned votes = __ballot_sync(0xffffffffu, is_ours);
       if (lane == 0) count_of_warp[warp] = __popc(votes);
-      // Also a barrier for the zeros above and for the last piece's list. Most pieces end here.
+      // Also a barrier for the zeros above, and before the last piece's list is overwritten. Most pieces end here.
       if (__syncthreads_or(is_ours) == 0) continue;
       int at = __popc(votes & ((1u << lane) - 1)), count = 0;
       for (int w = 0; w < kThreads / kWarp; ++w) {
@@ -58,9 +58,7 @@ __global__ void GradKernel(int64_t n, int64_t first, int64_t rows, int64_t h, co
       for (int64_t column = threadIdx.x; column < h; column += kThreads) {
         for (int k = 0; k < count; ++k) dw[id[k] * h + column] += dy[(piece + found[k]) * h + column];
       }
-      __syncthreads();  // before the next piece overwrites the counts and the list
     }
-    __syncthreads();
   }
 }
 

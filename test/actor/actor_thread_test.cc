@@ -1,7 +1,10 @@
 #include "actor/actor_thread.h"
 
+#include <atomic>
 #include <set>
+#include <thread>
 
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "test/actor/test_device.h"
@@ -23,30 +26,48 @@ using ::testing::StartsWith;
 // Writes down what happens.
 class Log : public ActRunner, public MessageBus, public ActorThread::Listener {
  public:
-  absl::Status RunAct(const Actor& actor) override {
+  absl::Status RunAct(const Actor& actor, Afterwards&) override {
     acts.push_back(absl::StrCat(actor.spec().name, actor.step()));
     return actor.spec().name == fails ? absl::InternalError("told to fail") : absl::OkStatus();
   }
-  void Send(int rank, const Message& message) override { sent.push_back({rank, message}); }
+  void Send(int rank, const Message& message) override {
+    sent.push_back({rank, message});
+    num_sent = static_cast<int>(sent.size());
+  }
   void OnThreadDone(int) override { ++done; }
-  void OnThreadFailed(int, absl::Status status) override { failures.push_back(std::move(status)); }
+  void OnThreadFailed(int, absl::Status status) override {
+    failures.push_back(std::move(status));
+    num_failures = static_cast<int>(failures.size());
+  }
 
   std::string fails;
   std::vector<std::string> acts;
   std::vector<std::pair<int, Message>> sent;
   int done = 0;
   std::vector<absl::Status> failures;
+  std::atomic<int> num_sent{0}, num_failures{0};  // for when the thread that follows a device does it
 };
 
 class ActorThreadTest : public ::testing::Test {
  protected:
-  void Make(int rank, int delay = 0) {
-    device_ = std::make_unique<TestDevice>(delay);
+  void Make(int rank, bool has_stream = false) {
+    thread_.reset();
+    device_ = std::make_unique<TestDevice>(has_stream);
     thread_ = std::make_unique<ActorThread>(ActorThread::Context{plan_.set(), rank, *device_, log_, log_, log_});
   }
   // Until there is nothing to do.
   void Settle() {
     while (thread_->Turn()) {
+    }
+  }
+
+  // Until the device has come so far.
+  template <typename F>
+  void SettleUntil(F&& is_so) {
+    for (const absl::Time begin = absl::Now(); !is_so();) {
+      ASSERT_LT(absl::Now() - begin, absl::Seconds(20)) << "the device never comes so far";
+      Settle();
+      std::this_thread::yield();
     }
   }
 
@@ -133,19 +154,58 @@ TEST_F(ActorThreadTest, TakesMessagesOfAPlanThatIsNotGrantedYet) {
 TEST_F(ActorThreadTest, HoldsMessagesToOtherRanksUntilTheDeviceHasComputed) {
   const int a = plan_.Actor(0, "a"), near = plan_.Actor(0, "near"), far = plan_.Actor(1, "far");
   plan_.Register("r", {a}, {{near}, {far}}, 1);
-  Make(0, /*delay=*/3);
+  Make(0, /*has_stream=*/true);
+  device_->running = false;
   thread_->Grant(0, 0, 1);
-  ASSERT_TRUE(thread_->Turn());
-  ASSERT_TRUE(thread_->Turn());
-  EXPECT_THAT(log_.acts, ElementsAre("a0", "near0"));  // ordered by the stream
-  EXPECT_THAT(log_.sent, IsEmpty());
   Settle();
+  EXPECT_THAT(log_.acts, ElementsAre("a0", "near0"));  // ordered by the stream
+  EXPECT_EQ(log_.num_sent, 0);
+  device_->running = true;
+  device_->running.notify_all();
+  SettleUntil([&] { return log_.num_sent == 1; });
   EXPECT_THAT(log_.sent, ElementsAre(Pair(1, Message{Message::Kind::kFilled, 0, 0, far, 0, 0})));
   EXPECT_EQ(log_.done, 0);
   const Message freed{Message::Kind::kFreed, 0, 0, a, 0, 0};
   thread_->Post({&freed, 1});
+  SettleUntil([&] { return log_.done == 1; });
+}
+
+TEST_F(ActorThreadTest, IsDoneWhenItsDeviceIs) {
+  plan_.Actor(0, "a");
+  Make(0, /*has_stream=*/true);
+  device_->running = false;
+  thread_->Grant(0, 0, 2);
   Settle();
-  EXPECT_EQ(log_.done, 1);
+  EXPECT_THAT(log_.acts, ElementsAre("a0", "a1"));
+  EXPECT_EQ(log_.done, 0);
+  device_->running = true;
+  device_->running.notify_all();
+  SettleUntil([&] { return log_.done == 1; });
+}
+
+TEST_F(ActorThreadTest, AnErrorOfTheDeviceEndsTheRun) {
+  const int a = plan_.Actor(0, "a"), far = plan_.Actor(1, "far");
+  plan_.Register("r", {a}, {{far}}, 1);
+  Make(0, /*has_stream=*/true);
+  device_->error = "an illegal memory access";
+  thread_->Grant(0, 0, 1);
+  SettleUntil([&] { return log_.num_failures == 1; });
+  EXPECT_THAT(log_.failures,
+              ElementsAre(StatusIs(absl::StatusCode::kInternal,
+                                   "rank 0 (cpu:0): the device failed in or before an act of plan 'p' actor 'a': an "
+                                   "illegal memory access")));
+  EXPECT_EQ(log_.num_sent, 0);
+  EXPECT_EQ(log_.done, 0);
+}
+
+// The last kernels of a run too, which nobody else waits for.
+TEST_F(ActorThreadTest, AnErrorAtTheEndIsNoSuccess) {
+  plan_.Actor(0, "a");
+  Make(0, /*has_stream=*/true);
+  device_->error = "unspecified launch failure";
+  thread_->Grant(0, 0, 1);
+  SettleUntil([&] { return log_.num_failures == 1; });
+  EXPECT_EQ(log_.done, 0);
 }
 
 TEST_F(ActorThreadTest, StopsAtTheFirstError) {

@@ -440,7 +440,7 @@ TEST(EngineTest, RunsOnADeviceThatTheHostCannotAddress) {
   Fetches fetches;
   EngineOptions options = Options(fetches);
   options.open_device = [](const Device&, int) -> absl::StatusOr<std::unique_ptr<DeviceContext>> {
-    return std::make_unique<TestDevice>(/*delay=*/5);
+    return std::make_unique<TestDevice>(/*has_stream=*/true);
   };
   ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), std::move(options)));
   ASSERT_OK(engine->Run("p", 0, 50));

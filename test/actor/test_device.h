@@ -2,6 +2,7 @@
 // ran on what.
 #pragma once
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -82,10 +83,10 @@ inline const OpRegistry& TestOps() {
   return *kOps;
 }
 
-// With `delay` > 0 it pretends to have a stream: an event is done when it was asked for so many times.
+// With a stream it pretends that what was launched takes time: events come while `running`, and say `error`.
 class TestDevice : public DeviceContext {
  public:
-  explicit TestDevice(int delay = 0) : delay_(delay) {}
+  explicit TestDevice(bool has_stream = false) : has_stream_(has_stream) {}
   ~TestDevice() override {
     for (void* memory : memory_) std::free(memory);
   }
@@ -103,24 +104,28 @@ class TestDevice : public DeviceContext {
     std::memcpy(device, host, num_bytes);
     return nullptr;
   }
-  bool host_accessible() const override { return delay_ == 0; }
-  void* stream() override { return delay_ == 0 ? nullptr : this; }
-  void BindThread() override {}
-  int RecordEvent() override { return next_event_++; }
-  bool Done(int) override {
-    if (++asked_ < delay_) return false;
-    asked_ = 0;
-    return true;
+  bool host_accessible() const override { return !has_stream_; }
+  void* stream() override { return has_stream_ ? this : nullptr; }
+  const char* BindThread() override { return nullptr; }
+  const char* RecordEvent(int* event) override {
+    *event = num_events_++;
+    return nullptr;
   }
+  const char* WaitEvent(int) override {
+    running.wait(false);
+    return error;
+  }
+
+  std::atomic<bool> running{true};
+  std::atomic<const char*> error{nullptr};
 
   static absl::StatusOr<std::unique_ptr<DeviceContext>> Open(const Device&, int) {
     return std::make_unique<TestDevice>();
   }
 
  private:
-  const int delay_;
-  int next_event_ = 0;
-  int asked_ = 0;
+  const bool has_stream_;
+  int num_events_ = 0;
   std::vector<void*> memory_;
   const KernelTable kernels_{{{.op = "position", .run = PositionKernel},
                               {.op = "sum", .run = SumKernel},

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 // A 4x6 matrix "w" on `ranks` ranks, cut unevenly along dimension `dim`, and a whole vector "b" on each.
 class Job {
  public:
-  Job(int ranks, int dim, int delay = 0) : plan(std::vector<int>(ranks, 0)) {
+  Job(int ranks, int dim, bool has_stream = false) : plan(std::vector<int>(ranks, 0)) {
     pb::Variable* w = plan.set().add_variables();
     w->set_name("w");
     w->add_dims(4);
@@ -52,7 +52,7 @@ class Job {
     memory = std::make_unique<JobMemory>(ranks);
     std::vector<DeviceContext*> contexts;
     for (int r = 0; r < ranks; ++r) {
-      devices.push_back(std::make_unique<TestDevice>(delay));
+      devices.push_back(std::make_unique<TestDevice>(has_stream));
       contexts.push_back(devices.back().get());
       EXPECT_OK(memory->Allocate(r, plan.set().ranks(r), *devices.back()));
     }
@@ -101,7 +101,7 @@ TEST_F(VariablesTest, StartWithTheSameValuesUnderEveryLayout) {
   EXPECT_EQ(Job(2, 0).Gather(), expected);
   EXPECT_EQ(Job(2, 1).Gather(), expected);
   EXPECT_EQ(Job(3, 1).Gather(), expected);
-  EXPECT_EQ(Job(2, 1, /*delay=*/1).Gather(), expected);  // through host copies
+  EXPECT_EQ(Job(2, 1, /*has_stream=*/true).Gather(), expected);  // through host copies
   Job job(2, 0);
   EXPECT_THAT(std::vector<float>(job.B(1), job.B(1) + 3), ElementsAre(1, 2, 3));
 }

@@ -1,9 +1,7 @@
 #include "test/kernels/harness.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/status.h"
@@ -196,9 +194,9 @@ absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& 
   }
 
   if (const char* error = kernel->run(kernel_args)) return absl::InternalError(error);
-  for (const int event = device.RecordEvent(); !device.Done(event);) {
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
+  int event = 0;
+  if (const char* error = device.RecordEvent(&event)) return absl::InternalError(error);
+  if (const char* error = device.WaitEvent(event)) return absl::InternalError(error);
 
   KernelResult result;
   OF_RETURN_IF_ERROR(workspace.Read("scratch area").status());

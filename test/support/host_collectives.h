@@ -31,6 +31,11 @@ class HostCollectives : public Collectives {
     return absl::InvalidArgumentError("the members are not those of the plan");
   }
 
+  absl::Status Check() override { return absl::OkStatus(); }
+  void Abort() override {
+    for (const auto& meeting : meetings_) meeting->Abort();
+  }
+
   const char* Launch(const CollectiveCall& call) override {
     Meeting& meeting = *meetings_[call.communicator];
     size_t own = 0;
@@ -53,9 +58,17 @@ class HostCollectives : public Collectives {
     size_t present = 0;
     int64_t number = 0;
 
-    // False if somebody is missing after a time in which a test that works is over.
+    bool aborted = false;
+
+    void Abort() {
+      const std::lock_guard<std::mutex> lock(mu);
+      aborted = true;
+      changed.notify_all();
+    }
+    // False if it was aborted, or somebody is missing after a time in which a test that works is over.
     bool Come() {
       std::unique_lock<std::mutex> lock(mu);
+      if (aborted) return false;
       const int64_t mine = number;
       if (++present == ranks.size()) {
         present = 0;
@@ -63,7 +76,8 @@ class HostCollectives : public Collectives {
         changed.notify_all();
         return true;
       }
-      return changed.wait_for(lock, std::chrono::seconds(60), [&] { return number > mine; });
+      changed.wait_for(lock, std::chrono::seconds(60), [&] { return number > mine || aborted; });
+      return number > mine;
     }
   };
 

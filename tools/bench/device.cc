@@ -82,10 +82,11 @@ class KernelBench {
     args.state = state.get();
     const char* failed = nullptr;
     const double seconds = TimeOf([&] {
-      if (const char* const error = kernel->run(args); error != nullptr) failed = error;
-      const int event = device_.RecordEvent();
-      while (!device_.Done(event)) {
-      }
+      int event = 0;
+      const char* error = kernel->run(args);
+      if (error == nullptr) error = device_.RecordEvent(&event);
+      if (error == nullptr) error = device_.WaitEvent(event);
+      if (error != nullptr) failed = error;
     });
     if (failed != nullptr) return absl::InternalError(absl::StrCat("'", op, "': ", failed));
     return seconds;

@@ -2,9 +2,12 @@
 
 #include <memory>
 
+#include "kernels/host_transfer.h"
 #include "kernels/scratch.h"
 
 namespace oneflow {
+
+static_assert(kTransferSlots == HostTransfer::kSlots);
 
 KernelScratch ScratchOfKernels(DeviceKind device, int threads) {
   const auto kernels = std::make_shared<KernelTable>(device == DeviceKind::kCuda ? CudaKernels() : CpuKernels());

@@ -47,7 +47,9 @@ TEST(CpuDeviceTest, CopiesAreSynchronous) {
   EXPECT_EQ(back, text);
   EXPECT_TRUE(device->host_accessible());
   EXPECT_EQ(device->stream(), nullptr);
-  EXPECT_TRUE(device->Done(device->RecordEvent()));
+  int event = -1;
+  EXPECT_EQ(device->RecordEvent(&event), nullptr);
+  EXPECT_EQ(device->WaitEvent(event), nullptr);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(rooms oneflow_proto oneflow_core sbp compiler kernels kernels_cuda actor tools)
+set(rooms oneflow_proto oneflow_core sbp compiler kernels kernels_cuda actor actor_nccl tools)
 install(TARGETS ${rooms} EXPORT oneflow_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS oneflow_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(room oneflow_core sbp compiler kernels actor tools)

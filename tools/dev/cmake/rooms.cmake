@@ -90,9 +90,8 @@ function(proto_room)
   target_link_libraries(oneflow_proto PUBLIC gRPC::grpc++ protobuf::libprotobuf)
 endfunction()
 
-# Finds the CUDA toolkit and its libraries and sets `without` to the sources of actor/ that are not for this machine: kernels/cuda/* and
-# NCCL are built where the toolkit is; otherwise the *_absent.cc say that it is not. No #ifdef anywhere. A macro, because a language can
-# be enabled only where the whole project sees it.
+# Finds the CUDA toolkit and its libraries. kernels/cuda/* and what calls NCCL are built where the toolkit is; otherwise the *_absent.cc
+# say that it is not. No #ifdef anywhere. A macro, because a language can be enabled only where the whole project sees it.
 macro(find_cuda)
   if(ONEFLOW_CUDA AND NOT ONEFLOW_SANITIZE)
     include(CheckLanguage)
@@ -106,10 +105,8 @@ macro(find_cuda)
     find_package(CUDAToolkit REQUIRED)
     find_library(CUDNN cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
     find_library(NCCL nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
-    set(without collective/nccl_absent.cc)
     message(STATUS "CUDA ${CUDAToolkit_VERSION}: CUDA kernels are built")
   else()
-    set(without collective/nccl_collectives.cc)
     message(STATUS "no CUDA toolkit: CUDA devices will be reported as absent")
   endif()
 endmacro()
@@ -135,5 +132,17 @@ function(cuda_kernels)
   # Each needs the other: the kernels' tables list what is here, and devices here are DeviceContexts.
   target_link_libraries(kernels_cuda PUBLIC CUDA::cudart CUDA::cublasLt CUDA::cublas ${CUDNN} INTERFACE kernels
                         PRIVATE $<BUILD_INTERFACE:oneflow_warnings>)
-  target_link_libraries(kernels PUBLIC kernels_cuda ${NCCL})
+  target_link_libraries(kernels PUBLIC kernels_cuda)
+endfunction()
+
+# The library actor_nccl: what calls NCCL where the toolkit is found, collective/nccl_absent.cc elsewhere.
+function(nccl_collectives)
+  if(CUDAToolkit_FOUND)
+    add_library(actor_nccl STATIC actor/collective/nccl_collectives.cc)
+    target_link_libraries(actor_nccl PUBLIC CUDA::cudart ${NCCL})
+  else()
+    add_library(actor_nccl STATIC actor/collective/nccl_absent.cc)
+  endif()
+  set_target_properties(actor_nccl PROPERTIES OUTPUT_NAME oneflow_actor_nccl)
+  target_link_libraries(actor_nccl PUBLIC actor PRIVATE $<BUILD_INTERFACE:oneflow_warnings>)
 endfunction()

@@ -1,0 +1,17 @@
+// Which of the devices that a process sees is a rank's.
+//
+//   host: cuda:0 cuda:1 cuda:2 cuda:3       process 1 has ranks on cuda:2 and cuda:3 and is started so that it sees no
+//                                           others: to it they are its devices 0 and 1
+#pragma once
+
+#include "oneflow_core/mesh.h"
+#include "oneflow_core/status.h"
+#include "proto/program.pb.h"
+
+namespace oneflow {
+
+// The device of a rank as its own process counts: among the different devices of that kind that ranks of the process
+// are on, by ascending index. InvalidArgument if the program names it by something that is no device.
+absl::StatusOr<Device> LocalDevice(const pb::Program& program, int rank);
+
+}  // namespace oneflow
