@@ -1,12 +1,14 @@
 #include "tools/cluster/embedded.h"
 
 #include <filesystem>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tools/daemon/log_tail.h"
 #include "tools/process/ready_pipe.h"
+#include "tools/process/visible_devices.h"
 
 namespace oneflow {
 namespace {
@@ -15,6 +17,13 @@ constexpr absl::Duration kReady = absl::Seconds(30);  // a machine busy with a b
 constexpr absl::Duration kGrace = absl::Seconds(3);   // a daemon asked to stop gives its workers no more than a second
 constexpr absl::Duration kKillLimit = absl::Seconds(5);
 constexpr int kShownLines = 10;
+
+// What the i-th daemon offers: all are on this machine, and no device is two daemons'.
+std::vector<int> DevicesOf(int daemon, int devices_per_daemon) {
+  std::vector<int> devices(devices_per_daemon);
+  std::iota(devices.begin(), devices.end(), daemon * devices_per_daemon);
+  return devices;
+}
 
 }  // namespace
 
@@ -37,7 +46,9 @@ absl::StatusOr<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(const Em
         {"daemon", absl::StrCat("--scheduler=", cluster->address_), absl::StrCat("--name=", name),
          absl::StrCat("--cpu-devices=", cuda ? 0 : options.devices_per_daemon),
          absl::StrCat("--cuda-devices=", cuda ? options.devices_per_daemon : 0),
-         absl::StrCat("--cores=", options.cores_per_daemon), absl::StrCat("--work-dir=", dir, "/", name)}));
+         absl::StrCat("--cores=", options.cores_per_daemon), absl::StrCat("--work-dir=", dir, "/", name)},
+        cuda ? std::vector<std::string>{VisibleDevices(DevicesOf(i, options.devices_per_daemon))}
+             : std::vector<std::string>()));
   }
   for (int i = 0; i < options.daemons; ++i) OF_RETURN_IF_ERROR(cluster->AwaitReady(i + 1).status());
   return cluster;
@@ -46,7 +57,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(const Em
 EmbeddedCluster::~EmbeddedCluster() { Stop(); }
 
 absl::Status EmbeddedCluster::Launch(const EmbeddedOptions& options, const std::string& name,
-                                     std::vector<std::string> arguments) {
+                                     std::vector<std::string> arguments, std::vector<std::string> environment) {
   std::error_code error;
   std::filesystem::create_directories(work_dir_, error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot make '", work_dir_, "': ", error.message()));
@@ -54,6 +65,7 @@ absl::Status EmbeddedCluster::Launch(const EmbeddedOptions& options, const std::
   ChildOptions child;
   child.executable = options.executable;
   child.arguments = std::move(arguments);
+  child.environment = std::move(environment);
   child.arguments.insert(child.arguments.begin(), "oneflow");
   child.arguments.push_back("--ready-fd=3");
   child.log_path = absl::StrCat(work_dir_, "/", name, ".log");

@@ -49,7 +49,8 @@ class EmbeddedCluster {
  private:
   EmbeddedCluster() = default;
   // Starts `oneflow NAME arguments... --ready-fd=3`; the line that it says when it is ready comes by AwaitReady.
-  absl::Status Launch(const EmbeddedOptions& options, const std::string& name, std::vector<std::string> arguments);
+  absl::Status Launch(const EmbeddedOptions& options, const std::string& name, std::vector<std::string> arguments,
+                      std::vector<std::string> environment = {});
   absl::StatusOr<std::string> AwaitReady(int child);
 
   std::unique_ptr<TempDir> temporary_;

@@ -1,11 +1,8 @@
 #include "tools/daemon/worker_pool.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/program.h"
 #include "glog/logging.h"
@@ -13,6 +10,7 @@
 #include "tools/daemon/log_tail.h"
 #include "tools/job/packed_program.h"
 #include "tools/process/openmp.h"
+#include "tools/process/visible_devices.h"
 
 namespace oneflow {
 namespace {
@@ -23,17 +21,6 @@ constexpr int kLastOutputLines = 20;
 // A dead worker's connection closes with it; this bounds the wait for our end of it to notice.
 constexpr absl::Duration kDrain = absl::Seconds(1);
 constexpr absl::Duration kReapLimit = absl::Seconds(5);
-
-// The worker sees its devices as 0, 1, ..., among those that our own environment leaves us.
-std::string VisibleDevices(const std::vector<int>& devices) {
-  const char* ours = std::getenv("CUDA_VISIBLE_DEVICES");
-  const std::vector<std::string> visible = ours == nullptr ? std::vector<std::string>() : absl::StrSplit(ours, ',');
-  std::vector<std::string> names;
-  for (const int device : devices) {
-    names.push_back(device < static_cast<int>(visible.size()) ? visible[device] : absl::StrCat(device));
-  }
-  return absl::StrCat("CUDA_VISIBLE_DEVICES=", absl::StrJoin(names, ","));
-}
 
 }  // namespace
 
