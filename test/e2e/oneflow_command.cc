@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -48,6 +49,12 @@ std::string InventedLabels() {
   std::string bytes = BigEndian(0x801) + BigEndian(kImages);
   for (int i = 0; i < kImages; ++i) bytes += static_cast<char>(i % kClasses);
   return bytes;
+}
+
+// The command of this build, or another that is named to the tests.
+std::string Command() {
+  const char* const named = std::getenv("ONEFLOW_COMMAND");
+  return named == nullptr ? BinaryDir() + "/oneflow" : named;
 }
 
 }  // namespace
@@ -104,7 +111,7 @@ std::unique_ptr<RunningCommand> Workspace::Start(const std::vector<std::string>&
   command->err_ = Path(absl::StrCat("err.", number));
   ChildOptions options;
   options.executable = "/bin/sh";
-  options.arguments = {"sh", "-c", R"(exec "$0" "$@" >"$E2E_OUT" 2>"$E2E_ERR")", BinaryDir() + "/oneflow"};
+  options.arguments = {"sh", "-c", R"(exec "$0" "$@" >"$E2E_OUT" 2>"$E2E_ERR")", Command()};
   options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
   options.environment = {absl::StrCat("E2E_OUT=", command->out_), absl::StrCat("E2E_ERR=", command->err_),
                          absl::StrCat("TMPDIR=", Path("tmp"))};

@@ -1,135 +1,14 @@
-// The layout law: the same program under any layout computes the same losses, from the same initial weights and with
-// the same dropout masks; two runs of one plan are bitwise equal; the bytes that boxing moves are those that were
-// predicted.
-#include <cmath>
-#include <map>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "actor/checkpoint/safetensors.h"
-#include "compiler/lower/program_text.h"
-#include "oneflow_core/ops/ops.h"
-#include "test/support/spelled_out.h"
-#include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
-#include "tools/job/job.h"
-#include "tools/local/run_in_place.h"
+// The layout law on devices of the host.
+#include "test/laws/layouts_law.h"
 
 namespace oneflow {
 namespace {
 
-using ::oneflow::testing::TempDir;
+using ::oneflow::testing::Outcome;
 
-struct Outcome {
-  std::vector<double> losses;
-  EngineStats stats;
-  int64_t predicted_bytes = 0;
-  int64_t planned_bytes = 0;
-  std::map<std::string, std::string> initial_weights;  // name -> bytes
-};
-
-class LayoutsTest : public ::testing::Test {
+class LayoutsTest : public testing::LayoutsLaw {
  protected:
   static constexpr int kSteps = 20;
-
-  LayoutsTest() : ops_(StandardOps()) {
-    std::string text;
-    std::mt19937 random(7);
-    for (int i = 0; i < 5000; ++i) text += static_cast<char>('a' + (i % 7) * (random() % 3 + 1));
-    text_ = dir_.Write("text", text);
-    const int n = 200;
-    std::string images{0, 0, 8, 3, 0, 0, 0, static_cast<char>(n), 0, 0, 0, 28, 0, 0, 0, 28},
-        labels{0, 0, 8, 1, 0, 0, 0, static_cast<char>(n)};
-    for (int i = 0; i < n; ++i) {
-      labels += static_cast<char>(i % 10);
-      for (int p = 0; p < 28 * 28; ++p)
-        images += static_cast<char>((p / 28 / 3 == i % 10) ? 200 + random() % 50 : random() % 60);
-    }
-    images_ = dir_.Write("images", images);
-    labels_ = dir_.Write("labels", labels);
-  }
-
-  std::string Gpt() const {
-    return "model { gpt { vocabulary: 128 layers: 2 width: 24 heads: 4 context: 12 dropout: 0.1 } } data { text { "
-           "path: '" +
-           text_ +
-           "' } } train { batch_size: 8 optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 } schedule { "
-           "learning_rate: 3e-3 } }";
-  }
-  std::string ConvNet() const {
-    return "model { convnet { channels: [6, 10] hidden: 20 dropout: 0.2 } } data { images { train_images: '" + images_ +
-           "' train_labels: '" + labels_ +
-           "' } } train { batch_size: 8 optimizer { sgd { momentum: 0.9 } } schedule { learning_rate: 0.02 } }";
-  }
-  std::string Mlp() const {
-    return "model { mlp { widths: [33, 17] } } data { images { train_images: '" + images_ + "' train_labels: '" +
-           labels_ +
-           "' } } train { batch_size: 8 optimizer { sgd { momentum: 0.9 } clip_norm: 0.5 } schedule { learning_rate: "
-           "0.02 } }";
-  }
-
-  static std::string MarginClassifier() {
-    return "model { margin_classifier { widths: [24] embedding: 10 scale: 8 } } data { prototypes { classes: 37 "
-           "samples: 400 height: 5 "
-           "width: 5 noise: 0.2 } } train { batch_size: 8 optimizer { adamw {} clip_norm: 1 } schedule { "
-           "learning_rate: "
-           "0.01 } }";
-  }
-  static std::string WideDeep() {
-    return "model { wide_deep { embedding: 6 widths: [20] } } data { clicks { fields: 3 vocabulary: 301 numbers: 2 } } "
-           "train { batch_size: 64 optimizer { adamw {} } schedule { learning_rate: 0.05 } }";
-  }
-
-  absl::StatusOr<Outcome> Run(const std::string& config, const std::vector<std::string>& overrides) {
-    OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "law"));
-    OF_RETURN_IF_ERROR(ApplyOverride("train.steps=20", sourced));
-    OF_RETURN_IF_ERROR(ApplyOverride("save_initial_weights=" + dir_.File("initial"), sourced));
-    for (const std::string& one : overrides) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
-    OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops_));
-    const pb::Program program = testing::SpelledOut(plan);
-    Outcome outcome;
-    for (const pb::Plan& one : program.plans()) {
-      if (one.name() == "train") outcome.predicted_bytes = PredictedBytesMoved(one) * kSteps;
-    }
-    for (const pb::Rank& rank : program.ranks()) outcome.planned_bytes += rank.private_bytes() + rank.shared_bytes();
-    outcome.losses.assign(kSteps, std::nan(""));
-    OF_ASSIGN_OR_RETURN(outcome.stats, RunInPlace(job.spec, plan, [&](const pb::JobEvent& event) {
-                          if (event.fetched().name() == "loss")
-                            outcome.losses[event.fetched().step()] = event.fetched().values(0);
-                        }));
-    OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(dir_.File("initial")));
-    for (const auto& [name, entry] : reader.tensors()) {
-      outcome.initial_weights[name] = std::string(static_cast<const char*>(entry.data), entry.type.num_bytes());
-    }
-    return outcome;
-  }
-
-  // Expects that `config` trains under every layout as it does on one device.
-  void ExpectSameUnder(const std::string& config, const std::vector<std::vector<std::string>>& layouts) {
-    ASSERT_OK_AND_ASSIGN(const Outcome whole, Run(config, {}));
-    ASSERT_LT(whole.losses.back(), whole.losses.front()) << "the model learns nothing, so equality would say nothing";
-    for (const std::vector<std::string>& layout : layouts) {
-      std::string name;
-      for (const std::string& one : layout) name += one + " ";
-      SCOPED_TRACE(name);
-      ASSERT_OK_AND_ASSIGN(const Outcome parts, Run(config, layout));
-      EXPECT_EQ(parts.initial_weights, whole.initial_weights) << "bitwise";
-      for (int step = 0; step < kSteps; ++step) {
-        // From 1e-6 at the first step to 1e-4 at the twentieth.
-        const double bar = 1e-6 * std::pow(100.0, step / 19.0);
-        ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, bar) << "step " << step + 1;
-      }
-      EXPECT_EQ(parts.stats.bytes_moved, parts.predicted_bytes);
-      EXPECT_EQ(parts.stats.register_bytes, parts.planned_bytes);
-      EXPECT_EQ(parts.stats.scratch_bytes, 0) << "kernels ask for no more than the plan has";
-    }
-  }
-
-  const OpRegistry ops_;
-  TempDir dir_;
-  std::string text_, images_, labels_;
 };
 
 // The embedding on the first stage and the head on the last share one matrix. It goes there once per step, and its

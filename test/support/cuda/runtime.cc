@@ -84,7 +84,9 @@ cudaError_t cudaFreeHost(void* data) {
   if (data == nullptr) return cuda::Answer(cudaSuccess);
   const std::optional<size_t> bytes = cuda::System::Get().Unpin(static_cast<char*>(data));
   if (!bytes.has_value()) return cuda::Answer(cudaErrorInvalidValue);
-  cudaDeviceSynchronize();
+  for (int device = 0; device < cuda::System::Get().num_devices(); ++device) {  // whose work may still use it
+    for (CUstream_st* const stream : cuda::System::Get().StreamsOf(device)) stream->Wait();
+  }
   munmap(data, std::max<size_t>(*bytes, 1));
   return cuda::Answer(cudaSuccess);
 }

@@ -42,6 +42,12 @@ bool CheckOperands(const std::vector<Operand>& operands);
 // cudaSuccess; on other threads "<what>", and no device.
 void Report(const std::string& what, cudaError_t error = cudaErrorIllegalAddress);
 
+// The device fails, as if work on it had done what it must not: now, or in place of its work of that number.
+void FailDevice(int device);
+void FailDeviceAtWork(int device, int64_t number);
+// How much work the device has begun: kernels, copies, collectives; the number of the last.
+int64_t WorkOf(int device);
+
 // The defects since the last call.
 std::vector<std::string> TakeDefects();
 

@@ -28,8 +28,11 @@ void CUstream_st::Run() {
     }
     if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 100));
     cuda::running.name = item.name;
+    const bool is_event = item.name == "cudaEventRecord";
+    cuda::System& system = cuda::System::Get();
+    if (!is_event && !system.BeginWork(device)) system.Fail(device, cudaErrorLaunchFailure);
     // A device that has failed does nothing more, but those who wait are let go.
-    if (cuda::System::Get().ErrorOf(device) == cudaSuccess || item.name == "cudaEventRecord") item.work();
+    if (system.ErrorOf(device) == cudaSuccess || is_event) item.work();
     {
       const std::lock_guard<std::mutex> lock(mutex);
       ++num_done;
@@ -130,6 +133,9 @@ void Report(const std::string& what, cudaError_t error) {
 }
 
 std::vector<std::string> TakeDefects() { return System::Get().TakeDefects(); }
+int64_t WorkOf(int device) { return System::Get().WorkOf(device); }
+void FailDeviceAtWork(int device, int64_t number) { System::Get().FailAtWork(device, number); }
+void FailDevice(int device) { System::Get().Fail(device, cudaErrorLaunchFailure); }
 void ForgetErrors() {
   System::Get().ForgetErrors();
   last_error = cudaSuccess;

@@ -116,6 +116,10 @@ class System {
   void ForgetErrors() {
     for (auto& error : errors_) error = cudaSuccess;
   }
+  // Counts the device's work; false if it is what the device is to fail at.
+  bool BeginWork(int device) { return ++work_[device] != fails_at_[device]; }
+  int64_t WorkOf(int device) const { return work_[device]; }
+  void FailAtWork(int device, int64_t number) { fails_at_[device] = number; }
   void Fail(int device, cudaError_t error) {
     cudaError_t none = cudaSuccess;
     errors_[device].compare_exchange_strong(none, error);
@@ -233,6 +237,7 @@ class System {
 
   std::vector<int> visible_;
   std::atomic<cudaError_t> errors_[kMaxDevices] = {};
+  std::atomic<int64_t> work_[kMaxDevices] = {}, fails_at_[kMaxDevices] = {};
   std::atomic<uint64_t> seed_ = 1, num_launches_ = 0;
   std::mutex default_mutex_;
   std::map<int, CUstream_st*> defaults_;  // guarded by default_mutex_

@@ -3,6 +3,7 @@
 #include <link.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "test/support/cuda/block.h"
 #include "test/support/cuda/memory.h"
@@ -66,6 +67,7 @@ bool IsPosition(const char* data) {
 
 }  // namespace
 
+const bool kWatching = std::getenv("SOFTWARE_CUDA_UNWATCHED") == nullptr;
 constinit thread_local Watch watch = {};
 
 void Watch::BeginGrid(const Launch& launch, size_t dynamic_shared_bytes) {

@@ -31,6 +31,10 @@ struct Region {
   }
 };
 
+// Whether accesses are watched at all: not if SOFTWARE_CUDA_UNWATCHED is set, for programs of which other things are of
+// interest, and that run several times as fast then.
+extern const bool kWatching;
+
 // Of one thread of the host.
 class Watch {
  public:
@@ -39,7 +43,9 @@ class Watch {
   void BeginGrid(const Launch& launch, size_t dynamic_shared_bytes);
   void BeginBlock() { ++block_; }
   // Between these a thread of a block runs, on this stack.
-  void Enter(const char* stack, size_t bytes) { stack_ = {stack, stack + bytes}; }
+  void Enter(const char* stack, size_t bytes) {
+    if (kWatching) stack_ = {stack, stack + bytes};
+  }
   void Leave() { stack_ = {}; }
 
   void Access(const void* data, size_t bytes, bool write) {

@@ -1,0 +1,40 @@
+// Results depend on the plan alone: under whatever order of streams, blocks and threads CUDA leaves open, a job
+// computes the same bits.
+#include "gtest/gtest.h"
+#include "test/laws/layouts_law.h"
+#include "test/support/cuda/software_device.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::Outcome;
+
+class OrdersTest : public testing::LayoutsLaw {
+ protected:
+  static constexpr int kSeeds = 100;
+
+  OrdersTest() { steps_ = 3; }
+
+  void ExpectSameBits(const std::string& config, const std::vector<std::string>& layout, int seeds) {
+    std::vector<double> first;
+    for (int seed = 1; seed <= seeds; ++seed) {
+      SCOPED_TRACE(absl::StrCat("seed ", seed));
+      software_cuda::SetSeed(seed);
+      ASSERT_OK_AND_ASSIGN(const Outcome outcome, Run(config, layout));
+      if (first.empty()) first = outcome.losses;
+      ASSERT_EQ(outcome.losses, first);
+      ASSERT_EQ(outcome.stats.bytes_moved, outcome.predicted_bytes);
+    }
+  }
+};
+
+TEST_F(OrdersTest, AHundredOrdersComputeTheSameBits) {
+  ExpectSameBits(Mlp(), {"cluster.device=cuda", "mesh={dp:2 tp:2}", "train.micro_batches=2"}, kSeeds);
+}
+
+TEST_F(OrdersTest, PipelinesComputeTheSameBits) {
+  ExpectSameBits(Gpt(), {"cluster.device=cuda", "mesh={pp:2 dp:2}", "train.micro_batches=2"}, 5);
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,131 @@
+"""Bugs to put into the engine's CUDA half, one at a time: each must make a test fail on software devices and name the place.
+
+A mutation replaces `text`, which occurs once in `file`, by `by`, and compiles `unit` (a header's user, else the file itself) with it.
+`tests` is the gtest filter of what must fail in `program`, `says` a regular expression that its output must match; where a bug lets
+a test wait for ever, the output ends with the name of that test. `op` is the only one whose conformance is looked at.
+"""
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    name: str
+    file: str
+    text: str
+    by: str
+    tests: str
+    says: str
+    program: str = "kernels_software_cuda_test"
+    unit: str = ""
+    op: str = ""
+
+
+JOBS = "cuda_jobs_software_cuda_test"
+COMMAND = "oneflow_on_software_cuda"  # which JOBS runs
+CONFORMANCE = "*KernelsAgreeWithTheReference/cuda"
+PATHS = "*PathsTest*/cuda"
+
+KERNELS = [
+    Mutation("no barrier before a tile is read", "kernels/cuda/copy_region.cu",
+             "    __syncthreads();\n    for (int row = y; row < kTile; row += kTileRows) {\n      const int64_t i = inner_first + x",
+             "    for (int row = y; row < kTile; row += kTileRows) {\n      const int64_t i = inner_first + x",
+             CONFORMANCE, r"TransposeKernel.*reads .* of shared memory", op="transpose"),
+    Mutation("no barrier before a tile is written again", "kernels/cuda/attention.cu",
+             "    __syncthreads();  // the values of the last tile are used up\n", "",
+             PATHS, r"ForwardKernel.*no barrier between"),
+    Mutation("no barrier behind the numbers that one thread computes", "kernels/cuda/optimizer.cu",
+             "  __syncthreads();\n  const float b1", "  const float b1", CONFORMANCE, r"AdamwKernel.*of shared memory that", op="adamw_update"),
+    Mutation("no barrier before a list is read", "kernels/cuda/embedding.cu",
+             "      __syncthreads();\n      for (int64_t column", "      for (int64_t column", PATHS,
+             r"GradKernel.*of shared memory"),
+    Mutation("no barrier behind each thread's largest", "kernels/cuda/generation.cu",
+             "  of_thread[threadIdx.x] = best;\n  __syncthreads();\n", "  of_thread[threadIdx.x] = best;\n",
+             CONFORMANCE, r"SampleKernel.*of shared memory that", op="sample_token"),
+    Mutation("a barrier that only some come to", "kernels/cuda/optimizer.cu",
+             "  __syncthreads();\n  const float b1", "  if (FirstIndex() < n) __syncthreads();\n  const float b1",
+             CONFORMANCE, r"AdamwKernel.*a meeting that not all come to", op="adamw_update"),
+    Mutation("one element too many", "kernels/cuda/cast.cu", "i < n; i += IndexStride()) y[i] = Narrow",
+             "i <= n; i += IndexStride()) y[i] = Narrow", CONFORMANCE, r"CastKernel|cast", op="cast"),
+    Mutation("a grid of one block too few", "kernels/cuda/cast.cu", "Blocks(n)", "Blocks(n) - 1", CONFORMANCE,
+             r"cast.*invalid configuration argument|cast\(", op="cast"),
+    Mutation("too little shared memory", "kernels/cuda/attention.cu", "AllowSharedMemory<kKernel>(",
+             "AllowSharedMemory<kKernel>(0 * ", CONFORMANCE + ":" + PATHS, r"attention", op="attention"),
+    Mutation("a row that is left out", "kernels/cuda/softmax.cu",
+             "  for (int64_t row = team.first(); row < rows; row += team.stride()) {\n    const float* const x",
+             "  for (int64_t row = team.first(); row + 1 < rows; row += team.stride()) {\n    const float* const x",
+             CONFORMANCE, r"softmax", op="softmax"),
+    Mutation("a lane that does not come", "kernels/cuda/softmax.cu", "    top = Reduce<kTeam>(top, MaxOf());",
+             "    if (team.member() < c) top = Reduce<kTeam>(top, MaxOf());", CONFORMANCE,
+             r"SoftmaxKernel.*a meeting that not all come to", op="softmax"),
+    Mutation("a host's pointer given to a kernel", "kernels/cuda/embedding.cu",
+             "  const int32_t* const ids = args.in[1].as<const int32_t>();\n  float* const y",
+             "  const int32_t* const ids = reinterpret_cast<const int32_t*>(args.in[1].dims);\n  float* const y", CONFORMANCE,
+             r"reads 4 bytes of the host's memory", op="embedding"),
+    Mutation("a product on the wrong stream", "kernels/cuda/matmul.cc", "static_cast<cudaStream_t>(args.stream));\n    return status",
+             "nullptr);\n    return status", "CudaLayoutsTest.LayersNarrower*:CudaLayoutsTest.AGpt*", r"FAILED.*CudaLayoutsTest", JOBS),
+]
+
+DEVICES = [
+    Mutation("a kernel does not wait for what is read", "kernels/cuda/host_transfer.cc",
+             "cudaStreamWaitEvent(compute, slot_read_[slot], 0)", "cudaSuccess", "*HostTransfer*/cuda",
+             r"NoValueIsOvertakenByTheNext/cuda"),
+    Mutation("a slot is written again while it is read", "kernels/cuda/host_transfer.cc",
+             "return ErrorText(cudaEventSynchronize(slot_read_[slot]));", "return slot < 0 ? \"\" : nullptr;",
+             "*HostTransfer*/cuda", r"FAILED.*NoSlotIsWrittenWhileItIsRead/cuda"),
+    Mutation("a value is fetched before it is there", "kernels/cuda/host_transfer.cc", "cudaStreamWaitEvent(bus, filled_, 0)",
+             "cudaSuccess", "*HostTransfer*/cuda", r"NoValueIsOvertakenByTheNext/cuda"),
+    Mutation("a buffer that was freed", "kernels/cuda/device.cc", "    areas_.push_back(data);\n",
+             "    areas_.push_back(data);\n    cudaFree(data);\n", CONFORMANCE, r"Kernel.*free|no device memory", op="relu"),
+    Mutation("a thread that is bound to no device", "kernels/cuda/device.cc", "return ErrorText(cudaSetDevice(index_));",
+             "return nullptr;", "CudaLayoutsTest.LayersNarrower*", r"rank [12] \(cuda:[12]\).*resource handle", JOBS),
+    Mutation("an event whose error is not asked for", "kernels/cuda/runtime.h",
+             "const char* const error = ErrorText(cudaEventSynchronize(Get(number)));",
+             "const char* const error = (cudaEventSynchronize(Get(number)), nullptr);", "DeviceFaultsTest.Whatever*",
+             r"FAILED.*DeviceFaultsTest.WhateverWorkFails", JOBS, unit="kernels/cuda/device.cc"),
+]
+
+RUNTIME = [
+    Mutation("a launch whose error is ignored", "actor/instruction/compute.cc", "return Checked(kernel_->run(args));",
+             "kernel_->run(args);\n    return absl::OkStatus();", "EngineTest.*", r"told to fail", "actor_test"),
+    Mutation("an error of the device that is taken for its end", "actor/stream_follower.cc",
+             "place.then(device_.WaitEvent(place.event));", "device_.WaitEvent(place.event);\n    place.then(nullptr);",
+             "ActorThreadTest.*", r"FAILED.*ActorThreadTest.AnErrorAtTheEndIsNoSuccess", "actor_test"),
+    Mutation("a run that is over before its device is", "actor/actor_thread.cc", "  return followed_.load() == 0;",
+             "  return true;", "ActorThreadTest.*", r"FAILED.*ActorThreadTest.IsDoneWhenItsDeviceIs", "actor_test"),
+    Mutation("messages that do not wait for the device", "actor/actor_thread.cc", "  if (!follower_.has_value()) {\n    if (!others",
+             "  if (true) {\n    if (!others", "ActorThreadTest.*", r"FAILED.*HoldsMessagesToOtherRanks", "actor_test"),
+    Mutation("collectives that are not aborted", "actor/engine.cc",
+             "  if (options_.collectives != nullptr) options_.collectives->Abort();\n", "", "DeviceFaultsTest.ADeviceThatFails*",
+             r"DeviceFaultsTest.ADeviceThatFailsEndsTheRun", JOBS),
+]
+
+COLLECTIVES = [
+    Mutation("collectives in another order on one rank", "actor/actor_thread.cc",
+             "      orders_.back().assign(order.actors().begin(), order.actors().end());",
+             "      if (c_.rank == 1) {\n        orders_.back().assign(order.actors().rbegin(), order.actors().rend());\n      } else {\n"
+             "        orders_.back().assign(order.actors().begin(), order.actors().end());\n      }",
+             "CudaLayoutsTest.AGpt*", r"rank \d of \d, call \d|RUN.*CudaLayoutsTest.AGpt", JOBS),
+    Mutation("a rank that skips a collective", "actor/instruction/collective.cc", "  absl::Status Run(const CurrentAct&) override {\n",
+             "  absl::Status Run(const CurrentAct& act) override {\n    if (call_.rank == 1 && act.step == 1) return absl::OkStatus();\n",
+             "CudaLayoutsTest.ClassesMayBeSplit*", r"rank \d of \d, call \d|RUN.*CudaLayoutsTest.Classes", JOBS),
+    Mutation("a sum that is a maximum", "actor/collective/nccl_collectives.cc", "reduction == Reduction::kSum ? ncclSum",
+             "reduction == Reduction::kSum ? ncclMax", "CudaLayoutsTest.AGpt*",
+             r"FAILED.*CudaLayoutsTest.AGpt", JOBS),
+    Mutation("a share that is taken for the whole", "actor/collective/nccl_collectives.cc",
+             "return ncclReduceScatter(call.in.data, call.out.data, out,", "return ncclReduceScatter(call.in.data, call.out.data, std::max(in, out),",
+             "CudaLayoutsTest.AGpt*", r"FAILED.*CudaLayoutsTest.AGpt", JOBS),
+    Mutation("peers that are waited for without end", "actor/collective/nccl_collectives.cc",
+             "if (std::chrono::steady_clock::now() > deadline) {", "if (deadline < deadline) {", "CommunicatorFaultsTest.Peers*",
+             r"CommunicatorFaultsTest.PeersThatDoNotCome", JOBS),
+    Mutation("a peer's death that nobody asks about", "actor/collective/nccl_collectives.cc",
+             "if (state != ncclSuccess && state != ncclInProgress) return", "if (state < 0) return",
+             "CommunicatorFaultsTest.APeer*", r"FAILED.*CommunicatorFaultsTest.APeerThatDiesIsSeen", JOBS),
+    Mutation("a stream that is not let go", "actor/collective/nccl_collectives.cc",
+             "if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));", "comm_ = nullptr;",
+             "CommunicatorFaultsTest.Abort*", r"CommunicatorFaultsTest.AbortFreesADevice", JOBS),
+    Mutation("a device counted by the host, not by the process", "actor/local_device.cc",
+             ".index = static_cast<int>(before.size())}", ".index = own.index}", "CudaProcessesTest.AConvNet*",
+             r"rank 1 \(cuda:1\)|rank 2 \(cuda:2\)", COMMAND),
+]
+
+MUTATIONS = KERNELS + DEVICES + RUNTIME + COLLECTIVES
