@@ -72,7 +72,9 @@ void ActorThread::Grant(int plan, int64_t first_step, int64_t steps) {
 }
 
 void ActorThread::Loop() {
-  if (const char* error = c_.device.BindThread()) Fail(absl::InternalError(error));
+  if (const char* error = c_.device.BindThread()) {
+    Fail(absl::InternalError(absl::StrCat("rank ", c_.rank, " (", c_.plans.ranks(c_.rank).device(), "): ", error)));
+  }
   while (!quit_) {
     if (Turn() || quit_) continue;
     const int64_t begin = NowNs();
@@ -209,15 +211,17 @@ void ActorThread::SendAfterwards(int32_t acted, OtherRanks messages) {
   if (const char* error = c_.device.RecordEvent(&event)) return FailOnDevice(plan_, acted, error);
   launched_ = -1;
   Follow(event, acted, [this, messages = std::move(messages)](const char* error) {
-    if (error == nullptr && !stopped_.load(std::memory_order_relaxed)) c_.bus.SendAll(messages);
+    if (error == nullptr) c_.bus.SendAll(messages);
   });
 }
 
 void ActorThread::Follow(int event, int32_t acted, Then then) {
   followed_.fetch_add(1);
   follower_->Follow(event, [this, acted, plan = plan_, then = std::move(then)](const char* error) {
-    then(error);
-    if (error != nullptr && !stopped_.load(std::memory_order_relaxed)) FailOnDevice(plan, acted, error);
+    // After an abort of collectives devices go on with whatever lies there.
+    const bool stopped = stopped_.load(std::memory_order_relaxed);
+    then(stopped ? "the run has ended" : error);
+    if (error != nullptr && !stopped) FailOnDevice(plan, acted, error);
     if (followed_.fetch_sub(1) == 1) mailbox_.Push({.kind = Mail::Kind::kDeviceIsThere});
   });
 }

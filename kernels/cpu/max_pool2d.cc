@@ -1,6 +1,6 @@
 // Max pooling without padding. The forward pass keeps the position h * W + w of each maximum (the first of equal ones);
 // the gradient adds to these positions, a plane (n, c) per task.
-#include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "kernels/copy.h"
@@ -38,17 +38,21 @@ const char* MaxPool2dGrad(const KernelArgs& args) {
   const TensorArg& dy = args.in[0];
   const int32_t* const index = args.in[1].as<const int32_t>();
   const int64_t outputs = dy.dims[2] * dy.dims[3], inputs = args.out[0].dims[2] * args.out[0].dims[3];
-  if (!std::all_of(index, index + dy.count, [&](int32_t i) { return i >= 0 && i < inputs; })) {
-    return "max_pool2d_grad: an index is outside the plane";
-  }
+  std::atomic<bool> is_outside = false;
   ParallelFor(dy.dims[0] * dy.dims[1], Grain(2 * sizeof(float) * inputs), [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
       float* const dx = args.out[0].as<float>() + plane * inputs;
       FillZero(dx, static_cast<size_t>(inputs) * sizeof(float));
-      for (int64_t i = plane * outputs; i < (plane + 1) * outputs; ++i) dx[index[i]] += dy.as<const float>()[i];
+      for (int64_t i = plane * outputs; i < (plane + 1) * outputs; ++i) {
+        if (index[i] >= 0 && index[i] < inputs) {
+          dx[index[i]] += dy.as<const float>()[i];
+        } else {
+          is_outside = true;
+        }
+      }
     }
   });
-  return nullptr;
+  return is_outside ? "max_pool2d_grad: an index is outside the plane" : nullptr;
 }
 
 }  // namespace

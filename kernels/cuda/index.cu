@@ -154,13 +154,13 @@ using Key = unsigned long long;  // what the shuffles of a warp take
 
 // Larger for what comes first in the order of top_k: larger values, of equal ones the lower index, a NaN before all
 // numbers. The upper half holds the value's bits so that they compare as it does, the lower half the index counted
-// down. Never 0.
+// down. Neither 0 nor the largest there is.
 __device__ Key KeyOf(float value, int64_t index) {
   const uint32_t bits = __float_as_uint(value == 0 ? 0.0f : value);  // -0 equals 0
   const uint32_t rising = bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
-  return Key{isnan(value) ? UINT32_MAX : rising} << 32 | (UINT32_MAX - static_cast<uint32_t>(index));
+  return Key{isnan(value) ? UINT32_MAX : rising} << 32 | (UINT32_MAX - 1 - static_cast<uint32_t>(index));
 }
-__device__ int64_t IndexOf(Key key) { return UINT32_MAX - static_cast<uint32_t>(key); }
+__device__ int64_t IndexOf(Key key) { return UINT32_MAX - 1 - static_cast<uint32_t>(key); }
 
 // Finds the k largest one after the other: each is the largest of those that come after the last.
 template <int kTeam>

@@ -16,7 +16,9 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "actor/checkpoint/safetensors.h"
 #include "compiler/lower/lower.h"
@@ -70,8 +72,8 @@ absl::Status Run(DeviceContext& device, const OpRegistry& ops, const Graph& grap
 // Everything that is written, by name.
 class Dump {
  public:
-  explicit Dump(const OpRegistry& ops) : ops_(ops), device_(MakeCpuDevice(1)), random_(kSeed + 2) {
-    device_->BindThread();
+  // REQUIRES: the thread is bound to the device.
+  Dump(const OpRegistry& ops, DeviceContext& device) : ops_(ops), device_(device), random_(kSeed + 2) {
     json_ = {{"seed", kSeed}, {"differentiable", Json::array()}, {"cases", Json::array()}};
     for (const auto& [name, op] : ops.all()) {
       if (op.grad != nullptr) json_["differentiable"].push_back(name);
@@ -89,7 +91,7 @@ class Dump {
     }
     const std::vector<Tensor> ys = builder.Op(c.op, xs, c.attrs);
     OF_RETURN_IF_ERROR(builder.status());
-    OF_RETURN_IF_ERROR(Run(*device_, ops_, builder.graph(), 0, &values));
+    OF_RETURN_IF_ERROR(Run(device_, ops_, builder.graph(), 0, &values));
 
     Json& json = AddJson(c, ys.empty() ? c.op : NodeOf(builder, ys[0]));
     for (size_t k = 0; k < xs.size(); ++k) Put(json, "in", k, c.inputs[k]);
@@ -155,7 +157,7 @@ class Dump {
     }
     OF_RETURN_IF_ERROR(op.grad(context));
     OF_RETURN_IF_ERROR(builder.status());
-    OF_RETURN_IF_ERROR(Run(*device_, ops_, builder.graph(), forward + 1, values));
+    OF_RETURN_IF_ERROR(Run(device_, ops_, builder.graph(), forward + 1, values));
     for (size_t k = 0; k < xs.size(); ++k) {
       const std::optional<Tensor>& dx = context.input_grads()[k];
       if (dx.has_value()) Put(json, "dx", k, values->at(dx->id()));
@@ -164,15 +166,19 @@ class Dump {
   }
 
   const OpRegistry& ops_;
-  const std::unique_ptr<DeviceContext> device_;
+  DeviceContext& device_;
   Random random_;
   Json json_;
   std::map<std::string, RefTensor> tensors_;
 };
 
-absl::Status DumpTo(const std::string& folder) {
+absl::Status DumpTo(const std::string& folder, bool on_cuda) {
   const OpRegistry ops = StandardOps();
-  Dump dump(ops);
+  std::string why;
+  const std::unique_ptr<DeviceContext> device = on_cuda ? MakeCudaDevice(0, &why) : MakeCpuDevice(1);
+  if (device == nullptr) return absl::UnavailableError(why);
+  if (const char* error = device->BindThread()) return absl::UnavailableError(error);
+  Dump dump(ops, *device);
   for (const std::vector<OpCase>& cases : {Examples(kSeed), Extremes(kSeed)}) {
     for (const OpCase& c : cases) OF_RETURN_IF_ERROR(Annotate(dump.Add(c), ToString(c)));
   }
@@ -183,11 +189,11 @@ absl::Status DumpTo(const std::string& folder) {
 }  // namespace oneflow::testing
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: op_dump FOLDER\n";
+  if (argc < 2 || argc > 3 || (argc == 3 && argv[2] != std::string("cuda"))) {
+    std::cerr << "usage: op_dump FOLDER [cuda]\n";
     return 2;
   }
-  const absl::Status status = oneflow::testing::DumpTo(argv[1]);
+  const absl::Status status = oneflow::testing::DumpTo(argv[1], /*on_cuda=*/argc == 3);
   if (!status.ok()) std::cerr << "op_dump: " << status << "\n";
   return status.ok() ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 """Every op against PyTorch: the same operands give the same values, and the same gradients of all operands.
 
-    python3 test/parity/op_parity_test.py PATH_TO_OP_DUMP PATH_TO_PYTHON_PACKAGES
+    python3 test/parity/op_parity_test.py PATH_TO_OP_DUMP PATH_TO_PYTHON_PACKAGES [cuda]
 
 op_dump writes what our kernels compute for the cases of the laws, and for cases with ties, where an op may choose among slopes.
 op_functions.py says what each op is in PyTorch, which computes in f64 what is f32 in a job; what is narrower is only
@@ -19,6 +19,7 @@ import unittest
 
 OP_DUMP = os.path.abspath(sys.argv[1])
 sys.path.append(os.path.abspath(sys.argv[2]))
+DEVICE = sys.argv[3:]
 
 import torch  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
@@ -54,7 +55,7 @@ DTYPES = {"f32": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16, "i
 def dump():
     """The list of ops with a gradient, and all cases with their tensors: case["in"] and so on map operand numbers to tensors."""
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([OP_DUMP, folder], check=True, timeout=120)
+        subprocess.run([OP_DUMP, folder, *DEVICE], check=True, timeout=300)
         tensors = load_file(os.path.join(folder, "ops.safetensors"))
         with open(os.path.join(folder, "ops.json")) as file:
             description = json.load(file)

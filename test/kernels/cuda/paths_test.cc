@@ -117,6 +117,11 @@ TEST_P(PathsTest, TheLargestAreNansFirstAndEqualZerosByIndex) {
       const KernelResult result,
       RunKernel(*device_, {"top_k", {{"k", int64_t{7}}}, {x}, {Zeros({1, 7}), Zeros({1, 7}, DType::kInt32)}}));
   EXPECT_EQ(result.outputs[1].values, (std::vector<double>{2, 5, 1, 0, 3, 4, 6}));
+  std::swap(x.values[0], x.values[2]);
+  ASSERT_OK_AND_ASSIGN(
+      const KernelResult first,
+      RunKernel(*device_, {"top_k", {{"k", int64_t{2}}}, {x}, {Zeros({1, 2}), Zeros({1, 2}, DType::kInt32)}}));
+  EXPECT_EQ(first.outputs[1].values, (std::vector<double>{0, 5})) << "the first may be one";
 }
 
 // What a launched kernel cannot refuse is seen in the numbers, of the rows it belongs to.
