@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/random.h"
+#include "kernels/host_device.h"
 
 namespace oneflow {
 

@@ -6,11 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define OF_HOST_DEVICE __host__ __device__
-#else
-#define OF_HOST_DEVICE
-#endif
+#include "kernels/host_device.h"
 
 namespace oneflow {
 

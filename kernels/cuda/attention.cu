@@ -17,6 +17,7 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/cuda/division.h"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -32,17 +33,20 @@ struct Shape {
     const int64_t logical_heads = attrs.Int("heads", 1);
     d = logical_heads < 1 ? 0 : q.logical_dims[2] / logical_heads;
     heads = d == 0 ? 0 : columns / d;
+    by_heads = Divisor<uint64_t>(heads);
     scale = d == 0 ? 0 : static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
   }
   int64_t batch, tokens, columns, d, heads;  // columns: all heads of this shard
+  Divisor<uint64_t> by_heads;
   float scale;
   bool causal;
 
   int64_t pairs() const { return batch * heads; }
   bool is_empty() const { return pairs() * tokens == 0; }
   // Where head `pair` of a [b,t,c] tensor begins.
-  __host__ __device__ int64_t HeadOffset(int64_t pair) const {
-    return pair / heads * tokens * columns + pair % heads * d;
+  __device__ int64_t HeadOffset(int64_t pair) const {
+    const auto [sample, head] = by_heads.Divide(pair);
+    return static_cast<int64_t>(sample) * tokens * columns + static_cast<int64_t>(head) * d;
   }
 };
 
@@ -190,14 +194,14 @@ __device__ inline bool Sees(const Shape& s, int64_t query, int64_t key) {
 
 template <int D, int R>
 __global__ void __launch_bounds__(kThreads)
-    ForwardKernel(Shape s, int64_t tiles, const float* q, const float* k, const float* v, float* out, float* lse) {
+    ForwardKernel(Shape s, unsigned tiles, const float* q, const float* k, const float* v, float* out, float* lse) {
   using T = Tile<D, R>;
   float* const queries = reinterpret_cast<float*>(dynamic_shared_memory);
   float* const rows = queries + T::kSize;  // keys, then values
   float* const weights = rows + T::kSize;
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
   // Under a causal mask the last tiles have most to do: they begin first.
-  const int64_t pair = blockIdx.x / tiles, first = (tiles - 1 - blockIdx.x % tiles) * R;
+  const int64_t pair = blockIdx.x / tiles, first = int64_t{tiles - 1 - blockIdx.x % tiles} * R;
   const int64_t head = s.HeadOffset(pair);
 
   float top[T::kM], total[T::kM];  // running maximum, and sum of exponentials below it, of each row
@@ -259,10 +263,11 @@ struct GradTensors {
 };
 
 // delta[pair][token] = dout . out of that head and token: a warp each.
-__global__ void DeltaKernel(Shape s, int64_t tasks, GradTensors x, float* delta) {
+__global__ void DeltaKernel(Shape s, int64_t tasks, Divisor<uint64_t> tokens, GradTensors x, float* delta) {
   const Team<kWarp> team;
   for (int64_t task = team.first(); task < tasks; task += team.stride()) {
-    const int64_t at = s.HeadOffset(task / s.tokens) + task % s.tokens * s.columns;
+    const auto [pair, token] = tokens.Divide(task);
+    const int64_t at = s.HeadOffset(pair) + static_cast<int64_t>(token) * s.columns;
     float dot = 0;
     for (int64_t i = team.member(); i < s.d; i += kWarp) dot += x.dout[at + i] * x.out[at + i];
     dot = Reduce<kWarp>(dot, SumOf());
@@ -271,7 +276,8 @@ __global__ void DeltaKernel(Shape s, int64_t tasks, GradTensors x, float* delta)
 }
 
 template <int D, int R>
-__global__ void __launch_bounds__(kThreads) QueryGradKernel(Shape s, int64_t tiles, GradTensors x, const float* delta) {
+__global__ void __launch_bounds__(kThreads)
+    QueryGradKernel(Shape s, unsigned tiles, GradTensors x, const float* delta) {
   using T = Tile<D, R>;
   float* const queries = reinterpret_cast<float*>(dynamic_shared_memory);
   float* const douts = queries + T::kSize;
@@ -279,7 +285,7 @@ __global__ void __launch_bounds__(kThreads) QueryGradKernel(Shape s, int64_t til
   float* const values = keys + T::kSize;
   float* const weights = values + T::kSize;
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
-  const int64_t pair = blockIdx.x / tiles, first = (tiles - 1 - blockIdx.x % tiles) * R;
+  const int64_t pair = blockIdx.x / tiles, first = int64_t{tiles - 1 - blockIdx.x % tiles} * R;
   const int64_t head = s.HeadOffset(pair);
 
   float row_lse[T::kM], row_delta[T::kM];
@@ -322,7 +328,7 @@ __global__ void __launch_bounds__(kThreads) QueryGradKernel(Shape s, int64_t til
 
 // Here the rows of scores are keys, their columns queries.
 template <int D, int R>
-__global__ void __launch_bounds__(kThreads) KeyGradKernel(Shape s, int64_t tiles, GradTensors x, const float* delta) {
+__global__ void __launch_bounds__(kThreads) KeyGradKernel(Shape s, unsigned tiles, GradTensors x, const float* delta) {
   using T = Tile<D, R>;
   float* const keys = reinterpret_cast<float*>(dynamic_shared_memory);
   float* const values = keys + T::kSize;
@@ -330,7 +336,7 @@ __global__ void __launch_bounds__(kThreads) KeyGradKernel(Shape s, int64_t tiles
   float* const douts = queries + T::kSize;
   float* const weights = douts + T::kSize;
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
-  const int64_t pair = blockIdx.x / tiles, first = blockIdx.x % tiles * R;
+  const int64_t pair = blockIdx.x / tiles, first = int64_t{blockIdx.x % tiles} * R;
   const int64_t head = s.HeadOffset(pair);
 
   Load<D, R>(s, x.k + head, first, keys);
@@ -394,7 +400,8 @@ const char* Backward(const KernelArgs& args, const Shape& s) {
   const GradTensors x = {in(0), in(1), in(2), in(3), in(4), in(5), out(0), out(1), out(2)};
   float* const delta = static_cast<float*>(args.workspace);
   const int64_t tasks = s.pairs() * s.tokens;
-  if (const char* error = Launch({Stream(args), Blocks(tasks, kThreads / kWarp)}, DeltaKernel, s, tasks, x, delta)) {
+  if (const char* error = Launch({Stream(args), Blocks(tasks, kThreads / kWarp)}, DeltaKernel, s, tasks,
+                                 Divisor<uint64_t>(s.tokens), x, delta)) {
     return error;
   }
   if (const char* error = LaunchTiles<QueryGradKernel<D, R>, D, R>(4, Stream(args), s, x, delta)) return error;

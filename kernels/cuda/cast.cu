@@ -8,6 +8,7 @@ namespace {
 
 template <typename From, typename To>
 __global__ void CastKernel(int64_t n, const From* x, To* y) {
+#pragma unroll 1
   for (int64_t i = FirstIndex(); i < n; i += IndexStride()) y[i] = Narrow<To>(Widen(x[i]));
 }
 

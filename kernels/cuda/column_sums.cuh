@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -25,18 +26,19 @@ struct SumPointers {
 
 inline constexpr int kLines = kThreads / kWarp;  // rows that a block reads at a time, 32 columns of each
 
-// Sums of a split of rows, for 32 columns: partial[split][sum][c].
+// Sums of a split of `rows_of_split` rows, for each of `strips` of 32 columns: partial[split][sum][c].
 template <int kSums, typename F>
-__global__ void ColumnSumsKernel(int64_t rows, int64_t c, int64_t splits, F terms, float* partial) {
+__global__ void ColumnSumsKernel(int64_t rows, int64_t c, int64_t tasks, int64_t rows_of_split,
+                                 Divisor<uint64_t> strips, F terms, float* partial) {
   static_assert(kSums <= kLines, "a line of threads adds up each sum");
   __shared__ float sums[kSums][kLines][kWarp];
   const int lane = threadIdx.x % kWarp, line = threadIdx.x / kWarp;
-  const int64_t strips = (c + kWarp - 1) / kWarp;
-  for (int64_t task = blockIdx.x; task < strips * splits; task += gridDim.x) {
-    const int64_t column = task % strips * kWarp + lane, split = task / strips;
-    const int64_t end = rows * (split + 1) / splits;
+  for (int64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
+    const auto [split, strip] = strips.Divide(task);
+    const int64_t column = strip * kWarp + lane, begin = split * rows_of_split;
+    const int64_t end = begin + rows_of_split < rows ? begin + rows_of_split : rows;
     Terms<kSums> total = {};
-    for (int64_t row = rows * split / splits + line; row < end && column < c; row += kLines) {
+    for (int64_t row = begin + line; row < end && column < c; row += kLines) {
       const Terms<kSums> one = terms(row, column);
       for (int i = 0; i < kSums; ++i) total.term[i] += one.term[i];
     }
@@ -63,16 +65,16 @@ size_t ColumnSumsBytes(int64_t rows, int64_t c) {
 template <int kSums, typename F>
 const char* ColumnSums(cudaStream_t stream, int64_t rows, int64_t c, F terms, void* workspace,
                        SumPointers<kSums> result) {
-  const int64_t splits = RowSplits(rows), tasks = (c + kWarp - 1) / kWarp * splits;
+  const int64_t splits = RowSplits(rows), strips = (c + kWarp - 1) / kWarp, tasks = strips * splits;
   float* const partial = static_cast<float*>(workspace);
-  if (const char* error =
-          Launch({stream, Blocks(tasks, 1)}, ColumnSumsKernel<kSums, F>, rows, c, splits, terms, partial)) {
+  if (const char* error = Launch({stream, Blocks(tasks, 1)}, ColumnSumsKernel<kSums, F>, rows, c, tasks,
+                                 (rows + splits - 1) / splits, Divisor<uint64_t>(strips), terms, partial)) {
     return error;
   }
-  return ForEach(stream, kSums * c, [=] __device__(int64_t i) {
+  return ForEach(stream, {kSums, c}, [=] __device__(int64_t i, int64_t sum, int64_t column) {
     float total = 0;
     for (int64_t split = 0; split < splits; ++split) total += partial[split * kSums * c + i];
-    result.sum[i / c][i % c] = total;
+    result.sum[sum][column] = total;
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 
+#include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -71,17 +72,15 @@ const char* SoftmaxCrossEntropy(const KernelArgs& args) {
 // in: dloss, logits, labels, lse.
 const char* SoftmaxCrossEntropyGrad(const KernelArgs& args) {
   const TensorArg& logits = args.in[1];
-  if (logits.count == 0) return nullptr;
-  const int64_t c = Columns(logits), first = logits.start[logits.rank - 1];
+  const int64_t first = logits.start[logits.rank - 1];
   const float* const dloss = args.in[0].as<const float>();
   const float* const x = logits.as<const float>();
   const int32_t* const labels = args.in[2].as<const int32_t>();
   const float* const lse = args.in[3].as<const float>();
   float* const dx = args.out[0].as<float>();
-  return ForEach(Stream(args), logits.count, [=] __device__(int64_t i) {
-    const int64_t row = i / c;
+  return ForEach(Stream(args), {Rows(logits), Columns(logits)}, [=] __device__(int64_t i, int64_t row, int64_t column) {
     const float scaled = dloss[row] * expf(x[i] - lse[row]);
-    dx[i] = labels[row] - first == i % c ? scaled - dloss[row] : scaled;
+    dx[i] = labels[row] - first == column ? scaled - dloss[row] : scaled;
   });
 }
 

@@ -4,61 +4,41 @@
 #include <cmath>
 
 #include "kernels/cuda/copy.h"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/loops.cuh"
 #include "kernels/random.h"
 
 namespace oneflow::cuda {
 namespace {
 
-// How a shard's elements lie in the logical tensor; innermost first, uncut dimensions merged into the next outer one.
-struct Place {
-  int rank = 0;
-  int64_t extent[kMaxRank], stride[kMaxRank];
-  uint64_t first = 0;  // the logical index of the shard's first element, and of the micro-batch
-
-  __device__ uint64_t Logical(int64_t local) const {
-    uint64_t index = first;
-    for (int i = 0; i + 1 < rank; ++i) {
-      index += local % extent[i] * stride[i];
-      local /= extent[i];
-    }
-    return rank == 0 ? index : index + local * stride[rank - 1];
-  }
-};
-
-// False if more than kMaxRank dimensions remain.
-bool MakePlace(const TensorArg& x, int64_t micro_batch, Place* place) {
-  int64_t stride = 1;
-  bool whole = false;  // the dimensions so far are not cut: the next one continues their run
+// The logical index of a shard's elements, less that of the first, which `first` is; uncut dimensions are merged into
+// the next outer one.
+std::vector<LoopDim<1>> LogicalIndices(const TensorArg& x, int64_t micro_batch, uint64_t* first) {
+  std::vector<LoopDim<1>> dims(x.rank);
+  int64_t stride = 1, start = 0;
   for (int i = x.rank; i-- > 0;) {
-    place->first += static_cast<uint64_t>(x.start[i] * stride);
-    if (whole) {
-      place->extent[place->rank - 1] *= x.dims[i];
-    } else {
-      if (place->rank == kMaxRank) return false;
-      place->extent[place->rank] = x.dims[i];
-      place->stride[place->rank++] = stride;
-    }
-    whole = x.dims[i] == x.logical_dims[i];
+    dims[i] = {x.dims[i], {stride}};
+    start += x.start[i] * stride;
     stride *= x.logical_dims[i];
   }
-  place->first += static_cast<uint64_t>(micro_batch * stride);
-  return true;
+  *first = static_cast<uint64_t>(start + micro_batch * stride);
+  return Merged<1>(dims);
 }
 
 struct Draw {
-  uint64_t key, step;
+  uint64_t key, step, first;
   uint32_t threshold;  // keep iff the upper 24 bits are at least this
   float scale;
 };
 
-__global__ void DropoutKernel(int64_t n, Place place, Draw draw, const float* x, float* y) {
+template <typename Index>
+__global__ void DropoutKernel(int64_t n, StridedLoop<Index, 1> logical, Draw draw, const float* x, float* y) {
+#pragma unroll 1
   for (int64_t group = FirstIndex(); group * 4 < n; group += IndexStride()) {
     uint64_t drawn = ~uint64_t{0};  // the block that `random` holds
     Philox4 random;
     for (int i = 0; i < 4 && group * 4 + i < n; ++i) {
       const int64_t at = group * 4 + i;
-      const uint64_t index = place.Logical(at), block = index >> 2;
+      const uint64_t index = draw.first + logical.At(static_cast<Index>(at)).of[0], block = index >> 2;
       if (block != drawn) {
         random = Philox(draw.key, static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
                         static_cast<uint32_t>(draw.step), static_cast<uint32_t>(draw.step >> 32));
@@ -75,16 +55,20 @@ const char* Dropout(const KernelArgs& args) {
   if (x.count == 0) return nullptr;
   const double rate = args.attrs->Double("rate");
   if (rate <= 0) return CopyRun(Stream(args), x.dtype, x.count, x.data, args.out[0].data);
+  uint64_t first = 0;
+  const std::vector<LoopDim<1>> logical = LogicalIndices(x, args.micro_batch, &first);
+  if (logical.size() > kMaxRank) return "dropout in more than 8 merged dimensions";
   const Draw draw = {
       RandomKey(static_cast<uint64_t>(args.attrs->Int("seed")), static_cast<uint64_t>(args.attrs->Int("key"))),
-      static_cast<uint64_t>(args.step),
+      static_cast<uint64_t>(args.step), first,
       // ToUniform(bits) >= rate, as integers.
       static_cast<uint32_t>(std::ceil(static_cast<double>(static_cast<float>(rate)) * 16777216.0)),
       rate < 1 ? static_cast<float>(1 / (1 - rate)) : 0.0f};
-  Place place;
-  if (!MakePlace(x, args.micro_batch, &place)) return "dropout in more than 8 merged dimensions";
-  return Launch({Stream(args), Blocks(x.count, 4 * kThreads)}, DropoutKernel, x.count, place, draw, x.as<const float>(),
-                args.out[0].as<float>());
+  return WithIndex(x.count, [&](auto index) {
+    using Index = decltype(index);
+    return Launch({Stream(args), Blocks(x.count, 4 * kThreads)}, DropoutKernel<Index>, x.count,
+                  StridedLoop<Index, 1>(logical), draw, x.as<const float>(), args.out[0].as<float>());
+  });
 }
 
 }  // namespace

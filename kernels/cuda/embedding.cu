@@ -3,6 +3,7 @@
 // the whole table reads as NaN: a launched kernel cannot return an error.
 #include <cmath>
 
+#include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -15,10 +16,10 @@ const char* Embedding(const KernelArgs& args) {
   const int32_t* const ids = args.in[1].as<const int32_t>();
   float* const y = args.out[0].as<float>();
   const int64_t h = table.dims[1], first = table.start[0], rows = table.dims[0], vocabulary = table.logical_dims[0];
-  return ForEach(Stream(args), args.out[0].count, [=] __device__(int64_t i) {
-    const int64_t id = ids[i / h], row = id - first;
+  return ForEach(Stream(args), {args.in[1].count, h}, [=] __device__(int64_t i, int64_t position, int64_t column) {
+    const int64_t id = ids[position], row = id - first;
     const float outside = id >= 0 && id < vocabulary ? 0.0f : NAN;
-    y[i] = row >= 0 && row < rows ? w[row * h + i % h] : outside;
+    y[i] = row >= 0 && row < rows ? w[row * h + column] : outside;
   });
 }
 

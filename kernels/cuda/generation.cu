@@ -60,9 +60,8 @@ __global__ void SampleKernel(const float* logits, int64_t t, int64_t v, const in
   for (int i = 0; i < kThreads; ++i) total += weight_of_thread[i];
   double left = ToUniform(RandomBits(key, step, micro_batch)) * total;
   int64_t at = 0;
-  while (at / run < kThreads - 1 && at + run < v && left >= weight_of_thread[at / run]) {
-    left -= weight_of_thread[at / run];
-    at += run;
+  for (int i = 0; i < kThreads - 1 && at + run < v && left >= weight_of_thread[i]; ++i, at += run) {
+    left -= weight_of_thread[i];
   }
   for (; at < v - 1; ++at) {
     left -= Weight(x, at, largest.value, temperature);

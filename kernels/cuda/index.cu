@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -35,12 +36,12 @@ const char* Gather(const KernelArgs& args) {
   const Table table(args.in[0], AxisOf(args));
   const float* const x = args.in[0].as<const float>();
   const int32_t* const ids = args.in[1].as<const int32_t>();
-  const int64_t n = args.in[1].count;
   float* const y = args.out[0].as<float>();
-  return ForEach(Stream(args), args.out[0].count, [=] __device__(int64_t i) {
-    const int64_t position = i / table.inner, id = ids[position % n], row = table.Find(id);
-    y[i] = row >= 0 ? x[(position / n * table.rows + row) * table.inner + i % table.inner] : table.Outside(id);
-  });
+  const auto gather = [=] __device__(int64_t i, int64_t outer, int64_t position, int64_t inner) {
+    const int64_t id = ids[position], row = table.Find(id);
+    y[i] = row >= 0 ? x[(outer * table.rows + row) * table.inner + inner] : table.Outside(id);
+  };
+  return ForEach(Stream(args), {table.outer, args.in[1].count, table.inner}, gather);
 }
 
 // Rows of the table that a block owns, as in embedding.cu: more rows share one search through the indices, fewer use
@@ -49,18 +50,22 @@ constexpr int kRowsPerBlock = 8;
 
 // A block searches all indices for its rows, 256 at a time; the threads share the columns, which are all [outer, inner]
 // of a row. Nobody else writes these elements, and each is summed by one thread in the order of the indices.
-__global__ void ScatterKernel(Table table, int64_t n, const float* updates, const int32_t* ids, float* sums) {
+__global__ void ScatterKernel(Table table, Divisor<uint64_t> inner, int64_t n, const float* updates, const int32_t* ids,
+                              float* sums) {
   __shared__ int found[kThreads];  // positions in this piece of `ids`, ascending
   __shared__ int64_t row_of[kThreads];
   __shared__ int count_of_warp[kThreads / kWarp];
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int64_t columns = table.outer * table.inner;
-  const auto sum = [&](int64_t row, int64_t column) -> float& {
-    return sums[(column / table.inner * table.rows + row) * table.inner + column % table.inner];
+  // Where a column begins in what has so many rows.
+  const auto column_of = [&](int64_t column, int64_t rows) {
+    const auto [outer, at] = inner.Divide(column);
+    return static_cast<int64_t>(outer) * rows * table.inner + static_cast<int64_t>(at);
   };
   const auto fill = [&](int64_t begin, int64_t end, float value) {
-    for (int64_t row = begin; row < end; ++row) {
-      for (int64_t column = threadIdx.x; column < columns; column += kThreads) sum(row, column) = value;
+    for (int64_t column = threadIdx.x; column < columns; column += kThreads) {
+      float* const to = sums + column_of(column, table.rows);
+      for (int64_t row = begin; row < end; ++row) to[row * table.inner] = value;
     }
   };
   for (int64_t begin = int64_t{blockIdx.x} * kRowsPerBlock; begin < table.rows;
@@ -87,8 +92,9 @@ __global__ void ScatterKernel(Table table, int64_t n, const float* updates, cons
       }
       __syncthreads();
       for (int64_t column = threadIdx.x; column < columns; column += kThreads) {
-        const float* const from = updates + column / table.inner * n * table.inner + column % table.inner;
-        for (int k = 0; k < count; ++k) sum(row_of[k], column) += from[(piece + found[k]) * table.inner];
+        const float* const from = updates + column_of(column, n);
+        float* const to = sums + column_of(column, table.rows);
+        for (int k = 0; k < count; ++k) to[row_of[k] * table.inner] += from[(piece + found[k]) * table.inner];
       }
       __syncthreads();  // before the next piece overwrites the counts and the list
     }
@@ -100,8 +106,9 @@ __global__ void ScatterKernel(Table table, int64_t n, const float* updates, cons
 const char* ScatterAdd(const KernelArgs& args) {
   if (args.out[0].count == 0) return nullptr;
   const Table table(args.out[0], AxisOf(args));
-  return Launch({Stream(args), Blocks(table.rows, kRowsPerBlock)}, ScatterKernel, table, args.in[1].count,
-                args.in[0].as<const float>(), args.in[1].as<const int32_t>(), args.out[0].as<float>());
+  return Launch({Stream(args), Blocks(table.rows, kRowsPerBlock)}, ScatterKernel, table, Divisor<uint64_t>(table.inner),
+                args.in[1].count, args.in[0].as<const float>(), args.in[1].as<const int32_t>(),
+                args.out[0].as<float>());
 }
 
 // in: x[T...,c], ids[T...,k]; out: y[T...,k].
@@ -109,11 +116,10 @@ const char* TakeAlong(const KernelArgs& args) {
   const Table table(args.in[0], args.in[0].rank - 1);
   const float* const x = args.in[0].as<const float>();
   const int32_t* const ids = args.in[1].as<const int32_t>();
-  const int64_t k = Columns(args.in[1]);
   float* const y = args.out[0].as<float>();
-  return ForEach(Stream(args), args.out[0].count, [=] __device__(int64_t i) {
+  return ForEach(Stream(args), {table.outer, Columns(args.in[1])}, [=] __device__(int64_t i, int64_t row, int64_t) {
     const int64_t column = table.Find(ids[i]);
-    y[i] = column >= 0 ? x[i / k * table.rows + column] : table.Outside(ids[i]);
+    y[i] = column >= 0 ? x[row * table.rows + column] : table.Outside(ids[i]);
   });
 }
 

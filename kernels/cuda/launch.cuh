@@ -79,13 +79,15 @@ inline const char* SetZero(cudaStream_t stream, void* target, size_t num_bytes) 
   return num_bytes == 0 ? nullptr : ErrorText(cudaMemsetAsync(target, 0, num_bytes, stream));
 }
 
-// Position and step of a grid-stride loop.
+// Position and step of a grid-stride loop. A thread mostly makes one step: `unroll 1` before a loop keeps the compiler
+// from computing their number, which is a 64-bit division, to do several at a time.
 __device__ inline int64_t FirstIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t IndexStride() { return int64_t{gridDim.x} * blockDim.x; }
 
 // f(i) for all i in [0, n).
 template <typename F>
 __global__ void ForEachKernel(int64_t n, F f) {
+#pragma unroll 1
   for (int64_t i = FirstIndex(); i < n; i += IndexStride()) f(i);
 }
 template <typename F>
@@ -103,6 +105,7 @@ __device__ float4 MapVector(F f, V... v) {
 template <typename F, typename... X>
 __global__ void MapKernel(F f, int64_t n, float* y, X... x) {
   const int64_t first = FirstIndex();
+#pragma unroll 1
   for (int64_t i = first; i < n / 4; i += IndexStride()) {
     reinterpret_cast<float4*>(y)[i] = MapVector(f, reinterpret_cast<const float4*>(x)[i]...);
   }

@@ -4,6 +4,7 @@
 // launched kernel cannot return an error.
 #include <cmath>
 
+#include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -12,13 +13,13 @@ namespace {
 const char* MaxPool2d(const KernelArgs& args) {
   const int64_t kernel = args.attrs->Int("kernel"), stride = args.attrs->Int("stride", kernel);
   const int64_t height = args.in[0].dims[2], width = args.in[0].dims[3];
-  const int64_t p = args.out[0].dims[2], q = args.out[0].dims[3];
+  const int64_t planes = args.out[0].dims[0] * args.out[0].dims[1];
   const float* const x = args.in[0].as<const float>();
   float* const y = args.out[0].as<float>();
   int32_t* const index = args.out[1].as<int32_t>();
-  return ForEach(Stream(args), args.out[0].count, [=] __device__(int64_t i) {
-    const float* const plane = x + i / (p * q) * height * width;
-    const int64_t top = i / q % p * stride, left = i % q * stride;
+  const auto find = [=] __device__(int64_t i, int64_t number, int64_t output_row, int64_t output_column) {
+    const float* const plane = x + number * height * width;
+    const int64_t top = output_row * stride, left = output_column * stride;
     int64_t best = top * width + left;
     for (int64_t row = top; row < top + kernel; ++row) {
       for (int64_t at = row * width + left; at < row * width + left + kernel; ++at) {
@@ -27,7 +28,8 @@ const char* MaxPool2d(const KernelArgs& args) {
     }
     y[i] = plane[best];
     index[i] = static_cast<int32_t>(best);
-  });
+  };
+  return ForEach(Stream(args), {planes, args.out[0].dims[2], args.out[0].dims[3]}, find);
 }
 
 __global__ void GradKernel(int64_t planes, int64_t outputs, int64_t inputs, const float* all_dy,

@@ -12,6 +12,7 @@ namespace {
 template <typename Bits>
 __global__ void DigestKernel(int64_t n, const Bits* bits, uint32_t* digest) {
   uint32_t sum = 0;
+#pragma unroll 1
   for (int64_t i = FirstIndex(); i < n; i += IndexStride()) sum += DigestPart(static_cast<uint64_t>(i), bits[i]);
   atomicAdd(digest, sum);
 }

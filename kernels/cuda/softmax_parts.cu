@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -115,13 +116,12 @@ const char* ExpSum(const KernelArgs& args) {
 
 // in: x[T...,c], m, s.
 const char* SoftmaxApply(const KernelArgs& args) {
-  const int64_t c = Columns(args.in[0]);
   const float* const x = args.in[0].as<const float>();
   const float* const m = args.in[1].as<const float>();
   const float* const s = args.in[2].as<const float>();
   float* const y = args.out[0].as<float>();
-  return ForEach(Stream(args), args.in[0].count,
-                 [=] __device__(int64_t i) { y[i] = expf(x[i] - m[i / c]) / s[i / c]; });
+  return ForEach(Stream(args), {Rows(args.in[0]), Columns(args.in[0])},
+                 [=] __device__(int64_t i, int64_t row, int64_t) { y[i] = expf(x[i] - m[row]) / s[row]; });
 }
 
 // in: a[T...,c], b[T...,c].
@@ -132,12 +132,12 @@ const char* RowDot(const KernelArgs& args) {
 
 // in: dy[T...,c], y[T...,c], d.
 const char* SoftmaxGradApply(const KernelArgs& args) {
-  const int64_t c = Columns(args.in[0]);
   const float* const dy = args.in[0].as<const float>();
   const float* const y = args.in[1].as<const float>();
   const float* const d = args.in[2].as<const float>();
   float* const dx = args.out[0].as<float>();
-  return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) { dx[i] = y[i] * (dy[i] - d[i / c]); });
+  return ForEach(Stream(args), {Rows(args.in[0]), Columns(args.in[0])},
+                 [=] __device__(int64_t i, int64_t row, int64_t) { dx[i] = y[i] * (dy[i] - d[row]); });
 }
 
 // in: x[T...,c], m. Of a shard without such an element the largest i32, so that the least of all shards is the index.
