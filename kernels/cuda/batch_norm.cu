@@ -3,11 +3,12 @@
 //
 //   h = (x - mean) rstd     dgamma = sum dy h,  dbeta = sum dy     dx = gamma rstd (dy - dbeta / N - h dgamma / N)
 //
-// A tensor is [outer, channels, inner]. Sums of a channel are cut into splits, carried in double, and the splits are
-// summed in order. With an inner dimension a block takes a split of one channel; without one it takes 32 neighbouring
-// channels, so that its threads read neighbours in both cases.
+// A tensor is [outer, channels, inner]. Sums of a channel are cut into splits, carried in pairs of floats, and the
+// splits are summed in order. With an inner dimension a block takes a split of one channel; without one it takes 32
+// neighbouring channels, so that its threads read neighbours in both cases.
 #include <algorithm>
 
+#include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -25,37 +26,35 @@ double LogicalCount(const TensorArg& x) {
   return count;
 }
 
-// f(i, its channel) for all elements. Index is 32 bits wide where that suffices: a 64-bit division costs several times
-// as much.
-template <typename Index, typename F>
-__global__ void ElementKernel(Index count, Index channels, Index inner, F f) {
-  for (int64_t i = FirstIndex(); i < count; i += IndexStride()) f(i, static_cast<Index>(i) / inner % channels);
-}
+// f(i, its channel) for all elements.
 template <typename F>
 const char* ForEachElement(const KernelArgs& args, F f) {
-  const int64_t count = args.in[0].count;
-  if (count == 0) return nullptr;
   const Sides s(args.in[0]);
-  if (count <= INT32_MAX) {
-    return Launch({Stream(args), Blocks(count)}, ElementKernel<uint32_t, F>, static_cast<uint32_t>(count),
-                  static_cast<uint32_t>(s.channels), static_cast<uint32_t>(s.inner), f);
-  }
-  return Launch({Stream(args), Blocks(count)}, ElementKernel<int64_t, F>, count, s.channels, s.inner, f);
+  return ForEach(Stream(args), {s.outer, s.channels, s.inner},
+                 [=] __device__(int64_t i, int64_t, int64_t channel, int64_t) { f(i, channel); });
 }
 
+// How sums are cut. `tasks` are the channels, or strips of 32 of them, of the first split, then those of the others.
+template <typename Index>
+struct Cut {
+  int64_t count, terms, terms_of_split;
+  Divisor<Index> tasks, inner;
+};
+
 // Partial sums are partial[split][which sum][channel]; add(at, channel, totals) adds the terms of an element.
-template <int kSums, typename Add>
-__global__ void BlockPerChannel(Sides s, int64_t splits, Add add, double* partial) {
-  const int64_t terms = s.outer * s.inner;
-  for (int64_t task = blockIdx.x; task < s.channels * splits; task += gridDim.x) {
-    const int64_t channel = task % s.channels, split = task / s.channels;
-    const int64_t end = terms * (split + 1) / splits;
-    double totals[kSums] = {};
-    for (int64_t term = terms * split / splits + threadIdx.x; term < end; term += kThreads) {
-      add((term / s.inner * s.channels + channel) * s.inner + term % s.inner, channel, totals);
+template <int kSums, typename Index, typename Add>
+__global__ void BlockPerChannel(Sides s, Cut<Index> cut, Add add, FloatPair* partial) {
+  for (int64_t task = blockIdx.x; task < cut.count; task += gridDim.x) {
+    const auto [split, channel] = cut.tasks.Divide(static_cast<Index>(task));
+    const int64_t begin = split * cut.terms_of_split;
+    const int64_t end = begin + cut.terms_of_split < cut.terms ? begin + cut.terms_of_split : cut.terms;
+    FloatPair totals[kSums] = {};
+    for (int64_t term = begin + threadIdx.x; term < end; term += kThreads) {
+      const auto [row, at] = cut.inner.Divide(static_cast<Index>(term));
+      add((row * s.channels + channel) * s.inner + at, channel, totals);
     }
     for (int k = 0; k < kSums; ++k) {
-      const double total = Reduce<kThreads>(totals[k], SumOf());
+      const FloatPair total = Reduce<kThreads>(totals[k], SumOf());
       if (threadIdx.x == 0) partial[(split * kSums + k) * s.channels + channel] = total;
     }
   }
@@ -63,42 +62,42 @@ __global__ void BlockPerChannel(Sides s, int64_t splits, Add add, double* partia
 
 constexpr int kRowsAtATime = kThreads / kWarp;  // rows that a block reads at a time, 32 channels of each
 
-template <int kSums, typename Add>
-__global__ void BlockPerColumns(Sides s, int64_t splits, Add add, double* partial) {
-  __shared__ double lines[kSums][kRowsAtATime][kWarp];
+template <int kSums, typename Index, typename Add>
+__global__ void BlockPerColumns(Sides s, Cut<Index> cut, Add add, FloatPair* partial) {
+  __shared__ FloatPair lines[kSums][kRowsAtATime][kWarp];
   const int lane = threadIdx.x % kWarp, line = threadIdx.x / kWarp;
-  const int64_t strips = (s.channels + kWarp - 1) / kWarp;
-  for (int64_t task = blockIdx.x; task < strips * splits; task += gridDim.x) {
-    const int64_t channel = task % strips * kWarp + lane, split = task / strips;
-    const int64_t end = s.outer * (split + 1) / splits;
-    double totals[kSums] = {};
-    for (int64_t row = s.outer * split / splits + line; row < end && channel < s.channels; row += kRowsAtATime) {
+  for (int64_t task = blockIdx.x; task < cut.count; task += gridDim.x) {
+    const auto [split, strip] = cut.tasks.Divide(static_cast<Index>(task));
+    const int64_t channel = static_cast<int64_t>(strip) * kWarp + lane, begin = split * cut.terms_of_split;
+    const int64_t end = begin + cut.terms_of_split < cut.terms ? begin + cut.terms_of_split : cut.terms;
+    FloatPair totals[kSums] = {};
+    for (int64_t row = begin + line; row < end && channel < s.channels; row += kRowsAtATime) {
       add(row * s.channels + channel, channel, totals);
     }
     __syncthreads();  // the last task's sums are read
     for (int k = 0; k < kSums; ++k) lines[k][line][lane] = totals[k];
     __syncthreads();
     if (line < kSums && channel < s.channels) {
-      double total = 0;
-      for (int i = 0; i < kRowsAtATime; ++i) total += lines[line][i][lane];
+      FloatPair total = {};
+      for (int i = 0; i < kRowsAtATime; ++i) total = total + lines[line][i][lane];
       partial[(split * kSums + line) * s.channels + channel] = total;
     }
   }
 }
 
+int64_t TasksOfASplit(const Sides& s) { return s.inner == 1 ? (s.channels + kWarp - 1) / kWarp : s.channels; }
+
 // Enough splits for the GPU, none too small to be worth its share of the second pass.
 int64_t Splits(const Sides& s) {
-  const bool columns = s.inner == 1;
-  const int64_t tasks = columns ? (s.channels + kWarp - 1) / kWarp : s.channels;
-  const int64_t wanted = kMaxBlocks / std::max<int64_t>(1, tasks);
-  const int64_t useful = columns ? s.outer / 64 : s.outer * s.inner / 4096;
+  const int64_t wanted = kMaxBlocks / std::max<int64_t>(1, TasksOfASplit(s));
+  const int64_t useful = s.inner == 1 ? s.outer / 64 : s.outer * s.inner / 4096;
   return std::max<int64_t>(1, std::min(wanted, useful));
 }
 
 template <int kSums>
 size_t Workspace(const KernelArgs& args) {
   const Sides s(args.in[0]);
-  return static_cast<size_t>(Splits(s) * kSums * s.channels) * sizeof(double);
+  return static_cast<size_t>(Splits(s) * kSums * s.channels) * sizeof(FloatPair);
 }
 
 // out[k][channel] = scale * sum k.
@@ -107,17 +106,23 @@ const char* SumPerChannel(const KernelArgs& args, double scale, Add add) {
   static_assert(kSums == 1 || kSums == 2);
   const Sides s(args.in[0]);
   if (s.channels == 0) return nullptr;
-  const int64_t splits = Splits(s), channels = s.channels;
-  double* const partial = static_cast<double*>(args.workspace);
-  const int64_t tasks = (s.inner == 1 ? (channels + kWarp - 1) / kWarp : channels) * splits;
-  const auto kernel = s.inner == 1 ? BlockPerColumns<kSums, Add> : BlockPerChannel<kSums, Add>;
-  if (const char* error = Launch({Stream(args), Blocks(tasks, 1)}, kernel, s, splits, add, partial)) return error;
+  const int64_t splits = Splits(s), channels = s.channels, tasks = TasksOfASplit(s), terms = s.outer * s.inner;
+  FloatPair* const partial = static_cast<FloatPair*>(args.workspace);
+  const char* const error = WithIndex(std::max(tasks * splits, terms), [&](auto index) {
+    using Index = decltype(index);
+    const Cut<Index> cut = {tasks * splits, terms, (terms + splits - 1) / splits, Divisor<Index>(tasks),
+                            Divisor<Index>(s.inner)};
+    return Launch({Stream(args), Blocks(cut.count, 1)},
+                  s.inner == 1 ? BlockPerColumns<kSums, Index, Add> : BlockPerChannel<kSums, Index, Add>, s, cut, add,
+                  partial);
+  });
+  if (error != nullptr) return error;
   float* const first = args.out[0].as<float>();
   float* const last = args.out[kSums - 1].as<float>();
-  return ForEach(Stream(args), kSums * channels, [=] __device__(int64_t i) {
-    double total = 0;
-    for (int64_t split = 0; split < splits; ++split) total += partial[split * kSums * channels + i];
-    (i < channels ? first : last)[i % channels] = static_cast<float>(scale * total);
+  return ForEach(Stream(args), {kSums, channels}, [=] __device__(int64_t i, int64_t sum, int64_t channel) {
+    FloatPair total = {};
+    for (int64_t split = 0; split < splits; ++split) total = total + partial[split * kSums * channels + i];
+    (sum == 0 ? first : last)[channel] = static_cast<float>(scale * total.Value());
   });
 }
 
@@ -127,11 +132,9 @@ float Epsilon(const KernelArgs& args) { return static_cast<float>(args.attrs->Do
 const char* ChannelVariance(const KernelArgs& args) {
   const float* const x = args.in[0].as<const float>();
   const float* const mean = args.in[1].as<const float>();
-  return SumPerChannel<1>(args, 1 / LogicalCount(args.in[0]),
-                          [=] __device__(int64_t at, int64_t channel, double* totals) {
-                            const double d = x[at] - mean[channel];
-                            totals[0] += d * d;
-                          });
+  return SumPerChannel<1>(
+      args, 1 / LogicalCount(args.in[0]),
+      [=] __device__(int64_t at, int64_t channel, FloatPair totals[]) { totals[0].AddSquare(x[at] - mean[channel]); });
 }
 
 // in: x, gamma, beta, mean, var.
@@ -151,9 +154,9 @@ const char* BatchNormSums(const KernelArgs& args) {
   const auto input = [&](int i) { return args.in[i].as<const float>(); };
   const float *const dy = input(0), *const x = input(1), *const mean = input(2), *const var = input(3);
   const float epsilon = Epsilon(args);
-  return SumPerChannel<2>(args, 1, [=] __device__(int64_t at, int64_t channel, double* totals) {
-    totals[0] += dy[at] * ((x[at] - mean[channel]) / sqrtf(var[channel] + epsilon));
-    totals[1] += dy[at];
+  return SumPerChannel<2>(args, 1, [=] __device__(int64_t at, int64_t channel, FloatPair totals[]) {
+    totals[0].Add(dy[at] * ((x[at] - mean[channel]) / sqrtf(var[channel] + epsilon)));
+    totals[1].Add(dy[at]);
   });
 }
 

@@ -3,6 +3,9 @@
 //
 // Elements of x are numbered by output and by term, the faster of the two being the one that is x's inner dimension, so
 // that neighbouring threads read neighbours.
+#include <algorithm>
+
+#include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/team.cuh"
 
@@ -17,69 +20,87 @@ Groups ByAxes(const TensorArg& x, const AttrMap& attrs) {
 
 constexpr char kTooManyDims[] = "a reduction has more than 8 merged dimensions";
 
-template <int kTeam>
-__global__ void TeamPerOutput(StridedDims kept, StridedDims reduced, int64_t outputs, int64_t terms, const float* x,
-                              const float* y, float* n) {
+// Where the elements of x lie: the first of each output, and each term behind it.
+template <typename Index>
+struct Loops {
+  explicit Loops(const Groups& groups)
+      : outputs(groups.outputs), terms(groups.terms), kept(groups.kept), reduced(groups.reduced) {}
+  __device__ int64_t OfOutput(int64_t output) const { return kept.At(static_cast<Index>(output)).of[0]; }
+  __device__ int64_t OfTerm(int64_t term) const { return reduced.At(static_cast<Index>(term)).of[0]; }
+
+  int64_t outputs, terms;
+  StridedLoop<Index, 1> kept, reduced;
+};
+
+template <int kTeam, typename Index>
+__global__ void TeamPerOutput(Loops<Index> loops, const float* x, const float* y, float* n) {
   const Team<kTeam> team;
-  for (int64_t output = team.first(); output < outputs; output += team.stride()) {
-    const float* const base = x + Offset(kept, output);
+  for (int64_t output = team.first(); output < loops.outputs; output += team.stride()) {
+    const float* const base = x + loops.OfOutput(output);
     const float extremum = y[output];
-    double count = 0;
-    for (int64_t term = team.member(); term < terms; term += kTeam) {
-      if (base[Offset(reduced, term)] == extremum) count += 1;
-    }
+    int64_t count = 0;
+    for (int64_t term = team.member(); term < loops.terms; term += kTeam) count += base[loops.OfTerm(term)] == extremum;
     count = Reduce<kTeam>(count, SumOf());
     if (team.member() == 0) n[output] = static_cast<float>(count);
   }
 }
 
-__global__ void ThreadPerOutput(StridedDims kept, StridedDims reduced, int64_t outputs, int64_t terms, const float* x,
-                                const float* y, float* n) {
-  for (int64_t output = FirstIndex(); output < outputs; output += IndexStride()) {
-    const float* const base = x + Offset(kept, output);
+template <typename Index>
+__global__ void ThreadPerOutput(Loops<Index> loops, const float* x, const float* y, float* n) {
+#pragma unroll 1
+  for (int64_t output = FirstIndex(); output < loops.outputs; output += IndexStride()) {
+    const float* const base = x + loops.OfOutput(output);
     const float extremum = y[output];
-    double count = 0;
-    for (int64_t term = 0; term < terms; ++term) {
-      if (base[Offset(reduced, term)] == extremum) count += 1;
-    }
+    int64_t count = 0;
+    for (int64_t term = 0; term < loops.terms; ++term) count += base[loops.OfTerm(term)] == extremum;
     n[output] = static_cast<float>(count);
   }
 }
 
 // in: x, y; out: n.
-const char* ExtremumCount(const KernelArgs& args) {
-  const Groups groups = ByAxes(args.in[0], *args.attrs);
-  if (!groups.is_valid) return kTooManyDims;
-  const int64_t outputs = groups.outputs;
-  if (outputs == 0) return nullptr;
+template <typename Index>
+const char* CountOf(const KernelArgs& args, const Groups& groups) {
   const auto launch = [&](auto kernel, int64_t outputs_per_block) {
-    return Launch({Stream(args), Blocks(outputs, outputs_per_block)}, kernel, groups.kept, groups.reduced, outputs,
-                  groups.terms, args.in[0].as<const float>(), args.in[1].as<const float>(), args.out[0].as<float>());
+    return Launch({Stream(args), Blocks(groups.outputs, outputs_per_block)}, kernel, Loops<Index>(groups),
+                  args.in[0].as<const float>(), args.in[1].as<const float>(), args.out[0].as<float>());
   };
   // Neighbouring threads read neighbours, unless there are so few outputs that this would leave most of the GPU idle.
-  if (!groups.inner_reduced && outputs >= kMaxBlocks) return launch(ThreadPerOutput, kThreads);
-  return groups.terms <= kWarpColumns ? launch(TeamPerOutput<kWarp>, kThreads / kWarp)
-                                      : launch(TeamPerOutput<kThreads>, 1);
+  if (!groups.inner_reduced && groups.outputs >= kMaxBlocks) return launch(ThreadPerOutput<Index>, kThreads);
+  return groups.terms <= kWarpColumns ? launch(TeamPerOutput<kWarp, Index>, kThreads / kWarp)
+                                      : launch(TeamPerOutput<kThreads, Index>, 1);
+}
+
+const char* ExtremumCount(const KernelArgs& args) {
+  const Groups groups = ByAxes(args.in[0], *args.attrs);
+  if (!groups.is_valid()) return kTooManyDims;
+  if (groups.outputs == 0) return nullptr;
+  return WithIndex(std::max(groups.outputs, groups.terms),
+                   [&](auto index) { return CountOf<decltype(index)>(args, groups); });
 }
 
 // in: dy, x, y, n; out: dx.
-const char* ExtremumGrad(const KernelArgs& args) {
-  const Groups groups = ByAxes(args.in[1], *args.attrs);
-  if (!groups.is_valid) return kTooManyDims;
-  const StridedDims kept = groups.kept, reduced = groups.reduced;
-  const int64_t outputs = groups.outputs, terms = groups.terms;
+template <typename Index>
+const char* GradOf(const KernelArgs& args, const Groups& groups) {
+  const Loops<Index> loops(groups);
   const bool inner_reduced = groups.inner_reduced;
   const float* const dy = args.in[0].as<const float>();
   const float* const x = args.in[1].as<const float>();
   const float* const y = args.in[2].as<const float>();
   const float* const n = args.in[3].as<const float>();
   float* const dx = args.out[0].as<float>();
+  const Divisor<Index> faster(inner_reduced ? loops.terms : loops.outputs);
   return ForEach(Stream(args), args.in[1].count, [=] __device__(int64_t i) {
-    const int64_t output = inner_reduced ? i / terms : i % outputs;
-    const int64_t term = inner_reduced ? i % terms : i / outputs;
-    const int64_t at = Offset(kept, output) + Offset(reduced, term);
+    const auto [slow, fast] = faster.Divide(static_cast<Index>(i));
+    const int64_t output = inner_reduced ? slow : fast, term = inner_reduced ? fast : slow;
+    const int64_t at = loops.OfOutput(output) + loops.OfTerm(term);
     dx[at] = x[at] == y[output] ? dy[output] / n[output] : 0.0f;
   });
+}
+
+const char* ExtremumGrad(const KernelArgs& args) {
+  const Groups groups = ByAxes(args.in[1], *args.attrs);
+  if (!groups.is_valid()) return kTooManyDims;
+  return WithIndex(args.in[1].count, [&](auto index) { return GradOf<decltype(index)>(args, groups); });
 }
 
 }  // namespace

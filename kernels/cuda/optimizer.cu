@@ -52,9 +52,10 @@ const char* LrSchedule(const KernelArgs& args) {
   });
 }
 
+// With the logarithms 1 - beta^t is -expm1(t log beta), which floats lose nothing of where beta^t is almost 1.
 struct AdamwAttrs {
-  double beta1, beta2, weight_decay;
-  float epsilon;
+  float beta1, beta2, rest1, rest2;  // rest: 1 - beta
+  float log_beta1, log_beta2, weight_decay, epsilon;
 };
 struct AdamwTensors {
   float *w, *m, *v;
@@ -63,25 +64,24 @@ struct AdamwTensors {
 };
 
 __global__ void AdamwKernel(int64_t n, AdamwAttrs attrs, AdamwTensors x) {
-  // The powers cost a thread more than many elements do: one thread of a block computes them.
+  // The powers cost a thread more than an element does: one thread of a block computes them.
   __shared__ float keep, rate, inverse_bias2;
   if (threadIdx.x == 0) {
-    const double lr = *x.lr, t = static_cast<double>(*x.step + 1);
-    keep = static_cast<float>(1 - lr * attrs.weight_decay);
-    rate = static_cast<float>(lr / (1 - pow(attrs.beta1, t)));
-    inverse_bias2 = static_cast<float>(1 / sqrt(1 - pow(attrs.beta2, t)));
+    const float lr = *x.lr, t = static_cast<float>(*x.step + 1);
+    keep = fmaf(-lr, attrs.weight_decay, 1);
+    rate = lr / -expm1f(t * attrs.log_beta1);
+    inverse_bias2 = 1 / sqrtf(-expm1f(t * attrs.log_beta2));
   }
   __syncthreads();
-  const float b1 = static_cast<float>(attrs.beta1), b2 = static_cast<float>(attrs.beta2);
-  const float a1 = static_cast<float>(1 - attrs.beta1), a2 = static_cast<float>(1 - attrs.beta2);
   const float scale = *x.scale;
   const auto update = [&](float* w, float* m, float* v, float g) {
     const float gradient = g * scale;
-    *m = *m * b1 + gradient * a1;
-    *v = *v * b2 + gradient * gradient * a2;
+    *m = *m * attrs.beta1 + gradient * attrs.rest1;
+    *v = *v * attrs.beta2 + gradient * gradient * attrs.rest2;
     *w = *w * keep - rate * *m / (sqrtf(*v) * inverse_bias2 + attrs.epsilon);
   };
   const int64_t first = FirstIndex();
+#pragma unroll 1
   for (int64_t i = first; i < n / 4; i += IndexStride()) {
     float4 w = reinterpret_cast<float4*>(x.w)[i], m = reinterpret_cast<float4*>(x.m)[i];
     float4 v = reinterpret_cast<float4*>(x.v)[i];
@@ -102,7 +102,14 @@ const char* AdamwUpdate(const KernelArgs& args) {
   const int64_t n = args.in[0].count;
   if (n == 0) return nullptr;
   const AttrMap& attrs = *args.attrs;
-  const AdamwAttrs constants = {attrs.Double("beta1", 0.9), attrs.Double("beta2", 0.999), attrs.Double("weight_decay"),
+  const double beta1 = attrs.Double("beta1", 0.9), beta2 = attrs.Double("beta2", 0.999);
+  const AdamwAttrs constants = {static_cast<float>(beta1),
+                                static_cast<float>(beta2),
+                                static_cast<float>(1 - beta1),
+                                static_cast<float>(1 - beta2),
+                                static_cast<float>(std::log(beta1)),
+                                static_cast<float>(std::log(beta2)),
+                                static_cast<float>(attrs.Double("weight_decay")),
                                 static_cast<float>(attrs.Double("epsilon", 1e-8))};
   const AdamwTensors tensors = {args.in[0].as<float>(),        args.in[1].as<float>(),
                                 args.in[2].as<float>(),        args.in[3].as<const float>(),

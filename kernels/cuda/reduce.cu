@@ -4,8 +4,10 @@
 // pass combines the splits in order. Where the inner dimension is reduced a warp takes a split, so that its lanes read
 // neighbours; where it is kept a thread does, because then its neighbours read theirs.
 #include <algorithm>
-#include <limits>
+#include <cmath>
+#include <type_traits>
 
+#include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/team.cuh"
 
@@ -18,47 +20,42 @@ Groups::Groups(const TensorArg& x, const std::vector<bool>& is_reduced) {
     const int64_t extent = x.dims[i];
     (is_reduced[i] ? terms : outputs) *= extent;
     if (extent == 1) continue;
-    StridedDims& dims = is_reduced[i] ? reduced : kept;
+    std::vector<LoopDim<1>>& dims = is_reduced[i] ? reduced : kept;
     if (last == static_cast<int>(is_reduced[i])) {
-      dims.extent[dims.rank - 1] *= extent;
-    } else if (dims.rank == kMaxRank) {
-      is_valid = false;
+      dims.back().extent *= extent;
     } else {
-      dims.extent[dims.rank] = extent;
-      dims.stride[dims.rank++] = stride;
+      dims.push_back({extent, {stride}});
     }
     if (last < 0) inner_reduced = is_reduced[i];
     last = is_reduced[i];
     stride *= extent;
   }
-  for (StridedDims* dims : {&kept, &reduced}) {
-    std::reverse(dims->extent, dims->extent + dims->rank);
-    std::reverse(dims->stride, dims->stride + dims->rank);
-  }
+  for (std::vector<LoopDim<1>>* dims : {&kept, &reduced}) std::reverse(dims->begin(), dims->end());
 }
 
 namespace {
 
 // As in the cpu twin: what to do with an element, and with two results.
 struct Sum {
-  static constexpr double kIdentity = 0;
-  static __device__ double Term(float x) { return x; }
-  static __device__ double Join(double a, double b) { return a + b; }
+  using Total = FloatPair;
+  static __device__ Total Identity() { return {}; }
+  static __device__ void Add(float x, Total* total) { total->Add(x); }
+  static __device__ Total Join(Total a, Total b) { return a + b; }
+};
+struct SquareSum : Sum {
+  static __device__ void Add(float x, Total* total) { total->AddSquare(x); }
 };
 struct Max {
-  static constexpr double kIdentity = -std::numeric_limits<double>::infinity();
-  static __device__ double Term(float x) { return x; }
-  static __device__ double Join(double a, double b) { return a > b || isnan(a) ? a : b; }
+  using Total = float;
+  static __device__ Total Identity() { return -INFINITY; }
+  static __device__ void Add(float x, Total* total) { *total = Join(*total, x); }
+  static __device__ Total Join(Total a, Total b) { return a > b || isnan(a) ? a : b; }
 };
 struct Min {
-  static constexpr double kIdentity = std::numeric_limits<double>::infinity();
-  static __device__ double Term(float x) { return x; }
-  static __device__ double Join(double a, double b) { return a < b || isnan(a) ? a : b; }
-};
-struct SquareSum {
-  static constexpr double kIdentity = 0;
-  static __device__ double Term(float x) { return static_cast<double>(x) * x; }
-  static __device__ double Join(double a, double b) { return a + b; }
+  using Total = float;
+  static __device__ Total Identity() { return INFINITY; }
+  static __device__ void Add(float x, Total* total) { *total = Join(*total, x); }
+  static __device__ Total Join(Total a, Total b) { return a < b || isnan(a) ? a : b; }
 };
 
 // Splits of the terms: enough for the GPU, none too small to be worth its share of the second pass.
@@ -71,66 +68,90 @@ int64_t Splits(const Groups& groups) {
 }
 
 // What a pass writes: a split's result, or where there is one split the output itself.
+template <typename Total>
 struct Target {
-  double* partial;
+  Total* partial;
   float* y;
   double scale;
 
-  __device__ void Write(int64_t at, double total) const {
+  __device__ void Write(int64_t at, Total total) const {
     if (partial != nullptr) {
       partial[at] = total;
+    } else if constexpr (std::is_same_v<Total, FloatPair>) {
+      y[at] = static_cast<float>(scale * total.Value());
     } else {
-      y[at] = static_cast<float>(scale * total);
+      y[at] = total;
     }
   }
 };
 
-struct Cut {
-  __device__ Cut(int64_t terms, int64_t splits, int64_t split)
-      : begin(terms * split / splits), end(terms * (split + 1) / splits) {}
+// What a pass reads. A task is a split of an output's terms; those of all outputs' first splits come first.
+template <typename Index>
+struct Tasks {
+  Tasks(const Groups& groups, int64_t splits)
+      : count(groups.outputs * splits),
+        terms(groups.terms),
+        terms_of_split((groups.terms + splits - 1) / splits),
+        outputs(groups.outputs),
+        kept(groups.kept),
+        reduced(groups.reduced) {}
+
+  int64_t count, terms, terms_of_split;
+  Divisor<Index> outputs;
+  StridedLoop<Index, 1> kept, reduced;
+};
+
+// The terms of a task.
+template <typename Index>
+struct SplitTerms {
+  __device__ SplitTerms(const Tasks<Index>& tasks, int64_t task, const float* x) {
+    const auto [split, output] = tasks.outputs.Divide(static_cast<Index>(task));
+    base = x + tasks.kept.At(output).of[0];
+    begin = split * tasks.terms_of_split;
+    end = begin + tasks.terms_of_split < tasks.terms ? begin + tasks.terms_of_split : tasks.terms;
+  }
+  const float* base;
   int64_t begin, end;
 };
 
 template <typename Op>
-__device__ double JoinLanes(double total) {
-  return Reduce<kWarp>(total, [](double a, double b) { return Op::Join(a, b); });
+__device__ typename Op::Total JoinLanes(typename Op::Total total) {
+  return Reduce<kWarp>(total, [](typename Op::Total a, typename Op::Total b) { return Op::Join(a, b); });
 }
 
-template <typename Op>
-__global__ void WarpPerSplit(StridedDims kept, StridedDims reduced, int64_t outputs, int64_t terms, int64_t splits,
-                             const float* x, Target target) {
+template <typename Op, typename Index>
+__global__ void WarpPerSplit(Tasks<Index> tasks, const float* x, Target<typename Op::Total> target) {
   const Team<kWarp> team;
-  for (int64_t task = team.first(); task < outputs * splits; task += team.stride()) {
-    const float* const base = x + Offset(kept, task % outputs);
-    const Cut cut(terms, splits, task / outputs);
-    double total = Op::kIdentity;
-    for (int64_t term = cut.begin + team.member(); term < cut.end; term += kWarp) {
-      total = Op::Join(total, Op::Term(base[Offset(reduced, term)]));
+  for (int64_t task = team.first(); task < tasks.count; task += team.stride()) {
+    const SplitTerms<Index> terms(tasks, task, x);
+    typename Op::Total total = Op::Identity();
+    for (int64_t term = terms.begin + team.member(); term < terms.end; term += kWarp) {
+      Op::Add(terms.base[tasks.reduced.At(static_cast<Index>(term)).of[0]], &total);
     }
     total = JoinLanes<Op>(total);
     if (team.member() == 0) target.Write(task, total);
   }
 }
 
-template <typename Op>
-__global__ void ThreadPerSplit(StridedDims kept, StridedDims reduced, int64_t outputs, int64_t terms, int64_t splits,
-                               const float* x, Target target) {
-  for (int64_t task = FirstIndex(); task < outputs * splits; task += IndexStride()) {
-    const float* const base = x + Offset(kept, task % outputs);
-    const Cut cut(terms, splits, task / outputs);
-    double total = Op::kIdentity;
-    for (int64_t term = cut.begin; term < cut.end; ++term) {
-      total = Op::Join(total, Op::Term(base[Offset(reduced, term)]));
+template <typename Op, typename Index>
+__global__ void ThreadPerSplit(Tasks<Index> tasks, const float* x, Target<typename Op::Total> target) {
+#pragma unroll 1
+  for (int64_t task = FirstIndex(); task < tasks.count; task += IndexStride()) {
+    const SplitTerms<Index> terms(tasks, task, x);
+    typename Op::Total total = Op::Identity();
+    for (int64_t term = terms.begin; term < terms.end; ++term) {
+      Op::Add(terms.base[tasks.reduced.At(static_cast<Index>(term)).of[0]], &total);
     }
     target.Write(task, total);
   }
 }
 
 template <typename Op>
-__global__ void JoinSplits(int64_t outputs, int64_t splits, const double* partial, Target target) {
+__global__ void JoinSplits(int64_t outputs, int64_t splits, const typename Op::Total* partial,
+                           Target<typename Op::Total> target) {
   const Team<kWarp> team;
   for (int64_t output = team.first(); output < outputs; output += team.stride()) {
-    double total = Op::kIdentity;
+    typename Op::Total total = Op::Identity();
     for (int64_t split = team.member(); split < splits; split += kWarp) {
       total = Op::Join(total, partial[split * outputs + output]);
     }
@@ -143,19 +164,20 @@ constexpr int kTeams = kThreads / kWarp;
 
 template <typename Op>
 const char* ReduceGroups(const KernelArgs& args, const Groups& groups, float* y, double scale) {
-  if (!groups.is_valid) return "a reduction has more than 8 merged dimensions";
+  using Total = typename Op::Total;
+  if (!groups.is_valid()) return "a reduction has more than 8 merged dimensions";
   if (groups.outputs == 0) return nullptr;
-  const int64_t splits = Splits(groups), tasks = groups.outputs * splits;
-  const cudaStream_t stream = Stream(args);
-  const Target final = {nullptr, y, scale};
-  const Target first = splits > 1 ? Target{static_cast<double*>(args.workspace), nullptr, 1} : final;
-  const float* const x = args.in[0].as<const float>();
-  const char* const error = Launch({stream, groups.inner_reduced ? Blocks(tasks, kTeams) : Blocks(tasks)},
-                                   groups.inner_reduced ? WarpPerSplit<Op> : ThreadPerSplit<Op>, groups.kept,
-                                   groups.reduced, groups.outputs, groups.terms, splits, x, first);
+  const int64_t splits = Splits(groups), count = groups.outputs * splits;
+  const Target<Total> final = {nullptr, y, scale};
+  const Target<Total> first = splits > 1 ? Target<Total>{static_cast<Total*>(args.workspace), nullptr, 1} : final;
+  const char* const error = WithIndex(std::max(count, groups.terms), [&](auto index) {
+    using Index = decltype(index);
+    return Launch({Stream(args), groups.inner_reduced ? Blocks(count, kTeams) : Blocks(count)},
+                  groups.inner_reduced ? WarpPerSplit<Op, Index> : ThreadPerSplit<Op, Index>,
+                  Tasks<Index>(groups, splits), args.in[0].as<const float>(), first);
+  });
   if (error != nullptr || splits == 1) return error;
-  using Joined = std::conditional_t<std::is_same_v<Op, SquareSum>, Sum, Op>;
-  return Launch({stream, Blocks(groups.outputs, kTeams)}, JoinSplits<Joined>, groups.outputs, splits, first.partial,
+  return Launch({Stream(args), Blocks(groups.outputs, kTeams)}, JoinSplits<Op>, groups.outputs, splits, first.partial,
                 final);
 }
 
@@ -201,7 +223,7 @@ const char* ReduceMean(const KernelArgs& args) {
 
 size_t ReduceWorkspace(const Groups& groups) {
   const int64_t splits = Splits(groups);
-  return splits == 1 ? 0 : static_cast<size_t>(splits * groups.outputs) * sizeof(double);
+  return splits == 1 ? 0 : static_cast<size_t>(splits * groups.outputs) * sizeof(FloatPair);
 }
 
 const char* LaunchSum(const KernelArgs& args, const Groups& groups, float* y, double scale) {

@@ -2,6 +2,7 @@
 // result of a reduction, bitwise the same, in an order that depends on nothing but the team's size.
 #pragma once
 
+#include "kernels/cuda/float_pair.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace oneflow::cuda {
@@ -23,11 +24,20 @@ struct MaxOf {
   }
 };
 
+// The value of the lane whose number differs from this one's in these bits.
+template <typename T>
+__device__ T FromLane(T value, int bits) {
+  return __shfl_xor_sync(0xffffffffu, value, bits);
+}
+__device__ inline FloatPair FromLane(FloatPair value, int bits) {
+  return {FromLane(value.high, bits), FromLane(value.low, bits)};
+}
+
 // REQUIRES: kTeam is 32 or the size of the block, and all its threads call.
 template <int kTeam, typename Op, typename T>
 __device__ T Reduce(T value, Op op) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    value = op(value, __shfl_xor_sync(0xffffffffu, value, distance));
+    value = op(value, FromLane(value, distance));
   }
   if constexpr (kTeam > kWarp) {
     __shared__ T parts[kTeam / kWarp];

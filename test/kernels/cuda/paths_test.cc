@@ -156,6 +156,38 @@ TEST_P(PathsTest, IndicesOutsideOfAllShardsAreErrorsOrNans) {
   }
 }
 
+// Single floats would lose most of the small terms. A processor's vectors of them add up neighbours, and lose a few.
+TEST_P(PathsTest, SumsKeepSmallTermsBesideLargeOnes) {
+  constexpr int64_t kTerms = 5000;
+  const double tolerance = GetParam().make == OneCore ? 2e-3 : 0;
+  for (const int64_t lines : {1, 3}) {
+    for (const bool inner : {true, false}) {
+      RefTensor x = Zeros(inner ? std::vector<int64_t>{lines, kTerms} : std::vector<int64_t>{kTerms, lines});
+      for (double& value : x.values) value = 1;
+      for (int64_t line = 0; line < lines; ++line) {
+        x.values[inner ? line * kTerms : line] = 1e9;
+        x.values[inner ? line * kTerms + kTerms - 1 : (kTerms - 1) * lines + line] = -1e9;
+      }
+      const int64_t axis = inner ? 1 : 0;
+      ExpectReference(
+          {"reduce_sum", "large terms that cancel", {{"axes", std::vector<int64_t>{axis}}}, {x}, tolerance});
+    }
+  }
+}
+
+TEST_P(PathsTest, SumsOfInfinitiesAreInfinite) {
+  RefTensor x = Zeros({4, 300});
+  x.values[7] = x.values[310] = x.values[620] = INFINITY;
+  x.values[320] = -INFINITY;
+  x.values[900] = x.values[901] = 3e38;
+  const KernelCall call = {"reduce_sum", {{"axes", std::vector<int64_t>{1}}}, {x}, {Zeros({4})}};
+  ASSERT_OK_AND_ASSIGN(const KernelResult sum, RunKernel(*device_, call));
+  EXPECT_EQ(sum.outputs[0].values[0], INFINITY);
+  EXPECT_TRUE(std::isnan(sum.outputs[0].values[1]));
+  EXPECT_EQ(sum.outputs[0].values[2], INFINITY);
+  EXPECT_EQ(sum.outputs[0].values[3], INFINITY);
+}
+
 // It is found by the f32 that comes first, not by the logits.
 TEST_P(PathsTest, AGradientOfACrossEntropyTakesLogitsInF32Only) {
   const RefTensor row = Zeros({2}), labels = Zeros({2}, DType::kInt32);

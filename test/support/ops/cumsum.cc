@@ -44,7 +44,23 @@ void AddExamples(Random& r, OpCases& cases) {
   }
 }
 
+// Single floats would lose the ones between.
+void AddLargeTermsThatCancel(OpCases& cases) {
+  for (const Dims& dims : std::vector<Dims>{{300}, {300, 1}, {300, 3}}) {
+    RefTensor x = Zeros(dims);
+    for (double& value : x.values) value = 1;
+    for (int64_t i = 0; i < x.count() / 300; ++i) {
+      x.values[i] = 1e9;
+      x.values[x.count() - 1 - i] = -1e9;
+    }
+    for (const bool reverse : {false, true}) {
+      cases.push_back({"cumsum", "large terms that cancel", {{"axis", int64_t{0}}, {"reverse", reverse}}, {x}, 1e-7});
+    }
+  }
+}
+
 void AddEdges(Random& r, OpCases& cases) {
+  AddLargeTermsThatCancel(cases);
   for (const auto& [dims, axis] : std::vector<std::pair<Dims, int64_t>>{{{37}, 0},
                                                                         {{5, 37}, 1},
                                                                         {{5, 100}, 1},

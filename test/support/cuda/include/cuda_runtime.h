@@ -253,8 +253,11 @@ inline unsigned __float_as_uint(float x) {
 inline float __uint_as_float(unsigned x) {
   return oneflow::software_cuda::FromBits<float>(oneflow::software_cuda::ToBits(x));
 }
+using std::isfinite;
 using std::isinf;
 using std::isnan;
+// By a call, that it is part of no fused multiply-add.
+[[gnu::noinline]] inline float __fmul_rn(float a, float b) { return a * b; }
 inline double cospi(double x) { return std::cos(3.14159265358979323846 * x); }
 inline double sinpi(double x) { return std::sin(3.14159265358979323846 * x); }
 inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678118654752f); }
