@@ -2,6 +2,7 @@
 // evaluate and generate as on the host.
 #include <cmath>
 #include <map>
+#include <ostream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,8 @@ struct Example {
   const char* name;
   std::vector<std::string> smaller;  // beside the steps
 };
+
+void PrintTo(const Example& example, std::ostream* out) { *out << example.name; }
 
 std::vector<std::string> Sets(const std::vector<std::string>& overrides) {
   std::vector<std::string> arguments;
