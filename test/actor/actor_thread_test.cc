@@ -65,7 +65,7 @@ class ActorThreadTest : public ::testing::Test {
   template <typename F>
   void SettleUntil(F&& is_so) {
     for (const absl::Time begin = absl::Now(); !is_so();) {
-      ASSERT_LT(absl::Now() - begin, absl::Seconds(20)) << "the device never comes so far";
+      ASSERT_LT(absl::Now() - begin, absl::Seconds(5)) << "the device never comes so far";
       Settle();
       std::this_thread::yield();
     }
