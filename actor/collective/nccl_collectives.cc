@@ -68,7 +68,7 @@ class Member {
   // "communicator 0, rank 1 (cuda:1)"
   const std::string& name() const { return name_; }
 
-  // Begins to join; it has when Settle() says so. REQUIRES: the rank's device is current, and a group is open.
+  // Begins to join; State() says when it has. REQUIRES: the rank's device is current, and a group is open.
   absl::Status Join(int size, const ncclUniqueId& id, int index) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
