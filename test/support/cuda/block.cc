@@ -1,10 +1,7 @@
 #include "test/support/cuda/block.h"
 
-#include <sys/mman.h>
-
-#include <cstdio>
-#include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "test/support/cuda/software_device.h"
 #include "test/support/cuda/watch.h"
@@ -14,10 +11,6 @@ constinit thread_local dim3 blockDim = {}, gridDim = {};
 
 namespace oneflow::software_cuda {
 namespace {
-
-namespace context = boost::context::detail;
-
-constexpr size_t kStackBytes = size_t{128} << 10, kGuardBytes = 4096;
 
 // Numbers below n in an order that takes no memory: from a random one on, with a random step that reaches all.
 class Order {
@@ -55,10 +48,6 @@ BlockRunner& BlockRunner::OfThread() {
   return runner;
 }
 
-BlockRunner::~BlockRunner() {
-  for (const Fibre& fibre : fibres_) munmap(fibre.stack, kStackBytes + kGuardBytes);
-}
-
 bool BlockRunner::Run(const cudaLaunchConfig_t& config, const Launch& launch, uint64_t seed) {
   launch_ = &launch;
   random_.seed(seed);
@@ -81,8 +70,7 @@ std::string BlockRunner::ThreadText(int thread) const { return Text(At(thread, b
 
 void BlockRunner::Abort() {
   aborted_ = true;
-  context::jump_fcontext(scheduler_, nullptr);
-  std::abort();  // an abandoned fibre is not resumed
+  CurrentFibre().Abandon();
 }
 
 bool BlockRunner::RunBlock(uint64_t block) {
@@ -102,7 +90,7 @@ bool BlockRunner::RunBlock(uint64_t block) {
     if (!aborted_) ReportNobodyComes();
     for (const Thread& thread : threads_) {  // those in the middle of something are given up
       if (thread.fibre < 0) continue;
-      StartFibre(fibres_[thread.fibre]);
+      fibres_[thread.fibre]->Restart();
       free_fibres_.push_back(thread.fibre);
     }
     return false;
@@ -113,30 +101,25 @@ bool BlockRunner::RunBlock(uint64_t block) {
 void BlockRunner::Resume(int thread) {
   Thread& it = threads_[thread];
   if (it.fibre < 0) it.fibre = TakeFibre();
-  Fibre& fibre = fibres_[it.fibre];
+  Fibre& fibre = *fibres_[it.fibre];
   current_ = thread;
   threadIdx = At(thread, blockDim);
-  watch.Enter(fibre.stack, kStackBytes + kGuardBytes);
-  fibre.context = context::jump_fcontext(fibre.context, this).fctx;
+  watch.Enter(fibre.stack(), Fibre::kBytes);
+  fibre.Resume();
   watch.Leave();
   if (it.state != State::kLeft) return;
   free_fibres_.push_back(std::exchange(it.fibre, -1));
   ++num_left_;
 }
 
-void BlockRunner::Enter(context::transfer_t from) {
-  for (;;) {
-    BlockRunner& runner = *static_cast<BlockRunner*>(from.data);
-    runner.scheduler_ = from.fctx;
-    runner.launch_->call(runner.launch_->kernel, runner.launch_->arguments.get());
-    runner.threads_[runner.current_].state = State::kLeft;
-    from = context::jump_fcontext(runner.scheduler_, nullptr);
-  }
+void BlockRunner::RunThread() {
+  launch_->call(launch_->kernel, launch_->arguments.get());
+  threads_[current_].state = State::kLeft;
 }
 
 void BlockRunner::Wait(State state) {
   threads_[current_].state = state;
-  scheduler_ = context::jump_fcontext(scheduler_, nullptr).fctx;
+  CurrentFibre().Suspend();
   watch.Leave();  // whoever waits is unwatched until it returns to the kernel
 }
 
@@ -234,23 +217,13 @@ void BlockRunner::ReportNobodyComes() {
 
 int BlockRunner::TakeFibre() {
   if (free_fibres_.empty()) {
-    void* const stack = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stack == MAP_FAILED || mprotect(stack, kGuardBytes, PROT_NONE) != 0) {
-      std::perror("a stack for a thread of a block");
-      std::abort();
-    }
-    fibres_.push_back({nullptr, static_cast<char*>(stack)});
-    StartFibre(fibres_.back());
+    fibres_.push_back(
+        std::make_unique<Fibre>([](void* runner) { static_cast<BlockRunner*>(runner)->RunThread(); }, this));
     return static_cast<int>(fibres_.size()) - 1;
   }
   const int fibre = free_fibres_.back();
   free_fibres_.pop_back();
   return fibre;
-}
-
-void BlockRunner::StartFibre(Fibre& fibre) {
-  fibre.context = context::make_fcontext(fibre.stack + kGuardBytes + kStackBytes, kStackBytes, Enter);
 }
 
 bool SyncBlock(bool vote) { return BlockRunner::OfThread().SyncBlock(vote); }

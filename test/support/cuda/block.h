@@ -4,12 +4,13 @@
 
 #include <cuda_runtime.h>
 
-#include <boost/context/detail/fcontext.hpp>
 #include <cstdint>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "test/support/cuda/fibre.h"
 
 namespace oneflow::software_cuda {
 
@@ -21,7 +22,6 @@ class BlockRunner {
 
   BlockRunner() = default;
   BlockRunner(const BlockRunner&) = delete;
-  ~BlockRunner();
 
   // All blocks of a grid. False if one did something wrong: that is reported, and what had not run does not.
   bool Run(const cudaLaunchConfig_t& config, const Launch& launch, uint64_t seed);
@@ -42,10 +42,6 @@ class BlockRunner {
  private:
   static constexpr int kWarp = 32;
 
-  struct Fibre {
-    boost::context::detail::fcontext_t context;
-    char* stack;
-  };
   enum class State : uint8_t { kReady, kWaitsForBlock, kWaitsForWarp, kLeft };
   struct Thread {
     State state = State::kReady;
@@ -56,7 +52,8 @@ class BlockRunner {
     uint64_t values[kWarp] = {};
   };
 
-  static void Enter(boost::context::detail::transfer_t from);
+  void RunThread();
+  Fibre& CurrentFibre() { return *fibres_[threads_[current_].fibre]; }
   bool RunBlock(uint64_t block);
   void Resume(int thread);
   void Wait(State state);
@@ -66,18 +63,16 @@ class BlockRunner {
   void ReportNobodyComes();
   std::string ThreadText(int thread) const;
   int TakeFibre();
-  void StartFibre(Fibre& fibre);
 
   const Launch* launch_ = nullptr;
   std::mt19937_64 random_;
-  std::vector<Fibre> fibres_;
+  std::vector<std::unique_ptr<Fibre>> fibres_;
   std::vector<int> free_fibres_;
   std::vector<Thread> threads_;
   std::vector<uint32_t> warp_epochs_;
   uint32_t block_epoch_ = 0;
   int current_ = -1, num_left_ = 0;
   bool aborted_ = false, vote_ = false;
-  boost::context::detail::fcontext_t scheduler_ = nullptr;
 };
 
 }  // namespace oneflow::software_cuda

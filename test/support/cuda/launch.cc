@@ -37,8 +37,9 @@ cudaError_t LaunchGrid(const cudaLaunchConfig_t& config, Launch launch) {
   if (const cudaError_t error = CheckLaunch(config, launch.kernel, on->device); error != cudaSuccess)
     return Answer(error);
   const uint64_t seed = System::Get().NextSeed();
-  return Enqueue(config.stream, NameOf(launch.kernel),
-                 [=, launch = std::move(launch)] { BlockRunner::OfThread().Run(config, launch, seed); });
+  return Enqueue(config.stream, NameOf(launch.kernel), [=, launch = std::move(launch)] {
+    BlockRunner::OfThread().Run(config, launch, seed ^ (running.replay * 0x9e3779b97f4a7c15));
+  });
 }
 cudaError_t SetSharedMemory(const void* kernel, size_t bytes) {
   if (bytes > kMaxSharedBytes) return Answer(cudaErrorInvalidValue);

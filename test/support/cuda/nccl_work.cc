@@ -168,6 +168,10 @@ bool IsExchange(const Call& call) {
 }
 
 ncclResult_t LaunchCalls(std::shared_ptr<Communicator> communicator, cudaStream_t stream, std::vector<Call> calls) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(stream, &capture);
+  if (capture != cudaStreamCaptureStatusNone)
+    return KeepError(ncclInvalidUsage, "calls are not captured into graphs here");
   const std::lock_guard<std::mutex> lock(communicator->launching());
   for (Call& call : calls) call.number = communicator->NextCall();
   const std::string name = NameOf(*communicator, calls[0]);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "test/support/cuda/graph.h"
 #include "test/support/cuda/memory.h"
 #include "test/support/cuda/software_device.h"
 #include "test/support/cuda/system.h"
@@ -29,6 +30,7 @@ cudaError_t FindEnds(const void* to, const void* from, size_t bytes, cudaMemcpyK
 cudaError_t Malloc(void** data, size_t bytes) {
   *data = nullptr;
   if (current_device >= System::Get().num_devices()) return Answer(cudaErrorNoDevice);
+  if (const cudaError_t error = Captures::Get().Unsafe(); error != cudaSuccess) return Answer(error);
   if (bytes == 0) return Answer(cudaSuccess);
   char* const memory = AllocateOn(current_device, bytes);
   if (memory == nullptr) return Answer(cudaErrorMemoryAllocation);
@@ -68,11 +70,15 @@ cudaError_t cudaGetDevice(int* device) {
   return cuda::Answer(cuda::System::Get().num_devices() == 0 ? cudaErrorNoDevice : cudaSuccess);
 }
 cudaError_t cudaDeviceSynchronize() {
+  for (CUstream_st* const stream : cuda::System::Get().StreamsOf(cuda::current_device)) {
+    if (const cudaError_t error = cuda::Captures::Get().Await(stream); error != cudaSuccess) return cuda::Answer(error);
+  }
   for (CUstream_st* const stream : cuda::System::Get().StreamsOf(cuda::current_device)) stream->Wait();
   return cuda::Answer(cudaSuccess);
 }
 
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
+  if (const cudaError_t error = cuda::Captures::Get().Unsafe(); error != cudaSuccess) return cuda::Answer(error);
   void* const memory =
       mmap(nullptr, std::max<size_t>(bytes, 1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return cuda::Answer(cudaErrorMemoryAllocation);
@@ -82,6 +88,7 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
 }
 cudaError_t cudaFreeHost(void* data) {
   if (data == nullptr) return cuda::Answer(cudaSuccess);
+  if (const cudaError_t error = cuda::Captures::Get().Unsafe(); error != cudaSuccess) return cuda::Answer(error);
   const std::optional<size_t> bytes = cuda::System::Get().Unpin(static_cast<char*>(data));
   if (!bytes.has_value()) return cuda::Answer(cudaErrorInvalidValue);
   for (int device = 0; device < cuda::System::Get().num_devices(); ++device) {  // whose work may still use it
@@ -93,6 +100,7 @@ cudaError_t cudaFreeHost(void* data) {
 // Waits for the device, whose work may still use it.
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cuda::Answer(cudaSuccess);
+  if (const cudaError_t error = cuda::Captures::Get().Unsafe(); error != cudaSuccess) return cuda::Answer(error);
   const auto allocation = cuda::FindAllocation(data);
   if (!allocation.has_value() || allocation->bytes.begin != data) return cuda::Answer(cudaErrorInvalidValue);
   for (CUstream_st* const stream : cuda::System::Get().StreamsOf(allocation->device)) stream->Wait();
@@ -105,15 +113,18 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return cuda::Answer(cudaSuccess);
 }
 
-// From pageable memory the bytes are taken at once; to pageable memory the call waits until they are there.
+// From pageable memory the bytes are taken at once; to pageable memory the call waits until they are there. A captured
+// copy does neither: its ends are read and written whenever the graph runs.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes == 0) return cuda::Answer(cudaSuccess);
   cuda::Ends ends;
   if (const cudaError_t error = cuda::FindEnds(to, from, bytes, kind, &ends); error != cudaSuccess)
     return cuda::Answer(error);
   cuda::System& system = cuda::System::Get();
-  const bool staged = !ends.from_device && !system.IsPinned(static_cast<const char*>(from), bytes);
-  const bool waits = !ends.to_device && !system.IsPinned(static_cast<const char*>(to), bytes);
+  CUstream_st* const on = cuda::Resolve(stream);
+  const bool runs = on == nullptr || cuda::Captures::Get().StatusOf(on) == cudaStreamCaptureStatusNone;
+  const bool staged = runs && !ends.from_device && !system.IsPinned(static_cast<const char*>(from), bytes);
+  const bool waits = runs && !ends.to_device && !system.IsPinned(static_cast<const char*>(to), bytes);
   std::shared_ptr<char[]> stage;
   if (staged) {
     stage.reset(new char[bytes]);
@@ -147,22 +158,28 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return error;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  cuda::Captures::Get().Forget(stream);
   return cuda::Answer(cuda::System::Get().RemoveStream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   CUstream_st* const on = cuda::Resolve(stream);
   if (on == nullptr) return cuda::Answer(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t error = cuda::Captures::Get().Await(on); error != cudaSuccess) return cuda::Answer(error);
   on->Wait();
   return cuda::Answer(cudaSuccess, on->device);
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   CUstream_st* const on = cuda::Resolve(stream);
   if (on == nullptr) return cuda::Answer(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t error = cuda::Captures::Get().Await(on); error != cudaSuccess) return cuda::Answer(error);
   return cuda::Answer(on->IsIdle() ? cudaSuccess : cudaErrorNotReady, on->device);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::shared_ptr<CUevent_st> it = cuda::System::Get().FindEvent(event);
-  if (it == nullptr) return cuda::Answer(cudaErrorInvalidResourceHandle);
+  CUstream_st* const on = cuda::Resolve(stream);
+  if (it == nullptr || on == nullptr) return cuda::Answer(cudaErrorInvalidResourceHandle);
+  cudaError_t captured = cudaSuccess;
+  if (cuda::Captures::Get().Wait(on, event, &captured)) return cuda::Answer(captured);
   uint64_t number = 0;
   {
     const std::lock_guard<std::mutex> lock(it->mutex);
@@ -180,12 +197,14 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return error;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  cuda::Captures::Get().Forget(event);
   return cuda::Answer(cuda::System::Get().RemoveEvent(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::shared_ptr<CUevent_st> it = cuda::System::Get().FindEvent(event);
   CUstream_st* const on = cuda::Resolve(stream);
   if (it == nullptr || on == nullptr || on->device != it->device) return cuda::Answer(cudaErrorInvalidResourceHandle);
+  if (cuda::Captures::Get().Record(event, on)) return cuda::Answer(cudaSuccess);
   uint64_t number = 0;
   {
     const std::lock_guard<std::mutex> lock(it->mutex);
@@ -205,12 +224,15 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::shared_ptr<CUevent_st> it = cuda::System::Get().FindEvent(event);
   if (it == nullptr) return cuda::Answer(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t error = cuda::Captures::Get().Ask(event); error != cudaSuccess) return cuda::Answer(error);
+  if (const cudaError_t error = cuda::Captures::Get().Unsafe(); error != cudaSuccess) return cuda::Answer(error);
   const std::lock_guard<std::mutex> lock(it->mutex);
   return cuda::Answer(it->num_passed == it->num_recorded ? cudaSuccess : cudaErrorNotReady, it->device);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const std::shared_ptr<CUevent_st> it = cuda::System::Get().FindEvent(event);
   if (it == nullptr) return cuda::Answer(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t error = cuda::Captures::Get().Ask(event); error != cudaSuccess) return cuda::Answer(error);
   std::unique_lock<std::mutex> lock(it->mutex);
   const uint64_t number = it->num_recorded;
   it->changed.wait(lock, [&] { return it->num_passed >= number; });

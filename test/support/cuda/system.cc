@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "test/support/cuda/graph.h"
 #include "test/support/cuda/memory.h"
 #include "test/support/cuda/software_device.h"
 #include "test/support/cuda/watch.h"
@@ -27,18 +28,22 @@ void CUstream_st::Run() {
       items.pop_front();
     }
     if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 100));
-    cuda::running.name = item.name;
-    const bool is_event = item.name == "cudaEventRecord";
-    cuda::System& system = cuda::System::Get();
-    if (!is_event && !system.BeginWork(device)) system.Fail(device, cudaErrorLaunchFailure);
-    // A device that has failed does nothing more, but those who wait are let go.
-    if (system.ErrorOf(device) == cudaSuccess || is_event) item.work();
+    Do(item);
     {
       const std::lock_guard<std::mutex> lock(mutex);
       ++num_done;
     }
     changed.notify_all();
   }
+}
+
+void CUstream_st::Do(const cuda::Item& item) {
+  cuda::running.name = item.name;
+  const bool is_event = item.name == "cudaEventRecord";
+  cuda::System& system = cuda::System::Get();
+  if (!is_event && !system.BeginWork(device)) system.Fail(device, cudaErrorLaunchFailure);
+  // A device that has failed does nothing more, but those who wait are let go.
+  if (system.ErrorOf(device) == cudaSuccess || is_event) item.work();
 }
 
 namespace oneflow::software_cuda {
@@ -92,7 +97,10 @@ cudaError_t Enqueue(cudaStream_t stream, std::string name, std::function<void()>
   if (on == nullptr) return Answer(cudaErrorInvalidResourceHandle);
   if (const cudaError_t failed = System::Get().ErrorOf(on->device); failed != cudaSuccess)
     return Answer(failed, on->device);
-  on->Add({std::move(name), std::move(work)});
+  Item item = {std::move(name), std::move(work)};
+  cudaError_t error = cudaSuccess;
+  if (Captures::Get().Take(on, item, &error)) return Answer(error, on->device);
+  on->Add(std::move(item));
   return cudaSuccess;
 }
 

@@ -67,6 +67,8 @@ struct CUstream_st {
   }
 
   void Run();
+  // On its thread: the item's work, unless the device has failed.
+  void Do(const oneflow::software_cuda::Item& item);
   // Looks for a while whether something is so, which is sooner seen than a thread is woken.
   template <typename F>
   void Spin(F&& is_so) {
@@ -95,6 +97,7 @@ namespace oneflow::software_cuda {
 struct Running {
   CUstream_st* stream = nullptr;
   std::string name;
+  uint64_t replay = 0;  // of a graph: what it does is in another order each time
 };
 extern thread_local Running running;
 extern thread_local int current_device;
