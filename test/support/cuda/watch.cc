@@ -83,20 +83,20 @@ void Watch::BeginGrid(const Launch& launch, size_t dynamic_shared_bytes) {
 
 void Watch::Atomic(const void* data, size_t bytes) {
   const Unwatched unwatched;
-  Check(static_cast<const char*>(data), bytes, Kind::kAtomic);
+  if (!Check(static_cast<const char*>(data), bytes, Kind::kAtomic)) BlockRunner::OfThread().Abort();
 }
 
 void Watch::AccessOutside(const char* data, size_t bytes, bool write) {
   const Unwatched unwatched;
-  Check(data, bytes, write ? Kind::kWrite : Kind::kRead);
+  if (!Check(data, bytes, write ? Kind::kWrite : Kind::kRead)) BlockRunner::OfThread().Abort();
 }
 
-void Watch::Check(const char* data, size_t bytes, Kind kind) {
+bool Watch::Check(const char* data, size_t bytes, Kind kind) {
   const bool reads = kind == Kind::kRead;
-  if (reads && (arguments_.Has(data, bytes) || IsPosition(data))) return;
+  if (reads && (arguments_.Has(data, bytes) || IsPosition(data))) return true;
   if (shared_.Has(data)) return CheckShared(data, bytes, kind);
   if (IsDeviceAddress(data)) {
-    if (known_generation_ == AllocationGeneration() && known_.Has(data, bytes)) return;
+    if (known_generation_ == AllocationGeneration() && known_.Has(data, bytes)) return true;
     const std::optional<Allocation> found = FindAllocation(data);
     if (!found.has_value()) return Fail(kind, bytes, "where no allocation is");
     if (!found->bytes.Has(data, bytes)) {
@@ -110,15 +110,15 @@ void Watch::Check(const char* data, size_t bytes, Kind kind) {
     }
     known_ = found->bytes;
     known_generation_ = AllocationGeneration();
-    return;
+    return true;
   }
   const auto has = [&](const Region& region) { return region.Has(data, bytes); };
   const std::vector<Region>& constants = OwnImage().constants;
-  if (reads && std::any_of(constants.begin(), constants.end(), has)) return;
-  Fail(kind, bytes, "of the host's memory");
+  if (reads && std::any_of(constants.begin(), constants.end(), has)) return true;
+  return Fail(kind, bytes, "of the host's memory");
 }
 
-void Watch::CheckShared(const char* data, size_t bytes, Kind kind) {
+bool Watch::CheckShared(const char* data, size_t bytes, Kind kind) {
   const Region all_dynamic = RegionOf(cuda::dynamic_shared_memory[0]);  // begins there
   if (data >= all_dynamic.begin && data < all_dynamic.begin + kMaxSharedBytes && !dynamic_shared_.Has(data, bytes)) {
     return Fail(kind, bytes,
@@ -129,11 +129,12 @@ void Watch::CheckShared(const char* data, size_t bytes, Kind kind) {
   for (size_t word = begin / kWordBytes; word * kWordBytes < end; ++word) {
     const size_t first = std::max(begin, word * kWordBytes) % kWordBytes;
     const size_t count = std::min(end, (word + 1) * kWordBytes) - word * kWordBytes - first;
-    CheckWord((*words_)[word], static_cast<uint8_t>(((1u << count) - 1) << first), kind);
+    if (!CheckWord((*words_)[word], static_cast<uint8_t>(((1u << count) - 1) << first), kind)) return false;
   }
+  return true;
 }
 
-void Watch::CheckWord(Word& word, uint8_t bytes, Kind kind) {
+bool Watch::CheckWord(Word& word, uint8_t bytes, Kind kind) {
   const BlockRunner& runner = BlockRunner::OfThread();
   const int thread = runner.thread(), warp = thread / 32;
   const uint32_t epoch = runner.block_epoch(), warp_epoch = runner.warp_epoch();
@@ -146,17 +147,18 @@ void Watch::CheckWord(Word& word, uint8_t bytes, Kind kind) {
   };
   const bool both_atomic = kind == Kind::kAtomic && word.is_atomic;
   if (kind != Kind::kWrite && (bytes & ~word.written) != 0) {
-    Fail(kind, count, "of shared memory that no thread of the block has written");
+    return Fail(kind, count, "of shared memory that no thread of the block has written");
   }
   if ((bytes & word.last_written) != 0 && !both_atomic &&
       races(word.writer, word.writer / 32, word.write_epoch, word.write_warp_epoch)) {
-    Fail(kind, count,
-         "of shared memory that thread " + std::to_string(word.writer) + " has written, with no barrier between");
+    return Fail(
+        kind, count,
+        "of shared memory that thread " + std::to_string(word.writer) + " has written, with no barrier between");
   }
   if (kind != Kind::kRead && (bytes & word.read) != 0 && !both_atomic &&
       races(word.reader, word.reader_warp, word.read_epoch, word.read_warp_epoch)) {
     const std::string who = word.reader == kMany ? "others read" : "thread " + std::to_string(word.reader) + " reads";
-    Fail(kind, count, "of shared memory that " + who + ", with no barrier between");
+    return Fail(kind, count, "of shared memory that " + who + ", with no barrier between");
   }
   if (kind == Kind::kRead) {
     const bool is_first = word.reader == -1 || word.read_epoch != epoch;
@@ -165,7 +167,7 @@ void Watch::CheckWord(Word& word, uint8_t bytes, Kind kind) {
     word.read = static_cast<uint8_t>(is_first ? bytes : word.read | bytes);
     word.read_epoch = epoch;
     word.read_warp_epoch = warp_epoch;
-    return;
+    return true;
   }
   word.written |= bytes;
   word.last_written = bytes;
@@ -173,13 +175,13 @@ void Watch::CheckWord(Word& word, uint8_t bytes, Kind kind) {
   word.writer = thread;
   word.write_epoch = epoch;
   word.write_warp_epoch = warp_epoch;
+  return true;
 }
 
-void Watch::Fail(Kind kind, size_t bytes, const std::string& what) {
-  BlockRunner& runner = BlockRunner::OfThread();
+bool Watch::Fail(Kind kind, size_t bytes, const std::string& what) {
   const std::string does = kind == Kind::kRead ? "reads " : kind == Kind::kWrite ? "writes " : "adds to ";
-  Report(runner.Where() + ": " + does + std::to_string(bytes) + " bytes " + what);
-  runner.Abort();
+  Report(BlockRunner::OfThread().Where() + ": " + does + std::to_string(bytes) + " bytes " + what);
+  return false;
 }
 
 }  // namespace oneflow::software_cuda

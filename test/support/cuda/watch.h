@@ -72,10 +72,12 @@ class Watch {
   static constexpr int kMany = -2;
 
   void AccessOutside(const char* data, size_t bytes, bool write);
-  void Check(const char* data, size_t bytes, Kind kind);
-  void CheckShared(const char* data, size_t bytes, Kind kind);
-  void CheckWord(Word& word, uint8_t bytes, Kind kind);
-  [[noreturn]] void Fail(Kind kind, size_t bytes, const std::string& what);
+  // False if the access is a defect, which is reported.
+  bool Check(const char* data, size_t bytes, Kind kind);
+  bool CheckShared(const char* data, size_t bytes, Kind kind);
+  bool CheckWord(Word& word, uint8_t bytes, Kind kind);
+  // Reports it. False.
+  bool Fail(Kind kind, size_t bytes, const std::string& what);
 
   Region stack_, arguments_, shared_, dynamic_shared_;
   Region known_;  // the allocation that was accessed last
