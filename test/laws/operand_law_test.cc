@@ -3,7 +3,6 @@
 //
 //   a layout that an op claims   ── cut ──►  shards of every rank: accepted
 //   shards, one thing changed    ── check ──►  InvalidArgument, or the kernel runs in memory of exactly these sizes
-#include <numeric>
 #include <random>
 
 #include "absl/strings/str_join.h"
@@ -13,6 +12,7 @@
 #include "sbp/signatures.h"
 #include "sbp/slices.h"
 #include "test/laws/random_model.h"
+#include "test/support/grid.h"
 #include "test/support/guarded_memory.h"
 #include "test/support/op_facts.h"
 #include "test/support/status_matchers.h"
@@ -65,14 +65,6 @@ std::vector<ShardType> ShardsOf(const std::vector<Operand>& operands) {
   std::vector<ShardType> shards;
   for (const Operand& x : operands) shards.push_back({x.dtype, Shape(x.dims), Shape(x.logical_dims)});
   return shards;
-}
-
-Placement GridOf(const std::vector<int>& sizes) {
-  std::vector<Axis> axes;
-  for (size_t i = 0; i < sizes.size(); ++i) axes.push_back({absl::StrCat("axis", i), sizes[i]});
-  std::vector<int> ranks(std::accumulate(sizes.begin(), sizes.end(), 1, std::multiplies<>()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return Placement(std::move(axes), std::move(ranks));
 }
 
 Operand ShardOf(const TensorType& type, const Placement& grid, const NdSbp& sbp, int rank) {

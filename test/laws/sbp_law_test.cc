@@ -12,7 +12,6 @@
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <numeric>
 #include <random>
 #include <set>
 
@@ -23,6 +22,7 @@
 #include "sbp/slices.h"
 #include "test/kernels/harness.h"
 #include "test/sbp/rules/calls.h"
+#include "test/support/grid.h"
 #include "test/support/op_facts.h"
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
@@ -35,14 +35,6 @@ constexpr uint64_t kSbpSeed = 20240608;
 constexpr RefContext kContext = {5, 2};
 // Parts are summed in another order than the whole.
 constexpr double kTolerance = 1e-5;
-
-Placement GridOf(const std::vector<int>& sizes) {
-  std::vector<Axis> axes;
-  for (size_t i = 0; i < sizes.size(); ++i) axes.push_back({absl::StrCat("axis", i), sizes[i]});
-  std::vector<int> ranks(std::accumulate(sizes.begin(), sizes.end(), 1, std::multiplies<>()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return Placement(std::move(axes), std::move(ranks));
-}
 
 // Coordinates of rank `index` along the axes where `of(sbp)` holds, 0 on the others, as an index into the ranks.
 template <typename Of>

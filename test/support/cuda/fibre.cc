@@ -17,8 +17,8 @@ namespace context = boost::context::detail;
 
 constexpr size_t kGuardBytes = 4096;
 
-// Around a jump: before it on the stack that is left, behind it on the one that is come to. `fake_stack` keeps what ASan
-// has beside the stack that is left, or is null if nobody comes back to it.
+// Around a jump: before it on the stack that is left, behind it on the one that is come to. `fake_stack` keeps what
+// ASan has beside the stack that is left, or is null if nobody comes back to it.
 void BeginSwitch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* to, [[maybe_unused]] size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__
   __sanitizer_start_switch_fiber(fake_stack, to, bytes);
