@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <utility>
 
@@ -24,6 +25,13 @@ namespace {
 constexpr size_t kMaxBatchBytes = size_t{1} << 20;
 // How long a closing process tries to get its last frames (an error, a barrier) out.
 constexpr std::chrono::seconds kFlushTime(2);
+// The quickest of so many round trips says the most about a clock; each takes some 50 us within a host.
+constexpr int kClockQuestions = 16;
+
+int64_t SteadyNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 pb::PeerFrame HelloFrame(int process, int processes, uint64_t attempt) {
   pb::PeerFrame frame;
@@ -48,6 +56,12 @@ absl::StatusOr<std::vector<Message>> Unpack(const std::string& packed) {
     std::memcpy(&messages[i], bytes, sizeof(Message));
   }
   return messages;
+}
+
+pb::PeerFrame ClockQuestion() {
+  pb::PeerFrame frame;
+  frame.mutable_time()->set_asked_ns(SteadyNs());
+  return frame;
 }
 
 absl::Status FromGrpc(const grpc::Status& status) {
@@ -130,6 +144,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   void SendError(const absl::Status& status);
   absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine);
   absl::Status Barrier();
+  absl::StatusOr<ClockReading> CompareClock(int process);
   void Interrupt(const absl::Status& status);
 
   grpc::ServerBidiReactor<pb::PeerFrame, pb::PeerFrame>* Connect(grpc::CallbackServerContext* context) override;
@@ -158,6 +173,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     std::deque<pb::PeerFrame> queue;
     int64_t barrier = 0;
     std::deque<pb::PeerPlan> plans;
+    std::optional<ClockReading> clock;  // the last answer to our questions
   };
 
   std::string Name(int process) const {
@@ -175,6 +191,9 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   void EndReading(Stream* stream, const absl::Status& why);
   void Resume(Stream* stream);
   absl::Status Take(Stream* stream, std::vector<Message>& messages);
+  void TakeTime(Link& link, const pb::PeerTime& time);
+  // Why nothing more can come from this peer; OK if it can.
+  absl::Status WhyGone(int process) const;
   // Waits until `arrived` holds for every peer, or returns why it cannot come to that.
   absl::Status Await(std::unique_lock<std::mutex>& lock, const std::function<bool(const Link&)>& arrived);
 
@@ -391,6 +410,9 @@ absl::Status PeerNetwork::Impl::Take(Stream* stream, std::vector<Message>& messa
       }
       ++link.barrier;
       break;
+    case pb::PeerFrame::kTime:
+      TakeTime(link, stream->in.time());
+      break;
     case pb::PeerFrame::kError:
       // An error must not arrive as success, whatever its code.
       link.failure = absl::Status(
@@ -553,6 +575,25 @@ void PeerNetwork::Impl::SendError(const absl::Status& status) {
   }
 }
 
+void PeerNetwork::Impl::TakeTime(Link& link, const pb::PeerTime& time) {
+  if (time.has_answered_ns()) {
+    link.clock = ReadClock(time.asked_ns(), time.answered_ns(), SteadyNs());
+    return;
+  }
+  pb::PeerFrame answer;
+  *answer.mutable_time() = time;
+  answer.mutable_time()->set_answered_ns(SteadyNs());
+  Enqueue(link, std::move(answer));
+}
+
+absl::Status PeerNetwork::Impl::WhyGone(int process) const {
+  const Link& link = links_[process];
+  if (!link.failure.ok()) {
+    return absl::AbortedError(absl::StrCat(Name(process), " failed first: ", link.failure.message()));
+  }
+  return link.lost ? link.error : absl::OkStatus();
+}
+
 absl::Status PeerNetwork::Impl::Await(std::unique_lock<std::mutex>& lock,
                                       const std::function<bool(const Link&)>& arrived) {
   absl::Status status;
@@ -562,12 +603,7 @@ absl::Status PeerNetwork::Impl::Await(std::unique_lock<std::mutex>& lock,
       const Link& link = links_[p];
       if (p == process_ || arrived(link)) continue;
       all = false;
-      if (!status.ok()) continue;
-      if (!link.failure.ok()) {
-        status = absl::AbortedError(absl::StrCat(Name(p), " failed first: ", link.failure.message()));
-      } else if (link.lost) {
-        status = link.error;
-      }
+      if (status.ok()) status = WhyGone(p);
     }
     if (all)
       status = absl::OkStatus();
@@ -607,6 +643,24 @@ absl::StatusOr<std::vector<pb::PeerPlan>> PeerNetwork::Impl::Exchange(const pb::
   return plans;
 }
 
+absl::StatusOr<ClockReading> PeerNetwork::Impl::CompareClock(int process) {
+  std::unique_lock<std::mutex> lock(mu_);
+  Link& link = links_[process];
+  ClockReading best{.error_ns = INT64_MAX};
+  for (int i = 0; i < kClockQuestions; ++i) {
+    link.clock.reset();
+    Enqueue(link, ClockQuestion());
+    absl::Status gone;
+    changed_.wait(lock, [&] {
+      gone = interrupted_.ok() ? WhyGone(process) : interrupted_;
+      return link.clock.has_value() || !gone.ok();
+    });
+    if (!link.clock.has_value()) return gone;
+    if (link.clock->error_ns < best.error_ns) best = *link.clock;
+  }
+  return best;
+}
+
 void PeerNetwork::Impl::Interrupt(const absl::Status& status) {
   std::lock_guard<std::mutex> lock(mu_);
   if (interrupted_.ok()) interrupted_ = status;
@@ -636,6 +690,7 @@ absl::StatusOr<std::vector<pb::PeerPlan>> PeerNetwork::Exchange(const pb::PeerPl
   return impl_->Exchange(mine);
 }
 absl::Status PeerNetwork::Barrier() { return impl_->Barrier(); }
+absl::StatusOr<ClockReading> PeerNetwork::CompareClock(int process) { return impl_->CompareClock(process); }
 void PeerNetwork::Interrupt(const absl::Status& status) { impl_->Interrupt(status); }
 
 }  // namespace oneflow

@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "actor/message.h"
+#include "actor/transport/peer_clock.h"
 #include "oneflow_core/status.h"
 #include "proto/peer.pb.h"
 
@@ -65,7 +66,9 @@ class PeerNetwork {
   // Returns when every process has called it as often. What was sent before it has then arrived. Unavailable if a peer
   // is lost that has not reached it, Aborted with the peer's error if one failed, or the status given to Interrupt().
   absl::Status Barrier();
-  // Makes Barrier() and Exchange() return `status`, now and later.
+  // Compares our steady clock with that of another process, as well as some round trips can. Errors as Barrier().
+  absl::StatusOr<ClockReading> CompareClock(int process);
+  // Makes these three return `status`, now and later.
   void Interrupt(const absl::Status& status);
 
  private:

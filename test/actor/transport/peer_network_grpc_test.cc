@@ -128,6 +128,19 @@ TEST(PeerNetworkTest, ExchangesPlansAndHoldsEveryoneAtABarrier) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(PeerNetworkTest, ComparesClocksAsWellAsRoundTripsCan) {
+  auto networks = Connected(3);
+  for (const int peer : {1, 2}) {
+    ASSERT_OK_AND_ASSIGN(const ClockReading reading, networks[0]->CompareClock(peer));
+    EXPECT_LE(std::abs(reading.ahead_ns), reading.error_ns);  // it is one clock
+    EXPECT_GT(reading.error_ns, 0);
+  }
+  networks[1].reset();
+  EXPECT_THAT(networks[0]->CompareClock(1), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("process 1")));
+  networks[0]->Interrupt(absl::CancelledError("enough"));
+  EXPECT_THAT(networks[0]->CompareClock(2), StatusIs(absl::StatusCode::kCancelled, "enough"));
+}
+
 TEST(PeerNetworkTest, NoticesALostPeerAtOnce) {
   auto networks = Connected(3);
   Recorder recorder;
