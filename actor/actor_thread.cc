@@ -62,7 +62,10 @@ void ActorThread::Start() {
 }
 
 void ActorThread::Post(absl::Span<const Message> messages) {
-  for (const Message& message : messages) mailbox_.Push({.kind = Mail::Kind::kMessage, .message = message});
+  const int64_t came_ns = c_.trace == nullptr ? 0 : TraceRing::Now();
+  for (const Message& message : messages) {
+    mailbox_.Push({.kind = Mail::Kind::kMessage, .message = message, .came_ns = came_ns});
+  }
 }
 
 void ActorThread::Grant(int plan, int64_t first_step, int64_t steps) {
@@ -103,7 +106,7 @@ bool ActorThread::Turn() {
 void ActorThread::Handle(const Mail& mail) {
   switch (mail.kind) {
     case Mail::Kind::kMessage:
-      return Deliver(mail.message);
+      return Deliver(mail.message, mail.came_ns);
     case Mail::Kind::kGrant:
       return StartRun(mail.message.plan, mail.first_step, mail.steps);
     case Mail::Kind::kReport: {
@@ -123,16 +126,17 @@ void ActorThread::Handle(const Mail& mail) {
 void ActorThread::StartRun(int plan, int64_t first_step, int64_t steps) {
   plan_ = plan;
   turn_ = 0;
+  if (c_.trace != nullptr) c_.trace->BeginRun(first_step);
   run_begin_ns_ = NowNs();
   unfinished_ = static_cast<int64_t>(entries_[plan].size());
   for (Entry& entry : entries_[plan]) {
     entry.actor.Grant(first_step, steps);
     entry.finished = false;
-    Refresh(entry);
+    Refresh(entry, {pb::START});
   }
 }
 
-void ActorThread::Deliver(const Message& message) {
+void ActorThread::Deliver(const Message& message, int64_t came_ns) {
   if (stopped_.load(std::memory_order_relaxed)) return;
   if (message.plan >= local_.size() || message.actor < 0 ||
       message.actor >= static_cast<int32_t>(local_[message.plan].size()) || local_[message.plan][message.actor] < 0) {
@@ -142,7 +146,7 @@ void ActorThread::Deliver(const Message& message) {
   Entry& entry = entries_[message.plan][local_[message.plan][message.actor]];
   absl::Status status = entry.actor.OnMessage(message);
   if (!status.ok()) return Fail(Annotate(status, absl::StrCat("plan '", c_.plans.plans(message.plan).name(), "'")));
-  Refresh(entry);
+  Refresh(entry, {message.kind == Message::Kind::kFilled ? pb::FILLED : pb::FREED, message.register_id, came_ns});
 }
 
 void ActorThread::DrainLocal() {
@@ -154,9 +158,10 @@ void ActorThread::DrainLocal() {
   queue_head_ = 0;
 }
 
-void ActorThread::Refresh(Entry& entry) {
+void ActorThread::Refresh(Entry& entry, const Readiness& why) {
   if (!entry.queued && entry.actor.ready() && IsTurn(entry)) {
     entry.queued = true;
+    if (c_.trace != nullptr) entry.ready = c_.trace->Ready(why);
     ready_.push({entry.order, entry.actor.spec().id});
   }
   if (!entry.finished && entry.actor.done()) {
@@ -171,16 +176,18 @@ void ActorThread::Act() {
   Entry& entry = entries_[plan_][local_[plan_][id]];
   entry.queued = false;
   current_.store(int64_t{plan_} << 32 | id, std::memory_order_relaxed);
+  if (c_.trace != nullptr) c_.trace->BeginAct();
   const int64_t begin = NowNs();
   absl::Status status = c_.runner.RunAct(entry.actor, afterwards_);
   AddTo(kernel_ns_, NowNs() - begin);
+  if (c_.trace != nullptr) c_.trace->EndAct(entry.actor, entry.ready);
   current_.store(-1, std::memory_order_relaxed);
   if (!status.ok()) return Fail(std::move(status));
   AddTo(acts_, 1);
   entry.actor.Act(outbox_);
   if (entry.ordered) turn_ = (turn_ + 1) % orders_[plan_].size();
   Refresh(entry);
-  if (entry.ordered) Refresh(entries_[plan_][local_[plan_][orders_[plan_][turn_]]]);
+  if (entry.ordered) Refresh(entries_[plan_][local_[plan_][orders_[plan_][turn_]]], {pb::TURN});
   SendOutbox(id);
   DrainLocal();
 }

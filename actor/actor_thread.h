@@ -29,6 +29,7 @@
 #include "actor/actor.h"
 #include "actor/mailbox.h"
 #include "actor/stream_follower.h"
+#include "actor/trace/trace_ring.h"
 #include "actor/transport/message_bus.h"
 #include "kernels/device.h"
 
@@ -54,7 +55,8 @@ class ActorThread : public MessageSink {
     ActRunner& runner;
     MessageBus& bus;
     Listener& listener;
-    int spins = 0;  // looks into the mailbox before it sleeps
+    int spins = 0;               // looks into the mailbox before it sleeps
+    TraceRing* trace = nullptr;  // takes every act; null: none is recorded
   };
 
   // Everything in `context` is borrowed. REQUIRES: the plans passed CheckProgram.
@@ -91,7 +93,8 @@ class ActorThread : public MessageSink {
   struct Mail {
     enum class Kind : uint8_t { kMessage, kGrant, kReport, kDeviceIsThere, kQuit };
     Kind kind = Kind::kMessage;
-    Message message;  // kGrant: only the plan
+    Message message;      // kGrant: only the plan
+    int64_t came_ns = 0;  // if acts are recorded
     int64_t first_step = 0;
     int64_t steps = 0;
   };
@@ -101,16 +104,17 @@ class ActorThread : public MessageSink {
     bool queued = false;   // in ready_
     bool finished = true;  // done with what was granted
     bool ordered = false;  // holds collectives: acts when it is its turn
+    Readiness ready = {};  // what it waited for last, if acts are recorded
   };
   using OtherRanks = std::vector<std::pair<int, Message>>;  // with the rank they go to
 
   void Loop();
   void Handle(const Mail& mail);
   void StartRun(int plan, int64_t first_step, int64_t steps);
-  void Deliver(const Message& message);
+  void Deliver(const Message& message, int64_t came_ns = 0);
   void DrainLocal();
-  // Queues it if it became ready, counts it if it became done.
-  void Refresh(Entry& entry);
+  // Queues it if it became ready, for this reason, counts it if it became done.
+  void Refresh(Entry& entry, const Readiness& why = {});
   // Whether no collective of this rank comes before the entry's next act.
   bool IsTurn(const Entry& entry) const { return !entry.ordered || orders_[plan_][turn_] == entry.actor.spec().id; }
   void Act();

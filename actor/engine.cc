@@ -19,6 +19,7 @@
 #include "actor/local_device.h"
 #include "actor/memory.h"
 #include "actor/program_check.h"
+#include "actor/trace/save_trace.h"
 #include "actor/transport/peer_network.h"
 #include "actor/transport/process_bus.h"
 #include "actor/variables.h"
@@ -90,6 +91,9 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   absl::Status SaveWeights(const std::string& path, absl::string_view suffix) override {
     return Together([&] { return variables_->Save(path, suffix, options_.process, [this] { return Barrier(); }); });
   }
+  absl::Status SaveTrace(const std::string& path) override {
+    return Together([&] { return SaveTraceHere(path); });
+  }
   std::string WaitReport() override;
   EngineStats stats() const override;
 
@@ -100,6 +104,7 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   absl::Status ShareMemory();
   absl::Status Initialise();
   void MakeThreads();
+  absl::Status SaveTraceHere(const std::string& path);
 
   // What all processes do outside of runs: an error here is an error everywhere.
   template <typename Fn>
@@ -144,6 +149,7 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   std::vector<std::unique_ptr<Executor>> executors_;  // as ranks_
   std::unique_ptr<ProgramIds> ids_;
   std::unique_ptr<ProcessBus> bus_;
+  std::vector<std::unique_ptr<TraceRing>> traces_;     // as threads_; none if acts are not recorded
   std::vector<std::unique_ptr<ActorThread>> threads_;  // as ranks_
   std::vector<ActorThread*> thread_of_rank_;
 
@@ -287,13 +293,18 @@ void EngineImpl::MakeThreads() {
   const int spins = options_.cores > static_cast<int>(ranks_.size()) ? kSpins : 0;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const int rank = ranks_[i];
-    threads_.push_back(std::make_unique<ActorThread>(ActorThread::Context{.plans = plans_,
-                                                                          .rank = rank,
-                                                                          .device = *devices_[rank],
-                                                                          .runner = *executors_[i],
-                                                                          .bus = *bus_,
-                                                                          .listener = *this,
-                                                                          .spins = spins}));
+    if (options_.trace_bytes > 0) {
+      traces_.push_back(std::make_unique<TraceRing>(options_.trace_bytes / static_cast<int64_t>(ranks_.size())));
+    }
+    threads_.push_back(
+        std::make_unique<ActorThread>(ActorThread::Context{.plans = plans_,
+                                                           .rank = rank,
+                                                           .device = *devices_[rank],
+                                                           .runner = *executors_[i],
+                                                           .bus = *bus_,
+                                                           .listener = *this,
+                                                           .spins = spins,
+                                                           .trace = traces_.empty() ? nullptr : traces_.back().get()}));
     thread_of_rank_[rank] = threads_.back().get();
     bus_->Attach(rank, *threads_.back());
   }
@@ -406,6 +417,13 @@ void EngineImpl::OnPeerLost(int, absl::Status status) {
     if (running_threads_ == 0) return;
   }
   Fail(status, /*tell_peers=*/true);
+}
+
+absl::Status EngineImpl::SaveTraceHere(const std::string& path) {
+  if (options_.trace_bytes <= 0) return absl::FailedPreconditionError("acts are not recorded");
+  TraceSource source{.program = plans_, .process = options_.process, .peers = options_.peers};
+  for (const auto& trace : traces_) source.rings.push_back(trace.get());
+  return oneflow::SaveTrace(source, path, [this] { return Barrier(); });
 }
 
 std::string EngineImpl::WaitReport() {

@@ -52,6 +52,8 @@ struct EngineOptions {
   Collectives* collectives = nullptr;
   // Times every instruction for EngineStats::ops. Costs two looks at the clock each; nothing if false.
   bool profile = false;
+  // Memory for the last acts of this process' ranks, which SaveTrace() writes; 0: acts are not recorded.
+  int64_t trace_bytes = 0;
   // Opens a device that may use `cores` cores; empty: the devices of this host. Unavailable if there is no such device.
   std::function<absl::StatusOr<std::unique_ptr<DeviceContext>>(const Device& device, int cores)> open_device;
 };
@@ -94,6 +96,10 @@ class Engine {
   // no variable takes.
   virtual absl::Status LoadWeights(const std::string& path) = 0;
   virtual absl::Status SaveWeights(const std::string& path, absl::string_view suffix) = 0;
+
+  // Writes what the ranks of all processes did of late to one file (actor/trace/); every process must call it with the
+  // same path, which all of them see. FailedPrecondition if acts are not recorded.
+  virtual absl::Status SaveTrace(const std::string& path) = 0;
 
   // What every actor of this process that is not done waits for, and which acts are running, one line each. For the
   // moment when nothing moves. Any thread.

@@ -158,6 +158,7 @@ void Progress::OnPhaseDone(int64_t time_us, const pb::PhaseDone& done) {
   if (line_open_) options_.print("\n");
   line_open_ = false;
   if (phase.has_save()) options_.print(absl::StrCat("wrote ", phase.save().path(), "\n"));
+  if (phase.has_trace()) options_.print(absl::StrCat("wrote ", phase.trace().path(), "\n"));
   if (evaluating_.empty() || phase.run().plan() == "train") return;
   evaluation_.clear();
   std::string line = "validation";

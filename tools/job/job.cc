@@ -43,6 +43,7 @@ void MakePathsAbsolute(pb::JobConfig& config) {
   MakeAbsolute(config.mutable_save_weights());
   MakeAbsolute(config.mutable_save_initial_weights());
   MakeAbsolute(config.mutable_save_gradients());
+  if (config.has_trace()) MakeAbsolute(config.mutable_trace()->mutable_file());
 }
 
 absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb::JobSpec& spec) {
@@ -138,7 +139,8 @@ absl::Status CheckFiles(const SourcedConfig& config) {
     OF_RETURN_IF_ERROR_AT(SafetensorsReader::Open(c.weights()).status(), config.Where("weights"));
   const std::pair<const char*, const std::string&> outputs[] = {{"save_weights", c.save_weights()},
                                                                 {"save_initial_weights", c.save_initial_weights()},
-                                                                {"save_gradients", c.save_gradients()}};
+                                                                {"save_gradients", c.save_gradients()},
+                                                                {"trace.file", c.trace().file()}};
   for (const auto& [field, path] : outputs) {
     if (path.empty()) continue;
     const std::string folder = std::filesystem::path(path).parent_path();
@@ -152,6 +154,11 @@ absl::Status CheckFiles(const SourcedConfig& config) {
     if (access(folder.c_str(), W_OK) != 0) return error(absl::StrCat("folder '", folder, "': ", std::strerror(errno)));
   }
   return absl::OkStatus();
+}
+
+// 8 MB: of a step with 300 acts some 400.
+int64_t TraceBytes(const pb::Trace& trace) {
+  return int64_t{trace.has_megabytes() ? trace.megabytes() : 8} * 1'000'000;
 }
 
 absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
@@ -177,6 +184,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   *job.spec.mutable_phases() = MakePhases(c, job.program, batches);
   job.spec.set_name(c.name());
   job.spec.set_weights(c.weights());
+  if (c.has_trace()) job.spec.set_trace_bytes(TraceBytes(c.trace()));
   job.spec.set_config(c.DebugString());
   job.config = std::move(config);
   return job;

@@ -47,6 +47,7 @@ Phases MakePhases(const pb::JobConfig& config, const Program& program, int64_t e
   AddSave(phases, config.save_gradients(), ".grad");
   if (config.has_generate() && Find(program, "generate") != nullptr)
     AddRun(phases, "generate", 0, config.generate().tokens());
+  if (config.has_trace()) phases.Add()->mutable_trace()->set_path(config.trace().file());
   return phases;
 }
 

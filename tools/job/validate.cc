@@ -229,6 +229,10 @@ void CheckRest(const pb::JobConfig& c, Checker& check) {
     check.Require(!c.generate().prompt().empty(), "generate.prompt",
                   "is empty; at least one byte is needed to begin with");
   }
+  if (c.has_trace()) {
+    check.Require(!c.trace().file().empty(), "trace.file", "is missing");
+    if (c.trace().has_megabytes()) check.Range(c.trace().megabytes(), 1, 1024, "trace.megabytes");
+  }
   check.Require(c.save_gradients().empty() || c.train().steps() > 0, "save_gradients",
                 "there are no gradients without training");
 }

@@ -48,6 +48,7 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, Ev
   EngineOptions options;
   options.cores = spec.cores_per_process();
   options.profile = spec.profile();
+  options.trace_bytes = spec.trace_bytes();
   options.on_fetch = [&sink](Fetched fetched) { sink.Value(fetched); };
   std::unique_ptr<Collectives> collectives;
   if (program.communicators_size() > 0) {

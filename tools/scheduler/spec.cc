@@ -12,6 +12,8 @@
 namespace oneflow {
 namespace {
 
+constexpr int64_t kMostTraceBytes = int64_t{1} << 30;  // of a worker, taken when it starts
+
 absl::Status ValidateShape(const pb::JobSpec& spec) {
   if (spec.processes() < 1) {
     return absl::InvalidArgumentError(absl::StrCat("processes is ", spec.processes(), "; it must be at least 1"));
@@ -22,6 +24,10 @@ absl::Status ValidateShape(const pb::JobSpec& spec) {
   }
   if (spec.device() != "cpu" && spec.device() != "cuda") {
     return absl::InvalidArgumentError(absl::StrCat("device is '", spec.device(), "'; it may be 'cpu' or 'cuda'"));
+  }
+  if (spec.trace_bytes() < 0 || spec.trace_bytes() > kMostTraceBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("trace_bytes is ", spec.trace_bytes(), "; it may be up to ", kMostTraceBytes));
   }
   return absl::OkStatus();
 }
@@ -48,6 +54,12 @@ absl::Status ValidatePhase(const pb::Phase& phase, const pb::PlanSet& plan) {
       if (!absl::StartsWith(phase.save().path(), "/")) {
         return absl::InvalidArgumentError(
             absl::StrCat("save path '", phase.save().path(), "' is not absolute; workers run in another directory"));
+      }
+      return absl::OkStatus();
+    case pb::Phase::kTrace:
+      if (!absl::StartsWith(phase.trace().path(), "/")) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("trace path '", phase.trace().path(), "' is not absolute; workers run in another directory"));
       }
       return absl::OkStatus();
     case pb::Phase::kRun:

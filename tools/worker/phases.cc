@@ -11,6 +11,8 @@ absl::Status RunPhase(Engine& engine, const pb::Phase& phase) {
       return engine.Run(phase.run().plan(), phase.run().first_step(), phase.run().steps());
     case pb::Phase::kSave:
       return Annotate(engine.SaveWeights(phase.save().path(), phase.save().suffix()), "saving weights");
+    case pb::Phase::kTrace:
+      return Annotate(engine.SaveTrace(phase.trace().path()), "saving the trace");
     case pb::Phase::KIND_NOT_SET:
       break;
   }

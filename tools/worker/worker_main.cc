@@ -85,6 +85,7 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) 
   options.on_fetch = [&reports](Fetched fetched) { reports.AddFetched(MakeValue(std::move(fetched))); };
   options.peers = args.processes > 1 ? &peers : nullptr;
   options.profile = spec.profile();
+  options.trace_bytes = spec.trace_bytes();
   std::unique_ptr<Collectives> collectives;
   if (program.communicators_size() > 0) {
     OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(program, args.process, options.peers));

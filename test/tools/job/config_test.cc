@@ -137,6 +137,8 @@ TEST(ConfigTest, ConfigsThatMakeNoSenseNameFieldLineAndBothValues) {
       {"train.schedule.min_ratio=2", "min_ratio: 2"},
       {"train.schedule.warmup_steps=-5", "warmup_steps: -5"},
       {"evaluate={batches: -1}", "evaluate.batches: -1"},
+      {"trace={megabytes: 8}", "trace.file: is missing"},
+      {"trace={file: \"t\" megabytes: 2000}", "trace.megabytes: 2000 is not in [1, 1024]"},
       {"generate={tokens: 5}", "generate.prompt: is empty"},
       {"generate={prompt: \"a\"}", "generate.tokens: 0"},
       {"generate={tokens: 5 prompt: \"a\" temperature: -1}", "generate.temperature: -1"},

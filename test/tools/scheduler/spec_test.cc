@@ -62,6 +62,9 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
       {[](pb::JobSpec& s) { s.mutable_phases(0)->mutable_run()->set_steps(-1); }, "phase 0: steps is -1"},
       {[](pb::JobSpec& s) { s.mutable_phases(0)->mutable_run()->set_first_step(-2); }, "phase 0: first_step is -2"},
       {[](pb::JobSpec& s) { s.mutable_phases(0)->mutable_save()->set_path("w"); }, "save path 'w' is not absolute"},
+      {[](pb::JobSpec& s) { s.mutable_phases(0)->mutable_trace()->set_path("t"); }, "trace path 't' is not absolute"},
+      {[](pb::JobSpec& s) { s.set_trace_bytes(-1); }, "trace_bytes is -1; it may be up to 1073741824"},
+      {[](pb::JobSpec& s) { s.set_trace_bytes(int64_t{1} << 31); }, "trace_bytes is 2147483648"},
       {[](pb::JobSpec& s) { s.set_weights("w"); }, "weights path 'w' is not absolute"},
   };
   for (const auto& c : cases) {

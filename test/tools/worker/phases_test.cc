@@ -26,6 +26,10 @@ class RecordingEngine : public Engine {
     calls.push_back(absl::StrCat("save ", path, " '", suffix, "'"));
     return absl::OkStatus();
   }
+  absl::Status SaveTrace(const std::string& path) override {
+    calls.push_back("trace " + path);
+    return absl::OkStatus();
+  }
   std::string WaitReport() override { return ""; }
   EngineStats stats() const override { return {}; }
 
@@ -41,6 +45,7 @@ pb::JobSpec Spec(const std::string& second_plan) {
   spec.add_phases()->mutable_run()->set_plan(second_plan);
   spec.add_phases()->mutable_save()->set_path("/g");
   spec.mutable_phases(2)->mutable_save()->set_suffix(".grad");
+  spec.add_phases()->mutable_trace()->set_path("/t");
   return spec;
 }
 
@@ -49,7 +54,7 @@ TEST(RunPhasesTest, LoadsWeightsAndRunsEveryPhaseInOrder) {
   EXPECT_OK(RunPhases(engine, Spec("evaluate"),
                       [&engine](int phase) { engine.calls.push_back(absl::StrCat("done ", phase)); }));
   EXPECT_THAT(engine.calls, ElementsAre("load /w", "run train 10+3", "done 0", "run evaluate 0+0", "done 1",
-                                        "save /g '.grad'", "done 2"));
+                                        "save /g '.grad'", "done 2", "trace /t", "done 3"));
 }
 
 TEST(RunPhasesTest, TheFirstErrorEndsItAndSaysWhere) {
