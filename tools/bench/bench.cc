@@ -58,10 +58,13 @@ struct GptLayout {
   int pp, dp, tp;
   int processes;
   int micro_batches;
+  bool traced = false;  // acts are recorded, and nothing is written
 };
+constexpr int64_t kTraceBytes = 8'000'000;  // as `run --trace` takes
 constexpr GptLayout kLayouts[] = {
     {"one-device", "1 process, 1 device", 1, 1, 1, 1, 1},
     {"dp2-tp2", "dp2 x tp2, 2 processes x 2", 1, 2, 2, 2, 1},
+    {"dp2-tp2-traced", "the same, traced", 1, 2, 2, 2, 1, /*traced=*/true},
     {"pp2-dp2", "pp2 x dp2, 8 micro-batches", 2, 2, 1, 2, 8},
 };
 
@@ -165,8 +168,8 @@ absl::Status Bench::ChooseCases() {
       AddCompilation(compilation->name, compilation->kind);
     } else if (!AddScaleCases(name)) {
       return absl::InvalidArgumentError(absl::StrCat("--cases: there is no '", name,
-                                                     "'; there are one-device, dp2-tp2, pp2-dp2, select-sbp, compile, "
-                                                     "compile-scale or one of its parts"));
+                                                     "'; there are one-device, dp2-tp2, dp2-tp2-traced, pp2-dp2, "
+                                                     "select-sbp, compile, compile-scale or one of its parts"));
     }
   }
   if (contestants_.empty() && compilations_.empty() && scale_cases_.empty())
@@ -224,6 +227,7 @@ absl::StatusOr<Contestant> Bench::Compile(const GptLayout& layout) {
   OF_ASSIGN_OR_RETURN(contestant.job, MakeJob(std::move(config), JobKind::kTrain, ops_));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(contestant.job, ops_));
   OF_ASSIGN_OR_RETURN(contestant.program, ProgramOf(plan, std::nullopt, contestant.job.spec.plan_hash()));
+  if (layout.traced) contestant.job.spec.set_trace_bytes(kTraceBytes);
   // Saving comes first and is not measured: warm-up and measured steps are the last two phases.
   auto& phases = *contestant.job.spec.mutable_phases();
   phases.Clear();

@@ -51,6 +51,17 @@ struct ExplainArguments {
 };
 absl::Status PlanExplainCommand(const ExplainArguments& arguments);
 
+// `oneflow trace summary FILE`: how long a step takes, what bounds it, what every queue does; `oneflow trace compare A
+// B`: that of two traces of one plan.
+struct TraceArguments {
+  std::string file, other;
+  std::string plan;  // name; empty: the plan that acts for longest
+  int rank = -1;     // summary: only this rank's queues, in detail; negative: all
+  int rows = 8;      // of every table
+};
+absl::Status TraceSummaryCommand(const TraceArguments& arguments);
+absl::Status TraceCompareCommand(const TraceArguments& arguments);
+
 absl::Status SubmitCommand(const JobArguments& job, const std::string& scheduler);
 absl::Status JobsCommand(const std::string& scheduler);
 absl::Status LogsCommand(const std::string& scheduler, int64_t job);

@@ -68,6 +68,7 @@ int Main(int argc, char** argv) {
   AddFieldFlag(*sub, run.job.fields, "--save-initial-weights", "save_initial_weights",
                "the same before the first step");
   AddFieldFlag(*sub, run.job.fields, "--save-gradients", "save_gradients", "gradients of the last step");
+  AddFieldFlag(*sub, run.job.fields, "--trace", "trace.file", "write what every actor did, for Perfetto and `trace`");
 
   RunArguments generate;
   generate.kind = JobKind::kGenerate;
@@ -108,6 +109,22 @@ int Main(int argc, char** argv) {
   AddJob(*sub, explain.job);
   sub->add_option("tensor", explain.tensor, "only this tensor: its name, or the beginning of several");
   sub->add_option("--html", explain.html, "write a page of the whole job to this file");
+
+  CLI::App* const trace = app.add_subcommand("trace", "look at traces that `run --trace FILE` wrote");
+  trace->require_subcommand(1);
+  TraceArguments summary;
+  sub = add(*trace, "summary", "say how long a step takes, what bounds it, and what every queue does",
+            [&] { return Report(TraceSummaryCommand(summary)); });
+  sub->add_option("file", summary.file, "trace")->required();
+  sub->add_option("--plan", summary.plan, "look at this plan; default: the one that acts for longest");
+  sub->add_option("--rank", summary.rank, "only this rank's queues, in detail")->check(CLI::NonNegativeNumber);
+  sub->add_option("--rows", summary.rows, "of every table")->capture_default_str()->check(CLI::PositiveNumber);
+  TraceArguments compare;
+  sub = add(*trace, "compare", "compare two traces of one plan", [&] { return Report(TraceCompareCommand(compare)); });
+  sub->add_option("file", compare.file, "trace")->required();
+  sub->add_option("other", compare.other, "trace to compare with it")->required();
+  sub->add_option("--plan", compare.plan, "look at this plan; default: the one that acts for longest");
+  sub->add_option("--rows", compare.rows, "of every table")->capture_default_str()->check(CLI::PositiveNumber);
 
   std::string scheduler = SchedulerArgs().address;
   JobArguments submit;
