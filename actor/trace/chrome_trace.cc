@@ -50,7 +50,7 @@ class ChromeTraceWriter {
     if (!google::protobuf::util::MessageToJsonString(trace_.head, &head, options).ok()) {
       return absl::InvalidArgumentError("a name in the trace is no text");
     }
-    out_.Write(absl::StrCat("\n],\"oneflow\":", head, "}\n"));
+    out_.Write(absl::StrCat("\n],\"oneflow\":", Quoted(head), "}\n"));
     return out_.Close();
   }
 

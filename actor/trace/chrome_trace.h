@@ -6,7 +6,7 @@
 //   {"ph":"X", ...            an act; `args` say step, micro-batch and what it waited for last
 //   {"ph":"s", ...            an arrow begins, at the end of the act that filled or freed
 //   {"ph":"f", ...            and ends, at the begin of the act that waited for it last
-//   ],"oneflow":{...}}        TraceHead as protobuf's JSON
+//   ],"oneflow":"{...}"}      TraceHead as protobuf's JSON, a text: behind what viewers read
 //
 // An event is a line. Times are in microseconds, to the nanosecond, from the begin of the trace.
 #pragma once
