@@ -16,32 +16,20 @@ struct WholeNumbers {
   int32_t Register(int32_t index) const { return whole ? index : plan.registers(index).id(); }
 };
 
-void AddPorts(const google::protobuf::RepeatedPtrField<pb::Port>& from, const WholeNumbers& numbers,
-              google::protobuf::RepeatedPtrField<pb::Port>* to) {
-  for (const pb::Port& port : from) {
-    *to->Add() = port;
-    to->rbegin()->set_register_(numbers.Register(port.register_()));
+void AddActor(const pb::Actor& from, int32_t index, const WholeNumbers& numbers, pb::Actor* to) {
+  *to = from;
+  to->clear_instructions();
+  to->set_id(numbers.Actor(index));
+  for (auto* ports : {to->mutable_inputs(), to->mutable_outputs()}) {
+    for (pb::Port& port : *ports) port.set_register_(numbers.Register(port.register_()));
   }
 }
 
-void AddActor(const pb::Actor& from, int32_t index, const WholeNumbers& numbers, pb::Actor* to) {
-  to->set_id(numbers.Actor(index));
-  to->set_rank(from.rank());
-  to->set_name(from.name());
-  to->set_acts_per_step(from.acts_per_step());
-  to->set_priority(from.priority());
-  AddPorts(from.inputs(), numbers, to->mutable_inputs());
-  AddPorts(from.outputs(), numbers, to->mutable_outputs());
-}
-
 void AddRegister(const pb::Register& from, int32_t index, const WholeNumbers& numbers, pb::Register* to) {
+  *to = from;
   to->set_id(numbers.Register(index));
-  to->set_name(from.name());
   to->set_producer(numbers.Actor(from.producer()));
-  for (const int32_t consumer : from.consumers()) to->add_consumers(numbers.Actor(consumer));
-  to->set_slots(from.slots());
-  to->set_initially_filled(from.initially_filled());
-  to->set_slot_bytes(from.slot_bytes());
+  for (int32_t& consumer : *to->mutable_consumers()) consumer = numbers.Actor(consumer);
 }
 
 template <typename... Args>

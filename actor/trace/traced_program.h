@@ -12,8 +12,8 @@ namespace oneflow {
 
 inline constexpr uint32_t kTraceVersion = 1;
 
-// What process `process` says of its program, or of that of all: its own actors and the registers that these fill,
-// without instructions, variables and memory, with the numbers of the whole job.
+// What process `process` says of its program, or of that of all: its own actors, less their instructions, and the
+// registers that these fill, with the numbers of the whole job; no variables.
 pb::Program TracedProgram(const pb::Program& program, int process);
 
 // A program of all processes, of what each says of its own: numbers of the job have become indices, as in any program.

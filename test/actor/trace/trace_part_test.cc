@@ -1,5 +1,6 @@
 #include "actor/trace/trace_part.h"
 
+#include "actor/trace/traced_program.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "test/actor/test_plan.h"
@@ -68,6 +69,21 @@ TEST_F(TracePartTest, KeepsEveryActOverManyFrames) {
   for (size_t i = 0; i < ring.size(); ++i) ASSERT_EQ(part.acts[i], ring[i]);
   EXPECT_EQ(part.head.program().plans(0).actors_size(), 1);  // of the other process: nothing
   EXPECT_EQ(part.head.program().plans(0).registers_size(), 1);
+}
+
+TEST_F(TracePartTest, SaysAllOfActorsAndRegistersButWhatTheyCompute) {
+  TestPlan plan({0, 1});
+  const int a = plan.Actor(0, "a", 1, /*priority=*/3), b = plan.Actor(0, "b"), c = plan.Actor(1, "c");
+  const int x = plan.Register("x", {a}, {{b}, {c}}, 2), y = plan.Register("y", {c}, {{b}}, 1);
+  plan.Compute(a, "position", {}, {x});
+  const pb::Program traced = TracedProgram(plan.set(), 0);
+  ASSERT_EQ(traced.plans(0).actors_size(), 2);
+  pb::Actor expected = plan.plan().actors(a);
+  expected.clear_instructions();
+  EXPECT_EQ(traced.plans(0).actors(0).SerializeAsString(), expected.SerializeAsString());
+  EXPECT_EQ(traced.plans(0).actors(1).inputs(1).register_(), y);
+  ASSERT_EQ(traced.plans(0).registers_size(), 1);  // y is the other process'
+  EXPECT_EQ(traced.plans(0).registers(0).SerializeAsString(), plan.plan().registers(x).SerializeAsString());
 }
 
 TEST_F(TracePartTest, CountsWhatWasLost) {
