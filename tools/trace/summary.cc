@@ -73,6 +73,7 @@ class SummaryWriter {
                             EdgeText(trace_, s_.steps.plan, *edge), MsPerStep(time.total),
                             Percent(time.total, s_.path.total), MsPerStep(time.on_the_way));
     }
+    absl::StrAppendFormat(&text_, "critical path: %s\n", PathByQueue());
     absl::StrAppendFormat(&text_, "\ncritical path, by actor            ms/step\n");
     for (const auto& [actor, ns] : Largest(s_.path.actors, options_.rows, kItself)) Row(ns, s_.path.total, Name(actor));
     Row(s_.path.on_the_way, s_.path.total, "on the way from act to act");
@@ -81,6 +82,16 @@ class SummaryWriter {
     for (const auto& [edge, ns] : Largest(s_.path.edges, options_.rows, total)) {
       Row(ns, s_.path.total, EdgeText(trace_, s_.steps.plan, edge));
     }
+  }
+  // Of all ranks together.
+  std::string PathByQueue() const {
+    std::map<int, int64_t> queues;
+    for (const auto& [actor, ns] : s_.path.actors) queues[QueueOf(plan_.actors(actor))] += ns;
+    std::string text;
+    for (const auto& [queue, ns] : queues) {
+      absl::StrAppendFormat(&text, "%.1f%% %s, ", Percent(ns, s_.path.total), QueueName(queue));
+    }
+    return absl::StrCat(text, absl::StrFormat("%.1f%% on the way", Percent(s_.path.on_the_way, s_.path.total)));
   }
   void Row(int64_t ns, int64_t whole, const std::string& what) {
     absl::StrAppendFormat(&text_, "  %12.3f %6.1f%%  %s\n", MsPerStep(ns), Percent(ns, whole), what);

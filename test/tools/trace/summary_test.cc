@@ -123,13 +123,14 @@ TEST(TraceSummaryTest, OneStepIsAWindowOfItsOwn) {
 TEST(TraceSummaryTest, ReadsAsText) {
   const Trace trace = PlayPipeline({30, 50}, 7, 1, 200);
   ASSERT_OK_AND_ASSIGN(const TraceSummary summary, Summarize(trace, ""));
-  EXPECT_THAT(SummaryText(trace, summary, {}),
-              AllOf(HasSubstr("job 'test', plan 'p': 2 actors on 2 ranks"), HasSubstr("step: 0.094 ms median"),
-                    HasSubstr("bottleneck: slot of register 'out0' freed by 'stage1' on rank 1 for 'stage0' on rank 0: "
-                              "0.057 ms of a step"),
-                    HasSubstr("rank 0 compute"), HasSubstr("busy with 'stage1'"),
-                    HasSubstr("waits for a free slot of register 'out0', for 'stage0'"),
-                    HasSubstr("waits for register 'out0' from 'stage0' on rank 0, for 'stage1'")));
+  EXPECT_THAT(
+      SummaryText(trace, summary, {}),
+      AllOf(HasSubstr("job 'test', plan 'p': 2 actors on 2 ranks"), HasSubstr("step: 0.094 ms median"),
+            HasSubstr("bottleneck: slot of register 'out0' freed by 'stage1' on rank 1 for 'stage0' on rank 0: "
+                      "0.057 ms of a step"),
+            HasSubstr("critical path: 85.1% compute, 14.9% on the way\n"), HasSubstr("rank 0 compute"),
+            HasSubstr("busy with 'stage1'"), HasSubstr("waits for a free slot of register 'out0', for 'stage0'"),
+            HasSubstr("waits for register 'out0' from 'stage0' on rank 0, for 'stage1'")));
   EXPECT_THAT(SummaryText(trace, summary, {.rank = 1}),
               AllOf(HasSubstr("rank 1 compute"), Not(HasSubstr("rank 0 compute"))));
 }
