@@ -8,6 +8,8 @@
 namespace oneflow::e2e {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 class CudaProcessesTest : public ::testing::Test {
@@ -49,6 +51,16 @@ TEST_F(CudaProcessesTest, AConvNetLearnsAsOnTheHost) {
   const std::vector<double> host = Losses(job, {});
   ExpectLosses(OnCuda(job, {}), host);
   ExpectLosses(OnCuda(job, OnMesh("dp: 4", 2)), host);
+}
+
+TEST_F(CudaProcessesTest, ATraceHoldsWhatWasLaunched) {
+  const Outcome ran = work_.Run(Join({"run", work_.GptJob(), "--set", "train.steps=5", "--trace", work_.Path("t.json")},
+                                     Join(OnMesh("dp: 2", 2), {"--set", "cluster.device=cuda"})));
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const std::string trace = ReadFile(work_.Path("t.json"));
+  EXPECT_THAT(trace, HasSubstr("compute (launches)"));  // for people: not what the device did
+  const Outcome summary = work_.Run({"trace", "summary", work_.Path("t.json")});
+  EXPECT_THAT(summary.out, AllOf(HasSubstr("5 steps, of which 5 are whole"), HasSubstr("bottleneck: "))) << summary.err;
 }
 
 TEST_F(CudaProcessesTest, WeightsGoToDevicesAndComeBack) {
