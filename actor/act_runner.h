@@ -16,7 +16,7 @@ using Afterwards = std::vector<std::pair<int, Then>>;
 class ActRunner {
  public:
   virtual ~ActRunner() = default;
-  // On the rank's actor thread; appends to `afterwards`. REQUIRES: actor.ready().
+  // On the queue's actor thread; appends to `afterwards`. REQUIRES: actor.ready().
   virtual absl::Status RunAct(const Actor& actor, Afterwards& afterwards) = 0;
 };
 

@@ -129,6 +129,11 @@ void Actor::Act(OutgoingMessages& outbox) {
   --acts_left_;
 }
 
+bool Actor::Uses(int32_t register_id, int32_t slot) const {
+  const int in = Find(input_of_register_, register_id), out = Find(output_of_register_, register_id);
+  return (in >= 0 && inputs_[in].slot == slot) || (out >= 0 && outputs_[out].slot == slot);
+}
+
 bool Actor::done() const {
   if (acts_left_ > 0) return false;
   for (size_t i = 0; i < outputs_.size(); ++i) {

@@ -77,6 +77,8 @@ class Actor {
   // The slot that the current act reads from input i, writes to output i.
   int32_t input_slot(int i) const { return inputs_[i].slot; }
   int32_t output_slot(int i) const { return outputs_[i].slot; }
+  // Whether the current act reads or writes that slot of a register.
+  bool Uses(int32_t register_id, int32_t slot) const;
 
   // What keeps it from acting, for people: "waits for register 3 'x' ..."; "ready", "done" or "idle" if nothing does.
   std::string WaitsFor(const pb::Plan& plan) const;

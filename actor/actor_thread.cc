@@ -1,5 +1,6 @@
 #include "actor/actor_thread.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -25,21 +26,29 @@ void AddTo(std::atomic<int64_t>& counter, int64_t more) {
 }  // namespace
 
 ActorThread::ActorThread(const Context& context) : c_(context) {
-  if (c_.device.stream() != nullptr) follower_.emplace(c_.device);
+  std::vector<int> lane_of(pb::Queue_ARRAYSIZE, -1);
+  for (const Lane& lane : c_.lanes) {
+    lane_of[lane.queue] = static_cast<int>(&lane - c_.lanes.data());
+    launched_.push_back(-1);
+    passed_.emplace_back();
+    if (lane.device.stream() != nullptr) followers_.push_back(std::make_unique<StreamFollower>(lane.device));
+  }
   for (int p = 0; p < c_.plans.plans_size(); ++p) {
     const pb::Plan& plan = c_.plans.plans(p);
     std::vector<int32_t>& local = local_.emplace_back();
     std::vector<Entry>& entries = entries_.emplace_back();
     for (int a = 0; a < plan.actors_size(); ++a) {
-      const int rank = plan.actors(a).rank();
-      local.push_back(rank == c_.rank ? static_cast<int32_t>(entries.size()) : ~rank);
-      if (rank == c_.rank) {
-        entries.push_back({Actor(MakeActorSpec(plan, p, a)), Order(plan.actors(a).priority(), a)});
-      }
+      const pb::Actor& actor = plan.actors(a);
+      const int lane = actor.rank() == c_.rank ? lane_of[actor.queue()] : -1;
+      local.push_back(lane >= 0 ? static_cast<int32_t>(entries.size()) : ~AddressOf(actor.rank(), actor.queue()));
+      if (lane < 0) continue;
+      entries.push_back({Actor(MakeActorSpec(plan, p, a)), static_cast<size_t>(lane), Order(actor.priority(), a)});
     }
     orders_.emplace_back();
     for (const pb::CollectiveOrder& order : plan.collective_orders()) {
       if (order.rank() != c_.rank) continue;
+      if (std::any_of(order.actors().begin(), order.actors().end(), [&](int32_t id) { return local[id] < 0; }))
+        continue;
       orders_.back().assign(order.actors().begin(), order.actors().end());
       for (const int32_t id : orders_.back()) entries[local[id]].ordered = true;
     }
@@ -54,7 +63,7 @@ void ActorThread::Join() {
     mailbox_.Push({.kind = Mail::Kind::kQuit});
     thread_.join();
   }
-  follower_.reset();
+  followers_.clear();
 }
 
 void ActorThread::Start() {
@@ -75,8 +84,10 @@ void ActorThread::Grant(int plan, int64_t first_step, int64_t steps) {
 }
 
 void ActorThread::Loop() {
-  if (const char* error = c_.device.BindThread()) {
-    Fail(absl::InternalError(absl::StrCat("rank ", c_.rank, " (", c_.plans.ranks(c_.rank).device(), "): ", error)));
+  for (const Lane& lane : c_.lanes) {
+    if (const char* error = lane.device.BindThread()) {
+      Fail(absl::InternalError(absl::StrCat("rank ", c_.rank, " (", c_.plans.ranks(c_.rank).device(), "): ", error)));
+    }
   }
   while (!quit_) {
     if (Turn() || quit_) continue;
@@ -140,10 +151,10 @@ void ActorThread::Deliver(const Message& message, int64_t came_ns) {
   if (stopped_.load(std::memory_order_relaxed)) return;
   if (message.plan >= local_.size() || message.actor < 0 ||
       message.actor >= static_cast<int32_t>(local_[message.plan].size()) || local_[message.plan][message.actor] < 0) {
-    return Fail(absl::InvalidArgumentError(absl::StrCat("a message for plan ", message.plan, " actor ", message.actor,
-                                                        ", which this rank does not have")));
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat("a message for plan ", message.plan, " actor ", message.actor, ", which is not on this thread")));
   }
-  Entry& entry = entries_[message.plan][local_[message.plan][message.actor]];
+  Entry& entry = EntryOf(message.plan, message.actor);
   absl::Status status = entry.actor.OnMessage(message);
   if (!status.ok()) return Fail(Annotate(status, absl::StrCat("plan '", c_.plans.plans(message.plan).name(), "'")));
   Refresh(entry, {message.kind == Message::Kind::kFilled ? pb::FILLED : pb::FREED, message.register_id, came_ns});
@@ -173,13 +184,12 @@ void ActorThread::Refresh(Entry& entry, const Readiness& why) {
 void ActorThread::Act() {
   const int32_t id = ready_.top().second;
   ready_.pop();
-  Entry& entry = entries_[plan_][local_[plan_][id]];
+  Entry& entry = EntryOf(plan_, id);
   entry.queued = false;
+  if (const char* error = OrderBehind(entry)) return FailOnDevice(plan_, id, error);
   current_.store(int64_t{plan_} << 32 | id, std::memory_order_relaxed);
   if (c_.trace != nullptr) c_.trace->BeginAct();
-  const int64_t begin = NowNs();
-  absl::Status status = c_.runner.RunAct(entry.actor, afterwards_);
-  AddTo(kernel_ns_, NowNs() - begin);
+  absl::Status status = c_.lanes[entry.lane].runner.RunAct(entry.actor, afterwards_);
   if (c_.trace != nullptr) c_.trace->EndAct(entry.actor, entry.ready);
   current_.store(-1, std::memory_order_relaxed);
   if (!status.ok()) return Fail(std::move(status));
@@ -187,44 +197,72 @@ void ActorThread::Act() {
   entry.actor.Act(outbox_);
   if (entry.ordered) turn_ = (turn_ + 1) % orders_[plan_].size();
   Refresh(entry);
-  if (entry.ordered) Refresh(entries_[plan_][local_[plan_][orders_[plan_][turn_]]], {pb::TURN});
+  if (entry.ordered) Refresh(EntryOf(plan_, orders_[plan_][turn_]), {pb::TURN});
   SendOutbox(id);
   DrainLocal();
 }
 
+const char* ActorThread::OrderBehind(Entry& entry) {
+  const char* error = nullptr;
+  std::erase_if(entry.behind, [&](const Behind& x) {
+    if (!entry.actor.Uses(x.register_id, x.slot)) return false;
+    DeviceContext& other = c_.lanes[x.lane].device;
+    if (error == nullptr) error = c_.lanes[entry.lane].device.WaitBehind(other, x.event);
+    if (--passed_[x.lane][x.event] == 0) other.GiveBackEvent(x.event);
+    return true;
+  });
+  return error;
+}
+
+const char* ActorThread::PassEvent(const Message& message, size_t lane, int* event) {
+  Entry& receiver = EntryOf(message.plan, message.actor);
+  if (receiver.lane == lane) return nullptr;
+  std::vector<int>& passed = passed_[lane];
+  if (*event < 0) {
+    if (const char* error = c_.lanes[lane].device.RecordEvent(event)) return error;
+    passed.resize(std::max<size_t>(passed.size(), *event + 1), 0);
+  }
+  ++passed[*event];
+  receiver.behind.push_back({message.register_id, message.slot, lane, *event});
+  return nullptr;
+}
+
 void ActorThread::SendOutbox(int32_t acted) {
-  OtherRanks others;
+  const size_t lane = EntryOf(plan_, acted).lane;
+  Others others;
+  int event = -1;
   for (const Message& message : outbox_) {
     const int32_t where = local_[message.plan][message.actor];
-    if (where >= 0) {
-      queue_.push_back(message);
-    } else {
+    if (where < 0) {
       others.push_back({~where, message});
+      continue;
     }
+    if (const char* error = PassEvent(message, lane, &event)) return FailOnDevice(plan_, acted, error);
+    queue_.push_back(message);
   }
   outbox_.clear();
-  if (!follower_.has_value()) {
+  if (followers_.empty()) {
     if (!others.empty()) c_.bus.SendAll(others);
     return;
   }
-  launched_ = acted;
-  for (auto& [event, then] : afterwards_) Follow(event, acted, std::move(then));
+  launched_[lane] = acted;
+  for (auto& [after, then] : afterwards_) Follow(lane, after, acted, std::move(then));
   afterwards_.clear();
-  if (!others.empty()) SendAfterwards(acted, std::move(others));
+  if (!others.empty()) SendAfterwards(lane, acted, std::move(others));
 }
 
-void ActorThread::SendAfterwards(int32_t acted, OtherRanks messages) {
+void ActorThread::SendAfterwards(size_t lane, int32_t acted, Others messages) {
   int event = 0;
-  if (const char* error = c_.device.RecordEvent(&event)) return FailOnDevice(plan_, acted, error);
-  launched_ = -1;
-  Follow(event, acted, [this, messages = std::move(messages)](const char* error) {
+  if (const char* error = c_.lanes[lane].device.RecordEvent(&event)) return FailOnDevice(plan_, acted, error);
+  launched_[lane] = -1;
+  Follow(lane, event, acted, [this, messages = std::move(messages)](const char* error) {
     if (error == nullptr) c_.bus.SendAll(messages);
   });
 }
 
-void ActorThread::Follow(int event, int32_t acted, Then then) {
+void ActorThread::Follow(size_t lane, int event, int32_t acted, Then then) {
   followed_.fetch_add(1);
-  follower_->Follow(event, [this, acted, plan = plan_, then = std::move(then)](const char* error) {
+  followers_[lane]->Follow(event, [this, acted, plan = plan_, then = std::move(then)](const char* error) {
     // After an abort of collectives devices go on with whatever lies there.
     const bool stopped = stopped_.load(std::memory_order_relaxed);
     then(stopped ? "the run has ended" : error);
@@ -234,8 +272,10 @@ void ActorThread::Follow(int event, int32_t acted, Then then) {
 }
 
 bool ActorThread::DeviceIsThere() {
-  if (!follower_.has_value()) return true;
-  if (launched_ >= 0) SendAfterwards(launched_, {});
+  if (followers_.empty()) return true;
+  for (size_t lane = 0; lane < c_.lanes.size(); ++lane) {
+    if (launched_[lane] >= 0) SendAfterwards(lane, launched_[lane], {});
+  }
   return followed_.load() == 0;
 }
 

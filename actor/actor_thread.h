@@ -1,16 +1,18 @@
-// One thread per rank: takes mail, moves the rank's actors on, runs the acts that are ready.
+// A thread that serves one queue of a rank, or several: takes mail, moves its actors on, runs the acts that are ready.
 //
-//        mailbox ──┐                        ┌──► bus (other ranks)
+//        mailbox ──┐                        ┌──► bus (other threads)
 //                  ▼                        │
-//   local queue ──► actors ──► ready ──► act ──► local queue (same rank)
+//   local queue ──► actors ──► ready ──► act ──► local queue (its own actors)
 //                             by priority,
 //                             then by id
 //
 // Actors with collectives act in the order that the plan gives this rank, whatever else is ready.
 //
-// Messages between actors of one rank never touch the mailbox. On a device with a stream an act is only launched:
-// messages to the same rank go out at once, because its launches are ordered behind, and messages to other ranks when
-// the device has come to the act's end, which another thread waits for (stream_follower.h).
+// Messages between actors of one thread never touch the mailbox. On a device with a stream an act is only launched:
+// messages to actors of the same thread go out at once. If they are on the same queue, its launches are ordered behind
+// anyway; if on another, the act that takes the slot is launched behind an event, for which the device waits and no
+// thread. Messages to other threads go out when the device has come to the act's end, which yet another thread waits
+// for (stream_follower.h).
 #pragma once
 
 #include <atomic>
@@ -19,7 +21,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <queue>
 #include <string>
 #include <thread>
@@ -40,19 +41,23 @@ class ActorThread : public MessageSink {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // All actors of the granted plan are done, their device too, and their messages are on the bus. Told on the actor
-    // thread.
+    // All its actors of the granted plan are done, their device too, and their messages are on the bus. Told on the
+    // actor thread.
     virtual void OnThreadDone(int rank) = 0;
     // An act or the device failed, or a message made no sense; the thread has stopped acting. Told on the actor thread,
     // or on the one that follows its device.
     virtual void OnThreadFailed(int rank, absl::Status status) = 0;
   };
 
+  struct Lane {
+    pb::Queue queue;
+    DeviceContext& device;
+    ActRunner& runner;
+  };
   struct Context {
     const pb::Program& plans;
     int rank = 0;
-    DeviceContext& device;
-    ActRunner& runner;
+    std::vector<Lane> lanes;  // the queues that it serves; several only of a device with streams
     MessageBus& bus;
     Listener& listener;
     int spins = 0;               // looks into the mailbox before it sleeps
@@ -84,7 +89,6 @@ class ActorThread : public MessageSink {
 
   // Any thread.
   int64_t acts() const { return acts_.load(std::memory_order_relaxed); }
-  double kernel_seconds() const { return kernel_ns_.load(std::memory_order_relaxed) * 1e-9; }
   // From the grants of runs to their ends here, and of that asleep for want of messages.
   double run_seconds() const { return run_ns_.load(std::memory_order_relaxed) * 1e-9; }
   double idle_seconds() const { return idle_ns_.load(std::memory_order_relaxed) * 1e-9; }
@@ -98,15 +102,23 @@ class ActorThread : public MessageSink {
     int64_t first_step = 0;
     int64_t steps = 0;
   };
+  // An event of another lane that the act which takes a slot is launched behind.
+  struct Behind {
+    int32_t register_id, slot;
+    size_t lane;
+    int event;
+  };
   struct Entry {
     Actor actor;
+    size_t lane;
     uint64_t order;        // among ready actors the lowest acts first
     bool queued = false;   // in ready_
     bool finished = true;  // done with what was granted
     bool ordered = false;  // holds collectives: acts when it is its turn
     Readiness ready = {};  // what it waited for last, if acts are recorded
+    std::vector<Behind> behind = {};
   };
-  using OtherRanks = std::vector<std::pair<int, Message>>;  // with the rank they go to
+  using Others = std::vector<std::pair<int, Message>>;  // with the addresses that they go to
 
   void Loop();
   void Handle(const Mail& mail);
@@ -118,11 +130,17 @@ class ActorThread : public MessageSink {
   // Whether no collective of this rank comes before the entry's next act.
   bool IsTurn(const Entry& entry) const { return !entry.ordered || orders_[plan_][turn_] == entry.actor.spec().id; }
   void Act();
+  // Launches of the entry's next act wait for events of other lanes.
+  const char* OrderBehind(Entry& entry);
+  Entry& EntryOf(int plan, int32_t actor) { return entries_[plan][local_[plan][actor]]; }
   void SendOutbox(int32_t acted);
-  // Sends them when the device has come here; `acted` is the actor whose act is the last that it was given.
-  void SendAfterwards(int32_t acted, OtherRanks messages);
-  // Calls `then` when the device has come to the event, unless it has failed: then that is reported.
-  void Follow(int event, int32_t acted, Then then);
+  // The slot that a message is about may be taken by its receiver behind this act, which is on another lane; `*event`
+  // is of that, and made if it is -1.
+  const char* PassEvent(const Message& message, size_t lane, int* event);
+  // Sends them when the lane has come here; `acted` is the actor whose act is the last that it was given.
+  void SendAfterwards(size_t lane, int32_t acted, Others messages);
+  // Calls `then` when the lane has come to the event, unless the device has failed: then that is reported.
+  void Follow(size_t lane, int event, int32_t acted, Then then);
   // Whether the device has come to the end of all that it was given. False: mail comes when it has.
   bool DeviceIsThere();
   void ReportDone();
@@ -132,7 +150,7 @@ class ActorThread : public MessageSink {
 
   const Context c_;
   std::vector<std::vector<int32_t>>
-      local_;  // by plan, by actor: index into entries_[plan], or ~rank of another rank's actor
+      local_;  // by plan, by actor: index into entries_[plan], or ~address of another thread's actor
   std::vector<std::vector<Entry>> entries_;  // by plan
   // By plan: the actors with collectives, once per act of a step, in the order of the plan.
   std::vector<std::vector<int32_t>> orders_;
@@ -142,17 +160,17 @@ class ActorThread : public MessageSink {
   int64_t unfinished_ = 0;  // actors of that plan
 
   OutgoingMessages outbox_;
-  std::vector<Message> queue_;  // messages of this rank to itself
+  std::vector<Message> queue_;  // messages of this thread to itself
   size_t queue_head_ = 0;
-  Afterwards afterwards_;   // of the act that runs
-  int32_t launched_ = -1;   // the actor that acted last, where nothing is known of its end yet
-  std::vector<Mail> mail_;  // being handled
+  Afterwards afterwards_;                 // of the act that runs
+  std::vector<int32_t> launched_;         // by lane: the actor that acted last, where nothing is known of its end yet
+  std::vector<std::vector<int>> passed_;  // by lane, by event: how many acts are to be launched behind it
+  std::vector<Mail> mail_;                // being handled
 
   Mailbox<Mail> mailbox_;
   std::atomic<bool> stopped_{false};
   bool quit_ = false;
   std::atomic<int64_t> acts_{0};
-  std::atomic<int64_t> kernel_ns_{0};
   std::atomic<int64_t> run_ns_{0};
   std::atomic<int64_t> idle_ns_{0};
   int64_t run_begin_ns_ = 0;
@@ -165,7 +183,7 @@ class ActorThread : public MessageSink {
 
   std::atomic<int> followed_{0};  // places that the device has still to come to
   std::thread thread_;
-  std::optional<StreamFollower> follower_;  // for devices with a stream
+  std::vector<std::unique_ptr<StreamFollower>> followers_;  // by lane, for devices with streams
 };
 
 }  // namespace oneflow

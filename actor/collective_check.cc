@@ -91,6 +91,10 @@ absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
       return Bad("actor ", id, " '", actor.name(), "': it acts ", actor.acts_per_step(), " times per step, ",
                  has_calls ? "with" : "without", " collectives, and is ordered ", ordered[id], " times");
     }
+    if (has_calls && actor.queue() != pb::COMMUNICATION) {  // whose actors one thread serves, in the order of the plan
+      return Bad("actor ", id, " '", actor.name(), "': has collectives, but is on queue ",
+                 pb::Queue_Name(actor.queue()));
+    }
   }
   return calls;
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -98,13 +99,25 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   EngineStats stats() const override;
 
  private:
+  // A queue of a rank of this process.
+  struct Lane {
+    int rank;
+    pb::Queue queue;
+    DeviceContext* device;
+    std::unique_ptr<Executor> executor;
+    ActorThread* thread;
+  };
+
   absl::Status LoadHere();
   absl::Status OpenDevices();
+  absl::Status OpenQueues();
+  absl::StatusOr<std::unique_ptr<DeviceContext>> Open(int rank, int cores);
   absl::Status MakeExecutors();
   absl::Status ShareMemory();
   absl::Status Initialise();
   void MakeThreads();
   absl::Status SaveTraceHere(const std::string& path);
+  std::vector<std::vector<Lane*>> LanesByThread();
 
   // What all processes do outside of runs: an error here is an error everywhere.
   template <typename Fn>
@@ -137,6 +150,7 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   void OnPeerError(int process, absl::Status status) override;
   void OnPeerLost(int process, absl::Status status) override;
 
+  std::string Where(int rank) const { return absl::StrCat("rank ", rank, " (", plans_.ranks(rank).device(), ")"); }
   bool IsOurs(int rank) const { return plans_.ranks(rank).process() == options_.process; }
 
   const pb::Program plans_;
@@ -146,12 +160,13 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   std::vector<std::unique_ptr<DeviceContext>> devices_;  // by rank; null for those of other processes
   JobMemory memory_;
   std::unique_ptr<Variables> variables_;
-  std::vector<std::unique_ptr<Executor>> executors_;  // as ranks_
+  std::vector<std::unique_ptr<DeviceContext>> queue_devices_;  // of queues beside that which computes
+  std::vector<Lane> lanes_;                                    // by rank, then by queue
   std::unique_ptr<ProgramIds> ids_;
   std::unique_ptr<ProcessBus> bus_;
-  std::vector<std::unique_ptr<TraceRing>> traces_;     // as threads_; none if acts are not recorded
-  std::vector<std::unique_ptr<ActorThread>> threads_;  // as ranks_
-  std::vector<ActorThread*> thread_of_rank_;
+  std::vector<std::unique_ptr<TraceRing>> traces_;  // as threads_; none if acts are not recorded
+  std::vector<std::unique_ptr<ActorThread>> threads_;
+  std::vector<ActorThread*> thread_at_;  // by address; null for those that nobody serves here
 
   mutable std::mutex mu_;
   std::condition_variable changed_;
@@ -187,18 +202,19 @@ absl::Status EngineImpl::LoadHere() {
 // Kernels prepare for the threads, or the device, of the thread that calls them.
 absl::Status EngineImpl::MakeExecutors() {
   SourceCache sources;
-  for (const int rank : ranks_) {
-    if (const char* error = devices_[rank]->BindThread()) return absl::InternalError(error);
-    OF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, Executor::Create({.plans = plans_,
-                                                                              .ops = ops_,
-                                                                              .rank = rank,
-                                                                              .device = *devices_[rank],
-                                                                              .memory = memory_,
-                                                                              .sources = sources,
-                                                                              .collectives = options_.collectives,
-                                                                              .on_fetch = options_.on_fetch,
-                                                                              .profile = options_.profile}));
-    executors_.push_back(std::move(executor));
+  for (Lane& lane : lanes_) {
+    if (const char* error = lane.device->BindThread()) return absl::InternalError(error);
+    OF_ASSIGN_OR_RETURN(lane.executor, Executor::Create({.plans = plans_,
+                                                         .ops = ops_,
+                                                         .rank = lane.rank,
+                                                         .queue = lane.queue,
+                                                         .device = *lane.device,
+                                                         .memory = memory_,
+                                                         .sources = sources,
+                                                         .collectives = options_.collectives,
+                                                         .on_fetch = options_.on_fetch,
+                                                         .profile = options_.profile,
+                                                         .emulated_ns_per_byte = options_.emulated_ns_per_byte}));
   }
   return absl::OkStatus();
 }
@@ -213,11 +229,34 @@ absl::Status EngineImpl::OpenDevices() {
   devices_.resize(plans_.ranks_size());
   const int cores = std::max(1, options_.cores / std::max(1, cpu_devices));
   for (const int rank : ranks_) {
-    const std::string where = absl::StrCat("rank ", rank, " (", plans_.ranks(rank).device(), ")");
-    OF_ASSIGN_OR_RETURN_AT(const Device device, LocalDevice(plans_, rank), where);
-    OF_ASSIGN_OR_RETURN_AT(
-        devices_[rank], options_.open_device ? options_.open_device(device, cores) : OpenDevice(device, cores), where);
-    OF_RETURN_IF_ERROR_AT(memory_.Allocate(rank, plans_.ranks(rank), *devices_[rank]), where);
+    OF_ASSIGN_OR_RETURN(devices_[rank], Open(rank, cores));
+    OF_RETURN_IF_ERROR_AT(memory_.Allocate(rank, plans_.ranks(rank), *devices_[rank]), Where(rank));
+  }
+  return OpenQueues();
+}
+
+absl::StatusOr<std::unique_ptr<DeviceContext>> EngineImpl::Open(int rank, int cores) {
+  OF_ASSIGN_OR_RETURN_AT(const Device device, LocalDevice(plans_, rank), Where(rank));
+  absl::StatusOr<std::unique_ptr<DeviceContext>> context =
+      options_.open_device ? options_.open_device(device, cores) : OpenDevice(device, cores);
+  OF_RETURN_IF_ERROR_AT(context.status(), Where(rank));
+  return context;
+}
+
+// Of every rank the queue that computes, and others that have actors. What is not computed takes no more than a core,
+// and mostly sleeps.
+absl::Status EngineImpl::OpenQueues() {
+  std::set<std::pair<int, int>> used;
+  for (const pb::Plan& plan : plans_.plans()) {
+    for (const pb::Actor& actor : plan.actors()) used.insert({actor.rank(), actor.queue()});
+  }
+  for (const int rank : ranks_) {
+    lanes_.push_back({.rank = rank, .queue = pb::COMPUTE, .device = devices_[rank].get()});
+    for (const pb::Queue queue : {pb::COMMUNICATION, pb::HOST}) {
+      if (!used.contains({rank, queue})) continue;
+      OF_ASSIGN_OR_RETURN(queue_devices_.emplace_back(), Open(rank, /*cores=*/1));
+      lanes_.push_back({.rank = rank, .queue = queue, .device = queue_devices_.back().get()});
+    }
   }
   return absl::OkStatus();
 }
@@ -289,26 +328,39 @@ void EngineImpl::MakeThreads() {
   for (const pb::Rank& rank : plans_.ranks()) process_of_rank.push_back(rank.process());
   ids_ = std::make_unique<ProgramIds>(plans_);
   bus_ = std::make_unique<ProcessBus>(options_.process, process_of_rank, options_.peers, *ids_);
-  thread_of_rank_.resize(plans_.ranks_size(), nullptr);
-  const int spins = options_.cores > static_cast<int>(ranks_.size()) ? kSpins : 0;
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    const int rank = ranks_[i];
+  thread_at_.resize(plans_.ranks_size() * pb::Queue_ARRAYSIZE, nullptr);
+  const std::vector<std::vector<Lane*>> threads = LanesByThread();
+  for (const std::vector<Lane*>& lanes : threads) {
     if (options_.trace_bytes > 0) {
-      traces_.push_back(std::make_unique<TraceRing>(options_.trace_bytes / static_cast<int64_t>(ranks_.size())));
+      traces_.push_back(std::make_unique<TraceRing>(options_.trace_bytes / static_cast<int64_t>(threads.size())));
     }
-    threads_.push_back(
-        std::make_unique<ActorThread>(ActorThread::Context{.plans = plans_,
-                                                           .rank = rank,
-                                                           .device = *devices_[rank],
-                                                           .runner = *executors_[i],
-                                                           .bus = *bus_,
-                                                           .listener = *this,
-                                                           .spins = spins,
-                                                           .trace = traces_.empty() ? nullptr : traces_.back().get()}));
-    thread_of_rank_[rank] = threads_.back().get();
-    bus_->Attach(rank, *threads_.back());
+    ActorThread::Context context{.plans = plans_,
+                                 .rank = lanes[0]->rank,
+                                 .bus = *bus_,
+                                 .listener = *this,
+                                 .spins = options_.cores > static_cast<int>(lanes_.size()) ? kSpins : 0,
+                                 .trace = traces_.empty() ? nullptr : traces_.back().get()};
+    for (Lane* lane : lanes) context.lanes.push_back({lane->queue, *lane->device, *lane->executor});
+    threads_.push_back(std::make_unique<ActorThread>(context));
+    for (Lane* lane : lanes) {
+      const int address = AddressOf(lane->rank, lane->queue);
+      lane->thread = thread_at_[address] = threads_.back().get();
+      bus_->Attach(address, *threads_.back());
+    }
   }
   for (const auto& thread : threads_) thread->Start();
+}
+
+// A thread of its own for each; but one launches all that devices order themselves. Reading sleeps and works on the
+// host, so it never shares one.
+std::vector<std::vector<EngineImpl::Lane*>> EngineImpl::LanesByThread() {
+  std::vector<std::vector<Lane*>> threads;
+  for (Lane& lane : lanes_) {
+    const bool shares = lane.queue == pb::COMMUNICATION && lane.device->stream() != nullptr;
+    if (!shares) threads.emplace_back();
+    threads.back().push_back(&lane);
+  }
+  return threads;
 }
 
 absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t steps) {
@@ -335,7 +387,7 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
     if (!status.ok()) Fail(status, /*tell_peers=*/true);
   }
   std::lock_guard<std::mutex> lock(mu_);
-  wall_seconds_ += Seconds(std::chrono::steady_clock::now() - begin) * static_cast<double>(threads_.size());
+  wall_seconds_ += Seconds(std::chrono::steady_clock::now() - begin) * static_cast<double>(ranks_.size());
   return failure_.ok() ? status : failure_;
 }
 
@@ -391,8 +443,11 @@ void EngineImpl::OnThreadDone(int) {
 void EngineImpl::OnMessages(int process, absl::Span<const Message> messages) {
   for (const Message& message : messages) {
     const std::optional<Message> known = ids_->FromPeer(message);
-    ActorThread* const thread =
-        known.has_value() ? thread_of_rank_[plans_.plans(known->plan).actors(known->actor).rank()] : nullptr;
+    ActorThread* thread = nullptr;
+    if (known.has_value()) {
+      const pb::Actor& actor = plans_.plans(known->plan).actors(known->actor);
+      thread = thread_at_[AddressOf(actor.rank(), actor.queue())];
+    }
     if (thread == nullptr) {
       return Fail(absl::InvalidArgumentError(absl::StrCat("process ", process, " sent a message for plan ",
                                                           message.plan, " actor ", message.actor, " register ",
@@ -435,15 +490,20 @@ std::string EngineImpl::WaitReport() {
 EngineStats EngineImpl::stats() const {
   EngineStats stats;
   std::map<std::string, OpTime> ops;
-  for (size_t i = 0; i < threads_.size(); ++i) {
-    stats.acts += threads_[i]->acts();
-    stats.kernel_seconds += threads_[i]->kernel_seconds();
-    stats.run_seconds += threads_[i]->run_seconds();
-    stats.idle_seconds += threads_[i]->idle_seconds();
-    stats.bytes_moved += executors_[i]->bytes_moved();
-    stats.scratch_bytes += executors_[i]->scratch_bytes();
-    stats.register_bytes += plans_.ranks(ranks_[i]).private_bytes() + plans_.ranks(ranks_[i]).shared_bytes();
-    for (const OpTime& time : executors_[i]->op_times()) {
+  for (const auto& thread : threads_) stats.acts += thread->acts();
+  for (const int rank : ranks_) {
+    stats.register_bytes += plans_.ranks(rank).private_bytes() + plans_.ranks(rank).shared_bytes();
+  }
+  for (const Lane& lane : lanes_) {
+    if (lane.queue == pb::COMPUTE) {
+      stats.run_seconds += lane.thread->run_seconds();
+      stats.idle_seconds += lane.thread->idle_seconds();
+    }
+    if (lane.queue == pb::COMPUTE) stats.kernel_seconds += lane.executor->seconds();
+    if (lane.queue == pb::COMMUNICATION) stats.communication_seconds += lane.executor->seconds();
+    stats.bytes_moved += lane.executor->bytes_moved();
+    stats.scratch_bytes += lane.executor->scratch_bytes();
+    for (const OpTime& time : lane.executor->op_times()) {
       OpTime& sum = ops[time.op];
       sum.calls += time.calls;
       sum.seconds += time.seconds;

@@ -1,6 +1,6 @@
 // The runtime of one process: executes the plans of a job on the ranks that this process serves.
 //
-// One actor thread per rank serves the actors of that rank's device. Ranks of this process read each other's registers
+// An actor thread serves each queue of a rank's device; where a device has streams, one launches for several. Ranks of this process read each other's registers
 // in place; ranks of other processes of the host are read in place through shared memory, with `filled` and `freed`
 // travelling over the peer network. The engine knows plans, not graphs or SBP.
 #pragma once
@@ -44,7 +44,7 @@ struct EngineOptions {
   int cores = 1;
   // Borrowed; null: the standard ones.
   const OpRegistry* ops = nullptr;
-  // Called once per fetch, on a thread of its rank; must be quick.
+  // Called once per fetch, on a thread of its rank's host queue; must be quick.
   std::function<void(Fetched)> on_fetch;
   // Borrowed, connected to all other processes of the job; null for a job of one process.
   PeerNetwork* peers = nullptr;
@@ -54,6 +54,8 @@ struct EngineOptions {
   bool profile = false;
   // Memory for the last acts of this process' ranks, which SaveTrace() writes; 0: acts are not recorded.
   int64_t trace_bytes = 0;
+  // For experiments on cpu devices: reading another rank's memory takes at least so many nanoseconds per byte.
+  double emulated_ns_per_byte = 0;
   // Opens a device that may use `cores` cores; empty: the devices of this host. Unavailable if there is no such device.
   std::function<absl::StatusOr<std::unique_ptr<DeviceContext>>(const Device& device, int cores)> open_device;
 };
@@ -62,13 +64,14 @@ struct EngineOptions {
 struct EngineStats {
   int64_t bytes_moved = 0;  // read by boxing from another rank's memory, by the ranks of this process
   int64_t acts = 0;
-  double kernel_seconds = 0;   // inside instructions, summed over ranks
-  double wall_seconds = 0;     // inside Run(), summed over ranks
-  double run_seconds = 0;      // of the ranks: each from the grant of a run to its own end of it
-  double idle_seconds = 0;     // of these, asleep for want of messages
-  int64_t register_bytes = 0;  // memory held for registers and variables, all ranks of this process
-  int64_t scratch_bytes = 0;   // of kernels that ask for more than the plan has
-  std::vector<OpTime> ops;     // ordered by name; empty without EngineOptions::profile
+  double kernel_seconds = 0;         // inside instructions that compute, summed over ranks
+  double wall_seconds = 0;           // inside Run(), summed over ranks
+  double run_seconds = 0;            // of what computes: each rank from the grant of a run to its own end of it
+  double idle_seconds = 0;           // of these, asleep for want of messages
+  double communication_seconds = 0;  // inside boxings, summed over ranks
+  int64_t register_bytes = 0;        // memory held for registers and variables, all ranks of this process
+  int64_t scratch_bytes = 0;         // of kernels that ask for more than the plan has
+  std::vector<OpTime> ops;           // ordered by name; empty without EngineOptions::profile
 };
 
 class Engine {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <string>
+#include <thread>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -31,7 +32,7 @@ class Executor::Impl {
       const pb::Plan& plan = c_.plans.plans(p);
       programs_[p].resize(plan.actors_size());
       for (int a = 0; a < plan.actors_size(); ++a) {
-        if (plan.actors(a).rank() != c_.rank) continue;
+        if (plan.actors(a).rank() != c_.rank || plan.actors(a).queue() != c_.queue) continue;
         OF_RETURN_IF_ERROR(Bind(plan, plan.actors(a), programs_[p][a]));
       }
     }
@@ -49,6 +50,26 @@ class Executor::Impl {
   }
 
   absl::Status RunAct(const Actor& actor, Afterwards& afterwards) {
+    const auto begin = std::chrono::steady_clock::now();
+    const int64_t moved = bytes_moved();
+    absl::Status status = RunInstructions(actor, afterwards);
+    if (c_.emulated_ns_per_byte > 0) {
+      const double ns = c_.emulated_ns_per_byte * static_cast<double>(bytes_moved() - moved);
+      std::this_thread::sleep_until(begin + std::chrono::nanoseconds(static_cast<int64_t>(ns)));
+    }
+    // Only this thread writes the counters.
+    const auto took = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+    ns_.store(ns_.load(std::memory_order_relaxed) + took, std::memory_order_relaxed);
+    return status;
+  }
+
+  double seconds() const { return static_cast<double>(ns_.load(std::memory_order_relaxed)) * 1e-9; }
+  int64_t scratch_bytes() const { return scratch_bytes_ + held_bytes_; }
+  int64_t bytes_moved() const { return bytes_moved_.load(std::memory_order_relaxed); }
+  std::vector<OpTime> op_times() const { return timers_.times(); }
+
+ private:
+  absl::Status RunInstructions(const Actor& actor, Afterwards& afterwards) {
     const CurrentAct act{
         .step = actor.step(), .micro_batch = actor.micro_batch(), .scratch = scratch_, .afterwards = afterwards};
     for (Entry& entry : programs_[actor.spec().plan][actor.spec().id]) {
@@ -58,17 +79,11 @@ class Executor::Impl {
         const pb::Plan& plan = c_.plans.plans(actor.spec().plan);
         return Annotate(status, Where(plan, plan.actors(actor.spec().id), *entry.plan));
       }
-      // Only this thread writes the counter.
       bytes_moved_.store(bytes_moved() + entry.bound->remote_bytes(), std::memory_order_relaxed);
     }
     return absl::OkStatus();
   }
 
-  int64_t scratch_bytes() const { return scratch_bytes_ + held_bytes_; }
-  int64_t bytes_moved() const { return bytes_moved_.load(std::memory_order_relaxed); }
-  std::vector<OpTime> op_times() const { return timers_.times(); }
-
- private:
   // An instruction of an actor, in the order of the plan.
   struct Entry {
     const pb::Instruction* plan = nullptr;
@@ -108,6 +123,7 @@ class Executor::Impl {
   int64_t scratch_bytes_ = 0;                              // of one instruction at a time
   int64_t held_bytes_ = 0;                                 // of all
   void* scratch_ = nullptr;
+  std::atomic<int64_t> ns_{0};
   std::atomic<int64_t> bytes_moved_{0};
   OpTimers timers_;
 };
@@ -122,6 +138,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const RankContext& co
 }
 
 absl::Status Executor::RunAct(const Actor& actor, Afterwards& afterwards) { return impl_->RunAct(actor, afterwards); }
+double Executor::seconds() const { return impl_->seconds(); }
 int64_t Executor::scratch_bytes() const { return impl_->scratch_bytes(); }
 int64_t Executor::bytes_moved() const { return impl_->bytes_moved(); }
 std::vector<OpTime> Executor::op_times() const { return impl_->op_times(); }

@@ -1,4 +1,4 @@
-// Does the work of the acts of one rank: binds the plan's instructions once, at load, so that an act only moves
+// Does the work of the acts of one queue of a rank: binds the plan's instructions once, at load, so that an act only moves
 // operands to the slots it uses and calls functions.
 //
 //   load:  instruction ──► BoundInstruction (instruction/), largest scratch area
@@ -16,15 +16,17 @@ namespace oneflow {
 
 class Executor : public ActRunner {
  public:
-  // Binds all instructions of the rank's actors. REQUIRES: the plans passed CheckProgram and all memory is in place. As
+  // Binds all instructions of the queue's actors. REQUIRES: the plans passed CheckProgram and all memory is in place. As
   // BindInstruction, with plan, actor, node, source line, rank and device; ResourceExhausted if scratch memory cannot
   // be had.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const RankContext& context);
   ~Executor() override;
 
-  // On the rank's actor thread. Internal, or what a source says, annotated as above.
+  // On the queue's actor thread. Internal, or what a source says, annotated as above.
   absl::Status RunAct(const Actor& actor, Afterwards& afterwards) override;
 
+  // Inside acts so far; on a device with a stream, of launching. Any thread.
+  double seconds() const;
   // Memory of the device that it took beside the plan's.
   int64_t scratch_bytes() const;
   // Read so far from other ranks' memory by copies, or received in collectives. Any thread.

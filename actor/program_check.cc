@@ -258,6 +258,9 @@ class Checker {
     if (actor.acts_per_step() != 1 && actor.acts_per_step() != plan.micro_batches()) {
       return Bad(actor.acts_per_step(), " acts per step; the plan has ", plan.micro_batches(), " micro-batches");
     }
+    if (!pb::Queue_IsValid(actor.queue())) {
+      return Bad("queue ", static_cast<int>(actor.queue()), " is not one of ", pb::Queue_ARRAYSIZE);
+    }
     OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.inputs(), /*outputs=*/false), "inputs");
     OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.outputs(), /*outputs=*/true), "outputs");
     for (int i = 0; i < actor.instructions_size(); ++i) {

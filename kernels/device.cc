@@ -48,6 +48,8 @@ const char* DeviceContext::RecordEvent(int* event) {
   return nullptr;
 }
 const char* DeviceContext::WaitEvent(int) { return nullptr; }
+const char* DeviceContext::WaitBehind(DeviceContext&, int) { return nullptr; }
+void DeviceContext::GiveBackEvent(int) {}
 
 const char* DeviceContext::CopyRegion(const CopyRegionArgs& args) { return oneflow::CopyRegion(args); }
 

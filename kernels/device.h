@@ -1,5 +1,5 @@
-// A device of this host as the runtime sees it: memory, one stream per actor thread, completion events, and its
-// kernels.
+// A device of this host as the runtime sees it: memory, a stream, completion events, and its kernels. Every queue of a
+// device has a context of its own, hence a stream of its own; memory of one is memory of all.
 #pragma once
 
 #include <cstddef>
@@ -44,6 +44,10 @@ class DeviceContext {
   // Sleeps until all before the event has run, and takes the event back: one call per event, on any thread. Null, or
   // the error that something before it met.
   virtual const char* WaitEvent(int event);
+  // What is launched from now on waits, on the device, for an event of another context of the same device. The event
+  // stays, for others to wait for, until it is given back. On the thread that launches on both.
+  virtual const char* WaitBehind(DeviceContext& other, int event);
+  virtual void GiveBackEvent(int event);
 
   // The functions of kernels/copy.h on this device's memory, ordered on its stream; here by the host, for devices whose
   // memory it can address. The source may lie in the memory of another device of the same kind and process.

@@ -21,24 +21,26 @@
 
 namespace oneflow {
 
-// What the instructions of one rank are bound to; all of it is borrowed.
+// What the instructions of one queue of a rank are bound to; all of it is borrowed.
 struct RankContext {
   const pb::Program& plans;
   const OpRegistry& ops;
   int rank = 0;
-  DeviceContext& device;
+  pb::Queue queue = pb::COMPUTE;
+  DeviceContext& device;  // as that queue has it
   const JobMemory& memory;
   SourceCache& sources;
   Collectives* collectives = nullptr;            // null: there are none
   const std::function<void(Fetched)>& on_fetch;  // empty: values are dropped
   bool profile = false;                          // time every instruction
+  double emulated_ns_per_byte = 0;               // that reading other ranks' memory takes at least
 };
 
 // The act that an instruction runs in.
 struct CurrentAct {
   int64_t step = 0;
   int64_t micro_batch = 0;
-  void* scratch = nullptr;  // as large as the rank's instructions ask for beside the plan
+  void* scratch = nullptr;  // as large as the queue's instructions ask for beside the plan
   Afterwards& afterwards;   // what a run leaves to be done later
 };
 
@@ -46,7 +48,7 @@ class BoundInstruction {
  public:
   virtual ~BoundInstruction() = default;
 
-  // On the rank's actor thread, after operands().MoveTo(). Internal, or what a source says.
+  // On the queue's actor thread, after operands().MoveTo(). Internal, or what a source says.
   virtual absl::Status Run(const CurrentAct& act) = 0;
 
   // Scratch memory that a run needs beside the plan's.

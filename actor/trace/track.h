@@ -6,7 +6,7 @@
 namespace oneflow {
 
 // The queue that an actor is on.
-inline int QueueOf(const pb::Actor&) { return 0; }
+inline int QueueOf(const pb::Actor& actor) { return actor.queue(); }
 inline const char* QueueName(int) { return "compute"; }
 
 }  // namespace oneflow

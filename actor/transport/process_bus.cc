@@ -12,24 +12,24 @@ ProcessBus::ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwor
       process_of_rank_(std::move(process_of_rank)),
       peers_(peers),
       ids_(ids),
-      sinks_(process_of_rank_.size(), nullptr) {}
+      sinks_(process_of_rank_.size() * pb::Queue_ARRAYSIZE, nullptr) {}
 
-void ProcessBus::Send(int rank, const Message& message) {
-  if (process_of_rank_[rank] != process_) {
+void ProcessBus::Send(int address, const Message& message) {
+  if (ProcessAt(address) != process_) {
     const Message sent = ids_.ForPeer(message);
-    peers_->Send(process_of_rank_[rank], {&sent, 1});
+    peers_->Send(ProcessAt(address), {&sent, 1});
   } else {
-    sinks_[rank]->Post({&message, 1});
+    sinks_[address]->Post({&message, 1});
   }
 }
 
 void ProcessBus::SendAll(absl::Span<const std::pair<int, Message>> messages) {
   std::map<int, std::vector<Message>> by_process;
-  for (const auto& [rank, message] : messages) {
-    if (process_of_rank_[rank] != process_) {
-      by_process[process_of_rank_[rank]].push_back(ids_.ForPeer(message));
+  for (const auto& [address, message] : messages) {
+    if (ProcessAt(address) != process_) {
+      by_process[ProcessAt(address)].push_back(ids_.ForPeer(message));
     } else {
-      sinks_[rank]->Post({&message, 1});
+      sinks_[address]->Post({&message, 1});
     }
   }
   for (const auto& [process, batch] : by_process) peers_->Send(process, batch);

@@ -15,18 +15,20 @@ class ProcessBus : public MessageBus {
   // `peers` and `ids` are borrowed; peers is null for a job of one process.
   ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwork* peers, const ProgramIds& ids);
 
-  // Borrows the sink of a rank of this process. Before the first Send().
-  void Attach(int rank, MessageSink& sink) { sinks_[rank] = &sink; }
-  void Send(int rank, const Message& message) override;
+  // Borrows the sink of an address in this process. Before the first Send().
+  void Attach(int address, MessageSink& sink) { sinks_[address] = &sink; }
+  void Send(int address, const Message& message) override;
   // Those to one process travel in one frame.
   void SendAll(absl::Span<const std::pair<int, Message>> messages) override;
 
  private:
+  int ProcessAt(int address) const { return process_of_rank_[RankAt(address)]; }
+
   const int process_;
   const std::vector<int> process_of_rank_;
   PeerNetwork* const peers_;
   const ProgramIds& ids_;
-  std::vector<MessageSink*> sinks_;  // by rank; null for those of other processes
+  std::vector<MessageSink*> sinks_;  // by address; null for those of other processes
 };
 
 }  // namespace oneflow

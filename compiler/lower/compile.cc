@@ -56,7 +56,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   std::vector<PhysicalPlan> plans;
   for (const BoxedGraph& boxed : program) {
     const std::string where = absl::StrCat("graph '", boxed.graph.name(), "'");
-    OF_ASSIGN_OR_RETURN_AT(const ChainGraph chains, BuildChains(boxed.graph, ops), where);
+    OF_ASSIGN_OR_RETURN_AT(const ChainGraph chains, BuildChains(boxed.graph, ops, topology), where);
     const PlanInput input{boxed.graph,
                           ops,
                           options.MeshOf(boxed.graph.name()),

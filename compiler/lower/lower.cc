@@ -105,6 +105,7 @@ class Lowering {
     out.set_name(actor.name);
     out.set_acts_per_step(actor.acts_per_step);
     out.set_priority(actor.priority);
+    out.set_queue(static_cast<pb::Queue>(actor.queue));  // the numbers are the same on the wire
     const auto add_port = [](const PhysicalPort& port, pb::Port& to) {
       to.set_register_(port.reg);
       to.set_acts_per_slot(port.acts_per_slot);

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "compiler/lower/plan_reader.h"
 #include "sbp/boxing.h"
@@ -104,8 +105,9 @@ class Writer {
 
   void ShowActor(const pb::ClassActor& actor, int id) {
     absl::StrAppend(&out_, "    a", id, " on ", reader_.grid(actor.grid()).ToString(), " '", actor.name(),
-                    "' acts=", actor.acts_per_step(), " priority=", actor.priority(),
-                    " in: ", ShowPorts(actor.inputs()), " out: ", ShowPorts(actor.outputs()), "\n");
+                    "' acts=", actor.acts_per_step(), " queue=", absl::AsciiStrToLower(pb::Queue_Name(actor.queue())),
+                    " priority=", actor.priority(), " in: ", ShowPorts(actor.inputs()),
+                    " out: ", ShowPorts(actor.outputs()), "\n");
     for (const pb::ClassInstruction& instruction : actor.instructions()) ShowInstruction(instruction);
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/dtype.h"
@@ -105,8 +106,8 @@ std::string Show(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruc
 void ShowActor(const pb::Plan& plan, int id, std::string& out) {
   const pb::Actor& actor = plan.actors(id);
   absl::StrAppend(&out, "    a", id, " rank ", actor.rank(), " '", actor.name(), "' acts=", actor.acts_per_step(),
-                  " priority=", actor.priority(), " in: ", ShowPorts(actor.inputs()),
-                  " out: ", ShowPorts(actor.outputs()), "\n");
+                  " queue=", absl::AsciiStrToLower(pb::Queue_Name(actor.queue())), " priority=", actor.priority(),
+                  " in: ", ShowPorts(actor.inputs()), " out: ", ShowPorts(actor.outputs()), "\n");
   for (const pb::Instruction& instruction : actor.instructions()) out += Show(plan, actor, instruction);
 }
 

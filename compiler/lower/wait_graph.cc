@@ -104,8 +104,11 @@ absl::Status OrderPlanCalls(const pb::PlanSet& set, pb::ClassPlan& plan) {
     if (actor.senders() >= 0) {
       for (const int rank : reader.grid(actor.senders()).ranks()) classes.insert(reader.class_of_rank(rank));
     }
-    loads.push_back(
-        {{classes.begin(), classes.end()}, actor.priority(), std::max(1, actor.instructions_size()), Calls(actor)});
+    loads.push_back({{classes.begin(), classes.end()},
+                     actor.queue(),
+                     actor.priority(),
+                     std::max(1, actor.instructions_size()),
+                     Calls(actor)});
   }
   OF_ASSIGN_OR_RETURN(const std::vector<std::vector<int>> orders, OrderCalls(graph, loads, set.classes_size()));
   for (size_t c = 0; c < orders.size(); ++c) {

@@ -96,6 +96,7 @@ void PlanBuilder::MakeActors() {
     actor.name = chain.name;
     actor.acts_per_step = chain.rate == Rate::kMicroBatch ? plan_.micro_batches : 1;
     actor.priority = PriorityOf(chains_, chain);
+    actor.queue = chain.queue;
     plan_.actors.push_back(std::move(actor));
   }
 }
@@ -169,6 +170,7 @@ int PlanBuilder::Publisher(const Placement& placement) {
     actor.placement = placement;
     actor.name = "variables";
     actor.priority = PublisherPriority(chains_);
+    actor.queue = Queue::kCommunication;
     plan_.actors.push_back(std::move(actor));
   }
   return it->second;

@@ -1,6 +1,7 @@
 #include "compiler/plan/call_order.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <set>
 #include <utility>
@@ -10,12 +11,12 @@
 namespace oneflow {
 namespace {
 
-// Plays a step on ranks that do one thing at a time, what is most urgent first. Time is counted in units of cost: the
+// Plays a step on ranks whose queues do one thing at a time, what is most urgent first. Time is counted in units of cost: the
 // order only has to be good where these are about alike.
 class Playing {
  public:
   Playing(const WaitGraph& graph, const std::vector<ActorLoad>& loads, int num_classes)
-      : loads_(loads), player_(graph), free_at_(num_classes, 0), orders_(num_classes) {
+      : loads_(loads), player_(graph), orders_(num_classes) {
     for (int actor = 0; actor < static_cast<int>(loads_.size()); ++actor) Consider(actor);
   }
 
@@ -43,35 +44,47 @@ class Playing {
     }
   }
 
-  bool IsFree(int actor) const {
+  bool IsFree(int actor) {
     const std::vector<int>& classes = loads_[actor].classes;
-    return std::all_of(classes.begin(), classes.end(), [&](int c) { return free_at_[c] <= now_; });
+    return std::all_of(classes.begin(), classes.end(), [&](int c) { return FreeAt(c, loads_[actor].queue) <= now_; });
   }
 
   void Start(int actor) {
-    player_.Act(actor);
+    const int64_t end = now_ + loads_[actor].cost;
     for (int c : loads_[actor].classes) {
-      free_at_[c] = now_ + loads_[actor].cost;
+      FreeAt(c, loads_[actor].queue) = end;
       if (loads_[actor].calls) orders_[c].push_back(actor);
     }
-    ends_.push(now_ + loads_[actor].cost);
-    Consider(actor);
-    player_.ForEachTouched(actor, [&](int other) { Consider(other); });
+    ends_.push({end, actor});
+    running_.insert(actor);
+    ready_.erase({-loads_[actor].priority, actor});
   }
 
-  // Until the next act ends; false if none is going on.
+  // When a queue of a class has nothing more to do.
+  int64_t& FreeAt(int rank_class, int queue) { return free_at_[{rank_class, queue}]; }
+
+  // Until the next act ends, and with it comes what it causes; false if none is going on.
   bool Wait() {
-    while (!ends_.empty() && ends_.top() <= now_) ends_.pop();
     if (ends_.empty()) return false;
-    now_ = ends_.top();
+    for (now_ = ends_.top().first; !ends_.empty() && ends_.top().first == now_;) {
+      const int actor = ends_.top().second;
+      ends_.pop();
+      running_.erase(actor);
+      player_.Act(actor);
+      Consider(actor);
+      player_.ForEachTouched(actor, [&](int other) {
+        if (running_.count(other) == 0) Consider(other);
+      });
+    }
     return true;
   }
 
   const std::vector<ActorLoad>& loads_;
   StepPlayer player_;
   std::set<std::pair<int, int>> ready_;  // {-priority, actor}
-  std::vector<int64_t> free_at_;         // by class
-  std::priority_queue<int64_t, std::vector<int64_t>, std::greater<>> ends_;
+  std::map<std::pair<int, int>, int64_t> free_at_;
+  std::priority_queue<std::pair<int64_t, int>, std::vector<std::pair<int64_t, int>>, std::greater<>> ends_;
+  std::set<int> running_;
   std::vector<std::vector<int>> orders_;
   int64_t now_ = 0;
 };

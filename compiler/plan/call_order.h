@@ -21,7 +21,8 @@ namespace oneflow {
 
 // What of an actor decides when its acts happen.
 struct ActorLoad {
-  std::vector<int> classes;  // of the ranks that it keeps busy
+  std::vector<int> classes;  // of the ranks whose queue it keeps busy
+  int queue = 0;             // a number of that
   int priority = 0;          // the highest goes first; ties: the lowest index
   int64_t cost = 1;          // of an act, in units that are alike for all
   bool calls = false;

@@ -1,33 +1,19 @@
 #include "compiler/plan/chains.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <queue>
 #include <tuple>
 
+#include "compiler/plan/buckets.h"
 #include "compiler/plan/node_order.h"
+#include "compiler/plan/precedence.h"
 #include "compiler/plan/variables.h"
 
 namespace oneflow {
 namespace {
 
-bool IsVariable(const Node& node) { return node.op == "variable"; }
-bool IsBoxing(const Node& node) { return node.op == "boxing"; }
-
-// `accumulate` acts with the micro-batches; only its output is slower.
-Rate ActRate(const Node& node) {
-  return node.op == "accumulate" && node.rate == Rate::kStep ? Rate::kMicroBatch : node.rate;
-}
-
-// Reasons of order between nodes: data, and "mutate after all reads".
-struct Order {
-  std::vector<std::vector<NodeId>> before;  // of each node
-  std::vector<std::vector<NodeId>> after;
-  std::vector<NodeId> sorted;  // all nodes; ties by id
-  std::vector<int> position;   // in `sorted`
-  // Acts once per step and micro-batches wait for it. It may not share a chain with what waits for micro-batches.
-  std::vector<bool> leads;
+struct Order : Precedence {
+  Buckets buckets;
 };
 
 // Whether the edge from `first` to `second` may stay inside one chain. What `accumulate` makes is complete only when
@@ -35,95 +21,8 @@ struct Order {
 bool SameKey(const Graph& graph, const Order& order, NodeId first, NodeId second) {
   const Node &a = graph.node(first), &b = graph.node(second);
   return !IsBoxing(a) && !IsBoxing(b) && a.op != "accumulate" && ActRate(a) == ActRate(b) &&
-         a.placement == b.placement && order.leads[first] == order.leads[second];
-}
-
-absl::StatusOr<std::vector<std::vector<ValueId>>> FindMutations(const Graph& graph, const OpRegistry& ops) {
-  std::vector<std::vector<ValueId>> mutated(graph.num_nodes());
-  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    const Node& node = graph.node(id);
-    if (IsBoxing(node)) continue;
-    OF_ASSIGN_OR_RETURN_AT(const OpDef* op, ops.Get(node.op), Where(node));
-    for (int input : op->mutates) mutated[id].push_back(node.inputs[input]);
-  }
-  return mutated;
-}
-
-absl::StatusOr<Order> FindOrder(const Graph& graph, const ChainGraph& chains) {
-  const int n = graph.num_nodes();
-  const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
-  Order order{std::vector<std::vector<NodeId>>(n),
-              std::vector<std::vector<NodeId>>(n),
-              {},
-              std::vector<int>(n, 0),
-              std::vector<bool>(n, false)};
-  const auto add = [&](NodeId first, NodeId second) {
-    order.after[first].push_back(second);
-    order.before[second].push_back(first);
-  };
-  for (ValueId value = 0; value < graph.num_values(); ++value) {
-    const NodeId producer = graph.value(value).producer;
-    if (!IsVariable(graph.node(producer))) {
-      for (NodeId reader : consumers[value]) add(producer, reader);
-      continue;
-    }
-    NodeId last_mutator = -1;
-    for (NodeId mutator : consumers[value]) {
-      if (!chains.Mutates(mutator, value) || mutator == last_mutator) continue;
-      for (NodeId reader : consumers[value]) {
-        if (!chains.Mutates(reader, value)) add(reader, mutator);
-      }
-      if (last_mutator >= 0) add(last_mutator, mutator);
-      last_mutator = mutator;
-    }
-  }
-  std::vector<int> missing(n);
-  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<NodeId>> ready;
-  for (NodeId id = 0; id < n; ++id) {
-    missing[id] = static_cast<int>(order.before[id].size());
-    if (missing[id] == 0) ready.push(id);
-  }
-  while (!ready.empty()) {
-    const NodeId id = ready.top();
-    ready.pop();
-    order.position[id] = static_cast<int>(order.sorted.size());
-    order.sorted.push_back(id);
-    for (NodeId next : order.after[id]) {
-      if (--missing[next] == 0) ready.push(next);
-    }
-  }
-  for (NodeId id = 0; id < n; ++id) {
-    if (missing[id] > 0) {
-      return absl::UnimplementedError(absl::StrCat(Where(graph.node(id)),
-                                                   ": it waits for itself: it overwrites a variable that a later node "
-                                                   "reads, or that node overwrites what it reads"));
-    }
-  }
-  for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
-    if (ActRate(graph.node(*it)) != Rate::kStep) continue;
-    for (NodeId after : order.after[*it]) {
-      if (ActRate(graph.node(after)) != Rate::kStep || order.leads[after]) order.leads[*it] = true;
-    }
-  }
-  return order;
-}
-
-// A bucket of gradients is closed when it holds so much: the time to move it is then all bandwidth, and more waiting
-// for one another would gain nothing.
-constexpr int64_t kBucketBytes = int64_t{16} << 20;
-
-// Boxings of gradients: made by backward nodes, read by nothing but updates, perhaps through more boxings.
-std::vector<bool> FindGradientBoxings(const Graph& graph, const Order& order) {
-  std::vector<bool> found(graph.num_nodes(), false);
-  for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
-    if (!IsBoxing(graph.node(*it)) || order.after[*it].empty()) continue;
-    const NodeId producer = graph.value(graph.node(*it).inputs[0]).producer;
-    found[*it] = IsBoxing(graph.node(producer)) || IsBackward(graph.node(producer));
-    for (NodeId after : order.after[*it]) {
-      found[*it] = found[*it] && (found[after] || IsUpdate(graph.node(after)));
-    }
-  }
-  return found;
+         a.placement == b.placement && order.leads[first] == order.leads[second] &&
+         order.queue[first] == order.queue[second] && order.buckets.segment[first] == order.buckets.segment[second];
 }
 
 // The earliest levels, but none below `least`.
@@ -137,47 +36,42 @@ std::vector<int> EarliestLevels(const Graph& graph, const Order& order, const st
   return level;
 }
 
-// Levels by which gradients wait for one another, bucket by bucket in the order in which they are ready; 0 for all
-// other nodes.
-std::vector<int> FillBuckets(const Graph& graph, const Order& order, const std::vector<bool>& gradients) {
+// Levels by which the gradients of a bucket wait for one another; 0 for all other nodes.
+std::vector<int> LevelsOfBuckets(const Graph& graph, const Order& order) {
   const std::vector<int> earliest = EarliestLevels(graph, order, std::vector<int>(graph.num_nodes(), 0));
-  std::map<std::pair<Placement, Placement>, std::vector<NodeId>> ways;
-  for (NodeId id : order.sorted) {
-    if (!gradients[id]) continue;
-    const Value& from = graph.value(graph.node(id).inputs[0]);
-    if (!IsBoxing(graph.node(from.producer))) ways[{from.dist->placement, *graph.node(id).placement}].push_back(id);
-  }
   std::vector<int> least(graph.num_nodes(), 0);
-  for (auto& [way, ids] : ways) {
-    std::stable_sort(ids.begin(), ids.end(), [&](NodeId a, NodeId b) { return earliest[a] < earliest[b]; });
-    for (size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
-      for (int64_t bytes = 0; end < ids.size() && bytes < kBucketBytes; ++end) {
-        const TensorType& type = graph.value(graph.node(ids[end]).inputs[0]).type;
-        bytes += type.shape.count() * static_cast<int64_t>(SizeOf(type.dtype));
-      }
-      for (size_t i = begin; i < end; ++i) least[ids[i]] = earliest[ids[end - 1]];
-    }
+  for (const std::vector<NodeId>& bucket : order.buckets.gradients) {
+    int level = 0;
+    for (const NodeId id : bucket) level = std::max(level, earliest[id]);
+    for (const NodeId id : bucket) least[id] = level;
   }
   return least;
 }
 
-std::vector<int> FindLevels(const Graph& graph, const Order& order, const std::vector<bool>& gradients) {
-  std::vector<int> level = EarliestLevels(graph, order, FillBuckets(graph, order, gradients));
+std::vector<int> FindLevels(const Graph& graph, const Order& order) {
+  std::vector<int> level = EarliestLevels(graph, order, LevelsOfBuckets(graph, order));
   std::vector<bool> early(graph.num_nodes(), false);  // may go down to its first reader
   for (NodeId id : order.sorted) {
     const Node& node = graph.node(id);
-    early[id] = !IsBoxing(node) && !IsVariable(node) && (node.inputs.empty() || IsBackward(node));
+    early[id] = !IsBoxing(node) && !IsVariable(node) && (node.inputs.empty() || !IsForward(node));
     for (NodeId before : order.before[id]) {
       early[id] = early[id] && (early[before] || IsForward(graph.node(before)));
     }
   }
+  // What only hands a value out comes whenever that is there.
+  const auto hands_out = [&](NodeId id) { return order.queue[id] == Queue::kHost && order.after[id].empty(); };
   for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
-    if (!early[*it] || order.after[*it].empty()) continue;
-    int latest = 1 << 30;
+    constexpr int kNever = 1 << 30;
+    int latest = kNever;
     for (NodeId after : order.after[*it]) {
-      latest = std::min(latest, level[after] - (SameKey(graph, order, *it, after) ? 0 : 1));
+      if (!hands_out(after)) latest = std::min(latest, level[after] - (SameKey(graph, order, *it, after) ? 0 : 1));
     }
-    level[*it] = latest;
+    if (early[*it] && latest != kNever) level[*it] = latest;
+  }
+  for (NodeId id : order.sorted) {
+    for (NodeId before : order.before[id]) {
+      if (hands_out(id)) level[id] = std::max(level[id], level[before] + 1);
+    }
   }
   return level;
 }
@@ -189,9 +83,11 @@ StepPart PartOf(const Graph& graph, const std::vector<NodeId>& nodes) {
 }
 
 std::string NameOf(const Graph& graph, const Chain& chain) {
-  const bool boxing = chain.kind == Chain::Kind::kBoxing;
+  const std::string what = chain.kind == Chain::Kind::kBoxing ? "boxing"
+                           : chain.queue == Queue::kHost      ? "host"
+                                                              : Name(chain.part);
   const size_t others = chain.nodes.size() - 1;
-  return absl::StrCat(boxing ? "boxing" : Name(chain.part), ".", chain.level, " ", graph.node(chain.nodes[0]).name,
+  return absl::StrCat(what, ".", chain.level, " ", graph.node(chain.nodes[0]).name,
                       others > 0 ? absl::StrCat(" (+", others, ")") : "");
 }
 
@@ -229,35 +125,35 @@ void OrderNodes(const Graph& graph, const Order& order, ChainGraph& result) {
 }
 
 void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
-  const std::vector<bool> gradients = FindGradientBoxings(graph, order);
-  const std::vector<int> level = FindLevels(graph, order, gradients);
-  // The part of the step is in a boxing's key, for credits differ between what forward and backward receive; and
-  // gradients have keys of their own, for what backward nodes wait for must not wait for them.
-  using Key = std::tuple<int, Chain::Kind, Rate, bool, int, bool, Placement, Placement>;
+  const std::vector<int> level = FindLevels(graph, order);
+  // The part of the step is in a boxing's key, for credits differ between what forward and backward receive; and so is
+  // its bucket, of which each step of the way is by itself.
+  using Key = std::tuple<int, Queue, Rate, bool, int, int, int, Placement, Placement>;
   std::map<Key, std::vector<NodeId>> groups;
   for (NodeId id : order.sorted) {
     const Node& node = graph.node(id);
     if (IsVariable(node)) continue;
     if (IsBoxing(node)) {
       const Placement& from = graph.value(node.inputs[0]).dist->placement;
-      groups[{level[id], Chain::Kind::kBoxing, node.rate, order.leads[id], static_cast<int>(PartOf(node.role)),
-              gradients[id], from, *node.placement}]
+      groups[{level[id], Queue::kCommunication, node.rate, order.leads[id], static_cast<int>(PartOf(node.role)),
+              order.buckets.bucket[id], order.buckets.depth[id], from, *node.placement}]
           .push_back(id);
     } else {
-      groups[{level[id], Chain::Kind::kCompute, ActRate(node), order.leads[id], 0, false, *node.placement,
-              *node.placement}]
+      groups[{level[id], order.queue[id], ActRate(node), order.leads[id], 0, 0, 0, *node.placement, *node.placement}]
           .push_back(id);
     }
   }
   for (auto& [key, nodes] : groups) {
     Chain chain;
     chain.level = std::get<0>(key);
-    chain.kind = std::get<1>(key);
+    chain.queue = std::get<1>(key);
+    chain.kind = chain.queue == Queue::kCommunication ? Chain::Kind::kBoxing : Chain::Kind::kCompute;
     chain.rate = std::get<2>(key);
-    chain.source = std::get<6>(key);
-    chain.placement = std::get<7>(key);
+    chain.source = std::get<7>(key);
+    chain.placement = std::get<8>(key);
     chain.nodes = std::move(nodes);
     chain.part = PartOf(graph, chain.nodes);
+    chain.gradients = order.buckets.gradient[chain.nodes[0]];
     chain.name = NameOf(graph, chain);
     for (NodeId id : chain.nodes) result.chain_of_node[id] = static_cast<int>(result.chains.size());
     result.chains.push_back(std::move(chain));
@@ -284,11 +180,13 @@ bool ChainGraph::Mutates(NodeId node, ValueId variable) const {
   return std::find(mutated[node].begin(), mutated[node].end(), variable) != mutated[node].end();
 }
 
-absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops) {
+absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops, const Topology& topology) {
   ChainGraph result;
   result.chain_of_node.assign(graph.num_nodes(), -1);
   OF_ASSIGN_OR_RETURN(result.mutated, FindMutations(graph, ops));
-  OF_ASSIGN_OR_RETURN(const Order order, FindOrder(graph, result));
+  Order order;
+  OF_ASSIGN_OR_RETURN(static_cast<Precedence&>(order), FindPrecedence(graph, ops, result.mutated));
+  order.buckets = FillBuckets(graph, topology, order);
   GroupNodes(graph, order, result);
   OrderNodes(graph, order, result);
   OF_RETURN_IF_ERROR(CheckOneMutator(graph, result));

@@ -12,7 +12,11 @@ int NumLevels(const ChainGraph& chains) { return chains.chains.empty() ? 1 : cha
 
 int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors) {
   const PhysicalActor& producer = actors[reg.producer];
-  if (reg.per_step || producer.chain < 0) return 1;
+  // Reading runs ahead of who computes, and who computes does not wait for what is fetched.
+  const bool ahead =
+      producer.queue == Queue::kHost ||
+      std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](int id) { return actors[id].queue == Queue::kHost; });
+  if (reg.per_step || producer.chain < 0) return ahead ? 2 : 1;
   const auto stage_of = [&](const PhysicalActor& actor) {
     return input.mesh.CoordinateOf(actor.placement.ranks()[0], "pp");
   };
@@ -29,13 +33,13 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
     // Kept from forward to backward on one stage: as many as the stage has micro-batches in flight.
     if (distance == 0 && forward && consumer.part == StepPart::kBackward) credits = std::max(credits, stages - stage);
   }
-  return std::min(credits, input.micro_batches);
+  return std::min(credits, input.micro_batches) + (ahead ? 1 : 0);
 }
 
 int PriorityOf(const ChainGraph& chains, const Chain& chain) {
   int urgency = 0;
   if (chain.kind == Chain::Kind::kBoxing) {
-    urgency = 3;
+    urgency = chain.gradients ? 0 : 3;
   } else if (chain.part == StepPart::kBackward) {
     urgency = 2;
   } else if (chain.part == StepPart::kUpdate) {

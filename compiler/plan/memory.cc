@@ -182,9 +182,11 @@ class Assignment {
       claim.num_bytes = life.num_bytes;
       const std::vector<Ticks> when = lifetimes_.OfInstructions(id, life.first, life.last);
       claim.when.assign(when.begin(), when.end());
-      claim.actor = id;
-      claim.first = life.first;
-      claim.last = life.last;
+      if (actor.queue == Queue::kCompute) {  // all other queues' acts may be going on beside those of any queue
+        claim.actor = id;
+        claim.first = life.first;
+        claim.last = life.last;
+      }
       const bool shard = life.content.second == PhysicalOperand::Part::kShard;
       targets_[0].push_back({{}, shard ? UseOf(life.content.first) : MemoryUse::kScratch, life.content.first});
     }

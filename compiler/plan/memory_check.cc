@@ -74,8 +74,8 @@ class Sweep {
   }
 
  private:
-  // What is in use on the same bytes, or null. Workspaces are not compared with one another: one act is executed at a
-  // time, and what happens in it is looked at by itself.
+  // What is in use on the same bytes, or null. Workspaces of computing are not compared with one another: one such act
+  // is executed at a time, and what happens in it is looked at by itself.
   const Use* Begin(int id) {
     const Use& use = uses_[id];
     auto next = lasting_.lower_bound(use.at.begin);
@@ -219,7 +219,7 @@ class Checker {
     }
     for (const auto& [what, life] : lives) {
       for (const Ticks& when : lifetimes.OfInstructions(id, life.first, life.last)) {
-        regions[when.rank_class][0].push_back({life.at, when, true});
+        regions[when.rank_class][0].push_back({life.at, when, actor.queue == Queue::kCompute});
       }
     }
   }
@@ -228,7 +228,7 @@ class Checker {
                      Regions& regions) const {
     const Interval at = {x.offset, x.offset + x.num_bytes, NameOf(x.content())};
     for (const int c : ClassesOf(in_.classes, actor))
-      regions[c][0].push_back({at, {c, 0, lifetimes.clocks()[c].num_ticks - 1, true}, true});
+      regions[c][0].push_back({at, {c, 0, lifetimes.clocks()[c].num_ticks - 1, true}, false});
   }
 
   absl::Status CheckRegister(const PhysicalRegister& reg) const {

@@ -13,8 +13,8 @@ namespace oneflow {
 struct Claim {
   int64_t num_bytes = 0;
   absl::InlinedVector<Ticks, 2> when;  // by class, ascending
-  // Of the workspace of an act: of which actor, and in use from which instruction to which. A device executes one act
-  // at a time, so that workspaces of different actors never meet, whatever their ticks. -1: no workspace.
+  // Of the workspace of an act: of which actor, and in use from which instruction to which. These acts are executed one
+  // at a time, so that workspaces of different actors never meet, whatever their ticks. -1: no such workspace.
   int actor = -1;
   int first = 0;
   int last = 0;

@@ -23,7 +23,7 @@
 namespace oneflow {
 
 struct PhysicalOperand {
-  // What kind of memory holds it. Workspace is a rank's scratch area, valid within one act; pinned memory belongs to
+  // What kind of memory holds it. Workspace is scratch area of a rank's queue, valid within one act; pinned memory belongs to
   // the actor and outlives its acts.
   enum class Place : uint8_t { kRegister, kVariable, kWorkspace, kPinned };
 
@@ -62,6 +62,7 @@ struct PhysicalActor {
   std::string name;
   int acts_per_step = 1;
   int priority = 0;
+  Queue queue = Queue::kCompute;
   std::vector<PhysicalPort> inputs;
   std::vector<PhysicalPort> outputs;
   std::vector<PhysicalInstruction> instructions;

@@ -84,6 +84,11 @@ class CudaDevice final : public DeviceContext {
 
   const char* RecordEvent(int* event) override { return events_->Record(stream_, event); }
   const char* WaitEvent(int event) override { return events_->Wait(event); }
+  // REQUIRES: `other` is a CUDA device too.
+  const char* WaitBehind(DeviceContext& other, int event) override {
+    return ErrorText(cudaStreamWaitEvent(stream_, static_cast<CudaDevice&>(other).events_->Get(event), 0));
+  }
+  void GiveBackEvent(int event) override { events_->GiveBack(event); }
 
   const char* CopyRegion(const CopyRegionArgs& args) override {
     cuda::Combine combine = cuda::Combine::kOverwrite;

@@ -46,9 +46,16 @@ class EventPool {
   // Until it has come; gives it back.
   const char* Wait(int number) {
     const char* const error = ErrorText(cudaEventSynchronize(Get(number)));
+    GiveBack(number);
+    return error;
+  }
+  void GiveBack(int number) {
     const std::lock_guard<std::mutex> lock(mutex_);
     free_.push_back(number);
-    return error;
+  }
+  cudaEvent_t Get(int number) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return events_[number];
   }
 
  private:
@@ -66,10 +73,6 @@ class EventPool {
     *event = events_[*number];
     free_.pop_back();
     return nullptr;
-  }
-  cudaEvent_t Get(int number) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return events_[number];
   }
 
   std::mutex mutex_;

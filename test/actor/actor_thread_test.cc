@@ -30,8 +30,8 @@ class Log : public ActRunner, public MessageBus, public ActorThread::Listener {
     acts.push_back(absl::StrCat(actor.spec().name, actor.step()));
     return actor.spec().name == fails ? absl::InternalError("told to fail") : absl::OkStatus();
   }
-  void Send(int rank, const Message& message) override {
-    sent.push_back({rank, message});
+  void Send(int address, const Message& message) override {
+    sent.push_back({RankAt(address), message});
     num_sent = static_cast<int>(sent.size());
   }
   void OnThreadDone(int) override { ++done; }
@@ -53,7 +53,8 @@ class ActorThreadTest : public ::testing::Test {
   void Make(int rank, bool has_stream = false) {
     thread_.reset();
     device_ = std::make_unique<TestDevice>(has_stream);
-    thread_ = std::make_unique<ActorThread>(ActorThread::Context{plan_.set(), rank, *device_, log_, log_, log_});
+    thread_ = std::make_unique<ActorThread>(
+        ActorThread::Context{plan_.set(), rank, {{pb::COMPUTE, *device_, log_}}, log_, log_});
   }
   // Until there is nothing to do.
   void Settle() {
@@ -168,6 +169,26 @@ TEST_F(ActorThreadTest, HoldsMessagesToOtherRanksUntilTheDeviceHasComputed) {
   const Message freed{Message::Kind::kFreed, 0, 0, a, 0, 0};
   thread_->Post({&freed, 1});
   SettleUntil([&] { return log_.done == 1; });
+}
+
+// Both queues are streams of one thread: the device waits, by an event for each slot that passes from one to the other.
+TEST_F(ActorThreadTest, ActsOnOtherStreamsAreLaunchedBehindWhatTheirSlotsCameFrom) {
+  const int a = plan_.Actor(0, "a"), b = plan_.Actor(0, "b");
+  plan_.plan().mutable_actors(b)->set_queue(pb::COMMUNICATION);
+  plan_.Register("r", {a}, {{b}}, 2);
+  TestDevice compute(true), communication(true);
+  ActorThread thread(
+      {plan_.set(), 0, {{pb::COMPUTE, compute, log_}, {pb::COMMUNICATION, communication, log_}}, log_, log_});
+  thread.Grant(0, 0, 4);
+  while (thread.Turn()) {
+  }
+  EXPECT_THAT(log_.acts, ElementsAre("a0", "a1", "b0", "a2", "b1", "a3", "b2", "b3"));
+  EXPECT_THAT(communication.waits,
+              ElementsAre(Pair(&compute, 0), Pair(&compute, 1), Pair(&compute, 2), Pair(&compute, 3)));
+  EXPECT_THAT(compute.waits, ElementsAre(Pair(&communication, 0), Pair(&communication, 1)));
+  EXPECT_EQ(compute.num_given_back, 4);
+  EXPECT_EQ(communication.num_given_back, 2);
+  thread.Join();
 }
 
 TEST_F(ActorThreadTest, IsDoneWhenItsDeviceIs) {

@@ -46,7 +46,7 @@ TEST(ProgramCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
     const char* error;
     std::function<void(pb::Program&)> spoil;
   } cases[] = {
-      {"program: version is 9, this runtime reads 3", [](auto& s) { s.set_version(9); }},
+      {"program: version is 9, this runtime reads 4", [](auto& s) { s.set_version(9); }},
       {"program: it has no ranks", [](auto& s) { s.clear_ranks(); }},
       {"rank 1: process 2 is not one of the job's 2", [](auto& s) { s.mutable_ranks(1)->set_process(2); }},
       {"rank 0: ", [](auto& s) { s.mutable_ranks(0)->set_device("tpu:0"); }},
@@ -92,6 +92,7 @@ TEST(ProgramCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
       {"register 0 'x': consumer 3: it has no such input", [&](auto& s) { reg(s, 0)->add_consumers(kSink); }},
       {"register 0 'x': its producer's rank 7 is not one of 2", [&](auto& s) { actor(s, kSource)->set_rank(7); }},
       {"actor 4 '': rank -1 is not one of 2", [](auto& s) { s.mutable_plans(0)->add_actors()->set_rank(-1); }},
+      {"actor 3 'sink': queue 7 is not one of 3", [&](auto& s) { actor(s, 3)->set_queue(static_cast<pb::Queue>(7)); }},
       {"actor 3 'sink': 5 acts per step; the plan has 2 micro-batches",
        [&](auto& s) {
          actor(s, kSink)->set_acts_per_step(5);

@@ -115,9 +115,16 @@ class TestDevice : public DeviceContext {
     running.wait(false);
     return error;
   }
+  const char* WaitBehind(DeviceContext& other, int event) override {
+    waits.push_back({&other, event});
+    return nullptr;
+  }
+  void GiveBackEvent(int) override { ++num_given_back; }
 
   std::atomic<bool> running{true};
   std::atomic<const char*> error{nullptr};
+  std::vector<std::pair<DeviceContext*, int>> waits;  // what launches were ordered behind
+  int num_given_back = 0;
 
   static absl::StatusOr<std::unique_ptr<DeviceContext>> Open(const Device&, int) {
     return std::make_unique<TestDevice>();

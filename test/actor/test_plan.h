@@ -87,6 +87,7 @@ class TestPlan {
     instruction->set_source("model.cc:1");
     for (const int id : inputs) SetOperand(instruction->add_inputs(), id);
     for (const int id : outputs) SetOperand(instruction->add_outputs(), id);
+    if (kind == pb::Instruction::COLLECTIVE) plan_->mutable_actors(actor)->set_queue(pb::COMMUNICATION);
     return instruction;
   }
   // With the attribute `shape` that ops of the test device have, where there is an output.

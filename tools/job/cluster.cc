@@ -123,6 +123,13 @@ absl::Status CheckMemory(const SourcedConfig& config, const std::vector<HostGrou
   return absl::OkStatus();
 }
 
+// Links inside a host take at least so long per byte.
+void SlowDown(double seconds_per_byte, DeviceSpeeds& device) {
+  for (Link* const link : {&device.same_process, &device.same_host}) {
+    link->beta_s_per_byte = std::max(link->beta_s_per_byte, seconds_per_byte);
+  }
+}
+
 }  // namespace
 
 int64_t NumProcesses(const pb::JobConfig& config) {
@@ -139,6 +146,7 @@ int64_t NumProcesses(const pb::JobConfig& config) {
 
 absl::StatusOr<std::vector<HostGroup>> HostsOf(const SourcedConfig& config) {
   OF_ASSIGN_OR_RETURN(std::vector<HostGroup> hosts, HostReader(config).Read());
+  for (HostGroup& group : hosts) SlowDown(config.config.cluster().emulated_ms_per_mb() * 1e-9, group.device);
   const int64_t devices = NumDevices(config.config);
   if (devices == 0 || devices > std::numeric_limits<int>::max())
     return absl::InvalidArgumentError(absl::StrCat(config.Where("mesh"), ": has more than 2^31 devices"));

@@ -95,6 +95,7 @@ void FillCluster(const pb::JobConfig& config, const std::vector<HostGroup>& host
   spec.set_processes(processes);
   spec.set_devices_per_process(devices / processes);
   spec.set_device(config.cluster().device().empty() ? "cpu" : config.cluster().device());
+  spec.set_emulated_ms_per_mb(config.cluster().emulated_ms_per_mb());
   spec.set_cores_per_process(config.cluster().has_cores_per_process() ? config.cluster().cores_per_process()
                                                                       : CoresPerProcess(hosts[0], spec));
 }

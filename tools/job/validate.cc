@@ -170,9 +170,13 @@ void CheckCluster(const pb::JobConfig& c, Checker& check) {
                 absl::StrCat(c.cluster().variable_bytes_per_device(), " is negative"));
   check.Require(c.cluster().memory_bytes_per_device() >= 0, "cluster.memory_bytes_per_device",
                 absl::StrCat(c.cluster().memory_bytes_per_device(), " is negative"));
+  check.NotNegative(c.cluster().emulated_ms_per_mb(), "cluster.emulated_ms_per_mb");
   const std::string& device = c.cluster().device();
   check.Require(device.empty() || device == "cpu" || device == "cuda", "cluster.device",
                 absl::StrCat("'", device, "' is neither 'cpu' nor 'cuda'"));
+  check.Require(
+      device != "cuda" || c.cluster().emulated_ms_per_mb() == 0, "cluster.emulated_ms_per_mb",
+      absl::StrCat(c.cluster().emulated_ms_per_mb(), " is given, but only links of cpu devices are emulated"));
   if (c.cluster().has_cores_per_process())
     check.Range(c.cluster().cores_per_process(), 1, 4096, "cluster.cores_per_process");
   if (check.status().ok()) check.Take(HostsOf(check.config()).status());

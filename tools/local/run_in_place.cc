@@ -47,6 +47,7 @@ class EventSink {
 absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, EventSink& sink) {
   EngineOptions options;
   options.cores = spec.cores_per_process();
+  options.emulated_ns_per_byte = spec.emulated_ms_per_mb();  // the same number
   options.profile = spec.profile();
   options.trace_bytes = spec.trace_bytes();
   options.on_fetch = [&sink](Fetched fetched) { sink.Value(fetched); };

@@ -86,6 +86,7 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) 
   options.peers = args.processes > 1 ? &peers : nullptr;
   options.profile = spec.profile();
   options.trace_bytes = spec.trace_bytes();
+  options.emulated_ns_per_byte = spec.emulated_ms_per_mb();  // the same number
   std::unique_ptr<Collectives> collectives;
   if (program.communicators_size() > 0) {
     OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(program, args.process, options.peers));

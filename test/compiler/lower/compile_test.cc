@@ -211,9 +211,9 @@ TEST(PlanTextTest, ShowsClassesVariablesRegistersAndInstructionsOnceForAllRanks)
       AllOf(
           HasSubstr("class 0 ranks 0-1: private "),
           HasSubstr("variable 's0/w' f32[16,16] [dp=2]{0,1}(B) zeros trainable private c0+0"),
-          HasSubstr("plan 'train': 4 actors, 4 registers, 4 micro-batches per step, boxing moves 2048 bytes per step"),
-          HasSubstr("'s0/sum' on [dp=2]{0,1} a0 -> a1 slots=1 bytes=1024 shared +0"), HasSubstr("filled=1"),
-          HasSubstr("boxing 's0/scatter' (f32[16,16] (P) g0@r0) -> (f32[16,16] (S(0)) g0@r1)  # kit.cc:1"),
+          HasSubstr("plan 'train': 5 actors, 5 registers, 4 micro-batches per step, boxing moves 2048 bytes per step"),
+          HasSubstr("'s0/sum' on [dp=2]{0,1} a1 -> a2 slots=1 bytes=1024 shared +0"), HasSubstr("filled=1"),
+          HasSubstr("boxing 's0/scatter' (f32[16,16] (P) g0@r1) -> (f32[16,16] (S(0)) g0@r2)  # kit.cc:1"),
           HasSubstr("matmul 's0/matmul' (f32[8,16] (S(0)) g0@w+")));
 }
 
@@ -223,9 +223,10 @@ TEST(ProgramTextTest, ShowsRanksVariablesRegistersAndInstructions) {
       ProgramText(program),
       AllOf(
           HasSubstr("rank 1 process 1 cpu:1: private "), HasSubstr("variable 's0/w' f32[16,16] zeros trainable:"),
-          HasSubstr("plan 'train': 8 actors, 8 registers, 4 micro-batches per step, boxing moves 2048 bytes per step"),
-          HasSubstr("'s0/sum' a0 -> a2 a3 slots=1 bytes=1024 shared+0"), HasSubstr("filled=1"),
-          HasSubstr("boxing 's0/scatter' (f32[16,16]@r0, f32[16,16]@r1) -> (f32[8,16] of [16,16] at [0,0]@r2) pieces=2 "
+          HasSubstr(
+              "plan 'train': 10 actors, 10 registers, 4 micro-batches per step, boxing moves 2048 bytes per step"),
+          HasSubstr("'s0/sum' a2 -> a4 a5 slots=1 bytes=1024 shared+0"), HasSubstr("filled=1"),
+          HasSubstr("boxing 's0/scatter' (f32[16,16]@r2, f32[16,16]@r3) -> (f32[8,16] of [16,16] at [0,0]@r4) pieces=2 "
                     "moves=512  # kit.cc:1"),
           HasSubstr("matmul 's0/matmul' (f32[4,16] of [8,16] at [4,0]@private+")));
 }

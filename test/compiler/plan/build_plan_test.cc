@@ -25,7 +25,7 @@ absl::StatusOr<PhysicalPlan> PlanOf(const Graph& graph, const CompileOptions& op
   const Topology topology = JobTopology(options);
   Boxings boxings(topology, options.device);
   const RankClasses classes({&graph}, options.mesh.size());
-  OF_ASSIGN_OR_RETURN(const ChainGraph chains, BuildChains(graph, Ops()));
+  OF_ASSIGN_OR_RETURN(const ChainGraph chains, BuildChains(graph, Ops(), topology));
   OF_ASSIGN_OR_RETURN(const VariableTable variables, LayOutVariables({&graph}, classes, boxings));
   return BuildPhysicalPlan(
       {graph, Ops(), options.mesh, classes, chains, boxings, variables, options.micro_batches, options.kernel_scratch},
@@ -50,10 +50,13 @@ std::vector<std::string> NamesOf(const PhysicalPlan& plan, const std::vector<int
   return names;
 }
 
-TEST(BuildPlanTest, AStepOnOneDeviceIsOneActorWithoutRegisters) {
+TEST(BuildPlanTest, AStepOnOneDeviceIsOneActorThatComputesBehindOneThatReads) {
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(TrainingStep({}), OptionsFor({})));
-  EXPECT_THAT(plan.actors, SizeIs(1));
-  EXPECT_THAT(plan.registers, IsEmpty());
+  ASSERT_THAT(plan.actors, SizeIs(2));
+  EXPECT_EQ(plan.actors[0].queue, Queue::kHost);
+  EXPECT_EQ(plan.actors[1].queue, Queue::kCompute);
+  ASSERT_THAT(plan.registers, SizeIs(1));
+  EXPECT_EQ(plan.registers[0].slots, 2) << "the next step is read meanwhile";
 }
 
 TEST(BuildPlanTest, AKernelHasTheScratchMemoryOfTheShardThatNeedsMost) {
@@ -91,7 +94,7 @@ TEST(BuildPlanTest, AReduceScatterReadsARegisterThatEveryRankHas) {
   const PhysicalRegister* gradient = FindRegister(plan, "s0/dw");
   ASSERT_NE(gradient, nullptr);
   EXPECT_EQ(gradient->placement.ToString(), "[dp=2]{0,1}");
-  EXPECT_THAT(NamesOf(plan, gradient->consumers), ElementsAre(HasSubstr("boxing.1 s0/scatter")));
+  EXPECT_THAT(NamesOf(plan, gradient->consumers), ElementsAre(HasSubstr("boxing.2 s0/scatter")));
   EXPECT_EQ(gradient->zone, Zone::kShared);
   EXPECT_EQ(gradient->slot_bytes, 16 * 16 * 4);
 }
@@ -112,20 +115,20 @@ TEST(BuildPlanTest, ReadersInTheSameProcessNeedNoSharedMemory) {
 
 TEST(BuildPlanTest, OneEmptyRegisterThatStartsFilledOrdersUpdatesAfterReads) {
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(TrainingStep({1, 1, 4}), OptionsFor({1, 1, 4})));
-  ASSERT_THAT(plan.registers, SizeIs(2));
-  const PhysicalRegister& order = plan.registers[1];
+  ASSERT_THAT(plan.registers, SizeIs(3));
+  const PhysicalRegister& order = plan.registers[2];
   EXPECT_EQ(order.name, "order s0/w");
   EXPECT_EQ(order.initially_filled, 1);
   EXPECT_EQ(order.slots, 1);
   EXPECT_EQ(order.slot_bytes, 0);
   EXPECT_EQ(plan.actors[order.producer].acts_per_step, 1);
   ASSERT_THAT(order.consumers, SizeIs(1));
-  EXPECT_EQ(plan.actors[order.consumers[0]].inputs[0].acts_per_slot, 4);
+  EXPECT_EQ(plan.actors[order.consumers[0]].inputs[1].acts_per_slot, 4);
 }
 
 TEST(BuildPlanTest, AnAccumulatedGradientIsPublishedAfterTheLastMicroBatch) {
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(TrainingStep({1, 1, 4}), OptionsFor({1, 1, 4})));
-  const PhysicalRegister& sum = plan.registers[0];
+  const PhysicalRegister& sum = plan.registers[1];
   EXPECT_EQ(sum.name, "s0/sum");
   const PhysicalActor& producer = plan.actors[sum.producer];
   EXPECT_EQ(producer.acts_per_step, 4);

@@ -11,6 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using testing::GraphKit;
 using ::testing::HasSubstr;
+using testing::OneProcess;
 using testing::Ops;
 using ::testing::SizeIs;
 using testing::StatusIs;
@@ -22,17 +23,19 @@ std::vector<std::string> Names(const ChainGraph& chains) {
   return names;
 }
 
-TEST(ChainsTest, AStepOnOneDeviceIsOneChainThatUpdatesAfterAllReads) {
+TEST(ChainsTest, AStepOnOneDeviceIsOneChainPerQueueThatUpdatesAfterAllReads) {
   const Graph graph = TrainingStep({});
-  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops()));
-  ASSERT_THAT(chains.chains, SizeIs(1));
-  EXPECT_EQ(graph.node(chains.chains[0].nodes.back()).op, "sgd_update");
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops(), OneProcess()));
+  ASSERT_THAT(chains.chains, SizeIs(2));
+  EXPECT_EQ(chains.chains[0].queue, Queue::kHost);
+  EXPECT_EQ(chains.chains[1].queue, Queue::kCompute);
+  EXPECT_EQ(graph.node(chains.chains[1].nodes.back()).op, "sgd_update");
 }
 
 TEST(ChainsTest, DataParallelGradientsGoThroughTwoBoxingsToTheUpdate) {
-  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(TrainingStep({1, 2, 1}), Ops()));
-  EXPECT_THAT(Names(chains),
-              ElementsAre("backward.0 read (+6)", "boxing.1 s0/scatter", "boxing.2 s0/gather", "update.3 s0/lr (+2)"));
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(TrainingStep({1, 2, 1}), Ops(), OneProcess()));
+  EXPECT_THAT(Names(chains), ElementsAre("host.0 read", "backward.1 flat (+5)", "boxing.2 s0/scatter",
+                                         "boxing.3 s0/gather", "update.4 s0/lr (+2)"));
 }
 
 TEST(ChainsTest, BoxingsOfOneLevelBetweenTheSamePlacesShareAChain) {
@@ -42,7 +45,7 @@ TEST(ChainsTest, BoxingsOfOneLevelBetweenTheSamePlacesShareAChain) {
   const ValueId y = kit.Node1("relu", "y", {x}, s);
   const ValueId bx = kit.Box("bx", x, b), by = kit.Box("by", y, b);
   kit.Node1("add", "z", {bx, by}, b);
-  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(kit.graph(), Ops()));
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(kit.graph(), Ops(), OneProcess()));
   EXPECT_THAT(Names(chains), ElementsAre("forward.0 x (+1)", "boxing.1 bx (+1)", "forward.2 z"));
 }
 
@@ -60,18 +63,18 @@ TEST(ChainsTest, GradientsWaitForOneAnotherAndHoldUpNothingElse) {
   kit.Are(Role::kUpdate, Rate::kStep);
   kit.Node("assign", "set_w", {w, whole_dw}, {});
   kit.Node("assign", "set_v", {v, whole_dv}, {});
-  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(kit.graph(), Ops()));
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(kit.graph(), Ops(), OneProcess()));
   EXPECT_THAT(Names(chains), ElementsAre("forward.0 x", "boxing.1 moved", "backward.2 dw (+1)",
                                          "boxing.3 whole_dw (+1)", "update.4 set_w (+1)"));
 }
 
 TEST(ChainsTest, AccumulateLivesWithTheMicroBatchesAndItsReaderWithTheStep) {
   const Graph graph = TrainingStep({1, 1, 4});
-  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops()));
-  EXPECT_THAT(Names(chains), ElementsAre("backward.0 read (+7)", "update.1 s0/lr (+2)"));
-  EXPECT_EQ(chains.chains[0].rate, Rate::kMicroBatch);
-  EXPECT_EQ(chains.chains[1].rate, Rate::kStep);
-  EXPECT_EQ(graph.node(chains.chains[0].nodes.back()).op, "accumulate");
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops(), OneProcess()));
+  EXPECT_THAT(Names(chains), ElementsAre("host.0 read", "backward.1 flat (+6)", "update.2 s0/lr (+2)"));
+  EXPECT_EQ(chains.chains[1].rate, Rate::kMicroBatch);
+  EXPECT_EQ(chains.chains[2].rate, Rate::kStep);
+  EXPECT_EQ(graph.node(chains.chains[1].nodes.back()).op, "accumulate");
 }
 
 // Both act once per step, at the same level of the same place; together they would wait for themselves.
@@ -89,7 +92,7 @@ TEST(ChainsTest, WhatMicroBatchesWaitForSharesNoChainWithWhatWaitsForThem) {
   kit.Are(Role::kForward, Rate::kMicroBatch);
   kit.Node1("add", "use", {x_there, leading}, there);
   const Graph& graph = kit.graph();
-  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops()));
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops(), OneProcess()));
   const int a = chains.chain_of_node[graph.FindNode("leading")], b = chains.chain_of_node[graph.FindNode("trailing")];
   EXPECT_EQ(chains.chains[a].level, chains.chains[b].level) << "or this tests nothing";
   EXPECT_NE(a, b);
@@ -104,7 +107,7 @@ TEST(ChainsTest, AnUpdateThatNeedsNothingStillComesAfterTheLastReader) {
   kit.Node("assign", "clear", {w, zero}, {});
   const ValueId there = kit.Box("there", w, two);
   kit.Node1("relu", "use", {there}, two);
-  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(kit.graph(), Ops()));
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(kit.graph(), Ops(), OneProcess()));
   EXPECT_THAT(Names(chains), ElementsAre("boxing.0 there", "forward.1 zero (+1)", "forward.1 use"));
 }
 
@@ -121,7 +124,7 @@ TEST(ChainsTest, ABackwardNodeThatNeedsNoGradientGoesToItsReader) {
   const ValueId back = kit.Box("back", dloss, here);
   kit.Node1("mul", "dx", {back, square}, here);
   const Graph& graph = kit.graph();
-  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops()));
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops(), OneProcess()));
   EXPECT_EQ(chains.chains[0].part, StepPart::kForward);
   EXPECT_EQ(chains.chain_of_node[graph.FindNode("square")], chains.chain_of_node[graph.FindNode("dx")]);
 }
@@ -135,7 +138,7 @@ TEST(ChainsTest, OneVariableOverwrittenAtTwoTimesIsRefused) {
   kit.Node("assign", "first", {w, b}, {});
   kit.Node("assign", "second", {w, kit.Box("box", a, here)}, {});
   EXPECT_THAT(
-      BuildChains(kit.graph(), Ops()),
+      BuildChains(kit.graph(), Ops(), OneProcess()),
       StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("variable 'w' is already overwritten by node 'first'")));
 }
 
@@ -145,7 +148,7 @@ TEST(ChainsTest, ACircleOfOverwritingIsRefused) {
   const ValueId v = kit.Variable("v", {4}, here), w = kit.Variable("w", {4}, here);
   kit.Node("assign", "v=w", {v, w}, {});
   kit.Node("assign", "w=v", {w, v}, {});
-  EXPECT_THAT(BuildChains(kit.graph(), Ops()),
+  EXPECT_THAT(BuildChains(kit.graph(), Ops(), OneProcess()),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("waits for itself")));
 }
 
@@ -170,14 +173,14 @@ TEST(ChainsTest, ChainsOfRandomGraphsHaveNoCycle) {
             kit.Node1("add", name, {values[p][pick(values[p].size())], values[p][pick(values[p].size())]}, places[p]));
       }
     }
-    ASSERT_OK(BuildChains(kit.graph(), Ops()));
+    ASSERT_OK(BuildChains(kit.graph(), Ops(), OneProcess()));
   }
 }
 
 TEST(ChainsTest, TheCheckFindsANodeBeforeItsInput) {
   const Graph graph = TrainingStep({});
-  ASSERT_OK_AND_ASSIGN(ChainGraph chains, BuildChains(graph, Ops()));
-  std::swap(chains.chains[0].nodes.front(), chains.chains[0].nodes.back());
+  ASSERT_OK_AND_ASSIGN(ChainGraph chains, BuildChains(graph, Ops(), OneProcess()));
+  std::swap(chains.chains[1].nodes.front(), chains.chains[1].nodes.back());
   EXPECT_THAT(VerifyChains(graph, chains), StatusIs(absl::StatusCode::kInternal, HasSubstr("must run after")));
 }
 

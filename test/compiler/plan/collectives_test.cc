@@ -13,10 +13,9 @@ namespace oneflow {
 namespace {
 
 using testing::Dist;
+using testing::OneProcess;
 
 using Data = std::vector<int64_t>;
-
-Topology OneProcess(int ranks) { return OneHost(ranks, ranks); }
 
 // Runs copies from `sources` (as the pieces number them) into `target`.
 void Copy(const CopyProgram& program, const std::vector<const Data*>& sources, Data& target) {

@@ -21,6 +21,11 @@ inline DistType Dist(const std::string& text) {
   return {*placement, *sbp};
 }
 
+// So many ranks in one process.
+inline Topology OneProcess(int num_ranks = 64) {
+  return *Topology::Create(num_ranks, num_ranks, {HostGroup{.devices = num_ranks}});
+}
+
 class GraphKit {
  public:
   explicit GraphKit(std::string name) : graph_(std::move(name)) {}

@@ -1,0 +1,110 @@
+#include "compiler/plan/precedence.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+
+namespace oneflow {
+namespace {
+
+Queue QueueOf(const Node& node, const OpRegistry& ops) {
+  if (IsBoxing(node)) return Queue::kCommunication;
+  const OpKind kind = ops.KindOf(node.op);
+  return kind == OpKind::kData || kind == OpKind::kFetch ? Queue::kHost : Queue::kCompute;
+}
+
+// Edges of data, and behind all readers of a variable those that overwrite it, one after the other.
+void AddEdges(const Graph& graph, const Mutations& mutations, Precedence& result) {
+  const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
+  for (ValueId value = 0; value < graph.num_values(); ++value) {
+    const NodeId producer = graph.value(value).producer;
+    if (!IsVariable(graph.node(producer))) {
+      for (NodeId reader : consumers[value]) result.Add(producer, reader);
+      continue;
+    }
+    const auto mutates = [&](NodeId node) {
+      return std::find(mutations[node].begin(), mutations[node].end(), value) != mutations[node].end();
+    };
+    NodeId last_mutator = -1;
+    for (NodeId mutator : consumers[value]) {
+      if (!mutates(mutator) || mutator == last_mutator) continue;
+      for (NodeId reader : consumers[value]) {
+        if (!mutates(reader)) result.Add(reader, mutator);
+      }
+      if (last_mutator >= 0) result.Add(last_mutator, mutator);
+      last_mutator = mutator;
+    }
+  }
+}
+
+// False if some nodes wait in a circle.
+bool Sort(Precedence& result) {
+  const int n = static_cast<int>(result.before.size());
+  std::vector<int> missing(n);
+  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<NodeId>> ready;
+  for (NodeId id = 0; id < n; ++id) {
+    missing[id] = static_cast<int>(result.before[id].size());
+    if (missing[id] == 0) ready.push(id);
+  }
+  while (!ready.empty()) {
+    const NodeId id = ready.top();
+    ready.pop();
+    result.position[id] = static_cast<int>(result.sorted.size());
+    result.sorted.push_back(id);
+    for (NodeId next : result.after[id]) {
+      if (--missing[next] == 0) ready.push(next);
+    }
+  }
+  return static_cast<int>(result.sorted.size()) == n;
+}
+
+void FindLeaders(const Graph& graph, Precedence& result) {
+  for (auto it = result.sorted.rbegin(); it != result.sorted.rend(); ++it) {
+    if (ActRate(graph.node(*it)) != Rate::kStep) continue;
+    for (NodeId after : result.after[*it]) {
+      if (ActRate(graph.node(after)) != Rate::kStep || result.leads[after]) result.leads[*it] = true;
+    }
+  }
+}
+
+}  // namespace
+
+bool IsVariable(const Node& node) { return node.op == "variable"; }
+bool IsBoxing(const Node& node) { return node.op == "boxing"; }
+
+Rate ActRate(const Node& node) {
+  return node.op == "accumulate" && node.rate == Rate::kStep ? Rate::kMicroBatch : node.rate;
+}
+
+absl::StatusOr<Mutations> FindMutations(const Graph& graph, const OpRegistry& ops) {
+  Mutations mutated(graph.num_nodes());
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (IsBoxing(node)) continue;
+    OF_ASSIGN_OR_RETURN_AT(const OpDef* op, ops.Get(node.op), Where(node));
+    for (int input : op->mutates) mutated[id].push_back(node.inputs[input]);
+  }
+  return mutated;
+}
+
+absl::StatusOr<Precedence> FindPrecedence(const Graph& graph, const OpRegistry& ops, const Mutations& mutations) {
+  const int n = graph.num_nodes();
+  Precedence result;
+  result.before.resize(n);
+  result.after.resize(n);
+  result.position.assign(n, -1);
+  result.leads.assign(n, false);
+  for (NodeId id = 0; id < n; ++id) result.queue.push_back(QueueOf(graph.node(id), ops));
+  AddEdges(graph, mutations, result);
+  if (!Sort(result)) {
+    const auto first = std::find(result.position.begin(), result.position.end(), -1);
+    return absl::UnimplementedError(
+        absl::StrCat(Where(graph.node(static_cast<NodeId>(first - result.position.begin()))),
+                     ": it waits for itself: it overwrites a variable that a later node "
+                     "reads, or that node overwrites what it reads"));
+  }
+  FindLeaders(graph, result);
+  return result;
+}
+
+}  // namespace oneflow
