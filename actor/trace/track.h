@@ -7,6 +7,9 @@ namespace oneflow {
 
 // The queue that an actor is on.
 inline int QueueOf(const pb::Actor& actor) { return actor.queue(); }
-inline const char* QueueName(int) { return "compute"; }
+inline const char* QueueName(int queue) {
+  static constexpr const char* kNames[] = {"compute", "communication", "host"};
+  return queue >= 0 && queue < pb::Queue_ARRAYSIZE ? kNames[queue] : "?";
+}
 
 }  // namespace oneflow

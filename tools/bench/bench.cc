@@ -18,11 +18,11 @@
 #include "tools/bench/compile_scale.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/op_table.h"
+#include "tools/bench/overlap.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/report.h"
+#include "tools/bench/run_job.h"
 #include "tools/bench/sample_text.h"
-#include "tools/client.h"
-#include "tools/cluster/embedded.h"
 #include "tools/job/job.h"
 #include "tools/process/stop_signals.h"
 #include "tools/process/temp_dir.h"
@@ -97,11 +97,11 @@ class Bench {
   void AddCompilation(const char* name, CompilationKind kind);
   bool AddScaleCases(absl::string_view name);
   absl::StatusOr<Contestant> Compile(const GptLayout& layout);
-  absl::StatusOr<Round> RunEngine(const Contestant& contestant, bool profile);
   absl::Status RunRound(int round);
   absl::Status RunPyTorchRound(int round);
   absl::Status RunCompilations(int round);
   absl::Status RunScaleCases();
+  absl::Status RunOverlap();
   absl::Status Profile();
   BenchResult Describe() const;
 
@@ -121,6 +121,8 @@ class Bench {
   SourcedConfig job_;     // as asked for
   std::vector<Contestant> contestants_;
   bool with_pytorch_ = false;
+  bool with_overlap_ = false;
+  std::vector<OverlapRound> overlap_;
   double load_average_ = 0;
   std::vector<CaseResult> cases_;  // contestants, then PyTorch
   std::vector<CompilationKind> compilation_kinds_;
@@ -166,13 +168,16 @@ absl::Status Bench::ChooseCases() {
       OF_RETURN_IF_ERROR(AddLayout(*layout));
     } else if (compilation != std::end(kCompilations)) {
       AddCompilation(compilation->name, compilation->kind);
+    } else if (name == "overlap") {
+      with_overlap_ = true;
     } else if (!AddScaleCases(name)) {
-      return absl::InvalidArgumentError(absl::StrCat("--cases: there is no '", name,
-                                                     "'; there are one-device, dp2-tp2, dp2-tp2-traced, pp2-dp2, "
-                                                     "select-sbp, compile, compile-scale or one of its parts"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--cases: there is no '", name,
+                       "'; there are one-device, dp2-tp2, dp2-tp2-traced, pp2-dp2, "
+                       "overlap, select-sbp, compile, compile-scale or one of its parts"));
     }
   }
-  if (contestants_.empty() && compilations_.empty() && scale_cases_.empty())
+  if (contestants_.empty() && compilations_.empty() && scale_cases_.empty() && !with_overlap_)
     return absl::InvalidArgumentError("--cases: names none");
   return absl::OkStatus();
 }
@@ -228,45 +233,18 @@ absl::StatusOr<Contestant> Bench::Compile(const GptLayout& layout) {
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(contestant.job, ops_));
   OF_ASSIGN_OR_RETURN(contestant.program, ProgramOf(plan, std::nullopt, contestant.job.spec.plan_hash()));
   if (layout.traced) contestant.job.spec.set_trace_bytes(kTraceBytes);
-  // Saving comes first and is not measured: warm-up and measured steps are the last two phases.
+  // Saving comes first and is not measured.
   auto& phases = *contestant.job.spec.mutable_phases();
   phases.Clear();
   phases.Add()->mutable_save()->set_path(weights());
-  for (const bool measured : {false, true}) {
-    pb::RunPlan& run = *phases.Add()->mutable_run();
-    run.set_plan("train");
-    run.set_first_step(measured ? a_.warmup : 0);
-    run.set_steps(measured ? a_.steps : a_.warmup);
-  }
+  AddMeasuredPhases(a_.warmup, a_.steps, contestant.job.spec);
   return contestant;
-}
-
-absl::StatusOr<Round> Bench::RunEngine(const Contestant& contestant, bool profile) {
-  pb::JobSpec spec = contestant.job.spec;
-  spec.set_profile(profile);
-  EmbeddedOptions options;
-  options.daemons = spec.processes();
-  options.devices_per_daemon = spec.devices_per_process();
-  options.device = spec.device();
-  options.cores_per_daemon = spec.cores_per_process();
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster, EmbeddedCluster::Start(options));
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(cluster->address()));
-  OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(spec));
-  std::vector<pb::JobEvent> events;
-  OF_RETURN_IF_ERROR(client->Watch(id, 0, [&](const pb::JobEvent& event) {
-    events.push_back(event);
-    return !stop_;
-  }));
-  if (stop_) return absl::CancelledError("interrupted");
-  const pb::StateChange& last = events.back().state();
-  if (last.state() != pb::FINISHED) return absl::AbortedError(last.message());
-  return RoundFromEvents(events, spec);
 }
 
 absl::Status Bench::RunRound(int round) {
   for (size_t i = 0; i < contestants_.size(); ++i) {
     std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, cases_[i].name) << std::flush;
-    OF_ASSIGN_OR_RETURN_AT(Round result, RunEngine(contestants_[i], /*profile=*/false), cases_[i].name);
+    OF_ASSIGN_OR_RETURN_AT(Round result, RunJob(contestants_[i].job.spec, /*profile=*/false, stop_), cases_[i].name);
     std::cerr << absl::StrFormat("%9.0f tokens/s\n", tokens_per_step() / result.step_seconds);
     cases_[i].rounds.push_back(std::move(result));
   }
@@ -331,10 +309,24 @@ absl::Status Bench::RunScaleCases() {
   return absl::OkStatus();
 }
 
+absl::Status Bench::RunOverlap() {
+  if (!with_overlap_) return absl::OkStatus();
+  std::vector<std::string> sets = {absl::StrCat("data.text.path='", dir_->path(), "/sample.txt'"),
+                                   absl::StrCat("cluster.cores_per_process=", std::max(1, cores() / 2))};
+  sets.insert(sets.end(), a_.sets.begin(), a_.sets.end());
+  for (int round = 0; round < a_.rounds; ++round) {
+    std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, "overlap") << std::flush;
+    OF_ASSIGN_OR_RETURN_AT(overlap_.emplace_back(), MeasureOverlap(sets, a_.warmup, a_.steps, ops_, stop_), "overlap");
+    std::cerr << absl::StrFormat("%9.0f %% hidden\n", 100 * overlap_.back().hidden());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Bench::Profile() {
   for (size_t i = 0; i < contestants_.size(); ++i) {
     std::cerr << "profile: " << cases_[i].name << "\n";
-    OF_ASSIGN_OR_RETURN_AT(const Round round, RunEngine(contestants_[i], /*profile=*/true), cases_[i].name);
+    OF_ASSIGN_OR_RETURN_AT(const Round round, RunJob(contestants_[i].job.spec, /*profile=*/true, stop_),
+                           cases_[i].name);
     cases_[i].ops = OpTable(round.counters, WorkOfPlan(contestants_[i].program.plans(0), ops_));
     cases_[i].profiled_run_seconds = round.counters.run_seconds;
     cases_[i].profiled_kernel_seconds = round.counters.kernel_seconds;
@@ -355,7 +347,8 @@ BenchResult Bench::Describe() const {
           .load_average = load_average_,
           .cases = cases_,
           .compilations = compilations_,
-          .scales = scales_};
+          .scales = scales_,
+          .overlap = overlap_};
 }
 
 absl::Status Bench::Run() {
@@ -363,6 +356,7 @@ absl::Status Bench::Run() {
   for (int round = 0; round < a_.rounds; ++round) OF_RETURN_IF_ERROR(RunRound(round));
   OF_RETURN_IF_ERROR(Profile());
   OF_RETURN_IF_ERROR(RunScaleCases());
+  OF_RETURN_IF_ERROR(RunOverlap());
   const BenchResult result = Describe();
   std::cout << ReportText(result) << std::flush;
   if (a_.json.empty()) return absl::OkStatus();

@@ -14,6 +14,7 @@ void AddDifference(const pb::WorkerStats& before, const pb::WorkerStats& after, 
   sum.run_seconds += (after.run_seconds() - before.run_seconds()) / steps;
   sum.kernel_seconds += (after.kernel_seconds() - before.kernel_seconds()) / steps;
   sum.idle_seconds += (after.idle_seconds() - before.idle_seconds()) / steps;
+  sum.communication_seconds += (after.communication_seconds() - before.communication_seconds()) / steps;
   sum.acts += static_cast<double>(after.acts() - before.acts()) / steps;
   sum.bytes_moved += static_cast<double>(after.bytes_moved() - before.bytes_moved()) / steps;
   sum.register_bytes += static_cast<double>(after.register_bytes());

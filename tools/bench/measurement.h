@@ -14,9 +14,10 @@ namespace oneflow {
 // Per step, over all processes of the case.
 struct Counters {
   double cpu_seconds = 0;
-  double run_seconds = 0;     // summed over ranks, like the next two
-  double kernel_seconds = 0;  // inside instructions
-  double idle_seconds = 0;    // asleep for want of messages
+  double run_seconds = 0;            // summed over ranks, like the next two
+  double kernel_seconds = 0;         // inside instructions that compute
+  double idle_seconds = 0;           // asleep for want of messages
+  double communication_seconds = 0;  // inside boxings
   double acts = 0;
   double bytes_moved = 0;
   double register_bytes = 0;    // held, not per step

@@ -244,6 +244,7 @@ std::string ReportText(const BenchResult& result) {
   std::string text = result.cases.empty() ? "" : CasesText(result);
   if (!result.compilations.empty()) absl::StrAppend(&text, text.empty() ? "" : "\n", CompilationTable(result));
   if (!result.scales.empty()) absl::StrAppend(&text, text.empty() ? "" : "\n", ScaleTable(result.scales));
+  if (!result.overlap.empty()) absl::StrAppend(&text, text.empty() ? "" : "\n", OverlapTable(result.overlap));
   return text;
 }
 
@@ -262,6 +263,7 @@ std::string ReportJson(const BenchResult& result) {
         figures.update({{"run_seconds", round.counters.run_seconds},
                         {"kernel_seconds", round.counters.kernel_seconds},
                         {"idle_seconds", round.counters.idle_seconds},
+                        {"communication_seconds", round.counters.communication_seconds},
                         {"acts", round.counters.acts},
                         {"bytes_moved", round.counters.bytes_moved},
                         {"register_bytes", round.counters.register_bytes}});
@@ -280,6 +282,13 @@ std::string ReportJson(const BenchResult& result) {
   }
   for (const CompilationResult& one : result.compilations) json["compilations"].push_back(JsonOf(one));
   for (const ScaleResult& one : result.scales) json["compile_scale"].push_back(JsonOf(MedianRound(one)));
+  for (const OverlapRound& round : result.overlap) {
+    json["overlap"].push_back({{"step_seconds_without_link", round.without.step_seconds},
+                               {"step_seconds_with_link", round.with.step_seconds},
+                               {"link_seconds", round.link_seconds()},
+                               {"exposed_seconds", round.exposed_seconds()},
+                               {"hidden", round.hidden()}});
+  }
   for (const ScaleRatio& ratio : ScaleRatios(result.scales)) {
     json["compile_scale_ratios"].push_back({{"name", ratio.name},
                                             {"median", ratio.summary.median},

@@ -9,6 +9,7 @@
 #include "tools/bench/compile_scale.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/op_table.h"
+#include "tools/bench/overlap.h"
 
 namespace oneflow {
 
@@ -41,6 +42,7 @@ struct BenchResult {
   std::vector<CaseResult> cases;                // may be empty if there are compilations
   std::vector<CompilationResult> compilations;  // may be empty
   std::vector<ScaleResult> scales;              // may be empty; all of as many rounds, taken in turn
+  std::vector<OverlapRound> overlap;            // may be empty
 };
 
 std::string ReportText(const BenchResult& result);

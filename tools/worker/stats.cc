@@ -19,6 +19,7 @@ pb::WorkerStats MakeWorkerStats(const EngineStats& engine) {
   stats.set_run_seconds(engine.run_seconds);
   stats.set_kernel_seconds(engine.kernel_seconds);
   stats.set_idle_seconds(engine.idle_seconds);
+  stats.set_communication_seconds(engine.communication_seconds);
   stats.set_acts(engine.acts);
   stats.set_bytes_moved(engine.bytes_moved);
   stats.set_register_bytes(engine.register_bytes);

@@ -1,0 +1,41 @@
+#include "tools/bench/run_job.h"
+
+#include <memory>
+#include <vector>
+
+#include "tools/client.h"
+#include "tools/cluster/embedded.h"
+
+namespace oneflow {
+
+void AddMeasuredPhases(int warmup, int steps, pb::JobSpec& spec) {
+  for (const bool measured : {false, true}) {
+    pb::RunPlan& run = *spec.add_phases()->mutable_run();
+    run.set_plan("train");
+    run.set_first_step(measured ? warmup : 0);
+    run.set_steps(measured ? steps : warmup);
+  }
+}
+
+absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop) {
+  spec.set_profile(profile);
+  EmbeddedOptions options;
+  options.daemons = spec.processes();
+  options.devices_per_daemon = spec.devices_per_process();
+  options.device = spec.device();
+  options.cores_per_daemon = spec.cores_per_process();
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster, EmbeddedCluster::Start(options));
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(cluster->address()));
+  OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(spec));
+  std::vector<pb::JobEvent> events;
+  OF_RETURN_IF_ERROR(client->Watch(id, 0, [&](const pb::JobEvent& event) {
+    events.push_back(event);
+    return !stop;
+  }));
+  if (stop) return absl::CancelledError("interrupted");
+  const pb::StateChange& last = events.back().state();
+  if (last.state() != pb::FINISHED) return absl::AbortedError(last.message());
+  return RoundFromEvents(events, spec);
+}
+
+}  // namespace oneflow

@@ -1,0 +1,19 @@
+// One run of a job on a cluster of this machine, for what it measures.
+#pragma once
+
+#include <atomic>
+
+#include "oneflow_core/status.h"
+#include "proto/control.pb.h"
+#include "tools/bench/measurement.h"
+
+namespace oneflow {
+
+// Warm-up and measured steps, which are the last two phases of a measured job.
+void AddMeasuredPhases(int warmup, int steps, pb::JobSpec& spec);
+
+// The daemons of its processes are started, and are gone at the end. Cancelled if `stop` is set meanwhile, Aborted if
+// the job fails.
+absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop);
+
+}  // namespace oneflow
