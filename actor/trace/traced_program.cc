@@ -60,6 +60,9 @@ absl::Status CheckPorts(const google::protobuf::RepeatedPtrField<pb::Port>& port
 }
 
 absl::Status CheckActor(const pb::Actor& actor, int index, const pb::Plan& plan, int num_ranks) {
+  if (!pb::Queue_IsValid(actor.queue())) {
+    return Wrong("actor ", index, " '", actor.name(), "' is on queue ", static_cast<int>(actor.queue()));
+  }
   if (actor.rank() < 0 || actor.rank() >= num_ranks) {
     return Wrong("actor ", index, " '", actor.name(), "' is on rank ", actor.rank(), " of ", num_ranks);
   }

@@ -127,7 +127,7 @@ void OrderNodes(const Graph& graph, const Order& order, ChainGraph& result) {
 void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
   const std::vector<int> level = FindLevels(graph, order);
   // The part of the step is in a boxing's key, for credits differ between what forward and backward receive; and so is
-  // its bucket, of which each step of the way is by itself.
+  // its bucket, of which each step of the way is by itself. What is before a cut does not wait with what is behind it.
   using Key = std::tuple<int, Queue, Rate, bool, int, int, int, Placement, Placement>;
   std::map<Key, std::vector<NodeId>> groups;
   for (NodeId id : order.sorted) {
@@ -139,7 +139,8 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
               order.buckets.bucket[id], order.buckets.depth[id], from, *node.placement}]
           .push_back(id);
     } else {
-      groups[{level[id], order.queue[id], ActRate(node), order.leads[id], 0, 0, 0, *node.placement, *node.placement}]
+      groups[{level[id], order.queue[id], ActRate(node), order.leads[id], 0, order.buckets.segment[id], 0,
+              *node.placement, *node.placement}]
           .push_back(id);
     }
   }

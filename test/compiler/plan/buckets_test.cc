@@ -1,5 +1,6 @@
 #include "compiler/plan/buckets.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,18 @@ TEST(BucketsTest, FullBucketsLeaveWhileBackwardGoesOn) {
   EXPECT_THAT(ChainsOf(Backward(), 64),
               ElementsAre("backward.0 x (+2)", "backward.1 g1 (+1)", "boxing.1 sum_g3 (+1)", "update.2 set3 (+1)",
                           "boxing.2 sum_g1 (+1)", "update.3 set1 (+1)"));
+}
+
+// The update of the first bucket and the fourth gradient are of one level.
+TEST(BucketsTest, BackwardDoesNotWaitForUpdates) {
+  const Graph graph = Backward();
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops(), TwoRanks(1)));
+  for (const Chain& chain : chains.chains) {
+    const auto updates =
+        std::count_if(chain.nodes.begin(), chain.nodes.end(), [&](NodeId id) { return IsUpdate(graph.node(id)); });
+    EXPECT_TRUE(updates == 0 || updates == static_cast<int>(chain.nodes.size())) << chain.name;
+  }
+  EXPECT_EQ(chains.chains.size(), 3u * 4);
 }
 
 TEST(BucketsTest, WhatFitsIntoOneBucketCutsNothing) {
