@@ -64,7 +64,7 @@ constexpr int64_t kTraceBytes = 8'000'000;  // as `run --trace` takes
 constexpr GptLayout kLayouts[] = {
     {"one-device", "1 process, 1 device", 1, 1, 1, 1, 1},
     {"dp2-tp2", "dp2 x tp2, 2 processes x 2", 1, 2, 2, 2, 1},
-    {"dp2-tp2-traced", "the same, traced", 1, 2, 2, 2, 1, /*traced=*/true},
+    {"dp2-tp2-traced", "dp2 x tp2, 2 processes x 2, traced", 1, 2, 2, 2, 1, /*traced=*/true},
     {"pp2-dp2", "pp2 x dp2, 8 micro-batches", 2, 2, 1, 2, 8},
 };
 

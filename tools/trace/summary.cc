@@ -108,6 +108,7 @@ class SummaryWriter {
       std::stable_sort(shown.begin(), shown.end(),
                        [](const auto* a, const auto* b) { return a->total_busy() > b->total_busy(); });
       shown.resize(most);
+      std::sort(shown.begin(), shown.end());  // they lie in their order
     }
     absl::StrAppendFormat(&text_, "\n%-26s %7s %7s %7s %7s %7s %7s %7s\n", "queue", "busy", "data", "slot", "turn",
                           "late", "rest", "behind");

@@ -12,6 +12,7 @@
 #include "actor/actor.h"
 #include "actor/trace/trace.h"
 #include "actor/trace/traced_program.h"
+#include "actor/trace/track.h"
 #include "glog/logging.h"
 #include "test/actor/test_plan.h"
 
@@ -38,7 +39,6 @@ class Player {
     played_.trace.head.add_processes();
     const pb::Plan& plan = program.plans(0);
     for (int a = 0; a < plan.actors_size(); ++a) actors_.push_back({Actor(MakeActorSpec(plan, 0, a))});
-    ranks_.resize(program.ranks_size());
   }
 
   Played Play(int64_t steps) {
@@ -65,11 +65,15 @@ class Player {
     ActNumber cause = {-1, -1};
     int64_t acts = 0;
   };
-  struct Rank {
+  struct Serial {
     bool busy = false;
     std::set<int32_t> ready;
   };
 
+  Serial& QueueWith(int32_t actor) {
+    const pb::Actor& a = played_.trace.head.program().plans(0).actors(actor);
+    return queues_[{a.rank(), QueueOf(a)}];
+  }
   int RankOf(int32_t actor) const { return played_.trace.head.program().plans(0).actors(actor).rank(); }
   void At(int64_t ns, std::function<void()> event) { events_[{ns, next_event_++}] = std::move(event); }
 
@@ -79,14 +83,14 @@ class Player {
     state.queued = true;
     state.ready = why;
     state.cause = cause;
-    ranks_[RankOf(state.actor.spec().id)].ready.insert(state.actor.spec().id);
+    QueueWith(state.actor.spec().id).ready.insert(state.actor.spec().id);
   }
   void StartAll() {
-    for (Rank& rank : ranks_) {
-      if (rank.busy || rank.ready.empty()) continue;
-      const int32_t id = *rank.ready.begin();
-      rank.ready.erase(rank.ready.begin());
-      rank.busy = true;
+    for (auto& [place, queue] : queues_) {
+      if (queue.busy || queue.ready.empty()) continue;
+      const int32_t id = *queue.ready.begin();
+      queue.ready.erase(queue.ready.begin());
+      queue.busy = true;
       actors_[id].queued = false;
       actors_[id].acting = true;
       At(now_ + timing_.act_ns(id, actors_[id].acts), [this, id, begin = now_] { End(id, begin); });
@@ -105,7 +109,7 @@ class Player {
                                   .actor = id,
                                   .register_id = state.ready.register_id,
                                   .cause = state.ready.cause});
-    ranks_[RankOf(id)].busy = false;
+    QueueWith(id).busy = false;
     OutgoingMessages outbox;
     state.actor.Act(outbox);
     state.acting = false;
@@ -124,7 +128,7 @@ class Player {
   const Timing timing_;
   Played played_;
   std::vector<State> actors_;
-  std::vector<Rank> ranks_;
+  std::map<std::pair<int, int>, Serial> queues_;                         // by rank and queue
   std::map<std::pair<int64_t, int64_t>, std::function<void()>> events_;  // by time, then by order of their making
   int64_t next_event_ = 0;
   int64_t now_ = 0;

@@ -101,6 +101,36 @@ TEST(TraceSummaryTest, TellsAWaitForTheQueueFromAWaitForData) {
   EXPECT_EQ(use.total(), summary.queues[0].total());
 }
 
+TEST(TraceSummaryTest, WhatAnotherQueueHidesIsNotOnTheCriticalPath) {
+  // Two halves of a backward pass; the first's gradient is reduced while the second runs.
+  for (const int64_t reduce_us : {20, 70}) {
+    TestPlan plan({0});
+    const int first = plan.Actor(0, "first"), second = plan.Actor(0, "second"), reduce = plan.Actor(0, "reduce"),
+              update = plan.Actor(0, "update");
+    plan.plan().mutable_actors(reduce)->set_queue(pb::COMMUNICATION);
+    plan.Register("x", {first}, {{second}}, 1);
+    plan.Register("gradient", {first}, {{reduce}}, 1);
+    plan.Register("other", {second}, {{update}}, 1);
+    plan.Register("sum", {reduce}, {{update}}, 1);
+    plan.Register("w", {update}, {{first}}, 1, 4, /*initially_filled=*/1);
+    const Trace trace = Player(plan.set(), Lasting({30, 50, reduce_us, 10})).Play(50).trace;
+    ASSERT_OK_AND_ASSIGN(const TraceSummary summary, Summarize(trace, ""));
+    ASSERT_EQ(summary.queues.size(), 2u);
+    if (reduce_us == 20) {
+      EXPECT_NEAR(summary.steps.median_seconds(), 90e-6, 1e-12);
+      EXPECT_EQ(summary.path.actors.count(reduce), 0u);
+      EXPECT_THAT(SummaryText(trace, summary, {}), HasSubstr("critical path: 100.0% compute, 0.0% on the way"));
+    } else {
+      EXPECT_NEAR(summary.steps.median_seconds(), 110e-6, 1e-12);
+      EXPECT_EQ(EdgeText(trace, 0, *summary.bottleneck()),
+                "register 'sum' from 'reduce' on rank 0 to 'update' on rank 0");
+      EXPECT_THAT(SummaryText(trace, summary, {}),
+                  HasSubstr("critical path: 36.4% compute, 63.6% communication, 0.0% on the way"));
+      EXPECT_NEAR(Part(summary.queues[0].waited(pb::FILLED), summary.queues[0].total()), 20.0 / 110, 0.01);
+    }
+  }
+}
+
 TEST(TraceSummaryTest, LooksAtWholeStepsOnly) {
   Trace trace = PlayPipeline({10, 10}, 0, 2, 10);
   std::erase_if(trace.acts, [](const TracedAct& act) { return act.step < 3 && act.actor == 0; });
