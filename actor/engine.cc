@@ -116,6 +116,7 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   absl::Status ShareMemory();
   absl::Status Initialise();
   void MakeThreads();
+  int64_t TraceShare(const std::vector<Lane*>& lanes) const;
   absl::Status SaveTraceHere(const std::string& path);
   std::vector<std::vector<Lane*>> LanesByThread();
 
@@ -332,7 +333,7 @@ void EngineImpl::MakeThreads() {
   const std::vector<std::vector<Lane*>> threads = LanesByThread();
   for (const std::vector<Lane*>& lanes : threads) {
     if (options_.trace_bytes > 0) {
-      traces_.push_back(std::make_unique<TraceRing>(options_.trace_bytes / static_cast<int64_t>(threads.size())));
+      traces_.push_back(std::make_unique<TraceRing>(TraceShare(lanes)));
     }
     ActorThread::Context context{.plans = plans_,
                                  .rank = lanes[0]->rank,
@@ -472,6 +473,23 @@ void EngineImpl::OnPeerLost(int, absl::Status status) {
     if (running_threads_ == 0) return;
   }
   Fail(status, /*tell_peers=*/true);
+}
+
+// Memory for the acts of these queues: all threads keep about as many steps.
+int64_t EngineImpl::TraceShare(const std::vector<Lane*>& lanes) const {
+  const auto served = [&](const pb::Actor& actor) {
+    return std::any_of(lanes.begin(), lanes.end(),
+                       [&](const Lane* lane) { return lane->rank == actor.rank() && lane->queue == actor.queue(); });
+  };
+  int64_t acts = 0, all = 0;  // of a step of every plan
+  for (const pb::Plan& plan : plans_.plans()) {
+    for (const pb::Actor& actor : plan.actors()) {
+      if (IsOurs(actor.rank())) all += actor.acts_per_step();
+      if (served(actor)) acts += actor.acts_per_step();
+    }
+  }
+  const double share = static_cast<double>(acts) / static_cast<double>(std::max<int64_t>(1, all));
+  return static_cast<int64_t>(share * static_cast<double>(options_.trace_bytes));
 }
 
 absl::Status EngineImpl::SaveTraceHere(const std::string& path) {
