@@ -84,24 +84,26 @@ absl::Status CheckRegister(const pb::Register& reg, int index, const pb::Plan& p
 
 }  // namespace
 
-pb::Program TracedProgram(const pb::Program& program, int process) {
+pb::Program TracedProgram(const pb::Program& program, std::optional<int> process) {
   pb::Program traced;
   traced.set_version(program.version());
   traced.set_job(program.job());
   traced.set_plan_hash(program.plan_hash());
   *traced.mutable_ranks() = program.ranks();
-  const auto ours = [&](const pb::Actor& actor) { return program.ranks(actor.rank()).process() == process; };
+  const auto ours = [&](const pb::Plan& plan, int32_t actor) {
+    return !process.has_value() || program.ranks(plan.actors(actor).rank()).process() == *process;
+  };
   for (const pb::Plan& plan : program.plans()) {
     const WholeNumbers numbers{plan, !program.has_process()};
     pb::Plan& to = *traced.add_plans();
     to.set_name(plan.name());
     to.set_micro_batches(plan.micro_batches());
     for (int a = 0; a < plan.actors_size(); ++a) {
-      if (ours(plan.actors(a))) AddActor(plan.actors(a), a, numbers, to.add_actors());
+      if (ours(plan, a)) AddActor(plan.actors(a), a, numbers, to.add_actors());
     }
     for (int r = 0; r < plan.registers_size(); ++r) {
       const pb::Register& reg = plan.registers(r);
-      if (ours(plan.actors(reg.producer()))) AddRegister(reg, r, numbers, to.add_registers());
+      if (ours(plan, reg.producer())) AddRegister(reg, r, numbers, to.add_registers());
     }
   }
   return traced;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,8 +14,9 @@ namespace oneflow {
 inline constexpr uint32_t kTraceVersion = 1;
 
 // What process `process` says of its program, or of that of all: its own actors, less their instructions, and the
-// registers that these fill, with the numbers of the whole job; no variables.
-pb::Program TracedProgram(const pb::Program& program, int process);
+// registers that these fill, with the numbers of the whole job; no variables. Nothing: what all say together, of the
+// program of all.
+pb::Program TracedProgram(const pb::Program& program, std::optional<int> process);
 
 // A program of all processes, of what each says of its own: numbers of the job have become indices, as in any program.
 class MergedProgram {

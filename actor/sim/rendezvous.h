@@ -1,0 +1,31 @@
+// Which actors of a plan act together: those that take part in one collective, or in several that have a member in
+// common. Act n of all of them is one event.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/program.pb.h"
+
+namespace oneflow {
+
+class Rendezvous {
+ public:
+  explicit Rendezvous(const pb::Plan& plan);
+
+  // An actor begins its act. All who begin with it, itself among them, once the last has come, ascending; until then
+  // nobody. Who meets nobody begins alone. The result is good until the next call.
+  const std::vector<int32_t>& Come(int32_t actor);
+
+ private:
+  struct Group {
+    size_t size = 0;
+    std::vector<int32_t> here;
+  };
+
+  std::vector<int32_t> group_of_;  // by actor; negative: it meets nobody
+  std::vector<Group> groups_;
+  std::vector<int32_t> beginning_;
+};
+
+}  // namespace oneflow

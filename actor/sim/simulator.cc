@@ -1,0 +1,321 @@
+#include "actor/sim/simulator.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "actor/sim/rendezvous.h"
+#include "actor/trace/traced_program.h"
+#include "actor/transport/message_bus.h"
+
+namespace oneflow {
+namespace {
+
+constexpr size_t kMostStuck = 8;  // that an error names
+
+class Simulator {
+ public:
+  Simulator(const pb::Program& program, int plan, const SimulatedCosts& costs)
+      : plan_(program.plans(plan)), plan_index_(plan), costs_(costs), rendezvous_(plan_) {
+    for (int a = 0; a < plan_.actors_size(); ++a) {
+      const pb::Actor& actor = plan_.actors(a);
+      states_.push_back({.actor = Actor(MakeActorSpec(plan_, plan, a)),
+                         .queue = AddressOf(actor.rank(), actor.queue()),
+                         .rank = actor.rank()});
+    }
+    queues_.resize(program.ranks_size() * pb::Queue_ARRAYSIZE);
+    turns_.resize(program.ranks_size());
+    for (const pb::CollectiveOrder& order : plan_.collective_orders()) {
+      turns_[order.rank()].order.assign(order.actors().begin(), order.actors().end());
+      for (const int32_t actor : order.actors()) states_[actor].ordered = true;
+    }
+  }
+
+  absl::Status Play(int64_t steps) {
+    step_ends_ns_.assign(steps, 0);
+    for (State& state : states_) state.actor.Grant(0, steps);
+    for (State& state : states_) Refresh(state, pb::START);
+    StartActs();
+    while (!events_.empty()) {
+      now_ = events_.top().ns;
+      while (!events_.empty() && events_.top().ns == now_) {
+        const Event event = events_.top();
+        events_.pop();
+        OF_RETURN_IF_ERROR(Handle(event));
+      }
+      StartActs();
+    }
+    const bool done = std::all_of(states_.begin(), states_.end(), [](const State& x) { return x.actor.done(); });
+    return done ? absl::OkStatus() : Stuck();
+  }
+
+  std::vector<TracedAct> TakeActs() { return std::move(acts_); }
+  std::vector<int64_t> TakeStepEnds() { return std::move(step_ends_ns_); }
+
+ private:
+  struct State {
+    Actor actor;
+    int queue = 0;  // address
+    int rank = 0;
+    bool ordered = false;  // acts in the order of its rank's collectives
+    bool queued = false;
+    bool acting = false;
+    Readiness ready = {};
+    int64_t begin_ns = 0;
+    int64_t acts = 0;
+  };
+  struct Queue {
+    bool taken = false;                           // by an act, or by what comes before one
+    bool fresh = false;                           // its last act ends now: nobody has to wake it up
+    std::set<std::pair<int64_t, int32_t>> ready;  // the first acts next
+    bool looked_at = false;                       // is among to_start_
+  };
+  struct Turn {
+    std::vector<int32_t> order;
+    size_t next = 0;
+  };
+  struct Event {
+    enum class Kind : uint8_t { kDeliver, kChoose, kAtLink, kEnd };
+    int64_t ns = 0;
+    int64_t number = 0;  // events of one time happen in the order in which they were made
+    Kind kind = Kind::kDeliver;
+    int32_t id = 0;   // of a queue, for kChoose; else of an actor
+    Message message;  // kDeliver
+    bool operator>(const Event& o) const { return std::tie(ns, number) > std::tie(o.ns, o.number); }
+  };
+
+  void At(int64_t ns, Event::Kind kind, int32_t id, const Message& message = {}) {
+    events_.push({ns, next_event_++, kind, id, message});
+  }
+
+  absl::Status Handle(const Event& event) {
+    switch (event.kind) {
+      case Event::Kind::kDeliver:
+        return Deliver(event.message);
+      case Event::Kind::kChoose:
+        queues_[event.id].taken = false;
+        queues_[event.id].fresh = true;
+        LookAt(event.id);
+        return absl::OkStatus();
+      case Event::Kind::kAtLink:
+        Transfer(event.id);
+        return absl::OkStatus();
+      case Event::Kind::kEnd:
+        return End(event.id);
+    }
+    return absl::OkStatus();
+  }
+
+  bool IsTurn(const State& state) const {
+    if (!state.ordered) return true;
+    const Turn& turn = turns_[state.rank];
+    return turn.order[turn.next] == state.actor.spec().id;
+  }
+
+  void LookAt(int queue) {
+    if (queues_[queue].looked_at) return;
+    queues_[queue].looked_at = true;
+    to_start_.push_back(queue);
+  }
+
+  void Refresh(State& state, pb::Cause cause, int32_t register_id = -1) {
+    if (state.queued || state.acting || !state.actor.ready() || !IsTurn(state)) return;
+    const int32_t id = state.actor.spec().id;
+    state.queued = true;
+    state.ready = {cause, register_id, now_};
+    queues_[state.queue].ready.insert({-int64_t{plan_.actors(id).priority()}, id});
+    LookAt(state.queue);
+  }
+
+  absl::Status Deliver(const Message& message) {
+    State& to = states_[message.actor];
+    OF_RETURN_IF_ERROR(to.actor.OnMessage(message));
+    Refresh(to, message.kind == Message::Kind::kFilled ? pb::FILLED : pb::FREED, message.register_id);
+    return absl::OkStatus();
+  }
+
+  // Lets every queue that has something to do and does nothing begin, in the order of their numbers.
+  void StartActs() {
+    std::sort(to_start_.begin(), to_start_.end());
+    for (const int id : to_start_) {
+      Queue& queue = queues_[id];
+      queue.looked_at = false;
+      const bool fresh = std::exchange(queue.fresh, false);
+      if (queue.taken || queue.ready.empty()) continue;
+      const int32_t first = queue.ready.begin()->second;
+      queue.taken = true;
+      const int64_t wake = fresh || !costs_.wake_ns ? 0 : costs_.wake_ns(first);
+      if (wake > 0) {
+        At(now_ + wake, Event::Kind::kChoose, id);
+      } else {
+        Begin(queue);
+      }
+    }
+    to_start_.clear();
+  }
+
+  void Begin(Queue& queue) {
+    const int32_t id = queue.ready.begin()->second;
+    queue.ready.erase(queue.ready.begin());
+    State& state = states_[id];
+    state.queued = false;
+    state.acting = true;
+    state.begin_ns = now_;
+    for (const int32_t member : rendezvous_.Come(id)) {
+      At(now_ + CostOf(member).ns, Event::Kind::kAtLink, member);
+    }
+  }
+
+  ActCost CostOf(int32_t id) const { return costs_.act ? costs_.act(id, states_[id].acts) : ActCost{}; }
+
+  void Transfer(int32_t id) {
+    const ActCost cost = CostOf(id);
+    int64_t begin = now_;
+    if (cost.link >= 0 && cost.link_ns > 0) {
+      int64_t& free = link_free_ns_[cost.link];
+      begin = std::max(begin, free);
+      free = begin + cost.link_ns;
+    }
+    At(begin + cost.link_ns, Event::Kind::kEnd, id);
+  }
+
+  absl::Status End(int32_t id) {
+    State& state = states_[id];
+    Record(state);
+    outbox_.clear();
+    state.actor.Act(outbox_);
+    ++state.acts;
+    state.acting = false;
+    Leave(state.queue, id);
+    if (state.ordered) {
+      Turn& turn = turns_[state.rank];
+      turn.next = (turn.next + 1) % turn.order.size();
+    }
+    Refresh(state, pb::ITSELF);
+    if (state.ordered) Refresh(states_[turns_[state.rank].order[turns_[state.rank].next]], pb::TURN);
+    for (const Message& message : outbox_) {
+      if (states_[message.actor].queue == state.queue) {
+        OF_RETURN_IF_ERROR(Deliver(message));
+      } else {
+        At(now_ + (costs_.message_ns ? costs_.message_ns(id, message.actor) : 0), Event::Kind::kDeliver, 0, message);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The queue is free behind an act of that actor.
+  void Leave(int queue, int32_t actor) {
+    const int64_t pause = costs_.pause_ns ? costs_.pause_ns(actor) : 0;
+    if (pause > 0) return At(now_ + pause, Event::Kind::kChoose, queue);
+    queues_[queue].taken = false;
+    queues_[queue].fresh = true;
+    LookAt(queue);
+  }
+
+  void Record(const State& state) {
+    const int64_t step = state.actor.step();
+    step_ends_ns_[step] = std::max(step_ends_ns_[step], now_);
+    acts_.push_back({.ready_ns = state.ready.ns,
+                     .begin_ns = state.begin_ns,
+                     .end_ns = now_,
+                     .step = step,
+                     .act = state.acts,
+                     .run = 1,
+                     .plan = plan_index_,
+                     .actor = state.actor.spec().id,
+                     .register_id = state.ready.register_id,
+                     .cause = state.ready.cause});
+  }
+
+  std::string WaitsFor(const State& state) const {
+    if (state.acting) return "waits for the other members of its collective";
+    if (IsTurn(state)) return state.actor.WaitsFor(plan_);
+    const Turn& turn = turns_[state.rank];
+    return absl::StrCat(state.actor.WaitsFor(plan_), "; the next collective is that of actor ", turn.order[turn.next],
+                        " '", plan_.actors(turn.order[turn.next]).name(), "'");
+  }
+
+  absl::Status Stuck() const {
+    std::vector<std::string> who;
+    size_t stuck = 0;
+    for (const State& state : states_) {
+      if (state.actor.done() || ++stuck > kMostStuck) continue;
+      who.push_back(absl::StrCat("actor ", state.actor.spec().id, " '", state.actor.spec().name, "' on rank ",
+                                 state.rank, " ", WaitsFor(state)));
+    }
+    if (stuck > kMostStuck) who.push_back(absl::StrCat("and ", stuck - kMostStuck, " more"));
+    return absl::FailedPreconditionError(absl::StrCat("plan '", plan_.name(), "' is stuck after ", acts_.size(),
+                                                      " acts: ", stuck, " of ", states_.size(),
+                                                      " actors are not done:\n  ", absl::StrJoin(who, "\n  ")));
+  }
+
+  const pb::Plan& plan_;
+  const int plan_index_;
+  const SimulatedCosts& costs_;
+  std::vector<State> states_;  // by actor
+  std::vector<Queue> queues_;  // by address
+  std::vector<Turn> turns_;    // by rank
+  Rendezvous rendezvous_;
+  std::map<int32_t, int64_t> link_free_ns_;
+  std::vector<int> to_start_;  // queues
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  int64_t next_event_ = 0;
+  int64_t now_ = 0;
+  OutgoingMessages outbox_;
+  std::vector<TracedAct> acts_;
+  std::vector<int64_t> step_ends_ns_;
+};
+
+// As if all processes had been traced by one clock.
+pb::TraceHead HeadOf(const pb::Program& program) {
+  pb::TraceHead head;
+  head.set_version(kTraceVersion);
+  *head.mutable_program() = TracedProgram(program, std::nullopt);
+  std::set<int> processes;
+  for (const pb::Rank& rank : program.ranks()) processes.insert(rank.process());
+  for (const int process : processes) {
+    pb::TraceProcess& of = *head.add_processes();
+    of.set_process(process);
+    of.set_clock("simulated");
+  }
+  return head;
+}
+
+absl::Status CheckOrders(const pb::Program& program, const pb::Plan& plan) {
+  for (const pb::CollectiveOrder& order : plan.collective_orders()) {
+    if (order.rank() < 0 || order.rank() >= program.ranks_size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("an order of collectives is of rank ", order.rank(), ", of ", program.ranks_size()));
+    }
+    for (const int32_t actor : order.actors()) {
+      if (actor >= 0 && actor < plan.actors_size() && plan.actors(actor).rank() == order.rank()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("the order of collectives on rank ", order.rank(), " names actor ",
+                                                     actor, ", which is none of that rank"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Simulation> Simulate(const pb::Program& program, int plan, int64_t steps, const SimulatedCosts& costs) {
+  Simulation simulation;
+  simulation.trace.head = HeadOf(program);
+  OF_RETURN_IF_ERROR(CheckTraceHead(simulation.trace.head));
+  OF_RETURN_IF_ERROR_AT(CheckOrders(program, program.plans(plan)),
+                        absl::StrCat("plan '", program.plans(plan).name(), "'"));
+  Simulator simulator(program, plan, costs);
+  OF_RETURN_IF_ERROR(simulator.Play(steps));
+  simulation.trace.acts = simulator.TakeActs();
+  simulation.step_ends_ns = simulator.TakeStepEnds();
+  SortActs(simulation.trace.acts);
+  return simulation;
+}
+
+}  // namespace oneflow

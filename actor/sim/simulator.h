@@ -1,0 +1,51 @@
+// Plays a plan on a virtual clock: the very state machines that run it (actor/actor.h), the very order in which threads
+// let them act, and costs in place of kernels and messages.
+//
+//   queue of a rank   ▓▓ act ▓▓        ▓▓ act ▓▓       one at a time; of those ready the highest priority, then the
+//                       message ╲     ╱ wakes up       lowest id; acts with collectives in the order of the plan
+//   another queue                ▓▓▓▓▓
+//
+// What comes at the same time has come before anyone chooses. A message within a queue takes no time. Members of a
+// collective wait for one another: each has its queue from when it begins until all have begun and its own time is over.
+// A link carries one transfer at a time, in the order in which acts come to it: whoever shares a card waits, which takes
+// as long in sum as sharing its bandwidth.
+//
+// The result is a function of program and costs alone. Whose costs these are (a device's speeds, a trace of a real run)
+// is the caller's business.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "actor/trace/trace.h"
+#include "oneflow_core/status.h"
+#include "proto/program.pb.h"
+
+namespace oneflow {
+
+struct ActCost {
+  int64_t ns = 0;       // its own work
+  int64_t link_ns = 0;  // behind that, a transfer
+  int32_t link = -1;    // over this link; negative: over one of its own
+};
+
+// What is not given costs nothing. None may be negative.
+struct SimulatedCosts {
+  std::function<ActCost(int32_t actor, int64_t act)> act;       // acts of an actor are counted from 0
+  std::function<int64_t(int32_t from, int32_t to)> message_ns;  // between actors of different queues
+  std::function<int64_t(int32_t actor)> wake_ns;   // until a queue that was idle begins, when this actor could act
+  std::function<int64_t(int32_t actor)> pause_ns;  // until a queue goes on behind an act of this actor
+};
+
+struct Simulation {
+  Trace trace;                        // of one run
+  std::vector<int64_t> step_ends_ns;  // when the last act of each step ended
+};
+
+// Plays `steps` steps of one plan. InvalidArgument if the plan names what is not there. FailedPrecondition, saying who
+// waits for whom, if it comes to a stop before the end. REQUIRES: `program` is that of all processes together; the plan
+// is one of it; steps > 0.
+absl::StatusOr<Simulation> Simulate(const pb::Program& program, int plan, int64_t steps, const SimulatedCosts& costs);
+
+}  // namespace oneflow
