@@ -1,4 +1,6 @@
-// `oneflow compile`, `oneflow plan show` and `oneflow plan explain`: what would run and why, without running it.
+// `oneflow compile`, `oneflow plan show`, `oneflow plan check` and `oneflow plan explain`: what would run and why, without running it.
+#include <fstream>
+
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
 
@@ -36,6 +38,24 @@ TEST(PlanTest, AShownPlanIsTheSameFromItsFileAndItsJob) {
   for (const char* shown : {"rank", "private", "wte/weight", "registers", "actors", "matmul"}) {
     EXPECT_THAT(from_file.out, HasSubstr(shown));
   }
+}
+
+TEST(PlanTest, APlanFileIsProvedAndADamagedOneRefused) {
+  const Workspace work;
+  const std::string plan = work.Path("plan");
+  ASSERT_EQ(work.Run(Join({"compile", work.GptJob(), "-o", plan}, OnMesh("pp: 2 dp: 2", 2))).exit_code, 0);
+  const Outcome good = work.Run({"plan", "check", plan});
+  ASSERT_EQ(good.exit_code, 0) << good.err;
+  EXPECT_THAT(good.out, HasSubstr("calls in order: no deadlock\n"));
+  const Outcome foreign = work.Run({"plan", "check", work.GptJob()});
+  EXPECT_EQ(foreign.exit_code, 1);
+  EXPECT_THAT(foreign.err, HasSubstr("is not a serialised plan set"));
+  EXPECT_EQ(work.Run({"plan", "check", work.Path("none")}).exit_code, 1);
+  // Twice the same plan set is one whose ranks are in two classes each.
+  std::ofstream(work.Path("twice"), std::ios::binary) << ReadFile(plan) << ReadFile(plan);
+  const Outcome twice = work.Run({"plan", "check", work.Path("twice")});
+  EXPECT_EQ(twice.exit_code, 1);
+  EXPECT_THAT(twice.err, HasSubstr("twice': "));
 }
 
 TEST(PlanTest, GraphsArePrintedAfterAPass) {

@@ -42,6 +42,10 @@ absl::Status CompileCommand(const JobArguments& job, const std::string& output, 
 // `process` is negative; or only what memory is for.
 absl::Status PlanShowCommand(const JobArguments& file_or_job, int process, bool memory);
 
+// `oneflow plan check`: proves a plan file that anyone may have written, and says what was proved
+// (compiler/lower/plan_check.h).
+absl::Status PlanCheckCommand(const std::string& file);
+
 // `oneflow plan explain`: why tensors lie as they do, what that costs and what moves; of the whole job, or of one
 // tensor.
 struct ExplainArguments {

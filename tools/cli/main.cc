@@ -103,6 +103,10 @@ int Main(int argc, char** argv) {
   sub->add_option("--process", show_process, "print the program of this process instead")
       ->check(CLI::NonNegativeNumber);
   sub->add_flag("--memory", show_memory, "print what memory is for instead: weights, optimizer, activations, ...");
+  std::string checked;
+  sub = add(*plan, "check", "prove a plan file, whoever wrote it: format, memory, rates, no deadlock",
+            [&] { return Report(PlanCheckCommand(checked)); });
+  sub->add_option("file", checked, "plan file")->required();
   ExplainArguments explain;
   sub = add(*plan, "explain", "say why tensors lie as they do, what that costs and what moves",
             [&] { return Report(PlanExplainCommand(explain)); });

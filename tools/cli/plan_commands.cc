@@ -1,4 +1,6 @@
-// `oneflow compile`, `oneflow plan show` and `oneflow plan explain`.
+// `oneflow compile`, `oneflow plan show`, `oneflow plan check` and `oneflow plan explain`.
+#include <google/protobuf/stubs/logging.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,12 +14,11 @@
 #include "compiler/explain/explain.h"
 #include "compiler/explain/html.h"
 #include "compiler/lower/compile.h"
+#include "compiler/lower/plan_check.h"
 #include "compiler/lower/plan_memory.h"
-#include "compiler/lower/plan_reader.h"
 #include "compiler/lower/plan_text.h"
 #include "compiler/lower/program.h"
 #include "compiler/lower/program_text.h"
-#include "compiler/lower/wait_graph.h"
 #include "compiler/pipeline.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
@@ -31,18 +32,22 @@ absl::StatusOr<Job> LoadJob(const JobArguments& arguments, const OpRegistry& ops
   return MakeJob(std::move(config), JobKind::kTrain, ops);
 }
 
-// A plan file written by `oneflow compile`, checked and proved anew.
-absl::StatusOr<pb::PlanSet> ReadPlan(const std::string& path) {
+// A plan file, whoever wrote it.
+absl::StatusOr<pb::PlanSet> ParsePlan(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return absl::NotFoundError(absl::StrCat("plan file '", path, "': cannot open: ", std::strerror(errno)));
+  const google::protobuf::LogSilencer silent;  // one error is enough
   pb::PlanSet plan;
   if (!plan.ParseFromIstream(&stream)) {
     return absl::InvalidArgumentError(absl::StrCat("plan file '", path, "': is not a serialised plan set"));
   }
-  const std::string where = absl::StrCat("plan file '", path, "'");
-  OF_RETURN_IF_ERROR_AT(PlanReader::Open(plan).status(), where);
-  OF_RETURN_IF_ERROR_AT(CheckPlanIndices(plan), where);
-  for (const pb::ClassPlan& one : plan.plans()) OF_RETURN_IF_ERROR_AT(CheckPlanLive(one), where);
+  return plan;
+}
+
+// The same, proved.
+absl::StatusOr<pb::PlanSet> ReadPlan(const std::string& path) {
+  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, ParsePlan(path));
+  OF_RETURN_IF_ERROR_AT(CheckPlanSet(plan).status(), absl::StrCat("plan file '", path, "'"));
   return plan;
 }
 
@@ -120,6 +125,14 @@ absl::Status PlanShowCommand(const JobArguments& arguments, int process, bool me
   }
   OF_ASSIGN_OR_RETURN(const std::string text, PlanText(plan));
   std::cout << text;
+  return absl::OkStatus();
+}
+
+absl::Status PlanCheckCommand(const std::string& file) {
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, ParsePlan(file));
+  OF_ASSIGN_OR_RETURN_AT(const std::vector<PlanProof> proofs, CheckPlanSet(plan),
+                         absl::StrCat("plan file '", file, "'"));
+  std::cout << ProofText(plan, proofs);
   return absl::OkStatus();
 }
 

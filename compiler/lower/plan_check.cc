@@ -1,0 +1,189 @@
+#include "compiler/lower/plan_check.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/lower/plan_places.h"
+#include "compiler/lower/plan_reader.h"
+#include "compiler/lower/wait_graph.h"
+#include "sbp/boxing.h"
+
+namespace oneflow {
+namespace {
+
+// Acts and waits of a step that the proof spells out: 100 times what the largest plans have, and some GB of memory.
+constexpr int64_t kMostWaits = int64_t{1} << 24;
+
+template <typename... Parts>
+absl::Status NotProved(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+// Numbers given to instances: `first` to first + count - 1.
+struct Ids {
+  int64_t first = 0, count = 0;
+  std::string of;
+};
+
+absl::Status CheckIds(std::vector<Ids> ids) {
+  std::sort(ids.begin(), ids.end(), [](const Ids& a, const Ids& b) { return a.first < b.first; });
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int64_t end = ids[i].first + ids[i].count;
+    if (ids[i].first < 0 || end > INT32_MAX) {
+      return NotProved(ids[i].of, ": its instances have numbers from ", ids[i].first, " to ", end - 1);
+    }
+    if (i + 1 < ids.size() && ids[i + 1].first < end) {
+      return NotProved(ids[i + 1].of, ": its instances have numbers from ", ids[i + 1].first, ", those of ", ids[i].of,
+                       " up to ", end - 1);
+    }
+  }
+  return absl::OkStatus();
+}
+
+class PlanChecker {
+ public:
+  PlanChecker(const pb::PlanSet& set, const PlanReader& reader, const pb::ClassPlan& plan)
+      : set_(set), reader_(reader), plan_(plan) {}
+
+  absl::StatusOr<PlanProof> Check() {
+    OF_RETURN_IF_ERROR(CheckRatesOfActors());
+    OF_RETURN_IF_ERROR(CheckNumbers());
+    OF_RETURN_IF_ERROR(CheckBoxings());
+    OF_ASSIGN_OR_RETURN(const WaitGraph graph, WaitGraphOf(plan_));
+    OF_RETURN_IF_ERROR(Count(graph));
+    OF_RETURN_IF_ERROR(CheckCalls());
+    OF_RETURN_IF_ERROR(CheckLive(graph));
+    return proof_;
+  }
+
+ private:
+  absl::Status CheckRatesOfActors() const {
+    if (plan_.micro_batches() < 1) return NotProved(plan_.micro_batches(), " micro-batches");
+    for (const pb::ClassActor& actor : plan_.actors()) {
+      const std::string where = absl::StrCat("actor '", actor.name(), "'");
+      if (actor.acts_per_step() != 1 && actor.acts_per_step() != plan_.micro_batches()) {
+        return NotProved(where, ": ", actor.acts_per_step(), " acts per step; the plan has ", plan_.micro_batches(),
+                         " micro-batches");
+      }
+      if (!pb::Queue_IsValid(actor.queue())) return NotProved(where, ": queue ", actor.queue(), " is unknown");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckNumbers() const {
+    std::vector<Ids> actors, registers;
+    for (const pb::ClassActor& actor : plan_.actors()) {
+      int64_t count = reader_.grid(actor.grid()).size();
+      if (actor.senders() >= 0 && actor.senders() != actor.grid()) count += NumSendersOnly(actor);
+      actors.push_back({actor.first_id(), count, absl::StrCat("actor '", actor.name(), "'")});
+    }
+    for (const pb::ClassRegister& reg : plan_.registers()) {
+      registers.push_back(
+          {reg.first_id(), reader_.grid(reg.grid()).size(), absl::StrCat("register '", reg.name(), "'")});
+    }
+    OF_RETURN_IF_ERROR(CheckIds(std::move(actors)));
+    return CheckIds(std::move(registers));
+  }
+
+  int64_t NumSendersOnly(const pb::ClassActor& actor) const {
+    const std::vector<int>& receive = reader_.grid(actor.grid()).ranks();
+    const std::set<int> receivers(receive.begin(), receive.end());
+    const std::vector<int>& send = reader_.grid(actor.senders()).ranks();
+    return std::count_if(send.begin(), send.end(), [&](int rank) { return receivers.count(rank) == 0; });
+  }
+
+  absl::Status CheckBoxings() const {
+    std::set<std::pair<int, int>> seen;
+    for (const pb::ClassActor& actor : plan_.actors()) {
+      for (const pb::ClassInstruction& of : actor.instructions()) {
+        if (of.op() != "boxing" || !seen.emplace(of.inputs(0).tensor(), of.outputs(0).tensor()).second) continue;
+        const PlanReader::Tensor& from = reader_.tensor(of.inputs(0).tensor());
+        const PlanReader::Tensor& to = reader_.tensor(of.outputs(0).tensor());
+        const std::string where = absl::StrCat("actor '", actor.name(), "': boxing '", of.node(), "'");
+        if (from.type != to.type) return NotProved(where, ": from ", from.type.ToString(), " to ", to.type.ToString());
+        OF_RETURN_IF_ERROR_AT(CheckOneBoxingStep(from.type, from.dist, to.dist, reader_.topology()), where);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // What the proof will cost, before it costs that.
+  absl::Status Count(const WaitGraph& graph) {
+    const auto acts = [&](const WaitGraph::Port& port) { return graph.actors[port.actor].acts_per_step; };
+    for (const WaitGraph::Actor& actor : graph.actors) proof_.acts += actor.acts_per_step;
+    for (const WaitGraph::Register& reg : graph.registers) {
+      if (reg.slots > kMostWaits) return NotProved("register '", reg.name, "': ", reg.slots, " slots");
+      for (const WaitGraph::Port& reader : reg.consumers) {
+        proof_.data += acts(reader);
+        proof_.credits += acts(reg.producer);
+      }
+    }
+    for (const std::vector<int>& order : graph.orders) proof_.calls += static_cast<int64_t>(order.size());
+    const int64_t all = proof_.acts + proof_.data + proof_.credits + proof_.calls;
+    return all <= kMostWaits ? absl::OkStatus() : NotProved(all, " acts and waits in a step, at most ", kMostWaits);
+  }
+
+  // That each class has an order of exactly the calls that its ranks make.
+  absl::Status CheckCalls() const {
+    std::vector<std::set<int>> makes(set_.classes_size()), ordered(set_.classes_size());
+    for (int a = 0; a < plan_.actors_size(); ++a) {
+      const pb::ClassActor& actor = plan_.actors(a);
+      if (actor.senders() < 0 || actor.instructions().empty()) continue;
+      for (const int grid : {actor.grid(), actor.senders()}) {
+        for (const int c : ClassesOn(reader_, grid)) makes[c].insert(a);
+      }
+    }
+    for (const pb::ClassCallOrder& order : plan_.call_orders()) {
+      std::set<int>& mine = ordered[order.class_()];
+      if (!mine.empty()) return NotProved("class ", order.class_(), " has two orders of calls");
+      mine.insert(order.actors().begin(), order.actors().end());
+    }
+    for (int c = 0; c < set_.classes_size(); ++c) {
+      for (const auto& [some, all, what] :
+           {std::tuple(&makes[c], &ordered[c], "is not in the order of calls"),
+            std::tuple(&ordered[c], &makes[c], "is in the order, but makes no calls")}) {
+        for (const int a : *some) {
+          if (all->count(a) == 0) return NotProved("actor '", plan_.actors(a).name(), "' ", what, " of class ", c);
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const pb::PlanSet& set_;
+  const PlanReader& reader_;
+  const pb::ClassPlan& plan_;
+  PlanProof proof_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<PlanProof>> CheckPlanSet(const pb::PlanSet& set) {
+  OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(set));
+  OF_RETURN_IF_ERROR(CheckPlanIndices(set));
+  OF_RETURN_IF_ERROR(CheckPlanPlaces(set, reader));
+  std::vector<PlanProof> proofs;
+  for (const pb::ClassPlan& plan : set.plans()) {
+    OF_ASSIGN_OR_RETURN_AT(PlanProof proof, PlanChecker(set, reader, plan).Check(),
+                           absl::StrCat("plan '", plan.name(), "'"));
+    proofs.push_back(proof);
+  }
+  return proofs;
+}
+
+std::string ProofText(const pb::PlanSet& set, const std::vector<PlanProof>& proofs) {
+  std::string text = absl::StrCat("job '", set.job(), "': ", set.hosts().num_ranks(), " ranks in ", set.classes_size(),
+                                  " classes; tables, indices and numbers agree\nmemory: ", set.variables_size(),
+                                  " variables overlap nowhere; everything lies within its zone\n");
+  for (int p = 0; p < set.plans_size(); ++p) {
+    const PlanProof& proof = proofs[p];
+    absl::StrAppend(&text, "plan '", set.plans(p).name(), "': ", set.plans(p).actors_size(), " actors, ", proof.acts,
+                    " acts a step; ", proof.data, " waits for data, ", proof.credits, " for credits, ", proof.calls,
+                    " calls in order: no deadlock\n");
+  }
+  absl::StrAppend(&text,
+                  "not looked at: whether what shares memory is ever in use at once, whether there are kernels\n");
+  return text;
+}
+
+}  // namespace oneflow
