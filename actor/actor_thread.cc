@@ -44,13 +44,11 @@ ActorThread::ActorThread(const Context& context) : c_(context) {
       if (lane < 0) continue;
       entries.push_back({Actor(MakeActorSpec(plan, p, a)), static_cast<size_t>(lane), Order(actor.priority(), a)});
     }
-    orders_.emplace_back();
-    for (const pb::CollectiveOrder& order : plan.collective_orders()) {
-      if (order.rank() != c_.rank) continue;
-      if (std::any_of(order.actors().begin(), order.actors().end(), [&](int32_t id) { return local[id] < 0; }))
-        continue;
-      orders_.back().assign(order.actors().begin(), order.actors().end());
-      for (const int32_t id : orders_.back()) entries[local[id]].ordered = true;
+    std::vector<std::vector<int32_t>>& orders = orders_.emplace_back(c_.lanes.size());
+    for (const pb::QueueOrder& order : plan.orders()) {
+      if (order.rank() != c_.rank || lane_of[order.queue()] < 0) continue;
+      orders[lane_of[order.queue()]].assign(order.actors().begin(), order.actors().end());
+      for (const int32_t id : order.actors()) entries[local[id]].ordered = true;
     }
   }
 }
@@ -136,7 +134,7 @@ void ActorThread::Handle(const Mail& mail) {
 
 void ActorThread::StartRun(int plan, int64_t first_step, int64_t steps) {
   plan_ = plan;
-  turn_ = 0;
+  turn_.assign(c_.lanes.size(), 0);
   if (c_.trace != nullptr) c_.trace->BeginRun(first_step);
   run_begin_ns_ = NowNs();
   unfinished_ = static_cast<int64_t>(entries_[plan].size());
@@ -195,9 +193,9 @@ void ActorThread::Act() {
   if (!status.ok()) return Fail(std::move(status));
   AddTo(acts_, 1);
   entry.actor.Act(outbox_);
-  if (entry.ordered) turn_ = (turn_ + 1) % orders_[plan_].size();
+  if (entry.ordered) turn_[entry.lane] = (turn_[entry.lane] + 1) % orders_[plan_][entry.lane].size();
   Refresh(entry);
-  if (entry.ordered) Refresh(EntryOf(plan_, orders_[plan_][turn_]), {pb::TURN});
+  if (entry.ordered) Refresh(EntryOf(plan_, NextIn(entry.lane)), {pb::TURN});
   SendOutbox(id);
   DrainLocal();
 }
@@ -311,8 +309,8 @@ std::string ActorThread::Describe() const {
     absl::StrAppend(&text, "  actor ", entry.actor.spec().id, " '", entry.actor.spec().name, "' ",
                     entry.actor.WaitsFor(plan));
     if (!IsTurn(entry)) {
-      absl::StrAppend(&text, "; the next collective is that of actor ", orders_[plan_][turn_], " '",
-                      plan.actors(orders_[plan_][turn_]).name(), "'");
+      absl::StrAppend(&text, "; the next in the order of its queue is actor ", NextIn(entry.lane), " '",
+                      plan.actors(NextIn(entry.lane)).name(), "'");
     }
     absl::StrAppend(&text, "\n");
   }

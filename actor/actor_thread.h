@@ -6,7 +6,7 @@
 //                             by priority,
 //                             then by id
 //
-// Actors with collectives act in the order that the plan gives this rank, whatever else is ready.
+// Where the plan orders acts of a queue, they begin in that order, whatever else is ready.
 //
 // Messages between actors of one thread never touch the mailbox. On a device with a stream an act is only launched:
 // messages to actors of the same thread go out at once. If they are on the same queue, its launches are ordered behind
@@ -114,7 +114,7 @@ class ActorThread : public MessageSink {
     uint64_t order;        // among ready actors the lowest acts first
     bool queued = false;   // in ready_
     bool finished = true;  // done with what was granted
-    bool ordered = false;  // holds collectives: acts when it is its turn
+    bool ordered = false;  // acts when it is its turn
     Readiness ready = {};  // what it waited for last, if acts are recorded
     std::vector<Behind> behind = {};
   };
@@ -127,8 +127,10 @@ class ActorThread : public MessageSink {
   void DrainLocal();
   // Queues it if it became ready, for this reason, counts it if it became done.
   void Refresh(Entry& entry, const Readiness& why = {});
-  // Whether no collective of this rank comes before the entry's next act.
-  bool IsTurn(const Entry& entry) const { return !entry.ordered || orders_[plan_][turn_] == entry.actor.spec().id; }
+  // Whose act is next in the order of a lane.
+  int32_t NextIn(size_t lane) const { return orders_[plan_][lane][turn_[lane]]; }
+  // Whether nothing in the order of its queue comes before the entry's next act.
+  bool IsTurn(const Entry& entry) const { return !entry.ordered || NextIn(entry.lane) == entry.actor.spec().id; }
   void Act();
   // Launches of the entry's next act wait for events of other lanes.
   const char* OrderBehind(Entry& entry);
@@ -152,9 +154,9 @@ class ActorThread : public MessageSink {
   std::vector<std::vector<int32_t>>
       local_;  // by plan, by actor: index into entries_[plan], or ~address of another thread's actor
   std::vector<std::vector<Entry>> entries_;  // by plan
-  // By plan: the actors with collectives, once per act of a step, in the order of the plan.
-  std::vector<std::vector<int32_t>> orders_;
-  size_t turn_ = 0;  // in that order; a run is whole steps, so it ends where it began
+  // By plan, by lane: actors, once per act of a step, in the order of the plan.
+  std::vector<std::vector<std::vector<int32_t>>> orders_;
+  std::vector<size_t> turn_;  // by lane: in its order; a run is whole steps, so it ends where it began
   std::priority_queue<std::pair<uint64_t, int32_t>, std::vector<std::pair<uint64_t, int32_t>>, std::greater<>> ready_;
   int plan_ = -1;           // being run
   int64_t unfinished_ = 0;  // actors of that plan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -64,15 +65,18 @@ using Calls = std::map<int, std::map<int, std::vector<const pb::Instruction*>>>;
 absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
   Calls calls;
   std::vector<int> ordered(plan.actors_size(), 0);
-  std::vector<bool> seen(set.ranks_size(), false);
-  for (const pb::CollectiveOrder& order : plan.collective_orders()) {
-    if (order.rank() < 0 || order.rank() >= set.ranks_size() || seen[order.rank()]) {
-      return Bad("order of collectives: rank ", order.rank(), " is named twice or not one of ", set.ranks_size());
+  std::set<std::pair<int, int>> seen;
+  for (const pb::QueueOrder& order : plan.orders()) {
+    if (order.rank() < 0 || order.rank() >= set.ranks_size() || !pb::Queue_IsValid(order.queue()) ||
+        !seen.insert({order.rank(), order.queue()}).second) {
+      return Bad("order of queue ", static_cast<int>(order.queue()), " of rank ", order.rank(),
+                 ": there are two, or no such queue or rank");
     }
-    seen[order.rank()] = true;
     for (const int id : order.actors()) {
-      if (id < 0 || id >= plan.actors_size() || plan.actors(id).rank() != order.rank()) {
-        return Bad("order of collectives on rank ", order.rank(), ": actor ", id, " is not one of that rank");
+      if (id < 0 || id >= plan.actors_size() || plan.actors(id).rank() != order.rank() ||
+          plan.actors(id).queue() != order.queue()) {
+        return Bad("order on rank ", order.rank(), ": actor ", id, " is not one of that rank's queue ",
+                   pb::Queue_Name(order.queue()));
       }
       ++ordered[id];
       for (const pb::Instruction& instruction : plan.actors(id).instructions()) {
@@ -87,11 +91,12 @@ absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
     const bool has_calls =
         std::any_of(actor.instructions().begin(), actor.instructions().end(),
                     [](const pb::Instruction& x) { return x.kind() == pb::Instruction::COLLECTIVE; });
-    if (ordered[id] != (has_calls ? actor.acts_per_step() : 0)) {
+    const bool may_be_free = !has_calls && ordered[id] == 0;
+    if (!may_be_free && ordered[id] != actor.acts_per_step()) {
       return Bad("actor ", id, " '", actor.name(), "': it acts ", actor.acts_per_step(), " times per step, ",
                  has_calls ? "with" : "without", " collectives, and is ordered ", ordered[id], " times");
     }
-    if (has_calls && actor.queue() != pb::COMMUNICATION) {  // whose actors one thread serves, in the order of the plan
+    if (has_calls && actor.queue() != pb::COMMUNICATION) {  // of one thread, in the order of the plan
       return Bad("actor ", id, " '", actor.name(), "': has collectives, but is on queue ",
                  pb::Queue_Name(actor.queue()));
     }

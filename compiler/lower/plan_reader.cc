@@ -61,10 +61,11 @@ class Checker {
     for (const pb::ClassRegister& reg : plan.registers()) {
       OF_RETURN_IF_ERROR_AT(CheckRegister(plan, reg), absl::StrCat("register '", reg.name(), "'"));
     }
-    for (const pb::ClassCallOrder& order : plan.call_orders()) {
-      OF_RETURN_IF_ERROR_AT(CheckIndex("class", order.class_(), set_.classes_size()), "order of calls");
+    for (const pb::ClassOrder& order : plan.orders()) {
+      OF_RETURN_IF_ERROR_AT(CheckIndex("class", order.class_(), set_.classes_size()), "order");
+      OF_RETURN_IF_ERROR_AT(CheckIndex("queue", order.queue(), pb::Queue_ARRAYSIZE), "order");
       for (const int actor : order.actors()) {
-        OF_RETURN_IF_ERROR_AT(CheckIndex("actor", actor, plan.actors_size()), "order of calls");
+        OF_RETURN_IF_ERROR_AT(CheckIndex("actor", actor, plan.actors_size()), "order");
       }
     }
     return absl::OkStatus();

@@ -76,9 +76,10 @@ class Writer {
     for (int r = 0; r < plan.registers_size(); ++r) ShowRegister(plan.registers(r), r);
     absl::StrAppend(&out_, "  actors\n");
     for (int a = 0; a < plan.actors_size(); ++a) ShowActor(plan.actors(a), a);
-    if (plan.call_orders_size() > 0) absl::StrAppend(&out_, "  order of collectives\n");
-    for (const pb::ClassCallOrder& order : plan.call_orders()) {
-      absl::StrAppend(&out_, "    class ", order.class_(), ": a", absl::StrJoin(order.actors(), " a"), "\n");
+    if (plan.orders_size() > 0) absl::StrAppend(&out_, "  orders\n");
+    for (const pb::ClassOrder& order : plan.orders()) {
+      absl::StrAppend(&out_, "    class ", order.class_(), " ", absl::AsciiStrToLower(pb::Queue_Name(order.queue())),
+                      ": a", absl::StrJoin(order.actors(), " a"), "\n");
     }
     return absl::OkStatus();
   }

@@ -238,19 +238,20 @@ void PlanSpeller::WriteRegister(const Slot& slot, const std::set<Instance>& cons
 
 void PlanSpeller::WriteOrders(pb::Plan& out) const {
   for (const int rank : ranks_) {
-    for (const pb::ClassCallOrder& from : plan_.call_orders()) {
+    for (const pb::ClassOrder& from : plan_.orders()) {
       if (from.class_() != reader_.class_of_rank(rank)) continue;
-      pb::CollectiveOrder order;
+      pb::QueueOrder order;
       order.set_rank(rank);
+      order.set_queue(from.queue());
       for (const int a : from.actors()) {
         const auto it = actors_.find({a, rank});
         if (it == actors_.end()) continue;
         const pb::Actor& instance = out.actors(IndexOf(it->first));
         const bool calls = std::any_of(instance.instructions().begin(), instance.instructions().end(),
                                        [](const auto& x) { return x.kind() == pb::Instruction::COLLECTIVE; });
-        if (calls) order.add_actors(IndexOf(it->first));
+        if (calls || from.queue() != pb::COMMUNICATION) order.add_actors(IndexOf(it->first));
       }
-      if (order.actors_size() > 0) *out.add_collective_orders() = std::move(order);
+      if (order.actors_size() > 0) *out.add_orders() = std::move(order);
     }
   }
 }

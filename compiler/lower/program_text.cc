@@ -223,9 +223,10 @@ std::string ProgramText(const pb::Program& set) {
     for (int r = 0; r < plan.registers_size(); ++r) ShowRegister(plan, r, out);
     absl::StrAppend(&out, "  actors\n");
     for (int a = 0; a < plan.actors_size(); ++a) ShowActor(plan, a, out);
-    if (plan.collective_orders_size() > 0) absl::StrAppend(&out, "  order of collectives\n");
-    for (const pb::CollectiveOrder& order : plan.collective_orders()) {
-      absl::StrAppend(&out, "    rank ", order.rank(), ": a", absl::StrJoin(order.actors(), " a"), "\n");
+    if (plan.orders_size() > 0) absl::StrAppend(&out, "  orders\n");
+    for (const pb::QueueOrder& order : plan.orders()) {
+      absl::StrAppend(&out, "    rank ", order.rank(), " ", absl::AsciiStrToLower(pb::Queue_Name(order.queue())), ": a",
+                      absl::StrJoin(order.actors(), " a"), "\n");
     }
   }
   return out;

@@ -81,11 +81,11 @@ absl::StatusOr<WaitGraph> WaitGraphOf(const pb::ClassPlan& plan) {
     OF_RETURN_IF_ERROR(AddPorts(plan, id, /*outputs=*/true, graph));
   }
   OF_RETURN_IF_ERROR(CheckEnds(graph));
-  for (const pb::ClassCallOrder& order : plan.call_orders()) {
+  for (const pb::ClassOrder& order : plan.orders()) {
     for (const int actor : order.actors()) {
       if (actor >= 0 && actor < plan.actors_size()) continue;
-      return absl::InvalidArgumentError(absl::StrCat("the order of calls of class ", order.class_(), ": actor ", actor,
-                                                     " of ", plan.actors_size(), " does not exist"));
+      return absl::InvalidArgumentError(absl::StrCat("the order of class ", order.class_(), ": actor ", actor, " of ",
+                                                     plan.actors_size(), " does not exist"));
     }
     graph.orders.emplace_back(order.actors().begin(), order.actors().end());
   }
@@ -113,8 +113,9 @@ absl::Status OrderPlanCalls(const pb::PlanSet& set, pb::ClassPlan& plan) {
   OF_ASSIGN_OR_RETURN(const std::vector<std::vector<int>> orders, OrderCalls(graph, loads, set.classes_size()));
   for (size_t c = 0; c < orders.size(); ++c) {
     if (orders[c].empty()) continue;
-    pb::ClassCallOrder& order = *plan.add_call_orders();
+    pb::ClassOrder& order = *plan.add_orders();
     order.set_class_(static_cast<int>(c));
+    order.set_queue(pb::COMMUNICATION);
     order.mutable_actors()->Add(orders[c].begin(), orders[c].end());
   }
   return absl::OkStatus();

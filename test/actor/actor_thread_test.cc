@@ -109,7 +109,7 @@ TEST_F(ActorThreadTest, ActsByPriorityThenById) {
 TEST_F(ActorThreadTest, ActorsWithCollectivesActInTheirOrder) {
   const int late = plan_.Actor(0, "late", 1, 7), first = plan_.Actor(0, "first", 1, -1);
   plan_.Actor(0, "free", 1, 3);
-  pb::CollectiveOrder* order = plan_.plan().add_collective_orders();
+  pb::QueueOrder* order = plan_.plan().add_orders();
   order->add_actors(first);
   order->add_actors(late);
   Make(0);

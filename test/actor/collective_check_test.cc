@@ -31,7 +31,7 @@ pb::Program TwoRanks(const std::string& collective, int in, int out) {
     plan.Compute(source, "position", {}, {x});
     plan.Instruct(call, pb::Instruction::COLLECTIVE, "boxing", {x}, {y})->set_collective(collective);
     plan.Fetch(sink, y, absl::StrCat("rank", rank));
-    pb::CollectiveOrder* order = plan.plan().add_collective_orders();
+    pb::QueueOrder* order = plan.plan().add_orders();
     order->set_rank(rank);
     order->add_actors(call);
   }
@@ -120,13 +120,13 @@ TEST(CollectiveCheckTest, CallsThatDoNotFitTogetherAreRefused) {
        [] {
          pb::Program set = TwoRanks("all-reduce", 3, 3);
          set.mutable_plans(0)->mutable_actors(4)->clear_instructions();
-         set.mutable_plans(0)->mutable_collective_orders()->RemoveLast();
+         set.mutable_plans(0)->mutable_orders()->RemoveLast();
          return set;
        }},
       {"actor 4 'call': it acts 1 times per step, with collectives, and is ordered 0 times",
        [] {
          pb::Program set = TwoRanks("all-reduce", 3, 3);
-         set.mutable_plans(0)->mutable_collective_orders()->RemoveLast();
+         set.mutable_plans(0)->mutable_orders()->RemoveLast();
          return set;
        }},
       {"rank 0 sends 2 elements to rank 1, which expects 3",

@@ -229,7 +229,7 @@ TEST(EngineTest, RefusesAtLoadWhatItCannotRun) {
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("does not support these shapes")));
   EXPECT_THAT(create([](TestPlan& p, int a, int r) {
                 p.set().add_communicators()->add_ranks(0);
-                p.plan().add_collective_orders()->add_actors(a);
+                p.plan().add_orders()->add_actors(a);
                 p.Instruct(a, pb::Instruction::COLLECTIVE, "boxing", {r}, {r})->set_collective("all-reduce");
               }),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("there are no collectives")));

@@ -46,7 +46,7 @@ TEST(ProgramCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
     const char* error;
     std::function<void(pb::Program&)> spoil;
   } cases[] = {
-      {"program: version is 9, this runtime reads 4", [](auto& s) { s.set_version(9); }},
+      {"program: version is 9, this runtime reads 5", [](auto& s) { s.set_version(9); }},
       {"program: it has no ranks", [](auto& s) { s.clear_ranks(); }},
       {"rank 1: process 2 is not one of the job's 2", [](auto& s) { s.mutable_ranks(1)->set_process(2); }},
       {"rank 0: ", [](auto& s) { s.mutable_ranks(0)->set_device("tpu:0"); }},
@@ -162,14 +162,14 @@ TEST(ProgramCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
       {"a fetch has one input, not 0", [&](auto& s) { in(s, kSink)->clear_inputs(); }},
       {"it has no outputs", [&](auto& s) { in(s, kSource)->clear_outputs(); }},
       {"actor 1 'sum': it acts 2 times per step, without collectives, and is ordered 1 times",
-       [](auto& s) { s.mutable_plans(0)->add_collective_orders()->add_actors(kSum); }},
-      {"order of collectives on rank 1: actor 1 is not one of that rank",
+       [](auto& s) { s.mutable_plans(0)->add_orders()->add_actors(kSum); }},
+      {"order on rank 1: actor 1 is not one of that rank",
        [](auto& s) {
-         s.mutable_plans(0)->add_collective_orders()->add_actors(kSum);
-         s.mutable_plans(0)->mutable_collective_orders(0)->set_rank(1);
+         s.mutable_plans(0)->add_orders()->add_actors(kSum);
+         s.mutable_plans(0)->mutable_orders(0)->set_rank(1);
        }},
-      {"order of collectives: rank 7 is named twice or not one of 2",
-       [](auto& s) { s.mutable_plans(0)->add_collective_orders()->set_rank(7); }},
+      {"order of queue 0 of rank 7: there are two, or no such queue or rank",
+       [](auto& s) { s.mutable_plans(0)->add_orders()->set_rank(7); }},
       {"rank 1 is no member of communicator 0", [&](auto& s) { in(s, kCopy)->set_kind(pb::Instruction::COLLECTIVE); }},
       {"communicator 4 is not one of 1",
        [&](auto& s) {

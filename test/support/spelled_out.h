@@ -76,15 +76,15 @@ inline std::vector<std::vector<int>> ActorsThatActTogether(const pb::Plan& plan)
   return result;
 }
 
-// The orders of collectives, which hold all actors that have any.
+// The orders, which hold all actors that have collectives.
 inline absl::StatusOr<std::vector<std::vector<int>>> OrdersOf(const pb::Plan& plan) {
   std::vector<std::vector<int>> orders;
   std::vector<bool> ordered(plan.actors_size(), false);
-  for (const pb::CollectiveOrder& order : plan.collective_orders()) {
+  for (const pb::QueueOrder& order : plan.orders()) {
     for (int actor : order.actors()) {
       if (actor < 0 || actor >= plan.actors_size() || plan.actors(actor).rank() != order.rank()) {
-        return absl::InvalidArgumentError(absl::StrCat("the order of collectives on rank ", order.rank(), ": actor ",
-                                                       actor, " of ", plan.actors_size(), " is none of that rank"));
+        return absl::InvalidArgumentError(absl::StrCat("the order of rank ", order.rank(), ": actor ", actor, " of ",
+                                                       plan.actors_size(), " is none of that rank"));
       }
       ordered[actor] = true;
     }

@@ -168,7 +168,7 @@ class Packer {
     pb::Plan& head = *out.mutable_head();
     head.set_name(plan.name());
     head.set_micro_batches(plan.micro_batches());
-    *head.mutable_collective_orders() = plan.collective_orders();
+    *head.mutable_orders() = plan.orders();
     for (int first = 0, end = 0; first < plan.actors_size(); first = end) {
       const Ports ports(plan.actors(first));
       for (end = first + 1; end < plan.actors_size(); ++end) {

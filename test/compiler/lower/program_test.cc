@@ -38,8 +38,8 @@ bool TakeToken(pb::ClassPlan& plan, std::mt19937& random) {
 
 // Exchanges two neighbouring calls of one class. False if none has two.
 bool ExchangeCalls(pb::ClassPlan& plan, std::mt19937& random) {
-  if (plan.call_orders().empty()) return false;
-  auto& order = *plan.mutable_call_orders(static_cast<int>(random() % plan.call_orders_size()))->mutable_actors();
+  if (plan.orders().empty()) return false;
+  auto& order = *plan.mutable_orders(static_cast<int>(random() % plan.orders_size()))->mutable_actors();
   if (order.size() < 2) return false;
   const int at = static_cast<int>(random() % (order.size() - 1));
   order.SwapElements(at, at + 1);

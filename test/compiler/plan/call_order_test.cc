@@ -45,10 +45,10 @@ TEST(CallOrderTest, NoRankReadsAnothersMemory) {
 TEST(CallOrderTest, APipelinesRanksAlternateBetweenForwardAndBackward) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({2, 1, 4}));
   const pb::ClassPlan& plan = set.plans(0);
-  ASSERT_EQ(plan.call_orders_size(), 2);
+  ASSERT_EQ(plan.orders_size(), 2);
   std::vector<std::string> first, last;
-  for (int id : plan.call_orders(0).actors()) first.push_back(plan.actors(id).instructions(0).node());
-  for (int id : plan.call_orders(1).actors()) last.push_back(plan.actors(id).instructions(0).node());
+  for (int id : plan.orders(0).actors()) first.push_back(plan.actors(id).instructions(0).node());
+  for (int id : plan.orders(1).actors()) last.push_back(plan.actors(id).instructions(0).node());
   EXPECT_EQ(first, last) << "the only peers make all their calls with each other";
   EXPECT_THAT(first, ElementsAre("s1/receive", "s1/receive", "s1/send_grad", "s1/receive", "s1/send_grad", "s1/receive",
                                  "s1/send_grad", "s1/send_grad"));
@@ -57,7 +57,7 @@ TEST(CallOrderTest, APipelinesRanksAlternateBetweenForwardAndBackward) {
 TEST(CallOrderTest, AnExchangedOrderOnOneRankIsRefusedWithTheCycle) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({1, 2, 1}));
   pb::Plan plan = SpelledOut(set).plans(0);
-  auto& order = *plan.mutable_collective_orders(1)->mutable_actors();
+  auto& order = *plan.mutable_orders(1)->mutable_actors();
   ASSERT_EQ(order.size(), 2) << "reduce-scatter, all-gather";
   order.SwapElements(0, 1);
   const absl::Status status = CheckSpelledOutLive(plan);
@@ -72,10 +72,10 @@ TEST(CallOrderTest, EveryExchangeInAPipelinesOrderIsRefused) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({2, 1, 4}));
   const pb::ClassPlan& good = set.plans(0);
   int mutants = 0;
-  for (int i = 0; i + 1 < good.call_orders(0).actors_size(); ++i) {
-    if (good.call_orders(0).actors(i) == good.call_orders(0).actors(i + 1)) continue;
+  for (int i = 0; i + 1 < good.orders(0).actors_size(); ++i) {
+    if (good.orders(0).actors(i) == good.orders(0).actors(i + 1)) continue;
     pb::ClassPlan plan = good;
-    plan.mutable_call_orders(0)->mutable_actors()->SwapElements(i, i + 1);
+    plan.mutable_orders(0)->mutable_actors()->SwapElements(i, i + 1);
     EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("deadlock"))) << i;
     ++mutants;
   }
@@ -85,19 +85,19 @@ TEST(CallOrderTest, EveryExchangeInAPipelinesOrderIsRefused) {
 TEST(CallOrderTest, AnActorIsOrderedOncePerAct) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({1, 2, 1}));
   pb::ClassPlan plan = set.plans(0);
-  plan.mutable_call_orders(0)->add_actors(plan.call_orders(0).actors(0));
+  plan.mutable_orders(0)->add_actors(plan.orders(0).actors(0));
   EXPECT_THAT(CheckPlanLive(plan), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ordered 2 times")));
 }
 
 TEST(CallOrderTest, PlanShowPrintsCollectivesAndTheirOrder) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CudaPlan({2, 2, 2}));
   ASSERT_OK_AND_ASSIGN(const std::string plan, PlanText(set));
-  EXPECT_THAT(plan, HasSubstr("order of collectives\n    class 0: a"));
+  EXPECT_THAT(plan, HasSubstr("orders\n    class 0 communication: a"));
   const std::string text = ProgramText(SpelledOut(set));
   EXPECT_THAT(text, HasSubstr("communicator 0: ranks ["));
   EXPECT_THAT(text, HasSubstr(" reduce-scatter communicator="));
   EXPECT_THAT(text, HasSubstr(" exchange communicator="));
-  EXPECT_THAT(text, HasSubstr("order of collectives\n    rank 0: a"));
+  EXPECT_THAT(text, HasSubstr("orders\n    rank 0 communication: a"));
 }
 
 }  // namespace
