@@ -1,8 +1,8 @@
 // The runtime of one process: executes the plans of a job on the ranks that this process serves.
 //
-// An actor thread serves each queue of a rank's device; where a device has streams, one launches for several. Ranks of this process read each other's registers
-// in place; ranks of other processes of the host are read in place through shared memory, with `filled` and `freed`
-// travelling over the peer network. The engine knows plans, not graphs or SBP.
+// An actor thread serves each queue of a rank's device; where a device has streams, one launches for several. Ranks of
+// this process read each other's registers in place; ranks of other processes of the host are read in place through
+// shared memory, with `filled` and `freed` travelling over the peer network. The engine knows plans, not graphs or SBP.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Does the work of the acts of one queue of a rank: binds the plan's instructions once, at load, so that an act only moves
-// operands to the slots it uses and calls functions.
+// Does the work of the acts of one queue of a rank: binds the plan's instructions once, at load, so that an act only
+// moves operands to the slots it uses and calls functions.
 //
 //   load:  instruction ──► BoundInstruction (instruction/), largest scratch area
 //   act:   operands to slots ──► Run, timed where profiling is on
@@ -16,9 +16,9 @@ namespace oneflow {
 
 class Executor : public ActRunner {
  public:
-  // Binds all instructions of the queue's actors. REQUIRES: the plans passed CheckProgram and all memory is in place. As
-  // BindInstruction, with plan, actor, node, source line, rank and device; ResourceExhausted if scratch memory cannot
-  // be had.
+  // Binds all instructions of the queue's actors. REQUIRES: the plans passed CheckProgram and all memory is in place.
+  // As BindInstruction, with plan, actor, node, source line, rank and device; ResourceExhausted if scratch memory
+  // cannot be had.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const RankContext& context);
   ~Executor() override;
 

@@ -21,7 +21,8 @@
 namespace oneflow {
 
 struct Buckets {
-  // By node: which bucket a boxing belongs to, and how many of its bucket's boxings come before it on its way. -1: none.
+  // By node: which bucket a boxing belongs to, and how many of its bucket's boxings come before it on its way. -1:
+  // none.
   std::vector<int> bucket;
   std::vector<int> depth;
   // By node: whether it is a boxing of a gradient, made by backward nodes and read by nothing but updates, perhaps

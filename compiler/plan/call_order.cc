@@ -11,8 +11,8 @@
 namespace oneflow {
 namespace {
 
-// Plays a step on ranks whose queues do one thing at a time, what is most urgent first. Time is counted in units of cost: the
-// order only has to be good where these are about alike.
+// Plays a step on ranks whose queues do one thing at a time, what is most urgent first. Time is counted in units of
+// cost: the order only has to be good where these are about alike.
 class Playing {
  public:
   Playing(const WaitGraph& graph, const std::vector<ActorLoad>& loads, int num_classes)

@@ -1,8 +1,8 @@
 // Chains: runs of nodes that one actor executes, found on the logical graph and so the same on every rank of a
 // placement.
 //
-// A node's key is (queue, placement, rate): what reads data or hands values to the host is on the host's queue, boxings are on that of
-// communication, all else computes. A node's level is the longest way to it, counting the edges on which
+// A node's key is (queue, placement, rate): what reads data or hands values to the host is on the host's queue, boxings
+// are on that of communication, all else computes. A node's level is the longest way to it, counting the edges on which
 // the key changes or a boxing ends; nodes of one key and one level are one chain:
 //
 //   rank 0,1    read  │  matmul ─ relu ─ ... ─ wgrad  │ reduce(w0) reduce(w1) │  adamw(w0) adamw(w1)
@@ -15,9 +15,9 @@
 // of one level never feed one another, and those with the same placements share an actor: fewer messages.
 //
 // Nodes go to the earliest level, but for two kinds that would only lengthen lives or blur parts there: nodes without
-// inputs, and nodes of backward and update that need nothing of others of these. They go down to their first reader. And
-// gradients on their way to the update, and variables on theirs to who computes with them, travel in buckets, which cut
-// what makes or reads them (buckets.h).
+// inputs, and nodes of backward and update that need nothing of others of these. They go down to their first reader.
+// And gradients on their way to the update, and variables on theirs to who computes with them, travel in buckets, which
+// cut what makes or reads them (buckets.h).
 #pragma once
 
 #include <string>

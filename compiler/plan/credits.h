@@ -24,8 +24,8 @@ namespace oneflow {
 // REQUIRES: no placement spans stages, but for homes of variables on another mesh.
 int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors);
 
-// Boxing before backward before update before forward, but of boxings what gradients wait for last: peers are unblocked first, what frees memory comes before what
-// takes it, and within one of these the chain that is earlier in the step.
+// Boxing before backward before update before forward, but of boxings what gradients wait for last: peers are unblocked
+// first, what frees memory comes before what takes it, and within one of these the chain that is earlier in the step.
 int PriorityOf(const ChainGraph& chains, const Chain& chain);
 // Of the actors that publish variables: other ranks wait for them and they cost nothing.
 int PublisherPriority(const ChainGraph& chains);

@@ -23,8 +23,8 @@
 namespace oneflow {
 
 struct PhysicalOperand {
-  // What kind of memory holds it. Workspace is scratch area of a rank's queue, valid within one act; pinned memory belongs to
-  // the actor and outlives its acts.
+  // What kind of memory holds it. Workspace is scratch area of a rank's queue, valid within one act; pinned memory
+  // belongs to the actor and outlives its acts.
   enum class Place : uint8_t { kRegister, kVariable, kWorkspace, kPinned };
 
   // What of the value it is: a shard of it, or what a boxing to it has packed to send, or received and not unpacked, or

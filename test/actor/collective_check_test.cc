@@ -33,6 +33,7 @@ pb::Program TwoRanks(const std::string& collective, int in, int out) {
     plan.Fetch(sink, y, absl::StrCat("rank", rank));
     pb::QueueOrder* order = plan.plan().add_orders();
     order->set_rank(rank);
+    order->set_queue(pb::COMMUNICATION);
     order->add_actors(call);
   }
   pb::Communicator* both = plan.set().add_communicators();

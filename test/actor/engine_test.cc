@@ -230,6 +230,7 @@ TEST(EngineTest, RefusesAtLoadWhatItCannotRun) {
   EXPECT_THAT(create([](TestPlan& p, int a, int r) {
                 p.set().add_communicators()->add_ranks(0);
                 p.plan().add_orders()->add_actors(a);
+                p.plan().mutable_orders(0)->set_queue(pb::COMMUNICATION);
                 p.Instruct(a, pb::Instruction::COLLECTIVE, "boxing", {r}, {r})->set_collective("all-reduce");
               }),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("there are no collectives")));
