@@ -30,9 +30,9 @@ class Simulator {
                          .rank = actor.rank()});
     }
     queues_.resize(program.ranks_size() * pb::Queue_ARRAYSIZE);
-    turns_.resize(program.ranks_size());
-    for (const pb::CollectiveOrder& order : plan_.collective_orders()) {
-      turns_[order.rank()].order.assign(order.actors().begin(), order.actors().end());
+    turns_.resize(program.ranks_size() * pb::Queue_ARRAYSIZE);
+    for (const pb::QueueOrder& order : plan_.orders()) {
+      turns_[AddressOf(order.rank(), order.queue())].order.assign(order.actors().begin(), order.actors().end());
       for (const int32_t actor : order.actors()) states_[actor].ordered = true;
     }
   }
@@ -63,7 +63,7 @@ class Simulator {
     Actor actor;
     int queue = 0;  // address
     int rank = 0;
-    bool ordered = false;  // acts in the order of its rank's collectives
+    bool ordered = false;  // acts in the order of its queue
     bool queued = false;
     bool acting = false;
     Readiness ready = {};
@@ -114,7 +114,7 @@ class Simulator {
 
   bool IsTurn(const State& state) const {
     if (!state.ordered) return true;
-    const Turn& turn = turns_[state.rank];
+    const Turn& turn = turns_[state.queue];
     return turn.order[turn.next] == state.actor.spec().id;
   }
 
@@ -194,11 +194,11 @@ class Simulator {
     state.acting = false;
     Leave(state.queue, id);
     if (state.ordered) {
-      Turn& turn = turns_[state.rank];
+      Turn& turn = turns_[state.queue];
       turn.next = (turn.next + 1) % turn.order.size();
     }
     Refresh(state, pb::ITSELF);
-    if (state.ordered) Refresh(states_[turns_[state.rank].order[turns_[state.rank].next]], pb::TURN);
+    if (state.ordered) Refresh(states_[turns_[state.queue].order[turns_[state.queue].next]], pb::TURN);
     for (const Message& message : outbox_) {
       if (states_[message.actor].queue == state.queue) {
         OF_RETURN_IF_ERROR(Deliver(message));
@@ -236,9 +236,9 @@ class Simulator {
   std::string WaitsFor(const State& state) const {
     if (state.acting) return "waits for the other members of its collective";
     if (IsTurn(state)) return state.actor.WaitsFor(plan_);
-    const Turn& turn = turns_[state.rank];
-    return absl::StrCat(state.actor.WaitsFor(plan_), "; the next collective is that of actor ", turn.order[turn.next],
-                        " '", plan_.actors(turn.order[turn.next]).name(), "'");
+    const Turn& turn = turns_[state.queue];
+    return absl::StrCat(state.actor.WaitsFor(plan_), "; the next in the order of its queue is actor ",
+                        turn.order[turn.next], " '", plan_.actors(turn.order[turn.next]).name(), "'");
   }
 
   absl::Status Stuck() const {
@@ -260,7 +260,7 @@ class Simulator {
   const SimulatedCosts& costs_;
   std::vector<State> states_;  // by actor
   std::vector<Queue> queues_;  // by address
-  std::vector<Turn> turns_;    // by rank
+  std::vector<Turn> turns_;    // by queue
   Rendezvous rendezvous_;
   std::map<int32_t, int64_t> link_free_ns_;
   std::vector<int> to_start_;  // queues
@@ -288,15 +288,18 @@ pb::TraceHead HeadOf(const pb::Program& program) {
 }
 
 absl::Status CheckOrders(const pb::Program& program, const pb::Plan& plan) {
-  for (const pb::CollectiveOrder& order : plan.collective_orders()) {
-    if (order.rank() < 0 || order.rank() >= program.ranks_size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("an order of collectives is of rank ", order.rank(), ", of ", program.ranks_size()));
+  for (const pb::QueueOrder& order : plan.orders()) {
+    if (order.rank() < 0 || order.rank() >= program.ranks_size() || !pb::Queue_IsValid(order.queue())) {
+      return absl::InvalidArgumentError(absl::StrCat("an order is of queue ", static_cast<int>(order.queue()),
+                                                     " of rank ", order.rank(), ", of ", program.ranks_size()));
     }
     for (const int32_t actor : order.actors()) {
-      if (actor >= 0 && actor < plan.actors_size() && plan.actors(actor).rank() == order.rank()) continue;
-      return absl::InvalidArgumentError(absl::StrCat("the order of collectives on rank ", order.rank(), " names actor ",
-                                                     actor, ", which is none of that rank"));
+      if (actor >= 0 && actor < plan.actors_size() && plan.actors(actor).rank() == order.rank() &&
+          plan.actors(actor).queue() == order.queue()) {
+        continue;
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat("the order of rank ", order.rank(), " names actor ", actor, ", which is none of that queue"));
     }
   }
   return absl::OkStatus();

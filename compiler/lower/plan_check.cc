@@ -133,7 +133,8 @@ class PlanChecker {
         for (const int c : ClassesOn(reader_, grid)) makes[c].insert(a);
       }
     }
-    for (const pb::ClassCallOrder& order : plan_.call_orders()) {
+    for (const pb::ClassOrder& order : plan_.orders()) {
+      if (order.queue() != pb::COMMUNICATION) continue;
       std::set<int>& mine = ordered[order.class_()];
       if (!mine.empty()) return NotProved("class ", order.class_(), " has two orders of calls");
       mine.insert(order.actors().begin(), order.actors().end());

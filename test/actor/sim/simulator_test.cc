@@ -141,15 +141,16 @@ TEST(SimulatorTest, OrdersOfCollectivesThatContradictEachOtherStop) {
     }
   }
   for (const std::vector<int>& actors : {std::vector<int>{0, 1}, std::vector<int>{3, 2}}) {
-    pb::CollectiveOrder* order = plan.plan().add_collective_orders();
+    pb::QueueOrder* order = plan.plan().add_orders();
+    order->set_queue(pb::COMMUNICATION);
     order->set_rank(plan.plan().actors(actors[0]).rank());
     order->mutable_actors()->Assign(actors.begin(), actors.end());
   }
   EXPECT_THAT(Simulate(plan.set(), 0, 1, {}),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("'x0' on rank 0 waits for the other members of its collective"),
-                             HasSubstr("the next collective is that of actor 3 'y1'"))));
-  plan.plan().mutable_collective_orders(1)->mutable_actors()->SwapElements(0, 1);
+                             HasSubstr("the next in the order of its queue is actor 3 'y1'"))));
+  plan.plan().mutable_orders(1)->mutable_actors()->SwapElements(0, 1);
   EXPECT_OK(Simulate(plan.set(), 0, 3, {}).status());
 }
 
@@ -171,7 +172,7 @@ TEST(SimulatorTest, RefusesPlansThatNameWhatIsNotThere) {
     TestPlan plan({0});
     const int a = plan.Actor(0, "a");
     plan.Register("r", {a}, {}, 1);
-    plan.plan().add_collective_orders()->add_actors(a);
+    plan.plan().add_orders()->add_actors(a);
     ASSERT_OK(Simulate(plan.set(), 0, 1, {}).status());
     spoil(plan.plan());
     EXPECT_THAT(Simulate(plan.set(), 0, 1, {}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
@@ -179,8 +180,8 @@ TEST(SimulatorTest, RefusesPlansThatNameWhatIsNotThere) {
   refuses([](pb::Plan& p) { p.mutable_actors(0)->set_rank(1); }, "is on rank 1 of 1");
   refuses([](pb::Plan& p) { p.mutable_registers(0)->set_producer(9); }, "is of an actor that is none of 1");
   refuses([](pb::Plan& p) { p.mutable_actors(0)->mutable_outputs(0)->set_register_(3); }, "register 3, of 1");
-  refuses([](pb::Plan& p) { p.mutable_collective_orders(0)->set_rank(4); }, "is of rank 4, of 1");
-  refuses([](pb::Plan& p) { p.mutable_collective_orders(0)->set_actors(0, 4); }, "names actor 4");
+  refuses([](pb::Plan& p) { p.mutable_orders(0)->set_rank(4); }, "of rank 4, of 1");
+  refuses([](pb::Plan& p) { p.mutable_orders(0)->set_actors(0, 4); }, "names actor 4");
 }
 
 // What the runtime would have said and done, turn by turn on this thread.
