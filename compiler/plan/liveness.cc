@@ -6,92 +6,22 @@
 
 #include "absl/strings/str_join.h"
 #include "compiler/plan/step_player.h"
-#include "oneflow_core/arithmetic.h"
+#include "compiler/plan/wait_expansion.h"
 
 namespace oneflow {
 namespace {
 
-// The acts of one step, numbered across actors, and for each the waits that hold no token. Actors that act together
-// share their numbers.
-class Expansion {
- public:
-  struct Edge {
-    int to = 0;  // waits for this act
-    Wait why;
-  };
-
-  explicit Expansion(const WaitGraph& graph) : graph_(graph), first_(graph.actors.size(), -1) {
-    for (const std::vector<int>& group : graph.together) {
-      for (int actor : group) first_[actor] = num_acts_;
-      if (!group.empty()) num_acts_ += graph.actors[group[0]].acts_per_step;
-    }
-    for (size_t a = 0; a < graph.actors.size(); ++a) {
-      if (first_[a] >= 0) continue;
-      first_[a] = num_acts_;
-      num_acts_ += graph.actors[a].acts_per_step;
-    }
-    edges_.resize(num_acts_);
-    for (int a = 0; a < static_cast<int>(graph.actors.size()); ++a) {
-      for (int act = 1; act < graph.actors[a].acts_per_step; ++act) Add(a, act, a, act - 1, -1, false);
-    }
-    for (size_t r = 0; r < graph.registers.size(); ++r) AddRegister(static_cast<int>(r));
-    for (const std::vector<int>& order : graph.orders) AddOrder(order);
-  }
-
-  int size() const { return num_acts_; }
-  const std::vector<Edge>& edges(int vertex) const { return edges_[vertex]; }
-
- private:
-  // `act` of `actor` waits for `other_act` of `other`, both counted from the beginning of this step; an earlier step's
-  // act (negative) means tokens on the edge, which then cannot be on a dead cycle.
-  void Add(int actor, int act, int other, int64_t other_act, int reg, bool credit) {
-    if (FloorDiv(other_act, graph_.actors[other].acts_per_step) < 0) return;
-    const Wait why{actor, act, reg, credit, other, static_cast<int>(other_act)};
-    edges_[first_[actor] + act].push_back({static_cast<int>(first_[other] + other_act), why});
-  }
-
-  void AddRegister(int id) {
-    const WaitGraph::Register& reg = graph_.registers[id];
-    const WaitGraph::Port& from = reg.producer;
-    for (const WaitGraph::Port& to : reg.consumers) {
-      for (int act = 0; act < graph_.actors[to.actor].acts_per_step; ++act) {
-        // Slot n of the consumer was filled by the producer's slot n less those that were full at the start.
-        const int64_t fill = act / to.acts_per_slot - reg.initially_filled;
-        Add(to.actor, act, from.actor, (fill + 1) * from.acts_per_slot - 1, id, false);
-      }
-      for (int act = 0; act < graph_.actors[from.actor].acts_per_step; ++act) {
-        const int64_t freed = act / from.acts_per_slot + reg.initially_filled - reg.slots;
-        Add(from.actor, act, to.actor, (freed + 1) * to.acts_per_slot - 1, id, true);
-      }
-    }
-  }
-
-  void AddOrder(const std::vector<int>& order) {
-    std::map<int, int> next_act;
-    int before = -1;
-    for (int actor : order) {
-      const int act = next_act[actor]++;
-      // Between two acts of one actor there is an edge already.
-      if (before >= 0 && before != actor) Add(actor, act, before, next_act[before] - 1, -1, false);
-      before = actor;
-    }
-  }
-
-  const WaitGraph& graph_;
-  std::vector<int> first_;  // vertex of an actor's act 0
-  int num_acts_ = 0;
-  std::vector<std::vector<Edge>> edges_;
-};
+using Waits = WaitExpansion::Waits;
 
 // The acts that lie on cycles or only wait for such: what remains when everything that can happen has happened.
-std::vector<bool> Stuck(const Expansion& acts) {
+std::vector<bool> Stuck(const WaitExpansion& acts) {
   std::vector<int> waits(acts.size());
   std::vector<std::vector<int>> waiters(acts.size());
   std::vector<int> ready;
   for (int v = 0; v < acts.size(); ++v) {
     waits[v] = static_cast<int>(acts.edges(v).size());
     if (waits[v] == 0) ready.push_back(v);
-    for (const Expansion::Edge& edge : acts.edges(v)) waiters[edge.to].push_back(v);
+    for (const WaitExpansion::Edge& edge : acts.edges(v)) waiters[edge.to].push_back(v);
   }
   std::vector<bool> stuck(acts.size(), true);
   while (!ready.empty()) {
@@ -110,7 +40,7 @@ std::vector<bool> Stuck(const Expansion& acts) {
 // find none.
 class Circles {
  public:
-  explicit Circles(const Expansion& acts)
+  explicit Circles(const WaitExpansion& acts)
       : acts_(acts), order_(acts.size(), -1), low_(acts.size(), 0), is_open_(acts.size(), false), of_(acts.size(), -1) {
     for (int v = 0; v < acts.size(); ++v) {
       if (order_[v] < 0) Visit(v);
@@ -147,7 +77,7 @@ class Circles {
   void Close(int first) {
     const auto& edges = acts_.edges(first);
     const bool waits_for_itself =
-        std::any_of(edges.begin(), edges.end(), [&](const Expansion::Edge& edge) { return edge.to == first; });
+        std::any_of(edges.begin(), edges.end(), [&](const WaitExpansion::Edge& edge) { return edge.to == first; });
     const bool is_circle = open_.back() != first || waits_for_itself;
     for (int v = -1; v != first; open_.pop_back()) {
       v = open_.back();
@@ -156,7 +86,7 @@ class Circles {
     }
   }
 
-  const Expansion& acts_;
+  const WaitExpansion& acts_;
   int num_visited_ = 0;
   std::vector<int> order_, low_;  // when an act was entered, and the first open one that it leads to
   std::vector<bool> is_open_;
@@ -168,7 +98,7 @@ class Circles {
 // Finds short cycles from single acts that are on one. Its memory is cleared of what a search reached only.
 class CycleSearch {
  public:
-  CycleSearch(const Expansion& acts, const std::vector<int>& circles)
+  CycleSearch(const WaitExpansion& acts, const std::vector<int>& circles)
       : acts_(acts), circles_(circles), reached_(acts.size()) {}
 
   // A shortest cycle through `start`, shorter than `limit`; empty if there is none.
@@ -180,7 +110,7 @@ class CycleSearch {
       const int v = queue_[head];
       if (reached_[v].length + 1 >= limit) break;
       effort_ += acts_.edges(v).size();
-      for (const Expansion::Edge& edge : acts_.edges(v)) {
+      for (const WaitExpansion::Edge& edge : acts_.edges(v)) {
         if (edge.to == start) {
           cycle = PathTo(v, start, edge.why);
           break;
@@ -199,7 +129,7 @@ class CycleSearch {
  private:
   struct Step {
     int from = -1;
-    const Expansion::Edge* edge = nullptr;
+    const WaitExpansion::Edge* edge = nullptr;
     size_t length = 0;
   };
 
@@ -210,7 +140,7 @@ class CycleSearch {
     return path;
   }
 
-  const Expansion& acts_;
+  const WaitExpansion& acts_;
   const std::vector<int>& circles_;
   std::vector<Step> reached_;
   std::vector<int> queue_;
@@ -218,10 +148,10 @@ class CycleSearch {
 };
 
 // What searches for the best way to say what is wrong may cost together, in acts and edges.
-size_t MostEffort(const Expansion& acts) { return 64 * static_cast<size_t>(acts.size()) + (size_t{1} << 22); }
+size_t MostEffort(const WaitExpansion& acts) { return 64 * static_cast<size_t>(acts.size()) + (size_t{1} << 22); }
 
 bool HasDeadCycle(const WaitGraph& graph) {
-  const std::vector<bool> stuck = Stuck(Expansion(graph));
+  const std::vector<bool> stuck = Stuck(WaitExpansion(graph, Waits::kWithinStep));
   return std::find(stuck.begin(), stuck.end(), true) != stuck.end();
 }
 
@@ -252,7 +182,7 @@ std::string Remedy(const WaitGraph& graph, const std::vector<Wait>& cycle) {
       std::any_of(cycle.begin(), cycle.end(), [](const Wait& wait) { return wait.reg < 0 && wait.on != wait.actor; });
   std::string fallback = turns ? "let all ranks launch what they do together in one order"
                                : "no number of slots breaks it: the circle is made of data";
-  const Expansion acts(graph);
+  const WaitExpansion acts(graph, Waits::kWithinStep);
   size_t tries = 1 + MostEffort(acts) / (static_cast<size_t>(acts.size()) * 16 + 1);
   bool found_credit = false;
   for (const Wait& wait : cycle) {
@@ -383,7 +313,7 @@ absl::Status SimulateStep(const WaitGraph& graph) {
 }
 
 std::optional<std::vector<Wait>> FindDeadCycle(const WaitGraph& graph) {
-  const Expansion acts(graph);
+  const WaitExpansion acts(graph, Waits::kWithinStep);
   const std::vector<int> circles = Circles(acts).Take();
   CycleSearch search(acts, circles);
   std::vector<Wait> best;
