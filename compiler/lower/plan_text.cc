@@ -137,10 +137,10 @@ class Writer {
 
 }  // namespace
 
-absl::StatusOr<int64_t> PlannedBytesMoved(const pb::PlanSet& set, const pb::ClassPlan& plan) {
+absl::StatusOr<std::vector<PlannedBoxing>> PlannedBoxings(const pb::PlanSet& set, const pb::ClassPlan& plan) {
   OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(set));
   std::map<std::pair<int, int>, int64_t> known;
-  int64_t bytes = 0;
+  std::vector<PlannedBoxing> boxings;
   for (const pb::ClassActor& actor : plan.actors()) {
     for (const pb::ClassInstruction& instruction : actor.instructions()) {
       if (instruction.op() != "boxing") continue;
@@ -152,9 +152,16 @@ absl::StatusOr<int64_t> PlannedBytesMoved(const pb::PlanSet& set, const pb::Clas
                             OneBoxingStep(x.type, x.dist, reader.tensor(to).dist, reader.topology()));
         it->second = BytesMoved(x.type, step);
       }
-      bytes += it->second * actor.acts_per_step();
+      boxings.push_back({&actor, &instruction, it->second * actor.acts_per_step()});
     }
   }
+  return boxings;
+}
+
+absl::StatusOr<int64_t> PlannedBytesMoved(const pb::PlanSet& set, const pb::ClassPlan& plan) {
+  OF_ASSIGN_OR_RETURN(const std::vector<PlannedBoxing> boxings, PlannedBoxings(set, plan));
+  int64_t bytes = 0;
+  for (const PlannedBoxing& boxing : boxings) bytes += boxing.bytes;
   return bytes;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "oneflow_core/status.h"
 #include "proto/plan.pb.h"
@@ -13,8 +14,16 @@ namespace oneflow {
 // ranks that have it. InvalidArgument if the plan is malformed.
 absl::StatusOr<std::string> PlanText(const pb::PlanSet& set);
 
-// Bytes that boxings of `plan` move between ranks in one step, in total. REQUIRES: `plan` is one of `set`, which is
-// well formed.
+// A boxing of a plan, and what it moves between ranks in one step.
+struct PlannedBoxing {
+  const pb::ClassActor* actor = nullptr;
+  const pb::ClassInstruction* instruction = nullptr;
+  int64_t bytes = 0;
+};
+// In the order of actors. REQUIRES: `plan` is one of `set`, which is well formed and outlives the result.
+absl::StatusOr<std::vector<PlannedBoxing>> PlannedBoxings(const pb::PlanSet& set, const pb::ClassPlan& plan);
+
+// What all of them move. REQUIRES: as above.
 absl::StatusOr<int64_t> PlannedBytesMoved(const pb::PlanSet& set, const pb::ClassPlan& plan);
 
 }  // namespace oneflow

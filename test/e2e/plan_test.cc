@@ -1,4 +1,4 @@
-// `oneflow compile`, `oneflow plan show`, `oneflow plan check` and `oneflow plan explain`: what would run and why, without running it.
+// `oneflow compile` and `oneflow plan show`, `check`, `diff` and `explain`: what would run and why, without running it.
 #include <fstream>
 
 #include "gmock/gmock.h"
@@ -56,6 +56,20 @@ TEST(PlanTest, APlanFileIsProvedAndADamagedOneRefused) {
   const Outcome twice = work.Run({"plan", "check", work.Path("twice")});
   EXPECT_EQ(twice.exit_code, 1);
   EXPECT_THAT(twice.err, HasSubstr("twice': "));
+}
+
+TEST(PlanTest, WhatChangedBetweenAFileAndAJobIsSaid) {
+  const Workspace work;
+  const std::string plan = work.Path("plan"), job = work.GptJob();
+  ASSERT_EQ(work.Run({"compile", job, "--set", "mesh.dp=2", "-o", plan}).exit_code, 0);
+  const Outcome same = work.Run({"plan", "diff", plan, job, "--set", "mesh.dp=2"});
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_EQ(same.out, "nothing changed\n");
+  const Outcome split = work.Run({"plan", "diff", job, job, "--set", "mesh.dp=2", "--set-other", "mesh.dp=1"});
+  ASSERT_EQ(split.exit_code, 0) << split.err;
+  for (const char* said : {"hosts: 2 ranks", "plan 'train'\n", "  boxings\n    - ", "  moved per step: "}) {
+    EXPECT_THAT(split.out, HasSubstr(said));
+  }
 }
 
 TEST(PlanTest, GraphsArePrintedAfterAPass) {

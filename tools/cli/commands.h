@@ -46,6 +46,9 @@ absl::Status PlanShowCommand(const JobArguments& file_or_job, int process, bool 
 // (compiler/lower/plan_check.h).
 absl::Status PlanCheckCommand(const std::string& file);
 
+// `oneflow plan diff`: what changed from one plan to another, each a plan file or a job config.
+absl::Status PlanDiffCommand(const JobArguments& file_or_job, const JobArguments& other);
+
 // `oneflow plan explain`: why tensors lie as they do, what that costs and what moves; of the whole job, or of one
 // tensor.
 struct ExplainArguments {

@@ -107,6 +107,15 @@ int Main(int argc, char** argv) {
   sub = add(*plan, "check", "prove a plan file, whoever wrote it: format, memory, rates, no deadlock",
             [&] { return Report(PlanCheckCommand(checked)); });
   sub->add_option("file", checked, "plan file")->required();
+  JobArguments before, after;
+  sub = add(*plan, "diff", "say what changed from one plan to another", [&] {
+    after.sets.insert(after.sets.begin(), before.sets.begin(), before.sets.end());
+    return Report(PlanDiffCommand(before, after));
+  });
+  sub->add_option("file", before.config, "plan file, or job config *.pbtxt")->required();
+  sub->add_option("other", after.config, "what to compare with it")->required();
+  sub->add_option("--set", before.sets, "override a field of both configs")->allow_extra_args(false);
+  sub->add_option("--set-other", after.sets, "override a field of the second config alone")->allow_extra_args(false);
   ExplainArguments explain;
   sub = add(*plan, "explain", "say why tensors lie as they do, what that costs and what moves",
             [&] { return Report(PlanExplainCommand(explain)); });

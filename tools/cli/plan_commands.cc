@@ -1,4 +1,4 @@
-// `oneflow compile`, `oneflow plan show`, `oneflow plan check` and `oneflow plan explain`.
+// `oneflow compile` and `oneflow plan show`, `check`, `diff` and `explain`.
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "compiler/explain/html.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_check.h"
+#include "compiler/lower/plan_diff.h"
 #include "compiler/lower/plan_memory.h"
 #include "compiler/lower/plan_text.h"
 #include "compiler/lower/program.h"
@@ -49,6 +50,14 @@ absl::StatusOr<pb::PlanSet> ReadPlan(const std::string& path) {
   OF_ASSIGN_OR_RETURN(pb::PlanSet plan, ParsePlan(path));
   OF_RETURN_IF_ERROR_AT(CheckPlanSet(plan).status(), absl::StrCat("plan file '", path, "'"));
   return plan;
+}
+
+// A plan file, or the plan of a job config.
+absl::StatusOr<pb::PlanSet> ReadOrCompile(const JobArguments& arguments) {
+  if (!absl::EndsWith(arguments.config, ".pbtxt")) return ReadPlan(arguments.config);
+  const OpRegistry ops = StandardOps();
+  OF_ASSIGN_OR_RETURN(Job job, LoadJob(arguments, ops));
+  return CompileJob(job, ops);
 }
 
 // Writes and says so; `what` names the file in errors.
@@ -105,15 +114,7 @@ absl::Status CompileCommand(const JobArguments& arguments, const std::string& ou
 }
 
 absl::Status PlanShowCommand(const JobArguments& arguments, int process, bool memory) {
-  const bool is_config = absl::EndsWith(arguments.config, ".pbtxt");
-  pb::PlanSet plan;
-  if (is_config) {
-    const OpRegistry ops = StandardOps();
-    OF_ASSIGN_OR_RETURN(Job job, LoadJob(arguments, ops));
-    OF_ASSIGN_OR_RETURN(plan, CompileJob(job, ops));
-  } else {
-    OF_ASSIGN_OR_RETURN(plan, ReadPlan(arguments.config));
-  }
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, ReadOrCompile(arguments));
   if (memory) {
     std::cout << PlanMemoryText(plan);
     return absl::OkStatus();
@@ -124,6 +125,14 @@ absl::Status PlanShowCommand(const JobArguments& arguments, int process, bool me
     return absl::OkStatus();
   }
   OF_ASSIGN_OR_RETURN(const std::string text, PlanText(plan));
+  std::cout << text;
+  return absl::OkStatus();
+}
+
+absl::Status PlanDiffCommand(const JobArguments& a, const JobArguments& b) {
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, ReadOrCompile(a));
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet other, ReadOrCompile(b));
+  OF_ASSIGN_OR_RETURN(const std::string text, PlanDiff(plan, other));
   std::cout << text;
   return absl::OkStatus();
 }

@@ -1,0 +1,26 @@
+// What changed from one plan set to another, in words: `oneflow plan diff`.
+//
+//   plan 'train'
+//     mesh: [dp=2]{0,1} -> [dp=4]{0,1,2,3}
+//     values
+//       'h*/mlp/up/matmul' (4 alike): f32[8,16] (S(0)) -> f32[8,16] (B)
+//     boxings
+//       + 'h*/mlp/up/gather' (4 alike): f32[16,64] (S(0)) to (B), 12288 bytes a step each
+//     moved per step: 0 -> 49152 bytes
+//
+// Things are the same if they have one name. Names that differ in numbers only, and changed alike, are told once.
+#pragma once
+
+#include <string>
+
+#include "oneflow_core/status.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// Ranks and hosts; layouts of variables; per plan its mesh, layouts of values, boxings, actors by queue, slots, memory
+// by what it is for and bytes moved. "nothing changed" if the plan sets are equal; a line that says so if they differ
+// only in what is not looked at. REQUIRES: CheckPlanSet is OK of both.
+absl::StatusOr<std::string> PlanDiff(const pb::PlanSet& a, const pb::PlanSet& b);
+
+}  // namespace oneflow
