@@ -51,7 +51,7 @@ class PlanChecker {
     OF_RETURN_IF_ERROR(CheckBoxings());
     OF_ASSIGN_OR_RETURN(const WaitGraph graph, WaitGraphOf(plan_));
     OF_RETURN_IF_ERROR(Count(graph));
-    OF_RETURN_IF_ERROR(CheckCalls());
+    OF_RETURN_IF_ERROR(CheckOrdersOfQueues());
     OF_RETURN_IF_ERROR(CheckLive(graph));
     return proof_;
   }
@@ -118,34 +118,49 @@ class PlanChecker {
         proof_.credits += acts(reg.producer);
       }
     }
-    for (const std::vector<int>& order : graph.orders) proof_.calls += static_cast<int64_t>(order.size());
-    const int64_t all = proof_.acts + proof_.data + proof_.credits + proof_.calls;
+    for (const std::vector<int>& order : graph.orders) proof_.ordered += static_cast<int64_t>(order.size());
+    const int64_t all = proof_.acts + proof_.data + proof_.credits + proof_.ordered;
     return all <= kMostWaits ? absl::OkStatus() : NotProved(all, " acts and waits in a step, at most ", kMostWaits);
   }
 
-  // That each class has an order of exactly the calls that its ranks make.
-  absl::Status CheckCalls() const {
-    std::vector<std::set<int>> makes(set_.classes_size()), ordered(set_.classes_size());
+  // The actors that act on ranks of each class; those of them that make calls only.
+  std::vector<std::set<int>> ActorsOf(bool only_calls) const {
+    std::vector<std::set<int>> actors(set_.classes_size());
     for (int a = 0; a < plan_.actors_size(); ++a) {
       const pb::ClassActor& actor = plan_.actors(a);
-      if (actor.senders() < 0 || actor.instructions().empty()) continue;
-      for (const int grid : {actor.grid(), actor.senders()}) {
-        for (const int c : ClassesOn(reader_, grid)) makes[c].insert(a);
+      if (only_calls && (actor.senders() < 0 || actor.instructions().empty())) continue;
+      for (const int c : ClassesOn(reader_, actor.grid())) actors[c].insert(a);
+      if (actor.senders() < 0) continue;
+      for (const int c : ClassesOn(reader_, actor.senders())) actors[c].insert(a);
+    }
+    return actors;
+  }
+
+  // That each order is of what its queue has, and that all calls of a class are in order.
+  absl::Status CheckOrdersOfQueues() const {
+    const std::vector<std::set<int>> acts = ActorsOf(/*only_calls=*/false);
+    std::set<std::pair<int, int>> queues;
+    std::vector<std::set<int>> ordered(set_.classes_size());
+    for (const pb::ClassOrder& order : plan_.orders()) {
+      const std::string where = absl::StrCat("order of class ", order.class_(), ", queue ", order.queue());
+      if (!pb::Queue_IsValid(order.queue())) return NotProved(where, ": there is no such queue");
+      if (!queues.emplace(order.class_(), order.queue()).second) return NotProved(where, ": there are two");
+      for (const int a : order.actors()) {
+        const pb::ClassActor& actor = plan_.actors(a);
+        if (actor.queue() != order.queue()) {
+          return NotProved(where, ": actor '", actor.name(), "' is on queue ", actor.queue());
+        }
+        if (acts[order.class_()].count(a) == 0) {
+          return NotProved(where, ": actor '", actor.name(), "' does not act on ranks of that class");
+        }
+        ordered[order.class_()].insert(a);
       }
     }
-    for (const pb::ClassOrder& order : plan_.orders()) {
-      if (order.queue() != pb::COMMUNICATION) continue;
-      std::set<int>& mine = ordered[order.class_()];
-      if (!mine.empty()) return NotProved("class ", order.class_(), " has two orders of calls");
-      mine.insert(order.actors().begin(), order.actors().end());
-    }
+    const std::vector<std::set<int>> calls = ActorsOf(/*only_calls=*/true);
     for (int c = 0; c < set_.classes_size(); ++c) {
-      for (const auto& [some, all, what] :
-           {std::tuple(&makes[c], &ordered[c], "is not in the order of calls"),
-            std::tuple(&ordered[c], &makes[c], "is in the order, but makes no calls")}) {
-        for (const int a : *some) {
-          if (all->count(a) == 0) return NotProved("actor '", plan_.actors(a).name(), "' ", what, " of class ", c);
-        }
+      for (const int a : calls[c]) {
+        if (ordered[c].count(a) > 0) continue;
+        return NotProved("actor '", plan_.actors(a).name(), "' makes calls, but is in no order of class ", c);
       }
     }
     return absl::OkStatus();
@@ -179,8 +194,8 @@ std::string ProofText(const pb::PlanSet& set, const std::vector<PlanProof>& proo
   for (int p = 0; p < set.plans_size(); ++p) {
     const PlanProof& proof = proofs[p];
     absl::StrAppend(&text, "plan '", set.plans(p).name(), "': ", set.plans(p).actors_size(), " actors, ", proof.acts,
-                    " acts a step; ", proof.data, " waits for data, ", proof.credits, " for credits, ", proof.calls,
-                    " calls in order: no deadlock\n");
+                    " acts a step; ", proof.data, " waits for data, ", proof.credits, " for credits, ", proof.ordered,
+                    " acts in order: no deadlock\n");
   }
   absl::StrAppend(&text,
                   "not looked at: whether what shares memory is ever in use at once, whether there are kernels\n");

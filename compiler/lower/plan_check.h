@@ -5,8 +5,8 @@
 //   places    everything lies within the memory that it is said to lie in (plan_places.h)
 //   rates     every register is filled as often as it is emptied; acts are one per step or per micro-batch
 //   boxings   each is one step that ranks can do
-//   calls     every class has one order, in which all its calls are
-//   waits     one graph of data, credits and the order of calls has no cycle without a token (compiler/plan/liveness.h)
+//   orders    each is of what one queue of a class' ranks does, and all calls of a class are in one
+//   waits     one graph of data, credits and orders has no cycle without a token (compiler/plan/liveness.h)
 //
 // What is not proved: that things of a plan's region that share bytes are never in use at once, and that there are
 // kernels for its instructions. The compiler checks the one when it makes a plan, a worker the other when it starts.
@@ -26,7 +26,7 @@ struct PlanProof {
   int64_t acts = 0;     // of one step, of actors that stand for all their ranks
   int64_t data = 0;     // waits for a filled slot, one per act and reason
   int64_t credits = 0;  // waits for a free one
-  int64_t calls = 0;    // acts that are in some class' order
+  int64_t ordered = 0;  // acts in orders of queues
 };
 
 // One entry per plan. InvalidArgument, saying where, what and both values, if anything of the above does not hold;

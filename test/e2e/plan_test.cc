@@ -46,7 +46,7 @@ TEST(PlanTest, APlanFileIsProvedAndADamagedOneRefused) {
   ASSERT_EQ(work.Run(Join({"compile", work.GptJob(), "-o", plan}, OnMesh("pp: 2 dp: 2", 2))).exit_code, 0);
   const Outcome good = work.Run({"plan", "check", plan});
   ASSERT_EQ(good.exit_code, 0) << good.err;
-  EXPECT_THAT(good.out, HasSubstr("calls in order: no deadlock\n"));
+  EXPECT_THAT(good.out, HasSubstr("acts in order: no deadlock\n"));
   const Outcome foreign = work.Run({"plan", "check", work.GptJob()});
   EXPECT_EQ(foreign.exit_code, 1);
   EXPECT_THAT(foreign.err, HasSubstr("is not a serialised plan set"));

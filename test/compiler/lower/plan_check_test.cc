@@ -47,9 +47,9 @@ TEST(PlanCheckTest, TheTextCountsWhatWasProvedAndNamesWhatWasNot) {
   const pb::PlanSet set = StepPlan({2, 2, 4}, DeviceKind::kCuda);
   ASSERT_OK_AND_ASSIGN(const std::vector<PlanProof> proofs, CheckPlanSet(set));
   ASSERT_EQ(proofs.size(), 1u);
-  EXPECT_GT(proofs[0].calls, 0);
+  EXPECT_GT(proofs[0].ordered, 0);
   EXPECT_THAT(ProofText(set, proofs),
-              AllOf(HasSubstr("4 ranks in 2 classes"), HasSubstr("calls in order: no deadlock\n"),
+              AllOf(HasSubstr("4 ranks in 2 classes"), HasSubstr("acts in order: no deadlock\n"),
                     HasSubstr(absl::StrCat(proofs[0].acts, " acts a step")), HasSubstr("not looked at: ")));
 }
 
@@ -93,8 +93,9 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
       {[](auto& set) { set.mutable_plans(0)->set_micro_batches(3); }, "the plan has 3 micro-batches"},
       {[](auto& set) { set.mutable_plans(0)->mutable_actors(0)->set_first_id(INT32_MAX); }, "have numbers from"},
       {[](auto& set) { set.mutable_plans(0)->mutable_actors(1)->set_first_id(0); }, "have numbers from"},
-      {[](auto& set) { set.mutable_plans(0)->mutable_orders()->RemoveLast(); }, "is not in the order of calls"},
-      {[](auto& set) { *set.mutable_plans(0)->add_orders() = set.plans(0).orders(0); }, "two orders"},
+      {[](auto& set) { set.mutable_plans(0)->mutable_orders()->RemoveLast(); }, "is in no order of class"},
+      {[](auto& set) { *set.mutable_plans(0)->add_orders() = set.plans(0).orders(0); }, "there are two"},
+      {[](auto& set) { set.mutable_plans(0)->mutable_orders(0)->set_queue(pb::HOST); }, "is on queue 1"},
       {[](auto& set) { set.mutable_tensors(FindCall(set).instructions(0).inputs(0).tensor())->set_dims(0, 1000); },
        "there is room for"},
       {[](auto& set) { FindCall(set).mutable_instructions(0)->set_received_bytes(-1); }, "what it receives: -1 bytes"},
