@@ -5,6 +5,7 @@
 //   forward act 0 ──1──► forward act 1     waits for that of the step before: its own turn, which holds a token
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "compiler/plan/liveness.h"
