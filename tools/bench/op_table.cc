@@ -50,25 +50,30 @@ double CopiedBytes(const pb::Instruction& copy, const std::vector<TensorType>& o
 
 }  // namespace
 
+OpWork WorkOf(const pb::Instruction& instruction, const OpRegistry& ops) {
+  const std::vector<TensorType> inputs = Types(instruction.inputs()), outputs = Types(instruction.outputs());
+  const bool copy = instruction.kind() == pb::Instruction::COPY;
+  OpWork work{.calls = 1, .bytes = copy ? CopiedBytes(instruction, outputs) : Bytes(inputs) + Bytes(outputs)};
+  const OpDef* const def = instruction.kind() == pb::Instruction::COMPUTE ? ops.Find(instruction.op()) : nullptr;
+  if (def != nullptr && def->flops != nullptr) work.flops = def->flops(inputs, outputs, Attributes(instruction));
+  return work;
+}
+
 std::map<std::string, OpWork> WorkOfPlan(const pb::Plan& plan, const OpRegistry& ops) {
-  std::map<std::string, OpWork> work;
+  std::map<std::string, OpWork> sums;
   for (const pb::Actor& actor : plan.actors()) {
     const double acts = actor.acts_per_step();
     for (const pb::Instruction& instruction : actor.instructions()) {
       const bool compute = instruction.kind() == pb::Instruction::COMPUTE;
       OpWork& sum =
-          work[compute ? instruction.op() : absl::AsciiStrToLower(pb::Instruction::Kind_Name(instruction.kind()))];
-      const std::vector<TensorType> inputs = Types(instruction.inputs()), outputs = Types(instruction.outputs());
-      sum.calls += acts;
-      sum.bytes += acts * (instruction.kind() == pb::Instruction::COPY ? CopiedBytes(instruction, outputs)
-                                                                       : Bytes(inputs) + Bytes(outputs));
-      const OpDef* const def = compute ? ops.Find(instruction.op()) : nullptr;
-      if (def != nullptr && def->flops != nullptr) {
-        sum.flops += acts * def->flops(inputs, outputs, Attributes(instruction));
-      }
+          sums[compute ? instruction.op() : absl::AsciiStrToLower(pb::Instruction::Kind_Name(instruction.kind()))];
+      const OpWork work = WorkOf(instruction, ops);
+      sum.calls += acts * work.calls;
+      sum.flops += acts * work.flops;
+      sum.bytes += acts * work.bytes;
     }
   }
-  return work;
+  return sums;
 }
 
 std::vector<OpRow> OpTable(const Counters& counters, const std::map<std::string, OpWork>& work) {

@@ -17,6 +17,8 @@ struct OpWork {
   double flops = 0;  // 0 where the op's definition does not say
   double bytes = 0;  // operands, or both ends of copied boxes: what must be read and written at least
 };
+// Of one instruction, once.
+OpWork WorkOf(const pb::Instruction& instruction, const OpRegistry& ops);
 // Keys are named as in pb::OpTime.
 std::map<std::string, OpWork> WorkOfPlan(const pb::Plan& plan, const OpRegistry& ops);
 
