@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "actor/sim/rendezvous.h"
@@ -150,7 +151,7 @@ class Simulator {
       if (queue.taken || queue.ready.empty()) continue;
       const int32_t first = queue.ready.begin()->second;
       queue.taken = true;
-      const int64_t wake = fresh || !costs_.wake_ns ? 0 : costs_.wake_ns(first);
+      const int64_t wake = fresh || !costs_.wake_ns ? 0 : costs_.wake_ns(first, states_[first].acts);
       if (wake > 0) {
         At(now_ + wake, Event::Kind::kChoose, id);
       } else {
@@ -203,15 +204,22 @@ class Simulator {
       if (states_[message.actor].queue == state.queue) {
         OF_RETURN_IF_ERROR(Deliver(message));
       } else {
-        At(now_ + (costs_.message_ns ? costs_.message_ns(id, message.actor) : 0), Event::Kind::kDeliver, 0, message);
+        Send(message, id, state.acts - 1);
       }
     }
     return absl::OkStatus();
   }
 
+  // Messages of one queue to another come in the order in which they were sent.
+  void Send(const Message& message, int32_t from, int64_t act) {
+    int64_t& last = last_came_ns_[{states_[from].queue, states_[message.actor].queue}];
+    last = std::max(last, now_ + (costs_.message_ns ? costs_.message_ns(from, act, message.actor) : 0));
+    At(last, Event::Kind::kDeliver, 0, message);
+  }
+
   // The queue is free behind an act of that actor.
   void Leave(int queue, int32_t actor) {
-    const int64_t pause = costs_.pause_ns ? costs_.pause_ns(actor) : 0;
+    const int64_t pause = costs_.pause_ns ? costs_.pause_ns(actor, states_[actor].acts - 1) : 0;
     if (pause > 0) return At(now_ + pause, Event::Kind::kChoose, queue);
     queues_[queue].taken = false;
     queues_[queue].fresh = true;
@@ -263,7 +271,8 @@ class Simulator {
   std::vector<Turn> turns_;    // by queue
   Rendezvous rendezvous_;
   std::map<int32_t, int64_t> link_free_ns_;
-  std::vector<int> to_start_;  // queues
+  absl::flat_hash_map<std::pair<int, int>, int64_t> last_came_ns_;  // by queues, from and to
+  std::vector<int> to_start_;                                       // queues
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   int64_t next_event_ = 0;
   int64_t now_ = 0;

@@ -5,10 +5,10 @@
 //                       message ╲     ╱ wakes up       lowest id; acts with collectives in the order of the plan
 //   another queue                ▓▓▓▓▓
 //
-// What comes at the same time has come before anyone chooses. A message within a queue takes no time. Members of a
-// collective wait for one another: each has its queue from when it begins until all have begun and its own time is over.
-// A link carries one transfer at a time, in the order in which acts come to it: whoever shares a card waits, which takes
-// as long in sum as sharing its bandwidth.
+// What comes at the same time has come before anyone chooses. Messages within a queue take no time, and none overtakes
+// another between the same two queues. Members of a collective wait for one another: each has its queue from when it
+// begins until all have begun and its own time is over. A link carries one transfer at a time, in the order in which
+// acts come to it: whoever shares a card waits, which takes as long in sum as sharing its bandwidth.
 //
 // The result is a function of program and costs alone. Whose costs these are (a device's speeds, a trace of a real run)
 // is the caller's business.
@@ -30,12 +30,12 @@ struct ActCost {
   int32_t link = -1;    // over this link; negative: over one of its own
 };
 
-// What is not given costs nothing. None may be negative.
+// What is not given costs nothing. None may be negative. Acts of an actor are counted from 0.
 struct SimulatedCosts {
-  std::function<ActCost(int32_t actor, int64_t act)> act;       // acts of an actor are counted from 0
-  std::function<int64_t(int32_t from, int32_t to)> message_ns;  // between actors of different queues
-  std::function<int64_t(int32_t actor)> wake_ns;   // until a queue that was idle begins, when this actor could act
-  std::function<int64_t(int32_t actor)> pause_ns;  // until a queue goes on behind an act of this actor
+  std::function<ActCost(int32_t actor, int64_t act)> act;
+  std::function<int64_t(int32_t from, int64_t act, int32_t to)> message_ns;  // of an act, between different queues
+  std::function<int64_t(int32_t actor, int64_t act)> wake_ns;   // until a queue that was idle begins, for this act
+  std::function<int64_t(int32_t actor, int64_t act)> pause_ns;  // until a queue goes on behind this act
 };
 
 struct Simulation {
