@@ -58,6 +58,16 @@ struct ExplainArguments {
 };
 absl::Status PlanExplainCommand(const ExplainArguments& arguments);
 
+// `oneflow plan simulate`: how long a step would take, what of it is what, and what would change that.
+struct SimulateArguments {
+  JobArguments job;
+  std::string costs;  // trace of a real run that says what things cost; empty: predicted from devices and links
+  std::string trace;  // file for the simulated run; empty: none
+  std::string plan;   // name; empty: the first
+  int64_t steps = 0;  // 0: as many as the costs have, or enough
+};
+absl::Status PlanSimulateCommand(const SimulateArguments& arguments);
+
 // `oneflow trace summary FILE`: how long a step takes, what bounds it, what every queue does; `oneflow trace compare A
 // B`: that of two traces of one plan.
 struct TraceArguments {

@@ -123,6 +123,17 @@ int Main(int argc, char** argv) {
   sub->add_option("tensor", explain.tensor, "only this tensor: its name, or the beginning of several");
   sub->add_option("--html", explain.html, "write a page of the whole job to this file");
 
+  SimulateArguments simulate;
+  sub = add(*plan, "simulate", "say how long a step would take, what bounds it and what would change that",
+            [&] { return Report(PlanSimulateCommand(simulate)); });
+  AddJob(*sub, simulate.job);
+  sub->add_option("--costs", simulate.costs, "trace of a run of this very plan that says what everything costs");
+  sub->add_option("--trace", simulate.trace, "write the simulated run to this file");
+  sub->add_option("--plan", simulate.plan, "simulate this plan; default: the first");
+  sub->add_option("--steps", simulate.steps,
+                  "how many to simulate, of which all but the first count; default: as many as --costs has, else 8")
+      ->check(CLI::Range(2, 100'000));
+
   CLI::App* const trace = app.add_subcommand("trace", "look at traces that `run --trace FILE` wrote");
   trace->require_subcommand(1);
   TraceArguments summary;

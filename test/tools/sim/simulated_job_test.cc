@@ -1,0 +1,147 @@
+// Costs, measured and predicted, and what is told of a simulated step.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "oneflow_core/ops/ops.h"
+#include "test/actor/test_plan.h"
+#include "test/support/status_matchers.h"
+#include "tools/sim/knobs.h"
+#include "tools/sim/measured_costs.h"
+#include "tools/sim/predicted_costs.h"
+#include "tools/trace/step_division.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::StatusIs;
+using ::oneflow::testing::TestPlan;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// work@0 ──► copy@1 (on the communication queue) ──► work@1
+TestPlan Transfer(int slots) {
+  TestPlan plan({0, 1});
+  const int work = plan.Actor(0, "work"), copy = plan.Actor(1, "copy"), after = plan.Actor(1, "after");
+  plan.plan().mutable_actors(copy)->set_queue(pb::COMMUNICATION);
+  plan.Register("out", {work}, {{copy}}, slots);
+  plan.Register("boxed", {copy}, {{after}}, slots);
+  plan.set().set_plan_hash("abc");
+  return plan;
+}
+
+// Acts of so many microseconds, one more in every step; and costs of all else that no two have alike.
+SimulatedCosts Uneven(std::vector<int64_t> us) {
+  SimulatedCosts costs;
+  costs.act = [us](int32_t actor, int64_t act) { return ActCost{.ns = 1000 * (us[actor] + act)}; };
+  costs.message_ns = [](int32_t from, int64_t act, int32_t) { return 100 + 10 * from + act; };
+  costs.wake_ns = [](int32_t actor, int64_t act) { return 50 + 10 * actor + act; };
+  costs.pause_ns = [](int32_t actor, int64_t act) { return 20 + actor + act; };
+  return costs;
+}
+
+TEST(MeasuredCostsTest, PlayARunAgainAsItWas) {
+  for (const int slots : {1, 2}) {
+    TestPlan plan = Transfer(slots);
+    ASSERT_OK_AND_ASSIGN(const Simulation run, Simulate(plan.set(), 0, 12, Uneven({30, 20, 10})));
+    ASSERT_OK_AND_ASSIGN(const TraceSteps steps, FindSteps(run.trace, ""));
+    ASSERT_OK_AND_ASSIGN(const MeasuredCosts costs, MeasuredCosts::Of(run.trace, steps, plan.set()));
+    ASSERT_GE(costs.num_steps(), 9);
+    const int64_t played = costs.num_steps();
+    ASSERT_OK_AND_ASSIGN(const Simulation again, Simulate(plan.set(), 0, played, costs.Costs()));
+    // The last steps of the run are played last; what the first did not leave behind has gone by then.
+    for (int64_t back = 0; back < 4; ++back) {
+      const auto step_ns = [&](const Simulation& s, int64_t steps) {
+        return s.step_ends_ns[steps - 1 - back] - s.step_ends_ns[steps - 2 - back];
+      };
+      EXPECT_EQ(step_ns(again, played), step_ns(run, 12)) << slots << " slots, " << back << " steps before the last";
+    }
+  }
+}
+
+TEST(MeasuredCostsTest, RefuseATraceOfAnotherPlan) {
+  TestPlan plan = Transfer(1);
+  ASSERT_OK_AND_ASSIGN(const Simulation run, Simulate(plan.set(), 0, 3, Uneven({30, 20, 10})));
+  ASSERT_OK_AND_ASSIGN(const TraceSteps steps, FindSteps(run.trace, ""));
+  plan.set().set_plan_hash("def");
+  EXPECT_THAT(MeasuredCosts::Of(run.trace, steps, plan.set()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("its sha256 is abc, this one's is def")));
+}
+
+TEST(PredictedCostsTest, AreARoofline) {
+  TestPlan plan({0, 1});
+  const int work = plan.Actor(0, "work"), copy = plan.Actor(1, "copy");
+  plan.plan().mutable_actors(copy)->set_queue(pb::COMMUNICATION);
+  const int x = plan.Register("x", {work}, {{copy}}, 1, 1000), y = plan.Register("y", {copy}, {}, 1, 1000);
+  plan.Instruct(work, pb::Instruction::COMPUTE, "relu", {x}, {x});
+  plan.Copy(copy, {x}, y);
+  DeviceSpeeds device;
+  device.memory_bytes_per_s = 1e9;
+  device.act_s = 3e-6;
+  device.same_host = {5e-6, 2e-9};
+  const OpRegistry ops = StandardOps();
+  const PredictedCosts predicted(plan.set(), 0, OneHost(2, 1, device), ops);
+  const SimulatedCosts costs = predicted.Costs();
+  EXPECT_EQ(costs.act(work, 0).ns, 8'000);                   // reads and writes 4000 bytes
+  EXPECT_EQ(costs.act(copy, 7).ns, 3'000 + 13'000 + 8'000);  // alpha + 4000 beta
+  EXPECT_EQ(costs.message_ns(work, 0, copy), 5'000);
+}
+
+TEST(PredictedCostsTest, RanksOfAHostShareItsCard) {
+  TestPlan plan({0, 1, 2});
+  const int work = plan.Actor(0, "work");
+  std::vector<int> copies;
+  for (const int rank : {1, 2}) copies.push_back(plan.Actor(rank, absl::StrCat("copy", rank)));
+  const int x = plan.Register("x", {work}, {{copies[0]}, {copies[1]}}, 1, 1000);
+  for (const int copy : copies) plan.Copy(copy, {x}, plan.Register(absl::StrCat("y", copy), {copy}, {}, 1, 1000));
+  const HostGroup first{.count = 1, .devices = 1}, second{.count = 1, .devices = 2};
+  ASSERT_OK_AND_ASSIGN(Topology topology, Topology::Create(3, 1, {first, second}));
+  const Link wire = topology.LinkBetween(0, 1);
+  const OpRegistry ops = StandardOps();
+  const PredictedCosts predicted(plan.set(), 0, std::move(topology), ops);
+  const SimulatedCosts costs = predicted.Costs();
+  for (const int copy : copies) {
+    EXPECT_EQ(costs.act(copy, 0).link, 1);
+    EXPECT_NEAR(costs.act(copy, 0).link_ns, 1e9 * (wire.alpha_s + 4000 * wire.beta_s_per_byte), 1);
+  }
+  EXPECT_LT(costs.act(work, 0).link, 0);
+}
+
+TEST(StepDivisionTest, WaitingCountsForWhatWentOnMeanwhile) {
+  TestPlan plan = Transfer(1);
+  plan.Register("loop", {2}, {{0}}, 1, 4, /*initially_filled=*/1);  // so that steps do not overlap
+  SimulatedCosts costs;
+  costs.act = [](int32_t actor, int64_t) { return ActCost{.ns = std::vector<int64_t>{30'000, 20'000, 10'000}[actor]}; };
+  costs.message_ns = [](int32_t, int64_t, int32_t) { return 4'000; };
+  ASSERT_OK_AND_ASSIGN(const Simulation run, Simulate(plan.set(), 0, 20, costs));
+  ASSERT_OK_AND_ASSIGN(const TraceSummary summary, Summarize(run.trace, ""));
+  EXPECT_NEAR(summary.steps.median_seconds(), 72e-6, 1e-12);
+  EXPECT_EQ(CriticalRank(run.trace, summary), 0);
+  const std::vector<StepDivision> ranks = DivideSteps(run.trace, summary.steps);
+  ASSERT_EQ(ranks.size(), 2u);
+  const int64_t steps = summary.steps.num_steps();
+  EXPECT_EQ(ranks[1].compute, 10'000 * steps);
+  EXPECT_EQ(ranks[1].bubble, 30'000 * steps);
+  EXPECT_EQ(ranks[1].communication, 20'000 * steps);
+  EXPECT_EQ(ranks[1].messages, 12'000 * steps);
+  EXPECT_EQ(ranks[1].host, 0);
+  EXPECT_EQ(ranks[1].total(), 72'000 * steps);
+  EXPECT_EQ(ranks[0].compute, 30'000 * steps);
+  EXPECT_EQ(ranks[0].total(), 72'000 * steps);
+}
+
+TEST(KnobsTest, SayWhatWouldChangeAStep) {
+  TestPlan plan = Transfer(1);
+  SimulatedCosts costs;
+  costs.act = [](int32_t actor, int64_t) { return ActCost{.ns = std::vector<int64_t>{30'000, 20'000, 11'000}[actor]}; };
+  ASSERT_OK_AND_ASSIGN(const Simulation run, Simulate(plan.set(), 0, 20, costs));
+  ASSERT_OK_AND_ASSIGN(const TraceSummary summary, Summarize(run.trace, ""));
+  ASSERT_NEAR(summary.steps.median_seconds(), 50e-6, 1e-12);  // work and copy take turns on the one slot
+  ASSERT_OK_AND_ASSIGN(const std::vector<Knob> knobs, TurnKnobs(plan.set(), 20, costs, summary));
+  std::vector<std::string> texts;
+  for (const Knob& knob : knobs) texts.push_back(absl::StrCat(knob.what, ": ", knob.step_seconds * 1e6));
+  EXPECT_THAT(texts, ElementsAre("communication twice as fast: 40", "computing a tenth faster: 47.272",
+                                 "messages and waking up for nothing: 50", "register 'out': slots from 1 to 2: 31",
+                                 "register 'boxed': slots from 1 to 2: 50"));
+}
+
+}  // namespace
+}  // namespace oneflow

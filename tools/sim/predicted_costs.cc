@@ -1,0 +1,120 @@
+#include "tools/sim/predicted_costs.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "tools/bench/op_table.h"
+
+namespace oneflow {
+namespace {
+
+int64_t Ns(double seconds) { return static_cast<int64_t>(1e9 * seconds); }
+
+double BytesOf(const pb::Operand& operand) {
+  double bytes = static_cast<double>(SizeOf(static_cast<DType>(operand.dtype())));
+  for (const int64_t dim : operand.dims()) bytes *= static_cast<double>(dim);
+  return bytes;
+}
+
+double FlopsPerSecond(const DeviceSpeeds& device, const pb::Instruction& instruction) {
+  if (instruction.inputs().empty()) return device.f32_flops;
+  switch (instruction.inputs(0).dtype()) {
+    case pb::BF16:
+      return device.bf16_flops;
+    case pb::F16:
+      return device.f16_flops;
+    default:
+      return device.f32_flops;
+  }
+}
+
+}  // namespace
+
+PredictedCosts::PredictedCosts(const pb::Program& program, int plan, Topology topology, const OpRegistry& ops)
+    : program_(program), plan_(program.plans(plan)), topology_(std::move(topology)), ops_(ops) {
+  for (const pb::Actor& actor : plan_.actors()) acts_.push_back(CostOf(actor));
+}
+
+ActCost PredictedCosts::CostOf(const pb::Actor& actor) const {
+  const DeviceSpeeds& device = topology_.GroupOf(actor.rank()).device;
+  ActCost cost;
+  if (actor.queue() == pb::COMMUNICATION) cost.ns = Ns(device.act_s);
+  for (const pb::Instruction& instruction : actor.instructions()) {
+    if (instruction.kind() == pb::Instruction::COPY) {
+      AddCopy(instruction, actor.rank(), cost);
+    } else if (instruction.kind() == pb::Instruction::COLLECTIVE) {
+      AddCollective(instruction, actor.rank(), cost);
+    } else {
+      const OpWork work = WorkOf(instruction, ops_);
+      cost.ns += Ns(std::max(work.flops / FlopsPerSecond(device, instruction), work.bytes / device.memory_bytes_per_s));
+    }
+  }
+  return cost;
+}
+
+void PredictedCosts::AddTransfers(int times, int from, int to, double num_bytes, int rank, ActCost& cost) const {
+  const Link link = topology_.LinkBetween(from, to);
+  const int64_t ns = Ns(times * (link.alpha_s + link.beta_s_per_byte * num_bytes));
+  if (topology_.Between(from, to) != Distance::kNetwork) {
+    cost.ns += ns;
+    return;
+  }
+  cost.link = topology_.HostOf(rank);
+  cost.link_ns += ns;
+}
+
+void PredictedCosts::AddCopy(const pb::Instruction& copy, int rank, ActCost& cost) const {
+  std::map<int, double> bytes;  // by rank that is read
+  for (const pb::Piece& piece : copy.pieces()) {
+    const pb::Operand& from = copy.inputs(piece.input());
+    double count = static_cast<double>(SizeOf(static_cast<DType>(from.dtype())));
+    for (const int64_t extent : piece.extent()) count *= static_cast<double>(extent);
+    const int reg = from.register_();
+    bytes[reg < 0 ? rank : plan_.actors(plan_.registers(reg).producer()).rank()] += count;
+  }
+  for (const auto& [from, num_bytes] : bytes) {
+    if (from != rank) AddTransfers(1, from, rank, num_bytes, rank, cost);
+  }
+  cost.ns += Ns(WorkOf(copy, ops_).bytes / topology_.GroupOf(rank).device.memory_bytes_per_s);
+}
+
+void PredictedCosts::AddCollective(const pb::Instruction& collective, int rank, ActCost& cost) const {
+  const auto& members = program_.communicators(collective.communicator()).ranks();
+  const int n = members.size();
+  if (collective.collective() == "exchange") {
+    const double size = collective.inputs().empty() ? 0 : SizeOf(static_cast<DType>(collective.inputs(0).dtype()));
+    for (const pb::Transfer& transfer : collective.transfers()) {
+      const int peer = members[transfer.peer()];
+      const int64_t most = std::max(transfer.send_count(), transfer.receive_count());
+      if (peer != rank && most > 0) AddTransfers(1, peer, rank, size * static_cast<double>(most), rank, cost);
+    }
+    return;
+  }
+  double whole = 0;  // the larger end: what was gathered, or is to be scattered
+  for (const auto* operands : {&collective.inputs(), &collective.outputs()}) {
+    for (const pb::Operand& operand : *operands) whole = std::max(whole, BytesOf(operand));
+  }
+  int slow_from = rank, slow_to = rank;
+  double slowest = -1;
+  for (int i = 0; i < n; ++i) {
+    const int from = members[i], to = members[(i + 1) % n];
+    const Link link = topology_.LinkBetween(from, to);
+    const double seconds = link.alpha_s + link.beta_s_per_byte * whole / n;
+    if (seconds > slowest) slowest = seconds, slow_from = from, slow_to = to;
+  }
+  const int rounds = collective.collective() == "all-reduce" ? 2 * (n - 1) : n - 1;
+  AddTransfers(rounds, slow_from, slow_to, whole / n, rank, cost);
+}
+
+SimulatedCosts PredictedCosts::Costs() const {
+  SimulatedCosts costs;
+  costs.act = [this](int32_t actor, int64_t) { return acts_[actor]; };
+  costs.message_ns = [this](int32_t from, int64_t, int32_t to) {
+    const int a = plan_.actors(from).rank(), b = plan_.actors(to).rank();
+    return a == b ? 0 : Ns(topology_.LinkBetween(a, b).alpha_s);
+  };
+  return costs;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,42 @@
+// What acts and messages should cost, by what is known of devices and links before anything ran: a roofline.
+//
+//   kernel       the longer of its flops at the device's speed and its bytes at its memory's
+//   copy         bytes at the memory's speed; from another rank alpha + beta * bytes of the link between them
+//   collective   a ring: alpha for every other member, beta for the bytes that pass, on the slowest of its links
+//   message      alpha of the link between the ranks
+//
+// What crosses hosts takes the card of the host that waits for it. Kernels are taken to reach the device's full speed
+// whatever their size.
+#pragma once
+
+#include <vector>
+
+#include "actor/sim/simulator.h"
+#include "oneflow_core/op.h"
+#include "sbp/topology.h"
+
+namespace oneflow {
+
+class PredictedCosts {
+ public:
+  // Borrows all but `topology`. REQUIRES: the program is that of all processes together, and lies on the topology.
+  PredictedCosts(const pb::Program& program, int plan, Topology topology, const OpRegistry& ops);
+
+  // Borrows this.
+  SimulatedCosts Costs() const;
+
+ private:
+  ActCost CostOf(const pb::Actor& actor) const;
+  void AddCopy(const pb::Instruction& copy, int rank, ActCost& cost) const;
+  void AddCollective(const pb::Instruction& collective, int rank, ActCost& cost) const;
+  // So many transfers from one rank to another, which `rank` has to wait for.
+  void AddTransfers(int times, int from, int to, double num_bytes, int rank, ActCost& cost) const;
+
+  const pb::Program& program_;
+  const pb::Plan& plan_;
+  const Topology topology_;
+  const OpRegistry& ops_;
+  std::vector<ActCost> acts_;  // by actor
+};
+
+}  // namespace oneflow
