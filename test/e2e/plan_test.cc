@@ -1,4 +1,5 @@
-// `oneflow compile` and `oneflow plan show`, `check`, `diff` and `explain`: what would run and why, without running it.
+// `oneflow compile` and `oneflow plan show`, `check`, `diff`, `simulate` and `explain`: what would run and why, without
+// running it.
 #include <fstream>
 
 #include "gmock/gmock.h"
@@ -70,6 +71,28 @@ TEST(PlanTest, WhatChangedBetweenAFileAndAJobIsSaid) {
   for (const char* said : {"hosts: 2 ranks", "plan 'train'\n", "  boxings\n    - ", "  moved per step: "}) {
     EXPECT_THAT(split.out, HasSubstr(said));
   }
+}
+
+TEST(PlanTest, ASimulatedStepIsComparedWithARealOne) {
+  const Workspace work;
+  const std::vector<std::string> job = Join({work.GptJob(), "--set", "train.steps=6"}, OnMesh("dp: 2", 2));
+  const std::string real = work.Path("real.json"), simulated = work.Path("simulated.json");
+  ASSERT_EQ(work.Run(Join({"run"}, Join(job, {"--trace", real}))).exit_code, 0);
+  const std::vector<std::string> simulate = Join({"plan", "simulate"}, job);
+  const Outcome measured = work.Run(Join(simulate, {"--costs", real, "--trace", simulated}));
+  ASSERT_EQ(measured.exit_code, 0) << measured.err;
+  for (const char* said : {"plan 'train' on 2 ranks: ", "exposed communication\n", "communication twice as fast\n",
+                           ": memory of a rank, by what it is for"}) {
+    EXPECT_THAT(measured.out, HasSubstr(said));
+  }
+  const Outcome compared = work.Run({"trace", "compare", real, simulated});
+  EXPECT_EQ(compared.exit_code, 0) << compared.err;
+  const Outcome other = work.Run(Join(simulate, {"--costs", real, "--set", "train.batch_size=16"}));
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("the trace is of another plan: its sha256 is "));
+  const Outcome predicted = work.Run(Join(simulate, {"--steps", "3", "--plan", "none"}));
+  EXPECT_EQ(predicted.exit_code, 1);
+  EXPECT_THAT(predicted.err, HasSubstr("--plan: there is no plan 'none'; there are: train"));
 }
 
 TEST(PlanTest, GraphsArePrintedAfterAPass) {
