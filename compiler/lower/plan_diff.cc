@@ -17,6 +17,7 @@ namespace {
 
 // Of one section; who wants more has `plan show` of both.
 constexpr size_t kMostLines = 24;
+constexpr size_t kMostNames = 4;
 
 // By name, what is said of it.
 using Facts = std::map<std::string, std::string>;
@@ -34,13 +35,13 @@ std::string WithoutNumbers(const std::string& name) {
   return pattern;
 }
 
-// Lines about names, those that are alike but for numbers in one.
+// Lines that each say one thing of many names, in which those that are alike but for numbers are one.
 class Changes {
  public:
   void Add(const std::string& sign, const std::string& name, const std::string& what) {
-    const auto [it, is_new] = index_.try_emplace({sign, WithoutNumbers(name), what}, groups_.size());
-    if (is_new) groups_.push_back({sign, name, what, 0});
-    ++groups_[it->second].count;
+    const auto [it, is_new] = index_.try_emplace(sign + what, groups_.size());
+    if (is_new) groups_.push_back({sign + what, {}, {}});
+    groups_[it->second].Add(name);
   }
 
   // What differs, and what only one has.
@@ -62,24 +63,44 @@ class Changes {
     if (groups_.empty()) return "";
     std::string text = absl::StrCat(indent, title, "\n");
     for (size_t g = 0; g < std::min(groups_.size(), kMostLines); ++g) {
-      const Group& group = groups_[g];
-      const bool one = group.count == 1;
-      absl::StrAppend(&text, indent, "  ", group.sign, "'", one ? group.name : WithoutNumbers(group.name), "'",
-                      one ? "" : absl::StrCat(" (", group.count, " alike)"), ": ", group.what, "\n");
+      absl::StrAppend(&text, indent, "  ", groups_[g].what, ": ", groups_[g].Names(), "\n");
     }
     if (groups_.size() > kMostLines) {
-      absl::StrAppend(&text, indent, "  and ", groups_.size() - kMostLines, " more like these\n");
+      absl::StrAppend(&text, indent, "  and ", groups_.size() - kMostLines, " lines more\n");
     }
     return text;
   }
 
  private:
+  // Of what the same is said.
   struct Group {
-    std::string sign, name, what;
-    int count = 0;
+    std::string what;
+    std::vector<std::pair<std::string, int>> alike;  // a name, and how many are like it but for numbers
+    std::map<std::string, size_t> index;
+
+    void Add(const std::string& name) {
+      const auto [it, is_new] = index.try_emplace(WithoutNumbers(name), alike.size());
+      if (is_new) alike.push_back({name, 0});
+      ++alike[it->second].second;
+    }
+
+    // "'wte', 'h*/out' (4 alike) and 7 more".
+    std::string Names() const {
+      std::vector<std::string> shown;
+      int more = 0;
+      for (const auto& [name, count] : alike) {
+        if (shown.size() == kMostNames) {
+          more += count;
+        } else {
+          shown.push_back(count == 1 ? absl::StrCat("'", name, "'")
+                                     : absl::StrCat("'", WithoutNumbers(name), "' (", count, " alike)"));
+        }
+      }
+      return absl::StrCat(absl::StrJoin(shown, ", "), more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+    }
   };
   std::vector<Group> groups_;
-  std::map<std::tuple<std::string, std::string, std::string>, size_t> index_;
+  std::map<std::string, size_t> index_;
 };
 
 template <typename T>

@@ -3,12 +3,13 @@
 //   plan 'train'
 //     mesh: [dp=2]{0,1} -> [dp=4]{0,1,2,3}
 //     values
-//       'h*/mlp/up/matmul' (4 alike): f32[8,16] (S(0)) -> f32[8,16] (B)
+//       f32[8,16] [dp=2]{0,1}(S(0)) -> f32[8,16] [dp=4]{0,1,2,3}(S(0)): 'add', 'h*/mlp/up/matmul' (4 alike) and 9 more
 //     boxings
-//       + 'h*/mlp/up/gather' (4 alike): f32[16,64] (S(0)) to (B), 12288 bytes a step each
+//       + f32[16,64] [dp=2]{0,1}(S(0)) to [dp=2]{0,1}(B), 12288 bytes a step: 'h*/mlp/up/gather' (4 alike)
 //     moved per step: 0 -> 49152 bytes
 //
-// Things are the same if they have one name. Names that differ in numbers only, and changed alike, are told once.
+// Things are the same if they have one name. What changed alike is told once, and names that differ in numbers
+// only are one there.
 #pragma once
 
 #include <string>
