@@ -114,6 +114,32 @@ class CycleRatio {
 
 std::string Milliseconds(double seconds) { return absl::StrFormat("%.4g ms", seconds * 1e3); }
 
+// Waits from `at` on that come several times in a row, for act after act: how many, and how often; {1, 1} if none do.
+std::pair<size_t, size_t> Repeated(const std::vector<Wait>& cycle, size_t at) {
+  const auto alike = [&](size_t a, size_t b) {
+    return cycle[a].actor == cycle[b].actor && cycle[a].reg == cycle[b].reg && cycle[a].credit == cycle[b].credit;
+  };
+  constexpr size_t kLongest = 16;  // actors that a micro-batch goes through and comes back to
+  for (size_t length = 1; length <= kLongest && at + 2 * length <= cycle.size(); ++length) {
+    size_t same = 0;
+    while (at + length + same < cycle.size() && alike(at + same, at + length + same)) ++same;
+    if (same >= length) return {length, 1 + same / length};
+  }
+  return {1, 1};
+}
+
+// "'read' act 0, 4 ms, waits for a free slot of 'x', which has 1".
+std::string WaitText(const WaitGraph& graph, const ActTimes& times, const Wait& wait, bool says_act) {
+  const WaitGraph::Actor& actor = graph.actors[wait.actor];
+  std::string text = absl::StrCat("'", actor.name, "'");
+  if (says_act && actor.acts_per_step > 1) absl::StrAppend(&text, " act ", wait.act);
+  absl::StrAppend(&text, ", ", Milliseconds(times.seconds[wait.actor]), ", waits for ");
+  if (wait.reg < 0) return text + "its turn";
+  const WaitGraph::Register& reg = graph.registers[wait.reg];
+  if (!wait.credit) return absl::StrCat(text, "data of '", reg.name, "'");
+  return absl::StrCat(text, "a free slot of '", reg.name, "', which has ", reg.slots);
+}
+
 }  // namespace
 
 Period BestPeriod(const WaitGraph& graph, const ActTimes& times) {
@@ -131,7 +157,8 @@ Period BestPeriod(const WaitGraph& graph, const ActTimes& times) {
 std::vector<WhatIf> WhatIfOneSlotMore(const WaitGraph& graph, const ActTimes& times, const Period& period) {
   std::vector<int> registers;
   for (const Wait& wait : period.cycle) {
-    if (wait.credit) registers.push_back(wait.reg);
+    // What starts filled is state, which has one place.
+    if (wait.credit && graph.registers[wait.reg].initially_filled == 0) registers.push_back(wait.reg);
   }
   std::sort(registers.begin(), registers.end());
   registers.erase(std::unique(registers.begin(), registers.end()), registers.end());
@@ -154,25 +181,20 @@ std::string WhatIfText(const WaitGraph& graph, const Period& period, const WhatI
 
 std::string PeriodText(const WaitGraph& graph, const ActTimes& times, const Period& period) {
   if (period.queue >= 0) {
-    return absl::StrCat("a queue is busy for ", Milliseconds(period.seconds), " of every step");
+    return absl::StrCat("a queue is busy for ", Milliseconds(period.seconds), " of every step\n");
   }
-  std::string text = absl::StrCat(Milliseconds(period.seconds), " a step");
-  for (const Wait& wait : period.cycle) {
-    const WaitGraph::Actor& actor = graph.actors[wait.actor];
-    absl::StrAppend(&text, "\n  '", actor.name, "'");
-    if (actor.acts_per_step > 1) absl::StrAppend(&text, " act ", wait.act);
-    absl::StrAppend(&text, ", ", Milliseconds(times.seconds[wait.actor]), ", waits for ");
-    if (wait.reg < 0) {
-      absl::StrAppend(&text, "its turn");
-    } else if (wait.credit) {
-      const WaitGraph::Register& reg = graph.registers[wait.reg];
-      absl::StrAppend(&text, "a free slot of '", reg.name, "', which has ", reg.slots);
-    } else {
-      absl::StrAppend(&text, "data of '", graph.registers[wait.reg].name, "'");
+  std::string text = absl::StrCat(Milliseconds(period.seconds), " a step\n");
+  for (size_t at = 0; at < period.cycle.size();) {
+    const auto [length, times_round] = Repeated(period.cycle, at);
+    const absl::string_view indent = times_round > 1 ? "    " : "  ";
+    if (times_round > 1) absl::StrAppend(&text, "  ", times_round, " times\n");
+    for (size_t i = at; i < at + length; ++i) {
+      absl::StrAppend(&text, indent, WaitText(graph, times, period.cycle[i], times_round == 1), "\n");
     }
+    at += length * times_round;
   }
-  if (period.tokens > 1) absl::StrAppend(&text, "\n  once round in ", period.tokens, " steps");
-  return text + "\n";
+  if (period.tokens > 1) absl::StrAppend(&text, "  once round in ", period.tokens, " steps\n");
+  return text;
 }
 
 }  // namespace oneflow

@@ -49,13 +49,18 @@ struct WhatIf {
   double seconds = 0;  // the period with them
 };
 
-// One slot more for each register whose free slots the critical circle waits for; the shortest period first. REQUIRES:
-// `period` is that of the graph.
+// One slot more for each register whose free slots the critical circle waits for, but for those that start filled, which
+// are state; the shortest period first. REQUIRES: `period` is that of the graph.
 std::vector<WhatIf> WhatIfOneSlotMore(const WaitGraph& graph, const ActTimes& times, const Period& period);
 
 // "slots of 'h1/out' from 1 to 2: +38% throughput".
 std::string WhatIfText(const WaitGraph& graph, const Period& period, const WhatIf& what_if);
-// "'read' act 0 (4 ms) waits for a free slot of 'x' (1 slot) from 'compute' act 0 (5 ms) ...": what bounds the period.
+// What bounds the period, for people: the waits of the circle, a line each; those that come again and again for act
+// after act once.
+//
+//   9 ms a step
+//     'load', 4 ms, waits for a free slot of 'batch', which has 1
+//     'compute', 5 ms, waits for data of 'batch'
 std::string PeriodText(const WaitGraph& graph, const ActTimes& times, const Period& period);
 
 }  // namespace oneflow

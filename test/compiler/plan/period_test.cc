@@ -86,6 +86,17 @@ TEST(PeriodTest, WhatOneSlotMoreWouldGainIsSaid) {
               HasSubstr("9 ms a step\n  'load', 4 ms, waits for a free slot of 'batch', which has 1\n"));
 }
 
+TEST(PeriodTest, WhatRepeatsWithMicroBatchesIsToldOnce) {
+  WaitGraph graph = Line(2, 1, /*acts=*/4);
+  const ActTimes times{{0.001, 0.002}, {}};
+  const Period period = BestPeriod(graph, times);
+  EXPECT_DOUBLE_EQ(period.seconds, 0.012);
+  EXPECT_THAT(period.cycle, SizeIs(8));
+  const std::string text = PeriodText(graph, times, period);
+  EXPECT_THAT(text, HasSubstr("12 ms a step\n  4 times\n    '"));
+  EXPECT_THAT(text, HasSubstr("    'a0', 1 ms, waits for a free slot of 'r0', which has 1\n"));
+}
+
 // Plays acts as actors do, with counters and a clock, over as many steps as wanted: it knows of no vertices and edges.
 class TimedPlay {
  public:
