@@ -1,5 +1,5 @@
-// `oneflow compile` and `oneflow plan show`, `check`, `diff`, `simulate` and `explain`: what would run and why, without
-// running it.
+// `oneflow compile` and `oneflow plan show`, `check`, `diff`, `credits`, `simulate` and `explain`: what would run and
+// why, without running it.
 #include <fstream>
 
 #include "gmock/gmock.h"
@@ -93,6 +93,20 @@ TEST(PlanTest, ASimulatedStepIsComparedWithARealOne) {
   const Outcome predicted = work.Run(Join(simulate, {"--steps", "3", "--plan", "none"}));
   EXPECT_EQ(predicted.exit_code, 1);
   EXPECT_THAT(predicted.err, HasSubstr("--plan: there is no plan 'none'; there are: train"));
+}
+
+TEST(PlanTest, CreditsAreSolvedByWhatATraceMeasured) {
+  const Workspace work;
+  const std::string job = work.GptJob(), trace = work.Path("t.json");
+  ASSERT_EQ(work.Run({"run", job, "--set", "mesh.dp=2", "--trace", trace}).exit_code, 0);
+  const Outcome credits = work.Run({"plan", "credits", job, "--set", "mesh.dp=2", "--costs", trace});
+  ASSERT_EQ(credits.exit_code, 0) << credits.err;
+  for (const char* said : {"plan 'train' with its slots: ", " ms a step\n", "best of all: "}) {
+    EXPECT_THAT(credits.out, HasSubstr(said));
+  }
+  const Outcome foreign = work.Run({"plan", "credits", job, "--set", "mesh.dp=1", "--costs", trace});
+  EXPECT_EQ(foreign.exit_code, 1);
+  EXPECT_THAT(foreign.err, HasSubstr("the trace is of another plan"));
 }
 
 TEST(PlanTest, GraphsArePrintedAfterAPass) {

@@ -116,6 +116,13 @@ int Main(int argc, char** argv) {
   sub->add_option("other", after.config, "what to compare with it")->required();
   sub->add_option("--set", before.sets, "override a field of both configs")->allow_extra_args(false);
   sub->add_option("--set-other", after.sets, "override a field of the second config alone")->allow_extra_args(false);
+  JobArguments credits;
+  std::string costs;
+  sub = add(*plan, "credits", "say what bounds a step, and the fewest slots of registers that make it shortest",
+            [&] { return Report(PlanCreditsCommand(credits, costs)); });
+  sub->add_option("file", credits.config, "plan file, or job config *.pbtxt")->required();
+  sub->add_option("--set", credits.sets, "override a field of the config")->allow_extra_args(false);
+  sub->add_option("--costs", costs, "trace of a run of it, which says what acts take")->required();
   ExplainArguments explain;
   sub = add(*plan, "explain", "say why tensors lie as they do, what that costs and what moves",
             [&] { return Report(PlanExplainCommand(explain)); });

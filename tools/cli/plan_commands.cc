@@ -1,4 +1,4 @@
-// `oneflow compile` and `oneflow plan show`, `check`, `diff` and `explain`.
+// `oneflow compile` and `oneflow plan show`, `check`, `diff`, `credits` and `explain`.
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
@@ -6,10 +6,12 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "actor/trace/chrome_trace.h"
 #include "compiler/boxed_graph.h"
 #include "compiler/explain/explain.h"
 #include "compiler/explain/html.h"
@@ -24,6 +26,7 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
+#include "tools/planner/credits.h"
 
 namespace oneflow {
 namespace {
@@ -134,6 +137,27 @@ absl::Status PlanDiffCommand(const JobArguments& a, const JobArguments& b) {
   OF_ASSIGN_OR_RETURN(const pb::PlanSet other, ReadOrCompile(b));
   OF_ASSIGN_OR_RETURN(const std::string text, PlanDiff(plan, other));
   std::cout << text;
+  return absl::OkStatus();
+}
+
+absl::Status PlanCreditsCommand(const JobArguments& file_or_job, const std::string& costs) {
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet set, ReadOrCompile(file_or_job));
+  OF_ASSIGN_OR_RETURN(const Trace trace, ReadChromeTrace(costs));
+  std::set<int> traced;
+  for (const TracedAct& act : trace.acts) traced.insert(act.plan);
+  if (traced.empty()) return absl::FailedPreconditionError(absl::StrCat("trace '", costs, "': it has no acts"));
+  for (const int p : traced) {
+    const std::string& name = trace.head.program().plans(p).name();
+    const auto plan = std::find_if(set.plans().begin(), set.plans().end(),
+                                   [&](const pb::ClassPlan& one) { return one.name() == name; });
+    if (plan == set.plans().end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("trace '", costs, "': '", file_or_job.config, "' has no plan '", name, "'"));
+    }
+    OF_ASSIGN_OR_RETURN_AT(const ActTimes times, MeasuredTimes(set, *plan, trace), absl::StrCat("trace '", costs, "'"));
+    OF_ASSIGN_OR_RETURN(const std::string text, CreditsText(set, *plan, times));
+    std::cout << text;
+  }
   return absl::OkStatus();
 }
 
