@@ -49,8 +49,8 @@ struct WhatIf {
   double seconds = 0;  // the period with them
 };
 
-// One slot more for each register whose free slots the critical circle waits for, but for those that start filled, which
-// are state; the shortest period first. REQUIRES: `period` is that of the graph.
+// One slot more for each register whose free slots the critical circle waits for, but for those that start filled,
+// which are state; the shortest period first. REQUIRES: `period` is that of the graph.
 std::vector<WhatIf> WhatIfOneSlotMore(const WaitGraph& graph, const ActTimes& times, const Period& period);
 
 // "slots of 'h1/out' from 1 to 2: +38% throughput".

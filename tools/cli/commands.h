@@ -49,8 +49,8 @@ absl::Status PlanCheckCommand(const std::string& file);
 // `oneflow plan diff`: what changed from one plan to another, each a plan file or a job config.
 absl::Status PlanDiffCommand(const JobArguments& file_or_job, const JobArguments& other);
 
-// `oneflow plan credits`: of the plans of a file or job that a trace has acts of, what bounds the period by the times in
-// the trace, and the fewest slots that reach the best one (tools/planner/credits.h).
+// `oneflow plan credits`: of the plans of a file or job that a trace has acts of, what bounds the period by the times
+// in the trace, and the fewest slots that reach the best one (tools/planner/credits.h).
 absl::Status PlanCreditsCommand(const JobArguments& file_or_job, const std::string& costs);
 
 // `oneflow plan explain`: why tensors lie as they do, what that costs and what moves; of the whole job, or of one
