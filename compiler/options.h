@@ -8,6 +8,7 @@
 
 #include "compiler/kernel_scratch.h"
 #include "compiler/plan_mesh.h"
+#include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/mesh.h"
 #include "sbp/topology.h"
@@ -47,6 +48,9 @@ struct CompileOptions {
   int micro_batches = 1;                  // per step, for graphs with a loss
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
+  // Of graphs with a loss, and into which chunks their models are cut. Without ranks: one chunk for each stage, and the
+  // order follows from credits (plan/credits.h).
+  Schedule pipeline;
   uint64_t seed = 1;
   // Of the kernels that will run: the plan sets it aside. None: they take their own when they are loaded.
   KernelScratch kernel_scratch;

@@ -56,7 +56,10 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   std::vector<PhysicalPlan> plans;
   for (const BoxedGraph& boxed : program) {
     const std::string where = absl::StrCat("graph '", boxed.graph.name(), "'");
-    OF_ASSIGN_OR_RETURN_AT(const ChainGraph chains, BuildChains(boxed.graph, ops, topology), where);
+    const bool scheduled = boxed.graph.is_trained() && options.pipeline.num_ranks() > 0;
+    const Schedule* const schedule = scheduled ? &options.pipeline : nullptr;
+    OF_ASSIGN_OR_RETURN_AT(const ChainGraph chains,
+                           BuildChains(boxed.graph, ops, topology, schedule, boxed.micro_batches), where);
     const PlanInput input{boxed.graph,
                           ops,
                           options.MeshOf(boxed.graph.name()),
@@ -65,7 +68,8 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
                           boxings,
                           variables,
                           boxed.micro_batches,
-                          options.kernel_scratch};
+                          options.kernel_scratch,
+                          schedule};
     OF_ASSIGN_OR_RETURN_AT(PhysicalPlan plan, PlanOne(input), where);
     OF_ASSIGN_OR_RETURN_AT(*set.add_plans(), LowerPlan(input, plan, options.seed, tables), where);
     plans.push_back(std::move(plan));

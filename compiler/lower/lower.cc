@@ -67,6 +67,12 @@ class Lowering {
     for (const PhysicalActor& actor : plan_.actors) LowerActor(actor, *out.add_actors());
     for (const PhysicalRegister& reg : plan_.registers) LowerRegister(reg, *out.add_registers());
     for (const ClassMemory& memory : plan_.classes) LowerMemory(memory, *out.add_memory());
+    for (const PhysicalOrder& order : plan_.orders) {
+      pb::ClassOrder& to = *out.add_orders();
+      to.set_class_(order.rank_class);
+      to.set_queue(static_cast<pb::Queue>(order.queue));
+      CopyInts(order.actors, to.mutable_actors());
+    }
     OF_RETURN_IF_ERROR(actor_ids_.Check("actors"));
     OF_RETURN_IF_ERROR(register_ids_.Check("registers"));
     return out;

@@ -55,8 +55,10 @@ class Filling {
  private:
   using Way = std::pair<Placement, Placement>;
   // What is not told apart within a chain.
-  using Work = std::tuple<Placement, Rate, bool>;
-  Work WorkOf(NodeId id) const { return {*graph_.node(id).placement, ActRate(graph_.node(id)), order_.leads[id]}; }
+  using Work = std::tuple<Placement, Rate, bool, int>;
+  Work WorkOf(NodeId id) const {
+    return {*graph_.node(id).placement, ActRate(graph_.node(id)), order_.leads[id], order_.section[id]};
+  }
   NodeId MakerOf(NodeId boxing) const { return graph_.value(graph_.node(boxing).inputs[0]).producer; }
   bool IsCut(const Node& node) const { return !IsBoxing(node) && !IsVariable(node) && !IsUpdate(node); }
 

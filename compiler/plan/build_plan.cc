@@ -7,6 +7,7 @@
 
 #include "compiler/boxed_graph.h"
 #include "compiler/plan/credits.h"
+#include "compiler/plan/orders.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -31,6 +32,7 @@ class PlanBuilder {
 
   absl::StatusOr<PhysicalPlan> Build() {
     MakeActors();
+    if (in_.schedule != nullptr) plan_.orders = OrdersOf(in_, plan_.actors);
     MakeDataRegisters();
     OF_RETURN_IF_ERROR(MakeVariableRegisters());
     OF_RETURN_IF_ERROR(MakePorts());
@@ -53,6 +55,7 @@ class PlanBuilder {
   bool IsVariable(ValueId value) const { return MakerOf(value) == OpKind::kVariable; }
   int64_t NumBytes(ValueId value) const { return ShardBytes(graph_.value(value).type, *graph_.value(value).dist); }
   std::vector<int> Readers(ValueId value, int except_chain) const;
+  std::vector<int> ReadersOf(int producer) const;
   bool OtherRanksRead(ValueId value) const;
   bool OtherProcessesRead(ValueId value) const;
   int AddRegister(int producer, bool per_step, std::vector<int> consumers, std::string name);
@@ -120,6 +123,18 @@ bool PlanBuilder::OtherProcessesRead(ValueId value) const {
   });
 }
 
+// The actors, ascending, that read anything that a chain makes; where there is an order.
+std::vector<int> PlanBuilder::ReadersOf(int producer) const {
+  std::set<int> readers;
+  if (plan_.orders.empty() || plan_.actors[producer].chain < 0) return {};
+  for (NodeId id : chains_.chains[producer].nodes) {
+    for (ValueId value : graph_.node(id).outputs) {
+      for (NodeId reader : consumers_[value]) readers.insert(chains_.chain_of_node[reader]);
+    }
+  }
+  return {readers.begin(), readers.end()};
+}
+
 int PlanBuilder::AddRegister(int producer, bool per_step, std::vector<int> consumers, std::string name) {
   PhysicalRegister reg;
   reg.producer = producer;
@@ -127,7 +142,7 @@ int PlanBuilder::AddRegister(int producer, bool per_step, std::vector<int> consu
   reg.per_step = per_step;
   reg.consumers = std::move(consumers);
   reg.name = std::move(name);
-  reg.slots = CreditsFor(in_, reg, plan_.actors);
+  reg.slots = CreditsFor(in_, reg, plan_.actors, {plan_.orders, ReadersOf(producer)});
   plan_.registers.push_back(std::move(reg));
   return static_cast<int>(plan_.registers.size()) - 1;
 }

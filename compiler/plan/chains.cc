@@ -7,6 +7,7 @@
 #include "compiler/plan/buckets.h"
 #include "compiler/plan/node_order.h"
 #include "compiler/plan/precedence.h"
+#include "compiler/plan/sections.h"
 #include "compiler/plan/variables.h"
 
 namespace oneflow {
@@ -22,7 +23,8 @@ bool SameKey(const Graph& graph, const Order& order, NodeId first, NodeId second
   const Node &a = graph.node(first), &b = graph.node(second);
   return !IsBoxing(a) && !IsBoxing(b) && a.op != "accumulate" && ActRate(a) == ActRate(b) &&
          a.placement == b.placement && order.leads[first] == order.leads[second] &&
-         order.queue[first] == order.queue[second] && order.buckets.segment[first] == order.buckets.segment[second];
+         order.queue[first] == order.queue[second] && order.section[first] == order.section[second] &&
+         order.buckets.segment[first] == order.buckets.segment[second];
 }
 
 // The earliest levels, but none below `least`.
@@ -139,8 +141,8 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
               order.buckets.bucket[id], order.buckets.depth[id], from, *node.placement}]
           .push_back(id);
     } else {
-      groups[{level[id], order.queue[id], ActRate(node), order.leads[id], 0, order.buckets.segment[id], 0,
-              *node.placement, *node.placement}]
+      groups[{level[id], order.queue[id], ActRate(node), order.leads[id], order.section[id], order.buckets.segment[id],
+              0, *node.placement, *node.placement}]
           .push_back(id);
     }
   }
@@ -155,6 +157,7 @@ void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
     chain.nodes = std::move(nodes);
     chain.part = PartOf(graph, chain.nodes);
     chain.gradients = order.buckets.gradient[chain.nodes[0]];
+    chain.section = chain.kind == Chain::Kind::kCompute ? order.section[chain.nodes[0]] : 0;
     chain.name = NameOf(graph, chain);
     for (NodeId id : chain.nodes) result.chain_of_node[id] = static_cast<int>(result.chains.size());
     result.chains.push_back(std::move(chain));
@@ -181,12 +184,14 @@ bool ChainGraph::Mutates(NodeId node, ValueId variable) const {
   return std::find(mutated[node].begin(), mutated[node].end(), variable) != mutated[node].end();
 }
 
-absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops, const Topology& topology) {
+absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops, const Topology& topology,
+                                       const Schedule* schedule, int micro_batches) {
   ChainGraph result;
   result.chain_of_node.assign(graph.num_nodes(), -1);
   OF_ASSIGN_OR_RETURN(result.mutated, FindMutations(graph, ops));
   Order order;
   OF_ASSIGN_OR_RETURN(static_cast<Precedence&>(order), FindPrecedence(graph, ops, result.mutated));
+  if (schedule != nullptr) order.section = FindSections(graph, order, *schedule, micro_batches);
   order.buckets = FillBuckets(graph, topology, order);
   GroupNodes(graph, order, result);
   OrderNodes(graph, order, result);

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "compiler/plan/precedence.h"
+#include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
 #include "sbp/topology.h"
@@ -38,6 +39,7 @@ struct Chain {
   Rate rate = Rate::kStep;
   // kBackward if any node is backward, else kForward if any is forward.
   StepPart part = StepPart::kUpdate;
+  int section = 0;         // of a schedule (sections.h); 0: none
   bool gradients = false;  // a boxing for which nothing but the update waits
   int level = 0;
   Placement placement;        // whose ranks act; of a boxing the destination
@@ -57,7 +59,9 @@ struct ChainGraph {
 
 // Unimplemented if the order "mutate after all reads" is a circle (two nodes that each overwrite what the other reads),
 // or if two chains would mutate one variable. InvalidArgument if an op is not in the registry.
-absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops, const Topology& topology);
+// With a schedule, of so many micro-batches, what it puts in order shares no chain with other such.
+absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops, const Topology& topology,
+                                       const Schedule* schedule = nullptr, int micro_batches = 1);
 
 // Checks from scratch that edges between chains ascend, that nodes in a chain follow what they read, and that mutations
 // follow all reads. Internal, naming both nodes, if not.

@@ -3,14 +3,33 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "compiler/plan/orders.h"
+
 namespace oneflow {
 namespace {
 
 int NumLevels(const ChainGraph& chains) { return chains.chains.empty() ? 1 : chains.chains.back().level + 1; }
 
+// In a schedule: as many as are held at once from whoever fills the register, or first reads anything of it, to whoever
+// reads last; and what comes from other ranks may come meanwhile.
+int CreditsInSchedule(const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors,
+                      const InSchedule& schedule) {
+  const int received = actors[reg.producer].queue == Queue::kCommunication ? 1 : 0;
+  int credits = 1;
+  for (const int last : reg.consumers) {
+    credits = std::max(credits, MostAhead(schedule.orders, reg.producer, last));
+    if (actors[reg.producer].queue == Queue::kCompute) continue;
+    for (const int first : schedule.readers) {
+      if (first != last) credits = std::max(credits, MostAhead(schedule.orders, first, last) + received);
+    }
+  }
+  return credits;
+}
+
 }  // namespace
 
-int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors) {
+int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors,
+               const InSchedule& schedule) {
   const PhysicalActor& producer = actors[reg.producer];
   // Reading runs ahead of who computes, and who computes does not wait for what is fetched.
   const bool ahead =
@@ -31,8 +50,10 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
     // neighbours need not act at the same time.
     credits = std::max(credits, 1 + distance);
     // Kept from forward to backward on one stage: as many as the stage has micro-batches in flight.
-    if (distance == 0 && forward && consumer.part == StepPart::kBackward) credits = std::max(credits, stages - stage);
+    if (schedule.orders.empty() && distance == 0 && forward && consumer.part == StepPart::kBackward)
+      credits = std::max(credits, stages - stage);
   }
+  credits = std::max(credits, CreditsInSchedule(reg, actors, schedule));
   return std::min(credits, input.micro_batches) + (ahead ? 1 : 0);
 }
 

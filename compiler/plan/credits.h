@@ -13,16 +13,24 @@
 //
 // What is read, or waits to be fetched, has a slot more, so that the host's queue runs ahead or behind.
 //
-// That is 1F1B, and it follows from credits and priorities: no schedule is written anywhere.
+// That is 1F1B, and it follows from credits and priorities: no schedule is written anywhere. Where a schedule is, what
+// it holds at once counts instead.
 #pragma once
 
 #include "compiler/plan/physical_plan.h"
 
 namespace oneflow {
 
+// What a schedule says about a register: no orders if there is none.
+struct InSchedule {
+  const std::vector<PhysicalOrder>& orders;
+  std::vector<int> readers;  // of whatever its producer's acts make
+};
+
 // Slots of a register, on all ranks that have it.
 // REQUIRES: no placement spans stages, but for homes of variables on another mesh.
-int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors);
+int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors,
+               const InSchedule& schedule);
 
 // Boxing before backward before update before forward, but of boxings what gradients wait for last: peers are unblocked
 // first, what frees memory comes before what takes it, and within one of these the chain that is earlier in the step.

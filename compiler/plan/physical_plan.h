@@ -17,6 +17,7 @@
 #include "compiler/plan/rank_classes.h"
 #include "compiler/plan/variables.h"
 #include "compiler/plan_mesh.h"
+#include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph.h"
 #include "sbp/topology.h"
 
@@ -87,6 +88,13 @@ struct PhysicalRegister {
   std::string name;
 };
 
+// Acts of one step on a queue of a class' ranks that begin in this order: actors, once per act.
+struct PhysicalOrder {
+  int rank_class = 0;
+  Queue queue = Queue::kCompute;
+  std::vector<int> actors;
+};
+
 struct LargestUse {
   MemoryUse use = MemoryUse::kWeights;
   std::string name;  // of the variable, or of the node that makes the value
@@ -112,6 +120,7 @@ struct PhysicalPlan {
   std::vector<PhysicalActor> actors;  // index of a chain's actor: the chain; publishers behind
   std::vector<PhysicalRegister> registers;
   std::vector<ClassMemory> classes;
+  std::vector<PhysicalOrder> orders;
 };
 
 // What planning reads; borrowed but for the mesh.
@@ -125,6 +134,7 @@ struct PlanInput {
   const VariableTable& variables;
   int micro_batches = 1;
   KernelScratch kernel_scratch;
+  const Schedule* schedule = nullptr;  // of the pipeline; null: what follows from credits
 };
 
 }  // namespace oneflow

@@ -94,6 +94,7 @@ absl::StatusOr<Precedence> FindPrecedence(const Graph& graph, const OpRegistry& 
   result.after.resize(n);
   result.position.assign(n, -1);
   result.leads.assign(n, false);
+  result.section.assign(n, 0);
   for (NodeId id = 0; id < n; ++id) result.queue.push_back(QueueOf(graph.node(id), ops));
   AddEdges(graph, mutations, result);
   if (!Sort(result)) {

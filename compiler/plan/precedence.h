@@ -23,6 +23,7 @@ struct Precedence {
   // Acts once per step and micro-batches wait for it. It may not share a chain with what waits for micro-batches.
   std::vector<bool> leads;
   std::vector<Queue> queue;  // of each node
+  std::vector<int> section;  // of each node: which actions of a schedule it is part of (sections.h), 0: none
 
   void Add(NodeId first, NodeId second) {
     after[first].push_back(second);

@@ -11,6 +11,7 @@
 #include "actor/checkpoint/safetensors.h"
 #include "actor/data/source.h"
 #include "compiler/lower/compile.h"
+#include "compiler/schedule/named_schedule.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/read_data.h"
 #include "tools/job/cluster.h"
@@ -162,6 +163,17 @@ int64_t TraceBytes(const pb::Trace& trace) {
   return int64_t{trace.has_megabytes() ? trace.megabytes() : 8} * 1'000'000;
 }
 
+// The schedule that a job asks for; one without ranks if it asks for none.
+absl::StatusOr<Schedule> PipelineOf(const pb::JobConfig& config) {
+  const std::string& name = config.pipeline().schedule();
+  if (name.empty()) return Schedule();
+  ScheduleRequest request{.name = name};
+  request.num_ranks = std::max(1, config.mesh().pp());
+  request.num_micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
+  request.chunks_per_rank = config.pipeline().chunks();
+  return MakeSchedule(request);
+}
+
 absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   Job job;
   const pb::JobConfig& c = config.config;
@@ -173,6 +185,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   FillCluster(c, hosts, job.spec);
   FillSamples(c, job.program, job.spec);
   OF_ASSIGN_OR_RETURN(job.options, MakeOptions(c, job.spec));
+  OF_ASSIGN_OR_RETURN_AT(job.options.pipeline, PipelineOf(c), config.Where("pipeline"));
   job.options.hosts = std::move(hosts);
   job.options.kernel_scratch =
       ScratchOfKernels(job.options.device, std::max(1, job.spec.cores_per_process() / job.spec.devices_per_process()));

@@ -188,6 +188,9 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   check.Range(train.batch_size(), 1, kMaxSize, "train.batch_size");
   const int64_t micro = train.has_micro_batches() ? train.micro_batches() : 1;
   check.Range(micro, 1, kMaxSize, "train.micro_batches");
+  check.Range(c.pipeline().chunks(), 0, kMaxLayers, "pipeline.chunks");
+  check.Require(c.pipeline().chunks() == 0 || !c.pipeline().schedule().empty(), "pipeline.schedule",
+                "chunks are given, but no schedule");
   check.Require(micro < 1 || train.batch_size() % micro == 0, "train.micro_batches",
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
   if (train.optimizer().has_adamw()) {

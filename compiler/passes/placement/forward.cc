@@ -1,6 +1,7 @@
 #include "compiler/passes/placement/forward.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/passes/placement/stage_partition.h"
 
@@ -62,6 +63,18 @@ absl::Status PlaceByWork(Places& places, const std::vector<NodeId>& work) {
 
 // --- following -----------------------------------------------------------------------------------------------------
 
+// Of a later stage that lies where the node's variables do, if one does: a rank may hold several.
+Location WithItsVariables(const Places& places, NodeId id, Location furthest) {
+  for (ValueId input : places.graph().node(id).inputs) {
+    const NodeId producer = places.Producer(input);
+    if (!places.IsVariable(producer) || places.IsElsewhere(producer) || !places.at(producer).has_value()) continue;
+    const Placement& there = places.at(producer)->placement;
+    if (there == furthest.placement) return furthest;
+    if (const std::optional<int> stage = places.StageFrom(furthest.stage, there)) return places.stage(*stage);
+  }
+  return furthest;
+}
+
 // With the input that lies furthest, unless a node's own wish says otherwise.
 absl::Status PlaceByFollowing(Places& places, const std::vector<NodeId>& work) {
   for (NodeId id : work) {
@@ -72,7 +85,7 @@ absl::Status PlaceByFollowing(Places& places, const std::vector<NodeId>& work) {
       const std::optional<Location>& from = places.at(producer);
       if (from.has_value() && (furthest == nullptr || from->stage > furthest->stage)) furthest = &*from;
     }
-    Location location = furthest == nullptr ? places.stage(0) : *furthest;
+    Location location = furthest == nullptr ? places.stage(0) : WithItsVariables(places, id, *furthest);
     if (!places.graph().node(id).at.empty()) {
       OF_ASSIGN_OR_RETURN(location, places.Wished(id, location.stage));
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace oneflow {
 namespace {
@@ -12,8 +13,15 @@ constexpr absl::string_view kStageAxis = "pp";
 
 absl::StatusOr<Places> Places::Create(Graph& graph, const PassContext& context) {
   Places places(graph, context);
-  for (int stage = 0; stage < places.mesh_.mesh().AxisSize(kStageAxis); ++stage) {
-    OF_ASSIGN_OR_RETURN(Placement placement, places.mesh_.Place({{std::string(kStageAxis), stage}}));
+  const int num_ranks = places.mesh_.mesh().AxisSize(kStageAxis);
+  places.rank_of_stage_ = context.options.pipeline.rank_of_chunk;
+  if (context.options.pipeline.num_ranks() != num_ranks) {  // it is of other plans
+    places.rank_of_stage_.resize(num_ranks);
+    std::iota(places.rank_of_stage_.begin(), places.rank_of_stage_.end(), 0);
+  }
+  for (int stage = 0; stage < static_cast<int>(places.rank_of_stage_.size()); ++stage) {
+    OF_ASSIGN_OR_RETURN(Placement placement,
+                        places.mesh_.Place({{std::string(kStageAxis), places.rank_of_stage_[stage]}}));
     places.stages_.push_back({stage, std::move(placement)});
   }
   std::map<Placement, bool> here;  // homes are few
@@ -27,7 +35,19 @@ absl::StatusOr<Places> Places::Create(Graph& graph, const PassContext& context) 
   return places;
 }
 
-int Places::StageOf(const Placement& placement) const { return mesh_.CoordinateOf(placement.ranks()[0], kStageAxis); }
+int Places::StageOf(const Placement& placement) const {
+  return StageFrom(0, mesh_.CoordinateOf(placement.ranks()[0], kStageAxis)).value_or(0);
+}
+
+std::optional<int> Places::StageFrom(int first, int coordinate) const {
+  const auto it = std::find(rank_of_stage_.begin() + first, rank_of_stage_.end(), coordinate);
+  if (it == rank_of_stage_.end()) return std::nullopt;
+  return static_cast<int>(it - rank_of_stage_.begin());
+}
+
+std::optional<int> Places::StageFrom(int first, const Placement& placement) const {
+  return StageFrom(first, mesh_.CoordinateOf(placement.ranks()[0], kStageAxis));
+}
 
 bool Places::IsElsewhere(NodeId variable) const { return elsewhere_[variable]; }
 
@@ -36,9 +56,9 @@ absl::StatusOr<Location> Places::Wished(NodeId id, int stage) const {
   if (wish.empty()) return stages_[stage];
   const auto it = std::find_if(wish.begin(), wish.end(), [](const AxisCoordinate& c) { return c.axis == kStageAxis; });
   if (it == wish.end()) {
-    wish.push_back({std::string(kStageAxis), stage});
+    wish.push_back({std::string(kStageAxis), rank_of_stage_[stage]});
   } else {
-    stage = it->coordinate;
+    stage = StageFrom(stage, it->coordinate).value_or(StageFrom(0, it->coordinate).value_or(0));
   }
   OF_ASSIGN_OR_RETURN_AT(Placement placement, mesh_.Place(wish), Where(graph_.node(id)));
   return Location{stage, std::move(placement)};

@@ -18,8 +18,9 @@
 
 namespace oneflow {
 
-// A part of the plan's mesh, and the stage of the pipeline to which it belongs; or a variable's home elsewhere, and
-// stage 0.
+// A part of the plan's mesh, and the stage of the model that it holds there; or a variable's home elsewhere, and stage
+// 0. Stages are numbered along the model: as coordinates of the pipeline, or, where a schedule cuts the model into more
+// chunks than that, as these.
 struct Location {
   int stage = 0;
   Placement placement;
@@ -35,8 +36,10 @@ class Places {
   int num_stages() const { return static_cast<int>(stages_.size()); }
   // A whole stage.
   const Location& stage(int stage) const { return stages_[stage]; }
-  // The stage that a placement belongs to; 0 if it belongs to none.
+  // The first stage that a placement belongs to; 0 if it belongs to none.
   int StageOf(const Placement& placement) const;
+  // The first from `first` on that lies where the placement does.
+  std::optional<int> StageFrom(int first, const Placement& placement) const;
   // Whether a variable lies outside the plan's mesh, or across it, because an earlier graph on another mesh has placed
   // it.
   bool IsElsewhere(NodeId variable) const;
@@ -67,9 +70,12 @@ class Places {
         at_(graph.num_nodes()),
         elsewhere_(graph.num_nodes(), false) {}
 
+  std::optional<int> StageFrom(int first, int coordinate) const;
+
   Graph& graph_;
   const PassContext& context_;
   const PlanMesh mesh_;
+  std::vector<int> rank_of_stage_;  // coordinates of the pipeline
   std::vector<Location> stages_;
   std::vector<std::optional<Location>> at_;  // by node
   std::vector<bool> elsewhere_;              // by node
