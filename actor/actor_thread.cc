@@ -278,7 +278,8 @@ bool ActorThread::DeviceIsThere() {
 }
 
 void ActorThread::ReportDone() {
-  if (plan_ < 0 || unfinished_ > 0 || stopped_.load(std::memory_order_relaxed) || !DeviceIsThere()) return;
+  // A device that failed stops the thread before it is there.
+  if (plan_ < 0 || unfinished_ > 0 || !DeviceIsThere() || stopped_.load(std::memory_order_relaxed)) return;
   plan_ = -1;
   AddTo(run_ns_, NowNs() - run_begin_ns_);
   c_.listener.OnThreadDone(c_.rank);

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "compiler/lower/compile.h"
+#include "compiler/schedule/named_schedule.h"
 #include "oneflow_core/models/gpt.h"
 #include "test/compiler/plan/random_job.h"
 #include "test/support/spelled_out.h"
@@ -271,6 +272,21 @@ TEST(MemoryLawTest, TrainingOfAGptSharesRegistersOverTheWholeStep) {
     options.ranks_per_process = x.ranks_per_process;
     options.optimizer.clip_norm = 1;
     options.kernel_scratch = SomeScratch();
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
+    EXPECT_GT(CheckLaw(set), 100);
+  }
+}
+
+TEST(MemoryLawTest, SchedulesShareNoMoreThanWaitsAllow) {
+  const GptConfig config{.vocabulary = 128, .layers = 2, .width = 16, .heads = 2, .context = 8};
+  ASSERT_OK_AND_ASSIGN(const Program program, GptProgram(config, {"text"}, {8, 8}, GptGeneration{"x", 0}, Ops()));
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v"}) {
+    SCOPED_TRACE(schedule);
+    CompileOptions options;
+    options.mesh = *Mesh::Create({{"pp", 2}, {"dp", 2}, {"tp", 1}});
+    options.micro_batches = 4;
+    ASSERT_OK_AND_ASSIGN(options.pipeline,
+                         MakeSchedule({.name = schedule, .num_ranks = 2, .num_micro_batches = options.micro_batches}));
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, options, Ops()));
     EXPECT_GT(CheckLaw(set), 100);
   }

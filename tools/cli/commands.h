@@ -41,6 +41,8 @@ absl::Status CompileCommand(const JobArguments& job, const std::string& output, 
 // `oneflow plan show`: a plan file, or the plan of a job config, for people; of one process its program, unless
 // `process` is negative; or only what memory is for.
 absl::Status PlanShowCommand(const JobArguments& file_or_job, int process, bool memory);
+// The picture of a job's pipeline, as if all chunks cost the same: printed, and as SVG in a file if that has a name.
+absl::Status PlanShowScheduleCommand(const JobArguments& job, const std::string& svg);
 
 // `oneflow plan check`: proves a plan file that anyone may have written, and says what was proved
 // (compiler/lower/plan_check.h).

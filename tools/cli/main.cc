@@ -95,14 +95,19 @@ int Main(int argc, char** argv) {
   plan->require_subcommand(1);
   JobArguments show;
   int show_process = -1;
-  bool show_memory = false;
-  sub = add(*plan, "show", "print a plan: classes of ranks, memory, registers, actors",
-            [&] { return Report(PlanShowCommand(show, show_process, show_memory)); });
+  bool show_memory = false, show_schedule = false;
+  std::string schedule_svg;
+  sub = add(*plan, "show", "print a plan: classes of ranks, memory, registers, actors", [&] {
+    if (show_schedule || !schedule_svg.empty()) return Report(PlanShowScheduleCommand(show, schedule_svg));
+    return Report(PlanShowCommand(show, show_process, show_memory));
+  });
   sub->add_option("file", show.config, "plan file, or job config *.pbtxt")->required();
   sub->add_option("--set", show.sets, "override a field of the config")->allow_extra_args(false);
   sub->add_option("--process", show_process, "print the program of this process instead")
       ->check(CLI::NonNegativeNumber);
   sub->add_flag("--memory", show_memory, "print what memory is for instead: weights, optimizer, activations, ...");
+  sub->add_flag("--schedule", show_schedule, "draw the pipeline's schedule instead");
+  sub->add_option("--schedule-svg", schedule_svg, "the same, and write it to this file as SVG");
   std::string checked;
   sub = add(*plan, "check", "prove a plan file, whoever wrote it: format, memory, rates, no deadlock",
             [&] { return Report(PlanCheckCommand(checked)); });

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "actor/trace/chrome_trace.h"
 #include "compiler/boxed_graph.h"
@@ -23,6 +24,9 @@
 #include "compiler/lower/program.h"
 #include "compiler/lower/program_text.h"
 #include "compiler/pipeline.h"
+#include "compiler/schedule/draw.h"
+#include "compiler/schedule/named_schedule.h"
+#include "compiler/schedule/play.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
@@ -159,6 +163,26 @@ absl::Status PlanCreditsCommand(const JobArguments& file_or_job, const std::stri
     std::cout << text;
   }
   return absl::OkStatus();
+}
+
+absl::Status PlanShowScheduleCommand(const JobArguments& arguments, const std::string& svg) {
+  constexpr int kTerminalWidth = 118;
+  if (!absl::EndsWith(arguments.config, ".pbtxt")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--schedule: '", arguments.config, "' is no job config *.pbtxt, which says the schedule"));
+  }
+  OF_ASSIGN_OR_RETURN(const Job job, LoadJob(arguments, StandardOps()));
+  Schedule schedule = job.options.pipeline;
+  if (schedule.num_ranks() == 0) {  // what follows from credits
+    OF_ASSIGN_OR_RETURN(schedule, MakeSchedule({.name = "1f1b",
+                                                .num_ranks = job.options.mesh.AxisSize("pp"),
+                                                .num_micro_batches = job.options.micro_batches}));
+  }
+  const Timeline timeline = Play(schedule, EqualCosts(schedule.num_chunks(), {}));
+  std::cout << DrawText(schedule, timeline, kTerminalWidth)
+            << absl::StrFormat("bubble %.1f%% if all chunks cost the same, and values travel in no time\n",
+                               100 * timeline.Bubble());
+  return svg.empty() ? absl::OkStatus() : WriteFile("--schedule-svg", svg, DrawSvg(schedule, timeline));
 }
 
 absl::Status PlanCheckCommand(const std::string& file) {
