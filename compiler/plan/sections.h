@@ -14,8 +14,8 @@ namespace oneflow {
 // 0: nothing that is scheduled.
 int SectionOf(int chunk, ActionKind kind);
 
-// Of every node, from its role and chunk. Only what is computed for every micro-batch is scheduled. Where the schedule has
-// no W, gradients of weights belong to B.
+// Of every node, from its role and chunk. Only what is computed for every micro-batch is scheduled. Where the schedule
+// has no W, gradients of weights belong to B.
 std::vector<int> FindSections(const Graph& graph, const Precedence& order, const Schedule& schedule, int micro_batches);
 
 // The sections that an action runs, in order: B is I and W where the schedule has these.

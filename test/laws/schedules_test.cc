@@ -1,4 +1,5 @@
-// Schedules in real runs: every one computes what one device does, and what ranks do is what the plan says, in its order.
+// Schedules in real runs: every one computes what one device does, and what ranks do is what the plan says, in its
+// order.
 #include <algorithm>
 #include <map>
 #include <string>
