@@ -92,8 +92,11 @@ RUNTIME = [
              "ActorThreadTest.*", r"FAILED.*ActorThreadTest.AnErrorAtTheEndIsNoSuccess", "actor_test"),
     Mutation("a run that is over before its device is", "actor/actor_thread.cc", "  return followed_.load() == 0;",
              "  return true;", "ActorThreadTest.*", r"FAILED.*ActorThreadTest.IsDoneWhenItsDeviceIs", "actor_test"),
-    Mutation("messages that do not wait for the device", "actor/actor_thread.cc", "  if (!follower_.has_value()) {\n    if (!others",
+    Mutation("messages that do not wait for the device", "actor/actor_thread.cc", "  if (followers_.empty()) {\n    if (!others",
              "  if (true) {\n    if (!others", "ActorThreadTest.*", r"FAILED.*HoldsMessagesToOtherRanks", "actor_test"),
+    Mutation("a stream that does not wait for another", "actor/actor_thread.cc",
+             "    if (error == nullptr) error = c_.lanes[entry.lane].device.WaitBehind(other, x.event);\n", "",
+             "ActorThreadTest.*", r"FAILED.*ActsOnOtherStreamsAreLaunchedBehind", "actor_test"),
     Mutation("collectives that are not aborted", "actor/engine.cc",
              "  if (options_.collectives != nullptr) options_.collectives->Abort();\n", "", "DeviceFaultsTest.ADeviceThatFails*",
              r"DeviceFaultsTest.ADeviceThatFailsEndsTheRun", JOBS),
@@ -101,9 +104,9 @@ RUNTIME = [
 
 COLLECTIVES = [
     Mutation("collectives in another order on one rank", "actor/actor_thread.cc",
-             "      orders_.back().assign(order.actors().begin(), order.actors().end());",
-             "      if (c_.rank == 1) {\n        orders_.back().assign(order.actors().rbegin(), order.actors().rend());\n      } else {\n"
-             "        orders_.back().assign(order.actors().begin(), order.actors().end());\n      }",
+             "      orders[lane_of[order.queue()]].assign(order.actors().begin(), order.actors().end());",
+             "      if (c_.rank == 1) {\n        orders[lane_of[order.queue()]].assign(order.actors().rbegin(), order.actors().rend());\n      } else {\n"
+             "        orders[lane_of[order.queue()]].assign(order.actors().begin(), order.actors().end());\n      }",
              "CudaLayoutsTest.AGpt*", r"rank \d of \d, call \d|RUN.*CudaLayoutsTest.AGpt", JOBS),
     Mutation("a rank that skips a collective", "actor/instruction/collective.cc", "  absl::Status Run(const CurrentAct&) override {\n",
              "  absl::Status Run(const CurrentAct& act) override {\n    if (call_.rank == 1 && act.step == 1) return absl::OkStatus();\n",
