@@ -11,9 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compiler/lower/program.h"
 #include "oneflow_core/ops/ops.h"
+#include "tools/bench/bench_case.h"
 #include "tools/bench/compilation.h"
 #include "tools/bench/compile_scale.h"
 #include "tools/bench/measurement.h"
@@ -76,11 +78,32 @@ constexpr struct {
 } kCompilations[] = {{"select-sbp", CompilationKind::kSelection}, {"compile", CompilationKind::kJob}};
 constexpr int64_t kSelectionLayers = 40;  // more than 5,000 nodes
 
+// Cases of their own, one line each.
+constexpr struct {
+  const char* name;
+  std::unique_ptr<BenchCase> (*make)(const BenchContext& context);
+} kOtherCases[] = {
+    {"overlap", MakeOverlapCase},
+};
+
+std::vector<std::string> CaseNames() {
+  std::vector<std::string> names;
+  for (const GptLayout& layout : kLayouts) names.push_back(layout.name);
+  for (const auto& compilation : kCompilations) names.push_back(compilation.name);
+  for (const auto& other : kOtherCases) names.push_back(other.name);
+  return names;
+}
+
 // A layout's job, compiled.
 struct Contestant {
   const GptLayout* layout;
   Job job;
   pb::Program program;  // of all processes
+};
+
+struct OtherCase {
+  const char* name;
+  std::unique_ptr<BenchCase> bench_case;
 };
 
 class Bench {
@@ -101,7 +124,7 @@ class Bench {
   absl::Status RunPyTorchRound(int round);
   absl::Status RunCompilations(int round);
   absl::Status RunScaleCases();
-  absl::Status RunOverlap();
+  absl::Status RunOtherCases();
   absl::Status Profile();
   BenchResult Describe() const;
 
@@ -121,15 +144,15 @@ class Bench {
   SourcedConfig job_;     // as asked for
   std::vector<Contestant> contestants_;
   bool with_pytorch_ = false;
-  bool with_overlap_ = false;
-  std::vector<OverlapRound> overlap_;
   double load_average_ = 0;
   std::vector<CaseResult> cases_;  // contestants, then PyTorch
   std::vector<CompilationKind> compilation_kinds_;
   std::vector<CompilationResult> compilations_;  // by the same index
   std::vector<ScaleCase> scale_cases_;
   std::vector<ScaleResult> scales_;  // by the same index
-  StopSignals signals_;              // last: it calls us as soon as it exists
+  std::unique_ptr<BenchContext> context_;
+  std::vector<OtherCase> other_cases_;
+  StopSignals signals_;  // last: it calls us as soon as it exists
 };
 
 absl::Status Bench::AddLayout(const GptLayout& layout) {
@@ -164,20 +187,20 @@ absl::Status Bench::ChooseCases() {
     const auto is_it = [&](const auto& known) { return name == known.name; };
     const auto layout = std::find_if(std::begin(kLayouts), std::end(kLayouts), is_it);
     const auto compilation = std::find_if(std::begin(kCompilations), std::end(kCompilations), is_it);
+    const auto other = std::find_if(std::begin(kOtherCases), std::end(kOtherCases), is_it);
     if (layout != std::end(kLayouts)) {
       OF_RETURN_IF_ERROR(AddLayout(*layout));
     } else if (compilation != std::end(kCompilations)) {
       AddCompilation(compilation->name, compilation->kind);
-    } else if (name == "overlap") {
-      with_overlap_ = true;
+    } else if (other != std::end(kOtherCases)) {
+      other_cases_.push_back({other->name, other->make(*context_)});
     } else if (!AddScaleCases(name)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--cases: there is no '", name,
-                       "'; there are one-device, dp2-tp2, dp2-tp2-traced, pp2-dp2, "
-                       "overlap, select-sbp, compile, compile-scale or one of its parts"));
+      return absl::InvalidArgumentError(absl::StrCat("--cases: there is no '", name, "'; there are ",
+                                                     absl::StrJoin(CaseNames(), ", "),
+                                                     ", compile-scale or one of its parts"));
     }
   }
-  if (contestants_.empty() && compilations_.empty() && scale_cases_.empty() && !with_overlap_)
+  if (contestants_.empty() && compilations_.empty() && scale_cases_.empty() && other_cases_.empty())
     return absl::InvalidArgumentError("--cases: names none");
   return absl::OkStatus();
 }
@@ -189,10 +212,11 @@ absl::Status Bench::Prepare() {
   if (a_.cores < 0) return absl::InvalidArgumentError(absl::StrCat("--cores ", a_.cores, ": must not be negative"));
   getloadavg(&load_average_, 1);
   OF_ASSIGN_OR_RETURN(dir_, TempDir::Make("oneflow-bench"));
+  const std::string path = dir_->path() + "/sample.txt";
+  std::ofstream(path, std::ios::binary) << SampleText(kSampleBytes);
+  context_.reset(new BenchContext{ops_, stop_, a_.sets, a_.warmup, a_.steps, cores(), dir_->path(), path});
   if (a_.config.empty()) {
     OF_ASSIGN_OR_RETURN(config_, ParseConfig(kDefaultConfig, "(bench)"));
-    const std::string path = dir_->path() + "/sample.txt";
-    std::ofstream(path, std::ios::binary) << SampleText(kSampleBytes);
     config_.config.mutable_data()->mutable_text()->set_path(path);
     job_ = config_;
     for (const char* assignment : kQuickstartJob) OF_RETURN_IF_ERROR(ApplyOverride(assignment, job_));
@@ -309,15 +333,14 @@ absl::Status Bench::RunScaleCases() {
   return absl::OkStatus();
 }
 
-absl::Status Bench::RunOverlap() {
-  if (!with_overlap_) return absl::OkStatus();
-  std::vector<std::string> sets = {absl::StrCat("data.text.path='", dir_->path(), "/sample.txt'"),
-                                   absl::StrCat("cluster.cores_per_process=", std::max(1, cores() / 2))};
-  sets.insert(sets.end(), a_.sets.begin(), a_.sets.end());
+absl::Status Bench::RunOtherCases() {
   for (int round = 0; round < a_.rounds; ++round) {
-    std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, "overlap") << std::flush;
-    OF_ASSIGN_OR_RETURN_AT(overlap_.emplace_back(), MeasureOverlap(sets, a_.warmup, a_.steps, ops_, stop_), "overlap");
-    std::cerr << absl::StrFormat("%9.0f %% hidden\n", 100 * overlap_.back().hidden());
+    for (const OtherCase& other : other_cases_) {
+      if (stop_) return absl::CancelledError("interrupted");
+      std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, other.name) << std::flush;
+      OF_ASSIGN_OR_RETURN_AT(const std::string figures, other.bench_case->RunRound(), other.name);
+      std::cerr << figures << "\n";
+    }
   }
   return absl::OkStatus();
 }
@@ -335,6 +358,8 @@ absl::Status Bench::Profile() {
 }
 
 BenchResult Bench::Describe() const {
+  std::vector<std::pair<std::string, const BenchCase*>> others;
+  for (const OtherCase& other : other_cases_) others.push_back({other.name, other.bench_case.get()});
   const pb::Gpt& gpt = config_.config.model().gpt();
   return {.model = contestants_.empty() ? ""
                                         : absl::StrCat("GPT of ", gpt.layers(), " layers, width ", gpt.width(), ", ",
@@ -348,7 +373,7 @@ BenchResult Bench::Describe() const {
           .cases = cases_,
           .compilations = compilations_,
           .scales = scales_,
-          .overlap = overlap_};
+          .others = others};
 }
 
 absl::Status Bench::Run() {
@@ -356,7 +381,7 @@ absl::Status Bench::Run() {
   for (int round = 0; round < a_.rounds; ++round) OF_RETURN_IF_ERROR(RunRound(round));
   OF_RETURN_IF_ERROR(Profile());
   OF_RETURN_IF_ERROR(RunScaleCases());
-  OF_RETURN_IF_ERROR(RunOverlap());
+  OF_RETURN_IF_ERROR(RunOtherCases());
   const BenchResult result = Describe();
   std::cout << ReportText(result) << std::flush;
   if (a_.json.empty()) return absl::OkStatus();

@@ -1,8 +1,13 @@
 #include "tools/bench/overlap.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench/run_job.h"
 #include "tools/job/job.h"
 
@@ -25,56 +30,85 @@ train {
 }
 )";
 
-absl::StatusOr<Round> Measure(const SourcedConfig& config, int warmup, int steps, const OpRegistry& ops,
-                              const std::atomic<bool>& stop) {
-  OF_ASSIGN_OR_RETURN(Job job, MakeJob(config, JobKind::kTrain, ops));
-  OF_RETURN_IF_ERROR(CompileJob(job, ops).status());
-  job.spec.clear_phases();
-  AddMeasuredPhases(warmup, steps, job.spec);
-  return RunJob(job.spec, /*profile=*/false, stop);
-}
+struct OverlapRound {
+  Round without, with;  // the link
 
-Summary Over(const std::vector<OverlapRound>& rounds, double (OverlapRound::*value)() const, double unit) {
-  std::vector<double> values;
-  for (const OverlapRound& round : rounds) values.push_back(unit * (round.*value)());
-  return Summarize(values);
-}
+  // Of a rank and step: time on the link; of that, how much longer what computes sleeps than without it.
+  double link_seconds() const {
+    return (with.counters.communication_seconds - without.counters.communication_seconds) / kRanks;
+  }
+  double exposed_seconds() const { return (with.counters.idle_seconds - without.counters.idle_seconds) / kRanks; }
+  double hidden() const { return 1 - exposed_seconds() / link_seconds(); }
+};
+
+class OverlapCase : public BenchCase {
+ public:
+  explicit OverlapCase(const BenchContext& context) : context_(context) {}
+
+  absl::StatusOr<std::string> RunRound() override {
+    OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(kConfig, "(overlap)"));
+    config.config.mutable_data()->mutable_text()->set_path(context_.sample_text);
+    config.config.mutable_cluster()->set_cores_per_process(std::max(1, context_.cores / kRanks));
+    for (const std::string& assignment : context_.sets) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config));
+    config.config.mutable_train()->set_steps(context_.warmup + context_.steps);
+    OverlapRound round;
+    OF_ASSIGN_OR_RETURN(round.without, Measure(config));
+    config.config.mutable_cluster()->set_emulated_ms_per_mb(kMsPerMb);
+    OF_ASSIGN_OR_RETURN(round.with, Measure(config));
+    rounds_.push_back(std::move(round));
+    return absl::StrFormat("%9.0f %% hidden", 100 * rounds_.back().hidden());
+  }
+
+  std::string Text() const override {
+    std::vector<double> without, with;
+    for (const OverlapRound& round : rounds_) {
+      without.push_back(1e3 * round.without.step_seconds);
+      with.push_back(1e3 * round.with.step_seconds);
+    }
+    const Summary hidden = Over(&OverlapRound::hidden, 100);
+    return absl::StrFormat("overlap: dp2 on two processes, a link of %g ms per MB beside none\n", kMsPerMb) +
+           absl::StrFormat("  step without link %8.1f ms, with it %8.1f ms\n", Median(without), Median(with)) +
+           absl::StrFormat("  on the link %8.1f ms of a step, of which %8.1f ms are waited for\n",
+                           Over(&OverlapRound::link_seconds, 1e3).median,
+                           Over(&OverlapRound::exposed_seconds, 1e3).median) +
+           absl::StrFormat("  hidden %5.1f%% (%.1f..%.1f)\n", hidden.median, hidden.least, hidden.most);
+  }
+
+  nlohmann::json Json() const override {
+    nlohmann::json json = nlohmann::json::array();
+    for (const OverlapRound& round : rounds_) {
+      json.push_back({{"step_seconds_without_link", round.without.step_seconds},
+                      {"step_seconds_with_link", round.with.step_seconds},
+                      {"link_seconds", round.link_seconds()},
+                      {"exposed_seconds", round.exposed_seconds()},
+                      {"hidden", round.hidden()}});
+    }
+    return json;
+  }
+
+ private:
+  absl::StatusOr<Round> Measure(const SourcedConfig& config) const {
+    OF_ASSIGN_OR_RETURN(Job job, MakeJob(config, JobKind::kTrain, context_.ops));
+    OF_RETURN_IF_ERROR(CompileJob(job, context_.ops).status());
+    job.spec.clear_phases();
+    AddMeasuredPhases(context_.warmup, context_.steps, job.spec);
+    return RunJob(job.spec, /*profile=*/false, context_.stop);
+  }
+
+  Summary Over(double (OverlapRound::*value)() const, double unit) const {
+    std::vector<double> values;
+    for (const OverlapRound& round : rounds_) values.push_back(unit * (round.*value)());
+    return Summarize(values);
+  }
+
+  const BenchContext& context_;
+  std::vector<OverlapRound> rounds_;
+};
 
 }  // namespace
 
-double OverlapRound::link_seconds() const {
-  return (with.counters.communication_seconds - without.counters.communication_seconds) / kRanks;
-}
-double OverlapRound::exposed_seconds() const {
-  return (with.counters.idle_seconds - without.counters.idle_seconds) / kRanks;
-}
-
-absl::StatusOr<OverlapRound> MeasureOverlap(const std::vector<std::string>& sets, int warmup, int steps,
-                                            const OpRegistry& ops, const std::atomic<bool>& stop) {
-  OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(kConfig, "(overlap)"));
-  for (const std::string& assignment : sets) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config));
-  config.config.mutable_train()->set_steps(warmup + steps);
-  OverlapRound round;
-  OF_ASSIGN_OR_RETURN(round.without, Measure(config, warmup, steps, ops, stop));
-  config.config.mutable_cluster()->set_emulated_ms_per_mb(kMsPerMb);
-  OF_ASSIGN_OR_RETURN(round.with, Measure(config, warmup, steps, ops, stop));
-  return round;
-}
-
-std::string OverlapTable(const std::vector<OverlapRound>& rounds) {
-  std::vector<double> without, with;
-  for (const OverlapRound& round : rounds) {
-    without.push_back(1e3 * round.without.step_seconds);
-    with.push_back(1e3 * round.with.step_seconds);
-  }
-  const Summary hidden = Over(rounds, &OverlapRound::hidden, 100);
-  return absl::StrFormat("overlap: dp2 on two processes, a link of %g ms per MB beside none\n", kMsPerMb) +
-         absl::StrFormat("  step without link %8.1f ms, with it %8.1f ms\n", Summarize(without).median,
-                         Summarize(with).median) +
-         absl::StrFormat("  on the link %8.1f ms of a step, of which %8.1f ms are waited for\n",
-                         Over(rounds, &OverlapRound::link_seconds, 1e3).median,
-                         Over(rounds, &OverlapRound::exposed_seconds, 1e3).median) +
-         absl::StrFormat("  hidden %5.1f%% (%.1f..%.1f)\n", hidden.median, hidden.least, hidden.most);
+std::unique_ptr<BenchCase> MakeOverlapCase(const BenchContext& context) {
+  return std::make_unique<OverlapCase>(context);
 }
 
 }  // namespace oneflow

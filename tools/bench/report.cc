@@ -244,7 +244,7 @@ std::string ReportText(const BenchResult& result) {
   std::string text = result.cases.empty() ? "" : CasesText(result);
   if (!result.compilations.empty()) absl::StrAppend(&text, text.empty() ? "" : "\n", CompilationTable(result));
   if (!result.scales.empty()) absl::StrAppend(&text, text.empty() ? "" : "\n", ScaleTable(result.scales));
-  if (!result.overlap.empty()) absl::StrAppend(&text, text.empty() ? "" : "\n", OverlapTable(result.overlap));
+  for (const auto& [name, other] : result.others) absl::StrAppend(&text, text.empty() ? "" : "\n", other->Text());
   return text;
 }
 
@@ -282,13 +282,7 @@ std::string ReportJson(const BenchResult& result) {
   }
   for (const CompilationResult& one : result.compilations) json["compilations"].push_back(JsonOf(one));
   for (const ScaleResult& one : result.scales) json["compile_scale"].push_back(JsonOf(MedianRound(one)));
-  for (const OverlapRound& round : result.overlap) {
-    json["overlap"].push_back({{"step_seconds_without_link", round.without.step_seconds},
-                               {"step_seconds_with_link", round.with.step_seconds},
-                               {"link_seconds", round.link_seconds()},
-                               {"exposed_seconds", round.exposed_seconds()},
-                               {"hidden", round.hidden()}});
-  }
+  for (const auto& [name, other] : result.others) json[name] = other->Json();
   for (const ScaleRatio& ratio : ScaleRatios(result.scales)) {
     json["compile_scale_ratios"].push_back({{"name", ratio.name},
                                             {"median", ratio.summary.median},

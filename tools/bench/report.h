@@ -3,13 +3,14 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tools/bench/bench_case.h"
 #include "tools/bench/compilation.h"
 #include "tools/bench/compile_scale.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/op_table.h"
-#include "tools/bench/overlap.h"
 
 namespace oneflow {
 
@@ -42,7 +43,8 @@ struct BenchResult {
   std::vector<CaseResult> cases;                // may be empty if there are compilations
   std::vector<CompilationResult> compilations;  // may be empty
   std::vector<ScaleResult> scales;              // may be empty; all of as many rounds, taken in turn
-  std::vector<OverlapRound> overlap;            // may be empty
+  // Cases of their own, by name; borrowed.
+  std::vector<std::pair<std::string, const BenchCase*>> others;
 };
 
 std::string ReportText(const BenchResult& result);

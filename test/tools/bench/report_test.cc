@@ -110,5 +110,20 @@ TEST(ReportTest, JsonHasCompilationsWithTheirOwnFigures) {
   EXPECT_FALSE(nlohmann::json::parse(ReportJson(Example(false))).contains("compilations"));
 }
 
+class OneFigure : public BenchCase {
+ public:
+  absl::StatusOr<std::string> RunRound() override { return "measured"; }
+  std::string Text() const override { return "figure: 7\n"; }
+  nlohmann::json Json() const override { return {{"figure", 7}}; }
+};
+
+TEST(ReportTest, ACaseOfItsOwnTellsItselfBehindTheOthers) {
+  const OneFigure one;
+  BenchResult result = Example(/*with_pytorch=*/false);
+  result.others = {{"one-figure", &one}};
+  EXPECT_THAT(ReportText(result), ContainsRegex("outside kernels +250\\.000 +25\\.0%\n\nfigure: 7\n$"));
+  EXPECT_EQ(nlohmann::json::parse(ReportJson(result))["one-figure"]["figure"], 7);
+}
+
 }  // namespace
 }  // namespace oneflow
