@@ -20,6 +20,7 @@
 #include "kernels/device.h"
 #include "sbp/device_kinds.h"
 #include "tools/bench/measurement.h"
+#include "tools/bench/operand_values.h"
 #include "tools/job/device_table.h"
 
 namespace oneflow {
@@ -61,7 +62,7 @@ class KernelBench {
 
   bool Has(const std::string& op) const { return device_.kernels().Find(op, dtype_) != nullptr; }
 
-  // Median seconds of one run with so many inputs. Values are small and vary, so that nothing is special about them.
+  // Median seconds of one run with so many inputs.
   absl::StatusOr<double> Run(const std::string& op, int inputs) {
     const Kernel* const kernel = device_.kernels().Find(op, dtype_);
     if (kernel == nullptr) return absl::InternalError(absl::StrCat("there is no kernel '", op, "'"));
@@ -99,8 +100,7 @@ class KernelBench {
     const size_t num_bytes = tensor.count * SizeOf(dtype_);
     tensor.data = device_.Allocate(num_bytes);
     if (tensor.data == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no ", num_bytes, " bytes"));
-    std::vector<uint8_t> values(num_bytes);
-    for (size_t i = 0; i < num_bytes; ++i) values[i] = static_cast<uint8_t>((i * 2654435761u >> 13) & 0x3f);
+    const std::vector<uint8_t> values = OperandValues(dtype_, tensor.count, ++seed_);
     if (const char* const error = device_.CopyFromHost(tensor.data, values.data(), num_bytes); error != nullptr)
       return absl::InternalError(error);
     return tensor;
@@ -109,6 +109,7 @@ class KernelBench {
   DeviceContext& device_;
   DType dtype_;
   std::vector<int64_t> dims_, start_;
+  uint64_t seed_ = 0;
 };
 
 absl::StatusOr<double> FlopsPerSecond(DeviceContext& device, DType dtype, double otherwise) {
