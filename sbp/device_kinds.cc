@@ -16,7 +16,8 @@ constexpr double kNcclCall = 8.4e-6, kNvlinkStep = 3.4e-6, kPcieStep = 5.7e-6;
 std::vector<DeviceSpeeds> MakeTable() {
   std::vector<DeviceSpeeds> table;
   table.push_back({});  // "cpu": one core with AVX-512, estimated; see topology.h
-  // NVIDIA A100 data sheet (80 GB SXM): 19.5 and 312 TFLOP/s, 2,039 GB/s, NVLink 600 GB/s both ways.
+  // NVIDIA A100 data sheet (80 GB SXM): 19.5 and 312 TFLOP/s, 2,039 GB/s, NVLink 600 GB/s both ways. What
+  // kernels and links reach of that is Calculon's (SC'23; systems/a100_80g.json), where bytes come on top of flops.
   table.push_back({.kind = "a100-sxm",
                    .device = DeviceKind::kCuda,
                    .f32_flops = 19.5e12,
@@ -25,8 +26,11 @@ std::vector<DeviceSpeeds> MakeTable() {
                    .memory_bytes_per_s = 2039e9,
                    .memory_bytes = int64_t{80} << 30,
                    .act_s = kNcclCall,
-                   .same_process = {kNvlinkStep, 1 / 300e9},
-                   .same_host = {kNvlinkStep, 1 / 300e9}});
+                   .same_process = {kNvlinkStep, 1 / (0.65 * 300e9)},
+                   .same_host = {kNvlinkStep, 1 / (0.65 * 300e9)},
+                   .product_efficiency = {{0, 0.1}, {1e9, 0.6}, {16e9, 0.9}, {128e9, 0.95}},
+                   .memory_efficiency = {{0, 0.3}, {1e6, 0.6}, {10e6, 0.75}, {100e6, 0.9}},
+                   .hides_memory = false});
   // NVIDIA H100 data sheet (SXM): 67 and 989 TFLOP/s, 3.35 TB/s, 80 GB, NVLink 900 GB/s both ways.
   table.push_back({.kind = "h100-sxm",
                    .device = DeviceKind::kCuda,
@@ -60,6 +64,18 @@ std::vector<DeviceSpeeds> MakeTable() {
                    .act_s = kNcclCall,
                    .same_process = {kNvlinkStep, 1 / 450e9},
                    .same_host = {kNvlinkStep, 1 / 450e9}});
+  // AMD MI250X data sheet, one of its two dies, as Frontier has it (OLCF user guide): 23.9 and 191.5 TFLOP/s, 1.6 TB/s,
+  // 64 GB; 200 GB/s to the other die of the card, 50 GB/s to one of another card. A process is a card of two dies.
+  table.push_back({.kind = "mi250x-die",
+                   .device = DeviceKind::kCuda,
+                   .f32_flops = 23.9e12,
+                   .bf16_flops = 191.5e12,
+                   .f16_flops = 191.5e12,
+                   .memory_bytes_per_s = 1.6e12,
+                   .memory_bytes = int64_t{64} << 30,
+                   .act_s = kNcclCall,
+                   .same_process = {kNvlinkStep, 1 / 200e9},
+                   .same_host = {kNvlinkStep, 1 / 50e9}});
   return table;
 }
 

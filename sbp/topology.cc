@@ -54,6 +54,12 @@ const Nics* FastestCommon(const HostGroup& a, const HostGroup& b, int& cards) {
 
 }  // namespace
 
+double ShareAt(const std::vector<Efficiency>& table, double size) {
+  const auto above = std::upper_bound(table.begin(), table.end(), size,
+                                      [](double value, const Efficiency& row) { return value < row.from; });
+  return above == table.begin() ? 1 : std::prev(above)->share;
+}
+
 absl::StatusOr<Nics> NicsOfClass(absl::string_view link_class) {
   constexpr double kNetworkStep = 9.6e-6;  // of NCCL's model (src/graph/tuning.cc, ring, Simple)
   // Nominal rates of one card, and the time from a message sent to a small transfer done.

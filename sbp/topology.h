@@ -29,6 +29,15 @@ struct Link {
   double beta_s_per_byte = 0;  // 1 / bandwidth
 };
 
+// The share of a full rate that is reached from a size on: a table of these begins at size 0 and ascends.
+struct Efficiency {
+  double from = 0;
+  double share = 1;
+};
+
+// The share of the last row that is not above `size`; 1 if the table is empty.
+double ShareAt(const std::vector<Efficiency>& table, double size);
+
 // A kind of device: what computing, memory and the links inside a host cost. The initial values are those of a
 // processor core with wide vectors, whose tensors mostly stay in the outer caches.
 struct DeviceSpeeds {
@@ -42,6 +51,10 @@ struct DeviceSpeeds {
   double act_s = 20e-6;                // of a boxing, however little it moves: messages, a place in the schedule
   Link same_process{2e-6, 1.0 / 8e9};  // read in place, by a core that must fetch the lines
   Link same_host{30e-6, 1.0 / 8e9};    // shared memory; the control message crosses a socket
+  // For times of single kernels (tools/sim/); choices among layouts compare, and take full rates.
+  std::vector<Efficiency> product_efficiency;  // by flops of a kernel
+  std::vector<Efficiency> memory_efficiency;   // by bytes of a kernel
+  bool hides_memory = true;                    // a kernel computes while it reads; else its bytes come on top
 };
 
 // Cards of one class in a host. Hosts reach one another through cards of the same class only.

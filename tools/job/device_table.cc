@@ -23,6 +23,21 @@ absl::StatusOr<Link> LinkOf(const pb::LinkSpeed& link, absl::string_view field) 
   return Link{link.latency_us() * 1e-6, 1 / link.bytes_per_s()};
 }
 
+absl::StatusOr<std::vector<Efficiency>> EfficiencyOf(const google::protobuf::RepeatedPtrField<pb::Efficiency>& rows,
+                                                     absl::string_view field) {
+  std::vector<Efficiency> table;
+  for (const pb::Efficiency& row : rows) {
+    const bool ascends = table.empty() ? row.from() == 0 : row.from() > table.back().from && std::isfinite(row.from());
+    if (!ascends || !(row.share() > 0 && row.share() <= 1)) {
+      return absl::InvalidArgumentError(absl::StrCat(field, ": row ", table.size(), " is a share of ", row.share(),
+                                                     " from ", row.from(),
+                                                     " on, but rows ascend from 0 and shares are in (0, 1]"));
+    }
+    table.push_back({row.from(), row.share()});
+  }
+  return table;
+}
+
 absl::StatusOr<DeviceSpeeds> Row(const pb::DeviceSpeeds& row) {
   if (row.device() != "cpu" && row.device() != "cuda")
     return absl::InvalidArgumentError(absl::StrCat("device: '", row.device(), "' is neither 'cpu' nor 'cuda'"));
@@ -46,12 +61,23 @@ absl::StatusOr<DeviceSpeeds> Row(const pb::DeviceSpeeds& row) {
   speeds.act_s = row.act_us() * 1e-6;
   OF_ASSIGN_OR_RETURN(speeds.same_process, LinkOf(row.within_process(), "within_process"));
   OF_ASSIGN_OR_RETURN(speeds.same_host, LinkOf(row.within_host(), "within_host"));
+  OF_ASSIGN_OR_RETURN(speeds.product_efficiency, EfficiencyOf(row.product_efficiency(), "product_efficiency"));
+  OF_ASSIGN_OR_RETURN(speeds.memory_efficiency, EfficiencyOf(row.memory_efficiency(), "memory_efficiency"));
+  speeds.hides_memory = !row.memory_on_top();
   return speeds;
 }
 
 void Write(const Link& link, pb::LinkSpeed& out) {
   out.set_latency_us(link.alpha_s * 1e6);
   out.set_bytes_per_s(1 / link.beta_s_per_byte);
+}
+
+void Write(const std::vector<Efficiency>& table, google::protobuf::RepeatedPtrField<pb::Efficiency>& out) {
+  for (const Efficiency& row : table) {
+    pb::Efficiency& written = *out.Add();
+    written.set_from(row.from);
+    written.set_share(row.share);
+  }
 }
 
 }  // namespace
@@ -93,6 +119,9 @@ std::string DeviceTableText(const std::vector<DeviceSpeeds>& table) {
     row.set_act_us(speeds.act_s * 1e6);
     Write(speeds.same_process, *row.mutable_within_process());
     Write(speeds.same_host, *row.mutable_within_host());
+    Write(speeds.product_efficiency, *row.mutable_product_efficiency());
+    Write(speeds.memory_efficiency, *row.mutable_memory_efficiency());
+    row.set_memory_on_top(!speeds.hides_memory);
   }
   std::string text;
   google::protobuf::TextFormat::PrintToString(out, &text);

@@ -1,6 +1,7 @@
 #include "tools/sim/predicted_costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -17,7 +18,7 @@ double BytesOf(const pb::Operand& operand) {
   return bytes;
 }
 
-double FlopsPerSecond(const DeviceSpeeds& device, const pb::Instruction& instruction) {
+double FullFlopsPerSecond(const DeviceSpeeds& device, const pb::Instruction& instruction) {
   if (instruction.inputs().empty()) return device.f32_flops;
   switch (instruction.inputs(0).dtype()) {
     case pb::BF16:
@@ -27,6 +28,16 @@ double FlopsPerSecond(const DeviceSpeeds& device, const pb::Instruction& instruc
     default:
       return device.f32_flops;
   }
+}
+
+double MemorySeconds(const DeviceSpeeds& device, double bytes) {
+  return bytes / (device.memory_bytes_per_s * ShareAt(device.memory_efficiency, bytes));
+}
+
+double KernelSeconds(const DeviceSpeeds& device, const pb::Instruction& instruction, const OpWork& work) {
+  const double rate = FullFlopsPerSecond(device, instruction) * ShareAt(device.product_efficiency, work.flops);
+  const double flops_s = work.flops / rate, memory_s = MemorySeconds(device, work.bytes);
+  return device.hides_memory ? std::max(flops_s, memory_s) : flops_s + memory_s;
 }
 
 }  // namespace
@@ -46,8 +57,7 @@ ActCost PredictedCosts::CostOf(const pb::Actor& actor) const {
     } else if (instruction.kind() == pb::Instruction::COLLECTIVE) {
       AddCollective(instruction, actor.rank(), cost);
     } else {
-      const OpWork work = WorkOf(instruction, ops_);
-      cost.ns += Ns(std::max(work.flops / FlopsPerSecond(device, instruction), work.bytes / device.memory_bytes_per_s));
+      cost.ns += Ns(KernelSeconds(device, instruction, WorkOf(instruction, ops_)));
     }
   }
   return cost;
@@ -60,7 +70,11 @@ void PredictedCosts::AddTransfers(int times, int from, int to, double num_bytes,
     cost.ns += ns;
     return;
   }
-  cost.link = topology_.HostOf(rank);
+  // Cards are dealt out to the host's devices in their order; the first device of a card gives it its number.
+  const auto cards = std::llround(link.beta_s_per_byte / topology_.HostBeta(from, to));
+  const int64_t devices = topology_.GroupOf(rank).devices;
+  const auto devices_of_card = static_cast<int>((devices + cards - 1) / cards);
+  cost.link = rank - topology_.DeviceOf(rank) % devices_of_card;
   cost.link_ns += ns;
 }
 
@@ -76,7 +90,7 @@ void PredictedCosts::AddCopy(const pb::Instruction& copy, int rank, ActCost& cos
   for (const auto& [from, num_bytes] : bytes) {
     if (from != rank) AddTransfers(1, from, rank, num_bytes, rank, cost);
   }
-  cost.ns += Ns(WorkOf(copy, ops_).bytes / topology_.GroupOf(rank).device.memory_bytes_per_s);
+  cost.ns += Ns(MemorySeconds(topology_.GroupOf(rank).device, WorkOf(copy, ops_).bytes));
 }
 
 void PredictedCosts::AddCollective(const pb::Instruction& collective, int rank, ActCost& cost) const {

@@ -1,12 +1,12 @@
 // What acts and messages should cost, by what is known of devices and links before anything ran: a roofline.
 //
-//   kernel       the longer of its flops at the device's speed and its bytes at its memory's
+//   kernel       the longer of its flops at the device's speed and its bytes at its memory's, or their sum
 //   copy         bytes at the memory's speed; from another rank alpha + beta * bytes of the link between them
 //   collective   a ring: alpha for every other member, beta for the bytes that pass, on the slowest of its links
 //   message      alpha of the link between the ranks
 //
-// What crosses hosts takes the card of the host that waits for it. Kernels are taken to reach the device's full speed
-// whatever their size.
+// What crosses hosts takes a card of the host that waits for it, which its devices share evenly. What share of its full
+// speeds a device reaches for a kernel of so many flops and bytes is in the table of devices (sbp/topology.h).
 #pragma once
 
 #include <vector>

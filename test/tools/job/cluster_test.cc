@@ -107,6 +107,11 @@ TEST(DeviceTableTest, ATableIsReadAsItWasWritten) {
     EXPECT_DOUBLE_EQ(read.act_s, known.act_s);
     EXPECT_DOUBLE_EQ(read.same_host.alpha_s, known.same_host.alpha_s);
     EXPECT_DOUBLE_EQ(read.same_host.beta_s_per_byte, known.same_host.beta_s_per_byte);
+    EXPECT_EQ(read.hides_memory, known.hides_memory);
+    for (const double size : {0.0, 1e5, 2e6, 5e7, 2e8, 1e9, 2e10, 1e12}) {
+      EXPECT_EQ(ShareAt(read.product_efficiency, size), ShareAt(known.product_efficiency, size));
+      EXPECT_EQ(ShareAt(read.memory_efficiency, size), ShareAt(known.memory_efficiency, size));
+    }
   }
 }
 
@@ -128,6 +133,8 @@ TEST(DeviceTableTest, WhatIsNoTableIsRefusedWithRowAndField) {
       {replaced("memory_bytes_per_s: 20000000000", "memory_bytes_per_s: nan"), "memory_bytes_per_s: nan is not"},
       {replaced("latency_us: 30", "latency_us: -30"), "within_host: -30 us"},
       {replaced("act_us: ", "act_us: -"), "neither may be negative"},
+      {replaced("act_us: ", "product_efficiency { from: 1 share: 1 } act_us: "), "product_efficiency: row 0 is"},
+      {replaced("act_us: ", "memory_efficiency { share: 1.5 } act_us: "), "memory_efficiency: row 0 is a share of 1.5"},
   };
   for (const auto& c : kCases) {
     EXPECT_THAT(ReadDeviceTable(dir.Write("table", c.text)),

@@ -4,6 +4,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
+#include "tools/bench/op_table.h"
 #include "tools/sim/knobs.h"
 #include "tools/sim/measured_costs.h"
 #include "tools/sim/predicted_costs.h"
@@ -85,24 +86,51 @@ TEST(PredictedCostsTest, AreARoofline) {
   EXPECT_EQ(costs.message_ns(work, 0, copy), 5'000);
 }
 
-TEST(PredictedCostsTest, RanksOfAHostShareItsCard) {
-  TestPlan plan({0, 1, 2});
+TEST(PredictedCostsTest, SmallKernelsDoNotReachFullSpeed) {
+  TestPlan plan({0});
+  const int work = plan.Actor(0, "work");
+  const int x = plan.Register("x", {work}, {}, 1, 1000);
+  plan.Instruct(work, pb::Instruction::COMPUTE, "square_sum", {x}, {x});
+  const OpRegistry ops = StandardOps();
+  const OpWork known = WorkOf(plan.plan().actors(work).instructions(0), ops);
+  ASSERT_GT(known.flops, 0);
+  DeviceSpeeds device;
+  device.f32_flops = known.flops / 10e-6;
+  device.memory_bytes_per_s = known.bytes / 8e-6;
+  device.product_efficiency = {{0, 0.5}, {known.flops, 0.8}, {2 * known.flops, 1}};
+  device.memory_efficiency = {{0, 0.25}, {known.bytes + 1, 1}};
+  const auto ns = [&] { return PredictedCosts(plan.set(), 0, OneHost(1, 1, device), ops).Costs().act(work, 0).ns; };
+  EXPECT_NEAR(ns(), 32'000, 1);
+  device.memory_efficiency.clear();
+  EXPECT_NEAR(ns(), 12'500, 1);
+  device.hides_memory = false;
+  EXPECT_NEAR(ns(), 12'500 + 8'000, 1);
+}
+
+TEST(PredictedCostsTest, RanksOfAHostShareItsCards) {
+  TestPlan plan({0, 1, 2, 3});
   const int work = plan.Actor(0, "work");
   std::vector<int> copies;
-  for (const int rank : {1, 2}) copies.push_back(plan.Actor(rank, absl::StrCat("copy", rank)));
-  const int x = plan.Register("x", {work}, {{copies[0]}, {copies[1]}}, 1, 1000);
+  for (const int rank : {1, 2, 3}) copies.push_back(plan.Actor(rank, absl::StrCat("copy", rank)));
+  const int x = plan.Register("x", {work}, {{copies[0]}, {copies[1]}, {copies[2]}}, 1, 1000);
   for (const int copy : copies) plan.Copy(copy, {x}, plan.Register(absl::StrCat("y", copy), {copy}, {}, 1, 1000));
-  const HostGroup first{.count = 1, .devices = 1}, second{.count = 1, .devices = 2};
-  ASSERT_OK_AND_ASSIGN(Topology topology, Topology::Create(3, 1, {first, second}));
-  const Link wire = topology.LinkBetween(0, 1);
+  ASSERT_OK_AND_ASSIGN(Nics nics, NicsOfClass("infiniband"));
   const OpRegistry ops = StandardOps();
-  const PredictedCosts predicted(plan.set(), 0, std::move(topology), ops);
-  const SimulatedCosts costs = predicted.Costs();
-  for (const int copy : copies) {
-    EXPECT_EQ(costs.act(copy, 0).link, 1);
-    EXPECT_NEAR(costs.act(copy, 0).link_ns, 1e9 * (wire.alpha_s + 4000 * wire.beta_s_per_byte), 1);
+  const std::pair<int, std::vector<int>> kLinks[] = {{1, {1, 1, 1}}, {2, {1, 1, 3}}, {3, {1, 2, 3}}, {9, {1, 2, 3}}};
+  for (const auto& [cards, links] : kLinks) {
+    SCOPED_TRACE(cards);
+    nics.count = cards;
+    const HostGroup first{.count = 1, .devices = 1, .nics = {nics}}, second{.count = 1, .devices = 3, .nics = {nics}};
+    ASSERT_OK_AND_ASSIGN(Topology topology, Topology::Create(4, 1, {first, second}));
+    const Link wire = topology.LinkBetween(0, 1);
+    const PredictedCosts predicted(plan.set(), 0, std::move(topology), ops);
+    const SimulatedCosts costs = predicted.Costs();
+    for (size_t i = 0; i < copies.size(); ++i) {
+      EXPECT_EQ(costs.act(copies[i], 0).link, links[i]);
+      EXPECT_NEAR(costs.act(copies[i], 0).link_ns, 1e9 * (wire.alpha_s + 4000 * wire.beta_s_per_byte), 1);
+    }
+    EXPECT_LT(costs.act(work, 0).link, 0);
   }
-  EXPECT_LT(costs.act(work, 0).link, 0);
 }
 
 TEST(StepDivisionTest, WaitingCountsForWhatWentOnMeanwhile) {
