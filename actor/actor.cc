@@ -77,20 +77,28 @@ absl::Status Actor::Unexpected(const Message& message, const std::string& why) c
 }
 
 absl::Status Actor::OnMessage(const Message& message) {
-  if (message.kind == Message::Kind::kFilled) {
-    const int i = Find(input_of_register_, message.register_id);
-    if (i < 0) return Unexpected(message, "it is no input of this actor");
-    Port& port = inputs_[i];
-    const int32_t slots = spec_.inputs[i].slots;
-    const int32_t filled = port.available + (port.position > 0 ? 1 : 0);
-    if (filled >= slots) return Unexpected(message, absl::StrCat("all ", slots, " slots are filled already"));
-    const int32_t next = (port.slot + filled) % slots;
-    if (message.slot != next) return Unexpected(message, absl::StrCat("slot ", next, " is next"));
-    Add(port);
-    return absl::OkStatus();
-  }
-  const int i = Find(output_of_register_, message.register_id);
-  if (i < 0) return Unexpected(message, "it is no output of this actor");
+  const bool filled = message.kind == Message::Kind::kFilled;
+  const int port = filled ? InputOf(message.register_id) : OutputOf(message.register_id);
+  if (port < 0) return Unexpected(message, absl::StrCat("it is no ", filled ? "input" : "output", " of this actor"));
+  return OnMessage(message, port);
+}
+
+absl::Status Actor::OnMessage(const Message& message, int port) {
+  return message.kind == Message::Kind::kFilled ? OnFilled(message, port) : OnFreed(message, port);
+}
+
+absl::Status Actor::OnFilled(const Message& message, int i) {
+  Port& port = inputs_[i];
+  const int32_t slots = spec_.inputs[i].slots;
+  const int32_t filled = port.available + (port.position > 0 ? 1 : 0);
+  if (filled >= slots) return Unexpected(message, absl::StrCat("all ", slots, " slots are filled already"));
+  const int32_t next = (port.slot + filled) % slots;
+  if (message.slot != next) return Unexpected(message, absl::StrCat("slot ", next, " is next"));
+  Add(port);
+  return absl::OkStatus();
+}
+
+absl::Status Actor::OnFreed(const Message& message, int i) {
   Port& port = outputs_[i];
   if (message.slot < 0 || message.slot >= spec_.outputs[i].slots) {
     return Unexpected(message, absl::StrCat("the register has ", spec_.outputs[i].slots, " slots"));
@@ -100,27 +108,32 @@ absl::Status Actor::OnMessage(const Message& message) {
   return absl::OkStatus();
 }
 
-void Actor::Act(OutgoingMessages& outbox) {
+template <typename Send>
+void Actor::EndAct(const Send& send) {
+  int32_t link = 0;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Port& port = outputs_[i];
     const PortSpec& spec = spec_.outputs[i];
+    const int32_t consumers = static_cast<int32_t>(spec.peers.size());
+    link += consumers;
     if (port.position == 0) --port.available;
     if (++port.position < spec.acts_per_slot) continue;
-    for (const int32_t consumer : spec.peers) {
-      outbox.push_back({Message::Kind::kFilled, 0, spec_.plan, consumer, spec.register_id, port.slot});
+    for (int32_t c = 0; c < consumers; ++c) {
+      send(Message{Message::Kind::kFilled, 0, spec_.plan, spec.peers[c], spec.register_id, port.slot},
+           link - consumers + c);
     }
-    port.frees_due[port.slot] = static_cast<int32_t>(spec.peers.size());
-    if (spec.peers.empty()) ++port.available;
+    port.frees_due[port.slot] = consumers;
+    if (consumers == 0) ++port.available;
     port.position = 0;
     port.slot = (port.slot + 1) % spec.slots;
     missing_ += port.available == 0;
   }
-  for (size_t i = 0; i < inputs_.size(); ++i) {
+  for (size_t i = 0; i < inputs_.size(); ++i, ++link) {
     Port& port = inputs_[i];
     const PortSpec& spec = spec_.inputs[i];
     if (port.position == 0) --port.available;
     if (++port.position < spec.acts_per_slot) continue;
-    outbox.push_back({Message::Kind::kFreed, 0, spec_.plan, spec.peers[0], spec.register_id, port.slot});
+    send(Message{Message::Kind::kFreed, 0, spec_.plan, spec.peers[0], spec.register_id, port.slot}, link);
     port.position = 0;
     port.slot = (port.slot + 1) % spec.slots;
     missing_ += port.available == 0;
@@ -129,8 +142,19 @@ void Actor::Act(OutgoingMessages& outbox) {
   --acts_left_;
 }
 
+void Actor::Act(OutgoingMessages& outbox) {
+  EndAct([&](const Message& message, int32_t) { outbox.push_back(message); });
+}
+
+void Actor::Act(OutgoingMessages& outbox, std::vector<int32_t>& links) {
+  EndAct([&](const Message& message, int32_t link) {
+    outbox.push_back(message);
+    links.push_back(link);
+  });
+}
+
 bool Actor::Uses(int32_t register_id, int32_t slot) const {
-  const int in = Find(input_of_register_, register_id), out = Find(output_of_register_, register_id);
+  const int in = InputOf(register_id), out = OutputOf(register_id);
   return (in >= 0 && inputs_[in].slot == slot) || (out >= 0 && outputs_[out].slot == slot);
 }
 

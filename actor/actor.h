@@ -60,12 +60,20 @@ class Actor {
   // Takes in one message. InvalidArgument if it is about no port of this actor or not about the slot that is next in
   // line.
   absl::Status OnMessage(const Message& message);
+  // The same from a sender that has looked up which of this actor's inputs (outputs) the register is.
+  absl::Status OnMessage(const Message& message, int port);
+  // Which input (output) a register is; -1 if it is none.
+  int InputOf(int32_t register_id) const { return Find(input_of_register_, register_id); }
+  int OutputOf(int32_t register_id) const { return Find(output_of_register_, register_id); }
 
   // Whether an act may begin now.
   bool ready() const { return acts_left_ > 0 && missing_ == 0; }
   // Ends the act that ready() allowed: goes to the next one and appends the messages that the act causes, `filled`
   // before `freed`. REQUIRES: ready().
   void Act(OutgoingMessages& outbox);
+  // The same, and along which link each message goes: links to the consumers of output 0 come first, then those to the
+  // consumers of output 1..., then one to the producer of each input.
+  void Act(OutgoingMessages& outbox, std::vector<int32_t>& links);
   // Whether the budget is used up and every output is as it was at the beginning.
   bool done() const;
 
@@ -95,6 +103,11 @@ class Actor {
   static int Find(const std::vector<std::pair<int32_t, int32_t>>& ports, int32_t register_id);
   // One slot of `port` has become available.
   void Add(Port& port);
+  // Act() with a function that takes a message and its link.
+  template <typename Send>
+  void EndAct(const Send& send);
+  absl::Status OnFilled(const Message& message, int port);
+  absl::Status OnFreed(const Message& message, int port);
   absl::Status Unexpected(const Message& message, const std::string& why) const;
 
   ActorSpec spec_;

@@ -44,6 +44,7 @@ ActorThread::ActorThread(const Context& context) : c_(context) {
       if (lane < 0) continue;
       entries.push_back({Actor(MakeActorSpec(plan, p, a)), static_cast<size_t>(lane), Order(actor.priority(), a)});
     }
+    for (Entry& entry : entries) entry.links = LinksOf(p, entry.actor);
     std::vector<std::vector<int32_t>>& orders = orders_.emplace_back(c_.lanes.size());
     for (const pb::QueueOrder& order : plan.orders()) {
       if (order.rank() != c_.rank || lane_of[order.queue()] < 0) continue;
@@ -51,6 +52,22 @@ ActorThread::ActorThread(const Context& context) : c_(context) {
       for (const int32_t id : order.actors()) entries[local[id]].ordered = true;
     }
   }
+}
+
+// In the order of Actor::Act().
+std::vector<ActorThread::Link> ActorThread::LinksOf(int plan, const Actor& actor) const {
+  std::vector<Link> links;
+  const auto add = [&](const PortSpec& port, bool filled) {
+    for (const int32_t peer : port.peers) {
+      Link& link = links.emplace_back(Link{.entry = local_[plan][peer]});
+      if (link.entry < 0) continue;
+      const Actor& other = entries_[plan][link.entry].actor;
+      link.port = filled ? other.InputOf(port.register_id) : other.OutputOf(port.register_id);
+    }
+  };
+  for (const PortSpec& output : actor.spec().outputs) add(output, /*filled=*/true);
+  for (const PortSpec& input : actor.spec().inputs) add(input, /*filled=*/false);
+  return links;
 }
 
 ActorThread::~ActorThread() { Join(); }
@@ -153,15 +170,22 @@ void ActorThread::Deliver(const Message& message, int64_t came_ns) {
         absl::StrCat("a message for plan ", message.plan, " actor ", message.actor, ", which is not on this thread")));
   }
   Entry& entry = EntryOf(message.plan, message.actor);
-  absl::Status status = entry.actor.OnMessage(message);
+  const bool filled = message.kind == Message::Kind::kFilled;
+  const int port = filled ? entry.actor.InputOf(message.register_id) : entry.actor.OutputOf(message.register_id);
+  DeliverTo(entry, message, port, came_ns);
+}
+
+void ActorThread::DeliverTo(Entry& entry, const Message& message, int port, int64_t came_ns) {
+  absl::Status status = port < 0 ? entry.actor.OnMessage(message) : entry.actor.OnMessage(message, port);
   if (!status.ok()) return Fail(Annotate(status, absl::StrCat("plan '", c_.plans.plans(message.plan).name(), "'")));
   Refresh(entry, {message.kind == Message::Kind::kFilled ? pb::FILLED : pb::FREED, message.register_id, came_ns});
 }
 
 void ActorThread::DrainLocal() {
   while (queue_head_ < queue_.size()) {
-    const Message message = queue_[queue_head_++];
-    Deliver(message);
+    const Local local = queue_[queue_head_++];  // a copy: what it allows may send
+    if (stopped_.load(std::memory_order_relaxed)) continue;
+    DeliverTo(entries_[local.message.plan][local.to.entry], local.message, local.to.port);
   }
   queue_.clear();
   queue_head_ = 0;
@@ -192,11 +216,11 @@ void ActorThread::Act() {
   current_.store(-1, std::memory_order_relaxed);
   if (!status.ok()) return Fail(std::move(status));
   AddTo(acts_, 1);
-  entry.actor.Act(outbox_);
+  entry.actor.Act(outbox_, outbox_links_);
   if (entry.ordered) turn_[entry.lane] = (turn_[entry.lane] + 1) % orders_[plan_][entry.lane].size();
   Refresh(entry);
   if (entry.ordered) Refresh(EntryOf(plan_, NextIn(entry.lane)), {pb::TURN});
-  SendOutbox(id);
+  SendOutbox(entry);
   DrainLocal();
 }
 
@@ -212,8 +236,8 @@ const char* ActorThread::OrderBehind(Entry& entry) {
   return error;
 }
 
-const char* ActorThread::PassEvent(const Message& message, size_t lane, int* event) {
-  Entry& receiver = EntryOf(message.plan, message.actor);
+const char* ActorThread::PassEvent(const Local& local, size_t lane, int* event) {
+  Entry& receiver = entries_[local.message.plan][local.to.entry];
   if (receiver.lane == lane) return nullptr;
   std::vector<int>& passed = passed_[lane];
   if (*event < 0) {
@@ -221,24 +245,26 @@ const char* ActorThread::PassEvent(const Message& message, size_t lane, int* eve
     passed.resize(std::max<size_t>(passed.size(), *event + 1), 0);
   }
   ++passed[*event];
-  receiver.behind.push_back({message.register_id, message.slot, lane, *event});
+  receiver.behind.push_back({local.message.register_id, local.message.slot, lane, *event});
   return nullptr;
 }
 
-void ActorThread::SendOutbox(int32_t acted) {
-  const size_t lane = EntryOf(plan_, acted).lane;
+void ActorThread::SendOutbox(const Entry& entry) {
+  const size_t lane = entry.lane;
+  const int32_t acted = entry.actor.spec().id;
   Others others;
   int event = -1;
-  for (const Message& message : outbox_) {
-    const int32_t where = local_[message.plan][message.actor];
-    if (where < 0) {
-      others.push_back({~where, message});
+  for (size_t i = 0; i < outbox_.size(); ++i) {
+    const Local local = {outbox_[i], entry.links[outbox_links_[i]]};
+    if (local.to.entry < 0) {
+      others.push_back({~local.to.entry, local.message});
       continue;
     }
-    if (const char* error = PassEvent(message, lane, &event)) return FailOnDevice(plan_, acted, error);
-    queue_.push_back(message);
+    if (const char* error = PassEvent(local, lane, &event)) return FailOnDevice(plan_, acted, error);
+    queue_.push_back(local);
   }
   outbox_.clear();
+  outbox_links_.clear();
   if (followers_.empty()) {
     if (!others.empty()) c_.bus.SendAll(others);
     return;

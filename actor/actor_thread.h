@@ -8,7 +8,8 @@
 //
 // Where the plan orders acts of a queue, they begin in that order, whatever else is ready.
 //
-// Messages between actors of one thread never touch the mailbox. On a device with a stream an act is only launched:
+// Messages between actors of one thread never touch the mailbox: an act and what it says to others of its thread take
+// no lock, no allocation and no search, since who is at the other end of every register is looked up at load. On a device with a stream an act is only launched:
 // messages to actors of the same thread go out at once. If they are on the same queue, its launches are ordered behind
 // anyway; if on another, the act that takes the slot is launched behind an event, for which the device waits and no
 // thread. Messages to other threads go out when the device has come to the act's end, which yet another thread waits
@@ -108,6 +109,16 @@ class ActorThread : public MessageSink {
     size_t lane;
     int event;
   };
+  // Where messages along one of an actor's links go (Actor::Act).
+  struct Link {
+    int32_t entry = -1;  // of an actor of this thread, in entries_ of its plan; of another's ~address
+    int32_t port = -1;   // of that entry's actor
+  };
+  // A message of this thread to itself.
+  struct Local {
+    Message message;
+    Link to;
+  };
   struct Entry {
     Actor actor;
     size_t lane;
@@ -117,13 +128,16 @@ class ActorThread : public MessageSink {
     bool ordered = false;  // acts when it is its turn
     Readiness ready = {};  // what it waited for last, if acts are recorded
     std::vector<Behind> behind = {};
+    std::vector<Link> links = {};
   };
   using Others = std::vector<std::pair<int, Message>>;  // with the addresses that they go to
 
+  std::vector<Link> LinksOf(int plan, const Actor& actor) const;
   void Loop();
   void Handle(const Mail& mail);
   void StartRun(int plan, int64_t first_step, int64_t steps);
-  void Deliver(const Message& message, int64_t came_ns = 0);
+  void Deliver(const Message& message, int64_t came_ns);
+  void DeliverTo(Entry& entry, const Message& message, int port, int64_t came_ns = 0);
   void DrainLocal();
   // Queues it if it became ready, for this reason, counts it if it became done.
   void Refresh(Entry& entry, const Readiness& why = {});
@@ -135,10 +149,10 @@ class ActorThread : public MessageSink {
   // Launches of the entry's next act wait for events of other lanes.
   const char* OrderBehind(Entry& entry);
   Entry& EntryOf(int plan, int32_t actor) { return entries_[plan][local_[plan][actor]]; }
-  void SendOutbox(int32_t acted);
+  void SendOutbox(const Entry& entry);
   // The slot that a message is about may be taken by its receiver behind this act, which is on another lane; `*event`
   // is of that, and made if it is -1.
-  const char* PassEvent(const Message& message, size_t lane, int* event);
+  const char* PassEvent(const Local& local, size_t lane, int* event);
   // Sends them when the lane has come here; `acted` is the actor whose act is the last that it was given.
   void SendAfterwards(size_t lane, int32_t acted, Others messages);
   // Calls `then` when the lane has come to the event, unless the device has failed: then that is reported.
@@ -162,7 +176,8 @@ class ActorThread : public MessageSink {
   int64_t unfinished_ = 0;  // actors of that plan
 
   OutgoingMessages outbox_;
-  std::vector<Message> queue_;  // messages of this thread to itself
+  std::vector<int32_t> outbox_links_;  // as outbox_
+  std::vector<Local> queue_;           // not yet delivered from queue_head_ on
   size_t queue_head_ = 0;
   Afterwards afterwards_;                 // of the act that runs
   std::vector<int32_t> launched_;         // by lane: the actor that acted last, where nothing is known of its end yet
