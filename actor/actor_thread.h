@@ -9,11 +9,12 @@
 // Where the plan orders acts of a queue, they begin in that order, whatever else is ready.
 //
 // Messages between actors of one thread never touch the mailbox: an act and what it says to others of its thread take
-// no lock, no allocation and no search, since who is at the other end of every register is looked up at load. On a device with a stream an act is only launched:
-// messages to actors of the same thread go out at once. If they are on the same queue, its launches are ordered behind
-// anyway; if on another, the act that takes the slot is launched behind an event, for which the device waits and no
-// thread. Messages to other threads go out when the device has come to the act's end, which yet another thread waits
-// for (stream_follower.h).
+// no lock, no allocation and no search, since who is at the other end of every register is looked up at load.
+//
+// On a device with a stream an act is only launched: messages to actors of the same thread go out at once. If they are
+// on the same queue, its launches are ordered behind anyway; if on another, the act that takes the slot is launched
+// behind an event, for which the device waits and no thread. Messages to other threads go out when the device has come
+// to the act's end, which yet another thread waits for (stream_follower.h).
 #pragma once
 
 #include <atomic>
@@ -29,6 +30,7 @@
 
 #include "actor/act_runner.h"
 #include "actor/actor.h"
+#include "actor/core_budget.h"
 #include "actor/mailbox.h"
 #include "actor/stream_follower.h"
 #include "actor/trace/trace_ring.h"
@@ -61,8 +63,8 @@ class ActorThread : public MessageSink {
     std::vector<Lane> lanes;  // the queues that it serves; several only of a device with streams
     MessageBus& bus;
     Listener& listener;
-    int spins = 0;               // looks into the mailbox before it sleeps
-    TraceRing* trace = nullptr;  // takes every act; null: none is recorded
+    CoreBudget* cores = nullptr;  // it may look for mail while one is to spare; null: it sleeps at once
+    TraceRing* trace = nullptr;   // takes every act; null: none is recorded
   };
 
   // Everything in `context` is borrowed. REQUIRES: the plans passed CheckProgram.
@@ -134,6 +136,8 @@ class ActorThread : public MessageSink {
 
   std::vector<Link> LinksOf(int plan, const Actor& actor) const;
   void Loop();
+  // Returns when there is mail.
+  void Await();
   void Handle(const Mail& mail);
   void StartRun(int plan, int64_t first_step, int64_t steps);
   void Deliver(const Message& message, int64_t came_ns);
@@ -165,6 +169,7 @@ class ActorThread : public MessageSink {
   std::string Describe() const;
 
   const Context c_;
+  int own_cores_ = 1;  // that its kernels may use
   std::vector<std::vector<int32_t>>
       local_;  // by plan, by actor: index into entries_[plan], or ~address of another thread's actor
   std::vector<std::vector<Entry>> entries_;  // by plan

@@ -16,6 +16,7 @@
 #include "absl/strings/escaping.h"
 #include "actor/actor_thread.h"
 #include "actor/collective/collectives.h"
+#include "actor/core_budget.h"
 #include "actor/executor.h"
 #include "actor/local_device.h"
 #include "actor/memory.h"
@@ -35,8 +36,6 @@ namespace {
 constexpr std::chrono::milliseconds kStallTime(60000);
 // Between two looks at whether collectives can still end.
 constexpr std::chrono::milliseconds kCollectivesTime(100);
-// Looks into an empty mailbox before sleeping, where a core is to spare: about 2 us, the time of waking a thread up.
-constexpr int kSpins = 100;
 
 // What all processes of a job have in common: the hash of the plan, or of the program if that is everybody's.
 std::string Hash(const pb::Program& program) {
@@ -63,6 +62,7 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
       : plans_(std::move(plans)),
         options_(std::move(options)),
         ops_(options_.ops == nullptr ? StandardOps() : *options_.ops),
+        cores_(std::max(options_.cores, 1)),
         memory_(std::max(plans_.ranks_size(), 1)) {}
 
   ~EngineImpl() override {
@@ -157,6 +157,7 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   const pb::Program plans_;
   const EngineOptions options_;
   const OpRegistry ops_;
+  CoreBudget cores_;
   std::vector<int> ranks_;                               // of this process
   std::vector<std::unique_ptr<DeviceContext>> devices_;  // by rank; null for those of other processes
   JobMemory memory_;
@@ -339,7 +340,7 @@ void EngineImpl::MakeThreads() {
                                  .rank = lanes[0]->rank,
                                  .bus = *bus_,
                                  .listener = *this,
-                                 .spins = options_.cores > static_cast<int>(lanes_.size()) ? kSpins : 0,
+                                 .cores = &cores_,
                                  .trace = traces_.empty() ? nullptr : traces_.back().get()};
     for (Lane* lane : lanes) context.lanes.push_back({lane->queue, *lane->device, *lane->executor});
     threads_.push_back(std::make_unique<ActorThread>(context));

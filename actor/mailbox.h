@@ -39,12 +39,13 @@ class Mailbox {
     items_.swap(into);
     has_mail_.store(false, std::memory_order_relaxed);
   }
-  // Returns when there is mail: looks `spins` times, then sleeps.
-  void Wait(int spins) {
-    for (int i = 0; i < spins; ++i) {
-      if (HasMail()) return;
-      __builtin_ia32_pause();
-    }
+  // Looks for mail until there is some, or `may_look` says that it has looked for long enough.
+  template <typename MayLook>
+  void Look(MayLook may_look) const {
+    while (!HasMail() && may_look()) __builtin_ia32_pause();
+  }
+  // Returns when there is mail; sleeps until then.
+  void Wait() {
     std::unique_lock<std::mutex> lock(mu_);
     while (items_.empty()) {
       parked_ = true;

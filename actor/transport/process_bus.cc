@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "actor/transport/peer_network.h"
 
 namespace oneflow {
@@ -25,12 +26,18 @@ void ProcessBus::Send(int address, const Message& message) {
 
 void ProcessBus::SendAll(absl::Span<const std::pair<int, Message>> messages) {
   std::map<int, std::vector<Message>> by_process;
-  for (const auto& [address, message] : messages) {
+  for (size_t i = 0; i < messages.size();) {
+    const int address = messages[i].first;
     if (ProcessAt(address) != process_) {
-      by_process[ProcessAt(address)].push_back(ids_.ForPeer(message));
-    } else {
-      sinks_[address]->Post({&message, 1});
+      by_process[ProcessAt(address)].push_back(ids_.ForPeer(messages[i++].second));
+      continue;
     }
+    // What goes to one thread, one after another, is one entry into its mailbox.
+    absl::InlinedVector<Message, 8> batch;
+    for (; i < messages.size() && messages[i].first == address && batch.size() < 8; ++i) {
+      batch.push_back(messages[i].second);
+    }
+    sinks_[address]->Post(batch);
   }
   for (const auto& [process, batch] : by_process) peers_->Send(process, batch);
 }

@@ -27,7 +27,7 @@ TEST(MailboxTest, GivesOutAllMailInOrder) {
 
 TEST(MailboxTest, LosesNothingAndKeepsEachSendersOrder) {
   constexpr int kSenders = 3, kItems = 20000;
-  for (const int spins : {0, 50}) {
+  for (const int looks : {0, 50}) {
     Mailbox<std::pair<int, int>> mailbox;
     std::vector<std::thread> senders;
     for (int s = 0; s < kSenders; ++s) {
@@ -38,7 +38,8 @@ TEST(MailboxTest, LosesNothingAndKeepsEachSendersOrder) {
     std::vector<int> next(kSenders, 0);
     std::vector<std::pair<int, int>> mail;
     for (int received = 0; received < kSenders * kItems;) {
-      mailbox.Wait(spins);
+      mailbox.Look([left = looks]() mutable { return left-- > 0; });
+      mailbox.Wait();
       mailbox.TakeAll(mail);
       for (const auto& [sender, item] : mail) ASSERT_EQ(item, next[sender]++);
       received += static_cast<int>(mail.size());

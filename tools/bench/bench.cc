@@ -24,6 +24,7 @@
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/report.h"
 #include "tools/bench/run_job.h"
+#include "tools/bench/runtime.h"
 #include "tools/bench/sample_text.h"
 #include "tools/job/job.h"
 #include "tools/process/stop_signals.h"
@@ -84,6 +85,7 @@ constexpr struct {
   std::unique_ptr<BenchCase> (*make)(const BenchContext& context);
 } kOtherCases[] = {
     {"overlap", MakeOverlapCase},
+    {"runtime", MakeRuntimeCase},
 };
 
 std::vector<std::string> CaseNames() {
@@ -214,7 +216,7 @@ absl::Status Bench::Prepare() {
   OF_ASSIGN_OR_RETURN(dir_, TempDir::Make("oneflow-bench"));
   const std::string path = dir_->path() + "/sample.txt";
   std::ofstream(path, std::ios::binary) << SampleText(kSampleBytes);
-  context_.reset(new BenchContext{ops_, stop_, a_.sets, a_.warmup, a_.steps, cores(), dir_->path(), path});
+  context_.reset(new BenchContext{ops_, stop_, a_.sets, a_.warmup, a_.steps, cores(), dir_->path(), path, a_.pytorch});
   if (a_.config.empty()) {
     OF_ASSIGN_OR_RETURN(config_, ParseConfig(kDefaultConfig, "(bench)"));
     config_.config.mutable_data()->mutable_text()->set_path(path);
@@ -234,11 +236,12 @@ absl::Status Bench::Prepare() {
   config_.config.clear_save_gradients();
   config_.config.clear_save_initial_weights();
   config_.config.mutable_train()->set_steps(a_.warmup + a_.steps);
-  with_pytorch_ = !a_.pytorch.empty();
+  OF_RETURN_IF_ERROR(ChooseCases());
+  with_pytorch_ = !a_.pytorch.empty() && !contestants_.empty();
   if (with_pytorch_ && !std::filesystem::exists(a_.pytorch_script)) {
     return absl::NotFoundError(absl::StrCat("--pytorch-script ", a_.pytorch_script, ": there is no such file"));
   }
-  return ChooseCases();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Contestant> Bench::Compile(const GptLayout& layout) {
@@ -272,7 +275,7 @@ absl::Status Bench::RunRound(int round) {
     std::cerr << absl::StrFormat("%9.0f tokens/s\n", tokens_per_step() / result.step_seconds);
     cases_[i].rounds.push_back(std::move(result));
   }
-  if (with_pytorch_ && !contestants_.empty()) OF_RETURN_IF_ERROR(RunPyTorchRound(round));
+  if (with_pytorch_) OF_RETURN_IF_ERROR(RunPyTorchRound(round));
   return RunCompilations(round);
 }
 

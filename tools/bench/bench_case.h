@@ -23,6 +23,7 @@ struct BenchContext {
   int cores = 0;                  // for all processes of a case together
   std::string dir;                // for files, gone at the end
   std::string sample_text;        // a file to train a GPT on
+  std::string pytorch;            // Python interpreter; empty: no comparison
 };
 
 class BenchCase {

@@ -125,7 +125,7 @@ double RoundTripThroughMailboxes() {
   std::thread echo([&] {
     std::vector<int> mail;
     for (bool stop = false; !stop;) {
-      there.Wait(0);
+      there.Wait();
       there.TakeAll(mail);
       stop = mail.back() < 0;
       back.Push(mail.back());
@@ -134,7 +134,7 @@ double RoundTripThroughMailboxes() {
   std::vector<int> mail;
   const auto exchange = [&](int message) {
     there.Push(message);
-    back.Wait(0);
+    back.Wait();
     back.TakeAll(mail);
   };
   const double seconds = TimeOf([&] { exchange(1); });

@@ -12,7 +12,6 @@
 namespace oneflow {
 namespace {
 
-constexpr int kNoPyTorch = 3;  // exit code of the script
 constexpr absl::Duration kLook = absl::Milliseconds(100);
 constexpr absl::Duration kLimit = absl::Minutes(15);  // far beyond any measurement worth making
 
@@ -90,13 +89,15 @@ nlohmann::json Request(const PyTorchCase& pytorch, const std::vector<double>& le
           {"threads", pytorch.threads}};
 }
 
-// Exit code of the script, or Internal if it was killed.
-absl::StatusOr<int> RunScript(const PyTorchCase& pytorch, const std::string& request, const std::string& answer,
+}  // namespace
+
+absl::StatusOr<int> RunPython(const std::string& python, const std::vector<std::string>& arguments,
                               const std::string& log, const std::atomic<bool>& stop) {
   ChildExit exit;
   ChildOptions options;
   options.executable = "/usr/bin/env";  // finds the interpreter in $PATH
-  options.arguments = {"env", pytorch.python, pytorch.script, request, answer};
+  options.arguments = {"env", python};
+  options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
   options.log_path = log;
   options.environment = OpenMpEnvironment();  // as our workers have it
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> child,
@@ -110,8 +111,6 @@ absl::StatusOr<int> RunScript(const PyTorchCase& pytorch, const std::string& req
   return exit.exit_code;
 }
 
-}  // namespace
-
 absl::StatusOr<PyTorchRound> RunPyTorch(const PyTorchCase& pytorch, const std::vector<double>& learning_rates,
                                         const std::atomic<bool>& stop) {
   const std::string request = pytorch.dir + "/pytorch.json", batches = pytorch.dir + "/pytorch.batches",
@@ -119,7 +118,8 @@ absl::StatusOr<PyTorchRound> RunPyTorch(const PyTorchCase& pytorch, const std::v
   OF_ASSIGN_OR_RETURN(const std::string tokens, Batches(pytorch.config, pytorch.warmup + pytorch.steps));
   OF_RETURN_IF_ERROR(Write(batches, tokens));
   OF_RETURN_IF_ERROR(Write(request, Request(pytorch, learning_rates, batches).dump()));
-  OF_ASSIGN_OR_RETURN_AT(const int code, RunScript(pytorch, request, answer, log, stop), "PyTorch");
+  OF_ASSIGN_OR_RETURN_AT(const int code, RunPython(pytorch.python, {pytorch.script, request, answer}, log, stop),
+                         "PyTorch");
   if (code == kNoPyTorch) return absl::UnavailableError(absl::StrCat("'", pytorch.python, "' has no PyTorch"));
   if (code != 0) {
     return absl::InternalError(absl::StrCat("PyTorch: '", pytorch.python, " ", pytorch.script, "' ended with code ",

@@ -27,6 +27,14 @@ struct PyTorchRound {
   Round round;
 };
 
+inline constexpr int kNoPyTorch = 3;  // exit code of programs that find none
+
+// Exit code of an interpreter that is found in $PATH, with the environment of our workers; what it writes is appended
+// to the file `log`. Cancelled, soon, if `stop` becomes true; DeadlineExceeded after a quarter of an hour; Internal if
+// it was killed.
+absl::StatusOr<int> RunPython(const std::string& python, const std::vector<std::string>& arguments,
+                              const std::string& log, const std::atomic<bool>& stop);
+
 // Unavailable if the interpreter has no PyTorch; Cancelled, soon, if `stop` becomes true; Internal with its last words
 // if it fails.
 absl::StatusOr<PyTorchRound> RunPyTorch(const PyTorchCase& pytorch, const std::vector<double>& learning_rates,
