@@ -14,8 +14,8 @@ struct EagerOp {
 };
 
 // Adds two tensors of 16 elements, on one thread, many times: the median of seven runs. `python` is found in $PATH,
-// `dir` is for what it writes. Unavailable if it has no PyTorch; Cancelled, soon, if `stop` becomes true; Internal with its
-// last words if it fails.
+// `dir` is for what it writes. Unavailable if it has no PyTorch; Cancelled, soon, if `stop` becomes true; Internal with
+// its last words if it fails.
 absl::StatusOr<EagerOp> MeasureEagerOp(const std::string& python, const std::string& dir,
                                        const std::atomic<bool>& stop);
 
