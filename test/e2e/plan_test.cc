@@ -95,6 +95,27 @@ TEST(PlanTest, ASimulatedStepIsComparedWithARealOne) {
   EXPECT_THAT(predicted.err, HasSubstr("--plan: there is no plan 'none'; there are: train"));
 }
 
+TEST(PlanTest, AStepIsPredictedByKernelsThatWereMeasured) {
+  const Workspace work;
+  const std::vector<std::string> job = Join({work.GptJob()}, OnMesh("dp: 2", 2));
+  const std::string kernels = work.Path("kernels.pbtxt");
+  const Outcome measured = work.Run(Join({"bench", "kernels"}, Join(job, {"--steps", "3", "--output", kernels})));
+  ASSERT_EQ(measured.exit_code, 0) << measured.err;
+  EXPECT_THAT(measured.out, HasSubstr("2 ranks at once"));
+  const std::vector<std::string> simulate = Join({"plan", "simulate"}, Join(job, {"--kernels", kernels}));
+  const Outcome simulated = work.Run(simulate);
+  ASSERT_EQ(simulated.exit_code, 0) << simulated.err;
+  EXPECT_THAT(simulated.out, HasSubstr("instructions as measured, 2 ranks at once\nplan 'train' on 2 ranks: "));
+  const Outcome other = work.Run(Join(simulate, {"--set", "train.batch_size=16"}));
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("was not measured: "));
+  const Outcome asked = work.Run(Join(simulate, {"--set", "train.batch_size=16", "--kernels-or-roofline"}));
+  EXPECT_EQ(asked.exit_code, 0) << asked.err;
+  const Outcome threads = work.Run(Join(simulate, {"--set", "cluster.cores_per_process=7"}));
+  EXPECT_EQ(threads.exit_code, 1);
+  EXPECT_THAT(threads.err, HasSubstr("the job is for cpu with 7"));
+}
+
 TEST(PlanTest, CreditsAreSolvedByWhatATraceMeasured) {
   const Workspace work;
   const std::string job = work.GptJob(), trace = work.Path("t.json");

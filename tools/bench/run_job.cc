@@ -17,8 +17,7 @@ void AddMeasuredPhases(int warmup, int steps, pb::JobSpec& spec) {
   }
 }
 
-absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop) {
-  spec.set_profile(profile);
+absl::StatusOr<std::vector<pb::JobEvent>> RunToEnd(const pb::JobSpec& spec, const std::atomic<bool>& stop) {
   EmbeddedOptions options;
   options.daemons = spec.processes();
   options.devices_per_daemon = spec.devices_per_process();
@@ -35,6 +34,12 @@ absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<b
   if (stop) return absl::CancelledError("interrupted");
   const pb::StateChange& last = events.back().state();
   if (last.state() != pb::FINISHED) return absl::AbortedError(last.message());
+  return events;
+}
+
+absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop) {
+  spec.set_profile(profile);
+  OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(spec, stop));
   return RoundFromEvents(events, spec);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
@@ -12,8 +13,11 @@ namespace oneflow {
 // Warm-up and measured steps, which are the last two phases of a measured job.
 void AddMeasuredPhases(int warmup, int steps, pb::JobSpec& spec);
 
-// The daemons of its processes are started, and are gone at the end. Cancelled if `stop` is set meanwhile, Aborted if
-// the job fails.
+// Events of the job, from its begin to its end. The daemons of its processes are started, and are gone at the end.
+// Cancelled if `stop` is set meanwhile, Aborted if the job fails.
+absl::StatusOr<std::vector<pb::JobEvent>> RunToEnd(const pb::JobSpec& spec, const std::atomic<bool>& stop);
+
+// The same, of a job whose last two phases are measured, and what they say.
 absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop);
 
 }  // namespace oneflow

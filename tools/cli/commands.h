@@ -67,10 +67,12 @@ absl::Status PlanExplainCommand(const ExplainArguments& arguments);
 // `oneflow plan simulate`: how long a step would take, what of it is what, and what would change that.
 struct SimulateArguments {
   JobArguments job;
-  std::string costs;  // trace of a real run that says what things cost; empty: predicted from devices and links
-  std::string trace;  // file for the simulated run; empty: none
-  std::string plan;   // name; empty: the first
-  int64_t steps = 0;  // 0: as many as the costs have, or enough
+  std::string costs;         // trace of a real run that says what things cost; empty: predicted from devices and links
+  std::string kernels;       // what was measured of the job's instructions; empty: nothing
+  bool or_roofline = false;  // what `kernels` lacks is predicted
+  std::string trace;         // file for the simulated run; empty: none
+  std::string plan;          // name; empty: the first
+  int64_t steps = 0;         // 0: as many as the costs have, or enough
 };
 absl::Status PlanSimulateCommand(const SimulateArguments& arguments);
 

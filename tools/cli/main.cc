@@ -8,6 +8,7 @@
 #include "glog/logging.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/device.h"
+#include "tools/bench/kernels.h"
 #include "tools/cli/commands.h"
 #include "tools/daemon/daemon_main.h"
 #include "tools/scheduler/scheduler_main.h"
@@ -140,6 +141,11 @@ int Main(int argc, char** argv) {
             [&] { return Report(PlanSimulateCommand(simulate)); });
   AddJob(*sub, simulate.job);
   sub->add_option("--costs", simulate.costs, "trace of a run of this very plan that says what everything costs");
+  CLI::Option* const kernels =
+      sub->add_option("--kernels", simulate.kernels, "what `bench kernels` measured of the job's instructions")
+          ->excludes("--costs");
+  sub->add_flag("--kernels-or-roofline", simulate.or_roofline, "predict what --kernels lacks, instead of an error")
+      ->needs(kernels);
   sub->add_option("--trace", simulate.trace, "write the simulated run to this file");
   sub->add_option("--plan", simulate.plan, "simulate this plan; default: the first");
   sub->add_option("--steps", simulate.steps,
@@ -180,8 +186,11 @@ int Main(int argc, char** argv) {
   // A command that has a command of its own is called after it, and leaves the choice to it.
   BenchArguments bench;
   BenchDeviceArguments bench_device;
-  sub = add(app, "bench", "measure the engine on a gpt, beside PyTorch if a Python with it is named",
-            [&] { return Report(bench_device.asked ? BenchDeviceCommand(bench_device) : BenchCommand(bench)); });
+  BenchKernelsArguments bench_kernels;
+  sub = add(app, "bench", "measure the engine on a gpt, beside PyTorch if a Python with it is named", [&] {
+    if (bench_device.asked) return Report(BenchDeviceCommand(bench_device));
+    return Report(bench_kernels.asked ? BenchKernelsCommand(bench_kernels) : BenchCommand(bench));
+  });
   CLI::App* const device =
       sub->add_subcommand("device", "measure this machine's device, as a row for cluster.device_table");
   device->callback([&] { bench_device.asked = true; });
@@ -189,6 +198,16 @@ int Main(int argc, char** argv) {
   device->add_option("--kind", bench_device.kind, "name of the row; default: the device");
   device->add_option("--cores", bench_device.cores, "cores that a cpu device has")->capture_default_str();
   device->add_option("--output", bench_device.output, "file to write; default: standard output");
+  CLI::App* const timed = sub->add_subcommand(
+      "kernels", "measure the instructions of a job's plan on this machine, for `plan simulate --kernels`");
+  timed->callback([&] { bench_kernels.asked = true; });
+  timed->add_option("job", bench_kernels.config, "job config")->required();
+  timed->add_option("--set", bench_kernels.sets, "override a field of the config")->allow_extra_args(false);
+  timed->add_option("--plan", bench_kernels.plan, "measure this plan; default: the first");
+  timed->add_option("--output", bench_kernels.output, "file to write; default: standard output");
+  timed->add_option("--steps", bench_kernels.steps, "of which the median counts")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10'000));
   sub->add_option("job", bench.config, "job config with a gpt; default: the quickstart's model on a generated text");
   sub->add_option("--set", bench.sets, "override a field of the config; may be repeated")->allow_extra_args(false);
   sub->add_option("--rounds", bench.rounds, "how often everything is measured, in turn")->capture_default_str();

@@ -3,33 +3,25 @@
 #include <optional>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "actor/sim/simulator.h"
 #include "actor/trace/chrome_trace.h"
 #include "compiler/lower/plan_memory.h"
 #include "compiler/lower/program.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
+#include "tools/sim/kernel_costs.h"
 #include "tools/sim/knobs.h"
 #include "tools/sim/measured_costs.h"
 #include "tools/sim/predicted_costs.h"
+#include "tools/sim/simulated_job.h"
 #include "tools/trace/step_division.h"
 
 namespace oneflow {
 namespace {
 
-constexpr size_t kEdges = 6;   // of the critical path, that are told
+constexpr size_t kEdges = 6;           // of the critical path, that are told
+constexpr int64_t kVaryingSteps = 33;  // where costs are drawn anew in every step, and a median is told
 constexpr int64_t kSteps = 8;  // until queues are filled, and some more; with costs that are the same in every step
-
-absl::StatusOr<int> FindPlan(const pb::Program& program, const std::string& name) {
-  std::vector<std::string> names;
-  for (int p = 0; p < program.plans_size(); ++p) {
-    if (name.empty() || program.plans(p).name() == name) return p;
-    names.push_back(program.plans(p).name());
-  }
-  return absl::NotFoundError(
-      absl::StrCat("--plan: there is no plan '", name, "'; there are: ", absl::StrJoin(names, ", ")));
-}
 
 absl::StatusOr<MeasuredCosts> ReadCosts(const std::string& file, const pb::Program& program, int plan) {
   OF_ASSIGN_OR_RETURN(const Trace trace, ReadChromeTrace(file));
@@ -41,9 +33,13 @@ absl::StatusOr<MeasuredCosts> ReadCosts(const std::string& file, const pb::Progr
   return costs;
 }
 
-absl::StatusOr<Topology> TopologyOf(const CompileOptions& options) {
-  if (options.hosts.empty()) return OneHost(options.NumRanks(), options.ranks_per_process);
-  return Topology::Create(options.NumRanks(), options.ranks_per_process, options.hosts);
+// Checks that what was measured is of such devices as the job has.
+absl::StatusOr<pb::KernelCosts> ReadKernels(const std::string& file, const pb::JobSpec& spec) {
+  OF_ASSIGN_OR_RETURN(pb::KernelCosts costs, ReadKernelCosts(file));
+  if (costs.device() == spec.device() && costs.threads() == ThreadsOfARank(spec)) return costs;
+  return absl::InvalidArgumentError(absl::StrCat("--kernels '", file, "': was measured on ", costs.device(), " with ",
+                                                 costs.threads(), " threads of a rank, the job is for ", spec.device(),
+                                                 " with ", ThreadsOfARank(spec)));
 }
 
 void PrintStep(const Trace& trace, const TraceSummary& summary) {
@@ -103,9 +99,21 @@ absl::Status PlanSimulateCommand(const SimulateArguments& arguments) {
   OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(set, std::nullopt, job.spec.plan_hash()));
   OF_ASSIGN_OR_RETURN(const int plan, FindPlan(program, arguments.plan));
   if (arguments.costs.empty()) {
-    OF_ASSIGN_OR_RETURN(Topology topology, TopologyOf(job.options));
-    const PredictedCosts costs(program, plan, std::move(topology), ops);
-    OF_RETURN_IF_ERROR(SimulateAndPrint(arguments, program, plan, costs.Costs(), kSteps));
+    OF_ASSIGN_OR_RETURN(const Topology topology, TopologyOf(job.options));
+    const PredictedCosts predicted(program, plan, topology, ops);
+    if (arguments.kernels.empty()) {
+      OF_RETURN_IF_ERROR(SimulateAndPrint(arguments, program, plan, predicted.Costs(), kSteps));
+    } else {
+      OF_ASSIGN_OR_RETURN(const pb::KernelCosts kernels, ReadKernels(arguments.kernels, job.spec));
+      const KernelCostsOptions options{.or_roofline = arguments.or_roofline,
+                                       .emulated_ns_per_byte = job.spec.emulated_ms_per_mb()};
+      OF_ASSIGN_OR_RETURN_AT(const KernelCosts costs,
+                             KernelCosts::Of(kernels, program, plan, topology, predicted, options),
+                             absl::StrCat("--kernels '", arguments.kernels, "'"));
+      std::cout << costs.num_instructions() - costs.num_predicted() << " of " << costs.num_instructions()
+                << " instructions as measured, " << kernels.ranks_at_once() << " ranks at once\n";
+      OF_RETURN_IF_ERROR(SimulateAndPrint(arguments, program, plan, costs.Costs(), kVaryingSteps));
+    }
   } else {
     OF_ASSIGN_OR_RETURN(const MeasuredCosts costs, ReadCosts(arguments.costs, program, plan));
     OF_RETURN_IF_ERROR(SimulateAndPrint(arguments, program, plan, costs.Costs(), costs.num_steps() + 1));

@@ -1,6 +1,7 @@
 #include "tools/sim/knobs.h"
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,17 +56,18 @@ class KnobTurner {
     return absl::OkStatus();
   }
 
-  // One slot more, then one less, of a register on all ranks.
+  // One slot more, then one less, of a register on all ranks. Of several that have this name those with fewest.
   absl::Status TrySlots(const std::string& name, const SimulatedCosts& costs) {
+    int slots = INT_MAX;
+    for (const pb::Register& reg : program_.plans(plan_).registers()) {
+      if (reg.name() == name) slots = std::min(slots, reg.slots());
+    }
     for (const int more : {1, -1}) {
-      pb::Program changed = program_;
-      int slots = 0;
-      for (pb::Register& reg : *changed.mutable_plans(plan_)->mutable_registers()) {
-        if (reg.name() != name) continue;
-        slots = reg.slots();
-        reg.set_slots(slots + more);
-      }
       if (slots + more < 1) continue;
+      pb::Program changed = program_;
+      for (pb::Register& reg : *changed.mutable_plans(plan_)->mutable_registers()) {
+        if (reg.name() == name && reg.slots() == slots) reg.set_slots(slots + more);
+      }
       const std::string what = absl::StrCat("register '", name, "': slots from ", slots, " to ", slots + more);
       OF_RETURN_IF_ERROR(Try(what, changed, costs));
     }

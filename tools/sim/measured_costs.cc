@@ -1,6 +1,7 @@
 #include "tools/sim/measured_costs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "actor/transport/message_bus.h"
@@ -98,15 +99,18 @@ void MeasuredCosts::TakeWaits(const Trace& trace, const TraceSteps& steps, const
     const int64_t ns = std::max<int64_t>(0, act.begin_ns - std::max(act.ready_ns, before->end_ns));
     if (act.ready_ns > before->end_ns) {
       wakes[queue].push_back(static_cast<double>(ns));
+      around_acts_.wake_ns[trace.ActorOf(act).queue()].push_back(static_cast<double>(ns));
       if (number(act) >= 0) acts_[act.actor][number(act)].wake_ns = ns;
     } else {
       pauses[before->actor].push_back(static_cast<double>(ns));
+      around_acts_.pause_ns[trace.ActorOf(act).queue()].push_back(static_cast<double>(ns));
       if (number(*before) >= 0) acts_[before->actor][number(*before)].pause_ns = ns;
     }
   });
   for (int d = 0; d < kNumDistances; ++d) usual_message_ns_[d] = MedianNs(messages[d]);
   for (const Where& where : where_) usual_wake_ns_[where.queue] = MedianNs(wakes[where.queue]);
   for (const Samples& samples : pauses) usual_pause_ns_.push_back(MedianNs(samples));
+  around_acts_.message_ns = std::move(messages);
 }
 
 SimulatedCosts MeasuredCosts::Costs() const {

@@ -33,6 +33,13 @@ class MeasuredCosts {
 
   // How many steps there are to be played.
   int64_t num_steps() const { return num_steps_; }
+
+  // What the runtime took for messages and around acts, every time that it was seen, in nanoseconds.
+  struct AroundActs {
+    std::array<std::vector<double>, 3> message_ns;  // between queues of a rank, ranks of a process, processes
+    std::array<std::vector<double>, pb::Queue_ARRAYSIZE> wake_ns, pause_ns;
+  };
+  const AroundActs& around_acts() const { return around_acts_; }
   // Borrows this.
   SimulatedCosts Costs() const;
 
@@ -59,6 +66,7 @@ class MeasuredCosts {
   }
 
   int64_t num_steps_ = 0;
+  AroundActs around_acts_;
   std::vector<Where> where_;                                                        // by actor
   std::vector<std::vector<PlayedAct>> acts_;                                        // by actor, by act
   absl::flat_hash_map<std::tuple<int32_t, int64_t, int32_t>, int64_t> message_ns_;  // from, its act, to

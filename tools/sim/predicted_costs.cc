@@ -51,16 +51,21 @@ ActCost PredictedCosts::CostOf(const pb::Actor& actor) const {
   const DeviceSpeeds& device = topology_.GroupOf(actor.rank()).device;
   ActCost cost;
   if (actor.queue() == pb::COMMUNICATION) cost.ns = Ns(device.act_s);
-  for (const pb::Instruction& instruction : actor.instructions()) {
-    if (instruction.kind() == pb::Instruction::COPY) {
-      AddCopy(instruction, actor.rank(), cost);
-    } else if (instruction.kind() == pb::Instruction::COLLECTIVE) {
-      AddCollective(instruction, actor.rank(), cost);
-    } else {
-      cost.ns += Ns(KernelSeconds(device, instruction, WorkOf(instruction, ops_)));
-    }
-  }
+  for (const pb::Instruction& instruction : actor.instructions()) Add(actor, instruction, cost);
   return cost;
+}
+
+ActCost PredictedCosts::CostOf(const pb::Actor& actor, const pb::Instruction& instruction) const {
+  ActCost cost;
+  Add(actor, instruction, cost);
+  return cost;
+}
+
+void PredictedCosts::Add(const pb::Actor& actor, const pb::Instruction& instruction, ActCost& cost) const {
+  if (instruction.kind() == pb::Instruction::COPY) return AddCopy(instruction, actor.rank(), cost);
+  if (instruction.kind() == pb::Instruction::COLLECTIVE) return AddCollective(instruction, actor.rank(), cost);
+  const DeviceSpeeds& device = topology_.GroupOf(actor.rank()).device;
+  cost.ns += Ns(KernelSeconds(device, instruction, WorkOf(instruction, ops_)));
 }
 
 void PredictedCosts::AddTransfers(int times, int from, int to, double num_bytes, int rank, ActCost& cost) const {

@@ -24,9 +24,12 @@ class PredictedCosts {
 
   // Borrows this.
   SimulatedCosts Costs() const;
+  // Of one instruction of an actor alone.
+  ActCost CostOf(const pb::Actor& actor, const pb::Instruction& instruction) const;
 
  private:
   ActCost CostOf(const pb::Actor& actor) const;
+  void Add(const pb::Actor& actor, const pb::Instruction& instruction, ActCost& cost) const;
   void AddCopy(const pb::Instruction& copy, int rank, ActCost& cost) const;
   void AddCollective(const pb::Instruction& collective, int rank, ActCost& cost) const;
   // So many transfers from one rank to another, which `rank` has to wait for.

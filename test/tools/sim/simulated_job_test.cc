@@ -17,6 +17,7 @@ using ::oneflow::testing::StatusIs;
 using ::oneflow::testing::TestPlan;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // work@0 ──► copy@1 (on the communication queue) ──► work@1
 TestPlan Transfer(int slots) {
@@ -169,6 +170,18 @@ TEST(KnobsTest, SayWhatWouldChangeAStep) {
   EXPECT_THAT(texts, ElementsAre("communication twice as fast: 40", "computing a tenth faster: 47.272",
                                  "messages and waking up for nothing: 50", "register 'out': slots from 1 to 2: 31",
                                  "register 'boxed': slots from 1 to 2: 50"));
+}
+
+// Two registers of one name: that with two slots may lose one, that with one may not.
+TEST(KnobsTest, LeaveEveryRegisterASlot) {
+  TestPlan plan = Transfer(1);
+  plan.Register("out", {0}, {{1}}, 2);
+  SimulatedCosts costs;
+  costs.act = [](int32_t, int64_t) { return ActCost{.ns = 10'000}; };
+  ASSERT_OK_AND_ASSIGN(const Simulation run, Simulate(plan.set(), 0, 8, costs));
+  ASSERT_OK_AND_ASSIGN(const TraceSummary summary, Summarize(run.trace, ""));
+  ASSERT_OK_AND_ASSIGN(const std::vector<Knob> knobs, TurnKnobs(plan.set(), 8, costs, summary));
+  for (const Knob& knob : knobs) EXPECT_THAT(knob.what, Not(HasSubstr("to 0")));
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+#include "tools/sim/simulated_job.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace oneflow {
+
+absl::StatusOr<int> FindPlan(const pb::Program& program, const std::string& name) {
+  std::vector<std::string> names;
+  for (int p = 0; p < program.plans_size(); ++p) {
+    if (name.empty() || program.plans(p).name() == name) return p;
+    names.push_back(program.plans(p).name());
+  }
+  return absl::NotFoundError(
+      absl::StrCat("--plan: there is no plan '", name, "'; there are: ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<Topology> TopologyOf(const CompileOptions& options) {
+  if (options.hosts.empty()) return OneHost(options.NumRanks(), options.ranks_per_process);
+  return Topology::Create(options.NumRanks(), options.ranks_per_process, options.hosts);
+}
+
+int ThreadsOfARank(const pb::JobSpec& spec) {
+  return std::max(1, spec.cores_per_process() / spec.devices_per_process());
+}
+
+}  // namespace oneflow
