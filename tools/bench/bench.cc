@@ -21,6 +21,7 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/op_table.h"
 #include "tools/bench/overlap.h"
+#include "tools/bench/own_runs.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/report.h"
 #include "tools/bench/run_job.h"
@@ -85,6 +86,7 @@ constexpr struct {
   std::unique_ptr<BenchCase> (*make)(const BenchContext& context);
 } kOtherCases[] = {
     {"overlap", MakeOverlapCase},
+    {"own-runs", MakeOwnRunsCase},
     {"runtime", MakeRuntimeCase},
 };
 

@@ -40,7 +40,7 @@ absl::Status TraceCompareCommand(const TraceArguments& arguments) {
   OF_ASSIGN_OR_RETURN(const ReadTrace b, ReadAndSummarize(arguments.other, arguments.plan));
   OF_ASSIGN_OR_RETURN_AT(const TraceComparison comparison, CompareTraces(a.trace, a.summary, b.trace, b.summary),
                          absl::StrCat("'", arguments.file, "' and '", arguments.other, "'"));
-  std::cout << ComparisonText(a.trace, a.summary, b.trace, b.summary, comparison, arguments.rows);
+  std::cout << ComparisonText(a.trace, comparison, arguments.rows);
   return absl::OkStatus();
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -43,9 +45,86 @@ absl::Status CheckSamePlan(const Trace& a, const TraceSummary& of_a, const Trace
   return absl::OkStatus();
 }
 
-std::string BottleneckText(const Trace& trace, const TraceSummary& summary) {
-  const TraceEdge* edge = summary.bottleneck();
-  return edge == nullptr ? "none" : EdgeText(trace, summary.steps.plan, *edge);
+// What an edge is on whatever rank: why, along which register, from which actor to which.
+using EdgeName = std::tuple<pb::Cause, std::string, std::string, std::string>;
+struct EdgesAlike {
+  TraceEdge largest;
+  int64_t largest_ns = -1, total_ns = 0;
+  std::map<std::pair<int32_t, int64_t>, int64_t> steps;
+};
+
+std::map<EdgeName, EdgesAlike> AlikeEdges(const Trace& trace, const TraceSummary& summary) {
+  const pb::Plan& plan = trace.head.program().plans(summary.steps.plan);
+  std::map<EdgeName, EdgesAlike> alike;
+  for (const auto& [edge, time] : summary.path.edges) {
+    const std::string reg = edge.register_id < 0 ? "" : plan.registers(edge.register_id).name();
+    EdgesAlike& to = alike[{edge.cause, reg, plan.actors(edge.from).name(), plan.actors(edge.to).name()}];
+    if (time.total > to.largest_ns) to.largest = edge, to.largest_ns = time.total;
+    to.total_ns += time.total;
+    for (const auto& [step, ns] : time.steps) to.steps[step] += ns;
+  }
+  return alike;
+}
+
+// Two standard errors of the mean over steps of what one takes more than the other, in seconds.
+double NoiseBetween(const EdgesAlike& a, const EdgesAlike& b, int64_t num_steps) {
+  std::map<std::pair<int32_t, int64_t>, double> differences;
+  for (const auto& [step, ns] : a.steps) differences[step] += static_cast<double>(ns);
+  for (const auto& [step, ns] : b.steps) differences[step] -= static_cast<double>(ns);
+  const double n = static_cast<double>(std::max<int64_t>(2, num_steps));
+  const double mean = static_cast<double>(a.total_ns - b.total_ns) / n;
+  double squares = std::max(0.0, n - static_cast<double>(differences.size())) * mean * mean;  // steps without either
+  for (const auto& [step, ns] : differences) squares += (ns - mean) * (ns - mean);
+  return 2e-9 * std::sqrt(squares / (n - 1) / n);
+}
+
+void FindBottlenecks(const Trace* traces[2], const TraceSummary* summaries[2], TraceComparison& result) {
+  std::map<EdgeName, EdgesAlike> edges[2];
+  EdgeName most[2];
+  for (int i = 0; i < 2; ++i) {
+    edges[i] = AlikeEdges(*traces[i], *summaries[i]);
+    const auto top = std::max_element(edges[i].begin(), edges[i].end(), [](const auto& a, const auto& b) {
+      return a.second.total_ns < b.second.total_ns;
+    });
+    if (top != edges[i].end()) most[i] = top->first;
+  }
+  using Sameness = TraceComparison::Sameness;
+  if (most[0] == most[1]) {
+    result.sameness = Sameness::kEdge;
+  } else if (std::get<2>(most[0]) == std::get<2>(most[1])) {
+    result.sameness = Sameness::kAct;
+  }
+  for (int i = 0; i < 2; ++i) {
+    Bottleneck& to = result.bottlenecks[i];
+    if (edges[i].empty()) {
+      to.text = "none";
+      continue;
+    }
+    const int64_t steps = summaries[i]->steps.num_steps();
+    const EdgesAlike &own = edges[i].at(most[i]), &other = edges[i][most[1 - i]];
+    to.text = EdgeText(*traces[i], result.plan, own.largest);
+    to.seconds = 1e-9 * static_cast<double>(own.total_ns) / static_cast<double>(steps);
+    to.rival = 1e-9 * static_cast<double>(other.total_ns) / static_cast<double>(steps);
+    to.noise = NoiseBetween(own, other, steps);
+    if (!result.same_bottleneck() && to.seconds - to.rival <= to.noise) result.sameness = Sameness::kNoise;
+  }
+}
+
+std::string BottleneckText(const TraceComparison& comparison) {
+  using Sameness = TraceComparison::Sameness;
+  const Bottleneck &a = comparison.bottlenecks[0], &b = comparison.bottlenecks[1];
+  std::string text = absl::StrFormat("bottleneck: %s: %.3f ms\n", a.text, 1e3 * a.seconds);
+  if (comparison.sameness == Sameness::kEdge) {
+    return absl::StrCat(text, absl::StrFormat("       and: the same: %.3f ms\n", 1e3 * b.seconds));
+  }
+  absl::StrAppendFormat(&text, "       and: %s: %.3f ms\n", b.text, 1e3 * b.seconds);
+  if (comparison.sameness == Sameness::kAct) absl::StrAppend(&text, "       which leave the same act\n");
+  for (const Bottleneck* one : {&a, &b}) {
+    if (comparison.sameness != Sameness::kNoise || one->seconds - one->rival > one->noise) continue;
+    absl::StrAppendFormat(&text, "       in the %s the two take %.3f and %.3f ms, which steps leave open (+-%.3f ms)\n",
+                          one == &a ? "first" : "second", 1e3 * one->seconds, 1e3 * one->rival, 1e3 * one->noise);
+  }
+  return text;
 }
 
 }  // namespace
@@ -55,8 +134,9 @@ absl::StatusOr<TraceComparison> CompareTraces(const Trace& a, const TraceSummary
   OF_RETURN_IF_ERROR(CheckSamePlan(a, summary_a, b, summary_b));
   TraceComparison result{.plan = summary_a.steps.plan,
                          .step_seconds = {summary_a.steps.median_seconds(), summary_b.steps.median_seconds()}};
-  const TraceEdge *edge_a = summary_a.bottleneck(), *edge_b = summary_b.bottleneck();
-  result.same_bottleneck = edge_a == nullptr || edge_b == nullptr ? edge_a == edge_b : *edge_a == *edge_b;
+  const Trace* traces[2] = {&a, &b};
+  const TraceSummary* summaries[2] = {&summary_a, &summary_b};
+  FindBottlenecks(traces, summaries, result);
   const std::map<int32_t, double> medians_b = MedianActs(b, summary_b.steps);
   std::vector<double> deviations;
   for (const auto& [actor, seconds] : MedianActs(a, summary_a.steps)) {
@@ -73,17 +153,14 @@ absl::StatusOr<TraceComparison> CompareTraces(const Trace& a, const TraceSummary
   return result;
 }
 
-std::string ComparisonText(const Trace& a, const TraceSummary& summary_a, const Trace& b, const TraceSummary& summary_b,
-                           const TraceComparison& comparison, int rows) {
+std::string ComparisonText(const Trace& a, const TraceComparison& comparison, int rows) {
   const auto ratio = [](double x, double y) { return x > 0 ? absl::StrFormat("%+.1f%%", 100 * (y / x - 1)) : "-"; };
   const pb::Plan& plan = a.head.program().plans(comparison.plan);
   std::string text = absl::StrFormat("job '%s', plan '%s'\n", a.head.program().job(), plan.name());
   absl::StrAppendFormat(&text, "step: %.3f ms and %.3f ms median (%s)\n", 1e3 * comparison.step_seconds[0],
                         1e3 * comparison.step_seconds[1],
                         ratio(comparison.step_seconds[0], comparison.step_seconds[1]));
-  absl::StrAppendFormat(&text, "bottleneck: %s\n", BottleneckText(a, summary_a));
-  absl::StrAppendFormat(&text, "       and: %s\n",
-                        comparison.same_bottleneck ? "the same" : BottleneckText(b, summary_b));
+  absl::StrAppend(&text, BottleneckText(comparison));
   absl::StrAppendFormat(&text, "acts: the median one's length differs by %.1f%% in the median of %d actors\n",
                         100 * comparison.median_deviation, comparison.actors.size());
   absl::StrAppendFormat(&text, "\n%12s %12s %8s %12s  largest differences\n", "ms/act", "and", "", "ms/step");

@@ -18,10 +18,28 @@ struct ActorComparison {
   double difference() const { return (seconds[1] - seconds[0]) * acts_per_step; }
 };
 
+// What bounds the steps of one of them: what takes most of the critical path; edges that are alike on several ranks are
+// one.
+struct Bottleneck {
+  std::string text;    // as EdgeText, of one of its edges
+  double seconds = 0;  // of a step
+  double rival = 0;    // what the other trace's bottleneck takes in this one
+  double noise = 0;    // of the difference of these two: two standard errors of its mean over steps
+};
+
 struct TraceComparison {
   int32_t plan = 0;
   double step_seconds[2] = {};  // medians
-  bool same_bottleneck = false;
+  Bottleneck bottlenecks[2];
+  // How they are the same, if they are.
+  enum class Sameness {
+    kOther,
+    kEdge,   // the same edge
+    kAct,    // edges that leave the same act: who hears of it last differs
+    kNoise,  // in one of the two, both take as much as far as steps can tell
+  };
+  Sameness sameness = Sameness::kOther;
+  bool same_bottleneck() const { return sameness != Sameness::kOther; }
   std::vector<ActorComparison> actors;  // that acted in both, the largest difference first
   // Of |second / first - 1| over these actors.
   double median_deviation = 0;
@@ -31,7 +49,7 @@ struct TraceComparison {
 absl::StatusOr<TraceComparison> CompareTraces(const Trace& a, const TraceSummary& summary_a, const Trace& b,
                                               const TraceSummary& summary_b);
 
-std::string ComparisonText(const Trace& a, const TraceSummary& summary_a, const Trace& b, const TraceSummary& summary_b,
-                           const TraceComparison& comparison, int rows);
+// `trace` is either.
+std::string ComparisonText(const Trace& trace, const TraceComparison& comparison, int rows);
 
 }  // namespace oneflow

@@ -79,6 +79,7 @@ class PathFinder {
         .cause = by, .register_id = by_register ? later->register_id : -1, .from = act.actor, .to = later->actor}];
     edge.total += on_the_way + busy;
     edge.on_the_way += on_the_way;
+    edge.steps[{later->run, later->step}] += on_the_way + busy;
   }
 
   const Trace& trace_;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "actor/trace/trace.h"
@@ -32,6 +33,8 @@ struct CriticalPath {
   struct EdgeTime {
     int64_t total = 0;
     int64_t on_the_way = 0;  // of it, after the end of the act that it comes from
+    // Of it, by run and step of the act that it goes to: how much it varies.
+    std::map<std::pair<int32_t, int64_t>, int64_t> steps;
   };
   std::map<int32_t, int64_t> actors;
   std::map<TraceEdge, EdgeTime> edges;

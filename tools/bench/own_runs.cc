@@ -1,0 +1,233 @@
+#include "tools/bench/own_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "actor/trace/chrome_trace.h"
+#include "compiler/lower/program.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench/kernels.h"
+#include "tools/bench/measurement.h"
+#include "tools/bench/run_job.h"
+#include "tools/job/job.h"
+#include "tools/sim/kernel_costs.h"
+#include "tools/sim/predicted_costs.h"
+#include "tools/sim/simulated_job.h"
+#include "tools/trace/compare.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kSimulatedSteps = 33;
+constexpr struct {
+  const char* name;
+  const char* config;
+} kModels[] = {
+    {"gpt", R"(
+name: "gpt"
+model { gpt { layers: 2 width: 128 heads: 4 context: 128 } }
+train { batch_size: 16 optimizer { adamw { weight_decay: 0.1 } } schedule { learning_rate: 1e-3 } }
+)"},
+    {"convnet", R"(
+name: "convnet"
+model { convnet { channels: [16, 32] hidden: 128 classes: 10 } }
+data {
+  images {
+    train_images: "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz"
+    train_labels: "/usr/share/datasets/fashion-mnist/train-labels-idx1-ubyte.gz"
+    test_images: "/usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz"
+    test_labels: "/usr/share/datasets/fashion-mnist/t10k-labels-idx1-ubyte.gz"
+  }
+}
+train { batch_size: 100 optimizer { adamw { beta2: 0.999 } } schedule { learning_rate: 1e-3 } }
+)"},
+    {"wide-deep", R"(
+name: "wide-deep"
+model { wide_deep { embedding: 16 widths: [128, 64] table_split: "rows" } }
+data { clicks { fields: 8 vocabulary: 200000 numbers: 4 } }
+train { batch_size: 256 optimizer { adamw { beta2: 0.99 } } schedule { learning_rate: 1e-3 } }
+)"},
+};
+constexpr struct {
+  const char* name;
+  int pp, dp, tp;
+  int micro_batches;
+} kLayouts[] = {{"one device", 1, 1, 1, 1}, {"dp2", 1, 2, 1, 1}, {"tp2", 1, 1, 2, 1}, {"pp2", 2, 1, 1, 4}};
+
+struct OwnRound {
+  double real_seconds = 0, predicted_seconds = 0;  // medians of a step
+  bool same_bottleneck = false;
+  double held_bytes = 0, planned_bytes = 0;  // for registers and variables
+
+  double ratio() const { return predicted_seconds / real_seconds; }
+};
+
+struct OwnRow {
+  std::string title;
+  Job job;
+  pb::Program program;
+  std::vector<OwnRound> rounds;
+
+  Summary Over(const std::function<double(const OwnRound&)>& value) const {
+    std::vector<double> values;
+    for (const OwnRound& round : rounds) values.push_back(value(round));
+    return Summarize(values);
+  }
+  double median_ratio() const {
+    return Over([](const OwnRound& x) { return x.ratio(); }).median;
+  }
+  int SameBottlenecks() const {
+    return static_cast<int>(
+        std::count_if(rounds.begin(), rounds.end(), [](const auto& x) { return x.same_bottleneck; }));
+  }
+  bool memory_exact() const {
+    return std::all_of(rounds.begin(), rounds.end(), [](const auto& x) { return x.held_bytes == x.planned_bytes; });
+  }
+};
+
+double PlannedBytes(const pb::Program& program) {
+  double bytes = 0;
+  for (const pb::Rank& rank : program.ranks()) bytes += static_cast<double>(rank.private_bytes() + rank.shared_bytes());
+  return bytes;
+}
+
+// As the workers count it at the end.
+double HeldBytes(const std::vector<pb::JobEvent>& events, const pb::JobSpec& spec) {
+  double bytes = 0;
+  for (const pb::JobEvent& event : events) {
+    if (!event.has_stats() || event.stats().phase() != spec.phases_size() - 1) continue;
+    bytes += static_cast<double>(event.stats().stats().register_bytes());
+  }
+  return bytes;
+}
+
+class OwnRunsCase : public BenchCase {
+ public:
+  explicit OwnRunsCase(const BenchContext& context) : context_(context) {}
+
+  absl::StatusOr<std::string> RunRound() override {
+    if (rows_.empty()) OF_RETURN_IF_ERROR(MakeRows());
+    for (OwnRow& row : rows_) {
+      if (context_.stop) return absl::CancelledError("interrupted");
+      OF_ASSIGN_OR_RETURN_AT(const OwnRound round, Measure(row), row.title);
+      row.rounds.push_back(round);
+    }
+    return absl::StrFormat("%9.1f %% off in the median",
+                           100 * MedianError([](const OwnRow& row) { return row.rounds.back().ratio(); }));
+  }
+
+  std::string Text() const override {
+    std::string text = absl::StrFormat("%-22s %10s %12s %7s %15s %11s %14s %14s\n", "own-runs", "real ms",
+                                       "predicted ms", "ratio", "(least..most)", "bottleneck", "MB planned", "held");
+    int same = 0, rounds = 0, exact = 0;
+    for (const OwnRow& row : rows_) {
+      const Summary ratio = row.Over([](const OwnRound& x) { return x.ratio(); });
+      absl::StrAppendFormat(&text, "%-22s %10.3f %12.3f %7.3f %15s %11s %14.6f %14s\n", row.title,
+                            1e3 * row.Over([](const OwnRound& x) { return x.real_seconds; }).median,
+                            1e3 * row.Over([](const OwnRound& x) { return x.predicted_seconds; }).median, ratio.median,
+                            absl::StrFormat("(%.3f..%.3f)", ratio.least, ratio.most),
+                            absl::StrFormat("%d of %d", row.SameBottlenecks(), row.rounds.size()),
+                            1e-6 * row.rounds.back().planned_bytes, row.memory_exact() ? "the same" : "other");
+      same += row.SameBottlenecks();
+      rounds += static_cast<int>(row.rounds.size());
+      exact += row.memory_exact();
+    }
+    absl::StrAppendFormat(
+        &text, "off by %.1f%% in the median; the same bottleneck in %d of %d; memory exact in %d of %d\n",
+        100 * MedianError([](const OwnRow& row) { return row.median_ratio(); }), same, rounds, exact, rows_.size());
+    return text;
+  }
+
+  nlohmann::json Json() const override {
+    nlohmann::json json = nlohmann::json::array();
+    for (const OwnRow& row : rows_) {
+      nlohmann::json& item = json.emplace_back(nlohmann::json{{"name", row.title}});
+      for (const OwnRound& round : row.rounds) {
+        item["rounds"].push_back({{"real_seconds", round.real_seconds},
+                                  {"predicted_seconds", round.predicted_seconds},
+                                  {"same_bottleneck", round.same_bottleneck},
+                                  {"held_bytes", round.held_bytes},
+                                  {"planned_bytes", round.planned_bytes}});
+      }
+    }
+    return json;
+  }
+
+ private:
+  double MedianError(const std::function<double(const OwnRow&)>& ratio) const {
+    std::vector<double> errors;
+    for (const OwnRow& row : rows_) errors.push_back(std::abs(ratio(row) - 1));
+    return Median(std::move(errors));
+  }
+
+  absl::Status MakeRows() {
+    for (const auto& model : kModels) {
+      for (const auto& layout : kLayouts) {
+        OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(model.config, absl::StrCat("(", model.name, ")")));
+        pb::JobConfig& job = config.config;
+        if (job.model().has_gpt()) job.mutable_data()->mutable_text()->set_path(context_.sample_text);
+        pb::Mesh& mesh = *job.mutable_mesh();
+        mesh.set_pp(layout.pp);
+        mesh.set_dp(layout.dp);
+        mesh.set_tp(layout.tp);
+        job.mutable_cluster()->set_cores_per_process(layout.pp * layout.dp * layout.tp);
+        job.mutable_train()->set_micro_batches(layout.micro_batches);
+        job.mutable_train()->set_steps(context_.warmup + context_.steps);
+        job.mutable_trace()->set_file(TraceFile());
+        for (const std::string& assignment : context_.sets) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config));
+        OwnRow& row = rows_.emplace_back();
+        row.title = absl::StrCat(model.name, " ", layout.name);
+        OF_ASSIGN_OR_RETURN_AT(row.job, MakeJob(std::move(config), JobKind::kTrain, context_.ops), row.title);
+        OF_ASSIGN_OR_RETURN_AT(const pb::PlanSet set, CompileJob(row.job, context_.ops), row.title);
+        OF_ASSIGN_OR_RETURN(row.program, ProgramOf(set, std::nullopt, row.job.spec.plan_hash()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::string TraceFile() const { return context_.dir + "/own-runs.json"; }
+
+  absl::StatusOr<OwnRound> Measure(const OwnRow& row) const {
+    OwnRound round;
+    OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(row.job.spec, context_.stop));
+    round.held_bytes = HeldBytes(events, row.job.spec);
+    round.planned_bytes = PlannedBytes(row.program);
+    OF_ASSIGN_OR_RETURN(const Trace real, ReadChromeTrace(TraceFile()));
+    OF_ASSIGN_OR_RETURN(const TraceSummary real_summary, Summarize(real, "train"));
+    OF_ASSIGN_OR_RETURN(const int plan, FindPlan(row.program, "train"));
+    OF_ASSIGN_OR_RETURN(const pb::KernelCosts kernels, MeasureKernels(row.job, row.program, plan, context_.steps,
+                                                                      context_.dir, context_.ops, context_.stop));
+    OF_ASSIGN_OR_RETURN(const Topology topology, TopologyOf(row.job.options));
+    const PredictedCosts predicted(row.program, plan, topology, context_.ops);
+    OF_ASSIGN_OR_RETURN(const KernelCosts costs,
+                        KernelCosts::Of(kernels, row.program, plan, topology, predicted,
+                                        {.emulated_ns_per_byte = row.job.spec.emulated_ms_per_mb()}));
+    OF_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(row.program, plan, kSimulatedSteps, costs.Costs()));
+    OF_ASSIGN_OR_RETURN(const TraceSummary summary, Summarize(simulation.trace, "train"));
+    OF_ASSIGN_OR_RETURN(const TraceComparison comparison, CompareTraces(real, real_summary, simulation.trace, summary));
+    round.real_seconds = comparison.step_seconds[0];
+    round.predicted_seconds = comparison.step_seconds[1];
+    round.same_bottleneck = comparison.same_bottleneck();
+    std::cerr << absl::StrFormat("\n  %-22s real %9.3f ms, predicted %9.3f ms", row.title, 1e3 * round.real_seconds,
+                                 1e3 * round.predicted_seconds);
+    return round;
+  }
+
+  const BenchContext& context_;
+  std::vector<OwnRow> rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<BenchCase> MakeOwnRunsCase(const BenchContext& context) {
+  return std::make_unique<OwnRunsCase>(context);
+}
+
+}  // namespace oneflow
