@@ -63,6 +63,10 @@ absl::Status CheckActor(const pb::Actor& actor, int index, const pb::Plan& plan,
   if (!pb::Queue_IsValid(actor.queue())) {
     return Wrong("actor ", index, " '", actor.name(), "' is on queue ", static_cast<int>(actor.queue()));
   }
+  if (!pb::Section_IsValid(actor.section()) || actor.chunk() < 0) {
+    return Wrong("actor ", index, " '", actor.name(), "' is section ", static_cast<int>(actor.section()), " of chunk ",
+                 actor.chunk());
+  }
   if (actor.rank() < 0 || actor.rank() >= num_ranks) {
     return Wrong("actor ", index, " '", actor.name(), "' is on rank ", actor.rank(), " of ", num_ranks);
   }

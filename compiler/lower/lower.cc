@@ -4,6 +4,7 @@
 #include <climits>
 
 #include "compiler/lower/repeated_field.h"
+#include "compiler/plan/sections.h"
 
 namespace oneflow {
 namespace {
@@ -34,6 +35,12 @@ void SetValue(const Attr& attr, pb::Attribute& out) {
   } else {
     CopyInts(std::get<std::vector<int64_t>>(attr), out.mutable_ints()->mutable_values());
   }
+}
+
+pb::Section SectionOf(const Chain& chain) {
+  if (chain.section > 0) return static_cast<pb::Section>(pb::FORWARD + static_cast<int>(KindOfSection(chain.section)));
+  constexpr pb::Section kOfParts[] = {pb::FORWARD, pb::BACKWARD, pb::UPDATE};
+  return kOfParts[static_cast<int>(chain.part)];
 }
 
 // Gives out the numbers of instances, in the order of actors or registers.
@@ -112,6 +119,11 @@ class Lowering {
     out.set_acts_per_step(actor.acts_per_step);
     out.set_priority(actor.priority);
     out.set_queue(static_cast<pb::Queue>(actor.queue));  // the numbers are the same on the wire
+    if (actor.chain >= 0) {
+      const Chain& chain = in_.chains.chains[actor.chain];
+      out.set_section(SectionOf(chain));
+      out.set_chunk(std::max(0, in_.graph.node(chain.nodes[0]).chunk));
+    }
     const auto add_port = [](const PhysicalPort& port, pb::Port& to) {
       to.set_register_(port.reg);
       to.set_acts_per_slot(port.acts_per_slot);

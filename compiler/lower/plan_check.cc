@@ -66,6 +66,8 @@ class PlanChecker {
                          " micro-batches");
       }
       if (!pb::Queue_IsValid(actor.queue())) return NotProved(where, ": queue ", actor.queue(), " is unknown");
+      if (!pb::Section_IsValid(actor.section()) || actor.chunk() < 0)
+        return NotProved(where, ": section ", actor.section(), " of chunk ", actor.chunk(), " is unknown");
     }
     return absl::OkStatus();
   }

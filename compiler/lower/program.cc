@@ -201,6 +201,8 @@ absl::Status PlanSpeller::WriteActor(const Instance& instance, const Ports& port
   out.set_acts_per_step(from.acts_per_step());
   out.set_priority(from.priority());
   out.set_queue(from.queue());
+  out.set_section(from.section());
+  out.set_chunk(from.chunk());
   const auto add_port = [&](const std::pair<const Slot, int>& port, pb::Port& to) {
     to.set_register_(IndexOf(port.first));
     to.set_acts_per_slot(port.second);

@@ -16,6 +16,8 @@ ActionKind KindOf(const Node& node, bool splits_backward) {
 
 int SectionOf(int chunk, ActionKind kind) { return 1 + 4 * chunk + static_cast<int>(kind); }
 
+ActionKind KindOfSection(int section) { return static_cast<ActionKind>((section - 1) % 4); }
+
 bool SplitsBackward(const Schedule& schedule) {
   return std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [](const std::vector<Action>& actions) {
     return std::any_of(actions.begin(), actions.end(), [](const Action& x) {

@@ -13,6 +13,8 @@ namespace oneflow {
 
 // 0: nothing that is scheduled.
 int SectionOf(int chunk, ActionKind kind);
+// REQUIRES: section > 0.
+ActionKind KindOfSection(int section);
 
 // Of every node, from its role and chunk. Only what is computed for every micro-batch is scheduled. Where the schedule
 // has no W, gradients of weights belong to B.

@@ -98,7 +98,7 @@ bool AlikeInstructions(const pb::Instruction& a, const Ports& a_ports, const pb:
 
 bool AlikeActors(const pb::Actor& a, const Ports& a_ports, const pb::Actor& b, const Ports& b_ports) {
   if (a.name() != b.name() || a.acts_per_step() != b.acts_per_step() || a.priority() != b.priority() ||
-      a.queue() != b.queue()) {
+      a.queue() != b.queue() || a.section() != b.section() || a.chunk() != b.chunk()) {
     return false;
   }
   if (!SameActs(a.inputs(), b.inputs()) || !SameActs(a.outputs(), b.outputs())) return false;
@@ -191,6 +191,8 @@ class Packer {
     out.set_acts_per_step(like.acts_per_step());
     out.set_priority(like.priority());
     out.set_queue(like.queue());
+    out.set_section(like.section());
+    out.set_chunk(like.chunk());
     for (const pb::Port& port : like.inputs()) out.add_input_acts(port.acts_per_slot());
     for (const pb::Port& port : like.outputs()) out.add_output_acts(port.acts_per_slot());
     for (int a = first; a < end; ++a) {

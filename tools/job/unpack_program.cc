@@ -153,6 +153,8 @@ class Unpacker {
     out.set_acts_per_step(actors.acts_per_step());
     out.set_priority(actors.priority());
     out.set_queue(actors.queue());
+    out.set_section(actors.section());
+    out.set_chunk(actors.chunk());
     for (int p = 0; p < ports; ++p) {
       pb::Port& port = p < inputs ? *out.add_inputs() : *out.add_outputs();
       port.set_register_(actors.registers(instance * ports + p));
