@@ -51,6 +51,10 @@ struct CompileOptions {
   // Of graphs with a loss, and into which chunks their models are cut. Without ranks: one chunk for each stage, and the
   // order follows from credits (plan/credits.h).
   Schedule pipeline;
+  // Of a model's work, the part of each chunk, in plans that have as many; empty: all the same.
+  std::vector<double> shares;
+  // By plan and register: slots instead of those that credits give.
+  std::map<std::string, std::map<std::string, int>> slots;
   uint64_t seed = 1;
   // Of the kernels that will run: the plan sets it aside. None: they take their own when they are loaded.
   KernelScratch kernel_scratch;

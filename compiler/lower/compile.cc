@@ -26,12 +26,14 @@ absl::StatusOr<PhysicalPlan> PlanOne(const PlanInput& input) {
   return plan;
 }
 
-absl::Status CheckMeshesHavePlans(const Program& program, const CompileOptions& options) {
-  for (const auto& [name, mesh] : options.meshes) {
-    const auto named = [&name = name](const Graph& graph) { return graph.name() == name; };
+// That what is `given` by names of plans is given for plans that there are.
+template <typename ByName>
+absl::Status CheckHavePlans(const Program& program, const ByName& by_name, absl::string_view given) {
+  for (const auto& entry : by_name) {
+    const auto named = [&](const Graph& graph) { return graph.name() == entry.first; };
     if (std::any_of(program.begin(), program.end(), named)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("a mesh is given for plan '", name, "', but there is no such graph"));
+        absl::StrCat(given, " given for plan '", entry.first, "', but there is no such graph"));
   }
   return absl::OkStatus();
 }
@@ -60,6 +62,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
     const Schedule* const schedule = scheduled ? &options.pipeline : nullptr;
     OF_ASSIGN_OR_RETURN_AT(const ChainGraph chains,
                            BuildChains(boxed.graph, ops, topology, schedule, boxed.micro_batches), where);
+    const auto slots = options.slots.find(boxed.graph.name());
     const PlanInput input{boxed.graph,
                           ops,
                           options.MeshOf(boxed.graph.name()),
@@ -69,7 +72,8 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
                           variables,
                           boxed.micro_batches,
                           options.kernel_scratch,
-                          schedule};
+                          schedule,
+                          slots == options.slots.end() ? nullptr : &slots->second};
     OF_ASSIGN_OR_RETURN_AT(PhysicalPlan plan, PlanOne(input), where);
     OF_ASSIGN_OR_RETURN_AT(*set.add_plans(), LowerPlan(input, plan, options.seed, tables), where);
     plans.push_back(std::move(plan));
@@ -86,7 +90,8 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
 
 absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions& options, const OpRegistry& ops,
                                     std::vector<std::string>* warnings) {
-  OF_RETURN_IF_ERROR(CheckMeshesHavePlans(program, options));
+  OF_RETURN_IF_ERROR(CheckHavePlans(program, options.meshes, "a mesh is"));
+  OF_RETURN_IF_ERROR(CheckHavePlans(program, options.slots, "slots are"));
   VariableDists dists;
   std::vector<BoxedGraph> boxed;
   for (const Graph& graph : program) {

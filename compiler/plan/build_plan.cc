@@ -7,6 +7,8 @@
 
 #include "compiler/boxed_graph.h"
 #include "compiler/plan/credits.h"
+#include "compiler/plan/enough_slots.h"
+#include "compiler/plan/given_slots.h"
 #include "compiler/plan/orders.h"
 #include "sbp/slices.h"
 
@@ -36,6 +38,8 @@ class PlanBuilder {
     MakeDataRegisters();
     OF_RETURN_IF_ERROR(MakeVariableRegisters());
     OF_RETURN_IF_ERROR(MakePorts());
+    GiveEnoughSlots(plan_);
+    if (in_.slots != nullptr) OF_RETURN_IF_ERROR(GiveSlots(*in_.slots, plan_));
     for (size_t c = 0; c < chains_.chains.size(); ++c) {
       for (NodeId id : chains_.chains[c].nodes) OF_RETURN_IF_ERROR(AddInstruction(plan_.actors[c], id));
     }
@@ -58,6 +62,7 @@ class PlanBuilder {
   std::vector<int> ReadersOf(int producer) const;
   bool OtherRanksRead(ValueId value) const;
   bool OtherProcessesRead(ValueId value) const;
+  std::string NameOf(ValueId value) const;
   int AddRegister(int producer, bool per_step, std::vector<int> consumers, std::string name);
   void AddToRegister(int producer, bool per_step, const std::vector<int>& consumers, ValueId value);
   int AddVariableRegister(int producer, std::vector<int> consumers, ValueId variable);
@@ -135,6 +140,13 @@ std::vector<int> PlanBuilder::ReadersOf(int producer) const {
   return {readers.begin(), readers.end()};
 }
 
+// "node", or "node:1" of a second output: no two are the same.
+std::string PlanBuilder::NameOf(ValueId value) const {
+  const Value& of = graph_.value(value);
+  const std::string& node = graph_.node(of.producer).name;
+  return of.output == 0 ? node : absl::StrCat(node, ":", of.output);
+}
+
 int PlanBuilder::AddRegister(int producer, bool per_step, std::vector<int> consumers, std::string name) {
   PhysicalRegister reg;
   reg.producer = producer;
@@ -149,7 +161,7 @@ int PlanBuilder::AddRegister(int producer, bool per_step, std::vector<int> consu
 
 void PlanBuilder::AddToRegister(int producer, bool per_step, const std::vector<int>& consumers, ValueId value) {
   const auto [it, inserted] = data_registers_.emplace(Key{producer, per_step, consumers}, 0);
-  if (inserted) it->second = AddRegister(producer, per_step, consumers, graph_.node(graph_.value(value).producer).name);
+  if (inserted) it->second = AddRegister(producer, per_step, consumers, NameOf(value));
   PhysicalRegister& reg = plan_.registers[it->second];
   if (OtherProcessesRead(value)) reg.zone = Zone::kShared;
   if (reg.first_value < 0) reg.first_value = value;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -134,7 +135,8 @@ struct PlanInput {
   const VariableTable& variables;
   int micro_batches = 1;
   KernelScratch kernel_scratch;
-  const Schedule* schedule = nullptr;  // of the pipeline; null: what follows from credits
+  const Schedule* schedule = nullptr;                 // of the pipeline; null: what follows from credits
+  const std::map<std::string, int>* slots = nullptr;  // of registers by name, where credits do not say it
 };
 
 }  // namespace oneflow

@@ -27,11 +27,13 @@ std::vector<int> ChunksOf(const ScheduleRequest& request) {
 }
 
 absl::StatusOr<Schedule> MakeGreedy(const ScheduleRequest& request) {
-  ListProblem problem{.num_ranks = request.num_ranks,
-                      .rank_of_chunk = ChunksOf(request),
-                      .num_micro_batches = request.num_micro_batches,
-                      .costs = request.costs,
-                      .most_activations = request.most_activations};
+  ListProblem problem{
+      .num_ranks = request.num_ranks,
+      .rank_of_chunk = ChunksOf(request),
+      .num_micro_batches = request.num_micro_batches,
+      .costs = request.costs,
+      .most_activations = request.most_activations,
+      .backward = request.split_backward ? ListProblem::Backward::kSplit : ListProblem::Backward::kWhole};
   const int num_chunks = static_cast<int>(problem.rank_of_chunk.size());
   if (problem.costs.chunks.empty()) problem.costs.chunks = EqualCosts(num_chunks, {}).chunks;
   OF_RETURN_IF_ERROR(CheckChunks(problem.num_ranks, problem.rank_of_chunk, problem.num_micro_batches));

@@ -25,6 +25,8 @@ struct ScheduleRequest {
   int group = 0;
   // greedy: what actions cost, by chunk; none: all F, I and W the same.
   ScheduleCosts costs;
+  // greedy: I and W by themselves, else B.
+  bool split_backward = true;
   // greedy: the most activations by rank, in the unit of the costs; empty: as 1F1B and ZB-H1 need on the rank that
   // needs most.
   std::vector<int64_t> most_activations;

@@ -51,15 +51,19 @@ TEST_F(SchedulesTest, OtherModelsDoToo) {
 
 // Acts of a rank's queue, as they began, are its order in the plan, step by step.
 TEST_F(SchedulesTest, RanksActInTheOrderOfThePlan) {
-  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v", "greedy"}) {
-    SCOPED_TRACE(schedule);
-    ASSERT_OK_AND_ASSIGN(const pb::Program program, ProgramUnder(Layout(schedule, "pp:2", 4)));
+  const std::vector<std::pair<std::string, int>> kCases = {
+      {"gpipe", 2},      {"1f1b", 2},   {"interleaved", 2}, {"zb-h1", 2}, {"zb-v", 2},
+      {"dualpipe-v", 2}, {"greedy", 2}, {"1f1b", 4},        {"zb-h1", 4}, {"zb-v", 4}};
+  for (const auto& [schedule, stages] : kCases) {
+    SCOPED_TRACE(absl::StrCat(schedule, " on ", stages));
+    ASSERT_OK_AND_ASSIGN(const pb::Program program,
+                         ProgramUnder(Layout(schedule, absl::StrCat("pp:", stages), 4 * stages / 2)));
     ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Engine> engine, Engine::Create(program, {.trace_bytes = 1 << 20}));
     ASSERT_OK(engine->Run("train", 0, 3));
     const std::string path = dir_.File("trace.json");
     ASSERT_OK(engine->SaveTrace(path));
     ASSERT_OK_AND_ASSIGN(const Trace trace, ReadChromeTrace(path));
-    ASSERT_THAT(program.plans(0).orders(), SizeIs(2));
+    ASSERT_THAT(program.plans(0).orders(), SizeIs(stages));
     for (const pb::QueueOrder& order : program.plans(0).orders()) {
       std::vector<int> expected, happened;
       for (int step = 0; step < 3; ++step)
@@ -86,6 +90,80 @@ TEST_F(SchedulesTest, TheOrderOfAPlanIsItsSchedule) {
   EXPECT_EQ(letters("gpipe"), "ffffbbbb");
   EXPECT_EQ(letters("1f1b"), "ffbfbfbb");
   EXPECT_EQ(letters("zb-h1").size(), 12u) << "gradients of inputs and of weights are apart";
+}
+
+// A run under one schedule says what chunks cost; the greedy one goes by that.
+TEST_F(SchedulesTest, GreedyGoesByTheCostsOfATracedRun) {
+  const auto greedy = [&](const std::string& traced, const std::string& fields, int chunks) {
+    return std::vector<std::string>{
+        absl::StrCat("pipeline={schedule:'greedy' costs:'", traced, "' chunks:", chunks, " ", fields, "}"),
+        "mesh={pp:2}", "train.micro_batches=4"};
+  };
+  std::map<std::string, std::string> traces;
+  for (const char* schedule : {"1f1b", "zb-h1", "zb-v"}) {
+    ASSERT_OK_AND_ASSIGN(const pb::Program program, ProgramUnder(Layout(schedule, "pp:2", 4)));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Engine> engine, Engine::Create(program, {.trace_bytes = 1 << 20}));
+    ASSERT_OK(engine->Run("train", 0, 3));
+    traces[schedule] = dir_.File(absl::StrCat(schedule, ".json"));
+    ASSERT_OK(engine->SaveTrace(traces[schedule]));
+  }
+  ExpectSameUnder(Gpt(), {greedy(traces["zb-h1"], "activations_mb: 0.5", 1), greedy(traces["1f1b"], "", 1),
+                          greedy(traces["zb-v"], "", 2)});
+  EXPECT_THAT(ProgramUnder(greedy(traces["zb-v"], "", 1)).status(),
+              testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                                ::testing::HasSubstr("plan 'train' has 4 chunks, the schedule has 2")));
+  EXPECT_THAT(ProgramUnder(greedy(traces["zb-h1"], "activations_mb: 0.001", 1)).status(),
+              testing::StatusIs(absl::StatusCode::kResourceExhausted,
+                                ::testing::ContainsRegex("activations of one micro-batch take [0-9]+, and the cap is "
+                                                         "1000")));
+  EXPECT_THAT(ProgramUnder(greedy(dir_.File("none.json"), "", 1)).status(),
+              testing::StatusIs(absl::StatusCode::kNotFound, ::testing::HasSubstr("pipeline.costs")));
+}
+
+// How many matrices each stage holds.
+TEST_F(SchedulesTest, StagesMayHaveUnequalShares) {
+  const auto with_shares = [](const std::string& schedule, const std::string& shares) {
+    return std::vector<std::string>{absl::StrCat("pipeline={schedule:'", schedule, "' shares:[", shares, "]}"),
+                                    "mesh={pp:2}", "train.micro_batches=4", "model.gpt.layers=6"};
+  };
+  const auto on_first = [&](const std::string& shares) {
+    absl::StatusOr<pb::Program> program = ProgramUnder(with_shares("1f1b", shares));
+    EXPECT_OK(program.status());
+    int matmuls[2] = {0, 0};
+    for (const pb::Actor& actor : program.ok() ? program->plans(0).actors() : pb::Plan().actors()) {
+      for (const pb::Instruction& x : actor.instructions()) matmuls[actor.rank()] += x.op() == "matmul";
+    }
+    return static_cast<double>(matmuls[0]) / (matmuls[0] + matmuls[1]);
+  };
+  EXPECT_NEAR(on_first("1, 1"), 0.5, 0.1);
+  EXPECT_NEAR(on_first("2, 1"), 2. / 3, 0.1);
+  EXPECT_NEAR(on_first("1, 3"), 0.25, 0.1);
+  ExpectSameUnder(Gpt(), {{"pipeline={shares:[3, 1]}", "mesh={pp:2}", "train.micro_batches=2"},
+                          {"pipeline={schedule:'zb-v' shares:[1, 2, 2, 1]}", "mesh={pp:2}", "train.micro_batches=4"},
+                          {"pipeline={schedule:'interleaved' shares:[1, 2]}", "mesh={pp:2}", "train.micro_batches=4"}});
+  EXPECT_THAT(
+      ProgramUnder(with_shares("zb-v", "1, 2, 3")).status(),
+      testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                        ::testing::HasSubstr("pipeline.shares: there are 3; the job has 2 stages and 4 chunks")));
+}
+
+// Ranks that send are told beforehand in which order: where the job names no schedule, that of 1F1B.
+TEST_F(SchedulesTest, PipelinesOfCudaDevicesHave1F1BUnlessTheySayOtherwise) {
+  const auto orders_of_compute = [&](const std::string& pipeline, const std::string& device) {
+    absl::StatusOr<pb::Program> program = ProgramUnder({absl::StrCat("pipeline={", pipeline, "}"), "mesh={pp:2}",
+                                                        "train.micro_batches=4", "cluster.device=" + device});
+    EXPECT_OK(program.status());
+    std::string text;
+    for (const pb::QueueOrder& order : program.ok() ? program->plans(0).orders() : pb::Plan().orders()) {
+      if (order.queue() != pb::COMPUTE || order.rank() != 0) continue;
+      for (const int actor : order.actors()) text += program->plans(0).actors(actor).name()[0];
+    }
+    return text;
+  };
+  EXPECT_EQ(orders_of_compute("", "cuda"), "ffbfbfbb");
+  EXPECT_EQ(orders_of_compute("schedule:'gpipe'", "cuda"), "ffffbbbb");
+  EXPECT_EQ(orders_of_compute("schedule:'credits'", "cuda"), "");
+  EXPECT_EQ(orders_of_compute("", "cpu"), "");
 }
 
 TEST_F(SchedulesTest, WhatCannotBeIsAnErrorOfTheConfig) {

@@ -19,7 +19,6 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 using google::protobuf::TextFormat;
 
 std::string Join(absl::string_view prefix, absl::string_view name) {
@@ -27,7 +26,7 @@ std::string Join(absl::string_view prefix, absl::string_view name) {
 }
 
 // Records file:line of every field set in `message`.
-void CollectPlaces(const Message& message, TextFormat::ParseInfoTree* tree, const std::string& prefix,
+void CollectPlaces(const google::protobuf::Message& message, TextFormat::ParseInfoTree* tree, const std::string& prefix,
                    const std::string& file, std::map<std::string, std::string>& places) {
   std::vector<const FieldDescriptor*> fields;
   message.GetReflection()->ListFields(message, &fields);
@@ -102,7 +101,7 @@ absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config) 
   const absl::string_view path = assignment.substr(0, equals);
   absl::string_view value = assignment.substr(equals + 1);
 
-  Message* message = &config.config;
+  google::protobuf::Message* message = &config.config;
   const std::vector<std::string> parts = absl::StrSplit(path, '.');
   const FieldDescriptor* field = nullptr;
   for (size_t i = 0; i < parts.size(); ++i) {

@@ -11,14 +11,15 @@
 #include "actor/checkpoint/safetensors.h"
 #include "actor/data/source.h"
 #include "compiler/lower/compile.h"
-#include "compiler/schedule/named_schedule.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/read_data.h"
 #include "tools/job/cluster.h"
 #include "tools/job/kernel_scratch.h"
 #include "tools/job/meshes.h"
 #include "tools/job/phases.h"
+#include "tools/job/pipeline.h"
 #include "tools/job/program.h"
+#include "tools/job/slots.h"
 #include "tools/job/validate.h"
 
 namespace oneflow {
@@ -40,6 +41,8 @@ void MakePathsAbsolute(pb::JobConfig& config) {
   }
   if (config.model().has_graph()) MakeAbsolute(config.mutable_model()->mutable_graph());
   if (!config.cluster().device_table().empty()) MakeAbsolute(config.mutable_cluster()->mutable_device_table());
+  if (config.has_pipeline()) MakeAbsolute(config.mutable_pipeline()->mutable_costs());
+  MakeAbsolute(config.mutable_slots());
   MakeAbsolute(config.mutable_weights());
   MakeAbsolute(config.mutable_save_weights());
   MakeAbsolute(config.mutable_save_initial_weights());
@@ -163,17 +166,6 @@ int64_t TraceBytes(const pb::Trace& trace) {
   return int64_t{trace.has_megabytes() ? trace.megabytes() : 8} * 1'000'000;
 }
 
-// The schedule that a job asks for; one without ranks if it asks for none.
-absl::StatusOr<Schedule> PipelineOf(const pb::JobConfig& config) {
-  const std::string& name = config.pipeline().schedule();
-  if (name.empty()) return Schedule();
-  ScheduleRequest request{.name = name};
-  request.num_ranks = std::max(1, config.mesh().pp());
-  request.num_micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
-  request.chunks_per_rank = config.pipeline().chunks();
-  return MakeSchedule(request);
-}
-
 absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   Job job;
   const pb::JobConfig& c = config.config;
@@ -185,7 +177,11 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   FillCluster(c, hosts, job.spec);
   FillSamples(c, job.program, job.spec);
   OF_ASSIGN_OR_RETURN(job.options, MakeOptions(c, job.spec));
-  OF_ASSIGN_OR_RETURN_AT(job.options.pipeline, PipelineOf(c), config.Where("pipeline"));
+  OF_ASSIGN_OR_RETURN(job.options.pipeline, PipelineOf(config));
+  OF_ASSIGN_OR_RETURN(job.options.shares, SharesOf(config, job.options.pipeline));
+  if (!c.slots().empty()) {
+    OF_ASSIGN_OR_RETURN_AT(job.options.slots, ReadSlots(c.slots()), config.Where("slots"));
+  }
   job.options.hosts = std::move(hosts);
   job.options.kernel_scratch =
       ScratchOfKernels(job.options.device, std::max(1, job.spec.cores_per_process() / job.spec.devices_per_process()));
@@ -247,7 +243,13 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program) {
 
 absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops) {
   job.warnings.clear();
-  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, Compile(job.program, job.options, ops, &job.warnings));
+  absl::StatusOr<pb::PlanSet> compiled = Compile(job.program, job.options, ops, &job.warnings);
+  if (compiled.status().code() == absl::StatusCode::kFailedPrecondition && HasDefaultSchedule(job.config.config)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        compiled.status().message(), "; the order is that of pipeline.schedule '1f1b', which pipelines on ",
+        "cuda devices have unless the job names another, or 'credits' for none"));
+  }
+  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, std::move(compiled));
   OF_ASSIGN_OR_RETURN(*job.spec.mutable_plan(), SerializePlan(plan));
   job.spec.set_plan_hash(PlanHash(job.spec.plan()));
   job.spec.clear_graphs();

@@ -182,15 +182,29 @@ void CheckCluster(const pb::JobConfig& c, Checker& check) {
   if (check.status().ok()) check.Take(HostsOf(check.config()).status());
 }
 
+void CheckPipeline(const pb::Pipeline& pipeline, Checker& check) {
+  const bool greedy = pipeline.schedule() == "greedy";
+  check.Range(pipeline.chunks(), 0, kMaxLayers, "pipeline.chunks");
+  check.Require(pipeline.chunks() == 0 || (!pipeline.schedule().empty() && pipeline.schedule() != "credits"),
+                "pipeline.schedule", "chunks are given, but no schedule");
+  check.Require(pipeline.costs().empty() || greedy, "pipeline.costs",
+                absl::StrCat("schedule '", pipeline.schedule(), "' takes none, 'greedy' does"));
+  check.NotNegative(pipeline.activations_mb(), "pipeline.activations_mb");
+  check.Require(pipeline.activations_mb() == 0 || !pipeline.costs().empty(), "pipeline.activations_mb",
+                "needs pipeline.costs, a trace, which says what activations take");
+  for (const double share : pipeline.shares()) {
+    check.Require(share > 0 && std::isfinite(share), "pipeline.shares",
+                  absl::StrCat(share, " is not a finite number > 0"));
+  }
+}
+
 void CheckTrain(const pb::JobConfig& c, Checker& check) {
   const pb::Train& train = c.train();
   check.Range(train.steps(), 0, kMaxSteps, "train.steps");
   check.Range(train.batch_size(), 1, kMaxSize, "train.batch_size");
   const int64_t micro = train.has_micro_batches() ? train.micro_batches() : 1;
   check.Range(micro, 1, kMaxSize, "train.micro_batches");
-  check.Range(c.pipeline().chunks(), 0, kMaxLayers, "pipeline.chunks");
-  check.Require(c.pipeline().chunks() == 0 || !c.pipeline().schedule().empty(), "pipeline.schedule",
-                "chunks are given, but no schedule");
+  CheckPipeline(c.pipeline(), check);
   check.Require(micro < 1 || train.batch_size() % micro == 0, "train.micro_batches",
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
   if (train.optimizer().has_adamw()) {

@@ -53,7 +53,7 @@ absl::Status PlaceByWork(Places& places, const std::vector<NodeId>& work) {
   std::vector<double> cost;
   for (NodeId id : work) cost.push_back(Flops(places, id));
   const std::vector<int> stage =
-      PartitionIntoStages(cost, CrossingBytes(places.graph(), work), places.num_stages(), kBalanceSlack);
+      PartitionIntoStages(cost, CrossingBytes(places.graph(), work), places.shares(), kBalanceSlack);
   for (size_t i = 0; i < work.size(); ++i) {
     OF_ASSIGN_OR_RETURN(Location location, places.Wished(work[i], stage[i]));
     places.Put(work[i], std::move(location));
@@ -104,6 +104,11 @@ absl::Status PlaceForward(Places& places) {
     if (!places.IsVariable(id) || !IsForward(places.graph().node(id))) continue;
     placed = placed || places.context().variables.count(places.graph().node(id).name) > 0;
     elsewhere = elsewhere || places.IsElsewhere(id);
+  }
+  if (wished && !places.context().options.shares.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("graph '", places.graph().name(),
+                     "': stages have shares of the work, but the model says itself on which stage nodes lie"));
   }
   const bool follow = wished || (placed && !elsewhere);
   return follow ? PlaceByFollowing(places, work) : PlaceByWork(places, work);

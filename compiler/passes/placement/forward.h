@@ -6,7 +6,7 @@
 
 namespace oneflow {
 
-// InvalidArgument if a wish is outside the mesh.
+// InvalidArgument if a wish is outside the mesh, or if there are wishes and the job's stages have shares.
 absl::Status PlaceForward(Places& places);
 
 }  // namespace oneflow

@@ -24,7 +24,10 @@ absl::StatusOr<Places> Places::Create(Graph& graph, const PassContext& context) 
                         places.mesh_.Place({{std::string(kStageAxis), places.rank_of_stage_[stage]}}));
     places.stages_.push_back({stage, std::move(placement)});
   }
-  std::map<Placement, bool> here;  // homes are few
+  places.shares_ = context.options.shares;
+  if (places.shares_.size() != places.stages_.size())
+    places.shares_.assign(places.stages_.size(), 1);  // of other plans
+  std::map<Placement, bool> here;                     // homes are few
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const auto fixed = context.variables.find(graph.node(id).name);
     if (!places.IsVariable(id) || fixed == context.variables.end()) continue;

@@ -34,6 +34,8 @@ class Places {
   Graph& graph() const { return graph_; }
   const PassContext& context() const { return context_; }
   int num_stages() const { return static_cast<int>(stages_.size()); }
+  // Of the work, by stage.
+  const std::vector<double>& shares() const { return shares_; }
   // A whole stage.
   const Location& stage(int stage) const { return stages_[stage]; }
   // The first stage that a placement belongs to; 0 if it belongs to none.
@@ -77,6 +79,7 @@ class Places {
   const PlanMesh mesh_;
   std::vector<int> rank_of_stage_;  // coordinates of the pipeline
   std::vector<Location> stages_;
+  std::vector<double> shares_;               // by stage
   std::vector<std::optional<Location>> at_;  // by node
   std::vector<bool> elsewhere_;              // by node
 };

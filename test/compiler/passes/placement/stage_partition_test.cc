@@ -34,19 +34,25 @@ TEST(StagePartitionTest, CopesWithFewerItemsThanStages) {
   EXPECT_LT(stages[0], 3);
 }
 
+TEST(StagePartitionTest, SharesDivideTheWork) {
+  const std::vector<int64_t> no_cuts(7, 0);
+  EXPECT_THAT(PartitionIntoStages({1, 1, 1, 1, 1, 1}, no_cuts, {2, 1}, 0), ElementsAre(0, 0, 0, 0, 1, 1));
+  EXPECT_THAT(PartitionIntoStages({1, 1, 1, 1, 1, 1}, no_cuts, {0.5, 2, 0.5}, 0), ElementsAre(0, 1, 1, 1, 1, 2));
+}
+
 // Bytes over the cuts of a partition, and its slowest stage.
 using Quality = std::pair<double, double>;
 
 // Of a partition, which must be contiguous.
-Quality QualityOf(const std::vector<double>& cost, const std::vector<int64_t>& cut, int stages,
+Quality QualityOf(const std::vector<double>& cost, const std::vector<int64_t>& cut, const std::vector<double>& shares,
                   const std::vector<int>& stage_of) {
   std::vector<double> sum(cost.size() + 1, 0);
   for (size_t i = 0; i < cost.size(); ++i) sum[i + 1] = sum[i] + cost[i];
   Quality quality{0, 0};
   size_t begin = 0, end = 0;
-  for (int stage = 0; stage < stages; ++stage, begin = end) {
+  for (int stage = 0; stage < static_cast<int>(shares.size()); ++stage, begin = end) {
     while (end < cost.size() && stage_of[end] == stage) ++end;
-    quality.second = std::max(quality.second, sum[end] - sum[begin]);
+    quality.second = std::max(quality.second, (sum[end] - sum[begin]) / shares[stage]);
     if (stage > 0 && begin > 0 && begin < cost.size()) quality.first += static_cast<double>(cut[begin]);
   }
   EXPECT_EQ(end, cost.size()) << "stages are out of order";
@@ -55,15 +61,16 @@ Quality QualityOf(const std::vector<double>& cost, const std::vector<int64_t>& c
 
 // The best quality of items from `begin` on within `limit`, by trying all partitions. `start`: bytes of the cut before
 // them.
-Quality BestOfAll(const std::vector<double>& sum, const std::vector<int64_t>& cut, size_t begin, int stages,
-                  double limit) {
+Quality BestOfAll(const std::vector<double>& sum, const std::vector<int64_t>& cut, size_t begin,
+                  absl::Span<const double> shares, double limit) {
   const size_t n = sum.size() - 1;
+  const auto cost_to = [&](size_t end) { return (sum[end] - sum[begin]) / shares[0]; };
   Quality best{std::numeric_limits<double>::infinity(), 0};
-  if (stages == 1) return sum[n] - sum[begin] <= limit ? Quality{0, sum[n] - sum[begin]} : best;
-  for (size_t end = begin; end <= n && sum[end] - sum[begin] <= limit; ++end) {
-    Quality rest = BestOfAll(sum, cut, end, stages - 1, limit);
+  if (shares.size() == 1) return cost_to(n) <= limit ? Quality{0, cost_to(n)} : best;
+  for (size_t end = begin; end <= n && cost_to(end) <= limit; ++end) {
+    Quality rest = BestOfAll(sum, cut, end, shares.subspan(1), limit);
     if (end > 0 && end < n) rest.first += static_cast<double>(cut[end]);
-    best = std::min(best, {rest.first, std::max(rest.second, sum[end] - sum[begin])});
+    best = std::min(best, {rest.first, std::max(rest.second, cost_to(end))});
   }
   return best;
 }
@@ -90,12 +97,15 @@ TEST(StagePartitionTest, IsAsGoodAsTheBestOfAllPartitions) {
     for (double& c : cost) sum.push_back(sum.back() + (c = random() % largest));
     std::vector<int64_t> cut(cost.size() + 1);
     for (int64_t& bytes : cut) bytes = random() % largest;
-    const int stages = 1 + random() % 4;
+    std::vector<double> shares(1 + random() % 4, 1);
+    if (round % 2 == 1) {
+      for (double& share : shares) share = 0.5 * (1 + random() % 6);
+    }
     const double slack = 0.15 * (random() % 4);
-    const std::vector<int> even = PartitionIntoStages(cost, std::vector<int64_t>(cut.size(), 0), stages, 0);
-    const double limit = QualityOf(cost, cut, stages, even).second * (1 + slack);
-    EXPECT_EQ(QualityOf(cost, cut, stages, PartitionIntoStages(cost, cut, stages, slack)),
-              BestOfAll(sum, cut, 0, stages, limit));
+    const std::vector<int> even = PartitionIntoStages(cost, std::vector<int64_t>(cut.size(), 0), shares, 0);
+    const double limit = QualityOf(cost, cut, shares, even).second * (1 + slack);
+    EXPECT_EQ(QualityOf(cost, cut, shares, PartitionIntoStages(cost, cut, shares, slack)),
+              BestOfAll(sum, cut, 0, shares, limit));
   }
 }
 
@@ -108,7 +118,7 @@ TEST(StagePartitionTest, CutsAHundredThousandItemsIntoManyStages) {
   for (int64_t& bytes : cut) bytes = random() % 5000;
   const std::vector<int> stage_of = PartitionIntoStages(cost, cut, 64, 0.15);
   const double average = std::accumulate(cost.begin(), cost.end(), 0.0) / 64;
-  EXPECT_LE(QualityOf(cost, cut, 64, stage_of).second, average * 1.16);
+  EXPECT_LE(QualityOf(cost, cut, std::vector<double>(64, 1), stage_of).second, average * 1.16);
 }
 
 TEST(StagePartitionTest, AgreesWithTryingAllPartitions) {

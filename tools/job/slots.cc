@@ -1,0 +1,48 @@
+#include "tools/job/slots.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "proto/slots.pb.h"
+#include "tools/job/first_error.h"
+
+namespace oneflow {
+
+absl::StatusOr<SlotsByName> ReadSlots(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  if (stream) text << stream.rdbuf();
+  if (!stream || stream.bad()) return absl::NotFoundError(absl::StrCat("slots '", path, "': cannot be read"));
+  pb::Slots given;
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text.str(), &given))
+    return absl::InvalidArgumentError(absl::StrCat("slots '", path, "':", error.line(), ": ", error.message()));
+  SlotsByName slots;
+  for (const pb::PlanSlots& plan : given.plans()) {
+    for (const pb::RegisterSlots& reg : plan.registers()) {
+      if (slots[plan.name()].emplace(reg.name(), reg.slots()).second) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("slots '", path, "': plan '", plan.name(), "': register '", reg.name(), "' comes twice"));
+    }
+  }
+  return slots;
+}
+
+std::string SlotsText(const SlotsByName& slots) {
+  std::string text = "# Slots of registers: a job's field `slots` takes this file.\n";
+  for (const auto& [plan, registers] : slots) {
+    absl::StrAppend(&text, "plans {\n  name: \"", absl::CEscape(plan), "\"\n");
+    for (const auto& [name, count] : registers)
+      absl::StrAppend(&text, "  registers { name: \"", absl::CEscape(name), "\" slots: ", count, " }\n");
+    absl::StrAppend(&text, "}\n");
+  }
+  return text;
+}
+
+}  // namespace oneflow
