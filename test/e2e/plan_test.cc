@@ -125,6 +125,19 @@ TEST(PlanTest, CreditsAreSolvedByWhatATraceMeasured) {
   for (const char* said : {"plan 'train' with its slots: ", " ms a step\n", "best of all: "}) {
     EXPECT_THAT(credits.out, HasSubstr(said));
   }
+  // What is saved a job takes, and its plan has these slots.
+  const std::string slots = work.Path("slots.pbtxt");
+  const std::vector<std::string> again = {"plan", "credits", job, "--set", "mesh.dp=2", "--costs", trace};
+  ASSERT_EQ(work.Run(Join(again, {"--period-ms", "60000", "--save", slots})).exit_code, 0);
+  EXPECT_THAT(ReadFile(slots), HasSubstr("plans {\n  name: \"train\"\n  registers { name: \""));
+  EXPECT_EQ(work.Run({"run", job, "--set", "mesh.dp=2", "--set", "slots=" + slots}).exit_code, 0);
+  EXPECT_THAT(work.Run({"plan", "diff", job, job, "--set", "mesh.dp=2", "--set-other", "slots=" + slots}).out,
+              HasSubstr("slots"));
+  const Outcome stranger = work.Run({"plan", "show", job, "--set", "mesh.dp=1", "--set", "slots=" + slots});
+  EXPECT_EQ(stranger.exit_code, 1);
+  EXPECT_THAT(stranger.err, HasSubstr("there is no such register in plan 'train'"));
+  EXPECT_THAT(work.Run(Join(again, {"--period-ms", "0.0001"})).err, HasSubstr("no slots make a step as short as"));
+  EXPECT_THAT(work.Run(Join(again, {"--memory-mb", "0.0001"})).err, HasSubstr("bytes on a device, the cap is 100"));
   const Outcome foreign = work.Run({"plan", "credits", job, "--set", "mesh.dp=1", "--costs", trace});
   EXPECT_EQ(foreign.exit_code, 1);
   EXPECT_THAT(foreign.err, HasSubstr("the trace is of another plan"));

@@ -52,8 +52,15 @@ absl::Status PlanCheckCommand(const std::string& file);
 absl::Status PlanDiffCommand(const JobArguments& file_or_job, const JobArguments& other);
 
 // `oneflow plan credits`: of the plans of a file or job that a trace has acts of, what bounds the period by the times
-// in the trace, and the fewest slots that reach the best one (tools/planner/credits.h).
-absl::Status PlanCreditsCommand(const JobArguments& file_or_job, const std::string& costs);
+// in the trace, and the fewest slots that reach the best one, or the goal (tools/planner/credits.h).
+struct CreditsArguments {
+  JobArguments file_or_job;
+  std::string costs;     // trace of a run of it
+  double period_ms = 0;  // of a step, to be reached; 0: the shortest
+  double memory_mb = 0;  // the most that slots may take on a device; 0: whatever they take
+  std::string save;      // file for a job's field `slots`; empty: none
+};
+absl::Status PlanCreditsCommand(const CreditsArguments& arguments);
 
 // `oneflow plan explain`: why tensors lie as they do, what that costs and what moves; of the whole job, or of one
 // tensor.

@@ -122,13 +122,15 @@ int Main(int argc, char** argv) {
   sub->add_option("other", after.config, "what to compare with it")->required();
   sub->add_option("--set", before.sets, "override a field of both configs")->allow_extra_args(false);
   sub->add_option("--set-other", after.sets, "override a field of the second config alone")->allow_extra_args(false);
-  JobArguments credits;
-  std::string costs;
+  CreditsArguments credits;
   sub = add(*plan, "credits", "say what bounds a step, and the fewest slots of registers that make it shortest",
-            [&] { return Report(PlanCreditsCommand(credits, costs)); });
-  sub->add_option("file", credits.config, "plan file, or job config *.pbtxt")->required();
-  sub->add_option("--set", credits.sets, "override a field of the config")->allow_extra_args(false);
-  sub->add_option("--costs", costs, "trace of a run of it, which says what acts take")->required();
+            [&] { return Report(PlanCreditsCommand(credits)); });
+  sub->add_option("file", credits.file_or_job.config, "plan file, or job config *.pbtxt")->required();
+  sub->add_option("--set", credits.file_or_job.sets, "override a field of the config")->allow_extra_args(false);
+  sub->add_option("--costs", credits.costs, "trace of a run of it, which says what acts take")->required();
+  sub->add_option("--period-ms", credits.period_ms, "as few slots as reach this period; default: the shortest");
+  sub->add_option("--memory-mb", credits.memory_mb, "the most that slots may take on a device, in 10^6 bytes");
+  sub->add_option("--save", credits.save, "write the slots to this file, which a job's field `slots` takes");
   ExplainArguments explain;
   sub = add(*plan, "explain", "say why tensors lie as they do, what that costs and what moves",
             [&] { return Report(PlanExplainCommand(explain)); });

@@ -30,6 +30,7 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
+#include "tools/job/slots.h"
 #include "tools/planner/credits.h"
 
 namespace oneflow {
@@ -144,8 +145,15 @@ absl::Status PlanDiffCommand(const JobArguments& a, const JobArguments& b) {
   return absl::OkStatus();
 }
 
-absl::Status PlanCreditsCommand(const JobArguments& file_or_job, const std::string& costs) {
-  OF_ASSIGN_OR_RETURN(const pb::PlanSet set, ReadOrCompile(file_or_job));
+absl::Status PlanCreditsCommand(const CreditsArguments& arguments) {
+  const std::string& costs = arguments.costs;
+  if (arguments.period_ms < 0 || arguments.memory_mb < 0 || arguments.memory_mb > 1e12) {
+    return absl::InvalidArgumentError(absl::StrCat("--period-ms ", arguments.period_ms, ", --memory-mb ",
+                                                   arguments.memory_mb, ": not a period and a memory"));
+  }
+  const CreditGoal goal{arguments.period_ms * 1e-3, static_cast<int64_t>(arguments.memory_mb * 1e6)};
+  SlotsByName slots;
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet set, ReadOrCompile(arguments.file_or_job));
   OF_ASSIGN_OR_RETURN(const Trace trace, ReadChromeTrace(costs));
   std::set<int> traced;
   for (const TracedAct& act : trace.acts) traced.insert(act.plan);
@@ -156,13 +164,14 @@ absl::Status PlanCreditsCommand(const JobArguments& file_or_job, const std::stri
                                    [&](const pb::ClassPlan& one) { return one.name() == name; });
     if (plan == set.plans().end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("trace '", costs, "': '", file_or_job.config, "' has no plan '", name, "'"));
+          absl::StrCat("trace '", costs, "': '", arguments.file_or_job.config, "' has no plan '", name, "'"));
     }
     OF_ASSIGN_OR_RETURN_AT(const ActTimes times, MeasuredTimes(set, *plan, trace), absl::StrCat("trace '", costs, "'"));
-    OF_ASSIGN_OR_RETURN(const std::string text, CreditsText(set, *plan, times));
-    std::cout << text;
+    OF_ASSIGN_OR_RETURN(CreditsAnswer answer, AnswerCredits(set, *plan, times, goal));
+    std::cout << answer.text;
+    slots[name] = std::move(answer.slots);
   }
-  return absl::OkStatus();
+  return arguments.save.empty() ? absl::OkStatus() : WriteFile("--save", arguments.save, SlotsText(slots));
 }
 
 absl::Status PlanShowScheduleCommand(const JobArguments& arguments, const std::string& svg) {

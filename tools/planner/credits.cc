@@ -11,15 +11,10 @@
 #include "compiler/lower/plan_places.h"
 #include "compiler/lower/wait_graph.h"
 #include "compiler/plan/solve_credits.h"
+#include "tools/trace/act_times.h"
 
 namespace oneflow {
 namespace {
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Which plan of the trace it is.
 absl::StatusOr<int> PlanInTrace(const Trace& trace, const std::string& name) {
@@ -30,15 +25,12 @@ absl::StatusOr<int> PlanInTrace(const Trace& trace, const std::string& name) {
 }
 
 // The largest median of its ranks, by the actor's name.
-std::map<std::string, double> SecondsByName(const Trace& trace, int plan) {
-  std::map<int, std::vector<double>> by_instance;
-  for (const TracedAct& act : trace.acts) {
-    if (act.plan == plan) by_instance[act.actor].push_back(1e-9 * static_cast<double>(act.end_ns - act.begin_ns));
-  }
+absl::StatusOr<std::map<std::string, double>> SecondsByName(const Trace& trace, int plan) {
+  OF_ASSIGN_OR_RETURN(const auto medians, MedianSeconds(trace, plan));
   std::map<std::string, double> seconds;
-  for (auto& [instance, values] : by_instance) {
+  for (const auto& [instance, median] : medians) {
     double& most = seconds[trace.head.program().plans(plan).actors(instance).name()];
-    most = std::max(most, Median(std::move(values)));
+    most = std::max(most, median);
   }
   return seconds;
 }
@@ -80,21 +72,38 @@ std::string BoundText(const pb::PlanSet& set, const PlanReader& reader, const pb
 
 std::string Gain(double before, double after) { return absl::StrFormat("%+.0f%%", (before / after - 1) * 100); }
 
-std::string SolvedText(const pb::ClassPlan& plan, const SolvedCredits& solved) {
-  int64_t bytes = 0, bytes_after = 0;
+std::string GoalText(const CreditGoal& goal) {
+  if (goal.seconds > 0) return absl::StrFormat("asked for %.4g ms a step", goal.seconds * 1e3);
+  if (goal.most_bytes > 0) return absl::StrFormat("best with slots of %d bytes on a device", goal.most_bytes);
+  return "best of all";
+}
+
+std::string SolvedText(const pb::ClassPlan& plan, const SlotBytes& bytes, const CreditGoal& goal,
+                       const SolvedCredits& solved) {
+  std::vector<int> slots;
   std::string changes;
   for (int r = 0; r < plan.registers_size(); ++r) {
     const pb::ClassRegister& reg = plan.registers(r);
-    bytes += reg.slot_bytes() * reg.slots();
-    bytes_after += reg.slot_bytes() * solved.slots[r];
+    slots.push_back(reg.slots());
     if (reg.slots() == solved.slots[r]) continue;
     absl::StrAppend(&changes, "  '", reg.name(), "' from ", reg.slots(), " to ", solved.slots[r], ", ",
                     reg.slot_bytes(), " bytes each\n");
   }
-  std::string text = absl::StrFormat("best of all: %.4g ms a step (%s throughput); the fewest slots that reach it",
-                                     solved.after.seconds * 1e3, Gain(solved.before.seconds, solved.after.seconds));
+  std::string text =
+      absl::StrFormat("%s: %.4g ms a step (%s throughput); the fewest slots that reach it", GoalText(goal),
+                      solved.after.seconds * 1e3, Gain(solved.before.seconds, solved.after.seconds));
   if (changes.empty()) return text + " are those of the plan\n";
-  return absl::StrCat(text, " take ", bytes_after, " bytes instead of ", bytes, "\n", changes);
+  return absl::StrCat(text, " take ", bytes.Most(solved.slots), " bytes on a device instead of ", bytes.Most(slots),
+                      "\n", changes);
+}
+
+SlotBytes BytesOfSlots(const PlanReader& reader, const pb::ClassPlan& plan) {
+  SlotBytes bytes;
+  for (const pb::ClassRegister& reg : plan.registers()) {
+    bytes.of_one.push_back(reg.variable() >= 0 ? -1 : reg.slot_stride());
+    bytes.devices.push_back(ClassesOn(reader, reg.grid()));
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -107,7 +116,7 @@ absl::StatusOr<ActTimes> MeasuredTimes(const pb::PlanSet& set, const pb::ClassPl
                                                    trace.head.program().plan_hash(), ", this one's is ", hash));
   }
   OF_ASSIGN_OR_RETURN(const int traced, PlanInTrace(trace, plan.name()));
-  const std::map<std::string, double> seconds = SecondsByName(trace, traced);
+  OF_ASSIGN_OR_RETURN(const auto seconds, SecondsByName(trace, traced));
   ActTimes times;
   for (const pb::ClassActor& actor : plan.actors()) {
     const auto it = seconds.find(actor.name());
@@ -121,20 +130,25 @@ absl::StatusOr<ActTimes> MeasuredTimes(const pb::PlanSet& set, const pb::ClassPl
   return times;
 }
 
-absl::StatusOr<std::string> CreditsText(const pb::PlanSet& set, const pb::ClassPlan& plan, const ActTimes& times) {
+absl::StatusOr<CreditsAnswer> AnswerCredits(const pb::PlanSet& set, const pb::ClassPlan& plan, const ActTimes& times,
+                                            const CreditGoal& goal) {
   OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(set));
   OF_ASSIGN_OR_RETURN(const WaitGraph graph, WaitGraphOf(plan));
-  std::vector<int64_t> slot_bytes;
-  for (const pb::ClassRegister& reg : plan.registers())
-    slot_bytes.push_back(reg.variable() >= 0 ? -1 : reg.slot_bytes());
-  const SolvedCredits solved = SolveCredits(graph, times, slot_bytes);
-  std::string text = absl::StrCat("plan '", plan.name(),
-                                  "' with its slots: ", BoundText(set, reader, plan, graph, times, solved.before));
+  const SlotBytes bytes = BytesOfSlots(reader, plan);
+  OF_ASSIGN_OR_RETURN_AT(const SolvedCredits solved, SolveCredits(graph, times, bytes, goal),
+                         absl::StrCat("plan '", plan.name(), "'"));
+  CreditsAnswer answer;
+  answer.text = absl::StrCat("plan '", plan.name(),
+                             "' with its slots: ", BoundText(set, reader, plan, graph, times, solved.before));
   for (const WhatIf& what_if : WhatIfOneSlotMore(graph, times, solved.before)) {
-    absl::StrAppend(&text, "one more: ", WhatIfText(graph, solved.before, what_if), "\n");
+    absl::StrAppend(&answer.text, "one more: ", WhatIfText(graph, solved.before, what_if), "\n");
   }
-  absl::StrAppend(&text, SolvedText(plan, solved));
-  return text;
+  absl::StrAppend(&answer.text, SolvedText(plan, bytes, goal, solved));
+  for (int r = 0; r < plan.registers_size(); ++r) {
+    if (bytes.of_one[r] >= 0 && plan.registers(r).initially_filled() == 0)
+      answer.slots[plan.registers(r).name()] = solved.slots[r];
+  }
+  return answer;
 }
 
 }  // namespace oneflow

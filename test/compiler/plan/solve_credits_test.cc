@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::StatusIs;
 
 WaitGraph LoaderLine(int slots) {
   WaitGraph graph;
@@ -21,15 +22,15 @@ WaitGraph LoaderLine(int slots) {
 TEST(SolveCreditsTest, ALoaderGetsTheSlotsThatKeepComputeBusyAndGivesBackTheRest) {
   const ActTimes times{{4, 3, 5}, {}};
   for (const int slots : {1, 2, 7}) {
-    const SolvedCredits solved = SolveCredits(LoaderLine(slots), times, {100, 10});
+    ASSERT_OK_AND_ASSIGN(const SolvedCredits solved, SolveCredits(LoaderLine(slots), times, {{100, 10}, {}}));
     EXPECT_DOUBLE_EQ(solved.after.seconds, 5);
     EXPECT_THAT(solved.slots, ElementsAre(2, 2));
   }
-  EXPECT_THAT(SolveCredits(LoaderLine(1), times, {100, 10}).raised, ElementsAre(1, 0));
+  EXPECT_THAT(SolveCredits(LoaderLine(1), times, {{100, 10}, {}})->raised, ElementsAre(1, 0));
 }
 
 TEST(SolveCreditsTest, SlotsThatMustStayAreLeftAlone) {
-  const SolvedCredits solved = SolveCredits(LoaderLine(1), {{4, 3, 5}, {}}, {-1, -1});
+  ASSERT_OK_AND_ASSIGN(const SolvedCredits solved, SolveCredits(LoaderLine(1), {{4, 3, 5}, {}}, {{-1, -1}, {}}));
   EXPECT_THAT(solved.slots, ElementsAre(1, 1));
   EXPECT_THAT(solved.raised, IsEmpty());
   EXPECT_DOUBLE_EQ(solved.after.seconds, solved.before.seconds);
@@ -42,9 +43,43 @@ TEST(SolveCreditsTest, APipelineOfTwoStagesKeepsTwoMicroBatchesInFlight) {
   graph.registers = {
       {"kept", {0, 1}, {{1, 1}}, 4, 0}, {"sent", {0, 1}, {{2, 1}}, 4, 0}, {"back", {2, 1}, {{1, 1}}, 4, 0}};
   // Stage 0's queue does one thing at a time.
-  const SolvedCredits solved = SolveCredits(graph, {{1, 2, 3}, {{0, 1}, {2}}}, {1000, 10, 10});
+  ASSERT_OK_AND_ASSIGN(const SolvedCredits solved,
+                       SolveCredits(graph, {{1, 2, 3}, {{0, 1}, {2}}}, {{1000, 10, 10}, {}}));
   EXPECT_DOUBLE_EQ(solved.after.seconds, 12);
   EXPECT_EQ(solved.slots[0], 2);
+}
+
+// With one slot each 4 + 3 and 3 + 5, with two more in front 8, with two of both 5.
+TEST(SolveCreditsTest, AStatedPeriodTakesNoMoreSlotsThanItNeeds) {
+  const ActTimes times{{4, 3, 5}, {}};
+  ASSERT_OK_AND_ASSIGN(const SolvedCredits slow, SolveCredits(LoaderLine(3), times, {{100, 10}, {}}, {.seconds = 9}));
+  EXPECT_THAT(slow.slots, ElementsAre(1, 1));
+  EXPECT_DOUBLE_EQ(slow.after.seconds, 8);
+  ASSERT_OK_AND_ASSIGN(const SolvedCredits fast, SolveCredits(LoaderLine(3), times, {{100, 10}, {}}, {.seconds = 7.5}));
+  EXPECT_THAT(fast.slots, ElementsAre(1, 2));
+  EXPECT_DOUBLE_EQ(fast.after.seconds, 7);
+  EXPECT_THAT(SolveCredits(LoaderLine(3), times, {{100, 10}, {}}, {.seconds = 4}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       "no slots make a step as short as 4000 ms: with slots without end it is 5000 ms"));
+}
+
+TEST(SolveCreditsTest, UnderACapSlotsGoWhereTheyHelpMost) {
+  const ActTimes times{{4, 3, 5}, {}};
+  const auto solve = [&](int64_t cap, std::vector<std::vector<int>> devices = {}) {
+    return SolveCredits(LoaderLine(3), times, {{100, 10}, std::move(devices)}, {.most_bytes = cap});
+  };
+  ASSERT_OK_AND_ASSIGN(const SolvedCredits little, solve(125));
+  EXPECT_THAT(little.slots, ElementsAre(1, 2));
+  EXPECT_DOUBLE_EQ(little.after.seconds, 7);
+  ASSERT_OK_AND_ASSIGN(const SolvedCredits much, solve(220));
+  EXPECT_THAT(much.slots, ElementsAre(2, 2));
+  EXPECT_DOUBLE_EQ(much.after.seconds, 5);
+  // Each on a device of its own.
+  ASSERT_OK_AND_ASSIGN(const SolvedCredits apart, solve(200, {{0}, {1}}));
+  EXPECT_THAT(apart.slots, ElementsAre(2, 2));
+  EXPECT_THAT(solve(109), StatusIs(absl::StatusCode::kResourceExhausted,
+                                   "the fewest slots that do not stop the plan take 110 bytes on a device, the cap is "
+                                   "109"));
 }
 
 struct SmallCase {
@@ -77,7 +112,7 @@ TEST(SolveCreditsTest, NoRegisterOfRandomGraphsHasASlotTooMany) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     const SmallCase made = RandomSmallCase(seed);
     ASSERT_OK(CheckLive(made.graph));
-    const SolvedCredits solved = SolveCredits(made.graph, made.times, made.bytes);
+    ASSERT_OK_AND_ASSIGN(const SolvedCredits solved, SolveCredits(made.graph, made.times, {made.bytes, {}}));
     WaitGraph changed = made.graph;
     const auto period = [&] { return BestPeriod(changed, made.times).seconds; };
     for (WaitGraph::Register& reg : changed.registers) reg.slots = 12;
@@ -102,6 +137,40 @@ TEST(SolveCreditsTest, NoRegisterOfRandomGraphsHasASlotTooMany) {
     ++all;
   }
   EXPECT_GT(least, all * 8 / 10);
+}
+
+// Law: what is found under a cap keeps to it, and is often the best there is.
+TEST(SolveCreditsTest, CapsOfRandomGraphsAreKeptTo) {
+  int best_of_all = 0, all = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    const SmallCase made = RandomSmallCase(seed);
+    int64_t least = 0;
+    for (const int64_t bytes : made.bytes) least += bytes;
+    const int64_t cap = 2 * least;
+    const absl::StatusOr<SolvedCredits> solved =
+        SolveCredits(made.graph, made.times, {made.bytes, {}}, {.most_bytes = cap});
+    if (solved.status().code() == absl::StatusCode::kResourceExhausted) continue;
+    ASSERT_OK(solved);
+    WaitGraph changed = made.graph;
+    int64_t bytes = 0;
+    for (int r = 0; r < 4; ++r) bytes += made.bytes[r] * (changed.registers[r].slots = solved->slots[r]);
+    EXPECT_LE(bytes, cap);
+    ASSERT_OK(CheckLive(changed));
+    double best = BestPeriod(changed, made.times).seconds;
+    EXPECT_DOUBLE_EQ(best, solved->after.seconds);
+    for (int code = 0; code < 4 * 4 * 4 * 4; ++code) {
+      int64_t needs = 0;
+      for (int r = 0, rest = code; r < 4; ++r, rest /= 4) {
+        needs += made.bytes[r] * (changed.registers[r].slots = 1 + rest % 4);
+      }
+      if (needs <= cap && CheckLive(changed).ok()) best = std::min(best, BestPeriod(changed, made.times).seconds);
+    }
+    best_of_all += solved->after.seconds <= best * (1 + 1e-9);
+    ++all;
+  }
+  EXPECT_GT(all, 40);
+  EXPECT_GT(best_of_all, all * 8 / 10);
 }
 
 }  // namespace

@@ -71,9 +71,9 @@ TEST(PlanCreditsTest, AQueueOfAClassDoesOneThingAtATime) {
 TEST(PlanCreditsTest, TheTextSaysWhatBoundsAStepAndWhichSlotsItNeeds) {
   const Traced traced;
   ASSERT_OK_AND_ASSIGN(const ActTimes times, MeasuredTimes(traced.set, traced.plan(), traced.trace));
-  ASSERT_OK_AND_ASSIGN(const std::string text, CreditsText(traced.set, traced.plan(), times));
-  EXPECT_THAT(text, AllOf(HasSubstr("plan 'train' with its slots: "), HasSubstr(" ms a step\n"),
-                          HasSubstr("best of all: "), HasSubstr("the fewest slots that reach it")));
+  ASSERT_OK_AND_ASSIGN(const CreditsAnswer answer, AnswerCredits(traced.set, traced.plan(), times));
+  EXPECT_THAT(answer.text, AllOf(HasSubstr("plan 'train' with its slots: "), HasSubstr(" ms a step\n"),
+                                 HasSubstr("best of all: "), HasSubstr("the fewest slots that reach it")));
 }
 
 TEST(PlanCreditsTest, ATraceOfAnotherPlanIsRefused) {
