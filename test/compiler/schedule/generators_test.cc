@@ -124,6 +124,8 @@ TEST(GoldenScheduleTest, LargerGroupsOnlyTakeMemory) {
   }
 }
 
+std::string Join(const std::vector<std::string>& actions) { return absl::StrJoin(actions, " "); }
+
 // Calls test(p, m).
 template <typename Test>
 void ForAllSizes(const Test& test) {
@@ -149,10 +151,51 @@ TEST(AllSizesTest, OneFOneB) {
   ForAllSizes([](int p, int m) {
     ASSERT_OK_AND_ASSIGN(const Schedule schedule, OneFOneB(p, m));
     ASSERT_OK(CheckSchedule(schedule));
+    for (int r = 0; r < p; ++r) {  // the rule: warm-up, F and B in turn, the rest of B
+      const int warm_up = std::min(m, p - r - 1);
+      std::vector<std::string> actions;
+      for (int f = 0; f < warm_up; ++f) actions.push_back(absl::StrCat(r, "F", f));
+      for (int b = 0; b < m; ++b) {
+        if (b + warm_up < m) actions.push_back(absl::StrCat(r, "F", b + warm_up));
+        actions.push_back(absl::StrCat(r, "B", b));
+      }
+      ASSERT_EQ(Text(schedule.ranks[r]), Join(actions));
+    }
     const Timeline timeline = Play(schedule, Costs(schedule));
     EXPECT_EQ(timeline.makespan, 3 * (m + p - 1));  // a bubble of (p - 1)/m
     EXPECT_DOUBLE_EQ(timeline.Bubble(), (p - 1.0) / m);
     for (int r = 0; r < p; ++r) EXPECT_EQ(timeline.peak[r], std::min(m, p - r));
+  });
+}
+
+// Megatron's get_schedule_table and its warm-up, with groups of p: virtual micro-batch k is that of the table for F, and
+// for B that of the chunk from the other end.
+std::string InterleavedByItsTable(int p, int v, int m, int rank) {
+  std::vector<std::pair<int, int>> table;  // micro-batch, chunk
+  for (int low = 0; low < m; low += p) {
+    for (int chunk = 0; chunk < v; ++chunk) {
+      for (int batch = low; batch < std::min(m, low + p); ++batch) table.emplace_back(batch, chunk);
+    }
+  }
+  const int n = m * v, warm_up = std::min(n, 2 * (p - rank - 1) + (v - 1) * p);
+  const auto forward = [&](int k) { return absl::StrCat(table[k].second * p + rank, "F", table[k].first); };
+  const auto backward = [&](int k) { return absl::StrCat((v - 1 - table[k].second) * p + rank, "B", table[k].first); };
+  std::vector<std::string> actions;
+  for (int k = 0; k < warm_up; ++k) actions.push_back(forward(k));
+  for (int k = 0; k < n; ++k) {
+    if (k + warm_up < n) actions.push_back(forward(k + warm_up));
+    actions.push_back(backward(k));
+  }
+  return Join(actions);
+}
+
+TEST(AllSizesTest, InterleavedIsItsTable) {
+  ForAllSizes([](int p, int m) {
+    if (m % p != 0) return;
+    for (int v = 2; v <= kMostChunks; ++v) {
+      ASSERT_OK_AND_ASSIGN(const Schedule schedule, Interleaved1F1B(p, v, m));
+      for (int r = 0; r < p; ++r) ASSERT_EQ(Text(schedule.ranks[r]), InterleavedByItsTable(p, v, m, r)) << "v=" << v;
+    }
   });
 }
 
@@ -205,8 +248,22 @@ TEST(AllSizesTest, ZeroBubbleH1) {
     ASSERT_OK(CheckSchedule(schedule));
     const Timeline timeline = Play(schedule, Costs(schedule));
     EXPECT_EQ(timeline.peak, std::vector<int64_t>(p, std::min(m, p)));
+    const Schedule one = *OneFOneB(p, m);
+    for (int r = 0; r < p; ++r) {  // 1F1B with W put off by r micro-batches
+      std::vector<Action> expected;
+      for (Action action : one.ranks[r]) {
+        const bool backward = action.kind == ActionKind::kBackward;
+        if (backward) action.kind = ActionKind::kInputGradient;
+        expected.push_back(action);
+        if (backward && action.micro_batch >= r)
+          expected.push_back({r, action.micro_batch - r, ActionKind::kWeightGradient});
+      }
+      for (int w = std::max(0, m - r); w < m; ++w) expected.push_back({r, w, ActionKind::kWeightGradient});
+      ASSERT_EQ(Text(schedule.ranks[r]), Text(expected));
+    }
     if (m >= p) {
       EXPECT_EQ(timeline.makespan, 3 * m + p - 1);
+      EXPECT_DOUBLE_EQ(timeline.Bubble(), (p - 1.0) / (3 * m));
     }
   });
 }
@@ -219,6 +276,8 @@ TEST(AllSizesTest, ZeroBubbleV) {
     EXPECT_LE(Peak(timeline), 2 * p);
     if (m >= 2 * p - 1) {
       EXPECT_EQ(timeline.makespan, 6 * m + p - 1);
+      EXPECT_DOUBLE_EQ(timeline.Bubble(), (p - 1.0) / (6 * m));
+      EXPECT_EQ(Peak(timeline), 2 * p);  // of half stages: p
     }
   });
 }

@@ -47,6 +47,24 @@ TEST(GreedyScheduleTest, IsNeverLongerThanZeroBubbleH1WithItsMemory) {
   }
 }
 
+// For all sizes, with equal costs and with those of the goldens of ZB-H1 with unequal ones.
+TEST(GreedyScheduleTest, IsNeverLongerThanZeroBubbleH1OfAnySize) {
+  for (int p = 1; p <= 8; ++p) {
+    for (int m = 1; m <= 64; m += m < 18 ? 1 : 5) {
+      for (const double weight : {1., 0.8}) {
+        ListProblem problem{.num_ranks = p, .rank_of_chunk = RoundRobin(p, 1), .num_micro_batches = m};
+        problem.costs = EqualCosts(p, {.forward = 1, .input_gradient = 2 - weight, .weight_gradient = weight});
+        ASSERT_OK_AND_ASSIGN(const Schedule h1, ZeroBubbleH1(p, m));
+        problem.most_activations = PeakActivations(h1, problem.costs);
+        ASSERT_OK_AND_ASSIGN(const GreedySchedule greedy, MakeGreedySchedule(problem));
+        ASSERT_LE(greedy.makespan, Play(h1, problem.costs).makespan) << "p=" << p << " m=" << m;
+        const std::vector<int64_t> peaks = PeakActivations(greedy.schedule, problem.costs);
+        for (int r = 0; r < p; ++r) ASSERT_LE(peaks[r], problem.most_activations[r]) << "p=" << p << " m=" << m;
+      }
+    }
+  }
+}
+
 // Chunks anywhere, of unequal sizes, with any cap that has room for a micro-batch: ranks never wait for one another.
 TEST(GreedyScheduleTest, ComesToAnEndWhateverTheChunksAndCaps) {
   for (uint32_t seed = 0; seed < 400; ++seed) {
