@@ -7,7 +7,7 @@
 #include "compiler/lower/compile.h"
 #include "compiler/schedule/named_schedule.h"
 #include "oneflow_core/models/gpt.h"
-#include "test/compiler/plan/random_job.h"
+#include "test/laws/random_pipeline.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 
@@ -15,6 +15,7 @@ namespace oneflow {
 namespace {
 
 using testing::MakeRandomJob;
+using testing::MakeRandomPipeline;
 using testing::Ops;
 using testing::RandomJob;
 using testing::SpelledOut;
@@ -256,6 +257,32 @@ TEST(MemoryLawTest, OfUsesOfTheSameBytesOneIsOverBeforeTheOther) {
     shared += CheckLaw(*set);
   }
   EXPECT_GT(shared, 1000);
+}
+
+// Where a job says of all registers how many slots they have. Some such plans are dead, where a schedule needs more.
+TEST(MemoryLawTest, HoldsWithAnySlots) {
+  int shared = 0, plans = 0;
+  for (uint32_t seed = 0; plans < 100 && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937 random(seed);
+    RandomJob job = seed % 2 == 0 ? MakeRandomPipeline(seed) : MakeRandomJob(seed);
+    if (seed % 4 < 2) job.options.device = DeviceKind::kCuda;
+    const auto compile = [&] { return CompileBoxed({{job.graph, job.options.micro_batches}}, job.options, Ops()); };
+    const absl::StatusOr<pb::PlanSet> as_credits_say = compile();
+    if (as_credits_say.status().code() == absl::StatusCode::kUnimplemented) continue;
+    ASSERT_OK(as_credits_say);
+    for (const pb::ClassRegister& reg : as_credits_say->plans(0).registers()) {
+      if (reg.variable() >= 0 || reg.initially_filled() > 0) continue;
+      const int slots = 1 + static_cast<int>(random() % 4);
+      ASSERT_TRUE(job.options.slots[job.graph.name()].emplace(reg.name(), slots).second) << reg.name();
+    }
+    const absl::StatusOr<pb::PlanSet> set = compile();
+    if (set.status().code() == absl::StatusCode::kFailedPrecondition) continue;
+    ASSERT_OK(set);
+    shared += CheckLaw(*set);
+    ++plans;
+  }
+  EXPECT_GT(shared, 300);
 }
 
 TEST(MemoryLawTest, TrainingOfAGptSharesRegistersOverTheWholeStep) {
