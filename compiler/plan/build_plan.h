@@ -20,7 +20,8 @@
 namespace oneflow {
 
 // Everything but memory offsets (see memory.h). Unimplemented if a variable is overwritten once per micro-batch while
-// other chains read it; InvalidArgument if slots are given that cannot be (given_slots.h); Internal if the graph breaks the contract of boxed_graph.h.
+// other chains read it; InvalidArgument if slots are given that cannot be (given_slots.h); Internal if the graph breaks
+// the contract of boxed_graph.h.
 absl::StatusOr<PhysicalPlan> BuildPhysicalPlan(const PlanInput& input, std::string name);
 
 }  // namespace oneflow

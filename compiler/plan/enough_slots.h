@@ -10,8 +10,8 @@
 
 namespace oneflow {
 
-// Linear in the acts and waits of a step where nothing has to be changed. A plan that no slots make live is left for its
-// proof to refuse. REQUIRES: ports are there.
+// Linear in the acts and waits of a step where nothing has to be changed. A plan that no slots make live is left for
+// its proof to refuse. REQUIRES: ports are there.
 void GiveEnoughSlots(PhysicalPlan& plan);
 
 }  // namespace oneflow

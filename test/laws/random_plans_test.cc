@@ -1,10 +1,11 @@
-// The law of liveness: of random plans, the proof on the wait graph, a play of one step with counters, the simulator and
-// actor threads say the same of every one, live or dead; and where a credit or the order of two acts is taken away that
-// a plan needs, all stop at the same acts, which lie on a circle of waits through what was changed, or behind one.
+// The law of liveness: of random plans, the proof on the wait graph, a play of one step with counters, the simulator
+// and actor threads say the same of every one, live or dead; and where a credit or the order of two acts is taken away
+// that a plan needs, all stop at the same acts, which lie on a circle of waits through what was changed, or behind one.
 //
-// ONEFLOW_RANDOM_PLANS says how many plans, ONEFLOW_RANDOM_SEED which is the first. What random plans have is decided in
-// random_pipeline.h: whoever gives plans a new reason to wait draws it there. Acts that happen together (calls of devices
-// that send) are not played by threads turn by turn: on a thread they are launches, and what waits is the device.
+// ONEFLOW_RANDOM_PLANS says how many plans, ONEFLOW_RANDOM_SEED which is the first. What random plans have is decided
+// in random_pipeline.h: whoever gives plans a new reason to wait draws it there. Acts that happen together (calls of
+// devices that send) are not played by threads turn by turn: on a thread they are launches, and what waits is the
+// device.
 #include <algorithm>
 #include <deque>
 #include <iostream>

@@ -13,8 +13,8 @@ namespace oneflow {
 
 // Of every actor of `plan` what an act of it takes: the median of each of its ranks, and of these the largest, since an
 // actor of the wait graph stands for all. What each queue of each class of ranks does, it does one at a time.
-// InvalidArgument, naming plan or actor, if the trace is not one of this plan, or of launches (tools/trace/act_times.h). REQUIRES: CheckPlanSet(set) is OK,
-// `plan` is one of `set`, and the trace was checked.
+// InvalidArgument, naming plan or actor, if the trace is not one of this plan, or of launches
+// (tools/trace/act_times.h). REQUIRES: CheckPlanSet(set) is OK, `plan` is one of `set`, and the trace was checked.
 absl::StatusOr<ActTimes> MeasuredTimes(const pb::PlanSet& set, const pb::ClassPlan& plan, const Trace& trace);
 
 struct CreditsAnswer {

@@ -168,8 +168,8 @@ TEST(AllSizesTest, OneFOneB) {
   });
 }
 
-// Megatron's get_schedule_table and its warm-up, with groups of p: virtual micro-batch k is that of the table for F, and
-// for B that of the chunk from the other end.
+// Megatron's get_schedule_table and its warm-up, with groups of p: virtual micro-batch k is that of the table for F,
+// and for B that of the chunk from the other end.
 std::string InterleavedByItsTable(int p, int v, int m, int rank) {
   std::vector<std::pair<int, int>> table;  // micro-batch, chunk
   for (int low = 0; low < m; low += p) {
