@@ -35,6 +35,7 @@ class PlanBuilder {
   absl::StatusOr<PhysicalPlan> Build() {
     MakeActors();
     if (in_.schedule != nullptr) plan_.orders = OrdersOf(in_, plan_.actors);
+    if (!plan_.orders.empty()) act_places_ = ActPlaces(plan_.orders, plan_.actors.size());
     MakeDataRegisters();
     OF_RETURN_IF_ERROR(MakeVariableRegisters());
     OF_RETURN_IF_ERROR(MakePorts());
@@ -89,6 +90,7 @@ class PlanBuilder {
   const std::vector<std::vector<NodeId>> consumers_;
   std::vector<OpKind> kinds_;  // by node
   PhysicalPlan plan_;
+  ActPlaces act_places_;
   std::map<Placement, int> publisher_;
   std::vector<Location> location_;  // by value
   std::map<Key, int> data_registers_;
@@ -154,7 +156,7 @@ int PlanBuilder::AddRegister(int producer, bool per_step, std::vector<int> consu
   reg.per_step = per_step;
   reg.consumers = std::move(consumers);
   reg.name = std::move(name);
-  reg.slots = CreditsFor(in_, reg, plan_.actors, {plan_.orders, ReadersOf(producer)});
+  reg.slots = CreditsFor(in_, reg, plan_.actors, {act_places_, ReadersOf(producer)});
   plan_.registers.push_back(std::move(reg));
   return static_cast<int>(plan_.registers.size()) - 1;
 }

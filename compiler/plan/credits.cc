@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "compiler/plan/orders.h"
-
 namespace oneflow {
 namespace {
 
@@ -16,11 +14,12 @@ int CreditsInSchedule(const PhysicalRegister& reg, const std::vector<PhysicalAct
                       const InSchedule& schedule) {
   const int received = actors[reg.producer].queue == Queue::kCommunication ? 1 : 0;
   int credits = 1;
+  if (schedule.acts.empty()) return credits;
   for (const int last : reg.consumers) {
-    credits = std::max(credits, MostAhead(schedule.orders, reg.producer, last));
+    credits = std::max(credits, schedule.acts.MostAhead(reg.producer, last));
     if (actors[reg.producer].queue == Queue::kCompute) continue;
     for (const int first : schedule.readers) {
-      if (first != last) credits = std::max(credits, MostAhead(schedule.orders, first, last) + received);
+      if (first != last) credits = std::max(credits, schedule.acts.MostAhead(first, last) + received);
     }
   }
   return credits;
@@ -50,7 +49,7 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
     // neighbours need not act at the same time.
     credits = std::max(credits, 1 + distance);
     // Kept from forward to backward on one stage: as many as the stage has micro-batches in flight.
-    if (schedule.orders.empty() && distance == 0 && forward && consumer.part == StepPart::kBackward)
+    if (schedule.acts.empty() && distance == 0 && forward && consumer.part == StepPart::kBackward)
       credits = std::max(credits, stages - stage);
   }
   credits = std::max(credits, CreditsInSchedule(reg, actors, schedule));

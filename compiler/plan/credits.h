@@ -17,13 +17,14 @@
 // it holds at once counts instead.
 #pragma once
 
+#include "compiler/plan/orders.h"
 #include "compiler/plan/physical_plan.h"
 
 namespace oneflow {
 
-// What a schedule says about a register: no orders if there is none.
+// What a schedule says about a register: nothing of any act if there is none.
 struct InSchedule {
-  const std::vector<PhysicalOrder>& orders;
+  const ActPlaces& acts;
   std::vector<int> readers;  // of whatever its producer's acts make
 };
 

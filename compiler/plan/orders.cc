@@ -34,15 +34,30 @@ std::vector<PhysicalOrder> OrdersOf(const PlanInput& input, const std::vector<Ph
   return orders;
 }
 
-int MostAhead(const std::vector<PhysicalOrder>& orders, int first, int second) {
-  int most = 0;
-  for (const PhysicalOrder& order : orders) {
-    int ahead = 0, most_here = 0, seen = 0;
-    for (const int actor : order.actors) {
-      if (actor == first) most_here = std::max(most_here, ++ahead);
-      if (actor == second) --ahead, ++seen;
+ActPlaces::ActPlaces(const std::vector<PhysicalOrder>& orders, size_t num_actors) : of_actor_(num_actors) {
+  for (size_t o = 0; o < orders.size(); ++o) {
+    for (size_t place = 0; place < orders[o].actors.size(); ++place) {
+      std::vector<InOrder>& in = of_actor_[orders[o].actors[place]];
+      if (in.empty() || in.back().order != o) in.push_back({o, {}});
+      in.back().places.push_back(place);
     }
-    if (seen > 0) most = std::max(most, most_here);
+  }
+}
+
+int ActPlaces::MostAhead(int first, int second) const {
+  const size_t known = of_actor_.size();
+  if (static_cast<size_t>(first) >= known || static_cast<size_t>(second) >= known) return 0;
+  int most = 0;
+  auto other = of_actor_[second].begin();
+  for (const InOrder& in : of_actor_[first]) {
+    while (other != of_actor_[second].end() && other->order < in.order) ++other;
+    if (other == of_actor_[second].end()) break;
+    if (other->order != in.order) continue;
+    size_t done = 0;  // of the other's acts, those before this one
+    for (size_t i = 0; i < in.places.size(); ++i) {
+      while (done < other->places.size() && other->places[done] < in.places[i]) ++done;
+      most = std::max(most, static_cast<int>(i + 1) - static_cast<int>(done));
+    }
   }
   return most;
 }

@@ -12,8 +12,23 @@ namespace oneflow {
 // plan's micro-batches and stages; actors are those of chains, by the same numbers.
 std::vector<PhysicalOrder> OrdersOf(const PlanInput& input, const std::vector<PhysicalActor>& actors);
 
-// How many acts of `first` there are at most before the one of `second` that reads what the earliest of them made, in
-// an order that has both; 0 if none has.
-int MostAhead(const std::vector<PhysicalOrder>& orders, int first, int second);
+// Where in orders every actor's acts are.
+class ActPlaces {
+ public:
+  ActPlaces() = default;
+  ActPlaces(const std::vector<PhysicalOrder>& orders, size_t num_actors);
+
+  bool empty() const { return of_actor_.empty(); }
+  // How many acts of `first` there are at most before the one of `second` that reads what the earliest of them made, in
+  // an order that has both; 0 if none has. Costs what the two have of acts.
+  int MostAhead(int first, int second) const;
+
+ private:
+  struct InOrder {
+    size_t order = 0;
+    std::vector<size_t> places;
+  };
+  std::vector<std::vector<InOrder>> of_actor_;  // by ascending order
+};
 
 }  // namespace oneflow
