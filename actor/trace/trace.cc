@@ -1,7 +1,6 @@
 #include "actor/trace/trace.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -48,17 +47,36 @@ void SortActs(std::vector<TracedAct>& acts) {
 }
 
 ActIndex::ActIndex(const Trace& trace) : trace_(trace), order_(trace.acts.size()) {
-  std::iota(order_.begin(), order_.end(), 0);
-  std::sort(order_.begin(), order_.end(),
-            [&](uint32_t a, uint32_t b) { return NumbersOf(trace.acts[a]) < NumbersOf(trace.acts[b]); });
+  for (const TracedAct& act : trace.acts) ++of_actor_[{act.run, act.plan, act.actor}].end;
+  uint32_t begin = 0;
+  for (auto& [actor, part] : of_actor_) {
+    const uint32_t size = part.end;
+    part = {begin, begin};
+    begin += size;
+  }
+  for (size_t i = 0; i < trace.acts.size(); ++i) {
+    const TracedAct& act = trace.acts[i];
+    order_[of_actor_[{act.run, act.plan, act.actor}].end++] = static_cast<uint32_t>(i);
+  }
+  const auto earlier = [&](uint32_t a, uint32_t b) { return trace.acts[a].act < trace.acts[b].act; };
+  for (const auto& [actor, part] : of_actor_) {  // mostly they are in order
+    const auto first = order_.begin() + part.begin, last = order_.begin() + part.end;
+    if (!std::is_sorted(first, last, earlier)) std::sort(first, last, earlier);
+  }
 }
 
 const TracedAct* ActIndex::Find(int32_t run, int32_t plan, int32_t actor, int64_t act) const {
-  const std::tuple wanted(run, plan, actor, act);
-  const auto it = std::lower_bound(order_.begin(), order_.end(), wanted, [&](uint32_t i, const auto& numbers) {
-    return NumbersOf(trace_.acts[i]) < numbers;
-  });
-  return it == order_.end() || NumbersOf(trace_.acts[*it]) != wanted ? nullptr : &trace_.acts[*it];
+  const auto found = of_actor_.find({run, plan, actor});
+  if (found == of_actor_.end()) return nullptr;
+  const auto first = order_.begin() + found->second.begin, last = order_.begin() + found->second.end;
+  // Where nothing was lost it is as many places behind the first one as their numbers say.
+  const int64_t ahead = act - trace_.acts[*first].act;
+  if (ahead >= 0 && ahead < last - first && trace_.acts[*(first + ahead)].act == act) {
+    return &trace_.acts[*(first + ahead)];
+  }
+  const auto it =
+      std::lower_bound(first, last, act, [&](uint32_t i, int64_t wanted) { return trace_.acts[i].act < wanted; });
+  return it == last || trace_.acts[*it].act != act ? nullptr : &trace_.acts[*it];
 }
 
 const TracedAct* ActIndex::CauseOf(const TracedAct& act) const {

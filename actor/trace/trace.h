@@ -5,8 +5,11 @@
 //                       ◄──freed──                             go round, so every act uses the slot that is next
 #pragma once
 
+#include <cstdint>
+#include <tuple>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "actor/trace/trace_ring.h"
 #include "oneflow_core/status.h"
 #include "proto/trace.pb.h"
@@ -44,7 +47,11 @@ class ActIndex {
   const TracedAct* LastFreer(const TracedAct& act) const;
 
   const Trace& trace_;
-  std::vector<uint32_t> order_;  // of acts, by run, plan, actor, act
+  struct Part {
+    uint32_t begin = 0, end = 0;
+  };
+  std::vector<uint32_t> order_;                                                // of acts, actor by actor, by act
+  absl::flat_hash_map<std::tuple<int32_t, int32_t, int32_t>, Part> of_actor_;  // by run, plan, actor: where in order_
 };
 
 }  // namespace oneflow
