@@ -1,6 +1,7 @@
 #include "actor/sim/rendezvous.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -9,14 +10,43 @@
 
 namespace oneflow {
 
-Rendezvous::Rendezvous(const pb::Plan& plan) : group_of_(plan.actors_size(), -1) {
+namespace {
+
+// Of every communicator a number: the same for those whose members are the same, or have the same to stand for them.
+std::vector<int> NumbersOf(const pb::Program& program, const std::vector<int>* stands_for) {
+  std::map<std::vector<int>, int> known;
+  std::vector<int> numbers;
+  for (int c = 0; c < program.communicators_size(); ++c) {
+    std::vector<int> members(program.communicators(c).ranks().begin(), program.communicators(c).ranks().end());
+    if (stands_for == nullptr) {
+      numbers.push_back(c);
+      continue;
+    }
+    for (int& member : members) member = (*stands_for)[member];
+    std::sort(members.begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
+    numbers.push_back(known.emplace(std::move(members), c).first->second);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+Rendezvous::Rendezvous(const pb::Program& program, int plan_index, const std::vector<int>* stands_for)
+    : group_of_(program.plans(plan_index).actors_size(), -1) {
+  const pb::Plan& plan = program.plans(plan_index);
+  const std::vector<int> numbers = NumbersOf(program, stands_for);
+  const auto number_of = [&](int32_t communicator) {
+    const bool known = communicator >= 0 && communicator < static_cast<int>(numbers.size());
+    return known ? numbers[communicator] : communicator;
+  };
   UnionFind together(plan.actors_size());
   absl::flat_hash_map<std::pair<absl::string_view, int32_t>, int> first_of_call;  // node, communicator
   std::vector<bool> calls(plan.actors_size(), false);
   for (int a = 0; a < plan.actors_size(); ++a) {
     for (const pb::Instruction& instruction : plan.actors(a).instructions()) {
       if (instruction.kind() != pb::Instruction::COLLECTIVE) continue;
-      const std::pair<absl::string_view, int32_t> call(instruction.node(), instruction.communicator());
+      const std::pair<absl::string_view, int32_t> call(instruction.node(), number_of(instruction.communicator()));
       together.Unite(first_of_call.emplace(call, a).first->second, a);
       calls[a] = true;
     }

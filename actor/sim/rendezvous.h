@@ -11,7 +11,8 @@ namespace oneflow {
 
 class Rendezvous {
  public:
-  explicit Rendezvous(const pb::Plan& plan);
+  // `stands_for`, unless null: by rank, who stands for it (SimulatedCosts).
+  Rendezvous(const pb::Program& program, int plan, const std::vector<int>* stands_for);
 
   // An actor begins its act. All who begin with it, itself among them, once the last has come, ascending; until then
   // nobody. Who meets nobody begins alone. The result is good until the next call.

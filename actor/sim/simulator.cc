@@ -23,7 +23,7 @@ constexpr size_t kMostStuck = 8;  // that an error names
 class Simulator {
  public:
   Simulator(const pb::Program& program, int plan, const SimulatedCosts& costs)
-      : plan_(program.plans(plan)), plan_index_(plan), costs_(costs), rendezvous_(plan_) {
+      : plan_(program.plans(plan)), plan_index_(plan), costs_(costs), rendezvous_(program, plan, costs.stands_for) {
     for (int a = 0; a < plan_.actors_size(); ++a) {
       const pb::Actor& actor = plan_.actors(a);
       states_.push_back({.actor = Actor(MakeActorSpec(plan_, plan, a)),
@@ -40,16 +40,17 @@ class Simulator {
 
   absl::Status Play(int64_t steps) {
     step_ends_ns_.assign(steps, 0);
+    int64_t acts = 0;
+    for (const State& state : states_) acts += steps * state.actor.spec().acts_per_step;
+    acts_.reserve(acts);
     for (State& state : states_) state.actor.Grant(0, steps);
     for (State& state : states_) Refresh(state, pb::START);
     StartActs();
     while (!events_.empty()) {
       now_ = events_.top().ns;
-      while (!events_.empty() && events_.top().ns == now_) {
-        const Event event = events_.top();
-        events_.pop();
-        OF_RETURN_IF_ERROR(Handle(event));
-      }
+      OF_RETURN_IF_ERROR(HandleAllOfNow());
+      StartTransfers();
+      OF_RETURN_IF_ERROR(HandleAllOfNow());
       StartActs();
     }
     const bool done = std::all_of(states_.begin(), states_.end(), [](const State& x) { return x.actor.done(); });
@@ -95,6 +96,15 @@ class Simulator {
     events_.push({ns, next_event_++, kind, id, message});
   }
 
+  absl::Status HandleAllOfNow() {
+    while (!events_.empty() && events_.top().ns == now_) {
+      const Event event = events_.top();
+      events_.pop();
+      OF_RETURN_IF_ERROR(Handle(event));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Handle(const Event& event) {
     switch (event.kind) {
       case Event::Kind::kDeliver:
@@ -105,7 +115,7 @@ class Simulator {
         LookAt(event.id);
         return absl::OkStatus();
       case Event::Kind::kAtLink:
-        Transfer(event.id);
+        at_link_.push_back({states_[event.id].rank, event.id});
         return absl::OkStatus();
       case Event::Kind::kEnd:
         return End(event.id);
@@ -169,21 +179,27 @@ class Simulator {
     state.acting = true;
     state.begin_ns = now_;
     for (const int32_t member : rendezvous_.Come(id)) {
-      At(now_ + CostOf(member).ns, Event::Kind::kAtLink, member);
+      const ActCost cost = CostOf(member);
+      const bool transfers = cost.link >= 0 && cost.link_ns > 0;
+      const int64_t ns = transfers ? cost.ns : cost.ns + cost.link_ns;
+      At(now_ + ns, transfers ? Event::Kind::kAtLink : Event::Kind::kEnd, member);
     }
+  }
+
+  // Of all who came to a link now; nobody comes there before queues choose anew.
+  void StartTransfers() {
+    std::sort(at_link_.begin(), at_link_.end());
+    for (const auto& [rank, id] : at_link_) Transfer(id);
+    at_link_.clear();
   }
 
   ActCost CostOf(int32_t id) const { return costs_.act ? costs_.act(id, states_[id].acts) : ActCost{}; }
 
   void Transfer(int32_t id) {
     const ActCost cost = CostOf(id);
-    int64_t begin = now_;
-    if (cost.link >= 0 && cost.link_ns > 0) {
-      int64_t& free = link_free_ns_[cost.link];
-      begin = std::max(begin, free);
-      free = begin + cost.link_ns;
-    }
-    At(begin + cost.link_ns, Event::Kind::kEnd, id);
+    int64_t& free = link_free_ns_[cost.link];
+    free = std::max(now_, free) + cost.link_ns;
+    At(free, Event::Kind::kEnd, id);
   }
 
   absl::Status End(int32_t id) {
@@ -200,21 +216,24 @@ class Simulator {
     }
     Refresh(state, pb::ITSELF);
     if (state.ordered) Refresh(states_[turns_[state.queue].order[turns_[state.queue].next]], pb::TURN);
-    for (const Message& message : outbox_) {
-      if (states_[message.actor].queue == state.queue) {
-        OF_RETURN_IF_ERROR(Deliver(message));
-      } else {
-        Send(message, id, state.acts - 1);
-      }
-    }
+    for (const Message& message : outbox_) OF_RETURN_IF_ERROR(Send(message, id, state.acts - 1));
     return absl::OkStatus();
   }
 
   // Messages of one queue to another come in the order in which they were sent.
-  void Send(const Message& message, int32_t from, int64_t act) {
+  absl::Status Send(const Message& message, int32_t from, int64_t act) {
+    const bool within = states_[message.actor].queue == states_[from].queue;
+    if (within && costs_.stands_for == nullptr) return Deliver(message);
+    const int64_t ns = costs_.message_ns ? costs_.message_ns(from, act, message.actor, message.register_id) : 0;
+    if (costs_.stands_for != nullptr) {
+      if (ns == 0) return Deliver(message);
+      At(now_ + ns, Event::Kind::kDeliver, 0, message);
+      return absl::OkStatus();
+    }
     int64_t& last = last_came_ns_[{states_[from].queue, states_[message.actor].queue}];
-    last = std::max(last, now_ + (costs_.message_ns ? costs_.message_ns(from, act, message.actor) : 0));
+    last = std::max(last, now_ + ns);
     At(last, Event::Kind::kDeliver, 0, message);
+    return absl::OkStatus();
   }
 
   // The queue is free behind an act of that actor.
@@ -270,9 +289,10 @@ class Simulator {
   std::vector<Queue> queues_;  // by address
   std::vector<Turn> turns_;    // by queue
   Rendezvous rendezvous_;
-  std::map<int32_t, int64_t> link_free_ns_;
+  absl::flat_hash_map<int64_t, int64_t> link_free_ns_;
   absl::flat_hash_map<std::pair<int, int>, int64_t> last_came_ns_;  // by queues, from and to
   std::vector<int> to_start_;                                       // queues
+  std::vector<std::pair<int, int32_t>> at_link_;                    // rank and actor, of those who came there now
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   int64_t next_event_ = 0;
   int64_t now_ = 0;

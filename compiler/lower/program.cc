@@ -260,34 +260,38 @@ void PlanSpeller::WriteOrders(pb::Plan& out) const {
 
 class ProgramSpeller {
  public:
-  ProgramSpeller(const pb::PlanSet& set, const PlanReader& reader, std::optional<int> process)
-      : set_(set), reader_(reader), shares_(reader.topology()) {
-    for (int rank = 0; rank < reader.num_ranks(); ++rank) {
-      if (!process.has_value() || reader.topology().ProcessOf(rank) == *process) ranks_.push_back(rank);
-    }
-    if (process.has_value()) program_.set_process(*process);
-  }
+  ProgramSpeller(const pb::PlanSet& set, const PlanReader& reader, std::vector<int> ranks)
+      : set_(set), reader_(reader), shares_(reader.topology()), ranks_(std::move(ranks)) {}
 
-  absl::StatusOr<pb::Program> Run(const std::string& hash) {
-    if (ranks_.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("the plan has no rank in process ", program_.process()));
-    }
+  absl::StatusOr<pb::Program> Run(std::optional<int> process, const std::string& hash) {
+    if (process.has_value()) program_.set_process(*process);
     program_.set_version(kProgramVersion);
     program_.set_job(set_.job());
     program_.set_seed(set_.seed());
     program_.set_plan_hash(hash);
-    SpellRanks();
     for (const pb::ClassVariable& variable : set_.variables()) SpellVariable(variable);
+    OF_RETURN_IF_ERROR(SpellPlans());
+    return std::move(program_);
+  }
+
+  absl::StatusOr<pb::Program> RunWithoutVariables() {
+    program_.set_version(kProgramVersion);
+    OF_RETURN_IF_ERROR(SpellPlans());
+    return std::move(program_);
+  }
+
+ private:
+  absl::Status SpellPlans() {
+    SpellRanks();
     for (const pb::ClassPlan& plan : set_.plans()) {
       const std::string where = absl::StrCat("plan '", plan.name(), "'");
       OF_ASSIGN_OR_RETURN_AT(*program_.add_plans(),
                              PlanSpeller(set_, plan, reader_, ranks_, shares_, communicators_).Spell(), where);
     }
     WriteCommunicators();
-    return std::move(program_);
+    return absl::OkStatus();
   }
 
- private:
   void SpellRanks() {
     for (int rank = 0; rank < reader_.num_ranks(); ++rank) {
       const pb::RankClass& of = set_.classes(reader_.class_of_rank(rank));
@@ -354,7 +358,24 @@ class ProgramSpeller {
 absl::StatusOr<pb::Program> ProgramOf(const pb::PlanSet& plan, std::optional<int> process, const std::string& hash) {
   OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(plan));
   OF_RETURN_IF_ERROR(CheckPlanIndices(plan));
-  return ProgramSpeller(plan, reader, process).Run(hash);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < reader.num_ranks(); ++rank) {
+    if (!process.has_value() || reader.topology().ProcessOf(rank) == *process) ranks.push_back(rank);
+  }
+  if (ranks.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan has no rank in process ", process.value_or(0)));
+  }
+  return ProgramSpeller(plan, reader, std::move(ranks)).Run(process, hash);
+}
+
+absl::StatusOr<PartPrograms> PartPrograms::Of(const pb::PlanSet& plan) {
+  OF_ASSIGN_OR_RETURN(PlanReader reader, PlanReader::Open(plan));
+  OF_RETURN_IF_ERROR(CheckPlanIndices(plan));
+  return PartPrograms(plan, std::move(reader));
+}
+
+absl::StatusOr<pb::Program> PartPrograms::Spell(const std::vector<int>& ranks) const {
+  return ProgramSpeller(*plan_, reader_, ranks).RunWithoutVariables();
 }
 
 }  // namespace oneflow

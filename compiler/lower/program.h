@@ -8,7 +8,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "compiler/lower/plan_reader.h"
 #include "oneflow_core/status.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
@@ -21,5 +24,23 @@ inline constexpr uint32_t kProgramVersion = 5;
 // The program of `process`; nothing: that of all processes together, for tests and for people. `hash` is the plan's
 // PlanHash. InvalidArgument, saying where, what and both values, if the plan is malformed or has no such process.
 absl::StatusOr<pb::Program> ProgramOf(const pb::PlanSet& plan, std::optional<int> process, const std::string& hash);
+
+// Programs of parts of a plan, one after another: what is looked at of the whole plan is looked at once.
+class PartPrograms {
+ public:
+  // Borrows `plan`. Errors as of ProgramOf.
+  static absl::StatusOr<PartPrograms> Of(const pb::PlanSet& plan);
+
+  const PlanReader& reader() const { return reader_; }
+  // The program of some ranks, whatever their processes: of all other ranks it has what a worker's program has of other
+  // processes. Without variables and a hash. REQUIRES: `ranks` are ascending, and ranks of the plan.
+  absl::StatusOr<pb::Program> Spell(const std::vector<int>& ranks) const;
+
+ private:
+  PartPrograms(const pb::PlanSet& plan, PlanReader reader) : plan_(&plan), reader_(std::move(reader)) {}
+
+  const pb::PlanSet* plan_;
+  PlanReader reader_;
+};
 
 }  // namespace oneflow

@@ -278,7 +278,7 @@ class MutablePlan {
       counts[actor] = std::max(counts[actor], static_cast<int>(act) + 1);
       return ActCost{.ns = (seed + actor * 7 + act * 3) % 11};
     };
-    costs.message_ns = [&](int32_t from, int64_t act, int32_t to) { return (seed + from + act + 5 * to) % 4; };
+    costs.message_ns = [&](int32_t from, int64_t act, int32_t to, int32_t) { return (seed + from + act + 5 * to) % 4; };
     const absl::Status status = Simulate(program_, 0, 1, costs).status();
     EXPECT_EQ(status.ok(), IsWhole(counts)) << status;
     return counts;

@@ -22,7 +22,9 @@ TEST(SimulatorLawTest, TokenPlayAndSimulatorAgreeAboutWhatIsLive) {
     const absl::Status tokens = SimulateStep(graph);
     SimulatedCosts costs;
     costs.act = [seed](int32_t actor, int64_t act) { return ActCost{.ns = (seed + actor * 7 + act * 3) % 11}; };
-    costs.message_ns = [seed](int32_t from, int64_t act, int32_t to) { return (seed + from + act + 5 * to) % 4; };
+    costs.message_ns = [seed](int32_t from, int64_t act, int32_t to, int32_t) {
+      return (seed + from + act + 5 * to) % 4;
+    };
     const absl::Status simulated = Simulate(plan.set(), 0, 3, costs).status();
     ASSERT_EQ(tokens.ok(), simulated.ok()) << "seed " << seed << "\n" << tokens << "\n" << simulated;
     ++(tokens.ok() ? live : dead);

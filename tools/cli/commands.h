@@ -80,6 +80,7 @@ struct SimulateArguments {
   std::string trace;         // file for the simulated run; empty: none
   std::string plan;          // name; empty: the first
   int64_t steps = 0;         // 0: as many as the costs have, or enough
+  bool all_ranks = false;    // play each, also those that do the same as others
 };
 absl::Status PlanSimulateCommand(const SimulateArguments& arguments);
 

@@ -151,8 +151,10 @@ int Main(int argc, char** argv) {
   sub->add_option("--trace", simulate.trace, "write the simulated run to this file");
   sub->add_option("--plan", simulate.plan, "simulate this plan; default: the first");
   sub->add_option("--steps", simulate.steps,
-                  "how many to simulate, of which all but the first count; default: as many as --costs has, else 8")
+                  "how many to simulate, of which all but the first count; default: as many as --costs has, else "
+                  "until they repeat, 8 at most")
       ->check(CLI::Range(2, 100'000));
+  sub->add_flag("--all-ranks", simulate.all_ranks, "play every rank, not one of those that do the same");
 
   CLI::App* const trace = app.add_subcommand("trace", "look at traces that `run --trace FILE` wrote");
   trace->require_subcommand(1);

@@ -9,19 +9,21 @@
 #include "compiler/lower/program.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
+#include "tools/sim/folded_plan.h"
 #include "tools/sim/kernel_costs.h"
 #include "tools/sim/knobs.h"
 #include "tools/sim/measured_costs.h"
 #include "tools/sim/predicted_costs.h"
 #include "tools/sim/simulated_job.h"
+#include "tools/sim/steady.h"
 #include "tools/trace/step_division.h"
 
 namespace oneflow {
 namespace {
 
-constexpr size_t kEdges = 6;           // of the critical path, that are told
-constexpr int64_t kVaryingSteps = 33;  // where costs are drawn anew in every step, and a median is told
-constexpr int64_t kSteps = 8;  // until queues are filled, and some more; with costs that are the same in every step
+constexpr size_t kEdges = 6;                     // of the critical path, that are told
+constexpr int64_t kVaryingSteps = 33;            // where costs are drawn anew in every step, and a median is told
+constexpr size_t kMostActsForKnobs = 1'000'000;  // of the base; each knob plays them once more
 
 absl::StatusOr<MeasuredCosts> ReadCosts(const std::string& file, const pb::Program& program, int plan) {
   OF_ASSIGN_OR_RETURN(const Trace trace, ReadChromeTrace(file));
@@ -75,18 +77,70 @@ void PrintKnobs(const std::vector<Knob>& knobs, double base_seconds) {
   }
 }
 
-absl::Status SimulateAndPrint(const SimulateArguments& arguments, const pb::Program& program, int plan,
-                              const SimulatedCosts& costs, int64_t usual_steps) {
-  const int64_t num_steps = arguments.steps > 0 ? arguments.steps : usual_steps;
-  OF_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, plan, num_steps, costs));
+absl::Status PrintAndWrite(const SimulateArguments& arguments, const pb::Program& program, int plan,
+                           const SimulatedCosts& costs, const Simulation& simulation) {
   OF_ASSIGN_OR_RETURN(const TraceSummary summary, Summarize(simulation.trace, program.plans(plan).name()));
   PrintStep(simulation.trace, summary);
-  OF_ASSIGN_OR_RETURN(const std::vector<Knob> knobs, TurnKnobs(program, num_steps, costs, summary));
-  PrintKnobs(knobs, summary.steps.median_seconds());
+  if (simulation.trace.acts.size() <= kMostActsForKnobs) {
+    const auto num_steps = static_cast<int64_t>(simulation.step_ends_ns.size());
+    OF_ASSIGN_OR_RETURN(const std::vector<Knob> knobs, TurnKnobs(program, num_steps, costs, summary));
+    PrintKnobs(knobs, summary.steps.median_seconds());
+  } else {
+    std::cout << absl::StrFormat("\nwhat would change it is not tried for more than %d acts; these are %d\n",
+                                 kMostActsForKnobs, simulation.trace.acts.size());
+  }
   if (arguments.trace.empty()) return absl::OkStatus();
   OF_RETURN_IF_ERROR(WriteChromeTrace(simulation.trace, arguments.trace));
   std::cout << "\nwrote " << arguments.trace << "\n";
   return absl::OkStatus();
+}
+
+// Of ranks that do the same at the same times one is played, unless all are asked for.
+absl::Status SimulatePredicted(const SimulateArguments& arguments, const Job& job, const OpRegistry& ops,
+                               const pb::PlanSet& set, int plan) {
+  OF_ASSIGN_OR_RETURN(Topology topology, TopologyOf(job.options));
+  const RankCosts rank_costs = PredictedRankCosts(std::move(topology), ops);
+  OF_ASSIGN_OR_RETURN(const PartPrograms programs, PartPrograms::Of(set));
+  PlayedRanks ranks = PlayAll(programs.reader().num_ranks());
+  if (!arguments.all_ranks) {
+    OF_ASSIGN_OR_RETURN(ranks, FindPlayedRanks(set, programs, plan, rank_costs, {}));
+  }
+  OF_ASSIGN_OR_RETURN(const FoldedPlan folded,
+                      FoldedPlan::Make(set, programs, plan, std::move(ranks), rank_costs, job.spec.plan_hash()));
+  const SimulatedCosts costs = folded.Costs();
+  OF_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadily(folded.program(), 0, arguments.steps, costs));
+  if (!folded.plays_all()) {
+    std::cout << absl::StrFormat("%d ranks are played, which stand for all %d\n", folded.ranks().played.size(),
+                                 folded.ranks().stands_for.size());
+  }
+  return PrintAndWrite(arguments, folded.program(), 0, costs, simulation);
+}
+
+// All ranks, by what instructions took.
+absl::Status SimulateKernels(const SimulateArguments& arguments, const Job& job, const OpRegistry& ops,
+                             const pb::PlanSet& set, int plan) {
+  OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(set, std::nullopt, job.spec.plan_hash()));
+  OF_ASSIGN_OR_RETURN(const Topology topology, TopologyOf(job.options));
+  const PredictedCosts predicted(program, plan, topology, ops);
+  OF_ASSIGN_OR_RETURN(const pb::KernelCosts kernels, ReadKernels(arguments.kernels, job.spec));
+  const KernelCostsOptions options{.or_roofline = arguments.or_roofline,
+                                   .emulated_ns_per_byte = job.spec.emulated_ms_per_mb()};
+  OF_ASSIGN_OR_RETURN_AT(const KernelCosts costs, KernelCosts::Of(kernels, program, plan, topology, predicted, options),
+                         absl::StrCat("--kernels '", arguments.kernels, "'"));
+  std::cout << costs.num_instructions() - costs.num_predicted() << " of " << costs.num_instructions()
+            << " instructions as measured, " << kernels.ranks_at_once() << " ranks at once\n";
+  const int64_t num_steps = arguments.steps > 0 ? arguments.steps : kVaryingSteps;
+  const SimulatedCosts simulated = costs.Costs();
+  OF_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, plan, num_steps, simulated));
+  return PrintAndWrite(arguments, program, plan, simulated, simulation);
+}
+
+absl::Status SimulateMeasured(const SimulateArguments& arguments, const Job& job, const pb::PlanSet& set, int plan) {
+  OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(set, std::nullopt, job.spec.plan_hash()));
+  OF_ASSIGN_OR_RETURN(const MeasuredCosts measured, ReadCosts(arguments.costs, program, plan));
+  const int64_t num_steps = arguments.steps > 0 ? arguments.steps : measured.num_steps() + 1;
+  OF_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, plan, num_steps, measured.Costs()));
+  return PrintAndWrite(arguments, program, plan, measured.Costs(), simulation);
 }
 
 }  // namespace
@@ -96,27 +150,12 @@ absl::Status PlanSimulateCommand(const SimulateArguments& arguments) {
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet set, CompileJob(job, ops));
-  OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(set, std::nullopt, job.spec.plan_hash()));
-  OF_ASSIGN_OR_RETURN(const int plan, FindPlan(program, arguments.plan));
+  OF_ASSIGN_OR_RETURN(const int plan, FindPlan(set, arguments.plan));
   if (arguments.costs.empty()) {
-    OF_ASSIGN_OR_RETURN(const Topology topology, TopologyOf(job.options));
-    const PredictedCosts predicted(program, plan, topology, ops);
-    if (arguments.kernels.empty()) {
-      OF_RETURN_IF_ERROR(SimulateAndPrint(arguments, program, plan, predicted.Costs(), kSteps));
-    } else {
-      OF_ASSIGN_OR_RETURN(const pb::KernelCosts kernels, ReadKernels(arguments.kernels, job.spec));
-      const KernelCostsOptions options{.or_roofline = arguments.or_roofline,
-                                       .emulated_ns_per_byte = job.spec.emulated_ms_per_mb()};
-      OF_ASSIGN_OR_RETURN_AT(const KernelCosts costs,
-                             KernelCosts::Of(kernels, program, plan, topology, predicted, options),
-                             absl::StrCat("--kernels '", arguments.kernels, "'"));
-      std::cout << costs.num_instructions() - costs.num_predicted() << " of " << costs.num_instructions()
-                << " instructions as measured, " << kernels.ranks_at_once() << " ranks at once\n";
-      OF_RETURN_IF_ERROR(SimulateAndPrint(arguments, program, plan, costs.Costs(), kVaryingSteps));
-    }
+    OF_RETURN_IF_ERROR(arguments.kernels.empty() ? SimulatePredicted(arguments, job, ops, set, plan)
+                                                 : SimulateKernels(arguments, job, ops, set, plan));
   } else {
-    OF_ASSIGN_OR_RETURN(const MeasuredCosts costs, ReadCosts(arguments.costs, program, plan));
-    OF_RETURN_IF_ERROR(SimulateAndPrint(arguments, program, plan, costs.Costs(), costs.num_steps() + 1));
+    OF_RETURN_IF_ERROR(SimulateMeasured(arguments, job, set, plan));
   }
   std::cout << "\n" << PlanMemoryText(set);
   return absl::OkStatus();

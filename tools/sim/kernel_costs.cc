@@ -200,7 +200,7 @@ SimulatedCosts KernelCosts::Costs() const {
     cost.ns = std::max<int64_t>(known.least_ns, std::llround(factor * static_cast<double>(cost.ns)));
     return cost;
   };
-  costs.message_ns = [this](int32_t from, int64_t act, int32_t to) {
+  costs.message_ns = [this](int32_t from, int64_t act, int32_t to, int32_t) {
     const int a = plan_.actors(from).rank(), b = plan_.actors(to).rank();
     if (topology_.HostOf(a) != topology_.HostOf(b)) return NsOf(1e6 * topology_.LinkBetween(a, b).alpha_s);
     return NsOf(Draw(message_us_[DistanceOf(program_, a, b)], from, act, to));

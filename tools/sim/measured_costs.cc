@@ -116,7 +116,7 @@ void MeasuredCosts::TakeWaits(const Trace& trace, const TraceSteps& steps, const
 SimulatedCosts MeasuredCosts::Costs() const {
   SimulatedCosts costs;
   costs.act = [this](int32_t actor, int64_t act) { return ActCost{.ns = ActOf(actor, act).ns}; };
-  costs.message_ns = [this](int32_t from, int64_t act, int32_t to) {
+  costs.message_ns = [this](int32_t from, int64_t act, int32_t to, int32_t) {
     const auto seen = message_ns_.find({from, act % static_cast<int64_t>(acts_[from].size()), to});
     return seen != message_ns_.end() ? seen->second : usual_message_ns_[Between(from, to)];
   };

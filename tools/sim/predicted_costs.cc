@@ -42,6 +42,10 @@ double KernelSeconds(const DeviceSpeeds& device, const pb::Instruction& instruct
 
 }  // namespace
 
+int64_t PredictedMessageNs(const Topology& topology, int from, int to) {
+  return from == to ? 0 : Ns(topology.LinkBetween(from, to).alpha_s);
+}
+
 PredictedCosts::PredictedCosts(const pb::Program& program, int plan, Topology topology, const OpRegistry& ops)
     : program_(program), plan_(program.plans(plan)), topology_(std::move(topology)), ops_(ops) {
   for (const pb::Actor& actor : plan_.actors()) acts_.push_back(CostOf(actor));
@@ -129,9 +133,8 @@ void PredictedCosts::AddCollective(const pb::Instruction& collective, int rank, 
 SimulatedCosts PredictedCosts::Costs() const {
   SimulatedCosts costs;
   costs.act = [this](int32_t actor, int64_t) { return acts_[actor]; };
-  costs.message_ns = [this](int32_t from, int64_t, int32_t to) {
-    const int a = plan_.actors(from).rank(), b = plan_.actors(to).rank();
-    return a == b ? 0 : Ns(topology_.LinkBetween(a, b).alpha_s);
+  costs.message_ns = [this](int32_t from, int64_t, int32_t to, int32_t) {
+    return PredictedMessageNs(topology_, plan_.actors(from).rank(), plan_.actors(to).rank());
   };
   return costs;
 }

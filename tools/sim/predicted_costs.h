@@ -17,9 +17,13 @@
 
 namespace oneflow {
 
+// Of a message between two ranks.
+int64_t PredictedMessageNs(const Topology& topology, int from, int to);
+
 class PredictedCosts {
  public:
-  // Borrows all but `topology`. REQUIRES: the program is that of all processes together, and lies on the topology.
+  // Borrows all but `topology`. REQUIRES: the program lies on the topology. Of a program of some ranks, acts of others
+  // cost nothing.
   PredictedCosts(const pb::Program& program, int plan, Topology topology, const OpRegistry& ops);
 
   // Borrows this.

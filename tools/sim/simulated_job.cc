@@ -8,15 +8,26 @@
 
 namespace oneflow {
 
-absl::StatusOr<int> FindPlan(const pb::Program& program, const std::string& name) {
+namespace {
+
+template <typename Plans>
+absl::StatusOr<int> FindNamed(const Plans& plans, const std::string& name) {
   std::vector<std::string> names;
-  for (int p = 0; p < program.plans_size(); ++p) {
-    if (name.empty() || program.plans(p).name() == name) return p;
-    names.push_back(program.plans(p).name());
+  for (int p = 0; p < plans.size(); ++p) {
+    if (name.empty() || plans[p].name() == name) return p;
+    names.push_back(plans[p].name());
   }
   return absl::NotFoundError(
       absl::StrCat("--plan: there is no plan '", name, "'; there are: ", absl::StrJoin(names, ", ")));
 }
+
+}  // namespace
+
+absl::StatusOr<int> FindPlan(const pb::Program& program, const std::string& name) {
+  return FindNamed(program.plans(), name);
+}
+
+absl::StatusOr<int> FindPlan(const pb::PlanSet& set, const std::string& name) { return FindNamed(set.plans(), name); }
 
 absl::StatusOr<Topology> TopologyOf(const CompileOptions& options) {
   if (options.hosts.empty()) return OneHost(options.NumRanks(), options.ranks_per_process);

@@ -104,7 +104,7 @@ TEST(SimulatorTest, MessagesWakingUpAndGoingOnTakeTheirTime) {
   const int a = plan.Actor(0, "a"), b = plan.Actor(1, "b");
   plan.Register("r", {a}, {{b}}, 2);
   SimulatedCosts costs = Lasting({10, 10});
-  costs.message_ns = [](int32_t from, int64_t, int32_t) { return from == 0 ? 3 : 0; };
+  costs.message_ns = [](int32_t from, int64_t, int32_t, int32_t) { return from == 0 ? 3 : 0; };
   costs.wake_ns = [](int32_t actor, int64_t) { return actor == 1 ? 2 : 0; };
   costs.pause_ns = [](int32_t actor, int64_t act) { return actor == 0 && act == 0 ? 1 : 0; };
   ASSERT_OK_AND_ASSIGN(const Simulation simulation, Simulate(plan.set(), 0, 2, costs));
@@ -118,7 +118,7 @@ TEST(SimulatorTest, NoMessageOvertakesAnother) {
   const int a = plan.Actor(0, "a"), b = plan.Actor(1, "b");
   plan.Register("r", {a}, {{b}}, 2);
   SimulatedCosts costs = Lasting({10, 1});
-  costs.message_ns = [](int32_t, int64_t act, int32_t) { return act == 0 ? 30 : 0; };
+  costs.message_ns = [](int32_t, int64_t act, int32_t, int32_t) { return act == 0 ? 30 : 0; };
   ASSERT_OK_AND_ASSIGN(const Simulation simulation, Simulate(plan.set(), 0, 2, costs));
   EXPECT_THAT(Acts(simulation), ElementsAre("a@0-10", "a@10-20", "b@40-41", "b@41-42"));
 }
@@ -242,7 +242,7 @@ TEST(SimulatorTest, ATraceIsWholeAndSaysWhatLetEveryActBegin) {
     std::vector<int64_t> ns;
     for (int i = 0; i < 20; ++i) ns.push_back(1 + random() % 50);
     SimulatedCosts costs = Lasting(ns);
-    costs.message_ns = [&](int32_t from, int64_t, int32_t to) {
+    costs.message_ns = [&](int32_t from, int64_t, int32_t to, int32_t) {
       return 1 + 3 * plan.plan().actors(from).rank() + plan.plan().actors(to).rank();
     };
     const absl::StatusOr<Simulation> simulation = Simulate(plan.set(), 0, 4, costs);
@@ -262,7 +262,7 @@ TEST(SimulatorTest, ATraceIsWholeAndSaysWhatLetEveryActBegin) {
       const TracedAct* cause = index.CauseOf(act);
       ASSERT_NE(cause, nullptr);
       const bool near = trace.ActorOf(*cause).rank() == trace.ActorOf(act).rank();
-      EXPECT_EQ(act.ready_ns, cause->end_ns + (near ? 0 : costs.message_ns(cause->actor, cause->act, act.actor)));
+      EXPECT_EQ(act.ready_ns, cause->end_ns + (near ? 0 : costs.message_ns(cause->actor, cause->act, act.actor, 0)));
     }
     ASSERT_OK_AND_ASSIGN(const Simulation again, Simulate(plan.set(), 0, 4, costs));
     EXPECT_EQ(again.trace.acts, trace.acts);

@@ -71,8 +71,8 @@ TEST(KernelCostsTest, AnActCostsTheSumOfItsInstructions) {
   const SimulatedCosts simulated = costs.Costs();
   EXPECT_EQ(simulated.act(job.work, 0).ns, 6'000);
   EXPECT_EQ(simulated.act(job.copy, 0).ns, 5'000);
-  EXPECT_EQ(simulated.message_ns(job.work, 0, job.copy), 40'000);
-  EXPECT_EQ(simulated.message_ns(job.copy, 0, job.after), 1'000);
+  EXPECT_EQ(simulated.message_ns(job.work, 0, job.copy, 0), 40'000);
+  EXPECT_EQ(simulated.message_ns(job.copy, 0, job.after, 0), 1'000);
   EXPECT_EQ(simulated.wake_ns(job.copy, 0), 7'000);
   EXPECT_EQ(simulated.pause_ns(job.copy, 0), 2'000);
   EXPECT_EQ(simulated.wake_ns(job.work, 0), 0);
@@ -122,7 +122,7 @@ TEST(KernelCostsTest, WhatVariesIsDrawnTheSameEveryTime) {
     const int64_t ns = costs.Costs().act(job.work, act).ns;
     EXPECT_EQ(ns, again.Costs().act(job.work, act).ns);
     ++acts[ns];
-    ++messages[costs.Costs().message_ns(job.work, act, job.copy)];
+    ++messages[costs.Costs().message_ns(job.work, act, job.copy, 0)];
   }
   ASSERT_EQ(acts.size(), 3u);
   for (const int64_t ns : {6'000, 9'000, 12'000}) EXPECT_NEAR(acts[ns], 100, 40) << ns;

@@ -34,7 +34,7 @@ TestPlan Transfer(int slots) {
 SimulatedCosts Uneven(std::vector<int64_t> us) {
   SimulatedCosts costs;
   costs.act = [us](int32_t actor, int64_t act) { return ActCost{.ns = 1000 * (us[actor] + act)}; };
-  costs.message_ns = [](int32_t from, int64_t act, int32_t) { return 100 + 10 * from + act; };
+  costs.message_ns = [](int32_t from, int64_t act, int32_t, int32_t) { return 100 + 10 * from + act; };
   costs.wake_ns = [](int32_t actor, int64_t act) { return 50 + 10 * actor + act; };
   costs.pause_ns = [](int32_t actor, int64_t act) { return 20 + actor + act; };
   return costs;
@@ -84,7 +84,7 @@ TEST(PredictedCostsTest, AreARoofline) {
   const SimulatedCosts costs = predicted.Costs();
   EXPECT_EQ(costs.act(work, 0).ns, 8'000);                   // reads and writes 4000 bytes
   EXPECT_EQ(costs.act(copy, 7).ns, 3'000 + 13'000 + 8'000);  // alpha + 4000 beta
-  EXPECT_EQ(costs.message_ns(work, 0, copy), 5'000);
+  EXPECT_EQ(costs.message_ns(work, 0, copy, 0), 5'000);
 }
 
 TEST(PredictedCostsTest, SmallKernelsDoNotReachFullSpeed) {
@@ -139,7 +139,7 @@ TEST(StepDivisionTest, WaitingCountsForWhatWentOnMeanwhile) {
   plan.Register("loop", {2}, {{0}}, 1, 4, /*initially_filled=*/1);  // so that steps do not overlap
   SimulatedCosts costs;
   costs.act = [](int32_t actor, int64_t) { return ActCost{.ns = std::vector<int64_t>{30'000, 20'000, 10'000}[actor]}; };
-  costs.message_ns = [](int32_t, int64_t, int32_t) { return 4'000; };
+  costs.message_ns = [](int32_t, int64_t, int32_t, int32_t) { return 4'000; };
   ASSERT_OK_AND_ASSIGN(const Simulation run, Simulate(plan.set(), 0, 20, costs));
   ASSERT_OK_AND_ASSIGN(const TraceSummary summary, Summarize(run.trace, ""));
   EXPECT_NEAR(summary.steps.median_seconds(), 72e-6, 1e-12);

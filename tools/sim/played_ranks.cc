@@ -1,0 +1,289 @@
+#include "tools/sim/played_ranks.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "oneflow_core/union_find.h"
+#include "tools/sim/class_ids.h"
+
+namespace oneflow {
+namespace {
+
+using Words = std::vector<int64_t>;
+
+// Numbers of different things, in the order in which they were first seen.
+template <typename Thing>
+class Numbers {
+ public:
+  int64_t Of(const Thing& thing) { return known_.emplace(thing, static_cast<int64_t>(known_.size())).first->second; }
+  size_t size() const { return known_.size(); }
+
+ private:
+  absl::flat_hash_map<Thing, int64_t> known_;
+};
+
+// What a rank has to do with another, or with the members of a communicator: all the ways of it as one number.
+struct Meeting {
+  int64_t how = 0;
+  int64_t whom = 0;  // a rank, or a communicator's number
+};
+
+struct RankNature {
+  int64_t itself = 0;  // what can be said of it without speaking of others
+  std::vector<Meeting> ranks, groups;
+  std::vector<int64_t> cards;  // that its acts take
+};
+
+// Takes in programs of parts of a plan and says of every rank what it is like.
+class Natures {
+ public:
+  Natures(const pb::PlanSet& set, int plan, const RankCosts& costs, const std::vector<int>& alone, int num_ranks)
+      : plan_index_(plan),
+        ids_(set.plans(plan)),
+        costs_(costs),
+        alone_(alone.begin(), alone.end()),
+        of_rank_(num_ranks) {}
+
+  void Take(const pb::Program& part, const std::vector<int>& ranks) {
+    const pb::Plan& plan = part.plans(plan_index_);
+    const std::vector<ActCost> acts = costs_.acts(part, plan_index_);
+    std::map<int, Found> found;
+    for (const int rank : ranks) found[rank].itself.push_back(alone_.count(rank) > 0 ? rank : -1);
+    for (int a = 0; a < plan.actors_size(); ++a) {
+      const auto it = found.find(plan.actors(a).rank());
+      if (it != found.end()) TakeActor(part, plan, a, acts[a], it->second);
+    }
+    for (const pb::QueueOrder& order : plan.orders()) TakeOrder(plan, order, found.at(order.rank()));
+    for (auto& [rank, what] : found) Keep(rank, what);
+  }
+
+  const std::vector<RankNature>& of_rank() const { return of_rank_; }
+  // By number: the members of the communicators that ranks call on.
+  const std::vector<std::vector<int>>& groups() const { return group_members_; }
+
+ private:
+  struct Found {
+    Words itself;
+    std::map<int64_t, Words> ranks, groups;  // by whom: how
+    std::map<int64_t, int64_t> cards;        // in the order of their first act
+  };
+  enum Kind : int64_t { kActor, kReads, kIsRead, kCalls, kOrder };
+
+  void TakeActor(const pb::Program& part, const pb::Plan& plan, int id, const ActCost& cost, Found& out) {
+    const pb::Actor& actor = plan.actors(id);
+    const bool transfers = cost.link >= 0 && cost.link_ns > 0;
+    const int64_t of_class = ids_.ActorClass(actor.id());
+    const int64_t card = transfers ? out.cards.emplace(cost.link, out.cards.size()).first->second : -1;
+    for (const int64_t word : {int64_t{kActor}, of_class, cost.ns, cost.link_ns, card}) out.itself.push_back(word);
+    for (const pb::Port& port : actor.inputs()) {
+      const pb::Register& reg = plan.registers(port.register_());
+      Meet(out, actor.rank(), plan.actors(reg.producer()).rank(), {kReads, of_class, ids_.RegisterClass(reg.id()), 0});
+    }
+    for (const pb::Port& port : actor.outputs()) {
+      const pb::Register& reg = plan.registers(port.register_());
+      for (const int32_t consumer : reg.consumers()) {
+        Meet(out, actor.rank(), plan.actors(consumer).rank(),
+             {kIsRead, of_class, ids_.RegisterClass(reg.id()), ids_.ActorClass(plan.actors(consumer).id())});
+      }
+    }
+    for (int i = 0; i < actor.instructions_size(); ++i) {
+      const pb::Instruction& instruction = actor.instructions(i);
+      if (instruction.kind() != pb::Instruction::COLLECTIVE) continue;
+      const int64_t group = GroupOf(part.communicators(instruction.communicator()));
+      out.groups[group].push_back(ways_.Of({kCalls, of_class, node_names_.Of(instruction.node())}));
+    }
+  }
+
+  void Meet(Found& out, int rank, int other, Words way) {
+    if (rank == other) {
+      out.itself.insert(out.itself.end(), way.begin(), way.end());
+      return;
+    }
+    way.push_back(costs_.message_ns(rank, other));
+    way.push_back(costs_.message_ns(other, rank));
+    out.ranks[other].push_back(ways_.Of(way));
+  }
+
+  void TakeOrder(const pb::Plan& plan, const pb::QueueOrder& order, Found& out) {
+    Words actors = {kOrder, order.queue()};
+    for (const int32_t actor : order.actors()) actors.push_back(ids_.ActorClass(plan.actors(actor).id()));
+    out.itself.push_back(kOrder);
+    out.itself.push_back(orders_.Of(actors));
+  }
+
+  int64_t GroupOf(const pb::Communicator& communicator) {
+    std::vector<int> members(communicator.ranks().begin(), communicator.ranks().end());
+    const int64_t number = group_numbers_.Of(members);
+    if (number == static_cast<int64_t>(group_members_.size())) group_members_.push_back(std::move(members));
+    return number;
+  }
+
+  void Keep(int rank, Found& what) {
+    RankNature& nature = of_rank_[rank];
+    nature.itself = themselves_.Of(what.itself);
+    nature.cards.resize(what.cards.size());
+    for (const auto& [card, number] : what.cards) nature.cards[number] = card;
+    const auto keep = [&](std::map<int64_t, Words>& from, std::vector<Meeting>& to) {
+      for (auto& [whom, how] : from) {
+        std::sort(how.begin(), how.end());
+        to.push_back({all_ways_.Of(how), whom});
+      }
+    };
+    keep(what.ranks, nature.ranks);
+    keep(what.groups, nature.groups);
+  }
+
+  const int plan_index_;
+  const ClassIds ids_;
+  const RankCosts& costs_;
+  const std::set<int> alone_;
+  std::vector<RankNature> of_rank_;
+  Numbers<Words> themselves_, ways_, all_ways_, orders_;
+  Numbers<std::string> node_names_;
+  Numbers<std::vector<int>> group_numbers_;
+  std::vector<std::vector<int>> group_members_;
+};
+
+// Splits ranks into blocks until they are stable.
+class Refinement {
+ public:
+  explicit Refinement(const Natures& natures) : natures_(natures.of_rank()), groups_(natures.groups()) {
+    FindWhoShares();
+    Numbers<int64_t> numbers;
+    for (const RankNature& nature : natures_) block_.push_back(numbers.Of(nature.itself));
+    num_blocks_ = numbers.size();
+  }
+
+  void Run() {
+    for (size_t before = 0; before != num_blocks_;) {
+      before = num_blocks_;
+      Split();
+    }
+  }
+
+  PlayedRanks Take() const {
+    PlayedRanks result;
+    result.stands_for.resize(block_.size());
+    absl::flat_hash_map<int64_t, int> first;  // by block
+    // Who shares a card with others is played by the first who does so in this company: all of one card.
+    for (const std::vector<int>& ranks : sharing_) {
+      for (const int rank : ranks) first.emplace(block_[rank], rank);
+    }
+    for (size_t r = 0; r < block_.size(); ++r) {
+      const int rank = static_cast<int>(r);
+      result.stands_for[r] = first.emplace(block_[r], rank).first->second;
+      if (result.stands_for[r] == rank) result.played.push_back(rank);
+    }
+    return result;
+  }
+
+ private:
+  // Ranks share that take one card, or cards that are shared.
+  void FindWhoShares() {
+    UnionFind together(static_cast<int>(natures_.size()));
+    absl::flat_hash_map<int64_t, int> first_at;
+    for (size_t r = 0; r < natures_.size(); ++r) {
+      const int rank = static_cast<int>(r);
+      for (const int64_t card : natures_[r].cards) together.Unite(first_at.emplace(card, rank).first->second, rank);
+    }
+    std::map<int, std::vector<int>> sharing;
+    for (size_t r = 0; r < natures_.size(); ++r)
+      sharing[together.Find(static_cast<int>(r))].push_back(static_cast<int>(r));
+    for (auto& [root, ranks] : sharing) {
+      if (ranks.size() > 1) sharing_.push_back(std::move(ranks));
+    }
+    shares_.resize(natures_.size(), false);
+    for (const std::vector<int>& ranks : sharing_) {
+      for (const int rank : ranks) shares_[rank] = true;
+    }
+  }
+
+  // All who share, and which cards each takes, said alike wherever they are.
+  Words Company(const std::vector<int>& ranks, const std::vector<int64_t>& next) const {
+    Words key = {-1};
+    Numbers<int64_t> cards;
+    for (const int rank : ranks) {
+      key.push_back(next[rank]);
+      for (const int64_t card : natures_[rank].cards) key.push_back(cards.Of(card));
+    }
+    return key;
+  }
+
+  void Split() {
+    Numbers<Words> numbers, group_numbers;
+    std::vector<int64_t> group_block;
+    for (const std::vector<int>& members : groups_) {
+      Words key;
+      for (const int member : members) key.push_back(block_[member]);
+      std::sort(key.begin(), key.end());
+      group_block.push_back(group_numbers.Of(key));
+    }
+    std::vector<int64_t> next;
+    for (size_t r = 0; r < natures_.size(); ++r) {
+      Words key = {block_[r], static_cast<int64_t>(natures_[r].ranks.size())};
+      Add(natures_[r].ranks, block_, key);
+      Add(natures_[r].groups, group_block, key);
+      next.push_back(numbers.Of(key));
+    }
+    for (const std::vector<int>& ranks : sharing_) {
+      Words key = Company(ranks, next);
+      for (size_t place = 0; place < ranks.size(); ++place) {
+        key.push_back(static_cast<int64_t>(place));
+        block_[ranks[place]] = numbers.Of(key);
+        key.pop_back();
+      }
+    }
+    for (size_t r = 0; r < next.size(); ++r) {
+      if (!shares_[r]) block_[r] = next[r];
+    }
+    num_blocks_ = std::set<int64_t>(block_.begin(), block_.end()).size();
+  }
+
+  static void Add(const std::vector<Meeting>& meetings, const std::vector<int64_t>& blocks, Words& key) {
+    std::vector<std::pair<int64_t, int64_t>> sorted;
+    for (const Meeting& meeting : meetings) sorted.push_back({meeting.how, blocks[meeting.whom]});
+    std::sort(sorted.begin(), sorted.end());
+    for (const auto& [how, block] : sorted) key.insert(key.end(), {how, block});
+  }
+
+  const std::vector<RankNature>& natures_;
+  const std::vector<std::vector<int>>& groups_;
+  std::vector<std::vector<int>> sharing_;  // ranks that wait for one another at cards, ascending
+  std::vector<bool> shares_;               // by rank
+  std::vector<int64_t> block_;             // by rank
+  size_t num_blocks_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<PlayedRanks> FindPlayedRanks(const pb::PlanSet& set, const PartPrograms& programs, int plan,
+                                            const RankCosts& costs, const std::vector<int>& alone) {
+  const int num_ranks = programs.reader().num_ranks();
+  Natures natures(set, plan, costs, alone, num_ranks);
+  std::vector<int> process;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    process.push_back(rank);
+    const Topology& topology = programs.reader().topology();
+    if (rank + 1 < num_ranks && topology.ProcessOf(rank + 1) == topology.ProcessOf(rank)) continue;
+    OF_ASSIGN_OR_RETURN(const pb::Program part, programs.Spell(process));
+    natures.Take(part, process);
+    process.clear();
+  }
+  Refinement refinement(natures);
+  refinement.Run();
+  return refinement.Take();
+}
+
+PlayedRanks PlayAll(int num_ranks) {
+  PlayedRanks all;
+  all.played.resize(num_ranks);
+  std::iota(all.played.begin(), all.played.end(), 0);
+  all.stands_for = all.played;
+  return all;
+}
+
+}  // namespace oneflow
