@@ -27,6 +27,7 @@
 #include "tools/bench/run_job.h"
 #include "tools/bench/runtime.h"
 #include "tools/bench/sample_text.h"
+#include "tools/bench/simulate_scale.h"
 #include "tools/job/job.h"
 #include "tools/process/stop_signals.h"
 #include "tools/process/temp_dir.h"
@@ -88,6 +89,7 @@ constexpr struct {
     {"overlap", MakeOverlapCase},
     {"own-runs", MakeOwnRunsCase},
     {"runtime", MakeRuntimeCase},
+    {"simulate-scale", MakeSimulateScaleCase},
 };
 
 std::vector<std::string> CaseNames() {

@@ -1,24 +1,18 @@
 #include "tools/bench/compile_scale.h"
 
-#include <malloc.h>
-
 #include <algorithm>
-#include <chrono>
-#include <fstream>
 #include <random>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 #include "compiler/boxed_graph.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/program.h"
+#include "compiler/schedule/named_schedule.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/nn/embedding.h"
 #include "oneflow_core/nn/layer_norm.h"
 #include "oneflow_core/nn/linear.h"
+#include "tools/bench/expense.h"
 #include "tools/job/kernel_scratch.h"
 #include "tools/job/packed_program.h"
 
@@ -27,44 +21,15 @@ namespace {
 
 constexpr int64_t kVocabulary = 51'200, kContext = 2'048;
 constexpr ScaleCase kCases[] = {
-    {"gpt3-dp1", "GPT-3, pp12 x dp1 x tp8", 12, 1, 8, 48, 96, 12'288, 96, 0},
-    {"gpt3-dp4", "GPT-3, pp12 x dp4 x tp8", 12, 4, 8, 48, 96, 12'288, 96, 0},
-    {"gpt3-dp32", "GPT-3, pp12 x dp32 x tp8", 12, 32, 8, 48, 96, 12'288, 96, 0},
-    {"gpt3-half", "half of GPT-3, pp12 x dp1 x tp8", 12, 1, 8, 48, 48, 12'288, 96, 0},
-    {"gpt1t", "GPT-1T, pp64 x dp6 x tp8", 64, 6, 8, 128, 128, 25'600, 160, 0},
-    {"random", "random graph, dp128 x tp8", 1, 128, 8, 1, 0, 0, 0, 23'000},
+    {"gpt3-dp1", "GPT-3, pp12 x dp1 x tp8", 12, 1, 8, 48, 96, 12'288, 96, 0, ""},
+    {"gpt3-dp4", "GPT-3, pp12 x dp4 x tp8", 12, 4, 8, 48, 96, 12'288, 96, 0, ""},
+    {"gpt3-dp32", "GPT-3, pp12 x dp32 x tp8", 12, 32, 8, 48, 96, 12'288, 96, 0, ""},
+    {"gpt3-half", "half of GPT-3, pp12 x dp1 x tp8", 12, 1, 8, 48, 48, 12'288, 96, 0, ""},
+    {"gpt1t", "GPT-1T, pp64 x dp6 x tp8", 64, 6, 8, 128, 128, 25'600, 160, 0, ""},
+    {"gpt1t-interleaved", "GPT-1T, interleaved 1F1B", 64, 6, 8, 128, 128, 25'600, 160, 0, "interleaved"},
+    {"gpt1t-zb-h1", "GPT-1T, ZB-H1", 64, 6, 8, 128, 128, 25'600, 160, 0, "zb-h1"},
+    {"random", "random graph, dp128 x tp8", 1, 128, 8, 1, 0, 0, 0, 23'000, ""},
 };
-
-class Stopwatch {
- public:
-  // Seconds since the last lap.
-  double Lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const std::chrono::duration<double> lap = now - last_;
-    last_ = now;
-    return lap.count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
-// Forgets the peak of memory so far.
-void ResetPeak() {
-  malloc_trim(0);
-  std::ofstream("/proc/self/clear_refs") << "5";
-}
-
-int64_t PeakBytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    absl::string_view rest = line;
-    if (!absl::ConsumePrefix(&rest, "VmHWM:") || !absl::ConsumeSuffix(&rest, " kB")) continue;
-    int64_t kilobytes = 0;
-    return absl::SimpleAtoi(rest, &kilobytes) ? kilobytes * 1024 : 0;
-  }
-  return 0;
-}
 
 // Layers between any two tensors of a few streams that all reach the loss.
 class RandomGraph {
@@ -120,31 +85,6 @@ class RandomGraph {
   std::mt19937 random_{1};
 };
 
-absl::StatusOr<Graph> MakeGraph(const ScaleCase& it, const OpRegistry& ops) {
-  if (it.layers == 0) return RandomGraph(ops, 4 * it.dp).Make(it.ops);
-  const GptConfig config{
-      .vocabulary = kVocabulary, .layers = it.layers, .width = it.width, .heads = it.heads, .context = kContext};
-  OF_ASSIGN_OR_RETURN(std::vector<Graph> program,
-                      GptProgram(config, {.path = "text"}, {.train = it.dp}, std::nullopt, ops));
-  return std::move(program[0]);
-}
-
-absl::StatusOr<CompileOptions> OptionsOf(const ScaleCase& it) {
-  CompileOptions options;
-  options.job = it.name;
-  options.micro_batches = it.micro_batches;
-  options.ranks_per_process = it.tp;
-  options.device = DeviceKind::kCuda;
-  options.kernel_scratch = ScratchOfKernels(options.device, 1);
-  options.optimizer.clip_norm = 1;
-  std::vector<Axis> axes;  // as a job's mesh has them
-  for (const Axis& axis : {Axis{"pp", it.pp}, Axis{"dp", it.dp}, Axis{"tp", it.tp}}) {
-    if (axis.size > 1) axes.push_back(axis);
-  }
-  OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(std::move(axes)));
-  return options;
-}
-
 // Of one process per class of ranks, the most bytes that a worker is sent.
 absl::StatusOr<int64_t> LargestProgram(const pb::PlanSet& plan, int ranks_per_process) {
   int64_t largest = 0;
@@ -157,14 +97,45 @@ absl::StatusOr<int64_t> LargestProgram(const pb::PlanSet& plan, int ranks_per_pr
 
 }  // namespace
 
+absl::StatusOr<Graph> ScaleGraph(const ScaleCase& it, const OpRegistry& ops) {
+  if (it.layers == 0) return RandomGraph(ops, 4 * it.dp).Make(it.ops);
+  const GptConfig config{
+      .vocabulary = kVocabulary, .layers = it.layers, .width = it.width, .heads = it.heads, .context = kContext};
+  OF_ASSIGN_OR_RETURN(std::vector<Graph> program,
+                      GptProgram(config, {.path = "text"}, {.train = it.dp}, std::nullopt, ops));
+  return std::move(program[0]);
+}
+
+absl::StatusOr<CompileOptions> ScaleOptions(const ScaleCase& it) {
+  CompileOptions options;
+  options.job = it.name;
+  options.micro_batches = it.micro_batches;
+  options.ranks_per_process = it.tp;
+  options.device = DeviceKind::kCuda;
+  options.kernel_scratch = ScratchOfKernels(options.device, 1);
+  options.optimizer.clip_norm = 1;
+  std::vector<Axis> axes;  // as a job's mesh has them
+  for (const Axis& axis : {Axis{"pp", it.pp}, Axis{"dp", it.dp}, Axis{"tp", it.tp}}) {
+    if (axis.size > 1) axes.push_back(axis);
+  }
+  OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(std::move(axes)));
+  ScheduleRequest request{.name = it.schedule};
+  request.num_ranks = it.pp;
+  request.num_micro_batches = it.micro_batches;
+  if (!request.name.empty()) {
+    OF_ASSIGN_OR_RETURN(options.pipeline, MakeSchedule(request));
+  }
+  return options;
+}
+
 absl::Span<const ScaleCase> ScaleCases() { return kCases; }
 
 absl::StatusOr<ScaleFigures> MeasureScale(const ScaleCase& it, const OpRegistry& ops) {
   ScaleFigures figures{.name = it.name, .title = it.title, .ranks = it.pp * it.dp * it.tp};
   ResetPeak();
   Stopwatch watch;
-  OF_ASSIGN_OR_RETURN(Graph graph, MakeGraph(it, ops));
-  OF_ASSIGN_OR_RETURN(const CompileOptions options, OptionsOf(it));
+  OF_ASSIGN_OR_RETURN(Graph graph, ScaleGraph(it, ops));
+  OF_ASSIGN_OR_RETURN(const CompileOptions options, ScaleOptions(it));
   figures.graph_seconds = watch.Lap();
   VariableDists variables;
   const auto after_pass = [&](absl::string_view pass, const Graph&) {

@@ -4,6 +4,7 @@
 //   gpt3-dp1, -dp4, -dp32    GPT-3: 96 layers of width 12,288 on pp12 x tp8, on 96 to 3,072 ranks
 //   gpt3-half                48 layers of it, dp1: twice the layers should take about twice the time
 //   gpt1t                    128 layers of width 25,600 on pp64 x dp6 x tp8: 3,072 ranks
+//   gpt1t-interleaved, -zb-h1     the same under schedules, whose orders are in the plan
 //   random                   a random graph, 100,000 ops when it is laid out, on dp128 x tp8: no layers that repeat
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "compiler/options.h"
 #include "oneflow_core/op.h"
 #include "oneflow_core/status.h"
 
@@ -24,9 +26,14 @@ struct ScaleCase {
   int micro_batches;
   int64_t layers, width, heads;  // of a GPT; 0 layers: a random graph
   int ops;                       // of a random graph, as written; training makes several of each
+  const char* schedule;          // of its pipeline; empty: what follows from credits
 };
 
 absl::Span<const ScaleCase> ScaleCases();
+
+absl::StatusOr<Graph> ScaleGraph(const ScaleCase& it, const OpRegistry& ops);
+// All on one host.
+absl::StatusOr<CompileOptions> ScaleOptions(const ScaleCase& it);
 
 // What compiling a case took. The figures of parts add up to what a user waits for.
 struct ScaleFigures {
