@@ -3,7 +3,7 @@
 // kernels (tools/bench/kernels.h) right behind, and simulates it with these:
 //
 //   run ──trace──► step, bottleneck, memory held ──┐
-//   kernels ──────► simulation ────────────────────┴─► ratio of the steps, whether the bottleneck and memory are the same
+//   kernels ──────► simulation ────────────────────┴─► ratio of the steps; the same bottleneck, memory?
 //
 // What slows the machine down slows both, so believe the ratios of rounds.
 #pragma once
