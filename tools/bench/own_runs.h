@@ -1,6 +1,6 @@
-// own-runs: how right the simulator is about runs of this machine. A GPT, a convolutional network and a Wide & Deep model,
-// on one device, dp2, tp2 and pp2, so that every rank has a core. A round runs each of them with a trace, measures its
-// kernels (tools/bench/kernels.h) right behind, and simulates it with these:
+// own-runs: how right the simulator is about runs of this machine. A GPT, a convolutional network and a Wide & Deep
+// model, on one device, dp2, tp2 and pp2, so that every rank has a core. A round runs each of them with a trace,
+// measures its kernels (tools/bench/kernels.h) right behind, and simulates it with these:
 //
 //   run ──trace──► step, bottleneck, memory held ──┐
 //   kernels ──────► simulation ────────────────────┴─► ratio of the steps; the same bottleneck, memory?
