@@ -1,5 +1,7 @@
 // READ: a data source fills the outputs; where the host cannot address the device's memory, a slot of a host transfer
-// per output, while what was launched before still runs.
+// per output, while what was launched before still runs. An attribute may say how long it takes at least.
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "actor/instruction/attributes.h"
@@ -12,10 +14,11 @@ namespace {
 
 class Read final : public BoundInstruction {
  public:
-  Read(Unbound unbound, std::shared_ptr<Source> source)
+  Read(Unbound unbound, std::shared_ptr<Source> source, double least_ms)
       : BoundInstruction(std::move(unbound.operands)),
         device_(unbound.context.device),
         micro_batches_(unbound.plan.micro_batches()),
+        least_(static_cast<int64_t>(least_ms * 1e6)),
         source_(std::move(source)) {}
 
   absl::Status MakeTransfers(TransferMemory memory) {
@@ -27,9 +30,7 @@ class Read final : public BoundInstruction {
   }
 
   absl::Status Run(const CurrentAct& act) override {
-    if (device_.host_accessible()) {
-      return source_->Read(act.step, act.micro_batch, micro_batches_, operands_.outputs());
-    }
+    if (device_.host_accessible()) return ReadInto(act, operands_.outputs());
     const int slot = slot_;
     slot_ = (slot_ + 1) % HostTransfer::kSlots;
     std::vector<TensorArg> staged(operands_.outputs().begin(), operands_.outputs().end());
@@ -37,7 +38,7 @@ class Read final : public BoundInstruction {
       OF_RETURN_IF_ERROR(Checked(transfers_[i]->WaitForSlot(slot)));
       staged[i].data = transfers_[i]->slot(slot);
     }
-    OF_RETURN_IF_ERROR(source_->Read(act.step, act.micro_batch, micro_batches_, staged));
+    OF_RETURN_IF_ERROR(ReadInto(act, staged));
     for (size_t i = 0; i < staged.size(); ++i) {
       const TensorArg& output = operands_.outputs()[i];
       OF_RETURN_IF_ERROR(Checked(transfers_[i]->ToDevice(output.data, slot, NumBytes(output))));
@@ -52,8 +53,16 @@ class Read final : public BoundInstruction {
   }
 
  private:
+  absl::Status ReadInto(const CurrentAct& act, absl::Span<const TensorArg> outputs) {
+    const auto begin = std::chrono::steady_clock::now();
+    OF_RETURN_IF_ERROR(source_->Read(act.step, act.micro_batch, micro_batches_, outputs));
+    if (least_.count() > 0) std::this_thread::sleep_until(begin + least_);
+    return absl::OkStatus();
+  }
+
   DeviceContext& device_;
   const int64_t micro_batches_;
+  const std::chrono::nanoseconds least_;
   const std::shared_ptr<Source> source_;
   std::vector<std::unique_ptr<HostTransfer>> transfers_;  // one per output, or none
   int slot_ = 0;                                          // of the next run
@@ -66,8 +75,11 @@ BoundOrError BindRead(Unbound unbound) {
   OF_ASSIGN_OR_RETURN(const OpDef* const read_data, unbound.context.ops.Get("read_data"));
   OF_RETURN_IF_ERROR(CheckOperands(*read_data, attrs, unbound.plan, unbound.actor, unbound.instruction));
   OF_ASSIGN_OR_RETURN(std::shared_ptr<Source> source, unbound.context.sources.Open(attrs));
+  const double least_ms = attrs.Double("least_ms");
+  if (!(least_ms >= 0 && least_ms <= 1e4))
+    return absl::InvalidArgumentError(absl::StrCat("least_ms ", least_ms, " is not in [0, 10000]"));
   const TransferMemory memory(unbound);
-  auto read = std::make_unique<Read>(std::move(unbound), std::move(source));
+  auto read = std::make_unique<Read>(std::move(unbound), std::move(source), least_ms);
   OF_RETURN_IF_ERROR(read->MakeTransfers(memory));
   return read;
 }

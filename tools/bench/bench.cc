@@ -18,6 +18,7 @@
 #include "tools/bench/bench_case.h"
 #include "tools/bench/compilation.h"
 #include "tools/bench/compile_scale.h"
+#include "tools/bench/loader_credits.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/op_table.h"
 #include "tools/bench/overlap.h"
@@ -86,6 +87,7 @@ constexpr struct {
   const char* name;
   std::unique_ptr<BenchCase> (*make)(const BenchContext& context);
 } kOtherCases[] = {
+    {"loader-credits", MakeLoaderCreditsCase},
     {"overlap", MakeOverlapCase},
     {"own-runs", MakeOwnRunsCase},
     {"runtime", MakeRuntimeCase},

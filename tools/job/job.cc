@@ -130,6 +130,7 @@ absl::Status PrepareData(uint64_t seed, const SourcedConfig& config, Program& pr
       Node& node = graph.node(id);
       if (node.op != "read_data") continue;
       node.attrs.Set("seed", static_cast<int64_t>(seed));
+      if (const double ms = config.config.data().least_read_ms(); ms > 0) node.attrs.Set("least_ms", ms);
       OF_RETURN_IF_ERROR_AT(OpenSource(node.attrs).status(), config.Where("data"));
     }
   }

@@ -121,6 +121,8 @@ void CheckData(const pb::JobConfig& c, Checker& check) {
 }
 
 void CheckMadeData(const pb::JobConfig& c, Checker& check) {
+  constexpr double kMaxReadMs = 10'000;  // an act that sleeps does not hear of the job's end
+  check.Fraction(c.data().least_read_ms(), 0, std::nextafter(kMaxReadMs, 2 * kMaxReadMs), "data.least_read_ms");
   constexpr int64_t kMaxSamples = int64_t{1} << 40;
   if (c.data().has_prototypes()) {
     const pb::Prototypes& made = c.data().prototypes();

@@ -139,6 +139,7 @@ TEST(ConfigTest, ConfigsThatMakeNoSenseNameFieldLineAndBothValues) {
       {"evaluate={batches: -1}", "evaluate.batches: -1"},
       {"trace={megabytes: 8}", "trace.file: is missing"},
       {"trace={file: \"t\" megabytes: 2000}", "trace.megabytes: 2000 is not in [1, 1024]"},
+      {"data.least_read_ms=-1", "data.least_read_ms: -1 is not in [0,"},
       {"pipeline={chunks: 2}", "pipeline.schedule: chunks are given, but no schedule"},
       {"pipeline={schedule: \"1f1b\" costs: \"t.json\"}", "pipeline.costs: schedule '1f1b' takes none"},
       {"pipeline={schedule: \"greedy\" activations_mb: 5}", "pipeline.activations_mb: needs pipeline.costs"},
