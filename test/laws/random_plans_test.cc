@@ -203,7 +203,7 @@ class MutablePlan {
     EXPECT_EQ(SimulateStep(on_ranks_).ok(), live);
     EXPECT_EQ(Play(on_ranks_), possible) << "counters";
     if (!live || seed % 4 == 0) {
-      EXPECT_EQ(Simulated(seed), possible) << "the simulator";
+      CheckSimulated(Simulated(seed), possible);
       if (!has_calls()) {
         Threads threads(program_, seed);
         EXPECT_EQ(threads.Run(), possible) << "actor threads";
@@ -282,6 +282,17 @@ class MutablePlan {
     const absl::Status status = Simulate(program_, 0, 1, costs).status();
     EXPECT_EQ(status.ok(), IsWhole(counts)) << status;
     return counts;
+  }
+
+  // A call that waits for its other members keeps its queue, so that in a dead plan what else is on that queue stops
+  // with it, though the circle is none of its business.
+  void CheckSimulated(const Counts& simulated, const Counts& possible) const {
+    if (!has_calls()) {
+      EXPECT_EQ(simulated, possible) << "the simulator";
+      return;
+    }
+    EXPECT_EQ(IsWhole(simulated), IsWhole(possible)) << "the simulator";
+    for (size_t a = 0; a < possible.size(); ++a) EXPECT_LE(simulated[a], possible[a]) << on_ranks_.actors[a].name;
   }
 
   // The circle that the proof names: each act waits for the next, none of them happened, and a wait of what was changed
