@@ -61,6 +61,18 @@ Rendezvous::Rendezvous(const pb::Program& program, int plan_index, const std::ve
   }
 }
 
+std::vector<int32_t> Rendezvous::Missing(int32_t actor) const {
+  std::vector<int32_t> missing;
+  if (group_of_[actor] < 0) return missing;
+  const std::vector<int32_t>& here = groups_[group_of_[actor]].here;
+  for (size_t a = 0; a < group_of_.size(); ++a) {
+    const auto other = static_cast<int32_t>(a);
+    const bool meets = group_of_[a] == group_of_[actor];
+    if (meets && std::find(here.begin(), here.end(), other) == here.end()) missing.push_back(other);
+  }
+  return missing;
+}
+
 const std::vector<int32_t>& Rendezvous::Come(int32_t actor) {
   beginning_.clear();
   if (group_of_[actor] < 0) {

@@ -17,6 +17,8 @@ class Rendezvous {
   // An actor begins its act. All who begin with it, itself among them, once the last has come, ascending; until then
   // nobody. Who meets nobody begins alone. The result is good until the next call.
   const std::vector<int32_t>& Come(int32_t actor);
+  // Of those whom an actor meets, who has not come.
+  std::vector<int32_t> Missing(int32_t actor) const;
 
  private:
   struct Group {

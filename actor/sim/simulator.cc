@@ -123,6 +123,11 @@ class Simulator {
     return absl::OkStatus();
   }
 
+  bool IsDead(int rank) const {
+    const auto it = costs_.dies_ns.find(rank);
+    return it != costs_.dies_ns.end() && it->second <= now_;
+  }
+
   bool IsTurn(const State& state) const {
     if (!state.ordered) return true;
     const Turn& turn = turns_[state.queue];
@@ -160,6 +165,7 @@ class Simulator {
       const bool fresh = std::exchange(queue.fresh, false);
       if (queue.taken || queue.ready.empty()) continue;
       const int32_t first = queue.ready.begin()->second;
+      if (IsDead(states_[first].rank)) continue;
       queue.taken = true;
       const int64_t wake = fresh || !costs_.wake_ns ? 0 : costs_.wake_ns(first, states_[first].acts);
       if (wake > 0) {
@@ -204,6 +210,7 @@ class Simulator {
 
   absl::Status End(int32_t id) {
     State& state = states_[id];
+    if (IsDead(state.rank)) return absl::OkStatus();
     Record(state);
     outbox_.clear();
     state.actor.Act(outbox_);
@@ -261,7 +268,15 @@ class Simulator {
   }
 
   std::string WaitsFor(const State& state) const {
-    if (state.acting) return "waits for the other members of its collective";
+    if (IsDead(state.rank)) return "is dead";
+    if (state.acting) {
+      std::vector<std::string> missing;
+      for (const int32_t other : rendezvous_.Missing(state.actor.spec().id)) {
+        const int rank = states_[other].rank;
+        missing.push_back(absl::StrCat(rank, IsDead(rank) ? " (dead)" : ""));
+      }
+      return absl::StrCat("waits for the other members of its collective, on ranks ", absl::StrJoin(missing, ", "));
+    }
     if (IsTurn(state)) return state.actor.WaitsFor(plan_);
     const Turn& turn = turns_[state.queue];
     return absl::StrCat(state.actor.WaitsFor(plan_), "; the next in the order of its queue is actor ",
@@ -271,15 +286,26 @@ class Simulator {
   absl::Status Stuck() const {
     std::vector<std::string> who;
     size_t stuck = 0;
-    for (const State& state : states_) {
+    // First who is not dead, and of these who has come to a collective: they wait for the others.
+    std::vector<const State*> states;
+    for (const State& state : states_) states.push_back(&state);
+    std::stable_sort(states.begin(), states.end(), [this](const State* a, const State* b) {
+      return std::pair(IsDead(a->rank), !a->acting) < std::pair(IsDead(b->rank), !b->acting);
+    });
+    for (const State* const it : states) {
+      const State& state = *it;
       if (state.actor.done() || ++stuck > kMostStuck) continue;
       who.push_back(absl::StrCat("actor ", state.actor.spec().id, " '", state.actor.spec().name, "' on rank ",
                                  state.rank, " ", WaitsFor(state)));
     }
     if (stuck > kMostStuck) who.push_back(absl::StrCat("and ", stuck - kMostStuck, " more"));
+    std::string dead;
+    for (const auto& [rank, ns] : costs_.dies_ns) {
+      if (ns <= now_) absl::StrAppend(&dead, "; rank ", rank, " died at ", 1e-6 * static_cast<double>(ns), " ms");
+    }
     return absl::FailedPreconditionError(absl::StrCat("plan '", plan_.name(), "' is stuck after ", acts_.size(),
-                                                      " acts: ", stuck, " of ", states_.size(),
-                                                      " actors are not done:\n  ", absl::StrJoin(who, "\n  ")));
+                                                      " acts: ", stuck, " of ", states_.size(), " actors are not done",
+                                                      dead, ":\n  ", absl::StrJoin(who, "\n  ")));
   }
 
   const pb::Plan& plan_;

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "actor/trace/trace.h"
@@ -43,6 +44,8 @@ struct SimulatedCosts {
   // may stand for those of ranks that are not there too, so that message_ns is asked of all, also within a queue, and
   // says itself which come first.
   const std::vector<int>* stands_for = nullptr;
+  // When ranks die: no act of theirs begins or ends from then on. Who waits for them waits for ever.
+  std::map<int, int64_t> dies_ns;
 };
 
 struct Simulation {

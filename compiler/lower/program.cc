@@ -58,7 +58,8 @@ class PlanSpeller {
     }
   }
 
-  absl::StatusOr<pb::Plan> Spell() {
+  // `out` is empty.
+  absl::Status Spell(pb::Plan& out) {
     OF_RETURN_IF_ERROR(Collect());
     for (const auto& [instance, ports] : actors_) actor_index_.emplace(IdOf(instance), 0);
     for (const auto& [slot, consumers] : consumers_) register_index_.emplace(IdOf(slot), 0);
@@ -66,7 +67,7 @@ class PlanSpeller {
     for (auto& [id, index] : actor_index_) index = next++;
     next = 0;
     for (auto& [id, index] : register_index_) index = next++;
-    return Write();
+    return Write(out);
   }
 
  private:
@@ -114,7 +115,7 @@ class PlanSpeller {
   absl::StatusOr<std::vector<Instance>> ConsumersOf(const Slot& slot) const;
   void Connect(const Slot& slot, const Instance& consumer);
 
-  absl::StatusOr<pb::Plan> Write();
+  absl::Status Write(pb::Plan& out);
   absl::Status WriteActor(const Instance& instance, const Ports& ports, pb::Actor& out);
   void WriteRegister(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out) const;
   void WriteOrders(pb::Plan& out) const;
@@ -180,8 +181,7 @@ absl::Status PlanSpeller::CollectOutputs(const Instance& instance) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<pb::Plan> PlanSpeller::Write() {
-  pb::Plan out;
+absl::Status PlanSpeller::Write(pb::Plan& out) {
   out.set_name(plan_.name());
   out.set_micro_batches(plan_.micro_batches());
   // By id, which is the order of the maps: instances on senders alone come last, but of one actor.
@@ -190,7 +190,7 @@ absl::StatusOr<pb::Plan> PlanSpeller::Write() {
   for (const auto& [id, entry] : by_id) OF_RETURN_IF_ERROR(WriteActor(entry->first, entry->second, *out.add_actors()));
   for (const auto& [slot, consumers] : consumers_) WriteRegister(slot, consumers, *out.add_registers());
   WriteOrders(out);
-  return out;
+  return absl::OkStatus();
 }
 
 absl::Status PlanSpeller::WriteActor(const Instance& instance, const Ports& ports, pb::Actor& out) {
@@ -260,24 +260,23 @@ void PlanSpeller::WriteOrders(pb::Plan& out) const {
 
 class ProgramSpeller {
  public:
-  ProgramSpeller(const pb::PlanSet& set, const PlanReader& reader, std::vector<int> ranks)
-      : set_(set), reader_(reader), shares_(reader.topology()), ranks_(std::move(ranks)) {}
+  // Writes to `program`, which is empty.
+  ProgramSpeller(const pb::PlanSet& set, const PlanReader& reader, std::vector<int> ranks, pb::Program& program)
+      : set_(set), reader_(reader), shares_(reader.topology()), ranks_(std::move(ranks)), program_(program) {}
 
-  absl::StatusOr<pb::Program> Run(std::optional<int> process, const std::string& hash) {
+  absl::Status Run(std::optional<int> process, const std::string& hash) {
     if (process.has_value()) program_.set_process(*process);
     program_.set_version(kProgramVersion);
     program_.set_job(set_.job());
     program_.set_seed(set_.seed());
     program_.set_plan_hash(hash);
     for (const pb::ClassVariable& variable : set_.variables()) SpellVariable(variable);
-    OF_RETURN_IF_ERROR(SpellPlans());
-    return std::move(program_);
+    return SpellPlans();
   }
 
-  absl::StatusOr<pb::Program> RunWithoutVariables() {
+  absl::Status RunWithoutVariables() {
     program_.set_version(kProgramVersion);
-    OF_RETURN_IF_ERROR(SpellPlans());
-    return std::move(program_);
+    return SpellPlans();
   }
 
  private:
@@ -285,8 +284,8 @@ class ProgramSpeller {
     SpellRanks();
     for (const pb::ClassPlan& plan : set_.plans()) {
       const std::string where = absl::StrCat("plan '", plan.name(), "'");
-      OF_ASSIGN_OR_RETURN_AT(*program_.add_plans(),
-                             PlanSpeller(set_, plan, reader_, ranks_, shares_, communicators_).Spell(), where);
+      PlanSpeller speller(set_, plan, reader_, ranks_, shares_, communicators_);
+      OF_RETURN_IF_ERROR_AT(speller.Spell(*program_.add_plans()), where);
     }
     WriteCommunicators();
     return absl::OkStatus();
@@ -350,7 +349,7 @@ class ProgramSpeller {
   BoxingShares shares_;
   std::vector<int> ranks_;
   Communicators communicators_;
-  pb::Program program_;
+  pb::Program& program_;
 };
 
 }  // namespace
@@ -365,7 +364,9 @@ absl::StatusOr<pb::Program> ProgramOf(const pb::PlanSet& plan, std::optional<int
   if (ranks.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("the plan has no rank in process ", process.value_or(0)));
   }
-  return ProgramSpeller(plan, reader, std::move(ranks)).Run(process, hash);
+  pb::Program program;
+  OF_RETURN_IF_ERROR(ProgramSpeller(plan, reader, std::move(ranks), program).Run(process, hash));
+  return program;
 }
 
 absl::StatusOr<PartPrograms> PartPrograms::Of(const pb::PlanSet& plan) {
@@ -374,8 +375,8 @@ absl::StatusOr<PartPrograms> PartPrograms::Of(const pb::PlanSet& plan) {
   return PartPrograms(plan, std::move(reader));
 }
 
-absl::StatusOr<pb::Program> PartPrograms::Spell(const std::vector<int>& ranks) const {
-  return ProgramSpeller(*plan_, reader_, ranks).RunWithoutVariables();
+absl::Status PartPrograms::Spell(const std::vector<int>& ranks, pb::Program& out) const {
+  return ProgramSpeller(*plan_, reader_, ranks, out).RunWithoutVariables();
 }
 
 }  // namespace oneflow

@@ -34,7 +34,8 @@ class PartPrograms {
   const PlanReader& reader() const { return reader_; }
   // The program of some ranks, whatever their processes: of all other ranks it has what a worker's program has of other
   // processes. Without variables and a hash. REQUIRES: `ranks` are ascending, and ranks of the plan.
-  absl::StatusOr<pb::Program> Spell(const std::vector<int>& ranks) const;
+  // `out` is empty, and may be on an arena: a program is many small pieces.
+  absl::Status Spell(const std::vector<int>& ranks, pb::Program& out) const;
 
  private:
   PartPrograms(const pb::PlanSet& plan, PlanReader reader) : plan_(&plan), reader_(std::move(reader)) {}

@@ -1,6 +1,7 @@
 // `oneflow compile` and `oneflow plan show`, `check`, `diff`, `credits`, `simulate` and `explain`: what would run and
 // why, without running it.
 #include <fstream>
+#include <tuple>
 
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
@@ -114,6 +115,47 @@ TEST(PlanTest, AStepIsPredictedByKernelsThatWereMeasured) {
   const Outcome threads = work.Run(Join(simulate, {"--set", "cluster.cores_per_process=7"}));
   EXPECT_EQ(threads.exit_code, 1);
   EXPECT_THAT(threads.err, HasSubstr("the job is for cpu with 7"));
+}
+
+TEST(PlanTest, OneRankOfThoseThatAreAlikeIsPlayed) {
+  const Workspace work;
+  const std::vector<std::string> simulate = Join({"plan", "simulate", work.GptJob()}, OnMesh("dp: 4", 1));
+  const Outcome folded = work.Run(simulate), all = work.Run(Join(simulate, {"--all-ranks"}));
+  ASSERT_EQ(folded.exit_code, 0) << folded.err;
+  EXPECT_THAT(folded.out, HasSubstr("2 ranks are played, which stand for all 4\n"));
+  EXPECT_THAT(all.out, Not(HasSubstr("are played")));
+  const auto step = [](const Outcome& of) {
+    const size_t at = of.out.find("plan 'train' on 4 ranks: ");
+    return at == std::string::npos ? "no step in: " + of.out : of.out.substr(at, of.out.find('\n', at) - at);
+  };
+  EXPECT_EQ(step(folded), step(all));
+}
+
+TEST(PlanTest, WhatGoesWrongIsSimulatedToo) {
+  const Workspace work;
+  const std::vector<std::string> simulate = Join({"plan", "simulate", work.GptJob()}, OnMesh("dp: 4", 1));
+  const auto ms = [&](const std::vector<std::string>& more) {
+    const Outcome outcome = work.Run(Join(simulate, more));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const std::string before = "plan 'train' on 4 ranks: ";
+    return std::stod(outcome.out.substr(outcome.out.find(before) + before.size()));
+  };
+  const double usual = ms({});
+  EXPECT_GT(ms({"--slow", "2=3"}), 1.5 * usual);
+  EXPECT_GT(ms({"--delay", "1"}), usual);
+  std::ofstream(work.Path("slow")) << "emulated_ms_per_mb: 1000\n";
+  EXPECT_GT(ms({"--cluster", work.Path("slow")}), usual);
+  const Outcome killed = work.Run(Join(simulate, {"--kill", "2@0.001"}));
+  EXPECT_EQ(killed.exit_code, 0) << killed.err;
+  EXPECT_THAT(killed.out, HasSubstr("actors are not done; rank 2 died at 0.001 ms:\n"));
+  EXPECT_THAT(killed.out, HasSubstr("plan 'train' is stuck after "));
+  for (const auto& [flag, value, said] : {std::tuple("--slow", "9=2", "--slow '9=2': there is no rank 9 of 4"),
+                                          {"--kill", "2", "--kill '2': is no rank and positive number"},
+                                          {"--cluster", "none", "--cluster 'none': cannot read it"}}) {
+    const Outcome wrong = work.Run(Join(simulate, {flag, value}));
+    EXPECT_EQ(wrong.exit_code, 1);
+    EXPECT_THAT(wrong.err, HasSubstr(said));
+  }
 }
 
 TEST(PlanTest, CreditsAreSolvedByWhatATraceMeasured) {

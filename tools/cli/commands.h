@@ -81,6 +81,10 @@ struct SimulateArguments {
   std::string plan;          // name; empty: the first
   int64_t steps = 0;         // 0: as many as the costs have, or enough
   bool all_ranks = false;    // play each, also those that do the same as others
+  std::string cluster;       // file: other hosts than the job's, for what things cost; empty: the job's
+  std::vector<std::string> slow, kill;  // what goes wrong (tools/sim/injection.h)
+  double delay_ms = 0;
+  uint64_t seed = 1;  // of the delays
 };
 absl::Status PlanSimulateCommand(const SimulateArguments& arguments);
 

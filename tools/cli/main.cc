@@ -24,10 +24,14 @@ void AddFieldFlag(CLI::App& app, std::vector<std::string>& fields, const std::st
       flag, [&fields, field](const std::string& value) { fields.push_back(absl::StrCat(field, "=", value)); }, help);
 }
 
-void AddJob(CLI::App& app, JobArguments& job) {
+void AddConfig(CLI::App& app, JobArguments& job) {
   app.add_option("job", job.config, "job config (protobuf text)")->required();
   app.add_option("--set", job.sets, "override a field of the config: path.to.field=value; may be repeated")
       ->allow_extra_args(false);
+}
+
+void AddJob(CLI::App& app, JobArguments& job) {
+  AddConfig(app, job);
   AddFieldFlag(app, job.fields, "--cluster", "cluster.processes", "number of processes");
 }
 
@@ -141,7 +145,7 @@ int Main(int argc, char** argv) {
   SimulateArguments simulate;
   sub = add(*plan, "simulate", "say how long a step would take, what bounds it and what would change that",
             [&] { return Report(PlanSimulateCommand(simulate)); });
-  AddJob(*sub, simulate.job);
+  AddConfig(*sub, simulate.job);
   sub->add_option("--costs", simulate.costs, "trace of a run of this very plan that says what everything costs");
   CLI::Option* const kernels =
       sub->add_option("--kernels", simulate.kernels, "what `bench kernels` measured of the job's instructions")
@@ -155,6 +159,12 @@ int Main(int argc, char** argv) {
                   "until they repeat, 8 at most")
       ->check(CLI::Range(2, 100'000));
   sub->add_flag("--all-ranks", simulate.all_ranks, "play every rank, not one of those that do the same");
+  sub->add_option("--cluster", simulate.cluster,
+                  "by the prices of the hosts in this file: the text of a job's cluster {}");
+  sub->add_option("--slow", simulate.slow, "RANK=FACTOR: its acts take so many times as long")->allow_extra_args(false);
+  sub->add_option("--kill", simulate.kill, "RANK@MS: it dies then; says who waits for whom")->allow_extra_args(false);
+  sub->add_option("--delay", simulate.delay_ms, "acts and messages take up to so many milliseconds longer, at random");
+  sub->add_option("--seed", simulate.seed, "of --delay")->capture_default_str();
 
   CLI::App* const trace = app.add_subcommand("trace", "look at traces that `run --trace FILE` wrote");
   trace->require_subcommand(1);

@@ -10,6 +10,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
 #include "tools/sim/folded_plan.h"
+#include "tools/sim/injection.h"
 #include "tools/sim/kernel_costs.h"
 #include "tools/sim/knobs.h"
 #include "tools/sim/measured_costs.h"
@@ -95,25 +96,44 @@ absl::Status PrintAndWrite(const SimulateArguments& arguments, const pb::Program
   return absl::OkStatus();
 }
 
-// Of ranks that do the same at the same times one is played, unless all are asked for.
+// What was measured is of the cluster that it was measured on.
+absl::Status CheckNothingInjected(const SimulateArguments& arguments) {
+  if (arguments.cluster.empty() && arguments.slow.empty() && arguments.kill.empty() && arguments.delay_ms == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "--cluster, --slow, --kill and --delay change what is predicted, not what --costs or --kernels measured");
+}
+
+// Of ranks that do the same at the same times one is played, unless all are asked for or any may be late.
 absl::Status SimulatePredicted(const SimulateArguments& arguments, const Job& job, const OpRegistry& ops,
                                const pb::PlanSet& set, int plan) {
-  OF_ASSIGN_OR_RETURN(Topology topology, TopologyOf(job.options));
-  const RankCosts rank_costs = PredictedRankCosts(std::move(topology), ops);
   OF_ASSIGN_OR_RETURN(const PartPrograms programs, PartPrograms::Of(set));
-  PlayedRanks ranks = PlayAll(programs.reader().num_ranks());
-  if (!arguments.all_ranks) {
-    OF_ASSIGN_OR_RETURN(ranks, FindPlayedRanks(set, programs, plan, rank_costs, {}));
+  const int num_ranks = programs.reader().num_ranks();
+  OF_ASSIGN_OR_RETURN(const Injection injection,
+                      ParseInjection(arguments.slow, arguments.kill, arguments.delay_ms, arguments.seed, num_ranks));
+  OF_ASSIGN_OR_RETURN(Topology topology,
+                      arguments.cluster.empty() ? TopologyOf(job.options) : TopologyOfFile(arguments.cluster, job));
+  const RankCosts rank_costs = Slowed(PredictedRankCosts(std::move(topology), ops), injection.slow);
+  PlayedRanks ranks = PlayAll(num_ranks);
+  if (!arguments.all_ranks && injection.delay_ns == 0) {
+    OF_ASSIGN_OR_RETURN(ranks, FindPlayedRanks(set, programs, plan, rank_costs, injection.Touched()));
   }
   OF_ASSIGN_OR_RETURN(const FoldedPlan folded,
                       FoldedPlan::Make(set, programs, plan, std::move(ranks), rank_costs, job.spec.plan_hash()));
-  const SimulatedCosts costs = folded.Costs();
-  OF_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadily(folded.program(), 0, arguments.steps, costs));
+  const SimulatedCosts costs = Injected(folded.Costs(), injection);
   if (!folded.plays_all()) {
     std::cout << absl::StrFormat("%d ranks are played, which stand for all %d\n", folded.ranks().played.size(),
-                                 folded.ranks().stands_for.size());
+                                 num_ranks);
   }
-  return PrintAndWrite(arguments, folded.program(), 0, costs, simulation);
+  const int64_t num_steps = arguments.steps == 0 && injection.delay_ns > 0 ? kVaryingSteps : arguments.steps;
+  const absl::StatusOr<Simulation> simulation = SimulateSteadily(folded.program(), 0, num_steps, costs);
+  if (absl::IsFailedPrecondition(simulation.status()) && !injection.dies_ns.empty()) {
+    std::cout << simulation.status().message() << "\n";  // that is what was asked for
+    return absl::OkStatus();
+  }
+  OF_RETURN_IF_ERROR(simulation.status());
+  return PrintAndWrite(arguments, folded.program(), 0, costs, *simulation);
 }
 
 // All ranks, by what instructions took.
@@ -151,6 +171,7 @@ absl::Status PlanSimulateCommand(const SimulateArguments& arguments) {
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet set, CompileJob(job, ops));
   OF_ASSIGN_OR_RETURN(const int plan, FindPlan(set, arguments.plan));
+  if (!arguments.costs.empty() || !arguments.kernels.empty()) OF_RETURN_IF_ERROR(CheckNothingInjected(arguments));
   if (arguments.costs.empty()) {
     OF_RETURN_IF_ERROR(arguments.kernels.empty() ? SimulatePredicted(arguments, job, ops, set, plan)
                                                  : SimulateKernels(arguments, job, ops, set, plan));

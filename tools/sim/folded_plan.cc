@@ -1,5 +1,7 @@
 #include "tools/sim/folded_plan.h"
 
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -13,7 +15,7 @@ namespace oneflow {
 // From the program of the played ranks, with whom they meet, to one that is closed.
 class FoldedPlan::Folder {
  public:
-  Folder(const pb::ClassPlan& plan, const RankCosts& costs, const pb::Program& part, int plan_index, FoldedPlan& out)
+  Folder(const pb::ClassPlan& plan, const RankCosts& costs, pb::Program& part, int plan_index, FoldedPlan& out)
       : ids_(plan), costs_(costs), part_(part), plan_(part.plans(plan_index)), plan_index_(plan_index), out_(out) {}
 
   absl::Status Fold() {
@@ -118,18 +120,26 @@ class FoldedPlan::Folder {
     *to.mutable_communicators() = part_.communicators();
   }
 
-  void WriteActor(int actor, pb::Actor& to) const {
-    to = plan_.actors(actor);
+  void WriteActor(int actor, pb::Actor& to) {
+    pb::Actor& from = *part_.mutable_plans(plan_index_)->mutable_actors(actor);
+    KeepCalls(from);
+    to = from;
     to.set_id(new_actor_[actor]);
     FoldPorts(*to.mutable_inputs());
     FoldPorts(*to.mutable_outputs());
-    for (pb::Instruction& instruction : *to.mutable_instructions()) {
-      for (auto* operands : {instruction.mutable_inputs(), instruction.mutable_outputs()}) {
-        for (pb::Operand& operand : *operands) {
-          if (operand.register_() >= 0) operand.set_register_(new_register_[operand.register_()]);
-        }
-      }
+  }
+
+  static void KeepCalls(pb::Actor& actor) {
+    google::protobuf::RepeatedPtrField<pb::Instruction> calls;
+    for (const pb::Instruction& instruction : actor.instructions()) {
+      if (instruction.kind() != pb::Instruction::COLLECTIVE) continue;
+      pb::Instruction& call = *calls.Add();
+      call.set_kind(instruction.kind());
+      call.set_node(instruction.node());
+      call.set_collective(instruction.collective());
+      call.set_communicator(instruction.communicator());
     }
+    *actor.mutable_instructions() = calls;
   }
 
   void FoldPorts(google::protobuf::RepeatedPtrField<pb::Port>& ports) const {
@@ -167,7 +177,7 @@ class FoldedPlan::Folder {
 
   const ClassIds ids_;
   const RankCosts& costs_;
-  const pb::Program& part_;
+  pb::Program& part_;
   const pb::Plan& plan_;
   const int plan_index_;
   FoldedPlan& out_;
@@ -182,7 +192,9 @@ absl::StatusOr<FoldedPlan> FoldedPlan::Make(const pb::PlanSet& set, const PartPr
   FoldedPlan folded;
   folded.program_.set_plan_hash(hash);
   folded.ranks_ = std::move(ranks);
-  OF_ASSIGN_OR_RETURN(const pb::Program part, programs.Spell(folded.ranks_.played));
+  google::protobuf::Arena arena;
+  pb::Program& part = *google::protobuf::Arena::CreateMessage<pb::Program>(&arena);
+  OF_RETURN_IF_ERROR(programs.Spell(folded.ranks_.played, part));
   OF_RETURN_IF_ERROR(Folder(set.plans(plan), costs, part, plan, folded).Fold());
   return folded;
 }

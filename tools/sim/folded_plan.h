@@ -25,7 +25,8 @@ class FoldedPlan {
 
   const PlayedRanks& ranks() const { return ranks_; }
   bool plays_all() const { return ranks_.played.size() == ranks_.stands_for.size(); }
-  // As if it were that of all processes together.
+  // As if it were that of all processes together. Of instructions it has the calls alone: which node, on which
+  // communicator.
   const pb::Program& program() const { return program_; }
   // Of an actor of the program its number in the whole job.
   int IdOf(int actor) const { return ids_[actor]; }

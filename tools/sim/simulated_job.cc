@@ -1,10 +1,14 @@
 #include "tools/sim/simulated_job.h"
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tools/job/cluster.h"
 
 namespace oneflow {
 
@@ -32,6 +36,23 @@ absl::StatusOr<int> FindPlan(const pb::PlanSet& set, const std::string& name) { 
 absl::StatusOr<Topology> TopologyOf(const CompileOptions& options) {
   if (options.hosts.empty()) return OneHost(options.NumRanks(), options.ranks_per_process);
   return Topology::Create(options.NumRanks(), options.ranks_per_process, options.hosts);
+}
+
+absl::StatusOr<Topology> TopologyOfFile(const std::string& file, const Job& job) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  if (!(text << in.rdbuf())) return absl::NotFoundError(absl::StrCat("--cluster '", file, "': cannot read it"));
+  OF_ASSIGN_OR_RETURN(SourcedConfig there, ParseConfig(absl::StrCat("cluster {", text.str(), "\n}"), file));
+  pb::JobConfig config = job.config.config;
+  *config.mutable_cluster() = there.config.cluster();
+  config.mutable_cluster()->set_processes(job.spec.processes());
+  config.mutable_cluster()->set_device(job.spec.device());
+  there.config = std::move(config);
+  OF_ASSIGN_OR_RETURN(std::vector<HostGroup> hosts, HostsOf(there));
+  OF_ASSIGN_OR_RETURN_AT(Topology topology,
+                         Topology::Create(job.options.NumRanks(), job.options.ranks_per_process, std::move(hosts)),
+                         file);
+  return topology;
 }
 
 int ThreadsOfARank(const pb::JobSpec& spec) {
