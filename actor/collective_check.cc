@@ -57,10 +57,58 @@ absl::Status CheckTransfers(const pb::Instruction& in, int own, int size) {
 struct Call {
   int rank = 0;
   const pb::Instruction* instruction = nullptr;
+  int in_group = 0;
+};
+
+// A call of a step, and how many calls of its group come before it.
+struct OwnCall {
+  const pb::Instruction* instruction = nullptr;
+  int in_group = 0;
 };
 
 // The calls of one step, per communicator and member, in their order.
-using Calls = std::map<int, std::map<int, std::vector<const pb::Instruction*>>>;
+using Calls = std::map<int, std::map<int, std::vector<OwnCall>>>;
+
+// Where an operand lies; a register's slots are all alike.
+std::tuple<int, int, int64_t> PlaceOf(const pb::Operand& x) {
+  return {x.register_(), x.register_() < 0 ? static_cast<int>(x.zone()) : 0, x.offset()};
+}
+
+// What one launch does: nothing lies between its calls, they are on one communicator, and none writes what another
+// writes or reads, since nothing says which is first.
+absl::StatusOr<std::vector<OwnCall>> CallsOfActor(const pb::Actor& actor) {
+  std::vector<OwnCall> calls;
+  std::set<int> groups;
+  std::map<std::tuple<int, int, int64_t>, int> uses;  // by place, of a group: how often it is read, or -1: written
+  const pb::Instruction* before = nullptr;
+  for (const pb::Instruction& x : actor.instructions()) {
+    const bool is_call = x.kind() == pb::Instruction::COLLECTIVE;
+    const bool joins = x.group() != 0 && before != nullptr && before->group() == x.group();
+    const auto bad = [&](const std::string& why) {
+      return Bad("'", x.node(), "': group ", x.group(), " of calls ", why);
+    };
+    if (x.group() != 0 && !is_call) return bad("has an instruction that is none");
+    if (x.group() != 0 && !joins && !groups.insert(x.group()).second) return bad("is interrupted");
+    if (joins && before->communicator() != x.communicator()) {
+      return bad(absl::StrCat("is on communicators ", before->communicator(), " and ", x.communicator()));
+    }
+    if (!joins) uses.clear();
+    for (const pb::Operand& in : x.inputs()) {
+      int& use = uses[PlaceOf(in)];
+      if (use < 0) return bad("reads what it writes");
+      ++use;
+    }
+    for (const pb::Operand& out : x.outputs()) {
+      const bool in_place = !x.inputs().empty() && PlaceOf(x.inputs(0)) == PlaceOf(out);
+      int& use = uses[PlaceOf(out)];
+      if (use < 0 || use > (in_place ? 1 : 0)) return bad("writes what it reads or writes");
+      use = -1;
+    }
+    before = &x;
+    if (is_call) calls.push_back({&x, joins ? calls.back().in_group + 1 : 0});
+  }
+  return calls;
+}
 
 absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
   Calls calls;
@@ -79,11 +127,9 @@ absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
                    pb::Queue_Name(order.queue()));
       }
       ++ordered[id];
-      for (const pb::Instruction& instruction : plan.actors(id).instructions()) {
-        if (instruction.kind() == pb::Instruction::COLLECTIVE) {
-          calls[instruction.communicator()][order.rank()].push_back(&instruction);
-        }
-      }
+      OF_ASSIGN_OR_RETURN_AT(const std::vector<OwnCall> own, CallsOfActor(plan.actors(id)),
+                             absl::StrCat("actor ", id, " '", plan.actors(id).name(), "'"));
+      for (const OwnCall& call : own) calls[call.instruction->communicator()][order.rank()].push_back(call);
     }
   }
   for (int id = 0; id < plan.actors_size(); ++id) {
@@ -117,12 +163,13 @@ absl::Status CheckAlike(const Call& a, const Call& b) {
   const auto show = [&](const Call& call) {
     return absl::StrCat("rank ", call.rank, " has '", call.instruction->node(), "' (", call.instruction->collective(),
                         ", dtype ", type(*call.instruction), ", reduction ", call.instruction->reduce(), ", ",
-                        size(*call.instruction), " elements)");
+                        size(*call.instruction), " elements",
+                        call.in_group == 0 ? "" : absl::StrCat(", launched with ", call.in_group, " before it"), ")");
   };
   const auto key = [&](const pb::Instruction& x) {
     return std::tuple(x.node(), x.collective(), type(x), static_cast<int>(x.reduce()), size(x));
   };
-  if (key(*a.instruction) == key(*b.instruction)) return absl::OkStatus();
+  if (key(*a.instruction) == key(*b.instruction) && a.in_group == b.in_group) return absl::OkStatus();
   return Bad(show(a), ", ", show(b));
 }
 
@@ -192,24 +239,26 @@ absl::Status CheckCollectives(const pb::Program& set, const pb::Plan& plan) {
     const int first = communicator.ranks(0);
     const auto calls_of = [&calls_of_rank = of_rank](int rank) {
       const auto it = calls_of_rank.find(rank);
-      return it == calls_of_rank.end() ? std::vector<const pb::Instruction*>() : it->second;
+      return it == calls_of_rank.end() ? std::vector<OwnCall>() : it->second;
     };
-    const std::vector<const pb::Instruction*> expected = calls_of(first);
+    const std::vector<OwnCall> expected = calls_of(first);
     std::vector<std::vector<Call>> members(expected.size());
     for (const int rank : communicator.ranks()) {
-      const std::vector<const pb::Instruction*> own = calls_of(rank);
+      const std::vector<OwnCall> own = calls_of(rank);
       const std::string where = absl::StrCat("communicator ", id);
       if (own.size() != expected.size()) {
         return Bad(where, ": rank ", first, " makes ", expected.size(), " calls per step, rank ", rank, " makes ",
                    own.size());
       }
       for (size_t n = 0; n < own.size(); ++n) {
-        OF_RETURN_IF_ERROR_AT(CheckAlike({first, expected[n]}, {rank, own[n]}), absl::StrCat(where, ", call ", n));
-        members[n].push_back({rank, own[n]});
+        const Call call = {rank, own[n].instruction, own[n].in_group};
+        OF_RETURN_IF_ERROR_AT(CheckAlike({first, expected[n].instruction, expected[n].in_group}, call),
+                              absl::StrCat(where, ", call ", n));
+        members[n].push_back(call);
       }
     }
     for (size_t n = 0; n < members.size(); ++n) {
-      if (expected[n]->collective() != "exchange" || !whole) continue;
+      if (expected[n].instruction->collective() != "exchange" || !whole) continue;
       OF_RETURN_IF_ERROR_AT(CheckExchange(communicator, members[n]), absl::StrCat("communicator ", id, ", call ", n));
     }
   }

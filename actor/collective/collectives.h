@@ -39,6 +39,9 @@ struct CollectiveCall {
   TensorArg out;
   std::span<const PeerTransfer> transfers;  // kExchange: at most one per peer, by ascending position
   void* stream = nullptr;
+  // Further calls on the communicator follow, and this one is launched with them: what it reads and writes is theirs
+  // until then, and all members launch the same calls together.
+  bool more_follow = false;
 };
 
 class Collectives {
@@ -47,7 +50,8 @@ class Collectives {
 
   // Says at load that `call` will be made, on the thread that loads rank `call.rank`. Unimplemented if it cannot be.
   virtual absl::Status Prepare(const CollectiveCall& call, const std::vector<int>& ranks) = 0;
-  // Launches it on the stream, on the rank's actor thread. Null, or which call failed.
+  // Launches it on the stream, on the rank's actor thread, with those before it that more were to follow. Null, or
+  // which call failed.
   virtual const char* Launch(const CollectiveCall& call) = 0;
   // What a communicator met after its calls were launched, such as a peer that is gone; its calls may wait for ever
   // then. Costs little; any thread.

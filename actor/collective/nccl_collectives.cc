@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "actor/collective/communicator_ids.h"
 #include "actor/local_device.h"
@@ -22,6 +23,8 @@ absl::Status FromNccl(ncclResult_t result, absl::string_view call) {
   if (result == ncclSuccess) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat(call, ": ", ncclGetErrorString(result), ": ", ncclGetLastError(nullptr)));
 }
+
+bool Works(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
 constexpr std::chrono::milliseconds kBriefly(1);  // between two looks at what goes on behind a call
 
@@ -77,12 +80,24 @@ class Member {
     return result == ncclInProgress ? absl::OkStatus() : FromNccl(result, "ncclCommInitRankConfig");
   }
 
-  // Makes calls on the communicator; `fn` is given it, and returns the result of the last.
-  template <typename Fn>
-  const char* Launch(const Fn& fn) {
+  // Makes the calls that are waiting, and this one, as one launch; `make` is given a call and the communicator. Of
+  // calls that more follow it only takes note: no group is open in the library while others may abort.
+  template <typename Make>
+  const char* Launch(const CollectiveCall& call, const Make& make) {
+    waiting_.push_back(call);
+    if (call.more_follow) return nullptr;
     const std::lock_guard<std::mutex> lock(mu_);
     if (aborted_ || comm_ == nullptr) return kAborted;
-    return Settle(fn(comm_));
+    ncclResult_t result = waiting_.size() > 1 ? ncclGroupStart() : ncclSuccess;
+    for (const CollectiveCall& one : waiting_) {
+      if (Works(result)) result = make(one, comm_);
+    }
+    if (waiting_.size() > 1) {
+      const ncclResult_t ended = ncclGroupEnd();  // always: a group must not stay open
+      if (Works(result)) result = ended;
+    }
+    waiting_.clear();
+    return Settle(result);
   }
 
   // What became of what was begun: ncclInProgress while nothing has.
@@ -121,6 +136,7 @@ class Member {
   }
 
   const std::string name_;
+  std::vector<CollectiveCall> waiting_;  // the actor thread's: to be launched with the next
   std::atomic<bool> aborted_{false};
   std::mutex mu_;
   ncclComm_t comm_ = nullptr;  // guarded by mu_
@@ -151,7 +167,7 @@ class NcclCollectives : public Collectives {
   }
 
   const char* Launch(const CollectiveCall& call) override {
-    return members_.at({call.communicator, call.rank})->Launch([&](ncclComm_t comm) { return Call(call, comm); });
+    return members_.at({call.communicator, call.rank})->Launch(call, Call);
   }
 
   absl::Status Check() override {
@@ -250,8 +266,6 @@ class NcclCollectives : public Collectives {
     const ncclResult_t ended = ncclGroupEnd();  // always: a group must not stay open
     return Works(result) ? ended : result;
   }
-  static bool Works(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
-
   // By (communicator, rank of the job). Filled by Join(), only read by the actor threads.
   std::map<std::pair<int, int>, std::unique_ptr<Member>> members_;
 };

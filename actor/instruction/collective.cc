@@ -1,4 +1,5 @@
-// COLLECTIVE: one call of the communication library, launched on the rank's stream.
+// COLLECTIVE: one call of the communication library, launched on the rank's stream, or with others of its group.
+#include <algorithm>
 #include <vector>
 
 #include "actor/instruction/kinds.h"
@@ -19,7 +20,8 @@ class Collective final : public BoundInstruction {
              .communicator = in.communicator(),
              .rank = unbound.context.rank,
              .transfers = transfers_,
-             .stream = unbound.context.device.stream()};
+             .stream = unbound.context.device.stream(),
+             .more_follow = !EndsGroup(unbound)};
     call_.in.dtype = call_.out.dtype = operands_.all()[0].dtype;
     SetOperands();
   }
@@ -38,6 +40,13 @@ class Collective final : public BoundInstruction {
   }
 
  private:
+  static bool EndsGroup(const Unbound& unbound) {
+    const auto& all = unbound.actor.instructions();
+    const auto next =
+        std::find_if(all.begin(), all.end(), [&](const auto& x) { return &x == &unbound.instruction; }) + 1;
+    return unbound.instruction.group() == 0 || next == all.end() || next->group() != unbound.instruction.group();
+  }
+
   void SetOperands() {
     if (!operands_.inputs().empty()) call_.in = operands_.inputs()[0];
     if (!operands_.outputs().empty()) call_.out = operands_.outputs()[0];

@@ -173,6 +173,7 @@ class Lowering {
         out.set_scratch_bytes(x.num_bytes);
       }
     }
+    out.set_group(instruction.group_begin + 1);
     if (!in_.ops.Is(node.op, OpKind::kBoxing)) LowerAttributes(node, out);
   }
 

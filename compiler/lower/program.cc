@@ -214,11 +214,7 @@ absl::Status PlanSpeller::WriteActor(const Instance& instance, const Ports& port
     const auto it = consumers_.find({reg, index});
     return it == consumers_.end() ? -1 : IndexOf(Slot{reg, index});
   };
-  for (const pb::ClassInstruction& instruction : from.instructions()) {
-    OF_RETURN_IF_ERROR_AT(instructions_.Spell(instance.actor, instance.rank, instruction, register_index, out),
-                          absl::StrCat("node '", instruction.node(), "'"));
-  }
-  return absl::OkStatus();
+  return instructions_.SpellAll(instance.actor, instance.rank, register_index, out);
 }
 
 void PlanSpeller::WriteRegister(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out) const {

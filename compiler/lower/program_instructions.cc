@@ -1,7 +1,9 @@
 #include "compiler/lower/program_instructions.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "compiler/lower/repeated_field.h"
@@ -43,12 +45,24 @@ struct InstructionSpeller::Here {
   const pb::ClassInstruction& instruction;
   const RegisterIndex& register_index;
 
-  pb::Instruction& Begin(pb::Actor& out) const {
-    pb::Instruction& to = *out.add_instructions();
+  pb::Instruction& Begin(pb::Actor& out) const { return Begin(*out.add_instructions()); }
+  pb::Instruction& Begin(pb::Instruction& to) const {
     to.set_op(instruction.op());
     to.set_node(instruction.node());
     to.set_source(instruction.source());
     return to;
+  }
+};
+
+struct InstructionSpeller::Share {
+  std::optional<pb::Instruction> pack, call, unpack;
+  std::set<int> ranks;  // of the group of ranks that the boxing is among, if all of them make the call; else none
+
+  // Whether the calls of both, which follow one another, are one launch.
+  bool JoinsTo(const Share& before) const {
+    return call.has_value() && before.call.has_value() && !ranks.empty() && ranks == before.ranks &&
+           call->communicator() == before.call->communicator() &&
+           (call->collective() == "exchange") == (before.call->collective() == "exchange");
   }
 };
 
@@ -149,10 +163,53 @@ int64_t InstructionSpeller::RegisterOffset(int reg, int rank) const {
   return OffsetIn(set_.variables(of.variable()).offsets(), reader_.class_of_rank(rank));
 }
 
-absl::Status InstructionSpeller::Spell(int actor, int rank, const pb::ClassInstruction& instruction,
-                                       const RegisterIndex& register_index, pb::Actor& out) {
-  const Here here{actor, rank, instruction, register_index};
-  if (instruction.op() == "boxing") return Sends(actor) ? SpellShare(here, out) : SpellCopy(here, out);
+absl::Status InstructionSpeller::SpellAll(int actor, int rank, const RegisterIndex& register_index, pb::Actor& out) {
+  const auto& instructions = plan_.actors(actor).instructions();
+  for (int i = 0; i < instructions.size();) {
+    std::vector<const pb::ClassInstruction*> group = {&instructions[i++]};
+    while (group[0]->group() > 0 && i < instructions.size() && instructions[i].group() == group[0]->group()) {
+      group.push_back(&instructions[i++]);
+    }
+    if (Sends(actor) && group[0]->op() == "boxing") {
+      OF_RETURN_IF_ERROR(SpellGroup(actor, rank, group, register_index, out));
+      continue;
+    }
+    for (const pb::ClassInstruction* const instruction : group) {
+      OF_RETURN_IF_ERROR_AT(Spell({actor, rank, *instruction, register_index}, out),
+                            absl::StrCat("node '", instruction->node(), "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InstructionSpeller::SpellGroup(int actor, int rank, absl::Span<const pb::ClassInstruction* const> group,
+                                            const RegisterIndex& register_index, pb::Actor& out) {
+  std::vector<Share> shares;
+  for (const pb::ClassInstruction* const instruction : group) {
+    const std::string where = absl::StrCat("node '", instruction->node(), "'");
+    if (instruction->op() != "boxing") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": is in a group of boxings, but is '", instruction->op(), "'"));
+    }
+    OF_ASSIGN_OR_RETURN_AT(shares.emplace_back(), ShareOf({actor, rank, *instruction, register_index}), where);
+  }
+  for (size_t i = 1; i < shares.size(); ++i) {
+    if (!shares[i].JoinsTo(shares[i - 1])) continue;
+    pb::Instruction& before = *shares[i - 1].call;
+    if (before.group() == 0) before.set_group(out.instructions_size() + static_cast<int>(i));
+    shares[i].call->set_group(before.group());
+  }
+  for (const auto part : {&Share::pack, &Share::call, &Share::unpack}) {
+    for (Share& share : shares) {
+      if ((share.*part).has_value()) *out.add_instructions() = *std::move(share.*part);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InstructionSpeller::Spell(const Here& here, pb::Actor& out) {
+  const auto& [actor, rank, instruction, register_index] = here;
+  if (instruction.op() == "boxing") return SpellCopy(here, out);
   const int index = reader_.grid(plan_.actors(actor).grid()).IndexOf(rank);
   if (instruction.op() == "fetch" && index != 0) return absl::OkStatus();  // one rank is enough to tell the host
   pb::Instruction& to = here.Begin(out);
@@ -188,11 +245,15 @@ absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
 }
 
 // Pack, call, unpack: those of them that the rank's share has.
-absl::Status InstructionSpeller::SpellShare(const Here& here, pb::Actor& out) {
+absl::StatusOr<InstructionSpeller::Share> InstructionSpeller::ShareOf(const Here& here) {
   OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, BoxingOf(here.rank, here.instruction));
   const BoxingShare* const found = boxing->ShareOf(here.rank);
-  if (found == nullptr) return absl::OkStatus();
+  Share out;
+  if (found == nullptr) return out;
   const BoxingShare& share = *found;
+  out.ranks.insert(boxing->from().ranks().begin(), boxing->from().ranks().end());
+  out.ranks.insert(boxing->to().ranks().begin(), boxing->to().ranks().end());
+  if (out.ranks.size() != share.members.size()) out.ranks.clear();
   const pb::ClassOperand &from = here.instruction.inputs(0), &to = here.instruction.outputs(0);
   pb::Operand shard, result;
   if (share.reads_shard()) {
@@ -212,13 +273,13 @@ absl::Status InstructionSpeller::SpellShare(const Here& here, pb::Actor& out) {
   const pb::Operand packed = RowOperand(here, here.instruction.packed_offset(), share.packed);
   const pb::Operand received = RowOperand(here, here.instruction.received_offset(), share.received);
   if (share.pack.has_value()) {
-    pb::Instruction& pack = here.Begin(out);
+    pb::Instruction& pack = here.Begin(out.pack.emplace());
     WritePieces(*share.pack, boxing->reduction(), pack);
     *pack.add_inputs() = shard;
     *pack.add_outputs() = packed;
   }
   if (share.call != GroupCall::kNone) {
-    pb::Instruction& call = here.Begin(out);
+    pb::Instruction& call = here.Begin(out.call.emplace());
     call.set_reduce(Lower(boxing->reduction()));
     SpellCall(here, share, call);
     if (share.sends) *call.add_inputs() = share.pack.has_value() ? packed : shard;
@@ -229,13 +290,13 @@ absl::Status InstructionSpeller::SpellShare(const Here& here, pb::Actor& out) {
     if (!share.unpack_reads_shard) {  // then what was received is the only input
       for (CopyPiece& piece : program.pieces) piece.source = 0;
     }
-    pb::Instruction& unpack = here.Begin(out);
+    pb::Instruction& unpack = here.Begin(out.unpack.emplace());
     WritePieces(program, boxing->reduction(), unpack);
     if (share.unpack_reads_shard) *unpack.add_inputs() = shard;
     if (share.received > 0) *unpack.add_inputs() = received;
     *unpack.add_outputs() = result;
   }
-  return absl::OkStatus();
+  return out;
 }
 
 void InstructionSpeller::SpellCall(const Here&, const BoxingShare& share, pb::Instruction& call) {

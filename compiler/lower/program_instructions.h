@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
 #include "compiler/lower/boxing_shares.h"
 #include "compiler/lower/plan_reader.h"
 #include "proto/plan.pb.h"
@@ -38,24 +39,32 @@ class InstructionSpeller {
 
   // The position of a register in the program, by register and index into its grid; -1 if nobody waits for it.
   using RegisterIndex = std::function<int(int reg, int index)>;
-  // Appends what `instruction` is on `rank` to `out`: nothing, one instruction, or, where ranks send, up to three.
-  absl::Status Spell(int actor, int rank, const pb::ClassInstruction& instruction, const RegisterIndex& register_index,
-                     pb::Actor& out);
+  // Appends what the actor's instructions are on `rank` to `out`. Each is nothing, one instruction or, where ranks
+  // send, up to three; those of a group come as all copies that pack, all calls, all copies that unpack.
+  //
+  // Of calls that follow one another in a group, two are one launch if all ranks of both boxings' groups of ranks make
+  // them, on the same communicator, both exchanges or neither. Each member finds out by itself and all find the same:
+  // boxings divide ranks into groups that share nothing, so what holds of one rank's holds of all ranks in it.
+  absl::Status SpellAll(int actor, int rank, const RegisterIndex& register_index, pb::Actor& out);
   // Where slot 0 of a register lies on a rank that has it.
   int64_t RegisterOffset(int reg, int rank) const;
   // Where the plan's region begins in a zone of a rank.
   int64_t RegionAt(pb::Zone zone, int rank) const;
 
  private:
-  struct Here;  // what is being spelled, and for whom
+  struct Here;   // what is being spelled, and for whom
+  struct Share;  // of a boxing where ranks send
 
+  absl::Status Spell(const Here& here, pb::Actor& out);
+  absl::Status SpellGroup(int actor, int rank, absl::Span<const pb::ClassInstruction* const> group,
+                          const RegisterIndex& register_index, pb::Actor& out);
   bool Sends(int actor) const { return plan_.actors(actor).senders() >= 0; }
   absl::StatusOr<GroupBoxing*> BoxingOf(int rank, const pb::ClassInstruction& instruction);
   void FindBoxings();
   // The boxings of an actor that read a register.
   const std::vector<const pb::ClassInstruction*>& BoxingsOf(int actor, int reg) const;
   absl::Status SpellCopy(const Here& here, pb::Actor& out);
-  absl::Status SpellShare(const Here& here, pb::Actor& out);
+  absl::StatusOr<Share> ShareOf(const Here& here);
   void SpellCall(const Here& here, const BoxingShare& share, pb::Instruction& call);
   absl::Status WriteOperand(const Here& here, const pb::ClassOperand& x, int index, pb::Operand& out) const;
   // A row of elements in the workspace.

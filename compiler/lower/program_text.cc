@@ -93,6 +93,7 @@ std::string Show(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruc
   }
   if (instruction.kind() == pb::Instruction::COLLECTIVE) {
     absl::StrAppend(&text, " ", instruction.collective(), " communicator=", instruction.communicator(),
+                    instruction.group() > 0 ? absl::StrCat(" group=", instruction.group()) : "",
                     " moves=", BytesMovedBy(plan, actor, instruction));
     for (const pb::Transfer& transfer : instruction.transfers()) {
       absl::StrAppend(&text, " [", transfer.peer(), "] sends ", transfer.send_count(), "@", transfer.send_offset(),

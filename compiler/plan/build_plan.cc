@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "compiler/boxed_graph.h"
+#include "compiler/plan/call_groups.h"
 #include "compiler/plan/credits.h"
 #include "compiler/plan/enough_slots.h"
 #include "compiler/plan/given_slots.h"
@@ -44,6 +45,7 @@ class PlanBuilder {
     for (size_t c = 0; c < chains_.chains.size(); ++c) {
       for (NodeId id : chains_.chains[c].nodes) OF_RETURN_IF_ERROR(AddInstruction(plan_.actors[c], id));
     }
+    GroupCalls(graph_, plan_);
     return std::move(plan_);
   }
 

@@ -255,7 +255,8 @@ class LifetimeFinder {
   static int FirstWrite(const PhysicalActor& actor, int reg) {
     for (size_t i = 0; i < actor.instructions.size(); ++i) {
       for (const PhysicalOperand& x : actor.instructions[i].outputs) {
-        if (x.place == PhysicalOperand::Place::kRegister && x.index == reg) return static_cast<int>(i);
+        if (x.place == PhysicalOperand::Place::kRegister && x.index == reg)
+          return BeginOfUse(actor, static_cast<int>(i));
       }
     }
     return 0;

@@ -52,8 +52,9 @@ Buffers FindBuffers(const PlanInput& input, const PhysicalActor& actor) {
   std::map<Content, int> last_use;
   const int n = static_cast<int>(actor.instructions.size());
   for (int at = 0; at < n; ++at) {
-    for (const PhysicalOperand& x : actor.instructions[at].outputs) last_use[x.content()] = at;
-    for (const PhysicalOperand& x : actor.instructions[at].inputs) last_use[x.content()] = at;
+    const int end = EndOfUse(actor, at);
+    for (const PhysicalOperand& x : actor.instructions[at].outputs) last_use[x.content()] = end;
+    for (const PhysicalOperand& x : actor.instructions[at].inputs) last_use[x.content()] = end;
   }
   Buffers buffers;
   for (int at = 0; at < n; ++at) {
@@ -64,7 +65,7 @@ Buffers FindBuffers(const PlanInput& input, const PhysicalActor& actor) {
       int buffer = InPlaceBuffer(input, instruction, at, static_cast<int>(o), buffers, last_use);
       if (buffer < 0) {
         buffer = static_cast<int>(buffers.lives.size());
-        buffers.lives.push_back({x.num_bytes, at, at, x.content()});
+        buffers.lives.push_back({x.num_bytes, BeginOfUse(actor, at), EndOfUse(actor, at), x.content()});
       }
       buffers.of_value[x.content()] = buffer;
       buffers.lives[buffer].last = std::max(buffers.lives[buffer].last, last_use[x.content()]);
@@ -72,7 +73,7 @@ Buffers FindBuffers(const PlanInput& input, const PhysicalActor& actor) {
     for (const PhysicalOperand& x : instruction.scratch) {
       if (x.part == PhysicalOperand::Part::kTransfer) continue;
       buffers.of_value[x.content()] = static_cast<int>(buffers.lives.size());
-      buffers.lives.push_back({x.num_bytes, at, at, x.content()});
+      buffers.lives.push_back({x.num_bytes, BeginOfUse(actor, at), EndOfUse(actor, at), x.content()});
     }
   }
   return buffers;

@@ -210,8 +210,9 @@ class Checker {
         if (x.place != Place::kWorkspace) return;
         if (x.part == PhysicalOperand::Part::kTransfer) return AddForAllActs(actor, x, lifetimes, regions);
         const auto [it, inserted] = lives.try_emplace(x.content());
-        if (inserted) it->second = {{x.offset, x.offset + x.num_bytes, NameOf(x.content())}, i, i};
-        it->second.last = i;
+        const int first = BeginOfUse(actor, i), last = EndOfUse(actor, i);
+        if (inserted) it->second = {{x.offset, x.offset + x.num_bytes, NameOf(x.content())}, first, last};
+        it->second.last = last;
       };
       for (const PhysicalOperand& x : actor.instructions[i].inputs) touch(x);
       for (const PhysicalOperand& x : actor.instructions[i].scratch) touch(x);
@@ -279,9 +280,26 @@ class Checker {
     return CheckDisjoint(std::move(intervals), actor.pinned, "pinned memory");
   }
 
+  // What is called together, as one instruction.
+  static std::vector<PhysicalInstruction> Joined(const PhysicalActor& actor) {
+    std::vector<PhysicalInstruction> joined;
+    for (int i = 0; i < static_cast<int>(actor.instructions.size()); ++i) {
+      const PhysicalInstruction& x = actor.instructions[i];
+      if (BeginOfUse(actor, i) == i) {
+        joined.push_back(x);
+        continue;
+      }
+      PhysicalInstruction& group = joined.back();
+      group.inputs.insert(group.inputs.end(), x.inputs.begin(), x.inputs.end());
+      group.outputs.insert(group.outputs.end(), x.outputs.begin(), x.outputs.end());
+      group.scratch.insert(group.scratch.end(), x.scratch.begin(), x.scratch.end());
+    }
+    return joined;
+  }
+
   absl::Status CheckAct(const PhysicalActor& actor) const {
     Content content;
-    for (const PhysicalInstruction& instruction : actor.instructions) {
+    for (const PhysicalInstruction& instruction : Joined(actor)) {
       for (const PhysicalOperand& x : instruction.inputs) {
         if (x.place == Place::kWorkspace)
           OF_RETURN_IF_ERROR_AT(CheckRead(x, content), Where(in_.graph.node(instruction.node)));

@@ -48,7 +48,7 @@ Reading OwnWaits::ReadingOf(const PhysicalActor& actor, int id) const {
     const bool reads = std::any_of(x.inputs.begin(), x.inputs.end(), [&](const PhysicalOperand& operand) {
       return operand.place == PhysicalOperand::Place::kRegister && operand.index == id;
     });
-    if (reads) reading.last_instruction = static_cast<int>(i);
+    if (reads) reading.last_instruction = EndOfUse(actor, static_cast<int>(i));
     const Node& node = input_.graph.node(x.node);
     if (!input_.ops.Is(node.op, OpKind::kBoxing)) continue;
     const Value& from = input_.graph.value(node.inputs[0]);

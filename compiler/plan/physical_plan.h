@@ -50,6 +50,11 @@ struct PhysicalInstruction {
   std::vector<PhysicalOperand> inputs;  // of a boxing one, which stands for the shards of all sources that a rank reads
   std::vector<PhysicalOperand> outputs;
   std::vector<PhysicalOperand> scratch;  // all other parts, if any rank needs them
+  // Of boxings that are called together (compiler/plan/call_groups.h) the first and the last of them in their actor.
+  // All pack, then all are called, then all unpack: whatever one of them touches is in use from the first to the last.
+  // -1: it is by itself.
+  int group_begin = -1;
+  int group_end = -1;
 };
 
 struct PhysicalPort {
@@ -71,6 +76,16 @@ struct PhysicalActor {
   int64_t pinned = 0;  // bytes
   int64_t pinned_offset = 0;
 };
+
+// The instructions of an actor during which what one of them touches is in use.
+inline int BeginOfUse(const PhysicalActor& actor, int instruction) {
+  const int begin = actor.instructions[instruction].group_begin;
+  return begin < 0 ? instruction : begin;
+}
+inline int EndOfUse(const PhysicalActor& actor, int instruction) {
+  const int end = actor.instructions[instruction].group_end;
+  return end < 0 ? instruction : end;
+}
 
 struct PhysicalRegister {
   int producer = -1;

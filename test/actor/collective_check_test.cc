@@ -42,8 +42,28 @@ pb::Program TwoRanks(const std::string& collective, int in, int out) {
   return plan.set();
 }
 
-pb::Instruction* CallOf(pb::Program& set, int rank) {
-  return set.mutable_plans(0)->mutable_actors(3 * rank + 1)->mutable_instructions(0);
+pb::Instruction* CallOf(pb::Program& set, int rank, int call = 0) {
+  return set.mutable_plans(0)->mutable_actors(3 * rank + 1)->mutable_instructions(call);
+}
+
+// Two sums of the same three elements, which are one launch; what the second makes nobody reads.
+pb::Program TwoCalls() {
+  pb::Program set = TwoRanks("all-reduce", 3, 3);
+  for (int rank = 0; rank < 2; ++rank) {
+    pb::Plan& plan = *set.mutable_plans(0);
+    pb::Register& other = *plan.add_registers();
+    other = plan.registers(CallOf(set, rank)->outputs(0).register_());
+    other.clear_consumers();
+    other.set_id(plan.registers_size() - 1);
+    other.set_offset(set.ranks(rank).shared_bytes());
+    set.mutable_ranks(rank)->set_shared_bytes(other.offset() + 64);
+    TestPlan::AddPort(plan.mutable_actors(3 * rank + 1)->add_outputs(), other.id(), 1);
+    pb::Instruction& second = *plan.mutable_actors(3 * rank + 1)->add_instructions();
+    second = *CallOf(set, rank);
+    second.mutable_outputs(0)->set_register_(other.id());
+    for (const int call : {0, 1}) CallOf(set, rank, call)->set_group(1);
+  }
+  return set;
 }
 
 // Rank 0 sends its last three elements to rank 1, which sends its first back.
@@ -98,6 +118,7 @@ TEST(CollectiveCheckTest, ABroadcastComesFromTheFirstMember) {
 
 TEST(CollectiveCheckTest, CallsThatDoNotFitTogetherAreRefused) {
   EXPECT_OK(CheckProgram(Exchange(), 1));
+  EXPECT_OK(CheckProgram(TwoCalls(), 1));
   const struct {
     const char* error;
     std::function<pb::Program()> plan;
@@ -140,6 +161,41 @@ TEST(CollectiveCheckTest, CallsThatDoNotFitTogetherAreRefused) {
        [] {
          pb::Program set = Exchange();
          CallOf(set, 0)->mutable_transfers(0)->set_send_offset(2);
+         return set;
+       }},
+      {"rank 0 has 'n/boxing' (all-reduce, dtype 0, reduction 0, 3 elements, launched with 1 before it), rank 1 has "
+       "'n/boxing' (all-reduce, dtype 0, reduction 0, 3 elements)",
+       [] {
+         pb::Program set = TwoCalls();
+         for (const int call : {0, 1}) CallOf(set, 1, call)->set_group(0);
+         return set;
+       }},
+      {"'n/boxing': group 1 of calls writes what it reads or writes",
+       [] {
+         pb::Program set = TwoCalls();
+         for (const int rank : {0, 1}) *CallOf(set, rank, 1)->mutable_outputs() = CallOf(set, rank, 0)->outputs();
+         return set;
+       }},
+      {"'n/boxing': group 1 of calls reads what it writes",
+       [] {
+         pb::Program set = TwoCalls();
+         for (const int rank : {0, 1}) *CallOf(set, rank, 1)->mutable_inputs() = CallOf(set, rank, 0)->outputs();
+         return set;
+       }},
+      {"group 1 of calls is interrupted",
+       [] {
+         pb::Program set = TwoCalls();
+         for (const int rank : {0, 1}) {
+           auto& calls = *set.mutable_plans(0)->mutable_actors(3 * rank + 1)->mutable_instructions();
+           *calls.Add() = calls[1];
+           calls[1].set_group(0);
+         }
+         return set;
+       }},
+      {"group 1 of calls has an instruction that is none",
+       [] {
+         pb::Program set = TwoCalls();
+         set.mutable_plans(0)->mutable_actors(1)->mutable_instructions(0)->set_kind(pb::Instruction::COPY);
          return set;
        }},
       {"transfer 0: peer 0 is itself",

@@ -220,9 +220,15 @@ TEST_F(NcclFailuresTest, RanksThatDoNotMakeTheSameCallAreReported) {
       return ncclRecv(data, count, ncclFloat32, 0, comm, stream);
     };
   };
+  const auto group_of_two = [&](float* data, ncclComm_t comm, cudaStream_t stream) {
+    ncclGroupStart();
+    for (const int at : {0, 8}) EXPECT_EQ(sum(8)(data + at, comm, stream), ncclSuccess);
+    return ncclGroupEnd();
+  };
   const std::string sums = "all-reduce of 8 float32, sum";
   const std::vector<Odds> cases = {
       {gather, sum(8), "all-gather of 8 float32", sums},
+      {group_of_two, sum(8), sums + ", 1 of 2 in a group", sums},
       {sum(7), sum(8), "all-reduce of 7 float32, sum", sums},
       {sum(8, ncclMax), sum(8), "all-reduce of 8 float32, max", sums},
       {sum(8, ncclSum, ncclInt32), sum(8), "all-reduce of 8 int32, sum", sums},

@@ -91,7 +91,7 @@ bool AlikeAttributes(const Repeated<pb::Attribute>& a, const Repeated<pb::Attrib
 bool AlikeInstructions(const pb::Instruction& a, const Ports& a_ports, const pb::Instruction& b, const Ports& b_ports) {
   return a.kind() == b.kind() && a.node() == b.node() && a.op() == b.op() && a.source() == b.source() &&
          a.zero_fill() == b.zero_fill() && a.reduce() == b.reduce() && a.collective() == b.collective() &&
-         a.scratch_offset() == b.scratch_offset() && a.scratch_bytes() == b.scratch_bytes() &&
+         a.scratch_offset() == b.scratch_offset() && a.scratch_bytes() == b.scratch_bytes() && a.group() == b.group() &&
          AlikeOperands(a.inputs(), a_ports, b.inputs(), b_ports) &&
          AlikeOperands(a.outputs(), a_ports, b.outputs(), b_ports) && AlikeAttributes(a.attributes(), b.attributes());
 }
@@ -220,6 +220,7 @@ class Packer {
     out.set_reduce(like.reduce());
     out.set_scratch_offset(like.scratch_offset());
     out.set_scratch_bytes(like.scratch_bytes());
+    out.set_group(like.group());
     pb::PackedAttributes attributes;
     *attributes.mutable_list() = like.attributes();
     out.set_attributes(attributes_.Add(std::move(attributes)));

@@ -177,6 +177,7 @@ class Unpacker {
     out.set_reduce(x.reduce());
     out.set_scratch_offset(x.scratch_offset());
     out.set_scratch_bytes(x.scratch_bytes());
+    out.set_group(x.group());
     OF_RETURN_IF_ERROR(CheckIndex("attributes", x.attributes(), packed_.attributes_size()));
     *out.mutable_attributes() = packed_.attributes(x.attributes()).list();
     OF_RETURN_IF_ERROR(CheckPerInstance("communicators", x.communicators(), actors.ids_size()));

@@ -18,7 +18,9 @@ bool Agree(const CallHeader& mine, const CallHeader& theirs) {
   if (mine.type != theirs.type || mine.count != theirs.count) return false;
   if (mine.kind == CallKind::kSend) return theirs.kind == CallKind::kReceive;
   if (mine.kind == CallKind::kReceive) return theirs.kind == CallKind::kSend;
-  return mine.kind == theirs.kind && mine.reduction == theirs.reduction && mine.peer == theirs.peer;
+  // The library chooses how it does calls by all that are launched together, so all ranks must launch the same.
+  return mine.kind == theirs.kind && mine.reduction == theirs.reduction && mine.peer == theirs.peer &&
+         mine.in_group == theirs.in_group && mine.group_size == theirs.group_size;
 }
 
 // Moves on with `done` of `bytes`; false if it has to wait or the other end is gone, which `*gone` says.
@@ -102,7 +104,9 @@ bool RunTransfers(Communicator& communicator, std::vector<Transfer>& transfers) 
   }
 }
 
-std::string ToString(const CallHeader& header) {
+namespace {
+
+std::string TextOf(const CallHeader& header) {
   constexpr const char* kKinds[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast", "send", "receive"};
   constexpr const char* kReductions[] = {"sum", "product", "max", "min"};
   std::string text = std::string(kKinds[static_cast<int>(header.kind)]) + " of " + std::to_string(header.count) + " " +
@@ -120,6 +124,14 @@ std::string ToString(const CallHeader& header) {
       return text + " to rank " + std::to_string(header.peer);
   }
   return text;
+}
+
+}  // namespace
+
+std::string ToString(const CallHeader& header) {
+  if (header.group_size == 1) return TextOf(header);
+  return TextOf(header) + ", " + std::to_string(header.in_group + 1) + " of " + std::to_string(header.group_size) +
+         " in a group";
 }
 
 }  // namespace oneflow::software_cuda

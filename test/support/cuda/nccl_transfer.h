@@ -25,6 +25,7 @@ struct CallHeader {
   int32_t reduction = 0;  // of reductions
   int32_t peer = 0;       // a broadcast's root; with whom to exchange
   uint64_t count = 0;
+  int32_t in_group = 0, group_size = 1;  // of collectives: which of those that are launched together, and how many
 };
 
 // "all-reduce of 8 float32, sum".

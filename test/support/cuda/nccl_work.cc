@@ -1,6 +1,7 @@
 #include "test/support/cuda/nccl_work.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -135,6 +136,8 @@ bool RunExchange(Communicator& communicator, const std::vector<Call>& calls) {
   return RunTransfers(communicator, transfers);
 }
 
+std::atomic<int64_t> num_launches{0};
+
 // What defects call it.
 std::string NameOf(const Communicator& communicator, const Call& call) {
   return "rank " + std::to_string(communicator.rank()) + " of " + std::to_string(communicator.num_ranks()) + ", call " +
@@ -163,6 +166,8 @@ struct Work {
 
 }  // namespace
 
+int64_t CollectiveLaunches() { return num_launches; }
+
 bool IsExchange(const Call& call) {
   return call.header.kind == CallKind::kSend || call.header.kind == CallKind::kReceive;
 }
@@ -176,8 +181,14 @@ ncclResult_t LaunchCalls(std::shared_ptr<Communicator> communicator, cudaStream_
   for (Call& call : calls) call.number = communicator->NextCall();
   const std::string name = NameOf(*communicator, calls[0]);
   const auto exchange = std::stable_partition(calls.begin(), calls.end(), [](const Call& x) { return !IsExchange(x); });
+  const auto size = static_cast<int32_t>(exchange - calls.begin());
+  for (int32_t i = 0; i < size; ++i) {
+    calls[i].header.in_group = i;
+    calls[i].header.group_size = size;
+  }
   const auto work = std::shared_ptr<Work>(
       new Work{communicator, communicator->NextTurn(), {calls.begin(), exchange}, {exchange, calls.end()}});
+  ++num_launches;
   const cudaError_t error = Enqueue(stream, name, [work] { work->Run(); });
   return error == cudaSuccess ? ncclSuccess : KeepError(ncclUnhandledCudaError, cudaGetErrorString(error));
 }

@@ -48,6 +48,9 @@ void FailDeviceAtWork(int device, int64_t number);
 // How much work the device has begun: kernels, copies, collectives; the number of the last.
 int64_t WorkOf(int device);
 
+// How often collectives, sends and receives were launched, on all devices: a group of them is one.
+int64_t CollectiveLaunches();
+
 // The defects since the last call.
 std::vector<std::string> TakeDefects();
 
