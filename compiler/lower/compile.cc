@@ -73,7 +73,8 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
                           boxed.micro_batches,
                           options.kernel_scratch,
                           schedule,
-                          slots == options.slots.end() ? nullptr : &slots->second};
+                          slots == options.slots.end() ? nullptr : &slots->second,
+                          topology.device()};
     OF_ASSIGN_OR_RETURN_AT(PhysicalPlan plan, PlanOne(input), where);
     OF_ASSIGN_OR_RETURN_AT(*set.add_plans(), LowerPlan(input, plan, options.seed, tables), where);
     plans.push_back(std::move(plan));

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
 
 #include "compiler/lower/repeated_field.h"
+#include "compiler/plan/actor_parts.h"
 #include "compiler/plan/sections.h"
 
 namespace oneflow {
@@ -37,10 +39,21 @@ void SetValue(const Attr& attr, pb::Attribute& out) {
   }
 }
 
+// Of a whole part of a step.
+pb::Section SectionOf(StepPart part) {
+  constexpr pb::Section kOfParts[] = {pb::FORWARD, pb::BACKWARD, pb::UPDATE};
+  return kOfParts[static_cast<int>(part)];
+}
+
+pb::Section SectionOf(Role role) {
+  if (role == Role::kInputGradient) return pb::INPUT_GRADIENTS;
+  if (role == Role::kWeightGradient || role == Role::kReduction) return pb::WEIGHT_GRADIENTS;
+  return SectionOf(PartOf(role));
+}
+
 pb::Section SectionOf(const Chain& chain) {
   if (chain.section > 0) return static_cast<pb::Section>(pb::FORWARD + static_cast<int>(KindOfSection(chain.section)));
-  constexpr pb::Section kOfParts[] = {pb::FORWARD, pb::BACKWARD, pb::UPDATE};
-  return kOfParts[static_cast<int>(chain.part)];
+  return SectionOf(chain.part);
 }
 
 // Gives out the numbers of instances, in the order of actors or registers.
@@ -133,9 +146,22 @@ class Lowering {
     for (const PhysicalInstruction& instruction : actor.instructions) {
       LowerInstruction(instruction, *out.add_instructions());
     }
+    if (actor.chain >= 0) LowerParts(in_.chains.chains[actor.chain], out);
     out.set_pinned_bytes(actor.pinned);
     out.set_pinned_offset(actor.pinned_offset);
     out.set_first_id(actor_ids_.Take(NumInstances(actor)));
+  }
+
+  void LowerParts(const Chain& chain, pb::ClassActor& out) const {
+    for (const ActorPart& part : PartsOf(in_.graph, chain, in_.ops, in_.device)) {
+      pb::ActorPart& to = *out.add_parts();
+      to.set_section(SectionOf(part.role));
+      to.set_chunk(part.chunk);
+      to.set_ns(std::llround(1e9 * part.seconds));
+    }
+    if (chain.kind == Chain::Kind::kBoxing) {
+      for (const std::string& axis : AxesCrossed(in_.graph, chain, in_.mesh)) out.add_crosses(axis);
+    }
   }
 
   void LowerRegister(const PhysicalRegister& reg, pb::ClassRegister& out) {

@@ -199,6 +199,8 @@ absl::Status PlanSpeller::WriteActor(const Instance& instance, const Ports& port
   out.set_rank(instance.rank);
   out.set_name(from.name());
   out.set_acts_per_step(from.acts_per_step());
+  *out.mutable_parts() = from.parts();
+  *out.mutable_crosses() = from.crosses();
   out.set_priority(from.priority());
   out.set_queue(from.queue());
   out.set_section(from.section());

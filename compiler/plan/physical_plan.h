@@ -152,6 +152,7 @@ struct PlanInput {
   KernelScratch kernel_scratch;
   const Schedule* schedule = nullptr;                 // of the pipeline; null: what follows from credits
   const std::map<std::string, int>* slots = nullptr;  // of registers by name, where credits do not say it
+  DeviceSpeeds device;                                // by which times are predicted
 };
 
 }  // namespace oneflow

@@ -82,8 +82,9 @@ TEST(PlanTest, ASimulatedStepIsComparedWithARealOne) {
   const std::vector<std::string> simulate = Join({"plan", "simulate"}, job);
   const Outcome measured = work.Run(Join(simulate, {"--costs", real, "--trace", simulated}));
   ASSERT_EQ(measured.exit_code, 0) << measured.err;
-  for (const char* said : {"plan 'train' on 2 ranks: ", "exposed communication\n", "communication twice as fast\n",
-                           ": memory of a rank, by what it is for"}) {
+  for (const char* said :
+       {"plan 'train' on 2 ranks: ", "forward\n", "backward: gradients of weights\n", "optimizer\n",
+        "bubble: others compute\n", "communication twice as fast\n", ": memory of a rank, by what it is for"}) {
     EXPECT_THAT(measured.out, HasSubstr(said));
   }
   const Outcome compared = work.Run({"trace", "compare", real, simulated});

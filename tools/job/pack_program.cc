@@ -96,9 +96,20 @@ bool AlikeInstructions(const pb::Instruction& a, const Ports& a_ports, const pb:
          AlikeOperands(a.outputs(), a_ports, b.outputs(), b_ports) && AlikeAttributes(a.attributes(), b.attributes());
 }
 
+bool AlikeParts(const google::protobuf::RepeatedPtrField<pb::ActorPart>& a,
+                const google::protobuf::RepeatedPtrField<pb::ActorPart>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const pb::ActorPart& x, const pb::ActorPart& y) {
+    return x.section() == y.section() && x.chunk() == y.chunk() && x.ns() == y.ns();
+  });
+}
+
 bool AlikeActors(const pb::Actor& a, const Ports& a_ports, const pb::Actor& b, const Ports& b_ports) {
   if (a.name() != b.name() || a.acts_per_step() != b.acts_per_step() || a.priority() != b.priority() ||
       a.queue() != b.queue() || a.section() != b.section() || a.chunk() != b.chunk()) {
+    return false;
+  }
+  if (!AlikeParts(a.parts(), b.parts()) ||
+      !std::equal(a.crosses().begin(), a.crosses().end(), b.crosses().begin(), b.crosses().end())) {
     return false;
   }
   if (!SameActs(a.inputs(), b.inputs()) || !SameActs(a.outputs(), b.outputs())) return false;
@@ -189,6 +200,8 @@ class Packer {
     const pb::Actor& like = plan.actors(first);
     out.set_name(texts_.Add(like.name()));
     out.set_acts_per_step(like.acts_per_step());
+    *out.mutable_parts() = like.parts();
+    *out.mutable_crosses() = like.crosses();
     out.set_priority(like.priority());
     out.set_queue(like.queue());
     out.set_section(like.section());

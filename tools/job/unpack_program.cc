@@ -86,7 +86,8 @@ class Unpacker {
   }
   // Of one instance; it stops counting where it is too much.
   int64_t PartsOf(const pb::PackedActors& actors) const {
-    int64_t parts = At(texts_, actors.name()) + actors.input_acts_size() + actors.output_acts_size();
+    int64_t parts = At(texts_, actors.name()) + actors.input_acts_size() + actors.output_acts_size() +
+                    actors.parts_size() + actors.crosses_size();
     for (const pb::PackedInstruction& instruction : actors.instructions()) {
       if (parts > kMaxProgramParts) break;
       parts += PartsOf(instruction);
@@ -151,6 +152,8 @@ class Unpacker {
     out.set_id(actors.ids(instance));
     out.set_rank(actors.ranks(instance));
     out.set_acts_per_step(actors.acts_per_step());
+    *out.mutable_parts() = actors.parts();
+    *out.mutable_crosses() = actors.crosses();
     out.set_priority(actors.priority());
     out.set_queue(actors.queue());
     out.set_section(actors.section());

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 namespace oneflow {
 namespace {
@@ -48,9 +49,23 @@ class Divider {
     const TracedAct* before = Before(act);
     const int64_t free = clamp(before == nullptr ? window.begin_ns : before->end_ns), begin = clamp(act.begin_ns);
     const int64_t ready = std::clamp(act.ready_ns, free, std::max(free, begin));
-    to.compute += clamp(act.end_ns) - begin;
+    AddWork(trace_.ActorOf(act), clamp(act.end_ns) - begin, to);
     to.late += std::max<int64_t>(0, begin - ready);
     Walk(index_.CauseOf(act), free, ready, to);
+  }
+
+  // The last part takes what rounding leaves.
+  static void AddWork(const pb::Actor& actor, int64_t ns, StepDivision& to) {
+    double whole = 0;
+    for (const pb::ActorPart& part : actor.parts()) whole += static_cast<double>(part.ns());
+    int64_t left = ns;
+    for (const pb::ActorPart& part : actor.parts()) {
+      const double share = whole > 0 ? static_cast<double>(part.ns()) / whole : 0;
+      const auto of_part = static_cast<int64_t>(share * static_cast<double>(ns));
+      to.work[part.section()] += of_part;
+      left -= of_part;
+    }
+    to.work[actor.parts().empty() ? pb::NO_SECTION : actor.parts().rbegin()->section()] += left;
   }
 
   // Shares out [from, until), which ended when `act` had let somebody begin.
@@ -58,8 +73,11 @@ class Divider {
     while (act != nullptr && until > from) {
       const int64_t end = std::clamp(act->end_ns, from, until), begin = std::clamp(act->begin_ns, from, end);
       to.messages += until - end;
-      const pb::Queue queue = trace_.ActorOf(*act).queue();
-      (queue == pb::COMMUNICATION ? to.communication : queue == pb::HOST ? to.host : to.bubble) += end - begin;
+      const pb::Actor& actor = trace_.ActorOf(*act);
+      int64_t& what = actor.queue() == pb::COMMUNICATION ? to.exposed[absl::StrJoin(actor.crosses(), ", ")]
+                      : actor.queue() == pb::HOST        ? to.host
+                                                         : to.bubble;
+      what += end - begin;
       until = begin;
       const TracedAct *before = Before(*act), *cause = index_.CauseOf(*act);
       const bool by_cause =
@@ -91,17 +109,39 @@ int CriticalRank(const Trace& trace, const TraceSummary& summary) {
   return most == ranks.end() ? 0 : most->first;
 }
 
+int64_t StepDivision::computing() const {
+  int64_t sum = 0;
+  for (const auto& [what, ns] : work) sum += ns;
+  return sum;
+}
+
+int64_t StepDivision::communication() const {
+  int64_t sum = 0;
+  for (const auto& [axes, ns] : exposed) sum += ns;
+  return sum;
+}
+
 std::string DivisionText(const StepDivision& division, const TraceSteps& steps) {
   std::string text;
-  for (const auto& [ns, what] :
-       {std::pair(division.compute, "computing"), std::pair(division.communication, "exposed communication"),
-        std::pair(division.bubble, "bubble: others compute"), std::pair(division.host, "the host reads or fetches"),
-        std::pair(division.messages, "messages on the way"),
-        std::pair(division.late + division.rest, "waking up, going on")}) {
+  const auto add = [&](int64_t ns, absl::string_view what) {
     absl::StrAppendFormat(
         &text, "  %12.3f %6.1f%%  %s\n", 1e-6 * static_cast<double>(ns) / static_cast<double>(steps.num_steps()),
         100 * static_cast<double>(ns) / static_cast<double>(std::max<int64_t>(1, division.total())), what);
+  };
+  for (const auto& [work, what] :
+       {std::pair(pb::FORWARD, "forward"), std::pair(pb::INPUT_GRADIENTS, "backward: gradients of values"),
+        std::pair(pb::WEIGHT_GRADIENTS, "backward: gradients of weights"),
+        std::pair(pb::BACKWARD, "backward: both at once"), std::pair(pb::UPDATE, "optimizer"),
+        std::pair(pb::NO_SECTION, "computing")}) {
+    if (const auto it = division.work.find(work); it != division.work.end() && it->second > 0) add(it->second, what);
   }
+  for (const auto& [axes, ns] : division.exposed) {
+    if (ns > 0) add(ns, axes.empty() ? "exposed communication" : absl::StrCat("exposed ", axes));
+  }
+  add(division.bubble, "bubble: others compute");
+  add(division.host, "the host reads or fetches");
+  if (division.messages > 0) add(division.messages, "messages on the way");
+  if (division.late + division.rest > 0) add(division.late + division.rest, "waking up, going on");
   return text;
 }
 

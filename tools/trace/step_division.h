@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,15 +20,20 @@ namespace oneflow {
 // window behind the last act.
 struct StepDivision {
   int rank = 0;
-  int64_t compute = 0;
-  int64_t communication = 0;
+  // By what acts are for (ActorPart in proto/program.proto); an act that is for several is shared out among them as the
+  // compiler predicts their times.
+  std::map<pb::Section, int64_t> work;
+  // By the mesh axes that the communication crosses, as text: "dp", "dp, tp"; "" where the plan does not say.
+  std::map<std::string, int64_t> exposed;
   int64_t bubble = 0;
   int64_t host = 0;
   int64_t messages = 0;
   int64_t late = 0;
   int64_t rest = 0;
 
-  int64_t total() const { return compute + communication + bubble + host + messages + late + rest; }
+  int64_t computing() const;
+  int64_t communication() const;  // exposed, along whatever axes
+  int64_t total() const { return computing() + communication() + bubble + host + messages + late + rest; }
 };
 
 // Of every rank that computes, by rank.
@@ -36,7 +42,7 @@ std::vector<StepDivision> DivideSteps(const Trace& trace, const TraceSteps& step
 // The rank that has most of the critical path.
 int CriticalRank(const Trace& trace, const TraceSummary& summary);
 
-// A row of the table, in milliseconds per step.
+// Its rows of a table, in milliseconds per step; without those that are 0, but for bubble and host.
 std::string DivisionText(const StepDivision& division, const TraceSteps& steps);
 
 }  // namespace oneflow

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "actor/trace/track.h"
+#include "tools/trace/step_division.h"
 
 namespace oneflow {
 namespace {
@@ -33,6 +34,7 @@ class SummaryWriter {
 
   std::string Text() {
     Head();
+    Division();
     if (options_.rank < 0) Path();
     Queues();
     return std::move(text_);
@@ -83,6 +85,18 @@ class SummaryWriter {
       Row(ns, s_.path.total, EdgeText(trace_, s_.steps.plan, edge));
     }
   }
+  // Of the rank that is asked for, or of that which bounds the others.
+  void Division() {
+    const int rank = options_.rank < 0 ? CriticalRank(trace_, s_) : options_.rank;
+    for (const StepDivision& division : DivideSteps(trace_, s_.steps)) {
+      if (division.rank != rank) continue;
+      absl::StrAppendFormat(&text_, "\nstep of rank %d%s\n", rank,
+                            options_.rank < 0 ? ", which has most of the critical path   ms/step" : "   ms/step");
+      absl::StrAppend(&text_, DivisionText(division, s_.steps));
+    }
+    absl::StrAppend(&text_, "\n");
+  }
+
   // Of all ranks together.
   std::string PathByQueue() const {
     std::map<int, int64_t> queues;

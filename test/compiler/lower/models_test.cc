@@ -1,5 +1,7 @@
 // Whole models through all passes to plans: that they compile on many meshes, keep the promises of plans, and quickly.
 #include <ctime>
+#include <map>
+#include <set>
 
 #include "compiler/lower/compile.h"
 #include "compiler/lower/program_text.h"
@@ -57,6 +59,57 @@ TEST(ModelsTest, GptCompilesOnEveryMesh) {
       for (const pb::Plan& plan : program_of_all.plans()) EXPECT_OK(testing::CheckSpelledOutLive(plan));
     }
   }
+}
+
+bool ReadsOtherRanks(const pb::Plan& plan, const pb::Actor& actor) {
+  for (const pb::Instruction& instruction : actor.instructions()) {
+    for (const pb::Operand& input : instruction.inputs()) {
+      const int reg = input.register_();
+      if (reg >= 0 && plan.actors(plan.registers(reg).producer()).rank() != actor.rank()) return true;
+    }
+  }
+  return false;
+}
+
+// So that time can be divided by what it is for.
+TEST(ModelsTest, EveryActorSaysWhatItIsOfAStep) {
+  const OpRegistry ops = StandardOps();
+  const GptConfig config{.vocabulary = 128, .layers = 2, .width = 32, .heads = 4, .context = 16};
+  ASSERT_OK_AND_ASSIGN(const Program program, Gpt(config, ops));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Compile(program, OptionsFor({2, 2, 2, 4}), ops));
+  std::set<int> sections;
+  std::set<std::string> crossed;
+  std::map<std::string, bool> exchanges, crosses;  // by name, on any rank
+  const pb::Program whole = testing::SpelledOut(set);
+  for (const pb::Actor& actor : whole.plans(0).actors()) {
+    if (actor.instructions().empty()) continue;  // publishes variables
+    ASSERT_GT(actor.parts_size(), 0) << actor.name();
+    for (const pb::ActorPart& part : actor.parts()) {
+      EXPECT_NE(part.section(), pb::NO_SECTION) << actor.name();
+      EXPECT_GE(part.ns(), 0) << actor.name();
+      sections.insert(part.section());
+      // The model is cut in two chunks, the second on ranks 4 to 7.
+      if (actor.queue() == pb::COMPUTE && part.section() == pb::FORWARD) {
+        EXPECT_EQ(part.chunk(), actor.rank() / 4) << actor.name();
+      }
+    }
+    exchanges[actor.name()] |= ReadsOtherRanks(whole.plans(0), actor);
+    crosses[actor.name()] |= actor.crosses_size() > 0;
+    crossed.insert(actor.crosses().begin(), actor.crosses().end());
+  }
+  for (const auto& [name, does] : exchanges) EXPECT_EQ(crosses[name], does) << name;
+  EXPECT_EQ(crossed, (std::set<std::string>{"dp", "pp", "tp"}));
+  for (const pb::Section section : {pb::FORWARD, pb::INPUT_GRADIENTS, pb::WEIGHT_GRADIENTS, pb::UPDATE}) {
+    EXPECT_EQ(sections.count(section), 1u) << pb::Section_Name(section);
+  }
+  // A chain of one device's plan has all of it; what computes most is predicted to take longest.
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet alone, Compile(program, OptionsFor({1, 1, 1, 1}), ops));
+  std::map<int, int64_t> ns;
+  for (const pb::ClassActor& actor : alone.plans(0).actors()) {
+    for (const pb::ActorPart& part : actor.parts()) ns[part.section()] += part.ns();
+  }
+  EXPECT_GT(ns[pb::FORWARD], 0);
+  EXPECT_GT(ns[pb::INPUT_GRADIENTS] + ns[pb::WEIGHT_GRADIENTS] + ns[pb::BACKWARD], ns[pb::FORWARD]);
 }
 
 TEST(ModelsTest, PlansOnMeshesOfTheirOwnAreProvedLikeOthers) {

@@ -18,6 +18,7 @@ using ::oneflow::testing::TestPlan;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
 
 // work@0 ──► copy@1 (on the communication queue) ──► work@1
 TestPlan Transfer(int slots) {
@@ -147,14 +148,50 @@ TEST(StepDivisionTest, WaitingCountsForWhatWentOnMeanwhile) {
   const std::vector<StepDivision> ranks = DivideSteps(run.trace, summary.steps);
   ASSERT_EQ(ranks.size(), 2u);
   const int64_t steps = summary.steps.num_steps();
-  EXPECT_EQ(ranks[1].compute, 10'000 * steps);
+  EXPECT_EQ(ranks[1].computing(), 10'000 * steps);
   EXPECT_EQ(ranks[1].bubble, 30'000 * steps);
-  EXPECT_EQ(ranks[1].communication, 20'000 * steps);
+  EXPECT_EQ(ranks[1].communication(), 20'000 * steps);
   EXPECT_EQ(ranks[1].messages, 12'000 * steps);
   EXPECT_EQ(ranks[1].host, 0);
   EXPECT_EQ(ranks[1].total(), 72'000 * steps);
-  EXPECT_EQ(ranks[0].compute, 30'000 * steps);
+  EXPECT_EQ(ranks[0].computing(), 30'000 * steps);
   EXPECT_EQ(ranks[0].total(), 72'000 * steps);
+}
+
+void AddPart(pb::Section section, int64_t ns, pb::Actor& actor) {
+  pb::ActorPart& part = *actor.add_parts();
+  part.set_section(section);
+  part.set_ns(ns);
+}
+
+TEST(StepDivisionTest, SaysWhatComputingIsForAndWhatCommunicationCrosses) {
+  TestPlan plan = Transfer(1);
+  plan.Register("loop", {2}, {{0}}, 1, 4, /*initially_filled=*/1);
+  pb::Plan& p = plan.plan();
+  AddPart(pb::FORWARD, 100, *p.mutable_actors(0));
+  AddPart(pb::INPUT_GRADIENTS, 50, *p.mutable_actors(2));
+  AddPart(pb::WEIGHT_GRADIENTS, 40, *p.mutable_actors(2));
+  AddPart(pb::UPDATE, 10, *p.mutable_actors(2));
+  for (const char* axis : {"dp", "tp"}) p.mutable_actors(1)->add_crosses(axis);
+  SimulatedCosts costs;
+  costs.act = [](int32_t actor, int64_t) { return ActCost{.ns = std::vector<int64_t>{30'000, 20'000, 10'000}[actor]}; };
+  ASSERT_OK_AND_ASSIGN(const Simulation run, Simulate(plan.set(), 0, 20, costs));
+  ASSERT_OK_AND_ASSIGN(const TraceSummary summary, Summarize(run.trace, ""));
+  const std::vector<StepDivision> ranks = DivideSteps(run.trace, summary.steps);
+  const int64_t steps = summary.steps.num_steps();
+  ASSERT_EQ(ranks.size(), 2u);
+  EXPECT_THAT(ranks[0].work, ElementsAre(Pair(pb::FORWARD, 30'000 * steps)));
+  EXPECT_THAT(ranks[1].work, ElementsAre(Pair(pb::INPUT_GRADIENTS, 5'000 * steps),
+                                         Pair(pb::WEIGHT_GRADIENTS, 4'000 * steps), Pair(pb::UPDATE, 1'000 * steps)));
+  EXPECT_THAT(ranks[1].exposed, ElementsAre(Pair("dp, tp", 20'000 * steps)));
+  const std::string text = DivisionText(ranks[1], summary.steps);
+  for (const char* row :
+       {"0.005    8.3%  backward: gradients of values\n", "0.004    6.7%  backward: gradients of weights\n",
+        "0.001    1.7%  optimizer\n", "0.020   33.3%  exposed dp, tp\n", "0.030   50.0%  bubble: others compute\n",
+        "0.000    0.0%  the host reads or fetches\n"}) {
+    EXPECT_THAT(text, HasSubstr(row));
+  }
+  EXPECT_THAT(SummaryText(run.trace, summary, {}), HasSubstr("forward\n"));
 }
 
 TEST(KnobsTest, SayWhatWouldChangeAStep) {
