@@ -32,6 +32,15 @@ struct ScheduleOptions {
   double min_ratio = 0;  // final learning rate as a fraction of learning_rate
 };
 
+// What backward computes again instead of keeping it.
+struct RecomputeOptions {
+  std::string what;  // of segments of this kind (graph.h); empty: nothing
+  int first = 0;     // of those only the first so many of every chunk; 0: all
+  // What forward has gathered from other ranks, so that a rank holds more of it, is gathered again.
+  bool gathers = false;
+  bool any() const { return !what.empty() || gathers; }
+};
+
 struct CompileOptions {
   std::string job;
   Mesh mesh;  // of every plan that has none of its own; it lies on ranks 0 .. size-1
@@ -55,6 +64,7 @@ struct CompileOptions {
   std::vector<double> shares;
   // By plan and register: slots instead of those that credits give.
   std::map<std::string, std::map<std::string, int>> slots;
+  RecomputeOptions recompute;  // of graphs with a loss
   uint64_t seed = 1;
   // Of the kernels that will run: the plan sets it aside. None: they take their own when they are loaded.
   KernelScratch kernel_scratch;

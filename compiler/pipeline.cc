@@ -19,6 +19,7 @@ constexpr Pass kPipeline[] = {
     {"fuse-composites", FuseComposites},
     {"check-replicas", CheckReplicas},
     {"insert-boxing", InsertBoxing},
+    {"recompute", Recompute},
 };
 
 }  // namespace

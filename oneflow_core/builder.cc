@@ -164,6 +164,13 @@ GraphBuilder::PlacementScope::PlacementScope(GraphBuilder& builder, PlacementHin
 }
 GraphBuilder::PlacementScope::~PlacementScope() { builder_.at_ = std::move(saved_); }
 
+GraphBuilder::Segment::Segment(GraphBuilder& builder, absl::string_view kind)
+    : builder_(builder), saved_(builder.like_.segment) {
+  builder_.graph_.segments.push_back({std::string(kind), saved_});
+  builder_.like_.segment = static_cast<int>(builder_.graph_.segments.size()) - 1;
+}
+GraphBuilder::Segment::~Segment() { builder_.like_.segment = saved_; }
+
 GradContext::GradContext(GraphBuilder& builder, NodeId node, std::vector<std::optional<Tensor>> output_grads)
     : builder_(builder),
       node_(node),

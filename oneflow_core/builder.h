@@ -100,6 +100,19 @@ class GraphBuilder {
     PlacementHint saved_;
   };
 
+  // A segment of the model: nodes made while it lives are part of it. Segment s(b, "layers"); nests.
+  class Segment {
+   public:
+    Segment(GraphBuilder& builder, absl::string_view kind);
+    ~Segment();
+    Segment(const Segment&) = delete;
+    Segment& operator=(const Segment&) = delete;
+
+   private:
+    GraphBuilder& builder_;
+    const int saved_;
+  };
+
   // What new nodes are for; see Node.
   void set_role(Role role, NodeId forward = -1, NodeId variable = -1);
   // If set, the source line given to new nodes (autodiff points at the forward line).

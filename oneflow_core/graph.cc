@@ -18,6 +18,8 @@ const char* Name(Role role) {
       return "fused-gradient";
     case Role::kReduction:
       return "reduction";
+    case Role::kRecompute:
+      return "recompute";
     case Role::kUpdate:
       break;
   }
@@ -45,6 +47,7 @@ void CopyProvenance(const Node& like, Node& node) {
   node.role = like.role;
   node.forward = like.forward;
   node.variable = like.variable;
+  node.segment = like.segment;
   node.chunk = like.chunk;
 }
 
@@ -79,10 +82,18 @@ std::vector<std::vector<NodeId>> Graph::Consumers() const {
   return consumers;
 }
 
+int Graph::SegmentOfKind(int segment, absl::string_view kind) const {
+  while (segment >= 0 && segments[segment].kind != kind) segment = segments[segment].parent;
+  return segment;
+}
+
 void Graph::Rebuild(const std::vector<bool>& keep) {
   std::vector<int> missing(nodes_.size(), 0);
-  for (NodeId id = 0; id < num_nodes(); ++id) missing[id] = static_cast<int>(nodes_[id].inputs.size());
-  const std::vector<std::vector<NodeId>> consumers = Consumers();
+  std::vector<std::vector<NodeId>> waiters = Consumers();
+  for (NodeId id = 0; id < num_nodes(); ++id) {
+    missing[id] = static_cast<int>(nodes_[id].inputs.size() + nodes_[id].after.size());
+    for (ValueId value : nodes_[id].after) waiters[value].push_back(id);
+  }
   std::priority_queue<NodeId, std::vector<NodeId>, std::greater<NodeId>> ready;
   for (NodeId id = 0; id < num_nodes(); ++id) {
     if (missing[id] == 0) ready.push(id);
@@ -95,13 +106,15 @@ void Graph::Rebuild(const std::vector<bool>& keep) {
     const NodeId id = ready.top();
     ready.pop();
     for (ValueId output : nodes_[id].outputs) {
-      for (NodeId reader : consumers[output]) {
-        if (--missing[reader] == 0) ready.push(reader);
+      for (NodeId waiter : waiters[output]) {
+        if (--missing[waiter] == 0) ready.push(waiter);
       }
     }
     if (!keep[id]) continue;
     Node node = std::move(nodes_[id]);
     for (ValueId& input : node.inputs) input = renumbered[input];
+    for (ValueId& value : node.after) value = renumbered[value];
+    node.after.erase(std::remove(node.after.begin(), node.after.end(), -1), node.after.end());
     for (ValueId& output : node.outputs) {
       renumbered[output] = static_cast<ValueId>(values.size());
       values.push_back(std::move(values_[output]));

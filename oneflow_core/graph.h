@@ -40,6 +40,7 @@ enum class Role : uint8_t {
   kWeightGradient,  // of a weight that its forward node reads
   kFusedGradient,   // of both at once, where an op's gradient makes them together
   kReduction,       // adds up the gradient of a variable, over micro-batches and over readers
+  kRecompute,       // its forward node again, for backward nodes to read instead of what that made
   kUpdate,          // everything after the gradients: clipping, schedules, optimizers and their state
 };
 const char* Name(Role role);  // "forward", "input-gradient", ...
@@ -60,6 +61,13 @@ struct Value {
   std::optional<DistType> dist;  // the compiler's decision
 };
 
+// A part of the model as its author marked it: one of its "layers", the core of an "attention". A job may ask that what
+// backward needs of all segments of a kind is computed again instead of being kept.
+struct Segment {
+  std::string kind;
+  int parent = -1;  // the segment that it is part of; -1: none
+};
+
 struct Node {
   // The same for as long as the node lives, whatever it is renamed or renumbered to; given by Graph::AddNode, never
   // twice.
@@ -69,11 +77,14 @@ struct Node {
   AttrMap attrs;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
+  // Values that it does not read, but that have to be there before it runs.
+  std::vector<ValueId> after;
   std::string source;  // where the user wrote it: "models/gpt.cc:42"
   PlacementHint at;    // the user's wish for where it runs; empty: the compiler chooses
   Role role = Role::kForward;
   NodeId forward = -1;   // the forward node that it serves; -1: it is one, or serves none in particular
   NodeId variable = -1;  // the variable that it serves: whose gradient it makes, or whose update it is part of; or -1
+  int segment = -1;      // of a forward node: the innermost that it is part of; -1: none
   int chunk = -1;        // the piece of the model, as stages have it, that it belongs to; -1 until nodes are placed
   Rate rate = Rate::kMicroBatch;
   std::optional<Placement> placement;  // the compiler's decision
@@ -101,8 +112,14 @@ class Graph {
   std::vector<std::vector<NodeId>> Consumers() const;
 
   // Sorts nodes topologically (ties by old id), drops those for which `keep` is false, renumbers nodes and values. What
-  // served a dropped node serves none from then on. REQUIRES: no kept node reads a dropped one; the graph has no cycle.
+  // served a dropped node serves none from then on, what waited for one waits no more. REQUIRES: no kept node reads a
+  // dropped one; the graph has no cycle.
   void Rebuild(const std::vector<bool>& keep);
+
+  // By id; parents have smaller ids.
+  std::vector<Segment> segments;
+  // `segment` or the nearest that it lies in of that kind; -1: none.
+  int SegmentOfKind(int segment, absl::string_view kind) const;
 
   // The scalars whose sum is to be minimised. A graph with any is trained.
   std::vector<ValueId> losses;
@@ -119,7 +136,7 @@ inline bool IsForward(const Node& node) { return node.role == Role::kForward; }
 inline bool IsBackward(const Node& node) { return PartOf(node.role) == StepPart::kBackward; }
 inline bool IsUpdate(const Node& node) { return node.role == Role::kUpdate; }
 
-// Makes `node` serve what `like` serves: its role, forward node, variable and chunk.
+// Makes `node` serve what `like` serves: its role, forward node, variable, segment and chunk.
 void CopyProvenance(const Node& like, Node& node);
 
 // "node 'h0/mlp/up' (matmul, models/gpt.cc:42)": how errors name a node.

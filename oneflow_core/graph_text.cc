@@ -66,12 +66,17 @@ std::string NodeToText(const Graph& graph, const Node& node) {
     };
     absl::StrAppend(&text, " at ", absl::StrJoin(node.at, ",", format));
   }
+  if (node.segment >= 0) absl::StrAppend(&text, " segment ", node.segment);
   if (node.role != Role::kForward) absl::StrAppend(&text, " role ", Name(node.role));
   if (node.forward >= 0) absl::StrAppend(&text, " forward ", Quoted(graph.node(node.forward).name));
   if (node.variable >= 0) absl::StrAppend(&text, " variable ", Quoted(graph.node(node.variable).name));
   if (node.chunk >= 0) absl::StrAppend(&text, " chunk ", node.chunk);
   if (node.rate != Rate::kMicroBatch) absl::StrAppend(&text, " rate ", kRateNames[static_cast<int>(node.rate)]);
   if (node.placement.has_value()) absl::StrAppend(&text, " on ", node.placement->ToString());
+  if (!node.after.empty()) {
+    const auto format = [](std::string* out, ValueId id) { absl::StrAppend(out, "%", id); };
+    absl::StrAppend(&text, " after ", absl::StrJoin(node.after, ",", format));
+  }
   if (!node.source.empty()) absl::StrAppend(&text, " from ", Quoted(node.source));
   return text;
 }
@@ -199,6 +204,9 @@ struct Served {
 };
 
 absl::Status ReadProvenance(LineReader& line, Node& node, Served& served) {
+  if (line.AcceptWord("segment")) {
+    OF_ASSIGN_OR_RETURN(node.segment, line.Integer<int>("the number of a segment"));
+  }
   if (line.AcceptWord("role")) {
     OF_ASSIGN_OR_RETURN(node.role, ReadRole(line));
   }
@@ -212,6 +220,15 @@ absl::Status ReadProvenance(LineReader& line, Node& node, Served& served) {
     OF_ASSIGN_OR_RETURN(node.chunk, line.Integer<int>("the number of a chunk"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ValueId>> ReadValues(LineReader& line) {
+  std::vector<ValueId> values;
+  do {
+    OF_ASSIGN_OR_RETURN(const ValueId id, line.ValueName());
+    values.push_back(id);
+  } while (line.Accept(","));
+  return values;
 }
 
 absl::Status ReadMarks(LineReader& line, Node& node, Served& served) {
@@ -229,12 +246,16 @@ absl::Status ReadMarks(LineReader& line, Node& node, Served& served) {
     OF_ASSIGN_OR_RETURN(Placement placement, ReadPlacement(line));
     node.placement = std::move(placement);
   }
+  if (line.AcceptWord("after")) {
+    OF_ASSIGN_OR_RETURN(node.after, ReadValues(line));
+  }
   if (line.AcceptWord("from")) {
     OF_ASSIGN_OR_RETURN(node.source, line.String("a source line in quotes"));
   }
   if (!line.AtEnd()) {
     return line.Expected(
-        "'at', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'from' (in this order) or the end of the line");
+        "'at', 'segment', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'after', 'from' (in this order) or the "
+        "end of the line");
   }
   return absl::OkStatus();
 }
@@ -308,6 +329,24 @@ absl::StatusOr<Graph> ReadHeader(LineReader& line) {
   return Graph(std::move(name));
 }
 
+absl::Status ReadSegment(LineReader& line, Graph& graph) {
+  if (graph.num_nodes() > 0) return line.Expected("segments before the first node");
+  OF_ASSIGN_OR_RETURN(const int id, line.Integer<int>("the number of the segment"));
+  if (id != static_cast<int>(graph.segments.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("defines segment ", id, ", but the next one is ", graph.segments.size()));
+  }
+  Segment segment;
+  OF_ASSIGN_OR_RETURN(segment.kind, line.String("the segment's kind in quotes"));
+  if (line.AcceptWord("in")) {
+    OF_ASSIGN_OR_RETURN(segment.parent, line.Integer<int>("the number of the segment that it is part of"));
+    if (segment.parent < 0) return absl::InvalidArgumentError(absl::StrCat("lies in segment ", segment.parent));
+  }
+  graph.segments.push_back(std::move(segment));
+  if (!line.AtEnd()) return line.Expected("'in' or the end of the line after the segment");
+  return VerifySegment(graph, id);
+}
+
 absl::Status ReadLoss(LineReader& line, Graph& graph) {
   OF_ASSIGN_OR_RETURN(const ValueId loss, line.ValueName());
   graph.losses.push_back(loss);
@@ -319,6 +358,11 @@ absl::Status ReadLoss(LineReader& line, Graph& graph) {
 
 std::string GraphToText(const Graph& graph) {
   std::string text = absl::StrCat("graph ", Quoted(graph.name()), "\n");
+  for (size_t id = 0; id < graph.segments.size(); ++id) {
+    const Segment& segment = graph.segments[id];
+    absl::StrAppend(&text, "segment ", id, " ", Quoted(segment.kind),
+                    segment.parent < 0 ? "" : absl::StrCat(" in ", segment.parent), "\n");
+  }
   for (NodeId id = 0; id < graph.num_nodes(); ++id) absl::StrAppend(&text, NodeToText(graph, graph.node(id)), "\n");
   for (const ValueId loss : graph.losses) absl::StrAppend(&text, "loss %", loss, "\n");
   return text;
@@ -335,6 +379,8 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& op
     const auto where = [&] { return absl::StrCat("graph text, line ", number); };
     if (!graph.has_value()) {
       OF_ASSIGN_OR_RETURN_AT(graph, ReadHeader(line), where());
+    } else if (line.AcceptWord("segment")) {
+      OF_RETURN_IF_ERROR_AT(ReadSegment(line, *graph), where());
     } else if (line.AcceptWord("loss")) {
       OF_RETURN_IF_ERROR_AT(ReadLoss(line, *graph), where());
     } else if (graph->is_trained()) {

@@ -7,12 +7,13 @@
 //   ...
 //   loss %5
 //
-//   text   = 'graph' STRING  node*  ('loss' VALUE)*           a line each; empty lines and lines that begin with # are
-//   skipped node   = [output (',' output)* '=']  OP '(' [VALUE (',' VALUE)*] ')'  STRING (the name)  ['{' attribute,
-//   ... '}']
-//            ['at' AXIS=INT, ...]  ['role' ROLE]  ['forward' STRING]  ['variable' STRING]  ['chunk' INT]
-//            ['rate' RATE]  ['on' PLACEMENT]  ['from' STRING (the source)]
-//   output = VALUE ':' TYPE  ['{' hint '}']  ['@' PLACEMENT SBP]
+//   text    = 'graph' STRING  segment*  node*  ('loss' VALUE)*  a line each; empty ones and those with # are skipped
+//   segment = 'segment' INT STRING (the kind)  ['in' INT]
+//   node    = [output (',' output)* '=']  OP '(' [VALUE (',' VALUE)*] ')'  STRING (the name)
+//             ['{' attribute, ... '}']  ['at' AXIS=INT, ...]  ['segment' INT]  ['role' ROLE]  ['forward' STRING]
+//             ['variable' STRING]  ['chunk' INT]  ['rate' RATE]  ['on' PLACEMENT]  ['after' VALUE (',' VALUE)*]
+//             ['from' STRING (the source)]
+//   output  = VALUE ':' TYPE  ['{' hint '}']  ['@' PLACEMENT SBP]
 //
 // Values are %0, %1, ... in the order in which they are defined. An attribute is true or false, an integer, a number
 // with a '.', an 'e', "inf" or "nan" (shortest digits that read back to the same double; every NaN is "nan"), a string

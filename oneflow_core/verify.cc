@@ -30,6 +30,15 @@ absl::Status VerifyInputs(const Graph& graph, NodeId id) {
   return absl::OkStatus();
 }
 
+absl::Status VerifyAfter(const Graph& graph, NodeId id) {
+  for (ValueId value : graph.node(id).after) {
+    if (value < 0 || value >= graph.num_values() || graph.value(value).producer >= id) {
+      return Invalid("runs after %", value, ", which no node before node ", id, " makes");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status VerifyOutputs(const Graph& graph, const Node& node, const OpDef& def) {
   std::vector<TensorType> inputs, declared;
   for (ValueId input : node.inputs) inputs.push_back(graph.value(input).type);
@@ -112,6 +121,7 @@ absl::Status VerifyNodeUnannotated(const Graph& graph, NodeId id, const OpRegist
     if (!IsWord(name)) return Invalid("attribute '", name, "' is not a word of letters, digits and '_'");
   }
   OF_RETURN_IF_ERROR(VerifyInputs(graph, id));
+  OF_RETURN_IF_ERROR(VerifyAfter(graph, id));
   OF_RETURN_IF_ERROR(VerifyOutputs(graph, node, *def));
   OF_RETURN_IF_ERROR(VerifyMutatedInputs(graph, node, *def, ops));
   for (ValueId output : node.outputs)
@@ -131,6 +141,9 @@ absl::Status VerifyServed(const Graph& graph, const Node& node, const OpRegistry
   }
   if (node.variable >= 0 && !ops.Is(graph.node(node.variable).op, OpKind::kVariable)) {
     return Invalid("serves ", Where(graph.node(node.variable)), " as a variable, which it is not");
+  }
+  if (node.segment < -1 || node.segment >= static_cast<int>(graph.segments.size())) {
+    return Invalid("is in segment ", node.segment, ", but the graph has ", graph.segments.size());
   }
   if (node.chunk < -1) return Invalid("its chunk is ", node.chunk);
   return absl::OkStatus();
@@ -180,6 +193,15 @@ absl::Status VerifyProvenance(const Graph& graph, NodeId id, const OpRegistry& o
   return absl::OkStatus();
 }
 
+absl::Status VerifySegment(const Graph& graph, int id) {
+  const Segment& segment = graph.segments[id];
+  if (!IsWord(segment.kind)) {
+    return Invalid("segment ", id, ": kind '", segment.kind, "' is not a word of letters, digits and '_'");
+  }
+  if (segment.parent >= -1 && segment.parent < id) return absl::OkStatus();
+  return Invalid("segment ", id, " lies in segment ", segment.parent, ", which does not come before it");
+}
+
 absl::Status VerifyLosses(const Graph& graph) {
   for (const ValueId loss : graph.losses) {
     if (loss < 0 || loss >= graph.num_values()) {
@@ -196,6 +218,9 @@ absl::Status VerifyLosses(const Graph& graph) {
 absl::Status VerifyGraph(const Graph& graph, const OpRegistry& ops) {
   const std::string where = absl::StrCat("graph '", graph.name(), "'");
   OF_RETURN_IF_ERROR_AT(VerifyNumbering(graph), where);
+  for (size_t id = 0; id < graph.segments.size(); ++id) {
+    OF_RETURN_IF_ERROR_AT(VerifySegment(graph, static_cast<int>(id)), where);
+  }
   absl::flat_hash_map<absl::string_view, NodeId> names;
   names.reserve(graph.num_nodes());
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {

@@ -5,6 +5,7 @@
 //                  are f32 scalars
 //   of each node   its op exists; it reads values made before it; its outputs are what inference says; the inputs that
 //                  its op overwrites are variables
+//   of segments    kinds are words, and what a segment lies in comes before it
 //   of provenance  what serves a forward node or a variable names one
 //   of wishes      names of attributes and mesh axes are words, no axis is named twice, a split dimension exists
 //
@@ -25,6 +26,9 @@ absl::Status VerifyNode(const Graph& graph, NodeId id, const OpRegistry& ops);
 
 // The part that concerns what the node serves, which may come after it.
 absl::Status VerifyProvenance(const Graph& graph, NodeId id, const OpRegistry& ops);
+
+// The part that concerns one segment, given those before it.
+absl::Status VerifySegment(const Graph& graph, int id);
 
 // The part that concerns the losses.
 absl::Status VerifyLosses(const Graph& graph);

@@ -7,6 +7,7 @@
 #include "compiler/explain/explain.h"
 #include "compiler/explain/scopes.h"
 #include "compiler/explain/words.h"
+#include "compiler/plan/variables.h"
 
 namespace oneflow {
 namespace {
@@ -60,9 +61,30 @@ class GraphText {
                     " per step\n  a step, one thing after another: compute ", SecondsText(compute), ", boxing ",
                     SecondsText(boxing), "; the busiest rank computes ", SecondsText(BusiestRank()), "\n",
                     "  boxing moves ", bytes.total(), " bytes per step: ", LinksText(bytes), "\n");
+    Recomputation();
     const auto own = job_.options.meshes.find(graph_.name());
     if (own == job_.options.meshes.end()) return;
     absl::StrAppend(&out_, "  on a mesh of its own, ", own->second.whole().ToString(), "\n");
+  }
+
+  // What backward makes again, and what it reads of that: so much less is kept of each micro-batch.
+  void Recomputation() {
+    int64_t num_nodes = 0, bytes = 0;
+    double seconds = 0;
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+      const Node& node = graph_.node(id);
+      if (node.role != Role::kRecompute) continue;
+      ++num_nodes;
+      seconds += facts_.compute[id];
+      for (const ValueId output : node.outputs) {
+        const bool is_read = std::any_of(consumers_[output].begin(), consumers_[output].end(),
+                                         [&](NodeId reader) { return graph_.node(reader).role != Role::kRecompute; });
+        if (is_read) bytes += ShardBytes(graph_.value(output).type, *graph_.value(output).dist);
+      }
+    }
+    if (num_nodes == 0) return;
+    absl::StrAppend(&out_, "  backward repeats ", CountText(num_nodes, "node"), ", ", SecondsText(seconds),
+                    " of the compute, and so need not be kept ", BytesText(bytes), " of a micro-batch on a rank\n");
   }
 
   double BusiestRank() const {

@@ -6,6 +6,7 @@
 #include "compiler/explain/lookup.h"
 #include "compiler/explain/other_layouts.h"
 #include "compiler/explain/words.h"
+#include "compiler/passes/passes.h"
 #include "compiler/select/select_sbp.h"
 #include "sbp/signatures.h"
 #include "sbp/slices.h"
@@ -67,6 +68,9 @@ class NodeText {
   void Title(ValueId value) {
     absl::StrAppend(&out_, "tensor '", TensorName(graph_, value), "' of graph '", graph_.name(),
                     "': ", graph_.value(value).type.ToString(), ", ", Name(PartOf(node_.role)));
+    if (node_.role == Role::kRecompute) {
+      absl::StrAppend(&out_, ", '", graph_.node(node_.forward).name, "' computed again");
+    }
     if (facts_.micro_batches > 1) {
       absl::StrAppend(&out_, ValueRate(graph_, value) == Rate::kStep
                                  ? ", once per step"
@@ -365,11 +369,11 @@ absl::StatusOr<std::string> ExplainTensor(const JobFacts& job, absl::string_view
   const GraphFacts& facts = job.graphs[place.graph];
   CostModel costs(job.topology);
   const NodeId placed = facts.placed_of[place.node];
-  OF_ASSIGN_OR_RETURN(
-      std::vector<LayoutPrice> prices,
-      ExplainSelection(
-          facts.placed, *job.ops, job.topology, facts.fixed,
-          {facts.micro_batches, job.options.variable_bytes_per_device, job.options.memory_bytes_per_device}, placed));
+  const PassContext context{job.options, *job.ops, facts.fixed, job.topology};
+  const SelectOptions options{facts.micro_batches, job.options.variable_bytes_per_device,
+                              job.options.memory_bytes_per_device, RecomputedPieces(facts.placed, context)};
+  OF_ASSIGN_OR_RETURN(std::vector<LayoutPrice> prices,
+                      ExplainSelection(facts.placed, *job.ops, job.topology, facts.fixed, options, placed));
   NodeText text(job, facts, place.node, costs, std::move(prices));
   if (place.output >= 0) text.Tensor(place.output);
   text.Maker();

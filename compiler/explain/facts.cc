@@ -142,6 +142,10 @@ absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, 
   facts.placed_readers = facts.placed.Consumers();
 
   facts.placed_of = SameNodes(facts.boxed, facts.placed);
+  for (NodeId id = 0; id < facts.boxed.num_nodes(); ++id) {
+    const Node& node = facts.boxed.node(id);
+    if (node.role == Role::kRecompute) facts.placed_of[id] = facts.placed_of[node.forward];
+  }
   facts.boxed_of = SameNodes(facts.placed, facts.boxed);
   facts.gradients = FindGradients(facts);
 

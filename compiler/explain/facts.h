@@ -78,8 +78,9 @@ struct GraphFacts {
   Graph differentiated, placed, boxed;
   const OpRegistry* ops = nullptr;                          // borrowed
   std::map<std::string, NodeId> placed_nodes, boxed_nodes;  // by name, as people ask for them
-  std::vector<NodeId> placed_of;                            // by node of `boxed`: the same node of `placed`, or -1
-  std::vector<NodeId> boxed_of;                             // by node of `placed`: the same node of `boxed`, or -1
+  // By node of `boxed`: the same node of `placed`, or what it computes again, or -1.
+  std::vector<NodeId> placed_of;
+  std::vector<NodeId> boxed_of;    // by node of `placed`: the same node of `boxed`, or -1
   std::vector<ValueId> gradients;  // by value of `boxed`: the value that is its gradient, or -1
   VariableDists fixed;             // by earlier graphs
   int micro_batches = 1;

@@ -99,4 +99,18 @@ absl::StatusOr<bool> CheckReplicas(Graph& graph, PassContext& context);
 //            P -> boxing S(0) -> ...                            \-> ...
 absl::StatusOr<bool> InsertBoxing(Graph& graph, PassContext& context);
 
+// recompute, if the options ask for segments of a kind: what backward reads of them is computed again, with all the
+// boxings in between, from what the segment was given. Nothing of it runs before the first gradient that needs it. If
+// they ask for gathers, boxings that gather are repeated likewise.
+//
+//   before   x -> a -> b -> ...      dy, b -> b' -> ...; x, a -> a'
+//   after    x -> a -> b -> ...      x -> a* (after dy) -> b*      dy, b* -> b' -> ...; x, a* -> a'
+//
+// Only what is needed is computed again, and only where that keeps fewer bytes (recompute.cc). Layouts and random
+// numbers are the original's, so that losses are the same bits. InvalidArgument if the model marks no such segments.
+absl::StatusOr<bool> Recompute(Graph& graph, PassContext& context);
+// By node: the piece of the model, numbered from 0, whose values the options ask to compute again for backward; -1:
+// none. A piece is what of a segment lies in one chunk. Boxings belong to none yet, nor what no micro-batch differs in.
+std::vector<int> RecomputedPieces(const Graph& graph, const PassContext& context);
+
 }  // namespace oneflow

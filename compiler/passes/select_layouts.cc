@@ -70,7 +70,8 @@ class Boxer {
 
 absl::StatusOr<bool> SelectLayouts(Graph& graph, PassContext& context) {
   const SelectOptions options{graph.is_trained() ? context.options.micro_batches : 1,
-                              context.options.variable_bytes_per_device, context.options.memory_bytes_per_device};
+                              context.options.variable_bytes_per_device, context.options.memory_bytes_per_device,
+                              RecomputedPieces(graph, context)};
   OF_ASSIGN_OR_RETURN(const Selection selection,
                       SelectSbp(graph, context.ops, context.topology, context.variables, options));
   for (const std::string& note : selection.notes) {

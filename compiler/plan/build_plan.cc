@@ -38,6 +38,7 @@ class PlanBuilder {
     if (in_.schedule != nullptr) plan_.orders = OrdersOf(in_, plan_.actors);
     if (!plan_.orders.empty()) act_places_ = ActPlaces(plan_.orders, plan_.actors.size());
     MakeDataRegisters();
+    MakeOrderRegisters();
     OF_RETURN_IF_ERROR(MakeVariableRegisters());
     OF_RETURN_IF_ERROR(MakePorts());
     GiveEnoughSlots(plan_);
@@ -83,6 +84,7 @@ class PlanBuilder {
 
   void MakeActors();
   void MakeDataRegisters();
+  void MakeOrderRegisters();
   absl::Status MakeVariableRegisters();
   absl::Status MakePorts();
 
@@ -181,6 +183,23 @@ void PlanBuilder::MakeDataRegisters() {
         const std::vector<int> readers = Readers(value, c);
         if (!readers.empty()) AddToRegister(c, ValueRate(graph_, value) == Rate::kStep, readers, value);
       }
+    }
+  }
+}
+
+// Where a node comes after a value of another chain that its own does not wait for: a register of no bytes.
+void PlanBuilder::MakeOrderRegisters() {
+  std::set<std::tuple<int, bool, int>> waits;  // producer, per step, consumer
+  for (const PhysicalRegister& reg : plan_.registers) {
+    for (const int consumer : reg.consumers) waits.insert({reg.producer, reg.per_step, consumer});
+  }
+  for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+    for (const ValueId value : graph_.node(id).after) {
+      const Node& first = graph_.node(graph_.value(value).producer);
+      const int producer = chains_.chain_of_node[graph_.value(value).producer], consumer = chains_.chain_of_node[id];
+      const bool per_step = ValueRate(graph_, value) == Rate::kStep;
+      if (producer == consumer || !waits.insert({producer, per_step, consumer}).second) continue;
+      AddRegister(producer, per_step, {consumer}, absl::StrCat("order ", first.name));
     }
   }
 }

@@ -6,7 +6,8 @@
 //   every chain that reads w  ◄──order w, one token───┘
 //
 // A value that only its own chain reads lies in the workspace; the values that the same other actors read share one
-// register. Chain 2 overwrites w: it waits until all have read it, and they wait, in the next step, until it has been
+// register. Where a node comes after what it does not read, a register of no bytes says so. Chain 2 overwrites w: it
+// waits until all have read it, and they wait, in the next step, until it has been
 // overwritten.
 //
 // Variables are fixed memory. One that a chain overwrites is guarded by a register that starts filled: of no bytes

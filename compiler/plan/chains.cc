@@ -228,6 +228,9 @@ absl::Status VerifyChains(const Graph& graph, const ChainGraph& chains) {
       }
     }
   }
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    for (ValueId value : graph.node(id).after) OF_RETURN_IF_ERROR(check(graph.value(value).producer, id));
+  }
   return absl::OkStatus();
 }
 

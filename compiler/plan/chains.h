@@ -63,8 +63,8 @@ struct ChainGraph {
 absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops, const Topology& topology,
                                        const Schedule* schedule = nullptr, int micro_batches = 1);
 
-// Checks from scratch that edges between chains ascend, that nodes in a chain follow what they read, and that mutations
-// follow all reads. Internal, naming both nodes, if not.
+// Checks from scratch that edges between chains ascend, that nodes in a chain follow what they read or come after, and
+// that mutations follow all reads. Internal, naming both nodes, if not.
 absl::Status VerifyChains(const Graph& graph, const ChainGraph& chains);
 
 }  // namespace oneflow

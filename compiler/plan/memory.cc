@@ -123,6 +123,7 @@ class Assignment {
       case Role::kForward:
       case Role::kInputGradient:
       case Role::kFusedGradient:
+      case Role::kRecompute:
         return MemoryUse::kActivations;
       case Role::kUpdate:
         return MemoryUse::kOptimizer;

@@ -13,7 +13,7 @@ Queue QueueOf(const Node& node, const OpRegistry& ops) {
   return kind == OpKind::kData || kind == OpKind::kFetch ? Queue::kHost : Queue::kCompute;
 }
 
-// Edges of data, and behind all readers of a variable those that overwrite it, one after the other.
+// Edges of data and of order, and behind all readers of a variable those that overwrite it, one after the other.
 void AddEdges(const Graph& graph, const Mutations& mutations, Precedence& result) {
   const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
   for (ValueId value = 0; value < graph.num_values(); ++value) {
@@ -34,6 +34,9 @@ void AddEdges(const Graph& graph, const Mutations& mutations, Precedence& result
       if (last_mutator >= 0) result.Add(last_mutator, mutator);
       last_mutator = mutator;
     }
+  }
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    for (ValueId value : graph.node(id).after) result.Add(graph.value(value).producer, id);
   }
 }
 

@@ -14,7 +14,7 @@ namespace oneflow {
 // the same time, as far as waits allow.
 enum class Queue : uint8_t { kCompute, kCommunication, kHost };
 
-// Reasons of order between nodes: data, and "mutate after all reads".
+// Reasons of order between nodes: data, what a node says that it comes after, and "mutate after all reads".
 struct Precedence {
   std::vector<std::vector<NodeId>> before;  // of each node
   std::vector<std::vector<NodeId>> after;

@@ -26,7 +26,9 @@ MemoryDemand VariableDemand(const Graph& graph, const OpRegistry& ops, const Sea
   return demand;
 }
 
-MemoryDemand WholeDemand(const Graph& graph, const OpRegistry& ops, const SearchProblem& problem, MemoryDemand demand) {
+MemoryDemand WholeDemand(const Graph& graph, const OpRegistry& ops, const SearchProblem& problem,
+                         const std::vector<int>& recomputed, MemoryDemand demand) {
+  const auto piece = [&](NodeId node) { return node < 0 || recomputed.empty() ? -1 : recomputed[node]; };
   AddAll(graph, ops, problem, OpKind::kVariable, MemoryKind::kVariable, demand);
   AddAll(graph, ops, problem, OpKind::kAccumulate, MemoryKind::kSum, demand);
   for (ValueId id = 0; id < graph.num_values(); ++id) {
@@ -36,7 +38,10 @@ MemoryDemand WholeDemand(const Graph& graph, const OpRegistry& ops, const Search
       read = {id, MemoryKind::kCopy, problem.values[id].readers, /*only_boxed=*/true};
     } else if (IsForward(producer)) {
       for (const std::pair<int, int>& reader : problem.values[id].readers) {
-        if (IsBackward(graph.node(reader.first))) read.readers.push_back(reader);
+        const Node& node = graph.node(reader.first);
+        const int served = piece(node.forward);
+        const bool reads_again = served >= 0 && served == piece(graph.value(id).producer);
+        if (IsBackward(node) && !reads_again) read.readers.push_back(reader);
       }
     }
     if (!read.readers.empty()) demand.read.push_back(std::move(read));

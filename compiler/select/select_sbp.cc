@@ -91,7 +91,8 @@ class Selector {
       limits.push_back({VariableDemand(graph_, ops_, problem_, demand), options_.variable_limit_bytes});
     }
     if (options_.memory_limit_bytes > 0) {
-      limits.push_back({WholeDemand(graph_, ops_, problem_, std::move(demand)), options_.memory_limit_bytes});
+      limits.push_back(
+          {WholeDemand(graph_, ops_, problem_, options_.recomputed, std::move(demand)), options_.memory_limit_bytes});
     }
     return limits;
   }

@@ -22,6 +22,8 @@ struct SelectOptions {
   int64_t variable_limit_bytes =
       0;                           // of all variables, optimizer state among them; they are gathered for their readers
   int64_t memory_limit_bytes = 0;  // of all that memory_demand.h counts
+  // By node: the piece of the model that backward computes again, -1: none. Empty: nothing is.
+  std::vector<int> recomputed = {};
 };
 
 struct Selection {

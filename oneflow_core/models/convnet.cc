@@ -30,8 +30,10 @@ absl::Status Check(const ConvNetConfig& config, const ImageData& data, const Bat
 }  // namespace
 
 Tensor ConvNetLogits(const ConvNetConfig& config, const Tensor& images, bool training) {
+  if (!images.valid()) return Tensor();
   Tensor x = images;
   for (size_t i = 0; i < config.channels.size(); ++i) {
+    const GraphBuilder::Segment segment(*images.builder(), "layers");
     // Padding 2 keeps the size under a 5x5 kernel, so that only pooling shrinks the image.
     x = nn::Conv2d(x, absl::StrCat("conv", i), {.channels = config.channels[i], .kernel = 5, .padding = 2});
     x = MaxPool2d(Relu(x), /*kernel=*/2, /*stride=*/2);

@@ -123,6 +123,7 @@ Tensor GptLogits(const GptConfig& config, const Tensor& tokens, bool training) {
   Tensor x = Dropout(Add(nn::Embedding(tokens, "wte", TokenTable(config)), positions), dropout);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const GraphBuilder::Scope scope(b, absl::StrCat("h", layer));
+    const GraphBuilder::Segment segment(b, "layers");
     x = Block(config, x, dropout);
   }
   return Head(config, nn::LayerNorm(x, "ln_f"));

@@ -20,7 +20,11 @@ Tensor CausalSelfAttention(const Tensor& x, absl::string_view name, const Attent
   const Tensor q = Linear(x, "q", projection, loc);
   const Tensor k = Linear(x, "k", projection, loc);
   const Tensor v = Linear(x, "v", projection, loc);
-  const Tensor mixed = Attention(q, k, v, options.heads, /*causal=*/true, loc);
+  Tensor mixed;
+  {
+    const GraphBuilder::Segment core(b, "attention");
+    mixed = Attention(q, k, v, options.heads, /*causal=*/true, loc);
+  }
   return Linear(mixed, "o", RowSplit(width, options.output_init), loc);
 }
 

@@ -100,6 +100,8 @@ TEST(NamesTest, RenamingEveryNodeAfterEachPassChangesNothing) {
         CompileOptions options = Options(mesh, micro_batches);
         options.check_replicas = random() % 2 == 0;
         options.keep_gradients = random() % 2 == 0;
+        options.recompute.gathers = random() % 2 == 0;
+        if (random() % 2 == 0 && !c.program->front().segments.empty()) options.recompute.what = "layers";
         if (random() % 2 == 0) options.meshes.emplace("evaluate", PlanMesh(*Mesh::Create({{"tp", 3}}), 1));
         SCOPED_TRACE(absl::StrCat(c.name, " on ", options.mesh.size(), " ranks, ", micro_batches, " micro-batches"));
         options.device = random() % 2 == 0 ? DeviceKind::kCpu : DeviceKind::kCuda;

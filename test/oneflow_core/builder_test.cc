@@ -101,6 +101,28 @@ TEST_F(BuilderTest, PlacementScopesMarkTheNodesMadeInThem) {
   EXPECT_TRUE(NodeOf(Relu(x)).at.empty());
 }
 
+TEST_F(BuilderTest, SegmentsHoldTheNodesMadeInThem) {
+  const Tensor x = Matrix("x", 2, 2);
+  Tensor inner, outer;
+  {
+    const GraphBuilder::Segment layer(b_, "layers");
+    {
+      const GraphBuilder::Segment core(b_, "attention");
+      inner = Relu(x);
+    }
+    outer = Relu(inner);
+  }
+  const Tensor behind = Relu(outer);
+  EXPECT_EQ(NodeOf(x).segment, -1);
+  EXPECT_EQ(NodeOf(inner).segment, 1);
+  EXPECT_EQ(NodeOf(outer).segment, 0);
+  EXPECT_EQ(NodeOf(behind).segment, -1);
+  const std::vector<Segment>& segments = b_.graph().segments;
+  ASSERT_EQ(segments.size(), 2u);
+  EXPECT_EQ(segments[1].kind, "attention");
+  EXPECT_EQ(segments[1].parent, 0);
+}
+
 TEST_F(BuilderTest, GoesOnWithAFinishedGraph) {
   Relu(Matrix("x", 2, 2));
   ASSERT_OK_AND_ASSIGN(Graph graph, b_.Finish());

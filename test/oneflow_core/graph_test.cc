@@ -74,6 +74,31 @@ TEST_F(GraphTest, RebuildRenumbersWhatNodesServeAndForgetsWhatIsDropped) {
   EXPECT_EQ(graph_.node(graph_.FindNode("second")).serial, serial);  // moved, but the same node
 }
 
+TEST_F(GraphTest, RebuildKeepsWhatWaitsBehindWhatItWaitsFor) {
+  graph_.node(1).after = {
+      graph_.node(graph_.AddNode({.op = "exp", .name = "late", .inputs = {0}}, {{DType::kFloat32, {2, 3}}}))
+          .outputs[0]};
+  EXPECT_FALSE(VerifyGraph(graph_, ops_).ok());
+  graph_.Rebuild(std::vector<bool>(graph_.num_nodes(), true));
+  EXPECT_OK(VerifyGraph(graph_, ops_));
+  const NodeId late = graph_.FindNode("late"), relu = graph_.FindNode("relu");
+  EXPECT_THAT(graph_.node(relu).after, ElementsAre(graph_.node(late).outputs[0]));
+  std::vector<bool> keep(graph_.num_nodes(), true);
+  keep[late] = false;
+  graph_.Rebuild(keep);
+  EXPECT_OK(VerifyGraph(graph_, ops_));
+  EXPECT_THAT(graph_.node(graph_.FindNode("relu")).after, IsEmpty());
+}
+
+TEST_F(GraphTest, FindsTheNearestSegmentOfAKind) {
+  graph_.segments = {{"layers"}, {"attention", 0}, {"layers", 1}};
+  EXPECT_EQ(graph_.SegmentOfKind(2, "layers"), 2);
+  EXPECT_EQ(graph_.SegmentOfKind(2, "attention"), 1);
+  EXPECT_EQ(graph_.SegmentOfKind(1, "layers"), 0);
+  EXPECT_EQ(graph_.SegmentOfKind(0, "attention"), -1);
+  EXPECT_EQ(graph_.SegmentOfKind(-1, "layers"), -1);
+}
+
 TEST_F(GraphTest, ErrorsNameNodeOpAndSource) {
   EXPECT_EQ(Where({.op = "relu", .name = "a", .source = "m.cc:3"}), "node 'a' (relu, m.cc:3)");
   EXPECT_EQ(Where({.op = "relu", .name = "a"}), "node 'a' (relu)");

@@ -93,6 +93,9 @@ Graph FullyMarkedGraph() {
                 {"empty_list", std::vector<int64_t>{}}};
   node.at = {{"pp", 1}, {"dp", 0}};
   node.role = Role::kWeightGradient;
+  graph.segments = {{"layers"}, {"attention", 0}};
+  node.segment = 1;
+  node.after = {x.id(), x.id()};
   node.forward = graph.value(x.id()).producer;
   node.variable = graph.value(w.id()).producer;
   node.chunk = 3;
@@ -263,9 +266,8 @@ TEST(GraphTextTest, NamesLineAndBothValuesOfEachMistake) {
       {"%1:f32[2,3] = relu(%0) \"r\" at pp=-1", "placement hint pp=-1 is negative"},
       {"%1:f32[2,3] = relu(%0) \"r\" at pp=1,pp=0", "axis 'pp' is named twice"},
       {"%1:f32[2,3] = relu(%0) \"r\" role sideways",
-       "line 3: expected one of the roles forward, input-gradient, weight-gradient, fused-gradient, reduction, update "
-       "but "
-       "found 'sideways'"},
+       "line 3: expected one of the roles forward, input-gradient, weight-gradient, fused-gradient, reduction, "
+       "recompute, update but found 'sideways'"},
       {"%1:f32[2,3] = relu(%0) \"r\" role update forward c",
        "line 3: expected the name of a forward node in quotes but found 'c'"},
       {"%1:f32[2,3] = relu(%0) \"r\" role update forward \"x\"",
@@ -273,6 +275,11 @@ TEST(GraphTextTest, NamesLineAndBothValuesOfEachMistake) {
       {"%1:f32[2,3] = relu(%0) \"r\" role update forward \"r\"",
        "serves node 'r' (relu) as a forward node, whose role is update"},
       {"%1:f32[2,3] = relu(%0) \"r\" variable \"c\"", "serves node 'c' (constant) as a variable, which it is not"},
+      {"%1:f32[2,3] = relu(%0) \"r\" segment x", "line 3: expected the number of a segment but found 'x'"},
+      {"%1:f32[2,3] = relu(%0) \"r\" segment 1", "line 3: node 'r' (relu): is in segment 1, but the graph has 0"},
+      {"%1:f32[2,3] = relu(%0) \"r\" after 0", "line 3: expected a value such as %0 but found '0'"},
+      {"%1:f32[2,3] = relu(%0) \"r\" after %1", "line 3: node 'r' (relu): runs after %1, which no node before node 1"},
+      {"segment 0 \"layers\"", "line 3: expected segments before the first node"},
       {"%1:f32[2,3] = relu(%0) \"r\" chunk x", "line 3: expected the number of a chunk but found 'x'"},
       {"%1:f32[2,3] = relu(%0) \"r\" chunk -2", "its chunk is -2"},
       {"%1:f32[2,3] = relu(%0) \"r\" rate daily", "line 3: expected rate micro-batch or step but found 'daily'"},
@@ -280,7 +287,9 @@ TEST(GraphTextTest, NamesLineAndBothValuesOfEachMistake) {
       {"%1:f32[2,3] = relu(%0) \"r\" on [dp=2]{0,0}", "a rank is listed twice"},
       {"%1:f32[2,3] = relu(%0) \"r\" from a.cc:1", "line 3: expected a source line in quotes but found 'a.cc:1'"},
       {"%1:f32[2,3] = relu(%0) \"r\" rate step at pp=1",
-       "line 3: expected 'at', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'from' (in this order)"},
+       "line 3: expected 'at', 'segment', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'after', 'from' (in "
+       "this "
+       "order)"},
       {"increment(%0) \"i\"", "line 3: node 'i' (increment)"},
       {"%1:i64[] = constant() \"k\" {dtype=\"i64\", shape=[], value=1}\nincrement(%1) \"i\"",
        "line 4: node 'i' (increment): overwrites input 0, which is no variable but comes from node 'k' (constant)"},
@@ -297,6 +306,23 @@ TEST(GraphTextTest, NamesLineAndBothValuesOfEachMistake) {
     EXPECT_THAT(
         GraphFromText("graph \"g\"\n" + kConstant + c.text, Ops()),
         StatusIs(absl::StatusCode::kInvalidArgument, AllOf(StartsWith("graph text, line "), HasSubstr(c.error))));
+  }
+}
+
+TEST(GraphTextTest, NamesLineAndBothValuesOfEachMistakeInASegment) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"segment x \"layers\"", "line 2: expected the number of the segment but found 'x"},
+      {"segment 1 \"layers\"", "line 2: defines segment 1, but the next one is 0"},
+      {"segment 0 layers", "line 2: expected the segment's kind in quotes but found 'layers'"},
+      {"segment 0 \"a b\"", "line 2: segment 0: kind 'a b' is not a word"},
+      {"segment 0 \"layers\" in 0", "line 2: segment 0 lies in segment 0, which does not come before it"},
+      {"segment 0 \"layers\" in -1", "line 2: lies in segment -1"},
+      {"segment 0 \"layers\" of", "line 2: expected 'in' or the end of the line after the segment but found 'of'"},
+  };
+  for (const auto& [text, error] : kCases) {
+    EXPECT_THAT(GraphFromText(absl::StrCat("graph \"g\"\n", text), Ops()),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(error)))
+        << text;
   }
 }
 

@@ -63,6 +63,14 @@ TEST(VerifyTest, NamesTheNodeItsLineAndBothValuesOfEachBrokenInvariant) {
       {[](Graph& g) { g.losses = {9}; }, "the loss is %9, but the graph has 5 values"},
       {[](Graph& g) { g.losses = {1}; },
        "the loss must be f32[] but is %1, f32[1,1,4,4] of node 'relu' (relu, user.cc:5)"},
+      {[](Graph& g) { g.node(1).after = {1}; }, "node 'relu' (relu, user.cc:5): runs after %1, which no node before"},
+      {[](Graph& g) { g.node(1).after = {-2}; }, "runs after %-2"},
+      {[](Graph& g) { g.node(1).segment = 0; }, "node 'relu' (relu, user.cc:5): is in segment 0, but the graph has 0"},
+      {[](Graph& g) { g.segments = {Segment{"a b"}}; }, "segment 0: kind 'a b' is not a word"},
+      {[](Graph& g) {
+         g.segments = {Segment{"layers", 0}};
+       },
+       "segment 0 lies in segment 0, which does not come before it"},
       {[](Graph& g) { g.node(1).attrs.Set("a b", true); }, "attribute 'a b' is not a word"},
       {[](Graph& g) {
          g.value(1).hint = {{"tp", Sbp::Split(4)}};

@@ -24,6 +24,7 @@
 #include "tools/bench/overlap.h"
 #include "tools/bench/own_runs.h"
 #include "tools/bench/pytorch_case.h"
+#include "tools/bench/recomputation.h"
 #include "tools/bench/report.h"
 #include "tools/bench/run_job.h"
 #include "tools/bench/runtime.h"
@@ -87,11 +88,8 @@ constexpr struct {
   const char* name;
   std::unique_ptr<BenchCase> (*make)(const BenchContext& context);
 } kOtherCases[] = {
-    {"loader-credits", MakeLoaderCreditsCase},
-    {"overlap", MakeOverlapCase},
-    {"own-runs", MakeOwnRunsCase},
-    {"runtime", MakeRuntimeCase},
-    {"simulate-scale", MakeSimulateScaleCase},
+    {"loader-credits", MakeLoaderCreditsCase}, {"overlap", MakeOverlapCase}, {"own-runs", MakeOwnRunsCase},
+    {"recompute", MakeRecomputationCase},      {"runtime", MakeRuntimeCase}, {"simulate-scale", MakeSimulateScaleCase},
 };
 
 std::vector<std::string> CaseNames() {

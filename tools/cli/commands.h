@@ -11,6 +11,8 @@ namespace oneflow {
 
 // Prints an error as the one line that a user reads. The exit code: 0 done, 1 failed, 130 interrupted.
 int Report(const absl::Status& status);
+// What compiling the job had to tell the user, on the stream of errors.
+void PrintWarnings(const Job& job);
 
 // Arguments shared by all commands that take a job config.
 struct JobArguments {

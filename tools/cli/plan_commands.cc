@@ -65,7 +65,9 @@ absl::StatusOr<pb::PlanSet> ReadOrCompile(const JobArguments& arguments) {
   if (!absl::EndsWith(arguments.config, ".pbtxt")) return ReadPlan(arguments.config);
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(Job job, LoadJob(arguments, ops));
-  return CompileJob(job, ops);
+  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops));
+  PrintWarnings(job);
+  return plan;
 }
 
 // Writes and says so; `what` names the file in errors.
@@ -107,6 +109,7 @@ absl::Status CompileCommand(const JobArguments& arguments, const std::string& ou
   OF_ASSIGN_OR_RETURN(Job job, LoadJob(arguments, ops));
   if (!dump_after.empty()) OF_RETURN_IF_ERROR(DumpPasses(job, ops, dump_after));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
+  PrintWarnings(job);
   for (const pb::ClassPlan& one : plan.plans()) {
     OF_ASSIGN_OR_RETURN(const int64_t moved, PlannedBytesMoved(plan, one));
     std::cout << "plan " << one.name() << ": " << one.actors_size() << " actors, " << one.registers_size()

@@ -10,4 +10,8 @@ int Report(const absl::Status& status) {
   return absl::IsCancelled(status) ? 130 : 1;
 }
 
+void PrintWarnings(const Job& job) {
+  for (const std::string& warning : job.warnings) std::cerr << "warning: " << warning << "\n";
+}
+
 }  // namespace oneflow

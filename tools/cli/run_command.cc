@@ -100,7 +100,7 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), arguments.kind, ops));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
-  for (const std::string& warning : job.warnings) std::cerr << "warning: " << warning << "\n";
+  PrintWarnings(job);
 
   std::ofstream metrics;
   Progress::Options options;

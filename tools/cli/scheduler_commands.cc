@@ -15,7 +15,7 @@ absl::Status SubmitCommand(const JobArguments& arguments, const std::string& sch
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_RETURN_IF_ERROR(CompileJob(job, ops).status());
-  for (const std::string& warning : job.warnings) std::cerr << "warning: " << warning << "\n";
+  PrintWarnings(job);
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
   OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(job.spec));
   std::cout << "job " << id << "\n";

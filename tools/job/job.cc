@@ -82,6 +82,9 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb
   options.check_replicas = config.check_replicas();
   options.variable_bytes_per_device = config.cluster().variable_bytes_per_device();
   options.memory_bytes_per_device = config.cluster().memory_bytes_per_device();
+  if (config.recompute().what() != "none") options.recompute.what = config.recompute().what();
+  options.recompute.first = config.recompute().layers();
+  options.recompute.gathers = config.recompute().gathers();
   options.keep_gradients = !config.save_gradients().empty();
   return options;
 }

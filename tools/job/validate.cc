@@ -207,6 +207,10 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   const int64_t micro = train.has_micro_batches() ? train.micro_batches() : 1;
   check.Range(micro, 1, kMaxSize, "train.micro_batches");
   CheckPipeline(c.pipeline(), check);
+  const std::string& what = c.recompute().what();
+  check.Range(c.recompute().layers(), 0, kMaxLayers, "recompute.layers");
+  check.Require(c.recompute().layers() == 0 || (!what.empty() && what != "none"), "recompute.what",
+                absl::StrCat(c.recompute().layers(), " layers are given, but nothing to compute again"));
   check.Require(micro < 1 || train.batch_size() % micro == 0, "train.micro_batches",
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
   if (train.optimizer().has_adamw()) {

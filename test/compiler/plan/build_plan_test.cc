@@ -227,6 +227,36 @@ TEST(BuildPlanTest, OneRankHandsAValueToTheHost) {
   EXPECT_EQ(fetches, 1);
 }
 
+// 'late' reads x alone; that the sum is there it hears from an empty register.
+TEST(BuildPlanTest, WhatComesAfterAValueThatItDoesNotReadWaitsForAnEmptyRegister) {
+  GraphKit kit("g");
+  const std::string split = "[dp=2]{0,1}(S(0))", whole = "[dp=2]{0,1}(B)";
+  kit.Are(Role::kForward, Rate::kMicroBatch);
+  const ValueId x = kit.Node1("exp", "x", {kit.Constant("data", {4, 4}, split)}, split);
+  kit.Are(Role::kInputGradient, Rate::kMicroBatch);
+  const ValueId sum = kit.Box("sum", kit.Node1("relu", "gradient", {x}, split), whole);
+  kit.Are(Role::kRecompute, Rate::kMicroBatch);
+  const ValueId late = kit.Node1("exp", "late", {x}, split);
+  kit.Box("use", late, whole);
+  const auto order = [&](ValueId after) -> std::optional<PhysicalRegister> {
+    kit.graph().node(kit.graph().value(late).producer).after = {after};
+    const absl::StatusOr<PhysicalPlan> plan = PlanOf(kit.graph(), Ranks(2, 4));
+    EXPECT_OK(plan.status());
+    if (!plan.ok()) return std::nullopt;
+    const PhysicalRegister* const found =
+        FindRegister(*plan, absl::StrCat("order ", kit.graph().node(kit.graph().value(after).producer).name));
+    if (found == nullptr) return std::nullopt;
+    EXPECT_THAT(NamesOf(*plan, found->consumers), ElementsAre(HasSubstr("late")));
+    return *found;
+  };
+  const std::optional<PhysicalRegister> reg = order(sum);
+  ASSERT_TRUE(reg.has_value());
+  EXPECT_EQ(reg->slot_bytes, 0);
+  EXPECT_EQ(reg->initially_filled, 0);
+  EXPECT_FALSE(reg->per_step);
+  EXPECT_FALSE(order(x).has_value()) << "it reads what that chain makes";
+}
+
 TEST(BuildPlanTest, PortsAndRegistersNameEachOther) {
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(TrainingStep({3, 2, 4}), OptionsFor({3, 2, 4})));
   for (size_t r = 0; r < plan.registers.size(); ++r) {

@@ -136,6 +136,8 @@ TEST(ConfigTest, ConfigsThatMakeNoSenseNameFieldLineAndBothValues) {
       {"train.schedule.kind=step", "'step' is none of"},
       {"train.schedule.min_ratio=2", "min_ratio: 2"},
       {"train.schedule.warmup_steps=-5", "warmup_steps: -5"},
+      {"recompute={what: \"layers\" layers: -1}", "recompute.layers: -1 is not in [0, 10000]"},
+      {"recompute={what: \"none\" layers: 2}", "recompute.what: 2 layers are given, but nothing to compute again"},
       {"evaluate={batches: -1}", "evaluate.batches: -1"},
       {"trace={megabytes: 8}", "trace.file: is missing"},
       {"trace={file: \"t\" megabytes: 2000}", "trace.megabytes: 2000 is not in [1, 1024]"},
