@@ -87,7 +87,11 @@ absl::StatusOr<std::vector<OwnCall>> CallsOfActor(const pb::Actor& actor) {
     const auto bad = [&](const std::string& why) {
       return Bad("'", x.node(), "': group ", x.group(), " of calls ", why);
     };
-    if (x.group() != 0 && !is_call) return bad("has an instruction that is none");
+    if (!is_call) {
+      if (x.group() != 0) return bad("has an instruction that is none");
+      before = &x;
+      continue;
+    }
     if (x.group() != 0 && !joins && !groups.insert(x.group()).second) return bad("is interrupted");
     if (joins && before->communicator() != x.communicator()) {
       return bad(absl::StrCat("is on communicators ", before->communicator(), " and ", x.communicator()));
@@ -105,7 +109,7 @@ absl::StatusOr<std::vector<OwnCall>> CallsOfActor(const pb::Actor& actor) {
       use = -1;
     }
     before = &x;
-    if (is_call) calls.push_back({&x, joins ? calls.back().in_group + 1 : 0});
+    calls.push_back({&x, joins ? calls.back().in_group + 1 : 0});
   }
   return calls;
 }

@@ -116,6 +116,20 @@ TEST(CollectiveCheckTest, ABroadcastComesFromTheFirstMember) {
   EXPECT_THAT(Fetch(set)["rank1"], ElementsAre(0, 1, 2));
 }
 
+TEST(CollectiveCheckTest, KernelsOfOrderedActorsAreNoCalls) {
+  pb::Program set = TwoRanks("all-reduce", 3, 3);
+  pb::Plan& plan = *set.mutable_plans(0);
+  pb::Instruction& adds = *plan.mutable_actors(0)->mutable_instructions(0);
+  adds.set_kind(pb::Instruction::COMPUTE);
+  *adds.add_inputs() = adds.outputs(0);
+  adds.mutable_inputs(0)->set_offset(64);
+  *adds.add_inputs() = adds.outputs(0);  // in the place of its second operand, as an order that frees early may have it
+  pb::QueueOrder& order = *plan.add_orders();
+  order.set_queue(pb::COMPUTE);
+  order.add_actors(0);
+  EXPECT_OK(CheckCollectives(set, plan));
+}
+
 TEST(CollectiveCheckTest, CallsThatDoNotFitTogetherAreRefused) {
   EXPECT_OK(CheckProgram(Exchange(), 1));
   EXPECT_OK(CheckProgram(TwoCalls(), 1));
