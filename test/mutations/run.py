@@ -13,12 +13,16 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 
 from mutations import COMMAND, JOBS, MUTATIONS
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-# A test that works takes seconds; one that waits for ever is ended.
-LIMIT_SECONDS = 40
+# A test that works takes seconds; one that waits for ever is ended: when it and its children have hardly used a processor for some
+# seconds (devices in software look around a hundred times a second while they wait), or after so long.
+LIMIT_SECONDS = 60
+QUIET_SECONDS = 4
+QUIET_SHARE = 0.05  # of a core
 
 # What compiles the sources below a folder: a part of the commands' outputs. The first that matches.
 LIBRARIES = [
@@ -47,6 +51,38 @@ def library_of(path):
 def output_of(line):
     words = line.split()
     return words[words.index("-o") + 1] if "-o" in words else ""
+
+
+def seconds_used(session):
+    """Of processors, by all processes of a session and those that they have waited for."""
+    used = 0
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        if int(fields[3]) == session:
+            used += sum(int(field) for field in fields[11:15])
+    return used / os.sysconf("SC_CLK_TCK")
+
+
+def await_end(ran):
+    """The exit code of the leader of a session, or None if it waited for ever and was ended."""
+    begin = looked = time.monotonic()
+    used = 0
+    while (code := ran.poll()) is None and looked - begin < LIMIT_SECONDS:
+        try:
+            return ran.wait(QUIET_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        now, used_now = time.monotonic(), seconds_used(ran.pid)
+        if used_now - used < QUIET_SHARE * (now - looked):
+            break
+        looked, used = now, used_now
+    if code is None:
+        os.killpg(ran.pid, 9)
+        ran.wait()
+    return code
 
 
 class Builder:
@@ -97,30 +133,28 @@ class Builder:
         with open(program.with_suffix(".log"), "w+") as log:
             ran = subprocess.Popen([tests, "--gtest_filter=" + mutation.tests], stdout=log, stderr=subprocess.STDOUT,
                                    env=environment, cwd=program.parent, start_new_session=True)
-            try:
-                code = ran.wait(LIMIT_SECONDS)
-            except subprocess.TimeoutExpired:
-                os.killpg(ran.pid, 9)
-                ran.wait()
-                code = None
+            code = await_end(ran)
             log.seek(0)
             return code, log.read()
 
 
 def see(builder, number):
-    """None if a test sees the mutation, else what went wrong."""
+    """None if a test sees the mutation, else what went wrong; and how long it took to compile and link, and to run."""
+    began = time.monotonic()
     mutation = MUTATIONS[number]
     folder = builder.build / "mutations" / str(number)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     builder.link(mutation, builder.compile(mutation, folder), folder / "program")
+    linked = time.monotonic()
     code, output = builder.run(mutation, folder / "program")
+    took = f"{linked - began:5.1f} + {time.monotonic() - linked:4.1f} s"
     (folder / "program").unlink()
     if code == 0:
-        return "no test fails"
+        return "no test fails", took
     if not re.search(mutation.says, output):
-        return f"a test fails, but nothing says /{mutation.says}/:\n{output[-3000:]}"
-    return None
+        return f"a test fails, but nothing says /{mutation.says}/:\n{output[-3000:]}", took
+    return None, took
 
 
 def main():
@@ -134,9 +168,9 @@ def main():
     builder = Builder(sys.argv[1])
     missed = 0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for number, problem in zip(numbers, pool.map(lambda i: see(builder, i), numbers)):
+        for number, (problem, took) in zip(numbers, pool.map(lambda i: see(builder, i), numbers)):
             mutation = MUTATIONS[number]
-            print(f"{'MISSED' if problem else 'seen  '}  {mutation.name} ({mutation.file}){': ' + problem if problem else ''}", flush=True)
+            print(f"{'MISSED' if problem else 'seen  '}  {took}  {mutation.name} ({mutation.file}){': ' + problem if problem else ''}", flush=True)
             missed += problem is not None
     print(f"{len(numbers) - missed} of {len(numbers)} mutations are seen")
     sys.exit(missed > 0 or not numbers)
