@@ -57,6 +57,7 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
 }
 
 int PriorityOf(const ChainGraph& chains, const Chain& chain) {
+  if (chain.queue == Queue::kHost) return chain.level;
   int urgency = 0;
   if (chain.kind == Chain::Kind::kBoxing) {
     urgency = chain.gradients ? 0 : 3;

@@ -35,6 +35,7 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
 
 // Boxing before backward before update before forward, but of boxings what gradients wait for last: peers are unblocked
 // first, what frees memory comes before what takes it, and within one of these the chain that is earlier in the step.
+// On the host's queue the later one: what a step ends with is handed out before the next but one is read.
 int PriorityOf(const ChainGraph& chains, const Chain& chain);
 // Of the actors that publish variables: other ranks wait for them and they cost nothing.
 int PublisherPriority(const ChainGraph& chains);

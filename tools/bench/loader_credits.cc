@@ -118,7 +118,7 @@ class LoaderCreditsCase : public BenchCase {
     OF_ASSIGN_OR_RETURN(const TraceSummary summary, Summarize(trace, "train"));
     OF_ASSIGN_OR_RETURN(const ActTimes times, MeasuredTimes(set, set.plans(0), trace));
     OF_ASSIGN_OR_RETURN(const WaitGraph graph, WaitGraphOf(set.plans(0)));
-    // The mean: reading and fetching take turns on one queue, so that steps end in bursts, of which a median is any one.
+    // The mean: reading and fetching take turns on one queue, so steps may end in bursts, of which a median is any.
     const double seconds = summary.steps.seconds() / static_cast<double>(summary.steps.num_steps());
     return LoaderStep{seconds, BestPeriod(graph, times).seconds};
   }

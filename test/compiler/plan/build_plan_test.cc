@@ -227,6 +227,26 @@ TEST(BuildPlanTest, OneRankHandsAValueToTheHost) {
   EXPECT_EQ(fetches, 1);
 }
 
+// Else steps that are done would wait for reading that runs ahead of them.
+TEST(BuildPlanTest, TheHostHandsOutBeforeItReads) {
+  GraphKit kit("g");
+  const std::string here = "[]{0}()";
+  const ValueId images = kit.Node("read_data", "read", {}, {here, here},
+                                  {{"dataset", std::string("images")},
+                                   {"batch", int64_t{2}},
+                                   {"channels", int64_t{1}},
+                                   {"height", int64_t{1}},
+                                   {"width", int64_t{4}}})[0];
+  kit.Node("fetch", "show", {kit.Node1("relu", "x", {images}, here)}, {}, {{"name", std::string("x")}});
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, CompileBoxed({{kit.graph(), 1}}, Ranks(1), Ops()));
+  std::map<std::string, int> priority;
+  for (const pb::ClassActor& actor : set.plans(0).actors()) {
+    if (actor.queue() == pb::HOST) priority[actor.instructions(0).op()] = actor.priority();
+  }
+  ASSERT_EQ(priority.size(), 2);
+  EXPECT_GT(priority["fetch"], priority["read_data"]);
+}
+
 // 'late' reads x alone; that the sum is there it hears from an empty register.
 TEST(BuildPlanTest, WhatComesAfterAValueThatItDoesNotReadWaitsForAnEmptyRegister) {
   GraphKit kit("g");
