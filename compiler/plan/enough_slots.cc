@@ -1,9 +1,14 @@
 #include "compiler/plan/enough_slots.h"
 
 #include <algorithm>
+#include <deque>
+#include <numeric>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "compiler/plan/liveness.h"
+#include "compiler/plan/step_player.h"
 
 namespace oneflow {
 namespace {
@@ -32,31 +37,68 @@ WaitGraph WaitsOf(const PhysicalPlan& plan) {
   return graph;
 }
 
-// Of the registers that the circle waits for a free slot of; -1 if it is made of data and turns.
-int CheapestOn(const std::vector<Wait>& cycle, const PhysicalPlan& plan) {
-  int cheapest = -1;
-  for (const Wait& wait : cycle) {
-    if (!wait.credit || plan.registers[wait.reg].variable >= 0 || plan.registers[wait.reg].initially_filled > 0)
-      continue;
-    const auto price = [&](int reg) { return std::pair(plan.registers[reg].slot_stride, reg); };
-    if (cheapest < 0 || price(wait.reg) < price(cheapest)) cheapest = wait.reg;
+// Plays a step of a plan's wait graph; where that stops, gives slots, and goes on from there.
+class SlotGiver {
+ public:
+  SlotGiver(PhysicalPlan& plan, WaitGraph graph) : plan_(plan), graph_(std::move(graph)), player_(graph_) {}
+
+  void Run() {
+    std::deque<int> all(graph_.actors.size());
+    std::iota(all.begin(), all.end(), 0);
+    player_.PlayFrom(std::move(all));
+    for (int actor = 0; actor < static_cast<int>(graph_.actors.size()); ++actor) {
+      while (!player_.WaitsOf(actor).empty()) {
+        const int reg = CheapestOn(CircleFrom(actor));
+        if (reg < 0) return;
+        ++plan_.registers[reg].slots;
+        ++graph_.registers[reg].slots;
+        player_.PlayFrom({graph_.registers[reg].producer.actor});
+      }
+    }
   }
-  return cheapest;
-}
+
+ private:
+  // Who waits when play has stopped waits for somebody who does, so that following waits leads into a circle. Credits
+  // are followed first: more than one circle may go through an actor, and slots can break those.
+  std::vector<Wait> CircleFrom(int actor) const {
+    std::vector<Wait> path;
+    absl::flat_hash_map<int, size_t> place;  // of an actor on the path
+    while (place.emplace(actor, path.size()).second) {
+      const std::vector<Wait> waits = player_.WaitsOf(actor);
+      const auto credit = std::find_if(waits.begin(), waits.end(), [&](const Wait& wait) { return IsToBeGiven(wait); });
+      path.push_back(credit == waits.end() ? waits.front() : *credit);
+      actor = path.back().on;
+    }
+    path.erase(path.begin(), path.begin() + static_cast<ptrdiff_t>(place.at(actor)));
+    return path;
+  }
+
+  // Whether it is for a slot of a register that may have more: not one that is state.
+  bool IsToBeGiven(const Wait& wait) const {
+    return wait.credit && plan_.registers[wait.reg].variable < 0 && plan_.registers[wait.reg].initially_filled == 0;
+  }
+
+  // -1: the circle is made of data and turns.
+  int CheapestOn(const std::vector<Wait>& circle) const {
+    int cheapest = -1;
+    const auto price = [&](int reg) { return std::pair(plan_.registers[reg].slot_stride, reg); };
+    for (const Wait& wait : circle) {
+      if (IsToBeGiven(wait) && (cheapest < 0 || price(wait.reg) < price(cheapest))) cheapest = wait.reg;
+    }
+    return cheapest;
+  }
+
+  PhysicalPlan& plan_;
+  WaitGraph graph_;
+  StepPlayer player_;  // of graph_, whose slots it looks up
+};
 
 }  // namespace
 
 void GiveEnoughSlots(PhysicalPlan& plan) {
   if (plan.orders.empty()) return;  // chains have no circle
   WaitGraph graph = WaitsOf(plan);
-  if (!CheckRates(graph).ok()) return;
-  while (!SimulateStep(graph).ok()) {
-    const std::optional<std::vector<Wait>> cycle = FindDeadCycle(graph);
-    const int reg = cycle.has_value() ? CheapestOn(*cycle, plan) : -1;
-    if (reg < 0) return;
-    ++plan.registers[reg].slots;
-    ++graph.registers[reg].slots;
-  }
+  if (CheckRates(graph).ok()) SlotGiver(plan, std::move(graph)).Run();
 }
 
 }  // namespace oneflow

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <numeric>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "compiler/plan/step_player.h"
@@ -290,16 +292,9 @@ absl::Status CheckRates(const WaitGraph& graph) {
 
 absl::Status SimulateStep(const WaitGraph& graph) {
   StepPlayer player(graph);
-  std::deque<int> maybe;  // actors that something has happened to
-  for (int actor = 0; actor < static_cast<int>(graph.actors.size()); ++actor) maybe.push_back(actor);
-  while (!maybe.empty()) {
-    const int actor = maybe.front();
-    maybe.pop_front();
-    if (!player.CanAct(actor)) continue;
-    player.Act(actor);
-    maybe.push_back(actor);
-    player.ForEachTouched(actor, [&](int other) { maybe.push_back(other); });
-  }
+  std::deque<int> all(graph.actors.size());
+  std::iota(all.begin(), all.end(), 0);
+  player.PlayFrom(std::move(all));
   const std::vector<std::string> unfinished = player.Unfinished();
   if (!unfinished.empty()) {
     const size_t shown = std::min<size_t>(unfinished.size(), 20);

@@ -38,11 +38,43 @@ void StepPlayer::Act(int actor) {
   for (int one : with_[actor]) ActOne(one);
 }
 
+void StepPlayer::PlayFrom(std::deque<int> actors) {
+  while (!actors.empty()) {
+    const int actor = actors.front();
+    actors.pop_front();
+    if (!CanAct(actor)) continue;
+    Act(actor);
+    actors.push_back(actor);
+    ForEachTouched(actor, [&](int other) { actors.push_back(other); });
+  }
+}
+
+std::vector<Wait> StepPlayer::WaitsOf(int actor) const {
+  std::vector<Wait> waits;
+  if (IsDone(actor)) return waits;
+  const auto add = [&](int reg, bool credit, int on) {
+    waits.push_back({actor, acts_[actor], reg, credit, on, acts_[on]});
+  };
+  for (const int order : orders_of_[actor]) {
+    if (Turn(order) != actor) add(-1, false, Turn(order));
+  }
+  for (const auto& [r, c] : in_[actor]) {
+    if (marking_[r].filled == marking_[r].freed[c]) add(static_cast<int>(r), false, graph_.registers[r].producer.actor);
+  }
+  for (const size_t r : out_[actor]) {
+    const WaitGraph::Register& reg = graph_.registers[r];
+    for (size_t c = 0; c < reg.consumers.size(); ++c) {
+      if (marking_[r].filled - marking_[r].freed[c] == reg.slots)
+        add(static_cast<int>(r), true, reg.consumers[c].actor);
+    }
+  }
+  return waits;
+}
+
 bool StepPlayer::OneCanAct(int actor) const {
-  if (acts_[actor] == graph_.actors[actor].acts_per_step) return false;
+  if (IsDone(actor)) return false;
   for (int order : orders_of_[actor]) {
-    if (position_[order] == graph_.orders[order].size() || graph_.orders[order][position_[order]] != actor)
-      return false;
+    if (position_[order] == graph_.orders[order].size() || Turn(order) != actor) return false;
   }
   for (const auto& [r, c] : in_[actor]) {
     if (marking_[r].filled == marking_[r].freed[c]) return false;

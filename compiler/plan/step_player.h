@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,12 @@ class StepPlayer {
   bool CanAct(int actor) const;
   // REQUIRES: CanAct(actor).
   void Act(int actor);
+  // Acts with these actors, and with whoever can act then, until nobody can. Where that ends depends on no order of
+  // acts: what can happen can still happen after anything else.
+  void PlayFrom(std::deque<int> actors);
+
+  // What `actor` waits for by itself: of others the acts that come next. Empty if it can act, or has no acts left.
+  std::vector<Wait> WaitsOf(int actor) const;
 
   // Calls visit(other) for every actor whose turn may have come by an act of `actor`.
   template <typename Visit>
@@ -44,6 +51,9 @@ class StepPlayer {
     std::vector<int64_t> freed;  // by each consumer
   };
 
+  bool IsDone(int actor) const { return acts_[actor] == graph_.actors[actor].acts_per_step; }
+  // Of an order that has not come to its end.
+  int Turn(int order) const { return graph_.orders[order][position_[order]]; }
   bool OneCanAct(int actor) const;
   void ActOne(int actor);
 
