@@ -104,6 +104,17 @@ BoxingGroup GroupOf(const Shape& shape, const DistType& from, const DistType& to
   return {Shape(std::move(dims)), Restrict(from, fixed_from), Restrict(to, fixed_to)};
 }
 
+std::vector<BoxingGroup> DifferentGroups(const Shape& shape, const DistType& from, const DistType& to) {
+  std::vector<BoxingGroup> groups;
+  for (const int corner : CornersOf(to.placement)) {
+    BoxingGroup group = GroupOf(shape, from, to, to.placement.ranks()[corner]);
+    const bool is_new = std::none_of(groups.begin(), groups.end(),
+                                     [&](const BoxingGroup& other) { return other.shape == group.shape; });
+    if (is_new) groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
 bool IsLocal(const DistType& from, const DistType& to) {
   if (from.placement != to.placement) return false;
   bool local = true, moved = false;

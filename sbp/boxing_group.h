@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "oneflow_core/mesh.h"
 #include "oneflow_core/shape.h"
@@ -27,6 +28,9 @@ struct BoxingGroup {
 // The group of `rank`. The whole boxing if a rank has different coordinates in the two placements along an axis on
 // which nothing changes. REQUIRES: both types fit `shape`, and `rank` is in one of the placements.
 BoxingGroup GroupOf(const Shape& shape, const DistType& from, const DistType& to, int rank);
+
+// Of the groups of a boxing one of each shape: where splits are uneven, not all have parts of the same size.
+std::vector<BoxingGroup> DifferentGroups(const Shape& shape, const DistType& from, const DistType& to);
 
 // Whether every rank reads its own memory only. True only for what needs no look at sizes: the same placement, and
 // along each axis no change or copies that become slices or addends.

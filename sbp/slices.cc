@@ -55,6 +55,19 @@ Shape ShardShape(const Shape& shape, const DistType& dist, int index) {
   return Shape(ShardRegion(shape, dist, index).extent);
 }
 
+std::vector<int> CornersOf(const Placement& placement) {
+  std::vector<int> corners = {0};
+  for (const Axis& axis : placement.axes()) {
+    std::vector<int> next;
+    for (const int corner : corners) {
+      next.push_back(corner * axis.size);
+      if (axis.size > 1) next.push_back(corner * axis.size + axis.size - 1);
+    }
+    corners = std::move(next);
+  }
+  return corners;
+}
+
 absl::Status CheckDistType(const Shape& shape, const DistType& dist) {
   if (static_cast<int>(dist.sbp.size()) != dist.placement.num_axes()) {
     return absl::InvalidArgumentError(absl::StrCat("SBP ", ToString(dist.sbp), " has ", dist.sbp.size(),

@@ -39,6 +39,10 @@ Shape ShardShape(const Shape& shape, const DistType& dist, int index);
 // The same without allocating: writes shape.rank() numbers to each of `start` and `extent`.
 void ShardRegion(const Shape& shape, const DistType& dist, int index, int64_t* start, int64_t* extent);
 
+// Indices of the ranks that are first or last along every axis. They have shards of all shapes that there are, whatever
+// the type: parts of a balanced split are of two sizes at most, and splits of parts too.
+std::vector<int> CornersOf(const Placement& placement);
+
 // InvalidArgument if `dist` cannot describe a tensor of that shape: wrong number of axes, a split dimension that does
 // not exist.
 absl::Status CheckDistType(const Shape& shape, const DistType& dist);

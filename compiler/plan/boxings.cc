@@ -200,15 +200,16 @@ absl::StatusOr<SendBuffers> Boxings::BuffersOf(const Graph& graph, const Node& n
   const auto [known, is_new] =
       known_.try_emplace({pair, from.type.dtype, from.type.shape.dims(), from.dist->sbp, to.dist->sbp});
   if (!is_new) return known->second;
-  // The group at coordinate 0 has the largest part along every axis on which nothing changes, and all groups do alike.
-  const BoxingGroup group = GroupOf(from.type.shape, *from.dist, *to.dist, to.dist->placement.ranks()[0]);
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<BoxingReads> reads,
-                      BoxingReads::Create({from.type.dtype, group.shape}, group.from, group.to, topology_));
-  SendBuffers& buffers = known->second;
-  buffers = MostSent(*reads);
-  buffers.packed *= static_cast<int64_t>(SizeOf(from.type.dtype));
-  buffers.received *= static_cast<int64_t>(SizeOf(from.type.dtype));
-  return buffers;
+  SendBuffers most;  // in elements
+  for (const BoxingGroup& group : DifferentGroups(from.type.shape, *from.dist, *to.dist)) {
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<BoxingReads> reads,
+                        BoxingReads::Create({from.type.dtype, group.shape}, group.from, group.to, topology_));
+    const SendBuffers of_group = MostSent(*reads);
+    most.packed = std::max(most.packed, of_group.packed);
+    most.received = std::max(most.received, of_group.received);
+  }
+  const auto element = static_cast<int64_t>(SizeOf(from.type.dtype));
+  return known->second = {most.packed * element, most.received * element};
 }
 
 SendBuffers MostSent(BoxingReads& reads) { return ShareBounds(reads).Run(); }

@@ -378,10 +378,8 @@ void PlanBuilder::AddScratch(ValueId value, Part part, int64_t num_bytes, Physic
   instruction.scratch.push_back(operand);
 }
 
-// The most that the kernel needs on any rank. A balanced split has shards of two sizes, those of its first and of its
-// last coordinate, so that the corners of the placement have all that there are.
+// The most that the kernel needs on any rank.
 int64_t PlanBuilder::KernelScratchOf(const Node& node) const {
-  const std::vector<Axis>& axes = node.placement->axes();
   const auto shards = [&](const std::vector<ValueId>& values, int index) {
     std::vector<ShardType> types;
     for (const ValueId id : values) {
@@ -391,11 +389,7 @@ int64_t PlanBuilder::KernelScratchOf(const Node& node) const {
     return types;
   };
   int64_t most = 0;
-  for (uint64_t corner = 0; corner < uint64_t{1} << axes.size(); ++corner) {
-    std::vector<int> coordinates;
-    for (size_t axis = 0; axis < axes.size(); ++axis)
-      coordinates.push_back((corner >> axis & 1) > 0 ? axes[axis].size - 1 : 0);
-    const int index = node.placement->IndexAt(coordinates);
+  for (const int index : CornersOf(*node.placement)) {
     most = std::max(most, in_.kernel_scratch.num_bytes(node.op, node.attrs, shards(node.inputs, index),
                                                        shards(node.outputs, index)));
   }
