@@ -238,8 +238,10 @@ class Hierarchy {
       route.types.insert(route.types.end(), between->types.begin(), between->types.end());
       route.cost = route.cost + between->cost;
     }
-    route.types.push_back(to_);
-    route.cost = route.cost + CostOfStep(type_, last, to_, topology_);
+    if (last != to_) {  // parts on a host may be what is wanted
+      route.types.push_back(to_);
+      route.cost = route.cost + CostOfStep(type_, last, to_, topology_);
+    }
     if (route.cost < best_.cost) best_ = std::move(route);
   }
 

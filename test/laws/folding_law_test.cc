@@ -119,18 +119,14 @@ absl::StatusOr<std::map<std::pair<int, int64_t>, std::pair<int64_t, int64_t>>> T
 }
 
 TEST(FoldingLawTest, PlayedRanksActAsInThePlayOfAll) {
-  const int count = FromEnvironment("ONEFLOW_FOLDED_PLANS", 60), first = FromEnvironment("ONEFLOW_RANDOM_SEED", 1);
+  const int count = FromEnvironment("ONEFLOW_FOLDED_PLANS", 130), first = FromEnvironment("ONEFLOW_RANDOM_SEED", 1);
   const OpRegistry ops = StandardOps();
-  int folded_plans = 0, saved_ranks = 0, whole_plans = 0, unspeakable = 0;
+  int folded_plans = 0, saved_ranks = 0, whole_plans = 0;
   for (int seed = first; seed < first + count; ++seed) {
     RandomCase it(ops, seed);
     const absl::StatusOr<pb::PlanSet> set = it.Compile();
     SCOPED_TRACE(it.Text());
-    // Now and then the compiler refuses a random model, or leaves too little room for an uneven boxing.
-    if (!set.ok() || !ProgramOf(*set, std::nullopt, "").ok()) {
-      ++unspeakable;
-      continue;
-    }
+    ASSERT_OK(set.status());
     const RankCosts costs = it.Costs();
     ASSERT_OK_AND_ASSIGN(const PartPrograms programs, PartPrograms::Of(*set));
     ASSERT_OK_AND_ASSIGN(PlayedRanks ranks, FindPlayedRanks(*set, programs, 0, costs, {}));
@@ -149,8 +145,7 @@ TEST(FoldingLawTest, PlayedRanksActAsInThePlayOfAll) {
       ASSERT_EQ(when, other->second) << "act " << act.second << " of actor " << act.first;
     }
   }
-  if (count < 60) return;
-  EXPECT_LT(unspeakable, count / 10);
+  if (count < 130) return;
   EXPECT_GT(folded_plans, count / 4);
   EXPECT_GT(whole_plans, 0) << "some have nothing in common";
   EXPECT_GT(saved_ranks, count / 2);

@@ -61,6 +61,7 @@ absl::StatusOr<int64_t> Follow(const TensorType& type, const DistType& from, con
   int64_t bytes = 0;
   double seconds = 0;
   for (const DistType& next : path) {
+    if (next == here) return absl::InternalError(absl::StrCat("a step from ", here.ToString(), " to itself"));
     OF_ASSIGN_OR_RETURN(const BoxingStep step, OneBoxingStep(type, here, next, topology));
     OF_ASSIGN_OR_RETURN(shards, ApplyBoxing(type.shape, step, shards));
     OF_ASSIGN_OR_RETURN_AT(const std::vector<float> result, Assemble(type.shape, next, shards), next.ToString());
@@ -119,6 +120,22 @@ TEST(BoxingLawTest, EveryPairOfTypesKeepsTheTensor) {
             ASSERT_OK(Follow({DType::kFloat32, shape}, from, to, topology))
                 << shape.ToString() << " from " << from.ToString() << " to " << to.ToString();
           }
+        }
+      }
+    }
+  }
+}
+
+TEST(BoxingLawTest, EveryPairOfTypesKeepsTheTensorBetweenHosts) {
+  for (const char* ranks : {"[x=3,y=2]{0,1,2,3,4,5}", "[x=2,y=3]{0,1,2,3,4,5}", "[x=6]{0,1,2,3,4,5}"}) {
+    const Placement placement = Place(ranks);
+    const Topology topology = *Topology::Create(6, 1, {{.count = 3, .devices = 2}});
+    for (const Shape& shape : {Shape{5, 3}, Shape{3, 4}, Shape{2}}) {
+      for (const NdSbp& from_sbp : AllSbps(placement, shape, Reduction::kSum)) {
+        for (const NdSbp& to_sbp : AllSbps(placement, shape, Reduction::kSum)) {
+          const DistType from{placement, from_sbp}, to{placement, to_sbp};
+          ASSERT_OK(Follow({DType::kFloat32, shape}, from, to, topology))
+              << shape.ToString() << " from " << from.ToString() << " to " << to.ToString();
         }
       }
     }
