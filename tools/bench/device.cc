@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <thread>
@@ -22,6 +21,7 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/operand_values.h"
 #include "tools/job/device_table.h"
+#include "tools/process/write_file.h"
 
 namespace oneflow {
 namespace {
@@ -236,10 +236,7 @@ absl::Status BenchDeviceCommand(const BenchDeviceArguments& arguments) {
     std::cout << text;
     return absl::OkStatus();
   }
-  std::ofstream file(arguments.output, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return absl::UnavailableError(absl::StrCat("cannot write '", arguments.output, "'"));
+  OF_RETURN_IF_ERROR(WriteFile("--output", arguments.output, text));
   std::cout << "wrote '" << arguments.output << "'; a job names it in cluster.device_table\n";
   return absl::OkStatus();
 }

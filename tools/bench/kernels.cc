@@ -1,7 +1,6 @@
 #include "tools/bench/kernels.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "tools/bench/message_probe.h"
 #include "tools/process/stop_signals.h"
 #include "tools/process/temp_dir.h"
+#include "tools/process/write_file.h"
 #include "tools/sim/instruction_text.h"
 #include "tools/sim/kernel_costs.h"
 #include "tools/sim/predicted_costs.h"
@@ -134,10 +134,7 @@ absl::Status BenchKernelsCommand(const BenchKernelsArguments& arguments) {
     std::cout << text;
     return absl::OkStatus();
   }
-  std::ofstream file(arguments.output, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return absl::UnavailableError(absl::StrCat("cannot write '", arguments.output, "'"));
+  OF_RETURN_IF_ERROR(WriteFile("--output", arguments.output, text));
   std::cout << "wrote '" << arguments.output << "': " << costs.kernels_size() << " instructions, "
             << costs.ranks_at_once() << " ranks at once; `oneflow plan simulate --kernels` reads it\n";
   return absl::OkStatus();

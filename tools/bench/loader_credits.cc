@@ -56,11 +56,7 @@ class LoaderCreditsCase : public BenchCase {
   explicit LoaderCreditsCase(const BenchContext& context) : context_(context) {}
 
   absl::StatusOr<std::string> RunRound() override {
-    OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(kLoaderConfig, "(loader-credits)"));
-    config.config.mutable_data()->mutable_text()->set_path(context_.sample_text);
-    config.config.mutable_cluster()->set_cores_per_process(context_.cores);
-    for (const std::string& assignment : context_.sets) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config));
-    config.config.mutable_train()->set_steps(context_.warmup + context_.steps);
+    OF_ASSIGN_OR_RETURN(SourcedConfig config, OwnConfig(kLoaderConfig, "(loader-credits)", /*processes=*/1, context_));
     config.config.mutable_trace()->set_file(TraceFile());
     OF_ASSIGN_OR_RETURN(const LoaderStep computed, Measure(config, kSlots[1]));
     LoaderRound round;

@@ -1,6 +1,5 @@
 #include "tools/bench/overlap.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/run_job.h"
-#include "tools/job/job.h"
 
 namespace oneflow {
 namespace {
@@ -46,15 +44,11 @@ class OverlapCase : public BenchCase {
   explicit OverlapCase(const BenchContext& context) : context_(context) {}
 
   absl::StatusOr<std::string> RunRound() override {
-    OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(kConfig, "(overlap)"));
-    config.config.mutable_data()->mutable_text()->set_path(context_.sample_text);
-    config.config.mutable_cluster()->set_cores_per_process(std::max(1, context_.cores / kRanks));
-    for (const std::string& assignment : context_.sets) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config));
-    config.config.mutable_train()->set_steps(context_.warmup + context_.steps);
+    OF_ASSIGN_OR_RETURN(SourcedConfig config, OwnConfig(kConfig, "(overlap)", kRanks, context_));
     OverlapRound round;
-    OF_ASSIGN_OR_RETURN(round.without, Measure(config));
+    OF_ASSIGN_OR_RETURN(round.without, RunConfig(config, context_));
     config.config.mutable_cluster()->set_emulated_ms_per_mb(kMsPerMb);
-    OF_ASSIGN_OR_RETURN(round.with, Measure(config));
+    OF_ASSIGN_OR_RETURN(round.with, RunConfig(config, context_));
     rounds_.push_back(std::move(round));
     return absl::StrFormat("%9.0f %% hidden", 100 * rounds_.back().hidden());
   }
@@ -87,14 +81,6 @@ class OverlapCase : public BenchCase {
   }
 
  private:
-  absl::StatusOr<Round> Measure(const SourcedConfig& config) const {
-    OF_ASSIGN_OR_RETURN(Job job, MakeJob(config, JobKind::kTrain, context_.ops));
-    OF_RETURN_IF_ERROR(CompileJob(job, context_.ops).status());
-    job.spec.clear_phases();
-    AddMeasuredPhases(context_.warmup, context_.steps, job.spec);
-    return RunJob(job.spec, /*profile=*/false, context_.stop);
-  }
-
   Summary Over(double (OverlapRound::*value)() const, double unit) const {
     std::vector<double> values;
     for (const OverlapRound& round : rounds_) values.push_back(unit * (round.*value)());

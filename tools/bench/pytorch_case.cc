@@ -1,26 +1,18 @@
 #include "tools/bench/pytorch_case.h"
 
-#include <fstream>
-
 #include "absl/strings/str_cat.h"
 #include "actor/data/source.h"
 #include "nlohmann/json.hpp"
 #include "tools/daemon/log_tail.h"
 #include "tools/process/child.h"
 #include "tools/process/openmp.h"
+#include "tools/process/write_file.h"
 
 namespace oneflow {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(100);
 constexpr absl::Duration kLimit = absl::Minutes(15);  // far beyond any measurement worth making
-
-absl::Status Write(const std::string& path, const std::string& bytes) {
-  std::ofstream stream(path, std::ios::binary);
-  stream << bytes;
-  stream.close();
-  return stream ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("'", path, "': cannot be written"));
-}
 
 // The batches of steps 0..steps-1 as bytes: per step [batch, context] inputs, then as many labels.
 absl::StatusOr<std::string> Batches(const pb::JobConfig& config, int steps) {
@@ -116,8 +108,8 @@ absl::StatusOr<PyTorchRound> RunPyTorch(const PyTorchCase& pytorch, const std::v
   const std::string request = pytorch.dir + "/pytorch.json", batches = pytorch.dir + "/pytorch.batches",
                     answer = pytorch.dir + "/pytorch.answer.json", log = pytorch.dir + "/pytorch.log";
   OF_ASSIGN_OR_RETURN(const std::string tokens, Batches(pytorch.config, pytorch.warmup + pytorch.steps));
-  OF_RETURN_IF_ERROR(Write(batches, tokens));
-  OF_RETURN_IF_ERROR(Write(request, Request(pytorch, learning_rates, batches).dump()));
+  OF_RETURN_IF_ERROR(WriteFile("file", batches, tokens));
+  OF_RETURN_IF_ERROR(WriteFile("file", request, Request(pytorch, learning_rates, batches).dump()));
   OF_ASSIGN_OR_RETURN_AT(const int code, RunPython(pytorch.python, {pytorch.script, request, answer}, log, stop),
                          "PyTorch");
   if (code == kNoPyTorch) return absl::UnavailableError(absl::StrCat("'", pytorch.python, "' has no PyTorch"));

@@ -1,6 +1,5 @@
 #include "tools/bench/recomputation.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,7 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/run_job.h"
-#include "tools/job/job.h"
 
 namespace oneflow {
 namespace {
@@ -41,15 +39,12 @@ class RecomputationCase : public BenchCase {
   explicit RecomputationCase(const BenchContext& context) : context_(context) {}
 
   absl::StatusOr<std::string> RunRound() override {
-    OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(kRecomputedJob, "(recomputation)"));
-    config.config.mutable_data()->mutable_text()->set_path(context_.sample_text);
-    config.config.mutable_cluster()->set_cores_per_process(std::max(1, context_.cores / kRecomputedProcesses));
-    for (const std::string& assignment : context_.sets) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config));
-    config.config.mutable_train()->set_steps(context_.warmup + context_.steps);
+    OF_ASSIGN_OR_RETURN(SourcedConfig config,
+                        OwnConfig(kRecomputedJob, "(recomputation)", kRecomputedProcesses, context_));
     RecomputationRound round;
-    OF_ASSIGN_OR_RETURN(round.kept, Measure(config));
+    OF_ASSIGN_OR_RETURN(round.kept, RunConfig(config, context_));
     config.config.mutable_recompute()->set_what("layers");
-    OF_ASSIGN_OR_RETURN(round.again, Measure(config));
+    OF_ASSIGN_OR_RETURN(round.again, RunConfig(config, context_));
     if (round.again.losses != round.kept.losses) {
       return absl::InternalError("recomputation: the losses are not those of a run without it");
     }
@@ -82,14 +77,6 @@ class RecomputationCase : public BenchCase {
   }
 
  private:
-  absl::StatusOr<Round> Measure(const SourcedConfig& config) const {
-    OF_ASSIGN_OR_RETURN(Job job, MakeJob(config, JobKind::kTrain, context_.ops));
-    OF_RETURN_IF_ERROR(CompileJob(job, context_.ops).status());
-    job.spec.clear_phases();
-    AddMeasuredPhases(context_.warmup, context_.steps, job.spec);
-    return RunJob(job.spec, /*profile=*/false, context_.stop);
-  }
-
   Summary Over(double (RecomputationRound::*value)() const) const {
     std::vector<double> values;
     for (const RecomputationRound& round : rounds_) values.push_back((round.*value)());

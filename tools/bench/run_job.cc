@@ -1,5 +1,6 @@
 #include "tools/bench/run_job.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -41,6 +42,24 @@ absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<b
   spec.set_profile(profile);
   OF_ASSIGN_OR_RETURN(const std::vector<pb::JobEvent> events, RunToEnd(spec, stop));
   return RoundFromEvents(events, spec);
+}
+
+absl::StatusOr<SourcedConfig> OwnConfig(const std::string& text, const std::string& name, int processes,
+                                        const BenchContext& context) {
+  OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(text, name));
+  config.config.mutable_data()->mutable_text()->set_path(context.sample_text);
+  config.config.mutable_cluster()->set_cores_per_process(std::max(1, context.cores / processes));
+  for (const std::string& assignment : context.sets) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config));
+  config.config.mutable_train()->set_steps(context.warmup + context.steps);
+  return config;
+}
+
+absl::StatusOr<Round> RunConfig(const SourcedConfig& config, const BenchContext& context) {
+  OF_ASSIGN_OR_RETURN(Job job, MakeJob(config, JobKind::kTrain, context.ops));
+  OF_RETURN_IF_ERROR(CompileJob(job, context.ops).status());
+  job.spec.clear_phases();
+  AddMeasuredPhases(context.warmup, context.steps, job.spec);
+  return RunJob(job.spec, /*profile=*/false, context.stop);
 }
 
 }  // namespace oneflow

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 #include <vector>
 
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
+#include "tools/bench/bench_case.h"
 #include "tools/bench/measurement.h"
+#include "tools/job/job.h"
 
 namespace oneflow {
 
@@ -19,5 +22,13 @@ absl::StatusOr<std::vector<pb::JobEvent>> RunToEnd(const pb::JobSpec& spec, cons
 
 // The same, of a job whose last two phases are measured, and what they say.
 absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop);
+
+// The config of a job that a case has of its own: `text`, trained on the sample text, with the context's cores for its
+// processes, its overrides and its steps. Errors of ParseConfig and ApplyOverride, in which the text is called `name`.
+absl::StatusOr<SourcedConfig> OwnConfig(const std::string& text, const std::string& name, int processes,
+                                        const BenchContext& context);
+
+// Compiles the job of a config and runs it as RunJob.
+absl::StatusOr<Round> RunConfig(const SourcedConfig& config, const BenchContext& context);
 
 }  // namespace oneflow

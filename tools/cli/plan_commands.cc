@@ -32,6 +32,7 @@
 #include "tools/cli/commands.h"
 #include "tools/job/slots.h"
 #include "tools/planner/credits.h"
+#include "tools/process/write_file.h"
 
 namespace oneflow {
 namespace {
@@ -71,13 +72,8 @@ absl::StatusOr<pb::PlanSet> ReadOrCompile(const JobArguments& arguments) {
 }
 
 // Writes and says so; `what` names the file in errors.
-absl::Status WriteFile(absl::string_view what, const std::string& path, const std::string& contents) {
-  std::ofstream stream(path, std::ios::binary);
-  stream << contents;
-  stream.close();
-  if (!stream) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " '", path, "': cannot write: ", std::strerror(errno)));
-  }
+absl::Status WriteAndSay(absl::string_view what, const std::string& path, const std::string& contents) {
+  OF_RETURN_IF_ERROR(WriteFile(what, path, contents));
   std::cout << "wrote " << path << "\n";
   return absl::OkStatus();
 }
@@ -121,7 +117,7 @@ absl::Status CompileCommand(const JobArguments& arguments, const std::string& ou
   }
   std::cout << "sha256 " << job.spec.plan_hash() << "\n";
   if (output.empty()) return absl::OkStatus();
-  return WriteFile("plan file", output, job.spec.plan());
+  return WriteAndSay("plan file", output, job.spec.plan());
 }
 
 absl::Status PlanShowCommand(const JobArguments& arguments, int process, bool memory) {
@@ -174,7 +170,7 @@ absl::Status PlanCreditsCommand(const CreditsArguments& arguments) {
     std::cout << answer.text;
     slots[name] = std::move(answer.slots);
   }
-  return arguments.save.empty() ? absl::OkStatus() : WriteFile("--save", arguments.save, SlotsText(slots));
+  return arguments.save.empty() ? absl::OkStatus() : WriteAndSay("--save", arguments.save, SlotsText(slots));
 }
 
 absl::Status PlanShowScheduleCommand(const JobArguments& arguments, const std::string& svg) {
@@ -194,7 +190,7 @@ absl::Status PlanShowScheduleCommand(const JobArguments& arguments, const std::s
   std::cout << DrawText(schedule, timeline, kTerminalWidth)
             << absl::StrFormat("bubble %.1f%% if all chunks cost the same, and values travel in no time\n",
                                100 * timeline.Bubble());
-  return svg.empty() ? absl::OkStatus() : WriteFile("--schedule-svg", svg, DrawSvg(schedule, timeline));
+  return svg.empty() ? absl::OkStatus() : WriteAndSay("--schedule-svg", svg, DrawSvg(schedule, timeline));
 }
 
 absl::Status PlanCheckCommand(const std::string& file) {
@@ -216,7 +212,7 @@ absl::Status PlanExplainCommand(const ExplainArguments& arguments) {
     std::cout << ExplainJob(facts);
   }
   if (arguments.html.empty()) return absl::OkStatus();
-  return WriteFile("page", arguments.html, ExplainAsHtml(facts));
+  return WriteAndSay("page", arguments.html, ExplainAsHtml(facts));
 }
 
 }  // namespace oneflow
