@@ -61,6 +61,7 @@ Node GraphBuilder::NewNode(const std::source_location& loc) const {
   Node node;
   node.source = source_.has_value() ? *source_ : ShortSource(loc);
   node.at = at_;
+  node.precision = precision_;
   CopyProvenance(like_, node);
   return node;
 }
@@ -164,6 +165,16 @@ GraphBuilder::PlacementScope::PlacementScope(GraphBuilder& builder, PlacementHin
 }
 GraphBuilder::PlacementScope::~PlacementScope() { builder_.at_ = std::move(saved_); }
 
+GraphBuilder::PrecisionScope::PrecisionScope(GraphBuilder& builder, DType compute)
+    : builder_(builder), saved_(builder.precision_) {
+  if (!IsFloating(compute)) {
+    builder_.Fail(absl::InvalidArgumentError(absl::StrCat("graph '", builder_.graph_.name(), "': asked to compute in ",
+                                                          Name(compute), ", which is not floating")));
+  }
+  builder_.precision_ = compute;
+}
+GraphBuilder::PrecisionScope::~PrecisionScope() { builder_.precision_ = saved_; }
+
 GraphBuilder::Segment::Segment(GraphBuilder& builder, absl::string_view kind)
     : builder_(builder), saved_(builder.like_.segment) {
   builder_.graph_.segments.push_back({std::string(kind), saved_});
@@ -182,6 +193,16 @@ std::string GradContext::name() const { return builder_.graph().node(node_).name
 AttrMap GradContext::attrs() const { return builder_.graph().node(node_).attrs; }
 Tensor GradContext::input(int i) const { return Tensor(&builder_, builder_.graph().node(node_).inputs[i]); }
 Tensor GradContext::output(int i) const { return Tensor(&builder_, builder_.graph().node(node_).outputs[i]); }
+
+std::optional<Tensor> GradContext::output_grad(int i) { return output_grad(i, output(i).type().dtype); }
+
+std::optional<Tensor> GradContext::output_grad(int i, DType dtype) {
+  const std::optional<Tensor>& arrived = output_grads_[i];
+  if (!arrived.has_value() || arrived->type().dtype == dtype) return arrived;
+  Tensor& cast = cast_grads_[{i, dtype}];
+  if (!cast.valid()) cast = Call1("cast", {*arrived}, {{"dtype", std::string(Name(dtype))}});
+  return cast;
+}
 
 std::vector<Tensor> GradContext::Call(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs) {
   const Node& forward = builder_.graph().node(node_);

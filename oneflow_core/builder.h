@@ -100,6 +100,20 @@ class GraphBuilder {
     PlacementHint saved_;
   };
 
+  // Nodes made while it lives compute products in this floating type, and what follows from them, whatever the job's
+  // policy is: PrecisionScope full(b, DType::kFloat32). Fails (sticks) if the type is not floating.
+  class PrecisionScope {
+   public:
+    PrecisionScope(GraphBuilder& builder, DType compute);
+    ~PrecisionScope();
+    PrecisionScope(const PrecisionScope&) = delete;
+    PrecisionScope& operator=(const PrecisionScope&) = delete;
+
+   private:
+    GraphBuilder& builder_;
+    const std::optional<DType> saved_;
+  };
+
   // A segment of the model: nodes made while it lives are part of it. Segment s(b, "layers"); nests.
   class Segment {
    public:
@@ -140,6 +154,7 @@ class GraphBuilder {
   absl::Status status_;
   std::string scope_;  // "" or "h0/mlp/"
   PlacementHint at_;
+  std::optional<DType> precision_;
   Node like_;  // whose provenance new nodes copy
   std::optional<std::string> source_;
   UniqueNames names_;
@@ -159,7 +174,11 @@ class GradContext {
   AttrMap attrs() const;
   Tensor input(int i) const;
   Tensor output(int i) const;
-  const std::optional<Tensor>& output_grad(int i) const { return output_grads_[i]; }
+  // What has arrived at output i, in the element type of the output, or in `dtype`. A gradient may come in another
+  // floating type than its value's, which `arrived_grad` keeps.
+  std::optional<Tensor> output_grad(int i);
+  std::optional<Tensor> output_grad(int i, DType dtype);
+  const std::optional<Tensor>& arrived_grad(int i) const { return output_grads_[i]; }
   // Whether anyone needs the gradient of input i; Call()s for others may be left out.
   bool needs_grad(int i) const { return needs_[i]; }
   void set_needs_grad(int i, bool needs) { needs_[i] = needs; }
@@ -168,6 +187,7 @@ class GradContext {
   // it is for is known when all gradients are set.
   Tensor Call1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {});
   std::vector<Tensor> Call(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {});
+  // `grad` has the shape of input i, and its element type or another floating one.
   void SetInputGrad(int i, Tensor grad) { input_grads_[i] = grad; }
   const std::vector<std::optional<Tensor>>& input_grads() const { return input_grads_; }
 
@@ -175,6 +195,7 @@ class GradContext {
   GraphBuilder& builder_;
   NodeId node_;
   std::vector<std::optional<Tensor>> output_grads_;
+  std::map<std::pair<int, DType>, Tensor> cast_grads_;  // of outputs
   std::vector<std::optional<Tensor>> input_grads_;
   std::vector<bool> needs_;
 };

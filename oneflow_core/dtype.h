@@ -50,4 +50,7 @@ constexpr bool IsFloating(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
 
+// Floating types of 16 bits: what is computed in them is summed in f32 and rounded once.
+constexpr bool IsNarrow(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat16; }
+
 }  // namespace oneflow

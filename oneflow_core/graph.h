@@ -81,6 +81,8 @@ struct Node {
   std::vector<ValueId> after;
   std::string source;  // where the user wrote it: "models/gpt.cc:42"
   PlacementHint at;    // the user's wish for where it runs; empty: the compiler chooses
+  // The user's wish for the floating type in which products are computed here; none: the job's.
+  std::optional<DType> precision;
   Role role = Role::kForward;
   NodeId forward = -1;   // the forward node that it serves; -1: it is one, or serves none in particular
   NodeId variable = -1;  // the variable that it serves: whose gradient it makes, or whose update it is part of; or -1

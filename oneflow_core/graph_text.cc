@@ -66,6 +66,7 @@ std::string NodeToText(const Graph& graph, const Node& node) {
     };
     absl::StrAppend(&text, " at ", absl::StrJoin(node.at, ",", format));
   }
+  if (node.precision.has_value()) absl::StrAppend(&text, " in ", Name(*node.precision));
   if (node.segment >= 0) absl::StrAppend(&text, " segment ", node.segment);
   if (node.role != Role::kForward) absl::StrAppend(&text, " role ", Name(node.role));
   if (node.forward >= 0) absl::StrAppend(&text, " forward ", Quoted(graph.node(node.forward).name));
@@ -187,6 +188,13 @@ absl::StatusOr<PlacementHint> ReadPlacementHint(LineReader& line) {
   return hint;
 }
 
+absl::StatusOr<DType> ReadPrecision(LineReader& line) {
+  const LineReader before = line;
+  DType dtype;
+  if (ParseDType(std::string(line.Atom()).c_str(), &dtype) && IsFloating(dtype)) return dtype;
+  return before.Expected("f32, bf16 or f16");
+}
+
 absl::StatusOr<Role> ReadRole(LineReader& line) {
   const LineReader before = line;
   const absl::string_view name = line.Atom();
@@ -235,6 +243,9 @@ absl::Status ReadMarks(LineReader& line, Node& node, Served& served) {
   if (line.AcceptWord("at")) {
     OF_ASSIGN_OR_RETURN(node.at, ReadPlacementHint(line));
   }
+  if (line.AcceptWord("in")) {
+    OF_ASSIGN_OR_RETURN(node.precision, ReadPrecision(line));
+  }
   OF_RETURN_IF_ERROR(ReadProvenance(line, node, served));
   if (line.AcceptWord("rate")) {
     const LineReader before = line;
@@ -254,7 +265,8 @@ absl::Status ReadMarks(LineReader& line, Node& node, Served& served) {
   }
   if (!line.AtEnd()) {
     return line.Expected(
-        "'at', 'segment', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'after', 'from' (in this order) or the "
+        "'at', 'in', 'segment', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'after', 'from' (in this order) "
+        "or the "
         "end of the line");
   }
   return absl::OkStatus();

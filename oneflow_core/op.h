@@ -48,10 +48,18 @@ enum class OpKind : uint8_t {
   kBoxing,      // moves a value to where and how it is to lie
   kAccumulate,  // the sum over the micro-batches of a step
   kFetch,       // hands a value to the host
+  kCast,        // the same numbers in another element type
 };
 
 // Pure functions of the position in the data: whoever needs one may make a copy of it.
 inline bool IsSource(OpKind kind) { return kind == OpKind::kData || kind == OpKind::kConstant; }
+
+// In which floating type an op computes where a narrow one is asked for (compiler/passes/mixed_precision.cc).
+enum class Precision : uint8_t {
+  kFull,     // f32 in any case: sums, statistics, losses, what overflows or cancels
+  kFollow,   // the type of its inputs, a narrow one if they differ: works element by element, or moves elements
+  kCompute,  // the one that is asked for: products
+};
 
 struct OpDef {
   std::string name;
@@ -82,6 +90,12 @@ struct OpDef {
   std::vector<std::pair<int, int>> in_place;
   // Adds up any number of inputs, in any order and grouping.
   bool is_sum = false;
+  Precision precision = Precision::kFull;
+  // Inputs that are f32 whatever the others are: parameters and statistics that work on elements of a narrow type.
+  std::vector<int> full_inputs = {};
+  // Takes the attribute `out_dtype`, the floating type of its output, which is that of its inputs by default. It sums
+  // in f32, so that a wider output is a sum that is not rounded.
+  bool has_out_dtype = false;
 };
 
 // The ops that exist; built once by main() through StandardOps() (oneflow_core/ops/ops.h) and passed down. Immutable

@@ -2,8 +2,12 @@
 // outputs have contributed, so their sum is its output gradient and the op's own `grad` turns it into contributions to
 // its inputs.
 //
+// A gradient may have another floating type than its value: what is summed in f32 stays so, and whoever reads it casts
+// it to what it needs. That of a variable has the variable's type.
+//
 // Only values on a path from a trainable variable get a gradient at all. The start is 1/k rather than 1, so that what
 // is summed over k micro-batches is the gradient of their mean.
+#include <algorithm>
 #include <map>
 
 #include "compiler/passes/passes.h"
@@ -94,7 +98,14 @@ class Differentiator {
         Add(producer, "constant", {}, std::move(attrs), absl::StrCat(graph().node(producer).name, "/grad")));
   }
 
-  // The sum of what has arrived at `value`, or nothing if nothing has.
+  // `x`, which serves node `like`, as `dtype`.
+  Tensor As(DType dtype, const Tensor& x, NodeId like) {
+    if (x.type().dtype == dtype) return x;
+    return Add(like, "cast", {x}, {{"dtype", std::string(Name(dtype))}},
+               absl::StrCat(graph().node(like).name, "/grad_", Name(dtype)));
+  }
+
+  // The sum of what has arrived at `value`, or nothing if nothing has. Of several types it is f32.
   std::optional<Tensor> Gradient(ValueId value) {
     const auto it = contributions_.find(value);
     if (it == contributions_.end()) return std::nullopt;
@@ -102,7 +113,12 @@ class Differentiator {
     const NodeId producer = graph().value(value).producer;
     const bool weight = contents_[value].kind == Content::Kind::kWeight;
     builder_.set_role(weight ? Role::kWeightGradient : Role::kInputGradient, producer, contents_[value].variable);
-    return Add(producer, "add_n", it->second, {}, absl::StrCat(graph().node(producer).name, "/grad_sum"));
+    std::vector<Tensor> addends = it->second;
+    const DType first = addends[0].type().dtype;
+    const bool same =
+        std::all_of(addends.begin(), addends.end(), [&](const Tensor& addend) { return addend.type().dtype == first; });
+    for (Tensor& addend : addends) addend = As(same ? first : DType::kFloat32, addend, producer);
+    return Add(producer, "add_n", addends, {}, absl::StrCat(graph().node(producer).name, "/grad_sum"));
   }
 
   absl::Status Visit(NodeId id) {
@@ -116,9 +132,8 @@ class Differentiator {
       return absl::UnimplementedError(absl::StrCat("no gradient is defined for op '", node.op,
                                                    "', but the loss depends on a trainable variable through it"));
     }
-    if (op->kind == OpKind::kAnnotation && contents_[node.inputs[0]].kind == Content::Kind::kWeight) {
-      return PassOn(node);
-    }
+    const bool same = op->kind == OpKind::kAnnotation || op->kind == OpKind::kCast;
+    if (same && contents_[node.inputs[0]].kind == Content::Kind::kWeight) return PassOn(node);
     std::vector<std::optional<Tensor>> output_grads;
     for (ValueId output : node.outputs) output_grads.push_back(needs_grad_[output] ? Gradient(output) : std::nullopt);
     GradContext context(builder_, id, std::move(output_grads));
@@ -130,11 +145,11 @@ class Differentiator {
     return Collect(node, context);
   }
 
-  // An annotation of a weight is the weight itself: what its readers contribute is accumulated by itself, see
-  // FinishVariable.
-  absl::Status PassOn(const Node& annotation) {
-    const std::vector<Tensor> arrived = contributions_[annotation.outputs[0]];
-    std::vector<Tensor>& parts = contributions_[annotation.inputs[0]];
+  // A weight under an annotation, or in another type, is the weight itself: what its readers contribute is accumulated
+  // by itself, see FinishVariable.
+  absl::Status PassOn(const Node& same) {
+    const std::vector<Tensor> arrived = contributions_[same.outputs[0]];
+    std::vector<Tensor>& parts = contributions_[same.inputs[0]];
     parts.insert(parts.end(), arrived.begin(), arrived.end());
     return absl::OkStatus();
   }
@@ -170,7 +185,7 @@ class Differentiator {
       const std::optional<Tensor>& grad = context.input_grads()[i];
       if (!grad.has_value() || !needs_grad_[node.inputs[i]]) continue;
       const TensorType& type = graph().value(node.inputs[i]).type;
-      if (grad->type() != type) {
+      if (grad->shape() != type.shape || !IsFloating(grad->type().dtype)) {
         return absl::InternalError(
             absl::StrCat("gradient of input ", i, " is ", grad->type().ToString(), ", the input ", type.ToString()));
       }
@@ -184,10 +199,14 @@ class Differentiator {
   // once per step and not once per micro-batch.
   absl::Status FinishVariable(NodeId variable) {
     const std::string name = absl::StrCat(graph().node(variable).name, "/grad");
+    const DType dtype = graph().value(graph().node(variable).outputs[0]).type.dtype;
     const std::vector<Tensor>& parts = contributions_[graph().node(variable).outputs[0]];
     std::vector<Tensor> sums;
-    for (const Tensor& part : parts) {
-      builder_.set_role(Role::kReduction, graph().node(graph().value(part.id()).producer).forward, variable);
+    for (const Tensor& narrow : parts) {
+      const NodeId forward = graph().node(graph().value(narrow.id()).producer).forward;
+      builder_.set_role(Role::kWeightGradient, forward, variable);
+      const Tensor part = As(dtype, narrow, variable);
+      builder_.set_role(Role::kReduction, forward, variable);
       sums.push_back(Add(variable, "accumulate", {part}, {}, parts.size() == 1 ? name : absl::StrCat(name, "_part")));
     }
     builder_.set_role(Role::kReduction, -1, variable);

@@ -7,11 +7,12 @@
 //
 // A causal block reads keys up to its last query only. One task is one head of one sample and runs its blocks in order,
 // so sums do not depend on the number of threads. Heads are columns of the [b,t,c] tensors: head h has columns h*d ..
-// (h+1)*d.
+// (h+1)*d. Everything between reading q, k, v, dout and writing out, dq, dk, dv is computed on floats.
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/small_gemm.h"
@@ -47,19 +48,22 @@ struct Shape {
 };
 
 // to = the [tokens, d] head, dense: rows that lie 4 KiB / 2^n apart would share a few sets of the first-level cache.
-void PackHead(const Shape& s, const float* from, float* to) {
+template <typename T>
+void PackHead(const Shape& s, const T* from, float* to) {
   for (int64_t i = 0; i < s.tokens; ++i) {
     VecLoop(s.d, [&](int64_t c, auto lanes) { Store(to + i * s.d + c, Load(from + i * s.columns + c, lanes), lanes); });
   }
 }
-void UnpackHead(const Shape& s, const float* from, float* to) {
+template <typename T>
+void UnpackHead(const Shape& s, const float* from, T* to) {
   for (int64_t i = 0; i < s.tokens; ++i) {
     VecLoop(s.d, [&](int64_t c, auto lanes) { Store(to + i * s.columns + c, Load(from + i * s.d + c, lanes), lanes); });
   }
 }
 
 // to[column][row] = from[row][column] for a [tokens, d] head; columns beyond the last token are zero.
-void TransposeHead(const Shape& s, const float* from, float* to) {
+template <typename T>
+void TransposeHead(const Shape& s, const T* from, float* to) {
   for (int64_t row0 = 0; row0 < s.padded; row0 += kLanes) {
     const int64_t rows = std::min(kLanes, s.tokens - row0);
     VecLoop(s.d, [&](int64_t column0, auto lanes) {
@@ -69,6 +73,33 @@ void TransposeHead(const Shape& s, const float* from, float* to) {
       const int64_t columns = std::min(kLanes, s.d - column0);
       for (int64_t i = 0; i < columns; ++i) Store(to + (column0 + i) * s.stride + row0, tile[i]);
     });
+  }
+}
+
+// Some queries' rows of a product, which are floats: in the rows of the tensor itself where it holds floats, else in
+// `scratch`.
+template <typename T>
+struct Rows {
+  Rows(const Shape& s, T* tensor, float* scratch) {
+    if constexpr (std::is_same_v<T, float>) {
+      data = tensor;
+      stride = s.columns;
+    } else {
+      data = scratch;
+      stride = s.d;
+    }
+  }
+  float* data;
+  int64_t stride;
+};
+
+// Queries as floats, from the row `begin` on: where they lie, or in `packed`, which holds all of them.
+template <typename T>
+Strided Queries(const Shape& s, const T* q, const float* packed, int64_t begin) {
+  if constexpr (std::is_same_v<T, float>) {
+    return {q + begin * s.columns, s.columns, 1};
+  } else {
+    return {packed + begin * s.d, s.d, 1};
   }
 }
 
@@ -90,16 +121,22 @@ OF_INLINE float MaxRow(const float* row, int64_t n) {
   return MaxOf(max);
 }
 
-void ForwardHead(const Shape& s, const float* q, const float* k, const float* v, float* out, float* lse,
-                 float* scratch) {
-  float* const kt = scratch;
-  float* const scores = kt + s.d * s.stride;
-  float* const packed_v = scores + kQueries * s.stride;
+template <typename T>
+void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, float* lse, float* scratch) {
+  const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
+  float* const kt = take(s.d * s.stride);
+  float* const scores = take(kQueries * s.stride);
+  float* const packed_v = take(s.tokens * s.d);
+  float* packed_q = nullptr;
   TransposeHead(s, k, kt);
   PackHead(s, v, packed_v);
+  if constexpr (Half<T>) {
+    packed_q = take(s.tokens * s.d);
+    PackHead(s, q, packed_q);
+  }
   for (int64_t begin = 0; begin < s.tokens; begin += kQueries) {
     const int64_t end = std::min(s.tokens, begin + kQueries), rows = end - begin, computed = s.Computed(end);
-    SmallGemm<false>(rows, computed, s.d, {q + begin * s.columns, s.columns, 1}, kt, s.stride, scores, s.stride);
+    SmallGemm<false>(rows, computed, s.d, Queries(s, q, packed_q, begin), kt, s.stride, scores, s.stride);
     float inverse[kQueries];
     for (int64_t i = 0; i < rows; ++i) {
       float* const row = scores + i * s.stride;
@@ -109,26 +146,33 @@ void ForwardHead(const Shape& s, const float* q, const float* k, const float* v,
       lse[begin + i] = max + std::log(sum);
       inverse[i] = 1 / sum;
     }
-    float* const to = out + begin * s.columns;
-    SmallGemm<false>(rows, s.d, std::min(computed, s.tokens), {scores, s.stride, 1}, packed_v, s.d, to, s.columns);
+    T* const to = out + begin * s.columns;
+    const Rows<T> sums(s, to, scratch);
+    SmallGemm<false>(rows, s.d, std::min(computed, s.tokens), {scores, s.stride, 1}, packed_v, s.d, sums.data,
+                     sums.stride);
     for (int64_t i = 0; i < rows; ++i) {
       VecLoop(s.d, [&](int64_t c, auto lanes) {
-        Store(to + i * s.columns + c, Load(to + i * s.columns + c, lanes) * inverse[i], lanes);
+        Store(to + i * s.columns + c, Load(sums.data + i * sums.stride + c, lanes) * inverse[i], lanes);
       });
     }
   }
 }
 
+template <typename T>
 size_t ForwardScratch(const Shape& s) {
-  return static_cast<size_t>((s.d + kQueries) * s.stride + s.tokens * s.d + kLanes) / kLanes * kLanes;
+  const int64_t narrow = Half<T> ? (s.tokens + kQueries) * s.d : 0;
+  return static_cast<size_t>((s.d + kQueries) * s.stride + s.tokens * s.d + narrow + kLanes) / kLanes * kLanes;
 }
 
+template <typename T>
 struct Head {  // a head's columns of the tensors of attention_grad
-  const float *dout, *q, *k, *v, *out, *lse;
-  float *dq, *dk, *dv;
+  const T *dout, *q, *k, *v, *out;
+  const float* lse;
+  T *dq, *dk, *dv;
 };
 
-void BackwardHead(const Shape& s, const Head& h, float* scratch) {
+template <typename T>
+void BackwardHead(const Shape& s, const Head<T>& h, float* scratch) {
   const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
   float* const kt = take(s.d * s.stride);
   float* const vt = take(s.d * s.stride);
@@ -165,62 +209,84 @@ void BackwardHead(const Shape& s, const Head& h, float* scratch) {
     }
     SmallGemm<true>(keys, s.d, rows, {p, 1, s.stride}, dout + at, s.d, dv, s.d);
     SmallGemm<true>(keys, s.d, rows, {ds, 1, s.stride}, q + at, s.d, dk, s.d);
-    SmallGemm<false>(rows, s.d, keys, {ds, s.stride, 1}, k, s.d, h.dq + begin * s.columns, s.columns);
+    T* const to = h.dq + begin * s.columns;
+    const Rows<T> sums(s, to, scratch);
+    SmallGemm<false>(rows, s.d, keys, {ds, s.stride, 1}, k, s.d, sums.data, sums.stride);
+    if constexpr (Half<T>) {
+      for (int64_t i = 0; i < rows; ++i) {
+        VecLoop(s.d, [&](int64_t c, auto lanes) {
+          Store(to + i * s.columns + c, Load(sums.data + i * sums.stride + c, lanes), lanes);
+        });
+      }
+    }
   }
   UnpackHead(s, dk, h.dk);
   UnpackHead(s, dv, h.dv);
 }
 
+template <typename T>
 size_t BackwardScratch(const Shape& s) {
-  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + 5 * s.tokens * s.d + kLanes) / kLanes * kLanes;
+  const int64_t narrow = Half<T> ? kQueries * s.d : 0;
+  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + 5 * s.tokens * s.d + narrow + kLanes) / kLanes *
+         kLanes;
 }
 
 // in: q, k, v; out: out, lse[b,n,t].
+template <typename T>
 const char* Attention(const KernelArgs& args) {
   const Shape s(args.in[0], *args.attrs);
   ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
-    float* const scratch = static_cast<float*>(args.workspace) + thread * ForwardScratch(s);
+    float* const scratch = static_cast<float*>(args.workspace) + thread * ForwardScratch<T>(s);
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
-      ForwardHead(s, args.in[0].as<const float>() + at, args.in[1].as<const float>() + at,
-                  args.in[2].as<const float>() + at, args.out[0].as<float>() + at,
-                  args.out[1].as<float>() + task * s.tokens, scratch);
+      ForwardHead(s, args.in[0].as<const T>() + at, args.in[1].as<const T>() + at, args.in[2].as<const T>() + at,
+                  args.out[0].as<T>() + at, args.out[1].as<float>() + task * s.tokens, scratch);
     }
   });
   return nullptr;
 }
 
+template <typename T>
 size_t AttentionWorkspace(const KernelArgs& args) {
-  return args.threads * ForwardScratch(Shape(args.in[0], *args.attrs)) * sizeof(float);
+  return args.threads * ForwardScratch<T>(Shape(args.in[0], *args.attrs)) * sizeof(float);
 }
 
 // in: dout, q, k, v, out, lse; out: dq, dk, dv.
+template <typename T>
 const char* AttentionGrad(const KernelArgs& args) {
   const Shape s(args.in[1], *args.attrs);
   ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
-    float* const scratch = static_cast<float*>(args.workspace) + thread * BackwardScratch(s);
+    float* const scratch = static_cast<float*>(args.workspace) + thread * BackwardScratch<T>(s);
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
-      const auto in = [&](int i) { return args.in[i].as<const float>() + at; };
-      const auto out = [&](int i) { return args.out[i].as<float>() + at; };
-      BackwardHead(
-          s,
-          {in(0), in(1), in(2), in(3), in(4), args.in[5].as<const float>() + task * s.tokens, out(0), out(1), out(2)},
-          scratch);
+      const auto in = [&](int i) { return args.in[i].as<const T>() + at; };
+      const auto out = [&](int i) { return args.out[i].as<T>() + at; };
+      const float* const lse = args.in[5].as<const float>() + task * s.tokens;
+      BackwardHead<T>(s, {in(0), in(1), in(2), in(3), in(4), lse, out(0), out(1), out(2)}, scratch);
     }
   });
   return nullptr;
 }
 
+template <typename T>
 size_t AttentionGradWorkspace(const KernelArgs& args) {
-  return args.threads * BackwardScratch(Shape(args.in[1], *args.attrs)) * sizeof(float);
+  return args.threads * BackwardScratch<T>(Shape(args.in[1], *args.attrs)) * sizeof(float);
+}
+
+template <typename T>
+void List(DType dtype, KernelList& kernels) {
+  kernels.push_back({"attention", dtype, Attention<T>, AttentionWorkspace<T>});
+  kernels.push_back({"attention_grad", dtype, AttentionGrad<T>, AttentionGradWorkspace<T>});
 }
 
 }  // namespace
 
 KernelList AttentionKernels() {
-  return {{"attention", DType::kFloat32, Attention, AttentionWorkspace},
-          {"attention_grad", DType::kFloat32, AttentionGrad, AttentionGradWorkspace}};
+  KernelList kernels;
+  List<float>(DType::kFloat32, kernels);
+  List<BFloat16>(DType::kBFloat16, kernels);
+  List<Float16>(DType::kFloat16, kernels);
+  return kernels;
 }
 
 }  // namespace oneflow::cpu

@@ -1,6 +1,8 @@
-// bias_add adds b[n] along one dimension; bias_grad sums all others away. Both see the tensor as [outer, n, inner].
+// bias_add adds b[n] along one dimension; bias_grad sums all others away. Both see the tensor as [outer, n, inner]. b
+// and its gradient are f32.
 #include <algorithm>
 
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -19,13 +21,14 @@ struct Sides {
   int64_t outer, n, inner;
 };
 
+template <typename T>
 const char* BiasAdd(const KernelArgs& args) {
-  const float* const x = args.in[0].as<const float>();
+  const T* const x = args.in[0].as<const T>();
   const float* const b = args.in[1].as<const float>();
-  float* const y = args.out[0].as<float>();
+  T* const y = args.out[0].as<T>();
   const Sides s(args.in[0], *args.attrs);
   if (s.inner == 1) {
-    ParallelFor(s.outer, Grain(2 * sizeof(float) * s.n), [&](int64_t begin, int64_t end) {
+    ParallelFor(s.outer, Grain(2 * sizeof(T) * s.n), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         VecLoop(s.n, [&](int64_t i, auto lanes) {
           Store(y + row * s.n + i, Load(x + row * s.n + i, lanes) + Load(b + i, lanes), lanes);
@@ -34,7 +37,7 @@ const char* BiasAdd(const KernelArgs& args) {
     });
     return nullptr;
   }
-  ParallelFor(s.outer * s.n, Grain(2 * sizeof(float) * s.inner), [&](int64_t begin, int64_t end) {
+  ParallelFor(s.outer * s.n, Grain(2 * sizeof(T) * s.inner), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const F32x16 bias = Splat(b[row % s.n]);
       VecLoop(s.inner, [&](int64_t i, auto lanes) {
@@ -51,18 +54,19 @@ size_t BiasGradWorkspace(const KernelArgs& args) {
   return static_cast<size_t>(FixedBlocks(s.outer).count * s.n) * sizeof(float);
 }
 
+template <typename T>
 const char* BiasGrad(const KernelArgs& args) {
-  const float* const dy = args.in[0].as<const float>();
+  const T* const dy = args.in[0].as<const T>();
   float* const db = args.out[0].as<float>();
   float* const partial = static_cast<float*>(args.workspace);
   const Sides s(args.in[0], *args.attrs);
   const FixedBlocks blocks(s.outer);
-  ParallelFor(blocks.count, Grain(sizeof(float) * blocks.size * s.n * s.inner), [&](int64_t begin, int64_t end) {
+  ParallelFor(blocks.count, Grain(sizeof(T) * blocks.size * s.n * s.inner), [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       float* const sums = partial + block * s.n;
       std::fill(sums, sums + s.n, 0.0f);
       for (int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        const float* const from = dy + row * s.n * s.inner;
+        const T* const from = dy + row * s.n * s.inner;
         if (s.inner == 1) {
           VecLoop(s.n, [&](int64_t i, auto lanes) {
             Store(sums + i, Load(sums + i, lanes) + Load(from + i, lanes), lanes);
@@ -87,7 +91,7 @@ const char* BiasGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList BiasKernels() {
-  return {{"bias_add", DType::kFloat32, BiasAdd}, {"bias_grad", DType::kFloat32, BiasGrad, BiasGradWorkspace}};
+  return {OF_FLOAT_KERNELS("bias_add", BiasAdd), OF_FLOAT_KERNELS("bias_grad", BiasGrad, BiasGradWorkspace)};
 }
 
 }  // namespace oneflow::cpu

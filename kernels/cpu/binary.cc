@@ -3,6 +3,7 @@
 // long runs along the inner dimension.
 #include <vector>
 
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -11,24 +12,24 @@
 namespace oneflow::cpu {
 namespace {
 
-template <typename F>
-void Run(const float* a, bool a_repeats, const float* b, bool b_repeats, float* c, int64_t n, F f) {
+template <typename T, typename F>
+void Run(const T* a, bool a_repeats, const T* b, bool b_repeats, T* c, int64_t n, F f) {
   if (a_repeats) {
-    const F32x16 x = Splat(*a);
+    const F32x16 x = Splat(ToFloat(*a));
     VecLoop(n, [&](int64_t i, auto lanes) { Store(c + i, f(x, Load(b + i, lanes)), lanes); });
   } else if (b_repeats) {
-    const F32x16 y = Splat(*b);
+    const F32x16 y = Splat(ToFloat(*b));
     VecLoop(n, [&](int64_t i, auto lanes) { Store(c + i, f(Load(a + i, lanes), y), lanes); });
   } else {
     VecLoop(n, [&](int64_t i, auto lanes) { Store(c + i, f(Load(a + i, lanes), Load(b + i, lanes)), lanes); });
   }
 }
 
-template <typename F>
+template <typename T, typename F>
 const char* Broadcast(const KernelArgs& args, F f) {
-  const float* const a = args.in[0].as<const float>();
-  const float* const b = args.in[1].as<const float>();
-  float* const c = args.out[0].as<float>();
+  const T* const a = args.in[0].as<const T>();
+  const T* const b = args.in[1].as<const T>();
+  T* const c = args.out[0].as<T>();
   if (args.out[0].count == 0) return nullptr;
   std::vector<LoopDim<2>> dims = BroadcastLoop(args.in[0], args.in[1], args.out[0]);
   if (dims.empty()) dims.push_back({1, {1, 1}});
@@ -37,82 +38,92 @@ const char* Broadcast(const KernelArgs& args, F f) {
   const auto [a_stride, b_stride] = inner.stride;
   const bool a_repeats = a_stride == 0, b_repeats = b_stride == 0;
   if (dims.empty()) {
-    ParallelFor(inner.extent, Grain(3 * sizeof(float)),
+    ParallelFor(inner.extent, Grain(3 * sizeof(T)),
                 [&, a_stride = a_stride, b_stride = b_stride](int64_t begin, int64_t end) {
                   Run(a + begin * a_stride, a_repeats, b + begin * b_stride, b_repeats, c + begin, end - begin, f);
                 });
     return nullptr;
   }
-  ParallelFor(args.out[0].count / inner.extent, Grain(3 * sizeof(float) * inner.extent),
-              [&](int64_t begin, int64_t end) {
-                for (int64_t row = begin; row < end; ++row) {
-                  int64_t rest = row, a_offset = 0, b_offset = 0;
-                  for (size_t i = dims.size(); i-- > 0; rest /= dims[i].extent) {
-                    a_offset += rest % dims[i].extent * dims[i].stride[0];
-                    b_offset += rest % dims[i].extent * dims[i].stride[1];
-                  }
-                  Run(a + a_offset, a_repeats, b + b_offset, b_repeats, c + row * inner.extent, inner.extent, f);
-                }
-              });
+  ParallelFor(args.out[0].count / inner.extent, Grain(3 * sizeof(T) * inner.extent), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      int64_t rest = row, a_offset = 0, b_offset = 0;
+      for (size_t i = dims.size(); i-- > 0; rest /= dims[i].extent) {
+        a_offset += rest % dims[i].extent * dims[i].stride[0];
+        b_offset += rest % dims[i].extent * dims[i].stride[1];
+      }
+      Run(a + a_offset, a_repeats, b + b_offset, b_repeats, c + row * inner.extent, inner.extent, f);
+    }
+  });
   return nullptr;
 }
 
+template <typename T>
 const char* Add(const KernelArgs& args) {
-  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return a + b; });
+  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return a + b; });
 }
+template <typename T>
 const char* Sub(const KernelArgs& args) {
-  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return a - b; });
+  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return a - b; });
 }
+template <typename T>
 const char* Mul(const KernelArgs& args) {
-  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return a * b; });
+  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return a * b; });
 }
+template <typename T>
 const char* Div(const KernelArgs& args) {
-  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return a / b; });
+  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return a / b; });
 }
 
 // Written so that a NaN in either operand comes out.
+template <typename T>
 const char* Maximum(const KernelArgs& args) {
-  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return (a > b) | (a != a) ? a : b; });
+  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return (a > b) | (a != a) ? a : b; });
 }
+template <typename T>
 const char* Minimum(const KernelArgs& args) {
-  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED { return (a < b) | (a != a) ? a : b; });
+  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return (a < b) | (a != a) ? a : b; });
 }
 // 1 beside a NaN, which is neither less nor equal.
+template <typename T>
 const char* Heaviside(const KernelArgs& args) {
-  return Broadcast(args, [](F32x16 a, F32x16 b) OF_INLINED {
+  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED {
     const F32x16 unless_less = a == b ? Splat(0.5f) : Splat(1);
     return a < b ? Splat(0) : unless_less;
   });
 }
 
-// The operands are added in their order, in one pass.
-const char* AddN(const KernelArgs& args) {
-  float* const y = args.out[0].as<float>();
-  ParallelFor(args.out[0].count, Grain((args.in.size() + 1) * sizeof(float)), [&](int64_t begin, int64_t end) {
+// The operands are added in their order, in one pass, and the sum is rounded to what the output holds.
+template <typename From, typename To>
+void AddAll(const KernelArgs& args) {
+  To* const y = args.out[0].as<To>();
+  ParallelFor(args.out[0].count, Grain(args.in.size() * sizeof(From) + sizeof(To)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
-      F32x16 sum = Load(args.in[0].as<const float>() + i, lanes);
+      F32x16 sum = Load(args.in[0].as<const From>() + i, lanes);
       for (size_t operand = 1; operand < args.in.size(); ++operand) {
-        sum += Load(args.in[operand].as<const float>() + i, lanes);
+        sum += Load(args.in[operand].as<const From>() + i, lanes);
       }
       Store(y + i, sum, lanes);
     });
   });
-  return nullptr;
+}
+
+template <typename T>
+const char* AddN(const KernelArgs& args) {
+  return ByFloat(args.out[0].dtype, [&]<typename To>() { AddAll<T, To>(args); });
 }
 
 }  // namespace
 
 KernelList BinaryKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {{"add", kF32, Add},
-          {"sub", kF32, Sub},
-          {"mul", kF32, Mul},
-          {"div", kF32, Div},
-          {"maximum", kF32, Maximum},
-          {"minimum", kF32, Minimum},
-          {"heaviside", kF32, Heaviside},
-          {"add_n", kF32, AddN}};
+  return {OF_FLOAT_KERNELS("add", Add),
+          OF_FLOAT_KERNELS("sub", Sub),
+          OF_FLOAT_KERNELS("mul", Mul),
+          OF_FLOAT_KERNELS("div", Div),
+          OF_FLOAT_KERNELS("maximum", Maximum),
+          OF_FLOAT_KERNELS("minimum", Minimum),
+          OF_FLOAT_KERNELS("heaviside", Heaviside),
+          OF_FLOAT_KERNELS("add_n", AddN)};
 }
 
 }  // namespace oneflow::cpu

@@ -25,13 +25,20 @@ inline void Assign(From x, To* y) {
   }
 }
 
+template <typename T>
+constexpr bool kIsFloat = std::is_same_v<T, float> || Half<T>;
+
 template <typename From, typename To>
-const char* Convert(const KernelArgs& args) {
+const char* Between(const KernelArgs& args) {
   const From* const x = args.in[0].as<const From>();
   To* const y = args.out[0].as<To>();
-  ParallelFor(args.in[0].count, Grain(sizeof(From) + sizeof(To)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) Assign(Value(x[i]), y + i);
-  });
+  if constexpr (kIsFloat<From> && kIsFloat<To>) {
+    Convert(x, y, args.in[0].count);
+  } else {
+    ParallelFor(args.in[0].count, Grain(sizeof(From) + sizeof(To)), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) Assign(Value(x[i]), y + i);
+    });
+  }
   return nullptr;
 }
 
@@ -39,19 +46,19 @@ template <typename From>
 const char* Cast(const KernelArgs& args) {
   switch (args.out[0].dtype) {
     case DType::kFloat32:
-      return Convert<From, float>(args);
+      return Between<From, float>(args);
     case DType::kBFloat16:
-      return Convert<From, BFloat16>(args);
+      return Between<From, BFloat16>(args);
     case DType::kFloat16:
-      return Convert<From, Float16>(args);
+      return Between<From, Float16>(args);
     case DType::kInt32:
-      return Convert<From, int32_t>(args);
+      return Between<From, int32_t>(args);
     case DType::kInt64:
-      return Convert<From, int64_t>(args);
+      return Between<From, int64_t>(args);
     case DType::kUInt8:
-      return Convert<From, uint8_t>(args);
+      return Between<From, uint8_t>(args);
     case DType::kBool:
-      return Convert<From, bool>(args);
+      return Between<From, bool>(args);
   }
   return "cast: unknown output dtype";
 }

@@ -6,12 +6,17 @@
 //   k (oihw) --reorder--> blocked --+
 //
 // An operand whose plain layout the library takes as it is skips its reorder.
+//
+// 16-bit floats are convolved as floats, but bf16 on processors with AMX as bf16 (narrow_product.h says why). Of bf16
+// the reorders do the conversion; f16 is none of the library's types, so that f16 operands are widened in the workspace
+// first and a result is narrowed there last.
 #include <memory>
 #include <unordered_map>
 
 #include "kernels/copy.h"
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/narrow_product.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace oneflow::cpu {
@@ -40,14 +45,20 @@ struct Operand {
   bool is_moved() const { return plain != wanted; }
 };
 
+// Bytes of an operand as floats, where the library has no such type.
+size_t WideBytes(const TensorArg& x) {
+  return x.dtype == DType::kFloat16 ? Aligned(static_cast<size_t>(x.count) * sizeof(float)) : 0;
+}
+
 // A primitive with its reorders, for operands in[0], in[1] and out[0].
 struct Job {
   dnnl::primitive primitive;
   Operand operands[3];
   memory::desc scratchpad;
 
-  size_t WorkspaceBytes() const {
-    size_t total = Aligned(scratchpad.get_size());
+  size_t WorkspaceBytes(const KernelArgs& args) const {
+    size_t total =
+        Aligned(scratchpad.get_size()) + WideBytes(args.in[0]) + WideBytes(args.in[1]) + WideBytes(args.out[0]);
     for (const Operand& operand : operands) total += operand.is_moved() ? Aligned(operand.wanted.get_size()) : 0;
     return total;
   }
@@ -61,10 +72,17 @@ struct Job {
       return result;
     };
     const TensorArg* const tensors[] = {&args.in[0], &args.in[1], &args.out[0]};
+    void* data[3];
+    for (int i = 0; i < 3; ++i) {
+      data[i] = WideBytes(*tensors[i]) > 0 ? free : tensors[i]->data;
+      free += WideBytes(*tensors[i]);
+      if (i == 2 || data[i] == tensors[i]->data) continue;
+      Convert(tensors[i]->as<const Float16>(), static_cast<float*>(data[i]), tensors[i]->count);
+    }
     std::unordered_map<int, memory> bound = {{DNNL_ARG_SCRATCHPAD, take(scratchpad)}};
     memory plain[3], moved[3];
     for (int i = 0; i < 3; ++i) {
-      plain[i] = memory(operands[i].plain, CpuEngine(), tensors[i]->data);
+      plain[i] = memory(operands[i].plain, CpuEngine(), data[i]);
       moved[i] = operands[i].is_moved() ? take(operands[i].wanted) : plain[i];
       bound[operands[i].argument] = moved[i];
       if (i < 2 && operands[i].is_moved()) operands[i].reorder.execute(stream, plain[i], moved[i]);
@@ -72,6 +90,8 @@ struct Job {
     primitive.execute(stream, bound);
     if (operands[2].is_moved()) operands[2].reorder.execute(stream, moved[2], plain[2]);
     stream.wait();
+    const TensorArg& out = args.out[0];
+    if (data[2] != out.data) Convert(static_cast<const float*>(data[2]), out.as<Float16>(), out.count);
   }
 };
 
@@ -84,8 +104,16 @@ Operand MakeOperand(int argument, const memory::desc& plain, const memory::desc&
   return operand;
 }
 
-memory::desc Desc(const TensorArg& x, Tag tag) {
-  return {memory::dims(x.dims, x.dims + x.rank), memory::data_type::f32, tag};
+// How the operand lies in our memory, or in the workspace if the library has no such type.
+memory::desc Plain(const TensorArg& x, Tag tag) {
+  const bool is_bf16 = x.dtype == DType::kBFloat16;
+  return {memory::dims(x.dims, x.dims + x.rank), is_bf16 ? memory::data_type::bf16 : memory::data_type::f32, tag};
+}
+
+// As the library wants it: in the type in which it is fastest.
+memory::desc Any(const TensorArg& x) {
+  const bool is_bf16 = x.dtype == DType::kBFloat16 && NarrowProduct::Fastest(x.dtype) == NarrowProduct::Way::kLibrary;
+  return {memory::dims(x.dims, x.dims + x.rank), is_bf16 ? memory::data_type::bf16 : memory::data_type::f32, Tag::any};
 }
 
 // The geometry shared by the three ops.
@@ -100,8 +128,8 @@ struct Geometry {
 // The roles of in[0], in[1] and out[0] in each op, x being the convolution's input, k its kernel, y its output.
 convolution_forward::primitive_desc ForwardDesc(const Geometry& g, const TensorArg& x, const TensorArg& k,
                                                 const TensorArg& y) {
-  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_auto, Desc(x, Tag::any), Desc(k, Tag::any),
-           Desc(y, Tag::any), g.strides, g.padding, g.padding},
+  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_auto, Any(x), Any(k), Any(y), g.strides,
+           g.padding, g.padding},
           g.primitive,
           CpuEngine()};
 }
@@ -110,9 +138,9 @@ Job ForwardJob(const KernelArgs& args) {
   const TensorArg &x = args.in[0], &k = args.in[1], &y = args.out[0];
   const auto pd = ForwardDesc(Geometry(*args.attrs), x, k, y);
   return {convolution_forward(pd),
-          {MakeOperand(DNNL_ARG_SRC, Desc(x, Tag::nchw), pd.src_desc(), false),
-           MakeOperand(DNNL_ARG_WEIGHTS, Desc(k, Tag::oihw), pd.weights_desc(), false),
-           MakeOperand(DNNL_ARG_DST, Desc(y, Tag::nchw), pd.dst_desc(), true)},
+          {MakeOperand(DNNL_ARG_SRC, Plain(x, Tag::nchw), pd.src_desc(), false),
+           MakeOperand(DNNL_ARG_WEIGHTS, Plain(k, Tag::oihw), pd.weights_desc(), false),
+           MakeOperand(DNNL_ARG_DST, Plain(y, Tag::nchw), pd.dst_desc(), true)},
           pd.scratchpad_desc()};
 }
 
@@ -120,13 +148,12 @@ Job DgradJob(const KernelArgs& args) {
   const TensorArg &dy = args.in[0], &k = args.in[1], &dx = args.out[0];
   const Geometry g(*args.attrs);
   const convolution_backward_data::primitive_desc pd(
-      {dnnl::algorithm::convolution_auto, Desc(dx, Tag::any), Desc(k, Tag::any), Desc(dy, Tag::any), g.strides,
-       g.padding, g.padding},
-      g.primitive, CpuEngine(), ForwardDesc(g, dx, k, dy));
+      {dnnl::algorithm::convolution_auto, Any(dx), Any(k), Any(dy), g.strides, g.padding, g.padding}, g.primitive,
+      CpuEngine(), ForwardDesc(g, dx, k, dy));
   return {convolution_backward_data(pd),
-          {MakeOperand(DNNL_ARG_DIFF_DST, Desc(dy, Tag::nchw), pd.diff_dst_desc(), false),
-           MakeOperand(DNNL_ARG_WEIGHTS, Desc(k, Tag::oihw), pd.weights_desc(), false),
-           MakeOperand(DNNL_ARG_DIFF_SRC, Desc(dx, Tag::nchw), pd.diff_src_desc(), true)},
+          {MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, Tag::nchw), pd.diff_dst_desc(), false),
+           MakeOperand(DNNL_ARG_WEIGHTS, Plain(k, Tag::oihw), pd.weights_desc(), false),
+           MakeOperand(DNNL_ARG_DIFF_SRC, Plain(dx, Tag::nchw), pd.diff_src_desc(), true)},
           pd.scratchpad_desc()};
 }
 
@@ -134,13 +161,12 @@ Job WgradJob(const KernelArgs& args) {
   const TensorArg &x = args.in[0], &dy = args.in[1], &dk = args.out[0];
   const Geometry g(*args.attrs);
   const convolution_backward_weights::primitive_desc pd(
-      {dnnl::algorithm::convolution_auto, Desc(x, Tag::any), Desc(dk, Tag::any), Desc(dy, Tag::any), g.strides,
-       g.padding, g.padding},
-      g.primitive, CpuEngine(), ForwardDesc(g, x, dk, dy));
+      {dnnl::algorithm::convolution_auto, Any(x), Any(dk), Any(dy), g.strides, g.padding, g.padding}, g.primitive,
+      CpuEngine(), ForwardDesc(g, x, dk, dy));
   return {convolution_backward_weights(pd),
-          {MakeOperand(DNNL_ARG_SRC, Desc(x, Tag::nchw), pd.src_desc(), false),
-           MakeOperand(DNNL_ARG_DIFF_DST, Desc(dy, Tag::nchw), pd.diff_dst_desc(), false),
-           MakeOperand(DNNL_ARG_DIFF_WEIGHTS, Desc(dk, Tag::oihw), pd.diff_weights_desc(), true)},
+          {MakeOperand(DNNL_ARG_SRC, Plain(x, Tag::nchw), pd.src_desc(), false),
+           MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, Tag::nchw), pd.diff_dst_desc(), false),
+           MakeOperand(DNNL_ARG_DIFF_WEIGHTS, Plain(dk, Tag::oihw), pd.diff_weights_desc(), true)},
           pd.scratchpad_desc()};
 }
 
@@ -162,7 +188,7 @@ std::shared_ptr<void> Prepare(const KernelArgs& args) {
 template <Job (*kMake)(const KernelArgs&)>
 size_t Workspace(const KernelArgs& args) {
   try {
-    return IsEmpty(args) ? 0 : kMake(args).WorkspaceBytes();
+    return IsEmpty(args) ? 0 : kMake(args).WorkspaceBytes(args);
   } catch (const dnnl::error&) {
     return 0;
   }
@@ -170,7 +196,7 @@ size_t Workspace(const KernelArgs& args) {
 
 const char* Run(const KernelArgs& args) {
   if (IsEmpty(args)) {  // no channels or no samples: an empty sum
-    FillZero(args.out[0].data, static_cast<size_t>(args.out[0].count) * sizeof(float));
+    FillZero(args.out[0].data, static_cast<size_t>(args.out[0].count) * SizeOf(args.out[0].dtype));
     return nullptr;
   }
   try {
@@ -184,10 +210,13 @@ const char* Run(const KernelArgs& args) {
 }  // namespace
 
 KernelList Conv2dKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {{"conv2d", kF32, Run, Workspace<ForwardJob>, Prepare<ForwardJob>},
-          {"conv2d_dgrad", kF32, Run, Workspace<DgradJob>, Prepare<DgradJob>},
-          {"conv2d_wgrad", kF32, Run, Workspace<WgradJob>, Prepare<WgradJob>}};
+  KernelList kernels;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    kernels.push_back({"conv2d", dtype, Run, Workspace<ForwardJob>, Prepare<ForwardJob>});
+    kernels.push_back({"conv2d_dgrad", dtype, Run, Workspace<DgradJob>, Prepare<DgradJob>});
+    kernels.push_back({"conv2d_wgrad", dtype, Run, Workspace<WgradJob>, Prepare<WgradJob>});
+  }
+  return kernels;
 }
 
 }  // namespace oneflow::cpu

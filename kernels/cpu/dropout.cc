@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "kernels/copy.h"
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -81,7 +82,8 @@ struct Draw {
   float scale;
 
   // Elements [0, n) whose logical indices begin at `index`.
-  void Apply(const float* x, float* y, int64_t n, uint64_t index) const {
+  template <typename T>
+  void Apply(const T* x, T* y, int64_t n, uint64_t index) const {
     alignas(64) uint32_t bits[kGroup + kLanes];  // the last vector may reach beyond the group
     for (int64_t done = 0; done < n;) {
       const int64_t skip = (index + done) & 3;  // a run may begin inside a block
@@ -97,6 +99,7 @@ struct Draw {
   }
 };
 
+template <typename T>
 const char* Dropout(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
   if (x.count == 0) return nullptr;
@@ -120,7 +123,7 @@ const char* Dropout(const KernelArgs& args) {
                 while (begin < end) {
                   const int64_t run = begin / runs.length, offset = begin % runs.length;
                   const int64_t n = std::min(end - begin, runs.length - offset);
-                  draw.Apply(x.as<const float>() + begin, args.out[0].as<float>() + begin, n,
+                  draw.Apply(x.as<const T>() + begin, args.out[0].as<T>() + begin, n,
                              static_cast<uint64_t>(shift + runs.Base(run) + offset));
                   begin += n;
                 }
@@ -130,6 +133,6 @@ const char* Dropout(const KernelArgs& args) {
 
 }  // namespace
 
-KernelList DropoutKernels() { return {{"dropout", DType::kFloat32, Dropout}}; }
+KernelList DropoutKernels() { return {OF_FLOAT_KERNELS("dropout", Dropout)}; }
 
 }  // namespace oneflow::cpu

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/copy.h"
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -11,33 +12,43 @@
 namespace oneflow::cpu {
 namespace {
 
-// in: w[v,h], ids[T...].
-const char* Embedding(const KernelArgs& args) {
-  const TensorArg& w = args.in[0];
-  const int32_t* const ids = args.in[1].as<const int32_t>();
-  float* const y = args.out[0].as<float>();
-  const int64_t h = w.dims[1], first = w.start[0], rows = w.dims[0], vocabulary = w.logical_dims[0];
-  const int64_t n = args.in[1].count;
-  for (int64_t i = 0; i < n; ++i) {
-    if (ids[i] < 0 || ids[i] >= vocabulary) return "embedding: an index is outside the table";
-  }
-  ParallelFor(n, Grain(2 * sizeof(float) * h), [&](int64_t begin, int64_t end) {
+template <typename To>
+void CopyRow(const float* from, To* to, int64_t n) {
+  VecLoop(n, [&](int64_t i, auto lanes) { Store(to + i, Load(from + i, lanes), lanes); });
+}
+inline void CopyRow(const float* from, float* to, int64_t n) { std::memcpy(to, from, n * sizeof(float)); }
+
+// Rows of a table of floats, rounded to what y holds.
+template <typename To>
+void LookUp(const TensorArg& w, const TensorArg& ids, To* y) {
+  const int64_t h = w.dims[1], first = w.start[0], rows = w.dims[0];
+  ParallelFor(ids.count, Grain((sizeof(float) + sizeof(To)) * h), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = ids[i] - first;
+      const int64_t row = ids.as<const int32_t>()[i] - first;
       if (row >= 0 && row < rows) {
-        std::memcpy(y + i * h, w.as<const float>() + row * h, h * sizeof(float));
+        CopyRow(w.as<const float>() + row * h, y + i * h, h);
       } else {
-        std::memset(y + i * h, 0, h * sizeof(float));
+        std::memset(y + i * h, 0, h * sizeof(To));
       }
     }
   });
-  return nullptr;
 }
 
-// in: dy[T...,h], ids[T...]; out: dw[v,h]. Threads share the columns, not the indices, so that every row is summed in
-// the order of its indices.
+// in: w[v,h], ids[T...].
+const char* Embedding(const KernelArgs& args) {
+  const TensorArg &w = args.in[0], &ids = args.in[1];
+  for (int64_t i = 0; i < ids.count; ++i) {
+    const int32_t id = ids.as<const int32_t>()[i];
+    if (id < 0 || id >= w.logical_dims[0]) return "embedding: an index is outside the table";
+  }
+  return ByFloat(args.out[0].dtype, [&]<typename To>() { LookUp(w, ids, args.out[0].as<To>()); });
+}
+
+// in: dy[T...,h], ids[T...]; out: dw[v,h], f32. Threads share the columns, not the indices, so that every row is summed
+// in the order of its indices.
+template <typename T>
 const char* EmbeddingGrad(const KernelArgs& args) {
-  const float* const dy = args.in[0].as<const float>();
+  const T* const dy = args.in[0].as<const T>();
   const int32_t* const ids = args.in[1].as<const int32_t>();
   const TensorArg& out = args.out[0];
   const int64_t h = out.dims[1], first = out.start[0], rows = out.dims[0], n = args.in[1].count;
@@ -50,7 +61,7 @@ const char* EmbeddingGrad(const KernelArgs& args) {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t row = ids[i] - first;
       if (row < 0 || row >= rows) continue;
-      const float* const from = dy + i * h + column;
+      const T* const from = dy + i * h + column;
       float* const to = dw + row * h + column;
       VecLoop(columns,
               [&](int64_t j, auto lanes) { Store(to + j, Load(to + j, lanes) + Load(from + j, lanes), lanes); });
@@ -62,7 +73,7 @@ const char* EmbeddingGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList EmbeddingKernels() {
-  return {{"embedding", DType::kFloat32, Embedding}, {"embedding_grad", DType::kFloat32, EmbeddingGrad}};
+  return {{"embedding", DType::kFloat32, Embedding}, OF_FLOAT_KERNELS("embedding_grad", EmbeddingGrad)};
 }
 
 }  // namespace oneflow::cpu

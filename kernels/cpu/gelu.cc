@@ -1,4 +1,5 @@
 // gelu(x) = x Phi(x) with the exact normal distribution, and dx = dy (Phi(x) + x phi(x)).
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -11,10 +12,11 @@ constexpr float kInvSqrt2Pi = 0.39894228040143268f;  // 1 / sqrt(2 pi)
 
 OF_INLINE F32x16 Phi(F32x16 x) { return 0.5f + 0.5f * Erf(x * kSqrtHalf); }
 
+template <typename T>
 const char* Gelu(const KernelArgs& args) {
-  const float* const x = args.in[0].as<const float>();
-  float* const y = args.out[0].as<float>();
-  ParallelFor(args.in[0].count, Grain(2 * sizeof(float)), [&](int64_t begin, int64_t end) {
+  const T* const x = args.in[0].as<const T>();
+  T* const y = args.out[0].as<T>();
+  ParallelFor(args.in[0].count, Grain(2 * sizeof(T)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       const F32x16 v = Load(x + begin + i, lanes);
       Store(y + begin + i, v * Phi(v), lanes);
@@ -24,11 +26,12 @@ const char* Gelu(const KernelArgs& args) {
 }
 
 // in: dy, x.
+template <typename T>
 const char* GeluGrad(const KernelArgs& args) {
-  const float* const dy = args.in[0].as<const float>();
-  const float* const x = args.in[1].as<const float>();
-  float* const dx = args.out[0].as<float>();
-  ParallelFor(args.in[0].count, Grain(3 * sizeof(float)), [&](int64_t begin, int64_t end) {
+  const T* const dy = args.in[0].as<const T>();
+  const T* const x = args.in[1].as<const T>();
+  T* const dx = args.out[0].as<T>();
+  ParallelFor(args.in[0].count, Grain(3 * sizeof(T)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
       const F32x16 v = Load(x + i, lanes);
@@ -41,6 +44,6 @@ const char* GeluGrad(const KernelArgs& args) {
 
 }  // namespace
 
-KernelList GeluKernels() { return {{"gelu", DType::kFloat32, Gelu}, {"gelu_grad", DType::kFloat32, GeluGrad}}; }
+KernelList GeluKernels() { return {OF_FLOAT_KERNELS("gelu", Gelu), OF_FLOAT_KERNELS("gelu_grad", GeluGrad)}; }
 
 }  // namespace oneflow::cpu

@@ -1,10 +1,16 @@
-// The 16-bit floating types as storage: conversion to and from float, rounding to nearest even.
+// The 16-bit floating types as storage: conversion to and from float, rounding to nearest even; one at a time, and
+// sixteen as the lanes of a vector, so that a kernel over an element type T computes in float and reads and writes T:
+//
+//   VecLoop(n, [&](int64_t i, auto lanes) { Store(y + i, Exp(Load(x + i, lanes)), lanes); });    x, y: pointers to T
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "kernels/bfloat16.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vec.h"
+#include "oneflow_core/dtype.h"
 
 namespace oneflow::cpu {
 
@@ -15,9 +21,11 @@ struct Float16 {
   _Float16 value;
 };
 
+inline float ToFloat(float x) { return x; }
 inline float ToFloat(BFloat16 x) { return FromBFloat16(x.bits); }
 inline float ToFloat(Float16 x) { return static_cast<float>(x.value); }
 
+inline void FromFloat(float x, float* y) { *y = x; }
 inline void FromFloat(float x, BFloat16* y) { y->bits = ToBFloat16(x); }
 inline void FromFloat(float x, Float16* y) { y->value = static_cast<_Float16>(x); }
 
@@ -32,5 +40,103 @@ T As(double value) {
     return static_cast<T>(value);
   }
 }
+
+typedef uint16_t U16x16 __attribute__((vector_size(32)));
+typedef uint16_t U16x16Unaligned __attribute__((vector_size(32), aligned(2), may_alias));
+
+// The bits of sixteen bf16 as floats, and back. As ToBFloat16: a NaN keeps its upper bits and a set one among them.
+OF_INLINE F32x16 Widen(U16x16 bits, const BFloat16*) { return (F32x16)(__builtin_convertvector(bits, U32x16) << 16); }
+OF_INLINE U16x16 Narrow(F32x16 x, const BFloat16*) {
+  const U32x16 bits = (U32x16)x;
+  const U32x16 rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  return __builtin_convertvector((x == x ? rounded : bits | 0x400000) >> 16, U16x16);
+}
+
+OF_INLINE F32x16 Widen(U16x16 bits, const Float16*) {
+#ifdef __AVX512F__
+  return (F32x16)_mm512_maskz_cvtph_ps(0xffff, (__m256i)bits);
+#else
+  F32x16 y;
+  for (int i = 0; i < kLanes; ++i) y[i] = static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(bits[i])));
+  return y;
+#endif
+}
+OF_INLINE U16x16 Narrow(F32x16 x, const Float16*) {
+#ifdef __AVX512F__
+  return (U16x16)_mm512_maskz_cvtps_ph(0xffff, (__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+  U16x16 y;
+  for (int i = 0; i < kLanes; ++i) y[i] = std::bit_cast<uint16_t>(static_cast<_Float16>(x[i]));
+  return y;
+#endif
+}
+
+template <typename T>
+concept Half = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
+
+template <Half T>
+OF_INLINE F32x16 Load(const T* p, AllLanes = {}) {
+  return Widen(*reinterpret_cast<const U16x16Unaligned*>(p), p);
+}
+template <Half T>
+OF_INLINE F32x16 Load(const T* p, AllLanes, float) {
+  return Load(p);
+}
+template <Half T>
+OF_INLINE F32x16 Load(const T* p, SomeLanes lanes, float fill = 0) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  const U16x16 bits = (U16x16)_mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << lanes.count) - 1), p);
+#else
+  U16x16 bits = {};
+  for (int i = 0; i < lanes.count; ++i) bits[i] = reinterpret_cast<const U16x16Unaligned&>(*p)[i];
+#endif
+  return Keep(Widen(bits, p), lanes, fill);
+}
+template <Half T>
+OF_INLINE void Store(T* p, F32x16 v, AllLanes = {}) {
+  *reinterpret_cast<U16x16Unaligned*>(p) = Narrow(v, p);
+}
+template <Half T>
+OF_INLINE void Store(T* p, F32x16 v, SomeLanes lanes) {
+  const U16x16 bits = Narrow(v, p);
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  _mm256_mask_storeu_epi16(p, static_cast<__mmask16>((1u << lanes.count) - 1), (__m256i)bits);
+#else
+  for (int i = 0; i < lanes.count; ++i) reinterpret_cast<U16x16Unaligned&>(*p)[i] = bits[i];
+#endif
+}
+
+// y[i] = x[i] for all elements, on all cores, in whichever floating types.
+template <typename From, typename To>
+void Convert(const From* x, To* y, int64_t n) {
+  ParallelFor(n, Grain(sizeof(From) + sizeof(To)), [&](int64_t begin, int64_t end) {
+    VecLoop(end - begin, [&](int64_t i, auto lanes) { Store(y + begin + i, Load(x + begin + i, lanes), lanes); });
+  });
+}
+
+// body.operator()<T>() with the type of elements that `dtype` names; null, or what is wrong.
+template <typename Body>
+const char* ByFloat(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::kFloat32:
+      body.template operator()<float>();
+      return nullptr;
+    case DType::kBFloat16:
+      body.template operator()<BFloat16>();
+      return nullptr;
+    case DType::kFloat16:
+      body.template operator()<Float16>();
+      return nullptr;
+    default:
+      return "the output is not floating";
+  }
+}
+
+// A kernel over the floating type of its elements, for all three.
+#define OF_FLOAT_KERNELS(op, Function, ...)                                    \
+  {op, DType::kFloat32, Function<float> __VA_OPT__(, ) __VA_ARGS__},           \
+      {op, DType::kBFloat16, Function<BFloat16> __VA_OPT__(, ) __VA_ARGS__}, { \
+    op, DType::kFloat16, Function<Float16> __VA_OPT__(, ) __VA_ARGS__          \
+  }
 
 }  // namespace oneflow::cpu

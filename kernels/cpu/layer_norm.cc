@@ -3,10 +3,13 @@
 //
 //   h = (x - mean) rstd,  g = dy gamma     dx = rstd (g - mean(g) - h mean(g h)),  dgamma = sum dy h,  dbeta = sum dy
 //
+// gamma, beta, their gradients and the statistics are f32, whatever x is.
+//
 // The sums over rows are taken in fixed blocks of rows and combined in order, whatever the number of threads.
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -14,15 +17,16 @@
 namespace oneflow::cpu {
 namespace {
 
+template <typename T>
 const char* LayerNorm(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]);
   const float* const gamma = args.in[1].as<const float>();
   const float* const beta = args.in[2].as<const float>();
   const float epsilon = static_cast<float>(args.attrs->Double("epsilon", 1e-5));
-  ParallelFor(Rows(args.in[0]), Grain(2 * sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(Rows(args.in[0]), Grain(2 * sizeof(T) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* const x = args.in[0].as<const float>() + row * c;
-      float* const y = args.out[0].as<float>() + row * c;
+      const T* const x = args.in[0].as<const T>() + row * c;
+      T* const y = args.out[0].as<T>() + row * c;
       F32x16 sum = Splat(0), squares = Splat(0);
       VecLoop(c, [&](int64_t i, auto lanes) { sum += Load(x + i, lanes); });
       const float mean = Sum(sum) / static_cast<float>(c);
@@ -44,8 +48,9 @@ const char* LayerNorm(const KernelArgs& args) {
 }
 
 // One row of the gradient; adds to the block's sums.
-void GradRow(int64_t c, const float* dy, const float* x, const float* gamma, float mean, float rstd, float* dx,
-             float* dgamma, float* dbeta) {
+template <typename T>
+void GradRow(int64_t c, const T* dy, const T* x, const float* gamma, float mean, float rstd, T* dx, float* dgamma,
+             float* dbeta) {
   const F32x16 center = Splat(mean), scale = Splat(rstd);
   F32x16 sum_g = Splat(0), sum_gh = Splat(0);
   VecLoop(c, [&](int64_t i, auto lanes) {
@@ -70,21 +75,22 @@ size_t GradWorkspace(const KernelArgs& args) {
 }
 
 // in: dy, x, gamma, mean, rstd; out: dx, dgamma, dbeta.
+template <typename T>
 const char* LayerNormGrad(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]);
-  const float* const dy = args.in[0].as<const float>();
-  const float* const x = args.in[1].as<const float>();
+  const T* const dy = args.in[0].as<const T>();
+  const T* const x = args.in[1].as<const T>();
   const float* const gamma = args.in[2].as<const float>();
   const float* const mean = args.in[3].as<const float>();
   const float* const rstd = args.in[4].as<const float>();
   float* const partial = static_cast<float*>(args.workspace);
   const FixedBlocks blocks(Rows(args.in[0]));
-  ParallelFor(blocks.count, Grain(3 * sizeof(float) * blocks.size * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(blocks.count, Grain(3 * sizeof(T) * blocks.size * c), [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       float* const sums = partial + block * 2 * c;
       std::fill(sums, sums + 2 * c, 0.0f);
       for (int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        GradRow(c, dy + row * c, x + row * c, gamma, mean[row], rstd[row], args.out[0].as<float>() + row * c, sums,
+        GradRow(c, dy + row * c, x + row * c, gamma, mean[row], rstd[row], args.out[0].as<T>() + row * c, sums,
                 sums + c);
       }
     }
@@ -102,8 +108,7 @@ const char* LayerNormGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList LayerNormKernels() {
-  return {{"layer_norm", DType::kFloat32, LayerNorm},
-          {"layer_norm_grad", DType::kFloat32, LayerNormGrad, GradWorkspace}};
+  return {OF_FLOAT_KERNELS("layer_norm", LayerNorm), OF_FLOAT_KERNELS("layer_norm_grad", LayerNormGrad, GradWorkspace)};
 }
 
 }  // namespace oneflow::cpu

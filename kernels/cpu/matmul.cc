@@ -1,49 +1,50 @@
-// Matrix products on oneDNN's sgemm: matmul (rows times a weight), matmul_wgrad (x^T dy over all rows) and
-// batch_matmul.
+// Matrix products: matmul (rows times a weight), matmul_wgrad (x^T dy over all rows) and batch_matmul. Of floats on
+// oneDNN's sgemm, of 16-bit floats as narrow_product.h says.
 //
 // sgemm and not oneDNN's matmul primitive: on the shapes of transformers it is as fast or faster, it packs its
 // operands, so a leading dimension that is a multiple of 4 KiB does not halve it, and it has nothing to prepare
 // (kernels/README.md, "Matmul").
 #include <algorithm>
-#include <vector>
 
-#include "kernels/copy.h"
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/narrow_product.h"
 #include "kernels/cpu/parallel.h"
-#include "oneapi/dnnl/dnnl.h"
 
 namespace oneflow::cpu {
 namespace {
 
-// c[m,n] = op(a) op(b), all dense row-major; op transposes where asked.
-const char* Gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float* a, const float* b,
-                 float* c) {
-  if (m == 0 || n == 0) return nullptr;
-  if (k == 0) {  // an empty sum; leading dimensions of zero are an error to sgemm
-    FillZero(c, static_cast<size_t>(m * n) * sizeof(float));
-    return nullptr;
-  }
-  const dnnl_status_t status = dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, 1.0f, a,
-                                          transpose_a ? m : k, b, transpose_b ? k : n, 0.0f, c, n);
-  return status == dnnl_success ? nullptr : "dnnl_sgemm failed";
-}
+// What an op multiplies, in which of its inputs.
+struct Factors {
+  ProductShape shape;
+  int a = 0, b = 1;
+};
 
 // in: a[rows,k], w[k,n] or w[n,k].
-const char* Matmul(const KernelArgs& args) {
-  const bool transpose_b = args.attrs->Bool("transpose_b");
+Factors MatmulFactors(const KernelArgs& args) {
+  const bool transposed = args.attrs->Bool("transpose_b");
   const TensorArg& w = args.in[1];
-  const int64_t k = w.dims[transpose_b ? 1 : 0], n = w.dims[transpose_b ? 0 : 1];
-  return Gemm(false, transpose_b, Rows(args.in[0]), n, k, args.in[0].as<const float>(), w.as<const float>(),
-              args.out[0].as<float>());
+  return {{1, Rows(args.in[0]), w.dims[transposed ? 0 : 1], w.dims[transposed ? 1 : 0], false, transposed}};
 }
 
 // in: x[rows,k], dy[rows,n]; out: dw[k,n], or dw[n,k] if transposed.
-const char* MatmulWgrad(const KernelArgs& args) {
-  const int transposed = args.attrs->Bool("transpose") ? 1 : 0;
-  const TensorArg& a = args.in[transposed];
-  const TensorArg& b = args.in[1 - transposed];
-  return Gemm(true, false, Columns(a), Columns(b), Rows(a), a.as<const float>(), b.as<const float>(),
-              args.out[0].as<float>());
+Factors WgradFactors(const KernelArgs& args) {
+  const int a = args.attrs->Bool("transpose") ? 1 : 0, b = 1 - a;
+  return {{1, Columns(args.in[a]), Columns(args.in[b]), Rows(args.in[a]), true, false}, a, b};
+}
+
+// in: a[T...,m,k], b[T...,k,n], either transposed in its last two dimensions.
+Factors BatchFactors(const KernelArgs& args) {
+  const bool transpose_a = args.attrs->Bool("transpose_a");
+  const TensorArg &a = args.in[0], &c = args.out[0];
+  return {{Product(c, 0, c.rank - 2), c.dims[c.rank - 2], c.dims[c.rank - 1], a.dims[a.rank - (transpose_a ? 2 : 1)],
+           transpose_a, args.attrs->Bool("transpose_b")}};
+}
+
+template <Factors (*kFactors)(const KernelArgs&)>
+const char* One(const KernelArgs& args) {
+  const Factors f = kFactors(args);
+  return Gemm(f.shape, args.in[f.a].as<const float>(), args.in[f.b].as<const float>(), args.out[0].as<float>());
 }
 
 // The index of the matrix of `x` that batch `batch` of the output `c` uses; dimensions of size 1 repeat.
@@ -60,43 +61,74 @@ int64_t MatrixOf(const TensorArg& x, const TensorArg& c, int64_t batch) {
   return index;
 }
 
-// in: a[T...,m,k], b[T...,k,n], either transposed in its last two dimensions. Many small products run one per thread,
-// few large ones with all threads each.
+// Many small products run one per thread, few large ones with all threads each.
 const char* BatchMatmul(const KernelArgs& args) {
-  const bool transpose_a = args.attrs->Bool("transpose_a"), transpose_b = args.attrs->Bool("transpose_b");
-  const TensorArg& a = args.in[0];
-  const TensorArg& b = args.in[1];
-  const TensorArg& c = args.out[0];
+  const TensorArg &a = args.in[0], &b = args.in[1], &c = args.out[0];
   if (c.count == 0) return nullptr;
-  const int64_t m = c.dims[c.rank - 2], n = c.dims[c.rank - 1], k = a.dims[a.rank - (transpose_a ? 2 : 1)];
-  const int64_t batches = c.count / (m * n);
+  const ProductShape s = BatchFactors(args).shape;
   // Written by any thread that fails; all would say the same.
   const char* error = nullptr;
   const auto product = [&](int64_t begin, int64_t end) {
     for (int64_t batch = begin; batch < end; ++batch) {
       const char* const failed =
-          Gemm(transpose_a, transpose_b, m, n, k, a.as<const float>() + MatrixOf(a, c, batch) * m * k,
-               b.as<const float>() + MatrixOf(b, c, batch) * k * n, c.as<float>() + batch * m * n);
+          Gemm(s, a.as<const float>() + MatrixOf(a, c, batch) * s.m * s.k,
+               b.as<const float>() + MatrixOf(b, c, batch) * s.k * s.n, c.as<float>() + batch * s.m * s.n);
       if (failed != nullptr) {
 #pragma omp atomic write
         error = failed;
       }
     }
   };
-  if (batches >= NumThreads()) {
-    ParallelFor(batches, Grain((m * k + k * n + m * n) * static_cast<int64_t>(sizeof(float))), product);
+  if (s.batch >= NumThreads()) {
+    ParallelFor(s.batch, Grain((s.m * s.k + s.k * s.n + s.m * s.n) * static_cast<int64_t>(sizeof(float))), product);
   } else {
-    product(0, batches);
+    product(0, s.batch);
   }
   return error;
+}
+
+// Of 16-bit floats. The product is made when a job is loaded; before, only to ask what memory it takes.
+template <Factors (*kFactors)(const KernelArgs&)>
+std::unique_ptr<NarrowProduct> Make(const KernelArgs& args) {
+  const DType in = args.in[0].dtype;
+  return NarrowProduct::Make(kFactors(args).shape, in, args.out[0].dtype, NarrowProduct::Fastest(in));
+}
+
+template <Factors (*kFactors)(const KernelArgs&)>
+std::shared_ptr<void> Prepare(const KernelArgs& args) {
+  return std::shared_ptr<NarrowProduct>(Make<kFactors>(args));
+}
+
+template <Factors (*kFactors)(const KernelArgs&)>
+size_t Workspace(const KernelArgs& args) {
+  const std::unique_ptr<NarrowProduct> product = Make<kFactors>(args);
+  return product == nullptr ? 0 : product->WorkspaceBytes();
+}
+
+template <Factors (*kFactors)(const KernelArgs&)>
+const char* Narrow(const KernelArgs& args) {
+  const Factors f = kFactors(args);
+  return static_cast<const NarrowProduct*>(args.state)
+      ->Run(args.in[f.a].data, args.in[f.b].data, args.out[0].data, args.workspace);
+}
+
+template <Factors (*kFactors)(const KernelArgs&)>
+void ListNarrow(const char* op, KernelList& kernels) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    kernels.push_back({op, dtype, Narrow<kFactors>, Workspace<kFactors>, Prepare<kFactors>});
+  }
 }
 
 }  // namespace
 
 KernelList MatmulKernels() {
-  return {{"matmul", DType::kFloat32, Matmul},
-          {"matmul_wgrad", DType::kFloat32, MatmulWgrad},
-          {"batch_matmul", DType::kFloat32, BatchMatmul}};
+  KernelList kernels = {{"matmul", DType::kFloat32, One<MatmulFactors>},
+                        {"matmul_wgrad", DType::kFloat32, One<WgradFactors>},
+                        {"batch_matmul", DType::kFloat32, BatchMatmul}};
+  ListNarrow<MatmulFactors>("matmul", kernels);
+  ListNarrow<WgradFactors>("matmul_wgrad", kernels);
+  ListNarrow<BatchFactors>("batch_matmul", kernels);
+  return kernels;
 }
 
 }  // namespace oneflow::cpu

@@ -1,31 +1,37 @@
 // Max pooling without padding. The forward pass keeps the position h * W + w of each maximum (the first of equal ones);
 // the gradient adds to these positions, a plane (n, c) per task.
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 
-#include "kernels/copy.h"
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 
 namespace oneflow::cpu {
 namespace {
 
+template <typename T>
 const char* MaxPool2d(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
   const TensorArg& y = args.out[0];
   const int64_t kernel = args.attrs->Int("kernel"), stride = args.attrs->Int("stride", kernel);
   const int64_t height = x.dims[2], width = x.dims[3], p = y.dims[2], q = y.dims[3];
-  ParallelFor(x.dims[0] * x.dims[1], Grain(2 * sizeof(float) * height * width), [&](int64_t begin, int64_t end) {
+  ParallelFor(x.dims[0] * x.dims[1], Grain(2 * sizeof(T) * height * width), [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
-      const float* const from = x.as<const float>() + plane * height * width;
+      const T* const from = x.as<const T>() + plane * height * width;
       for (int64_t i = 0; i < p * q; ++i) {
         const int64_t top = i / q * stride, left = i % q * stride;
         int64_t best = top * width + left;
+        float largest = ToFloat(from[best]);
         for (int64_t at = 0; at < kernel * kernel; ++at) {
           const int64_t candidate = (top + at / kernel) * width + left + at % kernel;
-          if (from[candidate] > from[best] || std::isnan(from[candidate])) best = candidate;
+          const float value = ToFloat(from[candidate]);
+          if (!(value > largest) && !std::isnan(value)) continue;
+          best = candidate;
+          largest = value;
         }
-        y.as<float>()[plane * p * q + i] = from[best];
+        y.as<T>()[plane * p * q + i] = from[best];
         args.out[1].as<int32_t>()[plane * p * q + i] = static_cast<int32_t>(best);
       }
     }
@@ -33,32 +39,63 @@ const char* MaxPool2d(const KernelArgs& args) {
   return nullptr;
 }
 
+int64_t PlaneSize(const TensorArg& x) { return x.dims[2] * x.dims[3]; }
+
+// Planes of narrow numbers are summed in floats, one for each thread.
+size_t PlaneWorkspace(const KernelArgs& args) {
+  return static_cast<size_t>(args.threads * PlaneSize(args.out[0])) * sizeof(float);
+}
+
+// Adds a plane of dy to its positions; false if one is outside.
+template <typename T>
+bool AddPlane(const T* dy, const int32_t* index, int64_t outputs, float* dx, int64_t inputs) {
+  bool is_inside = true;
+  std::fill(dx, dx + inputs, 0.0f);
+  for (int64_t i = 0; i < outputs; ++i) {
+    if (index[i] >= 0 && index[i] < inputs) {
+      dx[index[i]] += ToFloat(dy[i]);
+    } else {
+      is_inside = false;
+    }
+  }
+  return is_inside;
+}
+
 // in: dy, index.
+template <typename T>
 const char* MaxPool2dGrad(const KernelArgs& args) {
   const TensorArg& dy = args.in[0];
   const int32_t* const index = args.in[1].as<const int32_t>();
-  const int64_t outputs = dy.dims[2] * dy.dims[3], inputs = args.out[0].dims[2] * args.out[0].dims[3];
+  const int64_t outputs = PlaneSize(dy), inputs = PlaneSize(args.out[0]);
   std::atomic<bool> is_outside = false;
-  ParallelFor(dy.dims[0] * dy.dims[1], Grain(2 * sizeof(float) * inputs), [&](int64_t begin, int64_t end) {
-    for (int64_t plane = begin; plane < end; ++plane) {
-      float* const dx = args.out[0].as<float>() + plane * inputs;
-      FillZero(dx, static_cast<size_t>(inputs) * sizeof(float));
-      for (int64_t i = plane * outputs; i < (plane + 1) * outputs; ++i) {
-        if (index[i] >= 0 && index[i] < inputs) {
-          dx[index[i]] += dy.as<const float>()[i];
-        } else {
-          is_outside = true;
-        }
-      }
-    }
-  });
+  ParallelForThread(dy.dims[0] * dy.dims[1], Grain(2 * sizeof(T) * inputs), args.threads,
+                    [&](int64_t begin, int64_t end, int thread) {
+                      for (int64_t plane = begin; plane < end; ++plane) {
+                        T* const dx = args.out[0].as<T>() + plane * inputs;
+                        float* sums = nullptr;
+                        if constexpr (Half<T>) {
+                          sums = static_cast<float*>(args.workspace) + thread * inputs;
+                        } else {
+                          sums = dx;
+                        }
+                        const bool is_inside = AddPlane(dy.as<const T>() + plane * outputs, index + plane * outputs,
+                                                        outputs, sums, inputs);
+                        if (!is_inside) is_outside = true;
+                        if constexpr (Half<T>) {
+                          VecLoop(inputs, [&](int64_t i, auto lanes) { Store(dx + i, Load(sums + i, lanes), lanes); });
+                        }
+                      }
+                    });
   return is_outside ? "max_pool2d_grad: an index is outside the plane" : nullptr;
 }
 
 }  // namespace
 
 KernelList MaxPool2dKernels() {
-  return {{"max_pool2d", DType::kFloat32, MaxPool2d}, {"max_pool2d_grad", DType::kFloat32, MaxPool2dGrad}};
+  return {OF_FLOAT_KERNELS("max_pool2d", MaxPool2d),
+          {"max_pool2d_grad", DType::kFloat32, MaxPool2dGrad<float>},
+          {"max_pool2d_grad", DType::kBFloat16, MaxPool2dGrad<BFloat16>, PlaneWorkspace},
+          {"max_pool2d_grad", DType::kFloat16, MaxPool2dGrad<Float16>, PlaneWorkspace}};
 }
 
 }  // namespace oneflow::cpu

@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -51,8 +52,8 @@ struct MinOp {
 // Elements of a run that are combined in float before they go to the double: 64 per lane.
 constexpr int64_t kRun = 1024;
 
-template <typename Op>
-double ReduceRun(const float* x, int64_t n) {
+template <typename Op, typename T>
+double ReduceRun(const T* x, int64_t n) {
   double total = Op::kIdentity;
   for (int64_t begin = 0; begin < n; begin += kRun) {
     F32x16 lanes_total = Splat(static_cast<float>(Op::kIdentity));
@@ -65,47 +66,50 @@ double ReduceRun(const float* x, int64_t n) {
 }
 
 // y = scale * reduction of x.
-template <typename Op>
-void Reduce(const TensorArg& x, const std::vector<bool>& is_reduced, float* y, double scale) {
+template <typename Op, typename T, typename To>
+void Reduce(const TensorArg& x, const std::vector<bool>& is_reduced, To* y, double scale) {
   Groups groups(x, is_reduced);
-  const float* const from = x.as<const float>();
+  const T* const from = x.as<const T>();
   const StridedDim inner = groups.TakeInner();
   const int64_t outputs = Count(groups.kept), terms = Count(groups.reduced);
   if (groups.inner_reduced) {
-    ParallelFor(outputs, Grain(sizeof(float) * terms * inner.extent), [&](int64_t begin, int64_t end) {
+    ParallelFor(outputs, Grain(sizeof(T) * terms * inner.extent), [&](int64_t begin, int64_t end) {
       for (int64_t output = begin; output < end; ++output) {
-        const float* const base = from + Offset(groups.kept, output);
+        const T* const base = from + Offset(groups.kept, output);
         double total = Op::kIdentity;
         for (int64_t term = 0; term < terms; ++term) {
           total = Op::Combine(total, ReduceRun<Op>(base + Offset(groups.reduced, term), inner.extent));
         }
-        y[output] = static_cast<float>(scale * total);
+        FromFloat(static_cast<float>(scale * total), y + output);
       }
     });
     return;
   }
   const int64_t strips = (inner.extent + kStrip - 1) / kStrip;
-  ParallelFor(outputs * strips, Grain(sizeof(float) * terms * std::min(kStrip, inner.extent)),
+  ParallelFor(outputs * strips, Grain(sizeof(T) * terms * std::min(kStrip, inner.extent)),
               [&](int64_t begin, int64_t end) {
                 for (int64_t task = begin; task < end; ++task) {
                   const int64_t output = task / strips, column = task % strips * kStrip;
                   const int64_t n = std::min(kStrip, inner.extent - column);
-                  const float* const base = from + Offset(groups.kept, output) + column;
+                  const T* const base = from + Offset(groups.kept, output) + column;
                   double total[kStrip];
                   std::fill(total, total + n, Op::kIdentity);
                   for (int64_t term = 0; term < terms; ++term) {
-                    const float* const row = base + Offset(groups.reduced, term);
+                    const T* const row = base + Offset(groups.reduced, term);
 #pragma omp simd
-                    for (int64_t i = 0; i < n; ++i) total[i] = Op::Combine(total[i], static_cast<double>(row[i]));
+                    for (int64_t i = 0; i < n; ++i) {
+                      total[i] = Op::Combine(total[i], static_cast<double>(ToFloat(row[i])));
+                    }
                   }
-                  for (int64_t i = 0; i < n; ++i)
-                    y[output * inner.extent + column + i] = static_cast<float>(scale * total[i]);
+                  for (int64_t i = 0; i < n; ++i) {
+                    FromFloat(static_cast<float>(scale * total[i]), y + output * inner.extent + column + i);
+                  }
                 }
               });
 }
 
 const char* ReduceSum(const KernelArgs& args) {
-  Reduce<SumOp>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
+  Reduce<SumOp, float>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
   return nullptr;
 }
 
@@ -116,21 +120,22 @@ const char* ReduceMean(const KernelArgs& args) {
   for (int i = 0; i < args.in[0].rank; ++i) {
     if (is_reduced[i]) count *= args.in[0].logical_dims[i];
   }
-  Reduce<SumOp>(args.in[0], is_reduced, args.out[0].as<float>(), 1.0 / static_cast<double>(count));
+  Reduce<SumOp, float>(args.in[0], is_reduced, args.out[0].as<float>(), 1.0 / static_cast<double>(count));
   return nullptr;
 }
 
 const char* ReduceMax(const KernelArgs& args) {
-  Reduce<MaxOp>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
+  Reduce<MaxOp, float>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
   return nullptr;
 }
 
 const char* ReduceMin(const KernelArgs& args) {
-  Reduce<MinOp>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
+  Reduce<MinOp, float>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
   return nullptr;
 }
 
 // Reduced are the leading dimensions that y lacks and those in which it has one element.
+template <typename T>
 const char* SumTo(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
   const TensorArg& y = args.out[0];
@@ -139,8 +144,7 @@ const char* SumTo(const KernelArgs& args) {
     const int axis = x.rank - y.rank + i;
     is_reduced[axis] = y.dims[i] != x.dims[axis];
   }
-  Reduce<SumOp>(x, is_reduced, y.as<float>(), 1);
-  return nullptr;
+  return ByFloat(y.dtype, [&]<typename To>() { Reduce<SumOp, T>(x, is_reduced, y.as<To>(), 1); });
 }
 
 // Elements per partial sum of square_sum: a task of about 4 us.
@@ -178,9 +182,9 @@ const char* SquareSum(const KernelArgs& args) {
 
 KernelList ReduceKernels() {
   constexpr DType kF32 = DType::kFloat32;
-  return {{"reduce_sum", kF32, ReduceSum}, {"reduce_mean", kF32, ReduceMean},
-          {"reduce_max", kF32, ReduceMax}, {"reduce_min", kF32, ReduceMin},
-          {"sum_to", kF32, SumTo},         {"square_sum", kF32, SquareSum, SquareSumWorkspace}};
+  return {{"reduce_sum", kF32, ReduceSum},   {"reduce_mean", kF32, ReduceMean},
+          {"reduce_max", kF32, ReduceMax},   {"reduce_min", kF32, ReduceMin},
+          OF_FLOAT_KERNELS("sum_to", SumTo), {"square_sum", kF32, SquareSum, SquareSumWorkspace}};
 }
 
 }  // namespace oneflow::cpu

@@ -2,10 +2,13 @@
 //
 //   h = x rstd,  g = dy gamma     dx = rstd (g - h mean(g h)),  dgamma = sum dy h
 //
+// gamma, its gradient and rstd are f32, whatever x is.
+//
 // The sum over rows is taken in fixed blocks of rows and combined in order, whatever the number of threads.
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -14,14 +17,15 @@ namespace oneflow::cpu {
 namespace {
 
 // in: x, gamma; out: y, rstd.
+template <typename T>
 const char* RmsNorm(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]);
   const float* const gamma = args.in[1].as<const float>();
   const float epsilon = static_cast<float>(args.attrs->Double("epsilon", 1e-5));
-  ParallelFor(Rows(args.in[0]), Grain(2 * sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(Rows(args.in[0]), Grain(2 * sizeof(T) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* const x = args.in[0].as<const float>() + row * c;
-      float* const y = args.out[0].as<float>() + row * c;
+      const T* const x = args.in[0].as<const T>() + row * c;
+      T* const y = args.out[0].as<T>() + row * c;
       F32x16 squares = Splat(0);
       VecLoop(c, [&](int64_t i, auto lanes) {
         const F32x16 v = Load(x + i, lanes);  // 0 beyond the row
@@ -37,7 +41,8 @@ const char* RmsNorm(const KernelArgs& args) {
 }
 
 // One row of the gradient; adds to the block's sums.
-void GradRow(int64_t c, const float* dy, const float* x, const float* gamma, float rstd, float* dx, float* dgamma) {
+template <typename T>
+void GradRow(int64_t c, const T* dy, const T* x, const float* gamma, float rstd, T* dx, float* dgamma) {
   const F32x16 scale = Splat(rstd);
   F32x16 sum_gh = Splat(0);
   VecLoop(c, [&](int64_t i, auto lanes) {
@@ -58,17 +63,18 @@ size_t GradWorkspace(const KernelArgs& args) {
 }
 
 // in: dy, x, gamma, rstd; out: dx, dgamma.
+template <typename T>
 const char* RmsNormGrad(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]);
-  const float* const dy = args.in[0].as<const float>();
-  const float* const x = args.in[1].as<const float>();
+  const T* const dy = args.in[0].as<const T>();
+  const T* const x = args.in[1].as<const T>();
   const float* const gamma = args.in[2].as<const float>();
   const float* const rstd = args.in[3].as<const float>();
-  float* const dx = args.out[0].as<float>();
+  T* const dx = args.out[0].as<T>();
   float* const dgamma = args.out[1].as<float>();
   float* const partial = static_cast<float*>(args.workspace);
   const FixedBlocks blocks(Rows(args.in[0]));
-  ParallelFor(blocks.count, Grain(3 * sizeof(float) * blocks.size * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(blocks.count, Grain(3 * sizeof(T) * blocks.size * c), [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       float* const sums = partial + block * c;
       std::fill(sums, sums + c, 0.0f);
@@ -87,7 +93,7 @@ const char* RmsNormGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList RmsNormKernels() {
-  return {{"rms_norm", DType::kFloat32, RmsNorm}, {"rms_norm_grad", DType::kFloat32, RmsNormGrad, GradWorkspace}};
+  return {OF_FLOAT_KERNELS("rms_norm", RmsNorm), OF_FLOAT_KERNELS("rms_norm_grad", RmsNormGrad, GradWorkspace)};
 }
 
 }  // namespace oneflow::cpu

@@ -2,6 +2,7 @@
 // memory.
 #include <cmath>
 
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -9,64 +10,71 @@
 namespace oneflow::cpu {
 namespace {
 
-// y[i] = f(x[i]) for all elements; f takes and returns sixteen of them, and is a lambda of its own type, so that it is
-// inlined.
-template <typename F>
+// y[i] = f(x[i]) for all elements, of type T; f takes and returns sixteen of them as floats, and is a lambda of its own
+// type, so that it is inlined.
+template <typename T, typename F>
 const char* Map(const KernelArgs& args, F f) {
-  const float* const x = args.in[0].as<const float>();
-  float* const y = args.out[0].as<float>();
-  ParallelFor(args.in[0].count, Grain(2 * sizeof(float)), [&](int64_t begin, int64_t end) {
+  const T* const x = args.in[0].as<const T>();
+  T* const y = args.out[0].as<T>();
+  ParallelFor(args.in[0].count, Grain(2 * sizeof(T)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) { Store(y + begin + i, f(Load(x + begin + i, lanes)), lanes); });
   });
   return nullptr;
 }
 
+template <typename T>
 const char* Scale(const KernelArgs& args) {
   const F32x16 alpha = Splat(static_cast<float>(args.attrs->Double("alpha", 1)));
-  return Map(args, [=](F32x16 x) OF_INLINED { return alpha * x; });
+  return Map<T>(args, [=](F32x16 x) OF_INLINED { return alpha * x; });
 }
+template <typename T>
 const char* AddScalar(const KernelArgs& args) {
   const F32x16 alpha = Splat(static_cast<float>(args.attrs->Double("alpha")));
-  return Map(args, [=](F32x16 x) OF_INLINED { return x + alpha; });
+  return Map<T>(args, [=](F32x16 x) OF_INLINED { return x + alpha; });
 }
+template <typename T>
 const char* Neg(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) OF_INLINED { return -x; });
+  return Map<T>(args, [](F32x16 x) OF_INLINED { return -x; });
 }
 const char* ExpKernel(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) OF_INLINED { return Exp(x); });
+  return Map<float>(args, [](F32x16 x) OF_INLINED { return Exp(x); });
 }
 const char* Log(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) OF_INLINED {  // rare in models: the library's scalar function is good enough
+  return Map<float>(args, [](F32x16 x) OF_INLINED {  // rare in models: the library's scalar function is good enough
     for (int i = 0; i < kLanes; ++i) x[i] = std::log(x[i]);
     return x;
   });
 }
 const char* SqrtKernel(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) OF_INLINED { return Sqrt(x); });
+  return Map<float>(args, [](F32x16 x) OF_INLINED { return Sqrt(x); });
 }
 const char* Rsqrt(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) OF_INLINED { return 1.0f / Sqrt(x); });
+  return Map<float>(args, [](F32x16 x) OF_INLINED { return 1.0f / Sqrt(x); });
 }
 const char* Square(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) OF_INLINED { return x * x; });
+  return Map<float>(args, [](F32x16 x) OF_INLINED { return x * x; });
 }
+template <typename T>
 const char* TanhKernel(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) OF_INLINED { return Tanh(x); });
+  return Map<T>(args, [](F32x16 x) OF_INLINED { return Tanh(x); });
 }
+template <typename T>
 const char* Sigmoid(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) OF_INLINED { return 1.0f / (1.0f + Exp(-x)); });
+  return Map<T>(args, [](F32x16 x) OF_INLINED { return 1.0f / (1.0f + Exp(-x)); });
 }
 // Written so that NaN stays NaN: it is not < 0.
+template <typename T>
 const char* Relu(const KernelArgs& args) {
-  return Map(args, [](F32x16 x) OF_INLINED { return x < 0.0f ? Splat(0) : x; });
+  return Map<T>(args, [](F32x16 x) OF_INLINED { return x < 0.0f ? Splat(0) : x; });
 }
 
 // dx = y <= 0 ? 0 : dy, so that dy passes where y is NaN; in: dy, y.
+template <typename T>
 const char* ReluGrad(const KernelArgs& args) {
-  const float* const dy = args.in[0].as<const float>();
-  const float* const y = args.in[1].as<const float>();
-  float* const dx = args.out[0].as<float>();
-  ParallelFor(args.in[0].count, Grain(3 * sizeof(float)), [&](int64_t begin, int64_t end) {
+  const T* const dy = args.in[0].as<const T>();
+  const T* const y = args.in[1].as<const T>();
+  T* const dx = args.out[0].as<T>();
+  ParallelFor(args.in[0].count, Grain(3 * sizeof(T)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
       Store(dx + i, Load(y + i, lanes) <= 0.0f ? Splat(0) : Load(dy + i, lanes), lanes);
@@ -79,12 +87,18 @@ const char* ReluGrad(const KernelArgs& args) {
 
 KernelList UnaryKernels() {
   constexpr DType kF32 = DType::kFloat32;
-  return {{"scale", kF32, Scale},     {"add_scalar", kF32, AddScalar},
-          {"neg", kF32, Neg},         {"exp", kF32, ExpKernel},
-          {"log", kF32, Log},         {"sqrt", kF32, SqrtKernel},
-          {"rsqrt", kF32, Rsqrt},     {"square", kF32, Square},
-          {"tanh", kF32, TanhKernel}, {"relu", kF32, Relu},
-          {"sigmoid", kF32, Sigmoid}, {"relu_grad", kF32, ReluGrad}};
+  return {OF_FLOAT_KERNELS("scale", Scale),
+          OF_FLOAT_KERNELS("add_scalar", AddScalar),
+          OF_FLOAT_KERNELS("neg", Neg),
+          OF_FLOAT_KERNELS("tanh", TanhKernel),
+          OF_FLOAT_KERNELS("sigmoid", Sigmoid),
+          OF_FLOAT_KERNELS("relu", Relu),
+          OF_FLOAT_KERNELS("relu_grad", ReluGrad),
+          {"exp", kF32, ExpKernel},
+          {"log", kF32, Log},
+          {"sqrt", kF32, SqrtKernel},
+          {"rsqrt", kF32, Rsqrt},
+          {"square", kF32, Square}};
 }
 
 }  // namespace oneflow::cpu

@@ -66,6 +66,7 @@ __global__ void AddNKernel(int64_t n, Operands operands, float* y) {
 const char* AddN(const KernelArgs& args) {
   const int64_t n = args.out[0].count;
   if (n == 0) return nullptr;
+  if (args.out[0].dtype != DType::kFloat32) return "add_n: no sum of floats in another type";
   for (size_t next = 0; next < args.in.size();) {
     Operands operands;
     if (next > 0) operands.x[operands.count++] = args.out[0].as<const float>();

@@ -3,24 +3,31 @@
 // the whole table reads as NaN: a launched kernel cannot return an error.
 #include <cmath>
 
+#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
 namespace {
 
-// in: w[v,h], ids[T...].
-const char* Embedding(const KernelArgs& args) {
+// Rows of a table of floats, rounded to what the output holds.
+template <typename To>
+const char* LookUp(const KernelArgs& args) {
   const TensorArg& table = args.in[0];
   const float* const w = table.as<const float>();
   const int32_t* const ids = args.in[1].as<const int32_t>();
-  float* const y = args.out[0].as<float>();
+  To* const y = args.out[0].as<To>();
   const int64_t h = table.dims[1], first = table.start[0], rows = table.dims[0], vocabulary = table.logical_dims[0];
   return ForEach(Stream(args), {args.in[1].count, h}, [=] __device__(int64_t i, int64_t position, int64_t column) {
     const int64_t id = ids[position], row = id - first;
     const float outside = id >= 0 && id < vocabulary ? 0.0f : NAN;
-    y[i] = row >= 0 && row < rows ? w[row * h + column] : outside;
+    y[i] = Narrow<To>(row >= 0 && row < rows ? w[row * h + column] : outside);
   });
+}
+
+// in: w[v,h], ids[T...].
+const char* Embedding(const KernelArgs& args) {
+  return ByFloat(args.out[0].dtype, [&]<typename To>() { return LookUp<To>(args); });
 }
 
 // Rows of the table that a block owns. More rows share one search through the indices; fewer use more of the GPU where

@@ -6,6 +6,8 @@
 
 #include <type_traits>
 
+#include "oneflow_core/dtype.h"
+
 namespace oneflow::cuda {
 
 using BFloat16 = __nv_bfloat16;
@@ -37,6 +39,21 @@ __host__ __device__ T Narrow(From x) {
     return x != From(0);
   } else {
     return static_cast<T>(x);
+  }
+}
+
+// body.operator()<T>() with the type of elements that `dtype` names; what it returns, or what is wrong.
+template <typename Body>
+const char* ByFloat(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return body.template operator()<float>();
+    case DType::kBFloat16:
+      return body.template operator()<BFloat16>();
+    case DType::kFloat16:
+      return body.template operator()<Float16>();
+    default:
+      return "the output is not floating";
   }
 }
 

@@ -219,6 +219,11 @@ const char* ReduceMean(const KernelArgs& args) {
   return ReduceGroups<Sum>(args, ByAxes(args), args.out[0].as<float>(), 1.0 / static_cast<double>(count));
 }
 
+const char* SumTo(const KernelArgs& args) {
+  if (args.out[0].dtype != DType::kFloat32) return "sum_to: no sum of floats in another type";
+  return Run<Sum, ByShape>(args);
+}
+
 }  // namespace
 
 size_t ReduceWorkspace(const Groups& groups) {
@@ -236,7 +241,7 @@ KernelList ReduceKernels() {
           {"reduce_mean", kF32, ReduceMean, Workspace<ByAxes>},
           {"reduce_max", kF32, Run<Max, ByAxes>, Workspace<ByAxes>},
           {"reduce_min", kF32, Run<Min, ByAxes>, Workspace<ByAxes>},
-          {"sum_to", kF32, Run<Sum, ByShape>, Workspace<ByShape>},
+          {"sum_to", kF32, SumTo, Workspace<ByShape>},
           {"square_sum", kF32, Run<SquareSum, All>, Workspace<All>}};
 }
 

@@ -21,7 +21,7 @@ Tensor Conv2d(const Tensor& x, absl::string_view name, const Conv2dOptions& opti
   const Tensor weight = b.Variable("weight", weight_type, init, {}, true, loc);
   const Tensor y = oneflow::Conv2d(x, weight, options.stride, options.padding, loc);
   if (!options.bias) return y;
-  const Tensor bias = b.Variable("bias", {x.type().dtype, {options.channels}}, "zeros", {}, true, loc);
+  const Tensor bias = b.Variable("bias", {DType::kFloat32, {options.channels}}, "zeros", {}, true, loc);
   return BiasAdd(y, bias, /*axis=*/1, loc);
 }
 

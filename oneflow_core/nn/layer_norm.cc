@@ -13,7 +13,7 @@ Tensor LayerNorm(const Tensor& x, absl::string_view name, double epsilon, std::s
     return Tensor();
   }
   const GraphBuilder::Scope scope(b, name);
-  const TensorType type{x.type().dtype, {x.shape()[x.shape().rank() - 1]}};
+  const TensorType type{DType::kFloat32, {x.shape()[x.shape().rank() - 1]}};
   const Tensor weight = b.Variable("weight", type, "ones", {}, true, loc);
   const Tensor bias = b.Variable("bias", type, "zeros", {}, true, loc);
   return oneflow::LayerNorm(x, weight, bias, epsilon, loc);

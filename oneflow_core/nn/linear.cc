@@ -31,7 +31,7 @@ Tensor Linear(const Tensor& x, absl::string_view name, const LinearOptions& opti
   const Tensor weight = b.Variable("weight", weight_type, options.init, options.weight_hint, true, loc);
   const Tensor y = MatMul(x, weight, false, loc);
   if (!options.bias) return y;
-  const TensorType bias_type{x.type().dtype, {options.width}};
+  const TensorType bias_type{DType::kFloat32, {options.width}};
   return BiasAdd(y, b.Variable("bias", bias_type, "zeros", options.bias_hint, true, loc), -1, loc);
 }
 

@@ -13,7 +13,7 @@ Tensor RmsNorm(const Tensor& x, absl::string_view name, double epsilon, std::sou
     return Tensor();
   }
   const GraphBuilder::Scope scope(b, name);
-  const TensorType type{x.type().dtype, {x.shape()[x.shape().rank() - 1]}};
+  const TensorType type{DType::kFloat32, {x.shape()[x.shape().rank() - 1]}};
   const Tensor weight = b.Variable("weight", type, "ones", {}, true, loc);
   return oneflow::RmsNorm(x, weight, epsilon, loc);
 }

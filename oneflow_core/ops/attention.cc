@@ -97,11 +97,14 @@ void AddAttentionOps(OpRegistry& registry) {
                 .infer = InferAttention,
                 .shard_attrs = AttentionOfShard,
                 .grad = AttentionGrad,
-                .flops = AttentionFlops});
+                .flops = AttentionFlops,
+                .precision = Precision::kCompute});
   registry.Add({.name = "attention_grad",
                 .infer = InferAttentionGrad,
                 .shard_attrs = AttentionGradOfShard,
-                .flops = AttentionGradFlops});
+                .flops = AttentionGradFlops,
+                .precision = Precision::kCompute,
+                .full_inputs = {5}});
 }
 
 }  // namespace oneflow::ops

@@ -27,7 +27,8 @@ absl::StatusOr<Types> InferBatchMatmul(const InferContext& c) {
   std::vector<int64_t> sizes = a_sizes;
   sizes[row] = a.shape[transpose_a ? column : row];
   sizes[column] = b.shape[transpose_b ? row : column];
-  return Outputs({{a.dtype, Shape(std::move(sizes))}});
+  OF_ASSIGN_OR_RETURN(const DType out, ProductDType(c.attrs, a.dtype));
+  return Outputs({{out, Shape(std::move(sizes))}});
 }
 
 // With c = a b:  da = dc bT, db = aT dc; with a transposed operand the gradient is transposed too:
@@ -36,10 +37,13 @@ absl::StatusOr<Types> InferBatchMatmul(const InferContext& c) {
 //   a        dc b'T              b        a'T dc          a', b': the operands as they are multiplied
 //   aT       b' dcT              bT       dcT a'
 absl::Status BatchMatmulGrad(GradContext& c) {
-  const Tensor dc = *c.output_grad(0), a = c.input(0), b = c.input(1);
+  const Tensor a = c.input(0), b = c.input(1);
+  const DType dtype = a.type().dtype;
+  const Tensor dc = *c.output_grad(0, dtype);
   const bool ta = c.attrs().Bool("transpose_a"), tb = c.attrs().Bool("transpose_b");
   const auto product = [&](Tensor left, bool transpose_left, Tensor right, bool transpose_right) {
-    return c.Call1("batch_matmul", {left, right}, {{"transpose_a", transpose_left}, {"transpose_b", transpose_right}});
+    return c.Call1("batch_matmul", {left, right},
+                   Unrounded({{"transpose_a", transpose_left}, {"transpose_b", transpose_right}}, dtype));
   };
   if (c.needs_grad(0)) c.SetInputGrad(0, ta ? product(b, tb, dc, true) : product(dc, false, b, !tb));
   if (c.needs_grad(1)) c.SetInputGrad(1, tb ? product(dc, true, a, ta) : product(a, !ta, dc, false));
@@ -60,7 +64,9 @@ void AddBatchMatmulOps(OpRegistry& registry) {
                 .rule = "...mk,...kn->...mn; linear 0; linear 1",
                 .infer = InferBatchMatmul,
                 .grad = BatchMatmulGrad,
-                .flops = BatchMatmulFlops});
+                .flops = BatchMatmulFlops,
+                .precision = Precision::kCompute,
+                .has_out_dtype = true});
 }
 
 }  // namespace oneflow::ops

@@ -1,5 +1,5 @@
 // bias_add: y[.., i, ..] = x[.., i, ..] + b[i] with i on dimension `axis`; bias_grad: db[i] = sum of dy over all other
-// dimensions.
+// dimensions. b and db are f32, whatever is computed in.
 #include "oneflow_core/builder.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
@@ -14,7 +14,7 @@ absl::StatusOr<int> BiasAxis(const AttrMap& attrs, int rank) {
 }
 
 absl::StatusOr<Types> InferBiasAdd(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"b", kFloat, Exactly(1)}}));
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"b", kFloat32, Exactly(1)}}));
   const TensorType &x = c.inputs[0], &b = c.inputs[1];
   OF_ASSIGN_OR_RETURN(const int axis, BiasAxis(c.attrs, x.shape.rank()));
   if (b.shape[0] != x.shape[axis]) {
@@ -36,14 +36,19 @@ absl::StatusOr<Types> InferBiasGrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"dy", kFloat, AtLeast(1)}}));
   const TensorType& dy = c.inputs[0];
   OF_ASSIGN_OR_RETURN(const int axis, BiasAxis(c.attrs, dy.shape.rank()));
-  return Outputs({{dy.dtype, {dy.shape[axis]}}});
+  return Outputs({{DType::kFloat32, {dy.shape[axis]}}});
 }
 
 }  // namespace
 
 void AddBiasOps(OpRegistry& registry) {
-  registry.Add({.name = "bias_add", .infer = InferBiasAdd, .grad = BiasAddGrad, .in_place = {{0, 0}}});
-  registry.Add({.name = "bias_grad", .infer = InferBiasGrad, .flops = FlopsOfInput});
+  registry.Add({.name = "bias_add",
+                .infer = InferBiasAdd,
+                .grad = BiasAddGrad,
+                .in_place = {{0, 0}},
+                .precision = Precision::kFollow,
+                .full_inputs = {1}});
+  registry.Add({.name = "bias_grad", .infer = InferBiasGrad, .flops = FlopsOfInput, .precision = Precision::kFollow});
 }
 
 }  // namespace oneflow::ops

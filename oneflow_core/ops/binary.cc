@@ -70,7 +70,8 @@ absl::StatusOr<Types> InferAddN(const InferContext& c) {
   for (size_t i = 1; i < c.inputs.size(); ++i) {
     OF_RETURN_IF_ERROR(CheckSame("input 0", c.inputs[0], absl::StrCat("input ", i), c.inputs[i]));
   }
-  return Outputs({c.inputs[0]});
+  OF_ASSIGN_OR_RETURN(const DType out, OutDType(c.attrs, c.inputs[0].dtype));
+  return Outputs({{out, c.inputs[0].shape}});
 }
 
 absl::Status AddNGrad(GradContext& c) {
@@ -90,39 +91,51 @@ void AddBinaryOps(OpRegistry& registry) {
                 .rule = "...,...->...; linear 0 1",
                 .infer = InferBinary<kNumber>,
                 .grad = AddGrad,
-                .in_place = either});
+                .in_place = either,
+                .precision = Precision::kFollow});
   registry.Add({.name = "sub",
                 .rule = "...,...->...; linear 0 1",
                 .infer = InferBinary<kNumber>,
                 .grad = SubGrad,
-                .in_place = either});
+                .in_place = either,
+                .precision = Precision::kFollow});
   registry.Add({.name = "mul",
                 .rule = "...,...->...; linear 0; linear 1",
                 .infer = InferBinary<kNumber>,
                 .grad = MulGrad,
-                .in_place = either});
+                .in_place = either,
+                .precision = Precision::kFollow});
   registry.Add({.name = "div",
                 .rule = "...,...->...; linear 0",
                 .infer = InferBinary<kFloat>,
                 .grad = DivGrad,
-                .in_place = either});
+                .in_place = either,
+                .precision = Precision::kFollow});
   registry.Add({.name = "maximum",
                 .rule = "...,...->...",
                 .infer = InferBinary<kFloat>,
                 .grad = MaximumGrad,
-                .in_place = either});
+                .in_place = either,
+                .precision = Precision::kFollow});
   registry.Add({.name = "minimum",
                 .rule = "...,...->...",
                 .infer = InferBinary<kFloat>,
                 .grad = MinimumGrad,
-                .in_place = either});
-  registry.Add({.name = "heaviside", .rule = "...,...->...", .infer = InferBinary<kFloat>, .in_place = either});
+                .in_place = either,
+                .precision = Precision::kFollow});
+  registry.Add({.name = "heaviside",
+                .rule = "...,...->...",
+                .infer = InferBinary<kFloat>,
+                .in_place = either,
+                .precision = Precision::kFollow});
   registry.Add({.name = "add_n",
                 .infer = InferAddN,
                 .grad = AddNGrad,
                 .flops = AddNFlops,
                 .in_place = {{0, 0}},
-                .is_sum = true});
+                .is_sum = true,
+                .precision = Precision::kFollow,
+                .has_out_dtype = true});
 }
 
 }  // namespace oneflow::ops

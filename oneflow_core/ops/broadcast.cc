@@ -21,7 +21,8 @@ absl::StatusOr<Types> InferSumTo(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kNumber}}));
   OF_ASSIGN_OR_RETURN(const Shape shape, ShapeAttr(c.attrs, "shape"));
   OF_RETURN_IF_ERROR_AT(CheckBroadcasts(shape, c.inputs[0].shape), "attribute 'shape'");
-  return Outputs({{c.inputs[0].dtype, shape}});
+  OF_ASSIGN_OR_RETURN(const DType out, OutDType(c.attrs, c.inputs[0].dtype));
+  return Outputs({{out, shape}});
 }
 
 absl::StatusOr<Types> InferBroadcastTo(const InferContext& c) {
@@ -60,14 +61,22 @@ absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b) {
 
 Tensor SumTo(GradContext& c, Tensor grad, Shape shape) {
   if (grad.shape() == shape) return grad;
-  return c.Call1("sum_to", {grad}, {{"shape", shape.dims()}});
+  return c.Call1("sum_to", {grad}, Unrounded({{"shape", shape.dims()}}, grad.type().dtype));
 }
 
 void AddBroadcastOps(OpRegistry& registry) {
-  registry.Add(
-      {.name = "sum_to", .infer = InferSumTo, .shard_attrs = ShapeOfShard, .grad = SumToGrad, .flops = FlopsOfInput});
-  registry.Add(
-      {.name = "broadcast_to", .infer = InferBroadcastTo, .shard_attrs = ShapeOfShard, .grad = BroadcastToGrad});
+  registry.Add({.name = "sum_to",
+                .infer = InferSumTo,
+                .shard_attrs = ShapeOfShard,
+                .grad = SumToGrad,
+                .flops = FlopsOfInput,
+                .precision = Precision::kFollow,
+                .has_out_dtype = true});
+  registry.Add({.name = "broadcast_to",
+                .infer = InferBroadcastTo,
+                .shard_attrs = ShapeOfShard,
+                .grad = BroadcastToGrad,
+                .precision = Precision::kFollow});
 }
 
 }  // namespace oneflow::ops

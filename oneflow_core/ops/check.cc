@@ -193,6 +193,20 @@ absl::StatusOr<DType> DTypeAttr(const AttrMap& attrs, const std::string& name) {
       absl::StrCat("attribute '", name, "' is '", text, "' but must be f32, bf16, f16, i32, i64, u8 or bool"));
 }
 
+absl::StatusOr<DType> OutDType(const AttrMap& attrs, DType natural) {
+  if (!attrs.Has("out_dtype")) return natural;
+  OF_ASSIGN_OR_RETURN(const DType dtype, DTypeAttr(attrs, "out_dtype"));
+  if (IsFloating(dtype)) return dtype;
+  return absl::InvalidArgumentError(absl::StrCat("attribute 'out_dtype' is '", Name(dtype), "' but must be floating"));
+}
+
+absl::StatusOr<DType> ProductDType(const AttrMap& attrs, DType operands) {
+  OF_ASSIGN_OR_RETURN(const DType dtype, OutDType(attrs, operands));
+  if (dtype == operands || dtype == DType::kFloat32) return dtype;
+  return absl::InvalidArgumentError(absl::StrCat("attribute 'out_dtype' is '", Name(dtype),
+                                                 "' but must be f32, or as the operands, which are ", Name(operands)));
+}
+
 absl::Status CheckKeyAttr(const AttrMap& attrs) {
   if (FindAttr<int64_t>(attrs, "key", "").ok()) return absl::OkStatus();
   return FindAttr<std::string>(attrs, "key", "a string").status();
@@ -214,6 +228,10 @@ absl::StatusOr<Types> Outputs(Types types) {
 AttrMap With(AttrMap attrs, const std::string& name, Attr value) {
   attrs.Set(name, std::move(value));
   return attrs;
+}
+
+AttrMap Unrounded(AttrMap attrs, DType dtype) {
+  return IsNarrow(dtype) ? With(std::move(attrs), "out_dtype", std::string(Name(DType::kFloat32))) : attrs;
 }
 
 AttrMap ShapeOfShard(const AttrMap& attrs, absl::Span<const ShardType>, absl::Span<const ShardType> outputs) {

@@ -70,6 +70,9 @@ absl::StatusOr<std::vector<int64_t>> IntsAttr(const AttrMap& attrs, const std::s
 // A list of sizes >= 0.
 absl::StatusOr<Shape> ShapeAttr(const AttrMap& attrs, const std::string& name);
 absl::StatusOr<DType> DTypeAttr(const AttrMap& attrs, const std::string& name);
+// The attribute `out_dtype`, a floating type; absent: `natural`. Of a product: that of its operands, or f32.
+absl::StatusOr<DType> OutDType(const AttrMap& attrs, DType natural);
+absl::StatusOr<DType> ProductDType(const AttrMap& attrs, DType operands);
 // Of a random op: absent, the user's string, or the integer that the compiler made of it.
 absl::Status CheckKeyAttr(const AttrMap& attrs);
 
@@ -87,6 +90,8 @@ absl::StatusOr<Types> InferSame(const InferContext& c) {
 AttrMap ShapeOfShard(const AttrMap& attrs, absl::Span<const ShardType> inputs, absl::Span<const ShardType> outputs);
 // `attrs` with the attribute `name` replaced.
 AttrMap With(AttrMap attrs, const std::string& name, Attr value);
+// `attrs` of an op that sums numbers of a type: `out_dtype` is f32 where that is narrow, so that nothing is rounded.
+AttrMap Unrounded(AttrMap attrs, DType dtype);
 
 // A `flops` for ops that read much and write little: one per element of input 0.
 double FlopsOfInput(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap& attrs);

@@ -42,6 +42,8 @@ absl::Status ConcatGrad(GradContext& c) {
 
 }  // namespace
 
-void AddConcatOps(OpRegistry& registry) { registry.Add({.name = "concat", .infer = InferConcat, .grad = ConcatGrad}); }
+void AddConcatOps(OpRegistry& registry) {
+  registry.Add({.name = "concat", .infer = InferConcat, .grad = ConcatGrad, .precision = Precision::kFollow});
+}
 
 }  // namespace oneflow::ops

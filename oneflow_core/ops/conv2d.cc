@@ -45,24 +45,25 @@ absl::StatusOr<Types> InferConv2d(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, Exactly(4)}, {"k", kFloat, Exactly(4)}}));
   OF_ASSIGN_OR_RETURN(const Window window, WindowAttrs(c.attrs));
   OF_ASSIGN_OR_RETURN(Shape y, Convolved(c.inputs[0].shape, c.inputs[1].shape, window));
-  return Outputs({{c.inputs[0].dtype, std::move(y)}});
+  OF_ASSIGN_OR_RETURN(const DType out, ProductDType(c.attrs, c.inputs[0].dtype));
+  return Outputs({{out, std::move(y)}});
 }
 
 absl::Status Conv2dGrad(GradContext& c) {
-  const Tensor dy = *c.output_grad(0), x = c.input(0), k = c.input(1);
+  const Tensor x = c.input(0), k = c.input(1);
+  const DType dtype = x.type().dtype;
+  const Tensor dy = *c.output_grad(0, dtype);
   const AttrMap attrs = c.attrs();
   const int64_t stride = attrs.Int("stride"), padding = attrs.Int("padding");
   if (c.needs_grad(0)) {
-    c.SetInputGrad(
-        0, c.Call1("conv2d_dgrad", {dy, k},
-                   {{"stride", stride}, {"padding", padding}, {"height", x.shape()[2]}, {"width", x.shape()[3]}}));
+    const AttrMap window = {
+        {"stride", stride}, {"padding", padding}, {"height", x.shape()[2]}, {"width", x.shape()[3]}};
+    c.SetInputGrad(0, c.Call1("conv2d_dgrad", {dy, k}, Unrounded(window, dtype)));
   }
   if (c.needs_grad(1)) {
-    c.SetInputGrad(1, c.Call1("conv2d_wgrad", {x, dy},
-                              {{"stride", stride},
-                               {"padding", padding},
-                               {"kernel_height", k.shape()[2]},
-                               {"kernel_width", k.shape()[3]}}));
+    const AttrMap window = {
+        {"stride", stride}, {"padding", padding}, {"kernel_height", k.shape()[2]}, {"kernel_width", k.shape()[3]}};
+    c.SetInputGrad(1, c.Call1("conv2d_wgrad", {x, dy}, Unrounded(window, dtype)));
   }
   return absl::OkStatus();
 }
@@ -83,7 +84,8 @@ absl::StatusOr<Types> InferDgrad(const InferContext& c) {
   OF_ASSIGN_OR_RETURN(const int64_t width, IntAttr(c.attrs, "width", 0, kMaxWindow));
   const Shape x{dy.shape[0], k.shape[1], height, width};
   OF_RETURN_IF_ERROR(CheckConvolution(dy, x, k.shape, window));
-  return Outputs({{dy.dtype, x}});
+  OF_ASSIGN_OR_RETURN(const DType out, ProductDType(c.attrs, dy.dtype));
+  return Outputs({{out, x}});
 }
 
 absl::StatusOr<Types> InferConvWgrad(const InferContext& c) {
@@ -94,7 +96,8 @@ absl::StatusOr<Types> InferConvWgrad(const InferContext& c) {
   OF_ASSIGN_OR_RETURN(const int64_t width, IntAttr(c.attrs, "kernel_width", 1, kMaxWindow));
   const Shape k{dy.shape[1], x.shape[1], height, width};
   OF_RETURN_IF_ERROR(CheckConvolution(dy, x.shape, k, window));
-  return Outputs({{x.dtype, k}});
+  OF_ASSIGN_OR_RETURN(const DType out, ProductDType(c.attrs, x.dtype));
+  return Outputs({{out, k}});
 }
 
 // Every element of y (or dy) meets one filter k[o]: c * i * j products and as many sums.
@@ -119,15 +122,21 @@ void AddConv2dOps(OpRegistry& registry) {
                 .rule = "nchw,ocij->nopq; whole h w i j p q; linear 0; linear 1",
                 .infer = InferConv2d,
                 .grad = Conv2dGrad,
-                .flops = Conv2dFlops});
+                .flops = Conv2dFlops,
+                .precision = Precision::kCompute,
+                .has_out_dtype = true});
   registry.Add({.name = "conv2d_dgrad",
                 .rule = "nopq,ocij->nchw; whole h w i j p q; linear 0; linear 1",
                 .infer = InferDgrad,
-                .flops = DgradFlops});
+                .flops = DgradFlops,
+                .precision = Precision::kCompute,
+                .has_out_dtype = true});
   registry.Add({.name = "conv2d_wgrad",
                 .rule = "nchw,nopq->ocij; whole h w i j p q; linear 0; linear 1",
                 .infer = InferConvWgrad,
-                .flops = ConvWgradFlops});
+                .flops = ConvWgradFlops,
+                .precision = Precision::kCompute,
+                .has_out_dtype = true});
 }
 
 }  // namespace oneflow::ops

@@ -33,7 +33,8 @@ void AddDropoutOps(OpRegistry& registry) {
                 .infer = InferDropout,
                 .grad = DropoutGrad,
                 .random = true,
-                .in_place = {{0, 0}}});
+                .in_place = {{0, 0}},
+                .precision = Precision::kFollow});
 }
 
 }  // namespace oneflow::ops

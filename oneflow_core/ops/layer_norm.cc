@@ -1,5 +1,6 @@
 // layer_norm over the last dimension: y = (x - mean) * rstd * gamma + beta with rstd = 1 / sqrt(variance + epsilon).
-// The statistics are outputs so that the gradient need not compute them again.
+// The statistics are outputs so that the gradient need not compute them again. They, gamma and beta are f32, whatever x
+// is.
 #include "oneflow_core/builder.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
@@ -15,10 +16,10 @@ TensorType Statistics(const TensorType& x) {
 }
 
 // gamma or beta.
-TensorType Parameter(const TensorType& x) { return {x.dtype, {x.shape.dims().back()}}; }
+TensorType Parameter(const TensorType& x) { return {DType::kFloat32, {x.shape.dims().back()}}; }
 
 absl::StatusOr<Types> InferLayerNorm(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"gamma", kFloat}, {"beta", kFloat}}));
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"gamma", kFloat32}, {"beta", kFloat32}}));
   const TensorType& x = c.inputs[0];
   const std::string because = absl::StrCat("x, which is ", x.ToString(), ",");
   OF_RETURN_IF_ERROR(CheckType("gamma", c.inputs[1], Parameter(x), because));
@@ -42,7 +43,7 @@ absl::Status LayerNormGrad(GradContext& c) {
 
 absl::StatusOr<Types> InferLayerNormGrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(
-      c, {{"dy", kFloat}, {"x", kFloat, AtLeast(1)}, {"gamma", kFloat}, {"mean", kFloat32}, {"rstd", kFloat32}}));
+      c, {{"dy", kFloat}, {"x", kFloat, AtLeast(1)}, {"gamma", kFloat32}, {"mean", kFloat32}, {"rstd", kFloat32}}));
   const TensorType& x = c.inputs[1];
   const std::string because = absl::StrCat("x, which is ", x.ToString(), ",");
   OF_RETURN_IF_ERROR(CheckSame("dy", c.inputs[0], "x", x));
@@ -58,10 +59,14 @@ void AddLayerNormOps(OpRegistry& registry) {
   registry.Add({.name = "layer_norm",
                 .rule = "...c,c,c->...c,...,...; whole c",
                 .infer = InferLayerNorm,
-                .grad = LayerNormGrad});
+                .grad = LayerNormGrad,
+                .precision = Precision::kFollow,
+                .full_inputs = {1, 2}});
   registry.Add({.name = "layer_norm_grad",
                 .rule = "...c,...c,c,...,...->...c,c,c; whole c; linear 0",
-                .infer = InferLayerNormGrad});
+                .infer = InferLayerNormGrad,
+                .precision = Precision::kFollow,
+                .full_inputs = {2, 3, 4}});
 }
 
 }  // namespace oneflow::ops

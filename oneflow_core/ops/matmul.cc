@@ -3,6 +3,8 @@
 //
 //   da = matmul(dy, w) with the other transpose_b          dgrad: on the way to the loss's other variables
 //   dw = matmul_wgrad(a, dy)                               wgrad: all rows summed; nothing waits for it but the update
+//
+// Products of narrow numbers are summed in f32; `out_dtype` says what becomes of the sum. Gradients are not rounded.
 #include "oneflow_core/builder.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
@@ -22,14 +24,20 @@ absl::StatusOr<Types> InferMatmul(const InferContext& c) {
   }
   std::vector<int64_t> sizes = a.shape.dims();
   sizes.back() = w.shape[transposed ? 0 : 1];
-  return Outputs({{a.dtype, Shape(std::move(sizes))}});
+  OF_ASSIGN_OR_RETURN(const DType out, ProductDType(c.attrs, a.dtype));
+  return Outputs({{out, Shape(std::move(sizes))}});
 }
 
 absl::Status MatmulGrad(GradContext& c) {
   const bool transposed = c.attrs().Bool("transpose_b");
-  const Tensor dy = *c.output_grad(0);
-  if (c.needs_grad(0)) c.SetInputGrad(0, c.Call1("matmul", {dy, c.input(1)}, {{"transpose_b", !transposed}}));
-  if (c.needs_grad(1)) c.SetInputGrad(1, c.Call1("matmul_wgrad", {c.input(0), dy}, {{"transpose", transposed}}));
+  const DType dtype = c.input(0).type().dtype;
+  const Tensor dy = *c.output_grad(0, dtype);
+  if (c.needs_grad(0)) {
+    c.SetInputGrad(0, c.Call1("matmul", {dy, c.input(1)}, Unrounded({{"transpose_b", !transposed}}, dtype)));
+  }
+  if (c.needs_grad(1)) {
+    c.SetInputGrad(1, c.Call1("matmul_wgrad", {c.input(0), dy}, Unrounded({{"transpose", transposed}}, dtype)));
+  }
   return absl::OkStatus();
 }
 
@@ -49,7 +57,8 @@ absl::StatusOr<Types> InferWgrad(const InferContext& c) {
         absl::StrCat("leading dimensions differ: x is ", x.ToString(), ", dy is ", dy.ToString()));
   }
   const int64_t k = LastSize(x), n = LastSize(dy);
-  return Outputs({{x.dtype, transposed ? Shape{n, k} : Shape{k, n}}});
+  OF_ASSIGN_OR_RETURN(const DType out, ProductDType(c.attrs, x.dtype));
+  return Outputs({{out, transposed ? Shape{n, k} : Shape{k, n}}});
 }
 
 double WgradFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
@@ -63,9 +72,15 @@ void AddMatmulOps(OpRegistry& registry) {
                 .rule = "...k,kn->...n; linear 0; linear 1",
                 .infer = InferMatmul,
                 .grad = MatmulGrad,
-                .flops = MatmulFlops});
-  registry.Add(
-      {.name = "matmul_wgrad", .rule = "...k,...n->kn; linear 0; linear 1", .infer = InferWgrad, .flops = WgradFlops});
+                .flops = MatmulFlops,
+                .precision = Precision::kCompute,
+                .has_out_dtype = true});
+  registry.Add({.name = "matmul_wgrad",
+                .rule = "...k,...n->kn; linear 0; linear 1",
+                .infer = InferWgrad,
+                .flops = WgradFlops,
+                .precision = Precision::kCompute,
+                .has_out_dtype = true});
 }
 
 }  // namespace oneflow::ops

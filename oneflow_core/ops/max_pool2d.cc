@@ -49,9 +49,12 @@ void AddMaxPool2dOps(OpRegistry& registry) {
                 .rule = "nchw->ncpq,ncpq; whole h w p q",
                 .infer = InferMaxPool2d,
                 .grad = MaxPool2dGrad,
-                .flops = FlopsOfInput});
-  registry.Add(
-      {.name = "max_pool2d_grad", .rule = "ncpq,ncpq->nchw; whole h w p q; linear 0", .infer = InferMaxPool2dGrad});
+                .flops = FlopsOfInput,
+                .precision = Precision::kFollow});
+  registry.Add({.name = "max_pool2d_grad",
+                .rule = "ncpq,ncpq->nchw; whole h w p q; linear 0",
+                .infer = InferMaxPool2dGrad,
+                .precision = Precision::kFollow});
 }
 
 }  // namespace oneflow::ops

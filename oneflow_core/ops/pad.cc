@@ -51,6 +51,8 @@ absl::Status PadGrad(GradContext& c) {
 
 }  // namespace
 
-void AddPadOps(OpRegistry& registry) { registry.Add({.name = "pad", .infer = InferPad, .grad = PadGrad}); }
+void AddPadOps(OpRegistry& registry) {
+  registry.Add({.name = "pad", .infer = InferPad, .grad = PadGrad, .precision = Precision::kFollow});
+}
 
 }  // namespace oneflow::ops

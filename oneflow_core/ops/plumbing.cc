@@ -38,7 +38,8 @@ void AddPlumbingOps(OpRegistry& registry) {
                 .kind = OpKind::kAnnotation,
                 .rule = "...->...; linear 0",
                 .infer = InferSame<kAny>,
-                .grad = ToGrad});
+                .grad = ToGrad,
+                .precision = Precision::kFollow});
   registry.Add({.name = "boxing", .kind = OpKind::kBoxing, .infer = InferSame<kAny>});
   registry.Add(
       {.name = "accumulate", .kind = OpKind::kAccumulate, .rule = "...->...; linear 0", .infer = InferSame<kNumber>});

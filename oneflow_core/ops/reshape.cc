@@ -33,7 +33,8 @@ void AddReshapeOps(OpRegistry& registry) {
                 .shard_attrs = ShapeOfShard,
                 .grad = ReshapeGrad,
                 .flops = NoFlops,
-                .in_place = {{0, 0}}});
+                .in_place = {{0, 0}},
+                .precision = Precision::kFollow});
 }
 
 }  // namespace oneflow::ops

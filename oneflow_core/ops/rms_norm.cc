@@ -14,10 +14,11 @@ TensorType PerRow(const TensorType& x) {
   return {DType::kFloat32, Shape(std::move(rows))};
 }
 
-TensorType PerColumn(const TensorType& x) { return {x.dtype, {x.shape.dims().back()}}; }
+// gamma, which is f32 whatever x is.
+TensorType PerColumn(const TensorType& x) { return {DType::kFloat32, {x.shape.dims().back()}}; }
 
 absl::StatusOr<Types> InferRmsNorm(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"gamma", kFloat}}));
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"gamma", kFloat32}}));
   const TensorType& x = c.inputs[0];
   OF_RETURN_IF_ERROR(CheckType("gamma", c.inputs[1], PerColumn(x), absl::StrCat("x, which is ", x.ToString(), ",")));
   OF_RETURN_IF_ERROR(CheckNotNegative(c.attrs, "epsilon"));
@@ -35,7 +36,7 @@ absl::Status RmsNormGrad(GradContext& c) {
 
 absl::StatusOr<Types> InferRmsNormGrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(
-      CheckOperands(c, {{"dy", kFloat}, {"x", kFloat, AtLeast(1)}, {"gamma", kFloat}, {"rstd", kFloat32}}));
+      CheckOperands(c, {{"dy", kFloat}, {"x", kFloat, AtLeast(1)}, {"gamma", kFloat32}, {"rstd", kFloat32}}));
   const TensorType& x = c.inputs[1];
   const std::string because = absl::StrCat("x, which is ", x.ToString(), ",");
   OF_RETURN_IF_ERROR(CheckSame("dy", c.inputs[0], "x", x));
@@ -47,9 +48,17 @@ absl::StatusOr<Types> InferRmsNormGrad(const InferContext& c) {
 }  // namespace
 
 void AddRmsNormOps(OpRegistry& registry) {
-  registry.Add({.name = "rms_norm", .rule = "...c,c->...c,...; whole c", .infer = InferRmsNorm, .grad = RmsNormGrad});
-  registry.Add(
-      {.name = "rms_norm_grad", .rule = "...c,...c,c,...->...c,c; whole c; linear 0", .infer = InferRmsNormGrad});
+  registry.Add({.name = "rms_norm",
+                .rule = "...c,c->...c,...; whole c",
+                .infer = InferRmsNorm,
+                .grad = RmsNormGrad,
+                .precision = Precision::kFollow,
+                .full_inputs = {1}});
+  registry.Add({.name = "rms_norm_grad",
+                .rule = "...c,...c,c,...->...c,c; whole c; linear 0",
+                .infer = InferRmsNormGrad,
+                .precision = Precision::kFollow,
+                .full_inputs = {2, 3}});
 }
 
 }  // namespace oneflow::ops

@@ -58,8 +58,8 @@ absl::Status SliceGradGrad(GradContext& c) {
 }  // namespace
 
 void AddSliceOps(OpRegistry& registry) {
-  registry.Add({.name = "slice", .infer = InferSlice, .grad = SliceGrad});
-  registry.Add({.name = "slice_grad", .infer = InferSliceGrad, .grad = SliceGradGrad});
+  registry.Add({.name = "slice", .infer = InferSlice, .grad = SliceGrad, .precision = Precision::kFollow});
+  registry.Add({.name = "slice_grad", .infer = InferSliceGrad, .grad = SliceGradGrad, .precision = Precision::kFollow});
 }
 
 }  // namespace oneflow::ops

@@ -39,7 +39,7 @@ absl::Status TransposeGrad(GradContext& c) {
 }  // namespace
 
 void AddTransposeOps(OpRegistry& registry) {
-  registry.Add({.name = "transpose", .infer = InferTranspose, .grad = TransposeGrad});
+  registry.Add({.name = "transpose", .infer = InferTranspose, .grad = TransposeGrad, .precision = Precision::kFollow});
 }
 
 }  // namespace oneflow::ops

@@ -99,27 +99,38 @@ absl::Status GeluGrad(GradContext& c) {
 }  // namespace
 
 void AddUnaryOps(OpRegistry& registry) {
+  constexpr Precision kFull = Precision::kFull, kFollow = Precision::kFollow;
   const auto add_linear = [&](const char* name, decltype(OpDef::infer) infer, Gradient grad) {
-    registry.Add({.name = name, .rule = "...->...; linear 0", .infer = infer, .grad = grad, .in_place = {{0, 0}}});
+    registry.Add({.name = name,
+                  .rule = "...->...; linear 0",
+                  .infer = infer,
+                  .grad = grad,
+                  .in_place = {{0, 0}},
+                  .precision = kFollow});
   };
-  const auto add = [&](const char* name, decltype(OpDef::infer) infer, Gradient grad) {
-    registry.Add({.name = name, .rule = "...->...", .infer = infer, .grad = grad, .in_place = {{0, 0}}});
+  const auto add = [&](const char* name, decltype(OpDef::infer) infer, Gradient grad, Precision precision) {
+    registry.Add(
+        {.name = name, .rule = "...->...", .infer = infer, .grad = grad, .in_place = {{0, 0}}, .precision = precision});
   };
   const auto add_grad = [&](const char* name) {
-    registry.Add({.name = name, .rule = "...,...->...; linear 0", .infer = InferUnaryGrad, .in_place = {{0, 0}}});
+    registry.Add({.name = name,
+                  .rule = "...,...->...; linear 0",
+                  .infer = InferUnaryGrad,
+                  .in_place = {{0, 0}},
+                  .precision = kFollow});
   };
   add_linear("scale", InferWithAlpha, ScaleGrad);
-  add("add_scalar", InferWithAlpha, AddScalarGrad);
+  add("add_scalar", InferWithAlpha, AddScalarGrad, kFollow);
   add_linear("neg", InferSame<kNumber>, NegGrad);
-  add("exp", InferSame<kFloat>, ExpGrad);
-  add("log", InferSame<kFloat>, LogGrad);
-  add("sqrt", InferSame<kFloat>, SqrtGrad);
-  add("rsqrt", InferSame<kFloat>, RsqrtGrad);
-  add("square", InferSame<kFloat>, SquareGrad);
-  add("tanh", InferSame<kFloat>, TanhGrad);
-  add("sigmoid", InferSame<kFloat>, SigmoidGrad);
-  add("relu", InferSame<kFloat>, ReluGrad);
-  add("gelu", InferSame<kFloat>, GeluGrad);
+  add("exp", InferSame<kFloat>, ExpGrad, kFull);
+  add("log", InferSame<kFloat>, LogGrad, kFull);
+  add("sqrt", InferSame<kFloat>, SqrtGrad, kFull);
+  add("rsqrt", InferSame<kFloat>, RsqrtGrad, kFull);
+  add("square", InferSame<kFloat>, SquareGrad, kFull);
+  add("tanh", InferSame<kFloat>, TanhGrad, kFollow);
+  add("sigmoid", InferSame<kFloat>, SigmoidGrad, kFollow);
+  add("relu", InferSame<kFloat>, ReluGrad, kFollow);
+  add("gelu", InferSame<kFloat>, GeluGrad, kFollow);
   add_grad("relu_grad");
   add_grad("gelu_grad");
 }

@@ -101,6 +101,27 @@ TEST_F(BuilderTest, PlacementScopesMarkTheNodesMadeInThem) {
   EXPECT_TRUE(NodeOf(Relu(x)).at.empty());
 }
 
+TEST_F(BuilderTest, PrecisionScopesMarkTheNodesMadeInThem) {
+  const Tensor x = Matrix("x", 2, 2);
+  Tensor inner, outer;
+  {
+    const GraphBuilder::PrecisionScope narrow(b_, DType::kBFloat16);
+    {
+      const GraphBuilder::PrecisionScope full(b_, DType::kFloat32);
+      inner = Relu(x);
+    }
+    outer = Relu(inner);
+  }
+  EXPECT_EQ(NodeOf(inner).precision, DType::kFloat32);
+  EXPECT_EQ(NodeOf(outer).precision, DType::kBFloat16);
+  EXPECT_EQ(NodeOf(Relu(outer)).precision, std::nullopt);
+}
+
+TEST_F(BuilderTest, APrecisionIsAFloatingType) {
+  const GraphBuilder::PrecisionScope scope(b_, DType::kInt32);
+  EXPECT_THAT(b_.Finish(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("i32, which is not floating")));
+}
+
 TEST_F(BuilderTest, SegmentsHoldTheNodesMadeInThem) {
   const Tensor x = Matrix("x", 2, 2);
   Tensor inner, outer;

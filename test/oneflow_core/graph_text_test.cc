@@ -41,6 +41,7 @@ void ExpectSame(const Node& a, const Node& b) {
   EXPECT_EQ(a.outputs, b.outputs);
   EXPECT_EQ(a.source, b.source);
   EXPECT_EQ(a.at, b.at);
+  EXPECT_EQ(a.precision, b.precision);
   EXPECT_EQ(a.role, b.role);
   EXPECT_EQ(a.forward, b.forward);
   EXPECT_EQ(a.variable, b.variable);
@@ -99,6 +100,7 @@ Graph FullyMarkedGraph() {
   node.forward = graph.value(x.id()).producer;
   node.variable = graph.value(w.id()).producer;
   node.chunk = 3;
+  node.precision = DType::kFloat16;
   node.rate = Rate::kStep;
   node.placement = stage;
   graph.value(y.id()).hint = {{"dp", Sbp::Split(0)}, {"tp", Sbp::Partial(Reduction::kMax)}};
@@ -275,6 +277,7 @@ TEST(GraphTextTest, NamesLineAndBothValuesOfEachMistake) {
       {"%1:f32[2,3] = relu(%0) \"r\" role update forward \"r\"",
        "serves node 'r' (relu) as a forward node, whose role is update"},
       {"%1:f32[2,3] = relu(%0) \"r\" variable \"c\"", "serves node 'c' (constant) as a variable, which it is not"},
+      {"%1:f32[2,3] = relu(%0) \"r\" in i32", "line 3: expected f32, bf16 or f16 but found 'i32'"},
       {"%1:f32[2,3] = relu(%0) \"r\" segment x", "line 3: expected the number of a segment but found 'x'"},
       {"%1:f32[2,3] = relu(%0) \"r\" segment 1", "line 3: node 'r' (relu): is in segment 1, but the graph has 0"},
       {"%1:f32[2,3] = relu(%0) \"r\" after 0", "line 3: expected a value such as %0 but found '0'"},
@@ -287,7 +290,8 @@ TEST(GraphTextTest, NamesLineAndBothValuesOfEachMistake) {
       {"%1:f32[2,3] = relu(%0) \"r\" on [dp=2]{0,0}", "a rank is listed twice"},
       {"%1:f32[2,3] = relu(%0) \"r\" from a.cc:1", "line 3: expected a source line in quotes but found 'a.cc:1'"},
       {"%1:f32[2,3] = relu(%0) \"r\" rate step at pp=1",
-       "line 3: expected 'at', 'segment', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'after', 'from' (in "
+       "line 3: expected 'at', 'in', 'segment', 'role', 'forward', 'variable', 'chunk', 'rate', 'on', 'after', 'from' "
+       "(in "
        "this "
        "order)"},
       {"increment(%0) \"i\"", "line 3: node 'i' (increment)"},

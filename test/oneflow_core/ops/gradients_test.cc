@@ -84,7 +84,7 @@ std::string Describe(const ForwardNode& f) {
   return text;
 }
 
-TEST(GradientsTest, HaveTheTypesOfTheInputsAndAreMadeOfTheNodesOfTheGolden) {
+TEST(GradientsTest, HaveTheShapesOfTheInputsAndAreMadeOfTheNodesOfTheGolden) {
   const OpRegistry ops = StandardOps();
   ASSERT_OK_AND_ASSIGN(const std::vector<testing::InferCase> cases, testing::InferCases());
   std::string text;
@@ -103,7 +103,8 @@ TEST(GradientsTest, HaveTheTypesOfTheInputsAndAreMadeOfTheNodesOfTheGolden) {
       EXPECT_TRUE(grad.has_value() || !differentiable) << "input " << i;
       if (!grad.has_value()) continue;
       ASSERT_TRUE(grad->valid()) << "input " << i;
-      EXPECT_EQ(grad->type(), c.inputs[i]) << "input " << i;
+      EXPECT_EQ(grad->shape(), c.inputs[i].shape) << "input " << i;
+      EXPECT_TRUE(IsFloating(grad->type().dtype)) << "input " << i;  // a sum of narrow numbers is not rounded
     }
     const Graph& graph = f.builder.graph();
     for (NodeId id = f.first_backward; id < graph.num_nodes(); ++id) {
@@ -143,7 +144,8 @@ TEST(GradientsTest, AreLeftOutWhereNobodyNeedsThem) {
       GradContext context(f.builder, f.id, {dy});
       context.set_needs_grad(1 - needed, false);
       ASSERT_OK(ops.Find(c.op)->grad(context));
-      EXPECT_EQ(f.builder.graph().num_nodes(), nodes + 1) << c.line;
+      const int casts = dy.type().dtype == c.inputs[0].dtype ? 0 : 1;  // of dy, to what is multiplied
+      EXPECT_EQ(f.builder.graph().num_nodes(), nodes + casts + 1) << c.line;
       EXPECT_TRUE(context.input_grads()[needed].has_value()) << c.line;
       EXPECT_FALSE(context.input_grads()[1 - needed].has_value()) << c.line;
     }

@@ -135,7 +135,8 @@ TEST(OpsTest, AnOpThatWorksInPlaceHasAnInputOfItsOutputsType) {
   ASSERT_OK_AND_ASSIGN(const std::vector<testing::InferCase> cases, testing::InferCases());
   const std::set<std::string> broadcasting = {"add", "sub", "mul", "div", "maximum", "minimum", "heaviside"};
   for (const testing::InferCase& c : cases) {
-    if (!c.error.empty() || broadcasting.count(c.op)) continue;
+    if (!c.error.empty() || broadcasting.count(c.op) || c.attrs.Has("out_dtype"))
+      continue;  // another type, another size
     for (const auto& [input, output] : ops.Find(c.op)->in_place) {
       EXPECT_EQ(c.inputs[input].num_bytes(), c.outputs[output].num_bytes()) << c.line;
       EXPECT_EQ(c.inputs[input].dtype, c.outputs[output].dtype) << c.line;

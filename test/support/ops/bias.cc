@@ -24,12 +24,15 @@ constexpr const char kTypes[] = R"(
 bias_add(f32[2,3] f32[3]) = f32[2,3]
 bias_add(f32[2,3,4,5] f32[3]) {axis=1} = f32[2,3,4,5]
 bias_add(f32[2,3] f32[3]) {axis=-1} = f32[2,3]
+bias_add(bf16[2,3] f32[3]) = bf16[2,3]
+bias_add(bf16[2,3] bf16[3]) ! b is bf16[3] but must be f32
 bias_add(f32[2,3] f32[2]) ! b is f32[2] but dimension 1 of x, which is f32[2,3], has 3
 bias_add(f32[2,3] f32[3]) {axis=2} ! attribute 'axis' is 2 but must be in [-1, 1]
 bias_add(f32[2,3] f32[1,3]) ! b is f32[1,3] but must have 1 dimensions
 bias_add(f32[] f32[1]) ! x is f32[] but must have at least 1 dimensions
 bias_grad(f32[2,3]) = f32[3]
 bias_grad(f32[2,3,4,5]) {axis=1} = f32[3]
+bias_grad(bf16[2,3]) = f32[3]
 bias_grad(f32[]) ! dy is f32[] but must have at least 1 dimensions
 )";
 

@@ -48,6 +48,8 @@ heaviside(f32[2,3] f32[3]) = f32[2,3]
 heaviside(f32[2] bf16[2]) ! dtypes differ: a is f32[2], b is bf16[2]
 add_n(f32[2]) = f32[2]
 add_n(f32[2] f32[2] f32[2]) = f32[2]
+add_n(bf16[2] bf16[2]) = bf16[2]
+add_n(f32[2] f32[2]) {out_dtype=bf16} = bf16[2]
 add_n() ! takes at least 1 input but is given 0
 add_n(f32[2] f32[2] f32[1]) ! input 0 is f32[2], input 2 is f32[1]; they must be the same
 )";

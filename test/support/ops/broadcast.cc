@@ -26,6 +26,7 @@ Tensors BroadcastTo(RefCall& c) {
 constexpr const char kTypes[] = R"(
 sum_to(f32[2,3,4]) {shape=[3,1]} = f32[3,1]
 sum_to(f32[2,3]) {shape=[]} = f32[]
+sum_to(bf16[2,3]) {out_dtype=f32 shape=[3]} = f32[3]
 sum_to(f32[2,3]) {shape=[2]} ! attribute 'shape': [2] does not broadcast to [2,3]
 sum_to(f32[1,3]) {shape=[2,3]} ! attribute 'shape': [2,3] does not broadcast to [1,3]
 broadcast_to(f32[3,1]) {shape=[2,3,4]} = f32[2,3,4]

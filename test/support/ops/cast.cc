@@ -20,6 +20,8 @@ Tensors Cast(RefCall& c) {
 constexpr const char kTypes[] = R"(
 cast(f32[2]) {dtype=bf16} = bf16[2]
 cast(u8[2]) {dtype=f32} = f32[2]
+cast(f32[2]) {addends=true dtype=bf16} = bf16[2]
+cast(f32[2]) {addends=1 dtype=bf16} ! attribute 'addends' is an integer but must be a bool
 cast(f32[2]) ! attribute 'dtype' is missing
 cast(f32[2]) {dtype=double} ! attribute 'dtype' is 'double' but must be f32, bf16, f16, i32, i64, u8 or bool
 )";

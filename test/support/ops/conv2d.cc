@@ -52,6 +52,7 @@ constexpr const char kTypes[] = R"(
 conv2d(f32[2,3,8,9] f32[4,3,5,3]) {stride=1 padding=0} = f32[2,4,4,7]
 conv2d(f32[2,3,8,8] f32[4,3,5,5]) {stride=1 padding=2} = f32[2,4,8,8]
 conv2d(f32[2,3,8,9] f32[4,3,3,3]) {stride=2 padding=1} = f32[2,4,4,5]
+conv2d(bf16[2,3,8,9] bf16[4,3,5,3]) {out_dtype=f32 stride=1 padding=0} = f32[2,4,4,7]
 conv2d(f32[2,3,8,8] f32[4,2,3,3]) {stride=1 padding=0} ! channels differ: x is [2,3,8,8], k is [4,2,3,3] (3 against 2)
 conv2d(f32[2,3,2,8] f32[4,3,5,5]) {stride=1 padding=1} ! the kernel does not fit: x is [2,3,2,8] with padding 1, k is
     [4,3,5,5]
@@ -61,11 +62,14 @@ conv2d(f32[2,3,8,8] f32[4,3,3,3]) {stride=0 padding=0} ! attribute 'stride' is 0
 conv2d(f32[2,3,8,8] f32[4,3,3,3]) {stride=1} ! attribute 'padding' is missing
 conv2d(f32[2,3,8] f32[4,3,3,3]) {stride=1 padding=0} ! x is f32[2,3,8] but must have 4 dimensions
 conv2d_dgrad(f32[2,4,4,5] f32[4,3,3,3]) {stride=2 padding=1 height=8 width=9} = f32[2,3,8,9]
+conv2d_dgrad(bf16[2,4,4,5] bf16[4,3,3,3]) {out_dtype=f32 stride=2 padding=1 height=8 width=9} = f32[2,3,8,9]
 conv2d_dgrad(f32[2,4,4,5] f32[4,3,3,3]) {stride=2 padding=1 height=8 width=11} ! dy is f32[2,4,4,5] but a convolution of
     [2,3,8,11] with [4,3,3,3], stride 2 and padding 1 needs f32[2,4,4,6]
 conv2d_dgrad(f32[2,5,4,5] f32[4,3,3,3]) {stride=2 padding=1 height=8 width=9} ! dy is f32[2,5,4,5] but a convolution of
     [2,3,8,9] with [4,3,3,3], stride 2 and padding 1 needs f32[2,4,4,5]
 conv2d_wgrad(f32[2,3,8,9] f32[2,4,4,5]) {stride=2 padding=1 kernel_height=3 kernel_width=3} = f32[4,3,3,3]
+conv2d_wgrad(bf16[2,3,8,9] bf16[2,4,4,5]) {out_dtype=f32 stride=2 padding=1 kernel_height=3 kernel_width=3} =
+    f32[4,3,3,3]
 conv2d_wgrad(f32[2,3,8,9] f32[2,4,4,5]) {stride=2 padding=1 kernel_height=3 kernel_width=5} ! dy is f32[2,4,4,5] but a
     convolution of [2,3,8,9] with [4,3,3,5], stride 2 and padding 1 needs f32[2,4,4,4]
 )";

@@ -27,9 +27,11 @@ Tensors EmbeddingGrad(RefCall& c) {
 constexpr const char kTypes[] = R"(
 embedding(f32[10,4] i32[2,3]) = f32[2,3,4]
 embedding(f32[10,4] i32[]) = f32[4]
+embedding(f32[10,4] i32[2,3]) {out_dtype=bf16} = bf16[2,3,4]
 embedding(f32[10,4] i64[2]) ! ids is i64[2] but must be i32
 embedding(f32[10] i32[2]) ! w is f32[10] but must have 2 dimensions
 embedding_grad(f32[2,3,4] i32[2,3]) {rows=10} = f32[10,4]
+embedding_grad(bf16[2,3,4] i32[2,3]) {rows=10} = f32[10,4]
 embedding_grad(f32[2,3,4] i32[2]) {rows=10} ! ids is i32[2] but dy, which is f32[2,3,4], needs i32[2,3]
 embedding_grad(f32[2,4] i32[2]) ! attribute 'rows' is missing
 )";

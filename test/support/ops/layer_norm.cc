@@ -49,12 +49,14 @@ Tensors LayerNormGrad(RefCall& c) {
 
 constexpr const char kTypes[] = R"(
 layer_norm(f32[2,3,4] f32[4] f32[4]) {epsilon=1e-5} = f32[2,3,4] f32[2,3] f32[2,3]
-layer_norm(bf16[2,4] bf16[4] bf16[4]) {epsilon=0} = bf16[2,4] f32[2] f32[2]
+layer_norm(bf16[2,4] f32[4] f32[4]) {epsilon=0} = bf16[2,4] f32[2] f32[2]
+layer_norm(bf16[2,4] bf16[4] f32[4]) {epsilon=0} ! gamma is bf16[4] but must be f32
 layer_norm(f32[2,4] f32[3] f32[4]) {epsilon=1e-5} ! gamma is f32[3] but x, which is f32[2,4], needs f32[4]
 layer_norm(f32[2,4] f32[4] f32[2]) {epsilon=1e-5} ! beta is f32[2] but x, which is f32[2,4], needs f32[4]
 layer_norm(f32[2,4] f32[4] f32[4]) ! attribute 'epsilon' is missing
 layer_norm(f32[2,4] f32[4] f32[4]) {epsilon=-1.0} ! attribute 'epsilon' is -1 but must be at least 0
 layer_norm_grad(f32[2,4] f32[2,4] f32[4] f32[2] f32[2]) = f32[2,4] f32[4] f32[4]
+layer_norm_grad(bf16[2,4] bf16[2,4] f32[4] f32[2] f32[2]) = bf16[2,4] f32[4] f32[4]
 layer_norm_grad(f32[2,4] f32[3,4] f32[4] f32[2] f32[2]) ! dy is f32[2,4], x is f32[3,4]; they must be the same
 layer_norm_grad(f32[2,4] f32[2,4] f32[4] f32[2] f32[4]) ! rstd is f32[4] but x, which is f32[2,4], needs f32[2]
 )";

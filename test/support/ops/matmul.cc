@@ -30,6 +30,11 @@ matmul(f32[2,3] f32[3,4]) = f32[2,4]
 matmul(f32[5,2,3] f32[3,4]) = f32[5,2,4]
 matmul(f32[3] f32[3,4]) = f32[4]
 matmul(f32[2,3] f32[4,3]) {transpose_b=true} = f32[2,4]
+matmul(bf16[2,3] bf16[3,4]) = bf16[2,4]
+matmul(bf16[2,3] bf16[3,4]) {out_dtype=f32} = f32[2,4]
+matmul(f32[2,3] f32[3,4]) {out_dtype=f16} ! attribute 'out_dtype' is 'f16' but must be f32, or as the operands, which are
+    f32
+matmul(f32[2,3] f32[3,4]) {out_dtype=i32} ! attribute 'out_dtype' is 'i32' but must be floating
 matmul(f32[2,3] f32[4,3]) ! inner dimensions differ: a is f32[2,3], w is f32[4,3]
 matmul(f32[2,3] f32[3,4]) {transpose_b=true} ! inner dimensions differ: a is f32[2,3], w is f32[3,4] (transposed)
 matmul(f32[2,3] bf16[3,4]) ! dtypes differ: a is f32[2,3], w is bf16[3,4]
@@ -39,6 +44,7 @@ matmul(f32[2,3] f32[3,4]) {transpose_b=1} ! attribute 'transpose_b' is an intege
 matmul(f32[1073741824,1] f32[1,1073741824]) ! the result f32[1073741824,1073741824] has more than 2^58 elements
 matmul_wgrad(f32[5,2,3] f32[5,2,4]) = f32[3,4]
 matmul_wgrad(f32[2,3] f32[2,4]) {transpose=true} = f32[4,3]
+matmul_wgrad(bf16[2,3] bf16[2,4]) {out_dtype=f32} = f32[3,4]
 matmul_wgrad(f32[2,3] f32[3,4]) ! leading dimensions differ: x is f32[2,3], dy is f32[3,4]
 )";
 

@@ -41,7 +41,8 @@ Tensors RmsNormGrad(RefCall& c) {
 
 constexpr const char kTypes[] = R"(
 rms_norm(f32[2,3,4] f32[4]) {epsilon=1e-5} = f32[2,3,4] f32[2,3]
-rms_norm(bf16[4] bf16[4]) {epsilon=0} = bf16[4] f32[]
+rms_norm(bf16[4] f32[4]) {epsilon=0} = bf16[4] f32[]
+rms_norm(bf16[4] bf16[4]) {epsilon=0} ! gamma is bf16[4] but must be f32
 rms_norm(f32[2,4] f32[3]) {epsilon=1e-5} ! gamma is f32[3] but x, which is f32[2,4], needs f32[4]
 rms_norm(f32[2,4] f32[4]) {epsilon=-1.0} ! attribute 'epsilon' is -1 but must be at least 0
 rms_norm(f32[2,4] f32[4]) ! attribute 'epsilon' is missing

@@ -1,0 +1,150 @@
+#include "kernels/cpu/narrow_product.h"
+
+#include "kernels/copy.h"
+#include "kernels/cpu/half.h"
+#include "oneapi/dnnl/dnnl.hpp"
+
+namespace oneflow::cpu {
+namespace {
+
+using dnnl::memory;
+
+constexpr int64_t kAlignment = 16;  // floats of a cache line
+int64_t Aligned(int64_t floats) { return (floats + kAlignment - 1) / kAlignment * kAlignment; }
+
+bool IsEmpty(const ProductShape& s) { return s.batch == 0 || s.m == 0 || s.n == 0; }
+
+class Widened : public NarrowProduct {
+ public:
+  Widened(const ProductShape& shape, DType in, DType out) : s_(shape), in_(in), out_(out) {}
+
+  size_t WorkspaceBytes() const override {
+    const int64_t sums = out_ == DType::kFloat32 ? 0 : s_.batch * s_.m * s_.n;
+    return static_cast<size_t>(SizeA() + SizeB() + Aligned(sums)) * sizeof(float);
+  }
+
+  const char* Run(const void* a, const void* b, void* c, void* workspace) const override {
+    float* const wide_a = static_cast<float*>(workspace);
+    float* const wide_b = wide_a + SizeA();
+    float* const sums = out_ == DType::kFloat32 ? static_cast<float*>(c) : wide_b + SizeB();
+    const char* error = ByFloat(in_, [&]<typename T>() {
+      Convert(static_cast<const T*>(a), wide_a, s_.batch * s_.m * s_.k);
+      Convert(static_cast<const T*>(b), wide_b, s_.batch * s_.k * s_.n);
+    });
+    for (int64_t i = 0; i < s_.batch && error == nullptr; ++i) {
+      error = Gemm(s_, wide_a + i * s_.m * s_.k, wide_b + i * s_.k * s_.n, sums + i * s_.m * s_.n);
+    }
+    if (error != nullptr || sums == c) return error;
+    return ByFloat(out_, [&]<typename T>() { Convert(sums, static_cast<T*>(c), s_.batch * s_.m * s_.n); });
+  }
+
+ private:
+  int64_t SizeA() const { return Aligned(s_.batch * s_.m * s_.k); }
+  int64_t SizeB() const { return Aligned(s_.batch * s_.k * s_.n); }
+
+  const ProductShape s_;
+  const DType in_, out_;
+};
+
+// Immutable, without threads or memory of its own.
+const dnnl::engine& CpuEngine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+memory::data_type LibraryType(DType dtype) {
+  return dtype == DType::kBFloat16  ? memory::data_type::bf16
+         : dtype == DType::kFloat16 ? memory::data_type::f16
+                                    : memory::data_type::f32;
+}
+
+// A batch of [rows, columns] matrices, which lie transposed if `transposed`.
+memory::desc Matrices(int64_t batch, int64_t rows, int64_t columns, bool transposed, DType dtype) {
+  const memory::dims strides = {rows * columns, transposed ? 1 : columns, transposed ? rows : 1};
+  return {{batch, rows, columns}, LibraryType(dtype), strides};
+}
+
+class Library : public NarrowProduct {
+ public:
+  // Throws dnnl::error if there is no such product.
+  Library(const ProductShape& s, DType in, DType out)
+      : a_(Matrices(s.batch, s.m, s.k, s.transpose_a, in)),
+        b_(Matrices(s.batch, s.k, s.n, s.transpose_b, in)),
+        c_(Matrices(s.batch, s.m, s.n, false, out)) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a_, b_, c_), attributes, CpuEngine());
+    scratchpad_ = desc.scratchpad_desc();
+    product_ = dnnl::matmul(desc);
+  }
+
+  size_t WorkspaceBytes() const override { return scratchpad_.get_size(); }
+
+  const char* Run(const void* a, const void* b, void* c, void* workspace) const override {
+    try {
+      dnnl::stream stream(CpuEngine());
+      const auto operand = [](const memory::desc& desc, const void* data) {
+        return memory(desc, CpuEngine(), const_cast<void*>(data));
+      };
+      product_.execute(stream, {{DNNL_ARG_SRC, operand(a_, a)},
+                                {DNNL_ARG_WEIGHTS, operand(b_, b)},
+                                {DNNL_ARG_DST, operand(c_, c)},
+                                {DNNL_ARG_SCRATCHPAD, operand(scratchpad_, workspace)}});
+      stream.wait();
+    } catch (const dnnl::error&) {
+      return "oneDNN matmul failed";
+    }
+    return nullptr;
+  }
+
+ private:
+  const memory::desc a_, b_, c_;
+  memory::desc scratchpad_;
+  dnnl::matmul product_;
+};
+
+// Of no terms, or of nothing.
+class Zeros : public NarrowProduct {
+ public:
+  explicit Zeros(size_t num_bytes) : num_bytes_(num_bytes) {}
+  size_t WorkspaceBytes() const override { return 0; }
+  const char* Run(const void*, const void*, void* c, void*) const override {
+    FillZero(c, num_bytes_);
+    return nullptr;
+  }
+
+ private:
+  const size_t num_bytes_;
+};
+
+}  // namespace
+
+const char* Gemm(const ProductShape& s, const float* a, const float* b, float* c) {
+  if (s.m == 0 || s.n == 0) return nullptr;
+  if (s.k == 0) {  // an empty sum; leading dimensions of zero are an error to sgemm
+    FillZero(c, static_cast<size_t>(s.m * s.n) * sizeof(float));
+    return nullptr;
+  }
+  const dnnl_status_t status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0f, a,
+                                          s.transpose_a ? s.m : s.k, b, s.transpose_b ? s.k : s.n, 0.0f, c, s.n);
+  return status == dnnl_success ? nullptr : "dnnl_sgemm failed";
+}
+
+NarrowProduct::Way NarrowProduct::Fastest(DType in) {
+  const bool has_tiles = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
+  return has_tiles && in == DType::kBFloat16 ? Way::kLibrary : Way::kWidened;
+}
+
+std::unique_ptr<NarrowProduct> NarrowProduct::Make(const ProductShape& shape, DType in, DType out, Way way) {
+  if (IsEmpty(shape) || shape.k == 0) {
+    return std::make_unique<Zeros>(static_cast<size_t>(shape.batch * shape.m * shape.n) * SizeOf(out));
+  }
+  if (way == Way::kWidened) return std::make_unique<Widened>(shape, in, out);
+  try {
+    return std::make_unique<Library>(shape, in, out);
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace oneflow::cpu

@@ -1,0 +1,41 @@
+// Products of matrices of 16-bit floats, summed in f32 and rounded once, if at all.
+//
+//   library    oneDNN's matmul: bf16 on processors with AMX, where it is a multiple of f32's speed
+//   widened    operands become floats in the workspace, for oneDNN's sgemm: f16, and bf16 on all other processors. What
+//              AVX-512 has for bf16 (vdpbf16ps) takes twice as long as the same product of floats
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "oneflow_core/dtype.h"
+
+namespace oneflow::cpu {
+
+// c[batch] = op(a[batch]) op(b[batch]), all dense row-major, op(a) [m,k] and op(b) [k,n]; op transposes where asked.
+struct ProductShape {
+  int64_t batch, m, n, k;
+  bool transpose_a, transpose_b;
+};
+
+// c = op(a) op(b) of one pair of dense matrices of floats. Null, or which call failed.
+const char* Gemm(const ProductShape& shape, const float* a, const float* b, float* c);
+
+// Immutable; made for the OpenMP threads of the calling thread.
+class NarrowProduct {
+ public:
+  enum class Way : uint8_t { kLibrary, kWidened };
+  // The fastest on this processor.
+  static Way Fastest(DType in);
+
+  // Of operands `in`, which is narrow, to a floating `out`. Null if the library has no such product.
+  static std::unique_ptr<NarrowProduct> Make(const ProductShape& shape, DType in, DType out, Way way);
+
+  virtual ~NarrowProduct() = default;
+  virtual size_t WorkspaceBytes() const = 0;
+  // Null, or which call failed.
+  virtual const char* Run(const void* a, const void* b, void* c, void* workspace) const = 0;
+};
+
+}  // namespace oneflow::cpu
