@@ -41,6 +41,12 @@ struct RecomputeOptions {
   bool any() const { return !what.empty() || gathers; }
 };
 
+// In which floating types the job computes (passes/mixed_precision.cc). Variables are f32 in any case.
+struct PrecisionOptions {
+  DType compute = DType::kFloat32;  // of products, and of what follows from them, unless the model says otherwise
+  DType reduce = DType::kFloat32;   // of addends that several ranks have
+};
+
 struct CompileOptions {
   std::string job;
   Mesh mesh;  // of every plan that has none of its own; it lies on ranks 0 .. size-1
@@ -65,6 +71,7 @@ struct CompileOptions {
   // By plan and register: slots instead of those that credits give.
   std::map<std::string, std::map<std::string, int>> slots;
   RecomputeOptions recompute;  // of graphs with a loss
+  PrecisionOptions precision;
   uint64_t seed = 1;
   // Of the kernels that will run: the plan sets it aside. None: they take their own when they are loaded.
   KernelScratch kernel_scratch;

@@ -7,7 +7,9 @@ namespace {
 
 constexpr Pass kPipeline[] = {
     {"key-random-ops", KeyRandomOps},
+    {"mixed-precision", MixPrecision},
     {"autodiff", Autodiff},
+    {"round-addends", RoundAddends},
     {"average-fetches", AverageFetches},
     {"optimizer", AddOptimizer},
     {"remove-dead-code", RemoveDeadCode},
@@ -17,6 +19,7 @@ constexpr Pass kPipeline[] = {
     {"assign-rates", AssignRates},
     {"select-sbp", SelectLayouts},
     {"fuse-composites", FuseComposites},
+    {"narrow-products", NarrowProducts},
     {"check-replicas", CheckReplicas},
     {"insert-boxing", InsertBoxing},
     {"recompute", Recompute},

@@ -27,7 +27,7 @@ bool PartialsAreSound(absl::Span<const Sbp> sbps, absl::Span<const TensorType> t
 }
 
 // Whether addends would be rounded to a narrower type one by one, and not their sum: each would bring a rounding of its
-// own.
+// own. A cast may say that this is what it is for.
 bool NarrowsAddends(const Signature& signature, absl::Span<const TensorType> inputs,
                     absl::Span<const TensorType> outputs) {
   size_t given = 0;
@@ -137,7 +137,7 @@ absl::StatusOr<std::vector<Signature>> Signatures1d(const OpDef& op, absl::Span<
   offered->push_back(Broadcast(inputs.size(), outputs.size()));
   std::vector<Signature> result;
   for (Signature& signature : *offered) {
-    if (NarrowsAddends(signature, inputs, outputs)) continue;
+    if (!attrs.Bool("addends") && NarrowsAddends(signature, inputs, outputs)) continue;
     if (std::find(result.begin(), result.end(), signature) == result.end()) result.push_back(std::move(signature));
   }
   return result;

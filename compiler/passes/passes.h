@@ -20,6 +20,24 @@ struct PassContext {
 //   before   dropout "h0/dropout"        after   dropout "h0/dropout" {key="h0/dropout"}
 absl::StatusOr<bool> KeyRandomOps(Graph& graph, PassContext& context);
 
+// mixed-precision: casts what ops compute on to the type that the job asks for, or the model for a part of itself.
+// Variables stay as they are: they are the masters.
+//
+//   before   x, w -> matmul -> y -> softmax -> ...
+//   after    x -> cast, w -> cast -> matmul {out_dtype=f32} -> y -> softmax -> ...     y -> cast -> what follows y
+//
+// Changes nothing where nobody asks for a narrow type.
+absl::StatusOr<bool> MixPrecision(Graph& graph, PassContext& context);
+// round-addends, if the options ask for addends to be reduced in a narrow type: what is rounded may be partial, and
+// gradients of variables are rounded before they are reduced.
+//
+//   before   ... -> accumulate "w/grad"        after   ... -> accumulate "w/grad" -> cast {addends=true} -> cast
+absl::StatusOr<bool> RoundAddends(Graph& graph, PassContext& context);
+// narrow-products: a sum that is only read rounded to a narrow type, and where it is made, is made in that type.
+//
+//   before   x, w -> matmul {out_dtype=f32} -> cast        after   x, w -> matmul {out_dtype=bf16}
+absl::StatusOr<bool> NarrowProducts(Graph& graph, PassContext& context);
+
 // autodiff: writes the gradient of the sum of the losses as more graph, as backward nodes, along the paths to trainable
 // variables. The summed gradient of a variable is what the last node gives
 // that serves it as a reduction.

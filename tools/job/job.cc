@@ -50,6 +50,8 @@ void MakePathsAbsolute(pb::JobConfig& config) {
   if (config.has_trace()) MakeAbsolute(config.mutable_trace()->mutable_file());
 }
 
+DType TypeOf(pb::Precision::Type type) { return type == pb::Precision::BF16 ? DType::kBFloat16 : DType::kFloat32; }
+
 absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb::JobSpec& spec) {
   CompileOptions options;
   options.job = config.name();
@@ -85,6 +87,8 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb
   if (config.recompute().what() != "none") options.recompute.what = config.recompute().what();
   options.recompute.first = config.recompute().layers();
   options.recompute.gathers = config.recompute().gathers();
+  options.precision.compute = TypeOf(config.precision().compute());
+  options.precision.reduce = TypeOf(config.precision().reduce());
   options.keep_gradients = !config.save_gradients().empty();
   return options;
 }

@@ -211,6 +211,11 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   check.Range(c.recompute().layers(), 0, kMaxLayers, "recompute.layers");
   check.Require(c.recompute().layers() == 0 || (!what.empty() && what != "none"), "recompute.what",
                 absl::StrCat(c.recompute().layers(), " layers are given, but nothing to compute again"));
+  const pb::Precision& precision = c.precision();
+  check.Require(
+      precision.reduce() == pb::Precision::F32 || precision.reduce() == precision.compute(), "precision.reduce",
+      absl::StrCat(pb::Precision::Type_Name(precision.reduce()), " is narrower than precision.compute, which is ",
+                   pb::Precision::Type_Name(precision.compute())));
   check.Require(micro < 1 || train.batch_size() % micro == 0, "train.micro_batches",
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
   if (train.optimizer().has_adamw()) {

@@ -138,6 +138,7 @@ TEST(ConfigTest, ConfigsThatMakeNoSenseNameFieldLineAndBothValues) {
       {"train.schedule.warmup_steps=-5", "warmup_steps: -5"},
       {"recompute={what: \"layers\" layers: -1}", "recompute.layers: -1 is not in [0, 10000]"},
       {"recompute={what: \"none\" layers: 2}", "recompute.what: 2 layers are given, but nothing to compute again"},
+      {"precision={reduce: BF16}", "precision.reduce: BF16 is narrower than precision.compute, which is F32"},
       {"evaluate={batches: -1}", "evaluate.batches: -1"},
       {"trace={megabytes: 8}", "trace.file: is missing"},
       {"trace={file: \"t\" megabytes: 2000}", "trace.megabytes: 2000 is not in [1, 1024]"},

@@ -1,0 +1,176 @@
+// Mixed precision as casts in the graph, so that all later passes see what is computed in which type.
+//
+// Every node is asked for a type, by the job or by its author (Node::precision). What it makes of it says its op
+// (OpDef::precision): products compute in it; what works element by element, or moves elements, follows its inputs and
+// takes the narrow type if one of them has it; the rest computes in the type that its author wrote, which is f32.
+//
+// A sum is made in f32 and cast where it is read: it may be a partial value, whose addends are added in f32 before they
+// are rounded, and a softmax behind it reads what was never rounded. Where neither is so, narrow-products makes one op
+// of both.
+//
+// A value has one cast per type, made where it is first asked for: of a weight once per step, since it differs in no
+// micro-batch.
+#include <algorithm>
+#include <map>
+
+#include "compiler/passes/passes.h"
+#include "oneflow_core/unique_names.h"
+
+namespace oneflow {
+namespace {
+
+class Mixer {
+ public:
+  Mixer(const Graph& graph, const PassContext& context)
+      : in_(graph), context_(context), names_(graph), out_(graph.name()), known_(graph.num_values()) {
+    out_.segments = graph.segments;
+  }
+
+  absl::StatusOr<Graph> Run() {
+    for (NodeId id = 0; id < in_.num_nodes(); ++id) OF_RETURN_IF_ERROR_AT(Visit(id), Where(in_.node(id)));
+    for (const ValueId loss : in_.losses) {
+      const Node& producer = in_.node(in_.value(loss).producer);
+      out_.losses.push_back(As(loss, in_.value(loss).type.dtype, producer));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // What a value of the old graph has become.
+  struct Known {
+    DType type = DType::kFloat32;  // in which those read it who do not mind
+    std::vector<ValueId> values;   // one per type; the first is what its node gives
+  };
+
+  DType TypeOf(ValueId value) const { return out_.value(value).type.dtype; }
+  DType Written(ValueId value) const { return in_.value(value).type.dtype; }
+
+  absl::Status Visit(NodeId id) {
+    Node node = in_.node(id);
+    const OpDef& op = *context_.ops.Find(node.op);
+    const DType asked = node.precision.value_or(context_.options.precision.compute);
+    const std::optional<DType> common = Common(node, op, asked);
+    std::vector<TensorType> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId value = node.inputs[i];
+      const bool full = std::count(op.full_inputs.begin(), op.full_inputs.end(), static_cast<int>(i)) > 0;
+      const bool takes = common.has_value() && !full && IsFloating(Written(value));
+      node.inputs[i] = op.kind == OpKind::kCast ? As(value, known_[value].type, node)
+                                                : As(value, takes ? *common : Written(value), node);
+      inputs.push_back(out_.value(node.inputs[i]).type);
+    }
+    OF_ASSIGN_OR_RETURN(std::vector<TensorType> outputs, op.infer(InferContext{inputs, node.attrs}));
+    const bool rounds = op.precision == Precision::kCompute && common.has_value();
+    if (rounds && op.has_out_dtype && IsNarrow(outputs[0].dtype) && !node.attrs.Has("out_dtype")) {
+      node.attrs.Set("out_dtype", std::string(Name(DType::kFloat32)));
+      outputs[0].dtype = DType::kFloat32;
+    }
+    return Add(id, std::move(node), outputs, rounds ? common : std::nullopt);
+  }
+
+  // The type that all floating inputs of the node shall have, but those that are f32 in any case; none: each its own.
+  std::optional<DType> Common(const Node& node, const OpDef& op, DType asked) const {
+    if (op.precision == Precision::kFull || op.kind == OpKind::kCast) return std::nullopt;
+    if (op.precision == Precision::kCompute) return IsNarrow(asked) ? std::optional(asked) : std::nullopt;
+    if (!IsNarrow(asked)) return std::nullopt;
+    const auto is_narrow = [&](ValueId value) { return IsNarrow(known_[value].type); };
+    return std::any_of(node.inputs.begin(), node.inputs.end(), is_narrow) ? std::optional(asked) : std::nullopt;
+  }
+
+  // Adds the node, whose first output is rounded for those who do not mind.
+  absl::Status Add(NodeId id, Node node, const std::vector<TensorType>& types, std::optional<DType> rounded) {
+    for (ValueId& value : node.after) value = known_[value].values[0];
+    if (node.forward >= 0) node.forward = added_[node.forward];
+    if (node.variable >= 0) node.variable = added_[node.variable];
+    const std::vector<ValueId> old = in_.node(id).outputs;
+    const NodeId added = out_.AddNode(std::move(node), types);
+    added_.push_back(added);
+    for (size_t i = 0; i < old.size(); ++i) {
+      const ValueId output = out_.node(added).outputs[i];
+      out_.value(output).hint = in_.value(old[i]).hint;
+      known_[old[i]] = {rounded.has_value() && i == 0 ? *rounded : TypeOf(output), {output}};
+    }
+    return absl::OkStatus();
+  }
+
+  // The value as `dtype`, which `reader` asks for.
+  ValueId As(ValueId value, DType dtype, const Node& reader) {
+    std::vector<ValueId>& values = known_[value].values;
+    for (const ValueId candidate : values) {
+      if (TypeOf(candidate) == dtype) return candidate;
+    }
+    values.push_back(Cast(values[0], dtype, reader));
+    return values.back();
+  }
+
+  // A cast belongs to the part of the model that made the value, and runs where it is first read.
+  ValueId Cast(ValueId value, DType dtype, const Node& reader) {
+    const Node& producer = out_.node(out_.value(value).producer);
+    Node node;
+    node.op = "cast";
+    node.name = names_.Make(absl::StrCat(producer.name, "/", Name(dtype)));
+    node.attrs = {{"dtype", std::string(Name(dtype))}};
+    node.inputs = {value};
+    node.source = reader.source;
+    node.at = reader.at;
+    node.segment = producer.segment;
+    const TensorType type{dtype, out_.value(value).type.shape};
+    return out_.node(out_.AddNode(std::move(node), {type})).outputs[0];
+  }
+
+  const Graph& in_;
+  const PassContext& context_;
+  UniqueNames names_;
+  Graph out_;
+  std::vector<Known> known_;   // by value of the old graph
+  std::vector<NodeId> added_;  // by node of the old graph
+};
+
+// Adds a cast of `value`, which serves what its producer serves.
+ValueId AddCast(Graph& graph, ValueId value, DType dtype, UniqueNames& names) {
+  const Node& producer = graph.node(graph.value(value).producer);
+  Node node;
+  node.op = "cast";
+  node.name = names.Make(absl::StrCat(producer.name, "/", Name(dtype)));
+  node.attrs = {{"dtype", std::string(Name(dtype))}};
+  node.inputs = {value};
+  node.source = producer.source;
+  node.at = producer.at;
+  CopyProvenance(producer, node);
+  const TensorType type{dtype, graph.value(value).type.shape};
+  return graph.node(graph.AddNode(std::move(node), {type})).outputs[0];
+}
+
+}  // namespace
+
+absl::StatusOr<bool> RoundAddends(Graph& graph, PassContext& context) {
+  const DType reduce = context.options.precision.reduce;
+  if (!IsNarrow(reduce)) return false;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    Node& node = graph.node(id);
+    if (!context.ops.Is(node.op, OpKind::kCast) || !IsNarrow(graph.value(node.outputs[0]).type.dtype)) continue;
+    if (IsFloating(graph.value(node.inputs[0]).type.dtype)) node.attrs.Set("addends", true);
+  }
+  UniqueNames names(graph);
+  for (const ValueId gradient : VariableGradients(graph)) {
+    if (gradient < 0) continue;
+    const DType dtype = graph.value(gradient).type.dtype;
+    const ValueId rounded = AddCast(graph, gradient, reduce, names);
+    graph.node(graph.value(rounded).producer).attrs.Set("addends", true);
+    AddCast(graph, rounded, dtype, names);
+  }
+  return true;
+}
+
+absl::StatusOr<bool> MixPrecision(Graph& graph, PassContext& context) {
+  bool asked = IsNarrow(context.options.precision.compute);
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const std::optional<DType>& precision = graph.node(id).precision;
+    asked = asked || (precision.has_value() && IsNarrow(*precision));
+  }
+  if (!asked) return false;
+  OF_ASSIGN_OR_RETURN(graph, Mixer(graph, context).Run());
+  return true;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,71 @@
+// Folds casts into the sums that they round. It runs when layouts are known: a sum that is still partial where it is made
+// has a boxing, not a cast, for a reader.
+#include "compiler/passes/passes.h"
+
+namespace oneflow {
+namespace {
+
+// The cast that alone reads output 0 of the node, to a narrow type, where and as often as it is made; or -1.
+NodeId OnlyCast(const Graph& graph, NodeId id, const OpRegistry& ops,
+                const std::vector<std::vector<NodeId>>& consumers) {
+  const Node& node = graph.node(id);
+  const ValueId sum = node.outputs[0];
+  if (consumers[sum].size() != 1) return -1;
+  const NodeId reader = consumers[sum][0];
+  const Node& cast = graph.node(reader);
+  if (!ops.Is(cast.op, OpKind::kCast) || !IsNarrow(graph.value(cast.outputs[0]).type.dtype)) return -1;
+  const bool alike = graph.value(sum).dist == graph.value(cast.outputs[0]).dist && node.rate == cast.rate &&
+                     PartOf(node.role) == PartOf(cast.role) && cast.after.empty();
+  return alike ? reader : -1;
+}
+
+// Whether the op can give its sum in that type: inference says so.
+bool CanGive(const Graph& graph, const Node& node, const OpDef& op, const AttrMap& attrs) {
+  std::vector<TensorType> inputs;
+  for (const ValueId input : node.inputs) inputs.push_back(graph.value(input).type);
+  return op.infer(InferContext{inputs, attrs}).ok();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> NarrowProducts(Graph& graph, PassContext& context) {
+  const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
+  std::vector<bool> keep(graph.num_nodes(), true);
+  std::vector<NodeId> instead(graph.num_nodes());
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) instead[id] = id;
+  bool changed = false;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const OpDef& op = *context.ops.Find(graph.node(id).op);
+    if (!op.has_out_dtype) continue;
+    const NodeId cast = OnlyCast(graph, id, context.ops, consumers);
+    if (cast < 0) continue;
+    Node& node = graph.node(id);
+    const DType narrow = graph.value(graph.node(cast).outputs[0]).type.dtype;
+    AttrMap attrs = node.attrs;
+    attrs.Set("out_dtype", std::string(Name(narrow)));
+    if (!CanGive(graph, node, op, attrs)) continue;
+    node.attrs = std::move(attrs);
+    graph.value(node.outputs[0]).type.dtype = narrow;
+    for (const NodeId reader : consumers[graph.node(cast).outputs[0]]) {
+      for (ValueId& input : graph.node(reader).inputs) {
+        if (input == graph.node(cast).outputs[0]) input = node.outputs[0];
+      }
+    }
+    keep[cast] = false;
+    instead[cast] = id;
+    changed = true;
+  }
+  if (!changed) return false;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    Node& node = graph.node(id);
+    if (node.forward >= 0) node.forward = instead[node.forward];
+    for (ValueId& value : node.after) {
+      const NodeId producer = instead[graph.value(value).producer];
+      if (!keep[graph.value(value).producer]) value = graph.node(producer).outputs[0];
+    }
+  }
+  graph.Rebuild(keep);
+  return true;
+}
+
+}  // namespace oneflow
