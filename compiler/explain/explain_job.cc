@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compiler/explain/explain.h"
+#include "compiler/explain/precision.h"
 #include "compiler/explain/scopes.h"
 #include "compiler/explain/words.h"
 #include "compiler/plan/variables.h"
@@ -61,6 +62,9 @@ class GraphText {
                     " per step\n  a step, one thing after another: compute ", SecondsText(compute), ", boxing ",
                     SecondsText(boxing), "; the busiest rank computes ", SecondsText(BusiestRank()), "\n",
                     "  boxing moves ", bytes.total(), " bytes per step: ", LinksText(bytes), "\n");
+    if (const std::string text = PrecisionSummary(job_, graph_); !text.empty()) {
+      absl::StrAppend(&out_, "  precision: ", text, "\n");
+    }
     Recomputation();
     const auto own = job_.options.meshes.find(graph_.name());
     if (own == job_.options.meshes.end()) return;

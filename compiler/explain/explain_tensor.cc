@@ -5,6 +5,7 @@
 #include "compiler/explain/explain.h"
 #include "compiler/explain/lookup.h"
 #include "compiler/explain/other_layouts.h"
+#include "compiler/explain/precision.h"
 #include "compiler/explain/words.h"
 #include "compiler/passes/passes.h"
 #include "compiler/select/select_sbp.h"
@@ -52,6 +53,7 @@ class NodeText {
     absl::StrAppend(&out_, ", on ", node_.placement->ToString());
     if (facts_.compute[id_] > 0) absl::StrAppend(&out_, ", ", SecondsText(facts_.compute[id_]), " of a step");
     absl::StrAppend(&out_, "\n");
+    if (const std::string text = PrecisionText(job_, graph_, node_); !text.empty()) Line("computed in", text);
     SignatureOfEachAxis();
     Inputs();
     Others();

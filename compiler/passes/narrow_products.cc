@@ -1,6 +1,8 @@
 // Folds casts into the sums that they round. It runs when layouts are known: a sum that is still partial where it is made
-// has a boxing, not a cast, for a reader.
+// has a boxing, not a cast, for a reader. (Unless a job asks for rounded addends: then the cast passes them, and so may
+// the op, but not a sum of values that are partial themselves.)
 #include "compiler/passes/passes.h"
+#include "compiler/select/candidates.h"
 
 namespace oneflow {
 namespace {
@@ -19,11 +21,28 @@ NodeId OnlyCast(const Graph& graph, NodeId id, const OpRegistry& ops,
   return alike ? reader : -1;
 }
 
-// Whether the op can give its sum in that type: inference says so.
-bool CanGive(const Graph& graph, const Node& node, const OpDef& op, const AttrMap& attrs) {
+// Lets the node give its sum in that type, if its op can, lying as it does; says whether.
+bool GiveAs(DType narrow, Graph& graph, NodeId id, const OpRegistry& ops) {
+  Node& node = graph.node(id);
+  TensorType& type = graph.value(node.outputs[0]).type;
+  const Node before = node;
+  const DType wide = type.dtype;
+  node.attrs.Set("out_dtype", std::string(Name(narrow)));
+  type.dtype = narrow;
   std::vector<TensorType> inputs;
-  for (const ValueId input : node.inputs) inputs.push_back(graph.value(input).type);
-  return op.infer(InferContext{inputs, attrs}).ok();
+  Layout layout;
+  for (const ValueId input : node.inputs) {
+    inputs.push_back(graph.value(input).type);
+    layout.inputs.push_back(graph.value(input).dist->sbp);
+  }
+  for (const ValueId output : node.outputs) layout.outputs.push_back(graph.value(output).dist->sbp);
+  if (ops.Find(node.op)->infer(InferContext{inputs, node.attrs}).ok() &&
+      CheckLayout(graph, id, *node.placement, ops, layout).ok()) {
+    return true;
+  }
+  node = before;
+  type.dtype = wide;
+  return false;
 }
 
 }  // namespace
@@ -39,13 +58,8 @@ absl::StatusOr<bool> NarrowProducts(Graph& graph, PassContext& context) {
     if (!op.has_out_dtype) continue;
     const NodeId cast = OnlyCast(graph, id, context.ops, consumers);
     if (cast < 0) continue;
-    Node& node = graph.node(id);
-    const DType narrow = graph.value(graph.node(cast).outputs[0]).type.dtype;
-    AttrMap attrs = node.attrs;
-    attrs.Set("out_dtype", std::string(Name(narrow)));
-    if (!CanGive(graph, node, op, attrs)) continue;
-    node.attrs = std::move(attrs);
-    graph.value(node.outputs[0]).type.dtype = narrow;
+    if (!GiveAs(graph.value(graph.node(cast).outputs[0]).type.dtype, graph, id, context.ops)) continue;
+    const Node& node = graph.node(id);
     for (const NodeId reader : consumers[graph.node(cast).outputs[0]]) {
       for (ValueId& input : graph.node(reader).inputs) {
         if (input == graph.node(cast).outputs[0]) input = node.outputs[0];

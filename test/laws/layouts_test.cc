@@ -49,6 +49,72 @@ TEST_F(LayoutsTest, AGptTrainsAlikeUnderEveryLayout) {
                           {"mesh={pp:3 tp:2}", "train.micro_batches=2"}});
 }
 
+// Sums are cut otherwise, so that some are rounded to the other neighbour.
+class NarrowLayoutsTest : public LayoutsTest {
+ protected:
+  NarrowLayoutsTest() {
+    first_bar_ = 1e-5;
+    last_bar_ = 2e-4;
+  }
+  static std::string InBf16(const std::string& config) { return config + " precision { compute: BF16 }"; }
+};
+
+TEST_F(NarrowLayoutsTest, AGptTrainsAlikeUnderEveryLayout) {
+  ExpectSameUnder(InBf16(Gpt()), {{"mesh={dp:4}"},
+                                  {"mesh={tp:4}"},
+                                  {"mesh={dp:2 tp:2}"},
+                                  {"mesh={pp:2 dp:2}", "train.micro_batches=4"},
+                                  {"mesh={pp:2 dp:2 tp:2}", "train.micro_batches=2"},
+                                  {"train.micro_batches=2"},
+                                  {"mesh={dp:3 tp:2}"},
+                                  {"mesh={dp:2}", "recompute={what: 'layers'}"},
+                                  {"mesh={dp:4}", "cluster.variable_bytes_per_device=120000"},
+                                  {"mesh={pp:2}", "train.micro_batches=4", "pipeline={schedule: 'zb-h1'}"},
+                                  {"mesh={dp:2}"}});
+}
+
+// Each addend is rounded, which one device does not do.
+TEST_F(NarrowLayoutsTest, AJobMayAskForRoundedAddends) {
+  first_bar_ = 1e-4;
+  last_bar_ = 2e-3;
+  ExpectSameUnder(InBf16(Gpt()), {{"mesh={dp:2 tp:2}", "precision.reduce=BF16"},
+                                  {"mesh={pp:2 dp:2}", "train.micro_batches=4", "precision.reduce=BF16"}});
+}
+
+// Between stages activations travel as 16 bits; addends as 32, unless a job asks for less.
+TEST_F(NarrowLayoutsTest, LessTravels) {
+  const auto bytes_moved = [&](const std::string& config,
+                               std::vector<std::string> overrides) -> absl::StatusOr<int64_t> {
+    OF_ASSIGN_OR_RETURN(const Outcome outcome, Run(config, overrides));
+    return outcome.stats.bytes_moved;
+  };
+  for (const std::string mesh : {"mesh={dp:2 tp:2}", "mesh={pp:2 dp:2}"}) {
+    SCOPED_TRACE(mesh);
+    ASSERT_OK_AND_ASSIGN(const int64_t full, bytes_moved(Gpt(), {mesh}));
+    ASSERT_OK_AND_ASSIGN(const int64_t narrow, bytes_moved(InBf16(Gpt()), {mesh}));
+    ASSERT_OK_AND_ASSIGN(const int64_t rounded, bytes_moved(InBf16(Gpt()), {mesh, "precision.reduce=BF16"}));
+    EXPECT_LE(narrow, full);
+    EXPECT_LT(rounded, 0.6 * static_cast<double>(full));
+  }
+}
+
+TEST_F(NarrowLayoutsTest, SavedWeightsAreTheMasters) {
+  ASSERT_OK_AND_ASSIGN(const Outcome narrow, Run(InBf16(Gpt()), {"mesh={dp:2 tp:2}"}));
+  ASSERT_OK_AND_ASSIGN(const Outcome full, Run(Gpt(), {}));
+  EXPECT_EQ(narrow.initial_weights, full.initial_weights) << "bitwise, and so f32";
+}
+
+TEST_F(NarrowLayoutsTest, AConvNetTrainsAlikeUnderEveryLayout) {
+  ExpectSameUnder(InBf16(ConvNet()),
+                  {{"mesh={dp:4}"}, {"mesh={tp:4}"}, {"mesh={pp:2 dp:2}", "train.micro_batches=2"}, {"mesh={dp:3}"}});
+}
+
+TEST_F(NarrowLayoutsTest, TablesAndClassesMayBeSplit) {
+  ExpectSameUnder(InBf16(WideDeep()),
+                  {{"mesh={tp:4}"}, {"mesh={dp:2 tp:2}"}, {"mesh={tp:3}", "model.wide_deep.table_split=\"columns\""}});
+  ExpectSameUnder(InBf16(MarginClassifier()), {{"mesh={tp:4}"}, {"mesh={dp:2 tp:2}"}, {"mesh={dp:2}"}});
+}
+
 TEST_F(LayoutsTest, AConvNetTrainsAlikeUnderEveryLayout) {
   ExpectSameUnder(ConvNet(), {{"mesh={dp:4}"},
                               {"mesh={tp:4}"},

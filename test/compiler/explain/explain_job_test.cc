@@ -34,6 +34,27 @@ TEST(ExplainJobTest, WhatBackwardRepeatsIsSaidAndExplained) {
   EXPECT_THAT(ExplainAsHtml(job), HasSubstr("h1/mlp/gelu/recompute"));
 }
 
+TEST(ExplainJobTest, PrecisionIsSaidAndExplained) {
+  const GptConfig config{.vocabulary = 64, .layers = 1, .width = 32, .heads = 4, .context = 16};
+  const Program program = *GptProgram(config, {.path = "text"}, {.train = 8}, std::nullopt, Ops());
+  CompileOptions options = Options({{"dp", 2}});
+  ASSERT_OK_AND_ASSIGN(const JobFacts full, FactsOf(program, options));
+  EXPECT_THAT(ExplainJob(full), Not(HasSubstr("precision")));
+  options.precision.compute = DType::kBFloat16;
+  ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(program, options));
+  EXPECT_THAT(ExplainJob(job), HasSubstr("  precision: "));
+  const auto computed_in = [&](const std::string& tensor) -> std::string {
+    const absl::StatusOr<std::string> text = ExplainTensor(job, tensor);
+    return text.ok() ? *text : std::string(text.status().message());
+  };
+  EXPECT_THAT(computed_in("h0/mlp/up/matmul"), HasSubstr("  computed in   bf16, as the job asks; sums are f32\n"));
+  EXPECT_THAT(computed_in("h0/mlp/gelu"), HasSubstr("  computed in   bf16, as what it reads\n"));
+  EXPECT_THAT(computed_in("softmax_cross_entropy"), HasSubstr("  computed in   f32, whatever is asked for\n"));
+  EXPECT_THAT(computed_in("h0/mlp/up/weight"), HasSubstr("  computed in   f32: what is trained and saved\n"));
+  EXPECT_THAT(computed_in("h0/mlp/up/weight/bf16"),
+              HasSubstr("  computed in   f32 rounded to bf16, for readers that compute in it\n"));
+}
+
 TEST(ExplainJobTest, OneRankBoxesNothing) {
   ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf({*GraphFromText(kExample, Ops())}, Options({})));
   EXPECT_THAT(ExplainJob(job), HasSubstr("nothing is boxed"));
