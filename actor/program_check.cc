@@ -329,6 +329,9 @@ class Checker {
                             const pb::Operand& operand, bool output) const {
     OF_ASSIGN_OR_RETURN(const int64_t bytes, NumBytes(operand.dtype(), operand.dims()));
     OF_RETURN_IF_ERROR(CheckBox(operand.start(), operand.dims(), operand.logical_dims()));
+    if (operand.ragged() < 0 || operand.ragged() > operand.dims_size()) {
+      return Bad("its ragged dimension is ", operand.ragged(), " of ", operand.dims_size());
+    }
     int64_t limit = 0, base = 0;
     if (operand.register_() >= 0) {
       const int id = operand.register_();
@@ -359,6 +362,7 @@ class Checker {
   absl::Status CheckCopy(const pb::Instruction& in) const {
     if (in.outputs_size() != 1) return Bad("a copy has one output, not ", in.outputs_size());
     const pb::Operand& to = in.outputs(0);
+    if (in.by_counts()) OF_RETURN_IF_ERROR(CheckCounts(in));
     for (int i = 0; i < in.pieces_size(); ++i) {
       const pb::Piece& piece = in.pieces(i);
       const std::string where = absl::StrCat("piece ", i);
@@ -373,6 +377,49 @@ class Checker {
                             absl::StrCat(where, ": target"));
     }
     return absl::OkStatus();
+  }
+
+  // That there are counts of all groups of rows that are copied by them, and that pieces are boxes of such rows.
+  static absl::Status CheckCounts(const pb::Instruction& in) {
+    const int sources = in.inputs_size() / 2;
+    if (in.inputs_size() % 2 != 0) return Bad(in.inputs_size(), " inputs of a copy by counts");
+    for (int i = 0; i < sources; ++i) {
+      const pb::Operand &from = in.inputs(i), &counts = in.inputs(sources + i);
+      const int groups = from.ragged() - 1;
+      const auto begins_alike = [&](const Dims& rows, const Dims& groups_of) {
+        return groups_of.size() == groups && std::equal(groups_of.begin(), groups_of.end(), rows.begin());
+      };
+      if (groups < 0 || from.ragged() != in.outputs(0).ragged() || counts.dtype() != pb::I32 ||
+          !begins_alike(from.dims(), counts.dims()) || !begins_alike(from.start(), counts.start())) {
+        return Bad("input ", i, ": counts ", Text(counts.dims()), " at ", Text(counts.start()), " of rows ",
+                   Text(from.dims()), " at ", Text(from.start()), ", ragged dimension ", from.ragged());
+      }
+    }
+    for (int i = 0; i < in.pieces_size(); ++i) {
+      const pb::Piece& piece = in.pieces(i);
+      if (piece.input() >= sources) return Bad("piece ", i, ": input ", piece.input(), " is counts");
+      if (piece.input() < 0) continue;  // told below
+      const pb::Operand& from = in.inputs(piece.input());
+      if (!IsBox(piece, from.dims())) {
+        return Bad("piece ", i, ": extent ", Text(piece.extent()), " at ", piece.source_offset(), " with strides ",
+                   Text(piece.source_stride()), " is no box of ", Text(from.dims()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether a piece is the box of a dense tensor that begins at its offset.
+  static bool IsBox(const pb::Piece& piece, const Dims& dims) {
+    if (piece.extent_size() != dims.size() || piece.source_stride_size() != dims.size()) return false;
+    int64_t stride = 1, rest = piece.source_offset();
+    if (rest < 0) return false;
+    for (int d = dims.size(); d-- > 0;) {
+      const int64_t at = dims[d] > 0 ? rest % dims[d] : 0;
+      if (piece.source_stride(d) != stride || !Inside(at, piece.extent(d), dims[d])) return false;
+      stride *= dims[d];
+      rest = dims[d] > 0 ? rest / dims[d] : rest;
+    }
+    return true;
   }
 
   // That every element offset + sum of index * stride is an element of a dense tensor of `dims`.

@@ -6,6 +6,7 @@
 
 #include "compiler/select/candidates.h"
 #include "compiler/select/look_alikes.h"
+#include "oneflow_core/ragged.h"
 #include "sbp/boxing.h"
 #include "sbp/device_kinds.h"
 #include "sbp/place_pairs.h"
@@ -39,12 +40,12 @@ struct Known {
 };
 
 absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& topology, Known& known) {
-  if (node.inputs.size() != 1 || node.outputs.size() != 1) {
-    return absl::InternalError(
-        absl::StrCat("a boxing has one input and one output, this ", node.inputs.size(), " and ", node.outputs.size()));
-  }
   const Value& from = graph.value(node.inputs[0]);
   const Value& to = graph.value(node.outputs[0]);
+  if (from.type.is_ragged() && *graph.value(node.inputs[1]).dist != CountsDist(from.type, *from.dist)) {
+    return absl::InternalError(absl::StrCat("counts lie as ", graph.value(node.inputs[1]).dist->ToString(),
+                                            ", the rows as ", from.dist->ToString()));
+  }
   const int pair = known.pairs.Pair(known.pairs.Number(from.dist->placement), known.pairs.Number(to.dist->placement));
   const auto [it, is_new] =
       known.boxings.insert({pair, from.type.dtype, from.type.shape.dims(), from.dist->sbp, to.dist->sbp});

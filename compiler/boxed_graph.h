@@ -5,7 +5,8 @@
 //   - Of a node that is not a boxing: all inputs have the node's placement, and along every axis the SBPs of inputs and
 //     outputs are one of the op's signatures.
 //   - A `boxing` node has one input and one output and is one step: OneBoxingStep(input.dist -> output.dist) succeeds.
-//     Its placement is its output's: every destination rank does its own reading.
+//     Its placement is its output's: every destination rank does its own reading. Of a ragged value it reads the counts
+//     too, which lie with the input.
 //   - `to` nodes are gone.
 //   - Rates: variables and what depends only on them act once per step, read_data and what depends on it once per
 //     micro-batch; `accumulate` turns micro-batch rate into step rate. A micro-batch-rate node may read step-rate

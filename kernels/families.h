@@ -28,6 +28,7 @@
   FAMILY(MaxPool2d)                     \
   FAMILY(Optimizer)                     \
   FAMILY(Pad)                           \
+  FAMILY(Ragged)                        \
   FAMILY(Reduce)                        \
   FAMILY(Replica)                       \
   FAMILY(RmsNorm)                       \

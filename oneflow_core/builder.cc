@@ -1,5 +1,7 @@
 #include "oneflow_core/builder.h"
 
+#include "oneflow_core/ragged.h"
+
 namespace oneflow {
 namespace {
 
@@ -12,6 +14,12 @@ std::string ShortSource(const std::source_location& loc) {
     if (before != absl::string_view::npos) file.remove_prefix(before + 1);
   }
   return absl::StrCat(file, ":", loc.line());
+}
+
+std::vector<TensorType> TypesOf(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<TensorType> types;
+  for (const ValueId value : values) types.push_back(graph.value(value).type);
+  return types;
 }
 
 const TensorType& InvalidType() {
@@ -70,21 +78,45 @@ void GraphBuilder::Fail(absl::Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
+absl::StatusOr<std::vector<ValueId>> GraphBuilder::RaggedInputs(const OpDef& def, const std::vector<Tensor>& inputs,
+                                                                const AttrMap& attrs, std::source_location loc) {
+  bool pads = def.ragged == RaggedUse::kPads;
+  std::vector<TensorType> types;
+  for (const Tensor& input : inputs) types.push_back(input.type());
+  if (!pads) {
+    OF_ASSIGN_OR_RETURN(const RaggedRule ragged, RaggedRuleOf(def, {types, attrs}));
+    pads = ragged.sums;
+  }
+  std::vector<ValueId> read;
+  ValueId counts = -1;
+  for (const Tensor& input : inputs) {
+    read.push_back(input.id());
+    if (!input.type().is_ragged()) continue;
+    const ValueId its = CountsOf(graph_, input.id());
+    if (pads) {
+      const Tensor padded = Op1("pad_rows", {input, Tensor(this, its)}, {}, loc);
+      read.back() = padded.id();
+    } else if (counts >= 0 && counts != its) {
+      return absl::InvalidArgumentError(absl::StrCat("ragged inputs have different counts: those of ",
+                                                     Where(graph_.node(graph_.value(counts).producer)), " and of ",
+                                                     Where(graph_.node(graph_.value(its).producer))));
+    }
+    counts = its;
+  }
+  if (!pads) read.push_back(counts);
+  return read;
+}
+
 std::vector<Tensor> GraphBuilder::Op(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
                                      std::source_location loc, absl::string_view name) {
   const OpDef* def = ops_.Find(op);
   Node node = NewNode(loc);
   node.op = std::string(op);
   node.attrs = std::move(attrs);
-  std::vector<TensorType> input_types;
   bool inputs_valid = true;
   for (const Tensor& input : inputs) {
-    if (!input.valid() || input.builder() != this) {
-      inputs_valid = false;
-      continue;
-    }
+    inputs_valid = inputs_valid && input.valid() && input.builder() == this;
     node.inputs.push_back(input.id());
-    input_types.push_back(input.type());
   }
   node.name = names_.Make(absl::StrCat(scope_, name.empty() ? op : name));
   if (def == nullptr) {
@@ -95,7 +127,15 @@ std::vector<Tensor> GraphBuilder::Op(absl::string_view op, const std::vector<Ten
     Fail(Annotate(absl::InvalidArgumentError("an input is no tensor of this graph"), Where(node)));
     return std::vector<Tensor>(1);
   }
-  absl::StatusOr<std::vector<TensorType>> types = def->infer(InferContext{input_types, node.attrs});
+  absl::StatusOr<std::vector<TensorType>> types = std::vector<TensorType>();
+  if (TakesCounts(*def, TypesOf(graph_, node.inputs))) {
+    absl::StatusOr<std::vector<ValueId>> read = RaggedInputs(*def, inputs, node.attrs, loc);
+    if (read.ok())
+      node.inputs = *std::move(read);
+    else
+      types = read.status();
+  }
+  if (types.ok()) types = InferTypes(*def, {TypesOf(graph_, node.inputs), node.attrs});
   if (!types.ok()) {
     Fail(Annotate(types.status(), Where(node)));
     return std::vector<Tensor>(4);  // enough invalid tensors for any op's outputs
@@ -202,6 +242,15 @@ std::optional<Tensor> GradContext::output_grad(int i, DType dtype) {
   Tensor& cast = cast_grads_[{i, dtype}];
   if (!cast.valid()) cast = Call1("cast", {*arrived}, {{"dtype", std::string(Name(dtype))}});
   return cast;
+}
+
+void GradContext::SetInputGrad(int i, Tensor grad) {
+  const bool ragged = input(i).type().is_ragged();
+  if (grad.valid() && grad.type().is_ragged() != ragged) {
+    const ValueId counts = CountsOf(builder_.graph(), ragged ? input(i).id() : grad.id());
+    grad = Call1(ragged ? "keep_rows" : "pad_rows", {grad, Tensor(&builder_, counts)});
+  }
+  input_grads_[i] = grad;
 }
 
 std::vector<Tensor> GradContext::Call(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs) {

@@ -57,8 +57,9 @@ class GraphBuilder {
   // Goes on with `graph`, as passes of the compiler do.
   GraphBuilder(const OpRegistry& ops, Graph graph);
 
-  // Adds a node. `name` is its last path component and defaults to the op's name; a number is added where needed. Fails
-  // (sticks) if the op does not exist, an input is invalid, or inference refuses the types.
+  // Adds a node. `name` is its last path component and defaults to the op's name; a number is added where needed. If
+  // inputs are ragged it reads their counts too, or padded ones (ragged.h). Fails (sticks) if the op does not exist, an
+  // input is invalid, or inference refuses the types.
   std::vector<Tensor> Op(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
                          std::source_location loc = std::source_location::current(), absl::string_view name = "");
   // The same for an op with exactly one output.
@@ -148,6 +149,10 @@ class GraphBuilder {
  private:
   // A node as the next one will be: with the role, source line and hint that are set.
   Node NewNode(const std::source_location& loc) const;
+  // What a node of `def` reads of ragged `inputs`: them and their counts, or all of them padded. InvalidArgument if the
+  // op refuses them or they have different counts.
+  absl::StatusOr<std::vector<ValueId>> RaggedInputs(const OpDef& def, const std::vector<Tensor>& inputs,
+                                                    const AttrMap& attrs, std::source_location loc);
 
   const OpRegistry& ops_;
   Graph graph_;
@@ -187,8 +192,9 @@ class GradContext {
   // it is for is known when all gradients are set.
   Tensor Call1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {});
   std::vector<Tensor> Call(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs = {});
-  // `grad` has the shape of input i, and its element type or another floating one.
-  void SetInputGrad(int i, Tensor grad) { input_grads_[i] = grad; }
+  // `grad` has the shape of input i, and its element type or another floating one. It is padded, or its filled rows are
+  // kept, where it is ragged and the input is not, or the other way round.
+  void SetInputGrad(int i, Tensor grad);
   const std::vector<std::optional<Tensor>>& input_grads() const { return input_grads_; }
 
  private:

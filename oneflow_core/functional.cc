@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "oneflow_core/ragged.h"
+
 namespace oneflow {
 namespace {
 
@@ -188,6 +190,17 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, Location loc) {
 Tensor Top1Correct(Tensor logits, Tensor labels, Location loc) {
   return Call1("top1_correct", {logits, labels}, {}, loc);
 }
+
+Tensor KeepRows(Tensor x, Tensor counts, Location loc) { return Call1("keep_rows", {x, counts}, {}, loc); }
+
+Tensor PadRows(Tensor x, Location loc) {
+  if (!x.valid()) return x;
+  const bool ragged = x.type().is_ragged();
+  const Tensor counts = ragged ? Tensor(x.builder(), CountsOf(x.builder()->graph(), x.id())) : x;
+  return Call1("pad_rows", {x, counts}, {}, loc);
+}
+
+Tensor RowCounts(Tensor ids, int64_t size, Location loc) { return Call1("row_counts", {ids}, {{"size", size}}, loc); }
 
 Tensor Conv2d(Tensor x, Tensor k, int64_t stride, int64_t padding, Location loc) {
   return Call1("conv2d", {x, k}, {{"stride", stride}, {"padding", padding}}, loc);

@@ -123,6 +123,13 @@ Tensor Top1Correct(Tensor logits, Tensor labels, Location loc = Location::curren
 Tensor Conv2d(Tensor x, Tensor k, int64_t stride = 1, int64_t padding = 0, Location loc = Location::current());
 Tensor MaxPool2d(Tensor x, int64_t kernel, int64_t stride, Location loc = Location::current());
 
+// Ragged tensors (oneflow_core/ragged.h): of x [g..,m,..] the first counts[g..] of m rows.
+Tensor KeepRows(Tensor x, Tensor counts, Location loc = Location::current());
+// The ragged x as a dense one, with zeros behind its rows.
+Tensor PadRows(Tensor x, Location loc = Location::current());
+// counts[.., i] = how many of ids[.., t] are i, for i < size; an id outside is an error.
+Tensor RowCounts(Tensor ids, int64_t size, Location loc = Location::current());
+
 // Sources. `attrs` go to the data source as they are (path, split, ...).
 struct TextBatch {
   Tensor tokens;  // i32[batch,context]

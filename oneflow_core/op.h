@@ -11,7 +11,8 @@
 //   "mk->m; max k"                           splitting k gives P(max)                         (reduce_max)
 //   ",...->..."                              operand 0 is a scalar
 //
-// An op without a rule text ("") is irregular and has a rule of its own in sbp/rules/.
+// Where the text depends on attributes or on the number of operands, `rule_for` writes it. An op with neither is
+// irregular and has a rule of its own in sbp/rules/.
 #pragma once
 
 #include <functional>
@@ -61,10 +62,19 @@ enum class Precision : uint8_t {
   kCompute,  // the one that is asked for: products
 };
 
+// What an op makes of ragged operands (oneflow_core/ragged.h).
+enum class RaggedUse : uint8_t {
+  kByRule,  // what its rule says: rows stay rows; a sum that is linear in them is over padded ones; else it refuses them
+  kPads,    // padded, since rows of zeros do not change what it computes
+  kOwn,     // its `infer` and its kernels know them
+};
+
 struct OpDef {
   std::string name;
   OpKind kind = OpKind::kCompute;
   std::string rule;
+  // The rule's text where it depends on more than the op; null: `rule` is it. REQUIRES: the operands passed `infer`.
+  std::string (*rule_for)(absl::Span<const TensorType> inputs, const AttrMap& attrs) = nullptr;
   // The output types. InvalidArgument, naming both values, if the inputs or attributes do not fit together.
   absl::StatusOr<std::vector<TensorType>> (*infer)(const InferContext&) = nullptr;
   // An op on the shards of a rank is the same op on smaller tensors: `infer` gives the types of the output shards too.
@@ -96,6 +106,7 @@ struct OpDef {
   // Takes the attribute `out_dtype`, the floating type of its output, which is that of its inputs by default. It sums
   // in f32, so that a wider output is a sum that is not rounded.
   bool has_out_dtype = false;
+  RaggedUse ragged = RaggedUse::kByRule;
 };
 
 // The ops that exist; built once by main() through StandardOps() (oneflow_core/ops/ops.h) and passed down. Immutable

@@ -1,5 +1,8 @@
 #include "oneflow_core/shape.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -48,7 +51,12 @@ absl::StatusOr<Shape> Shape::Parse(absl::string_view text) {
   return Shape(std::move(dims));
 }
 
-std::string TensorType::ToString() const { return absl::StrCat(Name(dtype), shape.ToString()); }
+std::string TensorType::ToString() const {
+  if (!is_ragged()) return absl::StrCat(Name(dtype), shape.ToString());
+  std::vector<std::string> sizes;
+  for (int d = 0; d < shape.rank(); ++d) sizes.push_back(absl::StrCat(shape[d], d == ragged ? "~" : ""));
+  return absl::StrCat(Name(dtype), "[", absl::StrJoin(sizes, ","), "]");
+}
 
 absl::StatusOr<TensorType> TensorType::Parse(absl::string_view text) {
   const size_t bracket = text.find('[');
@@ -56,7 +64,20 @@ absl::StatusOr<TensorType> TensorType::Parse(absl::string_view text) {
   if (bracket == absl::string_view::npos || !ParseDType(std::string(text.substr(0, bracket)).c_str(), &type.dtype)) {
     return absl::InvalidArgumentError(absl::StrCat("type '", text, "' does not begin with a dtype such as f32["));
   }
-  OF_ASSIGN_OR_RETURN(type.shape, Shape::Parse(text.substr(bracket)));
+  std::string shape(text.substr(bracket));
+  if (const size_t mark = shape.find('~'); mark != std::string::npos) {
+    if (shape.find('~', mark + 1) != std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat("type '", text, "' has more than one ragged dimension"));
+    }
+    const bool after_size = mark > 0 && absl::ascii_isdigit(shape[mark - 1]);
+    const bool before_end = mark + 1 < shape.size() && (shape[mark + 1] == ',' || shape[mark + 1] == ']');
+    if (!after_size || !before_end) {
+      return absl::InvalidArgumentError(absl::StrCat("type '", text, "': '~' belongs behind a size, as in f32[8,64~]"));
+    }
+    type.ragged = static_cast<int>(std::count(shape.begin(), shape.begin() + static_cast<int64_t>(mark), ','));
+    shape.erase(mark, 1);
+  }
+  OF_ASSIGN_OR_RETURN(type.shape, Shape::Parse(shape));
   return type;
 }
 

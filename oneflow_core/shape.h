@@ -41,17 +41,22 @@ class Shape {
   std::vector<int64_t> dims_;
 };
 
-// A dtype and a shape, printed as "f32[2,3]".
+// A dtype and a shape, printed as "f32[2,3]"; "f32[8,64~,32]" of a ragged one (oneflow_core/ragged.h), of whose 64 rows
+// only the first are filled, in each of eight as many as its counts say.
 struct TensorType {
   DType dtype = DType::kFloat32;
   Shape shape;
+  int ragged = -1;  // the dimension of these rows; -1: there is none
 
+  bool is_ragged() const { return ragged >= 0; }
   int64_t num_bytes() const { return shape.count() * static_cast<int64_t>(SizeOf(dtype)); }
   std::string ToString() const;
-  // Inverse of ToString(). InvalidArgument if the dtype or the shape cannot be read.
+  // Inverse of ToString(). InvalidArgument if the dtype or the shape cannot be read, or two dimensions are ragged.
   static absl::StatusOr<TensorType> Parse(absl::string_view text);
 
-  bool operator==(const TensorType& other) const { return dtype == other.dtype && shape == other.shape; }
+  bool operator==(const TensorType& other) const {
+    return dtype == other.dtype && shape == other.shape && ragged == other.ragged;
+  }
   bool operator!=(const TensorType& other) const { return !(*this == other); }
 };
 
@@ -60,6 +65,7 @@ struct ShardType {
   DType dtype = DType::kFloat32;
   Shape dims;
   Shape logical_dims;
+  int ragged = -1;  // as of TensorType
 };
 
 }  // namespace oneflow

@@ -3,6 +3,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
+#include "oneflow_core/ragged.h"
 
 namespace oneflow {
 namespace {
@@ -43,7 +44,7 @@ absl::Status VerifyOutputs(const Graph& graph, const Node& node, const OpDef& de
   std::vector<TensorType> inputs, declared;
   for (ValueId input : node.inputs) inputs.push_back(graph.value(input).type);
   for (ValueId output : node.outputs) declared.push_back(graph.value(output).type);
-  OF_ASSIGN_OR_RETURN(const std::vector<TensorType> inferred, def.infer(InferContext{inputs, node.attrs}));
+  OF_ASSIGN_OR_RETURN(const std::vector<TensorType> inferred, InferTypes(def, {inputs, node.attrs}));
   if (declared != inferred) {
     return Invalid("its outputs are declared as ", ListTypes(declared), ", but on ", ListTypes(inputs),
                    " the op gives ", ListTypes(inferred));

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_join.h"
+#include "oneflow_core/ragged.h"
 #include "sbp/rules/rules.h"
 
 namespace oneflow {
@@ -69,6 +70,21 @@ Signature LinearSignature(const std::vector<int>& operands, size_t num_inputs, s
   return signature;
 }
 
+// What the op's own rule or else its text offers. The counts of ragged operands have the letters of the groups.
+absl::StatusOr<std::vector<Signature>> Offered(const OpDef& op, const RuleContext& context) {
+  if (TakesCounts(op, context.inputs)) {
+    const absl::Span<const TensorType> inputs = context.inputs.first(context.inputs.size() - 1);
+    OF_ASSIGN_OR_RETURN(RaggedRule ragged, RaggedRuleOf(op, {inputs, context.attrs}));
+    ragged.rule.inputs.push_back(ragged.groups);
+    return FromFactors(ragged.rule, context);
+  }
+  if (const RuleFn rule = FindRule(op.name); rule != nullptr) return rule(context);
+  OF_ASSIGN_OR_RETURN(const std::optional<FactorRule> rule,
+                      FactorRuleOf(op, context.inputs, context.outputs, context.attrs));
+  if (!rule.has_value()) return absl::InvalidArgumentError("it has neither a rule text nor a rule in sbp/rules/");
+  return FromFactors(*rule, context);
+}
+
 Signature Broadcast(size_t num_inputs, size_t num_outputs) {
   return {std::vector<Sbp>(num_inputs), std::vector<Sbp>(num_outputs), "broadcast"};
 }
@@ -127,12 +143,7 @@ std::string Signature::ToString() const {
 absl::StatusOr<std::vector<Signature>> Signatures1d(const OpDef& op, absl::Span<const TensorType> inputs,
                                                     absl::Span<const TensorType> outputs, const AttrMap& attrs,
                                                     int axis_size) {
-  const RuleContext context{inputs, outputs, attrs, axis_size};
-  const RuleFn rule = FindRule(op.name);
-  if (rule == nullptr && op.rule.empty()) {
-    return absl::InternalError(absl::StrCat("op '", op.name, "' has neither a rule text nor a rule in sbp/rules/"));
-  }
-  absl::StatusOr<std::vector<Signature>> offered = rule != nullptr ? rule(context) : FromText(op.rule, context);
+  absl::StatusOr<std::vector<Signature>> offered = Offered(op, {inputs, outputs, attrs, axis_size});
   if (!offered.ok()) return absl::InternalError(absl::StrCat("op '", op.name, "': ", offered.status().message()));
   offered->push_back(Broadcast(inputs.size(), outputs.size()));
   std::vector<Signature> result;

@@ -1,4 +1,6 @@
 // COMPUTE: a kernel of the device, with what its `prepare` made of the shapes.
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -6,9 +8,19 @@
 #include "actor/instruction/attributes.h"
 #include "actor/instruction/kinds.h"
 #include "actor/instruction/operand_check.h"
+#include "actor/instruction/ragged_call.h"
 
 namespace oneflow {
 namespace {
+
+// Of the inputs' shards.
+std::vector<TensorType> TypesOf(const pb::Instruction& instruction) {
+  std::vector<TensorType> types;
+  for (const pb::Operand& x : instruction.inputs()) {
+    types.push_back({static_cast<DType>(x.dtype()), Shape({x.dims().begin(), x.dims().end()}), x.ragged() - 1});
+  }
+  return types;
+}
 
 class Compute final : public BoundInstruction {
  public:
@@ -19,16 +31,18 @@ class Compute final : public BoundInstruction {
         threads_(unbound.context.device.threads()),
         planned_(Planned(unbound)),
         planned_bytes_(unbound.instruction.scratch_bytes()),
-        micro_batches_(unbound.plan.micro_batches()) {}
+        micro_batches_(unbound.plan.micro_batches()),
+        by_groups_(unbound.context.device.host_accessible()) {}
 
   // Takes the kernel, and lets it prepare for these shapes.
-  absl::Status Prepare(const Kernel& kernel) {
+  absl::Status Prepare(const Kernel& kernel, const OpDef& op, const pb::Instruction& instruction) {
     kernel_ = &kernel;
+    takes_counts_ = TakesCounts(op, TypesOf(instruction));
     std::vector<TensorArg> shapes(operands_.all().begin(), operands_.all().end());
     for (TensorArg& shape : shapes) shape.data = nullptr;
     KernelArgs args = Args();
     args.in = std::span(shapes).first(args.in.size());
-    args.out = std::span(shapes).subspan(args.in.size());
+    args.out = std::span(shapes).subspan(operands_.inputs().size());
     if (kernel.prepare != nullptr) {
       state_ = kernel.prepare(args);
       if (state_ == nullptr) return absl::UnimplementedError("the kernel does not support these shapes");
@@ -36,6 +50,12 @@ class Compute final : public BoundInstruction {
     }
     const int64_t asked = kernel.workspace_bytes == nullptr ? 0 : static_cast<int64_t>(kernel.workspace_bytes(args));
     if (asked > planned_bytes_) scratch_bytes_ = asked;
+    if (takes_counts_ && by_groups_ && kernel.prepare == nullptr && op.shard_attrs == nullptr) {
+      const std::vector<TensorType> types = TypesOf(instruction);
+      OF_ASSIGN_OR_RETURN(const RaggedRule rule, RaggedRuleOf(op, {absl::MakeConstSpan(types).first(args.in.size()),
+                                                                   attrs_, /*of_shards=*/true}));
+      ragged_ = RaggedCall::Create(rule, args.in, args.out);
+    }
     return absl::OkStatus();
   }
 
@@ -44,7 +64,8 @@ class Compute final : public BoundInstruction {
     args.workspace = scratch_bytes_ > 0 ? act.scratch : planned_;
     args.step = act.step;
     args.micro_batch = act.micro_batch;
-    return Checked(kernel_->run(args));
+    if (!ragged_.has_value()) return Checked(kernel_->run(args));
+    return ragged_->Run(*kernel_, args, operands_.inputs().back(), std::max(scratch_bytes_, planned_bytes_));
   }
 
   int64_t scratch_bytes() const override { return scratch_bytes_; }
@@ -58,7 +79,7 @@ class Compute final : public BoundInstruction {
   }
 
   KernelArgs Args() const {
-    return {.in = operands_.inputs(),
+    return {.in = operands_.inputs().first(operands_.inputs().size() - takes_counts_),
             .out = operands_.outputs(),
             .attrs = &attrs_,
             .stream = stream_,
@@ -73,6 +94,9 @@ class Compute final : public BoundInstruction {
   void* const planned_;
   const int64_t planned_bytes_;
   const int64_t micro_batches_;
+  const bool by_groups_;       // the host can read counts
+  bool takes_counts_ = false;  // which the kernel does not know
+  std::optional<RaggedCall> ragged_;
   const Kernel* kernel_ = nullptr;
   std::shared_ptr<void> state_;  // what its `prepare` made
   int64_t scratch_bytes_ = 0;    // where the plan has less than it asks for: all that it asks for
@@ -99,8 +123,9 @@ BoundOrError BindCompute(Unbound unbound) {
   const DType dtype = unbound.operands.all()[0].dtype;  // input 0, or output 0 if there are no inputs
   const Kernel* kernel = kernels.Find(op, dtype);
   if (kernel == nullptr) return NoKernel(kernels, op, dtype);
+  const pb::Instruction& instruction = unbound.instruction;
   auto compute = std::make_unique<Compute>(std::move(unbound), std::move(attrs));
-  OF_RETURN_IF_ERROR(compute->Prepare(*kernel));
+  OF_RETURN_IF_ERROR(compute->Prepare(*kernel, *def, instruction));
   return compute;
 }
 

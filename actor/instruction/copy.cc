@@ -2,10 +2,12 @@
 // memory the host can address.
 #include "kernels/copy.h"
 
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "actor/instruction/kinds.h"
+#include "actor/instruction/ragged_piece.h"
 
 namespace oneflow {
 namespace {
@@ -15,7 +17,10 @@ struct BoundPiece {
   int input = 0;
   int64_t source_bytes = 0;  // offsets
   int64_t target_bytes = 0;
-  CopyRegionArgs copy;  // spans point into the plan
+  CopyRegionArgs copy;                // spans point into the plan
+  bool is_remote = false;             // its source is another rank's memory
+  int64_t num_bytes = 0;              // of all of it
+  std::optional<RaggedPiece> ragged;  // copies what of it is filled
 };
 
 std::span<const int64_t> Span(const google::protobuf::RepeatedField<int64_t>& values) {
@@ -27,10 +32,12 @@ class Copy final : public BoundInstruction {
   explicit Copy(Unbound unbound)
       : BoundInstruction(std::move(unbound.operands)),
         device_(unbound.context.device),
-        zero_fill_(unbound.instruction.zero_fill()) {}
+        zero_fill_(unbound.instruction.zero_fill()),
+        counts_(unbound.instruction.by_counts() ? unbound.instruction.inputs_size() / 2 : 0) {}
 
-  // `rank` owns the memory that the piece reads; `own_rank` runs the copy.
-  absl::Status Add(const pb::Piece& piece, Reduction reduction, int rank, int own_rank) {
+  // `rank` owns the memory that the piece reads; `own_rank` runs the copy. Of ragged rows `ragged` says which dimension
+  // they are.
+  absl::Status Add(const pb::Piece& piece, Reduction reduction, int rank, int own_rank, int ragged) {
     const DType dtype = operands_.outputs()[0].dtype;
     const int64_t size = static_cast<int64_t>(SizeOf(dtype));
     pieces_.push_back({.input = piece.input(),
@@ -42,24 +49,28 @@ class Copy final : public BoundInstruction {
                                 .target_stride = Span(piece.target_stride()),
                                 .accumulate = piece.accumulate(),
                                 .reduce = reduction}});
-    if (rank == own_rank) return absl::OkStatus();
-    int64_t bytes = size;
-    for (const int64_t extent : piece.extent()) bytes *= extent;
-    if (bytes > 0 && !device_.host_accessible()) {
-      return absl::UnimplementedError(
-          absl::StrCat("it reads memory of rank ", rank, ", which the host cannot address; this takes a collective"));
+    BoundPiece& added = pieces_.back();
+    added.is_remote = rank != own_rank;
+    added.num_bytes = size;
+    for (const int64_t extent : piece.extent()) added.num_bytes *= extent;
+    if (counts_ > 0) {
+      added.ragged.emplace(added.copy, piece.source_offset(), operands_.all()[piece.input()], ragged);
     }
-    remote_bytes_ += bytes;
-    return absl::OkStatus();
+    if (!added.is_remote || added.num_bytes == 0 || device_.host_accessible()) return absl::OkStatus();
+    return absl::UnimplementedError(
+        absl::StrCat("it reads memory of rank ", rank, ", which the host cannot address; this takes a collective"));
   }
 
   absl::Status Run(const CurrentAct&) override {
     const TensorArg& target = operands_.outputs()[0];
     if (zero_fill_) OF_RETURN_IF_ERROR(Checked(device_.FillZero(target.data, NumBytes(target))));
+    remote_bytes_ = 0;
     for (BoundPiece& piece : pieces_) {
       piece.copy.source = operands_.all()[piece.input].as<char>() + piece.source_bytes;
       piece.copy.target = target.as<char>() + piece.target_bytes;
-      OF_RETURN_IF_ERROR(Checked(device_.CopyRegion(piece.copy)));
+      int64_t num_bytes = piece.num_bytes;
+      OF_RETURN_IF_ERROR(Checked(piece.ragged.has_value() ? CopyFilled(piece, &num_bytes) : CopyAll(piece)));
+      if (piece.is_remote) remote_bytes_ += num_bytes;
     }
     return absl::OkStatus();
   }
@@ -67,8 +78,15 @@ class Copy final : public BoundInstruction {
   int64_t remote_bytes() const override { return remote_bytes_; }
 
  private:
+  const char* CopyAll(const BoundPiece& piece) { return device_.CopyRegion(piece.copy); }
+  const char* CopyFilled(BoundPiece& piece, int64_t* num_bytes) {
+    *num_bytes = 0;
+    return piece.ragged->Run(device_, piece.copy, operands_.all()[counts_ + piece.input], num_bytes);
+  }
+
   DeviceContext& device_;
   const bool zero_fill_;
+  const int counts_;  // of ragged rows: the input that is the counts of input 0; else 0
   std::vector<BoundPiece> pieces_;
   int64_t remote_bytes_ = 0;
 };
@@ -83,7 +101,8 @@ BoundOrError BindCopy(Unbound unbound) {
   for (const pb::Piece& piece : in.pieces()) {
     const int id = in.inputs(piece.input()).register_();
     const int rank = id < 0 ? own_rank : plan.actors(plan.registers(id).producer()).rank();
-    OF_RETURN_IF_ERROR(copy->Add(piece, static_cast<Reduction>(in.reduce()), rank, own_rank));
+    OF_RETURN_IF_ERROR(
+        copy->Add(piece, static_cast<Reduction>(in.reduce()), rank, own_rank, in.outputs(0).ragged() - 1));
   }
   return copy;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/instruction/operand_memory.h"
+#include "oneflow_core/ragged.h"
 
 namespace oneflow {
 namespace {
@@ -15,19 +16,19 @@ using Dims = google::protobuf::RepeatedField<int64_t>;
 std::vector<TensorType> TypesOf(Shards shards, Shape ShardType::*shape) {
   std::vector<TensorType> types;
   types.reserve(shards.size());
-  for (const ShardType& shard : shards) types.push_back({shard.dtype, shard.*shape});
+  for (const ShardType& shard : shards) types.push_back({shard.dtype, shard.*shape, shard.ragged});
   return types;
 }
 
 // `shape` says which of the two shapes of the shards the context is about.
 absl::Status CheckTypes(const OpDef& op, const InferContext& context, Shards outputs, Shape ShardType::*shape) {
-  OF_ASSIGN_OR_RETURN(const std::vector<TensorType> types, op.infer(context));
+  OF_ASSIGN_OR_RETURN(const std::vector<TensorType> types, InferTypes(op, context));
   if (types.size() != outputs.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("it has ", outputs.size(), " outputs but the op gives ", types.size()));
   }
   for (size_t i = 0; i < types.size(); ++i) {
-    const TensorType type = {outputs[i].dtype, outputs[i].*shape};
+    const TensorType type = {outputs[i].dtype, outputs[i].*shape, outputs[i].ragged};
     if (type == types[i]) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("output ", i, " is ", type.ToString(), " but the op gives ", types[i].ToString()));
@@ -45,7 +46,7 @@ std::vector<ShardType> ShardsOf(const google::protobuf::RepeatedPtrField<pb::Ope
   std::vector<ShardType> shards;
   shards.reserve(operands.size());
   for (const pb::Operand& x : operands) {
-    shards.push_back({static_cast<DType>(x.dtype()), ShapeOf(x.dims()), ShapeOf(x.logical_dims())});
+    shards.push_back({static_cast<DType>(x.dtype()), ShapeOf(x.dims()), ShapeOf(x.logical_dims()), x.ragged() - 1});
   }
   return shards;
 }

@@ -261,11 +261,12 @@ int PlanTables::Grid(const Placement& placement) {
 int PlanTables::Tensor(const TensorType& type, const DistType& dist) {
   const int grid = Grid(dist.placement);
   const auto [it, inserted] = tensors_.try_emplace(
-      std::tuple(static_cast<int>(type.dtype), type.shape.dims(), grid, dist.sbp), set_.tensors_size());
+      std::tuple(static_cast<int>(type.dtype), type.shape.dims(), type.ragged, grid, dist.sbp), set_.tensors_size());
   if (!inserted) return it->second;
   pb::ClassTensor& tensor = *set_.add_tensors();
   tensor.set_dtype(static_cast<pb::DType>(type.dtype));  // the numbers are the same on the wire (dtype.h)
   CopyInts(type.shape.dims(), tensor.mutable_dims());
+  tensor.set_ragged(type.ragged + 1);
   tensor.set_grid(grid);
   tensor.set_sbp(ToString(dist.sbp));
   return it->second;

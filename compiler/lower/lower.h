@@ -31,7 +31,7 @@ class PlanTables {
  private:
   pb::PlanSet& set_;
   std::map<Placement, int> grids_;
-  std::map<std::tuple<int, std::vector<int64_t>, int, NdSbp>, int> tensors_;
+  std::map<std::tuple<int, std::vector<int64_t>, int, int, NdSbp>, int> tensors_;
 };
 
 // InvalidArgument if the plan has more actors or registers, on all ranks together, than an id can number. The plan has

@@ -91,10 +91,7 @@ class Checker {
     for (const pb::ClassOperand& x : instruction.inputs()) OF_RETURN_IF_ERROR(CheckOperand(plan, x));
     for (const pb::ClassOperand& x : instruction.outputs()) OF_RETURN_IF_ERROR(CheckOperand(plan, x));
     const bool boxing = instruction.op() == "boxing";
-    if (boxing && (instruction.inputs_size() != 1 || instruction.outputs_size() != 1)) {
-      return Bad("a boxing has one input and one output, not ", instruction.inputs_size(), " and ",
-                 instruction.outputs_size());
-    }
+    if (boxing) OF_RETURN_IF_ERROR(CheckBoxingOperands(instruction));
     const auto lies_here = [&](const pb::ClassOperand& x) {
       const int grid = set_.tensors(x.tensor()).grid();
       if (grid == actor.grid()) return absl::OkStatus();
@@ -103,6 +100,27 @@ class Checker {
     for (const pb::ClassOperand& x : instruction.outputs()) OF_RETURN_IF_ERROR(lies_here(x));
     if (boxing) return absl::OkStatus();
     for (const pb::ClassOperand& x : instruction.inputs()) OF_RETURN_IF_ERROR(lies_here(x));
+    return absl::OkStatus();
+  }
+
+  // One input and one output; of ragged rows their counts as a second input, which lie where the rows come from.
+  absl::Status CheckBoxingOperands(const pb::ClassInstruction& boxing) const {
+    if (boxing.inputs_size() < 1 || boxing.outputs_size() != 1) {
+      return Bad("a boxing has one input and one output, not ", boxing.inputs_size(), " and ", boxing.outputs_size());
+    }
+    const pb::ClassTensor& from = set_.tensors(boxing.inputs(0).tensor());
+    const int inputs = from.ragged() > 0 ? 2 : 1;
+    if (boxing.inputs_size() != inputs) {
+      return Bad("a boxing of ", from.ragged() > 0 ? "ragged" : "dense", " rows has ", boxing.inputs_size(),
+                 " inputs, not ", inputs);
+    }
+    if (inputs == 1) return absl::OkStatus();
+    const pb::ClassTensor& counts = set_.tensors(boxing.inputs(1).tensor());
+    const int groups = from.ragged() - 1;
+    if (counts.dtype() != pb::I32 || counts.grid() != from.grid() || counts.dims_size() != groups ||
+        !std::equal(counts.dims().begin(), counts.dims().end(), from.dims().begin())) {
+      return Bad("its counts are ", counts.ShortDebugString(), ", of rows ", from.ShortDebugString());
+    }
     return absl::OkStatus();
   }
 
@@ -214,9 +232,13 @@ absl::Status PlanReader::ReadTensor(const pb::ClassTensor& tensor) {
     if (dim < 0 || dim > kMaxElements || (dim > 0 && count > kMaxElements / dim)) return Bad("size ", dim);
     count *= std::max<int64_t>(dim, 1);
   }
+  if (tensor.ragged() < 0 || tensor.ragged() > tensor.dims_size()) {
+    return Bad("ragged dimension ", tensor.ragged(), " of ", tensor.dims_size());
+  }
   OF_ASSIGN_OR_RETURN(NdSbp sbp, ParseNdSbp(tensor.sbp()));
-  Tensor read{{static_cast<DType>(tensor.dtype()), Shape({tensor.dims().begin(), tensor.dims().end()})},
-              {grids_[tensor.grid()], std::move(sbp)}};
+  Tensor read{
+      {static_cast<DType>(tensor.dtype()), Shape({tensor.dims().begin(), tensor.dims().end()}), tensor.ragged() - 1},
+      {grids_[tensor.grid()], std::move(sbp)}};
   OF_RETURN_IF_ERROR(CheckDistType(read.type.shape, read.dist));
   tensors_.push_back(std::move(read));
   return absl::OkStatus();

@@ -85,8 +85,9 @@ void InstructionSpeller::FindBoxings() {
   for (int actor = 0; actor < plan_.actors_size(); ++actor) {
     for (const pb::ClassInstruction& instruction : plan_.actors(actor).instructions()) {
       if (instruction.op() != "boxing") continue;
-      const pb::ClassOperand& input = instruction.inputs(0);
-      if (input.place() == pb::ClassOperand::REGISTER) boxings_[{actor, input.index()}].push_back(&instruction);
+      for (const pb::ClassOperand& input : instruction.inputs()) {  // counts are read from whom the rows are read
+        if (input.place() == pb::ClassOperand::REGISTER) boxings_[{actor, input.index()}].push_back(&instruction);
+      }
     }
   }
 }
@@ -234,11 +235,14 @@ absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
   const GroupBoxing::Copies& copies = boxing->CopiesOf(boxing->to().IndexOf(here.rank));
   pb::Instruction& to = here.Begin(out);
   WritePieces(copies.program, boxing->reduction(), to);
-  const pb::ClassOperand &from = here.instruction.inputs(0), &result = here.instruction.outputs(0);
-  const Placement& lies = reader_.tensor(from.tensor()).dist.placement;
-  for (const int source : copies.sources) {
-    const int rank = boxing->from().ranks()[source];
-    OF_RETURN_IF_ERROR(WriteOperand(here, from, lies.IndexOf(rank), *to.add_inputs()));
+  const pb::ClassOperand& result = here.instruction.outputs(0);
+  to.set_by_counts(here.instruction.inputs_size() > 1);
+  for (const pb::ClassOperand& from : here.instruction.inputs()) {
+    const Placement& lies = reader_.tensor(from.tensor()).dist.placement;
+    for (const int source : copies.sources) {
+      const int rank = boxing->from().ranks()[source];
+      OF_RETURN_IF_ERROR(WriteOperand(here, from, lies.IndexOf(rank), *to.add_inputs()));
+    }
   }
   const int index = reader_.tensor(result.tensor()).dist.placement.IndexOf(here.rank);
   return WriteOperand(here, result, index, *to.add_outputs());
@@ -335,6 +339,7 @@ absl::Status InstructionSpeller::WriteOperand(const Here& here, const pb::ClassO
   CopyInts(region.extent, out.mutable_dims());
   CopyInts(tensor.type.shape.dims(), out.mutable_logical_dims());
   CopyInts(region.start, out.mutable_start());
+  out.set_ragged(tensor.type.ragged + 1);
   const auto fix = [&](pb::Zone zone, int64_t offset) {
     out.set_register_(-1);
     out.set_zone(zone);

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "compiler/passes/passes.h"
+#include "oneflow_core/ragged.h"
 #include "oneflow_core/unique_names.h"
 #include "sbp/boxing.h"
 #include "sbp/place_pairs.h"
@@ -103,22 +104,44 @@ class StepInserter {
   // itself.
   absl::StatusOr<ValueId> Way(ValueId value, NodeId node) {
     const DistType wanted = *graph_.value(graph_.node(node).outputs[0]).dist;
+    const std::string name = graph_.node(node).name;  // a copy: steps are added to the graph
+    return Box(value, wanted, node, name);
+  }
+
+  // The same for any value. `name` is the last step's, the steps before it say their own type behind that.
+  absl::StatusOr<ValueId> Box(ValueId value, const DistType& wanted, NodeId like, const std::string& name) {
     OF_ASSIGN_OR_RETURN(const std::vector<DistType> path,
                         ways_.Find(graph_.value(value).type, *graph_.value(value).dist, wanted));
-    for (const DistType& step : path) value = Step(value, step, node);
+    for (const DistType& step : path) {
+      OF_ASSIGN_OR_RETURN(value, Step(value, step, wanted, like, name));
+    }
     return value;
   }
 
+  // The counts of a ragged value, as they lie with it: those that its maker reads or, of a step, those of what the step
+  // started from, boxed likewise.
+  absl::StatusOr<ValueId> Counts(ValueId value, NodeId like) {
+    const NodeId maker = graph_.value(value).producer;
+    const ValueId read = CountsOf(graph_, value);
+    if (maker < num_nodes_) return read;
+    return Box(read, CountsDist(graph_.value(value).type, *graph_.value(value).dist), like,
+               names_.Make(absl::StrCat(graph_.node(maker).name, "/counts")));
+  }
+
   // One step from `value`; the one that is there already if another way began alike.
-  ValueId Step(ValueId value, const DistType& to, NodeId like) {
+  absl::StatusOr<ValueId> Step(ValueId value, const DistType& to, const DistType& last, NodeId like,
+                               const std::string& name) {
     for (ValueId known : steps_[value]) {
       if (*graph_.value(known).dist == to) return known;
     }
-    const Node& wish = graph_.node(like);
     Node node;
     node.op = "boxing";
-    node.name = StepName(wish, to);
+    node.name = to == last ? name : names_.Make(absl::StrCat(name, "/by", ToString(to.sbp)));
     node.inputs = {value};
+    if (graph_.value(value).type.is_ragged()) {
+      OF_ASSIGN_OR_RETURN(node.inputs.emplace_back(), Counts(value, like));
+    }
+    const Node& wish = graph_.node(like);
     node.source = wish.source;
     CopyProvenance(wish, node);
     node.rate = ValueRate(graph_, value);
@@ -130,13 +153,6 @@ class StepInserter {
     steps_[value].push_back(result);
     steps_.emplace_back();  // of the result
     return result;
-  }
-
-  // "box/<producer>/<last type>" for the last step; the steps before it say their own type behind that.
-  std::string StepName(const Node& wish, const DistType& to) {
-    const DistType& last = *graph_.value(wish.outputs[0]).dist;
-    const std::string stem = to == last ? wish.name : absl::StrCat(wish.name, "/by", ToString(to.sbp));
-    return to == last ? stem : names_.Make(stem);
   }
 
   Graph& graph_;

@@ -14,6 +14,7 @@
 #include <map>
 
 #include "compiler/passes/passes.h"
+#include "oneflow_core/ragged.h"
 #include "oneflow_core/unique_names.h"
 
 namespace oneflow {
@@ -59,7 +60,7 @@ class Mixer {
                                                 : As(value, takes ? *common : Written(value), node);
       inputs.push_back(out_.value(node.inputs[i]).type);
     }
-    OF_ASSIGN_OR_RETURN(std::vector<TensorType> outputs, op.infer(InferContext{inputs, node.attrs}));
+    OF_ASSIGN_OR_RETURN(std::vector<TensorType> outputs, InferTypes(op, {inputs, node.attrs}));
     const bool rounds = op.precision == Precision::kCompute && common.has_value();
     if (rounds && op.has_out_dtype && IsNarrow(outputs[0].dtype) && !node.attrs.Has("out_dtype")) {
       node.attrs.Set("out_dtype", std::string(Name(DType::kFloat32)));
@@ -110,11 +111,11 @@ class Mixer {
     node.op = "cast";
     node.name = names_.Make(absl::StrCat(producer.name, "/", Name(dtype)));
     node.attrs = {{"dtype", std::string(Name(dtype))}};
-    node.inputs = {value};
+    node.inputs = WithCounts(out_, value);
     node.source = reader.source;
     node.at = reader.at;
     node.segment = producer.segment;
-    const TensorType type{dtype, out_.value(value).type.shape};
+    const TensorType type{dtype, out_.value(value).type.shape, out_.value(value).type.ragged};
     return out_.node(out_.AddNode(std::move(node), {type})).outputs[0];
   }
 
@@ -133,11 +134,11 @@ ValueId AddCast(Graph& graph, ValueId value, DType dtype, UniqueNames& names) {
   node.op = "cast";
   node.name = names.Make(absl::StrCat(producer.name, "/", Name(dtype)));
   node.attrs = {{"dtype", std::string(Name(dtype))}};
-  node.inputs = {value};
+  node.inputs = WithCounts(graph, value);
   node.source = producer.source;
   node.at = producer.at;
   CopyProvenance(producer, node);
-  const TensorType type{dtype, graph.value(value).type.shape};
+  const TensorType type{dtype, graph.value(value).type.shape, graph.value(value).type.ragged};
   return graph.node(graph.AddNode(std::move(node), {type})).outputs[0];
 }
 

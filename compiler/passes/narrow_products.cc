@@ -1,8 +1,9 @@
-// Folds casts into the sums that they round. It runs when layouts are known: a sum that is still partial where it is made
-// has a boxing, not a cast, for a reader. (Unless a job asks for rounded addends: then the cast passes them, and so may
+// Folds casts into the sums that they round. It runs when layouts are known: a sum that is still partial where it is
+// made has a boxing, not a cast, for a reader. (Unless a job asks for rounded addends: then the cast passes them, and so may
 // the op, but not a sum of values that are partial themselves.)
 #include "compiler/passes/passes.h"
 #include "compiler/select/candidates.h"
+#include "oneflow_core/ragged.h"
 
 namespace oneflow {
 namespace {
@@ -36,7 +37,7 @@ bool GiveAs(DType narrow, Graph& graph, NodeId id, const OpRegistry& ops) {
     layout.inputs.push_back(graph.value(input).dist->sbp);
   }
   for (const ValueId output : node.outputs) layout.outputs.push_back(graph.value(output).dist->sbp);
-  if (ops.Find(node.op)->infer(InferContext{inputs, node.attrs}).ok() &&
+  if (InferTypes(*ops.Find(node.op), {inputs, node.attrs}).ok() &&
       CheckLayout(graph, id, *node.placement, ops, layout).ok()) {
     return true;
   }

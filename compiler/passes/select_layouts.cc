@@ -1,6 +1,7 @@
 // Writes the result of SBP selection into the graph.
 #include "compiler/passes/passes.h"
 #include "compiler/select/select_sbp.h"
+#include "oneflow_core/ragged.h"
 #include "oneflow_core/unique_names.h"
 
 namespace oneflow {
@@ -49,7 +50,7 @@ class Boxer {
     const std::string moved =
         wanted.placement == *producer.placement ? "" : absl::StrCat("@", wanted.placement.ranks()[0]);
     node.name = names_.Make(absl::StrCat("box/", producer.name, output, "/", ToString(wanted.sbp), moved));
-    node.inputs = {value};
+    node.inputs = WithCounts(graph_, value);
     node.source = producer.source;
     CopyProvenance(producer, node);
     node.rate = ValueRate(graph_, value);

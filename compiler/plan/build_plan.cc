@@ -11,6 +11,7 @@
 #include "compiler/plan/enough_slots.h"
 #include "compiler/plan/given_slots.h"
 #include "compiler/plan/orders.h"
+#include "oneflow_core/ragged.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -380,7 +381,7 @@ void PlanBuilder::AddScratch(ValueId value, Part part, int64_t num_bytes, Physic
 
 // The most that the kernel needs on any rank.
 int64_t PlanBuilder::KernelScratchOf(const Node& node) const {
-  const auto shards = [&](const std::vector<ValueId>& values, int index) {
+  const auto shards = [&](absl::Span<const ValueId> values, int index) {
     std::vector<ShardType> types;
     for (const ValueId id : values) {
       const Value& value = graph_.value(id);
@@ -388,10 +389,11 @@ int64_t PlanBuilder::KernelScratchOf(const Node& node) const {
     }
     return types;
   };
+  const absl::Span<const ValueId> inputs = InputsOfOp(graph_, node, in_.ops);
   int64_t most = 0;
   for (const int index : CornersOf(*node.placement)) {
-    most = std::max(most, in_.kernel_scratch.num_bytes(node.op, node.attrs, shards(node.inputs, index),
-                                                       shards(node.outputs, index)));
+    most = std::max(
+        most, in_.kernel_scratch.num_bytes(node.op, node.attrs, shards(inputs, index), shards(node.outputs, index)));
   }
   return most;
 }

@@ -36,7 +36,8 @@ int LookAlikes::Number(const std::string& text) {
 
 int LookAlikes::TypeNumber(ValueId value) {
   const TensorType& type = graph_.value(value).type;
-  return types_.try_emplace({type.dtype, type.shape.dims()}, static_cast<int>(types_.size())).first->second;
+  return types_.try_emplace({type.dtype, type.shape.dims(), type.ragged}, static_cast<int>(types_.size()))
+      .first->second;
 }
 
 }  // namespace oneflow

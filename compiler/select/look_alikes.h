@@ -4,7 +4,7 @@
 
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -28,7 +28,7 @@ class LookAlikes {
 
   const Graph& graph_;
   absl::flat_hash_map<std::string, int> texts_;
-  std::map<std::pair<DType, std::vector<int64_t>>, int> types_;
+  std::map<std::tuple<DType, std::vector<int64_t>, int>, int> types_;
 };
 
 }  // namespace oneflow

@@ -50,6 +50,11 @@ absl::Status BatchMatmulGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
+std::string BatchMatmulRule(absl::Span<const TensorType>, const AttrMap& attrs) {
+  return absl::StrCat(attrs.Bool("transpose_a") ? "...km," : "...mk,", attrs.Bool("transpose_b") ? "...nk" : "...kn",
+                      "->...mn; linear 0; linear 1");
+}
+
 double BatchMatmulFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
                         const AttrMap& attrs) {
   const Shape& a = inputs[0].shape;
@@ -62,6 +67,7 @@ double BatchMatmulFlops(absl::Span<const TensorType> inputs, absl::Span<const Te
 void AddBatchMatmulOps(OpRegistry& registry) {
   registry.Add({.name = "batch_matmul",
                 .rule = "...mk,...kn->...mn; linear 0; linear 1",
+                .rule_for = BatchMatmulRule,
                 .infer = InferBatchMatmul,
                 .grad = BatchMatmulGrad,
                 .flops = BatchMatmulFlops,

@@ -24,6 +24,14 @@ absl::StatusOr<Types> InferBiasAdd(const InferContext& c) {
   return Outputs({x});
 }
 
+// As an addition: P passes only in both, or b would be added once per rank.
+std::string BiasAddRule(absl::Span<const TensorType> inputs, const AttrMap& attrs) {
+  const int rank = inputs[0].shape.rank();
+  std::string x = "...";
+  for (int d = *BiasAxis(attrs, rank); d < rank; ++d) x.push_back(static_cast<char>('a' + x.size() - 3));
+  return absl::StrCat(x, ",a->", x, "; linear 0 1");
+}
+
 absl::Status BiasAddGrad(GradContext& c) {
   if (c.needs_grad(0)) c.SetInputGrad(0, *c.output_grad(0));
   if (c.needs_grad(1)) {
@@ -43,12 +51,17 @@ absl::StatusOr<Types> InferBiasGrad(const InferContext& c) {
 
 void AddBiasOps(OpRegistry& registry) {
   registry.Add({.name = "bias_add",
+                .rule_for = BiasAddRule,
                 .infer = InferBiasAdd,
                 .grad = BiasAddGrad,
                 .in_place = {{0, 0}},
                 .precision = Precision::kFollow,
                 .full_inputs = {1}});
-  registry.Add({.name = "bias_grad", .infer = InferBiasGrad, .flops = FlopsOfInput, .precision = Precision::kFollow});
+  registry.Add({.name = "bias_grad",
+                .infer = InferBiasGrad,
+                .flops = FlopsOfInput,
+                .precision = Precision::kFollow,
+                .ragged = RaggedUse::kPads});
 }
 
 }  // namespace oneflow::ops

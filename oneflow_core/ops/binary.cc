@@ -74,6 +74,15 @@ absl::StatusOr<Types> InferAddN(const InferContext& c) {
   return Outputs({{out, c.inputs[0].shape}});
 }
 
+std::string AddNRule(absl::Span<const TensorType> inputs, const AttrMap&) {
+  std::string operands, linear = "; linear";
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    absl::StrAppend(&operands, i == 0 ? "..." : ",...");
+    absl::StrAppend(&linear, " ", i);
+  }
+  return absl::StrCat(operands, "->...", linear);
+}
+
 absl::Status AddNGrad(GradContext& c) {
   for (size_t i = 0; i < c.input_grads().size(); ++i) c.SetInputGrad(static_cast<int>(i), *c.output_grad(0));
   return absl::OkStatus();
@@ -129,6 +138,7 @@ void AddBinaryOps(OpRegistry& registry) {
                 .in_place = either,
                 .precision = Precision::kFollow});
   registry.Add({.name = "add_n",
+                .rule_for = AddNRule,
                 .infer = InferAddN,
                 .grad = AddNGrad,
                 .flops = AddNFlops,

@@ -71,7 +71,8 @@ void AddBroadcastOps(OpRegistry& registry) {
                 .grad = SumToGrad,
                 .flops = FlopsOfInput,
                 .precision = Precision::kFollow,
-                .has_out_dtype = true});
+                .has_out_dtype = true,
+                .ragged = RaggedUse::kPads});
   registry.Add({.name = "broadcast_to",
                 .infer = InferBroadcastTo,
                 .shard_attrs = ShapeOfShard,

@@ -15,6 +15,12 @@ absl::StatusOr<Types> InferCast(const InferContext& c) {
   return Outputs({{dtype, c.inputs[0].shape}});
 }
 
+// Rounding to an integer does not commute with adding: P passes between floating types only.
+std::string CastRule(absl::Span<const TensorType> inputs, const AttrMap& attrs) {
+  const absl::StatusOr<DType> to = DTypeAttr(attrs, "dtype");
+  return to.ok() && IsFloating(*to) && IsFloating(inputs[0].dtype) ? "...->...; linear 0" : "...->...";
+}
+
 // Nothing flows back into integers: their input gradient stays unset. Otherwise the gradient goes on as it came, and
 // whoever reads it casts it to what it needs.
 absl::Status CastGrad(GradContext& c) {
@@ -26,8 +32,12 @@ absl::Status CastGrad(GradContext& c) {
 }  // namespace
 
 void AddCastOps(OpRegistry& registry) {
-  registry.Add(
-      {.name = "cast", .kind = OpKind::kCast, .rule = "...->...; linear 0", .infer = InferCast, .grad = CastGrad});
+  registry.Add({.name = "cast",
+                .kind = OpKind::kCast,
+                .rule = "...->...; linear 0",
+                .rule_for = CastRule,
+                .infer = InferCast,
+                .grad = CastGrad});
 }
 
 }  // namespace oneflow::ops

@@ -41,6 +41,10 @@ absl::Status MatmulGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
+std::string MatmulRule(absl::Span<const TensorType>, const AttrMap& attrs) {
+  return attrs.Bool("transpose_b") ? "...k,nk->...n; linear 0; linear 1" : "...k,kn->...n; linear 0; linear 1";
+}
+
 double MatmulFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap&) {
   return 2.0 * static_cast<double>(outputs[0].shape.count()) * static_cast<double>(LastSize(inputs[0]));
 }
@@ -61,6 +65,10 @@ absl::StatusOr<Types> InferWgrad(const InferContext& c) {
   return Outputs({{out, transposed ? Shape{n, k} : Shape{k, n}}});
 }
 
+std::string WgradRule(absl::Span<const TensorType>, const AttrMap& attrs) {
+  return attrs.Bool("transpose") ? "...k,...n->nk; linear 0; linear 1" : "...k,...n->kn; linear 0; linear 1";
+}
+
 double WgradFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
   return 2.0 * static_cast<double>(inputs[0].shape.count()) * static_cast<double>(LastSize(inputs[1]));
 }
@@ -70,6 +78,7 @@ double WgradFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorTy
 void AddMatmulOps(OpRegistry& registry) {
   registry.Add({.name = "matmul",
                 .rule = "...k,kn->...n; linear 0; linear 1",
+                .rule_for = MatmulRule,
                 .infer = InferMatmul,
                 .grad = MatmulGrad,
                 .flops = MatmulFlops,
@@ -77,6 +86,7 @@ void AddMatmulOps(OpRegistry& registry) {
                 .has_out_dtype = true});
   registry.Add({.name = "matmul_wgrad",
                 .rule = "...k,...n->kn; linear 0; linear 1",
+                .rule_for = WgradRule,
                 .infer = InferWgrad,
                 .flops = WgradFlops,
                 .precision = Precision::kCompute,

@@ -37,7 +37,8 @@
   FAMILY(MaxPool2d)                 \
   FAMILY(Optimizer)                 \
   FAMILY(Generation)                \
-  FAMILY(Replica)
+  FAMILY(Replica)                   \
+  FAMILY(Ragged)
 
 namespace oneflow {
 

@@ -3,6 +3,7 @@
 #include "oneflow_core/builder.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/ragged.h"
 
 namespace oneflow::ops {
 namespace {
@@ -11,6 +12,14 @@ namespace {
 absl::Status ToGrad(GradContext& c) {
   c.SetInputGrad(0, *c.output_grad(0));
   return absl::OkStatus();
+}
+
+// Of a ragged value it moves the filled rows only, so it has their counts as they lie where the rows come from.
+absl::StatusOr<Types> InferBoxing(const InferContext& c) {
+  if (!AnyRagged(c.inputs)) return InferSame<kAny>(c);
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x"}, {"counts", kIndex}}));
+  OF_RETURN_IF_ERROR(CheckType("counts", c.inputs[1], CountsType(c.inputs[0]), c.inputs[0].ToString()));
+  return Outputs({c.inputs[0]});
 }
 
 absl::StatusOr<Types> InferFetch(const InferContext& c) {
@@ -40,10 +49,15 @@ void AddPlumbingOps(OpRegistry& registry) {
                 .infer = InferSame<kAny>,
                 .grad = ToGrad,
                 .precision = Precision::kFollow});
-  registry.Add({.name = "boxing", .kind = OpKind::kBoxing, .infer = InferSame<kAny>});
+  registry.Add({.name = "boxing", .kind = OpKind::kBoxing, .infer = InferBoxing, .ragged = RaggedUse::kOwn});
   registry.Add(
       {.name = "accumulate", .kind = OpKind::kAccumulate, .rule = "...->...; linear 0", .infer = InferSame<kNumber>});
-  registry.Add({.name = "fetch", .kind = OpKind::kFetch, .infer = InferFetch, .averages = {0}, .has_effect = true});
+  registry.Add({.name = "fetch",
+                .kind = OpKind::kFetch,
+                .infer = InferFetch,
+                .averages = {0},
+                .has_effect = true,
+                .ragged = RaggedUse::kPads});
   registry.Add({.name = "assign", .rule = "...,...->", .infer = InferAssign, .mutates = {0}});
   registry.Add({.name = "increment", .rule = "...->", .infer = InferIncrement, .mutates = {0}});
 }

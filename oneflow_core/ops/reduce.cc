@@ -123,15 +123,23 @@ absl::Status SquareSumGrad(GradContext& c) {
 }  // namespace
 
 void AddReduceOps(OpRegistry& registry) {
-  registry.Add({.name = "reduce_sum", .infer = InferReduce, .grad = ReduceSumGrad, .flops = FlopsOfInput});
+  registry.Add({.name = "reduce_sum",
+                .infer = InferReduce,
+                .grad = ReduceSumGrad,
+                .flops = FlopsOfInput,
+                .ragged = RaggedUse::kPads});
   registry.Add({.name = "reduce_mean", .infer = InferReduceNonEmpty, .grad = ReduceMeanGrad, .flops = FlopsOfInput});
   for (const char* name : {"reduce_max", "reduce_min"}) {
     registry.Add({.name = name, .infer = InferReduceNonEmpty, .grad = ReduceExtremumGrad, .flops = FlopsOfInput});
   }
   registry.Add({.name = "extremum_count", .infer = InferExtremumCount, .flops = FlopsOfInput});
   registry.Add({.name = "extremum_grad", .infer = InferExtremumGrad});
-  registry.Add(
-      {.name = "square_sum", .rule = "...->", .infer = InferSquareSum, .grad = SquareSumGrad, .flops = FlopsOfInput});
+  registry.Add({.name = "square_sum",
+                .rule = "...->",
+                .infer = InferSquareSum,
+                .grad = SquareSumGrad,
+                .flops = FlopsOfInput,
+                .ragged = RaggedUse::kPads});
 }
 
 }  // namespace oneflow::ops

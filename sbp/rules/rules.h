@@ -1,12 +1,12 @@
-// The ops whose signatures depend on attributes or ranks, which a rule text cannot say. Most of them build a FactorRule
-// and are derived from it like any other. A file lists its ops at its end; table.cc lists the files.
+// The ops whose signatures no rule text can say. Most of them build a FactorRule and are derived from it like any
+// other. A file lists its ops at its end; table.cc lists the files.
 #pragma once
 
 #include <vector>
 
 #include "absl/types/span.h"
+#include "oneflow_core/factor_rule.h"
 #include "oneflow_core/op.h"
-#include "sbp/factor_rule.h"
 #include "sbp/signatures.h"
 
 namespace oneflow {
@@ -43,17 +43,16 @@ struct OpRule {
 };
 using RuleList = absl::Span<const OpRule>;
 
-RuleList Sources();      // sources.cc
-RuleList Plumbing();     // plumbing.cc
-RuleList Elementwise();  // elementwise.cc
-RuleList Reductions();   // reduce.cc
-RuleList Reshapes();     // reshape.cc
-RuleList Shapes();       // shape.cc
-RuleList BatchNorms();   // batch_norm.cc
-RuleList Products();     // matmul.cc
-RuleList Attentions();   // attention.cc
-RuleList Indices();      // index.cc
-RuleList Replicas();     // replicas.cc
+RuleList Sources();     // sources.cc
+RuleList Plumbing();    // plumbing.cc
+RuleList Reductions();  // reduce.cc
+RuleList Reshapes();    // reshape.cc
+RuleList Shapes();      // shape.cc
+RuleList BatchNorms();  // batch_norm.cc
+RuleList Attentions();  // attention.cc
+RuleList Indices();     // index.cc
+RuleList Replicas();    // replicas.cc
+RuleList Ragged();      // ragged.cc
 
 }  // namespace rules
 

@@ -5,8 +5,8 @@ namespace oneflow {
 namespace {
 
 constexpr rules::RuleList (*kFiles[])() = {
-    rules::Sources,    rules::Plumbing, rules::Elementwise, rules::Reductions, rules::Reshapes, rules::Shapes,
-    rules::BatchNorms, rules::Products, rules::Attentions,  rules::Indices,    rules::Replicas,
+    rules::Sources,    rules::Plumbing,   rules::Reductions, rules::Reshapes, rules::Shapes,
+    rules::BatchNorms, rules::Attentions, rules::Indices,    rules::Replicas, rules::Ragged,
 };
 
 }  // namespace

@@ -53,6 +53,12 @@ bool Flows(const std::string& op, size_t output) {
                          op != "max_pool2d" && op != "top_k");
 }
 
+// Without what lies behind its rows: it counts for nothing.
+RefTensor Padded(const RefTensor& x, const RefTensor& counts) {
+  std::vector<RefTensor> operands = {x, counts};
+  return (*Reference("pad_rows", {}, operands))[0];
+}
+
 void Check(const OpRegistry& ops, OpCase c, Random& r) {
   if (ops.Find(c.op)->random) c.attrs.Set("key", std::string("k"));  // one that the gradient can take over
   std::vector<RefTensor> inputs = c.inputs;
@@ -68,6 +74,9 @@ void Check(const OpRegistry& ops, OpCase c, Random& r) {
   };
   std::vector<Tensor> xs;
   for (size_t i = 0; i < c.inputs.size(); ++i) xs.push_back(variable(absl::StrCat("x", i), c.inputs[i]));
+  const Tensor counts = xs.back();  // where operands are ragged
+  const auto as = [&](const RefTensor& like, Tensor x) { return like.ragged < 0 ? x : KeepRows(x, counts); };
+  for (size_t i = 0; i < c.inputs.size(); ++i) xs[i] = as(c.inputs[i], xs[i]);
   const std::vector<Tensor> ys = builder.Op(c.op, xs, c.attrs);
   ASSERT_OK(builder.status());
   std::vector<std::optional<RefTensor>> weights(outputs.size());
@@ -76,7 +85,8 @@ void Check(const OpRegistry& ops, OpCase c, Random& r) {
     if (!Flows(c.op, i)) continue;
     weights[i] = r.Uniform(outputs[i].dims);
     weights[i]->dtype = outputs[i].dtype;
-    dys[i] = variable(absl::StrCat("dy", i), *weights[i]);
+    dys[i] = as(outputs[i], variable(absl::StrCat("dy", i), *weights[i]));
+    if (outputs[i].ragged >= 0) weights[i] = Padded(*weights[i], c.inputs.back());
   }
   GradContext context(builder, builder.graph().value(ys[0].id()).producer, dys);
   for (size_t i = 0; i < c.inputs.size(); ++i)
@@ -88,7 +98,8 @@ void Check(const OpRegistry& ops, OpCase c, Random& r) {
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     if (c.inputs[i].dtype != DType::kFloat32) continue;
     ASSERT_TRUE(context.input_grads()[i].has_value()) << "input " << i << " has no gradient";
-    const RefTensor& gradient = all.at(context.input_grads()[i]->id());
+    RefTensor gradient = all.at(context.input_grads()[i]->id());
+    if (gradient.ragged >= 0) gradient = Padded(gradient, c.inputs.back());
     ASSERT_EQ(gradient.dims, c.inputs[i].dims) << "gradient of input " << i;
     for (int64_t j = 0; j < gradient.count(); ++j) {
       constexpr double kStep = 1e-5;

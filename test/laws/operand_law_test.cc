@@ -26,6 +26,7 @@ constexpr uint64_t kSeed = 20250117;
 struct Operand {
   DType dtype;
   std::vector<int64_t> dims, logical_dims, start;
+  int ragged = -1;
 
   int64_t count() const { return Shape(dims).count(); }
 };
@@ -63,13 +64,13 @@ std::string ToString(const Call& call) {
 
 std::vector<ShardType> ShardsOf(const std::vector<Operand>& operands) {
   std::vector<ShardType> shards;
-  for (const Operand& x : operands) shards.push_back({x.dtype, Shape(x.dims), Shape(x.logical_dims)});
+  for (const Operand& x : operands) shards.push_back({x.dtype, Shape(x.dims), Shape(x.logical_dims), x.ragged});
   return shards;
 }
 
 Operand ShardOf(const TensorType& type, const Placement& grid, const NdSbp& sbp, int rank) {
   const Region region = ShardRegion(type.shape, {grid, sbp}, rank);
-  return {type.dtype, region.extent, type.shape.dims(), region.start};
+  return {type.dtype, region.extent, type.shape.dims(), region.start, type.ragged};
 }
 
 class OperandLawTest : public ::testing::Test {

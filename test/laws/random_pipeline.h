@@ -1,5 +1,6 @@
 // Random training steps in pipelines, boxed as the passes leave them: stages on meshes of several axes, even and uneven
-// splits, chunks anywhere, micro-batches, boxings within stages and between them, and a schedule or none.
+// splits, chunks anywhere, micro-batches, boxings within stages and between them, ragged values or dense ones, and a
+// schedule or none.
 #pragma once
 
 #include <algorithm>
@@ -39,6 +40,7 @@ class RandomPipelineMaker {
     ValueId id = -1;
     int stage = 0;
     std::string sbp;
+    ValueId counts = -1;  // of a ragged one, as they lie with it
   };
   struct Chunk {
     std::vector<Value> kept;  // what forward made or read
@@ -84,38 +86,62 @@ class RandomPipelineMaker {
   std::string AnyLayout() { return Layout({"B", "S(0)", "S(1)"}); }
 
   // The node that was added last is of a chunk.
-  Value Added(ValueId value, int chunk, int stage, std::string sbp) {
+  Value Added(ValueId value, int chunk, int stage, std::string sbp, ValueId counts = -1) {
     kit_.graph().node(kit_.graph().num_nodes() - 1).chunk = chunk;
-    return {value, stage, std::move(sbp)};
+    return {value, stage, std::move(sbp), counts};
+  }
+  // What a node reads of these: them, and the counts if any is ragged.
+  static std::vector<ValueId> Inputs(std::initializer_list<Value> values) {
+    std::vector<ValueId> inputs;
+    ValueId counts = -1;
+    for (const Value& value : values) {
+      inputs.push_back(value.id);
+      if (value.counts >= 0) counts = value.counts;
+    }
+    if (counts >= 0) inputs.push_back(counts);
+    return inputs;
+  }
+  // How the counts of rows, which are dimension 1, lie beside them.
+  static std::string CountsSbp(std::string sbp) {
+    for (size_t at = sbp.find("S(1)"); at != std::string::npos; at = sbp.find("S(1)")) sbp.replace(at, 4, "B");
+    return sbp;
   }
   std::string Name() { return absl::StrCat("n", kit_.graph().num_nodes()); }
 
   Value Node(const std::string& op, int chunk, const Value& x, Role role, AttrMap attrs = {}) {
     kit_.Are(role, Fast());
-    return Added(kit_.Node1(op, Name(), {x.id}, Place(x.stage) + x.sbp, std::move(attrs)), chunk, x.stage, x.sbp);
+    return Added(kit_.Node1(op, Name(), Inputs({x}), Place(x.stage) + x.sbp, std::move(attrs)), chunk, x.stage, x.sbp,
+                 op == "pad_rows" ? -1 : x.counts);
   }
   Value Node2(const std::string& op, int chunk, const Value& x, const Value& y, Role role) {
     kit_.Are(role, Fast());
-    return Added(kit_.Node1(op, Name(), {x.id, y.id}, Place(x.stage) + x.sbp), chunk, x.stage, x.sbp);
+    return Added(kit_.Node1(op, Name(), Inputs({x, y}), Place(x.stage) + x.sbp), chunk, x.stage, x.sbp, x.counts);
   }
   Value Box(int chunk, const Value& x, int stage, const std::string& sbp, Role role, Rate rate) {
     if (x.stage == stage && x.sbp == sbp) return x;
     kit_.Are(role, rate);
-    return Added(kit_.Box(Name(), x.id, Place(stage) + sbp), chunk, stage, sbp);
+    ValueId counts = x.counts;
+    if (counts >= 0 && (x.stage != stage || CountsSbp(x.sbp) != CountsSbp(sbp))) {
+      counts = Added(kit_.Box(Name(), counts, Place(stage) + CountsSbp(sbp)), chunk, stage, sbp).id;
+    }
+    return Added(kit_.Node1("boxing", Name(), Inputs({x}), Place(stage) + sbp), chunk, stage, sbp, counts);
   }
 
   Value Read() {
     const int stage = rank_of_chunk_[0];
     const std::string sbp = Layout({"S(0)"}), at = Place(stage) + sbp;
     kit_.Are(Role::kForward, Fast());
-    const ValueId images = kit_.Node("read_data", "read", {}, {at, at},
-                                     {{"dataset", std::string("images")},
-                                      {"batch", int64_t{5}},
-                                      {"channels", int64_t{1}},
-                                      {"height", int64_t{1}},
-                                      {"width", int64_t{3}}})[0];
-    Added(images, 0, stage, sbp);
-    return Added(kit_.Node1("reshape", "flat", {images}, at, {{"shape", std::vector<int64_t>{5, 3}}}), 0, stage, sbp);
+    const std::vector<ValueId> data = kit_.Node("read_data", "read", {}, {at, at},
+                                                {{"dataset", std::string("images")},
+                                                 {"batch", int64_t{5}},
+                                                 {"channels", int64_t{1}},
+                                                 {"height", int64_t{1}},
+                                                 {"width", int64_t{3}}});
+    Added(data[0], 0, stage, sbp);
+    const Value x =
+        Added(kit_.Node1("reshape", "flat", {data[0]}, at, {{"shape", std::vector<int64_t>{5, 3}}}), 0, stage, sbp);
+    if (Pick(3) > 0) return x;
+    return Added(kit_.Node1("keep_rows", "keep", {x.id, data[1]}, at), 0, stage, sbp, data[1]);
   }
 
   Value Forward(int c, Value x) {
@@ -146,9 +172,9 @@ class RandomPipelineMaker {
   // From a gradient of the variable to what overwrites it.
   void Update(int c, const Value& dy) {
     Value dw = Node("exp", c, dy, Role::kWeightGradient);
-    if (Pick(2) == 0)
-      dw = Node2("relu_grad", c, dw, chunks_[c].kept.front().sbp == dw.sbp ? chunks_[c].kept.front() : dw,
-                 Role::kWeightGradient);
+    const Value& kept = chunks_[c].kept.front();
+    if (Pick(2) == 0) dw = Node2("relu_grad", c, dw, kept.sbp == dw.sbp ? kept : dw, Role::kWeightGradient);
+    if (dw.counts >= 0) dw = Node("pad_rows", c, dw, Role::kWeightGradient);
     if (micro_batches_ > 1) dw = Node("accumulate", c, dw, Role::kReduction);
     const Value& variable = chunks_[c].variable;
     dw = Box(c, dw, dw.stage, variable.sbp, Role::kReduction, Rate::kStep);

@@ -111,7 +111,7 @@ class Spoiler {
   std::vector<Place> places_;
 };
 
-// Convolution, pooling, attention, normalisation and a loss, trained.
+// Convolution, pooling, attention, normalisation, ragged rows that travel, and losses, trained.
 absl::StatusOr<pb::Program> Train(const OpRegistry& ops, std::vector<Axis> mesh) {
   GraphBuilder b(ops, "train");
   const PrototypeData data{.classes = 4, .samples = 64, .height = 6, .width = 6, .noise = 0.3};
@@ -126,6 +126,8 @@ absl::StatusOr<pb::Program> Train(const OpRegistry& ops, std::vector<Axis> mesh)
   const Tensor logits = MatMul(LayerNorm(hidden, weight("gamma", {8}), weight("beta", {8})), weight("out", {8, 4}));
   const Tensor loss = ReduceMean(SoftmaxCrossEntropy(logits, batch.labels));
   b.SetLoss(loss);
+  const Tensor rows = MatMul(KeepRows(x, batch.labels), weight("rows", {4, 5})).To({{"dp", Sbp::Split(2)}});
+  b.SetLoss(Scale(ReduceSum(Square(rows)), 0.01));
   Fetch(loss, "loss");
   OF_ASSIGN_OR_RETURN(Graph graph, b.Finish());
   CompileOptions options;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "oneflow_core/ops/ops.h"
 #include "sbp/signatures.h"
 #include "test/support/status_matchers.h"
 
@@ -17,13 +18,17 @@ inline std::vector<TensorType> Types(const std::string& text) {
   return types;
 }
 
-// Those of an op with a rule text, or of one with a rule of its own if `rule` is empty.
+// Those of an op with a rule text; of the standard op of that name if `rule` is empty.
 inline std::vector<std::string> SignatureTexts(const std::string& op, const std::string& rule,
                                                const std::string& inputs, const std::string& outputs, int axis_size,
                                                const AttrMap& attrs = {}) {
   OpDef def;
-  def.name = op;
-  def.rule = rule;
+  if (rule.empty()) {
+    def = *StandardOps().Find(op);
+  } else {
+    def.name = op;
+    def.rule = rule;
+  }
   const auto signatures = Signatures1d(def, Types(inputs), Types(outputs), attrs, axis_size);
   EXPECT_OK(signatures);
   std::vector<std::string> texts;

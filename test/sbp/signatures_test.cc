@@ -88,7 +88,7 @@ TEST(SignaturesTest, ABadRuleIsOurBugAndNamesTheOp) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("op 'odd': rule 'mk', position 0")));
   op.rule = "";
   EXPECT_THAT(Signatures1d(op, Types("f32[2]"), Types("f32[2]"), {}, 2),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("op 'odd' has neither")));
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("op 'odd': it has neither")));
 }
 
 TEST(SignaturesTest, ANodeIsNamedInErrorsAndTypedByItsGraph) {

@@ -118,7 +118,7 @@ std::vector<std::string> FactLines(absl::string_view table) {
   return lines;
 }
 
-TensorType TypeOf(const RefTensor& x) { return {x.dtype, Shape(x.dims)}; }
+TensorType TypeOf(const RefTensor& x) { return {x.dtype, Shape(x.dims), x.ragged}; }
 
 std::vector<TensorType> TypesOf(absl::Span<const RefTensor> tensors) {
   std::vector<TensorType> types;

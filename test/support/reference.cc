@@ -65,6 +65,7 @@ RefTensor Rounded(RefTensor x) {
 
 RefTensor Cut(const RefTensor& x, const std::vector<int64_t>& start, const std::vector<int64_t>& extent) {
   RefTensor part = Zeros(extent, x.dtype);
+  part.ragged = x.ragged;
   for (int64_t i = 0; i < part.count(); ++i) {
     Dims at = Unravel(extent, i);
     for (size_t d = 0; d < at.size(); ++d) at[d] += start[d];

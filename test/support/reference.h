@@ -18,6 +18,7 @@ struct RefTensor {
   std::vector<int64_t> dims;
   std::vector<double> values;  // row-major; integers and bools are exact
   DType dtype = DType::kFloat32;
+  int ragged = -1;  // as of TensorType
 
   int64_t count() const { return static_cast<int64_t>(values.size()); }
 };

@@ -76,7 +76,7 @@ bool AlikeOperands(const Repeated<pb::Operand>& a, const Ports& a_ports, const R
                    const Ports& b_ports) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const pb::Operand& x, const pb::Operand& y) {
     return a_ports.Of(x) == b_ports.Of(y) && x.zone() == y.zone() && x.offset() == y.offset() &&
-           x.dtype() == y.dtype() &&
+           x.dtype() == y.dtype() && x.ragged() == y.ragged() &&
            std::equal(x.logical_dims().begin(), x.logical_dims().end(), y.logical_dims().begin(),
                       y.logical_dims().end());
   });
@@ -90,8 +90,9 @@ bool AlikeAttributes(const Repeated<pb::Attribute>& a, const Repeated<pb::Attrib
 
 bool AlikeInstructions(const pb::Instruction& a, const Ports& a_ports, const pb::Instruction& b, const Ports& b_ports) {
   return a.kind() == b.kind() && a.node() == b.node() && a.op() == b.op() && a.source() == b.source() &&
-         a.zero_fill() == b.zero_fill() && a.reduce() == b.reduce() && a.collective() == b.collective() &&
-         a.scratch_offset() == b.scratch_offset() && a.scratch_bytes() == b.scratch_bytes() && a.group() == b.group() &&
+         a.zero_fill() == b.zero_fill() && a.by_counts() == b.by_counts() && a.reduce() == b.reduce() &&
+         a.collective() == b.collective() && a.scratch_offset() == b.scratch_offset() &&
+         a.scratch_bytes() == b.scratch_bytes() && a.group() == b.group() &&
          AlikeOperands(a.inputs(), a_ports, b.inputs(), b_ports) &&
          AlikeOperands(a.outputs(), a_ports, b.outputs(), b_ports) && AlikeAttributes(a.attributes(), b.attributes());
 }
@@ -230,6 +231,7 @@ class Packer {
     out.set_source(texts_.Add(like.source()));
     out.set_collective(texts_.Add(like.collective()));
     out.set_zero_fill(like.zero_fill());
+    out.set_by_counts(like.by_counts());
     out.set_reduce(like.reduce());
     out.set_scratch_offset(like.scratch_offset());
     out.set_scratch_bytes(like.scratch_bytes());
@@ -268,6 +270,7 @@ class Packer {
     out.set_offset(like.offset());
     pb::PackedShape shape;
     shape.set_dtype(like.dtype());
+    shape.set_ragged(like.ragged());
     *shape.mutable_logical_dims() = like.logical_dims();
     for (const pb::Instruction* const instance : instances) {
       pb::PackedBox& box = *shape.add_boxes();

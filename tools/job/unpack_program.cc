@@ -181,6 +181,7 @@ class Unpacker {
     out.set_scratch_offset(x.scratch_offset());
     out.set_scratch_bytes(x.scratch_bytes());
     out.set_group(x.group());
+    out.set_by_counts(x.by_counts());
     OF_RETURN_IF_ERROR(CheckIndex("attributes", x.attributes(), packed_.attributes_size()));
     *out.mutable_attributes() = packed_.attributes(x.attributes()).list();
     OF_RETURN_IF_ERROR(CheckPerInstance("communicators", x.communicators(), actors.ids_size()));
@@ -214,6 +215,7 @@ class Unpacker {
     out.set_zone(x.zone());
     out.set_offset(x.offset());
     out.set_dtype(shape->dtype());
+    out.set_ragged(shape->ragged());
     *out.mutable_logical_dims() = shape->logical_dims();
     *out.mutable_start() = box.start();
     *out.mutable_dims() = box.extent();

@@ -195,9 +195,9 @@ TEST(PlanCheckTest, NoNumberCrashesIt) {
   int refused = 0;
   for (int i = 0; i < 3000; ++i) {
     pb::PlanSet set = good;
-    std::vector<Field> numbers;
-    NumbersOf(set, numbers);
     for (unsigned changes = 1 + random() % 2; changes > 0; --changes) {
+      std::vector<Field> numbers;  // anew: a number may take the place of a message
+      NumbersOf(set, numbers);
       SetNumber(numbers[random() % numbers.size()], kValues[random() % std::size(kValues)], random);
     }
     if (CheckPlanSet(set).ok()) {

@@ -8,6 +8,7 @@
 #include "compiler/boxed_graph.h"
 #include "compiler/lower/compile.h"
 #include "gtest/gtest.h"
+#include "oneflow_core/ragged.h"
 #include "test/support/standard_ops.h"
 
 namespace oneflow::testing {
@@ -41,7 +42,7 @@ class GraphKit {
                             const std::vector<std::string>& dists, AttrMap attrs = {}) {
     std::vector<TensorType> types;
     for (ValueId input : inputs) types.push_back(graph_.value(input).type);
-    absl::StatusOr<std::vector<TensorType>> outputs = Ops().Find(op)->infer({types, attrs});
+    absl::StatusOr<std::vector<TensorType>> outputs = InferTypes(*Ops().Find(op), {types, attrs});
     EXPECT_TRUE(outputs.ok()) << name << ": " << outputs.status();
     oneflow::Node node;
     node.op = op;

@@ -5,6 +5,7 @@
 #include "oneflow_core/builder.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/ragged.h"
 #include "test/oneflow_core/ops/infer_cases.h"
 #include "test/support/golden.h"
 #include "test/support/op_facts.h"
@@ -16,8 +17,9 @@ namespace {
 using ::testing::HasSubstr;
 
 Tensor ConstantOf(GraphBuilder& b, const TensorType& type) {
-  return b.Op1("constant", {},
-               {{"dtype", std::string(Name(type.dtype))}, {"shape", type.shape.dims()}, {"value", int64_t{0}}});
+  const Tensor dense = b.Op1(
+      "constant", {}, {{"dtype", std::string(Name(type.dtype))}, {"shape", type.shape.dims()}, {"value", int64_t{0}}});
+  return type.is_ragged() ? KeepRows(dense, ConstantOf(b, CountsType(type))) : dense;
 }
 
 // One op of the table in a graph of its own, with a gradient at its first output.

@@ -7,11 +7,11 @@ using ::oneflow::testing::SignatureTexts;
 using ::testing::ElementsAre;
 
 TEST(ElementwiseRulesTest, ACastIsLinearBetweenFloatingTypesOnly) {
-  const std::string rule = "...->...; linear 0";
-  EXPECT_THAT(SignatureTexts("cast", rule, "f32[4]", "bf16[4]", 2), ElementsAre("S(0)->S(0)", "B->B"));
-  EXPECT_THAT(SignatureTexts("cast", rule, "bf16[4]", "f32[4]", 2), ElementsAre("S(0)->S(0)", "P->P", "B->B"));
-  EXPECT_THAT(SignatureTexts("cast", rule, "f32[4]", "i32[4]", 2), ElementsAre("S(0)->S(0)", "B->B"));
-  EXPECT_THAT(SignatureTexts("cast", rule, "i32[4]", "f32[4]", 2), ElementsAre("S(0)->S(0)", "B->B"));
+  const auto to = [](const std::string& dtype) { return AttrMap{{"dtype", dtype}}; };
+  EXPECT_THAT(SignatureTexts("cast", "", "f32[4]", "bf16[4]", 2, to("bf16")), ElementsAre("S(0)->S(0)", "B->B"));
+  EXPECT_THAT(SignatureTexts("cast", "", "bf16[4]", "f32[4]", 2, to("f32")), ElementsAre("S(0)->S(0)", "P->P", "B->B"));
+  EXPECT_THAT(SignatureTexts("cast", "", "f32[4]", "i32[4]", 2, to("i32")), ElementsAre("S(0)->S(0)", "B->B"));
+  EXPECT_THAT(SignatureTexts("cast", "", "i32[4]", "f32[4]", 2, to("f32")), ElementsAre("S(0)->S(0)", "B->B"));
 }
 
 TEST(ElementwiseRulesTest, ABiasIsSplitWithItsDimension) {

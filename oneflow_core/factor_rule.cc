@@ -1,4 +1,4 @@
-#include "sbp/factor_rule.h"
+#include "oneflow_core/factor_rule.h"
 
 #include <algorithm>
 
@@ -235,6 +235,13 @@ absl::StatusOr<FactorRule> ParseFactorRule(absl::string_view text, absl::Span<co
   const TextParser parser(text);
   OF_ASSIGN_OR_RETURN(const RuleText parsed, parser.Parse(inputs.size(), outputs.size()));
   return Fitter(parser).Fit(parsed, inputs, outputs);
+}
+
+absl::StatusOr<std::optional<FactorRule>> FactorRuleOf(const OpDef& op, absl::Span<const TensorType> inputs,
+                                                       absl::Span<const TensorType> outputs, const AttrMap& attrs) {
+  const std::string text = op.rule_for != nullptr ? op.rule_for(inputs, attrs) : op.rule;
+  if (text.empty()) return std::nullopt;
+  return ParseFactorRule(text, inputs, outputs);
 }
 
 }  // namespace oneflow

@@ -2,6 +2,7 @@
 // oneflow_core/op.h.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,5 +32,10 @@ struct FactorRule {
 // letter would stand for two sizes.
 absl::StatusOr<FactorRule> ParseFactorRule(absl::string_view text, absl::Span<const TensorType> inputs,
                                            absl::Span<const TensorType> outputs);
+
+// The rule of an op on operands that have passed its `infer`; nothing if it has no rule text. Errors of
+// ParseFactorRule.
+absl::StatusOr<std::optional<FactorRule>> FactorRuleOf(const OpDef& op, absl::Span<const TensorType> inputs,
+                                                       absl::Span<const TensorType> outputs, const AttrMap& attrs);
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-#include "sbp/factor_rule.h"
+#include "oneflow_core/factor_rule.h"
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"

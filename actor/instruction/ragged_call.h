@@ -1,0 +1,46 @@
+// A kernel's call on ragged operands, as one call for the filled rows of each group: nothing else is computed.
+//
+//   matmul   x [8,64~,32], w [32,16]      8 calls on [1,counts[g],32] and [32,16]
+//   batch    x [8,64~,32], w [8,32,16]    8 calls on [1,counts[g],32] and [1,32,16]
+//
+// For devices whose memory the host can address. Elsewhere, and where a group is no run of an operand's memory, a
+// kernel is called once for all rows: what it makes of those that are not filled nobody reads.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/kernel.h"
+#include "oneflow_core/ragged.h"
+
+namespace oneflow {
+
+class RaggedCall {
+ public:
+  // Of operands that are laid out as `inputs`, without counts, and `outputs`. Nothing if a call by groups is not
+  // possible.
+  static std::optional<RaggedCall> Create(const RaggedRule& rule, std::span<const TensorArg> inputs,
+                                          std::span<const TensorArg> outputs);
+
+  // Calls `kernel` with `args`, whose scratch memory has `scratch_bytes`. Internal as the kernel says. Not thread-safe.
+  absl::Status Run(const Kernel& kernel, const KernelArgs& args, const TensorArg& counts, int64_t scratch_bytes);
+
+ private:
+  struct Part {
+    int groups = 0;                    // how many of its first dimensions are groups
+    bool has_rows = false;             // its next dimension is the rows
+    std::vector<int> axes;             // of the groups' dimensions: which of all
+    std::vector<int64_t> dims, start;  // of the group in hand
+  };
+
+  static std::optional<Part> PartOf(const RaggedRule& rule, const std::vector<int>& letters, const TensorArg& x);
+  // Points `part` at `rows` rows of a group of `whole`.
+  static TensorArg Take(Part& part, const TensorArg& whole, const std::vector<int64_t>& group, int64_t rows);
+
+  std::vector<Part> inputs_, outputs_;
+  std::vector<TensorArg> in_, out_;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,80 @@
+// Where ragged operands begin and end, and the counts of their rows. A shard knows which rows, or which counts, are its
+// own by its `start`. What is wrong in data reads as NaN, or as no count: a launched kernel cannot return an error.
+#include <cmath>
+#include <type_traits>
+
+#include "kernels/cuda/half.cuh"
+#include "kernels/cuda/loops.cuh"
+#include "kernels/ragged.h"
+
+namespace oneflow::cuda {
+namespace {
+
+template <typename T>
+T NotANumber() {
+  if constexpr (std::is_integral_v<T>)
+    return T{};
+  else
+    return Narrow<T>(NAN);
+}
+
+// in: x[G...,m,Q...], counts[G...]; out: y, as x. Rows behind the filled ones are computed on like any others, so they
+// stay what they are; of a group whose count does not exist all rows are NaN.
+template <typename T>
+const char* KeepRows(const KernelArgs& args) {
+  const RaggedRows rows(args.in[0], args.in[1].rank);
+  const T* const x = args.in[0].as<const T>();
+  const int32_t* const counts = args.in[1].as<const int32_t>();
+  T* const y = args.out[0].as<T>();
+  const T bad = NotANumber<T>();
+  return ForEach(Stream(args), {rows.groups, rows.rows * rows.inner},
+                 [=] __device__(int64_t i, int64_t group, int64_t) { y[i] = rows.Exists(counts[group]) ? x[i] : bad; });
+}
+
+template <typename T>
+const char* PadRows(const KernelArgs& args) {
+  const RaggedRows rows(args.in[0], args.in[1].rank);
+  const T* const x = args.in[0].as<const T>();
+  const int32_t* const counts = args.in[1].as<const int32_t>();
+  T* const y = args.out[0].as<T>();
+  return ForEach(Stream(args), {rows.groups, rows.rows, rows.inner},
+                 [=] __device__(int64_t i, int64_t group, int64_t row, int64_t) {
+                   y[i] = static_cast<int64_t>(row) < rows.Filled(counts[group]) ? x[i] : T{};
+                 });
+}
+
+// in: ids[P...,t]; out: counts[P...,n]. A thread counts one of them.
+const char* RowCounts(const KernelArgs& args) {
+  const TensorArg& out = args.out[0];
+  const int32_t* const ids = args.in[0].as<const int32_t>();
+  const int64_t t = Columns(args.in[0]), n = Columns(out);
+  const int64_t first = out.start[out.rank - 1], size = out.logical_dims[out.rank - 1];
+  int32_t* const counts = out.as<int32_t>();
+  return ForEach(Stream(args), {Rows(out), n}, [=] __device__(int64_t i, int64_t row, int64_t column) {
+    int32_t count = 0;
+    for (int64_t j = 0; j < t; ++j) {
+      const int64_t id = ids[row * t + j];
+      if (id < 0 || id >= size) {
+        count = -1;  // keep_rows makes NaN of it
+        break;
+      }
+      count += id == first + column;
+    }
+    counts[i] = count;
+  });
+}
+
+}  // namespace
+
+KernelList RaggedKernels() {
+  return {{"row_counts", DType::kInt32, RowCounts},          {"keep_rows", DType::kFloat32, KeepRows<float>},
+          {"pad_rows", DType::kFloat32, PadRows<float>},     {"keep_rows", DType::kBFloat16, KeepRows<BFloat16>},
+          {"pad_rows", DType::kBFloat16, PadRows<BFloat16>}, {"keep_rows", DType::kFloat16, KeepRows<Float16>},
+          {"pad_rows", DType::kFloat16, PadRows<Float16>},   {"keep_rows", DType::kInt32, KeepRows<int32_t>},
+          {"pad_rows", DType::kInt32, PadRows<int32_t>},     {"keep_rows", DType::kInt64, KeepRows<int64_t>},
+          {"pad_rows", DType::kInt64, PadRows<int64_t>},     {"keep_rows", DType::kUInt8, KeepRows<uint8_t>},
+          {"pad_rows", DType::kUInt8, PadRows<uint8_t>},     {"keep_rows", DType::kBool, KeepRows<bool>},
+          {"pad_rows", DType::kBool, PadRows<bool>}};
+}
+
+}  // namespace oneflow::cuda
