@@ -1,11 +1,15 @@
 #include "actor/init.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "actor/element.h"
 #include "kernels/random.h"
+#include "kernels/random_fill.h"
 
 namespace oneflow {
 namespace {
@@ -57,25 +61,30 @@ uint64_t InitKey(uint64_t seed, absl::string_view variable) {
   return RandomKey(seed, hash);
 }
 
-double InitialValue(const Init& init, uint64_t key, int64_t index) {
-  constexpr float kTwoPi = 6.28318530717958647692f;
-  const uint64_t i = static_cast<uint64_t>(index);
-  switch (init.kind) {
-    case Init::Kind::kConstant:
-      return init.value;
-    case Init::Kind::kList:
-      return init.list[i];
-    case Init::Kind::kUniform:
-      return init.value * (2.0 * ToUniform(RandomBits(key, 0, i)) - 1.0);
-    case Init::Kind::kNormal: {
-      // Bits 2i and 2i + 1 come from one block; 1 - u is in (0, 1], where the logarithm is finite.
-      const uint64_t first = 2 * i, block = first >> 2;
-      const Philox4 bits = Philox(key, static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0);
-      const float radius = std::sqrt(-2.0f * std::log(1.0f - ToUniform(bits.x[first & 3])));
-      return init.value * static_cast<double>(radius * std::cos(kTwoPi * ToUniform(bits.x[(first & 3) + 1])));
-    }
+void FillInitial(const Init& init, uint64_t key, int64_t first, int64_t count, DType dtype, void* out, int64_t at) {
+  const int64_t size = static_cast<int64_t>(SizeOf(dtype));
+  if (init.kind == Init::Kind::kConstant && init.value == 0) {
+    std::memset(static_cast<char*>(out) + at * size, 0, static_cast<size_t>(count * size));
+    return;
   }
-  return 0;
+  if (init.kind == Init::Kind::kConstant || init.kind == Init::Kind::kList) {
+    for (int64_t i = 0; i < count; ++i) {
+      StoreElement(dtype, out, at + i, init.kind == Init::Kind::kList ? init.list[first + i] : init.value);
+    }
+    return;
+  }
+  const auto fill = [&](int64_t from, int64_t n, float* to) {
+    const auto draw = init.kind == Init::Kind::kNormal ? FillNormal : FillUniform;
+    draw(key, static_cast<uint64_t>(from), n, static_cast<float>(init.value), to);
+  };
+  if (dtype == DType::kFloat32) return fill(first, count, static_cast<float*>(out) + at);
+  float values[1024];
+  for (int64_t done = 0; done < count;) {
+    const int64_t n = std::min<int64_t>(count - done, std::size(values));
+    fill(first + done, n, values);
+    for (int64_t i = 0; i < n; ++i) StoreElement(dtype, out, at + done + i, values[i]);
+    done += n;
+  }
 }
 
 }  // namespace oneflow

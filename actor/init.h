@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "oneflow_core/dtype.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow {
@@ -27,7 +28,8 @@ absl::StatusOr<Init> ParseInit(absl::string_view text, int64_t count);
 // The key of a variable's random numbers: the job's seed and its name.
 uint64_t InitKey(uint64_t seed, absl::string_view variable);
 
-// The value of logical element `index`.
-double InitialValue(const Init& init, uint64_t key, int64_t index);
+// Writes the values of logical elements [first, first + count) to elements [at, at + count) of host memory of that
+// type. Random ones are made in f32 and rounded to it.
+void FillInitial(const Init& init, uint64_t key, int64_t first, int64_t count, DType dtype, void* out, int64_t at);
 
 }  // namespace oneflow

@@ -30,7 +30,11 @@ template <typename Fn>
 void ForEachRun(const Shape& shape, const pb::Shard& shard, const Fn& fn) {
   const int64_t count = Count(shard);
   if (count == 0) return;
-  const int64_t length = shape.rank() == 0 ? 1 : shard.extent(shape.rank() - 1);
+  int64_t length = 1;
+  for (int d = shape.rank(); d-- > 0;) {
+    length *= shard.extent(d);
+    if (shard.extent(d) != shape[d]) break;  // a dimension that is cut is the outermost of a run
+  }
   for (int64_t local = 0; local < count; local += length) {
     int64_t rest = local, logical = 0, stride = 1;
     for (int d = shape.rank() - 1; d >= 0; --d) {
@@ -96,9 +100,7 @@ absl::Status Variables::Initialise(int rank) const {
           if (shard.rank() != rank) return absl::OkStatus();
           return WriteShard(device, data, num_bytes, [&](char* host) {
             ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
-              for (int64_t i = 0; i < length; ++i) {
-                StoreElement(type.dtype, host, local + i, InitialValue(init, key, logical + i));
-              }
+              FillInitial(init, key, logical, length, type.dtype, host, local);
             });
           });
         }));

@@ -1,6 +1,6 @@
 // Folds casts into the sums that they round. It runs when layouts are known: a sum that is still partial where it is
-// made has a boxing, not a cast, for a reader. (Unless a job asks for rounded addends: then the cast passes them, and so may
-// the op, but not a sum of values that are partial themselves.)
+// made has a boxing, not a cast, for a reader. (Unless a job asks for rounded addends: then the cast passes them, and
+// so may the op, but not a sum of values that are partial themselves.)
 #include "compiler/passes/passes.h"
 #include "compiler/select/candidates.h"
 #include "oneflow_core/ragged.h"

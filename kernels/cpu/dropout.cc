@@ -1,8 +1,7 @@
 // dropout: y = keep ? x / (1 - rate) : 0, where each LOGICAL element draws its own bits, so that the result is the same
 // however the tensor is cut and the gradient is the same kernel on dy.
 //
-// A shard is a sequence of runs that are contiguous in the logical tensor too. One Philox block serves four elements;
-// eight blocks are computed side by side.
+// A shard is a sequence of runs that are contiguous in the logical tensor too.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,38 +10,12 @@
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/philox.h"
 #include "kernels/cpu/vec.h"
 #include "kernels/random.h"
 
 namespace oneflow::cpu {
 namespace {
-
-constexpr int kBlocks = 8;
-constexpr int64_t kGroup = 4 * kBlocks;  // elements
-
-// The bits of elements [first, first + kGroup); `first` is a multiple of 4. The same as RandomBits() of each: eight
-// Philox blocks side by side, their words in the lower halves of 64-bit lanes. The upper halves hold garbage, which a
-// product of lower halves does not see.
-OF_INLINE void GroupBits(uint64_t key, uint64_t step, uint64_t first, uint32_t* bits) {
-  const U64x8 block = U64x8{0, 1, 2, 3, 4, 5, 6, 7} + (first >> 2);
-  U64x8 c0 = block, c1 = block >> 32, c2 = U64x8{} + step, c3 = U64x8{} + (step >> 32);
-  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-#pragma GCC unroll 10
-  for (int round = 0; round < 10; ++round) {
-    const U64x8 p0 = MultiplyLower(c0, 0xD2511F53u), p1 = MultiplyLower(c2, 0xCD9E8D57u);
-    c0 = (p1 >> 32) ^ c1 ^ k0;
-    c2 = (p0 >> 32) ^ c3 ^ k1;
-    c1 = p1;
-    c3 = p0;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  // Words 0 and 1, and 2 and 3, of a block share a lane; then the blocks are put one after another.
-  const U64x8 lower = (c0 & 0xffffffffu) | (c1 << 32), upper = (c2 & 0xffffffffu) | (c3 << 32);
-  const U64x8 blocks[2] = {__builtin_shuffle(lower, upper, U64x8{0, 8, 1, 9, 2, 10, 3, 11}),
-                           __builtin_shuffle(lower, upper, U64x8{4, 12, 5, 13, 6, 14, 7, 15})};
-  std::memcpy(bits, blocks, sizeof(blocks));
-}
 
 // How a shard's elements lie in the logical tensor: equally long runs, the r-th of which starts at Base(r).
 struct Runs {
@@ -84,11 +57,11 @@ struct Draw {
   // Elements [0, n) whose logical indices begin at `index`.
   template <typename T>
   void Apply(const T* x, T* y, int64_t n, uint64_t index) const {
-    alignas(64) uint32_t bits[kGroup + kLanes];  // the last vector may reach beyond the group
+    alignas(64) uint32_t bits[kPhiloxGroup + kLanes];  // the last vector may reach beyond the group
     for (int64_t done = 0; done < n;) {
       const int64_t skip = (index + done) & 3;  // a run may begin inside a block
       GroupBits(key, step, index + done - skip, bits);
-      const int64_t count = std::min(n - done, kGroup - skip);
+      const int64_t count = std::min(n - done, kPhiloxGroup - skip);
       VecLoop(count, [&](int64_t i, auto lanes) {
         U32x16 draw;
         std::memcpy(&draw, bits + skip + i, sizeof(draw));

@@ -13,6 +13,13 @@ namespace {
 using ::oneflow::testing::StatusIs;
 using ::testing::HasSubstr;
 
+// Of one element, in f32.
+double InitialValue(const Init& init, uint64_t key, int64_t index) {
+  float value = 0;
+  FillInitial(init, key, index, 1, DType::kFloat32, &value, 0);
+  return value;
+}
+
 TEST(InitTest, ReadsEveryKind) {
   const uint64_t key = InitKey(1, "w");
   const struct {

@@ -28,6 +28,7 @@ const std::map<std::string, std::string>& Bringers() {
         {"<bit>", "bit_cast"},
         {"<cmath>", "sqrt"},
         {"<condition_variable>", "condition_variable"},
+        {"<cstring>", "memcpy"},
         {"<deque>", "deque"},
         {"<functional>", "function greater less"},
         {"<initializer_list>", "initializer_list"},

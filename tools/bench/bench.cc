@@ -30,6 +30,7 @@
 #include "tools/bench/runtime.h"
 #include "tools/bench/sample_text.h"
 #include "tools/bench/simulate_scale.h"
+#include "tools/bench/start_up.h"
 #include "tools/job/job.h"
 #include "tools/process/stop_signals.h"
 #include "tools/process/temp_dir.h"
@@ -88,8 +89,13 @@ constexpr struct {
   const char* name;
   std::unique_ptr<BenchCase> (*make)(const BenchContext& context);
 } kOtherCases[] = {
-    {"loader-credits", MakeLoaderCreditsCase}, {"overlap", MakeOverlapCase}, {"own-runs", MakeOwnRunsCase},
-    {"recompute", MakeRecomputationCase},      {"runtime", MakeRuntimeCase}, {"simulate-scale", MakeSimulateScaleCase},
+    {"loader-credits", MakeLoaderCreditsCase},
+    {"overlap", MakeOverlapCase},
+    {"own-runs", MakeOwnRunsCase},
+    {"recompute", MakeRecomputationCase},
+    {"runtime", MakeRuntimeCase},
+    {"simulate-scale", MakeSimulateScaleCase},
+    {"start-up", MakeStartUpCase},
 };
 
 std::vector<std::string> CaseNames() {
