@@ -18,6 +18,7 @@
 #include <memory>
 
 #include "kernels/cuda/division.h"
+#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
@@ -60,14 +61,20 @@ struct Tile {
 };
 
 // A tile of a head's rows from `first` on.
-template <int D, int R>
-__device__ void Load(const Shape& s, const float* head, int64_t first, float* tile) {
-  if (s.d % 4 == 0) {  // then every row begins at 16 bytes
+template <int D, int R, typename X>
+__device__ void Load(const Shape& s, const X* head, int64_t first, float* tile) {
+  if (s.d % 4 == 0) {  // then every row begins at four elements
     for (int i = threadIdx.x; i < R * (D / 4); i += kThreads) {
       const int row = i / (D / 4), column = i % (D / 4) * 4;
       float4 v = make_float4(0, 0, 0, 0);
       if (first + row < s.tokens && column < s.d) {
-        v = *reinterpret_cast<const float4*>(head + (first + row) * s.columns + column);
+        const X* const from = head + (first + row) * s.columns + column;
+        if constexpr (kIsHalf<X>) {
+          const Four<X> four = *reinterpret_cast<const Four<X>*>(from);
+          v = make_float4(Widen(four.of[0]), Widen(four.of[1]), Widen(four.of[2]), Widen(four.of[3]));
+        } else {
+          v = *reinterpret_cast<const float4*>(from);
+        }
       }
       *reinterpret_cast<float4*>(tile + row * Tile<D, R>::kStride + column) = v;
     }
@@ -76,7 +83,7 @@ __device__ void Load(const Shape& s, const float* head, int64_t first, float* ti
   for (int i = threadIdx.x; i < R * D; i += kThreads) {
     const int row = i / D, column = i % D;
     const bool is_there = first + row < s.tokens && column < s.d;
-    tile[row * Tile<D, R>::kStride + column] = is_there ? head[(first + row) * s.columns + column] : 0.0f;
+    tile[row * Tile<D, R>::kStride + column] = is_there ? Widen(head[(first + row) * s.columns + column]) : 0.0f;
   }
 }
 
@@ -156,9 +163,9 @@ __device__ void StoreWeights(const float (&values)[R / kSide][R / kSide], float*
 }
 
 // head[first + ty*M + i] = factor[i] * sum[i], as far as there are tokens and columns.
-template <int D, int R>
+template <int D, int R, typename X>
 __device__ void StoreRows(const Shape& s, const float4 (&sum)[R / kSide][D / 64], const float (&factor)[R / kSide],
-                          int64_t first, float* head) {
+                          int64_t first, X* head) {
   using T = Tile<D, R>;
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
 #pragma unroll
@@ -171,7 +178,7 @@ __device__ void StoreRows(const Shape& s, const float4 (&sum)[R / kSide][D / 64]
       const float values[4] = {sum[i][n].x, sum[i][n].y, sum[i][n].z, sum[i][n].w};
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        if (column + k < s.d) head[row * s.columns + column + k] = factor[i] * values[k];
+        if (column + k < s.d) head[row * s.columns + column + k] = Narrow<X>(factor[i] * values[k]);
       }
     }
   }
@@ -192,9 +199,9 @@ __device__ inline bool Sees(const Shape& s, int64_t query, int64_t key) {
   return query < s.tokens && key < s.tokens && (!s.causal || key <= query);
 }
 
-template <int D, int R>
+template <int D, int R, typename X>
 __global__ void __launch_bounds__(kThreads)
-    ForwardKernel(Shape s, unsigned tiles, const float* q, const float* k, const float* v, float* out, float* lse) {
+    ForwardKernel(Shape s, unsigned tiles, const X* q, const X* k, const X* v, X* out, float* lse) {
   using T = Tile<D, R>;
   float* const queries = reinterpret_cast<float*>(dynamic_shared_memory);
   float* const rows = queries + T::kSize;  // keys, then values
@@ -257,27 +264,30 @@ __global__ void __launch_bounds__(kThreads)
   StoreRows<D, R>(s, sum, inverse, first, out + head);
 }
 
+template <typename X>
 struct GradTensors {
-  const float *dout, *q, *k, *v, *out, *lse;
-  float *dq, *dk, *dv;
+  const X *dout, *q, *k, *v, *out;
+  const float* lse;
+  X *dq, *dk, *dv;
 };
 
 // delta[pair][token] = dout . out of that head and token: a warp each.
-__global__ void DeltaKernel(Shape s, int64_t tasks, Divisor<uint64_t> tokens, GradTensors x, float* delta) {
+template <typename X>
+__global__ void DeltaKernel(Shape s, int64_t tasks, Divisor<uint64_t> tokens, GradTensors<X> x, float* delta) {
   const Team<kWarp> team;
   for (int64_t task = team.first(); task < tasks; task += team.stride()) {
     const auto [pair, token] = tokens.Divide(task);
     const int64_t at = s.HeadOffset(pair) + static_cast<int64_t>(token) * s.columns;
     float dot = 0;
-    for (int64_t i = team.member(); i < s.d; i += kWarp) dot += x.dout[at + i] * x.out[at + i];
+    for (int64_t i = team.member(); i < s.d; i += kWarp) dot += Widen(x.dout[at + i]) * Widen(x.out[at + i]);
     dot = Reduce<kWarp>(dot, SumOf());
     if (team.member() == 0) delta[task] = dot;
   }
 }
 
-template <int D, int R>
+template <int D, int R, typename X>
 __global__ void __launch_bounds__(kThreads)
-    QueryGradKernel(Shape s, unsigned tiles, GradTensors x, const float* delta) {
+    QueryGradKernel(Shape s, unsigned tiles, GradTensors<X> x, const float* delta) {
   using T = Tile<D, R>;
   float* const queries = reinterpret_cast<float*>(dynamic_shared_memory);
   float* const douts = queries + T::kSize;
@@ -327,8 +337,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Here the rows of scores are keys, their columns queries.
-template <int D, int R>
-__global__ void __launch_bounds__(kThreads) KeyGradKernel(Shape s, unsigned tiles, GradTensors x, const float* delta) {
+template <int D, int R, typename X>
+__global__ void __launch_bounds__(kThreads)
+    KeyGradKernel(Shape s, unsigned tiles, GradTensors<X> x, const float* delta) {
   using T = Tile<D, R>;
   float* const keys = reinterpret_cast<float*>(dynamic_shared_memory);
   float* const values = keys + T::kSize;
@@ -386,40 +397,46 @@ const char* LaunchTiles(int held_tiles, cudaStream_t stream, const Shape& s, Arg
   return Launch({stream, static_cast<unsigned>(tiles * s.pairs()), bytes}, kKernel, s, tiles, args...);
 }
 
-template <int D, int R>
+template <typename X, int D, int R>
 const char* Forward(const KernelArgs& args, const Shape& s) {
-  return LaunchTiles<ForwardKernel<D, R>, D, R>(2, Stream(args), s, args.in[0].as<const float>(),
-                                                args.in[1].as<const float>(), args.in[2].as<const float>(),
-                                                args.out[0].as<float>(), args.out[1].as<float>());
+  return LaunchTiles<ForwardKernel<D, R, X>, D, R>(2, Stream(args), s, args.in[0].as<const X>(),
+                                                   args.in[1].as<const X>(), args.in[2].as<const X>(),
+                                                   args.out[0].as<X>(), args.out[1].as<float>());
 }
 
-template <int D, int R>
+template <typename X, int D, int R>
 const char* Backward(const KernelArgs& args, const Shape& s) {
-  const auto in = [&](int i) { return args.in[i].as<const float>(); };
-  const auto out = [&](int i) { return args.out[i].as<float>(); };
-  const GradTensors x = {in(0), in(1), in(2), in(3), in(4), in(5), out(0), out(1), out(2)};
+  const auto in = [&](int i) { return args.in[i].as<const X>(); };
+  const auto out = [&](int i) { return args.out[i].as<X>(); };
+  const GradTensors<X> x = {in(0), in(1), in(2), in(3), in(4), args.in[5].as<const float>(), out(0), out(1), out(2)};
   float* const delta = static_cast<float*>(args.workspace);
   const int64_t tasks = s.pairs() * s.tokens;
-  if (const char* error = Launch({Stream(args), Blocks(tasks, kThreads / kWarp)}, DeltaKernel, s, tasks,
+  if (const char* error = Launch({Stream(args), Blocks(tasks, kThreads / kWarp)}, DeltaKernel<X>, s, tasks,
                                  Divisor<uint64_t>(s.tokens), x, delta)) {
     return error;
   }
-  if (const char* error = LaunchTiles<QueryGradKernel<D, R>, D, R>(4, Stream(args), s, x, delta)) return error;
-  return LaunchTiles<KeyGradKernel<D, R>, D, R>(4, Stream(args), s, x, delta);
+  if (const char* error = LaunchTiles<QueryGradKernel<D, R, X>, D, R>(4, Stream(args), s, x, delta)) return error;
+  return LaunchTiles<KeyGradKernel<D, R, X>, D, R>(4, Stream(args), s, x, delta);
 }
 
 // in: q, k, v; out: out, lse[b,n,t]. With heads of 256 four tiles of 64 rows would not fit into shared memory.
+template <typename X>
 const char* Attention(const KernelArgs& args) {
   const Shape s(args.in[0], *args.attrs);
   if (s.is_empty()) return nullptr;
-  return s.d <= 64 ? Forward<64, 64>(args, s) : s.d <= 128 ? Forward<128, 64>(args, s) : Forward<256, 32>(args, s);
+  return s.d <= 64    ? Forward<X, 64, 64>(args, s)
+         : s.d <= 128 ? Forward<X, 128, 64>(args, s)
+                      : Forward<X, 256, 32>(args, s);
 }
 
 // in: dout, q, k, v, out, lse; out: dq, dk, dv.
+template <typename X>
 const char* AttentionGrad(const KernelArgs& args) {
   const Shape s(args.in[1], *args.attrs);
   if (s.is_empty()) return nullptr;
-  return s.d <= 64 ? Backward<64, 64>(args, s) : s.d <= 128 ? Backward<128, 64>(args, s) : Backward<256, 32>(args, s);
+  return s.d <= 64    ? Backward<X, 64, 64>(args, s)
+         : s.d <= 128 ? Backward<X, 128, 64>(args, s)
+                      : Backward<X, 256, 32>(args, s);
 }
 
 size_t AttentionGradWorkspace(const KernelArgs& args) {
@@ -438,8 +455,8 @@ std::shared_ptr<void> Prepare(const KernelArgs& args) {
 }  // namespace
 
 KernelList AttentionKernels() {
-  return {{"attention", DType::kFloat32, Attention, nullptr, Prepare<0>},
-          {"attention_grad", DType::kFloat32, AttentionGrad, AttentionGradWorkspace, Prepare<1>}};
+  return {OF_FLOAT_KERNELS("attention", Attention, nullptr, Prepare<0>),
+          OF_FLOAT_KERNELS("attention_grad", AttentionGrad, AttentionGradWorkspace, Prepare<1>)};
 }
 
 }  // namespace oneflow::cuda

@@ -1,4 +1,5 @@
 // bias_add adds b[n] along one dimension; bias_grad sums all others away.
+#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/reduce.h"
 
@@ -10,15 +11,16 @@ int AxisOf(const KernelArgs& args) {
   return static_cast<int>(axis < 0 ? axis + args.in[0].rank : axis);
 }
 
+template <typename T>
 const char* BiasAdd(const KernelArgs& args) {
   const int axis = AxisOf(args);
   const TensorArg& given = args.in[0];
   const int64_t outer = Product(given, 0, axis), inner = Product(given, axis + 1, given.rank);
-  const float* const x = given.as<const float>();
+  const T* const x = given.as<const T>();
   const float* const b = args.in[1].as<const float>();
-  float* const y = args.out[0].as<float>();
+  T* const y = args.out[0].as<T>();
   return ForEach(Stream(args), {outer, given.dims[axis], inner},
-                 [=] __device__(int64_t i, int64_t, int64_t at, int64_t) { y[i] = x[i] + b[at]; });
+                 [=] __device__(int64_t i, int64_t, int64_t at, int64_t) { y[i] = Narrow<T>(Widen(x[i]) + b[at]); });
 }
 
 Groups AllButAxis(const KernelArgs& args) {
@@ -29,12 +31,16 @@ Groups AllButAxis(const KernelArgs& args) {
 
 size_t BiasGradWorkspace(const KernelArgs& args) { return ReduceWorkspace(AllButAxis(args)); }
 
-const char* BiasGrad(const KernelArgs& args) { return LaunchSum(args, AllButAxis(args), args.out[0].as<float>()); }
+const char* BiasGrad(const KernelArgs& args) { return LaunchSum(args, AllButAxis(args)); }
 
 }  // namespace
 
 KernelList BiasKernels() {
-  return {{"bias_add", DType::kFloat32, BiasAdd}, {"bias_grad", DType::kFloat32, BiasGrad, BiasGradWorkspace}};
+  KernelList kernels = {OF_FLOAT_KERNELS("bias_add", BiasAdd)};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    kernels.push_back({"bias_grad", dtype, BiasGrad, BiasGradWorkspace});
+  }
+  return kernels;
 }
 
 }  // namespace oneflow::cuda

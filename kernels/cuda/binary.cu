@@ -1,96 +1,112 @@
 // add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither
 // operand broadcasts differently are merged; what is then one run (same shape, or a scalar) goes four elements at a
 // time.
+#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 
 namespace oneflow::cuda {
 namespace {
 
-template <typename F>
+template <typename T, typename F>
 const char* Broadcast(const KernelArgs& args, F f) {
-  const float* const a = args.in[0].as<const float>();
-  const float* const b = args.in[1].as<const float>();
-  float* const c = args.out[0].as<float>();
+  const T* const a = args.in[0].as<const T>();
+  const T* const b = args.in[1].as<const T>();
+  T* const c = args.out[0].as<T>();
   const int64_t n = args.out[0].count;
   const std::vector<LoopDim<2>> dims = BroadcastLoop(args.in[0], args.in[1], args.out[0]);
   if (dims.size() > kMaxRank) return "broadcasting in more than 8 merged dimensions";
   const bool is_run = dims.empty() || (dims.size() == 1 && dims[0].stride[0] == 1 && dims[0].stride[1] == 1);
-  if (is_run) return Map(Stream(args), n, f, c, a, b);
-  return ForEach(Stream(args), dims,
-                 [=] __device__(int64_t i, const Offsets<2>& at) { c[i] = f(a[at.of[0]], b[at.of[1]]); });
+  if (is_run) return MapFloats(Stream(args), n, f, c, a, b);
+  return ForEach(Stream(args), dims, [=] __device__(int64_t i, const Offsets<2>& at) {
+    c[i] = Narrow<T>(f(Widen(a[at.of[0]]), Widen(b[at.of[1]])));
+  });
 }
 
+template <typename T>
 const char* Add(const KernelArgs& args) {
-  return Broadcast(args, [] __device__(float a, float b) { return a + b; });
+  return Broadcast<T>(args, [] __device__(float a, float b) { return a + b; });
 }
+template <typename T>
 const char* Sub(const KernelArgs& args) {
-  return Broadcast(args, [] __device__(float a, float b) { return a - b; });
+  return Broadcast<T>(args, [] __device__(float a, float b) { return a - b; });
 }
+template <typename T>
 const char* Mul(const KernelArgs& args) {
-  return Broadcast(args, [] __device__(float a, float b) { return a * b; });
+  return Broadcast<T>(args, [] __device__(float a, float b) { return a * b; });
 }
+template <typename T>
 const char* Div(const KernelArgs& args) {
-  return Broadcast(args, [] __device__(float a, float b) { return a / b; });
+  return Broadcast<T>(args, [] __device__(float a, float b) { return a / b; });
 }
 
 // Written so that a NaN in either operand comes out.
+template <typename T>
 const char* Maximum(const KernelArgs& args) {
-  return Broadcast(args, [] __device__(float a, float b) { return a > b || a != a ? a : b; });
+  return Broadcast<T>(args, [] __device__(float a, float b) { return a > b || a != a ? a : b; });
 }
+template <typename T>
 const char* Minimum(const KernelArgs& args) {
-  return Broadcast(args, [] __device__(float a, float b) { return a < b || a != a ? a : b; });
+  return Broadcast<T>(args, [] __device__(float a, float b) { return a < b || a != a ? a : b; });
 }
 // 1 beside a NaN, which is neither less nor equal.
+template <typename T>
 const char* Heaviside(const KernelArgs& args) {
-  return Broadcast(args, [] __device__(float a, float b) { return a < b ? 0.0f : a == b ? 0.5f : 1.0f; });
+  return Broadcast<T>(args, [] __device__(float a, float b) { return a < b ? 0.0f : a == b ? 0.5f : 1.0f; });
 }
 
 // Operands that one launch adds: pointers are kernel parameters.
 constexpr int kOperands = 16;
+template <typename T>
 struct Operands {
   int count = 0;
-  const float* x[kOperands];
+  const T* x[kOperands];
 };
 
-__global__ void AddNKernel(int64_t n, Operands operands, float* y) {
+// `before`: the sum of earlier operands, or null.
+template <typename T, typename To>
+__global__ void AddNKernel(int64_t n, const To* before, Operands<T> operands, To* y) {
 #pragma unroll 1
   for (int64_t i = FirstIndex(); i < n; i += IndexStride()) {
-    float sum = operands.x[0][i];
-    for (int operand = 1; operand < operands.count; ++operand) sum += operands.x[operand][i];
-    y[i] = sum;
+    float sum = before != nullptr ? Widen(before[i]) + Widen(operands.x[0][i]) : Widen(operands.x[0][i]);
+    for (int operand = 1; operand < operands.count; ++operand) sum += Widen(operands.x[operand][i]);
+    y[i] = Narrow<To>(sum);
   }
 }
 
 // The operands are added in their order; those beyond the first 16 are added to what `y` holds by then, so the output
 // may take the memory of one of the first 16 only.
-const char* AddN(const KernelArgs& args) {
+template <typename T, typename To>
+const char* AddAll(const KernelArgs& args) {
   const int64_t n = args.out[0].count;
   if (n == 0) return nullptr;
-  if (args.out[0].dtype != DType::kFloat32) return "add_n: no sum of floats in another type";
+  To* const y = args.out[0].as<To>();
   for (size_t next = 0; next < args.in.size();) {
-    Operands operands;
-    if (next > 0) operands.x[operands.count++] = args.out[0].as<const float>();
+    const To* const before = next > 0 ? y : nullptr;
+    Operands<T> operands;
     while (operands.count < kOperands && next < args.in.size()) {
-      operands.x[operands.count++] = args.in[next++].as<const float>();
+      operands.x[operands.count++] = args.in[next++].as<const T>();
     }
-    float* const y = args.out[0].as<float>();
-    if (const char* error = Launch({Stream(args), Blocks(n)}, AddNKernel, n, operands, y)) return error;
+    if (const char* error = Launch({Stream(args), Blocks(n)}, AddNKernel<T, To>, n, before, operands, y)) return error;
   }
   return nullptr;
+}
+
+template <typename T>
+const char* AddN(const KernelArgs& args) {
+  return ByFloat(args.out[0].dtype, [&]<typename To>() { return AddAll<T, To>(args); });
 }
 
 }  // namespace
 
 KernelList BinaryKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {{"add", kF32, Add},
-          {"sub", kF32, Sub},
-          {"mul", kF32, Mul},
-          {"div", kF32, Div},
-          {"maximum", kF32, Maximum},
-          {"minimum", kF32, Minimum},
-          {"heaviside", kF32, Heaviside},
-          {"add_n", kF32, AddN}};
+  return {OF_FLOAT_KERNELS("add", Add),
+          OF_FLOAT_KERNELS("sub", Sub),
+          OF_FLOAT_KERNELS("mul", Mul),
+          OF_FLOAT_KERNELS("div", Div),
+          OF_FLOAT_KERNELS("maximum", Maximum),
+          OF_FLOAT_KERNELS("minimum", Minimum),
+          OF_FLOAT_KERNELS("heaviside", Heaviside),
+          OF_FLOAT_KERNELS("add_n", AddN)};
 }
 
 }  // namespace oneflow::cuda

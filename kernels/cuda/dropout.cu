@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cuda/copy.h"
+#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/random.h"
 
@@ -30,8 +31,8 @@ struct Draw {
   float scale;
 };
 
-template <typename Index>
-__global__ void DropoutKernel(int64_t n, StridedLoop<Index, 1> logical, Draw draw, const float* x, float* y) {
+template <typename T, typename Index>
+__global__ void DropoutKernel(int64_t n, StridedLoop<Index, 1> logical, Draw draw, const T* x, T* y) {
 #pragma unroll 1
   for (int64_t group = FirstIndex(); group * 4 < n; group += IndexStride()) {
     uint64_t drawn = ~uint64_t{0};  // the block that `random` holds
@@ -45,11 +46,12 @@ __global__ void DropoutKernel(int64_t n, StridedLoop<Index, 1> logical, Draw dra
         drawn = block;
       }
       const uint32_t low = index & 1 ? random.x[1] : random.x[0], high = index & 1 ? random.x[3] : random.x[2];
-      y[at] = ((index & 2 ? high : low) >> 8) >= draw.threshold ? x[at] * draw.scale : 0.0f;
+      y[at] = Narrow<T>(((index & 2 ? high : low) >> 8) >= draw.threshold ? Widen(x[at]) * draw.scale : 0.0f);
     }
   }
 }
 
+template <typename T>
 const char* Dropout(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
   if (x.count == 0) return nullptr;
@@ -66,13 +68,13 @@ const char* Dropout(const KernelArgs& args) {
       rate < 1 ? static_cast<float>(1 / (1 - rate)) : 0.0f};
   return WithIndex(x.count, [&](auto index) {
     using Index = decltype(index);
-    return Launch({Stream(args), Blocks(x.count, 4 * kThreads)}, DropoutKernel<Index>, x.count,
-                  StridedLoop<Index, 1>(logical), draw, x.as<const float>(), args.out[0].as<float>());
+    return Launch({Stream(args), Blocks(x.count, 4 * kThreads)}, DropoutKernel<T, Index>, x.count,
+                  StridedLoop<Index, 1>(logical), draw, x.as<const T>(), args.out[0].as<T>());
   });
 }
 
 }  // namespace
 
-KernelList DropoutKernels() { return {{"dropout", DType::kFloat32, Dropout}}; }
+KernelList DropoutKernels() { return {OF_FLOAT_KERNELS("dropout", Dropout)}; }
 
 }  // namespace oneflow::cuda

@@ -36,7 +36,8 @@ constexpr int kRowsPerBlock = 8;
 
 // A block searches all indices for its rows, 256 at a time; the threads share the columns. Nobody else writes these
 // rows, and every element is summed by one thread in the order of the indices.
-__global__ void GradKernel(int64_t n, int64_t first, int64_t rows, int64_t h, const float* dy, const int32_t* ids,
+template <typename T>
+__global__ void GradKernel(int64_t n, int64_t first, int64_t rows, int64_t h, const T* dy, const int32_t* ids,
                            float* dw) {
   __shared__ int found[kThreads];  // positions in this piece of `ids`, ascending
   __shared__ int32_t id[kThreads];
@@ -64,25 +65,26 @@ __global__ void GradKernel(int64_t n, int64_t first, int64_t rows, int64_t h, co
       }
       __syncthreads();
       for (int64_t column = threadIdx.x; column < h; column += kThreads) {
-        for (int k = 0; k < count; ++k) dw[id[k] * h + column] += dy[(piece + found[k]) * h + column];
+        for (int k = 0; k < count; ++k) dw[id[k] * h + column] += Widen(dy[(piece + found[k]) * h + column]);
       }
     }
   }
 }
 
 // in: dy[T...,h], ids[T...]; out: dw[v,h].
+template <typename T>
 const char* EmbeddingGrad(const KernelArgs& args) {
   const TensorArg& out = args.out[0];
   if (out.count == 0) return nullptr;
   const int64_t rows = out.dims[0];
-  return Launch({Stream(args), Blocks(rows, kRowsPerBlock)}, GradKernel, args.in[1].count, out.start[0], rows,
-                out.dims[1], args.in[0].as<const float>(), args.in[1].as<const int32_t>(), out.as<float>());
+  return Launch({Stream(args), Blocks(rows, kRowsPerBlock)}, GradKernel<T>, args.in[1].count, out.start[0], rows,
+                out.dims[1], args.in[0].as<const T>(), args.in[1].as<const int32_t>(), out.as<float>());
 }
 
 }  // namespace
 
 KernelList EmbeddingKernels() {
-  return {{"embedding", DType::kFloat32, Embedding}, {"embedding_grad", DType::kFloat32, EmbeddingGrad}};
+  return {{"embedding", DType::kFloat32, Embedding}, OF_FLOAT_KERNELS("embedding_grad", EmbeddingGrad)};
 }
 
 }  // namespace oneflow::cuda

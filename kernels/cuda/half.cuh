@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include "kernels/cuda/launch.cuh"
 #include "oneflow_core/dtype.h"
 
 namespace oneflow::cuda {
@@ -41,6 +42,48 @@ __host__ __device__ T Narrow(From x) {
     return static_cast<T>(x);
   }
 }
+
+// Four elements that are read and written at once.
+template <typename T>
+struct alignas(4 * sizeof(T)) Four {
+  T of[4];
+};
+
+template <typename T, typename F, typename... X>
+__device__ Four<T> MapFour(F f, X... x) {
+  Four<T> y;
+  for (int k = 0; k < 4; ++k) y.of[k] = Narrow<T>(f(Widen(x.of[k])...));
+  return y;
+}
+
+// y[i] = f(x[i]...) for 16-bit floats, four at a time; `y` may be one of the inputs.
+template <typename F, typename T, typename... X>
+__global__ void MapHalvesKernel(F f, int64_t n, T* y, X... x) {
+  const int64_t first = FirstIndex();
+#pragma unroll 1
+  for (int64_t i = first; i < n / 4; i += IndexStride()) {
+    reinterpret_cast<Four<T>*>(y)[i] = MapFour<T>(f, reinterpret_cast<const Four<T>*>(x)[i]...);
+  }
+  if (const int64_t i = n / 4 * 4 + first; i < n) y[i] = Narrow<T>(f(Widen(x[i])...));
+}
+
+// y[i] = f(x[i]...) for elements of a floating type, which f sees as floats.
+template <typename T, typename F, typename... X>
+const char* MapFloats(cudaStream_t stream, int64_t n, F f, T* y, X... x) {
+  if constexpr (kIsHalf<T>) {
+    if (n == 0) return nullptr;
+    return Launch({stream, Blocks(n, 4 * kThreads)}, MapHalvesKernel<F, T, X...>, f, n, y, x...);
+  } else {
+    return Map(stream, n, f, y, x...);
+  }
+}
+
+// A kernel over the floating type of its elements, for all three.
+#define OF_FLOAT_KERNELS(op, Function, ...)                                    \
+  {op, DType::kFloat32, Function<float> __VA_OPT__(, ) __VA_ARGS__},           \
+      {op, DType::kBFloat16, Function<BFloat16> __VA_OPT__(, ) __VA_ARGS__}, { \
+    op, DType::kFloat16, Function<Float16> __VA_OPT__(, ) __VA_ARGS__          \
+  }
 
 // body.operator()<T>() with the type of elements that `dtype` names; what it returns, or what is wrong.
 template <typename Body>

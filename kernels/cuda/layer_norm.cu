@@ -5,85 +5,92 @@
 //
 // dx takes a team per row.
 #include "kernels/cuda/column_sums.cuh"
+#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
 namespace {
 
-template <int kTeam>
-__global__ void NormKernel(int64_t rows, int64_t c, float epsilon, const float* all_x, const float* gamma,
-                           const float* beta, float* y, float* means, float* rstds) {
+template <int kTeam, typename T>
+__global__ void NormKernel(int64_t rows, int64_t c, float epsilon, const T* all_x, const float* gamma,
+                           const float* beta, T* y, float* means, float* rstds) {
   const Team<kTeam> team;
   for (int64_t row = team.first(); row < rows; row += team.stride()) {
-    const float* const x = all_x + row * c;
+    const T* const x = all_x + row * c;
     float sum = 0, squares = 0;
-    for (int64_t i = team.member(); i < c; i += kTeam) sum += x[i];
+    for (int64_t i = team.member(); i < c; i += kTeam) sum += Widen(x[i]);
     const float mean = Reduce<kTeam>(sum, SumOf()) / static_cast<float>(c);
-    for (int64_t i = team.member(); i < c; i += kTeam) squares += (x[i] - mean) * (x[i] - mean);
+    for (int64_t i = team.member(); i < c; i += kTeam) squares += (Widen(x[i]) - mean) * (Widen(x[i]) - mean);
     const float rstd = 1.0f / sqrtf(Reduce<kTeam>(squares, SumOf()) / static_cast<float>(c) + epsilon);
-    for (int64_t i = team.member(); i < c; i += kTeam) y[row * c + i] = (x[i] - mean) * rstd * gamma[i] + beta[i];
+    for (int64_t i = team.member(); i < c; i += kTeam)
+      y[row * c + i] = Narrow<T>((Widen(x[i]) - mean) * rstd * gamma[i] + beta[i]);
     if (team.member() != 0) continue;
     means[row] = mean;
     rstds[row] = rstd;
   }
 }
 
+template <typename T>
 struct GradInputs {
-  const float *dy, *x, *gamma, *mean, *rstd;
+  const T *dy, *x;
+  const float *gamma, *mean, *rstd;
 };
 
-template <int kTeam>
-__global__ void InputGradKernel(int64_t rows, int64_t c, GradInputs in, float* dx) {
+template <int kTeam, typename T>
+__global__ void InputGradKernel(int64_t rows, int64_t c, GradInputs<T> in, T* dx) {
   const Team<kTeam> team;
   for (int64_t row = team.first(); row < rows; row += team.stride()) {
-    const float* const dy = in.dy + row * c;
-    const float* const x = in.x + row * c;
+    const T* const dy = in.dy + row * c;
+    const T* const x = in.x + row * c;
     const float mean = in.mean[row], rstd = in.rstd[row];
     float sum_g = 0, sum_gh = 0;
     for (int64_t i = team.member(); i < c; i += kTeam) {
-      const float g = dy[i] * in.gamma[i];
+      const float g = Widen(dy[i]) * in.gamma[i];
       sum_g += g;
-      sum_gh += g * ((x[i] - mean) * rstd);
+      sum_gh += g * ((Widen(x[i]) - mean) * rstd);
     }
     const float mean_g = Reduce<kTeam>(sum_g, SumOf()) / static_cast<float>(c);
     const float mean_gh = Reduce<kTeam>(sum_gh, SumOf()) / static_cast<float>(c);
     for (int64_t i = team.member(); i < c; i += kTeam) {
-      dx[row * c + i] = rstd * (dy[i] * in.gamma[i] - mean_g - (x[i] - mean) * rstd * mean_gh);
+      const float h = (Widen(x[i]) - mean) * rstd;
+      dx[row * c + i] = Narrow<T>(rstd * (Widen(dy[i]) * in.gamma[i] - mean_g - h * mean_gh));
     }
   }
 }
 
+template <typename T>
 const char* LayerNorm(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]), rows = Rows(args.in[0]);
   if (rows == 0) return nullptr;
   const float epsilon = static_cast<float>(args.attrs->Double("epsilon", 1e-5));
   const auto launch = [&](auto kernel, int64_t rows_per_block) {
-    return Launch({Stream(args), Blocks(rows, rows_per_block)}, kernel, rows, c, epsilon, args.in[0].as<const float>(),
-                  args.in[1].as<const float>(), args.in[2].as<const float>(), args.out[0].as<float>(),
+    return Launch({Stream(args), Blocks(rows, rows_per_block)}, kernel, rows, c, epsilon, args.in[0].as<const T>(),
+                  args.in[1].as<const float>(), args.in[2].as<const float>(), args.out[0].as<T>(),
                   args.out[1].as<float>(), args.out[2].as<float>());
   };
-  return c <= kWarpColumns ? launch(NormKernel<kWarp>, kThreads / kWarp) : launch(NormKernel<kThreads>, 1);
+  return c <= kWarpColumns ? launch(NormKernel<kWarp, T>, kThreads / kWarp) : launch(NormKernel<kThreads, T>, 1);
 }
 
 size_t GradWorkspace(const KernelArgs& args) { return ColumnSumsBytes<2>(Rows(args.in[0]), Columns(args.in[0])); }
 
 // in: dy, x, gamma, mean, rstd; out: dx, dgamma, dbeta.
+template <typename T>
 const char* LayerNormGrad(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]), rows = Rows(args.in[0]);
   if (c == 0) return nullptr;
   const auto input = [&](int i) { return args.in[i].as<const float>(); };
-  const GradInputs in = {input(0), input(1), input(2), input(3), input(4)};
+  const GradInputs<T> in = {args.in[0].as<const T>(), args.in[1].as<const T>(), input(2), input(3), input(4)};
   const cudaStream_t stream = Stream(args);
   if (rows > 0) {
-    float* const dx = args.out[0].as<float>();
+    T* const dx = args.out[0].as<T>();
     const char* const error =
-        c <= kWarpColumns ? Launch({stream, Blocks(rows, kThreads / kWarp)}, InputGradKernel<kWarp>, rows, c, in, dx)
-                          : Launch({stream, Blocks(rows, 1)}, InputGradKernel<kThreads>, rows, c, in, dx);
+        c <= kWarpColumns ? Launch({stream, Blocks(rows, kThreads / kWarp)}, InputGradKernel<kWarp, T>, rows, c, in, dx)
+                          : Launch({stream, Blocks(rows, 1)}, InputGradKernel<kThreads, T>, rows, c, in, dx);
     if (error != nullptr) return error;
   }
   const auto terms = [=] __device__(int64_t row, int64_t column) {
-    const float dy = in.dy[row * c + column];
-    return Terms<2>{dy * ((in.x[row * c + column] - in.mean[row]) * in.rstd[row]), dy};
+    const float dy = Widen(in.dy[row * c + column]);
+    return Terms<2>{dy * ((Widen(in.x[row * c + column]) - in.mean[row]) * in.rstd[row]), dy};
   };
   const SumPointers<2> sums = {args.out[1].as<float>(), args.out[2].as<float>()};
   return ColumnSums<2>(stream, rows, c, terms, args.workspace, sums);
@@ -92,8 +99,7 @@ const char* LayerNormGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList LayerNormKernels() {
-  return {{"layer_norm", DType::kFloat32, LayerNorm},
-          {"layer_norm_grad", DType::kFloat32, LayerNormGrad, GradWorkspace}};
+  return {OF_FLOAT_KERNELS("layer_norm", LayerNorm), OF_FLOAT_KERNELS("layer_norm_grad", LayerNormGrad, GradWorkspace)};
 }
 
 }  // namespace oneflow::cuda

@@ -1,8 +1,8 @@
 // Matrix products on cuBLASLt: matmul (rows times a weight), matmul_wgrad (x^T dy over all rows) and batch_matmul.
 //
-// Everything that depends on shapes only (descriptors, the choice of an algorithm) is made in `prepare`. The arithmetic
-// is fp32 throughout, without TF32, so that a GPU and a CPU give the same losses; mixed precision is the compiler's to
-// ask for, with casts.
+// Everything that depends on shapes only (descriptors, the choice of an algorithm) is made in `prepare`. Sums are fp32
+// throughout, and products of floats without TF32, so that a GPU and a CPU give the same losses; operands of 16 bits
+// are the compiler's to ask for, with casts.
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
@@ -39,13 +39,20 @@ struct Product2d {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1, a_stride = 0, b_stride = 0, c_stride = 0;
+  DType in = DType::kFloat32, out = DType::kFloat32;
   uint32_t alignment = 64;  // bytes, of all operands
 };
 
+cudaDataType_t LibraryType(DType dtype) {
+  return dtype == DType::kBFloat16 ? CUDA_R_16BF : dtype == DType::kFloat16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
 // A row-major [rows, columns] matrix as cuBLAS sees it: column-major, transposed.
-Layout MakeLayout(int64_t rows, int64_t columns, int64_t batch, int64_t stride) {
+Layout MakeLayout(DType dtype, int64_t rows, int64_t columns, int64_t batch, int64_t stride) {
   cublasLtMatrixLayout_t raw = nullptr;
-  if (cublasLtMatrixLayoutCreate(&raw, CUDA_R_32F, columns, rows, columns) != CUBLAS_STATUS_SUCCESS) return nullptr;
+  if (cublasLtMatrixLayoutCreate(&raw, LibraryType(dtype), columns, rows, columns) != CUBLAS_STATUS_SUCCESS) {
+    return nullptr;
+  }
   Layout layout(raw);
   const int32_t count = static_cast<int32_t>(batch);
   const auto set = [raw](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
@@ -65,7 +72,7 @@ class Gemm {
     return gemm->Plan(p) ? std::move(gemm) : nullptr;
   }
 
-  const char* Run(const KernelArgs& args, const float* a, const float* b, float* c) const {
+  const char* Run(const KernelArgs& args, const void* a, const void* b, void* c) const {
     const cublasLtHandle_t handle = ThreadBlasHandle();
     if (handle == nullptr) return "cublasLtCreate failed";
     const float one = 1, zero = 0;
@@ -91,9 +98,11 @@ class Gemm {
       return cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof(value)) == CUBLAS_STATUS_SUCCESS;
     };
     if (!set(CUBLASLT_MATMUL_DESC_TRANSA, first) || !set(CUBLASLT_MATMUL_DESC_TRANSB, second)) return false;
-    a_ = p.transpose_a ? MakeLayout(p.k, p.m, p.batch, p.a_stride) : MakeLayout(p.m, p.k, p.batch, p.a_stride);
-    b_ = p.transpose_b ? MakeLayout(p.n, p.k, p.batch, p.b_stride) : MakeLayout(p.k, p.n, p.batch, p.b_stride);
-    c_ = MakeLayout(p.m, p.n, p.batch, p.c_stride);
+    a_ = p.transpose_a ? MakeLayout(p.in, p.k, p.m, p.batch, p.a_stride)
+                       : MakeLayout(p.in, p.m, p.k, p.batch, p.a_stride);
+    b_ = p.transpose_b ? MakeLayout(p.in, p.n, p.k, p.batch, p.b_stride)
+                       : MakeLayout(p.in, p.k, p.n, p.batch, p.b_stride);
+    c_ = MakeLayout(p.out, p.m, p.n, p.batch, p.c_stride);
     if (a_ == nullptr || b_ == nullptr || c_ == nullptr) return false;
 
     cublasLtMatmulPreference_t raw = nullptr;
@@ -131,7 +140,10 @@ struct Plan {
   std::vector<Launch> launches;
 };
 
-std::shared_ptr<void> MakePlan(const Product2d& p, std::vector<Launch> launches) {
+std::shared_ptr<void> MakePlan(const KernelArgs& args, Product2d p, std::vector<Launch> launches) {
+  p.in = args.in[0].dtype;
+  p.out = args.out[0].dtype;
+  if (launches.size() > 1) p.alignment = SizeOf(p.in);  // later launches begin anywhere
   auto plan = std::make_shared<Plan>();
   plan->launches = std::move(launches);
   if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0 || plan->launches.empty()) return plan;
@@ -144,16 +156,19 @@ size_t Workspace(const KernelArgs&) { return kWorkspaceBytes + kWorkspaceAlignme
 // The operands a and b of the products are in[kA] and in[1 - kA].
 const char* Execute(const KernelArgs& args, int a) {
   const Plan& plan = *static_cast<const Plan*>(args.state);
-  float* const c = args.out[0].as<float>();
+  const TensorArg& out = args.out[0];
+  const auto at_element = [](const TensorArg& x, int64_t element) {
+    return x.as<char>() + element * static_cast<int64_t>(SizeOf(x.dtype));
+  };
   if (plan.gemm == nullptr) {
     if (args.out[0].count == 0) return nullptr;
-    const cudaError_t error = cudaMemsetAsync(c, 0, static_cast<size_t>(args.out[0].count) * sizeof(float),
+    const cudaError_t error = cudaMemsetAsync(out.data, 0, static_cast<size_t>(out.count) * SizeOf(out.dtype),
                                               static_cast<cudaStream_t>(args.stream));
     return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
   }
   for (const Launch& at : plan.launches) {
     const char* const error =
-        plan.gemm->Run(args, args.in[a].as<const float>() + at.a, args.in[1 - a].as<const float>() + at.b, c + at.c);
+        plan.gemm->Run(args, at_element(args.in[a], at.a), at_element(args.in[1 - a], at.b), at_element(out, at.c));
     if (error != nullptr) return error;
   }
   return nullptr;
@@ -163,7 +178,8 @@ const char* Execute(const KernelArgs& args, int a) {
 std::shared_ptr<void> PrepareMatmul(const KernelArgs& args) {
   const bool transpose_b = args.attrs->Bool("transpose_b");
   const TensorArg& w = args.in[1];
-  return MakePlan({.transpose_b = transpose_b,
+  return MakePlan(args,
+                  {.transpose_b = transpose_b,
                    .m = Rows(args.in[0]),
                    .n = w.dims[transpose_b ? 0 : 1],
                    .k = w.dims[transpose_b ? 1 : 0]},
@@ -177,7 +193,7 @@ int FirstOf(const KernelArgs& args) { return args.attrs->Bool("transpose") ? 1 :
 
 std::shared_ptr<void> PrepareWgrad(const KernelArgs& args) {
   const TensorArg& a = args.in[FirstOf(args)];
-  return MakePlan({.transpose_a = true, .m = Columns(a), .n = Columns(args.in[1 - FirstOf(args)]), .k = Rows(a)},
+  return MakePlan(args, {.transpose_a = true, .m = Columns(a), .n = Columns(args.in[1 - FirstOf(args)]), .k = Rows(a)},
                   {{0, 0, 0}});
 }
 
@@ -212,8 +228,7 @@ std::shared_ptr<void> PrepareBatchMatmul(const KernelArgs& args) {
     }
     launches.push_back(at);
   }
-  if (count > 1) p.alignment = sizeof(float);  // later launches begin anywhere
-  return MakePlan(p, std::move(launches));
+  return MakePlan(args, p, std::move(launches));
 }
 
 const char* BatchMatmul(const KernelArgs& args) { return Execute(args, 0); }
@@ -221,10 +236,13 @@ const char* BatchMatmul(const KernelArgs& args) { return Execute(args, 0); }
 }  // namespace
 
 KernelList MatmulKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {{"matmul", kF32, Matmul, Workspace, PrepareMatmul},
-          {"matmul_wgrad", kF32, MatmulWgrad, Workspace, PrepareWgrad},
-          {"batch_matmul", kF32, BatchMatmul, Workspace, PrepareBatchMatmul}};
+  KernelList kernels;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    kernels.push_back({"matmul", dtype, Matmul, Workspace, PrepareMatmul});
+    kernels.push_back({"matmul_wgrad", dtype, MatmulWgrad, Workspace, PrepareWgrad});
+    kernels.push_back({"batch_matmul", dtype, BatchMatmul, Workspace, PrepareBatchMatmul});
+  }
+  return kernels;
 }
 
 }  // namespace oneflow::cuda

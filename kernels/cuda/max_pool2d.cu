@@ -4,26 +4,29 @@
 // launched kernel cannot return an error.
 #include <cmath>
 
+#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
 
 namespace oneflow::cuda {
 namespace {
 
+template <typename T>
 const char* MaxPool2d(const KernelArgs& args) {
   const int64_t kernel = args.attrs->Int("kernel"), stride = args.attrs->Int("stride", kernel);
   const int64_t height = args.in[0].dims[2], width = args.in[0].dims[3];
   const int64_t planes = args.out[0].dims[0] * args.out[0].dims[1];
-  const float* const x = args.in[0].as<const float>();
-  float* const y = args.out[0].as<float>();
+  const T* const x = args.in[0].as<const T>();
+  T* const y = args.out[0].as<T>();
   int32_t* const index = args.out[1].as<int32_t>();
   const auto find = [=] __device__(int64_t i, int64_t number, int64_t output_row, int64_t output_column) {
-    const float* const plane = x + number * height * width;
+    const T* const plane = x + number * height * width;
     const int64_t top = output_row * stride, left = output_column * stride;
     int64_t best = top * width + left;
     for (int64_t row = top; row < top + kernel; ++row) {
       for (int64_t at = row * width + left; at < row * width + left + kernel; ++at) {
-        if (plane[at] > plane[best] || isnan(plane[at])) best = at;
+        const float value = Widen(plane[at]);
+        if (value > Widen(plane[best]) || isnan(value)) best = at;
       }
     }
     y[i] = plane[best];
@@ -32,11 +35,12 @@ const char* MaxPool2d(const KernelArgs& args) {
   return ForEach(Stream(args), {planes, args.out[0].dims[2], args.out[0].dims[3]}, find);
 }
 
-__global__ void GradKernel(int64_t planes, int64_t outputs, int64_t inputs, const float* all_dy,
-                           const int32_t* all_index, float* all_dx) {
+template <typename T>
+__global__ void GradKernel(int64_t planes, int64_t outputs, int64_t inputs, const T* all_dy, const int32_t* all_index,
+                           float* all_dx) {
   const Team<kWarp> team;
   for (int64_t plane = team.first(); plane < planes; plane += team.stride()) {
-    const float* const dy = all_dy + plane * outputs;
+    const T* const dy = all_dy + plane * outputs;
     const int32_t* const index = all_index + plane * outputs;
     float* const dx = all_dx + plane * inputs;
     for (int64_t i = team.member(); i < inputs; i += kWarp) dx[i] = 0;
@@ -47,7 +51,7 @@ __global__ void GradKernel(int64_t planes, int64_t outputs, int64_t inputs, cons
       const bool is_output = i < outputs && index[i] >= 0 && index[i] < inputs;
       is_bad = is_bad || (i < outputs && !is_output);
       const int position = is_output ? index[i] : -1 - team.member();  // nobody else's
-      const float value = is_output ? dy[i] : 0.0f;
+      const float value = is_output ? Widen(dy[i]) : 0.0f;
       const unsigned same = __match_any_sync(0xffffffffu, position);
       // The first of the lanes with equal positions adds for all of them, in their order.
       const bool adds = is_output && (same & ((1u << team.member()) - 1)) == 0;
@@ -67,19 +71,33 @@ __global__ void GradKernel(int64_t planes, int64_t outputs, int64_t inputs, cons
 }
 
 // in: dy, index.
+// Narrow numbers are summed as floats in the workspace.
+template <typename T>
+size_t PlaneWorkspace(const KernelArgs& args) {
+  return kIsHalf<T> ? static_cast<size_t>(args.out[0].count) * sizeof(float) : 0;
+}
+
+template <typename T>
 const char* MaxPool2dGrad(const KernelArgs& args) {
   const TensorArg& dx = args.out[0];
   if (dx.count == 0) return nullptr;
   const int64_t planes = dx.dims[0] * dx.dims[1];
-  return Launch({Stream(args), Blocks(planes, kThreads / kWarp)}, GradKernel, planes,
-                args.in[0].dims[2] * args.in[0].dims[3], dx.dims[2] * dx.dims[3], args.in[0].as<const float>(),
-                args.in[1].as<const int32_t>(), dx.as<float>());
+  float* const sums = kIsHalf<T> ? static_cast<float*>(args.workspace) : dx.as<float>();
+  const char* const error = Launch({Stream(args), Blocks(planes, kThreads / kWarp)}, GradKernel<T>, planes,
+                                   args.in[0].dims[2] * args.in[0].dims[3], dx.dims[2] * dx.dims[3],
+                                   args.in[0].as<const T>(), args.in[1].as<const int32_t>(), sums);
+  if (error != nullptr || !kIsHalf<T>) return error;
+  T* const rounded = dx.as<T>();
+  return ForEach(Stream(args), dx.count, [=] __device__(int64_t i) { rounded[i] = Narrow<T>(sums[i]); });
 }
 
 }  // namespace
 
 KernelList MaxPool2dKernels() {
-  return {{"max_pool2d", DType::kFloat32, MaxPool2d}, {"max_pool2d_grad", DType::kFloat32, MaxPool2dGrad}};
+  return {OF_FLOAT_KERNELS("max_pool2d", MaxPool2d),
+          {"max_pool2d_grad", DType::kFloat32, MaxPool2dGrad<float>},
+          {"max_pool2d_grad", DType::kBFloat16, MaxPool2dGrad<BFloat16>, PlaneWorkspace<BFloat16>},
+          {"max_pool2d_grad", DType::kFloat16, MaxPool2dGrad<Float16>, PlaneWorkspace<Float16>}};
 }
 
 }  // namespace oneflow::cuda

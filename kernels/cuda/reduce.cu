@@ -7,6 +7,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/team.cuh"
@@ -67,20 +68,30 @@ int64_t Splits(const Groups& groups) {
   return std::max<int64_t>(1, std::min(wanted, useful));
 }
 
-// What a pass writes: a split's result, or where there is one split the output itself.
+// What a pass writes: a split's result, or where there is one split the output itself, of a floating type.
 template <typename Total>
 struct Target {
   Total* partial;
-  float* y;
+  void* y;
+  DType dtype;
   double scale;
 
   __device__ void Write(int64_t at, Total total) const {
     if (partial != nullptr) {
       partial[at] = total;
     } else if constexpr (std::is_same_v<Total, FloatPair>) {
-      y[at] = static_cast<float>(scale * total.Value());
+      Round(at, static_cast<float>(scale * total.Value()));
     } else {
-      y[at] = total;
+      Round(at, total);
+    }
+  }
+  __device__ void Round(int64_t at, float value) const {
+    if (dtype == DType::kBFloat16) {
+      static_cast<BFloat16*>(y)[at] = Narrow<BFloat16>(value);
+    } else if (dtype == DType::kFloat16) {
+      static_cast<Float16*>(y)[at] = Narrow<Float16>(value);
+    } else {
+      static_cast<float*>(y)[at] = value;
     }
   }
 };
@@ -102,15 +113,15 @@ struct Tasks {
 };
 
 // The terms of a task.
-template <typename Index>
+template <typename T, typename Index>
 struct SplitTerms {
-  __device__ SplitTerms(const Tasks<Index>& tasks, int64_t task, const float* x) {
+  __device__ SplitTerms(const Tasks<Index>& tasks, int64_t task, const T* x) {
     const auto [split, output] = tasks.outputs.Divide(static_cast<Index>(task));
     base = x + tasks.kept.At(output).of[0];
     begin = split * tasks.terms_of_split;
     end = begin + tasks.terms_of_split < tasks.terms ? begin + tasks.terms_of_split : tasks.terms;
   }
-  const float* base;
+  const T* base;
   int64_t begin, end;
 };
 
@@ -119,28 +130,28 @@ __device__ typename Op::Total JoinLanes(typename Op::Total total) {
   return Reduce<kWarp>(total, [](typename Op::Total a, typename Op::Total b) { return Op::Join(a, b); });
 }
 
-template <typename Op, typename Index>
-__global__ void WarpPerSplit(Tasks<Index> tasks, const float* x, Target<typename Op::Total> target) {
+template <typename Op, typename T, typename Index>
+__global__ void WarpPerSplit(Tasks<Index> tasks, const T* x, Target<typename Op::Total> target) {
   const Team<kWarp> team;
   for (int64_t task = team.first(); task < tasks.count; task += team.stride()) {
-    const SplitTerms<Index> terms(tasks, task, x);
+    const SplitTerms<T, Index> terms(tasks, task, x);
     typename Op::Total total = Op::Identity();
     for (int64_t term = terms.begin + team.member(); term < terms.end; term += kWarp) {
-      Op::Add(terms.base[tasks.reduced.At(static_cast<Index>(term)).of[0]], &total);
+      Op::Add(Widen(terms.base[tasks.reduced.At(static_cast<Index>(term)).of[0]]), &total);
     }
     total = JoinLanes<Op>(total);
     if (team.member() == 0) target.Write(task, total);
   }
 }
 
-template <typename Op, typename Index>
-__global__ void ThreadPerSplit(Tasks<Index> tasks, const float* x, Target<typename Op::Total> target) {
+template <typename Op, typename T, typename Index>
+__global__ void ThreadPerSplit(Tasks<Index> tasks, const T* x, Target<typename Op::Total> target) {
 #pragma unroll 1
   for (int64_t task = FirstIndex(); task < tasks.count; task += IndexStride()) {
-    const SplitTerms<Index> terms(tasks, task, x);
+    const SplitTerms<T, Index> terms(tasks, task, x);
     typename Op::Total total = Op::Identity();
     for (int64_t term = terms.begin; term < terms.end; ++term) {
-      Op::Add(terms.base[tasks.reduced.At(static_cast<Index>(term)).of[0]], &total);
+      Op::Add(Widen(terms.base[tasks.reduced.At(static_cast<Index>(term)).of[0]]), &total);
     }
     target.Write(task, total);
   }
@@ -162,19 +173,20 @@ __global__ void JoinSplits(int64_t outputs, int64_t splits, const typename Op::T
 
 constexpr int kTeams = kThreads / kWarp;
 
-template <typename Op>
-const char* ReduceGroups(const KernelArgs& args, const Groups& groups, float* y, double scale) {
+template <typename Op, typename T>
+const char* ReduceGroups(const KernelArgs& args, const Groups& groups, double scale) {
   using Total = typename Op::Total;
   if (!groups.is_valid()) return "a reduction has more than 8 merged dimensions";
   if (groups.outputs == 0) return nullptr;
   const int64_t splits = Splits(groups), count = groups.outputs * splits;
-  const Target<Total> final = {nullptr, y, scale};
-  const Target<Total> first = splits > 1 ? Target<Total>{static_cast<Total*>(args.workspace), nullptr, 1} : final;
+  const Target<Total> final = {nullptr, args.out[0].data, args.out[0].dtype, scale};
+  const Target<Total> first =
+      splits > 1 ? Target<Total>{static_cast<Total*>(args.workspace), nullptr, DType::kFloat32, 1} : final;
   const char* const error = WithIndex(std::max(count, groups.terms), [&](auto index) {
     using Index = decltype(index);
     return Launch({Stream(args), groups.inner_reduced ? Blocks(count, kTeams) : Blocks(count)},
-                  groups.inner_reduced ? WarpPerSplit<Op, Index> : ThreadPerSplit<Op, Index>,
-                  Tasks<Index>(groups, splits), args.in[0].as<const float>(), first);
+                  groups.inner_reduced ? WarpPerSplit<Op, T, Index> : ThreadPerSplit<Op, T, Index>,
+                  Tasks<Index>(groups, splits), args.in[0].as<const T>(), first);
   });
   if (error != nullptr || splits == 1) return error;
   return Launch({Stream(args), Blocks(groups.outputs, kTeams)}, JoinSplits<Op>, groups.outputs, splits, first.partial,
@@ -208,7 +220,7 @@ size_t Workspace(const KernelArgs& args) {
 
 template <typename Op, Groups (*kGroups)(const KernelArgs&)>
 const char* Run(const KernelArgs& args) {
-  return ReduceGroups<Op>(args, kGroups(args), args.out[0].as<float>(), 1);
+  return ReduceGroups<Op, float>(args, kGroups(args), 1);
 }
 
 // Divides by the logical count, so that the results of shards add up to the mean.
@@ -216,12 +228,12 @@ const char* ReduceMean(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
   int64_t count = 1;
   for (const int64_t axis : args.attrs->Ints("axes")) count *= x.logical_dims[axis < 0 ? axis + x.rank : axis];
-  return ReduceGroups<Sum>(args, ByAxes(args), args.out[0].as<float>(), 1.0 / static_cast<double>(count));
+  return ReduceGroups<Sum, float>(args, ByAxes(args), 1.0 / static_cast<double>(count));
 }
 
+template <typename T>
 const char* SumTo(const KernelArgs& args) {
-  if (args.out[0].dtype != DType::kFloat32) return "sum_to: no sum of floats in another type";
-  return Run<Sum, ByShape>(args);
+  return ReduceGroups<Sum, T>(args, ByShape(args), 1);
 }
 
 }  // namespace
@@ -231,8 +243,8 @@ size_t ReduceWorkspace(const Groups& groups) {
   return splits == 1 ? 0 : static_cast<size_t>(splits * groups.outputs) * sizeof(FloatPair);
 }
 
-const char* LaunchSum(const KernelArgs& args, const Groups& groups, float* y, double scale) {
-  return ReduceGroups<Sum>(args, groups, y, scale);
+const char* LaunchSum(const KernelArgs& args, const Groups& groups) {
+  return ByFloat(args.in[0].dtype, [&]<typename T>() { return ReduceGroups<Sum, T>(args, groups, 1); });
 }
 
 KernelList ReduceKernels() {
@@ -241,7 +253,7 @@ KernelList ReduceKernels() {
           {"reduce_mean", kF32, ReduceMean, Workspace<ByAxes>},
           {"reduce_max", kF32, Run<Max, ByAxes>, Workspace<ByAxes>},
           {"reduce_min", kF32, Run<Min, ByAxes>, Workspace<ByAxes>},
-          {"sum_to", kF32, SumTo, Workspace<ByShape>},
+          OF_FLOAT_KERNELS("sum_to", SumTo, Workspace<ByShape>),
           {"square_sum", kF32, Run<SquareSum, All>, Workspace<All>}};
 }
 

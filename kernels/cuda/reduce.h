@@ -26,7 +26,8 @@ struct Groups {
 // Partial results for reductions that are cut.
 size_t ReduceWorkspace(const Groups& groups);
 
-// y = scale * sum of in[0] over its reduced dimensions. REQUIRES: args.workspace holds ReduceWorkspace(groups) bytes.
-const char* LaunchSum(const KernelArgs& args, const Groups& groups, float* y, double scale = 1);
+// out[0] = sum of in[0], whose elements are floating, over its reduced dimensions. REQUIRES: args.workspace holds
+// ReduceWorkspace(groups) bytes.
+const char* LaunchSum(const KernelArgs& args, const Groups& groups);
 
 }  // namespace oneflow::cuda

@@ -53,6 +53,13 @@ TEST_F(CudaLayoutsTest, AGptTrainsAlikeUnderEveryLayout) {
                              {3, {"mesh={dp:3}"}}});
 }
 
+TEST_F(CudaLayoutsTest, AGptInBf16TrainsAlikeUnderEveryLayout) {
+  first_bar_ = 1e-5;
+  last_bar_ = 2e-4;
+  ExpectSameUnderAll(Gpt() + " precision { compute: BF16 }",
+                     {{1, {}}, {4, {"mesh={dp:2 tp:2}"}}, {4, {"mesh={pp:2 dp:2}", "train.micro_batches=2"}}});
+}
+
 TEST_F(CudaLayoutsTest, AConvNetTrainsAlikeUnderEveryLayout) {
   ExpectSameUnderAll(
       ConvNet(),

@@ -19,8 +19,8 @@ std::set<std::string> NamesOf(const KernelTable& table) {
   return names;
 }
 
-// Computing in 16-bit floats has come to the cpu first; what only moves elements is on both.
-bool IsKnownGap(absl::string_view name) { return absl::EndsWith(name, " bf16") || absl::EndsWith(name, " f16"); }
+// Convolutions of 16-bit floats: cuDNN has them in layouts of its own only.
+bool IsKnownGap(absl::string_view name) { return absl::StartsWith(name, "conv2d") && !absl::EndsWith(name, " f32"); }
 
 TEST(CudaKernelsTest, EveryCpuKernelHasACudaTwinAndTheOtherWayRound) {
   const std::set<std::string> cuda = NamesOf(CudaKernels()), cpu = NamesOf(CpuKernels());

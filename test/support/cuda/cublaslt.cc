@@ -96,8 +96,18 @@ struct Problem {
 
 bool IsOperation(int32_t x) { return x == CUBLAS_OP_N || x == CUBLAS_OP_T; }
 
+// 0: of no type that this device multiplies.
+size_t ElementBytes(cudaDataType_t type) {
+  return type == CUDA_R_32F ? 4 : type == CUDA_R_16BF || type == CUDA_R_16F ? 2 : 0;
+}
+
+// Operands of one type, which may be summed up to it or to floats.
+bool AreTypesKnown(const Problem& p) {
+  return p.a.type == p.b.type && p.c.type == p.d.type && (p.d.type == p.a.type || p.d.type == CUDA_R_32F);
+}
+
 cublasStatus_t CheckLayout(const cublasLtMatrixLayoutOpaque_t& x) {
-  if (x.type != CUDA_R_32F || x.rows > INT_MAX || x.columns > INT_MAX) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (ElementBytes(x.type) == 0 || x.rows > INT_MAX || x.columns > INT_MAX) return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool valid =
       x.rows > 0 && x.columns > 0 && x.ld >= static_cast<int64_t>(x.rows) && x.batch > 0 && x.stride >= 0;
   return valid ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
@@ -143,6 +153,7 @@ cublasStatus_t MakeProblem(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, 
                .b = *b,
                .c = *c,
                .d = *d};
+  if (!AreTypesKnown(p)) return CUBLAS_STATUS_NOT_SUPPORTED;
   *result = p;
   return CheckShapes(p);
 }
@@ -153,7 +164,7 @@ uint64_t Hash(const Problem& p) {
   const auto add = [&hash](uint64_t x) { hash = (hash ^ x) * 0x100000001b3; };
   add(p.transpose_a), add(p.transpose_b);
   for (const cublasLtMatrixLayoutOpaque_t* x : {&p.a, &p.b, &p.c, &p.d}) {
-    add(x->rows), add(x->columns), add(x->ld), add(x->batch), add(x->stride);
+    add(x->type), add(x->rows), add(x->columns), add(x->ld), add(x->batch), add(x->stride);
   }
   return hash;
 }
@@ -179,13 +190,13 @@ cublasStatus_t CheckHandle(cublasLtHandle_t handle) {
 struct Work {
   Problem p;
   float alpha, beta;
-  const float *a, *b, *c;
-  float* d;
+  const void *a, *b, *c;
+  void* d;
   float* workspace;  // null: none
 };
 
 size_t NumBytes(const cublasLtMatrixLayoutOpaque_t& x) {
-  return ((x.columns - 1) * x.ld + x.rows + (x.batch - 1) * x.stride) * sizeof(float);
+  return ((x.columns - 1) * x.ld + x.rows + (x.batch - 1) * x.stride) * ElementBytes(x.type);
 }
 
 bool CheckMemory(const Work& w) {
@@ -196,11 +207,32 @@ bool CheckMemory(const Work& w) {
   return CheckOperands(operands);
 }
 
+struct BFloat16 {
+  uint16_t bits;
+};
+
+float Value(float x) { return x; }
+float Value(_Float16 x) { return static_cast<float>(x); }
+float Value(BFloat16 x) {
+  const uint32_t bits = uint32_t{x.bits} << 16;
+  float y;
+  std::memcpy(&y, &bits, sizeof(y));
+  return y;
+}
+void Put(float x, float* y) { *y = x; }
+void Put(float x, _Float16* y) { *y = static_cast<_Float16>(x); }
+void Put(float x, BFloat16* y) {  // to nearest even
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  y->bits = static_cast<uint16_t>(x != x ? (bits >> 16) | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
 // A tile of `count` rows of a [rows, k] matrix, or columns of a [k, columns] matrix, as [k][width]; `step` is from one
 // to the next, `k_step` along k.
-void Pack(const float* from, int64_t count, int64_t step, int64_t k, int64_t k_step, int64_t width, float* to) {
+template <typename T>
+void Pack(const T* from, int64_t count, int64_t step, int64_t k, int64_t k_step, int64_t width, float* to) {
   for (int64_t p = 0; p < k; ++p, from += k_step, to += width) {
-    for (int64_t i = 0; i < width; ++i) to[i] = i < count ? from[i * step] : 0;
+    for (int64_t i = 0; i < width; ++i) to[i] = i < count ? Value(from[i * step]) : 0;
   }
 }
 
@@ -217,20 +249,22 @@ void Multiply(const float* a, const float* b, int64_t k, float (&result)[kTileCo
 }
 
 // The tile of d at `row`, `column`.
-void Store(const Work& w, const float* sums, int64_t row, int64_t column, const float* c, float* d) {
+template <typename T>
+void Store(const Work& w, const float* sums, int64_t row, int64_t column, const T* c, T* d) {
   const int64_t rows = std::min(kTileRows, w.p.m - row), columns = std::min(kTileColumns, w.p.n - column);
   for (int64_t j = 0; j < columns; ++j) {
-    const float* const c_column = c + (column + j) * w.p.c.ld + row;
-    float* const d_column = d + (column + j) * w.p.d.ld + row;
+    const T* const c_column = c + (column + j) * w.p.c.ld + row;
+    T* const d_column = d + (column + j) * w.p.d.ld + row;
     for (int64_t i = 0; i < rows; ++i) {
       const float sum = w.alpha * sums[j * kTileRows + i];
-      d_column[i] = w.beta == 0 ? sum : sum + w.beta * c_column[i];
+      Put(w.beta == 0 ? sum : sum + w.beta * Value(c_column[i]), d_column + i);
     }
   }
 }
 
 // One product of the batch.
-void RunOne(const Work& w, const float* a, const float* b, const float* c, float* d) {
+template <typename T, typename Out>
+void RunOne(const Work& w, const T* a, const T* b, const Out* c, Out* d) {
   const auto [m, n, k] = std::tuple(w.p.m, w.p.n, w.p.k);
   const int64_t a_step = w.p.transpose_a ? w.p.a.ld : 1, a_k_step = w.p.transpose_a ? 1 : w.p.a.ld;
   const int64_t b_step = w.p.transpose_b ? 1 : w.p.b.ld, b_k_step = w.p.transpose_b ? w.p.b.ld : 1;
@@ -249,12 +283,23 @@ void RunOne(const Work& w, const float* a, const float* b, const float* c, float
   }
 }
 
+template <typename T, typename Out>
+void RunAll(const Work& w) {
+  for (int64_t i = 0; i < w.p.batch; ++i) {
+    Out* const d = static_cast<Out*>(w.d) + i * w.p.d.stride;
+    RunOne(w, static_cast<const T*>(w.a) + i * w.p.a.stride, static_cast<const T*>(w.b) + i * w.p.b.stride,
+           w.beta == 0 ? d : static_cast<const Out*>(w.c) + i * w.p.c.stride, d);
+  }
+}
+
+template <typename T>
+void RunAs(const Work& w) {
+  w.p.d.type == CUDA_R_32F ? RunAll<T, float>(w) : RunAll<T, T>(w);
+}
+
 void Run(const Work& w) {
   if (!CheckMemory(w)) return;
-  for (int64_t i = 0; i < w.p.batch; ++i) {
-    RunOne(w, w.a + i * w.p.a.stride, w.b + i * w.p.b.stride, w.beta == 0 ? w.d : w.c + i * w.p.c.stride,
-           w.d + i * w.p.d.stride);
-  }
+  w.p.a.type == CUDA_R_16BF ? RunAs<BFloat16>(w) : w.p.a.type == CUDA_R_16F ? RunAs<_Float16>(w) : RunAs<float>(w);
 }
 
 // The workspace that the algorithm is going to use, if it was made for this problem, these pointers are aligned as it
@@ -382,7 +427,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   status = MakeProblem(desc, a, b, c, d, &p);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   for (const uint32_t alignment : preference->alignment) {  // no algorithm does with less than an element's
-    if (alignment == 0 || alignment % sizeof(float) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (alignment == 0 || alignment % ElementBytes(p.a.type) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   results[0] = {};
   results[0].algo = MakeAlgo(p, *preference);
@@ -406,17 +451,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   Work w = {.p = {},
             .alpha = *static_cast<const float*>(alpha),
             .beta = *static_cast<const float*>(beta),
-            .a = static_cast<const float*>(a),
-            .b = static_cast<const float*>(b),
-            .c = static_cast<const float*>(c),
-            .d = static_cast<float*>(d),
+            .a = a,
+            .b = b,
+            .c = c,
+            .d = d,
             .workspace = static_cast<float*>(workspace)};
   status = MakeProblem(desc, a_layout, b_layout, c_layout, d_layout, &w.p);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   const bool in_place = c == d && (w.p.c.ld != w.p.d.ld || w.p.c.stride != w.p.d.stride);
   if (w.beta != 0 && (c == nullptr || in_place)) return CUBLAS_STATUS_INVALID_VALUE;
   // Without an algorithm the library chooses one that needs nothing.
-  const uint32_t element = sizeof(float);
+  const uint32_t element = ElementBytes(w.p.a.type);
   const cublasLtMatmulAlgo_t chosen =
       algo != nullptr ? *algo : MakeAlgo(w.p, {0, {element, element, element, element}});
   status = CheckAlgo(chosen, w, workspace_bytes);
