@@ -25,7 +25,9 @@
 #include "kernels/device.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/builder.h"
+#include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/ragged.h"
 #include "test/kernels/harness.h"
 #include "test/support/op_facts.h"
 
@@ -86,8 +88,11 @@ class Dump {
     Values values;
     std::vector<Tensor> xs;
     for (const RefTensor& x : c.inputs) {
-      xs.push_back(builder.Variable(absl::StrCat("x", xs.size()), TypeOf(x), "zeros", {}, IsFloating(x.dtype)));
+      xs.push_back(builder.Variable(absl::StrCat("x", xs.size()), Dense(TypeOf(x)), "zeros", {}, IsFloating(x.dtype)));
       values[xs.back().id()] = x;
+    }
+    for (size_t k = 0; k < xs.size(); ++k) {
+      if (c.inputs[k].ragged >= 0) xs[k] = KeepRows(xs[k], xs.back());
     }
     const std::vector<Tensor> ys = builder.Op(c.op, xs, c.attrs);
     OF_RETURN_IF_ERROR(builder.status());
@@ -149,18 +154,24 @@ class Dump {
     Put(json, "dy", 0, dy);
     const NodeId forward = builder.graph().value(ys[0].id()).producer;
     std::vector<std::optional<Tensor>> dys(ys.size());
-    dys[0] = builder.Variable("dy", type, "zeros");
+    dys[0] = builder.Variable("dy", Dense(type), "zeros");
     (*values)[dys[0]->id()] = dy;
+    if (type.is_ragged()) dys[0] = KeepRows(*dys[0], xs.back());
     GradContext context(builder, forward, dys);
     for (size_t k = 0; k < xs.size(); ++k) {
       context.set_needs_grad(static_cast<int>(k), IsFloating(c.inputs[k].dtype));
     }
     OF_RETURN_IF_ERROR(op.grad(context));
+    std::vector<std::optional<Tensor>> dxs = context.input_grads();
+    for (size_t k = 0; k < xs.size(); ++k) {
+      if (!dxs[k].has_value()) continue;
+      if (dxs[k]->type().is_ragged()) dxs[k] = PadRows(*dxs[k]);
+      dxs[k] = Cast(*dxs[k], c.inputs[k].dtype);  // as who reads it does
+    }
     OF_RETURN_IF_ERROR(builder.status());
     OF_RETURN_IF_ERROR(Run(device_, ops_, builder.graph(), forward + 1, values));
     for (size_t k = 0; k < xs.size(); ++k) {
-      const std::optional<Tensor>& dx = context.input_grads()[k];
-      if (dx.has_value()) Put(json, "dx", k, values->at(dx->id()));
+      if (dxs[k].has_value()) Put(json, "dx", k, values->at(dxs[k]->id()));
     }
     return absl::OkStatus();
   }

@@ -70,6 +70,25 @@ def cumsum(a, x):
     return y - x if a["exclusive"] else y
 
 
+def filled(x, counts):
+    """Whether an element lies in the filled rows of its group."""
+    rows = torch.arange(x.shape[counts.dim()])
+    is_filled = rows < counts.unsqueeze(-1)
+    return is_filled.reshape(is_filled.shape + (1,) * (x.dim() - is_filled.dim())).expand(x.shape)
+
+
+def keep_rows(a, x, counts):
+    return torch.where(filled(x, counts), x, x.detach())
+
+
+def pad_rows(a, x, counts):
+    return torch.where(filled(x, counts), x, torch.zeros_like(x))
+
+
+def row_counts(a, ids):
+    return F.one_hot(ids.long(), a["size"]).sum(-2).int()
+
+
 def slice_grad(a, dy):
     sizes = list(dy.shape)
     sizes[a["axis"]] = a["size"]
@@ -239,6 +258,9 @@ OPS = {
     "extremum_count": extremum_count,
     "extremum_grad": extremum_grad,
     "cumsum": cumsum,
+    "keep_rows": keep_rows,
+    "pad_rows": pad_rows,
+    "row_counts": row_counts,
     "sum_to": lambda a, x: x.sum_to_size(a["shape"]),
     "broadcast_to": lambda a, x: x.broadcast_to(a["shape"]),
     "reshape": lambda a, x: x.reshape(a["shape"]),
