@@ -38,6 +38,9 @@ struct RecomputeOptions {
   int first = 0;     // of those only the first so many of every chunk; 0: all
   // What forward has gathered from other ranks, so that a rank holds more of it, is gathered again.
   bool gathers = false;
+  // Of a segment that is run again all of it, and not only what backward needs: as systems do that call forward anew.
+  bool whole = false;
+
   bool any() const { return !what.empty() || gathers; }
 };
 

@@ -29,11 +29,13 @@ namespace {
 
 class Recomputation {
  public:
-  // `pieces` are by node, without boxings; `gathers`: so is every boxing that gathers.
-  Recomputation(Graph& graph, const OpRegistry& ops, std::vector<int> pieces, bool gathers)
+  // `pieces` are by node, without boxings; `gathers`: so is every boxing that gathers; `whole`: what is made again of
+  // a piece is all of it.
+  Recomputation(Graph& graph, const OpRegistry& ops, std::vector<int> pieces, bool gathers, bool whole)
       : graph_(graph),
         ops_(ops),
         gathers_(gathers),
+        whole_(whole),
         readers_(graph.Consumers()),
         varies_(DependsOnMicroBatch(graph, ops)),
         piece_(std::move(pieces)),
@@ -129,8 +131,12 @@ class Recomputation {
     const std::vector<NodeId>& members = pieces_[piece];
     begins_.clear();
     for (auto it = members.rbegin(); it != members.rend(); ++it) cloned_[*it] = IsWanted(*it, piece);
-    StartLater(piece);
-    DropWhatSavesNothing(piece);
+    if (whole_ && piece < num_segments_) {
+      for (const NodeId id : members) cloned_[id] = true;
+    } else {
+      StartLater(piece);
+      DropWhatSavesNothing(piece);
+    }
     for (const NodeId id : members) {
       if (!cloned_[id]) continue;
       for (const ValueId input : graph_.node(id).inputs) {
@@ -280,7 +286,7 @@ class Recomputation {
 
   Graph& graph_;
   const OpRegistry& ops_;
-  const bool gathers_;
+  const bool gathers_, whole_;
   int num_segments_ = 0;                            // pieces of segments; behind them are boxings by themselves
   const std::vector<std::vector<NodeId>> readers_;  // before any clone was added
   const std::vector<bool> varies_;                  // by node: each micro-batch has its own
@@ -296,7 +302,7 @@ class Recomputation {
 // what acts on the world.
 bool MayRepeat(const Node& node, const OpRegistry& ops) {
   const OpDef& op = *ops.Find(node.op);
-  return op.kind == OpKind::kCompute && !op.has_effect && op.mutates.empty();
+  return (op.kind == OpKind::kCompute || op.kind == OpKind::kCast) && !op.has_effect && op.mutates.empty();
 }
 
 absl::Status CheckKind(const Graph& graph, const std::string& what) {
@@ -332,7 +338,7 @@ absl::StatusOr<bool> Recompute(Graph& graph, PassContext& context) {
   const RecomputeOptions& options = context.options.recompute;
   if (!options.any() || !graph.is_trained()) return false;
   if (!options.what.empty()) OF_RETURN_IF_ERROR(CheckKind(graph, options.what));
-  Recomputation recomputation(graph, context.ops, RecomputedPieces(graph, context), options.gathers);
+  Recomputation recomputation(graph, context.ops, RecomputedPieces(graph, context), options.gathers, options.whole);
   if (recomputation.Run()) return true;
   context.warnings.push_back(absl::StrCat("graph '", graph.name(), "': recompute ",
                                           options.what.empty() ? "" : absl::StrCat("'", options.what, "' "),

@@ -12,9 +12,12 @@ namespace oneflow::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
 
 CompileOptions Recomputing(const std::string& what, std::vector<Axis> axes = {}, int micro_batches = 1) {
   CompileOptions options = Options(std::move(axes), micro_batches);
@@ -99,6 +102,39 @@ TEST(RecomputeTest, ReadsAsInTheGoldenText) {
     if (!line.empty() && !absl::StrContains(line, " role update")) absl::StrAppend(&text, line, "\n");
   }
   EXPECT_GOLDEN("compiler/recompute.graph", text);
+}
+
+TEST(RecomputeTest, TheWholeOfASegmentIsRunAgainIfSoAsked) {
+  const GptConfig config{.layers = 2, .width = 16, .heads = 2, .context = 8, .dropout = 0.1};
+  const auto clones = [&](bool whole) {
+    CompileOptions options = Recomputing("layers");
+    options.recompute.whole = whole;
+    const absl::StatusOr<std::vector<Graph>> program =
+        GptProgram(config, {.path = "text"}, {.train = 2}, std::nullopt, Ops());
+    EXPECT_OK(program.status());
+    const absl::StatusOr<Graph> graph = Boxed((*program)[0], options);
+    EXPECT_OK(graph.status());
+    return Clones(*graph);
+  };
+  EXPECT_THAT(clones(false), Not(Contains("h1/mlp/down/matmul/recompute"))) << "backward has no use for what it makes";
+  EXPECT_THAT(clones(true), IsSupersetOf({"h1/mlp/down/matmul/recompute", "h1/add_2/recompute"}));
+}
+
+TEST(RecomputeTest, CastsAreMadeAgainToo) {
+  const GptConfig config{.layers = 1, .width = 16, .heads = 2, .context = 8};
+  ASSERT_OK_AND_ASSIGN(const std::vector<Graph> program,
+                       GptProgram(config, {.path = "text"}, {.train = 2}, std::nullopt, Ops()));
+  CompileOptions options = Recomputing("layers");
+  options.precision.compute = DType::kBFloat16;
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(program[0], options));
+  const std::vector<std::vector<NodeId>> readers = graph.Consumers();
+  const std::vector<bool> varies = DependsOnMicroBatch(graph, Ops());  // casts of weights do not
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op != "cast" || !IsForward(node) || !varies[id] || graph.SegmentOfKind(node.segment, "layers") < 0)
+      continue;
+    for (const NodeId reader : readers[node.outputs[0]]) EXPECT_FALSE(IsBackward(graph.node(reader))) << node.name;
+  }
 }
 
 // b, s, h, a: samples, tokens, width, heads; t ranks along tp. By element 4 bytes. What backward reads of a layer:
