@@ -236,6 +236,12 @@ Tensor Constant(GraphBuilder& builder, const TensorType& type, double value, Loc
                      {{"dtype", std::string(Name(type.dtype))}, {"shape", type.shape.dims()}, {"value", value}}, loc);
 }
 
+Tensor CausalMask(GraphBuilder& builder, int64_t time, double ahead, Location loc) {
+  const Tensor ones = Constant(builder, {DType::kFloat32, {time, time}}, 1, loc);
+  const Tensor columns = Cumsum(ones, 1, false, false, loc), rows = Cumsum(ones, 0, false, false, loc);
+  return Scale(Relu(Sub(columns, rows, loc), loc), ahead, loc);
+}
+
 void Fetch(Tensor x, const std::string& name, Location loc) { Call("fetch", {x}, {{"name", name}}, loc); }
 void Assign(Tensor v, Tensor x, Location loc) { Call("assign", {v, x}, {}, loc); }
 void Increment(Tensor v, Location loc) { Call("increment", {v}, {}, loc); }

@@ -145,6 +145,9 @@ ImageBatch ReadImages(GraphBuilder& builder, int64_t batch, int64_t channels, in
                       AttrMap attrs = {}, Location loc = Location::current());
 Tensor Constant(GraphBuilder& builder, const TensorType& type, double value, Location loc = Location::current());
 
+// f32[time,time]: 0 where a token (a row) may look, and `ahead` times as much as one lies ahead of it where it may not.
+Tensor CausalMask(GraphBuilder& builder, int64_t time, double ahead, Location loc = Location::current());
+
 // Effects. `v`, `tokens` and `length` must be variables.
 void Fetch(Tensor x, const std::string& name, Location loc = Location::current());  // x is handed to the host each step
 void Assign(Tensor v, Tensor x, Location loc = Location::current());

@@ -9,6 +9,7 @@
 #include "oneflow_core/nn/initial.h"
 #include "oneflow_core/nn/layer_norm.h"
 #include "oneflow_core/nn/linear.h"
+#include "oneflow_core/nn/lying.h"
 #include "oneflow_core/nn/mlp.h"
 
 namespace oneflow {
@@ -28,19 +29,42 @@ absl::Status Check(const GptConfig& config, const TextData& data, const BatchSiz
     return absl::InvalidArgumentError(
         absl::StrCat("gpt: width ", config.width, " is not a multiple of heads ", config.heads));
   }
+  if (!config.stages.empty() && static_cast<int64_t>(config.stages.size()) != config.layers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gpt: there are stages of ", config.stages.size(), " layers, but ", config.layers, " layers"));
+  }
   return CheckBatches("gpt", batches);
+}
+
+// With its gradient.
+Tensor OnStream(const GptConfig& config, const Tensor& x) {
+  return config.stream.has_value() ? nn::Lying(x, *config.stream, /*gradient=*/true) : x;
+}
+
+// What layers read is whole, so that their weights need not be gathered.
+Tensor Normalized(const GptConfig& config, const Tensor& x, absl::string_view name) {
+  const Tensor y = nn::LayerNorm(x, name);
+  return config.stream.has_value() ? nn::Lying(y, Sbp::Broadcast(), config.stream->is_broadcast()) : y;
 }
 
 Tensor Block(const GptConfig& config, const Tensor& input, double dropout) {
   const std::string init = nn::Normal(kStandardDeviation);
   const std::string residual_init =
       nn::Normal(kStandardDeviation / std::sqrt(2.0 * static_cast<double>(config.layers)));
-  const Tensor attended = nn::CausalSelfAttention(nn::LayerNorm(input, "ln1"), "attn",
-                                                  {.heads = config.heads, .init = init, .output_init = residual_init});
-  const Tensor x = Add(input, Dropout(attended, dropout));
-  const Tensor processed =
-      nn::Mlp(nn::LayerNorm(x, "ln2"), "mlp", {.hidden = 4 * config.width, .init = init, .output_init = residual_init});
-  return Add(x, Dropout(processed, dropout));
+  const Tensor attended = nn::CausalSelfAttention(Normalized(config, input, "ln1"), "attn",
+                                                  {.heads = config.heads,
+                                                   .init = init,
+                                                   .output_init = residual_init,
+                                                   .says_how_it_lies = config.stream.has_value(),
+                                                   .kept_scores = config.kept_scores,
+                                                   .dropout = dropout});
+  const Tensor x = OnStream(config, Add(input, Dropout(OnStream(config, attended), dropout)));
+  const Tensor processed = nn::Mlp(Normalized(config, x, "ln2"), "mlp",
+                                   {.hidden = 4 * config.width,
+                                    .init = init,
+                                    .output_init = residual_init,
+                                    .says_how_it_lies = config.stream.has_value()});
+  return OnStream(config, Add(x, Dropout(OnStream(config, processed), dropout)));
 }
 
 nn::EmbeddingOptions TokenTable(const GptConfig& config) {
@@ -120,13 +144,15 @@ Tensor GptLogits(const GptConfig& config, const Tensor& tokens, bool training) {
   const double dropout = training ? config.dropout : 0;
   const Tensor positions = nn::EmbeddingTable(
       b, "wpe", {.rows = config.context, .width = config.width, .init = nn::Normal(kStandardDeviation)});
-  Tensor x = Dropout(Add(nn::Embedding(tokens, "wte", TokenTable(config)), positions), dropout);
+  Tensor x = OnStream(config, Dropout(Add(nn::Embedding(tokens, "wte", TokenTable(config)), positions), dropout));
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const GraphBuilder::Scope scope(b, absl::StrCat("h", layer));
     const GraphBuilder::Segment segment(b, "layers");
+    std::optional<GraphBuilder::PlacementScope> stage;
+    if (!config.stages.empty()) stage.emplace(b, PlacementHint{{"pp", config.stages[layer]}});
     x = Block(config, x, dropout);
   }
-  return Head(config, nn::LayerNorm(x, "ln_f"));
+  return Head(config, Normalized(config, x, "ln_f"));
 }
 
 absl::StatusOr<std::vector<Graph>> GptProgram(const GptConfig& config, const TextData& data, const BatchSizes& batches,

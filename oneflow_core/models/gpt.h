@@ -31,6 +31,12 @@ struct GptConfig {
   int64_t context = 128;        // tokens per sample
   double dropout = 0;           // after the embedding, after attention's projection and after the mlp
   bool tied_embedding = false;  // the head uses the token embedding's matrix
+  // What is below is for comparisons with other systems.
+  std::optional<DType> kept_scores;  // of attention (nn/attention.h); with them `dropout` is that of its softmax too
+  // How the residual stream and its gradient lie along mesh axis "tp": whole as in Megatron-LM, or split by tokens as
+  // with its sequence parallelism; nothing: as is cheapest.
+  std::optional<Sbp> stream;
+  std::vector<int> stages;  // by layer, its place along mesh axis "pp"; empty: the compiler cuts the model
 };
 
 // How text is continued after training.

@@ -4,6 +4,7 @@
 // heads, and o by rows, so that one reduction at the end is all the communication.
 #pragma once
 
+#include <optional>
 #include <source_location>
 #include <string>
 
@@ -15,6 +16,13 @@ struct AttentionOptions {
   int64_t heads = 1;
   std::string init = "normal(0.02)";         // of q, k, v
   std::string output_init = "normal(0.02)";  // of o, which writes to the residual stream
+  // q, k, v and what is mixed of them are asked to be split by heads on mesh axis "tp", with their gradients; else only
+  // the weights are.
+  bool says_how_it_lies = false;
+  // If it is given, scores [batch, heads, time, time] are of this type and kept from forward to backward, as products
+  // and a softmax between them do; else a kernel computes them again, block by block. For comparisons.
+  std::optional<DType> kept_scores;
+  double dropout = 0;  // of the softmax of kept scores
 };
 
 // x is [batch, time, width]. Variables "name/{q,k,v,o}/{weight,bias}". The builder fails with InvalidArgument if x is

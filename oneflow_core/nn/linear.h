@@ -8,6 +8,7 @@
 // The bias of the second is added after the addends are reduced; adding it before would count it once per rank.
 #pragma once
 
+#include <optional>
 #include <source_location>
 #include <string>
 
@@ -21,6 +22,7 @@ struct LinearOptions {
   std::string init = "normal(0.02)";
   SbpHint weight_hint;
   SbpHint bias_hint;
+  std::optional<Sbp> product;  // how the product, without the bias, lies on mesh axis "tp"; nothing: as is cheapest
 };
 
 LinearOptions ColumnSplit(int64_t width, std::string init);

@@ -8,9 +8,19 @@
 namespace oneflow::ops {
 namespace {
 
-// `to` is the identity, and where the gradient lies is the compiler's choice: it needs no node of its own.
+// `to` is the identity. Where the gradient lies is the compiler's choice, so that it needs no node of its own, unless
+// the attribute `gradient` says that it is to lie likewise; that of addends is whole.
 absl::Status ToGrad(GradContext& c) {
-  c.SetInputGrad(0, *c.output_grad(0));
+  Tensor grad = *c.output_grad(0);
+  if (c.attrs().Bool("gradient")) {
+    grad = c.Call1("to", {grad});
+    if (!grad.valid()) return absl::OkStatus();  // the builder knows why
+    Graph& graph = grad.builder()->mutable_graph();
+    SbpHint hint = graph.value(c.output(0).id()).hint;
+    for (AxisSbp& on : hint) on.sbp = on.sbp.is_partial() ? Sbp::Broadcast() : on.sbp;
+    graph.value(grad.id()).hint = std::move(hint);
+  }
+  c.SetInputGrad(0, grad);
   return absl::OkStatus();
 }
 

@@ -1,4 +1,5 @@
 // The layout law on devices of the host.
+#include "oneflow_core/models/gpt.h"
 #include "test/laws/layouts_law.h"
 
 namespace oneflow {
@@ -113,6 +114,56 @@ TEST_F(NarrowLayoutsTest, TablesAndClassesMayBeSplit) {
   ExpectSameUnder(InBf16(WideDeep()),
                   {{"mesh={tp:4}"}, {"mesh={dp:2 tp:2}"}, {"mesh={tp:3}", "model.wide_deep.table_split=\"columns\""}});
   ExpectSameUnder(InBf16(MarginClassifier()), {{"mesh={tp:4}"}, {"mesh={dp:2 tp:2}"}, {"mesh={dp:2}"}});
+}
+
+// As Megatron-LM lays it out: every tensor between layers is asked to lie somewhere, scores are kept, layers know their
+// stages; in bf16 the addends of ranks are too.
+TEST_F(LayoutsTest, AGptThatLeavesNothingToTheCompilerTrainsAlike) {
+  const auto losses = [&](GptConfig gpt, const std::string& rest, bool whole) -> absl::StatusOr<std::vector<double>> {
+    OF_ASSIGN_OR_RETURN(
+        SourcedConfig config,
+        ParseConfig(absl::StrCat("data { text { path: '", text_,
+                                 "' } } train { steps: 4 batch_size: 8 micro_batches: 2 optimizer { adamw "
+                                 "{} clip_norm: 1 } schedule { learning_rate: 3e-3 } } ",
+                                 rest),
+                    "law"));
+    OF_ASSIGN_OR_RETURN(Program program, GptProgram(gpt, {.path = text_}, {.train = 4}, std::nullopt, ops_));
+    OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), std::move(program)));
+    job.options.recompute.whole = whole;
+    OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops_));
+    std::vector<double> values;
+    OF_RETURN_IF_ERROR(RunInPlace(job.spec, std::move(plan), [&](const pb::JobEvent& event) {
+                         if (event.fetched().name() == "loss") values.push_back(event.fetched().values(0));
+                       }).status());
+    return values;
+  };
+  const GptConfig plain{.vocabulary = 128, .layers = 2, .width = 24, .heads = 4, .context = 12};
+  ASSERT_OK_AND_ASSIGN(const std::vector<double> expected, losses(plain, "", false));
+  ASSERT_EQ(expected.size(), 4u);
+  GptConfig scores = plain;
+  scores.kept_scores = DType::kFloat32;
+  GptConfig whole = scores, sequence = scores, narrow = scores;
+  whole.stream = Sbp::Broadcast();
+  sequence.stream = narrow.stream = Sbp::Split(1);
+  GptConfig staged = whole;
+  staged.stages = {0, 1};
+  const struct {
+    GptConfig gpt;
+    const char* rest;
+    double tolerance;
+  } kCases[] = {
+      {scores, "", 1e-5},
+      {whole, "mesh { tp: 2 } recompute { what: 'layers' }", 1e-5},
+      {sequence, "mesh { tp: 2 } recompute { what: 'attention' gathers: true }", 1e-5},
+      {staged, "mesh { pp: 2 tp: 2 }", 1e-5},
+      {narrow, "mesh { tp: 2 } precision { compute: BF16 reduce: BF16 }", 0.02},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.rest);
+    ASSERT_OK_AND_ASSIGN(const std::vector<double> actual, losses(c.gpt, c.rest, /*whole=*/true));
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], c.tolerance * expected[i]);
+  }
 }
 
 TEST_F(LayoutsTest, AConvNetTrainsAlikeUnderEveryLayout) {

@@ -1,3 +1,4 @@
+#include "oneflow_core/nn/lying.h"
 #include "test/compiler/passes/testing.h"
 
 namespace oneflow::testing {
@@ -39,6 +40,21 @@ TEST(AutodiffTest, AddsWhatSeveralReadersContribute) {
   ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
   ASSERT_OK_AND_ASSIGN(graph, Differentiate(std::move(graph)));
   EXPECT_THAT(NamesOf(graph, "add_n"), ElementsAre("matmul/grad_sum"));
+}
+
+// A slice's gradient is a slice, and where addends are the gradient is whole.
+TEST(AutodiffTest, AGradientLiesAsItsValueWasAskedToIfSoAsked) {
+  GraphBuilder b(Ops(), "lying");
+  const Tensor x = MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4}));
+  b.SetLoss(ReduceMean(nn::Lying(nn::Lying(x, Sbp::Partial(), true), Sbp::Split(0), true).To({{"tp", Sbp::Split(1)}})));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, Differentiate(std::move(graph)));
+  std::vector<std::string> hints;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op == "to" && !IsForward(node)) hints.push_back(ToString(graph.value(node.outputs[0]).hint));
+  }
+  EXPECT_THAT(hints, ElementsAre("tp:S(0)", "tp:B"));
 }
 
 TEST(AutodiffTest, AccumulatesEachUseOfATiedWeightByItself) {
