@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tools/bench/op_table.h"
+#include "tools/sim/kernel_groups.h"
 
 namespace oneflow {
 namespace {
@@ -46,30 +47,36 @@ int64_t PredictedMessageNs(const Topology& topology, int from, int to) {
   return from == to ? 0 : Ns(topology.LinkBetween(from, to).alpha_s);
 }
 
-PredictedCosts::PredictedCosts(const pb::Program& program, int plan, Topology topology, const OpRegistry& ops)
+PredictedCosts::PredictedCosts(const pb::Program& program, int plan, Topology topology, const OpRegistry& ops,
+                               PricedKernels kernels)
     : program_(program), plan_(program.plans(plan)), topology_(std::move(topology)), ops_(ops) {
-  for (const pb::Actor& actor : plan_.actors()) acts_.push_back(CostOf(actor));
+  for (const pb::Actor& actor : plan_.actors()) acts_.push_back(CostOf(actor, kernels));
 }
 
-ActCost PredictedCosts::CostOf(const pb::Actor& actor) const {
+ActCost PredictedCosts::CostOf(const pb::Actor& actor, PricedKernels kernels) const {
   const DeviceSpeeds& device = topology_.GroupOf(actor.rank()).device;
   ActCost cost;
   if (actor.queue() == pb::COMMUNICATION) cost.ns = Ns(device.act_s);
-  for (const pb::Instruction& instruction : actor.instructions()) Add(actor, instruction, cost);
+  const GroupedBytes groups = kernels == PricedKernels::kFused ? GroupKernels(actor) : GroupedBytes();
+  for (int i = 0; i < actor.instructions_size(); ++i)
+    Add(actor, actor.instructions(i), groups.bytes.empty() ? -1 : groups.bytes[i], cost);
   return cost;
 }
 
 ActCost PredictedCosts::CostOf(const pb::Actor& actor, const pb::Instruction& instruction) const {
   ActCost cost;
-  Add(actor, instruction, cost);
+  Add(actor, instruction, /*bytes=*/-1, cost);
   return cost;
 }
 
-void PredictedCosts::Add(const pb::Actor& actor, const pb::Instruction& instruction, ActCost& cost) const {
+void PredictedCosts::Add(const pb::Actor& actor, const pb::Instruction& instruction, double bytes,
+                         ActCost& cost) const {
   if (instruction.kind() == pb::Instruction::COPY) return AddCopy(instruction, actor.rank(), cost);
   if (instruction.kind() == pb::Instruction::COLLECTIVE) return AddCollective(instruction, actor.rank(), cost);
   const DeviceSpeeds& device = topology_.GroupOf(actor.rank()).device;
-  cost.ns += Ns(KernelSeconds(device, instruction, WorkOf(instruction, ops_)));
+  OpWork work = WorkOf(instruction, ops_);
+  if (bytes >= 0) work.bytes = bytes;
+  cost.ns += Ns(KernelSeconds(device, instruction, work));
 }
 
 void PredictedCosts::AddTransfers(int times, int from, int to, double num_bytes, int rank, ActCost& cost) const {

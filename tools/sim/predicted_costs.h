@@ -17,6 +17,10 @@
 
 namespace oneflow {
 
+// Whose kernels an act is made of: one for each instruction, as this engine has them, or those of libraries that run
+// several as one (kernel_groups.h), which other systems use.
+enum class PricedKernels : uint8_t { kOwn, kFused };
+
 // Of a message between two ranks.
 int64_t PredictedMessageNs(const Topology& topology, int from, int to);
 
@@ -24,7 +28,8 @@ class PredictedCosts {
  public:
   // Borrows all but `topology`. REQUIRES: the program lies on the topology. Of a program of some ranks, acts of others
   // cost nothing.
-  PredictedCosts(const pb::Program& program, int plan, Topology topology, const OpRegistry& ops);
+  PredictedCosts(const pb::Program& program, int plan, Topology topology, const OpRegistry& ops,
+                 PricedKernels kernels = PricedKernels::kOwn);
 
   // Borrows this.
   SimulatedCosts Costs() const;
@@ -32,8 +37,9 @@ class PredictedCosts {
   ActCost CostOf(const pb::Actor& actor, const pb::Instruction& instruction) const;
 
  private:
-  ActCost CostOf(const pb::Actor& actor) const;
-  void Add(const pb::Actor& actor, const pb::Instruction& instruction, ActCost& cost) const;
+  ActCost CostOf(const pb::Actor& actor, PricedKernels kernels) const;
+  // `bytes`: between memory and the kernel; negative: those of its operands.
+  void Add(const pb::Actor& actor, const pb::Instruction& instruction, double bytes, ActCost& cost) const;
   void AddCopy(const pb::Instruction& copy, int rank, ActCost& cost) const;
   void AddCollective(const pb::Instruction& collective, int rank, ActCost& cost) const;
   // So many transfers from one rank to another, which `rank` has to wait for.

@@ -3,14 +3,12 @@
 #include <memory>
 #include <utility>
 
-#include "tools/sim/predicted_costs.h"
-
 namespace oneflow {
 
-RankCosts PredictedRankCosts(Topology topology, const OpRegistry& ops) {
+RankCosts PredictedRankCosts(Topology topology, const OpRegistry& ops, PricedKernels kernels) {
   RankCosts costs;
-  costs.acts = [topology, &ops](const pb::Program& part, int plan) {
-    const PredictedCosts predicted(part, plan, topology, ops);
+  costs.acts = [topology, kernels, &ops](const pb::Program& part, int plan) {
+    const PredictedCosts predicted(part, plan, topology, ops, kernels);
     const SimulatedCosts of = predicted.Costs();
     std::vector<ActCost> acts;
     for (int a = 0; a < part.plans(plan).actors_size(); ++a) acts.push_back(of.act(a, 0));

@@ -9,6 +9,7 @@
 #include "actor/sim/simulator.h"
 #include "oneflow_core/op.h"
 #include "sbp/topology.h"
+#include "tools/sim/predicted_costs.h"
 
 namespace oneflow {
 
@@ -19,7 +20,7 @@ struct RankCosts {
 };
 
 // What PredictedCosts says. Borrows `ops`.
-RankCosts PredictedRankCosts(Topology topology, const OpRegistry& ops);
+RankCosts PredictedRankCosts(Topology topology, const OpRegistry& ops, PricedKernels kernels = PricedKernels::kOwn);
 
 // All acts of these ranks take `factor` times as long as `costs` says.
 RankCosts Slowed(RankCosts costs, std::map<int, double> factor_of_rank);
