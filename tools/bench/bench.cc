@@ -23,6 +23,7 @@
 #include "tools/bench/op_table.h"
 #include "tools/bench/overlap.h"
 #include "tools/bench/own_runs.h"
+#include "tools/bench/predict.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/recomputation.h"
 #include "tools/bench/report.h"
@@ -92,6 +93,7 @@ constexpr struct {
     {"loader-credits", MakeLoaderCreditsCase},
     {"overlap", MakeOverlapCase},
     {"own-runs", MakeOwnRunsCase},
+    {"predict", MakePredictCase},
     {"recompute", MakeRecomputationCase},
     {"runtime", MakeRuntimeCase},
     {"simulate-scale", MakeSimulateScaleCase},

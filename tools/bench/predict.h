@@ -1,0 +1,15 @@
+// predict: what this engine predicts of runs that others have published (published.h), beside what they measured.
+//
+// Nothing is fitted: rates are those of data sheets, the shares of them that are reached Calculon's
+// (sbp/device_kinds.cc).
+#pragma once
+
+#include <memory>
+
+#include "tools/bench/bench_case.h"
+
+namespace oneflow {
+
+std::unique_ptr<BenchCase> MakePredictCase(const BenchContext& context);
+
+}  // namespace oneflow
