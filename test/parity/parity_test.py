@@ -116,6 +116,31 @@ class ParityTest(unittest.TestCase):
     def test_gpt_with_tied_embedding_in_a_pipeline_of_micro_batches(self):
         self.check_gpt("gpt_pp2_dp2.pbtxt", [["mesh={pp:2 dp:2}", "cluster.processes=2", "train.micro_batches=4"]], tied=True)
 
+    # Every element of an activation is rounded to 8 bits of precision, a gradient once per product on its way. Measured: losses 6e-5 apart,
+    # gradients 0.70% of their own size in the root mean square. The loss and all sums are f32, so nothing drifts.
+    def test_gpt_in_bf16(self):
+        settings = ["train.batch_size=8", "train.schedule.warmup_steps=5", "evaluate={batches:1}", text("generate", tokens=1, prompt="'a'"),
+                    text("model.gpt", layers=2, width=32, heads=4, context=32)]
+        batches = ref.TextBatches(os.path.join(ROOT, "data/kjv.txt"), 0.05, 1, 8, 32)
+        with tempfile.TemporaryDirectory() as folder:
+            initial, gradients = (os.path.join(folder, name) for name in ("initial", "gradients"))
+            oneflow("gpt_dp2_tp2.pbtxt", folder, "train.steps=1", f"save_initial_weights={initial}", *settings, *ONE_DEVICE)
+            start = load_file(initial)
+            losses, want, _ = ref.train(start, ref.gpt(layers=2, heads=4, rate=0.0), batches, STEPS,
+                                        lambda p: torch.optim.AdamW(ref.decayed(p, 0.1), betas=(0.9, 0.95), eps=1e-8), 1.0,
+                                        ref.cosine(2e-3, 5, STEPS, 0.1))
+            for layout in [ONE_DEVICE, ["mesh={dp:2 tp:2}", "cluster.processes=2"]]:
+                with self.subTest(layout=" ".join(layout)):
+                    narrow = [f"weights={initial}", "precision.compute=BF16", *settings, *layout]
+                    oneflow("gpt_dp2_tp2.pbtxt", folder, "train.steps=1", f"save_gradients={gradients}", *narrow)
+                    for name, got in load_file(gradients).items():
+                        self.assertEqual(got.dtype, torch.float32, name)
+                        apart = rms(got.double() - want[name])
+                        self.assertLessEqual(apart, 0.02 * rms(want[name]) + 1e-7, f"gradient of {name}")
+                    lines = oneflow("gpt_dp2_tp2.pbtxt", folder, f"train.steps={STEPS}", *narrow)
+                    for line, loss in zip(lines, losses):
+                        self.assertLess(abs(line["loss"] / loss - 1), 2e-4, f"loss of step {line['step']}")
+
     def test_gpt_with_dropout(self):
         self.check_gpt("gpt_pp2_dp2.pbtxt", [["mesh={dp:2 tp:2}", "cluster.processes=2"],
                                              ["mesh={pp:2 dp:2}", "cluster.processes=2", "train.micro_batches=2"]], rate=0.2)
