@@ -10,8 +10,8 @@ namespace oneflow::cpu {
 inline constexpr int64_t kPhiloxGroup = 32;  // elements: eight blocks of four
 
 // The bits of elements [first, first + kPhiloxGroup); `first` is a multiple of 4. The same as RandomBits() of each:
-// eight blocks, their words in the lower halves of 64-bit lanes. The upper halves hold garbage, which a product of lower
-// halves does not see.
+// eight blocks, their words in the lower halves of 64-bit lanes. The upper halves hold garbage, which a product of
+// lower halves does not see.
 OF_INLINE void GroupBits(uint64_t key, uint64_t step, uint64_t first, uint32_t* bits) {
   const U64x8 block = U64x8{0, 1, 2, 3, 4, 5, 6, 7} + (first >> 2);
   U64x8 c0 = block, c1 = block >> 32, c2 = U64x8{} + step, c3 = U64x8{} + (step >> 32);

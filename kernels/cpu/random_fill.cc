@@ -35,8 +35,8 @@ OF_INLINE F32x16 Log(F32x16 x) {
   return m + y + n * 0.693359375f;
 }
 
-// cos(2 pi u) for 0 <= u < 1 to 1e-7: whole quarters of a turn are taken off, which is exact, and sine or cosine of what
-// is left is a polynomial (Cephes).
+// cos(2 pi u) for 0 <= u < 1 to 1e-7: whole quarters of a turn are taken off, which is exact, and sine or cosine of
+// what is left is a polynomial (Cephes).
 OF_INLINE F32x16 CosineOfTurns(F32x16 u) {
   const F32x16 t = u * 4.0f;
   const F32x16 shifted = t + 12582912.0f;  // rounds to an integer, which sits in the low bits
