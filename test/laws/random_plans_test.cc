@@ -186,9 +186,12 @@ class MutablePlan {
   void Swap(int order, int at, Change* on_classes = nullptr, Change* on_ranks = nullptr) {
     std::swap(on_classes_.orders[order][at], on_classes_.orders[order][at + 1]);
     if (on_classes != nullptr) AddTurns(on_classes_.orders[order], at, *on_classes);
-    for (const auto& [id, position] : orders_[order]) {
+    for (auto& [id, position] : orders_[order]) {
       const int here = position[at], next = position[at + 1];
-      if (here < 0 || next < 0) continue;
+      if (here < 0 || next < 0) {  // what has no part there changes its place in the class' order alone
+        std::swap(position[at], position[at + 1]);
+        continue;
+      }
       program_.mutable_plans(0)->mutable_orders(id)->mutable_actors()->SwapElements(here, next);
       std::swap(on_ranks_.orders[id][here], on_ranks_.orders[id][next]);
       if (on_ranks != nullptr) AddTurns(on_ranks_.orders[id], here, *on_ranks);
