@@ -27,7 +27,7 @@ class ConformanceTest : public ::testing::TestWithParam<TestDevice> {
   }
   // What a device has given out it takes back when it is gone: a new one after so many cases.
   void BeginCase() {
-    if (++cases_ % 250 != 0) return;
+    if (++cases_ % 100 != 0) return;
     std::string why;
     device_ = GetParam().make(&why);
     ASSERT_NE(device_, nullptr) << why;
