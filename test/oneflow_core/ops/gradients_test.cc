@@ -16,7 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Tensor ConstantOf(GraphBuilder& b, const TensorType& type) {
+// `type` is a copy: adding nodes moves the types of the graph.
+Tensor ConstantOf(GraphBuilder& b, TensorType type) {
   const Tensor dense = b.Op1(
       "constant", {}, {{"dtype", std::string(Name(type.dtype))}, {"shape", type.shape.dims()}, {"value", int64_t{0}}});
   return type.is_ragged() ? KeepRows(dense, ConstantOf(b, CountsType(type))) : dense;
