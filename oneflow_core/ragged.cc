@@ -107,6 +107,10 @@ absl::StatusOr<RaggedRule> RaggedRuleOf(const OpDef& op, const InferContext& con
     return Refused("input ", first, " is ", inputs[first].ToString(),
                    ", but the op takes no ragged operands; pad_rows makes them dense");
   }
+  if (outputs.empty()) {
+    return Refused("the op gives nothing, so that nobody would know which rows of input ", FirstRagged(inputs), ", ",
+                   inputs[FirstRagged(inputs)].ToString(), ", are filled; pad_rows makes it dense");
+  }
   RaggedRule ragged{*std::move(rule)};
   OF_RETURN_IF_ERROR(FindRows(inputs, ragged));
   if (ragged.rule.letters[ragged.rows].mark == FactorRule::Mark::kWhole) {
@@ -122,7 +126,8 @@ absl::StatusOr<RaggedRule> RaggedRuleOf(const OpDef& op, const InferContext& con
                      ", whose ragged rows are behind other dimensions");
     }
   }
-  if (ragged.sums && !ZerosAddNothing(ragged, inputs)) {
+  ragged.sums = ragged.sums || op.ragged == RaggedUse::kPads;
+  if (ragged.sums && op.ragged != RaggedUse::kPads && !ZerosAddNothing(ragged, inputs)) {
     return Refused("the op reduces the ragged dimension of ", inputs[FirstRagged(inputs)].ToString(),
                    ", and rows of zeros would change the result; pad_rows says that they may");
   }
@@ -142,7 +147,7 @@ absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const InferC
   const std::vector<TensorType> dense = AllDense(inputs);
   OF_ASSIGN_OR_RETURN(std::vector<TensorType> outputs, op.infer({dense, context.attrs, context.of_shards}));
   OF_ASSIGN_OR_RETURN(const RaggedRule ragged, RaggedRuleOf(op, {inputs, context.attrs, context.of_shards}));
-  if (ragged.sums) return Refused("sums over the ragged dimension of ", inputs[first].ToString(), ": pad_rows first");
+  if (ragged.sums) return Refused("the op adds ragged rows up, of ", inputs[first].ToString(), ": pad_rows first");
   for (TensorType& output : outputs) output.ragged = static_cast<int>(ragged.groups.size());
   return outputs;
 }

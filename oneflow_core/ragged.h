@@ -47,13 +47,14 @@ struct RaggedRule {
   FactorRule rule;
   std::vector<int> groups;  // the letters of the dimensions before the rows, in order: those of the counts
   int rows = -1;            // the letter of the rows
-  // Rows are summed, in a way that zeros do not change: operands are to be padded. Else every output has these rows.
+  // Rows are summed, in a way that zeros do not change: operands are to be padded. Else every output has these rows,
+  // and there is one.
   bool sums = false;
 };
 
 // Of an op whose inputs are those of `context`, without the counts. InvalidArgument, naming operands, if the op has no
-// rule, if its ragged operands differ in what their rows are, if it works along the rows, or if an output has them
-// elsewhere; else as `op.infer`.
+// rule or no outputs, if its ragged operands differ in what their rows are, if it works along the rows, or if an output
+// has them elsewhere; else as `op.infer`.
 absl::StatusOr<RaggedRule> RaggedRuleOf(const OpDef& op, const InferContext& context);
 
 // The output types of a node: `op.infer`, where `op` knows what it is given; else, of a node that takes counts, what

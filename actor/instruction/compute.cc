@@ -50,7 +50,7 @@ class Compute final : public BoundInstruction {
     }
     const int64_t asked = kernel.workspace_bytes == nullptr ? 0 : static_cast<int64_t>(kernel.workspace_bytes(args));
     if (asked > planned_bytes_) scratch_bytes_ = asked;
-    if (takes_counts_ && by_groups_ && kernel.prepare == nullptr && op.shard_attrs == nullptr) {
+    if (takes_counts_ && by_groups_ && kernel.prepare == nullptr) {
       const std::vector<TensorType> types = TypesOf(instruction);
       OF_ASSIGN_OR_RETURN(const RaggedRule rule, RaggedRuleOf(op, {absl::MakeConstSpan(types).first(args.in.size()),
                                                                    attrs_, /*of_shards=*/true}));

@@ -55,7 +55,7 @@ const char* RowCounts(const KernelArgs& args) {
     for (int64_t j = 0; j < t; ++j) {
       const int64_t id = ids[row * t + j];
       if (id < 0 || id >= size) {
-        count = -1;  // keep_rows makes NaN of it
+        count = -(1 << 24);  // less than none with what other ranks add: keep_rows makes NaN of it
         break;
       }
       count += id == first + column;

@@ -60,8 +60,11 @@ void AddPlumbingOps(OpRegistry& registry) {
                 .grad = ToGrad,
                 .precision = Precision::kFollow});
   registry.Add({.name = "boxing", .kind = OpKind::kBoxing, .infer = InferBoxing, .ragged = RaggedUse::kOwn});
-  registry.Add(
-      {.name = "accumulate", .kind = OpKind::kAccumulate, .rule = "...->...; linear 0", .infer = InferSame<kNumber>});
+  registry.Add({.name = "accumulate",
+                .kind = OpKind::kAccumulate,
+                .rule = "...->...; linear 0",
+                .infer = InferSame<kNumber>,
+                .ragged = RaggedUse::kPads});  // every micro-batch has counts of its own
   registry.Add({.name = "fetch",
                 .kind = OpKind::kFetch,
                 .infer = InferFetch,

@@ -58,6 +58,16 @@ TEST_F(RaggedTest, SumsOverRowsReadPaddedOnes) {
   EXPECT_OK(b_->status());
 }
 
+// Of micro-batches each has counts of its own: none says how far a sum of their rows is filled.
+TEST_F(RaggedTest, SumsOverMicroBatchesAreDense) {
+  const Tensor x = Rows();
+  EXPECT_EQ(b_->Op1("accumulate", {x}).type().ToString(), "f32[8,64,32]");
+  EXPECT_OK(b_->status());
+  const TensorType types[] = {x.type(), counts_.type()};
+  EXPECT_THAT(InferTypes(*ops_.Find("accumulate"), {types, {}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("pad_rows first")));
+}
+
 TEST_F(RaggedTest, WhatHasNoMeaningIsRefusedAndTold) {
   const struct {
     std::function<void()> make;
@@ -88,6 +98,10 @@ TEST_F(RaggedTest, WhatHasNoMeaningIsRefusedAndTold) {
          Mul(Rows(), Dense({3, 8, 64, 32}));
        },
        "output 0 would be f32[3,8,64,32], whose ragged rows are behind"},
+      {[&] {
+         Assign(b_->Variable("v", {DType::kFloat32, {8, 64, 32}}, "zeros"), Rows());
+       },
+       "the op gives nothing"},
       {[&] {
          PadRows(Dense({8, 64}));
        },
