@@ -35,6 +35,43 @@ int PositionOf(int rank, const pb::Communicator& communicator) {
   return it == ranks.end() ? -1 : static_cast<int>(it - ranks.begin());
 }
 
+// That the rows are a box of those whose counts are `counts`, of as many elements.
+absl::Status CheckRows(const pb::Rows& rows, const pb::Operand& counts, int64_t count) {
+  bool inside = rows.start_size() == counts.dims_size() && rows.extent_size() == counts.dims_size() &&
+                rows.first_row() >= 0 && rows.rows() >= 0 && rows.row_elements() >= 0;
+  int64_t elements = 1;
+  const auto multiply = [&](int64_t by) {
+    inside = inside && (elements == 0 || by <= count / elements);
+    if (inside) elements *= by;
+  };
+  for (int d = 0; inside && d < counts.dims_size(); ++d) {
+    inside = Inside(rows.start(d), rows.extent(d), counts.dims(d));
+    multiply(rows.extent(d));
+  }
+  multiply(rows.rows());
+  multiply(rows.row_elements());
+  if (inside && elements == count) return absl::OkStatus();
+  return Bad("rows ", rows.ShortDebugString(), " are not ", count, " elements whose counts are ",
+             counts.ShortDebugString());
+}
+
+// Of an exchange by counts: that it has counts of what it sends and of what it receives, and rows for each.
+absl::Status CheckCounts(const pb::Instruction& in) {
+  if (in.inputs_size() != 3) return Bad("a call by counts has ", in.inputs_size(), " inputs, not 3");
+  for (int i = 1; i < 3; ++i) {
+    if (in.inputs(i).dtype() != pb::I32) return Bad("its counts are of dtype ", in.inputs(i).dtype());
+  }
+  for (int i = 0; i < in.transfers_size(); ++i) {
+    const pb::Transfer& x = in.transfers(i);
+    const std::string where = absl::StrCat("transfer ", i);
+    if (x.send_count() > 0) OF_RETURN_IF_ERROR_AT(CheckRows(x.send_rows(), in.inputs(1), x.send_count()), where);
+    if (x.receive_count() > 0) {
+      OF_RETURN_IF_ERROR_AT(CheckRows(x.receive_rows(), in.inputs(2), x.receive_count()), where);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTransfers(const pb::Instruction& in, int own, int size) {
   int last = -1;
   for (int i = 0; i < in.transfers_size(); ++i) {
@@ -50,7 +87,7 @@ absl::Status CheckTransfers(const pb::Instruction& in, int own, int size) {
                  Elements(in.outputs()));
     }
   }
-  return absl::OkStatus();
+  return in.by_counts() ? CheckCounts(in) : absl::OkStatus();
 }
 
 // A call as one member makes it.
@@ -167,32 +204,53 @@ absl::Status CheckAlike(const Call& a, const Call& b) {
   const auto show = [&](const Call& call) {
     return absl::StrCat("rank ", call.rank, " has '", call.instruction->node(), "' (", call.instruction->collective(),
                         ", dtype ", type(*call.instruction), ", reduction ", call.instruction->reduce(), ", ",
-                        size(*call.instruction), " elements",
+                        size(*call.instruction), " elements", call.instruction->by_counts() ? ", by counts" : "",
                         call.in_group == 0 ? "" : absl::StrCat(", launched with ", call.in_group, " before it"), ")");
   };
   const auto key = [&](const pb::Instruction& x) {
-    return std::tuple(x.node(), x.collective(), type(x), static_cast<int>(x.reduce()), size(x));
+    return std::tuple(x.node(), x.collective(), type(x), static_cast<int>(x.reduce()), size(x), x.by_counts());
   };
   if (key(*a.instruction) == key(*b.instruction) && a.in_group == b.in_group) return absl::OkStatus();
   return Bad(show(a), ", ", show(b));
 }
 
-// That what one sends to another is what the other expects.
+// Rows by their places in the logical tensor, so that both ends of a transfer can be compared.
+std::string LogicalRows(const pb::Rows& rows, const pb::Operand& counts) {
+  std::string text;
+  for (int d = 0; d < rows.start_size(); ++d) {
+    absl::StrAppend(&text, "[", counts.start(d) + rows.start(d), "+", rows.extent(d), "]");
+  }
+  return absl::StrCat(text, " rows ", rows.first_row(), "+", rows.rows(), " of ", rows.row_elements(), " elements");
+}
+
+// What one end of a transfer says of it; nothing if it has none.
+struct End {
+  int64_t elements = 0;
+  std::string rows;  // of a call by counts
+};
+
+// That what one sends to another is what the other expects. Looks at transfers, not at pairs of ranks.
 absl::Status CheckExchange(const pb::Communicator& communicator, const std::vector<Call>& members) {
-  std::map<std::pair<int, int>, int64_t> sent, received;  // by position of sender and receiver
+  std::map<std::pair<int, int>, std::pair<End, End>> transfers;  // by position of sender and receiver: both ends
   for (int i = 0; i < static_cast<int>(members.size()); ++i) {
-    for (const pb::Transfer& x : members[i].instruction->transfers()) {
-      if (x.send_count() > 0) sent[{i, x.peer()}] = x.send_count();
-      if (x.receive_count() > 0) received[{x.peer(), i}] = x.receive_count();
+    const pb::Instruction& in = *members[i].instruction;
+    const auto end = [&](int64_t count, const pb::Rows& rows, int counts) {
+      return End{count, in.by_counts() ? LogicalRows(rows, in.inputs(counts)) : ""};
+    };
+    for (const pb::Transfer& x : in.transfers()) {
+      if (x.send_count() > 0) transfers[{i, x.peer()}].first = end(x.send_count(), x.send_rows(), 1);
+      if (x.receive_count() > 0) transfers[{x.peer(), i}].second = end(x.receive_count(), x.receive_rows(), 2);
     }
   }
-  for (int from = 0; from < communicator.ranks_size(); ++from) {
-    for (int to = 0; to < communicator.ranks_size(); ++to) {
-      const auto s = sent.find({from, to}), r = received.find({from, to});
-      const int64_t sends = s == sent.end() ? 0 : s->second, expects = r == received.end() ? 0 : r->second;
-      if (sends == expects) continue;
-      return Bad("rank ", communicator.ranks(from), " sends ", sends, " elements to rank ", communicator.ranks(to),
-                 ", which expects ", expects);
+  for (const auto& [pair, ends] : transfers) {
+    const auto& [given, wanted] = ends;
+    const int from = communicator.ranks(pair.first), to = communicator.ranks(pair.second);
+    if (given.elements != wanted.elements) {
+      return Bad("rank ", from, " sends ", given.elements, " elements to rank ", to, ", which expects ",
+                 wanted.elements);
+    }
+    if (given.rows != wanted.rows) {
+      return Bad("rank ", from, " sends ", given.rows, " to rank ", to, ", which expects ", wanted.rows);
     }
   }
   return absl::OkStatus();
@@ -210,13 +268,15 @@ absl::Status CheckCollective(const pb::Program& set, const pb::Actor& actor, con
   OF_ASSIGN_OR_RETURN(const CollectiveKind kind, ParseCollective(absl::string_view(in.collective())));
   // Of a broadcast and an exchange a member may only give, or only take.
   const bool both = kind != CollectiveKind::kBroadcast && kind != CollectiveKind::kExchange;
-  if (in.inputs_size() > 1 || in.outputs_size() > 1 || in.inputs_size() + in.outputs_size() < (both ? 2 : 1)) {
+  const int inputs_size = in.by_counts() ? std::min(in.inputs_size(), 1) : in.inputs_size();
+  if (inputs_size > 1 || in.outputs_size() > 1 || inputs_size + in.outputs_size() < (both ? 2 : 1)) {
     return Bad("a collective has one input and one output, not ", in.inputs_size(), " and ", in.outputs_size());
   }
   if (in.inputs_size() + in.outputs_size() == 2 && in.inputs(0).dtype() != in.outputs(0).dtype()) {
     return Bad("takes dtype ", in.inputs(0).dtype(), " and gives ", in.outputs(0).dtype());
   }
   const int size = communicator.ranks_size();
+  if (kind != CollectiveKind::kExchange && in.by_counts()) return Bad("only an exchange goes by counts");
   if (kind != CollectiveKind::kExchange && !in.transfers().empty()) return Bad("only an exchange has transfers");
   if (kind == CollectiveKind::kExchange) return CheckTransfers(in, own, size);
   if (kind == CollectiveKind::kBroadcast && (own == 0) == in.inputs().empty()) {

@@ -18,6 +18,7 @@
 #include "actor/collective/collectives.h"
 #include "actor/core_budget.h"
 #include "actor/executor.h"
+#include "actor/instruction/counts_on_host.h"
 #include "actor/local_device.h"
 #include "actor/memory.h"
 #include "actor/program_check.h"
@@ -113,6 +114,8 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   absl::Status OpenQueues();
   absl::StatusOr<std::unique_ptr<DeviceContext>> Open(int rank, int cores);
   absl::Status MakeExecutors();
+  void MakeCounts();
+  CountsOnHost* CountsOf(const Lane& lane);
   absl::Status ShareMemory();
   absl::Status Initialise();
   void MakeThreads();
@@ -163,6 +166,7 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   JobMemory memory_;
   std::unique_ptr<Variables> variables_;
   std::vector<std::unique_ptr<DeviceContext>> queue_devices_;  // of queues beside that which computes
+  std::map<int, CountsOnHost> counts_;                         // by rank; none whose memory the host can address
   std::vector<Lane> lanes_;                                    // by rank, then by queue
   std::unique_ptr<ProgramIds> ids_;
   std::unique_ptr<ProcessBus> bus_;
@@ -204,6 +208,7 @@ absl::Status EngineImpl::LoadHere() {
 // Kernels prepare for the threads, or the device, of the thread that calls them.
 absl::Status EngineImpl::MakeExecutors() {
   SourceCache sources;
+  MakeCounts();
   for (Lane& lane : lanes_) {
     if (const char* error = lane.device->BindThread()) return absl::InternalError(error);
     OF_ASSIGN_OR_RETURN(lane.executor, Executor::Create({.plans = plans_,
@@ -214,11 +219,29 @@ absl::Status EngineImpl::MakeExecutors() {
                                                          .memory = memory_,
                                                          .sources = sources,
                                                          .collectives = options_.collectives,
+                                                         .counts = CountsOf(lane),
                                                          .on_fetch = options_.on_fetch,
                                                          .profile = options_.profile,
                                                          .emulated_ns_per_byte = options_.emulated_ns_per_byte}));
   }
   return absl::OkStatus();
+}
+
+// Of each rank that launches.
+void EngineImpl::MakeCounts() {
+  std::map<int, std::map<pb::Queue, DeviceContext*>> devices;
+  for (const Lane& lane : lanes_) {
+    if (!lane.device->host_accessible()) devices[lane.rank][lane.queue] = lane.device;
+  }
+  for (auto& [rank, of_queue] : devices) {
+    counts_.emplace(rank, CountsOnHost(of_queue[pb::COMPUTE], of_queue[pb::COMMUNICATION]));
+  }
+}
+
+// Null for a queue whose acts launch nothing.
+CountsOnHost* EngineImpl::CountsOf(const Lane& lane) {
+  const auto it = counts_.find(lane.rank);
+  return it == counts_.end() || lane.queue == pb::HOST ? nullptr : &it->second;
 }
 
 absl::Status EngineImpl::OpenDevices() {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "actor/instruction/counts_on_host.h"
 #include "actor/op_timers.h"
 #include "glog/logging.h"
 
@@ -72,14 +73,20 @@ class Executor::Impl {
   absl::Status RunInstructions(const Actor& actor, Afterwards& afterwards) {
     const CurrentAct act{
         .step = actor.step(), .micro_batch = actor.micro_batch(), .scratch = scratch_, .afterwards = afterwards};
-    for (Entry& entry : programs_[actor.spec().plan][actor.spec().id]) {
+    const bool has_counts = c_.counts != nullptr && !c_.counts->empty();
+    std::vector<Entry>& program = programs_[actor.spec().plan][actor.spec().id];
+    size_t launched = 0;  // of the instructions, those whose counts follow
+    for (size_t i = 0; i < program.size(); ++i) {
+      Entry& entry = program[i];
       entry.bound->operands().MoveTo(actor);
       absl::Status status = entry.Run(act);
-      if (!status.ok()) {
-        const pb::Plan& plan = c_.plans.plans(actor.spec().plan);
-        return Annotate(status, Where(plan, plan.actors(actor.spec().id), *entry.plan));
-      }
+      if (!status.ok()) return Annotate(status, WhereIs(actor, entry));
       bytes_moved_.store(bytes_moved() + entry.bound->remote_bytes(), std::memory_order_relaxed);
+      if (!has_counts || !entry.bound->is_launched()) continue;
+      for (; launched <= i; ++launched) {
+        OF_RETURN_IF_ERROR_AT(c_.counts->Follow(c_.device, program[launched].bound->operands().outputs()),
+                              WhereIs(actor, program[launched]));
+      }
     }
     return absl::OkStatus();
   }
@@ -98,6 +105,11 @@ class Executor::Impl {
       return status;
     }
   };
+
+  std::string WhereIs(const Actor& actor, const Entry& entry) const {
+    const pb::Plan& plan = c_.plans.plans(actor.spec().plan);
+    return Where(plan, plan.actors(actor.spec().id), *entry.plan);
+  }
 
   absl::Status Bind(const pb::Plan& plan, const pb::Actor& actor, std::vector<Entry>& program) {
     for (const pb::Instruction& instruction : actor.instructions()) {

@@ -379,43 +379,65 @@ class Checker {
     return absl::OkStatus();
   }
 
+  // The end of a copy by counts that has the rows of an input: the input or, if that is packed, the output.
+  static const pb::Operand& RaggedEnd(const pb::Instruction& in, const pb::Operand& input) {
+    return input.ragged() > 0 ? input : in.outputs(0);
+  }
+
   // That there are counts of all groups of rows that are copied by them, and that pieces are boxes of such rows.
   static absl::Status CheckCounts(const pb::Instruction& in) {
     const int sources = in.inputs_size() / 2;
     if (in.inputs_size() % 2 != 0) return Bad(in.inputs_size(), " inputs of a copy by counts");
     for (int i = 0; i < sources; ++i) {
-      const pb::Operand &from = in.inputs(i), &counts = in.inputs(sources + i);
-      const int groups = from.ragged() - 1;
-      const auto begins_alike = [&](const Dims& rows, const Dims& groups_of) {
-        return groups_of.size() == groups && std::equal(groups_of.begin(), groups_of.end(), rows.begin());
+      const pb::Operand &from = in.inputs(i), &to = in.outputs(0), &counts = in.inputs(sources + i);
+      const pb::Operand& rows = RaggedEnd(in, from);
+      const int groups = rows.ragged() - 1;
+      const bool fit = from.ragged() == to.ragged() || from.ragged() == 0 || to.ragged() == 0;
+      const auto begins_alike = [&](const Dims& of_rows, const Dims& groups_of) {
+        return groups_of.size() == groups && std::equal(groups_of.begin(), groups_of.end(), of_rows.begin());
       };
-      if (groups < 0 || from.ragged() != in.outputs(0).ragged() || counts.dtype() != pb::I32 ||
-          !begins_alike(from.dims(), counts.dims()) || !begins_alike(from.start(), counts.start())) {
+      if (groups < 0 || !fit || counts.dtype() != pb::I32 || !begins_alike(rows.dims(), counts.dims()) ||
+          !begins_alike(rows.start(), counts.start())) {
         return Bad("input ", i, ": counts ", Text(counts.dims()), " at ", Text(counts.start()), " of rows ",
-                   Text(from.dims()), " at ", Text(from.start()), ", ragged dimension ", from.ragged());
+                   Text(rows.dims()), " at ", Text(rows.start()), ", ragged dimension ", from.ragged(), " to ",
+                   to.ragged());
       }
     }
     for (int i = 0; i < in.pieces_size(); ++i) {
       const pb::Piece& piece = in.pieces(i);
       if (piece.input() >= sources) return Bad("piece ", i, ": input ", piece.input(), " is counts");
       if (piece.input() < 0) continue;  // told below
-      const pb::Operand& from = in.inputs(piece.input());
-      if (!IsBox(piece, from.dims())) {
-        return Bad("piece ", i, ": extent ", Text(piece.extent()), " at ", piece.source_offset(), " with strides ",
-                   Text(piece.source_stride()), " is no box of ", Text(from.dims()));
-      }
+      OF_RETURN_IF_ERROR_AT(CheckPieceOfRows(in, piece), absl::StrCat("piece ", i));
     }
     return absl::OkStatus();
   }
 
-  // Whether a piece is the box of a dense tensor that begins at its offset.
-  static bool IsBox(const pb::Piece& piece, const Dims& dims) {
-    if (piece.extent_size() != dims.size() || piece.source_stride_size() != dims.size()) return false;
-    int64_t stride = 1, rest = piece.source_offset();
+  static absl::Status CheckPieceOfRows(const pb::Instruction& in, const pb::Piece& piece) {
+    const pb::Operand &from = in.inputs(piece.input()), &to = in.outputs(0);
+    const Dims& dims = RaggedEnd(in, from).dims();
+    const auto check_packed = [&](const pb::Operand& x, int64_t offset) {
+      const std::optional<int64_t> elements = Count(piece.extent());
+      if (x.ragged() > 0 || (elements && Inside(offset, *elements, *Count(x.dims())))) return absl::OkStatus();
+      return Bad("extent ", Text(piece.extent()), " packed at ", offset, " reaches outside ", Text(x.dims()));
+    };
+    OF_RETURN_IF_ERROR(check_packed(from, piece.source_offset()));
+    OF_RETURN_IF_ERROR(check_packed(to, piece.target_offset()));
+    const bool box = from.ragged() > 0 ? IsBox(piece.extent(), piece.source_offset(), piece.source_stride(), dims)
+                                       : IsBox(piece.extent(), piece.target_offset(), piece.target_stride(), dims);
+    if (box) return absl::OkStatus();
+    return Bad("extent ", Text(piece.extent()), " from ", piece.source_offset(), " with strides ",
+               Text(piece.source_stride()), " to ", piece.target_offset(), " with strides ",
+               Text(piece.target_stride()), " is no box of ", Text(dims));
+  }
+
+  // Whether this is the box of a dense tensor that begins at its offset.
+  static bool IsBox(const Dims& extent, int64_t offset, const Dims& strides, const Dims& dims) {
+    if (extent.size() != dims.size() || strides.size() != dims.size()) return false;
+    int64_t stride = 1, rest = offset;
     if (rest < 0) return false;
     for (int d = dims.size(); d-- > 0;) {
       const int64_t at = dims[d] > 0 ? rest % dims[d] : 0;
-      if (piece.source_stride(d) != stride || !Inside(at, piece.extent(d), dims[d])) return false;
+      if (strides[d] != stride || !Inside(at, extent[d], dims[d])) return false;
       stride *= dims[d];
       rest = dims[d] > 0 ? rest / dims[d] : rest;
     }

@@ -42,9 +42,10 @@ struct Known {
 absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& topology, Known& known) {
   const Value& from = graph.value(node.inputs[0]);
   const Value& to = graph.value(node.outputs[0]);
-  if (from.type.is_ragged() && *graph.value(node.inputs[1]).dist != CountsDist(from.type, *from.dist)) {
-    return absl::InternalError(absl::StrCat("counts lie as ", graph.value(node.inputs[1]).dist->ToString(),
-                                            ", the rows as ", from.dist->ToString()));
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    const DistType &counts = *graph.value(node.inputs[i]).dist, &rows = i == 1 ? *from.dist : *to.dist;
+    if (counts == CountsDist(from.type, rows)) continue;
+    return absl::InternalError(absl::StrCat("counts lie as ", counts.ToString(), ", the rows as ", rows.ToString()));
   }
   const int pair = known.pairs.Pair(known.pairs.Number(from.dist->placement), known.pairs.Number(to.dist->placement));
   const auto [it, is_new] =

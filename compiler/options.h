@@ -48,6 +48,10 @@ struct RecomputeOptions {
 struct PrecisionOptions {
   DType compute = DType::kFloat32;  // of products, and of what follows from them, unless the model says otherwise
   DType reduce = DType::kFloat32;   // of addends that several ranks have
+  // Of the loss, where something is computed in f16 (passes/loss_scale.h): at first, and after how many steps that were
+  // not skipped it is doubled.
+  double initial_scale = 65536;
+  int64_t growth_interval = 2000;
 };
 
 struct CompileOptions {

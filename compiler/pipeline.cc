@@ -6,7 +6,7 @@ namespace oneflow {
 namespace {
 
 constexpr Pass kPipeline[] = {
-    {"key-random-ops", KeyRandomOps},
+    {"key-random-ops", KeyRandomOps},  // the first
     {"mixed-precision", MixPrecision},
     {"autodiff", Autodiff},
     {"round-addends", RoundAddends},
@@ -22,6 +22,7 @@ constexpr Pass kPipeline[] = {
     {"narrow-products", NarrowProducts},
     {"check-replicas", CheckReplicas},
     {"insert-boxing", InsertBoxing},
+    {"pack-weights", PackWeights},
     {"recompute", Recompute},
 };
 

@@ -53,6 +53,8 @@ void DeviceContext::GiveBackEvent(int) {}
 
 const char* DeviceContext::CopyRegion(const CopyRegionArgs& args) { return oneflow::CopyRegion(args); }
 
+const char* DeviceContext::CopyRows(const CopyRowsArgs& args) { return oneflow::CopyRows(args); }
+
 const char* DeviceContext::FillZero(void* target, size_t num_bytes) {
   oneflow::FillZero(target, num_bytes);
   return nullptr;

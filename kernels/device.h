@@ -11,6 +11,7 @@
 namespace oneflow {
 
 struct CopyRegionArgs;  // kernels/copy.h
+struct CopyRowsArgs;    // kernels/copy.h
 class HostTransfer;     // kernels/host_transfer.h
 
 // Used by the actor thread that serves it, unless said otherwise. Functions that return a text return null, or what is
@@ -52,6 +53,7 @@ class DeviceContext {
   // The functions of kernels/copy.h on this device's memory, ordered on its stream; here by the host, for devices whose
   // memory it can address. The source may lie in the memory of another device of the same kind and process.
   virtual const char* CopyRegion(const CopyRegionArgs& args);
+  virtual const char* CopyRows(const CopyRowsArgs& args);  // counts are read when it runs
   virtual const char* FillZero(void* target, size_t num_bytes);
 };
 

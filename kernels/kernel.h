@@ -18,7 +18,8 @@
 
 namespace oneflow {
 
-// One operand: dense, row-major, 64-byte aligned (an empty shard may have any pointer).
+// One operand: dense, row-major, 64-byte aligned; but a group of ragged rows begins where one of its rows may, and an
+// empty shard may have any pointer.
 struct TensorArg {
   void* data = nullptr;
   DType dtype = DType::kFloat32;
@@ -91,7 +92,7 @@ class KernelTable {
   std::vector<Kernel> kernels_;
 };
 
-// kernels/cpu/register.cc
+// kernels/cpu/dispatch.cc
 KernelTable CpuKernels();
 // kernels/cuda/register.cc, or kernels/cuda_absent.cc where the toolkit was not found (an empty table).
 KernelTable CudaKernels();

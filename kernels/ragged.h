@@ -1,11 +1,20 @@
-// The rows of a ragged operand: how many of them are filled, of those that a shard holds. Standard library only, so
-// that CUDA sources may include it.
+// The rows of a ragged operand: how many of them are filled, of those that a shard or a box of it holds. Standard
+// library only, so that CUDA sources may include it.
 #pragma once
+
+#include <vector>
 
 #include "kernels/families.h"
 #include "kernels/host_device.h"
 
 namespace oneflow {
+
+// Of the rows [first, first + rows) of a group those that lie before its count; a count outside the tensor is no more
+// than a place.
+OF_HOST_DEVICE inline int64_t FilledRows(int32_t count, int64_t first, int64_t rows) {
+  const int64_t filled = count - first;
+  return filled < 0 ? 0 : filled > rows ? rows : filled;
+}
 
 // A tensor as [groups, rows, inner]: `dim` is the dimension of its rows. A kernel parameter.
 struct RaggedRows {
@@ -15,16 +24,23 @@ struct RaggedRows {
         inner(Product(x, dim + 1, x.rank)),
         first(x.start[dim]),
         logical_rows(x.logical_dims[dim]) {}
-  // Of the shard's rows of a group those that lie before its count; a count outside the tensor is no more than a place.
-  OF_HOST_DEVICE int64_t Filled(int32_t count) const {
-    const int64_t filled = count - first;
-    return filled < 0 ? 0 : filled > rows ? rows : filled;
-  }
+  OF_HOST_DEVICE int64_t Filled(int32_t count) const { return FilledRows(count, first, rows); }
   OF_HOST_DEVICE bool Exists(int32_t count) const { return count >= 0 && count <= logical_rows; }
 
   int64_t groups, rows, inner;
   int64_t first;         // of the shard's, among all
   int64_t logical_rows;  // all
+};
+
+// The rows of a box of groups, and where a shard's counts tell of them.
+struct RowBox {
+  int64_t Filled(int32_t count) const { return FilledRows(count, first_row, rows); }
+
+  std::vector<int64_t> groups;        // extent in each dimension before the rows
+  std::vector<int64_t> count_stride;  // in each of these, of the counts
+  int64_t first_count = 0;            // of the first group, among the counts of the shard
+  int64_t first_row = 0;              // of the box, among those that are counted
+  int64_t rows = 0;                   // of each group
 };
 
 }  // namespace oneflow

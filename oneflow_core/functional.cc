@@ -140,11 +140,7 @@ Tensor RmsNorm(Tensor x, Tensor gamma, double epsilon, Location loc) {
 }
 
 BatchNormalized BatchNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon, Location loc) {
-  std::vector<int64_t> axes;
-  for (int i = 0; i < x.shape().rank(); ++i) {
-    if (i != 1) axes.push_back(i);
-  }
-  const Tensor mean = ReduceMean(Cast(x, DType::kFloat32, loc), std::move(axes), /*keepdims=*/false, loc);
+  const Tensor mean = Call1("channel_mean", {x}, {}, loc);
   const Tensor var = Call1("channel_variance", {x, mean}, {}, loc);
   const AttrMap attrs = {{"epsilon", epsilon}, {"training", true}};
   return {Call1("batch_norm", {x, gamma, beta, mean, var}, attrs, loc), mean, var};

@@ -107,7 +107,13 @@ class Topology {
     const Placed& placed = PlacedOf(rank);
     return (rank - placed.first_rank) % placed.devices;
   }
-  const HostGroup& GroupOf(int rank) const { return groups_[PlacedIndex(rank)]; }
+  const HostGroup& GroupOf(int rank) const { return groups_[GroupIndexOf(rank)]; }
+  // Of its host's group, among groups().
+  size_t GroupIndexOf(int rank) const {
+    size_t i = placed_.size() - 1;
+    while (placed_[i].first_rank > rank) --i;  // the groups are few
+    return i;
+  }
 
   Distance Between(int a, int b) const {
     if (a == b) return Distance::kSelf;
@@ -144,13 +150,8 @@ class Topology {
   absl::Status CheckProcesses() const;
   absl::Status Connect();
 
-  size_t PlacedIndex(int rank) const {
-    size_t i = placed_.size() - 1;
-    while (placed_[i].first_rank > rank) --i;  // the groups are few
-    return i;
-  }
-  const Placed& PlacedOf(int rank) const { return placed_[PlacedIndex(rank)]; }
-  const Wire& WireBetween(int a, int b) const { return wires_[PlacedIndex(a) * placed_.size() + PlacedIndex(b)]; }
+  const Placed& PlacedOf(int rank) const { return placed_[GroupIndexOf(rank)]; }
+  const Wire& WireBetween(int a, int b) const { return wires_[GroupIndexOf(a) * placed_.size() + GroupIndexOf(b)]; }
 
   int num_ranks_ = 0;
   int ranks_per_process_ = 1;

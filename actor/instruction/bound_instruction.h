@@ -21,6 +21,8 @@
 
 namespace oneflow {
 
+class CountsOnHost;  // counts_on_host.h
+
 // What the instructions of one queue of a rank are bound to; all of it is borrowed.
 struct RankContext {
   const pb::Program& plans;
@@ -31,6 +33,7 @@ struct RankContext {
   const JobMemory& memory;
   SourceCache& sources;
   Collectives* collectives = nullptr;            // null: there are none
+  CountsOnHost* counts = nullptr;                // of the rank; null: who reads counts sends for them
   const std::function<void(Fetched)>& on_fetch;  // empty: values are dropped
   bool profile = false;                          // time every instruction
   double emulated_ns_per_byte = 0;               // that reading other ranks' memory takes at least
@@ -57,6 +60,9 @@ class BoundInstruction {
   virtual int64_t held_bytes() const { return 0; }
   // What a run takes from other ranks' memory or receives from them.
   virtual int64_t remote_bytes() const { return 0; }
+
+  // Whether what it ran last is launched; else it will be with an instruction behind it, whose group it is in.
+  virtual bool is_launched() const { return true; }
 
   Operands& operands() { return operands_; }
 

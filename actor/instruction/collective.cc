@@ -1,11 +1,32 @@
-// COLLECTIVE: one call of the communication library, launched on the rank's stream, or with others of its group.
+// COLLECTIVE: one call of the communication library, launched on the rank's stream, or with others of its group. Of
+// ragged rows as much is sent and received as counts say, which both ends of a transfer know.
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
+#include "actor/instruction/counts_on_host.h"
 #include "actor/instruction/kinds.h"
+#include "kernels/copy.h"
+#include "kernels/ragged.h"
 
 namespace oneflow {
 namespace {
+
+// Rows that a transfer sends, or receives.
+struct BoundRows {
+  BoundRows() = default;
+  BoundRows(const pb::Rows& of, const TensorArg& counts) : row_elements(of.row_elements()) {
+    rows.groups.assign(of.extent().begin(), of.extent().end());
+    rows.count_stride = Strides(counts);
+    rows.first_count = std::inner_product(of.start().begin(), of.start().end(), rows.count_stride.begin(), int64_t{0});
+    rows.first_row = of.first_row();
+    rows.rows = of.rows();
+  }
+  int64_t Elements(const int32_t* counts) const { return CountRows(rows, counts) * row_elements; }
+
+  RowBox rows;
+  int64_t row_elements = 0;
+};
 
 class Collective final : public BoundInstruction {
  public:
@@ -28,9 +49,28 @@ class Collective final : public BoundInstruction {
 
   absl::Status Prepare(const std::vector<int>& ranks) { return collectives_.Prepare(call_, ranks); }
 
+  // Of a call by counts: takes what `in` says of its rows.
+  void AddRows(std::vector<CountsReader> counts, const pb::Instruction& in) {
+    const TensorArg &sent = operands_.inputs()[1], &received = operands_.inputs()[2];
+    for (const pb::Transfer& x : in.transfers()) {
+      sent_rows_.push_back(x.send_count() > 0 ? BoundRows(x.send_rows(), sent) : BoundRows());
+      received_rows_.push_back(x.receive_count() > 0 ? BoundRows(x.receive_rows(), received) : BoundRows());
+    }
+    counts_ = std::move(counts);
+  }
+
   absl::Status Run(const CurrentAct&) override {
     SetOperands();
+    if (!counts_.empty()) OF_RETURN_IF_ERROR(CountRowsOfTransfers());
     return Checked(collectives_.Launch(call_));
+  }
+
+  bool is_launched() const override { return !call_.more_follow; }
+
+  int64_t held_bytes() const override {
+    int64_t bytes = 0;
+    for (const CountsReader& counts : counts_) bytes += counts.device_bytes();
+    return bytes;
   }
 
   // Of an all-gather all but the own part, of a reduce-scatter the others' addends.
@@ -55,6 +95,17 @@ class Collective final : public BoundInstruction {
     if (operands_.outputs().empty()) call_.out = call_.in;
   }
 
+  absl::Status CountRowsOfTransfers() {
+    for (size_t i = 0; i < counts_.size(); ++i) OF_RETURN_IF_ERROR(counts_[i].Begin(operands_.inputs()[1 + i]));
+    OF_ASSIGN_OR_RETURN(const int32_t* const sent, counts_[0].Get());
+    OF_ASSIGN_OR_RETURN(const int32_t* const received, counts_[1].Get());
+    for (size_t i = 0; i < transfers_.size(); ++i) {
+      transfers_[i].send_count = sent_rows_[i].Elements(sent);
+      transfers_[i].receive_count = received_rows_[i].Elements(received);
+    }
+    return absl::OkStatus();
+  }
+
   int64_t ElementsReceived() const {
     const int64_t in = operands_.inputs().empty() ? 0 : operands_.inputs()[0].count;
     const int64_t out = operands_.outputs()[0].count;
@@ -74,7 +125,9 @@ class Collective final : public BoundInstruction {
   }
 
   Collectives& collectives_;
-  std::vector<PeerTransfer> transfers_;  // of an exchange
+  std::vector<PeerTransfer> transfers_;               // of an exchange
+  std::vector<CountsReader> counts_;                  // by counts: of what is sent and of what is received; else none
+  std::vector<BoundRows> sent_rows_, received_rows_;  // likewise, by transfer
   CollectiveCall call_;
 };
 
@@ -86,8 +139,15 @@ BoundOrError BindCollective(Unbound unbound) {
     return absl::UnimplementedError("there are no collectives for this device");
   }
   const auto& ranks = unbound.context.plans.communicators(unbound.instruction.communicator()).ranks();
+  const pb::Instruction& in = unbound.instruction;
+  std::vector<CountsReader> counts;  // of what is sent and of what is received
+  for (int i = 1; in.by_counts() && i <= 2; ++i) {
+    OF_ASSIGN_OR_RETURN(CountsReader reader, CountsReader::Make(unbound, i));
+    counts.push_back(std::move(reader));
+  }
   auto collective = std::make_unique<Collective>(std::move(unbound), kind);
   OF_RETURN_IF_ERROR(collective->Prepare({ranks.begin(), ranks.end()}));
+  if (in.by_counts()) collective->AddRows(std::move(counts), in);
   return collective;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/instruction/attributes.h"
+#include "actor/instruction/counts_on_host.h"
 #include "actor/instruction/kinds.h"
 #include "actor/instruction/operand_check.h"
 #include "actor/instruction/ragged_call.h"
@@ -24,15 +25,14 @@ std::vector<TensorType> TypesOf(const pb::Instruction& instruction) {
 
 class Compute final : public BoundInstruction {
  public:
-  Compute(Unbound unbound, AttrMap attrs)
-      : BoundInstruction(std::move(unbound.operands)),
+  Compute(const Unbound& unbound, AttrMap attrs)
+      : BoundInstruction(unbound.operands),
         attrs_(std::move(attrs)),
         stream_(unbound.context.device.stream()),
         threads_(unbound.context.device.threads()),
         planned_(Planned(unbound)),
         planned_bytes_(unbound.instruction.scratch_bytes()),
-        micro_batches_(unbound.plan.micro_batches()),
-        by_groups_(unbound.context.device.host_accessible()) {}
+        micro_batches_(unbound.plan.micro_batches()) {}
 
   // Takes the kernel, and lets it prepare for these shapes.
   absl::Status Prepare(const Kernel& kernel, const OpDef& op, const pb::Instruction& instruction) {
@@ -43,21 +43,21 @@ class Compute final : public BoundInstruction {
     KernelArgs args = Args();
     args.in = std::span(shapes).first(args.in.size());
     args.out = std::span(shapes).subspan(operands_.inputs().size());
-    if (kernel.prepare != nullptr) {
-      state_ = kernel.prepare(args);
-      if (state_ == nullptr) return absl::UnimplementedError("the kernel does not support these shapes");
-      args.state = state_.get();
-    }
-    const int64_t asked = kernel.workspace_bytes == nullptr ? 0 : static_cast<int64_t>(kernel.workspace_bytes(args));
-    if (asked > planned_bytes_) scratch_bytes_ = asked;
-    if (takes_counts_ && by_groups_ && kernel.prepare == nullptr) {
+    if (takes_counts_) {
       const std::vector<TensorType> types = TypesOf(instruction);
       OF_ASSIGN_OR_RETURN(const RaggedRule rule, RaggedRuleOf(op, {absl::MakeConstSpan(types).first(args.in.size()),
                                                                    attrs_, /*of_shards=*/true}));
       ragged_ = RaggedCall::Create(rule, args.in, args.out);
     }
+    OF_ASSIGN_OR_RETURN(const int64_t asked,
+                        ragged_.has_value() ? ragged_->Prepare(kernel, args) : PrepareWhole(kernel, args));
+    if (asked > planned_bytes_) scratch_bytes_ = asked;
     return absl::OkStatus();
   }
+
+  // Whether it is called by groups, with counts that it takes from the reader that it must be given then.
+  bool reads_counts() const { return ragged_.has_value(); }
+  void ReadCounts(CountsReader counts) { counts_ = std::move(counts); }
 
   absl::Status Run(const CurrentAct& act) override {
     KernelArgs args = Args();
@@ -65,12 +65,27 @@ class Compute final : public BoundInstruction {
     args.step = act.step;
     args.micro_batch = act.micro_batch;
     if (!ragged_.has_value()) return Checked(kernel_->run(args));
-    return ragged_->Run(*kernel_, args, operands_.inputs().back(), std::max(scratch_bytes_, planned_bytes_));
+    TensorArg counts = operands_.inputs().back();
+    OF_RETURN_IF_ERROR(counts_.Begin(counts));
+    OF_ASSIGN_OR_RETURN(const int32_t* const on_host, counts_.Get());
+    counts.data = const_cast<int32_t*>(on_host);
+    return ragged_->Run(*kernel_, args, counts, std::max(scratch_bytes_, planned_bytes_));
   }
 
   int64_t scratch_bytes() const override { return scratch_bytes_; }
+  int64_t held_bytes() const override { return counts_.device_bytes(); }
 
  private:
+  // For all of the operands at once; how much scratch memory that takes.
+  absl::StatusOr<int64_t> PrepareWhole(const Kernel& kernel, KernelArgs args) {
+    if (kernel.prepare != nullptr) {
+      state_ = kernel.prepare(args);
+      if (state_ == nullptr) return absl::UnimplementedError("the kernel does not support these shapes");
+      args.state = state_.get();
+    }
+    return kernel.workspace_bytes == nullptr ? 0 : static_cast<int64_t>(kernel.workspace_bytes(args));
+  }
+
   // The scratch memory that the plan has for it; null if none.
   static void* Planned(const Unbound& unbound) {
     const pb::Instruction& instruction = unbound.instruction;
@@ -94,9 +109,9 @@ class Compute final : public BoundInstruction {
   void* const planned_;
   const int64_t planned_bytes_;
   const int64_t micro_batches_;
-  const bool by_groups_;       // the host can read counts
-  bool takes_counts_ = false;  // which the kernel does not know
-  std::optional<RaggedCall> ragged_;
+  bool takes_counts_ = false;         // which the kernel does not know
+  std::optional<RaggedCall> ragged_;  // by groups
+  CountsReader counts_;               // by groups
   const Kernel* kernel_ = nullptr;
   std::shared_ptr<void> state_;  // what its `prepare` made
   int64_t scratch_bytes_ = 0;    // where the plan has less than it asks for: all that it asks for
@@ -123,9 +138,12 @@ BoundOrError BindCompute(Unbound unbound) {
   const DType dtype = unbound.operands.all()[0].dtype;  // input 0, or output 0 if there are no inputs
   const Kernel* kernel = kernels.Find(op, dtype);
   if (kernel == nullptr) return NoKernel(kernels, op, dtype);
-  const pb::Instruction& instruction = unbound.instruction;
-  auto compute = std::make_unique<Compute>(std::move(unbound), std::move(attrs));
-  OF_RETURN_IF_ERROR(compute->Prepare(*kernel, *def, instruction));
+  auto compute = std::make_unique<Compute>(unbound, std::move(attrs));
+  OF_RETURN_IF_ERROR(compute->Prepare(*kernel, *def, unbound.instruction));
+  if (compute->reads_counts()) {
+    OF_ASSIGN_OR_RETURN(CountsReader counts, CountsReader::Make(unbound, unbound.instruction.inputs_size() - 1));
+    compute->ReadCounts(std::move(counts));
+  }
   return compute;
 }
 

@@ -17,10 +17,13 @@ struct BoundPiece {
   int input = 0;
   int64_t source_bytes = 0;  // offsets
   int64_t target_bytes = 0;
-  CopyRegionArgs copy;                // spans point into the plan
-  bool is_remote = false;             // its source is another rank's memory
-  int64_t num_bytes = 0;              // of all of it
-  std::optional<RaggedPiece> ragged;  // copies what of it is filled
+  CopyRegionArgs copy;         // spans point into the plan
+  bool is_remote = false;      // its source is another rank's memory
+  int64_t num_bytes = 0;       // of all of it
+  std::optional<RowBox> rows;  // by counts: those that are filled are copied
+  int64_t row_bytes = 0;       // by counts: of one of them
+  bool source_packed = false;  // by counts
+  bool target_packed = false;
 };
 
 std::span<const int64_t> Span(const google::protobuf::RepeatedField<int64_t>& values) {
@@ -35,9 +38,8 @@ class Copy final : public BoundInstruction {
         zero_fill_(unbound.instruction.zero_fill()),
         counts_(unbound.instruction.by_counts() ? unbound.instruction.inputs_size() / 2 : 0) {}
 
-  // `rank` owns the memory that the piece reads; `own_rank` runs the copy. Of ragged rows `ragged` says which dimension
-  // they are.
-  absl::Status Add(const pb::Piece& piece, Reduction reduction, int rank, int own_rank, int ragged) {
+  // `rank` owns the memory that the piece reads; `own_rank` runs the copy.
+  absl::Status Add(const pb::Instruction& in, const pb::Piece& piece, int rank, int own_rank) {
     const DType dtype = operands_.outputs()[0].dtype;
     const int64_t size = static_cast<int64_t>(SizeOf(dtype));
     pieces_.push_back({.input = piece.input(),
@@ -48,14 +50,12 @@ class Copy final : public BoundInstruction {
                                 .source_stride = Span(piece.source_stride()),
                                 .target_stride = Span(piece.target_stride()),
                                 .accumulate = piece.accumulate(),
-                                .reduce = reduction}});
+                                .reduce = static_cast<Reduction>(in.reduce())}});
     BoundPiece& added = pieces_.back();
     added.is_remote = rank != own_rank;
     added.num_bytes = size;
     for (const int64_t extent : piece.extent()) added.num_bytes *= extent;
-    if (counts_ > 0) {
-      added.ragged.emplace(added.copy, piece.source_offset(), operands_.all()[piece.input()], ragged);
-    }
+    if (counts_ > 0) AddRows(in, piece, added);
     if (!added.is_remote || added.num_bytes == 0 || device_.host_accessible()) return absl::OkStatus();
     return absl::UnimplementedError(
         absl::StrCat("it reads memory of rank ", rank, ", which the host cannot address; this takes a collective"));
@@ -68,9 +68,8 @@ class Copy final : public BoundInstruction {
     for (BoundPiece& piece : pieces_) {
       piece.copy.source = operands_.all()[piece.input].as<char>() + piece.source_bytes;
       piece.copy.target = target.as<char>() + piece.target_bytes;
-      int64_t num_bytes = piece.num_bytes;
-      OF_RETURN_IF_ERROR(Checked(piece.ragged.has_value() ? CopyFilled(piece, &num_bytes) : CopyAll(piece)));
-      if (piece.is_remote) remote_bytes_ += num_bytes;
+      OF_RETURN_IF_ERROR(Checked(piece.rows.has_value() ? CopyFilled(piece) : device_.CopyRegion(piece.copy)));
+      if (piece.is_remote) remote_bytes_ += piece.rows.has_value() ? FilledBytes(piece) : piece.num_bytes;
     }
     return absl::OkStatus();
   }
@@ -78,15 +77,33 @@ class Copy final : public BoundInstruction {
   int64_t remote_bytes() const override { return remote_bytes_; }
 
  private:
-  const char* CopyAll(const BoundPiece& piece) { return device_.CopyRegion(piece.copy); }
-  const char* CopyFilled(BoundPiece& piece, int64_t* num_bytes) {
-    *num_bytes = 0;
-    return piece.ragged->Run(device_, piece.copy, operands_.all()[counts_ + piece.input], num_bytes);
+  // Counts are of the source, or of the target where the source is packed.
+  void AddRows(const pb::Instruction& in, const pb::Piece& piece, BoundPiece& added) const {
+    const pb::Operand &from = in.inputs(piece.input()), &to = in.outputs(0);
+    added.source_packed = from.ragged() == 0;
+    added.target_packed = to.ragged() == 0;
+    const TensorArg& shard = added.source_packed ? operands_.outputs()[0] : operands_.all()[piece.input()];
+    const int dim = (added.source_packed ? to : from).ragged() - 1;
+    added.rows = RowsOfPiece(shard, dim, added.source_packed ? piece.target_offset() : piece.source_offset(),
+                             Span(piece.extent()));
+    added.row_bytes = static_cast<int64_t>(SizeOf(shard.dtype));
+    for (int d = dim + 1; d < piece.extent_size(); ++d) added.row_bytes *= piece.extent(d);
+  }
+
+  const int32_t* CountsOf(const BoundPiece& piece) const {
+    return operands_.all()[counts_ + piece.input].as<const int32_t>();
+  }
+  const char* CopyFilled(const BoundPiece& piece) {
+    return device_.CopyRows({piece.copy, *piece.rows, CountsOf(piece), piece.source_packed, piece.target_packed});
+  }
+  // Where memory is another rank's, the host can read the counts as well.
+  int64_t FilledBytes(const BoundPiece& piece) const {
+    return CountRows(*piece.rows, CountsOf(piece)) * piece.row_bytes;
   }
 
   DeviceContext& device_;
   const bool zero_fill_;
-  const int counts_;  // of ragged rows: the input that is the counts of input 0; else 0
+  const int counts_;  // by counts: the input that is the counts of input 0; else 0
   std::vector<BoundPiece> pieces_;
   int64_t remote_bytes_ = 0;
 };
@@ -101,8 +118,7 @@ BoundOrError BindCopy(Unbound unbound) {
   for (const pb::Piece& piece : in.pieces()) {
     const int id = in.inputs(piece.input()).register_();
     const int rank = id < 0 ? own_rank : plan.actors(plan.registers(id).producer()).rank();
-    OF_RETURN_IF_ERROR(
-        copy->Add(piece, static_cast<Reduction>(in.reduce()), rank, own_rank, in.outputs(0).ragged() - 1));
+    OF_RETURN_IF_ERROR(copy->Add(in, piece, rank, own_rank));
   }
   return copy;
 }

@@ -7,6 +7,8 @@
 namespace oneflow {
 namespace {
 
+constexpr int64_t kMostStates = 16;  // each is compiled, and kept
+
 // The next index of the groups, the last fastest; false after the last.
 bool Advance(const TensorArg& counts, std::vector<int64_t>& group) {
   for (int d = counts.rank; d-- > 0;) {
@@ -78,19 +80,56 @@ TensorArg RaggedCall::Take(Part& part, const TensorArg& whole, const std::vector
   return x;
 }
 
-absl::Status RaggedCall::Run(const Kernel& kernel, const KernelArgs& args, const TensorArg& counts,
-                             int64_t scratch_bytes) {
-  const auto first = std::find_if(outputs_.begin(), outputs_.end(), [](const Part& part) { return part.has_rows; });
-  const RaggedRows rows(args.out[first - outputs_.begin()], first->groups);
+size_t RaggedCall::FirstWithRows() const {
+  return std::find_if(outputs_.begin(), outputs_.end(), [](const Part& part) { return part.has_rows; }) -
+         outputs_.begin();
+}
+
+KernelArgs RaggedCall::CallOf(const KernelArgs& args, const std::vector<int64_t>& group, int64_t rows) {
+  for (size_t i = 0; i < in_.size(); ++i) in_[i] = Take(inputs_[i], args.in[i], group, rows);
+  for (size_t i = 0; i < out_.size(); ++i) out_[i] = Take(outputs_[i], args.out[i], group, rows);
   KernelArgs call = args;
   call.in = in_;
   call.out = out_;
+  return call;
+}
+
+absl::StatusOr<int64_t> RaggedCall::Prepare(const Kernel& kernel, const KernelArgs& args) {
+  const size_t first = FirstWithRows();
+  const RaggedRows rows(args.out[first], outputs_[first].groups);
+  const std::vector<int64_t> group(outputs_[first].groups, 0);
+  int64_t bytes = 0;
+  step_ = kernel.prepare == nullptr ? std::max<int64_t>(rows.rows, 1) : (rows.rows + kMostStates - 1) / kMostStates;
+  for (int64_t end = step_; step_ > 0 && end - step_ < rows.rows; end += step_) {
+    KernelArgs call = CallOf(args, group, std::min(end, rows.rows));
+    if (kernel.prepare != nullptr) {
+      states_.push_back(kernel.prepare(call));
+      if (states_.back() == nullptr) return absl::UnimplementedError("the kernel does not support these shapes");
+      call.state = states_.back().get();
+    }
+    if (kernel.workspace_bytes != nullptr) {
+      bytes = std::max(bytes, static_cast<int64_t>(kernel.workspace_bytes(call)));
+    }
+  }
+  return bytes;
+}
+
+absl::Status RaggedCall::Run(const Kernel& kernel, const KernelArgs& args, const TensorArg& counts,
+                             int64_t scratch_bytes) {
+  const size_t first = FirstWithRows();
+  const RaggedRows rows(args.out[first], outputs_[first].groups);
   std::vector<int64_t> group(counts.rank, 0);
   for (int64_t g = 0; g < counts.count; ++g, Advance(counts, group)) {
     const int64_t filled = rows.Filled(counts.as<const int32_t>()[g]);
     if (filled == 0) continue;
-    for (size_t i = 0; i < in_.size(); ++i) in_[i] = Take(inputs_[i], args.in[i], group, filled);
-    for (size_t i = 0; i < out_.size(); ++i) out_[i] = Take(outputs_[i], args.out[i], group, filled);
+    if (!states_.empty()) {
+      const int64_t steps = (filled + step_ - 1) / step_;
+      KernelArgs call = CallOf(args, group, std::min(steps * step_, rows.rows));
+      call.state = states_[steps - 1].get();
+      if (const char* error = kernel.run(call); error != nullptr) return absl::InternalError(error);
+      continue;
+    }
+    const KernelArgs call = CallOf(args, group, filled);
     const bool fits =
         kernel.workspace_bytes == nullptr || static_cast<int64_t>(kernel.workspace_bytes(call)) <= scratch_bytes;
     if (!fits) return absl::InternalError("the kernel asks for more scratch memory for some of the rows than for all");

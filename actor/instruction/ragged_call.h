@@ -3,15 +3,19 @@
 //   matmul   x [8,64~,32], w [32,16]      8 calls on [1,counts[g],32] and [32,16]
 //   batch    x [8,64~,32], w [8,32,16]    8 calls on [1,counts[g],32] and [1,32,16]
 //
-// For devices whose memory the host can address. Elsewhere, and where a group is no run of an operand's memory, a
-// kernel is called once for all rows: what it makes of those that are not filled nobody reads.
+// A kernel that prepares for shapes does so, when it is loaded, for a few numbers of rows; a group takes the next
+// larger one, so that up to a sixteenth of the rows that there is room for are computed beside those that are filled.
+//
+// Where a group is no run of an operand's memory a kernel is called once for all rows: what it makes of those that are
+// not filled nobody reads.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/kernel.h"
 #include "oneflow_core/ragged.h"
 
@@ -24,7 +28,12 @@ class RaggedCall {
   static std::optional<RaggedCall> Create(const RaggedRule& rule, std::span<const TensorArg> inputs,
                                           std::span<const TensorArg> outputs);
 
-  // Calls `kernel` with `args`, whose scratch memory has `scratch_bytes`. Internal as the kernel says. Not thread-safe.
+  // Lets the kernel prepare, and says how much scratch memory a call takes at most; `args` are those of a call, without
+  // memory. Unimplemented if the kernel does not support the shapes.
+  absl::StatusOr<int64_t> Prepare(const Kernel& kernel, const KernelArgs& args);
+
+  // Calls `kernel` with `args`, whose scratch memory has `scratch_bytes`; the host can read `counts`. Internal as the
+  // kernel says. Not thread-safe.
   absl::Status Run(const Kernel& kernel, const KernelArgs& args, const TensorArg& counts, int64_t scratch_bytes);
 
  private:
@@ -38,7 +47,14 @@ class RaggedCall {
   static std::optional<Part> PartOf(const RaggedRule& rule, const std::vector<int>& letters, const TensorArg& x);
   // Points `part` at `rows` rows of a group of `whole`.
   static TensorArg Take(Part& part, const TensorArg& whole, const std::vector<int64_t>& group, int64_t rows);
+  // The call for `rows` rows of a group.
+  KernelArgs CallOf(const KernelArgs& args, const std::vector<int64_t>& group, int64_t rows);
+  // The first output that has rows.
+  size_t FirstWithRows() const;
 
+  // For 1, 2, ... steps of rows, the last for all: what the kernel prepared. None if it prepares nothing.
+  std::vector<std::shared_ptr<void>> states_;
+  int64_t step_ = 1;
   std::vector<Part> inputs_, outputs_;
   std::vector<TensorArg> in_, out_;
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <queue>
 #include <set>
 #include <string>
 #include <tuple>
@@ -11,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "actor/sim/agenda.h"
 #include "actor/sim/rendezvous.h"
 #include "actor/trace/traced_program.h"
 #include "actor/transport/message_bus.h"
@@ -18,18 +18,25 @@
 namespace oneflow {
 namespace {
 
-constexpr size_t kMostStuck = 8;  // that an error names
+constexpr size_t kMostStuck = 8;     // that an error names
+constexpr int64_t kAlike = 100'000;  // steps that differ by one part of so many take equally long
 
 class Simulator {
  public:
-  Simulator(const pb::Program& program, int plan, const SimulatedCosts& costs)
-      : plan_(program.plans(plan)), plan_index_(plan), costs_(costs), rendezvous_(program, plan, costs.stands_for) {
+  Simulator(const pb::Program& program, int plan, const SimulatedCosts& costs, const Extent& extent)
+      : plan_(program.plans(plan)),
+        plan_index_(plan),
+        costs_(costs),
+        extent_(extent),
+        rendezvous_(program, plan, costs.stands_for) {
     for (int a = 0; a < plan_.actors_size(); ++a) {
       const pb::Actor& actor = plan_.actors(a);
       states_.push_back({.actor = Actor(MakeActorSpec(plan_, plan, a)),
                          .queue = AddressOf(actor.rank(), actor.queue()),
                          .rank = actor.rank()});
+      acts_of_step_ += states_.back().actor.spec().acts_per_step;
     }
+    for (State& state : states_) FindPorts(state);
     queues_.resize(program.ranks_size() * pb::Queue_ARRAYSIZE);
     turns_.resize(program.ranks_size() * pb::Queue_ARRAYSIZE);
     for (const pb::QueueOrder& order : plan_.orders()) {
@@ -38,26 +45,32 @@ class Simulator {
     }
   }
 
-  absl::Status Play(int64_t steps) {
-    step_ends_ns_.assign(steps, 0);
-    int64_t acts = 0;
-    for (const State& state : states_) acts += steps * state.actor.spec().acts_per_step;
-    acts_.reserve(acts);
+  absl::Status Play() {
+    const int64_t steps = extent_.steps;
+    acts_left_.assign(steps, acts_of_step_);
+    if (extent_.keep_acts) acts_.reserve(acts_of_step_ * (extent_.until_steady ? 1 : steps));
     for (State& state : states_) state.actor.Grant(0, steps);
     for (State& state : states_) Refresh(state, pb::START);
     StartActs();
-    while (!events_.empty()) {
-      now_ = events_.top().ns;
+    while (!events_.empty() && !steady_) {
+      now_ = events_.next_ns();
       OF_RETURN_IF_ERROR(HandleAllOfNow());
       StartTransfers();
       OF_RETURN_IF_ERROR(HandleAllOfNow());
       StartActs();
     }
+    if (steady_) return absl::OkStatus();
     const bool done = std::all_of(states_.begin(), states_.end(), [](const State& x) { return x.actor.done(); });
     return done ? absl::OkStatus() : Stuck();
   }
 
-  std::vector<TracedAct> TakeActs() { return std::move(acts_); }
+  // Of steps that have ended.
+  std::vector<TracedAct> TakeActs() {
+    const auto ended = static_cast<int64_t>(step_ends_ns_.size());
+    acts_.erase(std::remove_if(acts_.begin(), acts_.end(), [ended](const auto& act) { return act.step >= ended; }),
+                acts_.end());
+    return std::move(acts_);
+  }
   std::vector<int64_t> TakeStepEnds() { return std::move(step_ends_ns_); }
 
  private:
@@ -71,6 +84,8 @@ class Simulator {
     Readiness ready = {};
     int64_t begin_ns = 0;
     int64_t acts = 0;
+    // By link of the actor, in the order of its messages (actor.h): which of the receiver's ports it concerns.
+    std::vector<int32_t> ports;
   };
   struct Queue {
     bool taken = false;                           // by an act, or by what comes before one
@@ -84,31 +99,34 @@ class Simulator {
   };
   struct Event {
     enum class Kind : uint8_t { kDeliver, kChoose, kAtLink, kEnd };
-    int64_t ns = 0;
-    int64_t number = 0;  // events of one time happen in the order in which they were made
     Kind kind = Kind::kDeliver;
-    int32_t id = 0;   // of a queue, for kChoose; else of an actor
+    int32_t id = 0;   // of a queue, for kChoose; of a port, for kDeliver; else of an actor
     Message message;  // kDeliver
-    bool operator>(const Event& o) const { return std::tie(ns, number) > std::tie(o.ns, o.number); }
   };
 
   void At(int64_t ns, Event::Kind kind, int32_t id, const Message& message = {}) {
-    events_.push({ns, next_event_++, kind, id, message});
+    events_.Add(ns, {kind, id, message});
+  }
+
+  void FindPorts(State& state) const {
+    const ActorSpec& spec = state.actor.spec();
+    for (const PortSpec& port : spec.outputs) {
+      for (const int32_t peer : port.peers) state.ports.push_back(states_[peer].actor.InputOf(port.register_id));
+    }
+    for (const PortSpec& port : spec.inputs) {
+      state.ports.push_back(states_[port.peers[0]].actor.OutputOf(port.register_id));
+    }
   }
 
   absl::Status HandleAllOfNow() {
-    while (!events_.empty() && events_.top().ns == now_) {
-      const Event event = events_.top();
-      events_.pop();
-      OF_RETURN_IF_ERROR(Handle(event));
-    }
+    while (!events_.empty() && events_.next_ns() == now_) OF_RETURN_IF_ERROR(Handle(events_.Take()));
     return absl::OkStatus();
   }
 
   absl::Status Handle(const Event& event) {
     switch (event.kind) {
       case Event::Kind::kDeliver:
-        return Deliver(event.message);
+        return Deliver(event.message, event.id);
       case Event::Kind::kChoose:
         queues_[event.id].taken = false;
         queues_[event.id].fresh = true;
@@ -149,9 +167,9 @@ class Simulator {
     LookAt(state.queue);
   }
 
-  absl::Status Deliver(const Message& message) {
+  absl::Status Deliver(const Message& message, int32_t port) {
     State& to = states_[message.actor];
-    OF_RETURN_IF_ERROR(to.actor.OnMessage(message));
+    OF_RETURN_IF_ERROR(port < 0 ? to.actor.OnMessage(message) : to.actor.OnMessage(message, port));
     Refresh(to, message.kind == Message::Kind::kFilled ? pb::FILLED : pb::FREED, message.register_id);
     return absl::OkStatus();
   }
@@ -213,7 +231,8 @@ class Simulator {
     if (IsDead(state.rank)) return absl::OkStatus();
     Record(state);
     outbox_.clear();
-    state.actor.Act(outbox_);
+    links_.clear();
+    state.actor.Act(outbox_, links_);
     ++state.acts;
     state.acting = false;
     Leave(state.queue, id);
@@ -223,23 +242,24 @@ class Simulator {
     }
     Refresh(state, pb::ITSELF);
     if (state.ordered) Refresh(states_[turns_[state.queue].order[turns_[state.queue].next]], pb::TURN);
-    for (const Message& message : outbox_) OF_RETURN_IF_ERROR(Send(message, id, state.acts - 1));
+    for (size_t i = 0; i < outbox_.size(); ++i) OF_RETURN_IF_ERROR(Send(outbox_[i], state.ports[links_[i]], id));
     return absl::OkStatus();
   }
 
   // Messages of one queue to another come in the order in which they were sent.
-  absl::Status Send(const Message& message, int32_t from, int64_t act) {
+  absl::Status Send(const Message& message, int32_t port, int32_t from) {
+    const int64_t act = states_[from].acts - 1;
     const bool within = states_[message.actor].queue == states_[from].queue;
-    if (within && costs_.stands_for == nullptr) return Deliver(message);
+    if (within && costs_.stands_for == nullptr) return Deliver(message, port);
     const int64_t ns = costs_.message_ns ? costs_.message_ns(from, act, message.actor, message.register_id) : 0;
     if (costs_.stands_for != nullptr) {
-      if (ns == 0) return Deliver(message);
-      At(now_ + ns, Event::Kind::kDeliver, 0, message);
+      if (ns == 0) return Deliver(message, port);
+      At(now_ + ns, Event::Kind::kDeliver, port, message);
       return absl::OkStatus();
     }
     int64_t& last = last_came_ns_[{states_[from].queue, states_[message.actor].queue}];
     last = std::max(last, now_ + ns);
-    At(last, Event::Kind::kDeliver, 0, message);
+    At(last, Event::Kind::kDeliver, port, message);
     return absl::OkStatus();
   }
 
@@ -254,7 +274,9 @@ class Simulator {
 
   void Record(const State& state) {
     const int64_t step = state.actor.step();
-    step_ends_ns_[step] = std::max(step_ends_ns_[step], now_);
+    ++num_acts_;
+    if (--acts_left_[step] == 0) EndStep();
+    if (!extent_.keep_acts) return;
     acts_.push_back({.ready_ns = state.ready.ns,
                      .begin_ns = state.begin_ns,
                      .end_ns = now_,
@@ -265,6 +287,15 @@ class Simulator {
                      .actor = state.actor.spec().id,
                      .register_id = state.ready.register_id,
                      .cause = state.ready.cause});
+  }
+
+  // Every actor acts in the order of steps, so that they end in order.
+  void EndStep() {
+    step_ends_ns_.push_back(now_);
+    const size_t n = step_ends_ns_.size();
+    if (!extent_.until_steady || n < 3) return;
+    const int64_t last = now_ - step_ends_ns_[n - 2], before = step_ends_ns_[n - 2] - step_ends_ns_[n - 3];
+    steady_ = std::abs(last - before) <= last / kAlike;
   }
 
   std::string WaitsFor(const State& state) const {
@@ -303,7 +334,7 @@ class Simulator {
     for (const auto& [rank, ns] : costs_.dies_ns) {
       if (ns <= now_) absl::StrAppend(&dead, "; rank ", rank, " died at ", 1e-6 * static_cast<double>(ns), " ms");
     }
-    return absl::FailedPreconditionError(absl::StrCat("plan '", plan_.name(), "' is stuck after ", acts_.size(),
+    return absl::FailedPreconditionError(absl::StrCat("plan '", plan_.name(), "' is stuck after ", num_acts_,
                                                       " acts: ", stuck, " of ", states_.size(), " actors are not done",
                                                       dead, ":\n  ", absl::StrJoin(who, "\n  ")));
   }
@@ -311,7 +342,12 @@ class Simulator {
   const pb::Plan& plan_;
   const int plan_index_;
   const SimulatedCosts& costs_;
+  const Extent extent_;
   std::vector<State> states_;  // by actor
+  int64_t acts_of_step_ = 0;
+  std::vector<int64_t> acts_left_;  // by step
+  int64_t num_acts_ = 0;
+  bool steady_ = false;
   std::vector<Queue> queues_;  // by address
   std::vector<Turn> turns_;    // by queue
   Rendezvous rendezvous_;
@@ -319,10 +355,10 @@ class Simulator {
   absl::flat_hash_map<std::pair<int, int>, int64_t> last_came_ns_;  // by queues, from and to
   std::vector<int> to_start_;                                       // queues
   std::vector<std::pair<int, int32_t>> at_link_;                    // rank and actor, of those who came there now
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  int64_t next_event_ = 0;
+  Agenda<Event> events_;
   int64_t now_ = 0;
   OutgoingMessages outbox_;
+  std::vector<int32_t> links_;  // of those
   std::vector<TracedAct> acts_;
   std::vector<int64_t> step_ends_ns_;
 };
@@ -362,14 +398,15 @@ absl::Status CheckOrders(const pb::Program& program, const pb::Plan& plan) {
 
 }  // namespace
 
-absl::StatusOr<Simulation> Simulate(const pb::Program& program, int plan, int64_t steps, const SimulatedCosts& costs) {
+absl::StatusOr<Simulation> Simulate(const pb::Program& program, int plan, const Extent& extent,
+                                    const SimulatedCosts& costs) {
   Simulation simulation;
   simulation.trace.head = HeadOf(program);
   OF_RETURN_IF_ERROR(CheckTraceHead(simulation.trace.head));
   OF_RETURN_IF_ERROR_AT(CheckOrders(program, program.plans(plan)),
                         absl::StrCat("plan '", program.plans(plan).name(), "'"));
-  Simulator simulator(program, plan, costs);
-  OF_RETURN_IF_ERROR(simulator.Play(steps));
+  Simulator simulator(program, plan, costs, extent);
+  OF_RETURN_IF_ERROR(simulator.Play());
   simulation.trace.acts = simulator.TakeActs();
   simulation.step_ends_ns = simulator.TakeStepEnds();
   SortActs(simulation.trace.acts);

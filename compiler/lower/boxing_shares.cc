@@ -28,20 +28,20 @@ const std::vector<int>& GroupBoxing::ReadersOf(int source) {
 
 const BoxingShare* GroupBoxing::ShareOf(int rank) {
   const auto [it, is_new] = shares_.try_emplace(rank);
-  if (is_new) it->second = oneflow::ShareOf(*reads_, rank);
+  if (is_new) it->second = oneflow::ShareOf(*reads_, rank, rows_);
   return it->second.has_value() ? &*it->second : nullptr;
 }
 
 absl::StatusOr<GroupBoxing*> BoxingShares::Find(const TensorType& type, const DistType& from, const DistType& to,
                                                 int rank) {
   BoxingGroup group = GroupOf(type.shape, from, to, rank);
-  Key key(static_cast<int>(type.dtype), group.shape.dims(), group.from.placement, group.from.sbp, group.to.placement,
-          group.to.sbp);
+  Key key(static_cast<int>(type.dtype), group.shape.dims(), type.ragged, group.from.placement, group.from.sbp,
+          group.to.placement, group.to.sbp);
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second.get();
   OF_ASSIGN_OR_RETURN(std::unique_ptr<BoxingReads> reads,
                       BoxingReads::Create({type.dtype, group.shape}, group.from, group.to, topology_));
-  auto boxing = std::make_unique<GroupBoxing>(std::move(reads));
+  auto boxing = std::make_unique<GroupBoxing>(std::move(reads), type.ragged);
   return known_.emplace(std::move(key), std::move(boxing)).first->second.get();
 }
 

@@ -19,7 +19,8 @@ namespace oneflow {
 // A boxing as the ranks of one group do it. Indices are those of the group's own placements.
 class GroupBoxing {
  public:
-  explicit GroupBoxing(std::unique_ptr<BoxingReads> reads) : reads_(std::move(reads)) {}
+  // `rows` is the dimension of ragged rows, or -1.
+  GroupBoxing(std::unique_ptr<BoxingReads> reads, int rows) : reads_(std::move(reads)), rows_(rows) {}
 
   const Placement& from() const { return reads_->from().placement; }
   const Placement& to() const { return reads_->to().placement; }
@@ -38,6 +39,7 @@ class GroupBoxing {
 
  private:
   std::unique_ptr<BoxingReads> reads_;
+  const int rows_;
   std::map<int, Copies> copies_;
   std::map<int, std::vector<int>> readers_;
   std::map<int, std::optional<BoxingShare>> shares_;
@@ -52,7 +54,7 @@ class BoxingShares {
   absl::StatusOr<GroupBoxing*> Find(const TensorType& type, const DistType& from, const DistType& to, int rank);
 
  private:
-  using Key = std::tuple<int, std::vector<int64_t>, Placement, NdSbp, Placement, NdSbp>;
+  using Key = std::tuple<int, std::vector<int64_t>, int, Placement, NdSbp, Placement, NdSbp>;
 
   const Topology& topology_;
   std::map<Key, std::unique_ptr<GroupBoxing>> known_;

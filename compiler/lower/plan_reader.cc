@@ -91,7 +91,7 @@ class Checker {
     for (const pb::ClassOperand& x : instruction.inputs()) OF_RETURN_IF_ERROR(CheckOperand(plan, x));
     for (const pb::ClassOperand& x : instruction.outputs()) OF_RETURN_IF_ERROR(CheckOperand(plan, x));
     const bool boxing = instruction.op() == "boxing";
-    if (boxing) OF_RETURN_IF_ERROR(CheckBoxingOperands(instruction));
+    if (boxing) OF_RETURN_IF_ERROR(CheckBoxingOperands(actor, instruction));
     const auto lies_here = [&](const pb::ClassOperand& x) {
       const int grid = set_.tensors(x.tensor()).grid();
       if (grid == actor.grid()) return absl::OkStatus();
@@ -103,23 +103,26 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // One input and one output; of ragged rows their counts as a second input, which lie where the rows come from.
-  absl::Status CheckBoxingOperands(const pb::ClassInstruction& boxing) const {
+  // One input and one output; of ragged rows their counts as a second input, which lie where the rows come from and,
+  // where ranks send, as a third, which lie where the rows go.
+  absl::Status CheckBoxingOperands(const pb::ClassActor& actor, const pb::ClassInstruction& boxing) const {
     if (boxing.inputs_size() < 1 || boxing.outputs_size() != 1) {
       return Bad("a boxing has one input and one output, not ", boxing.inputs_size(), " and ", boxing.outputs_size());
     }
     const pb::ClassTensor& from = set_.tensors(boxing.inputs(0).tensor());
-    const int inputs = from.ragged() > 0 ? 2 : 1;
+    const int inputs = from.ragged() == 0 ? 1 : actor.senders() < 0 ? 2 : 3;
     if (boxing.inputs_size() != inputs) {
       return Bad("a boxing of ", from.ragged() > 0 ? "ragged" : "dense", " rows has ", boxing.inputs_size(),
                  " inputs, not ", inputs);
     }
-    if (inputs == 1) return absl::OkStatus();
-    const pb::ClassTensor& counts = set_.tensors(boxing.inputs(1).tensor());
+    const pb::ClassTensor& to = set_.tensors(boxing.outputs(0).tensor());
     const int groups = from.ragged() - 1;
-    if (counts.dtype() != pb::I32 || counts.grid() != from.grid() || counts.dims_size() != groups ||
-        !std::equal(counts.dims().begin(), counts.dims().end(), from.dims().begin())) {
-      return Bad("its counts are ", counts.ShortDebugString(), ", of rows ", from.ShortDebugString());
+    for (int i = 1; i < inputs; ++i) {
+      const pb::ClassTensor &counts = set_.tensors(boxing.inputs(i).tensor()), &rows = i == 1 ? from : to;
+      if (counts.dtype() != pb::I32 || counts.grid() != rows.grid() || counts.dims_size() != groups ||
+          !std::equal(counts.dims().begin(), counts.dims().end(), from.dims().begin())) {
+        return Bad("its counts are ", counts.ShortDebugString(), ", of rows ", rows.ShortDebugString());
+      }
     }
     return absl::OkStatus();
   }

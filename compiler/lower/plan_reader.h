@@ -12,7 +12,7 @@
 namespace oneflow {
 
 // Version of the plan format; a reader refuses any other.
-inline constexpr uint32_t kPlanVersion = 5;
+inline constexpr uint32_t kPlanVersion = 6;
 
 class PlanReader {
  public:

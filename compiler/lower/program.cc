@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "compiler/lower/boxing_shares.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/program_instructions.h"
+#include "compiler/lower/rank_outline.h"
 #include "compiler/lower/repeated_field.h"
 #include "sbp/slices.h"
 
@@ -26,13 +26,6 @@ bool IsOwner(const DistType& dist, int index) {
   return true;
 }
 
-// One actor of a plan on one rank.
-struct Instance {
-  int actor = 0;
-  int rank = 0;
-  bool operator<(const Instance& o) const { return std::tie(actor, rank) < std::tie(o.actor, o.rank); }
-};
-
 // One register of a plan on one rank: its position in the register's grid.
 struct Slot {
   int reg = 0;
@@ -45,17 +38,15 @@ class PlanSpeller {
  public:
   PlanSpeller(const pb::PlanSet& set, const pb::ClassPlan& plan, const PlanReader& reader,
               const std::vector<int>& ranks, BoxingShares& shares, Communicators& communicators)
-      : set_(set),
-        plan_(plan),
+      : plan_(plan),
         reader_(reader),
         ranks_(ranks),
         is_ours_(reader.num_ranks(), false),
-        instructions_(set, plan, reader, shares, communicators) {
+        ids_(plan, reader),
+        boxings_(plan, reader, shares),
+        outline_(set, boxings_, reader.topology()),
+        instructions_(set, boxings_, communicators) {
     for (const int rank : ranks) is_ours_[rank] = true;
-    for (int a = 0; a < plan.actors_size(); ++a) {
-      for (const pb::Port& port : plan.actors(a).inputs()) input_acts_[{a, port.register_()}] = port.acts_per_slot();
-      for (const pb::Port& port : plan.actors(a).outputs()) output_acts_[{a, port.register_()}] = port.acts_per_slot();
-    }
   }
 
   // `out` is empty.
@@ -81,38 +72,19 @@ class PlanSpeller {
   int RankOf(const Slot& slot) const { return reader_.grid(plan_.registers(slot.reg).grid()).ranks()[slot.index]; }
   Instance ProducerOf(const Slot& slot) const { return {plan_.registers(slot.reg).producer(), RankOf(slot)}; }
 
-  // Numbers in the whole job. See ClassActor.first_id.
-  int IdOf(const Instance& instance) const {
-    const Placement& grid = reader_.grid(actor(instance.actor).grid());
-    const int index = grid.IndexOf(instance.rank);
-    return actor(instance.actor).first_id() + (index >= 0 ? index : grid.size() + PlaceAmongSenders(instance));
-  }
-  // Of an instance on a sender that is not in the actor's grid: how many of such come before it.
-  int PlaceAmongSenders(const Instance& instance) const {
-    const int grid = actor(instance.actor).grid(), senders = actor(instance.actor).senders();
-    const auto [it, is_new] = place_among_senders_.try_emplace({grid, senders, instance.rank}, 0);
-    if (!is_new) return it->second;
-    for (const int rank : reader_.grid(senders).ranks()) {
-      if (rank == instance.rank) break;
-      it->second += reader_.grid(grid).IndexOf(rank) < 0;
-    }
-    return it->second;
-  }
-  int IdOf(const Slot& slot) const { return plan_.registers(slot.reg).first_id() + slot.index; }
+  int IdOf(const Instance& instance) const { return ids_.OfActor(instance); }
+  int IdOf(const Slot& slot) const { return ids_.OfRegister(slot.reg, slot.index); }
   int IndexOf(const Instance& instance) const { return actor_index_.at(IdOf(instance)); }
   int IndexOf(const Slot& slot) const { return register_index_.at(IdOf(slot)); }
 
-  using ActsPerSlot = absl::flat_hash_map<std::pair<int, int>, int>;  // by actor and register
-
-  static int ActsOf(const ActsPerSlot& acts, int actor, int reg) {
-    const auto it = acts.find({actor, reg});
-    return it == acts.end() ? 1 : it->second;
+  using ClassPorts = google::protobuf::RepeatedPtrField<pb::Port>;
+  static int ActsOf(const ClassPorts& ports, int reg) {
+    const auto it =
+        std::find_if(ports.begin(), ports.end(), [reg](const auto& port) { return port.register_() == reg; });
+    return it == ports.end() ? 1 : it->acts_per_slot();
   }
 
   absl::Status Collect();
-  absl::Status CollectInputs(const Instance& instance);
-  absl::Status CollectOutputs(const Instance& instance);
-  absl::StatusOr<std::vector<Instance>> ConsumersOf(const Slot& slot) const;
   void Connect(const Slot& slot, const Instance& consumer);
 
   absl::Status Write(pb::Plan& out);
@@ -120,65 +92,43 @@ class PlanSpeller {
   void WriteRegister(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out) const;
   void WriteOrders(pb::Plan& out) const;
 
-  const pb::PlanSet& set_;
   const pb::ClassPlan& plan_;
   const PlanReader& reader_;
   const std::vector<int>& ranks_;
   std::vector<bool> is_ours_;
+  const InstanceIds ids_;
+  PlanBoxings boxings_;
+  PlanOutline outline_;
   InstructionSpeller instructions_;
+  std::vector<RankOutline> outlines_;  // of our ranks
   std::map<Instance, Ports> actors_;
   std::map<Slot, std::set<Instance>> consumers_;     // of every register in the program
   std::map<int, int> actor_index_, register_index_;  // id to position in the program
-  ActsPerSlot input_acts_, output_acts_;
-  mutable absl::flat_hash_map<std::tuple<int, int, int>, int> place_among_senders_;  // by grid, senders' grid, rank
 };
 
 absl::Status PlanSpeller::Collect() {
-  for (int a = 0; a < plan_.actors_size(); ++a) {
-    const Placement& grid = reader_.grid(actor(a).grid());
-    for (const int rank : ranks_) {
-      const bool sends = actor(a).senders() >= 0 && reader_.grid(actor(a).senders()).IndexOf(rank) >= 0;
-      if (grid.IndexOf(rank) < 0 && !sends) continue;
-      OF_ASSIGN_OR_RETURN(const bool acts, instructions_.Acts(a, rank));
-      if (acts) actors_.try_emplace({a, rank});
+  for (const int rank : ranks_) {
+    OF_ASSIGN_OR_RETURN(outlines_.emplace_back(), outline_.Of(rank));
+    for (const OutlinedActor& it : outlines_.back().actors) {
+      const Instance instance{it.actor, rank};
+      actors_.try_emplace(instance);
+      for (const OutlinedActor::Input& input : it.inputs) {
+        for (const int index : input.indices) Connect({input.reg, index}, instance);
+      }
+      for (const OutlinedActor::Output& output : it.outputs) {
+        const int index = reader_.grid(plan_.registers(output.reg).grid()).IndexOf(rank);
+        for (const Instance& reader : output.readers) Connect({output.reg, index}, reader);
+      }
     }
-  }
-  std::vector<Instance> ours;
-  for (const auto& [instance, ports] : actors_) ours.push_back(instance);
-  for (const Instance& instance : ours) {
-    OF_RETURN_IF_ERROR_AT(CollectInputs(instance), absl::StrCat("actor '", actor(instance.actor).name(), "'"));
-    OF_RETURN_IF_ERROR_AT(CollectOutputs(instance), absl::StrCat("actor '", actor(instance.actor).name(), "'"));
   }
   return absl::OkStatus();
 }
 
 void PlanSpeller::Connect(const Slot& slot, const Instance& consumer) {
+  if (!consumers_[slot].insert(consumer).second) return;
   const Instance producer = ProducerOf(slot);
-  actors_[producer].outputs[slot] = ActsOf(output_acts_, producer.actor, slot.reg);
-  actors_[consumer].inputs[slot] = ActsOf(input_acts_, consumer.actor, slot.reg);
-  consumers_[slot].insert(consumer);
-}
-
-absl::Status PlanSpeller::CollectInputs(const Instance& instance) {
-  for (const pb::Port& port : actor(instance.actor).inputs()) {
-    OF_ASSIGN_OR_RETURN(const std::vector<int> indices,
-                        instructions_.Reads(instance.actor, instance.rank, port.register_()));
-    for (const int index : indices) Connect({port.register_(), index}, instance);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PlanSpeller::CollectOutputs(const Instance& instance) {
-  for (const pb::Port& port : actor(instance.actor).outputs()) {
-    const int index = reader_.grid(plan_.registers(port.register_()).grid()).IndexOf(instance.rank);
-    if (index < 0) continue;  // only sends
-    const Slot slot{port.register_(), index};
-    for (const int consumer : plan_.registers(port.register_()).consumers()) {
-      OF_ASSIGN_OR_RETURN(const std::vector<int> ranks, instructions_.Readers(consumer, port.register_(), index));
-      for (const int rank : ranks) Connect(slot, {consumer, rank});
-    }
-  }
-  return absl::OkStatus();
+  actors_[producer].outputs.try_emplace(slot, ActsOf(actor(producer.actor).outputs(), slot.reg));
+  actors_[consumer].inputs.try_emplace(slot, ActsOf(actor(consumer.actor).inputs(), slot.reg));
 }
 
 absl::Status PlanSpeller::Write(pb::Plan& out) {
@@ -237,21 +187,14 @@ void PlanSpeller::WriteRegister(const Slot& slot, const std::set<Instance>& cons
 }
 
 void PlanSpeller::WriteOrders(pb::Plan& out) const {
-  for (const int rank : ranks_) {
-    for (const pb::ClassOrder& from : plan_.orders()) {
-      if (from.class_() != reader_.class_of_rank(rank)) continue;
-      pb::QueueOrder order;
-      order.set_rank(rank);
-      order.set_queue(from.queue());
-      for (const int a : from.actors()) {
-        const auto it = actors_.find({a, rank});
-        if (it == actors_.end()) continue;
-        const pb::Actor& instance = out.actors(IndexOf(it->first));
-        const bool calls = std::any_of(instance.instructions().begin(), instance.instructions().end(),
-                                       [](const auto& x) { return x.kind() == pb::Instruction::COLLECTIVE; });
-        if (calls || from.queue() != pb::COMMUNICATION) order.add_actors(IndexOf(it->first));
-      }
-      if (order.actors_size() > 0) *out.add_orders() = std::move(order);
+  std::vector<int> index(plan_.actors_size(), -1);  // of the actors of one rank; orders name each many times
+  for (const RankOutline& outline : outlines_) {
+    for (const OutlinedActor& it : outline.actors) index[it.actor] = IndexOf(Instance{it.actor, outline.rank});
+    for (const OutlinedOrder& from : outline.orders) {
+      pb::QueueOrder& order = *out.add_orders();
+      order.set_rank(outline.rank);
+      order.set_queue(from.queue);
+      for (const int a : from.actors) order.add_actors(index[a]);
     }
   }
 }

@@ -31,6 +31,18 @@ void WritePieces(const CopyProgram& program, Reduction reduction, pb::Instructio
   }
 }
 
+// `box` of a shard of ragged rows, as its counts tell of it.
+void WriteRows(const Region& box, const pb::Operand& shard, pb::Rows& out) {
+  const int rows = shard.ragged() - 1;
+  out.set_row_elements(1);
+  for (int d = 0; d < static_cast<int>(box.start.size()); ++d) {
+    if (d < rows) out.add_start(box.start[d]), out.add_extent(box.extent[d]);
+    if (d > rows) out.set_row_elements(out.row_elements() * box.extent[d]);
+  }
+  out.set_first_row(shard.start(rows) + box.start[rows]);
+  out.set_rows(box.extent[rows]);
+}
+
 }  // namespace
 
 int64_t OffsetIn(const google::protobuf::RepeatedPtrField<pb::ClassOffset>& offsets, int rank_class) {
@@ -54,6 +66,12 @@ struct InstructionSpeller::Here {
   }
 };
 
+// A rank's shards, and the counts of ragged ones.
+struct InstructionSpeller::Shards {
+  pb::Operand given, result, given_counts, result_counts;
+  bool ragged = false;
+};
+
 struct InstructionSpeller::Share {
   std::optional<pb::Instruction> pack, call, unpack;
   std::set<int> ranks;  // of the group of ranks that the boxing is among, if all of them make the call; else none
@@ -65,92 +83,6 @@ struct InstructionSpeller::Share {
            (call->collective() == "exchange") == (before.call->collective() == "exchange");
   }
 };
-
-absl::StatusOr<GroupBoxing*> InstructionSpeller::BoxingOf(int rank, const pb::ClassInstruction& instruction) {
-  const auto [found, is_new] =
-      found_.try_emplace({instruction.inputs(0).tensor(), instruction.outputs(0).tensor(), rank}, nullptr);
-  if (!is_new && found->second != nullptr) return found->second;
-  const PlanReader::Tensor& from = reader_.tensor(instruction.inputs(0).tensor());
-  const PlanReader::Tensor& to = reader_.tensor(instruction.outputs(0).tensor());
-  if (from.type != to.type || (from.dist.placement.IndexOf(rank) < 0 && to.dist.placement.IndexOf(rank) < 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("boxing '", instruction.node(), "': from ", from.type.ToString(),
-                                                   " ", from.dist.ToString(), " to ", to.type.ToString(), " ",
-                                                   to.dist.ToString(), " on rank ", rank));
-  }
-  OF_ASSIGN_OR_RETURN(found->second, shares_.Find(from.type, from.dist, to.dist, rank));
-  return found->second;
-}
-
-void InstructionSpeller::FindBoxings() {
-  for (int actor = 0; actor < plan_.actors_size(); ++actor) {
-    for (const pb::ClassInstruction& instruction : plan_.actors(actor).instructions()) {
-      if (instruction.op() != "boxing") continue;
-      for (const pb::ClassOperand& input : instruction.inputs()) {  // counts are read from whom the rows are read
-        if (input.place() == pb::ClassOperand::REGISTER) boxings_[{actor, input.index()}].push_back(&instruction);
-      }
-    }
-  }
-}
-
-const std::vector<const pb::ClassInstruction*>& InstructionSpeller::BoxingsOf(int actor, int reg) const {
-  static const auto* const kNone = new std::vector<const pb::ClassInstruction*>;
-  const auto it = boxings_.find({actor, reg});
-  return it == boxings_.end() ? *kNone : it->second;
-}
-
-absl::StatusOr<bool> InstructionSpeller::Acts(int actor, int rank) {
-  if (!Sends(actor)) return true;
-  for (const pb::ClassInstruction& instruction : plan_.actors(actor).instructions()) {
-    OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, BoxingOf(rank, instruction));
-    if (boxing->ShareOf(rank) != nullptr) return true;
-  }
-  return false;
-}
-
-absl::StatusOr<std::vector<int>> InstructionSpeller::Reads(int actor, int rank, int reg) {
-  const pb::ClassRegister& of = plan_.registers(reg);
-  const Placement& grid = reader_.grid(of.grid());
-  const int own = grid.IndexOf(rank);
-  const std::vector<const pb::ClassInstruction*>& boxings = BoxingsOf(actor, reg);
-  std::set<int> indices;
-  for (const pb::ClassInstruction* const instruction : boxings) {
-    OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, BoxingOf(rank, *instruction));
-    if (Sends(actor)) {
-      const BoxingShare* const share = boxing->ShareOf(rank);
-      if (share != nullptr && share->reads_shard()) indices.insert(own);
-      continue;
-    }
-    for (const int source : boxing->CopiesOf(boxing->to().IndexOf(rank)).sources) {
-      indices.insert(grid.IndexOf(boxing->from().ranks()[source]));
-    }
-  }
-  if (boxings.empty() && own >= 0) indices.insert(own);
-  if (of.others_only()) indices.erase(own);
-  return std::vector<int>(indices.begin(), indices.end());
-}
-
-absl::StatusOr<std::vector<int>> InstructionSpeller::Readers(int consumer, int reg, int index) {
-  const pb::ClassRegister& of = plan_.registers(reg);
-  const int own = reader_.grid(of.grid()).ranks()[index];
-  if (const auto& boxings = BoxingsOf(consumer, reg); !boxings.empty() && !Sends(consumer)) {
-    std::set<int> ranks;
-    for (const pb::ClassInstruction* const instruction : boxings) {
-      OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, BoxingOf(own, *instruction));
-      for (const int reader : boxing->ReadersOf(boxing->from().IndexOf(own))) {
-        ranks.insert(boxing->to().ranks()[reader]);
-      }
-    }
-    if (of.others_only()) ranks.erase(own);
-    return std::vector<int>(ranks.begin(), ranks.end());
-  }
-  // Everything else reads its own rank's memory.
-  const bool in_grid = reader_.grid(plan_.actors(consumer).grid()).IndexOf(own) >= 0;
-  if (!in_grid && !Sends(consumer)) return std::vector<int>();
-  OF_ASSIGN_OR_RETURN(const bool acts, Acts(consumer, own));
-  if (!acts) return std::vector<int>();
-  OF_ASSIGN_OR_RETURN(const std::vector<int> reads, Reads(consumer, own, reg));
-  return reads.empty() ? std::vector<int>() : std::vector<int>{own};
-}
 
 // Plans lie behind the variables.
 int64_t InstructionSpeller::RegionAt(pb::Zone zone, int rank) const {
@@ -171,7 +103,7 @@ absl::Status InstructionSpeller::SpellAll(int actor, int rank, const RegisterInd
     while (group[0]->group() > 0 && i < instructions.size() && instructions[i].group() == group[0]->group()) {
       group.push_back(&instructions[i++]);
     }
-    if (Sends(actor) && group[0]->op() == "boxing") {
+    if (boxings_.Sends(actor) && group[0]->op() == "boxing") {
       OF_RETURN_IF_ERROR(SpellGroup(actor, rank, group, register_index, out));
       continue;
     }
@@ -231,7 +163,7 @@ absl::Status InstructionSpeller::Spell(const Here& here, pb::Actor& out) {
 }
 
 absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
-  OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, BoxingOf(here.rank, here.instruction));
+  OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, boxings_.Of(here.rank, here.instruction));
   const GroupBoxing::Copies& copies = boxing->CopiesOf(boxing->to().IndexOf(here.rank));
   pb::Instruction& to = here.Begin(out);
   WritePieces(copies.program, boxing->reduction(), to);
@@ -250,7 +182,7 @@ absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
 
 // Pack, call, unpack: those of them that the rank's share has.
 absl::StatusOr<InstructionSpeller::Share> InstructionSpeller::ShareOf(const Here& here) {
-  OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, BoxingOf(here.rank, here.instruction));
+  OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, boxings_.Of(here.rank, here.instruction));
   const BoxingShare* const found = boxing->ShareOf(here.rank);
   Share out;
   if (found == nullptr) return out;
@@ -258,16 +190,8 @@ absl::StatusOr<InstructionSpeller::Share> InstructionSpeller::ShareOf(const Here
   out.ranks.insert(boxing->from().ranks().begin(), boxing->from().ranks().end());
   out.ranks.insert(boxing->to().ranks().begin(), boxing->to().ranks().end());
   if (out.ranks.size() != share.members.size()) out.ranks.clear();
-  const pb::ClassOperand &from = here.instruction.inputs(0), &to = here.instruction.outputs(0);
-  pb::Operand shard, result;
-  if (share.reads_shard()) {
-    OF_RETURN_IF_ERROR(
-        WriteOperand(here, from, reader_.tensor(from.tensor()).dist.placement.IndexOf(here.rank), shard));
-  }
-  if (share.receives || share.unpack.has_value()) {
-    OF_RETURN_IF_ERROR(WriteOperand(here, to, reader_.tensor(to.tensor()).dist.placement.IndexOf(here.rank), result));
-  }
-  const int64_t element = static_cast<int64_t>(SizeOf(reader_.tensor(to.tensor()).type.dtype));
+  OF_ASSIGN_OR_RETURN(const Shards shards, ShardsOf(here, share));
+  const int64_t element = static_cast<int64_t>(SizeOf(reader_.tensor(here.instruction.outputs(0).tensor()).type.dtype));
   if (share.packed * element > here.instruction.packed_bytes() ||
       share.received * element > here.instruction.received_bytes()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -279,15 +203,22 @@ absl::StatusOr<InstructionSpeller::Share> InstructionSpeller::ShareOf(const Here
   if (share.pack.has_value()) {
     pb::Instruction& pack = here.Begin(out.pack.emplace());
     WritePieces(*share.pack, boxing->reduction(), pack);
-    *pack.add_inputs() = shard;
+    pack.set_by_counts(shards.ragged);
+    *pack.add_inputs() = shards.given;
+    if (shards.ragged) *pack.add_inputs() = shards.given_counts;
     *pack.add_outputs() = packed;
   }
   if (share.call != GroupCall::kNone) {
     pb::Instruction& call = here.Begin(out.call.emplace());
     call.set_reduce(Lower(boxing->reduction()));
-    SpellCall(here, share, call);
-    if (share.sends) *call.add_inputs() = share.pack.has_value() ? packed : shard;
-    if (share.receives) *call.add_outputs() = share.unpack.has_value() ? received : result;
+    SpellCall(here, share, shards, call);
+    if (share.sends) *call.add_inputs() = share.pack.has_value() ? packed : shards.given;
+    if (share.receives) *call.add_outputs() = share.unpack.has_value() ? received : shards.result;
+    if (shards.ragged) {
+      if (!share.sends) *call.add_inputs() = RowOperand(here, here.instruction.packed_offset(), 0);
+      *call.add_inputs() = share.sends ? shards.given_counts : shards.result_counts;
+      *call.add_inputs() = share.receives ? shards.result_counts : shards.given_counts;
+    }
   }
   if (share.unpack.has_value()) {
     CopyProgram program = *share.unpack;
@@ -296,14 +227,34 @@ absl::StatusOr<InstructionSpeller::Share> InstructionSpeller::ShareOf(const Here
     }
     pb::Instruction& unpack = here.Begin(out.unpack.emplace());
     WritePieces(program, boxing->reduction(), unpack);
-    if (share.unpack_reads_shard) *unpack.add_inputs() = shard;
+    unpack.set_by_counts(shards.ragged);
+    if (share.unpack_reads_shard) *unpack.add_inputs() = shards.given;
     if (share.received > 0) *unpack.add_inputs() = received;
-    *unpack.add_outputs() = result;
+    if (shards.ragged && share.unpack_reads_shard) *unpack.add_inputs() = shards.given_counts;
+    if (shards.ragged && share.received > 0) *unpack.add_inputs() = shards.result_counts;
+    *unpack.add_outputs() = shards.result;
   }
   return out;
 }
 
-void InstructionSpeller::SpellCall(const Here&, const BoxingShare& share, pb::Instruction& call) {
+absl::StatusOr<InstructionSpeller::Shards> InstructionSpeller::ShardsOf(const Here& here, const BoxingShare& share) {
+  Shards shards;
+  shards.ragged = here.instruction.inputs_size() > 1;
+  const auto write = [&](const pb::ClassOperand& x, pb::Operand& out) {
+    return WriteOperand(here, x, reader_.tensor(x.tensor()).dist.placement.IndexOf(here.rank), out);
+  };
+  if (share.reads_shard()) {
+    OF_RETURN_IF_ERROR(write(here.instruction.inputs(0), shards.given));
+    if (shards.ragged) OF_RETURN_IF_ERROR(write(here.instruction.inputs(1), shards.given_counts));
+  }
+  if (share.receives || share.unpack.has_value()) {
+    OF_RETURN_IF_ERROR(write(here.instruction.outputs(0), shards.result));
+  }
+  if (share.receives && shards.ragged) OF_RETURN_IF_ERROR(write(here.instruction.inputs(2), shards.result_counts));
+  return shards;
+}
+
+void InstructionSpeller::SpellCall(const Here&, const BoxingShare& share, const Shards& shards, pb::Instruction& call) {
   call.set_kind(pb::Instruction::COLLECTIVE);
   call.set_collective(Name(share.call));
   const auto known = std::find(communicators_.begin(), communicators_.end(), share.members);
@@ -316,7 +267,11 @@ void InstructionSpeller::SpellCall(const Here&, const BoxingShare& share, pb::In
     to.set_send_count(transfer.send_count);
     to.set_receive_offset(transfer.receive_offset);
     to.set_receive_count(transfer.receive_count);
+    if (!shards.ragged) continue;
+    if (transfer.send_count > 0) WriteRows(transfer.send_box, shards.given, *to.mutable_send_rows());
+    if (transfer.receive_count > 0) WriteRows(transfer.receive_box, shards.result, *to.mutable_receive_rows());
   }
+  call.set_by_counts(shards.ragged);
 }
 
 pb::Operand InstructionSpeller::RowOperand(const Here& here, int64_t offset, int64_t elements) const {

@@ -1,14 +1,11 @@
-// Instructions of a plan on one rank: who reads whom, and operands, copies and calls at concrete places.
+// Instructions of a plan on one rank: operands, copies and calls at concrete places.
 #pragma once
 
 #include <functional>
-#include <tuple>
-#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "compiler/lower/boxing_shares.h"
+#include "compiler/lower/plan_boxings.h"
 #include "compiler/lower/plan_reader.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
@@ -24,18 +21,8 @@ int64_t OffsetIn(const google::protobuf::RepeatedPtrField<pb::ClassOffset>& offs
 class InstructionSpeller {
  public:
   // Borrows all. Adds the groups that it needs and `communicators` lacks. REQUIRES: CheckPlanIndices(set) is OK.
-  InstructionSpeller(const pb::PlanSet& set, const pb::ClassPlan& plan, const PlanReader& reader, BoxingShares& shares,
-                     Communicators& communicators)
-      : set_(set), plan_(plan), reader_(reader), shares_(shares), communicators_(communicators) {
-    FindBoxings();
-  }
-
-  // Whether the actor has anything to do on a rank of its grid or of its senders' grid.
-  absl::StatusOr<bool> Acts(int actor, int rank);
-  // Of which ranks, as indices into its grid, the actor's instance on `rank` reads a register.
-  absl::StatusOr<std::vector<int>> Reads(int actor, int rank, int reg);
-  // On which ranks instances of `consumer` read the register that index `index` of its grid holds.
-  absl::StatusOr<std::vector<int>> Readers(int consumer, int reg, int index);
+  InstructionSpeller(const pb::PlanSet& set, PlanBoxings& boxings, Communicators& communicators)
+      : set_(set), plan_(boxings.plan()), reader_(boxings.reader()), boxings_(boxings), communicators_(communicators) {}
 
   // The position of a register in the program, by register and index into its grid; -1 if nobody waits for it.
   using RegisterIndex = std::function<int(int reg, int index)>;
@@ -54,18 +41,15 @@ class InstructionSpeller {
  private:
   struct Here;   // what is being spelled, and for whom
   struct Share;  // of a boxing where ranks send
+  struct Shards;
 
   absl::Status Spell(const Here& here, pb::Actor& out);
   absl::Status SpellGroup(int actor, int rank, absl::Span<const pb::ClassInstruction* const> group,
                           const RegisterIndex& register_index, pb::Actor& out);
-  bool Sends(int actor) const { return plan_.actors(actor).senders() >= 0; }
-  absl::StatusOr<GroupBoxing*> BoxingOf(int rank, const pb::ClassInstruction& instruction);
-  void FindBoxings();
-  // The boxings of an actor that read a register.
-  const std::vector<const pb::ClassInstruction*>& BoxingsOf(int actor, int reg) const;
   absl::Status SpellCopy(const Here& here, pb::Actor& out);
   absl::StatusOr<Share> ShareOf(const Here& here);
-  void SpellCall(const Here& here, const BoxingShare& share, pb::Instruction& call);
+  absl::StatusOr<Shards> ShardsOf(const Here& here, const BoxingShare& share);
+  void SpellCall(const Here& here, const BoxingShare& share, const Shards& shards, pb::Instruction& call);
   absl::Status WriteOperand(const Here& here, const pb::ClassOperand& x, int index, pb::Operand& out) const;
   // A row of elements in the workspace.
   pb::Operand RowOperand(const Here& here, int64_t offset, int64_t elements) const;
@@ -73,10 +57,8 @@ class InstructionSpeller {
   const pb::PlanSet& set_;
   const pb::ClassPlan& plan_;
   const PlanReader& reader_;
-  BoxingShares& shares_;
+  PlanBoxings& boxings_;
   Communicators& communicators_;
-  absl::flat_hash_map<std::pair<int, int>, std::vector<const pb::ClassInstruction*>> boxings_;  // by actor and register
-  absl::flat_hash_map<std::tuple<int, int, int>, GroupBoxing*> found_;  // by the tensors' numbers and the rank
 };
 
 }  // namespace oneflow

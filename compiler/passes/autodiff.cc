@@ -6,10 +6,11 @@
 // it to what it needs. That of a variable has the variable's type.
 //
 // Only values on a path from a trainable variable get a gradient at all. The start is 1/k rather than 1, so that what
-// is summed over k micro-batches is the gradient of their mean.
+// is summed over k micro-batches is the gradient of their mean, times the loss' scale if it has one (loss_scale.h).
 #include <algorithm>
 #include <map>
 
+#include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/builder.h"
 
@@ -29,8 +30,8 @@ Content Join(const Content& a, const Content& b) {
 
 class Differentiator {
  public:
-  Differentiator(const OpRegistry& ops, Graph graph, int micro_batches)
-      : builder_(ops, std::move(graph)), num_forward_(builder_.graph().num_nodes()), micro_batches_(micro_batches) {
+  Differentiator(const OpRegistry& ops, Graph graph, const CompileOptions& options)
+      : builder_(ops, std::move(graph)), num_forward_(builder_.graph().num_nodes()), options_(options) {
     FindPaths();
     FindContents();
   }
@@ -90,12 +91,20 @@ class Differentiator {
 
   void Start(ValueId loss) {
     const NodeId producer = graph().value(loss).producer;
-    AttrMap attrs{{"dtype", std::string(Name(DType::kFloat32))},
-                  {"shape", std::vector<int64_t>()},
-                  {"value", 1.0 / micro_batches_}};
+    const std::string name = absl::StrCat(graph().node(producer).name, "/grad");
+    const double share = 1.0 / options_.micro_batches;
+    if (scales_loss_) {
+      builder_.set_role(Role::kUpdate);
+      builder_.set_source("");
+      builder_.set_placement_hint({});
+      const Tensor scale = LossScale(builder_, options_.precision);
+      builder_.set_role(Role::kInputGradient, producer);
+      contributions_[loss].push_back(Add(producer, "scale", {scale}, {{"alpha", share}}, name));
+      return;
+    }
+    AttrMap attrs{{"dtype", std::string(Name(DType::kFloat32))}, {"shape", std::vector<int64_t>()}, {"value", share}};
     builder_.set_role(Role::kInputGradient);  // it comes from behind the loss, where no node is
-    contributions_[loss].push_back(
-        Add(producer, "constant", {}, std::move(attrs), absl::StrCat(graph().node(producer).name, "/grad")));
+    contributions_[loss].push_back(Add(producer, "constant", {}, std::move(attrs), name));
   }
 
   // `x`, which serves node `like`, as `dtype`.
@@ -231,7 +240,8 @@ class Differentiator {
 
   GraphBuilder builder_;
   const int num_forward_;
-  const int micro_batches_;
+  const CompileOptions& options_;
+  const bool scales_loss_ = ScalesLoss(builder_.graph());
   std::vector<bool> needs_grad_;  // by forward value
   std::vector<std::string> warnings_;
   std::vector<Content> contents_;                         // by forward value
@@ -252,7 +262,7 @@ std::vector<ValueId> VariableGradients(const Graph& graph) {
 absl::StatusOr<bool> Autodiff(Graph& graph, PassContext& context) {
   if (!graph.is_trained()) return false;
   const std::string name = graph.name();
-  Differentiator differentiator(context.ops, std::move(graph), context.options.micro_batches);
+  Differentiator differentiator(context.ops, std::move(graph), context.options);
   OF_ASSIGN_OR_RETURN(graph, differentiator.Run());
   for (const std::string& warning : differentiator.TakeWarnings()) {
     context.warnings.push_back(absl::StrCat("graph '", name, "': ", warning));

@@ -123,12 +123,10 @@ void Expand(GraphBuilder& builder, NodeId id, const Composite& composite) {
   for (const Tensor& input : operands(composite.last_inputs)) graph.node(id).inputs.push_back(input.id());
 }
 
-// Whether the classes of node `id` may come to be split: there are other ranks, kernels compute the parts in f32, and
-// its rows are not ragged.
+// Whether the classes of a node may come to be split: there are other ranks, and its rows are not ragged.
 bool MayBeSplit(const Graph& graph, const Node& node) {
   const TensorType& rows = graph.value(node.inputs[0]).type;
-  return !node.placement->axes().empty() && rows.dtype == DType::kFloat32 && rows.shape.count() > 0 &&
-         !rows.is_ragged();
+  return !node.placement->axes().empty() && rows.shape.count() > 0 && !rows.is_ragged();
 }
 
 // --- fuse

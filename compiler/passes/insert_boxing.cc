@@ -71,9 +71,11 @@ class Ways {
 
 class StepInserter {
  public:
-  StepInserter(Graph& graph, const OpRegistry& ops, const Topology& topology)
+  // `sends`: ranks send, and do not read one another's memory.
+  StepInserter(Graph& graph, const OpRegistry& ops, const Topology& topology, bool sends)
       : graph_(graph),
         ops_(ops),
+        sends_(sends),
         ways_(topology),
         num_nodes_(graph.num_nodes()),
         num_values_(graph.num_values()),
@@ -139,7 +141,13 @@ class StepInserter {
     node.name = to == last ? name : names_.Make(absl::StrCat(name, "/by", ToString(to.sbp)));
     node.inputs = {value};
     if (graph_.value(value).type.is_ragged()) {
-      OF_ASSIGN_OR_RETURN(node.inputs.emplace_back(), Counts(value, like));
+      OF_ASSIGN_OR_RETURN(const ValueId counts, Counts(value, like));
+      node.inputs.push_back(counts);
+      if (sends_) {
+        const DistType there = CountsDist(graph_.value(value).type, to);
+        OF_ASSIGN_OR_RETURN(node.inputs.emplace_back(),
+                            Box(counts, there, like, names_.Make(absl::StrCat(node.name, "/counts"))));
+      }
     }
     const Node& wish = graph_.node(like);
     node.source = wish.source;
@@ -157,6 +165,7 @@ class StepInserter {
 
   Graph& graph_;
   const OpRegistry& ops_;
+  const bool sends_;
   Ways ways_;
   const int num_nodes_, num_values_;
   UniqueNames names_;
@@ -166,7 +175,8 @@ class StepInserter {
 }  // namespace
 
 absl::StatusOr<bool> InsertBoxing(Graph& graph, PassContext& context) {
-  OF_RETURN_IF_ERROR(StepInserter(graph, context.ops, context.topology).Run());
+  OF_RETURN_IF_ERROR(
+      StepInserter(graph, context.ops, context.topology, context.options.device != DeviceKind::kCpu).Run());
   return true;
 }
 

@@ -2,7 +2,8 @@
 //
 // Every node is asked for a type, by the job or by its author (Node::precision). What it makes of it says its op
 // (OpDef::precision): products compute in it; what works element by element, or moves elements, follows its inputs and
-// takes the narrow type if one of them has it; the rest computes in the type that its author wrote, which is f32.
+// takes the narrow type if one of them has it; the rest computes in the type that its author wrote: f32, but where a
+// cast of his own stands before it, as before a softmax of scores that are kept narrow.
 //
 // A sum is made in f32 and cast where it is read: it may be a partial value, whose addends are added in f32 before they
 // are rounded, and a softmax behind it reads what was never rounded. Where neither is so, narrow-products makes one op
@@ -19,6 +20,22 @@
 
 namespace oneflow {
 namespace {
+
+// Adds `value` as `dtype`. The cast serves what the value's producer serves; it runs where `reader` wishes to, and
+// errors name that one's line.
+ValueId AddCast(Graph& graph, ValueId value, DType dtype, const Node& reader, UniqueNames& names) {
+  const Node& producer = graph.node(graph.value(value).producer);
+  Node node;
+  node.op = "cast";
+  node.name = names.Make(absl::StrCat(producer.name, "/", Name(dtype)));
+  node.attrs = {{"dtype", std::string(Name(dtype))}};
+  node.inputs = WithCounts(graph, value);
+  node.source = reader.source;
+  node.at = reader.at;
+  CopyProvenance(producer, node);
+  const TensorType type{dtype, graph.value(value).type.shape, graph.value(value).type.ragged};
+  return graph.node(graph.AddNode(std::move(node), {type})).outputs[0];
+}
 
 class Mixer {
  public:
@@ -100,23 +117,8 @@ class Mixer {
     for (const ValueId candidate : values) {
       if (TypeOf(candidate) == dtype) return candidate;
     }
-    values.push_back(Cast(values[0], dtype, reader));
+    values.push_back(AddCast(out_, values[0], dtype, reader, names_));
     return values.back();
-  }
-
-  // A cast belongs to the part of the model that made the value, and runs where it is first read.
-  ValueId Cast(ValueId value, DType dtype, const Node& reader) {
-    const Node& producer = out_.node(out_.value(value).producer);
-    Node node;
-    node.op = "cast";
-    node.name = names_.Make(absl::StrCat(producer.name, "/", Name(dtype)));
-    node.attrs = {{"dtype", std::string(Name(dtype))}};
-    node.inputs = WithCounts(out_, value);
-    node.source = reader.source;
-    node.at = reader.at;
-    node.segment = producer.segment;
-    const TensorType type{dtype, out_.value(value).type.shape, out_.value(value).type.ragged};
-    return out_.node(out_.AddNode(std::move(node), {type})).outputs[0];
   }
 
   const Graph& in_;
@@ -126,21 +128,6 @@ class Mixer {
   std::vector<Known> known_;   // by value of the old graph
   std::vector<NodeId> added_;  // by node of the old graph
 };
-
-// Adds a cast of `value`, which serves what its producer serves.
-ValueId AddCast(Graph& graph, ValueId value, DType dtype, UniqueNames& names) {
-  const Node& producer = graph.node(graph.value(value).producer);
-  Node node;
-  node.op = "cast";
-  node.name = names.Make(absl::StrCat(producer.name, "/", Name(dtype)));
-  node.attrs = {{"dtype", std::string(Name(dtype))}};
-  node.inputs = WithCounts(graph, value);
-  node.source = producer.source;
-  node.at = producer.at;
-  CopyProvenance(producer, node);
-  const TensorType type{dtype, graph.value(value).type.shape, graph.value(value).type.ragged};
-  return graph.node(graph.AddNode(std::move(node), {type})).outputs[0];
-}
 
 }  // namespace
 
@@ -156,9 +143,10 @@ absl::StatusOr<bool> RoundAddends(Graph& graph, PassContext& context) {
   for (const ValueId gradient : VariableGradients(graph)) {
     if (gradient < 0) continue;
     const DType dtype = graph.value(gradient).type.dtype;
-    const ValueId rounded = AddCast(graph, gradient, reduce, names);
+    const Node producer = graph.node(graph.value(gradient).producer);
+    const ValueId rounded = AddCast(graph, gradient, reduce, producer, names);
     graph.node(graph.value(rounded).producer).attrs.Set("addends", true);
-    AddCast(graph, rounded, dtype, names);
+    AddCast(graph, rounded, dtype, producer, names);
   }
   return true;
 }

@@ -3,10 +3,12 @@
 //
 //   "<w>/adam_m", "<w>/adam_v" or "<w>/sgd_momentum"    like the variable, zeros
 //   "optimizer/step"                                    i64, counts the steps taken
+//   "optimizer/loss_scale", "optimizer/good_steps"      of a scaled loss (loss_scale.h)
 //
 // Only matrices and larger are decayed: decaying biases and norms' gains is known to hurt.
 #include <map>
 
+#include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/builder.h"
 
@@ -34,9 +36,11 @@ class OptimizerBuilder {
       }
     }
     ForNone();
-    Op("increment", {step_}, {}, "optimizer/step/increment");
-    Op("fetch", {learning_rate_}, {{"name", std::string("lr")}}, "optimizer/lr/fetch");
-    Op("fetch", {norm_}, {{"name", std::string("grad_norm")}}, "optimizer/grad_norm/fetch");
+    std::vector<Tensor> counted = {step_};
+    if (scales_loss_) counted.push_back(scale_);
+    Op("increment", counted, {}, "optimizer/step/increment");
+    if (scales_loss_) UpdateLossScale(builder_, scale_, options_.precision);
+    Fetches();
     return builder_.Finish();
   }
 
@@ -90,6 +94,17 @@ class OptimizerBuilder {
                         "optimizer/lr")[0];
   }
 
+  void Fetches() {
+    Fetch(learning_rate_, "lr");
+    Fetch(norm_, "grad_norm");
+    if (!scales_loss_) return;
+    Fetch(LossScale(builder_, options_.precision), "loss_scale");
+    Fetch(skipped_, "skipped");
+  }
+  void Fetch(const Tensor& x, const std::string& name) {
+    Op("fetch", {x}, {{"name", name}}, absl::StrCat("optimizer/", name, "/fetch"));
+  }
+
   // The square of the global norm is the sum of the gradients' squares, whatever parts they lie in. Variables with the
   // same wish are summed first: they will lie alike, so that only the few sums have to be brought together and not
   // every addend.
@@ -103,10 +118,18 @@ class OptimizerBuilder {
     ForNone();
     std::vector<Tensor> sums;
     for (const auto& [hint, squares] : groups) sums.push_back(Sum(squares));
-    const std::vector<Tensor> clip =
-        Op("clip_scale", {Sum(sums)}, {{"max_norm", options_.optimizer.clip_norm}}, "optimizer/clip");
-    scale_ = clip[0];
+    Tensor squares = Sum(sums);
+    Unscaled unscaled;
+    if (scales_loss_) {
+      unscaled = Unscale(builder_, squares, options_.precision);
+      squares = unscaled.squares;
+    }
+    std::vector<Tensor> clip =
+        Op("clip_scale", {squares}, {{"max_norm", options_.optimizer.clip_norm}}, "optimizer/clip");
+    clip.resize(2);
+    scale_ = scales_loss_ ? Op("mul", {clip[0], unscaled.scale}, {}, "optimizer/scale")[0] : clip[0];
     norm_ = clip[1];
+    skipped_ = unscaled.skipped;
   }
 
   Tensor Sum(const std::vector<Tensor>& addends) {
@@ -121,7 +144,12 @@ class OptimizerBuilder {
 
   void Keep(const Parameter& parameter) {
     const Tensor kept = State(parameter, ".grad");
-    Op("assign", {kept, parameter.gradient}, {}, absl::StrCat(parameter.name, "/grad/keep"));
+    Tensor gradient = parameter.gradient;
+    if (scales_loss_) {
+      const Tensor loss_scale = LossScale(builder_, options_.precision);
+      gradient = Op("div", {gradient, loss_scale}, {}, absl::StrCat(parameter.name, "/grad/unscaled"))[0];
+    }
+    Op("assign", {kept, gradient}, {}, absl::StrCat(parameter.name, "/grad/keep"));
   }
 
   double Decay(const Parameter& parameter) const {
@@ -149,8 +177,9 @@ class OptimizerBuilder {
 
   GraphBuilder builder_;
   const CompileOptions& options_;
+  const bool scales_loss_ = ScalesLoss(builder_.graph());
   std::vector<Parameter> parameters_;
-  Tensor step_, learning_rate_, scale_, norm_;
+  Tensor step_, learning_rate_, scale_, norm_, skipped_;
 };
 
 }  // namespace

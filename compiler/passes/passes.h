@@ -65,6 +65,8 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context);
 //   w/grad -> square_sum -\                                   step -> lr_schedule -> lr
 //   ...                    add_n -> clip_scale -> scale       (w, adam_m, adam_v mut), grad, lr, ... -> adamw_update
 //   v/grad -> square_sum -/                 \-> norm -> fetch  step mut -> increment
+//
+// Where gradients are of a scaled loss (loss_scale.h), the scale is divided out before clip_scale.
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);
 
 // remove-dead-code: drops nodes that no effect depends on. Effects are fetches, mutations and the losses (which stay
@@ -116,6 +118,13 @@ absl::StatusOr<bool> CheckReplicas(Graph& graph, PassContext& context);
 //   before   P -> boxing B -> ...        after   P -> boxing S(0) -> boxing B -> ...
 //            P -> boxing S(0) -> ...                            \-> ...
 absl::StatusOr<bool> InsertBoxing(Graph& graph, PassContext& context);
+
+// pack-weights: on cpu a weight that bf16 products read lies in panels, for each direction in which it is read.
+//
+//   before   w -> cast {dtype=bf16} -> c;   x, c -> matmul     dy, c -> matmul {transpose_b}
+//   after    w -> pack_weight -> p;         x, p -> packed_matmul
+//            w -> pack_weight {transpose} -> q;                  dy, q -> packed_matmul
+absl::StatusOr<bool> PackWeights(Graph& graph, PassContext& context);
 
 // recompute, if the options ask for segments of a kind: what backward reads of them is computed again, with all the
 // boxings in between, from what the segment was given. Nothing of it runs before the first gradient that needs it. If

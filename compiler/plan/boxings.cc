@@ -13,8 +13,9 @@ namespace {
 // because boxes are runs.
 class ShareBounds {
  public:
-  explicit ShareBounds(BoxingReads& reads)
+  ShareBounds(BoxingReads& reads, int rows)
       : reads_(reads),
+        rows_(rows),
         shape_(reads.shape()),
         from_(reads.matched_from()),
         to_(reads.matched_to()),
@@ -30,7 +31,8 @@ class ShareBounds {
   // In elements.
   SendBuffers Run() {
     SendBuffers most;
-    const bool gather = IsGather(from_, to_), scatter = IsGather(to_, from_);  // a reduce-scatter is a gather backwards
+    // A reduce-scatter is a gather backwards. Ragged rows are exchanged.
+    const bool gather = rows_ < 0 && IsGather(from_, to_), scatter = rows_ < 0 && IsGather(to_, from_);
     if (gather && IsEven(from_)) {
       if (!SharesRuns(WholeRegion(shape_), from_)) most.received = shape_.count();
       return most;
@@ -39,7 +41,7 @@ class ShareBounds {
       if (!SharesRuns(WholeRegion(shape_), to_)) most.packed = shape_.count();
       return most;
     }
-    has_groups_ = !gather && !scatter;
+    has_groups_ = rows_ < 0 && !gather && !scatter;
     const Placement &from = from_.placement, &to = to_.placement;
     for (int s = 0; s < from.size(); ++s) {
       most.packed = std::max(most.packed, Sent(s, to.IndexOf(from.ranks()[s])));
@@ -68,9 +70,12 @@ class ShareBounds {
   }
 
   // Whether each box that a shard of this region shares with one of `other` is a run of its elements: nothing behind
-  // its first dimension is cut.
+  // its first dimension is cut. What is filled of ragged rows is one within a group only.
   bool SharesRuns(const Region& region, const DistType& other) const {
     if (region.count() == 0) return true;
+    for (int d = 0; d < rows_; ++d) {
+      if (region.extent[d] > 1) return false;
+    }
     size_t first = 0;
     while (first < region.extent.size() && region.extent[first] == 1) ++first;
     for (size_t d = first + 1; d < region.extent.size(); ++d) {
@@ -152,8 +157,10 @@ class ShareBounds {
   int64_t Sent(int source, int destination) {
     const Region shard = ShardRegion(shape_, from_, source);
     if (SharesRuns(shard, to_)) return 0;
-    const int64_t all = copies_ * CountWithin(shard, from_.placement, source, /*as_sent=*/true);
+    const int64_t boxes = CountWithin(shard, from_.placement, source, /*as_sent=*/true);
     const int64_t own = OwnCount(destination, source);
+    if (rows_ >= 0) return copies_ > 1 ? boxes : boxes - own;  // what several read is packed once
+    const int64_t all = copies_ * boxes;
     const int64_t target = destination < 0 ? 0 : ShardShape(shape_, to_, destination).count();
     return addends_ > 1 && MayGather(shard.count(), target, own) ? all : all - own;
   }
@@ -169,6 +176,7 @@ class ShareBounds {
   }
 
   BoxingReads& reads_;
+  const int rows_;  // the dimension of ragged rows, or -1
   const Shape& shape_;
   const DistType &from_, &to_;
   const ReadRoles roles_;
@@ -197,14 +205,14 @@ absl::StatusOr<SendBuffers> Boxings::BuffersOf(const Graph& graph, const Node& n
   const Value& from = graph.value(node.inputs[0]);
   const Value& to = graph.value(node.outputs[0]);
   const int pair = pairs_.Pair(pairs_.Number(from.dist->placement), pairs_.Number(to.dist->placement));
-  const auto [known, is_new] =
-      known_.try_emplace({pair, from.type.dtype, from.type.shape.dims(), from.dist->sbp, to.dist->sbp});
+  const auto [known, is_new] = known_.try_emplace(
+      {pair, from.type.dtype, from.type.shape.dims(), from.type.ragged, from.dist->sbp, to.dist->sbp});
   if (!is_new) return known->second;
   SendBuffers most;  // in elements
   for (const BoxingGroup& group : DifferentGroups(from.type.shape, *from.dist, *to.dist)) {
     OF_ASSIGN_OR_RETURN(const std::unique_ptr<BoxingReads> reads,
                         BoxingReads::Create({from.type.dtype, group.shape}, group.from, group.to, topology_));
-    const SendBuffers of_group = MostSent(*reads);
+    const SendBuffers of_group = MostSent(*reads, from.type.ragged);
     most.packed = std::max(most.packed, of_group.packed);
     most.received = std::max(most.received, of_group.received);
   }
@@ -212,6 +220,6 @@ absl::StatusOr<SendBuffers> Boxings::BuffersOf(const Graph& graph, const Node& n
   return known->second = {most.packed * element, most.received * element};
 }
 
-SendBuffers MostSent(BoxingReads& reads) { return ShareBounds(reads).Run(); }
+SendBuffers MostSent(BoxingReads& reads, int rows) { return ShareBounds(reads, rows).Run(); }
 
 }  // namespace oneflow

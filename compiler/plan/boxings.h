@@ -24,8 +24,8 @@ struct SendBuffers {
 
 // At least what any rank's share of a boxing packs and receives, in elements; found at the cost of a look at each rank,
 // not at pairs. More than needed only where splits are uneven, axes of other names cut a dimension likewise, or copies
-// are taken by distance.
-SendBuffers MostSent(BoxingReads& reads);
+// are taken by distance. `rows` is the dimension of ragged rows, or -1.
+SendBuffers MostSent(BoxingReads& reads, int rows = -1);
 
 class Boxings {
  public:
@@ -42,8 +42,9 @@ class Boxings {
   absl::StatusOr<SendBuffers> BuffersOf(const Graph& graph, const Node& node);
 
  private:
-  // Pair of places, element type, dimensions, and how they lie: stages and layers that are alike are looked at once.
-  using Key = std::tuple<int, DType, std::vector<int64_t>, NdSbp, NdSbp>;
+  // Pair of places, element type, dimensions, which of them is ragged, and how they lie: stages and layers that are
+  // alike are looked at once.
+  using Key = std::tuple<int, DType, std::vector<int64_t>, int, NdSbp, NdSbp>;
 
   const Topology& topology_;
   const bool by_sending_;

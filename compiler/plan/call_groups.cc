@@ -1,5 +1,6 @@
 #include "compiler/plan/call_groups.h"
 
+#include <algorithm>
 #include <set>
 
 namespace oneflow {
@@ -18,8 +19,11 @@ int EndOfGroup(const Graph& graph, const PhysicalActor& actor, int first) {
   int end = first;
   for (; end < static_cast<int>(actor.instructions.size()); ++end) {
     const PhysicalInstruction& x = actor.instructions[end];
-    if (!SameRanks(graph, actor.instructions[first], x) || made.count(graph.node(x.node).inputs[0]) > 0) break;
-    made.insert(graph.node(x.node).outputs.begin(), graph.node(x.node).outputs.end());
+    const Node& node = graph.node(x.node);
+    const bool waits =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return made.contains(id); });
+    if (!SameRanks(graph, actor.instructions[first], x) || waits) break;
+    made.insert(node.outputs.begin(), node.outputs.end());
   }
   return end - 1;
 }

@@ -1,6 +1,7 @@
 #include "compiler/plan/collectives.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace oneflow {
@@ -18,12 +19,18 @@ bool IsRun(const std::vector<int64_t>& extent, const std::vector<int64_t>& strid
   return true;
 }
 
+// A box of a shard, counted from the shard's beginning.
+Region Within(Region box, const Region& shard) {
+  for (size_t d = 0; d < box.start.size(); ++d) box.start[d] -= shard.start[d];
+  return box;
+}
+
 // What one rank does. Where the others' copies matter, what they must be like follows from counts: a box is no larger
 // than the shards that it lies in, and what a destination reads covers its shard once per addend.
 class Sharing {
  public:
-  Sharing(BoxingReads& reads, int rank)
-      : reads_(reads), rank_(rank), source_(SourceOf(rank)), destination_(DestinationOf(rank)) {
+  Sharing(BoxingReads& reads, int rank, int rows)
+      : reads_(reads), rank_(rank), rows_(rows), source_(SourceOf(rank)), destination_(DestinationOf(rank)) {
     if (destination_ >= 0) own_ = CopiesFor(reads, destination_);
   }
 
@@ -34,7 +41,7 @@ class Sharing {
       share_.unpack = own_;
       share_.unpack_reads_shard = !own_.pieces.empty();
       for (CopyPiece& piece : share_.unpack->pieces) piece.source = 0;
-    } else if (!AllGather() && !ReduceScatter() && !Broadcast()) {
+    } else if (rows_ >= 0 || (!AllGather() && !ReduceScatter() && !Broadcast())) {
       Exchange();
     }
     return std::move(share_);
@@ -55,6 +62,7 @@ class Sharing {
   bool AllCount(int64_t source_count, int64_t target_count) const;
   bool OwnReadsAll(int64_t count) const;
   CopyPiece GivenTo(int destination, const Region& box) const;
+  bool FillsRun(const std::vector<int64_t>& extent, const std::vector<int64_t>& stride) const;
   bool AllGather();
   bool ReduceScatter();
   bool Broadcast();
@@ -64,6 +72,7 @@ class Sharing {
 
   BoxingReads& reads_;
   const int rank_;
+  const int rows_;                  // the dimension of ragged rows, or -1
   const int source_, destination_;  // the rank's places in the two placements, or -1
   CopyProgram own_;                 // of the destination
   std::vector<int> members_;        // ranks, ascending: who exchanges something, directly or through others of them
@@ -120,6 +129,14 @@ bool Sharing::OwnReadsAll(int64_t count) const {
 CopyPiece Sharing::GivenTo(int destination, const Region& box) const {
   return PieceOf(box, 0, ShardRegion(reads_.shape(), reads_.from(), source_),
                  ShardRegion(reads_.shape(), reads_.to(), destination));
+}
+
+// Whether what is there of a box is one run of elements: of ragged rows, if they are of one group.
+bool Sharing::FillsRun(const std::vector<int64_t>& extent, const std::vector<int64_t>& stride) const {
+  for (int d = 0; d < rows_; ++d) {
+    if (extent[d] > 1) return false;
+  }
+  return IsRun(extent, stride);
 }
 
 // If the own shard is made of all of every member's, so are shards of the same size: they are covered once, by boxes
@@ -231,6 +248,9 @@ void Sharing::Send() {
   bool in_place = true;
   int64_t packed = 0;
   std::vector<PlannedTransfer> runs = share_.transfers;  // if sent from where they are
+  // Of ragged rows, by where a box begins: boxes are the same or have nothing in common, and rows for several are
+  // packed once.
+  std::map<std::vector<int64_t>, int64_t> packed_at;
   for (const int d : destinations_) {
     if (d == destination_) continue;
     const int peer = PositionOf(reads_.to().placement.ranks()[d]);
@@ -238,9 +258,16 @@ void Sharing::Send() {
     const std::optional<Region> box = reads_.BoxOf(d, source_);
     if (!box.has_value()) continue;
     CopyPiece piece = GivenTo(d, *box);
-    in_place = in_place && IsRun(piece.extent, piece.source_stride);
+    in_place = in_place && FillsRun(piece.extent, piece.source_stride);
+    runs[peer].send_box = share_.transfers[peer].send_box =
+        Within(*box, ShardRegion(reads_.shape(), reads_.from(), source_));
     runs[peer].send_offset = piece.source_offset;
     runs[peer].send_count = share_.transfers[peer].send_count = Elements(piece);
+    if (rows_ >= 0) {
+      const auto [at, is_new] = packed_at.try_emplace(box->start, packed);
+      share_.transfers[peer].send_offset = at->second;
+      if (!is_new) continue;
+    }
     piece.target_offset = packed;
     piece.target_stride = Shape(piece.extent).Strides();
     packed += Elements(piece);
@@ -262,7 +289,7 @@ void Sharing::Receive() {
   bool in_place = !own_.zero_fill;
   for (size_t i = 0; i < pieces.size(); ++i) {
     const bool own = RankOfSource(pieces[i].source) == rank_;
-    in_place = in_place && !own && !pieces[i].accumulate && IsRun(pieces[i].extent, pieces[i].target_stride);
+    in_place = in_place && !own && !pieces[i].accumulate && FillsRun(pieces[i].extent, pieces[i].target_stride);
     share_.unpack_reads_shard = share_.unpack_reads_shard || own;
     if (!own) from[PositionOf(RankOfSource(pieces[i].source))] = static_cast<int>(i);
   }
@@ -279,6 +306,8 @@ void Sharing::Receive() {
     piece.source_offset = received;
     piece.source_stride = Shape(piece.extent).Strides();
     transfer.receive_count = Elements(piece);
+    transfer.receive_box = Within(*reads_.BoxOf(destination_, SourceOf(members_[peer])),
+                                  ShardRegion(reads_.shape(), reads_.to(), destination_));
     received += Elements(piece);
   }
   share_.receives = received > 0;
@@ -294,6 +323,6 @@ const char* Name(GroupCall call) {
   return kNames[static_cast<int>(call)];
 }
 
-std::optional<BoxingShare> ShareOf(BoxingReads& reads, int rank) { return Sharing(reads, rank).Run(); }
+std::optional<BoxingShare> ShareOf(BoxingReads& reads, int rank, int rows) { return Sharing(reads, rank, rows).Run(); }
 
 }  // namespace oneflow

@@ -14,6 +14,9 @@
 // the receiver, in the order in which the copies of a step would make them, so that the result is bitwise theirs. The
 // other calls are taken where sizes allow. A copy is left out where what is sent or received lies in the shard as it
 // is. What involves no other rank is a copy alone.
+//
+// Of ragged rows those that are filled are sent, how many they are. No other call can do that: they take as much from
+// every rank. So their boxings are exchanges, and rows of several groups are packed, one behind the other.
 #pragma once
 
 #include <optional>
@@ -34,6 +37,7 @@ struct PlannedTransfer {
   int64_t send_count = 0;
   int64_t receive_offset = 0;
   int64_t receive_count = 0;
+  Region send_box, receive_box;  // of ragged rows: of what shard, counted from its beginning
 };
 
 // One rank's share of a boxing step.
@@ -53,7 +57,7 @@ struct BoxingShare {
 };
 
 // The share of a rank, if it has one. Members of a call agree on it, each by looking at what it has to do with others
-// itself.
-std::optional<BoxingShare> ShareOf(BoxingReads& reads, int rank);
+// itself. `rows` is the dimension of ragged rows, or -1.
+std::optional<BoxingShare> ShareOf(BoxingReads& reads, int rank, int rows = -1);
 
 }  // namespace oneflow

@@ -31,8 +31,8 @@ struct Shape {
         d(q.logical_dims[2] / std::max<int64_t>(1, attrs.Int("heads", 1))) {
     heads = d == 0 ? 0 : columns / d;
     // Rows of scores: whole vectors, and one more so that a power of two does not put all rows into the same cache set.
-    padded = (tokens + kLanes - 1) / kLanes * kLanes;
-    stride = padded + kLanes;
+    padded = (tokens + kLine - 1) / kLine * kLine;
+    stride = padded + kLine;
     scale = static_cast<float>(1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, d))));
     causal = attrs.Bool("causal");
   }
@@ -42,9 +42,7 @@ struct Shape {
   bool causal;
   // Keys that query i sees, and keys that the block of queries ending at `end` computes.
   int64_t Visible(int64_t i) const { return causal ? i + 1 : tokens; }
-  int64_t Computed(int64_t end) const {
-    return causal ? std::min(padded, (end + kLanes - 1) / kLanes * kLanes) : padded;
-  }
+  int64_t Computed(int64_t end) const { return causal ? std::min(padded, (end + kLine - 1) / kLine * kLine) : padded; }
 };
 
 // to = the [tokens, d] head, dense: rows that lie 4 KiB / 2^n apart would share a few sets of the first-level cache.
@@ -67,7 +65,7 @@ void TransposeHead(const Shape& s, const T* from, float* to) {
   for (int64_t row0 = 0; row0 < s.padded; row0 += kLanes) {
     const int64_t rows = std::min(kLanes, s.tokens - row0);
     VecLoop(s.d, [&](int64_t column0, auto lanes) {
-      F32x16 tile[kLanes] = {};
+      F32s tile[kLanes] = {};
       for (int64_t i = 0; i < rows; ++i) tile[i] = Load(from + (row0 + i) * s.columns + column0, lanes);
       Transpose(tile);
       const int64_t columns = std::min(kLanes, s.d - column0);
@@ -105,9 +103,9 @@ Strided Queries(const Shape& s, const T* q, const float* packed, int64_t begin) 
 
 // Turns a row of raw scores into exp(scale * score - shift), zero where the query must not look; returns the sum.
 OF_INLINE float ExpRow(float* row, int64_t visible, int64_t computed, float scale, float shift) {
-  F32x16 sum = Splat(0);
+  F32s sum = Splat(0);
   VecLoop(visible, [&](int64_t i, auto lanes) {
-    const F32x16 e = Keep(Exp(Load(row + i) * scale - shift), lanes);
+    const F32s e = Keep(Exp(Load(row + i) * scale - shift), lanes);
     sum += e;
     Store(row + i, e);
   });
@@ -116,7 +114,7 @@ OF_INLINE float ExpRow(float* row, int64_t visible, int64_t computed, float scal
 }
 
 OF_INLINE float MaxRow(const float* row, int64_t n) {
-  F32x16 max = Splat(-INFINITY);
+  F32s max = Splat(-INFINITY);
   VecLoop(n, [&](int64_t i, auto lanes) { max = Max(max, Load(row + i, lanes, -INFINITY)); });
   return MaxOf(max);
 }
@@ -161,7 +159,7 @@ void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, flo
 template <typename T>
 size_t ForwardScratch(const Shape& s) {
   const int64_t narrow = Half<T> ? (s.tokens + kQueries) * s.d : 0;
-  return static_cast<size_t>((s.d + kQueries) * s.stride + s.tokens * s.d + narrow + kLanes) / kLanes * kLanes;
+  return static_cast<size_t>((s.d + kQueries) * s.stride + s.tokens * s.d + narrow + kLine) / kLine * kLine;
 }
 
 template <typename T>
@@ -200,11 +198,11 @@ void BackwardHead(const Shape& s, const Head<T>& h, float* scratch) {
       float* const row = p + i * s.stride;
       float* const drow = ds + i * s.stride;
       ExpRow(row, s.Visible(begin + i), computed, s.scale, h.lse[begin + i]);
-      F32x16 dot = Splat(0);
+      F32s dot = Splat(0);
       VecLoop(s.d, [&](int64_t c, auto lanes) {
         dot += Load(dout + at + i * s.d + c, lanes) * Load(h.out + (begin + i) * s.columns + c, lanes);
       });
-      const F32x16 mean = Splat(Sum(dot));
+      const F32s mean = Splat(Sum(dot));
       for (int64_t j = 0; j < computed; j += kLanes) Store(drow + j, Load(row + j) * (Load(drow + j) - mean) * s.scale);
     }
     SmallGemm<true>(keys, s.d, rows, {p, 1, s.stride}, dout + at, s.d, dv, s.d);
@@ -227,8 +225,7 @@ void BackwardHead(const Shape& s, const Head<T>& h, float* scratch) {
 template <typename T>
 size_t BackwardScratch(const Shape& s) {
   const int64_t narrow = Half<T> ? kQueries * s.d : 0;
-  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + 5 * s.tokens * s.d + narrow + kLanes) / kLanes *
-         kLanes;
+  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + 5 * s.tokens * s.d + narrow + kLine) / kLine * kLine;
 }
 
 // in: q, k, v; out: out, lse[b,n,t].

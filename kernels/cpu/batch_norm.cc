@@ -1,5 +1,5 @@
-// The parts of a batch norm, in which dimension 1 counts channels: channel_variance, batch_norm, and its gradient's
-// batch_norm_sums and batch_norm_dx.
+// The parts of a batch norm, in which dimension 1 counts channels: channel_mean, channel_variance, batch_norm, and its
+// gradient's batch_norm_sums and batch_norm_dx. Numbers of channels are f32, whatever x is.
 //
 //   h = (x - mean) rstd     dgamma = sum dy h,  dbeta = sum dy     dx = gamma rstd (dy - dbeta / N - h dgamma / N)
 //
@@ -8,6 +8,7 @@
 // through `of`. Sums of a channel are one thread's, and are carried in double between runs of floats.
 #include <algorithm>
 
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -30,13 +31,13 @@ double LogicalCount(const TensorArg& x) {
 // The numbers that belong to a vector's lanes: those of one channel, or of a channel and its neighbours.
 struct OneChannel {
   int64_t channel;
-  OF_INLINE F32x16 operator()(const float* p) const { return Splat(p[channel]); }
+  OF_INLINE F32s operator()(const float* p) const { return Splat(p[channel]); }
 };
 template <typename Lanes>
 struct ChannelPerLane {
   int64_t first;
   Lanes lanes;
-  OF_INLINE F32x16 operator()(const float* p) const { return Load(p + first, lanes); }
+  OF_INLINE F32s operator()(const float* p) const { return Load(p + first, lanes); }
 };
 
 // f(prepare(of), at, lanes) for all vectors of the tensor; `operands` is how many tensors of its size f touches.
@@ -77,7 +78,7 @@ void SumPerChannel(const ChannelSides& s, double scale, float* const (&sums)[kSu
         const auto numbers = prepare(ChannelPerLane<decltype(lanes)>{first, lanes});
         double total[kSums][kLanes] = {};
         for (int64_t row = 0; row < s.outer;) {
-          F32x16 terms[kSums] = {};
+          F32s terms[kSums] = {};
           for (const int64_t stop = std::min(s.outer, row + kRowsOfRun); row < stop; ++row) {
             add(numbers, row * s.channels + first, lanes, terms);
           }
@@ -100,7 +101,7 @@ void SumPerChannel(const ChannelSides& s, double scale, float* const (&sums)[kSu
       double total[kSums] = {};
       for (int64_t row = channel; row < s.outer * s.channels; row += s.channels) {
         for (int64_t run = 0; run < s.inner; run += kRun) {
-          F32x16 terms[kSums] = {};
+          F32s terms[kSums] = {};
           VecLoop(std::min(kRun, s.inner - run),
                   [&](int64_t i, auto lanes) { add(numbers, row * s.inner + run + i, lanes, terms); });
           for (int k = 0; k < kSums; ++k) total[k] += static_cast<double>(Sum(terms[k]));
@@ -113,29 +114,41 @@ void SumPerChannel(const ChannelSides& s, double scale, float* const (&sums)[kSu
 
 float Epsilon(const KernelArgs& args) { return static_cast<float>(args.attrs->Double("epsilon", 1e-5)); }
 
+template <typename T>
+const char* ChannelMean(const KernelArgs& args) {
+  const T* const x = args.in[0].as<const T>();
+  SumPerChannel(
+      ChannelSides(args.in[0]), 1 / LogicalCount(args.in[0]), {args.out[0].as<float>()},
+      [](auto) OF_INLINED { return 0; },
+      [=](int, int64_t at, auto lanes, F32s(&terms)[1]) OF_INLINED { terms[0] += Load(x + at, lanes); });
+  return nullptr;
+}
+
 // in: x, mean.
+template <typename T>
 const char* ChannelVariance(const KernelArgs& args) {
-  const float* const x = args.in[0].as<const float>();
+  const T* const x = args.in[0].as<const T>();
   const float* const mean = args.in[1].as<const float>();
   SumPerChannel(
       ChannelSides(args.in[0]), 1 / LogicalCount(args.in[0]), {args.out[0].as<float>()},
       [=](auto of) OF_INLINED { return of(mean); },
-      [=](F32x16 center, int64_t at, auto lanes, F32x16(&terms)[1]) OF_INLINED {
-        const F32x16 d = Keep(Load(x + at, lanes) - center, lanes);
+      [=](F32s center, int64_t at, auto lanes, F32s(&terms)[1]) OF_INLINED {
+        const F32s d = Keep(Load(x + at, lanes) - center, lanes);
         terms[0] += d * d;
       });
   return nullptr;
 }
 
 // in: x, gamma, beta, mean, var.
+template <typename T>
 const char* BatchNorm(const KernelArgs& args) {
   const auto input = [&](int i) { return args.in[i].as<const float>(); };
-  const float *const x = input(0), *const gamma = input(1), *const beta = input(2), *const mean = input(3),
-                     *const var = input(4);
-  float* const y = args.out[0].as<float>();
+  const float *const gamma = input(1), *const beta = input(2), *const mean = input(3), *const var = input(4);
+  const T* const x = args.in[0].as<const T>();
+  T* const y = args.out[0].as<T>();
   const float epsilon = Epsilon(args);
   struct Numbers {
-    F32x16 mean, scale, shift;
+    F32s mean, scale, shift;
   };
   ForEachVector(
       ChannelSides(args.in[0]), 2,
@@ -148,20 +161,21 @@ const char* BatchNorm(const KernelArgs& args) {
 }
 
 // in: dy, x, mean, var; out: dgamma, dbeta.
+template <typename T>
 const char* BatchNormSums(const KernelArgs& args) {
-  const auto input = [&](int i) { return args.in[i].as<const float>(); };
-  const float *const dy = input(0), *const x = input(1), *const mean = input(2), *const var = input(3);
+  const T *const dy = args.in[0].as<const T>(), *const x = args.in[1].as<const T>();
+  const float *const mean = args.in[2].as<const float>(), *const var = args.in[3].as<const float>();
   const float epsilon = Epsilon(args);
   struct Numbers {
-    F32x16 mean, rstd;
+    F32s mean, rstd;
   };
   SumPerChannel(
       ChannelSides(args.in[0]), 1, {args.out[0].as<float>(), args.out[1].as<float>()},
       [=](auto of) OF_INLINED {
         return Numbers{of(mean), 1.0f / Sqrt(of(var) + epsilon)};
       },
-      [=](const Numbers& c, int64_t at, auto lanes, F32x16(&terms)[2]) OF_INLINED {
-        const F32x16 d = Load(dy + at, lanes);  // 0 beyond the count
+      [=](const Numbers& c, int64_t at, auto lanes, F32s(&terms)[2]) OF_INLINED {
+        const F32s d = Load(dy + at, lanes);  // 0 beyond the count
         terms[0] += d * ((Load(x + at, lanes) - c.mean) * c.rstd);
         terms[1] += d;
       });
@@ -169,23 +183,25 @@ const char* BatchNormSums(const KernelArgs& args) {
 }
 
 // in: dy, x, gamma, mean, var, dgamma, dbeta.
+template <typename T>
 const char* BatchNormDx(const KernelArgs& args) {
   const auto input = [&](int i) { return args.in[i].as<const float>(); };
-  const float *const dy = input(0), *const x = input(1), *const gamma = input(2), *const mean = input(3),
-                     *const var = input(4), *const dgamma = input(5), *const dbeta = input(6);
-  float* const dx = args.out[0].as<float>();
+  const float *const gamma = input(2), *const mean = input(3), *const var = input(4), *const dgamma = input(5),
+                     *const dbeta = input(6);
+  const T *const dy = args.in[0].as<const T>(), *const x = args.in[1].as<const T>();
+  T* const dx = args.out[0].as<T>();
   const float epsilon = Epsilon(args), share = static_cast<float>(1 / LogicalCount(args.in[1]));
   struct Numbers {
-    F32x16 mean, scale, mean_dy, slope;  // slope: of the term that is linear in x - mean
+    F32s mean, scale, mean_dy, slope;  // slope: of the term that is linear in x - mean
   };
   ForEachVector(
       ChannelSides(args.in[0]), 3,
       [=](auto of) OF_INLINED {
-        const F32x16 rstd = 1.0f / Sqrt(of(var) + epsilon);
+        const F32s rstd = 1.0f / Sqrt(of(var) + epsilon);
         return Numbers{of(mean), of(gamma) * rstd, of(dbeta) * share, of(dgamma) * share * rstd};
       },
       [=](const Numbers& c, int64_t at, auto lanes) OF_INLINED {
-        const F32x16 rest = Load(dy + at, lanes) - c.mean_dy - (Load(x + at, lanes) - c.mean) * c.slope;
+        const F32s rest = Load(dy + at, lanes) - c.mean_dy - (Load(x + at, lanes) - c.mean) * c.slope;
         Store(dx + at, c.scale * rest, lanes);
       });
   return nullptr;
@@ -194,11 +210,9 @@ const char* BatchNormDx(const KernelArgs& args) {
 }  // namespace
 
 KernelList BatchNormKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {{"channel_variance", kF32, ChannelVariance},
-          {"batch_norm", kF32, BatchNorm},
-          {"batch_norm_sums", kF32, BatchNormSums},
-          {"batch_norm_dx", kF32, BatchNormDx}};
+  return {OF_FLOAT_KERNELS("channel_mean", ChannelMean), OF_FLOAT_KERNELS("channel_variance", ChannelVariance),
+          OF_FLOAT_KERNELS("batch_norm", BatchNorm), OF_FLOAT_KERNELS("batch_norm_sums", BatchNormSums),
+          OF_FLOAT_KERNELS("batch_norm_dx", BatchNormDx)};
 }
 
 }  // namespace oneflow::cpu

@@ -39,7 +39,7 @@ const char* BiasAdd(const KernelArgs& args) {
   }
   ParallelFor(s.outer * s.n, Grain(2 * sizeof(T) * s.inner), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const F32x16 bias = Splat(b[row % s.n]);
+      const F32s bias = Splat(b[row % s.n]);
       VecLoop(s.inner, [&](int64_t i, auto lanes) {
         Store(y + row * s.inner + i, Load(x + row * s.inner + i, lanes) + bias, lanes);
       });
@@ -54,6 +54,23 @@ size_t BiasGradWorkspace(const KernelArgs& args) {
   return static_cast<size_t>(FixedBlocks(s.outer).count * s.n) * sizeof(float);
 }
 
+// sums[n] += rows of dy, in order: several in one go, so that the sums are loaded and stored once for all.
+template <typename T>
+void AddRows(const T* dy, int64_t rows, int64_t n, float* sums) {
+  constexpr int64_t kAtOnce = 8;
+  for (; rows >= kAtOnce; rows -= kAtOnce, dy += kAtOnce * n) {
+    VecLoop(n, [&](int64_t i, auto lanes) {
+      F32s sum = Load(sums + i, lanes);
+#pragma GCC unroll 8
+      for (int64_t row = 0; row < kAtOnce; ++row) sum += Load(dy + row * n + i, lanes);
+      Store(sums + i, sum, lanes);
+    });
+  }
+  for (; rows > 0; --rows, dy += n) {
+    VecLoop(n, [&](int64_t i, auto lanes) { Store(sums + i, Load(sums + i, lanes) + Load(dy + i, lanes), lanes); });
+  }
+}
+
 template <typename T>
 const char* BiasGrad(const KernelArgs& args) {
   const T* const dy = args.in[0].as<const T>();
@@ -65,16 +82,14 @@ const char* BiasGrad(const KernelArgs& args) {
     for (int64_t block = begin; block < end; ++block) {
       float* const sums = partial + block * s.n;
       std::fill(sums, sums + s.n, 0.0f);
+      if (s.inner == 1) {
+        AddRows(dy + blocks.begin(block) * s.n, blocks.end(block) - blocks.begin(block), s.n, sums);
+        continue;
+      }
       for (int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
         const T* const from = dy + row * s.n * s.inner;
-        if (s.inner == 1) {
-          VecLoop(s.n, [&](int64_t i, auto lanes) {
-            Store(sums + i, Load(sums + i, lanes) + Load(from + i, lanes), lanes);
-          });
-          continue;
-        }
         for (int64_t channel = 0; channel < s.n; ++channel) {
-          F32x16 sum = Splat(0);
+          F32s sum = Splat(0);
           VecLoop(s.inner, [&](int64_t i, auto lanes) { sum += Load(from + channel * s.inner + i, lanes); });
           sums[channel] += Sum(sum);
         }

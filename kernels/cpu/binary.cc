@@ -15,10 +15,10 @@ namespace {
 template <typename T, typename F>
 void Run(const T* a, bool a_repeats, const T* b, bool b_repeats, T* c, int64_t n, F f) {
   if (a_repeats) {
-    const F32x16 x = Splat(ToFloat(*a));
+    const F32s x = Splat(ToFloat(*a));
     VecLoop(n, [&](int64_t i, auto lanes) { Store(c + i, f(x, Load(b + i, lanes)), lanes); });
   } else if (b_repeats) {
-    const F32x16 y = Splat(ToFloat(*b));
+    const F32s y = Splat(ToFloat(*b));
     VecLoop(n, [&](int64_t i, auto lanes) { Store(c + i, f(Load(a + i, lanes), y), lanes); });
   } else {
     VecLoop(n, [&](int64_t i, auto lanes) { Store(c + i, f(Load(a + i, lanes), Load(b + i, lanes)), lanes); });
@@ -59,35 +59,35 @@ const char* Broadcast(const KernelArgs& args, F f) {
 
 template <typename T>
 const char* Add(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return a + b; });
+  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return a + b; });
 }
 template <typename T>
 const char* Sub(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return a - b; });
+  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return a - b; });
 }
 template <typename T>
 const char* Mul(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return a * b; });
+  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return a * b; });
 }
 template <typename T>
 const char* Div(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return a / b; });
+  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return a / b; });
 }
 
 // Written so that a NaN in either operand comes out.
 template <typename T>
 const char* Maximum(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return (a > b) | (a != a) ? a : b; });
+  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return (a > b) | (a != a) ? a : b; });
 }
 template <typename T>
 const char* Minimum(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED { return (a < b) | (a != a) ? a : b; });
+  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return (a < b) | (a != a) ? a : b; });
 }
 // 1 beside a NaN, which is neither less nor equal.
 template <typename T>
 const char* Heaviside(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32x16 a, F32x16 b) OF_INLINED {
-    const F32x16 unless_less = a == b ? Splat(0.5f) : Splat(1);
+  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED {
+    const F32s unless_less = a == b ? Splat(0.5f) : Splat(1);
     return a < b ? Splat(0) : unless_less;
   });
 }
@@ -99,7 +99,7 @@ void AddAll(const KernelArgs& args) {
   ParallelFor(args.out[0].count, Grain(args.in.size() * sizeof(From) + sizeof(To)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
-      F32x16 sum = Load(args.in[0].as<const From>() + i, lanes);
+      F32s sum = Load(args.in[0].as<const From>() + i, lanes);
       for (size_t operand = 1; operand < args.in.size(); ++operand) {
         sum += Load(args.in[operand].as<const From>() + i, lanes);
       }

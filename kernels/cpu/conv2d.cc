@@ -7,9 +7,9 @@
 //
 // An operand whose plain layout the library takes as it is skips its reorder.
 //
-// 16-bit floats are convolved as floats, but bf16 on processors with AMX as bf16 (narrow_product.h says why). Of bf16
-// the reorders do the conversion; f16 is none of the library's types, so that f16 operands are widened in the workspace
-// first and a result is narrowed there last.
+// 16-bit floats are convolved as floats, but bf16 as bf16 where the processor is faster so (narrow_product.h) and the
+// library takes the shapes. Of bf16 the reorders do the conversion; f16 is none of the library's types, so that f16
+// operands are widened in the workspace first and a result is narrowed there last.
 #include <memory>
 #include <unordered_map>
 
@@ -110,17 +110,22 @@ memory::desc Plain(const TensorArg& x, Tag tag) {
   return {memory::dims(x.dims, x.dims + x.rank), is_bf16 ? memory::data_type::bf16 : memory::data_type::f32, tag};
 }
 
-// As the library wants it: in the type in which it is fastest.
-memory::desc Any(const TensorArg& x) {
-  const bool is_bf16 = x.dtype == DType::kBFloat16 && NarrowProduct::Fastest(x.dtype) == NarrowProduct::Way::kLibrary;
-  return {memory::dims(x.dims, x.dims + x.rank), is_bf16 ? memory::data_type::bf16 : memory::data_type::f32, Tag::any};
-}
-
-// The geometry shared by the three ops.
+// What the three ops share.
 struct Geometry {
-  explicit Geometry(const AttrMap& attrs) : strides(2, attrs.Int("stride", 1)), padding(2, attrs.Int("padding")) {
+  // `narrow`: bf16 is convolved as such.
+  Geometry(const AttrMap& attrs, bool narrow)
+      : narrow(narrow), strides(2, attrs.Int("stride", 1)), padding(2, attrs.Int("padding")) {
     primitive.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
+
+  // As the library wants it.
+  memory::desc Any(const TensorArg& x) const {
+    const bool is_bf16 = narrow && x.dtype == DType::kBFloat16;
+    return {memory::dims(x.dims, x.dims + x.rank), is_bf16 ? memory::data_type::bf16 : memory::data_type::f32,
+            Tag::any};
+  }
+
+  bool narrow;
   memory::dims strides, padding;
   dnnl::primitive_attr primitive;
 };
@@ -128,15 +133,15 @@ struct Geometry {
 // The roles of in[0], in[1] and out[0] in each op, x being the convolution's input, k its kernel, y its output.
 convolution_forward::primitive_desc ForwardDesc(const Geometry& g, const TensorArg& x, const TensorArg& k,
                                                 const TensorArg& y) {
-  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_auto, Any(x), Any(k), Any(y), g.strides,
-           g.padding, g.padding},
+  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_auto, g.Any(x), g.Any(k), g.Any(y),
+           g.strides, g.padding, g.padding},
           g.primitive,
           CpuEngine()};
 }
 
-Job ForwardJob(const KernelArgs& args) {
+Job ForwardJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &x = args.in[0], &k = args.in[1], &y = args.out[0];
-  const auto pd = ForwardDesc(Geometry(*args.attrs), x, k, y);
+  const auto pd = ForwardDesc(g, x, k, y);
   return {convolution_forward(pd),
           {MakeOperand(DNNL_ARG_SRC, Plain(x, Tag::nchw), pd.src_desc(), false),
            MakeOperand(DNNL_ARG_WEIGHTS, Plain(k, Tag::oihw), pd.weights_desc(), false),
@@ -144,11 +149,10 @@ Job ForwardJob(const KernelArgs& args) {
           pd.scratchpad_desc()};
 }
 
-Job DgradJob(const KernelArgs& args) {
+Job DgradJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &dy = args.in[0], &k = args.in[1], &dx = args.out[0];
-  const Geometry g(*args.attrs);
   const convolution_backward_data::primitive_desc pd(
-      {dnnl::algorithm::convolution_auto, Any(dx), Any(k), Any(dy), g.strides, g.padding, g.padding}, g.primitive,
+      {dnnl::algorithm::convolution_auto, g.Any(dx), g.Any(k), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive,
       CpuEngine(), ForwardDesc(g, dx, k, dy));
   return {convolution_backward_data(pd),
           {MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, Tag::nchw), pd.diff_dst_desc(), false),
@@ -157,11 +161,10 @@ Job DgradJob(const KernelArgs& args) {
           pd.scratchpad_desc()};
 }
 
-Job WgradJob(const KernelArgs& args) {
+Job WgradJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &x = args.in[0], &dy = args.in[1], &dk = args.out[0];
-  const Geometry g(*args.attrs);
   const convolution_backward_weights::primitive_desc pd(
-      {dnnl::algorithm::convolution_auto, Any(x), Any(dk), Any(dy), g.strides, g.padding, g.padding}, g.primitive,
+      {dnnl::algorithm::convolution_auto, g.Any(x), g.Any(dk), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive,
       CpuEngine(), ForwardDesc(g, x, dk, dy));
   return {convolution_backward_weights(pd),
           {MakeOperand(DNNL_ARG_SRC, Plain(x, Tag::nchw), pd.src_desc(), false),
@@ -174,24 +177,34 @@ bool IsEmpty(const KernelArgs& args) {
   return args.in[0].count == 0 || args.in[1].count == 0 || args.out[0].count == 0;
 }
 
-// Library exceptions end here: an empty pointer says that the shapes are not supported.
-template <Job (*kMake)(const KernelArgs&)>
-std::shared_ptr<void> Prepare(const KernelArgs& args) {
-  try {
-    return IsEmpty(args) ? std::make_shared<Job>() : std::make_shared<Job>(kMake(args));
-  } catch (const dnnl::error&) {
-    return nullptr;
+using MakeJob = Job (*)(const KernelArgs& args, const Geometry& g);
+
+// Library exceptions end here: null if it has no such convolution.
+template <MakeJob kMake>
+std::shared_ptr<Job> Make(const KernelArgs& args) {
+  if (IsEmpty(args)) return std::make_shared<Job>();
+  const bool is_faster = NarrowProduct::Fastest(DType::kBFloat16) == NarrowProduct::Way::kLibrary;
+  for (const bool narrow : {true, false}) {  // of bf16 it lacks more than of floats
+    if (narrow && !is_faster) continue;
+    try {
+      return std::make_shared<Job>(kMake(args, Geometry(*args.attrs, narrow)));
+    } catch (const dnnl::error&) {
+      continue;
+    }
   }
+  return nullptr;
+}
+
+template <MakeJob kMake>
+std::shared_ptr<void> Prepare(const KernelArgs& args) {
+  return Make<kMake>(args);
 }
 
 // Makes the primitive once more; the library's cache has it when it is prepared afterwards.
-template <Job (*kMake)(const KernelArgs&)>
+template <MakeJob kMake>
 size_t Workspace(const KernelArgs& args) {
-  try {
-    return IsEmpty(args) ? 0 : kMake(args).WorkspaceBytes(args);
-  } catch (const dnnl::error&) {
-    return 0;
-  }
+  const std::shared_ptr<Job> job = Make<kMake>(args);
+  return job == nullptr || IsEmpty(args) ? 0 : job->WorkspaceBytes(args);
 }
 
 const char* Run(const KernelArgs& args) {

@@ -1,10 +1,12 @@
 // softmax_cross_entropy: per row lse = log sum exp(logits) and loss = lse - logits[label]; its gradient
 // dlogits = dloss (exp(logits - lse) - [column == label]); and top1_correct, whether the label has the largest logit.
 //
+// Logits and their gradient may be of 16 bits; losses, lse and what is computed are float.
+//
 // In the gradient the classes may be split: `start` of the logits says which ones this shard holds.
 #include <cmath>
-#include <memory>
 
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -20,59 +22,67 @@ const char* CheckLabels(const int32_t* labels, int64_t n, int64_t classes) {
 }
 
 // in: logits, labels; out: loss, lse.
+template <typename T>
 const char* SoftmaxCrossEntropy(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]), rows = args.in[1].count;
   const int32_t* const labels = args.in[1].as<const int32_t>();
   if (const char* error = CheckLabels(labels, rows, c)) return error;
-  ParallelFor(rows, Grain(sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(rows, Grain(sizeof(T) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* const x = args.in[0].as<const float>() + row * c;
-      F32x16 max = Splat(-INFINITY), sum = Splat(0);
+      const T* const x = args.in[0].as<const T>() + row * c;
+      F32s max = Splat(-INFINITY), sum = Splat(0);
       VecLoop(c, [&](int64_t i, auto lanes) { max = Max(max, Load(x + i, lanes, -INFINITY)); });
       const float top = MaxOf(max);
       VecLoop(c, [&](int64_t i, auto lanes) { sum += Keep(Exp(Load(x + i, lanes) - top), lanes); });
       const float log_sum = std::log(Sum(sum));
-      args.out[0].as<float>()[row] = log_sum - (x[labels[row]] - top);  // before adding top: no cancellation
+      args.out[0].as<float>()[row] = log_sum - (ToFloat(x[labels[row]]) - top);  // before adding top: no cancellation
       args.out[1].as<float>()[row] = top + log_sum;
     }
   });
   return nullptr;
 }
 
-// in: dloss, logits, labels, lse.
-const char* SoftmaxCrossEntropyGrad(const KernelArgs& args) {
+template <typename T>
+void GradOfLogits(const KernelArgs& args) {
   const TensorArg& logits = args.in[1];
   const int64_t c = Columns(logits), first = logits.start[logits.rank - 1], rows = args.in[0].count;
   const int32_t* const labels = args.in[2].as<const int32_t>();
-  ParallelFor(rows, Grain(2 * sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(rows, Grain(2 * sizeof(T) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* const x = logits.as<const float>() + row * c;
-      float* const dx = args.out[0].as<float>() + row * c;
+      const T* const x = logits.as<const T>() + row * c;
+      T* const dx = args.out[0].as<T>() + row * c;
       const float dloss = args.in[0].as<const float>()[row], lse = args.in[3].as<const float>()[row];
       VecLoop(c, [&](int64_t i, auto lanes) { Store(dx + i, dloss * Exp(Load(x + i, lanes) - lse), lanes); });
       const int64_t label = labels[row] - first;
-      if (label >= 0 && label < c) dx[label] -= dloss;
+      if (label < 0 || label >= c) continue;
+      if constexpr (Half<T>) {  // not what was rounded already
+        float of_label[kLanes];
+        Store(of_label, dloss * Exp(Splat(ToFloat(x[label]) - lse)));
+        FromFloat(of_label[0] - dloss, dx + label);
+      } else {
+        dx[label] -= dloss;
+      }
     }
   });
-  return nullptr;
 }
 
-// Kernels are found by input 0, which is f32 whatever the logits are.
-std::shared_ptr<void> AreLogitsF32(const KernelArgs& args) {
-  return args.in[1].dtype == DType::kFloat32 ? std::make_shared<char>() : nullptr;
+// in: dloss, logits, labels, lse. Kernels are found by input 0, which is f32 whatever the logits are.
+const char* SoftmaxCrossEntropyGrad(const KernelArgs& args) {
+  return ByFloat(args.in[1].dtype, [&]<typename T>() { GradOfLogits<T>(args); });
 }
 
 // in: logits, labels; of equal logits the lowest index counts as the largest.
+template <typename T>
 const char* Top1Correct(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]), rows = args.in[1].count;
   const int32_t* const labels = args.in[1].as<const int32_t>();
   if (const char* error = CheckLabels(labels, rows, c)) return error;
-  ParallelFor(rows, Grain(sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(rows, Grain(sizeof(T) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* const x = args.in[0].as<const float>() + row * c;
+      const T* const x = args.in[0].as<const T>() + row * c;
       int64_t best = 0;
       for (int64_t i = 1; i < c; ++i) {
-        if (x[i] > x[best]) best = i;
+        if (ToFloat(x[i]) > ToFloat(x[best])) best = i;
       }
       args.out[0].as<float>()[row] = best == labels[row] ? 1.0f : 0.0f;
     }
@@ -83,9 +93,9 @@ const char* Top1Correct(const KernelArgs& args) {
 }  // namespace
 
 KernelList CrossEntropyKernels() {
-  return {{"softmax_cross_entropy", DType::kFloat32, SoftmaxCrossEntropy},
-          {"softmax_cross_entropy_grad", DType::kFloat32, SoftmaxCrossEntropyGrad, nullptr, AreLogitsF32},
-          {"top1_correct", DType::kFloat32, Top1Correct}};
+  return {OF_FLOAT_KERNELS("softmax_cross_entropy", SoftmaxCrossEntropy),
+          {"softmax_cross_entropy_grad", DType::kFloat32, SoftmaxCrossEntropyGrad},
+          OF_FLOAT_KERNELS("top1_correct", Top1Correct)};
 }
 
 }  // namespace oneflow::cpu

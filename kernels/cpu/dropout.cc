@@ -63,7 +63,7 @@ struct Draw {
       GroupBits(key, step, index + done - skip, bits);
       const int64_t count = std::min(n - done, kPhiloxGroup - skip);
       VecLoop(count, [&](int64_t i, auto lanes) {
-        U32x16 draw;
+        U32s draw;
         std::memcpy(&draw, bits + skip + i, sizeof(draw));
         Store(y + done + i, (draw >> 8) >= threshold ? Load(x + done + i, lanes) * scale : Splat(0), lanes);
       });

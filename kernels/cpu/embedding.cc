@@ -55,9 +55,9 @@ const char* EmbeddingGrad(const KernelArgs& args) {
   float* const dw = out.as<float>();
   FillZero(dw, static_cast<size_t>(out.count) * sizeof(float));
   if (out.count == 0) return nullptr;
-  const int64_t groups = (h + kLanes - 1) / kLanes;  // of columns: a cache line each
+  const int64_t groups = (h + kLine - 1) / kLine;  // of columns: a cache line each
   ParallelFor(groups, Grain(2 * 64 * n), [&](int64_t begin, int64_t end) {
-    const int64_t column = begin * kLanes, columns = std::min(h, end * kLanes) - column;
+    const int64_t column = begin * kLine, columns = std::min(h, end * kLine) - column;
     for (int64_t i = 0; i < n; ++i) {
       const int64_t row = ids[i] - first;
       if (row < 0 || row >= rows) continue;

@@ -10,7 +10,7 @@ namespace {
 constexpr float kSqrtHalf = 0.70710678118654752f;    // 1 / sqrt(2)
 constexpr float kInvSqrt2Pi = 0.39894228040143268f;  // 1 / sqrt(2 pi)
 
-OF_INLINE F32x16 Phi(F32x16 x) { return 0.5f + 0.5f * Erf(x * kSqrtHalf); }
+OF_INLINE F32s Phi(F32s x) { return 0.5f + 0.5f * Erf(x * kSqrtHalf); }
 
 template <typename T>
 const char* Gelu(const KernelArgs& args) {
@@ -18,7 +18,7 @@ const char* Gelu(const KernelArgs& args) {
   T* const y = args.out[0].as<T>();
   ParallelFor(args.in[0].count, Grain(2 * sizeof(T)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
-      const F32x16 v = Load(x + begin + i, lanes);
+      const F32s v = Load(x + begin + i, lanes);
       Store(y + begin + i, v * Phi(v), lanes);
     });
   });
@@ -34,8 +34,8 @@ const char* GeluGrad(const KernelArgs& args) {
   ParallelFor(args.in[0].count, Grain(3 * sizeof(T)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
-      const F32x16 v = Load(x + i, lanes);
-      const F32x16 density = kInvSqrt2Pi * Exp(-0.5f * v * v);
+      const F32s v = Load(x + i, lanes);
+      const F32s density = kInvSqrt2Pi * Exp(-0.5f * v * v);
       Store(dx + i, Load(dy + i, lanes) * (Phi(v) + v * density), lanes);
     });
   });

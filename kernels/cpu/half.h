@@ -1,10 +1,11 @@
-// The 16-bit floating types as storage: conversion to and from float, rounding to nearest even; one at a time, and
-// sixteen as the lanes of a vector, so that a kernel over an element type T computes in float and reads and writes T:
+// The 16-bit floating types as storage: conversion to and from float, rounding to nearest even; one at a time, and as
+// the lanes of a vector, so that a kernel over an element type T computes in float and reads and writes T:
 //
 //   VecLoop(n, [&](int64_t i, auto lanes) { Store(y + i, Exp(Load(x + i, lanes)), lanes); });    x, y: pointers to T
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/bfloat16.h"
@@ -41,31 +42,35 @@ T As(double value) {
   }
 }
 
-typedef uint16_t U16x16 __attribute__((vector_size(32)));
-typedef uint16_t U16x16Unaligned __attribute__((vector_size(32), aligned(2), may_alias));
+typedef uint16_t U16s __attribute__((vector_size(OF_REGISTER_BYTES / 2)));
+typedef uint16_t U16sUnaligned __attribute__((vector_size(OF_REGISTER_BYTES / 2), aligned(2), may_alias));
 
-// The bits of sixteen bf16 as floats, and back. As ToBFloat16: a NaN keeps its upper bits and a set one among them.
-OF_INLINE F32x16 Widen(U16x16 bits, const BFloat16*) { return (F32x16)(__builtin_convertvector(bits, U32x16) << 16); }
-OF_INLINE U16x16 Narrow(F32x16 x, const BFloat16*) {
-  const U32x16 bits = (U32x16)x;
-  const U32x16 rounded = bits + 0x7fff + ((bits >> 16) & 1);
-  return __builtin_convertvector((x == x ? rounded : bits | 0x400000) >> 16, U16x16);
+// The bits of bf16 as floats, and back. As ToBFloat16: a NaN keeps its upper bits and a set one among them.
+OF_INLINE F32s Widen(U16s bits, const BFloat16*) { return (F32s)(__builtin_convertvector(bits, U32s) << 16); }
+OF_INLINE U16s Narrow(F32s x, const BFloat16*) {
+  const U32s bits = (U32s)x;
+  const U32s rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  return __builtin_convertvector((x == x ? rounded : bits | 0x400000) >> 16, U16s);
 }
 
-OF_INLINE F32x16 Widen(U16x16 bits, const Float16*) {
+OF_INLINE F32s Widen(U16s bits, const Float16*) {
 #ifdef __AVX512F__
-  return (F32x16)_mm512_maskz_cvtph_ps(0xffff, (__m256i)bits);
+  return (F32s)_mm512_maskz_cvtph_ps(0xffff, (__m256i)bits);
+#elif defined(__AVX2__) && defined(__F16C__)
+  return (F32s)_mm256_cvtph_ps((__m128i)bits);
 #else
-  F32x16 y;
+  F32s y;
   for (int i = 0; i < kLanes; ++i) y[i] = static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(bits[i])));
   return y;
 #endif
 }
-OF_INLINE U16x16 Narrow(F32x16 x, const Float16*) {
+OF_INLINE U16s Narrow(F32s x, const Float16*) {
 #ifdef __AVX512F__
-  return (U16x16)_mm512_maskz_cvtps_ph(0xffff, (__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  return (U16s)_mm512_maskz_cvtps_ph(0xffff, (__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__AVX2__) && defined(__F16C__)
+  return (U16s)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else
-  U16x16 y;
+  U16s y;
   for (int i = 0; i < kLanes; ++i) y[i] = std::bit_cast<uint16_t>(static_cast<_Float16>(x[i]));
   return y;
 #endif
@@ -75,34 +80,34 @@ template <typename T>
 concept Half = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
 
 template <Half T>
-OF_INLINE F32x16 Load(const T* p, AllLanes = {}) {
-  return Widen(*reinterpret_cast<const U16x16Unaligned*>(p), p);
+OF_INLINE F32s Load(const T* p, AllLanes = {}) {
+  return Widen(*reinterpret_cast<const U16sUnaligned*>(p), p);
 }
 template <Half T>
-OF_INLINE F32x16 Load(const T* p, AllLanes, float) {
+OF_INLINE F32s Load(const T* p, AllLanes, float) {
   return Load(p);
 }
 template <Half T>
-OF_INLINE F32x16 Load(const T* p, SomeLanes lanes, float fill = 0) {
+OF_INLINE F32s Load(const T* p, SomeLanes lanes, float fill = 0) {
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-  const U16x16 bits = (U16x16)_mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << lanes.count) - 1), p);
+  const U16s bits = (U16s)_mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << lanes.count) - 1), p);
 #else
-  U16x16 bits = {};
-  for (int i = 0; i < lanes.count; ++i) bits[i] = reinterpret_cast<const U16x16Unaligned&>(*p)[i];
+  U16s bits = {};
+  for (int i = 0; i < lanes.count; ++i) bits[i] = reinterpret_cast<const U16sUnaligned&>(*p)[i];
 #endif
   return Keep(Widen(bits, p), lanes, fill);
 }
 template <Half T>
-OF_INLINE void Store(T* p, F32x16 v, AllLanes = {}) {
-  *reinterpret_cast<U16x16Unaligned*>(p) = Narrow(v, p);
+OF_INLINE void Store(T* p, F32s v, AllLanes = {}) {
+  *reinterpret_cast<U16sUnaligned*>(p) = Narrow(v, p);
 }
 template <Half T>
-OF_INLINE void Store(T* p, F32x16 v, SomeLanes lanes) {
-  const U16x16 bits = Narrow(v, p);
+OF_INLINE void Store(T* p, F32s v, SomeLanes lanes) {
+  const U16s bits = Narrow(v, p);
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
   _mm256_mask_storeu_epi16(p, static_cast<__mmask16>((1u << lanes.count) - 1), (__m256i)bits);
 #else
-  for (int i = 0; i < lanes.count; ++i) reinterpret_cast<U16x16Unaligned&>(*p)[i] = bits[i];
+  for (int i = 0; i < lanes.count; ++i) reinterpret_cast<U16sUnaligned&>(*p)[i] = bits[i];
 #endif
 }
 

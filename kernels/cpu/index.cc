@@ -65,13 +65,13 @@ const char* ScatterAdd(const KernelArgs& args) {
   const float* const updates = args.in[0].as<const float>();
   float* const sums = args.out[0].as<float>();
   FillZero(sums, static_cast<size_t>(args.out[0].count) * sizeof(float));
-  const int64_t groups = (x.inner + kLanes - 1) / kLanes;  // of columns: a cache line each
+  const int64_t groups = (x.inner + kLine - 1) / kLine;  // of columns: a cache line each
   ParallelFor(x.outer * groups, Grain(2 * 64 * ids.count), [&](int64_t begin, int64_t end) {
     for (int64_t task = begin, stop; task < end; task = stop) {
       const int64_t outer = task / groups;
       stop = std::min(end, (outer + 1) * groups);
-      const int64_t column = (task - outer * groups) * kLanes;
-      const int64_t columns = std::min(x.inner, (stop - outer * groups) * kLanes) - column;
+      const int64_t column = (task - outer * groups) * kLine;
+      const int64_t columns = std::min(x.inner, (stop - outer * groups) * kLine) - column;
       for (int64_t i = 0; i < ids.count; ++i) {
         const int64_t row = x.Find(ids.as<const int32_t>()[i]);
         if (row < 0) continue;

@@ -27,17 +27,17 @@ const char* LayerNorm(const KernelArgs& args) {
     for (int64_t row = begin; row < end; ++row) {
       const T* const x = args.in[0].as<const T>() + row * c;
       T* const y = args.out[0].as<T>() + row * c;
-      F32x16 sum = Splat(0), squares = Splat(0);
+      F32s sum = Splat(0), squares = Splat(0);
       VecLoop(c, [&](int64_t i, auto lanes) { sum += Load(x + i, lanes); });
       const float mean = Sum(sum) / static_cast<float>(c);
-      const F32x16 center = Splat(mean);
+      const F32s center = Splat(mean);
       VecLoop(c, [&](int64_t i, auto lanes) {
-        const F32x16 d = Keep(Load(x + i, lanes) - center, lanes);
+        const F32s d = Keep(Load(x + i, lanes) - center, lanes);
         squares += d * d;
       });
       const float rstd = 1.0f / std::sqrt(Sum(squares) / static_cast<float>(c) + epsilon);
       VecLoop(c, [&](int64_t i, auto lanes) {
-        const F32x16 h = (Load(x + i, lanes) - center) * rstd;
+        const F32s h = (Load(x + i, lanes) - center) * rstd;
         Store(y + i, h * Load(gamma + i, lanes) + Load(beta + i, lanes), lanes);
       });
       args.out[1].as<float>()[row] = mean;
@@ -51,20 +51,20 @@ const char* LayerNorm(const KernelArgs& args) {
 template <typename T>
 void GradRow(int64_t c, const T* dy, const T* x, const float* gamma, float mean, float rstd, T* dx, float* dgamma,
              float* dbeta) {
-  const F32x16 center = Splat(mean), scale = Splat(rstd);
-  F32x16 sum_g = Splat(0), sum_gh = Splat(0);
+  const F32s center = Splat(mean), scale = Splat(rstd);
+  F32s sum_g = Splat(0), sum_gh = Splat(0);
   VecLoop(c, [&](int64_t i, auto lanes) {
-    const F32x16 d = Load(dy + i, lanes), g = d * Load(gamma + i, lanes);  // both 0 beyond the row
-    const F32x16 h = (Load(x + i, lanes) - center) * scale;
+    const F32s d = Load(dy + i, lanes), g = d * Load(gamma + i, lanes);  // both 0 beyond the row
+    const F32s h = (Load(x + i, lanes) - center) * scale;
     sum_g += g;
     sum_gh += g * h;
     Store(dgamma + i, Load(dgamma + i, lanes) + d * h, lanes);
     Store(dbeta + i, Load(dbeta + i, lanes) + d, lanes);
   });
-  const F32x16 mean_g = Splat(Sum(sum_g) / static_cast<float>(c)), mean_gh = Splat(Sum(sum_gh) / static_cast<float>(c));
+  const F32s mean_g = Splat(Sum(sum_g) / static_cast<float>(c)), mean_gh = Splat(Sum(sum_gh) / static_cast<float>(c));
   VecLoop(c, [&](int64_t i, auto lanes) {
-    const F32x16 g = Load(dy + i, lanes) * Load(gamma + i, lanes);
-    const F32x16 h = (Load(x + i, lanes) - center) * scale;
+    const F32s g = Load(dy + i, lanes) * Load(gamma + i, lanes);
+    const F32s h = (Load(x + i, lanes) - center) * scale;
     Store(dx + i, scale * (g - mean_g - h * mean_gh), lanes);
   });
 }

@@ -1,5 +1,5 @@
-// Matrix products: matmul (rows times a weight), matmul_wgrad (x^T dy over all rows) and batch_matmul. Of floats on
-// oneDNN's sgemm, of 16-bit floats as narrow_product.h says.
+// Matrix products: matmul (rows times a weight), packed_matmul (a weight in panels), matmul_wgrad (x^T dy over all
+// rows) and batch_matmul. Of floats on oneDNN's sgemm, of 16-bit floats as narrow_product.h says.
 //
 // sgemm and not oneDNN's matmul primitive: on the shapes of transformers it is as fast or faster, it packs its
 // operands, so a leading dimension that is a multiple of 4 KiB does not halve it, and it has nothing to prepare
@@ -9,6 +9,7 @@
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/narrow_product.h"
+#include "kernels/cpu/packed_product.h"
 #include "kernels/cpu/parallel.h"
 
 namespace oneflow::cpu {
@@ -25,6 +26,12 @@ Factors MatmulFactors(const KernelArgs& args) {
   const bool transposed = args.attrs->Bool("transpose_b");
   const TensorArg& w = args.in[1];
   return {{1, Rows(args.in[0]), w.dims[transposed ? 0 : 1], w.dims[transposed ? 1 : 0], false, transposed}};
+}
+
+// in: a[rows,k], packed w.
+Factors PackedFactors(const KernelArgs& args) {
+  const TensorArg &a = args.in[0], &y = args.out[0];
+  return {{1, Rows(a), Columns(y), Columns(a), false, false, /*packed_b=*/true}};
 }
 
 // in: x[rows,k], dy[rows,n]; out: dw[k,n], or dw[n,k] if transposed.
@@ -128,6 +135,10 @@ KernelList MatmulKernels() {
   ListNarrow<MatmulFactors>("matmul", kernels);
   ListNarrow<WgradFactors>("matmul_wgrad", kernels);
   ListNarrow<BatchFactors>("batch_matmul", kernels);
+  kernels.push_back(
+      {"packed_matmul", DType::kBFloat16, Narrow<PackedFactors>, Workspace<PackedFactors>, Prepare<PackedFactors>});
+  kernels.push_back({"pack_weight", DType::kFloat32, PackWeight});
+  kernels.push_back({"pack_weight", DType::kBFloat16, PackWeight});
   return kernels;
 }
 

@@ -2,7 +2,6 @@
 // the gradient adds to these positions, a plane (n, c) per task.
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
@@ -11,6 +10,34 @@
 namespace oneflow::cpu {
 namespace {
 
+constexpr int64_t kColumns = 64;  // of outputs at a time
+
+// The maxima of `count` windows beside one another, whose first corner is at `corner` of a plane, and where they are.
+// Element by element of the windows, so that the windows are vectors.
+template <typename T>
+void PoolWindows(const T* plane, int64_t width, int64_t kernel, int64_t stride, int64_t corner, int64_t count, T* y,
+                 int32_t* index) {
+  float largest[kColumns];
+  int32_t best[kColumns];
+  for (int64_t i = 0; i < count; ++i) {
+    best[i] = static_cast<int32_t>(corner + i * stride);
+    largest[i] = ToFloat(plane[best[i]]);
+  }
+  for (int64_t at = 1; at < kernel * kernel; ++at) {
+    const int64_t first = corner + at / kernel * width + at % kernel;
+    for (int64_t i = 0; i < count; ++i) {
+      const float value = ToFloat(plane[first + i * stride]);
+      const bool is_larger = (value > largest[i]) | (value != value);  // a NaN is the maximum
+      largest[i] = is_larger ? value : largest[i];
+      best[i] = is_larger ? static_cast<int32_t>(first + i * stride) : best[i];
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    y[i] = plane[best[i]];
+    index[i] = best[i];
+  }
+}
+
 template <typename T>
 const char* MaxPool2d(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
@@ -18,21 +45,12 @@ const char* MaxPool2d(const KernelArgs& args) {
   const int64_t kernel = args.attrs->Int("kernel"), stride = args.attrs->Int("stride", kernel);
   const int64_t height = x.dims[2], width = x.dims[3], p = y.dims[2], q = y.dims[3];
   ParallelFor(x.dims[0] * x.dims[1], Grain(2 * sizeof(T) * height * width), [&](int64_t begin, int64_t end) {
-    for (int64_t plane = begin; plane < end; ++plane) {
-      const T* const from = x.as<const T>() + plane * height * width;
-      for (int64_t i = 0; i < p * q; ++i) {
-        const int64_t top = i / q * stride, left = i % q * stride;
-        int64_t best = top * width + left;
-        float largest = ToFloat(from[best]);
-        for (int64_t at = 0; at < kernel * kernel; ++at) {
-          const int64_t candidate = (top + at / kernel) * width + left + at % kernel;
-          const float value = ToFloat(from[candidate]);
-          if (!(value > largest) && !std::isnan(value)) continue;
-          best = candidate;
-          largest = value;
-        }
-        y.as<T>()[plane * p * q + i] = from[best];
-        args.out[1].as<int32_t>()[plane * p * q + i] = static_cast<int32_t>(best);
+    for (int64_t row = begin * p; row < end * p; ++row) {  // of outputs
+      const T* const plane = x.as<const T>() + row / p * height * width;
+      for (int64_t column = 0; column < q; column += kColumns) {
+        PoolWindows(plane, width, kernel, stride, row % p * stride * width + column * stride,
+                    std::min(kColumns, q - column), y.as<T>() + row * q + column,
+                    args.out[1].as<int32_t>() + row * q + column);
       }
     }
   });

@@ -2,6 +2,7 @@
 
 #include "kernels/copy.h"
 #include "kernels/cpu/half.h"
+#include "kernels/cpu/packed_product.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace oneflow::cpu {
@@ -29,7 +30,11 @@ class Widened : public NarrowProduct {
     float* const sums = out_ == DType::kFloat32 ? static_cast<float*>(c) : wide_b + SizeB();
     const char* error = ByFloat(in_, [&]<typename T>() {
       Convert(static_cast<const T*>(a), wide_a, s_.batch * s_.m * s_.k);
-      Convert(static_cast<const T*>(b), wide_b, s_.batch * s_.k * s_.n);
+      if (s_.packed_b) {
+        UnpackWeight(b, s_.k, s_.n, wide_b);
+      } else {
+        Convert(static_cast<const T*>(b), wide_b, s_.batch * s_.k * s_.n);
+      }
     });
     for (int64_t i = 0; i < s_.batch && error == nullptr; ++i) {
       error = Gemm(s_, wide_a + i * s_.m * s_.k, wide_b + i * s_.k * s_.n, sums + i * s_.m * s_.n);
@@ -64,13 +69,19 @@ memory::desc Matrices(int64_t batch, int64_t rows, int64_t columns, bool transpo
   return {{batch, rows, columns}, LibraryType(dtype), strides};
 }
 
+// A [k, n] matrix in panels of 64 columns, as oneflow_core/packed.h has them. Batches the library does not know so.
+memory::desc Panels(int64_t k, int64_t n) { return {{k, n}, memory::data_type::bf16, memory::format_tag::BA16a64b2a}; }
+memory::desc Matrix(int64_t rows, int64_t columns, DType dtype) {
+  return {{rows, columns}, LibraryType(dtype), memory::format_tag::ab};
+}
+
 class Library : public NarrowProduct {
  public:
   // Throws dnnl::error if there is no such product.
   Library(const ProductShape& s, DType in, DType out)
-      : a_(Matrices(s.batch, s.m, s.k, s.transpose_a, in)),
-        b_(Matrices(s.batch, s.k, s.n, s.transpose_b, in)),
-        c_(Matrices(s.batch, s.m, s.n, false, out)) {
+      : a_(s.packed_b ? Matrix(s.m, s.k, in) : Matrices(s.batch, s.m, s.k, s.transpose_a, in)),
+        b_(s.packed_b ? Panels(s.k, s.n) : Matrices(s.batch, s.k, s.n, s.transpose_b, in)),
+        c_(s.packed_b ? Matrix(s.m, s.n, out) : Matrices(s.batch, s.m, s.n, false, out)) {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a_, b_, c_), attributes, CpuEngine());
@@ -103,6 +114,18 @@ class Library : public NarrowProduct {
   dnnl::matmul product_;
 };
 
+// Than floats: with tiles, or where vdpbf16ps takes as long as one multiply-add of floats, of which it does two.
+// Intel's take four times as long.
+bool MultipliesBf16Faster() {
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  if (isa == dnnl::cpu_isa::avx512_core_amx) return true;
+#ifdef __x86_64__
+  return isa == dnnl::cpu_isa::avx512_core_bf16 && __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
 // Of no terms, or of nothing.
 class Zeros : public NarrowProduct {
  public:
@@ -131,8 +154,8 @@ const char* Gemm(const ProductShape& s, const float* a, const float* b, float* c
 }
 
 NarrowProduct::Way NarrowProduct::Fastest(DType in) {
-  const bool has_tiles = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
-  return has_tiles && in == DType::kBFloat16 ? Way::kLibrary : Way::kWidened;
+  static const bool kIsFaster = MultipliesBf16Faster();
+  return kIsFaster && in == DType::kBFloat16 ? Way::kLibrary : Way::kWidened;
 }
 
 std::unique_ptr<NarrowProduct> NarrowProduct::Make(const ProductShape& shape, DType in, DType out, Way way) {

@@ -1,8 +1,9 @@
 // Products of matrices of 16-bit floats, summed in f32 and rounded once, if at all.
 //
-//   library    oneDNN's matmul: bf16 on processors with AMX, where it is a multiple of f32's speed
-//   widened    operands become floats in the workspace, for oneDNN's sgemm: f16, and bf16 on all other processors. What
-//              AVX-512 has for bf16 (vdpbf16ps) takes twice as long as the same product of floats
+//   library    oneDNN's matmul: bf16 where it is faster than f32, on processors with AMX and AMD's with AVX-512 for
+//              bf16
+//   widened    operands become floats in the workspace, for oneDNN's sgemm: f16, and bf16 on all other processors. On
+//              Intel's without AMX vdpbf16ps takes twice as long as the same product of floats
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,7 @@ namespace oneflow::cpu {
 struct ProductShape {
   int64_t batch, m, n, k;
   bool transpose_a, transpose_b;
+  bool packed_b = false;  // b lies in panels (oneflow_core/packed.h): one matrix of bf16
 };
 
 // c = op(a) op(b) of one pair of dense matrices of floats. Null, or which call failed.

@@ -1,6 +1,8 @@
-// The end of a step: the clipping factor, the learning rate, and the updates of weights in one pass over memory each.
+// The end of a step: the clipping factor, the learning rate, and the updates of weights in one pass over memory each,
+// or in none where the step is skipped.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
@@ -15,6 +17,33 @@ const char* ClipScale(const KernelArgs& args) {
   const double norm = std::sqrt(static_cast<double>(args.in[0].as<const float>()[0]));
   args.out[0].as<float>()[0] = max_norm > 0 ? static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6))) : 1.0f;
   args.out[1].as<float>()[0] = static_cast<float>(norm);
+  return nullptr;
+}
+
+// in: the sum of squares of all gradients, the loss' scale; out: squares, scale, skipped.
+const char* Unscale(const KernelArgs& args) {
+  const double squares = args.in[0].as<const float>()[0], loss_scale = args.in[1].as<const float>()[0];
+  const bool is_good = std::isfinite(squares);
+  args.out[0].as<float>()[0] = static_cast<float>(squares / (loss_scale * loss_scale));
+  args.out[1].as<float>()[0] = is_good ? static_cast<float>(1 / loss_scale) : std::numeric_limits<float>::quiet_NaN();
+  args.out[2].as<float>()[0] = is_good ? 0 : 1;
+  return nullptr;
+}
+
+// in: loss_scale, good_steps (both overwritten), scale[].
+const char* LossScaleUpdate(const KernelArgs& args) {
+  float& loss_scale = args.in[0].as<float>()[0];
+  int64_t& good_steps = args.in[1].as<int64_t>()[0];
+  const AttrMap& attrs = *args.attrs;
+  if (std::isnan(args.in[2].as<const float>()[0])) {
+    const float less = loss_scale * static_cast<float>(attrs.Double("backoff"));
+    loss_scale = std::max(less, std::numeric_limits<float>::min());
+    good_steps = 0;
+  } else if (++good_steps == attrs.Int("interval")) {
+    const float more = loss_scale * static_cast<float>(attrs.Double("growth"));
+    if (std::isfinite(more)) loss_scale = more;
+    good_steps = 0;
+  }
   return nullptr;
 }
 
@@ -46,6 +75,7 @@ const char* AdamwUpdate(const KernelArgs& args) {
   const double lr = args.in[4].as<const float>()[0], t = static_cast<double>(args.in[6].as<const int64_t>()[0] + 1);
   const double beta1 = attrs.Double("beta1", 0.9), beta2 = attrs.Double("beta2", 0.999);
   const float scale = args.in[5].as<const float>()[0], epsilon = static_cast<float>(attrs.Double("epsilon", 1e-8));
+  if (std::isnan(scale)) return nullptr;
   const float keep = static_cast<float>(1 - lr * attrs.Double("weight_decay"));
   const float rate = static_cast<float>(lr / (1 - std::pow(beta1, t)));
   const float inverse_bias2 = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, t)));
@@ -54,9 +84,9 @@ const char* AdamwUpdate(const KernelArgs& args) {
   ParallelFor(args.in[0].count, Grain(7 * sizeof(float)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
-      const F32x16 gradient = Load(g + i, lanes) * scale;
-      const F32x16 first = Load(m + i, lanes) * b1 + gradient * a1;
-      const F32x16 second = Load(v + i, lanes) * b2 + gradient * gradient * a2;
+      const F32s gradient = Load(g + i, lanes) * scale;
+      const F32s first = Load(m + i, lanes) * b1 + gradient * a1;
+      const F32s second = Load(v + i, lanes) * b2 + gradient * gradient * a2;
       Store(m + i, first, lanes);
       Store(v + i, second, lanes);
       Store(w + i, Load(w + i, lanes) * keep - rate * first / (Sqrt(second) * inverse_bias2 + epsilon), lanes);
@@ -72,14 +102,15 @@ const char* SgdUpdate(const KernelArgs& args) {
   float* const u = args.in[1].as<float>();
   const float* const g = args.in[2].as<const float>();
   const float lr = args.in[3].as<const float>()[0], scale = args.in[4].as<const float>()[0];
+  if (std::isnan(scale)) return nullptr;
   const float momentum = static_cast<float>(attrs.Double("momentum")),
               decay = static_cast<float>(attrs.Double("weight_decay"));
   const bool nesterov = attrs.Bool("nesterov");
   ParallelFor(args.in[0].count, Grain(5 * sizeof(float)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
-      const F32x16 weight = Load(w + i, lanes), gradient = Load(g + i, lanes) * scale + weight * decay;
-      const F32x16 velocity = Load(u + i, lanes) * momentum + gradient;
+      const F32s weight = Load(w + i, lanes), gradient = Load(g + i, lanes) * scale + weight * decay;
+      const F32s velocity = Load(u + i, lanes) * momentum + gradient;
       Store(u + i, velocity, lanes);
       Store(w + i, weight - lr * (nesterov ? gradient + velocity * momentum : velocity), lanes);
     });
@@ -106,6 +137,8 @@ const char* EmaUpdate(const KernelArgs& args) {
 
 KernelList OptimizerKernels() {
   return {{"clip_scale", DType::kFloat32, ClipScale},
+          {"unscale", DType::kFloat32, Unscale},
+          {"loss_scale_update", DType::kFloat32, LossScaleUpdate},
           {"lr_schedule", DType::kInt64, LrSchedule},
           {"adamw_update", DType::kFloat32, AdamwUpdate},
           {"sgd_update", DType::kFloat32, SgdUpdate},

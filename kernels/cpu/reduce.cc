@@ -25,7 +25,7 @@ struct SumOp {
   static T Combine(T a, T b) {
     return a + b;
   }
-  static float Lanes(F32x16 v) { return Sum(v); }
+  static float Lanes(F32s v) { return Sum(v); }
 };
 struct MaxOp {
   static constexpr double kIdentity = -std::numeric_limits<double>::infinity();
@@ -33,8 +33,8 @@ struct MaxOp {
   static T Combine(T a, T b) {
     return (a > b) | (a != a) ? a : b;  // a NaN wins, as in P(max)
   }
-  static float Lanes(F32x16 v) {
-    return Fold(v, [](F32x16 a, F32x16 b) OF_INLINED { return Combine(a, b); });
+  static float Lanes(F32s v) {
+    return Fold(v, [](F32s a, F32s b) OF_INLINED { return Combine(a, b); });
   }
 };
 
@@ -44,8 +44,8 @@ struct MinOp {
   static T Combine(T a, T b) {
     return (a < b) | (a != a) ? a : b;
   }
-  static float Lanes(F32x16 v) {
-    return Fold(v, [](F32x16 a, F32x16 b) OF_INLINED { return Combine(a, b); });
+  static float Lanes(F32s v) {
+    return Fold(v, [](F32s a, F32s b) OF_INLINED { return Combine(a, b); });
   }
 };
 
@@ -56,7 +56,7 @@ template <typename Op, typename T>
 double ReduceRun(const T* x, int64_t n) {
   double total = Op::kIdentity;
   for (int64_t begin = 0; begin < n; begin += kRun) {
-    F32x16 lanes_total = Splat(static_cast<float>(Op::kIdentity));
+    F32s lanes_total = Splat(static_cast<float>(Op::kIdentity));
     VecLoop(std::min(kRun, n - begin), [&](int64_t i, auto lanes) {
       lanes_total = Op::Combine(lanes_total, Load(x + begin + i, lanes, static_cast<float>(Op::kIdentity)));
     });
@@ -124,13 +124,16 @@ const char* ReduceMean(const KernelArgs& args) {
   return nullptr;
 }
 
+// An extremum is one of its elements, so it is not rounded, whatever they are.
+template <typename T>
 const char* ReduceMax(const KernelArgs& args) {
-  Reduce<MaxOp, float>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
+  Reduce<MaxOp, T>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<T>(), 1);
   return nullptr;
 }
 
+template <typename T>
 const char* ReduceMin(const KernelArgs& args) {
-  Reduce<MinOp, float>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<float>(), 1);
+  Reduce<MinOp, T>(args.in[0], ReducedAxes(args.in[0], *args.attrs), args.out[0].as<T>(), 1);
   return nullptr;
 }
 
@@ -163,9 +166,9 @@ const char* SquareSum(const KernelArgs& args) {
       const int64_t count = std::min(kSquareBlock, n - block * kSquareBlock);
       partial[block] = 0;
       for (int64_t run = 0; run < count; run += kRun) {
-        F32x16 sum = Splat(0);
+        F32s sum = Splat(0);
         VecLoop(std::min(kRun, count - run), [&](int64_t i, auto lanes) {
-          const F32x16 v = Load(x + run + i, lanes);
+          const F32s v = Load(x + run + i, lanes);
           sum += v * v;
         });
         partial[block] += Sum(sum);
@@ -182,9 +185,9 @@ const char* SquareSum(const KernelArgs& args) {
 
 KernelList ReduceKernels() {
   constexpr DType kF32 = DType::kFloat32;
-  return {{"reduce_sum", kF32, ReduceSum},   {"reduce_mean", kF32, ReduceMean},
-          {"reduce_max", kF32, ReduceMax},   {"reduce_min", kF32, ReduceMin},
-          OF_FLOAT_KERNELS("sum_to", SumTo), {"square_sum", kF32, SquareSum, SquareSumWorkspace}};
+  return {{"reduce_sum", kF32, ReduceSum},           {"reduce_mean", kF32, ReduceMean},
+          OF_FLOAT_KERNELS("reduce_max", ReduceMax), OF_FLOAT_KERNELS("reduce_min", ReduceMin),
+          OF_FLOAT_KERNELS("sum_to", SumTo),         {"square_sum", kF32, SquareSum, SquareSumWorkspace}};
 }
 
 }  // namespace oneflow::cpu

@@ -26,9 +26,9 @@ const char* RmsNorm(const KernelArgs& args) {
     for (int64_t row = begin; row < end; ++row) {
       const T* const x = args.in[0].as<const T>() + row * c;
       T* const y = args.out[0].as<T>() + row * c;
-      F32x16 squares = Splat(0);
+      F32s squares = Splat(0);
       VecLoop(c, [&](int64_t i, auto lanes) {
-        const F32x16 v = Load(x + i, lanes);  // 0 beyond the row
+        const F32s v = Load(x + i, lanes);  // 0 beyond the row
         squares += v * v;
       });
       const float rstd = 1.0f / std::sqrt(Sum(squares) / static_cast<float>(c) + epsilon);
@@ -43,16 +43,16 @@ const char* RmsNorm(const KernelArgs& args) {
 // One row of the gradient; adds to the block's sums.
 template <typename T>
 void GradRow(int64_t c, const T* dy, const T* x, const float* gamma, float rstd, T* dx, float* dgamma) {
-  const F32x16 scale = Splat(rstd);
-  F32x16 sum_gh = Splat(0);
+  const F32s scale = Splat(rstd);
+  F32s sum_gh = Splat(0);
   VecLoop(c, [&](int64_t i, auto lanes) {
-    const F32x16 dh = Load(dy + i, lanes) * (Load(x + i, lanes) * scale);  // 0 beyond the row
+    const F32s dh = Load(dy + i, lanes) * (Load(x + i, lanes) * scale);  // 0 beyond the row
     sum_gh += dh * Load(gamma + i, lanes);
     Store(dgamma + i, Load(dgamma + i, lanes) + dh, lanes);
   });
-  const F32x16 mean_gh = Splat(Sum(sum_gh) / static_cast<float>(c));
+  const F32s mean_gh = Splat(Sum(sum_gh) / static_cast<float>(c));
   VecLoop(c, [&](int64_t i, auto lanes) {
-    const F32x16 g = Load(dy + i, lanes) * Load(gamma + i, lanes);
+    const F32s g = Load(dy + i, lanes) * Load(gamma + i, lanes);
     Store(dx + i, scale * (g - Load(x + i, lanes) * scale * mean_gh), lanes);
   });
 }

@@ -1,7 +1,9 @@
 // Products of small matrices that live in the first two caches, for kernels that fuse them with other work on one core:
-// tiles of 8 rows by 32 columns stay in registers, b's rows are read as vectors, a's elements are broadcast.
+// tiles of 8 rows by two registers of sums (6 where there are 16 registers), b's rows are read as vectors, a's elements
+// are broadcast.
 //
-// Per step of k a tile takes 16 multiply-adds (8 cycles) and 10 loads (5 cycles), so arithmetic is the bound.
+// With AVX-512 a tile takes 16 multiply-adds (8 cycles) and 10 loads (5 cycles) per step of k, so arithmetic is the
+// bound.
 #pragma once
 
 #include "kernels/cpu/vec.h"
@@ -15,24 +17,32 @@ struct Strided {
   int64_t row_stride, column_stride;
 };
 
-// kRows x (kVectors * 16) elements of c, of which the last vector stores `lanes`.
+// As many rows of a tile as leave registers for operands.
+#ifdef __AVX512F__
+inline constexpr int kTileRows = 8;
+#else
+inline constexpr int kTileRows = 6;
+#endif
+
+// kRows rows of kVectors registers of c, of which the last register stores `lanes`.
 template <int kRows, int kVectors, bool kAccumulate, typename Lanes>
 OF_INLINE void GemmTile(int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b, int64_t ldb, float* c,
                         int64_t ldc, Lanes lanes) {
-  F32x16 sum[kRows][kVectors];
+  constexpr int64_t kLast = (kVectors - 1) * kLanes;
+  F32s sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) sum[i][j] = F32x16{};
+    for (int j = 0; j < kVectors; ++j) sum[i][j] = F32s{};
   }
   for (int64_t p = 0; p < k; ++p) {
-    F32x16 row[kVectors];
+    F32s row[kVectors];
 #pragma GCC unroll 2
-    for (int j = 0; j + 1 < kVectors; ++j) row[j] = Load(b + p * ldb + j * kLanes);
-    row[kVectors - 1] = Load(b + p * ldb + (kVectors - 1) * kLanes, lanes);
+    for (int j = 0; j + 1 < kVectors; ++j) row[j] = Load(b + p * ldb + j * kLanes, AllLanes{});
+    row[kVectors - 1] = Load(b + p * ldb + kLast, lanes);
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
-      const F32x16 x = Splat(a[i * a_row + p * a_k]);
+      const F32s x = a[i * a_row + p * a_k] - F32s{};
 #pragma GCC unroll 2
       for (int j = 0; j < kVectors; ++j) sum[i][j] += x * row[j];
     }
@@ -42,10 +52,11 @@ OF_INLINE void GemmTile(int64_t k, const float* a, int64_t a_row, int64_t a_k, c
     float* const to = c + i * ldc;
 #pragma GCC unroll 2
     for (int j = 0; j + 1 < kVectors; ++j) {
-      Store(to + j * kLanes, kAccumulate ? sum[i][j] + Load(to + j * kLanes) : sum[i][j]);
+      float* const at = to + j * kLanes;
+      Store(at, kAccumulate ? sum[i][j] + Load(at, AllLanes{}) : sum[i][j], AllLanes{});
     }
-    float* const last = to + (kVectors - 1) * kLanes;
-    Store(last, kAccumulate ? sum[i][kVectors - 1] + Load(last, lanes) : sum[i][kVectors - 1], lanes);
+    F32s& last = sum[i][kVectors - 1];
+    Store(to + kLast, kAccumulate ? last + Load(to + kLast, lanes) : last, lanes);
   }
 }
 
@@ -58,7 +69,7 @@ inline void GemmColumns(int64_t m, int64_t k, Strided a, const float* b, int64_t
                                            c + i * ldc, ldc, lanes);
     i += kRows;
   };
-  while (i + 8 <= m) tile.template operator()<8>();
+  while (i + kTileRows <= m) tile.template operator()<kTileRows>();
   if (i + 4 <= m) tile.template operator()<4>();
   if (i + 2 <= m) tile.template operator()<2>();
   if (i < m) tile.template operator()<1>();
@@ -67,12 +78,13 @@ inline void GemmColumns(int64_t m, int64_t k, Strided a, const float* b, int64_t
 // c[m,n] = a[m,k] b[k,n], or c += a b. b and c have rows of stride ldb, ldc with unit steps.
 template <bool kAccumulate>
 inline void SmallGemm(int64_t m, int64_t n, int64_t k, Strided a, const float* b, int64_t ldb, float* c, int64_t ldc) {
+  constexpr int64_t kOne = kLanes;
   int64_t j = 0;
-  for (; j + 2 * kLanes <= n; j += 2 * kLanes) GemmColumns<2, kAccumulate>(m, k, a, b + j, ldb, c + j, ldc, AllLanes{});
-  if (n - j == kLanes) {
+  for (; j + 2 * kOne <= n; j += 2 * kOne) GemmColumns<2, kAccumulate>(m, k, a, b + j, ldb, c + j, ldc, AllLanes{});
+  if (n - j == kOne) {
     GemmColumns<1, kAccumulate>(m, k, a, b + j, ldb, c + j, ldc, AllLanes{});
-  } else if (n - j > kLanes) {
-    GemmColumns<2, kAccumulate>(m, k, a, b + j, ldb, c + j, ldc, SomeLanes{static_cast<int>(n - j - kLanes)});
+  } else if (n - j > kOne) {
+    GemmColumns<2, kAccumulate>(m, k, a, b + j, ldb, c + j, ldc, SomeLanes{static_cast<int>(n - j - kOne)});
   } else if (n > j) {
     GemmColumns<1, kAccumulate>(m, k, a, b + j, ldb, c + j, ldc, SomeLanes{static_cast<int>(n - j)});
   }

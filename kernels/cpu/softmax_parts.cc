@@ -1,9 +1,11 @@
 // The parts of a softmax and of its cross entropy, between which the columns may be split: every shard makes its
 // addends of the sums of a row, and knows by the `start` of x which columns it holds. With all columns in one shard the
-// parts compute what softmax.cc and cross_entropy.cc do, in the same order.
+// parts compute what softmax.cc and cross_entropy.cc do, in the same order. x, its maximum m, y and their gradients may
+// be of 16 bits; what is summed is float.
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
@@ -12,13 +14,15 @@ namespace oneflow::cpu {
 namespace {
 
 // The sum of exp(x - m) over n columns.
-OF_INLINE float SumOfExp(const float* x, int64_t n, float m) {
-  F32x16 sum = Splat(0);
+template <typename T>
+OF_INLINE float SumOfExp(const T* x, int64_t n, float m) {
+  F32s sum = Splat(0);
   VecLoop(n, [&](int64_t i, auto lanes) { sum += Keep(Exp(Load(x + i, lanes) - m), lanes); });
   return Sum(sum);
 }
 
 // in: x[T...,c], labels, m; out: s, z. A shard without a row's label has no part in its z.
+template <typename T>
 const char* SoftmaxSums(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
   const int64_t c = Columns(x), rows = args.in[1].count, first = x.start[x.rank - 1];
@@ -27,21 +31,22 @@ const char* SoftmaxSums(const KernelArgs& args) {
   for (int64_t row = 0; row < rows; ++row) {
     if (labels[row] < 0 || labels[row] >= classes) return "softmax sums: a label is no class";
   }
-  ParallelFor(rows, Grain(sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(rows, Grain(sizeof(T) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* const values = x.as<const float>() + row * c;
-      const float m = args.in[2].as<const float>()[row];
+      const T* const values = x.as<const T>() + row * c;
+      const float m = ToFloat(args.in[2].as<const T>()[row]);
       const int64_t label = labels[row] - first;
       args.out[0].as<float>()[row] = SumOfExp(values, c, m);
-      args.out[1].as<float>()[row] = label >= 0 && label < c ? values[label] - m : 0.0f;
+      args.out[1].as<float>()[row] = label >= 0 && label < c ? ToFloat(values[label]) - m : 0.0f;
     }
   });
   return nullptr;
 }
 
 // in: m, s, z; out: loss, lse.
+template <typename T>
 const char* SoftmaxLoss(const KernelArgs& args) {
-  const float* const m = args.in[0].as<const float>();
+  const T* const m = args.in[0].as<const T>();
   const float* const s = args.in[1].as<const float>();
   const float* const z = args.in[2].as<const float>();
   float* const loss = args.out[0].as<float>();
@@ -50,33 +55,35 @@ const char* SoftmaxLoss(const KernelArgs& args) {
     for (int64_t i = begin; i < end; ++i) {
       const float log_sum = std::log(s[i]);
       loss[i] = log_sum - z[i];  // before adding m: no cancellation
-      lse[i] = m[i] + log_sum;
+      lse[i] = ToFloat(m[i]) + log_sum;
     }
   });
   return nullptr;
 }
 
 // in: x[T...,c], m.
+template <typename T>
 const char* ExpSum(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]);
-  ParallelFor(args.in[1].count, Grain(sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(args.in[1].count, Grain(sizeof(T) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       args.out[0].as<float>()[row] =
-          SumOfExp(args.in[0].as<const float>() + row * c, c, args.in[1].as<const float>()[row]);
+          SumOfExp(args.in[0].as<const T>() + row * c, c, ToFloat(args.in[1].as<const T>()[row]));
     }
   });
   return nullptr;
 }
 
 // in: x[T...,c], m, s.
+template <typename T>
 const char* SoftmaxApply(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]);
-  ParallelFor(Rows(args.in[0]), Grain(2 * sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(Rows(args.in[0]), Grain(2 * sizeof(T) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* const x = args.in[0].as<const float>() + row * c;
-      float* const y = args.out[0].as<float>() + row * c;
-      const float m = args.in[1].as<const float>()[row];
-      const F32x16 inverse = Splat(1.0f / args.in[2].as<const float>()[row]);
+      const T* const x = args.in[0].as<const T>() + row * c;
+      T* const y = args.out[0].as<T>() + row * c;
+      const float m = ToFloat(args.in[1].as<const T>()[row]);
+      const F32s inverse = Splat(1.0f / args.in[2].as<const float>()[row]);
       VecLoop(c, [&](int64_t i, auto lanes) { Store(y + i, Exp(Load(x + i, lanes) - m) * inverse, lanes); });
     }
   });
@@ -84,13 +91,14 @@ const char* SoftmaxApply(const KernelArgs& args) {
 }
 
 // in: a[T...,c], b[T...,c].
+template <typename T>
 const char* RowDot(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]);
-  ParallelFor(args.out[0].count, Grain(2 * sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(args.out[0].count, Grain(2 * sizeof(T) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* const a = args.in[0].as<const float>() + row * c;
-      const float* const b = args.in[1].as<const float>() + row * c;
-      F32x16 dot = Splat(0);
+      const T* const a = args.in[0].as<const T>() + row * c;
+      const T* const b = args.in[1].as<const T>() + row * c;
+      F32s dot = Splat(0);
       VecLoop(c, [&](int64_t i, auto lanes) { dot += Load(a + i, lanes) * Load(b + i, lanes); });
       args.out[0].as<float>()[row] = Sum(dot);
     }
@@ -99,14 +107,15 @@ const char* RowDot(const KernelArgs& args) {
 }
 
 // in: dy[T...,c], y[T...,c], d.
+template <typename T>
 const char* SoftmaxGradApply(const KernelArgs& args) {
   const int64_t c = Columns(args.in[0]);
-  ParallelFor(Rows(args.in[0]), Grain(3 * sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(Rows(args.in[0]), Grain(3 * sizeof(T) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* const dy = args.in[0].as<const float>() + row * c;
-      const float* const y = args.in[1].as<const float>() + row * c;
-      float* const dx = args.out[0].as<float>() + row * c;
-      const F32x16 d = Splat(args.in[2].as<const float>()[row]);
+      const T* const dy = args.in[0].as<const T>() + row * c;
+      const T* const y = args.in[1].as<const T>() + row * c;
+      T* const dx = args.out[0].as<T>() + row * c;
+      const F32s d = Splat(args.in[2].as<const float>()[row]);
       VecLoop(c, [&](int64_t i, auto lanes) { Store(dx + i, Load(y + i, lanes) * (Load(dy + i, lanes) - d), lanes); });
     }
   });
@@ -114,15 +123,16 @@ const char* SoftmaxGradApply(const KernelArgs& args) {
 }
 
 // in: x[T...,c], m. Of a shard without such an element the largest i32, so that the least of all shards is the index.
+template <typename T>
 const char* FirstIndex(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
   const int64_t c = Columns(x), first = x.start[x.rank - 1];
-  ParallelFor(args.in[1].count, Grain(sizeof(float) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(args.in[1].count, Grain(sizeof(T) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* const values = x.as<const float>() + row * c;
-      const float m = args.in[1].as<const float>()[row];
+      const T* const values = x.as<const T>() + row * c;
+      const float m = ToFloat(args.in[1].as<const T>()[row]);
       int64_t i = 0;
-      while (i < c && values[i] != m) ++i;
+      while (i < c && ToFloat(values[i]) != m) ++i;
       args.out[0].as<int32_t>()[row] = i < c ? static_cast<int32_t>(first + i) : std::numeric_limits<int32_t>::max();
     }
   });
@@ -143,11 +153,10 @@ const char* Equal(const KernelArgs& args) {
 }  // namespace
 
 KernelList SoftmaxPartsKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {{"softmax_sums", kF32, SoftmaxSums}, {"softmax_loss", kF32, SoftmaxLoss},
-          {"exp_sum", kF32, ExpSum},           {"softmax_apply", kF32, SoftmaxApply},
-          {"row_dot", kF32, RowDot},           {"softmax_grad_apply", kF32, SoftmaxGradApply},
-          {"first_index", kF32, FirstIndex},   {"equal", DType::kInt32, Equal}};
+  return {OF_FLOAT_KERNELS("softmax_sums", SoftmaxSums), OF_FLOAT_KERNELS("softmax_loss", SoftmaxLoss),
+          OF_FLOAT_KERNELS("exp_sum", ExpSum),           OF_FLOAT_KERNELS("softmax_apply", SoftmaxApply),
+          OF_FLOAT_KERNELS("row_dot", RowDot),           OF_FLOAT_KERNELS("softmax_grad_apply", SoftmaxGradApply),
+          OF_FLOAT_KERNELS("first_index", FirstIndex),   {"equal", DType::kInt32, Equal}};
 }
 
 }  // namespace oneflow::cpu

@@ -1,4 +1,5 @@
 // Kernels of constants and of state: constant, assign, increment, accumulate.
+#include <cmath>
 #include <cstring>
 
 #include "kernels/copy.h"
@@ -25,8 +26,9 @@ const char* Assign(const KernelArgs& args) {
   return CopyRegion({args.in[0].dtype, extent, args.in[1].data, stride, args.in[0].data, stride});
 }
 
-// in: v (overwritten).
+// in: v (overwritten), scale[] if the step may be skipped.
 const char* Increment(const KernelArgs& args) {
+  if (args.in.size() > 1 && std::isnan(args.in[1].as<const float>()[0])) return nullptr;
   int64_t* const v = args.in[0].as<int64_t>();
   for (int64_t i = 0; i < args.in[0].count; ++i) ++v[i];
   return nullptr;

@@ -24,48 +24,48 @@ const char* Map(const KernelArgs& args, F f) {
 
 template <typename T>
 const char* Scale(const KernelArgs& args) {
-  const F32x16 alpha = Splat(static_cast<float>(args.attrs->Double("alpha", 1)));
-  return Map<T>(args, [=](F32x16 x) OF_INLINED { return alpha * x; });
+  const F32s alpha = Splat(static_cast<float>(args.attrs->Double("alpha", 1)));
+  return Map<T>(args, [=](F32s x) OF_INLINED { return alpha * x; });
 }
 template <typename T>
 const char* AddScalar(const KernelArgs& args) {
-  const F32x16 alpha = Splat(static_cast<float>(args.attrs->Double("alpha")));
-  return Map<T>(args, [=](F32x16 x) OF_INLINED { return x + alpha; });
+  const F32s alpha = Splat(static_cast<float>(args.attrs->Double("alpha")));
+  return Map<T>(args, [=](F32s x) OF_INLINED { return x + alpha; });
 }
 template <typename T>
 const char* Neg(const KernelArgs& args) {
-  return Map<T>(args, [](F32x16 x) OF_INLINED { return -x; });
+  return Map<T>(args, [](F32s x) OF_INLINED { return -x; });
 }
 const char* ExpKernel(const KernelArgs& args) {
-  return Map<float>(args, [](F32x16 x) OF_INLINED { return Exp(x); });
+  return Map<float>(args, [](F32s x) OF_INLINED { return Exp(x); });
 }
 const char* Log(const KernelArgs& args) {
-  return Map<float>(args, [](F32x16 x) OF_INLINED {  // rare in models: the library's scalar function is good enough
+  return Map<float>(args, [](F32s x) OF_INLINED {  // rare in models: the library's scalar function is good enough
     for (int i = 0; i < kLanes; ++i) x[i] = std::log(x[i]);
     return x;
   });
 }
 const char* SqrtKernel(const KernelArgs& args) {
-  return Map<float>(args, [](F32x16 x) OF_INLINED { return Sqrt(x); });
+  return Map<float>(args, [](F32s x) OF_INLINED { return Sqrt(x); });
 }
 const char* Rsqrt(const KernelArgs& args) {
-  return Map<float>(args, [](F32x16 x) OF_INLINED { return 1.0f / Sqrt(x); });
+  return Map<float>(args, [](F32s x) OF_INLINED { return 1.0f / Sqrt(x); });
 }
 const char* Square(const KernelArgs& args) {
-  return Map<float>(args, [](F32x16 x) OF_INLINED { return x * x; });
+  return Map<float>(args, [](F32s x) OF_INLINED { return x * x; });
 }
 template <typename T>
 const char* TanhKernel(const KernelArgs& args) {
-  return Map<T>(args, [](F32x16 x) OF_INLINED { return Tanh(x); });
+  return Map<T>(args, [](F32s x) OF_INLINED { return Tanh(x); });
 }
 template <typename T>
 const char* Sigmoid(const KernelArgs& args) {
-  return Map<T>(args, [](F32x16 x) OF_INLINED { return 1.0f / (1.0f + Exp(-x)); });
+  return Map<T>(args, [](F32s x) OF_INLINED { return 1.0f / (1.0f + Exp(-x)); });
 }
 // Written so that NaN stays NaN: it is not < 0.
 template <typename T>
 const char* Relu(const KernelArgs& args) {
-  return Map<T>(args, [](F32x16 x) OF_INLINED { return x < 0.0f ? Splat(0) : x; });
+  return Map<T>(args, [](F32s x) OF_INLINED { return x < 0.0f ? Splat(0) : x; });
 }
 
 // dx = y <= 0 ? 0 : dy, so that dy passes where y is NaN; in: dy, y.

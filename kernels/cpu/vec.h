@@ -1,14 +1,16 @@
-// Sixteen floats at a time, and the elementary functions on them, in GCC's vector types: one AVX-512 register where
-// there is one, several narrower ones elsewhere. Loops over a row go through VecLoop, which hands the last lanes over
-// as a partial vector.
+// As many floats at a time as a register holds, and the elementary functions on them, in GCC's vector types: sixteen
+// with AVX-512, eight with AVX2, else four. Loops over a row go through VecLoop, which hands the last lanes over as a
+// partial vector.
 //
 //   VecLoop(n, [&](int64_t i, auto lanes) { Store(y + i, Exp(Load(x + i, lanes)), lanes); });
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
-#ifdef __AVX512F__
+#ifdef __x86_64__
 #include <immintrin.h>
 #endif
 
@@ -18,55 +20,83 @@
 
 namespace oneflow::cpu {
 
-inline constexpr int64_t kLanes = 16;
+// Wider vectors than registers GCC 12 keeps in memory, between any two operations.
+#if defined(__AVX512F__)
+#define OF_REGISTER_BYTES 64
+#elif defined(__AVX2__)
+#define OF_REGISTER_BYTES 32
+#else
+#define OF_REGISTER_BYTES 16
+#endif
+inline constexpr int64_t kLanes = OF_REGISTER_BYTES / sizeof(float);
+// Floats of a cache line: what is laid out is laid out in these, so that it is so for every processor. Whole vectors.
+inline constexpr int64_t kLine = 16;
+static_assert(kLine % kLanes == 0);
 
-typedef float F32x16 __attribute__((vector_size(64)));
-typedef int32_t I32x16 __attribute__((vector_size(64)));
-typedef uint32_t U32x16 __attribute__((vector_size(64)));
-typedef uint64_t U64x8 __attribute__((vector_size(64)));
-typedef float F32x16Unaligned __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float F32s __attribute__((vector_size(OF_REGISTER_BYTES)));
+typedef int32_t I32s __attribute__((vector_size(OF_REGISTER_BYTES)));
+typedef uint32_t U32s __attribute__((vector_size(OF_REGISTER_BYTES)));
+typedef uint64_t U64s __attribute__((vector_size(OF_REGISTER_BYTES)));
+typedef float F32sUnaligned __attribute__((vector_size(OF_REGISTER_BYTES), aligned(4), may_alias));
 
 #define OF_INLINE inline __attribute__((always_inline))
-#define OF_INLINED __attribute__((always_inline))  // of a lambda: [](F32x16 x) OF_INLINED { ... }
+#define OF_INLINED __attribute__((always_inline))  // of a lambda: [](F32s x) OF_INLINED { ... }
 
-OF_INLINE F32x16 Splat(float x) { return x - F32x16{}; }  // x + 0 would cost an addition: it turns -0 into 0
+OF_INLINE F32s Splat(float x) { return x - F32s{}; }  // x + 0 would cost an addition: it turns -0 into 0
 
-// All sixteen lanes, or the first `count` of them.
+template <typename Vector, typename F, size_t... kLane>
+OF_INLINE Vector ForLanes(F f, std::index_sequence<kLane...>) {
+  return Vector{f(kLane)...};
+}
+// f(0), f(1), ... in the lanes of a vector.
+template <typename Vector, typename F>
+OF_INLINE Vector ForLanes(F f) {
+  return ForLanes<Vector>(f, std::make_index_sequence<sizeof(Vector) / sizeof(Vector{}[0])>());
+}
+
+// All lanes, or the first `count` of them.
 struct AllLanes {};
 struct SomeLanes {
   int count;
 };
 
-OF_INLINE F32x16 Load(const float* p, AllLanes = {}) { return *reinterpret_cast<const F32x16Unaligned*>(p); }
-OF_INLINE void Store(float* p, F32x16 v, AllLanes = {}) { *reinterpret_cast<F32x16Unaligned*>(p) = v; }
+// -1 in these lanes, 0 beyond.
+OF_INLINE I32s Mask(SomeLanes lanes) {
+  return ForLanes<I32s>([](size_t lane) OF_INLINED { return static_cast<int32_t>(lane); }) < lanes.count;
+}
+
+OF_INLINE F32s Load(const float* p, AllLanes = {}) { return *reinterpret_cast<const F32sUnaligned*>(p); }
+OF_INLINE void Store(float* p, F32s v, AllLanes = {}) { *reinterpret_cast<F32sUnaligned*>(p) = v; }
 
 // Lanes beyond the count are `fill`; a store leaves their memory alone.
-OF_INLINE F32x16 Load(const float* p, SomeLanes lanes, float fill = 0) {
+OF_INLINE F32s Load(const float* p, SomeLanes lanes, float fill = 0) {
 #ifdef __AVX512F__
-  return (F32x16)_mm512_mask_loadu_ps((__m512)Splat(fill), static_cast<__mmask16>((1u << lanes.count) - 1), p);
+  return (F32s)_mm512_mask_loadu_ps((__m512)Splat(fill), static_cast<__mmask16>((1u << lanes.count) - 1), p);
+#elif defined(__AVX2__)
+  const I32s mask = Mask(lanes);
+  return mask ? (F32s)_mm256_maskload_ps(p, (__m256i)mask) : Splat(fill);
 #else
-  F32x16 v = Splat(fill);
+  F32s v = Splat(fill);
   for (int i = 0; i < lanes.count; ++i) v[i] = p[i];
   return v;
 #endif
 }
-OF_INLINE void Store(float* p, F32x16 v, SomeLanes lanes) {
+OF_INLINE void Store(float* p, F32s v, SomeLanes lanes) {
 #ifdef __AVX512F__
   _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << lanes.count) - 1), (__m512)v);
+#elif defined(__AVX2__)
+  _mm256_maskstore_ps(p, (__m256i)Mask(lanes), (__m256)v);
 #else
   for (int i = 0; i < lanes.count; ++i) p[i] = v[i];
 #endif
 }
-OF_INLINE F32x16 Load(const float* p, AllLanes, float) { return Load(p); }
+OF_INLINE F32s Load(const float* p, AllLanes, float) { return Load(p); }
 
 // v with `fill` in the lanes beyond the count.
-OF_INLINE F32x16 Keep(F32x16 v, SomeLanes lanes, float fill = 0) {
-  const I32x16 index = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  return index < lanes.count ? v : Splat(fill);
-}
-OF_INLINE F32x16 Keep(F32x16 v, AllLanes, float = 0) { return v; }
+OF_INLINE F32s Keep(F32s v, SomeLanes lanes, float fill = 0) { return Mask(lanes) ? v : Splat(fill); }
+OF_INLINE F32s Keep(F32s v, AllLanes, float = 0) { return v; }
 
-// body(i, lanes) for i = 0, 16, ... < n.
+// body(i, lanes) for i = 0, kLanes, ... < n.
 template <typename Body>
 OF_INLINE void VecLoop(int64_t n, Body&& body) {
   int64_t i = 0;
@@ -75,83 +105,88 @@ OF_INLINE void VecLoop(int64_t n, Body&& body) {
 }
 
 // Of a NaN in `a` these give b, of one in `b` the NaN.
-OF_INLINE F32x16 Max(F32x16 a, F32x16 b) { return a > b ? a : b; }
-OF_INLINE F32x16 Min(F32x16 a, F32x16 b) { return a < b ? a : b; }
+OF_INLINE F32s Max(F32s a, F32s b) { return a > b ? a : b; }
+OF_INLINE F32s Min(F32s a, F32s b) { return a < b ? a : b; }
 
-// The lanes combined by halving: ((0+8)+(4+12))+..., the same on every processor.
-template <typename Combine>
-OF_INLINE float Fold(F32x16 v, Combine combine) {
-  const I32x16 by8 = {8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7};
-  const I32x16 by4 = {4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3};
-  const I32x16 by2 = {2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1};
-  const I32x16 by1 = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};
-  v = combine(v, __builtin_shuffle(v, by8));
-  v = combine(v, __builtin_shuffle(v, by4));
-  v = combine(v, __builtin_shuffle(v, by2));
-  v = combine(v, __builtin_shuffle(v, by1));
-  return v[0];
+// The lanes combined by halving: of eight ((0+4)+(2+6))+((1+5)+(3+7)).
+template <int64_t kHalf = kLanes / 2, typename Combine>
+OF_INLINE float Fold(F32s v, Combine combine) {
+  const auto across = [](size_t lane) OF_INLINED { return static_cast<int32_t>(lane ^ kHalf); };
+  v = combine(v, __builtin_shuffle(v, ForLanes<I32s>(across)));
+  if constexpr (kHalf > 1)
+    return Fold<kHalf / 2>(v, combine);
+  else
+    return v[0];
 }
-OF_INLINE float Sum(F32x16 v) {
-  return Fold(v, [](F32x16 a, F32x16 b) OF_INLINED { return a + b; });
+OF_INLINE float Sum(F32s v) {
+  return Fold(v, [](F32s a, F32s b) OF_INLINED { return a + b; });
 }
-OF_INLINE float MaxOf(F32x16 v) {
-  return Fold(v, [](F32x16 a, F32x16 b) OF_INLINED { return Max(a, b); });
+OF_INLINE float MaxOf(F32s v) {
+  return Fold(v, [](F32s a, F32s b) OF_INLINED { return Max(a, b); });
 }
 
-// Transposes a 16x16 tile of rows: halves, quarters, eighths and sixteenths change places across the diagonal.
-template <int kHalf = 8>
-OF_INLINE void Transpose(F32x16 (&tile)[kLanes]) {
-  I32x16 low = {}, high = {};  // lanes of the row pair (i, i + kHalf); 16 and above are the second row's
-#pragma GCC unroll 16
-  for (int lane = 0; lane < kLanes; ++lane) {
-    low[lane] = (lane & kHalf) == 0 ? lane : lane - kHalf + 16;
-    high[lane] = (lane & kHalf) == 0 ? lane + kHalf : lane + 16;
-  }
+// Transposes a square tile of rows: halves, quarters, ... change places across the diagonal.
+template <int kHalf = kLanes / 2>
+OF_INLINE void Transpose(F32s (&tile)[kLanes]) {
+  // Lanes of the row pair (i, i + kHalf); kLanes and above are the second row's.
+  constexpr int32_t kSecond = kLanes;
+  const I32s low =
+      ForLanes<I32s>([](int32_t lane) OF_INLINED { return (lane & kHalf) == 0 ? lane : lane - kHalf + kSecond; });
+  const I32s high =
+      ForLanes<I32s>([](int32_t lane) OF_INLINED { return (lane & kHalf) == 0 ? lane + kHalf : lane + kSecond; });
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes; ++i) {
     if ((i & kHalf) != 0) continue;
-    const F32x16 a = tile[i], b = tile[i + kHalf];
+    const F32s a = tile[i], b = tile[i + kHalf];
     tile[i] = __builtin_shuffle(a, b, low);
     tile[i + kHalf] = __builtin_shuffle(a, b, high);
   }
   if constexpr (kHalf > 1) Transpose<kHalf / 2>(tile);
 }
 
-OF_INLINE F32x16 Sqrt(F32x16 x) {
+OF_INLINE F32s Sqrt(F32s x) {
 #ifdef __AVX512F__
   // Of the two spellings the one that GCC 12 does not call uninitialized.
-  return (F32x16)_mm512_maskz_sqrt_ps(0xffff, (__m512)x);
+  return (F32s)_mm512_maskz_sqrt_ps(0xffff, (__m512)x);
+#elif defined(__AVX2__)
+  return (F32s)_mm256_sqrt_ps((__m256)x);
+#elif defined(__x86_64__)
+  return (F32s)_mm_sqrt_ps((__m128)x);
 #else
   for (int i = 0; i < kLanes; ++i) x[i] = std::sqrt(x[i]);
   return x;
 #endif
 }
-// The 64-bit products of the lower halves of lanes with a constant. Spelled out for AVX-512: GCC 12 would multiply
-// whole lanes, at a third of the speed.
-OF_INLINE U64x8 MultiplyLower(U64x8 a, uint32_t b) {
+// The 64-bit products of the lower halves of lanes with a constant. Spelled out: GCC 12 would multiply whole lanes, at
+// a third of the speed.
+OF_INLINE U64s MultiplyLower(U64s a, uint32_t b) {
 #ifdef __AVX512F__
-  return (U64x8)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)(U64x8{} + b));
+  return (U64s)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)(U64s{} + b));
+#elif defined(__AVX2__)
+  return (U64s)_mm256_mul_epu32((__m256i)a, (__m256i)(U64s{} + b));
+#elif defined(__x86_64__)
+  return (U64s)_mm_mul_epu32((__m128i)a, (__m128i)(U64s{} + b));
 #else
   return (a & 0xffffffffu) * b;
 #endif
 }
 
 // e^x to 1.2e-7 relative (Cephes: x = n ln2 + r, |r| <= ln2/2, degree 6 in r); 0 below -87.33, infinity above 88.72.
-OF_INLINE F32x16 Exp(F32x16 x) {
-  const F32x16 low = Splat(-87.33654f), high = Splat(88.72283f);
-  const F32x16 t = Min(Max(x, low), high);
+OF_INLINE F32s Exp(F32s x) {
+  const F32s low = Splat(-87.33654f), high = Splat(88.72283f);
+  const F32s t = Min(Max(x, low), high);
   // Adding 1.5 * 2^23 rounds to an integer; it sits in the low bits of the sum.
-  const F32x16 shifted = t * 1.44269504f + 12582912.0f;
-  const F32x16 n = shifted - 12582912.0f;
-  F32x16 r = t - n * 0.693359375f;
+  const F32s shifted = t * 1.44269504f + 12582912.0f;
+  const F32s n = shifted - 12582912.0f;
+  F32s r = t - n * 0.693359375f;
   r = r - n * -2.12194440e-4f;
-  F32x16 p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  F32s p = r * 1.9875691500e-4f + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  F32x16 y = (F32x16)((I32x16)p + ((I32x16)shifted << 23));
+  F32s y = (F32s)((I32s)p + ((I32s)shifted << 23));
   y = x < low ? Splat(0) : y;
   y = x > high ? Splat(INFINITY) : y;
   return x == x ? y : x;
@@ -159,9 +194,9 @@ OF_INLINE F32x16 Exp(F32x16 x) {
 
 // A ratio of polynomials in x^2, odd over even, as minimax fits of tanh and erf have it.
 template <int kOdd, int kEven>
-OF_INLINE F32x16 OddRational(F32x16 x, const float (&odd)[kOdd], const float (&even)[kEven]) {
-  const F32x16 x2 = x * x;
-  F32x16 p = Splat(odd[0]), q = Splat(even[0]);
+OF_INLINE F32s OddRational(F32s x, const float (&odd)[kOdd], const float (&even)[kEven]) {
+  const F32s x2 = x * x;
+  F32s p = Splat(odd[0]), q = Splat(even[0]);
 #pragma GCC unroll 8
   for (int i = 1; i < kOdd; ++i) p = p * x2 + odd[i];
 #pragma GCC unroll 8
@@ -170,7 +205,7 @@ OF_INLINE F32x16 OddRational(F32x16 x, const float (&odd)[kOdd], const float (&e
 }
 
 // tanh to 4e-7 relative; it is 1 in float beyond 7.9.
-OF_INLINE F32x16 Tanh(F32x16 x) {
+OF_INLINE F32s Tanh(F32s x) {
   constexpr float kOdd[] = {-2.76076847742355e-16f, 2.00018790482477e-13f, -8.60467152213735e-11f,
                             5.12229709037114e-08f,  1.48572235717979e-05f, 6.37261928875436e-04f,
                             4.89352455891786e-03f};
@@ -180,7 +215,7 @@ OF_INLINE F32x16 Tanh(F32x16 x) {
 }
 
 // The error function to 2e-7 absolute; it is 1 in float beyond 4.
-OF_INLINE F32x16 Erf(F32x16 x) {
+OF_INLINE F32s Erf(F32s x) {
   constexpr float kOdd[] = {-2.72614225801306e-10f, 2.77068142495902e-08f,  -2.10102402082508e-06f,
                             -5.69250639462346e-05f, -7.34990630326855e-04f, -2.95459980854025e-03f,
                             -1.60960333262415e-02f};

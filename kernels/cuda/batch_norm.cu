@@ -1,5 +1,5 @@
-// The parts of a batch norm, in which dimension 1 counts channels: channel_variance, batch_norm, and its gradient's
-// batch_norm_sums and batch_norm_dx.
+// The parts of a batch norm, in which dimension 1 counts channels: channel_mean, channel_variance, batch_norm, and its
+// gradient's batch_norm_sums and batch_norm_dx. Numbers of channels are f32, whatever x is.
 //
 //   h = (x - mean) rstd     dgamma = sum dy h,  dbeta = sum dy     dx = gamma rstd (dy - dbeta / N - h dgamma / N)
 //
@@ -8,6 +8,7 @@
 // neighbouring channels, so that its threads read neighbours in both cases.
 #include <algorithm>
 
+#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
 
@@ -128,60 +129,72 @@ const char* SumPerChannel(const KernelArgs& args, double scale, Add add) {
 
 float Epsilon(const KernelArgs& args) { return static_cast<float>(args.attrs->Double("epsilon", 1e-5)); }
 
+template <typename T>
+const char* ChannelMean(const KernelArgs& args) {
+  const T* const x = args.in[0].as<const T>();
+  return SumPerChannel<1>(args, 1 / LogicalCount(args.in[0]),
+                          [=] __device__(int64_t at, int64_t, FloatPair totals[]) { totals[0].Add(Widen(x[at])); });
+}
+
 // in: x, mean.
+template <typename T>
 const char* ChannelVariance(const KernelArgs& args) {
-  const float* const x = args.in[0].as<const float>();
+  const T* const x = args.in[0].as<const T>();
   const float* const mean = args.in[1].as<const float>();
-  return SumPerChannel<1>(
-      args, 1 / LogicalCount(args.in[0]),
-      [=] __device__(int64_t at, int64_t channel, FloatPair totals[]) { totals[0].AddSquare(x[at] - mean[channel]); });
+  return SumPerChannel<1>(args, 1 / LogicalCount(args.in[0]),
+                          [=] __device__(int64_t at, int64_t channel, FloatPair totals[]) {
+                            totals[0].AddSquare(Widen(x[at]) - mean[channel]);
+                          });
 }
 
 // in: x, gamma, beta, mean, var.
+template <typename T>
 const char* BatchNorm(const KernelArgs& args) {
   const auto input = [&](int i) { return args.in[i].as<const float>(); };
-  const float *const x = input(0), *const gamma = input(1), *const beta = input(2), *const mean = input(3),
-                     *const var = input(4);
-  float* const y = args.out[0].as<float>();
+  const float *const gamma = input(1), *const beta = input(2), *const mean = input(3), *const var = input(4);
+  const T* const x = args.in[0].as<const T>();
+  T* const y = args.out[0].as<T>();
   const float epsilon = Epsilon(args);
   return ForEachElement(args, [=] __device__(int64_t i, int64_t c) {
-    y[i] = (x[i] - mean[c]) * (gamma[c] / sqrtf(var[c] + epsilon)) + beta[c];
+    y[i] = Narrow<T>((Widen(x[i]) - mean[c]) * (gamma[c] / sqrtf(var[c] + epsilon)) + beta[c]);
   });
 }
 
 // in: dy, x, mean, var; out: dgamma, dbeta.
+template <typename T>
 const char* BatchNormSums(const KernelArgs& args) {
-  const auto input = [&](int i) { return args.in[i].as<const float>(); };
-  const float *const dy = input(0), *const x = input(1), *const mean = input(2), *const var = input(3);
+  const T *const dy = args.in[0].as<const T>(), *const x = args.in[1].as<const T>();
+  const float *const mean = args.in[2].as<const float>(), *const var = args.in[3].as<const float>();
   const float epsilon = Epsilon(args);
   return SumPerChannel<2>(args, 1, [=] __device__(int64_t at, int64_t channel, FloatPair totals[]) {
-    totals[0].Add(dy[at] * ((x[at] - mean[channel]) / sqrtf(var[channel] + epsilon)));
-    totals[1].Add(dy[at]);
+    totals[0].Add(Widen(dy[at]) * ((Widen(x[at]) - mean[channel]) / sqrtf(var[channel] + epsilon)));
+    totals[1].Add(Widen(dy[at]));
   });
 }
 
 // in: dy, x, gamma, mean, var, dgamma, dbeta.
+template <typename T>
 const char* BatchNormDx(const KernelArgs& args) {
   const auto input = [&](int i) { return args.in[i].as<const float>(); };
-  const float *const dy = input(0), *const x = input(1), *const gamma = input(2), *const mean = input(3),
-                     *const var = input(4), *const dgamma = input(5), *const dbeta = input(6);
-  float* const dx = args.out[0].as<float>();
+  const float *const gamma = input(2), *const mean = input(3), *const var = input(4), *const dgamma = input(5),
+                     *const dbeta = input(6);
+  const T *const dy = args.in[0].as<const T>(), *const x = args.in[1].as<const T>();
+  T* const dx = args.out[0].as<T>();
   const float epsilon = Epsilon(args), share = static_cast<float>(1 / LogicalCount(args.in[1]));
   return ForEachElement(args, [=] __device__(int64_t i, int64_t c) {
     const float rstd = 1.0f / sqrtf(var[c] + epsilon);
-    const float h = (x[i] - mean[c]) * rstd;
-    dx[i] = gamma[c] * rstd * (dy[i] - dbeta[c] * share - h * (dgamma[c] * share));
+    const float h = (Widen(x[i]) - mean[c]) * rstd;
+    dx[i] = Narrow<T>(gamma[c] * rstd * (Widen(dy[i]) - dbeta[c] * share - h * (dgamma[c] * share)));
   });
 }
 
 }  // namespace
 
 KernelList BatchNormKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {{"channel_variance", kF32, ChannelVariance, Workspace<1>},
-          {"batch_norm", kF32, BatchNorm},
-          {"batch_norm_sums", kF32, BatchNormSums, Workspace<2>},
-          {"batch_norm_dx", kF32, BatchNormDx}};
+  return {OF_FLOAT_KERNELS("channel_mean", ChannelMean, Workspace<1>),
+          OF_FLOAT_KERNELS("channel_variance", ChannelVariance, Workspace<1>),
+          OF_FLOAT_KERNELS("batch_norm", BatchNorm), OF_FLOAT_KERNELS("batch_norm_sums", BatchNormSums, Workspace<2>),
+          OF_FLOAT_KERNELS("batch_norm_dx", BatchNormDx)};
 }
 
 }  // namespace oneflow::cuda

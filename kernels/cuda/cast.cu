@@ -1,5 +1,6 @@
 // Conversion between element types: floats to integers truncate, anything to bool asks whether it is not zero, 16-bit
 // floats round to nearest even and go through float.
+#include "kernels/cuda/cast.h"
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/launch.cuh"
 
@@ -13,34 +14,42 @@ __global__ void CastKernel(int64_t n, const From* x, To* y) {
 }
 
 template <typename From, typename To>
-const char* Convert(const KernelArgs& args) {
-  const int64_t n = args.in[0].count;
-  if (n == 0) return nullptr;
-  return Launch({Stream(args), Blocks(n)}, CastKernel<From, To>, n, args.in[0].as<const From>(), args.out[0].as<To>());
+const char* Convert(const TensorArg& x, const TensorArg& y, cudaStream_t stream) {
+  if (x.count == 0) return nullptr;
+  return Launch({stream, Blocks(x.count)}, CastKernel<From, To>, x.count, x.as<const From>(), y.as<To>());
 }
 
 template <typename From>
-const char* Cast(const KernelArgs& args) {
-  switch (args.out[0].dtype) {
+const char* ConvertTo(const TensorArg& x, const TensorArg& y, cudaStream_t stream) {
+  switch (y.dtype) {
     case DType::kFloat32:
-      return Convert<From, float>(args);
+      return Convert<From, float>(x, y, stream);
     case DType::kBFloat16:
-      return Convert<From, BFloat16>(args);
+      return Convert<From, BFloat16>(x, y, stream);
     case DType::kFloat16:
-      return Convert<From, Float16>(args);
+      return Convert<From, Float16>(x, y, stream);
     case DType::kInt32:
-      return Convert<From, int32_t>(args);
+      return Convert<From, int32_t>(x, y, stream);
     case DType::kInt64:
-      return Convert<From, int64_t>(args);
+      return Convert<From, int64_t>(x, y, stream);
     case DType::kUInt8:
-      return Convert<From, uint8_t>(args);
+      return Convert<From, uint8_t>(x, y, stream);
     case DType::kBool:
-      return Convert<From, bool>(args);
+      return Convert<From, bool>(x, y, stream);
   }
   return "cast: unknown output dtype";
 }
 
+template <typename From>
+const char* Cast(const KernelArgs& args) {
+  return ConvertTo<From>(args.in[0], args.out[0], Stream(args));
+}
+
 }  // namespace
+
+const char* LaunchCast(const TensorArg& x, const TensorArg& y, cudaStream_t stream) {
+  return ByFloat(x.dtype, [&]<typename From>() { return ConvertTo<From>(x, y, stream); });
+}
 
 KernelList CastKernels() {
   return {{"cast", DType::kFloat32, Cast<float>},   {"cast", DType::kBFloat16, Cast<BFloat16>},

@@ -1,10 +1,22 @@
 // conv2d and its two gradients on cuDNN. The algorithm is the library's first choice among those that are deterministic
-// and multiply in fp32 (no TF32), so that two runs are bitwise equal and a GPU agrees with a CPU.
+// and round nothing but the result, so that two runs are bitwise equal and a GPU agrees with a CPU:
+//
+//   operands   result     multiplied
+//   f32        f32        in fp32 (no TF32)
+//   16 bits    the same   by tensor cores, summed in fp32
+//   16 bits    f32        as TF32, which holds all that bf16 and f16 hold, summed in fp32
+//
+// The library has no convolution of 16-bit operands that gives floats: the operands are widened in the workspace. So
+// they are where it has none of 16-bit operands for the shapes at all, and the result is narrowed.
+//
+// Where tensor cores multiply, what an algorithm makes of operands before it multiplies them (Winograd, Fourier) would
+// be rounded: those are left out.
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
 #include <memory>
 
+#include "kernels/cuda/cast.h"
 #include "kernels/cuda/handles.h"
 #include "kernels/cuda/kernels.h"
 
@@ -33,32 +45,56 @@ using ConvolutionDesc =
 
 int Int(int64_t x) { return static_cast<int>(x); }
 
+// How products are made: the type of all tensors that the library sees, and the most that it may make of them: nothing
+// less than fp32, tensor cores, or TF32.
+struct Way {
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  cudnnMathType_t math = CUDNN_FMA_MATH;
+  bool widens = false;  // what is not f32 has a copy that is
+};
+Way WayOf(const KernelArgs& args) {
+  if (!IsNarrow(args.in[0].dtype)) return {};
+  if (!IsNarrow(args.out[0].dtype)) return {CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, true};
+  const bool is_bf16 = args.out[0].dtype == DType::kBFloat16;
+  return {is_bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF, CUDNN_TENSOR_OP_MATH, false};
+}
+
 // x being the convolution's input, k its kernel, y its output, in all three ops.
 struct Geometry {
   TensorDesc x, y;
   FilterDesc k;
   ConvolutionDesc convolution;
 
-  bool Set(const AttrMap& attrs, const TensorArg& x_arg, const TensorArg& k_arg, const TensorArg& y_arg) {
+  bool Set(const AttrMap& attrs, const Way& way, const TensorArg& x_arg, const TensorArg& k_arg,
+           const TensorArg& y_arg) {
     const int stride = Int(attrs.Int("stride", 1)), padding = Int(attrs.Int("padding"));
-    return SetTensor(x, x_arg) && SetTensor(y, y_arg) &&
-           cudnnSetFilter4dDescriptor(k.get(), CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, Int(k_arg.dims[0]),
-                                      Int(k_arg.dims[1]), Int(k_arg.dims[2]),
-                                      Int(k_arg.dims[3])) == CUDNN_STATUS_SUCCESS &&
+    return SetTensor(x, way.type, x_arg) && SetTensor(y, way.type, y_arg) &&
+           cudnnSetFilter4dDescriptor(k.get(), way.type, CUDNN_TENSOR_NCHW, Int(k_arg.dims[0]), Int(k_arg.dims[1]),
+                                      Int(k_arg.dims[2]), Int(k_arg.dims[3])) == CUDNN_STATUS_SUCCESS &&
            cudnnSetConvolution2dDescriptor(convolution.get(), padding, padding, stride, stride, 1, 1,
                                            CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT) == CUDNN_STATUS_SUCCESS &&
-           cudnnSetConvolutionMathType(convolution.get(), CUDNN_FMA_MATH) == CUDNN_STATUS_SUCCESS;
+           SetMath(way.math);
   }
-  static bool SetTensor(const TensorDesc& desc, const TensorArg& x) {
-    return cudnnSetTensor4dDescriptor(desc.get(), CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, Int(x.dims[0]), Int(x.dims[1]),
+  bool SetMath(cudnnMathType_t math) const {
+    return cudnnSetConvolutionMathType(convolution.get(), math) == CUDNN_STATUS_SUCCESS;
+  }
+  static bool SetTensor(const TensorDesc& desc, cudnnDataType_t type, const TensorArg& x) {
+    return cudnnSetTensor4dDescriptor(desc.get(), CUDNN_TENSOR_NCHW, type, Int(x.dims[0]), Int(x.dims[1]),
                                       Int(x.dims[2]), Int(x.dims[3])) == CUDNN_STATUS_SUCCESS;
   }
 };
 
-// What the three ops differ in: the roles of in[0], in[1], out[0], and the library's functions.
+// What the three ops differ in: the roles of in[0], in[1], out[0], the library's functions, and which of its algorithms
+// multiply the operands as they are.
 struct Forward {
   using Perf = cudnnConvolutionFwdAlgoPerf_t;
-  static bool Set(Geometry& g, const KernelArgs& a) { return g.Set(*a.attrs, a.in[0], a.in[1], a.out[0]); }
+  static bool Set(Geometry& g, const Way& way, const KernelArgs& a) {
+    return g.Set(*a.attrs, way, a.in[0], a.in[1], a.out[0]);
+  }
+  static bool MultipliesOperands(cudnnConvolutionFwdAlgo_t algo) {
+    return algo == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM || algo == CUDNN_CONVOLUTION_FWD_ALGO_GEMM ||
+           algo == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM || algo == CUDNN_CONVOLUTION_FWD_ALGO_DIRECT;
+  }
   static cudnnStatus_t Choose(cudnnHandle_t handle, const Geometry& g, int wanted, int* found, Perf* perfs) {
     return cudnnGetConvolutionForwardAlgorithm_v7(handle, g.x.get(), g.k.get(), g.convolution.get(), g.y.get(), wanted,
                                                   found, perfs);
@@ -71,7 +107,12 @@ struct Forward {
 };
 struct Dgrad {
   using Perf = cudnnConvolutionBwdDataAlgoPerf_t;
-  static bool Set(Geometry& g, const KernelArgs& a) { return g.Set(*a.attrs, a.out[0], a.in[1], a.in[0]); }
+  static bool Set(Geometry& g, const Way& way, const KernelArgs& a) {
+    return g.Set(*a.attrs, way, a.out[0], a.in[1], a.in[0]);
+  }
+  static bool MultipliesOperands(cudnnConvolutionBwdDataAlgo_t algo) {
+    return algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 || algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
+  }
   static cudnnStatus_t Choose(cudnnHandle_t handle, const Geometry& g, int wanted, int* found, Perf* perfs) {
     return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, g.k.get(), g.y.get(), g.convolution.get(), g.x.get(),
                                                        wanted, found, perfs);
@@ -85,7 +126,13 @@ struct Dgrad {
 };
 struct Wgrad {
   using Perf = cudnnConvolutionBwdFilterAlgoPerf_t;
-  static bool Set(Geometry& g, const KernelArgs& a) { return g.Set(*a.attrs, a.in[0], a.out[0], a.in[1]); }
+  static bool Set(Geometry& g, const Way& way, const KernelArgs& a) {
+    return g.Set(*a.attrs, way, a.in[0], a.out[0], a.in[1]);
+  }
+  static bool MultipliesOperands(cudnnConvolutionBwdFilterAlgo_t algo) {
+    return algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 || algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 ||
+           algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3;
+  }
   static cudnnStatus_t Choose(cudnnHandle_t handle, const Geometry& g, int wanted, int* found, Perf* perfs) {
     return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, g.x.get(), g.y.get(), g.convolution.get(), g.k.get(),
                                                          wanted, found, perfs);
@@ -100,6 +147,7 @@ struct Wgrad {
 
 template <typename Op>
 struct Job {
+  Way way;
   Geometry geometry;
   typename Op::Perf perf = {};
 };
@@ -108,28 +156,44 @@ bool IsEmpty(const KernelArgs& args) {
   return args.in[0].count == 0 || args.in[1].count == 0 || args.out[0].count == 0;
 }
 
-// Null if the library has no deterministic fp32 algorithm for these shapes.
+// Whether the algorithm is as precise as the file says.
 template <typename Op>
-std::shared_ptr<Job<Op>> MakeJob(const KernelArgs& args) {
+bool IsPrecise(const Way& way, const typename Op::Perf& perf) {
+  if (perf.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) return false;  // to f16
+  if (way.math != CUDNN_FMA_MATH) return Op::MultipliesOperands(perf.algo);
+  // The convolution's own math type rules out TF32; an algorithm that is nothing without tensor cores would then fail.
+  return perf.mathType == CUDNN_FMA_MATH || perf.mathType == CUDNN_DEFAULT_MATH;
+}
+
+// Null if the library has no such algorithm for these shapes.
+template <typename Op>
+std::shared_ptr<Job<Op>> MakeJob(const KernelArgs& args, const Way& way) {
   constexpr int kAlgorithms = 16;  // more than any of the three ops has
   auto job = std::make_shared<Job<Op>>();
-  if (IsEmpty(args)) return job;
+  job->way = way;
   const cudnnHandle_t handle = ThreadDnnHandle();
   typename Op::Perf perfs[kAlgorithms];
   int found = 0;
-  if (handle == nullptr || !Op::Set(job->geometry, args) ||
+  if (handle == nullptr || !Op::Set(job->geometry, way, args) ||
       Op::Choose(handle, job->geometry, kAlgorithms, &found, perfs) != CUDNN_STATUS_SUCCESS) {
     return nullptr;
   }
   for (int i = 0; i < found; ++i) {  // best first
-    // The convolution's own math type rules out TF32; an algorithm that is nothing without tensor cores would then
-    // fail.
-    const bool has_fp32 = perfs[i].mathType == CUDNN_FMA_MATH || perfs[i].mathType == CUDNN_DEFAULT_MATH;
-    if (perfs[i].status != CUDNN_STATUS_SUCCESS || perfs[i].determinism != CUDNN_DETERMINISTIC || !has_fp32) continue;
+    if (perfs[i].status != CUDNN_STATUS_SUCCESS || perfs[i].determinism != CUDNN_DETERMINISTIC) continue;
+    if (!IsPrecise<Op>(way, perfs[i])) continue;
     job->perf = perfs[i];
+    if (way.math != CUDNN_FMA_MATH && !job->geometry.SetMath(perfs[i].mathType)) return nullptr;
     return job;
   }
   return nullptr;
+}
+
+template <typename Op>
+std::shared_ptr<Job<Op>> MakeJob(const KernelArgs& args) {
+  if (IsEmpty(args)) return std::make_shared<Job<Op>>();
+  std::shared_ptr<Job<Op>> job = MakeJob<Op>(args, WayOf(args));
+  const bool narrow = IsNarrow(args.out[0].dtype);
+  return job == nullptr && narrow ? MakeJob<Op>(args, {CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, true}) : job;
 }
 
 template <typename Op>
@@ -137,37 +201,78 @@ std::shared_ptr<void> Prepare(const KernelArgs& args) {
   return MakeJob<Op>(args);
 }
 
+// Of what the library sees as f32 and is not.
+size_t WideBytes(const TensorArg& x) {
+  constexpr size_t kAlignment = 256;  // as device memory has it
+  if (!IsNarrow(x.dtype)) return 0;
+  return (static_cast<size_t>(x.count) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 // Chooses once more: it may be asked before, or without, preparing.
 template <typename Op>
 size_t Workspace(const KernelArgs& args) {
   const std::shared_ptr<Job<Op>> job = MakeJob<Op>(args);
-  return job == nullptr ? 0 : job->perf.memory;
+  if (job == nullptr) return 0;
+  const size_t wide = WideBytes(args.in[0]) + WideBytes(args.in[1]) + WideBytes(args.out[0]);
+  return job->perf.memory + (job->way.widens ? wide : 0);
+}
+
+// As f32 at the front of the workspace, if it is not; its memory is not workspace any more.
+TensorArg TakeWide(const TensorArg& x, KernelArgs& args) {
+  if (!IsNarrow(x.dtype)) return x;
+  TensorArg wide = x;
+  wide.dtype = DType::kFloat32;
+  wide.data = args.workspace;
+  args.workspace = static_cast<char*>(args.workspace) + WideBytes(x);
+  return wide;
+}
+
+template <typename Op>
+const char* Convolve(const KernelArgs& args) {
+  const cudnnHandle_t handle = ThreadDnnHandle();
+  if (handle == nullptr) return "cudnnCreate failed";
+  const Job<Op>& job = *static_cast<const Job<Op>*>(args.state);
+  cudnnStatus_t status = cudnnSetStream(handle, static_cast<cudaStream_t>(args.stream));
+  if (status == CUDNN_STATUS_SUCCESS) status = Op::Run(handle, job.geometry, job.perf, args);
+  return status == CUDNN_STATUS_SUCCESS ? nullptr : cudnnGetErrorString(status);
+}
+
+template <typename Op>
+const char* ConvolveWide(const KernelArgs& args) {
+  const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
+  KernelArgs library = args;
+  const TensorArg in[] = {TakeWide(args.in[0], library), TakeWide(args.in[1], library)};
+  const TensorArg out[] = {TakeWide(args.out[0], library)};
+  library.in = in;
+  library.out = out;
+  for (int i = 0; i < 2; ++i) {
+    if (const char* const error = LaunchCast(args.in[i], in[i], stream)) return error;
+  }
+  const char* const error = Convolve<Op>(library);
+  return error != nullptr || out[0].data == args.out[0].data ? error : LaunchCast(out[0], args.out[0], stream);
 }
 
 template <typename Op>
 const char* Run(const KernelArgs& args) {
-  const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
   if (IsEmpty(args)) {  // no channels or no samples: an empty sum
     if (args.out[0].count == 0) return nullptr;
-    const size_t num_bytes = static_cast<size_t>(args.out[0].count) * sizeof(float);
-    const cudaError_t error = cudaMemsetAsync(args.out[0].data, 0, num_bytes, stream);
+    const size_t num_bytes = static_cast<size_t>(args.out[0].count) * SizeOf(args.out[0].dtype);
+    const cudaError_t error = cudaMemsetAsync(args.out[0].data, 0, num_bytes, static_cast<cudaStream_t>(args.stream));
     return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
   }
-  const cudnnHandle_t handle = ThreadDnnHandle();
-  if (handle == nullptr) return "cudnnCreate failed";
-  const Job<Op>& job = *static_cast<const Job<Op>*>(args.state);
-  cudnnStatus_t status = cudnnSetStream(handle, stream);
-  if (status == CUDNN_STATUS_SUCCESS) status = Op::Run(handle, job.geometry, job.perf, args);
-  return status == CUDNN_STATUS_SUCCESS ? nullptr : cudnnGetErrorString(status);
+  return static_cast<const Job<Op>*>(args.state)->way.widens ? ConvolveWide<Op>(args) : Convolve<Op>(args);
 }
 
 }  // namespace
 
 KernelList Conv2dKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {{"conv2d", kF32, Run<Forward>, Workspace<Forward>, Prepare<Forward>},
-          {"conv2d_dgrad", kF32, Run<Dgrad>, Workspace<Dgrad>, Prepare<Dgrad>},
-          {"conv2d_wgrad", kF32, Run<Wgrad>, Workspace<Wgrad>, Prepare<Wgrad>}};
+  KernelList kernels;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    kernels.push_back({"conv2d", dtype, Run<Forward>, Workspace<Forward>, Prepare<Forward>});
+    kernels.push_back({"conv2d_dgrad", dtype, Run<Dgrad>, Workspace<Dgrad>, Prepare<Dgrad>});
+    kernels.push_back({"conv2d_wgrad", dtype, Run<Wgrad>, Workspace<Wgrad>, Prepare<Wgrad>});
+  }
+  return kernels;
 }
 
 }  // namespace oneflow::cuda

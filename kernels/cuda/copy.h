@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/ragged.h"
 #include "oneflow_core/dtype.h"
 
 namespace oneflow::cuda {
@@ -26,6 +27,16 @@ struct BoxCopy {
 // Null, or a static string that says what is wrong. Empty boxes are fine. The two boxes must not overlap unless they
 // are the same.
 const char* Copy(cudaStream_t stream, const BoxCopy& copy);
+
+// As CopyRows of kernels/copy.h; `counts` lie in the device's memory and are read there when the copy runs.
+struct RowsCopy {
+  BoxCopy box;
+  const RowBox& rows;
+  const int32_t* counts = nullptr;
+  bool source_packed = false;
+  bool target_packed = false;
+};
+const char* CopyRows(cudaStream_t stream, const RowsCopy& copy);
 
 // A run of `count` elements.
 const char* CopyRun(cudaStream_t stream, DType dtype, int64_t count, const void* source, void* target,

@@ -6,8 +6,8 @@
 //   anything else                        a thread per element, which is 16 bytes where everything is divisible
 #include <vector>
 
+#include "kernels/cuda/combine.cuh"
 #include "kernels/cuda/copy.h"
-#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 
 namespace oneflow::cuda {
@@ -115,16 +115,9 @@ template <typename T>
 const char* Accumulate(cudaStream_t stream, const Box& box, const BoxCopy& copy) {
   const T* const source = static_cast<const T*>(copy.source);
   T* const target = static_cast<T*>(copy.target);
-  const Combine combine = copy.combine;
-  return ForEach(stream, box, [=] __device__(int64_t, const Offsets<2>& at) {
-    const T given = source[at.of[0]], held = target[at.of[1]];
-    const auto x = Widen(given), y = Widen(held);
-    if (combine == Combine::kSum) {
-      target[at.of[1]] = Narrow<T>(y + x);
-    } else if (x != x || (combine == Combine::kMax ? x > y : x < y)) {  // a NaN wins
-      target[at.of[1]] = given;
-    }
-  });
+  const PutCombined put = {copy.combine};
+  return ForEach(stream, box,
+                 [=] __device__(int64_t, const Offsets<2>& at) { put(source[at.of[0]], target[at.of[1]]); });
 }
 
 const char* Overwrite(cudaStream_t stream, Box box, const BoxCopy& copy) {
@@ -134,18 +127,8 @@ const char* Overwrite(cudaStream_t stream, Box box, const BoxCopy& copy) {
     const size_t num_bytes = static_cast<size_t>(inner.extent) * SizeOf(copy.dtype);
     return ErrorText(cudaMemcpyAsync(copy.target, copy.source, num_bytes, cudaMemcpyDefault, stream));
   }
-  switch (WidenUnit(copy, &box)) {
-    case 1:
-      return Overwrite<uint8_t>(stream, box, copy.source, copy.target);
-    case 2:
-      return Overwrite<uint16_t>(stream, box, copy.source, copy.target);
-    case 4:
-      return Overwrite<uint32_t>(stream, box, copy.source, copy.target);
-    case 8:
-      return Overwrite<uint64_t>(stream, box, copy.source, copy.target);
-    default:
-      return Overwrite<uint4>(stream, box, copy.source, copy.target);
-  }
+  const size_t unit = WidenUnit(copy, &box);
+  return ByUnit(unit, [&]<typename T>() { return Overwrite<T>(stream, box, copy.source, copy.target); });
 }
 
 }  // namespace
@@ -161,23 +144,7 @@ const char* Copy(cudaStream_t stream, const BoxCopy& copy) {
   if (box.size() > kMaxRank) return "a copy has more than 8 merged dimensions";
   if (box.empty()) box.push_back({1, {1, 1}});
   if (copy.combine == Combine::kOverwrite) return Overwrite(stream, box, copy);
-  switch (copy.dtype) {
-    case DType::kFloat32:
-      return Accumulate<float>(stream, box, copy);
-    case DType::kBFloat16:
-      return Accumulate<BFloat16>(stream, box, copy);
-    case DType::kFloat16:
-      return Accumulate<Float16>(stream, box, copy);
-    case DType::kInt32:
-      return Accumulate<int32_t>(stream, box, copy);
-    case DType::kInt64:
-      return Accumulate<int64_t>(stream, box, copy);
-    case DType::kUInt8:
-      return Accumulate<uint8_t>(stream, box, copy);
-    case DType::kBool:
-      break;
-  }
-  return "bool cannot be reduced";
+  return ByCombined(copy.dtype, [&]<typename T>() { return Accumulate<T>(stream, box, copy); });
 }
 
 const char* CopyRun(cudaStream_t stream, DType dtype, int64_t count, const void* source, void* target,

@@ -90,21 +90,25 @@ class CudaDevice final : public DeviceContext {
   }
   void GiveBackEvent(int event) override { events_->GiveBack(event); }
 
-  const char* CopyRegion(const CopyRegionArgs& args) override {
-    cuda::Combine combine = cuda::Combine::kOverwrite;
-    if (args.accumulate) {
-      combine = args.reduce == Reduction::kSum   ? cuda::Combine::kSum
-                : args.reduce == Reduction::kMax ? cuda::Combine::kMax
-                                                 : cuda::Combine::kMin;
-    }
-    return cuda::Copy(
-        stream_, {args.dtype, args.extent, args.source, args.source_stride, args.target, args.target_stride, combine});
+  const char* CopyRegion(const CopyRegionArgs& args) override { return cuda::Copy(stream_, BoxOf(args)); }
+  const char* CopyRows(const CopyRowsArgs& args) override {
+    return cuda::CopyRows(stream_, {BoxOf(args.box), args.rows, args.counts, args.source_packed, args.target_packed});
   }
   const char* FillZero(void* target, size_t num_bytes) override {
     return num_bytes == 0 ? nullptr : ErrorText(cudaMemsetAsync(target, 0, num_bytes, stream_));
   }
 
  private:
+  static cuda::BoxCopy BoxOf(const CopyRegionArgs& args) {
+    cuda::Combine combine = cuda::Combine::kOverwrite;
+    if (args.accumulate) {
+      combine = args.reduce == Reduction::kSum   ? cuda::Combine::kSum
+                : args.reduce == Reduction::kMax ? cuda::Combine::kMax
+                                                 : cuda::Combine::kMin;
+    }
+    return {args.dtype, args.extent, args.source, args.source_stride, args.target, args.target_stride, combine};
+  }
+
   // Behind everything launched so far, which may still read or write the device's side.
   const char* CopyAndWait(void* to, const void* from, size_t num_bytes) {
     if (num_bytes == 0) return nullptr;

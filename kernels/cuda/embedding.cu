@@ -37,8 +37,8 @@ constexpr int kRowsPerBlock = 8;
 // A block searches all indices for its rows, 256 at a time; the threads share the columns. Nobody else writes these
 // rows, and every element is summed by one thread in the order of the indices.
 template <typename T>
-__global__ void GradKernel(int64_t n, int64_t first, int64_t rows, int64_t h, const T* dy, const int32_t* ids,
-                           float* dw) {
+__global__ void EmbeddingGradKernel(int64_t n, int64_t first, int64_t rows, int64_t h, const T* dy, const int32_t* ids,
+                                    float* dw) {
   __shared__ int found[kThreads];  // positions in this piece of `ids`, ascending
   __shared__ int32_t id[kThreads];
   __shared__ int count_of_warp[kThreads / kWarp];
@@ -77,8 +77,8 @@ const char* EmbeddingGrad(const KernelArgs& args) {
   const TensorArg& out = args.out[0];
   if (out.count == 0) return nullptr;
   const int64_t rows = out.dims[0];
-  return Launch({Stream(args), Blocks(rows, kRowsPerBlock)}, GradKernel<T>, args.in[1].count, out.start[0], rows,
-                out.dims[1], args.in[0].as<const T>(), args.in[1].as<const int32_t>(), out.as<float>());
+  return Launch({Stream(args), Blocks(rows, kRowsPerBlock)}, EmbeddingGradKernel<T>, args.in[1].count, out.start[0],
+                rows, out.dims[1], args.in[0].as<const T>(), args.in[1].as<const int32_t>(), out.as<float>());
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // The gradient of reduce_max and reduce_min, which every element that is the extremum y gets an equal share of:
-// extremum_count says how many there are, extremum_grad gives them dy / n and all others 0.
+// extremum_count says how many there are, extremum_grad gives them dy / n and all others 0. n is f32 whatever the
+// others are.
 //
 // Elements of x are numbered by output and by term, the faster of the two being the one that is x's inner dimension, so
 // that neighbouring threads read neighbours.
 #include <algorithm>
 
+#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/team.cuh"
@@ -32,81 +34,85 @@ struct Loops {
   StridedLoop<Index, 1> kept, reduced;
 };
 
-template <int kTeam, typename Index>
-__global__ void TeamPerOutput(Loops<Index> loops, const float* x, const float* y, float* n) {
+template <int kTeam, typename T, typename Index>
+__global__ void TeamPerOutput(Loops<Index> loops, const T* x, const T* y, float* n) {
   const Team<kTeam> team;
   for (int64_t output = team.first(); output < loops.outputs; output += team.stride()) {
-    const float* const base = x + loops.OfOutput(output);
-    const float extremum = y[output];
+    const T* const base = x + loops.OfOutput(output);
+    const float extremum = Widen(y[output]);
     int64_t count = 0;
-    for (int64_t term = team.member(); term < loops.terms; term += kTeam) count += base[loops.OfTerm(term)] == extremum;
+    for (int64_t term = team.member(); term < loops.terms; term += kTeam) {
+      count += Widen(base[loops.OfTerm(term)]) == extremum;
+    }
     count = Reduce<kTeam>(count, SumOf());
     if (team.member() == 0) n[output] = static_cast<float>(count);
   }
 }
 
-template <typename Index>
-__global__ void ThreadPerOutput(Loops<Index> loops, const float* x, const float* y, float* n) {
+template <typename T, typename Index>
+__global__ void ThreadPerOutput(Loops<Index> loops, const T* x, const T* y, float* n) {
 #pragma unroll 1
   for (int64_t output = FirstIndex(); output < loops.outputs; output += IndexStride()) {
-    const float* const base = x + loops.OfOutput(output);
-    const float extremum = y[output];
+    const T* const base = x + loops.OfOutput(output);
+    const float extremum = Widen(y[output]);
     int64_t count = 0;
-    for (int64_t term = 0; term < loops.terms; ++term) count += base[loops.OfTerm(term)] == extremum;
+    for (int64_t term = 0; term < loops.terms; ++term) count += Widen(base[loops.OfTerm(term)]) == extremum;
     n[output] = static_cast<float>(count);
   }
 }
 
 // in: x, y; out: n.
-template <typename Index>
+template <typename T, typename Index>
 const char* CountOf(const KernelArgs& args, const Groups& groups) {
   const auto launch = [&](auto kernel, int64_t outputs_per_block) {
     return Launch({Stream(args), Blocks(groups.outputs, outputs_per_block)}, kernel, Loops<Index>(groups),
-                  args.in[0].as<const float>(), args.in[1].as<const float>(), args.out[0].as<float>());
+                  args.in[0].as<const T>(), args.in[1].as<const T>(), args.out[0].as<float>());
   };
   // Neighbouring threads read neighbours, unless there are so few outputs that this would leave most of the GPU idle.
-  if (!groups.inner_reduced && groups.outputs >= kMaxBlocks) return launch(ThreadPerOutput<Index>, kThreads);
-  return groups.terms <= kWarpColumns ? launch(TeamPerOutput<kWarp, Index>, kThreads / kWarp)
-                                      : launch(TeamPerOutput<kThreads, Index>, 1);
+  if (!groups.inner_reduced && groups.outputs >= kMaxBlocks) return launch(ThreadPerOutput<T, Index>, kThreads);
+  return groups.terms <= kWarpColumns ? launch(TeamPerOutput<kWarp, T, Index>, kThreads / kWarp)
+                                      : launch(TeamPerOutput<kThreads, T, Index>, 1);
 }
 
+template <typename T>
 const char* ExtremumCount(const KernelArgs& args) {
   const Groups groups = ByAxes(args.in[0], *args.attrs);
   if (!groups.is_valid()) return kTooManyDims;
   if (groups.outputs == 0) return nullptr;
   return WithIndex(std::max(groups.outputs, groups.terms),
-                   [&](auto index) { return CountOf<decltype(index)>(args, groups); });
+                   [&](auto index) { return CountOf<T, decltype(index)>(args, groups); });
 }
 
 // in: dy, x, y, n; out: dx.
-template <typename Index>
+template <typename T, typename Index>
 const char* GradOf(const KernelArgs& args, const Groups& groups) {
   const Loops<Index> loops(groups);
   const bool inner_reduced = groups.inner_reduced;
-  const float* const dy = args.in[0].as<const float>();
-  const float* const x = args.in[1].as<const float>();
-  const float* const y = args.in[2].as<const float>();
+  const T* const dy = args.in[0].as<const T>();
+  const T* const x = args.in[1].as<const T>();
+  const T* const y = args.in[2].as<const T>();
   const float* const n = args.in[3].as<const float>();
-  float* const dx = args.out[0].as<float>();
+  T* const dx = args.out[0].as<T>();
   const Divisor<Index> faster(inner_reduced ? loops.terms : loops.outputs);
   return ForEach(Stream(args), args.in[1].count, [=] __device__(int64_t i) {
     const auto [slow, fast] = faster.Divide(static_cast<Index>(i));
     const int64_t output = inner_reduced ? slow : fast, term = inner_reduced ? fast : slow;
     const int64_t at = loops.OfOutput(output) + loops.OfTerm(term);
-    dx[at] = x[at] == y[output] ? dy[output] / n[output] : 0.0f;
+    dx[at] = Narrow<T>(Widen(x[at]) == Widen(y[output]) ? Widen(dy[output]) / n[output] : 0.0f);
   });
 }
 
+template <typename T>
 const char* ExtremumGrad(const KernelArgs& args) {
   const Groups groups = ByAxes(args.in[1], *args.attrs);
   if (!groups.is_valid()) return kTooManyDims;
-  return WithIndex(args.in[1].count, [&](auto index) { return GradOf<decltype(index)>(args, groups); });
+  return WithIndex(args.in[1].count, [&](auto index) { return GradOf<T, decltype(index)>(args, groups); });
 }
 
 }  // namespace
 
 KernelList ExtremumKernels() {
-  return {{"extremum_count", DType::kFloat32, ExtremumCount}, {"extremum_grad", DType::kFloat32, ExtremumGrad}};
+  return {OF_FLOAT_KERNELS("extremum_count", ExtremumCount), OF_FLOAT_KERNELS("extremum_grad", ExtremumGrad)};
 }
 
 }  // namespace oneflow::cuda

@@ -56,15 +56,15 @@ __device__ Four<T> MapFour(F f, X... x) {
   return y;
 }
 
-// y[i] = f(x[i]...) for 16-bit floats, four at a time; `y` may be one of the inputs.
+// y[i] = f(x[i]...) for 16-bit floats, the first `fours` times four at once; `y` may be one of the inputs.
 template <typename F, typename T, typename... X>
-__global__ void MapHalvesKernel(F f, int64_t n, T* y, X... x) {
-  const int64_t first = FirstIndex();
+__global__ void MapHalvesKernel(F f, int64_t n, int64_t fours, T* y, X... x) {
 #pragma unroll 1
-  for (int64_t i = first; i < n / 4; i += IndexStride()) {
+  for (int64_t i = FirstIndex(); i < fours; i += IndexStride()) {
     reinterpret_cast<Four<T>*>(y)[i] = MapFour<T>(f, reinterpret_cast<const Four<T>*>(x)[i]...);
   }
-  if (const int64_t i = n / 4 * 4 + first; i < n) y[i] = Narrow<T>(f(Widen(x[i])...));
+#pragma unroll 1
+  for (int64_t i = 4 * fours + FirstIndex(); i < n; i += IndexStride()) y[i] = Narrow<T>(f(Widen(x[i])...));
 }
 
 // y[i] = f(x[i]...) for elements of a floating type, which f sees as floats.
@@ -72,7 +72,7 @@ template <typename T, typename F, typename... X>
 const char* MapFloats(cudaStream_t stream, int64_t n, F f, T* y, X... x) {
   if constexpr (kIsHalf<T>) {
     if (n == 0) return nullptr;
-    return Launch({stream, Blocks(n, 4 * kThreads)}, MapHalvesKernel<F, T, X...>, f, n, y, x...);
+    return Launch({stream, Blocks(n, 4 * kThreads)}, MapHalvesKernel<F, T, X...>, f, n, Fours(n, y, x...), y, x...);
   } else {
     return Map(stream, n, f, y, x...);
   }

@@ -46,7 +46,7 @@ const char* Gather(const KernelArgs& args) {
 
 // Rows of the table that a block owns, as in embedding.cu: more rows share one search through the indices, fewer use
 // more of the GPU where the table is small.
-constexpr int kRowsPerBlock = 8;
+constexpr int kRowsOfBlock = 8;
 
 // A block searches all indices for its rows, 256 at a time; the threads share the columns, which are all [outer, inner]
 // of a row. Nobody else writes these elements, and each is summed by one thread in the order of the indices.
@@ -68,9 +68,9 @@ __global__ void ScatterKernel(Table table, Divisor<uint64_t> inner, int64_t n, c
       for (int64_t row = begin; row < end; ++row) to[row * table.inner] = value;
     }
   };
-  for (int64_t begin = int64_t{blockIdx.x} * kRowsPerBlock; begin < table.rows;
-       begin += int64_t{gridDim.x} * kRowsPerBlock) {
-    const int64_t end = begin + kRowsPerBlock < table.rows ? begin + kRowsPerBlock : table.rows;
+  for (int64_t begin = int64_t{blockIdx.x} * kRowsOfBlock; begin < table.rows;
+       begin += int64_t{gridDim.x} * kRowsOfBlock) {
+    const int64_t end = begin + kRowsOfBlock < table.rows ? begin + kRowsOfBlock : table.rows;
     fill(begin, end, 0);
     bool is_bad = false;
     for (int64_t piece = 0; piece < n; piece += kThreads) {
@@ -106,7 +106,7 @@ __global__ void ScatterKernel(Table table, Divisor<uint64_t> inner, int64_t n, c
 const char* ScatterAdd(const KernelArgs& args) {
   if (args.out[0].count == 0) return nullptr;
   const Table table(args.out[0], AxisOf(args));
-  return Launch({Stream(args), Blocks(table.rows, kRowsPerBlock)}, ScatterKernel, table, Divisor<uint64_t>(table.inner),
+  return Launch({Stream(args), Blocks(table.rows, kRowsOfBlock)}, ScatterKernel, table, Divisor<uint64_t>(table.inner),
                 args.in[1].count, args.in[0].as<const float>(), args.in[1].as<const int32_t>(),
                 args.out[0].as<float>());
 }

@@ -101,20 +101,28 @@ __device__ float4 MapVector(F f, V... v) {
   return make_float4(f(v.x...), f(v.y...), f(v.z...), f(v.w...));
 }
 
-// y[i] = f(x[i]...) for floats, four at a time; `y` may be one of the inputs.
+// How many times four of `n` elements can be read and written at once: none where an operand begins between four, as a
+// group of ragged rows may.
+template <typename... T>
+int64_t Fours(int64_t n, const T*... x) {
+  const bool aligned = ((reinterpret_cast<uintptr_t>(x) % (4 * sizeof(T)) == 0) && ...);
+  return aligned ? n / 4 : 0;
+}
+
+// y[i] = f(x[i]...) for floats, the first `fours` times four at once; `y` may be one of the inputs.
 template <typename F, typename... X>
-__global__ void MapKernel(F f, int64_t n, float* y, X... x) {
-  const int64_t first = FirstIndex();
+__global__ void MapKernel(F f, int64_t n, int64_t fours, float* y, X... x) {
 #pragma unroll 1
-  for (int64_t i = first; i < n / 4; i += IndexStride()) {
+  for (int64_t i = FirstIndex(); i < fours; i += IndexStride()) {
     reinterpret_cast<float4*>(y)[i] = MapVector(f, reinterpret_cast<const float4*>(x)[i]...);
   }
-  if (const int64_t i = n / 4 * 4 + first; i < n) y[i] = f(x[i]...);
+#pragma unroll 1
+  for (int64_t i = 4 * fours + FirstIndex(); i < n; i += IndexStride()) y[i] = f(x[i]...);
 }
 template <typename F, typename... X>
 const char* Map(cudaStream_t stream, int64_t n, F f, float* y, X... x) {
   if (n == 0) return nullptr;
-  return Launch({stream, Blocks(n, 4 * kThreads)}, MapKernel<F, X...>, f, n, y, x...);
+  return Launch({stream, Blocks(n, 4 * kThreads)}, MapKernel<F, X...>, f, n, Fours(n, y, x...), y, x...);
 }
 
 }  // namespace oneflow::cuda

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "kernels/cuda/handles.h"
@@ -40,7 +41,7 @@ struct Product2d {
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1, a_stride = 0, b_stride = 0, c_stride = 0;
   DType in = DType::kFloat32, out = DType::kFloat32;
-  uint32_t alignment = 64;  // bytes, of all operands
+  uint32_t alignment = 64;  // the most, in bytes, of all operands
 };
 
 cudaDataType_t LibraryType(DType dtype) {
@@ -143,7 +144,11 @@ struct Plan {
 std::shared_ptr<void> MakePlan(const KernelArgs& args, Product2d p, std::vector<Launch> launches) {
   p.in = args.in[0].dtype;
   p.out = args.out[0].dtype;
-  if (launches.size() > 1) p.alignment = SizeOf(p.in);  // later launches begin anywhere
+  // An operand begins where a row may, as those of a group of ragged rows do, and later launches begin anywhere.
+  for (const TensorArg& x : {args.in[0], args.in[1], args.out[0]}) {
+    p.alignment = std::gcd(p.alignment, static_cast<uint32_t>(Columns(x)) * static_cast<uint32_t>(SizeOf(x.dtype)));
+  }
+  if (launches.size() > 1) p.alignment = SizeOf(p.in);
   auto plan = std::make_shared<Plan>();
   plan->launches = std::move(launches);
   if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0 || plan->launches.empty()) return plan;

@@ -36,8 +36,8 @@ const char* MaxPool2d(const KernelArgs& args) {
 }
 
 template <typename T>
-__global__ void GradKernel(int64_t planes, int64_t outputs, int64_t inputs, const T* all_dy, const int32_t* all_index,
-                           float* all_dx) {
+__global__ void MaxPoolGradKernel(int64_t planes, int64_t outputs, int64_t inputs, const T* all_dy,
+                                  const int32_t* all_index, float* all_dx) {
   const Team<kWarp> team;
   for (int64_t plane = team.first(); plane < planes; plane += team.stride()) {
     const T* const dy = all_dy + plane * outputs;
@@ -83,7 +83,7 @@ const char* MaxPool2dGrad(const KernelArgs& args) {
   if (dx.count == 0) return nullptr;
   const int64_t planes = dx.dims[0] * dx.dims[1];
   float* const sums = kIsHalf<T> ? static_cast<float*>(args.workspace) : dx.as<float>();
-  const char* const error = Launch({Stream(args), Blocks(planes, kThreads / kWarp)}, GradKernel<T>, planes,
+  const char* const error = Launch({Stream(args), Blocks(planes, kThreads / kWarp)}, MaxPoolGradKernel<T>, planes,
                                    args.in[0].dims[2] * args.in[0].dims[3], dx.dims[2] * dx.dims[3],
                                    args.in[0].as<const T>(), args.in[1].as<const int32_t>(), sums);
   if (error != nullptr || !kIsHalf<T>) return error;

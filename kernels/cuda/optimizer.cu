@@ -1,5 +1,6 @@
-// The end of a step: the clipping factor, the learning rate, and the updates of weights in one pass over memory each.
-// Scalars stay on the device: nothing here waits.
+// The end of a step: the clipping factor, the learning rate, and the updates of weights in one pass over memory each,
+// or in none where the step is skipped. Scalars stay on the device: nothing here waits.
+#include <cfloat>
 #include <cmath>
 
 #include "kernels/cuda/launch.cuh"
@@ -17,6 +18,43 @@ const char* ClipScale(const KernelArgs& args) {
     const double length = sqrt(static_cast<double>(*squares)), ratio = max_norm / (length + 1e-6);
     *scale = max_norm > 0 && ratio < 1 ? static_cast<float>(ratio) : 1.0f;
     *norm = static_cast<float>(length);
+  });
+}
+
+// in: the sum of squares of all gradients, the loss' scale; out: squares, scale, skipped.
+const char* Unscale(const KernelArgs& args) {
+  const float* const s = args.in[0].as<const float>();
+  const float* const loss_scale = args.in[1].as<const float>();
+  float* const squares = args.out[0].as<float>();
+  float* const scale = args.out[1].as<float>();
+  float* const skipped = args.out[2].as<float>();
+  return ForEach(Stream(args), 1, [=] __device__(int64_t) {
+    const double by = *loss_scale;
+    const bool is_good = isfinite(*s);
+    *squares = static_cast<float>(*s / (by * by));
+    *scale = is_good ? static_cast<float>(1 / by) : NAN;
+    *skipped = is_good ? 0.0f : 1.0f;
+  });
+}
+
+// in: loss_scale, good_steps (both overwritten), scale[].
+const char* LossScaleUpdate(const KernelArgs& args) {
+  const AttrMap& attrs = *args.attrs;
+  const float growth = static_cast<float>(attrs.Double("growth")),
+              backoff = static_cast<float>(attrs.Double("backoff"));
+  const int64_t interval = attrs.Int("interval");
+  float* const loss_scale = args.in[0].as<float>();
+  int64_t* const good_steps = args.in[1].as<int64_t>();
+  const float* const scale = args.in[2].as<const float>();
+  return ForEach(Stream(args), 1, [=] __device__(int64_t) {
+    if (isnan(*scale)) {
+      *loss_scale = fmaxf(*loss_scale * backoff, FLT_MIN);
+      *good_steps = 0;
+    } else if (++*good_steps == interval) {
+      const float more = *loss_scale * growth;
+      if (isfinite(more)) *loss_scale = more;
+      *good_steps = 0;
+    }
   });
 }
 
@@ -74,6 +112,7 @@ __global__ void AdamwKernel(int64_t n, AdamwAttrs attrs, AdamwTensors x) {
   }
   __syncthreads();
   const float scale = *x.scale;
+  if (isnan(scale)) return;  // skipped
   const auto update = [&](float* w, float* m, float* v, float g) {
     const float gradient = g * scale;
     *m = *m * attrs.beta1 + gradient * attrs.rest1;
@@ -130,6 +169,7 @@ const char* SgdUpdate(const KernelArgs& args) {
   const float* const lr = args.in[3].as<const float>();
   const float* const scale = args.in[4].as<const float>();
   return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) {
+    if (isnan(*scale)) return;  // skipped
     const float weight = w[i], gradient = g[i] * *scale + weight * decay;
     const float velocity = u[i] * momentum + gradient;
     u[i] = velocity;
@@ -150,6 +190,8 @@ const char* EmaUpdate(const KernelArgs& args) {
 
 KernelList OptimizerKernels() {
   return {{"clip_scale", DType::kFloat32, ClipScale},
+          {"unscale", DType::kFloat32, Unscale},
+          {"loss_scale_update", DType::kFloat32, LossScaleUpdate},
           {"lr_schedule", DType::kInt64, LrSchedule},
           {"adamw_update", DType::kFloat32, AdamwUpdate},
           {"sgd_update", DType::kFloat32, SgdUpdate},

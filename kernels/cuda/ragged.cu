@@ -1,5 +1,7 @@
 // Where ragged operands begin and end, and the counts of their rows. A shard knows which rows, or which counts, are its
-// own by its `start`. What is wrong in data reads as NaN, or as no count: a launched kernel cannot return an error.
+// own by its `start`. What is wrong in data reads as NaN, or as no count: a launched kernel cannot return an error. Of
+// a group whose count does not exist all rows are NaN where it begins and, as none of them need have come there, where
+// it ends.
 #include <cmath>
 #include <type_traits>
 
@@ -18,8 +20,8 @@ T NotANumber() {
     return Narrow<T>(NAN);
 }
 
-// in: x[G...,m,Q...], counts[G...]; out: y, as x. Rows behind the filled ones are computed on like any others, so they
-// stay what they are; of a group whose count does not exist all rows are NaN.
+// in: x[G...,m,Q...], counts[G...]; out: y, as x, whose rows behind the filled ones nobody reads. Where y is x nothing
+// is moved.
 template <typename T>
 const char* KeepRows(const KernelArgs& args) {
   const RaggedRows rows(args.in[0], args.in[1].rank);
@@ -27,8 +29,15 @@ const char* KeepRows(const KernelArgs& args) {
   const int32_t* const counts = args.in[1].as<const int32_t>();
   T* const y = args.out[0].as<T>();
   const T bad = NotANumber<T>();
+  const bool moves = x != y;
   return ForEach(Stream(args), {rows.groups, rows.rows * rows.inner},
-                 [=] __device__(int64_t i, int64_t group, int64_t) { y[i] = rows.Exists(counts[group]) ? x[i] : bad; });
+                 [=] __device__(int64_t i, int64_t group, int64_t) {
+                   if (!rows.Exists(counts[group])) {
+                     y[i] = bad;
+                   } else if (moves) {
+                     y[i] = x[i];
+                   }
+                 });
 }
 
 template <typename T>
@@ -37,9 +46,11 @@ const char* PadRows(const KernelArgs& args) {
   const T* const x = args.in[0].as<const T>();
   const int32_t* const counts = args.in[1].as<const int32_t>();
   T* const y = args.out[0].as<T>();
+  const T bad = NotANumber<T>();
   return ForEach(Stream(args), {rows.groups, rows.rows, rows.inner},
                  [=] __device__(int64_t i, int64_t group, int64_t row, int64_t) {
-                   y[i] = static_cast<int64_t>(row) < rows.Filled(counts[group]) ? x[i] : T{};
+                   const int32_t count = counts[group];
+                   y[i] = !rows.Exists(count) ? bad : row < rows.Filled(count) ? x[i] : T{};
                  });
 }
 

@@ -223,6 +223,16 @@ const char* Run(const KernelArgs& args) {
   return ReduceGroups<Op, float>(args, kGroups(args), 1);
 }
 
+// An extremum is one of its elements, so it is not rounded, whatever they are.
+template <typename T>
+const char* ReduceMax(const KernelArgs& args) {
+  return ReduceGroups<Max, T>(args, ByAxes(args), 1);
+}
+template <typename T>
+const char* ReduceMin(const KernelArgs& args) {
+  return ReduceGroups<Min, T>(args, ByAxes(args), 1);
+}
+
 // Divides by the logical count, so that the results of shards add up to the mean.
 const char* ReduceMean(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
@@ -251,8 +261,8 @@ KernelList ReduceKernels() {
   constexpr DType kF32 = DType::kFloat32;
   return {{"reduce_sum", kF32, Run<Sum, ByAxes>, Workspace<ByAxes>},
           {"reduce_mean", kF32, ReduceMean, Workspace<ByAxes>},
-          {"reduce_max", kF32, Run<Max, ByAxes>, Workspace<ByAxes>},
-          {"reduce_min", kF32, Run<Min, ByAxes>, Workspace<ByAxes>},
+          OF_FLOAT_KERNELS("reduce_max", ReduceMax, Workspace<ByAxes>),
+          OF_FLOAT_KERNELS("reduce_min", ReduceMin, Workspace<ByAxes>),
           OF_FLOAT_KERNELS("sum_to", SumTo, Workspace<ByShape>),
           {"square_sum", kF32, Run<SquareSum, All>, Workspace<All>}};
 }

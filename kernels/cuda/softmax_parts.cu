@@ -1,10 +1,12 @@
 // The parts of a softmax and of its cross entropy, between which the columns may be split: every shard makes its
-// addends of the sums of a row, and knows by the `start` of x which columns it holds. A label that is no class gives a
-// loss of NaN: a launched kernel cannot return an error.
+// addends of the sums of a row, and knows by the `start` of x which columns it holds. x, its maximum m, y and their
+// gradients may be of 16 bits; what is summed is float. A label that is no class gives a loss of NaN: a launched kernel
+// cannot return an error.
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
 
@@ -30,54 +32,54 @@ const char* LaunchRows(const KernelArgs& args, int64_t rows, int64_t c, void (*w
 }
 
 // The sum of exp(x - m) over c columns, for every member.
-template <int kTeam>
-__device__ float SumOfExp(const Team<kTeam>& team, const float* x, int64_t c, float m) {
+template <int kTeam, typename T>
+__device__ float SumOfExp(const Team<kTeam>& team, const T* x, int64_t c, float m) {
   float sum = 0;
-  for (int64_t i = team.member(); i < c; i += kTeam) sum += expf(x[i] - m);
+  for (int64_t i = team.member(); i < c; i += kTeam) sum += expf(Widen(x[i]) - m);
   return Reduce<kTeam>(sum, SumOf());
 }
 
-template <int kTeam>
-__global__ void SumsKernel(int64_t rows, int64_t c, int64_t first, int64_t classes, const float* x,
-                           const int32_t* labels, const float* m, float* s, float* z) {
+template <int kTeam, typename T>
+__global__ void SumsKernel(int64_t rows, int64_t c, int64_t first, int64_t classes, const T* x, const int32_t* labels,
+                           const T* all_m, float* s, float* z) {
   const Team<kTeam> team;
   for (int64_t row = team.first(); row < rows; row += team.stride()) {
-    const float sum = SumOfExp(team, x + row * c, c, m[row]);
+    const float m = Widen(all_m[row]), sum = SumOfExp(team, x + row * c, c, m);
     if (team.member() != 0) continue;
     const int64_t label = labels[row], column = label - first;
     const float outside = label >= 0 && label < classes ? 0.0f : NAN;
     s[row] = sum;
-    z[row] = column >= 0 && column < c ? x[row * c + column] - m[row] : outside;
+    z[row] = column >= 0 && column < c ? Widen(x[row * c + column]) - m : outside;
   }
 }
 
-template <int kTeam>
-__global__ void ExpSumKernel(int64_t rows, int64_t c, const float* x, const float* m, float* s) {
+template <int kTeam, typename T>
+__global__ void ExpSumKernel(int64_t rows, int64_t c, const T* x, const T* m, float* s) {
   const Team<kTeam> team;
   for (int64_t row = team.first(); row < rows; row += team.stride()) {
-    const float sum = SumOfExp(team, x + row * c, c, m[row]);
+    const float sum = SumOfExp(team, x + row * c, c, Widen(m[row]));
     if (team.member() == 0) s[row] = sum;
   }
 }
 
-template <int kTeam>
-__global__ void DotKernel(int64_t rows, int64_t c, const float* a, const float* b, float* d) {
+template <int kTeam, typename T>
+__global__ void DotKernel(int64_t rows, int64_t c, const T* a, const T* b, float* d) {
   const Team<kTeam> team;
   for (int64_t row = team.first(); row < rows; row += team.stride()) {
     float dot = 0;
-    for (int64_t i = team.member(); i < c; i += kTeam) dot += a[row * c + i] * b[row * c + i];
+    for (int64_t i = team.member(); i < c; i += kTeam) dot += Widen(a[row * c + i]) * Widen(b[row * c + i]);
     dot = Reduce<kTeam>(dot, SumOf());
     if (team.member() == 0) d[row] = dot;
   }
 }
 
-template <int kTeam>
-__global__ void FirstKernel(int64_t rows, int64_t c, int64_t first, const float* x, const float* m, int32_t* index) {
+template <int kTeam, typename T>
+__global__ void FirstKernel(int64_t rows, int64_t c, int64_t first, const T* x, const T* m, int32_t* index) {
   const Team<kTeam> team;
   for (int64_t row = team.first(); row < rows; row += team.stride()) {
     int64_t found = INT32_MAX;
     for (int64_t i = team.member(); i < c; i += kTeam) {
-      if (x[row * c + i] != m[row]) continue;
+      if (Widen(x[row * c + i]) != Widen(m[row])) continue;
       found = first + i;
       break;
     }
@@ -87,16 +89,18 @@ __global__ void FirstKernel(int64_t rows, int64_t c, int64_t first, const float*
 }
 
 // in: x[T...,c], labels, m; out: s, z. A shard without a row's label has no part in its z.
+template <typename T>
 const char* SoftmaxSums(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
-  return LaunchRows(args, args.in[1].count, Columns(x), SumsKernel<kWarp>, SumsKernel<kThreads>, x.start[x.rank - 1],
-                    x.logical_dims[x.rank - 1], x.as<const float>(), args.in[1].as<const int32_t>(),
-                    args.in[2].as<const float>(), args.out[0].as<float>(), args.out[1].as<float>());
+  return LaunchRows(args, args.in[1].count, Columns(x), SumsKernel<kWarp, T>, SumsKernel<kThreads, T>,
+                    x.start[x.rank - 1], x.logical_dims[x.rank - 1], x.as<const T>(), args.in[1].as<const int32_t>(),
+                    args.in[2].as<const T>(), args.out[0].as<float>(), args.out[1].as<float>());
 }
 
 // in: m, s, z; out: loss, lse.
+template <typename T>
 const char* SoftmaxLoss(const KernelArgs& args) {
-  const float* const m = args.in[0].as<const float>();
+  const T* const m = args.in[0].as<const T>();
   const float* const s = args.in[1].as<const float>();
   const float* const z = args.in[2].as<const float>();
   float* const loss = args.out[0].as<float>();
@@ -104,47 +108,55 @@ const char* SoftmaxLoss(const KernelArgs& args) {
   return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) {
     const float log_sum = logf(s[i]);
     loss[i] = log_sum - z[i];  // before adding m: no cancellation
-    lse[i] = m[i] + log_sum;
+    lse[i] = Widen(m[i]) + log_sum;
   });
 }
 
 // in: x[T...,c], m.
+template <typename T>
 const char* ExpSum(const KernelArgs& args) {
-  return LaunchRows(args, args.in[1].count, Columns(args.in[0]), ExpSumKernel<kWarp>, ExpSumKernel<kThreads>,
-                    args.in[0].as<const float>(), args.in[1].as<const float>(), args.out[0].as<float>());
+  return LaunchRows(args, args.in[1].count, Columns(args.in[0]), ExpSumKernel<kWarp, T>, ExpSumKernel<kThreads, T>,
+                    args.in[0].as<const T>(), args.in[1].as<const T>(), args.out[0].as<float>());
 }
 
 // in: x[T...,c], m, s.
+template <typename T>
 const char* SoftmaxApply(const KernelArgs& args) {
-  const float* const x = args.in[0].as<const float>();
-  const float* const m = args.in[1].as<const float>();
+  const T* const x = args.in[0].as<const T>();
+  const T* const m = args.in[1].as<const T>();
   const float* const s = args.in[2].as<const float>();
-  float* const y = args.out[0].as<float>();
+  T* const y = args.out[0].as<T>();
   return ForEach(Stream(args), {Rows(args.in[0]), Columns(args.in[0])},
-                 [=] __device__(int64_t i, int64_t row, int64_t) { y[i] = expf(x[i] - m[row]) / s[row]; });
+                 [=] __device__(int64_t i, int64_t row, int64_t) {
+                   y[i] = Narrow<T>(expf(Widen(x[i]) - Widen(m[row])) / s[row]);
+                 });
 }
 
 // in: a[T...,c], b[T...,c].
+template <typename T>
 const char* RowDot(const KernelArgs& args) {
-  return LaunchRows(args, args.out[0].count, Columns(args.in[0]), DotKernel<kWarp>, DotKernel<kThreads>,
-                    args.in[0].as<const float>(), args.in[1].as<const float>(), args.out[0].as<float>());
+  return LaunchRows(args, args.out[0].count, Columns(args.in[0]), DotKernel<kWarp, T>, DotKernel<kThreads, T>,
+                    args.in[0].as<const T>(), args.in[1].as<const T>(), args.out[0].as<float>());
 }
 
 // in: dy[T...,c], y[T...,c], d.
+template <typename T>
 const char* SoftmaxGradApply(const KernelArgs& args) {
-  const float* const dy = args.in[0].as<const float>();
-  const float* const y = args.in[1].as<const float>();
+  const T* const dy = args.in[0].as<const T>();
+  const T* const y = args.in[1].as<const T>();
   const float* const d = args.in[2].as<const float>();
-  float* const dx = args.out[0].as<float>();
-  return ForEach(Stream(args), {Rows(args.in[0]), Columns(args.in[0])},
-                 [=] __device__(int64_t i, int64_t row, int64_t) { dx[i] = y[i] * (dy[i] - d[row]); });
+  T* const dx = args.out[0].as<T>();
+  return ForEach(
+      Stream(args), {Rows(args.in[0]), Columns(args.in[0])},
+      [=] __device__(int64_t i, int64_t row, int64_t) { dx[i] = Narrow<T>(Widen(y[i]) * (Widen(dy[i]) - d[row])); });
 }
 
 // in: x[T...,c], m. Of a shard without such an element the largest i32, so that the least of all shards is the index.
+template <typename T>
 const char* FirstIndex(const KernelArgs& args) {
   const TensorArg& x = args.in[0];
-  return LaunchRows(args, args.in[1].count, Columns(x), FirstKernel<kWarp>, FirstKernel<kThreads>, x.start[x.rank - 1],
-                    x.as<const float>(), args.in[1].as<const float>(), args.out[0].as<int32_t>());
+  return LaunchRows(args, args.in[1].count, Columns(x), FirstKernel<kWarp, T>, FirstKernel<kThreads, T>,
+                    x.start[x.rank - 1], x.as<const T>(), args.in[1].as<const T>(), args.out[0].as<int32_t>());
 }
 
 // in: a, b.
@@ -158,11 +170,10 @@ const char* Equal(const KernelArgs& args) {
 }  // namespace
 
 KernelList SoftmaxPartsKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {{"softmax_sums", kF32, SoftmaxSums}, {"softmax_loss", kF32, SoftmaxLoss},
-          {"exp_sum", kF32, ExpSum},           {"softmax_apply", kF32, SoftmaxApply},
-          {"row_dot", kF32, RowDot},           {"softmax_grad_apply", kF32, SoftmaxGradApply},
-          {"first_index", kF32, FirstIndex},   {"equal", DType::kInt32, Equal}};
+  return {OF_FLOAT_KERNELS("softmax_sums", SoftmaxSums), OF_FLOAT_KERNELS("softmax_loss", SoftmaxLoss),
+          OF_FLOAT_KERNELS("exp_sum", ExpSum),           OF_FLOAT_KERNELS("softmax_apply", SoftmaxApply),
+          OF_FLOAT_KERNELS("row_dot", RowDot),           OF_FLOAT_KERNELS("softmax_grad_apply", SoftmaxGradApply),
+          OF_FLOAT_KERNELS("first_index", FirstIndex),   {"equal", DType::kInt32, Equal}};
 }
 
 }  // namespace oneflow::cuda

@@ -19,10 +19,13 @@ const char* Assign(const KernelArgs& args) {
   return CopyRun(Stream(args), args.in[0].dtype, args.in[1].count, args.in[1].data, args.in[0].data);
 }
 
-// in: v (overwritten).
+// in: v (overwritten), scale[] if the step may be skipped.
 const char* Increment(const KernelArgs& args) {
   int64_t* const v = args.in[0].as<int64_t>();
-  return ForEach(Stream(args), args.in[0].count, [v] __device__(int64_t i) { ++v[i]; });
+  const float* const scale = args.in.size() > 1 ? args.in[1].as<const float>() : nullptr;
+  return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) {
+    if (scale == nullptr || !isnan(*scale)) ++v[i];
+  });
 }
 
 // The output keeps its contents between the micro-batches of a step; the first one overwrites it.

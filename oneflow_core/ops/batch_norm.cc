@@ -1,15 +1,16 @@
 // Normalisation of channels, which are dimension 1, over all other dimensions. It comes in parts, because its
 // statistics are sums over the batch, and parts of a split batch only have addends of them:
 //
-//   mean = reduce_mean(x)    var = channel_variance(x, mean)    y = (x - mean) / sqrt(var + epsilon) * gamma + beta
+//   mean = channel_mean(x)    var = channel_variance(x, mean)    y = (x - mean) / sqrt(var + epsilon) * gamma + beta
 //
 // A part divides by the logical count, so statistics of a split batch are P and become B by a reduction of c numbers,
 // and every layout normalises by the statistics of the whole batch. So does the gradient:
 //
 //   h = (x - mean) rstd    dgamma = sum dy h,  dbeta = sum dy    dx = gamma rstd (dy - dbeta / N - h dgamma / N)
 //
-// with N elements per channel. These two ops have the paths through mean and var in them and are the gradient where
-// `training` says that mean and var are x's own. Otherwise mean and var are operands like the others.
+// with N elements per channel. Numbers of channels are f32, whatever x is. These two ops have the paths through mean
+// and var in them and are the gradient where `training` says that mean and var are x's own. Otherwise mean and var are
+// operands like the others.
 #include "oneflow_core/builder.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
@@ -17,36 +18,43 @@
 namespace oneflow::ops {
 namespace {
 
-TensorType PerChannel(const TensorType& x, DType dtype) { return {dtype, {x.shape[1]}}; }
+TensorType PerChannel(const TensorType& x) { return {DType::kFloat32, {x.shape[1]}}; }
 
 std::string Because(const TensorType& x) { return absl::StrCat("x, which is ", x.ToString(), ","); }
 
-// mean and var, inputs `first` and the next; var may be left out.
-absl::Status CheckStatistics(const InferContext& c, const TensorType& x, int first, int count = 2) {
-  constexpr const char* kNames[] = {"mean", "var"};
-  for (int i = 0; i < count; ++i) {
-    OF_RETURN_IF_ERROR(CheckType(kNames[i], c.inputs[first + i], PerChannel(x, DType::kFloat32), Because(x)));
+// Inputs from `first` on are numbers of x's channels, of these names.
+absl::Status CheckPerChannel(const InferContext& c, const TensorType& x, int first,
+                             std::initializer_list<absl::string_view> names) {
+  for (const absl::string_view name : names) {
+    OF_RETURN_IF_ERROR(CheckType(name, c.inputs[first++], PerChannel(x), Because(x)));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Types> InferChannelVariance(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(2)}, {"mean", kFloat32}}));
+absl::StatusOr<Types> Statistics(const InferContext& c) {
   const TensorType& x = c.inputs[0];
-  OF_RETURN_IF_ERROR(CheckStatistics(c, x, 1, 1));
   if (!c.of_shards && x.shape.count() == 0) {
     return absl::InvalidArgumentError(absl::StrCat("x is ", x.ToString(), " but must have at least one element"));
   }
-  return Outputs({PerChannel(x, DType::kFloat32)});
+  return Outputs({PerChannel(x)});
+}
+
+absl::StatusOr<Types> InferChannelMean(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(2)}}));
+  return Statistics(c);
+}
+
+absl::StatusOr<Types> InferChannelVariance(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(2)}, {"mean", kFloat32}}));
+  OF_RETURN_IF_ERROR(CheckPerChannel(c, c.inputs[0], 1, {"mean"}));
+  return Statistics(c);
 }
 
 absl::StatusOr<Types> InferBatchNorm(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(
-      c, {{"x", kFloat, AtLeast(2)}, {"gamma", kFloat}, {"beta", kFloat}, {"mean", kFloat32}, {"var", kFloat32}}));
+      c, {{"x", kFloat, AtLeast(2)}, {"gamma", kFloat32}, {"beta", kFloat32}, {"mean", kFloat32}, {"var", kFloat32}}));
   const TensorType& x = c.inputs[0];
-  OF_RETURN_IF_ERROR(CheckType("gamma", c.inputs[1], PerChannel(x, x.dtype), Because(x)));
-  OF_RETURN_IF_ERROR(CheckType("beta", c.inputs[2], PerChannel(x, x.dtype), Because(x)));
-  OF_RETURN_IF_ERROR(CheckStatistics(c, x, 3));
+  OF_RETURN_IF_ERROR(CheckPerChannel(c, x, 1, {"gamma", "beta", "mean", "var"}));
   OF_RETURN_IF_ERROR(CheckNotNegative(c.attrs, "epsilon"));
   OF_RETURN_IF_ERROR(BoolAttrOr(c.attrs, "training", false).status());
   return Outputs({x});
@@ -57,25 +65,22 @@ absl::StatusOr<Types> InferBatchNormSums(const InferContext& c) {
       CheckOperands(c, {{"dy", kFloat}, {"x", kFloat, AtLeast(2)}, {"mean", kFloat32}, {"var", kFloat32}}));
   const TensorType& x = c.inputs[1];
   OF_RETURN_IF_ERROR(CheckSame("dy", c.inputs[0], "x", x));
-  OF_RETURN_IF_ERROR(CheckStatistics(c, x, 2));
+  OF_RETURN_IF_ERROR(CheckPerChannel(c, x, 2, {"mean", "var"}));
   OF_RETURN_IF_ERROR(CheckNotNegative(c.attrs, "epsilon"));
-  return Outputs({PerChannel(x, x.dtype), PerChannel(x, x.dtype)});
+  return Outputs({PerChannel(x), PerChannel(x)});
 }
 
 absl::StatusOr<Types> InferBatchNormDx(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"dy", kFloat},
                                        {"x", kFloat, AtLeast(2)},
-                                       {"gamma", kFloat},
+                                       {"gamma", kFloat32},
                                        {"mean", kFloat32},
                                        {"var", kFloat32},
-                                       {"dgamma", kFloat},
-                                       {"dbeta", kFloat}}));
+                                       {"dgamma", kFloat32},
+                                       {"dbeta", kFloat32}}));
   const TensorType& x = c.inputs[1];
   OF_RETURN_IF_ERROR(CheckSame("dy", c.inputs[0], "x", x));
-  OF_RETURN_IF_ERROR(CheckType("gamma", c.inputs[2], PerChannel(x, x.dtype), Because(x)));
-  OF_RETURN_IF_ERROR(CheckStatistics(c, x, 3));
-  OF_RETURN_IF_ERROR(CheckType("dgamma", c.inputs[5], PerChannel(x, x.dtype), Because(x)));
-  OF_RETURN_IF_ERROR(CheckType("dbeta", c.inputs[6], PerChannel(x, x.dtype), Because(x)));
+  OF_RETURN_IF_ERROR(CheckPerChannel(c, x, 2, {"gamma", "mean", "var", "dgamma", "dbeta"}));
   OF_RETURN_IF_ERROR(CheckNotNegative(c.attrs, "epsilon"));
   return Outputs({x});
 }
@@ -94,6 +99,15 @@ Tensor Along(GradContext& c, const TensorType& x, Tensor numbers) {
   return c.Call1("reshape", {numbers}, {{"shape", std::move(sizes)}});
 }
 
+// mean = sum of x / N.
+absl::Status ChannelMeanGrad(GradContext& c) {
+  const TensorType x = c.input(0).type();  // a copy: adding nodes moves the types of the graph
+  const double ratio = static_cast<double>(x.shape[1]) / static_cast<double>(x.shape.count());
+  const Tensor share = Along(c, x, c.Call1("scale", {*c.output_grad(0)}, {{"alpha", ratio}}));
+  c.SetInputGrad(0, c.Call1("broadcast_to", {share}, {{"shape", x.shape.dims()}}));
+  return absl::OkStatus();
+}
+
 // var = sum of (x - mean)^2 / N: dx = dvar (x - mean) 2 / N, dmean = -sum of dx.
 absl::Status ChannelVarianceGrad(GradContext& c) {
   const TensorType x = c.input(0).type();  // a copy: adding nodes moves the types of the graph
@@ -103,8 +117,7 @@ absl::Status ChannelVarianceGrad(GradContext& c) {
   const Tensor dx = c.Call1("mul", {distance, slope});
   c.SetInputGrad(0, dx);
   if (!c.needs_grad(1)) return absl::OkStatus();
-  const Tensor sum = CastTo(c, c.Call1("bias_grad", {dx}, {{"axis", int64_t{1}}}), DType::kFloat32);
-  c.SetInputGrad(1, c.Call1("neg", {sum}));
+  c.SetInputGrad(1, c.Call1("neg", {c.Call1("bias_grad", {dx}, {{"axis", int64_t{1}}})}));
   return absl::OkStatus();
 }
 
@@ -130,17 +143,15 @@ absl::Status TrainingGrad(GradContext& c, const AttrMap& epsilon) {
 absl::Status GivenStatisticsGrad(GradContext& c, const AttrMap& epsilon) {
   const TensorType x = c.input(0).type();
   const Tensor rstd = c.Call1("rsqrt", {c.Call1("add_scalar", {c.input(4)}, {{"alpha", epsilon.Double("epsilon")}})});
-  const Tensor slope = c.Call1("mul", {CastTo(c, c.input(1), DType::kFloat32), rstd});
+  const Tensor slope = c.Call1("mul", {c.input(1), rstd});
   if (c.needs_grad(0)) c.SetInputGrad(0, c.Call1("mul", {*c.output_grad(0), Along(c, x, slope)}));
   if (!c.needs_grad(1) && !c.needs_grad(2) && !c.needs_grad(3) && !c.needs_grad(4)) return absl::OkStatus();
   const std::vector<Tensor> sums = Sums(c, epsilon);
   c.SetInputGrad(1, sums[0]);
   c.SetInputGrad(2, sums[1]);
-  if (c.needs_grad(3)) {
-    c.SetInputGrad(3, c.Call1("neg", {c.Call1("mul", {slope, CastTo(c, sums[1], DType::kFloat32)})}));
-  }
+  if (c.needs_grad(3)) c.SetInputGrad(3, c.Call1("neg", {c.Call1("mul", {slope, sums[1]})}));
   if (c.needs_grad(4)) {
-    const Tensor product = c.Call1("mul", {c.Call1("mul", {slope, rstd}), CastTo(c, sums[0], DType::kFloat32)});
+    const Tensor product = c.Call1("mul", {c.Call1("mul", {slope, rstd}), sums[0]});
     c.SetInputGrad(4, c.Call1("scale", {product}, {{"alpha", -0.5}}));
   }
   return absl::OkStatus();
@@ -154,11 +165,34 @@ absl::Status BatchNormGrad(GradContext& c) {
 }  // namespace
 
 void AddBatchNormOps(OpRegistry& registry) {
-  registry.Add(
-      {.name = "channel_variance", .infer = InferChannelVariance, .grad = ChannelVarianceGrad, .flops = FlopsOfInput});
-  registry.Add({.name = "batch_norm", .infer = InferBatchNorm, .grad = BatchNormGrad, .in_place = {{0, 0}}});
-  registry.Add({.name = "batch_norm_sums", .infer = InferBatchNormSums, .flops = FlopsOfInput});
-  registry.Add({.name = "batch_norm_dx", .infer = InferBatchNormDx, .in_place = {{0, 0}}});
+  constexpr Precision kFollow = Precision::kFollow;
+  registry.Add({.name = "channel_mean",
+                .infer = InferChannelMean,
+                .grad = ChannelMeanGrad,
+                .flops = FlopsOfInput,
+                .precision = kFollow});
+  registry.Add({.name = "channel_variance",
+                .infer = InferChannelVariance,
+                .grad = ChannelVarianceGrad,
+                .flops = FlopsOfInput,
+                .precision = kFollow,
+                .full_inputs = {1}});
+  registry.Add({.name = "batch_norm",
+                .infer = InferBatchNorm,
+                .grad = BatchNormGrad,
+                .in_place = {{0, 0}},
+                .precision = kFollow,
+                .full_inputs = {1, 2, 3, 4}});
+  registry.Add({.name = "batch_norm_sums",
+                .infer = InferBatchNormSums,
+                .flops = FlopsOfInput,
+                .precision = kFollow,
+                .full_inputs = {2, 3}});
+  registry.Add({.name = "batch_norm_dx",
+                .infer = InferBatchNormDx,
+                .in_place = {{0, 0}},
+                .precision = kFollow,
+                .full_inputs = {2, 3, 4, 5, 6}});
 }
 
 }  // namespace oneflow::ops

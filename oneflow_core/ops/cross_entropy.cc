@@ -62,7 +62,8 @@ void AddCrossEntropyOps(OpRegistry& registry) {
                 .flops = FlopsOfInput});
   registry.Add({.name = "softmax_cross_entropy_grad",
                 .rule = "...,...c,...,...->...c; linear 0",
-                .infer = InferCrossEntropyGrad});
+                .infer = InferCrossEntropyGrad,
+                .full_inputs = {0, 3}});
   registry.Add({.name = "top1_correct", .rule = "...c,...->...; whole c", .infer = InferTop1, .flops = FlopsOfInput});
 }
 

@@ -24,6 +24,7 @@
   FAMILY(Cumsum)                    \
   FAMILY(Matmul)                    \
   FAMILY(BatchMatmul)               \
+  FAMILY(PackedMatmul)              \
   FAMILY(Softmax)                   \
   FAMILY(SoftmaxParts)              \
   FAMILY(LayerNorm)                 \

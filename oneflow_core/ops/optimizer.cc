@@ -1,5 +1,8 @@
 // What happens after the gradients: the clipping factor, the learning rate of the step, and the updates, which
 // overwrite their variables. State and scalars are f32 whatever the model computes in.
+//
+// Where gradients are those of a loss times a scale (compiler/passes/loss_scale.h), `unscale` divides it out, and says
+// that the step is skipped by a scale of NaN: then nothing is overwritten but the loss' scale itself.
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 
@@ -24,6 +27,21 @@ absl::StatusOr<Types> InferClipScale(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"s", kFloat32, Exactly(0)}}));
   OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, "max_norm"));
   return Outputs({Scalar(), Scalar()});
+}
+
+absl::StatusOr<Types> InferUnscale(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"s", kFloat32, Exactly(0)}, {"loss_scale", kFloat32, Exactly(0)}}));
+  return Outputs({Scalar(), Scalar(), Scalar()});
+}
+
+absl::StatusOr<Types> InferLossScaleUpdate(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(
+      c,
+      {{"loss_scale", kFloat32, Exactly(0)}, {"good_steps", kCounter, Exactly(0)}, {"scale", kFloat32, Exactly(0)}}));
+  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "growth"));
+  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "backoff", 1));
+  OF_RETURN_IF_ERROR(IntAttr(c.attrs, "interval", 1).status());
+  return Outputs({});
 }
 
 absl::StatusOr<Types> InferLrSchedule(const InferContext& c) {
@@ -96,6 +114,8 @@ double SgdFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType
 
 void AddOptimizerOps(OpRegistry& registry) {
   registry.Add({.name = "clip_scale", .rule = "->,", .infer = InferClipScale});
+  registry.Add({.name = "unscale", .rule = ",->,,", .infer = InferUnscale});
+  registry.Add({.name = "loss_scale_update", .rule = ",,->", .infer = InferLossScaleUpdate, .mutates = {0, 1}});
   registry.Add({.name = "lr_schedule", .rule = "->", .infer = InferLrSchedule});
   registry.Add({.name = "adamw_update",
                 .rule = "...,...,...,...,,,->",

@@ -24,11 +24,15 @@ absl::Status ToGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
-// Of a ragged value it moves the filled rows only, so it has their counts as they lie where the rows come from.
+// Of a ragged value it moves the filled rows only, so it has their counts as they lie where the rows come from and,
+// where ranks send, as they lie where the rows go.
 absl::StatusOr<Types> InferBoxing(const InferContext& c) {
   if (!AnyRagged(c.inputs)) return InferSame<kAny>(c);
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x"}, {"counts", kIndex}}));
-  OF_RETURN_IF_ERROR(CheckType("counts", c.inputs[1], CountsType(c.inputs[0]), c.inputs[0].ToString()));
+  OF_RETURN_IF_ERROR(c.inputs.size() == 3 ? CheckOperands(c, {{"x"}, {"counts", kIndex}, {"counts there", kIndex}})
+                                          : CheckOperands(c, {{"x"}, {"counts", kIndex}}));
+  for (size_t i = 1; i < c.inputs.size(); ++i) {
+    OF_RETURN_IF_ERROR(CheckType("counts", c.inputs[i], CountsType(c.inputs[0]), c.inputs[0].ToString()));
+  }
   return Outputs({c.inputs[0]});
 }
 
@@ -45,9 +49,18 @@ absl::StatusOr<Types> InferAssign(const InferContext& c) {
   return Outputs({});
 }
 
+// Counts, but for steps that are skipped, if it is told of them by the scale of their gradients.
 absl::StatusOr<Types> InferIncrement(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"v", kCounter}}));
+  if (c.inputs.size() == 2) {
+    OF_RETURN_IF_ERROR(CheckOperands(c, {{"v", kCounter}, {"scale", kFloat32, Exactly(0)}}));
+  } else {
+    OF_RETURN_IF_ERROR(CheckOperands(c, {{"v", kCounter}}));
+  }
   return Outputs({});
+}
+
+std::string IncrementRule(absl::Span<const TensorType> inputs, const AttrMap&) {
+  return inputs.size() == 2 ? "...,->" : "...->";
 }
 
 }  // namespace
@@ -72,7 +85,7 @@ void AddPlumbingOps(OpRegistry& registry) {
                 .has_effect = true,
                 .ragged = RaggedUse::kPads});
   registry.Add({.name = "assign", .rule = "...,...->", .infer = InferAssign, .mutates = {0}});
-  registry.Add({.name = "increment", .rule = "...->", .infer = InferIncrement, .mutates = {0}});
+  registry.Add({.name = "increment", .rule_for = IncrementRule, .infer = InferIncrement, .mutates = {0}});
 }
 
 }  // namespace oneflow::ops

@@ -133,7 +133,7 @@ void AddReduceOps(OpRegistry& registry) {
     registry.Add({.name = name, .infer = InferReduceNonEmpty, .grad = ReduceExtremumGrad, .flops = FlopsOfInput});
   }
   registry.Add({.name = "extremum_count", .infer = InferExtremumCount, .flops = FlopsOfInput});
-  registry.Add({.name = "extremum_grad", .infer = InferExtremumGrad});
+  registry.Add({.name = "extremum_grad", .infer = InferExtremumGrad, .full_inputs = {3}});
   registry.Add({.name = "square_sum",
                 .rule = "...->",
                 .infer = InferSquareSum,

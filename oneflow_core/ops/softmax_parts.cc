@@ -142,14 +142,16 @@ absl::Status RowDotGrad(GradContext& c) {
 void AddSoftmaxPartsOps(OpRegistry& registry) {
   registry.Add(
       {.name = "softmax_sums", .rule = "...c,...,...->...,...", .infer = InferSoftmaxSums, .flops = FlopsOfInput});
-  registry.Add({.name = "softmax_loss", .rule = "...,...,...->...,...", .infer = InferSoftmaxLoss});
+  registry.Add(
+      {.name = "softmax_loss", .rule = "...,...,...->...,...", .infer = InferSoftmaxLoss, .full_inputs = {1, 2}});
   registry.Add(
       {.name = "exp_sum", .rule = "...c,...->...", .infer = InferExpSum, .grad = ExpSumGrad, .flops = FlopsOfInput});
   registry.Add({.name = "softmax_apply",
                 .rule = "...c,...,...->...c",
                 .infer = InferSoftmaxApply,
                 .grad = SoftmaxApplyGrad,
-                .in_place = {{0, 0}}});
+                .in_place = {{0, 0}},
+                .full_inputs = {2}});
   registry.Add({.name = "row_dot",
                 .rule = "...c,...c->...; linear 0; linear 1",
                 .infer = InferRowDot,
@@ -158,7 +160,8 @@ void AddSoftmaxPartsOps(OpRegistry& registry) {
   registry.Add({.name = "softmax_grad_apply",
                 .rule = "...c,...c,...->...c; linear 0 2",
                 .infer = InferSoftmaxGradApply,
-                .in_place = {{0, 0}, {1, 0}}});
+                .in_place = {{0, 0}, {1, 0}},
+                .full_inputs = {2}});
   registry.Add(
       {.name = "first_index", .rule = "...c,...->...; min c", .infer = InferFirstIndex, .flops = FlopsOfInput});
   registry.Add({.name = "equal", .rule = "...,...->...", .infer = InferEqual});

@@ -25,7 +25,7 @@ Result PerChannel(const RuleContext& context, std::vector<std::vector<int>> line
 
 Result BatchNorm(const RuleContext& context) { return PerChannel(context, {}); }
 
-Result BatchNormSums(const RuleContext& context) { return PerChannel(context, {{0}}); }
+Result Linear(const RuleContext& context) { return PerChannel(context, {{0}}); }
 
 // dy and both of its sums: the sums of an addend of dy are the addends of the sums.
 Result BatchNormDx(const RuleContext& context) { return PerChannel(context, {{0, 5, 6}}); }
@@ -34,10 +34,8 @@ Result BatchNormDx(const RuleContext& context) { return PerChannel(context, {{0,
 
 RuleList BatchNorms() {
   static constexpr OpRule kRules[] = {
-      {"channel_variance", BatchNorm},
-      {"batch_norm", BatchNorm},
-      {"batch_norm_sums", BatchNormSums},
-      {"batch_norm_dx", BatchNormDx},
+      {"channel_mean", Linear},    {"channel_variance", BatchNorm}, {"batch_norm", BatchNorm},
+      {"batch_norm_sums", Linear}, {"batch_norm_dx", BatchNormDx},
   };
   return kRules;
 }

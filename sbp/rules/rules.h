@@ -43,16 +43,17 @@ struct OpRule {
 };
 using RuleList = absl::Span<const OpRule>;
 
-RuleList Sources();     // sources.cc
-RuleList Plumbing();    // plumbing.cc
-RuleList Reductions();  // reduce.cc
-RuleList Reshapes();    // reshape.cc
-RuleList Shapes();      // shape.cc
-RuleList BatchNorms();  // batch_norm.cc
-RuleList Attentions();  // attention.cc
-RuleList Indices();     // index.cc
-RuleList Replicas();    // replicas.cc
-RuleList Ragged();      // ragged.cc
+RuleList Sources();         // sources.cc
+RuleList Plumbing();        // plumbing.cc
+RuleList Reductions();      // reduce.cc
+RuleList Reshapes();        // reshape.cc
+RuleList Shapes();          // shape.cc
+RuleList BatchNorms();      // batch_norm.cc
+RuleList Attentions();      // attention.cc
+RuleList Indices();         // index.cc
+RuleList Replicas();        // replicas.cc
+RuleList PackedProducts();  // packed_matmul.cc
+RuleList Ragged();          // ragged.cc
 
 }  // namespace rules
 

@@ -80,6 +80,34 @@ pb::Program Exchange() {
   return set;
 }
 
+// The same of ragged rows of one element, in one group.
+pb::Program ExchangeByCounts() {
+  pb::Program set = Exchange();
+  for (int rank = 0; rank < 2; ++rank) {
+    pb::Instruction& call = *CallOf(set, rank);
+    call.set_by_counts(true);
+    for (int i = 0; i < 2; ++i) {
+      pb::Operand& counts = *call.add_inputs();
+      counts.set_register_(-1);
+      counts.set_zone(pb::SHARED);
+      counts.set_dtype(pb::I32);
+      counts.add_dims(1);
+      counts.add_logical_dims(1);
+      counts.add_start(0);
+    }
+    pb::Transfer& transfer = *call.mutable_transfers(0);
+    const auto write = [](int64_t count, pb::Rows& rows) {
+      rows.add_start(0);
+      rows.add_extent(1);
+      rows.set_rows(count);
+      rows.set_row_elements(1);
+    };
+    write(transfer.send_count(), *transfer.mutable_send_rows());
+    write(transfer.receive_count(), *transfer.mutable_receive_rows());
+  }
+  return set;
+}
+
 // What each rank fetched from one step.
 std::map<std::string, std::vector<double>> Fetch(const pb::Program& set) {
   HostCollectives collectives(set);
@@ -133,6 +161,7 @@ TEST(CollectiveCheckTest, KernelsOfOrderedActorsAreNoCalls) {
 TEST(CollectiveCheckTest, CallsThatDoNotFitTogetherAreRefused) {
   EXPECT_OK(CheckProgram(Exchange(), 1));
   EXPECT_OK(CheckProgram(TwoCalls(), 1));
+  EXPECT_OK(CheckProgram(ExchangeByCounts(), 1));
   const struct {
     const char* error;
     std::function<pb::Program()> plan;
@@ -169,6 +198,49 @@ TEST(CollectiveCheckTest, CallsThatDoNotFitTogetherAreRefused) {
        [] {
          pb::Program set = Exchange();
          CallOf(set, 0)->mutable_transfers(0)->set_send_count(2);
+         return set;
+       }},
+      {"a call by counts has 2 inputs, not 3",
+       [] {
+         pb::Program set = ExchangeByCounts();
+         CallOf(set, 1)->mutable_inputs()->RemoveLast();
+         return set;
+       }},
+      {"its counts are of dtype 0",
+       [] {
+         pb::Program set = ExchangeByCounts();
+         CallOf(set, 1)->mutable_inputs(2)->set_dtype(pb::F32);
+         return set;
+       }},
+      {"transfer 0: rows start: 0 extent: 1 rows: 2 row_elements: 1 are not 3 elements whose counts are",
+       [] {
+         pb::Program set = ExchangeByCounts();
+         CallOf(set, 0)->mutable_transfers(0)->mutable_send_rows()->set_rows(2);
+         return set;
+       }},
+      {"transfer 0: rows start: 1 extent: 1",
+       [] {
+         pb::Program set = ExchangeByCounts();
+         CallOf(set, 0)->mutable_transfers(0)->mutable_send_rows()->set_start(0, 1);
+         return set;
+       }},
+      {"rank 0 sends [0+1] rows 0+3 of 1 elements to rank 1, which expects [0+1] rows 2+3 of 1 elements",
+       [] {
+         pb::Program set = ExchangeByCounts();
+         CallOf(set, 1)->mutable_transfers(0)->mutable_receive_rows()->set_first_row(2);
+         return set;
+       }},
+      {"reduction 0, 0 elements, by counts), rank 1 has",
+       [] {
+         pb::Program set = ExchangeByCounts();
+         CallOf(set, 1)->set_by_counts(false);
+         CallOf(set, 1)->mutable_inputs()->DeleteSubrange(1, 2);
+         return set;
+       }},
+      {"only an exchange goes by counts",
+       [] {
+         pb::Program set = TwoRanks("all-reduce", 3, 3);
+         CallOf(set, 0)->set_by_counts(true);
          return set;
        }},
       {"transfer 0: sends 3 elements at 2 of 4",

@@ -60,6 +60,30 @@ TEST_F(CudaLayoutsTest, AGptInBf16TrainsAlikeUnderEveryLayout) {
                      {{1, {}}, {4, {"mesh={dp:2 tp:2}"}}, {4, {"mesh={pp:2 dp:2}", "train.micro_batches=2"}}});
 }
 
+TEST_F(CudaLayoutsTest, AGptInF16TrainsAlikeUnderEveryLayout) {
+  first_bar_ = 1e-5;
+  last_bar_ = 2e-4;
+  ExpectSameUnderAll(Gpt() + " precision { compute: F16 }",
+                     {{1, {}}, {4, {"mesh={dp:2 tp:2}"}}, {4, {"mesh={pp:2 dp:2}", "train.micro_batches=2"}}});
+}
+
+// Weights and state are on the device, and so is what says that they stay.
+TEST_F(CudaLayoutsTest, AllRanksSkipTheStepsWhoseGradientsOverflow) {
+  if (devices_ < 4) GTEST_SKIP() << testing::LacksCudaDevices(4);
+  steps_ = 8;
+  const std::string config = Gpt() + " precision { compute: F16 initial_scale: 16777216 growth_interval: 2 }";
+  ASSERT_OK_AND_ASSIGN(const Outcome whole, Run(config, {}));
+  const std::vector<double>& skipped = whole.fetched.at("skipped");
+  EXPECT_NE(std::find(skipped.begin(), skipped.end(), 1), skipped.end());
+  EXPECT_NE(std::find(skipped.begin(), skipped.end(), 0), skipped.end());
+  for (const char* mesh : {"mesh={dp:2 tp:2}", "mesh={pp:2 dp:2}"}) {
+    SCOPED_TRACE(mesh);
+    ASSERT_OK_AND_ASSIGN(const Outcome parts, Run(config, {mesh, placed_[0]}));
+    for (const char* name : {"loss_scale", "skipped", "lr"}) EXPECT_EQ(parts.fetched.at(name), whole.fetched.at(name));
+    for (int step = 0; step < steps_; ++step) ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, 2e-4);
+  }
+}
+
 TEST_F(CudaLayoutsTest, AConvNetTrainsAlikeUnderEveryLayout) {
   ExpectSameUnderAll(
       ConvNet(),

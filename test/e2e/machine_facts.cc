@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "kernels/cpu/variant.h"
 #include "oneapi/dnnl/dnnl.h"
 
 namespace oneflow::e2e {
@@ -42,14 +43,15 @@ std::string VectorInstructions(const std::string& flags) {
 std::string MachineFacts() {
   std::map<std::string, std::string> cpu = ProcessorInfo();
   const dnnl_version_t* const onednn = dnnl_version();
-  return absl::StrCat(
-      "# processor: ", cpu["vendor_id"], " family ", cpu["cpu family"], " model ", cpu["model"], "\n",
-      "# instructions:", VectorInstructions(cpu["flags"]), "\n", "# caches: ", sysconf(_SC_LEVEL1_DCACHE_SIZE), " ",
-      sysconf(_SC_LEVEL2_CACHE_SIZE), " ", sysconf(_SC_LEVEL3_CACHE_SIZE), "\n",  // oneDNN cuts its blocks to them
-      "# cores: ", std::thread::hardware_concurrency(), "\n",                     // and its work
-      "# oneDNN: ", onednn->major, ".", onednn->minor, ".", onednn->patch, ", ", "instruction set ",
-      static_cast<int>(dnnl_get_effective_cpu_isa()), "\n",  // which an environment variable may limit
-      "# build: ", ONEFLOW_KERNEL_BUILD, ", compiler ", __VERSION__, ", C library ", gnu_get_libc_version(), "\n");
+  return absl::StrCat("# processor: ", cpu["vendor_id"], " family ", cpu["cpu family"], " model ", cpu["model"], "\n",
+                      "# instructions:", VectorInstructions(cpu["flags"]), "\n",
+                      "# caches: ", sysconf(_SC_LEVEL1_DCACHE_SIZE), " ", sysconf(_SC_LEVEL2_CACHE_SIZE), " ",
+                      sysconf(_SC_LEVEL3_CACHE_SIZE), "\n",                    // oneDNN cuts its blocks to them
+                      "# cores: ", std::thread::hardware_concurrency(), "\n",  // and its work
+                      "# oneDNN: ", onednn->major, ".", onednn->minor, ".", onednn->patch, ", ", "instruction set ",
+                      static_cast<int>(dnnl_get_effective_cpu_isa()), "\n",  // which an environment variable may limit
+                      "# kernels: ", TheCpuVariant().name, "\n", "# build: ", ONEFLOW_KERNEL_BUILD, ", compiler ",
+                      __VERSION__, ", C library ", gnu_get_libc_version(), "\n");
 }
 
 }  // namespace oneflow::e2e

@@ -100,10 +100,11 @@ RefTensor DecodeAll(const RefTensor& type, const std::vector<char>& bytes) {
 // Device memory with guard bytes behind it, no better aligned than plans align what is in them.
 class Buffer {
  public:
-  Buffer(DeviceContext& device, size_t num_bytes) : device_(device), num_bytes_(num_bytes) {
-    char* const area = static_cast<char*>(device.Allocate(kAlignment + num_bytes + kGuard));
+  // `before`: bytes from the place where a plan might put it.
+  Buffer(DeviceContext& device, size_t num_bytes, size_t before = 0) : device_(device), num_bytes_(num_bytes) {
+    char* const area = static_cast<char*>(device.Allocate(kAlignment + before + num_bytes + kGuard));
     if (area == nullptr) return;
-    data_ = area + kAlignment;
+    data_ = area + kAlignment + before;
     Write(std::vector<char>(num_bytes + kGuard, kPattern));
   }
   bool ok() const { return ok_ && data_ != nullptr; }
@@ -158,7 +159,8 @@ absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& 
   std::vector<TensorArg> args;
   const auto add = [&](const RefTensor& x, const std::vector<Part>& parts, size_t index, void* existing) {
     if (existing == nullptr) {
-      buffers.emplace_back(device, x.values.size() * SizeOf(x.dtype));
+      const size_t row = x.dims.empty() ? 0 : static_cast<size_t>(x.dims.back()) * SizeOf(x.dtype);
+      buffers.emplace_back(device, x.values.size() * SizeOf(x.dtype), call.rows_before * row);
       buffers.back().Write(EncodeAll(x));
     }
     operands.push_back(std::make_unique<Operand>(x, index < parts.size() ? &parts[index] : nullptr,

@@ -25,6 +25,7 @@ struct KernelCall {
   std::vector<Part> input_parts, output_parts;  // empty, or one per operand
   RefContext context;
   int output_in_input = -1;  // output 0 occupies the memory of this input
+  int rows_before = 0;       // operands begin so many rows, of their last dimension, behind a boundary
 };
 
 struct KernelResult {

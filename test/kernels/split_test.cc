@@ -146,6 +146,7 @@ TEST(SplitTest, ShardsOfTheInputsGiveShardsOfTheResult) {
       {"reduce_mean", {{"axes", Ints{0, 1}}}, {r.Uniform({7, 6})}, {0}, {kPartial}, {3, 2, 2}},
       {"reduce_mean", {{"axes", Ints{1}}}, {r.Uniform({7, 6})}, {0}, {0}, {3, 2, 2}},
       {"reduce_sum", {{"axes", Ints{0}}}, {r.Uniform({7, 6})}, {0}, {kPartial}, {3, 0, 4}},
+      {"channel_mean", {}, {r.Uniform({7, 6, 5})}, {0}, {kPartial}, {3, 0, 4}},
       {"channel_variance", {}, {r.Uniform({7, 6, 5}), r.Uniform({6})}, {0, kWhole}, {kPartial}, {3, 0, 4}},
       {"channel_variance", {}, {r.Uniform({7, 6}), r.Uniform({6})}, {1, 0}, {0}, {3, 2, 1}},
       {"batch_norm_dx",

@@ -69,9 +69,8 @@ class RandomCase {
   // REQUIRES: Compile() was called.
   RankCosts Costs() {
     RankCosts costs = PredictedRankCosts(topology_, ops_);
-    if (Draw(4) > 0) return costs;
-    slow_ = Draw(topology_.num_ranks());
-    return Slowed(std::move(costs), {{slow_, 1.5}});
+    if (Draw(4) == 0) costs.slow = {{Draw(topology_.num_ranks()), 1.5}};
+    return costs;
   }
 
   std::string Text() const {
@@ -105,15 +104,34 @@ class RandomCase {
   std::mt19937 random_;
   std::vector<HostGroup> hosts_;
   Topology topology_;
-  int slow_ = -1;
 };
 
 // By number of the actor in the job and of the act: begin and end.
-absl::StatusOr<std::map<std::pair<int, int64_t>, std::pair<int64_t, int64_t>>> TimesOf(const FoldedPlan& folded) {
+using Times = std::map<std::pair<int, int64_t>, std::pair<int64_t, int64_t>>;
+
+absl::StatusOr<Times> TimesOf(const FoldedPlan& folded) {
   OF_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(folded.program(), 0, kPlayedSteps, folded.Costs()));
-  std::map<std::pair<int, int64_t>, std::pair<int64_t, int64_t>> times;
+  Times times;
   for (const TracedAct& act : simulation.trace.acts) {
     times[{folded.IdOf(act.actor), act.act}] = {act.begin_ns, act.end_ns};
+  }
+  return times;
+}
+
+// Of all ranks, each spelled out and priced by itself.
+absl::StatusOr<Times> TimesOfAll(const pb::PlanSet& set, const RankCosts& costs) {
+  OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(set, std::nullopt, ""));
+  const std::vector<PredictedAct> acts = costs.acts(program, 0);
+  SimulatedCosts simulated;
+  const auto rank_of = [&program](int32_t actor) { return program.plans(0).actors(actor).rank(); };
+  simulated.act = [&](int32_t actor, int64_t) { return costs.OnRank(acts[actor], rank_of(actor)); };
+  simulated.message_ns = [&](int32_t from, int64_t, int32_t to, int32_t) {
+    return costs.MessageNs(rank_of(from), rank_of(to));
+  };
+  OF_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, 0, kPlayedSteps, simulated));
+  Times times;
+  for (const TracedAct& act : simulation.trace.acts) {
+    times[{program.plans(0).actors(act.actor).id(), act.act}] = {act.begin_ns, act.end_ns};
   }
   return times;
 }
@@ -129,15 +147,15 @@ TEST(FoldingLawTest, PlayedRanksActAsInThePlayOfAll) {
     ASSERT_OK(set.status());
     const RankCosts costs = it.Costs();
     ASSERT_OK_AND_ASSIGN(const PartPrograms programs, PartPrograms::Of(*set));
-    ASSERT_OK_AND_ASSIGN(PlayedRanks ranks, FindPlayedRanks(*set, programs, 0, costs, {}));
+    PricedRanks priced(*set, programs, 0, costs);
+    ASSERT_OK_AND_ASSIGN(PlayedRanks ranks, FindPlayedRanks(priced, {}));
     const int all = programs.reader().num_ranks(), saved = all - static_cast<int>(ranks.played.size());
     ++(saved > 0 ? folded_plans : whole_plans);
     saved_ranks += saved;
     if (saved == 0) continue;
-    ASSERT_OK_AND_ASSIGN(const FoldedPlan whole, FoldedPlan::Make(*set, programs, 0, PlayAll(all), costs, ""));
-    ASSERT_OK_AND_ASSIGN(const FoldedPlan folded, FoldedPlan::Make(*set, programs, 0, std::move(ranks), costs, ""));
-    ASSERT_OK_AND_ASSIGN(const auto expected, TimesOf(whole));
-    ASSERT_OK_AND_ASSIGN(const auto times, TimesOf(folded));
+    ASSERT_OK_AND_ASSIGN(const FoldedPlan folded, FoldedPlan::Make(priced, std::move(ranks), ""));
+    ASSERT_OK_AND_ASSIGN(const Times expected, TimesOfAll(*set, costs));
+    ASSERT_OK_AND_ASSIGN(const Times times, TimesOf(folded));
     ASSERT_GT(times.size(), 0u);
     for (const auto& [act, when] : times) {
       const auto other = expected.find(act);

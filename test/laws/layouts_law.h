@@ -24,6 +24,7 @@ namespace oneflow::testing {
 
 struct Outcome {
   std::vector<double> losses;
+  std::map<std::string, std::vector<double>> fetched;  // by name, what every step of training gave
   EngineStats stats;
   int64_t predicted_bytes = 0;
   int64_t planned_bytes = 0;
@@ -93,11 +94,14 @@ class LayoutsLaw : public ::testing::Test {
       if (one.name() == "train") outcome.predicted_bytes = PredictedBytesMoved(one) * steps_;
     }
     for (const pb::Rank& rank : program.ranks()) outcome.planned_bytes += rank.private_bytes() + rank.shared_bytes();
-    outcome.losses.assign(steps_, std::nan(""));
     OF_ASSIGN_OR_RETURN(outcome.stats, RunInPlace(job.spec, plan, [&](const pb::JobEvent& event) {
-                          if (event.fetched().name() == "loss")
-                            outcome.losses[event.fetched().step()] = event.fetched().values(0);
+                          if (event.fetched().plan() != "train") return;
+                          auto& values = outcome.fetched[event.fetched().name()];
+                          values.resize(steps_, std::nan(""));
+                          values[event.fetched().step()] = event.fetched().values(0);
                         }));
+    outcome.losses = outcome.fetched["loss"];
+    outcome.losses.resize(steps_, std::nan(""));
     OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(dir_.File("initial")));
     for (const auto& [name, entry] : reader.tensors()) {
       outcome.initial_weights[name] = std::string(static_cast<const char*>(entry.data), entry.type.num_bytes());

@@ -265,8 +265,9 @@ TEST(MemoryLawTest, HoldsWithAnySlots) {
   for (uint32_t seed = 0; plans < 100 && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);
-    RandomJob job = seed % 2 == 0 ? MakeRandomPipeline(seed) : MakeRandomJob(seed);
-    if (seed % 4 < 2) job.options.device = DeviceKind::kCuda;
+    const DeviceKind device = seed % 4 < 2 ? DeviceKind::kCuda : DeviceKind::kCpu;
+    RandomJob job = seed % 2 == 0 ? MakeRandomPipeline(seed, device) : MakeRandomJob(seed);
+    job.options.device = device;
     const auto compile = [&] { return CompileBoxed({{job.graph, job.options.micro_batches}}, job.options, Ops()); };
     const absl::StatusOr<pb::PlanSet> as_credits_say = compile();
     if (as_credits_say.status().code() == absl::StatusCode::kUnimplemented) continue;

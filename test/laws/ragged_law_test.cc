@@ -1,51 +1,27 @@
 // Ragged values compute what dense ones with zeros behind their rows compute, wherever groups, rows and columns lie;
-// and what travels are the filled rows.
-#include <map>
-#include <mutex>
-#include <random>
+// and what travels are the filled rows, also between processes, and where ranks send.
+#include "test/laws/ragged_law.h"
 
-#include "absl/strings/str_join.h"
-#include "actor/checkpoint/safetensors.h"
-#include "actor/engine.h"
-#include "compiler/lower/compile.h"
-#include "oneflow_core/functional.h"
-#include "oneflow_core/ops/ops.h"
-#include "test/support/spelled_out.h"
-#include "test/support/status_matchers.h"
-#include "test/support/temp_dir.h"
+#include <set>
+
+#include "sbp/slices.h"
 
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::kExperts;
+using ::oneflow::testing::kHidden;
+using ::oneflow::testing::kSources;
+using ::oneflow::testing::kTokens;
+using ::oneflow::testing::kWidth;
+using ::oneflow::testing::List;
 using ::oneflow::testing::StatusIs;
 using ::testing::HasSubstr;
 
-// Tokens of two sources, sorted by the expert that each is for: room for all of a source's with every expert.
-constexpr int64_t kSources = 2, kExperts = 4, kTokens = 9, kWidth = 6, kHidden = 5;
-constexpr int64_t kSteps = 3;
+constexpr int64_t kRaggedSteps = 3;
 
-std::string List(const std::vector<int64_t>& values) { return absl::StrCat("list(", absl::StrJoin(values, ","), ")"); }
-
-class RaggedLawTest : public ::testing::Test {
+class RaggedLawTest : public testing::RaggedLaw {
  protected:
-  struct Outcome {
-    std::vector<double> losses;
-    std::map<std::string, std::vector<float>> weights;
-    int64_t bytes_moved = 0;
-  };
-
-  // The expert of each token.
-  static std::vector<int64_t> Ids(uint32_t seed) {
-    std::mt19937 random(seed);
-    std::vector<int64_t> ids(kSources * kTokens);
-    for (int64_t& id : ids) id = random() % 3;  // nobody asks the last
-    return ids;
-  }
-
-  Tensor Counts(GraphBuilder& b) {
-    return RowCounts(b.Variable("ids", {DType::kInt32, {kSources, kTokens}}, List(Ids(kSeed)), {}, false), kExperts);
-  }
-
   // Experts that share weights but for a scale, after the tokens have come to them; and what they send back.
   Tensor Experts(GraphBuilder& b, Tensor x, const SbpHint& there) {
     const auto weight = [&](const char* name, Shape shape) {
@@ -79,60 +55,25 @@ class RaggedLawTest : public ::testing::Test {
     return b.Finish();
   }
 
-  absl::StatusOr<CompileOptions> Options(std::vector<Axis> mesh) {
-    CompileOptions options;
-    options.job = "law";
-    OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(std::move(mesh)));
-    options.ranks_per_process = options.mesh.size();
-    options.optimizer.kind = OptimizerOptions::Kind::kSgd;
-    options.schedule.learning_rate = 0.02;
-    options.seed = 5;
-    return options;
-  }
-
-  absl::StatusOr<Outcome> Train(bool ragged, std::vector<Axis> mesh, const SbpHint& here, const SbpHint& there) {
+  struct Setting {
+    int processes = 1;
+    bool together = false;  // for so many, but in one
+    bool sends = false;
+    DType compute = DType::kFloat32;
+  };
+  absl::StatusOr<Outcome> Train(bool ragged, std::vector<Axis> mesh, const SbpHint& here, const SbpHint& there,
+                                const Setting& setting) {
     OF_ASSIGN_OR_RETURN(Graph graph, TrainGraph(ragged, here, there));
-    return Run(std::move(graph), "train", std::move(mesh), kSteps);
+    OF_ASSIGN_OR_RETURN(CompileOptions options, Options(std::move(mesh)));
+    options.ranks_per_process = options.mesh.size() / setting.processes;
+    options.device = setting.sends ? DeviceKind::kCuda : DeviceKind::kCpu;
+    options.precision.compute = setting.compute;
+    options.precision.initial_scale = 64;  // losses are sums: with 65536 the first steps would all be skipped
+    return Run(std::move(graph), options, kRaggedSteps, setting.together);
   }
-
-  absl::StatusOr<Outcome> Run(Graph graph, const std::string& plan_name, std::vector<Axis> mesh, int64_t steps) {
-    OF_ASSIGN_OR_RETURN(const CompileOptions options, Options(std::move(mesh)));
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(graph)}, options, ops_));
-    Outcome outcome;
-    std::mutex mutex;
-    EngineOptions engine_options;
-    engine_options.on_fetch = [&](const Fetched& fetched) {
-      const std::lock_guard lock(mutex);
-      if (fetched.name == "loss") outcome.losses.push_back(fetched.values[0]);
-    };
-    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                        Engine::Create(testing::SpelledOut(plan), std::move(engine_options)));
-    OF_RETURN_IF_ERROR(engine->Run(plan_name, 0, steps));
-    outcome.bytes_moved = engine->stats().bytes_moved;
-    OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("weights"), ""));
-    OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(dir_.File("weights")));
-    for (const auto& [name, entry] : reader.tensors()) {
-      const auto* const values = static_cast<const float*>(entry.data);
-      outcome.weights[name].assign(values, values + entry.type.shape.count());
-    }
-    return outcome;
+  absl::StatusOr<Outcome> Train(bool ragged, std::vector<Axis> mesh, const SbpHint& here, const SbpHint& there) {
+    return Train(ragged, std::move(mesh), here, there, {});
   }
-
-  static void ExpectSame(const Outcome& got, const Outcome& want) {
-    ASSERT_EQ(got.losses.size(), want.losses.size());
-    for (size_t i = 0; i < want.losses.size(); ++i)
-      EXPECT_NEAR(got.losses[i] / want.losses[i], 1, 1e-5) << "step " << i;
-    for (const auto& [name, weights] : want.weights) {
-      const std::vector<float>& its = got.weights.at(name);
-      for (size_t i = 0; i < weights.size(); ++i) {
-        ASSERT_NEAR(its[i], weights[i], 1e-5 * (1 + std::abs(weights[i]))) << name << " " << i;
-      }
-    }
-  }
-
-  static constexpr uint32_t kSeed = 21;
-  const OpRegistry ops_ = StandardOps();
-  const testing::TempDir dir_;
 };
 
 TEST_F(RaggedLawTest, TrainsAsDenseValuesWithZerosDoHoweverTheyLie) {
@@ -166,24 +107,140 @@ TEST_F(RaggedLawTest, TrainsAsDenseValuesWithZerosDoHoweverTheyLie) {
   }
 }
 
-// Rows go from the rank of their source to that of their expert, and counts before them.
+// Processes read one another's memory, rows and counts alike, and nothing else is new to them.
+TEST_F(RaggedLawTest, ProcessesTrainAsOneAndMoveAsMuch) {
+  const auto on = [](Sbp sbp) { return SbpHint{{"a", sbp}}; };
+  ASSERT_OK_AND_ASSIGN(const Outcome one, Train(true, {}, {}, {}));
+  const auto expect_alike = [&](const std::vector<Axis>& mesh, const SbpHint& here, const SbpHint& there) {
+    SCOPED_TRACE(absl::StrCat(ToString(here), " to ", ToString(there)));
+    ASSERT_OK_AND_ASSIGN(const Outcome together, Train(true, mesh, here, there, {.processes = 2, .together = true}));
+    ASSERT_OK_AND_ASSIGN(const Outcome apart, Train(true, mesh, here, there, {.processes = 2}));
+    EXPECT_EQ(apart.losses, together.losses);
+    EXPECT_EQ(apart.weights, together.weights);
+    EXPECT_EQ(apart.bytes_moved, together.bytes_moved);
+    ExpectSame(apart, one);
+  };
+  const std::vector<Sbp> ways = {Sbp::Split(0), Sbp::Split(1), Sbp::Split(2), Sbp::Split(3), Sbp::Broadcast()};
+  for (const Sbp here : ways) {
+    for (const Sbp there : ways) expect_alike({{"a", 2}}, on(here), on(there));
+  }
+  expect_alike({{"a", 4}}, on(Sbp::Split(0)), on(Sbp::Split(1)));
+  expect_alike({{"a", 2}, {"b", 2}}, {{"a", Sbp::Split(0)}, {"b", Sbp::Split(3)}},
+               {{"a", Sbp::Split(2)}, {"b", Sbp::Split(1)}});
+}
+
+// Each end of a transfer knows by itself what is sent.
+TEST_F(RaggedLawTest, RanksThatSendTrainAsThoseThatReadDo) {
+  const auto expect_alike = [&](const std::vector<Axis>& mesh, const SbpHint& here, const SbpHint& there) {
+    SCOPED_TRACE(absl::StrCat(ToString(here), " to ", ToString(there), " on ", mesh[0].size));
+    ASSERT_OK_AND_ASSIGN(const Outcome reading, Train(true, mesh, here, there));
+    ASSERT_OK_AND_ASSIGN(const Outcome sending, Train(true, mesh, here, there, {.sends = true}));
+    ExpectSame(sending, reading);
+  };
+  const std::vector<Sbp> ways = {Sbp::Split(0), Sbp::Split(1), Sbp::Split(2), Sbp::Split(3), Sbp::Broadcast()};
+  for (const Sbp here : ways) {
+    for (const Sbp there : ways) {
+      for (const int ranks : {2, 3}) expect_alike({{"a", ranks}}, {{"a", here}}, {{"a", there}});
+    }
+  }
+  expect_alike({{"a", 2}, {"b", 2}}, {{"a", Sbp::Split(0)}, {"b", Sbp::Split(1)}},
+               {{"a", Sbp::Split(1)}, {"b", Sbp::Split(0)}});
+  expect_alike({{"a", 2}, {"b", 2}}, {{"a", Sbp::Split(0)}, {"b", Sbp::Split(3)}},
+               {{"a", Sbp::Split(2)}, {"b", Sbp::Split(1)}});
+}
+
+// A product of 16-bit floats is prepared for a few numbers of rows.
+TEST_F(RaggedLawTest, TrainsIn16BitsAsDenseValuesDo) {
+  for (const DType compute : {DType::kBFloat16, DType::kFloat16}) {
+    SCOPED_TRACE(Name(compute));
+    ASSERT_OK_AND_ASSIGN(const Outcome dense, Train(false, {}, {}, {}, {.compute = compute}));
+    ASSERT_LT(dense.losses.back(), dense.losses.front());
+    ASSERT_OK_AND_ASSIGN(const Outcome one, Train(true, {}, {}, {}, {.compute = compute}));
+    ExpectSame(one, dense, 2e-3);
+    for (const bool sends : {false, true}) {
+      for (const int there : {1, 2, 3}) {
+        SCOPED_TRACE(absl::StrCat("S(0) to S(", there, ")", sends ? ", sent" : ""));
+        ASSERT_OK_AND_ASSIGN(const Outcome two,
+                             Train(true, {{"a", 2}}, {{"a", Sbp::Split(0)}}, {{"a", Sbp::Split(there)}},
+                                   {.sends = sends, .compute = compute}));
+        ExpectSame(two, dense, 2e-2);
+      }
+    }
+  }
+}
+
+// The ranks that have an element, by the definition of splits.
+std::set<int> Holders(const Sbp& sbp, const std::vector<int64_t>& at, const std::vector<int64_t>& dims, int ranks) {
+  std::set<int> holders;
+  for (int r = 0; r < ranks; ++r) {
+    if (!sbp.is_split()) holders.insert(r);
+    if (!sbp.is_split()) continue;
+    const auto [start, extent] = BalancedPart(dims[sbp.dim()], ranks, r);
+    if (at[sbp.dim()] >= start && at[sbp.dim()] < start + extent) holders.insert(r);
+  }
+  return holders;
+}
+
+// Of rows that are filled, the bytes that come to ranks which do not have them, or have one addend of several.
+int64_t BytesOfFilledRows(const std::vector<int64_t>& counts, const Sbp& from, const Sbp& to, int ranks) {
+  int64_t elements = 0;
+  for (int64_t group = 0; group < kSources * kExperts; ++group) {
+    for (int64_t row = 0; row < counts[group]; ++row) {
+      for (int64_t column = 0; column < kWidth; ++column) {
+        const std::vector<int64_t> at = {group / kExperts, group % kExperts, row, column};
+        const std::vector<int64_t> dims = {kSources, kExperts, kTokens, kWidth};
+        const std::set<int> givers = Holders(from, at, dims, ranks);
+        for (const int taker : Holders(to, at, dims, ranks)) {
+          elements += from.is_partial() ? ranks - 1 : givers.contains(taker) ? 0 : 1;
+        }
+      }
+    }
+  }
+  return elements * 4;
+}
+
 TEST_F(RaggedLawTest, FilledRowsTravelAndNoOthers) {
-  const auto moved = [&](const std::vector<int64_t>& counts) -> absl::StatusOr<int64_t> {
+  only_numbers_ = true;
+  const std::vector<int64_t> none(kSources * kExperts, 0), all(kSources * kExperts, kTokens);
+  struct World {
+    int ranks = 2, processes = 1;
+    bool sends = false;
+  };
+  const auto moved = [&](const std::vector<int64_t>& counts, const Sbp& from, const Sbp& to,
+                         const World& world) -> absl::StatusOr<int64_t> {
     GraphBuilder b(ops_, "forward");
-    const SbpHint sources{{"a", Sbp::Split(0)}}, experts{{"a", Sbp::Split(1)}};
-    const Tensor x = b.Variable("x", {DType::kFloat32, {kSources, kExperts, kTokens, kWidth}}, "normal(1)", sources);
-    const Tensor of = b.Variable("counts", {DType::kInt32, {kSources, kExperts}}, List(counts), sources, false);
-    Fetch(ReduceSum(Square(KeepRows(x, of).To(sources)).To(experts)), "sum");
+    const SbpHint lies{{"a", from.is_partial() ? Sbp::Split(0) : from}};
+    const SbpHint counts_lie{{"a", from.is_split() && from.dim() < 2 ? from : Sbp::Broadcast()}};
+    const Tensor x = b.Variable("x", {DType::kFloat32, {kSources, kExperts, kTokens, kWidth}}, "normal(1)", lies);
+    const Tensor of = b.Variable("counts", {DType::kInt32, {kSources, kExperts}}, List(counts), counts_lie, false);
+    const Tensor is_row = PadRows(KeepRows(Constant(b, x.type(), 1), of));
+    const Tensor rows = KeepRows(Add(x, Log(is_row)), of);  // behind them is no number
+    Fetch(ReduceSum(Square(rows.To({{"a", from}}).To({{"a", to}}))), "sum");
     OF_ASSIGN_OR_RETURN(Graph graph, b.Finish());
-    OF_ASSIGN_OR_RETURN(const Outcome outcome, Run(std::move(graph), "forward", {{"a", 2}}, 1));
+    OF_ASSIGN_OR_RETURN(CompileOptions options, Options({{"a", world.ranks}}));
+    options.ranks_per_process = world.ranks / world.processes;
+    options.device = world.sends ? DeviceKind::kCuda : DeviceKind::kCpu;
+    OF_ASSIGN_OR_RETURN(const Outcome outcome, Run(std::move(graph), options, 1));
     return outcome.bytes_moved;
   };
-  ASSERT_OK_AND_ASSIGN(const int64_t nothing, moved(std::vector<int64_t>(kSources * kExperts, 0)));
-  // Of source 0 experts 2 and 3 are elsewhere, of source 1 experts 0 and 1.
-  ASSERT_OK_AND_ASSIGN(const int64_t some, moved({9, 8, 3, 0, 5, 1, 7, 9}));
-  EXPECT_EQ(some - nothing, (3 + 0 + 5 + 1) * kWidth * 4);
-  ASSERT_OK_AND_ASSIGN(const int64_t all, moved(std::vector<int64_t>(kSources * kExperts, kTokens)));
-  EXPECT_EQ(all - nothing, kSources * kExperts * kTokens * kWidth * 4 / 2);
+  const std::vector<Sbp> froms = {Sbp::Split(0), Sbp::Split(1), Sbp::Split(2), Sbp::Split(3), Sbp::Partial()};
+  const std::vector<Sbp> tos = {Sbp::Split(0), Sbp::Split(1), Sbp::Split(2), Sbp::Split(3), Sbp::Broadcast()};
+  for (const Sbp& from : froms) {
+    for (const Sbp& to : tos) {
+      if (from.is_partial() && to.is_broadcast()) continue;  // goes by parts: twice
+      for (const World& world : {World{2}, World{3}, World{2, 2}, World{4, 2}, World{2, 1, true}, World{3, 1, true}}) {
+        const auto cuts_too_often = [&](const Sbp& sbp) { return sbp == Sbp::Split(0) && world.ranks > kSources; };
+        if (cuts_too_often(from) || cuts_too_often(to)) continue;  // ops do not
+        SCOPED_TRACE(absl::StrCat(from.ToString(), " to ", to.ToString(), " on ", world.ranks, " ranks of ",
+                                  world.processes, world.sends ? ", sent" : ""));
+        ASSERT_OK_AND_ASSIGN(const int64_t nothing, moved(none, from, to, world));
+        for (const std::vector<int64_t>& counts : {std::vector<int64_t>{9, 8, 3, 0, 5, 1, 7, 9}, all}) {
+          ASSERT_OK_AND_ASSIGN(const int64_t bytes, moved(counts, from, to, world));
+          EXPECT_EQ(bytes - nothing, BytesOfFilledRows(counts, from, to, world.ranks));
+        }
+      }
+    }
+  }
 }
 
 TEST_F(RaggedLawTest, ACountThatIsNoNumberOfRowsFailsTheStepAndNamesTheNode) {
@@ -193,7 +250,8 @@ TEST_F(RaggedLawTest, ACountThatIsNoNumberOfRowsFailsTheStepAndNamesTheNode) {
     const Tensor counts = b.Variable("count", {DType::kInt32, {}}, List({count}), {}, false);
     Fetch(ReduceSum(KeepRows(x, counts)), "sum");
     ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
-    EXPECT_THAT(Run(std::move(graph), "forward", {}, 1).status(),
+    ASSERT_OK_AND_ASSIGN(const CompileOptions options, Options({}));
+    EXPECT_THAT(Run(std::move(graph), options, 1).status(),
                 StatusIs(absl::StatusCode::kInternal, HasSubstr("'keep_rows'")));
   }
 }

@@ -15,7 +15,7 @@ namespace oneflow::testing {
 
 class RandomPipelineMaker {
  public:
-  explicit RandomPipelineMaker(uint32_t seed) : random_(seed), kit_("train") {}
+  RandomPipelineMaker(uint32_t seed, DeviceKind device) : random_(seed), device_(device), kit_("train") {}
 
   RandomJob Make() {
     stages_ = 1 + Pick(3);
@@ -124,7 +124,9 @@ class RandomPipelineMaker {
     if (counts >= 0 && (x.stage != stage || CountsSbp(x.sbp) != CountsSbp(sbp))) {
       counts = Added(kit_.Box(Name(), counts, Place(stage) + CountsSbp(sbp)), chunk, stage, sbp).id;
     }
-    return Added(kit_.Node1("boxing", Name(), Inputs({x}), Place(stage) + sbp), chunk, stage, sbp, counts);
+    std::vector<ValueId> inputs = Inputs({x});
+    if (counts >= 0 && device_ == DeviceKind::kCuda) inputs.push_back(counts);  // ranks send, and know both ends
+    return Added(kit_.Node1("boxing", Name(), inputs, Place(stage) + sbp), chunk, stage, sbp, counts);
   }
 
   Value Read() {
@@ -186,6 +188,7 @@ class RandomPipelineMaker {
   CompileOptions Options() {
     CompileOptions options;
     options.job = "random";
+    options.device = device_;
     std::vector<Axis> axes;
     if (stages_ > 1) axes.push_back({"pp", stages_});
     if (dp_ > 1) axes.push_back({"dp", dp_});
@@ -198,6 +201,7 @@ class RandomPipelineMaker {
   }
 
   std::mt19937 random_;
+  const DeviceKind device_;
   GraphKit kit_;
   int stages_ = 1, dp_ = 1, tp_ = 1, micro_batches_ = 1;
   Schedule schedule_;
@@ -205,6 +209,8 @@ class RandomPipelineMaker {
   std::vector<Chunk> chunks_;
 };
 
-inline RandomJob MakeRandomPipeline(uint32_t seed) { return RandomPipelineMaker(seed).Make(); }
+inline RandomJob MakeRandomPipeline(uint32_t seed, DeviceKind device) {
+  return RandomPipelineMaker(seed, device).Make();
+}
 
 }  // namespace oneflow::testing

@@ -381,8 +381,7 @@ TEST(RandomPlansTest, ProofPlaySimulatorAndThreadsAgreeOnWhatIsLiveAndWhatIsNeed
   for (uint32_t seed = first; seen.live + seen.dead < count && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(absl::StrCat("ONEFLOW_RANDOM_SEED=", seed));
     std::mt19937 random(seed);
-    RandomJob job = MakeRandomPipeline(seed);
-    if (random() % 3 == 0) job.options.device = DeviceKind::kCuda;
+    const RandomJob job = MakeRandomPipeline(seed, random() % 3 == 0 ? DeviceKind::kCuda : DeviceKind::kCpu);
     absl::StatusOr<pb::PlanSet> set =
         CompileBoxed({{job.graph, job.options.micro_batches}}, job.options, testing::Ops());
     if (set.status().code() == absl::StatusCode::kUnimplemented) continue;  // a boxing of several steps

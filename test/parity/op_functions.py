@@ -193,6 +193,11 @@ def clip_scale(a, s):
     return gradients.grad / s.sqrt(), norm
 
 
+def unscale(a, s, loss_scale):
+    good = s.isfinite()
+    return s / loss_scale**2, torch.where(good, 1 / loss_scale, torch.nan), (~good).double()
+
+
 def stepped(optimizer, w, g, state):
     """w after a step of the optimizer that optimizer(parameters) makes, with `state`, which changes too."""
     w = torch.nn.Parameter(w.clone())
@@ -299,6 +304,7 @@ OPS = {
     "layer_norm_grad": layer_norm_grad,
     "rms_norm": rms_norm,
     "batch_norm": batch_norm,
+    "channel_mean": lambda a, x: x.mean(but(x, 1)),
     "channel_variance": lambda a, x, mean: (x - per_channel(mean, x)).square().mean(but(x, 1)),
     # Indices.
     "embedding": lambda a, w, ids: F.embedding(ids, w),
@@ -310,6 +316,7 @@ OPS = {
     "top_k": top_k,
     # Training.
     "clip_scale": clip_scale,
+    "unscale": unscale,
     "adamw_update": adamw_update,
     "sgd_update": sgd_update,
     "ema_update": lambda a, v, x: torch.lerp(x, v, a["decay"]),
@@ -320,6 +327,7 @@ NO_COUNTERPART = {
     "increment": "counts steps",
     "append_token": "keeps a window of tokens",
     "sample_token": "draws random numbers by our definition",
+    "loss_scale_update": "PyTorch has it for CUDA alone; a whole training compares it",
     "lr_schedule": "is a job's own function of the step; whole trainings compare it",
     "rms_norm_grad": "the rstd of its case is not that of its x; the gradient of rms_norm compares it",
     "batch_norm_sums": "the gradients of both kinds of batch_norm compare it",

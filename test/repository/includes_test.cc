@@ -47,7 +47,7 @@ const std::map<std::string, std::string>& Bringers() {
         {"<tuple>", "tie tuple"},
         {"<type_traits>", "is_same_v"},
         {"<unordered_map>", "unordered_map"},
-        {"<utility>", "move pair swap"},
+        {"<utility>", "exchange index_sequence make_index_sequence move pair swap"},
         {"<variant>", "get_if variant"},
         {"<vector>", "vector"},
         {"\"absl/container/flat_hash_map.h\"", "flat_hash_map"},

@@ -100,6 +100,33 @@ TEST_F(DeviceTest, AnArrayThatIsTooShort) {
   EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaErrorIllegalAddress) << "errors of kernels stay";
 }
 
+struct alignas(8) Two {
+  int of[2];
+};
+
+__global__ void TwoAtOnceKernel(const int* from, int* to) {
+  reinterpret_cast<Two*>(to)[threadIdx.x] = reinterpret_cast<const Two*>(from)[threadIdx.x];
+}
+__global__ void FourAtOnceKernel(const int* from, int* to) {
+  reinterpret_cast<float4*>(to)[threadIdx.x] = reinterpret_cast<const float4*>(from)[threadIdx.x];
+}
+
+TEST_F(DeviceTest, AnAddressThatIsNoMultipleOfWhatIsRead) {
+  DeviceArray<int> from(4 * kThreads + 4), to(4 * kThreads + 4);
+  EXPECT_THAT(DefectsOf(0, TwoAtOnceKernel, from.data() + 2, to.data() + 4), IsEmpty());
+  EXPECT_THAT(DefectsOf(0, FourAtOnceKernel, from.data() + 4, to.data()), IsEmpty());
+  EXPECT_THAT(
+      DefectsOf(0, TwoAtOnceKernel, from.data() + 1, to.data()),
+      ElementsAre(AllOf(HasSubstr("TwoAtOnceKernel"), HasSubstr("8 bytes at an address that is 4 beyond a multiple"))));
+}
+
+TEST_F(DeviceTest, AnAddressThatIsNoMultipleOfWhatIsWritten) {
+  DeviceArray<int> from(4 * kThreads + 4), to(4 * kThreads + 4);
+  EXPECT_THAT(
+      DefectsOf(0, FourAtOnceKernel, from.data(), to.data() + 2),
+      ElementsAre(AllOf(HasSubstr("FourAtOnceKernel"), HasSubstr("at an address that is 8 beyond a multiple"))));
+}
+
 TEST_F(DeviceTest, AnArrayThatWasFreed) {
   int* freed = nullptr;
   ASSERT_EQ(cudaMalloc(&freed, kThreads * sizeof(int)), cudaSuccess);

@@ -16,7 +16,6 @@
 #include "tools/job/job.h"
 #include "tools/sim/folded_plan.h"
 #include "tools/sim/simulated_job.h"
-#include "tools/sim/steady.h"
 #include "tools/trace/summary.h"
 
 namespace oneflow {
@@ -164,11 +163,13 @@ Kept MostKept(const std::map<int, Kept>& of_chunk, const Schedule& schedule) {
 
 absl::StatusOr<double> StepSeconds(const pb::PlanSet& set, const Job& job, const OpRegistry& ops) {
   OF_ASSIGN_OR_RETURN(Topology topology, TopologyOf(job.options));
-  const RankCosts costs = PredictedRankCosts(std::move(topology), ops, PricedKernels::kFused);
   OF_ASSIGN_OR_RETURN(const PartPrograms programs, PartPrograms::Of(set));
-  OF_ASSIGN_OR_RETURN(PlayedRanks ranks, FindPlayedRanks(set, programs, 0, costs, {}));
-  OF_ASSIGN_OR_RETURN(const FoldedPlan folded, FoldedPlan::Make(set, programs, 0, std::move(ranks), costs, ""));
-  OF_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadily(folded.program(), 0, 0, folded.Costs()));
+  PricedRanks priced(set, programs, 0, PredictedRankCosts(std::move(topology), ops, PricedKernels::kFused));
+  OF_ASSIGN_OR_RETURN(PlayedRanks ranks, FindPlayedRanks(priced, {}));
+  OF_ASSIGN_OR_RETURN(const FoldedPlan folded, FoldedPlan::Make(priced, std::move(ranks), ""));
+  Extent extent = kUntilSteady;
+  extent.keep_acts = false;
+  OF_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(folded.program(), 0, extent, folded.Costs()));
   const std::vector<int64_t>& ends = simulation.step_ends_ns;
   return 1e-9 * static_cast<double>(ends.back() - ends[ends.size() - 2]);
 }

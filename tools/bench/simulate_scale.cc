@@ -12,14 +12,14 @@
 #include "tools/bench/compile_scale.h"
 #include "tools/bench/expense.h"
 #include "tools/bench/measurement.h"
+#include "tools/process/peak_bytes.h"
 #include "tools/sim/folded_plan.h"
-#include "tools/sim/steady.h"
 #include "tools/trace/summary.h"
 
 namespace oneflow {
 namespace {
 
-constexpr int kDevicesOfHost = 8;
+constexpr int kDevicesOfSimulatedHost = 8;
 constexpr ScaleCase kSimulations[] = {
     {"gpt1t", "GPT-1T, pp64 x dp6 x tp8", 64, 6, 8, 128, 128, 25'600, 160, 0, "1f1b"},
     {"llama-70b", "70B, pp8 x dp2 x tp8", 8, 2, 8, 32, 80, 8'192, 64, 0, "1f1b"},
@@ -27,7 +27,7 @@ constexpr ScaleCase kSimulations[] = {
 
 struct SimulateRound {
   double compile_seconds = 0, fold_seconds = 0, play_seconds = 0, tell_seconds = 0;
-  int ranks = 0, played = 0;
+  int ranks = 0, played = 0, spelled = 0;
   int64_t acts = 0, steps = 0, peak_bytes = 0;
   double step_seconds = 0;  // of the simulated job
 
@@ -37,12 +37,12 @@ struct SimulateRound {
 // Hosts of eight H100 with a card of 400 Gbit/s for each.
 std::vector<HostGroup> HostsFor(int ranks) {
   HostGroup host;
-  host.devices = kDevicesOfHost;
-  host.count = (ranks + kDevicesOfHost - 1) / kDevicesOfHost;
+  host.devices = kDevicesOfSimulatedHost;
+  host.count = (ranks + kDevicesOfSimulatedHost - 1) / kDevicesOfSimulatedHost;
   host.device = UsualDevice(DeviceKind::kCuda);
   host.device.memory_bytes = 0;  // what it takes is another matter
   host.nics = {*NicsOfClass("infiniband")};
-  host.nics[0].count = kDevicesOfHost;
+  host.nics[0].count = kDevicesOfSimulatedHost;
   return {host};
 }
 
@@ -59,13 +59,14 @@ absl::StatusOr<SimulateRound> MeasureSimulation(const ScaleCase& it, const OpReg
   OF_ASSIGN_OR_RETURN(const pb::PlanSet set, Compile(program, options, ops));
   round.compile_seconds = watch.Lap();
   OF_ASSIGN_OR_RETURN(Topology topology, Topology::Create(round.ranks, options.ranks_per_process, options.hosts));
-  const RankCosts costs = PredictedRankCosts(std::move(topology), ops);
   OF_ASSIGN_OR_RETURN(const PartPrograms programs, PartPrograms::Of(set));
-  OF_ASSIGN_OR_RETURN(PlayedRanks ranks, FindPlayedRanks(set, programs, 0, costs, {}));
-  OF_ASSIGN_OR_RETURN(const FoldedPlan folded, FoldedPlan::Make(set, programs, 0, std::move(ranks), costs, ""));
+  PricedRanks priced(set, programs, 0, PredictedRankCosts(std::move(topology), ops));
+  OF_ASSIGN_OR_RETURN(PlayedRanks ranks, FindPlayedRanks(priced, {}));
+  OF_ASSIGN_OR_RETURN(const FoldedPlan folded, FoldedPlan::Make(priced, std::move(ranks), ""));
   round.played = static_cast<int>(folded.ranks().played.size());
+  round.spelled = priced.num_spelled();
   round.fold_seconds = watch.Lap();
-  OF_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadily(folded.program(), 0, 0, folded.Costs()));
+  OF_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(folded.program(), 0, kUntilSteady, folded.Costs()));
   round.acts = static_cast<int64_t>(simulation.trace.acts.size());
   round.steps = static_cast<int64_t>(simulation.step_ends_ns.size());
   round.play_seconds = watch.Lap();
@@ -92,15 +93,15 @@ class SimulateScaleCase : public BenchCase {
 
   std::string Text() const override {
     std::string text =
-        absl::StrFormat("%-26s %6s %7s %9s %6s %8s %8s %8s %8s %8s %8s %10s\n", "simulate-scale", "ranks", "played",
-                        "acts", "steps", "total s", "compile", "fold", "play", "tell", "RSS GB", "s a step");
+        absl::StrFormat("%-26s %6s %7s %7s %9s %6s %8s %8s %8s %8s %8s %8s %10s\n", "simulate-scale", "ranks", "played",
+                        "spelled", "acts", "steps", "total s", "compile", "fold", "play", "tell", "RSS GB", "s a step");
     for (size_t i = 0; i < std::size(kSimulations); ++i) {
       const SimulateRound it = MedianOf(rounds_[i]);
-      absl::StrAppend(&text,
-                      absl::StrFormat("%-26s %6d %7d %9d %6d %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %10.3f\n",
-                                      kSimulations[i].title, it.ranks, it.played, it.acts, it.steps, it.seconds(),
-                                      it.compile_seconds, it.fold_seconds, it.play_seconds, it.tell_seconds,
-                                      1e-9 * static_cast<double>(it.peak_bytes), it.step_seconds));
+      absl::StrAppend(
+          &text, absl::StrFormat("%-26s %6d %7d %7d %9d %6d %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %10.3f\n",
+                                 kSimulations[i].title, it.ranks, it.played, it.spelled, it.acts, it.steps,
+                                 it.seconds(), it.compile_seconds, it.fold_seconds, it.play_seconds, it.tell_seconds,
+                                 1e-9 * static_cast<double>(it.peak_bytes), it.step_seconds));
     }
     return text;
   }
@@ -112,6 +113,7 @@ class SimulateScaleCase : public BenchCase {
         json.push_back({{"name", kSimulations[i].name},
                         {"ranks", it.ranks},
                         {"played", it.played},
+                        {"spelled", it.spelled},
                         {"acts", it.acts},
                         {"steps", it.steps},
                         {"seconds", it.seconds()},

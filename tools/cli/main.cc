@@ -225,13 +225,13 @@ int Main(int argc, char** argv) {
   sub->add_option("job", bench.config, "job config with a gpt; default: the quickstart's model on a generated text");
   sub->add_option("--set", bench.sets, "override a field of the config; may be repeated")->allow_extra_args(false);
   sub->add_option("--rounds", bench.rounds, "how often everything is measured, in turn")->capture_default_str();
-  sub->add_option("--steps", bench.steps, "measured steps of a round")->capture_default_str();
-  sub->add_option("--warmup", bench.warmup, "steps before them")->capture_default_str();
+  sub->add_option("--steps", bench.steps, "measured steps of a round; default: 20, less where one takes seconds");
+  sub->add_option("--warmup", bench.warmup, "steps before them; default: 5, or less");
   sub->add_option("--cores", bench.cores, "cores for each layout and for PyTorch; 0: all of this machine")
       ->capture_default_str();
-  sub->add_option("--cases", bench.cases, "which layouts, separated by commas")->capture_default_str();
+  sub->add_option("--cases", bench.cases, "what to measure, separated by commas")->capture_default_str();
   sub->add_option("--pytorch", bench.pytorch, "Python interpreter with PyTorch to compare with");
-  sub->add_option("--pytorch-script", bench.pytorch_script, "the model in PyTorch")->capture_default_str();
+  sub->add_option("--pytorch-script", bench.pytorch_script, "the models in PyTorch")->capture_default_str();
   sub->add_option("--json", bench.json, "write all figures to this file");
 
   SchedulerArgs scheduler_args;

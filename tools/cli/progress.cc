@@ -123,7 +123,32 @@ void Progress::OnTrained(int64_t time_us, Step step) {
   WritePending();
   pending_ = step;
   has_pending_ = true;
+  ++trained_;
+  if (const auto it = step.values.find("skipped"); it != step.values.end() && it->second != 0) {
+    ++skipped_;
+    return PrintSkipped(step);
+  }
   PrintStep(time_us, step, step.step == 0 || step.step + 1 == total_steps_);
+}
+
+std::string Progress::StepText(const Step& step) const {
+  std::string line =
+      absl::StrFormat("step %*d/%d", static_cast<int>(absl::StrCat(total_steps_).size()), step.step + 1, total_steps_);
+  for (const char* name : {"loss", "lr"}) {
+    if (const auto it = step.values.find(name); it != step.values.end())
+      absl::StrAppendFormat(&line, "  %s %.5g", name, it->second);
+  }
+  return line;
+}
+
+// On a line of its own: it is not to be overwritten by the next step's.
+void Progress::PrintSkipped(const Step& step) {
+  std::string line = absl::StrCat(StepText(step), "  skipped: gradients overflow");
+  if (const auto it = step.values.find("loss_scale"); it != step.values.end()) {
+    absl::StrAppendFormat(&line, " at loss scale %.9g", it->second);
+  }
+  options_.print(absl::StrCat(options_.terminal ? "\r\x1b[K" : "", line, "\n"));
+  line_open_ = false;
 }
 
 void Progress::PrintStep(int64_t time_us, const Step& step, bool force) {
@@ -132,12 +157,7 @@ void Progress::PrintStep(int64_t time_us, const Step& step, bool force) {
   const double span = static_cast<double>(times_us_.back() - times_us_.front()) * 1e-6;
   const double per_step = times_us_.size() > 1 ? span / static_cast<double>(times_us_.size() - 1) : 0;
   const double speed = per_step > 0 ? static_cast<double>(spec_.samples_per_step()) / per_step : 0;
-  std::string line =
-      absl::StrFormat("step %*d/%d", static_cast<int>(absl::StrCat(total_steps_).size()), step.step + 1, total_steps_);
-  for (const char* name : {"loss", "lr"}) {
-    if (const auto it = step.values.find(name); it != step.values.end())
-      absl::StrAppendFormat(&line, "  %s %.5g", name, it->second);
-  }
+  std::string line = StepText(step);
   absl::StrAppend(&line, "  ", SpeedText(speed), " ", spec_.sample_unit(), "/s");
   if (step.step + 1 < total_steps_) {
     absl::StrAppend(&line, "  ETA ", Duration(per_step * static_cast<double>(total_steps_ - step.step - 1)));
@@ -186,6 +206,9 @@ void Progress::Finish() {
   if (line_open_) options_.print("\n");
   line_open_ = false;
   WritePending();
+  if (skipped_ > 0) {
+    options_.print(absl::StrCat("skipped ", skipped_, " of ", trained_, " steps, whose gradients overflowed\n"));
+  }
   if (generated_.empty()) return;
   const std::string text = options_.prompt + generated_;
   options_.print(absl::StrCat("generated:\n", options_.terminal ? ForTerminal(text) : text, "\n"));

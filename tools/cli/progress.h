@@ -2,6 +2,7 @@
 // metrics file.
 //
 //   step  120/750  loss 2.1034  lr 0.00198  18.2k tokens/s  ETA 1:32
+//   step  121/750  loss 2.1002  lr 0.00198  skipped: gradients overflow at loss scale 65536
 //   validation loss 1.5562 after step 750 (20 batches)
 #pragma once
 
@@ -52,6 +53,9 @@ class Progress {
   void OnTrained(int64_t time_us, Step step);
   void OnPhaseDone(int64_t time_us, const pb::PhaseDone& done);
   void PrintStep(int64_t time_us, const Step& step, bool force);
+  void PrintSkipped(const Step& step);
+  // "step  120/750  loss 2.1034  lr 0.00198"
+  std::string StepText(const Step& step) const;
   void WritePending();
 
   const pb::JobSpec spec_;
@@ -65,6 +69,8 @@ class Progress {
   Step pending_;  // its metrics line is held back until it is known whether an evaluation follows
   int64_t printed_us_ = 0;
   bool line_open_ = false;  // the cursor stands behind an in-place line
+  int64_t trained_ = 0;     // training steps
+  int64_t skipped_ = 0;     // those among them that changed no weight
 
   std::map<std::string, std::pair<double, int64_t>> evaluating_;  // name -> sum, count
   std::map<std::string, double> evaluation_;

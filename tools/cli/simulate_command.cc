@@ -16,7 +16,6 @@
 #include "tools/sim/measured_costs.h"
 #include "tools/sim/predicted_costs.h"
 #include "tools/sim/simulated_job.h"
-#include "tools/sim/steady.h"
 #include "tools/trace/step_division.h"
 
 namespace oneflow {
@@ -114,20 +113,22 @@ absl::Status SimulatePredicted(const SimulateArguments& arguments, const Job& jo
                       ParseInjection(arguments.slow, arguments.kill, arguments.delay_ms, arguments.seed, num_ranks));
   OF_ASSIGN_OR_RETURN(Topology topology,
                       arguments.cluster.empty() ? TopologyOf(job.options) : TopologyOfFile(arguments.cluster, job));
-  const RankCosts rank_costs = Slowed(PredictedRankCosts(std::move(topology), ops), injection.slow);
+  RankCosts rank_costs = PredictedRankCosts(std::move(topology), ops);
+  rank_costs.slow = injection.slow;
+  PricedRanks priced(set, programs, plan, std::move(rank_costs));
   PlayedRanks ranks = PlayAll(num_ranks);
   if (!arguments.all_ranks && injection.delay_ns == 0) {
-    OF_ASSIGN_OR_RETURN(ranks, FindPlayedRanks(set, programs, plan, rank_costs, injection.Touched()));
+    OF_ASSIGN_OR_RETURN(ranks, FindPlayedRanks(priced, injection.Touched()));
   }
-  OF_ASSIGN_OR_RETURN(const FoldedPlan folded,
-                      FoldedPlan::Make(set, programs, plan, std::move(ranks), rank_costs, job.spec.plan_hash()));
+  OF_ASSIGN_OR_RETURN(const FoldedPlan folded, FoldedPlan::Make(priced, std::move(ranks), job.spec.plan_hash()));
   const SimulatedCosts costs = Injected(folded.Costs(), injection);
   if (!folded.plays_all()) {
     std::cout << absl::StrFormat("%d ranks are played, which stand for all %d\n", folded.ranks().played.size(),
                                  num_ranks);
   }
   const int64_t num_steps = arguments.steps == 0 && injection.delay_ns > 0 ? kVaryingSteps : arguments.steps;
-  const absl::StatusOr<Simulation> simulation = SimulateSteadily(folded.program(), 0, num_steps, costs);
+  const Extent extent = num_steps > 0 ? Extent{.steps = num_steps} : kUntilSteady;
+  const absl::StatusOr<Simulation> simulation = Simulate(folded.program(), 0, extent, costs);
   if (absl::IsFailedPrecondition(simulation.status()) && !injection.dies_ns.empty()) {
     std::cout << simulation.status().message() << "\n";  // that is what was asked for
     return absl::OkStatus();

@@ -50,7 +50,19 @@ void MakePathsAbsolute(pb::JobConfig& config) {
   if (config.has_trace()) MakeAbsolute(config.mutable_trace()->mutable_file());
 }
 
-DType TypeOf(pb::Precision::Type type) { return type == pb::Precision::BF16 ? DType::kBFloat16 : DType::kFloat32; }
+DType TypeOf(pb::Precision::Type type) {
+  if (type == pb::Precision::F16) return DType::kFloat16;
+  return type == pb::Precision::BF16 ? DType::kBFloat16 : DType::kFloat32;
+}
+
+PrecisionOptions PrecisionOf(const pb::Precision& precision) {
+  PrecisionOptions options;
+  options.compute = TypeOf(precision.compute());
+  options.reduce = TypeOf(precision.reduce());
+  if (precision.has_initial_scale()) options.initial_scale = precision.initial_scale();
+  if (precision.has_growth_interval()) options.growth_interval = precision.growth_interval();
+  return options;
+}
 
 absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb::JobSpec& spec) {
   CompileOptions options;
@@ -87,8 +99,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb
   if (config.recompute().what() != "none") options.recompute.what = config.recompute().what();
   options.recompute.first = config.recompute().layers();
   options.recompute.gathers = config.recompute().gathers();
-  options.precision.compute = TypeOf(config.precision().compute());
-  options.precision.reduce = TypeOf(config.precision().reduce());
+  options.precision = PrecisionOf(config.precision());
   options.keep_gradients = !config.save_gradients().empty();
   return options;
 }

@@ -1,6 +1,7 @@
 #include "tools/job/validate.h"
 
 #include <cmath>
+#include <limits>
 
 #include "oneflow_core/models/config.h"
 #include "tools/job/cluster.h"
@@ -200,6 +201,29 @@ void CheckPipeline(const pb::Pipeline& pipeline, Checker& check) {
   }
 }
 
+void CheckPrecision(const pb::JobConfig& c, Checker& check) {
+  const pb::Precision& precision = c.precision();
+  const std::string compute = pb::Precision::Type_Name(precision.compute());
+  check.Require(
+      precision.reduce() == pb::Precision::F32 || precision.reduce() == precision.compute(), "precision.reduce",
+      absl::StrCat(pb::Precision::Type_Name(precision.reduce()),
+                   precision.compute() == pb::Precision::F32 ? " is narrower than precision.compute, which is "
+                                                             : " is neither F32 nor precision.compute, which is ",
+                   compute));
+  // A model that was declared elsewhere may ask for f16 itself.
+  const bool scales = precision.compute() == pb::Precision::F16 || c.model().has_graph();
+  const std::string in_vain = absl::StrCat("the loss is scaled where compute is F16, but it is ", compute);
+  check.Require(scales || !precision.has_initial_scale(), "precision.initial_scale", in_vain);
+  check.Require(scales || !precision.has_growth_interval(), "precision.growth_interval", in_vain);
+  if (precision.has_initial_scale()) {
+    const double scale = precision.initial_scale();
+    check.Require(scale >= 1 && scale <= 1e38, "precision.initial_scale", absl::StrCat(scale, " is not in [1, 1e+38]"));
+  }
+  if (precision.has_growth_interval()) {
+    check.Range(precision.growth_interval(), 1, std::numeric_limits<int32_t>::max(), "precision.growth_interval");
+  }
+}
+
 void CheckTrain(const pb::JobConfig& c, Checker& check) {
   const pb::Train& train = c.train();
   check.Range(train.steps(), 0, kMaxSteps, "train.steps");
@@ -211,11 +235,7 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   check.Range(c.recompute().layers(), 0, kMaxLayers, "recompute.layers");
   check.Require(c.recompute().layers() == 0 || (!what.empty() && what != "none"), "recompute.what",
                 absl::StrCat(c.recompute().layers(), " layers are given, but nothing to compute again"));
-  const pb::Precision& precision = c.precision();
-  check.Require(
-      precision.reduce() == pb::Precision::F32 || precision.reduce() == precision.compute(), "precision.reduce",
-      absl::StrCat(pb::Precision::Type_Name(precision.reduce()), " is narrower than precision.compute, which is ",
-                   pb::Precision::Type_Name(precision.compute())));
+  CheckPrecision(c, check);
   check.Require(micro < 1 || train.batch_size() % micro == 0, "train.micro_batches",
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
   if (train.optimizer().has_adamw()) {

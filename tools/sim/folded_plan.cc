@@ -1,108 +1,94 @@
 #include "tools/sim/folded_plan.h"
 
-#include <google/protobuf/arena.h>
-
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "actor/trace/traced_program.h"
-#include "tools/sim/class_ids.h"
 
 namespace oneflow {
 
-// From the program of the played ranks, with whom they meet, to one that is closed.
+// From the outlines of the played ranks, with whom they meet, to a program that is closed.
 class FoldedPlan::Folder {
  public:
-  Folder(const pb::ClassPlan& plan, const RankCosts& costs, pb::Program& part, int plan_index, FoldedPlan& out)
-      : ids_(plan), costs_(costs), part_(part), plan_(part.plans(plan_index)), plan_index_(plan_index), out_(out) {}
+  Folder(PricedRanks& priced, FoldedPlan& out)
+      : priced_(priced),
+        plan_(priced.plan()),
+        reader_(priced.programs().reader()),
+        ids_(plan_, reader_),
+        plan_out_(*out.program_.add_plans()),
+        out_(out) {}
 
   absl::Status Fold() {
-    FindWhoIsHere();
-    FindRegisters();
-    OF_RETURN_IF_ERROR(Connect());
-    WriteHead();
-    pb::Plan& to = *out_.program_.add_plans();
-    to.set_name(plan_.name());
-    to.set_micro_batches(plan_.micro_batches());
-    const std::vector<ActCost> acts = costs_.acts(part_, plan_index_);
-    for (const int a : actors_) {
-      WriteActor(a, *to.add_actors());
-      out_.acts_.push_back(acts[a]);
-      out_.ids_.push_back(plan_.actors(a).id());
+    for (const int rank : out_.ranks_.played) {
+      OF_ASSIGN_OR_RETURN(ranks_.emplace_back(), priced_.Of(rank));
     }
-    for (size_t r = 0; r < registers_.size(); ++r) WriteRegister(static_cast<int>(r), *to.add_registers());
-    for (const pb::QueueOrder& order : plan_.orders()) {
-      pb::QueueOrder& folded = *to.add_orders();
-      folded = order;
-      for (int32_t& actor : *folded.mutable_actors()) actor = new_actor_[actor];
-    }
-    return CheckPorts(to);
+    plan_out_.set_name(plan_.name());
+    plan_out_.set_micro_batches(plan_.micro_batches());
+    NumberActors();
+    NumberRegisters();
+    for (const auto& [id, here] : by_id_) OF_RETURN_IF_ERROR(WriteActor(here));
+    WriteRegisters();
+    WriteOrders();
+    WriteCommunicators();
+    return CheckPorts();
   }
 
  private:
-  int RankOf(int actor) const { return plan_.actors(actor).rank(); }
+  // An actor of a played rank: their places in ranks_ and in its outline.
+  struct Here {
+    size_t rank = 0, actor = 0;
+  };
+
+  const OutlinedActor& At(const Here& here) const { return ranks_[here.rank].outline.actors[here.actor]; }
   int StandIn(int rank) const { return out_.ranks_.stands_for[rank]; }
-  bool IsHere(int actor) const { return StandIn(RankOf(actor)) == RankOf(actor); }
+  const Placement& GridOf(int reg) const { return reader_.grid(plan_.registers(reg).grid()); }
 
-  void FindWhoIsHere() {
-    new_actor_.assign(plan_.actors_size(), -1);
-    for (int a = 0; a < plan_.actors_size(); ++a) {
-      if (!IsHere(a)) continue;
-      new_actor_[a] = static_cast<int>(actors_.size());
-      actors_.push_back(a);
-      actor_at_[{ids_.ActorClass(plan_.actors(a).id()), RankOf(a)}] = new_actor_[a];
+  void NumberActors() {
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      const RankOutline& outline = ranks_[r].outline;
+      for (size_t a = 0; a < outline.actors.size(); ++a) {
+        by_id_.push_back({ids_.OfActor({outline.actors[a].actor, outline.rank}), {r, a}});
+      }
+    }
+    std::sort(by_id_.begin(), by_id_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [id, here] : by_id_) {
+      actor_at_[{At(here).actor, ranks_[here.rank].outline.rank}] = static_cast<int>(out_.ids_.size());
+      out_.ids_.push_back(id);
+      out_.acts_.push_back(ranks_[here.rank].costs[here.actor]);
     }
   }
 
-  // Those that a played rank fills stay.
-  void FindRegisters() {
-    for (int r = 0; r < plan_.registers_size(); ++r) {
-      const pb::Register& reg = plan_.registers(r);
-      if (!IsHere(reg.producer())) continue;
-      register_at_[{ids_.RegisterClass(reg.id()), RankOf(reg.producer())}] = static_cast<int>(registers_.size());
-      registers_.push_back(r);
+  // Those that a played rank fills and anyone waits for.
+  void NumberRegisters() {
+    std::set<std::pair<int, int>> registers;  // and the rank
+    for (const PricedRank& rank : ranks_) {
+      for (const OutlinedActor& actor : rank.outline.actors) {
+        for (const OutlinedActor::Output& output : actor.outputs) registers.insert({output.reg, rank.outline.rank});
+      }
     }
-    consumers_.resize(registers_.size());
-    new_register_.assign(plan_.registers_size(), -1);
-    for (int r = 0; r < plan_.registers_size(); ++r) {
-      const pb::Register& reg = plan_.registers(r);
-      const auto at = register_at_.find({ids_.RegisterClass(reg.id()), StandIn(RankOf(reg.producer()))});
-      if (at != register_at_.end()) new_register_[r] = at->second;
-    }
-  }
-
-  // Who stands for an actor: the same one on the rank that stands for its rank; -1 if that has none.
-  int ActorFor(int actor) const {
-    const auto at = actor_at_.find({ids_.ActorClass(plan_.actors(actor).id()), StandIn(RankOf(actor))});
-    return at == actor_at_.end() ? -1 : at->second;
+    for (const auto& at : registers) register_at_[at] = static_cast<int>(register_at_.size());
+    consumers_.resize(register_at_.size());
   }
 
   absl::Status NotAlike(absl::string_view what, const std::string& name, int rank) const {
     return absl::InternalError(absl::StrCat("rank ", rank, " stands for others, but ", what, " '", name, "' does not"));
   }
 
-  // Every message that a played rank waits for comes from who stands for its sender.
-  absl::Status Connect() {
-    for (int r = 0; r < plan_.registers_size(); ++r) {
-      const pb::Register& reg = plan_.registers(r);
-      const int producer = ActorFor(reg.producer());
-      if (producer < 0 || new_register_[r] < 0) {
-        return NotAlike("register", reg.name(), StandIn(RankOf(reg.producer())));
-      }
-      for (const int32_t consumer : reg.consumers()) {
-        const int reader = ActorFor(consumer);
-        if (reader < 0) return NotAlike("actor", plan_.actors(consumer).name(), StandIn(RankOf(consumer)));
-        const int from = RankOf(reg.producer()), to = RankOf(consumer);
-        if (IsHere(reg.producer())) {
-          consumers_[new_register_[r]].insert(reader);
-          Takes({reader, producer, new_register_[r]}, costs_.message_ns(to, from));
-        }
-        if (IsHere(consumer)) Takes({producer, reader, new_register_[r]}, costs_.message_ns(from, to));
-      }
-    }
-    return absl::OkStatus();
+  // Who stands for an actor: the same one on the rank that stands for its rank.
+  absl::StatusOr<int> StandInFor(const Instance& instance) const {
+    const int rank = StandIn(instance.rank);
+    const auto at = actor_at_.find({instance.actor, rank});
+    if (at == actor_at_.end()) return NotAlike("actor", plan_.actors(instance.actor).name(), rank);
+    return at->second;
+  }
+
+  absl::StatusOr<int> StandInFor(int reg, int rank) const {
+    const auto at = register_at_.find({reg, StandIn(rank)});
+    if (at == register_at_.end()) return NotAlike("register", plan_.registers(reg).name(), StandIn(rank));
+    return at->second;
   }
 
   void Takes(const Way& way, int64_t ns) {
@@ -111,91 +97,140 @@ class FoldedPlan::Folder {
     most = std::max(most, ns);
   }
 
-  void WriteHead() {
-    pb::Program& to = out_.program_;
-    to.set_version(part_.version());
-    to.set_job(part_.job());
-    to.set_seed(part_.seed());
-    *to.mutable_ranks() = part_.ranks();
-    *to.mutable_communicators() = part_.communicators();
-  }
-
-  void WriteActor(int actor, pb::Actor& to) {
-    pb::Actor& from = *part_.mutable_plans(plan_index_)->mutable_actors(actor);
-    KeepCalls(from);
-    to = from;
-    to.set_id(new_actor_[actor]);
-    FoldPorts(*to.mutable_inputs());
-    FoldPorts(*to.mutable_outputs());
-  }
-
-  static void KeepCalls(pb::Actor& actor) {
-    google::protobuf::RepeatedPtrField<pb::Instruction> calls;
-    for (const pb::Instruction& instruction : actor.instructions()) {
-      if (instruction.kind() != pb::Instruction::COLLECTIVE) continue;
-      pb::Instruction& call = *calls.Add();
-      call.set_kind(instruction.kind());
-      call.set_node(instruction.node());
-      call.set_collective(instruction.collective());
-      call.set_communicator(instruction.communicator());
+  absl::Status WriteActor(const Here& here) {
+    const OutlinedActor& from = At(here);
+    const int rank = ranks_[here.rank].outline.rank;
+    const pb::ClassActor& of = plan_.actors(from.actor);
+    pb::Actor& to = *plan_out_.add_actors();
+    to.set_id(plan_out_.actors_size() - 1);
+    to.set_rank(rank);
+    to.set_name(of.name());
+    to.set_acts_per_step(of.acts_per_step());
+    to.set_priority(of.priority());
+    to.set_queue(of.queue());
+    to.set_section(of.section());
+    to.set_chunk(of.chunk());
+    *to.mutable_parts() = of.parts();
+    *to.mutable_crosses() = of.crosses();
+    for (const OutlinedActor::Input& input : from.inputs) OF_RETURN_IF_ERROR(Read(input, rank, to));
+    for (const OutlinedActor::Output& output : from.outputs) OF_RETURN_IF_ERROR(Give(output, rank, to));
+    for (const OutlinedActor::Call& call : from.calls) {
+      pb::Instruction& instruction = *to.add_instructions();
+      instruction.set_kind(pb::Instruction::COLLECTIVE);
+      instruction.set_node(of.instructions(call.instruction).node());
+      instruction.set_communicator(CommunicatorOf(call.communicator));
     }
-    *actor.mutable_instructions() = calls;
+    return absl::OkStatus();
   }
 
-  void FoldPorts(google::protobuf::RepeatedPtrField<pb::Port>& ports) const {
-    std::set<int> seen;
-    int kept = 0;
-    for (int i = 0; i < ports.size(); ++i) {
-      ports[i].set_register_(new_register_[ports[i].register_()]);
-      if (seen.insert(ports[i].register_()).second) ports.SwapElements(kept++, i);
+  // Every message that a played rank waits for comes from who stands for its sender.
+  absl::Status Read(const OutlinedActor::Input& input, int rank, pb::Actor& to) {
+    std::set<int> registers;
+    for (const int index : input.indices) {
+      const int from = GridOf(input.reg).ranks()[index];
+      OF_ASSIGN_OR_RETURN(const int reg, StandInFor(input.reg, from));
+      OF_ASSIGN_OR_RETURN(const int producer, StandInFor({plan_.registers(input.reg).producer(), from}));
+      Takes({producer, to.id(), reg}, priced_.costs().MessageNs(from, rank));
+      if (registers.insert(reg).second) WritePort(reg, input.acts_per_slot, *to.add_inputs());
     }
-    ports.DeleteSubrange(kept, ports.size() - kept);
+    return absl::OkStatus();
   }
 
-  void WriteRegister(int r, pb::Register& to) const {
-    to = plan_.registers(registers_[r]);
-    to.set_id(r);
-    to.set_producer(new_actor_[to.producer()]);
-    to.clear_consumers();
-    for (const int consumer : consumers_[r]) to.add_consumers(consumer);
+  absl::Status Give(const OutlinedActor::Output& output, int rank, pb::Actor& to) {
+    const int reg = register_at_.at({output.reg, rank});
+    WritePort(reg, output.acts_per_slot, *to.add_outputs());
+    for (const Instance& consumer : output.readers) {
+      OF_ASSIGN_OR_RETURN(const int reader, StandInFor(consumer));
+      consumers_[reg].insert(reader);
+      Takes({reader, to.id(), reg}, priced_.costs().MessageNs(consumer.rank, rank));
+    }
+    return absl::OkStatus();
+  }
+
+  static void WritePort(int reg, int acts_per_slot, pb::Port& to) {
+    to.set_register_(reg);
+    to.set_acts_per_slot(acts_per_slot);
+  }
+
+  void WriteRegisters() {
+    for (const auto& [at, r] : register_at_) {
+      const pb::ClassRegister& of = plan_.registers(at.first);
+      pb::Register& to = *plan_out_.add_registers();
+      to.set_id(r);
+      to.set_producer(actor_at_.at({of.producer(), at.second}));
+      for (const int consumer : consumers_[r]) to.add_consumers(consumer);
+      to.set_slots(of.slots());
+      to.set_initially_filled(of.initially_filled());
+      to.set_zone(of.zone());
+      to.set_slot_bytes(of.slot_bytes());
+      to.set_slot_stride(of.slot_stride());
+      to.set_name(of.name());
+    }
+  }
+
+  void WriteOrders() {
+    for (const PricedRank& rank : ranks_) {
+      for (const OutlinedOrder& from : rank.outline.orders) {
+        pb::QueueOrder& order = *plan_out_.add_orders();
+        order.set_rank(rank.outline.rank);
+        order.set_queue(from.queue);
+        for (const int actor : from.actors) order.add_actors(actor_at_.at({actor, rank.outline.rank}));
+      }
+    }
+  }
+
+  // Those of calls of played ranks, numbered as they come.
+  int CommunicatorOf(int of_outlines) {
+    return communicators_.try_emplace(of_outlines, static_cast<int>(communicators_.size())).first->second;
+  }
+
+  void WriteCommunicators() {
+    std::vector<int> order(communicators_.size());
+    for (const auto& [of_outlines, number] : communicators_) order[number] = of_outlines;
+    for (const int of_outlines : order) {
+      pb::Communicator& to = *out_.program_.add_communicators();
+      for (const int member : priced_.communicators()[of_outlines]) to.add_ranks(member);
+    }
   }
 
   // Whoever reads a register has a port of it, and whoever has a port reads it.
-  absl::Status CheckPorts(const pb::Plan& to) const {
+  absl::Status CheckPorts() const {
     int64_t ports = 0, consumers = 0;
-    for (int r = 0; r < to.registers_size(); ++r) {
-      for (const int32_t consumer : to.registers(r).consumers()) {
+    for (int r = 0; r < plan_out_.registers_size(); ++r) {
+      for (const int32_t consumer : plan_out_.registers(r).consumers()) {
         ++consumers;
-        if (PortOf(to.actors(consumer).inputs(), r) != nullptr) continue;
-        return NotAlike("actor", to.actors(consumer).name(), to.actors(consumer).rank());
+        if (PortOf(plan_out_.actors(consumer).inputs(), r) != nullptr) continue;
+        return NotAlike("actor", plan_out_.actors(consumer).name(), plan_out_.actors(consumer).rank());
       }
     }
-    for (const pb::Actor& actor : to.actors()) ports += actor.inputs_size();
+    for (const pb::Actor& actor : plan_out_.actors()) ports += actor.inputs_size();
     if (ports == consumers) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("a folded plan has ", ports, " inputs, but ", consumers, " readers"));
   }
 
-  const ClassIds ids_;
-  const RankCosts& costs_;
-  pb::Program& part_;
-  const pb::Plan& plan_;
-  const int plan_index_;
+  PricedRanks& priced_;
+  const pb::ClassPlan& plan_;
+  const PlanReader& reader_;
+  const InstanceIds ids_;
+  pb::Plan& plan_out_;
   FoldedPlan& out_;
-  std::vector<int> actors_, registers_;        // those that stay, as indices into plan_
-  std::vector<int> new_actor_, new_register_;  // by index into plan_; a register's is that of who stands for it
-  absl::flat_hash_map<std::pair<int, int>, int> actor_at_, register_at_;  // of the class, on the rank
-  std::vector<std::set<int>> consumers_;
+  std::vector<PricedRank> ranks_;                           // played
+  std::vector<std::pair<int, Here>> by_id_;                 // actors, by their numbers in the job
+  absl::flat_hash_map<std::pair<int, int>, int> actor_at_;  // of the class, on the rank
+  std::map<std::pair<int, int>, int> register_at_;          // likewise; ascending, as they are numbered
+  std::map<int, int> communicators_;
+  std::vector<std::set<int>> consumers_;  // by register
 };
 
-absl::StatusOr<FoldedPlan> FoldedPlan::Make(const pb::PlanSet& set, const PartPrograms& programs, int plan,
-                                            PlayedRanks ranks, const RankCosts& costs, const std::string& hash) {
+absl::StatusOr<FoldedPlan> FoldedPlan::Make(PricedRanks& priced, PlayedRanks ranks, const std::string& hash) {
   FoldedPlan folded;
+  pb::Program nobodys;  // says of ranks where they are
+  OF_RETURN_IF_ERROR(priced.programs().Spell({}, nobodys));
+  folded.program_.set_version(nobodys.version());
   folded.program_.set_plan_hash(hash);
+  *folded.program_.mutable_ranks() = nobodys.ranks();
   folded.ranks_ = std::move(ranks);
-  google::protobuf::Arena arena;
-  pb::Program& part = *google::protobuf::Arena::CreateMessage<pb::Program>(&arena);
-  OF_RETURN_IF_ERROR(programs.Spell(folded.ranks_.played, part));
-  OF_RETURN_IF_ERROR(Folder(set.plans(plan), costs, part, plan, folded).Fold());
+  OF_RETURN_IF_ERROR(Folder(priced, folded).Fold());
   return folded;
 }
 

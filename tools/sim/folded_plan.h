@@ -18,10 +18,9 @@ namespace oneflow {
 
 class FoldedPlan {
  public:
-  // `plan` of the set, which `programs` and `hash` are of, as the only one of a program. Internal if the ranks are not
-  // alike after all.
-  static absl::StatusOr<FoldedPlan> Make(const pb::PlanSet& set, const PartPrograms& programs, int plan,
-                                         PlayedRanks ranks, const RankCosts& costs, const std::string& hash);
+  // The plan of `priced` as the only one of a program. Errors of PricedRanks::Of; Internal if the ranks are not alike
+  // after all.
+  static absl::StatusOr<FoldedPlan> Make(PricedRanks& priced, PlayedRanks ranks, const std::string& hash);
 
   const PlayedRanks& ranks() const { return ranks_; }
   bool plays_all() const { return ranks_.played.size() == ranks_.stands_for.size(); }

@@ -1,7 +1,5 @@
 #include "tools/sim/played_ranks.h"
 
-#include <google/protobuf/arena.h>
-
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -9,24 +7,13 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "oneflow_core/numbers.h"
 #include "oneflow_core/union_find.h"
-#include "tools/sim/class_ids.h"
 
 namespace oneflow {
 namespace {
 
 using Words = std::vector<int64_t>;
-
-// Numbers of different things, in the order in which they were first seen.
-template <typename Thing>
-class Numbers {
- public:
-  int64_t Of(const Thing& thing) { return known_.emplace(thing, static_cast<int64_t>(known_.size())).first->second; }
-  size_t size() const { return known_.size(); }
-
- private:
-  absl::flat_hash_map<Thing, int64_t> known_;
-};
 
 // What a rank has to do with another, or with the members of a communicator: all the ways of it as one number.
 struct Meeting {
@@ -40,32 +27,29 @@ struct RankNature {
   std::vector<int64_t> cards;  // that its acts take
 };
 
-// Takes in programs of parts of a plan and says of every rank what it is like.
+// Says of every rank what it is like.
 class Natures {
  public:
-  Natures(const pb::PlanSet& set, int plan, const RankCosts& costs, const std::vector<int>& alone, int num_ranks)
-      : plan_index_(plan),
-        ids_(set.plans(plan)),
-        costs_(costs),
+  Natures(const PricedRanks& ranks, const std::vector<int>& alone)
+      : ranks_(ranks),
+        plan_(ranks.plan()),
         alone_(alone.begin(), alone.end()),
-        of_rank_(num_ranks) {}
+        of_rank_(ranks.programs().reader().num_ranks()) {}
 
-  void Take(const pb::Program& part, const std::vector<int>& ranks) {
-    const pb::Plan& plan = part.plans(plan_index_);
-    const std::vector<ActCost> acts = costs_.acts(part, plan_index_);
-    std::map<int, Found> found;
-    for (const int rank : ranks) found[rank].itself.push_back(alone_.count(rank) > 0 ? rank : -1);
-    for (int a = 0; a < plan.actors_size(); ++a) {
-      const auto it = found.find(plan.actors(a).rank());
-      if (it != found.end()) TakeActor(part, plan, a, acts[a], it->second);
+  void Take(const PricedRank& rank) {
+    const int number = rank.outline.rank;
+    Found found;
+    found.itself.push_back(alone_.count(number) > 0 ? number : -1);
+    for (size_t i = 0; i < rank.outline.actors.size(); ++i) {
+      TakeActor(number, rank.outline.actors[i], rank.costs[i], found);
     }
-    for (const pb::QueueOrder& order : plan.orders()) TakeOrder(plan, order, found.at(order.rank()));
-    for (auto& [rank, what] : found) Keep(rank, what);
+    for (const OutlinedOrder& order : rank.outline.orders) TakeOrder(order, found);
+    Keep(number, found);
   }
 
   const std::vector<RankNature>& of_rank() const { return of_rank_; }
   // By number: the members of the communicators that ranks call on.
-  const std::vector<std::vector<int>>& groups() const { return group_members_; }
+  const std::vector<std::vector<int>>& groups() const { return ranks_.communicators(); }
 
  private:
   struct Found {
@@ -75,28 +59,22 @@ class Natures {
   };
   enum Kind : int64_t { kActor, kReads, kIsRead, kCalls, kOrder };
 
-  void TakeActor(const pb::Program& part, const pb::Plan& plan, int id, const ActCost& cost, Found& out) {
-    const pb::Actor& actor = plan.actors(id);
+  void TakeActor(int rank, const OutlinedActor& actor, const ActCost& cost, Found& out) {
+    const int64_t it = actor.actor;
     const bool transfers = cost.link >= 0 && cost.link_ns > 0;
-    const int64_t of_class = ids_.ActorClass(actor.id());
     const int64_t card = transfers ? out.cards.emplace(cost.link, out.cards.size()).first->second : -1;
-    for (const int64_t word : {int64_t{kActor}, of_class, cost.ns, cost.link_ns, card}) out.itself.push_back(word);
-    for (const pb::Port& port : actor.inputs()) {
-      const pb::Register& reg = plan.registers(port.register_());
-      Meet(out, actor.rank(), plan.actors(reg.producer()).rank(), {kReads, of_class, ids_.RegisterClass(reg.id()), 0});
+    for (const int64_t word : {int64_t{kActor}, it, cost.ns, cost.link_ns, card}) out.itself.push_back(word);
+    for (const OutlinedActor::Input& input : actor.inputs) {
+      const Placement& grid = ranks_.programs().reader().grid(plan_.registers(input.reg).grid());
+      for (const int index : input.indices) Meet(out, rank, grid.ranks()[index], {kReads, it, input.reg, 0});
     }
-    for (const pb::Port& port : actor.outputs()) {
-      const pb::Register& reg = plan.registers(port.register_());
-      for (const int32_t consumer : reg.consumers()) {
-        Meet(out, actor.rank(), plan.actors(consumer).rank(),
-             {kIsRead, of_class, ids_.RegisterClass(reg.id()), ids_.ActorClass(plan.actors(consumer).id())});
+    for (const OutlinedActor::Output& output : actor.outputs) {
+      for (const Instance& reader : output.readers) {
+        Meet(out, rank, reader.rank, {kIsRead, it, output.reg, reader.actor});
       }
     }
-    for (int i = 0; i < actor.instructions_size(); ++i) {
-      const pb::Instruction& instruction = actor.instructions(i);
-      if (instruction.kind() != pb::Instruction::COLLECTIVE) continue;
-      const int64_t group = GroupOf(part.communicators(instruction.communicator()));
-      out.groups[group].push_back(ways_.Of({kCalls, of_class, node_names_.Of(instruction.node())}));
+    for (const OutlinedActor::Call& call : actor.calls) {
+      out.groups[call.communicator].push_back(ways_.Of({kCalls, it, call.instruction}));
     }
   }
 
@@ -105,23 +83,16 @@ class Natures {
       out.itself.insert(out.itself.end(), way.begin(), way.end());
       return;
     }
-    way.push_back(costs_.message_ns(rank, other));
-    way.push_back(costs_.message_ns(other, rank));
+    way.push_back(ranks_.costs().MessageNs(rank, other));
+    way.push_back(ranks_.costs().MessageNs(other, rank));
     out.ranks[other].push_back(ways_.Of(way));
   }
 
-  void TakeOrder(const pb::Plan& plan, const pb::QueueOrder& order, Found& out) {
-    Words actors = {kOrder, order.queue()};
-    for (const int32_t actor : order.actors()) actors.push_back(ids_.ActorClass(plan.actors(actor).id()));
+  void TakeOrder(const OutlinedOrder& order, Found& out) {
+    Words actors = {kOrder, order.queue};
+    actors.insert(actors.end(), order.actors.begin(), order.actors.end());
     out.itself.push_back(kOrder);
     out.itself.push_back(orders_.Of(actors));
-  }
-
-  int64_t GroupOf(const pb::Communicator& communicator) {
-    std::vector<int> members(communicator.ranks().begin(), communicator.ranks().end());
-    const int64_t number = group_numbers_.Of(members);
-    if (number == static_cast<int64_t>(group_members_.size())) group_members_.push_back(std::move(members));
-    return number;
   }
 
   void Keep(int rank, Found& what) {
@@ -139,15 +110,11 @@ class Natures {
     keep(what.groups, nature.groups);
   }
 
-  const int plan_index_;
-  const ClassIds ids_;
-  const RankCosts& costs_;
+  const PricedRanks& ranks_;
+  const pb::ClassPlan& plan_;
   const std::set<int> alone_;
   std::vector<RankNature> of_rank_;
   Numbers<Words> themselves_, ways_, all_ways_, orders_;
-  Numbers<std::string> node_names_;
-  Numbers<std::vector<int>> group_numbers_;
-  std::vector<std::vector<int>> group_members_;
 };
 
 // Splits ranks into blocks until they are stable.
@@ -262,20 +229,11 @@ class Refinement {
 
 }  // namespace
 
-absl::StatusOr<PlayedRanks> FindPlayedRanks(const pb::PlanSet& set, const PartPrograms& programs, int plan,
-                                            const RankCosts& costs, const std::vector<int>& alone) {
-  const int num_ranks = programs.reader().num_ranks();
-  Natures natures(set, plan, costs, alone, num_ranks);
-  std::vector<int> process;
-  for (int rank = 0; rank < num_ranks; ++rank) {
-    process.push_back(rank);
-    const Topology& topology = programs.reader().topology();
-    if (rank + 1 < num_ranks && topology.ProcessOf(rank + 1) == topology.ProcessOf(rank)) continue;
-    google::protobuf::Arena arena;  // taking a program apart piece by piece takes as long as spelling it
-    pb::Program& part = *google::protobuf::Arena::CreateMessage<pb::Program>(&arena);
-    OF_RETURN_IF_ERROR(programs.Spell(process, part));
-    natures.Take(part, process);
-    process.clear();
+absl::StatusOr<PlayedRanks> FindPlayedRanks(PricedRanks& ranks, const std::vector<int>& alone) {
+  Natures natures(ranks, alone);
+  for (int rank = 0; rank < ranks.programs().reader().num_ranks(); ++rank) {
+    OF_ASSIGN_OR_RETURN(const PricedRank priced, ranks.Of(rank));
+    natures.Take(priced);
   }
   Refinement refinement(natures);
   refinement.Run();

@@ -11,13 +11,12 @@
 // of them. Ranks that share a card wait for one another there, the lower one goes first: they are told apart by their
 // place at the card, and are alike only together with all who share it.
 //
-// Nothing is taken to be symmetric because it looks so: every rank is spelled out, process by process, and forgotten.
+// Nothing is taken to be symmetric because it looks so: whom a rank meets is found out for every one of them.
 #pragma once
 
 #include <vector>
 
-#include "compiler/lower/program.h"
-#include "tools/sim/rank_costs.h"
+#include "tools/sim/priced_ranks.h"
 
 namespace oneflow {
 
@@ -26,10 +25,8 @@ struct PlayedRanks {
   std::vector<int> stands_for;  // by rank: the played rank that stands for it
 };
 
-// `alone`: ranks that are to be played whatever they are like. Errors as of PartPrograms. REQUIRES: the plan is one of
-// `set`, of which `programs` are.
-absl::StatusOr<PlayedRanks> FindPlayedRanks(const pb::PlanSet& set, const PartPrograms& programs, int plan,
-                                            const RankCosts& costs, const std::vector<int>& alone);
+// `alone`: ranks that are to be played whatever they are like. Errors of PricedRanks::Of.
+absl::StatusOr<PlayedRanks> FindPlayedRanks(PricedRanks& ranks, const std::vector<int>& alone);
 
 // All ranks play themselves.
 PlayedRanks PlayAll(int num_ranks);

@@ -19,24 +19,12 @@ double BytesOf(const pb::Operand& operand) {
   return bytes;
 }
 
-double FullFlopsPerSecond(const DeviceSpeeds& device, const pb::Instruction& instruction) {
-  if (instruction.inputs().empty()) return device.f32_flops;
-  switch (instruction.inputs(0).dtype()) {
-    case pb::BF16:
-      return device.bf16_flops;
-    case pb::F16:
-      return device.f16_flops;
-    default:
-      return device.f32_flops;
-  }
-}
-
 double MemorySeconds(const DeviceSpeeds& device, double bytes) {
   return bytes / (device.memory_bytes_per_s * ShareAt(device.memory_efficiency, bytes));
 }
 
 double KernelSeconds(const DeviceSpeeds& device, const pb::Instruction& instruction, const OpWork& work) {
-  const double rate = FullFlopsPerSecond(device, instruction) * ShareAt(device.product_efficiency, work.flops);
+  const double rate = ProductRate(device, instruction) * ShareAt(device.product_efficiency, work.flops);
   const double flops_s = work.flops / rate, memory_s = MemorySeconds(device, work.bytes);
   return device.hides_memory ? std::max(flops_s, memory_s) : flops_s + memory_s;
 }
@@ -47,15 +35,20 @@ int64_t PredictedMessageNs(const Topology& topology, int from, int to) {
   return from == to ? 0 : Ns(topology.LinkBetween(from, to).alpha_s);
 }
 
+ActCost PredictedCost(const Topology& topology, const PredictedAct& act, int rank) {
+  const int64_t card = act.devices_of_card == 0 ? -1 : rank - topology.DeviceOf(rank) % act.devices_of_card;
+  return {act.ns, act.link_ns, card};
+}
+
 PredictedCosts::PredictedCosts(const pb::Program& program, int plan, Topology topology, const OpRegistry& ops,
                                PricedKernels kernels)
     : program_(program), plan_(program.plans(plan)), topology_(std::move(topology)), ops_(ops) {
   for (const pb::Actor& actor : plan_.actors()) acts_.push_back(CostOf(actor, kernels));
 }
 
-ActCost PredictedCosts::CostOf(const pb::Actor& actor, PricedKernels kernels) const {
+PredictedAct PredictedCosts::CostOf(const pb::Actor& actor, PricedKernels kernels) const {
   const DeviceSpeeds& device = topology_.GroupOf(actor.rank()).device;
-  ActCost cost;
+  PredictedAct cost;
   if (actor.queue() == pb::COMMUNICATION) cost.ns = Ns(device.act_s);
   const GroupedBytes groups = kernels == PricedKernels::kFused ? GroupKernels(actor) : GroupedBytes();
   for (int i = 0; i < actor.instructions_size(); ++i)
@@ -64,13 +57,13 @@ ActCost PredictedCosts::CostOf(const pb::Actor& actor, PricedKernels kernels) co
 }
 
 ActCost PredictedCosts::CostOf(const pb::Actor& actor, const pb::Instruction& instruction) const {
-  ActCost cost;
+  PredictedAct cost;
   Add(actor, instruction, /*bytes=*/-1, cost);
-  return cost;
+  return PredictedCost(topology_, cost, actor.rank());
 }
 
 void PredictedCosts::Add(const pb::Actor& actor, const pb::Instruction& instruction, double bytes,
-                         ActCost& cost) const {
+                         PredictedAct& cost) const {
   if (instruction.kind() == pb::Instruction::COPY) return AddCopy(instruction, actor.rank(), cost);
   if (instruction.kind() == pb::Instruction::COLLECTIVE) return AddCollective(instruction, actor.rank(), cost);
   const DeviceSpeeds& device = topology_.GroupOf(actor.rank()).device;
@@ -79,22 +72,20 @@ void PredictedCosts::Add(const pb::Actor& actor, const pb::Instruction& instruct
   cost.ns += Ns(KernelSeconds(device, instruction, work));
 }
 
-void PredictedCosts::AddTransfers(int times, int from, int to, double num_bytes, int rank, ActCost& cost) const {
+void PredictedCosts::AddTransfers(int times, int from, int to, double num_bytes, int rank, PredictedAct& cost) const {
   const Link link = topology_.LinkBetween(from, to);
   const int64_t ns = Ns(times * (link.alpha_s + link.beta_s_per_byte * num_bytes));
   if (topology_.Between(from, to) != Distance::kNetwork) {
     cost.ns += ns;
     return;
   }
-  // Cards are dealt out to the host's devices in their order; the first device of a card gives it its number.
   const auto cards = std::llround(link.beta_s_per_byte / topology_.HostBeta(from, to));
   const int64_t devices = topology_.GroupOf(rank).devices;
-  const auto devices_of_card = static_cast<int>((devices + cards - 1) / cards);
-  cost.link = rank - topology_.DeviceOf(rank) % devices_of_card;
+  cost.devices_of_card = static_cast<int>((devices + cards - 1) / cards);
   cost.link_ns += ns;
 }
 
-void PredictedCosts::AddCopy(const pb::Instruction& copy, int rank, ActCost& cost) const {
+void PredictedCosts::AddCopy(const pb::Instruction& copy, int rank, PredictedAct& cost) const {
   std::map<int, double> bytes;  // by rank that is read
   for (const pb::Piece& piece : copy.pieces()) {
     const pb::Operand& from = copy.inputs(piece.input());
@@ -109,11 +100,12 @@ void PredictedCosts::AddCopy(const pb::Instruction& copy, int rank, ActCost& cos
   cost.ns += Ns(MemorySeconds(topology_.GroupOf(rank).device, WorkOf(copy, ops_).bytes));
 }
 
-void PredictedCosts::AddCollective(const pb::Instruction& collective, int rank, ActCost& cost) const {
+void PredictedCosts::AddCollective(const pb::Instruction& collective, int rank, PredictedAct& cost) const {
   const auto& members = program_.communicators(collective.communicator()).ranks();
   const int n = members.size();
   if (collective.collective() == "exchange") {
-    const double size = collective.inputs().empty() ? 0 : SizeOf(static_cast<DType>(collective.inputs(0).dtype()));
+    const auto& rows = collective.outputs().empty() ? collective.inputs() : collective.outputs();  // alike at both ends
+    const double size = rows.empty() ? 0 : SizeOf(static_cast<DType>(rows[0].dtype()));
     for (const pb::Transfer& transfer : collective.transfers()) {
       const int peer = members[transfer.peer()];
       const int64_t most = std::max(transfer.send_count(), transfer.receive_count());
@@ -139,7 +131,9 @@ void PredictedCosts::AddCollective(const pb::Instruction& collective, int rank, 
 
 SimulatedCosts PredictedCosts::Costs() const {
   SimulatedCosts costs;
-  costs.act = [this](int32_t actor, int64_t) { return acts_[actor]; };
+  costs.act = [this](int32_t actor, int64_t) {
+    return PredictedCost(topology_, acts_[actor], plan_.actors(actor).rank());
+  };
   costs.message_ns = [this](int32_t from, int64_t, int32_t to, int32_t) {
     return PredictedMessageNs(topology_, plan_.actors(from).rank(), plan_.actors(to).rank());
   };

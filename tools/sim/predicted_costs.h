@@ -21,6 +21,17 @@ namespace oneflow {
 // several as one (kernel_groups.h), which other systems use.
 enum class PricedKernels : uint8_t { kOwn, kFused };
 
+// What an act costs, wherever its rank has its card.
+struct PredictedAct {
+  int64_t ns = 0;
+  int64_t link_ns = 0;
+  int devices_of_card = 0;  // that share the card; 0: it takes none
+};
+
+// On a rank: cards are dealt out to the host's devices in their order, and the first device of a card gives it its
+// number.
+ActCost PredictedCost(const Topology& topology, const PredictedAct& act, int rank);
+
 // Of a message between two ranks.
 int64_t PredictedMessageNs(const Topology& topology, int from, int to);
 
@@ -33,23 +44,24 @@ class PredictedCosts {
 
   // Borrows this.
   SimulatedCosts Costs() const;
+  const std::vector<PredictedAct>& acts() const { return acts_; }  // by actor
   // Of one instruction of an actor alone.
   ActCost CostOf(const pb::Actor& actor, const pb::Instruction& instruction) const;
 
  private:
-  ActCost CostOf(const pb::Actor& actor, PricedKernels kernels) const;
+  PredictedAct CostOf(const pb::Actor& actor, PricedKernels kernels) const;
   // `bytes`: between memory and the kernel; negative: those of its operands.
-  void Add(const pb::Actor& actor, const pb::Instruction& instruction, double bytes, ActCost& cost) const;
-  void AddCopy(const pb::Instruction& copy, int rank, ActCost& cost) const;
-  void AddCollective(const pb::Instruction& collective, int rank, ActCost& cost) const;
+  void Add(const pb::Actor& actor, const pb::Instruction& instruction, double bytes, PredictedAct& cost) const;
+  void AddCopy(const pb::Instruction& copy, int rank, PredictedAct& cost) const;
+  void AddCollective(const pb::Instruction& collective, int rank, PredictedAct& cost) const;
   // So many transfers from one rank to another, which `rank` has to wait for.
-  void AddTransfers(int times, int from, int to, double num_bytes, int rank, ActCost& cost) const;
+  void AddTransfers(int times, int from, int to, double num_bytes, int rank, PredictedAct& cost) const;
 
   const pb::Program& program_;
   const pb::Plan& plan_;
   const Topology topology_;
   const OpRegistry& ops_;
-  std::vector<ActCost> acts_;  // by actor
+  std::vector<PredictedAct> acts_;  // by actor
 };
 
 }  // namespace oneflow

@@ -14,15 +14,17 @@
 namespace oneflow {
 
 struct RankCosts {
-  // Of a program of some ranks, by its actors; of those on other ranks nothing is known.
-  std::function<std::vector<ActCost>(const pb::Program& part, int plan)> acts;
-  std::function<int64_t(int from, int to)> message_ns;  // between ranks
+  Topology topology;
+  // Of a program of some ranks, by its actors; of those on other ranks nothing is known. Alike for actors of one kind
+  // (compiler/lower/rank_outline.h), as far as the topology says.
+  std::function<std::vector<PredictedAct>(const pb::Program& part, int plan)> acts;
+  std::map<int, double> slow;  // by rank: all of its acts take so many times as long
+
+  ActCost OnRank(const PredictedAct& act, int rank) const;
+  int64_t MessageNs(int from, int to) const { return PredictedMessageNs(topology, from, to); }
 };
 
 // What PredictedCosts says. Borrows `ops`.
 RankCosts PredictedRankCosts(Topology topology, const OpRegistry& ops, PricedKernels kernels = PricedKernels::kOwn);
-
-// All acts of these ranks take `factor` times as long as `costs` says.
-RankCosts Slowed(RankCosts costs, std::map<int, double> factor_of_rank);
 
 }  // namespace oneflow

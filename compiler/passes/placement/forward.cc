@@ -75,9 +75,44 @@ Location WithItsVariables(const Places& places, NodeId id, Location furthest) {
   return furthest;
 }
 
+// By node: what is made of variables alone that follow their readers, without a wish of its own, follows its readers as
+// they do: a weight in another type, or under an annotation.
+std::vector<bool> Weights(const Places& places, const std::vector<NodeId>& work) {
+  const Graph& graph = places.graph();
+  std::vector<bool> weights(graph.num_nodes(), false);
+  for (NodeId id : work) {
+    const auto follows = [&](ValueId input) {
+      const NodeId producer = places.Producer(input);
+      return weights[producer] || (places.IsVariable(producer) && !places.at(producer).has_value());
+    };
+    const std::vector<ValueId>& inputs = graph.node(id).inputs;
+    weights[id] = graph.node(id).at.empty() && !inputs.empty() && places.op(id).mutates.empty() &&
+                  std::all_of(inputs.begin(), inputs.end(), follows);
+  }
+  return weights;
+}
+
+// With the first reader on the lowest stage, as variables do.
+void PlaceWithReaders(Places& places, const std::vector<NodeId>& work, const std::vector<bool>& weights) {
+  const std::vector<std::vector<NodeId>> readers = places.graph().Consumers();
+  for (auto id = work.rbegin(); id != work.rend(); ++id) {
+    if (!weights[*id]) continue;
+    const Location* first = nullptr;
+    for (ValueId output : places.graph().node(*id).outputs) {
+      for (const NodeId reader : readers[output]) {
+        const std::optional<Location>& at = places.at(reader);
+        if (at.has_value() && (first == nullptr || at->stage < first->stage)) first = &*at;
+      }
+    }
+    places.Put(*id, first == nullptr ? places.stage(0) : *first);
+  }
+}
+
 // With the input that lies furthest, unless a node's own wish says otherwise.
 absl::Status PlaceByFollowing(Places& places, const std::vector<NodeId>& work) {
+  const std::vector<bool> weights = Weights(places, work);
   for (NodeId id : work) {
+    if (weights[id]) continue;
     const Location* furthest = nullptr;
     for (ValueId input : places.graph().node(id).inputs) {
       const NodeId producer = places.Producer(input);
@@ -91,6 +126,7 @@ absl::Status PlaceByFollowing(Places& places, const std::vector<NodeId>& work) {
     }
     places.Put(id, std::move(location));
   }
+  PlaceWithReaders(places, work, weights);
   return absl::OkStatus();
 }
 

@@ -52,6 +52,7 @@ TEST(OperandCheckTest, TakesShardsOfOpsWhoseAttributesAreSizes) {
       {"attention", heads, {3, "f32[2,4,12]/[0,4,12]"}, {"f32[2,4,12]/[0,4,12]", "f32[2,6,4]/[0,6,4]"}},
       {"reduce_mean", {{"axes", Ints{0}}}, {"f32[2,3]/[0,3]"}, {"f32[3]"}},
       {"reduce_max", {{"axes", Ints{0}}}, {"f32[2,3]/[0,3]"}, {"f32[3]"}},
+      {"channel_mean", {}, {"f32[2,3]/[0,3]"}, {"f32[3]"}},
       {"channel_variance", {}, {"f32[2,3]/[0,3]", "f32[3]"}, {"f32[3]"}},
       {"replica_digest", {{"shape", Ints{2, 3}}}, {"f32[4,4]"}, {"i32[2,3]/[1,1]"}},
       {"assert_replicas", {}, {"f32[4,4]", "i32[2,3]/[2,1]"}, {"f32[4,4]"}},

@@ -80,6 +80,25 @@ TEST(SimulatorTest, ASecondSlotLetsBothWork) {
   }
 }
 
+TEST(SimulatorTest, StopsBehindAStepThatTookAsLongAsTheOneBefore) {
+  TestPlan plan({0, 0});
+  const int producer = plan.Actor(0, "producer"), consumer = plan.Actor(1, "consumer");
+  plan.Register("r", {producer}, {{consumer}}, 4);  // the producer runs ahead: 3, 6, 9, 12, then as its slots are freed
+  ASSERT_OK_AND_ASSIGN(const Simulation steady, Simulate(plan.set(), 0, kUntilSteady, Lasting({3, 5})));
+  EXPECT_THAT(steady.step_ends_ns, ElementsAre(8, 13, 18));
+  ASSERT_OK_AND_ASSIGN(const Simulation whole, Simulate(plan.set(), 0, 3, Lasting({3, 5})));
+  EXPECT_EQ(Acts(steady), Acts(whole)) << "of steps that had begun nothing is told";
+  ASSERT_OK_AND_ASSIGN(const Simulation silent,
+                       Simulate(plan.set(), 0, {.steps = 3, .keep_acts = false}, Lasting({3, 5})));
+  EXPECT_EQ(silent.step_ends_ns, whole.step_ends_ns);
+  EXPECT_TRUE(silent.trace.acts.empty());
+  // What never repeats ends after all.
+  SimulatedCosts longer = Lasting({3, 5});
+  longer.act = [](int32_t, int64_t act) { return ActCost{.ns = 10 * (act + 1)}; };
+  ASSERT_OK_AND_ASSIGN(const Simulation unsteady, Simulate(plan.set(), 0, kUntilSteady, longer));
+  EXPECT_EQ(unsteady.step_ends_ns.size(), static_cast<size_t>(kUntilSteady.steps));
+}
+
 TEST(SimulatorTest, ActsByPriorityThenById) {
   TestPlan plan({0});
   for (const auto& [name, priority] :

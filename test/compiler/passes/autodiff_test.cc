@@ -24,6 +24,34 @@ TEST(AutodiffTest, FollowsOnlyPathsToTrainableVariables) {
   EXPECT_THAT(NamesOf(graph, "matmul"), ElementsAre("matmul", "matmul_2", "matmul_2/matmul"));
 }
 
+// What f16 cannot hold because it is small it can as a multiple of it.
+TEST(AutodiffTest, BeginsWithTheScaleOfALossThatHasOne) {
+  CompileOptions options = Options({}, /*micro_batches=*/4);
+  options.precision.compute = DType::kFloat16;
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("autodiff", Mlp(), options));
+  const Node& start = NodeOf(graph, "reduce_mean/grad");
+  EXPECT_EQ(start.op, "scale");
+  EXPECT_EQ(start.attrs.Double("alpha"), 0.25);
+  EXPECT_EQ(start.role, Role::kInputGradient);
+  const Node& scale = ProducerOf(graph, start, 0);
+  EXPECT_EQ(scale.name, "optimizer/loss_scale");
+  EXPECT_FALSE(scale.attrs.Bool("trainable"));
+}
+
+// A part of the model may ask for f16 itself.
+TEST(AutodiffTest, ALossIsScaledWhereverSomethingIsF16) {
+  GraphBuilder b(Ops(), "scope");
+  Tensor x = ReadSamples(b, 4).rows;
+  {
+    const GraphBuilder::PrecisionScope half(b, DType::kFloat16);
+    x = MatMul(x, Weight(b, "w", {16, 4}));
+  }
+  b.SetLoss(ReduceMean(x));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, Differentiate(std::move(graph)));
+  EXPECT_GE(graph.FindNode("optimizer/loss_scale"), 0);
+}
+
 TEST(AutodiffTest, LeavesAGraphWithoutALossAlone) {
   GraphBuilder b(Ops(), "evaluate");
   Fetch(MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4})), "y");

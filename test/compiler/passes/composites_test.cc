@@ -79,6 +79,30 @@ TEST(CompositesTest, AMaximumThatOthersReadIsNotFusedAway) {
   EXPECT_THAT(NamesOf(graph, "reduce_max"), ElementsAre("reduce_max"));
 }
 
+// A model may keep logits narrow, which are split as others are: the sums of rows are f32.
+TEST(CompositesTest, NarrowClassesMayBeSplitToo) {
+  const auto classifier = [](bool softmax) {
+    GraphBuilder b(Ops(), "narrow");
+    const Samples samples = ReadSamples(b, 256);
+    const Tensor wide = MatMul(samples.rows, Weight(b, "classes", {16, 32768}, {{"tp", Sbp::Split(1)}}));
+    const Tensor logits = Cast(wide, DType::kBFloat16);
+    if (softmax) Fetch(ReduceSum(Cast(Softmax(logits), DType::kFloat32)), "sum");
+    b.SetLoss(ReduceMean(SoftmaxCrossEntropy(logits, samples.labels)));
+    return *b.Finish();
+  };
+  ASSERT_OK_AND_ASSIGN(const Graph parts, RunUpTo("expand-composites", classifier(true), Options({{"tp", 4}})));
+  const auto type = [&](const char* node) { return parts.value(NodeOf(parts, node).outputs[0]).type.ToString(); };
+  EXPECT_EQ(NodeOf(parts, "softmax").op, "softmax_apply");
+  EXPECT_EQ(type("softmax"), "bf16[256,32768]");
+  EXPECT_EQ(type("softmax/reduce_max"), "bf16[256]");
+  EXPECT_EQ(type("softmax/exp_sum"), "f32[256]");
+  EXPECT_EQ(type("softmax_cross_entropy/softmax_sums"), "f32[256]");
+  ASSERT_OK_AND_ASSIGN(const Graph split, RunUpTo("fuse-composites", classifier(false), Options({{"tp", 4}})));
+  EXPECT_EQ(NodeOf(split, "softmax_cross_entropy").op, "softmax_loss");
+  EXPECT_EQ(SbpOf(split, "softmax_cross_entropy/reduce_max"), "(P(max))");
+  EXPECT_EQ(SbpOf(split, "softmax_cross_entropy/softmax_sums"), "(P)");
+}
+
 TEST(CompositesTest, AUsersOwnPartsAreFusedToo) {
   GraphBuilder b(Ops(), "own");
   const Samples samples = ReadSamples(b, 8);

@@ -1,4 +1,5 @@
 // mixed-precision and narrow-products: which op computes in which type, and where nothing is rounded that need not be.
+#include "oneflow_core/nn/batch_norm.h"
 #include "oneflow_core/nn/layer_norm.h"
 #include "test/compiler/passes/testing.h"
 
@@ -47,6 +48,35 @@ TEST(MixedPrecisionTest, ParametersOfNormsAndBiasesStayFull) {
   EXPECT_EQ(TypeOf(graph, "norm/layer_norm"), DType::kBFloat16);
   EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "bias_add"), 1).op, "variable");
   EXPECT_EQ(TypeOf(graph, "reduce_mean"), DType::kFloat32);
+}
+
+TEST(MixedPrecisionTest, ASoftmaxIsNarrowOnlyWhereItsAuthorCasts) {
+  GraphBuilder b(Ops(), "scores");
+  const Tensor x = MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 8}));
+  Fetch(Softmax(x), "full");
+  Fetch(Softmax(Cast(x, DType::kBFloat16)), "kept");
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, RunUpTo("mixed-precision", std::move(graph), Narrow()));
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "softmax"), 0).name, "matmul") << "it reads the sum that was never rounded";
+  EXPECT_EQ(TypeOf(graph, "softmax"), DType::kFloat32);
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "softmax_2"), 0).name, "cast") << "and this one what its author rounded";
+  EXPECT_EQ(TypeOf(graph, "softmax_2"), DType::kBFloat16);
+}
+
+// So the product is made narrow; its statistics are sums in f32.
+TEST(MixedPrecisionTest, ABatchNormReadsANarrowProduct) {
+  GraphBuilder b(Ops(), "norm");
+  const Tensor x = MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 8}));
+  Fetch(ReduceMean(nn::BatchNorm(x, "norm", {.training = true})), "y");
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, RunUpTo("narrow-products", std::move(graph), Narrow()));
+  EXPECT_EQ(TypeOf(graph, "matmul"), DType::kBFloat16);
+  EXPECT_EQ(TypeOf(graph, "norm/batch_norm"), DType::kBFloat16);
+  for (const char* name : {"norm/channel_mean", "norm/channel_variance"}) {
+    EXPECT_EQ(ProducerOf(graph, NodeOf(graph, name), 0).name, "matmul");
+    EXPECT_EQ(TypeOf(graph, name), DType::kFloat32);
+  }
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "norm/batch_norm"), 1).op, "variable");
 }
 
 TEST(MixedPrecisionTest, AScopeComputesAsItsAuthorAsks) {

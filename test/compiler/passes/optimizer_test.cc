@@ -4,6 +4,7 @@ namespace oneflow::testing {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsSupersetOf;
 using ::testing::UnorderedElementsAre;
 
 TEST(OptimizerTest, GivesEveryTrainableVariableStateAndAnUpdate) {
@@ -56,6 +57,68 @@ TEST(OptimizerTest, FetchesLearningRateAndGradientNorm) {
   EXPECT_EQ(norm.attrs.String("name"), "grad_norm");
   EXPECT_EQ(ProducerOf(graph, norm, 0).op, "clip_scale");
   EXPECT_EQ(graph.value(norm.inputs[0]).output, 1);
+}
+
+CompileOptions HalfOptions(std::vector<Axis> axes = {}) {
+  CompileOptions options = Options(std::move(axes));
+  options.precision.compute = DType::kFloat16;
+  return options;
+}
+
+TEST(OptimizerTest, DividesTheScaleOfALossOutOfTheNormAndTheUpdates) {
+  CompileOptions options = HalfOptions();
+  options.precision.initial_scale = 0x1p24;
+  options.precision.growth_interval = 100;
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("optimizer", Mlp(), options));
+  EXPECT_THAT(NamesOf(graph, "variable"), IsSupersetOf({"optimizer/loss_scale", "optimizer/good_steps"}));
+  EXPECT_EQ(NodeOf(graph, "optimizer/loss_scale").attrs.String("init"), "constant(16777216)");
+  const Node& unscale = NodeOf(graph, "optimizer/unscale");
+  EXPECT_EQ(ProducerOf(graph, unscale, 0).op, "add_n");
+  EXPECT_EQ(ProducerOf(graph, unscale, 1).name, "optimizer/loss_scale");
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "optimizer/clip"), 0).name, "optimizer/unscale");
+  const Node& scale = NodeOf(graph, "optimizer/scale");
+  EXPECT_EQ(ProducerOf(graph, scale, 0).name, "optimizer/clip");
+  EXPECT_EQ(ProducerOf(graph, scale, 1).name, "optimizer/unscale");
+  for (const char* name : {"up/update", "down/update"}) {
+    EXPECT_EQ(ProducerOf(graph, NodeOf(graph, name), 5).name, "optimizer/scale") << "NaN where the step is skipped";
+  }
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "optimizer/step/increment"), 1).name, "optimizer/scale");
+  const Node& update = NodeOf(graph, "optimizer/loss_scale/update");
+  EXPECT_EQ(ProducerOf(graph, update, 2).name, "optimizer/scale");
+  EXPECT_EQ(update.attrs.Int("interval"), 100);
+  EXPECT_EQ(ProducerOf(graph, NodeOf(graph, "optimizer/loss_scale/fetch"), 0).op, "variable");
+  EXPECT_EQ(graph.value(NodeOf(graph, "optimizer/skipped/fetch").inputs[0]).output, 2);
+}
+
+TEST(OptimizerTest, ScalesNoLossWhereNothingIsComputedInF16) {
+  CompileOptions options = Options({});
+  options.precision.compute = DType::kBFloat16;
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("optimizer", Mlp(), options));
+  EXPECT_THAT(NamesOf(graph, "unscale"), ElementsAre());
+  EXPECT_EQ(graph.FindNode("optimizer/loss_scale"), -1);
+  EXPECT_EQ(NodeOf(graph, "optimizer/step/increment").inputs.size(), 1u);
+}
+
+TEST(OptimizerTest, KeepsGradientsWithoutTheScaleOfTheLoss) {
+  CompileOptions options = HalfOptions();
+  options.keep_gradients = true;
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("optimizer", Mlp(), options));
+  const Node& kept = ProducerOf(graph, NodeOf(graph, "up/grad/keep"), 1);
+  EXPECT_EQ(kept.op, "div");
+  EXPECT_EQ(ProducerOf(graph, kept, 0).name, "up/grad");
+  EXPECT_EQ(ProducerOf(graph, kept, 1).name, "optimizer/loss_scale");
+}
+
+// One number says for all stages whether the step is skipped: it goes where the norm goes.
+TEST(OptimizerTest, StagesShareOneLossScale) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("group-sums", Mlp(), HalfOptions({{"pp", 2}})));
+  EXPECT_THAT(NamesOf(graph, "unscale"), ElementsAre("optimizer/unscale"));
+  const Placement first = *NodeOf(graph, "up").placement, last = *NodeOf(graph, "down").placement;
+  ASSERT_NE(first, last);
+  for (const char* name : {"optimizer/unscale", "optimizer/loss_scale", "optimizer/good_steps", "optimizer/step"}) {
+    EXPECT_EQ(*NodeOf(graph, name).placement, first) << name;
+  }
+  EXPECT_EQ(*NodeOf(graph, "reduce_mean/grad").placement, last);
 }
 
 TEST(OptimizerTest, KeepsGradientsIfAsked) {

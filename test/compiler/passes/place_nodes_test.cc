@@ -88,6 +88,17 @@ TEST(PlaceNodesTest, MovesWhatFollowsAHint) {
   }
 }
 
+// Else the weight would lie with its cast, and travel at every step.
+TEST(PlaceNodesTest, AWeightInAnotherTypeLiesWhereItIsRead) {
+  CompileOptions options = Options({{"pp", 2}});
+  options.precision.compute = DType::kBFloat16;
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("place-nodes", Deep({{"pp", 1}}), options));
+  for (const char* name : {"h2/w", "h2/w/bf16"}) EXPECT_EQ(PlaceOf(graph, name), "[]{0}") << name;
+  for (const char* name : {"h3/w", "h3/w/bf16", "h3/matmul", "h3/w/update"}) {
+    EXPECT_EQ(PlaceOf(graph, name), "[]{1}") << name;
+  }
+}
+
 TEST(PlaceNodesTest, RefusesAHintOutsideTheMesh) {
   EXPECT_THAT(
       Place(Deep({{"pp", 2}}), {{"pp", 2}}).status(),

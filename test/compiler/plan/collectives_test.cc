@@ -124,8 +124,10 @@ SendBuffers MostOf(const std::map<int, BoxingShare>& shares) {
   return most;
 }
 
-// By name, what the shares of a step are; expects them to compute what its copies compute.
-std::vector<std::string> KindsOf(const Shape& shape, const std::string& from, const std::string& to, bool exact) {
+// By name, what the shares of a step are; expects them to compute what its copies compute. `rows` is the dimension of
+// ragged rows, all of them filled, or -1.
+std::vector<std::string> KindsOf(const Shape& shape, const std::string& from, const std::string& to, bool exact,
+                                 int rows = -1) {
   const TensorType type{DType::kFloat32, shape};
   const absl::StatusOr<BoxingStep> step = OneBoxingStep(type, Dist(from), Dist(to), OneProcess(8));
   EXPECT_OK(step.status());
@@ -142,7 +144,7 @@ std::vector<std::string> KindsOf(const Shape& shape, const std::string& from, co
   const Topology topology = OneProcess(8);
   const std::unique_ptr<BoxingReads> reads = *BoxingReads::Create(type, step->from, step->to, topology);
   for (int rank = 0; rank < 8; ++rank) {
-    if (std::optional<BoxingShare> share = ShareOf(*reads, rank)) world.shares[rank] = *std::move(share);
+    if (std::optional<BoxingShare> share = ShareOf(*reads, rank, rows)) world.shares[rank] = *std::move(share);
   }
   Play(shape, *step, world);
   for (int d = 0; d < step->to.placement.size(); ++d) {
@@ -155,7 +157,7 @@ std::vector<std::string> KindsOf(const Shape& shape, const std::string& from, co
   SendBuffers bound;
   for (const BoxingGroup& group : DifferentGroups(shape, step->from, step->to)) {
     const SendBuffers of_group =
-        MostSent(**BoxingReads::Create({type.dtype, group.shape}, group.from, group.to, topology));
+        MostSent(**BoxingReads::Create({type.dtype, group.shape}, group.from, group.to, topology), rows);
     bound.packed = std::max(bound.packed, of_group.packed);
     bound.received = std::max(bound.received, of_group.received);
   }
@@ -210,6 +212,30 @@ TEST(CollectivesTest, AStepIsTheCallThatItsSizesAllow) {
   }
 }
 
+// Other calls take as much of all, and rows of several groups are no run.
+TEST(CollectivesTest, RaggedRowsAreExchanged) {
+  const struct {
+    Shape shape;
+    const char* from;
+    const char* to;
+    const char* first;
+  } cases[] = {
+      {{4, 6}, "[dp=2]{0,1}(P)", "[dp=2]{0,1}(S(0))", "exchange pack unpack"},
+      {{4, 6}, "[dp=2]{0,1}(S(0))", "[dp=2]{0,1}(B)", "exchange pack unpack"},
+      {{2, 6}, "[dp=2]{0,1}(S(0))", "[dp=2]{0,1}(B)", "exchange unpack"},
+      {{4, 6}, "[dp=2]{0,1}(B)", "[dp=2]{0,1}(S(1))", "none unpack"},
+      {{4, 6}, "[dp=2]{0,1}(S(0))", "[dp=2]{2,3}(S(0))", "exchange pack"},
+      {{2, 6}, "[dp=2]{0,1}(S(0))", "[dp=2]{2,3}(S(0))", "exchange"},
+      {{4, 6}, "[]{0}()", "[dp=3]{1,2,3}(B)", "exchange pack"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(absl::StrCat(c.from, " -> ", c.to));
+    const std::vector<std::string> kinds = KindsOf(c.shape, c.from, c.to, /*exact=*/true, /*rows=*/1);
+    ASSERT_FALSE(kinds.empty());
+    EXPECT_EQ(kinds[0], c.first);
+  }
+}
+
 // The boxing law again, by sending: whatever the pair of types and the sizes.
 TEST(CollectivesTest, SharesComputeWhatTheCopiesOfTheStepCompute) {
   const std::vector<std::string> placements = {"[]{1}",
@@ -240,7 +266,7 @@ TEST(CollectivesTest, SharesComputeWhatTheCopiesOfTheStepCompute) {
     while (random() % 2 == 0 && Dist(from).placement != Dist(to).placement) to = type();  // what models have
     SCOPED_TRACE(absl::StrCat("seed ", seed, " case ", i, ": ", shape.ToString(), " ", from, " -> ", to));
     if (!OneBoxingStep({DType::kFloat32, shape}, Dist(from), Dist(to), OneProcess(8)).ok()) continue;
-    KindsOf(shape, from, to, /*exact=*/false);
+    KindsOf(shape, from, to, /*exact=*/false, /*rows=*/i % 3 - 1);
     if (HasFailure()) return;
     ++done;
   }

@@ -1,5 +1,6 @@
 #include "compiler/select/cost_model.h"
 
+#include "sbp/device_kinds.h"
 #include "test/compiler/passes/testing.h"
 
 namespace oneflow::testing {
@@ -25,6 +26,27 @@ TEST(CostModelTest, WhatCannotBeBoxedIsImpossible) {
   const int mixed = costs.DistId({four, {Sbp::Partial(), Sbp::Partial(Reduction::kMax)}});
   const int whole = costs.DistId({four, {Sbp::Broadcast(), Sbp::Broadcast()}});
   EXPECT_EQ(costs.Boxing(type, mixed, whole), CostModel::kImpossible);
+}
+
+// As the data sheet says: fifteen times as fast on this device.
+TEST(CostModelTest, AProductOfNarrowOperandsTakesTheTimeOfNarrowProducts) {
+  const Topology topology = *Topology::Create(1, 1, {{.device = UsualDevice(DeviceKind::kCuda)}});
+  const CostModel costs(topology);
+  const auto price = [&](DType dtype) {
+    GraphBuilder b(Ops(), "g");
+    const Tensor a = b.Variable("a", {dtype, {8192, 8192}}, "zeros"),
+                 w = b.Variable("w", {dtype, {8192, 8192}}, "zeros");
+    MatMul(a, w);
+    Graph graph = *b.Finish();
+    Node& node = graph.node(graph.FindNode("matmul"));
+    node.placement = Placement({}, {0});
+    return costs.Compute(graph, node, *Ops().Find("matmul"), {{{}, {}}, {{}}});
+  };
+  const double full = price(DType::kFloat32);
+  for (const DType narrow : {DType::kBFloat16, DType::kFloat16}) {
+    EXPECT_LT(price(narrow), full / 10) << Name(narrow);
+    EXPECT_GT(price(narrow), full / 20) << Name(narrow);
+  }
 }
 
 TEST(CostModelTest, SplittingAnOpDividesItsTimeAndReplicatingItDoesNot) {

@@ -26,7 +26,7 @@ class PathsTest : public ::testing::TestWithParam<TestDevice> {
     device_->BindThread();
   }
 
-  void ExpectReference(const OpCase& c) {
+  void ExpectReference(const OpCase& c, int rows_before = 0) {
     SCOPED_TRACE(absl::StrCat(c.op, " (", c.what, "), seed ", kPathsSeed));
     std::vector<RefTensor> inputs;
     for (const RefTensor& x : c.inputs) inputs.push_back(Rounded(x));
@@ -37,6 +37,7 @@ class PathsTest : public ::testing::TestWithParam<TestDevice> {
       for (double& v : output.values) v = 99;
     }
     call.context = c.context;
+    call.rows_before = rows_before;
     ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
     for (size_t i = 0; i < want.size(); ++i) {
       for (int64_t j = 0; j < want[i].count(); ++j) {
@@ -56,6 +57,7 @@ TEST_P(PathsTest, ChannelsMayHaveMoreElementsThanABlockSums) {
        std::vector<std::vector<int64_t>>{{40, 3, 33, 34}, {5000, 70}, {2, 3, 9000}}) {
     const std::vector<int64_t> c = {dims[1]};
     const RefTensor x = r.Uniform(dims), mean = r.Uniform(c), var = r.Uniform(c, 0.5, 2);
+    ExpectReference({"channel_mean", "many elements", {}, {x}, 2e-6});
     ExpectReference({"channel_variance", "many elements", {}, {x, mean}, 2e-6});
     ExpectReference({"batch_norm_sums", "many elements", {{"epsilon", 1e-3}}, {r.Uniform(dims), x, mean, var}, 5e-4});
     for (const std::vector<int64_t>& axes : {std::vector<int64_t>{0}, {0, 1}}) {
@@ -186,16 +188,6 @@ TEST_P(PathsTest, SumsOfInfinitiesAreInfinite) {
   EXPECT_TRUE(std::isnan(sum.outputs[0].values[1]));
   EXPECT_EQ(sum.outputs[0].values[2], INFINITY);
   EXPECT_EQ(sum.outputs[0].values[3], INFINITY);
-}
-
-// It is found by the f32 that comes first, not by the logits.
-TEST_P(PathsTest, AGradientOfACrossEntropyTakesLogitsInF32Only) {
-  const RefTensor row = Zeros({2}), labels = Zeros({2}, DType::kInt32);
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const RefTensor logits = Zeros({2, 3}, dtype);
-    EXPECT_EQ(RunKernel(*device_, {"softmax_cross_entropy_grad", {}, {row, logits, labels, row}, {logits}}).ok(),
-              dtype == DType::kFloat32);
-  }
 }
 
 // A NaN is the trace of an error; an op that swallows it hides where training went wrong.
@@ -337,6 +329,28 @@ TEST_P(PathsTest, BoxCopiesAgreeWithTheHosts) {
     std::vector<char> got(host.size());
     ASSERT_EQ(device_->CopyToHost(got.data(), device_target, got.size()), nullptr);
     ASSERT_EQ(got, host) << "round " << round << " of seed " << kPathsSeed << ", " << Name(dtype);
+  }
+}
+
+// As the groups of ragged rows do: anywhere but at boundaries.
+TEST_P(PathsTest, OperandsMayBeginWhereARowDoes) {
+  Random r(kPathsSeed);
+  const auto in = [&](DType dtype, std::vector<int64_t> dims) { return Of(dtype, r.Uniform(std::move(dims))); };
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const double tolerance = dtype == DType::kFloat32 ? 1e-5 : 1e-2;
+    for (const int64_t c : {3, 5, 6, 64}) {
+      for (int rows_before : {1, 2}) {
+        const std::vector<int64_t> dims = {7, c};
+        const auto x = [&] { return in(dtype, dims); };
+        ExpectReference({"scale", "between rows", {{"alpha", 2.0}}, {x()}, tolerance}, rows_before);
+        ExpectReference({"gelu", "between rows", {}, {x()}, tolerance}, rows_before);
+        ExpectReference({"add", "between rows", {}, {x(), x()}, tolerance}, rows_before);
+        ExpectReference({"matmul", "between rows", {}, {x(), in(dtype, {c, 9})}, tolerance}, rows_before);
+        ExpectReference({"matmul", "between rows", {}, {x(), in(dtype, {c, 8})}, tolerance}, rows_before);
+        ExpectReference({"batch_matmul", "between rows", {}, {in(dtype, {2, 7, c}), in(dtype, {2, c, 8})}, tolerance},
+                        rows_before);
+      }
+    }
   }
 }
 

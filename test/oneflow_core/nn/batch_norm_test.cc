@@ -18,7 +18,7 @@ TEST_F(BatchNormTest, NormalisesByTheBatchAndMovesTheRunningStatisticsInTraining
   EXPECT_THAT(testing::Parameters(graph),
               ElementsAre(Pair("bn/bias", "f32[3] zeros"), Pair("bn/weight", "f32[3] ones")));
   EXPECT_THAT(testing::Ops(graph),
-              ElementsAre("reduce_mean", "channel_variance", "batch_norm", "ema_update", "scale", "ema_update"));
+              ElementsAre("channel_mean", "channel_variance", "batch_norm", "ema_update", "scale", "ema_update"));
   const auto node = [&](const std::string& name) { return graph.node(graph.FindNode("bn/" + name)); };
   EXPECT_EQ(node("batch_norm").attrs.Double("epsilon"), 1e-3);
   EXPECT_DOUBLE_EQ(node("ema_update").attrs.Double("decay"), 0.9);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "test/support/cuda/software_device.h"
+#include "test/support/cuda/system.h"
 
 struct cublasLtContext {
   int device;
@@ -467,6 +468,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   status = CheckAlgo(chosen, w, workspace_bytes);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   if (chosen.data[kWorkspace] == 0) w.workspace = nullptr;
+  oneflow::software_cuda::System::Get().CountLaunch({.multiplications = w.p.batch * w.p.m * w.p.n * w.p.k});
   const cudaError_t error = Enqueue(stream, "cublasLtMatmul", [w] { Run(w); });
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

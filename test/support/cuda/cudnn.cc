@@ -10,7 +10,13 @@
 //   dw [k, c] r*s    n           x [n, c], dy[n, k]
 //
 // A plane's sums are made in the workspace of the algorithms that ask for one, so that memory which is not the caller's
-// own is noticed. Those that call themselves non-deterministic begin the sum elsewhere in every run.
+// own is noticed. Those that call themselves non-deterministic begin the sum elsewhere in every run, and those that
+// transform what tensor cores multiply give sums of as many bits as these have.
+//
+// Tensors of 16-bit floats are widened first and the result is rounded once. For an odd number of channels there is no
+// algorithm that takes them: who calls has to have another way.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cudnn.h>
 
 #include <algorithm>
@@ -20,6 +26,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "test/support/cuda/software_device.h"
@@ -40,6 +47,7 @@ struct Shape {
 
   int64_t plane() const { return h * w; }
   int64_t count() const { return n * c * h * w; }
+  size_t num_bytes() const { return count() * (type == CUDNN_DATA_FLOAT ? sizeof(float) : sizeof(uint16_t)); }
 };
 
 }  // namespace
@@ -76,7 +84,8 @@ cudnnStatus_t Destroy(T* x) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-bool IsFloating(cudnnDataType_t x) { return x == CUDNN_DATA_FLOAT || x == CUDNN_DATA_DOUBLE || x == CUDNN_DATA_HALF; }
+bool IsHalf(cudnnDataType_t x) { return x == CUDNN_DATA_HALF || x == CUDNN_DATA_BFLOAT16; }
+bool IsFloating(cudnnDataType_t x) { return x == CUDNN_DATA_FLOAT || x == CUDNN_DATA_DOUBLE || IsHalf(x); }
 
 cudnnStatus_t SetShape(Shape* shape, cudnnTensorFormat_t format, cudnnDataType_t type, int n, int c, int h, int w) {
   const bool valid = shape != nullptr && (format == CUDNN_TENSOR_NCHW || format == CUDNN_TENSOR_NHWC) &&
@@ -125,8 +134,10 @@ cudnnStatus_t MakeProblem(Operation operation, const Shape* x, const Shape* w, c
   *result = {operation, *x, *w, *y, *convolution};
   if (!ShapesAgree(*result)) return CUDNN_STATUS_BAD_PARAM;
   for (const Shape* shape : {x, w, y}) {
-    if (shape->format != CUDNN_TENSOR_NCHW || shape->type != CUDNN_DATA_FLOAT) return CUDNN_STATUS_NOT_SUPPORTED;
+    if (shape->format != CUDNN_TENSOR_NCHW || shape->type != x->type) return CUDNN_STATUS_NOT_SUPPORTED;
   }
+  if (x->type == CUDNN_DATA_DOUBLE) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (IsHalf(x->type) && (x->c % 2 != 0 || y->c % 2 != 0)) return CUDNN_STATUS_NOT_SUPPORTED;
   const bool supported = convolution->mode == CUDNN_CROSS_CORRELATION && convolution->compute == CUDNN_DATA_FLOAT;
   return supported ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
 }
@@ -146,13 +157,14 @@ struct Algorithm {
   cudnnDeterminism_t determinism;
   cudnnMathType_t math;
   size_t workspace_planes;  // of the result
+  bool transforms = false;  // multiplies something else than the operands
 };
 
 constexpr cudnnStatus_t kWorks = CUDNN_STATUS_SUCCESS, kFails = CUDNN_STATUS_NOT_SUPPORTED;
 
 // Best first, and each of the first ones wrong for who needs the same fp32 bits in every run, in one way alone.
 constexpr Algorithm kForward[] = {
-    {CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED, kWorks, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH, 4},
+    {CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED, kWorks, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH, 4, true},
     {CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING, kWorks, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH, 3},
     {CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD, kFails, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 0},
     {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, kWorks, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 1},
@@ -163,14 +175,14 @@ constexpr Algorithm kForward[] = {
 constexpr Algorithm kBackwardData[] = {
     {CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, kWorks, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH, 0},
     {CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD, kFails, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 0},
-    {CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED, kWorks, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH, 4},
+    {CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED, kWorks, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH, 4, true},
     {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, kWorks, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 1},
     {CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING, kWorks, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH, 3},
     {CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT, kFails, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH, 0}};
 constexpr Algorithm kBackwardFilter[] = {
     {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, kWorks, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH, 0},
     {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED, kWorks, CUDNN_DETERMINISTIC,
-     CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION, 4},
+     CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION, 4, true},
     {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT, kFails, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH, 0},
     {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3, kWorks, CUDNN_NON_DETERMINISTIC, CUDNN_DEFAULT_MATH, 1},
     {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, kWorks, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH, 2},
@@ -209,11 +221,36 @@ cudnnStatus_t GetAlgorithms(cudnnHandle_t handle, Operation operation, const Sha
 struct Work {
   Problem p;
   float alpha, beta;
-  const float *x, *w, *y;  // the result's is null
-  float* result;
+  const void *x, *w, *y;  // the result's is null
+  void* result;
   float* workspace;  // null: none
   size_t workspace_bytes;
   int64_t first;  // of what is summed over
+  bool rounds;    // the sums
+};
+
+float ToFloat(float x) { return x; }
+float ToFloat(__half x) { return __half2float(x); }
+float ToFloat(__nv_bfloat16 x) { return __bfloat162float(x); }
+void FromFloat(float x, float* y) { *y = x; }
+void FromFloat(float x, __half* y) { *y = __float2half_rn(x); }
+void FromFloat(float x, __nv_bfloat16* y) { *y = __float2bfloat16_rn(x); }
+
+// An operand's elements as floats: in place, or as a copy.
+struct Floats {
+  template <typename T>
+  static Floats Of(const void* data, const Shape& shape) {
+    Floats floats;
+    floats.data = static_cast<const float*>(data);
+    if (std::is_same_v<T, float> || data == nullptr) return floats;
+    const T* const elements = static_cast<const T*>(data);
+    for (int64_t i = 0; i < shape.count(); ++i) floats.copy.push_back(ToFloat(elements[i]));
+    floats.data = floats.copy.data();
+    return floats;
+  }
+
+  std::vector<float> copy;
+  const float* data = nullptr;
 };
 
 bool CheckMemory(const Work& w) {
@@ -221,10 +258,10 @@ bool CheckMemory(const Work& w) {
   const auto add = [&](const char* name, const void* data, size_t bytes, bool written) {
     if (data != nullptr) operands.push_back({name, data, bytes, written});
   };
-  add("x", w.x, w.p.x.count() * sizeof(float), false);
-  add("w", w.w, w.p.w.count() * sizeof(float), false);
-  add("y", w.y, w.p.y.count() * sizeof(float), false);
-  add("the result", w.result, w.p.result().count() * sizeof(float), true);
+  add("x", w.x, w.p.x.num_bytes(), false);
+  add("w", w.w, w.p.w.num_bytes(), false);
+  add("y", w.y, w.p.y.num_bytes(), false);
+  add("the result", w.result, w.p.result().num_bytes(), true);
   add("workspace", w.workspace, w.workspace_bytes, true);
   return CheckOperands(operands);
 }
@@ -296,33 +333,47 @@ int64_t Summed(const Problem& p) {
   return p.operation == Operation::kForward ? p.x.c : p.operation == Operation::kBackwardData ? p.w.n : p.x.n;
 }
 
-void SumPlane(const Work& work, int64_t outer, int64_t inner, float* sums) {
+struct Operands {
+  Floats x, w, y;
+};
+
+void SumPlane(const Work& work, const Operands& of, int64_t outer, int64_t inner, float* sums) {
   const Problem& p = work.p;
-  const auto plane = [](const float* data, const Shape& shape, int64_t i, int64_t j) {
-    return data == nullptr ? nullptr : data + (i * shape.c + j) * shape.plane();
+  const auto plane = [](const Floats& floats, const Shape& shape, int64_t i, int64_t j) {
+    return floats.data == nullptr ? nullptr : floats.data + (i * shape.c + j) * shape.plane();
   };
   std::fill_n(sums, p.result().plane(), 0.f);
   for (int64_t i = 0, count = Summed(p); i < count; ++i) {
     const Planes at = At(p.operation, outer, inner, (work.first + i) % count);
-    AddPlane(p, plane(work.x, p.x, at.n, at.c), plane(work.w, p.w, at.k, at.c), plane(work.y, p.y, at.n, at.k), sums);
+    AddPlane(p, plane(of.x, p.x, at.n, at.c), plane(of.w, p.w, at.k, at.c), plane(of.y, p.y, at.n, at.k), sums);
+  }
+}
+
+template <typename T>
+void RunAs(const Work& work) {
+  const Shape& shape = work.p.result();
+  const Operands of = {Floats::Of<T>(work.x, work.p.x), Floats::Of<T>(work.w, work.p.w),
+                       Floats::Of<T>(work.y, work.p.y)};
+  std::vector<float> own(work.workspace == nullptr ? shape.plane() : 0);
+  float* const sums = work.workspace == nullptr ? own.data() : work.workspace;
+  T* result = static_cast<T*>(work.result);
+  for (int64_t i = 0; i < shape.n; ++i) {
+    for (int64_t j = 0; j < shape.c; ++j) {
+      SumPlane(work, of, i, j, sums);
+      for (int64_t e = 0; e < shape.plane(); ++e, ++result) {
+        const float sum = work.alpha * (work.rounds ? ToFloat(__float2bfloat16_rn(sums[e])) : sums[e]);
+        FromFloat(work.beta == 0 ? sum : sum + work.beta * ToFloat(*result), result);
+      }
+    }
   }
 }
 
 void Run(const Work& work) {
   if (!CheckMemory(work)) return;
-  const Shape& shape = work.p.result();
-  std::vector<float> own(work.workspace == nullptr ? shape.plane() : 0);
-  float* const sums = work.workspace == nullptr ? own.data() : work.workspace;
-  float* result = work.result;
-  for (int64_t i = 0; i < shape.n; ++i) {
-    for (int64_t j = 0; j < shape.c; ++j) {
-      SumPlane(work, i, j, sums);
-      for (int64_t e = 0; e < shape.plane(); ++e, ++result) {
-        const float sum = work.alpha * sums[e];
-        *result = work.beta == 0 ? sum : sum + work.beta * *result;
-      }
-    }
-  }
+  const cudnnDataType_t type = work.p.x.type;
+  type == CUDNN_DATA_HALF       ? RunAs<__half>(work)
+  : type == CUDNN_DATA_BFLOAT16 ? RunAs<__nv_bfloat16>(work)
+                                : RunAs<float>(work);
 }
 
 // --- calls ---
@@ -383,13 +434,14 @@ cudnnStatus_t Convolve(cudnnHandle_t handle, Operation operation, const Shape* x
   Work work = {.p = p,
                .alpha = *static_cast<const float*>(call.alpha),
                .beta = *static_cast<const float*>(call.beta),
-               .x = static_cast<const float*>(call.x),
-               .w = static_cast<const float*>(call.w),
-               .y = static_cast<const float*>(call.y),
-               .result = static_cast<float*>(call.result),
+               .x = call.x,
+               .w = call.w,
+               .y = call.y,
+               .result = call.result,
                .workspace = algorithm.workspace_planes == 0 ? nullptr : static_cast<float*>(call.workspace),
                .workspace_bytes = algorithm.workspace_planes * p.plane_bytes(),
-               .first = algorithm.determinism == CUDNN_DETERMINISTIC ? 0 : NextFirst()};
+               .first = algorithm.determinism == CUDNN_DETERMINISTIC ? 0 : NextFirst(),
+               .rounds = algorithm.transforms};
   const cudaError_t error = Enqueue(handle->stream, call.name, [work] { Run(work); });
   return error == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }

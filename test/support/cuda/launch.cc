@@ -36,6 +36,8 @@ cudaError_t LaunchGrid(const cudaLaunchConfig_t& config, Launch launch) {
   if (on->device != current_device) return Answer(cudaErrorInvalidResourceHandle);
   if (const cudaError_t error = CheckLaunch(config, launch.kernel, on->device); error != cudaSuccess)
     return Answer(error);
+  const dim3 &grid = config.gridDim, &block = config.blockDim;
+  System::Get().CountLaunch({.threads = int64_t{grid.x} * grid.y * grid.z * block.x * block.y * block.z});
   const uint64_t seed = System::Get().NextSeed();
   return Enqueue(config.stream, NameOf(launch.kernel), [=, launch = std::move(launch)] {
     BlockRunner::OfThread().Run(config, launch, seed ^ (running.replay * 0x9e3779b97f4a7c15));

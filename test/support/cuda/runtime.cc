@@ -125,6 +125,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   const bool runs = on == nullptr || cuda::Captures::Get().StatusOf(on) == cudaStreamCaptureStatusNone;
   const bool staged = runs && !ends.from_device && !system.IsPinned(static_cast<const char*>(from), bytes);
   const bool waits = runs && !ends.to_device && !system.IsPinned(static_cast<const char*>(to), bytes);
+  system.CountLaunch({.copies_to_host = ends.from_device && !ends.to_device});
   std::shared_ptr<char[]> stage;
   if (staged) {
     stage.reset(new char[bytes]);

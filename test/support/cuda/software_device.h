@@ -51,6 +51,14 @@ int64_t WorkOf(int device);
 // How often collectives, sends and receives were launched, on all devices: a group of them is one.
 int64_t CollectiveLaunches();
 
+// How much was launched so far, on all devices.
+struct Launched {
+  int64_t threads = 0;          // of kernels
+  int64_t multiplications = 0;  // of products
+  int64_t copies_to_host = 0;
+};
+Launched LaunchedSoFar();
+
 // The defects since the last call.
 std::vector<std::string> TakeDefects();
 

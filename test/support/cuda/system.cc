@@ -141,6 +141,7 @@ void Report(const std::string& what, cudaError_t error) {
 }
 
 std::vector<std::string> TakeDefects() { return System::Get().TakeDefects(); }
+Launched LaunchedSoFar() { return System::Get().LaunchedSoFar(); }
 int64_t WorkOf(int device) { return System::Get().WorkOf(device); }
 void FailDeviceAtWork(int device, int64_t number) { System::Get().FailAtWork(device, number); }
 void FailDevice(int device) { System::Get().Fail(device, cudaErrorLaunchFailure); }

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "test/support/cuda/software_device.h"
 #include "test/support/cuda/watch.h"
 
 namespace oneflow::software_cuda {
@@ -214,6 +215,17 @@ class System {
     return std::exchange(defects_, {});
   }
 
+  void CountLaunch(const Launched& more) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    launched_.threads += more.threads;
+    launched_.multiplications += more.multiplications;
+    launched_.copies_to_host += more.copies_to_host;
+  }
+  Launched LaunchedSoFar() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return launched_;
+  }
+
   void SetSeed(uint64_t seed) { seed_ = seed; }
   // Of a launch.
   uint64_t NextSeed() { return seed_ + num_launches_.fetch_add(1); }
@@ -245,6 +257,7 @@ class System {
   std::mutex default_mutex_;
   std::map<int, CUstream_st*> defaults_;  // guarded by default_mutex_
   std::mutex mutex_;                      // guards what follows
+  Launched launched_;
   std::vector<std::unique_ptr<CUstream_st>> streams_;
   uint64_t num_streams_ = 0;
   std::vector<std::shared_ptr<CUevent_st>> events_;

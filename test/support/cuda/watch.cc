@@ -86,6 +86,14 @@ void Watch::Atomic(const void* data, size_t bytes) {
   if (!Check(static_cast<const char*>(data), bytes, Kind::kAtomic)) BlockRunner::OfThread().Abort();
 }
 
+void Watch::Misaligned(const void* data, size_t bytes, bool write) {
+  const Unwatched unwatched;
+  Fail(write ? Kind::kWrite : Kind::kRead, bytes,
+       "at an address that is " + std::to_string(reinterpret_cast<uintptr_t>(data) % bytes) +
+           " beyond a multiple of that");
+  BlockRunner::OfThread().Abort();
+}
+
 void Watch::AccessOutside(const char* data, size_t bytes, bool write) {
   const Unwatched unwatched;
   if (!Check(data, bytes, write ? Kind::kWrite : Kind::kRead)) BlockRunner::OfThread().Abort();
@@ -192,6 +200,9 @@ namespace {
 
 void Read(const void* data, size_t bytes) { oneflow::software_cuda::watch.Access(data, bytes, false); }
 void Write(const void* data, size_t bytes) { oneflow::software_cuda::watch.Access(data, bytes, true); }
+// Of a type that must be aligned.
+void ReadAligned(const void* data, size_t bytes) { oneflow::software_cuda::watch.AlignedAccess(data, bytes, false); }
+void WriteAligned(const void* data, size_t bytes) { oneflow::software_cuda::watch.AlignedAccess(data, bytes, true); }
 
 }  // namespace
 
@@ -202,20 +213,20 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 void __tsan_read1(void* data) { Read(data, 1); }
-void __tsan_read2(void* data) { Read(data, 2); }
-void __tsan_read4(void* data) { Read(data, 4); }
-void __tsan_read8(void* data) { Read(data, 8); }
-void __tsan_read16(void* data) { Read(data, 16); }
+void __tsan_read2(void* data) { ReadAligned(data, 2); }
+void __tsan_read4(void* data) { ReadAligned(data, 4); }
+void __tsan_read8(void* data) { ReadAligned(data, 8); }
+void __tsan_read16(void* data) { ReadAligned(data, 16); }
 void __tsan_unaligned_read2(void* data) { Read(data, 2); }
 void __tsan_unaligned_read4(void* data) { Read(data, 4); }
 void __tsan_unaligned_read8(void* data) { Read(data, 8); }
 void __tsan_unaligned_read16(void* data) { Read(data, 16); }
 void __tsan_read_range(void* data, size_t bytes) { Read(data, bytes); }
 void __tsan_write1(void* data) { Write(data, 1); }
-void __tsan_write2(void* data) { Write(data, 2); }
-void __tsan_write4(void* data) { Write(data, 4); }
-void __tsan_write8(void* data) { Write(data, 8); }
-void __tsan_write16(void* data) { Write(data, 16); }
+void __tsan_write2(void* data) { WriteAligned(data, 2); }
+void __tsan_write4(void* data) { WriteAligned(data, 4); }
+void __tsan_write8(void* data) { WriteAligned(data, 8); }
+void __tsan_write16(void* data) { WriteAligned(data, 16); }
 void __tsan_unaligned_write2(void* data) { Write(data, 2); }
 void __tsan_unaligned_write4(void* data) { Write(data, 4); }
 void __tsan_unaligned_write8(void* data) { Write(data, 8); }

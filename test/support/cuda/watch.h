@@ -52,6 +52,12 @@ class Watch {
     if (stack_.begin == nullptr || stack_.Has(data)) return;
     AccessOutside(static_cast<const char*>(data), bytes, write);
   }
+  // In one piece, for which a GPU needs an address that is a multiple of its size.
+  void AlignedAccess(const void* data, size_t bytes, bool write) {
+    if (stack_.begin == nullptr || stack_.Has(data)) return;
+    if (reinterpret_cast<uintptr_t>(data) % bytes != 0) return Misaligned(data, bytes, write);
+    AccessOutside(static_cast<const char*>(data), bytes, write);
+  }
   // Of shared or device memory.
   void Atomic(const void* data, size_t bytes);
 
@@ -72,6 +78,7 @@ class Watch {
   static constexpr int kMany = -2;
 
   void AccessOutside(const char* data, size_t bytes, bool write);
+  void Misaligned(const void* data, size_t bytes, bool write);
   // False if the access is a defect, which is reported.
   bool Check(const char* data, size_t bytes, Kind kind);
   bool CheckShared(const char* data, size_t bytes, Kind kind);

@@ -14,6 +14,15 @@ std::vector<int64_t> Channels(const RefTensor& x) {
   return channels;
 }
 
+Tensors ChannelMean(RefCall& c) {
+  const RefTensor& x = c.in[0];
+  const std::vector<int64_t> channel = Channels(x);
+  RefTensor mean = Zeros({x.dims[1]});
+  for (int64_t i = 0; i < x.count(); ++i) mean.values[channel[i]] += x.values[i];
+  for (double& m : mean.values) m /= static_cast<double>(x.count()) / static_cast<double>(mean.count());
+  return {mean};
+}
+
 Tensors ChannelVariance(RefCall& c) {
   const RefTensor &x = c.in[0], &mean = c.in[1];
   const std::vector<int64_t> channel = Channels(x);
@@ -65,19 +74,25 @@ Tensors BatchNormDx(RefCall& c) {
 }
 
 constexpr const char kTypes[] = R"(
+channel_mean(f32[2,3,4,4]) = f32[3]
+channel_mean(bf16[2,3]) = f32[3]
+channel_mean(f32[3]) ! x is f32[3] but must have at least 2 dimensions
+channel_mean(f32[0,3]) ! x is f32[0,3] but must have at least one element
 channel_variance(f32[2,3,4,4] f32[3]) = f32[3]
 channel_variance(bf16[2,3] f32[3]) = f32[3]
 channel_variance(f32[2,3] f32[2]) ! mean is f32[2] but x, which is f32[2,3], needs f32[3]
 channel_variance(f32[0,3] f32[3]) ! x is f32[0,3] but must have at least one element
 channel_variance(f32[3] f32[3]) ! x is f32[3] but must have at least 2 dimensions
 batch_norm(f32[2,3,4] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} = f32[2,3,4]
-batch_norm(bf16[2,3] bf16[3] bf16[3] f32[3] f32[3]) {epsilon=1e-5 training=false} = bf16[2,3]
+batch_norm(bf16[2,3] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5 training=false} = bf16[2,3]
+batch_norm(bf16[2,3] bf16[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} ! gamma is bf16[3] but must be f32
 batch_norm(f32[2,3] f32[3] f32[2] f32[3] f32[3]) {epsilon=1e-5} ! beta is f32[2] but x, which is f32[2,3], needs f32[3]
 batch_norm(f32[2,3] f32[3] f32[3] f32[3] f32[4]) {epsilon=1e-5} ! var is f32[4] but x, which is f32[2,3], needs f32[3]
 batch_norm(f32[2,3] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5 training=1} ! attribute 'training' is an integer but must
     be a bool
 batch_norm(f32[2,3] f32[3] f32[3] f32[3] f32[3]) {epsilon=-1e-5} ! attribute 'epsilon' is -1e-05 but must be at least 0
 batch_norm_sums(f32[2,3,4] f32[2,3,4] f32[3] f32[3]) {epsilon=1e-5} = f32[3] f32[3]
+batch_norm_sums(bf16[2,3,4] bf16[2,3,4] f32[3] f32[3]) {epsilon=1e-5} = f32[3] f32[3]
 batch_norm_sums(f32[2,3] f32[2,4] f32[4] f32[4]) {epsilon=1e-5} ! dy is f32[2,3], x is f32[2,4]; they must be the same
 batch_norm_dx(f32[2,3,4] f32[2,3,4] f32[3] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} = f32[2,3,4]
 batch_norm_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[2] f32[3]) {epsilon=1e-5} ! dgamma is f32[2] but x, which is
@@ -87,8 +102,8 @@ batch_norm_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3]) ! attribute 
 
 constexpr const char kSignatures[] = R"(
 batch_norm(f32[8,4,16], f32[4], f32[4], f32[4], f32[4]) {epsilon=1e-5} | S(0),B,B,B,B->S(0) |
-    S(1),S(0),S(0),S(0),S(0)->S(1) S(2),B,B,B,B->S(2) | - | normalization_op.cpp | with statistics given: a mean is
-    reduce_mean, a variance the next row
+    S(1),S(0),S(0),S(0),S(0)->S(1) S(2),B,B,B,B->S(2) | - | normalization_op.cpp | with statistics given: they are the next rows
+channel_mean(f32[8,4,16]) | - | S(0)->P S(1)->S(0) S(2)->P P->P | - | - | -
 channel_variance(f32[8,4,16], f32[4]) | - | S(0),B->P S(1),S(0)->S(0) S(2),B->P | S(0),B->B | normalization_op.cpp,
     which gives the statistics as its outputs | not S(0),B->B: each rank would have the statistics of its own samples;
     here they are addends, reduced
@@ -105,6 +120,7 @@ void AddExamples(Random& r, OpCases& cases) {
     const Dims c = {dims[1]};
     const auto one = [&] { return r.Uniform(c); };
     const auto variance = [&] { return r.Uniform(c, 0.5, 2); };
+    cases.push_back({"channel_mean", "small", {}, {r.Uniform(dims)}});
     cases.push_back({"channel_variance", "small", {}, {r.Uniform(dims), one()}});
     cases.push_back({"batch_norm", "small", attrs, {r.Uniform(dims), one(), one(), one(), variance()}});
     cases.push_back({"batch_norm_sums", "small", attrs, {r.Uniform(dims), r.Uniform(dims), one(), variance()}, 1e-4});
@@ -123,6 +139,7 @@ void AddEdges(Random& r, OpCases& cases) {
         Dims{130, 3, 9}, Dims{2, 3, 1, 2, 5}, Dims{0, 3, 4}, Dims{0, 3}, Dims{3, 0, 4}}) {
     const Dims c = {dims[1]};
     const RefTensor x = r.Uniform(dims, 3, 9), mean = r.Uniform(c, 5, 7), var = r.Uniform(c, 0.5, 2);
+    if (x.count() > 0) cases.push_back({"channel_mean", "sides", {}, {x}, 2e-6});
     if (x.count() > 0) cases.push_back({"channel_variance", "sides", {}, {x, mean}, 2e-6});
     const RefTensor gamma = r.Uniform(c), beta = r.Uniform(c), dy = r.Uniform(dims);
     cases.push_back(InPlace({"batch_norm", "sides", attrs, {x, gamma, beta, mean, var}, 5e-6}, 0));
@@ -136,10 +153,8 @@ void AddEdges(Random& r, OpCases& cases) {
 void AddExtremes(Random& r, OpCases& cases) {
   // By the statistics of its own batch.
   for (const Dims& dims : {Dims{7, 5}, Dims{5, 7, 3}, Dims{3, 5, 2, 3}}) {
-    Dims axes = {0};
-    for (size_t i = 2; i < dims.size(); ++i) axes.push_back(static_cast<int64_t>(i));
     Tensors x = {r.Uniform(dims)};
-    x.push_back((*Reference("reduce_mean", Axes(axes, false), x))[0]);
+    x.push_back((*Reference("channel_mean", {}, x))[0]);
     const RefTensor var = (*Reference("channel_variance", {}, x))[0];
     const Dims c = {dims[1]};
     cases.push_back({"batch_norm",
@@ -153,7 +168,8 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 OpFacts Facts() {
   OpFacts facts;
-  facts.reference = {{"channel_variance", ChannelVariance},
+  facts.reference = {{"channel_mean", ChannelMean},
+                     {"channel_variance", ChannelVariance},
                      {"batch_norm", BatchNorm},
                      {"batch_norm_sums", BatchNormSums},
                      {"batch_norm_dx", BatchNormDx}};
@@ -171,7 +187,7 @@ OpFacts Facts() {
                {[](Operands d) {
                   return BatchNorm(d.F32({2, 3, 8, 8}), d.F32({3}), d.F32({3})).mean;
                 },
-                "reduce_mean", "f32[3]"},
+                "channel_mean", "f32[3]"},
                {[](Operands d) {
                   return BatchNorm(d.F32({2, 3, 8, 8}), d.F32({3}), d.F32({3})).var;
                 },

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "glog/logging.h"
+
 namespace oneflow::testing {
 
 int64_t Count(const Dims& dims) {
@@ -105,6 +107,7 @@ RefTensor Few(Random& r, const Dims& dims) {
 }
 
 RefTensor With(RefTensor x, const std::vector<double>& values) {
+  CHECK_LE(2 * values.size(), x.values.size() + 1);
   for (size_t i = 0; i < values.size(); ++i) x.values[2 * i] = values[i];
   return x;
 }

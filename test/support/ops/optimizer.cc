@@ -1,6 +1,7 @@
 // What tests know of the ops that train.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "test/support/ops/kit.h"
 
@@ -13,6 +14,29 @@ Tensors ClipScale(RefCall& c) {
   scale.values[0] = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1;
   result.values[0] = norm;
   return {scale, result};
+}
+
+Tensors Unscale(RefCall& c) {
+  const double squares = c.in[0].values[0], loss_scale = c.in[1].values[0];
+  RefTensor unscaled = Zeros({}), scale = Zeros({}), skipped = Zeros({});
+  unscaled.values[0] = squares / loss_scale / loss_scale;
+  scale.values[0] = std::isfinite(squares) ? 1 / loss_scale : kNan;
+  skipped.values[0] = std::isfinite(squares) ? 0 : 1;
+  return {unscaled, scale, skipped};
+}
+
+Tensors LossScaleUpdate(RefCall& c) {
+  double &loss_scale = c.in[0].values[0], &good_steps = c.in[1].values[0];
+  const bool is_skipped = std::isnan(c.in[2].values[0]);
+  good_steps = is_skipped ? 0 : good_steps + 1;
+  if (is_skipped) {
+    loss_scale = std::max<double>(loss_scale * c.attrs.Double("backoff"), std::numeric_limits<float>::min());
+  } else if (good_steps == static_cast<double>(c.attrs.Int("interval"))) {
+    const double more = loss_scale * c.attrs.Double("growth");
+    if (more <= std::numeric_limits<float>::max()) loss_scale = more;
+    good_steps = 0;
+  }
+  return {};
 }
 
 Tensors LrSchedule(RefCall& c) {
@@ -31,6 +55,7 @@ Tensors LrSchedule(RefCall& c) {
 Tensors AdamwUpdate(RefCall& c) {
   const AttrMap& a = c.attrs;
   const double b1 = a.Double("beta1"), b2 = a.Double("beta2"), lr = c.in[4].values[0], t = c.in[6].values[0] + 1;
+  if (std::isnan(c.in[5].values[0])) return {};  // skipped
   for (int64_t i = 0; i < c.in[0].count(); ++i) {
     double &w = c.in[0].values[i], &m = c.in[1].values[i], &v = c.in[2].values[i];
     const double g = c.in[3].values[i] * c.in[5].values[0];
@@ -45,6 +70,7 @@ Tensors AdamwUpdate(RefCall& c) {
 
 Tensors SgdUpdate(RefCall& c) {
   const double momentum = c.attrs.Double("momentum"), decay = c.attrs.Double("weight_decay");
+  if (std::isnan(c.in[4].values[0])) return {};  // skipped
   for (int64_t i = 0; i < c.in[0].count(); ++i) {
     double &w = c.in[0].values[i], &u = c.in[1].values[i];
     const double g = c.in[2].values[i] * c.in[4].values[0] + decay * w;
@@ -67,6 +93,14 @@ clip_scale(f32[]) {max_norm=1.0} = f32[] f32[]
 clip_scale(f32[]) = f32[] f32[]
 clip_scale(f32[1]) ! s is f32[1] but must have 0 dimensions
 clip_scale(f32[]) {max_norm=-1.0} ! attribute 'max_norm' is -1 but must be at least 0
+unscale(f32[] f32[]) = f32[] f32[] f32[]
+unscale(f32[] f32[1]) ! loss_scale is f32[1] but must have 0 dimensions
+loss_scale_update(f32[] i64[] f32[]) {growth=2.0 backoff=0.5 interval=2000} =
+loss_scale_update(f32[] i64[] f32[]) {growth=2.0 backoff=1.0 interval=2000} ! attribute 'backoff' is 1 but must be in
+    [0, 1)
+loss_scale_update(f32[] i64[] f32[]) {growth=2.0 backoff=0.5 interval=0} ! attribute 'interval' is 0 but must be at
+    least 1
+loss_scale_update(f32[] f32[] f32[]) {growth=2.0 backoff=0.5 interval=2000} ! good_steps is f32[] but must be i64
 lr_schedule(i64[]) {base=0.001 warmup=10 total=100 min_ratio=0.1 kind=cosine} = f32[]
 lr_schedule(i64[]) {base=1 kind=constant} = f32[]
 lr_schedule(i32[]) {base=0.001 kind=constant} ! step is i32[] but must be i64
@@ -97,6 +131,25 @@ sgd_update(f32[8,4], f32[8,4], f32[8,4], f32[], f32[]) | S(0),S(0),S(0),B,B-> S(
     model_update_ops.cpp | -
 )";
 
+// A step that is skipped, one of many that are not, and the last before the scale grows.
+void AddLossScales(OpCases& cases) {
+  const AttrMap attrs = {{"growth", 2.0}, {"backoff", 0.5}, {"interval", int64_t{3}}};
+  for (const double scale : {0.25, kNan}) {
+    for (const int64_t good_steps : {0, 1, 2}) {
+      for (const double loss_scale : {0.5, 65536.0, 0x1.8p127}) {
+        cases.push_back({"loss_scale_update",
+                         "scale",
+                         attrs,
+                         {Scalar(loss_scale), Scalar(static_cast<double>(good_steps), DType::kInt64), Scalar(scale)},
+                         0});
+      }
+    }
+  }
+  for (const double squares : {0.0, 1e30, kInfinity, kNan}) {
+    cases.push_back({"unscale", "squares", {}, {Scalar(squares), Scalar(65536)}});
+  }
+}
+
 void AddSchedules(OpCases& cases) {
   for (const char* kind : {"constant", "cosine", "linear"}) {
     AttrMap attrs = {{"base", 0.003},
@@ -115,6 +168,12 @@ void AddSchedules(OpCases& cases) {
 
 void AddExamples(Random& r, OpCases& cases) {
   cases.push_back({"clip_scale", "small", {{"max_norm", 1.5}}, {Scalar(9)}});
+  cases.push_back({"unscale", "small", {}, {Scalar(9e6), Scalar(1024)}});
+  cases.push_back({"loss_scale_update",
+                   "small",
+                   {{"growth", 2.0}, {"backoff", 0.5}, {"interval", int64_t{2000}}},
+                   {Scalar(1024), Scalar(7, DType::kInt64), Scalar(0.5)},
+                   0});
   cases.push_back(
       {"lr_schedule", "small", {{"base", 0.1}, {"kind", std::string("constant")}}, {Scalar(5, DType::kInt64)}});
   cases.push_back({"adamw_update",
@@ -135,6 +194,25 @@ void AddEdges(Random& r, OpCases& cases) {
     cases.push_back({"clip_scale", "norm", {{"max_norm", max_norm}}, {r.Uniform({}, 4, 50)}});
   }
   AddSchedules(cases);
+  AddLossScales(cases);
+  cases.push_back({"loss_scale_update",
+                   "no less than the smallest normal number",
+                   {{"growth", 2.0}, {"backoff", 0.5}, {"interval", int64_t{2000}}},
+                   {Scalar(std::numeric_limits<float>::min()), Scalar(0, DType::kInt64), Scalar(kNan)},
+                   0});
+  for (const int64_t n : {3, 37, 4100}) {
+    cases.push_back({"adamw_update",
+                     "skipped",
+                     {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1}},
+                     {r.Uniform({n}), r.Uniform({n}), r.Uniform({n}, 0.1, 1), With(r.Uniform({n}), {kInfinity, kNan}),
+                      Scalar(0.01), Scalar(kNan), Scalar(6, DType::kInt64)},
+                     0});
+    cases.push_back({"sgd_update",
+                     "skipped",
+                     {{"momentum", 0.9}, {"weight_decay", 0.01}, {"nesterov", true}},
+                     {r.Uniform({n}), r.Uniform({n}), With(r.Uniform({n}), {kInfinity}), Scalar(0.1), Scalar(kNan)},
+                     0});
+  }
   for (const int64_t n : {0, 1, 37, 40000}) {
     cases.push_back({"adamw_update",
                      "size",
@@ -157,10 +235,8 @@ void AddEdges(Random& r, OpCases& cases) {
 
 OpFacts Facts() {
   OpFacts facts;
-  facts.reference = {{"clip_scale", ClipScale},
-                     {"lr_schedule", LrSchedule},
-                     {"adamw_update", AdamwUpdate},
-                     {"ema_update", EmaUpdate},
+  facts.reference = {{"clip_scale", ClipScale},   {"unscale", Unscale},          {"loss_scale_update", LossScaleUpdate},
+                     {"lr_schedule", LrSchedule}, {"adamw_update", AdamwUpdate}, {"ema_update", EmaUpdate},
                      {"sgd_update", SgdUpdate}};
   facts.types = kTypes;
   facts.signatures = kSignatures;
@@ -168,10 +244,8 @@ OpFacts Facts() {
   facts.wrong_signatures = {{"sgd_update", {2}, {"S(0),S(0),S(0),P,B->"}}};
   facts.examples = AddExamples;
   facts.edges = AddEdges;
-  facts.without_gradient = {{"clip_scale", "trains"},
-                            {"lr_schedule", "trains"},
-                            {"adamw_update", "trains"},
-                            {"sgd_update", "trains"},
+  facts.without_gradient = {{"clip_scale", "trains"},  {"unscale", "trains"},      {"loss_scale_update", "trains"},
+                            {"lr_schedule", "trains"}, {"adamw_update", "trains"}, {"sgd_update", "trains"},
                             {"ema_update", "trains"}};
   return facts;
 }

@@ -1,4 +1,6 @@
 // What tests know of the ops that pass tensors on and keep state. `accumulate` is the sum of one micro-batch.
+#include <cmath>
+
 #include "test/support/ops/kit.h"
 
 namespace oneflow::testing::PlumbingOps {
@@ -19,7 +21,10 @@ assign(f32[2] f32[2]) =
 assign(f32[2] f32[3]) ! v is f32[2], x is f32[3]; they must be the same
 assign(f32[2] bf16[2]) ! v is f32[2], x is bf16[2]; they must be the same
 increment(i64[]) =
+increment(i64[] f32[]) =
 increment(i32[]) ! v is i32[] but must be i64
+increment(i64[] f32[1]) ! scale is f32[1] but must have 0 dimensions
+increment(i64[] f32[] f32[]) ! takes 1 inputs (v) but is given 3
 )";
 
 constexpr const char kSignatures[] = R"(
@@ -33,6 +38,7 @@ void AddExamples(Random& r, OpCases& cases) {
   cases.push_back({"assign", "small", {}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
   cases.push_back({"assign", "integers", {}, {r.Integers({7, 5}, 100), r.Integers({7, 5}, 100)}, 0});
   cases.push_back({"increment", "small", {}, {r.Integers({}, 100, DType::kInt64)}, 0});
+  cases.push_back({"increment", "with a scale", {}, {r.Integers({}, 100, DType::kInt64), Scalar(0.5)}, 0});
 }
 
 void AddEdges(Random& r, OpCases& cases) {
@@ -40,6 +46,7 @@ void AddEdges(Random& r, OpCases& cases) {
     cases.push_back({"assign", "dtypes", {}, {r.Small({3, 7}, dtype), r.Small({3, 7}, dtype)}, 0});
   }
   cases.push_back({"increment", "large", {}, {r.Integers({}, 1 << 30, DType::kInt64)}, 0});
+  cases.push_back({"increment", "skipped", {}, {r.Integers({}, 100, DType::kInt64), Scalar(kNan)}, 0});
   for (const DType dtype : {DType::kFloat32, DType::kInt32, DType::kInt64}) {
     cases.push_back({"accumulate", "first micro-batch", {}, {r.Small({3, 7}, dtype)}, 0});
   }
@@ -57,6 +64,7 @@ OpFacts Facts() {
                         return Tensors{};
                       }},
                      {"increment", [](RefCall& c) {
+                        if (c.in.size() > 1 && std::isnan(c.in[1].values[0])) return Tensors{};
                         for (double& v : c.in[0].values) v += 1;
                         return Tensors{};
                       }}};

@@ -21,14 +21,8 @@ class ProgressTest : public ::testing::Test {
     AddRun("train", 2), AddRun("evaluate", 2), AddRun("train", 1), AddRun("evaluate", 2), AddRun("generate", 2);
     pb::ClassPlan& plan = *plan_.add_plans();
     plan.set_name("train");
-    pb::ClassActor& actor = *plan.add_actors();
-    for (const char* name : {"loss", "lr"}) {
-      pb::ClassInstruction& fetch = *actor.add_instructions();
-      fetch.set_op("fetch");
-      pb::Attribute& attribute = *fetch.add_attributes();
-      attribute.set_name("name");
-      attribute.set_s(name);
-    }
+    plan.add_actors();
+    for (const char* name : {"loss", "lr"}) AlsoFetches(name);
     Watch(/*terminal=*/false);
   }
 
@@ -45,6 +39,13 @@ class ProgressTest : public ::testing::Test {
     pb::RunPlan& run = *spec_.add_phases()->mutable_run();
     run.set_plan(plan);
     run.set_steps(steps);
+  }
+  void AlsoFetches(const std::string& name) {
+    pb::ClassInstruction& fetch = *plan_.mutable_plans(0)->mutable_actors(0)->add_instructions();
+    fetch.set_op("fetch");
+    pb::Attribute& attribute = *fetch.add_attributes();
+    attribute.set_name("name");
+    attribute.set_s(name);
   }
   void Running(int64_t time_us) {
     pb::JobEvent event;
@@ -107,6 +108,26 @@ TEST_F(ProgressTest, AnEvaluationDoesNotCountAsTimeOfTheNextStep) {
   ASSERT_EQ(metrics_.size(), 2u);
   EXPECT_THAT(metrics_[0], HasSubstr("\"tokens_per_s\": 1000}"));
   EXPECT_THAT(metrics_[1], HasSubstr("\"tokens_per_s\": 2000}"));
+}
+
+// However fast steps follow one another, and although a terminal's line is rewritten.
+TEST_F(ProgressTest, EveryStepThatWasSkippedIsTold) {
+  for (const char* name : {"loss_scale", "skipped"}) AlsoFetches(name);
+  for (const bool terminal : {false, true}) {
+    SCOPED_TRACE(terminal);
+    printed_.clear();
+    Watch(terminal);
+    for (int step = 0; step < 3; ++step) {
+      Fetched(step, "train", "loss", step, 2), Fetched(step, "train", "lr", step, 0.5);
+      Fetched(step, "train", "loss_scale", step, step == 0 ? 0x1p25 : 0x1p24);
+      Fetched(step, "train", "skipped", step, step < 2 ? 1 : 0);
+    }
+    progress_->Finish();
+    EXPECT_THAT(printed_, HasSubstr("step 1/3  loss 2  lr 0.5  skipped: gradients overflow at loss scale 33554432\n"));
+    EXPECT_THAT(printed_, HasSubstr("step 2/3  loss 2  lr 0.5  skipped: gradients overflow at loss scale 16777216\n"));
+    EXPECT_THAT(printed_, HasSubstr("\nskipped 2 of 3 steps, whose gradients overflowed\n"));
+  }
+  EXPECT_THAT(metrics_[0], HasSubstr("\"loss_scale\": 33554432, \"lr\": 0.5, \"skipped\": 1,"));
 }
 
 TEST_F(ProgressTest, ValuesThatAreNotNumbersStayValidJson) {

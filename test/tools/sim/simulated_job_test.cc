@@ -88,6 +88,30 @@ TEST(PredictedCostsTest, AreARoofline) {
   EXPECT_EQ(costs.message_ns(work, 0, copy, 0), 5'000);
 }
 
+TEST(PredictedCostsTest, WhoOnlyReceivesWaitsAsLongAsWhoSends) {
+  TestPlan plan({0, 1});
+  const int sender = plan.Actor(0, "sender"), receiver = plan.Actor(1, "receiver");
+  const int x = plan.Register("x", {sender}, {}, 1, 1000), y = plan.Register("y", {receiver}, {}, 1, 1000);
+  plan.set().add_communicators()->add_ranks(0);
+  plan.set().mutable_communicators(0)->add_ranks(1);
+  for (const int actor : {sender, receiver}) {
+    const std::vector<int> reads = actor == sender ? std::vector<int>{x} : std::vector<int>{};
+    const std::vector<int> writes = actor == sender ? std::vector<int>{} : std::vector<int>{y};
+    pb::Instruction& call = *plan.Instruct(actor, pb::Instruction::COLLECTIVE, "boxing", reads, writes);
+    call.set_collective("exchange");
+    pb::Transfer& transfer = *call.add_transfers();
+    transfer.set_peer(actor == sender ? 1 : 0);
+    (actor == sender ? transfer.set_send_count(1000) : transfer.set_receive_count(1000));
+  }
+  DeviceSpeeds device;
+  device.same_host = {2e-6, 1e-9};
+  const OpRegistry ops = StandardOps();
+  const PredictedCosts predicted(plan.set(), 0, OneHost(2, 1, device), ops);
+  const SimulatedCosts costs = predicted.Costs();
+  EXPECT_EQ(costs.act(receiver, 0).ns, costs.act(sender, 0).ns);
+  EXPECT_NEAR(costs.act(receiver, 0).ns, 1e9 * (device.act_s + 2e-6 + 4000 * 1e-9), 1);
+}
+
 TEST(PredictedCostsTest, SmallKernelsDoNotReachFullSpeed) {
   TestPlan plan({0});
   const int work = plan.Actor(0, "work");

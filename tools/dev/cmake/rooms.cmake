@@ -111,6 +111,47 @@ macro(find_cuda)
   endif()
 endmacro()
 
+# kernels/cpu/* compiled once for each kind of processor (kernels/cpu/variant.h), and what chooses among them. What was compiled for one
+# is linked into one object in which all names but its entry are its own: COMDAT groups are resolved within, or the linker would take one
+# variant's inline functions for all.
+function(cpu_kernels)
+  set(avx512_flags -march=x86-64-v4 -mtune=icelake-server -mprefer-vector-width=512)
+  set(avx2_flags -march=x86-64-v3 -mtune=haswell)
+  set(variants portable)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+    set(variants avx512 avx2 portable)  # best first
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/(device|dispatch|random_fill)\\.cc$")
+  grouped(sources ${sources})
+  set(exact ${CMAKE_SOURCE_DIR}/kernels/cpu/random_fill.cc)
+  set_source_files_properties(${exact} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)  # the same numbers on every processor
+  find_program(RELOCATING_LINKER NAMES ${CMAKE_CXX_COMPILER_TARGET}ld.bfd ld.bfd ld REQUIRED)
+  set(declared)
+  foreach(variant IN LISTS variants)
+    set(of_variant kernels_cpu_${variant})
+    add_library(${of_variant} OBJECT ${sources} ${exact})
+    target_compile_options(${of_variant} PRIVATE -O3 -fno-gnu-unique -Wno-psabi ${${variant}_flags})
+    target_compile_definitions(${of_variant} PRIVATE ONEFLOW_CPU_VARIANT=${variant})
+    target_include_directories(${of_variant} PRIVATE ${CMAKE_SOURCE_DIR})
+    target_link_libraries(${of_variant} PRIVATE oneflow_core DNNL::dnnl OpenMP::OpenMP_CXX oneflow_warnings)
+    target_precompile_headers(${of_variant} PRIVATE ${vector_headers})
+    set(object ${CMAKE_BINARY_DIR}/kernels.dir/${variant}.o)
+    set(objects "$<FILTER:$<TARGET_OBJECTS:${of_variant}>,EXCLUDE,\\.[gp]ch$>")
+    add_custom_command(OUTPUT ${object} DEPENDS ${of_variant} ${objects} COMMAND_EXPAND_LISTS VERBATIM
+      COMMENT "Joining the kernels of ${variant}"
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/kernels.dir
+      COMMAND ${RELOCATING_LINKER} -r --force-group-allocation -o ${object}.all ${objects}
+      COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=oneflow_cpu_${variant} ${object}.all ${object})
+    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+    target_sources(kernels PRIVATE ${object})
+    string(APPEND declared " F(${variant})")
+  endforeach()
+  target_sources(kernels PRIVATE kernels/cpu/device.cc kernels/cpu/dispatch.cc)
+  set_source_files_properties(kernels/cpu/dispatch.cc PROPERTIES COMPILE_OPTIONS "-DONEFLOW_CPU_VARIANTS(F)=${declared}")
+  target_compile_options(kernels PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O3>)
+endfunction()
+
 # The library kernels_cuda, which `kernels` links: kernels/cuda/* and NCCL where the toolkit is found, kernels/cuda_absent.cc elsewhere.
 function(cuda_kernels)
   if(NOT CUDAToolkit_FOUND)

@@ -1,6 +1,6 @@
 // cuDNN as far as kernels/cuda calls it, on a device in software (../cudnn.cc): 2-d convolutions of dense NCHW tensors
-// in fp32 and their two gradients. Names, values and signatures are NVIDIA's. A handle or descriptor is for one thread
-// at a time.
+// of one type, fp32, fp16 or bf16, and their two gradients. Names, values and signatures are NVIDIA's. A handle or
+// descriptor is for one thread at a time.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,12 @@ typedef enum {
   CUDNN_STATUS_EXECUTION_FAILED = 5000
 } cudnnStatus_t;
 
-typedef enum { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_DOUBLE = 1, CUDNN_DATA_HALF = 2 } cudnnDataType_t;
+typedef enum {
+  CUDNN_DATA_FLOAT = 0,
+  CUDNN_DATA_DOUBLE = 1,
+  CUDNN_DATA_HALF = 2,
+  CUDNN_DATA_BFLOAT16 = 9
+} cudnnDataType_t;
 typedef enum { CUDNN_TENSOR_NCHW = 0, CUDNN_TENSOR_NHWC = 1 } cudnnTensorFormat_t;
 typedef enum { CUDNN_CONVOLUTION = 0, CUDNN_CROSS_CORRELATION = 1 } cudnnConvolutionMode_t;
 typedef enum { CUDNN_NON_DETERMINISTIC = 0, CUDNN_DETERMINISTIC = 1 } cudnnDeterminism_t;

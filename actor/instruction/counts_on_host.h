@@ -1,0 +1,95 @@
+// The counts of ragged rows where the host can read them: what it must know to launch no more than is filled.
+//
+//   load    a reader names the operand that it is going to read
+//   act     what writes the counts is launched ──► they follow it to the host, on a stream of their own
+//           the first who reads them sleeps until they are there; who comes later finds them there
+//
+// So counts that are made some launches before they are read cost nobody anything, and those of one act travel once,
+// however many read them. Counts that no launch of the rank writes (a variable's, a file's) are sent for when they are
+// read. Where the host can address the device's memory they are read where they lie.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "actor/instruction/kinds.h"
+#include "kernels/device.h"
+#include "kernels/host_transfer.h"
+
+namespace oneflow {
+
+// Counts on their way to the host, or there.
+class CountsCopy {
+ public:
+  // Borrows the device, behind whose launches it copies.
+  CountsCopy(DeviceContext& device, std::unique_ptr<HostTransfer> transfer)
+      : device_(device), transfer_(std::move(transfer)) {}
+
+  absl::Status Begin(const TensorArg& counts);
+  bool has_begun() const { return has_begun_; }
+  // Sleeps until what was begun last is there; it is until the next Begin(). Internal, as the device says.
+  absl::StatusOr<const int32_t*> Get();
+
+  int64_t device_bytes() const { return static_cast<int64_t>(transfer_->device_bytes()); }
+
+ private:
+  DeviceContext& device_;
+  std::unique_ptr<HostTransfer> transfer_;
+  bool has_begun_ = false;
+  int event_ = -1;  // behind which they are there; -1: they are
+};
+
+// The counts that launches of a rank write, by where they lie. On the thread that launches, but for loading.
+class CountsOnHost {
+ public:
+  // The device as the rank's queues have it, which one thread serves; null for a queue that it does not have. Borrowed.
+  CountsOnHost(DeviceContext* compute, DeviceContext* communication)
+      : compute_(compute), communication_(communication) {}
+
+  // Null for a queue that launches nothing here.
+  DeviceContext* OfQueue(pb::Queue queue) const;
+  // The copy of so many counts at `data`, which launches of `device` write. ResourceExhausted if there is no memory.
+  absl::StatusOr<CountsCopy*> At(DeviceContext& device, const void* data, int64_t count);
+  // `device` was just given what writes these.
+  absl::Status Follow(DeviceContext& device, std::span<const TensorArg> written);
+
+  bool empty() const { return copies_.empty(); }
+  // Memory of the device that copies take.
+  int64_t device_bytes() const;
+
+ private:
+  using Place = std::tuple<DeviceContext*, const void*, int64_t>;
+
+  DeviceContext* const compute_;
+  DeviceContext* const communication_;
+  std::map<Place, CountsCopy> copies_;
+};
+
+// Of one instruction that reads counts.
+class CountsReader {
+ public:
+  // Of input `index` of an instruction that is being bound. Errors as CountsOnHost::At.
+  static absl::StatusOr<CountsReader> Make(const Unbound& unbound, int index);
+
+  // Sends for them if nobody has. On the thread that launches, which must then Get() them before it begins again.
+  absl::Status Begin(const TensorArg& counts);
+  // Sleeps until they are there. Internal, as the device says.
+  absl::StatusOr<const int32_t*> Get();
+
+  // Memory of the device that was taken for this reader.
+  int64_t device_bytes() const { return device_bytes_; }
+
+ private:
+  std::map<const void*, CountsCopy*> followed_;  // by the slot in which the counts lie; none if no launch writes them
+  std::unique_ptr<CountsCopy> own_;              // of counts that no launch writes
+  CountsCopy* copy_ = nullptr;                   // begun; null: the host reads them in place
+  const int32_t* in_place_ = nullptr;
+  int64_t device_bytes_ = 0;
+};
+
+}  // namespace oneflow

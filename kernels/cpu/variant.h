@@ -1,0 +1,45 @@
+// The same kernels compiled for several processors: a binary holds all of them and takes, once, the best that the
+// processor it runs on can execute.
+//
+//   avx512     x86-64-v4: 512-bit vectors with masks
+//   avx2       x86-64-v3: 256-bit vectors, fused multiply-add, f16 conversions
+//   portable   what every processor of the architecture has
+//
+// oneDNN does the same for its own (bf16 products on AMX among them). Random numbers, initial values, copies and
+// integers are the same to the bit; what sums floats agrees within rounding.
+//
+// Every source here but dispatch.cc and device.cc is compiled once per variant and linked into one object, of which
+// only `oneflow_cpu_VARIANT` is visible outside (tools/dev/cmake/rooms.cmake). So no inline function that was compiled
+// for one processor can be taken for another's, which the linker would do with equal names.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/copy.h"
+#include "kernels/kernel.h"
+#include "oneflow_core/status.h"
+
+namespace oneflow {
+
+struct CpuVariant {
+  const char* name;
+  std::vector<Kernel> (*kernels)();
+  const char* (*copy_region)(const CopyRegionArgs& args);
+  void (*fill_zero)(void* target, size_t num_bytes);
+  void (*fill_uniform)(uint64_t key, uint64_t first, int64_t n, float bound, float* out);
+  void (*fill_normal)(uint64_t key, uint64_t first, int64_t n, float deviation, float* out);
+};
+
+// Those that this processor can run, best first; never empty.
+absl::Span<const CpuVariant* const> RunnableCpuVariants();
+// The one of that name; the best if `name` is empty. InvalidArgument, with the names that there are, if this binary has
+// none of that name or the processor cannot run it.
+absl::StatusOr<const CpuVariant*> FindCpuVariant(absl::string_view name);
+// What this process computes with: that which the environment's ONEFLOW_CPU names, else the best. A name that
+// FindCpuVariant refuses ends the process with its error: nothing has begun by then.
+const CpuVariant& TheCpuVariant();
+
+}  // namespace oneflow

@@ -1,0 +1,68 @@
+// What a copy does with an element that is given: it takes the place of what the target holds, or is combined with it.
+#pragma once
+
+#include "kernels/cuda/copy.h"
+#include "kernels/cuda/half.cuh"
+
+namespace oneflow::cuda {
+
+struct Put {
+  template <typename T>
+  __device__ void operator()(const T& given, T& target) const {
+    target = given;
+  }
+};
+
+struct PutCombined {
+  template <typename T>
+  __device__ void operator()(const T& given, T& target) const {
+    const auto x = Widen(given), y = Widen(target);
+    if (combine == Combine::kSum) {
+      target = Narrow<T>(y + x);
+    } else if (x != x || (combine == Combine::kMax ? x > y : x < y)) {  // a NaN wins
+      target = given;
+    }
+  }
+  Combine combine;
+};
+
+// f.operator()<T>() for the type of elements that can be combined. Null, or what f says, or what is wrong.
+template <typename F>
+const char* ByCombined(DType dtype, F f) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return f.template operator()<float>();
+    case DType::kBFloat16:
+      return f.template operator()<BFloat16>();
+    case DType::kFloat16:
+      return f.template operator()<Float16>();
+    case DType::kInt32:
+      return f.template operator()<int32_t>();
+    case DType::kInt64:
+      return f.template operator()<int64_t>();
+    case DType::kUInt8:
+      return f.template operator()<uint8_t>();
+    case DType::kBool:
+      break;
+  }
+  return "bool cannot be reduced";
+}
+
+// f.operator()<T>() for an element of so many bytes that is only moved.
+template <typename F>
+const char* ByUnit(size_t num_bytes, F f) {
+  switch (num_bytes) {
+    case 1:
+      return f.template operator()<uint8_t>();
+    case 2:
+      return f.template operator()<uint16_t>();
+    case 4:
+      return f.template operator()<uint32_t>();
+    case 8:
+      return f.template operator()<uint64_t>();
+    default:
+      return f.template operator()<uint4>();
+  }
+}
+
+}  // namespace oneflow::cuda

@@ -1,0 +1,60 @@
+// pack_weight, packed_matmul: a weight laid out for the products of a processor (oneflow_core/packed.h), and the
+// product that reads it so. The compiler makes both of a matmul (compiler/passes/pack_weights.cc), where layouts are
+// known; models do not name them and no gradient flows through them.
+#include "oneflow_core/ops/check.h"
+#include "oneflow_core/ops/ops.h"
+#include "oneflow_core/packed.h"
+
+namespace oneflow::ops {
+namespace {
+
+absl::StatusOr<Types> InferPack(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"w", kFloat, Exactly(2)}}));
+  const TensorType& w = c.inputs[0];
+  OF_ASSIGN_OR_RETURN(const bool transposed, BoolAttrOr(c.attrs, "transpose", false));
+  if (w.dtype == DType::kFloat16) {
+    return absl::InvalidArgumentError(absl::StrCat("w is ", w.ToString(), " but must be f32 or bf16"));
+  }
+  const int64_t k = w.shape[transposed ? 1 : 0], n = w.shape[transposed ? 0 : 1];
+  if (!HasWholePanels(k, n)) {
+    return absl::InvalidArgumentError(absl::StrCat("w is ", w.ToString(), transposed ? " (transposed)" : "",
+                                                   ", but panels take a multiple of ", kPanelRows, " rows and of ",
+                                                   kPanelColumns, " columns"));
+  }
+  return Outputs({{DType::kBFloat16, PackedShape(k, n)}});
+}
+
+absl::StatusOr<Types> InferPackedMatmul(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kFloat, AtLeast(1)}, {"w", kFloat, Exactly(4)}}));
+  const TensorType &a = c.inputs[0], &w = c.inputs[1];
+  const int64_t k = kPairedRows * w.shape[1], n = kPanelColumns * w.shape[0];
+  if (w.dtype != DType::kBFloat16 || !HasWholePanels(k, n) || w.shape != PackedShape(k, n)) {
+    return absl::InvalidArgumentError(absl::StrCat("w is ", w.ToString(), " but must be bf16[n/", kPanelColumns, ",k/",
+                                                   kPairedRows, ",", kPanelColumns, ",", kPairedRows, "]"));
+  }
+  std::vector<int64_t> sizes = a.shape.dims();
+  if (sizes.back() != k) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("inner dimensions differ: a is ", a.ToString(), ", w is ", w.ToString(), " of ", k, " rows"));
+  }
+  sizes.back() = n;
+  OF_ASSIGN_OR_RETURN(const DType out, ProductDType(c.attrs, a.dtype));
+  return Outputs({{out, Shape(std::move(sizes))}});
+}
+
+double PackedFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap&) {
+  return 2.0 * static_cast<double>(outputs[0].shape.count()) * static_cast<double>(inputs[0].shape.dims().back());
+}
+
+}  // namespace
+
+void AddPackedMatmulOps(OpRegistry& registry) {
+  registry.Add({.name = "pack_weight", .infer = InferPack});
+  registry.Add({.name = "packed_matmul",
+                .infer = InferPackedMatmul,
+                .flops = PackedFlops,
+                .precision = Precision::kCompute,
+                .has_out_dtype = true});
+}
+
+}  // namespace oneflow::ops

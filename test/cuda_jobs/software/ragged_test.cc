@@ -1,0 +1,89 @@
+// What ragged rows cost on a device: threads, multiplications and what travels to the host are counted as they are
+// launched.
+#include <atomic>
+
+#include "absl/strings/str_join.h"
+#include "actor/engine.h"
+#include "compiler/lower/compile.h"
+#include "oneflow_core/functional.h"
+#include "oneflow_core/ops/ops.h"
+#include "test/cuda_jobs/devices.h"
+#include "test/support/cuda/software_device.h"
+#include "test/support/spelled_out.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using software_cuda::Launched;
+using software_cuda::LaunchedSoFar;
+
+constexpr int64_t kGroups = 3, kRoom = 6, kWidth = 1024, kHidden = 8, kSteps = 2;
+constexpr int64_t kThreadsOfARow = kWidth / 4;  // four elements each, so that a block has one row
+
+class RaggedCostTest : public ::testing::Test {
+ protected:
+  static std::string List(const std::vector<int64_t>& values) {
+    return absl::StrCat("list(", absl::StrJoin(values, ","), ")");
+  }
+
+  // `layers` of what has a thread for every four elements, on rows that are as many as `ids` are of each group; and a
+  // product.
+  absl::StatusOr<Graph> Layers(const std::vector<int64_t>& ids, int layers) {
+    GraphBuilder b(ops_, "forward");
+    const Tensor of = b.Variable("ids", {DType::kInt32, {static_cast<int64_t>(ids.size())}}, List(ids), {}, false);
+    const Tensor w = b.Variable("w", {DType::kFloat32, {kWidth, kHidden}}, "normal(0.1)", {}, false);
+    Tensor x = b.Variable("x", {DType::kFloat32, {kGroups, kRoom, kWidth}}, "normal(1)", {}, false);
+    x = KeepRows(x, RowCounts(of, kGroups));
+    for (int i = 0; i < layers; ++i) x = Scale(x, 0.5);
+    Fetch(ReduceSum(PadRows(MatMul(x, w))), "value");
+    return b.Finish();
+  }
+
+  // What some steps launch.
+  absl::StatusOr<Launched> Cost(const std::vector<int64_t>& ids, int layers) {
+    OF_ASSIGN_OR_RETURN(Graph graph, Layers(ids, layers));
+    CompileOptions options;
+    options.job = "ragged";
+    options.device = DeviceKind::kCuda;
+    OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create({{"dp", 1}}));
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(graph)}, options, ops_));
+    std::atomic<int> fetched = 0;
+    EngineOptions engine_options;
+    engine_options.on_fetch = [&](const Fetched&) { ++fetched; };
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                        Engine::Create(testing::SpelledOut(plan), std::move(engine_options)));
+    const Launched before = LaunchedSoFar();
+    OF_RETURN_IF_ERROR(engine->Run("forward", 0, kSteps));
+    const Launched after = LaunchedSoFar();
+    if (fetched != kSteps) return absl::InternalError(absl::StrCat(fetched.load(), " values were fetched"));
+    return Launched{after.threads - before.threads, after.multiplications - before.multiplications,
+                    after.copies_to_host - before.copies_to_host};
+  }
+
+  const OpRegistry ops_ = StandardOps();
+};
+
+TEST_F(RaggedCostTest, RowsThatAreNotFilledCostNothing) {
+  constexpr int kLayers = 2;
+  const std::vector<int64_t> some = {0, 0, 2, 0, 2, 2, 2};
+  const std::vector<int64_t> all = {0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2};
+  ASSERT_OK_AND_ASSIGN(const Launched one, Cost({1}, kLayers));
+  for (const auto& ids : {some, all}) {
+    ASSERT_OK_AND_ASSIGN(const Launched more, Cost(ids, kLayers));
+    const int64_t rows = static_cast<int64_t>(ids.size()) - 1;  // beyond the one
+    EXPECT_EQ(more.threads - one.threads, rows * kThreadsOfARow * kLayers * kSteps) << ids.size() << " rows";
+    EXPECT_EQ(more.multiplications - one.multiplications, rows * kWidth * kHidden * kSteps) << ids.size() << " rows";
+  }
+}
+
+TEST_F(RaggedCostTest, CountsTravelOnceHoweverManyReadThem) {
+  const std::vector<int64_t> ids = {0, 0, 2, 0, 2};
+  for (const int layers : {1, 4}) {
+    ASSERT_OK_AND_ASSIGN(const Launched cost, Cost(ids, layers));
+    EXPECT_EQ(cost.copies_to_host, 2 * kSteps) << "counts and what is fetched, with " << layers << " layers";
+  }
+}
+
+}  // namespace
+}  // namespace oneflow
