@@ -269,6 +269,77 @@ def train(weights, model, batches, steps, optimizer, clip_norm, schedule):
     return losses, first_gradients, {name: p.detach() for name, p in params.items()}
 
 
+class RoundedToHalf(torch.autograd.Function):
+    """A value that is kept in f16, and whose gradient is."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.half().double()
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy.half().double()
+
+
+def linear_in_f16(w, name, x):
+    half = RoundedToHalf.apply
+    weight = w[name + "/weight"]
+    rounded = weight + (weight.half().double() - weight).detach()  # its gradient is not rounded
+    return half(half(half(x) @ rounded) + w[name + "/bias"])
+
+
+def mlp_in_f16(w, step, images, labels):
+    x = images.flatten(1)
+    i = 0
+    while f"fc{i}/weight" in w:
+        x = F.relu(linear_in_f16(w, f"fc{i}", x))
+        i += 1
+    return linear_in_f16(w, "head", x)
+
+
+class GradScaler:
+    """What torch.cuda.amp.GradScaler does, which does nothing without a GPU."""
+
+    def __init__(self, init_scale, growth_interval):
+        self.scale, self.growth_interval, self.good_steps = init_scale, growth_interval, 0
+
+    def unscale(self, params):
+        """Divides the gradients; whether all are finite."""
+        for p in params:
+            p.grad /= self.scale
+        return all(p.grad.isfinite().all() for p in params)
+
+    def update(self, good):
+        self.good_steps = self.good_steps + 1 if good else 0
+        if not good:
+            self.scale *= 0.5
+        elif self.good_steps == self.growth_interval:
+            self.scale, self.good_steps = self.scale * 2, 0
+
+
+def train_scaled(weights, model, batches, steps, optimizer, clip_norm, schedule, scaler):
+    """Trains a copy by gradients of a scaled loss; returns of every step its loss, its scale and whether it was skipped, and the weights
+    after the last. The schedule counts the steps that were not skipped."""
+    params = {name: value.double().requires_grad_() for name, value in weights.items()}
+    opt = optimizer(params)
+    told, taken = [], 0
+    for step in range(steps):
+        for group in opt.param_groups:
+            group["lr"] = schedule(taken)
+        inputs, labels = batches(step)
+        loss = F.cross_entropy(model(params, step, inputs, labels), labels)
+        opt.zero_grad()
+        (loss * scaler.scale).backward()
+        scale, good = scaler.scale, scaler.unscale(list(params.values()))
+        if good:
+            torch.nn.utils.clip_grad_norm_(list(params.values()), clip_norm)
+            opt.step()
+            taken += 1
+        scaler.update(good)
+        told.append((loss.item(), scale, 0 if good else 1))
+    return told, {name: p.detach() for name, p in params.items()}
+
+
 def decayed(params, decay):
     """Parameter groups as the engine decays them: matrices and kernels, not vectors."""
     return [

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -15,9 +14,12 @@
 #include "absl/strings/str_split.h"
 #include "compiler/lower/program.h"
 #include "oneflow_core/ops/ops.h"
+#include "tools/bench/against_pytorch.h"
 #include "tools/bench/bench_case.h"
 #include "tools/bench/compilation.h"
 #include "tools/bench/compile_scale.h"
+#include "tools/bench/gemm.h"
+#include "tools/bench/graph_contest.h"
 #include "tools/bench/loader_credits.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/op_table.h"
@@ -35,6 +37,7 @@
 #include "tools/job/job.h"
 #include "tools/process/stop_signals.h"
 #include "tools/process/temp_dir.h"
+#include "tools/process/write_file.h"
 
 namespace oneflow {
 namespace {
@@ -51,6 +54,7 @@ train {
 }
 )";
 constexpr size_t kSampleBytes = 1 << 20;
+constexpr int kUsualWarmup = 5, kUsualSteps = 20;
 // What makes it the quickstart's job (tools/examples/gpt_dp2_tp2.pbtxt); the layouts have meshes of their own and only
 // train.
 constexpr const char* kQuickstartJob[] = {
@@ -90,11 +94,18 @@ constexpr struct {
   const char* name;
   std::unique_ptr<BenchCase> (*make)(const BenchContext& context);
 } kOtherCases[] = {
+    {"bert-layer", MakeBertLayerCase},
+    {"gemm", MakeGemmCase},
+    {"gpt2-124m", MakeGpt2Case},
+    {"gpt2-124m-bf16", MakeGpt2Bf16Case},
     {"loader-credits", MakeLoaderCreditsCase},
     {"overlap", MakeOverlapCase},
     {"own-runs", MakeOwnRunsCase},
     {"predict", MakePredictCase},
+    {"quickstart", MakeQuickstartCase},
+    {"quickstart-bf16", MakeQuickstartBf16Case},
     {"recompute", MakeRecomputationCase},
+    {"resnet-stages", MakeResNetStagesCase},
     {"runtime", MakeRuntimeCase},
     {"simulate-scale", MakeSimulateScaleCase},
     {"start-up", MakeStartUpCase},
@@ -145,6 +156,8 @@ class Bench {
   int cores() const {
     return a_.cores > 0 ? a_.cores : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
+  int warmup() const { return a_.warmup.value_or(kUsualWarmup); }
+  int steps() const { return a_.steps.value_or(kUsualSteps); }
   std::string weights() const { return dir_->path() + "/weights.safetensors"; }
   double tokens_per_step() const {
     return static_cast<double>(config_.config.train().batch_size()) * config_.config.model().gpt().context();
@@ -221,14 +234,15 @@ absl::Status Bench::ChooseCases() {
 
 absl::Status Bench::Prepare() {
   if (a_.rounds < 1) return absl::InvalidArgumentError(absl::StrCat("--rounds ", a_.rounds, ": must be at least 1"));
-  if (a_.steps < 2) return absl::InvalidArgumentError(absl::StrCat("--steps ", a_.steps, ": must be at least 2"));
-  if (a_.warmup < 1) return absl::InvalidArgumentError(absl::StrCat("--warmup ", a_.warmup, ": must be at least 1"));
+  if (steps() < 1) return absl::InvalidArgumentError(absl::StrCat("--steps ", steps(), ": must be at least 1"));
+  if (warmup() < 1) return absl::InvalidArgumentError(absl::StrCat("--warmup ", warmup(), ": must be at least 1"));
   if (a_.cores < 0) return absl::InvalidArgumentError(absl::StrCat("--cores ", a_.cores, ": must not be negative"));
   getloadavg(&load_average_, 1);
   OF_ASSIGN_OR_RETURN(dir_, TempDir::Make("oneflow-bench"));
   const std::string path = dir_->path() + "/sample.txt";
   std::ofstream(path, std::ios::binary) << SampleText(kSampleBytes);
-  context_.reset(new BenchContext{ops_, stop_, a_.sets, a_.warmup, a_.steps, cores(), dir_->path(), path, a_.pytorch});
+  context_.reset(new BenchContext{ops_, stop_, a_.sets, warmup(), steps(), cores(), dir_->path(), path, a_.pytorch,
+                                  a_.pytorch_script, a_.warmup, a_.steps});
   if (a_.config.empty()) {
     OF_ASSIGN_OR_RETURN(config_, ParseConfig(kDefaultConfig, "(bench)"));
     config_.config.mutable_data()->mutable_text()->set_path(path);
@@ -247,12 +261,9 @@ absl::Status Bench::Prepare() {
   config_.config.clear_save_weights();
   config_.config.clear_save_gradients();
   config_.config.clear_save_initial_weights();
-  config_.config.mutable_train()->set_steps(a_.warmup + a_.steps);
+  config_.config.mutable_train()->set_steps(warmup() + steps());
   OF_RETURN_IF_ERROR(ChooseCases());
   with_pytorch_ = !a_.pytorch.empty() && !contestants_.empty();
-  if (with_pytorch_ && !std::filesystem::exists(a_.pytorch_script)) {
-    return absl::NotFoundError(absl::StrCat("--pytorch-script ", a_.pytorch_script, ": there is no such file"));
-  }
   return absl::OkStatus();
 }
 
@@ -276,7 +287,7 @@ absl::StatusOr<Contestant> Bench::Compile(const GptLayout& layout) {
   auto& phases = *contestant.job.spec.mutable_phases();
   phases.Clear();
   phases.Add()->mutable_save()->set_path(weights());
-  AddMeasuredPhases(a_.warmup, a_.steps, contestant.job.spec);
+  AddMeasuredPhases(warmup(), steps(), contestant.job.spec);
   return contestant;
 }
 
@@ -293,16 +304,22 @@ absl::Status Bench::RunRound(int round) {
 
 absl::Status Bench::RunPyTorchRound(int round) {
   std::cerr << absl::StrFormat("round %d of %d: %-12s", round + 1, a_.rounds, "pytorch") << std::flush;
+  const pb::JobConfig& config = contestants_.front().job.config.config;
+  const std::string batches = dir_->path() + "/pytorch.batches";
+  OF_ASSIGN_OR_RETURN(const std::string tokens, GptBatches(config, warmup() + steps()));
+  OF_RETURN_IF_ERROR(WriteFile("file", batches, tokens));
   const PyTorchCase pytorch{.python = a_.pytorch,
                             .script = a_.pytorch_script,
                             .dir = dir_->path(),
+                            .model = PyTorchGpt(config),
+                            .config = config,
                             .weights = weights(),
-                            .config = contestants_.front().job.config.config,
-                            .warmup = a_.warmup,
-                            .steps = a_.steps,
+                            .batches = batches,
+                            .warmup = warmup(),
+                            .steps = steps(),
                             .threads = cores()};
   absl::StatusOr<PyTorchRound> result = RunPyTorch(pytorch, cases_.front().rounds.back().learning_rates, stop_);
-  if (absl::IsUnavailable(result.status())) {
+  if (absl::IsUnavailable(result.status()) || absl::IsUnimplemented(result.status())) {
     std::cerr << result.status().message() << ": no comparison\n";
     with_pytorch_ = false;
     return absl::OkStatus();
@@ -382,8 +399,8 @@ BenchResult Bench::Describe() const {
                                                        config_.config.train().batch_size()),
           .tokens_per_step = tokens_per_step(),
           .cores = cores(),
-          .warmup = a_.warmup,
-          .steps = a_.steps,
+          .warmup = warmup(),
+          .steps = steps(),
           .load_average = load_average_,
           .cases = cases_,
           .compilations = compilations_,

@@ -9,6 +9,7 @@
 // figures show it. The last two run nothing (tools/bench/compilation.h).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,12 @@ struct BenchArguments {
   std::string config;             // job config with a gpt model; empty: the quickstart's job on a generated text
   std::vector<std::string> sets;  // overrides of it, "train.batch_size=8"
   int rounds = 3;
-  int steps = 20;  // measured in a round
-  int cores = 0;   // for each case, divided among its processes; 0: all of this machine
-  int warmup = 5;  // steps before them
+  std::optional<int> steps;   // measured in a round; default 20, or less where they take seconds
+  int cores = 0;              // for each case, divided among its processes; 0: all of this machine
+  std::optional<int> warmup;  // steps before them; default 5, or less
   std::string cases = "one-device,dp2-tp2,pp2-dp2,select-sbp,compile";
   std::string pytorch;  // Python interpreter; empty: no comparison
-  std::string pytorch_script = "tools/bench/pytorch_gpt.py";
+  std::string pytorch_script = "tools/bench/pytorch_peer.py";
   std::string json;  // file for all figures; empty: none
 };
 

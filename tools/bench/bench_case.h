@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct BenchContext {
   std::string dir;                // for files, gone at the end
   std::string sample_text;        // a file to train a GPT on
   std::string pytorch;            // Python interpreter; empty: no comparison
+  std::string pytorch_script;     // models in PyTorch
+  // What the command line itself says, for cases whose steps are longer than others'.
+  std::optional<int> asked_warmup, asked_steps;
 };
 
 class BenchCase {

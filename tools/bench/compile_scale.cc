@@ -15,6 +15,7 @@
 #include "tools/bench/expense.h"
 #include "tools/job/kernel_scratch.h"
 #include "tools/job/packed_program.h"
+#include "tools/process/peak_bytes.h"
 
 namespace oneflow {
 namespace {

@@ -29,6 +29,11 @@ struct BenchDeviceArguments {
 // Unavailable if there is no such device; Internal naming what could not be measured.
 absl::StatusOr<DeviceSpeeds> MeasureDevice(DeviceKind kind, int cores);
 
+// The most that kernels of a cpu device reach: rates of products and of memory only. Errors as above.
+absl::StatusOr<DeviceSpeeds> PeakRates(int cores);
+// Of each rate the greater.
+void KeepFaster(const DeviceSpeeds& one, DeviceSpeeds& best);
+
 // InvalidArgument for an unknown device or no cores; errors of MeasureDevice; Unavailable if the file cannot be
 // written.
 absl::Status BenchDeviceCommand(const BenchDeviceArguments& arguments);

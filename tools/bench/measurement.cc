@@ -18,6 +18,7 @@ void AddDifference(const pb::WorkerStats& before, const pb::WorkerStats& after, 
   sum.acts += static_cast<double>(after.acts() - before.acts()) / steps;
   sum.bytes_moved += static_cast<double>(after.bytes_moved() - before.bytes_moved()) / steps;
   sum.register_bytes += static_cast<double>(after.register_bytes());
+  sum.peak_bytes += static_cast<double>(after.peak_bytes());
   const auto add = [&](const pb::WorkerStats& stats, int sign) {
     for (const pb::OpTime& time : stats.ops()) {
       pb::OpTime& op = ops[time.op()];
@@ -58,11 +59,12 @@ std::map<int64_t, int64_t> TimesOfLosses(absl::Span<const pb::JobEvent> events) 
   return times_us;
 }
 
-// The median time from one loss to the next within steps [first, first + count).
+// The median time from one loss to the next within steps [first, first + count). A single step is timed from the loss
+// before it, which belongs to another phase.
 absl::StatusOr<double> MedianStep(absl::Span<const pb::JobEvent> events, int64_t first, int64_t count) {
   const std::map<int64_t, int64_t> times_us = TimesOfLosses(events);
   std::vector<double> seconds;
-  for (int64_t step = first + 1; step < first + count; ++step) {
+  for (int64_t step = count > 1 ? first + 1 : first; step < first + count; ++step) {
     const auto before = times_us.find(step - 1), after = times_us.find(step);
     if (before == times_us.end() || after == times_us.end()) {
       return absl::InternalError(absl::StrCat("there is no loss of step ", step - 1, " or ", step));

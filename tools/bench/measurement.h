@@ -21,12 +21,13 @@ struct Counters {
   double acts = 0;
   double bytes_moved = 0;
   double register_bytes = 0;    // held, not per step
+  double peak_bytes = 0;        // of the processes' memory, not per step
   std::vector<pb::OpTime> ops;  // by name; empty without a profile
 };
 
 struct Round {
   double step_seconds = 0;             // median of the measured steps
-  Counters counters;                   // of PyTorch only cpu_seconds
+  Counters counters;                   // of PyTorch only cpu_seconds and peak_bytes
   std::vector<double> losses;          // of all steps, from the first
   std::vector<double> learning_rates;  // as losses
 };
@@ -42,7 +43,8 @@ struct Summary {
 Summary Summarize(const std::vector<double>& values);
 
 // A round from the events of a job whose last two phases are warm-up and measured steps. The time of a step is the time
-// between its loss and the one before. Internal if the job did not report what it must.
+// between its loss and the one before; the first has none, unless it is the only one. Internal if the job did not
+// report what it must.
 absl::StatusOr<Round> RoundFromEvents(absl::Span<const pb::JobEvent> events, const pb::JobSpec& spec);
 
 }  // namespace oneflow

@@ -59,7 +59,25 @@ OpWork WorkOf(const pb::Instruction& instruction, const OpRegistry& ops) {
   return work;
 }
 
-std::map<std::string, OpWork> WorkOfPlan(const pb::Plan& plan, const OpRegistry& ops) {
+double ProductRate(const DeviceSpeeds& device, const pb::Instruction& instruction) {
+  if (instruction.inputs().empty()) return device.f32_flops;
+  switch (instruction.inputs(0).dtype()) {
+    case pb::BF16:
+      return device.bf16_flops;
+    case pb::F16:
+      return device.f16_flops;
+    default:
+      return device.f32_flops;
+  }
+}
+
+double FloorSeconds(const pb::Instruction& instruction, const OpWork& work, const DeviceSpeeds& device) {
+  const bool looks_up = instruction.op() == "embedding" || instruction.op() == "gather";
+  const double bytes = looks_up ? 2 * Bytes(Types(instruction.outputs())) : work.bytes;
+  return std::max(work.flops / ProductRate(device, instruction), bytes / device.memory_bytes_per_s);
+}
+
+std::map<std::string, OpWork> WorkOfPlan(const pb::Plan& plan, const OpRegistry& ops, const DeviceSpeeds* device) {
   std::map<std::string, OpWork> sums;
   for (const pb::Actor& actor : plan.actors()) {
     const double acts = actor.acts_per_step();
@@ -71,6 +89,7 @@ std::map<std::string, OpWork> WorkOfPlan(const pb::Plan& plan, const OpRegistry&
       sum.calls += acts * work.calls;
       sum.flops += acts * work.flops;
       sum.bytes += acts * work.bytes;
+      if (device != nullptr) sum.floor_seconds += acts * FloorSeconds(instruction, work, *device);
     }
   }
   return sums;
@@ -85,6 +104,7 @@ std::vector<OpRow> OpTable(const Counters& counters, const std::map<std::string,
       row.calls = known->second.calls;
       row.flops_per_s = known->second.flops / time.seconds();
       row.bytes_per_s = known->second.bytes / time.seconds();
+      row.floor_seconds = known->second.floor_seconds;
     }
     rows.push_back(row);
   }

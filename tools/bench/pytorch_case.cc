@@ -1,5 +1,8 @@
 #include "tools/bench/pytorch_case.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include "absl/strings/str_cat.h"
 #include "actor/data/source.h"
 #include "nlohmann/json.hpp"
@@ -14,8 +17,51 @@ namespace {
 constexpr absl::Duration kLook = absl::Milliseconds(100);
 constexpr absl::Duration kLimit = absl::Minutes(15);  // far beyond any measurement worth making
 
-// The batches of steps 0..steps-1 as bytes: per step [batch, context] inputs, then as many labels.
-absl::StatusOr<std::string> Batches(const pb::JobConfig& config, int steps) {
+nlohmann::json Optimizer(const pb::Optimizer& optimizer) {
+  if (optimizer.has_sgd()) {
+    const pb::Sgd& sgd = optimizer.sgd();
+    return {{"kind", "sgd"},
+            {"momentum", sgd.momentum()},
+            {"nesterov", sgd.nesterov()},
+            {"weight_decay", sgd.weight_decay()}};
+  }
+  const pb::AdamW& adamw = optimizer.adamw();
+  return {{"kind", "adamw"},
+          {"beta1", adamw.has_beta1() ? adamw.beta1() : 0.9},
+          {"beta2", adamw.has_beta2() ? adamw.beta2() : 0.95},
+          {"epsilon", adamw.has_epsilon() ? adamw.epsilon() : 1e-8},
+          {"weight_decay", adamw.weight_decay()}};
+}
+
+nlohmann::json Request(const PyTorchCase& pytorch, const std::vector<double>& learning_rates) {
+  const pb::Train& train = pytorch.config.train();
+  nlohmann::json request = pytorch.model;
+  request.update({{"mode", pytorch.mode},
+                  {"precision", pytorch.config.precision().compute() == pb::Precision::BF16 ? "bf16" : "f32"},
+                  {"optimizer", Optimizer(train.optimizer())},
+                  {"clip_norm", train.optimizer().clip_norm()},
+                  {"learning_rates", learning_rates},
+                  {"weights", pytorch.weights},
+                  {"batches", pytorch.batches},
+                  {"warmup", pytorch.warmup},
+                  {"steps", pytorch.steps},
+                  {"threads", pytorch.threads}});
+  return request;
+}
+
+}  // namespace
+
+nlohmann::json PyTorchGpt(const pb::JobConfig& config) {
+  const pb::Gpt& gpt = config.model().gpt();
+  return {{"model", "gpt"},
+          {"layers", gpt.layers()},
+          {"heads", gpt.heads()},
+          {"context", gpt.context()},
+          {"batch", config.train().batch_size()},
+          {"dropout", gpt.dropout()}};
+}
+
+absl::StatusOr<std::string> GptBatches(const pb::JobConfig& config, int steps) {
   const pb::Text& text = config.data().text();
   AttrMap attributes;
   attributes.Set("dataset", std::string("text"));
@@ -47,44 +93,8 @@ absl::StatusOr<std::string> Batches(const pb::JobConfig& config, int steps) {
   return bytes;
 }
 
-nlohmann::json Optimizer(const pb::Optimizer& optimizer) {
-  if (optimizer.has_sgd()) {
-    const pb::Sgd& sgd = optimizer.sgd();
-    return {{"kind", "sgd"},
-            {"momentum", sgd.momentum()},
-            {"nesterov", sgd.nesterov()},
-            {"weight_decay", sgd.weight_decay()}};
-  }
-  const pb::AdamW& adamw = optimizer.adamw();
-  return {{"kind", "adamw"},
-          {"beta1", adamw.has_beta1() ? adamw.beta1() : 0.9},
-          {"beta2", adamw.has_beta2() ? adamw.beta2() : 0.95},
-          {"epsilon", adamw.has_epsilon() ? adamw.epsilon() : 1e-8},
-          {"weight_decay", adamw.weight_decay()}};
-}
-
-nlohmann::json Request(const PyTorchCase& pytorch, const std::vector<double>& learning_rates,
-                       const std::string& batches) {
-  const pb::Gpt& gpt = pytorch.config.model().gpt();
-  return {{"layers", gpt.layers()},
-          {"heads", gpt.heads()},
-          {"context", gpt.context()},
-          {"batch", pytorch.config.train().batch_size()},
-          {"dropout", gpt.dropout()},
-          {"optimizer", Optimizer(pytorch.config.train().optimizer())},
-          {"clip_norm", pytorch.config.train().optimizer().clip_norm()},
-          {"learning_rates", learning_rates},
-          {"weights", pytorch.weights},
-          {"batches", batches},
-          {"warmup", pytorch.warmup},
-          {"steps", pytorch.steps},
-          {"threads", pytorch.threads}};
-}
-
-}  // namespace
-
 absl::StatusOr<int> RunPython(const std::string& python, const std::vector<std::string>& arguments,
-                              const std::string& log, const std::atomic<bool>& stop) {
+                              const std::string& log, const std::atomic<bool>& stop, const std::string& cache) {
   ChildExit exit;
   ChildOptions options;
   options.executable = "/usr/bin/env";  // finds the interpreter in $PATH
@@ -92,6 +102,7 @@ absl::StatusOr<int> RunPython(const std::string& python, const std::vector<std::
   options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
   options.log_path = log;
   options.environment = OpenMpEnvironment();  // as our workers have it
+  if (!cache.empty()) options.environment.push_back(absl::StrCat("TORCHINDUCTOR_CACHE_DIR=", cache, "/inductor"));
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> child,
                       ChildProcess::Start(std::move(options), [&exit](ChildExit how) { exit = how; }));
   for (absl::Duration waited; !child->WaitForExit(kLook); waited += kLook) {
@@ -103,23 +114,11 @@ absl::StatusOr<int> RunPython(const std::string& python, const std::vector<std::
   return exit.exit_code;
 }
 
-absl::StatusOr<PyTorchRound> RunPyTorch(const PyTorchCase& pytorch, const std::vector<double>& learning_rates,
-                                        const std::atomic<bool>& stop) {
-  const std::string request = pytorch.dir + "/pytorch.json", batches = pytorch.dir + "/pytorch.batches",
-                    answer = pytorch.dir + "/pytorch.answer.json", log = pytorch.dir + "/pytorch.log";
-  OF_ASSIGN_OR_RETURN(const std::string tokens, Batches(pytorch.config, pytorch.warmup + pytorch.steps));
-  OF_RETURN_IF_ERROR(WriteFile("file", batches, tokens));
-  OF_RETURN_IF_ERROR(WriteFile("file", request, Request(pytorch, learning_rates, batches).dump()));
-  OF_ASSIGN_OR_RETURN_AT(const int code, RunPython(pytorch.python, {pytorch.script, request, answer}, log, stop),
-                         "PyTorch");
-  if (code == kNoPyTorch) return absl::UnavailableError(absl::StrCat("'", pytorch.python, "' has no PyTorch"));
-  if (code != 0) {
-    return absl::InternalError(absl::StrCat("PyTorch: '", pytorch.python, " ", pytorch.script, "' ended with code ",
-                                            code, "; it wrote:\n", LastLines(ReadTail(log, 4 << 10), 10)));
-  }
+absl::StatusOr<PyTorchRound> ReadPyTorchAnswer(const std::string& answer, int code) {
   std::ifstream stream(answer);
   const nlohmann::json told = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  if (told.is_discarded()) return absl::InternalError(absl::StrCat("PyTorch: '", answer, "' is not JSON"));
+  if (!told.is_object()) return absl::InternalError(absl::StrCat("PyTorch: '", answer, "' is not a JSON object"));
+  if (code == kCannot) return absl::UnimplementedError(told.value("reason", "it cannot, and does not say why"));
   PyTorchRound result;
   result.title = told.value("title", "PyTorch");
   result.round.losses = told.value("losses", std::vector<double>());
@@ -127,7 +126,27 @@ absl::StatusOr<PyTorchRound> RunPyTorch(const PyTorchCase& pytorch, const std::v
   if (seconds.empty()) return absl::InternalError("PyTorch: it told no times");
   result.round.step_seconds = Median(seconds);
   result.round.counters.cpu_seconds = told.value("cpu_seconds", 0.0);
+  result.round.counters.peak_bytes = told.value("peak_bytes", 0.0);
   return result;
+}
+
+absl::StatusOr<PyTorchRound> RunPyTorch(const PyTorchCase& pytorch, const std::vector<double>& learning_rates,
+                                        const std::atomic<bool>& stop) {
+  if (!std::filesystem::exists(pytorch.script))
+    return absl::NotFoundError(absl::StrCat("--pytorch-script ", pytorch.script, ": there is no such file"));
+  if (pytorch.config.precision().compute() == pb::Precision::F16)
+    return absl::UnimplementedError("the bench's PyTorch computes in f32 and bf16, not in f16");
+  const std::string request = pytorch.dir + "/pytorch.json", answer = pytorch.dir + "/pytorch.answer.json",
+                    log = pytorch.dir + "/pytorch.log";
+  OF_RETURN_IF_ERROR(WriteFile("file", request, Request(pytorch, learning_rates).dump()));
+  OF_ASSIGN_OR_RETURN_AT(
+      const int code, RunPython(pytorch.python, {pytorch.script, request, answer}, log, stop, pytorch.dir), "PyTorch");
+  if (code == kNoPyTorch) return absl::UnavailableError(absl::StrCat("'", pytorch.python, "' has no PyTorch"));
+  if (code != 0 && code != kCannot) {
+    return absl::InternalError(absl::StrCat("PyTorch: '", pytorch.python, " ", pytorch.script, "' ended with code ",
+                                            code, "; it wrote:\n", LastLines(ReadTail(log, 4 << 10), 10)));
+  }
+  return ReadPyTorchAnswer(answer, code);
 }
 
 }  // namespace oneflow

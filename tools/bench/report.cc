@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kernels/cpu/variant.h"
 #include "nlohmann/json.hpp"
 
 namespace oneflow {
@@ -136,10 +137,11 @@ std::string CompilationTable(const BenchResult& result) {
 
 std::string CasesText(const BenchResult& result) {
   std::string text = absl::StrFormat(
-      "%s; %.0f tokens per step; %d cores, load average %.1f before\n%d rounds of %d steps after %d, interleaved; "
+      "%s; %.0f tokens per step; %d cores, kernels of %s, load average %.1f before\n%d rounds of %d steps after %d, "
+      "interleaved; "
       "medians over "
       "rounds; times of several ranks are added up\n\n",
-      result.model, result.tokens_per_step, result.cores, result.load_average,
+      result.model, result.tokens_per_step, result.cores, TheCpuVariant().name, result.load_average,
       static_cast<int>(result.cases.front().rounds.size()), result.steps, result.warmup);
   absl::StrAppend(&text, SpeedTable(result), "\n", RuntimeTable(result));
   for (const CaseResult& one : result.cases) {
@@ -249,9 +251,13 @@ std::string ReportText(const BenchResult& result) {
 }
 
 std::string ReportJson(const BenchResult& result) {
-  nlohmann::json json = {{"model", result.model},           {"tokens_per_step", result.tokens_per_step},
-                         {"cores", result.cores},           {"warmup", result.warmup},
-                         {"steps", result.steps},           {"load_average", result.load_average},
+  nlohmann::json json = {{"model", result.model},
+                         {"tokens_per_step", result.tokens_per_step},
+                         {"cores", result.cores},
+                         {"kernels", TheCpuVariant().name},
+                         {"warmup", result.warmup},
+                         {"steps", result.steps},
+                         {"load_average", result.load_average},
                          {"cases", nlohmann::json::array()}};
   for (const CaseResult& one : result.cases) {
     nlohmann::json item = {{"name", one.name}, {"title", one.title}, {"losses", one.rounds.front().losses}};

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include "tools/process/peak_bytes.h"
+
 namespace oneflow {
 namespace {
 
@@ -24,6 +26,7 @@ pb::WorkerStats MakeWorkerStats(const EngineStats& engine) {
   stats.set_bytes_moved(engine.bytes_moved);
   stats.set_register_bytes(engine.register_bytes);
   stats.set_scratch_bytes(engine.scratch_bytes);
+  stats.set_peak_bytes(PeakBytes());
   for (const OpTime& time : engine.ops) {
     pb::OpTime& op = *stats.add_ops();
     op.set_op(time.op);

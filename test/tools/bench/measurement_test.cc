@@ -61,6 +61,7 @@ class RoundTest : public ::testing::Test {
         stats.set_cpu_seconds(10 + 3 * phase);
         stats.set_acts(100 + 30 * phase);
         stats.set_register_bytes(7);
+        stats.set_peak_bytes(9 + phase);
         pb::OpTime& op = *stats.add_ops();
         op.set_op("matmul");
         op.set_calls(6 * phase);
@@ -88,10 +89,19 @@ TEST_F(RoundTest, CountsOnlyTheMeasuredSteps) {
   EXPECT_THAT(round.counters.cpu_seconds, DoubleEq(2)) << "3 s in 3 steps, by two processes";
   EXPECT_THAT(round.counters.acts, DoubleEq(20));
   EXPECT_THAT(round.counters.register_bytes, DoubleEq(14));
+  EXPECT_THAT(round.counters.peak_bytes, DoubleEq(22));
   ASSERT_THAT(round.counters.ops, SizeIs(1));
   EXPECT_EQ(round.counters.ops[0].op(), "matmul");
   EXPECT_EQ(round.counters.ops[0].calls(), 12);
   EXPECT_THAT(round.counters.ops[0].seconds(), DoubleEq(1));
+}
+
+TEST_F(RoundTest, ASingleStepIsTimedFromTheLastOfTheWarmup) {
+  spec_.mutable_phases(2)->mutable_run()->set_steps(1);
+  AllLosses();
+  AllStats();
+  ASSERT_OK_AND_ASSIGN(const Round round, RoundFromEvents(events_, spec_));
+  EXPECT_THAT(round.step_seconds, DoubleNear(1.1, 1e-12));
 }
 
 TEST_F(RoundTest, FailsIfALossIsMissing) {

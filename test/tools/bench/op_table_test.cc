@@ -56,6 +56,36 @@ TEST(WorkOfPlanTest, ACopyMovesWhatItsPiecesCover) {
   EXPECT_THAT(WorkOfPlan(plan, StandardOps()).at("copy").bytes, DoubleEq(2 * 4 * 8));
 }
 
+// Of 100 flops/s in f32, 1000 in bf16, 10 bytes/s.
+DeviceSpeeds SlowDevice() { return {.f32_flops = 100, .bf16_flops = 1000, .memory_bytes_per_s = 10}; }
+
+TEST(FloorTest, IsTheLongerOfFlopsAndBytesOfEveryInstruction) {
+  const DeviceSpeeds device = SlowDevice();
+  const std::map<std::string, OpWork> work = WorkOfPlan(SmallPlan(), StandardOps(), &device);
+  // 128 flops take 1.28 s, 4 * 56 bytes 22.4 s; of the sum 72 bytes 7.2 s; each in three acts.
+  EXPECT_THAT(work.at("matmul").floor_seconds, DoubleEq(3 * 22.4));
+  EXPECT_THAT(work.at("add").floor_seconds, DoubleEq(3 * 7.2));
+  EXPECT_THAT(WorkOfPlan(SmallPlan(), StandardOps()).at("add").floor_seconds, DoubleEq(0));
+}
+
+TEST(FloorTest, ProductsHaveTheRateOfWhatTheyRead) {
+  pb::Actor actor;
+  pb::Instruction& matmul = AddInstruction(actor, pb::Instruction::COMPUTE, "matmul");
+  *matmul.add_inputs() = Operand({1, 1});
+  EXPECT_EQ(ProductRate(SlowDevice(), matmul), 100);
+  matmul.mutable_inputs(0)->set_dtype(pb::BF16);
+  EXPECT_EQ(ProductRate(SlowDevice(), matmul), 1000);
+  EXPECT_THAT(FloorSeconds(matmul, {.flops = 5000, .bytes = 20}, SlowDevice()), DoubleEq(5));
+}
+
+TEST(FloorTest, OfATableOnlyTheRowsThatAreLookedUpCount) {
+  pb::Actor actor;
+  pb::Instruction& embedding = AddInstruction(actor, pb::Instruction::COMPUTE, "embedding");
+  *embedding.add_inputs() = Operand({1000, 5});
+  *embedding.add_outputs() = Operand({2, 5});
+  EXPECT_THAT(FloorSeconds(embedding, {.bytes = 20'040}, SlowDevice()), DoubleEq(2 * 40 / 10.0));
+}
+
 TEST(OpTableTest, IsOrderedByTimeAndSaysRates) {
   Counters counters;
   counters.run_seconds = 10;

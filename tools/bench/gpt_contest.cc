@@ -1,0 +1,109 @@
+// The GPTs that the engine and PyTorch train: GPT-2 124M, and the quickstart's.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "tools/bench/against_pytorch.h"
+#include "tools/bench/pytorch_case.h"
+#include "tools/bench/run_job.h"
+
+namespace oneflow {
+namespace {
+
+// Bytes are tokens of its vocabulary too. 1,024 tokens of a step are what llm.c has on a processor.
+constexpr char kGpt2Config[] = R"(
+name: "gpt2-124m"
+model { gpt { layers: 12 width: 768 heads: 12 context: 256 vocabulary: 50257 tied_embedding: true } }
+data { text { path: "" } }
+train {
+  batch_size: 4
+  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
+  schedule { learning_rate: 3e-4 }
+}
+)";
+constexpr char kQuickstartConfig[] = R"(
+name: "quickstart"
+model { gpt { layers: 4 width: 128 heads: 4 context: 128 } }
+data { text { path: "" } }
+train {
+  batch_size: 32
+  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
+  schedule { learning_rate: 1e-3 }
+}
+)";
+
+struct GptContest {
+  const char* name;
+  const char* config;
+  int warmup, steps;  // where the command line says nothing
+  std::vector<TrainingLayout> layouts;
+};
+
+absl::StatusOr<SourcedConfig> ConfigOf(const GptContest& gpt, bool bf16, const TrainingLayout& layout,
+                                       const BenchContext& context) {
+  OF_ASSIGN_OR_RETURN(SourcedConfig config,
+                      OwnConfig(gpt.config, absl::StrCat("(", gpt.name, ")"), layout.processes, context));
+  pb::JobConfig& job = config.config;
+  if (bf16) job.mutable_precision()->set_compute(pb::Precision::BF16);
+  job.mutable_mesh()->set_pp(layout.pp);
+  job.mutable_mesh()->set_dp(layout.dp);
+  job.mutable_mesh()->set_tp(layout.tp);
+  job.mutable_cluster()->set_processes(layout.processes);
+  job.mutable_train()->set_micro_batches(layout.micro_batches);
+  job.mutable_train()->set_steps(context.asked_warmup.value_or(gpt.warmup) + context.asked_steps.value_or(gpt.steps));
+  return config;
+}
+
+std::string TitleOf(const GptContest& gpt, const pb::JobConfig& job, bool bf16) {
+  const pb::Gpt& model = job.model().gpt();
+  return absl::StrCat(gpt.name, bf16 ? "-bf16" : "", ": GPT of ", model.layers(), " layers, width ", model.width(),
+                      ", ", model.heads(), " heads, context ", model.context(), ", batch ", job.train().batch_size(),
+                      ", products in ", bf16 ? "bf16" : "f32");
+}
+
+std::unique_ptr<BenchCase> MakeGptContest(GptContest gpt, bool bf16, const BenchContext& context) {
+  const auto make_model = [gpt = std::move(gpt), bf16, &context]() -> absl::StatusOr<TrainedModel> {
+    OF_ASSIGN_OR_RETURN(const SourcedConfig config, ConfigOf(gpt, bf16, {}, context));
+    const pb::JobConfig& job = config.config;
+    TrainedModel model{.title = TitleOf(gpt, job, bf16),
+                       .unit = "tokens",
+                       .per_step = static_cast<double>(job.train().batch_size()) * job.model().gpt().context(),
+                       .pytorch = PyTorchGpt(job),
+                       .warmup = context.asked_warmup.value_or(gpt.warmup),
+                       .steps = context.asked_steps.value_or(gpt.steps),
+                       .layouts = gpt.layouts};
+    model.make_job = [gpt, bf16, &context](const TrainingLayout& layout) -> absl::StatusOr<Job> {
+      OF_ASSIGN_OR_RETURN(SourcedConfig own, ConfigOf(gpt, bf16, layout, context));
+      return MakeJob(std::move(own), JobKind::kTrain, context.ops);
+    };
+    model.batches = [](const Job& made, int steps) { return GptBatches(made.config.config, steps); };
+    return model;
+  };
+  return MakeContestCase(context, make_model);
+}
+
+GptContest Gpt2() { return {"gpt2-124m", kGpt2Config, 2, 5, {}}; }
+GptContest Quickstart() {
+  return {"quickstart",
+          kQuickstartConfig,
+          5,
+          20,
+          {{"dp2-tp2", "dp2 x tp2, 2 processes x 2", 1, 2, 2, 2, 1},
+           {"pp2-dp2", "pp2 x dp2, 8 micro-batches", 2, 2, 1, 2, 8}}};
+}
+
+}  // namespace
+
+std::unique_ptr<BenchCase> MakeGpt2Case(const BenchContext& context) {
+  return MakeGptContest(Gpt2(), /*bf16=*/false, context);
+}
+std::unique_ptr<BenchCase> MakeGpt2Bf16Case(const BenchContext& context) {
+  return MakeGptContest(Gpt2(), /*bf16=*/true, context);
+}
+std::unique_ptr<BenchCase> MakeQuickstartCase(const BenchContext& context) {
+  return MakeGptContest(Quickstart(), /*bf16=*/false, context);
+}
+std::unique_ptr<BenchCase> MakeQuickstartBf16Case(const BenchContext& context) {
+  return MakeGptContest(Quickstart(), /*bf16=*/true, context);
+}
+
+}  // namespace oneflow

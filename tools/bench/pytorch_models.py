@@ -1,0 +1,167 @@
+"""The models of `oneflow bench` in PyTorch, as one would write them for speed: a function from weights and a batch to a loss.
+
+Weights come by the engine's names. What a model wants otherwise (linear layers as [out, in], queries, keys and values as one
+product) it makes once, before the first step.
+"""
+import struct
+import json
+
+import torch
+import torch.nn.functional as F
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        raw = bytearray(file.read())
+    (length,) = struct.unpack_from("<Q", raw)
+    header = json.loads(raw[8 : 8 + length].decode())
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        assert entry["dtype"] == "F32", entry
+        data = torch.frombuffer(raw, dtype=torch.float32, count=(end - begin) // 4, offset=8 + length + begin)
+        tensors[name] = data.reshape(entry["shape"]).clone()
+    return tensors
+
+
+def join_qkv(weights):
+    """One product instead of three: "attn/q", "attn/k" and "attn/v" become "attn/qkv"."""
+    for name in [n for n in weights if n.endswith("attn/q/weight")]:
+        stem = name[: -len("q/weight")]
+        for part in ("weight", "bias"):
+            parts = [weights.pop(f"{stem}{n}/{part}") for n in "qkv"]
+            weights[f"{stem}qkv/{part}"] = torch.cat(parts, dim=-1)
+    return weights
+
+
+def linear_weights(weights, tables=()):
+    """Matrices as F.linear wants them, [out, in]; tables and all else as they are."""
+    return {n: w.t().contiguous() if w.dim() == 2 and n not in tables else w for n, w in weights.items()}
+
+
+def linear(p, name, x):
+    return F.linear(x, p[name + "/weight"], p.get(name + "/bias"))
+
+
+def norm(p, name, x):
+    return F.layer_norm(x, x.shape[-1:], p[name + "/weight"], p[name + "/bias"], 1e-5)
+
+
+def attention(q, k, v, causal):
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if causal:
+        time = q.shape[-2]
+        scores = scores.masked_fill(torch.ones(time, time, dtype=torch.bool).triu(1), float("-inf"))
+    return scores.softmax(-1) @ v
+
+
+def self_attention(p, name, x, heads, causal):
+    batch, length, width = x.shape
+    q, k, v = linear(p, name + "/qkv", x).view(batch, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4).unbind(0)
+    mixed = attention(q, k, v, causal).transpose(1, 2).reshape(batch, length, width)
+    return linear(p, name + "/o", mixed)
+
+
+def mlp(p, name, x):
+    return linear(p, name + "/down", F.gelu(linear(p, name + "/up", x)))
+
+
+class Gpt:
+    tables = ("wte/weight", "wpe/weight")
+
+    def __init__(self, request):
+        self.layers, self.heads, self.dropout = request["layers"], request["heads"], request["dropout"]
+        self.batch_shape = (2, request["batch"], request["context"])
+
+    def weights(self, weights):
+        return linear_weights(join_qkv(weights), self.tables)
+
+    def read(self, raw, steps):
+        """Of every step tokens and labels."""
+        tokens = torch.frombuffer(raw, dtype=torch.uint8).reshape(steps, *self.batch_shape).long()
+        return [(one[0].contiguous(), one[1].contiguous()) for one in tokens]
+
+    def loss(self, p, tokens, labels):
+        def drop(x):
+            return F.dropout(x, self.dropout) if self.dropout > 0 else x
+
+        x = drop(F.embedding(tokens, p["wte/weight"]) + p["wpe/weight"])
+        for i in range(self.layers):
+            h = f"h{i}/"
+            x = x + drop(self_attention(p, h + "attn", norm(p, h + "ln1", x), self.heads, causal=True))
+            x = x + drop(mlp(p, h + "mlp", norm(p, h + "ln2", x)))
+        x = norm(p, "ln_f", x)
+        logits = linear(p, "head", x) if "head/weight" in p else F.linear(x, p["wte/weight"])
+        return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+
+
+def read_images(raw, steps, batch, *dims):
+    """Of every step images and labels, which files have as f32 and i32."""
+    pixels = torch.Size(dims).numel() * batch
+    words = torch.frombuffer(raw, dtype=torch.float32).reshape(steps, pixels + batch)
+    images = words[:, :pixels].reshape(steps, batch, *dims)
+    labels = words[:, pixels:].contiguous().view(torch.int32).long()
+    return [(images[step].clone(), labels[step]) for step in range(steps)]
+
+
+class BertLayer:
+    def __init__(self, request):
+        self.heads = request["heads"]
+        self.dims = (request["batch"], 2, request["tokens"], request["width"])
+
+    def weights(self, weights):
+        return linear_weights(join_qkv(weights))
+
+    def read(self, raw, steps):
+        return [(x[:, 0].contiguous(), x[:, 1].contiguous()) for x, _ in read_images(raw, steps, *self.dims)]
+
+    def loss(self, p, x, target):
+        y = norm(p, "ln1", x + self_attention(p, "attn", x, self.heads, causal=False))
+        y = norm(p, "ln2", y + mlp(p, "mlp", y))
+        return F.mse_loss(y.float(), target)
+
+
+class ResNetStages:
+    def __init__(self, request):
+        self.blocks = request["blocks"]
+        self.dims = (request["batch"], 3, request["side"], request["side"])
+        self.layout = torch.channels_last if request["mode"].endswith("channels-last") else torch.contiguous_format
+        self.running = {}
+
+    def weights(self, weights):
+        for name, w in weights.items():
+            if name.endswith("norm/weight"):
+                self.running[name] = torch.zeros_like(w), torch.ones_like(w)
+        weights = linear_weights(weights)
+        return {n: w.contiguous(memory_format=self.layout) if w.dim() == 4 else w for n, w in weights.items()}
+
+    def read(self, raw, steps):
+        batches = read_images(raw, steps, *self.dims)
+        return [(x.contiguous(memory_format=self.layout), labels) for x, labels in batches]
+
+    def conv_norm(self, p, name, x, stride=1):
+        w = p[name + "/conv/weight"]
+        y = F.conv2d(x, w, stride=stride, padding=w.shape[-1] // 2)
+        scale = name + "/norm/weight"
+        return F.batch_norm(y, *self.running[scale], p[scale], p[name + "/norm/bias"], True, 0.1, 1e-5)
+
+    def bottleneck(self, p, name, x, stride):
+        y = F.relu(self.conv_norm(p, name + "/a", x), inplace=True)
+        y = F.relu(self.conv_norm(p, name + "/b", y, stride), inplace=True)
+        y = self.conv_norm(p, name + "/c", y)
+        shortcut = self.conv_norm(p, name + "/shortcut", x, stride) if name + "/shortcut/conv/weight" in p else x
+        return F.relu(y + shortcut, inplace=True)
+
+    def loss(self, p, images, labels):
+        x = F.relu(self.conv_norm(p, "stem", images, 2), inplace=True)
+        x = F.max_pool2d(x, 3, 2, 1)
+        for stage, blocks in enumerate(self.blocks):
+            for block in range(blocks):
+                x = self.bottleneck(p, f"s{stage}b{block}", x, 2 if stage > 0 and block == 0 else 1)
+        return F.cross_entropy(linear(p, "head", x.mean((2, 3))).float(), labels)
+
+
+MODELS = {"gpt": Gpt, "bert-layer": BertLayer, "resnet-stages": ResNetStages}
