@@ -29,7 +29,6 @@ class NodeText {
         id_(node),
         node_(graph_.node(node)),
         placed_id_(facts.placed_of[node]),
-        placed_(facts.placed.node(placed_id_)),
         costs_(costs),
         prices_(std::move(prices)),
         consumers_(graph_.Consumers()) {}
@@ -85,7 +84,6 @@ class NodeText {
     const DistType& dist = *graph_.value(value).dist;
     const Shape& shape = graph_.value(value).type.shape;
     Line("lies as", absl::StrCat(ToString(dist.sbp), " on ", dist.placement.ToString()));
-    const std::vector<Origin>& origins = facts_.origins[placed_.outputs[output]];
     for (int a = 0; a < dist.placement.num_axes(); ++a) {
       const Axis& axis = dist.placement.axes()[a];
       std::string meaning = "a copy on every rank";
@@ -96,14 +94,26 @@ class NodeText {
         meaning = absl::StrCat("an addend on every rank");
         if (dist.sbp[a].reduction() != Reduction::kSum) meaning = "a candidate on every rank";
       }
-      std::string why = OriginText(facts_, origins[a], axis.name);
-      if (origins[a].yielded) {
-        absl::StrAppend(&why, "; what was asked for, ", ToString(facts_.placed.value(placed_.outputs[output]).hint),
-                        ", had to yield");
-      }
+      const std::string why = placed_id_ < 0 ? WhatItIsMadeOf() : WhyItLies(output, a, axis.name);
       Line("", absl::StrFormat("%s  %-6s  %s; %s", axis.name, dist.sbp[a].ToString(), meaning, why));
     }
     OnEachRank(graph_.value(value).type, dist);
+  }
+
+  std::string WhyItLies(int output, int axis, absl::string_view axis_name) const {
+    const ValueId placed = facts_.placed.node(placed_id_).outputs[output];
+    const Origin& origin = facts_.origins[placed][axis];
+    std::string why = OriginText(facts_, origin, axis_name);
+    if (origin.yielded) {
+      absl::StrAppend(&why, "; what was asked for, ", ToString(facts_.placed.value(placed).hint), ", had to yield");
+    }
+    return why;
+  }
+
+  // What was made when layouts were chosen follows what it is made of.
+  std::string WhatItIsMadeOf() const {
+    if (node_.inputs.empty()) return "as its readers need it";
+    return absl::StrCat("follows '", TensorName(graph_, TensorOf(facts_, node_.inputs[0])), "'");
   }
 
   void OnEachRank(const TensorType& type, const DistType& dist) {
@@ -129,10 +139,12 @@ class NodeText {
   }
 
   // Behind which annotations of the placed graph `reader`, or a part of it before fusion, reads `tensor`, in words.
+  // Nobody could ask anything of what was made later.
   std::string AskedFor(NodeId reader, ValueId tensor) const {
     const Value& value = graph_.value(tensor);
     const NodeId producer = facts_.placed_of[value.producer];
     std::string text;
+    if (producer < 0) return text;
     Annotations(facts_.placed.node(producer).outputs[value.output], reader, text);
     return text;
   }
@@ -242,8 +254,12 @@ class NodeText {
   }
 
   void Others() {
-    if (placed_.op != node_.op) {
-      Line("other ways", absl::StrCat("its parts, of which '", placed_.op, "' is the last, were laid out one by one"));
+    if (placed_id_ < 0) {
+      Line("other ways", "none: it was made when layouts were chosen");
+      return;
+    }
+    if (const std::string& chosen = facts_.placed.node(placed_id_).op; IsLastPart(chosen) && chosen != node_.op) {
+      Line("other ways", absl::StrCat("its parts, of which '", chosen, "' is the last, were laid out one by one"));
       return;
     }
     std::vector<Row> rows = Rows();
@@ -305,8 +321,7 @@ class NodeText {
   const Graph& graph_;
   const NodeId id_;
   const Node& node_;
-  const NodeId placed_id_;
-  const Node& placed_;
+  const NodeId placed_id_;  // -1 if it was made behind selection
   CostModel& costs_;
   const std::vector<LayoutPrice> prices_;
   std::vector<OtherLayout> others_;
@@ -371,11 +386,13 @@ absl::StatusOr<std::string> ExplainTensor(const JobFacts& job, absl::string_view
   const GraphFacts& facts = job.graphs[place.graph];
   CostModel costs(job.topology);
   const NodeId placed = facts.placed_of[place.node];
-  const PassContext context{job.options, *job.ops, facts.fixed, job.topology};
-  const SelectOptions options{facts.micro_batches, job.options.variable_bytes_per_device,
-                              job.options.memory_bytes_per_device, RecomputedPieces(facts.placed, context)};
-  OF_ASSIGN_OR_RETURN(std::vector<LayoutPrice> prices,
-                      ExplainSelection(facts.placed, *job.ops, job.topology, facts.fixed, options, placed));
+  std::vector<LayoutPrice> prices;
+  if (placed >= 0) {
+    const PassContext context{job.options, *job.ops, facts.fixed, job.topology};
+    const SelectOptions options{facts.micro_batches, job.options.variable_bytes_per_device,
+                                job.options.memory_bytes_per_device, RecomputedPieces(facts.placed, context)};
+    OF_ASSIGN_OR_RETURN(prices, ExplainSelection(facts.placed, *job.ops, job.topology, facts.fixed, options, placed));
+  }
   NodeText text(job, facts, place.node, costs, std::move(prices));
   if (place.output >= 0) text.Tensor(place.output);
   text.Maker();

@@ -61,7 +61,9 @@ absl::StatusOr<TensorPlace> FindIn(const GraphFacts& facts, const std::string& n
   std::vector<NodeId> annotations;
   const ValueId asked = facts.placed.node(it->second).outputs[0];
   const Value& tensor = facts.placed.value(BehindAnnotations(facts, asked, &annotations));
-  OF_ASSIGN_OR_RETURN(TensorPlace place, PlaceOf(boxed, facts.boxed_of[tensor.producer], tensor.output));
+  const NodeId maker = facts.boxed_of[tensor.producer];
+  if (maker < 0) return absl::NotFoundError("");  // what it asks of became part of its readers
+  OF_ASSIGN_OR_RETURN(TensorPlace place, PlaceOf(boxed, maker, tensor.output));
   place.annotations = std::move(annotations);
   return place;
 }

@@ -41,8 +41,11 @@ std::string PrecisionText(const JobFacts& job, const Graph& graph, const Node& n
   if (!dtype.has_value() || op.kind == OpKind::kBoxing || !AnyoneAsks(job, graph)) return "";
   const std::string name = Name(*dtype);
   if (op.kind == OpKind::kVariable) return absl::StrCat(name, ": what is trained and saved");
+  const DType to = node.outputs.empty() ? *dtype : graph.value(node.outputs[0]).type.dtype;
+  if (node.op == "pack_weight") {
+    return absl::StrCat(name, *dtype == to ? " in panels" : " rounded to bf16 in panels", ", as products read it");
+  }
   if (op.kind == OpKind::kCast) {
-    const DType to = graph.value(node.outputs[0]).type.dtype;
     return absl::StrCat(name, IsNarrow(to) ? " rounded to " : " as ", Name(to), ", for readers that compute in it");
   }
   switch (op.precision) {

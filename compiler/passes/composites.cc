@@ -227,6 +227,8 @@ class Fuser {
 
 }  // namespace
 
+bool IsLastPart(absl::string_view op) { return FindByLast(op) != nullptr; }
+
 absl::StatusOr<bool> ExpandComposites(Graph& graph, PassContext& context) {
   bool changed = false;
   const int num_nodes = graph.num_nodes();

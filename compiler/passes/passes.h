@@ -92,6 +92,8 @@ absl::StatusOr<bool> GroupSums(Graph& graph, PassContext& context);
 absl::StatusOr<bool> ExpandComposites(Graph& graph, PassContext& context);
 // fuse-composites: parts between which nothing is boxed become one op again.
 absl::StatusOr<bool> FuseComposites(Graph& graph, PassContext& context);
+// Whether a whole may be fused where an `op` is, the last of its parts.
+bool IsLastPart(absl::string_view op);
 
 // assign-rates: decides which nodes act once per micro-batch and which once per step, as boxed_graph.h says, and drops
 // every `accumulate` that has nothing to sum. InvalidArgument if a variable would be mutated once per micro-batch.

@@ -55,6 +55,25 @@ TEST(ExplainJobTest, PrecisionIsSaidAndExplained) {
               HasSubstr("  computed in   f32 rounded to bf16, for readers that compute in it\n"));
 }
 
+TEST(ExplainJobTest, WhatWasMadeWhenLayoutsWereChosenIsExplained) {
+  const GptConfig config{.vocabulary = 64, .layers = 1, .width = 64, .heads = 4, .context = 16};
+  const Program program = *GptProgram(config, {.path = "text"}, {.train = 8}, std::nullopt, Ops());
+  CompileOptions options = Options({{"dp", 2}});
+  options.precision.compute = DType::kBFloat16;
+  ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(program, options));
+  const auto explained = [&](const std::string& tensor) -> std::string {
+    const absl::StatusOr<std::string> text = ExplainTensor(job, tensor);
+    return text.ok() ? *text : std::string(text.status().message());
+  };
+  EXPECT_THAT(explained("h0/mlp/up/matmul/packed"),
+              AllOf(HasSubstr("  computed in   f32 rounded to bf16 in panels, as products read it\n"),
+                    HasSubstr("; follows 'h0/mlp/up/weight'\n"), HasSubstr("none: it was made when layouts")));
+  EXPECT_THAT(explained("h0/mlp/up/matmul"),
+              AllOf(HasSubstr("  made by       packed_matmul "), Not(HasSubstr("its parts"))));
+  EXPECT_THAT(explained("h0/mlp/up/weight/bf16"), HasSubstr("there is no tensor 'h0/mlp/up/weight/bf16'; the nearest"));
+  EXPECT_THAT(ExplainAsHtml(job), HasSubstr("h0/mlp/up/matmul/packed"));
+}
+
 TEST(ExplainJobTest, OneRankBoxesNothing) {
   ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf({*GraphFromText(kExample, Ops())}, Options({})));
   EXPECT_THAT(ExplainJob(job), HasSubstr("nothing is boxed"));
