@@ -17,7 +17,7 @@
 namespace oneflow {
 namespace {
 
-// Below so many rows on a rank a product takes less time than it saves; measured in kernels/README.md.
+// On a rank: the fewest for which kernels/README.md has measured packed products to be faster.
 constexpr int64_t kFewestRows = 64;
 
 class Packer {

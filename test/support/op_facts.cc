@@ -87,6 +87,18 @@ const std::vector<OpFacts>& AllOpFacts() {
   return *all;
 }
 
+const std::set<std::string>& CpuOps() {
+  static const auto* const ops = [] {
+    auto* const names = new std::set<std::string>;
+    for (const Family& family : Families()) {
+      if (!family.facts.of_cpu_alone) continue;
+      for (const auto& [op, reference] : family.facts.reference) names->insert(op);
+    }
+    return names;
+  }();
+  return *ops;
+}
+
 std::vector<OpCase> Examples(uint64_t seed) {
   return CasesOf(seed, [](const OpFacts& facts, Random& random, std::vector<OpCase>& cases) {
     if (facts.examples != nullptr) facts.examples(random, cases);

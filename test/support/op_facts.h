@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,10 +92,15 @@ struct OpFacts {
   std::vector<DslCall> dsl;
   // {op, why}: the ops without a gradient.
   std::vector<std::pair<std::string, std::string>> without_gradient;
+  // These lay data out as the CPU reads it: no other device has kernels for them, nor has PyTorch the ops.
+  bool of_cpu_alone = false;
 };
 
 // By family, as StandardOps() lists them.
 const std::vector<OpFacts>& AllOpFacts();
+
+// The ops of the families that are of the CPU alone.
+const std::set<std::string>& CpuOps();
 
 // All examples; all examples and edges; all extremes. The same for the same seed; operands are rounded to what their
 // dtypes hold.

@@ -42,17 +42,6 @@
 namespace oneflow {
 namespace {
 
-// The quickstart's model; a constant learning rate, so that the number of steps changes nothing.
-constexpr char kDefaultConfig[] = R"(
-name: "bench"
-model { gpt { layers: 4 width: 128 heads: 4 context: 128 } }
-data { text { path: "" } }
-train {
-  batch_size: 32
-  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
-  schedule { learning_rate: 1e-3 }
-}
-)";
 constexpr size_t kSampleBytes = 1 << 20;
 constexpr int kUsualWarmup = 5, kUsualSteps = 20;
 // What makes it the quickstart's job (tools/examples/gpt_dp2_tp2.pbtxt); the layouts have meshes of their own and only
@@ -244,7 +233,7 @@ absl::Status Bench::Prepare() {
   context_.reset(new BenchContext{ops_, stop_, a_.sets, warmup(), steps(), cores(), dir_->path(), path, a_.pytorch,
                                   a_.pytorch_script, a_.warmup, a_.steps});
   if (a_.config.empty()) {
-    OF_ASSIGN_OR_RETURN(config_, ParseConfig(kDefaultConfig, "(bench)"));
+    OF_ASSIGN_OR_RETURN(config_, ParseConfig(kQuickstartModel, "(bench)"));
     config_.config.mutable_data()->mutable_text()->set_path(path);
     job_ = config_;
     for (const char* assignment : kQuickstartJob) OF_RETURN_IF_ERROR(ApplyOverride(assignment, job_));

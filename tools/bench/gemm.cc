@@ -1,7 +1,6 @@
 #include "tools/bench/gemm.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include "kernels/device.h"
 #include "nlohmann/json.hpp"
 #include "oneapi/dnnl/dnnl.hpp"
+#include "oneflow_core/packed.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/daemon/log_tail.h"
 #include "tools/process/write_file.h"
@@ -77,31 +77,34 @@ using GemmWay = std::function<const char*()>;
 
 // What a kernel is called with, and what that points to.
 struct OurGemm {
-  int64_t a_dims[2], b_dims[2], c_dims[2], start[2] = {0, 0};
+  std::vector<int64_t> a_dims, b_dims, c_dims, start = std::vector<int64_t>(4, 0);
   TensorArg in[2], out[1];
   AttrMap attrs;
   KernelArgs args;
   std::shared_ptr<void> state;
 };
 
+// As a step multiplies: a weight of bf16 lies in panels, if they are whole.
 absl::StatusOr<GemmWay> OurWay(DeviceContext& device, const GemmOperands& x) {
-  const Kernel* const kernel = device.kernels().Find("matmul", x.dtype);
-  if (kernel == nullptr) return absl::InternalError(absl::StrCat("there is no matmul of ", NameOfType(x.dtype)));
   const auto [m, n, k] = x.shape;
+  const bool packed = x.dtype == DType::kBFloat16 && HasWholePanels(k, n);
+  const char* const op = packed ? "packed_matmul" : "matmul";
+  const Kernel* const kernel = device.kernels().Find(op, x.dtype);
+  if (kernel == nullptr) return absl::InternalError(absl::StrCat("there is no ", op, " of ", NameOfType(x.dtype)));
   auto call = std::make_shared<OurGemm>();
-  std::copy_n(std::array{m, k}.data(), 2, call->a_dims);
-  std::copy_n(std::array{k, n}.data(), 2, call->b_dims);
-  std::copy_n(std::array{m, n}.data(), 2, call->c_dims);
-  const auto tensor = [&](void* data, const int64_t* dims) {
-    return TensorArg{data, x.dtype, 2, dims[0] * dims[1], dims, dims, call->start};
+  call->a_dims = {m, k};
+  call->c_dims = {m, n};
+  call->b_dims = packed ? PackedShape(k, n).dims() : std::vector<int64_t>{k, n};
+  const auto tensor = [&](void* data, int64_t count, const std::vector<int64_t>& dims) {
+    return TensorArg{data, x.dtype, static_cast<int>(dims.size()), count, dims.data(), dims.data(), call->start.data()};
   };
-  call->in[0] = tensor(x.a, call->a_dims);
-  call->in[1] = tensor(x.b, call->b_dims);
-  call->out[0] = tensor(x.c, call->c_dims);
+  call->in[0] = tensor(x.a, m * k, call->a_dims);
+  call->in[1] = tensor(x.b, k * n, call->b_dims);
+  call->out[0] = tensor(x.c, m * n, call->c_dims);
   call->args = {.in = call->in, .out = call->out, .attrs = &call->attrs, .threads = device.threads()};
   if (kernel->prepare != nullptr) {
     call->state = kernel->prepare(call->args);
-    if (call->state == nullptr) return absl::InternalError("matmul: its kernel does not take these shapes");
+    if (call->state == nullptr) return absl::InternalError(absl::StrCat(op, ": its kernel does not take these shapes"));
     call->args.state = call->state.get();
   }
   if (kernel->workspace_bytes != nullptr) call->args.workspace = device.Allocate(kernel->workspace_bytes(call->args));

@@ -20,16 +20,6 @@ train {
   schedule { learning_rate: 3e-4 }
 }
 )";
-constexpr char kQuickstartConfig[] = R"(
-name: "quickstart"
-model { gpt { layers: 4 width: 128 heads: 4 context: 128 } }
-data { text { path: "" } }
-train {
-  batch_size: 32
-  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
-  schedule { learning_rate: 1e-3 }
-}
-)";
 
 struct GptContest {
   const char* name;
@@ -84,7 +74,7 @@ std::unique_ptr<BenchCase> MakeGptContest(GptContest gpt, bool bf16, const Bench
 GptContest Gpt2() { return {"gpt2-124m", kGpt2Config, 2, 5, {}}; }
 GptContest Quickstart() {
   return {"quickstart",
-          kQuickstartConfig,
+          kQuickstartModel,
           5,
           20,
           {{"dp2-tp2", "dp2 x tp2, 2 processes x 2", 1, 2, 2, 2, 1},

@@ -23,6 +23,18 @@ absl::StatusOr<std::vector<pb::JobEvent>> RunToEnd(const pb::JobSpec& spec, cons
 // The same, of a job whose last two phases are measured, and what they say.
 absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop);
 
+// The quickstart's model, without a mesh; a constant learning rate, so that the number of steps changes nothing.
+inline constexpr char kQuickstartModel[] = R"(
+name: "quickstart"
+model { gpt { layers: 4 width: 128 heads: 4 context: 128 } }
+data { text { path: "" } }
+train {
+  batch_size: 32
+  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
+  schedule { learning_rate: 1e-3 }
+}
+)";
+
 // The config of a job that a case has of its own: `text`, trained on the sample text, with the context's cores for its
 // processes, its overrides and its steps. Errors of ParseConfig and ApplyOverride, in which the text is called `name`.
 absl::StatusOr<SourcedConfig> OwnConfig(const std::string& text, const std::string& name, int processes,

@@ -104,6 +104,7 @@ OpFacts Facts() {
   facts.edges = AddEdges;
   facts.without_gradient = {{"pack_weight", "made after differentiation"},
                             {"packed_matmul", "made after differentiation"}};
+  facts.of_cpu_alone = true;
   return facts;
 }
 
