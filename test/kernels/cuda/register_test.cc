@@ -16,7 +16,7 @@ using ::testing::Not;
 std::set<std::string> NamesOf(const KernelTable& table) {
   std::set<std::string> names;
   for (const Kernel& kernel : table.all()) {
-    if (CpuOps().count(kernel.op) == 0) names.insert(std::string(kernel.op) + " " + Name(kernel.dtype));
+    if (testing::CpuOps().count(kernel.op) == 0) names.insert(std::string(kernel.op) + " " + Name(kernel.dtype));
   }
   return names;
 }
