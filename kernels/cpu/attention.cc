@@ -7,7 +7,9 @@
 //
 // A causal block reads keys up to its last query only. One task is one head of one sample and runs its blocks in order,
 // so sums do not depend on the number of threads. Heads are columns of the [b,t,c] tensors: head h has columns h*d ..
-// (h+1)*d. Everything between reading q, k, v, dout and writing out, dq, dk, dv is computed on floats.
+// (h+1)*d. Everything between reading q, k, v, dout and writing out, dq, dk, dv is computed on floats; but where the
+// processor multiplies pairs of bf16 (small_gemm.h), products of bf16 read q, k, v and dout as they are and P and dS
+// rounded. S, the softmax and all sums are floats.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -45,11 +47,24 @@ struct Shape {
   int64_t Computed(int64_t end) const { return causal ? std::min(padded, (end + kLine - 1) / kLine * kLine) : padded; }
 };
 
-// to = the [tokens, d] head, dense: rows that lie 4 KiB / 2^n apart would share a few sets of the first-level cache.
-template <typename T>
+// Two rows of bf16 as pairs of neighbours in a column.
+OF_INLINE F32s Interleave(F32s first, F32s second) { return (F32s)((U32s)first >> 16 | (U32s)second); }
+
+// to = the [tokens, d] head in steps along the tokens, dense: rows that lie 4 KiB / 2^n apart would share a few sets of
+// the first-level cache.
+template <bool kPairs, typename T>
 void PackHead(const Shape& s, const T* from, float* to) {
-  for (int64_t i = 0; i < s.tokens; ++i) {
-    VecLoop(s.d, [&](int64_t c, auto lanes) { Store(to + i * s.d + c, Load(from + i * s.columns + c, lanes), lanes); });
+  for (int64_t i = 0; i < Steps<kPairs>(s.tokens); ++i) {
+    VecLoop(s.d, [&](int64_t c, auto lanes) {
+      if constexpr (kPairs) {
+        const T* const row = from + 2 * i * s.columns + c;
+        const bool has_second = 2 * i + 1 < s.tokens;
+        Store(to + i * s.d + c, Interleave(Load(row, lanes), has_second ? Load(row + s.columns, lanes) : F32s{}),
+              lanes);
+      } else {
+        Store(to + i * s.d + c, Load(from + i * s.columns + c, lanes), lanes);
+      }
+    });
   }
 }
 template <typename T>
@@ -59,19 +74,41 @@ void UnpackHead(const Shape& s, const float* from, T* to) {
   }
 }
 
-// to[column][row] = from[row][column] for a [tokens, d] head; columns beyond the last token are zero.
+// to[column][row] = from[row][column] for rows of floats, or of pairs in their place, `stride` apart; columns beyond the
+// last token are zero.
 template <typename T>
-void TransposeHead(const Shape& s, const T* from, float* to) {
+void TransposeRows(const Shape& s, const T* from, int64_t stride, int64_t width, float* to) {
   for (int64_t row0 = 0; row0 < s.padded; row0 += kLanes) {
     const int64_t rows = std::min(kLanes, s.tokens - row0);
-    VecLoop(s.d, [&](int64_t column0, auto lanes) {
+    VecLoop(width, [&](int64_t column0, auto lanes) {
       F32s tile[kLanes] = {};
-      for (int64_t i = 0; i < rows; ++i) tile[i] = Load(from + (row0 + i) * s.columns + column0, lanes);
+      for (int64_t i = 0; i < rows; ++i) tile[i] = Load(from + (row0 + i) * stride + column0, lanes);
       Transpose(tile);
-      const int64_t columns = std::min(kLanes, s.d - column0);
+      const int64_t columns = std::min(kLanes, width - column0);
       for (int64_t i = 0; i < columns; ++i) Store(to + (column0 + i) * s.stride + row0, tile[i]);
     });
   }
+}
+
+// to[step][row] = a [tokens, d] head in steps along d.
+template <bool kPairs, typename T>
+void TransposeHead(const Shape& s, const T* from, float* to) {
+  if constexpr (kPairs) {
+    TransposeRows(s, reinterpret_cast<const float*>(from), s.columns / 2, s.d / 2, to);
+  } else {
+    TransposeRows(s, from, s.columns, s.d, to);
+  }
+}
+
+// A head's rows from `begin` on in steps along d: where they lie, or in `packed`, which holds all of them as floats.
+template <bool kPairs, typename T>
+Strided RowsFrom(const Shape& s, const T* x, const float* packed, int64_t begin) {
+  if constexpr (kPairs) {
+    return {reinterpret_cast<const float*>(x + begin * s.columns), s.columns / 2, 1};
+  } else if constexpr (std::is_same_v<T, float>) {
+    if (packed == nullptr) return {x + begin * s.columns, s.columns, 1};
+  }
+  return {packed + begin * s.d, s.d, 1};
 }
 
 // Some queries' rows of a product, which are floats: in the rows of the tensor itself where it holds floats, else in
@@ -91,14 +128,31 @@ struct Rows {
   int64_t stride;
 };
 
-// Queries as floats, from the row `begin` on: where they lie, or in `packed`, which holds all of them.
-template <typename T>
-Strided Queries(const Shape& s, const T* q, const float* packed, int64_t begin) {
-  if constexpr (std::is_same_v<T, float>) {
-    return {q + begin * s.columns, s.columns, 1};
-  } else {
-    return {packed + begin * s.d, s.d, 1};
+// Scores of a row in steps along the keys: in place. `n` are whole vectors.
+template <bool kPairs>
+void RoundRow(float* row, int64_t n) {
+  if constexpr (kPairs) {
+    BFloat16* const to = reinterpret_cast<BFloat16*>(row);
+    for (int64_t i = 0; i < n; i += kLanes) Store(to + i, Load(row + i));
   }
+}
+
+// Scores in steps along the queries: where they lie, or in `pairs`.
+template <bool kPairs>
+const float* AlongQueries(const Shape& s, int64_t rows, int64_t computed, const float* scores, float* pairs) {
+  if constexpr (!kPairs) return scores;
+  const auto rounded = [](const float* x) OF_INLINED {
+    const BFloat16* const type = nullptr;
+    return Widen(Narrow(Load(x), type), type);
+  };
+  for (int64_t i = 0; i < rows; i += 2) {
+    const float* const row = scores + i * s.stride;
+    for (int64_t j = 0; j < computed; j += kLanes) {
+      const F32s second = i + 1 < rows ? rounded(row + s.stride + j) : F32s{};
+      Store(pairs + i / 2 * s.stride + j, Interleave(rounded(row + j), second));
+    }
+  }
+  return pairs;
 }
 
 // Turns a row of raw scores into exp(scale * score - shift), zero where the query must not look; returns the sum.
@@ -119,35 +173,37 @@ OF_INLINE float MaxRow(const float* row, int64_t n) {
   return MaxOf(max);
 }
 
-template <typename T>
+template <bool kPairs, typename T>
 void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, float* lse, float* scratch) {
   const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
-  float* const kt = take(s.d * s.stride);
+  float* const kt = take(Steps<kPairs>(s.d) * s.stride);
   float* const scores = take(kQueries * s.stride);
-  float* const packed_v = take(s.tokens * s.d);
+  float* const packed_v = take(Steps<kPairs>(s.tokens) * s.d);
   float* packed_q = nullptr;
-  TransposeHead(s, k, kt);
-  PackHead(s, v, packed_v);
-  if constexpr (Half<T>) {
+  TransposeHead<kPairs>(s, k, kt);
+  PackHead<kPairs>(s, v, packed_v);
+  if constexpr (Half<T> && !kPairs) {
     packed_q = take(s.tokens * s.d);
-    PackHead(s, q, packed_q);
+    PackHead<false>(s, q, packed_q);
   }
   for (int64_t begin = 0; begin < s.tokens; begin += kQueries) {
     const int64_t end = std::min(s.tokens, begin + kQueries), rows = end - begin, computed = s.Computed(end);
-    SmallGemm<false>(rows, computed, s.d, Queries(s, q, packed_q, begin), kt, s.stride, scores, s.stride);
+    SmallGemm<false, kPairs>(rows, computed, Steps<kPairs>(s.d), RowsFrom<kPairs>(s, q, packed_q, begin), kt, s.stride,
+                             scores, s.stride);
     float inverse[kQueries];
     for (int64_t i = 0; i < rows; ++i) {
       float* const row = scores + i * s.stride;
       const int64_t visible = s.Visible(begin + i);
       const float max = MaxRow(row, visible) * s.scale;
       const float sum = ExpRow(row, visible, computed, s.scale, max);
+      RoundRow<kPairs>(row, computed);
       lse[begin + i] = max + std::log(sum);
       inverse[i] = 1 / sum;
     }
     T* const to = out + begin * s.columns;
     const Rows<T> sums(s, to, scratch);
-    SmallGemm<false>(rows, s.d, std::min(computed, s.tokens), {scores, s.stride, 1}, packed_v, s.d, sums.data,
-                     sums.stride);
+    SmallGemm<false, kPairs>(rows, s.d, Steps<kPairs>(std::min(computed, s.tokens)), {scores, s.stride, 1}, packed_v,
+                             s.d, sums.data, sums.stride);
     for (int64_t i = 0; i < rows; ++i) {
       VecLoop(s.d, [&](int64_t c, auto lanes) {
         Store(to + i * s.columns + c, Load(sums.data + i * sums.stride + c, lanes) * inverse[i], lanes);
@@ -156,10 +212,11 @@ void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, flo
   }
 }
 
+// Of either way to multiply.
 template <typename T>
 size_t ForwardScratch(const Shape& s) {
   const int64_t narrow = Half<T> ? (s.tokens + kQueries) * s.d : 0;
-  return static_cast<size_t>((s.d + kQueries) * s.stride + s.tokens * s.d + narrow + kLine) / kLine * kLine;
+  return static_cast<size_t>((s.d + kQueries) * s.stride + (s.tokens + 1) * s.d + narrow + kLine) / kLine * kLine;
 }
 
 template <typename T>
@@ -169,47 +226,52 @@ struct Head {  // a head's columns of the tensors of attention_grad
   T *dq, *dk, *dv;
 };
 
-template <typename T>
+template <bool kPairs, typename T>
 void BackwardHead(const Shape& s, const Head<T>& h, float* scratch) {
   const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
-  float* const kt = take(s.d * s.stride);
-  float* const vt = take(s.d * s.stride);
+  float* const kt = take(Steps<kPairs>(s.d) * s.stride);
+  float* const vt = take(Steps<kPairs>(s.d) * s.stride);
   float* const p = take(kQueries * s.stride);
   float* const ds = take(kQueries * s.stride);
-  const int64_t size = s.tokens * s.d;
+  float* const pairs = kPairs ? take(kQueries / 2 * s.stride) : nullptr;  // of P, then of dS
+  const int64_t size = Steps<kPairs>(s.tokens) * s.d;
   float* const q = take(size);
   float* const k = take(size);
   float* const dout = take(size);
-  float* const dk = take(size);
-  float* const dv = take(size);
-  TransposeHead(s, h.k, kt);
-  TransposeHead(s, h.v, vt);
-  PackHead(s, h.q, q);
-  PackHead(s, h.k, k);
-  PackHead(s, h.dout, dout);
-  std::fill(dk, dk + size, 0.0f);
-  std::fill(dv, dv + size, 0.0f);
+  float* const dk = take(s.tokens * s.d);
+  float* const dv = take(s.tokens * s.d);
+  TransposeHead<kPairs>(s, h.k, kt);
+  TransposeHead<kPairs>(s, h.v, vt);
+  PackHead<kPairs>(s, h.q, q);
+  PackHead<kPairs>(s, h.k, k);
+  PackHead<kPairs>(s, h.dout, dout);
+  std::fill(dk, dk + s.tokens * s.d, 0.0f);
+  std::fill(dv, dv + s.tokens * s.d, 0.0f);
   for (int64_t begin = 0; begin < s.tokens; begin += kQueries) {
-    const int64_t end = std::min(s.tokens, begin + kQueries), rows = end - begin, at = begin * s.d;
-    const int64_t computed = s.Computed(end), keys = std::min(computed, s.tokens);
-    SmallGemm<false>(rows, computed, s.d, {q + at, s.d, 1}, kt, s.stride, p, s.stride);
-    SmallGemm<false>(rows, computed, s.d, {dout + at, s.d, 1}, vt, s.stride, ds, s.stride);
+    const int64_t end = std::min(s.tokens, begin + kQueries), rows = end - begin, at = Steps<kPairs>(begin) * s.d;
+    const int64_t computed = s.Computed(end), keys = std::min(computed, s.tokens), along_d = Steps<kPairs>(s.d);
+    SmallGemm<false, kPairs>(rows, computed, along_d, RowsFrom<kPairs>(s, h.q, q, begin), kt, s.stride, p, s.stride);
+    SmallGemm<false, kPairs>(rows, computed, along_d, RowsFrom<kPairs>(s, h.dout, dout, begin), vt, s.stride, ds,
+                             s.stride);
     for (int64_t i = 0; i < rows; ++i) {
       float* const row = p + i * s.stride;
       float* const drow = ds + i * s.stride;
+      const int64_t query = (begin + i) * s.columns;
       ExpRow(row, s.Visible(begin + i), computed, s.scale, h.lse[begin + i]);
       F32s dot = Splat(0);
-      VecLoop(s.d, [&](int64_t c, auto lanes) {
-        dot += Load(dout + at + i * s.d + c, lanes) * Load(h.out + (begin + i) * s.columns + c, lanes);
-      });
+      VecLoop(s.d,
+              [&](int64_t c, auto lanes) { dot += Load(h.dout + query + c, lanes) * Load(h.out + query + c, lanes); });
       const F32s mean = Splat(Sum(dot));
       for (int64_t j = 0; j < computed; j += kLanes) Store(drow + j, Load(row + j) * (Load(drow + j) - mean) * s.scale);
     }
-    SmallGemm<true>(keys, s.d, rows, {p, 1, s.stride}, dout + at, s.d, dv, s.d);
-    SmallGemm<true>(keys, s.d, rows, {ds, 1, s.stride}, q + at, s.d, dk, s.d);
+    const Strided by_query = {AlongQueries<kPairs>(s, rows, computed, p, pairs), 1, s.stride};
+    SmallGemm<true, kPairs>(keys, s.d, Steps<kPairs>(rows), by_query, dout + at, s.d, dv, s.d);
+    const Strided gradient_by_query = {AlongQueries<kPairs>(s, rows, computed, ds, pairs), 1, s.stride};
+    SmallGemm<true, kPairs>(keys, s.d, Steps<kPairs>(rows), gradient_by_query, q + at, s.d, dk, s.d);
+    for (int64_t i = 0; i < rows; ++i) RoundRow<kPairs>(ds + i * s.stride, computed);
     T* const to = h.dq + begin * s.columns;
     const Rows<T> sums(s, to, scratch);
-    SmallGemm<false>(rows, s.d, keys, {ds, s.stride, 1}, k, s.d, sums.data, sums.stride);
+    SmallGemm<false, kPairs>(rows, s.d, Steps<kPairs>(keys), {ds, s.stride, 1}, k, s.d, sums.data, sums.stride);
     if constexpr (Half<T>) {
       for (int64_t i = 0; i < rows; ++i) {
         VecLoop(s.d, [&](int64_t c, auto lanes) {
@@ -222,23 +284,37 @@ void BackwardHead(const Shape& s, const Head<T>& h, float* scratch) {
   UnpackHead(s, dv, h.dv);
 }
 
+// Of either way to multiply.
 template <typename T>
 size_t BackwardScratch(const Shape& s) {
-  const int64_t narrow = Half<T> ? kQueries * s.d : 0;
-  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + 5 * s.tokens * s.d + narrow + kLine) / kLine * kLine;
+  const int64_t narrow = Half<T> ? kQueries / 2 * s.stride + kQueries * s.d : 0;
+  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + 5 * (s.tokens + 1) * s.d + narrow + kLine) / kLine *
+         kLine;
+}
+
+// body.operator()<kPairs>(): pairs where the processor multiplies such and a head has whole ones.
+template <typename T, typename Body>
+void InSteps(const Shape& s, const Body& body) {
+  if constexpr (kMultipliesPairs && std::is_same_v<T, BFloat16>) {
+    if (s.d % 2 == 0) return body.template operator()<true>();
+  }
+  body.template operator()<false>();
 }
 
 // in: q, k, v; out: out, lse[b,n,t].
 template <typename T>
 const char* Attention(const KernelArgs& args) {
   const Shape s(args.in[0], *args.attrs);
+  const auto forward = [&]<bool kPairs>(int64_t task, float* scratch) {
+    const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
+    ForwardHead<kPairs>(s, args.in[0].as<const T>() + at, args.in[1].as<const T>() + at, args.in[2].as<const T>() + at,
+                        args.out[0].as<T>() + at, args.out[1].as<float>() + task * s.tokens, scratch);
+  };
   ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * ForwardScratch<T>(s);
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
-      ForwardHead(s, args.in[0].as<const T>() + at, args.in[1].as<const T>() + at, args.in[2].as<const T>() + at,
-                  args.out[0].as<T>() + at, args.out[1].as<float>() + task * s.tokens, scratch);
-    }
+    InSteps<T>(s, [&]<bool kPairs>() {
+      for (int64_t task = begin; task < end; ++task) forward.template operator()<kPairs>(task, scratch);
+    });
   });
   return nullptr;
 }
@@ -252,15 +328,18 @@ size_t AttentionWorkspace(const KernelArgs& args) {
 template <typename T>
 const char* AttentionGrad(const KernelArgs& args) {
   const Shape s(args.in[1], *args.attrs);
+  const auto backward = [&]<bool kPairs>(int64_t task, float* scratch) {
+    const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
+    const auto in = [&](int i) { return args.in[i].as<const T>() + at; };
+    const auto out = [&](int i) { return args.out[i].as<T>() + at; };
+    const float* const lse = args.in[5].as<const float>() + task * s.tokens;
+    BackwardHead<kPairs, T>(s, {in(0), in(1), in(2), in(3), in(4), lse, out(0), out(1), out(2)}, scratch);
+  };
   ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * BackwardScratch<T>(s);
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
-      const auto in = [&](int i) { return args.in[i].as<const T>() + at; };
-      const auto out = [&](int i) { return args.out[i].as<T>() + at; };
-      const float* const lse = args.in[5].as<const float>() + task * s.tokens;
-      BackwardHead<T>(s, {in(0), in(1), in(2), in(3), in(4), lse, out(0), out(1), out(2)}, scratch);
-    }
+    InSteps<T>(s, [&]<bool kPairs>() {
+      for (int64_t task = begin; task < end; ++task) backward.template operator()<kPairs>(task, scratch);
+    });
   });
   return nullptr;
 }

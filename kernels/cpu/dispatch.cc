@@ -29,6 +29,7 @@ std::vector<const CpuVariant*> BuiltVariants() {
 // The compiler's own test asks the system too, which has to save the wide registers.
 bool CanRun(absl::string_view variant) {
 #ifdef __x86_64__
+  if (variant == "avx512_bf16") return __builtin_cpu_supports("avx512bf16") && CanRun("avx512");
   if (variant == "avx512") {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&

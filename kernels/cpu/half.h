@@ -48,9 +48,13 @@ typedef uint16_t U16sUnaligned __attribute__((vector_size(OF_REGISTER_BYTES / 2)
 // The bits of bf16 as floats, and back. As ToBFloat16: a NaN keeps its upper bits and a set one among them.
 OF_INLINE F32s Widen(U16s bits, const BFloat16*) { return (F32s)(__builtin_convertvector(bits, U32s) << 16); }
 OF_INLINE U16s Narrow(F32s x, const BFloat16*) {
+#ifdef __AVX512BF16__
+  return (U16s)_mm512_cvtneps_pbh((__m512)x);  // numbers below 2^-126 become 0
+#else
   const U32s bits = (U32s)x;
   const U32s rounded = bits + 0x7fff + ((bits >> 16) & 1);
   return __builtin_convertvector((x == x ? rounded : bits | 0x400000) >> 16, U16s);
+#endif
 }
 
 OF_INLINE F32s Widen(U16s bits, const Float16*) {

@@ -3,12 +3,43 @@
 // are broadcast.
 //
 // With AVX-512 a tile takes 16 multiply-adds (8 cycles) and 10 loads (5 cycles) per step of k, so arithmetic is the
-// bound.
+// bound. Where the processor has dot products of pairs of bf16, a step may take two of k: what lies in the place of a
+// float is then a pair of neighbours along k, the first in the lower half. Such products flush numbers below 2^-126.
 #pragma once
 
 #include "kernels/cpu/vec.h"
 
 namespace oneflow::cpu {
+
+#ifdef __AVX512BF16__
+inline constexpr bool kMultipliesPairs = true;
+#else
+inline constexpr bool kMultipliesPairs = false;
+#endif
+
+// Steps that k numbers take.
+template <bool kPairs>
+OF_INLINE int64_t Steps(int64_t k) {
+  return kPairs ? (k + 1) / 2 : k;
+}
+
+template <bool kPairs>
+OF_INLINE F32s Broadcast(const float* x) {
+  if constexpr (kPairs) {
+    return (F32s)(U32s{} + *reinterpret_cast<const U32Unaligned*>(x));
+  } else {
+    return Splat(*x);
+  }
+}
+
+template <bool kPairs>
+OF_INLINE F32s MultiplyAdd(F32s x, F32s y, F32s sum) {
+#ifdef __AVX512BF16__
+  if constexpr (kPairs) return (F32s)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)y);
+#endif
+  static_assert(!kPairs || kMultipliesPairs);
+  return sum + x * y;
+}
 
 // One operand that may be read along either dimension: element (row, column) is at data[row * row_stride + column *
 // column_stride].
@@ -25,7 +56,7 @@ inline constexpr int kTileRows = 6;
 #endif
 
 // kRows rows of kVectors registers of c, of which the last register stores `lanes`.
-template <int kRows, int kVectors, bool kAccumulate, typename Lanes>
+template <int kRows, int kVectors, bool kAccumulate, bool kPairs, typename Lanes>
 OF_INLINE void GemmTile(int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b, int64_t ldb, float* c,
                         int64_t ldc, Lanes lanes) {
   constexpr int64_t kLast = (kVectors - 1) * kLanes;
@@ -42,9 +73,9 @@ OF_INLINE void GemmTile(int64_t k, const float* a, int64_t a_row, int64_t a_k, c
     row[kVectors - 1] = Load(b + p * ldb + kLast, lanes);
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
-      const F32s x = a[i * a_row + p * a_k] - F32s{};
+      const F32s x = Broadcast<kPairs>(a + i * a_row + p * a_k);
 #pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) sum[i][j] += x * row[j];
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = MultiplyAdd<kPairs>(x, row[j], sum[i][j]);
     }
   }
 #pragma GCC unroll 8
@@ -60,13 +91,13 @@ OF_INLINE void GemmTile(int64_t k, const float* a, int64_t a_row, int64_t a_k, c
   }
 }
 
-template <int kVectors, bool kAccumulate, typename Lanes>
+template <int kVectors, bool kAccumulate, bool kPairs, typename Lanes>
 inline void GemmColumns(int64_t m, int64_t k, Strided a, const float* b, int64_t ldb, float* c, int64_t ldc,
                         Lanes lanes) {
   int64_t i = 0;
   const auto tile = [&]<int kRows>() {
-    GemmTile<kRows, kVectors, kAccumulate>(k, a.data + i * a.row_stride, a.row_stride, a.column_stride, b, ldb,
-                                           c + i * ldc, ldc, lanes);
+    GemmTile<kRows, kVectors, kAccumulate, kPairs>(k, a.data + i * a.row_stride, a.row_stride, a.column_stride, b, ldb,
+                                                   c + i * ldc, ldc, lanes);
     i += kRows;
   };
   while (i + kTileRows <= m) tile.template operator()<kTileRows>();
@@ -75,18 +106,20 @@ inline void GemmColumns(int64_t m, int64_t k, Strided a, const float* b, int64_t
   if (i < m) tile.template operator()<1>();
 }
 
-// c[m,n] = a[m,k] b[k,n], or c += a b. b and c have rows of stride ldb, ldc with unit steps.
-template <bool kAccumulate>
+// c[m,n] = a[m,k] b[k,n], or c += a b. b and c have rows of stride ldb, ldc with unit steps; k counts
+// steps.
+template <bool kAccumulate, bool kPairs = false>
 inline void SmallGemm(int64_t m, int64_t n, int64_t k, Strided a, const float* b, int64_t ldb, float* c, int64_t ldc) {
   constexpr int64_t kOne = kLanes;
   int64_t j = 0;
-  for (; j + 2 * kOne <= n; j += 2 * kOne) GemmColumns<2, kAccumulate>(m, k, a, b + j, ldb, c + j, ldc, AllLanes{});
+  for (; j + 2 * kOne <= n; j += 2 * kOne)
+    GemmColumns<2, kAccumulate, kPairs>(m, k, a, b + j, ldb, c + j, ldc, AllLanes{});
   if (n - j == kOne) {
-    GemmColumns<1, kAccumulate>(m, k, a, b + j, ldb, c + j, ldc, AllLanes{});
+    GemmColumns<1, kAccumulate, kPairs>(m, k, a, b + j, ldb, c + j, ldc, AllLanes{});
   } else if (n - j > kOne) {
-    GemmColumns<2, kAccumulate>(m, k, a, b + j, ldb, c + j, ldc, SomeLanes{static_cast<int>(n - j - kOne)});
+    GemmColumns<2, kAccumulate, kPairs>(m, k, a, b + j, ldb, c + j, ldc, SomeLanes{static_cast<int>(n - j - kOne)});
   } else if (n > j) {
-    GemmColumns<1, kAccumulate>(m, k, a, b + j, ldb, c + j, ldc, SomeLanes{static_cast<int>(n - j)});
+    GemmColumns<1, kAccumulate, kPairs>(m, k, a, b + j, ldb, c + j, ldc, SomeLanes{static_cast<int>(n - j)});
   }
 }
 

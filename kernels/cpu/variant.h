@@ -1,9 +1,10 @@
 // The same kernels compiled for several processors: a binary holds all of them and takes, once, the best that the
 // processor it runs on can execute.
 //
-//   avx512     x86-64-v4: 512-bit vectors with masks
-//   avx2       x86-64-v3: 256-bit vectors, fused multiply-add, f16 conversions
-//   portable   what every processor of the architecture has
+//   avx512_bf16   avx512 and dot products of pairs of bf16
+//   avx512        x86-64-v4: 512-bit vectors with masks
+//   avx2          x86-64-v3: 256-bit vectors, fused multiply-add, f16 conversions
+//   portable      what every processor of the architecture has
 //
 // oneDNN does the same for its own (bf16 products on AMX among them). Random numbers, initial values, copies and
 // integers are the same to the bit; what sums floats agrees within rounding.

@@ -38,6 +38,7 @@ typedef int32_t I32s __attribute__((vector_size(OF_REGISTER_BYTES)));
 typedef uint32_t U32s __attribute__((vector_size(OF_REGISTER_BYTES)));
 typedef uint64_t U64s __attribute__((vector_size(OF_REGISTER_BYTES)));
 typedef float F32sUnaligned __attribute__((vector_size(OF_REGISTER_BYTES), aligned(4), may_alias));
+typedef uint32_t U32Unaligned __attribute__((aligned(2), may_alias));
 
 #define OF_INLINE inline __attribute__((always_inline))
 #define OF_INLINED __attribute__((always_inline))  // of a lambda: [](F32s x) OF_INLINED { ... }

@@ -116,10 +116,11 @@ endmacro()
 # variant's inline functions for all.
 function(cpu_kernels)
   set(avx512_flags -march=x86-64-v4 -mtune=icelake-server -mprefer-vector-width=512)
+  set(avx512_bf16_flags ${avx512_flags} -mavx512bf16)
   set(avx2_flags -march=x86-64-v3 -mtune=haswell)
   set(variants portable)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
-    set(variants avx512 avx2 portable)  # best first
+    set(variants avx512_bf16 avx512 avx2 portable)  # best first
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/*.cc)
   list(FILTER sources EXCLUDE REGEX "/(device|dispatch|random_fill)\\.cc$")
