@@ -216,7 +216,7 @@ void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, flo
 template <typename T>
 size_t ForwardScratch(const Shape& s) {
   const int64_t narrow = Half<T> ? (s.tokens + kQueries) * s.d : 0;
-  return static_cast<size_t>((s.d + kQueries) * s.stride + (s.tokens + 1) * s.d + narrow + kLine) / kLine * kLine;
+  return static_cast<size_t>((s.d + kQueries) * s.stride + s.tokens * s.d + narrow + kLine) / kLine * kLine;
 }
 
 template <typename T>
@@ -225,6 +225,17 @@ struct Head {  // a head's columns of the tensors of attention_grad
   const float* lse;
   T *dq, *dk, *dv;
 };
+
+// A query's row of raw scores becomes P, that of dP becomes dS.
+template <typename T>
+void SoftmaxGradient(const Shape& s, const Head<T>& h, int64_t query, int64_t computed, float* p, float* ds) {
+  ExpRow(p, s.Visible(query), computed, s.scale, h.lse[query]);
+  const T *const dout = h.dout + query * s.columns, *const out = h.out + query * s.columns;
+  F32s dot = Splat(0);
+  VecLoop(s.d, [&](int64_t c, auto lanes) { dot += Load(dout + c, lanes) * Load(out + c, lanes); });
+  const F32s mean = Splat(Sum(dot));
+  for (int64_t j = 0; j < computed; j += kLanes) Store(ds + j, Load(p + j) * (Load(ds + j) - mean) * s.scale);
+}
 
 template <bool kPairs, typename T>
 void BackwardHead(const Shape& s, const Head<T>& h, float* scratch) {
@@ -253,17 +264,7 @@ void BackwardHead(const Shape& s, const Head<T>& h, float* scratch) {
     SmallGemm<false, kPairs>(rows, computed, along_d, RowsFrom<kPairs>(s, h.q, q, begin), kt, s.stride, p, s.stride);
     SmallGemm<false, kPairs>(rows, computed, along_d, RowsFrom<kPairs>(s, h.dout, dout, begin), vt, s.stride, ds,
                              s.stride);
-    for (int64_t i = 0; i < rows; ++i) {
-      float* const row = p + i * s.stride;
-      float* const drow = ds + i * s.stride;
-      const int64_t query = (begin + i) * s.columns;
-      ExpRow(row, s.Visible(begin + i), computed, s.scale, h.lse[begin + i]);
-      F32s dot = Splat(0);
-      VecLoop(s.d,
-              [&](int64_t c, auto lanes) { dot += Load(h.dout + query + c, lanes) * Load(h.out + query + c, lanes); });
-      const F32s mean = Splat(Sum(dot));
-      for (int64_t j = 0; j < computed; j += kLanes) Store(drow + j, Load(row + j) * (Load(drow + j) - mean) * s.scale);
-    }
+    for (int64_t i = 0; i < rows; ++i) SoftmaxGradient(s, h, begin + i, computed, p + i * s.stride, ds + i * s.stride);
     const Strided by_query = {AlongQueries<kPairs>(s, rows, computed, p, pairs), 1, s.stride};
     SmallGemm<true, kPairs>(keys, s.d, Steps<kPairs>(rows), by_query, dout + at, s.d, dv, s.d);
     const Strided gradient_by_query = {AlongQueries<kPairs>(s, rows, computed, ds, pairs), 1, s.stride};
@@ -288,8 +289,7 @@ void BackwardHead(const Shape& s, const Head<T>& h, float* scratch) {
 template <typename T>
 size_t BackwardScratch(const Shape& s) {
   const int64_t narrow = Half<T> ? kQueries / 2 * s.stride + kQueries * s.d : 0;
-  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + 5 * (s.tokens + 1) * s.d + narrow + kLine) / kLine *
-         kLine;
+  return static_cast<size_t>((2 * s.d + 2 * kQueries) * s.stride + 5 * s.tokens * s.d + narrow + kLine) / kLine * kLine;
 }
 
 // body.operator()<kPairs>(): pairs where the processor multiplies such and a head has whole ones.
