@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/bfloat16.h"
+#include "kernels/float16.h"
 #include "oneflow_core/dtype.h"
 
 namespace oneflow {
@@ -29,7 +30,7 @@ inline double LoadElement(DType dtype, const void* data, int64_t index) {
     case DType::kBFloat16:
       return FromBFloat16(static_cast<const uint16_t*>(data)[index]);
     case DType::kFloat16:
-      return Load<_Float16>(data, index);
+      return Load<NativeFloat16>(data, index);
     case DType::kInt32:
       return Load<int32_t>(data, index);
     case DType::kInt64:
@@ -52,7 +53,7 @@ inline void StoreElement(DType dtype, void* data, int64_t index, double value) {
       static_cast<uint16_t*>(data)[index] = ToBFloat16(static_cast<float>(value));
       return;
     case DType::kFloat16:
-      return Store<_Float16>(data, index, value);
+      return Store<NativeFloat16>(data, index, value);
     case DType::kInt32:
       return Store<int32_t>(data, index, value);
     case DType::kInt64:

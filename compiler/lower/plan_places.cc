@@ -112,6 +112,11 @@ class Places {
   absl::Status CheckRegister(const pb::ClassPlan& plan, const pb::ClassRegister& reg) const {
     if (!pb::Zone_IsValid(reg.zone())) return Misplaced("zone ", reg.zone(), " is unknown");
     if (reg.slots() < 1) return Misplaced(reg.slots(), " slots");
+    if (reg.initially_filled() > 0 && reg.slots() > 1) {
+      return Misplaced(reg.slots(),
+                       " slots of what is overwritten where it lies; with more than 1 who overwrites it does ",
+                       "not wait for who reads it");
+    }
     if (reg.variable() >= 0) {
       const pb::ClassVariable& variable = set_.variables(reg.variable());
       if (reg.slot_stride() != 0) return Misplaced("slots of a variable are ", reg.slot_stride(), " bytes apart");

@@ -257,6 +257,7 @@ absl::Status PlanBuilder::GuardMutated(ValueId variable, int mutator, std::map<K
     reg = it->second;
   }
   plan_.registers[reg].initially_filled = 1;
+  plan_.registers[reg].slots = 1;  // whoever reads it: with another slot the mutator would not wait for them
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/bfloat16.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
+#include "kernels/float16.h"
 #include "oneflow_core/dtype.h"
 
 namespace oneflow::cpu {
@@ -19,7 +20,7 @@ struct BFloat16 {
   uint16_t bits;
 };
 struct Float16 {
-  _Float16 value;
+  NativeFloat16 value;
 };
 
 inline float ToFloat(float x) { return x; }
@@ -28,7 +29,7 @@ inline float ToFloat(Float16 x) { return static_cast<float>(x.value); }
 
 inline void FromFloat(float x, float* y) { *y = x; }
 inline void FromFloat(float x, BFloat16* y) { y->bits = ToBFloat16(x); }
-inline void FromFloat(float x, Float16* y) { y->value = static_cast<_Float16>(x); }
+inline void FromFloat(float x, Float16* y) { y->value = static_cast<NativeFloat16>(x); }
 
 // An attribute's value as an element of any type.
 template <typename T>
@@ -64,7 +65,7 @@ OF_INLINE F32s Widen(U16s bits, const Float16*) {
   return (F32s)_mm256_cvtph_ps((__m128i)bits);
 #else
   F32s y;
-  for (int i = 0; i < kLanes; ++i) y[i] = static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(bits[i])));
+  for (int i = 0; i < kLanes; ++i) y[i] = static_cast<float>(std::bit_cast<NativeFloat16>(static_cast<uint16_t>(bits[i])));
   return y;
 #endif
 }
@@ -75,7 +76,7 @@ OF_INLINE U16s Narrow(F32s x, const Float16*) {
   return (U16s)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else
   U16s y;
-  for (int i = 0; i < kLanes; ++i) y[i] = std::bit_cast<uint16_t>(static_cast<_Float16>(x[i]));
+  for (int i = 0; i < kLanes; ++i) y[i] = std::bit_cast<uint16_t>(static_cast<NativeFloat16>(x[i]));
   return y;
 #endif
 }

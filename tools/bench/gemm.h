@@ -1,7 +1,7 @@
 // gemm: products of the shapes of GPT-2 124M, a[m,k] times b[k,n], row by row. Ours as a step has them (weights of bf16
-// lie in panels, where these are whole), beside oneDNN's with b as it is and in the library's own format, and PyTorch's,
-// where an interpreter is named; in f32 and bf16, of random normal numbers. Of every product the best of repetitions
-// counts, taken in turn within a round.
+// lie in panels, where these are whole), beside oneDNN's with b as it is and in the library's own format, and those of
+// PyTorch, where an interpreter is named; in f32 and bf16, of random normal numbers. Of every product the best of
+// repetitions counts, taken in turn within a round.
 //
 //   m, n, k                       ours   oneDNN   packed  PyTorch    ours / best of the others
 //   1024, 768, 768   f32         180.0    190.0    200.0    150.0    0.90

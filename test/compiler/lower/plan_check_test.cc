@@ -70,6 +70,7 @@ pb::ClassRegister& FindRegister(pb::PlanSet& set, Is&& is) {
 }
 
 bool HasMemory(const pb::ClassRegister& reg) { return reg.variable() < 0 && reg.slot_bytes() > 0; }
+bool StartsFilled(const pb::ClassRegister& reg) { return reg.initially_filled() > 0; }
 
 pb::ClassActor& FindCall(pb::PlanSet& set) {
   for (pb::ClassActor& actor : *set.mutable_plans(0)->mutable_actors()) {
@@ -90,6 +91,7 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
       {[](auto& set) { FindRegister(set, HasMemory).set_offset(int64_t{1} << 40); }, "its slots: "},
       {[](auto& set) { FindRegister(set, HasMemory).set_slots(INT32_MAX); }, "2147483647 slots of "},
       {[](auto& set) { FindRegister(set, HasMemory).set_slot_bytes(1); }, "operand in register"},
+      {[](auto& set) { FindRegister(set, StartsFilled).set_slots(2); }, "2 slots of what is overwritten where it lies"},
       {[](auto& set) { set.mutable_plans(0)->set_micro_batches(3); }, "the plan has 3 micro-batches"},
       {[](auto& set) { set.mutable_plans(0)->mutable_actors(0)->set_first_id(INT32_MAX); }, "have numbers from"},
       {[](auto& set) { set.mutable_plans(0)->mutable_actors(1)->set_first_id(0); }, "have numbers from"},
@@ -121,7 +123,7 @@ TEST(PlanCheckTest, VariablesThatOverlapAreNamed) {
 // Law: a register that starts filled orders readers and writer of a variable; without that token nobody can begin.
 TEST(PlanCheckTest, WithoutItsTokenAPlanIsDeadAndTheCycleIsNamed) {
   pb::PlanSet set = StepPlan({1, 2, 2});
-  FindRegister(set, [](const auto& reg) { return reg.initially_filled() > 0; }).set_initially_filled(0);
+  FindRegister(set, StartsFilled).set_initially_filled(0);
   EXPECT_THAT(CheckPlanSet(set), StatusIs(absl::StatusCode::kFailedPrecondition,
                                           AllOf(HasSubstr("plan 'train': deadlock: "), HasSubstr("; to break it, "))));
 }

@@ -126,6 +126,22 @@ TEST(BuildPlanTest, OneEmptyRegisterThatStartsFilledOrdersUpdatesAfterReads) {
   EXPECT_EQ(plan.actors[order.consumers[0]].inputs[1].acts_per_slot, 4);
 }
 
+// The host is not waited for but here: it would read what the next step wrote.
+TEST(BuildPlanTest, WhatIsFetchedOfAVariableIsReadBeforeItIsOverwritten) {
+  GraphKit kit("g");
+  const std::string here = "[]{0}()";
+  const ValueId w = kit.Variable("w", {4}, here);
+  kit.Node("fetch", "show", {w}, {}, {{"name", std::string("w")}});
+  kit.Node("assign", "set", {w, kit.Node1("relu", "use", {w}, here)}, {});
+  ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(kit.graph(), Ranks(1)));
+  const PhysicalRegister* const order = FindRegister(plan, "order w");
+  ASSERT_NE(order, nullptr);
+  EXPECT_EQ(order->initially_filled, 1);
+  EXPECT_EQ(order->slots, 1);
+  const auto is_host = [&](int reader) { return plan.actors[reader].queue == Queue::kHost; };
+  EXPECT_TRUE(std::any_of(order->consumers.begin(), order->consumers.end(), is_host));
+}
+
 TEST(BuildPlanTest, AnAccumulatedGradientIsPublishedAfterTheLastMicroBatch) {
   ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(TrainingStep({1, 1, 4}), OptionsFor({1, 1, 4})));
   const PhysicalRegister& sum = plan.registers[1];
