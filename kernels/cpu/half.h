@@ -65,7 +65,8 @@ OF_INLINE F32s Widen(U16s bits, const Float16*) {
   return (F32s)_mm256_cvtph_ps((__m128i)bits);
 #else
   F32s y;
-  for (int i = 0; i < kLanes; ++i) y[i] = static_cast<float>(std::bit_cast<NativeFloat16>(static_cast<uint16_t>(bits[i])));
+  for (int i = 0; i < kLanes; ++i)
+    y[i] = static_cast<float>(std::bit_cast<NativeFloat16>(static_cast<uint16_t>(bits[i])));
   return y;
 #endif
 }
