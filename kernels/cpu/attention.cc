@@ -74,8 +74,8 @@ void UnpackHead(const Shape& s, const float* from, T* to) {
   }
 }
 
-// to[column][row] = from[row][column] for rows of floats, or of pairs in their place, `stride` apart; columns beyond the
-// last token are zero.
+// to[column][row] = from[row][column] for rows of floats, or of pairs in their place, `stride` apart; columns behind
+// the last token are zero.
 template <typename T>
 void TransposeRows(const Shape& s, const T* from, int64_t stride, int64_t width, float* to) {
   for (int64_t row0 = 0; row0 < s.padded; row0 += kLanes) {
