@@ -17,14 +17,8 @@ namespace {
 
 constexpr uint64_t kSeed = 20240607;
 
-class ConformanceTest : public ::testing::TestWithParam<TestDevice> {
+class ConformanceTest : public OnDeviceTest {
  protected:
-  void SetUp() override {
-    std::string why;
-    device_ = GetParam().make(&why);
-    if (device_ == nullptr) GTEST_SKIP() << why;
-    device_->BindThread();
-  }
   // What a device has given out it takes back when it is gone: a new one after so many cases.
   void BeginCase() {
     if (++cases_ % 100 != 0) return;
@@ -33,7 +27,6 @@ class ConformanceTest : public ::testing::TestWithParam<TestDevice> {
     ASSERT_NE(device_, nullptr) << why;
     device_->BindThread();
   }
-  std::unique_ptr<DeviceContext> device_;
   int cases_ = 0;
 };
 

@@ -91,15 +91,8 @@ void NaiveRows(const RowsCase& c, const T* source, bool source_packed, T* target
   }
 }
 
-class CopyRowsTest : public ::testing::TestWithParam<TestDevice> {
+class CopyRowsTest : public OnDeviceTest {
  protected:
-  void SetUp() override {
-    std::string why;
-    device_ = GetParam().make(&why);
-    if (device_ == nullptr) GTEST_SKIP() << why;
-    ASSERT_EQ(device_->BindThread(), nullptr);
-  }
-
   template <typename T>
   T* OnDevice(const std::vector<T>& values) {
     void* const memory = device_->Allocate(values.size() * sizeof(T));
@@ -131,8 +124,6 @@ class CopyRowsTest : public ::testing::TestWithParam<TestDevice> {
     ASSERT_EQ(device_->CopyToHost(got.data(), held, got.size() * sizeof(T)), nullptr);
     ASSERT_EQ(got, want);
   }
-
-  std::unique_ptr<DeviceContext> device_;
 };
 
 TEST_P(CopyRowsTest, AgreesWithTheDefinitionOnRandomBoxes) {

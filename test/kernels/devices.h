@@ -21,6 +21,19 @@ inline std::unique_ptr<DeviceContext> OneCore(std::string*) { return MakeCpuDevi
 inline std::unique_ptr<DeviceContext> TwoCores(std::string*) { return MakeCpuDevice(2); }
 inline std::unique_ptr<DeviceContext> FirstGpu(std::string* why) { return MakeCudaDevice(0, why); }
 
+// A test on each of them; skipped where there is none.
+class OnDeviceTest : public ::testing::TestWithParam<TestDevice> {
+ protected:
+  void SetUp() override {
+    std::string why;
+    device_ = GetParam().make(&why);
+    if (device_ == nullptr) GTEST_SKIP() << why;
+    ASSERT_EQ(device_->BindThread(), nullptr);
+  }
+
+  std::unique_ptr<DeviceContext> device_;
+};
+
 inline std::string NameOf(const ::testing::TestParamInfo<TestDevice>& info) { return info.param.name; }
 
 }  // namespace oneflow::testing

@@ -17,15 +17,8 @@ constexpr int kSlots = HostTransfer::kSlots;
 constexpr size_t kCount = 5000;
 constexpr size_t kBytes = kCount * sizeof(int64_t);
 
-class HostTransferTest : public ::testing::TestWithParam<TestDevice> {
+class HostTransferTest : public OnDeviceTest {
  protected:
-  void SetUp() override {
-    std::string why;
-    device_ = GetParam().make(&why);
-    if (device_ == nullptr) GTEST_SKIP() << why;
-    ASSERT_EQ(device_->BindThread(), nullptr);
-  }
-
   // Fills the read's slot with numbers that tell the round, when the last transfer has let go of it.
   void Read(HostTransfer& read, int64_t round, void* value) {
     const int slot = static_cast<int>(round % kSlots);
@@ -39,8 +32,6 @@ class HostTransferTest : public ::testing::TestWithParam<TestDevice> {
     const int64_t* const numbers = reinterpret_cast<const int64_t*>(fetch.slot(static_cast<int>(round % kSlots)));
     for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(numbers[i], round * 1000 + static_cast<int64_t>(i));
   }
-
-  std::unique_ptr<DeviceContext> device_;
 };
 
 // One value in device memory that every round overwrites, while the last round's is still on its way.

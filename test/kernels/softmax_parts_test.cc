@@ -28,15 +28,8 @@ void ExpectNear(const RefTensor& got, const RefTensor& want, double tolerance, c
   }
 }
 
-class SoftmaxPartsTest : public ::testing::TestWithParam<TestDevice> {
+class SoftmaxPartsTest : public OnDeviceTest {
  protected:
-  void SetUp() override {
-    std::string why;
-    device_ = GetParam().make(&why);
-    if (device_ == nullptr) GTEST_SKIP() << why;
-    device_->BindThread();
-  }
-
   // Output `index` of a kernel that gets whole tensors.
   RefTensor Whole(const std::string& op, std::vector<RefTensor> inputs, size_t index = 0) {
     const std::vector<RefTensor> outputs = *Reference(op, {}, inputs);
@@ -87,8 +80,6 @@ class SoftmaxPartsTest : public ::testing::TestWithParam<TestDevice> {
     }
     return whole;
   }
-
-  std::unique_ptr<DeviceContext> device_;
 };
 
 // On a cpu the parts add in the order of the whole.

@@ -17,15 +17,8 @@ namespace {
 
 constexpr uint64_t kPathsSeed = 4711;
 
-class PathsTest : public ::testing::TestWithParam<TestDevice> {
+class PathsTest : public OnDeviceTest {
  protected:
-  void SetUp() override {
-    std::string why;
-    device_ = GetParam().make(&why);
-    if (device_ == nullptr) GTEST_SKIP() << why;
-    device_->BindThread();
-  }
-
   void ExpectReference(const OpCase& c, int rows_before = 0) {
     SCOPED_TRACE(absl::StrCat(c.op, " (", c.what, "), seed ", kPathsSeed));
     std::vector<RefTensor> inputs;
@@ -47,8 +40,6 @@ class PathsTest : public ::testing::TestWithParam<TestDevice> {
       }
     }
   }
-
-  std::unique_ptr<DeviceContext> device_;
 };
 
 TEST_P(PathsTest, ChannelsMayHaveMoreElementsThanABlockSums) {
