@@ -110,7 +110,7 @@ class NodeText {
     return why;
   }
 
-  // What was made when layouts were chosen follows what it is made of.
+  // What was made after layouts were chosen follows what it is made of.
   std::string WhatItIsMadeOf() const {
     if (node_.inputs.empty()) return "as its readers need it";
     return absl::StrCat("follows '", TensorName(graph_, TensorOf(facts_, node_.inputs[0])), "'");
@@ -255,7 +255,7 @@ class NodeText {
 
   void Others() {
     if (placed_id_ < 0) {
-      Line("other ways", "none: it was made when layouts were chosen");
+      Line("other ways", "none: it was made after layouts were chosen");
       return;
     }
     if (const std::string& chosen = facts_.placed.node(placed_id_).op; IsLastPart(chosen) && chosen != node_.op) {
@@ -321,7 +321,7 @@ class NodeText {
   const Graph& graph_;
   const NodeId id_;
   const Node& node_;
-  const NodeId placed_id_;  // -1 if it was made behind selection
+  const NodeId placed_id_;  // -1 if it was made after selection
   CostModel& costs_;
   const std::vector<LayoutPrice> prices_;
   std::vector<OtherLayout> others_;

@@ -55,7 +55,7 @@ TEST(ExplainJobTest, PrecisionIsSaidAndExplained) {
               HasSubstr("  computed in   f32 rounded to bf16, for readers that compute in it\n"));
 }
 
-TEST(ExplainJobTest, WhatWasMadeWhenLayoutsWereChosenIsExplained) {
+TEST(ExplainJobTest, WhatWasMadeAfterLayoutsWereChosenIsExplained) {
   const GptConfig config{.vocabulary = 64, .layers = 1, .width = 64, .heads = 4, .context = 16};
   const Program program = *GptProgram(config, {.path = "text"}, {.train = 8}, std::nullopt, Ops());
   CompileOptions options = Options({{"dp", 2}});
@@ -67,7 +67,7 @@ TEST(ExplainJobTest, WhatWasMadeWhenLayoutsWereChosenIsExplained) {
   };
   EXPECT_THAT(explained("h0/mlp/up/matmul/packed"),
               AllOf(HasSubstr("  computed in   f32 rounded to bf16 in panels, as products read it\n"),
-                    HasSubstr("; follows 'h0/mlp/up/weight'\n"), HasSubstr("none: it was made when layouts")));
+                    HasSubstr("; follows 'h0/mlp/up/weight'\n"), HasSubstr("none: it was made after layouts")));
   EXPECT_THAT(explained("h0/mlp/up/matmul"),
               AllOf(HasSubstr("  made by       packed_matmul "), Not(HasSubstr("its parts"))));
   EXPECT_THAT(explained("h0/mlp/up/weight/bf16"), HasSubstr("there is no tensor 'h0/mlp/up/weight/bf16'; the nearest"));
