@@ -153,8 +153,10 @@ std::vector<PublishedOrder> PublishedOrders() {
   PublishedOrder stages{"Frontier III.3", "more stages at the same batch are slower", Claim::kFalls, {}};
   for (const int pp : {4, 8, 16, 24}) stages.runs.push_back(OnFrontier(4, pp, 64));
   orders.push_back(std::move(stages));
-  PublishedOrder ratio{"Frontier III.4", "micro-batches per stage decide", Claim::kAlike, {}};
+  PublishedOrder ratio{
+      "Frontier III.4", "as many micro-batches for every stage keep what more stages lose", Claim::kKept, {}};
   for (const int pp : {4, 8, 16}) ratio.runs.push_back(OnFrontier(4, pp, 8 * pp));
+  ratio.runs.push_back(OnFrontier(4, 16, 8 * 4));
   orders.push_back(std::move(ratio));
   return orders;
 }

@@ -54,7 +54,11 @@ std::vector<PublishedRun> ActivationRuns();
 
 // What a paper says of several runs: which is the fastest per operation, or that they come in this order.
 struct PublishedOrder {
-  enum class Claim : uint8_t { kFirstIsBest, kFalls, kAlike };
+  enum class Claim : uint8_t {
+    kFirstIsBest,
+    kFalls,
+    kKept,  // from the first run to the last but one less than half is lost of what the last one loses
+  };
   std::string name, what;
   Claim claim;
   std::vector<PublishedRun> runs;

@@ -68,8 +68,9 @@ TEST(PredictReportTest, AnOrderHoldsIfTheRatesSaySo) {
   EXPECT_FALSE(Order(Claim::kFirstIsBest, {3, 1, 3}).holds());
   EXPECT_TRUE(Order(Claim::kFalls, {3, 2, 1}).holds());
   EXPECT_FALSE(Order(Claim::kFalls, {3, 1, 2}).holds());
-  EXPECT_TRUE(Order(Claim::kAlike, {100, 104, 102}).holds());
-  EXPECT_FALSE(Order(Claim::kAlike, {100, 106}).holds());
+  EXPECT_TRUE(Order(Claim::kKept, {100, 104, 91, 80}).holds());
+  EXPECT_FALSE(Order(Claim::kKept, {100, 89, 95, 80}).holds());
+  EXPECT_FALSE(Order(Claim::kKept, {100, 100, 100, 101}).holds()) << "nothing is lost that could be kept";
   EXPECT_FALSE(Order(Claim::kFalls, {3, 2, -1}).holds()) << "one could not be predicted";
 }
 
