@@ -29,7 +29,8 @@ void AddTo(std::atomic<int64_t>& counter, int64_t more) {
 
 }  // namespace
 
-ActorThread::ActorThread(const Context& context) : c_(context) {
+ActorThread::ActorThread(const Context& context)
+    : c_(context), own_bell_(0), mailbox_(c_.inbox == nullptr ? own_bell_ : c_.inbox->bell()) {
   std::vector<int> lane_of(pb::Queue_ARRAYSIZE, -1);
   for (const Lane& lane : c_.lanes) {
     lane_of[lane.queue] = static_cast<int>(&lane - c_.lanes.data());
@@ -125,14 +126,23 @@ void ActorThread::Loop() {
 }
 
 void ActorThread::Await() {
-  if (c_.cores == nullptr) return mailbox_.Wait();
+  Doorbell::Word& bell = c_.inbox == nullptr ? own_bell_ : c_.inbox->bell();
+  const auto sleep = [&] { Doorbell::Sleep(bell, [this] { return HasMail(); }); };
+  if (c_.cores == nullptr) return sleep();
   c_.cores->GiveBack(own_cores_);
   if (c_.cores->TryTakeOne()) {
-    mailbox_.Look([cores = c_.cores, end = NowNs() + kLookNs] { return !cores->exceeded() && NowNs() < end; });
+    const int64_t end = NowNs() + kLookNs;
+    while (!HasMail() && !c_.cores->exceeded() && NowNs() < end) __builtin_ia32_pause();
     c_.cores->GiveBack(1);
   }
-  if (!mailbox_.HasMail()) mailbox_.Wait();
+  sleep();
   c_.cores->Take(own_cores_);
+}
+
+void ActorThread::TakeFromPeers() {
+  const absl::Status status =
+      c_.inbox->TakeAll([this](const Message& message, int64_t sent_ns) { Deliver(message, sent_ns); });
+  if (!status.ok()) Fail(status);
 }
 
 bool ActorThread::Turn() {
@@ -140,6 +150,10 @@ bool ActorThread::Turn() {
   if (mailbox_.HasMail()) {
     mailbox_.TakeAll(mail_);
     for (const Mail& mail : mail_) Handle(mail);
+    moved = true;
+  }
+  if (c_.inbox != nullptr && c_.inbox->HasMail()) {
+    TakeFromPeers();
     moved = true;
   }
   DrainLocal();

@@ -1,6 +1,6 @@
 // A thread that serves one queue of a rank, or several: takes mail, moves its actors on, runs the acts that are ready.
 //
-//        mailbox ──┐                        ┌──► bus (other threads)
+// inbox, mailbox ──┐                        ┌──► bus (other threads)
 //                  ▼                        │
 //   local queue ──► actors ──► ready ──► act ──► local queue (its own actors)
 //                             by priority,
@@ -34,6 +34,7 @@
 #include "actor/mailbox.h"
 #include "actor/stream_follower.h"
 #include "actor/trace/trace_ring.h"
+#include "actor/transport/inbox.h"
 #include "actor/transport/message_bus.h"
 #include "kernels/device.h"
 
@@ -65,6 +66,7 @@ class ActorThread : public MessageSink {
     Listener& listener;
     CoreBudget* cores = nullptr;  // it may look for mail while one is to spare; null: it sleeps at once
     TraceRing* trace = nullptr;   // takes every act; null: none is recorded
+    Inbox* inbox = nullptr;       // what other processes send it through shared memory; null: nothing
   };
 
   // Everything in `context` is borrowed. REQUIRES: the plans passed CheckProgram.
@@ -138,6 +140,8 @@ class ActorThread : public MessageSink {
   void Loop();
   // Returns when there is mail.
   void Await();
+  bool HasMail() const { return mailbox_.HasMail() || (c_.inbox != nullptr && c_.inbox->HasMail()); }
+  void TakeFromPeers();
   void Handle(const Mail& mail);
   void StartRun(int plan, int64_t first_step, int64_t steps);
   void Deliver(const Message& message, int64_t came_ns);
@@ -189,6 +193,7 @@ class ActorThread : public MessageSink {
   std::vector<std::vector<int>> passed_;  // by lane, by event: how many acts are to be launched behind it
   std::vector<Mail> mail_;                // being handled
 
+  Doorbell::Word own_bell_;  // where it sleeps if it has no inbox
   Mailbox<Mail> mailbox_;
   std::atomic<bool> stopped_{false};
   bool quit_ = false;

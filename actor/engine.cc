@@ -23,6 +23,8 @@
 #include "actor/memory.h"
 #include "actor/program_check.h"
 #include "actor/trace/save_trace.h"
+#include "actor/transport/inbox.h"
+#include "actor/transport/mail_file.h"
 #include "actor/transport/peer_network.h"
 #include "actor/transport/process_bus.h"
 #include "actor/variables.h"
@@ -116,7 +118,11 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   absl::Status MakeExecutors();
   void MakeCounts();
   CountsOnHost* CountsOf(const Lane& lane);
+  absl::StatusOr<pb::PeerPlan> Introduction();
+  absl::Status MakeMailFile();
   absl::Status ShareMemory();
+  absl::Status ShareMemoryWith(int process, const pb::PeerPlan& plan);
+  absl::Status MapZones(int process, const pb::PeerPlan& plan);
   absl::Status Initialise();
   void MakeThreads();
   int64_t TraceShare(const std::vector<Lane*>& lanes) const;
@@ -169,6 +175,8 @@ class EngineImpl : public Engine, private ActorThread::Listener, private PeerNet
   std::map<int, CountsOnHost> counts_;                         // by rank; none whose memory the host can address
   std::vector<Lane> lanes_;                                    // by rank, then by queue
   std::unique_ptr<ProgramIds> ids_;
+  std::unique_ptr<MailFile> mail_;               // null for a job of one process
+  std::vector<std::unique_ptr<Inbox>> inboxes_;  // as threads_; none without mail_
   std::unique_ptr<ProcessBus> bus_;
   std::vector<std::unique_ptr<TraceRing>> traces_;  // as threads_; none if acts are not recorded
   std::vector<std::unique_ptr<ActorThread>> threads_;
@@ -286,9 +294,8 @@ absl::Status EngineImpl::OpenQueues() {
   return absl::OkStatus();
 }
 
-// Compares plans with the peers and maps the memory of their ranks.
-absl::Status EngineImpl::ShareMemory() {
-  if (options_.peers == nullptr) return absl::OkStatus();
+// What other processes have to know of this one.
+absl::StatusOr<pb::PeerPlan> EngineImpl::Introduction() {
   pb::PeerPlan mine;
   mine.set_hash(Hash(plans_));
   for (const int rank : ranks_) {
@@ -300,6 +307,31 @@ absl::Status EngineImpl::ShareMemory() {
     zone->set_fd(file->fd());
     zone->set_size(file->size());
   }
+  OF_RETURN_IF_ERROR_AT(MakeMailFile(), "messages of peers");
+  *mine.mutable_mail() = mail_->announcement();
+  return mine;
+}
+
+absl::Status EngineImpl::MakeMailFile() {
+  std::vector<int> thread_of(plans_.ranks_size() * pb::Queue_ARRAYSIZE, -1);
+  int num_threads = 0;
+  for (const std::vector<Lane*>& lanes : LanesByThread()) {
+    for (const Lane* lane : lanes) thread_of[AddressOf(lane->rank, lane->queue)] = num_threads;
+    ++num_threads;
+  }
+  OF_ASSIGN_OR_RETURN(mail_, MailFile::Create(plans_, options_.process, num_threads, thread_of));
+  return absl::OkStatus();
+}
+
+// Compares plans with the peers and maps the memory of their ranks.
+absl::Status EngineImpl::ShareMemory() {
+  ids_ = std::make_unique<ProgramIds>(plans_);
+  std::vector<int> process_of_rank;
+  for (const pb::Rank& rank : plans_.ranks()) process_of_rank.push_back(rank.process());
+  bus_ = std::make_unique<ProcessBus>(options_.process, process_of_rank, options_.peers, *ids_,
+                                      [this](const absl::Status& status) { Fail(status, /*tell_peers=*/true); });
+  if (options_.peers == nullptr) return absl::OkStatus();
+  OF_ASSIGN_OR_RETURN(const pb::PeerPlan mine, Introduction());
   OF_ASSIGN_OR_RETURN(const std::vector<pb::PeerPlan> plans, options_.peers->Exchange(mine));
   for (int p = 0; p < static_cast<int>(plans.size()); ++p) {
     if (p == options_.process) continue;
@@ -307,19 +339,7 @@ absl::Status EngineImpl::ShareMemory() {
       return absl::FailedPreconditionError(
           absl::StrCat("process ", p, " has another plan: its hash is ", plans[p].hash(), ", ours is ", mine.hash()));
     }
-    for (const pb::SharedZone& zone : plans[p].zones()) {
-      const bool valid = zone.rank() >= 0 && zone.rank() < plans_.ranks_size() &&
-                         plans_.ranks(zone.rank()).process() == p &&
-                         plans_.ranks(zone.rank()).shared_bytes() == zone.size() && zone.size() > 0 &&
-                         memory_.Base(zone.rank(), pb::SHARED) == nullptr;
-      if (!valid) {
-        return absl::InvalidArgumentError(absl::StrCat("process ", p, " announces ", zone.size(),
-                                                       " bytes of shared memory for rank ", zone.rank(),
-                                                       ", which the plan does not give it"));
-      }
-      OF_RETURN_IF_ERROR_AT(memory_.MapPeer(zone.rank(), zone.pid(), zone.fd(), zone.size()),
-                            absl::StrCat("shared memory of rank ", zone.rank(), " in process ", p));
-    }
+    OF_RETURN_IF_ERROR(ShareMemoryWith(p, plans[p]));
   }
   // What our copies read must be there.
   for (int r = 0; r < plans_.ranks_size(); ++r) {
@@ -332,6 +352,39 @@ absl::Status EngineImpl::ShareMemory() {
   }
   // From here on a process may fail, and take its memory with it, without the others stumbling over that.
   return Barrier();
+}
+
+// Whether there is memory in common is found out by trying. Without any, messages go over the network, and ranks must
+// not read one another's registers.
+absl::Status EngineImpl::ShareMemoryWith(int process, const pb::PeerPlan& plan) {
+  absl::StatusOr<std::unique_ptr<PeerMailFile>> file = PeerMailFile::Map(plan.mail(), options_.process);
+  if (file.ok()) {
+    bus_->Attach(process, *std::move(file));
+    return MapZones(process, plan);
+  }
+  const std::string who = absl::StrCat("process ", process);
+  if (absl::IsInvalidArgument(file.status())) return Annotate(file.status(), who);
+  if (plan.zones().empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(who, " shares no memory with process ", options_.process,
+                                                    ", whose ranks read what its ranks write: are they on one host? ",
+                                                    file.status().message()));
+}
+
+absl::Status EngineImpl::MapZones(int process, const pb::PeerPlan& plan) {
+  for (const pb::SharedZone& zone : plan.zones()) {
+    const bool valid = zone.rank() >= 0 && zone.rank() < plans_.ranks_size() &&
+                       plans_.ranks(zone.rank()).process() == process &&
+                       plans_.ranks(zone.rank()).shared_bytes() == zone.size() && zone.size() > 0 &&
+                       memory_.Base(zone.rank(), pb::SHARED) == nullptr;
+    if (!valid) {
+      return absl::InvalidArgumentError(absl::StrCat("process ", process, " announces ", zone.size(),
+                                                     " bytes of shared memory for rank ", zone.rank(),
+                                                     ", which the plan does not give it"));
+    }
+    OF_RETURN_IF_ERROR_AT(memory_.MapPeer(zone.rank(), zone.pid(), zone.fd(), zone.size()),
+                          absl::StrCat("shared memory of rank ", zone.rank(), " in process ", process));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status EngineImpl::Initialise() {
@@ -349,10 +402,7 @@ absl::Status EngineImpl::Initialise() {
 }
 
 void EngineImpl::MakeThreads() {
-  std::vector<int> process_of_rank;
-  for (const pb::Rank& rank : plans_.ranks()) process_of_rank.push_back(rank.process());
-  ids_ = std::make_unique<ProgramIds>(plans_);
-  bus_ = std::make_unique<ProcessBus>(options_.process, process_of_rank, options_.peers, *ids_);
+  if (options_.trace_bytes > 0) bus_->UseClock(TraceRing::Now);
   thread_at_.resize(plans_.ranks_size() * pb::Queue_ARRAYSIZE, nullptr);
   const std::vector<std::vector<Lane*>> threads = LanesByThread();
   for (const std::vector<Lane*>& lanes : threads) {
@@ -365,6 +415,11 @@ void EngineImpl::MakeThreads() {
                                  .listener = *this,
                                  .cores = &cores_,
                                  .trace = traces_.empty() ? nullptr : traces_.back().get()};
+    if (mail_ != nullptr) {
+      const int thread = static_cast<int>(threads_.size());
+      inboxes_.push_back(std::make_unique<Inbox>(mail_->ReadersOf(thread), mail_->bell(thread), *ids_));
+      context.inbox = inboxes_.back().get();
+    }
     for (Lane* lane : lanes) context.lanes.push_back({lane->queue, *lane->device, *lane->executor});
     threads_.push_back(std::make_unique<ActorThread>(context));
     for (Lane* lane : lanes) {

@@ -38,9 +38,11 @@ absl::StatusOr<SharedMemory> SharedMemory::Create(int64_t size) {
   return memory;
 }
 
-absl::StatusOr<SharedMemory> SharedMemory::Map(int pid, int fd, int64_t size) {
+absl::StatusOr<SharedMemory> SharedMemory::Map(int pid, int fd, int64_t size, Access access) {
   const std::string path = absl::StrCat("/proc/", pid, "/fd/", fd);
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool writes = access == Access::kWrite;
+  // It may be anything where the numbers are another host's: a pipe without a writer would keep us.
+  const int file = open(path.c_str(), (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return absl::UnavailableError(absl::StrCat(path, ": ", SystemError("open")));
   struct stat info = {};
   const int seals = fcntl(file, F_GET_SEALS);
@@ -49,7 +51,7 @@ absl::StatusOr<SharedMemory> SharedMemory::Map(int pid, int fd, int64_t size) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": ", info.st_size, " bytes where a sealed memory file of ", size, " was announced"));
   }
-  void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
+  void* data = mmap(nullptr, size, writes ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file, 0);
   const std::string error = data == MAP_FAILED ? SystemError("mmap") : "";
   close(file);
   if (data == MAP_FAILED) return absl::ResourceExhaustedError(absl::StrCat(path, ": ", size, " bytes: ", error));

@@ -25,9 +25,10 @@ class SharedMemory {
   // A new file of `size` zero bytes, all of them taken from the host now. ResourceExhausted, with what the host has
   // left, if that is less.
   static absl::StatusOr<SharedMemory> Create(int64_t size);
-  // Maps file `fd` of process `pid` for reading. Unavailable if that process is gone or may not be looked into;
-  // FailedPrecondition if the file is not a sealed memory file of exactly `size` bytes.
-  static absl::StatusOr<SharedMemory> Map(int pid, int fd, int64_t size);
+  enum class Access { kRead, kWrite };
+  // Maps file `fd` of process `pid`. Unavailable if that process is gone or may not be looked into; FailedPrecondition
+  // if the file is not a sealed memory file of exactly `size` bytes.
+  static absl::StatusOr<SharedMemory> Map(int pid, int fd, int64_t size, Access access = Access::kRead);
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) = delete;

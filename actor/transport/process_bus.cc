@@ -1,45 +1,55 @@
 #include "actor/transport/process_bus.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
 #include "actor/transport/peer_network.h"
 
 namespace oneflow {
 
-ProcessBus::ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwork* peers, const ProgramIds& ids)
+ProcessBus::ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwork* peers, const ProgramIds& ids,
+                       std::function<void(absl::Status)> on_error)
     : process_(process),
       process_of_rank_(std::move(process_of_rank)),
       peers_(peers),
       ids_(ids),
-      sinks_(process_of_rank_.size() * pb::Queue_ARRAYSIZE, nullptr) {}
+      on_error_(std::move(on_error)),
+      sinks_(process_of_rank_.size() * pb::Queue_ARRAYSIZE, nullptr),
+      files_(process_of_rank_.empty() ? 1 : 1 + *std::max_element(process_of_rank_.begin(), process_of_rank_.end())) {}
+
+RingWriter* ProcessBus::RingTo(int address) const {
+  PeerMailFile* const file = files_[ProcessAt(address)].get();
+  return file == nullptr ? nullptr : file->WriterTo(address);
+}
 
 void ProcessBus::Send(int address, const Message& message) {
-  if (ProcessAt(address) != process_) {
-    const Message sent = ids_.ForPeer(message);
-    peers_->Send(ProcessAt(address), {&sent, 1});
-  } else {
-    sinks_[address]->Post({&message, 1});
-  }
+  const std::pair<int, Message> one(address, message);
+  SendAll({&one, 1});
 }
 
 void ProcessBus::SendAll(absl::Span<const std::pair<int, Message>> messages) {
-  std::map<int, std::vector<Message>> by_process;
+  std::map<int, std::vector<Message>> frames;  // by process
   for (size_t i = 0; i < messages.size();) {
     const int address = messages[i].first;
-    if (ProcessAt(address) != process_) {
-      by_process[ProcessAt(address)].push_back(ids_.ForPeer(messages[i++].second));
-      continue;
-    }
-    // What goes to one thread, one after another, is one entry into its mailbox.
+    const bool is_here = ProcessAt(address) == process_;
     absl::InlinedVector<Message, 8> batch;
     for (; i < messages.size() && messages[i].first == address && batch.size() < 8; ++i) {
-      batch.push_back(messages[i].second);
+      batch.push_back(is_here ? messages[i].second : ids_.ForPeer(messages[i].second));
     }
-    sinks_[address]->Post(batch);
+    if (is_here) {
+      sinks_[address]->Post(batch);
+    } else if (RingWriter* const ring = RingTo(address)) {
+      const absl::Status status = ring->Write(batch, now_ns_());
+      if (!status.ok()) on_error_(Annotate(status, absl::StrCat("to rank ", RankAt(address))));
+    } else {
+      std::vector<Message>& frame = frames[ProcessAt(address)];
+      frame.insert(frame.end(), batch.begin(), batch.end());
+    }
   }
-  for (const auto& [process, batch] : by_process) peers_->Send(process, batch);
+  for (const auto& [process, frame] : frames) peers_->Send(process, frame);
 }
 
 }  // namespace oneflow

@@ -1,8 +1,11 @@
-// The bus of one process: knows which ranks live here and which process has the others.
+// The bus of one process: knows which ranks live here, which process has the others, and how that is reached.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <vector>
 
+#include "actor/transport/mail_file.h"
 #include "actor/transport/message_bus.h"
 #include "actor/transport/program_ids.h"
 
@@ -12,23 +15,35 @@ class PeerNetwork;
 
 class ProcessBus : public MessageBus {
  public:
-  // `peers` and `ids` are borrowed; peers is null for a job of one process.
-  ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwork* peers, const ProgramIds& ids);
+  // `peers` and `ids` are borrowed; peers is null for a job of one process. `on_error` is told, on any thread, what
+  // cannot be sent though it should.
+  ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwork* peers, const ProgramIds& ids,
+             std::function<void(absl::Status)> on_error);
 
   // Borrows the sink of an address in this process. Before the first Send().
   void Attach(int address, MessageSink& sink) { sinks_[address] = &sink; }
+  // What goes to a process through shared memory from now on, and the clock that it is sent with. Before the first
+  // Send().
+  void Attach(int process, std::unique_ptr<PeerMailFile> file) { files_[process] = std::move(file); }
+  void UseClock(int64_t (*now_ns)()) { now_ns_ = now_ns; }
   void Send(int address, const Message& message) override;
-  // Those to one process travel in one frame.
+  // Those to one thread are one entry into its mailbox or its ring; those that go over the network to one process, one
+  // frame.
   void SendAll(absl::Span<const std::pair<int, Message>> messages) override;
 
  private:
+  // Null if the address is not reached through shared memory.
+  RingWriter* RingTo(int address) const;
   int ProcessAt(int address) const { return process_of_rank_[RankAt(address)]; }
 
   const int process_;
   const std::vector<int> process_of_rank_;
   PeerNetwork* const peers_;
   const ProgramIds& ids_;
-  std::vector<MessageSink*> sinks_;  // by address; null for those of other processes
+  const std::function<void(absl::Status)> on_error_;
+  std::vector<MessageSink*> sinks_;                   // by address; null for those of other processes
+  std::vector<std::unique_ptr<PeerMailFile>> files_;  // by process; null: over the network
+  int64_t (*now_ns_)() = [] { return int64_t{0}; };
 };
 
 }  // namespace oneflow
