@@ -3,9 +3,9 @@
 //   sleeper   word = asleep; looks once more; sleeps while the word says so
 //   ringer    puts it there; word = awake, and wakes the sleeper, if the word said that it sleeps
 //
-// Each writes first and then looks at what the other wrote, in one order that both see. So either the sleeper finds what
-// was put there, or the ringer finds it asleep. What is put there must itself be written, and looked at, in sequentially
-// consistent order.
+// Each writes first and then looks at what the other wrote, in one order that both see. So either the sleeper finds
+// what was put there, or the ringer finds it asleep. What is put there must itself be written, and looked at, in
+// sequentially consistent order.
 #pragma once
 
 #include <atomic>

@@ -2,7 +2,8 @@
 //
 // An actor thread serves each queue of a rank's device; where a device has streams, one launches for several. Ranks of
 // this process read each other's registers in place; ranks of other processes of the host are read in place through
-// shared memory, where `filled` and `freed` travel too; those of other hosts over the peer network. The engine knows plans, not graphs or SBP.
+// shared memory, where `filled` and `freed` travel too; those of other hosts travel over the peer network. The engine
+// knows plans, not graphs or SBP.
 #pragma once
 
 #include <cstdint>

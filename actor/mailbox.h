@@ -27,13 +27,13 @@ class Mailbox {
     {
       std::lock_guard<std::mutex> lock(mu_);
       items_.insert(items_.end(), items, items + count);
-      has_mail_.store(true);
     }
+    has_mail_.store(true);  // not sooner: an owner that looks would come while the lock is taken, and sleep
     Doorbell::Ring(bell_);
   }
 
   // The following are for the owner alone.
-  // Whether TakeAll() would find something; may be late by a moment.
+  // Whether TakeAll() would find something; may be wrong for a moment, never for good.
   bool HasMail() const { return has_mail_.load(); }
   // Replaces the contents of `into` by all mail, in the order of arrival.
   void TakeAll(std::vector<T>& into) {

@@ -1,7 +1,7 @@
 // What other processes of the host send to a thread through shared memory.
 #pragma once
 
-#include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,7 +22,10 @@ class Inbox {
   // All of these for the owner alone.
   Doorbell::Word& bell() const { return bell_; }
   bool HasMail() const {
-    return std::any_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring.second.HasMail(); });
+    for (const auto& [process, ring] : rings_) {
+      if (ring.HasMail()) return true;
+    }
+    return false;
   }
   // Calls take(message, sent_ns) for all that is there, each sender's in order. InvalidArgument, naming the sender, if
   // it makes no sense.

@@ -2,9 +2,9 @@
 //
 //   ring   | written | read | entry 0 | entry 1 | ... | entry capacity - 1 |
 //
-// Both counts only grow; entry i of all lies at i mod capacity. Each is written by one end, and neither end believes what
-// the other says beyond what makes sense. There is room for all that can be on its way, so writing never waits: what
-// does not fit is an error.
+// Both counts only grow; entry i of all lies at i mod capacity. Each is written by one end, and neither end believes
+// what the other says beyond what makes sense. There is room for all that can be on its way, so writing never waits:
+// what does not fit is an error.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // Engines of several processes, played by one: their ranks share memory through memory files and talk over loopback.
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -52,19 +53,20 @@ class Job {
     return statuses;
   }
   std::vector<absl::Status> Load(const std::function<pb::Program(int)>& plan) {
-    return OnEach([&](int p) -> absl::Status {
-      EngineOptions options;
-      options.process = p;
-      options.peers = networks_[p].get();
-      options.ops = &testing::TestOps();
-      options.open_device = TestDevice::Open;
-      options.on_fetch = [this](Fetched fetched) {
-        std::lock_guard<std::mutex> lock(mu_);
-        fetched_[{fetched.name, fetched.step}] = fetched.values;
-      };
-      OF_ASSIGN_OR_RETURN(engines_[p], Engine::Create(plan(p), std::move(options)));
-      return absl::OkStatus();
-    });
+    return OnEach([&](int p) { return LoadOne(p, plan(p)); });
+  }
+  absl::Status LoadOne(int p, pb::Program program) {
+    EngineOptions options;
+    options.process = p;
+    options.peers = networks_[p].get();
+    options.ops = &testing::TestOps();
+    options.open_device = TestDevice::Open;
+    options.on_fetch = [this](Fetched fetched) {
+      std::lock_guard<std::mutex> lock(mu_);
+      fetched_[{fetched.name, fetched.step}] = fetched.values;
+    };
+    OF_ASSIGN_OR_RETURN(engines_[p], Engine::Create(std::move(program), std::move(options)));
+    return absl::OkStatus();
   }
   Engine& engine(int p) { return *engines_[p]; }
   PeerNetwork& network(int p) { return *networks_[p]; }
@@ -205,6 +207,91 @@ TEST(EngineProcessesTest, SaveOneFileAndLoadIt) {
   EXPECT_THAT(loader.OnEach([&](int p) { return loader.engine(p).LoadWeights("/no/such/file"); }),
               ElementsAre(::testing::Not(testing::IsOk()), ::testing::Not(testing::IsOk())));
   std::filesystem::remove(path);
+}
+
+// The program of process 0: ranks 0 and 1, one in each of two processes, wait for each other, over registers of so many
+// floats.
+pb::Program PingPong(int elements) {
+  TestPlan plan({0, 1});
+  const int ping = plan.Actor(0, "ping"), pong = plan.Actor(1, "pong");
+  plan.Register("there", {ping}, {{pong}}, 1, elements);
+  plan.Register("back", {pong}, {{ping}}, 1, elements, /*initially_filled=*/1);
+  pb::Program program = plan.set();
+  program.set_process(0);
+  program.set_plan_hash("of the whole");
+  for (int i : {0, 1}) {
+    program.mutable_plans(0)->mutable_actors(i)->set_id(i);
+    program.mutable_plans(0)->mutable_registers(i)->set_id(i);
+  }
+  return program;
+}
+
+// Process 1 of PingPong(), on another host: its files are others here.
+class Elsewhere : public PeerNetwork::Listener {
+ public:
+  explicit Elsewhere(PeerNetwork& network) : network_(network) { network_.SetListener(this); }
+  ~Elsewhere() override { network_.SetListener(nullptr); }
+
+  absl::Status Introduce(bool has_memory) {
+    pb::PeerPlan mine;
+    mine.set_hash("of the whole");
+    pb::PeerMail& mail = *mine.mutable_mail();
+    mail.set_pid(getpid());
+    mail.set_fd(1);
+    mail.set_size(4096);
+    mail.set_token("sixteen bytes ..");
+    if (has_memory) {
+      pb::SharedZone& zone = *mine.add_zones();
+      zone.set_rank(1);
+      zone.set_pid(getpid());
+      zone.set_fd(1);
+      zone.set_size(64);
+    }
+    return network_.Exchange(mine).status();
+  }
+
+  void OnMessages(int, absl::Span<const Message> messages) override {
+    for (const Message& message : messages) {
+      if (message.kind == Message::Kind::kFreed) continue;
+      ++filled;
+      const Message answers[] = {{.kind = Message::Kind::kFreed, .actor = 0, .register_id = 0},
+                                 {.kind = Message::Kind::kFilled, .actor = 0, .register_id = 1}};
+      network_.Send(0, answers);
+    }
+  }
+  void OnPeerError(int, absl::Status) override {}
+  void OnPeerLost(int, absl::Status) override {}
+
+  std::atomic<int> filled{0};
+
+ private:
+  PeerNetwork& network_;
+};
+
+TEST(EngineProcessesTest, TalkOverTheNetworkToAnotherHost) {
+  Job job(2);
+  Elsewhere elsewhere(job.network(1));
+  const std::vector<absl::Status> statuses = job.OnEach([&](int p) -> absl::Status {
+    if (p == 0) {
+      OF_RETURN_IF_ERROR(job.LoadOne(0, PingPong(0)));
+      return job.engine(0).Run("p", 0, 100);
+    }
+    OF_RETURN_IF_ERROR(elsewhere.Introduce(/*has_memory=*/false));
+    for (int barrier = 0; barrier < 3; ++barrier) OF_RETURN_IF_ERROR(job.network(1).Barrier());
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(statuses, ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  EXPECT_EQ(elsewhere.filled.load(), 100);
+}
+
+TEST(EngineProcessesTest, ReadNothingOfAnotherHost) {
+  Job job(2);
+  Elsewhere elsewhere(job.network(1));
+  const std::vector<absl::Status> statuses = job.OnEach(
+      [&](int p) { return p == 0 ? job.LoadOne(0, PingPong(4)) : elsewhere.Introduce(/*has_memory=*/true); });
+  EXPECT_THAT(statuses[0], StatusIs(absl::StatusCode::kFailedPrecondition,
+                                    AllOf(HasSubstr("process 1 shares no memory with process 0"),
+                                          HasSubstr("are they on one host?"))));
 }
 
 }  // namespace

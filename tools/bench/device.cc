@@ -1,9 +1,5 @@
 #include "tools/bench/device.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,10 +8,13 @@
 #include <iostream>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "actor/mailbox.h"
+#include "actor/memory.h"
+#include "actor/transport/message_ring.h"
 #include "kernels/device.h"
 #include "sbp/device_kinds.h"
 #include "tools/bench/measurement.h"
@@ -163,47 +162,60 @@ double RoundTripThroughMailboxes() {
   return seconds;
 }
 
-// A pair of connected sockets on the loopback device.
-absl::StatusOr<std::pair<int, int>> LoopbackSockets() {
-  const auto failed = [](const char* what) {
-    return absl::UnavailableError(absl::StrCat("loopback socket: ", what, ": ", std::strerror(errno)));
-  };
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (listener < 0 || bind(listener, any, size) != 0 || listen(listener, 1) != 0) return failed("listen");
-  if (getsockname(listener, any, &size) != 0) return failed("getsockname");
-  const int here = socket(AF_INET, SOCK_STREAM, 0);
-  if (here < 0 || connect(here, any, size) != 0) return failed("connect");
-  const int there = accept(listener, nullptr, nullptr);
-  close(listener);
-  if (there < 0) return failed("accept");
-  const int on = 1;
-  for (const int end : {here, there}) setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  return std::pair(here, there);
-}
+// Numbers from one thread to another through a ring in memory that is mapped twice, as processes of a host have it.
+class RingChannel {
+ public:
+  static absl::StatusOr<std::unique_ptr<RingChannel>> Create() {
+    OF_ASSIGN_OR_RETURN(SharedMemory owned, SharedMemory::Create(kRingAt + RingMemory::NumBytes(kCapacity)));
+    OF_ASSIGN_OR_RETURN(SharedMemory mapped,
+                        SharedMemory::Map(getpid(), owned.fd(), owned.size(), SharedMemory::Access::kWrite));
+    return std::unique_ptr<RingChannel>(new RingChannel(std::move(owned), std::move(mapped)));
+  }
+  absl::Status Send(int number) {
+    const Message message{.slot = number};
+    return writer_.Write({&message, 1}, 0);
+  }
+  absl::Status Receive(int& number) {
+    Doorbell::Sleep(BellIn(owned_), [this] { return reader_.HasMail(); });
+    return reader_.TakeAll([&](const Message& message, int64_t) { number = message.slot; });
+  }
 
-absl::StatusOr<double> RoundTripOverLoopback() {
-  OF_ASSIGN_OR_RETURN(const auto ends, LoopbackSockets());
-  const auto [here, there] = ends;
-  std::thread echo([end = there] {
-    char message[64];
-    while (read(end, message, sizeof(message)) > 0 && write(end, message, sizeof(message)) > 0) {
+ private:
+  static constexpr uint32_t kCapacity = 1;
+  static constexpr int64_t kRingAt = 64;
+  RingChannel(SharedMemory owned, SharedMemory mapped)
+      : owned_(std::move(owned)),
+        mapped_(std::move(mapped)),
+        reader_(RingIn(owned_), kCapacity),
+        writer_(RingIn(mapped_), kCapacity, BellIn(mapped_)) {}
+  static RingMemory& RingIn(const SharedMemory& x) { return *reinterpret_cast<RingMemory*>(x.data() + kRingAt); }
+  static Doorbell::Word& BellIn(const SharedMemory& x) { return *reinterpret_cast<Doorbell::Word*>(x.data()); }
+
+  SharedMemory owned_, mapped_;
+  RingReader reader_;
+  RingWriter writer_;
+};
+
+// The same as through mailboxes.
+absl::StatusOr<double> RoundTripThroughRings() {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<RingChannel> there, RingChannel::Create());
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<RingChannel> back, RingChannel::Create());
+  absl::Status of_echo, status;
+  std::thread echo([&] {
+    for (int number = 0; number >= 0;) {
+      of_echo.Update(there->Receive(number));
+      of_echo.Update(back->Send(number));
     }
   });
-  bool broken = false;
-  char message[64] = {};
-  const double seconds = TimeOf([&, end = here] {
-    broken |= write(end, message, sizeof(message)) != sizeof(message) || read(end, message, sizeof(message)) <= 0;
-  });
-  shutdown(here, SHUT_RDWR);
+  const auto exchange = [&](int number) {
+    status.Update(there->Send(number));
+    status.Update(back->Receive(number));
+  };
+  const double seconds = TimeOf([&] { exchange(1); });
+  exchange(-1);
   echo.join();
-  close(here);
-  close(there);
-  if (broken) return absl::UnavailableError("loopback socket: the connection broke");
+  status.Update(of_echo);
+  OF_RETURN_IF_ERROR(status);
   return seconds;
 }
 
@@ -218,7 +230,7 @@ double CopyRate() {
 
 absl::Status MeasureLinks(DeviceSpeeds& speeds) {
   const double in_process = RoundTripThroughMailboxes(), rate = CopyRate();
-  OF_ASSIGN_OR_RETURN(const double on_host, RoundTripOverLoopback());
+  OF_ASSIGN_OR_RETURN(const double on_host, RoundTripThroughRings());
   speeds.act_s = in_process;
   speeds.same_process = {in_process / 2, 1 / rate};
   speeds.same_host = {on_host / 2, 1 / rate};

@@ -4,7 +4,7 @@
 //   products        matmul of our kernels on 1024 x 1024, in f32 and whatever else has such a kernel; the rest as f32
 //   memory          relu over 64 MiB, read and written
 //   within process  a message through a mailbox to another thread; the copy of 16 MiB that another thread wrote
-//   within host     a message over a loopback socket; the same copy, since processes share memory
+//   within host     a message through a ring in memory that is mapped twice; the same copy, as processes share memory
 //   an act          a message there and back
 //
 // Of a cuda device products and memory are measured; its links take two devices, and keep the figures of the usual one.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "actor/engine.h"
 #include "actor/program_check.h"
+#include "actor/transport/peer_network.h"
 #include "kernels/device.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/eager_op.h"
@@ -26,16 +29,20 @@ constexpr int kMoreRegisters = 8;
 constexpr int kRuns = 7;
 constexpr int kSteps = 2000;
 
-// A program by hand: ranks are cpu devices of one process, every instruction is the op on a vector.
+// A program by hand: ranks are cpu devices, every instruction is the op on a vector.
 class Sketch {
  public:
-  explicit Sketch(int ranks) {
+  explicit Sketch(const std::vector<int>& process_of_rank) {
     program_.set_version(kRuntimeProgramVersion);
     program_.set_job("runtime");
     plan_ = program_.add_plans();
     plan_->set_name("p");
     plan_->set_micro_batches(1);
-    for (int r = 0; r < ranks; ++r) program_.add_ranks()->set_device(absl::StrCat("cpu:", r));
+    for (const int process : process_of_rank) {
+      pb::Rank& rank = *program_.add_ranks();
+      rank.set_device(absl::StrCat("cpu:", program_.ranks_size() - 1));
+      rank.set_process(process);
+    }
   }
   const pb::Program& program() const { return program_; }
 
@@ -98,7 +105,7 @@ class Sketch {
 // Actors of one thread, each with so many instructions, and registers to the next that carry nothing beside the one
 // that does.
 pb::Program Row(int instructions, int more_registers) {
-  Sketch sketch(1);
+  Sketch sketch({0});
   for (int a = 0; a < kActors; ++a) sketch.Actor(0);
   std::vector<int> made;  // by actor: what the next one reads
   for (int a = 0; a < kActors; ++a) {
@@ -113,8 +120,8 @@ pb::Program Row(int instructions, int more_registers) {
 }
 
 // Two threads that wait for each other.
-pb::Program PingPong() {
-  Sketch sketch(2);
+pb::Program PingPong(int process_of_second) {
+  Sketch sketch({0, process_of_second});
   const int ping = sketch.Actor(0), pong = sketch.Actor(1);
   sketch.Register(ping, {pong}, 1, 0);
   sketch.Register(pong, {ping}, 1, 0, /*initially_filled=*/1);
@@ -127,18 +134,49 @@ double NsOf(const auto& work) {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Of a step, as the engine runs them.
-absl::StatusOr<double> StepNs(pb::Program program, int cores, int steps) {
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                      Engine::Create(std::move(program), EngineOptions{.cores = cores}));
-  OF_RETURN_IF_ERROR(engine->Run("p", 0, steps));
+// Of a step that `run` runs so many of at a time.
+absl::StatusOr<double> LeastStepNs(int steps, const std::function<absl::Status()>& run) {
+  OF_RETURN_IF_ERROR(run());
   std::vector<double> runs;
-  for (int run = 0; run < kRuns; ++run) {
+  for (int i = 0; i < kRuns; ++i) {
     absl::Status status;
-    runs.push_back(NsOf([&] { status = engine->Run("p", 0, steps); }) / steps);
+    runs.push_back(NsOf([&] { status = run(); }) / steps);
     OF_RETURN_IF_ERROR(status);
   }
   return *std::min_element(runs.begin(), runs.end());
+}
+
+// As the engine runs them.
+absl::StatusOr<double> StepNs(pb::Program program, int cores, int steps) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                      Engine::Create(std::move(program), EngineOptions{.cores = cores}));
+  return LeastStepNs(steps, [&] { return engine->Run("p", 0, steps); });
+}
+
+// Calls fn(process) for both at once.
+absl::Status OnBoth(const std::function<absl::Status(int)>& fn) {
+  absl::Status of_second;
+  std::thread second([&] { of_second = fn(1); });
+  const absl::Status of_first = fn(0);
+  second.join();
+  return of_first.ok() ? of_second : of_first;
+}
+
+// As two engines run them that know each other as processes of a host do, with a core each.
+absl::StatusOr<double> StepNsApart(const pb::Program& program, int steps) {
+  std::unique_ptr<PeerNetwork> networks[2];
+  std::vector<std::string> addresses;
+  for (int p : {0, 1}) {
+    OF_ASSIGN_OR_RETURN(networks[p], PeerNetwork::Create(p, 2, /*attempt=*/1));
+    addresses.push_back(networks[p]->address());
+  }
+  OF_RETURN_IF_ERROR(OnBoth([&](int p) { return networks[p]->Connect(addresses, absl::Seconds(20)); }));
+  std::unique_ptr<Engine> engines[2];
+  OF_RETURN_IF_ERROR(OnBoth([&](int p) -> absl::Status {
+    OF_ASSIGN_OR_RETURN(engines[p], Engine::Create(program, {.process = p, .peers = networks[p].get()}));
+    return absl::OkStatus();
+  }));
+  return LeastStepNs(steps, [&] { return OnBoth([&](int p) { return engines[p]->Run("p", 0, steps); }); });
 }
 
 // Of a call of the kernel on as many vectors as the row has.
@@ -178,6 +216,7 @@ constexpr Line kLines[] = {
     {"message within a thread", &RuntimeFigures::message_ns, 100},
     {"hand-over between threads, its act included", &RuntimeFigures::hand_over_ns, 2000},
     {"the same to a thread that sleeps", &RuntimeFigures::waking_ns, 0},
+    {"hand-over between processes, its act included", &RuntimeFigures::hop_ns, 5000},
 };
 
 class RuntimeCase : public BenchCase {
@@ -193,8 +232,8 @@ class RuntimeCase : public BenchCase {
       pytorch_ = op.ok() ? op->title : std::string(op.status().message());
     }
     rounds_.push_back(figures);
-    return absl::StrFormat("%9.0f ns an act, %.0f a message, %.0f a hand-over", figures.act_ns, figures.message_ns,
-                           figures.hand_over_ns);
+    return absl::StrFormat("%9.0f ns an act, %.0f a message, %.0f a hand-over, %.0f between processes", figures.act_ns,
+                           figures.message_ns, figures.hand_over_ns, figures.hop_ns);
   }
 
   std::string Text() const override { return RuntimeText(rounds_, pytorch_); }
@@ -207,7 +246,8 @@ class RuntimeCase : public BenchCase {
                             {"act_of_eight_ns", round.act_of_eight_ns},
                             {"message_ns", round.message_ns},
                             {"hand_over_ns", round.hand_over_ns},
-                            {"waking_ns", round.waking_ns}};
+                            {"waking_ns", round.waking_ns},
+                            {"hop_ns", round.hop_ns}};
       if (round.eager_op_ns.has_value()) one["eager_op_ns"] = *round.eager_op_ns;
       json.push_back(std::move(one));
     }
@@ -228,13 +268,15 @@ absl::StatusOr<RuntimeFigures> MeasureRuntime(int steps) {
   OF_ASSIGN_OR_RETURN(const double one, StepNs(Row(1, 0), 1, steps));
   OF_ASSIGN_OR_RETURN(const double eight, StepNs(Row(kInstructions, 0), 1, steps));
   OF_ASSIGN_OR_RETURN(const double more, StepNs(Row(1, kMoreRegisters), 1, steps));
-  OF_ASSIGN_OR_RETURN(const double round_trip, StepNs(PingPong(), 2, 2 * steps));
-  OF_ASSIGN_OR_RETURN(const double round_trip_asleep, StepNs(PingPong(), 1, steps));
+  OF_ASSIGN_OR_RETURN(const double round_trip, StepNs(PingPong(0), 2, 2 * steps));
+  OF_ASSIGN_OR_RETURN(const double round_trip_asleep, StepNs(PingPong(0), 1, steps));
+  OF_ASSIGN_OR_RETURN(const double round_trip_apart, StepNsApart(PingPong(1), steps));
   figures.act_ns = one / kActors - figures.kernel_ns;
   figures.act_of_eight_ns = eight / kActors - kInstructions * figures.kernel_ns;
   figures.message_ns = (more - one) / (2 * kMoreRegisters * (kActors - 1));
   figures.hand_over_ns = round_trip / 2;
   figures.waking_ns = round_trip_asleep / 2;
+  figures.hop_ns = round_trip_apart / 2;
   return figures;
 }
 

@@ -4,7 +4,7 @@
 //   act       32 actors of a thread in a row, a kernel each: time per act, less the same kernel called in a loop
 //   message   the same with eight more registers from each to the next, which carry nothing: what they add, by number
 //   hand-over an actor on each of two threads, that wait for each other: half of a step, its act and two messages
-//             included
+//             included; between processes: of two engines that know each other as peers of a host, in this process
 //   PyTorch   an eager add of 16 elements, where an interpreter is named
 //
 // Every figure is the least of several runs, since whatever else the machine does only adds to it; rounds give the
@@ -27,6 +27,7 @@ struct RuntimeFigures {
   double message_ns = 0;
   double hand_over_ns = 0;
   double waking_ns = 0;  // a hand-over to a thread that sleeps, since only one core is to be used
+  double hop_ns = 0;     // a hand-over between processes of the host, with a core each
   std::optional<double> eager_op_ns;
 };
 
