@@ -82,7 +82,7 @@ class Gemm {
     const cublasStatus_t status =
         cublasLtMatmul(handle, desc_.get(), &one, b, b_.get(), a, a_.get(), &zero, c, c_.get(), c, c_.get(), &algo_,
                        aligned, kWorkspaceBytes, static_cast<cudaStream_t>(args.stream));
-    return status == CUBLAS_STATUS_SUCCESS ? nullptr : cublasGetStatusString(status);
+    return status == CUBLAS_STATUS_SUCCESS ? nullptr : cublasLtGetStatusString(status);
   }
 
  private:

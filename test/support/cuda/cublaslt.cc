@@ -320,7 +320,7 @@ cublasStatus_t CheckAlgo(const cublasLtMatmulAlgo_t& algo, const Work& w, size_t
 
 extern "C" {
 
-const char* cublasGetStatusString(cublasStatus_t status) {
+const char* cublasLtGetStatusString(cublasStatus_t status) {
   switch (status) {
     case CUBLAS_STATUS_SUCCESS:
       return "success";

@@ -172,8 +172,11 @@ function(cuda_kernels)
     $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -O3 -Werror=all-warnings -Xcompiler=-Wall>)
   target_include_directories(kernels_cuda PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/oneflow>)
   # Each needs the other: the kernels' tables list what is here, and devices here are DeviceContexts.
-  target_link_libraries(kernels_cuda PUBLIC CUDA::cudart CUDA::cublasLt CUDA::cublas ${CUDNN} INTERFACE kernels
+  target_link_libraries(kernels_cuda PUBLIC CUDA::cudart ${CUDNN} ${CMAKE_DL_LIBS} INTERFACE kernels
                         PRIVATE $<BUILD_INTERFACE:oneflow_warnings>)
+  # Not linked, but loaded when it is called. Its major version is the toolkit's.
+  set_source_files_properties(kernels/cuda/cublaslt_library.cc PROPERTIES
+    COMPILE_DEFINITIONS ONEFLOW_CUBLASLT="libcublasLt.so.${CUDAToolkit_VERSION_MAJOR}")
   target_link_libraries(kernels PUBLIC kernels_cuda)
 endfunction()
 

@@ -30,7 +30,7 @@ typedef enum {
 typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 } cublasOperation_t;
 typedef enum { CUBLAS_COMPUTE_32F = 68 } cublasComputeType_t;
 
-const char* cublasGetStatusString(cublasStatus_t status);
+const char* cublasLtGetStatusString(cublasStatus_t status);
 
 // Belongs to the device that is current when it is made. NOT_INITIALIZED where there is none.
 typedef struct cublasLtContext* cublasLtHandle_t;
