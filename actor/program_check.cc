@@ -10,6 +10,7 @@
 #include "actor/collective_check.h"
 #include "actor/init.h"
 #include "oneflow_core/dtype.h"
+#include "oneflow_core/memory_layout.h"
 #include "oneflow_core/mesh.h"
 
 namespace oneflow {
@@ -332,6 +333,7 @@ class Checker {
     if (operand.ragged() < 0 || operand.ragged() > operand.dims_size()) {
       return Bad("its ragged dimension is ", operand.ragged(), " of ", operand.dims_size());
     }
+    OF_RETURN_IF_ERROR(CheckLayout(in, operand));
     int64_t limit = 0, base = 0;
     if (operand.register_() >= 0) {
       const int id = operand.register_();
@@ -357,6 +359,16 @@ class Checker {
       return Bad("its memory at ", base, "+", operand.offset(), " is not aligned to ", alignment, " bytes");
     }
     return absl::OkStatus();
+  }
+
+  // Only kernels take blocks, of channels that are whole blocks on the rank.
+  static absl::Status CheckLayout(const pb::Instruction& in, const pb::Operand& x) {
+    if (x.layout() == static_cast<int>(MemoryLayout::kRowMajor)) return absl::OkStatus();
+    if (x.layout() != static_cast<int>(MemoryLayout::kChannelBlocks))
+      return Bad("its layout ", x.layout(), " is unknown");
+    if (in.kind() != pb::Instruction::COMPUTE) return Bad("it lies in blocks, but must be row-major");
+    if (FitsBlocks(x.dims(), x.dims_size())) return absl::OkStatus();
+    return Bad("blocks of ", kBlockChannels, " channels cannot be made of ", Text(x.dims()));
   }
 
   absl::Status CheckCopy(const pb::Instruction& in) const {

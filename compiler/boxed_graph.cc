@@ -78,6 +78,25 @@ absl::Status VerifySignature(const Graph& graph, NodeId id, const OpRegistry& op
       absl::StrCat(layout.ToString(), " on ", node.placement->ToString(), ": ", status.message()));
 }
 
+absl::Status VerifyMemoryLayouts(const Graph& graph, const Node& node, const OpDef& op) {
+  std::vector<TensorType> inputs, outputs;
+  std::vector<MemoryLayout> layouts;
+  for (const ValueId input : node.inputs) {
+    inputs.push_back(graph.value(input).type);
+    layouts.push_back(graph.value(input).layout);
+  }
+  for (const ValueId output : node.outputs) {
+    const Value& value = graph.value(output);
+    outputs.push_back(value.type);
+    layouts.push_back(value.layout);
+    if (value.layout == MemoryLayout::kRowMajor || ShardsFitBlocks(value.type, *value.dist)) continue;
+    return absl::InternalError(absl::StrCat("output ", value.output, " lies in blocks, but not every shard of ",
+                                            value.type.ToString(), " ", value.dist->ToString(), " can"));
+  }
+  const absl::Status status = CheckLayouts(BlockGroups(op, inputs, outputs, node.attrs), layouts);
+  return status.ok() ? status : absl::InternalError(status.message());
+}
+
 absl::Status VerifyRate(const Graph& graph, const Node& node, OpKind kind, bool one_rate) {
   if (one_rate && (node.rate != Rate::kStep || kind == OpKind::kAccumulate)) {
     return absl::InternalError("a step of one micro-batch has no other rate and nothing to accumulate");
@@ -139,6 +158,7 @@ absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const C
     OF_ASSIGN_OR_RETURN_AT(const OpDef* const op, ops.Get(node.op), where());
     OF_RETURN_IF_ERROR_AT(VerifyRate(graph, node, op->kind, one_rate), where());
     OF_RETURN_IF_ERROR_AT(VerifyMutations(graph, node, ops), where());
+    OF_RETURN_IF_ERROR_AT(VerifyMemoryLayouts(graph, node, *op), where());
     if (op->kind == OpKind::kAnnotation) return Annotate(absl::InternalError("was not dissolved"), where());
     OF_RETURN_IF_ERROR_AT(op->kind == OpKind::kBoxing ? VerifyBoxing(graph, node, topology, known)
                                                       : VerifySignature(graph, id, ops, known),

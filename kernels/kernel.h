@@ -15,11 +15,14 @@
 
 #include "oneflow_core/attr.h"
 #include "oneflow_core/dtype.h"
+#include "oneflow_core/memory_layout.h"
 
 namespace oneflow {
 
-// One operand: dense, row-major, 64-byte aligned; but a group of ragged rows begins where one of its rows may, and an
-// empty shard may have any pointer.
+// One operand: dense, 64-byte aligned; but a group of ragged rows begins where one of its rows may, and an empty shard
+// may have any pointer. It lies row-major, but for operands of which the op's definition says that they may lie in
+// blocks (OpDef::blocks): a CPU kernel of such an op takes them both ways, those of one group alike, and shapes are
+// those of the tensor either way. CUDA kernels never see blocks, since the pass that makes them is for CPUs alone.
 struct TensorArg {
   void* data = nullptr;
   DType dtype = DType::kFloat32;
@@ -28,6 +31,9 @@ struct TensorArg {
   const int64_t* dims = nullptr;          // [rank]
   const int64_t* logical_dims = nullptr;  // [rank]
   const int64_t* start = nullptr;         // [rank]
+  MemoryLayout layout = MemoryLayout::kRowMajor;
+
+  bool in_blocks() const { return layout == MemoryLayout::kChannelBlocks; }
 
   template <typename T>
   T* as() const {
@@ -35,13 +41,20 @@ struct TensorArg {
   }
 };
 
-// Of a dense tensor, in elements, the last dimension innermost.
+// The dimensions as they lie, the last innermost: in blocks [n,c/16,h,w,16].
+inline std::vector<int64_t> DimsInMemory(const TensorArg& x) {
+  if (!x.in_blocks()) return {x.dims, x.dims + x.rank};
+  return {x.dims[0], x.dims[1] / kBlockChannels, x.dims[2], x.dims[3], kBlockChannels};
+}
+
+// Of these, in elements.
 inline std::vector<int64_t> Strides(const TensorArg& x) {
-  std::vector<int64_t> strides(x.rank);
+  const std::vector<int64_t> dims = DimsInMemory(x);
+  std::vector<int64_t> strides(dims.size());
   int64_t stride = 1;
-  for (int i = x.rank; i-- > 0;) {
+  for (size_t i = dims.size(); i-- > 0;) {
     strides[i] = stride;
-    stride *= x.dims[i];
+    stride *= dims[i];
   }
   return strides;
 }

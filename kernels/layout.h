@@ -22,7 +22,7 @@ struct Layout {
   static char* Address(const TensorArg& x, int64_t element) {
     return x.as<char>() + element * static_cast<int64_t>(SizeOf(x.dtype));
   }
-  static Ints Dims(const TensorArg& x) { return {x.dims, x.dims + x.rank}; }
+  static Ints Dims(const TensorArg& x) { return DimsInMemory(x); }
   static int AxisOf(const TensorArg& x, const AttrMap& attrs) {
     const int64_t axis = attrs.Int("axis");
     return static_cast<int>(axis < 0 ? axis + x.rank : axis);
@@ -80,6 +80,10 @@ struct Layout {
     const TensorArg& x = args.in[0];
     const TensorArg& y = args.out[0];
     const Ints strides = Strides(x);
+    if (y.in_blocks()) {  // of a number per channel
+      const Ints source = {strides[0], kBlockChannels, 0, 0, 1};
+      return Device::Copy(args, x.dtype, Dims(y), x.data, source, y.data, Strides(y));
+    }
     Ints source(y.rank, 0);
     for (int i = 0; i < x.rank; ++i) {
       if (x.dims[i] != 1) source[y.rank - x.rank + i] = strides[i];

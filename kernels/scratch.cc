@@ -15,7 +15,7 @@ class ShapeArgs {
     for (const ShardType& type : types) {
       starts_.emplace_back(type.dims.rank(), 0);
       args_.push_back({nullptr, type.dtype, type.dims.rank(), type.dims.count(), type.dims.dims().data(),
-                       type.logical_dims.dims().data(), starts_.back().data()});
+                       type.logical_dims.dims().data(), starts_.back().data(), type.layout});
     }
   }
   std::span<const TensorArg> args() const { return args_; }

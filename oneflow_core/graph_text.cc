@@ -44,7 +44,7 @@ std::string OutputToText(const Graph& graph, ValueId id) {
   std::string text = absl::StrCat("%", id, ":", value.type.ToString());
   if (!value.hint.empty()) absl::StrAppend(&text, "{", ToString(value.hint), "}");
   if (value.dist.has_value()) absl::StrAppend(&text, "@", value.dist->ToString());
-  return text;
+  return text + Suffix(value.layout);
 }
 
 std::string NodeToText(const Graph& graph, const Node& node) {
@@ -156,6 +156,7 @@ absl::StatusOr<Value> ReadOutput(LineReader& line, ValueId next) {
     OF_ASSIGN_OR_RETURN(dist.sbp, ParseNdSbp(sbp));
     value.dist = std::move(dist);
   }
+  if (line.AcceptWord("blocks")) value.layout = MemoryLayout::kChannelBlocks;
   return value;
 }
 
@@ -298,6 +299,7 @@ absl::Status ReadNode(LineReader& line, Graph& graph, const OpRegistry& ops, Ser
     Value& value = graph.value(graph.node(id).outputs[i]);
     value.hint = std::move(outputs[i].hint);
     value.dist = std::move(outputs[i].dist);
+    value.layout = outputs[i].layout;
   }
   return VerifyNode(graph, id, ops);
 }

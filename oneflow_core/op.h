@@ -107,7 +107,19 @@ struct OpDef {
   // in f32, so that a wider output is a sum that is not rounded.
   bool has_out_dtype = false;
   RaggedUse ragged = RaggedUse::kByRule;
+  // Which operands may lie in blocks of channels (memory_layout.h), on the devices that have kernels for it: by
+  // operand, inputs first, the group of those that lie alike, or -1 of one that is row-major whatever the others are.
+  // Null: all are. REQUIRES: the operands are those of `infer`.
+  std::vector<int> (*blocks)(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                             const AttrMap& attrs) = nullptr;
 };
+
+// By operand, inputs first, as OpDef::blocks; all -1 where that is null.
+std::vector<int> BlockGroups(const OpDef& op, absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                             const AttrMap& attrs);
+// That the op's kernels take operands which lie so, in the order of BlockGroups. InvalidArgument, naming the operand,
+// if one in blocks is not in a group, or lies otherwise than its group.
+absl::Status CheckLayouts(absl::Span<const int> groups, absl::Span<const MemoryLayout> layouts);
 
 // The ops that exist; built once by main() through StandardOps() (oneflow_core/ops/ops.h) and passed down. Immutable
 // afterwards.

@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "oneflow_core/dtype.h"
+#include "oneflow_core/memory_layout.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow {
@@ -66,6 +67,7 @@ struct ShardType {
   Shape dims;
   Shape logical_dims;
   int ragged = -1;  // as of TensorType
+  MemoryLayout layout = MemoryLayout::kRowMajor;
 };
 
 }  // namespace oneflow

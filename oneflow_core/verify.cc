@@ -94,6 +94,9 @@ absl::Status VerifyLayout(const Value& value) {
     if (item.priority < 0) return Invalid("hint ", ToString(value.hint), ": priority ", item.priority, " is negative");
     OF_RETURN_IF_ERROR_AT(VerifySplit(item.sbp, value.type), absl::StrCat("hint ", ToString(value.hint)));
   }
+  if (value.layout == MemoryLayout::kChannelBlocks && !FitsBlocks(value.type.shape, value.type.shape.rank())) {
+    return Invalid("blocks of ", kBlockChannels, " channels cannot be made of ", value.type.ToString());
+  }
   if (!value.dist.has_value()) return absl::OkStatus();
   const auto where = [&] { return absl::StrCat("layout ", value.dist->ToString()); };
   OF_RETURN_IF_ERROR_AT(VerifyAxes(value.dist->placement.axes()), where());

@@ -55,6 +55,13 @@ Shape ShardShape(const Shape& shape, const DistType& dist, int index) {
   return Shape(ShardRegion(shape, dist, index).extent);
 }
 
+bool ShardsFitBlocks(const TensorType& type, const DistType& dist) {
+  if (type.is_ragged()) return false;
+  const std::vector<int> corners = CornersOf(dist.placement);
+  return std::all_of(corners.begin(), corners.end(),
+                     [&](int index) { return FitsBlocks(ShardShape(type.shape, dist, index), type.shape.rank()); });
+}
+
 std::vector<int> CornersOf(const Placement& placement) {
   std::vector<int> corners = {0};
   for (const Axis& axis : placement.axes()) {

@@ -39,6 +39,9 @@ Shape ShardShape(const Shape& shape, const DistType& dist, int index);
 // The same without allocating: writes shape.rank() numbers to each of `start` and `extent`.
 void ShardRegion(const Shape& shape, const DistType& dist, int index, int64_t* start, int64_t* extent);
 
+// Whether every rank's shard can lie in blocks of channels (oneflow_core/memory_layout.h). REQUIRES: as ShardRegion.
+bool ShardsFitBlocks(const TensorType& type, const DistType& dist);
+
 // Indices of the ranks that are first or last along every axis. They have shards of all shapes that there are, whatever
 // the type: parts of a balanced split are of two sizes at most, and splits of parts too.
 std::vector<int> CornersOf(const Placement& placement);

@@ -36,6 +36,16 @@ absl::Status CheckTypes(const OpDef& op, const InferContext& context, Shards out
   return absl::OkStatus();
 }
 
+// Groups of operands are the same for shards as for their tensors: none asks for more than which sizes are equal.
+absl::Status CheckMemoryLayouts(const OpDef& op, const AttrMap& attrs, Shards inputs, Shards outputs) {
+  std::vector<MemoryLayout> layouts;
+  for (const ShardType& x : inputs) layouts.push_back(x.layout);
+  for (const ShardType& x : outputs) layouts.push_back(x.layout);
+  return CheckLayouts(
+      BlockGroups(op, TypesOf(inputs, &ShardType::logical_dims), TypesOf(outputs, &ShardType::logical_dims), attrs),
+      layouts);
+}
+
 bool AreWhole(Shards shards) {
   return std::all_of(shards.begin(), shards.end(), [](const ShardType& x) { return x.dims == x.logical_dims; });
 }
@@ -46,7 +56,8 @@ std::vector<ShardType> ShardsOf(const google::protobuf::RepeatedPtrField<pb::Ope
   std::vector<ShardType> shards;
   shards.reserve(operands.size());
   for (const pb::Operand& x : operands) {
-    shards.push_back({static_cast<DType>(x.dtype()), ShapeOf(x.dims()), ShapeOf(x.logical_dims()), x.ragged() - 1});
+    shards.push_back({static_cast<DType>(x.dtype()), ShapeOf(x.dims()), ShapeOf(x.logical_dims()), x.ragged() - 1,
+                      static_cast<MemoryLayout>(x.layout())});
   }
   return shards;
 }
@@ -56,6 +67,7 @@ std::vector<ShardType> ShardsOf(const google::protobuf::RepeatedPtrField<pb::Ope
 absl::Status CheckCall(const OpDef& op, const AttrMap& attrs, Shards inputs, Shards outputs) {
   OF_RETURN_IF_ERROR(
       CheckTypes(op, {TypesOf(inputs, &ShardType::logical_dims), attrs}, outputs, &ShardType::logical_dims));
+  OF_RETURN_IF_ERROR(CheckMemoryLayouts(op, attrs, inputs, outputs));
   if (AreWhole(inputs) && AreWhole(outputs)) return absl::OkStatus();
   const std::vector<TensorType> parts = TypesOf(inputs, &ShardType::dims);
   const AttrMap of_shards = op.shard_attrs == nullptr ? attrs : op.shard_attrs(attrs, inputs, outputs);

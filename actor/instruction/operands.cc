@@ -16,7 +16,8 @@ TensorArg ShapeOf(const pb::Operand& operand) {
                 .count = 1,
                 .dims = operand.dims().data(),
                 .logical_dims = operand.logical_dims().data(),
-                .start = operand.start().data()};
+                .start = operand.start().data(),
+                .layout = static_cast<MemoryLayout>(operand.layout())};
   for (const int64_t dim : operand.dims()) arg.count *= dim;
   return arg;
 }

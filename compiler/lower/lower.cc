@@ -222,7 +222,7 @@ class Lowering {
     out.set_place(oneflow::Lower(x.place));
     out.set_index(x.index);
     out.set_offset(x.offset);
-    out.set_tensor(tables_.Tensor(value.type, *value.dist));
+    out.set_tensor(tables_.Tensor(value.type, *value.dist, value.layout));
     out.set_value(x.value);
   }
 
@@ -258,15 +258,17 @@ int PlanTables::Grid(const Placement& placement) {
   return it->second;
 }
 
-int PlanTables::Tensor(const TensorType& type, const DistType& dist) {
+int PlanTables::Tensor(const TensorType& type, const DistType& dist, MemoryLayout layout) {
   const int grid = Grid(dist.placement);
   const auto [it, inserted] = tensors_.try_emplace(
-      std::tuple(static_cast<int>(type.dtype), type.shape.dims(), type.ragged, grid, dist.sbp), set_.tensors_size());
+      std::tuple(static_cast<int>(type.dtype), type.shape.dims(), type.ragged, layout, grid, dist.sbp),
+      set_.tensors_size());
   if (!inserted) return it->second;
   pb::ClassTensor& tensor = *set_.add_tensors();
   tensor.set_dtype(static_cast<pb::DType>(type.dtype));  // the numbers are the same on the wire (dtype.h)
   CopyInts(type.shape.dims(), tensor.mutable_dims());
   tensor.set_ragged(type.ragged + 1);
+  tensor.set_layout(static_cast<int>(layout));
   tensor.set_grid(grid);
   tensor.set_sbp(ToString(dist.sbp));
   return it->second;

@@ -26,12 +26,12 @@ class PlanTables {
 
   // The index of the placement, or of how a tensor lies; added if it is new.
   int Grid(const Placement& placement);
-  int Tensor(const TensorType& type, const DistType& dist);
+  int Tensor(const TensorType& type, const DistType& dist, MemoryLayout layout = MemoryLayout::kRowMajor);
 
  private:
   pb::PlanSet& set_;
   std::map<Placement, int> grids_;
-  std::map<std::tuple<int, std::vector<int64_t>, int, int, NdSbp>, int> tensors_;
+  std::map<std::tuple<int, std::vector<int64_t>, int, MemoryLayout, int, NdSbp>, int> tensors_;
 };
 
 // InvalidArgument if the plan has more actors or registers, on all ranks together, than an id can number. The plan has

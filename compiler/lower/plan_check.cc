@@ -48,6 +48,7 @@ class PlanChecker {
   absl::StatusOr<PlanProof> Check() {
     OF_RETURN_IF_ERROR(CheckRatesOfActors());
     OF_RETURN_IF_ERROR(CheckNumbers());
+    OF_RETURN_IF_ERROR(CheckLayouts());
     OF_RETURN_IF_ERROR(CheckBoxings());
     OF_ASSIGN_OR_RETURN(const WaitGraph graph, WaitGraphOf(plan_));
     OF_RETURN_IF_ERROR(Count(graph));
@@ -104,6 +105,24 @@ class PlanChecker {
         const std::string where = absl::StrCat("actor '", actor.name(), "': boxing '", of.node(), "'");
         if (from.type != to.type) return NotProved(where, ": from ", from.type.ToString(), " to ", to.type.ToString());
         OF_RETURN_IF_ERROR_AT(CheckOneBoxingStep(from.type, from.dist, to.dist, reader_.topology()), where);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // That what moves elements, or hands them over, finds them row-major. What kernels take, they say themselves.
+  absl::Status CheckLayouts() const {
+    for (const pb::ClassActor& actor : plan_.actors()) {
+      for (const pb::ClassInstruction& of : actor.instructions()) {
+        if (of.op() != "boxing" && of.op() != "fetch" && of.op() != "read_data") continue;
+        const auto check = [&](const pb::ClassOperand& x) {
+          const PlanReader::Tensor& tensor = reader_.tensor(x.tensor());
+          if (tensor.layout == MemoryLayout::kRowMajor) return absl::OkStatus();
+          return NotProved("actor '", actor.name(), "': ", of.op(), " '", of.node(), "': ", tensor.ToString(),
+                           " must be row-major");
+        };
+        for (const pb::ClassOperand& x : of.inputs()) OF_RETURN_IF_ERROR(check(x));
+        for (const pb::ClassOperand& x : of.outputs()) OF_RETURN_IF_ERROR(check(x));
       }
     }
     return absl::OkStatus();

@@ -190,7 +190,7 @@ class Side {
   Side(const pb::PlanSet& set, PlanReader reader) : set_(&set), reader_(std::move(reader)) {}
 
   std::string Layout(int tensor) const {
-    return absl::StrCat(reader_.tensor(tensor).type.ToString(), " ", reader_.tensor(tensor).dist.ToString());
+    return absl::StrCat(reader_.tensor(tensor).ToString(), " ", reader_.tensor(tensor).dist.ToString());
   }
 
   const pb::PlanSet* set_;

@@ -241,8 +241,14 @@ absl::Status PlanReader::ReadTensor(const pb::ClassTensor& tensor) {
   OF_ASSIGN_OR_RETURN(NdSbp sbp, ParseNdSbp(tensor.sbp()));
   Tensor read{
       {static_cast<DType>(tensor.dtype()), Shape({tensor.dims().begin(), tensor.dims().end()}), tensor.ragged() - 1},
-      {grids_[tensor.grid()], std::move(sbp)}};
+      {grids_[tensor.grid()], std::move(sbp)},
+      static_cast<MemoryLayout>(tensor.layout())};
   OF_RETURN_IF_ERROR(CheckDistType(read.type.shape, read.dist));
+  if (tensor.layout() < 0 || tensor.layout() >= kNumMemoryLayouts) return Bad("layout ", tensor.layout());
+  if (read.layout == MemoryLayout::kChannelBlocks && !ShardsFitBlocks(read.type, read.dist)) {
+    return Bad("not every shard of ", read.type.ToString(), " ", read.dist.ToString(), " is blocks of ", kBlockChannels,
+               " channels");
+  }
   tensors_.push_back(std::move(read));
   return absl::OkStatus();
 }

@@ -12,13 +12,16 @@
 namespace oneflow {
 
 // Version of the plan format; a reader refuses any other.
-inline constexpr uint32_t kPlanVersion = 6;
+inline constexpr uint32_t kPlanVersion = 7;
 
 class PlanReader {
  public:
   struct Tensor {
     TensorType type;
     DistType dist;
+    MemoryLayout layout = MemoryLayout::kRowMajor;
+    // "f32[8,64,56,56] blocks".
+    std::string ToString() const { return type.ToString() + Suffix(layout); }
   };
 
   // InvalidArgument, saying where, what and both values, if a table is malformed, a rank is in no class or in two, or a

@@ -58,7 +58,7 @@ class Writer {
 
   std::string ShowTensor(int index) const {
     const PlanReader::Tensor& tensor = reader_.tensor(index);
-    return absl::StrCat(tensor.type.ToString(), " ", ToString(tensor.dist.sbp), " g", set_.tensors(index).grid());
+    return absl::StrCat(tensor.ToString(), " ", ToString(tensor.dist.sbp), " g", set_.tensors(index).grid());
   }
 
   void ShowVariable(const pb::ClassVariable& variable) {

@@ -295,6 +295,7 @@ absl::Status InstructionSpeller::WriteOperand(const Here& here, const pb::ClassO
   CopyInts(tensor.type.shape.dims(), out.mutable_logical_dims());
   CopyInts(region.start, out.mutable_start());
   out.set_ragged(tensor.type.ragged + 1);
+  out.set_layout(static_cast<int>(tensor.layout));
   const auto fix = [&](pb::Zone zone, int64_t offset) {
     out.set_register_(-1);
     out.set_zone(zone);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/dtype.h"
+#include "oneflow_core/memory_layout.h"
 
 namespace oneflow {
 namespace {
@@ -61,7 +62,8 @@ int64_t BytesMovedBy(const pb::Plan& plan, const pb::Actor& actor, const pb::Ins
 int64_t RegisterBytes(const pb::Register& reg) { return reg.slots() * reg.slot_stride(); }
 
 std::string Show(const pb::Operand& x) {
-  std::string text = absl::StrCat(Name(TypeOf(x.dtype())), List(x.dims()));
+  std::string text =
+      absl::StrCat(Name(TypeOf(x.dtype())), List(x.dims()), Suffix(static_cast<MemoryLayout>(x.layout())));
   if (!std::equal(x.dims().begin(), x.dims().end(), x.logical_dims().begin(), x.logical_dims().end())) {
     absl::StrAppend(&text, " of ", List(x.logical_dims()), " at ", List(x.start()));
   }

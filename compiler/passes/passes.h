@@ -142,4 +142,12 @@ absl::StatusOr<bool> Recompute(Graph& graph, PassContext& context);
 // none. A piece is what of a segment lies in one chunk. Boxings belong to none yet, nor what no micro-batch differs in.
 std::vector<int> RecomputedPieces(const Graph& graph, const PassContext& context);
 
+// channel-blocks: on cpu what convolutions read and write lies in blocks of channels, and what lies between them too.
+//
+//   before   x -> conv2d -> y -> relu -> z -> conv2d -> u -> reshape
+//   after    x -> conv2d -> y blocks -> relu -> z blocks -> conv2d -> u blocks -> reorder -> u' -> reshape
+//
+// Only where that saves bytes (channel_blocks.cc): x is an image of three channels.
+absl::StatusOr<bool> ChannelBlocks(Graph& graph, PassContext& context);
+
 }  // namespace oneflow

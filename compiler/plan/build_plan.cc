@@ -386,7 +386,8 @@ int64_t PlanBuilder::KernelScratchOf(const Node& node) const {
     std::vector<ShardType> types;
     for (const ValueId id : values) {
       const Value& value = graph_.value(id);
-      types.push_back({value.type.dtype, ShardShape(value.type.shape, *value.dist, index), value.type.shape});
+      types.push_back({value.type.dtype, ShardShape(value.type.shape, *value.dist, index), value.type.shape,
+                       value.type.ragged, value.layout});
     }
     return types;
   };

@@ -4,8 +4,9 @@
 //   h = (x - mean) rstd     dgamma = sum dy h,  dbeta = sum dy     dx = gamma rstd (dy - dbeta / N - h dgamma / N)
 //
 // A tensor is [outer, channels, inner]. With an inner dimension a vector holds elements of one channel, without one it
-// holds those of neighbouring channels; kernels are written once for both, because they ask for a channel's numbers
-// through `of`. Sums of a channel are one thread's, and are carried in double between runs of floats.
+// holds those of neighbouring channels, and so it does in blocks of channels, [outer, channels/16, inner, 16]; kernels
+// are written once for all, because they ask for a channel's numbers through `of`. Sums of a channel are one thread's,
+// and are carried in double between runs of floats.
 #include <algorithm>
 
 #include "kernels/cpu/half.h"
@@ -17,8 +18,13 @@ namespace oneflow::cpu {
 namespace {
 
 struct ChannelSides {
-  explicit ChannelSides(const TensorArg& x) : outer(x.dims[0]), channels(x.dims[1]), inner(Product(x, 2, x.rank)) {}
+  explicit ChannelSides(const TensorArg& x)
+      : outer(x.dims[0]), channels(x.dims[1]), inner(Product(x, 2, x.rank)), in_blocks(x.in_blocks()) {}
+  // In blocks: from a block to the next, and where the elements of a channel begin in those of a sample.
+  int64_t block() const { return inner * kBlockChannels; }
+  int64_t FirstInBlocks(int64_t channel) const { return channel / kBlockChannels * block() + channel % kBlockChannels; }
   int64_t outer, channels, inner;
+  bool in_blocks;
 };
 
 // Elements that share a mean, of the whole tensor and not of this shard.
@@ -44,6 +50,20 @@ struct ChannelPerLane {
 template <typename Prepare, typename F>
 void ForEachVector(const ChannelSides& s, int64_t operands, Prepare prepare, F f) {
   const int64_t bytes = operands * static_cast<int64_t>(sizeof(float));
+  if (s.in_blocks) {
+    const int64_t blocks = s.channels / kBlockChannels;
+    ParallelFor(s.outer * blocks, Grain(bytes * s.block()), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        for (int64_t lane = 0; lane < kBlockChannels; lane += kLanes) {
+          const auto numbers = prepare(ChannelPerLane<AllLanes>{row % blocks * kBlockChannels + lane, {}});
+          for (int64_t at = row * s.block() + lane; at < (row + 1) * s.block(); at += kBlockChannels) {
+            f(numbers, at, AllLanes{});
+          }
+        }
+      }
+    });
+    return;
+  }
   if (s.inner == 1) {
     ParallelFor(s.outer, Grain(bytes * s.channels), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -65,12 +85,48 @@ void ForEachVector(const ChannelSides& s, int64_t operands, Prepare prepare, F f
 // Elements, or rows, that are added up in float before they go to the double.
 constexpr int64_t kRun = 1024;
 constexpr int64_t kRowsOfRun = 64;
+// Sums of pixels in blocks that grow side by side, so that none waits for the addition before.
+constexpr int64_t kPixelsAtOnce = 4;
+
+// As SumPerChannel, for the channels of a vector in blocks.
+template <int kSums, typename Prepare, typename Add>
+void SumInBlocks(const ChannelSides& s, double scale, float* const (&sums)[kSums], int64_t first, Prepare prepare,
+                 Add add) {
+  const auto numbers = prepare(ChannelPerLane<AllLanes>{first, {}});
+  double total[kSums][kLanes] = {};
+  for (int64_t sample = 0; sample < s.outer; ++sample) {
+    const int64_t begin = sample * s.channels * s.inner + s.FirstInBlocks(first);
+    for (int64_t pixel = 0; pixel < s.inner;) {
+      F32s terms[kPixelsAtOnce][kSums] = {};
+      const int64_t stop = std::min(s.inner, pixel + kRowsOfRun);
+      for (; pixel + kPixelsAtOnce <= stop; pixel += kPixelsAtOnce) {
+#pragma GCC unroll 4
+        for (int64_t i = 0; i < kPixelsAtOnce; ++i)
+          add(numbers, begin + (pixel + i) * kBlockChannels, AllLanes{}, terms[i]);
+      }
+      for (; pixel < stop; ++pixel) add(numbers, begin + pixel * kBlockChannels, AllLanes{}, terms[0]);
+      for (int k = 0; k < kSums; ++k) {
+        const F32s sum = (terms[0][k] + terms[1][k]) + (terms[2][k] + terms[3][k]);
+        for (int lane = 0; lane < kLanes; ++lane) total[k][lane] += static_cast<double>(sum[lane]);
+      }
+    }
+  }
+  for (int k = 0; k < kSums; ++k) {
+    for (int lane = 0; lane < kLanes; ++lane) sums[k][first + lane] = static_cast<float>(scale * total[k][lane]);
+  }
+}
 
 // sums[k][channel] = scale * sum of what add(prepare(of), at, lanes, terms) adds to terms[k]; lanes beyond the count
 // must add 0.
 template <int kSums, typename Prepare, typename Add>
 void SumPerChannel(const ChannelSides& s, double scale, float* const (&sums)[kSums], Prepare prepare, Add add) {
   const int64_t bytes = kSums * static_cast<int64_t>(sizeof(float));
+  if (s.in_blocks) {
+    ParallelFor(s.channels / kLanes, Grain(bytes * s.outer * s.inner * kLanes), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) SumInBlocks(s, scale, sums, i * kLanes, prepare, add);
+    });
+    return;
+  }
   if (s.inner == 1) {
     ParallelFor((s.channels + kLanes - 1) / kLanes, Grain(bytes * s.outer * kLanes), [&](int64_t begin, int64_t end) {
       VecLoop(std::min(s.channels, end * kLanes) - begin * kLanes, [&](int64_t i, auto lanes) {

@@ -1,5 +1,5 @@
-// bias_add adds b[n] along one dimension; bias_grad sums all others away. Both see the tensor as [outer, n, inner]. b
-// and its gradient are f32.
+// bias_add adds b[n] along one dimension; bias_grad sums all others away. Both see the tensor as [outer, n, inner], or
+// in blocks of channels as [outer, n/16, inner, 16]. b and its gradient are f32.
 #include <algorithm>
 
 #include "kernels/cpu/half.h"
@@ -17,9 +17,39 @@ struct Sides {
     outer = Product(x, 0, static_cast<int>(axis));
     n = x.dims[axis];
     inner = Product(x, static_cast<int>(axis) + 1, x.rank);
+    in_blocks = x.in_blocks();
   }
   int64_t outer, n, inner;
+  bool in_blocks;
 };
+
+// y = x + b, a block of channels at a time.
+template <typename T>
+void AddToBlocks(const Sides& s, const T* x, const float* b, T* y) {
+  const int64_t blocks = s.n / kBlockChannels, block = s.inner * kBlockChannels;
+  ParallelFor(s.outer * blocks, Grain(2 * sizeof(T) * block), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t lane = 0; lane < kBlockChannels; lane += kLanes) {
+        const F32s bias = Load(b + row % blocks * kBlockChannels + lane);
+        for (int64_t at = row * block + lane; at < (row + 1) * block; at += kBlockChannels) {
+          Store(y + at, Load(x + at) + bias);
+        }
+      }
+    }
+  });
+}
+
+// sums[n] += those of a sample in blocks.
+template <typename T>
+void AddBlocks(const Sides& s, const T* dy, float* sums) {
+  const int64_t block = s.inner * kBlockChannels;
+  for (int64_t channel = 0; channel < s.n; channel += kLanes) {
+    const T* const from = dy + channel / kBlockChannels * block + channel % kBlockChannels;
+    F32s sum = Splat(0);
+    for (int64_t at = 0; at < block; at += kBlockChannels) sum += Load(from + at);
+    Store(sums + channel, Load(sums + channel) + sum);
+  }
+}
 
 template <typename T>
 const char* BiasAdd(const KernelArgs& args) {
@@ -27,6 +57,10 @@ const char* BiasAdd(const KernelArgs& args) {
   const float* const b = args.in[1].as<const float>();
   T* const y = args.out[0].as<T>();
   const Sides s(args.in[0], *args.attrs);
+  if (s.in_blocks) {
+    AddToBlocks(s, x, b, y);
+    return nullptr;
+  }
   if (s.inner == 1) {
     ParallelFor(s.outer, Grain(2 * sizeof(T) * s.n), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -82,6 +116,12 @@ const char* BiasGrad(const KernelArgs& args) {
     for (int64_t block = begin; block < end; ++block) {
       float* const sums = partial + block * s.n;
       std::fill(sums, sums + s.n, 0.0f);
+      if (s.in_blocks) {
+        for (int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
+          AddBlocks(s, dy + row * s.n * s.inner, sums);
+        }
+        continue;
+      }
       if (s.inner == 1) {
         AddRows(dy + blocks.begin(block) * s.n, blocks.end(block) - blocks.begin(block), s.n, sums);
         continue;

@@ -5,7 +5,8 @@
 //                                   +--> convolution --> blocked --reorder--> y (nchw)
 //   k (oihw) --reorder--> blocked --+
 //
-// An operand whose plain layout the library takes as it is skips its reorder.
+// An operand that lies as the library wants it skips its reorder. In blocks of channels x and y do where vectors are of
+// sixteen floats, so that there only kernels are moved.
 //
 // 16-bit floats are convolved as floats, but bf16 as bf16 where the processor is faster so (narrow_product.h) and the
 // library takes the shapes. Of bf16 the reorders do the conversion; f16 is none of the library's types, so that f16
@@ -17,6 +18,7 @@
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/narrow_product.h"
+#include "kernels/cpu/reorder.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace oneflow::cpu {
@@ -104,6 +106,9 @@ Operand MakeOperand(int argument, const memory::desc& plain, const memory::desc&
   return operand;
 }
 
+// How an operand of samples lies; a kernel, or its gradient, is row-major.
+Tag TagOf(const TensorArg& x) { return x.in_blocks() ? Tag::nChw16c : Tag::nchw; }
+
 // How the operand lies in our memory, or in the workspace if the library has no such type.
 memory::desc Plain(const TensorArg& x, Tag tag) {
   const bool is_bf16 = x.dtype == DType::kBFloat16;
@@ -143,9 +148,9 @@ Job ForwardJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &x = args.in[0], &k = args.in[1], &y = args.out[0];
   const auto pd = ForwardDesc(g, x, k, y);
   return {convolution_forward(pd),
-          {MakeOperand(DNNL_ARG_SRC, Plain(x, Tag::nchw), pd.src_desc(), false),
+          {MakeOperand(DNNL_ARG_SRC, Plain(x, TagOf(x)), pd.src_desc(), false),
            MakeOperand(DNNL_ARG_WEIGHTS, Plain(k, Tag::oihw), pd.weights_desc(), false),
-           MakeOperand(DNNL_ARG_DST, Plain(y, Tag::nchw), pd.dst_desc(), true)},
+           MakeOperand(DNNL_ARG_DST, Plain(y, TagOf(y)), pd.dst_desc(), true)},
           pd.scratchpad_desc()};
 }
 
@@ -155,9 +160,9 @@ Job DgradJob(const KernelArgs& args, const Geometry& g) {
       {dnnl::algorithm::convolution_auto, g.Any(dx), g.Any(k), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive,
       CpuEngine(), ForwardDesc(g, dx, k, dy));
   return {convolution_backward_data(pd),
-          {MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, Tag::nchw), pd.diff_dst_desc(), false),
+          {MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, TagOf(dy)), pd.diff_dst_desc(), false),
            MakeOperand(DNNL_ARG_WEIGHTS, Plain(k, Tag::oihw), pd.weights_desc(), false),
-           MakeOperand(DNNL_ARG_DIFF_SRC, Plain(dx, Tag::nchw), pd.diff_src_desc(), true)},
+           MakeOperand(DNNL_ARG_DIFF_SRC, Plain(dx, TagOf(dx)), pd.diff_src_desc(), true)},
           pd.scratchpad_desc()};
 }
 
@@ -167,8 +172,8 @@ Job WgradJob(const KernelArgs& args, const Geometry& g) {
       {dnnl::algorithm::convolution_auto, g.Any(x), g.Any(dk), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive,
       CpuEngine(), ForwardDesc(g, x, dk, dy));
   return {convolution_backward_weights(pd),
-          {MakeOperand(DNNL_ARG_SRC, Plain(x, Tag::nchw), pd.src_desc(), false),
-           MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, Tag::nchw), pd.diff_dst_desc(), false),
+          {MakeOperand(DNNL_ARG_SRC, Plain(x, TagOf(x)), pd.src_desc(), false),
+           MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, TagOf(dy)), pd.diff_dst_desc(), false),
            MakeOperand(DNNL_ARG_DIFF_WEIGHTS, Plain(dk, Tag::oihw), pd.diff_weights_desc(), true)},
           pd.scratchpad_desc()};
 }
@@ -228,6 +233,9 @@ KernelList Conv2dKernels() {
     kernels.push_back({"conv2d", dtype, Run, Workspace<ForwardJob>, Prepare<ForwardJob>});
     kernels.push_back({"conv2d_dgrad", dtype, Run, Workspace<DgradJob>, Prepare<DgradJob>});
     kernels.push_back({"conv2d_wgrad", dtype, Run, Workspace<WgradJob>, Prepare<WgradJob>});
+  }
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32}) {
+    kernels.push_back({"reorder", dtype, Reorder});
   }
   return kernels;
 }

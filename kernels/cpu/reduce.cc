@@ -113,6 +113,15 @@ const char* ReduceSum(const KernelArgs& args) {
   return nullptr;
 }
 
+// As of [n,c/16,h,w,16] over h and w.
+void ReducePixels(const TensorArg& x, float* y, double scale) {
+  const std::vector<int64_t> dims = DimsInMemory(x);
+  TensorArg in_memory = x;
+  in_memory.rank = static_cast<int>(dims.size());
+  in_memory.dims = dims.data();
+  Reduce<SumOp, float>(in_memory, {false, false, true, true, false}, y, scale);
+}
+
 // Divides by the logical count, so that the results of shards add up to the mean.
 const char* ReduceMean(const KernelArgs& args) {
   const std::vector<bool> is_reduced = ReducedAxes(args.in[0], *args.attrs);
@@ -120,7 +129,12 @@ const char* ReduceMean(const KernelArgs& args) {
   for (int i = 0; i < args.in[0].rank; ++i) {
     if (is_reduced[i]) count *= args.in[0].logical_dims[i];
   }
-  Reduce<SumOp, float>(args.in[0], is_reduced, args.out[0].as<float>(), 1.0 / static_cast<double>(count));
+  const double scale = 1.0 / static_cast<double>(count);
+  if (args.in[0].in_blocks()) {
+    ReducePixels(args.in[0], args.out[0].as<float>(), scale);
+  } else {
+    Reduce<SumOp, float>(args.in[0], is_reduced, args.out[0].as<float>(), scale);
+  }
   return nullptr;
 }
 

@@ -170,29 +170,34 @@ void AddBatchNormOps(OpRegistry& registry) {
                 .infer = InferChannelMean,
                 .grad = ChannelMeanGrad,
                 .flops = FlopsOfInput,
-                .precision = kFollow});
+                .precision = kFollow,
+                .blocks = BlocksByChannel});
   registry.Add({.name = "channel_variance",
                 .infer = InferChannelVariance,
                 .grad = ChannelVarianceGrad,
                 .flops = FlopsOfInput,
                 .precision = kFollow,
-                .full_inputs = {1}});
+                .full_inputs = {1},
+                .blocks = BlocksByChannel});
   registry.Add({.name = "batch_norm",
                 .infer = InferBatchNorm,
                 .grad = BatchNormGrad,
                 .in_place = {{0, 0}},
                 .precision = kFollow,
-                .full_inputs = {1, 2, 3, 4}});
+                .full_inputs = {1, 2, 3, 4},
+                .blocks = BlocksByChannel});
   registry.Add({.name = "batch_norm_sums",
                 .infer = InferBatchNormSums,
                 .flops = FlopsOfInput,
                 .precision = kFollow,
-                .full_inputs = {2, 3}});
+                .full_inputs = {2, 3},
+                .blocks = BlocksByChannel});
   registry.Add({.name = "batch_norm_dx",
                 .infer = InferBatchNormDx,
                 .in_place = {{0, 0}},
                 .precision = kFollow,
-                .full_inputs = {2, 3, 4, 5, 6}});
+                .full_inputs = {2, 3, 4, 5, 6},
+                .blocks = BlocksByChannel});
 }
 
 }  // namespace oneflow::ops

@@ -47,6 +47,12 @@ absl::StatusOr<Types> InferBiasGrad(const InferContext& c) {
   return Outputs({{DType::kFloat32, {dy.shape[axis]}}});
 }
 
+std::vector<int> BlocksOfBias(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                              const AttrMap& attrs) {
+  if (attrs.Int("axis", -1) == 1) return BlocksByChannel(inputs, outputs, attrs);
+  return std::vector<int>(inputs.size() + outputs.size(), -1);
+}
+
 }  // namespace
 
 void AddBiasOps(OpRegistry& registry) {
@@ -56,12 +62,14 @@ void AddBiasOps(OpRegistry& registry) {
                 .grad = BiasAddGrad,
                 .in_place = {{0, 0}},
                 .precision = Precision::kFollow,
-                .full_inputs = {1}});
+                .full_inputs = {1},
+                .blocks = BlocksOfBias});
   registry.Add({.name = "bias_grad",
                 .infer = InferBiasGrad,
                 .flops = FlopsOfInput,
                 .precision = Precision::kFollow,
-                .ragged = RaggedUse::kPads});
+                .ragged = RaggedUse::kPads,
+                .blocks = BlocksOfBias});
 }
 
 }  // namespace oneflow::ops

@@ -42,6 +42,14 @@ absl::Status BroadcastToGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
+// From a number per channel, which lies one way, to all pixels.
+std::vector<int> BlocksOfBroadcast(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                                   const AttrMap&) {
+  const Shape &x = inputs[0].shape, &y = outputs[0].shape;
+  const bool to_pixels = x.rank() == 4 && y.rank() == 4 && x[0] == y[0] && x[1] == y[1] && x[2] == 1 && x[3] == 1;
+  return {-1, to_pixels ? 0 : -1};
+}
+
 }  // namespace
 
 absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b) {
@@ -77,7 +85,8 @@ void AddBroadcastOps(OpRegistry& registry) {
                 .infer = InferBroadcastTo,
                 .shard_attrs = ShapeOfShard,
                 .grad = BroadcastToGrad,
-                .precision = Precision::kFollow});
+                .precision = Precision::kFollow,
+                .blocks = BlocksOfBroadcast});
 }
 
 }  // namespace oneflow::ops

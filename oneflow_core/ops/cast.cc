@@ -37,7 +37,8 @@ void AddCastOps(OpRegistry& registry) {
                 .rule = "...->...; linear 0",
                 .rule_for = CastRule,
                 .infer = InferCast,
-                .grad = CastGrad});
+                .grad = CastGrad,
+                .blocks = BlocksByElement});
 }
 
 }  // namespace oneflow::ops

@@ -238,6 +238,27 @@ AttrMap ShapeOfShard(const AttrMap& attrs, absl::Span<const ShardType>, absl::Sp
   return With(attrs, "shape", outputs[0].dims.dims());
 }
 
+std::vector<int> BlocksByElement(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                                 const AttrMap&) {
+  std::vector<int> groups;
+  bool alike = outputs[0].shape.rank() == 4;
+  const auto add = [&](const TensorType& x) {
+    alike = alike && (x.shape == outputs[0].shape || x.shape.rank() == 0);
+    groups.push_back(x.shape.rank() == 4 ? 0 : -1);
+  };
+  for (const TensorType& x : inputs) add(x);
+  for (const TensorType& x : outputs) add(x);
+  return alike ? groups : std::vector<int>(groups.size(), -1);
+}
+
+std::vector<int> BlocksByChannel(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                                 const AttrMap&) {
+  std::vector<int> groups;
+  for (const TensorType& x : inputs) groups.push_back(x.shape.rank() == 4 ? 0 : -1);
+  for (const TensorType& x : outputs) groups.push_back(x.shape.rank() == 4 ? 0 : -1);
+  return groups;
+}
+
 double FlopsOfInput(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
   return static_cast<double>(inputs[0].shape.count());
 }

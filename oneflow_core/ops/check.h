@@ -93,6 +93,14 @@ AttrMap With(AttrMap attrs, const std::string& name, Attr value);
 // `attrs` of an op that sums numbers of a type: `out_dtype` is f32 where that is narrow, so that nothing is rounded.
 AttrMap Unrounded(AttrMap attrs, DType dtype);
 
+// A `blocks` for ops that work element by element: operands of one shape lie alike, beside them are only scalars.
+std::vector<int> BlocksByElement(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                                 const AttrMap& attrs);
+// A `blocks` for ops that leave samples and channels where they are: all operands [n,c,...] of four dimensions lie
+// alike; others are numbers of channels.
+std::vector<int> BlocksByChannel(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                                 const AttrMap& attrs);
+
 // A `flops` for ops that read much and write little: one per element of input 0.
 double FlopsOfInput(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap& attrs);
 

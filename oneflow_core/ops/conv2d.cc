@@ -115,6 +115,17 @@ double ConvWgradFlops(absl::Span<const TensorType> inputs, absl::Span<const Tens
   return ConvolutionFlops(inputs[1].shape, outputs[0].shape);
 }
 
+// Each tensor of samples by itself; a kernel k, or its gradient, is row-major.
+std::vector<int> BlocksOfForward(absl::Span<const TensorType>, absl::Span<const TensorType>, const AttrMap&) {
+  return {0, -1, 1};  // x, k, y
+}
+std::vector<int> BlocksOfDgrad(absl::Span<const TensorType>, absl::Span<const TensorType>, const AttrMap&) {
+  return {0, -1, 1};  // dy, k, dx
+}
+std::vector<int> BlocksOfWgrad(absl::Span<const TensorType>, absl::Span<const TensorType>, const AttrMap&) {
+  return {0, 1, -1};  // x, dy, dk
+}
+
 }  // namespace
 
 void AddConv2dOps(OpRegistry& registry) {
@@ -124,19 +135,22 @@ void AddConv2dOps(OpRegistry& registry) {
                 .grad = Conv2dGrad,
                 .flops = Conv2dFlops,
                 .precision = Precision::kCompute,
-                .has_out_dtype = true});
+                .has_out_dtype = true,
+                .blocks = BlocksOfForward});
   registry.Add({.name = "conv2d_dgrad",
                 .rule = "nopq,ocij->nchw; whole h w i j p q; linear 0; linear 1",
                 .infer = InferDgrad,
                 .flops = DgradFlops,
                 .precision = Precision::kCompute,
-                .has_out_dtype = true});
+                .has_out_dtype = true,
+                .blocks = BlocksOfDgrad});
   registry.Add({.name = "conv2d_wgrad",
                 .rule = "nchw,nopq->ocij; whole h w i j p q; linear 0; linear 1",
                 .infer = InferConvWgrad,
                 .flops = ConvWgradFlops,
                 .precision = Precision::kCompute,
-                .has_out_dtype = true});
+                .has_out_dtype = true,
+                .blocks = BlocksOfWgrad});
 }
 
 }  // namespace oneflow::ops

@@ -50,11 +50,13 @@ void AddMaxPool2dOps(OpRegistry& registry) {
                 .infer = InferMaxPool2d,
                 .grad = MaxPool2dGrad,
                 .flops = FlopsOfInput,
-                .precision = Precision::kFollow});
+                .precision = Precision::kFollow,
+                .blocks = BlocksByChannel});
   registry.Add({.name = "max_pool2d_grad",
                 .rule = "ncpq,ncpq->nchw; whole h w p q; linear 0",
                 .infer = InferMaxPool2dGrad,
-                .precision = Precision::kFollow});
+                .precision = Precision::kFollow,
+                .blocks = BlocksByChannel});
 }
 
 }  // namespace oneflow::ops

@@ -36,6 +36,7 @@
   FAMILY(CrossEntropy)              \
   FAMILY(Conv2d)                    \
   FAMILY(MaxPool2d)                 \
+  FAMILY(Reorder)                   \
   FAMILY(Optimizer)                 \
   FAMILY(Generation)                \
   FAMILY(Replica)                   \

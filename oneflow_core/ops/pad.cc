@@ -49,10 +49,19 @@ absl::Status PadGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
+// Around the pixels only.
+std::vector<int> BlocksOfPad(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                             const AttrMap& attrs) {
+  const Shape &x = inputs[0].shape, &y = outputs[0].shape;
+  if (x.rank() == 4 && x[0] == y[0] && x[1] == y[1]) return BlocksByChannel(inputs, outputs, attrs);
+  return {-1, -1};
+}
+
 }  // namespace
 
 void AddPadOps(OpRegistry& registry) {
-  registry.Add({.name = "pad", .infer = InferPad, .grad = PadGrad, .precision = Precision::kFollow});
+  registry.Add(
+      {.name = "pad", .infer = InferPad, .grad = PadGrad, .precision = Precision::kFollow, .blocks = BlocksOfPad});
 }
 
 }  // namespace oneflow::ops

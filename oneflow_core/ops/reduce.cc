@@ -120,6 +120,12 @@ absl::Status SquareSumGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
+// Over the pixels: what is left is a number per channel, which lies one way.
+std::vector<int> BlocksOfMean(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap& attrs) {
+  const bool of_pixels = inputs[0].shape.rank() == 4 && attrs.Ints("axes") == std::vector<int64_t>{2, 3};
+  return {of_pixels ? 0 : -1, -1};
+}
+
 }  // namespace
 
 void AddReduceOps(OpRegistry& registry) {
@@ -128,7 +134,11 @@ void AddReduceOps(OpRegistry& registry) {
                 .grad = ReduceSumGrad,
                 .flops = FlopsOfInput,
                 .ragged = RaggedUse::kPads});
-  registry.Add({.name = "reduce_mean", .infer = InferReduceNonEmpty, .grad = ReduceMeanGrad, .flops = FlopsOfInput});
+  registry.Add({.name = "reduce_mean",
+                .infer = InferReduceNonEmpty,
+                .grad = ReduceMeanGrad,
+                .flops = FlopsOfInput,
+                .blocks = BlocksOfMean});
   for (const char* name : {"reduce_max", "reduce_min"}) {
     registry.Add({.name = name, .infer = InferReduceNonEmpty, .grad = ReduceExtremumGrad, .flops = FlopsOfInput});
   }

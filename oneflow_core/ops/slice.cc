@@ -55,10 +55,20 @@ absl::Status SliceGradGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
+// Of the pixels only.
+std::vector<int> BlocksOfSlice(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                               const AttrMap& attrs) {
+  return attrs.Int("axis") >= 2 ? BlocksByChannel(inputs, outputs, attrs) : std::vector<int>{-1, -1};
+}
+
 }  // namespace
 
 void AddSliceOps(OpRegistry& registry) {
-  registry.Add({.name = "slice", .infer = InferSlice, .grad = SliceGrad, .precision = Precision::kFollow});
+  registry.Add({.name = "slice",
+                .infer = InferSlice,
+                .grad = SliceGrad,
+                .precision = Precision::kFollow,
+                .blocks = BlocksOfSlice});
   registry.Add({.name = "slice_grad", .infer = InferSliceGrad, .grad = SliceGradGrad, .precision = Precision::kFollow});
 }
 

@@ -106,18 +106,25 @@ void AddUnaryOps(OpRegistry& registry) {
                   .infer = infer,
                   .grad = grad,
                   .in_place = {{0, 0}},
-                  .precision = kFollow});
+                  .precision = kFollow,
+                  .blocks = BlocksByElement});
   };
   const auto add = [&](const char* name, decltype(OpDef::infer) infer, Gradient grad, Precision precision) {
-    registry.Add(
-        {.name = name, .rule = "...->...", .infer = infer, .grad = grad, .in_place = {{0, 0}}, .precision = precision});
+    registry.Add({.name = name,
+                  .rule = "...->...",
+                  .infer = infer,
+                  .grad = grad,
+                  .in_place = {{0, 0}},
+                  .precision = precision,
+                  .blocks = BlocksByElement});
   };
   const auto add_grad = [&](const char* name) {
     registry.Add({.name = name,
                   .rule = "...,...->...; linear 0",
                   .infer = InferUnaryGrad,
                   .in_place = {{0, 0}},
-                  .precision = kFollow});
+                  .precision = kFollow,
+                  .blocks = BlocksByElement});
   };
   add_linear("scale", InferWithAlpha, ScaleGrad);
   add("add_scalar", InferWithAlpha, AddScalarGrad, kFollow);

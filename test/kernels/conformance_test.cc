@@ -156,6 +156,50 @@ TEST_P(ConformanceTest, OutputsMayLieInInputsWhereOpsSaySo) {
   EXPECT_GT(cases, 20);
 }
 
+// All ways in which the operands may lie, but for all of them row-major.
+std::vector<std::vector<MemoryLayout>> LayoutsOf(const OpCase& c, const std::vector<RefTensor>& outputs) {
+  const std::vector<int> groups = BlockGroups(*Ops().Find(c.op), TypesOf(c.inputs), TypesOf(outputs), c.attrs);
+  std::vector<RefTensor> operands = c.inputs;
+  operands.insert(operands.end(), outputs.begin(), outputs.end());
+  std::vector<std::vector<MemoryLayout>> ways;
+  for (const int in_blocks : {1, 2, 3}) {  // the groups, one bit each: no op has more than two
+    std::vector<MemoryLayout> way(groups.size(), MemoryLayout::kRowMajor);
+    bool fits = true, any = false;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      if (groups[i] < 0 || (in_blocks >> groups[i] & 1) == 0) continue;
+      way[i] = MemoryLayout::kChannelBlocks;
+      fits = fits && FitsBlocks(operands[i].dims, static_cast<int>(operands[i].dims.size()));
+      any = true;
+    }
+    const bool is_new = std::find(ways.begin(), ways.end(), way) == ways.end();
+    if (fits && any && is_new) ways.push_back(std::move(way));
+  }
+  return ways;
+}
+
+TEST_P(ConformanceTest, OperandsMayLieInBlocksWhereOpsSaySo) {
+  if (GetParam().make == FirstGpu) GTEST_SKIP() << "only CPUs have blocks";
+  std::set<std::string> seen;
+  for (const OpCase& c : Cases()) {
+    SCOPED_TRACE(Describe(c));
+    std::vector<RefTensor> after = c.inputs;
+    ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> want, Want(c, after));
+    for (const std::vector<MemoryLayout>& layouts : LayoutsOf(c, want)) {
+      BeginCase();
+      KernelCall call = CallOf(c, want);
+      call.layouts = layouts;
+      ASSERT_OK_AND_ASSIGN(const KernelResult got, RunKernel(*device_, call));
+      ExpectNear(got.outputs, want, c.tolerance, "output");
+      if (HasFatalFailure()) return;
+      seen.insert(c.op);
+    }
+  }
+  if (std::getenv("ONEFLOW_TEST_OP") != nullptr) return;
+  for (const auto& [name, op] : Ops().all()) {
+    EXPECT_EQ(seen.count(name) > 0, op.blocks != nullptr) << name << " has no case in blocks";
+  }
+}
+
 TEST_P(ConformanceTest, TwoRunsAreBitwiseEqual) {
   for (const OpCase& c : Cases()) {
     SCOPED_TRACE(Describe(c));

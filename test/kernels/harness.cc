@@ -85,15 +85,26 @@ double Decode(DType dtype, const char* from) {
   return 0;
 }
 
-std::vector<char> EncodeAll(const RefTensor& x) {
+// Where row-major element `i` lies.
+size_t Place(const RefTensor& x, MemoryLayout layout, size_t i) {
+  if (layout == MemoryLayout::kRowMajor) return i;
+  const size_t pixels = static_cast<size_t>(x.dims[2] * x.dims[3]), channel = i / pixels;  // of all samples' channels
+  return (channel / 16 * pixels + i % pixels) * 16 + channel % 16;
+}
+
+std::vector<char> EncodeAll(const RefTensor& x, MemoryLayout layout) {
   std::vector<char> bytes(x.values.size() * SizeOf(x.dtype));
-  for (size_t i = 0; i < x.values.size(); ++i) Encode(x.dtype, x.values[i], &bytes[i * SizeOf(x.dtype)]);
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    Encode(x.dtype, x.values[i], &bytes[Place(x, layout, i) * SizeOf(x.dtype)]);
+  }
   return bytes;
 }
 
-RefTensor DecodeAll(const RefTensor& type, const std::vector<char>& bytes) {
+RefTensor DecodeAll(const RefTensor& type, MemoryLayout layout, const std::vector<char>& bytes) {
   RefTensor x = type;
-  for (size_t i = 0; i < x.values.size(); ++i) x.values[i] = Decode(x.dtype, &bytes[i * SizeOf(x.dtype)]);
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    x.values[i] = Decode(x.dtype, &bytes[Place(x, layout, i) * SizeOf(x.dtype)]);
+  }
   return x;
 }
 
@@ -135,12 +146,13 @@ class Buffer {
 
 // TensorArgs need dims that outlive them.
 struct Operand {
-  Operand(const RefTensor& x, const Part* part, void* data) : dims(x.dims), logical(x.dims), start(x.dims.size(), 0) {
+  Operand(const RefTensor& x, const Part* part, MemoryLayout layout, void* data)
+      : dims(x.dims), logical(x.dims), start(x.dims.size(), 0) {
     if (part != nullptr && !part->logical_dims.empty()) {
       logical = part->logical_dims;
       start = part->start;
     }
-    arg = {data, x.dtype, static_cast<int>(dims.size()), x.count(), dims.data(), logical.data(), start.data()};
+    arg = {data, x.dtype, static_cast<int>(dims.size()), x.count(), dims.data(), logical.data(), start.data(), layout};
   }
   Operand(const Operand&) = delete;
   std::vector<int64_t> dims, logical, start;
@@ -157,13 +169,17 @@ absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& 
   std::vector<Buffer> buffers;  // of inputs, then of outputs
   std::vector<std::unique_ptr<Operand>> operands;
   std::vector<TensorArg> args;
+  const auto layout_of = [&](size_t operand) {
+    return call.layouts.empty() ? MemoryLayout::kRowMajor : call.layouts[operand];
+  };
   const auto add = [&](const RefTensor& x, const std::vector<Part>& parts, size_t index, void* existing) {
     if (existing == nullptr) {
       const size_t row = x.dims.empty() ? 0 : static_cast<size_t>(x.dims.back()) * SizeOf(x.dtype);
       buffers.emplace_back(device, x.values.size() * SizeOf(x.dtype), call.rows_before * row);
-      buffers.back().Write(EncodeAll(x));
+      buffers.back().Write(EncodeAll(x, layout_of(args.size())));
     }
     operands.push_back(std::make_unique<Operand>(x, index < parts.size() ? &parts[index] : nullptr,
+                                                 layout_of(args.size()),
                                                  existing == nullptr ? buffers.back().data() : existing));
     args.push_back(operands.back()->arg);
   };
@@ -204,13 +220,14 @@ absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& 
   OF_RETURN_IF_ERROR(workspace.Read("scratch area").status());
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     OF_ASSIGN_OR_RETURN(std::vector<char> bytes, buffers[i].Read(absl::StrCat("input ", i)));
-    result.inputs.push_back(DecodeAll(call.inputs[i], bytes));
+    result.inputs.push_back(DecodeAll(call.inputs[i], layout_of(i), bytes));
     result.bytes.push_back(std::move(bytes));
   }
   if (call.output_in_input >= 0) result.outputs.push_back(result.inputs[call.output_in_input]);
   for (size_t i = call.inputs.size(); i < buffers.size(); ++i) {
     OF_ASSIGN_OR_RETURN(std::vector<char> bytes, buffers[i].Read(absl::StrCat("output ", i - call.inputs.size())));
-    result.outputs.push_back(DecodeAll(call.outputs[result.outputs.size()], bytes));
+    const size_t output = result.outputs.size();
+    result.outputs.push_back(DecodeAll(call.outputs[output], layout_of(call.inputs.size() + output), bytes));
     result.bytes.push_back(std::move(bytes));
   }
   return result;

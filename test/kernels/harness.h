@@ -24,14 +24,15 @@ struct KernelCall {
   std::vector<RefTensor> outputs;               // dims and dtypes; the contents are what is there before
   std::vector<Part> input_parts, output_parts;  // empty, or one per operand
   RefContext context;
-  int output_in_input = -1;  // output 0 occupies the memory of this input
-  int rows_before = 0;       // operands begin so many rows, of their last dimension, behind a boundary
+  int output_in_input = -1;                // output 0 occupies the memory of this input
+  int rows_before = 0;                     // operands begin so many rows, of their last dimension, behind a boundary
+  std::vector<MemoryLayout> layouts = {};  // of inputs, then of outputs; empty: all are row-major
 };
 
 struct KernelResult {
   std::vector<RefTensor> inputs;  // after the call
   std::vector<RefTensor> outputs;
-  std::vector<std::vector<char>> bytes;  // of the inputs, then of the outputs, for bitwise comparisons
+  std::vector<std::vector<char>> bytes;  // of the inputs, then of the outputs, as they lie, for bitwise comparisons
 };
 
 // NotFound if the device has no such kernel; Internal if it failed, or wrote beyond an output or its scratch area.

@@ -1,4 +1,6 @@
 // The layout law on devices of the host.
+#include <set>
+
 #include "oneflow_core/models/gpt.h"
 #include "test/laws/layouts_law.h"
 
@@ -462,6 +464,49 @@ TEST_F(LayoutsTest, DropoutIsDrawnAnewEveryStep) {
   ASSERT_OK_AND_ASSIGN(const Outcome dropped, Run(Gpt(), {"train.schedule.learning_rate=1e-12"}));
   ASSERT_OK_AND_ASSIGN(const Outcome whole, Run(Gpt(), {"train.schedule.learning_rate=1e-12", "model.gpt.dropout=0"}));
   EXPECT_NE(dropped.losses, whole.losses);
+}
+
+// A convnet whose values lie in blocks of channels on one device, and on many where a rank has whole blocks: over "tp"
+// those of the first convolution may be halved, and rows be what is convolved.
+class ChannelBlocksTest : public LayoutsTest {
+ protected:
+  std::string Blocks() const {
+    return "model { convnet { channels: [16, 32] hidden: 20 } } data { images { train_images: '" + images_ +
+           "' train_labels: '" + labels_ +
+           "' } } train { batch_size: 8 optimizer { sgd { momentum: 0.9 } } schedule { learning_rate: 0.02 } }";
+  }
+
+  // The values of "train" that lie in blocks.
+  absl::StatusOr<int> NumInBlocks(const std::vector<std::string>& overrides) {
+    OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(Blocks(), "law"));
+    for (const std::string& one : overrides) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
+    OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops_));
+    int count = 0;
+    for (const pb::ClassTensor& tensor : plan.tensors()) count += tensor.layout() != 0;
+    return count;
+  }
+
+  const std::vector<std::vector<std::string>> layouts_ = {{"mesh={dp:2}"},
+                                                          {"mesh={tp:2}"},
+                                                          {"mesh={tp:3}"},
+                                                          {"mesh={dp:2 tp:2}"},
+                                                          {"mesh={pp:2}", "train.micro_batches=2"},
+                                                          {"mesh={pp:2 dp:2}", "train.micro_batches=2"},
+                                                          {"train.micro_batches=4", "recompute.what=layers"}};
+};
+
+TEST_F(ChannelBlocksTest, LossesAreTheSameHoweverValuesLieInMemory) {
+  std::set<int> counts = {*NumInBlocks({})};
+  EXPECT_GT(*counts.begin(), 0);
+  for (const std::vector<std::string>& layout : layouts_) counts.insert(*NumInBlocks(layout));
+  EXPECT_GT(counts.size(), 1) << "not the same values lie in blocks everywhere";
+  ExpectSameUnder(Blocks(), layouts_);
+}
+
+TEST_F(ChannelBlocksTest, AndInSixteenBits) {
+  first_bar_ = 2e-3, last_bar_ = 2e-2;
+  ExpectSameUnder(Blocks() + " precision { compute: BF16 }", layouts_);
 }
 
 }  // namespace

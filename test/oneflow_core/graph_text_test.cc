@@ -30,6 +30,7 @@ void ExpectSame(const Value& a, const Value& b) {
   EXPECT_EQ(a.output, b.output);
   EXPECT_EQ(a.hint, b.hint);
   EXPECT_EQ(a.dist, b.dist);
+  EXPECT_EQ(a.layout, b.layout);
 }
 
 void ExpectSame(const Node& a, const Node& b) {
@@ -70,8 +71,8 @@ void ExpectRoundTrip(const Graph& graph) {
 Graph FullyMarkedGraph() {
   GraphBuilder b(Ops(), "all \"marks\"\n");
   b.set_source("example.cc:1");
-  const Tensor x =
-      b.Op1("constant", {}, {{"dtype", std::string("f32")}, {"shape", std::vector<int64_t>{4, 6}}, {"value", 0.1}});
+  const Tensor x = b.Op1("constant", {},
+                         {{"dtype", std::string("f32")}, {"shape", std::vector<int64_t>{4, 16, 2, 6}}, {"value", 0.1}});
   const Tensor y = b.Op1("relu", {x}, {}, std::source_location::current(), "α/\"β\"");
   const Tensor w = b.Variable("w", {DType::kFloat32, {}}, "zeros");  // what a node serves may come after it
   Graph graph = *b.Finish();
@@ -104,6 +105,7 @@ Graph FullyMarkedGraph() {
   node.rate = Rate::kStep;
   node.placement = stage;
   graph.value(y.id()).hint = {{"dp", Sbp::Split(0)}, {"tp", Sbp::Partial(Reduction::kMax)}};
+  graph.value(y.id()).layout = MemoryLayout::kChannelBlocks;
   graph.value(y.id()).dist = DistType{stage, {Sbp::Split(1), Sbp::Partial()}};
   return graph;
 }

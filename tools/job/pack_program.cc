@@ -76,7 +76,7 @@ bool AlikeOperands(const Repeated<pb::Operand>& a, const Ports& a_ports, const R
                    const Ports& b_ports) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const pb::Operand& x, const pb::Operand& y) {
     return a_ports.Of(x) == b_ports.Of(y) && x.zone() == y.zone() && x.offset() == y.offset() &&
-           x.dtype() == y.dtype() && x.ragged() == y.ragged() &&
+           x.dtype() == y.dtype() && x.ragged() == y.ragged() && x.layout() == y.layout() &&
            std::equal(x.logical_dims().begin(), x.logical_dims().end(), y.logical_dims().begin(),
                       y.logical_dims().end());
   });
@@ -271,6 +271,7 @@ class Packer {
     pb::PackedShape shape;
     shape.set_dtype(like.dtype());
     shape.set_ragged(like.ragged());
+    shape.set_layout(like.layout());
     *shape.mutable_logical_dims() = like.logical_dims();
     for (const pb::Instruction* const instance : instances) {
       pb::PackedBox& box = *shape.add_boxes();

@@ -216,6 +216,7 @@ class Unpacker {
     out.set_offset(x.offset());
     out.set_dtype(shape->dtype());
     out.set_ragged(shape->ragged());
+    out.set_layout(shape->layout());
     *out.mutable_logical_dims() = shape->logical_dims();
     *out.mutable_start() = box.start();
     *out.mutable_dims() = box.extent();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/dtype.h"
+#include "oneflow_core/memory_layout.h"
 
 namespace oneflow {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 using Operands = google::protobuf::RepeatedPtrField<pb::Operand>;
 
 std::string TypeText(const pb::Operand& operand) {
-  return absl::StrCat(Name(static_cast<DType>(operand.dtype())), "[", absl::StrJoin(operand.dims(), ","), "]");
+  return absl::StrCat(Name(static_cast<DType>(operand.dtype())), "[", absl::StrJoin(operand.dims(), ","), "]",
+                      Suffix(static_cast<MemoryLayout>(operand.layout())));
 }
 
 std::string TypesText(const Operands& operands) {

@@ -100,5 +100,31 @@ TEST(OperandCheckTest, SaysWhatIsWrongWithBothValues) {
   }
 }
 
+TEST(OperandCheckTest, BlocksAreTakenAsTheOpSays) {
+  const auto check = [](const std::string& op, const AttrMap& attrs, const std::vector<std::string>& inputs,
+                        const std::string& output, const std::vector<int>& in_blocks) {
+    std::vector<ShardType> in, out = {ParseShard(output)};
+    for (const std::string& text : inputs) in.push_back(ParseShard(text));
+    for (const int i : in_blocks) {
+      (i < static_cast<int>(in.size()) ? in[i] : out[i - in.size()]).layout = MemoryLayout::kChannelBlocks;
+    }
+    return CheckCall(*Ops().Find(op), attrs, in, out);
+  };
+  const std::string x = "f32[2,32,4,4]/[2,16,4,4]";
+  const AttrMap window = {{"stride", int64_t{1}}, {"padding", int64_t{0}}};
+  const std::vector<std::string> xk = {"f32[2,32,4,4]", "f32[16,32,1,1]"};
+  EXPECT_OK(check("relu", {}, {x}, x, {0, 1}));
+  EXPECT_OK(check("conv2d", window, xk, "f32[2,16,4,4]", {0}));
+  EXPECT_OK(check("conv2d", window, xk, "f32[2,16,4,4]", {2}));
+  EXPECT_OK(check("reorder", {}, {x}, x, {1}));
+  EXPECT_THAT(check("relu", {}, {x}, x, {0}), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                       "operands 0 and 1 must lie alike, but only one of them lies "
+                                                       "in blocks"));
+  EXPECT_THAT(check("conv2d", window, xk, "f32[2,16,4,4]", {1}),
+              StatusIs(absl::StatusCode::kInvalidArgument, "operand 1 lies in blocks, but must be row-major"));
+  EXPECT_THAT(check("add", {}, {"f32[2,32,4,4]", "f32[4]"}, "f32[2,32,4,4]", {0, 2}),
+              StatusIs(absl::StatusCode::kInvalidArgument, "operand 0 lies in blocks, but must be row-major"));
+}
+
 }  // namespace
 }  // namespace oneflow

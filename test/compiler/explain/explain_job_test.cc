@@ -1,5 +1,6 @@
 #include "compiler/explain/explain.h"
 #include "compiler/explain/html.h"
+#include "oneflow_core/models/convnet.h"
 #include "oneflow_core/models/gpt.h"
 #include "test/compiler/explain/example.h"
 #include "test/support/golden.h"
@@ -72,6 +73,16 @@ TEST(ExplainJobTest, WhatWasMadeAfterLayoutsWereChosenIsExplained) {
               AllOf(HasSubstr("  made by       packed_matmul "), Not(HasSubstr("its parts"))));
   EXPECT_THAT(explained("h0/mlp/up/weight/bf16"), HasSubstr("there is no tensor 'h0/mlp/up/weight/bf16'; the nearest"));
   EXPECT_THAT(ExplainAsHtml(job), HasSubstr("h0/mlp/up/matmul/packed"));
+}
+
+TEST(ExplainJobTest, WhatWasReorderedIsExplained) {
+  const ImageData data{.train_images = "images", .train_labels = "labels"};
+  const Program program = *ConvNetProgram({}, data, {.train = 8}, Ops());
+  ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(program, Options({{"dp", 2}})));
+  const absl::StatusOr<std::string> text = ExplainTensor(job, "max_pool2d_2/rows");
+  ASSERT_OK(text);
+  EXPECT_THAT(*text, AllOf(HasSubstr("  made by       reorder 'max_pool2d_2/rows'"),
+                           HasSubstr("none: it was made after layouts")));
 }
 
 TEST(ExplainJobTest, OneRankBoxesNothing) {

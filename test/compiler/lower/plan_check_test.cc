@@ -100,6 +100,15 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
       {[](auto& set) { set.mutable_plans(0)->mutable_orders(0)->set_queue(pb::HOST); }, "is on queue 1"},
       {[](auto& set) { set.mutable_tensors(FindCall(set).instructions(0).inputs(0).tensor())->set_dims(0, 1000); },
        "there is room for"},
+      {[](auto& set) { set.mutable_tensors(0)->set_layout(2); }, "tensor 0: layout 2"},
+      {[](auto& set) { set.mutable_tensors(0)->set_layout(1); }, "blocks of 16 channels"},
+      {[](auto& set) {
+         pb::ClassTensor& tensor = *set.mutable_tensors(FindCall(set).instructions(0).inputs(0).tensor());
+         tensor.set_layout(1);
+         tensor.clear_dims();
+         for (const int64_t dim : {1, 64, 1, 1}) tensor.add_dims(dim);
+       },
+       "must be row-major"},
       {[](auto& set) { FindCall(set).mutable_instructions(0)->set_received_bytes(-1); }, "what it receives: -1 bytes"},
       {[](auto& set) { FindCall(set).mutable_instructions(0)->set_scratch_bytes(1 << 30); }, "its scratch memory"},
   };

@@ -57,7 +57,8 @@ void AddEdges(Random& r, OpCases& cases) {
                                                                         {{0, 4}, -1},
                                                                         {{2, 3, 0, 4}, 1},
                                                                         {{1000, 65}, -1},
-                                                                        {{200, 3, 9, 9}, 1}}) {
+                                                                        {{200, 3, 9, 9}, 1},
+                                                                        {{70, 32, 3, 5}, 1}}) {
     const int64_t n = dims[axis < 0 ? axis + dims.size() : axis];
     cases.push_back(InPlace({"bias_add", "axis", {{"axis", axis}}, {r.Uniform(dims), r.Uniform({n})}}, 0));
     cases.push_back({"bias_grad", "axis", {{"axis", axis}}, {r.Uniform(dims)}, 1e-5});

@@ -81,10 +81,21 @@ void AddExamples(Random& r, OpCases& cases) {
 }
 
 void AddEdges(Random& r, OpCases& cases) {
-  const std::pair<Dims, Dims> shapes[] = {
-      {{7, 37}, {7, 37}}, {{7, 37}, {37}},           {{7, 37}, {7, 1}},        {{7, 37}, {}},
-      {{1, 37}, {7, 1}},  {{5}, {4, 3, 5}},          {{4, 1, 5}, {3, 1}},      {{0, 37}, {37}},
-      {{}, {}},           {{2, 3, 4, 5}, {3, 1, 5}}, {{300, 211}, {300, 211}}, {{300, 211}, {1}}};
+  const std::pair<Dims, Dims> shapes[] = {{{7, 37}, {7, 37}},
+                                          {{7, 37}, {37}},
+                                          {{7, 37}, {7, 1}},
+                                          {{7, 37}, {}},
+                                          {{1, 37}, {7, 1}},
+                                          {{5}, {4, 3, 5}},
+                                          {{4, 1, 5}, {3, 1}},
+                                          {{0, 37}, {37}},
+                                          {{}, {}},
+                                          {{2, 3, 4, 5}, {3, 1, 5}},
+                                          {{300, 211}, {300, 211}},
+                                          {{300, 211}, {1}},
+                                          {{2, 16, 3, 5}, {2, 16, 3, 5}},
+                                          {{2, 16, 3, 5}, {}},
+                                          {{2, 16, 3, 5}, {5}}};
   for (const char* op : {"add", "sub", "mul", "div"}) {
     for (const auto& [a, b] : shapes) {
       const RefTensor divisor = r.Uniform(b, 0.5, 3);  // far from zero, where a quotient has no error bound
@@ -93,8 +104,13 @@ void AddEdges(Random& r, OpCases& cases) {
     cases.push_back(InPlace({op, "into the second", {}, {r.Uniform({9, 9}), r.Uniform({9, 9}, 0.5, 3)}}, 1));
   }
   for (const char* op : {"maximum", "minimum", "heaviside"}) {
-    for (const auto& [a, b] : std::vector<std::pair<Dims, Dims>>{
-             {{7, 37}, {7, 37}}, {{7, 37}, {37}}, {{7, 37}, {}}, {{1, 37}, {7, 1}}, {{0, 37}, {37}}, {{}, {}}}) {
+    for (const auto& [a, b] : std::vector<std::pair<Dims, Dims>>{{{7, 37}, {7, 37}},
+                                                                 {{7, 37}, {37}},
+                                                                 {{7, 37}, {}},
+                                                                 {{1, 37}, {7, 1}},
+                                                                 {{0, 37}, {37}},
+                                                                 {{}, {}},
+                                                                 {{2, 16, 3, 5}, {2, 16, 3, 5}}}) {
       cases.push_back(InPlace({op, "ties", {}, {Few(r, a), Few(r, b)}, 0}, a == b ? 0 : -1));
     }
     cases.push_back(InPlace({op, "into the second", {}, {r.Uniform({9, 9}), r.Uniform({9, 9})}, 0}, 1));
@@ -108,6 +124,7 @@ void AddEdges(Random& r, OpCases& cases) {
     for (int64_t i = 0; i < n; ++i) c.inputs.push_back(r.Uniform({11, 7}));
     cases.push_back(c);
   }
+  cases.push_back({"add_n", "images", {}, {r.Uniform({2, 16, 3, 5}), r.Uniform({2, 16, 3, 5})}});
   cases.push_back({"add_n", "empty", {}, {r.Uniform({0}), r.Uniform({0})}});
 }
 

@@ -50,6 +50,10 @@ void AddEdges(Random& r, OpCases& cases) {
   for (const DType dtype : kAllDTypes) {
     cases.push_back({"broadcast_to", "dtypes", {{"shape", Dims{3, 4, 5}}}, {r.Small({4, 1}, dtype)}, 0});
   }
+  for (const DType dtype : kAllDTypes) {
+    cases.push_back(
+        {"broadcast_to", "to all pixels", {{"shape", Dims{2, 32, 3, 5}}}, {r.Small({2, 32, 1, 1}, dtype)}, 0});
+  }
   cases.push_back({"broadcast_to", "from a scalar", {{"shape", Dims{37}}}, {r.Uniform({})}, 0});
   cases.push_back({"broadcast_to", "inner dimension", {{"shape", Dims{6, 37}}}, {r.Uniform({6, 1})}, 0});
   cases.push_back({"broadcast_to", "empty", {{"shape", Dims{0, 37}}}, {r.Uniform({37})}, 0});

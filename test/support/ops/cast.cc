@@ -53,6 +53,9 @@ void AddEdges(Random& r, OpCases& cases) {
       cases.push_back({"cast", "all pairs", {{"dtype", std::string(Name(to))}}, {r.Small({3, 19}, from)}, 0});
     }
   }
+  for (const char* to : {"bf16", "i32"}) {
+    cases.push_back({"cast", "images", {{"dtype", std::string(to)}}, {r.Small({2, 16, 3, 5}, DType::kFloat32)}, 0});
+  }
   for (const char* to : {"bf16", "f16"}) {
     cases.push_back({"cast", "rounding", {{"dtype", std::string(to)}}, {r.Uniform({999})}, 0});
   }

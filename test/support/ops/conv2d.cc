@@ -110,6 +110,9 @@ void AddEdges(Random& r, OpCases& cases) {
   AddAll(r, "not square", {3, 2, 5, 6}, {5, 2, 1, 2}, 1, 0, cases);
   AddAll(r, "empty", {0, 3, 8, 8}, {4, 3, 3, 3}, 1, 1, cases);
   AddAll(r, "many channels", {2, 16, 12, 12}, {32, 16, 5, 5}, 1, 0, cases);
+  AddAll(r, "blocks of channels", {2, 32, 9, 7}, {48, 32, 3, 3}, 2, 1, cases);
+  AddAll(r, "a block from an image", {2, 3, 9, 7}, {16, 3, 3, 3}, 1, 1, cases);
+  AddAll(r, "pixel by pixel", {2, 48, 5, 4}, {16, 48, 1, 1}, 1, 0, cases);
 }
 
 void AddExtremes(Random& r, OpCases& cases) {

@@ -75,6 +75,8 @@ void AddEdges(Random& r, OpCases& cases) {
   AddBoth(r, "ties", Few(r, {2, 3, 8, 8}), 2, 2, cases);
   AddBoth(r, "ties", Few(r, {1, 2, 7, 9}), 3, 2, cases);
   AddBoth(r, "ties", Few(r, {1, 1, 5, 5}), 3, 1, cases);
+  AddBoth(r, "blocks", Few(r, {2, 32, 8, 9}), 3, 2, cases);
+  AddBoth(r, "blocks", Few(r, {1, 16, 6, 5}), 2, 1, cases);
   AddBoth(r, "empty", Few(r, {0, 3, 4, 4}), 2, 2, cases);
   AddBoth(r, "empty", Few(r, {2, 0, 4, 4}), 2, 2, cases);
 }

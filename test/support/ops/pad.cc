@@ -47,6 +47,15 @@ void AddEdges(Random& r, OpCases& cases) {
     const AttrMap attrs = {{"before", Dims{1, 0, 2}}, {"after", Dims{0, 3, 1}}, {"value", 1.0}};
     cases.push_back({"pad", "dtypes", attrs, {r.Small({4, 3, 5}, dtype)}, 0});
   }
+  for (const DType dtype : {DType::kFloat32, DType::kInt32}) {
+    const AttrMap attrs = {{"before", Dims{0, 0, 1, 2}}, {"after", Dims{0, 0, 0, 1}}, {"value", -3.0}};
+    cases.push_back({"pad", "around pixels", attrs, {r.Small({2, 32, 3, 5}, dtype)}, 0});
+  }
+  cases.push_back({"pad",
+                   "around channels",
+                   {{"before", Dims{0, 16, 0, 0}}, {"after", Dims{1, 0, 0, 2}}},
+                   {r.Uniform({2, 16, 3, 5})},
+                   0});
   cases.push_back({"pad", "zeros", {{"before", Dims{2, 1}}, {"after", Dims{0, 5}}}, {r.Uniform({200, 37})}, 0});
   cases.push_back({"pad", "nothing to keep", {{"before", Dims{2, 1}}, {"after", Dims{1, 0}}}, {r.Uniform({0, 4})}, 0});
   cases.push_back({"pad", "nothing to add", {{"before", Dims{0, 0}}, {"after", Dims{0, 0}}}, {r.Uniform({3, 4})}, 0});

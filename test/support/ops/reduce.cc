@@ -153,7 +153,8 @@ void AddEdges(Random& r, OpCases& cases) {
   const std::pair<Dims, Dims> reductions[] = {{{5, 37}, {1}},         {{5, 37}, {0}},         {{5, 37}, {0, 1}},
                                               {{3, 4, 5, 6}, {1, 3}}, {{3, 4, 5, 6}, {0, 2}}, {{3, 4, 5, 6}, {1, 2}},
                                               {{3, 1, 5}, {1}},       {{5, 7}, {}},           {{}, {}},
-                                              {{600, 301}, {0}},      {{600, 301}, {1}},      {{600, 301}, {0, 1}}};
+                                              {{600, 301}, {0}},      {{600, 301}, {1}},      {{600, 301}, {0, 1}},
+                                              {{2, 32, 5, 7}, {2, 3}}};
   for (const char* op : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}) {
     for (const auto& [dims, axes] : reductions) {
       for (const bool keepdims : {false, true}) {

@@ -57,6 +57,9 @@ void AddEdges(Random& r, OpCases& cases) {
     cases.push_back({"slice", "dtypes", Part(1, 2, 3), {r.Small({4, 7, 3}, dtype)}, 0});
     cases.push_back({"slice_grad", "dtypes", Part(1, 2, 7), {r.Small({4, 3, 3}, dtype)}, 0});
   }
+  for (const int64_t axis : {1, 2, 3}) {
+    cases.push_back({"slice", "of an image", Part(axis, 1, 4), {r.Uniform({2, 32, 6, 5})}, 0});
+  }
   cases.push_back({"slice", "first dimension", Part(0, 1, 2), {r.Uniform({4, 37})}, 0});
   cases.push_back({"slice", "to nothing", Part(0, 4, 0), {r.Uniform({4, 37})}, 0});
   cases.push_back({"slice_grad", "from nothing", Part(0, 4, 4), {r.Uniform({0, 37})}, 0});

@@ -81,7 +81,11 @@ void AddEdges(Random& r, OpCases& cases) {
     cases.push_back({op, "empty", {}, {r.Uniform({0, 5})}});
     cases.push_back({op, "several threads", {}, {r.Uniform({300, 211})}});
   }
+  for (const char* op : {"neg", "exp", "square", "tanh", "sigmoid", "relu", "gelu"}) {
+    cases.push_back(InPlace({op, "images", {}, {r.Uniform({2, 16, 3, 5})}}, 0));
+  }
   for (const char* op : {"log", "sqrt", "rsqrt"}) {
+    cases.push_back({op, "images", {}, {r.Uniform({2, 16, 3, 5}, 0.01, 9)}});
     cases.push_back(InPlace({op, "odd size", {}, {r.Uniform({5, 13}, 0.01, 9)}}, 0));
     cases.push_back({op, "empty", {}, {r.Uniform({0})}});
   }
@@ -93,11 +97,13 @@ void AddEdges(Random& r, OpCases& cases) {
   for (const char* op : {"relu_grad", "gelu_grad"}) {
     cases.push_back(InPlace({op, "odd size", {}, {r.Uniform({7, 31}), r.Uniform({7, 31})}}, 0));
     cases.push_back({op, "empty", {}, {r.Uniform({0}), r.Uniform({0})}});
+    cases.push_back({op, "images", {}, {r.Uniform({2, 16, 3, 5}), r.Uniform({2, 16, 3, 5})}});
   }
   cases.push_back({"relu_grad", "NaN", {}, {r.Uniform({37}), With(r.Uniform({37}), {kNan, 0, kNan})}, 0});
   for (const char* op : {"scale", "add_scalar"}) {
     cases.push_back(InPlace({op, "odd size", {{"alpha", -1.75}}, {r.Uniform({3, 37})}}, 0));
     cases.push_back({op, "empty", {{"alpha", 2.0}}, {r.Uniform({0})}});
+    cases.push_back({op, "images", {{"alpha", 2.0}}, {r.Uniform({2, 16, 3, 5})}});
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "compiler/lower/compile.h"
 #include "compiler/lower/program.h"
+#include "compiler/lower/program_text.h"
 #include "gmock/gmock.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/gpt.h"
@@ -55,6 +56,23 @@ void ExpectSameAgain(const pb::PlanSet& plan) {
     ASSERT_OK_AND_ASSIGN(const pb::Program again, UnpackProgram(PackProgram(program)));
     EXPECT_EQ(again.SerializeAsString(), program.SerializeAsString());
   }
+}
+
+TEST(PackedProgramTest, LayoutsInMemoryAreKept) {
+  const OpRegistry ops = StandardOps();
+  GraphBuilder b(ops, "forward");
+  Tensor x = b.Variable("x", {DType::kFloat32, {4, 16, 6, 6}}, "ones", {{"dp", Sbp::Split(0)}});
+  for (const char* name : {"a", "b"}) {
+    x = Conv2d(x, b.Variable(name, {DType::kFloat32, {16, 16, 3, 3}}, "ones"), /*stride=*/1, /*padding=*/1);
+  }
+  Fetch(ReduceMean(ReduceMean(x, {2, 3})), "mean");
+  CompileOptions options;
+  options.job = "packed";
+  options.mesh = *Mesh::Create({{"dp", 2}});
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, Compile({*b.Finish()}, options, ops, nullptr));
+  ASSERT_OK_AND_ASSIGN(const pb::Program program, ProgramOf(plan, std::nullopt, "hash"));
+  EXPECT_THAT(ProgramText(program), HasSubstr("f32[2,16,6,6] blocks of [4,16,6,6] at "));
+  ExpectSameAgain(plan);
 }
 
 TEST(PackedProgramTest, UnpackingGivesTheProgramAgain) {

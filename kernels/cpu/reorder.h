@@ -1,0 +1,11 @@
+// reorder: a tensor from one memory layout to another (oneflow_core/memory_layout.h).
+#pragma once
+
+#include "kernels/kernel.h"
+
+namespace oneflow::cpu {
+
+// Of elements of 16 or 32 bits. As KernelFn.
+const char* Reorder(const KernelArgs& args);
+
+}  // namespace oneflow::cpu
