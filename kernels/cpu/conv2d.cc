@@ -8,9 +8,12 @@
 // An operand that lies as the library wants it skips its reorder. In blocks of channels x and y do where vectors are of
 // sixteen floats, so that there only kernels are moved.
 //
+// Where it is faster, sums of floats under 3x3 kernels are made by Winograd's way.
+//
 // 16-bit floats are convolved as floats, but bf16 as bf16 where the processor is faster so (narrow_product.h) and the
 // library takes the shapes. Of bf16 the reorders do the conversion; f16 is none of the library's types, so that f16
 // operands are widened in the workspace first and a result is narrowed there last.
+#include <algorithm>
 #include <memory>
 #include <unordered_map>
 
@@ -117,9 +120,9 @@ memory::desc Plain(const TensorArg& x, Tag tag) {
 
 // What the three ops share.
 struct Geometry {
-  // `narrow`: bf16 is convolved as such.
-  Geometry(const AttrMap& attrs, bool narrow)
-      : narrow(narrow), strides(2, attrs.Int("stride", 1)), padding(2, attrs.Int("padding")) {
+  // `narrow`: bf16 is convolved as such. `winograd`: where that is faster, if the library has it.
+  Geometry(const AttrMap& attrs, bool narrow, bool winograd)
+      : narrow(narrow), winograd(winograd), strides(2, attrs.Int("stride", 1)), padding(2, attrs.Int("padding")) {
     primitive.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
 
@@ -130,7 +133,18 @@ struct Geometry {
             Tag::any};
   }
 
-  bool narrow;
+  // Of a convolution with k that gives y. Winograd's way makes 4x4 outputs at a time: the library's takes half the time
+  // of the direct one where there are enough of them and of channels (kernels/README.md). Its own choice (`auto`) asks
+  // for 16 samples or more, and for no channels.
+  dnnl::algorithm Algorithm(const TensorArg& k, const TensorArg& y) const {
+    constexpr int64_t kFewestTiles = 128, kFewestChannels = 32;
+    const int64_t tiles = y.dims[0] * ((y.dims[2] + 3) / 4) * ((y.dims[3] + 3) / 4);
+    const bool suits = k.dims[2] == 3 && k.dims[3] == 3 && strides[0] == 1 && tiles >= kFewestTiles &&
+                       std::min(k.dims[0], k.dims[1]) >= kFewestChannels;
+    return winograd && suits ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+  }
+
+  bool narrow, winograd;
   memory::dims strides, padding;
   dnnl::primitive_attr primitive;
 };
@@ -138,8 +152,8 @@ struct Geometry {
 // The roles of in[0], in[1] and out[0] in each op, x being the convolution's input, k its kernel, y its output.
 convolution_forward::primitive_desc ForwardDesc(const Geometry& g, const TensorArg& x, const TensorArg& k,
                                                 const TensorArg& y) {
-  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_auto, g.Any(x), g.Any(k), g.Any(y),
-           g.strides, g.padding, g.padding},
+  return {{dnnl::prop_kind::forward_training, g.Algorithm(k, y), g.Any(x), g.Any(k), g.Any(y), g.strides, g.padding,
+           g.padding},
           g.primitive,
           CpuEngine()};
 }
@@ -157,8 +171,8 @@ Job ForwardJob(const KernelArgs& args, const Geometry& g) {
 Job DgradJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &dy = args.in[0], &k = args.in[1], &dx = args.out[0];
   const convolution_backward_data::primitive_desc pd(
-      {dnnl::algorithm::convolution_auto, g.Any(dx), g.Any(k), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive,
-      CpuEngine(), ForwardDesc(g, dx, k, dy));
+      {g.Algorithm(k, dy), g.Any(dx), g.Any(k), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive, CpuEngine(),
+      ForwardDesc(g, dx, k, dy));
   return {convolution_backward_data(pd),
           {MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, TagOf(dy)), pd.diff_dst_desc(), false),
            MakeOperand(DNNL_ARG_WEIGHTS, Plain(k, Tag::oihw), pd.weights_desc(), false),
@@ -169,8 +183,8 @@ Job DgradJob(const KernelArgs& args, const Geometry& g) {
 Job WgradJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &x = args.in[0], &dy = args.in[1], &dk = args.out[0];
   const convolution_backward_weights::primitive_desc pd(
-      {dnnl::algorithm::convolution_auto, g.Any(x), g.Any(dk), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive,
-      CpuEngine(), ForwardDesc(g, x, dk, dy));
+      {g.Algorithm(dk, dy), g.Any(x), g.Any(dk), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive, CpuEngine(),
+      ForwardDesc(g, x, dk, dy));
   return {convolution_backward_weights(pd),
           {MakeOperand(DNNL_ARG_SRC, Plain(x, TagOf(x)), pd.src_desc(), false),
            MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, TagOf(dy)), pd.diff_dst_desc(), false),
@@ -189,10 +203,13 @@ template <MakeJob kMake>
 std::shared_ptr<Job> Make(const KernelArgs& args) {
   if (IsEmpty(args)) return std::make_shared<Job>();
   const bool is_faster = NarrowProduct::Fastest(DType::kBFloat16) == NarrowProduct::Way::kLibrary;
-  for (const bool narrow : {true, false}) {  // of bf16 it lacks more than of floats
-    if (narrow && !is_faster) continue;
+  struct Way {
+    bool narrow, winograd;
+  };
+  for (const Way way : {Way{true, false}, Way{false, true}, Way{false, false}}) {  // of the first it lacks most
+    if (way.narrow && !is_faster) continue;
     try {
-      return std::make_shared<Job>(kMake(args, Geometry(*args.attrs, narrow)));
+      return std::make_shared<Job>(kMake(args, Geometry(*args.attrs, way.narrow, way.winograd)));
     } catch (const dnnl::error&) {
       continue;
     }
