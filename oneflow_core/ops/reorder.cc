@@ -19,7 +19,11 @@ std::vector<int> BlocksOfReorder(absl::Span<const TensorType>, absl::Span<const 
 }  // namespace
 
 void AddReorderOps(OpRegistry& registry) {
-  registry.Add({.name = "reorder", .infer = InferReorder, .precision = Precision::kFollow, .blocks = BlocksOfReorder});
+  registry.Add({.name = "reorder",
+                .rule = "...->...; linear 0",
+                .infer = InferReorder,
+                .precision = Precision::kFollow,
+                .blocks = BlocksOfReorder});
 }
 
 }  // namespace oneflow::ops
