@@ -59,7 +59,7 @@ struct Value {
   int output = 0;                // which output of the producer
   SbpHint hint;                  // the user's wish; empty: none
   std::optional<DistType> dist;  // the compiler's decision
-  MemoryLayout layout = MemoryLayout::kRowMajor;  // the compiler's decision too
+  MemoryLayout layout = MemoryLayout::kRowMajor;
 };
 
 // A part of the model as its author marked it: one of its "layers", the core of an "attention". A job may ask that what

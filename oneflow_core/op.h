@@ -115,8 +115,8 @@ struct OpDef {
 };
 
 // By operand, inputs first, as OpDef::blocks; all -1 where that is null.
-std::vector<int> BlockGroups(const OpDef& op, absl::Span<const TensorType> inputs,
-                             absl::Span<const TensorType> outputs, const AttrMap& attrs);
+std::vector<int> BlockGroups(const OpDef& op, absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                             const AttrMap& attrs);
 // That the op's kernels take operands which lie so, in the order of BlockGroups. InvalidArgument, naming the operand,
 // if one in blocks is not in a group, or lies otherwise than its group.
 absl::Status CheckLayouts(absl::Span<const int> groups, absl::Span<const MemoryLayout> layouts);

@@ -16,9 +16,7 @@ constexpr const char kSignatures[] = R"(
 reorder(f32[4,32,4,4]) | - | S(0)->S(0) S(1)->S(1) S(2)->S(2) S(3)->S(3) P->P | - | - | as what it reads
 )";
 
-void AddExamples(Random& r, OpCases& cases) {
-  cases.push_back({"reorder", "small", {}, {r.Uniform({2, 16, 3, 5})}, 0});
-}
+void AddExamples(Random& r, OpCases& cases) { cases.push_back({"reorder", "small", {}, {r.Uniform({2, 16, 3, 5})}}); }
 
 void AddEdges(Random& r, OpCases& cases) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kInt32}) {
