@@ -1,6 +1,7 @@
 // Engines of several processes, played by one: their ranks share memory through memory files and talk over loopback.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <map>
@@ -9,6 +10,8 @@
 
 #include "actor/checkpoint/safetensors.h"
 #include "actor/engine.h"
+#include "actor/transport/mail_file.h"
+#include "actor/transport/message_bus.h"
 #include "actor/transport/peer_network.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -226,12 +229,18 @@ pb::Program PingPong(int elements) {
   return program;
 }
 
-// Process 1 of PingPong(), on another host: its files are others here.
+// Process 1 of PingPong(), played by hand; on another host, unless it introduces itself with a file that is here.
 class Elsewhere : public PeerNetwork::Listener {
  public:
   explicit Elsewhere(PeerNetwork& network) : network_(network) { network_.SetListener(this); }
   ~Elsewhere() override { network_.SetListener(nullptr); }
 
+  absl::Status Introduce(const pb::PeerMail& mail) {
+    pb::PeerPlan mine;
+    mine.set_hash("of the whole");
+    *mine.mutable_mail() = mail;
+    return network_.Exchange(mine).status();
+  }
   absl::Status Introduce(bool has_memory) {
     pb::PeerPlan mine;
     mine.set_hash("of the whole");
@@ -254,10 +263,14 @@ class Elsewhere : public PeerNetwork::Listener {
     for (const Message& message : messages) {
       if (message.kind == Message::Kind::kFreed) continue;
       ++filled;
-      const Message answers[] = {{.kind = Message::Kind::kFreed, .actor = 0, .register_id = 0},
-                                 {.kind = Message::Kind::kFilled, .actor = 0, .register_id = 1}};
-      network_.Send(0, answers);
+      Answer();
     }
+  }
+  // Frees what was filled and fills the other, over the network.
+  void Answer() {
+    const Message answers[] = {{.kind = Message::Kind::kFreed, .actor = 0, .register_id = 0},
+                               {.kind = Message::Kind::kFilled, .actor = 0, .register_id = 1}};
+    network_.Send(0, answers);
   }
   void OnPeerError(int, absl::Status) override {}
   void OnPeerLost(int, absl::Status) override {}
@@ -282,6 +295,44 @@ TEST(EngineProcessesTest, TalkOverTheNetworkToAnotherHost) {
   });
   EXPECT_THAT(statuses, ElementsAre(absl::OkStatus(), absl::OkStatus()));
   EXPECT_EQ(elsewhere.filled.load(), 100);
+}
+
+// Process 1 of PingPong() is played by hand here too, but on this host: it reads its mail in its own file.
+TEST(EngineProcessesTest, TalkThroughMemoryWithinAHost) {
+  constexpr int kSteps = 100;
+  const pb::Program program = PingPong(0);
+  std::vector<int> thread_of(2 * pb::Queue_ARRAYSIZE, -1);
+  thread_of[AddressOf(1, pb::COMPUTE)] = 0;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<MailFile> file,
+                       MailFile::Create(program, 1, /*num_threads=*/1, thread_of));
+  Job job(2);
+  Elsewhere on_network(job.network(1));
+  std::atomic<bool> is_over = false;
+  int filled = 0, freed = 0;
+  const std::vector<absl::Status> statuses = job.OnEach([&](int p) -> absl::Status {
+    if (p == 0) {
+      OF_RETURN_IF_ERROR(job.LoadOne(0, program));
+      const absl::Status status = job.engine(0).Run("p", 0, kSteps);
+      is_over = true;
+      return status;
+    }
+    OF_RETURN_IF_ERROR(on_network.Introduce(file->announcement()));
+    for (int barrier = 0; barrier < 2; ++barrier) OF_RETURN_IF_ERROR(job.network(1).Barrier());
+    std::vector<std::pair<int, RingReader>> readers = file->ReadersOf(0);
+    RingReader& reader = readers.at(0).second;
+    // As an actor does, it waits for its slot to be free again before it fills it.
+    for (int answered = 0; answered < kSteps && !is_over; std::this_thread::yield()) {
+      OF_RETURN_IF_ERROR(reader.TakeAll(
+          [&](const Message& message, int64_t) { ++(message.kind == Message::Kind::kFilled ? filled : freed); }));
+      if (std::min(filled, freed) == answered) continue;
+      on_network.Answer();
+      ++answered;
+    }
+    return job.network(1).Barrier();
+  });
+  EXPECT_THAT(statuses, ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  EXPECT_EQ(filled, kSteps);
+  EXPECT_EQ(on_network.filled.load(), 0) << "nothing came over the network";
 }
 
 TEST(EngineProcessesTest, ReadNothingOfAnotherHost) {
