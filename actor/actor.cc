@@ -160,6 +160,9 @@ bool Actor::Uses(int32_t register_id, int32_t slot) const {
 
 bool Actor::done() const {
   if (acts_left_ > 0) return false;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].available != spec_.inputs[i].initially_filled) return false;
+  }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const PortSpec& spec = spec_.outputs[i];
     if (outputs_[i].available != spec.slots - (spec.peers.empty() ? 0 : spec.initially_filled)) return false;
@@ -172,8 +175,9 @@ std::string Actor::WaitsFor(const pb::Plan& plan) const {
   if (ready()) return "ready";
   const auto describe = [&](int32_t id) { return absl::StrCat("register ", id, " '", plan.registers(id).name(), "'"); };
   std::vector<std::string> waits;
-  for (size_t i = 0; i < inputs_.size() && acts_left_ > 0; ++i) {
-    if (inputs_[i].available > 0 || inputs_[i].position > 0) continue;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const bool at_rest = inputs_[i].available == spec_.inputs[i].initially_filled;
+    if (acts_left_ > 0 ? inputs_[i].available > 0 || inputs_[i].position > 0 : at_rest) continue;
     const int32_t producer = spec_.inputs[i].peers[0];
     waits.push_back(absl::StrCat(describe(spec_.inputs[i].register_id), " slot ", inputs_[i].slot,
                                  " to be filled by actor ", producer, " '", plan.actors(producer).name(), "' on rank ",

@@ -10,8 +10,8 @@
 //
 // Slots of a register are used round-robin, by the producer and by every consumer, so a message must name the slot that
 // is next in line; one that does not is an error of the sender. The budget is granted in whole steps. When it is used
-// up and every output has come back to how it began, the actor is done; state stays, so that a further grant goes on
-// where the last one ended.
+// up and every input and output has come back to how it began, the actor is done, and nothing is on its way to it;
+// state stays, so that a further grant goes on where the last one ended.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +74,7 @@ class Actor {
   // The same, and along which link each message goes: links to the consumers of output 0 come first, then those to the
   // consumers of output 1..., then one to the producer of each input.
   void Act(OutgoingMessages& outbox, std::vector<int32_t>& links);
-  // Whether the budget is used up and every output is as it was at the beginning.
+  // Whether the budget is used up and every input and output is as it was at the beginning.
   bool done() const;
 
   const ActorSpec& spec() const { return spec_; }

@@ -2,8 +2,8 @@
 //
 // An actor thread serves each queue of a rank's device; where a device has streams, one launches for several. Ranks of
 // this process read each other's registers in place; ranks of other processes of the host are read in place through
-// shared memory, where `filled` and `freed` travel too; those of other hosts travel over the peer network. The engine
-// knows plans, not graphs or SBP.
+// shared memory, where `filled` and `freed` travel too. What ranks of other hosts fill is sent here with `filled`, over
+// the data channel. The engine knows plans, not graphs or SBP.
 #pragma once
 
 #include <cstdint>
@@ -64,6 +64,7 @@ struct EngineOptions {
 // What moved and what was held, counted at run time.
 struct EngineStats {
   int64_t bytes_moved = 0;  // read by boxing from another rank's memory, by the ranks of this process
+  int64_t bytes_sent = 0;   // of these, sent by this process to other hosts
   int64_t acts = 0;
   double kernel_seconds = 0;         // inside instructions that compute, summed over ranks
   double wall_seconds = 0;           // inside Run(), summed over ranks

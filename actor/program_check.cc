@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "actor/collective_check.h"
 #include "actor/init.h"
+#include "actor/transport/shipments.h"
 #include "oneflow_core/dtype.h"
 #include "oneflow_core/memory_layout.h"
 #include "oneflow_core/mesh.h"
@@ -123,6 +124,7 @@ class Checker {
     if (rank.process() < 0 || rank.process() >= num_processes) {
       return Bad("process ", rank.process(), " is not one of the job's ", num_processes);
     }
+    if (rank.host() < 0) return Bad("host ", rank.host(), " is none");
     OF_RETURN_IF_ERROR(Device::Parse(rank.device()).status());
     if (rank.private_bytes() < 0 || rank.private_bytes() > kMaxBytes || rank.shared_bytes() < 0 ||
         rank.shared_bytes() > kMaxBytes) {
@@ -231,7 +233,70 @@ class Checker {
       }
       OF_RETURN_IF_ERROR_AT(CheckConsumer(plan, id, *out, consumer), absl::StrCat("consumer ", consumer));
     }
+    return CheckShipments(plan, reg);
+  }
+
+  // That parcels lie in a slot, and that all who read on other hosts have one shipment.
+  absl::Status CheckShipments(const pb::Plan& plan, const pb::Register& reg) const {
+    const int from = plan.actors(reg.producer()).rank();
+    int before = -1;
+    for (const pb::Shipment& shipment : reg.shipments()) {
+      const std::string where = absl::StrCat("shipment to actor ", shipment.consumer());
+      const auto& consumers = reg.consumers();
+      if (shipment.consumer() <= before ||
+          !std::binary_search(consumers.begin(), consumers.end(), shipment.consumer())) {
+        return Bad(where, ": it is out of order or to no consumer");
+      }
+      before = shipment.consumer();
+      const int to = plan.actors(before).rank();
+      if (!IsRank(to)) return Bad(where, ": rank ", to, " is not one of ", set_.ranks_size());
+      if (set_.ranks(from).host() == set_.ranks(to).host()) {
+        return Bad(where, ": rank ", from, " and rank ", to, " are on host ", set_.ranks(to).host());
+      }
+      for (int i = 0; i < shipment.parcels_size(); ++i) {
+        OF_RETURN_IF_ERROR_AT(CheckParcel(shipment.parcels(i), reg), absl::StrCat(where, ": parcel ", i));
+      }
+      OF_ASSIGN_OR_RETURN_AT(const int64_t bytes, PayloadBytes(shipment), where);
+      const pb::Landing* const landing = FindLanding(plan, before, reg);
+      const bool is_here = set_.ranks(from).process() == set_.ranks(to).process();
+      if (landing == nullptr ? is_here : bytes != landing->slot_bytes()) {
+        return Bad(where, ": it has ", bytes, " bytes, the landing ", landing == nullptr ? -1 : landing->slot_bytes());
+      }
+    }
     return absl::OkStatus();
+  }
+
+  // If the consumer is in the program.
+  static const pb::Landing* FindLanding(const pb::Plan& plan, int consumer, const pb::Register& reg) {
+    for (const pb::Landing& landing : plan.actors(consumer).landings()) {
+      if (landing.register_() >= 0 && landing.register_() < plan.registers_size() &&
+          &plan.registers(landing.register_()) == &reg) {
+        return &landing;
+      }
+    }
+    return nullptr;
+  }
+
+  static absl::Status CheckParcel(const pb::Parcel& parcel, const pb::Register& reg) {
+    OF_RETURN_IF_ERROR(NumBytes(parcel.dtype(), parcel.extent()).status());
+    const auto size = static_cast<int64_t>(SizeOf(static_cast<DType>(parcel.dtype())));
+    Dims slot;  // in elements from the parcel's first on
+    slot.Add((reg.slot_bytes() - parcel.offset()) / size);
+    if (!Inside(parcel.offset(), 0, reg.slot_bytes()) || parcel.offset() % size != 0) {
+      return Bad("it begins at ", parcel.offset(), " of ", reg.slot_bytes(), " bytes");
+    }
+    return CheckReach(parcel.extent(), 0, parcel.stride(), slot);
+  }
+
+  // What a shipment has in all. REQUIRES: its parcels have shapes.
+  static absl::StatusOr<int64_t> PayloadBytes(const pb::Shipment& shipment) {
+    int64_t bytes = 0;
+    for (const pb::Parcel& parcel : shipment.parcels()) {
+      OF_ASSIGN_OR_RETURN(const int64_t of_parcel, NumBytes(parcel.dtype(), parcel.extent()));
+      if (bytes > kMaxBytes) return Bad("its parcels have more than ", kMaxBytes, " bytes");
+      bytes = ParcelOffset(bytes) + of_parcel;
+    }
+    return bytes;
   }
 
   absl::Status CheckConsumer(const pb::Plan& plan, int id, const pb::Port& out, int consumer) const {
@@ -245,6 +310,7 @@ class Checker {
     const int freed = to.acts_per_step() / in->acts_per_slot();
     if (filled != freed) return Bad("per step ", filled, " slots are filled, but ", freed, " are freed");
     if (!IsRank(to.rank())) return Bad("rank ", to.rank(), " is not one of ", set_.ranks_size());
+    if (set_.ranks(from.rank()).host() != set_.ranks(to.rank()).host()) return absl::OkStatus();  // it is sent
     if (reg.slot_bytes() > 0 && reg.zone() != pb::SHARED &&
         set_.ranks(from.rank()).process() != set_.ranks(to.rank()).process()) {
       return Bad("process ", set_.ranks(to.rank()).process(), " cannot read private memory of process ",
@@ -264,6 +330,7 @@ class Checker {
     }
     OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.inputs(), /*outputs=*/false), "inputs");
     OF_RETURN_IF_ERROR_AT(CheckPorts(plan, id, actor.outputs(), /*outputs=*/true), "outputs");
+    OF_RETURN_IF_ERROR(CheckLandings(plan, actor));
     for (int i = 0; i < actor.instructions_size(); ++i) {
       const pb::Instruction& instruction = actor.instructions(i);
       OF_RETURN_IF_ERROR_AT(CheckInstruction(plan, actor, instruction),
@@ -291,6 +358,45 @@ class Checker {
           outputs ? reg.producer() == actor
                   : std::find(reg.consumers().begin(), reg.consumers().end(), actor) != reg.consumers().end();
       if (!known) return Bad("register ", id, " does not name this actor as its ", outputs ? "producer" : "consumer");
+    }
+    return absl::OkStatus();
+  }
+
+  // That they lie in the private zone, apart, and are of inputs that other hosts fill.
+  absl::Status CheckLandings(const pb::Plan& plan, const pb::Actor& actor) const {
+    const int64_t limit = ZoneBytes(actor.rank(), pb::PRIVATE);
+    std::vector<std::pair<int64_t, int64_t>> areas;
+    for (int i = 0; i < actor.landings_size(); ++i) {
+      const pb::Landing& landing = actor.landings(i);
+      const std::string where = absl::StrCat("landing ", i, " of register ", landing.register_());
+      if (FindPort(actor.inputs(), landing.register_()) == nullptr) return Bad(where, ": it is no input");
+      const pb::Register& reg = plan.registers(landing.register_());
+      const int producer =
+          reg.producer() >= 0 && reg.producer() < plan.actors_size() ? plan.actors(reg.producer()).rank() : -1;
+      if (!IsRank(producer) || set_.ranks(producer).host() == set_.ranks(actor.rank()).host()) {
+        return Bad(where, ": rank ", producer, " is not on another host than rank ", actor.rank());
+      }
+      const bool is_sent = std::any_of(reg.shipments().begin(), reg.shipments().end(), [&](const pb::Shipment& x) {
+        return x.consumer() >= 0 && x.consumer() < plan.actors_size() && &plan.actors(x.consumer()) == &actor;
+      });
+      if (!is_sent && set_.ranks(producer).process() == set_.ranks(actor.rank()).process()) {
+        return Bad(where, ": nothing is sent there");
+      }
+      const int64_t others = reg.slots() - 1;
+      if (landing.offset() % kAlignment != 0 || landing.slot_stride() % kAlignment != 0 || landing.slot_bytes() < 0 ||
+          landing.slot_stride() < landing.slot_bytes() || !Inside(landing.offset(), landing.slot_stride(), limit) ||
+          (landing.slot_stride() > 0 &&
+           others > (limit - landing.offset() - landing.slot_stride()) / landing.slot_stride())) {
+        return Bad(where, ": ", reg.slots(), " slots of ", landing.slot_bytes(), " bytes, ", landing.slot_stride(),
+                   " apart, at ", landing.offset(), " of ", limit);
+      }
+      areas.emplace_back(landing.offset(), landing.offset() + reg.slots() * landing.slot_stride());
+    }
+    std::sort(areas.begin(), areas.end());
+    for (size_t i = 1; i < areas.size(); ++i) {
+      if (areas[i].first < areas[i - 1].second) {
+        return Bad("a landing at ", areas[i].first, " begins before another ends, at ", areas[i - 1].second);
+      }
     }
     return absl::OkStatus();
   }
@@ -335,13 +441,22 @@ class Checker {
     }
     OF_RETURN_IF_ERROR(CheckLayout(in, operand));
     int64_t limit = 0, base = 0;
-    if (operand.register_() >= 0) {
+    if (operand.landed()) {
+      const pb::Landing* const landing = LandingOf(actor, operand.register_());
+      if (output || landing == nullptr || in.kind() != pb::Instruction::COPY) {
+        return Bad("nothing of register ", operand.register_(), " lands here");
+      }
+      limit = landing->slot_bytes();
+    } else if (operand.register_() >= 0) {
       const int id = operand.register_();
       // An op that overwrites a variable has the register it fills among its inputs.
       if (FindPort(actor.outputs(), id) == nullptr && (output || FindPort(actor.inputs(), id) == nullptr)) {
         return Bad("register ", id, " is no ", output ? "output" : "port", " of the actor");
       }
       const pb::Register& reg = plan.registers(id);
+      if (set_.ranks(plan.actors(reg.producer()).rank()).host() != set_.ranks(actor.rank()).host()) {
+        return Bad("register ", id, " is on another host");
+      }
       limit = reg.slot_bytes();
       base = reg.slots() > 1 ? reg.offset() | reg.slot_stride() : reg.offset();
     } else {
@@ -359,6 +474,13 @@ class Checker {
       return Bad("its memory at ", base, "+", operand.offset(), " is not aligned to ", alignment, " bytes");
     }
     return absl::OkStatus();
+  }
+
+  static const pb::Landing* LandingOf(const pb::Actor& actor, int reg) {
+    for (const pb::Landing& landing : actor.landings()) {
+      if (landing.register_() == reg) return &landing;
+    }
+    return nullptr;
   }
 
   // Only kernels take blocks, of channels that are whole blocks on the rank.

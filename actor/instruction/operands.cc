@@ -1,5 +1,7 @@
 #include "actor/instruction/operands.h"
 
+#include <algorithm>
+
 namespace oneflow {
 namespace {
 
@@ -38,7 +40,14 @@ void Operands::Add(const pb::Plan& plan, const pb::Actor& actor, const pb::Opera
   pb::Zone zone = operand.zone();
   int64_t offset = operand.offset();
   Binding binding{.arg = args_.size()};
-  if (operand.register_() >= 0) {
+  if (operand.landed()) {
+    const auto& landing = *std::find_if(actor.landings().begin(), actor.landings().end(),
+                                        [&](const pb::Landing& x) { return x.register_() == operand.register_(); });
+    zone = pb::PRIVATE;
+    offset += landing.offset();
+    binding.stride = plan.registers(operand.register_()).slots() > 1 ? landing.slot_stride() : 0;
+    binding.port = FindPort(actor.inputs(), operand.register_());
+  } else if (operand.register_() >= 0) {
     const pb::Register& reg = plan.registers(operand.register_());
     rank = plan.actors(reg.producer()).rank();
     zone = reg.zone();

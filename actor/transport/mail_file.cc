@@ -20,12 +20,14 @@ int64_t BellOffset(int thread) { return kLine * (1 + thread); }
 // Room for messages, by the process that sends and the address that receives.
 using Traffic = std::map<std::pair<int, int>, int64_t>;
 
-// Of each register that lies between another process and this one, as many messages each way as it has slots.
+// Of each register that lies between another process of the host and this one, as many messages each way as it has slots.
 Traffic TrafficTo(int process, const pb::Program& program) {
   Traffic traffic;
   for (const pb::Plan& plan : program.plans()) {
     const auto process_of = [&](int actor) { return program.ranks(plan.actors(actor).rank()).process(); };
+    const auto host_of = [&](int actor) { return program.ranks(plan.actors(actor).rank()).host(); };
     const auto add = [&](int from, int to, int slots) {
+      if (host_of(from) != host_of(to)) return;
       if (process_of(to) != process || process_of(from) == process) return;
       traffic[{process_of(from), AddressOf(plan.actors(to).rank(), plan.actors(to).queue())}] += slots;
     };

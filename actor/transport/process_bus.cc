@@ -6,7 +6,9 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "actor/transport/data_channel.h"
 #include "actor/transport/peer_network.h"
+#include "actor/transport/shipments.h"
 
 namespace oneflow {
 
@@ -18,7 +20,14 @@ ProcessBus::ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwor
       ids_(ids),
       on_error_(std::move(on_error)),
       sinks_(process_of_rank_.size() * pb::Queue_ARRAYSIZE, nullptr),
-      files_(process_of_rank_.empty() ? 1 : 1 + *std::max_element(process_of_rank_.begin(), process_of_rank_.end())) {}
+      files_(process_of_rank_.empty() ? 1 : 1 + *std::max_element(process_of_rank_.begin(), process_of_rank_.end())),
+      is_far_(files_.size(), false) {}
+
+void ProcessBus::Attach(DataChannel* channel, Shipments& shipments, std::vector<bool> is_far) {
+  channel_ = channel;
+  shipments_ = shipments.empty() ? nullptr : &shipments;
+  is_far_ = std::move(is_far);
+}
 
 RingWriter* ProcessBus::RingTo(int address) const {
   PeerMailFile* const file = files_[ProcessAt(address)].get();
@@ -31,13 +40,20 @@ void ProcessBus::Send(int address, const Message& message) {
 }
 
 void ProcessBus::SendAll(absl::Span<const std::pair<int, Message>> messages) {
-  std::map<int, std::vector<Message>> frames;  // by process
+  std::map<int, std::vector<Message>> frames, far_frames;  // by process
   for (size_t i = 0; i < messages.size();) {
     const int address = messages[i].first;
     const bool is_here = ProcessAt(address) == process_;
+    if (is_far_[ProcessAt(address)]) {
+      SendFar(ProcessAt(address), messages[i++].second, far_frames[ProcessAt(address)]);
+      continue;
+    }
     absl::InlinedVector<Message, 8> batch;
     for (; i < messages.size() && messages[i].first == address && batch.size() < 8; ++i) {
       batch.push_back(is_here ? messages[i].second : ids_.ForPeer(messages[i].second));
+    }
+    if (is_here && shipments_ != nullptr) {
+      for (const Message& message : batch) Land(message);
     }
     if (is_here) {
       sinks_[address]->Post(batch);
@@ -50,6 +66,26 @@ void ProcessBus::SendAll(absl::Span<const std::pair<int, Message>> messages) {
     }
   }
   for (const auto& [process, frame] : frames) peers_->Send(process, frame);
+  for (const auto& [process, frame] : far_frames) channel_->SendMessages(process, frame);
+}
+
+void ProcessBus::SendFar(int process, const Message& message, std::vector<Message>& frame) {
+  const Shipment* const shipment = shipments_ == nullptr ? nullptr : shipments_->Of(message);
+  if (shipment == nullptr) return frame.push_back(ids_.ForPeer(message));
+  channel_->SendShipment(process, DataChannel::Use::kFilled, ids_.ForPeer(message), *shipment, message.slot);
+}
+
+// Between hosts of the plan that are one process.
+void ProcessBus::Land(const Message& message) {
+  const Shipment* const shipment = shipments_->Of(message);
+  if (shipment != nullptr) shipment->CopyTo(message.slot, shipments_->LandingOf(message)->slot(message.slot));
+}
+
+void ProcessBus::SendInitial(int address, const Message& message) {
+  const int process = ProcessAt(address);
+  if (process == process_) return Land(message);
+  channel_->SendShipment(process, DataChannel::Use::kInitial, ids_.ForPeer(message), *shipments_->Of(message),
+                         message.slot);
 }
 
 }  // namespace oneflow

@@ -1,4 +1,6 @@
-// The bus of one process: knows which ranks live here, which process has the others, and how that is reached.
+// The bus of one process: knows which ranks live here, which process has the others, and how that is reached. What a
+// consumer on another host reads of a slot goes there with `filled`; where hosts of the plan are one process, it is
+// copied.
 #pragma once
 
 #include <functional>
@@ -11,7 +13,9 @@
 
 namespace oneflow {
 
+class DataChannel;
 class PeerNetwork;
+class Shipments;
 
 class ProcessBus : public MessageBus {
  public:
@@ -25,6 +29,11 @@ class ProcessBus : public MessageBus {
   // What goes to a process through shared memory from now on, and the clock that it is sent with. Before the first
   // Send().
   void Attach(int process, std::unique_ptr<PeerMailFile> file) { files_[process] = std::move(file); }
+  // How other hosts are reached, and what goes there; borrowed. `is_far` says which processes are on other hosts. Before
+  // the first Send().
+  void Attach(DataChannel* channel, Shipments& shipments, std::vector<bool> is_far);
+  // Sends what a shipment has of a slot that is filled when a run begins.
+  void SendInitial(int address, const Message& message);
   void UseClock(int64_t (*now_ns)()) { now_ns_ = now_ns; }
   void Send(int address, const Message& message) override;
   // Those to one thread are one entry into its mailbox or its ring; those that go over the network to one process, one
@@ -32,6 +41,8 @@ class ProcessBus : public MessageBus {
   void SendAll(absl::Span<const std::pair<int, Message>> messages) override;
 
  private:
+  void Land(const Message& message);
+  void SendFar(int process, const Message& message, std::vector<Message>& frame);
   // Null if the address is not reached through shared memory.
   RingWriter* RingTo(int address) const;
   int ProcessAt(int address) const { return process_of_rank_[RankAt(address)]; }
@@ -43,6 +54,9 @@ class ProcessBus : public MessageBus {
   const std::function<void(absl::Status)> on_error_;
   std::vector<MessageSink*> sinks_;                   // by address; null for those of other processes
   std::vector<std::unique_ptr<PeerMailFile>> files_;  // by process; null: over the network
+  DataChannel* channel_ = nullptr;
+  Shipments* shipments_ = nullptr;
+  std::vector<bool> is_far_;  // by process; those are reached by the channel
   int64_t (*now_ns_)() = [] { return int64_t{0}; };
 };
 

@@ -12,7 +12,7 @@
 namespace oneflow {
 
 // Version of the plan format; a reader refuses any other.
-inline constexpr uint32_t kPlanVersion = 7;
+inline constexpr uint32_t kPlanVersion = 8;
 
 class PlanReader {
  public:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/lower/boxing_shares.h"
+#include "compiler/lower/far_reads.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/program_instructions.h"
 #include "compiler/lower/rank_outline.h"
@@ -45,7 +46,8 @@ class PlanSpeller {
         ids_(plan, reader),
         boxings_(plan, reader, shares),
         outline_(set, boxings_, reader.topology()),
-        instructions_(set, boxings_, communicators) {
+        far_(boxings_),
+        instructions_(set, boxings_, far_, communicators) {
     for (const int rank : ranks) is_ours_[rank] = true;
   }
 
@@ -89,7 +91,8 @@ class PlanSpeller {
 
   absl::Status Write(pb::Plan& out);
   absl::Status WriteActor(const Instance& instance, const Ports& ports, pb::Actor& out);
-  void WriteRegister(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out) const;
+  absl::Status WriteRegister(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out);
+  absl::Status WriteShipments(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out);
   void WriteOrders(pb::Plan& out) const;
 
   const pb::ClassPlan& plan_;
@@ -99,6 +102,7 @@ class PlanSpeller {
   const InstanceIds ids_;
   PlanBoxings boxings_;
   PlanOutline outline_;
+  FarReads far_;
   InstructionSpeller instructions_;
   std::vector<RankOutline> outlines_;  // of our ranks
   std::map<Instance, Ports> actors_;
@@ -138,7 +142,9 @@ absl::Status PlanSpeller::Write(pb::Plan& out) {
   std::map<int, const std::pair<const Instance, Ports>*> by_id;
   for (const auto& entry : actors_) by_id.emplace(IdOf(entry.first), &entry);
   for (const auto& [id, entry] : by_id) OF_RETURN_IF_ERROR(WriteActor(entry->first, entry->second, *out.add_actors()));
-  for (const auto& [slot, consumers] : consumers_) WriteRegister(slot, consumers, *out.add_registers());
+  for (const auto& [slot, consumers] : consumers_) {
+    OF_RETURN_IF_ERROR(WriteRegister(slot, consumers, *out.add_registers()));
+  }
   WriteOrders(out);
   return absl::OkStatus();
 }
@@ -169,7 +175,7 @@ absl::Status PlanSpeller::WriteActor(const Instance& instance, const Ports& port
   return instructions_.SpellAll(instance.actor, instance.rank, register_index, out);
 }
 
-void PlanSpeller::WriteRegister(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out) const {
+absl::Status PlanSpeller::WriteRegister(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out) {
   const pb::ClassRegister& from = plan_.registers(slot.reg);
   out.set_id(IdOf(slot));
   out.set_producer(IndexOf(ProducerOf(slot)));
@@ -184,6 +190,19 @@ void PlanSpeller::WriteRegister(const Slot& slot, const std::set<Instance>& cons
   out.set_slot_stride(from.slot_stride());
   out.set_name(from.name());
   out.set_offset(instructions_.RegisterOffset(slot.reg, RankOf(slot)));
+  return is_ours_[RankOf(slot)] ? WriteShipments(slot, consumers, out) : absl::OkStatus();
+}
+
+// What our ranks send to those of other hosts.
+absl::Status PlanSpeller::WriteShipments(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out) {
+  for (const Instance& consumer : consumers) {
+    if (!far_.IsFar(consumer.rank, RankOf(slot)) || boxings_.Sends(consumer.actor)) continue;
+    OF_ASSIGN_OR_RETURN(const FarReads::Payload* const payload, far_.PayloadOf(consumer, slot.reg, RankOf(slot)));
+    pb::Shipment& shipment = *out.add_shipments();
+    shipment.set_consumer(IndexOf(consumer));
+    for (const FarReads::Parcel& parcel : payload->parcels) *shipment.add_parcels() = parcel.box;
+  }
+  return absl::OkStatus();
 }
 
 void PlanSpeller::WriteOrders(pb::Plan& out) const {
@@ -237,6 +256,7 @@ class ProgramSpeller {
       const pb::RankClass& of = set_.classes(reader_.class_of_rank(rank));
       pb::Rank& out = *program_.add_ranks();
       out.set_process(reader_.topology().ProcessOf(rank));
+      out.set_host(reader_.topology().HostOf(rank));
       out.set_device(reader_.device_of(rank).ToString());
       out.set_private_bytes(of.private_bytes());
       out.set_shared_bytes(of.shared_bytes());

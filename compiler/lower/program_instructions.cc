@@ -54,6 +54,7 @@ int64_t OffsetIn(const google::protobuf::RepeatedPtrField<pb::ClassOffset>& offs
 struct InstructionSpeller::Here {
   int actor = 0;
   int rank = 0;
+  int number = 0;  // of the instruction in its actor
   const pb::ClassInstruction& instruction;
   const RegisterIndex& register_index;
 
@@ -64,6 +65,12 @@ struct InstructionSpeller::Here {
     to.set_source(instruction.source());
     return to;
   }
+};
+
+// The inputs of a copy, and which of them a piece of it reads.
+struct InstructionSpeller::Sources {
+  std::vector<pb::Operand> inputs, counts;  // counts: by input, of ragged rows
+  std::vector<int> input_of_piece;
 };
 
 // A rank's shards, and the counts of ragged ones.
@@ -97,8 +104,10 @@ int64_t InstructionSpeller::RegisterOffset(int reg, int rank) const {
 }
 
 absl::Status InstructionSpeller::SpellAll(int actor, int rank, const RegisterIndex& register_index, pb::Actor& out) {
+  OF_RETURN_IF_ERROR(SpellLandings(actor, rank, register_index, out));
   const auto& instructions = plan_.actors(actor).instructions();
   for (int i = 0; i < instructions.size();) {
+    const int first = i;
     std::vector<const pb::ClassInstruction*> group = {&instructions[i++]};
     while (group[0]->group() > 0 && i < instructions.size() && instructions[i].group() == group[0]->group()) {
       group.push_back(&instructions[i++]);
@@ -107,9 +116,9 @@ absl::Status InstructionSpeller::SpellAll(int actor, int rank, const RegisterInd
       OF_RETURN_IF_ERROR(SpellGroup(actor, rank, group, register_index, out));
       continue;
     }
-    for (const pb::ClassInstruction* const instruction : group) {
-      OF_RETURN_IF_ERROR_AT(Spell({actor, rank, *instruction, register_index}, out),
-                            absl::StrCat("node '", instruction->node(), "'"));
+    for (int at = first; at < i; ++at) {
+      OF_RETURN_IF_ERROR_AT(Spell({actor, rank, at, instructions[at], register_index}, out),
+                            absl::StrCat("node '", instructions[at].node(), "'"));
     }
   }
   return absl::OkStatus();
@@ -124,7 +133,7 @@ absl::Status InstructionSpeller::SpellGroup(int actor, int rank, absl::Span<cons
       return absl::InvalidArgumentError(
           absl::StrCat(where, ": is in a group of boxings, but is '", instruction->op(), "'"));
     }
-    OF_ASSIGN_OR_RETURN_AT(shares.emplace_back(), ShareOf({actor, rank, *instruction, register_index}), where);
+    OF_ASSIGN_OR_RETURN_AT(shares.emplace_back(), ShareOf({actor, rank, 0, *instruction, register_index}), where);
   }
   for (size_t i = 1; i < shares.size(); ++i) {
     if (!shares[i].JoinsTo(shares[i - 1])) continue;
@@ -141,7 +150,7 @@ absl::Status InstructionSpeller::SpellGroup(int actor, int rank, absl::Span<cons
 }
 
 absl::Status InstructionSpeller::Spell(const Here& here, pb::Actor& out) {
-  const auto& [actor, rank, instruction, register_index] = here;
+  const auto& [actor, rank, number, instruction, register_index] = here;
   if (instruction.op() == "boxing") return SpellCopy(here, out);
   const int index = reader_.grid(plan_.actors(actor).grid()).IndexOf(rank);
   if (instruction.op() == "fetch" && index != 0) return absl::OkStatus();  // one rank is enough to tell the host
@@ -162,22 +171,102 @@ absl::Status InstructionSpeller::Spell(const Here& here, pb::Actor& out) {
   return absl::OkStatus();
 }
 
+// Where the actor's rank has room for what it reads on other hosts.
+absl::Status InstructionSpeller::SpellLandings(int actor, int rank, const RegisterIndex& register_index,
+                                               pb::Actor& out) {
+  OF_ASSIGN_OR_RETURN(const std::vector<FarReads::Landing>* const landings, far_.LandingsOf({actor, rank}));
+  for (const FarReads::Landing& landing : *landings) {
+    pb::Landing& to = *out.add_landings();
+    to.set_register_(register_index(landing.reg, landing.index));
+    to.set_offset(RegionAt(pb::PRIVATE, rank) + plan_.actors(actor).pinned_offset() + landing.offset);
+    to.set_slot_bytes(landing.payload->num_bytes);
+    to.set_slot_stride(landing.slot_stride);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
   OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, boxings_.Of(here.rank, here.instruction));
   const GroupBoxing::Copies& copies = boxing->CopiesOf(boxing->to().IndexOf(here.rank));
-  pb::Instruction& to = here.Begin(out);
-  WritePieces(copies.program, boxing->reduction(), to);
-  const pb::ClassOperand& result = here.instruction.outputs(0);
-  to.set_by_counts(here.instruction.inputs_size() > 1);
-  for (const pb::ClassOperand& from : here.instruction.inputs()) {
-    const Placement& lies = reader_.tensor(from.tensor()).dist.placement;
-    for (const int source : copies.sources) {
-      const int rank = boxing->from().ranks()[source];
-      OF_RETURN_IF_ERROR(WriteOperand(here, from, lies.IndexOf(rank), *to.add_inputs()));
+  CopyProgram program = copies.program;
+  Sources sources;
+  sources.input_of_piece.resize(program.pieces.size());
+  for (size_t s = 0; s < copies.sources.size(); ++s) {
+    const int rank = boxing->from().ranks()[copies.sources[s]];
+    if (far_.IsFar(rank, here.rank)) {
+      OF_RETURN_IF_ERROR(AddLanded(here, rank, program, sources));
+      continue;
+    }
+    for (int i = 0; i < here.instruction.inputs_size(); ++i) {
+      const pb::ClassOperand& from = here.instruction.inputs(i);
+      pb::Operand& to = (i == 0 ? sources.inputs : sources.counts).emplace_back();
+      OF_RETURN_IF_ERROR(WriteOperand(here, from, reader_.tensor(from.tensor()).dist.placement.IndexOf(rank), to));
+    }
+    for (size_t p = 0; p < program.pieces.size(); ++p) {
+      if (program.pieces[p].source == static_cast<int>(s)) {
+        sources.input_of_piece[p] = static_cast<int>(sources.inputs.size()) - 1;
+      }
     }
   }
+  for (size_t p = 0; p < program.pieces.size(); ++p) program.pieces[p].source = sources.input_of_piece[p];
+  pb::Instruction& to = here.Begin(out);
+  WritePieces(program, boxing->reduction(), to);
+  to.set_by_counts(here.instruction.inputs_size() > 1);
+  for (pb::Operand& x : sources.inputs) *to.add_inputs() = std::move(x);
+  for (pb::Operand& x : sources.counts) *to.add_inputs() = std::move(x);
+  const pb::ClassOperand& result = here.instruction.outputs(0);
   const int index = reader_.tensor(result.tensor()).dist.placement.IndexOf(here.rank);
   return WriteOperand(here, result, index, *to.add_outputs());
+}
+
+// What has landed of rank `source`, on another host: a box for each piece, dense, with the counts of its groups.
+absl::Status InstructionSpeller::AddLanded(const Here& here, int source, CopyProgram& program, Sources& sources) const {
+  const pb::ClassInstruction& instruction = here.instruction;
+  for (const pb::ClassOperand& x : instruction.inputs()) {
+    if (x.place() == pb::ClassOperand::REGISTER) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", here.rank, " reads what lies on rank ", source, ", of another host, in no register"));
+  }
+  OF_ASSIGN_OR_RETURN(const FarReads::Payload* const payload,
+                      far_.PayloadOf({here.actor, here.rank}, instruction.inputs(0).index(), source));
+  const FarReads::Payload* of_counts = nullptr;
+  if (instruction.inputs_size() > 1) {
+    OF_ASSIGN_OR_RETURN(of_counts, far_.PayloadOf({here.actor, here.rank}, instruction.inputs(1).index(), source));
+  }
+  for (const FarReads::Parcel& parcel : payload->parcels) {
+    if (parcel.instruction != here.number || parcel.input != 0) continue;
+    CopyPiece& piece = program.pieces[parcel.piece];
+    sources.input_of_piece[parcel.piece] = static_cast<int>(sources.inputs.size());
+    OF_RETURN_IF_ERROR(WriteLanded(here, instruction.inputs(0), source, piece, parcel, sources.inputs.emplace_back()));
+    if (of_counts != nullptr) {
+      OF_RETURN_IF_ERROR(WriteLanded(here, instruction.inputs(1), source, piece,
+                                     of_counts->Of(here.number, 1, parcel.piece), sources.counts.emplace_back()));
+    }
+    piece.source_offset = 0;
+    piece.source_stride = Shape(piece.extent).Strides();
+  }
+  return absl::OkStatus();
+}
+
+// `piece` is as it reads the shard where that lies.
+absl::Status InstructionSpeller::WriteLanded(const Here& here, const pb::ClassOperand& x, int source,
+                                             const CopyPiece& piece, const FarReads::Parcel& parcel,
+                                             pb::Operand& out) const {
+  const PlanReader::Tensor& tensor = reader_.tensor(x.tensor());
+  const PlanReader::Tensor& read = reader_.tensor(here.instruction.inputs(0).tensor());
+  const Region shard = ShardRegion(read.type.shape, read.dist, read.dist.placement.IndexOf(source));
+  const int dims = parcel.box.extent_size();
+  const GroupBox box = GroupsOf(piece, shard.extent, dims);
+  for (int d = 0; d < dims; ++d) out.add_start(shard.start[d] + box.start[d]);
+  CopyInts(box.extent, out.mutable_dims());
+  CopyInts(tensor.type.shape.dims(), out.mutable_logical_dims());
+  out.set_dtype(static_cast<pb::DType>(tensor.type.dtype));
+  out.set_ragged(tensor.type.ragged + 1);
+  const int index = reader_.grid(plan_.registers(x.index()).grid()).IndexOf(source);
+  out.set_register_(here.register_index(x.index(), index));
+  out.set_landed(true);
+  out.set_offset(parcel.offset);
+  return absl::OkStatus();
 }
 
 // Pack, call, unpack: those of them that the rank's share has.

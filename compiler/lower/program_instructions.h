@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "compiler/lower/far_reads.h"
 #include "compiler/lower/plan_boxings.h"
 #include "compiler/lower/plan_reader.h"
 #include "proto/plan.pb.h"
@@ -21,12 +22,17 @@ int64_t OffsetIn(const google::protobuf::RepeatedPtrField<pb::ClassOffset>& offs
 class InstructionSpeller {
  public:
   // Borrows all. Adds the groups that it needs and `communicators` lacks. REQUIRES: CheckPlanIndices(set) is OK.
-  InstructionSpeller(const pb::PlanSet& set, PlanBoxings& boxings, Communicators& communicators)
-      : set_(set), plan_(boxings.plan()), reader_(boxings.reader()), boxings_(boxings), communicators_(communicators) {}
+  InstructionSpeller(const pb::PlanSet& set, PlanBoxings& boxings, FarReads& far, Communicators& communicators)
+      : set_(set),
+        plan_(boxings.plan()),
+        reader_(boxings.reader()),
+        boxings_(boxings),
+        far_(far),
+        communicators_(communicators) {}
 
   // The position of a register in the program, by register and index into its grid; -1 if nobody waits for it.
   using RegisterIndex = std::function<int(int reg, int index)>;
-  // Appends what the actor's instructions are on `rank` to `out`. Each is nothing, one instruction or, where ranks
+  // Appends what the actor's instructions are on `rank` to `out`, and what it needs of landings. Each is nothing, one instruction or, where ranks
   // send, up to three; those of a group come as all copies that pack, all calls, all copies that unpack.
   //
   // Of calls that follow one another in a group, two are one launch if all ranks of both boxings' groups of ranks make
@@ -41,12 +47,17 @@ class InstructionSpeller {
  private:
   struct Here;   // what is being spelled, and for whom
   struct Share;  // of a boxing where ranks send
+  struct Sources;
   struct Shards;
 
   absl::Status Spell(const Here& here, pb::Actor& out);
   absl::Status SpellGroup(int actor, int rank, absl::Span<const pb::ClassInstruction* const> group,
                           const RegisterIndex& register_index, pb::Actor& out);
+  absl::Status SpellLandings(int actor, int rank, const RegisterIndex& register_index, pb::Actor& out);
   absl::Status SpellCopy(const Here& here, pb::Actor& out);
+  absl::Status AddLanded(const Here& here, int source, CopyProgram& program, Sources& sources) const;
+  absl::Status WriteLanded(const Here& here, const pb::ClassOperand& x, int source, const CopyPiece& piece,
+                           const FarReads::Parcel& parcel, pb::Operand& out) const;
   absl::StatusOr<Share> ShareOf(const Here& here);
   absl::StatusOr<Shards> ShardsOf(const Here& here, const BoxingShare& share);
   void SpellCall(const Here& here, const BoxingShare& share, const Shards& shards, pb::Instruction& call);
@@ -58,6 +69,7 @@ class InstructionSpeller {
   const pb::ClassPlan& plan_;
   const PlanReader& reader_;
   PlanBoxings& boxings_;
+  FarReads& far_;
   Communicators& communicators_;
 };
 

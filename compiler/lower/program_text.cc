@@ -68,7 +68,7 @@ std::string Show(const pb::Operand& x) {
     absl::StrAppend(&text, " of ", List(x.logical_dims()), " at ", List(x.start()));
   }
   if (x.register_() >= 0) {
-    absl::StrAppend(&text, "@r", x.register_());
+    absl::StrAppend(&text, x.landed() ? "@landed r" : "@r", x.register_());
     if (x.offset() > 0) absl::StrAppend(&text, "+", x.offset());
   } else {
     absl::StrAppend(&text, "@", NameOf(x.zone()), "+", x.offset());
@@ -201,6 +201,25 @@ void ShowVariables(const pb::Program& set, std::string& out) {
 
 }  // namespace
 
+int64_t PredictedBytesSent(const pb::Plan& plan) {
+  int64_t total = 0;
+  for (int r = 0; r < plan.registers_size(); ++r) {
+    const pb::Register& reg = plan.registers(r);
+    if (reg.shipments().empty()) continue;
+    const pb::Actor& producer = plan.actors(reg.producer());
+    const auto port = std::find_if(producer.outputs().begin(), producer.outputs().end(),
+                                   [r](const pb::Port& x) { return x.register_() == r; });
+    for (const pb::Shipment& shipment : reg.shipments()) {
+      int64_t bytes = 0;
+      for (const pb::Parcel& parcel : shipment.parcels()) {
+        bytes = (bytes + 7) / 8 * 8 + Product(parcel.extent()) * static_cast<int64_t>(SizeOf(TypeOf(parcel.dtype())));
+      }
+      total += bytes * (producer.acts_per_step() / port->acts_per_slot());
+    }
+  }
+  return total;
+}
+
 int64_t PredictedBytesMoved(const pb::Plan& plan) {
   int64_t bytes = 0;
   for (const pb::Actor& actor : plan.actors()) {
@@ -222,7 +241,9 @@ std::string ProgramText(const pb::Program& set) {
   for (const pb::Plan& plan : set.plans()) {
     absl::StrAppend(&out, "plan '", plan.name(), "': ", plan.actors_size(), " actors, ", plan.registers_size(),
                     " registers, ", plan.micro_batches(), " micro-batches per step, boxing moves ",
-                    PredictedBytesMoved(plan), " bytes per step\n  registers\n");
+                    PredictedBytesMoved(plan), " bytes per step");
+    const int64_t sent = PredictedBytesSent(plan);
+    absl::StrAppend(&out, sent > 0 ? absl::StrCat(", ", sent, " of them to other hosts") : "", "\n  registers\n");
     for (int r = 0; r < plan.registers_size(); ++r) ShowRegister(plan, r, out);
     absl::StrAppend(&out, "  actors\n");
     for (int a = 0; a < plan.actors_size(); ++a) ShowActor(plan, a, out);

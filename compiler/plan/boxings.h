@@ -35,9 +35,13 @@ class Boxings {
 
   // Ranks do not reach into one another's memory.
   bool by_sending() const { return by_sending_; }
-  // Whether a rank may read what lies in another's memory, or in that of another process. REQUIRES: `node` is a boxing.
+  // Whether a rank may read what lies in another's memory, or in that of another process of its host. REQUIRES: `node`
+  // is a boxing.
   bool ReadsOtherRanks(const Graph& graph, const Node& node) const;
-  bool ReadsOtherProcesses(const Graph& graph, const Node& node) const;
+  bool SharesAmongProcesses(const Graph& graph, const Node& node) const;
+  // At least what any rank takes in of other hosts, in bytes: what it reads there, with the gaps between parcels. Found
+  // at the cost of a look at each rank and its host's. Errors of CheckOneBoxingStep. REQUIRES: `node` is a boxing.
+  absl::StatusOr<int64_t> LandedBytes(const Graph& graph, const Node& node);
   // In bytes. Errors of CheckOneBoxingStep. REQUIRES: `node` is a boxing.
   absl::StatusOr<SendBuffers> BuffersOf(const Graph& graph, const Node& node);
 
@@ -46,10 +50,13 @@ class Boxings {
   // alike are looked at once.
   using Key = std::tuple<int, DType, std::vector<int64_t>, int, NdSbp, NdSbp>;
 
+  Key KeyOf(const Value& from, const Value& to);
+
   const Topology& topology_;
   const bool by_sending_;
   PlacePairs pairs_;
   std::map<Key, SendBuffers> known_;
+  std::map<Key, int64_t> landed_;
 };
 
 }  // namespace oneflow

@@ -66,7 +66,7 @@ class PlanBuilder {
   std::vector<int> Readers(ValueId value, int except_chain) const;
   std::vector<int> ReadersOf(int producer) const;
   bool OtherRanksRead(ValueId value) const;
-  bool OtherProcessesRead(ValueId value) const;
+  bool SharedAmongProcesses(ValueId value) const;
   std::string NameOf(ValueId value) const;
   int AddRegister(int producer, bool per_step, std::vector<int> consumers, std::string name);
   void AddToRegister(int producer, bool per_step, const std::vector<int>& consumers, ValueId value);
@@ -129,9 +129,9 @@ bool PlanBuilder::OtherRanksRead(ValueId value) const {
                      [&](NodeId id) { return IsBoxing(id) && in_.boxings.ReadsOtherRanks(graph_, graph_.node(id)); });
 }
 
-bool PlanBuilder::OtherProcessesRead(ValueId value) const {
+bool PlanBuilder::SharedAmongProcesses(ValueId value) const {
   return std::any_of(consumers_[value].begin(), consumers_[value].end(), [&](NodeId id) {
-    return IsBoxing(id) && in_.boxings.ReadsOtherProcesses(graph_, graph_.node(id));
+    return IsBoxing(id) && in_.boxings.SharesAmongProcesses(graph_, graph_.node(id));
   });
 }
 
@@ -170,7 +170,7 @@ void PlanBuilder::AddToRegister(int producer, bool per_step, const std::vector<i
   const auto [it, inserted] = data_registers_.emplace(Key{producer, per_step, consumers}, 0);
   if (inserted) it->second = AddRegister(producer, per_step, consumers, NameOf(value));
   PhysicalRegister& reg = plan_.registers[it->second];
-  if (OtherProcessesRead(value)) reg.zone = Zone::kShared;
+  if (SharedAmongProcesses(value)) reg.zone = Zone::kShared;
   if (reg.first_value < 0) reg.first_value = value;
   location_[value] = {it->second, Align(reg.slot_bytes)};
   reg.slot_bytes = Align(reg.slot_bytes) + NumBytes(value);
@@ -345,6 +345,9 @@ absl::Status PlanBuilder::AddInstruction(PhysicalActor& actor, NodeId id) {
   }
   for (ValueId output : node.outputs) instruction.outputs.push_back(Operand(output, false));
   if (boxing && in_.boxings.by_sending()) OF_RETURN_IF_ERROR(AddSendBuffers(node, instruction));
+  if (boxing) {
+    OF_ASSIGN_OR_RETURN_AT(instruction.landed, in_.boxings.LandedBytes(graph_, node), Where(node));
+  }
   if (in_.kernel_scratch.ops.count(node.op) > 0 && !node.outputs.empty())
     AddScratch(node.outputs[0], Part::kKernel, KernelScratchOf(node), instruction);
   if (in_.boxings.by_sending()) AddTransfer(node, instruction);  // else the host addresses all memory

@@ -142,10 +142,15 @@ class Assignment {
     targets_[zone].push_back({{&reg.offset}, UseOf(reg.first_value), reg.first_value});
   }
 
-  // Kept from act to act.
+  // Kept from act to act. What comes of other hosts may come at any time.
   void ClaimPinned(int id) {
     PhysicalActor& actor = plan_.actors[id];
     ValueId first = -1;
+    for (const PhysicalInstruction& instruction : actor.instructions) {
+      if (instruction.landed == 0) continue;
+      if (first < 0) first = input_.graph.node(instruction.node).outputs[0];
+      actor.pinned += Align(instruction.landed) * SlotsOf(instruction);
+    }
     for (PhysicalInstruction& instruction : actor.instructions) {
       for (PhysicalOperand& x : instruction.outputs) {
         if (x.place != Place::kPinned) continue;
@@ -155,6 +160,15 @@ class Assignment {
       }
     }
     if (actor.pinned > 0) ClaimForAllActs(actor, actor.pinned, {{&actor.pinned_offset}, UseOf(first), first});
+  }
+
+  // Of what a boxing reads, rows and counts.
+  int64_t SlotsOf(const PhysicalInstruction& boxing) const {
+    int slots = 1;
+    for (const PhysicalOperand& x : boxing.inputs) {
+      if (x.place == Place::kRegister) slots = std::max(slots, plan_.registers[x.index].slots);
+    }
+    return slots;
   }
 
   void ClaimTransfers(int id) {

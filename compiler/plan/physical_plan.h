@@ -50,6 +50,7 @@ struct PhysicalInstruction {
   std::vector<PhysicalOperand> inputs;  // of a boxing one, which stands for the shards of all sources that a rank reads
   std::vector<PhysicalOperand> outputs;
   std::vector<PhysicalOperand> scratch;  // all other parts, if any rank needs them
+  int64_t landed = 0;  // of a boxing: what a rank takes in of other hosts for one slot of what it reads, in bytes
   // Of boxings that are called together (compiler/plan/call_groups.h) the first and the last of them in their actor.
   // All pack, then all are called, then all unpack: whatever one of them touches is in use from the first to the last.
   // -1: it is by itself.
@@ -73,7 +74,7 @@ struct PhysicalActor {
   std::vector<PhysicalPort> inputs;
   std::vector<PhysicalPort> outputs;
   std::vector<PhysicalInstruction> instructions;
-  int64_t pinned = 0;  // bytes
+  int64_t pinned = 0;  // bytes: what its acts keep, and where what it reads on other hosts lands
   int64_t pinned_offset = 0;
 };
 

@@ -37,7 +37,7 @@ absl::Status AddVariables(const Graph& graph, VariableTable& table) {
 void ShareWhatOtherProcessesRead(const Graph& graph, const Boxings& boxings, VariableTable& table) {
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (node.op != "boxing" || !boxings.ReadsOtherProcesses(graph, node)) continue;
+    if (node.op != "boxing" || !boxings.SharesAmongProcesses(graph, node)) continue;
     for (const ValueId value : node.inputs) {  // rows, and their counts
       const Node& producer = graph.node(graph.value(value).producer);
       if (producer.op == "variable") table.variables[table.index.at(producer.name)].zone = Zone::kShared;

@@ -1,12 +1,14 @@
-// A job whose cluster says two hosts reduces its gradients hierarchically along one data-parallel axis: between hosts
-// goes one part of as many as a host has devices, what moves in all is what was predicted, and the losses are those of
-// one host.
+// Jobs whose cluster says several hosts. They reduce their gradients hierarchically along one data-parallel axis: between
+// hosts goes one part of as many as a host has devices, and what moves in all is what was predicted. Whatever a rank
+// reads on another host is sent there with `filled`, and the losses are those of one device under any layout. Hosts are
+// played by one process here, which copies what would be sent.
 #include <cmath>
 
 #include "compiler/boxed_graph.h"
 #include "compiler/lower/program_text.h"
 #include "oneflow_core/ops/ops.h"
 #include "sbp/boxing.h"
+#include "test/laws/layouts_law.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "tools/job/job.h"
@@ -80,6 +82,62 @@ TEST(HostsTest, BetweenTwoHostsOnePartOfAHostsDevicesTravels) {
   EXPECT_NEAR(static_cast<double>(two.crossed) / static_cast<double>(flat.crossed), 1.0 / 4, 0.01);
   ASSERT_LT(flat.losses.back(), flat.losses.front());
   for (int step = 0; step < kHostSteps; ++step) EXPECT_NEAR(two.losses[step] / flat.losses[step], 1, 1e-5) << step;
+}
+
+class FarHostsTest : public testing::LayoutsLaw {
+ protected:
+  FarHostsTest() { steps_ = 8; }
+
+  // Layouts on as many hosts as `cluster` says.
+  void ExpectSameOn(const std::string& cluster, const std::string& config,
+                    const std::vector<std::vector<std::string>>& layouts) {
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome whole, Run(config, {}));
+    ASSERT_LT(whole.losses.back(), whole.losses.front());
+    for (const std::vector<std::string>& layout : layouts) {
+      SCOPED_TRACE(absl::StrJoin(layout, " ") + " " + cluster);
+      ASSERT_OK_AND_ASSIGN(const testing::Outcome parts, Run(config + " cluster { " + cluster + " }", layout));
+      EXPECT_EQ(parts.initial_weights, whole.initial_weights) << "bitwise";
+      for (int step = 0; step < steps_; ++step) {
+        const double bar = first_bar_ * std::pow(last_bar_ / first_bar_, step / 19.0);
+        ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, bar) << "step " << step + 1;
+      }
+      EXPECT_EQ(parts.stats.bytes_moved, parts.predicted_bytes);
+      EXPECT_EQ(parts.stats.register_bytes, parts.planned_bytes);
+    }
+  }
+};
+
+constexpr char kTwoOfOne[] = "hosts { count: 2 devices: 1 }";
+constexpr char kTwoOfTwo[] = "hosts { count: 2 devices: 2 }";
+constexpr char kFourOfOne[] = "hosts { count: 4 devices: 1 }";
+constexpr char kUneven[] = "processes: 4 hosts { count: 1 devices: 3 } hosts { count: 1 devices: 1 }";
+
+const std::vector<std::vector<std::string>> kTwo = {
+    {"mesh.dp=2"}, {"mesh.tp=2"}, {"mesh.pp=2", "train.micro_batches=4"}};
+const std::vector<std::vector<std::string>> kFour = {{"mesh.dp=4"},
+                                                     {"mesh.tp=4"},
+                                                     {"mesh.dp=2", "mesh.tp=2"},
+                                                     {"mesh.pp=2", "mesh.tp=2", "train.micro_batches=2"},
+                                                     {"mesh.pp=2", "mesh.dp=2", "train.micro_batches=4"}};
+
+TEST_F(FarHostsTest, GptOnTwoHosts) { ExpectSameOn(kTwoOfOne, Gpt(), kTwo); }
+TEST_F(FarHostsTest, GptOnTwoHostsOfTwo) { ExpectSameOn(kTwoOfTwo, Gpt(), kFour); }
+TEST_F(FarHostsTest, GptOnFourHosts) { ExpectSameOn(kFourOfOne, Gpt(), kFour); }
+TEST_F(FarHostsTest, GptOnUnevenHosts) { ExpectSameOn(kUneven, Gpt(), kFour); }
+TEST_F(FarHostsTest, ConvNetOnTwoHosts) { ExpectSameOn(kTwoOfOne, ConvNet(), kTwo); }
+TEST_F(FarHostsTest, ConvNetOnFourHosts) {
+  ExpectSameOn(kFourOfOne, ConvNet(), {{"mesh.dp=4"}, {"mesh.dp=2", "mesh.tp=2"}});
+}
+TEST_F(FarHostsTest, MlpOnUnevenHosts) {
+  steps_ = 20;
+  ExpectSameOn(kUneven, Mlp(), kFour);
+}
+TEST_F(FarHostsTest, MarginClassifierOnTwoHostsOfTwo) {
+  ExpectSameOn(kTwoOfTwo, MarginClassifier(), {{"mesh.tp=4"}, {"mesh.dp=2", "mesh.tp=2"}});
+}
+TEST_F(FarHostsTest, WideDeepOnFourHosts) {
+  last_bar_ = 1e-3;
+  ExpectSameOn(kFourOfOne, WideDeep(), {{"mesh.tp=4"}, {"mesh.dp=2", "mesh.tp=2"}});
 }
 
 }  // namespace

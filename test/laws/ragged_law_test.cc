@@ -60,6 +60,7 @@ class RaggedLawTest : public testing::RaggedLaw {
     bool together = false;  // for so many, but in one
     bool sends = false;
     DType compute = DType::kFloat32;
+    bool far = false;  // each process is on a host of its own
   };
   absl::StatusOr<Outcome> Train(bool ragged, std::vector<Axis> mesh, const SbpHint& here, const SbpHint& there,
                                 const Setting& setting) {
@@ -67,6 +68,7 @@ class RaggedLawTest : public testing::RaggedLaw {
     OF_ASSIGN_OR_RETURN(CompileOptions options, Options(std::move(mesh)));
     options.ranks_per_process = options.mesh.size() / setting.processes;
     options.device = setting.sends ? DeviceKind::kCuda : DeviceKind::kCpu;
+    if (setting.far) options.hosts = {{.count = setting.processes, .devices = options.ranks_per_process}};
     options.precision.compute = setting.compute;
     options.precision.initial_scale = 64;  // losses are sums: with 65536 the first steps would all be skipped
     return Run(std::move(graph), options, kRaggedSteps, setting.together);
@@ -107,18 +109,23 @@ TEST_F(RaggedLawTest, TrainsAsDenseValuesWithZerosDoHoweverTheyLie) {
   }
 }
 
-// Processes read one another's memory, rows and counts alike, and nothing else is new to them.
+// Processes of a host read one another's memory, those of other hosts what is sent to them, rows and counts alike, and
+// nothing else is new to them.
 TEST_F(RaggedLawTest, ProcessesTrainAsOneAndMoveAsMuch) {
   const auto on = [](Sbp sbp) { return SbpHint{{"a", sbp}}; };
   ASSERT_OK_AND_ASSIGN(const Outcome one, Train(true, {}, {}, {}));
   const auto expect_alike = [&](const std::vector<Axis>& mesh, const SbpHint& here, const SbpHint& there) {
-    SCOPED_TRACE(absl::StrCat(ToString(here), " to ", ToString(there)));
-    ASSERT_OK_AND_ASSIGN(const Outcome together, Train(true, mesh, here, there, {.processes = 2, .together = true}));
-    ASSERT_OK_AND_ASSIGN(const Outcome apart, Train(true, mesh, here, there, {.processes = 2}));
-    EXPECT_EQ(apart.losses, together.losses);
-    EXPECT_EQ(apart.weights, together.weights);
-    EXPECT_EQ(apart.bytes_moved, together.bytes_moved);
-    ExpectSame(apart, one);
+    for (const bool far : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(ToString(here), " to ", ToString(there), far ? ", on two hosts" : ""));
+      Setting setting{.processes = 2, .together = true, .far = far};
+      ASSERT_OK_AND_ASSIGN(const Outcome together, Train(true, mesh, here, there, setting));
+      setting.together = false;
+      ASSERT_OK_AND_ASSIGN(const Outcome apart, Train(true, mesh, here, there, setting));
+      EXPECT_EQ(apart.losses, together.losses);
+      EXPECT_EQ(apart.weights, together.weights);
+      EXPECT_EQ(apart.bytes_moved, together.bytes_moved);
+      ExpectSame(apart, one);
+    }
   };
   const std::vector<Sbp> ways = {Sbp::Split(0), Sbp::Split(1), Sbp::Split(2), Sbp::Split(3), Sbp::Broadcast()};
   for (const Sbp here : ways) {
@@ -204,7 +211,7 @@ TEST_F(RaggedLawTest, FilledRowsTravelAndNoOthers) {
   const std::vector<int64_t> none(kSources * kExperts, 0), all(kSources * kExperts, kTokens);
   struct World {
     int ranks = 2, processes = 1;
-    bool sends = false;
+    bool sends = false, far = false;
   };
   const auto moved = [&](const std::vector<int64_t>& counts, const Sbp& from, const Sbp& to,
                          const World& world) -> absl::StatusOr<int64_t> {
@@ -220,6 +227,7 @@ TEST_F(RaggedLawTest, FilledRowsTravelAndNoOthers) {
     OF_ASSIGN_OR_RETURN(CompileOptions options, Options({{"a", world.ranks}}));
     options.ranks_per_process = world.ranks / world.processes;
     options.device = world.sends ? DeviceKind::kCuda : DeviceKind::kCpu;
+    if (world.far) options.hosts = {{.count = world.processes, .devices = options.ranks_per_process}};
     OF_ASSIGN_OR_RETURN(const Outcome outcome, Run(std::move(graph), options, 1));
     return outcome.bytes_moved;
   };
@@ -228,11 +236,12 @@ TEST_F(RaggedLawTest, FilledRowsTravelAndNoOthers) {
   for (const Sbp& from : froms) {
     for (const Sbp& to : tos) {
       if (from.is_partial() && to.is_broadcast()) continue;  // goes by parts: twice
-      for (const World& world : {World{2}, World{3}, World{2, 2}, World{4, 2}, World{2, 1, true}, World{3, 1, true}}) {
+      for (const World& world : {World{2}, World{3}, World{2, 2}, World{4, 2}, World{2, 1, true}, World{3, 1, true},
+                                 World{2, 2, false, true}, World{3, 3, false, true}}) {
         const auto cuts_too_often = [&](const Sbp& sbp) { return sbp == Sbp::Split(0) && world.ranks > kSources; };
         if (cuts_too_often(from) || cuts_too_often(to)) continue;  // ops do not
         SCOPED_TRACE(absl::StrCat(from.ToString(), " to ", to.ToString(), " on ", world.ranks, " ranks of ",
-                                  world.processes, world.sends ? ", sent" : ""));
+                                  world.processes, world.sends ? ", sent" : "", world.far ? ", far" : ""));
         ASSERT_OK_AND_ASSIGN(const int64_t nothing, moved(none, from, to, world));
         for (const std::vector<int64_t>& counts : {std::vector<int64_t>{9, 8, 3, 0, 5, 1, 7, 9}, all}) {
           ASSERT_OK_AND_ASSIGN(const int64_t bytes, moved(counts, from, to, world));

@@ -45,6 +45,7 @@ class Sketch {
     }
   }
   const pb::Program& program() const { return program_; }
+  void SetHost(int rank, int host) { program_.mutable_ranks(rank)->set_host(host); }
 
   int Actor(int rank) {
     const int id = plan_->actors_size();
@@ -120,8 +121,9 @@ pb::Program Row(int instructions, int more_registers) {
 }
 
 // Two threads that wait for each other.
-pb::Program PingPong(int process_of_second) {
+pb::Program PingPong(int process_of_second, int host_of_second = 0) {
   Sketch sketch({0, process_of_second});
+  sketch.SetHost(1, host_of_second);
   const int ping = sketch.Actor(0), pong = sketch.Actor(1);
   sketch.Register(ping, {pong}, 1, 0);
   sketch.Register(pong, {ping}, 1, 0, /*initially_filled=*/1);
@@ -217,6 +219,7 @@ constexpr Line kLines[] = {
     {"hand-over between threads, its act included", &RuntimeFigures::hand_over_ns, 2000},
     {"the same to a thread that sleeps", &RuntimeFigures::waking_ns, 0},
     {"hand-over between processes, its act included", &RuntimeFigures::hop_ns, 5000},
+    {"the same between hosts, over the loopback network", &RuntimeFigures::far_hop_ns, 60000},
 };
 
 class RuntimeCase : public BenchCase {
@@ -232,8 +235,9 @@ class RuntimeCase : public BenchCase {
       pytorch_ = op.ok() ? op->title : std::string(op.status().message());
     }
     rounds_.push_back(figures);
-    return absl::StrFormat("%9.0f ns an act, %.0f a message, %.0f a hand-over, %.0f between processes", figures.act_ns,
-                           figures.message_ns, figures.hand_over_ns, figures.hop_ns);
+    return absl::StrFormat(
+        "%9.0f ns an act, %.0f a message, %.0f a hand-over, %.0f between processes, %.0f between hosts", figures.act_ns,
+        figures.message_ns, figures.hand_over_ns, figures.hop_ns, figures.far_hop_ns);
   }
 
   std::string Text() const override { return RuntimeText(rounds_, pytorch_); }
@@ -247,7 +251,8 @@ class RuntimeCase : public BenchCase {
                             {"message_ns", round.message_ns},
                             {"hand_over_ns", round.hand_over_ns},
                             {"waking_ns", round.waking_ns},
-                            {"hop_ns", round.hop_ns}};
+                            {"hop_ns", round.hop_ns},
+                            {"far_hop_ns", round.far_hop_ns}};
       if (round.eager_op_ns.has_value()) one["eager_op_ns"] = *round.eager_op_ns;
       json.push_back(std::move(one));
     }
@@ -271,12 +276,14 @@ absl::StatusOr<RuntimeFigures> MeasureRuntime(int steps) {
   OF_ASSIGN_OR_RETURN(const double round_trip, StepNs(PingPong(0), 2, 2 * steps));
   OF_ASSIGN_OR_RETURN(const double round_trip_asleep, StepNs(PingPong(0), 1, steps));
   OF_ASSIGN_OR_RETURN(const double round_trip_apart, StepNsApart(PingPong(1), steps));
+  OF_ASSIGN_OR_RETURN(const double round_trip_far, StepNsApart(PingPong(1, /*host_of_second=*/1), steps));
   figures.act_ns = one / kActors - figures.kernel_ns;
   figures.act_of_eight_ns = eight / kActors - kInstructions * figures.kernel_ns;
   figures.message_ns = (more - one) / (2 * kMoreRegisters * (kActors - 1));
   figures.hand_over_ns = round_trip / 2;
   figures.waking_ns = round_trip_asleep / 2;
   figures.hop_ns = round_trip_apart / 2;
+  figures.far_hop_ns = round_trip_far / 2;
   return figures;
 }
 

@@ -26,8 +26,9 @@ struct RuntimeFigures {
   double act_of_eight_ns = 0;  // beyond its eight kernels
   double message_ns = 0;
   double hand_over_ns = 0;
-  double waking_ns = 0;  // a hand-over to a thread that sleeps, since only one core is to be used
-  double hop_ns = 0;     // a hand-over between processes of the host, with a core each
+  double waking_ns = 0;   // a hand-over to a thread that sleeps, since only one core is to be used
+  double hop_ns = 0;      // a hand-over between processes of the host, with a core each
+  double far_hop_ns = 0;  // between processes of different hosts of the plan, over the loopback network
   std::optional<double> eager_op_ns;
 };
 

@@ -76,7 +76,7 @@ bool AlikeOperands(const Repeated<pb::Operand>& a, const Ports& a_ports, const R
                    const Ports& b_ports) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const pb::Operand& x, const pb::Operand& y) {
     return a_ports.Of(x) == b_ports.Of(y) && x.zone() == y.zone() && x.offset() == y.offset() &&
-           x.dtype() == y.dtype() && x.ragged() == y.ragged() && x.layout() == y.layout() &&
+           x.dtype() == y.dtype() && x.ragged() == y.ragged() && x.layout() == y.layout() && x.landed() == y.landed() &&
            std::equal(x.logical_dims().begin(), x.logical_dims().end(), y.logical_dims().begin(),
                       y.logical_dims().end());
   });
@@ -214,7 +214,11 @@ class Packer {
       out.add_ranks(plan.actors(a).rank());
       for (const pb::Port& port : plan.actors(a).inputs()) out.add_registers(port.register_());
       for (const pb::Port& port : plan.actors(a).outputs()) out.add_registers(port.register_());
+      *out.add_landings()->mutable_list() = plan.actors(a).landings();
     }
+    const bool some = std::any_of(out.landings().begin(), out.landings().end(),
+                                  [](const pb::PackedLandings& x) { return x.list_size() > 0; });
+    if (!some) out.clear_landings();
     for (int i = 0; i < like.instructions_size(); ++i) {
       std::vector<const pb::Instruction*> instances;
       for (int a = first; a < end; ++a) instances.push_back(&plan.actors(a).instructions(i));
@@ -268,6 +272,7 @@ class Packer {
     out.set_port(ports.Of(like));
     out.set_zone(like.zone());
     out.set_offset(like.offset());
+    out.set_landed(like.landed());
     pb::PackedShape shape;
     shape.set_dtype(like.dtype());
     shape.set_ragged(like.ragged());
@@ -290,6 +295,7 @@ class Packer {
     like.set_slot_bytes(reg.slot_bytes());
     like.set_slot_stride(reg.slot_stride());
     like.set_name(reg.name());
+    *like.mutable_shipments() = reg.shipments();
     return like;
   }
 

@@ -158,6 +158,10 @@ class Unpacker {
     out.set_queue(actors.queue());
     out.set_section(actors.section());
     out.set_chunk(actors.chunk());
+    if (actors.landings_size() > 0) {
+      OF_RETURN_IF_ERROR(CheckCount("landings", actors.landings_size(), actors.ids_size()));
+      *out.mutable_landings() = actors.landings(instance).list();
+    }
     for (int p = 0; p < ports; ++p) {
       pb::Port& port = p < inputs ? *out.add_inputs() : *out.add_outputs();
       port.set_register_(actors.registers(instance * ports + p));
@@ -214,6 +218,7 @@ class Unpacker {
     out.set_register_(x.port() == 0 ? -1 : actors.registers(instance * ports + x.port() - 1));
     out.set_zone(x.zone());
     out.set_offset(x.offset());
+    out.set_landed(x.landed());
     out.set_dtype(shape->dtype());
     out.set_ragged(shape->ragged());
     out.set_layout(shape->layout());

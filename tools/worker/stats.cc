@@ -24,6 +24,7 @@ pb::WorkerStats MakeWorkerStats(const EngineStats& engine) {
   stats.set_communication_seconds(engine.communication_seconds);
   stats.set_acts(engine.acts);
   stats.set_bytes_moved(engine.bytes_moved);
+  stats.set_bytes_sent(engine.bytes_sent);
   stats.set_register_bytes(engine.register_bytes);
   stats.set_scratch_bytes(engine.scratch_bytes);
   stats.set_peak_bytes(PeakBytes());

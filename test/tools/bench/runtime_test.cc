@@ -18,6 +18,7 @@ TEST(RuntimeBenchTest, MeasuresThisMachine) {
   EXPECT_GT(figures.hand_over_ns, 20);
   EXPECT_LT(figures.hand_over_ns, 1e6);
   EXPECT_GT(figures.hop_ns, 20);
+  EXPECT_GT(figures.far_hop_ns, 1000);
 }
 
 TEST(RuntimeBenchTest, ShowsMediansBesideBars) {

@@ -1,0 +1,79 @@
+// Messages and bytes between processes of different hosts, over UCX: TCP, or what faster cards offer where UCX_TLS and
+// UCX_NET_DEVICES name them.
+//
+//   process 0, host 0                                                       process 1, host 1
+//   actor threads ──► Send() ──► queue ──► thread ══ UCX ══► thread ──► Receiver ──► memory, mailboxes
+//
+// One thread moves everything, sleeps when there is nothing to move, and looks a while before it does if the process
+// has a core to spare. What is sent is not copied on the way to the network where it lies in a few runs. Who may send
+// is settled before: peers are told the address and a stamp of random bytes over the control network, and whatever
+// comes without the stamp is dropped. A connection that breaks is reported once and not made again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "actor/core_budget.h"
+#include "actor/message.h"
+#include "actor/transport/shipments.h"
+#include "oneflow_core/status.h"
+#include "proto/peer.pb.h"
+
+namespace oneflow {
+
+class DataChannel {
+ public:
+  // What a payload is for: `filled` comes with it, or a slot that is filled when a run begins is brought up to date.
+  enum class Use : uint8_t { kFilled = 1, kInitial = 2 };
+
+  // Told on the channel's thread; must be quick.
+  class Receiver {
+   public:
+    virtual ~Receiver() = default;
+    virtual void OnMessages(int process, absl::Span<const Message> messages) = 0;
+    // Where `num_bytes` that come with a message are to be put. An error ends the job: it is reported as a lost peer.
+    virtual absl::StatusOr<char*> RoomFor(Use use, const Message& message, int64_t num_bytes) = 0;
+    // They are there.
+    virtual void OnArrived(int process, Use use, const Message& message) = 0;
+    // The connection broke (Unavailable), or carried nonsense (InvalidArgument). At most once per peer.
+    virtual void OnChannelLost(int process, absl::Status status) = 0;
+  };
+
+  struct Options {
+    int process = 0;
+    int num_processes = 1;
+    std::string host;             // an address of this host, whose network card is used
+    CoreBudget* cores = nullptr;  // borrowed; null: the thread never looks, but sleeps
+  };
+  // Unavailable, saying why, if the library finds no network to use.
+  static absl::StatusOr<std::unique_ptr<DataChannel>> Create(const Options& options);
+  // Sends what is still queued, for at most two seconds, then closes.
+  ~DataChannel();
+
+  // What the peers have to know.
+  const pb::PeerData& announcement() const { return announcement_; }
+  // Before the first Send() to that process. Unavailable if there is no way to it.
+  absl::Status Connect(int process, const pb::PeerData& peer);
+  // Whom to tell, borrowed; what comes before waits.
+  void Start(Receiver& receiver);
+
+  // Any thread; return at once. Messages go by the numbers of the whole job. Those of one call arrive in their order
+  // and before those of later calls. What a shipment has of a slot must stay as it is until the receiver frees it.
+  void SendMessages(int process, absl::Span<const Message> messages);
+  void SendShipment(int process, Use use, const Message& message, const Shipment& shipment, int32_t slot);
+
+  // Of payloads, since creation. Any thread.
+  int64_t bytes_sent() const;
+
+ private:
+  class Impl;
+  explicit DataChannel(std::unique_ptr<Impl> impl, pb::PeerData announcement);
+  std::unique_ptr<Impl> impl_;
+  pb::PeerData announcement_;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,134 @@
+#include "compiler/lower/far_reads.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lower/repeated_field.h"
+#include "compiler/plan/variables.h"
+#include "sbp/slices.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kParcelAlignment = 8;  // of any element type, so that what has landed may be read where it is
+
+int64_t NumBytes(const pb::Parcel& box) {
+  auto bytes = static_cast<int64_t>(SizeOf(static_cast<DType>(box.dtype())));
+  for (const int64_t extent : box.extent()) bytes *= extent;
+  return bytes;
+}
+
+// Where an element that lies `offset` elements from the beginning of a dense tensor is.
+std::vector<int64_t> Coordinates(int64_t offset, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> at(dims.size());
+  for (size_t d = dims.size(); d-- > 0;) {
+    at[d] = offset % dims[d];
+    offset /= dims[d];
+  }
+  return at;
+}
+
+}  // namespace
+
+GroupBox GroupsOf(const CopyPiece& piece, const std::vector<int64_t>& shard_dims, int rows) {
+  const std::vector<int64_t> at = Coordinates(piece.source_offset, shard_dims);
+  GroupBox box;
+  box.start.assign(at.begin(), at.begin() + rows);
+  box.extent.assign(piece.extent.begin(), piece.extent.begin() + rows);
+  box.stride = Shape(std::vector<int64_t>(shard_dims.begin(), shard_dims.begin() + rows)).Strides();
+  for (int d = 0; d < rows; ++d) box.offset += box.start[d] * box.stride[d];
+  return box;
+}
+
+const FarReads::Parcel& FarReads::Payload::Of(int instruction, int input, int piece) const {
+  return *std::find_if(parcels.begin(), parcels.end(), [&](const Parcel& x) {
+    return x.instruction == instruction && x.input == input && x.piece == piece;
+  });
+}
+
+absl::StatusOr<const FarReads::Payload*> FarReads::PayloadOf(const Instance& reader, int reg, int source) {
+  std::unique_ptr<Payload>& payload = payloads_[{reader.actor, reader.rank, reg, source}];
+  if (payload != nullptr) return payload.get();
+  auto made = std::make_unique<Payload>();
+  for (int i = 0; i < plan_.actors(reader.actor).instructions_size(); ++i) {
+    if (plan_.actors(reader.actor).instructions(i).op() != "boxing") continue;
+    OF_RETURN_IF_ERROR(AddParcels(reader, i, reg, source, *made));
+  }
+  payload = std::move(made);
+  return payload.get();
+}
+
+absl::Status FarReads::AddParcels(const Instance& reader, int instruction, int reg, int source, Payload& out) {
+  const pb::ClassInstruction& of = plan_.actors(reader.actor).instructions(instruction);
+  const PlanReader::Tensor& tensor = reader_.tensor(of.inputs(0).tensor());
+  for (int i = 0; i < of.inputs_size(); ++i) {
+    const pb::ClassOperand& input = of.inputs(i);
+    if (input.place() != pb::ClassOperand::REGISTER || input.index() != reg) continue;
+    OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, boxings_.Of(reader.rank, of));
+    const GroupBoxing::Copies& copies = boxing->CopiesOf(boxing->to().IndexOf(reader.rank));
+    const auto& pieces = copies.program.pieces;
+    for (int p = 0; p < static_cast<int>(pieces.size()); ++p) {
+      if (boxing->from().ranks()[copies.sources[pieces[p].source]] != source) continue;
+      Parcel parcel{.instruction = instruction, .input = i, .piece = p};
+      const DType dtype = reader_.tensor(input.tensor()).type.dtype;
+      int64_t offset = pieces[p].source_offset;
+      if (i == 0) {
+        CopyInts(pieces[p].extent, parcel.box.mutable_extent());
+        CopyInts(pieces[p].source_stride, parcel.box.mutable_stride());
+      } else {
+        const int index = tensor.dist.placement.IndexOf(source);
+        const GroupBox groups =
+            GroupsOf(pieces[p], ShardRegion(tensor.type.shape, tensor.dist, index).extent, tensor.type.ragged);
+        CopyInts(groups.extent, parcel.box.mutable_extent());
+        CopyInts(groups.stride, parcel.box.mutable_stride());
+        offset = groups.offset;
+      }
+      parcel.box.set_dtype(static_cast<pb::DType>(dtype));
+      parcel.box.set_offset(input.offset() + offset * static_cast<int64_t>(SizeOf(dtype)));
+      parcel.offset = (out.num_bytes + kParcelAlignment - 1) / kParcelAlignment * kParcelAlignment;
+      out.num_bytes = parcel.offset + NumBytes(parcel.box);
+      out.parcels.push_back(std::move(parcel));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Ranks of other hosts on which it reads the register, as indices into the register's grid.
+absl::StatusOr<std::vector<int>> FarReads::FarSources(const Instance& reader, int reg) {
+  std::set<int> indices;
+  for (const pb::ClassInstruction* const instruction : boxings_.ThatRead(reader.actor, reg)) {
+    OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, boxings_.Of(reader.rank, *instruction));
+    for (const int source : boxing->CopiesOf(boxing->to().IndexOf(reader.rank)).sources) {
+      const int rank = boxing->from().ranks()[source];
+      if (IsFar(rank, reader.rank)) indices.insert(reader_.grid(plan_.registers(reg).grid()).IndexOf(rank));
+    }
+  }
+  return std::vector<int>(indices.begin(), indices.end());
+}
+
+absl::StatusOr<const std::vector<FarReads::Landing>*> FarReads::LandingsOf(const Instance& reader) {
+  landings_.clear();
+  const pb::ClassActor& actor = plan_.actors(reader.actor);
+  if (reader_.topology().num_hosts() == 1 || boxings_.Sends(reader.actor)) return &landings_;
+  int64_t end = 0;
+  for (const pb::Port& port : actor.inputs()) {
+    OF_ASSIGN_OR_RETURN(const std::vector<int> sources, FarSources(reader, port.register_()));
+    for (const int index : sources) {
+      const int source = reader_.grid(plan_.registers(port.register_()).grid()).ranks()[index];
+      OF_ASSIGN_OR_RETURN(const Payload* const payload, PayloadOf(reader, port.register_(), source));
+      const int64_t stride = Align(payload->num_bytes), slots = plan_.registers(port.register_()).slots();
+      if (stride > 0 && slots > (actor.pinned_bytes() - end) / stride) {
+        return absl::InvalidArgumentError(absl::StrCat("rank ", reader.rank, " takes in ", slots, " times ", stride,
+                                                       " bytes of rank ", source, " at ", end,
+                                                       "; the plan has room for ", actor.pinned_bytes()));
+      }
+      landings_.push_back({port.register_(), index, end, stride, payload});
+      end += slots * stride;
+    }
+  }
+  return &landings_;
+}
+
+}  // namespace oneflow
