@@ -16,10 +16,12 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor/transport/payload.h"
 
 namespace oneflow {
 namespace {
@@ -32,9 +34,11 @@ constexpr std::chrono::microseconds kLookTime(20);
 // The peer's own error comes over the control network, and says more than that it is gone.
 constexpr std::chrono::milliseconds kWordTime(500);
 constexpr std::chrono::seconds kCloseTime(2);
-// Longer lists of runs are packed.
-constexpr int64_t kMostRuns = 64;
-constexpr int64_t kMostMessages = 512;  // in one frame; they travel with the header, never by rendezvous
+constexpr size_t kMostMessages = 512;  // in one frame
+// Payloads go in pieces of so many bytes, of which the library has so many at a time for each peer: messages go between
+// them. No piece is asked for by the receiver: there is room, and on a busy way an answer takes long.
+constexpr int64_t kPieceBytes = 128 << 10;
+constexpr int kMostPieces = 4;
 
 absl::Status Error(absl::string_view what, ucs_status_t status) {
   return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status)));
@@ -76,59 +80,76 @@ class DataChannel::Impl {
     uint8_t use = 0;      // DataChannel::Use; 0: messages follow
     uint8_t reserved[3] = {};
     Message message;
+    int64_t offset = 0;     // of a piece in its payload
+    int64_t num_bytes = 0;  // of the payload
   };
-  static_assert(sizeof(Header) == 32);
+  static_assert(sizeof(Header) == 48);
 
-  // What waits to be given to UCX, and what UCX holds until it is sent.
-  struct Parcels {
+  // What waits to be sent: messages or a payload.
+  struct Outgoing {
     int process = 0;
     Header header;
-    std::vector<ucp_dt_iov_t> runs;  // of memory that stays
-    std::string packed;              // or else this
-    int64_t num_bytes = 0;
+    std::string messages;
+    std::optional<OutgoingPayload> payload;
+    int pieces = 0;         // that UCX has
+    bool is_taken = false;  // UCX has, or has had, all of it
   };
 
   explicit Impl(const Options& options)
-      : options_(options), endpoints_(options.num_processes, nullptr), is_lost_(options.num_processes, false) {}
+      : options_(options),
+        endpoints_(options.num_processes, nullptr),
+        stamps_(options.num_processes, 0),
+        is_lost_(options.num_processes, false),
+        payloads_(options.num_processes),
+        pieces_(options.num_processes, 0) {}
   ~Impl();
 
   absl::StatusOr<pb::PeerData> Open();
   absl::Status Connect(int process, const pb::PeerData& peer);
   void Start(Receiver& receiver);
-  void Post(std::unique_ptr<Parcels> parcels);
+  void Post(std::unique_ptr<Outgoing> outgoing);
   int64_t bytes_sent() const { return bytes_sent_.load(std::memory_order_relaxed); }
 
  private:
-  // Of a payload that is on its way here.
-  struct Arrival {
-    Impl* channel;
-    int process;
-    Use use;
-    Message message;
-  };
   struct Peer {
     Impl* channel;
     int process;
+  };
+  // What UCX has of something, until it is sent.
+  struct Piece {
+    Impl* channel = nullptr;
+    Outgoing* of = nullptr;
+    Header header;
+    std::vector<ucp_dt_iov_t> runs;
+  };
+  struct Loss {
+    Clock::time_point tell_at;
+    int process;
+    absl::Status status;
   };
 
   absl::Status Configure(ucp_config_t* config) const;
   void Loop();
   // Returns when there may be something to do.
   void Await();
-  bool HasWork();
+  bool HasWork() const { return has_queued_ || quit_; }
   void SendQueued();
-  void SendOne(std::unique_ptr<Parcels> parcels);
+  void SendOne(std::unique_ptr<Outgoing> outgoing);
+  void SendPieces(int process);
+  void SendPiece(Outgoing& of, std::vector<ucp_dt_iov_t> runs, int64_t offset);
+  void EndPiece(Piece* piece);
   void Lose(int process, absl::Status status);
-  void TellLost(bool all);
+  void TellLost();
+  bool IsSending() const;
+  void Progress();
   void Close();
 
   static ucs_status_t OnActiveMessage(void* arg, const void* header, size_t header_length, void* data, size_t length,
                                       const ucp_am_recv_param_t* param);
-  ucs_status_t Take(const Header& header, void* data, size_t length, bool by_rendezvous);
-  absl::Status TakeMessages(int process, const void* data, size_t length, bool by_rendezvous);
-  ucs_status_t TakePayload(const Header& header, void* data, size_t length, bool by_rendezvous);
+  absl::Status Take(const Header& header, const void* data, size_t length);
+  absl::Status TakeMessages(int process, const void* data, size_t length);
+  absl::Status TakePiece(const Header& header, const void* data, int64_t length);
   static void OnSent(void* request, ucs_status_t status, void* data);
-  static void OnReceived(void* request, ucs_status_t status, size_t length, void* data);
   static void OnBroken(void* arg, ucp_ep_h endpoint, ucs_status_t status);
 
   const Options options_;
@@ -138,17 +159,22 @@ class DataChannel::Impl {
   int wake_ = -1;                    // an event: the queue has something, or the thread is to end
   int worker_fd_ = -1;               // owned by the worker
   std::vector<ucp_ep_h> endpoints_;  // by process
-  std::vector<uint64_t> stamps_ = std::vector<uint64_t>(endpoints_.size(), 0);
-  std::vector<bool> is_lost_;
-  std::deque<Peer> peers_;  // arguments of callbacks
+  std::vector<uint64_t> stamps_;     // by process
+  std::deque<Peer> peers_;           // arguments of callbacks
   Receiver* receiver_ = nullptr;
-  int64_t sending_ = 0;                                                           // that UCX holds
-  std::vector<std::pair<Clock::time_point, std::pair<int, absl::Status>>> lost_;  // to be told, and when
+
+  // The thread's own.
+  std::vector<bool> is_lost_;                                    // by process
+  std::vector<Loss> losses_;                                     // to be told
+  std::vector<std::deque<std::unique_ptr<Outgoing>>> payloads_;  // by process: not all taken yet
+  std::vector<int> pieces_;                                      // by process: of payloads, that UCX has
+  int64_t sending_ = 0;                                          // pieces of anything, that UCX has
+  ArrivingPayloads arriving_;
+  std::vector<std::unique_ptr<Outgoing>> taken_;
 
   std::mutex mu_;
-  std::vector<std::unique_ptr<Parcels>> queue_;  // guarded by mu_
+  std::vector<std::unique_ptr<Outgoing>> queue_;  // guarded by mu_
   std::atomic<bool> has_queued_{false}, asleep_{false}, quit_{false};
-  std::vector<std::unique_ptr<Parcels>> taken_;
   std::atomic<int64_t> bytes_sent_{0};
   std::thread thread_;
 };
@@ -244,10 +270,10 @@ DataChannel::Impl::~Impl() {
   if (wake_ >= 0) close(wake_);
 }
 
-void DataChannel::Impl::Post(std::unique_ptr<Parcels> parcels) {
+void DataChannel::Impl::Post(std::unique_ptr<Outgoing> outgoing) {
   {
     std::lock_guard<std::mutex> lock(mu_);
-    queue_.push_back(std::move(parcels));
+    queue_.push_back(std::move(outgoing));
   }
   has_queued_ = true;
   if (!asleep_) return;
@@ -259,12 +285,10 @@ void DataChannel::Impl::Loop() {
   while (!quit_) {
     SendQueued();
     while (ucp_worker_progress(worker_) > 0) SendQueued();
-    TellLost(/*all=*/false);
+    TellLost();
     if (!quit_) Await();
   }
 }
-
-bool DataChannel::Impl::HasWork() { return has_queued_ || quit_; }
 
 void DataChannel::Impl::Await() {
   if (options_.cores != nullptr && options_.cores->TryTakeOne()) {
@@ -280,7 +304,7 @@ void DataChannel::Impl::Await() {
   asleep_ = true;
   if (!HasWork()) {
     pollfd events[2] = {{worker_fd_, POLLIN, 0}, {wake_, POLLIN, 0}};
-    poll(events, 2, lost_.empty() ? 1000 : 50);
+    poll(events, 2, losses_.empty() ? 1000 : 50);
     uint64_t count = 0;
     if (events[1].revents != 0) (void)!read(wake_, &count, sizeof(count));
   }
@@ -293,43 +317,79 @@ void DataChannel::Impl::SendQueued() {
     std::lock_guard<std::mutex> lock(mu_);
     taken_.swap(queue_);
   }
-  for (std::unique_ptr<Parcels>& parcels : taken_) SendOne(std::move(parcels));
+  for (std::unique_ptr<Outgoing>& outgoing : taken_) SendOne(std::move(outgoing));
   taken_.clear();
 }
 
-void DataChannel::Impl::SendOne(std::unique_ptr<Parcels> parcels) {
-  const int process = parcels->process;
+void DataChannel::Impl::SendOne(std::unique_ptr<Outgoing> outgoing) {
+  const int process = outgoing->process;
   if (is_lost_[process] || endpoints_[process] == nullptr) return;
-  parcels->header.stamp = stamps_[process];
-  parcels->header.process = options_.process;
-  const bool in_runs = !parcels->runs.empty();
+  outgoing->header.stamp = stamps_[process];
+  outgoing->header.process = options_.process;
+  if (outgoing->payload.has_value()) {
+    bytes_sent_.fetch_add(outgoing->payload->num_bytes(), std::memory_order_relaxed);
+    payloads_[process].push_back(std::move(outgoing));
+    return SendPieces(process);
+  }
+  Outgoing& messages = *outgoing.release();  // EndPiece ends it
+  messages.is_taken = true;
+  SendPiece(messages, {{messages.messages.data(), messages.messages.size()}}, 0);
+}
+
+void DataChannel::Impl::SendPieces(int process) {
+  std::deque<std::unique_ptr<Outgoing>>& payloads = payloads_[process];
+  while (!payloads.empty() && pieces_[process] < kMostPieces) {
+    Outgoing& payload = *payloads.front();
+    const OutgoingPayload::Piece piece = payload.payload->Next(kPieceBytes);
+    std::vector<ucp_dt_iov_t> runs;
+    for (const Shipment::Run run : piece.runs) runs.push_back({const_cast<char*>(run.data()), run.size()});
+    payload.is_taken = piece.is_last;
+    if (piece.is_last) {
+      (void)payloads.front().release();  // EndPiece ends it
+      payloads.pop_front();
+    }
+    SendPiece(payload, std::move(runs), piece.offset);
+  }
+}
+
+void DataChannel::Impl::SendPiece(Outgoing& of, std::vector<ucp_dt_iov_t> runs, int64_t offset) {
+  auto* const piece = new Piece{this, &of, of.header, std::move(runs)};  // EndPiece ends it
+  piece->header.offset = offset;
+  ++of.pieces, ++sending_;
+  if (of.payload.has_value()) ++pieces_[of.process];
+  const int process = of.process;
+  const std::vector<ucp_dt_iov_t>& list = piece->runs;
+  const bool is_list = list.size() > 1;
   ucp_request_param_t param = {};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
   param.cb.send = OnSent;
-  param.flags = parcels->header.use == 0 ? UCP_AM_SEND_FLAG_EAGER : 0;
-  const bool one_run = in_runs && parcels->runs.size() == 1;
-  param.datatype = in_runs && !one_run ? ucp_dt_make_iov() : ucp_dt_make_contig(1);
-  const void* data = one_run   ? parcels->runs[0].buffer
-                     : in_runs ? static_cast<const void*>(parcels->runs.data())
-                               : parcels->packed.data();
-  const size_t count = one_run ? parcels->runs[0].length : in_runs ? parcels->runs.size() : parcels->packed.size();
-  bytes_sent_.fetch_add(parcels->header.use == 0 ? 0 : parcels->num_bytes, std::memory_order_relaxed);
-  auto held = std::make_unique<std::pair<Impl*, std::unique_ptr<Parcels>>>(this, std::move(parcels));
-  param.user_data = held.get();
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  param.datatype = is_list ? ucp_dt_make_iov() : ucp_dt_make_contig(1);
+  param.user_data = piece;
+  const void* const data = is_list ? list.data() : list.empty() ? nullptr : list[0].buffer;
+  const size_t count = is_list ? list.size() : list.empty() ? 0 : list[0].length;
   void* const request =
-      ucp_am_send_nbx(endpoints_[process], kActiveMessage, &held->second->header, sizeof(Header), data, count, &param);
-  if (UCS_PTR_IS_ERR(request)) return Lose(process, Error("sending", UCS_PTR_STATUS(request)));
-  if (request == nullptr) return;
-  ++sending_;
-  (void)held.release();  // OnSent has it
+      ucp_am_send_nbx(endpoints_[process], kActiveMessage, &piece->header, sizeof(Header), data, count, &param);
+  if (UCS_PTR_IS_ERR(request)) Lose(process, Error("sending", UCS_PTR_STATUS(request)));
+  if (request == nullptr || UCS_PTR_IS_ERR(request)) EndPiece(piece);  // else OnSent does
 }
 
 void DataChannel::Impl::OnSent(void* request, ucs_status_t, void* data) {  // errors come to OnBroken as well
-  const std::unique_ptr<std::pair<Impl*, std::unique_ptr<Parcels>>> held(
-      static_cast<std::pair<Impl*, std::unique_ptr<Parcels>>*>(data));
-  --held->first->sending_;
+  auto* const piece = static_cast<Piece*>(data);
+  Impl& channel = *piece->channel;
+  const int process = piece->of->process;
   ucp_request_free(request);
+  channel.EndPiece(piece);
+  channel.SendPieces(process);
+}
+
+void DataChannel::Impl::EndPiece(Piece* piece) {
+  Outgoing* const of = piece->of;
+  --sending_;
+  if (of->payload.has_value()) --pieces_[of->process];
+  if (--of->pieces == 0 && of->is_taken) delete of;
+  delete piece;
 }
 
 void DataChannel::Impl::OnBroken(void* arg, ucp_ep_h, ucs_status_t status) {
@@ -340,43 +400,45 @@ void DataChannel::Impl::OnBroken(void* arg, ucp_ep_h, ucs_status_t status) {
 void DataChannel::Impl::Lose(int process, absl::Status status) {
   if (is_lost_[process]) return;
   is_lost_[process] = true;
-  const bool nonsense = absl::IsInvalidArgument(status);
-  lost_.push_back({Clock::now() + (nonsense ? std::chrono::milliseconds(0) : kWordTime),
-                   {process, Annotate(status, absl::StrCat("data of process ", process))}});
+  for (std::unique_ptr<Outgoing>& payload : payloads_[process]) {
+    payload->is_taken = true;
+    if (payload->pieces > 0) (void)payload.release();  // EndPiece ends it
+  }
+  payloads_[process].clear();
+  const auto wait = absl::IsInvalidArgument(status) ? std::chrono::milliseconds(0) : kWordTime;
+  losses_.push_back({Clock::now() + wait, process, Annotate(status, absl::StrCat("data of process ", process))});
 }
 
-void DataChannel::Impl::TellLost(bool all) {
+void DataChannel::Impl::TellLost() {
   const auto now = Clock::now();
-  for (size_t i = 0; i < lost_.size();) {
-    if (!all && lost_[i].first > now) {
-      ++i;
-      continue;
-    }
-    const auto [process, status] = lost_[i].second;
-    lost_.erase(lost_.begin() + static_cast<std::ptrdiff_t>(i));
-    receiver_->OnChannelLost(process, status);
+  const auto is_due = [now](const Loss& loss) { return loss.tell_at <= now; };
+  for (const Loss& loss : losses_) {
+    if (is_due(loss)) receiver_->OnChannelLost(loss.process, loss.status);
   }
+  losses_.erase(std::remove_if(losses_.begin(), losses_.end(), is_due), losses_.end());
 }
 
 ucs_status_t DataChannel::Impl::OnActiveMessage(void* arg, const void* header, size_t header_length, void* data,
                                                 size_t length, const ucp_am_recv_param_t* param) {
+  Impl& channel = *static_cast<Impl*>(arg);
   Header known;
-  if (header_length != sizeof(known)) return UCS_OK;  // of nobody who was introduced
+  if (header_length != sizeof(known) || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   std::memcpy(&known, header, sizeof(known));
-  const bool by_rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-  return static_cast<Impl*>(arg)->Take(known, data, length, by_rendezvous);
-}
-
-ucs_status_t DataChannel::Impl::Take(const Header& header, void* data, size_t length, bool by_rendezvous) {
-  if (header.stamp != stamp_ || header.process < 0 || header.process >= options_.num_processes) return UCS_OK;
-  if (header.use != 0) return TakePayload(header, data, length, by_rendezvous);
-  const absl::Status status = TakeMessages(header.process, data, length, by_rendezvous);
-  if (!status.ok()) Lose(header.process, status);
+  const bool was_introduced =
+      known.stamp == channel.stamp_ && known.process >= 0 && known.process < channel.options_.num_processes;
+  if (!was_introduced) return UCS_OK;
+  const absl::Status status = channel.Take(known, data, length);
+  if (!status.ok()) channel.Lose(known.process, status);
   return UCS_OK;
 }
 
-absl::Status DataChannel::Impl::TakeMessages(int process, const void* data, size_t length, bool by_rendezvous) {
-  if (by_rendezvous || length % sizeof(Message) != 0) {
+absl::Status DataChannel::Impl::Take(const Header& header, const void* data, size_t length) {
+  return header.use == 0 ? TakeMessages(header.process, data, length)
+                         : TakePiece(header, data, static_cast<int64_t>(length));
+}
+
+absl::Status DataChannel::Impl::TakeMessages(int process, const void* data, size_t length) {
+  if (length % sizeof(Message) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(length, " bytes are no messages of ", sizeof(Message)));
   }
   std::vector<Message> messages(length / sizeof(Message));
@@ -389,48 +451,30 @@ absl::Status DataChannel::Impl::TakeMessages(int process, const void* data, size
   return absl::OkStatus();
 }
 
-ucs_status_t DataChannel::Impl::TakePayload(const Header& header, void* data, size_t length, bool by_rendezvous) {
+absl::Status DataChannel::Impl::TakePiece(const Header& header, const void* data, int64_t length) {
   const auto use = static_cast<Use>(header.use);
-  const absl::StatusOr<char*> room = receiver_->RoomFor(use, header.message, static_cast<int64_t>(length));
-  if (!room.ok()) {
-    Lose(header.process, room.status());
-    return UCS_OK;
-  }
-  if (!by_rendezvous) {
-    std::memcpy(*room, data, length);
-    receiver_->OnArrived(header.process, use, header.message);
-    return UCS_OK;
-  }
-  auto arrival = std::make_unique<Arrival>(Arrival{this, header.process, use, header.message});
-  ucp_request_param_t param = {};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  param.cb.recv_am = OnReceived;
-  param.user_data = arrival.get();
-  void* const request = ucp_am_recv_data_nbx(worker_, data, *room, length, &param);
-  if (UCS_PTR_IS_ERR(request)) {
-    Lose(header.process, Error("receiving", UCS_PTR_STATUS(request)));
-  } else if (request == nullptr) {
-    receiver_->OnArrived(header.process, use, header.message);
-  } else {
-    (void)arrival.release();  // OnReceived has it
-  }
-  return UCS_INPROGRESS;
+  if (header.message.kind != Message::Kind::kFilled) return absl::InvalidArgumentError("a payload without 'filled'");
+  OF_ASSIGN_OR_RETURN(char* const room, receiver_->RoomFor(use, header.message, header.num_bytes));
+  OF_ASSIGN_OR_RETURN(const bool complete, arriving_.Add(header.process, header.use, header.message, header.offset,
+                                                         length, header.num_bytes));
+  if (length > 0) std::memcpy(room + header.offset, data, length);
+  if (complete) receiver_->OnArrived(header.process, use, header.message);
+  return absl::OkStatus();
 }
 
-void DataChannel::Impl::OnReceived(void* request, ucs_status_t status, size_t, void* data) {
-  const std::unique_ptr<Arrival> arrival(static_cast<Arrival*>(data));
-  ucp_request_free(request);
-  if (status == UCS_OK) {
-    arrival->channel->receiver_->OnArrived(arrival->process, arrival->use, arrival->message);
-  } else {
-    arrival->channel->Lose(arrival->process, Error("receiving", status));
-  }
+bool DataChannel::Impl::IsSending() const {
+  return sending_ > 0 || std::any_of(payloads_.begin(), payloads_.end(), [](const auto& x) { return !x.empty(); });
+}
+
+void DataChannel::Impl::Progress() {
+  if (ucp_worker_progress(worker_) == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
 // What peers still wait for is sent; then connections are closed, whether they hear of it or not.
 void DataChannel::Impl::Close() {
   const auto end = Clock::now() + kCloseTime;
-  SendQueued();
+  if (receiver_ != nullptr) SendQueued();
+  while (receiver_ != nullptr && IsSending() && Clock::now() < end) Progress();
   std::vector<void*> requests;
   for (size_t p = 0; p < endpoints_.size(); ++p) {
     if (endpoints_[p] == nullptr) continue;
@@ -441,9 +485,7 @@ void DataChannel::Impl::Close() {
     if (request != nullptr && !UCS_PTR_IS_ERR(request)) requests.push_back(request);
   }
   const auto is_open = [](void* request) { return ucp_request_check_status(request) == UCS_INPROGRESS; };
-  while ((sending_ > 0 || std::any_of(requests.begin(), requests.end(), is_open)) && Clock::now() < end) {
-    if (ucp_worker_progress(worker_) == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
+  while ((sending_ > 0 || std::any_of(requests.begin(), requests.end(), is_open)) && Clock::now() < end) Progress();
   for (void* const request : requests) ucp_request_free(request);
 }
 
@@ -462,30 +504,23 @@ void DataChannel::Start(Receiver& receiver) { impl_->Start(receiver); }
 int64_t DataChannel::bytes_sent() const { return impl_->bytes_sent(); }
 
 void DataChannel::SendMessages(int process, absl::Span<const Message> messages) {
-  for (; !messages.empty(); messages.remove_prefix(std::min<size_t>(messages.size(), kMostMessages))) {
+  while (!messages.empty()) {
     const absl::Span<const Message> frame = messages.subspan(0, kMostMessages);
-    auto parcels = std::make_unique<Impl::Parcels>();
-    parcels->process = process;
-    parcels->packed.assign(reinterpret_cast<const char*>(frame.data()), frame.size() * sizeof(Message));
-    impl_->Post(std::move(parcels));
+    auto outgoing = std::make_unique<Impl::Outgoing>();
+    outgoing->process = process;
+    outgoing->messages.assign(reinterpret_cast<const char*>(frame.data()), frame.size() * sizeof(Message));
+    impl_->Post(std::move(outgoing));
+    messages.remove_prefix(frame.size());
   }
 }
 
 void DataChannel::SendShipment(int process, Use use, const Message& message, const Shipment& shipment, int32_t slot) {
-  auto parcels = std::make_unique<Impl::Parcels>();
-  parcels->process = process;
-  parcels->header.use = static_cast<uint8_t>(use);
-  parcels->header.message = message;
-  parcels->num_bytes = shipment.num_bytes();
-  if (shipment.num_runs() > kMostRuns) {
-    parcels->packed.resize(shipment.num_bytes());
-    shipment.CopyTo(slot, parcels->packed.data());
-  } else {
-    shipment.ForEachRun(slot, [&](Shipment::Run run) {
-      parcels->runs.push_back({const_cast<char*>(run.data()), run.size()});  // UCX only reads it
-    });
-  }
-  impl_->Post(std::move(parcels));
+  auto outgoing = std::make_unique<Impl::Outgoing>();
+  outgoing->process = process;
+  outgoing->header.use = static_cast<uint8_t>(use);
+  outgoing->header.message = message;
+  outgoing->header.num_bytes = outgoing->payload.emplace(shipment, slot).num_bytes();
+  impl_->Post(std::move(outgoing));
 }
 
 }  // namespace oneflow

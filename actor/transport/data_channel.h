@@ -5,7 +5,8 @@
 //   actor threads ──► Send() ──► queue ──► thread ══ UCX ══► thread ──► Receiver ──► memory, mailboxes
 //
 // One thread moves everything, sleeps when there is nothing to move, and looks a while before it does if the process
-// has a core to spare. What is sent is not copied on the way to the network where it lies in a few runs. Who may send
+// has a core to spare. What is sent is not copied on the way to the network where it lies in a few runs; payloads go in
+// pieces, and messages between them. Who may send
 // is settled before: peers are told the address and a stamp of random bytes over the control network, and whatever
 // comes without the stamp is dropped. A connection that breaks is reported once and not made again.
 #pragma once
@@ -61,8 +62,8 @@ class DataChannel {
   // Whom to tell, borrowed; what comes before waits.
   void Start(Receiver& receiver);
 
-  // Any thread; return at once. Messages go by the numbers of the whole job. Those of one call arrive in their order
-  // and before those of later calls. What a shipment has of a slot must stay as it is until the receiver frees it.
+  // Any thread; return at once. Messages go by the numbers of the whole job, and arrive in the order of the calls, maybe
+  // before payloads of earlier ones; so do payloads. What a shipment has of a slot must stay as it is until the receiver frees it.
   void SendMessages(int process, absl::Span<const Message> messages);
   void SendShipment(int process, Use use, const Message& message, const Shipment& shipment, int32_t slot);
 

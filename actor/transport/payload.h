@@ -1,0 +1,50 @@
+// A payload on its way, in pieces: so that messages need not wait behind all of it, and nobody needs room for it twice.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "actor/message.h"
+#include "actor/transport/shipments.h"
+#include "oneflow_core/status.h"
+
+namespace oneflow {
+
+// What leaves. The runs of a slot are taken as they lie there, unless they are many: then they are packed.
+class OutgoingPayload {
+ public:
+  struct Piece {
+    int64_t offset = 0;               // in the payload
+    std::vector<Shipment::Run> runs;  // of memory that stays as long as this
+    bool is_last = false;
+  };
+  OutgoingPayload(const Shipment& shipment, int32_t slot);
+
+  int64_t num_bytes() const { return num_bytes_; }
+  // The next at most `max_bytes`. REQUIRES: the last one was not the last.
+  Piece Next(int64_t max_bytes);
+
+ private:
+  std::vector<Shipment::Run> runs_;
+  std::string packed_;
+  int64_t num_bytes_ = 0, offset_ = 0;
+  size_t run_ = 0, at_ = 0;  // what is next
+};
+
+// What arrives: how much of each payload has come.
+class ArrivingPayloads {
+ public:
+  // Takes note of a piece; whether the payload is complete. InvalidArgument if the piece reaches beyond its end.
+  absl::StatusOr<bool> Add(int process, uint8_t use, const Message& message, int64_t offset, int64_t num_bytes,
+                           int64_t of_bytes);
+
+ private:
+  using Key = std::tuple<int, uint8_t, uint16_t, int32_t, int32_t, int32_t>;
+  std::map<Key, int64_t> come_;  // bytes
+};
+
+}  // namespace oneflow
