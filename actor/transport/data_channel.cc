@@ -39,6 +39,9 @@ constexpr size_t kMostMessages = 512;  // in one frame
 // them. No piece is asked for by the receiver: there is room, and on a busy way an answer takes long.
 constexpr int64_t kPieceBytes = 128 << 10;
 constexpr int kMostPieces = 4;
+// What is as small is given to the library by whoever sends it, if nobody else has it just then: that saves waking the
+// channel's thread.
+constexpr int64_t kSmallBytes = 32 << 10;
 
 absl::Status Error(absl::string_view what, ucs_status_t status) {
   return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status)));
@@ -163,9 +166,9 @@ class DataChannel::Impl {
   std::deque<Peer> peers_;           // arguments of callbacks
   Receiver* receiver_ = nullptr;
 
-  // The thread's own.
-  std::vector<bool> is_lost_;                                    // by process
-  std::vector<Loss> losses_;                                     // to be told
+  std::mutex worker_mu_;       // guards what follows, up to taken_, and all calls of UCX after Start()
+  std::vector<bool> is_lost_;  // by process
+  std::vector<Loss> losses_;   // to be told
   std::vector<std::deque<std::unique_ptr<Outgoing>>> payloads_;  // by process: not all taken yet
   std::vector<int> pieces_;                                      // by process: of payloads, that UCX has
   int64_t sending_ = 0;                                          // pieces of anything, that UCX has
@@ -271,11 +274,18 @@ DataChannel::Impl::~Impl() {
 }
 
 void DataChannel::Impl::Post(std::unique_ptr<Outgoing> outgoing) {
+  const bool is_small = !outgoing->payload.has_value() || outgoing->payload->num_bytes() <= kSmallBytes;
   {
     std::lock_guard<std::mutex> lock(mu_);
     queue_.push_back(std::move(outgoing));
   }
   has_queued_ = true;
+  if (is_small && worker_mu_.try_lock()) {
+    SendQueued();
+    const bool is_done = !IsSending();
+    worker_mu_.unlock();
+    if (is_done && !has_queued_) return;
+  }
   if (!asleep_) return;
   const uint64_t one = 1;
   (void)!write(wake_, &one, sizeof(one));
@@ -283,28 +293,37 @@ void DataChannel::Impl::Post(std::unique_ptr<Outgoing> outgoing) {
 
 void DataChannel::Impl::Loop() {
   while (!quit_) {
-    SendQueued();
-    while (ucp_worker_progress(worker_) > 0) SendQueued();
-    TellLost();
+    {
+      std::lock_guard<std::mutex> lock(worker_mu_);
+      SendQueued();
+      while (ucp_worker_progress(worker_) > 0) SendQueued();
+      TellLost();
+    }
     if (!quit_) Await();
   }
 }
 
 void DataChannel::Impl::Await() {
+  bool soon = false;  // there is a loss to be told
   if (options_.cores != nullptr && options_.cores->TryTakeOne()) {
     bool found = false;
     const auto end = Clock::now() + kLookTime;
     while (!found && !options_.cores->exceeded() && Clock::now() < end) {
+      std::lock_guard<std::mutex> lock(worker_mu_);
       found = ucp_worker_progress(worker_) > 0 || HasWork();
     }
     options_.cores->GiveBack(1);
     if (found) return;
   }
-  if (ucp_worker_arm(worker_) != UCS_OK) return;  // something has come
+  {
+    std::lock_guard<std::mutex> lock(worker_mu_);
+    if (ucp_worker_arm(worker_) != UCS_OK) return;  // something has come
+    soon = !losses_.empty();
+  }
   asleep_ = true;
   if (!HasWork()) {
     pollfd events[2] = {{worker_fd_, POLLIN, 0}, {wake_, POLLIN, 0}};
-    poll(events, 2, losses_.empty() ? 1000 : 50);
+    poll(events, 2, soon ? 50 : 1000);
     uint64_t count = 0;
     if (events[1].revents != 0) (void)!read(wake_, &count, sizeof(count));
   }
