@@ -22,7 +22,7 @@ namespace oneflow {
 struct DaemonOptions {
   std::string scheduler;  // host:port
   std::string name;       // unique in the cluster
-  std::string host;       // of this machine, for people and for topology
+  std::string host;       // name of this machine: the scheduler keeps hosts of a plan on one
   int cpu_devices = 1;
   int cuda_devices = 0;
   int cores = 1;

@@ -1,11 +1,12 @@
 #include "tools/scheduler/spec.h"
 
-#include <vector>
+#include <algorithm>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_reader.h"
+#include "glog/logging.h"
 #include "oneflow_core/status.h"
 #include "proto/plan.pb.h"
 
@@ -109,6 +110,23 @@ absl::Status ValidateSpec(const pb::JobSpec& spec) {
     OF_RETURN_IF_ERROR_AT(ValidatePhase(spec.phases(i), plan), absl::StrCat("phase ", i));
   }
   return absl::OkStatus();
+}
+
+std::vector<int> ProcessesOfHosts(const pb::JobSpec& spec) {
+  pb::PlanSet plan;
+  CHECK(plan.ParseFromString(spec.plan()))
+      << "job '" << spec.name() << "' was accepted with a plan that does not parse";
+  std::vector<int> hosts;
+  int64_t left = spec.processes();
+  for (const pb::HostsAlike& group : plan.hosts().groups()) {
+    const int64_t on_each = group.devices() / spec.devices_per_process();
+    for (int64_t i = 0; i < group.count() && left > 0; ++i) {
+      hosts.push_back(std::min(left, on_each));
+      left -= hosts.back();
+    }
+  }
+  CHECK_EQ(left, 0) << "processes of job '" << spec.name() << "' that no host of its plan holds";
+  return hosts;
 }
 
 }  // namespace oneflow

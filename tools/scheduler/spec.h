@@ -2,6 +2,8 @@
 // later.
 #pragma once
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "proto/control.pb.h"
 
@@ -11,5 +13,8 @@ namespace oneflow {
 // has another version or hash, or whose ranks are not processes x devices_per_process of that device; a phase that
 // names no plan or no path.
 absl::Status ValidateSpec(const pb::JobSpec& spec);
+
+// How many processes each host of the plan holds, in order. REQUIRES: ValidateSpec() accepts the spec.
+std::vector<int> ProcessesOfHosts(const pb::JobSpec& spec);
 
 }  // namespace oneflow

@@ -5,13 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tools/scheduler/placement.h"
+#include "tools/scheduler/spec.h"
 
 namespace oneflow {
 namespace {
 
-std::string Counted(int64_t count, absl::string_view thing) {
-  return absl::StrCat(count, " ", thing, count == 1 ? "" : "s");
+// REQUIRES: the spec was accepted.
+Gang GangOf(const pb::JobSpec& spec) {
+  return {.processes_of_host = ProcessesOfHosts(spec), .devices_per_process = spec.devices_per_process()};
 }
 
 }  // namespace
@@ -31,6 +32,13 @@ void SchedulerState::Restore(std::vector<StoredJob> jobs, absl::Time now, Effect
     if (!Ended(job) && job.status.state() != pb::QUEUED) {
       EndJob(job, pb::FAILED, "the scheduler was restarted while the job ran", now, effects);
     }
+    if (Ended(job)) continue;
+    // Another version of this program may have accepted it.
+    if (const absl::Status valid = ValidateSpec(job.spec); valid.ok()) {
+      job.gang = GangOf(job.spec);
+    } else {
+      EndJob(job, pb::FAILED, absl::StrCat("the restarted scheduler refuses the job: ", valid.message()), now, effects);
+    }
   }
 }
 
@@ -43,6 +51,7 @@ int64_t SchedulerState::Submit(pb::JobSpec spec, absl::Time now, Effects& effect
   job.status.set_processes(spec.processes());
   job.status.set_devices_per_process(spec.devices_per_process());
   job.cuda = spec.device() == "cuda";
+  job.gang = GangOf(spec);
   job.spec = std::move(spec);
   effects.new_jobs.emplace_back(number, job.spec);
   ChangeState(job, pb::QUEUED, "", now, effects);
@@ -126,51 +135,64 @@ void SchedulerState::PlaceQueued(absl::Time now, Effects& effects) {
   }
 }
 
-SchedulerState::Fit SchedulerState::TryPlace(Job& job, absl::Time now, Effects& effects) {
-  // By name, so that the same cluster places the same job the same way whoever registered first.
-  std::vector<std::pair<SessionId, Daemon*>> candidates;
-  for (auto& [session, daemon] : daemons_) candidates.emplace_back(session, &daemon);
-  std::sort(candidates.begin(), candidates.end(),
-            [](const auto& a, const auto& b) { return a.second->hello.name() < b.second->hello.name(); });
-  std::vector<int> offered, free;
-  for (const auto& [session, daemon] : candidates) {
-    offered.push_back(daemon->offered(job.cuda));
-    free.push_back(daemon->free(job.cuda));
+// By name, so that the same cluster places the same job the same way whoever registered first.
+SchedulerState::Cluster SchedulerState::ClusterFor(const Job& job) const {
+  std::map<std::pair<std::string, std::string>, SessionId> daemons;  // by host and name
+  for (const auto& [session, daemon] : daemons_) daemons[{daemon.hello.host(), daemon.hello.name()}] = session;
+  Cluster cluster;
+  const std::string* host = nullptr;
+  for (const auto& [name, session] : daemons) {
+    if (host == nullptr || *host != name.first) {
+      cluster.offered.emplace_back(), cluster.free.emplace_back(), cluster.session.emplace_back();
+    }
+    host = &name.first;
+    cluster.offered.back().push_back(daemons_.at(session).offered(job.cuda));
+    cluster.free.back().push_back(daemons_.at(session).free(job.cuda));
+    cluster.session.back().push_back(session);
   }
-  const int processes = job.spec.processes(), devices = job.spec.devices_per_process();
-  if (PlaceGang(offered, processes, devices).empty()) return Fit::kNever;
-  const std::vector<int> placed = PlaceGang(free, processes, devices);
-  if (placed.empty()) return Fit::kLater;
+  return cluster;
+}
 
+SchedulerState::Fit SchedulerState::TryPlace(Job& job, absl::Time now, Effects& effects) {
+  const Cluster cluster = ClusterFor(job);
+  if (PlaceGang(cluster.offered, job.gang).empty()) return Fit::kNever;
+  const std::vector<DaemonIndex> placed = PlaceGang(cluster.free, job.gang);
+  if (placed.empty()) return Fit::kLater;
+  std::vector<SessionId> sessions;
+  for (const DaemonIndex at : placed) sessions.push_back(cluster.session[at.machine][at.daemon]);
+  Start(job, sessions, now, effects);
+  return Fit::kPlaced;
+}
+
+// `sessions`: of each process's daemon.
+void SchedulerState::Start(Job& job, const std::vector<SessionId>& sessions, absl::Time now, Effects& effects) {
   ++job.attempt;
-  job.workers.assign(processes, Worker{});
+  job.workers.assign(sessions.size(), Worker{});
   job.due = now + limits_.start;
   ChangeState(job, pb::STARTING, "", now, effects);
-  for (int process = 0; process < processes; ++process) {
-    auto& [session, daemon] = candidates[placed[process]];
-    daemon->used(job.cuda) += devices;
-    job.workers[process].session = session;
-    job.workers[process].daemon = daemon->hello.name();
+  for (size_t process = 0; process < sessions.size(); ++process) {
+    Daemon& daemon = daemons_.at(sessions[process]);
+    daemon.used(job.cuda) += job.gang.devices_per_process;
+    job.workers[process].session = sessions[process];
+    job.workers[process].daemon = daemon.hello.name();
     pb::ToDaemon message;
     pb::StartWorker& start = *message.mutable_start();
     start.set_job(job.status.job());
     start.set_attempt(job.attempt);
     start.set_process(process);
     *start.mutable_spec() = job.spec;
-    effects.messages.emplace_back(session, std::move(message));
+    effects.messages.emplace_back(sessions[process], std::move(message));
   }
-  return Fit::kPlaced;
 }
 
 std::string SchedulerState::WaitsFor(const Job& job) const {
-  int64_t offered = 0, free = 0;
-  for (const auto& [session, daemon] : daemons_) {
-    offered += daemon.offered(job.cuda);
-    free += daemon.free(job.cuda);
+  const Cluster cluster = ClusterFor(job);
+  const std::string device = job.cuda ? "cuda" : "cpu";
+  if (PlaceGang(cluster.offered, job.gang).empty()) {
+    return WhatLacks(cluster.offered, job.gang, device, Devices::kOffered);
   }
-  return absl::StrCat("needs ", job.spec.processes(), " x ",
-                      Counted(job.spec.devices_per_process(), job.cuda ? "cuda device" : "cpu device"), "; of ",
-                      offered, " on ", Counted(daemons_.size(), "daemon"), " ", free, " are free");
+  if (PlaceGang(cluster.free, job.gang).empty()) return WhatLacks(cluster.free, job.gang, device, Devices::kFree);
+  return "an earlier job, which waits for devices, comes first";
 }
 
 // --- Daemons

@@ -8,7 +8,8 @@
 //                └───────────── Cancel ─► CANCELLED     └──── a worker or daemon is lost ─► FAILED
 //
 // Invariants:
-//   - A job is placed as a whole or not at all, first come first served. A job that the registered daemons could not
+//   - A job is placed as a whole or not at all, first come first served, the processes of a host of its plan on one
+//     machine (placement.h): daemons that say the same host share one. A job that the registered daemons could not
 //     hold even if they were idle does not block those behind it.
 //   - Its devices are taken from placement until each worker's exit is reported (or its daemon is lost), also after the
 //     job's end: a dying worker still holds memory.
@@ -32,6 +33,7 @@
 #include "absl/time/time.h"
 #include "proto/control.pb.h"
 #include "tools/scheduler/failure.h"
+#include "tools/scheduler/placement.h"
 
 namespace oneflow {
 
@@ -70,8 +72,8 @@ class SchedulerState {
  public:
   explicit SchedulerState(SchedulerLimits limits = {}) : limits_(limits) {}
 
-  // Takes up what a former scheduler left, in order of job number: queued jobs stay queued, those that ran have failed,
-  // since their daemons kill workers whose session ends. REQUIRES: called first.
+  // Takes up what a former scheduler left, in order of job number: queued jobs stay queued unless this version refuses
+  // them, those that ran have failed, since their daemons kill workers whose session ends. REQUIRES: called first.
   void Restore(std::vector<StoredJob> jobs, absl::Time now, Effects& effects);
 
   // Queues a valid spec (spec.h) and returns its job number.
@@ -109,6 +111,11 @@ class SchedulerState {
     int& used(bool cuda) { return cuda ? used_cuda : used_cpu; }
     int free(bool cuda) const { return offered(cuda) - (cuda ? used_cuda : used_cpu); }
   };
+  // What daemons have for a job, by machine; `session` holds theirs in the same order.
+  struct Cluster {
+    std::vector<Machine> offered, free;
+    std::vector<std::vector<SessionId>> session;
+  };
   struct Worker {
     SessionId session = 0;
     std::string daemon;
@@ -128,6 +135,7 @@ class SchedulerState {
     pb::JobStatus status;
     pb::JobSpec spec;  // cleared at the end
     bool cuda = false;
+    Gang gang;  // while it is queued
     uint64_t attempt = 0;
     int64_t next_sequence = 0;
     std::vector<Worker> workers;  // kept after the end, for logs
@@ -151,7 +159,9 @@ class SchedulerState {
 
   void PlaceQueued(absl::Time now, Effects& effects);
   enum class Fit { kPlaced, kLater, kNever };
+  Cluster ClusterFor(const Job& job) const;
   Fit TryPlace(Job& job, absl::Time now, Effects& effects);
+  void Start(Job& job, const std::vector<SessionId>& sessions, absl::Time now, Effects& effects);
   std::string WaitsFor(const Job& job) const;
 
   Worker* FindWorker(SessionId session, int64_t job, uint64_t attempt, int process);

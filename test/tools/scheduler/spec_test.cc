@@ -13,6 +13,7 @@ namespace {
 
 using ::oneflow::testing::EmptyJob;
 using ::oneflow::testing::StatusIs;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Changes the plan inside a spec, keeping the hash right.
@@ -49,6 +50,10 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
        "the plan has 6 ranks, 2 per process; the job has 2 processes of 2 devices"},
       {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_hosts()->set_ranks_per_process(1); }); },
        "the plan has 4 ranks, 1 per process; the job has 2 processes of 2 devices"},
+      {[](pb::JobSpec& s) {
+         ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_hosts()->mutable_groups(0)->set_devices(3); });
+       },
+       "the plan: "},
       {[](pb::JobSpec& s) { ChangePlan(s, [](pb::PlanSet& plan) { plan.mutable_classes(0)->add_ranks(4); }); },
        "the plan: class 0: rank 4 is not one of 4"},
       {[](pb::JobSpec& s) {
@@ -72,6 +77,18 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
     c.spoil(spec);
     EXPECT_THAT(ValidateSpec(spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)));
   }
+}
+
+TEST(ProcessesOfHostsTest, HostsTakeRanksInOrderAndTheLastMayBeEmpty) {
+  pb::JobSpec spec = EmptyJob(5, 2);
+  ChangePlan(spec, [](pb::PlanSet& plan) {
+    plan.mutable_hosts()->mutable_groups(0)->set_devices(4);
+    pb::HostsAlike& more = *plan.mutable_hosts()->add_groups();
+    more.set_count(3);
+    more.set_devices(4);
+  });
+  ASSERT_OK(ValidateSpec(spec));
+  EXPECT_THAT(ProcessesOfHosts(spec), ElementsAre(2, 2, 1));
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
+#include "test/tools/support/job_spec.h"
 
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::EmptyJob;
 using ::oneflow::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -17,10 +19,10 @@ using ::testing::SizeIs;
 // A scheduler on a clock of our own. What it does is gathered in `effects` until Take() or Messages() empty it.
 class SchedulerStateTest : public ::testing::Test {
  protected:
-  SessionId AddDaemon(const std::string& name, int devices, int pid = 12) {
+  SessionId AddDaemon(const std::string& name, int devices, int pid = 12, const std::string& host = "h") {
     pb::DaemonHello hello;
     hello.set_name(name);
-    hello.set_host("h");
+    hello.set_host(host);
     hello.set_pid(pid);
     hello.set_cpu_devices(devices);
     const SessionId session = ++last_session_;
@@ -28,11 +30,8 @@ class SchedulerStateTest : public ::testing::Test {
     return session;
   }
 
-  int64_t Submit(int processes, int devices, const std::string& device = "cpu") {
-    pb::JobSpec spec;
-    spec.set_name("job");
-    spec.set_processes(processes);
-    spec.set_devices_per_process(devices);
+  int64_t Submit(int processes, int devices, const std::string& device = "cpu", int hosts = 1) {
+    pb::JobSpec spec = EmptyJob(processes, devices, hosts);
     spec.set_device(device);
     return state_.Submit(spec, now_, effects_);
   }
@@ -213,9 +212,39 @@ TEST_F(SchedulerStateTest, AJobWaitsUntilAllItsProcessesFitAndSaysWhatFor) {
   const int64_t job = Submit(2, 2);
   AddDaemon("d0", 2);
   EXPECT_EQ(State(job), pb::QUEUED);
-  EXPECT_EQ(state_.List()[0].message(), "needs 2 x 2 cpu devices; of 2 on 1 daemon 2 are free");
+  EXPECT_EQ(state_.List()[0].message(),
+            "host 0 of the plan takes 4 cpu devices, 2 for each process; no machine offers more than 2");
   AddDaemon("d1", 2, 13);
   EXPECT_EQ(State(job), pb::STARTING);
+}
+
+TEST_F(SchedulerStateTest, AHostOfThePlanIsOneMachineWhateverItsDaemons) {
+  AddDaemon("a0", 2, 10, "a");
+  AddDaemon("b0", 1, 11, "b");
+  AddDaemon("b1", 1, 12, "b");
+  Submit(4, 1, "cpu", /*hosts=*/2);
+  EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "1:start 1/1", "2:start 1/2", "3:start 1/3"));
+}
+
+TEST_F(SchedulerStateTest, AJobDoesNotLieOnTwoMachinesUnlessItsPlanDoes) {
+  AddDaemon("a", 1, 10, "a");
+  AddDaemon("b", 1, 11, "b");
+  const int64_t together = Submit(2, 1), apart = Submit(2, 1, "cpu", /*hosts=*/2);
+  EXPECT_EQ(State(together), pb::QUEUED);
+  EXPECT_EQ(state_.List()[0].message(), "host 0 of the plan takes 2 cpu devices; no machine offers more than 1");
+  EXPECT_EQ(State(apart), pb::STARTING);
+}
+
+TEST_F(SchedulerStateTest, AQueuedJobSaysWhetherItLacksFreeDevicesOrItsTurn) {
+  AddDaemon("a", 2, 10, "a");
+  AddDaemon("b", 2, 11, "b");
+  Submit(1, 1);
+  Submit(2, 2, "cpu", /*hosts=*/2);
+  Submit(1, 1);
+  EXPECT_EQ(
+      state_.List()[1].message(),
+      "the plan's 2 hosts take 4 cpu devices, 2 for each process; 2 machines have 2 free, and no host may lie on two");
+  EXPECT_EQ(state_.List()[2].message(), "an earlier job, which waits for devices, comes first");
 }
 
 TEST_F(SchedulerStateTest, NoJobOvertakesOneThatCouldRunLater) {
@@ -423,9 +452,7 @@ TEST_F(SchedulerStateTest, AfterARestartQueuedJobsStayAndRunningOnesHaveFailed) 
     stored[i].status.set_job(i + 1);
     stored[i].status.set_state(states[i]);
     stored[i].status.set_devices_per_process(1);
-    stored[i].spec.set_device("cpu");
-    stored[i].spec.set_processes(1);
-    stored[i].spec.set_devices_per_process(1);
+    stored[i].spec = EmptyJob(1, 1);
     stored[i].next_sequence = 7;
   }
   state_.Restore(std::move(stored), now_, effects_);
@@ -436,6 +463,15 @@ TEST_F(SchedulerStateTest, AfterARestartQueuedJobsStayAndRunningOnesHaveFailed) 
   AddDaemon("d0", 2);
   EXPECT_EQ(State(3), pb::STARTING);
   EXPECT_EQ(Submit(1, 1), 4) << "numbers are not used twice";
+}
+
+TEST_F(SchedulerStateTest, AfterARestartAQueuedJobThatThisVersionRefusesHasFailed) {
+  StoredJob stored;
+  stored.status.set_job(1);
+  stored.spec = EmptyJob(1, 1);
+  stored.spec.set_plan_hash("00");
+  state_.Restore({stored}, now_, effects_);
+  EXPECT_THAT(Message(1), HasSubstr("the restarted scheduler refuses the job: the plan's SHA-256 is "));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 namespace oneflow::testing {
 
-pb::JobSpec EmptyJob(int processes, int devices_per_process) {
+pb::JobSpec EmptyJob(int processes, int devices_per_process, int hosts) {
   pb::PlanSet plan;
   plan.set_version(kPlanVersion);
   plan.add_plans()->set_name("train");
@@ -16,8 +16,8 @@ pb::JobSpec EmptyJob(int processes, int devices_per_process) {
   plan.mutable_hosts()->set_ranks_per_process(devices_per_process);
   plan.mutable_hosts()->set_device("cpu");
   pb::HostsAlike& host = *plan.mutable_hosts()->add_groups();
-  host.set_count(1);
-  host.set_devices(num_ranks);
+  host.set_count(hosts);
+  host.set_devices(num_ranks / hosts);
   pb::RankClass& all = *plan.add_classes();
   for (int rank = 0; rank < num_ranks; ++rank) all.add_ranks(rank);
   pb::JobSpec spec;

@@ -5,7 +5,7 @@
 
 namespace oneflow::testing {
 
-// One plan named "train" with a rank per cpu device, run for one step.
-pb::JobSpec EmptyJob(int processes, int devices_per_process);
+// One plan named "train" with a rank per cpu device, run for one step. REQUIRES: `hosts` divides `processes`.
+pb::JobSpec EmptyJob(int processes, int devices_per_process, int hosts = 1);
 
 }  // namespace oneflow::testing
