@@ -2,24 +2,13 @@
 #include <cmath>
 
 #include "gmock/gmock.h"
+#include "test/e2e/losses.h"
 #include "test/e2e/oneflow_command.h"
 
 namespace oneflow::e2e {
 namespace {
 
 using ::testing::SizeIs;
-
-constexpr size_t kComparedSteps = 20;
-constexpr double kFirst = 1e-6;  // relative; sums are only added in another order
-constexpr double kLast = 1e-4;   // twenty updates later
-
-void ExpectSameLosses(const std::vector<double>& got, const std::vector<double>& want) {
-  ASSERT_THAT(got, SizeIs(kComparedSteps));
-  ASSERT_THAT(want, SizeIs(kComparedSteps));
-  for (size_t i = 0; i < kComparedSteps; ++i) {
-    EXPECT_LE(std::abs(got[i] / want[i] - 1), i == 0 ? kFirst : kLast) << "step " << i + 1 << ": " << got[i];
-  }
-}
 
 TEST(LayoutsTest, EveryStepWritesOneLineOfMetrics) {
   const Workspace work;

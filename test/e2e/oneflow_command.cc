@@ -104,15 +104,16 @@ std::string Workspace::ConvNetJob() const {
                                              "}\n"));
 }
 
-std::unique_ptr<RunningCommand> Workspace::Start(const std::vector<std::string>& arguments, int passed_fd) const {
+std::unique_ptr<RunningCommand> Workspace::Start(const std::vector<std::string>& arguments, int passed_fd,
+                                                 const std::vector<std::string>& within) const {
   auto command = std::make_unique<RunningCommand>();
   const int number = ++commands_;
   command->out_ = Path(absl::StrCat("out.", number));
   command->err_ = Path(absl::StrCat("err.", number));
   ChildOptions options;
   options.executable = "/bin/sh";
-  options.arguments = {"sh", "-c", R"(exec "$0" "$@" >"$E2E_OUT" 2>"$E2E_ERR")", Command()};
-  options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
+  const std::vector<std::string> command_line = Join(Join(within, {Command()}), arguments);
+  options.arguments = Join({"sh", "-c", R"(exec "$@" >"$E2E_OUT" 2>"$E2E_ERR")", "sh"}, command_line);
   options.environment = {absl::StrCat("E2E_OUT=", command->out_), absl::StrCat("E2E_ERR=", command->err_),
                          absl::StrCat("TMPDIR=", Path("tmp"))};
   options.passed_fd = passed_fd;
@@ -123,12 +124,14 @@ std::unique_ptr<RunningCommand> Workspace::Start(const std::vector<std::string>&
   return command;
 }
 
-Outcome Workspace::Run(const std::vector<std::string>& arguments) const { return Start(arguments)->Wait(); }
+Outcome Workspace::Run(const std::vector<std::string>& arguments, const std::vector<std::string>& within) const {
+  return Start(arguments, /*passed_fd=*/-1, within)->Wait();
+}
 
-std::vector<nlohmann::json> Workspace::Metrics(const std::string& job,
-                                               const std::vector<std::string>& arguments) const {
+std::vector<nlohmann::json> Workspace::Metrics(const std::string& job, const std::vector<std::string>& arguments,
+                                               const std::vector<std::string>& within) const {
   const std::string path = Path(absl::StrCat("metrics.", commands_ + 1));
-  const Outcome ended = Run(Join({"run", job, "--metrics", path}, arguments));
+  const Outcome ended = Run(Join({"run", job, "--metrics", path}, arguments), within);
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
   EXPECT_EQ(ended.err, "");
   std::vector<nlohmann::json> lines;
@@ -137,9 +140,10 @@ std::vector<nlohmann::json> Workspace::Metrics(const std::string& job,
   return lines;
 }
 
-std::vector<double> Workspace::Losses(const std::string& job, const std::vector<std::string>& arguments) const {
+std::vector<double> Workspace::Losses(const std::string& job, const std::vector<std::string>& arguments,
+                                      const std::vector<std::string>& within) const {
   std::vector<double> losses;
-  for (const nlohmann::json& line : Metrics(job, arguments)) losses.push_back(line.at("loss"));
+  for (const nlohmann::json& line : Metrics(job, arguments, within)) losses.push_back(line.at("loss"));
   return losses;
 }
 

@@ -53,13 +53,17 @@ class Workspace {
   std::string GptJob() const;      // language model on invented text; AdamW, clipping, warm-up
   std::string ConvNetJob() const;  // convolutional network on invented 28 x 28 images; momentum
 
-  // `oneflow` with these arguments. `passed_fd` becomes its descriptor 3.
-  Outcome Run(const std::vector<std::string>& arguments) const;
-  std::unique_ptr<RunningCommand> Start(const std::vector<std::string>& arguments, int passed_fd = -1) const;
+  // `oneflow` with these arguments. `passed_fd` becomes its descriptor 3; `within` comes before the command, such as
+  // what takes it to another host (hosts.h).
+  Outcome Run(const std::vector<std::string>& arguments, const std::vector<std::string>& within = {}) const;
+  std::unique_ptr<RunningCommand> Start(const std::vector<std::string>& arguments, int passed_fd = -1,
+                                        const std::vector<std::string>& within = {}) const;
 
   // Runs a job with --metrics, expects that it succeeds, and returns the lines.
-  std::vector<nlohmann::json> Metrics(const std::string& job, const std::vector<std::string>& arguments) const;
-  std::vector<double> Losses(const std::string& job, const std::vector<std::string>& arguments) const;
+  std::vector<nlohmann::json> Metrics(const std::string& job, const std::vector<std::string>& arguments,
+                                      const std::vector<std::string>& within = {}) const;
+  std::vector<double> Losses(const std::string& job, const std::vector<std::string>& arguments,
+                             const std::vector<std::string>& within = {}) const;
 
   // What commands have left in their TMPDIR.
   std::vector<std::string> Leftovers() const;

@@ -1,0 +1,150 @@
+// Jobs on hosts that share nothing: a scheduler on the first, a daemon on each, and workers that reach one another over
+// the network only. The losses are those of one device, and no more crosses the links than the plan says.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "test/e2e/hosts.h"
+#include "test/e2e/losses.h"
+#include "test/e2e/metrics_pipe.h"
+#include "test/e2e/oneflow_command.h"
+#include "test/support/status_matchers.h"
+#include "tools/process/ready_pipe.h"
+
+namespace oneflow::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::Le;
+
+constexpr absl::Duration kClusterReady = absl::Seconds(30);
+
+class AcrossHosts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = Hosts::WhyNot(); !why.empty()) GTEST_SKIP() << why;
+  }
+  // Hosts with a daemon each, and a scheduler on the first.
+  void Stand(int count, int devices_each) {
+    ASSERT_OK_AND_ASSIGN(hosts_, Hosts::Make(count));
+    Serve(0, {"scheduler", "--address", hosts_->address(0) + ":0", "--db", work_.Path("jobs.db")}, scheduler_);
+    for (int host = 0; host < count; ++host) {
+      std::string registered;
+      Serve(host,
+            {"daemon", "--scheduler", scheduler_, "--cpu-devices", absl::StrCat(devices_each), "--cores",
+             absl::StrCat(devices_each), "--peer-host", hosts_->address(host), "--work-dir",
+             work_.Path(hosts_->name(host))},
+            registered);
+    }
+  }
+  // Starts a server on a host and waits for the line that says that it serves.
+  void Serve(int host, const std::vector<std::string>& arguments, std::string& line) {
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ReadyPipe> pipe, ReadyPipe::Make());
+    servers_.push_back(work_.Start(Join(arguments, {"--ready-fd", "3"}), pipe->write_fd(), hosts_->In(host)));
+    const absl::StatusOr<std::string> ready = pipe->Await(kClusterReady);
+    ASSERT_OK(ready) << servers_.back()->Errors();
+    line = *ready;
+  }
+
+  // Arguments that lay a job out on hosts with so many devices each.
+  static std::vector<std::string> On(int hosts, int devices_each, const std::string& mesh) {
+    return {"--set", absl::StrCat("mesh={", mesh, "}"), "--set",
+            absl::StrCat("cluster={hosts { count: ", hosts, " devices: ", devices_each, " }}")};
+  }
+  std::vector<double> LossesAcross(const std::string& job, const std::vector<std::string>& arguments) const {
+    return work_.Losses(job, Join(arguments, {"--scheduler", scheduler_}), hosts_->In(0));
+  }
+  // What all hosts have sent while the job ran.
+  int64_t BytesSentBy(const std::string& job, const std::vector<std::string>& arguments) const {
+    const int64_t before = BytesSent();
+    LossesAcross(job, arguments);
+    return BytesSent() - before;
+  }
+  int64_t BytesSent() const {
+    int64_t sum = 0;
+    for (int host = 0; host < hosts_->count(); ++host) sum += hosts_->CountTraffic(host)->sent;
+    return sum;
+  }
+  // "boxing moves 120324 bytes per step", all of them between hosts if each has one device.
+  int64_t PlannedBytesPerStep(const std::string& job, const std::vector<std::string>& arguments) const {
+    const Outcome explained = work_.Run(Join({"plan", "explain", job}, arguments));
+    const std::vector<std::string> parts = absl::StrSplit(explained.out, "boxing moves ");
+    int64_t bytes = 0;
+    EXPECT_TRUE(parts.size() == 2 && absl::SimpleAtoi(parts[1].substr(0, parts[1].find(' ')), &bytes)) << explained.out;
+    return bytes;
+  }
+
+  const Workspace work_;
+  std::unique_ptr<Hosts> hosts_;
+  std::string scheduler_;                                 // its address
+  std::vector<std::unique_ptr<RunningCommand>> servers_;  // end before their hosts
+};
+
+class AcrossHostsOf : public AcrossHosts, public ::testing::WithParamInterface<const char*> {
+ protected:
+  std::string Job() const { return GetParam() == std::string("gpt") ? work_.GptJob() : work_.ConvNetJob(); }
+};
+
+TEST_P(AcrossHostsOf, TwoHostsLearnAsOneDevice) {
+  Stand(2, 1);
+  const std::vector<double> alone = work_.Losses(Job(), {});
+  for (const char* mesh : {"dp: 2", "tp: 2", "pp: 2"}) {
+    SCOPED_TRACE(mesh);
+    ExpectSameLosses(LossesAcross(Job(), On(2, 1, mesh)), alone);
+  }
+}
+
+TEST_P(AcrossHostsOf, TwoHostsOfTwoDevicesLearnAsOneDevice) {
+  Stand(2, 2);
+  const std::vector<double> alone = work_.Losses(Job(), {});
+  ExpectSameLosses(LossesAcross(Job(), On(2, 2, "dp: 2 tp: 2")), alone);
+  ExpectSameLosses(LossesAcross(Job(), Join(On(2, 2, "dp: 4"), {"--set", "cluster.processes=4"})), alone);
+}
+
+TEST_P(AcrossHostsOf, FourHostsLearnAsOneDevice) {
+  Stand(4, 1);
+  const std::vector<double> alone = work_.Losses(Job(), {});
+  ExpectSameLosses(LossesAcross(Job(), On(4, 1, "dp: 2 tp: 2")), alone);
+  ExpectSameLosses(LossesAcross(Job(), Join(On(4, 1, "pp: 2 dp: 2"), {"--set", "train.micro_batches=2"})), alone);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, AcrossHostsOf, ::testing::Values("gpt", "convnet"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Of a model whose tensors are large beside messages. Two runs, so that what starts a job is not counted.
+TEST_F(AcrossHosts, LinksCarryWhatThePlanSaysAndLittleMore) {
+  Stand(2, 1);
+  const std::string job = work_.GptJob();
+  for (const char* mesh : {"dp: 2", "tp: 2"}) {
+    SCOPED_TRACE(mesh);
+    const std::vector<std::string> wide = Join(On(2, 1, mesh), {"--set", "model.gpt.width=128"});
+    const int64_t planned = 20 * PlannedBytesPerStep(job, wide);
+    const int64_t once = BytesSentBy(job, wide);
+    const int64_t twice = BytesSentBy(job, Join(wide, {"--set", "train.steps=40"}));
+    EXPECT_THAT(twice - once, AllOf(Ge(planned), Le(planned + planned / 10)));
+  }
+}
+
+TEST_F(AcrossHosts, AHostThatIsCutOffFailsTheJobWithItsDaemon) {
+  Stand(2, 1);
+  MetricsPipe steps(work_.Path("m"));
+  const std::unique_ptr<RunningCommand> run =
+      work_.Start(Join(Join({"run", work_.GptJob(), "--set", "train.steps=100000000", "--metrics", work_.Path("m")},
+                            On(2, 1, "dp: 2")),
+                       {"--scheduler", scheduler_}),
+                  /*passed_fd=*/-1, hosts_->In(0));
+  ASSERT_TRUE(steps.AwaitSteps(3)) << run->Errors();
+  ASSERT_OK(hosts_->Cut(1));
+  const Outcome ended = run->Wait();
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("daemon 'host1'"));
+}
+
+}  // namespace
+}  // namespace oneflow::e2e
