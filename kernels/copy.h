@@ -26,6 +26,9 @@ struct CopyRegionArgs {
   // Whether to combine with what the target holds (target = target reduce source) or to overwrite it.
   bool accumulate = false;
   Reduction reduce = Reduction::kSum;
+  // First elements of further boxes with the strides of the source, combined with it in this order: the target is
+  // written once, not for each. Of memory that the host can address.
+  std::span<const void* const> addends = {};
 };
 
 // Null, or a static string that says what is wrong: ranks that differ, or `accumulate` on bool. Empty boxes are fine.

@@ -2,6 +2,7 @@
 // memory the host can address.
 #include "kernels/copy.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -11,6 +12,13 @@
 
 namespace oneflow {
 namespace {
+
+// A box like a piece's source that adds to the same box of the target.
+struct BoundAddend {
+  int input = 0;
+  int64_t source_bytes = 0;
+  bool is_remote = false;
+};
 
 // One box; the operands' addresses come from the act.
 struct BoundPiece {
@@ -24,7 +32,16 @@ struct BoundPiece {
   int64_t row_bytes = 0;       // by counts: of one of them
   bool source_packed = false;  // by counts
   bool target_packed = false;
+  std::vector<BoundAddend> addends = {};
 };
+
+// Whether `next` may be an addend of `piece`.
+bool AddsTo(const CopyRegionArgs& piece, int64_t target_bytes, const pb::Piece& next) {
+  const auto equal = [](std::span<const int64_t> a, const auto& b) { return std::ranges::equal(a, b); };
+  return next.accumulate() && target_bytes == next.target_offset() * static_cast<int64_t>(SizeOf(piece.dtype)) &&
+         equal(piece.extent, next.extent()) && equal(piece.source_stride, next.source_stride()) &&
+         equal(piece.target_stride, next.target_stride());
+}
 
 std::span<const int64_t> Span(const google::protobuf::RepeatedField<int64_t>& values) {
   return {values.data(), static_cast<size_t>(values.size())};
@@ -42,6 +59,11 @@ class Copy final : public BoundInstruction {
   absl::Status Add(const pb::Instruction& in, const pb::Piece& piece, int rank, int own_rank) {
     const DType dtype = operands_.outputs()[0].dtype;
     const int64_t size = static_cast<int64_t>(SizeOf(dtype));
+    if (!pieces_.empty() && device_.host_accessible() && counts_ == 0 &&
+        AddsTo(pieces_.back().copy, pieces_.back().target_bytes, piece)) {
+      pieces_.back().addends.push_back({piece.input(), piece.source_offset() * size, rank != own_rank});
+      return absl::OkStatus();
+    }
     pieces_.push_back({.input = piece.input(),
                        .source_bytes = piece.source_offset() * size,
                        .target_bytes = piece.target_offset() * size,
@@ -68,8 +90,10 @@ class Copy final : public BoundInstruction {
     for (BoundPiece& piece : pieces_) {
       piece.copy.source = operands_.all()[piece.input].as<char>() + piece.source_bytes;
       piece.copy.target = target.as<char>() + piece.target_bytes;
+      piece.copy.addends = Addends(piece);
       OF_RETURN_IF_ERROR(Checked(piece.rows.has_value() ? CopyFilled(piece) : device_.CopyRegion(piece.copy)));
       if (piece.is_remote) remote_bytes_ += piece.rows.has_value() ? FilledBytes(piece) : piece.num_bytes;
+      for (const BoundAddend& addend : piece.addends) remote_bytes_ += addend.is_remote ? piece.num_bytes : 0;
     }
     return absl::OkStatus();
   }
@@ -77,6 +101,15 @@ class Copy final : public BoundInstruction {
   int64_t remote_bytes() const override { return remote_bytes_; }
 
  private:
+  // Where they are in this act; until the next call.
+  std::span<const void* const> Addends(const BoundPiece& piece) {
+    addends_.clear();
+    for (const BoundAddend& addend : piece.addends) {
+      addends_.push_back(operands_.all()[addend.input].as<char>() + addend.source_bytes);
+    }
+    return addends_;
+  }
+
   // Counts are of the source, or of the target where the source is packed.
   void AddRows(const pb::Instruction& in, const pb::Piece& piece, BoundPiece& added) const {
     const pb::Operand &from = in.inputs(piece.input()), &to = in.outputs(0);
@@ -105,6 +138,7 @@ class Copy final : public BoundInstruction {
   const bool zero_fill_;
   const int counts_;  // by counts: the input that is the counts of input 0; else 0
   std::vector<BoundPiece> pieces_;
+  std::vector<const void*> addends_;  // of one piece
   int64_t remote_bytes_ = 0;
 };
 

@@ -75,6 +75,30 @@ void Run(T* target, const T* source, int64_t n, Combine combine) {
   }
 }
 
+// Of a run that several sources add up to: 1 KiB of the target stays in the first cache while all of them are read,
+// each as a stream of its own. Four sources on two cores of a Xeon: 10.5 ms for 4 x 64 MiB, 12.5 ms with 8 KiB, 14.5 ms
+// with a whole pass for each.
+constexpr int64_t kChunkBytes = 1024;
+
+// The same run of all sources, `offset` elements from their first ones.
+template <typename T, typename Combine>
+void RunOfAll(T* target, const CopyRegionArgs& args, int64_t offset, int64_t n, Combine combine) {
+  const T* const source = static_cast<const T*>(args.source) + offset;
+  if (args.addends.empty()) return Run(target, source, n, combine);
+  constexpr int64_t kChunk = kChunkBytes / sizeof(T);
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t length = std::min(kChunk, n - i);
+    if (args.accumulate) {
+      Run(target + i, source + i, length, combine);
+    } else {
+      Run(target + i, source + i, length, Overwrite());
+    }
+    for (const void* const addend : args.addends) {
+      Run(target + i, static_cast<const T*>(addend) + offset + i, length, combine);
+    }
+  }
+}
+
 // 16 elements of 4 bytes are a cache line.
 constexpr int64_t kTile = 16;
 
@@ -94,18 +118,31 @@ void Tiles(T* target, const T* source, const Dim& a, const Dim& b, Combine combi
   }
 }
 
+// The same plane of all sources.
+template <typename T, typename Combine>
+void TilesOfAll(T* target, const CopyRegionArgs& args, int64_t offset, const Dim& a, const Dim& b, Combine combine) {
+  const T* const source = static_cast<const T*>(args.source) + offset;
+  if (args.accumulate || args.addends.empty()) {
+    Tiles(target, source, a, b, combine);
+  } else {
+    Tiles(target, source, a, b, Overwrite());
+  }
+  for (const void* const addend : args.addends) {
+    Tiles(target, static_cast<const T*>(addend) + offset, a, b, combine);
+  }
+}
+
 template <typename T, typename Combine>
 void CopyBox(const CopyRegionArgs& args, Combine combine) {
   std::vector<Dim> dims = CopyLoop(args.extent, args.source_stride, args.target_stride);
   if (dims.empty()) dims.push_back({1, {1, 1}});
-  const T* const source = static_cast<const T*>(args.source);
   T* const target = static_cast<T*>(args.target);
   const Dim inner = dims.back();
   dims.pop_back();
   const bool contiguous = Source(inner) == 1 && Target(inner) == 1;
   if (contiguous && dims.empty()) {
     cpu::ParallelFor(inner.extent, cpu::Grain(2 * sizeof(T)),
-                     [&](int64_t begin, int64_t end) { Run(target + begin, source + begin, end - begin, combine); });
+                     [&](int64_t begin, int64_t end) { RunOfAll(target + begin, args, begin, end - begin, combine); });
     return;
   }
   // The plane of a step of the outer loop: one row, or a tiled pair of dimensions if the source runs along the other
@@ -124,13 +161,13 @@ void CopyBox(const CopyRegionArgs& args, Combine combine) {
   if (steps == 1 && across.extent > 1) {  // one large transpose: its rows are the steps
     cpu::ParallelFor(across.extent, cpu::Grain(2 * sizeof(T) * inner.extent), [&](int64_t begin, int64_t end) {
       const Dim part = {end - begin, across.stride};
-      Tiles(target + begin * Target(across), source + begin * Source(across), part, inner, combine);
+      TilesOfAll(target + begin * Target(across), args, begin * Source(across), part, inner, combine);
     });
     return;
   }
   cpu::ParallelFor(steps, cpu::Grain(2 * sizeof(T) * plane), [&](int64_t begin, int64_t end) {
     for (int64_t step = begin; step < end; ++step) {
-      const T* from = source;
+      int64_t from = 0;
       T* to = target;
       int64_t rest = step;
       for (size_t i = dims.size(); i-- > 0;) {
@@ -140,9 +177,9 @@ void CopyBox(const CopyRegionArgs& args, Combine combine) {
         to += at * Target(dims[i]);
       }
       if (contiguous) {
-        Run(to, from, inner.extent, combine);
+        RunOfAll(to, args, from, inner.extent, combine);
       } else {
-        Tiles(to, from, across, inner, combine);
+        TilesOfAll(to, args, from, across, inner, combine);
       }
     }
   });
@@ -169,7 +206,7 @@ const char* CopyRegion(const CopyRegionArgs& args) {
   for (const int64_t extent : args.extent) {
     if (extent == 0) return nullptr;
   }
-  if (!args.accumulate) {
+  if (!args.accumulate && args.addends.empty()) {
     switch (SizeOf(args.dtype)) {
       case 1:
         CopyBox<uint8_t>(args, Overwrite());

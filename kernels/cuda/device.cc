@@ -90,7 +90,10 @@ class CudaDevice final : public DeviceContext {
   }
   void GiveBackEvent(int event) override { events_->GiveBack(event); }
 
-  const char* CopyRegion(const CopyRegionArgs& args) override { return cuda::Copy(stream_, BoxOf(args)); }
+  const char* CopyRegion(const CopyRegionArgs& args) override {
+    if (!args.addends.empty()) return "CopyRegion: addends are for devices whose memory the host can address";
+    return cuda::Copy(stream_, BoxOf(args));
+  }
   const char* CopyRows(const CopyRowsArgs& args) override {
     return cuda::CopyRows(stream_, {BoxOf(args.box), args.rows, args.counts, args.source_packed, args.target_packed});
   }

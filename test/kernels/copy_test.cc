@@ -11,6 +11,7 @@
 namespace oneflow {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsNull;
 using Ints = std::vector<int64_t>;
@@ -52,6 +53,22 @@ TEST(CopyRegionTest, HalfFloatsAreSummedAsFloats) {
   uint16_t target = 0x4000;        // bf16 2
   EXPECT_THAT(CopyRegion({DType::kBFloat16, {}, &source, {}, &target, {}, true}), IsNull());
   EXPECT_EQ(target, 0x4040);  // bf16 3
+}
+
+TEST(CopyRegionTest, AddendsAreAddedInTheirOrderAndRoundedOneByOne) {
+  // bf16 has 8 bits: 256 + 1 is 256 again, however often, but 1 + 1 + 256 is 258. Long runs are added in chunks.
+  constexpr int64_t kCount = 5000;
+  const std::vector<uint16_t> large(kCount, 0x4380), one(kCount, 0x3f80);
+  const Ints extent = {kCount}, stride = {1};
+  const auto sum = [&](const std::vector<uint16_t>& first, std::vector<const void*> addends) {
+    std::vector<uint16_t> target(kCount, 0x7fc0);
+    EXPECT_THAT(CopyRegion({DType::kBFloat16, extent, first.data(), stride, target.data(), stride, false,
+                            Reduction::kSum, addends}),
+                IsNull());
+    return target;
+  };
+  EXPECT_THAT(sum(large, {one.data(), one.data()}), Each(0x4380));
+  EXPECT_THAT(sum(one, {one.data(), large.data()}), Each(0x4381));
 }
 
 TEST(CopyRegionTest, EmptyBoxesTouchNothing) {
@@ -114,7 +131,16 @@ TEST(CopyRegionTest, AgreesWithTheDefinitionOnRandomBoxes) {
     std::vector<int32_t> got = want;
     const bool accumulate = round % 3 == 0;
     Naive(extent, source.data(), from, want.data(), to, accumulate);
-    ASSERT_THAT(CopyRegion({DType::kInt32, extent, source.data(), from, got.data(), to, accumulate}), IsNull());
+    std::vector<std::vector<int32_t>> more(round % 7 % 4, source);
+    std::vector<const void*> addends;
+    for (std::vector<int32_t>& addend : more) {
+      for (int32_t& x : addend) x = static_cast<int32_t>(random() % 1000);
+      Naive(extent, addend.data(), from, want.data(), to, /*accumulate=*/true);
+      addends.push_back(addend.data());
+    }
+    ASSERT_THAT(
+        CopyRegion({DType::kInt32, extent, source.data(), from, got.data(), to, accumulate, Reduction::kSum, addends}),
+        IsNull());
     ASSERT_EQ(got, want);
   }
 }
