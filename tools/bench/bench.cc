@@ -16,6 +16,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "tools/bench/against_pytorch.h"
 #include "tools/bench/bench_case.h"
+#include "tools/bench/boxing.h"
 #include "tools/bench/compilation.h"
 #include "tools/bench/compile_scale.h"
 #include "tools/bench/gemm.h"
@@ -84,6 +85,7 @@ constexpr struct {
   std::unique_ptr<BenchCase> (*make)(const BenchContext& context);
 } kOtherCases[] = {
     {"bert-layer", MakeBertLayerCase},
+    {"boxing", MakeBoxingCase},
     {"gemm", MakeGemmCase},
     {"gpt2-124m", MakeGpt2Case},
     {"gpt2-124m-bf16", MakeGpt2Bf16Case},
