@@ -20,6 +20,7 @@
 // slots of the plan allow, as gloo's calls do.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -12,6 +12,7 @@
 // acts, and computes nothing.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "oneflow_core/op.h"
