@@ -39,6 +39,7 @@ constexpr size_t kMostMessages = 512;  // in one frame
 // them. No piece is asked for by the receiver: there is room, and on a busy way an answer takes long.
 constexpr int64_t kPieceBytes = 128 << 10;
 constexpr int kMostPieces = 4;
+constexpr size_t kLeastAddress = 16;  // of UCX: no card's is shorter
 // What is as small is given to the library by whoever sends it, if nobody else has it just then: that saves waking the
 // channel's thread.
 constexpr int64_t kSmallBytes = 32 << 10;
@@ -240,6 +241,10 @@ absl::StatusOr<pb::PeerData> DataChannel::Impl::Open() {
 }
 
 absl::Status DataChannel::Impl::Connect(int process, const pb::PeerData& peer) {
+  if (peer.address().size() < kLeastAddress) {
+    return absl::InvalidArgumentError(absl::StrCat("process ", process, " announces an address for data of ",
+                                                   peer.address().size(), " bytes, which is none"));
+  }
   peers_.push_back({this, process});
   stamps_[process] = peer.stamp();
   ucp_ep_params_t params = {};
