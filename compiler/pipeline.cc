@@ -24,6 +24,7 @@ constexpr Pass kPipeline[] = {
     {"insert-boxing", InsertBoxing},
     {"pack-weights", PackWeights},
     {"recompute", Recompute},
+    {"fuse", Fuse},
     {"channel-blocks", ChannelBlocks},
 };
 

@@ -199,6 +199,7 @@ absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOption
   OF_RETURN_IF_ERROR(CheckHosts(options));
   JobFacts job{options, &ops, JobTopology(options), {}};
   job.options.check_replicas = false;  // what is compared while it runs needs no explanation
+  job.options.fuse = false;            // parts lie as they would if they were one, and have the user's names
   VariableDists variables;
   for (const Graph& graph : program) {
     OF_ASSIGN_OR_RETURN(GraphFacts facts, GatherGraph(graph, job, variables));

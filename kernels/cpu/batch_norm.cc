@@ -3,6 +3,10 @@
 //
 //   h = (x - mean) rstd     dgamma = sum dy h,  dbeta = sum dy     dx = gamma rstd (dy - dbeta / N - h dgamma / N)
 //
+// Fused: channel_statistics is both statistics, batch_norm_relu and batch_norm_add_relu are what often follows, and in
+// batch_norm_relu_sums and batch_norm_relu_dx dy is the gradient of that ReLU's output. Where that is 0 they compute
+// again, rather than read it.
+//
 // A tensor is [outer, channels, inner]. With an inner dimension a vector holds elements of one channel, without one it
 // holds those of neighbouring channels, and so it does in blocks of channels, [outer, channels/16, inner, 16]; kernels
 // are written once for all, because they ask for a channel's numbers through `of`. Sums of a channel are one thread's,
@@ -12,6 +16,7 @@
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/relu.h"
 #include "kernels/cpu/vec.h"
 
 namespace oneflow::cpu {
@@ -195,45 +200,231 @@ const char* ChannelVariance(const KernelArgs& args) {
   return nullptr;
 }
 
-// in: x, gamma, beta, mean, var.
-template <typename T>
-const char* BatchNorm(const KernelArgs& args) {
-  const auto input = [&](int i) { return args.in[i].as<const float>(); };
-  const float *const gamma = input(1), *const beta = input(2), *const mean = input(3), *const var = input(4);
-  const T* const x = args.in[0].as<const T>();
-  T* const y = args.out[0].as<T>();
-  const float epsilon = Epsilon(args);
-  struct Numbers {
-    F32s mean, scale, shift;
+// Of a channel's elements their sum and that of their squares.
+struct Moments {
+  // Of `count` more elements the sum, and that of the squares of their distances from `center`, near their mean.
+  void Add(double count, double of_run, double center, double squared_distances) {
+    sum += of_run;
+    squares += squared_distances + center * (2 * of_run - count * center);
+  }
+  void Store(double count, float* mean, float* var) const {
+    *mean = static_cast<float>(sum / count);
+    *var = static_cast<float>(std::max(0.0, (squares - sum * (sum / count)) / count));
+  }
+  double sum = 0, squares = 0;
+};
+
+// Adds to each lane's moments a run of `rows` vectors, `stride` elements apart. It is read twice, the second time from
+// the cache.
+template <typename T, typename Lanes>
+OF_INLINE void AddRun(const T* x, int64_t rows, int64_t stride, Lanes lanes, Moments (&moments)[kLanes]) {
+  F32s sums[kPixelsAtOnce] = {}, squares[kPixelsAtOnce] = {};
+  const auto for_rows = [&](auto f) OF_INLINED {
+    int64_t row = 0;
+    for (; row + kPixelsAtOnce <= rows; row += kPixelsAtOnce) {
+#pragma GCC unroll 4
+      for (int64_t i = 0; i < kPixelsAtOnce; ++i) f(Load(x + (row + i) * stride, lanes), i);
+    }
+    for (; row < rows; ++row) f(Load(x + row * stride, lanes), 0);
   };
-  ForEachVector(
-      ChannelSides(args.in[0]), 2,
-      [=](auto of) OF_INLINED {
-        return Numbers{of(mean), of(gamma) / Sqrt(of(var) + epsilon), of(beta)};
-      },
-      [=](const Numbers& c, int64_t at, auto lanes)
-          OF_INLINED { Store(y + at, (Load(x + at, lanes) - c.mean) * c.scale + c.shift, lanes); });
+  for_rows([&](F32s v, int64_t i) OF_INLINED { sums[i] += v; });
+  const F32s sum = (sums[0] + sums[1]) + (sums[2] + sums[3]), center = sum / static_cast<float>(rows);
+  for_rows([&](F32s v, int64_t i) OF_INLINED { squares[i] += (v - center) * (v - center); });
+  const F32s square = (squares[0] + squares[1]) + (squares[2] + squares[3]);
+  for (int64_t lane = 0; lane < kLanes; ++lane) {
+    moments[lane].Add(static_cast<double>(rows), static_cast<double>(sum[lane]), static_cast<double>(center[lane]),
+                      static_cast<double>(square[lane]));
+  }
+}
+
+// The same of a run of one channel's `n` elements side by side.
+template <typename T>
+void AddRun(const T* x, int64_t n, Moments& moments) {
+  F32s sums = {}, squares = {};
+  VecLoop(n, [&](int64_t i, auto lanes) { sums += Load(x + i, lanes); });
+  const float sum = Sum(sums), center = sum / static_cast<float>(n);
+  VecLoop(n, [&](int64_t i, auto lanes) {
+    const F32s d = Keep(Load(x + i, lanes) - center, lanes);
+    squares += d * d;
+  });
+  moments.Add(static_cast<double>(n), static_cast<double>(sum), static_cast<double>(center),
+              static_cast<double>(Sum(squares)));
+}
+
+// Both statistics of the channels of a vector, from `first` on.
+template <typename T, typename Lanes>
+void StatisticsOfVector(const ChannelSides& s, const T* x, double count, int64_t first, Lanes lanes, float* mean,
+                        float* var) {
+  Moments moments[kLanes];
+  if (s.in_blocks) {
+    for (int64_t sample = 0; sample < s.outer; ++sample) {
+      const T* const pixels = x + sample * s.channels * s.inner + s.FirstInBlocks(first);
+      for (int64_t pixel = 0; pixel < s.inner; pixel += kRowsOfRun) {
+        AddRun(pixels + pixel * kBlockChannels, std::min(kRowsOfRun, s.inner - pixel), kBlockChannels, lanes, moments);
+      }
+    }
+  } else {
+    for (int64_t row = 0; row < s.outer; row += kRowsOfRun) {
+      AddRun(x + row * s.channels + first, std::min(kRowsOfRun, s.outer - row), s.channels, lanes, moments);
+    }
+  }
+  for (int64_t lane = 0; lane < std::min(kLanes, s.channels - first); ++lane) {
+    moments[lane].Store(count, mean + first + lane, var + first + lane);
+  }
+}
+
+// channel_mean and channel_variance in one pass over memory; in: x; out: mean, var.
+template <typename T>
+const char* ChannelStatistics(const KernelArgs& args) {
+  const ChannelSides s(args.in[0]);
+  const T* const x = args.in[0].as<const T>();
+  const double count = LogicalCount(args.in[0]);
+  float *const mean = args.out[0].as<float>(), *const var = args.out[1].as<float>();
+  const int64_t bytes = static_cast<int64_t>(sizeof(T)) * s.outer * s.inner;
+  if (s.in_blocks || s.inner == 1) {
+    ParallelFor((s.channels + kLanes - 1) / kLanes, Grain(bytes * kLanes), [&](int64_t begin, int64_t end) {
+      VecLoop(std::min(s.channels, end * kLanes) - begin * kLanes,
+              [&](int64_t i, auto lanes) { StatisticsOfVector(s, x, count, begin * kLanes + i, lanes, mean, var); });
+    });
+    return nullptr;
+  }
+  ParallelFor(s.channels, Grain(bytes), [&](int64_t begin, int64_t end) {
+    for (int64_t channel = begin; channel < end; ++channel) {
+      Moments moments;
+      for (int64_t row = channel; row < s.outer * s.channels; row += s.channels) {
+        for (int64_t run = 0; run < s.inner; run += kRun) {
+          AddRun(x + row * s.inner + run, std::min(kRun, s.inner - run), moments);
+        }
+      }
+      moments.Store(count, mean + channel, var + channel);
+    }
+  });
   return nullptr;
 }
 
-// in: dy, x, mean, var; out: dgamma, dbeta.
+// What batch_norm makes of an element.
+struct Norm {
+  F32s mean, scale, shift;
+  OF_INLINE F32s operator()(F32s x) const { return (x - mean) * scale + shift; }
+};
+struct Norms {
+  const float *gamma, *beta, *mean, *var;
+  float epsilon;
+  // gamma, beta, mean and var are the inputs from `first` on.
+  Norms(const KernelArgs& args, int first) : epsilon(Epsilon(args)) {
+    for (const float** numbers : {&gamma, &beta, &mean, &var}) *numbers = args.in[first++].as<const float>();
+  }
+  template <typename Of>
+  OF_INLINE Norm operator()(Of of) const {
+    return {of(mean), of(gamma) / Sqrt(of(var) + epsilon), of(beta)};
+  }
+};
+
+// y = finish(batch_norm(x), at, lanes); in: x, gamma, beta, mean, var. `operands` is how many tensors of x's size that
+// touches.
+template <typename T, typename Finish>
+const char* Normalize(const KernelArgs& args, int64_t operands, Finish finish) {
+  const T* const x = args.in[0].as<const T>();
+  T* const y = args.out[0].as<T>();
+  ForEachVector(
+      ChannelSides(args.in[0]), operands, [norms = Norms(args, 1)](auto of) OF_INLINED { return norms(of); },
+      [=](const Norm& norm, int64_t at, auto lanes)
+          OF_INLINED { Store(y + at, finish(norm(Load(x + at, lanes)), at, lanes), lanes); });
+  return nullptr;
+}
+
 template <typename T>
-const char* BatchNormSums(const KernelArgs& args) {
+const char* BatchNorm(const KernelArgs& args) {
+  return Normalize<T>(args, 2, [](F32s y, int64_t, auto) OF_INLINED { return y; });
+}
+template <typename T>
+const char* BatchNormRelu(const KernelArgs& args) {
+  return Normalize<T>(args, 2, [](F32s y, int64_t, auto) OF_INLINED { return Positive(y); });
+}
+// in: x, gamma, beta, mean, var, r.
+template <typename T>
+const char* BatchNormAddRelu(const KernelArgs& args) {
+  const T* const r = args.in[5].as<const T>();
+  return Normalize<T>(args, 3,
+                      [=](F32s y, int64_t at, auto lanes) OF_INLINED { return Positive(y + Load(r + at, lanes)); });
+}
+
+// The gradient of a norm's output as it comes, and as it comes through a ReLU behind the norm.
+struct Direct {
+  struct Numbers {};
+  template <typename Of>
+  OF_INLINE Numbers operator()(Of) const {
+    return {};
+  }
+  static OF_INLINE F32s Pass(const Numbers&, F32s, F32s dy) { return dy; }
+};
+struct ThroughRelu {
+  using Numbers = Norm;
+  Norms norms;
+  template <typename Of>
+  OF_INLINE Norm operator()(Of of) const {
+    return norms(of);
+  }
+  static OF_INLINE F32s Pass(const Norm& norm, F32s x, F32s dy) { return ReluSlope(norm(x), dy); }
+};
+
+// in: dy, x; out: dgamma, dbeta.
+template <typename T, typename Way>
+const char* Sums(const KernelArgs& args, const float* mean, const float* var, Way way) {
   const T *const dy = args.in[0].as<const T>(), *const x = args.in[1].as<const T>();
-  const float *const mean = args.in[2].as<const float>(), *const var = args.in[3].as<const float>();
   const float epsilon = Epsilon(args);
   struct Numbers {
     F32s mean, rstd;
+    typename Way::Numbers of_way;
   };
   SumPerChannel(
       ChannelSides(args.in[0]), 1, {args.out[0].as<float>(), args.out[1].as<float>()},
       [=](auto of) OF_INLINED {
-        return Numbers{of(mean), 1.0f / Sqrt(of(var) + epsilon)};
+        return Numbers{of(mean), 1.0f / Sqrt(of(var) + epsilon), way(of)};
       },
       [=](const Numbers& c, int64_t at, auto lanes, F32s(&terms)[2]) OF_INLINED {
-        const F32s d = Load(dy + at, lanes);  // 0 beyond the count
-        terms[0] += d * ((Load(x + at, lanes) - c.mean) * c.rstd);
+        const F32s v = Load(x + at, lanes), d = Way::Pass(c.of_way, v, Load(dy + at, lanes));  // 0 beyond the count
+        terms[0] += d * ((v - c.mean) * c.rstd);
         terms[1] += d;
+      });
+  return nullptr;
+}
+
+// in: dy, x, mean, var.
+template <typename T>
+const char* BatchNormSums(const KernelArgs& args) {
+  return Sums<T>(args, args.in[2].as<const float>(), args.in[3].as<const float>(), Direct());
+}
+// in: dy, x, gamma, beta, mean, var.
+template <typename T>
+const char* BatchNormReluSums(const KernelArgs& args) {
+  const Norms norms(args, 2);
+  return Sums<T>(args, norms.mean, norms.var, ThroughRelu{norms});
+}
+
+struct GradientInputs {
+  const float *gamma, *mean, *var, *dgamma, *dbeta;
+};
+
+// in: dy, x; out: dx.
+template <typename T, typename Way>
+const char* Dx(const KernelArgs& args, const GradientInputs& in, Way way) {
+  const T *const dy = args.in[0].as<const T>(), *const x = args.in[1].as<const T>();
+  T* const dx = args.out[0].as<T>();
+  const float epsilon = Epsilon(args), share = static_cast<float>(1 / LogicalCount(args.in[1]));
+  struct Numbers {
+    F32s mean, scale, mean_dy, slope;  // slope: of the term that is linear in x - mean
+    typename Way::Numbers of_way;
+  };
+  ForEachVector(
+      ChannelSides(args.in[0]), 3,
+      [=](auto of) OF_INLINED {
+        const F32s rstd = 1.0f / Sqrt(of(in.var) + epsilon);
+        return Numbers{of(in.mean), of(in.gamma) * rstd, of(in.dbeta) * share, of(in.dgamma) * share * rstd, way(of)};
+      },
+      [=](const Numbers& c, int64_t at, auto lanes) OF_INLINED {
+        const F32s v = Load(x + at, lanes), d = Way::Pass(c.of_way, v, Load(dy + at, lanes));
+        Store(dx + at, c.scale * (d - c.mean_dy - (v - c.mean) * c.slope), lanes);
       });
   return nullptr;
 }
@@ -242,33 +433,28 @@ const char* BatchNormSums(const KernelArgs& args) {
 template <typename T>
 const char* BatchNormDx(const KernelArgs& args) {
   const auto input = [&](int i) { return args.in[i].as<const float>(); };
-  const float *const gamma = input(2), *const mean = input(3), *const var = input(4), *const dgamma = input(5),
-                     *const dbeta = input(6);
-  const T *const dy = args.in[0].as<const T>(), *const x = args.in[1].as<const T>();
-  T* const dx = args.out[0].as<T>();
-  const float epsilon = Epsilon(args), share = static_cast<float>(1 / LogicalCount(args.in[1]));
-  struct Numbers {
-    F32s mean, scale, mean_dy, slope;  // slope: of the term that is linear in x - mean
-  };
-  ForEachVector(
-      ChannelSides(args.in[0]), 3,
-      [=](auto of) OF_INLINED {
-        const F32s rstd = 1.0f / Sqrt(of(var) + epsilon);
-        return Numbers{of(mean), of(gamma) * rstd, of(dbeta) * share, of(dgamma) * share * rstd};
-      },
-      [=](const Numbers& c, int64_t at, auto lanes) OF_INLINED {
-        const F32s rest = Load(dy + at, lanes) - c.mean_dy - (Load(x + at, lanes) - c.mean) * c.slope;
-        Store(dx + at, c.scale * rest, lanes);
-      });
-  return nullptr;
+  return Dx<T>(args, {input(2), input(3), input(4), input(5), input(6)}, Direct());
+}
+// in: dy, x, gamma, beta, mean, var, dgamma, dbeta.
+template <typename T>
+const char* BatchNormReluDx(const KernelArgs& args) {
+  const auto input = [&](int i) { return args.in[i].as<const float>(); };
+  return Dx<T>(args, {input(2), input(4), input(5), input(6), input(7)}, ThroughRelu{Norms(args, 2)});
 }
 
 }  // namespace
 
 KernelList BatchNormKernels() {
-  return {OF_FLOAT_KERNELS("channel_mean", ChannelMean), OF_FLOAT_KERNELS("channel_variance", ChannelVariance),
-          OF_FLOAT_KERNELS("batch_norm", BatchNorm), OF_FLOAT_KERNELS("batch_norm_sums", BatchNormSums),
-          OF_FLOAT_KERNELS("batch_norm_dx", BatchNormDx)};
+  return {OF_FLOAT_KERNELS("channel_mean", ChannelMean),
+          OF_FLOAT_KERNELS("channel_variance", ChannelVariance),
+          OF_FLOAT_KERNELS("batch_norm", BatchNorm),
+          OF_FLOAT_KERNELS("batch_norm_sums", BatchNormSums),
+          OF_FLOAT_KERNELS("batch_norm_dx", BatchNormDx),
+          OF_FLOAT_KERNELS("channel_statistics", ChannelStatistics),
+          OF_FLOAT_KERNELS("batch_norm_relu", BatchNormRelu),
+          OF_FLOAT_KERNELS("batch_norm_add_relu", BatchNormAddRelu),
+          OF_FLOAT_KERNELS("batch_norm_relu_sums", BatchNormReluSums),
+          OF_FLOAT_KERNELS("batch_norm_relu_dx", BatchNormReluDx)};
 }
 
 }  // namespace oneflow::cpu

@@ -3,7 +3,8 @@
 //
 //   h = (x - mean) rstd,  g = dy gamma     dx = rstd (g - mean(g) - h mean(g h)),  dgamma = sum dy h,  dbeta = sum dy
 //
-// gamma, beta, their gradients and the statistics are f32, whatever x is.
+// gamma, beta, their gradients and the statistics are f32, whatever x is. add_layer_norm is one of a sum, which it
+// gives too; add_layer_norm_grad adds what else is known of dx.
 //
 // The sums over rows are taken in fixed blocks of rows and combined in order, whatever the number of threads.
 #include <algorithm>
@@ -17,41 +18,72 @@
 namespace oneflow::cpu {
 namespace {
 
+struct RowStatistics {
+  float mean, rstd;
+};
+
+// One row.
 template <typename T>
-const char* LayerNorm(const KernelArgs& args) {
+RowStatistics LayerNormRow(int64_t c, const T* x, const float* gamma, const float* beta, float epsilon, T* y) {
+  F32s sum = Splat(0), squares = Splat(0);
+  VecLoop(c, [&](int64_t i, auto lanes) { sum += Load(x + i, lanes); });
+  const float mean = Sum(sum) / static_cast<float>(c);
+  const F32s center = Splat(mean);
+  VecLoop(c, [&](int64_t i, auto lanes) {
+    const F32s d = Keep(Load(x + i, lanes) - center, lanes);
+    squares += d * d;
+  });
+  const float rstd = 1.0f / std::sqrt(Sum(squares) / static_cast<float>(c) + epsilon);
+  VecLoop(c, [&](int64_t i, auto lanes) {
+    const F32s h = (Load(x + i, lanes) - center) * rstd;
+    Store(y + i, h * Load(gamma + i, lanes) + Load(beta + i, lanes), lanes);
+  });
+  return {mean, rstd};
+}
+
+// Each row of `x` behind prepare(row, x); gamma and beta are inputs from `parameters` on, y, mean and rstd outputs from
+// `results` on. `operands` is how many tensors of x's size are touched.
+template <typename T, typename Prepare>
+const char* LayerNormRows(const KernelArgs& args, const T* x, int parameters, int results, int64_t operands,
+                          Prepare prepare) {
   const int64_t c = Columns(args.in[0]);
-  const float* const gamma = args.in[1].as<const float>();
-  const float* const beta = args.in[2].as<const float>();
+  const float* const gamma = args.in[parameters].as<const float>();
+  const float* const beta = args.in[parameters + 1].as<const float>();
+  T* const y = args.out[results].as<T>();
+  float *const mean = args.out[results + 1].as<float>(), *const rstd = args.out[results + 2].as<float>();
   const float epsilon = static_cast<float>(args.attrs->Double("epsilon", 1e-5));
-  ParallelFor(Rows(args.in[0]), Grain(2 * sizeof(T) * c), [&](int64_t begin, int64_t end) {
+  ParallelFor(Rows(args.in[0]), Grain(operands * static_cast<int64_t>(sizeof(T)) * c), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const T* const x = args.in[0].as<const T>() + row * c;
-      T* const y = args.out[0].as<T>() + row * c;
-      F32s sum = Splat(0), squares = Splat(0);
-      VecLoop(c, [&](int64_t i, auto lanes) { sum += Load(x + i, lanes); });
-      const float mean = Sum(sum) / static_cast<float>(c);
-      const F32s center = Splat(mean);
-      VecLoop(c, [&](int64_t i, auto lanes) {
-        const F32s d = Keep(Load(x + i, lanes) - center, lanes);
-        squares += d * d;
-      });
-      const float rstd = 1.0f / std::sqrt(Sum(squares) / static_cast<float>(c) + epsilon);
-      VecLoop(c, [&](int64_t i, auto lanes) {
-        const F32s h = (Load(x + i, lanes) - center) * rstd;
-        Store(y + i, h * Load(gamma + i, lanes) + Load(beta + i, lanes), lanes);
-      });
-      args.out[1].as<float>()[row] = mean;
-      args.out[2].as<float>()[row] = rstd;
+      prepare(row * c, c);
+      const RowStatistics of_row = LayerNormRow(c, x + row * c, gamma, beta, epsilon, y + row * c);
+      mean[row] = of_row.mean;
+      rstd[row] = of_row.rstd;
     }
   });
   return nullptr;
 }
 
-// One row of the gradient; adds to the block's sums.
 template <typename T>
-void GradRow(int64_t c, const T* dy, const T* x, const float* gamma, float mean, float rstd, T* dx, float* dgamma,
-             float* dbeta) {
-  const F32s center = Splat(mean), scale = Splat(rstd);
+const char* LayerNorm(const KernelArgs& args) {
+  return LayerNormRows(args, args.in[0].as<const T>(), 1, 0, 2, [](int64_t, int64_t) {});
+}
+
+// in: a, b, gamma, beta; out: x, y, mean, rstd.
+template <typename T>
+const char* AddLayerNorm(const KernelArgs& args) {
+  const T *const a = args.in[0].as<const T>(), *const b = args.in[1].as<const T>();
+  T* const x = args.out[0].as<T>();
+  return LayerNormRows<T>(args, x, 2, 1, 4, [=](int64_t at, int64_t c) {
+    VecLoop(
+        c, [&](int64_t i, auto lanes) { Store(x + at + i, Load(a + at + i, lanes) + Load(b + at + i, lanes), lanes); });
+  });
+}
+
+// One row of the gradient, finish(dx, i, lanes); adds to the block's sums.
+template <typename T, typename Finish>
+void GradRow(int64_t c, const T* dy, const T* x, const float* gamma, RowStatistics of_row, T* dx, float* dgamma,
+             float* dbeta, Finish finish) {
+  const F32s center = Splat(of_row.mean), scale = Splat(of_row.rstd);
   F32s sum_g = Splat(0), sum_gh = Splat(0);
   VecLoop(c, [&](int64_t i, auto lanes) {
     const F32s d = Load(dy + i, lanes), g = d * Load(gamma + i, lanes);  // both 0 beyond the row
@@ -65,7 +97,7 @@ void GradRow(int64_t c, const T* dy, const T* x, const float* gamma, float mean,
   VecLoop(c, [&](int64_t i, auto lanes) {
     const F32s g = Load(dy + i, lanes) * Load(gamma + i, lanes);
     const F32s h = (Load(x + i, lanes) - center) * scale;
-    Store(dx + i, scale * (g - mean_g - h * mean_gh), lanes);
+    Store(dx + i, finish(scale * (g - mean_g - h * mean_gh), i, lanes), lanes);
   });
 }
 
@@ -74,24 +106,25 @@ size_t GradWorkspace(const KernelArgs& args) {
   return static_cast<size_t>(FixedBlocks(Rows(args.in[0])).count * 2 * Columns(args.in[0])) * sizeof(float);
 }
 
-// in: dy, x, gamma, mean, rstd; out: dx, dgamma, dbeta.
-template <typename T>
-const char* LayerNormGrad(const KernelArgs& args) {
-  const int64_t c = Columns(args.in[0]);
-  const T* const dy = args.in[0].as<const T>();
-  const T* const x = args.in[1].as<const T>();
-  const float* const gamma = args.in[2].as<const float>();
-  const float* const mean = args.in[3].as<const float>();
-  const float* const rstd = args.in[4].as<const float>();
+// dx = finish(dx, at, lanes); inputs from `first` on: dy, x, gamma, mean, rstd; out: dx, dgamma, dbeta.
+template <typename T, typename Finish>
+const char* LayerNormGradRows(const KernelArgs& args, int first, int64_t operands, Finish finish) {
+  const int64_t c = Columns(args.in[first]);
+  const T *const dy = args.in[first].as<const T>(), *const x = args.in[first + 1].as<const T>();
+  const auto numbers = [&](int i) { return args.in[first + i].as<const float>(); };
+  const float *const gamma = numbers(2), *const mean = numbers(3), *const rstd = numbers(4);
+  T* const dx = args.out[0].as<T>();
   float* const partial = static_cast<float*>(args.workspace);
-  const FixedBlocks blocks(Rows(args.in[0]));
-  ParallelFor(blocks.count, Grain(3 * sizeof(T) * blocks.size * c), [&](int64_t begin, int64_t end) {
+  const FixedBlocks blocks(Rows(args.in[first]));
+  const int64_t bytes = operands * static_cast<int64_t>(sizeof(T)) * blocks.size * c;
+  ParallelFor(blocks.count, Grain(bytes), [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       float* const sums = partial + block * 2 * c;
       std::fill(sums, sums + 2 * c, 0.0f);
       for (int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        GradRow(c, dy + row * c, x + row * c, gamma, mean[row], rstd[row], args.out[0].as<T>() + row * c, sums,
-                sums + c);
+        const int64_t at = row * c;
+        GradRow(c, dy + at, x + at, gamma, {mean[row], rstd[row]}, dx + at, sums, sums + c,
+                [&](F32s d, int64_t i, auto lanes) OF_INLINED { return finish(d, at + i, lanes); });
       }
     }
   });
@@ -105,10 +138,24 @@ const char* LayerNormGrad(const KernelArgs& args) {
   return nullptr;
 }
 
+template <typename T>
+const char* LayerNormGrad(const KernelArgs& args) {
+  return LayerNormGradRows<T>(args, 0, 3, [](F32s d, int64_t, auto) OF_INLINED { return d; });
+}
+// in: r and those of layer_norm_grad; out: the sum of r and dx, dgamma, dbeta.
+template <typename T>
+const char* AddLayerNormGrad(const KernelArgs& args) {
+  const T* const r = args.in[0].as<const T>();
+  return LayerNormGradRows<T>(
+      args, 1, 4, [=](F32s d, int64_t at, auto lanes) OF_INLINED { return Load(r + at, lanes) + Apart(d); });
+}
+
 }  // namespace
 
 KernelList LayerNormKernels() {
-  return {OF_FLOAT_KERNELS("layer_norm", LayerNorm), OF_FLOAT_KERNELS("layer_norm_grad", LayerNormGrad, GradWorkspace)};
+  return {OF_FLOAT_KERNELS("layer_norm", LayerNorm), OF_FLOAT_KERNELS("layer_norm_grad", LayerNormGrad, GradWorkspace),
+          OF_FLOAT_KERNELS("add_layer_norm", AddLayerNorm),
+          OF_FLOAT_KERNELS("add_layer_norm_grad", AddLayerNormGrad, GradWorkspace)};
 }
 
 }  // namespace oneflow::cpu

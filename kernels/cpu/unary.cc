@@ -1,10 +1,11 @@
-// Elementwise functions of one tensor, and relu_grad, which selects by a second one. Outputs may lie in the inputs'
-// memory.
+// Elementwise functions of one tensor, and the gradient of relu, which selects by a second one. Outputs may lie in the
+// inputs' memory.
 #include <cmath>
 
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/relu.h"
 #include "kernels/cpu/vec.h"
 
 namespace oneflow::cpu {
@@ -62,13 +63,12 @@ template <typename T>
 const char* Sigmoid(const KernelArgs& args) {
   return Map<T>(args, [](F32s x) OF_INLINED { return 1.0f / (1.0f + Exp(-x)); });
 }
-// Written so that NaN stays NaN: it is not < 0.
 template <typename T>
 const char* Relu(const KernelArgs& args) {
-  return Map<T>(args, [](F32s x) OF_INLINED { return x < 0.0f ? Splat(0) : x; });
+  return Map<T>(args, [](F32s x) OF_INLINED { return Positive(x); });
 }
 
-// dx = y <= 0 ? 0 : dy, so that dy passes where y is NaN; in: dy, y.
+// in: dy, y.
 template <typename T>
 const char* ReluGrad(const KernelArgs& args) {
   const T* const dy = args.in[0].as<const T>();
@@ -77,10 +77,34 @@ const char* ReluGrad(const KernelArgs& args) {
   ParallelFor(args.in[0].count, Grain(3 * sizeof(T)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
-      Store(dx + i, Load(y + i, lanes) <= 0.0f ? Splat(0) : Load(dy + i, lanes), lanes);
+      Store(dx + i, ReluSlope(Load(y + i, lanes), Load(dy + i, lanes)), lanes);
     });
   });
   return nullptr;
+}
+
+template <typename A, typename B, typename T>
+void AddReluGradOf(const KernelArgs& args) {
+  const A* const a = args.in[0].as<const A>();
+  const B* const b = args.in[1].as<const B>();
+  const T* const y = args.in[2].as<const T>();
+  T* const dx = args.out[0].as<T>();
+  ParallelFor(args.in[2].count, Grain(sizeof(A) + sizeof(B) + 2 * sizeof(T)), [&](int64_t begin, int64_t end) {
+    VecLoop(end - begin, [&](int64_t i, auto lanes) {
+      i += begin;
+      Store(dx + i, ReluSlope(Load(y + i, lanes), Load(a + i, lanes) + Load(b + i, lanes)), lanes);
+    });
+  });
+}
+
+// relu_grad of a gradient of two addends, each of a type of its own; in: a, b, y.
+template <typename A>
+const char* AddReluGrad(const KernelArgs& args) {
+  const char* error = nullptr;
+  const char* const outer = ByFloat(args.in[1].dtype, [&]<typename B>() {
+    error = ByFloat(args.in[2].dtype, [&]<typename T>() { AddReluGradOf<A, B, T>(args); });
+  });
+  return outer == nullptr ? error : outer;
 }
 
 }  // namespace
@@ -94,6 +118,7 @@ KernelList UnaryKernels() {
           OF_FLOAT_KERNELS("sigmoid", Sigmoid),
           OF_FLOAT_KERNELS("relu", Relu),
           OF_FLOAT_KERNELS("relu_grad", ReluGrad),
+          OF_FLOAT_KERNELS("add_relu_grad", AddReluGrad),
           {"exp", kF32, ExpKernel},
           {"log", kF32, Log},
           {"sqrt", kF32, SqrtKernel},

@@ -105,6 +105,16 @@ OF_INLINE void VecLoop(int64_t n, Body&& body) {
   if (i < n) body(i, SomeLanes{static_cast<int>(n - i)});
 }
 
+// v, rounded: the product that made it is not contracted with an addition that follows.
+OF_INLINE F32s Apart(F32s v) {
+#ifdef __x86_64__
+  __asm__("" : "+x"(v));
+#else
+  __asm__("" : "+m"(v));
+#endif
+  return v;
+}
+
 // Of a NaN in `a` these give b, of one in `b` the NaN.
 OF_INLINE F32s Max(F32s a, F32s b) { return a > b ? a : b; }
 OF_INLINE F32s Min(F32s a, F32s b) { return a < b ? a : b; }

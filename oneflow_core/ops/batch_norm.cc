@@ -14,29 +14,14 @@
 #include "oneflow_core/builder.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/ops/per_channel.h"
 
 namespace oneflow::ops {
 namespace {
 
-TensorType PerChannel(const TensorType& x) { return {DType::kFloat32, {x.shape[1]}}; }
-
-std::string Because(const TensorType& x) { return absl::StrCat("x, which is ", x.ToString(), ","); }
-
-// Inputs from `first` on are numbers of x's channels, of these names.
-absl::Status CheckPerChannel(const InferContext& c, const TensorType& x, int first,
-                             std::initializer_list<absl::string_view> names) {
-  for (const absl::string_view name : names) {
-    OF_RETURN_IF_ERROR(CheckType(name, c.inputs[first++], PerChannel(x), Because(x)));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Types> Statistics(const InferContext& c) {
-  const TensorType& x = c.inputs[0];
-  if (!c.of_shards && x.shape.count() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("x is ", x.ToString(), " but must have at least one element"));
-  }
-  return Outputs({PerChannel(x)});
+  OF_RETURN_IF_ERROR(CheckHasElements(c, c.inputs[0]));
+  return Outputs({PerChannel(c.inputs[0])});
 }
 
 absl::StatusOr<Types> InferChannelMean(const InferContext& c) {

@@ -4,31 +4,17 @@
 #include "oneflow_core/builder.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/ops/per_row.h"
 
 namespace oneflow::ops {
 namespace {
 
-// One f32 per row of x.
-TensorType Statistics(const TensorType& x) {
-  std::vector<int64_t> rows = x.shape.dims();
-  rows.pop_back();
-  return {DType::kFloat32, Shape(std::move(rows))};
-}
-
-// gamma or beta.
-TensorType Parameter(const TensorType& x) { return {DType::kFloat32, {x.shape.dims().back()}}; }
-
 absl::StatusOr<Types> InferLayerNorm(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"gamma", kFloat32}, {"beta", kFloat32}}));
   const TensorType& x = c.inputs[0];
-  const std::string because = absl::StrCat("x, which is ", x.ToString(), ",");
-  OF_RETURN_IF_ERROR(CheckType("gamma", c.inputs[1], Parameter(x), because));
-  OF_RETURN_IF_ERROR(CheckType("beta", c.inputs[2], Parameter(x), because));
-  OF_ASSIGN_OR_RETURN(const double epsilon, NumberAttr(c.attrs, "epsilon"));
-  if (!(epsilon >= 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("attribute 'epsilon' is ", epsilon, " but must be at least 0"));
-  }
-  return Outputs({x, Statistics(x), Statistics(x)});
+  OF_RETURN_IF_ERROR(CheckOnePerColumn(c, x, 1, {"gamma", "beta"}));
+  OF_RETURN_IF_ERROR(CheckNotNegative(c.attrs, "epsilon"));
+  return Outputs({x, OnePerRow(x), OnePerRow(x)});
 }
 
 absl::Status LayerNormGrad(GradContext& c) {
@@ -45,11 +31,9 @@ absl::StatusOr<Types> InferLayerNormGrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(
       c, {{"dy", kFloat}, {"x", kFloat, AtLeast(1)}, {"gamma", kFloat32}, {"mean", kFloat32}, {"rstd", kFloat32}}));
   const TensorType& x = c.inputs[1];
-  const std::string because = absl::StrCat("x, which is ", x.ToString(), ",");
   OF_RETURN_IF_ERROR(CheckSame("dy", c.inputs[0], "x", x));
-  OF_RETURN_IF_ERROR(CheckType("gamma", c.inputs[2], Parameter(x), because));
-  OF_RETURN_IF_ERROR(CheckType("mean", c.inputs[3], Statistics(x), because));
-  OF_RETURN_IF_ERROR(CheckType("rstd", c.inputs[4], Statistics(x), because));
+  OF_RETURN_IF_ERROR(CheckOnePerColumn(c, x, 2, {"gamma"}));
+  OF_RETURN_IF_ERROR(CheckOnePerRow(c, x, 3, {"mean", "rstd"}));
   return Outputs({x, c.inputs[2], c.inputs[2]});
 }
 

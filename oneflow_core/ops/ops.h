@@ -30,6 +30,7 @@
   FAMILY(LayerNorm)                 \
   FAMILY(RmsNorm)                   \
   FAMILY(BatchNorm)                 \
+  FAMILY(Fused)                     \
   FAMILY(Embedding)                 \
   FAMILY(Index)                     \
   FAMILY(Attention)                 \

@@ -3,26 +3,17 @@
 #include "oneflow_core/builder.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/ops/per_row.h"
 
 namespace oneflow::ops {
 namespace {
 
-// One f32 per row of x.
-TensorType PerRow(const TensorType& x) {
-  std::vector<int64_t> rows = x.shape.dims();
-  rows.pop_back();
-  return {DType::kFloat32, Shape(std::move(rows))};
-}
-
-// gamma, which is f32 whatever x is.
-TensorType PerColumn(const TensorType& x) { return {DType::kFloat32, {x.shape.dims().back()}}; }
-
 absl::StatusOr<Types> InferRmsNorm(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"gamma", kFloat32}}));
   const TensorType& x = c.inputs[0];
-  OF_RETURN_IF_ERROR(CheckType("gamma", c.inputs[1], PerColumn(x), absl::StrCat("x, which is ", x.ToString(), ",")));
+  OF_RETURN_IF_ERROR(CheckOnePerColumn(c, x, 1, {"gamma"}));
   OF_RETURN_IF_ERROR(CheckNotNegative(c.attrs, "epsilon"));
-  return Outputs({x, PerRow(x)});
+  return Outputs({x, OnePerRow(x)});
 }
 
 absl::Status RmsNormGrad(GradContext& c) {
@@ -38,10 +29,9 @@ absl::StatusOr<Types> InferRmsNormGrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(
       CheckOperands(c, {{"dy", kFloat}, {"x", kFloat, AtLeast(1)}, {"gamma", kFloat32}, {"rstd", kFloat32}}));
   const TensorType& x = c.inputs[1];
-  const std::string because = absl::StrCat("x, which is ", x.ToString(), ",");
   OF_RETURN_IF_ERROR(CheckSame("dy", c.inputs[0], "x", x));
-  OF_RETURN_IF_ERROR(CheckType("gamma", c.inputs[2], PerColumn(x), because));
-  OF_RETURN_IF_ERROR(CheckType("rstd", c.inputs[3], PerRow(x), because));
+  OF_RETURN_IF_ERROR(CheckOnePerColumn(c, x, 2, {"gamma"}));
+  OF_RETURN_IF_ERROR(CheckOnePerRow(c, x, 3, {"rstd"}));
   return Outputs({x, c.inputs[2]});
 }
 

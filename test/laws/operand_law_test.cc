@@ -32,7 +32,7 @@ struct Operand {
 };
 
 // A call on one rank's shards.
-struct Call {
+struct ShardCall {
   std::string op;
   AttrMap attrs;
   std::vector<Operand> inputs, outputs;
@@ -56,7 +56,7 @@ std::string ToString(const std::vector<Operand>& operands) {
   });
 }
 
-std::string ToString(const Call& call) {
+std::string ToString(const ShardCall& call) {
   std::string attrs;
   for (const auto& [name, value] : call.attrs.items()) absl::StrAppend(&attrs, " ", name, "=", ToString(value));
   return absl::StrCat(call.op, "(", ToString(call.inputs), ") ->", ToString(call.outputs), " {", attrs, " }");
@@ -77,7 +77,7 @@ class OperandLawTest : public ::testing::Test {
  protected:
   OperandLawTest() : ops_(StandardOps()), cases_(Examples(kSeed)) {}
 
-  absl::Status Check(const Call& call) const {
+  absl::Status Check(const ShardCall& call) const {
     return CheckCall(*ops_.Find(call.op), call.attrs, ShardsOf(call.inputs), ShardsOf(call.outputs));
   }
 
@@ -103,7 +103,7 @@ class OperandLawTest : public ::testing::Test {
     for (const std::vector<Signature>& layout : layouts) {
       if (sizes.size() > 1 && !CheckNdSignature(op, inputs, outputs, c.attrs, sizes, layout).ok()) continue;
       for (int rank = 0; rank < grid.size(); ++rank) {
-        Call call = {c.op, c.attrs, {}, {}};
+        ShardCall call = {c.op, c.attrs, {}, {}};
         const auto sbp = [&](std::vector<Sbp> Signature::*side, size_t i) {
           NdSbp result;
           for (const Signature& signature : layout) result.push_back((signature.*side)[i]);
@@ -129,7 +129,7 @@ TEST_F(OperandLawTest, ShardsOfEveryLayoutAreAccepted) {
   for (const OpCase& c : ExamplesAndEdges(kSeed)) {
     if (!ops_.Find(c.op)->infer({TypesOf(c.inputs), c.attrs}).ok()) continue;  // kernels take more than ops do
     for (const std::vector<int>& sizes : {std::vector<int>{1}, {2}, {3}, {4}, {5}, {2, 2}, {2, 3}}) {
-      ForEachShard(c, sizes, [&](const Call& call) {
+      ForEachShard(c, sizes, [&](const ShardCall& call) {
         EXPECT_OK(Check(call)) << ToString(call);
         ++accepted;
         const std::vector<ShardType> inputs = ShardsOf(call.inputs);
@@ -147,7 +147,7 @@ class GuardedKernels {
   GuardedKernels() : device_(MakeCpuDevice(1)) { device_->BindThread(); }
 
   // False if there is no kernel for it or not for its shapes.
-  bool Run(const Call& call, GuardedMemory::Side side, std::mt19937_64& random) {
+  bool Run(const ShardCall& call, GuardedMemory::Side side, std::mt19937_64& random) {
     if (call.size() == 0) return false;
     const DType dtype = call.inputs.empty() ? call.outputs[0].dtype : call.inputs[0].dtype;
     const Kernel* const kernel = device_->kernels().Find(call.op, dtype);
@@ -213,7 +213,7 @@ class Mutation {
  public:
   explicit Mutation(std::mt19937_64& random) : random_(random) {}
 
-  void Apply(Call& call) {
+  void Apply(ShardCall& call) {
     const size_t kind = Draw(14);
     if (kind < 3 && !call.attrs.items().empty()) return ChangeAttribute(call.attrs);
     if (kind == 3) return ChangeNumber(Draw(2) == 0 ? call.inputs : call.outputs);
@@ -295,7 +295,7 @@ class Mutation {
   }
 
   // Of some of the operands that have one dtype.
-  void ChangeDTypes(Call& call) {
+  void ChangeDTypes(ShardCall& call) {
     const DType before = call.operand(Draw(call.size())).dtype, now = kAllDTypes[Draw(std::size(kAllDTypes))];
     for (size_t i = 0; i < call.size(); ++i) {
       if (call.operand(i).dtype == before && Draw(2) == 0) call.operand(i).dtype = now;
@@ -303,7 +303,7 @@ class Mutation {
   }
 
   // Of all dimensions that have one size, so that operands often still fit together.
-  void ChangeSizeEverywhere(Call& call) {
+  void ChangeSizeEverywhere(ShardCall& call) {
     const Operand& x = call.operand(Draw(call.size()));
     if (x.dims.empty()) return;
     const int64_t before = x.dims[Draw(x.dims.size())], now = static_cast<int64_t>(Draw(20));
@@ -330,7 +330,7 @@ class Mutation {
   std::mt19937_64& random_;
 };
 
-bool Fits(const Call& call) {
+bool Fits(const ShardCall& call) {
   for (const std::vector<Operand>* operands : {&call.inputs, &call.outputs}) {
     for (const Operand& x : *operands) {
       double bytes = static_cast<double>(SizeOf(x.dtype));
@@ -345,9 +345,9 @@ bool Fits(const Call& call) {
 TEST_F(OperandLawTest, AKernelThatLeavesItsOperandsEndsTheProcess) {
   const auto add = [](int64_t size_of_b) {
     const Operand whole = {DType::kFloat32, {8}, {8}, {0}}, b = {DType::kFloat32, {size_of_b}, {8}, {0}};
-    return Call{"add", {}, {whole, b}, {whole}};
+    return ShardCall{"add", {}, {whole, b}, {whole}};
   };
-  const auto run = [](const Call& call) {
+  const auto run = [](const ShardCall& call) {
     SaidOnFault said;
     said.Set(ToString(call));
     std::mt19937_64 random(kSeed);
@@ -369,10 +369,11 @@ TEST_F(OperandLawTest, KernelsStayWithinWhatIsAccepted) {
   std::set<std::string> run_ops;
   for (size_t i = 0; i < cases_.size(); ++i) {
     std::mt19937_64 random(1000 * seed + i);
-    std::vector<Call> calls;
-    for (const int size : {1, 3}) ForEachShard(cases_[i], {size}, [&](const Call& call) { calls.push_back(call); });
+    std::vector<ShardCall> calls;
+    for (const int size : {1, 3})
+      ForEachShard(cases_[i], {size}, [&](const ShardCall& call) { calls.push_back(call); });
     for (int m = 0; m < mutations_of_case; ++m) {
-      Call call = calls[random() % calls.size()];
+      ShardCall call = calls[random() % calls.size()];
       for (size_t changes = m == 0 ? 0 : 1 + random() % 2; changes > 0; --changes) Mutation(random).Apply(call);
       if (!Fits(call)) continue;
       said.Set(absl::StrCat(ToString(call), ", seed ", seed, ", case ", i, ", mutation ", m));

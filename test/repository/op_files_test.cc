@@ -27,7 +27,7 @@ constexpr size_t kMostFiles = 12;
 // Ops that nothing else is called after, of all kinds: with a function of the DSL or not, with a rule of its own or
 // not, in a family of its own or not.
 const std::vector<std::string> kOps = {"cumsum",        "take_along",      "rms_norm_grad", "extremum_count",
-                                       "extremum_grad", "batch_norm_sums", "heaviside",     "bias_grad",
+                                       "extremum_grad", "gelu_grad",       "heaviside",     "bias_grad",
                                        "sum_to",        "max_pool2d_grad", "square_sum",    "softmax_grad_apply"};
 
 // "take_along" as the DSL, rules and functions name it.

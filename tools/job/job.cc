@@ -94,6 +94,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb
   options.schedule.min_ratio = schedule.min_ratio();
   options.seed = config.has_seed() ? config.seed() : 1;
   options.check_replicas = config.check_replicas();
+  options.fuse = !config.unfused();
   options.variable_bytes_per_device = config.cluster().variable_bytes_per_device();
   options.memory_bytes_per_device = config.cluster().memory_bytes_per_device();
   if (config.recompute().what() != "none") options.recompute.what = config.recompute().what();

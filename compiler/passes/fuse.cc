@@ -1,0 +1,306 @@
+// Fuses what the rows of a table say (fusion_patterns.h). It runs when layouts, boxings and clones are known, so that
+// it sees what came to lie together, and no pass before it knows of fused ops.
+//
+// A match is a row and its nodes. It holds if the parts belong to the same work and the op of the whole takes and gives
+// their very values, in types and layouts. A part all of whose values are gone may be a part of several matches, one
+// for each of its readers: then each whole does its work anew, which costs no memory. Any other node is in one match,
+// that of the first row. What was fused may be a part or given to the next match, so it matches anew until nothing is
+// left.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/passes/fusion_patterns.h"
+#include "compiler/passes/passes.h"
+#include "compiler/select/candidates.h"
+
+namespace oneflow {
+namespace {
+
+struct Match {
+  const Fusion* row;
+  std::vector<NodeId> parts;              // in the row's order
+  std::map<std::string, ValueId> values;  // by their names in the row
+  Node whole;                             // what the last part becomes
+  NodeId last() const { return parts.back(); }
+};
+
+class RowMatcher {
+ public:
+  RowMatcher(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops) {}
+
+  // The match of the row whose last part is node `last`, if it is one as far as can be said without looking at readers.
+  std::optional<Match> Find(const Fusion& row, NodeId last) {
+    if (graph_.node(last).op != row.parts.back().op) return std::nullopt;
+    Match match{&row, std::vector<NodeId>(row.parts.size(), last)};
+    if (!Bind(row.parts.back(), last, match)) return std::nullopt;
+    for (size_t i = row.parts.size() - 1; i-- > 0;) {
+      match.parts[i] = Maker(row.parts[i], match);
+      if (!Bind(row.parts[i], match.parts[i], match) || !SameWork(match.parts[i], last)) return std::nullopt;
+    }
+    for (const PatternCall& call : row.given) {
+      const NodeId given = Maker(call, match);
+      if (!Bind(call, given, match) || !SameAttributes(graph_.node(given).attrs, match)) return std::nullopt;
+    }
+    return MakeWhole(match) && Takes(match) ? std::optional(std::move(match)) : std::nullopt;
+  }
+
+ private:
+  // The node that makes an output of the call whose value is known already.
+  NodeId Maker(const PatternCall& call, const Match& match) const {
+    for (const std::string& name : call.outputs) {
+      const auto known = match.values.find(name);
+      if (known != match.values.end()) return graph_.value(known->second).producer;
+    }
+    return -1;
+  }
+
+  // Whether the node is such a call; then its values have the call's names.
+  bool Bind(const PatternCall& call, NodeId id, Match& match) const {
+    if (id < 0) return false;
+    const Node& node = graph_.node(id);
+    return node.op == call.op && BindAll(call.inputs, node.inputs, match) && BindAll(call.outputs, node.outputs, match);
+  }
+  static bool BindAll(const std::vector<std::string>& names, const std::vector<ValueId>& values, Match& match) {
+    if (names.size() != values.size()) return false;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (match.values.emplace(names[i], values[i]).first->second != values[i]) return false;
+    }
+    return true;
+  }
+
+  // Nodes of one act, on the same ranks and in the same section of a schedule.
+  bool SameWork(NodeId a_id, NodeId b_id) const {
+    const Node &a = graph_.node(a_id), &b = graph_.node(b_id);
+    const bool of_weights = a.role == Role::kWeightGradient, as_b = b.role == Role::kWeightGradient;
+    return a.placement == b.placement && a.rate == b.rate && a.chunk == b.chunk && of_weights == as_b &&
+           PartOf(a.role) == PartOf(b.role) && (a.role == Role::kReduction) == (b.role == Role::kReduction);
+  }
+
+  // Whether no attribute says something else than one of the parts does.
+  bool SameAttributes(const AttrMap& attrs, const Match& match) const {
+    for (const NodeId part : match.parts) {
+      for (const auto& [name, value] : graph_.node(part).attrs.items()) {
+        const auto other = attrs.items().find(name);
+        if (other != attrs.items().end() && other->second != value) return false;
+      }
+    }
+    return true;
+  }
+
+  // The last part as the whole; false if the parts' attributes contradict one another.
+  bool MakeWhole(Match& match) const {
+    const PatternCall& call = match.row->whole;
+    match.whole = graph_.node(match.last());
+    match.whole.op = call.op;
+    match.whole.inputs.clear();
+    match.whole.outputs.clear();
+    for (const std::string& name : call.inputs) match.whole.inputs.push_back(match.values.at(name));
+    for (const std::string& name : call.outputs) match.whole.outputs.push_back(match.values.at(name));
+    for (const NodeId id : match.parts) {
+      const Node& part = graph_.node(id);
+      if (!SameAttributes(part.attrs, match)) return false;
+      for (const auto& [name, value] : part.attrs.items()) match.whole.attrs.Set(name, value);
+      match.whole.after.insert(match.whole.after.end(), part.after.begin(), part.after.end());
+    }
+    std::sort(match.whole.after.begin(), match.whole.after.end());
+    match.whole.after.erase(std::unique(match.whole.after.begin(), match.whole.after.end()), match.whole.after.end());
+    match.whole.attrs.Set("made_of", match.row->made_of);
+    return true;
+  }
+
+  // Whether the op of the whole gives the parts' values, lying as they do.
+  bool Takes(Match& match) {
+    Layout layout;
+    std::vector<TensorType> inputs, outputs;
+    for (const ValueId id : match.whole.inputs) {
+      inputs.push_back(graph_.value(id).type);
+      layout.inputs.push_back(graph_.value(id).dist->sbp);
+    }
+    for (const ValueId id : match.whole.outputs) {
+      outputs.push_back(graph_.value(id).type);
+      layout.outputs.push_back(graph_.value(id).dist->sbp);
+    }
+    const auto types = ops_.Find(match.whole.op)->infer({inputs, match.whole.attrs});
+    if (!types.ok() || *types != outputs) return false;
+    Node& node = graph_.node(match.last());
+    std::swap(node, match.whole);
+    const bool fits = CheckLayout(graph_, match.last(), *node.placement, ops_, layout).ok();
+    std::swap(node, match.whole);
+    return fits;
+  }
+
+  Graph& graph_;
+  const OpRegistry& ops_;
+};
+
+// The matches of a graph that hold together.
+class PatternFuser {
+ public:
+  PatternFuser(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), readers_(graph.Consumers()) {
+    waited_for_.insert(graph.losses.begin(), graph.losses.end());
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      waited_for_.insert(graph.node(id).after.begin(), graph.node(id).after.end());
+    }
+  }
+
+  // Fuses what may be fused now; says whether that is anything.
+  bool Run() {
+    FindMatches();
+    DropWhatIsReadOutside();
+    DropWhatOverlaps();
+    DropWhatIsReadOutside();
+    const std::vector<NodeId> ends = Ends();
+    for (const Match& match : matches_) Apply(match);
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+      const auto fused = fused_.find(graph_.node(id).forward);
+      if (fused != fused_.end()) graph_.node(id).forward = fused->second;
+    }
+    if (!matches_.empty()) graph_.Rebuild(LeadingTo(ends));
+    return !matches_.empty();
+  }
+
+ private:
+  // What the graph computes nothing after: what has an effect, and what nobody reads as it is.
+  std::vector<NodeId> Ends() const {
+    std::vector<NodeId> ends;
+    for (const ValueId loss : graph_.losses) ends.push_back(graph_.value(loss).producer);
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+      const std::vector<ValueId>& outputs = graph_.node(id).outputs;
+      const OpDef& op = *ops_.Find(graph_.node(id).op);
+      const bool unread = std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) { return readers_[v].empty(); });
+      if (unread || op.has_effect || !op.mutates.empty()) ends.push_back(id);
+    }
+    return ends;
+  }
+
+  // By node: whether one of `ends` needs it. Parts are needed no more, nor what only they read.
+  std::vector<bool> LeadingTo(std::vector<NodeId> ends) const {
+    std::vector<bool> needed(graph_.num_nodes(), false);
+    while (!ends.empty()) {
+      const NodeId id = ends.back();
+      ends.pop_back();
+      if (needed[id]) continue;
+      needed[id] = true;
+      for (const ValueId value : graph_.node(id).inputs) ends.push_back(graph_.value(value).producer);
+      for (const ValueId value : graph_.node(id).after) ends.push_back(graph_.value(value).producer);
+    }
+    return needed;
+  }
+
+  void FindMatches() {
+    RowMatcher matcher(graph_, ops_);
+    for (const Fusion& row : Fusions()) {
+      for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+        std::optional<Match> match = matcher.Find(row, id);
+        if (match.has_value()) matches_.push_back(*std::move(match));
+      }
+    }
+  }
+
+  static bool Contains(const std::vector<ValueId>& values, ValueId value) {
+    return std::find(values.begin(), values.end(), value) != values.end();
+  }
+  // Whether the whole gives any of the part's values.
+  bool IsKept(NodeId part, const Match& match) const {
+    const std::vector<ValueId>& outputs = graph_.node(part).outputs;
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [&](ValueId value) { return Contains(match.whole.outputs, value); });
+  }
+
+  // Until all matches that are left hold: a match that goes may have been the only one to read a part of another.
+  void DropWhatIsReadOutside() {
+    for (size_t before = matches_.size() + 1; matches_.size() < before;) {
+      before = matches_.size();
+      std::set<NodeId> parts;
+      for (const Match& match : matches_) parts.insert(match.parts.begin(), match.parts.end());
+      const auto fails = [&](const Match& match) { return !Holds(match, parts); };
+      matches_.erase(std::remove_if(matches_.begin(), matches_.end(), fails), matches_.end());
+    }
+  }
+
+  // Whether only `parts` read what is gone, and nothing leads from what is kept back to a part.
+  bool Holds(const Match& match, const std::set<NodeId>& parts) const {
+    std::set<NodeId> between;  // what reads a kept value and lies before the last part, where the whole will lie
+    for (const NodeId part : match.parts) {
+      for (const ValueId value : graph_.node(part).outputs) {
+        const bool kept = Contains(match.whole.outputs, value);
+        if (waited_for_.count(value) > 0 && (!kept || part != match.last())) return false;
+        for (const NodeId reader : readers_[value]) {
+          if (std::find(match.parts.begin(), match.parts.end(), reader) != match.parts.end()) continue;
+          if (!kept && parts.count(reader) == 0) return false;
+          if (kept && reader < match.last()) between.insert(reader);
+        }
+      }
+    }
+    return !LeadsToPart(std::move(between), match.last(), parts);
+  }
+
+  // Whether nodes of which all are before `last` lead to one of `parts` that is no later. If not for any match, no two
+  // wholes wait for one another: of all in such a circle, the one whose last part is the latest would lead to a part of
+  // another.
+  bool LeadsToPart(std::set<NodeId> nodes, NodeId last, const std::set<NodeId>& parts) const {
+    for (auto it = nodes.begin(); it != nodes.end(); ++it) {  // in ascending order, as readers have greater ids
+      if (parts.count(*it) > 0) return true;
+      for (const ValueId value : graph_.node(*it).outputs) {
+        if (waited_for_.count(value) > 0) return true;
+        for (const NodeId reader : readers_[value]) {
+          if (reader <= last) nodes.insert(reader);
+        }
+      }
+    }
+    return false;
+  }
+
+  // A node that gives a whole's values is in one match only.
+  void DropWhatOverlaps() {
+    std::set<NodeId> taken, shared;
+    const auto overlaps = [&](const Match& match) {
+      const auto clashes = [&](NodeId part) {
+        return taken.count(part) > 0 || (IsKept(part, match) && shared.count(part) > 0);
+      };
+      if (std::any_of(match.parts.begin(), match.parts.end(), clashes)) return true;
+      for (const NodeId part : match.parts) (IsKept(part, match) ? taken : shared).insert(part);
+      return false;
+    };
+    std::vector<Match> left;
+    for (Match& match : matches_) {
+      if (!overlaps(match)) left.push_back(std::move(match));
+    }
+    matches_ = std::move(left);
+  }
+
+  // The last part becomes the whole; the others give what it gives no more, so that nothing reads them.
+  void Apply(const Match& match) {
+    for (const NodeId part : match.parts) {
+      std::vector<ValueId>& outputs = graph_.node(part).outputs;
+      const auto is_kept = [&](ValueId value) { return Contains(match.whole.outputs, value); };
+      outputs.erase(std::remove_if(outputs.begin(), outputs.end(), is_kept), outputs.end());
+    }
+    graph_.node(match.last()) = match.whole;
+    for (size_t i = 0; i < match.whole.outputs.size(); ++i) {
+      Value& value = graph_.value(match.whole.outputs[i]);
+      value.producer = match.last();
+      value.output = static_cast<int>(i);
+    }
+    for (const NodeId part : match.parts) fused_.emplace(part, match.last());
+  }
+
+  Graph& graph_;
+  const OpRegistry& ops_;
+  const std::vector<std::vector<NodeId>> readers_;
+  std::set<ValueId> waited_for_;  // values that something else needs than readers
+  std::vector<Match> matches_;
+  std::map<NodeId, NodeId> fused_;  // by part: the whole, which serves and is served in its place
+};
+
+}  // namespace
+
+absl::StatusOr<bool> Fuse(Graph& graph, PassContext& context) {
+  if (context.options.device != DeviceKind::kCpu || !context.options.fuse) return false;
+  bool changed = false;
+  while (PatternFuser(graph, context.ops).Run()) changed = true;
+  return changed;
+}
+
+}  // namespace oneflow

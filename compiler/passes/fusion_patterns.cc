@@ -1,0 +1,95 @@
+#include "compiler/passes/fusion_patterns.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "glog/logging.h"
+#include "oneflow_core/line_reader.h"
+
+namespace oneflow {
+namespace {
+
+// Where an op's kernel only moves numbers between memory and registers, it costs what it reads and writes.
+constexpr FusionRow kRows[] = {
+    {"mean = channel_mean(x); var = channel_variance(x, mean)", "", "mean, var = channel_statistics(x)",
+     "x is read once, not twice"},
+    {"h = batch_norm(x, gamma, beta, mean, var); s = add(h, r); y = relu(s)", "",
+     "y = batch_norm_add_relu(x, gamma, beta, mean, var, r)", "h and s are neither written nor read"},
+    {"h = batch_norm(x, gamma, beta, mean, var); s = add(r, h); y = relu(s)", "",
+     "y = batch_norm_add_relu(x, gamma, beta, mean, var, r)", "h and s are neither written nor read"},
+    {"h = batch_norm(x, gamma, beta, mean, var); y = relu(h)", "", "y = batch_norm_relu(x, gamma, beta, mean, var)",
+     "h is neither written nor read"},
+    {"d = relu_grad(dy, y); dgamma, dbeta = batch_norm_sums(d, x, mean, var)",
+     "y = batch_norm_relu(x, gamma, beta, mean, var)",
+     "dgamma, dbeta = batch_norm_relu_sums(dy, x, gamma, beta, mean, var)", "y is not read"},
+    {"d = relu_grad(dy, y); dx = batch_norm_dx(d, x, gamma, mean, var, dgamma, dbeta)",
+     "y = batch_norm_relu(x, gamma, beta, mean, var)",
+     "dx = batch_norm_relu_dx(dy, x, gamma, beta, mean, var, dgamma, dbeta)", "d is neither written nor read"},
+    {"w = cast(b); d = add_n(w, a); dx = relu_grad(d, y)", "", "dx = add_relu_grad(a, b, y)",
+     "d and w are neither written nor read"},
+    {"d = add_n(a, b); dx = relu_grad(d, y)", "", "dx = add_relu_grad(a, b, y)", "d is neither written nor read"},
+    {"x = add(a, b); y, mean, rstd = layer_norm(x, gamma, beta)", "",
+     "x, y, mean, rstd = add_layer_norm(a, b, gamma, beta)", "x is not read"},
+    {"x = add(a, b); y, rstd = rms_norm(x, gamma)", "", "x, y, rstd = add_rms_norm(a, b, gamma)", "x is not read"},
+    {"dx, dgamma, dbeta = layer_norm_grad(dy, x, gamma, mean, rstd); d = add_n(r, dx)", "",
+     "d, dgamma, dbeta = add_layer_norm_grad(r, dy, x, gamma, mean, rstd)", "dx is neither written nor read"},
+    {"dx, dgamma = rms_norm_grad(dy, x, gamma, rstd); d = add_n(r, dx)", "",
+     "d, dgamma = add_rms_norm_grad(r, dy, x, gamma, rstd)", "dx is neither written nor read"},
+};
+
+absl::StatusOr<std::vector<std::string>> Names(LineReader& line) {
+  std::vector<std::string> names;
+  do {
+    OF_ASSIGN_OR_RETURN(const absl::string_view name, line.Word("a value"));
+    names.emplace_back(name);
+  } while (line.Accept(","));
+  return names;
+}
+
+absl::StatusOr<PatternCall> ParseCall(absl::string_view text) {
+  LineReader line(text);
+  PatternCall call;
+  OF_ASSIGN_OR_RETURN(call.outputs, Names(line));
+  OF_RETURN_IF_ERROR(line.Expect("=", "after the outputs"));
+  OF_ASSIGN_OR_RETURN(const absl::string_view op, line.Word("an op"));
+  call.op = std::string(op);
+  OF_RETURN_IF_ERROR(line.Expect("(", "after the op"));
+  OF_ASSIGN_OR_RETURN(call.inputs, Names(line));
+  OF_RETURN_IF_ERROR(line.Expect(")", "after the inputs"));
+  if (!line.AtEnd()) return line.Expected("';'");
+  return call;
+}
+
+// REQUIRES: the row can be read, which a test holds of all.
+Fusion Read(const FusionRow& row) {
+  const auto calls = [](absl::string_view text) {
+    const absl::StatusOr<std::vector<PatternCall>> read = ParseCalls(text);
+    CHECK(read.ok()) << text << ": " << read.status();
+    return *read;
+  };
+  Fusion fusion{calls(row.parts), calls(row.given), calls(row.whole)[0], std::string(row.parts)};
+  if (!row.given.empty()) absl::StrAppend(&fusion.made_of, " where ", row.given);
+  return fusion;
+}
+
+}  // namespace
+
+absl::Span<const FusionRow> FusionRows() { return kRows; }
+
+absl::StatusOr<std::vector<PatternCall>> ParseCalls(absl::string_view text) {
+  std::vector<PatternCall> calls;
+  for (const absl::string_view call : absl::StrSplit(text, ';', absl::SkipWhitespace())) {
+    OF_ASSIGN_OR_RETURN_AT(calls.emplace_back(), ParseCall(call), absl::StrCat("'", call, "'"));
+  }
+  return calls;
+}
+
+const std::vector<Fusion>& Fusions() {
+  static const auto* const fusions = [] {
+    auto* const all = new std::vector<Fusion>;
+    for (const FusionRow& row : kRows) all->push_back(Read(row));
+    return all;
+  }();
+  return *fusions;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,198 @@
+// Ops that do in one pass over memory what some ops of a model do in several. The compiler makes them on CPUs, where
+// layouts are known (compiler/passes/fusion_patterns.cc says of which parts); models do not name them and no gradient
+// flows through them. Each is what its parts are, but that it rounds once, what it gives.
+#include "oneflow_core/ops/check.h"
+#include "oneflow_core/ops/ops.h"
+#include "oneflow_core/ops/per_channel.h"
+#include "oneflow_core/ops/per_row.h"
+
+namespace oneflow::ops {
+namespace {
+
+absl::StatusOr<Types> InferChannelStatistics(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(2)}}));
+  const TensorType& x = c.inputs[0];
+  OF_RETURN_IF_ERROR(CheckHasElements(c, x));
+  return Outputs({PerChannel(x), PerChannel(x)});
+}
+
+// x and, from input `first` on, gamma, beta, mean and var.
+absl::Status CheckNorm(const InferContext& c, const TensorType& x, int first) {
+  OF_RETURN_IF_ERROR(CheckPerChannel(c, x, first, {"gamma", "beta", "mean", "var"}));
+  return CheckNotNegative(c.attrs, "epsilon");
+}
+
+absl::StatusOr<Types> InferBatchNormRelu(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(
+      c, {{"x", kFloat, AtLeast(2)}, {"gamma", kFloat32}, {"beta", kFloat32}, {"mean", kFloat32}, {"var", kFloat32}}));
+  OF_RETURN_IF_ERROR(CheckNorm(c, c.inputs[0], 1));
+  return Outputs({c.inputs[0]});
+}
+
+absl::StatusOr<Types> InferBatchNormAddRelu(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(2)},
+                                       {"gamma", kFloat32},
+                                       {"beta", kFloat32},
+                                       {"mean", kFloat32},
+                                       {"var", kFloat32},
+                                       {"r", kFloat}}));
+  OF_RETURN_IF_ERROR(CheckNorm(c, c.inputs[0], 1));
+  OF_RETURN_IF_ERROR(CheckSame("x", c.inputs[0], "r", c.inputs[5]));
+  return Outputs({c.inputs[0]});
+}
+
+absl::StatusOr<Types> InferBatchNormReluSums(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"dy", kFloat},
+                                       {"x", kFloat, AtLeast(2)},
+                                       {"gamma", kFloat32},
+                                       {"beta", kFloat32},
+                                       {"mean", kFloat32},
+                                       {"var", kFloat32}}));
+  const TensorType& x = c.inputs[1];
+  OF_RETURN_IF_ERROR(CheckSame("dy", c.inputs[0], "x", x));
+  OF_RETURN_IF_ERROR(CheckNorm(c, x, 2));
+  return Outputs({PerChannel(x), PerChannel(x)});
+}
+
+absl::StatusOr<Types> InferBatchNormReluDx(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"dy", kFloat},
+                                       {"x", kFloat, AtLeast(2)},
+                                       {"gamma", kFloat32},
+                                       {"beta", kFloat32},
+                                       {"mean", kFloat32},
+                                       {"var", kFloat32},
+                                       {"dgamma", kFloat32},
+                                       {"dbeta", kFloat32}}));
+  const TensorType& x = c.inputs[1];
+  OF_RETURN_IF_ERROR(CheckSame("dy", c.inputs[0], "x", x));
+  OF_RETURN_IF_ERROR(CheckNorm(c, x, 2));
+  OF_RETURN_IF_ERROR(CheckPerChannel(c, x, 6, {"dgamma", "dbeta"}));
+  return Outputs({x});
+}
+
+// The addends may be of any floating types, as sums that are not rounded are.
+absl::StatusOr<Types> InferAddReluGrad(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kNumber}, {"b", kNumber}, {"y", kFloat}}));
+  const TensorType& y = c.inputs[2];
+  for (int i = 0; i < 2; ++i) {
+    const TensorType& addend = c.inputs[i];
+    const char* const name = i == 0 ? "a" : "b";
+    if (!IsFloating(addend.dtype)) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " is ", addend.ToString(), " but must be floating"));
+    }
+    if (addend.shape != y.shape || addend.ragged != y.ragged) return CheckSame(name, addend, "y", y);
+  }
+  return Outputs({y});
+}
+
+absl::StatusOr<Types> InferAddLayerNorm(const InferContext& c) {
+  OF_RETURN_IF_ERROR(
+      CheckOperands(c, {{"a", kFloat, AtLeast(1)}, {"b", kFloat}, {"gamma", kFloat32}, {"beta", kFloat32}}));
+  const TensorType& x = c.inputs[0];
+  OF_RETURN_IF_ERROR(CheckSame("a", x, "b", c.inputs[1]));
+  OF_RETURN_IF_ERROR(CheckOnePerColumn(c, x, 2, {"gamma", "beta"}));
+  OF_RETURN_IF_ERROR(CheckNotNegative(c.attrs, "epsilon"));
+  return Outputs({x, x, OnePerRow(x), OnePerRow(x)});
+}
+
+absl::StatusOr<Types> InferAddRmsNorm(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kFloat, AtLeast(1)}, {"b", kFloat}, {"gamma", kFloat32}}));
+  const TensorType& x = c.inputs[0];
+  OF_RETURN_IF_ERROR(CheckSame("a", x, "b", c.inputs[1]));
+  OF_RETURN_IF_ERROR(CheckOnePerColumn(c, x, 2, {"gamma"}));
+  OF_RETURN_IF_ERROR(CheckNotNegative(c.attrs, "epsilon"));
+  return Outputs({x, x, OnePerRow(x)});
+}
+
+absl::StatusOr<Types> InferAddLayerNormGrad(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"r", kFloat},
+                                       {"dy", kFloat},
+                                       {"x", kFloat, AtLeast(1)},
+                                       {"gamma", kFloat32},
+                                       {"mean", kFloat32},
+                                       {"rstd", kFloat32}}));
+  const TensorType& x = c.inputs[2];
+  OF_RETURN_IF_ERROR(CheckSame("r", c.inputs[0], "x", x));
+  OF_RETURN_IF_ERROR(CheckSame("dy", c.inputs[1], "x", x));
+  OF_RETURN_IF_ERROR(CheckOnePerColumn(c, x, 3, {"gamma"}));
+  OF_RETURN_IF_ERROR(CheckOnePerRow(c, x, 4, {"mean", "rstd"}));
+  return Outputs({x, c.inputs[3], c.inputs[3]});
+}
+
+absl::StatusOr<Types> InferAddRmsNormGrad(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(
+      c, {{"r", kFloat}, {"dy", kFloat}, {"x", kFloat, AtLeast(1)}, {"gamma", kFloat32}, {"rstd", kFloat32}}));
+  const TensorType& x = c.inputs[2];
+  OF_RETURN_IF_ERROR(CheckSame("r", c.inputs[0], "x", x));
+  OF_RETURN_IF_ERROR(CheckSame("dy", c.inputs[1], "x", x));
+  OF_RETURN_IF_ERROR(CheckOnePerColumn(c, x, 3, {"gamma"}));
+  OF_RETURN_IF_ERROR(CheckOnePerRow(c, x, 4, {"rstd"}));
+  return Outputs({x, c.inputs[3]});
+}
+
+}  // namespace
+
+void AddFusedOps(OpRegistry& registry) {
+  constexpr Precision kFollow = Precision::kFollow;
+  registry.Add({.name = "channel_statistics",
+                .infer = InferChannelStatistics,
+                .flops = FlopsOfInput,
+                .precision = kFollow,
+                .blocks = BlocksByChannel});
+  registry.Add({.name = "batch_norm_relu",
+                .infer = InferBatchNormRelu,
+                .in_place = {{0, 0}},
+                .precision = kFollow,
+                .full_inputs = {1, 2, 3, 4},
+                .blocks = BlocksByChannel});
+  registry.Add({.name = "batch_norm_add_relu",
+                .infer = InferBatchNormAddRelu,
+                .in_place = {{0, 0}, {5, 0}},
+                .precision = kFollow,
+                .full_inputs = {1, 2, 3, 4},
+                .blocks = BlocksByChannel});
+  registry.Add({.name = "batch_norm_relu_sums",
+                .infer = InferBatchNormReluSums,
+                .flops = FlopsOfInput,
+                .precision = kFollow,
+                .full_inputs = {2, 3, 4, 5},
+                .blocks = BlocksByChannel});
+  registry.Add({.name = "batch_norm_relu_dx",
+                .infer = InferBatchNormReluDx,
+                .in_place = {{0, 0}},
+                .precision = kFollow,
+                .full_inputs = {2, 3, 4, 5, 6, 7},
+                .blocks = BlocksByChannel});
+  registry.Add({.name = "add_relu_grad",
+                .rule = "...,...,...->...; linear 0 1",
+                .infer = InferAddReluGrad,
+                .in_place = {{0, 0}, {1, 0}},
+                .precision = kFollow,
+                .blocks = BlocksByElement});
+  registry.Add({.name = "add_layer_norm",
+                .rule = "...c,...c,c,c->...c,...c,...,...; whole c",
+                .infer = InferAddLayerNorm,
+                .in_place = {{0, 0}, {1, 0}},
+                .precision = kFollow,
+                .full_inputs = {2, 3}});
+  registry.Add({.name = "add_rms_norm",
+                .rule = "...c,...c,c->...c,...c,...; whole c",
+                .infer = InferAddRmsNorm,
+                .in_place = {{0, 0}, {1, 0}},
+                .precision = kFollow,
+                .full_inputs = {2}});
+  registry.Add({.name = "add_layer_norm_grad",
+                .rule = "...c,...c,...c,c,...,...->...c,c,c; whole c; linear 0 1",
+                .infer = InferAddLayerNormGrad,
+                .in_place = {{0, 0}},
+                .precision = kFollow,
+                .full_inputs = {3, 4, 5}});
+  registry.Add({.name = "add_rms_norm_grad",
+                .rule = "...c,...c,...c,c,...->...c,c; whole c; linear 0 1",
+                .infer = InferAddRmsNormGrad,
+                .in_place = {{0, 0}},
+                .precision = kFollow,
+                .full_inputs = {3, 4}});
+}
+
+}  // namespace oneflow::ops

@@ -1,0 +1,304 @@
+// fuse: every row of the table says the same on both sides, and is found where it holds and only there.
+#include <map>
+#include <set>
+
+#include "compiler/passes/fusion_patterns.h"
+#include "oneflow_core/nn/batch_norm.h"
+#include "oneflow_core/ops/ops.h"
+#include "test/compiler/passes/testing.h"
+#include "test/support/op_facts.h"
+
+namespace oneflow::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+// --- the table
+
+TEST(FusionPatternsTest, CallsAreReadAsTheyAreWritten) {
+  ASSERT_OK_AND_ASSIGN(const auto calls, ParseCalls("a, b = f(x); y = g(a, b)"));
+  ASSERT_THAT(calls, SizeIs(2));
+  EXPECT_THAT(calls[0].outputs, ElementsAre("a", "b"));
+  EXPECT_EQ(calls[0].op, "f");
+  EXPECT_THAT(calls[1].inputs, ElementsAre("a", "b"));
+  EXPECT_THAT(*ParseCalls(""), IsEmpty());
+  for (const auto& [text, says] : std::map<std::string, std::string>{{"y = f(x", "expected ')' after the inputs"},
+                                                                     {"y f(x)", "expected '=' after the outputs"},
+                                                                     {"y = f(x) z", "expected ';' but found 'z'"},
+                                                                     {"y = (x)", "expected an op"},
+                                                                     {"y = f()", "expected a value"}}) {
+    EXPECT_THAT(ParseCalls(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(says)));
+  }
+}
+
+// Values by their names in a row.
+using Named = std::map<std::string, RefTensor>;
+
+// Adds what a call gives for values that are there.
+void Compute(const PatternCall& call, const AttrMap& attrs, Named& values) {
+  std::vector<RefTensor> inputs;
+  for (const std::string& name : call.inputs) inputs.push_back(values.at(name));
+  ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> outputs, Reference(call.op, attrs, inputs));
+  ASSERT_EQ(outputs.size(), call.outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) values[call.outputs[i]] = outputs[i];
+}
+
+// What is given is computed first: its inputs are the whole's too. A cast that is fused widens.
+TEST(FusionPatternsTest, EveryWholeIsWhatItsPartsAre) {
+  const std::vector<OpCase> cases = Examples(1);
+  for (const Fusion& row : Fusions()) {
+    SCOPED_TRACE(row.made_of);
+    int tried = 0;
+    for (const OpCase& c : cases) {
+      if (c.op != row.whole.op) continue;
+      AttrMap attrs = c.attrs;
+      attrs.Set("dtype", std::string("f32"));
+      Named whole, parts;
+      for (size_t i = 0; i < c.inputs.size(); ++i)
+        whole[row.whole.inputs[i]] = parts[row.whole.inputs[i]] = c.inputs[i];
+      for (const PatternCall& call : row.given) Compute(call, attrs, parts);
+      for (const PatternCall& call : row.parts) Compute(call, attrs, parts);
+      Compute(row.whole, attrs, whole);
+      for (const std::string& name : row.whole.outputs) {
+        ASSERT_EQ(whole[name].dims, parts[name].dims) << name;
+        for (int64_t i = 0; i < whole[name].count(); ++i) {
+          ASSERT_NEAR(whole[name].values[i], parts[name].values[i], 1e-5) << name;  // as f32 is rounded in between
+        }
+      }
+      ++tried;
+    }
+    EXPECT_GE(tried, 3) << "examples of " << row.whole.op;
+  }
+}
+
+// Else a match would not know what its parts are.
+TEST(FusionPatternsTest, EveryPartButTheLastIsReadByALaterOne) {
+  for (const Fusion& row : Fusions()) {
+    SCOPED_TRACE(row.made_of);
+    std::set<std::string> read(row.parts.back().inputs.begin(), row.parts.back().inputs.end());
+    for (size_t i = row.parts.size() - 1; i-- > 0;) {
+      const std::vector<std::string>& outputs = row.parts[i].outputs;
+      EXPECT_TRUE(std::any_of(outputs.begin(), outputs.end(), [&](const auto& name) { return read.count(name) > 0; }));
+      read.insert(row.parts[i].inputs.begin(), row.parts[i].inputs.end());
+    }
+    for (const PatternCall& call : row.given) {
+      EXPECT_TRUE(
+          std::any_of(call.outputs.begin(), call.outputs.end(), [&](const auto& n) { return read.count(n) > 0; }));
+    }
+  }
+  for (const FusionRow& row : FusionRows()) EXPECT_THAT(row.saves, Not(IsEmpty())) << row.parts;
+}
+
+// --- the pass
+
+Tensor ConvolvedAs(GraphBuilder& b, const Tensor& x, const std::string& name, int64_t channels) {
+  return Conv2d(x, Weight(b, name, {channels, x.shape()[1], 3, 3}), /*stride=*/1, /*padding=*/1);
+}
+Tensor Normalized(GraphBuilder& b, const Tensor& x, const std::string& name, int64_t channels) {
+  return nn::BatchNorm(ConvolvedAs(b, x, name, channels), name, {.training = true});
+}
+
+// Two layers and, if asked for, the first one's values added to the second's.
+Graph Layers(bool residual, bool fetch = false) {
+  GraphBuilder b(Ops(), "layers");
+  const Tensor image = Reshape(ReadSamples(b, 8).rows, {8, 1, 4, 4});
+  const Tensor x = Relu(Normalized(b, image, "a", 16));
+  const Tensor y = Normalized(b, x, "b", 16);
+  if (fetch) Fetch(ReduceMean(y), "mean");
+  b.SetLoss(ReduceMean(ReduceMean(Relu(residual ? x + y : y), {2, 3})));
+  return *b.Finish();
+}
+
+absl::StatusOr<Graph> Fused(Graph graph, const CompileOptions& options) {
+  OF_ASSIGN_OR_RETURN(graph, RunUpTo("channel-blocks", std::move(graph), options));
+  OF_RETURN_IF_ERROR(VerifyBoxedGraph(graph, Ops(), options));
+  return graph;
+}
+
+std::map<std::string, int> Counts(const Graph& graph) {
+  std::map<std::string, int> counts;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) ++counts[graph.node(id).op];
+  return counts;
+}
+
+const std::vector<std::string> kFusedOps = {"channel_statistics",   "batch_norm_relu",    "batch_norm_add_relu",
+                                            "batch_norm_relu_sums", "batch_norm_relu_dx", "add_relu_grad"};
+
+TEST(FuseTest, ANormAndItsReluAreOneForwardAndBackward) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(Layers(false), Options({})));
+  auto counts = Counts(graph);
+  for (const char* op : {"channel_statistics", "batch_norm_relu", "batch_norm_relu_sums", "batch_norm_relu_dx"}) {
+    EXPECT_EQ(counts[op], 2) << op;
+  }
+  for (const char* op : {"relu", "relu_grad", "batch_norm", "batch_norm_sums", "batch_norm_dx", "channel_mean"}) {
+    EXPECT_EQ(counts[op], 0) << op;
+  }
+}
+
+TEST(FuseTest, ANodeSaysWhatItIsMadeOf) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(Layers(false), Options({})));
+  const Node& whole = NodeOf(graph, "relu");
+  EXPECT_EQ(whole.op, "batch_norm_relu");
+  EXPECT_EQ(whole.attrs.String("made_of"), "h = batch_norm(x, gamma, beta, mean, var); y = relu(h)");
+  EXPECT_EQ(whole.attrs.Double("epsilon"), 1e-5);
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op != "batch_norm_relu_dx") continue;
+    EXPECT_EQ(graph.node(node.forward).op, "batch_norm_relu") << "what its parts served";
+    EXPECT_THAT(node.attrs.String("made_of"), HasSubstr(" where y = batch_norm_relu(x, "));
+  }
+}
+
+// The ReLU's gradient is read by the norm's and by what was added, so it stays; the sum behind it does not.
+TEST(FuseTest, WhatIsAddedBeforeTheReluIsFusedToo) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(Layers(true), Options({})));
+  auto counts = Counts(graph);
+  EXPECT_EQ(counts["batch_norm_add_relu"], 1);
+  EXPECT_EQ(counts["batch_norm_relu"], 1);
+  EXPECT_EQ(counts["relu_grad"], 1) << "of the sum";
+  EXPECT_EQ(counts["batch_norm_relu_dx"] + counts["add_relu_grad"], 1);
+  EXPECT_EQ(counts["add"], 0);
+}
+
+// The gradient that the second layer's convolution gives is not rounded, the other addend is.
+TEST(FuseTest, AddendsOfSeveralTypesAreAddedUnrounded) {
+  CompileOptions options = Options({});
+  options.precision.compute = DType::kBFloat16;
+  GraphBuilder b(Ops(), "residual");
+  Tensor x = Relu(ConvolvedAs(b, Reshape(ReadSamples(b, 8).rows, {8, 1, 4, 4}), "a", 16));
+  x = Relu(x + ConvolvedAs(b, x, "b", 16));
+  b.SetLoss(ReduceMean(ReduceMean(x, {2, 3})));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(*b.Finish(), options));
+  ASSERT_THAT(NamesOf(graph, "add_relu_grad"), SizeIs(1));
+  const Node& sum = NodeOf(graph, NamesOf(graph, "add_relu_grad")[0]);
+  const auto dtype = [&](int input) { return graph.value(sum.inputs[input]).type.dtype; };
+  EXPECT_EQ(dtype(0), DType::kFloat32);
+  EXPECT_EQ(dtype(1), DType::kBFloat16);
+  EXPECT_EQ(graph.value(sum.outputs[0]).type.dtype, DType::kBFloat16);
+  EXPECT_EQ(Counts(graph)["relu_grad"], 1) << "of the last layer";
+}
+
+TEST(FuseTest, AResidualAndTheNormBehindItAreOne) {
+  GraphBuilder b(Ops(), "residual");
+  const Tensor rows = ReadSamples(b, 8).rows;
+  Tensor x = MatMul(rows, Weight(b, "in", {16, 16}));
+  const Tensor ones = b.Variable("gamma", {DType::kFloat32, {16}}, "ones"),
+               zeros = b.Variable("beta", {DType::kFloat32, {16}}, "zeros");
+  x = x + MatMul(LayerNorm(x, ones, zeros), Weight(b, "up", {16, 16}));
+  x = x + MatMul(LayerNorm(x, ones, zeros), Weight(b, "down", {16, 16}));
+  b.SetLoss(ReduceMean(x));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(*b.Finish(), Options({})));
+  auto counts = Counts(graph);
+  EXPECT_EQ(counts["add_layer_norm"], 1);
+  EXPECT_EQ(counts["layer_norm"], 1) << "of the first rows, which are no sum";
+  EXPECT_EQ(counts["add_layer_norm_grad"], 2);
+  EXPECT_EQ(counts["layer_norm_grad"], 0);
+}
+
+// What the norm of the sum reads is made of the sum, so that there is no place for both at once.
+TEST(FuseTest, WhatLiesBetweenPartsKeepsThemApart) {
+  GraphBuilder b(Ops(), "between");
+  const Tensor rows = ReadSamples(b, 8).rows;
+  const Tensor x = rows + rows;
+  const Tensor gamma = ReduceMean(x, {0});
+  Fetch(ReduceMean(b.Op("rms_norm", {x, gamma}, {{"epsilon", 1e-5}})[0]), "mean");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(*b.Finish(), Options({})));
+  EXPECT_THAT(NamesOf(graph, "rms_norm"), SizeIs(1));
+  EXPECT_THAT(NamesOf(graph, "add_rms_norm"), IsEmpty());
+}
+
+TEST(FuseTest, WhatSomethingElseReadsStays) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(Layers(false, /*fetch=*/true), Options({})));
+  auto counts = Counts(graph);
+  EXPECT_EQ(counts["batch_norm_relu"], 1) << "the other one is fetched";
+  EXPECT_EQ(counts["batch_norm"], 1);
+  EXPECT_EQ(counts["relu"], 1);
+}
+
+// A rank has addends of the statistics, which are boxed one after the other; all else is as on one device.
+TEST(FuseTest, LayoutsSayWhatLiesTogether) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(Layers(false), Options({{"dp", 2}})));
+  auto counts = Counts(graph);
+  EXPECT_EQ(counts["channel_statistics"], 0);
+  EXPECT_EQ(counts["channel_variance"], 2);
+  EXPECT_EQ(counts["batch_norm_relu"], 2);
+  EXPECT_EQ(counts["batch_norm_relu_dx"], 2);
+}
+
+TEST(FuseTest, FusedOpsLieInBlocks) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(Layers(true), Options({})));
+  for (const char* op : {"batch_norm_relu", "batch_norm_add_relu"}) {
+    for (const std::string& name : NamesOf(graph, op)) {
+      EXPECT_EQ(graph.value(NodeOf(graph, name).outputs[0]).layout, MemoryLayout::kChannelBlocks) << name;
+    }
+  }
+  EXPECT_THAT(NamesOf(graph, "reorder"), IsEmpty());
+}
+
+TEST(FuseTest, OnlyOnCpusAndUnlessAskedNotTo) {
+  CompileOptions options = Options({});
+  options.device = DeviceKind::kCuda;
+  ASSERT_OK_AND_ASSIGN(const Graph cuda, Fused(Layers(true), options));
+  options = Options({});
+  options.fuse = false;
+  ASSERT_OK_AND_ASSIGN(const Graph unfused, Fused(Layers(true), options));
+  for (const std::string& op : kFusedOps) {
+    EXPECT_THAT(NamesOf(cuda, op), IsEmpty());
+    EXPECT_THAT(NamesOf(unfused, op), IsEmpty());
+  }
+}
+
+// The parts' numbers differ, so that no one op can have both.
+TEST(FuseTest, AttributesThatContradictOneAnotherAreNotFused) {
+  const auto graph_of = [](double epsilon) {
+    GraphBuilder b(Ops(), "pair");
+    const Tensor x = Reshape(ReadSamples(b, 8).rows, {8, 16, 1, 1});
+    const Tensor c = Constant(b, {DType::kFloat32, {16}}, 1);
+    const Tensor y = Relu(b.Op1("batch_norm", {x, c, c, c, c}, {{"epsilon", 1e-5}}));
+    const Tensor d = b.Op1("relu_grad", {x, y});
+    const std::vector<Tensor> sums = b.Op("batch_norm_sums", {d, x, c, c}, {{"epsilon", epsilon}});
+    Fetch(sums[0], "dgamma");
+    Fetch(sums[1], "dbeta");
+    Fetch(y, "y");
+    return *b.Finish();
+  };
+  ASSERT_OK_AND_ASSIGN(const Graph same, Fused(graph_of(1e-5), Options({})));
+  EXPECT_THAT(NamesOf(same, "batch_norm_relu_sums"), SizeIs(1));
+  ASSERT_OK_AND_ASSIGN(const Graph other, Fused(graph_of(1e-3), Options({})));
+  EXPECT_THAT(NamesOf(other, "batch_norm_relu_sums"), IsEmpty());
+  EXPECT_THAT(NamesOf(other, "batch_norm_relu"), SizeIs(1));
+}
+
+// The ReLU's gradient is a part of two wholes, or of none.
+TEST(FuseTest, APartOfSeveralIsGoneOnlyIfAllItsReadersAre) {
+  const auto graph_of = [](bool read_elsewhere) {
+    GraphBuilder b(Ops(), "three");
+    const Tensor x = Reshape(ReadSamples(b, 8).rows, {8, 16, 1, 1});
+    const Tensor c = Constant(b, {DType::kFloat32, {16}}, 1);
+    const AttrMap epsilon = {{"epsilon", 1e-5}};
+    const Tensor y = Relu(b.Op1("batch_norm", {x, c, c, c, c}, epsilon));
+    const Tensor d = b.Op1("relu_grad", {x, y});
+    const std::vector<Tensor> sums = b.Op("batch_norm_sums", {d, x, c, c}, epsilon);
+    Fetch(b.Op1("batch_norm_dx", {d, x, c, c, c, sums[0], sums[1]}, epsilon), "dx");
+    if (read_elsewhere) Fetch(ReduceMean(d), "mean");
+    Fetch(y, "y");
+    return *b.Finish();
+  };
+  ASSERT_OK_AND_ASSIGN(const Graph alone, Fused(graph_of(false), Options({})));
+  EXPECT_THAT(NamesOf(alone, "relu_grad"), IsEmpty());
+  EXPECT_THAT(NamesOf(alone, "batch_norm_relu_sums"), SizeIs(1));
+  EXPECT_THAT(NamesOf(alone, "batch_norm_relu_dx"), SizeIs(1));
+  ASSERT_OK_AND_ASSIGN(const Graph shared, Fused(graph_of(true), Options({})));
+  EXPECT_THAT(NamesOf(shared, "relu_grad"), SizeIs(1));
+  EXPECT_THAT(NamesOf(shared, "batch_norm_sums"), SizeIs(1));
+  EXPECT_THAT(NamesOf(shared, "batch_norm_dx"), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace oneflow::testing

@@ -1,0 +1,127 @@
+// The law of fusion: a model trains alike whether its ops are fused or not, under any layout, and a plan has the memory
+// that its fused kernels take.
+#include "absl/strings/match.h"
+#include "oneflow_core/functional.h"
+#include "oneflow_core/models/data.h"
+#include "oneflow_core/nn/batch_norm.h"
+#include "oneflow_core/nn/conv2d.h"
+#include "test/laws/layouts_law.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kSteps = 6;
+
+class FusionLawTest : public testing::LayoutsLaw {
+ protected:
+  // A small residual net: a stem, and blocks with an addition before their last ReLU, one of them with a norm on either
+  // side of it.
+  absl::StatusOr<Graph> ResidualNet(int64_t channels) {
+    GraphBuilder b(ops_, "train");
+    const Batch batch = ReadPrototypeBatch(b, {.classes = 5, .samples = 64, .height = 6, .width = 6, .noise = 0.3},
+                                           DataSplit::kTrain, 8);
+    const auto norm = [&](const Tensor& x, const std::string& name, int64_t width) {
+      const Tensor y = nn::Conv2d(x, name + "/conv", {.channels = width, .kernel = 3, .padding = 1, .bias = false});
+      return nn::BatchNorm(y, name + "/norm", {.training = true});
+    };
+    Tensor x = Relu(norm(batch.inputs, "stem", channels));
+    x = Relu(norm(Relu(norm(x, "a0", channels)), "a1", channels) + x);
+    x = Relu(norm(x, "b0", 2 * channels) + norm(x, "shortcut", 2 * channels));
+    const Tensor w = b.Variable("head", {DType::kFloat32, {2 * channels, 5}}, "normal(0.1)");
+    const Tensor loss = ReduceMean(SoftmaxCrossEntropy(MatMul(ReduceMean(x, {2, 3}), w), batch.labels));
+    b.SetLoss(loss);
+    Fetch(loss, "loss");
+    return b.Finish();
+  }
+
+  // The losses of a job of this graph, fused or not; adds to `fused` whether anything was.
+  absl::StatusOr<std::vector<double>> Losses(const Graph& graph, const std::string& config,
+                                             const std::vector<std::string>& layout, bool unfused, int* fused) {
+    OF_ASSIGN_OR_RETURN(SourcedConfig sourced, ParseConfig(config, "law"));
+    for (const std::string& one : layout) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
+    if (unfused) OF_RETURN_IF_ERROR(ApplyOverride("unfused=true", sourced));
+    OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), {graph}));
+    OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops_));
+    *fused += absl::StrContains(plan.SerializeAsString(), "made_of");
+    int64_t planned_bytes = 0;
+    const pb::Program program = testing::SpelledOut(plan);
+    for (const pb::Rank& rank : program.ranks()) {
+      planned_bytes += rank.private_bytes() + rank.shared_bytes();
+    }
+    std::vector<double> losses;
+    OF_ASSIGN_OR_RETURN(const EngineStats stats, RunInPlace(job.spec, std::move(plan), [&](const pb::JobEvent& event) {
+                          if (event.fetched().name() == "loss") losses.push_back(event.fetched().values(0));
+                        }));
+    EXPECT_EQ(stats.register_bytes, planned_bytes);
+    EXPECT_EQ(stats.scratch_bytes, 0) << "nothing asks for more than the plan has";
+    return losses;
+  }
+
+  // Relative; both are nan where no loss is a number.
+  static void ExpectAlike(const std::vector<double>& got, const std::vector<double>& want, double bar) {
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) {
+      if (std::isnan(want[i]) && std::isnan(got[i])) continue;
+      EXPECT_NEAR(got[i], want[i], bar * (1 + std::abs(want[i]))) << "step " << i + 1;
+    }
+  }
+
+  const std::string sgd_ = absl::StrCat("name: 'fusion' train { steps: ", kSteps,
+                                        " batch_size: 8 optimizer { sgd { momentum: 0.9 } } schedule { learning_rate: "
+                                        "0.02 } }");
+};
+
+TEST_F(FusionLawTest, AResidualNetTrainsAlikeUnderEveryLayout) {
+  const struct {
+    std::vector<std::string> layout;
+    double bar;
+  } kCases[] = {{{}, 1e-5},
+                {{"mesh={dp:2}"}, 1e-5},
+                {{"mesh={tp:2}"}, 1e-5},
+                {{"mesh={dp:2}", "train.micro_batches=2"}, 1e-5},
+                {{"mesh={pp:2}", "train.micro_batches=4", "pipeline={schedule:'zb-h1'}"}, 1e-5},
+                {{"precision.compute=BF16"}, 1e-2},
+                {{"precision.compute=F16"}, 1e-3}};
+  for (const int64_t channels : {6, 16}) {  // as rows, and in blocks
+    ASSERT_OK_AND_ASSIGN(const Graph graph, ResidualNet(channels));
+    for (const auto& c : kCases) {
+      SCOPED_TRACE(absl::StrCat(channels, " channels, ", absl::StrJoin(c.layout, " ")));
+      int fused = 0, unfused = 0;
+      ASSERT_OK_AND_ASSIGN(const auto apart, Losses(graph, sgd_, c.layout, /*unfused=*/true, &unfused));
+      ASSERT_OK_AND_ASSIGN(const auto together, Losses(graph, sgd_, c.layout, /*unfused=*/false, &fused));
+      EXPECT_EQ(fused, 1);
+      EXPECT_EQ(unfused, 0);
+      ASSERT_LT(apart.back(), apart.front()) << "the model learns nothing, so equality would say nothing";
+      ExpectAlike(together, apart, c.bar);
+    }
+  }
+}
+
+// The sums and norms of a GPT are computed as they are apart, to the bit.
+TEST_F(FusionLawTest, AGptTrainsAlikeToTheBit) {
+  steps_ = 4;
+  const std::vector<std::string> layouts[] = {{},
+                                              {"mesh={dp:2 tp:2}"},
+                                              {"mesh={pp:2}", "train.micro_batches=2"},
+                                              {"recompute.what=layers", "train.micro_batches=2"}};
+  for (std::vector<std::string> layout : layouts) {
+    SCOPED_TRACE(absl::StrJoin(layout, " "));
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome together, Run(Gpt(), layout));
+    layout.push_back("unfused=true");
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome apart, Run(Gpt(), layout));
+    EXPECT_EQ(together.losses, apart.losses);
+    EXPECT_EQ(together.stats.register_bytes, together.planned_bytes);
+    EXPECT_LE(together.planned_bytes, 1.01 * apart.planned_bytes);
+    ASSERT_OK_AND_ASSIGN(SourcedConfig sourced, ParseConfig(Gpt(), "law"));
+    layout.pop_back();
+    for (const std::string& one : layout) ASSERT_OK(ApplyOverride(one, sourced));
+    ASSERT_OK_AND_ASSIGN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops_));
+    for (const char* op : {"add_layer_norm", "add_layer_norm_grad"}) {
+      EXPECT_TRUE(absl::StrContains(plan.SerializeAsString(), op)) << op;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

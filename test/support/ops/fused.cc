@@ -1,0 +1,198 @@
+// What tests know of fused ops: they are what their parts are.
+#include <algorithm>
+
+#include "test/support/ops/kit.h"
+
+namespace oneflow::testing::FusedOps {
+namespace {
+
+// What a part gives for operands of the whole.
+Tensors Part(const char* op, const AttrMap& attrs, Tensors inputs) { return *Reference(op, attrs, inputs); }
+
+RefTensor Plus(RefTensor a, const RefTensor& b) { return Part("add", {}, {std::move(a), b})[0]; }
+RefTensor Positive(RefTensor x) { return Part("relu", {}, {std::move(x)})[0]; }
+
+Tensors ChannelStatistics(RefCall& c) {
+  const RefTensor mean = Part("channel_mean", {}, {c.in[0]})[0];
+  return {mean, Part("channel_variance", {}, {c.in[0], mean})[0]};
+}
+
+RefTensor Normalized(const RefCall& c, int x) {
+  const auto operands = c.in.begin() + x;
+  return Part("batch_norm", c.attrs, Tensors(operands, operands + 5))[0];
+}
+Tensors BatchNormRelu(RefCall& c) { return {Positive(Normalized(c, 0))}; }
+Tensors BatchNormAddRelu(RefCall& c) { return {Positive(Plus(Normalized(c, 0), c.in[5]))}; }
+
+// dy where the ReLU behind the norm of inputs 1 to 5 lets it pass.
+RefTensor Passed(const RefCall& c) { return Part("relu_grad", {}, {c.in[0], Normalized(c, 1)})[0]; }
+Tensors BatchNormReluSums(RefCall& c) {
+  return Part("batch_norm_sums", c.attrs, {Passed(c), c.in[1], c.in[4], c.in[5]});
+}
+Tensors BatchNormReluDx(RefCall& c) {
+  return Part("batch_norm_dx", c.attrs, {Passed(c), c.in[1], c.in[2], c.in[4], c.in[5], c.in[6], c.in[7]});
+}
+Tensors AddReluGrad(RefCall& c) {
+  RefTensor sum = Plus(c.in[0], c.in[1]);
+  sum.dtype = c.in[2].dtype;
+  return Part("relu_grad", {}, {sum, c.in[2]});
+}
+
+// The sum of inputs 0 and 1, and the norm of what it was rounded to.
+Tensors AddNorm(const char* norm, const RefCall& c) {
+  Tensors operands = {Rounded(Plus(c.in[0], c.in[1]))};
+  operands.insert(operands.end(), c.in.begin() + 2, c.in.end());
+  Tensors outputs = Part(norm, c.attrs, operands);
+  outputs.insert(outputs.begin(), operands[0]);
+  return outputs;
+}
+Tensors AddLayerNorm(RefCall& c) { return AddNorm("layer_norm", c); }
+Tensors AddRmsNorm(RefCall& c) { return AddNorm("rms_norm", c); }
+
+// A norm's gradient, with input 0 added to dx.
+Tensors AddNormGrad(const char* grad, const RefCall& c) {
+  Tensors outputs = Part(grad, c.attrs, Tensors(c.in.begin() + 1, c.in.end()));
+  outputs[0] = Plus(outputs[0], c.in[0]);
+  return outputs;
+}
+Tensors AddLayerNormGrad(RefCall& c) { return AddNormGrad("layer_norm_grad", c); }
+Tensors AddRmsNormGrad(RefCall& c) { return AddNormGrad("rms_norm_grad", c); }
+
+constexpr const char kTypes[] = R"(
+channel_statistics(f32[2,3,4,4]) = f32[3] f32[3]
+channel_statistics(bf16[2,3]) = f32[3] f32[3]
+channel_statistics(f32[3]) ! x is f32[3] but must have at least 2 dimensions
+channel_statistics(f32[2,3,0]) ! x is f32[2,3,0] but must have at least one element
+batch_norm_relu(f32[2,3,4] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} = f32[2,3,4]
+batch_norm_relu(bf16[2,3] f32[3] f32[2] f32[3] f32[3]) {epsilon=1e-5} ! beta is f32[2] but x, which is bf16[2,3],
+    needs f32[3]
+batch_norm_relu(f32[2,3] f32[3] f32[3] f32[3] f32[3]) {epsilon=-1.0} ! attribute 'epsilon' is -1 but must be at least 0
+batch_norm_add_relu(f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[2,3]) {epsilon=1e-5} = f32[2,3]
+batch_norm_add_relu(f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} ! x is f32[2,3], r is f32[3]; they must
+    be the same
+batch_norm_relu_sums(bf16[2,3,4] bf16[2,3,4] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} = f32[3] f32[3]
+batch_norm_relu_sums(f32[2,3] f32[2,4] f32[4] f32[4] f32[4] f32[4]) {epsilon=1e-5} ! dy is f32[2,3], x is f32[2,4]; they
+    must be the same
+batch_norm_relu_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} = f32[2,3]
+batch_norm_relu_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3] f32[4]) {epsilon=1e-5} ! dbeta is f32[4] but x,
+    which is f32[2,3], needs f32[3]
+batch_norm_relu_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3] f32[3]) ! attribute 'epsilon' is missing
+add_relu_grad(bf16[2,3] bf16[2,3] bf16[2,3]) = bf16[2,3]
+add_relu_grad(f32[2,3] bf16[2,3] bf16[2,3]) = bf16[2,3]
+add_relu_grad(i32[2] f32[2] f32[2]) ! a is i32[2] but must be floating
+add_relu_grad(f32[2] f32[1] f32[2]) ! b is f32[1], y is f32[2]; they must be the same
+add_relu_grad(f32[2] f32[2] f32[1]) ! a is f32[2], y is f32[1]; they must be the same
+add_layer_norm(bf16[2,3,4] bf16[2,3,4] f32[4] f32[4]) {epsilon=1e-5} = bf16[2,3,4] bf16[2,3,4] f32[2,3] f32[2,3]
+add_layer_norm(f32[2,4] f32[2,4] f32[4] f32[3]) {epsilon=1e-5} ! beta is f32[3] but x, which is f32[2,4], needs f32[4]
+add_layer_norm(f32[2,4] f32[4] f32[4] f32[4]) {epsilon=1e-5} ! a is f32[2,4], b is f32[4]; they must be the same
+add_rms_norm(f32[2,4] f32[2,4] f32[4]) {epsilon=1e-5} = f32[2,4] f32[2,4] f32[2]
+add_rms_norm(f32[2,4] f32[2,4] f32[4]) ! attribute 'epsilon' is missing
+add_layer_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[2] f32[2]) = f32[2,4] f32[4] f32[4]
+add_layer_norm_grad(f32[2,3] f32[2,4] f32[2,4] f32[4] f32[2] f32[2]) ! r is f32[2,3], x is f32[2,4]; they must be the
+    same
+add_rms_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[2]) = f32[2,4] f32[4]
+add_rms_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[4]) ! rstd is f32[4] but x, which is f32[2,4], needs f32[2]
+)";
+
+constexpr const char kSignatures[] = R"(
+channel_statistics(f32[8,4,16]) | - | S(1)->S(0),S(0) | - | - | a rank with a part of a channel has no variance of all of it
+batch_norm_relu(f32[8,4,16], f32[4], f32[4], f32[4], f32[4]) {epsilon=1e-5} | - | S(0),B,B,B,B->S(0)
+    S(1),S(0),S(0),S(0),S(0)->S(1) S(2),B,B,B,B->S(2) | - | - | as batch_norm
+batch_norm_add_relu(f32[8,4,16], f32[4], f32[4], f32[4], f32[4], f32[8,4,16]) {epsilon=1e-5} | - |
+    S(0),B,B,B,B,S(0)->S(0) S(1),S(0),S(0),S(0),S(0),S(1)->S(1) S(2),B,B,B,B,S(2)->S(2) | - | - | as batch_norm
+batch_norm_relu_sums(f32[8,4,16], f32[8,4,16], f32[4], f32[4], f32[4], f32[4]) {epsilon=1e-5} | - |
+    S(0),S(0),B,B,B,B->P,P S(1),S(1),S(0),S(0),S(0),S(0)->S(0),S(0) S(2),S(2),B,B,B,B->P,P P,B,B,B,B,B->P,P | - | - |
+    as batch_norm_sums
+batch_norm_relu_dx(f32[8,4,16], f32[8,4,16], f32[4], f32[4], f32[4], f32[4], f32[4], f32[4]) {epsilon=1e-5} | - |
+    S(0),S(0),B,B,B,B,B,B->S(0) S(1),S(1),S(0),S(0),S(0),S(0),S(0),S(0)->S(1) S(2),S(2),B,B,B,B,B,B->S(2)
+    P,B,B,B,B,B,P,P->P | - | - | as batch_norm_dx
+add_layer_norm(f32[8,4,16], f32[8,4,16], f32[16], f32[16]) {epsilon=1e-5} | - |
+    S(0),S(0),B,B->S(0),S(0),S(0),S(0) S(1),S(1),B,B->S(1),S(1),S(1),S(1) | - | - | as layer_norm
+add_rms_norm(f32[8,4,16], f32[8,4,16], f32[16]) {epsilon=1e-5} | - |
+    S(0),S(0),B->S(0),S(0),S(0) S(1),S(1),B->S(1),S(1),S(1) | - | - | as rms_norm
+add_layer_norm_grad(f32[8,4,16], f32[8,4,16], f32[8,4,16], f32[16], f32[8,4], f32[8,4]) | - |
+    S(0),S(0),S(0),B,S(0),S(0)->S(0),P,P S(1),S(1),S(1),B,S(1),S(1)->S(1),P,P P,P,B,B,B,B->P,P,P | - | - | as
+    layer_norm_grad
+add_rms_norm_grad(f32[8,4,16], f32[8,4,16], f32[8,4,16], f32[16], f32[8,4]) | - |
+    S(0),S(0),S(0),B,S(0)->S(0),P S(1),S(1),S(1),B,S(1)->S(1),P P,P,B,B,B->P,P | - | - | as rms_norm_grad
+add_relu_grad(f32[8,4], f32[8,4], f32[8,4]) | - | S(0),S(0),S(0)->S(0) S(1),S(1),S(1)->S(1) P,P,B->P | - | - | as relu_grad
+)";
+
+// Operands of all fused ops on an x of these sizes.
+void AddOn(Random& r, const Dims& dims, const std::string& what, double tolerance, OpCases& cases) {
+  const AttrMap attrs = {{"epsilon", 1e-3}};
+  const Dims c = {dims[1]};
+  const RefTensor x = r.Uniform(dims, 3, 9), dy = r.Uniform(dims), gamma = r.Uniform(c), beta = r.Uniform(c),
+                  mean = r.Uniform(c, 5, 7), var = r.Uniform(c, 0.5, 2);
+  if (x.count() > 0) cases.push_back({"channel_statistics", what, {}, {x}, 5e-6});
+  cases.push_back(InPlace({"batch_norm_relu", what, attrs, {x, gamma, beta, mean, var}, 5e-6}, 0));
+  cases.push_back(InPlace({"batch_norm_add_relu", what, attrs, {x, gamma, beta, mean, var, r.Uniform(dims)}, 5e-6}, 5));
+  cases.push_back(InPlace({"add_relu_grad", what, {}, {dy, r.Uniform(dims), x}, 2e-6}, 1));
+  cases.push_back(
+      {"add_relu_grad", "addends of other types", {}, {dy, Of(DType::kBFloat16, dy), Of(DType::kFloat16, x)}, 1e-3});
+  cases.push_back({"batch_norm_relu_sums", what, attrs, {dy, x, gamma, beta, mean, var}, tolerance});
+  if (x.count() == 0) return;
+  cases.push_back(InPlace(
+      {"batch_norm_relu_dx", what, attrs, {dy, x, gamma, beta, mean, var, r.Uniform(c), r.Uniform(c)}, 1e-5}, 0));
+}
+
+// Of the norms over the last dimension.
+void AddRows(Random& r, const Dims& dims, const std::string& what, OpCases& cases) {
+  const AttrMap attrs = {{"epsilon", 1e-3}};
+  const Dims c = {dims.back()}, rows(dims.begin(), dims.end() - 1);
+  const auto x = [&] { return r.Uniform(dims); };
+  const RefTensor gamma = r.Uniform(c), rstd = r.Uniform(rows, 0.5, 2);
+  cases.push_back(InPlace({"add_layer_norm", what, attrs, {x(), x(), gamma, r.Uniform(c)}, 1e-5}, 0));
+  cases.push_back(InPlace({"add_rms_norm", what, attrs, {x(), x(), gamma}, 1e-5}, 1));
+  cases.push_back(InPlace({"add_layer_norm_grad", what, {}, {x(), x(), x(), gamma, r.Uniform(rows), rstd}, 2e-5}, 0));
+  cases.push_back(InPlace({"add_rms_norm_grad", what, {}, {x(), x(), x(), gamma, rstd}, 2e-5}, 0));
+}
+
+void AddExamples(Random& r, OpCases& cases) {
+  for (const Dims& dims : {Dims{7, 5}, Dims{5, 3, 7}, Dims{3, 5, 2, 6}}) AddRows(r, dims, "small", cases);
+  for (const Dims& dims : {Dims{7, 5}, Dims{5, 7, 3}, Dims{3, 5, 2, 3}}) AddOn(r, dims, "small", 1e-4, cases);
+}
+
+void AddEdges(Random& r, OpCases& cases) {
+  for (const Dims& dims : {Dims{33}, Dims{1000, 37}, Dims{4, 1}, Dims{0, 7}, Dims{130, 3, 64}}) {
+    AddRows(r, dims, "sides", cases);
+  }
+  for (const Dims& dims :
+       {Dims{5, 37}, Dims{7, 1}, Dims{200, 20}, Dims{1000, 33}, Dims{3, 5, 6}, Dims{2, 4, 3, 7}, Dims{3, 2, 40, 41},
+        Dims{130, 3, 9}, Dims{2, 3, 1, 2, 5}, Dims{0, 3, 4}, Dims{0, 3}, Dims{3, 0, 4}, Dims{3, 32, 5, 7},
+        Dims{2, 16, 90, 1}, Dims{2, 16, 1, 1}, Dims{0, 16, 2, 2}}) {
+    AddOn(r, dims, "sides", 5e-5, cases);
+  }
+  // Far from 0, where squares of elements would cancel; and an element far from the others.
+  for (const Dims& dims : {Dims{300, 20}, Dims{2, 3, 40, 41}, Dims{2, 16, 20, 9}}) {
+    cases.push_back({"channel_statistics", "far from 0", {}, {r.Uniform(dims, 999, 1001)}, 2e-5});
+    RefTensor x = r.Uniform(dims);
+    x.values[0] = -1e4;
+    cases.push_back({"channel_statistics", "one far from the others", {}, {x}, 5e-6});
+  }
+}
+
+}  // namespace
+
+OpFacts Facts() {
+  OpFacts facts;
+  facts.reference = {{"channel_statistics", ChannelStatistics}, {"batch_norm_relu", BatchNormRelu},
+                     {"batch_norm_add_relu", BatchNormAddRelu}, {"batch_norm_relu_sums", BatchNormReluSums},
+                     {"batch_norm_relu_dx", BatchNormReluDx},   {"add_relu_grad", AddReluGrad},
+                     {"add_layer_norm", AddLayerNorm},          {"add_rms_norm", AddRmsNorm},
+                     {"add_layer_norm_grad", AddLayerNormGrad}, {"add_rms_norm_grad", AddRmsNormGrad}};
+  facts.types = kTypes;
+  facts.signatures = kSignatures;
+  // The variance is not linear, a ReLU is not either, and the sums enter twice.
+  facts.wrong_signatures = {{"channel_statistics", {2}, {"S(0)->P,P"}},
+                            {"batch_norm_relu", {2}, {"P,B,B,B,B->P"}},
+                            {"batch_norm_relu_dx", {2}, {"P,B,B,B,B,B,B,B->P"}}};
+  facts.examples = AddExamples;
+  facts.edges = AddEdges;
+  for (const auto& [op, reference] : facts.reference)
+    facts.without_gradient.push_back({op, "made after differentiation"});
+  facts.of_cpu_alone = true;
+  return facts;
+}
+
+}  // namespace oneflow::testing::FusedOps
