@@ -62,8 +62,9 @@ class DataChannel {
   // Whom to tell, borrowed; what comes before waits.
   void Start(Receiver& receiver);
 
-  // Any thread; return at once. Messages go by the numbers of the whole job, and arrive in the order of the calls, maybe
-  // before payloads of earlier ones; so do payloads. What a shipment has of a slot must stay as it is until the receiver frees it.
+  // Any thread; return at once. Messages go by the numbers of the whole job, and arrive in the order of the calls,
+  // maybe before payloads of earlier ones; so do payloads. What a shipment has of a slot must stay as it is until the
+  // receiver frees it.
   void SendMessages(int process, absl::Span<const Message> messages);
   void SendShipment(int process, Use use, const Message& message, const Shipment& shipment, int32_t slot);
 

@@ -29,8 +29,8 @@ class ProcessBus : public MessageBus {
   // What goes to a process through shared memory from now on, and the clock that it is sent with. Before the first
   // Send().
   void Attach(int process, std::unique_ptr<PeerMailFile> file) { files_[process] = std::move(file); }
-  // How other hosts are reached, and what goes there; borrowed. `is_far` says which processes are on other hosts. Before
-  // the first Send().
+  // How other hosts are reached, and what goes there; borrowed. `is_far` says which processes are on other hosts.
+  // Before the first Send().
   void Attach(DataChannel* channel, Shipments& shipments, std::vector<bool> is_far);
   // Sends what a shipment has of a slot that is filled when a run begins.
   void SendInitial(int address, const Message& message);

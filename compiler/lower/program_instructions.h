@@ -32,8 +32,9 @@ class InstructionSpeller {
 
   // The position of a register in the program, by register and index into its grid; -1 if nobody waits for it.
   using RegisterIndex = std::function<int(int reg, int index)>;
-  // Appends what the actor's instructions are on `rank` to `out`, and what it needs of landings. Each is nothing, one instruction or, where ranks
-  // send, up to three; those of a group come as all copies that pack, all calls, all copies that unpack.
+  // Appends what the actor's instructions are on `rank` to `out`, and the landings that they read. Each is nothing, one
+  // instruction or, where ranks send, up to three; those of a group come as all copies that pack, all calls, all copies
+  // that unpack.
   //
   // Of calls that follow one another in a group, two are one launch if all ranks of both boxings' groups of ranks make
   // them, on the same communicator, both exchanges or neither. Each member finds out by itself and all find the same:

@@ -128,6 +128,13 @@ TEST_F(FaultsTest, AFrozenDaemonIsLostWhenItsLeaseEnds) {
   ExpectFailure(absl::StrCat("daemon 'd0' (pid ", daemon.pid, ") was lost: no heartbeat for "), kPromise + kStop);
 }
 
+TEST_F(FaultsTest, AFrozenWorkerFailsTheJobWithWhoItIs) {
+  const Process& worker = Find("--process=1 ");
+  worker.Kill(SIGSTOP);
+  ExpectFailure(
+      absl::StrCat("the process (pid ", worker.pid, ") has said nothing for 2s: it is frozen, and was killed"));
+}
+
 TEST_F(FaultsTest, AKilledSchedulerEndsTheRun) {
   Find(" scheduler ").Kill(SIGKILL);
   ExpectFailure("scheduler '127.0.0.1:");

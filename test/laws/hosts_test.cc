@@ -1,7 +1,7 @@
-// Jobs whose cluster says several hosts. They reduce their gradients hierarchically along one data-parallel axis: between
-// hosts goes one part of as many as a host has devices, and what moves in all is what was predicted. Whatever a rank
-// reads on another host is sent there with `filled`, and the losses are those of one device under any layout. Hosts are
-// played by one process here, which copies what would be sent.
+// Jobs whose cluster says several hosts. They reduce their gradients hierarchically along one data-parallel axis:
+// between hosts goes one part of as many as a host has devices, and what moves in all is what was predicted. Whatever a
+// rank reads on another host is sent there with `filled`, and the losses are those of one device under any layout.
+// Hosts are played by one process here, which copies what would be sent.
 #include <cmath>
 
 #include "compiler/boxed_graph.h"

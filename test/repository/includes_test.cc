@@ -52,6 +52,7 @@ const std::map<std::string, std::string>& Bringers() {
         {"<vector>", "vector"},
         {"\"absl/container/flat_hash_map.h\"", "flat_hash_map"},
         {"\"absl/container/inlined_vector.h\"", "InlinedVector"},
+        {"\"absl/functional/function_ref.h\"", "FunctionRef"},
         {"\"absl/status/status.h\"", "InternalError InvalidArgumentError OkStatus Status StatusCode"},
         {"\"absl/status/statusor.h\"", "StatusOr"},
         {"\"absl/strings/ascii.h\"", "ascii_isalnum"},

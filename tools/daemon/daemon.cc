@@ -50,6 +50,8 @@ class WorkerService final : public pb::Daemon::Service {
       }
     });
     do {
+      pool_.Heard(hello.job(), hello.process());
+      if (report.message().has_alive()) continue;
       report.set_job(hello.job());
       report.set_attempt(hello.attempt());
       report.set_process(hello.process());

@@ -25,9 +25,16 @@ constexpr absl::Duration kReapLimit = absl::Seconds(5);
 }  // namespace
 
 WorkerPool::WorkerPool(WorkerPoolOptions options, std::function<void(pb::FromDaemon)> report)
-    : options_(std::move(options)), report_(std::move(report)) {}
+    : options_(std::move(options)), report_(std::move(report)), watch_([this] { WatchLoop(); }) {}
 
-WorkerPool::~WorkerPool() { StopAll(); }
+WorkerPool::~WorkerPool() {
+  StopAll();
+  {
+    absl::MutexLock lock(&mu_);
+    ending_ = true;
+  }
+  watch_.join();
+}
 
 void WorkerPool::Start(const pb::StartWorker& start) {
   const Key key{start.job(), start.process()};
@@ -41,15 +48,46 @@ void WorkerPool::Start(const pb::StartWorker& start) {
   }
   if (launched.ok()) return;
   LOG(ERROR) << "worker " << start.process() << " of job " << start.job() << ": " << launched.message();
-  pb::FromDaemon message;
-  pb::WorkerReport& report = *message.mutable_report();
-  report.set_job(start.job());
-  report.set_attempt(start.attempt());
-  report.set_process(start.process());
-  report.mutable_message()->mutable_failed()->set_code(static_cast<int>(absl::StatusCode::kFailedPrecondition));
-  report.mutable_message()->mutable_failed()->set_message(std::string(launched.message()));
-  report_(std::move(message));
+  ReportFailure(key, start.attempt(), absl::StatusCode::kFailedPrecondition, std::string(launched.message()));
   ReportExit(key, start.attempt(), 0, ChildExit{.exit_code = 127});
+}
+
+void WorkerPool::ReportFailure(Key key, uint64_t attempt, absl::StatusCode code, const std::string& message) {
+  pb::FromDaemon out;
+  pb::WorkerReport& report = *out.mutable_report();
+  report.set_job(key.first);
+  report.set_attempt(attempt);
+  report.set_process(key.second);
+  report.mutable_message()->mutable_failed()->set_code(static_cast<int>(code));
+  report.mutable_message()->mutable_failed()->set_message(message);
+  report_(std::move(out));
+}
+
+void WorkerPool::WatchLoop() {
+  const absl::Duration pause = options_.silence / 10;
+  auto looked = std::chrono::steady_clock::now();
+  absl::MutexLock lock(&mu_);
+  while (!mu_.AwaitWithTimeout(absl::Condition(&ending_), pause)) {
+    const auto now = std::chrono::steady_clock::now();
+    // Then it was us who did not run, and what workers said may not have been read yet.
+    const bool we_slept = absl::FromChrono(now - std::exchange(looked, now)) > options_.silence / 2;
+    for (const auto& [key, worker] : workers_) {
+      if (we_slept) worker->heard = now;
+    }
+    KillFrozen();
+  }
+}
+
+void WorkerPool::KillFrozen() {
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& [key, worker] : workers_) {
+    if (!worker->attached || worker->over || absl::FromChrono(now - worker->heard) <= options_.silence) continue;
+    worker->heard = now + std::chrono::hours(1);  // once
+    ReportFailure(key, worker->attempt, absl::StatusCode::kUnavailable,
+                  absl::StrCat("the process (pid ", worker->child->pid(), ") has said nothing for ", options_.silence,
+                               ": it is frozen, and was killed"));
+    worker->child->Stop(absl::ZeroDuration());
+  }
 }
 
 // The spec, with the program of one process in place of the plan.
@@ -175,7 +213,14 @@ absl::StatusOr<std::shared_ptr<WorkerPool::Messages>> WorkerPool::Attach(const p
                                                     worker.child->pid(), "; pid ", hello.pid(), " says it is"));
   }
   worker.attached = true;
+  worker.heard = std::chrono::steady_clock::now();
   return worker.messages;
+}
+
+void WorkerPool::Heard(int64_t job, int process) {
+  absl::MutexLock lock(&mu_);
+  const auto found = workers_.find({job, process});
+  if (found != workers_.end()) found->second->heard = std::chrono::steady_clock::now();
 }
 
 void WorkerPool::Detach(int64_t job, int process) {

@@ -2,15 +2,20 @@
 //
 //   Start ─► forked ─► attached (it has opened its session) ─► detached ─► exited ─► reported
 //
+// A worker that is attached says something at least every heartbeat. One that falls silent is frozen, or its host is:
+// it is killed, so that its job ends and its peers wait no longer.
+//
 // A worker's exit is reported after everything it said: its last words, which are often the cause, must not come behind
 // its death. Thread-safe; knows no gRPC.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +34,7 @@ struct WorkerPoolOptions {
   std::string peer_host = "127.0.0.1";  // where workers listen for each other
   int cuda_devices = 0;
   absl::Duration stop_grace = absl::Seconds(1);  // from SIGTERM to SIGKILL
+  absl::Duration silence = absl::Seconds(2);  // of a worker that is attached, until it is taken for frozen and killed
 };
 
 class WorkerPool {
@@ -57,6 +63,8 @@ class WorkerPool {
   // A process says it is this worker: its messages, with its assignment as the first. NotFound if we started no such
   // worker, PermissionDenied if we did but as another process.
   absl::StatusOr<std::shared_ptr<Messages>> Attach(const pb::WorkerHello& hello);
+  // It has said something.
+  void Heard(int64_t job, int process);
   // Its session has ended, and everything it said is reported.
   void Detach(int64_t job, int process);
 
@@ -68,9 +76,14 @@ class WorkerPool {
     std::shared_ptr<Messages> messages = std::make_shared<Messages>();
     std::vector<int> cuda_devices;
     bool attached = false;
-    bool over = false;  // exited and reported
+    std::chrono::steady_clock::time_point heard;  // while it is attached: when last
+    bool over = false;                            // exited and reported
   };
 
+  void WatchLoop();
+  // Kills those that have been silent for too long, once each.
+  void KillFrozen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReportFailure(Key key, uint64_t attempt, absl::StatusCode code, const std::string& message);
   std::string LogPath(Key key) const;
   static absl::Status Assign(const pb::JobSpec& spec, int process, pb::WorkerAssignment& assignment);
   absl::Status Launch(const pb::StartWorker& start, Key key, Worker& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -84,6 +97,8 @@ class WorkerPool {
   std::string daemon_address_;
   mutable absl::Mutex mu_;
   std::map<Key, std::shared_ptr<Worker>> workers_ ABSL_GUARDED_BY(mu_);
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread watch_;
 };
 
 }  // namespace oneflow

@@ -16,6 +16,7 @@ namespace {
 constexpr absl::Duration kConnect =
     absl::Seconds(10);  // the daemon listens before it starts us; a busy machine is slow
 constexpr absl::Duration kDrain = absl::Seconds(5);
+constexpr absl::Duration kHeartbeat = absl::Milliseconds(400);  // well below WorkerPoolOptions::silence
 
 class GrpcLink final : public DaemonLink {
  public:
@@ -89,7 +90,7 @@ class GrpcLink final : public DaemonLink {
   const std::function<void(absl::Status)> on_lost_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<pb::FromWorker, pb::ToWorker>> stream_;
-  ReportQueue reports_;
+  ReportQueue reports_{absl::Milliseconds(100), kHeartbeat};
   Outbox<pb::ToWorker> received_;
   absl::Mutex mu_;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;

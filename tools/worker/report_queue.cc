@@ -27,7 +27,11 @@ std::optional<pb::FromWorker> ReportQueue::Pop() {
   const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !messages_.empty() || closed_; };
   const auto begun = [this, &ready]()
                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return ready() || batch_.values_size() > 0; };
-  mu_.Await(absl::Condition(&begun));
+  if (!mu_.AwaitWithTimeout(absl::Condition(&begun), heartbeat_)) {
+    pb::FromWorker alive;
+    alive.mutable_alive();
+    return alive;
+  }
   if (!mu_.AwaitWithTimeout(absl::Condition(&ready), linger_)) FlushBatch();
   if (messages_.empty()) return std::nullopt;
   pb::FromWorker message = std::move(messages_.front());

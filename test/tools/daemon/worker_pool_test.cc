@@ -1,6 +1,7 @@
 // Workers are shell scripts; the test plays their sessions.
 #include "tools/daemon/worker_pool.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -31,7 +32,12 @@ class WorkerPoolTest : public ::testing::Test {
                                       << "read x < " << dir_->path() << "/fifo\nexit 5\n";
     ASSERT_EQ(chmod(options.executable.c_str(), 0755), 0);
     ASSERT_EQ(mkfifo((dir_->path() + "/fifo").c_str(), 0600), 0);
-    pool_ = std::make_unique<WorkerPool>(options, [this](pb::FromDaemon report) { reports_.Push(std::move(report)); });
+    options_ = options;
+    MakePool(options.silence);
+  }
+  void MakePool(absl::Duration silence) {
+    options_.silence = silence;
+    pool_ = std::make_unique<WorkerPool>(options_, [this](pb::FromDaemon report) { reports_.Push(std::move(report)); });
   }
   pb::WorkerHello StartOne() {
     pb::StartWorker start;
@@ -51,6 +57,7 @@ class WorkerPoolTest : public ::testing::Test {
   }
 
   std::unique_ptr<TempDir> dir_;
+  WorkerPoolOptions options_;
   Outbox<pb::FromDaemon> reports_;
   std::ofstream alive_;  // the worker exits when it closes
   std::unique_ptr<WorkerPool> pool_;
@@ -109,6 +116,20 @@ TEST_F(WorkerPoolTest, StoppingAJobKillsItsWorkersOnly) {
   const std::optional<pb::FromDaemon> exited = reports_.Pop(kLimit);
   ASSERT_TRUE(exited && exited->has_exited());
   EXPECT_EQ(exited->exited().signal(), SIGTERM);
+}
+
+TEST_F(WorkerPoolTest, AWorkerThatFallsSilentIsKilledAndNamed) {
+  MakePool(absl::Milliseconds(300));
+  const pb::WorkerHello hello = StartOne();
+  ASSERT_OK(pool_->Attach(hello).status());
+  const std::optional<pb::FromDaemon> frozen = reports_.Pop(kLimit);
+  ASSERT_TRUE(frozen.has_value());
+  EXPECT_THAT(frozen->report().message().failed().message(),
+              HasSubstr(absl::StrCat("(pid ", hello.pid(), ") has said nothing for 300ms")));
+  pool_->Detach(7, 0);
+  const std::optional<pb::FromDaemon> exited = reports_.Pop(kLimit);
+  ASSERT_TRUE(exited.has_value());
+  EXPECT_EQ(exited->exited().signal(), SIGKILL);
 }
 
 }  // namespace

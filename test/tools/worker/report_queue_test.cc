@@ -42,5 +42,16 @@ TEST(ReportQueueTest, ALonelyValueLeavesWhenItHasLingered) {
   EXPECT_EQ(queue.Pop()->fetched().values_size(), 1);
 }
 
+TEST(ReportQueueTest, WhoHasNothingToTellSaysThatItIsThere) {
+  ReportQueue queue(absl::InfiniteDuration(), absl::Milliseconds(1));
+  EXPECT_TRUE(queue.Pop()->has_alive());
+  pb::FromWorker finished;
+  finished.mutable_finished();
+  queue.Add(finished);
+  queue.Close();
+  EXPECT_TRUE(queue.Pop()->has_finished());
+  EXPECT_FALSE(queue.Pop().has_value());
+}
+
 }  // namespace
 }  // namespace oneflow
