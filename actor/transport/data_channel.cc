@@ -504,7 +504,7 @@ void DataChannel::Impl::Close() {
     if (endpoints_[p] == nullptr) continue;
     ucp_request_param_t param = {};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = is_lost_[p] ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+    param.flags = is_lost_[p] || receiver_ == nullptr ? UCP_EP_CLOSE_FLAG_FORCE : 0;
     void* const request = ucp_ep_close_nbx(endpoints_[p], &param);
     if (request != nullptr && !UCS_PTR_IS_ERR(request)) requests.push_back(request);
   }

@@ -1,5 +1,6 @@
 // The law of spoiled programs: whatever number of a program is changed, an engine refuses it, runs it, or says what
-// went wrong; it never crashes. The programs are compiled ones, of one process on cpu devices.
+// went wrong; it never crashes. The programs are compiled ones, of one process on cpu devices, which may be said to be
+// on two hosts.
 #include <future>
 #include <random>
 
@@ -112,7 +113,7 @@ class Spoiler {
 };
 
 // Convolution, pooling, attention, normalisation, ragged rows that travel, and losses, trained.
-absl::StatusOr<pb::Program> Train(const OpRegistry& ops, std::vector<Axis> mesh) {
+absl::StatusOr<pb::Program> Train(const OpRegistry& ops, std::vector<Axis> mesh, int hosts) {
   GraphBuilder b(ops, "train");
   const PrototypeData data{.classes = 4, .samples = 64, .height = 6, .width = 6, .noise = 0.3};
   const Batch batch = ReadPrototypeBatch(b, data, DataSplit::kTrain, 4);
@@ -133,10 +134,13 @@ absl::StatusOr<pb::Program> Train(const OpRegistry& ops, std::vector<Axis> mesh)
   CompileOptions options;
   options.job = "spoiled";
   OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(std::move(mesh)));
-  options.ranks_per_process = options.mesh.size();
+  options.ranks_per_process = options.mesh.size() / hosts;
+  options.hosts = {{.count = hosts, .devices = options.ranks_per_process}};
   options.micro_batches = 2;
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(graph)}, options, ops));
-  return SpelledOut(plan);
+  pb::Program program = SpelledOut(plan);
+  for (pb::Rank& rank : *program.mutable_ranks()) rank.set_process(0);
+  return program;
 }
 
 // Whether its zones are about as large as they were.
@@ -159,12 +163,17 @@ TEST(SpoiledProgramsTest, NeverCrashAnEngine) {
   SaidOnFault said;
   std::map<absl::StatusCode, int> loaded, run;
   const OpRegistry ops = StandardOps();
-  for (const std::vector<Axis>& mesh : {std::vector<Axis>{}, {{"dp", 2}}}) {
-    ASSERT_OK_AND_ASSIGN(const pb::Program good, Train(ops, mesh));
+  struct World {
+    std::vector<Axis> mesh;
+    int hosts;
+  };
+  for (const auto& [mesh, hosts] : {World{{}, 1}, World{{{"dp", 2}}, 1}, World{{{"dp", 2}}, 2}}) {
+    ASSERT_OK_AND_ASSIGN(const pb::Program good, Train(ops, mesh, hosts));
     for (int seed = first; seed < first + count; ++seed) {
       pb::Program program = good;
       const std::string change = Spoiler(static_cast<uint64_t>(seed)).Spoil(program);
-      said.Set(absl::StrCat("seed ", seed, ", ", mesh.empty() ? 1 : mesh[0].size, " ranks: ", change));
+      said.Set(
+          absl::StrCat("seed ", seed, ", ", mesh.empty() ? 1 : mesh[0].size, " ranks on ", hosts, " hosts: ", change));
       if (!IsSmall(program)) continue;
       const auto engine = Engine::Create(program, {});
       ++loaded[engine.status().code()];
