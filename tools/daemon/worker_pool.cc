@@ -83,9 +83,9 @@ void WorkerPool::KillFrozen() {
   for (const auto& [key, worker] : workers_) {
     if (!worker->attached || worker->over || absl::FromChrono(now - worker->heard) <= options_.silence) continue;
     worker->heard = now + std::chrono::hours(1);  // once
-    ReportFailure(key, worker->attempt, absl::StatusCode::kUnavailable,
-                  absl::StrCat("the process (pid ", worker->child->pid(), ") has said nothing for ", options_.silence,
-                               ": it is frozen, and was killed"));
+    ReportFailure(key, worker->attempt, absl::StatusCode::kDeadlineExceeded,
+                  absl::StrCat("the process (pid ", worker->child->pid(), ") has said nothing for ",
+                               absl::FormatDuration(options_.silence), ": it is frozen, and was killed"));
     worker->child->Stop(absl::ZeroDuration());
   }
 }

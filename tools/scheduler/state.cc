@@ -301,6 +301,7 @@ void SchedulerState::OnReport(SessionId session, const pb::WorkerReport& report,
       return OnFinished(job, *worker, now, effects);
     case pb::FromWorker::kFailed:
       return OnFailed(job, report.process(), report.message().failed(), now, effects);
+    case pb::FromWorker::kAlive:  // the daemon's affair
     case pb::FromWorker::KIND_NOT_SET:
       return;
   }
