@@ -12,8 +12,6 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kParcelAlignment = 8;  // of any element type, so that what has landed may be read where it is
-
 int64_t NumBytes(const pb::Parcel& box) {
   auto bytes = static_cast<int64_t>(SizeOf(static_cast<DType>(box.dtype())));
   for (const int64_t extent : box.extent()) bytes *= extent;
@@ -87,7 +85,7 @@ absl::Status FarReads::AddParcels(const Instance& reader, int instruction, int r
       }
       parcel.box.set_dtype(static_cast<pb::DType>(dtype));
       parcel.box.set_offset(input.offset() + offset * static_cast<int64_t>(SizeOf(dtype)));
-      parcel.offset = (out.num_bytes + kParcelAlignment - 1) / kParcelAlignment * kParcelAlignment;
+      parcel.offset = AlignParcel(out.num_bytes);
       out.num_bytes = parcel.offset + NumBytes(parcel.box);
       out.parcels.push_back(std::move(parcel));
     }

@@ -22,6 +22,10 @@
 
 namespace oneflow {
 
+// Where a parcel begins, if the one before it ends at `end`: at a multiple of any element's size, so that what has
+// landed may be read where it is.
+constexpr int64_t AlignParcel(int64_t end) { return (end + 7) / 8 * 8; }
+
 class FarReads {
  public:
   // Borrows all.

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/lower/far_reads.h"
 #include "oneflow_core/dtype.h"
 #include "oneflow_core/memory_layout.h"
 
@@ -212,7 +213,7 @@ int64_t PredictedBytesSent(const pb::Plan& plan) {
     for (const pb::Shipment& shipment : reg.shipments()) {
       int64_t bytes = 0;
       for (const pb::Parcel& parcel : shipment.parcels()) {
-        bytes = (bytes + 7) / 8 * 8 + Product(parcel.extent()) * static_cast<int64_t>(SizeOf(TypeOf(parcel.dtype())));
+        bytes = AlignParcel(bytes) + Product(parcel.extent()) * static_cast<int64_t>(SizeOf(TypeOf(parcel.dtype())));
       }
       total += bytes * (producer.acts_per_step() / port->acts_per_slot());
     }

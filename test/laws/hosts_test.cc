@@ -96,13 +96,7 @@ class FarHostsTest : public testing::LayoutsLaw {
     for (const std::vector<std::string>& layout : layouts) {
       SCOPED_TRACE(absl::StrJoin(layout, " ") + " " + cluster);
       ASSERT_OK_AND_ASSIGN(const testing::Outcome parts, Run(config + " cluster { " + cluster + " }", layout));
-      EXPECT_EQ(parts.initial_weights, whole.initial_weights) << "bitwise";
-      for (int step = 0; step < steps_; ++step) {
-        const double bar = first_bar_ * std::pow(last_bar_ / first_bar_, step / 19.0);
-        ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, bar) << "step " << step + 1;
-      }
-      EXPECT_EQ(parts.stats.bytes_moved, parts.predicted_bytes);
-      EXPECT_EQ(parts.stats.register_bytes, parts.planned_bytes);
+      ExpectSame(parts, whole);
     }
   }
 };

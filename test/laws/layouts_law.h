@@ -126,15 +126,18 @@ class LayoutsLaw : public ::testing::Test {
       overrides.insert(overrides.end(), placed_.begin(), placed_.end());
       SCOPED_TRACE(absl::StrJoin(overrides, " "));
       ASSERT_OK_AND_ASSIGN(const Outcome parts, Run(config, overrides));
-      EXPECT_EQ(parts.initial_weights, whole.initial_weights) << "bitwise";
-      for (int step = 0; step < steps_; ++step) {
-        const double bar = first_bar_ * std::pow(last_bar_ / first_bar_, step / 19.0);
-        ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, bar) << "step " << step + 1;
-      }
-      EXPECT_EQ(parts.stats.bytes_moved, parts.predicted_bytes);
-      EXPECT_EQ(parts.stats.register_bytes, parts.planned_bytes);
+      ExpectSame(parts, whole);
       EXPECT_EQ(parts.stats.scratch_bytes, 0) << "nothing asks for more than the plan has";
     }
+  }
+  void ExpectSame(const Outcome& parts, const Outcome& whole) const {
+    EXPECT_EQ(parts.initial_weights, whole.initial_weights) << "bitwise";
+    for (int step = 0; step < steps_; ++step) {
+      const double bar = first_bar_ * std::pow(last_bar_ / first_bar_, step / 19.0);
+      ASSERT_NEAR(parts.losses[step] / whole.losses[step], 1, bar) << "step " << step + 1;
+    }
+    EXPECT_EQ(parts.stats.bytes_moved, parts.predicted_bytes);
+    EXPECT_EQ(parts.stats.register_bytes, parts.planned_bytes);
   }
 
   const OpRegistry ops_;
