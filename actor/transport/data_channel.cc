@@ -287,9 +287,10 @@ void DataChannel::Impl::Post(std::unique_ptr<Outgoing> outgoing) {
   has_queued_ = true;
   if (is_small && worker_mu_.try_lock()) {
     SendQueued();
-    const bool is_done = !IsSending();
+    const bool is_left = IsSending();
     worker_mu_.unlock();
-    if (is_done && !has_queued_) return;
+    if (is_left) has_queued_ = true;  // the thread goes on with it, also if it is about to fall asleep
+    if (!has_queued_) return;
   }
   if (!asleep_) return;
   const uint64_t one = 1;
