@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sbp/slices.h"
+
 namespace oneflow {
 
 const GroupBoxing::Copies& GroupBoxing::CopiesOf(int destination) {
@@ -16,6 +18,13 @@ const GroupBoxing::Copies& GroupBoxing::CopiesOf(int destination) {
     piece.source = at->second;
   }
   return copies;
+}
+
+std::optional<CopyPiece> GroupBoxing::PieceBetween(int destination, int source) {
+  const std::optional<Region> box = reads_->BoxOf(destination, source);
+  if (!box.has_value()) return std::nullopt;
+  return PieceOf(*box, source, ShardRegion(reads_->shape(), reads_->from(), source),
+                 ShardRegion(reads_->shape(), reads_->to(), destination));
 }
 
 const std::vector<int>& GroupBoxing::ReadersOf(int source) {

@@ -32,6 +32,8 @@ class GroupBoxing {
     CopyProgram program;
   };
   const Copies& CopiesOf(int destination);
+  // What a destination reads of one source, if anything, at the cost of a look at these two.
+  std::optional<CopyPiece> PieceBetween(int destination, int source);
   // The destinations that read a source.
   const std::vector<int>& ReadersOf(int source);
   // Of a rank where ranks send; null if it has none.

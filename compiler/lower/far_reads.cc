@@ -40,10 +40,9 @@ GroupBox GroupsOf(const CopyPiece& piece, const std::vector<int64_t>& shard_dims
   return box;
 }
 
-const FarReads::Parcel& FarReads::Payload::Of(int instruction, int input, int piece) const {
-  return *std::find_if(parcels.begin(), parcels.end(), [&](const Parcel& x) {
-    return x.instruction == instruction && x.input == input && x.piece == piece;
-  });
+const FarReads::Parcel& FarReads::Payload::Of(int instruction, int input) const {
+  return *std::find_if(parcels.begin(), parcels.end(),
+                       [&](const Parcel& x) { return x.instruction == instruction && x.input == input; });
 }
 
 absl::StatusOr<const FarReads::Payload*> FarReads::PayloadOf(const Instance& reader, int reg, int source) {
@@ -60,37 +59,46 @@ absl::StatusOr<const FarReads::Payload*> FarReads::PayloadOf(const Instance& rea
 
 absl::Status FarReads::AddParcels(const Instance& reader, int instruction, int reg, int source, Payload& out) {
   const pb::ClassInstruction& of = plan_.actors(reader.actor).instructions(instruction);
-  const PlanReader::Tensor& tensor = reader_.tensor(of.inputs(0).tensor());
   for (int i = 0; i < of.inputs_size(); ++i) {
     const pb::ClassOperand& input = of.inputs(i);
     if (input.place() != pb::ClassOperand::REGISTER || input.index() != reg) continue;
     OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, boxings_.Of(reader.rank, of));
-    const GroupBoxing::Copies& copies = boxing->CopiesOf(boxing->to().IndexOf(reader.rank));
-    const auto& pieces = copies.program.pieces;
-    for (int p = 0; p < static_cast<int>(pieces.size()); ++p) {
-      if (boxing->from().ranks()[copies.sources[pieces[p].source]] != source) continue;
-      Parcel parcel{.instruction = instruction, .input = i, .piece = p};
-      const DType dtype = reader_.tensor(input.tensor()).type.dtype;
-      int64_t offset = pieces[p].source_offset;
-      if (i == 0) {
-        CopyInts(pieces[p].extent, parcel.box.mutable_extent());
-        CopyInts(pieces[p].source_stride, parcel.box.mutable_stride());
-      } else {
-        const int index = tensor.dist.placement.IndexOf(source);
-        const GroupBox groups =
-            GroupsOf(pieces[p], ShardRegion(tensor.type.shape, tensor.dist, index).extent, tensor.type.ragged);
-        CopyInts(groups.extent, parcel.box.mutable_extent());
-        CopyInts(groups.stride, parcel.box.mutable_stride());
-        offset = groups.offset;
-      }
-      parcel.box.set_dtype(static_cast<pb::DType>(dtype));
-      parcel.box.set_offset(input.offset() + offset * static_cast<int64_t>(SizeOf(dtype)));
-      parcel.offset = AlignParcel(out.num_bytes);
-      out.num_bytes = parcel.offset + NumBytes(parcel.box);
-      out.parcels.push_back(std::move(parcel));
-    }
+    const int from = boxing->from().IndexOf(source), to = boxing->to().IndexOf(reader.rank);
+    if (from < 0 || to < 0) continue;
+    const std::optional<CopyPiece> piece = boxing->PieceBetween(to, from);
+    if (!piece.has_value()) continue;
+    Parcel parcel{.instruction = instruction, .input = i};
+    parcel.box = i == 0 ? BoxOfShard(*piece, input) : BoxOfCounts(*piece, of, source);
+    parcel.offset = AlignParcel(out.num_bytes);
+    out.num_bytes = parcel.offset + NumBytes(parcel.box);
+    out.parcels.push_back(std::move(parcel));
   }
   return absl::OkStatus();
+}
+
+pb::Parcel FarReads::BoxOfShard(const CopyPiece& piece, const pb::ClassOperand& shard) const {
+  const DType dtype = reader_.tensor(shard.tensor()).type.dtype;
+  pb::Parcel box;
+  box.set_dtype(static_cast<pb::DType>(dtype));
+  box.set_offset(shard.offset() + piece.source_offset * static_cast<int64_t>(SizeOf(dtype)));
+  CopyInts(piece.extent, box.mutable_extent());
+  CopyInts(piece.source_stride, box.mutable_stride());
+  return box;
+}
+
+// Of the groups whose rows are in the piece.
+pb::Parcel FarReads::BoxOfCounts(const CopyPiece& piece, const pb::ClassInstruction& boxing, int source) const {
+  const PlanReader::Tensor& rows = reader_.tensor(boxing.inputs(0).tensor());
+  const Region shard = ShardRegion(rows.type.shape, rows.dist, rows.dist.placement.IndexOf(source));
+  const GroupBox groups = GroupsOf(piece, shard.extent, rows.type.ragged);
+  const pb::ClassOperand& counts = boxing.inputs(1);
+  const DType dtype = reader_.tensor(counts.tensor()).type.dtype;
+  pb::Parcel box;
+  box.set_dtype(static_cast<pb::DType>(dtype));
+  box.set_offset(counts.offset() + groups.offset * static_cast<int64_t>(SizeOf(dtype)));
+  CopyInts(groups.extent, box.mutable_extent());
+  CopyInts(groups.stride, box.mutable_stride());
+  return box;
 }
 
 // Ranks of other hosts on which it reads the register, as indices into the register's grid.

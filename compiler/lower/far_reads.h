@@ -35,7 +35,6 @@ class FarReads {
   struct Parcel {
     int instruction = 0;  // of the reader
     int input = 0;        // of that: 0 the shard, 1 the counts of ragged rows
-    int piece = 0;        // of the copy that reads it
     pb::Parcel box;       // as it lies in the slot
     int64_t offset = 0;   // in the payload, a multiple of 8 bytes
   };
@@ -44,7 +43,7 @@ class FarReads {
     int64_t num_bytes = 0;
 
     // REQUIRES: there is such a parcel.
-    const Parcel& Of(int instruction, int input, int piece) const;
+    const Parcel& Of(int instruction, int input) const;
   };
   struct Landing {
     int reg = 0;
@@ -64,6 +63,8 @@ class FarReads {
 
  private:
   absl::Status AddParcels(const Instance& reader, int instruction, int reg, int source, Payload& out);
+  pb::Parcel BoxOfShard(const CopyPiece& piece, const pb::ClassOperand& shard) const;
+  pb::Parcel BoxOfCounts(const CopyPiece& piece, const pb::ClassInstruction& boxing, int source) const;
   absl::StatusOr<std::vector<int>> FarSources(const Instance& reader, int reg);
 
   const pb::ClassPlan& plan_;

@@ -67,10 +67,10 @@ struct InstructionSpeller::Here {
   }
 };
 
-// The inputs of a copy, and which of them a piece of it reads.
+// The inputs of a copy, one for each source.
 struct InstructionSpeller::Sources {
-  std::vector<pb::Operand> inputs, counts;  // counts: by input, of ragged rows
-  std::vector<int> input_of_piece;
+  std::vector<pb::Operand> inputs, counts;  // counts: of ragged rows
+  std::vector<bool> landed;                 // of another host
 };
 
 // A rank's shards, and the counts of ragged ones.
@@ -188,13 +188,12 @@ absl::Status InstructionSpeller::SpellLandings(int actor, int rank, const Regist
 absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
   OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, boxings_.Of(here.rank, here.instruction));
   const GroupBoxing::Copies& copies = boxing->CopiesOf(boxing->to().IndexOf(here.rank));
-  CopyProgram program = copies.program;
   Sources sources;
-  sources.input_of_piece.resize(program.pieces.size());
-  for (size_t s = 0; s < copies.sources.size(); ++s) {
-    const int rank = boxing->from().ranks()[copies.sources[s]];
-    if (far_.IsFar(rank, here.rank)) {
-      OF_RETURN_IF_ERROR(AddLanded(here, rank, program, sources));
+  for (const int source : copies.sources) {
+    const int rank = boxing->from().ranks()[source];
+    sources.landed.push_back(far_.IsFar(rank, here.rank));
+    if (sources.landed.back()) {
+      OF_RETURN_IF_ERROR(AddLanded(here, rank, *boxing, sources));
       continue;
     }
     for (int i = 0; i < here.instruction.inputs_size(); ++i) {
@@ -202,13 +201,13 @@ absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
       pb::Operand& to = (i == 0 ? sources.inputs : sources.counts).emplace_back();
       OF_RETURN_IF_ERROR(WriteOperand(here, from, reader_.tensor(from.tensor()).dist.placement.IndexOf(rank), to));
     }
-    for (size_t p = 0; p < program.pieces.size(); ++p) {
-      if (program.pieces[p].source == static_cast<int>(s)) {
-        sources.input_of_piece[p] = static_cast<int>(sources.inputs.size()) - 1;
-      }
-    }
   }
-  for (size_t p = 0; p < program.pieces.size(); ++p) program.pieces[p].source = sources.input_of_piece[p];
+  CopyProgram program = copies.program;
+  for (CopyPiece& piece : program.pieces) {
+    if (!sources.landed[piece.source]) continue;
+    piece.source_offset = 0;
+    piece.source_stride = Shape(piece.extent).Strides();
+  }
   pb::Instruction& to = here.Begin(out);
   WritePieces(program, boxing->reduction(), to);
   to.set_by_counts(here.instruction.inputs_size() > 1);
@@ -219,31 +218,20 @@ absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
   return WriteOperand(here, result, index, *to.add_outputs());
 }
 
-// What has landed of rank `source`, on another host: a box for each piece, dense, with the counts of its groups.
-absl::Status InstructionSpeller::AddLanded(const Here& here, int source, CopyProgram& program, Sources& sources) const {
-  const pb::ClassInstruction& instruction = here.instruction;
-  for (const pb::ClassOperand& x : instruction.inputs()) {
-    if (x.place() == pb::ClassOperand::REGISTER) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank ", here.rank, " reads what lies on rank ", source, ", of another host, in no register"));
-  }
-  OF_ASSIGN_OR_RETURN(const FarReads::Payload* const payload,
-                      far_.PayloadOf({here.actor, here.rank}, instruction.inputs(0).index(), source));
-  const FarReads::Payload* of_counts = nullptr;
-  if (instruction.inputs_size() > 1) {
-    OF_ASSIGN_OR_RETURN(of_counts, far_.PayloadOf({here.actor, here.rank}, instruction.inputs(1).index(), source));
-  }
-  for (const FarReads::Parcel& parcel : payload->parcels) {
-    if (parcel.instruction != here.number || parcel.input != 0) continue;
-    CopyPiece& piece = program.pieces[parcel.piece];
-    sources.input_of_piece[parcel.piece] = static_cast<int>(sources.inputs.size());
-    OF_RETURN_IF_ERROR(WriteLanded(here, instruction.inputs(0), source, piece, parcel, sources.inputs.emplace_back()));
-    if (of_counts != nullptr) {
-      OF_RETURN_IF_ERROR(WriteLanded(here, instruction.inputs(1), source, piece,
-                                     of_counts->Of(here.number, 1, parcel.piece), sources.counts.emplace_back()));
+// What has landed of rank `source`, on another host: the box that is read of it, dense, with the counts of its groups.
+absl::Status InstructionSpeller::AddLanded(const Here& here, int source, GroupBoxing& boxing, Sources& sources) const {
+  const std::optional<CopyPiece> piece =
+      boxing.PieceBetween(boxing.to().IndexOf(here.rank), boxing.from().IndexOf(source));
+  for (int i = 0; i < here.instruction.inputs_size(); ++i) {
+    const pb::ClassOperand& x = here.instruction.inputs(i);
+    if (!piece.has_value() || x.place() != pb::ClassOperand::REGISTER) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", here.rank, " reads what lies on rank ", source, ", of another host, in no register"));
     }
-    piece.source_offset = 0;
-    piece.source_stride = Shape(piece.extent).Strides();
+    OF_ASSIGN_OR_RETURN(const FarReads::Payload* const payload,
+                        far_.PayloadOf({here.actor, here.rank}, x.index(), source));
+    pb::Operand& to = (i == 0 ? sources.inputs : sources.counts).emplace_back();
+    OF_RETURN_IF_ERROR(WriteLanded(here, x, source, *piece, payload->Of(here.number, i), to));
   }
   return absl::OkStatus();
 }

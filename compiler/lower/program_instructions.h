@@ -56,7 +56,7 @@ class InstructionSpeller {
                           const RegisterIndex& register_index, pb::Actor& out);
   absl::Status SpellLandings(int actor, int rank, const RegisterIndex& register_index, pb::Actor& out);
   absl::Status SpellCopy(const Here& here, pb::Actor& out);
-  absl::Status AddLanded(const Here& here, int source, CopyProgram& program, Sources& sources) const;
+  absl::Status AddLanded(const Here& here, int source, GroupBoxing& boxing, Sources& sources) const;
   absl::Status WriteLanded(const Here& here, const pb::ClassOperand& x, int source, const CopyPiece& piece,
                            const FarReads::Parcel& parcel, pb::Operand& out) const;
   absl::StatusOr<Share> ShareOf(const Here& here);
