@@ -57,8 +57,8 @@ class DataChannel {
 
   // What the peers have to know.
   const pb::PeerData& announcement() const { return announcement_; }
-  // Before anything is sent to that process. InvalidArgument if what it announces is no address, Unavailable if there is
-  // no way to it.
+  // Before anything is sent to that process. InvalidArgument if what it announces is no address, Unavailable if there
+  // is no way to it.
   absl::Status Connect(int process, const pb::PeerData& peer);
   // Whom to tell, borrowed; what comes before waits.
   void Start(Receiver& receiver);
