@@ -88,6 +88,8 @@ struct CompileOptions {
   bool keep_gradients = false;
   // Compares all copies of every tensor while the job runs, before they are read: a debugging aid.
   bool check_replicas = false;
+  // The job saves checkpoints: every rank has a copy, in its host's memory, of what it writes of them.
+  bool checkpoints = false;
 
   PlanMesh MeshOf(const std::string& graph) const;
   int NumRanks() const;

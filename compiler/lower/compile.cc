@@ -80,6 +80,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
     plans.push_back(std::move(plan));
   }
   LowerRanks(topology, options.device, classes, variables, plans, set);
+  if (options.checkpoints) AddCheckpointCopies(classes, variables, set);
   LowerVariables(variables, tables, set);
   OF_RETURN_IF_ERROR(CheckDeviceMemory(set, topology));
   for (pb::ClassPlan& plan : *set.mutable_plans()) {

@@ -6,6 +6,7 @@
 
 #include "compiler/lower/repeated_field.h"
 #include "compiler/plan/actor_parts.h"
+#include "compiler/plan/owners.h"
 #include "compiler/plan/sections.h"
 
 namespace oneflow {
@@ -307,6 +308,17 @@ void LowerRanks(const Topology& topology, DeviceKind device, const RankClasses& 
     to.set_shared_variable_bytes(variables.num_bytes[c][1]);
     to.set_host_bytes(host_bytes);
   }
+}
+
+void AddCheckpointCopies(const RankClasses& classes, const VariableTable& variables, pb::PlanSet& set) {
+  Owners owners;
+  for (const PlannedVariable& variable : variables.variables) owners.Next(variable.type, variable.dist);
+  owners.ForEachLoad([&](const Placement& placement, int64_t bytes) {
+    for (const int c : classes.In(placement)) {
+      pb::RankClass& of = *set.mutable_classes(c);
+      of.set_host_bytes(of.host_bytes() + bytes);
+    }
+  });
 }
 
 void LowerVariables(const VariableTable& variables, PlanTables& tables, pb::PlanSet& set) {

@@ -42,6 +42,8 @@ absl::StatusOr<pb::ClassPlan> LowerPlan(const PlanInput& input, const PhysicalPl
 // The ranks and their classes, with zones as large as their largest plan.
 void LowerRanks(const Topology& topology, DeviceKind device, const RankClasses& classes, const VariableTable& variables,
                 const std::vector<PhysicalPlan>& plans, pb::PlanSet& set);
+// Room in the hosts' memory for what each rank writes of the job's checkpoints.
+void AddCheckpointCopies(const RankClasses& classes, const VariableTable& variables, pb::PlanSet& set);
 void LowerVariables(const VariableTable& variables, PlanTables& tables, pb::PlanSet& set);
 
 }  // namespace oneflow

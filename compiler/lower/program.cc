@@ -13,19 +13,11 @@
 #include "compiler/lower/program_instructions.h"
 #include "compiler/lower/rank_outline.h"
 #include "compiler/lower/repeated_field.h"
+#include "compiler/plan/owners.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
 namespace {
-
-// Of equal copies the one at coordinate 0 writes its part of a checkpoint.
-bool IsOwner(const DistType& dist, int index) {
-  const std::vector<int> coordinates = dist.placement.Coordinates(index);
-  for (size_t axis = 0; axis < coordinates.size(); ++axis) {
-    if (!dist.sbp[axis].is_split() && coordinates[axis] != 0) return false;
-  }
-  return true;
-}
 
 // One register of a plan on one rank: its position in the register's grid.
 struct Slot {
@@ -273,6 +265,7 @@ class ProgramSpeller {
     CopyInts(tensor.type.shape.dims(), out.mutable_dims());
     out.set_init(variable.init());
     out.set_trainable(variable.trainable());
+    const int owner = owners_.Next(tensor.type, tensor.dist);
     for (const int rank : ranks_) {
       const int index = tensor.dist.placement.IndexOf(rank);
       if (index < 0) continue;
@@ -283,7 +276,7 @@ class ProgramSpeller {
       CopyInts(region.extent, shard.mutable_extent());
       shard.set_zone(variable.zone());
       shard.set_offset(OffsetIn(variable.offsets(), reader_.class_of_rank(rank)));
-      shard.set_owner(IsOwner(tensor.dist, index));
+      shard.set_owner(CopyAt(tensor.dist, index) == owner);
     }
   }
 
@@ -308,6 +301,7 @@ class ProgramSpeller {
   const pb::PlanSet& set_;
   const PlanReader& reader_;
   BoxingShares shares_;
+  Owners owners_;
   std::vector<int> ranks_;
   Communicators communicators_;
   pb::Program& program_;

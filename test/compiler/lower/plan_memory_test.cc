@@ -1,7 +1,12 @@
 #include "compiler/lower/plan_memory.h"
 
+#include <algorithm>
+#include <optional>
+#include <vector>
+
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_reader.h"
+#include "compiler/lower/program.h"
 #include "gmock/gmock.h"
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/ops/ops.h"
@@ -113,6 +118,33 @@ TEST(PlanMemoryTest, AHostHoldsWhatItsGpusReadAndFetch) {
   EXPECT_THAT(Plan(options), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("its host, with ranks 0 to 3,")));
   options.hosts[0].memory_bytes = on_host;
   EXPECT_OK(Plan(options));
+}
+
+TEST(PlanMemoryTest, AHostHoldsACopyOfWhatItsRanksWriteOfCheckpoints) {
+  CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet without, Plan(options));
+  options.checkpoints = true;
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(options));
+  ASSERT_OK_AND_ASSIGN(const pb::Program program, ProgramOf(set, std::nullopt, ""));
+  std::vector<int64_t> owned(4, 0);
+  for (const pb::Variable& variable : program.variables()) {
+    for (const pb::Shard& shard : variable.shards()) {
+      int64_t bytes = static_cast<int64_t>(SizeOf(static_cast<DType>(variable.dtype())));
+      for (const int64_t size : shard.extent()) bytes *= size;
+      if (shard.owner()) owned[shard.rank()] += bytes;
+    }
+  }
+  for (int c = 0; c < set.classes_size(); ++c) {
+    EXPECT_EQ(without.classes(c).host_bytes(), 0);
+    int64_t most = 0, all = 0;
+    for (const int rank : set.classes(c).ranks()) {
+      most = std::max(most, owned[rank]);
+      all += owned[rank];
+    }
+    EXPECT_GE(set.classes(c).host_bytes(), most);
+    const double mean = static_cast<double>(all) / set.classes(c).ranks_size();
+    EXPECT_LT(static_cast<double>(set.classes(c).host_bytes()), 1.1 * mean) << "every rank writes about as much";
+  }
 }
 
 TEST(PlanMemoryTest, AHostHoldsTheMemoryOfAllItsCpuDevices) {
