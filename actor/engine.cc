@@ -102,6 +102,18 @@ class EngineImpl : public Engine,
   absl::Status SaveWeights(const std::string& path, absl::string_view suffix) override {
     return Together([&] { return variables_->Save(path, suffix, options_.process, [this] { return Barrier(); }); });
   }
+  absl::StatusOr<OwnedState> Owned() override { return variables_->Owned(); }
+  absl::Status CopyState(char* to) override { return variables_->CopyState(to); }
+  absl::Status LoadState(const CheckpointReader& checkpoint) override {
+    OF_RETURN_IF_ERROR(failure());
+    landed_plan_ = -1;
+    return OnEveryRank([&](int rank) { return variables_->LoadState(checkpoint, rank); });
+  }
+  absl::StatusOr<std::vector<std::string>> Exchange(const std::string& note) override {
+    OF_RETURN_IF_ERROR(failure());
+    if (options_.peers == nullptr) return std::vector<std::string>{note};
+    return options_.peers->ExchangeNotes(note);
+  }
   absl::Status SaveTrace(const std::string& path) override {
     return Together([&] { return SaveTraceHere(path); });
   }
@@ -133,6 +145,7 @@ class EngineImpl : public Engine,
   absl::Status ShareMemoryWith(int process, const pb::PeerPlan& plan);
   absl::Status MapZones(int process, const pb::PeerPlan& plan);
   absl::Status Initialise();
+  absl::Status OnEveryRank(const std::function<absl::Status(int rank)>& fn) const;
   absl::Status BringUpToDate(int plan);
   void MakeThreads();
   int64_t TraceShare(const std::vector<Lane*>& lanes) const;
@@ -458,10 +471,15 @@ absl::Status EngineImpl::Initialise() {
   std::vector<DeviceContext*> devices;
   for (const auto& device : devices_) devices.push_back(device.get());
   variables_ = std::make_unique<Variables>(plans_, memory_, std::move(devices));
+  return OnEveryRank([this](int rank) { return variables_->Initialise(rank); });
+}
+
+// Each on a thread of its own; the first error.
+absl::Status EngineImpl::OnEveryRank(const std::function<absl::Status(int rank)>& fn) const {
   std::vector<absl::Status> statuses(ranks_.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    threads.emplace_back([this, i, &statuses] { statuses[i] = variables_->Initialise(ranks_[i]); });
+    threads.emplace_back([this, i, &fn, &statuses] { statuses[i] = fn(ranks_[i]); });
   }
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& status : statuses) OF_RETURN_IF_ERROR(status);

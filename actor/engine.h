@@ -18,11 +18,13 @@
 
 namespace oneflow {
 
-class Collectives;    // actor/collective/collectives.h
-class DeviceContext;  // kernels/device.h
-class OpRegistry;     // oneflow_core/op.h
-class PeerNetwork;    // actor/transport/peer_network.h
-struct Device;        // oneflow_core/mesh.h
+class CheckpointReader;  // actor/checkpoint/checkpoint_reader.h
+class Collectives;       // actor/collective/collectives.h
+class DeviceContext;     // kernels/device.h
+class OpRegistry;        // oneflow_core/op.h
+class PeerNetwork;       // actor/transport/peer_network.h
+struct Device;           // oneflow_core/mesh.h
+struct OwnedState;       // actor/checkpoint/checkpoint_writer.h
 
 // A value that a plan handed to the host, converted to doubles (losses, token ids, norms).
 struct Fetched {
@@ -101,6 +103,17 @@ class Engine {
   // no variable takes.
   virtual absl::Status LoadWeights(const std::string& path) = 0;
   virtual absl::Status SaveWeights(const std::string& path, absl::string_view suffix) = 0;
+
+  // The whole state of the job, at rest: between runs. What this process owns of it, as its part of a checkpoint
+  // (actor/checkpoint/checkpoint_writer.h), and a copy of that.
+  virtual absl::StatusOr<OwnedState> Owned() = 0;
+  virtual absl::Status CopyState(char* to) = 0;
+  // Fills this process' shards of all variables from a checkpoint; state that it lacks keeps its value. An error ends
+  // nothing: processes tell each other, and may try another one. None may run before all have loaded. InvalidArgument
+  // if it is of another model, DataLoss if it is damaged.
+  virtual absl::Status LoadState(const CheckpointReader& checkpoint) = 0;
+  // What every process says, by process, once all have said something. Errors of PeerNetwork::Barrier().
+  virtual absl::StatusOr<std::vector<std::string>> Exchange(const std::string& note) = 0;
 
   // Writes what the ranks of all processes did of late to one file (actor/trace/); every process must call it with the
   // same path, which all of them see. FailedPrecondition if acts are not recorded.

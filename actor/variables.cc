@@ -1,5 +1,6 @@
 #include "actor/variables.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -7,6 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "actor/checkpoint/box.h"
+#include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/element.h"
 #include "actor/init.h"
@@ -186,6 +189,80 @@ absl::Status Variables::Save(const std::string& path, absl::string_view suffix, 
     return absl::UnavailableError(absl::StrCat("'", partial, "' cannot be renamed to '", path, "'"));
   }
   return barrier();
+}
+
+// Elements of 8 bytes first, so that all lie at multiples of their size.
+std::vector<const pb::Variable*> Variables::BySize() const {
+  std::vector<const pb::Variable*> variables;
+  for (const pb::Variable& variable : plans_.variables()) variables.push_back(&variable);
+  std::stable_sort(variables.begin(), variables.end(), [](const pb::Variable* a, const pb::Variable* b) {
+    return SizeOf(static_cast<DType>(a->dtype())) > SizeOf(static_cast<DType>(b->dtype()));
+  });
+  return variables;
+}
+
+template <typename Fn>
+absl::Status Variables::ForOwned(const pb::Variable& variable, const Fn& fn) const {
+  return ForOurShards(variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) {
+    return shard.owner() ? fn(shard, device, data, num_bytes) : absl::OkStatus();
+  });
+}
+
+absl::StatusOr<OwnedState> Variables::Owned() const {
+  OwnedState state;
+  for (const pb::Variable* variable : BySize()) {
+    pb::CheckpointTensor tensor;
+    tensor.set_name(variable->name());
+    tensor.set_dtype(variable->dtype());
+    *tensor.mutable_dims() = variable->dims();
+    tensor.set_trainable(variable->trainable());
+    OF_RETURN_IF_ERROR(ForOwned(*variable, [&](const pb::Shard& shard, DeviceContext&, void*, int64_t num_bytes) {
+      pb::CheckpointSlice& slice = *tensor.add_slices();
+      *slice.mutable_start() = shard.start();
+      *slice.mutable_extent() = shard.extent();
+      slice.set_offset(state.num_bytes);
+      state.num_bytes += num_bytes;
+      return absl::OkStatus();
+    }));
+    if (tensor.slices_size() > 0) state.tensors.push_back(std::move(tensor));
+  }
+  return state;
+}
+
+absl::Status Variables::CopyState(char* to) const {
+  for (const pb::Variable* variable : BySize()) {
+    OF_RETURN_IF_ERROR(
+        ForOwned(*variable, [&](const pb::Shard&, DeviceContext& device, const void* data, int64_t num_bytes) {
+          char* const here = std::exchange(to, to + num_bytes);
+          return ReadShard(device, data, num_bytes, [&](const char* host) { std::memcpy(here, host, num_bytes); });
+        }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Variables::LoadState(const CheckpointReader& checkpoint, int rank) const {
+  for (const pb::Variable& variable : plans_.variables()) {
+    const std::string where = absl::StrCat("checkpoint '", checkpoint.folder(), "': tensor '", variable.name(), "'");
+    const pb::CheckpointTensor* const tensor = checkpoint.Find(variable.name());
+    if (tensor == nullptr) {
+      if (variable.trainable()) return absl::InvalidArgumentError(absl::StrCat(where, ": it is missing"));
+      continue;
+    }
+    const TensorType type = TypeOf(variable);
+    if (TypeOf(*tensor) != type) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, " is ", TypeOf(*tensor).ToString(), ", the variable is ", type.ToString()));
+    }
+    OF_RETURN_IF_ERROR(ForOurShards(
+        variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) -> absl::Status {
+          if (shard.rank() != rank) return absl::OkStatus();
+          absl::Status read;
+          OF_RETURN_IF_ERROR(WriteShard(device, data, num_bytes,
+                                        [&](char* host) { read = checkpoint.Read(*tensor, BoxOf(shard), host); }));
+          return read;
+        }));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow

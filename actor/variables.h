@@ -3,12 +3,15 @@
 //
 //   file (logical, row-major) ──Load──► every shard that covers it
 //                             ◄──Save── the owners' shards, each process its own part
+//   checkpoint (slices) ──LoadState──► every shard        owners' shards ──CopyState──► the copy that is written
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "actor/checkpoint/checkpoint_reader.h"
+#include "actor/checkpoint/checkpoint_writer.h"
 #include "actor/memory.h"
 #include "kernels/device.h"
 #include "oneflow_core/status.h"
@@ -37,9 +40,21 @@ class Variables {
   absl::Status Save(const std::string& path, absl::string_view suffix, int process,
                     const std::function<absl::Status()>& barrier) const;
 
+  // The shards of all variables that this process owns, as its part of a checkpoint.
+  absl::StatusOr<OwnedState> Owned() const;
+  // Copies them, one behind the other as Owned() says.
+  absl::Status CopyState(char* to) const;
+  // Fills the shards of one of our ranks. Different ranks may be filled on different threads. InvalidArgument naming
+  // checkpoint, tensor and both values if a weight is missing or a variable is another tensor there; errors of
+  // CheckpointReader::Read(). State that the checkpoint lacks keeps its initial value.
+  absl::Status LoadState(const CheckpointReader& checkpoint, int rank) const;
+
  private:
   template <typename Fn>
   absl::Status ForOurShards(const pb::Variable& variable, const Fn& fn) const;
+  template <typename Fn>
+  absl::Status ForOwned(const pb::Variable& variable, const Fn& fn) const;
+  std::vector<const pb::Variable*> BySize() const;
 
   const pb::Program& plans_;
   const JobMemory& memory_;

@@ -43,9 +43,10 @@ class GrpcClient final : public Client {
     return Annotate(FromGrpc(reader->Finish()), where_);
   }
 
-  absl::Status Cancel(int64_t job) override {
+  absl::Status Cancel(int64_t job, bool gently) override {
     pb::CancelRequest request;
     request.set_job(job);
+    request.set_gently(gently);
     pb::CancelReply reply;
     return Call(&pb::Scheduler::Stub::Cancel, request, reply);
   }

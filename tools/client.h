@@ -29,8 +29,9 @@ class Client {
   // the last is its final StateChange. Stops early, OK, when on_event returns false. NotFound if there is no such job.
   virtual absl::Status Watch(int64_t job, int64_t from_sequence,
                              const std::function<bool(const pb::JobEvent&)>& on_event) = 0;
-  // NotFound; FailedPrecondition if the job has ended.
-  virtual absl::Status Cancel(int64_t job) = 0;
+  // At once, or after the steps that its workers are in and one more checkpoint (CancelRequest.gently). NotFound;
+  // FailedPrecondition if the job has ended.
+  virtual absl::Status Cancel(int64_t job, bool gently = false) = 0;
   virtual absl::StatusOr<std::vector<pb::JobStatus>> List() = 0;
   // The end of what each worker of the job wrote, by process. NotFound; FailedPrecondition if it never had workers.
   virtual absl::StatusOr<std::vector<pb::WorkerLog>> Logs(int64_t job) = 0;

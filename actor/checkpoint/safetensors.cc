@@ -113,7 +113,9 @@ absl::StatusOr<std::vector<Parsed>> ParseHeader(const char* text, uint64_t lengt
   return entries;
 }
 
-std::string MakeHeader(const std::vector<SafetensorsWriter::Tensor>& tensors) {
+}  // namespace
+
+std::string SafetensorsHeader(const std::vector<SafetensorsWriter::Tensor>& tensors) {
   std::string json = "{";
   uint64_t offset = 0;
   for (const SafetensorsWriter::Tensor& tensor : tensors) {
@@ -130,8 +132,6 @@ std::string MakeHeader(const std::vector<SafetensorsWriter::Tensor>& tensors) {
   std::memcpy(header.data(), &length, 8);  // little-endian, as this project's machines are
   return header + json;
 }
-
-}  // namespace
 
 absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& path) {
   const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -178,7 +178,7 @@ absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Attach(const std::string& p
 absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Map(const std::string& path, std::vector<Tensor> tensors,
                                                          bool create) {
   std::sort(tensors.begin(), tensors.end(), [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
-  const std::string header = MakeHeader(tensors);
+  const std::string header = SafetensorsHeader(tensors);
   uint64_t size = header.size();
   for (const Tensor& tensor : tensors) size += static_cast<uint64_t>(tensor.type.num_bytes());
   const auto error = [&](absl::StatusCode code, absl::string_view what) {

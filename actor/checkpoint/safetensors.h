@@ -61,4 +61,7 @@ class SafetensorsWriter {
   std::map<std::string, void*> data_;
 };
 
+// What a file begins with whose data are these tensors, one right behind the other in this order.
+std::string SafetensorsHeader(const std::vector<SafetensorsWriter::Tensor>& tensors);
+
 }  // namespace oneflow

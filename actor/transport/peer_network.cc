@@ -23,6 +23,7 @@ namespace {
 
 // One frame holds at most this many messages (1 MiB), well below gRPC's limit for one message.
 constexpr size_t kMaxBatchBytes = size_t{1} << 20;
+constexpr size_t kLongestNote = size_t{64} << 10;
 // How long a closing process tries to get its last frames (an error, a barrier) out.
 constexpr std::chrono::seconds kFlushTime(2);
 // The quickest of so many round trips says the most about a clock; each takes some 50 us within a host.
@@ -143,6 +144,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   void Send(int process, absl::Span<const Message> messages);
   void SendError(const absl::Status& status);
   absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine);
+  absl::StatusOr<std::vector<std::string>> ExchangeNotes(const std::string& mine);
   absl::Status Barrier();
   absl::StatusOr<ClockReading> CompareClock(int process);
   void Interrupt(const absl::Status& status);
@@ -173,6 +175,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     std::deque<pb::PeerFrame> queue;
     int64_t barrier = 0;
     std::deque<pb::PeerPlan> plans;
+    std::deque<std::string> notes;
     std::optional<ClockReading> clock;  // the last answer to our questions
   };
 
@@ -194,6 +197,10 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   void TakeTime(Link& link, const pb::PeerTime& time);
   // Why nothing more can come from this peer; OK if it can.
   absl::Status WhyGone(int process) const;
+  // Sends the frame to all peers and returns what has come of them, by process.
+  template <typename T>
+  absl::StatusOr<std::vector<T>> ExchangeFrames(const pb::PeerFrame& frame, const T& mine,
+                                                std::deque<T> Link::*arrived);
   // Waits until `arrived` holds for every peer, or returns why it cannot come to that.
   absl::Status Await(std::unique_lock<std::mutex>& lock, const std::function<bool(const Link&)>& arrived);
 
@@ -410,6 +417,14 @@ absl::Status PeerNetwork::Impl::Take(Stream* stream, std::vector<Message>& messa
       }
       ++link.barrier;
       break;
+    case pb::PeerFrame::kNote:
+      if (stream->in.note().text().size() > kLongestNote) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("a note of ", stream->in.note().text().size(), " bytes, there may be ", kLongestNote));
+      }
+      if (link.notes.size() > 1) return absl::InvalidArgumentError("a note that nobody has waited for");
+      link.notes.push_back(std::move(*stream->in.mutable_note()->mutable_text()));
+      break;
     case pb::PeerFrame::kTime:
       TakeTime(link, stream->in.time());
       break;
@@ -625,22 +640,35 @@ absl::Status PeerNetwork::Impl::Barrier() {
   return Await(lock, [sequence](const Link& link) { return link.barrier >= sequence; });
 }
 
-absl::StatusOr<std::vector<pb::PeerPlan>> PeerNetwork::Impl::Exchange(const pb::PeerPlan& mine) {
+template <typename T>
+absl::StatusOr<std::vector<T>> PeerNetwork::Impl::ExchangeFrames(const pb::PeerFrame& frame, const T& mine,
+                                                                 std::deque<T> Link::*arrived) {
   std::unique_lock<std::mutex> lock(mu_);
-  pb::PeerFrame frame;
-  *frame.mutable_plan() = mine;
   for (int p = 0; p < num_processes_; ++p) {
     if (p != process_) Enqueue(links_[p], frame);
   }
-  OF_RETURN_IF_ERROR(Await(lock, [](const Link& link) { return !link.plans.empty(); }));
-  std::vector<pb::PeerPlan> plans(num_processes_);
-  plans[process_] = mine;
+  OF_RETURN_IF_ERROR(Await(lock, [arrived](const Link& link) { return !(link.*arrived).empty(); }));
+  std::vector<T> all(num_processes_);
+  all[process_] = mine;
   for (int p = 0; p < num_processes_; ++p) {
     if (p == process_) continue;
-    plans[p] = std::move(links_[p].plans.front());
-    links_[p].plans.pop_front();
+    all[p] = std::move((links_[p].*arrived).front());
+    (links_[p].*arrived).pop_front();
   }
-  return plans;
+  return all;
+}
+
+absl::StatusOr<std::vector<pb::PeerPlan>> PeerNetwork::Impl::Exchange(const pb::PeerPlan& mine) {
+  pb::PeerFrame frame;
+  *frame.mutable_plan() = mine;
+  return ExchangeFrames(frame, mine, &Link::plans);
+}
+
+absl::StatusOr<std::vector<std::string>> PeerNetwork::Impl::ExchangeNotes(const std::string& mine) {
+  CHECK_LE(mine.size(), kLongestNote);
+  pb::PeerFrame frame;
+  frame.mutable_note()->set_text(mine);
+  return ExchangeFrames(frame, mine, &Link::notes);
 }
 
 absl::StatusOr<ClockReading> PeerNetwork::Impl::CompareClock(int process) {
@@ -688,6 +716,9 @@ void PeerNetwork::Send(int process, absl::Span<const Message> messages) { impl_-
 void PeerNetwork::SendError(const absl::Status& status) { impl_->SendError(status); }
 absl::StatusOr<std::vector<pb::PeerPlan>> PeerNetwork::Exchange(const pb::PeerPlan& mine) {
   return impl_->Exchange(mine);
+}
+absl::StatusOr<std::vector<std::string>> PeerNetwork::ExchangeNotes(const std::string& mine) {
+  return impl_->ExchangeNotes(mine);
 }
 absl::Status PeerNetwork::Barrier() { return impl_->Barrier(); }
 absl::StatusOr<ClockReading> PeerNetwork::CompareClock(int process) { return impl_->CompareClock(process); }

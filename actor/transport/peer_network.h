@@ -63,12 +63,14 @@ class PeerNetwork {
 
   // Sends `mine` to all peers and returns theirs, by process (the own entry is `mine`). Errors as Barrier().
   absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine);
+  // The same with a few bytes, at most 64 KiB, between runs.
+  absl::StatusOr<std::vector<std::string>> ExchangeNotes(const std::string& mine);
   // Returns when every process has called it as often. What was sent before it has then arrived. Unavailable if a peer
   // is lost that has not reached it, Aborted with the peer's error if one failed, or the status given to Interrupt().
   absl::Status Barrier();
   // Compares our steady clock with that of another process, as well as some round trips can. Errors as Barrier().
   absl::StatusOr<ClockReading> CompareClock(int process);
-  // Makes these three return `status`, now and later.
+  // Makes these four return `status`, now and later.
   void Interrupt(const absl::Status& status);
 
  private:

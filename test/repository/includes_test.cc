@@ -61,7 +61,7 @@ const std::map<std::string, std::string>& Bringers() {
         {"\"absl/strings/str_cat.h\"", "StrCat"},
         {"\"absl/strings/string_view.h\"", "string_view"},
         {"\"absl/synchronization/mutex.h\"", "Condition Mutex MutexLock"},
-        {"\"absl/time/time.h\"", "Duration InfiniteDuration InfiniteFuture Milliseconds Seconds Time"},
+        {"\"absl/time/time.h\"", "Duration InfiniteDuration InfiniteFuture Milliseconds Minutes Seconds Time"},
         {"\"absl/types/span.h\"", "Span"},
     };
     for (const auto& [include, names] : kNames) {

@@ -79,8 +79,8 @@ absl::StatusOr<double> BoxingStepSeconds(const std::vector<pb::JobEvent>& events
   for (const pb::JobEvent& event : events) {
     const pb::PhaseStats& stats = event.stats();
     if (!event.has_stats() || stats.process() >= kBoxingProcesses) continue;
-    if (stats.phase() == measured_phase - 1) run_seconds[stats.process()][0] = stats.stats().run_seconds();
-    if (stats.phase() == measured_phase) run_seconds[stats.process()][1] = stats.stats().run_seconds();
+    if (stats.part() == measured_phase - 1) run_seconds[stats.process()][0] = stats.stats().run_seconds();
+    if (stats.part() == measured_phase) run_seconds[stats.process()][1] = stats.stats().run_seconds();
   }
   double slowest = 0;
   for (const auto& [before, after] : run_seconds) slowest = std::max(slowest, after - before);

@@ -99,8 +99,8 @@ absl::StatusOr<Round> RoundFromEvents(absl::Span<const pb::JobEvent> events, con
   std::map<int, pb::WorkerStats> before, after;  // by process
   for (const pb::JobEvent& event : events) {
     if (!event.has_stats()) continue;
-    if (event.stats().phase() == measured - 1) before[event.stats().process()] = event.stats().stats();
-    if (event.stats().phase() == measured) after[event.stats().process()] = event.stats().stats();
+    if (event.stats().part() == measured - 1) before[event.stats().process()] = event.stats().stats();
+    if (event.stats().part() == measured) after[event.stats().process()] = event.stats().stats();
   }
   if (static_cast<int>(before.size()) != spec.processes() || static_cast<int>(after.size()) != spec.processes()) {
     return absl::InternalError(absl::StrCat(before.size(), " and ", after.size(),

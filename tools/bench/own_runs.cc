@@ -102,7 +102,7 @@ double PlannedBytes(const pb::Program& program) {
 double HeldBytes(const std::vector<pb::JobEvent>& events, const pb::JobSpec& spec) {
   double bytes = 0;
   for (const pb::JobEvent& event : events) {
-    if (!event.has_stats() || event.stats().phase() != spec.phases_size() - 1) continue;
+    if (!event.has_stats() || event.stats().part() != spec.phases_size() - 1) continue;
     bytes += static_cast<double>(event.stats().stats().register_bytes());
   }
   return bytes;

@@ -14,9 +14,14 @@ int Report(const absl::Status& status);
 // What compiling the job had to tell the user, on the stream of errors.
 void PrintWarnings(const Job& job);
 
+struct JobArguments;
+// Says in the job from where it goes on. InvalidArgument if it shall, and has no checkpoints.
+absl::Status ResumeAsAsked(const JobArguments& arguments, Job& job);
+
 // Arguments shared by all commands that take a job config.
 struct JobArguments {
   std::string config;               // path
+  std::string resume;               // "last": from the last good checkpoint; or from this folder; empty: from none
   std::vector<std::string> sets;    // "train.steps=20", as given to --set
   std::vector<std::string> fields;  // the same from flags that are another spelling of a field; applied after `sets`
 
@@ -101,9 +106,22 @@ struct TraceArguments {
 absl::Status TraceSummaryCommand(const TraceArguments& arguments);
 absl::Status TraceCompareCommand(const TraceArguments& arguments);
 
+// `oneflow checkpoint`: a name is the folder of a checkpoint, or of a job's, which stands for its last.
+absl::Status CheckpointListCommand(const std::string& name);
+// Reads every byte.
+absl::Status CheckpointVerifyCommand(const std::string& name);
+// The exit code: 0 if they hold the same to the bit, as of diff(1).
+int CheckpointDiffCommand(const std::string& a, const std::string& b);
+struct ConvertArguments {
+  std::string from, to;  // a checkpoint and a safetensors file, or a safetensors file and a job's folder of checkpoints
+  bool all = false;      // to safetensors: the optimizer's state and everything else too
+  int64_t step = 0;      // of the checkpoint that is made
+};
+absl::Status CheckpointConvertCommand(const ConvertArguments& arguments);
+
 absl::Status SubmitCommand(const JobArguments& job, const std::string& scheduler);
 absl::Status JobsCommand(const std::string& scheduler);
 absl::Status LogsCommand(const std::string& scheduler, int64_t job);
-absl::Status CancelCommand(const std::string& scheduler, int64_t job);
+absl::Status CancelCommand(const std::string& scheduler, int64_t job, bool gently);
 
 }  // namespace oneflow

@@ -35,6 +35,11 @@ void AddJob(CLI::App& app, JobArguments& job) {
   AddFieldFlag(app, job.fields, "--cluster", "cluster.processes", "number of processes");
 }
 
+void AddResume(CLI::App& app, JobArguments& job) {
+  app.add_flag("--resume{last}", job.resume,
+               "go on from the last good checkpoint in checkpoint.path, or with =FOLDER from that one");
+}
+
 void AddScheduler(CLI::App& app, std::string& address) {
   app.add_option("--scheduler", address, "address of the scheduler")->capture_default_str();
 }
@@ -68,6 +73,7 @@ int Main(int argc, char** argv) {
   AddJob(*sub, run.job);
   sub->add_option("--metrics", run.metrics, "write one JSON object per step to this file");
   sub->add_option("--scheduler", run.scheduler, "use this running scheduler instead of an embedded cluster");
+  AddResume(*sub, run.job);
   AddFieldFlag(*sub, run.job.fields, "--weights", "weights", "safetensors file to start from");
   AddFieldFlag(*sub, run.job.fields, "--save-weights", "save_weights", "safetensors file to write at the end");
   AddFieldFlag(*sub, run.job.fields, "--save-initial-weights", "save_initial_weights",
@@ -182,19 +188,45 @@ int Main(int argc, char** argv) {
   sub->add_option("--plan", compare.plan, "look at this plan; default: the one that acts for longest");
   sub->add_option("--rows", compare.rows, "of every table")->capture_default_str()->check(CLI::PositiveNumber);
 
+  CLI::App* const checkpoint = app.add_subcommand("checkpoint", "look at checkpoints of jobs, and convert them");
+  checkpoint->require_subcommand(1);
+  std::string name, other_name;
+  sub = add(*checkpoint, "ls", "list a job's checkpoints", [&] { return Report(CheckpointListCommand(name)); });
+  sub->add_option("folder", name, "checkpoint.path of a job, or one checkpoint")->required();
+  sub = add(*checkpoint, "verify", "read every byte and say whether it is what was written",
+            [&] { return Report(CheckpointVerifyCommand(name)); });
+  sub->add_option("folder", name, "checkpoint.path of a job, or one checkpoint")->required();
+  sub = add(*checkpoint, "diff", "compare two checkpoints; exits with 1 if they differ",
+            [&] { return CheckpointDiffCommand(name, other_name); });
+  sub->add_option("folder", name, "checkpoint, or a job's folder for its last")->required();
+  sub->add_option("other", other_name, "the same, to compare with it")->required();
+  ConvertArguments convert;
+  sub = add(*checkpoint, "convert", "write a checkpoint's tensors to a safetensors file, or make a checkpoint of one",
+            [&] { return Report(CheckpointConvertCommand(convert)); });
+  sub->add_option("from", convert.from, "checkpoint, or a job's folder for its last; or a safetensors file")
+      ->required();
+  sub->add_option("to", convert.to, "safetensors file; or a job's folder of checkpoints")->required();
+  sub->add_flag("--all", convert.all, "also what are no weights: the optimizer's state, statistics, ...");
+  sub->add_option("--step", convert.step, "of the checkpoint that is made")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+
   std::string scheduler = SchedulerArgs().address;
   JobArguments submit;
   sub = add(app, "submit", "submit a job to a running scheduler",
             [&] { return Report(SubmitCommand(submit, scheduler)); });
   AddJob(*sub, submit);
+  AddResume(*sub, submit);
   AddScheduler(*sub, scheduler);
   AddScheduler(*add(app, "jobs", "list jobs", [&] { return Report(JobsCommand(scheduler)); }), scheduler);
   int64_t job = 0;
   sub = add(app, "logs", "print what the workers of a job wrote", [&] { return Report(LogsCommand(scheduler, job)); });
   sub->add_option("job", job, "number of the job")->required();
   AddScheduler(*sub, scheduler);
-  sub = add(app, "cancel", "cancel a job", [&] { return Report(CancelCommand(scheduler, job)); });
+  bool gently = false;
+  sub = add(app, "cancel", "cancel a job", [&] { return Report(CancelCommand(scheduler, job, gently)); });
   sub->add_option("job", job, "number of the job")->required();
+  sub->add_flag("--gently", gently, "let it end the steps it is in and write a checkpoint");
   AddScheduler(*sub, scheduler);
 
   // A command that has a command of its own is called after it, and leaves the choice to it.

@@ -75,6 +75,7 @@ Progress::Progress(const pb::JobSpec& spec, const pb::PlanSet& plan, Options opt
   }
   for (const pb::Phase& phase : spec_.phases()) {
     if (phase.run().plan() == "train") total_steps_ += phase.run().steps();
+    total_steps_ += phase.train().steps();
   }
 }
 
@@ -88,6 +89,8 @@ void Progress::OnEvent(const pb::JobEvent& event) {
       // The first step's time counts from here.
       if (event.state().state() == pb::RUNNING) times_us_.assign(1, event.time_us());
       return;
+    case pb::JobEvent::kNotice:
+      return OnNotice(event.notice());
     case pb::JobEvent::kStats:
     case pb::JobEvent::KIND_NOT_SET:
       return;
@@ -171,8 +174,7 @@ void Progress::PrintStep(int64_t time_us, const Step& step, bool force) {
 }
 
 void Progress::OnPhaseDone(int64_t time_us, const pb::PhaseDone& done) {
-  if (done.phase() < 0 || done.phase() >= spec_.phases_size()) return;
-  const pb::Phase& phase = spec_.phases(done.phase());
+  const pb::Phase& phase = done.done();
   // What was not training does not count as a step's time: the next step's begins here.
   if (phase.run().plan() != "train") times_us_.assign(1, time_us);
   if (line_open_) options_.print("\n");
@@ -190,6 +192,11 @@ void Progress::OnPhaseDone(int64_t time_us, const pb::PhaseDone& done) {
   if (has_pending_) absl::StrAppend(&line, "after step ", pending_.step + 1);
   options_.print(absl::StrCat(line, " (", phase.run().steps(), " batches)\n"));
   evaluating_.clear();
+}
+
+void Progress::OnNotice(const pb::Notice& notice) {
+  options_.print(absl::StrCat(line_open_ ? "\n" : "", notice.text(), "\n"));
+  line_open_ = false;
 }
 
 void Progress::WritePending() {

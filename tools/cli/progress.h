@@ -52,6 +52,7 @@ class Progress {
   void OnFetched(int64_t time_us, const pb::FetchedValue& value);
   void OnTrained(int64_t time_us, Step step);
   void OnPhaseDone(int64_t time_us, const pb::PhaseDone& done);
+  void OnNotice(const pb::Notice& notice);
   void PrintStep(int64_t time_us, const Step& step, bool force);
   void PrintSkipped(const Step& step);
   // "step  120/750  loss 2.1034  lr 0.00198"

@@ -22,11 +22,13 @@ class Interrupt {
   Interrupt() : signals_([this](int signal) { OnSignal(signal); }) {}
 
   bool requested() const { return requested_; }
-  // From now on an interrupt cancels this job. `client` must outlive the next Forget().
-  void Cancels(Client* client, int64_t job) {
+  // From now on an interrupt cancels this job, or asks it to save what it has and end. `client` must outlive the next
+  // Forget().
+  void Cancels(Client* client, int64_t job, bool gently) {
     absl::MutexLock lock(&mu_);
     client_ = client;
     job_ = job;
+    gently_ = gently;
     if (requested_) Cancel();
   }
   void Forget() {
@@ -46,14 +48,17 @@ class Interrupt {
   }
   void Cancel() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (client_ == nullptr) return;
-    std::cerr << "\ncancelling job " << job_ << "\n";
-    if (const absl::Status status = client_->Cancel(job_); !status.ok()) std::cerr << status.message() << "\n";
+    std::cerr << (gently_ ? "\nsaving a checkpoint, then ending job " : "\ncancelling job ") << job_ << "\n";
+    if (const absl::Status status = client_->Cancel(job_, gently_); !status.ok()) {
+      std::cerr << status.message() << "\n";
+    }
   }
 
   absl::Mutex mu_;
   std::atomic<bool> requested_ = false;
   Client* client_ ABSL_GUARDED_BY(mu_) = nullptr;
   int64_t job_ ABSL_GUARDED_BY(mu_) = 0;
+  bool gently_ ABSL_GUARDED_BY(mu_) = false;
   StopSignals signals_;  // last: it calls us as soon as it exists
 };
 
@@ -81,7 +86,7 @@ absl::Status FinalStatus(const pb::StateChange& last) {
 absl::StatusOr<pb::StateChange> Follow(Client& client, const pb::JobSpec& spec, Interrupt& interrupt,
                                        Progress& progress) {
   OF_ASSIGN_OR_RETURN(const int64_t id, client.Submit(spec));
-  interrupt.Cancels(&client, id);
+  interrupt.Cancels(&client, id, spec.has_checkpoint() && spec.checkpoint().on_stop());
   pb::StateChange last;
   const absl::Status watched = client.Watch(id, 0, [&](const pb::JobEvent& event) {
     if (event.has_state()) last = event.state();
@@ -100,6 +105,7 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), arguments.kind, ops));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops));
+  OF_RETURN_IF_ERROR(ResumeAsAsked(arguments.job, job));
   PrintWarnings(job);
 
   std::ofstream metrics;

@@ -15,6 +15,7 @@ absl::Status SubmitCommand(const JobArguments& arguments, const std::string& sch
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_RETURN_IF_ERROR(CompileJob(job, ops).status());
+  OF_RETURN_IF_ERROR(ResumeAsAsked(arguments, job));
   PrintWarnings(job);
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
   OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(job.spec));
@@ -59,9 +60,9 @@ absl::Status LogsCommand(const std::string& scheduler, int64_t job) {
   return absl::OkStatus();
 }
 
-absl::Status CancelCommand(const std::string& scheduler, int64_t job) {
+absl::Status CancelCommand(const std::string& scheduler, int64_t job, bool gently) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
-  return client->Cancel(job);
+  return client->Cancel(job, gently);
 }
 
 }  // namespace oneflow

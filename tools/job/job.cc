@@ -42,6 +42,7 @@ void MakePathsAbsolute(pb::JobConfig& config) {
   if (config.model().has_graph()) MakeAbsolute(config.mutable_model()->mutable_graph());
   if (!config.cluster().device_table().empty()) MakeAbsolute(config.mutable_cluster()->mutable_device_table());
   if (config.has_pipeline()) MakeAbsolute(config.mutable_pipeline()->mutable_costs());
+  if (config.has_checkpoint()) MakeAbsolute(config.mutable_checkpoint()->mutable_path());
   MakeAbsolute(config.mutable_slots());
   MakeAbsolute(config.mutable_weights());
   MakeAbsolute(config.mutable_save_weights());
@@ -102,6 +103,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb
   options.recompute.gathers = config.recompute().gathers();
   options.precision = PrecisionOf(config.precision());
   options.keep_gradients = !config.save_gradients().empty();
+  options.checkpoints = config.has_checkpoint();
   return options;
 }
 
@@ -186,6 +188,12 @@ int64_t TraceBytes(const pb::Trace& trace) {
   return int64_t{trace.has_megabytes() ? trace.megabytes() : 8} * 1'000'000;
 }
 
+// "pp=2,dp=2 in 2 processes".
+std::string LayoutText(const Mesh& mesh, int processes) {
+  const std::string axes = mesh.axes().empty() ? "1 device" : AxesText(mesh.axes());
+  return absl::StrCat(axes, " in ", processes, processes == 1 ? " process" : " processes");
+}
+
 absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   Job job;
   const pb::JobConfig& c = config.config;
@@ -214,6 +222,9 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   *job.spec.mutable_phases() = MakePhases(c, job.program, batches);
   job.spec.set_name(c.name());
   job.spec.set_weights(c.weights());
+  job.spec.set_seed(seed);
+  job.spec.set_layout(LayoutText(job.options.mesh, job.spec.processes()));
+  if (c.has_checkpoint()) *job.spec.mutable_checkpoint() = MakeCheckpointRule(c.checkpoint());
   if (c.has_trace()) job.spec.set_trace_bytes(TraceBytes(c.trace()));
   job.spec.set_config(c.DebugString());
   job.config = std::move(config);
@@ -240,6 +251,7 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry
           absl::StrCat(config.Where("weights"), ": is missing; generation starts from saved weights"));
     }
     config.config.mutable_train()->set_steps(0);
+    config.config.clear_checkpoint();
     config.config.clear_save_weights();
     config.config.clear_save_initial_weights();
     config.config.clear_save_gradients();

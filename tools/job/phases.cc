@@ -15,11 +15,21 @@ const Graph* Find(const Program& program, absl::string_view name) {
 
 using Phases = google::protobuf::RepeatedPtrField<pb::Phase>;
 
-void AddRun(Phases& phases, const std::string& plan, int64_t first_step, int64_t steps) {
-  pb::RunPlan& run = *phases.Add()->mutable_run();
+pb::RunPlan MakeRun(const std::string& plan, int64_t steps) {
+  pb::RunPlan run;
   run.set_plan(plan);
-  run.set_first_step(first_step);
   run.set_steps(steps);
+  return run;
+}
+
+pb::StopRule StopRuleOf(const pb::Stop& stop) {
+  pb::StopRule rule;
+  rule.set_samples(stop.samples());
+  rule.set_seconds(stop.seconds());
+  rule.set_patience(stop.patience());
+  rule.set_least_gain(stop.least_gain());
+  rule.set_not_finite(!stop.has_finite() || stop.finite());
+  return rule;
 }
 
 void AddSave(Phases& phases, const std::string& path, const std::string& suffix) {
@@ -31,22 +41,37 @@ void AddSave(Phases& phases, const std::string& path, const std::string& suffix)
 
 }  // namespace
 
+pb::CheckpointRule MakeCheckpointRule(const pb::Checkpoint& checkpoint) {
+  pb::CheckpointRule rule;
+  rule.set_path(checkpoint.path());
+  rule.set_every(checkpoint.every());
+  rule.set_keep(checkpoint.has_keep() ? checkpoint.keep() : 3);
+  rule.set_keep_every(checkpoint.keep_every());
+  rule.set_on_stop(!checkpoint.has_on_stop() || checkpoint.on_stop());
+  return rule;
+}
+
 Phases MakePhases(const pb::JobConfig& config, const Program& program, int64_t evaluation_batches) {
   Phases phases;
   AddSave(phases, config.save_initial_weights(), "");
   const bool evaluates = config.has_evaluate() && Find(program, "evaluate") != nullptr;
   const int64_t steps = Find(program, "train") == nullptr ? 0 : config.train().steps();
-  const int64_t stride =
-      evaluates && config.evaluate().every() > 0 ? config.evaluate().every() : std::max<int64_t>(steps, 1);
-  for (int64_t first = 0; first < steps; first += stride) {
-    AddRun(phases, "train", first, std::min(stride, steps - first));
-    if (evaluates) AddRun(phases, "evaluate", 0, evaluation_batches);
+  const pb::RunPlan evaluation = MakeRun("evaluate", evaluation_batches);
+  if (steps > 0) {
+    pb::TrainLoop& loop = *phases.Add()->mutable_train();
+    loop.set_plan("train");
+    loop.set_steps(steps);
+    loop.set_evaluate_every(config.evaluate().every());
+    if (evaluates) *loop.mutable_evaluation() = evaluation;
+    *loop.mutable_stop() = StopRuleOf(config.train().stop());
+  } else if (evaluates) {
+    *phases.Add()->mutable_run() = evaluation;
   }
-  if (steps == 0 && evaluates) AddRun(phases, "evaluate", 0, evaluation_batches);
   AddSave(phases, config.save_weights(), "");
   AddSave(phases, config.save_gradients(), ".grad");
-  if (config.has_generate() && Find(program, "generate") != nullptr)
-    AddRun(phases, "generate", 0, config.generate().tokens());
+  if (config.has_generate() && Find(program, "generate") != nullptr) {
+    *phases.Add()->mutable_run() = MakeRun("generate", config.generate().tokens());
+  }
   if (config.has_trace()) phases.Add()->mutable_trace()->set_path(config.trace().file());
   return phases;
 }

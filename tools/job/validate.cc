@@ -42,7 +42,6 @@ class Checker {
 
 constexpr int64_t kMaxSize = kMaxModelSize;
 constexpr int64_t kMaxSteps = int64_t{1} << 40;
-constexpr int64_t kMaxEvaluations = 100'000;  // while training; the phases of a job are listed one by one
 
 void CheckModel(const pb::JobConfig& c, Checker& check) {
   switch (c.model().kind_case()) {
@@ -264,13 +263,32 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
                 absl::StrCat(schedule.min_ratio(), " is not in [0, 1]"));
 }
 
+void CheckCheckpoint(const pb::JobConfig& c, Checker& check) {
+  if (!c.has_checkpoint()) return;
+  const pb::Checkpoint& checkpoint = c.checkpoint();
+  check.Require(!checkpoint.path().empty(), "checkpoint.path", "is missing");
+  check.Range(checkpoint.every(), 0, kMaxSteps, "checkpoint.every");
+  check.Range(checkpoint.keep(), 0, std::numeric_limits<int32_t>::max(), "checkpoint.keep");
+  check.Range(checkpoint.keep_every(), 0, kMaxSteps, "checkpoint.keep_every");
+  check.Require(checkpoint.keep_every() == 0 || checkpoint.keep() > 0 || !checkpoint.has_keep(),
+                "checkpoint.keep_every", "keep: 0 keeps all");
+  check.Require(c.train().steps() > 0, "checkpoint", "there is nothing to save without training");
+}
+
+void CheckStop(const pb::JobConfig& c, Checker& check) {
+  const pb::Stop& stop = c.train().stop();
+  check.Range(stop.samples(), 0, std::numeric_limits<int64_t>::max(), "train.stop.samples");
+  check.NotNegative(stop.seconds(), "train.stop.seconds");
+  check.Range(stop.patience(), 0, std::numeric_limits<int32_t>::max(), "train.stop.patience");
+  check.NotNegative(stop.least_gain(), "train.stop.least_gain");
+  check.Require(stop.patience() == 0 || c.evaluate().every() > 0, "train.stop.patience",
+                "counts evaluations, but there are none while training (evaluate.every)");
+  check.Require(stop.least_gain() == 0 || stop.patience() > 0, "train.stop.least_gain", "without train.stop.patience");
+}
+
 void CheckRest(const pb::JobConfig& c, Checker& check) {
   if (c.has_evaluate()) {
     check.Range(c.evaluate().every(), 0, kMaxSteps, "evaluate.every");
-    const int64_t evaluations = c.evaluate().every() > 0 ? c.train().steps() / c.evaluate().every() : 1;
-    check.Require(evaluations <= kMaxEvaluations, "evaluate.every",
-                  absl::StrCat("every ", c.evaluate().every(), " of ", c.train().steps(), " steps are ", evaluations,
-                               " evaluations, at most ", kMaxEvaluations, " are supported"));
     check.Range(c.evaluate().batches(), 0, kMaxSteps, "evaluate.batches");
     check.Range(c.evaluate().batch_size(), 0, kMaxSize, "evaluate.batch_size");
   }
@@ -298,6 +316,8 @@ absl::Status ValidateConfig(const SourcedConfig& config) {
   CheckMadeData(config.config, check);
   CheckCluster(config.config, check);
   CheckTrain(config.config, check);
+  CheckStop(config.config, check);
+  CheckCheckpoint(config.config, check);
   CheckRest(config.config, check);
   return check.status();
 }

@@ -50,7 +50,11 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, Ev
   options.emulated_ns_per_byte = spec.emulated_ms_per_mb();  // the same number
   options.profile = spec.profile();
   options.trace_bytes = spec.trace_bytes();
-  options.on_fetch = [&sink](Fetched fetched) { sink.Value(fetched); };
+  LossWatch losses;
+  options.on_fetch = [&sink, &losses](Fetched fetched) {
+    losses.Observe(fetched);
+    sink.Value(fetched);
+  };
   std::unique_ptr<Collectives> collectives;
   if (program.communicators_size() > 0) {
     OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(program, /*process=*/0, /*peers=*/nullptr));
@@ -58,15 +62,23 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, Ev
   }
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(program), std::move(options)));
   sink.State(pb::RUNNING);
-  OF_RETURN_IF_ERROR(RunPhases(*engine, spec, [&sink, &engine](int phase) {
+  WorkerContext context{.losses = &losses};
+  context.on_done = [&sink, &engine](int part, const pb::Phase& what) {
     pb::JobEvent counted;
-    counted.mutable_stats()->set_phase(phase);
+    counted.mutable_stats()->set_part(part);
     *counted.mutable_stats()->mutable_stats() = MakeWorkerStats(engine->stats());
     sink.Emit(std::move(counted));
     pb::JobEvent done;
-    done.mutable_phase_done()->set_phase(phase);
+    done.mutable_phase_done()->set_part(part);
+    *done.mutable_phase_done()->mutable_done() = what;
     sink.Emit(std::move(done));
-  }));
+  };
+  context.on_notice = [&sink](const pb::Notice& notice) {
+    pb::JobEvent event;
+    *event.mutable_notice() = notice;
+    sink.Emit(std::move(event));
+  };
+  OF_RETURN_IF_ERROR(RunPhases(*engine, spec, context));
   return engine->stats();
 }
 

@@ -97,7 +97,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   grpc::Status Cancel(grpc::ServerContext*, const pb::CancelRequest* request, pb::CancelReply*) override {
     absl::MutexLock lock(&mu_);
     Effects effects;
-    const absl::Status cancelled = state_.Cancel(request->job(), clock_.Now(), effects);
+    const absl::Status cancelled = state_.Cancel(request->job(), request->gently(), clock_.Now(), effects);
     return ToGrpc(cancelled.ok() ? Perform(effects) : cancelled);
   }
 

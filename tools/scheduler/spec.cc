@@ -49,6 +49,48 @@ absl::Status ValidateRanks(const pb::JobSpec& spec, const pb::PlanSet& plan) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateRun(const std::string& name, int64_t first_step, int64_t steps, const pb::PlanSet& plan) {
+  if (steps < 0) return absl::InvalidArgumentError(absl::StrCat("steps is ", steps, "; it must not be negative"));
+  if (first_step < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("first_step is ", first_step, "; it must not be negative"));
+  }
+  for (const pb::ClassPlan& candidate : plan.plans()) {
+    if (candidate.name() == name) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the plan set has no plan '", name, "'"));
+}
+
+absl::Status ValidateLoop(const pb::TrainLoop& loop, const pb::PlanSet& plan) {
+  OF_RETURN_IF_ERROR(ValidateRun(loop.plan(), 0, loop.steps(), plan));
+  if (loop.evaluate_every() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluate_every is ", loop.evaluate_every(), "; it must not be negative"));
+  }
+  if (!loop.has_evaluation()) return absl::OkStatus();
+  const pb::RunPlan& run = loop.evaluation();
+  return ValidateRun(run.plan(), run.first_step(), run.steps(), plan);
+}
+
+absl::Status ValidateCheckpoint(const pb::JobSpec& spec) {
+  const bool resumes = spec.resume() || !spec.resume_from().empty();
+  if (!spec.has_checkpoint()) {
+    return resumes ? absl::InvalidArgumentError("it goes on from a checkpoint, but has no folder for them")
+                   : absl::OkStatus();
+  }
+  const pb::CheckpointRule& rule = spec.checkpoint();
+  for (const std::string* path : {&rule.path(), &spec.resume_from()}) {
+    if ((path->empty() && path == &spec.resume_from()) || absl::StartsWith(*path, "/")) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("checkpoint path '", *path, "' is not absolute; workers run in another directory"));
+  }
+  if (rule.every() < 0 || rule.keep() < 0 || rule.keep_every() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("checkpoints every ", rule.every(), " steps, ", rule.keep(),
+                                                   " of them kept, and every ", rule.keep_every(),
+                                                   " steps; none of these may be negative"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidatePhase(const pb::Phase& phase, const pb::PlanSet& plan) {
   switch (phase.kind_case()) {
     case pb::Phase::kSave:
@@ -63,18 +105,10 @@ absl::Status ValidatePhase(const pb::Phase& phase, const pb::PlanSet& plan) {
             absl::StrCat("trace path '", phase.trace().path(), "' is not absolute; workers run in another directory"));
       }
       return absl::OkStatus();
+    case pb::Phase::kTrain:
+      return ValidateLoop(phase.train(), plan);
     case pb::Phase::kRun:
-      if (phase.run().steps() < 0) {
-        return absl::InvalidArgumentError(absl::StrCat("steps is ", phase.run().steps(), "; it must not be negative"));
-      }
-      if (phase.run().first_step() < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("first_step is ", phase.run().first_step(), "; it must not be negative"));
-      }
-      for (const pb::ClassPlan& candidate : plan.plans()) {
-        if (candidate.name() == phase.run().plan()) return absl::OkStatus();
-      }
-      return absl::InvalidArgumentError(absl::StrCat("the plan set has no plan '", phase.run().plan(), "'"));
+      return ValidateRun(phase.run().plan(), phase.run().first_step(), phase.run().steps(), plan);
     case pb::Phase::KIND_NOT_SET:
       break;
   }
@@ -105,6 +139,7 @@ absl::Status ValidateSpec(const pb::JobSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat("weights path '", spec.weights(), "' is not absolute; workers run in another directory"));
   }
+  OF_RETURN_IF_ERROR(ValidateCheckpoint(spec));
   if (spec.phases().empty()) return absl::InvalidArgumentError("the job has no phases");
   for (int i = 0; i < spec.phases_size(); ++i) {
     OF_RETURN_IF_ERROR_AT(ValidatePhase(spec.phases(i), plan), absl::StrCat("phase ", i));

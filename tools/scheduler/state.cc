@@ -59,12 +59,19 @@ int64_t SchedulerState::Submit(pb::JobSpec spec, absl::Time now, Effects& effect
   return number;
 }
 
-absl::Status SchedulerState::Cancel(int64_t number, absl::Time now, Effects& effects) {
+absl::Status SchedulerState::Cancel(int64_t number, bool gently, absl::Time now, Effects& effects) {
   const auto found = jobs_.find(number);
   if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
   if (Ended(found->second)) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", number, " has ended: ", pb::JobState_Name(found->second.status.state())));
+  }
+  if (gently && found->second.status.state() == pb::RUNNING) {
+    found->second.asked_to_stop = true;
+    pb::ToWorker message;
+    message.mutable_stop();
+    TellWorkers(found->second, message, effects);
+    return absl::OkStatus();
   }
   EndJob(found->second, pb::CANCELLED, "cancelled on request", now, effects);
   PlaceQueued(now, effects);
@@ -297,6 +304,12 @@ void SchedulerState::OnReport(SessionId session, const pb::WorkerReport& report,
       return OnFetched(job, report.message().fetched(), effects);
     case pb::FromWorker::kPhaseDone:
       return OnPhaseDone(job, report.process(), report.message().phase_done(), now, effects);
+    case pb::FromWorker::kNotice: {
+      pb::JobEvent event;
+      event.set_time_us(absl::ToUnixMicros(now));
+      *event.mutable_notice() = report.message().notice();
+      return AddEvent(job, std::move(event), effects);
+    }
     case pb::FromWorker::kFinished:
       return OnFinished(job, *worker, now, effects);
     case pb::FromWorker::kFailed:
@@ -345,14 +358,14 @@ void SchedulerState::OnFetched(Job& job, const pb::WorkerFetched& fetched, Effec
   }
 }
 
-// Workers pass phases in order, so a count per worker says all.
+// Workers pass the parts of a job in order, so a count per worker says all.
 void SchedulerState::OnPhaseDone(Job& job, int process, const pb::WorkerPhaseDone& done, absl::Time now,
                                  Effects& effects) {
   if (done.has_stats()) {
     pb::JobEvent counted;
     counted.set_time_us(absl::ToUnixMicros(now));
     counted.mutable_stats()->set_process(process);
-    counted.mutable_stats()->set_phase(done.phase());
+    counted.mutable_stats()->set_part(done.part());
     *counted.mutable_stats()->mutable_stats() = done.stats();
     AddEvent(job, std::move(counted), effects);
   }
@@ -362,7 +375,8 @@ void SchedulerState::OnPhaseDone(Job& job, int process, const pb::WorkerPhaseDon
   }
   pb::JobEvent event;
   event.set_time_us(absl::ToUnixMicros(now));
-  event.mutable_phase_done()->set_phase(job.phases_done++);
+  event.mutable_phase_done()->set_part(job.phases_done++);
+  *event.mutable_phase_done()->mutable_done() = done.done();
   AddEvent(job, std::move(event), effects);
 }
 
@@ -373,7 +387,11 @@ void SchedulerState::OnFinished(Job& job, Worker& worker, absl::Time now, Effect
   pb::ToWorker message;
   message.mutable_dismissal();
   TellWorkers(job, message, effects);
-  EndJob(job, pb::FINISHED, "", now, effects);
+  if (!job.asked_to_stop) return EndJob(job, pb::FINISHED, "", now, effects);
+  // They have been dismissed, and exit by themselves.
+  ChangeState(job, pb::CANCELLED, "stopped on request", now, effects);
+  job.spec.Clear();
+  job.due = now + limits_.exit;
 }
 
 void SchedulerState::OnFailed(Job& job, int process, const pb::WorkerFailed& failed, absl::Time now, Effects& effects) {

@@ -79,7 +79,8 @@ class SchedulerState {
   // Queues a valid spec (spec.h) and returns its job number.
   int64_t Submit(pb::JobSpec spec, absl::Time now, Effects& effects);
   // NotFound; FailedPrecondition if the job has ended.
-  absl::Status Cancel(int64_t job, absl::Time now, Effects& effects);
+  // `gently`: a running job's workers are asked to end, and it is CANCELLED when they have.
+  absl::Status Cancel(int64_t job, bool gently, absl::Time now, Effects& effects);
   // Asks the daemons that ran `job`; the answer is an effect with the caller's `request` number, at once or later.
   // NotFound; FailedPrecondition if the job was never placed by this scheduler.
   absl::Status QueryLogs(int64_t request, int64_t job, absl::Time now, Effects& effects);
@@ -142,6 +143,7 @@ class SchedulerState {
     std::optional<Complaint> complaint;
     absl::Time due = absl::InfiniteFuture();  // of starting, or of exiting after the end
     int phases_done = 0;
+    bool asked_to_stop = false;
   };
   struct LogsRequest {
     pb::LogsReply reply;               // index = process

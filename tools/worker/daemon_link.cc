@@ -45,6 +45,8 @@ class GrpcLink final : public DaemonLink {
     return absl::DeadlineExceededError(absl::StrCat("the daemon said nothing for ", absl::FormatDuration(timeout)));
   }
 
+  const std::atomic<bool>& asked_to_stop() const override { return asked_to_stop_; }
+
   ReportQueue& reports() override { return reports_; }
 
   bool Close() override {
@@ -66,7 +68,13 @@ class GrpcLink final : public DaemonLink {
  private:
   void ReadLoop() {
     pb::ToWorker message;
-    while (stream_->Read(&message)) received_.Push(std::move(message));
+    while (stream_->Read(&message)) {
+      if (message.has_stop()) {
+        asked_to_stop_ = true;
+      } else {
+        received_.Push(std::move(message));
+      }
+    }
     received_.Close();
     bool lost;
     {
@@ -92,6 +100,7 @@ class GrpcLink final : public DaemonLink {
   std::unique_ptr<grpc::ClientReaderWriter<pb::FromWorker, pb::ToWorker>> stream_;
   ReportQueue reports_{absl::Milliseconds(100), kHeartbeat};
   Outbox<pb::ToWorker> received_;
+  std::atomic<bool> asked_to_stop_ = false;
   absl::Mutex mu_;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;

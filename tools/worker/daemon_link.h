@@ -2,6 +2,7 @@
 // process.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +25,9 @@ class DaemonLink {
 
   // The next thing the daemon says. DeadlineExceeded after `timeout`, Unavailable if the line is broken.
   virtual absl::StatusOr<pb::ToWorker> Receive(absl::Duration timeout) = 0;
+
+  // Whether the daemon has said that training shall end here. Any thread.
+  virtual const std::atomic<bool>& asked_to_stop() const = 0;
 
   // Reports go out in the order in which they come in here. Thread-safe, at once.
   virtual ReportQueue& reports() = 0;

@@ -1,35 +1,87 @@
 #include "tools/worker/phases.h"
 
+#include <memory>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "tools/worker/checkpoints.h"
+#include "tools/worker/train_loop.h"
 
 namespace oneflow {
 namespace {
 
-absl::Status RunPhase(Engine& engine, const pb::Phase& phase) {
-  switch (phase.kind_case()) {
-    case pb::Phase::kRun:
-      return engine.Run(phase.run().plan(), phase.run().first_step(), phase.run().steps());
-    case pb::Phase::kSave:
-      return Annotate(engine.SaveWeights(phase.save().path(), phase.save().suffix()), "saving weights");
-    case pb::Phase::kTrace:
-      return Annotate(engine.SaveTrace(phase.trace().path()), "saving the trace");
-    case pb::Phase::KIND_NOT_SET:
-      break;
+class Phases {
+ public:
+  Phases(Engine& engine, const pb::JobSpec& spec, const WorkerContext& context)
+      : engine_(engine), spec_(spec), context_(context) {}
+
+  absl::Status Run() {
+    OF_RETURN_IF_ERROR(Begin());
+    for (int i = 0; i < spec_.phases_size() && !stopped_; ++i) {
+      OF_RETURN_IF_ERROR_AT(RunPhase(spec_.phases(i)), absl::StrCat("phase ", i));
+    }
+    return checkpoints_ == nullptr ? absl::OkStatus() : checkpoints_->Finish();
   }
-  return absl::InvalidArgumentError("it says neither what to run nor what to save");
-}
+
+ private:
+  absl::Status Begin() {
+    if (spec_.has_checkpoint()) {
+      OF_ASSIGN_OR_RETURN(checkpoints_, Checkpoints::Open(engine_, spec_, context_));
+      if (spec_.resume() || !spec_.resume_from().empty() || !context_.first_attempt) {
+        OF_ASSIGN_OR_RETURN_AT(first_step_, checkpoints_->Resume(), "checkpoint.path");
+      }
+    }
+    if (spec_.weights().empty() || first_step_ > 0) return absl::OkStatus();
+    return Annotate(engine_.LoadWeights(spec_.weights()), "loading weights");
+  }
+
+  absl::Status RunPhase(const pb::Phase& phase) {
+    switch (phase.kind_case()) {
+      case pb::Phase::kTrain:
+        return Train(phase.train());
+      case pb::Phase::kRun:
+        OF_RETURN_IF_ERROR(engine_.Run(phase.run().plan(), phase.run().first_step(), phase.run().steps()));
+        break;
+      case pb::Phase::kSave:
+        if (first_step_ > 0 && !trained_) return absl::OkStatus();  // what an earlier attempt saved before training
+        OF_RETURN_IF_ERROR_AT(engine_.SaveWeights(phase.save().path(), phase.save().suffix()), "saving weights");
+        break;
+      case pb::Phase::kTrace:
+        OF_RETURN_IF_ERROR_AT(engine_.SaveTrace(phase.trace().path()), "saving the trace");
+        break;
+      case pb::Phase::KIND_NOT_SET:
+        return absl::InvalidArgumentError("it says neither what to run nor what to save");
+    }
+    OnDone(phase);
+    return absl::OkStatus();
+  }
+
+  absl::Status Train(const pb::TrainLoop& rule) {
+    TrainLoop loop(engine_, spec_, rule, context_, checkpoints_.get(), [this](const pb::Phase& done) { OnDone(done); });
+    OF_RETURN_IF_ERROR(loop.Run(first_step_));
+    trained_ = true;
+    stopped_ = loop.asked_to_stop();
+    return absl::OkStatus();
+  }
+
+  void OnDone(const pb::Phase& done) {
+    if (context_.on_done) context_.on_done(parts_, done);
+    ++parts_;
+  }
+
+  Engine& engine_;
+  const pb::JobSpec& spec_;
+  const WorkerContext& context_;
+  std::unique_ptr<Checkpoints> checkpoints_;  // null: the job has none
+  int64_t first_step_ = 0;
+  int parts_ = 0;
+  bool trained_ = false, stopped_ = false;
+};
 
 }  // namespace
 
-absl::Status RunPhases(Engine& engine, const pb::JobSpec& spec, const std::function<void(int)>& on_done) {
-  if (!spec.weights().empty()) {
-    OF_RETURN_IF_ERROR_AT(engine.LoadWeights(spec.weights()), "loading weights");
-  }
-  for (int i = 0; i < spec.phases_size(); ++i) {
-    OF_RETURN_IF_ERROR_AT(RunPhase(engine, spec.phases(i)), absl::StrCat("phase ", i));
-    on_done(i);
-  }
-  return absl::OkStatus();
+absl::Status RunPhases(Engine& engine, const pb::JobSpec& spec, const WorkerContext& context) {
+  return Phases(engine, spec, context).Run();
 }
 
 }  // namespace oneflow

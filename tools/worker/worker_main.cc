@@ -15,6 +15,7 @@
 #include "actor/transport/peer_network.h"
 #include "tools/job/packed_program.h"
 #include "tools/worker/daemon_link.h"
+#include "tools/worker/loss_watch.h"
 #include "tools/worker/phases.h"
 #include "tools/worker/stats.h"
 
@@ -82,7 +83,11 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) 
   EngineOptions options;
   options.process = args.process;
   options.cores = spec.cores_per_process() > 0 ? spec.cores_per_process() : 1;
-  options.on_fetch = [&reports](Fetched fetched) { reports.AddFetched(MakeValue(std::move(fetched))); };
+  LossWatch losses;
+  options.on_fetch = [&reports, &losses](Fetched fetched) {
+    losses.Observe(fetched);
+    reports.AddFetched(MakeValue(std::move(fetched)));
+  };
   options.peers = args.processes > 1 ? &peers : nullptr;
   options.profile = spec.profile();
   options.trace_bytes = spec.trace_bytes();
@@ -93,12 +98,24 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) 
     options.collectives = collectives.get();
   }
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(program), std::move(options)));
-  const absl::Status ran = RunPhases(*engine, spec, [&reports, &engine](int phase) {
+  WorkerContext context{.process = args.process,
+                        .num_processes = args.processes,
+                        .first_attempt = assigned.assignment().attempt() <= 1,
+                        .stop = &link.asked_to_stop(),
+                        .losses = &losses};
+  context.on_done = [&reports, &engine](int part, const pb::Phase& what) {
     pb::FromWorker done;
-    done.mutable_phase_done()->set_phase(phase);
+    done.mutable_phase_done()->set_part(part);
+    *done.mutable_phase_done()->mutable_done() = what;
     *done.mutable_phase_done()->mutable_stats() = MakeWorkerStats(engine->stats());
     reports.Add(std::move(done));
-  });
+  };
+  context.on_notice = [&reports](const pb::Notice& notice) {
+    pb::FromWorker message;
+    *message.mutable_notice() = notice;
+    reports.Add(std::move(message));
+  };
+  const absl::Status ran = RunPhases(*engine, spec, context);
   if (!ran.ok()) {
     engine->Abort(ran);  // peers that wait for us in the next phase must hear of it
     return ran;

@@ -75,6 +75,23 @@ std::vector<std::unique_ptr<PeerNetwork>> Connected(int num_processes) {
   return networks;
 }
 
+TEST(PeerNetworkTest, NotesOfAllComeToAllInTheirOrder) {
+  auto networks = Connected(3);
+  std::vector<std::thread> threads;
+  for (int p = 0; p < 3; ++p) {
+    threads.emplace_back([&networks, p] {
+      for (int round = 0; round < 50; ++round) {
+        const absl::StatusOr<std::vector<std::string>> notes =
+            networks[p]->ExchangeNotes(absl::StrCat(round, " from ", p));
+        ASSERT_OK(notes.status());
+        const std::string now = absl::StrCat(round, " from ");
+        EXPECT_THAT(*notes, ElementsAre(now + "0", now + "1", now + "2"));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(PeerNetworkTest, DeliversMessagesInOrder) {
   auto networks = Connected(3);
   Recorder recorder;

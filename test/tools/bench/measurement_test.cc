@@ -51,7 +51,7 @@ class RoundTest : public ::testing::Test {
   pb::WorkerStats& Stats(int process, int phase) {
     pb::PhaseStats& stats = *events_.emplace_back().mutable_stats();
     stats.set_process(process);
-    stats.set_phase(phase);
+    stats.set_part(phase);
     return *stats.mutable_stats();
   }
   void AllStats() {

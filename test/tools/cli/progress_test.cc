@@ -65,7 +65,8 @@ class ProgressTest : public ::testing::Test {
   void PhaseDone(int phase, int64_t time_us = 0) {
     pb::JobEvent event;
     event.set_time_us(time_us);
-    event.mutable_phase_done()->set_phase(phase);
+    event.mutable_phase_done()->set_part(phase);
+    *event.mutable_phase_done()->mutable_done() = spec_.phases(phase);
     progress_->OnEvent(event);
   }
 

@@ -88,7 +88,7 @@ class SchedulerServerTest : public ::testing::Test {
     EXPECT_OK(client_->Watch(job, from, [&texts](const pb::JobEvent& event) {
       if (event.has_state()) texts.push_back(pb::JobState_Name(event.state().state()));
       if (event.has_fetched()) texts.push_back(absl::StrCat("value ", event.fetched().values(0)));
-      if (event.has_phase_done()) texts.push_back(absl::StrCat("phase ", event.phase_done().phase()));
+      if (event.has_phase_done()) texts.push_back(absl::StrCat("phase ", event.phase_done().part()));
       return true;
     }));
     return texts;

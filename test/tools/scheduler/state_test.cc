@@ -115,8 +115,8 @@ class SchedulerStateTest : public ::testing::Test {
         texts.push_back(absl::StrCat(session, ":start ", message.start().job(), "/", message.start().process()));
       } else if (message.has_to_worker()) {
         const pb::ToWorkerEnvelope& to = message.to_worker();
-        texts.push_back(
-            absl::StrCat(session, ":", to.message().has_dismissal() ? "dismiss " : "go ", to.job(), "/", to.process()));
+        const char* const what = to.message().has_dismissal() ? "dismiss " : to.message().has_stop() ? "end " : "go ";
+        texts.push_back(absl::StrCat(session, ":", what, to.job(), "/", to.process()));
       } else if (message.has_stop()) {
         texts.push_back(absl::StrCat(session, ":stop ", message.stop().job()));
       } else if (message.has_logs()) {
@@ -132,7 +132,7 @@ class SchedulerStateTest : public ::testing::Test {
     for (const auto& [job, event] : effects_.events) {
       if (event.has_state()) texts.push_back(pb::JobState_Name(event.state().state()));
       if (event.has_fetched()) texts.push_back(absl::StrCat("value ", event.fetched().values(0)));
-      if (event.has_phase_done()) texts.push_back(absl::StrCat("phase ", event.phase_done().phase()));
+      if (event.has_phase_done()) texts.push_back(absl::StrCat("phase ", event.phase_done().part()));
     }
     effects_.events.clear();
     return texts;
@@ -385,16 +385,42 @@ TEST_F(SchedulerStateTest, MessagesOfOthersAreIgnored) {
 
 TEST_F(SchedulerStateTest, CancelStopsARunningJobAndDropsAQueuedOne) {
   const int64_t running = RunTwo(), queued = Submit(1, 1), next = Submit(1, 1);
-  EXPECT_OK(state_.Cancel(queued, now_, effects_));
+  EXPECT_OK(state_.Cancel(queued, /*gently=*/false, now_, effects_));
   EXPECT_THAT(Messages(), IsEmpty());
-  EXPECT_OK(state_.Cancel(running, now_, effects_));
+  EXPECT_OK(state_.Cancel(running, /*gently=*/false, now_, effects_));
   EXPECT_THAT(Messages(), ElementsAre("1:stop 1", "2:stop 1"));
   Exit(1, running, 0, 0, SIGTERM);
   EXPECT_EQ(State(running), pb::CANCELLED) << "its death was ours";
   EXPECT_EQ(State(next), pb::STARTING);
-  EXPECT_THAT(state_.Cancel(running, now_, effects_),
+  EXPECT_THAT(state_.Cancel(running, /*gently=*/false, now_, effects_),
               StatusIs(absl::StatusCode::kFailedPrecondition, "job 1 has ended: CANCELLED"));
-  EXPECT_THAT(state_.Cancel(9, now_, effects_), StatusIs(absl::StatusCode::kNotFound, "there is no job 9"));
+  EXPECT_THAT(state_.Cancel(9, /*gently=*/false, now_, effects_),
+              StatusIs(absl::StatusCode::kNotFound, "there is no job 9"));
+}
+
+TEST_F(SchedulerStateTest, AGentleCancelAsksTheWorkersAndTheJobIsCancelledWhenTheyAreDone) {
+  const int64_t running = RunTwo(), queued = Submit(1, 1);
+  EXPECT_OK(state_.Cancel(running, /*gently=*/true, now_, effects_));
+  EXPECT_THAT(Messages(), ElementsAre("1:end 1/0", "2:end 1/1"));
+  EXPECT_EQ(State(running), pb::RUNNING);
+  EXPECT_OK(state_.Cancel(queued, /*gently=*/true, now_, effects_)) << "there is nobody to ask";
+  EXPECT_EQ(State(queued), pb::CANCELLED);
+  Finished(1, running, 0);
+  Finished(2, running, 1);
+  EXPECT_EQ(State(running), pb::CANCELLED);
+  EXPECT_EQ(Message(running), "stopped on request");
+  EXPECT_THAT(Messages(), ElementsAre("1:dismiss 1/0", "2:dismiss 1/1"));
+}
+
+TEST_F(SchedulerStateTest, WhatWorkersNoticeIsAnEventOfTheJob) {
+  const int64_t job = RunTwo();
+  pb::FromWorker message;
+  message.mutable_notice()->set_text("wrote /c/step-000000005");
+  message.mutable_notice()->set_saved_step(5);
+  Report(1, job, 0, message);
+  ASSERT_EQ(effects_.events.size(), 1u);
+  EXPECT_EQ(effects_.events[0].second.notice().text(), "wrote /c/step-000000005");
+  EXPECT_EQ(effects_.events[0].second.notice().saved_step(), 5);
 }
 
 TEST_F(SchedulerStateTest, TwoDaemonsCannotShareAName) {

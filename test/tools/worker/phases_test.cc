@@ -1,20 +1,37 @@
 #include "tools/worker/phases.h"
 
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "actor/checkpoint/checkpoint_reader.h"
+#include "actor/checkpoint/checkpoint_writer.h"
+#include "actor/checkpoint/manifest.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
+#include "test/support/temp_dir.h"
 
 namespace oneflow {
 namespace {
 
 using ::oneflow::testing::StatusIs;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
-// Notes what it is asked to do.
+// Notes what it is asked to do. Its state is a number, which a training step adds one to.
 class RecordingEngine : public Engine {
  public:
   absl::Status Run(absl::string_view plan, int64_t first_step, int64_t steps) override {
     calls.push_back(absl::StrCat("run ", plan, " ", first_step, "+", steps));
+    if (plan == "train") state += steps;
+    if (on_run) on_run(std::string(plan), first_step, steps);
     return plan == "broken" ? absl::InternalError("it broke") : absl::OkStatus();
   }
   void Abort(absl::Status) override {}
@@ -30,10 +47,34 @@ class RecordingEngine : public Engine {
     calls.push_back("trace " + path);
     return absl::OkStatus();
   }
+  absl::StatusOr<OwnedState> Owned() override {
+    OwnedState owned;
+    pb::CheckpointTensor& tensor = owned.tensors.emplace_back();
+    tensor.set_name("n");
+    tensor.set_dtype(pb::I64);
+    tensor.add_slices();
+    owned.num_bytes = 8;
+    return owned;
+  }
+  absl::Status CopyState(char* to) override {
+    calls.push_back(absl::StrCat("copy ", state));
+    memcpy(to, &state, sizeof(state));
+    return absl::OkStatus();
+  }
+  absl::Status LoadState(const CheckpointReader& checkpoint) override {
+    OF_RETURN_IF_ERROR(checkpoint.Read(*checkpoint.Find("n"), Box{}, reinterpret_cast<char*>(&state)));
+    calls.push_back(absl::StrCat("restore ", state));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<std::string>> Exchange(const std::string& note) override {
+    return std::vector<std::string>{note};
+  }
   std::string WaitReport() override { return ""; }
   EngineStats stats() const override { return {}; }
 
   std::vector<std::string> calls;
+  std::function<void(const std::string& plan, int64_t first_step, int64_t steps)> on_run;
+  int64_t state = 0;
 };
 
 pb::JobSpec Spec(const std::string& second_plan) {
@@ -51,17 +92,253 @@ pb::JobSpec Spec(const std::string& second_plan) {
 
 TEST(RunPhasesTest, LoadsWeightsAndRunsEveryPhaseInOrder) {
   RecordingEngine engine;
-  EXPECT_OK(RunPhases(engine, Spec("evaluate"),
-                      [&engine](int phase) { engine.calls.push_back(absl::StrCat("done ", phase)); }));
+  WorkerContext context;
+  context.on_done = [&engine](int part, const pb::Phase&) { engine.calls.push_back(absl::StrCat("done ", part)); };
+  EXPECT_OK(RunPhases(engine, Spec("evaluate"), context));
   EXPECT_THAT(engine.calls, ElementsAre("load /w", "run train 10+3", "done 0", "run evaluate 0+0", "done 1",
                                         "save /g '.grad'", "done 2", "trace /t", "done 3"));
 }
 
 TEST(RunPhasesTest, TheFirstErrorEndsItAndSaysWhere) {
   RecordingEngine engine;
-  EXPECT_THAT(RunPhases(engine, Spec("broken"), [](int) {}),
+  EXPECT_THAT(RunPhases(engine, Spec("broken"), WorkerContext()),
               StatusIs(absl::StatusCode::kInternal, "phase 1: it broke"));
   EXPECT_THAT(engine.calls, ElementsAre("load /w", "run train 10+3", "run broken 0+0"));
+}
+
+// A job that trains by a rule, on an engine that takes no time.
+class TrainLoopTest : public ::testing::Test {
+ protected:
+  TrainLoopTest() {
+    context_.losses = &losses_;
+    context_.stop = &stop_;
+    context_.on_done = [this](int part, const pb::Phase& done) {
+      parts_.push_back(absl::StrCat(part, ": ", done.has_run() ? done.run().plan() : "save", " ",
+                                    done.run().first_step(), "+", done.run().steps()));
+    };
+    context_.on_notice = [this](const pb::Notice& notice) { notices_.push_back(notice.text()); };
+    spec_.set_samples_per_step(100);
+    loop().set_plan("train");
+    loop().set_steps(20);
+  }
+  pb::TrainLoop& loop() {
+    if (spec_.phases().empty()) spec_.add_phases();
+    return *spec_.mutable_phases(0)->mutable_train();
+  }
+  void Evaluates(int64_t every) {
+    loop().mutable_evaluation()->set_plan("evaluate");
+    loop().mutable_evaluation()->set_steps(2);
+    loop().set_evaluate_every(every);
+  }
+  void Saves(int64_t every) {
+    spec_.mutable_checkpoint()->set_path(dir_.File("c"));
+    spec_.mutable_checkpoint()->set_every(every);
+    spec_.mutable_checkpoint()->set_on_stop(true);
+  }
+  void Fetch(const std::string& plan, const std::string& name, int64_t step, double value) {
+    losses_.Observe({.plan = plan, .name = name, .step = step, .values = {value}});
+  }
+  absl::Status Run() { return RunPhases(engine_, spec_, context_); }
+  // What was trained in all: runs follow one another without a gap.
+  int64_t Trained() const {
+    int64_t next = 0;
+    for (const std::string& call : engine_.calls) {
+      int64_t first = 0, steps = 0;
+      if (std::sscanf(call.c_str(), "run train %ld+%ld", &first, &steps) != 2) continue;
+      EXPECT_TRUE(next == 0 || first == next) << call << " after " << next;
+      next = first + steps;
+    }
+    return next;
+  }
+  std::vector<int64_t> Steps() const { return *ListCheckpoints(dir_.File("c")); }
+
+  testing::TempDir dir_;
+  RecordingEngine engine_;
+  LossWatch losses_;
+  std::atomic<bool> stop_ = false;
+  pb::JobSpec spec_;
+  WorkerContext context_;
+  std::vector<std::string> parts_, notices_;
+};
+
+TEST_F(TrainLoopTest, StopsAtEveryStationAndEvaluatesAtTheEndToo) {
+  Evaluates(8);
+  Saves(5);
+  ASSERT_OK(Run());
+  EXPECT_THAT(parts_, ElementsAre("0: train 0+5", "1: train 5+3", "2: evaluate 0+2", "3: train 8+2", "4: train 10+5",
+                                  "5: train 15+1", "6: evaluate 0+2", "7: train 16+4", "8: evaluate 0+2"));
+  EXPECT_EQ(Trained(), 20);
+  EXPECT_THAT(Steps(), ElementsAre(5, 10, 15, 20));
+}
+
+TEST_F(TrainLoopTest, WithoutStationsThereIsOneEvaluationAndOneCheckpoint) {
+  Evaluates(0);
+  Saves(0);
+  ASSERT_OK(Run());
+  EXPECT_THAT(parts_, ElementsAre("0: train 0+20", "1: evaluate 0+2"));
+  EXPECT_THAT(Steps(), ElementsAre(20));
+}
+
+// 10^12 steps are a loop and not a list; runs between looks become longer where steps are quick.
+TEST_F(TrainLoopTest, TakesNoLongerForStepsThatAreNotLookedAt) {
+  loop().set_steps(int64_t{1} << 40);
+  ASSERT_OK(Run());
+  EXPECT_EQ(Trained(), int64_t{1} << 40);
+  EXPECT_LT(engine_.calls.size(), 2'000'000u);
+}
+
+TEST_F(TrainLoopTest, GoesOnFromTheLastGoodCheckpoint) {
+  Saves(5);
+  loop().set_steps(12);
+  spec_.add_phases()->mutable_save()->set_path("/after");
+  ASSERT_OK(Run());
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                              HasSubstr("has checkpoints, the last of step 12: go on from it with --resume")));
+
+  engine_ = RecordingEngine();
+  spec_.set_resume(true);
+  spec_.set_weights("/w");
+  loop().set_steps(20);
+  ASSERT_OK(Run());
+  EXPECT_EQ(engine_.calls.front(), "restore 12") << "and the weights of the beginning are not read";
+  EXPECT_EQ(engine_.calls.back(), "save /after ''");
+  EXPECT_EQ(engine_.state, 20);
+
+  std::filesystem::resize_file(dir_.File("c/step-000000020/manifest"), 10);
+  std::filesystem::remove(dir_.File("c/step-000000015/") + PieceName(0));
+  engine_ = RecordingEngine();
+  notices_.clear();
+  ASSERT_OK(Run());
+  EXPECT_EQ(engine_.calls.front(), "restore 12");
+  EXPECT_THAT(notices_.at(0), HasSubstr("the checkpoint of step 20 is damaged: "));
+  EXPECT_THAT(notices_.at(1), HasSubstr("the checkpoint of step 15 is damaged: "));
+  EXPECT_THAT(notices_.at(2), HasSubstr("goes on from step 12"));
+  EXPECT_THAT(Steps(), ElementsAre(5, 10, 12, 15, 20)) << "written anew";
+}
+
+TEST_F(TrainLoopTest, LaterAttemptsGoOnWithoutBeingAsked) {
+  Saves(5);
+  loop().set_steps(10);
+  ASSERT_OK(Run());
+  context_.first_attempt = false;
+  loop().set_steps(15);
+  engine_ = RecordingEngine();
+  ASSERT_OK(Run());
+  EXPECT_EQ(engine_.calls.front(), "restore 10");
+  std::filesystem::remove_all(dir_.File("c"));
+  engine_ = RecordingEngine();
+  ASSERT_OK(Run());
+  EXPECT_EQ(engine_.state, 15) << "where there is none it begins anew";
+}
+
+TEST_F(TrainLoopTest, OneNamedCheckpointIsTakenAndNoOther) {
+  Saves(5);
+  ASSERT_OK(Run());
+  spec_.set_resume_from(dir_.File("c/step-000000010"));
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                              HasSubstr("the last of step 20, which comes after step 10, from which to go on")));
+  spec_.mutable_checkpoint()->set_path(dir_.File("other"));
+  loop().set_steps(10);
+  engine_ = RecordingEngine();
+  ASSERT_OK(Run());
+  EXPECT_THAT(engine_.calls, ElementsAre("restore 10", "copy 10")) << "another folder gets it, too";
+}
+
+TEST_F(TrainLoopTest, NoGoodCheckpointAtAllIsAnError) {
+  Saves(0);
+  ASSERT_OK(Run());
+  std::filesystem::resize_file(dir_.File("c/step-000000020/manifest"), 10);
+  spec_.set_resume(true);
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no checkpoint is good; the last: ")));
+}
+
+TEST_F(TrainLoopTest, WhoIsAskedToStopSavesAndLeavesTheRest) {
+  Saves(0);
+  Evaluates(0);
+  spec_.add_phases()->mutable_save()->set_path("/after");
+  loop().set_steps(int64_t{1} << 40);
+  engine_.on_run = [this](const std::string&, int64_t first, int64_t steps) { stop_ = first + steps > 1000; };
+  ASSERT_OK(Run());
+  EXPECT_GT(Trained(), 1000);
+  EXPECT_THAT(Steps(), ElementsAre(Trained()));
+  EXPECT_THAT(engine_.calls.back(), HasSubstr("copy ")) << "neither an evaluation nor what comes after training";
+  spec_.mutable_checkpoint()->set_on_stop(false);
+  spec_.set_resume(true);
+  const std::vector<int64_t> before = Steps();
+  ASSERT_OK(Run());
+  EXPECT_EQ(Steps(), before);
+}
+
+TEST_F(TrainLoopTest, SamplesEndItAtTheStepThatHasThem) {
+  loop().mutable_stop()->set_samples(701);
+  Evaluates(0);
+  Saves(0);
+  ASSERT_OK(Run());
+  EXPECT_EQ(Trained(), 8);
+  EXPECT_THAT(engine_.calls, ::testing::Contains("run evaluate 0+2"));
+  EXPECT_THAT(Steps(), ElementsAre(8));
+}
+
+TEST_F(TrainLoopTest, TimeEndsIt) {
+  loop().mutable_stop()->set_seconds(0.001);
+  loop().set_steps(int64_t{1} << 40);
+  engine_.on_run = [](const std::string&, int64_t, int64_t) { absl::SleepFor(absl::Milliseconds(1)); };
+  ASSERT_OK(Run());
+  EXPECT_LT(Trained(), 100);
+}
+
+TEST_F(TrainLoopTest, ALossThatNoLongerFallsEndsIt) {
+  Evaluates(1);
+  loop().set_steps(100);
+  loop().mutable_stop()->set_patience(3);
+  loop().mutable_stop()->set_least_gain(0.1);
+  int evaluations = 0;
+  engine_.on_run = [&](const std::string& plan, int64_t, int64_t) {
+    if (plan != "evaluate") return;
+    // Falls until the fifth, after that by too little.
+    ++evaluations;
+    const double loss = 10.0 - std::min(evaluations, 5) - 0.01 * evaluations;
+    Fetch("evaluate", "loss", 0, loss - 1);
+    Fetch("evaluate", "loss", 1, loss + 1);
+  };
+  ASSERT_OK(Run());
+  EXPECT_EQ(Trained(), 8);
+}
+
+TEST_F(TrainLoopTest, ALossThatIsNoNumberFailsTheJobAndIsNotSaved) {
+  Saves(4);
+  loop().mutable_stop()->set_not_finite(true);
+  const auto diverge = [this](const std::string&, int64_t first, int64_t steps) {
+    for (int64_t step = first; step < first + steps; ++step) {
+      Fetch("train", "loss", step, step < 9 ? 1 : std::numeric_limits<double>::infinity());
+    }
+  };
+  engine_.on_run = diverge;
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the loss of step 10 is inf")));
+  EXPECT_THAT(Steps(), ElementsAre(4, 8));
+
+  // A step that changed nothing may have any loss.
+  engine_.on_run = [&](const std::string& plan, int64_t first, int64_t steps) {
+    diverge(plan, first, steps);
+    for (int64_t step = std::max<int64_t>(first, 9); step < first + steps; ++step) Fetch("train", "skipped", step, 1);
+  };
+  spec_.set_resume(true);
+  EXPECT_OK(Run());
+  std::filesystem::remove_all(dir_.File("c"));
+  engine_.on_run = diverge;
+  loop().mutable_stop()->set_not_finite(false);
+  EXPECT_OK(Run());
+}
+
+TEST_F(TrainLoopTest, ADiskThatRefusesIsToldAndTrainingGoesOn) {
+  Saves(5);
+  engine_.on_run = [this](const std::string&, int64_t first, int64_t) {
+    if (first == 0) std::filesystem::remove_all(dir_.File("c")), std::ofstream(dir_.File("c")) << "no folder";
+  };
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the last checkpoint: ")));
+  EXPECT_EQ(Trained(), 20);
+  EXPECT_THAT(notices_.front(), HasSubstr("could not write"));
+  EXPECT_THAT(notices_.front(), HasSubstr("training goes on"));
 }
 
 }  // namespace

@@ -1,0 +1,203 @@
+#include "actor/checkpoint/checkpoint_writer.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "actor/checkpoint/box.h"
+#include "actor/checkpoint/disk.h"
+#include "actor/checkpoint/manifest.h"
+#include "actor/checkpoint/safetensors.h"
+
+namespace oneflow {
+namespace {
+
+// Between two looks at the parts that have come: one listing of a folder each.
+constexpr absl::Duration kFirstLook = absl::Milliseconds(2);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(200);
+
+// Steps need the cores more.
+void StepBack() { setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10); }
+
+// In the order of their bytes.
+std::vector<SafetensorsWriter::Tensor> SlicesOf(const OwnedState& state) {
+  std::vector<SafetensorsWriter::Tensor> slices;
+  for (const pb::CheckpointTensor& tensor : state.tensors) {
+    for (const pb::CheckpointSlice& slice : tensor.slices()) {
+      const Box box = BoxOf(slice);
+      const bool whole = box == WholeBox({tensor.dims().begin(), tensor.dims().end()});
+      slices.push_back({whole ? tensor.name() : absl::StrCat(tensor.name(), box.ToString()),
+                        {static_cast<DType>(tensor.dtype()), Shape(box.extent)}});
+    }
+  }
+  return slices;
+}
+
+// How many parts the folder has.
+int CountParts(const std::string& folder, int most) {
+  int count = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    count += it->path().extension() == ".part";
+  }
+  return std::min(count, most);
+}
+
+}  // namespace
+
+std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps, const KeepRule& rule) {
+  std::vector<int64_t> removed;
+  if (rule.last <= 0 || steps.size() <= static_cast<size_t>(rule.last)) return removed;
+  const size_t old = steps.size() - static_cast<size_t>(rule.last);
+  std::copy_if(steps.begin(), steps.begin() + static_cast<int64_t>(old), std::back_inserter(removed),
+               [&](int64_t step) { return rule.every <= 0 || step % rule.every != 0; });
+  return removed;
+}
+
+CheckpointWriter::CheckpointWriter(Options options, OwnedState state)
+    : options_(std::move(options)), state_(std::move(state)), thread_([this] { Loop(); }) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    ending_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+absl::Status CheckpointWriter::Start(pb::CheckpointManifest head, const std::function<absl::Status(char*)>& copy) {
+  Wait();
+  copy_.resize(static_cast<size_t>(state_.num_bytes));
+  OF_RETURN_IF_ERROR(copy(copy_.data()));
+  std::lock_guard<std::mutex> lock(mu_);
+  head_ = std::move(head);
+  busy_ = true;
+  changed_.notify_all();
+  return absl::OkStatus();
+}
+
+void CheckpointWriter::Wait() {
+  std::unique_lock<std::mutex> lock(mu_);
+  changed_.wait(lock, [this] { return !busy_; });
+}
+
+void CheckpointWriter::Loop() {
+  StepBack();
+  std::unique_lock<std::mutex> lock(mu_);
+  while (true) {
+    changed_.wait(lock, [this] { return busy_ || ending_; });
+    if (!busy_) return;
+    lock.unlock();
+    const absl::Status status = Write(head_);
+    if (!status.ok()) RemoveWhatWasWritten(head_.step());
+    if (options_.on_done && (options_.process == 0 || !status.ok())) options_.on_done(head_.step(), status);
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+absl::Status CheckpointWriter::Write(const pb::CheckpointManifest& head) {
+  const std::string folder = UnfinishedFolder(options_.path, head.step(), options_.attempt);
+  OF_RETURN_IF_ERROR(MakeFolder(folder));
+  OF_ASSIGN_OR_RETURN(const pb::CheckpointPart part, WritePiece(folder));
+  OF_RETURN_IF_ERROR(WriteWholeFile(absl::StrCat(folder, "/", PartName(options_.process)), part.SerializeAsString()));
+  if (options_.process != 0) return absl::OkStatus();
+  OF_ASSIGN_OR_RETURN(const std::vector<pb::CheckpointPart> parts, AwaitParts(folder, head.step()));
+  pb::CheckpointManifest manifest = head;
+  manifest.set_saved_us(absl::ToUnixMicros(absl::Now()));
+  OF_RETURN_IF_ERROR_AT(AddParts(parts, manifest), absl::StrCat("'", folder, "'"));
+  OF_RETURN_IF_ERROR(CommitCheckpoint(folder, CheckpointFolder(options_.path, head.step()), manifest));
+  return RemoveOld();
+}
+
+// A disk that is full needs the room.
+void CheckpointWriter::RemoveWhatWasWritten(int64_t step) const {
+  const std::string folder = UnfinishedFolder(options_.path, step, options_.attempt);
+  if (options_.process == 0) {
+    RemoveFolder(folder).IgnoreError();  // the next attempt tries it again
+  } else {
+    unlink(absl::StrCat(folder, "/", PieceName(options_.process)).c_str());
+  }
+}
+
+absl::StatusOr<pb::CheckpointPart> CheckpointWriter::WritePiece(const std::string& folder) const {
+  pb::CheckpointPart part;
+  const std::string header = SafetensorsHeader(SlicesOf(state_));
+  OF_ASSIGN_OR_RETURN(DiskFile file, DiskFile::Create(absl::StrCat(folder, "/", PieceName(options_.process))));
+  OF_RETURN_IF_ERROR(file.Write(header.data(), header.size()));
+  for (const pb::CheckpointTensor& tensor : state_.tensors) {
+    pb::CheckpointTensor& out = *part.add_tensors() = tensor;
+    for (pb::CheckpointSlice& slice : *out.mutable_slices()) {
+      const int64_t bytes = BoxOf(slice).count() * static_cast<int64_t>(SizeOf(static_cast<DType>(tensor.dtype())));
+      for (int64_t done = 0; done < bytes; done += kCheckpointBlock) {
+        const auto block = static_cast<size_t>(std::min(kCheckpointBlock, bytes - done));
+        const char* const data = copy_.data() + slice.offset() + done;
+        slice.add_checksums(Checksum(data, block));
+        OF_RETURN_IF_ERROR(file.Write(data, block));
+      }
+    }
+  }
+  OF_RETURN_IF_ERROR(file.Close());
+  part.mutable_piece()->set_bytes(static_cast<int64_t>(header.size()) + state_.num_bytes);
+  part.mutable_piece()->set_data_begin(static_cast<int64_t>(header.size()));
+  part.mutable_piece()->set_header_checksum(Checksum(header.data(), header.size()));
+  return part;
+}
+
+void CheckpointWriter::GiveUp(int64_t step, const absl::Status& why) {
+  std::lock_guard<std::mutex> lock(mu_);
+  given_up_ = step;
+  why_given_up_ = why;
+  changed_.notify_all();
+}
+
+absl::Status CheckpointWriter::WhyGivenUp(int64_t step, absl::Duration pause) {
+  std::unique_lock<std::mutex> lock(mu_);
+  changed_.wait_for(lock, absl::ToChronoNanoseconds(pause), [&] { return ending_ || given_up_ == step; });
+  if (given_up_ == step) return why_given_up_;
+  return ending_ ? absl::CancelledError("training ended before all processes had written their pieces")
+                 : absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<pb::CheckpointPart>> CheckpointWriter::AwaitParts(const std::string& folder, int64_t step) {
+  const absl::Time deadline = absl::Now() + options_.patience;
+  absl::Duration pause = kFirstLook;
+  for (int come; (come = CountParts(folder, options_.num_processes)) < options_.num_processes;) {
+    if (absl::Now() > deadline) {
+      return absl::DeadlineExceededError(absl::StrCat("'", folder, "': the pieces of ", come, " of ",
+                                                      options_.num_processes, " processes have come in ",
+                                                      absl::FormatDuration(options_.patience)));
+    }
+    OF_RETURN_IF_ERROR(WhyGivenUp(step, pause));
+    pause = std::min(2 * pause, kLongestPause);
+  }
+  std::vector<pb::CheckpointPart> parts(static_cast<size_t>(options_.num_processes));
+  for (int process = 0; process < options_.num_processes; ++process) {
+    const std::string path = absl::StrCat(folder, "/", PartName(process));
+    std::ifstream file(path, std::ios::binary);
+    if (!file || !parts[process].ParseFromString(std::string(std::istreambuf_iterator<char>(file), {}))) {
+      return absl::DataLossError(absl::StrCat("'", path, "': cannot be read"));
+    }
+  }
+  return parts;
+}
+
+absl::Status CheckpointWriter::RemoveOld() const {
+  OF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, ListCheckpoints(options_.path));
+  for (const int64_t step : StepsToRemove(steps, options_.keep)) {
+    OF_RETURN_IF_ERROR(RemoveCheckpoint(CheckpointFolder(options_.path, step)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,88 @@
+// Writes checkpoints beside training: a process copies what it owns of the job's state, and a thread of its own takes
+// the copy to the disk while the next steps run.
+//
+//   step 500 ends ── copy ── step 501, 502, ...
+//                     └──► piece, flushed ──► part ──┐ each process
+//                                                    └─► process 0 waits for all parts ──► manifest, name; old ones go
+//
+// Processes meet in the folder alone: whoever sees all parts there knows that all pieces are on the disk.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "oneflow_core/status.h"
+#include "proto/checkpoint.pb.h"
+
+namespace oneflow {
+
+// What of the job's state a process writes: offsets and sizes are those of its copy, which is the data of its piece.
+// Checksums come when it is written.
+struct OwnedState {
+  std::vector<pb::CheckpointTensor> tensors;
+  int64_t num_bytes = 0;
+};
+
+// Which checkpoints stay.
+struct KeepRule {
+  int last = 0;       // so many of the last; 0: all
+  int64_t every = 0;  // and those of steps that this divides; 0: none
+};
+// Which of `steps`, ascending, must go.
+std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps, const KeepRule& rule);
+
+class CheckpointWriter {
+ public:
+  struct Options {
+    std::string path;  // of the job's checkpoints; made if there is none
+    int process = 0, num_processes = 1;
+    uint64_t attempt = 0;
+    KeepRule keep;
+    absl::Duration patience = absl::Minutes(10);  // for the parts of other processes
+    // Told on the writer's thread how a checkpoint went, by process 0 when it stands, by others if they failed.
+    std::function<void(int64_t step, const absl::Status& status)> on_done;
+  };
+  CheckpointWriter(Options options, OwnedState state);
+  ~CheckpointWriter();  // waits for no other process any more, so Wait() first where all is well
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  // Copies by `copy`, into state.num_bytes bytes, then writes. `head`: what the manifest says beside tensors and
+  // pieces. Waits for an earlier checkpoint that is still being written. An error of the copy, or of making the folder;
+  // what fails later is told to on_done.
+  absl::Status Start(pb::CheckpointManifest head, const std::function<absl::Status(char* to)>& copy);
+  // Returns when nothing is being written.
+  void Wait();
+  // Another process could not write its part of this step: it is waited for no longer.
+  void GiveUp(int64_t step, const absl::Status& why);
+
+ private:
+  void Loop();
+  absl::Status Write(const pb::CheckpointManifest& head);
+  absl::StatusOr<pb::CheckpointPart> WritePiece(const std::string& folder) const;
+  absl::StatusOr<std::vector<pb::CheckpointPart>> AwaitParts(const std::string& folder, int64_t step);
+  // Sleeps for `pause`, unless there is a reason why the parts of the others will not come: that.
+  absl::Status WhyGivenUp(int64_t step, absl::Duration pause);
+  absl::Status RemoveOld() const;
+  void RemoveWhatWasWritten(int64_t step) const;
+
+  const Options options_;
+  const OwnedState state_;
+  std::vector<char> copy_;
+
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool busy_ = false, ending_ = false;
+  pb::CheckpointManifest head_;
+  int64_t given_up_ = -1;  // step
+  absl::Status why_given_up_;
+  std::thread thread_;
+};
+
+}  // namespace oneflow

@@ -1,0 +1,227 @@
+#include "tools/worker/checkpoints.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "actor/checkpoint/checkpoint_reader.h"
+#include "actor/checkpoint/disk.h"
+#include "actor/checkpoint/manifest.h"
+#include "tools/worker/agreement.h"
+
+namespace oneflow {
+namespace {
+
+uint64_t RandomNumber() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+// What only process 0 knows, in all processes.
+template <typename Number>
+absl::StatusOr<Number> AsFirstSays(Engine& engine, Number mine) {
+  OF_ASSIGN_OR_RETURN(const std::vector<std::string> notes, engine.Exchange(absl::StrCat(mine)));
+  Number said = 0;
+  if (absl::SimpleAtoi(notes[0], &said)) return said;
+  return absl::InternalError(absl::StrCat("process 0 says '", notes[0], "', which is no number"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Open(Engine& engine, const pb::JobSpec& spec,
+                                                               const WorkerContext& context) {
+  std::unique_ptr<Checkpoints> checkpoints(new Checkpoints(engine, spec, context));
+  OF_RETURN_IF_ERROR_AT(checkpoints->Prepare(), "checkpoint.path");
+  return checkpoints;
+}
+
+absl::Status Checkpoints::Prepare() {
+  const bool first = context_.process == 0;
+  // Of this attempt and no other that ever wrote here.
+  OF_ASSIGN_OR_RETURN(const uint64_t attempt, AsFirstSays<uint64_t>(engine_, first ? RandomNumber() : 0));
+  OF_RETURN_IF_ERROR(Agree(engine_, first ? MakePath() : absl::OkStatus()));
+  OF_RETURN_IF_ERROR(LookAt(attempt));
+  OF_RETURN_IF_ERROR(Agree(engine_, first ? RemoveUnfinished(spec_.checkpoint().path(), attempt) : absl::OkStatus()));
+  OF_ASSIGN_OR_RETURN(OwnedState state, engine_.Owned());
+  CheckpointWriter::Options options{
+      .path = spec_.checkpoint().path(),
+      .process = context_.process,
+      .num_processes = context_.num_processes,
+      .attempt = attempt,
+      .keep = {.last = spec_.checkpoint().keep(), .every = spec_.checkpoint().keep_every()},
+      .on_done = [this](int64_t step, const absl::Status& status) { OnWritten(step, status); }};
+  writer_ = std::make_unique<CheckpointWriter>(std::move(options), std::move(state));
+  return absl::OkStatus();
+}
+
+// By process 0.
+absl::Status Checkpoints::MakePath() {
+  const std::string& path = spec_.checkpoint().path();
+  OF_RETURN_IF_ERROR(MakeFolder(path));
+  OF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, ListCheckpoints(path));
+  if (steps.empty() || spec_.resume() || !context_.first_attempt) return absl::OkStatus();
+  const std::string last = absl::StrCat("'", path, "' has checkpoints, the last of step ", steps.back());
+  if (spec_.resume_from().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(last, ": go on from it with --resume, or name another folder"));
+  }
+  OF_ASSIGN_OR_RETURN(const pb::CheckpointManifest from, ReadManifest(spec_.resume_from()));
+  if (steps.back() <= from.step()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(last, ", which comes after step ", from.step(),
+                                                    ", from which to go on: remove it, or name another folder"));
+}
+
+// Whether all processes see the same folder: the first one puts a file there.
+absl::Status Checkpoints::LookAt(uint64_t attempt) {
+  const std::string token = absl::StrCat(spec_.checkpoint().path(), "/.seen-", absl::Hex(attempt));
+  OF_RETURN_IF_ERROR(Agree(engine_, context_.process == 0 ? WriteWholeFile(token, "") : absl::OkStatus()));
+  std::error_code ignored;
+  const bool seen = std::filesystem::exists(token, ignored);
+  const absl::Status all =
+      Agree(engine_, seen ? absl::OkStatus()
+                          : absl::FailedPreconditionError(absl::StrCat(
+                                "'", spec_.checkpoint().path(), "' is not the folder that process 0 sees there")));
+  if (context_.process == 0) std::filesystem::remove(token, ignored);
+  return all;
+}
+
+absl::StatusOr<int64_t> Checkpoints::Resume() {
+  std::vector<int64_t> steps;
+  absl::Status listed;
+  if (context_.process == 0) {
+    absl::StatusOr<std::vector<int64_t>> found = ListCheckpoints(spec_.checkpoint().path());
+    listed = found.status();
+    if (found.ok()) steps = *std::move(found);
+  }
+  OF_RETURN_IF_ERROR(Agree(engine_, listed));
+  if (!spec_.resume_from().empty() && (context_.first_attempt || steps.empty())) return ResumeFrom();
+  absl::Status damage;
+  while (true) {
+    OF_ASSIGN_OR_RETURN(const int64_t step, AsFirstSays<int64_t>(engine_, steps.empty() ? -1 : steps.back()));
+    if (step < 0) break;
+    if (!steps.empty()) steps.pop_back();
+    absl::StatusOr<pb::CheckpointManifest> manifest = Load(CheckpointFolder(spec_.checkpoint().path(), step));
+    const absl::Status loaded = Agree(engine_, manifest.status());
+    if (loaded.ok()) {
+      last_step_ = step;
+      return Take(*manifest);
+    }
+    if (!absl::IsDataLoss(loaded) && !absl::IsNotFound(loaded)) return loaded;
+    if (damage.ok()) damage = loaded;
+    Notice(absl::StrCat("the checkpoint of step ", step, " is damaged: ", loaded.message()));
+  }
+  if (!damage.ok()) return absl::DataLossError(absl::StrCat("no checkpoint is good; the last: ", damage.message()));
+  Notice(absl::StrCat("'", spec_.checkpoint().path(), "' has no checkpoint: begins with the first step"));
+  return 0;
+}
+
+// That which the job names, and no other.
+absl::StatusOr<int64_t> Checkpoints::ResumeFrom() {
+  const absl::StatusOr<pb::CheckpointManifest> manifest = Load(spec_.resume_from());
+  OF_RETURN_IF_ERROR(Agree(engine_, manifest.status()));
+  const std::string here = CheckpointFolder(spec_.checkpoint().path(), manifest->step());
+  std::error_code ignored;
+  if (std::filesystem::equivalent(spec_.resume_from(), here, ignored)) last_step_ = manifest->step();
+  return Take(*manifest);
+}
+
+absl::StatusOr<pb::CheckpointManifest> Checkpoints::Load(const std::string& folder) {
+  OF_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(folder));
+  OF_RETURN_IF_ERROR(engine_.LoadState(reader));
+  return reader.manifest();
+}
+
+// It is loaded: from here training goes on.
+int64_t Checkpoints::Take(const pb::CheckpointManifest& manifest) {
+  std::string text = absl::StrCat("goes on from step ", manifest.step(), ", saved by ", manifest.layout());
+  if (manifest.seed() != spec_.seed()) {
+    absl::StrAppend(&text, "; its seed was ", manifest.seed(), ", now it is ", spec_.seed(),
+                    ": data come in another order");
+  }
+  if (manifest.samples_per_step() != spec_.samples_per_step()) {
+    absl::StrAppend(&text, "; a step had ", manifest.samples_per_step(), " ", spec_.sample_unit(), ", now it has ",
+                    spec_.samples_per_step(), ": data go on where as many steps of this size end");
+  }
+  Notice(text);
+  return manifest.step();
+}
+
+absl::Status Checkpoints::Save(int64_t step) {
+  OF_RETURN_IF_ERROR(Settle());
+  pb::CheckpointManifest head;
+  head.set_job(spec_.name());
+  head.set_step(step);
+  head.set_seed(spec_.seed());
+  head.set_samples_per_step(spec_.samples_per_step());
+  head.set_layout(spec_.layout());
+  last_step_ = step;
+  return Annotate(writer_->Start(std::move(head), [this](char* to) { return engine_.CopyState(to); }),
+                  "copying the job's state");
+}
+
+void Checkpoints::OnWritten(int64_t step, const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mu_);
+    failure_ = status;
+    if (!status.ok()) failed_step_ = step;
+  }
+  const std::string folder = CheckpointFolder(spec_.checkpoint().path(), step);
+  pb::Notice notice;
+  if (status.ok()) {
+    notice.set_text(absl::StrCat("wrote ", folder));
+    notice.set_saved_step(step);
+  } else {
+    notice.set_text(absl::StrCat("process ", context_.process, " could not write '", folder,
+                                 "', training goes on: ", status.message()));
+  }
+  if (context_.on_notice) context_.on_notice(notice);
+}
+
+void Checkpoints::Tell(pb::LoopNote& note) {
+  absl::MutexLock lock(&mu_);
+  if (failed_step_ == 0 || context_.process == 0) return;
+  note.set_checkpoint_step(std::exchange(failed_step_, 0));
+  *note.mutable_checkpoint_failed() = ToProto(failure_);
+}
+
+void Checkpoints::Hear(const pb::LoopNote& note) {
+  if (context_.process == 0 && note.checkpoint_step() != 0) {
+    writer_->GiveUp(note.checkpoint_step(), FromProto(note.checkpoint_failed()));
+  }
+}
+
+// Nothing is being written any more, in any process. Process 0 must not wait for pieces that will not come.
+absl::Status Checkpoints::Settle() {
+  if (context_.process != 0) writer_->Wait();
+  pb::LoopNote mine;
+  Tell(mine);
+  OF_ASSIGN_OR_RETURN(const std::vector<std::string> notes, engine_.Exchange(mine.SerializeAsString()));
+  for (const std::string& text : notes) {
+    pb::LoopNote note;
+    if (note.ParseFromString(text)) Hear(note);
+  }
+  writer_->Wait();
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoints::Finish() {
+  OF_RETURN_IF_ERROR(Settle());
+  absl::Status mine_failed;
+  {
+    absl::MutexLock lock(&mu_);
+    mine_failed = failure_;
+  }
+  return Annotate(Agree(engine_, mine_failed), "the last checkpoint");
+}
+
+void Checkpoints::Notice(const std::string& text) {
+  if (context_.process != 0 || !context_.on_notice) return;
+  pb::Notice notice;
+  notice.set_text(text);
+  context_.on_notice(notice);
+}
+
+}  // namespace oneflow

@@ -1,0 +1,71 @@
+// A job's checkpoints as its workers see them: one to go on from, and those that are made.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "actor/checkpoint/checkpoint_writer.h"
+#include "actor/engine.h"
+#include "oneflow_core/status.h"
+#include "proto/control.pb.h"
+#include "tools/worker/worker_context.h"
+
+namespace oneflow {
+
+// All processes make the same calls. Used by the thread that runs the phases.
+class Checkpoints {
+ public:
+  // Looks whether all processes see the folder, makes it if there is none, and removes what nobody finished. Errors, in
+  // all processes: FailedPrecondition if some do not see it, or if it has checkpoints and this is the first attempt of
+  // a job that does not go on from one; Unavailable or ResourceExhausted if it cannot be written.
+  static absl::StatusOr<std::unique_ptr<Checkpoints>> Open(Engine& engine, const pb::JobSpec& spec,
+                                                           const WorkerContext& context);
+
+  // Loads the checkpoint that the job names, or the last good one; its step, or 0 if there is none. What is damaged is
+  // told as a notice, and the one before is tried. DataLoss if there are some and none is good, InvalidArgument if it
+  // is of another model.
+  absl::StatusOr<int64_t> Resume();
+
+  // Copies the job's state, when the last checkpoint is written, and has it written while training goes on. An error of
+  // the copy; one of the disk is told as a notice.
+  absl::Status Save(int64_t step);
+  // The last step of which one stands in the job's folder or was begun; -1: none.
+  int64_t last_step() const { return last_step_; }
+
+  // For the next exchange of notes: whether this process could not write its piece of a checkpoint; and what others
+  // said of that.
+  void Tell(pb::LoopNote& note);
+  void Hear(const pb::LoopNote& note);
+
+  // Waits for the last one. The error with which it failed.
+  absl::Status Finish();
+
+ private:
+  Checkpoints(Engine& engine, const pb::JobSpec& spec, const WorkerContext& context)
+      : engine_(engine), spec_(spec), context_(context) {}
+
+  absl::Status Prepare();
+  absl::Status MakePath();
+  absl::Status LookAt(uint64_t attempt);
+  absl::StatusOr<int64_t> ResumeFrom();
+  absl::StatusOr<pb::CheckpointManifest> Load(const std::string& folder);
+  int64_t Take(const pb::CheckpointManifest& manifest);
+  absl::Status Settle();
+  void OnWritten(int64_t step, const absl::Status& status);
+  void Notice(const std::string& text);
+
+  Engine& engine_;
+  const pb::JobSpec& spec_;
+  const WorkerContext& context_;
+  int64_t last_step_ = -1;
+  absl::Mutex mu_;
+  int64_t failed_step_ ABSL_GUARDED_BY(mu_) = 0;  // the last that could not be written here, not told yet
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);     // of the last one
+  std::unique_ptr<CheckpointWriter> writer_;      // last: its thread calls us
+};
+
+}  // namespace oneflow

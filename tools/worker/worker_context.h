@@ -1,0 +1,24 @@
+// What a worker knows beside its job's spec while it runs the phases, and whom it tells what.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "proto/control.pb.h"
+#include "tools/worker/loss_watch.h"
+
+namespace oneflow {
+
+struct WorkerContext {
+  int process = 0, num_processes = 1;
+  bool first_attempt = true;
+  const std::atomic<bool>* stop = nullptr;  // borrowed; set by anyone when training shall end; null: never
+  LossWatch* losses = nullptr;              // borrowed; observes what the engine hands out
+  // Called by the thread that runs the phases when a part of the job is done, with its number (PhaseDone.part).
+  std::function<void(int part, const pb::Phase& done)> on_done;
+  // Any thread.
+  std::function<void(const pb::Notice& notice)> on_notice;
+};
+
+}  // namespace oneflow
