@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -55,8 +56,10 @@ class Simulator {
     while (!events_.empty() && !steady_) {
       now_ = events_.next_ns();
       OF_RETURN_IF_ERROR(HandleAllOfNow());
-      StartTransfers();
-      OF_RETURN_IF_ERROR(HandleAllOfNow());
+      while (!at_link_.empty()) {
+        StartTransfers();
+        OF_RETURN_IF_ERROR(HandleAllOfNow());
+      }
       StartActs();
     }
     if (steady_) return absl::OkStatus();
@@ -104,6 +107,16 @@ class Simulator {
     Message message;  // kDeliver
   };
 
+  // At a link: an act that ends with a transfer, or what comes with a message.
+  struct Transfer {
+    int rank = 0;       // that waits for it
+    int32_t actor = 0;  // on that rank
+    int64_t ns = 0;
+    int32_t port = -1;               // of the message's receiver
+    int64_t message_ns = 0;          // behind the transfer
+    std::optional<Message> message;  // none: it is an act's
+  };
+
   void At(int64_t ns, Event::Kind kind, int32_t id, const Message& message = {}) {
     events_.Add(ns, {kind, id, message});
   }
@@ -133,7 +146,7 @@ class Simulator {
         LookAt(event.id);
         return absl::OkStatus();
       case Event::Kind::kAtLink:
-        at_link_.push_back({states_[event.id].rank, event.id});
+        at_link_.push_back({.rank = states_[event.id].rank, .actor = event.id, .ns = CostOf(event.id).link_ns});
         return absl::OkStatus();
       case Event::Kind::kEnd:
         return End(event.id);
@@ -210,20 +223,29 @@ class Simulator {
     }
   }
 
-  // Of all who came to a link now; nobody comes there before queues choose anew.
+  // Of all who came to a link now.
   void StartTransfers() {
-    std::sort(at_link_.begin(), at_link_.end());
-    for (const auto& [rank, id] : at_link_) Transfer(id);
+    std::stable_sort(at_link_.begin(), at_link_.end(), [](const Transfer& a, const Transfer& b) {
+      return std::pair(a.rank, a.actor) < std::pair(b.rank, b.actor);
+    });
+    for (const Transfer& transfer : at_link_) Start(transfer);
     at_link_.clear();
   }
 
   ActCost CostOf(int32_t id) const { return costs_.act ? costs_.act(id, states_[id].acts) : ActCost{}; }
 
-  void Transfer(int32_t id) {
-    const ActCost cost = CostOf(id);
-    int64_t& free = link_free_ns_[cost.link];
-    free = std::max(now_, free) + cost.link_ns;
-    At(free, Event::Kind::kEnd, id);
+  void Start(const Transfer& transfer) {
+    const int64_t link = CostOf(transfer.actor).link;
+    int64_t end = now_ + transfer.ns;
+    if (link >= 0) {
+      int64_t& free = link_free_ns_[link];
+      end = free = std::max(now_, free) + transfer.ns;
+    }
+    if (!transfer.message.has_value()) return At(end, Event::Kind::kEnd, transfer.actor);
+    // Slots of a register land in their order.
+    int64_t& last = last_landed_ns_[{transfer.message->register_id, transfer.actor}];
+    last = std::max(last, end + transfer.message_ns);
+    At(last, Event::Kind::kDeliver, transfer.port, *transfer.message);
   }
 
   absl::Status End(int32_t id) {
@@ -252,6 +274,7 @@ class Simulator {
     const bool within = states_[message.actor].queue == states_[from].queue;
     if (within && costs_.stands_for == nullptr) return Deliver(message, port);
     const int64_t ns = costs_.message_ns ? costs_.message_ns(from, act, message.actor, message.register_id) : 0;
+    if (Ship(message, port, from, ns)) return absl::OkStatus();
     if (costs_.stands_for != nullptr) {
       if (ns == 0) return Deliver(message, port);
       At(now_ + ns, Event::Kind::kDeliver, port, message);
@@ -261,6 +284,16 @@ class Simulator {
     last = std::max(last, now_ + ns);
     At(last, Event::Kind::kDeliver, port, message);
     return absl::OkStatus();
+  }
+
+  // Whether anything comes with the message of the act that has just ended: then both are at the link now.
+  bool Ship(const Message& message, int32_t port, int32_t from, int64_t message_ns) {
+    if (!costs_.shipment_ns || message.kind != Message::Kind::kFilled) return false;
+    const int64_t act = states_[from].acts - 1;
+    const int64_t ns = costs_.shipment_ns(from, act, message.actor, message.register_id);
+    if (ns <= 0) return false;
+    at_link_.push_back({states_[message.actor].rank, message.actor, ns, port, message_ns, message});
+    return true;
   }
 
   // The queue is free behind an act of that actor.
@@ -352,9 +385,10 @@ class Simulator {
   std::vector<Turn> turns_;    // by queue
   Rendezvous rendezvous_;
   absl::flat_hash_map<int64_t, int64_t> link_free_ns_;
-  absl::flat_hash_map<std::pair<int, int>, int64_t> last_came_ns_;  // by queues, from and to
-  std::vector<int> to_start_;                                       // queues
-  std::vector<std::pair<int, int32_t>> at_link_;                    // rank and actor, of those who came there now
+  absl::flat_hash_map<std::pair<int, int>, int64_t> last_came_ns_;    // by queues, from and to
+  absl::flat_hash_map<std::pair<int, int>, int64_t> last_landed_ns_;  // by register and reader
+  std::vector<int> to_start_;                                         // queues
+  std::vector<Transfer> at_link_;                                     // of those who came there now
   Agenda<Event> events_;
   int64_t now_ = 0;
   OutgoingMessages outbox_;

@@ -6,10 +6,12 @@
 //   another queue                ▓▓▓▓▓
 //
 // What comes at the same time has come before anyone chooses. Messages within a queue take no time, and none overtakes
-// another between the same two queues. Members of a collective wait for one another: each has its queue from when it
-// begins until all have begun and its own time is over. A link carries one transfer at a time, in the order in which
-// acts come to it, of several at once the lowest rank's first: whoever shares a card waits, which takes as long in sum
-// as sharing its bandwidth.
+// another between the same two queues but those with which something comes, as they do where programs run: slots of a
+// register land in their order, and that is all. Members of a collective wait for one another: each has its queue from
+// when it begins until all have begun and its own time is over. A link carries one transfer at a time, in the order in
+// which they come to it, of several at once the lowest rank's first: whoever shares a card waits, which takes as long
+// in sum as sharing its bandwidth. A transfer is part of an act, or comes with `filled`: from when the slot is full,
+// whatever its reader does meanwhile, who acts when it has landed.
 //
 // The result is a function of program and costs alone. Whose costs these are (a device's speeds, a trace of a real run)
 // is the caller's business.
@@ -29,7 +31,7 @@ namespace oneflow {
 struct ActCost {
   int64_t ns = 0;       // its own work
   int64_t link_ns = 0;  // behind that, a transfer
-  int64_t link = -1;    // over this link; negative: over one of its own
+  int64_t link = -1;    // over this link, as what lands for the actor; negative: over one of its own
 };
 
 // What is not given costs nothing. None may be negative. Acts of an actor are counted from 0.
@@ -37,6 +39,8 @@ struct SimulatedCosts {
   std::function<ActCost(int32_t actor, int64_t act)> act;
   // Of an act, between different queues, about a register.
   std::function<int64_t(int32_t from, int64_t act, int32_t to, int32_t register_id)> message_ns;
+  // For how long what comes with such a message, if it says `filled`, takes the link of its receiver.
+  std::function<int64_t(int32_t from, int64_t act, int32_t to, int32_t register_id)> shipment_ns;
   std::function<int64_t(int32_t actor, int64_t act)> wake_ns;   // until a queue that was idle begins, for this act
   std::function<int64_t(int32_t actor, int64_t act)> pause_ns;  // until a queue goes on behind this act
   // Where some ranks stand for others, that are not in the plan (tools/sim/played_ranks.h): by rank, who stands for it;

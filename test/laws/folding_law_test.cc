@@ -118,8 +118,8 @@ absl::StatusOr<Times> TimesOf(const FoldedPlan& folded) {
   return times;
 }
 
-// Of all ranks, each spelled out and priced by itself.
-absl::StatusOr<Times> TimesOfAll(const pb::PlanSet& set, const RankCosts& costs) {
+// Of all ranks, each spelled out and priced by itself. Counts what is sent with messages.
+absl::StatusOr<Times> TimesOfAll(const pb::PlanSet& set, const RankCosts& costs, int64_t& shipments) {
   OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(set, std::nullopt, ""));
   const std::vector<PredictedAct> acts = costs.acts(program, 0);
   SimulatedCosts simulated;
@@ -127,6 +127,14 @@ absl::StatusOr<Times> TimesOfAll(const pb::PlanSet& set, const RankCosts& costs)
   simulated.act = [&](int32_t actor, int64_t) { return costs.OnRank(acts[actor], rank_of(actor)); };
   simulated.message_ns = [&](int32_t from, int64_t, int32_t to, int32_t) {
     return costs.MessageNs(rank_of(from), rank_of(to));
+  };
+  simulated.shipment_ns = [&](int32_t from, int64_t, int32_t to, int32_t register_id) -> int64_t {
+    for (const pb::Landing& landing : program.plans(0).actors(to).landings()) {
+      if (landing.register_() != register_id) continue;
+      ++shipments;
+      return costs.ShipmentNs(rank_of(from), rank_of(to), landing.slot_bytes());
+    }
+    return 0;
   };
   OF_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, 0, kPlayedSteps, simulated));
   Times times;
@@ -140,6 +148,7 @@ TEST(FoldingLawTest, PlayedRanksActAsInThePlayOfAll) {
   const int count = FromEnvironment("ONEFLOW_FOLDED_PLANS", 130), first = FromEnvironment("ONEFLOW_RANDOM_SEED", 1);
   const OpRegistry ops = StandardOps();
   int folded_plans = 0, saved_ranks = 0, whole_plans = 0;
+  int64_t shipments = 0;
   for (int seed = first; seed < first + count; ++seed) {
     RandomCase it(ops, seed);
     const absl::StatusOr<pb::PlanSet> set = it.Compile();
@@ -154,7 +163,7 @@ TEST(FoldingLawTest, PlayedRanksActAsInThePlayOfAll) {
     saved_ranks += saved;
     if (saved == 0) continue;
     ASSERT_OK_AND_ASSIGN(const FoldedPlan folded, FoldedPlan::Make(priced, std::move(ranks), ""));
-    ASSERT_OK_AND_ASSIGN(const Times expected, TimesOfAll(*set, costs));
+    ASSERT_OK_AND_ASSIGN(const Times expected, TimesOfAll(*set, costs, shipments));
     ASSERT_OK_AND_ASSIGN(const Times times, TimesOf(folded));
     ASSERT_GT(times.size(), 0u);
     for (const auto& [act, when] : times) {
@@ -167,6 +176,7 @@ TEST(FoldingLawTest, PlayedRanksActAsInThePlayOfAll) {
   EXPECT_GT(folded_plans, count / 4);
   EXPECT_GT(whole_plans, 0) << "some have nothing in common";
   EXPECT_GT(saved_ranks, count / 2);
+  EXPECT_GT(shipments, count);
 }
 
 }  // namespace

@@ -113,6 +113,9 @@ class FoldedPlan::Folder {
     *to.mutable_parts() = of.parts();
     *to.mutable_crosses() = of.crosses();
     for (const OutlinedActor::Input& input : from.inputs) OF_RETURN_IF_ERROR(Read(input, rank, to));
+    for (const PricedLanding& landing : ranks_[here.rank].landings[here.actor]) {
+      OF_RETURN_IF_ERROR(Land(landing, to));
+    }
     for (const OutlinedActor::Output& output : from.outputs) OF_RETURN_IF_ERROR(Give(output, rank, to));
     for (const OutlinedActor::Call& call : from.calls) {
       pb::Instruction& instruction = *to.add_instructions();
@@ -133,6 +136,14 @@ class FoldedPlan::Folder {
       Takes({producer, to.id(), reg}, priced_.costs().MessageNs(from, rank));
       if (registers.insert(reg).second) WritePort(reg, input.acts_per_slot, *to.add_inputs());
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status Land(const PricedLanding& landing, const pb::Actor& to) {
+    const int from = GridOf(landing.reg).ranks()[landing.index];
+    OF_ASSIGN_OR_RETURN(const int reg, StandInFor(landing.reg, from));
+    OF_ASSIGN_OR_RETURN(const int producer, StandInFor({plan_.registers(landing.reg).producer(), from}));
+    out_.shipment_ns_[{producer, to.id(), reg}] += landing.ns;
     return absl::OkStatus();
   }
 
@@ -241,6 +252,12 @@ SimulatedCosts FoldedPlan::Costs() const {
     const auto it = message_ns_.find({from, to, register_id});
     return it == message_ns_.end() ? 0 : it->second;
   };
+  if (!shipment_ns_.empty()) {
+    costs.shipment_ns = [this](int32_t from, int64_t, int32_t to, int32_t register_id) {
+      const auto it = shipment_ns_.find({from, to, register_id});
+      return it == shipment_ns_.end() ? 0 : it->second;
+    };
+  }
   if (!plays_all()) costs.stands_for = &ranks_.stands_for;
   return costs;
 }

@@ -4,7 +4,8 @@
 //   folded      producer@1 ──► consumer@0, consumer@1                  the message to 1 takes as long as the one to 2
 //
 // A register of a rank that is not played is that of who stands for it. Of messages that become one the last to come
-// counts, which is all that anyone waits for. Calls keep their communicators.
+// counts, which is all that anyone waits for; what comes with all of them comes with it. Calls keep their
+// communicators.
 #pragma once
 
 #include <string>
@@ -38,9 +39,10 @@ class FoldedPlan {
 
   PlayedRanks ranks_;
   pb::Program program_;
-  std::vector<int> ids_;                          // by actor
-  std::vector<ActCost> acts_;                     // likewise
-  absl::flat_hash_map<Way, int64_t> message_ns_;  // those that take no time are not there
+  std::vector<int> ids_;                           // by actor
+  std::vector<ActCost> acts_;                      // likewise
+  absl::flat_hash_map<Way, int64_t> message_ns_;   // those that take no time are not there
+  absl::flat_hash_map<Way, int64_t> shipment_ns_;  // likewise
 };
 
 }  // namespace oneflow

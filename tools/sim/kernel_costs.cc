@@ -125,7 +125,8 @@ absl::Status KernelCosts::TakeActs(const pb::KernelCosts& file, const PredictedC
   for (const pb::KernelCost& kernel : file.kernels()) known[kernel.instruction()] = NsOf(kernel.us());
   std::set<std::string> unknown;
   for (const pb::Actor& actor : plan_.actors()) {
-    ActCost cost;
+    const int32_t index = static_cast<int32_t>(acts_.size());
+    ActCost cost{.link = PredictedCost(topology_, predicted.acts()[index], actor.rank()).link};
     double remote_bytes = 0;
     for (const pb::Instruction& instruction : actor.instructions()) {
       ++num_instructions_;
@@ -147,6 +148,9 @@ absl::Status KernelCosts::TakeActs(const pb::KernelCosts& file, const PredictedC
       if (other.link >= 0) cost.link = other.link;
     }
     acts_.push_back({cost, static_cast<int64_t>(options.emulated_ns_per_byte * remote_bytes)});
+    for (const pb::Landing& landing : actor.landings()) {
+      shipment_ns_[{index, landing.register_()}] = predicted.ShipmentNs(index, landing.register_());
+    }
   }
   step_factors_.assign(file.step_factors().begin(), file.step_factors().end());
   if (unknown.empty() || options.or_roofline) return absl::OkStatus();
@@ -204,6 +208,10 @@ SimulatedCosts KernelCosts::Costs() const {
     const int a = plan_.actors(from).rank(), b = plan_.actors(to).rank();
     if (topology_.HostOf(a) != topology_.HostOf(b)) return NsOf(1e6 * topology_.LinkBetween(a, b).alpha_s);
     return NsOf(Draw(message_us_[DistanceOf(program_, a, b)], from, act, to));
+  };
+  costs.shipment_ns = [this](int32_t, int64_t, int32_t to, int32_t register_id) {
+    const auto it = shipment_ns_.find({to, register_id});
+    return it == shipment_ns_.end() ? 0 : it->second;
   };
   costs.wake_ns = [this](int32_t actor, int64_t act) {
     return NsOf(Draw(queues_[plan_.actors(actor).queue()].wake_us, actor, act, 1));

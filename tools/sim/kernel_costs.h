@@ -9,12 +9,14 @@
 // What varies is drawn from the percentiles that were measured, by actor and act: the same every time.
 //
 // What crosses hosts, and collectives, no single machine can measure: those cost what the job's cluster says of its
-// links (predicted_costs.h).
+// links, as do shipments (predicted_costs.h).
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "actor/sim/simulator.h"
 #include "oneflow_core/op.h"
 #include "proto/kernel_costs.pb.h"
@@ -67,7 +69,8 @@ class KernelCosts {
 
   const pb::Program& program_;
   const pb::Plan& plan_;
-  std::vector<Act> acts_;  // by actor
+  std::vector<Act> acts_;                                                  // by actor
+  absl::flat_hash_map<std::pair<int32_t, int32_t>, int64_t> shipment_ns_;  // by reader and register
   Percentiles step_factors_;
   std::vector<AroundActs> queues_;  // by queue
   Percentiles message_us_[3];       // between queues of a rank, ranks of a process, processes of a host

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostRegisters = 3;  // whose slots are changed; each takes two simulations
 
-// Acts of one queue take `factor` times as long.
+// Acts of one queue take `factor` times as long; with communication what is sent with messages, too.
 SimulatedCosts Scaled(const SimulatedCosts& costs, const pb::Plan& plan, pb::Queue queue, double factor) {
   SimulatedCosts scaled = costs;
   scaled.act = [&costs, &plan, queue, factor](int32_t actor, int64_t act) {
@@ -20,6 +20,10 @@ SimulatedCosts Scaled(const SimulatedCosts& costs, const pb::Plan& plan, pb::Que
     cost.ns = static_cast<int64_t>(factor * static_cast<double>(cost.ns));
     cost.link_ns = static_cast<int64_t>(factor * static_cast<double>(cost.link_ns));
     return cost;
+  };
+  if (queue != pb::COMMUNICATION || !costs.shipment_ns) return scaled;
+  scaled.shipment_ns = [&costs, factor](int32_t from, int64_t act, int32_t to, int32_t register_id) {
+    return static_cast<int64_t>(factor * static_cast<double>(costs.shipment_ns(from, act, to, register_id)));
   };
   return scaled;
 }
@@ -91,8 +95,8 @@ absl::StatusOr<std::vector<Knob>> TurnKnobs(const pb::Program& program, int64_t 
   KnobTurner turner(program, steps, base);
   OF_RETURN_IF_ERROR(turner.Try("communication twice as fast", program, Scaled(costs, plan, pb::COMMUNICATION, 0.5)));
   OF_RETURN_IF_ERROR(turner.Try("computing a tenth faster", program, Scaled(costs, plan, pb::COMPUTE, 1 / 1.1)));
-  OF_RETURN_IF_ERROR(
-      turner.Try("messages and waking up for nothing", program, {.act = costs.act, .stands_for = costs.stands_for}));
+  OF_RETURN_IF_ERROR(turner.Try("messages and waking up for nothing", program,
+                                {.act = costs.act, .shipment_ns = costs.shipment_ns, .stands_for = costs.stands_for}));
   for (const std::string& name : CriticalRegisters(plan, base)) OF_RETURN_IF_ERROR(turner.TrySlots(name, costs));
   return turner.Take();
 }

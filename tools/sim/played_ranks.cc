@@ -41,7 +41,7 @@ class Natures {
     Found found;
     found.itself.push_back(alone_.count(number) > 0 ? number : -1);
     for (size_t i = 0; i < rank.outline.actors.size(); ++i) {
-      TakeActor(number, rank.outline.actors[i], rank.costs[i], found);
+      TakeActor(number, rank.outline.actors[i], rank.costs[i], rank.landings[i], found);
     }
     for (const OutlinedOrder& order : rank.outline.orders) TakeOrder(order, found);
     Keep(number, found);
@@ -59,14 +59,17 @@ class Natures {
   };
   enum Kind : int64_t { kActor, kReads, kIsRead, kCalls, kOrder };
 
-  void TakeActor(int rank, const OutlinedActor& actor, const ActCost& cost, Found& out) {
+  void TakeActor(int rank, const OutlinedActor& actor, const ActCost& cost, const std::vector<PricedLanding>& landings,
+                 Found& out) {
     const int64_t it = actor.actor;
-    const bool transfers = cost.link >= 0 && cost.link_ns > 0;
+    const bool transfers = cost.link >= 0 && (cost.link_ns > 0 || !landings.empty());
     const int64_t card = transfers ? out.cards.emplace(cost.link, out.cards.size()).first->second : -1;
     for (const int64_t word : {int64_t{kActor}, it, cost.ns, cost.link_ns, card}) out.itself.push_back(word);
     for (const OutlinedActor::Input& input : actor.inputs) {
       const Placement& grid = ranks_.programs().reader().grid(plan_.registers(input.reg).grid());
-      for (const int index : input.indices) Meet(out, rank, grid.ranks()[index], {kReads, it, input.reg, 0});
+      for (const int index : input.indices) {
+        Meet(out, rank, grid.ranks()[index], {kReads, it, input.reg, LandsNs(landings, input.reg, index)});
+      }
     }
     for (const OutlinedActor::Output& output : actor.outputs) {
       for (const Instance& reader : output.readers) {
@@ -76,6 +79,12 @@ class Natures {
     for (const OutlinedActor::Call& call : actor.calls) {
       out.groups[call.communicator].push_back(ways_.Of({kCalls, it, call.instruction}));
     }
+  }
+
+  static int64_t LandsNs(const std::vector<PricedLanding>& landings, int reg, int index) {
+    const auto it = std::find_if(landings.begin(), landings.end(),
+                                 [&](const PricedLanding& x) { return x.reg == reg && x.index == index; });
+    return it == landings.end() ? 0 : it->ns;
   }
 
   void Meet(Found& out, int rank, int other, Words way) {

@@ -35,6 +35,10 @@ int64_t PredictedMessageNs(const Topology& topology, int from, int to) {
   return from == to ? 0 : Ns(topology.LinkBetween(from, to).alpha_s);
 }
 
+int64_t PredictedShipmentNs(const Topology& topology, int from, int to, int64_t num_bytes) {
+  return Ns(topology.LinkBetween(from, to).beta_s_per_byte * static_cast<double>(num_bytes));
+}
+
 ActCost PredictedCost(const Topology& topology, const PredictedAct& act, int rank) {
   const int64_t card = act.devices_of_card == 0 ? -1 : rank - topology.DeviceOf(rank) % act.devices_of_card;
   return {act.ns, act.link_ns, card};
@@ -53,6 +57,10 @@ PredictedAct PredictedCosts::CostOf(const pb::Actor& actor, PricedKernels kernel
   const GroupedBytes groups = kernels == PricedKernels::kFused ? GroupKernels(actor) : GroupedBytes();
   for (int i = 0; i < actor.instructions_size(); ++i)
     Add(actor, actor.instructions(i), groups.bytes.empty() ? -1 : groups.bytes[i], cost);
+  for (const pb::Landing& landing : actor.landings()) {
+    const int from = RankOfRegister(landing.register_()), rank = actor.rank();
+    if (topology_.Between(from, rank) == Distance::kNetwork) cost.devices_of_card = DevicesOfCard(from, rank, rank);
+  }
   return cost;
 }
 
@@ -72,6 +80,22 @@ void PredictedCosts::Add(const pb::Actor& actor, const pb::Instruction& instruct
   cost.ns += Ns(KernelSeconds(device, instruction, work));
 }
 
+int PredictedCosts::DevicesOfCard(int from, int to, int rank) const {
+  const auto cards = std::llround(topology_.LinkBetween(from, to).beta_s_per_byte / topology_.HostBeta(from, to));
+  const int64_t devices = topology_.GroupOf(rank).devices;
+  return static_cast<int>((devices + cards - 1) / cards);
+}
+
+int64_t PredictedCosts::ShipmentNs(int32_t actor, int32_t register_id) const {
+  for (const pb::Landing& landing : plan_.actors(actor).landings()) {
+    if (landing.register_() == register_id) {
+      return PredictedShipmentNs(topology_, RankOfRegister(register_id), plan_.actors(actor).rank(),
+                                 landing.slot_bytes());
+    }
+  }
+  return 0;
+}
+
 void PredictedCosts::AddTransfers(int times, int from, int to, double num_bytes, int rank, PredictedAct& cost) const {
   const Link link = topology_.LinkBetween(from, to);
   const int64_t ns = Ns(times * (link.alpha_s + link.beta_s_per_byte * num_bytes));
@@ -79,9 +103,7 @@ void PredictedCosts::AddTransfers(int times, int from, int to, double num_bytes,
     cost.ns += ns;
     return;
   }
-  const auto cards = std::llround(link.beta_s_per_byte / topology_.HostBeta(from, to));
-  const int64_t devices = topology_.GroupOf(rank).devices;
-  cost.devices_of_card = static_cast<int>((devices + cards - 1) / cards);
+  cost.devices_of_card = DevicesOfCard(from, to, rank);
   cost.link_ns += ns;
 }
 
@@ -89,10 +111,10 @@ void PredictedCosts::AddCopy(const pb::Instruction& copy, int rank, PredictedAct
   std::map<int, double> bytes;  // by rank that is read
   for (const pb::Piece& piece : copy.pieces()) {
     const pb::Operand& from = copy.inputs(piece.input());
+    if (from.landed()) continue;
     double count = static_cast<double>(SizeOf(static_cast<DType>(from.dtype())));
     for (const int64_t extent : piece.extent()) count *= static_cast<double>(extent);
-    const int reg = from.register_();
-    bytes[reg < 0 ? rank : plan_.actors(plan_.registers(reg).producer()).rank()] += count;
+    bytes[from.register_() < 0 ? rank : RankOfRegister(from.register_())] += count;
   }
   for (const auto& [from, num_bytes] : bytes) {
     if (from != rank) AddTransfers(1, from, rank, num_bytes, rank, cost);
@@ -137,6 +159,7 @@ SimulatedCosts PredictedCosts::Costs() const {
   costs.message_ns = [this](int32_t from, int64_t, int32_t to, int32_t) {
     return PredictedMessageNs(topology_, plan_.actors(from).rank(), plan_.actors(to).rank());
   };
+  costs.shipment_ns = [this](int32_t, int64_t, int32_t to, int32_t register_id) { return ShipmentNs(to, register_id); };
   return costs;
 }
 

@@ -2,6 +2,7 @@
 //
 //   kernel       the longer of its flops at the device's speed and its bytes at its memory's, or their sum
 //   copy         bytes at the memory's speed; from another rank alpha + beta * bytes of the link between them
+//   shipment     what comes with a message from another host: beta * bytes
 //   collective   a ring: alpha for every other member, beta for the bytes that pass, on the slowest of its links
 //   message      alpha of the link between the ranks
 //
@@ -25,15 +26,16 @@ enum class PricedKernels : uint8_t { kOwn, kFused };
 struct PredictedAct {
   int64_t ns = 0;
   int64_t link_ns = 0;
-  int devices_of_card = 0;  // that share the card; 0: it takes none
+  int devices_of_card = 0;  // that share the card, which also carries what lands for it; 0: it takes none
 };
 
 // On a rank: cards are dealt out to the host's devices in their order, and the first device of a card gives it its
 // number.
 ActCost PredictedCost(const Topology& topology, const PredictedAct& act, int rank);
 
-// Of a message between two ranks.
+// Of a message between two ranks, and of so many bytes that come with it.
 int64_t PredictedMessageNs(const Topology& topology, int from, int to);
+int64_t PredictedShipmentNs(const Topology& topology, int from, int to, int64_t num_bytes);
 
 class PredictedCosts {
  public:
@@ -45,6 +47,8 @@ class PredictedCosts {
   // Borrows this.
   SimulatedCosts Costs() const;
   const std::vector<PredictedAct>& acts() const { return acts_; }  // by actor
+  // Of what comes with a message about a register to an actor; 0 if nothing does.
+  int64_t ShipmentNs(int32_t actor, int32_t register_id) const;
   // Of one instruction of an actor alone.
   ActCost CostOf(const pb::Actor& actor, const pb::Instruction& instruction) const;
 
@@ -52,6 +56,9 @@ class PredictedCosts {
   PredictedAct CostOf(const pb::Actor& actor, PricedKernels kernels) const;
   // `bytes`: between memory and the kernel; negative: those of its operands.
   void Add(const pb::Actor& actor, const pb::Instruction& instruction, double bytes, PredictedAct& cost) const;
+  // Of the card of `rank` that carries what goes from one rank to another.
+  int DevicesOfCard(int from, int to, int rank) const;
+  int RankOfRegister(int32_t register_id) const { return plan_.actors(plan_.registers(register_id).producer()).rank(); }
   void AddCopy(const pb::Instruction& copy, int rank, PredictedAct& cost) const;
   void AddCollective(const pb::Instruction& collective, int rank, PredictedAct& cost) const;
   // So many transfers from one rank to another, which `rank` has to wait for.

@@ -29,10 +29,23 @@ absl::StatusOr<PricedRank> PricedRanks::Of(int rank) {
   if (std::count_if(out.outline.actors.begin(), out.outline.actors.end(), is_new) > 0) {
     OF_RETURN_IF_ERROR(Price(out.outline));
   }
+  FarReads far(boxings_);
   for (const OutlinedActor& actor : out.outline.actors) {
     out.costs.push_back(costs_.OnRank(*prices_[actor.kind], rank));
+    OF_ASSIGN_OR_RETURN(out.landings.emplace_back(), LandingsOf({actor.actor, rank}, far));
   }
   return out;
+}
+
+// Actors of one kind are sent as much, but which rank sends how much may differ.
+absl::StatusOr<std::vector<PricedLanding>> PricedRanks::LandingsOf(const Instance& reader, FarReads& far) const {
+  std::vector<PricedLanding> priced;
+  OF_ASSIGN_OR_RETURN(const std::vector<FarReads::Landing>* const landings, far.LandingsOf(reader));
+  for (const FarReads::Landing& landing : *landings) {
+    const int from = programs_.reader().grid(plan_.registers(landing.reg).grid()).ranks()[landing.index];
+    priced.push_back({landing.reg, landing.index, costs_.ShipmentNs(from, reader.rank, landing.payload->num_bytes)});
+  }
+  return priced;
 }
 
 absl::Status PricedRanks::Price(const RankOutline& outline) {

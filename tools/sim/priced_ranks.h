@@ -6,15 +6,24 @@
 #include <string>
 #include <vector>
 
+#include "compiler/lower/far_reads.h"
 #include "compiler/lower/program.h"
 #include "compiler/lower/rank_outline.h"
 #include "tools/sim/rank_costs.h"
 
 namespace oneflow {
 
+// What is sent to an actor of a register that a rank on another host has.
+struct PricedLanding {
+  int reg = 0;
+  int index = 0;  // of that rank in the register's grid
+  int64_t ns = 0;
+};
+
 struct PricedRank {
   RankOutline outline;
-  std::vector<ActCost> costs;  // by actor of the outline
+  std::vector<ActCost> costs;                        // by actor of the outline
+  std::vector<std::vector<PricedLanding>> landings;  // likewise
 };
 
 class PricedRanks {
@@ -34,6 +43,7 @@ class PricedRanks {
   int num_spelled() const { return num_spelled_; }
 
  private:
+  absl::StatusOr<std::vector<PricedLanding>> LandingsOf(const Instance& reader, FarReads& far) const;
   absl::Status Price(const RankOutline& outline);
 
   const PartPrograms& programs_;

@@ -22,6 +22,9 @@ struct RankCosts {
 
   ActCost OnRank(const PredictedAct& act, int rank) const;
   int64_t MessageNs(int from, int to) const { return PredictedMessageNs(topology, from, to); }
+  int64_t ShipmentNs(int from, int to, int64_t num_bytes) const {
+    return PredictedShipmentNs(topology, from, to, num_bytes);
+  }
 };
 
 // What PredictedCosts says. Borrows `ops`.

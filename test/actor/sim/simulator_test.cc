@@ -153,6 +153,53 @@ TEST(SimulatorTest, TransfersOverOneLinkGoOneAfterAnother) {
   EXPECT_THAT(Acts(simulation), ElementsAre("copy0@0-22", "copy1@0-12", "copy2@0-11"));
 }
 
+// A producer's slots are sent to a reader on another host, for 10 each, over a link that carries one at a time.
+TEST(SimulatorTest, WhatComesWithFilledTravelsWhileTheReaderActs) {
+  for (const auto& [slots, acts] :
+       {std::pair(2, std::vector<std::string>{"a@0-4", "a@4-8", "b@15-20", "a@20-24", "b@25-30", "b@35-40"}),
+        std::pair(1, std::vector<std::string>{"a@0-4", "b@15-20", "a@20-24", "b@35-40", "a@40-44", "b@55-60"})}) {
+    TestPlan plan({0, 1});
+    const int a = plan.Actor(0, "a"), b = plan.Actor(1, "b");
+    const int r = plan.Register("r", {a}, {{b}}, slots);
+    SimulatedCosts costs;
+    costs.act = [](int32_t actor, int64_t) { return ActCost{.ns = 4 + actor, .link = actor}; };
+    costs.message_ns = [a = a](int32_t from, int64_t, int32_t, int32_t) { return from == a ? 1 : 0; };
+    costs.shipment_ns = [r](int32_t, int64_t, int32_t, int32_t reg) { return reg == r ? 10 : 0; };
+    ASSERT_OK_AND_ASSIGN(const Simulation simulation, Simulate(plan.set(), 0, 3, costs));
+    EXPECT_EQ(Acts(simulation), acts) << slots << " slots";
+  }
+}
+
+TEST(SimulatorTest, WhatComesWithMessagesSharesItsLinkWithTransfers) {
+  TestPlan plan({0, 1, 1, 1});
+  const int a = plan.Actor(0, "a"), b = plan.Actor(1, "b"), c = plan.Actor(2, "c");
+  plan.Actor(3, "copy");
+  plan.Register("r", {a}, {{b}, {c}}, 1);
+  SimulatedCosts costs;
+  costs.act = [](int32_t actor, int64_t) {
+    return actor == 3 ? ActCost{.ns = 2, .link_ns = 10, .link = 7} : ActCost{.ns = 4, .link = 7};
+  };
+  costs.shipment_ns = [](int32_t, int64_t, int32_t to, int32_t) { return to == 1 ? 20 : 30; };
+  ASSERT_OK_AND_ASSIGN(const Simulation simulation, Simulate(plan.set(), 0, 1, costs));
+  // The link carries copy's from 2 on, b's from 12, c's from 32.
+  EXPECT_THAT(Acts(simulation), ElementsAre("a@0-4", "copy@0-12", "b@32-36", "c@62-66"));
+  costs.act = [](int32_t, int64_t) { return ActCost{.ns = 4}; };  // all have links of their own
+  ASSERT_OK_AND_ASSIGN(const Simulation alone, Simulate(plan.set(), 0, 1, costs));
+  EXPECT_THAT(Acts(alone), ElementsAre("a@0-4", "copy@0-4", "b@24-28", "c@34-38"));
+}
+
+// Late messages of large slots come in the order of the slots.
+TEST(SimulatorTest, SlotsLandInTheirOrder) {
+  TestPlan plan({0, 1});
+  const int a = plan.Actor(0, "a"), b = plan.Actor(1, "b");
+  plan.Register("r", {a}, {{b}}, 3);
+  SimulatedCosts costs = Lasting({1, 1});
+  costs.message_ns = [](int32_t, int64_t act, int32_t, int32_t) { return 30 - 10 * (act % 3); };
+  costs.shipment_ns = [](int32_t, int64_t, int32_t, int32_t) { return 5; };
+  ASSERT_OK_AND_ASSIGN(const Simulation simulation, Simulate(plan.set(), 0, 3, costs));
+  EXPECT_THAT(Acts(simulation), ElementsAre("a@0-1", "a@1-2", "a@2-3", "b@36-37", "b@37-38", "b@38-39"));
+}
+
 TEST(SimulatorTest, MembersOfACollectiveWaitForTheLast) {
   TestPlan plan({0, 0});
   const int work = plan.Actor(0, "work"), left = plan.Actor(0, "left"), right = plan.Actor(1, "right");

@@ -159,6 +159,35 @@ TEST(PredictedCostsTest, RanksOfAHostShareItsCards) {
   }
 }
 
+TEST(PredictedCostsTest, WhatIsSentWithMessagesIsNoPartOfTheActThatReadsIt) {
+  TestPlan plan({0, 1, 2});
+  const int work = plan.Actor(0, "work"), copy = plan.Actor(2, "copy"), near = plan.Actor(2, "near");
+  const int x = plan.Register("x", {work}, {{copy}}, 1, 1000), y = plan.Register("y", {copy}, {{near}}, 1, 1000);
+  plan.Copy(copy, {x}, y);
+  plan.Copy(near, {y}, plan.Register("z", {near}, {}, 1, 1000));
+  ASSERT_OK_AND_ASSIGN(const Nics nics, NicsOfClass("infiniband"));
+  const OpRegistry ops = StandardOps();
+  ASSERT_OK_AND_ASSIGN(Topology topology,
+                       Topology::Create(3, 1, {HostGroup{.count = 2, .devices = 2, .nics = {nics}}}));
+  const Link wire = topology.LinkBetween(0, 2);
+  const PredictedCosts reading(plan.set(), 0, topology, ops);
+  EXPECT_EQ(reading.Costs().shipment_ns(work, 0, copy, x), 0);
+  EXPECT_NEAR(reading.Costs().act(copy, 0).link_ns, 1e9 * (wire.alpha_s + 4000 * wire.beta_s_per_byte), 1);
+
+  pb::Landing& landing = *plan.plan().mutable_actors(copy)->add_landings();
+  landing.set_register_(x);
+  landing.set_slot_bytes(4000);
+  plan.plan().mutable_actors(copy)->mutable_instructions(0)->mutable_inputs(0)->set_landed(true);
+  const PredictedCosts predicted(plan.set(), 0, topology, ops);
+  const SimulatedCosts costs = predicted.Costs();
+  EXPECT_NEAR(costs.shipment_ns(work, 0, copy, x), 1e9 * 4000 * wire.beta_s_per_byte, 1);
+  EXPECT_EQ(costs.shipment_ns(copy, 0, near, y), 0);
+  EXPECT_EQ(costs.act(copy, 0).ns, costs.act(near, 0).ns);  // a copy within the rank
+  EXPECT_EQ(costs.act(copy, 0).link_ns, 0);
+  EXPECT_EQ(costs.act(copy, 0).link, 2);  // the card over which it comes
+  EXPECT_LT(costs.act(near, 0).link, 0);
+}
+
 TEST(StepDivisionTest, WaitingCountsForWhatWentOnMeanwhile) {
   TestPlan plan = Transfer(1);
   plan.Register("loop", {2}, {{0}}, 1, 4, /*initially_filled=*/1);  // so that steps do not overlap
