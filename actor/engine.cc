@@ -23,12 +23,11 @@
 #include "actor/memory.h"
 #include "actor/program_check.h"
 #include "actor/trace/save_trace.h"
-#include "actor/transport/data_channel.h"
 #include "actor/transport/inbox.h"
 #include "actor/transport/mail_file.h"
+#include "actor/transport/other_hosts.h"
 #include "actor/transport/peer_network.h"
 #include "actor/transport/process_bus.h"
-#include "actor/transport/shipments.h"
 #include "actor/variables.h"
 #include "glog/logging.h"
 #include "oneflow_core/mesh.h"
@@ -64,7 +63,7 @@ double Seconds(std::chrono::steady_clock::duration d) { return std::chrono::dura
 class EngineImpl : public Engine,
                    private ActorThread::Listener,
                    private PeerNetwork::Listener,
-                   private DataChannel::Receiver {
+                   private OtherHosts::Listener {
  public:
   EngineImpl(pb::Program plans, EngineOptions options)
       : plans_(std::move(plans)),
@@ -77,7 +76,7 @@ class EngineImpl : public Engine,
     if (options_.peers != nullptr) options_.peers->SetListener(nullptr);
     for (const auto& thread : threads_) thread->Stop();
     for (const auto& thread : threads_) thread->Join();  // one that fails now still stops the others
-    channel_.reset();                                    // it tells threads, and writes into memory
+    if (others_ != nullptr) others_->Close();            // they tell threads, and write into memory
   }
 
   // Create() in its order. An error leaves an object that can only be destroyed.
@@ -95,7 +94,7 @@ class EngineImpl : public Engine,
   absl::Status LoadWeights(const std::string& path) override {
     return Together([&]() -> absl::Status {
       OF_RETURN_IF_ERROR(variables_->Load(path));
-      landed_plan_ = -1;
+      others_->Forget();
       return Barrier();  // a peer must not read our variables before
     });
   }
@@ -106,7 +105,7 @@ class EngineImpl : public Engine,
   absl::Status CopyState(char* to) override { return variables_->CopyState(to); }
   absl::Status LoadState(const CheckpointReader& checkpoint) override {
     OF_RETURN_IF_ERROR(failure());
-    landed_plan_ = -1;
+    others_->Forget();
     return OnEveryRank([&](int rank) { return variables_->LoadState(checkpoint, rank); });
   }
   absl::StatusOr<std::vector<std::string>> Exchange(const std::string& note) override {
@@ -139,14 +138,11 @@ class EngineImpl : public Engine,
   CountsOnHost* CountsOf(const Lane& lane);
   absl::StatusOr<pb::PeerPlan> Introduction();
   absl::Status MakeMailFile();
-  void FindOtherHosts();
-  absl::Status OpenChannel();
   absl::Status ShareMemory();
   absl::Status ShareMemoryWith(int process, const pb::PeerPlan& plan);
   absl::Status MapZones(int process, const pb::PeerPlan& plan);
   absl::Status Initialise();
   absl::Status OnEveryRank(const std::function<absl::Status(int rank)>& fn) const;
-  absl::Status BringUpToDate(int plan);
   void MakeThreads();
   int64_t TraceShare(const std::vector<Lane*>& lanes) const;
   absl::Status SaveTraceHere(const std::string& path);
@@ -182,11 +178,7 @@ class EngineImpl : public Engine,
   void OnMessages(int process, absl::Span<const Message> messages) override;
   void OnPeerError(int process, absl::Status status) override;
   void OnPeerLost(int process, absl::Status status) override;
-  absl::StatusOr<char*> RoomFor(DataChannel::Use use, const Message& message, int64_t num_bytes) override;
-  void OnArrived(int process, DataChannel::Use use, const Message& message) override;
-  void OnChannelLost(int process, absl::Status status) override { OnPeerLost(process, std::move(status)); }
-  // Hands a message from another host to the thread that serves its actor.
-  absl::Status Deliver(const Message& message);
+  absl::Status Deliver(const Message& message) override;
 
   std::string Where(int rank) const { return absl::StrCat("rank ", rank, " (", plans_.ranks(rank).device(), ")"); }
   bool IsOurs(int rank) const { return plans_.ranks(rank).process() == options_.process; }
@@ -204,11 +196,7 @@ class EngineImpl : public Engine,
   std::map<int, CountsOnHost> counts_;                         // by rank; none whose memory the host can address
   std::vector<Lane> lanes_;                                    // by rank, then by queue
   std::unique_ptr<ProgramIds> ids_;
-  std::unique_ptr<Shipments> shipments_;
-  std::vector<bool> is_far_;                     // by process: those of other hosts
-  std::vector<bool> exchanges_;                  // by process: those that send us messages, or we them
-  std::unique_ptr<DataChannel> channel_;         // null if nothing goes from or to other hosts
-  int landed_plan_ = -1;                         // whose initially filled slots are up to date on other hosts
+  std::unique_ptr<OtherHosts> others_;
   std::unique_ptr<MailFile> mail_;               // null for a job of one process
   std::vector<std::unique_ptr<Inbox>> inboxes_;  // as threads_; none without mail_
   std::unique_ptr<ProcessBus> bus_;
@@ -221,7 +209,6 @@ class EngineImpl : public Engine,
   int running_threads_ = 0;  // of the current run
   absl::Status failure_;
   absl::Status lost_peer_;
-  std::vector<int64_t> initial_arrived_;  // by plan: slots that peers have brought up to date
   double wall_seconds_ = 0;
 };
 
@@ -243,7 +230,7 @@ absl::Status EngineImpl::LoadHere() {
   OF_RETURN_IF_ERROR(made);
   OF_RETURN_IF_ERROR(Initialise());
   MakeThreads();
-  if (channel_ != nullptr) channel_->Start(*this);
+  others_->Start();
   if (options_.peers == nullptr) return absl::OkStatus();
   options_.peers->SetListener(this);
   return Barrier();  // every process can take messages, every variable is set
@@ -345,8 +332,8 @@ absl::StatusOr<pb::PeerPlan> EngineImpl::Introduction() {
   }
   OF_RETURN_IF_ERROR_AT(MakeMailFile(), "messages of peers");
   *mine.mutable_mail() = mail_->announcement();
-  OF_RETURN_IF_ERROR(OpenChannel());
-  if (channel_ != nullptr) *mine.mutable_data() = channel_->announcement();
+  OF_RETURN_IF_ERROR(others_->Open(*options_.peers, cores_));
+  if (others_->channel() != nullptr) *mine.mutable_data() = others_->channel()->announcement();
   return mine;
 }
 
@@ -361,53 +348,19 @@ absl::Status EngineImpl::MakeMailFile() {
   return absl::OkStatus();
 }
 
-// Which processes are on other hosts, and with whom there is anything to exchange.
-void EngineImpl::FindOtherHosts() {
-  int processes = 1;
-  for (const pb::Rank& rank : plans_.ranks()) processes = std::max(processes, rank.process() + 1);
-  is_far_.assign(processes, false);
-  exchanges_.assign(processes, false);
-  for (int r = 0; r < plans_.ranks_size(); ++r) {
-    if (!IsOurs(r) && !ranks_.empty() && !OnOurHost(r)) is_far_[plans_.ranks(r).process()] = true;
-  }
-  for (const pb::Plan& plan : plans_.plans()) {
-    const auto process_of = [&](int actor) { return plans_.ranks(plan.actors(actor).rank()).process(); };
-    for (const pb::Register& reg : plan.registers()) {
-      for (const int consumer : reg.consumers()) {
-        const int from = process_of(reg.producer()), to = process_of(consumer);
-        if (from == options_.process) exchanges_[to] = true;
-        if (to == options_.process) exchanges_[from] = true;
-      }
-    }
-  }
-}
-
-absl::Status EngineImpl::OpenChannel() {
-  bool needed = false;
-  for (size_t p = 0; p < is_far_.size(); ++p) needed = needed || (is_far_[p] && exchanges_[p]);
-  if (!needed) return absl::OkStatus();
-  const std::string& address = options_.peers->address();
-  OF_ASSIGN_OR_RETURN(channel_, DataChannel::Create({.process = options_.process,
-                                                     .num_processes = options_.peers->num_processes(),
-                                                     .host = address.substr(0, address.rfind(':')),
-                                                     .cores = &cores_}));
-  return absl::OkStatus();
-}
-
 // Compares plans with the peers and maps the memory of those that are on this host.
 absl::Status EngineImpl::ShareMemory() {
   ids_ = std::make_unique<ProgramIds>(plans_);
-  FindOtherHosts();
-  shipments_ = std::make_unique<Shipments>(plans_, options_.process, memory_);
-  initial_arrived_.assign(plans_.plans_size(), 0);
+  others_ =
+      std::make_unique<OtherHosts>(plans_, options_.process, memory_, *ids_, static_cast<OtherHosts::Listener&>(*this));
   std::vector<int> process_of_rank;
   for (const pb::Rank& rank : plans_.ranks()) process_of_rank.push_back(rank.process());
   bus_ = std::make_unique<ProcessBus>(options_.process, process_of_rank, options_.peers, *ids_,
                                       [this](const absl::Status& status) { Fail(status, /*tell_peers=*/true); });
-  bus_->Attach(nullptr, *shipments_, is_far_);
+  bus_->Attach(nullptr, others_->shipments(), others_->are_far());
   if (options_.peers == nullptr) return absl::OkStatus();
   OF_ASSIGN_OR_RETURN(const pb::PeerPlan mine, Introduction());
-  bus_->Attach(channel_.get(), *shipments_, is_far_);
+  bus_->Attach(others_->channel(), others_->shipments(), others_->are_far());
   OF_ASSIGN_OR_RETURN(const std::vector<pb::PeerPlan> plans, options_.peers->Exchange(mine));
   for (int p = 0; p < static_cast<int>(plans.size()); ++p) {
     if (p == options_.process) continue;
@@ -415,8 +368,8 @@ absl::Status EngineImpl::ShareMemory() {
       return absl::FailedPreconditionError(
           absl::StrCat("process ", p, " has another plan: its hash is ", plans[p].hash(), ", ours is ", mine.hash()));
     }
-    if (is_far_[p]) {
-      if (exchanges_[p]) OF_RETURN_IF_ERROR(channel_->Connect(p, plans[p].data()));
+    if (others_->are_far()[p]) {
+      OF_RETURN_IF_ERROR(others_->Connect(p, plans[p].data()));
     } else {
       OF_RETURN_IF_ERROR(ShareMemoryWith(p, plans[p]));
     }
@@ -543,7 +496,7 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
     if (!lost_peer_.ok()) return lost_peer_;
     running_threads_ = static_cast<int>(threads_.size());
   }
-  absl::Status status = BringUpToDate(index);
+  absl::Status status = others_->BringUpToDate(index, *bus_);
   if (!status.ok()) return status;
   for (const auto& thread : threads_) thread->Grant(index, first_step, steps);
   status = WaitForThreads();
@@ -556,21 +509,6 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
   std::lock_guard<std::mutex> lock(mu_);
   wall_seconds_ += Seconds(std::chrono::steady_clock::now() - begin) * static_cast<double>(ranks_.size());
   return failure_.ok() ? status : failure_;
-}
-
-// Other hosts have copies of what they read. Those of registers that are filled when a run begins, variables, are as
-// the last run of the plan has left them, unless something else has used their place or changed the variables since.
-absl::Status EngineImpl::BringUpToDate(int plan) {
-  if (shipments_->empty() || std::exchange(landed_plan_, plan) == plan) return absl::OkStatus();
-  for (const Message& message : shipments_->InitialOf(plan)) {
-    const pb::Actor& reader = plans_.plans(plan).actors(message.actor);
-    bus_->SendInitial(AddressOf(reader.rank(), reader.queue()), message);
-  }
-  const int64_t expected = shipments_->NumInitialFromPeers(plan);
-  std::unique_lock<std::mutex> lock(mu_);
-  changed_.wait(lock, [&] { return initial_arrived_[plan] >= expected || !failure_.ok(); });
-  initial_arrived_[plan] -= expected;
-  return failure_;
 }
 
 absl::Status EngineImpl::WaitForThreads() {
@@ -609,6 +547,7 @@ void EngineImpl::Fail(const absl::Status& status, bool tell_peers) {
     changed_.notify_all();
   }
   for (const auto& thread : threads_) thread->Stop();
+  if (others_ != nullptr) others_->Interrupt(status);
   if (options_.peers != nullptr) {
     if (tell_peers) options_.peers->SendError(status);
     options_.peers->Interrupt(status);
@@ -625,7 +564,7 @@ void EngineImpl::OnThreadDone(int) {
 void EngineImpl::OnMessages(int process, absl::Span<const Message> messages) {
   for (const Message& message : messages) {
     const std::optional<Message> known = ids_->FromPeer(message);
-    const bool lands = known.has_value() && shipments_->LandingOf(*known) != nullptr;
+    const bool lands = known.has_value() && others_->Lands(*known);
     if (known.has_value() && !lands && Deliver(*known).ok()) continue;
     return Fail(absl::InvalidArgumentError(absl::StrCat("process ", process, " sent a message for plan ", message.plan,
                                                         " actor ", message.actor, " register ", message.register_id,
@@ -640,32 +579,6 @@ absl::Status EngineImpl::Deliver(const Message& message) {
   if (thread == nullptr) return absl::InvalidArgumentError("nobody serves the actor here");
   thread->Post({&message, 1});
   return absl::OkStatus();
-}
-
-absl::StatusOr<char*> EngineImpl::RoomFor(DataChannel::Use use, const Message& message, int64_t num_bytes) {
-  const std::optional<Message> known = ids_->FromPeer(message);
-  const Landing* const landing = known.has_value() ? shipments_->LandingOf(*known) : nullptr;
-  const bool valid = landing != nullptr && landing->has_slot(message.slot) && landing->slot_bytes() == num_bytes &&
-                     (use == DataChannel::Use::kFilled || use == DataChannel::Use::kInitial);
-  if (valid) return landing->slot(message.slot);
-  return absl::InvalidArgumentError(absl::StrCat(
-      num_bytes, " bytes for plan ", message.plan, " actor ", message.actor, " register ", message.register_id,
-      " slot ", message.slot,
-      landing == nullptr ? ", which is not here" : absl::StrCat(", where there are ", landing->slot_bytes())));
-}
-
-void EngineImpl::OnArrived(int process, DataChannel::Use use, const Message& message) {
-  const Message known = *ids_->FromPeer(message);
-  if (use == DataChannel::Use::kInitial) {
-    std::lock_guard<std::mutex> lock(mu_);
-    ++initial_arrived_[known.plan];
-    return changed_.notify_all();
-  }
-  shipments_->LandingOf(known)->OnArrived(known.slot, [&](int32_t slot) {
-    Message filled = known;
-    filled.slot = slot;
-    if (!Deliver(filled).ok()) OnMessages(process, {&message, 1});  // says what is wrong
-  });
 }
 
 void EngineImpl::OnPeerError(int process, absl::Status status) {
@@ -742,7 +655,7 @@ EngineStats EngineImpl::stats() const {
   }
   std::lock_guard<std::mutex> lock(mu_);
   stats.wall_seconds = wall_seconds_;
-  stats.bytes_sent = channel_ == nullptr ? 0 : channel_->bytes_sent();
+  stats.bytes_sent = others_->bytes_sent();
   return stats;
 }
 
