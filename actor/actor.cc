@@ -170,30 +170,96 @@ bool Actor::done() const {
   return true;
 }
 
-std::string Actor::WaitsFor(const pb::Plan& plan) const {
-  if (done()) return act_ == 0 ? "idle" : "done";
-  if (ready()) return "ready";
-  const auto describe = [&](int32_t id) { return absl::StrCat("register ", id, " '", plan.registers(id).name(), "'"); };
-  std::vector<std::string> waits;
+void Actor::AddWaits(const pb::Plan& plan, pb::WaitingActor& to) const {
+  const auto add = [&](pb::Wait::Kind kind, const PortSpec& spec, int32_t slot, int32_t missing) {
+    pb::Wait& wait = *to.add_waits();
+    wait.set_kind(kind);
+    wait.set_register_(spec.register_id);
+    wait.set_name(plan.registers(spec.register_id).name());
+    wait.set_slot(slot);
+    wait.set_missing(missing);
+    for (const int32_t peer : spec.peers) *wait.add_peers() = PeerOf(plan, peer);
+  };
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const bool at_rest = inputs_[i].available == spec_.inputs[i].initially_filled;
+    const bool at_rest = inputs_[i].available >= spec_.inputs[i].initially_filled;
     if (acts_left_ > 0 ? inputs_[i].available > 0 || inputs_[i].position > 0 : at_rest) continue;
-    const int32_t producer = spec_.inputs[i].peers[0];
-    waits.push_back(absl::StrCat(describe(spec_.inputs[i].register_id), " slot ", inputs_[i].slot,
-                                 " to be filled by actor ", producer, " '", plan.actors(producer).name(), "' on rank ",
-                                 plan.actors(producer).rank()));
+    add(pb::Wait::DATA, spec_.inputs[i], (inputs_[i].slot + inputs_[i].available) % spec_.inputs[i].slots, 1);
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const PortSpec& spec = spec_.outputs[i];
-    const bool at_rest = outputs_[i].available == spec.slots - spec.initially_filled;
+    const bool at_rest = outputs_[i].available == spec.slots - (spec.peers.empty() ? 0 : spec.initially_filled);
     if (acts_left_ > 0 ? outputs_[i].available > 0 || outputs_[i].position > 0 : at_rest) continue;
     // Consumers free in turn, so the slot that is next in line after the available ones is the one that is awaited.
     const int32_t slot = (outputs_[i].slot + outputs_[i].available) % spec.slots;
-    waits.push_back(absl::StrCat(describe(spec.register_id), " slot ", slot, " to be freed by ",
-                                 outputs_[i].frees_due[slot], " of actors ", absl::StrJoin(spec.peers, ",")));
+    add(pb::Wait::CREDIT, spec, slot, outputs_[i].frees_due[slot]);
   }
-  return absl::StrCat("waits for ", absl::StrJoin(waits, "; "), " (step ", step(), ", micro-batch ", micro_batch(),
-                      ", ", acts_left_, " acts left)");
+}
+
+void Actor::AddSlots(pb::WaitingActor& to) const {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    pb::SlotsOf& held = *to.add_held();
+    held.set_register_(spec_.inputs[i].register_id);
+    const int32_t count = inputs_[i].available + (inputs_[i].position > 0 ? 1 : 0);
+    for (int32_t s = 0; s < count; ++s) held.add_slots((inputs_[i].slot + s) % spec_.inputs[i].slots);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    pb::SlotsOf& filled = *to.add_filled();
+    filled.set_register_(spec_.outputs[i].register_id);
+    for (int32_t s = 0; s < spec_.outputs[i].slots; ++s) {
+      if (outputs_[i].frees_due[s] > 0) filled.add_slots(s);
+    }
+  }
+}
+
+pb::WaitingActor Actor::Waits(const pb::Plan& plan) const {
+  pb::WaitingActor result;
+  result.set_actor(spec_.id);
+  result.set_name(spec_.name);
+  result.set_step(step());
+  result.set_micro_batch(micro_batch());
+  result.set_acts_left(acts_left_);
+  if (!done() && !ready()) AddWaits(plan, result);
+  AddSlots(result);
+  return result;
+}
+
+std::string Actor::WaitsFor(const pb::Plan& plan) const {
+  if (done()) return act_ == 0 ? "idle" : "done";
+  return WaitText(Waits(plan));
+}
+
+pb::WaitPeer PeerOf(const pb::Plan& plan, int32_t actor) {
+  pb::WaitPeer peer;
+  peer.set_actor(actor);
+  peer.set_name(plan.actors(actor).name());
+  peer.set_rank(plan.actors(actor).rank());
+  peer.set_queue(plan.actors(actor).queue());
+  return peer;
+}
+
+std::string WaitText(const pb::Wait& wait) {
+  constexpr int kMostPeers = 4;
+  std::vector<std::string> peers;
+  for (const pb::WaitPeer& peer : wait.peers()) {
+    if (peers.size() == kMostPeers) {
+      peers.push_back(absl::StrCat(wait.peers_size() - kMostPeers, " more"));
+      break;
+    }
+    peers.push_back(absl::StrCat("actor ", peer.actor(), " '", peer.name(), "' on rank ", peer.rank()));
+  }
+  const std::string who = absl::StrJoin(peers, ", ");
+  if (wait.kind() == pb::Wait::TURN) return absl::StrCat("its turn, which is that of ", who);
+  const std::string slot = absl::StrCat("register ", wait.register_(), " '", wait.name(), "' slot ", wait.slot());
+  if (wait.kind() == pb::Wait::DATA) return absl::StrCat(slot, " to be filled by ", who);
+  return absl::StrCat(slot, " to be freed by ",
+                      wait.missing() < wait.peers_size() ? absl::StrCat(wait.missing(), " of ") : "", who);
+}
+
+std::string WaitText(const pb::WaitingActor& actor) {
+  if (actor.waits().empty()) return actor.acts_left() > 0 ? "ready" : "has no acts left for what has come to it";
+  const auto text = [](std::string* out, const pb::Wait& wait) { *out += WaitText(wait); };
+  return absl::StrCat("waits for ", absl::StrJoin(actor.waits(), "; ", text), " (step ", actor.step(), ", micro-batch ",
+                      actor.micro_batch(), ", ", actor.acts_left(), " acts left)");
 }
 
 }  // namespace oneflow

@@ -22,6 +22,7 @@
 #include "actor/message.h"
 #include "oneflow_core/status.h"
 #include "proto/program.pb.h"
+#include "proto/waits.pb.h"
 
 namespace oneflow {
 
@@ -45,6 +46,12 @@ struct ActorSpec {
 
 // What plan `plan_index` says about actor `actor`. REQUIRES: the plan passed CheckProgram.
 ActorSpec MakeActorSpec(const pb::Plan& plan, int plan_index, int actor);
+
+pb::WaitPeer PeerOf(const pb::Plan& plan, int32_t actor);
+// "register 3 'x' slot 0 to be filled by actor 2 'up' on rank 1".
+std::string WaitText(const pb::Wait& wait);
+// "waits for register ... (step 3, micro-batch 0, 7 acts left)"; "ready" if it waits for nothing.
+std::string WaitText(const pb::WaitingActor& actor);
 
 class Actor {
  public:
@@ -88,7 +95,9 @@ class Actor {
   // Whether the current act reads or writes that slot of a register.
   bool Uses(int32_t register_id, int32_t slot) const;
 
-  // What keeps it from acting, for people: "waits for register 3 'x' ..."; "ready", "done" or "idle" if nothing does.
+  // What keeps it from acting, and the slots that others may wait for; as `plan` numbers actors and registers.
+  pb::WaitingActor Waits(const pb::Plan& plan) const;
+  // The same for people: "waits for register 3 'x' ..."; "ready", "done" or "idle" if nothing does.
   std::string WaitsFor(const pb::Plan& plan) const;
 
  private:
@@ -109,6 +118,8 @@ class Actor {
   absl::Status OnFilled(const Message& message, int port);
   absl::Status OnFreed(const Message& message, int port);
   absl::Status Unexpected(const Message& message, const std::string& why) const;
+  void AddWaits(const pb::Plan& plan, pb::WaitingActor& to) const;
+  void AddSlots(pb::WaitingActor& to) const;
 
   ActorSpec spec_;
   std::vector<Port> inputs_;

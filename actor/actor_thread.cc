@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
+
+#include "actor/transport/program_ids.h"
 
 namespace oneflow {
 namespace {
@@ -175,7 +178,7 @@ void ActorThread::Handle(const Mail& mail) {
     case Mail::Kind::kReport: {
       std::lock_guard<std::mutex> lock(report_mu_);
       report_ = Describe();
-      ++reports_;
+      ++answered_;
       report_ready_.notify_all();
       return;
     }
@@ -360,40 +363,81 @@ void ActorThread::FailOnDevice(int plan, int32_t acted, const char* error) {
                                         "' actor '", failed.actors(acted).name(), "': ", error)));
 }
 
-std::string ActorThread::Describe() const {
-  if (plan_ < 0) return absl::StrCat("rank ", c_.rank, ": no plan is running\n");
-  const pb::Plan& plan = c_.plans.plans(plan_);
-  std::string text =
-      absl::StrCat("rank ", c_.rank, ": plan '", plan.name(), "', ", unfinished_, " actors are not done\n");
-  if (const int places = followed_.load(); places > 0) {
-    absl::StrAppend(&text, "  device ", c_.plans.ranks(c_.rank).device(), " has yet to come to ", places, " places\n");
-  }
-  for (const Entry& entry : entries_[plan_]) {
-    if (entry.finished) continue;
-    absl::StrAppend(&text, "  actor ", entry.actor.spec().id, " '", entry.actor.spec().name, "' ",
-                    entry.actor.WaitsFor(plan));
-    if (!IsTurn(entry)) {
-      absl::StrAppend(&text, "; the next in the order of its queue is actor ", NextIn(entry.lane), " '",
-                      plan.actors(NextIn(entry.lane)).name(), "'");
-    }
-    absl::StrAppend(&text, "\n");
-  }
-  return text;
+double ActorThread::busy_seconds() const {
+  double seconds = 0;
+  for (const Lane& lane : c_.lanes) seconds += lane.runner.busy_seconds();
+  return seconds;
 }
 
-std::string ActorThread::WaitReport() {
-  // Long enough for a thread that only waits for its turn on a busy host.
-  constexpr std::chrono::seconds kAnswerTime(1);
-  std::unique_lock<std::mutex> lock(report_mu_);
-  const int64_t before = reports_;
-  mailbox_.Push({.kind = Mail::Kind::kReport});
-  if (report_ready_.wait_for(lock, kAnswerTime, [&] { return reports_ > before; })) return report_;
+pb::QueueWaits ActorThread::FromOutside() const {
+  pb::QueueWaits waits;
+  waits.set_rank(c_.rank);
+  waits.set_device(c_.plans.ranks(c_.rank).device());
+  double still = std::numeric_limits<double>::infinity();
+  for (const Lane& lane : c_.lanes) {
+    waits.add_queues(lane.queue);
+    still = std::min(still, lane.runner.still_seconds());
+  }
+  waits.set_still_seconds(still);
+  waits.set_places(followed_.load());
   const int64_t current = current_.load(std::memory_order_relaxed);
-  if (current < 0) return absl::StrCat("rank ", c_.rank, ": no answer\n");
-  const pb::Plan& plan = c_.plans.plans(static_cast<int>(current >> 32));
-  const int32_t id = static_cast<int32_t>(current);
-  return absl::StrCat("rank ", c_.rank, ": plan '", plan.name(), "' is inside an act of actor ", id, " '",
-                      plan.actors(id).name(), "'\n");
+  if (current < 0) return waits;
+  const int plan = static_cast<int>(current >> 32), actor = static_cast<int32_t>(current);
+  waits.set_plan(c_.plans.plans(plan).name());
+  waits.mutable_running()->set_actor(ActorId(c_.plans, plan, actor));
+  waits.mutable_running()->set_name(c_.plans.plans(plan).actors(actor).name());
+  for (const Lane& lane : c_.lanes) {
+    const std::optional<ActRunner::Place> place = lane.runner.place();
+    if (!place.has_value()) continue;
+    waits.mutable_running()->set_instruction(place->instruction);
+    waits.mutable_running()->set_seconds(place->seconds);
+  }
+  return waits;
+}
+
+pb::QueueWaits ActorThread::Describe() const {
+  pb::QueueWaits waits = FromOutside();
+  if (plan_ < 0) return waits;
+  waits.set_plan(c_.plans.plans(plan_).name());
+  waits.set_still_seconds(std::min(waits.still_seconds(), 1e-9 * static_cast<double>(NowNs() - run_begin_ns_)));
+  for (const Entry& entry : entries_[plan_]) {
+    if (!entry.finished) DescribeActor(entry, waits);
+  }
+  return waits;
+}
+
+void ActorThread::DescribeActor(const Entry& entry, pb::QueueWaits& to) const {
+  const pb::Plan& plan = c_.plans.plans(plan_);
+  pb::WaitingActor& actor = *to.add_actors();
+  actor = entry.actor.Waits(plan);
+  if (!IsTurn(entry)) {
+    pb::Wait& turn = *actor.add_waits();
+    turn.set_kind(pb::Wait::TURN);
+    *turn.add_peers() = PeerOf(plan, NextIn(entry.lane));
+  }
+  NumberAsInJob(c_.plans, plan_, actor);
+}
+
+void ActorThread::AskWaits() {
+  {
+    std::lock_guard<std::mutex> lock(report_mu_);
+    ++asked_;
+  }
+  mailbox_.Push({.kind = Mail::Kind::kReport});
+}
+
+pb::QueueWaits ActorThread::Waits(std::chrono::steady_clock::time_point until) {
+  std::unique_lock<std::mutex> lock(report_mu_);
+  // In an act it is not worth waiting for.
+  const auto answered = [this] { return answered_ == asked_; };
+  while (!answered() && std::chrono::steady_clock::now() < until) {
+    if (current_.load(std::memory_order_relaxed) >= 0) break;
+    report_ready_.wait_for(lock, std::chrono::milliseconds(10), answered);
+  }
+  if (answered()) return report_;
+  pb::QueueWaits waits = FromOutside();
+  waits.set_no_answer(!waits.has_running());
+  return waits;
 }
 
 }  // namespace oneflow

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -89,11 +90,16 @@ class ActorThread : public MessageSink {
   // if there was nothing to do, or it was told to quit.
   bool Turn();
 
-  // What the actors wait for, one line each; says so if it does not answer because an act is running. Any other thread.
-  std::string WaitReport();
+  // Asks it to say what its actors wait for. Any other thread; returns at once.
+  void AskWaits();
+  // What it answers, or what can be seen of it from outside where it does not until then, as in an act. One thread at a
+  // time, each after a call of its own to AskWaits().
+  pb::QueueWaits Waits(std::chrono::steady_clock::time_point until);
 
   // Any thread.
   int64_t acts() const { return acts_.load(std::memory_order_relaxed); }
+  // Inside acts, the one that runs included.
+  double busy_seconds() const;
   // From the grants of runs to their ends here, and of that asleep for want of messages.
   double run_seconds() const { return run_ns_.load(std::memory_order_relaxed) * 1e-9; }
   double idle_seconds() const { return idle_ns_.load(std::memory_order_relaxed) * 1e-9; }
@@ -170,7 +176,10 @@ class ActorThread : public MessageSink {
   void ReportDone();
   void Fail(absl::Status status);
   void FailOnDevice(int plan, int32_t acted, const char* error);
-  std::string Describe() const;
+  pb::QueueWaits Describe() const;
+  void DescribeActor(const Entry& entry, pb::QueueWaits& to) const;
+  // What any thread may see of it.
+  pb::QueueWaits FromOutside() const;
 
   const Context c_;
   int own_cores_ = 1;  // that its kernels may use
@@ -205,8 +214,9 @@ class ActorThread : public MessageSink {
 
   std::mutex report_mu_;
   std::condition_variable report_ready_;
-  int64_t reports_ = 0;  // guarded by report_mu_
-  std::string report_;   // guarded by report_mu_
+  int64_t asked_ = 0;      // guarded by report_mu_
+  int64_t answered_ = 0;   // guarded by report_mu_
+  pb::QueueWaits report_;  // guarded by report_mu_
 
   std::atomic<int> followed_{0};  // places that the device has still to come to
   std::thread thread_;

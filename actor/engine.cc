@@ -17,6 +17,7 @@
 #include "actor/actor_thread.h"
 #include "actor/collective/collectives.h"
 #include "actor/core_budget.h"
+#include "actor/diagnosis.h"
 #include "actor/executor.h"
 #include "actor/instruction/counts_on_host.h"
 #include "actor/local_device.h"
@@ -36,10 +37,12 @@
 namespace oneflow {
 namespace {
 
-// A run in which no act begins for this long is reported, once, and goes on.
-constexpr std::chrono::milliseconds kStallTime(60000);
-// Between two looks at whether collectives can still end.
-constexpr std::chrono::milliseconds kCollectivesTime(100);
+// Between two looks at whether a run goes on, and collectives can still end.
+constexpr std::chrono::milliseconds kLookTime(100);
+// For how long Waits() looks at who is busy: some acts of most jobs.
+constexpr std::chrono::milliseconds kWindow(300);
+// Then, how long a thread may take to answer: enough for one that only waits for its turn on a busy host.
+constexpr std::chrono::milliseconds kAnswerTime(300);
 
 // What all processes of a job have in common: the hash of the plan, or of the program if that is everybody's.
 std::string Hash(const pb::Program& program) {
@@ -92,31 +95,34 @@ class EngineImpl : public Engine,
     Fail(status.ok() ? absl::CancelledError("aborted") : std::move(status), /*tell_peers=*/true);
   }
   absl::Status LoadWeights(const std::string& path) override {
-    return Together([&]() -> absl::Status {
+    return Together("loads weights", [&]() -> absl::Status {
       OF_RETURN_IF_ERROR(variables_->Load(path));
       others_->Forget();
       return Barrier();  // a peer must not read our variables before
     });
   }
   absl::Status SaveWeights(const std::string& path, absl::string_view suffix) override {
-    return Together([&] { return variables_->Save(path, suffix, options_.process, [this] { return Barrier(); }); });
+    return Together("saves weights",
+                    [&] { return variables_->Save(path, suffix, options_.process, [this] { return Barrier(); }); });
   }
   absl::StatusOr<OwnedState> Owned() override { return variables_->Owned(); }
   absl::Status CopyState(char* to) override { return variables_->CopyState(to); }
   absl::Status LoadState(const CheckpointReader& checkpoint) override {
+    const Doing doing(*this, "loads a checkpoint");
     OF_RETURN_IF_ERROR(failure());
     others_->Forget();
     return OnEveryRank([&](int rank) { return variables_->LoadState(checkpoint, rank); });
   }
   absl::StatusOr<std::vector<std::string>> Exchange(const std::string& note) override {
+    const Doing doing(*this, "waits until all processes have said what comes next");
     OF_RETURN_IF_ERROR(failure());
     if (options_.peers == nullptr) return std::vector<std::string>{note};
     return options_.peers->ExchangeNotes(note);
   }
   absl::Status SaveTrace(const std::string& path) override {
-    return Together([&] { return SaveTraceHere(path); });
+    return Together("saves the trace", [&] { return SaveTraceHere(path); });
   }
-  std::string WaitReport() override;
+  pb::ProcessWaits Waits() override;
   EngineStats stats() const override;
 
  private:
@@ -150,7 +156,8 @@ class EngineImpl : public Engine,
 
   // What all processes do outside of runs: an error here is an error everywhere.
   template <typename Fn>
-  absl::Status Together(const Fn& fn) {
+  absl::Status Together(const char* what, const Fn& fn) {
+    const Doing doing(*this, what);
     OF_RETURN_IF_ERROR(failure());
     const absl::Status status = fn();
     if (!status.ok()) Fail(status, /*tell_peers=*/true);
@@ -164,14 +171,28 @@ class EngineImpl : public Engine,
   // Keeps the first error and stops everything.
   void Fail(const absl::Status& status, bool tell_peers);
   absl::Status WaitForThreads();
-  // Of a run: when it was looked at, and what had been done by then.
+  // Of a run: how many acts have ended, and since when it is as many.
   struct Watch {
-    std::chrono::steady_clock::time_point looked = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
     int64_t acts = -1;
     bool reported = false;
   };
-  // Once, when nothing has moved since the last look.
+  // Once, when nothing has moved for too long.
   void ReportStall(Watch& watch);
+  int64_t NumActs() const;
+  // What the process as a whole is at, from here to the end of the scope.
+  class Doing {
+   public:
+    Doing(EngineImpl& engine, std::string what) : engine_(engine) { engine_.SetDoing(std::move(what)); }
+    ~Doing() { engine_.SetDoing("is between two runs"); }
+
+   private:
+    EngineImpl& engine_;
+  };
+  void SetDoing(std::string what) {
+    std::lock_guard<std::mutex> lock(mu_);
+    doing_ = std::move(what);
+  }
 
   void OnThreadDone(int rank) override;
   void OnThreadFailed(int, absl::Status status) override { Fail(status, /*tell_peers=*/true); }
@@ -204,8 +225,10 @@ class EngineImpl : public Engine,
   std::vector<std::unique_ptr<ActorThread>> threads_;
   std::vector<ActorThread*> thread_at_;  // by address; null for those that nobody serves here
 
+  std::mutex waits_mu_;  // held by who asks the threads what they wait for
   mutable std::mutex mu_;
   std::condition_variable changed_;
+  std::string doing_ = "is loading its program";
   int running_threads_ = 0;  // of the current run
   absl::Status failure_;
   absl::Status lost_peer_;
@@ -490,6 +513,7 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
         absl::StrCat("plan '", plan, "': ", steps, " steps from step ", first_step, " cannot be run"));
   }
   const auto begin = std::chrono::steady_clock::now();
+  const Doing doing(*this, absl::StrCat("runs plan '", plan, "'"));
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (!failure_.ok()) return failure_;
@@ -503,6 +527,7 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
   // Variables that a peer may read in the next run are settled only when all processes have come to the end of this
   // one.
   if (status.ok()) {
+    SetDoing(absl::StrCat("has ended its part of plan '", plan, "' and waits for the other processes"));
     status = Barrier();
     if (!status.ok()) Fail(status, /*tell_peers=*/true);
   }
@@ -515,7 +540,7 @@ absl::Status EngineImpl::WaitForThreads() {
   Watch watch;
   std::unique_lock<std::mutex> lock(mu_);
   const auto over = [this] { return running_threads_ == 0 || !failure_.ok(); };
-  while (!changed_.wait_for(lock, options_.collectives == nullptr ? kStallTime : kCollectivesTime, over)) {
+  while (!changed_.wait_for(lock, kLookTime, over)) {
     lock.unlock();
     if (options_.collectives != nullptr) {
       if (const absl::Status status = options_.collectives->Check(); !status.ok()) Fail(status, /*tell_peers=*/true);
@@ -528,15 +553,18 @@ absl::Status EngineImpl::WaitForThreads() {
 
 void EngineImpl::ReportStall(Watch& watch) {
   const auto now = std::chrono::steady_clock::now();
-  if (now - watch.looked < kStallTime) return;
-  watch.looked = now;
+  if (const int64_t acts = NumActs(); acts != watch.acts) watch = {.since = now, .acts = acts};
+  if (watch.reported || Seconds(now - watch.since) < options_.stall_seconds) return;
+  watch.reported = true;
+  if (options_.on_stall) return options_.on_stall(Waits());
+  LOG(WARNING) << "process " << options_.process << ": no act has ended for " << options_.stall_seconds << " s\n"
+               << DiagnosisText(Diagnose({Waits()}));
+}
+
+int64_t EngineImpl::NumActs() const {
   int64_t acts = 0;
   for (const auto& thread : threads_) acts += thread->acts();
-  if (acts == std::exchange(watch.acts, acts) && !std::exchange(watch.reported, true)) {
-    LOG(WARNING) << "process " << options_.process << ": no act has ended for "
-                 << std::chrono::duration_cast<std::chrono::seconds>(kStallTime).count() << " s\n"
-                 << WaitReport();
-  }
+  return acts;
 }
 
 void EngineImpl::Fail(const absl::Status& status, bool tell_peers) {
@@ -621,16 +649,39 @@ absl::Status EngineImpl::SaveTraceHere(const std::string& path) {
   return oneflow::SaveTrace(source, path, [this] { return Barrier(); });
 }
 
-std::string EngineImpl::WaitReport() {
-  std::string text = absl::StrCat("process ", options_.process, "\n");
-  for (const auto& thread : threads_) absl::StrAppend(&text, thread->WaitReport());
-  return text;
+pb::ProcessWaits EngineImpl::Waits() {
+  std::lock_guard<std::mutex> one_at_a_time(waits_mu_);
+  struct Before {
+    double busy = 0;
+    int64_t acts = 0;
+  };
+  std::vector<Before> before;
+  const auto begin = std::chrono::steady_clock::now();
+  for (const auto& thread : threads_) before.push_back({thread->busy_seconds(), thread->acts()});
+  std::this_thread::sleep_for(kWindow);
+  pb::ProcessWaits waits;
+  waits.set_process(options_.process);
+  waits.set_window_seconds(Seconds(std::chrono::steady_clock::now() - begin));
+  std::vector<pb::QueueWaits> queues(threads_.size());
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    queues[i].set_busy_seconds(threads_[i]->busy_seconds() - before[i].busy);
+    queues[i].set_acts(threads_[i]->acts() - before[i].acts);
+    threads_[i]->AskWaits();
+  }
+  const auto until = std::chrono::steady_clock::now() + kAnswerTime;
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    queues[i].MergeFrom(threads_[i]->Waits(until));
+    *waits.add_queues() = std::move(queues[i]);
+  }
+  std::lock_guard<std::mutex> lock(mu_);
+  waits.set_doing(doing_);
+  return waits;
 }
 
 EngineStats EngineImpl::stats() const {
   EngineStats stats;
   std::map<std::string, OpTime> ops;
-  for (const auto& thread : threads_) stats.acts += thread->acts();
+  stats.acts = NumActs();
   for (const int rank : ranks_) {
     stats.register_bytes += plans_.ranks(rank).private_bytes() + plans_.ranks(rank).shared_bytes();
   }

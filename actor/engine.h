@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "oneflow_core/status.h"
 #include "proto/program.pb.h"
+#include "proto/waits.pb.h"
 
 namespace oneflow {
 
@@ -41,6 +42,10 @@ struct OpTime {
   double seconds = 0;  // on a device with a stream: of launching
 };
 
+// Without another number, after how long a run in which nothing moves is told. Acts take seconds at most on machines
+// that their model is for.
+inline constexpr double kStallSeconds = 60;
+
 struct EngineOptions {
   int process = 0;
   // Cores that this process may use, shared equally among its cpu devices (at least one each).
@@ -57,6 +62,10 @@ struct EngineOptions {
   bool profile = false;
   // Memory for the last acts of this process' ranks, which SaveTrace() writes; 0: acts are not recorded.
   int64_t trace_bytes = 0;
+  // That no act of this process has ended for so long, though a run goes on, is told with Waits(), on the thread of
+  // Run(); again only when it has moved meanwhile. Empty: it is logged.
+  double stall_seconds = kStallSeconds;
+  std::function<void(pb::ProcessWaits)> on_stall;
   // For experiments on cpu devices: reading another rank's memory takes at least so many nanoseconds per byte.
   double emulated_ns_per_byte = 0;
   // Opens a device that may use `cores` cores; empty: the devices of this host. Unavailable if there is no such device.
@@ -119,9 +128,9 @@ class Engine {
   // same path, which all of them see. FailedPrecondition if acts are not recorded.
   virtual absl::Status SaveTrace(const std::string& path) = 0;
 
-  // What every actor of this process that is not done waits for, and which acts are running, one line each. For the
-  // moment when nothing moves. Any thread.
-  virtual std::string WaitReport() = 0;
+  // What the ranks of this process do and wait for (actor/diagnosis.h); watches them for a fraction of a second. Any
+  // thread.
+  virtual pb::ProcessWaits Waits() = 0;
 
   // Since creation.
   virtual EngineStats stats() const = 0;

@@ -21,6 +21,10 @@ std::string OpOf(const pb::Instruction& instruction) {
              : absl::AsciiStrToLower(pb::Instruction::Kind_Name(instruction.kind()));
 }
 
+double SecondsSince(int64_t steady_ns) {
+  return 1e-9 * static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count() - steady_ns);
+}
+
 }  // namespace
 
 class Executor::Impl {
@@ -52,6 +56,7 @@ class Executor::Impl {
 
   absl::Status RunAct(const Actor& actor, Afterwards& afterwards) {
     const auto begin = std::chrono::steady_clock::now();
+    begin_ns_.store(begin.time_since_epoch().count(), std::memory_order_relaxed);
     const int64_t moved = bytes_moved();
     absl::Status status = RunInstructions(actor, afterwards);
     if (c_.emulated_ns_per_byte > 0) {
@@ -59,10 +64,27 @@ class Executor::Impl {
       std::this_thread::sleep_until(begin + std::chrono::nanoseconds(static_cast<int64_t>(ns)));
     }
     // Only this thread writes the counters.
-    const auto took = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+    const auto end = std::chrono::steady_clock::now();
+    const auto took = std::chrono::nanoseconds(end - begin).count();
     ns_.store(ns_.load(std::memory_order_relaxed) + took, std::memory_order_relaxed);
+    ended_ns_.store(end.time_since_epoch().count(), std::memory_order_relaxed);
+    begin_ns_.store(0, std::memory_order_relaxed);
+    current_.store(nullptr, std::memory_order_relaxed);
     return status;
   }
+
+  // What is looked at is of one act or of its neighbour: people read it of acts that take long.
+  std::optional<Place> place() const {
+    const int64_t begin = begin_ns_.load(std::memory_order_relaxed);
+    if (begin == 0) return std::nullopt;
+    const Entry* const entry = current_.load(std::memory_order_relaxed);
+    return Place{.instruction = entry == nullptr ? "" : WhereIs(*entry), .seconds = SecondsSince(begin)};
+  }
+  double busy_seconds() const {
+    const int64_t begin = begin_ns_.load(std::memory_order_relaxed);
+    return seconds() + (begin == 0 ? 0 : SecondsSince(begin));
+  }
+  double still_seconds() const { return SecondsSince(ended_ns_.load(std::memory_order_relaxed)); }
 
   double seconds() const { return static_cast<double>(ns_.load(std::memory_order_relaxed)) * 1e-9; }
   int64_t scratch_bytes() const { return scratch_bytes_ + held_bytes_; }
@@ -78,14 +100,15 @@ class Executor::Impl {
     size_t launched = 0;  // of the instructions, those whose counts follow
     for (size_t i = 0; i < program.size(); ++i) {
       Entry& entry = program[i];
+      current_.store(&entry, std::memory_order_relaxed);
       entry.bound->operands().MoveTo(actor);
       absl::Status status = entry.Run(act);
-      if (!status.ok()) return Annotate(status, WhereIs(actor, entry));
+      if (!status.ok()) return Annotate(status, WhereIs(entry));
       bytes_moved_.store(bytes_moved() + entry.bound->remote_bytes(), std::memory_order_relaxed);
       if (!has_counts || !entry.bound->is_launched()) continue;
       for (; launched <= i; ++launched) {
         OF_RETURN_IF_ERROR_AT(c_.counts->Follow(c_.device, program[launched].bound->operands().outputs()),
-                              WhereIs(actor, program[launched]));
+                              WhereIs(program[launched]));
       }
     }
     return absl::OkStatus();
@@ -93,6 +116,8 @@ class Executor::Impl {
 
   // An instruction of an actor, in the order of the plan.
   struct Entry {
+    const pb::Plan* of = nullptr;
+    const pb::Actor* actor = nullptr;
     const pb::Instruction* plan = nullptr;
     std::unique_ptr<BoundInstruction> bound;
     OpTimers::Timer* timer = nullptr;  // where profiling is on
@@ -106,10 +131,7 @@ class Executor::Impl {
     }
   };
 
-  std::string WhereIs(const Actor& actor, const Entry& entry) const {
-    const pb::Plan& plan = c_.plans.plans(actor.spec().plan);
-    return Where(plan, plan.actors(actor.spec().id), *entry.plan);
-  }
+  std::string WhereIs(const Entry& entry) const { return Where(*entry.of, *entry.actor, *entry.plan); }
 
   absl::Status Bind(const pb::Plan& plan, const pb::Actor& actor, std::vector<Entry>& program) {
     for (const pb::Instruction& instruction : actor.instructions()) {
@@ -117,7 +139,8 @@ class Executor::Impl {
       OF_RETURN_IF_ERROR_AT(bound.status(), Where(plan, actor, instruction));
       scratch_bytes_ = std::max(scratch_bytes_, (*bound)->scratch_bytes());
       held_bytes_ += (*bound)->held_bytes();
-      program.push_back({&instruction, *std::move(bound), c_.profile ? &timers_.Of(OpOf(instruction)) : nullptr});
+      program.push_back(
+          {&plan, &actor, &instruction, *std::move(bound), c_.profile ? &timers_.Of(OpOf(instruction)) : nullptr});
     }
     return absl::OkStatus();
   }
@@ -136,6 +159,9 @@ class Executor::Impl {
   int64_t held_bytes_ = 0;                                 // of all
   void* scratch_ = nullptr;
   std::atomic<int64_t> ns_{0};
+  std::atomic<int64_t> begin_ns_{0};  // of the act that runs, as steady_clock counts; 0: none runs
+  std::atomic<int64_t> ended_ns_{std::chrono::steady_clock::now().time_since_epoch().count()};
+  std::atomic<const Entry*> current_{nullptr};  // whose instruction runs
   std::atomic<int64_t> bytes_moved_{0};
   OpTimers timers_;
 };
@@ -150,6 +176,9 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const RankContext& co
 }
 
 absl::Status Executor::RunAct(const Actor& actor, Afterwards& afterwards) { return impl_->RunAct(actor, afterwards); }
+std::optional<ActRunner::Place> Executor::place() const { return impl_->place(); }
+double Executor::busy_seconds() const { return impl_->busy_seconds(); }
+double Executor::still_seconds() const { return impl_->still_seconds(); }
 double Executor::seconds() const { return impl_->seconds(); }
 int64_t Executor::scratch_bytes() const { return impl_->scratch_bytes(); }
 int64_t Executor::bytes_moved() const { return impl_->bytes_moved(); }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actor/act_runner.h"
@@ -25,7 +26,11 @@ class Executor : public ActRunner {
   // On the queue's actor thread. Internal, or what a source says, annotated as above.
   absl::Status RunAct(const Actor& actor, Afterwards& afterwards) override;
 
-  // Inside acts so far; on a device with a stream, of launching. Any thread.
+  std::optional<Place> place() const override;
+  double busy_seconds() const override;
+  double still_seconds() const override;
+
+  // Inside acts so far that have ended; on a device with a stream, of launching. Any thread.
   double seconds() const;
   // Memory of the device that it took beside the plan's.
   int64_t scratch_bytes() const;

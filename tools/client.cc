@@ -57,6 +57,14 @@ class GrpcClient final : public Client {
     return std::vector<pb::JobStatus>(reply.jobs().begin(), reply.jobs().end());
   }
 
+  absl::StatusOr<std::string> Diagnose(int64_t job) override {
+    pb::DiagnoseRequest request;
+    request.set_job(job);
+    pb::DiagnoseReply reply;
+    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Diagnose, request, reply));
+    return reply.text();
+  }
+
   absl::StatusOr<std::vector<pb::WorkerLog>> Logs(int64_t job) override {
     pb::LogsRequest request;
     request.set_job(job);

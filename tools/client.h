@@ -33,6 +33,8 @@ class Client {
   // FailedPrecondition if the job has ended.
   virtual absl::Status Cancel(int64_t job, bool gently = false) = 0;
   virtual absl::StatusOr<std::vector<pb::JobStatus>> List() = 0;
+  // What the workers of a running job wait for, as text. NotFound; FailedPrecondition if it does not run.
+  virtual absl::StatusOr<std::string> Diagnose(int64_t job) = 0;
   // The end of what each worker of the job wrote, by process. NotFound; FailedPrecondition if it never had workers.
   virtual absl::StatusOr<std::vector<pb::WorkerLog>> Logs(int64_t job) = 0;
 };

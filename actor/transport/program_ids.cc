@@ -21,6 +21,22 @@ int32_t Find(const std::vector<int32_t>& ids, int32_t id) {
 
 }  // namespace
 
+int32_t ActorId(const pb::Program& program, int plan, int32_t actor) {
+  return program.has_process() ? program.plans(plan).actors(actor).id() : actor;
+}
+
+void NumberAsInJob(const pb::Program& program, int plan, pb::WaitingActor& actor) {
+  if (!program.has_process()) return;
+  const auto register_id = [&](int32_t index) { return program.plans(plan).registers(index).id(); };
+  actor.set_actor(ActorId(program, plan, actor.actor()));
+  for (pb::SlotsOf& held : *actor.mutable_held()) held.set_register_(register_id(held.register_()));
+  for (pb::SlotsOf& filled : *actor.mutable_filled()) filled.set_register_(register_id(filled.register_()));
+  for (pb::Wait& wait : *actor.mutable_waits()) {
+    if (wait.kind() != pb::Wait::TURN) wait.set_register_(register_id(wait.register_()));
+    for (pb::WaitPeer& peer : *wait.mutable_peers()) peer.set_actor(ActorId(program, plan, peer.actor()));
+  }
+}
+
 ProgramIds::ProgramIds(const pb::Program& program) {
   const bool whole = !program.has_process();
   for (const pb::Plan& plan : program.plans()) {

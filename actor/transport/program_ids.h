@@ -7,8 +7,14 @@
 
 #include "actor/message.h"
 #include "proto/program.pb.h"
+#include "proto/waits.pb.h"
 
 namespace oneflow {
+
+// The number in the whole job of an actor of the program.
+int32_t ActorId(const pb::Program& program, int plan, int32_t actor);
+// The same for all that an actor of the program waits for.
+void NumberAsInJob(const pb::Program& program, int plan, pb::WaitingActor& actor);
 
 class ProgramIds {
  public:

@@ -70,7 +70,8 @@ TEST_F(ChainTest, IsDoneWhenItsBudgetIsUsedUpAndItsSlotsAreFreed) {
   OutgoingMessages outbox;
   source.Act(outbox);
   EXPECT_FALSE(source.done());
-  EXPECT_THAT(source.WaitsFor(plan_.plan()), HasSubstr("waits for register 0 'a' slot 0 to be freed by 1 of actors 1"));
+  EXPECT_THAT(source.WaitsFor(plan_.plan()),
+              HasSubstr("waits for register 0 'a' slot 0 to be freed by actor 1 'middle'"));
   EXPECT_OK(source.OnMessage({kFreed, 0, 0, 0, 0, 0}));
   EXPECT_TRUE(source.done());
   source.Grant(1, 1);  // a further run goes on with the next slot

@@ -260,11 +260,18 @@ TEST_F(ActorThreadTest, ReportsWhatItsActorsWaitFor) {
   Make(1);
   thread_->Grant(0, 0, 1);
   thread_->Start();
-  EXPECT_EQ(
-      thread_->WaitReport(),
-      "rank 1: plan 'p', 1 actors are not done\n"
-      "  actor 1 'b' waits for register 0 'r' slot 0 to be filled by actor 0 'a' on rank 0 (step 0, micro-batch 0, "
-      "1 acts left)\n");
+  thread_->AskWaits();
+  const pb::QueueWaits waits = thread_->Waits(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(waits.rank(), 1);
+  EXPECT_EQ(waits.device(), "cpu:1");
+  EXPECT_EQ(waits.plan(), "p");
+  EXPECT_THAT(waits.queues(), ElementsAre(pb::COMPUTE));
+  EXPECT_FALSE(waits.has_running() || waits.no_answer());
+  ASSERT_EQ(waits.actors_size(), 1);
+  EXPECT_EQ(waits.actors(0).actor(), b);
+  EXPECT_EQ(WaitText(waits.actors(0)),
+            "waits for register 0 'r' slot 0 to be filled by actor 0 'a' on rank 0 (step 0, micro-batch 0, 1 acts "
+            "left)");
 }
 
 }  // namespace

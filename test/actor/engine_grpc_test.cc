@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "actor/checkpoint/safetensors.h"
+#include "actor/diagnosis.h"
 #include "actor/engine.h"
 #include "actor/transport/mail_file.h"
 #include "actor/transport/message_bus.h"
@@ -64,6 +65,8 @@ class Job {
     options.peers = networks_[p].get();
     options.ops = &testing::TestOps();
     options.open_device = TestDevice::Open;
+    if (on_stall) options.stall_seconds = 0.3;
+    options.on_stall = on_stall;
     options.on_fetch = [this](Fetched fetched) {
       std::lock_guard<std::mutex> lock(mu_);
       fetched_[{fetched.name, fetched.step}] = fetched.values;
@@ -71,6 +74,7 @@ class Job {
     OF_ASSIGN_OR_RETURN(engines_[p], Engine::Create(std::move(program), std::move(options)));
     return absl::OkStatus();
   }
+  std::function<void(pb::ProcessWaits)> on_stall;  // of all that are loaded later
   Engine& engine(int p) { return *engines_[p]; }
   PeerNetwork& network(int p) { return *networks_[p]; }
   std::vector<double> At(const std::string& name, int64_t step) { return fetched_[{name, step}]; }
@@ -102,6 +106,27 @@ TestPlan ThereAndBack(const std::vector<int>& process_of_rank) {
   plan.Compute(sum, "accumulate", {here}, {z});
   plan.Fetch(sink, z, "z");
   return plan;
+}
+
+// Process 0 runs more steps than process 1, so messages that it waits for are never sent.
+TEST(EngineProcessesTest, AMessageThatNeverComesIsFoundWithWhoOwesIt) {
+  Job job(2);
+  std::string cause;
+  std::once_flag once;
+  job.on_stall = [&](const pb::ProcessWaits&) {
+    std::call_once(once, [&] {
+      cause = Diagnose({job.engine(0).Waits(), job.engine(1).Waits()}).cause;
+      job.engine(0).Abort(absl::DeadlineExceededError("nothing moves"));
+    });
+  };
+  ASSERT_THAT(job.Load([](int) {
+    return ThereAndBack({0, 1}).set();
+  }),
+              ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  const std::vector<absl::Status> ends = job.OnEach([&](int p) { return job.engine(p).Run("p", 0, p == 0 ? 8 : 5); });
+  EXPECT_THAT(ends[0], StatusIs(absl::StatusCode::kDeadlineExceeded, "nothing moves"));
+  EXPECT_THAT(cause, HasSubstr("rank 1 (cpu:1, process 1), queue compute: actor 1 'add' has no acts left for what has "
+                               "come to it"));
 }
 
 TEST(EngineProcessesTest, ComputeTheSameAsOne) {

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <thread>
 
+#include "actor/diagnosis.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "test/actor/test_device.h"
@@ -197,11 +198,10 @@ TEST(EngineTest, CanBeAbortedFromAnotherThreadWhileItWaits) {
   Fetches fetches;
   ASSERT_OK_AND_ASSIGN(auto engine, Engine::Create(plan.set(), Options(fetches)));
   std::thread other([&] {
-    std::string report;
-    do {
-      report = engine->WaitReport();
-    } while (report.find("'a' waits for register 1 'ba'") == std::string::npos ||
-             report.find("'b' waits for register 0 'ab'") == std::string::npos);
+    std::string cause;
+    while (cause.find("a cycle of 2 waits") == std::string::npos) cause = Diagnose({engine->Waits()}).cause;
+    EXPECT_THAT(cause, HasSubstr("actor 0 'a' on rank 0 waits for register 1 'ba' slot 0 to be filled by actor 1 'b'"));
+    EXPECT_THAT(cause, HasSubstr("actor 1 'b' on rank 1 waits for register 0 'ab' slot 0 to be filled by actor 0 'a'"));
     engine->Abort(absl::CancelledError("had enough"));
   });
   EXPECT_THAT(engine->Run("p", 0, 1), StatusIs(absl::StatusCode::kCancelled, "had enough"));

@@ -13,7 +13,6 @@
 #include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/support/status_matchers.h"
-#include "tools/process/ready_pipe.h"
 
 namespace oneflow::e2e {
 namespace {
@@ -22,8 +21,6 @@ using ::testing::AllOf;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Le;
-
-constexpr absl::Duration kClusterReady = absl::Seconds(30);
 
 class AcrossHosts : public ::testing::Test {
  protected:
@@ -43,13 +40,8 @@ class AcrossHosts : public ::testing::Test {
             registered);
     }
   }
-  // Starts a server on a host and waits for the line that says that it serves.
   void Serve(int host, const std::vector<std::string>& arguments, std::string& line) {
-    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ReadyPipe> pipe, ReadyPipe::Make());
-    servers_.push_back(work_.Start(Join(arguments, {"--ready-fd", "3"}), pipe->write_fd(), hosts_->In(host)));
-    const absl::StatusOr<std::string> ready = pipe->Await(kClusterReady);
-    ASSERT_OK(ready) << servers_.back()->Errors();
-    line = *ready;
+    servers_.push_back(work_.Serve(arguments, line, hosts_->In(host)));
   }
 
   // Arguments that lay a job out on hosts with so many devices each.

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
+#include "tools/process/ready_pipe.h"
 
 namespace oneflow::e2e {
 namespace {
@@ -122,6 +123,18 @@ std::unique_ptr<RunningCommand> Workspace::Start(const std::vector<std::string>&
   CHECK(child.ok()) << child.status();
   command->child_ = *std::move(child);
   return command;
+}
+
+std::unique_ptr<RunningCommand> Workspace::Serve(const std::vector<std::string>& arguments, std::string& line,
+                                                 const std::vector<std::string>& within) const {
+  constexpr absl::Duration kReady = absl::Seconds(30);
+  absl::StatusOr<std::unique_ptr<ReadyPipe>> pipe = ReadyPipe::Make();
+  CHECK(pipe.ok()) << pipe.status();
+  std::unique_ptr<RunningCommand> server = Start(Join(arguments, {"--ready-fd", "3"}), (*pipe)->write_fd(), within);
+  const absl::StatusOr<std::string> ready = (*pipe)->Await(kReady);
+  EXPECT_OK(ready) << server->Errors();
+  line = ready.value_or("");
+  return server;
 }
 
 Outcome Workspace::Run(const std::vector<std::string>& arguments, const std::vector<std::string>& within) const {

@@ -59,6 +59,10 @@ class Workspace {
   std::unique_ptr<RunningCommand> Start(const std::vector<std::string>& arguments, int passed_fd = -1,
                                         const std::vector<std::string>& within = {}) const;
 
+  // Starts a server and waits for the line that says that it serves; a failure of the test if it does not come in time.
+  std::unique_ptr<RunningCommand> Serve(const std::vector<std::string>& arguments, std::string& line,
+                                        const std::vector<std::string>& within = {}) const;
+
   // Runs a job with --metrics, expects that it succeeds, and returns the lines.
   std::vector<nlohmann::json> Metrics(const std::string& job, const std::vector<std::string>& arguments,
                                       const std::vector<std::string>& within = {}) const;

@@ -121,6 +121,7 @@ absl::Status CheckpointConvertCommand(const ConvertArguments& arguments);
 
 absl::Status SubmitCommand(const JobArguments& job, const std::string& scheduler);
 absl::Status JobsCommand(const std::string& scheduler);
+absl::Status DiagnoseCommand(const std::string& scheduler, int64_t job);
 absl::Status LogsCommand(const std::string& scheduler, int64_t job);
 absl::Status CancelCommand(const std::string& scheduler, int64_t job, bool gently);
 

@@ -218,8 +218,17 @@ int Main(int argc, char** argv) {
   AddJob(*sub, submit);
   AddResume(*sub, submit);
   AddScheduler(*sub, scheduler);
-  AddScheduler(*add(app, "jobs", "list jobs", [&] { return Report(JobsCommand(scheduler)); }), scheduler);
+  // A command that has a command of its own is called after it, and leaves the choice to it.
   int64_t job = 0;
+  CLI::App* const jobs = app.add_subcommand("jobs", "list jobs");
+  jobs->callback([&] {
+    if (jobs->get_subcommands().empty()) command = [&] { return Report(JobsCommand(scheduler)); };
+  });
+  AddScheduler(*jobs, scheduler);
+  sub = add(*jobs, "diagnose", "say who waits for whom in a running job, and what each rank does",
+            [&] { return Report(DiagnoseCommand(scheduler, job)); });
+  sub->add_option("job", job, "number of the job")->required();
+  AddScheduler(*sub, scheduler);
   sub = add(app, "logs", "print what the workers of a job wrote", [&] { return Report(LogsCommand(scheduler, job)); });
   sub->add_option("job", job, "number of the job")->required();
   AddScheduler(*sub, scheduler);
@@ -229,7 +238,6 @@ int Main(int argc, char** argv) {
   sub->add_flag("--gently", gently, "let it end the steps it is in and write a checkpoint");
   AddScheduler(*sub, scheduler);
 
-  // A command that has a command of its own is called after it, and leaves the choice to it.
   BenchArguments bench;
   BenchDeviceArguments bench_device;
   BenchKernelsArguments bench_kernels;

@@ -91,6 +91,10 @@ void Progress::OnEvent(const pb::JobEvent& event) {
       return;
     case pb::JobEvent::kNotice:
       return OnNotice(event.notice());
+    case pb::JobEvent::kStall:
+      if (line_open_) options_.print("\n");
+      line_open_ = false;
+      return options_.print(event.stall().text());
     case pb::JobEvent::kStats:
     case pb::JobEvent::KIND_NOT_SET:
       return;

@@ -1,4 +1,4 @@
-// `oneflow submit`, `jobs`, `logs` and `cancel`: what a user asks of a running scheduler.
+// `oneflow submit`, `jobs`, `jobs diagnose`, `logs` and `cancel`: what a user asks of a running scheduler.
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
@@ -47,6 +47,13 @@ absl::Status JobsCommand(const std::string& scheduler) {
     std::cout << absl::StrFormat("%5d  %-24s %-10s %-12s %-19s  %s\n", job.job(), job.name(),
                                  pb::JobState_Name(job.state()), size, submitted, FirstLine(job));
   }
+  return absl::OkStatus();
+}
+
+absl::Status DiagnoseCommand(const std::string& scheduler, int64_t job) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
+  OF_ASSIGN_OR_RETURN(const std::string text, client->Diagnose(job));
+  std::cout << text;
   return absl::OkStatus();
 }
 

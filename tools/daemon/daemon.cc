@@ -52,6 +52,10 @@ class WorkerService final : public pb::Daemon::Service {
     do {
       pool_.Heard(hello.job(), hello.process());
       if (report.message().has_alive()) continue;
+      if (report.message().waits().request() != 0) {
+        Answer(hello.job(), report.message().waits());
+        continue;
+      }
       report.set_job(hello.job());
       report.set_attempt(hello.attempt());
       report.set_process(hello.process());
@@ -63,6 +67,14 @@ class WorkerService final : public pb::Daemon::Service {
   }
 
  private:
+  void Answer(int64_t job, const pb::WorkerWaits& waits) {
+    pb::FromDaemon answer;
+    answer.mutable_diagnosis()->set_request(waits.request());
+    answer.mutable_diagnosis()->set_job(job);
+    *answer.mutable_diagnosis()->mutable_waits() = waits.waits();
+    report_(std::move(answer));
+  }
+
   WorkerPool& pool_;
   const std::function<void(pb::FromDaemon)> report_;
 };
@@ -201,9 +213,12 @@ class DaemonImpl final : public Daemon {
       case pb::ToDaemon::kStart:
         return pool_->Start(message.start());
       case pb::ToDaemon::kToWorker:
-        return pool_->Tell(message.to_worker().job(), message.to_worker().process(), message.to_worker().message());
+        pool_->Tell(message.to_worker().job(), message.to_worker().process(), message.to_worker().message());
+        return;
       case pb::ToDaemon::kStop:
         return pool_->StopJob(message.stop().job());
+      case pb::ToDaemon::kDiagnose:
+        return PassOn(message.diagnose());
       case pb::ToDaemon::kLogs: {
         pb::FromDaemon answer;
         answer.mutable_logs()->set_request(message.logs().request());
@@ -217,6 +232,19 @@ class DaemonImpl final : public Daemon {
       case pb::ToDaemon::KIND_NOT_SET:
         return;
     }
+  }
+
+  // The worker answers, if it is there.
+  void PassOn(const pb::DiagnosisQuery& query) {
+    pb::ToWorker question;
+    question.mutable_diagnose()->set_request(query.request());
+    if (pool_->Tell(query.job(), query.process(), std::move(question))) return;
+    pb::FromDaemon answer;
+    answer.mutable_diagnosis()->set_request(query.request());
+    answer.mutable_diagnosis()->set_job(query.job());
+    answer.mutable_diagnosis()->mutable_waits()->set_process(query.process());
+    answer.mutable_diagnosis()->mutable_waits()->set_silent("does not run any more");
+    Report(std::move(answer));
   }
 
   const DaemonOptions options_;

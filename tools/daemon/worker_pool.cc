@@ -187,11 +187,12 @@ void WorkerPool::StopAll() {
   Forget();
 }
 
-void WorkerPool::Tell(int64_t job, int process, pb::ToWorker message) {
+bool WorkerPool::Tell(int64_t job, int process, pb::ToWorker message) {
   absl::MutexLock lock(&mu_);
-  if (const auto found = workers_.find({job, process}); found != workers_.end()) {
-    found->second->messages->Push(std::move(message));
-  }
+  const auto found = workers_.find({job, process});
+  if (found == workers_.end() || found->second->over) return false;
+  found->second->messages->Push(std::move(message));
+  return true;
 }
 
 std::string WorkerPool::LogPath(Key key) const {

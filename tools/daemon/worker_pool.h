@@ -55,8 +55,8 @@ class WorkerPool {
   // Kills all workers and waits for their end.
   void StopAll();
 
-  // What `worker` is to be told is pushed to its messages; dropped if it is gone.
-  void Tell(int64_t job, int process, pb::ToWorker message);
+  // What `worker` is to be told is pushed to its messages; false, and dropped, if it is gone.
+  bool Tell(int64_t job, int process, pb::ToWorker message);
   // The end of what it wrote, also after its end.
   std::string Log(int64_t job, int process) const;
 

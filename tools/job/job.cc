@@ -225,6 +225,10 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   job.spec.set_seed(seed);
   job.spec.set_layout(LayoutText(job.options.mesh, job.spec.processes()));
   if (c.has_checkpoint()) *job.spec.mutable_checkpoint() = MakeCheckpointRule(c.checkpoint());
+  if (c.has_stall()) {
+    job.spec.mutable_stall()->set_seconds(c.stall().seconds());
+    job.spec.mutable_stall()->set_abort(c.stall().abort());
+  }
   if (c.has_trace()) job.spec.set_trace_bytes(TraceBytes(c.trace()));
   job.spec.set_config(c.DebugString());
   job.config = std::move(config);

@@ -303,6 +303,10 @@ void CheckRest(const pb::JobConfig& c, Checker& check) {
     check.Require(!c.trace().file().empty(), "trace.file", "is missing");
     if (c.trace().has_megabytes()) check.Range(c.trace().megabytes(), 1, 1024, "trace.megabytes");
   }
+  if (c.stall().has_seconds()) {
+    check.Require(c.stall().seconds() >= 0.1 && c.stall().seconds() <= 86400, "stall.seconds",
+                  absl::StrCat(c.stall().seconds(), " is not in [0.1, 86400]"));
+  }
   check.Require(c.save_gradients().empty() || c.train().steps() > 0, "save_gradients",
                 "there are no gradients without training");
 }

@@ -123,6 +123,21 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status Diagnose(grpc::ServerContext*, const pb::DiagnoseRequest* request, pb::DiagnoseReply* reply) override {
+    absl::MutexLock lock(&mu_);
+    const int64_t number = ++last_diagnosis_;
+    Effects effects;
+    const absl::Status asked = state_.Diagnose(number, request->job(), clock_.Now(), effects);
+    if (!asked.ok()) return ToGrpc(asked);
+    if (absl::Status performed = Perform(effects); !performed.ok()) return ToGrpc(performed);
+    const auto answered = [this, number]()
+                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_ || diagnoses_.contains(number); };
+    mu_.Await(absl::Condition(&answered));
+    if (!diagnoses_.contains(number)) return ToGrpc(Stopping());
+    reply->set_text(diagnoses_.extract(number).mapped());
+    return grpc::Status::OK;
+  }
+
   grpc::Status Watch(grpc::ServerContext* context, const pb::WatchRequest* request,
                      grpc::ServerWriter<pb::JobEvent>* writer) override {
     int64_t next = std::max<int64_t>(request->from_sequence(), 0);
@@ -233,6 +248,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
       }
     }
     for (auto& [request, reply] : effects.logs) logs_[request] = std::move(reply);
+    for (auto& [request, text] : effects.diagnoses) diagnoses_[request] = std::move(text);
     return absl::OkStatus();
   }
 
@@ -270,6 +286,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   std::map<int64_t, pb::LogsReply> logs_ ABSL_GUARDED_BY(mu_);  // answers that nobody has taken yet
   SessionId last_session_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t last_logs_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<int64_t, std::string> diagnoses_ ABSL_GUARDED_BY(mu_);  // as logs_
+  int64_t last_diagnosis_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
   absl::Mutex stop_mu_;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "actor/engine.h"
 #include "tools/scheduler/spec.h"
 
 namespace oneflow {
@@ -114,6 +115,7 @@ void SchedulerState::ChangeState(Job& job, pb::JobState state, absl::string_view
 // Workers that finished exit by themselves within `exit`; all others are stopped now.
 void SchedulerState::EndJob(Job& job, pb::JobState state, absl::string_view message, absl::Time now, Effects& effects) {
   ChangeState(job, state, message, now, effects);
+  diagnoses_.GiveUp(job.status.job(), absl::StrCat(pb::JobState_Name(state), message.empty() ? "" : ": ", message));
   job.spec.Clear();
   job.complaint.reset();
   job.due = state == pb::FINISHED ? now + limits_.exit : absl::InfiniteFuture();
@@ -238,6 +240,9 @@ void SchedulerState::DaemonMessage(SessionId session, const pb::FromDaemon& mess
       return OnExit(session, message.exited(), now, effects);
     case pb::FromDaemon::kLogs:
       return OnLogs(session, message.logs(), effects);
+    case pb::FromDaemon::kDiagnosis:
+      diagnoses_.Add(message.diagnosis().request(), message.diagnosis().job(), message.diagnosis().waits());
+      return TickDiagnoses(now, effects);
     case pb::FromDaemon::kHello:
     case pb::FromDaemon::kHeartbeat:
     case pb::FromDaemon::KIND_NOT_SET:
@@ -314,6 +319,8 @@ void SchedulerState::OnReport(SessionId session, const pb::WorkerReport& report,
       return OnFinished(job, *worker, now, effects);
     case pb::FromWorker::kFailed:
       return OnFailed(job, report.process(), report.message().failed(), now, effects);
+    case pb::FromWorker::kWaits:
+      return OnStall(job, report.message().waits().waits(), now, effects);
     case pb::FromWorker::kAlive:  // the daemon's affair
     case pb::FromWorker::KIND_NOT_SET:
       return;
@@ -480,6 +487,68 @@ void SchedulerState::TickLogs(absl::Time now, Effects& effects) {
   }
 }
 
+// --- Waits
+// ------------------------------------------------------------------------------------------------------------
+
+absl::Status SchedulerState::Diagnose(int64_t request, int64_t number, absl::Time now, Effects& effects) {
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
+  const pb::JobStatus& status = found->second.status;
+  if (status.state() != pb::RUNNING) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", number,
+                                                      " does not run: ", pb::JobState_Name(status.state()),
+                                                      status.message().empty() ? "" : ": ", status.message()));
+  }
+  AskWorkers(request, found->second, now, /*stall=*/std::nullopt, effects);
+  return absl::OkStatus();
+}
+
+void SchedulerState::AskWorkers(int64_t request, const Job& job, absl::Time now, std::optional<pb::ProcessWaits> stall,
+                                Effects& effects) {
+  std::vector<std::string> names;
+  for (size_t process = 0; process < job.workers.size(); ++process) {
+    const Worker& worker = job.workers[process];
+    names.push_back(absl::StrCat("pid ", worker.pid, " on daemon '", worker.daemon, "'"));
+    pb::ToDaemon message;
+    message.mutable_diagnose()->set_request(request);
+    message.mutable_diagnose()->set_job(job.status.job());
+    message.mutable_diagnose()->set_process(static_cast<int>(process));
+    effects.messages.emplace_back(worker.session, std::move(message));
+  }
+  diagnoses_.Begin(request, job.status.job(), std::move(names), now + limits_.diagnosis, std::move(stall));
+}
+
+// What a worker says unasked. Others will say the same.
+void SchedulerState::OnStall(Job& job, const pb::ProcessWaits& waits, absl::Time now, Effects& effects) {
+  if (!diagnoses_.IsStalled(job.status.job())) AskWorkers(--last_stall_, job, now, waits, effects);
+}
+
+void SchedulerState::EndStall(Job& job, const Diagnoses::Finished& finished, absl::Time now, Effects& effects) {
+  if (Ended(job)) return;
+  const double seconds = job.spec.stall().seconds() > 0 ? job.spec.stall().seconds() : kStallSeconds;
+  std::string text = absl::StrCat("nothing moved in process ", finished.stalled, " for ", seconds, " s",
+                                  finished.goes_on ? ", now it goes on: " : ": ", finished.text);
+  if (job.spec.stall().abort() && !finished.goes_on) {
+    EndJob(job, pb::FAILED, text, now, effects);
+    return PlaceQueued(now, effects);
+  }
+  pb::JobEvent event;
+  event.set_time_us(absl::ToUnixMicros(now));
+  event.mutable_stall()->set_process(finished.stalled);
+  event.mutable_stall()->set_text(std::move(text));
+  AddEvent(job, std::move(event), effects);
+}
+
+void SchedulerState::TickDiagnoses(absl::Time now, Effects& effects) {
+  for (Diagnoses::Finished& finished : diagnoses_.Take(now)) {
+    if (finished.stalled >= 0) {
+      EndStall(jobs_.at(finished.job), finished, now, effects);
+    } else {
+      effects.diagnoses.emplace_back(finished.request, std::move(finished.text));
+    }
+  }
+}
+
 // --- Time
 // -------------------------------------------------------------------------------------------------------------
 
@@ -498,6 +567,7 @@ void SchedulerState::Tick(absl::Time now, Effects& effects) {
   }
   for (auto& [number, job] : jobs_) TickJob(job, now, effects);
   TickLogs(now, effects);
+  TickDiagnoses(now, effects);
 }
 
 void SchedulerState::TickJob(Job& job, absl::Time now, Effects& effects) {

@@ -32,6 +32,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "proto/control.pb.h"
+#include "tools/scheduler/diagnoses.h"
 #include "tools/scheduler/failure.h"
 #include "tools/scheduler/placement.h"
 
@@ -46,6 +47,8 @@ struct SchedulerLimits {
   absl::Duration start = absl::Seconds(60);         // from placement to the last hello
   absl::Duration exit = absl::Seconds(10);          // from the end of a finished job to the last exit
   absl::Duration logs = absl::Seconds(5);           // for daemons to answer a query of logs
+  // For workers to say what they wait for: they watch themselves for a third of a second, and ask threads for another.
+  absl::Duration diagnosis = absl::Milliseconds(1500);
 };
 
 struct Effects {
@@ -57,6 +60,7 @@ struct Effects {
   std::vector<std::pair<SessionId, pb::ToDaemon>> messages;
   std::vector<std::pair<SessionId, absl::Status>> closed_sessions;  // already forgotten by the state
   std::vector<std::pair<int64_t, pb::LogsReply>> logs;              // by request
+  std::vector<std::pair<int64_t, std::string>> diagnoses;           // by request
 
   bool stores() const { return !new_jobs.empty() || !changed_jobs.empty() || !events.empty(); }
 };
@@ -84,6 +88,10 @@ class SchedulerState {
   // Asks the daemons that ran `job`; the answer is an effect with the caller's `request` number, at once or later.
   // NotFound; FailedPrecondition if the job was never placed by this scheduler.
   absl::Status QueryLogs(int64_t request, int64_t job, absl::Time now, Effects& effects);
+
+  // Asks the workers of `job` what they wait for; the answer is an effect with the caller's `request` number, which is
+  // positive, within `diagnosis`. NotFound; FailedPrecondition if the job does not run.
+  absl::Status Diagnose(int64_t request, int64_t job, absl::Time now, Effects& effects);
 
   // InvalidArgument without a name; AlreadyExists if another live daemon has this name. The same process coming back
   // replaces its former session.
@@ -175,6 +183,11 @@ class SchedulerState {
   void OnFinished(Job& job, Worker& worker, absl::Time now, Effects& effects);
   void OnFailed(Job& job, int process, const pb::WorkerFailed& failed, absl::Time now, Effects& effects);
   void OnExit(SessionId session, const pb::WorkerExit& exited, absl::Time now, Effects& effects);
+  void AskWorkers(int64_t request, const Job& job, absl::Time now, std::optional<pb::ProcessWaits> stall,
+                  Effects& effects);
+  void OnStall(Job& job, const pb::ProcessWaits& waits, absl::Time now, Effects& effects);
+  void EndStall(Job& job, const Diagnoses::Finished& finished, absl::Time now, Effects& effects);
+  void TickDiagnoses(absl::Time now, Effects& effects);
   void OnLogs(SessionId session, const pb::LogsAnswer& answer, Effects& effects);
   void TickJob(Job& job, absl::Time now, Effects& effects);
   void TickLogs(absl::Time now, Effects& effects);
@@ -184,6 +197,8 @@ class SchedulerState {
   std::map<int64_t, Job> jobs_;
   std::map<SessionId, Daemon> daemons_;
   std::map<int64_t, LogsRequest> logs_;
+  Diagnoses diagnoses_;
+  int64_t last_stall_ = 0;  // their requests are negative
 };
 
 }  // namespace oneflow

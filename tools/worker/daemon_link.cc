@@ -20,8 +20,9 @@ constexpr absl::Duration kHeartbeat = absl::Milliseconds(400);  // well below Wo
 
 class GrpcLink final : public DaemonLink {
  public:
-  GrpcLink(std::shared_ptr<grpc::Channel> channel, std::function<void(absl::Status)> on_lost)
-      : stub_(pb::Daemon::NewStub(std::move(channel))), on_lost_(std::move(on_lost)) {}
+  GrpcLink(std::shared_ptr<grpc::Channel> channel, std::function<void(absl::Status)> on_lost,
+           std::function<pb::ProcessWaits()> waits)
+      : stub_(pb::Daemon::NewStub(std::move(channel))), on_lost_(std::move(on_lost)), waits_(std::move(waits)) {}
 
   ~GrpcLink() override { Close(); }
 
@@ -71,6 +72,8 @@ class GrpcLink final : public DaemonLink {
     while (stream_->Read(&message)) {
       if (message.has_stop()) {
         asked_to_stop_ = true;
+      } else if (message.has_diagnose()) {
+        Answer(message.diagnose());
       } else {
         received_.Push(std::move(message));
       }
@@ -94,8 +97,16 @@ class GrpcLink final : public DaemonLink {
     ended_ = true;
   }
 
+  void Answer(const pb::WorkerDiagnose& question) {
+    pb::FromWorker answer;
+    answer.mutable_waits()->set_request(question.request());
+    *answer.mutable_waits()->mutable_waits() = waits_();
+    reports_.Add(std::move(answer));
+  }
+
   const std::unique_ptr<pb::Daemon::Stub> stub_;
   const std::function<void(absl::Status)> on_lost_;
+  const std::function<pb::ProcessWaits()> waits_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<pb::FromWorker, pb::ToWorker>> stream_;
   ReportQueue reports_{absl::Milliseconds(100), kHeartbeat};
@@ -111,10 +122,11 @@ class GrpcLink final : public DaemonLink {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DaemonLink>> DaemonLink::Open(const std::string& address, const pb::WorkerHello& hello,
-                                                             std::function<void(absl::Status)> on_lost) {
+                                                             std::function<void(absl::Status)> on_lost,
+                                                             std::function<pb::ProcessWaits()> waits) {
   const std::shared_ptr<grpc::Channel> channel = OpenChannel(address);
   OF_RETURN_IF_ERROR(AwaitConnected(*channel, absl::StrCat("daemon '", address, "'"), kConnect));
-  auto link = std::make_unique<GrpcLink>(channel, std::move(on_lost));
+  auto link = std::make_unique<GrpcLink>(channel, std::move(on_lost), std::move(waits));
   link->Begin(hello);
   return link;
 }

@@ -17,13 +17,16 @@ namespace oneflow {
 class DaemonLink {
  public:
   // Says hello to the daemon at `address`. `on_lost` is called on a thread of the link if the line breaks before
-  // Close(). Unavailable if nobody answers within a few seconds.
+  // Close(). `waits` is called on a thread of the link whenever the daemon asks what the worker waits for. Unavailable
+  // if nobody answers within a few seconds.
   static absl::StatusOr<std::unique_ptr<DaemonLink>> Open(const std::string& address, const pb::WorkerHello& hello,
-                                                          std::function<void(absl::Status)> on_lost);
+                                                          std::function<void(absl::Status)> on_lost,
+                                                          std::function<pb::ProcessWaits()> waits);
   // Close().
   virtual ~DaemonLink() = default;
 
-  // The next thing the daemon says. DeadlineExceeded after `timeout`, Unavailable if the line is broken.
+  // The next thing the daemon says, but for questions. DeadlineExceeded after `timeout`, Unavailable if the line is
+  // broken.
   virtual absl::StatusOr<pb::ToWorker> Receive(absl::Duration timeout) = 0;
 
   // Whether the daemon has said that training shall end here. Any thread.

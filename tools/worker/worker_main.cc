@@ -18,6 +18,7 @@
 #include "tools/worker/loss_watch.h"
 #include "tools/worker/phases.h"
 #include "tools/worker/stats.h"
+#include "tools/worker/waits_answers.h"
 
 namespace oneflow {
 namespace {
@@ -68,7 +69,14 @@ absl::StatusOr<pb::ToWorker> Expect(DaemonLink& link, bool (pb::ToWorker::*has)(
       absl::StrCat("the daemon sent message kind ", message.kind_case(), " instead of the ", what));
 }
 
-absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) {
+// While it lives the engine is asked.
+struct Asked {
+  WaitsAnswers& answers;
+  Asked(WaitsAnswers& answers, Engine& engine) : answers(answers) { answers.Ask(&engine); }
+  ~Asked() { answers.Ask(nullptr); }
+};
+
+absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, WaitsAnswers& answers) {
   OF_ASSIGN_OR_RETURN(const pb::ToWorker assigned,
                       Expect(link, &pb::ToWorker::has_assignment, "assignment", kAssignment));
   const pb::JobSpec& spec = assigned.assignment().spec();
@@ -92,12 +100,19 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers) 
   options.profile = spec.profile();
   options.trace_bytes = spec.trace_bytes();
   options.emulated_ns_per_byte = spec.emulated_ms_per_mb();  // the same number
+  if (spec.stall().seconds() > 0) options.stall_seconds = spec.stall().seconds();
+  options.on_stall = [&reports](pb::ProcessWaits waits) {
+    pb::FromWorker stalled;
+    *stalled.mutable_waits()->mutable_waits() = std::move(waits);
+    reports.Add(std::move(stalled));
+  };
   std::unique_ptr<Collectives> collectives;
   if (program.communicators_size() > 0) {
     OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(program, args.process, options.peers));
     options.collectives = collectives.get();
   }
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(program), std::move(options)));
+  const Asked asked(answers, *engine);
   WorkerContext context{.process = args.process,
                         .num_processes = args.processes,
                         .first_attempt = assigned.assignment().attempt() <= 1,
@@ -138,13 +153,16 @@ int WorkerMain(const WorkerArgs& args) {
   absl::StatusOr<std::unique_ptr<PeerNetwork>> peers =
       PeerNetwork::Create(args.process, args.processes, args.attempt, args.peer_host);
   if (!peers.ok()) return Fail(peers.status());
-  absl::StatusOr<std::unique_ptr<DaemonLink>> link =
-      DaemonLink::Open(args.daemon, MakeHello(args, (*peers)->address()), [](absl::Status lost) {
+  WaitsAnswers answers(args.process);
+  absl::StatusOr<std::unique_ptr<DaemonLink>> link = DaemonLink::Open(
+      args.daemon, MakeHello(args, (*peers)->address()),
+      [](absl::Status lost) {
         // Engine threads are running and cannot be stopped in order from here; the system takes back all they hold.
         std::_Exit(Fail(lost));
-      });
+      },
+      [&answers] { return answers.Answer(); });
   if (!link.ok()) return Fail(link.status());
-  const absl::Status worked = Work(args, **link, **peers);
+  const absl::Status worked = Work(args, **link, **peers, answers);
   if (!worked.ok()) {
     pb::FromWorker failed;
     failed.mutable_failed()->set_code(static_cast<int>(worked.code()));

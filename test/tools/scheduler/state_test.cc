@@ -11,6 +11,7 @@ namespace {
 
 using ::oneflow::testing::EmptyJob;
 using ::oneflow::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -82,6 +83,28 @@ class SchedulerStateTest : public ::testing::Test {
     exited.set_signal(signal);
     state_.DaemonMessage(session, from, now_, effects_);
   }
+  // What a process waits for that idles on one rank, in which some acts have ended.
+  static pb::ProcessWaits Idling(int process, int acts) {
+    pb::ProcessWaits waits;
+    waits.set_process(process);
+    waits.set_doing("idles");
+    waits.add_queues()->set_rank(process);
+    waits.mutable_queues(0)->set_device("cpu:0");
+    waits.mutable_queues(0)->set_acts(acts);
+    return waits;
+  }
+  void Waits(SessionId session, int64_t job, int64_t request, int process, int acts = 0) {
+    pb::FromDaemon from;
+    from.mutable_diagnosis()->set_request(request);
+    from.mutable_diagnosis()->set_job(job);
+    *from.mutable_diagnosis()->mutable_waits() = Idling(process, acts);
+    state_.DaemonMessage(session, from, now_, effects_);
+  }
+  void Stalled(SessionId session, int64_t job, int process) {
+    pb::FromWorker message;
+    *message.mutable_waits()->mutable_waits() = Idling(process, 0);
+    Report(session, job, process, message);
+  }
   void Heartbeat(SessionId session) {
     pb::FromDaemon from;
     from.mutable_heartbeat();
@@ -93,10 +116,13 @@ class SchedulerStateTest : public ::testing::Test {
   }
 
   // A job of two processes that runs on daemons d0 (session 1) and d1 (session 2), one each.
-  int64_t RunTwo() {
+  int64_t RunTwo(bool abort = false) {
     AddDaemon("d0", 1, 10);
     AddDaemon("d1", 1, 12);
-    const int64_t job = Submit(2, 1);
+    pb::JobSpec spec = EmptyJob(2, 1, /*hosts=*/1);
+    spec.mutable_stall()->set_abort(abort);
+    spec.mutable_stall()->set_seconds(abort ? 3 : 0);
+    const int64_t job = state_.Submit(std::move(spec), now_, effects_);
     Hello(1, job, 0);
     Hello(2, job, 1);
     EXPECT_EQ(State(job), pb::RUNNING);
@@ -119,6 +145,10 @@ class SchedulerStateTest : public ::testing::Test {
         texts.push_back(absl::StrCat(session, ":", what, to.job(), "/", to.process()));
       } else if (message.has_stop()) {
         texts.push_back(absl::StrCat(session, ":stop ", message.stop().job()));
+      } else if (message.has_diagnose()) {
+        const pb::DiagnosisQuery& query = message.diagnose();
+        texts.push_back(
+            absl::StrCat(session, ":diagnose ", query.job(), "/", query.process(), " as ", query.request()));
       } else if (message.has_logs()) {
         texts.push_back(absl::StrCat(session, ":logs ", message.logs().job(), "/", message.logs().process()));
       }
@@ -469,6 +499,74 @@ TEST_F(SchedulerStateTest, AQueryOfLogsEndsThoughADaemonDoesNotAnswer) {
   for (int i = 0; i < 5; ++i) Heartbeat(1), Heartbeat(2), Advance(absl::Seconds(1));
   ASSERT_THAT(effects_.logs, SizeIs(1));
   EXPECT_EQ(effects_.logs[0].second.logs(1).text(), "(its daemon did not answer within 5s)\n");
+}
+
+TEST_F(SchedulerStateTest, AllWorkersAreAskedWhatTheyWaitFor) {
+  const int64_t job = RunTwo();
+  EXPECT_OK(state_.Diagnose(5, job, now_, effects_));
+  EXPECT_THAT(Messages(), ElementsAre("1:diagnose 1/0 as 5", "2:diagnose 1/1 as 5"));
+  Waits(1, job, 5, 0);
+  Waits(1, job, 5, 0);  // again
+  Waits(2, job, 4, 1);  // to another question
+  EXPECT_THAT(effects_.diagnoses, IsEmpty());
+  Waits(2, job, 5, 1);
+  ASSERT_THAT(effects_.diagnoses, SizeIs(1));
+  EXPECT_EQ(effects_.diagnoses[0].first, 5);
+  EXPECT_THAT(effects_.diagnoses[0].second, AllOf(HasSubstr("rank 0 (cpu:0, process 0): its process idles"),
+                                                  HasSubstr("rank 1 (cpu:0, process 1): its process idles")));
+}
+
+TEST_F(SchedulerStateTest, AWorkerThatDoesNotSayWhatItWaitsForIsNamed) {
+  const int64_t job = RunTwo();
+  EXPECT_OK(state_.Diagnose(5, job, now_, effects_));
+  Waits(1, job, 5, 0);
+  Advance(absl::Milliseconds(1400));
+  EXPECT_THAT(effects_.diagnoses, IsEmpty());
+  Advance(absl::Milliseconds(100));
+  ASSERT_THAT(effects_.diagnoses, SizeIs(1));
+  EXPECT_THAT(effects_.diagnoses[0].second, HasSubstr("process 1 (pid 101 on daemon 'd1') does not answer"));
+}
+
+TEST_F(SchedulerStateTest, AQuestionOfAJobThatEndsIsAnsweredWithHow) {
+  const int64_t job = RunTwo();
+  EXPECT_OK(state_.Diagnose(5, job, now_, effects_));
+  Exit(2, job, 1, 0, SIGKILL);
+  Advance(absl::ZeroDuration());
+  ASSERT_THAT(effects_.diagnoses, SizeIs(1));
+  EXPECT_THAT(effects_.diagnoses[0].second, HasSubstr("was killed by signal 9"));
+  EXPECT_THAT(state_.Diagnose(6, job, now_, effects_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("job 1 does not run: FAILED: worker 1")));
+  EXPECT_THAT(state_.Diagnose(7, 9, now_, effects_), StatusIs(absl::StatusCode::kNotFound, "there is no job 9"));
+}
+
+TEST_F(SchedulerStateTest, AStallIsToldWithWhatAllWaitFor) {
+  const int64_t job = RunTwo();
+  Stalled(2, job, 1);
+  EXPECT_THAT(Messages(), ElementsAre("1:diagnose 1/0 as -1", "2:diagnose 1/1 as -1"));
+  Stalled(1, job, 0);
+  EXPECT_THAT(Messages(), IsEmpty()) << "it is being found out";
+  Waits(1, job, -1, 0);
+  Waits(2, job, -1, 1);
+  ASSERT_THAT(effects_.events, SizeIs(1));
+  EXPECT_THAT(effects_.events[0].second.stall().text(),
+              AllOf(HasSubstr("nothing moved in process 1 for 60 s: "), HasSubstr("rank 0")));
+  EXPECT_EQ(State(job), pb::RUNNING);
+  EXPECT_THAT(effects_.diagnoses, IsEmpty()) << "nobody has asked";
+}
+
+TEST_F(SchedulerStateTest, AStallEndsAJobThatWantsIt) {
+  const int64_t job = RunTwo(/*abort=*/true);
+  Stalled(2, job, 1);
+  Waits(1, job, -1, 0);
+  Waits(2, job, -1, 1, /*acts=*/1);
+  EXPECT_EQ(State(job), pb::RUNNING) << "it goes on";
+  ASSERT_THAT(effects_.events, SizeIs(1));
+  EXPECT_THAT(effects_.events[0].second.stall().text(), HasSubstr("for 3 s, now it goes on: "));
+  Stalled(2, job, 1);
+  Waits(1, job, -2, 0);
+  Waits(2, job, -2, 1);
+  EXPECT_EQ(State(job), pb::FAILED);
+  EXPECT_THAT(Message(job), HasSubstr("nothing moved in process 1 for 3 s: "));
 }
 
 TEST_F(SchedulerStateTest, AfterARestartQueuedJobsStayAndRunningOnesHaveFailed) {

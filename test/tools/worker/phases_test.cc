@@ -69,7 +69,7 @@ class RecordingEngine : public Engine {
   absl::StatusOr<std::vector<std::string>> Exchange(const std::string& note) override {
     return std::vector<std::string>{note};
   }
-  std::string WaitReport() override { return ""; }
+  pb::ProcessWaits Waits() override { return {}; }
   EngineStats stats() const override { return {}; }
 
   std::vector<std::string> calls;
