@@ -1,23 +1,17 @@
 #include "actor/data/data_file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace oneflow {
 namespace {
-
-struct Closer {
-  int fd;
-  ~Closer() { close(fd); }
-};
-
-bool IsGzip(absl::Span<const uint8_t> bytes) { return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b; }
 
 absl::StatusOr<std::vector<uint8_t>> Inflate(absl::Span<const uint8_t> packed) {
   z_stream stream = {};
@@ -46,6 +40,17 @@ absl::StatusOr<std::vector<uint8_t>> Inflate(absl::Span<const uint8_t> packed) {
 
 }  // namespace
 
+class DataFile::Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  ~Descriptor() { close(fd_); }
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
 std::string DataFileWhere(const std::string& path) { return absl::StrCat("data file '", path, "'"); }
 
 absl::StatusOr<DataFile> DataFile::Open(const std::string& path) {
@@ -54,31 +59,51 @@ absl::StatusOr<DataFile> DataFile::Open(const std::string& path) {
     return absl::Status(errno == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument,
                         absl::StrCat(DataFileWhere(path), ": cannot open: ", std::strerror(errno)));
   }
-  const Closer closer{fd};
+  DataFile file;
+  file.file_ = std::make_shared<Descriptor>(fd);
+  file.path_ = path;
   struct stat info;
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(path), ": not a regular file"));
   }
-  DataFile file;
-  file.path_ = path;
-  const size_t size = static_cast<size_t>(info.st_size);
-  if (size == 0) return file;
-  void* mapping = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  if (mapping == MAP_FAILED) {
-    return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(path), ": cannot map: ", std::strerror(errno)));
-  }
-  std::shared_ptr<const void> memory(mapping, [size](const void* p) { munmap(const_cast<void*>(p), size); });
-  const absl::Span<const uint8_t> bytes(static_cast<const uint8_t*>(mapping), size);
-  if (!IsGzip(bytes)) {
-    file.bytes_ = bytes;
-    file.memory_ = std::move(memory);
-    return file;
-  }
-  OF_ASSIGN_OR_RETURN_AT(std::vector<uint8_t> inflated, Inflate(bytes), DataFileWhere(path));
-  auto owned = std::make_shared<std::vector<uint8_t>>(std::move(inflated));
-  file.bytes_ = *owned;
-  file.memory_ = std::move(owned);
+  file.size_ = info.st_size;
+  uint8_t first[2];
+  if (file.size_ < 2) return file;
+  OF_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(first)));
+  if (first[0] != 0x1f || first[1] != 0x8b) return file;
+  OF_ASSIGN_OR_RETURN(const std::vector<uint8_t> packed, file.ReadAll());
+  OF_ASSIGN_OR_RETURN_AT(std::vector<uint8_t> inflated, Inflate(packed), DataFileWhere(path));
+  file.size_ = static_cast<int64_t>(inflated.size());
+  file.bytes_ = std::make_shared<const std::vector<uint8_t>>(std::move(inflated));
+  file.file_.reset();
   return file;
+}
+
+absl::Status DataFile::ReadAt(int64_t offset, absl::Span<uint8_t> to) const {
+  if (bytes_ != nullptr) {
+    std::copy_n(bytes_->data() + offset, to.size(), to.data());
+    return absl::OkStatus();
+  }
+  for (size_t done = 0; done < to.size();) {
+    const ssize_t got = pread(file_->fd(), to.data() + done, to.size() - done, offset + static_cast<int64_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got > 0) {
+      done += static_cast<size_t>(got);
+      continue;
+    }
+    const std::string what =
+        absl::StrCat(DataFileWhere(path_), ": ", to.size(), " bytes at ", offset, " cannot be read: ");
+    if (got < 0) return absl::DataLossError(absl::StrCat(what, std::strerror(errno)));
+    return absl::DataLossError(absl::StrCat(what, "it ends at ", offset + static_cast<int64_t>(done), ", but had ",
+                                            size_, " bytes when it was opened"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<uint8_t>> DataFile::ReadAll() const {
+  std::vector<uint8_t> bytes(size_);
+  OF_RETURN_IF_ERROR(ReadAt(0, absl::MakeSpan(bytes)));
+  return bytes;
 }
 
 }  // namespace oneflow

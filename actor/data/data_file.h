@@ -1,5 +1,5 @@
-// Whole data files in memory: plain files are mapped read-only (processes of one host share the pages), gzip files are
-// inflated.
+// Data files: plain files are read where it is asked for (processes of one host share the system's cache), gzip files
+// are inflated into memory. Files are not mapped: one that is cut short while it is read would be a signal, no error.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,27 @@
 
 namespace oneflow {
 
-// The bytes of one file. Immutable, movable; the bytes live as long as the object.
+// One file, as long as it was when it was opened. Any thread may read; copies share it.
 class DataFile {
  public:
   // NotFound if there is no such file, InvalidArgument if it is no regular file or its gzip stream is damaged.
   static absl::StatusOr<DataFile> Open(const std::string& path);
 
-  DataFile() = default;  // no bytes
-  DataFile(DataFile&&) noexcept = default;
-  DataFile& operator=(DataFile&&) noexcept = default;
-
-  absl::Span<const uint8_t> bytes() const { return bytes_; }
+  int64_t size() const { return size_; }
   const std::string& path() const { return path_; }
 
+  // Reads as many bytes as there is room for. DataLoss, naming the file, if they cannot be read or are not there any
+  // more. REQUIRES: they lie within size().
+  absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> to) const;
+  absl::StatusOr<std::vector<uint8_t>> ReadAll() const;
+
  private:
+  class Descriptor;
+
   std::string path_;
-  absl::Span<const uint8_t> bytes_;
-  std::shared_ptr<const void> memory_;  // the mapping or the inflated vector behind bytes_
+  int64_t size_ = 0;
+  std::shared_ptr<const Descriptor> file_;             // of a plain file
+  std::shared_ptr<const std::vector<uint8_t>> bytes_;  // of a gzip file
 };
 
 // "data file '/x/y'": how errors name a file.

@@ -1,6 +1,7 @@
 #include "actor/data/image_source.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "actor/data/data_file.h"
@@ -14,22 +15,22 @@ namespace {
 struct IdxFile {
   DataFile file;
   std::vector<int64_t> dims;
-  const uint8_t* data = nullptr;
+  int64_t data = 0;  // where it begins
 };
 
 // An IDX file of bytes with `num_dims` dimensions: two zero bytes, type 8, the number of dimensions, their sizes
 // (big-endian).
 absl::StatusOr<IdxFile> OpenIdx(const std::string& path, int num_dims) {
   OF_ASSIGN_OR_RETURN(DataFile file, DataFile::Open(path));
-  const absl::Span<const uint8_t> bytes = file.bytes();
   const auto error = [&](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(path), ": ", what));
   };
-  const size_t header = 4 + 4 * static_cast<size_t>(num_dims);
-  if (bytes.size() < header)
-    return error(absl::StrCat("an IDX header has ", header, " bytes, the file ", bytes.size()));
+  const int64_t header = 4 + 4 * int64_t{num_dims};
+  if (file.size() < header) return error(absl::StrCat("an IDX header has ", header, " bytes, the file ", file.size()));
+  std::vector<uint8_t> bytes(header);
+  OF_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(bytes)));
   if (bytes[0] != 0 || bytes[1] != 0 || bytes[2] != 8 || bytes[3] != num_dims) {
-    return error(absl::StrCat("begins with bytes ", absl::StrJoin(bytes.subspan(0, 4), " "),
+    return error(absl::StrCat("begins with bytes ", absl::StrJoin(bytes.begin(), bytes.begin() + 4, " "),
                               ", but an IDX file of bytes in ", num_dims, " dimensions with 0 0 8 ", num_dims));
   }
   IdxFile idx;
@@ -41,18 +42,18 @@ absl::StatusOr<IdxFile> OpenIdx(const std::string& path, int num_dims) {
     if (size != 0 && count > (uint64_t{1} << 48) / size) return error("its dimensions overflow");
     count *= size;
   }
-  if (bytes.size() - header != count) {
+  if (static_cast<uint64_t>(file.size() - header) != count) {
     return error(absl::StrCat("its header says ", absl::StrJoin(idx.dims, "x"), " = ", count, " bytes of data, but ",
-                              bytes.size() - header, " follow"));
+                              file.size() - header, " follow"));
   }
-  idx.data = bytes.data() + header;
+  idx.data = header;
   idx.file = std::move(file);
   return idx;
 }
 
 class ImageSource : public Source {
  public:
-  ImageSource(IdxFile images, IdxFile labels, bool shuffled, uint64_t seed)
+  ImageSource(IdxFile images, std::vector<uint8_t> labels, bool shuffled, uint64_t seed)
       : images_(std::move(images)), labels_(std::move(labels)), shuffled_(shuffled), seed_(seed) {}
 
   int64_t num_samples() const override { return images_.dims[0]; }
@@ -74,13 +75,15 @@ class ImageSource : public Source {
                                                      x.logical_dims[2], "x", x.logical_dims[3]));
     }
     const int64_t first_x = FirstSample(step, micro_batch, micro_batches, x);
+    std::vector<uint8_t> image(height * width);
     for (int64_t row = 0; row < x.dims[0]; ++row) {
-      const uint8_t* from = images_.data + Index(first_x + row) * height * width;
+      const int64_t at = images_.data + Index(first_x + row) * height * width;
+      OF_RETURN_IF_ERROR(images_.file.ReadAt(at, absl::MakeSpan(image)));
       float* to = x.as<float>() + row * height * width;
-      for (int64_t i = 0; i < height * width; ++i) to[i] = static_cast<float>(from[i]) * (2.0f / 255.0f) - 1.0f;
+      for (int64_t i = 0; i < height * width; ++i) to[i] = static_cast<float>(image[i]) * (2.0f / 255.0f) - 1.0f;
     }
     const int64_t first_y = FirstSample(step, micro_batch, micro_batches, y);
-    for (int64_t row = 0; row < y.dims[0]; ++row) y.as<int32_t>()[row] = labels_.data[Index(first_y + row)];
+    for (int64_t row = 0; row < y.dims[0]; ++row) y.as<int32_t>()[row] = labels_[Index(first_y + row)];
     return absl::OkStatus();
   }
 
@@ -93,7 +96,7 @@ class ImageSource : public Source {
   }
 
   const IdxFile images_;
-  const IdxFile labels_;
+  const std::vector<uint8_t> labels_;
   const bool shuffled_;
   const uint64_t seed_;
 };
@@ -109,15 +112,17 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(const AttrMap& attribute
                                                    labels.dims[0], " labels"));
   }
   const int64_t classes = attributes.Int("classes", 256);
+  std::vector<uint8_t> of_image(labels.dims[0]);
+  OF_RETURN_IF_ERROR(labels.file.ReadAt(labels.data, absl::MakeSpan(of_image)));
   for (int64_t i = 0; i < labels.dims[0]; ++i) {
-    if (labels.data[i] >= classes) {
+    if (of_image[i] >= classes) {
       return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(labels.file.path()), ": label ",
-                                                     static_cast<int>(labels.data[i]), " of image ", i,
-                                                     " is outside the ", classes, " classes"));
+                                                     static_cast<int>(of_image[i]), " of image ", i, " is outside the ",
+                                                     classes, " classes"));
     }
   }
   OF_ASSIGN_OR_RETURN(const bool train, IsTrainSplit(attributes));
-  return std::make_unique<ImageSource>(std::move(images), std::move(labels), train,
+  return std::make_unique<ImageSource>(std::move(images), std::move(of_image), train,
                                        static_cast<uint64_t>(attributes.Int("seed")));
 }
 

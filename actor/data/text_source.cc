@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "actor/data/data_file.h"
 #include "actor/data/permutation.h"
@@ -31,10 +32,11 @@ class TextSource : public Source {
             absl::StrCat("the source was opened with context ", context_, ", the tensor has ", out.logical_dims[1]));
       }
       const int64_t first = FirstSample(step, micro_batch, micro_batches, out);
+      std::vector<uint8_t> bytes(out.dims[1]);
       for (int64_t row = 0; row < out.dims[0]; ++row) {
         const int64_t at = Offset(first + row) + out.start[1] + static_cast<int64_t>(which);
-        const uint8_t* from = file_.bytes().data() + at;
-        std::copy(from, from + out.dims[1], out.as<int32_t>() + row * out.dims[1]);
+        OF_RETURN_IF_ERROR(file_.ReadAt(at, absl::MakeSpan(bytes)));
+        std::copy(bytes.begin(), bytes.end(), out.as<int32_t>() + row * out.dims[1]);
       }
     }
     return absl::OkStatus();
@@ -63,11 +65,11 @@ absl::StatusOr<std::unique_ptr<Source>> OpenTextSource(const AttrMap& attributes
   if (!(fraction >= 0 && fraction < 1)) {
     return absl::InvalidArgumentError(absl::StrCat("validation_fraction ", fraction, " is not in [0, 1)"));
   }
-  const int64_t size = static_cast<int64_t>(file.bytes().size());
+  const int64_t size = file.size();
   const int64_t boundary = size - static_cast<int64_t>(std::floor(static_cast<double>(size) * fraction));
   const int64_t vocabulary = attributes.Int("vocabulary", 256);
   if (vocabulary < 256) {
-    const auto bytes = file.bytes();
+    OF_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, file.ReadAll());
     const auto bad = std::find_if(bytes.begin(), bytes.end(), [&](uint8_t b) { return b >= vocabulary; });
     if (bad != bytes.end()) {
       return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(file.path()), ": byte ", static_cast<int>(*bad),

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -150,6 +151,7 @@ int Fail(const absl::Status& status) {
 }  // namespace
 
 int WorkerMain(const WorkerArgs& args) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error where it is written
   absl::StatusOr<std::unique_ptr<PeerNetwork>> peers =
       PeerNetwork::Create(args.process, args.processes, args.attempt, args.peer_host);
   if (!peers.ok()) return Fail(peers.status());

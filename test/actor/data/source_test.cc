@@ -1,5 +1,6 @@
 #include "actor/data/source.h"
 
+#include <filesystem>
 #include <set>
 
 #include "actor/data/permutation.h"
@@ -66,6 +67,21 @@ TEST(TextSourceTest, LabelsAreTheNextBytesOfTheTokens) {
     ASSERT_NE(at, std::string::npos);
     for (int i = 0; i < 8; ++i) EXPECT_EQ(labels.I(row * 8 + i), text[at + i + 1]);
   }
+}
+
+TEST(TextSourceTest, AFileThatIsCutShortWhileItIsReadIsAnError) {
+  const TempDir dir;
+  const std::string path = dir.Write("t", Text(1000));
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(TextAttributes(path, "train")));
+  LocalShard tokens(DType::kInt32, {4, 8}, {4, 8}, {0, 0}), labels(DType::kInt32, {4, 8}, {4, 8}, {0, 0});
+  const TensorArg outputs[] = {tokens.arg, labels.arg};
+  EXPECT_OK(source->Read(3, 0, 1, outputs));
+  std::filesystem::resize_file(path, 3);
+  EXPECT_THAT(
+      source->Read(4, 0, 1, outputs),
+      StatusIs(absl::StatusCode::kDataLoss,
+               AllOf(HasSubstr(absl::StrCat("data file '", path, "': 8 bytes at ")),
+                     HasSubstr("cannot be read: it ends at "), HasSubstr(", but had 1000 bytes when it was opened"))));
 }
 
 TEST(TextSourceTest, ShardsAndMicroBatchesReadTheSameSamplesAsTheWhole) {

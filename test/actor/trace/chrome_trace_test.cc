@@ -32,7 +32,8 @@ Played PlayedPipeline() {
 
 std::string TextOf(const std::string& path) {
   const DataFile file = std::move(DataFile::Open(path)).value();
-  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const std::vector<uint8_t> bytes = std::move(file.ReadAll()).value();
+  return std::string(bytes.begin(), bytes.end());
 }
 
 class ChromeTraceTest : public ::testing::Test {
