@@ -95,10 +95,17 @@ absl::StatusOr<char*> OtherHosts::RoomFor(DataChannel::Use use, const Message& m
   const bool valid = landing != nullptr && landing->has_slot(message.slot) && landing->slot_bytes() == num_bytes &&
                      (use == DataChannel::Use::kFilled || use == DataChannel::Use::kInitial);
   if (valid) return landing->slot(message.slot);
+  if (landing == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(num_bytes, " bytes for plan ", message.plan, " actor ",
+                                                   message.actor, " register ", message.register_id, " slot ",
+                                                   message.slot, ", which is not here"));
+  }
+  const pb::Plan& plan = program_.plans(known->plan);
+  const pb::Actor& actor = plan.actors(known->actor);
   return absl::InvalidArgumentError(absl::StrCat(
-      num_bytes, " bytes for plan ", message.plan, " actor ", message.actor, " register ", message.register_id,
-      " slot ", message.slot,
-      landing == nullptr ? ", which is not here" : absl::StrCat(", where there are ", landing->slot_bytes())));
+      "rank ", actor.rank(), " (", program_.ranks(actor.rank()).device(), "): plan '", plan.name(), "' actor '",
+      actor.name(), "': ", num_bytes, " bytes have come for slot ", message.slot, " of register '",
+      plan.registers(known->register_id).name(), "', where there is room for ", landing->slot_bytes()));
 }
 
 void OtherHosts::OnArrived(int process, DataChannel::Use use, const Message& message) {

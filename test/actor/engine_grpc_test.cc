@@ -360,6 +360,49 @@ TEST(EngineProcessesTest, TalkThroughMemoryWithinAHost) {
   EXPECT_EQ(on_network.filled.load(), 0) << "nothing came over the network";
 }
 
+// Ranks on two hosts, of which the first sends so many floats for each slot of the second's landing, which has four.
+pb::Program Sending(int process, int elements) {
+  TestPlan plan({0, 1});
+  plan.set().mutable_ranks(1)->set_host(1);
+  plan.set().mutable_ranks(1)->set_private_bytes(64);
+  const int source = plan.Actor(0, "source"), sink = plan.Actor(1, "sink");
+  const int x = plan.Register("x", {source}, {{sink}}, 1);
+  plan.Compute(source, "position", {}, {x});
+  pb::Program program = plan.set();
+  pb::Shipment& shipment = *program.mutable_plans(0)->mutable_registers(x)->add_shipments();
+  shipment.set_consumer(sink);
+  shipment.add_parcels()->add_extent(elements);
+  shipment.mutable_parcels(0)->add_stride(1);
+  pb::Landing& landing = *program.mutable_plans(0)->mutable_actors(sink)->add_landings();
+  landing.set_register_(x);
+  landing.set_slot_bytes(16);
+  landing.set_slot_stride(64);
+  // Each process has its own half.
+  if (process == 0) program.mutable_plans(0)->mutable_actors(sink)->clear_landings();
+  if (process == 1) program.mutable_plans(0)->mutable_registers(x)->clear_shipments();
+  if (process == 1) program.mutable_plans(0)->mutable_actors(source)->clear_instructions();
+  program.set_process(process);
+  program.set_plan_hash("of the whole");
+  for (int i : {0, 1}) program.mutable_plans(0)->mutable_actors(i)->set_id(i);
+  return program;
+}
+
+TEST(EngineProcessesTest, RefuseWhatIsOfAnotherSizeThanItsPlaceOnAnotherHost) {
+  for (const int elements : {4, 2}) {
+    Job job(2);
+    ASSERT_THAT(job.Load([&](int p) { return Sending(p, elements); }), ElementsAre(absl::OkStatus(), absl::OkStatus()));
+    const std::vector<absl::Status> ends = job.OnEach([&](int p) { return job.engine(p).Run("p", 0, 3); });
+    if (elements == 4) {
+      EXPECT_THAT(ends, ElementsAre(absl::OkStatus(), absl::OkStatus()));
+      continue;
+    }
+    EXPECT_THAT(ends[1], StatusIs(absl::StatusCode::kInvalidArgument,
+                                  HasSubstr("rank 1 (cpu:1): plan 'p' actor 'sink': 8 bytes have come for slot 0 of "
+                                            "register 'x', where there is room for 16")));
+    EXPECT_THAT(ends[0], StatusIs(absl::StatusCode::kAborted, HasSubstr("8 bytes have come for slot 0")));
+  }
+}
+
 TEST(EngineProcessesTest, ReadNothingOfAnotherHost) {
   Job job(2);
   Elsewhere elsewhere(job.network(1));

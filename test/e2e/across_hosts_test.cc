@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "test/e2e/hosts.h"
 #include "test/e2e/losses.h"
@@ -123,6 +124,28 @@ TEST_F(AcrossHosts, LinksCarryWhatThePlanSaysAndLittleMore) {
   }
 }
 
+// The link is down for a second in the middle of the run.
+TEST_F(AcrossHosts, ALinkThatHealsAfterASecondCostsNothingButTime) {
+  Stand(2, 1);
+  const std::vector<double> alone = work_.Losses(work_.GptJob(), {});
+  for (const char* mesh : {"dp: 2", "pp: 2"}) {
+    SCOPED_TRACE(mesh);
+    const std::string metrics = work_.Path(absl::StrCat("healed ", mesh));
+    const std::unique_ptr<RunningCommand> run = work_.Start(
+        Join(
+            {"run", work_.GptJob(), "--metrics", metrics, "--scheduler", scheduler_, "--set", "data.least_read_ms=100"},
+            On(2, 1, mesh)),
+        /*passed_fd=*/-1, hosts_->In(0));
+    ASSERT_TRUE(AwaitLines(metrics, 4)) << run->Errors();
+    ASSERT_OK(hosts_->Cut(1));
+    absl::SleepFor(absl::Seconds(1));
+    ASSERT_OK(hosts_->Heal(1));
+    const Outcome ended = run->Wait();
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    ExpectSameLosses(LossesIn(metrics), alone);
+  }
+}
+
 TEST_F(AcrossHosts, AHostThatIsCutOffFailsTheJobWithItsDaemon) {
   Stand(2, 1);
   MetricsPipe steps(work_.Path("m"));
@@ -133,7 +156,9 @@ TEST_F(AcrossHosts, AHostThatIsCutOffFailsTheJobWithItsDaemon) {
                   /*passed_fd=*/-1, hosts_->In(0));
   ASSERT_TRUE(steps.AwaitSteps(3)) << run->Errors();
   ASSERT_OK(hosts_->Cut(1));
+  const absl::Time cut = absl::Now();
   const Outcome ended = run->Wait();
+  EXPECT_LT(absl::Now() - cut, absl::Seconds(3));
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(ended.err, HasSubstr("daemon 'host1'"));
 }

@@ -1,11 +1,9 @@
 // What users see when files fail a job that runs: data that is cut short, a disk that is full, files that may not grow.
 // One line that names place and values; no process dies of it.
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "test/e2e/hosts.h"
 #include "test/e2e/oneflow_command.h"
@@ -18,17 +16,6 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-// Returns when the file has so many lines; false if they do not come in time.
-bool AwaitLines(const std::string& path, int lines) {
-  const absl::Time deadline = absl::Now() + absl::Seconds(60);
-  while (absl::Now() < deadline) {
-    const std::string text = ReadFile(path);
-    if (std::count(text.begin(), text.end(), '\n') >= lines) return true;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  return false;
-}
 
 void ExpectCause(const Outcome& ended, const std::string& regex) {
   EXPECT_EQ(ended.exit_code, 1);

@@ -2,11 +2,13 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
@@ -50,6 +52,19 @@ std::string InventedLabels() {
   std::string bytes = BigEndian(0x801) + BigEndian(kImages);
   for (int i = 0; i < kImages; ++i) bytes += static_cast<char>(i % kClasses);
   return bytes;
+}
+
+std::vector<nlohmann::json> LinesIn(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream stream(ReadFile(path));
+  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line, nullptr, false));
+  return lines;
+}
+
+std::vector<double> LossesOf(const std::vector<nlohmann::json>& lines) {
+  std::vector<double> losses;
+  for (const nlohmann::json& line : lines) losses.push_back(line.at("loss"));
+  return losses;
 }
 
 // The command of this build, or another that is named to the tests.
@@ -147,17 +162,12 @@ std::vector<nlohmann::json> Workspace::Metrics(const std::string& job, const std
   const Outcome ended = Run(Join({"run", job, "--metrics", path}, arguments), within);
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
   EXPECT_EQ(ended.err, "");
-  std::vector<nlohmann::json> lines;
-  std::istringstream stream(ReadFile(path));
-  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line, nullptr, false));
-  return lines;
+  return LinesIn(path);
 }
 
 std::vector<double> Workspace::Losses(const std::string& job, const std::vector<std::string>& arguments,
                                       const std::vector<std::string>& within) const {
-  std::vector<double> losses;
-  for (const nlohmann::json& line : Metrics(job, arguments, within)) losses.push_back(line.at("loss"));
-  return losses;
+  return LossesOf(Metrics(job, arguments, within));
 }
 
 std::vector<std::string> Workspace::Leftovers() const {
@@ -180,5 +190,17 @@ std::string ReadFile(const std::string& path) {
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
 }
+
+bool AwaitLines(const std::string& path, int lines, absl::Duration limit) {
+  const absl::Time deadline = absl::Now() + limit;
+  while (absl::Now() < deadline) {
+    const std::string text = ReadFile(path);
+    if (std::count(text.begin(), text.end(), '\n') >= lines) return true;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return false;
+}
+
+std::vector<double> LossesIn(const std::string& path) { return LossesOf(LinesIn(path)); }
 
 }  // namespace oneflow::e2e

@@ -82,5 +82,9 @@ std::vector<std::string> OnMesh(const std::string& mesh, int processes);
 std::vector<std::string> Join(std::vector<std::string> a, const std::vector<std::string>& b);
 
 std::string ReadFile(const std::string& path);
+// Returns when the file has so many lines; false if they do not come in time.
+bool AwaitLines(const std::string& path, int lines, absl::Duration limit = absl::Seconds(60));
+// Of a metrics file.
+std::vector<double> LossesIn(const std::string& path);
 
 }  // namespace oneflow::e2e
