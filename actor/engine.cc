@@ -106,7 +106,10 @@ class EngineImpl : public Engine,
                     [&] { return variables_->Save(path, suffix, options_.process, [this] { return Barrier(); }); });
   }
   absl::StatusOr<OwnedState> Owned() override { return variables_->Owned(); }
-  absl::Status CopyState(char* to) override { return variables_->CopyState(to); }
+  absl::Status CopyState(char* to) override {
+    OF_RETURN_IF_ERROR(failure());  // of a run that has failed variables are of two steps
+    return variables_->CopyState(to);
+  }
   absl::Status LoadState(const CheckpointReader& checkpoint) override {
     const Doing doing(*this, "loads a checkpoint");
     OF_RETURN_IF_ERROR(failure());

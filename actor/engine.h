@@ -114,7 +114,8 @@ class Engine {
   virtual absl::Status SaveWeights(const std::string& path, absl::string_view suffix) = 0;
 
   // The whole state of the job, at rest: between runs. What this process owns of it, as its part of a checkpoint
-  // (actor/checkpoint/checkpoint_writer.h), and a copy of that.
+  // (actor/checkpoint/checkpoint_writer.h), and a copy of that. Copying fails with the error of the first run that has
+  // failed: its steps were not committed.
   virtual absl::StatusOr<OwnedState> Owned() = 0;
   virtual absl::Status CopyState(char* to) = 0;
   // Fills this process' shards of all variables from a checkpoint; state that it lacks keeps its value. An error ends

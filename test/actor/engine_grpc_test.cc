@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "actor/checkpoint/checkpoint_writer.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/diagnosis.h"
 #include "actor/engine.h"
@@ -162,6 +163,53 @@ TEST(EngineProcessesTest, ReportTheRootCauseWhereItHappenedAndAbortElsewhere) {
       ElementsAre(StatusIs(absl::StatusCode::kAborted,
                            AllOf(HasSubstr("process 1 failed first: plan 'p' actor 'own'"), HasSubstr("told to fail"))),
                   StatusIs(absl::StatusCode::kInternal, HasSubstr("told to fail"))));
+}
+
+// Rank 1 fails in step 2, when rank 0 has already updated its variable in that step.
+pb::Program FailsAfterAnUpdate() {
+  TestPlan plan({0, 1});
+  const int variable = plan.Variable("w", 4, "list(1,2,3,4)", {0});
+  plan.set().mutable_variables(variable)->mutable_shards(0)->set_owner(true);
+  const int forward = plan.Actor(0, "forward"), update = plan.Actor(0, "update"), next = plan.Actor(1, "next");
+  const int sink = plan.Actor(1, "sink");
+  const int gradient = plan.Register("gradient", {forward}, {{update}}, 1);
+  const int w = plan.Register("w", {update}, {{forward}}, 1, 4, /*initially_filled=*/1);
+  plan.plan().mutable_registers(w)->set_offset(plan.set().variables(variable).shards(0).offset());
+  plan.plan().mutable_registers(w)->set_slot_stride(0);
+  const int updated = plan.Register("updated", {update}, {{next}}, 1);
+  const int seen = plan.Register("seen", {next}, {{sink}}, 1);
+  plan.Compute(forward, "accumulate", {w}, {gradient});
+  plan.Compute(update, "update", {w, gradient}, {});
+  plan.Compute(update, "position", {}, {updated});
+  plan.Copy(next, {updated}, seen);
+  pb::Attribute* attribute = plan.Compute(next, "fail", {}, {seen})->add_attributes();
+  attribute->set_name("step");
+  attribute->set_i(2);
+  plan.Fetch(sink, seen, "seen");
+  return plan.set();
+}
+
+TEST(EngineProcessesTest, GiveNothingAwayOfAStepThatFailed) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / absl::StrCat("engine_grpc_test.torn.", getpid());
+  Job job(2);
+  ASSERT_THAT(job.Load([](int) { return FailsAfterAnUpdate(); }), ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  EXPECT_THAT(job.OnEach([&](int p) { return job.engine(p).Run("p", 0, 2); }),
+              ElementsAre(absl::OkStatus(), absl::OkStatus()));
+  const auto copy = [&](int p) -> absl::Status {
+    OF_ASSIGN_OR_RETURN(const OwnedState owned, job.engine(p).Owned());
+    std::vector<char> bytes(owned.num_bytes);
+    return job.engine(p).CopyState(bytes.data());
+  };
+  EXPECT_THAT(job.OnEach(copy), ElementsAre(absl::OkStatus(), absl::OkStatus()));
+
+  const auto told = ElementsAre(StatusIs(absl::StatusCode::kAborted, HasSubstr("process 1 failed first: plan 'p'")),
+                                StatusIs(absl::StatusCode::kInternal, HasSubstr("told to fail")));
+  EXPECT_THAT(job.OnEach([&](int p) { return job.engine(p).Run("p", 2, 1); }), told);
+  EXPECT_THAT(job.OnEach(copy), told);
+  EXPECT_THAT(job.OnEach([&](int p) { return job.engine(p).SaveWeights(path.string(), ""); }), told);
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_FALSE(std::filesystem::exists(path.string() + ".partial"));
 }
 
 TEST(EngineProcessesTest, NoticeALostPeerInTheMiddleOfARun) {
