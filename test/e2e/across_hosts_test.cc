@@ -19,6 +19,7 @@ namespace oneflow::e2e {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Le;
@@ -29,7 +30,7 @@ class AcrossHosts : public ::testing::Test {
     if (const std::string why = Hosts::WhyNot(); !why.empty()) GTEST_SKIP() << why;
   }
   // Hosts with a daemon each, and a scheduler on the first.
-  void Stand(int count, int devices_each) {
+  void Stand(int count, int devices_each, const std::vector<std::string>& within = {}) {
     ASSERT_OK_AND_ASSIGN(hosts_, Hosts::Make(count));
     Serve(0, {"scheduler", "--address", hosts_->address(0) + ":0", "--db", work_.Path("jobs.db")}, scheduler_);
     for (int host = 0; host < count; ++host) {
@@ -38,11 +39,12 @@ class AcrossHosts : public ::testing::Test {
             {"daemon", "--scheduler", scheduler_, "--cpu-devices", absl::StrCat(devices_each), "--cores",
              absl::StrCat(devices_each), "--peer-host", hosts_->address(host), "--work-dir",
              work_.Path(hosts_->name(host))},
-            registered);
+            registered, within);
     }
   }
-  void Serve(int host, const std::vector<std::string>& arguments, std::string& line) {
-    servers_.push_back(work_.Serve(arguments, line, hosts_->In(host)));
+  void Serve(int host, const std::vector<std::string>& arguments, std::string& line,
+             const std::vector<std::string>& within = {}) {
+    servers_.push_back(work_.Serve(arguments, line, Join(hosts_->In(host), within)));
   }
 
   // Arguments that lay a job out on hosts with so many devices each.
@@ -122,6 +124,24 @@ TEST_F(AcrossHosts, LinksCarryWhatThePlanSaysAndLittleMore) {
     const int64_t twice = BytesSentBy(job, Join(wide, {"--set", "train.steps=40"}));
     EXPECT_THAT(twice - once, AllOf(Ge(planned), Le(planned + planned / 50)));
   }
+}
+
+// Where the library is missing nobody misses it but jobs that need it, which say so.
+TEST_F(AcrossHosts, UcxIsLoadedByJobsThatHaveOtherHosts) {
+  Stand(2, 2,
+        {"unshare", "--mount", "sh", "-c",
+         R"(for ucx in $(ldconfig -p | sed -n 's/.*libucp\.so\.0 .*=> //p'); do mount --bind /dev/null "$ucx"; done
+            exec "$@")",
+         "sh"});
+  const std::vector<std::string> on_cluster = {"run", work_.GptJob(), "--scheduler", scheduler_};
+  const Outcome inside = work_.Run(Join(on_cluster, On(1, 2, "dp: 2")), hosts_->In(0));
+  EXPECT_EQ(inside.exit_code, 0) << inside.err;
+  const Outcome across = work_.Run(Join(on_cluster, On(2, 1, "dp: 2")), hosts_->In(0));
+  EXPECT_EQ(across.exit_code, 1);
+  EXPECT_THAT(
+      across.err,
+      ContainsRegex("worker [01] .* on daemon 'host[01]': data between hosts: UCX cannot be set up: .*libucp\\.so\\.0: "
+                    "file too short"));
 }
 
 // The link is down for a second in the middle of the run.
