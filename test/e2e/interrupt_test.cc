@@ -1,10 +1,6 @@
 // Ctrl-C: the job is cancelled, the command says so, and nothing is left.
 #include <signal.h>
 
-#include <filesystem>
-#include <set>
-
-#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
@@ -16,16 +12,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-// Shared memory of ours with a name. Others may make and remove theirs meanwhile.
-std::set<std::string> NamedSharedMemory() {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    const std::string name = entry.path().filename();
-    if (absl::StrContains(name, "oneflow")) names.insert(name);
-  }
-  return names;
-}
 
 class InterruptTest : public ::testing::TestWithParam<int> {};
 

@@ -14,6 +14,7 @@ extern "C" {  // glibc 2.36 declares it for C only
 #include <sys/pidfd.h>
 }
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace oneflow::e2e {
@@ -61,6 +62,15 @@ std::vector<Process> DescendantsOf(int root) {
     found.push_back(process);
   }
   return found;
+}
+
+std::set<std::string> NamedSharedMemory() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename();
+    if (entry.is_regular_file() && absl::StrContains(name, "oneflow")) names.insert(name);
+  }
+  return names;
 }
 
 }  // namespace oneflow::e2e

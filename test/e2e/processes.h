@@ -1,6 +1,7 @@
 // Processes as /proc shows them, held by descriptors so that their numbers cannot come to mean others.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,8 @@ struct Process {
 
 // All processes that descend from `root`, opened.
 std::vector<Process> DescendantsOf(int root);
+
+// Shared memory of ours with a name. Others may make and remove theirs meanwhile.
+std::set<std::string> NamedSharedMemory();
 
 }  // namespace oneflow::e2e
