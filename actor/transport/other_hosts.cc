@@ -32,7 +32,8 @@ void OtherHosts::FindFar() {
       std::find_if(ranks.begin(), ranks.end(), [this](const pb::Rank& rank) { return rank.process() == process_; });
   if (ours == ranks.end()) return;
   for (const pb::Rank& rank : ranks) {
-    if (rank.host() != ours->host()) is_far_[rank.process()] = true;
+    // One process may play several hosts.
+    if (rank.process() != process_ && rank.host() != ours->host()) is_far_[rank.process()] = true;
   }
 }
 
