@@ -45,11 +45,13 @@ ActorSpec MakeActorSpec(const pb::Plan& plan, int plan_index, int actor) {
 Actor::Actor(ActorSpec spec)
     : spec_(std::move(spec)), input_of_register_(Index(spec_.inputs)), output_of_register_(Index(spec_.outputs)) {
   for (const PortSpec& port : spec_.inputs) {
-    inputs_.push_back({.available = port.initially_filled});
+    inputs_.push_back({.available = port.initially_filled, .number = static_cast<uint8_t>(port.initially_filled)});
     missing_ += port.initially_filled == 0;
   }
   for (const PortSpec& port : spec_.outputs) {
-    Port state{.available = port.slots - port.initially_filled, .slot = port.initially_filled % port.slots};
+    Port state{.available = port.slots - port.initially_filled,
+               .slot = port.initially_filled % port.slots,
+               .number = static_cast<uint8_t>(port.initially_filled)};
     state.frees_due.resize(port.slots);
     if (port.peers.empty()) {
       state.available = port.slots;  // nobody reads what was there at the beginning
@@ -76,6 +78,10 @@ absl::Status Actor::Unexpected(const Message& message, const std::string& why) c
       "' for register ", message.register_id, " slot ", message.slot, ": ", why));
 }
 
+absl::Status Actor::WrongNumber(const Message& message, uint8_t number) const {
+  return Unexpected(message, absl::StrCat("it is about filling ", message.number, " (modulo 256), and not ", number));
+}
+
 absl::Status Actor::OnMessage(const Message& message) {
   const bool filled = message.kind == Message::Kind::kFilled;
   const int port = filled ? InputOf(message.register_id) : OutputOf(message.register_id);
@@ -94,6 +100,8 @@ absl::Status Actor::OnFilled(const Message& message, int i) {
   if (filled >= slots) return Unexpected(message, absl::StrCat("all ", slots, " slots are filled already"));
   const int32_t next = (port.slot + filled) % slots;
   if (message.slot != next) return Unexpected(message, absl::StrCat("slot ", next, " is next"));
+  if (message.number != port.number) return WrongNumber(message, port.number);
+  ++port.number;
   Add(port);
   return absl::OkStatus();
 }
@@ -104,6 +112,10 @@ absl::Status Actor::OnFreed(const Message& message, int i) {
     return Unexpected(message, absl::StrCat("the register has ", spec_.outputs[i].slots, " slots"));
   }
   if (port.frees_due[message.slot] == 0) return Unexpected(message, "nobody holds this slot");
+  // Slots are filled in turn, the last one before `slot`.
+  const int32_t since = port.slot - 1 - message.slot;
+  const auto number = static_cast<uint8_t>(port.number - 1 - (since < 0 ? since + spec_.outputs[i].slots : since));
+  if (message.number != number) return WrongNumber(message, number);
   if (--port.frees_due[message.slot] == 0) Add(port);
   return absl::OkStatus();
 }
@@ -119,9 +131,10 @@ void Actor::EndAct(const Send& send) {
     if (port.position == 0) --port.available;
     if (++port.position < spec.acts_per_slot) continue;
     for (int32_t c = 0; c < consumers; ++c) {
-      send(Message{Message::Kind::kFilled, 0, spec_.plan, spec.peers[c], spec.register_id, port.slot},
+      send(Message{Message::Kind::kFilled, port.number, spec_.plan, spec.peers[c], spec.register_id, port.slot},
            link - consumers + c);
     }
+    ++port.number;
     port.frees_due[port.slot] = consumers;
     if (consumers == 0) ++port.available;
     port.position = 0;
@@ -133,7 +146,8 @@ void Actor::EndAct(const Send& send) {
     const PortSpec& spec = spec_.inputs[i];
     if (port.position == 0) --port.available;
     if (++port.position < spec.acts_per_slot) continue;
-    send(Message{Message::Kind::kFreed, 0, spec_.plan, spec.peers[0], spec.register_id, port.slot}, link);
+    const auto number = static_cast<uint8_t>(port.number - 1 - port.available);  // the oldest of those that have come
+    send(Message{Message::Kind::kFreed, number, spec_.plan, spec.peers[0], spec.register_id, port.slot}, link);
     port.position = 0;
     port.slot = (port.slot + 1) % spec.slots;
     missing_ += port.available == 0;

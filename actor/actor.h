@@ -105,6 +105,7 @@ class Actor {
     int32_t available = 0;           // slots that may be taken
     int32_t position = 0;            // acts done on the slot now held; 0: none is held
     int32_t slot = 0;                // held, or next to be taken
+    uint8_t number = 0;              // inputs: of the filling that comes next; outputs: of that which is next
     std::vector<int32_t> frees_due;  // outputs: per slot, consumers that still read it
   };
 
@@ -118,6 +119,8 @@ class Actor {
   absl::Status OnFilled(const Message& message, int port);
   absl::Status OnFreed(const Message& message, int port);
   absl::Status Unexpected(const Message& message, const std::string& why) const;
+  // Of the filling that the message should be about, but is not.
+  absl::Status WrongNumber(const Message& message, uint8_t number) const;
   void AddWaits(const pb::Plan& plan, pb::WaitingActor& to) const;
   void AddSlots(pb::WaitingActor& to) const;
 

@@ -4,7 +4,8 @@
 //   producer ──filled(slot)──► consumer
 //            ◄──freed(slot)───
 //
-// A message names its target actor and the register, never a pointer, so that it means the same in every process.
+// A message names its target actor and the register, never a pointer, so that it means the same in every process. No
+// byte is undefined: messages are sent as they lie in memory.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,15 @@ struct Message {
   enum class Kind : uint8_t { kFilled = 0, kFreed = 1 };
 
   Kind kind = Kind::kFilled;
-  uint8_t reserved = 0;  // no byte is undefined: messages are sent as they lie in memory
-  uint16_t plan = 0;     // index in the plan set
-  int32_t actor = 0;     // who receives it
+  uint8_t number = 0;  // of the filling that it is about, among those of its register, from 0, modulo 256
+  uint16_t plan = 0;   // index in the plan set
+  int32_t actor = 0;   // who receives it
   int32_t register_id = 0;
   int32_t slot = 0;
 
   bool operator==(const Message& o) const {
-    return kind == o.kind && plan == o.plan && actor == o.actor && register_id == o.register_id && slot == o.slot;
+    return kind == o.kind && number == o.number && plan == o.plan && actor == o.actor && register_id == o.register_id &&
+           slot == o.slot;
   }
 };
 static_assert(sizeof(Message) == 16);

@@ -116,9 +116,7 @@ void OtherHosts::OnArrived(int process, DataChannel::Use use, const Message& mes
     ++arrived_[known.plan];
     return changed_.notify_all();
   }
-  shipments_.LandingOf(known)->OnArrived(known.slot, [&](int32_t slot) {
-    Message filled = known;
-    filled.slot = slot;
+  shipments_.LandingOf(known)->OnArrived(known, [&](const Message& filled) {
     if (!listener_.Deliver(filled).ok()) listener_.OnMessages(process, {&message, 1});  // says what is wrong
   });
 }

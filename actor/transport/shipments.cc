@@ -1,6 +1,7 @@
 #include "actor/transport/shipments.h"
 
 #include <cstring>
+#include <utility>
 
 namespace oneflow {
 namespace {
@@ -58,11 +59,10 @@ void Shipment::CopyTo(int32_t slot, char* target) const {
   });
 }
 
-void Landing::OnArrived(int32_t slot, absl::FunctionRef<void(int32_t slot)> filled) {
-  arrived_[slot] = true;
-  while (arrived_[next_]) {
-    arrived_[next_] = false;
-    filled(next_);
+void Landing::OnArrived(const Message& message, absl::FunctionRef<void(const Message&)> filled) {
+  arrived_[message.slot] = message;
+  while (arrived_[next_].has_value()) {
+    filled(*std::exchange(arrived_[next_], std::nullopt));
     next_ = (next_ + 1) % slots_;
   }
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -60,19 +61,20 @@ class Landing {
         next_(reg.initially_filled() % reg.slots()),
         bytes_(from.slot_bytes()),
         stride_(from.slot_stride()),
-        arrived_(reg.slots(), false) {}
+        arrived_(reg.slots()) {}
 
   int64_t slot_bytes() const { return bytes_; }
   bool has_slot(int32_t slot) const { return slot >= 0 && slot < slots_; }
   char* slot(int32_t slot) const { return data_ + slot * stride_; }
-  // A slot is complete. Large ones may overtake each other; calls `filled` for all whose turn it is by now.
-  void OnArrived(int32_t slot, absl::FunctionRef<void(int32_t slot)> filled);
+  // The message's slot is complete. Large ones may overtake each other; calls `filled` with the messages of all whose
+  // turn it is by now.
+  void OnArrived(const Message& message, absl::FunctionRef<void(const Message&)> filled);
 
  private:
   char* data_;
   int32_t slots_, next_;
   int64_t bytes_, stride_;
-  std::vector<bool> arrived_;
+  std::vector<std::optional<Message>> arrived_;  // by slot: before their turn
 };
 
 // Of one process, by plan, register and reading actor, as the program numbers them.

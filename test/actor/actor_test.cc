@@ -98,6 +98,7 @@ TEST_F(ChainTest, RefusesMessagesThatMakeNoSense) {
       {"a register it does not write", {kFreed, 0, 0, 1, 0, 0}, "it is no output of this actor"},
       {"a register that does not exist", {kFilled, 0, 0, 1, -1, 0}, "it is no input of this actor"},
       {"not the next slot", {kFilled, 0, 0, 1, 0, 1}, "slot 0 is next"},
+      {"another filling of the slot", {kFilled, 2, 0, 1, 0, 0}, "it is about filling 2 (modulo 256), and not 0"},
       {"a slot that does not exist", {kFreed, 0, 0, 1, 1, 2}, "the register has 2 slots"},
       {"a slot that nobody holds", {kFreed, 0, 0, 1, 1, 0}, "nobody holds this slot"},
   };
@@ -108,10 +109,41 @@ TEST_F(ChainTest, RefusesMessagesThatMakeNoSense) {
   }
   Actor middle = Make(1);
   EXPECT_OK(middle.OnMessage({kFilled, 0, 0, 1, 0, 0}));
-  EXPECT_OK(middle.OnMessage({kFilled, 0, 0, 1, 0, 1}));
+  EXPECT_OK(middle.OnMessage({kFilled, 1, 0, 1, 0, 1}));
   EXPECT_THAT(middle.OnMessage({kFilled, 0, 0, 1, 0, 0}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("actor 1 'middle'"), HasSubstr("all 2 slots are filled already"))));
+}
+
+TEST_F(ChainTest, CountsFillingsSoThatNoneComesTwice) {
+  Actor middle = Make(1);
+  constexpr int kManySteps = 600;  // more than there are numbers: the next one is 88
+  middle.Grant(0, kManySteps);
+  for (int step = 0; step < kManySteps; ++step) {
+    const auto number = static_cast<uint8_t>(step);
+    const int32_t slot = step % 2;
+    ASSERT_OK(middle.OnMessage({kFilled, number, 0, 1, 0, slot}));
+    OutgoingMessages outbox;
+    middle.Act(outbox);
+    ASSERT_THAT(outbox, ElementsAre(Message{kFilled, number, 0, 2, 1, slot}, Message{kFreed, number, 0, 0, 0, slot}));
+    const Message freed{kFreed, number, 0, 1, 1, slot};
+    ASSERT_OK(middle.OnMessage(freed));
+    ASSERT_THAT(middle.OnMessage(freed),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nobody holds this slot")));
+  }
+  OutgoingMessages outbox;
+  middle.Grant(0, 3);
+  for (const uint8_t number : {88, 89}) {
+    ASSERT_OK(middle.OnMessage({kFilled, number, 0, 1, 0, number % 2}));
+    middle.Act(outbox);
+  }
+  EXPECT_OK(middle.OnMessage({kFreed, 88, 0, 1, 1, 0}));
+  EXPECT_THAT(middle.OnMessage({kFilled, 88, 0, 1, 0, 0}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("filling 88 (modulo 256), and not 90")));
+  ASSERT_OK(middle.OnMessage({kFilled, 90, 0, 1, 0, 0}));
+  middle.Act(outbox);
+  EXPECT_THAT(middle.OnMessage({kFreed, 88, 0, 1, 1, 0}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("filling 88 (modulo 256), and not 90")));
 }
 
 TEST(ActorTest, FreesASlotOnlyWhenAllConsumersHaveFreedIt) {
@@ -176,7 +208,9 @@ TEST(ActorTest, EndsWithInitiallyFilledSlotsFilledAsTheyBegan) {
     ASSERT_TRUE(f.ready());
     EXPECT_FALSE(u.ready());  // it overwrites what forward still reads
     f.Act(outbox);
-    EXPECT_THAT(outbox, ElementsAre(Message{kFilled, 0, 0, update, 0, 0}, Message{kFreed, 0, 0, update, 1, 0}));
+    const auto number = static_cast<uint8_t>(run);
+    EXPECT_THAT(outbox,
+                ElementsAre(Message{kFilled, number, 0, update, 0, 0}, Message{kFreed, number, 0, update, 1, 0}));
     EXPECT_OK(u.OnMessage(outbox[0]));
     EXPECT_OK(u.OnMessage(outbox[1]));
     outbox.clear();

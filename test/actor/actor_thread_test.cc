@@ -128,12 +128,12 @@ TEST_F(ActorThreadTest, SendsToOtherRanksAndWaitsForTheirAnswers) {
   Settle();
   EXPECT_THAT(log_.sent, ElementsAre(Pair(1, Message{Message::Kind::kFilled, 0, 0, b, 0, 0})));
   EXPECT_THAT(log_.acts, ElementsAre("a0"));
-  const Message freed{Message::Kind::kFreed, 0, 0, a, 0, 0};
-  thread_->Post({&freed, 1});
+  const Message first{Message::Kind::kFreed, 0, 0, a, 0, 0}, second{Message::Kind::kFreed, 1, 0, a, 0, 0};
+  thread_->Post({&first, 1});
   Settle();
   EXPECT_THAT(log_.acts, ElementsAre("a0", "a1"));
   EXPECT_EQ(log_.done, 0);
-  thread_->Post({&freed, 1});
+  thread_->Post({&second, 1});
   Settle();
   EXPECT_EQ(log_.done, 1);
 }

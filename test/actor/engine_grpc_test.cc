@@ -336,13 +336,14 @@ class Elsewhere : public PeerNetwork::Listener {
     for (const Message& message : messages) {
       if (message.kind == Message::Kind::kFreed) continue;
       ++filled;
-      Answer();
+      Answer(message.number);
     }
   }
-  // Frees what was filled and fills the other, over the network.
-  void Answer() {
-    const Message answers[] = {{.kind = Message::Kind::kFreed, .actor = 0, .register_id = 0},
-                               {.kind = Message::Kind::kFilled, .actor = 0, .register_id = 1}};
+  // Frees what was filled and fills the other, of which one filling is there at first, over the network.
+  void Answer(uint8_t number) {
+    const auto next = static_cast<uint8_t>(number + 1);
+    const Message answers[] = {{.kind = Message::Kind::kFreed, .number = number, .actor = 0, .register_id = 0},
+                               {.kind = Message::Kind::kFilled, .number = next, .actor = 0, .register_id = 1}};
     network_.Send(0, answers);
   }
   void OnPeerError(int, absl::Status) override {}
@@ -398,7 +399,7 @@ TEST(EngineProcessesTest, TalkThroughMemoryWithinAHost) {
       OF_RETURN_IF_ERROR(reader.TakeAll(
           [&](const Message& message, int64_t) { ++(message.kind == Message::Kind::kFilled ? filled : freed); }));
       if (std::min(filled, freed) == answered) continue;
-      on_network.Answer();
+      on_network.Answer(static_cast<uint8_t>(answered));
       ++answered;
     }
     return job.network(1).Barrier();

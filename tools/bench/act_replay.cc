@@ -46,13 +46,17 @@ class LonelyActor {
     const ActorSpec& spec = actor_.spec();
     for (const PortSpec& port : spec.inputs) {
       for (int32_t slot = port.initially_filled; slot < port.slots; ++slot) {
-        OF_RETURN_IF_ERROR(actor_.OnMessage({Message::Kind::kFilled, 0, spec.plan, spec.id, port.register_id, slot}));
+        const auto number = static_cast<uint8_t>(slot);
+        OF_RETURN_IF_ERROR(
+            actor_.OnMessage({Message::Kind::kFilled, number, spec.plan, spec.id, port.register_id, slot}));
       }
     }
     for (const PortSpec& port : spec.outputs) {
       for (int32_t slot = 0; slot < port.initially_filled; ++slot) {
+        const auto number = static_cast<uint8_t>(slot);
         for (size_t i = 0; i < port.peers.size(); ++i) {
-          OF_RETURN_IF_ERROR(actor_.OnMessage({Message::Kind::kFreed, 0, spec.plan, spec.id, port.register_id, slot}));
+          OF_RETURN_IF_ERROR(
+              actor_.OnMessage({Message::Kind::kFreed, number, spec.plan, spec.id, port.register_id, slot}));
         }
       }
     }
@@ -66,13 +70,25 @@ class LonelyActor {
     actor_.Act(outbox_);
     for (Message message : outbox_) {
       message.actor = actor_.spec().id;
-      message.kind = message.kind == Message::Kind::kFilled ? Message::Kind::kFreed : Message::Kind::kFilled;
+      if (message.kind == Message::Kind::kFilled) {
+        message.kind = Message::Kind::kFreed;
+      } else {
+        message.kind = Message::Kind::kFilled;
+        message.number += SlotsOf(message.register_id);  // all others are filled already
+      }
       OF_RETURN_IF_ERROR(actor_.OnMessage(message));
     }
     return absl::OkStatus();
   }
 
  private:
+  int32_t SlotsOf(int32_t register_id) const {
+    const std::vector<PortSpec>& inputs = actor_.spec().inputs;
+    const auto port = std::find_if(inputs.begin(), inputs.end(),
+                                   [&](const PortSpec& input) { return input.register_id == register_id; });
+    return port->slots;
+  }
+
   Actor actor_;
   OutgoingMessages outbox_;
 };

@@ -35,10 +35,12 @@ TraceRing ActsOf(const pb::Program& program, int actor, int acts) {
   for (int i = 0; i < acts; ++i) {
     ring.BeginAct();
     ring.EndAct(a, ring.Ready({pb::ITSELF}));
-    if (!a.ready()) CHECK(a.OnMessage({.actor = actor, .slot = i % 2}).ok());
+    const auto number = static_cast<uint8_t>(i);
+    if (!a.ready()) CHECK(a.OnMessage({.number = number, .actor = actor, .slot = i % 2}).ok());
     OutgoingMessages outbox;
     a.Act(outbox);
-    if (actor == 0) CHECK(a.OnMessage({.kind = Message::Kind::kFreed, .actor = 0, .slot = i % 2}).ok());
+    if (actor == 0)
+      CHECK(a.OnMessage({.kind = Message::Kind::kFreed, .number = number, .actor = 0, .slot = i % 2}).ok());
   }
   return ring;
 }

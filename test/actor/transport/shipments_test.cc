@@ -92,7 +92,7 @@ TEST(LandingTest, TellsOfSlotsInTheirTurnThoughTheyOvertake) {
   Landing landing({}, reg, memory);
   const auto after = [&](int slot) {
     std::vector<int> filled;
-    landing.OnArrived(slot, [&](int32_t s) { filled.push_back(s); });
+    landing.OnArrived({.slot = slot}, [&](const Message& message) { filled.push_back(message.slot); });
     return filled;
   };
   EXPECT_THAT(after(2), IsEmpty());
