@@ -173,7 +173,7 @@ int WaitGraph::Find(const pb::WaitPeer& peer, const std::string& plan) {
   if (const auto node = node_of_.find({plan, peer.actor()}); node != node_of_.end()) return node->second;
   if (const int end = EndOf(index); end >= 0) return end;
   const auto& [process, queue] = queues_[index];
-  if (queue->plan() == plan) return -1;
+  if (queue->plan() == plan || process->plan() == plan) return -1;
   return End(absl::StrCat(RankText(*process, *queue), ": its process ", process->doing()));
 }
 

@@ -192,9 +192,10 @@ class EngineImpl : public Engine,
    private:
     EngineImpl& engine_;
   };
-  void SetDoing(std::string what) {
+  void SetDoing(std::string what, std::string plan = "") {
     std::lock_guard<std::mutex> lock(mu_);
     doing_ = std::move(what);
+    running_plan_ = std::move(plan);
   }
 
   void OnThreadDone(int rank) override;
@@ -232,7 +233,8 @@ class EngineImpl : public Engine,
   mutable std::mutex mu_;
   std::condition_variable changed_;
   std::string doing_ = "is loading its program";
-  int running_threads_ = 0;  // of the current run
+  std::string running_plan_;  // from the grants to the barrier
+  int running_threads_ = 0;   // of the current run
   absl::Status failure_;
   absl::Status lost_peer_;
   double wall_seconds_ = 0;
@@ -516,7 +518,7 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
         absl::StrCat("plan '", plan, "': ", steps, " steps from step ", first_step, " cannot be run"));
   }
   const auto begin = std::chrono::steady_clock::now();
-  const Doing doing(*this, absl::StrCat("runs plan '", plan, "'"));
+  const Doing doing(*this, absl::StrCat("is about to run plan '", plan, "'"));
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (!failure_.ok()) return failure_;
@@ -526,11 +528,13 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
   absl::Status status = others_->BringUpToDate(index, *bus_);
   if (!status.ok()) return status;
   for (const auto& thread : threads_) thread->Grant(index, first_step, steps);
+  SetDoing(absl::StrCat("runs plan '", plan, "'"), std::string(plan));
   status = WaitForThreads();
   // Variables that a peer may read in the next run are settled only when all processes have come to the end of this
   // one.
   if (status.ok()) {
-    SetDoing(absl::StrCat("has ended its part of plan '", plan, "' and waits for the other processes"));
+    SetDoing(absl::StrCat("has ended its part of plan '", plan, "' and waits for the other processes"),
+             std::string(plan));
     status = Barrier();
     if (!status.ok()) Fail(status, /*tell_peers=*/true);
   }
@@ -678,6 +682,7 @@ pb::ProcessWaits EngineImpl::Waits() {
   }
   std::lock_guard<std::mutex> lock(mu_);
   waits.set_doing(doing_);
+  waits.set_plan(running_plan_);
   return waits;
 }
 

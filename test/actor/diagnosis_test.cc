@@ -131,6 +131,13 @@ TEST(DiagnosisTest, AProcessThatIsElsewhereIsSaidToBe) {
   EXPECT_EQ(found.ranks[1], "rank 1 (cpu:0, process 1): its process saves weights");
 }
 
+TEST(DiagnosisTest, AProcessWhosePartIsOverHasSaidAllThatItHadToSay) {
+  const pb::ProcessWaits over =
+      Process(1, "plan: 'p' doing: 'has ended its part of plan' queues { rank: 1 device: 'cpu:0' queues: COMPUTE }");
+  EXPECT_THAT(Diagnose({Process(0, kAWaitsForB), over}).cause,
+              StartsWith("a message about slot 0 of register 7 'x' between actor 2 'b' on rank 1 and actor 1 'a'"));
+}
+
 TEST(DiagnosisTest, ATurnIsAWaitLikeAnyOther) {
   const std::string turns = R"(
     queues { rank: 0 device: 'cpu:0' queues: COMPUTE plan: 'p' still_seconds: 9
