@@ -125,7 +125,7 @@ class EngineImpl : public Engine,
   absl::Status SaveTrace(const std::string& path) override {
     return Together("saves the trace", [&] { return SaveTraceHere(path); });
   }
-  pb::ProcessWaits Waits() override;
+  pb::ProcessWaits Waits() override { return WaitsAfter(kWindow); }
   EngineStats stats() const override;
 
  private:
@@ -183,6 +183,8 @@ class EngineImpl : public Engine,
   // Once, when nothing has moved for too long.
   void ReportStall(Watch& watch);
   int64_t NumActs() const;
+  // Having watched for so long.
+  pb::ProcessWaits WaitsAfter(std::chrono::milliseconds window);
   // What the process as a whole is at, from here to the end of the scope.
   class Doing {
    public:
@@ -563,9 +565,10 @@ void EngineImpl::ReportStall(Watch& watch) {
   if (const int64_t acts = NumActs(); acts != watch.acts) watch = {.since = now, .acts = acts};
   if (watch.reported || Seconds(now - watch.since) < options_.stall_seconds) return;
   watch.reported = true;
-  if (options_.on_stall) return options_.on_stall(Waits());
+  const pb::ProcessWaits waits = WaitsAfter(std::chrono::milliseconds(0));  // nothing would be seen to be busy
+  if (options_.on_stall) return options_.on_stall(waits);
   LOG(WARNING) << "process " << options_.process << ": no act has ended for " << options_.stall_seconds << " s\n"
-               << DiagnosisText(Diagnose({Waits()}));
+               << DiagnosisText(Diagnose({waits}));
 }
 
 int64_t EngineImpl::NumActs() const {
@@ -656,7 +659,7 @@ absl::Status EngineImpl::SaveTraceHere(const std::string& path) {
   return oneflow::SaveTrace(source, path, [this] { return Barrier(); });
 }
 
-pb::ProcessWaits EngineImpl::Waits() {
+pb::ProcessWaits EngineImpl::WaitsAfter(std::chrono::milliseconds window) {
   std::lock_guard<std::mutex> one_at_a_time(waits_mu_);
   struct Before {
     double busy = 0;
@@ -665,7 +668,7 @@ pb::ProcessWaits EngineImpl::Waits() {
   std::vector<Before> before;
   const auto begin = std::chrono::steady_clock::now();
   for (const auto& thread : threads_) before.push_back({thread->busy_seconds(), thread->acts()});
-  std::this_thread::sleep_for(kWindow);
+  std::this_thread::sleep_for(window);
   pb::ProcessWaits waits;
   waits.set_process(options_.process);
   waits.set_window_seconds(Seconds(std::chrono::steady_clock::now() - begin));

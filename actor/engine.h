@@ -62,8 +62,8 @@ struct EngineOptions {
   bool profile = false;
   // Memory for the last acts of this process' ranks, which SaveTrace() writes; 0: acts are not recorded.
   int64_t trace_bytes = 0;
-  // That no act of this process has ended for so long, though a run goes on, is told with Waits(), on the thread of
-  // Run(); again only when it has moved meanwhile. Empty: it is logged.
+  // That no act of this process has ended for so long, though a run goes on, is told with what it waits for at that
+  // moment, on the thread of Run(); again only when it has moved meanwhile. Empty: it is logged.
   double stall_seconds = kStallSeconds;
   std::function<void(pb::ProcessWaits)> on_stall;
   // For experiments on cpu devices: reading another rank's memory takes at least so many nanoseconds per byte.

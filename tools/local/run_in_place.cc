@@ -1,8 +1,10 @@
 #include "tools/local/run_in_place.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "actor/collective/nccl_collectives.h"
+#include "actor/diagnosis.h"
 #include "compiler/lower/program.h"
 #include "tools/worker/phases.h"
 #include "tools/worker/stats.h"
@@ -21,6 +23,11 @@ class EventSink {
     event.set_sequence(next_++);
     event.set_time_us(absl::ToUnixMicros(absl::Now()));
     on_event_(event);
+  }
+  void Stall(const std::string& text) {
+    pb::JobEvent event;
+    event.mutable_stall()->set_text(text);
+    Emit(std::move(event));
   }
   void State(pb::JobState state, absl::string_view message = "") {
     pb::JobEvent event;
@@ -55,12 +62,21 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, Ev
     losses.Observe(fetched);
     sink.Value(fetched);
   };
+  Engine* running = nullptr;
+  if (spec.stall().seconds() > 0) options.stall_seconds = spec.stall().seconds();
+  options.on_stall = [&sink, &running, rule = spec.stall(), seconds = options.stall_seconds](pb::ProcessWaits waits) {
+    const std::string text =
+        absl::StrCat("nothing moved in process 0 for ", seconds, " s: ", DiagnosisText(Diagnose({std::move(waits)})));
+    if (rule.abort()) return running->Abort(absl::DeadlineExceededError(text));
+    sink.Stall(text);
+  };
   std::unique_ptr<Collectives> collectives;
   if (program.communicators_size() > 0) {
     OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(program, /*process=*/0, /*peers=*/nullptr));
     options.collectives = collectives.get();
   }
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(program), std::move(options)));
+  running = engine.get();
   sink.State(pb::RUNNING);
   WorkerContext context{.losses = &losses};
   context.on_done = [&sink, &engine](int part, const pb::Phase& what) {
