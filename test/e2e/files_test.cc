@@ -67,6 +67,10 @@ TEST_F(FilesTest, AFullDiskFailsWhatIsSavedThereWithWhatIsMissing) {
                              ".*': cannot reserve [0-9]+ bytes: No space left on device"));
     ExpectCause(work_.Run(Join(job, {"--trace", work_.Path("disk/t")}), disk),
                 absl::StrCat("saving the trace: '", work_.Path("disk/t"), ".*: No space left on device"));
+    ExpectCause(
+        work_.Run(Join(job, {"--set", absl::StrCat("checkpoint={path: '", work_.Path("disk/c"), "' every: 5}")}), disk),
+        absl::StrCat("the last checkpoint: .*'", work_.Path("disk/c"),
+                     "/step-000000020.*': cannot write: No space left on device"));
   }
   EXPECT_THAT(work_.Leftovers(), IsEmpty());
 }
