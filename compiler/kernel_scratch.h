@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "oneflow_core/attr.h"
+#include "oneflow_core/op.h"
 #include "oneflow_core/shape.h"
 
 namespace oneflow {
@@ -17,9 +18,9 @@ namespace oneflow {
 inline constexpr int kTransferSlots = 2;
 
 struct KernelScratch {
-  std::set<std::string> ops;  // whose kernels need any
+  std::set<std::string> ops;  // whose kernels need any, but for ragged rows: of these any may
   // Bytes that the kernel of such an op needs for one act on shards of these types. Never negative.
-  std::function<int64_t(const std::string& op, const AttrMap& attrs, absl::Span<const ShardType> inputs,
+  std::function<int64_t(const OpDef& op, const AttrMap& attrs, absl::Span<const ShardType> inputs,
                         absl::Span<const ShardType> outputs)>
       num_bytes;
 };

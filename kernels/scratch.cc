@@ -2,28 +2,10 @@
 
 #include <omp.h>
 
-#include <deque>
 #include <vector>
 
 namespace oneflow {
 namespace {
-
-// Shards without data, as if at the beginning of their tensors.
-class ShapeArgs {
- public:
-  explicit ShapeArgs(absl::Span<const ShardType> types) {
-    for (const ShardType& type : types) {
-      starts_.emplace_back(type.dims.rank(), 0);
-      args_.push_back({nullptr, type.dtype, type.dims.rank(), type.dims.count(), type.dims.dims().data(),
-                       type.logical_dims.dims().data(), starts_.back().data(), type.layout});
-    }
-  }
-  std::span<const TensorArg> args() const { return args_; }
-
- private:
-  std::deque<std::vector<int64_t>> starts_;
-  std::vector<TensorArg> args_;
-};
 
 // Libraries size some scratch memory by the threads that the calling thread would use.
 class WithThreads {
@@ -38,6 +20,14 @@ class WithThreads {
 };
 
 }  // namespace
+
+ShapeArgs::ShapeArgs(absl::Span<const ShardType> types) {
+  for (const ShardType& type : types) {
+    starts_.emplace_back(type.dims.rank(), 0);
+    args_.push_back({nullptr, type.dtype, type.dims.rank(), type.dims.count(), type.dims.dims().data(),
+                     type.logical_dims.dims().data(), starts_.back().data(), type.layout});
+  }
+}
 
 std::set<std::string> OpsWithScratch(const KernelTable& kernels) {
   std::set<std::string> ops;

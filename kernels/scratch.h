@@ -2,14 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "kernels/kernel.h"
 #include "oneflow_core/shape.h"
 
 namespace oneflow {
+
+// Shards without data, as if at the beginning of their tensors. Borrows the types.
+class ShapeArgs {
+ public:
+  explicit ShapeArgs(absl::Span<const ShardType> types);
+  std::span<const TensorArg> args() const { return args_; }
+
+ private:
+  std::deque<std::vector<int64_t>> starts_;
+  std::vector<TensorArg> args_;
+};
 
 // The ops of which a kernel may ask for any.
 std::set<std::string> OpsWithScratch(const KernelTable& kernels);

@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<ValueId>> GraphBuilder::RaggedInputs(const OpDef& def
   for (const Tensor& input : inputs) types.push_back(input.type());
   if (!pads) {
     OF_ASSIGN_OR_RETURN(const RaggedRule ragged, RaggedRuleOf(def, {types, attrs}));
-    pads = ragged.sums;
+    pads = ragged.sums && !ragged.by_groups;
   }
   std::vector<ValueId> read;
   ValueId counts = -1;

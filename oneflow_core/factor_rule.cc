@@ -10,6 +10,8 @@
 namespace oneflow {
 namespace {
 
+constexpr char kNoLetter = '1';
+
 // One operand of the text: "...mk" is {true, "mk"}.
 struct OperandText {
   bool ellipsis = false;
@@ -65,6 +67,7 @@ class TextParser {
       absl::string_view letters = operand;
       parsed.ellipsis = absl::ConsumePrefix(&letters, "...");
       for (size_t i = 0; i < letters.size(); ++i) {
+        if (letters[i] == kNoLetter) continue;
         if (!absl::ascii_isalpha(letters[i])) {
           return Error(letters.substr(i), absl::StrCat("'", letters.substr(i, 1), "' is not a letter"));
         }
@@ -143,7 +146,12 @@ class Fitter {
       for (int d = 0; d < shape.rank(); ++d) {
         const int position = static_cast<int>(ellipsis_.size()) - leading + d;
         const bool in_ellipsis = d < leading;
-        if (in_ellipsis && shape[d] == 1 && ellipsis_[position] != 1) {
+        const bool is_one = !in_ellipsis && texts[i].letters[d - leading] == kNoLetter;
+        if (is_one && shape[d] != 1) {
+          return absl::InvalidArgumentError(absl::StrCat(side, " ", i, ", ", types[i].ToString(), ": dimension ", d,
+                                                         " has no letter but size ", shape[d]));
+        }
+        if (is_one || (in_ellipsis && shape[d] == 1 && ellipsis_[position] != 1)) {
           dims.push_back(FactorRule::kNone);
           continue;
         }

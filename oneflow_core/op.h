@@ -10,6 +10,7 @@
 //   "...c->...c; whole c"                    c must not be split                              (softmax)
 //   "mk->m; max k"                           splitting k gives P(max)                         (reduce_max)
 //   ",...->..."                              operand 0 is a scalar
+//   "ab->a1"                                 1 is a dimension of size 1 that carries no factor
 //
 // Where the text depends on attributes or on the number of operands, `rule_for` writes it. An op with neither is
 // irregular and has a rule of its own in sbp/rules/.
@@ -64,7 +65,9 @@ enum class Precision : uint8_t {
 
 // What an op makes of ragged operands (oneflow_core/ragged.h).
 enum class RaggedUse : uint8_t {
-  kByRule,  // what its rule says: rows stay rows; a sum that is linear in them is over padded ones; else it refuses them
+  kByRule,  // what its rule says: rows stay rows; a sum is of those that are filled, if it is linear in them; else it
+            // refuses them
+  kSums,    // a sum of those that are filled, by its rule; where rows stay, or groups mix, it is padded
   kPads,    // padded, since rows of zeros do not change what it computes
   kOwn,     // its `infer` and its kernels know them
 };

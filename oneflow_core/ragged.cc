@@ -59,7 +59,41 @@ bool ZerosAddNothing(const RaggedRule& ragged, absl::Span<const TensorType> inpu
                      [&](const std::vector<int>& set) { return std::all_of(set.begin(), set.end(), padded); });
 }
 
+// Whether every output begins with the same groups, the first ones, of which nothing else is left, and what has no rows
+// belongs to these: then groups that are summed can be added in any order, or lie one behind the other as one.
+bool SumsByGroups(RaggedRule& ragged) {
+  const FactorRule& rule = ragged.rule;
+  const auto is_group = [&](int letter) { return Has(ragged.groups, letter); };
+  ragged.kept = static_cast<int>(std::count_if(rule.outputs[0].begin(), rule.outputs[0].end(), is_group));
+  const auto in_order = [&](const std::vector<int>& dims) {
+    const int groups = NumGroupDims(ragged, dims);
+    return LiesByGroups(ragged, dims) && std::equal(dims.begin(), dims.begin() + groups, ragged.groups.begin());
+  };
+  for (const std::vector<int>& dims : rule.outputs) {
+    if (!in_order(dims) || Has(dims, ragged.rows) || NumGroupDims(ragged, dims) != ragged.kept) return false;
+  }
+  for (const std::vector<int>& dims : rule.inputs) {
+    if (!in_order(dims) || (!Has(dims, ragged.rows) && NumGroupDims(ragged, dims) > ragged.kept)) return false;
+  }
+  const auto is_sum = [&](int letter) { return rule.letters[letter].mark == FactorRule::Mark::kSum; };
+  return is_sum(ragged.rows) && std::all_of(ragged.groups.begin() + ragged.kept, ragged.groups.end(), is_sum);
+}
+
 }  // namespace
+
+int NumGroupDims(const RaggedRule& rule, const std::vector<int>& letters) {
+  const auto end = std::find_if(letters.begin(), letters.end(), [&](int letter) { return !Has(rule.groups, letter); });
+  return static_cast<int>(end - letters.begin());
+}
+
+bool LiesByGroups(const RaggedRule& rule, const std::vector<int>& letters) {
+  const size_t groups = NumGroupDims(rule, letters);
+  const bool has_rows = groups < letters.size() && letters[groups] == rule.rows;
+  for (size_t d = groups + has_rows; d < letters.size(); ++d) {
+    if (letters[d] == rule.rows || Has(rule.groups, letters[d])) return false;
+  }
+  return !has_rows || groups == rule.groups.size();  // rows lie one behind the other only within a group
+}
 
 TensorType Dense(const TensorType& type) { return {type.dtype, type.shape}; }
 
@@ -117,17 +151,19 @@ absl::StatusOr<RaggedRule> RaggedRuleOf(const OpDef& op, const InferContext& con
     return Refused("the op works along the ragged dimension of ", inputs[FirstRagged(inputs)].ToString(),
                    "; pad_rows makes it dense");
   }
+  const bool knows_zeros = op.ragged == RaggedUse::kSums || op.ragged == RaggedUse::kPads;
+  ragged.sums = knows_zeros;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::vector<int>& dims = ragged.rule.outputs[i];
     if (!Has(dims, ragged.rows)) {
       ragged.sums = true;
-    } else if (!BeginsWith(ragged, dims)) {
+    } else if (!knows_zeros && !BeginsWith(ragged, dims)) {
       return Refused("output ", i, " would be ", outputs[i].ToString(),
                      ", whose ragged rows are behind other dimensions");
     }
   }
-  ragged.sums = ragged.sums || op.ragged == RaggedUse::kPads;
-  if (ragged.sums && op.ragged != RaggedUse::kPads && !ZerosAddNothing(ragged, inputs)) {
+  ragged.by_groups = ragged.sums && op.ragged != RaggedUse::kPads && SumsByGroups(ragged);
+  if (ragged.sums && !knows_zeros && !ZerosAddNothing(ragged, inputs)) {
     return Refused("the op reduces the ragged dimension of ", inputs[FirstRagged(inputs)].ToString(),
                    ", and rows of zeros would change the result; pad_rows says that they may");
   }
@@ -147,6 +183,7 @@ absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const InferC
   const std::vector<TensorType> dense = AllDense(inputs);
   OF_ASSIGN_OR_RETURN(std::vector<TensorType> outputs, op.infer({dense, context.attrs, context.of_shards}));
   OF_ASSIGN_OR_RETURN(const RaggedRule ragged, RaggedRuleOf(op, {inputs, context.attrs, context.of_shards}));
+  if (ragged.by_groups) return outputs;
   if (ragged.sums) return Refused("the op adds ragged rows up, of ", inputs[first].ToString(), ": pad_rows first");
   for (TensorType& output : outputs) output.ragged = static_cast<int>(ragged.groups.size());
   return outputs;

@@ -8,7 +8,8 @@
 // and waited for like any other value, and where groups are split over ranks every rank has the counts of its own:
 //
 //   matmul     x f32[8,64~,32], w f32[32,16], counts i32[8]    ->  f32[8,64~,16]     "...k,kn->...n": rows stay rows
-//   bias_grad  pad_rows(dy, counts)                            ->  f32[32]           a sum over rows reads zeros there
+//   reduce_sum x f32[8,64~,32], counts i32[8]                  ->  f32[32]           a sum of the rows that are filled
+//   accumulate pad_rows(dy, counts)                            ->  f32[8,64,32]      each micro-batch has its counts
 //
 // All ragged operands of a node have the same counts. keep_rows makes a value ragged, pad_rows ends that.
 #pragma once
@@ -47,10 +48,19 @@ struct RaggedRule {
   FactorRule rule;
   std::vector<int> groups;  // the letters of the dimensions before the rows, in order: those of the counts
   int rows = -1;            // the letter of the rows
-  // Rows are summed, in a way that zeros do not change: operands are to be padded. Else every output has these rows,
-  // and there is one.
+  // Rows are summed, in a way that zeros do not change. Else every output has these rows, and there is one.
   bool sums = false;
+  // Of such a sum: it is one of what groups give by themselves, so that what is filled is all that it has to read. Else
+  // its operands are to be padded.
+  bool by_groups = false;
+  int kept = 0;  // by groups: how many of the groups' letters its outputs have, as their first ones
 };
+
+// Whether the part of an operand that belongs to a group is a run of its memory: its first dimensions are groups, then
+// the rows, if it has them, of all groups; and none of these are behind.
+bool LiesByGroups(const RaggedRule& rule, const std::vector<int>& letters);
+// How many of its dimensions are groups. REQUIRES: it lies by groups.
+int NumGroupDims(const RaggedRule& rule, const std::vector<int>& letters);
 
 // Of an op whose inputs are those of `context`, without the counts. InvalidArgument, naming operands, if the op has no
 // rule or no outputs, if its ragged operands differ in what their rows are, if it works along the rows, or if an output
@@ -58,8 +68,8 @@ struct RaggedRule {
 absl::StatusOr<RaggedRule> RaggedRuleOf(const OpDef& op, const InferContext& context);
 
 // The output types of a node: `op.infer`, where `op` knows what it is given; else, of a node that takes counts, what
-// `infer` gives on dense operands, marked as ragged by the rule. InvalidArgument as both, and if the last input is not
-// of the counts' type.
+// `infer` gives on dense operands, marked as ragged by the rule unless it sums rows. InvalidArgument as both, and if
+// the last input is not of the counts' type, or operands are to be padded.
 absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const InferContext& context);
 
 }  // namespace oneflow

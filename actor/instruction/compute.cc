@@ -10,6 +10,7 @@
 #include "actor/instruction/kinds.h"
 #include "actor/instruction/operand_check.h"
 #include "actor/instruction/ragged_call.h"
+#include "actor/instruction/ragged_sum.h"
 
 namespace oneflow {
 namespace {
@@ -28,6 +29,7 @@ class Compute final : public BoundInstruction {
   Compute(const Unbound& unbound, AttrMap attrs)
       : BoundInstruction(unbound.operands),
         attrs_(std::move(attrs)),
+        device_(unbound.context.device),
         stream_(unbound.context.device.stream()),
         threads_(unbound.context.device.threads()),
         planned_(Planned(unbound)),
@@ -47,16 +49,21 @@ class Compute final : public BoundInstruction {
       const std::vector<TensorType> types = TypesOf(instruction);
       OF_ASSIGN_OR_RETURN(const RaggedRule rule, RaggedRuleOf(op, {absl::MakeConstSpan(types).first(args.in.size()),
                                                                    attrs_, /*of_shards=*/true}));
-      ragged_ = RaggedCall::Create(rule, args.in, args.out);
+      if (rule.sums) {
+        sum_.emplace(rule, kernel, args);
+      } else {
+        ragged_ = RaggedCall::Create(rule, args.in, args.out);
+      }
     }
-    OF_ASSIGN_OR_RETURN(const int64_t asked,
-                        ragged_.has_value() ? ragged_->Prepare(kernel, args) : PrepareWhole(kernel, args));
+    OF_ASSIGN_OR_RETURN(const int64_t asked, sum_.has_value()      ? sum_->Prepare(args)
+                                             : ragged_.has_value() ? ragged_->Prepare(kernel, args)
+                                                                   : PrepareWhole(kernel, args));
     if (asked > planned_bytes_) scratch_bytes_ = asked;
     return absl::OkStatus();
   }
 
   // Whether it is called by groups, with counts that it takes from the reader that it must be given then.
-  bool reads_counts() const { return ragged_.has_value(); }
+  bool reads_counts() const { return sum_.has_value() || ragged_.has_value(); }
   void ReadCounts(CountsReader counts) { counts_ = std::move(counts); }
 
   absl::Status Run(const CurrentAct& act) override {
@@ -64,10 +71,11 @@ class Compute final : public BoundInstruction {
     args.workspace = scratch_bytes_ > 0 ? act.scratch : planned_;
     args.step = act.step;
     args.micro_batch = act.micro_batch;
-    if (!ragged_.has_value()) return Checked(kernel_->run(args));
+    if (!reads_counts()) return Checked(kernel_->run(args));
     TensorArg counts = operands_.inputs().back();
     OF_RETURN_IF_ERROR(counts_.Begin(counts));
     OF_ASSIGN_OR_RETURN(const int32_t* const on_host, counts_.Get());
+    if (sum_.has_value()) return sum_->Run(device_, args, counts, on_host);
     counts.data = const_cast<int32_t*>(on_host);
     return ragged_->Run(*kernel_, args, counts, std::max(scratch_bytes_, planned_bytes_));
   }
@@ -104,6 +112,7 @@ class Compute final : public BoundInstruction {
   }
 
   const AttrMap attrs_;
+  DeviceContext& device_;
   void* const stream_;
   const int threads_;
   void* const planned_;
@@ -111,6 +120,7 @@ class Compute final : public BoundInstruction {
   const int64_t micro_batches_;
   bool takes_counts_ = false;         // which the kernel does not know
   std::optional<RaggedCall> ragged_;  // by groups
+  std::optional<RaggedSum> sum_;      // by groups, of which rows are added up
   CountsReader counts_;               // by groups
   const Kernel* kernel_ = nullptr;
   std::shared_ptr<void> state_;  // what its `prepare` made

@@ -16,11 +16,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "actor/instruction/ragged_operand.h"
 #include "kernels/kernel.h"
 #include "oneflow_core/ragged.h"
 
 namespace oneflow {
 
+// Of ops that keep rows; those that sum them: ragged_sum.h.
 class RaggedCall {
  public:
   // Of operands that are laid out as `inputs`, without counts, and `outputs`. Nothing if a call by groups is not
@@ -37,16 +39,6 @@ class RaggedCall {
   absl::Status Run(const Kernel& kernel, const KernelArgs& args, const TensorArg& counts, int64_t scratch_bytes);
 
  private:
-  struct Part {
-    int groups = 0;                    // how many of its first dimensions are groups
-    bool has_rows = false;             // its next dimension is the rows
-    std::vector<int> axes;             // of the groups' dimensions: which of all
-    std::vector<int64_t> dims, start;  // of the group in hand
-  };
-
-  static std::optional<Part> PartOf(const RaggedRule& rule, const std::vector<int>& letters, const TensorArg& x);
-  // Points `part` at `rows` rows of a group of `whole`.
-  static TensorArg Take(Part& part, const TensorArg& whole, const std::vector<int64_t>& group, int64_t rows);
   // The call for `rows` rows of a group.
   KernelArgs CallOf(const KernelArgs& args, const std::vector<int64_t>& group, int64_t rows);
   // The first output that has rows.
@@ -55,7 +47,7 @@ class RaggedCall {
   // For 1, 2, ... steps of rows, the last for all: what the kernel prepared. None if it prepares nothing.
   std::vector<std::shared_ptr<void>> states_;
   int64_t step_ = 1;
-  std::vector<Part> inputs_, outputs_;
+  std::vector<RaggedOperand> inputs_, outputs_;
   std::vector<TensorArg> in_, out_;
 };
 

@@ -81,6 +81,7 @@ class PlanBuilder {
   absl::Status AddSendBuffers(const Node& node, PhysicalInstruction& instruction);
   void AddTransfer(const Node& node, PhysicalInstruction& instruction) const;
   static void AddScratch(ValueId value, Part part, int64_t num_bytes, PhysicalInstruction& instruction);
+  bool MayNeedScratch(const Node& node) const;
   int64_t KernelScratchOf(const Node& node) const;
 
   void MakeActors();
@@ -348,8 +349,7 @@ absl::Status PlanBuilder::AddInstruction(PhysicalActor& actor, NodeId id) {
   if (boxing) {
     OF_ASSIGN_OR_RETURN_AT(instruction.landed, in_.boxings.LandedBytes(graph_, node), Where(node));
   }
-  if (in_.kernel_scratch.ops.count(node.op) > 0 && !node.outputs.empty())
-    AddScratch(node.outputs[0], Part::kKernel, KernelScratchOf(node), instruction);
+  if (MayNeedScratch(node)) AddScratch(node.outputs[0], Part::kKernel, KernelScratchOf(node), instruction);
   if (in_.boxings.by_sending()) AddTransfer(node, instruction);  // else the host addresses all memory
   actor.instructions.push_back(std::move(instruction));
   return absl::OkStatus();
@@ -383,6 +383,11 @@ void PlanBuilder::AddScratch(ValueId value, Part part, int64_t num_bytes, Physic
   instruction.scratch.push_back(operand);
 }
 
+bool PlanBuilder::MayNeedScratch(const Node& node) const {
+  if (in_.kernel_scratch.num_bytes == nullptr || node.outputs.empty()) return false;
+  return in_.kernel_scratch.ops.count(node.op) > 0 || InputsOfOp(graph_, node, in_.ops).size() < node.inputs.size();
+}
+
 // The most that the kernel needs on any rank.
 int64_t PlanBuilder::KernelScratchOf(const Node& node) const {
   const auto shards = [&](absl::Span<const ValueId> values, int index) {
@@ -397,8 +402,8 @@ int64_t PlanBuilder::KernelScratchOf(const Node& node) const {
   const absl::Span<const ValueId> inputs = InputsOfOp(graph_, node, in_.ops);
   int64_t most = 0;
   for (const int index : CornersOf(*node.placement)) {
-    most = std::max(
-        most, in_.kernel_scratch.num_bytes(node.op, node.attrs, shards(inputs, index), shards(node.outputs, index)));
+    most = std::max(most, in_.kernel_scratch.num_bytes(*in_.ops.Find(node.op), node.attrs, shards(inputs, index),
+                                                       shards(node.outputs, index)));
   }
   return most;
 }

@@ -32,6 +32,13 @@ std::string BiasAddRule(absl::Span<const TensorType> inputs, const AttrMap& attr
   return absl::StrCat(x, ",a->", x, "; linear 0 1");
 }
 
+std::string BiasGradRule(absl::Span<const TensorType> inputs, const AttrMap& attrs) {
+  const int rank = inputs[0].shape.rank();
+  std::string dy = "...";
+  for (int d = *BiasAxis(attrs, rank); d < rank; ++d) dy.push_back(static_cast<char>('a' + dy.size() - 3));
+  return absl::StrCat(dy, "->a; linear 0");
+}
+
 absl::Status BiasAddGrad(GradContext& c) {
   if (c.needs_grad(0)) c.SetInputGrad(0, *c.output_grad(0));
   if (c.needs_grad(1)) {
@@ -65,10 +72,11 @@ void AddBiasOps(OpRegistry& registry) {
                 .full_inputs = {1},
                 .blocks = BlocksOfBias});
   registry.Add({.name = "bias_grad",
+                .rule_for = BiasGradRule,
                 .infer = InferBiasGrad,
                 .flops = FlopsOfInput,
                 .precision = Precision::kFollow,
-                .ragged = RaggedUse::kPads,
+                .ragged = RaggedUse::kSums,
                 .blocks = BlocksOfBias});
 }
 

@@ -48,6 +48,19 @@ absl::StatusOr<Types> InferReduce(const InferContext& c) {
   return Outputs({std::move(y)});
 }
 
+// Of x[a,b,c] over b "abc->ac", or "abc->a1c". A mean divides by the logical count, so that means of parts add up as
+// sums do.
+std::string SumRule(absl::Span<const TensorType> inputs, const AttrMap& attrs) {
+  const std::vector<int64_t> axes = attrs.Ints("axes");
+  std::string x, y;
+  for (int d = 0; d < inputs[0].shape.rank(); ++d) {
+    x.push_back(static_cast<char>('a' + d));
+    const bool reduced = std::binary_search(axes.begin(), axes.end(), d);
+    if (!reduced || attrs.Bool("keepdims")) y.push_back(reduced ? '1' : x.back());
+  }
+  return absl::StrCat(x, "->", y, "; linear 0");
+}
+
 // The mean and the extrema of nothing do not exist.
 absl::StatusOr<Types> InferReduceNonEmpty(const InferContext& c) {
   OF_ASSIGN_OR_RETURN(Types outputs, InferReduce(c));
@@ -130,11 +143,13 @@ std::vector<int> BlocksOfMean(absl::Span<const TensorType> inputs, absl::Span<co
 
 void AddReduceOps(OpRegistry& registry) {
   registry.Add({.name = "reduce_sum",
+                .rule_for = SumRule,
                 .infer = InferReduce,
                 .grad = ReduceSumGrad,
                 .flops = FlopsOfInput,
-                .ragged = RaggedUse::kPads});
+                .ragged = RaggedUse::kSums});
   registry.Add({.name = "reduce_mean",
+                .rule_for = SumRule,
                 .infer = InferReduceNonEmpty,
                 .grad = ReduceMeanGrad,
                 .flops = FlopsOfInput,

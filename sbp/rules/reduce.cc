@@ -42,12 +42,6 @@ std::vector<int> BroadcastLetters(const Shape& small, const Shape& large) {
   return dims;
 }
 
-Result ReduceSum(const RuleContext& context) {
-  FactorRule rule = ReductionOverAxes(context, Mark::kSum);
-  rule.linear = {{0}};
-  return FromFactors(rule, context);
-}
-
 Result ReduceMax(const RuleContext& context) { return FromFactors(ReductionOverAxes(context, Mark::kMax), context); }
 
 Result ReduceMin(const RuleContext& context) { return FromFactors(ReductionOverAxes(context, Mark::kMin), context); }
@@ -65,15 +59,6 @@ Result ExtremumGrad(const RuleContext& context) {
   const std::vector<int> whole = rule.inputs[0], kept = rule.outputs[0];
   rule.inputs = {kept, whole, kept, kept};
   rule.outputs = {whole};
-  rule.linear = {{0}};
-  return FromFactors(rule, context);
-}
-
-Result BiasGrad(const RuleContext& context) {
-  const int rank = context.inputs[0].shape.rank();
-  const int64_t axis = context.attrs.Int("axis", -1);
-  FactorRule rule = Reduction(context.inputs[0].shape, /*keepdims=*/false, Mark::kSum,
-                              [&](int d) { return d != (axis < 0 ? axis + rank : axis); });
   rule.linear = {{0}};
   return FromFactors(rule, context);
 }
@@ -99,14 +84,10 @@ Result BroadcastTo(const RuleContext& context) {
 
 }  // namespace
 
-// A reduce_mean divides by the logical count, so the means of parts add up as sums do.
 RuleList Reductions() {
   static constexpr OpRule kRules[] = {
-      {"reduce_sum", ReduceSum},         {"reduce_mean", ReduceSum},
-      {"reduce_max", ReduceMax},         {"reduce_min", ReduceMin},
-      {"extremum_count", ExtremumCount}, {"extremum_grad", ExtremumGrad},
-      {"bias_grad", BiasGrad},           {"sum_to", SumTo},
-      {"broadcast_to", BroadcastTo},
+      {"reduce_max", ReduceMax},       {"reduce_min", ReduceMin}, {"extremum_count", ExtremumCount},
+      {"extremum_grad", ExtremumGrad}, {"sum_to", SumTo},         {"broadcast_to", BroadcastTo},
   };
   return kRules;
 }

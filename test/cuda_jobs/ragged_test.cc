@@ -17,6 +17,9 @@
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::StatusIs;
+using ::testing::HasSubstr;
+
 class CudaRaggedTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -148,11 +151,21 @@ TEST_F(CudaRaggedTest, FilledRowsTravelAndNoOthers) {
   for (const double value : some.fetched) EXPECT_EQ(value, 2 * 27 * 4);
 }
 
-// What the host refuses a device can only mark, and the mark must not be lost where its rows are none.
-TEST_F(CudaRaggedTest, AnIndexThatIsNoneReadsAsNoNumber) {
+// What the host refuses a device can only mark, and the mark must not be lost where its rows are none; but sums of rows
+// see it on the host.
+TEST_F(CudaRaggedTest, AnIndexThatIsNoneReadsAsNoNumberOrFailsASum) {
   for (int n = 1; n <= devices_; ++n) {
     for (const int64_t bad : {int64_t{-1}, int64_t{4}}) {
       ASSERT_OK_AND_ASSIGN(Graph graph, Layer({0, 2, 1, 0, 0, 2, 3, 3, bad, 3, 3, 1}));
+      EXPECT_THAT(Run(std::move(graph), DeviceKind::kCuda, n, 1).status(),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(", of 6 rows")))
+          << "index " << bad << " on " << n << " devices";
+      GraphBuilder b(ops_, "forward");
+      const Tensor ids =
+          b.Variable("ids", {DType::kInt32, {2, 2}}, List({0, 1, bad, 3}), {{"ep", Sbp::Split(0)}}, false);
+      const Tensor x = b.Variable("x", {DType::kFloat32, {2, 4, 6, 5}}, "normal(1)", {{"ep", Sbp::Split(0)}});
+      Fetch(ReduceSum(PadRows(Gelu(KeepRows(x, RowCounts(ids, 4))))), "value");
+      ASSERT_OK_AND_ASSIGN(graph, b.Finish());
       ASSERT_OK_AND_ASSIGN(const Outcome outcome, Run(std::move(graph), DeviceKind::kCuda, n, 1));
       ASSERT_EQ(outcome.fetched.size(), 1);
       EXPECT_TRUE(std::isnan(outcome.fetched[0]))

@@ -232,7 +232,7 @@ KernelScratch SomeScratch() {
   for (const auto& [name, op] : Ops().all()) {
     if (op.kind == OpKind::kCompute) scratch.ops.insert(name);
   }
-  scratch.num_bytes = [](const std::string&, const AttrMap&, absl::Span<const ShardType>,
+  scratch.num_bytes = [](const OpDef&, const AttrMap&, absl::Span<const ShardType>,
                          absl::Span<const ShardType> outputs) { return outputs[0].dims.count() * 2 + 100; };
   return scratch;
 }

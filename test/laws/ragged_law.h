@@ -26,6 +26,7 @@
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "tools/job/kernel_scratch.h"
 
 namespace oneflow::testing {
 
@@ -80,6 +81,7 @@ class RaggedLaw : public ::testing::Test {
     options.optimizer.kind = OptimizerOptions::Kind::kSgd;
     options.schedule.learning_rate = 0.02;
     options.seed = 5;
+    options.kernel_scratch = ScratchOfKernels(DeviceKind::kCpu, 1);
     return options;
   }
 
@@ -161,6 +163,7 @@ class RaggedLaw : public ::testing::Test {
     OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(program), std::move(options)));
     OF_RETURN_IF_ERROR(engine->Run(plan_name, 0, steps));
     outcome.bytes_moved = engine->stats().bytes_moved;
+    EXPECT_EQ(engine->stats().scratch_bytes, 0) << "nothing asks for more than the plan has";
     OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("weights"), ""));
     if (peers != nullptr && peers->process() > 0) return absl::OkStatus();
     OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(dir_.File("weights")));

@@ -56,6 +56,16 @@ TEST(FactorRuleTest, TheEllipsisBroadcastsAsInNumPy) {
   EXPECT_THAT(rule.linear, ElementsAre(ElementsAre(0, 1)));
 }
 
+TEST(FactorRuleTest, OnesCarryNoLetter) {
+  ASSERT_OK_AND_ASSIGN(const FactorRule rule, Parse("abc->a1c; linear 0", "f32[2,3,4]", "f32[2,1,4]"));
+  EXPECT_EQ(Letters(rule, rule.outputs), "a - c");
+  EXPECT_EQ(MarkOf(rule, "b"), FactorRule::Mark::kSum);
+  EXPECT_OK(Parse("ab->11", "f32[2,3]", "f32[1,1]"));
+  EXPECT_THAT(Parse("ab->a1", "f32[2,3]", "f32[2,3]"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("output 0, f32[2,3]: dimension 1 has no letter but size 3")));
+}
+
 TEST(FactorRuleTest, DimensionsThatAreOneEverywhereCarryTheirLetter) {
   ASSERT_OK_AND_ASSIGN(const FactorRule rule, Parse("...,...->...", "f32[1,3] f32[1,3]", "f32[1,3]"));
   EXPECT_EQ(Letters(rule, rule.inputs), "...0 ...1, ...0 ...1");

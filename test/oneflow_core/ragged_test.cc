@@ -47,14 +47,34 @@ TEST_F(RaggedTest, WhatReadsRowsByItsRuleReadsTheirCountsTooAndGivesRows) {
   EXPECT_OK(b_->status());
 }
 
-TEST_F(RaggedTest, SumsOverRowsReadPaddedOnes) {
+// By groups, if outputs have the first ones of them, or none.
+TEST_F(RaggedTest, SumsOverRowsReadThoseThatAreFilled) {
   const Tensor x = Rows();
-  const Tensor sum = ReduceSum(Square(x));
-  EXPECT_EQ(sum.type().ToString(), "f32[]");
-  EXPECT_EQ(NodeOf(Tensor(&*b_, NodeOf(sum).inputs[0])).op, "pad_rows");
-  const Tensor dw = b_->Op1("matmul_wgrad", {x, Rows()});
-  EXPECT_EQ(dw.type().ToString(), "f32[32,32]");
-  for (const ValueId input : NodeOf(dw).inputs) EXPECT_EQ(NodeOf(Tensor(&*b_, input)).op, "pad_rows");
+  const struct {
+    Tensor sum;
+    const char* type;
+  } kCases[] = {
+      {ReduceSum(Square(x)), "f32[]"},
+      {ReduceSum(x, {1}), "f32[8,32]"},
+      {ReduceSum(x, {0, 1}, /*keepdims=*/true), "f32[1,1,32]"},
+      {b_->Op1("bias_grad", {x}), "f32[32]"},
+      {b_->Op1("matmul_wgrad", {x, Rows()}), "f32[32,32]"},
+      {b_->Op1("batch_matmul", {x, Rows()}, {{"transpose_a", true}}), "f32[8,32,32]"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_EQ(c.sum.type().ToString(), c.type);
+    EXPECT_EQ(NodeOf(c.sum).inputs.back(), counts_.id()) << NodeOf(c.sum).op;
+  }
+  EXPECT_OK(b_->status());
+}
+
+TEST_F(RaggedTest, SumsThatMixGroupsReadPaddedRows) {
+  const Tensor counts = Counts({8, 4}), x = KeepRows(Dense({8, 4, 64, 32}), counts);
+  for (const Tensor& sum :
+       {ReduceSum(x, {0, 2}), ReduceSum(x, {3}), b_->Op1("bias_grad", {x}, {{"axis", int64_t{1}}})}) {
+    EXPECT_FALSE(sum.type().is_ragged());
+    EXPECT_EQ(NodeOf(Tensor(&*b_, NodeOf(sum).inputs[0])).op, "pad_rows");
+  }
   EXPECT_OK(b_->status());
 }
 

@@ -63,10 +63,10 @@ TEST(PlanMemoryTest, TrainingTakesLittleMoreThanWhatIsInUseAtOnce) {
 
 TEST(PlanMemoryTest, UsesAddUpToNoMoreThanThereIs) {
   CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
-  options.kernel_scratch = {
-      {"attention"}, [](const std::string&, const AttrMap&, absl::Span<const ShardType>, absl::Span<const ShardType>) {
-        return int64_t{10'000'000};
-      }};
+  options.kernel_scratch = {{"attention"},
+                            [](const OpDef&, const AttrMap&, absl::Span<const ShardType>, absl::Span<const ShardType>) {
+                              return int64_t{10'000'000};
+                            }};
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(options));
   for (const pb::ClassPlan& plan : set.plans()) {
     for (int c = 0; c < set.classes_size(); ++c) {

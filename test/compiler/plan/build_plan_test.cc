@@ -66,14 +66,14 @@ TEST(BuildPlanTest, AKernelHasTheScratchMemoryOfTheShardThatNeedsMost) {
             "[x=3,y=2]{0,1,2,3,4,5}(S(0),S(1))");
   for (const Shape& needy : {Shape({3, 3}), Shape({3, 2}), Shape({2, 3}), Shape({2, 2})}) {
     CompileOptions options = Ranks(6);
-    options.kernel_scratch = {{"relu"},
-                              [&](const std::string& op, const AttrMap&, absl::Span<const ShardType> inputs,
-                                  absl::Span<const ShardType> outputs) {
-                                EXPECT_EQ(op, "relu");
-                                EXPECT_EQ(inputs[0].dims, outputs[0].dims);
-                                EXPECT_EQ(inputs[0].logical_dims, Shape({7, 5}));
-                                return outputs[0].dims == needy ? 1000 : outputs[0].dims.count();
-                              }};
+    options.kernel_scratch = {
+        {"relu"},
+        [&](const OpDef& op, const AttrMap&, absl::Span<const ShardType> inputs, absl::Span<const ShardType> outputs) {
+          EXPECT_EQ(op.name, "relu");
+          EXPECT_EQ(inputs[0].dims, outputs[0].dims);
+          EXPECT_EQ(inputs[0].logical_dims, Shape({7, 5}));
+          return outputs[0].dims == needy ? 1000 : outputs[0].dims.count();
+        }};
     ASSERT_OK_AND_ASSIGN(const PhysicalPlan plan, PlanOf(kit.graph(), options));
     int found = 0;
     for (const PhysicalActor& actor : plan.actors) {

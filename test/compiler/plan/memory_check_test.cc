@@ -20,7 +20,7 @@ using Place = PhysicalOperand::Place;
 // As many bytes as the first result has.
 KernelScratch MatmulScratch() {
   return {{"matmul"},
-          [](const std::string&, const AttrMap&, absl::Span<const ShardType>, absl::Span<const ShardType> outputs) {
+          [](const OpDef&, const AttrMap&, absl::Span<const ShardType>, absl::Span<const ShardType> outputs) {
             return outputs[0].dims.count() * 4;
           }};
 }

@@ -27,27 +27,39 @@ class RaggedCostTest : public ::testing::Test {
     return absl::StrCat("list(", absl::StrJoin(values, ","), ")");
   }
 
+  static Tensor Rows(GraphBuilder& b, const std::vector<int64_t>& ids) {
+    const Tensor of = b.Variable("ids", {DType::kInt32, {static_cast<int64_t>(ids.size())}}, List(ids), {}, false);
+    const Tensor x = b.Variable("x", {DType::kFloat32, {kGroups, kRoom, kWidth}}, "normal(1)", {}, false);
+    return KeepRows(x, RowCounts(of, kGroups));
+  }
+
+  // A product that sums rows.
+  absl::StatusOr<Graph> Sums(const std::vector<int64_t>& ids) {
+    GraphBuilder b(ops_, "forward");
+    const Tensor x = Rows(b, ids);
+    Fetch(b.Op1("matmul_wgrad", {x, x}), "value");
+    return b.Finish();
+  }
+
   // `layers` of what has a thread for every four elements, on rows that are as many as `ids` are of each group; and a
   // product.
   absl::StatusOr<Graph> Layers(const std::vector<int64_t>& ids, int layers) {
     GraphBuilder b(ops_, "forward");
-    const Tensor of = b.Variable("ids", {DType::kInt32, {static_cast<int64_t>(ids.size())}}, List(ids), {}, false);
     const Tensor w = b.Variable("w", {DType::kFloat32, {kWidth, kHidden}}, "normal(0.1)", {}, false);
-    Tensor x = b.Variable("x", {DType::kFloat32, {kGroups, kRoom, kWidth}}, "normal(1)", {}, false);
-    x = KeepRows(x, RowCounts(of, kGroups));
+    Tensor x = Rows(b, ids);
     for (int i = 0; i < layers; ++i) x = Scale(x, 0.5);
     Fetch(ReduceSum(PadRows(MatMul(x, w))), "value");
     return b.Finish();
   }
 
   // What some steps launch.
-  absl::StatusOr<Launched> Cost(const std::vector<int64_t>& ids, int layers) {
-    OF_ASSIGN_OR_RETURN(Graph graph, Layers(ids, layers));
+  absl::StatusOr<Launched> Cost(absl::StatusOr<Graph> graph) {
+    OF_RETURN_IF_ERROR(graph.status());
     CompileOptions options;
     options.job = "ragged";
     options.device = DeviceKind::kCuda;
     OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create({{"dp", 1}}));
-    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(graph)}, options, ops_));
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({*std::move(graph)}, options, ops_));
     std::atomic<int> fetched = 0;
     EngineOptions engine_options;
     engine_options.on_fetch = [&](const Fetched&) { ++fetched; };
@@ -68,19 +80,28 @@ TEST_F(RaggedCostTest, RowsThatAreNotFilledCostNothing) {
   constexpr int kLayers = 2;
   const std::vector<int64_t> some = {0, 0, 2, 0, 2, 2, 2};
   const std::vector<int64_t> all = {0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2};
-  ASSERT_OK_AND_ASSIGN(const Launched one, Cost({1}, kLayers));
+  ASSERT_OK_AND_ASSIGN(const Launched one, Cost(Layers({1}, kLayers)));
   for (const auto& ids : {some, all}) {
-    ASSERT_OK_AND_ASSIGN(const Launched more, Cost(ids, kLayers));
+    ASSERT_OK_AND_ASSIGN(const Launched more, Cost(Layers(ids, kLayers)));
     const int64_t rows = static_cast<int64_t>(ids.size()) - 1;  // beyond the one
     EXPECT_EQ(more.threads - one.threads, rows * kThreadsOfARow * kLayers * kSteps) << ids.size() << " rows";
     EXPECT_EQ(more.multiplications - one.multiplications, rows * kWidth * kHidden * kSteps) << ids.size() << " rows";
   }
 }
 
+// The product is prepared for every second of 18 rows.
+TEST_F(RaggedCostTest, SumsMultiplyWhatIsFilled) {
+  for (const auto& [ids, rows] : {std::pair(std::vector<int64_t>{1}, 2), std::pair(std::vector<int64_t>{0, 2, 2, 2}, 4),
+                                  std::pair(std::vector<int64_t>{0, 0, 2, 0, 2, 2, 2}, 8)}) {
+    ASSERT_OK_AND_ASSIGN(const Launched cost, Cost(Sums(ids)));
+    EXPECT_EQ(cost.multiplications, rows * kWidth * kWidth * kSteps) << ids.size() << " rows";
+  }
+}
+
 TEST_F(RaggedCostTest, CountsTravelOnceHoweverManyReadThem) {
   const std::vector<int64_t> ids = {0, 0, 2, 0, 2};
   for (const int layers : {1, 4}) {
-    ASSERT_OK_AND_ASSIGN(const Launched cost, Cost(ids, layers));
+    ASSERT_OK_AND_ASSIGN(const Launched cost, Cost(Layers(ids, layers)));
     EXPECT_EQ(cost.copies_to_host, 2 * kSteps) << "counts and what is fetched, with " << layers << " layers";
   }
 }

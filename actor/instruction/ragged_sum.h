@@ -1,0 +1,68 @@
+// A kernel's call that adds ragged rows up, as calls on the rows that are filled: no other is read.
+//
+//   batch_matmul  xᵀ [8,32,64~], dy [8,64~,16] -> [8,32,16]   outputs have the groups: a call for each
+//   reduce_sum    x [8,64~,32] -> [32]                        a call for each, whose results are added up
+//   matmul_wgrad  x [8,64~,32], dy [8,64~,16] -> [32,16]      what is filled of all groups is packed, one behind the
+//                                                             other, and is one call
+//
+// Packing is for outputs that are larger than what a group has, or that are rounded, and for kernels that prepare for
+// shapes: what is packed ends with rows of zeros, up to the next number of rows that the kernel has prepared for.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "actor/instruction/ragged_operand.h"
+#include "kernels/device.h"
+#include "kernels/ragged.h"
+
+namespace oneflow {
+
+class RaggedSum {
+ public:
+  // Of operands as those of `args`, without counts and memory. REQUIRES: rule.by_groups; the kernel outlives this.
+  RaggedSum(const RaggedRule& rule, const Kernel& kernel, const KernelArgs& args);
+
+  // Scratch memory of a run, as far as it is known before Prepare().
+  int64_t ScratchBytes(const KernelArgs& args);
+  // Lets the kernel prepare, and says how much scratch memory a run takes. Unimplemented if the kernel does not support
+  // the shapes.
+  absl::StatusOr<int64_t> Prepare(const KernelArgs& args);
+
+  // Calls the kernel with `args`, whose workspace is that large; `on_host` is what `counts` holds. InvalidArgument if
+  // one is no number of rows; Internal as kernel and device say. Not thread-safe.
+  absl::Status Run(DeviceContext& device, const KernelArgs& args, const TensorArg& counts, const int32_t* on_host);
+
+ private:
+  // The call for so many rows of a group, or of what is packed of all that are added up with it.
+  KernelArgs CallOf(const KernelArgs& args, const std::vector<int64_t>& group, int64_t rows);
+  KernelArgs PackedCall(const KernelArgs& args, const std::vector<int64_t>& group, int64_t rows);
+  int64_t KernelBytes(const KernelArgs& args, int64_t rows, void* state);
+  int64_t AddParts(int64_t bytes);
+  // The outputs of the groups from `group` on, which is the first of those that are added up.
+  absl::Status RunPacked(DeviceContext& device, const KernelArgs& args, const TensorArg& counts, int64_t filled,
+                         const std::vector<int64_t>& group);
+  absl::Status RunAdding(DeviceContext& device, const KernelArgs& args, const int32_t* counts,
+                         std::vector<int64_t> group);
+  absl::Status Pack(DeviceContext& device, const TensorArg& x, void* to, const TensorArg& counts, int64_t filled,
+                    int64_t rows, const std::vector<int64_t>& group);
+  // Of some groups, the first of which is group `first` of the shard; in all of them.
+  absl::StatusOr<int64_t> CountFilled(const int32_t* counts, int64_t first) const;
+  int64_t Filled(int32_t count) const { return FilledRows(count, first_row_, rows_); }
+
+  const Kernel& kernel_;
+  std::vector<RaggedOperand> inputs_, outputs_;
+  std::vector<int64_t> groups_;       // their dimensions
+  size_t kept_;                       // of these: outputs have them
+  int64_t summed_ = 1;                // groups that are added up for an output
+  int64_t first_row_ = 0, rows_ = 0;  // of a group
+  int64_t logical_rows_ = 0;          // that a group may have
+  bool packs_ = false;
+  int64_t step_ = 1;                           // packed: rows that are called for are a multiple of it, or all
+  std::vector<std::shared_ptr<void>> states_;  // for 1, 2, ... steps; none if the kernel prepares nothing
+  std::vector<int64_t> part_offsets_;  // in scratch memory: of packed inputs, or of outputs that are to be added
+  std::vector<TensorArg> in_, out_;
+};
+
+}  // namespace oneflow
