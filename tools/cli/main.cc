@@ -278,6 +278,12 @@ int Main(int argc, char** argv) {
   sub = add(app, "scheduler", "serve as the scheduler of a cluster", [&] { return SchedulerMain(scheduler_args); });
   sub->add_option("--address", scheduler_args.address, "host:port to listen on")->capture_default_str();
   sub->add_option("--db", scheduler_args.db, "file of jobs and events")->capture_default_str();
+  sub->add_option("--keep-jobs", scheduler_args.keep_jobs, "how many jobs that ended keep their events and plans")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000}));
+  sub->add_option("--keep-days", scheduler_args.keep_days, "how many days after their end they keep them")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{0}, int64_t{36'500}));
   sub->add_option("--ready-fd", scheduler_args.ready_fd, "descriptor that takes the address once it serves");
 
   DaemonArgs daemon;

@@ -29,7 +29,9 @@ int SchedulerMain(const SchedulerArgs& args) {
     if (server != nullptr) server->Stop();
   });
   absl::StatusOr<std::unique_ptr<SchedulerServer>> started =
-      SchedulerServer::Start({.address = args.address, .db_path = args.db});
+      SchedulerServer::Start({.address = args.address,
+                              .db_path = args.db,
+                              .keep = {.jobs = args.keep_jobs, .age = absl::Hours(24) * args.keep_days}});
   if (started.ok()) server = *std::move(started);
   standing.Notify();
   if (server == nullptr) return Fail(started.status());

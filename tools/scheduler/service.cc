@@ -23,6 +23,9 @@ constexpr absl::Duration kTick = absl::Milliseconds(100);
 // How soon a watcher whose client has gone away is noticed; events are not delayed by it.
 constexpr absl::Duration kWatcherCheck = absl::Seconds(1);
 constexpr int kEventsPerRead = 256;
+// What is no longer kept is looked for now and then, and deleted piece by piece with room for others in between.
+constexpr absl::Duration kPruneEvery = absl::Minutes(1);
+constexpr absl::Duration kPruneGap = absl::Milliseconds(50);
 constexpr absl::Duration kShutdown = absl::Seconds(2);
 
 // The time of day when it was made, and steady from there: leases must not expire because someone sets the clock.
@@ -37,21 +40,17 @@ class SteadyClock {
 
 class Server final : public SchedulerServer, public pb::Scheduler::Service {
  public:
-  Server(std::unique_ptr<Store> store, const SchedulerLimits& limits) : store_(std::move(store)), state_(limits) {}
+  Server(std::unique_ptr<Store> store, const SchedulerOptions& options)
+      : keep_(options.keep), store_(std::move(store)), state_(options.limits) {}
 
   ~Server() override { Stop(); }
 
   absl::Status Begin(const std::string& address) {
-    {
-      absl::MutexLock lock(&mu_);
-      OF_ASSIGN_OR_RETURN(std::vector<StoredJob> jobs, store_->LoadJobs());
-      Effects effects;
-      state_.Restore(std::move(jobs), clock_.Now(), effects);
-      OF_RETURN_IF_ERROR(store_->Apply(effects, true));
-    }
+    OF_RETURN_IF_ERROR(Restore());
     OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen(address, {this}), "scheduler");
     server_ = std::move(listener.server);
     address_ = std::move(listener.address);
+    store_thread_ = std::thread([this] { StoreLoop(); });
     ticker_ = std::thread([this] { TickLoop(); });
     return absl::OkStatus();
   }
@@ -74,6 +73,11 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
       server_.reset();
     }
     if (ticker_.joinable()) ticker_.join();
+    {
+      absl::MutexLock lock(&mu_);
+      nobody_acts_ = true;  // the calls and the ticker have ended
+    }
+    if (store_thread_.joinable()) store_thread_.join();
   }
 
   absl::Status Wait() override {
@@ -88,17 +92,18 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     if (absl::Status valid = ValidateSpec(request->spec()); !valid.ok()) {
       return ToGrpc(Annotate(valid, absl::StrCat("job '", request->spec().name(), "'")));
     }
+    AcceptedSpec accepted = Accept(request->spec());
     absl::MutexLock lock(&mu_);
     Effects effects;
-    reply->set_job(state_.Submit(request->spec(), clock_.Now(), effects));
-    return ToGrpc(Perform(effects));
+    reply->set_job(state_.Submit(std::move(accepted), clock_.Now(), effects));
+    return ToGrpc(AwaitStored(Perform(std::move(effects))));
   }
 
   grpc::Status Cancel(grpc::ServerContext*, const pb::CancelRequest* request, pb::CancelReply*) override {
     absl::MutexLock lock(&mu_);
     Effects effects;
     const absl::Status cancelled = state_.Cancel(request->job(), request->gently(), clock_.Now(), effects);
-    return ToGrpc(cancelled.ok() ? Perform(effects) : cancelled);
+    return ToGrpc(cancelled.ok() ? AwaitStored(Perform(std::move(effects))) : cancelled);
   }
 
   grpc::Status List(grpc::ServerContext*, const pb::ListRequest*, pb::ListReply* reply) override {
@@ -113,7 +118,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     Effects effects;
     const absl::Status asked = state_.QueryLogs(number, request->job(), clock_.Now(), effects);
     if (!asked.ok()) return ToGrpc(asked);
-    if (absl::Status performed = Perform(effects); !performed.ok()) return ToGrpc(performed);
+    Perform(std::move(effects));
     // The state answers within its own limit, whatever daemons do.
     const auto answered = [this, number]()
                               ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_ || logs_.contains(number); };
@@ -129,7 +134,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     Effects effects;
     const absl::Status asked = state_.Diagnose(number, request->job(), clock_.Now(), effects);
     if (!asked.ok()) return ToGrpc(asked);
-    if (absl::Status performed = Perform(effects); !performed.ok()) return ToGrpc(performed);
+    Perform(std::move(effects));
     const auto answered = [this, number]()
                               ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_ || diagnoses_.contains(number); };
     mu_.Await(absl::Condition(&answered));
@@ -196,8 +201,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     const SessionId id = ++last_session_;
     sessions_[id] = &session;
     Effects effects;
-    absl::Status status = stopping_ ? Stopping() : state_.DaemonHello(id, hello, clock_.Now(), effects);
-    if (status.ok()) status = Perform(effects);
+    const absl::Status status = stopping_ ? Stopping() : state_.DaemonHello(id, hello, clock_.Now(), effects);
+    Perform(std::move(effects));
     if (status.ok()) return id;
     sessions_.erase(id);
     return status;
@@ -210,7 +215,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     Effects effects;
     // While stopping, jobs are left as they are: the next scheduler says what became of them.
     if (!stopping_) state_.DaemonLost(id, "its connection closed", clock_.Now(), effects);
-    Perform(effects).IgnoreError();
+    Perform(std::move(effects));
     return session.closed_because.ok() ? absl::CancelledError("its connection closed") : session.closed_because;
   }
 
@@ -219,23 +224,94 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     if (stopping_) return;
     Effects effects;
     state_.DaemonMessage(id, message, clock_.Now(), effects);
-    Perform(effects).IgnoreError();  // it has stopped the scheduler
+    Perform(std::move(effects));
   }
 
-  // Stores, then tells. A store that fails stops the scheduler.
-  absl::Status Perform(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (!failure_.ok()) return failure_;
-    const bool durable = !effects.changed_jobs.empty();  // fetched values alone are not worth waiting for the disk
-    if (absl::Status stored = store_->Apply(effects, durable); !stored.ok()) {
-      LOG(ERROR) << "the scheduler ends: " << stored.message();
-      failure_ = stored;
-      stopping_ = true;
-      return stored;
+  // Leaves effects to the store thread, which carries them out in this order. Their place in it.
+  int64_t Perform(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (effects.empty()) return performed_;
+    pending_.Append(std::move(effects));
+    return ++performed_;
+  }
+
+  // Returns when the effects at this place are stored and carried out, or the store has failed.
+  absl::Status AwaitStored(int64_t place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const auto stored = [this, place]()
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stored_ >= place || !failure_.ok(); };
+    mu_.Await(absl::Condition(&stored));
+    return failure_;
+  }
+
+  // Takes all that has come since it last looked: the more there is, the fewer transactions it takes.
+  void StoreLoop() {
+    absl::Time prune = clock_.Now() + kPruneEvery;
+    absl::MutexLock lock(&mu_);
+    const auto called = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !pending_.empty() || nobody_acts_; };
+    while (true) {
+      mu_.AwaitWithTimeout(absl::Condition(&called), std::max(prune - clock_.Now(), absl::ZeroDuration()));
+      if (!pending_.empty()) {
+        StorePending();
+      } else if (nobody_acts_) {
+        return;
+      }
+      if (failure_.ok() && clock_.Now() >= prune) prune = clock_.Now() + (PruneSome() ? kPruneGap : kPruneEvery);
     }
+  }
+
+  void StorePending() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    Effects effects = std::exchange(pending_, {});
+    const int64_t place = performed_;
+    if (!failure_.ok()) return;  // what is not stored is not told
+    mu_.Unlock();
+    const absl::Status stored = Write(effects);
+    mu_.Lock();
+    if (!stored.ok()) return Fail(stored);
+    Tell(effects);
+    stored_ = place;
+  }
+
+  // Whether there is more to be deleted.
+  bool PruneSome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    mu_.Unlock();
+    const absl::StatusOr<bool> more = [this] {
+      absl::MutexLock lock(&store_mu_);
+      return store_->Prune(keep_, clock_.Now());
+    }();
+    mu_.Lock();
+    if (!more.ok()) Fail(more.status());
+    return more.value_or(false);
+  }
+
+  // A store that fails stops the scheduler.
+  void Fail(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    LOG(ERROR) << "the scheduler ends: " << status.message();
+    failure_ = status;
+    stopping_ = true;
+  }
+
+  absl::Status Write(Effects& effects) {
+    absl::MutexLock lock(&store_mu_);
+    const bool durable = !effects.changed_jobs.empty();  // fetched values alone are not worth waiting for the disk
+    OF_RETURN_IF_ERROR(store_->Apply(effects, durable));
+    std::string hash, plan;  // the last one: the processes of a job follow one another
+    for (auto& [session, message] : effects.messages) {
+      if (!message.has_start()) continue;
+      pb::JobSpec& spec = *message.mutable_start()->mutable_spec();
+      if (spec.plan_hash() != hash) {
+        OF_ASSIGN_OR_RETURN(plan, store_->LoadPlan(spec.plan_hash()));
+        hash = spec.plan_hash();
+      }
+      spec.set_plan(plan);
+    }
+    return absl::OkStatus();
+  }
+
+  void Tell(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     for (const pb::JobStatus& job : effects.changed_jobs) {
       LOG(INFO) << "job " << job.job() << " '" << job.name() << "': " << pb::JobState_Name(job.state())
                 << (job.message().empty() ? "" : ": ") << job.message();
     }
+    for (const auto& [job, event] : effects.events) num_stored_[job] = event.sequence() + 1;
     for (auto& [session, message] : effects.messages) {
       if (const auto found = sessions_.find(session); found != sessions_.end()) {
         found->second->outbox.Push(std::move(message));
@@ -249,24 +325,49 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     }
     for (auto& [request, reply] : effects.logs) logs_[request] = std::move(reply);
     for (auto& [request, text] : effects.diagnoses) diagnoses_[request] = std::move(text);
+  }
+
+  // Jobs of a former scheduler, held against what this one accepts.
+  absl::Status Restore() {
+    absl::MutexLock lock(&mu_);
+    absl::MutexLock store_lock(&store_mu_);
+    OF_ASSIGN_OR_RETURN(std::vector<StoredJob> jobs, store_->LoadJobs());
+    for (StoredJob& job : jobs) {
+      num_stored_[job.status.job()] = job.next_sequence;
+      if (job.status.state() >= pb::FINISHED) continue;
+      OF_ASSIGN_OR_RETURN(*job.spec.mutable_plan(), store_->LoadPlan(job.spec.plan_hash()));
+      job.valid = ValidateSpec(job.spec);
+      if (job.valid.ok()) job.processes_of_host = ProcessesOfHosts(job.spec);
+      job.spec.clear_plan();
+    }
+    Effects effects;
+    state_.Restore(std::move(jobs), clock_.Now(), effects);
+    Perform(std::move(effects));
     return absl::OkStatus();
   }
 
   // The events of `job` from `next` on, waiting until there is one; none if it has ended and all were read.
   absl::Status AwaitEvents(int64_t job, int64_t next, grpc::ServerContext* context, std::vector<pb::JobEvent>& events) {
-    absl::MutexLock lock(&mu_);
-    OF_ASSIGN_OR_RETURN(pb::JobStatus status, state_.Find(job));
-    const auto more = [this, job, next]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return stopping_ || state_.num_events(job) > next || state_.Find(job)->state() >= pb::FINISHED;
-    };
-    while (!mu_.AwaitWithTimeout(absl::Condition(&more), kWatcherCheck)) {
-      if (context->IsCancelled()) return absl::CancelledError("the watcher is gone");
+    {
+      absl::MutexLock lock(&mu_);
+      OF_RETURN_IF_ERROR(state_.Find(job).status());
+      const auto more = [this, job, next]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+        return stopping_ || num_stored_[job] > next || EndIsTold(job);
+      };
+      while (!mu_.AwaitWithTimeout(absl::Condition(&more), kWatcherCheck)) {
+        if (context->IsCancelled()) return absl::CancelledError("the watcher is gone");
+      }
+      if (num_stored_[job] <= next) return EndIsTold(job) ? absl::OkStatus() : Stopping();
     }
-    if (state_.num_events(job) > next) {
-      OF_ASSIGN_OR_RETURN(events, store_->LoadEvents(job, next, kEventsPerRead));
-      return absl::OkStatus();
-    }
-    return state_.Find(job)->state() >= pb::FINISHED ? absl::OkStatus() : Stopping();
+    absl::MutexLock lock(&store_mu_);
+    OF_ASSIGN_OR_RETURN(events, store_->LoadEvents(job, next, kEventsPerRead));
+    if (!events.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat("the events of job ", job, " are no longer kept"));
+  }
+
+  // The job has ended, and its last event is stored.
+  bool EndIsTold(int64_t job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return state_.Find(job)->state() >= pb::FINISHED && num_stored_[job] == state_.num_events(job);
   }
 
   void TickLoop() {
@@ -274,14 +375,20 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     while (!mu_.AwaitWithTimeout(absl::Condition(&stopping_), kTick)) {
       Effects effects;
       state_.Tick(clock_.Now(), effects);
-      Perform(effects).IgnoreError();  // it has stopped the scheduler
+      Perform(std::move(effects));
     }
   }
 
   const SteadyClock clock_;
+  const KeepRule keep_;
+  absl::Mutex store_mu_;  // may be taken under mu_ only before the threads begin: a transaction waits for a disk
+  const std::unique_ptr<Store> store_ ABSL_PT_GUARDED_BY(store_mu_);
   absl::Mutex mu_;
-  const std::unique_ptr<Store> store_ ABSL_PT_GUARDED_BY(mu_);
   SchedulerState state_ ABSL_GUARDED_BY(mu_);
+  Effects pending_ ABSL_GUARDED_BY(mu_);                        // not yet stored
+  int64_t performed_ ABSL_GUARDED_BY(mu_) = 0;                  // places given to effects
+  int64_t stored_ ABSL_GUARDED_BY(mu_) = 0;                     // the last that is stored and told
+  std::map<int64_t, int64_t> num_stored_ ABSL_GUARDED_BY(mu_);  // events, by job
   std::map<SessionId, Session*> sessions_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, pb::LogsReply> logs_ ABSL_GUARDED_BY(mu_);  // answers that nobody has taken yet
   SessionId last_session_ ABSL_GUARDED_BY(mu_) = 0;
@@ -289,18 +396,19 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   std::map<int64_t, std::string> diagnoses_ ABSL_GUARDED_BY(mu_);  // as logs_
   int64_t last_diagnosis_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool nobody_acts_ ABSL_GUARDED_BY(mu_) = false;  // the store thread ends when it has stored what there is
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
   absl::Mutex stop_mu_;
   std::unique_ptr<grpc::Server> server_;  // written before others see this object, and under stop_mu_
   std::string address_;
-  std::thread ticker_;
+  std::thread ticker_, store_thread_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SchedulerServer>> SchedulerServer::Start(const SchedulerOptions& options) {
   OF_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, Store::Open(options.db_path));
-  auto server = std::make_unique<Server>(std::move(store), options.limits);
+  auto server = std::make_unique<Server>(std::move(store), options);
   OF_RETURN_IF_ERROR(server->Begin(options.address));
   return server;
 }

@@ -1,9 +1,12 @@
 // The scheduler's process: the state machine behind a lock, its store, and gRPC around them.
 //
-//   gRPC threads ──► lock { state ──► effects ──► store } ──► outboxes ──► one writer thread per daemon
-//   ticker ─────────►                   └─► watchers wake up and read new events from the store
+//   gRPC threads ──► lock { state ──► effects } ──► store thread: a transaction for all that has come meanwhile
+//   ticker ─────────►                                  ├─► outboxes ──► one writer thread per daemon
+//                                                      └─► watchers wake up and read new events from the store
 //
-// A watcher sleeps until its job has more events; nothing polls the store. If the store cannot be written the scheduler
+// The lock is held for decisions alone, so that a lease is renewed in microseconds whatever the disk does. What is told
+// is stored before: messages, answers to Submit and Cancel, and events wait for the transaction that has them. Who
+// watches sleeps until the job has more events; nothing polls the store. If the store cannot be written the scheduler
 // ends, rather than promise what it might forget.
 #pragma once
 
@@ -12,6 +15,7 @@
 
 #include "oneflow_core/status.h"
 #include "tools/scheduler/state.h"
+#include "tools/scheduler/store.h"
 
 namespace oneflow {
 
@@ -19,6 +23,7 @@ struct SchedulerOptions {
   std::string address = "127.0.0.1:0";  // host:port to listen on; port 0: any free one
   std::string db_path;                  // SQLite file
   SchedulerLimits limits;
+  KeepRule keep;  // of ended jobs
 };
 
 class SchedulerServer {

@@ -147,6 +147,15 @@ absl::Status ValidateSpec(const pb::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+AcceptedSpec Accept(pb::JobSpec spec) {
+  AcceptedSpec accepted;
+  accepted.processes_of_host = ProcessesOfHosts(spec);
+  accepted.plan = std::make_shared<const std::string>(std::move(*spec.mutable_plan()));
+  spec.clear_plan();
+  accepted.spec = std::move(spec);
+  return accepted;
+}
+
 std::vector<int> ProcessesOfHosts(const pb::JobSpec& spec) {
   pb::PlanSet plan;
   CHECK(plan.ParseFromString(spec.plan()))

@@ -2,6 +2,8 @@
 // later.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +15,16 @@ namespace oneflow {
 // has another version or hash, or whose ranks are not processes x devices_per_process of that device; a phase that
 // names no plan or no path.
 absl::Status ValidateSpec(const pb::JobSpec& spec);
+
+// A spec as the scheduler keeps it: of a plan, which may take megabytes, there is one copy on its way to the store, and
+// none while the job waits or runs.
+struct AcceptedSpec {
+  pb::JobSpec spec;  // without the plan
+  std::shared_ptr<const std::string> plan;
+  std::vector<int> processes_of_host;  // as ProcessesOfHosts()
+};
+// REQUIRES: ValidateSpec() accepts the spec.
+AcceptedSpec Accept(pb::JobSpec spec);
 
 // How many processes each host of the plan holds, in order. REQUIRES: ValidateSpec() accepts the spec.
 std::vector<int> ProcessesOfHosts(const pb::JobSpec& spec);

@@ -1,22 +1,32 @@
 #include "tools/scheduler/state.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "actor/engine.h"
-#include "tools/scheduler/spec.h"
 
 namespace oneflow {
 namespace {
 
-// REQUIRES: the spec was accepted.
-Gang GangOf(const pb::JobSpec& spec) {
-  return {.processes_of_host = ProcessesOfHosts(spec), .devices_per_process = spec.devices_per_process()};
+template <typename T>
+void MoveBehind(std::vector<T>& to, std::vector<T>& from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
 }  // namespace
+
+void Effects::Append(Effects later) {
+  MoveBehind(new_jobs, later.new_jobs);
+  MoveBehind(changed_jobs, later.changed_jobs);
+  MoveBehind(events, later.events);
+  MoveBehind(messages, later.messages);
+  MoveBehind(closed_sessions, later.closed_sessions);
+  MoveBehind(logs, later.logs);
+  MoveBehind(diagnoses, later.diagnoses);
+}
 
 // --- Jobs
 // -------------------------------------------------------------------------------------------------------------
@@ -34,16 +44,17 @@ void SchedulerState::Restore(std::vector<StoredJob> jobs, absl::Time now, Effect
       EndJob(job, pb::FAILED, "the scheduler was restarted while the job ran", now, effects);
     }
     if (Ended(job)) continue;
+    job.gang = {std::move(stored.processes_of_host), job.spec.devices_per_process()};
     // Another version of this program may have accepted it.
-    if (const absl::Status valid = ValidateSpec(job.spec); valid.ok()) {
-      job.gang = GangOf(job.spec);
-    } else {
-      EndJob(job, pb::FAILED, absl::StrCat("the restarted scheduler refuses the job: ", valid.message()), now, effects);
+    if (!stored.valid.ok()) {
+      EndJob(job, pb::FAILED, absl::StrCat("the restarted scheduler refuses the job: ", stored.valid.message()), now,
+             effects);
     }
   }
 }
 
-int64_t SchedulerState::Submit(pb::JobSpec spec, absl::Time now, Effects& effects) {
+int64_t SchedulerState::Submit(AcceptedSpec accepted, absl::Time now, Effects& effects) {
+  pb::JobSpec& spec = accepted.spec;
   const int64_t number = next_job_++;
   Job& job = jobs_[number];
   job.status.set_job(number);
@@ -52,9 +63,9 @@ int64_t SchedulerState::Submit(pb::JobSpec spec, absl::Time now, Effects& effect
   job.status.set_processes(spec.processes());
   job.status.set_devices_per_process(spec.devices_per_process());
   job.cuda = spec.device() == "cuda";
-  job.gang = GangOf(spec);
+  job.gang = {std::move(accepted.processes_of_host), spec.devices_per_process()};
   job.spec = std::move(spec);
-  effects.new_jobs.emplace_back(number, job.spec);
+  effects.new_jobs.push_back({number, job.spec, std::move(accepted.plan)});
   ChangeState(job, pb::QUEUED, "", now, effects);
   PlaceQueued(now, effects);
   return number;

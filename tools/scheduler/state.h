@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,6 +36,7 @@
 #include "tools/scheduler/diagnoses.h"
 #include "tools/scheduler/failure.h"
 #include "tools/scheduler/placement.h"
+#include "tools/scheduler/spec.h"
 
 namespace oneflow {
 
@@ -51,25 +53,39 @@ struct SchedulerLimits {
   absl::Duration diagnosis = absl::Milliseconds(1500);
 };
 
+struct NewJob {
+  int64_t job = 0;
+  pb::JobSpec spec;  // without the plan
+  std::shared_ptr<const std::string> plan;
+};
+
 struct Effects {
   // To be stored in one transaction.
-  std::vector<std::pair<int64_t, pb::JobSpec>> new_jobs;
+  std::vector<NewJob> new_jobs;
   std::vector<pb::JobStatus> changed_jobs;
   std::vector<std::pair<int64_t, pb::JobEvent>> events;
-  // Then to be done, in any order among sessions.
+  // Then to be done, in any order among sessions. A StartWorker lacks the plan, which the store has.
   std::vector<std::pair<SessionId, pb::ToDaemon>> messages;
   std::vector<std::pair<SessionId, absl::Status>> closed_sessions;  // already forgotten by the state
   std::vector<std::pair<int64_t, pb::LogsReply>> logs;              // by request
   std::vector<std::pair<int64_t, std::string>> diagnoses;           // by request
 
   bool stores() const { return !new_jobs.empty() || !changed_jobs.empty() || !events.empty(); }
+  bool empty() const {
+    return !stores() && messages.empty() && closed_sessions.empty() && logs.empty() && diagnoses.empty();
+  }
+  // What happened after this.
+  void Append(Effects later);
 };
 
 // A job as the store holds it.
 struct StoredJob {
   pb::JobStatus status;
-  pb::JobSpec spec;  // needed only while the job is queued
   int64_t next_sequence = 0;
+  // Of a job that has not ended:
+  pb::JobSpec spec;  // without the plan
+  std::vector<int> processes_of_host;
+  absl::Status valid;  // whether this version of the program accepts it
 };
 
 class SchedulerState {
@@ -80,8 +96,8 @@ class SchedulerState {
   // them, those that ran have failed, since their daemons kill workers whose session ends. REQUIRES: called first.
   void Restore(std::vector<StoredJob> jobs, absl::Time now, Effects& effects);
 
-  // Queues a valid spec (spec.h) and returns its job number.
-  int64_t Submit(pb::JobSpec spec, absl::Time now, Effects& effects);
+  // Queues a job and returns its number.
+  int64_t Submit(AcceptedSpec accepted, absl::Time now, Effects& effects);
   // NotFound; FailedPrecondition if the job has ended.
   // `gently`: a running job's workers are asked to end, and it is CANCELLED when they have.
   absl::Status Cancel(int64_t job, bool gently, absl::Time now, Effects& effects);
@@ -142,7 +158,7 @@ class SchedulerState {
   };
   struct Job {
     pb::JobStatus status;
-    pb::JobSpec spec;  // cleared at the end
+    pb::JobSpec spec;  // without the plan; cleared at the end
     bool cuda = false;
     Gang gang;  // while it is queued
     uint64_t attempt = 0;

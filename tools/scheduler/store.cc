@@ -1,60 +1,23 @@
 #include "tools/scheduler/store.h"
 
-#include <sqlite3.h>
-
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tools/scheduler/schema.h"
+#include "tools/scheduler/statement.h"
 
 namespace oneflow {
 namespace {
 
-constexpr int kSchemaVersion = 1;
-
-constexpr char kSchema[] =
-    "CREATE TABLE IF NOT EXISTS jobs (job INTEGER PRIMARY KEY, spec BLOB NOT NULL, status BLOB NOT NULL,"
-    " next_sequence INTEGER NOT NULL DEFAULT 0);"
-    "CREATE TABLE IF NOT EXISTS events (job INTEGER NOT NULL, sequence INTEGER NOT NULL, event BLOB NOT NULL,"
-    " PRIMARY KEY (job, sequence)) WITHOUT ROWID;";
-
-// A prepared statement; finalised at the end of its scope.
-class Statement {
- public:
-  Statement(sqlite3* db, const char* sql) { sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr); }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-
-  // A statement that could not be prepared is null, which SQLite answers with SQLITE_MISUSE in every call.
-  Statement& Bind(int index, int64_t value) {
-    sqlite3_bind_int64(statement_, index, value);
-    return *this;
-  }
-  Statement& Bind(int index, const std::string& blob) {
-    sqlite3_bind_blob64(statement_, index, blob.data(), blob.size(), SQLITE_TRANSIENT);
-    return *this;
-  }
-  int Step() { return sqlite3_step(statement_); }
-  // Ready to be bound and stepped again.
-  bool Run() {
-    const bool done = Step() == SQLITE_DONE;
-    sqlite3_reset(statement_);
-    return done;
-  }
-  int64_t Int(int column) { return sqlite3_column_int64(statement_, column); }
-  bool Parse(int column, google::protobuf::Message& message) {
-    return message.ParseFromArray(sqlite3_column_blob(statement_, column), sqlite3_column_bytes(statement_, column));
-  }
-
- private:
-  sqlite3_stmt* statement_ = nullptr;
-};
+// Of an ended job, deleted at once: a few milliseconds, which a lease does not notice.
+constexpr int64_t kEventsPerPart = 10'000;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path, const char* vfs) {
   sqlite3* db = nullptr;
-  const int opened = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  const int opened = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, vfs);
   std::unique_ptr<Store> store(new Store(path, db));  // closes db also on errors
   if (opened != SQLITE_OK) return store->Error("open");
   // Locked for as long as it is open: two schedulers on one store would give the same job twice.
@@ -65,18 +28,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path) {
     return absl::FailedPreconditionError(absl::StrCat("store '", path, "': another scheduler has it open"));
   }
   if (locked != SQLITE_OK) return store->Error("lock");
-  int version = 0;
-  {
-    Statement query(db, "PRAGMA user_version");
-    if (query.Step() != SQLITE_ROW) return store->Error("read the version");
-    version = query.Int(0);
-  }
-  if (version != 0 && version != kSchemaVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("store '", path, "': its version is ", version, "; this scheduler writes ", kSchemaVersion));
-  }
-  OF_RETURN_IF_ERROR(store->Execute(kSchema));
-  OF_RETURN_IF_ERROR(store->Execute(absl::StrCat("PRAGMA user_version=", kSchemaVersion).c_str()));
+  OF_RETURN_IF_ERROR_AT(PrepareSchema(db), absl::StrCat("store '", path, "'"));
   return store;
 }
 
@@ -89,15 +41,12 @@ absl::StatusOr<std::vector<StoredJob>> Store::LoadJobs() {
   while ((result = query.Step()) == SQLITE_ROW) {
     StoredJob job;
     const int64_t number = query.Int(0);
-    if (!query.Parse(1, job.status))
+    if (!query.Parse(1, job.status)) {
       return absl::DataLossError(absl::StrCat("store '", path_, "': job ", number, " cannot be read"));
+    }
     job.next_sequence = query.Int(2);
-    if (job.status.state() == pb::QUEUED) {
-      Statement spec(db_, "SELECT spec FROM jobs WHERE job = ?");
-      spec.Bind(1, number);
-      if (spec.Step() != SQLITE_ROW || !spec.Parse(0, job.spec)) {
-        return absl::DataLossError(absl::StrCat("store '", path_, "': the spec of job ", number, " cannot be read"));
-      }
+    if (job.status.state() < pb::FINISHED) {
+      OF_ASSIGN_OR_RETURN(job.spec, LoadSpec(number));
     }
     jobs.push_back(std::move(job));
   }
@@ -105,33 +54,81 @@ absl::StatusOr<std::vector<StoredJob>> Store::LoadJobs() {
   return jobs;
 }
 
+absl::StatusOr<pb::JobSpec> Store::LoadSpec(int64_t job) {
+  Statement query(db_, "SELECT spec FROM specs WHERE job = ?");
+  const int result = query.Bind(1, job).Step();
+  if (result == SQLITE_DONE) {
+    return absl::NotFoundError(absl::StrCat("store '", path_, "': the spec of job ", job, " is no longer kept"));
+  }
+  if (result != SQLITE_ROW) return Error("read a spec");
+  pb::JobSpec spec;
+  if (query.Parse(0, spec)) return spec;
+  return absl::DataLossError(absl::StrCat("store '", path_, "': the spec of job ", job, " cannot be read"));
+}
+
+absl::StatusOr<std::string> Store::LoadPlan(const std::string& hash) {
+  Statement known(db_, "SELECT 1 FROM plans WHERE hash = ?");
+  if (known.Bind(1, hash).Step() != SQLITE_ROW) {
+    return absl::NotFoundError(absl::StrCat("store '", path_, "': there is no plan ", hash));
+  }
+  std::string plan;
+  Statement pieces(db_, "SELECT bytes FROM plan_pieces WHERE hash = ? ORDER BY piece");
+  pieces.Bind(1, hash);
+  int result;
+  while ((result = pieces.Step()) == SQLITE_ROW) absl::StrAppend(&plan, pieces.Blob(0));
+  if (result != SQLITE_DONE) return Error("read a plan");
+  return plan;
+}
+
 absl::Status Store::Apply(const Effects& effects, bool durable) {
   if (!effects.stores()) return absl::OkStatus();
   // NORMAL leaves the write-ahead log to the operating system, which outlives us; FULL waits for the disk.
   OF_RETURN_IF_ERROR(Execute(durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL"));
+  return Transact([&]() -> absl::Status {
+    OF_RETURN_IF_ERROR(WriteJobs(effects));
+    return WriteEvents(effects);
+  });
+}
+
+absl::Status Store::Transact(absl::FunctionRef<absl::Status()> write) {
   OF_RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
-  absl::Status written = WriteAll(effects);
+  absl::Status written = write();
   if (written.ok()) written = Execute("COMMIT");
   if (!written.ok()) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
   return written;
 }
 
-absl::Status Store::WriteAll(const Effects& effects) {
-  Statement new_job(db_, "INSERT INTO jobs (job, spec, status) VALUES (?, ?, x'')");
-  for (const auto& [job, spec] : effects.new_jobs) {
-    if (!new_job.Bind(1, job).Bind(2, spec.SerializeAsString()).Run()) return Error("add a job");
+absl::Status Store::WriteJobs(const Effects& effects) {
+  Statement new_job(db_, "INSERT INTO jobs (job, status) VALUES (?, x'')");
+  Statement new_spec(db_, "INSERT INTO specs (job, plan_hash, spec) VALUES (?, ?, ?)");
+  for (const NewJob& job : effects.new_jobs) {
+    OF_RETURN_IF_ERROR_AT(InsertPlan(db_, job.spec.plan_hash(), *job.plan), absl::StrCat("store '", path_, "'"));
+    if (!new_job.Bind(1, job.job).Run() ||
+        !new_spec.Bind(1, job.job).Bind(2, job.spec.plan_hash()).Bind(3, job.spec.SerializeAsString()).Run()) {
+      return Error("add a job");
+    }
   }
-  Statement change(db_, "UPDATE jobs SET status = ? WHERE job = ?");
+  Statement change(db_, "UPDATE jobs SET status = ?, finished_us = ? WHERE job = ?");
   for (const pb::JobStatus& status : effects.changed_jobs) {
-    if (!change.Bind(1, status.SerializeAsString()).Bind(2, status.job()).Run()) return Error("change a job");
+    if (!change.Bind(1, status.SerializeAsString()).Bind(2, status.finished_us()).Bind(3, status.job()).Run()) {
+      return Error("change a job");
+    }
   }
+  return absl::OkStatus();
+}
+
+absl::Status Store::WriteEvents(const Effects& effects) {
+  std::map<int64_t, int64_t> next_sequence;  // by job
   Statement add_event(db_, "INSERT INTO events (job, sequence, event) VALUES (?, ?, ?)");
-  Statement count(db_, "UPDATE jobs SET next_sequence = ? WHERE job = ?");
   for (const auto& [job, event] : effects.events) {
-    if (!add_event.Bind(1, job).Bind(2, event.sequence()).Bind(3, event.SerializeAsString()).Run() ||
-        !count.Bind(1, event.sequence() + 1).Bind(2, job).Run()) {
+    if (!add_event.Bind(1, job).Bind(2, event.sequence()).Bind(3, event.SerializeAsString()).Run()) {
       return Error("add an event");
     }
+    next_sequence[job] = event.sequence() + 1;
+  }
+  Statement count(db_, "UPDATE jobs SET next_sequence = ? WHERE job = ?");
+  for (const auto& [job, next] : next_sequence) {
+    if (!count.Bind(1, next).Bind(2, job).Run()) return Error("count events");
   }
   return absl::OkStatus();
 }
@@ -142,13 +139,62 @@ absl::StatusOr<std::vector<pb::JobEvent>> Store::LoadEvents(int64_t job, int64_t
   query.Bind(1, job).Bind(2, from_sequence).Bind(3, limit);
   int result;
   while ((result = query.Step()) == SQLITE_ROW) {
+    const int64_t wanted = from_sequence + static_cast<int64_t>(events.size());
     if (!query.Parse(0, events.emplace_back())) {
-      return absl::DataLossError(absl::StrCat("store '", path_, "': event ", from_sequence + events.size() - 1,
-                                              " of job ", job, " cannot be read"));
+      return absl::DataLossError(
+          absl::StrCat("store '", path_, "': event ", wanted, " of job ", job, " cannot be read"));
+    }
+    if (events.back().sequence() != wanted) {
+      return absl::FailedPreconditionError(absl::StrCat("the events of job ", job, " from ", wanted, " to ",
+                                                        events.back().sequence() - 1, " are no longer kept"));
     }
   }
   if (result != SQLITE_DONE) return Error("read events");
   return events;
+}
+
+// --- What is no longer kept ---
+
+absl::StatusOr<bool> Store::Prune(const KeepRule& rule, absl::Time now) {
+  OF_ASSIGN_OR_RETURN(const int64_t job, FindExpired(rule, now));
+  if (job == 0) return false;
+  OF_RETURN_IF_ERROR(Execute("PRAGMA synchronous=NORMAL"));
+  OF_RETURN_IF_ERROR(Transact([&] { return DeletePart(job); }));
+  return true;
+}
+
+absl::StatusOr<int64_t> Store::FindExpired(const KeepRule& rule, absl::Time now) {
+  Statement query(db_,
+                  "SELECT job FROM specs JOIN jobs USING (job) WHERE finished_us > 0 AND (finished_us < ?1 OR job NOT"
+                  " IN (SELECT job FROM jobs WHERE finished_us > 0 ORDER BY finished_us DESC, job DESC LIMIT ?2))"
+                  " LIMIT 1");
+  const int result = query.Bind(1, absl::ToUnixMicros(now - rule.age)).Bind(2, rule.jobs).Step();
+  if (result == SQLITE_ROW) return query.Int(0);
+  if (result == SQLITE_DONE) return 0;
+  return Error("look for what is no longer kept");
+}
+
+// Events first, some at a time; with the last of them the spec, by which the job is found, and a plan that no other job
+// has.
+absl::Status Store::DeletePart(int64_t job) {
+  Statement events(db_,
+                   "DELETE FROM events WHERE job = ?1 AND sequence IN"
+                   " (SELECT sequence FROM events WHERE job = ?1 ORDER BY sequence LIMIT ?2)");
+  if (!events.Bind(1, job).Bind(2, kEventsPerPart).Run()) return Error("delete events");
+  if (sqlite3_changes(db_) == kEventsPerPart) return absl::OkStatus();
+  std::string hash;
+  {
+    Statement query(db_, "SELECT plan_hash FROM specs WHERE job = ?");
+    if (query.Bind(1, job).Step() != SQLITE_ROW) return Error("read the hash of a plan");
+    hash = std::string(query.Blob(0));
+  }
+  for (const char* sql : {"DELETE FROM specs WHERE job = ?1",
+                          "DELETE FROM plan_pieces WHERE hash = ?2 AND ?2 NOT IN (SELECT plan_hash FROM specs)",
+                          "DELETE FROM plans WHERE hash = ?2 AND ?2 NOT IN (SELECT plan_hash FROM specs)"}) {
+    Statement statement(db_, sql);
+    if (!statement.Bind(1, job).Bind(2, hash).Run()) return Error("delete a job's plan");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Store::Execute(const char* sql) {
@@ -157,7 +203,7 @@ absl::Status Store::Execute(const char* sql) {
 }
 
 absl::Status Store::Error(absl::string_view doing) const {
-  return absl::UnavailableError(absl::StrCat("store '", path_, "': cannot ", doing, ": ", sqlite3_errmsg(db_)));
+  return Annotate(SqliteError(db_, doing), absl::StrCat("store '", path_, "'"));
 }
 
 }  // namespace oneflow

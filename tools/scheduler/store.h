@@ -1,9 +1,8 @@
-// Jobs and their events on disk, so that a scheduler that dies loses none.
+// Jobs, their plans and their events on disk, so that a scheduler that dies loses none.
 //
-//   jobs    job | spec | status | next_sequence          events    job, sequence | event
-//
-// One SQLite database in WAL mode. What was written survives the death of any process at any time; what was written
-// with `durable` survives a power failure too. Values are serialised messages of control.proto. Not thread-safe.
+// One SQLite database in WAL mode (schema.h has its tables). What was written survives the death of any process at any
+// time; what was written with `durable` survives a power failure too. Values are serialised messages of control.proto.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
 #include "tools/scheduler/state.h"
@@ -19,29 +20,51 @@ struct sqlite3;
 
 namespace oneflow {
 
+// How long ended jobs keep their events, specs and plans: as long as both hold. That they were, and how they ended, is
+// kept for ever.
+struct KeepRule {
+  int64_t jobs = 1000;                                 // only the last that ended
+  absl::Duration age = absl::Seconds(30 * 24 * 3600);  // since their end
+};
+
 class Store {
  public:
-  // Opens or creates the file. Unavailable naming `path` if that fails; FailedPrecondition if it is of another version,
-  // or if another scheduler has it open.
-  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& path);
+  // Opens or creates the file. An older version is carried over. Unavailable naming `path` if that fails;
+  // FailedPrecondition if it is of a newer version, or if another scheduler has it open. `vfs`: SQLite's name of a file
+  // system, for tests; null: the system's.
+  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& path, const char* vfs = nullptr);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // In order of job number. The spec is read only for jobs in the queue.
+  // In order of job number. Specs, without plans, are read only for jobs that have not ended.
   absl::StatusOr<std::vector<StoredJob>> LoadJobs();
+  // What was submitted, without the plan. NotFound if it is not kept.
+  absl::StatusOr<pb::JobSpec> LoadSpec(int64_t job);
+  // NotFound if no job that is kept has this plan.
+  absl::StatusOr<std::string> LoadPlan(const std::string& hash);
 
   // Writes new jobs, changed jobs and events in one transaction. Unavailable, with nothing written, if that fails.
   absl::Status Apply(const Effects& effects, bool durable);
 
-  // At most `limit` events of `job` from `from_sequence` on.
+  // At most `limit` events of `job` from `from_sequence` on. FailedPrecondition if they are no longer kept.
   absl::StatusOr<std::vector<pb::JobEvent>> LoadEvents(int64_t job, int64_t from_sequence, int limit);
+
+  // Deletes a part of what the rule does not keep, in a transaction that holds up nobody for long. Whether there may be
+  // more.
+  absl::StatusOr<bool> Prune(const KeepRule& rule, absl::Time now);
 
  private:
   Store(std::string path, sqlite3* db) : path_(std::move(path)), db_(db) {}
 
   absl::Status Execute(const char* sql);
-  absl::Status WriteAll(const Effects& effects);
+  // Commits what `write` writes, or nothing.
+  absl::Status Transact(absl::FunctionRef<absl::Status()> write);
+  absl::Status WriteJobs(const Effects& effects);
+  absl::Status WriteEvents(const Effects& effects);
+  // The first job that the rule does not keep; 0 if there is none.
+  absl::StatusOr<int64_t> FindExpired(const KeepRule& rule, absl::Time now);
+  absl::Status DeletePart(int64_t job);
   absl::Status Error(absl::string_view doing) const;
 
   const std::string path_;

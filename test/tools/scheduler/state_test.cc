@@ -34,7 +34,7 @@ class SchedulerStateTest : public ::testing::Test {
   int64_t Submit(int processes, int devices, const std::string& device = "cpu", int hosts = 1) {
     pb::JobSpec spec = EmptyJob(processes, devices, hosts);
     spec.set_device(device);
-    return state_.Submit(spec, now_, effects_);
+    return state_.Submit(Accept(spec), now_, effects_);
   }
 
   void Report(SessionId session, int64_t job, int process, const pb::FromWorker& message, uint64_t attempt = 1) {
@@ -122,7 +122,7 @@ class SchedulerStateTest : public ::testing::Test {
     pb::JobSpec spec = EmptyJob(2, 1, /*hosts=*/1);
     spec.mutable_stall()->set_abort(abort);
     spec.mutable_stall()->set_seconds(abort ? 3 : 0);
-    const int64_t job = state_.Submit(std::move(spec), now_, effects_);
+    const int64_t job = state_.Submit(Accept(spec), now_, effects_);
     Hello(1, job, 0);
     Hello(2, job, 1);
     EXPECT_EQ(State(job), pb::RUNNING);
@@ -577,6 +577,7 @@ TEST_F(SchedulerStateTest, AfterARestartQueuedJobsStayAndRunningOnesHaveFailed) 
     stored[i].status.set_state(states[i]);
     stored[i].status.set_devices_per_process(1);
     stored[i].spec = EmptyJob(1, 1);
+    stored[i].processes_of_host = {1};
     stored[i].next_sequence = 7;
   }
   state_.Restore(std::move(stored), now_, effects_);
@@ -593,9 +594,9 @@ TEST_F(SchedulerStateTest, AfterARestartAQueuedJobThatThisVersionRefusesHasFaile
   StoredJob stored;
   stored.status.set_job(1);
   stored.spec = EmptyJob(1, 1);
-  stored.spec.set_plan_hash("00");
+  stored.valid = absl::InvalidArgumentError("the plan's SHA-256 is 00");
   state_.Restore({stored}, now_, effects_);
-  EXPECT_THAT(Message(1), HasSubstr("the restarted scheduler refuses the job: the plan's SHA-256 is "));
+  EXPECT_EQ(Message(1), "the restarted scheduler refuses the job: the plan's SHA-256 is 00");
 }
 
 }  // namespace
