@@ -213,10 +213,11 @@ class DaemonImpl final : public Daemon {
       case pb::ToDaemon::kStart:
         return pool_->Start(message.start());
       case pb::ToDaemon::kToWorker:
-        pool_->Tell(message.to_worker().job(), message.to_worker().process(), message.to_worker().message());
+        pool_->Tell(message.to_worker().job(), message.to_worker().attempt(), message.to_worker().process(),
+                    message.to_worker().message());
         return;
       case pb::ToDaemon::kStop:
-        return pool_->StopJob(message.stop().job());
+        return pool_->StopJob(message.stop().job(), message.stop().attempt());
       case pb::ToDaemon::kDiagnose:
         return PassOn(message.diagnose());
       case pb::ToDaemon::kLogs: {
@@ -238,7 +239,7 @@ class DaemonImpl final : public Daemon {
   void PassOn(const pb::DiagnosisQuery& query) {
     pb::ToWorker question;
     question.mutable_diagnose()->set_request(query.request());
-    if (pool_->Tell(query.job(), query.process(), std::move(question))) return;
+    if (pool_->Tell(query.job(), query.attempt(), query.process(), std::move(question))) return;
     pb::FromDaemon answer;
     answer.mutable_diagnosis()->set_request(query.request());
     answer.mutable_diagnosis()->set_job(query.job());

@@ -163,10 +163,10 @@ void WorkerPool::Forget() {
   std::erase_if(workers_, [](const auto& entry) { return entry.second->over; });
 }
 
-void WorkerPool::StopJob(int64_t job) {
+void WorkerPool::StopJob(int64_t job, uint64_t attempt) {
   absl::MutexLock lock(&mu_);
   for (const auto& [key, worker] : workers_) {
-    if (key.first == job) worker->child->Stop(options_.stop_grace);
+    if (key.first == job && worker->attempt == attempt) worker->child->Stop(options_.stop_grace);
   }
 }
 
@@ -187,10 +187,10 @@ void WorkerPool::StopAll() {
   Forget();
 }
 
-bool WorkerPool::Tell(int64_t job, int process, pb::ToWorker message) {
+bool WorkerPool::Tell(int64_t job, uint64_t attempt, int process, pb::ToWorker message) {
   absl::MutexLock lock(&mu_);
   const auto found = workers_.find({job, process});
-  if (found == workers_.end() || found->second->over) return false;
+  if (found == workers_.end() || found->second->attempt != attempt || found->second->over) return false;
   found->second->messages->Push(std::move(message));
   return true;
 }
@@ -234,18 +234,20 @@ void WorkerPool::Detach(int64_t job, int process) {
 
 // On the child's own thread.
 void WorkerPool::OnExit(Key key, uint64_t attempt, ChildExit exit) {
-  Worker* worker;  // in the map until it is over; were it ours, this thread might have to join itself
+  int pid;
   {
     absl::MutexLock lock(&mu_);
-    worker = workers_.at(key).get();  // Start() holds the lock until it is there
+    // Start() holds the lock until it is there, and it stays until it is over; were it ours, this thread might have to
+    // join itself.
+    Worker* const worker = workers_.at(key).get();
     worker->messages->Close();
     mu_.AwaitWithTimeout(absl::Condition(
                              +[](Worker* worker) { return !worker->attached; }, worker),
                          kDrain);
+    pid = worker->child->pid();
+    worker->over = true;  // before the report of it: the answer may be to start the job's next attempt here
   }
-  ReportExit(key, attempt, worker->child->pid(), exit);
-  absl::MutexLock lock(&mu_);
-  worker->over = true;
+  ReportExit(key, attempt, pid, exit);
 }
 
 void WorkerPool::ReportExit(Key key, uint64_t attempt, int pid, ChildExit exit) {

@@ -51,12 +51,12 @@ class WorkerPool {
   // What goes wrong is reported as that worker's failure and exit.
   void Start(const pb::StartWorker& start);
   // Returns at once; the exits are reported.
-  void StopJob(int64_t job);
+  void StopJob(int64_t job, uint64_t attempt);
   // Kills all workers and waits for their end.
   void StopAll();
 
   // What `worker` is to be told is pushed to its messages; false, and dropped, if it is gone.
-  bool Tell(int64_t job, int process, pb::ToWorker message);
+  bool Tell(int64_t job, uint64_t attempt, int process, pb::ToWorker message);
   // The end of what it wrote, also after its end.
   std::string Log(int64_t job, int process) const;
 
@@ -77,7 +77,7 @@ class WorkerPool {
     std::vector<int> cuda_devices;
     bool attached = false;
     std::chrono::steady_clock::time_point heard;  // while it is attached: when last
-    bool over = false;                            // exited and reported
+    bool over = false;                            // exited
   };
 
   void WatchLoop();

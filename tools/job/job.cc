@@ -129,6 +129,7 @@ void FillCluster(const pb::JobConfig& config, const std::vector<HostGroup>& host
 void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpec& spec) {
   spec.set_sample_unit("samples");
   spec.set_samples_per_step(config.train().batch_size());
+  if (config.restart().has_attempts()) spec.mutable_restart()->set_attempts(config.restart().attempts());
   for (const Graph& graph : program) {
     for (NodeId id = 0; id < graph.num_nodes() && graph.name() == "train"; ++id) {
       const Node& node = graph.node(id);

@@ -42,6 +42,7 @@ class Checker {
 
 constexpr int64_t kMaxSize = kMaxModelSize;
 constexpr int64_t kMaxSteps = int64_t{1} << 40;
+constexpr int64_t kMaxAttempts = 1000;
 
 void CheckModel(const pb::JobConfig& c, Checker& check) {
   switch (c.model().kind_case()) {
@@ -230,6 +231,7 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   const int64_t micro = train.has_micro_batches() ? train.micro_batches() : 1;
   check.Range(micro, 1, kMaxSize, "train.micro_batches");
   CheckPipeline(c.pipeline(), check);
+  if (c.restart().has_attempts()) check.Range(c.restart().attempts(), 1, kMaxAttempts, "restart.attempts");
   const std::string& what = c.recompute().what();
   check.Range(c.recompute().layers(), 0, kMaxLayers, "recompute.layers");
   check.Require(c.recompute().layers() == 0 || (!what.empty() && what != "none"), "recompute.what",

@@ -37,4 +37,20 @@ Suspicion SuspicionOf(absl::StatusCode code) {
   return Suspicion::kCause;
 }
 
+bool IsCurable(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kUnauthenticated:
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace oneflow

@@ -28,4 +28,8 @@ enum class Suspicion {
 };
 Suspicion SuspicionOf(absl::StatusCode code);
 
+// Whether another attempt may succeed where a worker failed with this code: not if the job itself is wrong, or asks for
+// what is not there.
+bool IsCurable(absl::StatusCode code);
+
 }  // namespace oneflow

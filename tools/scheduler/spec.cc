@@ -13,6 +13,7 @@
 namespace oneflow {
 namespace {
 
+constexpr int kMostAttempts = 1000;
 constexpr int64_t kMostTraceBytes = int64_t{1} << 30;  // of a worker, taken when it starts
 
 absl::Status ValidateShape(const pb::JobSpec& spec) {
@@ -29,6 +30,10 @@ absl::Status ValidateShape(const pb::JobSpec& spec) {
   if (spec.trace_bytes() < 0 || spec.trace_bytes() > kMostTraceBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("trace_bytes is ", spec.trace_bytes(), "; it may be up to ", kMostTraceBytes));
+  }
+  if (spec.restart().attempts() < 0 || spec.restart().attempts() > kMostAttempts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("restart.attempts is ", spec.restart().attempts(), "; it may be up to ", kMostAttempts));
   }
   return absl::OkStatus();
 }

@@ -62,6 +62,7 @@ int64_t SchedulerState::Submit(AcceptedSpec accepted, absl::Time now, Effects& e
   job.status.set_submitted_us(absl::ToUnixMicros(now));
   job.status.set_processes(spec.processes());
   job.status.set_devices_per_process(spec.devices_per_process());
+  job.status.set_attempts(std::max(spec.restart().attempts(), 1));
   job.cuda = spec.device() == "cuda";
   job.gang = {std::move(accepted.processes_of_host), spec.devices_per_process()};
   job.spec = std::move(spec);
@@ -129,8 +130,30 @@ void SchedulerState::EndJob(Job& job, pb::JobState state, absl::string_view mess
   diagnoses_.GiveUp(job.status.job(), absl::StrCat(pb::JobState_Name(state), message.empty() ? "" : ": ", message));
   job.spec.Clear();
   job.complaint.reset();
+  job.stopping.reset();
   job.due = state == pb::FINISHED ? now + limits_.exit : absl::InfiniteFuture();
   if (state != pb::FINISHED) StopWorkers(job, effects);
+}
+
+void SchedulerState::FailJob(Job& job, bool curable, absl::string_view message, absl::Time now, Effects& effects) {
+  if (!curable || job.status.attempt() >= job.status.attempts()) return EndJob(job, pb::FAILED, message, now, effects);
+  job.complaint.reset();
+  job.stopping = std::string(message);
+  job.due = absl::InfiniteFuture();
+  StopWorkers(job, effects);
+  diagnoses_.GiveUp(job.status.job(), message);
+  TickDiagnoses(now, effects);  // before the next attempt could be taken for this one
+  QueueAgainIfStopped(job, now, effects);
+}
+
+void SchedulerState::QueueAgainIfStopped(Job& job, absl::Time now, Effects& effects) {
+  if (!job.stopping) return;
+  if (!std::all_of(job.workers.begin(), job.workers.end(), [](const Worker& w) { return w.released; })) return;
+  job.phases_done = 0;
+  const std::string cause = *std::exchange(job.stopping, std::nullopt);
+  ChangeState(job, pb::QUEUED,
+              absl::StrCat("attempt ", job.status.attempt() + 1, " of ", job.status.attempts(), " after: ", cause), now,
+              effects);
 }
 
 void SchedulerState::StopWorkers(const Job& job, Effects& effects) {
@@ -141,6 +164,7 @@ void SchedulerState::StopWorkers(const Job& job, Effects& effects) {
   for (const SessionId session : sessions) {
     pb::ToDaemon message;
     message.mutable_stop()->set_job(job.status.job());
+    message.mutable_stop()->set_attempt(job.attempt);
     effects.messages.emplace_back(session, std::move(message));
   }
 }
@@ -187,6 +211,7 @@ SchedulerState::Fit SchedulerState::TryPlace(Job& job, absl::Time now, Effects& 
 // `sessions`: of each process's daemon.
 void SchedulerState::Start(Job& job, const std::vector<SessionId>& sessions, absl::Time now, Effects& effects) {
   ++job.attempt;
+  job.status.set_attempt(static_cast<int>(job.attempt));
   job.workers.assign(sessions.size(), Worker{});
   job.due = now + limits_.start;
   ChangeState(job, pb::STARTING, "", now, effects);
@@ -280,11 +305,12 @@ void SchedulerState::DaemonLost(SessionId session, absl::string_view reason, abs
       Release(job, worker);
       if (!worker.finished) ran.push_back(process);
     }
-    if (ran.empty() || Ended(job)) continue;
-    EndJob(job, pb::FAILED,
-           absl::StrCat("daemon '", hello.name(), "' (pid ", hello.pid(), ") was lost: ", reason, "; it ran ",
-                        ran.size() == 1 ? "worker " : "workers ", absl::StrJoin(ran, ", "), " of job ", number),
-           now, effects);
+    QueueAgainIfStopped(job, now, effects);
+    if (ran.empty() || !Runs(job)) continue;
+    FailJob(job, true,
+            absl::StrCat("daemon '", hello.name(), "' (pid ", hello.pid(), ") was lost: ", reason, "; it ran ",
+                         ran.size() == 1 ? "worker " : "workers ", absl::StrJoin(ran, ", "), " of job ", number),
+            now, effects);
   }
   TickLogs(now, effects);
   PlaceQueued(now, effects);
@@ -312,7 +338,7 @@ void SchedulerState::OnReport(SessionId session, const pb::WorkerReport& report,
   Worker* worker = FindWorker(session, report.job(), report.attempt(), report.process());
   if (worker == nullptr) return;
   Job& job = jobs_.at(report.job());
-  if (Ended(job)) return;
+  if (!Runs(job)) return;
   switch (report.message().kind_case()) {
     case pb::FromWorker::kHello:
       return OnWorkerHello(job, report.process(), report.message().hello(), now, effects);
@@ -362,6 +388,7 @@ void SchedulerState::TellWorkers(const Job& job, const pb::ToWorker& message, Ef
     pb::ToDaemon to_daemon;
     to_daemon.mutable_to_worker()->set_job(job.status.job());
     to_daemon.mutable_to_worker()->set_process(process);
+    to_daemon.mutable_to_worker()->set_attempt(job.attempt);
     *to_daemon.mutable_to_worker()->mutable_message() = message;
     effects.messages.emplace_back(job.workers[process].session, std::move(to_daemon));
   }
@@ -416,8 +443,9 @@ void SchedulerState::OnFailed(Job& job, int process, const pb::WorkerFailed& fai
   Worker& worker = job.workers[process];
   worker.complained = true;
   std::string message = absl::StrCat(DescribeWorker(process, worker.pid, worker.daemon), ": ", failed.message());
-  const Suspicion suspicion = SuspicionOf(static_cast<absl::StatusCode>(failed.code()));
-  if (suspicion == Suspicion::kCause) return EndJob(job, pb::FAILED, message, now, effects);
+  const auto code = static_cast<absl::StatusCode>(failed.code());
+  const Suspicion suspicion = SuspicionOf(code);
+  if (suspicion == Suspicion::kCause) return FailJob(job, IsCurable(code), message, now, effects);
   if (!job.complaint) {
     job.complaint = Complaint{suspicion, std::move(message), now + limits_.grace};
   } else if (suspicion > job.complaint->suspicion) {
@@ -433,9 +461,8 @@ void SchedulerState::OnExit(SessionId session, const pb::WorkerExit& exited, abs
   Release(job, *worker);
   // A worker that complained exits because of what it complained about, unless something killed it.
   const bool explained = worker->finished || (worker->complained && exited.signal() == 0);
-  if (!Ended(job) && !explained) {
-    EndJob(job, pb::FAILED, DescribeExit(exited, worker->daemon), now, effects);
-  }
+  QueueAgainIfStopped(job, now, effects);
+  if (Runs(job) && !explained) FailJob(job, true, DescribeExit(exited, worker->daemon), now, effects);
   PlaceQueued(now, effects);
 }
 
@@ -524,6 +551,7 @@ void SchedulerState::AskWorkers(int64_t request, const Job& job, absl::Time now,
     message.mutable_diagnose()->set_request(request);
     message.mutable_diagnose()->set_job(job.status.job());
     message.mutable_diagnose()->set_process(static_cast<int>(process));
+    message.mutable_diagnose()->set_attempt(job.attempt);
     effects.messages.emplace_back(worker.session, std::move(message));
   }
   diagnoses_.Begin(request, job.status.job(), std::move(names), now + limits_.diagnosis, std::move(stall));
@@ -535,12 +563,12 @@ void SchedulerState::OnStall(Job& job, const pb::ProcessWaits& waits, absl::Time
 }
 
 void SchedulerState::EndStall(Job& job, const Diagnoses::Finished& finished, absl::Time now, Effects& effects) {
-  if (Ended(job)) return;
+  if (!Runs(job)) return;
   const double seconds = job.spec.stall().seconds() > 0 ? job.spec.stall().seconds() : kStallSeconds;
   std::string text = absl::StrCat("nothing moved in process ", finished.stalled, " for ", seconds, " s",
                                   finished.goes_on ? ", now it goes on: " : ": ", finished.text);
   if (job.spec.stall().abort() && !finished.goes_on) {
-    EndJob(job, pb::FAILED, text, now, effects);
+    FailJob(job, true, text, now, effects);
     return PlaceQueued(now, effects);
   }
   pb::JobEvent event;
@@ -583,7 +611,7 @@ void SchedulerState::Tick(absl::Time now, Effects& effects) {
 
 void SchedulerState::TickJob(Job& job, absl::Time now, Effects& effects) {
   if (job.complaint && job.complaint->due <= now) {
-    EndJob(job, pb::FAILED, std::string(job.complaint->message), now, effects);
+    FailJob(job, true, std::string(job.complaint->message), now, effects);
     PlaceQueued(now, effects);
     return;
   }
@@ -593,10 +621,10 @@ void SchedulerState::TickJob(Job& job, absl::Time now, Effects& effects) {
   for (size_t process = 0; process < job.workers.size(); ++process) {
     const Worker& worker = job.workers[process];
     if (!worker.peer_address.empty()) continue;
-    return EndJob(job, pb::FAILED,
-                  absl::StrCat(DescribeWorker(process, worker.pid, worker.daemon), " was not ready within ",
-                               absl::FormatDuration(limits_.start)),
-                  now, effects);
+    return FailJob(job, true,
+                   absl::StrCat(DescribeWorker(process, worker.pid, worker.daemon), " was not ready within ",
+                                absl::FormatDuration(limits_.start)),
+                   now, effects);
   }
 }
 

@@ -5,7 +5,7 @@
 //
 //   Submit ─► QUEUED ──every process has devices──► STARTING ──all said hello──► RUNNING ──all finished──► FINISHED
 //                │                                      │                           │
-//                └───────────── Cancel ─► CANCELLED     └──── a worker or daemon is lost ─► FAILED
+//                └───────────── Cancel ─► CANCELLED     └──── a worker or daemon is lost ─► FAILED, or QUEUED again
 //
 // Invariants:
 //   - A job is placed as a whole or not at all, first come first served, the processes of a host of its plan on one
@@ -13,6 +13,8 @@
 //     hold even if they were idle does not block those behind it.
 //   - Its devices are taken from placement until each worker's exit is reported (or its daemon is lost), also after the
 //     job's end: a dying worker still holds memory.
+//   - A job whose spec allows another attempt, and which failed for a reason that one could cure, is stopped: it stays
+//     as it was until all its workers have exited or are lost, and is queued again in the place of its number.
 //   - A job ends once, with its root cause. A worker that dies makes its peers complain; their complaints (Unavailable,
 //     Aborted) wait `grace` for the death itself to be reported.
 //   - What carries another attempt than the job's, or comes from a daemon that does not run that worker, is ignored.
@@ -165,6 +167,7 @@ class SchedulerState {
     int64_t next_sequence = 0;
     std::vector<Worker> workers;  // kept after the end, for logs
     std::optional<Complaint> complaint;
+    std::optional<std::string> stopping;      // why it is to be queued again as soon as all its workers are released
     absl::Time due = absl::InfiniteFuture();  // of starting, or of exiting after the end
     int phases_done = 0;
     bool asked_to_stop = false;
@@ -176,10 +179,17 @@ class SchedulerState {
   };
 
   static bool Ended(const Job& job) { return job.status.state() >= pb::FINISHED; }
+  // It has workers that may succeed.
+  static bool Runs(const Job& job) {
+    return (job.status.state() == pb::STARTING || job.status.state() == pb::RUNNING) && !job.stopping;
+  }
 
   void AddEvent(Job& job, pb::JobEvent event, Effects& effects);
   void ChangeState(Job& job, pb::JobState state, absl::string_view message, absl::Time now, Effects& effects);
   void EndJob(Job& job, pb::JobState state, absl::string_view message, absl::Time now, Effects& effects);
+  // The end, or the begin of another attempt if the job may have one.
+  void FailJob(Job& job, bool curable, absl::string_view message, absl::Time now, Effects& effects);
+  void QueueAgainIfStopped(Job& job, absl::Time now, Effects& effects);
   void StopWorkers(const Job& job, Effects& effects);
   void TellWorkers(const Job& job, const pb::ToWorker& message, Effects& effects);
 

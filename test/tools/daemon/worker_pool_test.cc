@@ -67,12 +67,14 @@ TEST_F(WorkerPoolTest, ItsAssignmentIsTheFirstThatAWorkerIsTold) {
   const pb::WorkerHello hello = StartOne();
   pb::ToWorker start;
   start.mutable_start()->add_peer_addresses("a:0");
-  pool_->Tell(7, 0, start);
+  pool_->Tell(7, 1, 0, start);  // of another attempt: not for it
+  pool_->Tell(7, 2, 0, start);
   ASSERT_OK_AND_ASSIGN(const auto messages, pool_->Attach(hello));
   const std::optional<pb::ToWorker> assignment = messages->Pop(kLimit);
   EXPECT_EQ(assignment->assignment().attempt(), 2);
   EXPECT_EQ(assignment->assignment().spec().name(), "empty");
   EXPECT_TRUE(messages->Pop(kLimit)->has_start());
+  EXPECT_FALSE(messages->Pop(absl::ZeroDuration()).has_value());
   pool_->Detach(7, 0);
   EXPECT_TRUE(messages->done());
 }
@@ -111,8 +113,10 @@ TEST_F(WorkerPoolTest, AnExitIsReportedAfterTheWorkersLastWords) {
 
 TEST_F(WorkerPoolTest, StoppingAJobKillsItsWorkersOnly) {
   StartOne();
-  pool_->StopJob(8);
-  pool_->StopJob(7);
+  pool_->StopJob(8, 2);
+  pool_->StopJob(7, 1);
+  EXPECT_FALSE(reports_.Pop(absl::Milliseconds(100)).has_value()) << "it is of another job, and of another attempt";
+  pool_->StopJob(7, 2);
   const std::optional<pb::FromDaemon> exited = reports_.Pop(kLimit);
   ASSERT_TRUE(exited && exited->has_exited());
   EXPECT_EQ(exited->exited().signal(), SIGTERM);

@@ -30,5 +30,18 @@ TEST(FailureTest, ComplaintsAboutOthersAreNoCauses) {
   EXPECT_EQ(SuspicionOf(absl::StatusCode::kInternal), Suspicion::kCause);
 }
 
+TEST(FailureTest, WhatIsWrongWithTheJobIsNotCurable) {
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kUnavailable, absl::StatusCode::kAborted, absl::StatusCode::kInternal,
+        absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kResourceExhausted, absl::StatusCode::kUnknown}) {
+    EXPECT_TRUE(IsCurable(code)) << code;
+  }
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound, absl::StatusCode::kFailedPrecondition,
+        absl::StatusCode::kUnimplemented, absl::StatusCode::kPermissionDenied}) {
+    EXPECT_FALSE(IsCurable(code)) << code;
+  }
+}
+
 }  // namespace
 }  // namespace oneflow

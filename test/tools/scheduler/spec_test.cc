@@ -70,6 +70,8 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
       {[](pb::JobSpec& s) { s.mutable_phases(0)->mutable_trace()->set_path("t"); }, "trace path 't' is not absolute"},
       {[](pb::JobSpec& s) { s.set_trace_bytes(-1); }, "trace_bytes is -1; it may be up to 1073741824"},
       {[](pb::JobSpec& s) { s.set_trace_bytes(int64_t{1} << 31); }, "trace_bytes is 2147483648"},
+      {[](pb::JobSpec& s) { s.mutable_restart()->set_attempts(1001); },
+       "restart.attempts is 1001; it may be up to 1000"},
       {[](pb::JobSpec& s) { s.set_weights("w"); }, "weights path 'w' is not absolute"},
   };
   for (const auto& c : cases) {

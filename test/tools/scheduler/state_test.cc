@@ -31,9 +31,10 @@ class SchedulerStateTest : public ::testing::Test {
     return session;
   }
 
-  int64_t Submit(int processes, int devices, const std::string& device = "cpu", int hosts = 1) {
+  int64_t Submit(int processes, int devices, const std::string& device = "cpu", int hosts = 1, int attempts = 1) {
     pb::JobSpec spec = EmptyJob(processes, devices, hosts);
     spec.set_device(device);
+    spec.mutable_restart()->set_attempts(attempts);
     return state_.Submit(Accept(spec), now_, effects_);
   }
 
@@ -66,11 +67,12 @@ class SchedulerStateTest : public ::testing::Test {
     message.mutable_finished();
     Report(session, job, process, message);
   }
-  void Failed(SessionId session, int64_t job, int process, absl::StatusCode code, const std::string& text) {
+  void Failed(SessionId session, int64_t job, int process, absl::StatusCode code, const std::string& text,
+              uint64_t attempt = 1) {
     pb::FromWorker message;
     message.mutable_failed()->set_code(static_cast<int>(code));
     message.mutable_failed()->set_message(text);
-    Report(session, job, process, message);
+    Report(session, job, process, message, attempt);
   }
   void Exit(SessionId session, int64_t job, int process, int code, int signal = 0, uint64_t attempt = 1) {
     pb::FromDaemon from;
@@ -116,10 +118,11 @@ class SchedulerStateTest : public ::testing::Test {
   }
 
   // A job of two processes that runs on daemons d0 (session 1) and d1 (session 2), one each.
-  int64_t RunTwo(bool abort = false) {
+  int64_t RunTwo(int attempts = 1, bool abort = false) {
     AddDaemon("d0", 1, 10);
     AddDaemon("d1", 1, 12);
     pb::JobSpec spec = EmptyJob(2, 1, /*hosts=*/1);
+    spec.mutable_restart()->set_attempts(attempts);
     spec.mutable_stall()->set_abort(abort);
     spec.mutable_stall()->set_seconds(abort ? 3 : 0);
     const int64_t job = state_.Submit(Accept(spec), now_, effects_);
@@ -411,6 +414,102 @@ TEST_F(SchedulerStateTest, MessagesOfOthersAreIgnored) {
   EXPECT_THAT(Messages(), IsEmpty());
 }
 
+// --- Other attempts ---
+
+TEST_F(SchedulerStateTest, AJobThatMayBeTriedAgainWaitsForTheEndOfItsWorkers) {
+  const int64_t job = RunTwo(/*attempts=*/3);
+  Exit(2, job, 1, 0, SIGKILL);
+  EXPECT_THAT(Messages(), ElementsAre("1:stop 1"));
+  EXPECT_EQ(State(job), pb::RUNNING) << "worker 0 still holds its device";
+  EXPECT_THAT(Events(), IsEmpty());
+  Exit(1, job, 0, 0, SIGTERM);
+  EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "2:start 1/1"));
+  ASSERT_THAT(effects_.events, SizeIs(2));
+  EXPECT_EQ(effects_.events[0].second.state().state(), pb::QUEUED);
+  EXPECT_EQ(effects_.events[0].second.state().message(),
+            "attempt 2 of 3 after: worker 1 (pid 101) on daemon 'd1' was killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(state_.Find(job)->attempt(), 2);
+}
+
+TEST_F(SchedulerStateTest, ALaterAttemptRunsToTheEndAndHearsNothingOfTheFormer) {
+  const int64_t job = RunTwo(2);
+  PhaseDone(1, job, 0);
+  Exit(1, job, 0, 1);
+  Exit(2, job, 1, 1);
+  Messages();
+  Hello(1, job, 0);  // what the first attempt said late
+  Hello(2, job, 1);
+  PhaseDone(2, job, 1);
+  Exit(2, job, 1, 0, SIGKILL);
+  Failed(1, job, 0, absl::StatusCode::kInternal, "of attempt 1");
+  EXPECT_EQ(State(job), pb::STARTING);
+  EXPECT_THAT(Messages(), IsEmpty());
+  Hello(1, job, 0, 2);
+  Hello(2, job, 1, 2);
+  EXPECT_EQ(State(job), pb::RUNNING);
+  ASSERT_THAT(effects_.messages, SizeIs(2));
+  EXPECT_EQ(effects_.messages[0].second.to_worker().attempt(), 2);
+  effects_ = {};
+  Finished(1, job, 0);  // late again
+  Finished(2, job, 1);
+  EXPECT_EQ(State(job), pb::RUNNING);
+}
+
+TEST_F(SchedulerStateTest, ALostDaemonsJobGoesOnElsewhere) {
+  const int64_t job = RunTwo(2);
+  AddDaemon("d2", 1, 14);
+  state_.DaemonLost(2, "its connection closed", now_, effects_);
+  EXPECT_THAT(Messages(), ElementsAre("1:stop 1"));
+  Exit(1, job, 0, 0, SIGTERM);
+  EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "3:start 1/1"));
+}
+
+TEST_F(SchedulerStateTest, TheLastAttemptFailsTheJob) {
+  const int64_t job = RunTwo(2);
+  for (const uint64_t attempt : {1, 2}) {
+    Failed(1, job, 0, absl::StatusCode::kInternal, "the device fell off", attempt);
+    Exit(1, job, 0, 1, 0, attempt);
+    Exit(2, job, 1, 0, SIGTERM, attempt);
+  }
+  EXPECT_EQ(State(job), pb::FAILED);
+  EXPECT_EQ(Message(job), "worker 0 on daemon 'd0': the device fell off");
+  EXPECT_EQ(state_.Find(job)->attempt(), 2);
+  EXPECT_EQ(state_.Find(job)->attempts(), 2);
+}
+
+TEST_F(SchedulerStateTest, WhatIsWrongWithTheJobItselfIsNotTriedAgain) {
+  const int64_t job = RunTwo(5);
+  Failed(1, job, 0, absl::StatusCode::kInvalidArgument, "the data has no labels");
+  EXPECT_EQ(State(job), pb::FAILED);
+}
+
+TEST_F(SchedulerStateTest, AComplaintThatNothingExplainsIsTriedAgainToo) {
+  const int64_t job = RunTwo(2);
+  Failed(1, job, 0, absl::StatusCode::kUnavailable, "process 1: connection lost");
+  Heartbeat(1), Heartbeat(2), Advance(absl::Seconds(1));
+  EXPECT_THAT(Messages(), ElementsAre("1:stop 1", "2:stop 1"));
+  Exit(1, job, 0, 1);
+  Exit(2, job, 1, 0, SIGTERM);
+  EXPECT_EQ(State(job), pb::STARTING);
+}
+
+TEST_F(SchedulerStateTest, AJobIsCancelledWhileItIsStoppedForAnotherAttempt) {
+  const int64_t job = RunTwo(2);
+  Exit(2, job, 1, 0, SIGKILL);
+  EXPECT_OK(state_.Cancel(job, /*gently=*/false, now_, effects_));
+  Exit(1, job, 0, 0, SIGTERM);
+  EXPECT_EQ(State(job), pb::CANCELLED);
+  EXPECT_THAT(Events(), ElementsAre("CANCELLED"));
+}
+
+TEST_F(SchedulerStateTest, AJobThatIsTriedAgainComesBeforeLaterOnes) {
+  const int64_t job = RunTwo(2), next = Submit(2, 1);
+  Exit(1, job, 0, 1);
+  Exit(2, job, 1, 1);
+  EXPECT_EQ(State(job), pb::STARTING);
+  EXPECT_EQ(State(next), pb::QUEUED);
+}
+
 // --- Cancel, daemons' names, logs, restart ---
 
 TEST_F(SchedulerStateTest, CancelStopsARunningJobAndDropsAQueuedOne) {
@@ -555,7 +654,7 @@ TEST_F(SchedulerStateTest, AStallIsToldWithWhatAllWaitFor) {
 }
 
 TEST_F(SchedulerStateTest, AStallEndsAJobThatWantsIt) {
-  const int64_t job = RunTwo(/*abort=*/true);
+  const int64_t job = RunTwo(/*attempts=*/1, /*abort=*/true);
   Stalled(2, job, 1);
   Waits(1, job, -1, 0);
   Waits(2, job, -1, 1, /*acts=*/1);
