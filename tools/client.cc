@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "proto/control.grpc.pb.h"
 #include "tools/rpc/rpc.h"
 
@@ -12,11 +13,15 @@ namespace {
 
 // Longer than the scheduler needs in the worst case (a query of logs that a daemon does not answer: 5 s).
 constexpr std::chrono::seconds kCallLimit(15);
+constexpr absl::Duration kAskAgain = absl::Milliseconds(100);  // before a scheduler that was lost is asked again
 
 class GrpcClient final : public Client {
  public:
-  GrpcClient(std::shared_ptr<grpc::Channel> channel, std::string where)
-      : where_(std::move(where)), stub_(pb::Scheduler::NewStub(std::move(channel))) {}
+  GrpcClient(std::shared_ptr<grpc::Channel> channel, std::string where, absl::Duration patience)
+      : where_(std::move(where)),
+        patience_(patience),
+        channel_(std::move(channel)),
+        stub_(pb::Scheduler::NewStub(channel_)) {}
 
   absl::StatusOr<int64_t> Submit(const pb::JobSpec& spec) override {
     pb::SubmitRequest request;
@@ -28,19 +33,12 @@ class GrpcClient final : public Client {
 
   absl::Status Watch(int64_t job, int64_t from_sequence,
                      const std::function<bool(const pb::JobEvent&)>& on_event) override {
-    pb::WatchRequest request;
-    request.set_job(job);
-    request.set_from_sequence(from_sequence);
-    grpc::ClientContext context;
-    const auto reader = stub_->Watch(&context, request);
-    pb::JobEvent event;
-    while (reader->Read(&event)) {
-      if (on_event(event)) continue;
-      context.TryCancel();
-      reader->Finish();
-      return absl::OkStatus();
+    while (true) {
+      const absl::Status ended = WatchOnce(job, from_sequence, on_event);
+      if (!absl::IsUnavailable(ended) || patience_ <= absl::ZeroDuration()) return ended;
+      absl::SleepFor(kAskAgain);
+      if (!AwaitConnected(*channel_, where_, patience_).ok()) return ended;
     }
-    return Annotate(FromGrpc(reader->Finish()), where_);
   }
 
   absl::Status Cancel(int64_t job, bool gently) override {
@@ -82,17 +80,38 @@ class GrpcClient final : public Client {
     return Annotate(FromGrpc((stub_.get()->*method)(&context, request, &reply)), where_);
   }
 
+  // `next` goes on with what is read.
+  absl::Status WatchOnce(int64_t job, int64_t& next, const std::function<bool(const pb::JobEvent&)>& on_event) {
+    pb::WatchRequest request;
+    request.set_job(job);
+    request.set_from_sequence(next);
+    grpc::ClientContext context;
+    const auto reader = stub_->Watch(&context, request);
+    pb::JobEvent event;
+    while (reader->Read(&event)) {
+      next = event.sequence() + 1;
+      if (on_event(event)) continue;
+      context.TryCancel();
+      reader->Finish();
+      return absl::OkStatus();
+    }
+    return Annotate(FromGrpc(reader->Finish()), where_);
+  }
+
   const std::string where_;
+  const absl::Duration patience_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<pb::Scheduler::Stub> stub_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address, absl::Duration timeout) {
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address, absl::Duration timeout,
+                                                        absl::Duration patience) {
   const std::shared_ptr<grpc::Channel> channel = OpenChannel(address);
   std::string where = absl::StrCat("scheduler '", address, "'");
   OF_RETURN_IF_ERROR(AwaitConnected(*channel, where, timeout));
-  return std::make_unique<GrpcClient>(channel, std::move(where));
+  return std::make_unique<GrpcClient>(channel, std::move(where), patience);
 }
 
 }  // namespace oneflow

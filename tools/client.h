@@ -1,7 +1,7 @@
 // A scheduler's user: submits, watches, cancels, lists and reads logs.
 //
 // Errors say which scheduler: "scheduler '127.0.0.1:7000': cannot connect within 5s". Every call but Watch() ends
-// within a deadline; Watch() ends with its job or when the scheduler is lost. Thread-safe.
+// within a deadline; Watch() ends with its job, or when the scheduler is lost and does not come back. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,11 @@ namespace oneflow {
 
 class Client {
  public:
-  // Unavailable if nobody answers at `address` (host:port) within `timeout`.
+  // Unavailable if nobody answers at `address` (host:port) within `timeout`. `patience`: how long Watch() waits for a
+  // scheduler that is lost; another one on the same store goes on with its jobs.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
-                                                         absl::Duration timeout = absl::Seconds(5));
+                                                         absl::Duration timeout = absl::Seconds(5),
+                                                         absl::Duration patience = absl::Seconds(0));
   virtual ~Client() = default;
 
   // The job's number. InvalidArgument if the spec is malformed.

@@ -6,7 +6,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
+#include "test/e2e/processes.h"
 #include "test/support/status_matchers.h"
 #include "tools/process/ready_pipe.h"
 
@@ -110,6 +112,41 @@ TEST_F(ClusterTest, JobsOutliveTheirScheduler) {
   const Outcome next = work_.Run(Join(Join({"run", work_.GptJob()}, OnMesh("dp: 4", 2)), At()));
   EXPECT_EQ(next.exit_code, 0) << next.err;
   EXPECT_THAT(Jobs(), ContainsRegex(" 2 +gpt +FINISHED"));
+}
+
+// A scheduler is killed while a job runs, and another takes its place: the job and the command that follows it notice
+// nothing.
+TEST_F(ClusterTest, ARunOutlivesItsScheduler) {
+  const std::vector<std::string> job = Join(OnMesh("dp: 4", 2), {"--set", "train.steps=1500"});
+  const std::vector<double> undisturbed = work_.Losses(work_.GptJob(), Join(job, At()));
+  MetricsPipe metrics(work_.Path("metrics"));
+  const std::unique_ptr<RunningCommand> run =
+      work_.Start(Join(Join({"run", work_.GptJob(), "--metrics", work_.Path("metrics")}, job), At()));
+  ASSERT_TRUE(metrics.AwaitSteps(20)) << run->Errors();
+  scheduler_->Signal(SIGKILL);
+  EXPECT_EQ(scheduler_->Wait().signal, SIGKILL);
+  std::string again;
+  scheduler_ = Serve({"scheduler", "--address", address_, "--db", work_.Path("jobs.db")}, again);
+  EXPECT_THAT(Jobs(), ContainsRegex(" 2 +gpt +RUNNING"));
+  ASSERT_TRUE(metrics.AwaitSteps(undisturbed.size())) << run->Errors();
+  EXPECT_EQ(run->Wait().exit_code, 0) << run->Errors();
+  EXPECT_THAT(Jobs(), ContainsRegex(" 2 +gpt +FINISHED"));
+  EXPECT_EQ(metrics.losses(), undisturbed) << "each step once, whatever was on its way";
+}
+
+TEST_F(ClusterTest, AJobWhoseWorkerIsKilledGoesOnAsAnotherAttempt) {
+  MetricsPipe metrics(work_.Path("metrics"));
+  const std::unique_ptr<RunningCommand> run =
+      work_.Start(Join(Join({"run", work_.GptJob(), "--metrics", work_.Path("metrics"), "--set", "restart.attempts=2"},
+                            Join(OnMesh("dp: 4", 2), {"--set", "train.steps=300"})),
+                       At()));
+  ASSERT_TRUE(metrics.AwaitSteps(20)) << run->Errors();
+  for (Process& process : DescendantsOf(daemons_[1]->pid())) {
+    process.Kill(SIGKILL);
+    process.Close();
+  }
+  ASSERT_TRUE(metrics.AwaitSteps(300)) << run->Errors();
+  EXPECT_EQ(run->Wait().exit_code, 0) << run->Errors();
 }
 
 }  // namespace

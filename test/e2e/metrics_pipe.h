@@ -7,11 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "glog/logging.h"
+#include "nlohmann/json.hpp"
 
 namespace oneflow::e2e {
 
@@ -42,15 +45,24 @@ class MetricsPipe {
       char text[4096];
       const ssize_t got = read(fd_, text, sizeof(text));
       if (got <= 0) return false;
+      text_.append(text, got);
       steps_ += static_cast<int>(std::count(text, text + got, '\n'));
     }
     return true;
+  }
+  // Of the steps that have been read.
+  std::vector<double> losses() const {
+    std::vector<double> losses;
+    std::istringstream lines(text_);
+    for (std::string line; std::getline(lines, line);) losses.push_back(nlohmann::json::parse(line).at("loss"));
+    return losses;
   }
 
  private:
   int fd_ = -1;
   int keep_open_ = -1;
   int steps_ = 0;
+  std::string text_;
 };
 
 }  // namespace oneflow::e2e

@@ -16,6 +16,8 @@
 namespace oneflow {
 namespace {
 
+constexpr absl::Duration kPatience = absl::Minutes(1);  // with a scheduler that is being restarted
+
 // Turns Ctrl-C into the cancellation of the job, whenever it comes: before the job exists it is remembered.
 class Interrupt {
  public:
@@ -127,7 +129,9 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
     address = cluster->address();
   }
   if (interrupt.requested()) return absl::CancelledError("interrupted before the job was submitted");
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(address));
+  // An embedded scheduler that is lost does not come back.
+  const absl::Duration patience = cluster == nullptr ? kPatience : absl::ZeroDuration();
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(address, absl::Seconds(5), patience));
   OF_ASSIGN_OR_RETURN(const pb::StateChange last, Follow(*client, job.spec, interrupt, progress));
   if (metrics.is_open()) {
     metrics.close();

@@ -2,18 +2,23 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
+#include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "glog/logging.h"
 #include "proto/control.grpc.pb.h"
+#include "tools/daemon/kept_reports.h"
 #include "tools/daemon/worker_pool.h"
-#include "tools/rpc/outbox.h"
 #include "tools/rpc/rpc.h"
 
 namespace oneflow {
@@ -21,16 +26,18 @@ namespace {
 
 // How long one try to connect may take, and thus how late Stop() and the lease are seen meanwhile.
 constexpr absl::Duration kConnectTimeout = absl::Milliseconds(200);
-// After a session that the scheduler refused or ended; connecting itself backs off within gRPC.
+// After a session that the scheduler refused; connecting itself backs off within gRPC.
 constexpr absl::Duration kPause = absl::Milliseconds(500);
+// While a worker waits until there is room for what it says, it is told every so often that it was heard.
+constexpr absl::Duration kHeardEvery = absl::Milliseconds(200);
 // For workers' calls at the end; they are dead by then.
 constexpr absl::Duration kShutdown = absl::Milliseconds(500);
 
 // Where workers report: passes on what they say, and tells them what the pool has for them.
 class WorkerService final : public pb::Daemon::Service {
  public:
-  WorkerService(WorkerPool& pool, std::function<void(pb::FromDaemon)> report)
-      : pool_(pool), report_(std::move(report)) {}
+  WorkerService(WorkerPool& pool, KeptReports& reports, std::function<void(pb::FromDaemon)> report)
+      : pool_(pool), reports_(reports), report_(std::move(report)) {}
 
   grpc::Status WorkerSession(grpc::ServerContext*,
                              grpc::ServerReaderWriter<pb::ToWorker, pb::FromWorker>* stream) override {
@@ -59,6 +66,7 @@ class WorkerService final : public pb::Daemon::Service {
       report.set_job(hello.job());
       report.set_attempt(hello.attempt());
       report.set_process(hello.process());
+      while (!reports_.AwaitRoom(kHeardEvery)) pool_.Heard(hello.job(), hello.process());
       report_(message);
     } while (stream->Read(report.mutable_message()));
     pool_.Detach(hello.job(), hello.process());
@@ -72,16 +80,20 @@ class WorkerService final : public pb::Daemon::Service {
     answer.mutable_diagnosis()->set_request(waits.request());
     answer.mutable_diagnosis()->set_job(job);
     *answer.mutable_diagnosis()->mutable_waits() = waits.waits();
-    report_(std::move(answer));
+    reports_.AddForSession(std::move(answer));
   }
 
   WorkerPool& pool_;
+  KeptReports& reports_;
   const std::function<void(pb::FromDaemon)> report_;
 };
 
 class DaemonImpl final : public Daemon {
  public:
-  explicit DaemonImpl(DaemonOptions options) : options_(std::move(options)) {}
+  explicit DaemonImpl(DaemonOptions options)
+      : options_(std::move(options)),
+        incarnation_(absl::Uniform<uint64_t>(absl::BitGen())),
+        reports_(options_.report_bytes) {}
 
   ~DaemonImpl() override {
     Stop();
@@ -99,7 +111,7 @@ class DaemonImpl final : public Daemon {
                                                            .cuda_devices = options_.cuda_devices,
                                                            .stop_grace = options_.stop_grace},
                                          report);
-    service_ = std::make_unique<WorkerService>(*pool_, report);
+    service_ = std::make_unique<WorkerService>(*pool_, reports_, report);
     // Loopback: workers are our children. Port 0: any free one, which they learn from us.
     OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen("127.0.0.1:0", {service_.get()}),
                            absl::StrCat("daemon '", options_.name, "'"));
@@ -111,24 +123,25 @@ class DaemonImpl final : public Daemon {
   absl::Status Run() override {
     const std::shared_ptr<grpc::Channel> channel = OpenChannel(options_.scheduler);
     const auto stub = pb::Scheduler::NewStub(channel);
-    absl::Time lost = absl::Now();
-    bool leased = false;  // workers may be running
+    absl::Time alone = absl::Now();  // since when
     while (!Stopping()) {
       if (AwaitConnected(*channel, "scheduler", kConnectTimeout).ok()) {
-        pool_->StopAll();  // those of a former session
-        leased = true;
-        const absl::Status ended = RunSession(*stub);
-        lost = absl::Now();
+        bool welcome = false;
+        const absl::Status ended = RunSession(*stub, welcome);
         if (Stopping()) break;
         LOG(WARNING) << "daemon '" << options_.name << "': scheduler '" << options_.scheduler
                      << "': the session ended: " << ended.message();
         if (absl::IsInvalidArgument(ended)) return Annotate(ended, absl::StrCat("daemon '", options_.name, "'"));
-        Pause();
-      } else if (leased && absl::Now() - lost > options_.lease) {
+        if (welcome) {
+          alone = absl::Now();
+        } else {
+          Pause();
+        }
+      }
+      if (absl::Now() - alone > options_.lease && HasWorkers()) {
         LOG(WARNING) << "daemon '" << options_.name << "': no scheduler for " << options_.lease
                      << ": workers are killed";
         pool_->StopAll();
-        leased = false;
       }
     }
     pool_->StopAll();
@@ -142,7 +155,11 @@ class DaemonImpl final : public Daemon {
   }
 
  private:
-  using Reports = Outbox<pb::FromDaemon>;
+  // What we know of a worker from the order to start it until its exit is stored.
+  struct Started {
+    pb::RunningWorker worker;
+    int64_t exit_number = 0;  // of the report of its exit; 0: it has not exited
+  };
 
   bool Stopping() {
     absl::MutexLock lock(&mu_);
@@ -154,81 +171,143 @@ class DaemonImpl final : public Daemon {
     mu_.AwaitWithTimeout(absl::Condition(&stopping_), kPause);
   }
 
-  // To the scheduler, if there is a session; otherwise nobody wants to know.
-  void Report(pb::FromDaemon message) {
+  bool HasWorkers() {
     absl::MutexLock lock(&mu_);
-    if (reports_ != nullptr) reports_->Push(std::move(message));
+    return std::any_of(runs_.begin(), runs_.end(), [](const auto& entry) { return entry.second.exit_number == 0; });
   }
 
-  absl::Status RunSession(pb::Scheduler::Stub& stub) {
+  // Of a worker, for the scheduler, now or when there is one.
+  void Report(pb::FromDaemon message) {
+    absl::MutexLock lock(&mu_);
+    if (message.has_report() && message.report().message().has_hello()) {
+      const pb::WorkerReport& report = message.report();
+      const auto found = runs_.find({report.job(), report.attempt(), report.process()});
+      if (found != runs_.end()) found->second.worker.set_pid(report.message().hello().pid());
+    }
+    const RunKey exited{message.exited().job(), message.exited().attempt(), message.exited().process()};
+    const bool exits = message.has_exited();
+    const int64_t number = reports_.Add(std::move(message));
+    if (const auto found = runs_.find(exited); exits && found != runs_.end()) found->second.exit_number = number;
+  }
+
+  void OnStored(int64_t number) {
+    reports_.Stored(number);
+    absl::MutexLock lock(&mu_);
+    std::erase_if(runs_, [number](const auto& entry) {
+      return entry.second.exit_number > 0 && entry.second.exit_number <= number;
+    });
+  }
+
+  absl::Status RunSession(pb::Scheduler::Stub& stub, bool& welcome) {
     grpc::ClientContext context;
-    Reports reports;
     const auto stream = stub.DaemonSession(&context);
     {
       absl::MutexLock lock(&mu_);
       if (stopping_) context.TryCancel();
       context_ = &context;
-      reports_ = &reports;
     }
-    Converse(context, *stream, reports);
+    welcome = Converse(context, *stream);
     {
       absl::MutexLock lock(&mu_);
       context_ = nullptr;
-      reports_ = nullptr;
     }
     return FromGrpc(stream->Finish());
   }
 
-  void Converse(grpc::ClientContext& context, grpc::ClientReaderWriter<pb::FromDaemon, pb::ToDaemon>& stream,
-                Reports& reports) {
+  pb::FromDaemon Hello() {
     pb::FromDaemon hello;
     pb::DaemonHello& about = *hello.mutable_hello();
     about.set_name(options_.name);
     about.set_host(options_.host);
     about.set_pid(getpid());
+    about.set_incarnation(incarnation_);
     about.set_cpu_devices(options_.cpu_devices);
     about.set_cuda_devices(options_.cuda_devices);
     about.set_cores(options_.cores);
+    absl::MutexLock lock(&mu_);
+    for (const auto& [key, run] : runs_) *about.add_workers() = run.worker;
+    return hello;
+  }
+
+  // Whether the scheduler welcomed us.
+  bool Converse(grpc::ClientContext& context, grpc::ClientReaderWriter<pb::FromDaemon, pb::ToDaemon>& stream) {
     pb::ToDaemon message;
-    if (!stream.Write(hello) || !stream.Read(&message)) return;
-    if (!message.has_welcome()) return context.TryCancel();  // it does not speak our protocol
+    if (!stream.Write(Hello()) || !stream.Read(&message)) return false;
+    if (!message.has_welcome()) {  // it does not speak our protocol
+      context.TryCancel();
+      return false;
+    }
+    KeepOnly(message.welcome());
     const absl::Duration heartbeat = absl::Milliseconds(message.welcome().heartbeat_ms());
     LOG(INFO) << "daemon '" << options_.name << "' is registered with scheduler '" << options_.scheduler << "'";
     if (options_.on_registered) options_.on_registered();
-    std::thread writer([&stream, &reports, heartbeat] {
+    reports_.BeginSession();
+    std::thread writer([this, &stream, heartbeat] {
       pb::FromDaemon alive;
       alive.mutable_heartbeat();
-      while (!reports.done()) {
-        const std::optional<pb::FromDaemon> next = reports.Pop(heartbeat);
+      while (!reports_.session_ended()) {
+        const std::optional<pb::FromDaemon> next = reports_.Next(heartbeat);
         if (!stream.Write(next ? *next : alive)) return;
       }
     });
     while (stream.Read(&message)) Obey(message);
-    reports.Close();
+    reports_.EndSession();
     writer.join();
+    return true;
+  }
+
+  void KeepOnly(const pb::Welcome& welcome) {
+    std::set<std::pair<int64_t, uint64_t>> kept;
+    for (const pb::RunningWorker& worker : welcome.keep()) kept.insert({worker.job(), worker.attempt()});
+    pool_->StopOthers(kept);
+  }
+
+  void Start(const pb::StartWorker& start) {
+    {
+      absl::MutexLock lock(&mu_);
+      pb::RunningWorker& worker = runs_[{start.job(), start.attempt(), start.process()}].worker;
+      worker.set_job(start.job());
+      worker.set_attempt(start.attempt());
+      worker.set_process(start.process());
+    }
+    pool_->Start(start);
+  }
+
+  void Tell(const pb::ToWorkerEnvelope& envelope) {
+    {
+      absl::MutexLock lock(&mu_);
+      const auto found = runs_.find({envelope.job(), envelope.attempt(), envelope.process()});
+      if (found == runs_.end()) return;  // it is gone
+      if (envelope.message().has_start()) found->second.worker.set_started(true);
+      if (envelope.message().has_dismissal()) found->second.worker.set_dismissed(true);
+    }
+    pool_->Tell(envelope.job(), envelope.attempt(), envelope.process(), envelope.message());
+  }
+
+  void AnswerLogs(const pb::LogsQuery& query) {
+    pb::FromDaemon answer;
+    answer.mutable_logs()->set_request(query.request());
+    pb::WorkerLog& log = *answer.mutable_logs()->mutable_log();
+    log.set_process(query.process());
+    log.set_daemon(options_.name);
+    log.set_text(pool_->Log(query.job(), query.process()));
+    reports_.AddForSession(std::move(answer));
   }
 
   void Obey(const pb::ToDaemon& message) {
     switch (message.kind_case()) {
       case pb::ToDaemon::kStart:
-        return pool_->Start(message.start());
+        return Start(message.start());
       case pb::ToDaemon::kToWorker:
-        pool_->Tell(message.to_worker().job(), message.to_worker().attempt(), message.to_worker().process(),
-                    message.to_worker().message());
-        return;
+        return Tell(message.to_worker());
       case pb::ToDaemon::kStop:
         return pool_->StopJob(message.stop().job(), message.stop().attempt());
       case pb::ToDaemon::kDiagnose:
         return PassOn(message.diagnose());
-      case pb::ToDaemon::kLogs: {
-        pb::FromDaemon answer;
-        answer.mutable_logs()->set_request(message.logs().request());
-        pb::WorkerLog& log = *answer.mutable_logs()->mutable_log();
-        log.set_process(message.logs().process());
-        log.set_daemon(options_.name);
-        log.set_text(pool_->Log(message.logs().job(), message.logs().process()));
-        return Report(std::move(answer));
-      }
+      case pb::ToDaemon::kLogs:
+        return AnswerLogs(message.logs());
+      case pb::ToDaemon::kStored:
+        return OnStored(message.stored().number());
       case pb::ToDaemon::kWelcome:
       case pb::ToDaemon::KIND_NOT_SET:
         return;
@@ -245,17 +324,21 @@ class DaemonImpl final : public Daemon {
     answer.mutable_diagnosis()->set_job(query.job());
     answer.mutable_diagnosis()->mutable_waits()->set_process(query.process());
     answer.mutable_diagnosis()->mutable_waits()->set_silent("does not run any more");
-    Report(std::move(answer));
+    reports_.AddForSession(std::move(answer));
   }
 
+  using RunKey = std::tuple<int64_t, uint64_t, int>;  // job, attempt, process
+
   const DaemonOptions options_;
+  const uint64_t incarnation_;
+  KeptReports reports_;
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<WorkerService> service_;
   std::unique_ptr<grpc::Server> server_;
   absl::Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;  // of the session, if there is one
-  Reports* reports_ ABSL_GUARDED_BY(mu_) = nullptr;
+  std::map<RunKey, Started> runs_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace

@@ -4,9 +4,9 @@
 //                        ▲                                ▲
 //                   writer thread ◄── outbox ◄── reports ─┴─ WorkerSession (gRPC, loopback) ══ workers
 //
-// A session begins without workers and is the lease: when it breaks, the scheduler fails the jobs that ran here, so the
-// daemon kills their workers before it says hello again, and after `lease` in any case. It tries to come back until it
-// is stopped.
+// A session is the lease. When it breaks, workers run on while the daemon tries to come back: it says then which it
+// has, kills those that the scheduler does not want to keep, and says again what the scheduler may not have stored.
+// After `lease` without a session it kills them all. It tries to come back until it is stopped.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,8 @@ struct DaemonOptions {
   std::string work_dir;                          // of workers' logs; must exist
   std::string peer_host = "127.0.0.1";           // where its workers listen for the workers of other daemons
   std::string executable = kThisProgram;         // started as `oneflow worker ...`
-  absl::Duration lease = absl::Seconds(10);      // without a scheduler, before workers are killed
+  absl::Duration lease = absl::Seconds(60);      // without a scheduler, before workers are killed
+  size_t report_bytes = size_t{64} << 20;        // kept for a scheduler; beyond that workers wait
   absl::Duration stop_grace = absl::Seconds(1);  // of a worker, from SIGTERM to SIGKILL
   std::function<void()> on_registered;           // after each Welcome; on the thread of Run()
 };

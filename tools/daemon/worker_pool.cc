@@ -170,12 +170,13 @@ void WorkerPool::StopJob(int64_t job, uint64_t attempt) {
   }
 }
 
-void WorkerPool::StopAll() {
+void WorkerPool::StopOthers(const std::set<std::pair<int64_t, uint64_t>>& kept) {
   std::map<Key, std::shared_ptr<Worker>> workers;
   {
     absl::MutexLock lock(&mu_);
     workers = workers_;
   }
+  std::erase_if(workers, [&](const auto& entry) { return kept.contains({entry.first.first, entry.second->attempt}); });
   for (const auto& [key, worker] : workers) worker->child->Stop(absl::ZeroDuration());
   for (const auto& [key, worker] : workers) {
     if (!worker->child->WaitForExit(kReapLimit)) {

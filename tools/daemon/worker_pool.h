@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -52,8 +53,9 @@ class WorkerPool {
   void Start(const pb::StartWorker& start);
   // Returns at once; the exits are reported.
   void StopJob(int64_t job, uint64_t attempt);
-  // Kills all workers and waits for their end.
-  void StopAll();
+  // Kills all workers and waits for their end; or all but those of these jobs' attempts.
+  void StopAll() { StopOthers({}); }
+  void StopOthers(const std::set<std::pair<int64_t, uint64_t>>& kept);
 
   // What `worker` is to be told is pushed to its messages; false, and dropped, if it is gone.
   bool Tell(int64_t job, uint64_t attempt, int process, pb::ToWorker message);

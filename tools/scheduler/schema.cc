@@ -16,6 +16,9 @@ constexpr char kTables[] =
     "CREATE INDEX jobs_finished ON jobs (finished_us, job);"
     "CREATE TABLE specs (job INTEGER PRIMARY KEY, plan_hash BLOB NOT NULL, spec BLOB NOT NULL);"
     "CREATE INDEX specs_plan ON specs (plan_hash);"
+    "CREATE TABLE workers (job INTEGER NOT NULL, process INTEGER NOT NULL, worker BLOB NOT NULL,"
+    " PRIMARY KEY (job, process)) WITHOUT ROWID;"
+    "CREATE TABLE daemons (name BLOB PRIMARY KEY, daemon BLOB NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE plans (hash BLOB PRIMARY KEY) WITHOUT ROWID;"
     "CREATE TABLE plan_pieces (hash BLOB NOT NULL, piece INTEGER NOT NULL, bytes BLOB NOT NULL,"
     " PRIMARY KEY (hash, piece));";

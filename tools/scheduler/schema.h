@@ -2,7 +2,8 @@
 //
 //   version 2:   jobs    job | status | next_sequence | finished_us        the row that changes: some hundred bytes
 //                specs   job | plan_hash | spec                            without the plan; written once
-//                plans   hash                    plan_pieces  hash, piece | bytes        a plan once, whoever asks for it
+//                plans   hash                    plan_pieces  hash, piece | bytes      a plan once, whoever asks for it
+//                workers job, process | worker           daemons  name | daemon
 //                events  job, sequence | event
 //   version 1:   jobs    job | spec | status | next_sequence               every event rewrote the row with the plan
 //                events  the same

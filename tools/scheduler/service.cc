@@ -213,8 +213,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     sessions_.erase(id);
     session.outbox.Close();
     Effects effects;
-    // While stopping, jobs are left as they are: the next scheduler says what became of them.
-    if (!stopping_) state_.DaemonLost(id, "its connection closed", clock_.Now(), effects);
+    // While stopping, jobs are left as they are: the next scheduler goes on with them.
+    if (!stopping_) state_.SessionEnded(id, clock_.Now(), effects);
     Perform(std::move(effects));
     return session.closed_because.ok() ? absl::CancelledError("its connection closed") : session.closed_because;
   }
@@ -291,8 +291,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   absl::Status Write(Effects& effects) {
     absl::MutexLock lock(&store_mu_);
-    const bool durable = !effects.changed_jobs.empty();  // fetched values alone are not worth waiting for the disk
-    OF_RETURN_IF_ERROR(store_->Apply(effects, durable));
+    OF_RETURN_IF_ERROR(store_->Apply(effects, effects.durable()));
     std::string hash, plan;  // the last one: the processes of a job follow one another
     for (auto& [session, message] : effects.messages) {
       if (!message.has_start()) continue;
@@ -312,6 +311,11 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
                 << (job.message().empty() ? "" : ": ") << job.message();
     }
     for (const auto& [job, event] : effects.events) num_stored_[job] = event.sequence() + 1;
+    for (const auto& [session, number] : effects.acknowledged) {
+      pb::ToDaemon message;
+      message.mutable_stored()->set_number(number);
+      effects.messages.emplace_back(session, std::move(message));
+    }
     for (auto& [session, message] : effects.messages) {
       if (const auto found = sessions_.find(session); found != sessions_.end()) {
         found->second->outbox.Push(std::move(message));
@@ -332,6 +336,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     absl::MutexLock lock(&mu_);
     absl::MutexLock store_lock(&store_mu_);
     OF_ASSIGN_OR_RETURN(std::vector<StoredJob> jobs, store_->LoadJobs());
+    OF_ASSIGN_OR_RETURN(auto daemons, store_->LoadDaemons());
     for (StoredJob& job : jobs) {
       num_stored_[job.status.job()] = job.next_sequence;
       if (job.status.state() >= pb::FINISHED) continue;
@@ -341,7 +346,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
       job.spec.clear_plan();
     }
     Effects effects;
-    state_.Restore(std::move(jobs), clock_.Now(), effects);
+    state_.Restore(std::move(jobs), std::move(daemons), clock_.Now(), effects);
     Perform(std::move(effects));
     return absl::OkStatus();
   }

@@ -26,31 +26,57 @@ void Effects::Append(Effects later) {
   MoveBehind(closed_sessions, later.closed_sessions);
   MoveBehind(logs, later.logs);
   MoveBehind(diagnoses, later.diagnoses);
+  for (auto& [worker, stored] : later.changed_workers) changed_workers[worker] = std::move(stored);
+  for (auto& [name, stored] : later.changed_daemons) changed_daemons[name] = std::move(stored);
+  for (const auto& [session, number] : later.acknowledged) acknowledged[session] = number;
 }
 
-// --- Jobs
-// -------------------------------------------------------------------------------------------------------------
+// --- Jobs ---
 
-void SchedulerState::Restore(std::vector<StoredJob> jobs, absl::Time now, Effects& effects) {
+void SchedulerState::Restore(std::vector<StoredJob> jobs, std::map<std::string, pb::StoredDaemon> daemons,
+                             absl::Time now, Effects& effects) {
+  for (auto& [name, stored] : daemons) known_[name].stored = std::move(stored);
   for (StoredJob& stored : jobs) {
     const int64_t number = stored.status.job();
     next_job_ = std::max(next_job_, number + 1);
     Job& job = jobs_[number];
     job.status = std::move(stored.status);
     job.spec = std::move(stored.spec);
-    job.cuda = job.spec.device() == "cuda";
+    job.cuda = job.status.device() == "cuda";
     job.next_sequence = stored.next_sequence;
-    if (!Ended(job) && job.status.state() != pb::QUEUED) {
-      EndJob(job, pb::FAILED, "the scheduler was restarted while the job ran", now, effects);
-    }
+    job.attempt = job.status.attempt();
+    RestoreWorkers(job, std::move(stored.workers), now);
     if (Ended(job)) continue;
     job.gang = {std::move(stored.processes_of_host), job.spec.devices_per_process()};
     // Another version of this program may have accepted it.
     if (!stored.valid.ok()) {
       EndJob(job, pb::FAILED, absl::StrCat("the restarted scheduler refuses the job: ", stored.valid.message()), now,
              effects);
+    } else if (job.status.state() != pb::QUEUED && job.workers.empty()) {
+      EndJob(job, pb::FAILED, "the store does not say where the job ran", now, effects);  // one of version 1
     }
   }
+}
+
+// Those that have not exited are awaited with their daemons.
+void SchedulerState::RestoreWorkers(Job& job, std::vector<pb::StoredWorker> stored, absl::Time now) {
+  for (pb::StoredWorker& worker : stored) {
+    if (!worker.released()) {
+      Known& known = known_[worker.daemon()];
+      known.due = now + limits_.restart;
+      known.away = absl::StrCat("it did not come back within ", absl::FormatDuration(limits_.restart),
+                                " of the scheduler's restart");
+    }
+    job.workers.push_back({.stored = std::move(worker)});
+  }
+  if (job.status.state() == pb::STARTING) job.due = now + limits_.start;
+  if (job.status.state() == pb::FINISHED) job.due = now + limits_.exit;
+  const bool ran = job.status.state() == pb::STARTING || job.status.state() == pb::RUNNING;
+  if (ran && !job.status.message().empty()) job.stopping = job.status.message();
+  if (job.workers.empty()) return;
+  job.phases_done = std::min_element(job.workers.begin(), job.workers.end(), [](const Worker& a, const Worker& b) {
+                      return a.stored.phases_done() < b.stored.phases_done();
+                    })->stored.phases_done();
 }
 
 int64_t SchedulerState::Submit(AcceptedSpec accepted, absl::Time now, Effects& effects) {
@@ -63,6 +89,7 @@ int64_t SchedulerState::Submit(AcceptedSpec accepted, absl::Time now, Effects& e
   job.status.set_processes(spec.processes());
   job.status.set_devices_per_process(spec.devices_per_process());
   job.status.set_attempts(std::max(spec.restart().attempts(), 1));
+  job.status.set_device(spec.device());
   job.cuda = spec.device() == "cuda";
   job.gang = {std::move(accepted.processes_of_host), spec.devices_per_process()};
   job.spec = std::move(spec);
@@ -140,6 +167,8 @@ void SchedulerState::FailJob(Job& job, bool curable, absl::string_view message, 
   job.complaint.reset();
   job.stopping = std::string(message);
   job.due = absl::InfiniteFuture();
+  job.status.set_message(std::string(message));  // by which a restarted scheduler knows
+  effects.changed_jobs.push_back(job.status);
   StopWorkers(job, effects);
   diagnoses_.GiveUp(job.status.job(), message);
   TickDiagnoses(now, effects);  // before the next attempt could be taken for this one
@@ -148,7 +177,7 @@ void SchedulerState::FailJob(Job& job, bool curable, absl::string_view message, 
 
 void SchedulerState::QueueAgainIfStopped(Job& job, absl::Time now, Effects& effects) {
   if (!job.stopping) return;
-  if (!std::all_of(job.workers.begin(), job.workers.end(), [](const Worker& w) { return w.released; })) return;
+  if (!std::all_of(job.workers.begin(), job.workers.end(), [](const Worker& w) { return w.stored.released(); })) return;
   job.phases_done = 0;
   const std::string cause = *std::exchange(job.stopping, std::nullopt);
   ChangeState(job, pb::QUEUED,
@@ -159,7 +188,7 @@ void SchedulerState::QueueAgainIfStopped(Job& job, absl::Time now, Effects& effe
 void SchedulerState::StopWorkers(const Job& job, Effects& effects) {
   std::set<SessionId> sessions;
   for (const Worker& worker : job.workers) {
-    if (!worker.released) sessions.insert(worker.session);
+    if (!worker.stored.released()) sessions.insert(worker.session);
   }
   for (const SessionId session : sessions) {
     pb::ToDaemon message;
@@ -169,8 +198,7 @@ void SchedulerState::StopWorkers(const Job& job, Effects& effects) {
   }
 }
 
-// --- Placement
-// --------------------------------------------------------------------------------------------------------
+// --- Placement ---
 
 void SchedulerState::PlaceQueued(absl::Time now, Effects& effects) {
   for (auto& [number, job] : jobs_) {
@@ -219,15 +247,20 @@ void SchedulerState::Start(Job& job, const std::vector<SessionId>& sessions, abs
     Daemon& daemon = daemons_.at(sessions[process]);
     daemon.used(job.cuda) += job.gang.devices_per_process;
     job.workers[process].session = sessions[process];
-    job.workers[process].daemon = daemon.hello.name();
-    pb::ToDaemon message;
-    pb::StartWorker& start = *message.mutable_start();
-    start.set_job(job.status.job());
-    start.set_attempt(job.attempt);
-    start.set_process(process);
-    *start.mutable_spec() = job.spec;
-    effects.messages.emplace_back(sessions[process], std::move(message));
+    job.workers[process].stored.set_daemon(daemon.hello.name());
+    MarkChanged(job, process, effects);
+    SendStart(job, process, effects);
   }
+}
+
+void SchedulerState::SendStart(const Job& job, int process, Effects& effects) {
+  pb::ToDaemon message;
+  pb::StartWorker& start = *message.mutable_start();
+  start.set_job(job.status.job());
+  start.set_attempt(job.attempt);
+  start.set_process(process);
+  *start.mutable_spec() = job.spec;
+  effects.messages.emplace_back(job.workers[process].session, std::move(message));
 }
 
 std::string SchedulerState::WaitsFor(const Job& job) const {
@@ -240,35 +273,101 @@ std::string SchedulerState::WaitsFor(const Job& job) const {
   return "an earlier job, which waits for devices, comes first";
 }
 
-// --- Daemons
-// ----------------------------------------------------------------------------------------------------------
+// --- Daemons ---
 
 absl::Status SchedulerState::DaemonHello(SessionId session, const pb::DaemonHello& hello, absl::Time now,
                                          Effects& effects) {
-  if (hello.name().empty()) return absl::InvalidArgumentError("the daemon's hello has no name");
+  const std::string& name = hello.name();
+  if (name.empty()) return absl::InvalidArgumentError("the daemon's hello has no name");
   for (const auto& [other_session, other] : daemons_) {
-    if (other.hello.name() != hello.name()) continue;
-    if (other.hello.host() != hello.host() || other.hello.pid() != hello.pid()) {
-      return absl::AlreadyExistsError(absl::StrCat("the name '", hello.name(), "' is taken by the daemon with pid ",
+    if (other.hello.name() != name) continue;
+    if (other.hello.incarnation() != hello.incarnation()) {
+      return absl::AlreadyExistsError(absl::StrCat("the name '", name, "' is taken by the daemon with pid ",
                                                    other.hello.pid(), " on host '", other.hello.host(), "'"));
     }
-    const SessionId former = other_session;  // DaemonLost() ends the loop's iterators
+    const SessionId former = other_session;  // it ends the loop's iterators
     effects.closed_sessions.emplace_back(former, absl::AbortedError("the daemon opened another session"));
-    DaemonLost(former, "it connected again", now, effects);
+    ForgetSession(former, effects);
     break;
   }
+  Known& known = known_[name];
+  if (known.stored.incarnation() != hello.incarnation()) {
+    LoseWorkers(name, absl::StrCat("it was restarted (pid ", hello.pid(), ")"), now, effects);
+    known.stored.set_incarnation(hello.incarnation());
+    known.stored.set_last_number(0);
+  }
+  known.stored.set_pid(hello.pid());
+  known.due = absl::InfiniteFuture();
+  effects.changed_daemons[name] = known.stored;
   daemons_[session] = Daemon{.hello = hello, .last_heard = now};
-  pb::ToDaemon message;
-  message.mutable_welcome()->set_heartbeat_ms(absl::ToInt64Milliseconds(limits_.heartbeat));
-  effects.messages.emplace_back(session, std::move(message));
+  daemons_[session].hello.clear_workers();
+  const size_t welcome = effects.messages.size();  // before what it is told of workers
+  effects.messages.emplace_back(session, pb::ToDaemon());
+  pb::Welcome keep;
+  keep.set_heartbeat_ms(absl::ToInt64Milliseconds(limits_.heartbeat));
+  Reunite(session, hello, keep, now, effects);
+  *effects.messages[welcome].second.mutable_welcome() = std::move(keep);
   PlaceQueued(now, effects);
   return absl::OkStatus();
+}
+
+void SchedulerState::Reunite(SessionId session, const pb::DaemonHello& hello, pb::Welcome& keep, absl::Time now,
+                             Effects& effects) {
+  std::map<std::pair<int64_t, int>, const pb::RunningWorker*> running;
+  for (const pb::RunningWorker& worker : hello.workers()) running[{worker.job(), worker.process()}] = &worker;
+  for (auto& [number, job] : jobs_) {
+    for (size_t process = 0; process < job.workers.size(); ++process) {
+      Worker& worker = job.workers[process];
+      if (worker.stored.daemon() != hello.name()) continue;
+      worker.session = session;  // of its log, too
+      if (worker.stored.released()) continue;
+      const auto found = running.find({number, process});
+      const bool same = found != running.end() && found->second->attempt() == job.attempt;
+      ReuniteWorker(job, process, session, same ? found->second : nullptr, keep, now, effects);
+    }
+  }
+}
+
+// `running`: what its daemon has of it; null: nothing.
+void SchedulerState::ReuniteWorker(Job& job, int process, SessionId session, const pb::RunningWorker* running,
+                                   pb::Welcome& keep, absl::Time now, Effects& effects) {
+  daemons_.at(session).used(job.cuda) += job.status.devices_per_process();
+  const pb::StoredWorker& stored = job.workers[process].stored;
+  if (running == nullptr) {
+    // What should have started it was lost with the connection.
+    if (Runs(job) && stored.peer_address().empty()) return SendStart(job, process, effects);
+    Release(job, process, effects);
+    QueueAgainIfStopped(job, now, effects);
+    if (!Runs(job)) return;
+    return FailJob(
+        job, true,
+        absl::StrCat("daemon '", stored.daemon(), "' came back without worker ", process, " of job ", job.status.job()),
+        now, effects);
+  }
+  *keep.add_keep() = *running;
+  if (job.stopping || (Ended(job) && job.status.state() != pb::FINISHED)) return StopWorkers(job, effects);
+  if (job.status.state() == pb::RUNNING && !running->started()) {
+    TellWorker(job, process, StartMessage(job), effects);
+  }
+  if (job.status.state() == pb::FINISHED && !running->dismissed()) {
+    pb::ToWorker message;
+    message.mutable_dismissal();
+    TellWorker(job, process, message, effects);
+  }
 }
 
 void SchedulerState::DaemonMessage(SessionId session, const pb::FromDaemon& message, absl::Time now, Effects& effects) {
   const auto found = daemons_.find(session);
   if (found == daemons_.end()) return;  // lost already; its stream is being closed
   found->second.last_heard = now;
+  if (message.number() > 0) {
+    const std::string& name = found->second.hello.name();
+    pb::StoredDaemon& stored = known_[name].stored;
+    effects.acknowledged[session] = message.number();
+    if (message.number() <= stored.last_number()) return;  // said before
+    stored.set_last_number(message.number());
+    effects.changed_daemons[name] = stored;
+  }
   switch (message.kind_case()) {
     case pb::FromDaemon::kReport:
       return OnReport(session, message.report(), now, effects);
@@ -286,38 +385,55 @@ void SchedulerState::DaemonMessage(SessionId session, const pb::FromDaemon& mess
   }
 }
 
-void SchedulerState::DaemonLost(SessionId session, absl::string_view reason, absl::Time now, Effects& effects) {
+void SchedulerState::SessionEnded(SessionId session, absl::Time now, Effects& effects) {
   const auto found = daemons_.find(session);
   if (found == daemons_.end()) return;
-  const pb::DaemonHello hello = found->second.hello;
-  daemons_.erase(found);
+  Known& known = known_[found->second.hello.name()];
+  known.due = now + limits_.comeback;
+  known.away = "its connection closed";
+  ForgetSession(session, effects);
+}
+
+void SchedulerState::ForgetSession(SessionId session, Effects& effects) {
+  daemons_.erase(session);
   for (auto& [request, logs] : logs_) {
     for (const auto& [process, awaited] : logs.awaited) {
       if (awaited == session) logs.reply.mutable_logs(process)->set_text("(its daemon was lost)\n");
     }
     std::erase_if(logs.awaited, [session](const auto& entry) { return entry.second == session; });
   }
+  TickLogs(absl::InfinitePast(), effects);
+}
+
+void SchedulerState::LoseWorkers(const std::string& daemon, absl::string_view reason, absl::Time now,
+                                 Effects& effects) {
+  Known& known = known_[daemon];
+  known.due = absl::InfiniteFuture();
   for (auto& [number, job] : jobs_) {
     std::vector<int> ran;
     for (size_t process = 0; process < job.workers.size(); ++process) {
-      Worker& worker = job.workers[process];
-      if (worker.session != session || worker.released) continue;
-      Release(job, worker);
-      if (!worker.finished) ran.push_back(process);
+      const pb::StoredWorker& stored = job.workers[process].stored;
+      if (stored.daemon() != daemon || stored.released()) continue;
+      if (!stored.finished()) ran.push_back(process);
+      Release(job, process, effects);
     }
     QueueAgainIfStopped(job, now, effects);
     if (ran.empty() || !Runs(job)) continue;
     FailJob(job, true,
-            absl::StrCat("daemon '", hello.name(), "' (pid ", hello.pid(), ") was lost: ", reason, "; it ran ",
+            absl::StrCat("daemon '", daemon, "' (pid ", known.stored.pid(), ") was lost: ", reason, "; it ran ",
                          ran.size() == 1 ? "worker " : "workers ", absl::StrJoin(ran, ", "), " of job ", number),
             now, effects);
   }
-  TickLogs(now, effects);
   PlaceQueued(now, effects);
 }
 
-// --- Workers
-// ----------------------------------------------------------------------------------------------------------
+bool SchedulerState::AwaitsDaemon(const Job& job) const {
+  return std::any_of(job.workers.begin(), job.workers.end(), [this](const Worker& worker) {
+    return !worker.stored.released() && !daemons_.contains(worker.session);
+  });
+}
+
+// --- Workers ---
 
 SchedulerState::Worker* SchedulerState::FindWorker(SessionId session, int64_t number, uint64_t attempt, int process) {
   const auto found = jobs_.find(number);
@@ -327,11 +443,22 @@ SchedulerState::Worker* SchedulerState::FindWorker(SessionId session, int64_t nu
   return workers[process].session == session ? &workers[process] : nullptr;
 }
 
-void SchedulerState::Release(Job& job, Worker& worker) {
-  if (worker.released) return;
-  worker.released = true;
+void SchedulerState::Release(Job& job, int process, Effects& effects) {
+  Worker& worker = job.workers[process];
+  if (worker.stored.released()) return;
+  worker.stored.set_released(true);
+  MarkChanged(job, process, effects);
   const auto daemon = daemons_.find(worker.session);
   if (daemon != daemons_.end()) daemon->second.used(job.cuda) -= job.status.devices_per_process();
+}
+
+std::string SchedulerState::Describe(const Job& job, int process) {
+  const pb::StoredWorker& stored = job.workers[process].stored;
+  return DescribeWorker(process, stored.pid(), stored.daemon());
+}
+
+void SchedulerState::MarkChanged(const Job& job, int process, Effects& effects) {
+  effects.changed_workers[{job.status.job(), process}] = job.workers[process].stored;
 }
 
 void SchedulerState::OnReport(SessionId session, const pb::WorkerReport& report, absl::Time now, Effects& effects) {
@@ -353,7 +480,7 @@ void SchedulerState::OnReport(SessionId session, const pb::WorkerReport& report,
       return AddEvent(job, std::move(event), effects);
     }
     case pb::FromWorker::kFinished:
-      return OnFinished(job, *worker, now, effects);
+      return OnFinished(job, report.process(), now, effects);
     case pb::FromWorker::kFailed:
       return OnFailed(job, report.process(), report.message().failed(), now, effects);
     case pb::FromWorker::kWaits:
@@ -367,31 +494,36 @@ void SchedulerState::OnReport(SessionId session, const pb::WorkerReport& report,
 // The last hello completes the set of addresses, which every worker needs to find its peers.
 void SchedulerState::OnWorkerHello(Job& job, int process, const pb::WorkerHello& hello, absl::Time now,
                                    Effects& effects) {
-  job.workers[process].pid = hello.pid();
-  job.workers[process].peer_address = hello.peer_address();
+  job.workers[process].stored.set_pid(hello.pid());
+  job.workers[process].stored.set_peer_address(hello.peer_address());
+  MarkChanged(job, process, effects);
   if (job.status.state() != pb::STARTING) return;
-  pb::WorkerStart start;
   for (const Worker& worker : job.workers) {
-    if (worker.peer_address.empty()) return;
-    start.add_peer_addresses(worker.peer_address);
+    if (worker.stored.peer_address().empty()) return;
   }
   job.due = absl::InfiniteFuture();
   ChangeState(job, pb::RUNNING, "", now, effects);
+  TellWorkers(job, StartMessage(job), effects);
+}
+
+pb::ToWorker SchedulerState::StartMessage(const Job& job) const {
   pb::ToWorker message;
-  *message.mutable_start() = std::move(start);
-  TellWorkers(job, message, effects);
+  for (const Worker& worker : job.workers) message.mutable_start()->add_peer_addresses(worker.stored.peer_address());
+  return message;
 }
 
 void SchedulerState::TellWorkers(const Job& job, const pb::ToWorker& message, Effects& effects) {
-  for (size_t process = 0; process < job.workers.size(); ++process) {
-    if (job.workers[process].released) continue;
-    pb::ToDaemon to_daemon;
-    to_daemon.mutable_to_worker()->set_job(job.status.job());
-    to_daemon.mutable_to_worker()->set_process(process);
-    to_daemon.mutable_to_worker()->set_attempt(job.attempt);
-    *to_daemon.mutable_to_worker()->mutable_message() = message;
-    effects.messages.emplace_back(job.workers[process].session, std::move(to_daemon));
-  }
+  for (size_t process = 0; process < job.workers.size(); ++process) TellWorker(job, process, message, effects);
+}
+
+void SchedulerState::TellWorker(const Job& job, int process, const pb::ToWorker& message, Effects& effects) {
+  if (job.workers[process].stored.released()) return;
+  pb::ToDaemon to_daemon;
+  to_daemon.mutable_to_worker()->set_job(job.status.job());
+  to_daemon.mutable_to_worker()->set_process(process);
+  to_daemon.mutable_to_worker()->set_attempt(job.attempt);
+  *to_daemon.mutable_to_worker()->mutable_message() = message;
+  effects.messages.emplace_back(job.workers[process].session, std::move(to_daemon));
 }
 
 void SchedulerState::OnFetched(Job& job, const pb::WorkerFetched& fetched, Effects& effects) {
@@ -414,9 +546,10 @@ void SchedulerState::OnPhaseDone(Job& job, int process, const pb::WorkerPhaseDon
     *counted.mutable_stats()->mutable_stats() = done.stats();
     AddEvent(job, std::move(counted), effects);
   }
-  ++job.workers[process].phases_done;
+  job.workers[process].stored.set_phases_done(job.workers[process].stored.phases_done() + 1);
+  MarkChanged(job, process, effects);
   for (const Worker& peer : job.workers) {
-    if (peer.phases_done <= job.phases_done) return;
+    if (peer.stored.phases_done() <= job.phases_done) return;
   }
   pb::JobEvent event;
   event.set_time_us(absl::ToUnixMicros(now));
@@ -426,9 +559,12 @@ void SchedulerState::OnPhaseDone(Job& job, int process, const pb::WorkerPhaseDon
 }
 
 // A worker that finished stays until it is dismissed, since its peers may still read its registers.
-void SchedulerState::OnFinished(Job& job, Worker& worker, absl::Time now, Effects& effects) {
-  worker.finished = true;
-  if (!std::all_of(job.workers.begin(), job.workers.end(), [](const Worker& w) { return w.finished; })) return;
+void SchedulerState::OnFinished(Job& job, int process, absl::Time now, Effects& effects) {
+  job.workers[process].stored.set_finished(true);
+  MarkChanged(job, process, effects);
+  for (const Worker& worker : job.workers) {
+    if (!worker.stored.finished()) return;
+  }
   pb::ToWorker message;
   message.mutable_dismissal();
   TellWorkers(job, message, effects);
@@ -442,7 +578,7 @@ void SchedulerState::OnFinished(Job& job, Worker& worker, absl::Time now, Effect
 void SchedulerState::OnFailed(Job& job, int process, const pb::WorkerFailed& failed, absl::Time now, Effects& effects) {
   Worker& worker = job.workers[process];
   worker.complained = true;
-  std::string message = absl::StrCat(DescribeWorker(process, worker.pid, worker.daemon), ": ", failed.message());
+  std::string message = absl::StrCat(Describe(job, process), ": ", failed.message());
   const auto code = static_cast<absl::StatusCode>(failed.code());
   const Suspicion suspicion = SuspicionOf(code);
   if (suspicion == Suspicion::kCause) return FailJob(job, IsCurable(code), message, now, effects);
@@ -458,16 +594,15 @@ void SchedulerState::OnExit(SessionId session, const pb::WorkerExit& exited, abs
   Worker* worker = FindWorker(session, exited.job(), exited.attempt(), exited.process());
   if (worker == nullptr) return;
   Job& job = jobs_.at(exited.job());
-  Release(job, *worker);
+  Release(job, exited.process(), effects);
   // A worker that complained exits because of what it complained about, unless something killed it.
-  const bool explained = worker->finished || (worker->complained && exited.signal() == 0);
+  const bool explained = worker->stored.finished() || (worker->complained && exited.signal() == 0);
   QueueAgainIfStopped(job, now, effects);
-  if (Runs(job) && !explained) FailJob(job, true, DescribeExit(exited, worker->daemon), now, effects);
+  if (Runs(job) && !explained) FailJob(job, true, DescribeExit(exited, worker->stored.daemon()), now, effects);
   PlaceQueued(now, effects);
 }
 
-// --- Logs
-// -------------------------------------------------------------------------------------------------------------
+// --- Logs ---
 
 absl::Status SchedulerState::QueryLogs(int64_t request, int64_t number, absl::Time now, Effects& effects) {
   const auto found = jobs_.find(number);
@@ -483,7 +618,7 @@ absl::Status SchedulerState::QueryLogs(int64_t request, int64_t number, absl::Ti
   for (size_t process = 0; process < workers.size(); ++process) {
     pb::WorkerLog& log = *logs.reply.add_logs();
     log.set_process(process);
-    log.set_daemon(workers[process].daemon);
+    log.set_daemon(workers[process].stored.daemon());
     if (!daemons_.contains(workers[process].session)) {
       log.set_text("(its daemon was lost)\n");
       continue;
@@ -525,8 +660,7 @@ void SchedulerState::TickLogs(absl::Time now, Effects& effects) {
   }
 }
 
-// --- Waits
-// ------------------------------------------------------------------------------------------------------------
+// --- Waits ---
 
 absl::Status SchedulerState::Diagnose(int64_t request, int64_t number, absl::Time now, Effects& effects) {
   const auto found = jobs_.find(number);
@@ -546,7 +680,7 @@ void SchedulerState::AskWorkers(int64_t request, const Job& job, absl::Time now,
   std::vector<std::string> names;
   for (size_t process = 0; process < job.workers.size(); ++process) {
     const Worker& worker = job.workers[process];
-    names.push_back(absl::StrCat("pid ", worker.pid, " on daemon '", worker.daemon, "'"));
+    names.push_back(absl::StrCat("pid ", worker.stored.pid(), " on daemon '", worker.stored.daemon(), "'"));
     pb::ToDaemon message;
     message.mutable_diagnose()->set_request(request);
     message.mutable_diagnose()->set_job(job.status.job());
@@ -588,8 +722,7 @@ void SchedulerState::TickDiagnoses(absl::Time now, Effects& effects) {
   }
 }
 
-// --- Time
-// -------------------------------------------------------------------------------------------------------------
+// --- Time ---
 
 void SchedulerState::Tick(absl::Time now, Effects& effects) {
   std::vector<std::pair<SessionId, std::string>> silent;
@@ -601,8 +734,13 @@ void SchedulerState::Tick(absl::Time now, Effects& effects) {
                               " (limit ", absl::FormatDuration(limits_.lease), ")"));
   }
   for (const auto& [session, reason] : silent) {
+    const std::string name = daemons_.at(session).hello.name();
     effects.closed_sessions.emplace_back(session, absl::DeadlineExceededError(reason));
-    DaemonLost(session, reason, now, effects);
+    ForgetSession(session, effects);
+    LoseWorkers(name, reason, now, effects);
+  }
+  for (auto& [name, known] : known_) {
+    if (known.due <= now) LoseWorkers(name, known.away, now, effects);
   }
   for (auto& [number, job] : jobs_) TickJob(job, now, effects);
   TickLogs(now, effects);
@@ -610,7 +748,8 @@ void SchedulerState::Tick(absl::Time now, Effects& effects) {
 }
 
 void SchedulerState::TickJob(Job& job, absl::Time now, Effects& effects) {
-  if (job.complaint && job.complaint->due <= now) {
+  // What a daemon that is away may have to say comes first: its loss, or that of its worker, is the cause.
+  if (job.complaint && job.complaint->due <= now && !AwaitsDaemon(job)) {
     FailJob(job, true, std::string(job.complaint->message), now, effects);
     PlaceQueued(now, effects);
     return;
@@ -619,11 +758,9 @@ void SchedulerState::TickJob(Job& job, absl::Time now, Effects& effects) {
   job.due = absl::InfiniteFuture();
   if (Ended(job)) return StopWorkers(job, effects);  // finished, but some worker would not exit
   for (size_t process = 0; process < job.workers.size(); ++process) {
-    const Worker& worker = job.workers[process];
-    if (!worker.peer_address.empty()) continue;
+    if (!job.workers[process].stored.peer_address().empty()) continue;
     return FailJob(job, true,
-                   absl::StrCat(DescribeWorker(process, worker.pid, worker.daemon), " was not ready within ",
-                                absl::FormatDuration(limits_.start)),
+                   absl::StrCat(Describe(job, process), " was not ready within ", absl::FormatDuration(limits_.start)),
                    now, effects);
   }
 }

@@ -19,7 +19,10 @@
 //     Aborted) wait `grace` for the death itself to be reported.
 //   - What carries another attempt than the job's, or comes from a daemon that does not run that worker, is ignored.
 //   - Any message of a daemon renews its lease; a daemon that is silent for `lease` is lost, and what it ran has
-//     failed.
+//     failed. One whose connection closed is away, and lost if it is not back within `comeback`; it says then which
+//     workers it still has, and is told again what they may not have heard. It kills the others.
+//   - Reports of a daemon are numbered. Each counts once, however often it is said, also to another scheduler on the
+//     same store: the number is stored with what the report changed.
 #pragma once
 
 #include <cstdint>
@@ -47,10 +50,12 @@ using SessionId = int64_t;  // one connection of a daemon; never reused
 struct SchedulerLimits {
   absl::Duration heartbeat = absl::Milliseconds(500);  // how often daemons are told to be heard
   absl::Duration lease = absl::Milliseconds(2500);  // five missed heartbeats; under the 3 s in which a loss is reported
-  absl::Duration grace = absl::Seconds(1);          // from a complaint to the death that explains it
-  absl::Duration start = absl::Seconds(60);         // from placement to the last hello
-  absl::Duration exit = absl::Seconds(10);          // from the end of a finished job to the last exit
-  absl::Duration logs = absl::Seconds(5);           // for daemons to answer a query of logs
+  absl::Duration comeback = absl::Milliseconds(1500);  // of a daemon whose connection closed
+  absl::Duration restart = absl::Seconds(10);  // of all daemons that ran something when the former scheduler ended
+  absl::Duration grace = absl::Seconds(1);     // from a complaint to the death that explains it
+  absl::Duration start = absl::Seconds(60);    // from placement to the last hello
+  absl::Duration exit = absl::Seconds(10);     // from the end of a finished job to the last exit
+  absl::Duration logs = absl::Seconds(5);      // for daemons to answer a query of logs
   // For workers to say what they wait for: they watch themselves for a third of a second, and ask threads for another.
   absl::Duration diagnosis = absl::Milliseconds(1500);
 };
@@ -66,15 +71,25 @@ struct Effects {
   std::vector<NewJob> new_jobs;
   std::vector<pb::JobStatus> changed_jobs;
   std::vector<std::pair<int64_t, pb::JobEvent>> events;
+  std::map<std::pair<int64_t, int>, pb::StoredWorker> changed_workers;  // by job and process
+  std::map<std::string, pb::StoredDaemon> changed_daemons;              // by name
   // Then to be done, in any order among sessions. A StartWorker lacks the plan, which the store has.
   std::vector<std::pair<SessionId, pb::ToDaemon>> messages;
   std::vector<std::pair<SessionId, absl::Status>> closed_sessions;  // already forgotten by the state
   std::vector<std::pair<int64_t, pb::LogsReply>> logs;              // by request
   std::vector<std::pair<int64_t, std::string>> diagnoses;           // by request
+  std::map<SessionId, int64_t> acknowledged;  // up to which of its numbers a daemon need not repeat itself
 
-  bool stores() const { return !new_jobs.empty() || !changed_jobs.empty() || !events.empty(); }
+  bool stores() const {
+    return !new_jobs.empty() || !changed_jobs.empty() || !events.empty() || !changed_workers.empty() ||
+           !changed_daemons.empty();
+  }
+  // Whether a loss of this by a power failure would leave a job in a state that it does not get out of; fetched values
+  // alone are not worth waiting for the disk.
+  bool durable() const { return !new_jobs.empty() || !changed_jobs.empty() || !changed_workers.empty(); }
   bool empty() const {
-    return !stores() && messages.empty() && closed_sessions.empty() && logs.empty() && diagnoses.empty();
+    return !stores() && messages.empty() && closed_sessions.empty() && logs.empty() && diagnoses.empty() &&
+           acknowledged.empty();
   }
   // What happened after this.
   void Append(Effects later);
@@ -84,6 +99,7 @@ struct Effects {
 struct StoredJob {
   pb::JobStatus status;
   int64_t next_sequence = 0;
+  std::vector<pb::StoredWorker> workers;  // of its last attempt; index = process
   // Of a job that has not ended:
   pb::JobSpec spec;  // without the plan
   std::vector<int> processes_of_host;
@@ -95,8 +111,9 @@ class SchedulerState {
   explicit SchedulerState(SchedulerLimits limits = {}) : limits_(limits) {}
 
   // Takes up what a former scheduler left, in order of job number: queued jobs stay queued unless this version refuses
-  // them, those that ran have failed, since their daemons kill workers whose session ends. REQUIRES: called first.
-  void Restore(std::vector<StoredJob> jobs, absl::Time now, Effects& effects);
+  // them; those that ran go on if the daemons that ran them come back in time. REQUIRES: called first.
+  void Restore(std::vector<StoredJob> jobs, std::map<std::string, pb::StoredDaemon> daemons, absl::Time now,
+               Effects& effects);
 
   // Queues a job and returns its number.
   int64_t Submit(AcceptedSpec accepted, absl::Time now, Effects& effects);
@@ -112,11 +129,12 @@ class SchedulerState {
   absl::Status Diagnose(int64_t request, int64_t job, absl::Time now, Effects& effects);
 
   // InvalidArgument without a name; AlreadyExists if another live daemon has this name. The same process coming back
-  // replaces its former session.
+  // replaces its former session, and goes on with the workers that it says it has; another process with the name of one
+  // that is away has lost what that one ran.
   absl::Status DaemonHello(SessionId session, const pb::DaemonHello& hello, absl::Time now, Effects& effects);
   void DaemonMessage(SessionId session, const pb::FromDaemon& message, absl::Time now, Effects& effects);
-  // `reason` says how: "its connection closed".
-  void DaemonLost(SessionId session, absl::string_view reason, absl::Time now, Effects& effects);
+  // Its connection closed: it is away.
+  void SessionEnded(SessionId session, absl::Time now, Effects& effects);
 
   // Whatever is due: leases, graces, limits. To be called at least every 100 ms.
   void Tick(absl::Time now, Effects& effects);
@@ -130,7 +148,7 @@ class SchedulerState {
 
  private:
   struct Daemon {
-    pb::DaemonHello hello;
+    pb::DaemonHello hello;  // without workers
     absl::Time last_heard;
     int used_cpu = 0, used_cuda = 0;
 
@@ -138,20 +156,21 @@ class SchedulerState {
     int& used(bool cuda) { return cuda ? used_cuda : used_cpu; }
     int free(bool cuda) const { return offered(cuda) - (cuda ? used_cuda : used_cpu); }
   };
+  // What is known of a daemon also while it is not there.
+  struct Known {
+    pb::StoredDaemon stored;
+    absl::Time due = absl::InfiniteFuture();  // when it is lost, while it is away
+    std::string away;                         // why it is lost then: "its connection closed"
+  };
   // What daemons have for a job, by machine; `session` holds theirs in the same order.
   struct Cluster {
     std::vector<Machine> offered, free;
     std::vector<std::vector<SessionId>> session;
   };
   struct Worker {
-    SessionId session = 0;
-    std::string daemon;
-    int pid = 0;
-    std::string peer_address;  // empty before its hello
-    bool finished = false;
+    SessionId session = 0;    // of its daemon, if that is there
+    pb::StoredWorker stored;  // `released`: it has exited, or its daemon is lost; no peer_address before its hello
     bool complained = false;
-    bool released = false;  // it has exited, or its daemon is lost
-    int phases_done = 0;
   };
   struct Complaint {
     Suspicion suspicion;
@@ -178,6 +197,7 @@ class SchedulerState {
     absl::Time due;
   };
 
+  void RestoreWorkers(Job& job, std::vector<pb::StoredWorker> stored, absl::Time now);
   static bool Ended(const Job& job) { return job.status.state() >= pb::FINISHED; }
   // It has workers that may succeed.
   static bool Runs(const Job& job) {
@@ -200,13 +220,26 @@ class SchedulerState {
   void Start(Job& job, const std::vector<SessionId>& sessions, absl::Time now, Effects& effects);
   std::string WaitsFor(const Job& job) const;
 
+  static std::string Describe(const Job& job, int process);  // its worker, as DescribeWorker()
+  void MarkChanged(const Job& job, int process, Effects& effects);
+  // Of a daemon that is lost.
+  void LoseWorkers(const std::string& daemon, absl::string_view reason, absl::Time now, Effects& effects);
+  void ForgetSession(SessionId session, Effects& effects);
+  // A daemon that is back has these workers; those to be kept are added to `keep`.
+  void Reunite(SessionId session, const pb::DaemonHello& hello, pb::Welcome& keep, absl::Time now, Effects& effects);
+  void ReuniteWorker(Job& job, int process, SessionId session, const pb::RunningWorker* running, pb::Welcome& keep,
+                     absl::Time now, Effects& effects);
+  bool AwaitsDaemon(const Job& job) const;
+  void SendStart(const Job& job, int process, Effects& effects);
+  pb::ToWorker StartMessage(const Job& job) const;
+  void TellWorker(const Job& job, int process, const pb::ToWorker& message, Effects& effects);
   Worker* FindWorker(SessionId session, int64_t job, uint64_t attempt, int process);
-  void Release(Job& job, Worker& worker);
+  void Release(Job& job, int process, Effects& effects);
   void OnReport(SessionId session, const pb::WorkerReport& report, absl::Time now, Effects& effects);
   void OnWorkerHello(Job& job, int process, const pb::WorkerHello& hello, absl::Time now, Effects& effects);
   void OnFetched(Job& job, const pb::WorkerFetched& fetched, Effects& effects);
   void OnPhaseDone(Job& job, int process, const pb::WorkerPhaseDone& done, absl::Time now, Effects& effects);
-  void OnFinished(Job& job, Worker& worker, absl::Time now, Effects& effects);
+  void OnFinished(Job& job, int process, absl::Time now, Effects& effects);
   void OnFailed(Job& job, int process, const pb::WorkerFailed& failed, absl::Time now, Effects& effects);
   void OnExit(SessionId session, const pb::WorkerExit& exited, absl::Time now, Effects& effects);
   void AskWorkers(int64_t request, const Job& job, absl::Time now, std::optional<pb::ProcessWaits> stall,
@@ -222,6 +255,7 @@ class SchedulerState {
   int64_t next_job_ = 1;
   std::map<int64_t, Job> jobs_;
   std::map<SessionId, Daemon> daemons_;
+  std::map<std::string, Known> known_;  // by name
   std::map<int64_t, LogsRequest> logs_;
   Diagnoses diagnoses_;
   int64_t last_stall_ = 0;  // their requests are negative

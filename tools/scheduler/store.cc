@@ -48,10 +48,40 @@ absl::StatusOr<std::vector<StoredJob>> Store::LoadJobs() {
     if (job.status.state() < pb::FINISHED) {
       OF_ASSIGN_OR_RETURN(job.spec, LoadSpec(number));
     }
+    OF_ASSIGN_OR_RETURN(job.workers, LoadWorkers(number));
     jobs.push_back(std::move(job));
   }
   if (result != SQLITE_DONE) return Error("read jobs");
   return jobs;
+}
+
+absl::StatusOr<std::vector<pb::StoredWorker>> Store::LoadWorkers(int64_t job) {
+  std::vector<pb::StoredWorker> workers;
+  Statement query(db_, "SELECT worker FROM workers WHERE job = ? ORDER BY process");
+  query.Bind(1, job);
+  int result;
+  while ((result = query.Step()) == SQLITE_ROW) {
+    if (!query.Parse(0, workers.emplace_back())) {
+      return absl::DataLossError(
+          absl::StrCat("store '", path_, "': worker ", workers.size() - 1, " of job ", job, " cannot be read"));
+    }
+  }
+  if (result != SQLITE_DONE) return Error("read workers");
+  return workers;
+}
+
+absl::StatusOr<std::map<std::string, pb::StoredDaemon>> Store::LoadDaemons() {
+  std::map<std::string, pb::StoredDaemon> daemons;
+  Statement query(db_, "SELECT name, daemon FROM daemons");
+  int result;
+  while ((result = query.Step()) == SQLITE_ROW) {
+    const std::string name(query.Blob(0));
+    if (!query.Parse(1, daemons[name])) {
+      return absl::DataLossError(absl::StrCat("store '", path_, "': daemon '", name, "' cannot be read"));
+    }
+  }
+  if (result != SQLITE_DONE) return Error("read daemons");
+  return daemons;
 }
 
 absl::StatusOr<pb::JobSpec> Store::LoadSpec(int64_t job) {
@@ -86,6 +116,7 @@ absl::Status Store::Apply(const Effects& effects, bool durable) {
   OF_RETURN_IF_ERROR(Execute(durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL"));
   return Transact([&]() -> absl::Status {
     OF_RETURN_IF_ERROR(WriteJobs(effects));
+    OF_RETURN_IF_ERROR(WriteWorkers(effects));
     return WriteEvents(effects);
   });
 }
@@ -113,6 +144,20 @@ absl::Status Store::WriteJobs(const Effects& effects) {
     if (!change.Bind(1, status.SerializeAsString()).Bind(2, status.finished_us()).Bind(3, status.job()).Run()) {
       return Error("change a job");
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Store::WriteWorkers(const Effects& effects) {
+  Statement worker(db_, "INSERT OR REPLACE INTO workers (job, process, worker) VALUES (?, ?, ?)");
+  for (const auto& [place, stored] : effects.changed_workers) {
+    if (!worker.Bind(1, place.first).Bind(2, place.second).Bind(3, stored.SerializeAsString()).Run()) {
+      return Error("change a worker");
+    }
+  }
+  Statement daemon(db_, "INSERT OR REPLACE INTO daemons (name, daemon) VALUES (?, ?)");
+  for (const auto& [name, stored] : effects.changed_daemons) {
+    if (!daemon.Bind(1, name).Bind(2, stored.SerializeAsString()).Run()) return Error("change a daemon");
   }
   return absl::OkStatus();
 }
@@ -188,7 +233,7 @@ absl::Status Store::DeletePart(int64_t job) {
     if (query.Bind(1, job).Step() != SQLITE_ROW) return Error("read the hash of a plan");
     hash = std::string(query.Blob(0));
   }
-  for (const char* sql : {"DELETE FROM specs WHERE job = ?1",
+  for (const char* sql : {"DELETE FROM specs WHERE job = ?1", "DELETE FROM workers WHERE job = ?1",
                           "DELETE FROM plan_pieces WHERE hash = ?2 AND ?2 NOT IN (SELECT plan_hash FROM specs)",
                           "DELETE FROM plans WHERE hash = ?2 AND ?2 NOT IN (SELECT plan_hash FROM specs)"}) {
     Statement statement(db_, sql);

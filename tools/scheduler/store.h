@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,12 +40,13 @@ class Store {
 
   // In order of job number. Specs, without plans, are read only for jobs that have not ended.
   absl::StatusOr<std::vector<StoredJob>> LoadJobs();
+  absl::StatusOr<std::map<std::string, pb::StoredDaemon>> LoadDaemons();  // by name
   // What was submitted, without the plan. NotFound if it is not kept.
   absl::StatusOr<pb::JobSpec> LoadSpec(int64_t job);
   // NotFound if no job that is kept has this plan.
   absl::StatusOr<std::string> LoadPlan(const std::string& hash);
 
-  // Writes new jobs, changed jobs and events in one transaction. Unavailable, with nothing written, if that fails.
+  // Writes all that `effects` has to be stored in one transaction. Unavailable, with nothing written, if that fails.
   absl::Status Apply(const Effects& effects, bool durable);
 
   // At most `limit` events of `job` from `from_sequence` on. FailedPrecondition if they are no longer kept.
@@ -61,6 +63,8 @@ class Store {
   // Commits what `write` writes, or nothing.
   absl::Status Transact(absl::FunctionRef<absl::Status()> write);
   absl::Status WriteJobs(const Effects& effects);
+  absl::Status WriteWorkers(const Effects& effects);
+  absl::StatusOr<std::vector<pb::StoredWorker>> LoadWorkers(int64_t job);
   absl::Status WriteEvents(const Effects& effects);
   // The first job that the rule does not keep; 0 if there is none.
   absl::StatusOr<int64_t> FindExpired(const KeepRule& rule, absl::Time now);

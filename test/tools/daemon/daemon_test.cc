@@ -1,6 +1,7 @@
 // A daemon between a real scheduler and workers that are shell scripts.
 #include "tools/daemon/daemon.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -120,16 +121,32 @@ TEST_F(DaemonTest, ADaemonThatStopsTakesItsWorkersWithIt) {
       HasSubstr(absl::StrCat("daemon 'd0' (pid ", getpid(), ") was lost: its connection closed; it ran worker 0")));
 }
 
-TEST_F(DaemonTest, ADaemonComesBackToARestartedScheduler) {
-  StartDaemon("read x < /dev/zero");
+TEST_F(DaemonTest, WorkersRunOnWhileTheSchedulerIsAway) {
+  ASSERT_OK_AND_ASSIGN(const auto pipe, ReadyPipe::Make());
+  const std::string fifo = dir_->path() + "/fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  StartDaemon(absl::StrCat("read x < ", fifo, "; exit 7"));
   ASSERT_OK_AND_ASSIGN(const int64_t job, client_->Submit(EmptyJob(1, 1)));
   Await(job, pb::STARTING);
+  std::ofstream worker(fifo);  // opens when the worker reads
   const std::string address = scheduler_->address();
   scheduler_.reset();
+  worker << "go\n" << std::flush;  // it exits while nobody hears of it
   ASSERT_OK_AND_ASSIGN(scheduler_, SchedulerServer::Start({.address = address, .db_path = dir_->path() + "/jobs.db"}));
-  EXPECT_EQ(Await(job, pb::FINISHED).message(), "the scheduler was restarted while the job ran");
+  EXPECT_THAT(Await(job, pb::FINISHED).message(), HasSubstr("exited with code 7 before it had finished"));
   ASSERT_OK_AND_ASSIGN(const int64_t next, client_->Submit(EmptyJob(1, 1)));
   EXPECT_EQ(Await(next, pb::STARTING).state(), pb::STARTING);
+}
+
+TEST_F(DaemonTest, AnotherAttemptStartsOnTheSameDaemon) {
+  StartDaemon("kill -9 $$");
+  pb::JobSpec spec = EmptyJob(1, 1);
+  spec.mutable_restart()->set_attempts(20);  // as often as it takes for one to be started before the last is forgotten
+  ASSERT_OK_AND_ASSIGN(const int64_t job, client_->Submit(spec));
+  const pb::StateChange end = Await(job, pb::FINISHED);
+  EXPECT_THAT(end.message(), HasSubstr("was killed by signal 9"));
+  ASSERT_OK_AND_ASSIGN(const std::vector<pb::JobStatus> jobs, client_->List());
+  EXPECT_EQ(jobs[0].attempt(), 20);
 }
 
 }  // namespace

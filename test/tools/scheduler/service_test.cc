@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "compiler/lower/compile.h"
 #include "gmock/gmock.h"
 #include "proto/control.grpc.pb.h"
 #include "test/support/status_matchers.h"
@@ -23,7 +24,8 @@ using ::testing::SizeIs;
 // One session of a daemon, driven message by message.
 class FakeDaemon {
  public:
-  FakeDaemon(const std::string& scheduler, const std::string& name, int devices)
+  // `jobs`: of which it has worker 0.
+  FakeDaemon(const std::string& scheduler, const std::string& name, int devices, const std::vector<int64_t>& jobs = {})
       : stub_(pb::Scheduler::NewStub(OpenChannel(scheduler))) {
     context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     stream_ = stub_->DaemonSession(&context_);
@@ -31,6 +33,13 @@ class FakeDaemon {
     message.mutable_hello()->set_name(name);
     message.mutable_hello()->set_pid(12);
     message.mutable_hello()->set_cpu_devices(devices);
+    message.mutable_hello()->set_incarnation(12);
+    for (const int64_t job : jobs) {
+      pb::RunningWorker& running = *message.mutable_hello()->add_workers();
+      running.set_job(job);
+      running.set_attempt(1);
+      running.set_started(true);
+    }
     stream_->Write(message);
   }
   ~FakeDaemon() { Hang(); }
@@ -187,7 +196,7 @@ TEST_F(SchedulerServerTest, ADaemonWithATakenNameIsToldSo) {
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("the name 'd0' is taken")));
 }
 
-TEST_F(SchedulerServerTest, ARestartedSchedulerKnowsItsJobs) {
+TEST_F(SchedulerServerTest, ARestartedSchedulerGoesOnWithItsJobs) {
   ASSERT_OK_AND_ASSIGN(const int64_t ran, client_->Submit(EmptyJob(1, 1)));
   ASSERT_OK_AND_ASSIGN(const int64_t queued, client_->Submit(EmptyJob(1, 1)));
   {
@@ -199,12 +208,25 @@ TEST_F(SchedulerServerTest, ARestartedSchedulerKnowsItsJobs) {
   client_.reset();
   server_.reset();
   Start();
-  EXPECT_THAT(WatchAll(ran), ElementsAre("QUEUED", "STARTING", "RUNNING", "FAILED"));
   ASSERT_OK_AND_ASSIGN(const auto jobs, client_->List());
-  EXPECT_EQ(jobs[0].message(), "the scheduler was restarted while the job ran");
+  EXPECT_EQ(jobs[0].state(), pb::RUNNING);
   EXPECT_EQ(jobs[1].state(), pb::QUEUED);
-  FakeDaemon daemon(server_->address(), "d0", 1);
-  StartWorker(daemon, queued);
+  FakeDaemon daemon(server_->address(), "d0", 1, {ran});
+  EXPECT_THAT(daemon.Read().welcome().keep(), SizeIs(1));
+  pb::FromWorker finished;
+  finished.mutable_finished();
+  daemon.Say(ran, finished);
+  EXPECT_THAT(WatchAll(ran), ElementsAre("QUEUED", "STARTING", "RUNNING", "FINISHED"));
+  EXPECT_TRUE(daemon.Read().to_worker().message().has_dismissal());
+  pb::FromDaemon exited;
+  exited.set_number(1);
+  exited.mutable_exited()->set_job(ran);
+  exited.mutable_exited()->set_attempt(1);
+  daemon.Write(exited);
+  const pb::ToDaemon start = daemon.Read();
+  EXPECT_EQ(start.start().job(), queued);
+  EXPECT_EQ(PlanHash(start.start().spec().plan()), start.start().spec().plan_hash()) << "from the store";
+  EXPECT_EQ(daemon.Read().stored().number(), 1);
 }
 
 TEST_F(SchedulerServerTest, StopEndsWatchersWithAReason) {

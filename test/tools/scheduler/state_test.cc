@@ -1,6 +1,8 @@
 #include "tools/scheduler/state.h"
 
+#include <algorithm>
 #include <csignal>
+#include <map>
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
@@ -20,11 +22,15 @@ using ::testing::SizeIs;
 // A scheduler on a clock of our own. What it does is gathered in `effects` until Take() or Messages() empty it.
 class SchedulerStateTest : public ::testing::Test {
  protected:
-  SessionId AddDaemon(const std::string& name, int devices, int pid = 12, const std::string& host = "h") {
+  // `workers`: of it, which it says it has.
+  SessionId AddDaemon(const std::string& name, int devices, int pid = 12, const std::string& host = "h",
+                      const std::vector<pb::RunningWorker>& workers = {}) {
     pb::DaemonHello hello;
+    hello.mutable_workers()->Assign(workers.begin(), workers.end());
     hello.set_name(name);
     hello.set_host(host);
     hello.set_pid(pid);
+    hello.set_incarnation(pid);
     hello.set_cpu_devices(devices);
     const SessionId session = ++last_session_;
     EXPECT_OK(state_.DaemonHello(session, hello, now_, effects_));
@@ -117,6 +123,38 @@ class SchedulerStateTest : public ::testing::Test {
     state_.Tick(now_, effects_);
   }
 
+  static pb::RunningWorker Running(int64_t job, int process, bool started = true, uint64_t attempt = 1) {
+    pb::RunningWorker running;
+    running.set_job(job);
+    running.set_attempt(attempt);
+    running.set_process(process);
+    running.set_started(started);
+    return running;
+  }
+  // Another scheduler on what this one has stored.
+  void RestartScheduler() {
+    std::vector<StoredJob> jobs;
+    for (auto& [number, job] : stored_) jobs.push_back(job);
+    state_ = SchedulerState();
+    effects_ = {};
+    state_.Restore(std::move(jobs), stored_daemons_, now_, effects_);
+  }
+  // What a store would have: to be called before effects are taken.
+  void Store() {
+    for (const NewJob& job : effects_.new_jobs) {
+      stored_[job.job].spec = job.spec;
+      stored_[job.job].processes_of_host = {job.spec.processes()};
+    }
+    for (const pb::JobStatus& status : effects_.changed_jobs) stored_[status.job()].status = status;
+    for (const auto& [job, event] : effects_.events) stored_[job].next_sequence = event.sequence() + 1;
+    for (const auto& [place, worker] : effects_.changed_workers) {
+      std::vector<pb::StoredWorker>& workers = stored_[place.first].workers;
+      workers.resize(std::max<size_t>(workers.size(), place.second + 1));
+      workers[place.second] = worker;
+    }
+    for (const auto& [name, daemon] : effects_.changed_daemons) stored_daemons_[name] = daemon;
+  }
+
   // A job of two processes that runs on daemons d0 (session 1) and d1 (session 2), one each.
   int64_t RunTwo(int attempts = 1, bool abort = false) {
     AddDaemon("d0", 1, 10);
@@ -129,6 +167,7 @@ class SchedulerStateTest : public ::testing::Test {
     Hello(1, job, 0);
     Hello(2, job, 1);
     EXPECT_EQ(State(job), pb::RUNNING);
+    Store();
     effects_ = {};
     return job;
   }
@@ -174,6 +213,8 @@ class SchedulerStateTest : public ::testing::Test {
   absl::Time now_ = absl::FromUnixSeconds(1000);
   SchedulerState state_;
   Effects effects_;
+  std::map<int64_t, StoredJob> stored_;
+  std::map<std::string, pb::StoredDaemon> stored_daemons_;
   SessionId last_session_ = 0;
 };
 
@@ -376,7 +417,10 @@ TEST_F(SchedulerStateTest, AnExitWithoutAWordIsAFailureEvenWithCodeZero) {
 TEST_F(SchedulerStateTest, ALostDaemonFailsWhatItRan) {
   const int64_t job = RunTwo();
   Failed(1, job, 0, absl::StatusCode::kUnavailable, "process 1: connection lost");
-  state_.DaemonLost(2, "its connection closed", now_, effects_);
+  state_.SessionEnded(2, now_, effects_);
+  Heartbeat(1), Advance(absl::Milliseconds(1400));
+  EXPECT_EQ(State(job), pb::RUNNING) << "it may come back, and a complaint waits for that";
+  Heartbeat(1), Advance(absl::Milliseconds(100));
   EXPECT_EQ(Message(job), "daemon 'd1' (pid 12) was lost: its connection closed; it ran worker 1 of job 1");
   EXPECT_THAT(Messages(), ElementsAre("1:stop 1"));
 }
@@ -458,7 +502,8 @@ TEST_F(SchedulerStateTest, ALaterAttemptRunsToTheEndAndHearsNothingOfTheFormer) 
 TEST_F(SchedulerStateTest, ALostDaemonsJobGoesOnElsewhere) {
   const int64_t job = RunTwo(2);
   AddDaemon("d2", 1, 14);
-  state_.DaemonLost(2, "its connection closed", now_, effects_);
+  state_.SessionEnded(2, now_, effects_);
+  Heartbeat(1), Heartbeat(3), Advance(absl::Milliseconds(1500));
   EXPECT_THAT(Messages(), ElementsAre("1:stop 1"));
   Exit(1, job, 0, 0, SIGTERM);
   EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "3:start 1/1"));
@@ -510,7 +555,7 @@ TEST_F(SchedulerStateTest, AJobThatIsTriedAgainComesBeforeLaterOnes) {
   EXPECT_EQ(State(next), pb::QUEUED);
 }
 
-// --- Cancel, daemons' names, logs, restart ---
+// --- Cancel, daemons' names, logs ---
 
 TEST_F(SchedulerStateTest, CancelStopsARunningJobAndDropsAQueuedOne) {
   const int64_t running = RunTwo(), queued = Submit(1, 1), next = Submit(1, 1);
@@ -558,19 +603,10 @@ TEST_F(SchedulerStateTest, TwoDaemonsCannotShareAName) {
   hello.set_name("d0");
   hello.set_host("h2");
   hello.set_pid(11);
+  hello.set_incarnation(11);
   EXPECT_THAT(
       state_.DaemonHello(50, hello, now_, effects_),
       StatusIs(absl::StatusCode::kAlreadyExists, "the name 'd0' is taken by the daemon with pid 10 on host 'h'"));
-}
-
-TEST_F(SchedulerStateTest, ADaemonThatComesBackReplacesItsFormerSession) {
-  const int64_t job = RunTwo();
-  AddDaemon("d1", 1, 12);
-  EXPECT_EQ(Message(job), "daemon 'd1' (pid 12) was lost: it connected again; it ran worker 1 of job 1");
-  ASSERT_THAT(effects_.closed_sessions, SizeIs(1));
-  EXPECT_EQ(effects_.closed_sessions[0].first, 2);
-  const int64_t next = Submit(1, 1);
-  EXPECT_EQ(State(next), pb::STARTING) << "its devices are free again";
 }
 
 TEST_F(SchedulerStateTest, LogsComeFromAllDaemonsAlsoAfterTheEnd) {
@@ -585,7 +621,7 @@ TEST_F(SchedulerStateTest, LogsComeFromAllDaemonsAlsoAfterTheEnd) {
   answer.mutable_logs()->mutable_log()->set_text("bye");
   state_.DaemonMessage(2, answer, now_, effects_);
   EXPECT_THAT(effects_.logs, IsEmpty());
-  state_.DaemonLost(1, "its connection closed", now_, effects_);
+  state_.SessionEnded(1, now_, effects_);
   ASSERT_THAT(effects_.logs, SizeIs(1));
   EXPECT_EQ(effects_.logs[0].first, 5);
   EXPECT_EQ(effects_.logs[0].second.logs(0).text(), "(its daemon was lost)\n");
@@ -668,34 +704,176 @@ TEST_F(SchedulerStateTest, AStallEndsAJobThatWantsIt) {
   EXPECT_THAT(Message(job), HasSubstr("nothing moved in process 1 for 3 s: "));
 }
 
-TEST_F(SchedulerStateTest, AfterARestartQueuedJobsStayAndRunningOnesHaveFailed) {
-  std::vector<StoredJob> stored(3);
-  const pb::JobState states[] = {pb::FINISHED, pb::RUNNING, pb::QUEUED};
-  for (int i = 0; i < 3; ++i) {
-    stored[i].status.set_job(i + 1);
-    stored[i].status.set_state(states[i]);
-    stored[i].status.set_devices_per_process(1);
-    stored[i].spec = EmptyJob(1, 1);
-    stored[i].processes_of_host = {1};
-    stored[i].next_sequence = 7;
-  }
-  state_.Restore(std::move(stored), now_, effects_);
-  EXPECT_EQ(State(1), pb::FINISHED);
-  EXPECT_EQ(Message(2), "the scheduler was restarted while the job ran");
-  ASSERT_THAT(effects_.events, SizeIs(1));
-  EXPECT_EQ(effects_.events[0].second.sequence(), 7);
-  AddDaemon("d0", 2);
-  EXPECT_EQ(State(3), pb::STARTING);
-  EXPECT_EQ(Submit(1, 1), 4) << "numbers are not used twice";
+// --- Daemons that come back ---
+
+TEST_F(SchedulerStateTest, ADaemonThatComesBackGoesOnWithItsWorkers) {
+  const int64_t job = RunTwo();
+  state_.SessionEnded(2, now_, effects_);
+  Heartbeat(1), Advance(absl::Seconds(1));
+  const SessionId again = AddDaemon("d1", 1, 12, "h", {Running(job, 1)});
+  ASSERT_THAT(effects_.messages, SizeIs(1)) << "nothing else is to be said";
+  ASSERT_THAT(effects_.messages[0].second.welcome().keep(), SizeIs(1));
+  Heartbeat(1), Heartbeat(again), Advance(absl::Seconds(2));
+  EXPECT_EQ(State(job), pb::RUNNING);
+  const int64_t next = Submit(1, 1);
+  EXPECT_EQ(State(next), pb::QUEUED) << "its devices are still taken";
+  Finished(1, job, 0);
+  Finished(again, job, 1);
+  EXPECT_EQ(State(job), pb::FINISHED);
 }
 
-TEST_F(SchedulerStateTest, AfterARestartAQueuedJobThatThisVersionRefusesHasFailed) {
+TEST_F(SchedulerStateTest, ADaemonMayOpenAnotherSessionBeforeTheFirstHasEnded) {
+  const int64_t job = RunTwo();
+  AddDaemon("d1", 1, 12, "h", {Running(job, 1)});
+  ASSERT_THAT(effects_.closed_sessions, SizeIs(1));
+  EXPECT_EQ(effects_.closed_sessions[0].first, 2);
+  state_.SessionEnded(2, now_, effects_);  // as its connection closes now
+  Heartbeat(1), Heartbeat(3), Advance(absl::Seconds(2));
+  EXPECT_EQ(State(job), pb::RUNNING);
+}
+
+TEST_F(SchedulerStateTest, WhatADaemonDidNotHearItIsToldAgain) {
+  AddDaemon("d0", 1, 10);
+  AddDaemon("d1", 1, 12);
+  const int64_t job = Submit(2, 1);
+  Messages();
+  state_.SessionEnded(2, now_, effects_);
+  const SessionId second = AddDaemon("d1", 1, 12);  // without a worker: it was never told to start one
+  EXPECT_THAT(Messages(), ElementsAre("3:start 1/1"));
+  Hello(1, job, 0);
+  state_.SessionEnded(1, now_, effects_);
+  Hello(second, job, 1);
+  Messages();
+  AddDaemon("d0", 1, 10, "h", {Running(job, 0, /*started=*/false)});
+  EXPECT_THAT(Messages(), ElementsAre("4:go 1/0"));
+  Finished(4, job, 0);
+  state_.SessionEnded(4, now_, effects_);
+  Finished(second, job, 1);
+  Messages();
+  AddDaemon("d0", 1, 10, "h", {Running(job, 0)});
+  EXPECT_THAT(Messages(), ElementsAre("5:dismiss 1/0"));
+}
+
+TEST_F(SchedulerStateTest, ADaemonThatWasAwayTooLongHasWorkersOfNobody) {
+  const int64_t job = RunTwo();
+  state_.SessionEnded(2, now_, effects_);
+  Heartbeat(1), Advance(absl::Milliseconds(1500));
+  EXPECT_EQ(State(job), pb::FAILED);
+  effects_ = {};
+  const SessionId again = AddDaemon("d1", 1, 12, "h", {Running(job, 1)});
+  EXPECT_THAT(effects_.messages[0].second.welcome().keep(), IsEmpty()) << "so it kills them";
+  Exit(again, job, 1, 0, SIGKILL);
+  EXPECT_THAT(Message(job), HasSubstr("its connection closed"));
+  EXPECT_EQ(State(Submit(1, 1)), pb::STARTING);
+}
+
+TEST_F(SchedulerStateTest, ADaemonThatWasRestartedHasLostWhatItRan) {
+  const int64_t job = RunTwo(2);
+  state_.SessionEnded(2, now_, effects_);
+  AddDaemon("d1", 1, 15);
+  Exit(1, job, 0, 0, SIGTERM);
+  EXPECT_EQ(effects_.events[0].second.state().message(),
+            "attempt 2 of 2 after: daemon 'd1' (pid 12) was lost: it was restarted (pid 15); it ran worker 1 of job 1");
+  EXPECT_EQ(State(job), pb::STARTING);
+}
+
+TEST_F(SchedulerStateTest, AReportThatIsSaidTwiceCountsOnce) {
+  const int64_t job = RunTwo();
+  pb::FromDaemon report;
+  report.set_number(1);
+  report.mutable_report()->set_job(job);
+  report.mutable_report()->set_attempt(1);
+  report.mutable_report()->mutable_message()->mutable_fetched()->add_values()->mutable_value()->add_values(5);
+  state_.DaemonMessage(1, report, now_, effects_);
+  state_.SessionEnded(1, now_, effects_);
+  const SessionId again = AddDaemon("d0", 1, 10, "h", {Running(job, 0)});
+  state_.DaemonMessage(again, report, now_, effects_);
+  EXPECT_THAT(Events(), ElementsAre("value 5"));
+  EXPECT_EQ(effects_.acknowledged[again], 1) << "so that it is not said a third time";
+}
+
+// --- Another scheduler ---
+
+TEST_F(SchedulerStateTest, ARestartedSchedulerGoesOnWithItsJobs) {
+  const int64_t job = RunTwo();
+  pb::FromDaemon done;
+  done.set_number(3);
+  done.mutable_report()->set_job(job);
+  done.mutable_report()->set_attempt(1);
+  done.mutable_report()->mutable_message()->mutable_phase_done();
+  state_.DaemonMessage(1, done, now_, effects_);
+  const int64_t queued = Submit(1, 1);
+  Store();
+  RestartScheduler();
+  EXPECT_EQ(State(job), pb::RUNNING);
+  EXPECT_EQ(State(queued), pb::QUEUED);
+  const SessionId first = AddDaemon("d0", 1, 10, "h", {Running(job, 0)});
+  EXPECT_EQ(State(queued), pb::QUEUED) << "the device is taken";
+  Advance(absl::Seconds(2));
+  const SessionId second = AddDaemon("d1", 1, 12, "h", {Running(job, 1)});
+  state_.DaemonMessage(first, done, now_, effects_);  // it does not know whether it was stored
+  PhaseDone(second, job, 1);
+  EXPECT_THAT(Events(), ElementsAre("phase 0")) << "it was counted once, and events go on";
+  Finished(first, job, 0);
+  Finished(second, job, 1);
+  EXPECT_EQ(State(job), pb::FINISHED);
+  Exit(first, job, 0, 0);
+  EXPECT_EQ(State(queued), pb::STARTING);
+  EXPECT_EQ(Submit(1, 1), 3) << "numbers are not used twice";
+}
+
+TEST_F(SchedulerStateTest, ADaemonThatDoesNotFindTheRestartedSchedulerIsLost) {
+  const int64_t job = RunTwo(2);
+  RestartScheduler();
+  AddDaemon("d0", 1, 10, "h", {Running(job, 0)});
+  for (int i = 0; i < 9; ++i) Heartbeat(1), Heartbeat(3), Advance(absl::Seconds(1));
+  EXPECT_EQ(State(job), pb::RUNNING);
+  Heartbeat(3), Advance(absl::Seconds(1));
+  EXPECT_THAT(Messages(), ElementsAre("3:stop 1"));
+  Store();
+  RestartScheduler();  // it is known that the job was being stopped, and why
+  AddDaemon("d0", 1, 10, "h", {Running(job, 0)});
+  EXPECT_THAT(Messages(), ElementsAre("4:stop 1"));
+  Exit(4, job, 0, 0, SIGTERM);
+  EXPECT_EQ(State(job), pb::QUEUED);
+  EXPECT_EQ(effects_.events[0].second.state().message(),
+            "attempt 2 of 2 after: daemon 'd1' (pid 12) was lost: it did not come back within 10s of the scheduler's "
+            "restart; it ran worker 1 of job 1");
+}
+
+TEST_F(SchedulerStateTest, ADaemonThatComesBackWithoutAWorkerSaysSo) {
+  const int64_t job = RunTwo();
+  RestartScheduler();
+  AddDaemon("d0", 1, 10);
+  EXPECT_EQ(Message(job), "daemon 'd0' came back without worker 0 of job 1");
+}
+
+TEST_F(SchedulerStateTest, LogsOfAnEndedJobAreFoundByARestartedScheduler) {
+  const int64_t job = RunTwo();
+  Exit(1, job, 0, 1);
+  Exit(2, job, 1, 0, SIGTERM);
+  Store();
+  RestartScheduler();
+  AddDaemon("d0", 1, 10);
+  EXPECT_OK(state_.QueryLogs(5, job, now_, effects_));
+  EXPECT_THAT(Messages(), ElementsAre("3:logs 1/0"));
+}
+
+TEST_F(SchedulerStateTest, AfterARestartAJobThatThisVersionRefusesHasFailed) {
   StoredJob stored;
   stored.status.set_job(1);
-  stored.spec = EmptyJob(1, 1);
   stored.valid = absl::InvalidArgumentError("the plan's SHA-256 is 00");
-  state_.Restore({stored}, now_, effects_);
+  state_.Restore({stored}, {}, now_, effects_);
   EXPECT_EQ(Message(1), "the restarted scheduler refuses the job: the plan's SHA-256 is 00");
+}
+
+TEST_F(SchedulerStateTest, AJobThatRanUnderVersion1OfTheStoreHasFailed) {
+  StoredJob stored;
+  stored.status.set_job(1);
+  stored.status.set_state(pb::RUNNING);
+  stored.spec = EmptyJob(1, 1);
+  state_.Restore({stored}, {}, now_, effects_);
+  EXPECT_EQ(Message(1), "the store does not say where the job ran");
 }
 
 }  // namespace

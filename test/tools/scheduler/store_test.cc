@@ -267,7 +267,7 @@ TEST_F(StoreTest, WhatWasDurableSurvivesAPowerFailure) {
   ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(path_, "lossy"));
   std::mt19937_64 random(1);
   int events = 0, durable = 0;
-  for (int step = 0; step < 40; ++step) {
+  for (int step = 0; step < 25; ++step) {
     const bool sure = random() % 3 == 0;
     Effects effects;
     if (step == 0) effects = NewJobEffects(1, pb::RUNNING, 0, std::string(1 << 20, 'p'));

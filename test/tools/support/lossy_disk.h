@@ -5,7 +5,7 @@
 //   ...
 //   disk.FailPower(seed, directory);   // the files as they would be found; the store here runs on, unknowing
 //
-// Every write since a file's last sync is kept or lost by itself, as a disk reorders them. Under one name at a time; not
+// Every write since a file's last sync is kept or lost by itself, as a disk reorders them. One of a name at a time; not
 // thread-safe.
 #pragma once
 
