@@ -34,7 +34,7 @@ const std::map<std::string, std::string>& Bringers() {
         {"<functional>", "function greater less"},
         {"<initializer_list>", "initializer_list"},
         {"<limits>", "numeric_limits"},
-        {"<map>", "map"},
+        {"<map>", "erase_if map"},
         {"<memory>", "make_shared make_unique shared_ptr unique_ptr"},
         {"<mutex>", "lock_guard mutex unique_lock"},
         {"<numeric>", "iota"},
@@ -61,7 +61,8 @@ const std::map<std::string, std::string>& Bringers() {
         {"\"absl/strings/str_cat.h\"", "StrCat"},
         {"\"absl/strings/string_view.h\"", "string_view"},
         {"\"absl/synchronization/mutex.h\"", "Condition Mutex MutexLock"},
-        {"\"absl/time/time.h\"", "Duration InfiniteDuration InfiniteFuture Milliseconds Minutes Seconds Time"},
+        {"\"absl/time/time.h\"",
+         "Duration InfiniteDuration InfiniteFuture Milliseconds Minutes Seconds Time ToDoubleSeconds"},
         {"\"absl/types/span.h\"", "Span"},
     };
     for (const auto& [include, names] : kNames) {

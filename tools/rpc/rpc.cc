@@ -6,14 +6,14 @@
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 
 namespace oneflow {
 namespace {
 
-constexpr int kNoLimit = std::numeric_limits<int>::max();
+// The largest plan of a job that anyone has made takes 16 MB; a message is held in memory before anyone looks at it.
+constexpr int kMostBytes = 256 << 20;
 // A host that vanishes closes no connection; only an unanswered ping tells.
 constexpr int kPingMs = 5000;
 
@@ -31,8 +31,8 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kNoLimit);
-  arguments.SetMaxSendMessageSize(kNoLimit);
+  arguments.SetMaxReceiveMessageSize(kMostBytes);
+  arguments.SetMaxSendMessageSize(kMostBytes);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingMs);
@@ -60,8 +60,8 @@ absl::StatusOr<Listener> Listen(const std::string& address, const std::vector<gr
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
-  builder.SetMaxReceiveMessageSize(kNoLimit);
-  builder.SetMaxSendMessageSize(kNoLimit);
+  builder.SetMaxReceiveMessageSize(kMostBytes);
+  builder.SetMaxSendMessageSize(kMostBytes);
   // Otherwise a second server would share the port, each getting some of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingMs / 2);

@@ -18,7 +18,7 @@ namespace oneflow {
 absl::Status FromGrpc(const grpc::Status& status);
 grpc::Status ToGrpc(const absl::Status& status);
 
-// Plain text, no limit on message sizes (plans are large), no proxy, and a peer that is silent for ten seconds is gone.
+// Plain text, messages of up to 256 MiB (plans are large), no proxy, and a peer that is silent for ten seconds is gone.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address);
 
 // Waits until the server has answered. Unavailable naming `who`, "scheduler '127.0.0.1:7000'", after `timeout`.

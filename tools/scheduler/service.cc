@@ -1,5 +1,6 @@
 #include "tools/scheduler/service.h"
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "proto/control.grpc.pb.h"
 #include "tools/rpc/outbox.h"
 #include "tools/rpc/rpc.h"
+#include "tools/scheduler/rate_limit.h"
 #include "tools/scheduler/spec.h"
 #include "tools/scheduler/store.h"
 
@@ -26,6 +28,10 @@ constexpr int kEventsPerRead = 256;
 // What is no longer kept is looked for now and then, and deleted piece by piece with room for others in between.
 constexpr absl::Duration kPruneEvery = absl::Minutes(1);
 constexpr absl::Duration kPruneGap = absl::Milliseconds(50);
+// Of one host. A script may submit all it has; a loop that never ends is held to what takes little of a core.
+constexpr int kRequestsAtOnce = 2000;
+constexpr int kRequestsPerSecond = 200;
+constexpr int kMostWatchers = 1000;
 constexpr absl::Duration kShutdown = absl::Seconds(2);
 
 // The time of day when it was made, and steady from there: leases must not expire because someone sets the clock.
@@ -88,31 +94,37 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   // --- calls of clients ---
 
-  grpc::Status Submit(grpc::ServerContext*, const pb::SubmitRequest* request, pb::SubmitReply* reply) override {
+  grpc::Status Submit(grpc::ServerContext* context, const pb::SubmitRequest* request, pb::SubmitReply* reply) override {
+    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
     if (absl::Status valid = ValidateSpec(request->spec()); !valid.ok()) {
       return ToGrpc(Annotate(valid, absl::StrCat("job '", request->spec().name(), "'")));
     }
     AcceptedSpec accepted = Accept(request->spec());
     absl::MutexLock lock(&mu_);
     Effects effects;
-    reply->set_job(state_.Submit(std::move(accepted), clock_.Now(), effects));
+    const absl::StatusOr<int64_t> job = state_.Submit(std::move(accepted), clock_.Now(), effects);
+    if (!job.ok()) return ToGrpc(job.status());
+    reply->set_job(*job);
     return ToGrpc(AwaitStored(Perform(std::move(effects))));
   }
 
-  grpc::Status Cancel(grpc::ServerContext*, const pb::CancelRequest* request, pb::CancelReply*) override {
+  grpc::Status Cancel(grpc::ServerContext* context, const pb::CancelRequest* request, pb::CancelReply*) override {
+    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
     absl::MutexLock lock(&mu_);
     Effects effects;
     const absl::Status cancelled = state_.Cancel(request->job(), request->gently(), clock_.Now(), effects);
     return ToGrpc(cancelled.ok() ? AwaitStored(Perform(std::move(effects))) : cancelled);
   }
 
-  grpc::Status List(grpc::ServerContext*, const pb::ListRequest*, pb::ListReply* reply) override {
+  grpc::Status List(grpc::ServerContext* context, const pb::ListRequest*, pb::ListReply* reply) override {
+    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
     absl::MutexLock lock(&mu_);
     for (pb::JobStatus& status : state_.List()) *reply->add_jobs() = std::move(status);
     return grpc::Status::OK;
   }
 
-  grpc::Status Logs(grpc::ServerContext*, const pb::LogsRequest* request, pb::LogsReply* reply) override {
+  grpc::Status Logs(grpc::ServerContext* context, const pb::LogsRequest* request, pb::LogsReply* reply) override {
+    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
     absl::MutexLock lock(&mu_);
     const int64_t number = ++last_logs_;
     Effects effects;
@@ -128,7 +140,9 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Diagnose(grpc::ServerContext*, const pb::DiagnoseRequest* request, pb::DiagnoseReply* reply) override {
+  grpc::Status Diagnose(grpc::ServerContext* context, const pb::DiagnoseRequest* request,
+                        pb::DiagnoseReply* reply) override {
+    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
     absl::MutexLock lock(&mu_);
     const int64_t number = ++last_diagnosis_;
     Effects effects;
@@ -145,6 +159,11 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   grpc::Status Watch(grpc::ServerContext* context, const pb::WatchRequest* request,
                      grpc::ServerWriter<pb::JobEvent>* writer) override {
+    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    const Watcher watcher(*this);
+    if (watcher.too_many()) {
+      return ToGrpc(absl::ResourceExhaustedError(absl::StrCat(kMostWatchers, " watch jobs already")));
+    }
     int64_t next = std::max<int64_t>(request->from_sequence(), 0);
     while (true) {
       std::vector<pb::JobEvent> events;
@@ -193,6 +212,27 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     Outbox<pb::ToDaemon> outbox;
     absl::Status closed_because;  // guarded by mu_; why we ended it, if we did
   };
+
+  // Counts a call that lasts as long as its job: each has a thread.
+  class Watcher {
+   public:
+    explicit Watcher(Server& server) : server_(server), number_(++server.num_watchers_) {}
+    ~Watcher() { --server_.num_watchers_; }
+    bool too_many() const { return number_ > kMostWatchers; }
+
+   private:
+    Server& server_;
+    const int number_;
+  };
+
+  // ResourceExhausted if the caller's host asks too much.
+  absl::Status Admit(const grpc::ServerContext& context) {
+    const std::string peer = context.peer();  // "ipv4:127.0.0.1:4711"
+    absl::MutexLock lock(&rate_mu_);
+    if (rate_.Take(peer.substr(0, peer.rfind(':')), clock_.Now())) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("more than ", kRequestsPerSecond, " requests a second come from your host: try again"));
+  }
 
   static absl::Status Stopping() { return absl::UnavailableError("the scheduler is stopping"); }
 
@@ -403,6 +443,9 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool nobody_acts_ ABSL_GUARDED_BY(mu_) = false;  // the store thread ends when it has stored what there is
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
+  absl::Mutex rate_mu_;
+  RateLimit rate_ ABSL_GUARDED_BY(rate_mu_){kRequestsAtOnce, kRequestsPerSecond};
+  std::atomic<int> num_watchers_ = 0;
   absl::Mutex stop_mu_;
   std::unique_ptr<grpc::Server> server_;  // written before others see this object, and under stop_mu_
   std::string address_;

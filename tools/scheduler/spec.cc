@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/compile.h"
@@ -13,17 +15,42 @@
 namespace oneflow {
 namespace {
 
+// More than any cluster has; what is allocated for a job grows with them.
+constexpr int kMostProcesses = 1 << 16;
+constexpr int kMostDevices = 1 << 10;  // of a daemon or a process
+constexpr int kMostCores = 1 << 14;
+constexpr int kMostPhases = 1 << 20;
+constexpr size_t kMostNameBytes = 200;
 constexpr int kMostAttempts = 1000;
 constexpr int64_t kMostTraceBytes = int64_t{1} << 30;  // of a worker, taken when it starts
 
-absl::Status ValidateShape(const pb::JobSpec& spec) {
-  if (spec.processes() < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("processes is ", spec.processes(), "; it must be at least 1"));
+absl::Status ValidateCount(absl::string_view field, int64_t value, int64_t least, int64_t most) {
+  if (value < least) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; it must be at least ", least));
   }
-  if (spec.devices_per_process() < 1) {
+  if (value > most) return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; it may be up to ", most));
+  return absl::OkStatus();
+}
+
+// Names are shown to people, in tables and errors.
+absl::Status ValidateName(absl::string_view field, absl::string_view name) {
+  if (name.empty()) return absl::InvalidArgumentError(absl::StrCat(field, " is empty"));
+  if (name.size() > kMostNameBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("devices_per_process is ", spec.devices_per_process(), "; it must be at least 1"));
+        absl::StrCat(field, " has ", name.size(), " bytes; it may have up to ", kMostNameBytes));
   }
+  if (std::any_of(name.begin(), name.end(), [](char c) { return absl::ascii_iscntrl(c); })) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " '", absl::CHexEscape(name), "' has control characters"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateShape(const pb::JobSpec& spec) {
+  OF_RETURN_IF_ERROR(ValidateName("name", spec.name()));
+  OF_RETURN_IF_ERROR(ValidateCount("processes", spec.processes(), 1, kMostProcesses));
+  OF_RETURN_IF_ERROR(ValidateCount("devices_per_process", spec.devices_per_process(), 1, kMostDevices));
+  OF_RETURN_IF_ERROR(ValidateCount("cores_per_process", spec.cores_per_process(), 0, kMostCores));
+  OF_RETURN_IF_ERROR(ValidateCount("the number of phases", spec.phases_size(), 0, kMostPhases));
   if (spec.device() != "cpu" && spec.device() != "cuda") {
     return absl::InvalidArgumentError(absl::StrCat("device is '", spec.device(), "'; it may be 'cpu' or 'cuda'"));
   }
@@ -150,6 +177,15 @@ absl::Status ValidateSpec(const pb::JobSpec& spec) {
     OF_RETURN_IF_ERROR_AT(ValidatePhase(spec.phases(i), plan), absl::StrCat("phase ", i));
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateHello(const pb::DaemonHello& hello) {
+  OF_RETURN_IF_ERROR(ValidateName("the daemon's name", hello.name()));
+  const std::string daemon = absl::StrCat("daemon '", hello.name(), "'");
+  OF_RETURN_IF_ERROR_AT(ValidateName("its host", hello.host()), daemon);
+  OF_RETURN_IF_ERROR_AT(ValidateCount("cpu_devices", hello.cpu_devices(), 0, kMostDevices), daemon);
+  OF_RETURN_IF_ERROR_AT(ValidateCount("cuda_devices", hello.cuda_devices(), 0, kMostDevices), daemon);
+  return Annotate(ValidateCount("the number of its workers", hello.workers_size(), 0, 4 * kMostDevices), daemon);
 }
 
 AcceptedSpec Accept(pb::JobSpec spec) {

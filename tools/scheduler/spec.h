@@ -11,9 +11,9 @@
 
 namespace oneflow {
 
-// InvalidArgument naming the field and both values: counts below one, an unknown device, a plan that does not parse,
-// has another version or hash, or whose ranks are not processes x devices_per_process of that device; a phase that
-// names no plan or no path.
+// InvalidArgument naming the field and both values: counts below one or beyond all machines, a name as ValidateHello()
+// refuses, an unknown device, a plan that does not parse, has another version or hash, or whose ranks are not processes
+// x devices_per_process of that device; a phase that names no plan or no path.
 absl::Status ValidateSpec(const pb::JobSpec& spec);
 
 // A spec as the scheduler keeps it: of a plan, which may take megabytes, there is one copy on its way to the store, and
@@ -25,6 +25,10 @@ struct AcceptedSpec {
 };
 // REQUIRES: ValidateSpec() accepts the spec.
 AcceptedSpec Accept(pb::JobSpec spec);
+
+// InvalidArgument naming the field and both values: a name that is empty, longer than 200 bytes or has bytes that a
+// terminal would obey; more devices than a machine can have, or fewer than none.
+absl::Status ValidateHello(const pb::DaemonHello& hello);
 
 // How many processes each host of the plan holds, in order. REQUIRES: ValidateSpec() accepts the spec.
 std::vector<int> ProcessesOfHosts(const pb::JobSpec& spec);

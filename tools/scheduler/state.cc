@@ -7,9 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "actor/engine.h"
+#include "oneflow_core/status.h"
 
 namespace oneflow {
 namespace {
+
+// Of a job, in one answer; each has some 64 KB.
+constexpr size_t kMostLogs = 256;
 
 template <typename T>
 void MoveBehind(std::vector<T>& to, std::vector<T>& from) {
@@ -45,6 +49,8 @@ void SchedulerState::Restore(std::vector<StoredJob> jobs, std::map<std::string, 
     job.cuda = job.status.device() == "cuda";
     job.next_sequence = stored.next_sequence;
     job.attempt = job.status.attempt();
+    job.queued = job.status.state() == pb::QUEUED;
+    num_queued_ += job.queued;
     RestoreWorkers(job, std::move(stored.workers), now);
     if (Ended(job)) continue;
     job.gang = {std::move(stored.processes_of_host), job.spec.devices_per_process()};
@@ -79,7 +85,11 @@ void SchedulerState::RestoreWorkers(Job& job, std::vector<pb::StoredWorker> stor
                     })->stored.phases_done();
 }
 
-int64_t SchedulerState::Submit(AcceptedSpec accepted, absl::Time now, Effects& effects) {
+absl::StatusOr<int64_t> SchedulerState::Submit(AcceptedSpec accepted, absl::Time now, Effects& effects) {
+  if (num_queued_ >= limits_.queued) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(num_queued_, " jobs are in the queue, and that is all it may hold"));
+  }
   pb::JobSpec& spec = accepted.spec;
   const int64_t number = next_job_++;
   Job& job = jobs_[number];
@@ -140,6 +150,8 @@ void SchedulerState::AddEvent(Job& job, pb::JobEvent event, Effects& effects) {
 
 void SchedulerState::ChangeState(Job& job, pb::JobState state, absl::string_view message, absl::Time now,
                                  Effects& effects) {
+  num_queued_ += (state == pb::QUEUED) - job.queued;
+  job.queued = state == pb::QUEUED;
   job.status.set_state(state);
   job.status.set_message(std::string(message));
   if (Ended(job)) job.status.set_finished_us(absl::ToUnixMicros(now));
@@ -278,7 +290,7 @@ std::string SchedulerState::WaitsFor(const Job& job) const {
 absl::Status SchedulerState::DaemonHello(SessionId session, const pb::DaemonHello& hello, absl::Time now,
                                          Effects& effects) {
   const std::string& name = hello.name();
-  if (name.empty()) return absl::InvalidArgumentError("the daemon's hello has no name");
+  OF_RETURN_IF_ERROR(ValidateHello(hello));
   for (const auto& [other_session, other] : daemons_) {
     if (other.hello.name() != name) continue;
     if (other.hello.incarnation() != hello.incarnation()) {
@@ -612,6 +624,11 @@ absl::Status SchedulerState::QueryLogs(int64_t request, int64_t number, absl::Ti
     return absl::FailedPreconditionError(absl::StrCat(
         "job ", number, " has no workers under this scheduler: ",
         Ended(found->second) ? "it ended before they started, or before the scheduler did" : "it is still queued"));
+  }
+  if (workers.size() > kMostLogs) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", number, " has ", workers.size(),
+                                                      " workers; the logs of more than ", kMostLogs,
+                                                      " are not sent at once: ask for one"));
   }
   LogsRequest& logs = logs_[request];
   logs.due = now + limits_.logs;

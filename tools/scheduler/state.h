@@ -56,6 +56,7 @@ struct SchedulerLimits {
   absl::Duration start = absl::Seconds(60);    // from placement to the last hello
   absl::Duration exit = absl::Seconds(10);     // from the end of a finished job to the last exit
   absl::Duration logs = absl::Seconds(5);      // for daemons to answer a query of logs
+  int queued = 10'000;                         // jobs in the queue
   // For workers to say what they wait for: they watch themselves for a third of a second, and ask threads for another.
   absl::Duration diagnosis = absl::Milliseconds(1500);
 };
@@ -115,8 +116,8 @@ class SchedulerState {
   void Restore(std::vector<StoredJob> jobs, std::map<std::string, pb::StoredDaemon> daemons, absl::Time now,
                Effects& effects);
 
-  // Queues a job and returns its number.
-  int64_t Submit(AcceptedSpec accepted, absl::Time now, Effects& effects);
+  // Queues a job and returns its number. ResourceExhausted if too many wait already.
+  absl::StatusOr<int64_t> Submit(AcceptedSpec accepted, absl::Time now, Effects& effects);
   // NotFound; FailedPrecondition if the job has ended.
   // `gently`: a running job's workers are asked to end, and it is CANCELLED when they have.
   absl::Status Cancel(int64_t job, bool gently, absl::Time now, Effects& effects);
@@ -128,9 +129,9 @@ class SchedulerState {
   // positive, within `diagnosis`. NotFound; FailedPrecondition if the job does not run.
   absl::Status Diagnose(int64_t request, int64_t job, absl::Time now, Effects& effects);
 
-  // InvalidArgument without a name; AlreadyExists if another live daemon has this name. The same process coming back
-  // replaces its former session, and goes on with the workers that it says it has; another process with the name of one
-  // that is away has lost what that one ran.
+  // InvalidArgument as ValidateHello(); AlreadyExists if another live daemon has this name. The same process coming
+  // back replaces its former session, and goes on with the workers that it says it has; another process with the name
+  // of one that is away has lost what that one ran.
   absl::Status DaemonHello(SessionId session, const pb::DaemonHello& hello, absl::Time now, Effects& effects);
   void DaemonMessage(SessionId session, const pb::FromDaemon& message, absl::Time now, Effects& effects);
   // Its connection closed: it is away.
@@ -181,7 +182,8 @@ class SchedulerState {
     pb::JobStatus status;
     pb::JobSpec spec;  // without the plan; cleared at the end
     bool cuda = false;
-    Gang gang;  // while it is queued
+    bool queued = false;  // counted in num_queued_
+    Gang gang;            // while it is queued
     uint64_t attempt = 0;
     int64_t next_sequence = 0;
     std::vector<Worker> workers;  // kept after the end, for logs
@@ -253,6 +255,7 @@ class SchedulerState {
 
   SchedulerLimits limits_;
   int64_t next_job_ = 1;
+  int num_queued_ = 0;
   std::map<int64_t, Job> jobs_;
   std::map<SessionId, Daemon> daemons_;
   std::map<std::string, Known> known_;  // by name

@@ -31,6 +31,7 @@ class FakeDaemon {
     stream_ = stub_->DaemonSession(&context_);
     pb::FromDaemon message;
     message.mutable_hello()->set_name(name);
+    message.mutable_hello()->set_host("h");
     message.mutable_hello()->set_pid(12);
     message.mutable_hello()->set_cpu_devices(devices);
     message.mutable_hello()->set_incarnation(12);
@@ -190,6 +191,7 @@ TEST_F(SchedulerServerTest, ADaemonWithATakenNameIsToldSo) {
   const auto stub = pb::Scheduler::NewStub(OpenChannel(server_->address()));
   const auto stream = stub->DaemonSession(&context);
   hello.mutable_hello()->set_name("d0");
+  hello.mutable_hello()->set_host("h");
   hello.mutable_hello()->set_pid(13);
   stream->Write(hello);
   EXPECT_THAT(FromGrpc(stream->Finish()),
@@ -227,6 +229,13 @@ TEST_F(SchedulerServerTest, ARestartedSchedulerGoesOnWithItsJobs) {
   EXPECT_EQ(start.start().job(), queued);
   EXPECT_EQ(PlanHash(start.start().spec().plan()), start.start().spec().plan_hash()) << "from the store";
   EXPECT_EQ(daemon.Read().stored().number(), 1);
+}
+
+TEST_F(SchedulerServerTest, AHostThatAsksWithoutPauseIsHeldUp) {
+  absl::Status held_up;
+  for (int i = 0; i < 100'000 && held_up.ok(); ++i) held_up = client_->List().status();
+  EXPECT_THAT(held_up, StatusIs(absl::StatusCode::kResourceExhausted,
+                                HasSubstr("more than 200 requests a second come from your host: try again")));
 }
 
 TEST_F(SchedulerServerTest, StopEndsWatchersWithAReason) {

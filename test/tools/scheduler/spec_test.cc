@@ -36,8 +36,14 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
     std::string error;
   } cases[] = {
       {[](pb::JobSpec& s) { s.set_processes(0); }, "processes is 0; it must be at least 1"},
-      {[](pb::JobSpec& s) { s.set_processes(INT32_MAX); },
-       "the plan has 4 ranks, 2 per process; the job has 2147483647 processes of 2 devices"},
+      {[](pb::JobSpec& s) { s.set_processes(INT32_MAX); }, "processes is 2147483647; it may be up to 65536"},
+      {[](pb::JobSpec& s) { s.set_processes(3); },
+       "the plan has 4 ranks, 2 per process; the job has 3 processes of 2 devices"},
+      {[](pb::JobSpec& s) { s.set_devices_per_process(1025); }, "devices_per_process is 1025; it may be up to 1024"},
+      {[](pb::JobSpec& s) { s.set_cores_per_process(-3); }, "cores_per_process is -3; it must be at least 0"},
+      {[](pb::JobSpec& s) { s.set_name(""); }, "name is empty"},
+      {[](pb::JobSpec& s) { s.set_name(std::string(201, 'x')); }, "name has 201 bytes; it may have up to 200"},
+      {[](pb::JobSpec& s) { s.set_name("a\x1b[2Jb"); }, "name 'a\\x1b[2Jb' has control characters"},
       {[](pb::JobSpec& s) { s.set_devices_per_process(-1); }, "devices_per_process is -1"},
       {[](pb::JobSpec& s) { s.set_device("tpu"); }, "device is 'tpu'; it may be 'cpu' or 'cuda'"},
       {[](pb::JobSpec& s) { s.set_device("cuda"); }, "the plan is for 'cpu' devices; the job asks for 'cuda'"},
@@ -79,6 +85,21 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
     c.spoil(spec);
     EXPECT_THAT(ValidateSpec(spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)));
   }
+}
+
+TEST(ValidateHelloTest, NamesWhatIsWrong) {
+  pb::DaemonHello hello;
+  EXPECT_THAT(ValidateHello(hello), StatusIs(absl::StatusCode::kInvalidArgument, "the daemon's name is empty"));
+  hello.set_name("d0");
+  EXPECT_THAT(ValidateHello(hello), StatusIs(absl::StatusCode::kInvalidArgument, "daemon 'd0': its host is empty"));
+  hello.set_host("h");
+  EXPECT_OK(ValidateHello(hello));
+  hello.set_cpu_devices(INT32_MAX);
+  EXPECT_THAT(ValidateHello(hello), StatusIs(absl::StatusCode::kInvalidArgument,
+                                             "daemon 'd0': cpu_devices is 2147483647; it may be up to 1024"));
+  hello.set_cpu_devices(-1);
+  EXPECT_THAT(ValidateHello(hello),
+              StatusIs(absl::StatusCode::kInvalidArgument, "daemon 'd0': cpu_devices is -1; it must be at least 0"));
 }
 
 TEST(ProcessesOfHostsTest, HostsTakeRanksInOrderAndTheLastMayBeEmpty) {

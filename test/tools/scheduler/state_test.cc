@@ -41,7 +41,7 @@ class SchedulerStateTest : public ::testing::Test {
     pb::JobSpec spec = EmptyJob(processes, devices, hosts);
     spec.set_device(device);
     spec.mutable_restart()->set_attempts(attempts);
-    return state_.Submit(Accept(spec), now_, effects_);
+    return *state_.Submit(Accept(spec), now_, effects_);
   }
 
   void Report(SessionId session, int64_t job, int process, const pb::FromWorker& message, uint64_t attempt = 1) {
@@ -163,7 +163,7 @@ class SchedulerStateTest : public ::testing::Test {
     spec.mutable_restart()->set_attempts(attempts);
     spec.mutable_stall()->set_abort(abort);
     spec.mutable_stall()->set_seconds(abort ? 3 : 0);
-    const int64_t job = state_.Submit(Accept(spec), now_, effects_);
+    const int64_t job = *state_.Submit(Accept(spec), now_, effects_);
     Hello(1, job, 0);
     Hello(2, job, 1);
     EXPECT_EQ(State(job), pb::RUNNING);
@@ -362,6 +362,18 @@ TEST_F(SchedulerStateTest, AWorkerThatWillNotExitAfterItsJobIsStopped) {
   Heartbeat(1), Heartbeat(2), Advance(absl::Seconds(1));
   EXPECT_THAT(Messages(), ElementsAre("2:stop 1"));
   EXPECT_EQ(State(job), pb::FINISHED);
+}
+
+TEST_F(SchedulerStateTest, AQueueIsNotEndless) {
+  SchedulerLimits limits;
+  limits.queued = 2;
+  state_ = SchedulerState(limits);
+  AddDaemon("d0", 1);
+  for (int i = 0; i < 3; ++i) Submit(1, 1);
+  EXPECT_THAT(state_.Submit(Accept(EmptyJob(1, 1)), now_, effects_).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted, "2 jobs are in the queue, and that is all it may hold"));
+  EXPECT_OK(state_.Cancel(2, /*gently=*/false, now_, effects_));
+  EXPECT_OK(state_.Submit(Accept(EmptyJob(1, 1)), now_, effects_).status());
 }
 
 // --- Failures ---
