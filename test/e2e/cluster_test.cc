@@ -1,10 +1,13 @@
 // A cluster that stays: a scheduler and daemons as processes of their own, and the commands that work with them.
 #include <signal.h>
 
+#include <functional>
 #include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
@@ -25,12 +28,13 @@ class ClusterTest : public ::testing::Test {
  protected:
   void SetUp() override {
     scheduler_ = Serve({"scheduler", "--address", "127.0.0.1:0", "--db", work_.Path("jobs.db")}, address_);
-    for (const char* name : {"left", "right"}) {
-      std::string registered;
-      daemons_.push_back(Serve({"daemon", "--scheduler", address_, "--name", name, "--cpu-devices", "2", "--cores", "1",
-                                "--work-dir", work_.Path(name)},
-                               registered));
-    }
+    for (const char* name : {"left", "right"}) AddDaemon(name);
+  }
+  void AddDaemon(const std::string& name) {
+    std::string registered;
+    daemons_.push_back(Serve({"daemon", "--scheduler", address_, "--name", name, "--cpu-devices", "2", "--cores", "1",
+                              "--work-dir", work_.Path(name)},
+                             registered));
   }
   // Starts a server and waits for the line that says that it serves.
   std::unique_ptr<RunningCommand> Serve(const std::vector<std::string>& arguments, std::string& line) {
@@ -134,19 +138,65 @@ TEST_F(ClusterTest, ARunOutlivesItsScheduler) {
   EXPECT_EQ(metrics.losses(), undisturbed) << "each step once, whatever was on its way";
 }
 
-TEST_F(ClusterTest, AJobWhoseWorkerIsKilledGoesOnAsAnotherAttempt) {
-  MetricsPipe metrics(work_.Path("metrics"));
-  const std::unique_ptr<RunningCommand> run =
-      work_.Start(Join(Join({"run", work_.GptJob(), "--metrics", work_.Path("metrics"), "--set", "restart.attempts=2"},
-                            Join(OnMesh("dp: 4", 2), {"--set", "train.steps=300"})),
-                       At()));
-  ASSERT_TRUE(metrics.AwaitSteps(20)) << run->Errors();
-  for (Process& process : DescendantsOf(daemons_[1]->pid())) {
-    process.Kill(SIGKILL);
-    process.Close();
+// A job of two processes on two of three daemons, with checkpoints, which may be tried three times.
+class AttemptsTest : public ClusterTest {
+ protected:
+  void SetUp() override {
+    ClusterTest::SetUp();
+    AddDaemon("spare");
   }
-  ASSERT_TRUE(metrics.AwaitSteps(300)) << run->Errors();
-  EXPECT_EQ(run->Wait().exit_code, 0) << run->Errors();
+
+  std::vector<std::string> Saving(const std::string& folder) const {
+    const std::string checkpoint = absl::StrCat("checkpoint={path: '", work_.Path(folder), "' every: 20}");
+    return Join(
+        Join({"run", work_.GptJob(), "--set", checkpoint, "--set", "restart.attempts=3"}, OnMesh("dp: 2 tp: 2", 2)),
+        Join({"--set", "train.steps=150"}, At()));
+  }
+
+  // Runs it, kills something of daemon `left` in the middle, and expects the end that it would have had otherwise.
+  void GoesOnAfter(const std::function<void()>& kill, const std::string& cause) {
+    MetricsPipe metrics(work_.Path("metrics"));
+    const std::unique_ptr<RunningCommand> run =
+        work_.Start(Join(Saving("killed"), {"--metrics", work_.Path("metrics")}));
+    ASSERT_TRUE(metrics.AwaitSteps(50)) << run->Errors();
+    // A worker that is frozen ends no step; when all that were done have been told, the next is of the next attempt.
+    std::vector<Process> workers = DescendantsOf(daemons_[0]->pid());
+    for (const Process& worker : workers) worker.Kill(SIGSTOP);
+    while (metrics.AwaitSteps(metrics.num_steps() + 1, absl::Milliseconds(500))) {
+    }
+    const absl::Time killed = absl::Now();
+    kill();
+    EXPECT_TRUE(metrics.AwaitSteps(metrics.num_steps() + 1)) << run->Errors();
+    EXPECT_LE(absl::Now() - killed, absl::Seconds(10)) << "until the next step";
+    const Outcome ended = run->Wait();
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr(absl::StrCat("attempt 2 of 3 after: ", cause)));
+    EXPECT_THAT(ended.out, HasSubstr("goes on from step "));
+    for (Process& worker : workers) worker.Close();
+
+    const Outcome whole = work_.Run(Saving("whole"));
+    EXPECT_EQ(whole.exit_code, 0) << whole.err;
+    const Outcome difference = work_.Run({"checkpoint", "diff", work_.Path("killed"), work_.Path("whole")});
+    EXPECT_EQ(difference.exit_code, 0);
+    EXPECT_EQ(difference.out + difference.err, "") << "the same to the bit";
+  }
+};
+
+TEST_F(AttemptsTest, AJobWhoseWorkerIsKilledGoesOnFromItsLastCheckpoint) {
+  const auto kill = [this] {
+    for (Process& worker : DescendantsOf(daemons_[0]->pid())) {
+      worker.Kill(SIGKILL);
+      worker.Close();
+    }
+  };
+  GoesOnAfter(kill, "worker 0 (pid ");
+}
+
+TEST_F(AttemptsTest, AJobWhoseDaemonIsKilledGoesOnOnAnother) {
+  GoesOnAfter(
+      [this] { daemons_[0]->Signal(SIGKILL); },
+      absl::StrCat("daemon 'left' (pid ", daemons_[0]->pid(), ") was lost: its connection closed; it ran worker 0"));
+  EXPECT_THAT(work_.Run(Join({"logs", "1"}, At())).out, HasSubstr("on daemon 'spare'\n"));
 }
 
 }  // namespace

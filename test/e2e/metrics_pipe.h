@@ -50,6 +50,7 @@ class MetricsPipe {
     }
     return true;
   }
+  int num_steps() const { return steps_; }
   // Of the steps that have been read.
   std::vector<double> losses() const {
     std::vector<double> losses;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 
 namespace oneflow {
 namespace {
@@ -86,19 +87,26 @@ void Progress::OnEvent(const pb::JobEvent& event) {
     case pb::JobEvent::kPhaseDone:
       return OnPhaseDone(event.time_us(), event.phase_done());
     case pb::JobEvent::kState:
-      // The first step's time counts from here.
-      if (event.state().state() == pb::RUNNING) times_us_.assign(1, event.time_us());
-      return;
+      return OnState(event.time_us(), event.state());
     case pb::JobEvent::kNotice:
-      return OnNotice(event.notice());
+      return PrintLine(event.notice().text());
     case pb::JobEvent::kStall:
-      if (line_open_) options_.print("\n");
-      line_open_ = false;
-      return options_.print(event.stall().text());
+      return PrintLine(std::string(absl::StripSuffix(event.stall().text(), "\n")));
     case pb::JobEvent::kStats:
     case pb::JobEvent::KIND_NOT_SET:
       return;
   }
+}
+
+void Progress::OnState(int64_t time_us, const pb::StateChange& state) {
+  if (state.state() == pb::RUNNING) times_us_.assign(1, time_us);  // the first step's time counts from here
+  if (state.state() != pb::QUEUED || state.message().empty()) return;
+  // Another attempt: what this one had only begun to say is not said to its end.
+  WritePending();
+  partial_.clear();
+  evaluating_.clear();
+  generated_.clear();
+  PrintLine(state.message());
 }
 
 void Progress::OnFetched(int64_t time_us, const pb::FetchedValue& value) {
@@ -198,8 +206,8 @@ void Progress::OnPhaseDone(int64_t time_us, const pb::PhaseDone& done) {
   evaluating_.clear();
 }
 
-void Progress::OnNotice(const pb::Notice& notice) {
-  options_.print(absl::StrCat(line_open_ ? "\n" : "", notice.text(), "\n"));
+void Progress::PrintLine(const std::string& text) {
+  options_.print(absl::StrCat(line_open_ ? "\n" : "", text, "\n"));
   line_open_ = false;
 }
 

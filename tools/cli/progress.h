@@ -4,6 +4,7 @@
 //   step  120/750  loss 2.1034  lr 0.00198  18.2k tokens/s  ETA 1:32
 //   step  121/750  loss 2.1002  lr 0.00198  skipped: gradients overflow at loss scale 65536
 //   validation loss 1.5562 after step 750 (20 batches)
+//   attempt 2 of 3 after: worker 1 (pid 4711) on daemon 'd1' was killed by signal 9 (Killed)
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@
 
 namespace oneflow {
 
-// A pure consumer of job events; time is the events' own. Single-threaded.
+// A pure consumer of job events; time is the events' own. Single-threaded. An attempt that goes on from a checkpoint
+// trains the steps behind it again, and they are told again, also in the metrics.
 class Progress {
  public:
   struct Options {
@@ -52,7 +54,8 @@ class Progress {
   void OnFetched(int64_t time_us, const pb::FetchedValue& value);
   void OnTrained(int64_t time_us, Step step);
   void OnPhaseDone(int64_t time_us, const pb::PhaseDone& done);
-  void OnNotice(const pb::Notice& notice);
+  void OnState(int64_t time_us, const pb::StateChange& state);
+  void PrintLine(const std::string& text);  // on a line of its own
   void PrintStep(int64_t time_us, const Step& step, bool force);
   void PrintSkipped(const Step& step);
   // "step  120/750  loss 2.1034  lr 0.00198"

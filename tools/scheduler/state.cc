@@ -20,6 +20,18 @@ void MoveBehind(std::vector<T>& to, std::vector<T>& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
+pb::ToWorker StopMessage() {
+  pb::ToWorker message;
+  message.mutable_stop();
+  return message;
+}
+
+pb::ToWorker DismissalMessage() {
+  pb::ToWorker message;
+  message.mutable_dismissal();
+  return message;
+}
+
 }  // namespace
 
 void Effects::Append(Effects later) {
@@ -76,7 +88,7 @@ void SchedulerState::RestoreWorkers(Job& job, std::vector<pb::StoredWorker> stor
     job.workers.push_back({.stored = std::move(worker)});
   }
   if (job.status.state() == pb::STARTING) job.due = now + limits_.start;
-  if (job.status.state() == pb::FINISHED) job.due = now + limits_.exit;
+  if (Ended(job) && Dismissed(job)) job.due = now + limits_.exit;
   const bool ran = job.status.state() == pb::STARTING || job.status.state() == pb::RUNNING;
   if (ran && !job.status.message().empty()) job.stopping = job.status.message();
   if (job.workers.empty()) return;
@@ -116,11 +128,10 @@ absl::Status SchedulerState::Cancel(int64_t number, bool gently, absl::Time now,
     return absl::FailedPreconditionError(
         absl::StrCat("job ", number, " has ended: ", pb::JobState_Name(found->second.status.state())));
   }
-  if (gently && found->second.status.state() == pb::RUNNING) {
-    found->second.asked_to_stop = true;
-    pb::ToWorker message;
-    message.mutable_stop();
-    TellWorkers(found->second, message, effects);
+  if (gently && found->second.status.state() == pb::RUNNING && !found->second.stopping) {
+    found->second.status.set_asked_to_stop(true);
+    effects.changed_jobs.push_back(found->second.status);
+    TellWorkers(found->second, StopMessage(), effects);
     return absl::OkStatus();
   }
   EndJob(found->second, pb::CANCELLED, "cancelled on request", now, effects);
@@ -141,6 +152,11 @@ absl::StatusOr<pb::JobStatus> SchedulerState::Find(int64_t number) const {
   const auto found = jobs_.find(number);
   if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
   return found->second.status;
+}
+
+bool SchedulerState::Dismissed(const Job& job) {
+  return !job.workers.empty() &&
+         std::all_of(job.workers.begin(), job.workers.end(), [](const Worker& w) { return w.stored.finished(); });
 }
 
 void SchedulerState::AddEvent(Job& job, pb::JobEvent event, Effects& effects) {
@@ -170,12 +186,14 @@ void SchedulerState::EndJob(Job& job, pb::JobState state, absl::string_view mess
   job.spec.Clear();
   job.complaint.reset();
   job.stopping.reset();
-  job.due = state == pb::FINISHED ? now + limits_.exit : absl::InfiniteFuture();
-  if (state != pb::FINISHED) StopWorkers(job, effects);
+  job.due = Dismissed(job) ? now + limits_.exit : absl::InfiniteFuture();
+  if (!Dismissed(job)) StopWorkers(job, effects);
 }
 
 void SchedulerState::FailJob(Job& job, bool curable, absl::string_view message, absl::Time now, Effects& effects) {
-  if (!curable || job.status.attempt() >= job.status.attempts()) return EndJob(job, pb::FAILED, message, now, effects);
+  if (!curable || job.status.asked_to_stop() || job.status.attempt() >= job.status.attempts()) {
+    return EndJob(job, pb::FAILED, message, now, effects);
+  }
   job.complaint.reset();
   job.stopping = std::string(message);
   job.due = absl::InfiniteFuture();
@@ -357,15 +375,15 @@ void SchedulerState::ReuniteWorker(Job& job, int process, SessionId session, con
         now, effects);
   }
   *keep.add_keep() = *running;
-  if (job.stopping || (Ended(job) && job.status.state() != pb::FINISHED)) return StopWorkers(job, effects);
+  if (job.stopping || (Ended(job) && !Dismissed(job))) return StopWorkers(job, effects);
+  if (Ended(job)) {
+    if (!running->dismissed()) TellWorker(job, process, DismissalMessage(), effects);
+    return;
+  }
   if (job.status.state() == pb::RUNNING && !running->started()) {
     TellWorker(job, process, StartMessage(job), effects);
   }
-  if (job.status.state() == pb::FINISHED && !running->dismissed()) {
-    pb::ToWorker message;
-    message.mutable_dismissal();
-    TellWorker(job, process, message, effects);
-  }
+  if (job.status.asked_to_stop()) TellWorker(job, process, StopMessage(), effects);
 }
 
 void SchedulerState::DaemonMessage(SessionId session, const pb::FromDaemon& message, absl::Time now, Effects& effects) {
@@ -577,14 +595,9 @@ void SchedulerState::OnFinished(Job& job, int process, absl::Time now, Effects& 
   for (const Worker& worker : job.workers) {
     if (!worker.stored.finished()) return;
   }
-  pb::ToWorker message;
-  message.mutable_dismissal();
-  TellWorkers(job, message, effects);
-  if (!job.asked_to_stop) return EndJob(job, pb::FINISHED, "", now, effects);
-  // They have been dismissed, and exit by themselves.
-  ChangeState(job, pb::CANCELLED, "stopped on request", now, effects);
-  job.spec.Clear();
-  job.due = now + limits_.exit;
+  TellWorkers(job, DismissalMessage(), effects);
+  const bool asked = job.status.asked_to_stop();
+  EndJob(job, asked ? pb::CANCELLED : pb::FINISHED, asked ? "stopped on request" : "", now, effects);
 }
 
 void SchedulerState::OnFailed(Job& job, int process, const pb::WorkerFailed& failed, absl::Time now, Effects& effects) {

@@ -191,7 +191,6 @@ class SchedulerState {
     std::optional<std::string> stopping;      // why it is to be queued again as soon as all its workers are released
     absl::Time due = absl::InfiniteFuture();  // of starting, or of exiting after the end
     int phases_done = 0;
-    bool asked_to_stop = false;
   };
   struct LogsRequest {
     pb::LogsReply reply;               // index = process
@@ -201,6 +200,8 @@ class SchedulerState {
 
   void RestoreWorkers(Job& job, std::vector<pb::StoredWorker> stored, absl::Time now);
   static bool Ended(const Job& job) { return job.status.state() >= pb::FINISHED; }
+  // All its workers have finished: they have been dismissed, and exit by themselves.
+  static bool Dismissed(const Job& job);
   // It has workers that may succeed.
   static bool Runs(const Job& job) {
     return (job.status.state() == pb::STARTING || job.status.state() == pb::RUNNING) && !job.stopping;

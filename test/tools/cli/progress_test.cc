@@ -9,6 +9,7 @@
 namespace oneflow {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -129,6 +130,22 @@ TEST_F(ProgressTest, EveryStepThatWasSkippedIsTold) {
     EXPECT_THAT(printed_, HasSubstr("\nskipped 2 of 3 steps, whose gradients overflowed\n"));
   }
   EXPECT_THAT(metrics_[0], HasSubstr("\"loss_scale\": 33554432, \"lr\": 0.5, \"skipped\": 1,"));
+}
+
+TEST_F(ProgressTest, AnotherAttemptIsToldAndTheOneBeforeIsNotMixedWithIt) {
+  Running(0);
+  Fetched(1'000'000, "train", "loss", 0, 4), Fetched(1'000'000, "train", "lr", 0, 0.1);
+  Fetched(2'000'000, "train", "loss", 1, 3);  // and its worker dies
+  pb::JobEvent again;
+  again.mutable_state()->set_state(pb::QUEUED);
+  again.mutable_state()->set_message("attempt 2 of 3 after: worker 0 was killed");
+  progress_->OnEvent(again);
+  EXPECT_THAT(printed_, HasSubstr("attempt 2 of 3 after: worker 0 was killed\n"));
+  Running(10'000'000);
+  Fetched(12'000'000, "train", "lr", 1, 0.1), Fetched(12'000'000, "train", "loss", 1, 2);
+  progress_->Finish();
+  EXPECT_THAT(metrics_, ElementsAre(HasSubstr("\"step\": 1, \"loss\": 4"),
+                                    AllOf(HasSubstr("\"step\": 2, \"loss\": 2"), HasSubstr("tokens_per_s\": 500"))));
 }
 
 TEST_F(ProgressTest, ValuesThatAreNotNumbersStayValidJson) {

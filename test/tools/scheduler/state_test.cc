@@ -598,6 +598,21 @@ TEST_F(SchedulerStateTest, AGentleCancelAsksTheWorkersAndTheJobIsCancelledWhenTh
   EXPECT_THAT(Messages(), ElementsAre("1:dismiss 1/0", "2:dismiss 1/1"));
 }
 
+TEST_F(SchedulerStateTest, AJobThatIsAskedToStopIsNotTriedAgain) {
+  const int64_t job = RunTwo(/*attempts=*/3);
+  EXPECT_OK(state_.Cancel(job, /*gently=*/true, now_, effects_));
+  Exit(1, job, 0, 0, SIGKILL);
+  EXPECT_EQ(State(job), pb::FAILED);
+}
+
+TEST_F(SchedulerStateTest, AJobBetweenTwoAttemptsIsCancelledAtOnceHoweverGently) {
+  const int64_t job = RunTwo(/*attempts=*/3);
+  Exit(1, job, 0, 0, SIGKILL);
+  EXPECT_EQ(State(job), pb::RUNNING) << "its other worker has not exited";
+  EXPECT_OK(state_.Cancel(job, /*gently=*/true, now_, effects_));
+  EXPECT_EQ(State(job), pb::CANCELLED);
+}
+
 TEST_F(SchedulerStateTest, WhatWorkersNoticeIsAnEventOfTheJob) {
   const int64_t job = RunTwo();
   pb::FromWorker message;
@@ -832,6 +847,23 @@ TEST_F(SchedulerStateTest, ARestartedSchedulerGoesOnWithItsJobs) {
   Exit(first, job, 0, 0);
   EXPECT_EQ(State(queued), pb::STARTING);
   EXPECT_EQ(Submit(1, 1), 3) << "numbers are not used twice";
+}
+
+TEST_F(SchedulerStateTest, ARestartedSchedulerAsksWorkersToStopThatMayNotHaveHeardIt) {
+  const int64_t job = RunTwo();
+  EXPECT_OK(state_.Cancel(job, /*gently=*/true, now_, effects_));
+  Store();
+  RestartScheduler();
+  const SessionId first = AddDaemon("d0", 1, 10, "h", {Running(job, 0)});
+  const SessionId second = AddDaemon("d1", 1, 12, "h", {Running(job, 1)});
+  EXPECT_THAT(Messages(), ElementsAre("3:end 1/0", "4:end 1/1"));
+  Finished(first, job, 0);
+  Finished(second, job, 1);
+  EXPECT_EQ(State(job), pb::CANCELLED);
+  Store();
+  RestartScheduler();
+  AddDaemon("d0", 1, 10, "h", {Running(job, 0)});
+  EXPECT_THAT(Messages(), ElementsAre("5:dismiss 1/0")) << "it is not killed: its peer may still read its registers";
 }
 
 TEST_F(SchedulerStateTest, ADaemonThatDoesNotFindTheRestartedSchedulerIsLost) {
