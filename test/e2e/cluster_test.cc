@@ -199,5 +199,25 @@ TEST_F(AttemptsTest, AJobWhoseDaemonIsKilledGoesOnOnAnother) {
   EXPECT_THAT(work_.Run(Join({"logs", "1"}, At())).out, HasSubstr("on daemon 'spare'\n"));
 }
 
+// An embedded cluster has no daemon to spare.
+TEST(EmbeddedAttemptsTest, ADaemonThatIsKilledIsReplaced) {
+  const Workspace work;
+  MetricsPipe metrics(work.Path("metrics"));
+  const std::unique_ptr<RunningCommand> run =
+      work.Start(Join({"run", work.GptJob(), "--metrics", work.Path("metrics"), "--set", "restart.attempts=2", "--set",
+                       "train.steps=200"},
+                      OnMesh("dp: 2", 2)));
+  ASSERT_TRUE(metrics.AwaitSteps(20)) << run->Errors();
+  for (Process& process : DescendantsOf(run->pid())) {
+    if (absl::StrContains(process.command, "--name=d1 ")) process.Kill(SIGKILL);
+    process.Close();
+  }
+  ASSERT_TRUE(metrics.AwaitSteps(220)) << "20, and then all: " << run->Errors();
+  const Outcome ended = run->Wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("attempt 2 of 2 after: daemon 'd1' (pid "));
+  EXPECT_THAT(work.Leftovers(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace oneflow::e2e

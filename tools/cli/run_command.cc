@@ -1,6 +1,7 @@
 // `oneflow run` and `oneflow generate`.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <iostream>
@@ -70,6 +71,7 @@ EmbeddedOptions ClusterOf(const pb::JobSpec& spec) {
   options.devices_per_daemon = spec.devices_per_process();
   options.device = spec.device();
   options.cores_per_daemon = spec.cores_per_process();
+  options.replacements = std::max(spec.restart().attempts() - 1, 0);  // a job that is tried again needs all of them
   return options;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "glog/logging.h"
 #include "tools/daemon/log_tail.h"
 #include "tools/process/ready_pipe.h"
 #include "tools/process/visible_devices.h"
@@ -30,6 +31,10 @@ std::vector<int> DevicesOf(int daemon, int devices_per_daemon) {
 absl::StatusOr<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(const EmbeddedOptions& options) {
   std::unique_ptr<EmbeddedCluster> cluster(new EmbeddedCluster);
   cluster->work_dir_ = options.work_dir;
+  {
+    absl::MutexLock lock(&cluster->mu_);
+    cluster->replacements_ = options.replacements;
+  }
   if (options.work_dir.empty()) {
     OF_ASSIGN_OR_RETURN(cluster->temporary_, TempDir::Make("oneflow"));
     cluster->work_dir_ = cluster->temporary_->path();
@@ -67,14 +72,32 @@ absl::Status EmbeddedCluster::Launch(const EmbeddedOptions& options, const std::
   child.arguments = std::move(arguments);
   child.environment = std::move(environment);
   child.arguments.insert(child.arguments.begin(), "oneflow");
-  child.arguments.push_back("--ready-fd=3");
   child.log_path = absl::StrCat(work_dir_, "/", name, ".log");
-  child.passed_fd = pipe->write_fd();
-  OF_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process, ChildProcess::Start(std::move(child)));
+  absl::MutexLock lock(&mu_);
+  const size_t number = names_.size();
   names_.push_back(name);
+  options_.push_back(child);
+  child.arguments.push_back("--ready-fd=3");
+  child.passed_fd = pipe->write_fd();
   ready_.push_back(std::move(pipe));
+  OF_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process,
+                      ChildProcess::Start(std::move(child), [this, number](ChildExit) { Replace(number); }));
   children_.push_back(std::move(process));
   return absl::OkStatus();
+}
+
+// The scheduler alone has what must not be lost, and an address that others know.
+void EmbeddedCluster::Replace(size_t child) {
+  absl::MutexLock lock(&mu_);
+  if (child == 0 || stopping_ || replacements_ == 0) return;
+  --replacements_;
+  absl::StatusOr<std::unique_ptr<ChildProcess>> process =
+      ChildProcess::Start(options_[child], [this, child](ChildExit) { Replace(child); });
+  if (!process.ok()) {
+    LOG(ERROR) << "'" << names_[child] << "' of the embedded cluster died: " << process.status().message();
+    return;
+  }
+  dead_.push_back(std::exchange(children_[child], *std::move(process)));
 }
 
 absl::StatusOr<std::string> EmbeddedCluster::AwaitReady(int child) {
@@ -87,14 +110,22 @@ absl::StatusOr<std::string> EmbeddedCluster::AwaitReady(int child) {
 }
 
 void EmbeddedCluster::Stop() {
-  // Daemons first: a scheduler that went before them would leave them to complain about it.
-  for (size_t i = 1; i < children_.size(); ++i) children_[i]->Stop(kGrace);
-  for (size_t i = 1; i < children_.size(); ++i) children_[i]->WaitForExit(kGrace + kKillLimit);
-  if (!children_.empty()) {
-    children_.front()->Stop(kGrace);
-    children_.front()->WaitForExit(kGrace + kKillLimit);
+  std::vector<std::unique_ptr<ChildProcess>> children, dead;
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+    children = std::exchange(children_, {});
+    dead = std::exchange(dead_, {});
   }
-  children_.clear();
+  // Daemons first: a scheduler that went before them would leave them to complain about it.
+  for (size_t i = 1; i < children.size(); ++i) children[i]->Stop(kGrace);
+  for (size_t i = 1; i < children.size(); ++i) children[i]->WaitForExit(kGrace + kKillLimit);
+  if (!children.empty()) {
+    children.front()->Stop(kGrace);
+    children.front()->WaitForExit(kGrace + kKillLimit);
+  }
+  children.clear();
+  dead.clear();  // their threads may be in Replace()
   temporary_.reset();
 }
 

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "oneflow_core/status.h"
 #include "tools/process/child.h"
 #include "tools/process/temp_dir.h"
@@ -24,6 +26,7 @@ struct EmbeddedOptions {
   int cores_per_daemon = 1;
   std::string work_dir;  // for logs and the scheduler's store; empty: a temporary one, removed at the end
   std::string executable = kThisProgram;
+  int replacements = 0;  // how many daemons that die are followed by others of the same name
 };
 
 class ReadyPipe;
@@ -40,8 +43,8 @@ class EmbeddedCluster {
   const std::string& address() const { return address_; }
   // Where the logs of the scheduler and the daemons are.
   const std::string& work_dir() const { return work_dir_; }
-  int scheduler_pid() const { return children_.front()->pid(); }
-  int daemon_pid(int index) const { return children_[index + 1]->pid(); }
+  int scheduler_pid() const { return pid_of(0); }
+  int daemon_pid(int index) const { return pid_of(index + 1); }
 
   // Ends all processes and waits for them: asked first, killed if they do not listen.
   void Stop();
@@ -52,13 +55,24 @@ class EmbeddedCluster {
   absl::Status Launch(const EmbeddedOptions& options, const std::string& name, std::vector<std::string> arguments,
                       std::vector<std::string> environment = {});
   absl::StatusOr<std::string> AwaitReady(int child);
+  // On the thread of a child that has died: starts another in its place, if there may be one more.
+  void Replace(size_t child);
+  int pid_of(size_t child) const {
+    absl::MutexLock lock(&mu_);
+    return children_[child]->pid();
+  }
 
   std::unique_ptr<TempDir> temporary_;
   std::string work_dir_;
   std::string address_;
-  std::vector<std::string> names_;                       // of children
-  std::vector<std::unique_ptr<ReadyPipe>> ready_;        // of children
-  std::vector<std::unique_ptr<ChildProcess>> children_;  // scheduler, d0, d1, ...
+  std::vector<std::string> names_;                 // of children
+  std::vector<ChildOptions> options_;              // of children that take the place of others
+  std::vector<std::unique_ptr<ReadyPipe>> ready_;  // of children
+  mutable absl::Mutex mu_;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  int replacements_ ABSL_GUARDED_BY(mu_) = 0;                                 // that may still be made
+  std::vector<std::unique_ptr<ChildProcess>> children_ ABSL_GUARDED_BY(mu_);  // scheduler, d0, d1, ...
+  std::vector<std::unique_ptr<ChildProcess>> dead_ ABSL_GUARDED_BY(mu_);      // those that were replaced
 };
 
 }  // namespace oneflow
