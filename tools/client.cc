@@ -63,12 +63,54 @@ class GrpcClient final : public Client {
     return reply.text();
   }
 
-  absl::StatusOr<std::vector<pb::WorkerLog>> Logs(int64_t job) override {
+  absl::StatusOr<std::vector<pb::WorkerLog>> Logs(int64_t job, int process) override {
     pb::LogsRequest request;
     request.set_job(job);
+    if (process >= 0) request.set_process(process);
     pb::LogsReply reply;
     OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Logs, request, reply));
     return std::vector<pb::WorkerLog>(reply.logs().begin(), reply.logs().end());
+  }
+
+  absl::StatusOr<pb::WorkerLog> LogFrom(int64_t job, int process, int64_t offset) override {
+    pb::LogsRequest request;
+    request.set_job(job);
+    request.set_process(process);
+    request.set_offset(offset);
+    pb::LogsReply reply;
+    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Logs, request, reply));
+    if (reply.logs_size() == 1) return reply.logs(0);
+    return absl::InternalError(absl::StrCat(where_, ": asked for one log, and got ", reply.logs_size()));
+  }
+
+  absl::StatusOr<pb::DescribeReply> Describe(int64_t job, bool with_plan) override {
+    pb::DescribeRequest request;
+    request.set_job(job);
+    request.set_with_plan(with_plan);
+    pb::DescribeReply reply;
+    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Describe, request, reply));
+    return reply;
+  }
+
+  absl::StatusOr<std::vector<pb::Node>> Nodes() override {
+    pb::NodesReply reply;
+    OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Nodes, pb::NodesRequest(), reply));
+    return std::vector<pb::Node>(reply.nodes().begin(), reply.nodes().end());
+  }
+
+  absl::Status Drain(const std::string& node, bool undo) override {
+    pb::DrainRequest request;
+    request.set_node(node);
+    request.set_undo(undo);
+    pb::DrainReply reply;
+    return Call(&pb::Scheduler::Stub::Drain, request, reply);
+  }
+
+  absl::Status Retry(int64_t job) override {
+    pb::RetryRequest request;
+    request.set_job(job);
+    pb::RetryReply reply;
+    return Call(&pb::Scheduler::Stub::Retry, request, reply);
   }
 
  private:

@@ -38,7 +38,17 @@ class Client {
   // What the workers of a running job wait for, as text. NotFound; FailedPrecondition if it does not run.
   virtual absl::StatusOr<std::string> Diagnose(int64_t job) = 0;
   // The end of what each worker of the job wrote, by process. NotFound; FailedPrecondition if it never had workers.
-  virtual absl::StatusOr<std::vector<pb::WorkerLog>> Logs(int64_t job) = 0;
+  // `process`: of this one alone, unless it is negative.
+  virtual absl::StatusOr<std::vector<pb::WorkerLog>> Logs(int64_t job, int process = -1) = 0;
+  // What this worker wrote from a byte on, as far as an answer holds it.
+  virtual absl::StatusOr<pb::WorkerLog> LogFrom(int64_t job, int process, int64_t offset) = 0;
+  // All that is known of a job; its plan only if that is asked for. NotFound.
+  virtual absl::StatusOr<pb::DescribeReply> Describe(int64_t job, bool with_plan = false) = 0;
+  virtual absl::StatusOr<std::vector<pb::Node>> Nodes() = 0;
+  // No new jobs on this daemon; or again. NotFound.
+  virtual absl::Status Drain(const std::string& node, bool undo) = 0;
+  // Queues a job that failed or was cancelled for one more attempt. NotFound; FailedPrecondition otherwise.
+  virtual absl::Status Retry(int64_t job) = 0;
 };
 
 }  // namespace oneflow

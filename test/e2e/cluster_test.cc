@@ -94,6 +94,38 @@ TEST_F(ClusterTest, AJobThatTheClusterCannotHoldStaysInTheQueueAndSaysWhy) {
   EXPECT_THAT(Jobs(), ContainsRegex(" 1 +gpt +QUEUED +2 x 4 .*4"));
 }
 
+TEST_F(ClusterTest, AJobIsDescribedWatchedAndItsLogFollowed) {
+  ASSERT_EQ(work_.Run(Join(Join({"submit", work_.GptJob()}, OnMesh("dp: 4", 2)), At())).exit_code, 0);
+  const Outcome watched = work_.Run(Join({"watch", "1"}, At()));
+  EXPECT_EQ(watched.exit_code, 0) << watched.err;
+  EXPECT_THAT(watched.out, HasSubstr("step 20/20  loss "));
+  const Outcome followed = work_.Run(Join({"logs", "1", "-f", "--rank", "2"}, At()));
+  EXPECT_EQ(followed.exit_code, 0) << followed.err;
+  EXPECT_EQ(followed.err + work_.Run(Join({"logs", "1", "--rank", "4"}, At())).err,
+            absl::StrCat("oneflow: --rank is 4; job 1 has 4 ranks\n"));
+  EXPECT_THAT(work_.Run(Join({"logs", "1", "--rank", "2"}, At())).out, HasSubstr("== worker 1 on daemon 'right'\n"));
+  const Outcome described = work_.Run(Join({"jobs", "describe", "1"}, At()));
+  EXPECT_EQ(described.exit_code, 0) << described.err;
+  EXPECT_THAT(described.out, HasSubstr("job 1 'gpt': FINISHED, attempt 1 of 1\n"));
+  EXPECT_THAT(described.out, ContainsRegex("1 +right +[0-9]+ +[0-9]+ +(gone|finished)\n"));
+  EXPECT_THAT(described.out, HasSubstr("weight_decay: 0.1")) << "what it was submitted as";
+  EXPECT_THAT(work_.Run(Join({"jobs", "--json"}, At())).out, HasSubstr("\"state\":\"FINISHED\""));
+}
+
+TEST_F(ClusterTest, ADrainedNodeGetsNoJobsAndACancelledJobIsTriedAgain) {
+  EXPECT_EQ(work_.Run(Join({"drain", "right"}, At())).exit_code, 0);
+  EXPECT_THAT(work_.Run(Join({"nodes"}, At())).out, ContainsRegex("right +[^ ]+ +up, drained +0/2 +0/0\n"));
+  ASSERT_EQ(work_.Run(Join(Join({"submit", work_.GptJob()}, OnMesh("dp: 4", 2)), At())).exit_code, 0);
+  EXPECT_THAT(work_.Run(Join({"jobs", "describe", "1"}, At())).out, ContainsRegex("waits: .* \\(drained: 1\\)\n"));
+  EXPECT_EQ(work_.Run(Join({"cancel", "1"}, At())).exit_code, 0);
+  EXPECT_EQ(work_.Run(Join({"drain", "right", "--undo"}, At())).exit_code, 0);
+  EXPECT_EQ(work_.Run(Join({"retry", "1"}, At())).exit_code, 0);
+  EXPECT_EQ(work_.Run(Join({"watch", "1"}, At())).exit_code, 0);
+  EXPECT_THAT(Jobs(), ContainsRegex(" 1 +gpt +FINISHED +2 x 2 +1/1"));
+  EXPECT_THAT(work_.Run(Join({"retry", "1"}, At())).err,
+              HasSubstr("job 1 is FINISHED; one that FAILED or was CANCELLED"));
+}
+
 TEST_F(ClusterTest, AServerAskedToStopEndsInOrder) {
   for (std::unique_ptr<RunningCommand>& daemon : daemons_) {
     daemon->Signal(SIGTERM);

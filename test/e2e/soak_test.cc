@@ -4,6 +4,7 @@
 //   ONEFLOW_SOAK_KILLS=200 [ONEFLOW_SOAK_SEED=7] e2e_test --gtest_filter=SoakTest.*
 #include <signal.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -122,6 +123,8 @@ class SoakTest : public ::testing::Test {
       if (sort == 2) dead.push_back(&scheduler_);
     }
     if (dead.size() == 2 && dead[0] == dead[1]) dead.pop_back();
+    // Daemons are ready when a scheduler knows them.
+    std::stable_partition(dead.begin(), dead.end(), [this](const Server* server) { return server == &scheduler_; });
     for (Server* server : dead) server->command->Signal(SIGKILL);
     for (Server* server : dead) EXPECT_EQ(server->command->Wait().signal, SIGKILL);
     if (!dead.empty()) absl::SleepFor(absl::Milliseconds(Random(1000)));  // machines do not come back at once

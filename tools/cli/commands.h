@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "oneflow_core/status.h"
+#include "proto/control.pb.h"
 #include "tools/job/job.h"
 
 namespace oneflow {
@@ -119,10 +121,28 @@ struct ConvertArguments {
 };
 absl::Status CheckpointConvertCommand(const ConvertArguments& arguments);
 
+// How long commands that follow a job wait for a scheduler that is being restarted.
+inline constexpr absl::Duration kSchedulerPatience = absl::Minutes(1);
+// OK for a job that finished; Cancelled; Aborted with why it failed.
+absl::Status FinalStatus(const pb::StateChange& last);
+
+// What is asked of a running scheduler. Errors name it and say what it answered.
 absl::Status SubmitCommand(const JobArguments& job, const std::string& scheduler);
-absl::Status JobsCommand(const std::string& scheduler);
+// `again_and_again`: until the command is interrupted.
+absl::Status JobsCommand(const std::string& scheduler, bool json, bool again_and_again);
+absl::Status DescribeCommand(const std::string& scheduler, int64_t job);
 absl::Status DiagnoseCommand(const std::string& scheduler, int64_t job);
-absl::Status LogsCommand(const std::string& scheduler, int64_t job);
+// Shows a job from its beginning as `oneflow run` does, and ends as that would.
+absl::Status WatchCommand(const std::string& scheduler, int64_t job);
+struct LogsArguments {
+  int64_t job = 0;
+  int rank = -1;        // only of the worker that has it; negative: of all
+  bool follow = false;  // from the beginning, until the job ends
+};
+absl::Status LogsCommand(const std::string& scheduler, const LogsArguments& arguments);
 absl::Status CancelCommand(const std::string& scheduler, int64_t job, bool gently);
+absl::Status RetryCommand(const std::string& scheduler, int64_t job);
+absl::Status NodesCommand(const std::string& scheduler);
+absl::Status DrainCommand(const std::string& scheduler, const std::string& node, bool undo);
 
 }  // namespace oneflow

@@ -10,6 +10,7 @@
 #include "tools/bench/device.h"
 #include "tools/bench/kernels.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/manual.h"
 #include "tools/daemon/daemon_main.h"
 #include "tools/scheduler/scheduler_main.h"
 #include "tools/worker/worker_main.h"
@@ -60,6 +61,7 @@ int ReportUsage(const CLI::App& app, const CLI::ParseError& error, int argc, cha
 int Main(int argc, char** argv) {
   CLI::App app("a distributed deep-learning engine", "oneflow");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "oneflow " ONEFLOW_VERSION);
   std::function<int()> command;
   const auto add = [&](CLI::App& parent, const char* name, const char* help, std::function<int()> run) {
     CLI::App* const sub = parent.add_subcommand(name, help);
@@ -219,23 +221,50 @@ int Main(int argc, char** argv) {
   AddResume(*sub, submit);
   AddScheduler(*sub, scheduler);
   // A command that has a command of its own is called after it, and leaves the choice to it.
+  bool json = false, again = false;
   int64_t job = 0;
   CLI::App* const jobs = app.add_subcommand("jobs", "list jobs");
   jobs->callback([&] {
-    if (jobs->get_subcommands().empty()) command = [&] { return Report(JobsCommand(scheduler)); };
+    if (jobs->get_subcommands().empty()) command = [&] { return Report(JobsCommand(scheduler, json, again)); };
   });
+  jobs->add_flag("--json", json, "one object a line, for programs");
+  jobs->add_flag("-w,--watch", again, "look again every second, until Ctrl-C");
   AddScheduler(*jobs, scheduler);
+  sub = add(*jobs, "describe", "say all that is known of a job: where it runs, or what it waits for",
+            [&] { return Report(DescribeCommand(scheduler, job)); });
+  sub->add_option("job", job, "number of the job")->required();
+  AddScheduler(*sub, scheduler);
   sub = add(*jobs, "diagnose", "say who waits for whom in a running job, and what each rank does",
             [&] { return Report(DiagnoseCommand(scheduler, job)); });
   sub->add_option("job", job, "number of the job")->required();
   AddScheduler(*sub, scheduler);
-  sub = add(app, "logs", "print what the workers of a job wrote", [&] { return Report(LogsCommand(scheduler, job)); });
+  sub =
+      add(app, "watch", "show how a job goes on, as `run` does", [&] { return Report(WatchCommand(scheduler, job)); });
   sub->add_option("job", job, "number of the job")->required();
+  AddScheduler(*sub, scheduler);
+  LogsArguments logs;
+  sub = add(app, "logs", "print what the workers of a job wrote", [&] { return Report(LogsCommand(scheduler, logs)); });
+  sub->add_option("job", logs.job, "number of the job")->required();
+  sub->add_option("--rank", logs.rank, "only the worker that has this rank")->check(CLI::NonNegativeNumber);
+  sub->add_flag("-f,--follow", logs.follow, "all of it from the beginning, and what comes, until the job ends");
   AddScheduler(*sub, scheduler);
   bool gently = false;
   sub = add(app, "cancel", "cancel a job", [&] { return Report(CancelCommand(scheduler, job, gently)); });
   sub->add_option("job", job, "number of the job")->required();
   sub->add_flag("--gently", gently, "let it end the steps it is in and write a checkpoint");
+  AddScheduler(*sub, scheduler);
+
+  sub = add(app, "retry", "queue a job that failed or was cancelled for one more attempt",
+            [&] { return Report(RetryCommand(scheduler, job)); });
+  sub->add_option("job", job, "number of the job")->required();
+  AddScheduler(*sub, scheduler);
+  AddScheduler(*add(app, "nodes", "list the daemons of a cluster", [&] { return Report(NodesCommand(scheduler)); }),
+               scheduler);
+  std::string node;
+  bool undo = false;
+  sub = add(app, "drain", "give a node no new jobs", [&] { return Report(DrainCommand(scheduler, node, undo)); });
+  sub->add_option("node", node, "name of its daemon")->required();
+  sub->add_flag("--undo", undo, "give it jobs again");
   AddScheduler(*sub, scheduler);
 
   BenchArguments bench;
@@ -273,6 +302,17 @@ int Main(int argc, char** argv) {
   sub->add_option("--pytorch", bench.pytorch, "Python interpreter with PyTorch to compare with");
   sub->add_option("--pytorch-script", bench.pytorch_script, "the models in PyTorch")->capture_default_str();
   sub->add_option("--json", bench.json, "write all figures to this file");
+
+  add(app, "man", "print this program's man page, for `man -l -`", [&] {
+    std::cout << ManPage(app);
+    return 0;
+  });
+  std::string shell;
+  sub = add(app, "completion", "print what completes this program's commands in a shell, to be sourced there", [&] {
+    std::cout << (shell == "zsh" ? ZshCompletion(app) : BashCompletion(app));
+    return 0;
+  });
+  sub->add_option("shell", shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
 
   SchedulerArgs scheduler_args;
   sub = add(app, "scheduler", "serve as the scheduler of a cluster", [&] { return SchedulerMain(scheduler_args); });

@@ -17,8 +17,6 @@
 namespace oneflow {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Minutes(1);  // with a scheduler that is being restarted
-
 // Turns Ctrl-C into the cancellation of the job, whenever it comes: before the job exists it is remembered.
 class Interrupt {
  public:
@@ -75,17 +73,6 @@ EmbeddedOptions ClusterOf(const pb::JobSpec& spec) {
   return options;
 }
 
-absl::Status FinalStatus(const pb::StateChange& last) {
-  switch (last.state()) {
-    case pb::FINISHED:
-      return absl::OkStatus();
-    case pb::CANCELLED:
-      return absl::CancelledError("the job was cancelled");
-    default:
-      return absl::AbortedError(last.message());
-  }
-}
-
 // Submits the job and follows it to its end; its last state.
 absl::StatusOr<pb::StateChange> Follow(Client& client, const pb::JobSpec& spec, Interrupt& interrupt,
                                        Progress& progress) {
@@ -132,7 +119,7 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
   }
   if (interrupt.requested()) return absl::CancelledError("interrupted before the job was submitted");
   // An embedded scheduler that is lost does not come back.
-  const absl::Duration patience = cluster == nullptr ? kPatience : absl::ZeroDuration();
+  const absl::Duration patience = cluster == nullptr ? kSchedulerPatience : absl::ZeroDuration();
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(address, absl::Seconds(5), patience));
   OF_ASSIGN_OR_RETURN(const pb::StateChange last, Follow(*client, job.spec, interrupt, progress));
   if (metrics.is_open()) {
@@ -144,6 +131,17 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
 }
 
 }  // namespace
+
+absl::Status FinalStatus(const pb::StateChange& last) {
+  switch (last.state()) {
+    case pb::FINISHED:
+      return absl::OkStatus();
+    case pb::CANCELLED:
+      return absl::CancelledError("the job was cancelled");
+    default:
+      return absl::AbortedError(last.message());
+  }
+}
 
 absl::StatusOr<SourcedConfig> JobArguments::Load() const {
   std::vector<std::string> overrides = sets;

@@ -290,7 +290,10 @@ class DaemonImpl final : public Daemon {
     pb::WorkerLog& log = *answer.mutable_logs()->mutable_log();
     log.set_process(query.process());
     log.set_daemon(options_.name);
-    log.set_text(pool_->Log(query.job(), query.process()));
+    const std::optional<int64_t> offset = query.has_offset() ? std::optional(query.offset()) : std::nullopt;
+    LogPart part = pool_->Log(query.job(), query.process(), offset);
+    log.set_text(std::move(part.text));
+    log.set_next_offset(part.next_offset);
     reports_.AddForSession(std::move(answer));
   }
 

@@ -200,7 +200,9 @@ std::string WorkerPool::LogPath(Key key) const {
   return absl::StrCat(options_.work_dir, "/job-", key.first, "-worker-", key.second, ".log");
 }
 
-std::string WorkerPool::Log(int64_t job, int process) const { return ReadTail(LogPath({job, process}), kLogBytes); }
+LogPart WorkerPool::Log(int64_t job, int process, std::optional<int64_t> offset) const {
+  return ReadPart(LogPath({job, process}), offset, kLogBytes);
+}
 
 absl::StatusOr<std::shared_ptr<WorkerPool::Messages>> WorkerPool::Attach(const pb::WorkerHello& hello) {
   absl::MutexLock lock(&mu_);

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -24,6 +25,7 @@
 #include "absl/synchronization/mutex.h"
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
+#include "tools/daemon/log_tail.h"
 #include "tools/process/child.h"
 #include "tools/rpc/outbox.h"
 
@@ -60,7 +62,7 @@ class WorkerPool {
   // What `worker` is to be told is pushed to its messages; false, and dropped, if it is gone.
   bool Tell(int64_t job, uint64_t attempt, int process, pb::ToWorker message);
   // The end of what it wrote, also after its end.
-  std::string Log(int64_t job, int process) const;
+  LogPart Log(int64_t job, int process, std::optional<int64_t> offset) const;
 
   // A process says it is this worker: its messages, with its assignment as the first. NotFound if we started no such
   // worker, PermissionDenied if we did but as another process.

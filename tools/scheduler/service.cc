@@ -128,7 +128,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     absl::MutexLock lock(&mu_);
     const int64_t number = ++last_logs_;
     Effects effects;
-    const absl::Status asked = state_.QueryLogs(number, request->job(), clock_.Now(), effects);
+    const absl::Status asked = state_.QueryLogs(number, *request, clock_.Now(), effects);
     if (!asked.ok()) return ToGrpc(asked);
     Perform(std::move(effects));
     // The state answers within its own limit, whatever daemons do.
@@ -155,6 +155,52 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     if (!diagnoses_.contains(number)) return ToGrpc(Stopping());
     reply->set_text(diagnoses_.extract(number).mapped());
     return grpc::Status::OK;
+  }
+
+  grpc::Status Describe(grpc::ServerContext* context, const pb::DescribeRequest* request,
+                        pb::DescribeReply* reply) override {
+    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    {
+      absl::MutexLock lock(&mu_);
+      absl::StatusOr<pb::DescribeReply> described = state_.Describe(request->job());
+      if (!described.ok()) return ToGrpc(described.status());
+      *reply = *std::move(described);
+    }
+    absl::StatusOr<pb::JobSpec> spec = LoadSpec(request->job(), request->with_plan());
+    if (spec.ok()) *reply->mutable_spec() = *std::move(spec);
+    return absl::IsNotFound(spec.status()) ? grpc::Status::OK : ToGrpc(spec.status());
+  }
+
+  grpc::Status Nodes(grpc::ServerContext* context, const pb::NodesRequest*, pb::NodesReply* reply) override {
+    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    absl::MutexLock lock(&mu_);
+    *reply = state_.Nodes();
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Drain(grpc::ServerContext* context, const pb::DrainRequest* request, pb::DrainReply*) override {
+    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    absl::MutexLock lock(&mu_);
+    Effects effects;
+    const absl::Status drained = state_.Drain(request->node(), request->undo(), clock_.Now(), effects);
+    return ToGrpc(drained.ok() ? AwaitStored(Perform(std::move(effects))) : drained);
+  }
+
+  grpc::Status Retry(grpc::ServerContext* context, const pb::RetryRequest* request, pb::RetryReply*) override {
+    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    {
+      absl::MutexLock lock(&mu_);
+      if (absl::Status known = state_.Find(request->job()).status(); !known.ok()) return ToGrpc(known);
+    }
+    absl::StatusOr<pb::JobSpec> spec = LoadSpec(request->job(), /*with_plan=*/true);
+    if (absl::IsNotFound(spec.status())) return ToGrpc(absl::FailedPreconditionError(spec.status().message()));
+    const absl::Status valid = spec.ok() ? ValidateSpec(*spec) : spec.status();
+    if (!valid.ok()) return ToGrpc(Annotate(valid, absl::StrCat("job ", request->job())));
+    AcceptedSpec accepted = Accept(*std::move(spec));
+    absl::MutexLock lock(&mu_);
+    Effects effects;
+    const absl::Status queued = state_.Retry(request->job(), std::move(accepted), clock_.Now(), effects);
+    return ToGrpc(queued.ok() ? AwaitStored(Perform(std::move(effects))) : queued);
   }
 
   grpc::Status Watch(grpc::ServerContext* context, const pb::WatchRequest* request,
@@ -232,6 +278,16 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     if (rate_.Take(peer.substr(0, peer.rfind(':')), clock_.Now())) return absl::OkStatus();
     return absl::ResourceExhaustedError(
         absl::StrCat("more than ", kRequestsPerSecond, " requests a second come from your host: try again"));
+  }
+
+  // NotFound if it is no longer kept.
+  absl::StatusOr<pb::JobSpec> LoadSpec(int64_t job, bool with_plan) {
+    absl::MutexLock lock(&store_mu_);
+    OF_ASSIGN_OR_RETURN(pb::JobSpec spec, store_->LoadSpec(job));
+    if (with_plan) {
+      OF_ASSIGN_OR_RETURN(*spec.mutable_plan(), store_->LoadPlan(spec.plan_hash()));
+    }
+    return spec;
   }
 
   static absl::Status Stopping() { return absl::UnavailableError("the scheduler is stopping"); }

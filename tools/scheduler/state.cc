@@ -13,7 +13,7 @@ namespace oneflow {
 namespace {
 
 // Of a job, in one answer; each has some 64 KB.
-constexpr size_t kMostLogs = 256;
+constexpr int kMostLogs = 256;
 
 template <typename T>
 void MoveBehind(std::vector<T>& to, std::vector<T>& from) {
@@ -97,12 +97,20 @@ void SchedulerState::RestoreWorkers(Job& job, std::vector<pb::StoredWorker> stor
                     })->stored.phases_done();
 }
 
+absl::Status SchedulerState::MayQueue() const {
+  if (num_queued_ < limits_.queued) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(num_queued_, " jobs are in the queue, and that is all it may hold"));
+}
+
+void SchedulerState::Enqueue(Job& job, AcceptedSpec accepted, Effects& effects) {
+  job.gang = {std::move(accepted.processes_of_host), accepted.spec.devices_per_process()};
+  job.spec = std::move(accepted.spec);
+  effects.new_jobs.push_back({job.status.job(), job.spec, std::move(accepted.plan)});
+}
+
 absl::StatusOr<int64_t> SchedulerState::Submit(AcceptedSpec accepted, absl::Time now, Effects& effects) {
-  if (num_queued_ >= limits_.queued) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(num_queued_, " jobs are in the queue, and that is all it may hold"));
-  }
-  pb::JobSpec& spec = accepted.spec;
+  OF_RETURN_IF_ERROR(MayQueue());
+  const pb::JobSpec& spec = accepted.spec;
   const int64_t number = next_job_++;
   Job& job = jobs_[number];
   job.status.set_job(number);
@@ -113,9 +121,7 @@ absl::StatusOr<int64_t> SchedulerState::Submit(AcceptedSpec accepted, absl::Time
   job.status.set_attempts(std::max(spec.restart().attempts(), 1));
   job.status.set_device(spec.device());
   job.cuda = spec.device() == "cuda";
-  job.gang = {std::move(accepted.processes_of_host), spec.devices_per_process()};
-  job.spec = std::move(spec);
-  effects.new_jobs.push_back({number, job.spec, std::move(accepted.plan)});
+  Enqueue(job, std::move(accepted), effects);
   ChangeState(job, pb::QUEUED, "", now, effects);
   PlaceQueued(now, effects);
   return number;
@@ -139,13 +145,67 @@ absl::Status SchedulerState::Cancel(int64_t number, bool gently, absl::Time now,
   return absl::OkStatus();
 }
 
+absl::Status SchedulerState::Retry(int64_t number, AcceptedSpec accepted, absl::Time now, Effects& effects) {
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
+  Job& job = found->second;
+  if (job.status.state() != pb::FAILED && job.status.state() != pb::CANCELLED) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", number, " is ", pb::JobState_Name(job.status.state()),
+                                                      "; one that FAILED or was CANCELLED may be tried again"));
+  }
+  for (size_t process = 0; process < job.workers.size(); ++process) {
+    if (job.workers[process].stored.released()) continue;
+    return absl::FailedPreconditionError(absl::StrCat(NameOf(job, process), " has not exited yet: ask again"));
+  }
+  OF_RETURN_IF_ERROR(MayQueue());
+  job.status.set_attempts(std::max(job.status.attempts(), job.status.attempt() + 1));
+  job.status.clear_asked_to_stop();
+  job.status.clear_finished_us();
+  job.phases_done = 0;
+  Enqueue(job, std::move(accepted), effects);
+  ChangeState(job, pb::QUEUED,
+              absl::StrCat("attempt ", job.status.attempt() + 1, " of ", job.status.attempts(), " on request"), now,
+              effects);
+  PlaceQueued(now, effects);
+  return absl::OkStatus();
+}
+
 std::vector<pb::JobStatus> SchedulerState::List() const {
   std::vector<pb::JobStatus> list;
-  for (const auto& [number, job] : jobs_) {
-    list.push_back(job.status);
-    if (job.status.state() == pb::QUEUED) list.back().set_message(WaitsFor(job));
-  }
+  for (const auto& [number, job] : jobs_) list.push_back(StatusOf(job));
   return list;
+}
+
+pb::JobStatus SchedulerState::StatusOf(const Job& job) const {
+  pb::JobStatus status = job.status;
+  if (status.state() == pb::QUEUED) status.set_message(WaitsFor(job));
+  return status;
+}
+
+absl::StatusOr<pb::DescribeReply> SchedulerState::Describe(int64_t number) const {
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
+  pb::DescribeReply reply;
+  *reply.mutable_status() = StatusOf(found->second);
+  for (size_t process = 0; process < found->second.workers.size(); ++process) {
+    *reply.add_workers() = PlaceOf(found->second, process);
+  }
+  return reply;
+}
+
+pb::WorkerPlace SchedulerState::PlaceOf(const Job& job, int process) const {
+  const Worker& worker = job.workers[process];
+  pb::WorkerPlace place;
+  place.set_process(process);
+  place.set_daemon(worker.stored.daemon());
+  place.set_pid(worker.stored.pid());
+  place.set_phases_done(worker.stored.phases_done());
+  place.set_state(worker.stored.released()               ? "gone"
+                  : !daemons_.contains(worker.session)   ? "its daemon is away"
+                  : worker.stored.finished()             ? "finished"
+                  : worker.stored.peer_address().empty() ? "starting"
+                                                         : "running");
+  return place;
 }
 
 absl::StatusOr<pb::JobStatus> SchedulerState::Find(int64_t number) const {
@@ -240,7 +300,10 @@ void SchedulerState::PlaceQueued(absl::Time now, Effects& effects) {
 // By name, so that the same cluster places the same job the same way whoever registered first.
 SchedulerState::Cluster SchedulerState::ClusterFor(const Job& job) const {
   std::map<std::pair<std::string, std::string>, SessionId> daemons;  // by host and name
-  for (const auto& [session, daemon] : daemons_) daemons[{daemon.hello.host(), daemon.hello.name()}] = session;
+  for (const auto& [session, daemon] : daemons_) {
+    if (known_.at(daemon.hello.name()).stored.drained()) continue;
+    daemons[{daemon.hello.host(), daemon.hello.name()}] = session;
+  }
   Cluster cluster;
   const std::string* host = nullptr;
   for (const auto& [name, session] : daemons) {
@@ -293,13 +356,20 @@ void SchedulerState::SendStart(const Job& job, int process, Effects& effects) {
   effects.messages.emplace_back(job.workers[process].session, std::move(message));
 }
 
+// What is lacking, and why it may be, in a sentence.
 std::string SchedulerState::WaitsFor(const Job& job) const {
+  const auto drained = std::count_if(daemons_.begin(), daemons_.end(), [this](const auto& entry) {
+    return known_.at(entry.second.hello.name()).stored.drained();
+  });
+  const std::string beside = drained == 0 ? "" : absl::StrCat(" (drained: ", drained, ")");
   const Cluster cluster = ClusterFor(job);
   const std::string device = job.cuda ? "cuda" : "cpu";
   if (PlaceGang(cluster.offered, job.gang).empty()) {
-    return WhatLacks(cluster.offered, job.gang, device, Devices::kOffered);
+    return WhatLacks(cluster.offered, job.gang, device, Devices::kOffered) + beside;
   }
-  if (PlaceGang(cluster.free, job.gang).empty()) return WhatLacks(cluster.free, job.gang, device, Devices::kFree);
+  if (PlaceGang(cluster.free, job.gang).empty()) {
+    return WhatLacks(cluster.free, job.gang, device, Devices::kFree) + beside;
+  }
   return "an earlier job, which waits for devices, comes first";
 }
 
@@ -428,7 +498,8 @@ void SchedulerState::ForgetSession(SessionId session, Effects& effects) {
   daemons_.erase(session);
   for (auto& [request, logs] : logs_) {
     for (const auto& [process, awaited] : logs.awaited) {
-      if (awaited == session) logs.reply.mutable_logs(process)->set_text("(its daemon was lost)\n");
+      if (awaited != session) continue;
+      logs.reply.mutable_logs(process - logs.first)->set_text("(its daemon was lost)\n");
     }
     std::erase_if(logs.awaited, [session](const auto& entry) { return entry.second == session; });
   }
@@ -463,6 +534,50 @@ bool SchedulerState::AwaitsDaemon(const Job& job) const {
   });
 }
 
+const SchedulerState::Daemon* SchedulerState::FindDaemon(const std::string& name) const {
+  for (const auto& [session, daemon] : daemons_) {
+    if (daemon.hello.name() == name) return &daemon;
+  }
+  return nullptr;
+}
+
+absl::Status SchedulerState::Drain(const std::string& name, bool undo, absl::Time now, Effects& effects) {
+  const auto found = known_.find(name);
+  if (found == known_.end()) return absl::NotFoundError(absl::StrCat("there is no daemon '", name, "'"));
+  found->second.stored.set_drained(!undo);
+  effects.changed_daemons[name] = found->second.stored;
+  PlaceQueued(now, effects);
+  return absl::OkStatus();
+}
+
+pb::NodesReply SchedulerState::Nodes() const {
+  std::map<std::string, std::vector<int64_t>> jobs;  // that have something there, by daemon
+  for (const auto& [number, job] : jobs_) {
+    std::set<std::string> daemons;
+    for (const Worker& worker : job.workers) {
+      if (!worker.stored.released()) daemons.insert(worker.stored.daemon());
+    }
+    for (const std::string& daemon : daemons) jobs[daemon].push_back(number);
+  }
+  pb::NodesReply reply;
+  for (const auto& [name, known] : known_) {
+    const Daemon* const daemon = FindDaemon(name);
+    if (daemon == nullptr && !known.stored.drained() && known.due == absl::InfiniteFuture()) continue;  // it was lost
+    pb::Node& node = *reply.add_nodes();
+    node.set_name(name);
+    node.set_drained(known.stored.drained());
+    node.set_away(daemon == nullptr);
+    for (const int64_t job : jobs[name]) node.add_jobs(job);
+    if (daemon == nullptr) continue;
+    node.set_host(daemon->hello.host());
+    node.set_cpu_devices(daemon->hello.cpu_devices());
+    node.set_cuda_devices(daemon->hello.cuda_devices());
+    node.set_used_cpu(daemon->used_cpu);
+    node.set_used_cuda(daemon->used_cuda);
+  }
+  return reply;
+}
+
 // --- Workers ---
 
 SchedulerState::Worker* SchedulerState::FindWorker(SessionId session, int64_t number, uint64_t attempt, int process) {
@@ -482,7 +597,7 @@ void SchedulerState::Release(Job& job, int process, Effects& effects) {
   if (daemon != daemons_.end()) daemon->second.used(job.cuda) -= job.status.devices_per_process();
 }
 
-std::string SchedulerState::Describe(const Job& job, int process) {
+std::string SchedulerState::NameOf(const Job& job, int process) {
   const pb::StoredWorker& stored = job.workers[process].stored;
   return DescribeWorker(process, stored.pid(), stored.daemon());
 }
@@ -603,7 +718,7 @@ void SchedulerState::OnFinished(Job& job, int process, absl::Time now, Effects& 
 void SchedulerState::OnFailed(Job& job, int process, const pb::WorkerFailed& failed, absl::Time now, Effects& effects) {
   Worker& worker = job.workers[process];
   worker.complained = true;
-  std::string message = absl::StrCat(Describe(job, process), ": ", failed.message());
+  std::string message = absl::StrCat(NameOf(job, process), ": ", failed.message());
   const auto code = static_cast<absl::StatusCode>(failed.code());
   const Suspicion suspicion = SuspicionOf(code);
   if (suspicion == Suspicion::kCause) return FailJob(job, IsCurable(code), message, now, effects);
@@ -629,7 +744,9 @@ void SchedulerState::OnExit(SessionId session, const pb::WorkerExit& exited, abs
 
 // --- Logs ---
 
-absl::Status SchedulerState::QueryLogs(int64_t request, int64_t number, absl::Time now, Effects& effects) {
+absl::Status SchedulerState::QueryLogs(int64_t request, const pb::LogsRequest& asked, absl::Time now,
+                                       Effects& effects) {
+  const int64_t number = asked.job();
   const auto found = jobs_.find(number);
   if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
   const std::vector<Worker>& workers = found->second.workers;
@@ -638,14 +755,20 @@ absl::Status SchedulerState::QueryLogs(int64_t request, int64_t number, absl::Ti
         "job ", number, " has no workers under this scheduler: ",
         Ended(found->second) ? "it ended before they started, or before the scheduler did" : "it is still queued"));
   }
-  if (workers.size() > kMostLogs) {
-    return absl::FailedPreconditionError(absl::StrCat("job ", number, " has ", workers.size(),
+  const int count = static_cast<int>(workers.size());
+  if (asked.has_process() && (asked.process() < 0 || asked.process() >= count)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", number, " has ", count, " workers; there is no worker ", asked.process()));
+  }
+  if (!asked.has_process() && count > kMostLogs) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", number, " has ", count,
                                                       " workers; the logs of more than ", kMostLogs,
                                                       " are not sent at once: ask for one"));
   }
   LogsRequest& logs = logs_[request];
   logs.due = now + limits_.logs;
-  for (size_t process = 0; process < workers.size(); ++process) {
+  logs.first = asked.process();
+  for (int process = logs.first; process < (asked.has_process() ? logs.first + 1 : count); ++process) {
     pb::WorkerLog& log = *logs.reply.add_logs();
     log.set_process(process);
     log.set_daemon(workers[process].stored.daemon());
@@ -658,6 +781,7 @@ absl::Status SchedulerState::QueryLogs(int64_t request, int64_t number, absl::Ti
     message.mutable_logs()->set_request(request);
     message.mutable_logs()->set_job(number);
     message.mutable_logs()->set_process(process);
+    if (asked.has_offset()) message.mutable_logs()->set_offset(asked.offset());
     effects.messages.emplace_back(workers[process].session, std::move(message));
   }
   TickLogs(now, effects);
@@ -669,7 +793,9 @@ void SchedulerState::OnLogs(SessionId session, const pb::LogsAnswer& answer, Eff
   if (found == logs_.end()) return;  // it was answered without this part, which came too late
   const auto awaited = found->second.awaited.find(answer.log().process());
   if (awaited == found->second.awaited.end() || awaited->second != session) return;
-  found->second.reply.mutable_logs(awaited->first)->set_text(answer.log().text());
+  pb::WorkerLog& log = *found->second.reply.mutable_logs(awaited->first - found->second.first);
+  log.set_text(answer.log().text());
+  log.set_next_offset(answer.log().next_offset());
   found->second.awaited.erase(awaited);
   TickLogs(absl::InfinitePast(), effects);
 }
@@ -682,8 +808,8 @@ void SchedulerState::TickLogs(absl::Time now, Effects& effects) {
       continue;
     }
     for (const auto& [process, session] : logs.awaited) {
-      logs.reply.mutable_logs(process)->set_text(
-          absl::StrCat("(its daemon did not answer within ", absl::FormatDuration(limits_.logs), ")\n"));
+      logs.reply.mutable_logs(process - logs.first)
+          ->set_text(absl::StrCat("(its daemon did not answer within ", absl::FormatDuration(limits_.logs), ")\n"));
     }
     effects.logs.emplace_back(it->first, std::move(logs.reply));
     it = logs_.erase(it);
@@ -790,7 +916,7 @@ void SchedulerState::TickJob(Job& job, absl::Time now, Effects& effects) {
   for (size_t process = 0; process < job.workers.size(); ++process) {
     if (!job.workers[process].stored.peer_address().empty()) continue;
     return FailJob(job, true,
-                   absl::StrCat(Describe(job, process), " was not ready within ", absl::FormatDuration(limits_.start)),
+                   absl::StrCat(NameOf(job, process), " was not ready within ", absl::FormatDuration(limits_.start)),
                    now, effects);
   }
 }

@@ -61,6 +61,7 @@ struct SchedulerLimits {
   absl::Duration diagnosis = absl::Milliseconds(1500);
 };
 
+// A job that is queued: a new one, or one that had ended and whose spec may no longer be kept.
 struct NewJob {
   int64_t job = 0;
   pb::JobSpec spec;  // without the plan
@@ -121,9 +122,15 @@ class SchedulerState {
   // NotFound; FailedPrecondition if the job has ended.
   // `gently`: a running job's workers are asked to end, and it is CANCELLED when they have.
   absl::Status Cancel(int64_t job, bool gently, absl::Time now, Effects& effects);
-  // Asks the daemons that ran `job`; the answer is an effect with the caller's `request` number, at once or later.
-  // NotFound; FailedPrecondition if the job was never placed by this scheduler.
-  absl::Status QueryLogs(int64_t request, int64_t job, absl::Time now, Effects& effects);
+  // Queues a job that failed or was cancelled for one more attempt; `accepted` is what it was submitted with. NotFound;
+  // FailedPrecondition if the job has not ended so, or a worker of it has not exited; ResourceExhausted as Submit().
+  absl::Status Retry(int64_t job, AcceptedSpec accepted, absl::Time now, Effects& effects);
+  // No new jobs on this daemon, also when it comes back; or again, with `undo`. NotFound.
+  absl::Status Drain(const std::string& daemon, bool undo, absl::Time now, Effects& effects);
+  // Asks the daemons that ran the job; the answer is an effect with the caller's `request` number, at once or later.
+  // NotFound; FailedPrecondition if the job was never placed by this scheduler; InvalidArgument if it has no such
+  // process.
+  absl::Status QueryLogs(int64_t request, const pb::LogsRequest& asked, absl::Time now, Effects& effects);
 
   // Asks the workers of `job` what they wait for; the answer is an effect with the caller's `request` number, which is
   // positive, within `diagnosis`. NotFound; FailedPrecondition if the job does not run.
@@ -144,6 +151,10 @@ class SchedulerState {
   std::vector<pb::JobStatus> List() const;
   // NotFound.
   absl::StatusOr<pb::JobStatus> Find(int64_t job) const;
+  // Its status, and where its workers are. NotFound.
+  absl::StatusOr<pb::DescribeReply> Describe(int64_t job) const;
+  // By name: those that are there, and those that are away or drained.
+  pb::NodesReply Nodes() const;
   // How many events the job has so far. REQUIRES: the job exists.
   int64_t num_events(int64_t job) const { return jobs_.at(job).next_sequence; }
 
@@ -193,7 +204,8 @@ class SchedulerState {
     int phases_done = 0;
   };
   struct LogsRequest {
-    pb::LogsReply reply;               // index = process
+    int first = 0;                     // process of the reply's first log
+    pb::LogsReply reply;               // by process
     std::map<int, SessionId> awaited;  // by process
     absl::Time due;
   };
@@ -207,6 +219,10 @@ class SchedulerState {
     return (job.status.state() == pb::STARTING || job.status.state() == pb::RUNNING) && !job.stopping;
   }
 
+  // ResourceExhausted if too many jobs wait.
+  absl::Status MayQueue() const;
+  // What is to be known of it while it is queued, for us and for the store.
+  static void Enqueue(Job& job, AcceptedSpec accepted, Effects& effects);
   void AddEvent(Job& job, pb::JobEvent event, Effects& effects);
   void ChangeState(Job& job, pb::JobState state, absl::string_view message, absl::Time now, Effects& effects);
   void EndJob(Job& job, pb::JobState state, absl::string_view message, absl::Time now, Effects& effects);
@@ -223,7 +239,10 @@ class SchedulerState {
   void Start(Job& job, const std::vector<SessionId>& sessions, absl::Time now, Effects& effects);
   std::string WaitsFor(const Job& job) const;
 
-  static std::string Describe(const Job& job, int process);  // its worker, as DescribeWorker()
+  static std::string NameOf(const Job& job, int process);  // of its worker, as DescribeWorker()
+  pb::JobStatus StatusOf(const Job& job) const;            // with what it waits for
+  pb::WorkerPlace PlaceOf(const Job& job, int process) const;
+  const Daemon* FindDaemon(const std::string& name) const;  // null: it is not there
   void MarkChanged(const Job& job, int process, Effects& effects);
   // Of a daemon that is lost.
   void LoseWorkers(const std::string& daemon, absl::string_view reason, absl::Time now, Effects& effects);

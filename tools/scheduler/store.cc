@@ -130,8 +130,8 @@ absl::Status Store::Transact(absl::FunctionRef<absl::Status()> write) {
 }
 
 absl::Status Store::WriteJobs(const Effects& effects) {
-  Statement new_job(db_, "INSERT INTO jobs (job, status) VALUES (?, x'')");
-  Statement new_spec(db_, "INSERT INTO specs (job, plan_hash, spec) VALUES (?, ?, ?)");
+  Statement new_job(db_, "INSERT OR IGNORE INTO jobs (job, status) VALUES (?, x'')");
+  Statement new_spec(db_, "INSERT OR REPLACE INTO specs (job, plan_hash, spec) VALUES (?, ?, ?)");
   for (const NewJob& job : effects.new_jobs) {
     OF_RETURN_IF_ERROR_AT(InsertPlan(db_, job.spec.plan_hash(), *job.plan), absl::StrCat("store '", path_, "'"));
     if (!new_job.Bind(1, job.job).Run() ||

@@ -19,6 +19,21 @@ TEST(LogTailTest, ReadsTheEndFromTheStartOfALine) {
   EXPECT_EQ(ReadTail(path + "x", 10), "");
 }
 
+TEST(LogTailTest, PartsFollowOneAnotherWhileTheFileGrows) {
+  ASSERT_OK_AND_ASSIGN(const auto dir, TempDir::Make("log-test"));
+  const std::string path = dir->path() + "/log";
+  std::ofstream(path) << "first\nsec";
+  LogPart part = ReadPart(path, 0, 7);
+  EXPECT_EQ(part.text, "first\ns");
+  part = ReadPart(path, part.next_offset, 7);
+  EXPECT_EQ(part.text, "ec");
+  std::ofstream(path, std::ios::app) << "ond\n";
+  EXPECT_EQ(ReadPart(path, part.next_offset, 7).text, "ond\n");
+  EXPECT_EQ(ReadPart(path, 1000, 7).text, "");
+  EXPECT_EQ(ReadPart(path, 1000, 7).next_offset, 13) << "it goes on from its end";
+  EXPECT_EQ(ReadPart(path, std::nullopt, 1000).next_offset, 13);
+}
+
 TEST(LogTailTest, LastLinesAreThoseAtTheEnd) {
   EXPECT_EQ(LastLines("a\nb\nc\n", 2), "b\nc\n");
   EXPECT_EQ(LastLines("a\nb\nc", 2), "b\nc");

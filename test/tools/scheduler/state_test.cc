@@ -172,6 +172,11 @@ class SchedulerStateTest : public ::testing::Test {
     return job;
   }
 
+  static pb::LogsRequest AskLogs(int64_t job) {
+    pb::LogsRequest request;
+    request.set_job(job);
+    return request;
+  }
   pb::JobState State(int64_t job) { return state_.Find(job)->state(); }
   std::string Message(int64_t job) { return state_.Find(job)->message(); }
 
@@ -374,6 +379,67 @@ TEST_F(SchedulerStateTest, AQueueIsNotEndless) {
               StatusIs(absl::StatusCode::kResourceExhausted, "2 jobs are in the queue, and that is all it may hold"));
   EXPECT_OK(state_.Cancel(2, /*gently=*/false, now_, effects_));
   EXPECT_OK(state_.Submit(Accept(EmptyJob(1, 1)), now_, effects_).status());
+}
+
+// --- Other attempts on request, nodes ---
+
+TEST_F(SchedulerStateTest, AJobThatFailedIsTriedAgainOnRequestWhenItsWorkersHaveExited) {
+  const int64_t job = RunTwo();
+  EXPECT_THAT(state_.Retry(9, {}, now_, effects_), StatusIs(absl::StatusCode::kNotFound, "there is no job 9"));
+  EXPECT_THAT(state_.Retry(job, Accept(EmptyJob(2, 1)), now_, effects_),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       "job 1 is RUNNING; one that FAILED or was CANCELLED may be tried again"));
+  Exit(1, job, 0, 0, SIGKILL);
+  EXPECT_EQ(State(job), pb::FAILED);
+  EXPECT_THAT(state_.Retry(job, Accept(EmptyJob(2, 1)), now_, effects_),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       "worker 1 (pid 101) on daemon 'd1' has not exited yet: ask again"));
+  Exit(2, job, 1, 0, SIGTERM);
+  Store();
+  effects_ = {};
+  EXPECT_OK(state_.Retry(job, Accept(EmptyJob(2, 1)), now_, effects_));
+  EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "2:start 1/1"));
+  EXPECT_EQ(effects_.events[0].second.state().message(), "attempt 2 of 2 on request");
+  ASSERT_THAT(effects_.new_jobs, SizeIs(1)) << "its spec and plan may no longer be kept";
+  EXPECT_EQ(state_.Find(job)->finished_us(), 0) << "it has not ended";
+  Exit(1, job, 0, 0, SIGKILL, /*attempt=*/2);
+  EXPECT_EQ(State(job), pb::FAILED) << "once more, not for ever";
+}
+
+TEST_F(SchedulerStateTest, ADrainedDaemonFinishesWhatItHasAndGetsNothingNew) {
+  AddDaemon("d0", 2, 10);
+  const int64_t job = Submit(1, 1);
+  EXPECT_OK(state_.Drain("d0", /*undo=*/false, now_, effects_));
+  EXPECT_EQ(State(job), pb::STARTING);
+  const int64_t next = Submit(1, 1);
+  EXPECT_THAT(state_.List()[1].message(), HasSubstr(" (drained: 1)"));
+  Store();
+  RestartScheduler();
+  AddDaemon("d0", 2, 10, "h", {Running(job, 0, /*started=*/false)});
+  EXPECT_EQ(State(next), pb::QUEUED) << "also when it comes back, to another scheduler";
+  ASSERT_EQ(state_.Nodes().nodes_size(), 1);
+  const pb::Node node = state_.Nodes().nodes(0);
+  EXPECT_TRUE(node.drained() && !node.away());
+  EXPECT_EQ(node.used_cpu(), 1);
+  EXPECT_THAT(node.jobs(), ElementsAre(job));
+  EXPECT_OK(state_.Drain("d0", /*undo=*/true, now_, effects_));
+  EXPECT_EQ(State(next), pb::STARTING);
+  EXPECT_THAT(state_.Drain("d7", false, now_, effects_),
+              StatusIs(absl::StatusCode::kNotFound, "there is no daemon 'd7'"));
+}
+
+TEST_F(SchedulerStateTest, AJobIsDescribedWithThePlacesOfItsWorkers) {
+  const int64_t job = RunTwo();
+  Finished(1, job, 0);
+  state_.SessionEnded(2, now_, effects_);
+  ASSERT_OK_AND_ASSIGN(const pb::DescribeReply about, state_.Describe(job));
+  EXPECT_EQ(about.status().name(), state_.Find(job)->name());
+  ASSERT_EQ(about.workers_size(), 2);
+  EXPECT_EQ(about.workers(0).state(), "finished");
+  EXPECT_EQ(about.workers(0).daemon(), "d0");
+  EXPECT_EQ(about.workers(1).state(), "its daemon is away");
+  EXPECT_EQ(about.workers(1).pid(), 101);
+  EXPECT_THAT(state_.Describe(9).status(), StatusIs(absl::StatusCode::kNotFound, "there is no job 9"));
 }
 
 // --- Failures ---
@@ -640,7 +706,7 @@ TEST_F(SchedulerStateTest, LogsComeFromAllDaemonsAlsoAfterTheEnd) {
   const int64_t job = RunTwo();
   Exit(2, job, 1, 1);
   Messages();
-  EXPECT_OK(state_.QueryLogs(5, job, now_, effects_));
+  EXPECT_OK(state_.QueryLogs(5, AskLogs(job), now_, effects_));
   EXPECT_THAT(Messages(), ElementsAre("1:logs 1/0", "2:logs 1/1"));
   pb::FromDaemon answer;
   answer.mutable_logs()->set_request(5);
@@ -657,7 +723,7 @@ TEST_F(SchedulerStateTest, LogsComeFromAllDaemonsAlsoAfterTheEnd) {
 
 TEST_F(SchedulerStateTest, AQueryOfLogsEndsThoughADaemonDoesNotAnswer) {
   const int64_t job = RunTwo();
-  EXPECT_OK(state_.QueryLogs(5, job, now_, effects_));
+  EXPECT_OK(state_.QueryLogs(5, AskLogs(job), now_, effects_));
   for (int i = 0; i < 5; ++i) Heartbeat(1), Heartbeat(2), Advance(absl::Seconds(1));
   ASSERT_THAT(effects_.logs, SizeIs(1));
   EXPECT_EQ(effects_.logs[0].second.logs(1).text(), "(its daemon did not answer within 5s)\n");
@@ -899,7 +965,7 @@ TEST_F(SchedulerStateTest, LogsOfAnEndedJobAreFoundByARestartedScheduler) {
   Store();
   RestartScheduler();
   AddDaemon("d0", 1, 10);
-  EXPECT_OK(state_.QueryLogs(5, job, now_, effects_));
+  EXPECT_OK(state_.QueryLogs(5, AskLogs(job), now_, effects_));
   EXPECT_THAT(Messages(), ElementsAre("3:logs 1/0"));
 }
 

@@ -125,14 +125,27 @@ TEST_F(StoreTest, AWriteThatFailsLeavesNothing) {
   ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(path_));
   EXPECT_OK(store->Apply(NewJobEffects(1, pb::QUEUED, 1), false));
   Effects effects = NewJobEffects(2, pb::QUEUED, 1);
-  effects.new_jobs.push_back(effects.new_jobs.front());
-  effects.new_jobs.back().job = 1;  // its number is taken
-  EXPECT_THAT(store->Apply(effects, false), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot add a job")));
+  effects.events.push_back(effects.events.front());  // its number is taken
+  EXPECT_THAT(store->Apply(effects, false), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot add an event")));
   ASSERT_OK_AND_ASSIGN(const std::vector<StoredJob> jobs, store->LoadJobs());
   EXPECT_THAT(jobs, SizeIs(1));
 }
 
 // --- What is no longer kept ---
+
+TEST_F(StoreTest, AJobThatIsQueuedAgainHasItsSpecAndPlanWhateverIsKept) {
+  ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(path_));
+  EXPECT_OK(store->Apply(EndedJob(1, 100), false));
+  const Effects submitted = NewJobEffects(1, pb::QUEUED, 0);
+  while (*store->Prune({.jobs = 0}, absl::Now())) {
+  }
+  const std::string hash = submitted.new_jobs[0].spec.plan_hash();
+  EXPECT_THAT(store->LoadPlan(hash).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no plan")));
+  EXPECT_OK(store->Apply(submitted, false));
+  EXPECT_EQ(*store->LoadPlan(hash), *submitted.new_jobs[0].plan);
+  EXPECT_OK(store->LoadSpec(1).status());
+  EXPECT_FALSE(*store->Prune({.jobs = 0}, absl::Now())) << "it has not ended";
+}
 
 TEST_F(StoreTest, TheLastJobsThatEndedAndThoseThatRunAreKept) {
   {
