@@ -1,5 +1,8 @@
 #include "tools/client.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <utility>
 
@@ -15,6 +18,15 @@ namespace {
 constexpr std::chrono::seconds kCallLimit(15);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(100);  // before a scheduler that was lost is asked again
 
+// Of the user whose process this is.
+std::string UserName() {
+  passwd entry;
+  passwd* found = nullptr;
+  char text[4096];
+  if (getpwuid_r(getuid(), &entry, text, sizeof(text), &found) == 0 && found != nullptr) return found->pw_name;
+  return absl::StrCat("uid ", getuid());
+}
+
 class GrpcClient final : public Client {
  public:
   GrpcClient(std::shared_ptr<grpc::Channel> channel, std::string where, absl::Duration patience)
@@ -23,9 +35,11 @@ class GrpcClient final : public Client {
         channel_(std::move(channel)),
         stub_(pb::Scheduler::NewStub(channel_)) {}
 
-  absl::StatusOr<int64_t> Submit(const pb::JobSpec& spec) override {
+  absl::StatusOr<int64_t> Submit(const pb::JobSpec& spec, int priority) override {
     pb::SubmitRequest request;
     *request.mutable_spec() = spec;
+    request.set_user(UserName());
+    request.set_priority(priority);
     pb::SubmitReply reply;
     OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::Submit, request, reply));
     return reply.job();

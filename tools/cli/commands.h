@@ -127,7 +127,7 @@ inline constexpr absl::Duration kSchedulerPatience = absl::Minutes(1);
 absl::Status FinalStatus(const pb::StateChange& last);
 
 // What is asked of a running scheduler. Errors name it and say what it answered.
-absl::Status SubmitCommand(const JobArguments& job, const std::string& scheduler);
+absl::Status SubmitCommand(const JobArguments& job, const std::string& scheduler, int priority);
 // `again_and_again`: until the command is interrupted.
 absl::Status JobsCommand(const std::string& scheduler, bool json, bool again_and_again);
 absl::Status DescribeCommand(const std::string& scheduler, int64_t job);

@@ -112,7 +112,8 @@ std::string JobText(const pb::DescribeReply& job) {
     absl::StrAppend(&text, status.state() == pb::QUEUED ? "waits: " : "", status.message(), "\n");
   }
   absl::StrAppend(&text, "size: ", status.processes(), " processes of ", status.devices_per_process(), " ",
-                  status.device(), " devices\nsubmitted: ", TimeText(status.submitted_us()), "\n");
+                  status.device(), " devices\nsubmitted: ", TimeText(status.submitted_us()), " by '",
+                  Visible(status.user()), "', priority ", status.priority(), "\n");
   if (status.finished_us() > 0) absl::StrAppend(&text, "ended: ", TimeText(status.finished_us()), "\n");
   if (job.has_spec() && !job.spec().layout().empty()) absl::StrAppend(&text, "layout: ", job.spec().layout(), "\n");
   if (job.has_spec() && job.spec().has_checkpoint()) {

@@ -215,9 +215,13 @@ int Main(int argc, char** argv) {
 
   std::string scheduler = SchedulerArgs().address;
   JobArguments submit;
+  int priority = 0;
   sub = add(app, "submit", "submit a job to a running scheduler",
-            [&] { return Report(SubmitCommand(submit, scheduler)); });
+            [&] { return Report(SubmitCommand(submit, scheduler, priority)); });
   AddJob(*sub, submit);
+  sub->add_option("--priority", priority, "the higher, the earlier it is begun")
+      ->capture_default_str()
+      ->check(CLI::Range(-1000, 1000));
   AddResume(*sub, submit);
   AddScheduler(*sub, scheduler);
   // A command that has a command of its own is called after it, and leaves the choice to it.
@@ -318,6 +322,10 @@ int Main(int argc, char** argv) {
   sub = add(app, "scheduler", "serve as the scheduler of a cluster", [&] { return SchedulerMain(scheduler_args); });
   sub->add_option("--address", scheduler_args.address, "host:port to listen on")->capture_default_str();
   sub->add_option("--db", scheduler_args.db, "file of jobs and events")->capture_default_str();
+  sub->add_option("--devices-per-user", scheduler_args.devices_per_user,
+                  "how many devices of a kind the jobs of a user may have at a time; 0: all")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   sub->add_option("--keep-jobs", scheduler_args.keep_jobs, "how many jobs that ended keep their events and plans")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000}));

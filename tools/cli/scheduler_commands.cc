@@ -16,7 +16,7 @@
 
 namespace oneflow {
 
-absl::Status SubmitCommand(const JobArguments& arguments, const std::string& scheduler) {
+absl::Status SubmitCommand(const JobArguments& arguments, const std::string& scheduler, int priority) {
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
@@ -24,7 +24,7 @@ absl::Status SubmitCommand(const JobArguments& arguments, const std::string& sch
   OF_RETURN_IF_ERROR(ResumeAsAsked(arguments, job));
   PrintWarnings(job);
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
-  OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(job.spec));
+  OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(job.spec, priority));
   std::cout << "job " << id << "\n";
   return absl::OkStatus();
 }

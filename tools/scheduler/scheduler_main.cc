@@ -28,9 +28,12 @@ int SchedulerMain(const SchedulerArgs& args) {
     standing.WaitForNotification();
     if (server != nullptr) server->Stop();
   });
+  SchedulerLimits limits;
+  limits.devices_per_user = args.devices_per_user;
   absl::StatusOr<std::unique_ptr<SchedulerServer>> started =
       SchedulerServer::Start({.address = args.address,
                               .db_path = args.db,
+                              .limits = limits,
                               .keep = {.jobs = args.keep_jobs, .age = absl::Hours(24) * args.keep_days}});
   if (started.ok()) server = *std::move(started);
   standing.Notify();

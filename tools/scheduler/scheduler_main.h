@@ -9,6 +9,7 @@ namespace oneflow {
 struct SchedulerArgs {
   std::string address = "127.0.0.1:7000";  // --address: host:port to listen on; port 0: any free one
   std::string db = "oneflow.db";           // --db: file of jobs and events
+  int devices_per_user = 0;                // --devices-per-user: of a kind at a time; 0: all
   int64_t keep_jobs = 1000;                // --keep-jobs: of jobs that ended, how many keep their events and plans
   int64_t keep_days = 30;                  // --keep-days: and for how long
   int ready_fd = -1;                       // --ready-fd: descriptor that takes the address and a newline once it serves

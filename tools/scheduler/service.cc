@@ -99,7 +99,10 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     if (absl::Status valid = ValidateSpec(request->spec()); !valid.ok()) {
       return ToGrpc(Annotate(valid, absl::StrCat("job '", request->spec().name(), "'")));
     }
+    if (absl::Status valid = ValidateWish(*request); !valid.ok()) return ToGrpc(valid);
     AcceptedSpec accepted = Accept(request->spec());
+    accepted.user = request->user();
+    accepted.priority = request->priority();
     absl::MutexLock lock(&mu_);
     Effects effects;
     const absl::StatusOr<int64_t> job = state_.Submit(std::move(accepted), clock_.Now(), effects);

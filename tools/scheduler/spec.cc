@@ -22,6 +22,7 @@ constexpr int kMostCores = 1 << 14;
 constexpr int kMostPhases = 1 << 20;
 constexpr size_t kMostNameBytes = 200;
 constexpr int kMostAttempts = 1000;
+constexpr int kMostPriority = 1000;
 constexpr int64_t kMostTraceBytes = int64_t{1} << 30;  // of a worker, taken when it starts
 
 absl::Status ValidateCount(absl::string_view field, int64_t value, int64_t least, int64_t most) {
@@ -186,6 +187,11 @@ absl::Status ValidateHello(const pb::DaemonHello& hello) {
   OF_RETURN_IF_ERROR_AT(ValidateCount("cpu_devices", hello.cpu_devices(), 0, kMostDevices), daemon);
   OF_RETURN_IF_ERROR_AT(ValidateCount("cuda_devices", hello.cuda_devices(), 0, kMostDevices), daemon);
   return Annotate(ValidateCount("the number of its workers", hello.workers_size(), 0, 4 * kMostDevices), daemon);
+}
+
+absl::Status ValidateWish(const pb::SubmitRequest& request) {
+  OF_RETURN_IF_ERROR(ValidateName("user", request.user()));
+  return ValidateCount("priority", request.priority(), -kMostPriority, kMostPriority);
 }
 
 AcceptedSpec Accept(pb::JobSpec spec) {

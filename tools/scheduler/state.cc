@@ -12,6 +12,8 @@
 namespace oneflow {
 namespace {
 
+// Jobs behind the first that waits; the lock is held while they are looked at.
+constexpr int kLookBehind = 64;
 // Of a job, in one answer; each has some 64 KB.
 constexpr int kMostLogs = 256;
 
@@ -115,6 +117,8 @@ absl::StatusOr<int64_t> SchedulerState::Submit(AcceptedSpec accepted, absl::Time
   Job& job = jobs_[number];
   job.status.set_job(number);
   job.status.set_name(spec.name());
+  job.status.set_user(accepted.user);
+  job.status.set_priority(accepted.priority);
   job.status.set_submitted_us(absl::ToUnixMicros(now));
   job.status.set_processes(spec.processes());
   job.status.set_devices_per_process(spec.devices_per_process());
@@ -290,11 +294,86 @@ void SchedulerState::StopWorkers(const Job& job, Effects& effects) {
 
 // --- Placement ---
 
-void SchedulerState::PlaceQueued(absl::Time now, Effects& effects) {
+std::vector<SchedulerState::Job*> SchedulerState::Line() {
+  std::vector<Job*> line;
   for (auto& [number, job] : jobs_) {
-    if (job.status.state() != pb::QUEUED) continue;
-    if (TryPlace(job, now, effects) == Fit::kLater) return;  // first come first served: none may overtake it
+    if (job.queued) line.push_back(&job);
   }
+  std::stable_sort(line.begin(), line.end(),
+                   [](const Job* a, const Job* b) { return a->status.priority() > b->status.priority(); });
+  return line;
+}
+
+void SchedulerState::PlaceQueued(absl::Time now, Effects& effects) {
+  if (num_queued_ == 0) return;
+  const Job* first = nullptr;  // that waits
+  Spares spares;
+  int behind = 0;
+  for (Job* job : Line()) {
+    if (BeyondQuota(*job)) continue;
+    if (first == nullptr) {
+      if (TryPlace(*job, nullptr, now, effects) || FitOf(*job) == Fit::kNever) continue;
+      first = job;
+      spares = SparesOf(*first);
+    } else {
+      if (++behind > kLookBehind) return;
+      if (TryPlace(*job, job->cuda == first->cuda ? &spares : nullptr, now, effects)) spares = SparesOf(*first);
+    }
+  }
+}
+
+SchedulerState::Fit SchedulerState::FitOf(const Job& job) const {
+  const Cluster cluster = ClusterFor(job);
+  if (!PlaceGang(cluster.free, job.gang).empty()) return Fit::kNow;
+  return PlaceGang(cluster.offered, job.gang).empty() ? Fit::kNever : Fit::kLater;
+}
+
+// A daemon holds as many processes of a job as `free / devices_per_process`, rounded down. What has ended there by the
+// time that the job begins, nobody knows: free may be what it is now, and any sum of what runs there beside it. What is
+// left over in each of these cases is of no use to the job.
+SchedulerState::Spares SchedulerState::SparesOf(const Job& first) const {
+  std::map<SessionId, std::vector<bool>> reachable;  // by how many may be free
+  for (const auto& [session, daemon] : daemons_) {
+    std::vector<bool>& sums = reachable[session];
+    sums.resize(daemon.offered(first.cuda) + 1, false);
+    sums[std::max(daemon.free(first.cuda), 0)] = true;
+  }
+  for (const auto& [number, job] : jobs_) {
+    if (job.cuda != first.cuda) continue;
+    for (const Worker& worker : job.workers) {
+      const auto found = worker.stored.released() ? reachable.end() : reachable.find(worker.session);
+      if (found == reachable.end()) continue;
+      const int ends = job.status.devices_per_process();
+      for (int sum = static_cast<int>(found->second.size()) - 1; sum >= ends; --sum) {
+        if (found->second[sum - ends]) found->second[sum] = true;
+      }
+    }
+  }
+  Spares spares;
+  for (const auto& [session, sums] : reachable) {
+    int& spare = spares[session] = static_cast<int>(sums.size());
+    for (size_t sum = 0; sum < sums.size(); ++sum) {
+      if (sums[sum]) spare = std::min(spare, static_cast<int>(sum) % first.gang.devices_per_process);
+    }
+  }
+  return spares;
+}
+
+int SchedulerState::DevicesOf(const std::string& user, bool cuda) const {
+  int devices = 0;
+  for (const auto& [number, job] : jobs_) {
+    if (job.status.user() != user || job.cuda != cuda || job.queued) continue;
+    for (const Worker& worker : job.workers) {
+      if (!worker.stored.released()) devices += job.status.devices_per_process();
+    }
+  }
+  return devices;
+}
+
+bool SchedulerState::BeyondQuota(const Job& job) const {
+  if (limits_.devices_per_user == 0) return false;
+  const int wanted = job.status.processes() * job.status.devices_per_process();
+  return DevicesOf(job.status.user(), job.cuda) + wanted > limits_.devices_per_user;
 }
 
 // By name, so that the same cluster places the same job the same way whoever registered first.
@@ -318,15 +397,20 @@ SchedulerState::Cluster SchedulerState::ClusterFor(const Job& job) const {
   return cluster;
 }
 
-SchedulerState::Fit SchedulerState::TryPlace(Job& job, absl::Time now, Effects& effects) {
-  const Cluster cluster = ClusterFor(job);
-  if (PlaceGang(cluster.offered, job.gang).empty()) return Fit::kNever;
+bool SchedulerState::TryPlace(Job& job, const Spares* spares, absl::Time now, Effects& effects) {
+  Cluster cluster = ClusterFor(job);
+  for (size_t machine = 0; spares != nullptr && machine < cluster.free.size(); ++machine) {
+    for (size_t daemon = 0; daemon < cluster.free[machine].size(); ++daemon) {
+      int& free = cluster.free[machine][daemon];
+      free = std::min(free, spares->at(cluster.session[machine][daemon]));
+    }
+  }
   const std::vector<DaemonIndex> placed = PlaceGang(cluster.free, job.gang);
-  if (placed.empty()) return Fit::kLater;
+  if (placed.empty()) return false;
   std::vector<SessionId> sessions;
   for (const DaemonIndex at : placed) sessions.push_back(cluster.session[at.machine][at.daemon]);
   Start(job, sessions, now, effects);
-  return Fit::kPlaced;
+  return true;
 }
 
 // `sessions`: of each process's daemon.
@@ -364,13 +448,18 @@ std::string SchedulerState::WaitsFor(const Job& job) const {
   const std::string beside = drained == 0 ? "" : absl::StrCat(" (drained: ", drained, ")");
   const Cluster cluster = ClusterFor(job);
   const std::string device = job.cuda ? "cuda" : "cpu";
+  if (BeyondQuota(job)) {
+    return absl::StrCat("a user may have ", limits_.devices_per_user, " ", device, " devices; '", job.status.user(),
+                        "' has ", DevicesOf(job.status.user(), job.cuda), ", and the job takes ",
+                        job.status.processes() * job.status.devices_per_process());
+  }
   if (PlaceGang(cluster.offered, job.gang).empty()) {
     return WhatLacks(cluster.offered, job.gang, device, Devices::kOffered) + beside;
   }
   if (PlaceGang(cluster.free, job.gang).empty()) {
     return WhatLacks(cluster.free, job.gang, device, Devices::kFree) + beside;
   }
-  return "an earlier job, which waits for devices, comes first";
+  return "another job is first in line, and would wait longer for its devices if this one had them";
 }
 
 // --- Daemons ---

@@ -8,9 +8,10 @@
 //                └───────────── Cancel ─► CANCELLED     └──── a worker or daemon is lost ─► FAILED, or QUEUED again
 //
 // Invariants:
-//   - A job is placed as a whole or not at all, first come first served, the processes of a host of its plan on one
-//     machine (placement.h): daemons that say the same host share one. A job that the registered daemons could not
-//     hold even if they were idle does not block those behind it.
+//   - A job is placed as a whole or not at all, the processes of a host of its plan on one machine (placement.h):
+//     daemons that say the same host share one. The line is by priority, then by number. A job that the registered
+//     daemons could not hold even if they were idle, or whose user has too many devices, is not in it. Those behind the
+//     first that waits are given only devices that this one could not use, whatever ends next: nothing delays it.
 //   - Its devices are taken from placement until each worker's exit is reported (or its daemon is lost), also after the
 //     job's end: a dying worker still holds memory.
 //   - A job whose spec allows another attempt, and which failed for a reason that one could cure, is stopped: it stays
@@ -56,6 +57,7 @@ struct SchedulerLimits {
   absl::Duration start = absl::Seconds(60);    // from placement to the last hello
   absl::Duration exit = absl::Seconds(10);     // from the end of a finished job to the last exit
   absl::Duration logs = absl::Seconds(5);      // for daemons to answer a query of logs
+  int devices_per_user = 0;                    // that jobs of a user may have at a time; 0: all
   int queued = 10'000;                         // jobs in the queue
   // For workers to say what they wait for: they watch themselves for a third of a second, and ask threads for another.
   absl::Duration diagnosis = absl::Milliseconds(1500);
@@ -233,9 +235,18 @@ class SchedulerState {
   void TellWorkers(const Job& job, const pb::ToWorker& message, Effects& effects);
 
   void PlaceQueued(absl::Time now, Effects& effects);
-  enum class Fit { kPlaced, kLater, kNever };
+  std::vector<Job*> Line();  // queued jobs, the first first
+  using Spares = std::map<SessionId, int>;
+  // `spares`: how many of each daemon's devices it may have at most; null: all that are free.
+  bool TryPlace(Job& job, const Spares* spares, absl::Time now, Effects& effects);
+  enum class Fit { kNow, kLater, kNever };
+  Fit FitOf(const Job& job) const;
   Cluster ClusterFor(const Job& job) const;
-  Fit TryPlace(Job& job, absl::Time now, Effects& effects);
+  // How many of the devices that are free now are of no use to a job, whichever jobs end.
+  Spares SparesOf(const Job& first) const;
+  // Whether its user would have more devices than anyone may.
+  bool BeyondQuota(const Job& job) const;
+  int DevicesOf(const std::string& user, bool cuda) const;
   void Start(Job& job, const std::vector<SessionId>& sessions, absl::Time now, Effects& effects);
   std::string WaitsFor(const Job& job) const;
 

@@ -87,6 +87,19 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
   }
 }
 
+TEST(ValidateWishTest, NamesWhatIsWrong) {
+  pb::SubmitRequest request;
+  EXPECT_THAT(ValidateWish(request), StatusIs(absl::StatusCode::kInvalidArgument, "user is empty"));
+  request.set_user("ada");
+  EXPECT_OK(ValidateWish(request));
+  request.set_priority(1001);
+  EXPECT_THAT(ValidateWish(request),
+              StatusIs(absl::StatusCode::kInvalidArgument, "priority is 1001; it may be up to 1000"));
+  request.set_priority(-1001);
+  EXPECT_THAT(ValidateWish(request),
+              StatusIs(absl::StatusCode::kInvalidArgument, "priority is -1001; it must be at least -1000"));
+}
+
 TEST(ValidateHelloTest, NamesWhatIsWrong) {
   pb::DaemonHello hello;
   EXPECT_THAT(ValidateHello(hello), StatusIs(absl::StatusCode::kInvalidArgument, "the daemon's name is empty"));

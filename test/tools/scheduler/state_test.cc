@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <csignal>
 #include <map>
+#include <random>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
 #include "test/tools/support/job_spec.h"
@@ -42,6 +44,21 @@ class SchedulerStateTest : public ::testing::Test {
     spec.set_device(device);
     spec.mutable_restart()->set_attempts(attempts);
     return *state_.Submit(Accept(spec), now_, effects_);
+  }
+
+  int64_t SubmitAs(const std::string& user, int processes, int devices, int priority = 0) {
+    AcceptedSpec accepted = Accept(EmptyJob(processes, devices));
+    accepted.user = user;
+    accepted.priority = priority;
+    return *state_.Submit(std::move(accepted), now_, effects_);
+  }
+  // Cancels it, and all its workers exit.
+  void EndWithAllWorkers(int64_t job) {
+    EXPECT_OK(state_.Cancel(job, /*gently=*/false, now_, effects_));
+    const int workers = state_.Describe(job)->workers_size();
+    for (int process = 0; process < workers; ++process) {
+      for (SessionId session = 1; session <= last_session_; ++session) Exit(session, job, process, 0, SIGTERM);
+    }
   }
 
   void Report(SessionId session, int64_t job, int process, const pb::FromWorker& message, uint64_t attempt = 1) {
@@ -323,7 +340,8 @@ TEST_F(SchedulerStateTest, AQueuedJobSaysWhetherItLacksFreeDevicesOrItsTurn) {
   EXPECT_EQ(
       state_.List()[1].message(),
       "the plan's 2 hosts take 4 cpu devices, 2 for each process; 2 machines have 2 free, and no host may lie on two");
-  EXPECT_EQ(state_.List()[2].message(), "an earlier job, which waits for devices, comes first");
+  EXPECT_EQ(state_.List()[2].message(),
+            "another job is first in line, and would wait longer for its devices if this one had them");
 }
 
 TEST_F(SchedulerStateTest, NoJobOvertakesOneThatCouldRunLater) {
@@ -379,6 +397,94 @@ TEST_F(SchedulerStateTest, AQueueIsNotEndless) {
               StatusIs(absl::StatusCode::kResourceExhausted, "2 jobs are in the queue, and that is all it may hold"));
   EXPECT_OK(state_.Cancel(2, /*gently=*/false, now_, effects_));
   EXPECT_OK(state_.Submit(Accept(EmptyJob(1, 1)), now_, effects_).status());
+}
+
+// --- The line ---
+
+TEST_F(SchedulerStateTest, TheLineIsByPriorityAndThenByNumber) {
+  AddDaemon("d0", 1, 10);
+  const int64_t running = SubmitAs("ada", 1, 1);
+  const int64_t low = SubmitAs("ada", 1, 1, -5), early = SubmitAs("ada", 1, 1), late = SubmitAs("ada", 1, 1);
+  const int64_t high = SubmitAs("ada", 1, 1, 7);
+  int64_t ends = running;
+  for (const int64_t next : {high, early, late, low}) {
+    EXPECT_EQ(State(next), pb::QUEUED);
+    EXPECT_OK(state_.Cancel(ends, /*gently=*/false, now_, effects_));
+    Exit(1, ends, 0, 0, SIGTERM);
+    EXPECT_EQ(State(next), pb::STARTING) << next;
+    ends = next;
+  }
+}
+
+TEST_F(SchedulerStateTest, NobodyHasMoreDevicesThanAUserMay) {
+  SchedulerLimits limits;
+  limits.devices_per_user = 2;
+  state_ = SchedulerState(limits);
+  AddDaemon("d0", 4, 10);
+  const int64_t first = SubmitAs("ada", 1, 2), second = SubmitAs("ada", 1, 1), other = SubmitAs("bob", 1, 2);
+  EXPECT_EQ(State(first), pb::STARTING);
+  EXPECT_EQ(State(other), pb::STARTING) << "who must wait for himself holds up nobody";
+  EXPECT_EQ(state_.List()[1].message(), "a user may have 2 cpu devices; 'ada' has 2, and the job takes 1");
+  Exit(1, first, 0, 1);
+  EXPECT_EQ(State(second), pb::STARTING);
+}
+
+// Daemons of 4 and 3 devices. A job of one process with 3 devices runs on each, and another with 3 waits.
+TEST_F(SchedulerStateTest, WhatTheFirstInLineCannotUseGoesToThoseBehindIt) {
+  AddDaemon("d0", 4, 10, "g"), AddDaemon("d1", 3, 12, "h");
+  SubmitAs("ada", 1, 3), SubmitAs("ada", 1, 3);
+  const int64_t first = SubmitAs("ada", 1, 3);
+  EXPECT_EQ(State(first), pb::QUEUED);
+  EXPECT_EQ(State(SubmitAs("ada", 1, 1)), pb::STARTING) << "one device of d0 is left over whatever ends";
+}
+
+// A daemon of 4 devices, of which 2 are free; the first in line waits for 4.
+TEST_F(SchedulerStateTest, WhatTheFirstInLineMayNeedIsKeptForIt) {
+  AddDaemon("d0", 4, 10);
+  const int64_t running = SubmitAs("ada", 1, 2), first = SubmitAs("ada", 1, 4), behind = SubmitAs("ada", 1, 1);
+  EXPECT_EQ(State(behind), pb::QUEUED);
+  EXPECT_EQ(state_.List()[2].message(),
+            "another job is first in line, and would wait longer for its devices if this one had them");
+  Exit(1, running, 0, 1);
+  EXPECT_EQ(State(first), pb::STARTING);
+}
+
+// The promise itself: whatever is submitted and ends, the first in line begins no later than it would if nobody had
+// been let past it.
+TEST_F(SchedulerStateTest, NothingDelaysTheFirstInLine) {
+  for (int seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&random](int n) { return static_cast<int>(random() % n); };
+    std::vector<int> offered(1 + below(3));
+    for (int& devices : offered) devices = 1 + below(8);
+    std::vector<std::pair<int, int>> jobs(12);  // processes and devices of each
+    for (auto& [processes, devices] : jobs) processes = 1 + below(2), devices = 1 + below(4);
+    // Where all that run before the first in line end in the same order, it begins after as many ends.
+    int begins[2];
+    for (const bool others : {false, true}) {
+      state_ = SchedulerState();
+      effects_ = {};
+      last_session_ = 0;
+      std::mt19937 order(seed);
+      for (size_t i = 0; i < offered.size(); ++i) AddDaemon(absl::StrCat("d", i), offered[i], 10 + i, absl::StrCat(i));
+      int64_t first = 0;
+      std::vector<int64_t> running;
+      for (const auto& [processes, devices] : jobs) {
+        if (first != 0 && !others) break;
+        const int64_t job = SubmitAs("ada", processes, devices);
+        if (State(job) == pb::STARTING && first == 0) running.push_back(job);
+        const bool waits = State(job) == pb::QUEUED && absl::StrContains(state_.List().back().message(), "free");
+        if (waits && first == 0) first = job;
+      }
+      std::shuffle(running.begin(), running.end(), order);
+      begins[others] = -1;
+      for (size_t ended = 0; first != 0 && ended < running.size() && begins[others] < 0; ++ended) {
+        EndWithAllWorkers(running[ended]);
+        if (State(first) != pb::QUEUED) begins[others] = static_cast<int>(ended);
+      }
+    }
+    EXPECT_EQ(begins[0], begins[1]) << "seed " << seed;
+  }
 }
 
 // --- Other attempts on request, nodes ---
