@@ -176,13 +176,14 @@ absl::Status SchedulerState::Retry(int64_t number, AcceptedSpec accepted, absl::
 
 std::vector<pb::JobStatus> SchedulerState::List() const {
   std::vector<pb::JobStatus> list;
-  for (const auto& [number, job] : jobs_) list.push_back(StatusOf(job));
+  Clusters clusters;
+  for (const auto& [number, job] : jobs_) list.push_back(StatusOf(job, clusters));
   return list;
 }
 
-pb::JobStatus SchedulerState::StatusOf(const Job& job) const {
+pb::JobStatus SchedulerState::StatusOf(const Job& job, Clusters& clusters) const {
   pb::JobStatus status = job.status;
-  if (status.state() == pb::QUEUED) status.set_message(WaitsFor(job));
+  if (status.state() == pb::QUEUED) status.set_message(WaitsFor(job, clusters));
   return status;
 }
 
@@ -190,7 +191,8 @@ absl::StatusOr<pb::DescribeReply> SchedulerState::Describe(int64_t number) const
   const auto found = jobs_.find(number);
   if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
   pb::DescribeReply reply;
-  *reply.mutable_status() = StatusOf(found->second);
+  Clusters clusters;
+  *reply.mutable_status() = StatusOf(found->second, clusters);
   for (size_t process = 0; process < found->second.workers.size(); ++process) {
     *reply.add_workers() = PlaceOf(found->second, process);
   }
@@ -308,22 +310,24 @@ void SchedulerState::PlaceQueued(absl::Time now, Effects& effects) {
   if (num_queued_ == 0) return;
   const Job* first = nullptr;  // that waits
   Spares spares;
+  Clusters clusters;
   int behind = 0;
   for (Job* job : Line()) {
     if (BeyondQuota(*job)) continue;
     if (first == nullptr) {
-      if (TryPlace(*job, nullptr, now, effects) || FitOf(*job) == Fit::kNever) continue;
+      if (TryPlace(*job, nullptr, clusters, now, effects) || FitOf(*job, clusters) == Fit::kNever) continue;
       first = job;
       spares = SparesOf(*first);
     } else {
       if (++behind > kLookBehind) return;
-      if (TryPlace(*job, job->cuda == first->cuda ? &spares : nullptr, now, effects)) spares = SparesOf(*first);
+      if (TryPlace(*job, job->cuda == first->cuda ? &spares : nullptr, clusters, now, effects))
+        spares = SparesOf(*first);
     }
   }
 }
 
-SchedulerState::Fit SchedulerState::FitOf(const Job& job) const {
-  const Cluster cluster = ClusterFor(job);
+SchedulerState::Fit SchedulerState::FitOf(const Job& job, Clusters& clusters) const {
+  const Cluster& cluster = ClusterFor(job, clusters);
   if (!PlaceGang(cluster.free, job.gang).empty()) return Fit::kNow;
   return PlaceGang(cluster.offered, job.gang).empty() ? Fit::kNever : Fit::kLater;
 }
@@ -377,7 +381,7 @@ bool SchedulerState::BeyondQuota(const Job& job) const {
 }
 
 // By name, so that the same cluster places the same job the same way whoever registered first.
-SchedulerState::Cluster SchedulerState::ClusterFor(const Job& job) const {
+SchedulerState::Cluster SchedulerState::MakeCluster(bool cuda) const {
   std::map<std::pair<std::string, std::string>, SessionId> daemons;  // by host and name
   for (const auto& [session, daemon] : daemons_) {
     if (known_.at(daemon.hello.name()).stored.drained()) continue;
@@ -390,26 +394,34 @@ SchedulerState::Cluster SchedulerState::ClusterFor(const Job& job) const {
       cluster.offered.emplace_back(), cluster.free.emplace_back(), cluster.session.emplace_back();
     }
     host = &name.first;
-    cluster.offered.back().push_back(daemons_.at(session).offered(job.cuda));
-    cluster.free.back().push_back(daemons_.at(session).free(job.cuda));
+    cluster.offered.back().push_back(daemons_.at(session).offered(cuda));
+    cluster.free.back().push_back(daemons_.at(session).free(cuda));
     cluster.session.back().push_back(session);
   }
   return cluster;
 }
 
-bool SchedulerState::TryPlace(Job& job, const Spares* spares, absl::Time now, Effects& effects) {
-  Cluster cluster = ClusterFor(job);
-  for (size_t machine = 0; spares != nullptr && machine < cluster.free.size(); ++machine) {
-    for (size_t daemon = 0; daemon < cluster.free[machine].size(); ++daemon) {
-      int& free = cluster.free[machine][daemon];
-      free = std::min(free, spares->at(cluster.session[machine][daemon]));
+const SchedulerState::Cluster& SchedulerState::ClusterFor(const Job& job, Clusters& clusters) const {
+  std::optional<Cluster>& cluster = clusters[job.cuda];
+  if (!cluster) cluster = MakeCluster(job.cuda);
+  return *cluster;
+}
+
+bool SchedulerState::TryPlace(Job& job, const Spares* spares, Clusters& clusters, absl::Time now, Effects& effects) {
+  const Cluster& cluster = ClusterFor(job, clusters);
+  std::vector<Machine> free = cluster.free;
+  for (size_t machine = 0; spares != nullptr && machine < free.size(); ++machine) {
+    for (size_t daemon = 0; daemon < free[machine].size(); ++daemon) {
+      int& devices = free[machine][daemon];
+      devices = std::min(devices, spares->at(cluster.session[machine][daemon]));
     }
   }
-  const std::vector<DaemonIndex> placed = PlaceGang(cluster.free, job.gang);
+  const std::vector<DaemonIndex> placed = PlaceGang(free, job.gang);
   if (placed.empty()) return false;
   std::vector<SessionId> sessions;
   for (const DaemonIndex at : placed) sessions.push_back(cluster.session[at.machine][at.daemon]);
   Start(job, sessions, now, effects);
+  clusters = {};  // less is free
   return true;
 }
 
@@ -441,12 +453,12 @@ void SchedulerState::SendStart(const Job& job, int process, Effects& effects) {
 }
 
 // What is lacking, and why it may be, in a sentence.
-std::string SchedulerState::WaitsFor(const Job& job) const {
+std::string SchedulerState::WaitsFor(const Job& job, Clusters& clusters) const {
   const auto drained = std::count_if(daemons_.begin(), daemons_.end(), [this](const auto& entry) {
     return known_.at(entry.second.hello.name()).stored.drained();
   });
   const std::string beside = drained == 0 ? "" : absl::StrCat(" (drained: ", drained, ")");
-  const Cluster cluster = ClusterFor(job);
+  const Cluster& cluster = ClusterFor(job, clusters);
   const std::string device = job.cuda ? "cuda" : "cpu";
   if (BeyondQuota(job)) {
     return absl::StrCat("a user may have ", limits_.devices_per_user, " ", device, " devices; '", job.status.user(),

@@ -26,6 +26,7 @@
 //     same store: the number is stored with what the report changed.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -181,6 +182,7 @@ class SchedulerState {
     std::vector<Machine> offered, free;
     std::vector<std::vector<SessionId>> session;
   };
+  using Clusters = std::array<std::optional<Cluster>, 2>;  // of cpu and cuda devices, as far as they were asked for
   struct Worker {
     SessionId session = 0;    // of its daemon, if that is there
     pb::StoredWorker stored;  // `released`: it has exited, or its daemon is lost; no peer_address before its hello
@@ -238,20 +240,21 @@ class SchedulerState {
   std::vector<Job*> Line();  // queued jobs, the first first
   using Spares = std::map<SessionId, int>;
   // `spares`: how many of each daemon's devices it may have at most; null: all that are free.
-  bool TryPlace(Job& job, const Spares* spares, absl::Time now, Effects& effects);
+  bool TryPlace(Job& job, const Spares* spares, Clusters& clusters, absl::Time now, Effects& effects);
   enum class Fit { kNow, kLater, kNever };
-  Fit FitOf(const Job& job) const;
-  Cluster ClusterFor(const Job& job) const;
+  Fit FitOf(const Job& job, Clusters& clusters) const;
+  Cluster MakeCluster(bool cuda) const;
+  const Cluster& ClusterFor(const Job& job, Clusters& clusters) const;
   // How many of the devices that are free now are of no use to a job, whichever jobs end.
   Spares SparesOf(const Job& first) const;
   // Whether its user would have more devices than anyone may.
   bool BeyondQuota(const Job& job) const;
   int DevicesOf(const std::string& user, bool cuda) const;
   void Start(Job& job, const std::vector<SessionId>& sessions, absl::Time now, Effects& effects);
-  std::string WaitsFor(const Job& job) const;
+  std::string WaitsFor(const Job& job, Clusters& clusters) const;
 
-  static std::string NameOf(const Job& job, int process);  // of its worker, as DescribeWorker()
-  pb::JobStatus StatusOf(const Job& job) const;            // with what it waits for
+  static std::string NameOf(const Job& job, int process);            // of its worker, as DescribeWorker()
+  pb::JobStatus StatusOf(const Job& job, Clusters& clusters) const;  // with what it waits for
   pb::WorkerPlace PlaceOf(const Job& job, int process) const;
   const Daemon* FindDaemon(const std::string& name) const;  // null: it is not there
   void MarkChanged(const Job& job, int process, Effects& effects);
