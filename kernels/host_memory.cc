@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 namespace oneflow {
 namespace {
@@ -97,6 +98,30 @@ bool TakePages(void* data, size_t num_bytes) {
     taken += step;
   }
   return true;
+}
+
+HostPages::HostPages(size_t num_bytes) : num_bytes_(std::max<size_t>(num_bytes, 1)) {
+  void* const data = mmap(nullptr, num_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return;
+  madvise(data, num_bytes_, MADV_HUGEPAGE);  // a wish: without it everything works on small pages
+  if (TakePages(data, num_bytes_)) {
+    data_ = static_cast<char*>(data);
+  } else {
+    munmap(data, num_bytes_);
+  }
+}
+
+HostPages::~HostPages() {
+  if (data_ != nullptr) munmap(data_, num_bytes_);
+}
+
+HostPages::HostPages(HostPages&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), num_bytes_(other.num_bytes_) {}
+
+HostPages& HostPages::operator=(HostPages&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(num_bytes_, other.num_bytes_);
+  return *this;
 }
 
 }  // namespace oneflow

@@ -22,4 +22,21 @@ int64_t AvailableHostBytes(const HostFiles& files = {});
 // taken, and the mapping is to be given back.
 bool TakePages(void* data, size_t num_bytes);
 
+// Memory that is taken: zero, page-aligned, in huge pages where the system gives them.
+class HostPages {
+ public:
+  HostPages() = default;
+  // Holds nothing if the host has less.
+  explicit HostPages(size_t num_bytes);
+  ~HostPages();
+  HostPages(HostPages&& other) noexcept;
+  HostPages& operator=(HostPages&& other) noexcept;
+
+  char* data() const { return data_; }  // null if it holds nothing
+
+ private:
+  char* data_ = nullptr;
+  size_t num_bytes_ = 0;
+};
+
 }  // namespace oneflow

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "actor/checkpoint/box.h"
@@ -62,8 +63,17 @@ std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps, const Keep
   return removed;
 }
 
-CheckpointWriter::CheckpointWriter(Options options, OwnedState state)
-    : options_(std::move(options)), state_(std::move(state)), thread_([this] { Loop(); }) {}
+absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(Options options, OwnedState state) {
+  HostPages copy(static_cast<size_t>(state.num_bytes));
+  if (copy.data() != nullptr) {
+    return absl::WrapUnique(new CheckpointWriter(std::move(options), std::move(state), std::move(copy)));
+  }
+  return absl::ResourceExhaustedError(absl::StrCat("a copy of the job's state takes ", state.num_bytes,
+                                                   " bytes; the host has ", AvailableHostBytes(), " left"));
+}
+
+CheckpointWriter::CheckpointWriter(Options options, OwnedState state, HostPages copy)
+    : options_(std::move(options)), state_(std::move(state)), copy_(std::move(copy)), thread_([this] { Loop(); }) {}
 
 CheckpointWriter::~CheckpointWriter() {
   {
@@ -76,7 +86,6 @@ CheckpointWriter::~CheckpointWriter() {
 
 absl::Status CheckpointWriter::Start(pb::CheckpointManifest head, const std::function<absl::Status(char*)>& copy) {
   Wait();
-  copy_.resize(static_cast<size_t>(state_.num_bytes));
   OF_RETURN_IF_ERROR(copy(copy_.data()));
   std::lock_guard<std::mutex> lock(mu_);
   head_ = std::move(head);

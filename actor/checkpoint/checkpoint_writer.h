@@ -11,12 +11,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "kernels/host_memory.h"
 #include "oneflow_core/status.h"
 #include "proto/checkpoint.pb.h"
 
@@ -48,7 +50,8 @@ class CheckpointWriter {
     // Told on the writer's thread how a checkpoint went, by process 0 when it stands, by others if they failed.
     std::function<void(int64_t step, const absl::Status& status)> on_done;
   };
-  CheckpointWriter(Options options, OwnedState state);
+  // Takes the memory of a copy. ResourceExhausted if the host has less.
+  static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(Options options, OwnedState state);
   ~CheckpointWriter();  // waits for no other process any more, so Wait() first where all is well
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -63,6 +66,8 @@ class CheckpointWriter {
   void GiveUp(int64_t step, const absl::Status& why);
 
  private:
+  CheckpointWriter(Options options, OwnedState state, HostPages copy);
+
   void Loop();
   absl::Status Write(const pb::CheckpointManifest& head);
   absl::StatusOr<pb::CheckpointPart> WritePiece(const std::string& folder) const;
@@ -74,7 +79,7 @@ class CheckpointWriter {
 
   const Options options_;
   const OwnedState state_;
-  std::vector<char> copy_;
+  const HostPages copy_;
 
   std::mutex mu_;
   std::condition_variable changed_;

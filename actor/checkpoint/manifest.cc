@@ -72,8 +72,12 @@ absl::Status CheckTensor(const pb::CheckpointManifest& manifest, const pb::Check
   const Box whole = WholeBox({tensor.dims().begin(), tensor.dims().end()});
   std::vector<Box> boxes;
   for (const pb::CheckpointSlice& slice : tensor.slices()) {
+    if (slice.start_size() != whole.rank() || slice.extent_size() != whole.rank()) {
+      return absl::DataLossError(absl::StrCat("a slice with ", slice.start_size(), " starts and ", slice.extent_size(),
+                                              " extents is not in ", whole.ToString()));
+    }
     Box box = BoxOf(slice);
-    bool inside = box.rank() == whole.rank() && box.extent.size() == box.start.size();
+    bool inside = true;
     for (int d = 0; inside && d < whole.rank(); ++d) {
       inside = box.start[d] >= 0 && box.extent[d] > 0 && box.extent[d] <= whole.extent[d] - box.start[d];
     }

@@ -3,11 +3,11 @@
 #include "kernels/device.h"
 
 #include <omp.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "kernels/host_memory.h"
@@ -18,25 +18,14 @@ namespace {
 class CpuDevice final : public DeviceContext {
  public:
   explicit CpuDevice(int num_cores) : num_cores_(std::max(1, num_cores)), kernels_(CpuKernels()) {}
-  ~CpuDevice() override {
-    for (const Area& area : areas_) munmap(area.data, area.num_bytes);
-  }
 
   const KernelTable& kernels() const override { return kernels_; }
 
-  // Mapped memory is zero and page-aligned; a large area loses no time to small pages. All of it is taken at once.
   void* Allocate(size_t num_bytes) override {
-    num_bytes = std::max<size_t>(num_bytes, 1);
-    void* data = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) return nullptr;
-    madvise(data, num_bytes, MADV_HUGEPAGE);  // a wish: without it everything works on small pages
-    if (!TakePages(data, num_bytes)) {
-      munmap(data, num_bytes);
-      return nullptr;
-    }
+    HostPages pages(num_bytes);
+    if (pages.data() == nullptr) return nullptr;
     std::lock_guard<std::mutex> lock(mutex_);
-    areas_.push_back({data, num_bytes});
-    return data;
+    return areas_.emplace_back(std::move(pages)).data();
   }
   const char* CopyToHost(void* host, const void* device, size_t num_bytes) override {
     if (num_bytes > 0) std::memcpy(host, device, num_bytes);
@@ -56,14 +45,10 @@ class CpuDevice final : public DeviceContext {
   int threads() const override { return num_cores_; }
 
  private:
-  struct Area {
-    void* data;
-    size_t num_bytes;
-  };
   const int num_cores_;
   const KernelTable kernels_;
   std::mutex mutex_;
-  std::vector<Area> areas_;  // guarded by mutex_
+  std::vector<HostPages> areas_;  // guarded by mutex_
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "tools/bench/against_pytorch.h"
 #include "tools/bench/bench_case.h"
 #include "tools/bench/boxing.h"
+#include "tools/bench/checkpoint_cost.h"
 #include "tools/bench/compilation.h"
 #include "tools/bench/compile_scale.h"
 #include "tools/bench/gemm.h"
@@ -86,6 +87,7 @@ constexpr struct {
 } kOtherCases[] = {
     {"bert-layer", MakeBertLayerCase},
     {"boxing", MakeBoxingCase},
+    {"checkpoint", MakeCheckpointCase},
     {"gemm", MakeGemmCase},
     {"gpt2-124m", MakeGpt2Case},
     {"gpt2-124m-bf16", MakeGpt2Bf16Case},

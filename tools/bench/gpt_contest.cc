@@ -9,18 +9,6 @@
 namespace oneflow {
 namespace {
 
-// Bytes are tokens of its vocabulary too. 1,024 tokens of a step are what llm.c has on a processor.
-constexpr char kGpt2Config[] = R"(
-name: "gpt2-124m"
-model { gpt { layers: 12 width: 768 heads: 12 context: 256 vocabulary: 50257 tied_embedding: true } }
-data { text { path: "" } }
-train {
-  batch_size: 4
-  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
-  schedule { learning_rate: 3e-4 }
-}
-)";
-
 struct GptContest {
   const char* name;
   const char* config;
@@ -71,7 +59,7 @@ std::unique_ptr<BenchCase> MakeGptContest(GptContest gpt, bool bf16, const Bench
   return MakeContestCase(context, make_model);
 }
 
-GptContest Gpt2() { return {"gpt2-124m", kGpt2Config, 2, 5, {}}; }
+GptContest Gpt2() { return {"gpt2-124m", kGpt2Model, 2, 5, {}}; }
 GptContest Quickstart() {
   return {"quickstart",
           kQuickstartModel,

@@ -35,6 +35,19 @@ train {
 }
 )";
 
+// GPT-2 124M, without a mesh. Bytes are tokens of its vocabulary too. 1,024 tokens of a step are what llm.c has on a
+// processor.
+inline constexpr char kGpt2Model[] = R"(
+name: "gpt2-124m"
+model { gpt { layers: 12 width: 768 heads: 12 context: 256 vocabulary: 50257 tied_embedding: true } }
+data { text { path: "" } }
+train {
+  batch_size: 4
+  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
+  schedule { learning_rate: 3e-4 }
+}
+)";
+
 // The config of a job that a case has of its own: `text`, trained on the sample text, with the context's cores for its
 // processes, its overrides and its steps. Errors of ParseConfig and ApplyOverride, in which the text is called `name`.
 absl::StatusOr<SourcedConfig> OwnConfig(const std::string& text, const std::string& name, int processes,

@@ -135,19 +135,20 @@ absl::Status FromSafetensors(const std::string& from, const std::string& to, int
   absl::Status written;
   CheckpointWriter::Options options{.path = to, .attempt = std::random_device()()};
   options.on_done = [&written](int64_t, const absl::Status& status) { written = status; };
-  CheckpointWriter writer(std::move(options), std::move(state));
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointWriter> writer,
+                      CheckpointWriter::Create(std::move(options), std::move(state)));
   pb::CheckpointManifest head;
   head.set_job(fs::path(from).filename().string());
   head.set_step(step);
   head.set_layout("a safetensors file");
-  OF_RETURN_IF_ERROR(writer.Start(std::move(head), [&reader](char* bytes) {
+  OF_RETURN_IF_ERROR(writer->Start(std::move(head), [&reader](char* bytes) {
     for (const auto& [name, entry] : reader.tensors()) {
       std::memcpy(bytes, entry.data, static_cast<size_t>(entry.type.num_bytes()));
       bytes += entry.type.num_bytes();
     }
     return absl::OkStatus();
   }));
-  writer.Wait();
+  writer->Wait();
   return written;
 }
 

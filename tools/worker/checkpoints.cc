@@ -54,8 +54,10 @@ absl::Status Checkpoints::Prepare() {
       .attempt = attempt,
       .keep = {.last = spec_.checkpoint().keep(), .every = spec_.checkpoint().keep_every()},
       .on_done = [this](int64_t step, const absl::Status& status) { OnWritten(step, status); }};
-  writer_ = std::make_unique<CheckpointWriter>(std::move(options), std::move(state));
-  return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer =
+      CheckpointWriter::Create(std::move(options), std::move(state));
+  if (writer.ok()) writer_ = *std::move(writer);
+  return Agree(engine_, writer.status());
 }
 
 // By process 0.

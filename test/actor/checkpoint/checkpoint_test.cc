@@ -61,7 +61,7 @@ class SlicedState {
     for (int process = 0; process < processes(); ++process) {
       CheckpointWriter::Options options{.path = path, .process = process, .num_processes = processes(), .keep = keep};
       if (process == 0) options.on_done = [&told](int64_t, const absl::Status& status) { told = status; };
-      writers.push_back(std::make_unique<CheckpointWriter>(std::move(options), owned_[process]));
+      writers.push_back(*CheckpointWriter::Create(std::move(options), owned_[process]));
     }
     for (int process = 0; process < processes(); ++process) {
       EXPECT_OK(writers[process]->Start(Head(step), Copy(process)));
@@ -211,6 +211,19 @@ TEST(CheckpointTest, WhateverIsMissingOrChangedIsSeen) {
   EXPECT_OK(ReadCheckpoint(folder).status()) << "it was only the damage";
 }
 
+TEST(CheckpointTest, ASliceOfAnotherNumberOfDimensionsIsSeen) {
+  const TempDir dir;
+  ASSERT_OK(SlicedState(1, 1, /*seed=*/3).Save(dir.File("all"), 7));
+  const std::string folder = CheckpointFolder(dir.File("all"), 7);
+  ASSERT_OK_AND_ASSIGN(pb::CheckpointManifest manifest, ReadManifest(folder));
+  manifest.mutable_tensors(0)->mutable_slices(0)->clear_start();
+  const std::string other = UnfinishedFolder(dir.File("all"), 8, 1);
+  fs::copy(folder, other);
+  ASSERT_OK(CommitCheckpoint(other, CheckpointFolder(dir.File("all"), 8), manifest));
+  EXPECT_THAT(ReadManifest(CheckpointFolder(dir.File("all"), 8)),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("a slice with 0 starts and 2 extents is not in")));
+}
+
 TEST(CheckpointTest, PiecesOfAnotherCheckpointAreSeen) {
   const TempDir dir;
   ASSERT_OK(SlicedState(2, 1, 7).Save(dir.File("c"), 5));
@@ -255,17 +268,24 @@ TEST(CheckpointTest, AProcessThatCouldNotWriteIsNotWaitedFor) {
   const TempDir dir;
   const SlicedState state(2, 1, 7);
   absl::Status told;
-  CheckpointWriter first({.path = dir.File("c"),
-                          .num_processes = 2,
-                          .on_done = [&told](int64_t, const absl::Status& status) { told = status; }},
-                         state.owned(0));
-  ASSERT_OK(first.Start(SlicedState::Head(20), state.Copy(0)));
-  first.GiveUp(20, absl::ResourceExhaustedError("process 1: no space"));
-  first.Wait();
+  const auto first =
+      *CheckpointWriter::Create({.path = dir.File("c"),
+                                 .num_processes = 2,
+                                 .on_done = [&told](int64_t, const absl::Status& status) { told = status; }},
+                                state.owned(0));
+  ASSERT_OK(first->Start(SlicedState::Head(20), state.Copy(0)));
+  first->GiveUp(20, absl::ResourceExhaustedError("process 1: no space"));
+  first->Wait();
   EXPECT_THAT(told, StatusIs(absl::StatusCode::kResourceExhausted, "process 1: no space"));
   EXPECT_THAT(CheckpointReader::Open(CheckpointFolder(dir.File("c"), 20)).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("manifest")));
   EXPECT_TRUE(fs::is_empty(dir.File("c"))) << "the room is given back";
+}
+
+TEST(CheckpointTest, AStateThatTheHostCannotCopyIsRefusedAtOnce) {
+  const TempDir dir;
+  EXPECT_THAT(CheckpointWriter::Create({.path = dir.File("c")}, {.num_bytes = int64_t{1} << 46}).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("takes 70368744177664 bytes; the host has ")));
 }
 
 TEST(CheckpointTest, AWriterThatEndsWaitsForNobody) {
@@ -273,11 +293,12 @@ TEST(CheckpointTest, AWriterThatEndsWaitsForNobody) {
   const SlicedState state(2, 1, 7);
   absl::Status told;
   {
-    CheckpointWriter first({.path = dir.File("c"),
-                            .num_processes = 2,
-                            .on_done = [&told](int64_t, const absl::Status& status) { told = status; }},
-                           state.owned(0));
-    ASSERT_OK(first.Start(SlicedState::Head(20), state.Copy(0)));
+    const auto first =
+        *CheckpointWriter::Create({.path = dir.File("c"),
+                                   .num_processes = 2,
+                                   .on_done = [&told](int64_t, const absl::Status& status) { told = status; }},
+                                  state.owned(0));
+    ASSERT_OK(first->Start(SlicedState::Head(20), state.Copy(0)));
   }
   EXPECT_THAT(told, StatusIs(absl::StatusCode::kCancelled, HasSubstr("before all processes had written")));
 }
