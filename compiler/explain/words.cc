@@ -13,7 +13,8 @@ namespace {
 // Three digits that matter, without an exponent: "1.23", "12.3", "123".
 std::string ThreeDigits(double x) {
   const double size = std::abs(x);
-  return absl::StrFormat(size >= 99.95 || size == 0 ? "%.0f" : size >= 9.995 ? "%.1f" : "%.2f", x);
+  const int decimals = size >= 99.95 || size == 0 ? 0 : size >= 9.995 ? 1 : 2;
+  return absl::StrFormat("%.*f", decimals, x);
 }
 
 const DistType& DistOf(const Graph& graph, ValueId value) { return *graph.value(value).dist; }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "compiler/lower/plan_places.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/wait_graph.h"
@@ -25,17 +27,27 @@ struct Ids {
   std::string of;
 };
 
+// One behind the other, from 0: they are places in the program of all ranks.
 absl::Status CheckIds(std::vector<Ids> ids) {
   std::sort(ids.begin(), ids.end(), [](const Ids& a, const Ids& b) { return a.first < b.first; });
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const int64_t end = ids[i].first + ids[i].count;
-    if (ids[i].first < 0 || end > INT32_MAX) {
-      return NotProved(ids[i].of, ": its instances have numbers from ", ids[i].first, " to ", end - 1);
+  int64_t next = 0;
+  for (const Ids& of : ids) {
+    const int64_t end = of.first + of.count;
+    if (of.first != next || end > INT32_MAX) {
+      return NotProved(of.of, ": its instances have numbers from ", of.first, " to ", end - 1,
+                       ", those before it end at ", next - 1);
     }
-    if (i + 1 < ids.size() && ids[i + 1].first < end) {
-      return NotProved(ids[i + 1].of, ": its instances have numbers from ", ids[i + 1].first, ", those of ", ids[i].of,
-                       " up to ", end - 1);
-    }
+    next = end;
+  }
+  return absl::OkStatus();
+}
+
+template <typename Items>
+absl::Status CheckNames(absl::string_view what, const Items& items) {
+  absl::flat_hash_set<absl::string_view> names;
+  for (const auto& item : items) {
+    if (item.name().empty()) return NotProved("a ", what, " has no name");
+    if (!names.insert(item.name()).second) return NotProved(what, " '", item.name(), "': the name is used twice");
   }
   return absl::OkStatus();
 }
@@ -46,6 +58,7 @@ class PlanChecker {
       : set_(set), reader_(reader), plan_(plan) {}
 
   absl::StatusOr<PlanProof> Check() {
+    OF_RETURN_IF_ERROR(CheckPorts());
     OF_RETURN_IF_ERROR(CheckRatesOfActors());
     OF_RETURN_IF_ERROR(CheckNumbers());
     OF_RETURN_IF_ERROR(CheckLayouts());
@@ -58,6 +71,45 @@ class PlanChecker {
   }
 
  private:
+  // Actors and registers agree on who fills and who reads.
+  absl::Status CheckPorts() const {
+    using Port = std::pair<int, int>;  // actor, register
+    absl::flat_hash_set<Port> inputs, outputs;
+    for (int a = 0; a < plan_.actors_size(); ++a) {
+      OF_RETURN_IF_ERROR(AddPorts(a, plan_.actors(a).inputs(), "input", inputs));
+      OF_RETURN_IF_ERROR(AddPorts(a, plan_.actors(a).outputs(), "output", outputs));
+    }
+    for (int r = 0; r < plan_.registers_size(); ++r) {
+      const pb::ClassRegister& reg = plan_.registers(r);
+      if (outputs.erase({reg.producer(), r}) == 0) return NoPort(reg, reg.producer(), "output");
+      for (const int consumer : reg.consumers()) {
+        if (inputs.erase({consumer, r}) == 0) return NoPort(reg, consumer, "input");
+      }
+    }
+    for (const auto* const left : {&inputs, &outputs}) {
+      if (left->empty()) continue;
+      const auto [actor, reg] = *std::min_element(left->begin(), left->end());
+      return NotProved("actor '", plan_.actors(actor).name(), "' has an ", left == &inputs ? "input" : "output",
+                       " register '", plan_.registers(reg).name(), "', which does not name it");
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename Ports>
+  absl::Status AddPorts(int actor, const Ports& ports, absl::string_view what,
+                        absl::flat_hash_set<std::pair<int, int>>& all) const {
+    for (const pb::Port& port : ports) {
+      if (all.insert({actor, port.register_()}).second) continue;
+      return NotProved("actor '", plan_.actors(actor).name(), "' has ", what, " register '",
+                       plan_.registers(port.register_()).name(), "' twice");
+    }
+    return absl::OkStatus();
+  }
+  absl::Status NoPort(const pb::ClassRegister& reg, int actor, absl::string_view what) const {
+    return NotProved("register '", reg.name(), "' is ", what, " of actor '", plan_.actors(actor).name(),
+                     "', which does not name it");
+  }
+
   absl::Status CheckRatesOfActors() const {
     if (plan_.micro_batches() < 1) return NotProved(plan_.micro_batches(), " micro-batches");
     for (const pb::ClassActor& actor : plan_.actors()) {
@@ -198,6 +250,8 @@ class PlanChecker {
 absl::StatusOr<std::vector<PlanProof>> CheckPlanSet(const pb::PlanSet& set) {
   OF_ASSIGN_OR_RETURN(const PlanReader reader, PlanReader::Open(set));
   OF_RETURN_IF_ERROR(CheckPlanIndices(set));
+  OF_RETURN_IF_ERROR(CheckNames("variable", set.variables()));
+  OF_RETURN_IF_ERROR(CheckNames("plan", set.plans()));
   OF_RETURN_IF_ERROR(CheckPlanPlaces(set, reader));
   std::vector<PlanProof> proofs;
   for (const pb::ClassPlan& plan : set.plans()) {

@@ -1,15 +1,17 @@
 // The proof of a written plan set, whoever wrote it: `oneflow plan check`.
 //
 // Everything that runs a plan may trust it afterwards:
-//   tables    the format is one that is known, all indices are in range, ids are given once
+//   tables    the format is one that is known, all indices are in range, ids and names are given once
 //   places    everything lies within the memory that it is said to lie in (plan_places.h)
-//   rates     every register is filled as often as it is emptied; acts are one per step or per micro-batch
+//   rates     actors and registers agree on who fills and who reads; every register is filled as often as it is
+//             emptied; acts are one per step or per micro-batch
 //   boxings   each is one step that ranks can do
 //   orders    each is of what one queue of a class' ranks does, and all calls of a class are in one
 //   waits     one graph of data, credits and orders has no cycle without a token (compiler/plan/liveness.h)
 //
-// What is not proved: that things of a plan's region that share bytes are never in use at once, and that there are
-// kernels for its instructions. The compiler checks the one when it makes a plan, a worker the other when it starts.
+// What is not proved: that things of a plan's region that share bytes are never in use at once, that what other
+// processes read lies in shared memory, that there are kernels for its instructions, and that attributes and initial
+// values are such as they read. The compiler checks the first when it makes a plan, a worker the others when it starts.
 #pragma once
 
 #include <cstdint>

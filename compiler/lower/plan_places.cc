@@ -17,9 +17,25 @@ absl::Status Misplaced(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
+// Of a zone: sums of a few of them do not overflow, and no machine has as much.
+constexpr int64_t kMostBytes = int64_t{1} << 56;
+
+// Where kernels compute begins at a multiple of this; where things are copied, at one of an element's size.
+constexpr int64_t kAlignment = 64;
+
+absl::Status CheckAligned(absl::string_view what, int64_t offset, int64_t alignment = kAlignment) {
+  if (offset % alignment == 0) return absl::OkStatus();
+  return Misplaced(what, ": begins at ", offset, ", which is no multiple of ", alignment);
+}
+
 absl::Status CheckFits(absl::string_view what, int64_t offset, int64_t bytes, int64_t room) {
   if (offset >= 0 && bytes >= 0 && bytes <= room && offset <= room - bytes) return absl::OkStatus();
   return Misplaced(what, ": ", bytes, " bytes at ", offset, "; there is room for ", room);
+}
+
+absl::Status CheckPlace(absl::string_view what, int64_t offset, int64_t bytes, int64_t room) {
+  OF_RETURN_IF_ERROR(CheckFits(what, offset, bytes, room));
+  return bytes > 0 ? CheckAligned(what, offset) : absl::OkStatus();
 }
 
 class Places {
@@ -48,8 +64,12 @@ class Places {
   }
 
   static absl::Status CheckClass(const pb::RankClass& of) {
+    OF_RETURN_IF_ERROR(CheckFits("private zone", 0, of.private_bytes(), kMostBytes));
+    OF_RETURN_IF_ERROR(CheckFits("shared zone", 0, of.shared_bytes(), kMostBytes));
     OF_RETURN_IF_ERROR(CheckFits("variables of the private zone", 0, of.private_variable_bytes(), of.private_bytes()));
     OF_RETURN_IF_ERROR(CheckFits("variables of the shared zone", 0, of.shared_variable_bytes(), of.shared_bytes()));
+    OF_RETURN_IF_ERROR(CheckAligned("what follows variables of the private zone", of.private_variable_bytes()));
+    OF_RETURN_IF_ERROR(CheckAligned("what follows variables of the shared zone", of.shared_variable_bytes()));
     return of.host_bytes() >= 0 ? absl::OkStatus() : Misplaced(of.host_bytes(), " bytes of the host's memory");
   }
 
@@ -64,7 +84,8 @@ class Places {
       for (const int c : classes_[set_.tensors(variable.tensor()).grid()]) {
         const int64_t offset = OffsetIn(variable.offsets(), c);
         const int64_t room = VariableBytes(set_.classes(c), variable.zone());
-        OF_RETURN_IF_ERROR_AT(CheckFits(absl::StrCat("on ranks of class ", c), offset, bytes, room), where);
+        const std::string on = absl::StrCat("on ranks of class ", c);
+        OF_RETURN_IF_ERROR_AT(CheckPlace(on, offset, bytes, room), where);
         if (bytes > 0) lies.emplace_back(c, variable.zone(), offset, offset + bytes, v);
       }
     }
@@ -129,32 +150,36 @@ class Places {
     if (reg.slot_bytes() == 0) return absl::OkStatus();
     const int64_t others = reg.slots() - 1;
     const int64_t room = Room(plan, reg.zone(), reg.grid());
-    if (reg.slot_bytes() < 0 || (others > 0 && reg.slot_stride() < reg.slot_bytes()) ||
-        (others > 0 && reg.slot_stride() > room / others)) {
+    const bool strides = others > 0 || reg.slot_stride() != 0;
+    if (reg.slot_bytes() < 0 || (strides && reg.slot_stride() < reg.slot_bytes()) ||
+        reg.slot_stride() > room / std::max<int64_t>(1, others)) {
       return Misplaced(reg.slots(), " slots of ", reg.slot_bytes(), " bytes, ", reg.slot_stride(),
                        " apart; there is room for ", room);
     }
+    if (others > 0) OF_RETURN_IF_ERROR(CheckAligned("its second slot", reg.slot_stride()));
     const int64_t bytes = others == 0 ? reg.slot_bytes() : others * reg.slot_stride() + reg.slot_bytes();
-    return CheckFits("its slots", reg.offset(), bytes, room);
+    return CheckPlace("its slots", reg.offset(), bytes, room);
   }
 
   absl::Status CheckActor(const pb::ClassPlan& plan, const pb::ClassActor& actor) const {
     const int64_t room = std::min(Room(plan, pb::PRIVATE, actor.grid()),
                                   actor.senders() < 0 ? INT64_MAX : Room(plan, pb::PRIVATE, actor.senders()));
-    OF_RETURN_IF_ERROR(CheckFits("what it keeps", actor.pinned_offset(), actor.pinned_bytes(), room));
+    OF_RETURN_IF_ERROR(CheckPlace("what it keeps", actor.pinned_offset(), actor.pinned_bytes(), room));
     std::set<int> ports;
     for (const pb::Port& port : actor.inputs()) ports.insert(port.register_());
     for (const pb::Port& port : actor.outputs()) ports.insert(port.register_());
     for (const pb::ClassInstruction& of : actor.instructions()) {
       const std::string where = absl::StrCat("'", of.node(), "'");
-      const auto check = [&](const pb::ClassOperand& x) {
+      const auto check = [&](const pb::ClassOperand& x) -> absl::Status {
+        const auto size = static_cast<int64_t>(SizeOf(static_cast<DType>(set_.tensors(x.tensor()).dtype())));
+        OF_RETURN_IF_ERROR_AT(CheckAligned("operand", x.offset(), of.op() == "boxing" ? size : kAlignment), where);
         return Annotate(CheckOperand(plan, actor, ports, x), where);
       };
       for (const pb::ClassOperand& x : of.inputs()) OF_RETURN_IF_ERROR(check(x));
       for (const pb::ClassOperand& x : of.outputs()) OF_RETURN_IF_ERROR(check(x));
-      OF_RETURN_IF_ERROR_AT(CheckFits("what it packs", of.packed_offset(), of.packed_bytes(), room), where);
-      OF_RETURN_IF_ERROR_AT(CheckFits("what it receives", of.received_offset(), of.received_bytes(), room), where);
-      OF_RETURN_IF_ERROR_AT(CheckFits("its scratch memory", of.scratch_offset(), of.scratch_bytes(), room), where);
+      OF_RETURN_IF_ERROR_AT(CheckPlace("what it packs", of.packed_offset(), of.packed_bytes(), room), where);
+      OF_RETURN_IF_ERROR_AT(CheckPlace("what it receives", of.received_offset(), of.received_bytes(), room), where);
+      OF_RETURN_IF_ERROR_AT(CheckPlace("its scratch memory", of.scratch_offset(), of.scratch_bytes(), room), where);
     }
     return absl::OkStatus();
   }

@@ -92,6 +92,8 @@ class Checker {
     for (const pb::ClassOperand& x : instruction.outputs()) OF_RETURN_IF_ERROR(CheckOperand(plan, x));
     const bool boxing = instruction.op() == "boxing";
     if (boxing) OF_RETURN_IF_ERROR(CheckBoxingOperands(actor, instruction));
+    if (!boxing && actor.senders() >= 0)
+      return Bad("its actor sends, which only boxings do, not '", instruction.op(), "'");
     const auto lies_here = [&](const pb::ClassOperand& x) {
       const int grid = set_.tensors(x.tensor()).grid();
       if (grid == actor.grid()) return absl::OkStatus();

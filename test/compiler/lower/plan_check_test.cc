@@ -95,6 +95,17 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
       {[](auto& set) { set.mutable_plans(0)->set_micro_batches(3); }, "the plan has 3 micro-batches"},
       {[](auto& set) { set.mutable_plans(0)->mutable_actors(0)->set_first_id(INT32_MAX); }, "have numbers from"},
       {[](auto& set) { set.mutable_plans(0)->mutable_actors(1)->set_first_id(0); }, "have numbers from"},
+      {[](auto& set) { set.mutable_plans(0)->mutable_registers(1)->set_first_id(1 << 20); }, "have numbers from"},
+      {[](auto& set) { set.mutable_variables(0)->clear_name(); }, "a variable has no name"},
+      {[](auto& set) { set.mutable_variables(1)->set_name(set.variables(0).name()); }, "the name is used twice"},
+      {[](auto& set) { set.mutable_plans(0)->mutable_registers(0)->clear_consumers(); }, "which does not name it"},
+      {[](auto& set) {
+         set.mutable_plans(0)->mutable_actors(0)->mutable_outputs()->Add()->CopyFrom(set.plans(0).actors(0).outputs(0));
+       },
+       "has output register 'read' twice"},
+      {[](auto& set) { FindRegister(set, HasMemory).set_offset(2); }, "begins at 2, which is no multiple of 64"},
+      {[](auto& set) { set.mutable_classes(0)->set_private_bytes(INT64_MAX); }, "private zone: 9223372036854775807"},
+      {[](auto& set) { FindCall(set).mutable_instructions(0)->set_op("add"); }, "which only boxings do, not 'add'"},
       {[](auto& set) { set.mutable_plans(0)->mutable_orders()->RemoveLast(); }, "is in no order of class"},
       {[](auto& set) { *set.mutable_plans(0)->add_orders() = set.plans(0).orders(0); }, "there are two"},
       {[](auto& set) { set.mutable_plans(0)->mutable_orders(0)->set_queue(pb::HOST); }, "is on queue 1"},
