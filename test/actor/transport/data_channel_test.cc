@@ -93,6 +93,8 @@ class DataChannelTest : public ::testing::Test {
   }
 
   Taker takers_[2];
+  // What is sent; outlives the channels, since the address sanitizer looks at it once more when it is on its way.
+  std::vector<std::string> slots_;
   std::unique_ptr<DataChannel> channels_[2];
 };
 
@@ -119,25 +121,24 @@ TEST_F(DataChannelTest, PayloadsArriveWholeWhateverTheirSizeAndRuns) {
   const std::vector<std::pair<int64_t, int64_t>> sizes = {{1, 0},       {1, 1},       {1, 100},    {1, 5000},
                                                           {1, 1 << 20}, {3, 100000},  {64, 70000}, {65, 70000},
                                                           {20000, 3},   {1, 30 << 20}};
-  std::vector<std::string> slots;
   for (const auto& [runs, run] : sizes) {
-    slots.emplace_back(2 * runs * run, '\0');
-    for (char& c : slots.back()) c = static_cast<char>(random());
-    takers_[1].MakeRoom(static_cast<int>(slots.size()), runs * run);
+    slots_.emplace_back(2 * runs * run, '\0');
+    for (char& c : slots_.back()) c = static_cast<char>(random());
+    takers_[1].MakeRoom(static_cast<int>(slots_.size()), runs * run);
   }
   int64_t total = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const auto [runs, run] = sizes[i];
     const int reg = static_cast<int>(i) + 1;
     channels_[0]->SendShipment(1, i % 2 == 0 ? Use::kFilled : Use::kInitial, Filled(reg, 0),
-                               Every2nd(runs, run, slots[i]), 0);
+                               Every2nd(runs, run, slots_[i]), 0);
     total += runs * run;
   }
   const auto arrived = takers_[1].Arrived(sizes.size());
   for (size_t i = 0; i < sizes.size(); ++i) {
     const auto [runs, run] = sizes[i];
     std::string expected;
-    for (int64_t r = 0; r < runs; ++r) expected += slots[i].substr(2 * r * run, run);
+    for (int64_t r = 0; r < runs; ++r) expected += slots_[i].substr(2 * r * run, run);
     EXPECT_TRUE(takers_[1].room(static_cast<int>(i) + 1) == expected) << runs << " runs of " << run;
     EXPECT_THAT(arrived,
                 ::testing::Contains(std::pair(i % 2 == 0 ? Use::kFilled : Use::kInitial, static_cast<int>(i) + 1)));
@@ -147,9 +148,9 @@ TEST_F(DataChannelTest, PayloadsArriveWholeWhateverTheirSizeAndRuns) {
 
 TEST_F(DataChannelTest, APayloadThatDoesNotFitIsNonsense) {
   Connect();
-  const std::string slots(200, 'x');
+  slots_.emplace_back(200, 'x');
   takers_[1].MakeRoom(1, 64);
-  channels_[0]->SendShipment(1, Use::kFilled, Filled(1, 0), Every2nd(1, 100, slots), 0);
+  channels_[0]->SendShipment(1, Use::kFilled, Filled(1, 0), Every2nd(1, 100, slots_[0]), 0);
   EXPECT_THAT(takers_[1].Lost(1)[0],
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("data of process 0"), HasSubstr("100 bytes where there are 64"))));
@@ -159,9 +160,9 @@ TEST_F(DataChannelTest, WhoWasNotIntroducedIsNotHeard) {
   Connect([](pb::PeerData& data) { data.set_stamp(data.stamp() + 1); });
   const Message message = Filled(1, 0);
   channels_[0]->SendMessages(1, {&message, 1});
-  const std::string slots(200, 'x');
+  slots_.emplace_back(200, 'x');
   takers_[1].MakeRoom(1, 100);
-  channels_[0]->SendShipment(1, Use::kFilled, Filled(1, 0), Every2nd(1, 100, slots), 0);
+  channels_[0]->SendShipment(1, Use::kFilled, Filled(1, 0), Every2nd(1, 100, slots_[0]), 0);
   channels_[0].reset();  // sends first
   takers_[1].Lost(1);
   EXPECT_TRUE(takers_[1].Messages(0).empty());
