@@ -12,8 +12,8 @@ namespace oneflow::testing {
 
 class TempDir {
  public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "oneflow-test-XXXXXX").string();
+  explicit TempDir(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "oneflow-test-XXXXXX").string();
     CHECK(mkdtemp(name.data()) != nullptr) << name;
     path_ = name;
   }

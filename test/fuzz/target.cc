@@ -1,0 +1,35 @@
+#include "test/fuzz/target.h"
+
+#include "test/fuzz/mutator.h"
+
+namespace oneflow::testing {
+
+std::vector<FuzzTarget> FuzzTargets() {
+  std::vector<FuzzTarget> targets;
+  AddJobTargets(targets);
+  AddPlanTargets(targets);
+  AddFileTargets(targets);
+  AddPeerTargets(targets);
+  AddSchedulerTargets(targets);
+  return targets;
+}
+
+std::string Changed(const FuzzTarget& target, absl::string_view input, absl::string_view donor, uint64_t seed,
+                    size_t most_bytes) {
+  Mutator mutator(seed);
+  std::string bytes(input);
+  // Now and then what does not parse, for the parser's sake.
+  const bool as_message = target.message != nullptr && seed % 16 != 0;
+  if (as_message) {
+    const std::unique_ptr<google::protobuf::Message> message(target.message->New()), other(target.message->New());
+    if (message->ParsePartialFromString(bytes) && other->ParsePartialFromString(std::string(donor))) {
+      mutator.EditMessage(*message, *other);
+      std::string changed = message->SerializePartialAsString();
+      if (changed.size() <= most_bytes) return changed;
+    }
+  }
+  mutator.EditBytes(bytes, most_bytes);
+  return bytes;
+}
+
+}  // namespace oneflow::testing
