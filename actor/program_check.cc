@@ -254,13 +254,18 @@ class Checker {
         return Bad(where, ": rank ", from, " and rank ", to, " are on host ", set_.ranks(to).host());
       }
       for (int i = 0; i < shipment.parcels_size(); ++i) {
-        OF_RETURN_IF_ERROR_AT(CheckParcel(shipment.parcels(i), reg), absl::StrCat(where, ": parcel ", i));
+        const std::string place = absl::StrCat(where, ": parcel ", i);
+        OF_RETURN_IF_ERROR_AT(CheckParcel(shipment.parcels(i), reg), place);
+        OF_RETURN_IF_ERROR_AT(CheckRowCounts(plan, reg, before, shipment.parcels(i)), place);
       }
-      OF_ASSIGN_OR_RETURN_AT(const int64_t bytes, PayloadBytes(shipment), where);
+      OF_ASSIGN_OR_RETURN_AT(const PayloadBytes bytes, BytesOf(shipment), where);
       const pb::Landing* const landing = FindLanding(plan, before, reg);
       const bool is_here = set_.ranks(from).process() == set_.ranks(to).process();
-      if (landing == nullptr ? is_here : bytes != landing->slot_bytes()) {
-        return Bad(where, ": it has ", bytes, " bytes, the landing ", landing == nullptr ? -1 : landing->slot_bytes());
+      if (landing == nullptr ? is_here
+                             : bytes.all != landing->slot_bytes() || bytes.ragged != landing->ragged_bytes()) {
+        return Bad(where, ": it has ", bytes.all, " bytes, ", bytes.ragged, " of ragged rows, the landing ",
+                   landing == nullptr ? -1 : landing->slot_bytes(), " and ",
+                   landing == nullptr ? -1 : landing->ragged_bytes());
       }
     }
     return absl::OkStatus();
@@ -288,13 +293,72 @@ class Checker {
     return CheckReach(parcel.extent(), 0, parcel.stride(), slot);
   }
 
-  // What a shipment has in all. REQUIRES: its parcels have shapes.
-  static absl::StatusOr<int64_t> PayloadBytes(const pb::Shipment& shipment) {
-    int64_t bytes = 0;
+  // That the counts of its rows, if it is of ragged ones, lie in a register of the rank that is sent to its consumer,
+  // too, and of which each slot goes with as many of the rows'.
+  absl::Status CheckRowCounts(const pb::Plan& plan, const pb::Register& reg, int consumer,
+                              const pb::Parcel& parcel) const {
+    if (!parcel.has_counts()) return absl::OkStatus();
+    const pb::RowCounts& counts = parcel.counts();
+    if (counts.register_() < 0 || counts.register_() >= plan.registers_size()) {
+      return Bad("its counts are in register ", counts.register_(), ", which is not one of ", plan.registers_size());
+    }
+    const pb::Register& its = plan.registers(counts.register_());
+    const std::string where = absl::StrCat("its counts, in register ", counts.register_());
+    const auto& sent = its.shipments();
+    const bool is_read =
+        std::any_of(sent.begin(), sent.end(), [&](const pb::Shipment& x) { return x.consumer() == consumer; });
+    const bool is_made = its.producer() >= 0 && its.producer() < plan.actors_size();
+    if (!is_read || !is_made || plan.actors(its.producer()).rank() != plan.actors(reg.producer()).rank()) {
+      return Bad(where, ", are not on the rank of the rows, or not sent to actor ", consumer);
+    }
+    const int dim = counts.stride_size();
+    if (dim >= parcel.extent_size() || counts.first_row() < 0 || counts.first_row() > kMaxBytes) {
+      return Bad(where, ", have ", dim, " dimensions of rows ", Text(parcel.extent()), " from row ", counts.first_row(),
+                 " on");
+    }
+    constexpr auto kSize = static_cast<int64_t>(sizeof(int32_t));
+    const int64_t places = its.offset() | its.slot_stride() | counts.offset();
+    if (!Inside(counts.offset(), 0, its.slot_bytes()) || places % kSize != 0) {
+      return Bad(where, ", begin at ", counts.offset(), " of ", its.slot_bytes(), " bytes");
+    }
+    Dims groups, slot;  // in counts from the first on
+    groups.Add(parcel.extent().begin(), parcel.extent().begin() + dim);
+    slot.Add((its.slot_bytes() - counts.offset()) / kSize);
+    OF_RETURN_IF_ERROR_AT(CheckReach(groups, 0, counts.stride(), slot), where);
+    const int64_t of_rows = Rate(plan, reg), of_counts = Rate(plan, its);
+    if (reg.initially_filled() > 0 || of_counts < 1 || of_rows % of_counts != 0) {
+      return Bad(where, ", are filled ", of_counts, " times a step, the rows ", of_rows, " times and ",
+                 reg.initially_filled(), " before the first");
+    }
+    return absl::OkStatus();
+  }
+
+  // How often a step fills a register; 0 if its producer does not, which is told of elsewhere.
+  static int64_t Rate(const pb::Plan& plan, const pb::Register& reg) {
+    const pb::Actor& producer = plan.actors(reg.producer());
+    for (const pb::Port& port : producer.outputs()) {
+      const bool is_it = port.register_() >= 0 && port.register_() < plan.registers_size() &&
+                         &plan.registers(port.register_()) == &reg;
+      if (is_it && port.acts_per_slot() > 0) return producer.acts_per_step() / port.acts_per_slot();
+    }
+    return 0;
+  }
+
+  struct PayloadBytes {
+    int64_t all = 0, ragged = 0;
+  };
+
+  // What a shipment has in all, and of that for ragged rows. REQUIRES: its parcels have shapes.
+  static absl::StatusOr<PayloadBytes> BytesOf(const pb::Shipment& shipment) {
+    PayloadBytes bytes;
+    bool is_behind_rows = false;
     for (const pb::Parcel& parcel : shipment.parcels()) {
       OF_ASSIGN_OR_RETURN(const int64_t of_parcel, NumBytes(parcel.dtype(), parcel.extent()));
-      if (bytes > kMaxBytes) return Bad("its parcels have more than ", kMaxBytes, " bytes");
-      bytes = ParcelOffset(bytes) + of_parcel;
+      if (bytes.all > kMaxBytes) return Bad("its parcels have more than ", kMaxBytes, " bytes");
+      if (is_behind_rows) bytes.ragged += ParcelOffset(bytes.all) - bytes.all;
+      is_behind_rows = parcel.has_counts();
+      bytes.all = ParcelOffset(bytes.all) + of_parcel;
+      if (is_behind_rows) bytes.ragged += of_parcel;
     }
     return bytes;
   }
@@ -384,7 +448,8 @@ class Checker {
       }
       const int64_t others = reg.slots() - 1;
       if (landing.offset() % kAlignment != 0 || landing.slot_stride() % kAlignment != 0 || landing.slot_bytes() < 0 ||
-          landing.slot_stride() < landing.slot_bytes() || !Inside(landing.offset(), landing.slot_stride(), limit) ||
+          landing.slot_stride() < landing.slot_bytes() || landing.ragged_bytes() < 0 ||
+          landing.ragged_bytes() > landing.slot_bytes() || !Inside(landing.offset(), landing.slot_stride(), limit) ||
           (landing.slot_stride() > 0 &&
            others > (limit - landing.offset() - landing.slot_stride()) / landing.slot_stride())) {
         return Bad(where, ": ", reg.slots(), " slots of ", landing.slot_bytes(), " bytes, ", landing.slot_stride(),

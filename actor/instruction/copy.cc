@@ -110,15 +110,16 @@ class Copy final : public BoundInstruction {
     return addends_;
   }
 
-  // Counts are of the source, or of the target where the source is packed.
+  // Counts are of the source, or of the target where the source has no rows; what has landed is packed, too.
   void AddRows(const pb::Instruction& in, const pb::Piece& piece, BoundPiece& added) const {
     const pb::Operand &from = in.inputs(piece.input()), &to = in.outputs(0);
-    added.source_packed = from.ragged() == 0;
+    const bool is_dense = from.ragged() == 0;
+    added.source_packed = is_dense || from.landed();
     added.target_packed = to.ragged() == 0;
-    const TensorArg& shard = added.source_packed ? operands_.outputs()[0] : operands_.all()[piece.input()];
-    const int dim = (added.source_packed ? to : from).ragged() - 1;
-    added.rows = RowsOfPiece(shard, dim, added.source_packed ? piece.target_offset() : piece.source_offset(),
-                             Span(piece.extent()));
+    const TensorArg& shard = is_dense ? operands_.outputs()[0] : operands_.all()[piece.input()];
+    const int dim = (is_dense ? to : from).ragged() - 1;
+    added.rows =
+        RowsOfPiece(shard, dim, is_dense ? piece.target_offset() : piece.source_offset(), Span(piece.extent()));
     added.row_bytes = static_cast<int64_t>(SizeOf(shard.dtype));
     for (int d = dim + 1; d < piece.extent_size(); ++d) added.row_bytes *= piece.extent(d);
   }

@@ -84,7 +84,7 @@ class DataChannel::Impl {
     uint8_t use = 0;      // DataChannel::Use; 0: messages follow
     uint8_t reserved[3] = {};
     Message message;
-    int64_t offset = 0;     // of a piece in its payload
+    int64_t offset = 0;     // where a piece lands
     int64_t num_bytes = 0;  // of the payload
   };
   static_assert(sizeof(Header) == 48);
@@ -479,10 +479,10 @@ absl::Status DataChannel::Impl::TakeMessages(int process, const void* data, size
 absl::Status DataChannel::Impl::TakePiece(const Header& header, const void* data, int64_t length) {
   const auto use = static_cast<Use>(header.use);
   if (header.message.kind != Message::Kind::kFilled) return absl::InvalidArgumentError("a payload without 'filled'");
-  OF_ASSIGN_OR_RETURN(char* const room, receiver_->RoomFor(use, header.message, header.num_bytes));
+  OF_ASSIGN_OR_RETURN(const absl::Span<char> room, receiver_->RoomFor(use, header.message, header.num_bytes));
   OF_ASSIGN_OR_RETURN(const bool complete, arriving_.Add(header.process, header.use, header.message, header.offset,
-                                                         length, header.num_bytes));
-  if (length > 0) std::memcpy(room + header.offset, data, length);
+                                                         length, header.num_bytes, static_cast<int64_t>(room.size())));
+  if (length > 0) std::memcpy(room.data() + header.offset, data, length);
   if (complete) receiver_->OnArrived(header.process, use, header.message);
   return absl::OkStatus();
 }

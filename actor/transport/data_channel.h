@@ -36,8 +36,9 @@ class DataChannel {
    public:
     virtual ~Receiver() = default;
     virtual void OnMessages(int process, absl::Span<const Message> messages) = 0;
-    // Where `num_bytes` that come with a message are to be put. An error ends the job: it is reported as a lost peer.
-    virtual absl::StatusOr<char*> RoomFor(Use use, const Message& message, int64_t num_bytes) = 0;
+    // Where `num_bytes` that come with a message are to be put; each piece says at which place there. An error ends the
+    // job: it is reported as a lost peer.
+    virtual absl::StatusOr<absl::Span<char>> RoomFor(Use use, const Message& message, int64_t num_bytes) = 0;
     // They are there.
     virtual void OnArrived(int process, Use use, const Message& message) = 0;
     // The connection broke (Unavailable), or carried nonsense (InvalidArgument). At most once per peer.

@@ -90,23 +90,26 @@ void OtherHosts::Interrupt(const absl::Status& status) {
   changed_.notify_all();
 }
 
-absl::StatusOr<char*> OtherHosts::RoomFor(DataChannel::Use use, const Message& message, int64_t num_bytes) {
+absl::StatusOr<absl::Span<char>> OtherHosts::RoomFor(DataChannel::Use use, const Message& message, int64_t num_bytes) {
   const std::optional<Message> known = ids_.FromPeer(message);
   const Landing* const landing = known.has_value() ? shipments_.LandingOf(*known) : nullptr;
-  const bool valid = landing != nullptr && landing->has_slot(message.slot) && landing->slot_bytes() == num_bytes &&
+  const bool valid = landing != nullptr && landing->has_slot(message.slot) && num_bytes >= landing->least_bytes() &&
+                     num_bytes <= landing->slot_bytes() &&
                      (use == DataChannel::Use::kFilled || use == DataChannel::Use::kInitial);
-  if (valid) return landing->slot(message.slot);
+  if (valid) return absl::MakeSpan(landing->slot(message.slot), landing->slot_bytes());
   if (landing == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(num_bytes, " bytes for plan ", message.plan, " actor ",
                                                    message.actor, " register ", message.register_id, " slot ",
                                                    message.slot, ", which is not here"));
   }
+  const bool varies = landing->least_bytes() < landing->slot_bytes();
   const pb::Plan& plan = program_.plans(known->plan);
   const pb::Actor& actor = plan.actors(known->actor);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "rank ", actor.rank(), " (", program_.ranks(actor.rank()).device(), "): plan '", plan.name(), "' actor '",
-      actor.name(), "': ", num_bytes, " bytes have come for slot ", message.slot, " of register '",
-      plan.registers(known->register_id).name(), "', where there is room for ", landing->slot_bytes()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("rank ", actor.rank(), " (", program_.ranks(actor.rank()).device(), "): plan '", plan.name(),
+                   "' actor '", actor.name(), "': ", num_bytes, " bytes have come for slot ", message.slot,
+                   " of register '", plan.registers(known->register_id).name(), "', where there is room for ",
+                   landing->slot_bytes(), varies ? absl::StrCat(" and ", landing->least_bytes(), " must come") : ""));
 }
 
 void OtherHosts::OnArrived(int process, DataChannel::Use use, const Message& message) {

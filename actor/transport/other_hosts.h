@@ -76,7 +76,7 @@ class OtherHosts : private DataChannel::Receiver {
   void FindFar();
   void FindExchanges();
   void OnMessages(int process, absl::Span<const Message> messages) override { listener_.OnMessages(process, messages); }
-  absl::StatusOr<char*> RoomFor(DataChannel::Use use, const Message& message, int64_t num_bytes) override;
+  absl::StatusOr<absl::Span<char>> RoomFor(DataChannel::Use use, const Message& message, int64_t num_bytes) override;
   void OnArrived(int process, DataChannel::Use use, const Message& message) override;
   void OnChannelLost(int process, absl::Status status) override { listener_.OnPeerLost(process, std::move(status)); }
 

@@ -1,6 +1,7 @@
 #include "actor/transport/payload.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 
@@ -8,43 +9,62 @@ namespace oneflow {
 namespace {
 
 // Longer lists of runs are packed.
-constexpr int64_t kMostRuns = 64;
+constexpr size_t kMostRuns = 64;
 
 }  // namespace
 
-OutgoingPayload::OutgoingPayload(const Shipment& shipment, int32_t slot) : num_bytes_(shipment.num_bytes()) {
-  if (shipment.num_runs() > kMostRuns) {
-    packed_.resize(num_bytes_);
-    shipment.CopyTo(slot, packed_.data());
-    runs_.push_back(packed_);
+OutgoingPayload::OutgoingPayload(const Shipment& shipment, int32_t slot) {
+  shipment.ForEachRun(slot, [&](int64_t place, Shipment::Run run) {
+    num_bytes_ += static_cast<int64_t>(run.size());
+    if (runs_.size() <= kMostRuns) Append(place, run);
+  });
+  if (runs_.size() <= kMostRuns) return;
+  runs_.clear();
+  packed_.resize(num_bytes_);
+  char* to = packed_.data();
+  shipment.ForEachRun(slot, [&](int64_t place, Shipment::Run run) {
+    std::memcpy(to, run.data(), run.size());
+    Append(place, {to, run.size()});
+    to += run.size();
+  });
+}
+
+// Runs that lie behind each other, here and where they land, are one.
+void OutgoingPayload::Append(int64_t place, Shipment::Run run) {
+  if (run.empty()) return;
+  Placed* const last = runs_.empty() ? nullptr : &runs_.back();
+  if (last != nullptr && last->run.end() == run.begin() &&
+      last->place + static_cast<int64_t>(last->run.size()) == place) {
+    last->run = {last->run.data(), last->run.size() + run.size()};
   } else {
-    shipment.ForEachRun(slot, [&](Shipment::Run run) { runs_.push_back(run); });
+    runs_.push_back({place, run});
   }
 }
 
 OutgoingPayload::Piece OutgoingPayload::Next(int64_t max_bytes) {
-  Piece piece{.offset = offset_};
-  for (int64_t left = max_bytes; left > 0 && run_ < runs_.size();) {
-    const Shipment::Run run = runs_[run_].subspan(at_, left);
+  const auto place = [this] { return runs_[run_].place + static_cast<int64_t>(at_); };
+  Piece piece{.offset = run_ < runs_.size() ? place() : 0};
+  for (int64_t left = max_bytes, end = piece.offset; left > 0 && run_ < runs_.size() && place() == end;) {
+    const Shipment::Run run = runs_[run_].run.subspan(at_, left);
+    const auto bytes = static_cast<int64_t>(run.size());
     piece.runs.push_back(run);
-    left -= static_cast<int64_t>(run.size());
-    offset_ += static_cast<int64_t>(run.size());
+    left -= bytes, end += bytes, taken_ += bytes;
     at_ += run.size();
-    if (at_ < runs_[run_].size()) break;
+    if (at_ < runs_[run_].run.size()) break;
     ++run_;
     at_ = 0;
   }
-  piece.is_last = offset_ == num_bytes_;
+  piece.is_last = taken_ == num_bytes_;
   return piece;
 }
 
 absl::StatusOr<bool> ArrivingPayloads::Add(int process, uint8_t use, const Message& message, int64_t offset,
-                                           int64_t num_bytes, int64_t of_bytes) {
+                                           int64_t num_bytes, int64_t of_bytes, int64_t room) {
   const Key key{process, use, message.plan, message.actor, message.register_id, message.slot};
   int64_t& come = come_[key];
-  if (offset < 0 || num_bytes > of_bytes || offset > of_bytes - num_bytes || come > of_bytes - num_bytes) {
+  if (offset < 0 || num_bytes > room || offset > room - num_bytes || come > of_bytes - num_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat(num_bytes, " bytes at ", offset, " of ", of_bytes, ", of which ", come, " have come"));
+        absl::StrCat(num_bytes, " bytes at ", offset, " of ", room, "; ", come, " of ", of_bytes, " have come"));
   }
   come += num_bytes;
   if (come < of_bytes) return false;

@@ -14,11 +14,12 @@
 
 namespace oneflow {
 
-// What leaves. The runs of a slot are taken as they lie there, unless they are many: then they are packed.
+// What leaves. The runs of a slot are taken as they lie there, unless they are many: then they are packed. A piece goes
+// to one place; where not all ragged rows are filled, the next one goes to another than right behind it.
 class OutgoingPayload {
  public:
   struct Piece {
-    int64_t offset = 0;               // in the payload
+    int64_t offset = 0;               // where it lands, in the payload at its full size
     std::vector<Shipment::Run> runs;  // of memory that stays as long as this
     bool is_last = false;
   };
@@ -29,18 +30,25 @@ class OutgoingPayload {
   Piece Next(int64_t max_bytes);
 
  private:
-  std::vector<Shipment::Run> runs_;
+  struct Placed {
+    int64_t place = 0;
+    Shipment::Run run;
+  };
+  void Append(int64_t place, Shipment::Run run);
+
+  std::vector<Placed> runs_;
   std::string packed_;
-  int64_t num_bytes_ = 0, offset_ = 0;
+  int64_t num_bytes_ = 0, taken_ = 0;
   size_t run_ = 0, at_ = 0;  // what is next
 };
 
 // What arrives: how much of each payload has come.
 class ArrivingPayloads {
  public:
-  // Takes note of a piece; whether the payload is complete. InvalidArgument if the piece reaches beyond its end.
+  // Takes note of a piece of `of_bytes` that come; whether the payload is complete. InvalidArgument if the piece
+  // reaches beyond the `room` that there is, or more come than should.
   absl::StatusOr<bool> Add(int process, uint8_t use, const Message& message, int64_t offset, int64_t num_bytes,
-                           int64_t of_bytes);
+                           int64_t of_bytes, int64_t room);
 
  private:
   using Key = std::tuple<int, uint8_t, uint16_t, int32_t, int32_t, int32_t>;

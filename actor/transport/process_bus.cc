@@ -53,9 +53,8 @@ void ProcessBus::SendAll(absl::Span<const std::pair<int, Message>> messages) {
       batch.push_back(is_here ? messages[i].second : ids_.ForPeer(messages[i].second));
     }
     if (is_here && shipments_ != nullptr) {
-      for (const Message& message : batch) Land(message);
-    }
-    if (is_here) {
+      PostLanded(address, batch);
+    } else if (is_here) {
       sinks_[address]->Post(batch);
     } else if (RingWriter* const ring = RingTo(address)) {
       const absl::Status status = ring->Write(batch, now_ns_());
@@ -70,22 +69,37 @@ void ProcessBus::SendAll(absl::Span<const std::pair<int, Message>> messages) {
 }
 
 void ProcessBus::SendFar(int process, const Message& message, std::vector<Message>& frame) {
-  const Shipment* const shipment = shipments_ == nullptr ? nullptr : shipments_->Of(message);
+  Shipment* const shipment = shipments_ == nullptr ? nullptr : shipments_->Of(message);
   if (shipment == nullptr) return frame.push_back(ids_.ForPeer(message));
-  channel_->SendShipment(process, DataChannel::Use::kFilled, ids_.ForPeer(message), *shipment, message.slot);
+  shipments_->OnFilled(message, *shipment, [&](const Message& filled, const Shipment& of) {
+    channel_->SendShipment(process, DataChannel::Use::kFilled, ids_.ForPeer(filled), of, filled.slot);
+  });
 }
 
-// Between hosts of the plan that are one process.
-void ProcessBus::Land(const Message& message) {
-  const Shipment* const shipment = shipments_->Of(message);
-  if (shipment != nullptr) shipment->CopyTo(message.slot, shipments_->LandingOf(message)->slot(message.slot));
+// Between hosts of the plan that are one process: with what comes with them.
+void ProcessBus::PostLanded(int address, absl::Span<const Message> messages) {
+  absl::InlinedVector<Message, 8> ready;
+  for (const Message& message : messages) {
+    Shipment* const shipment = shipments_->Of(message);
+    if (shipment == nullptr) {
+      ready.push_back(message);
+      continue;
+    }
+    shipments_->OnFilled(message, *shipment, [&](const Message& filled, const Shipment& of) {
+      of.CopyTo(filled.slot, shipments_->LandingOf(filled)->slot(filled.slot));
+      ready.push_back(filled);
+    });
+  }
+  if (!ready.empty()) sinks_[address]->Post(ready);
 }
 
 void ProcessBus::SendInitial(int address, const Message& message) {
   const int process = ProcessAt(address);
-  if (process == process_) return Land(message);
-  channel_->SendShipment(process, DataChannel::Use::kInitial, ids_.ForPeer(message), *shipments_->Of(message),
-                         message.slot);
+  const Shipment& shipment = *shipments_->Of(message);
+  if (process == process_) {
+    return shipment.CopyTo(message.slot, shipments_->LandingOf(message)->slot(message.slot));
+  }
+  channel_->SendShipment(process, DataChannel::Use::kInitial, ids_.ForPeer(message), shipment, message.slot);
 }
 
 }  // namespace oneflow

@@ -41,7 +41,7 @@ class ProcessBus : public MessageBus {
   void SendAll(absl::Span<const std::pair<int, Message>> messages) override;
 
  private:
-  void Land(const Message& message);
+  void PostLanded(int address, absl::Span<const Message> messages);
   void SendFar(int process, const Message& message, std::vector<Message>& frame);
   // Null if the address is not reached through shared memory.
   RingWriter* RingTo(int address) const;

@@ -1,5 +1,6 @@
 #include "actor/transport/shipments.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -8,55 +9,147 @@ namespace {
 
 constexpr char kGap[8] = {};
 
+// Goes to the next index of some dimensions, the last one fastest, and moves `offset` by their strides.
+void Advance(absl::Span<const int64_t> extent, absl::Span<const int64_t> stride, std::vector<int64_t>& at,
+             int64_t& offset) {
+  for (size_t d = at.size(); d-- > 0;) {
+    offset += stride[d];
+    if (++at[d] < extent[d]) return;
+    offset -= at[d] * stride[d];
+    at[d] = 0;
+  }
+}
+
+// The runs of a box, strides in bytes, that lands at `place`; where what lands ends.
+int64_t ForEachRunOfBox(const char* first, int64_t place, absl::Span<const int64_t> extent,
+                        absl::Span<const int64_t> stride, int64_t element_bytes,
+                        absl::FunctionRef<void(int64_t, Shipment::Run)> take) {
+  int64_t run = element_bytes;
+  size_t dims = extent.size();
+  for (; dims > 0 && (extent[dims - 1] == 1 || stride[dims - 1] == run); --dims) run *= extent[dims - 1];
+  int64_t left = run > 0 ? 1 : 0;
+  for (size_t d = 0; d < dims; ++d) left *= extent[d];
+  std::vector<int64_t> at(dims, 0);
+  for (int64_t offset = 0; left > 0; --left, place += run) {
+    take(place, {first + offset, static_cast<size_t>(run)});
+    Advance(extent, stride, at, offset);
+  }
+  return place;
+}
+
+// Slots per step.
+int64_t RateOf(const pb::Plan& plan, int reg) {
+  const pb::Actor& producer = plan.actors(plan.registers(reg).producer());
+  const auto& ports = producer.outputs();
+  const auto port = std::find_if(ports.begin(), ports.end(), [&](const pb::Port& x) { return x.register_() == reg; });
+  return producer.acts_per_step() / port->acts_per_slot();
+}
+
+Message FirstFilled(int plan, int reg, int consumer) {
+  return {Message::Kind::kFilled, 0, static_cast<uint16_t>(plan), consumer, reg, 0};
+}
+
+const char* SlotsOf(const pb::Register& reg, int rank, const JobMemory& memory) {
+  const char* const base = memory.Base(rank, reg.zone());
+  return base == nullptr ? nullptr : base + reg.offset();
+}
+
 }  // namespace
 
 Shipment::Shipment(const pb::Shipment& from, const pb::Register& reg, const char* slots)
     : slots_(slots), slot_stride_(reg.slot_stride()) {
+  int64_t end = 0;
   for (const pb::Parcel& parcel : from.parcels()) {
     const auto size = static_cast<int64_t>(SizeOf(static_cast<DType>(parcel.dtype())));
+    const bool is_behind_rows = !parcels_.empty() && parcels_.back().rows.has_value();
     Parcel& to = parcels_.emplace_back();
     to.offset = parcel.offset();
-    to.gap = ParcelOffset(num_bytes_) - num_bytes_;
-    to.run_bytes = size;
-    int d = parcel.extent_size();
-    for (; d > 0 && (parcel.extent(d - 1) == 1 || parcel.stride(d - 1) * size == to.run_bytes); --d) {
-      to.run_bytes *= parcel.extent(d - 1);
+    to.place = ParcelOffset(end);
+    to.gap = is_behind_rows ? 0 : to.place - end;
+    to.element_bytes = size;
+    end = to.place + size;
+    for (int d = 0; d < parcel.extent_size(); ++d) {
+      to.extent.push_back(parcel.extent(d));
+      to.stride.push_back(parcel.stride(d) * size);
+      end = to.place + (end - to.place) * parcel.extent(d);
     }
-    int64_t runs = to.run_bytes > 0 ? 1 : 0;
-    for (int i = 0; i < d; ++i) {
-      to.extent.push_back(parcel.extent(i));
-      to.stride.push_back(parcel.stride(i) * size);
-      runs *= parcel.extent(i);
-    }
-    num_runs_ += runs + (to.gap > 0 ? 1 : 0);
-    num_bytes_ += to.gap + runs * to.run_bytes;
+    if (!parcel.has_counts()) continue;
+    has_rows_ = true;
+    const int dim = parcel.counts().stride_size();
+    RowBox& rows = to.rows.emplace();
+    rows.groups.assign(to.extent.begin(), to.extent.begin() + dim);
+    rows.count_stride.assign(parcel.counts().stride().begin(), parcel.counts().stride().end());
+    rows.first_row = parcel.counts().first_row();
+    rows.rows = to.extent[dim];
   }
 }
 
-void Shipment::ForEachRun(int32_t slot, absl::FunctionRef<void(Run)> take) const {
+void Shipment::CountRows(int parcel, const Counts& counts) {
+  parcels_[parcel].counts = counts;
+  if (counts.shipment != nullptr) counts.shipment->counted_.push_back(this);
+}
+
+void Shipment::OnFilled(const Message& message, Send send) {
+  ++filled_;
+  waiting_.push_back(message);
+  SendReady(send);
+  for (Shipment* const rows : counted_) rows->SendReady(send);
+}
+
+void Shipment::SendReady(Send send) {
+  for (; !waiting_.empty() && CountsAreThere(); ++sent_) {
+    send(waiting_.front(), *this);
+    waiting_.pop_front();
+  }
+}
+
+// For what is to be sent next.
+bool Shipment::CountsAreThere() const {
+  return std::all_of(parcels_.begin(), parcels_.end(), [this](const Parcel& parcel) {
+    const Counts& counts = parcel.counts;
+    return counts.shipment == nullptr || sent_ / counts.fillings < counts.initial + counts.shipment->filled_;
+  });
+}
+
+const int32_t* Shipment::CountsOf(const Parcel& parcel) const {
+  const Counts& counts = parcel.counts;
+  const int64_t slot = sent_ / counts.fillings % counts.num_slots;
+  return reinterpret_cast<const int32_t*>(counts.slots + slot * counts.slot_stride);
+}
+
+void Shipment::ForEachRun(int32_t slot, absl::FunctionRef<void(int64_t, Run)> take) const {
   for (const Parcel& parcel : parcels_) {
-    if (parcel.gap > 0) take({kGap, static_cast<size_t>(parcel.gap)});
+    if (parcel.gap > 0) take(parcel.place - parcel.gap, {kGap, static_cast<size_t>(parcel.gap)});
     const char* const first = slots_ + slot * slot_stride_ + parcel.offset;
-    std::vector<int64_t> at(parcel.extent.size(), 0);
-    int64_t left = parcel.run_bytes > 0 ? 1 : 0;
-    for (const int64_t extent : parcel.extent) left *= extent;
-    for (int64_t offset = 0; left > 0; --left) {
-      take({first + offset, static_cast<size_t>(parcel.run_bytes)});
-      for (size_t d = at.size(); d-- > 0;) {
-        offset += parcel.stride[d];
-        if (++at[d] < parcel.extent[d]) break;
-        offset -= at[d] * parcel.stride[d];
-        at[d] = 0;
-      }
+    if (parcel.rows.has_value()) {
+      ForEachRunOfRows(parcel, first, take);
+    } else {
+      ForEachRunOfBox(first, parcel.place, parcel.extent, parcel.stride, parcel.element_bytes, take);
     }
+  }
+}
+
+// Those that are filled, group by group.
+void Shipment::ForEachRunOfRows(const Parcel& parcel, const char* first,
+                                absl::FunctionRef<void(int64_t, Run)> take) const {
+  const RowBox& rows = *parcel.rows;
+  const int32_t* const counts = CountsOf(parcel);
+  const size_t dim = rows.groups.size();
+  std::vector<int64_t> extent(parcel.extent.begin() + static_cast<int64_t>(dim), parcel.extent.end());
+  int64_t groups = 1, place = parcel.place;
+  for (const int64_t of : rows.groups) groups *= of;
+  std::vector<int64_t> at(dim, 0), at_count(dim, 0);
+  for (int64_t offset = 0, count = 0; groups > 0; --groups) {
+    extent[0] = rows.Filled(counts[count]);
+    place = ForEachRunOfBox(first + offset, place, extent, absl::MakeConstSpan(parcel.stride).subspan(dim),
+                            parcel.element_bytes, take);
+    Advance(rows.groups, parcel.stride, at, offset);
+    Advance(rows.groups, rows.count_stride, at_count, count);
   }
 }
 
 void Shipment::CopyTo(int32_t slot, char* target) const {
-  ForEachRun(slot, [&](Run run) {
-    std::memcpy(target, run.data(), run.size());
-    target += run.size();
-  });
+  ForEachRun(slot, [&](int64_t place, Run run) { std::memcpy(target + place, run.data(), run.size()); });
 }
 
 void Landing::OnArrived(const Message& message, absl::FunctionRef<void(const Message&)> filled) {
@@ -70,7 +163,9 @@ void Landing::OnArrived(const Message& message, absl::FunctionRef<void(const Mes
 Shipments::Shipments(const pb::Program& program, int process, const JobMemory& memory)
     : initial_(program.plans_size()), from_peers_(program.plans_size(), 0) {
   for (int p = 0; p < program.plans_size(); ++p) {
-    for (int r = 0; r < program.plans(p).registers_size(); ++r) AddShipments(program, process, p, r, memory);
+    const int registers = program.plans(p).registers_size();
+    for (int r = 0; r < registers; ++r) AddShipments(program, process, p, r, memory);
+    for (int r = 0; r < registers; ++r) AddCounts(program, p, r, memory);
     for (int a = 0; a < program.plans(p).actors_size(); ++a) AddLandings(program, process, p, a, memory);
   }
 }
@@ -79,13 +174,32 @@ void Shipments::AddShipments(const pb::Program& program, int process, int plan, 
   const pb::Register& from = program.plans(plan).registers(reg);
   const int rank = program.plans(plan).actors(from.producer()).rank();
   if (program.ranks(rank).process() != process) return;
-  const char* const base = memory.Base(rank, from.zone());
   for (const pb::Shipment& shipment : from.shipments()) {
-    const Message first{Message::Kind::kFilled, 0, static_cast<uint16_t>(plan), shipment.consumer(), reg, 0};
-    shipments_.emplace(KeyOf(first), Shipment(shipment, from, base == nullptr ? nullptr : base + from.offset()));
+    const Message first = FirstFilled(plan, reg, shipment.consumer());
+    shipments_.try_emplace(KeyOf(first), shipment, from, SlotsOf(from, rank, memory));
     for (int32_t slot = 0; slot < from.initially_filled(); ++slot) {
       initial_[plan].push_back(first);
       initial_[plan].back().slot = slot;
+    }
+  }
+}
+
+void Shipments::AddCounts(const pb::Program& program, int plan, int reg, const JobMemory& memory) {
+  const pb::Plan& of = program.plans(plan);
+  const int rank = of.actors(of.registers(reg).producer()).rank();
+  for (const pb::Shipment& shipment : of.registers(reg).shipments()) {
+    Shipment* const rows = Of(FirstFilled(plan, reg, shipment.consumer()));
+    for (int p = 0; rows != nullptr && p < shipment.parcels_size(); ++p) {
+      if (!shipment.parcels(p).has_counts()) continue;
+      const pb::RowCounts& counts = shipment.parcels(p).counts();
+      const pb::Register& its = of.registers(counts.register_());
+      Shipment* const their = Of(FirstFilled(plan, counts.register_(), shipment.consumer()));
+      rows->CountRows(p, {.slots = SlotsOf(its, rank, memory) + counts.offset(),
+                          .slot_stride = its.slot_stride(),
+                          .num_slots = its.slots(),
+                          .fillings = RateOf(of, reg) / RateOf(of, counts.register_()),
+                          .initial = its.initially_filled(),
+                          .shipment = their == rows ? nullptr : their});  // of one slot they are always there
     }
   }
 }
@@ -103,10 +217,16 @@ void Shipments::AddLandings(const pb::Program& program, int process, int plan, i
   }
 }
 
-const Shipment* Shipments::Of(const Message& message) const {
+Shipment* Shipments::Of(const Message& message) {
   if (message.kind != Message::Kind::kFilled) return nullptr;
   const auto it = shipments_.find(KeyOf(message));
   return it == shipments_.end() ? nullptr : &it->second;
+}
+
+void Shipments::OnFilled(const Message& message, Shipment& shipment, Shipment::Send send) {
+  if (!shipment.is_counted()) return send(message, shipment);
+  std::lock_guard<std::mutex> lock(counted_mu_);
+  shipment.OnFilled(message, send);
 }
 
 Landing* Shipments::LandingOf(const Message& message) {

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/repeated_field.h"
 #include "compiler/plan/variables.h"
-#include "sbp/slices.h"
 
 namespace oneflow {
 namespace {
@@ -45,6 +44,15 @@ const FarReads::Parcel& FarReads::Payload::Of(int instruction, int input) const 
                        [&](const Parcel& x) { return x.instruction == instruction && x.input == input; });
 }
 
+void FarReads::Payload::Add(Parcel parcel) {
+  parcel.offset = AlignParcel(num_bytes);
+  const int64_t bytes = NumBytes(parcel.box), gap = parcel.offset - num_bytes;
+  if (!parcels.empty() && parcels.back().box.has_counts()) ragged_bytes += gap;
+  if (parcel.box.has_counts()) ragged_bytes += bytes;
+  num_bytes = parcel.offset + bytes;
+  parcels.push_back(std::move(parcel));
+}
+
 absl::StatusOr<const FarReads::Payload*> FarReads::PayloadOf(const Instance& reader, int reg, int source) {
   std::unique_ptr<Payload>& payload = payloads_[{reader.actor, reader.rank, reg, source}];
   if (payload != nullptr) return payload.get();
@@ -69,9 +77,8 @@ absl::Status FarReads::AddParcels(const Instance& reader, int instruction, int r
     if (!piece.has_value()) continue;
     Parcel parcel{.instruction = instruction, .input = i};
     parcel.box = i == 0 ? BoxOfShard(*piece, input) : BoxOfCounts(*piece, of, source);
-    parcel.offset = AlignParcel(out.num_bytes);
-    out.num_bytes = parcel.offset + NumBytes(parcel.box);
-    out.parcels.push_back(std::move(parcel));
+    if (i == 0 && of.inputs_size() > 1) OF_RETURN_IF_ERROR(AddRowCounts(*piece, of, source, parcel.box));
+    out.Add(std::move(parcel));
   }
   return absl::OkStatus();
 }
@@ -86,11 +93,34 @@ pb::Parcel FarReads::BoxOfShard(const CopyPiece& piece, const pb::ClassOperand& 
   return box;
 }
 
+// How many of the rows in the piece are filled.
+absl::Status FarReads::AddRowCounts(const CopyPiece& piece, const pb::ClassInstruction& boxing, int source,
+                                    pb::Parcel& rows) const {
+  const pb::ClassOperand& counts = boxing.inputs(1);
+  if (counts.place() != pb::ClassOperand::REGISTER) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows of rank ", source, " are read on another host, and their counts lie in no register"));
+  }
+  const Region shard = ShardOfRows(boxing, source);
+  const int dim = reader_.tensor(boxing.inputs(0).tensor()).type.ragged;
+  const pb::Parcel box = BoxOfCounts(piece, boxing, source);
+  pb::RowCounts& to = *rows.mutable_counts();
+  to.set_register_(counts.index());
+  to.set_offset(box.offset());
+  *to.mutable_stride() = box.stride();
+  to.set_first_row(shard.start[dim] + Coordinates(piece.source_offset, shard.extent)[dim]);
+  return absl::OkStatus();
+}
+
+Region FarReads::ShardOfRows(const pb::ClassInstruction& boxing, int source) const {
+  const PlanReader::Tensor& rows = reader_.tensor(boxing.inputs(0).tensor());
+  return ShardRegion(rows.type.shape, rows.dist, rows.dist.placement.IndexOf(source));
+}
+
 // Of the groups whose rows are in the piece.
 pb::Parcel FarReads::BoxOfCounts(const CopyPiece& piece, const pb::ClassInstruction& boxing, int source) const {
-  const PlanReader::Tensor& rows = reader_.tensor(boxing.inputs(0).tensor());
-  const Region shard = ShardRegion(rows.type.shape, rows.dist, rows.dist.placement.IndexOf(source));
-  const GroupBox groups = GroupsOf(piece, shard.extent, rows.type.ragged);
+  const int dim = reader_.tensor(boxing.inputs(0).tensor()).type.ragged;
+  const GroupBox groups = GroupsOf(piece, ShardOfRows(boxing, source).extent, dim);
   const pb::ClassOperand& counts = boxing.inputs(1);
   const DType dtype = reader_.tensor(counts.tensor()).type.dtype;
   pb::Parcel box;

@@ -6,6 +6,8 @@
 //   slot on rank 0, host 0           payload to actor 7 on rank 4         landing on rank 4, host 1
 //   | w: 8x4 | b: 8 |                columns 2,3 of w | 4..7 of b         | payload | pad | payload | pad | ...
 //
+// Of a box of ragged rows there is room for all of it, and those that are filled are sent.
+//
 // Both ends find the same payloads, each from the plan's rules for the reading actor alone.
 #pragma once
 
@@ -19,6 +21,7 @@
 #include "oneflow_core/status.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
+#include "sbp/slices.h"
 
 namespace oneflow {
 
@@ -35,13 +38,15 @@ class FarReads {
   struct Parcel {
     int instruction = 0;  // of the reader
     int input = 0;        // of that: 0 the shard, 1 the counts of ragged rows
-    pb::Parcel box;       // as it lies in the slot
+    pb::Parcel box;       // as it lies in the slot; the register of counts as the plan numbers it
     int64_t offset = 0;   // in the payload, a multiple of 8 bytes
   };
   struct Payload {
     std::vector<Parcel> parcels;
     int64_t num_bytes = 0;
+    int64_t ragged_bytes = 0;  // of these, for ragged rows: as many are sent as are filled
 
+    void Add(Parcel parcel);
     // REQUIRES: there is such a parcel.
     const Parcel& Of(int instruction, int input) const;
   };
@@ -65,6 +70,9 @@ class FarReads {
   absl::Status AddParcels(const Instance& reader, int instruction, int reg, int source, Payload& out);
   pb::Parcel BoxOfShard(const CopyPiece& piece, const pb::ClassOperand& shard) const;
   pb::Parcel BoxOfCounts(const CopyPiece& piece, const pb::ClassInstruction& boxing, int source) const;
+  Region ShardOfRows(const pb::ClassInstruction& boxing, int source) const;
+  absl::Status AddRowCounts(const CopyPiece& piece, const pb::ClassInstruction& boxing, int source,
+                            pb::Parcel& rows) const;
   absl::StatusOr<std::vector<int>> FarSources(const Instance& reader, int reg);
 
   const pb::ClassPlan& plan_;

@@ -85,6 +85,7 @@ class PlanSpeller {
   absl::Status WriteActor(const Instance& instance, const Ports& ports, pb::Actor& out);
   absl::Status WriteRegister(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out);
   absl::Status WriteShipments(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out);
+  absl::Status NumberCounts(int rank, pb::RowCounts& counts) const;
   void WriteOrders(pb::Plan& out) const;
 
   const pb::ClassPlan& plan_;
@@ -192,8 +193,24 @@ absl::Status PlanSpeller::WriteShipments(const Slot& slot, const std::set<Instan
     OF_ASSIGN_OR_RETURN(const FarReads::Payload* const payload, far_.PayloadOf(consumer, slot.reg, RankOf(slot)));
     pb::Shipment& shipment = *out.add_shipments();
     shipment.set_consumer(IndexOf(consumer));
-    for (const FarReads::Parcel& parcel : payload->parcels) *shipment.add_parcels() = parcel.box;
+    for (const FarReads::Parcel& parcel : payload->parcels) {
+      pb::Parcel& to = *shipment.add_parcels();
+      to = parcel.box;
+      if (to.has_counts()) OF_RETURN_IF_ERROR(NumberCounts(RankOf(slot), *to.mutable_counts()));
+    }
   }
+  return absl::OkStatus();
+}
+
+// The register as the program numbers it: whoever reads the rows on another host reads their counts there, too.
+absl::Status PlanSpeller::NumberCounts(int rank, pb::RowCounts& counts) const {
+  const Slot slot{counts.register_(), reader_.grid(plan_.registers(counts.register_()).grid()).IndexOf(rank)};
+  if (slot.index < 0 || consumers_.count(slot) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", rank,
+                                                   " sends ragged rows, but nobody reads their counts, '",
+                                                   plan_.registers(counts.register_()).name(), "', there"));
+  }
+  counts.set_register_(IndexOf(slot));
   return absl::OkStatus();
 }
 

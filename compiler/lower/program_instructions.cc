@@ -181,6 +181,7 @@ absl::Status InstructionSpeller::SpellLandings(int actor, int rank, const Regist
     to.set_offset(RegionAt(pb::PRIVATE, rank) + plan_.actors(actor).pinned_offset() + landing.offset);
     to.set_slot_bytes(landing.payload->num_bytes);
     to.set_slot_stride(landing.slot_stride);
+    to.set_ragged_bytes(landing.payload->ragged_bytes);
   }
   return absl::OkStatus();
 }

@@ -13,7 +13,8 @@ namespace oneflow {
 // equal. REQUIRES: the plan's indices are in range.
 int64_t PredictedBytesMoved(const pb::Plan& plan);
 
-// Bytes that ranks send to other hosts in one step of `plan`, gaps between parcels included. REQUIRES: as above.
+// Bytes that ranks send to other hosts in one step of `plan`, gaps between parcels included; of ragged rows all that
+// there is room for. REQUIRES: as above.
 int64_t PredictedBytesSent(const pb::Plan& plan);
 
 // Ranks with their memory, variables with their shards, and per plan the registers, actors and instructions. REQUIRES:

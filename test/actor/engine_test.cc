@@ -236,7 +236,7 @@ TEST(EngineTest, RefusesAtLoadWhatItCannotRun) {
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("there are no collectives")));
   EXPECT_THAT(create([](TestPlan& p, int a, int r) { p.Instruct(a, pb::Instruction::READ, "read_data", {}, {r}); }),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("read_data")));
-  EXPECT_THAT(create([](TestPlan& p, int, int) { p.set().set_version(9); }),
+  EXPECT_THAT(create([](TestPlan& p, int, int) { p.set().set_version(kRuntimeProgramVersion + 1); }),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("version")));
 }
 

@@ -46,7 +46,7 @@ TEST(ProgramCheckTest, RefusesMalformedPlansSayingWhereAndWhat) {
     const char* error;
     std::function<void(pb::Program&)> spoil;
   } cases[] = {
-      {"program: version is 9, this runtime reads 8", [](auto& s) { s.set_version(9); }},
+      {"program: version is 10, this runtime reads 9", [](auto& s) { s.set_version(10); }},
       {"program: it has no ranks", [](auto& s) { s.clear_ranks(); }},
       {"rank 1: process 2 is not one of the job's 2", [](auto& s) { s.mutable_ranks(1)->set_process(2); }},
       {"rank 0: ", [](auto& s) { s.mutable_ranks(0)->set_device("tpu:0"); }},

@@ -58,7 +58,9 @@ class RaggedLaw : public ::testing::Test {
   struct Outcome {
     std::vector<double> losses;
     std::map<std::string, std::vector<float>> weights;
+    std::map<std::string, std::vector<double>> fetched;  // last
     int64_t bytes_moved = 0;
+    int64_t bytes_sent = 0;  // of these, between hosts
   };
 
   // The expert of each token.
@@ -121,7 +123,10 @@ class RaggedLaw : public ::testing::Test {
     for (std::thread& thread : threads) thread.join();
     for (const absl::Status& status : statuses) OF_RETURN_IF_ERROR(status);
     Outcome all = outcomes[0];  // whose rank 0 tells of losses
-    for (int p = 1; p < processes; ++p) all.bytes_moved += outcomes[p].bytes_moved;
+    for (int p = 1; p < processes; ++p) {
+      all.bytes_moved += outcomes[p].bytes_moved;
+      all.bytes_sent += outcomes[p].bytes_sent;
+    }
     return all;
   }
 
@@ -159,10 +164,12 @@ class RaggedLaw : public ::testing::Test {
     options.on_fetch = [&](const Fetched& fetched) {
       const std::lock_guard lock(mutex);
       if (fetched.name == "loss") outcome.losses.push_back(fetched.values[0]);
+      outcome.fetched[fetched.name] = fetched.values;
     };
     OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(program), std::move(options)));
     OF_RETURN_IF_ERROR(engine->Run(plan_name, 0, steps));
     outcome.bytes_moved = engine->stats().bytes_moved;
+    outcome.bytes_sent = engine->stats().bytes_sent;
     EXPECT_EQ(engine->stats().scratch_bytes, 0) << "nothing asks for more than the plan has";
     OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("weights"), ""));
     if (peers != nullptr && peers->process() > 0) return absl::OkStatus();

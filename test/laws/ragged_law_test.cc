@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "oneflow_core/models/data.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
@@ -136,6 +137,42 @@ TEST_F(RaggedLawTest, ProcessesTrainAsOneAndMoveAsMuch) {
                {{"a", Sbp::Split(2)}, {"b", Sbp::Split(1)}});
 }
 
+// A batch is cut into micro-batches, whose rows are as many as their labels say: a register holds rows of several at
+// once, and each is read by its own counts, wherever they lie.
+TEST_F(RaggedLawTest, MicroBatchesHaveCountsOfTheirOwn) {
+  const auto train = [&](int processes, bool far, const Sbp& there) {
+    GraphBuilder b(ops_, "train");
+    const PrototypeData data{.classes = 6, .samples = 64, .height = 5, .width = 4, .noise = 0.3};
+    const Batch batch = ReadPrototypeBatch(b, data, DataSplit::kTrain, 16);
+    const Tensor x = Reshape(batch.inputs, {16, 5, 4});
+    const Tensor is_row = PadRows(KeepRows(Constant(b, {DType::kFloat32, {16, 5, 1}}, 1), batch.labels));
+    const Tensor rows = KeepRows(Add(x, Log(is_row)), batch.labels);  // behind them is no number
+    const auto weight = [&](const char* name, Shape shape) {
+      return b.Variable(name, {DType::kFloat32, std::move(shape)}, "normal(0.3)");
+    };
+    const Tensor h = Gelu(MatMul(rows, weight("in", {4, 6}))).To({{"a", there}});
+    const Tensor loss = ReduceSum(Square(MatMul(h, weight("out", {6, 3}))));
+    b.SetLoss(loss);
+    Fetch(loss, "loss");
+    Graph graph = b.Finish().value();
+    CompileOptions options = Options({{"a", 2}}).value();
+    options.ranks_per_process = 2 / processes;
+    if (far) options.hosts = {{.count = processes, .devices = options.ranks_per_process}};
+    options.micro_batches = 4;
+    return Run(std::move(graph), options, 5);
+  };
+  for (const Sbp there : {Sbp::Split(0), Sbp::Split(1), Sbp::Split(2), Sbp::Broadcast()}) {
+    SCOPED_TRACE(there.ToString());
+    ASSERT_OK_AND_ASSIGN(const Outcome one, train(1, false, there));
+    ASSERT_TRUE(std::isfinite(one.losses.back()));
+    ASSERT_OK_AND_ASSIGN(const Outcome near, train(2, false, there));
+    ASSERT_OK_AND_ASSIGN(const Outcome far, train(2, true, there));
+    EXPECT_EQ(near.weights, one.weights);
+    EXPECT_EQ(far.weights, one.weights);
+    EXPECT_EQ(far.bytes_moved, near.bytes_moved);
+  }
+}
+
 // Each end of a transfer knows by itself what is sent.
 TEST_F(RaggedLawTest, RanksThatSendTrainAsThoseThatReadDo) {
   const auto expect_alike = [&](const std::vector<Axis>& mesh, const SbpHint& here, const SbpHint& there) {
@@ -213,8 +250,7 @@ TEST_F(RaggedLawTest, FilledRowsTravelAndNoOthers) {
     int ranks = 2, processes = 1;
     bool sends = false, far = false;
   };
-  const auto moved = [&](const std::vector<int64_t>& counts, const Sbp& from, const Sbp& to,
-                         const World& world) -> absl::StatusOr<int64_t> {
+  const auto run = [&](const std::vector<int64_t>& counts, const Sbp& from, const Sbp& to, const World& world) {
     GraphBuilder b(ops_, "forward");
     const SbpHint lies{{"a", from.is_partial() ? Sbp::Split(0) : from}};
     const SbpHint counts_lie{{"a", from.is_split() && from.dim() < 2 ? from : Sbp::Broadcast()}};
@@ -223,13 +259,12 @@ TEST_F(RaggedLawTest, FilledRowsTravelAndNoOthers) {
     const Tensor is_row = PadRows(KeepRows(Constant(b, x.type(), 1), of));
     const Tensor rows = KeepRows(Add(x, Log(is_row)), of);  // behind them is no number
     Fetch(ReduceSum(Square(rows.To({{"a", from}}).To({{"a", to}}))), "sum");
-    OF_ASSIGN_OR_RETURN(Graph graph, b.Finish());
-    OF_ASSIGN_OR_RETURN(CompileOptions options, Options({{"a", world.ranks}}));
+    Graph graph = b.Finish().value();
+    CompileOptions options = Options({{"a", world.ranks}}).value();
     options.ranks_per_process = world.ranks / world.processes;
     options.device = world.sends ? DeviceKind::kCuda : DeviceKind::kCpu;
     if (world.far) options.hosts = {{.count = world.processes, .devices = options.ranks_per_process}};
-    OF_ASSIGN_OR_RETURN(const Outcome outcome, Run(std::move(graph), options, 1));
-    return outcome.bytes_moved;
+    return Run(std::move(graph), options, 1);
   };
   const std::vector<Sbp> froms = {Sbp::Split(0), Sbp::Split(1), Sbp::Split(2), Sbp::Split(3), Sbp::Partial()};
   const std::vector<Sbp> tos = {Sbp::Split(0), Sbp::Split(1), Sbp::Split(2), Sbp::Split(3), Sbp::Broadcast()};
@@ -242,10 +277,14 @@ TEST_F(RaggedLawTest, FilledRowsTravelAndNoOthers) {
         if (cuts_too_often(from) || cuts_too_often(to)) continue;  // ops do not
         SCOPED_TRACE(absl::StrCat(from.ToString(), " to ", to.ToString(), " on ", world.ranks, " ranks of ",
                                   world.processes, world.sends ? ", sent" : "", world.far ? ", far" : ""));
-        ASSERT_OK_AND_ASSIGN(const int64_t nothing, moved(none, from, to, world));
+        ASSERT_OK_AND_ASSIGN(const Outcome nothing, run(none, from, to, world));
         for (const std::vector<int64_t>& counts : {std::vector<int64_t>{9, 8, 3, 0, 5, 1, 7, 9}, all}) {
-          ASSERT_OK_AND_ASSIGN(const int64_t bytes, moved(counts, from, to, world));
-          EXPECT_EQ(bytes - nothing, BytesOfFilledRows(counts, from, to, world.ranks));
+          ASSERT_OK_AND_ASSIGN(const Outcome rows, run(counts, from, to, world));
+          const int64_t bytes = BytesOfFilledRows(counts, from, to, world.ranks);
+          EXPECT_EQ(rows.bytes_moved - nothing.bytes_moved, bytes);
+          EXPECT_EQ(rows.bytes_sent - nothing.bytes_sent, world.far ? bytes : 0);
+          ASSERT_OK_AND_ASSIGN(const Outcome alone, run(counts, Sbp::Broadcast(), Sbp::Broadcast(), {1}));
+          EXPECT_NEAR(rows.fetched.at("sum")[0] / alone.fetched.at("sum")[0], 1, 1e-5);
         }
       }
     }

@@ -29,9 +29,9 @@ class Taker : public DataChannel::Receiver {
   void OnMessages(int, absl::Span<const Message> messages) override {
     Tell([&] { messages_.insert(messages_.end(), messages.begin(), messages.end()); });
   }
-  absl::StatusOr<char*> RoomFor(Use, const Message& message, int64_t num_bytes) override {
+  absl::StatusOr<absl::Span<char>> RoomFor(Use, const Message& message, int64_t num_bytes) override {
     std::string& room = rooms_[message.register_id];
-    if (static_cast<int64_t>(room.size()) == num_bytes) return room.data();
+    if (static_cast<int64_t>(room.size()) >= num_bytes) return absl::MakeSpan(room);
     return absl::InvalidArgumentError(absl::StrCat(num_bytes, " bytes where there are ", room.size()));
   }
   void OnArrived(int, Use use, const Message& message) override {
