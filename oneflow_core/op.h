@@ -67,7 +67,7 @@ enum class Precision : uint8_t {
 enum class RaggedUse : uint8_t {
   kByRule,  // what its rule says: rows stay rows; a sum is of those that are filled, if it is linear in them; else it
             // refuses them
-  kSums,    // a sum of those that are filled, by its rule; where rows stay, or groups mix, it is padded
+  kSums,    // a sum of those that are filled, by its rule; where rows stay, behind them are zeros
   kPads,    // padded, since rows of zeros do not change what it computes
   kOwn,     // its `infer` and its kernels know them
 };

@@ -59,40 +59,64 @@ bool ZerosAddNothing(const RaggedRule& ragged, absl::Span<const TensorType> inpu
                      [&](const std::vector<int>& set) { return std::all_of(set.begin(), set.end(), padded); });
 }
 
-// Whether every output begins with the same groups, the first ones, of which nothing else is left, and what has no rows
-// belongs to these: then groups that are summed can be added in any order, or lie one behind the other as one.
+// Whether what belongs to a group of an output is a run of its memory, all of the rows if it has them.
+bool SumLiesByGroups(const RaggedRule& ragged, const std::vector<int>& dims) {
+  std::vector<int> groups = dims;
+  if (ragged.keeps_rows) groups.erase(std::find(groups.begin(), groups.end(), ragged.rows));
+  const bool rows_follow = !ragged.keeps_rows || dims[NumGroupDims(ragged, dims)] == ragged.rows;
+  return rows_follow && !Has(groups, ragged.rows) && LiesByGroups(ragged, groups);
+}
+
+// Whether every output has the same groups, or rows of them, and what has no rows belongs to these: then the others can
+// be added in any order or, where outputs have no rows, lie one behind the other as one.
 bool SumsByGroups(RaggedRule& ragged) {
   const FactorRule& rule = ragged.rule;
-  const auto is_group = [&](int letter) { return Has(ragged.groups, letter); };
-  ragged.kept = static_cast<int>(std::count_if(rule.outputs[0].begin(), rule.outputs[0].end(), is_group));
-  const auto in_order = [&](const std::vector<int>& dims) {
-    const int groups = NumGroupDims(ragged, dims);
-    return LiesByGroups(ragged, dims) && std::equal(dims.begin(), dims.begin() + groups, ragged.groups.begin());
-  };
+  ragged.kept.clear();
+  for (const int group : ragged.groups) ragged.kept.push_back(Has(rule.outputs[0], group));
+  ragged.keeps_rows = Has(rule.outputs[0], ragged.rows);
   for (const std::vector<int>& dims : rule.outputs) {
-    if (!in_order(dims) || Has(dims, ragged.rows) || NumGroupDims(ragged, dims) != ragged.kept) return false;
-  }
-  for (const std::vector<int>& dims : rule.inputs) {
-    if (!in_order(dims) || (!Has(dims, ragged.rows) && NumGroupDims(ragged, dims) > ragged.kept)) return false;
+    for (size_t g = 0; g < ragged.groups.size(); ++g) {
+      if (Has(dims, ragged.groups[g]) != ragged.kept[g]) return false;
+    }
+    if (Has(dims, ragged.rows) != ragged.keeps_rows || !SumLiesByGroups(ragged, dims)) return false;
   }
   const auto is_sum = [&](int letter) { return rule.letters[letter].mark == FactorRule::Mark::kSum; };
-  return is_sum(ragged.rows) && std::all_of(ragged.groups.begin() + ragged.kept, ragged.groups.end(), is_sum);
+  if (!ragged.keeps_rows && !is_sum(ragged.rows)) return false;
+  for (size_t g = 0; g < ragged.groups.size(); ++g) {
+    const auto is_foreign = [&](const std::vector<int>& dims) {
+      return Has(dims, ragged.groups[g]) && !Has(dims, ragged.rows);
+    };
+    if (ragged.kept[g]) continue;
+    if (!is_sum(ragged.groups[g]) || std::any_of(rule.inputs.begin(), rule.inputs.end(), is_foreign)) return false;
+  }
+  return std::all_of(rule.inputs.begin(), rule.inputs.end(),
+                     [&](const std::vector<int>& dims) { return LiesByGroups(ragged, dims); });
+}
+
+// Whether addends of several groups would be rounded one by one.
+bool RoundsAddends(const RaggedRule& ragged, absl::Span<const TensorType> outputs) {
+  const bool adds = std::find(ragged.kept.begin(), ragged.kept.end(), false) != ragged.kept.end();
+  return adds && ragged.keeps_rows && std::any_of(outputs.begin(), outputs.end(), [](const TensorType& y) {
+           return SizeOf(y.dtype) < SizeOf(DType::kFloat32);
+         });
 }
 
 }  // namespace
 
 int NumGroupDims(const RaggedRule& rule, const std::vector<int>& letters) {
-  const auto end = std::find_if(letters.begin(), letters.end(), [&](int letter) { return !Has(rule.groups, letter); });
+  const auto end = std::find_if(letters.begin(), letters.end(),
+                                [&](int letter) { return letter != FactorRule::kNone && !Has(rule.groups, letter); });
   return static_cast<int>(end - letters.begin());
 }
 
 bool LiesByGroups(const RaggedRule& rule, const std::vector<int>& letters) {
-  const size_t groups = NumGroupDims(rule, letters);
-  const bool has_rows = groups < letters.size() && letters[groups] == rule.rows;
-  for (size_t d = groups + has_rows; d < letters.size(); ++d) {
+  const size_t first = NumGroupDims(rule, letters);
+  const bool has_rows = first < letters.size() && letters[first] == rule.rows;
+  for (size_t d = first + has_rows; d < letters.size(); ++d) {
     if (letters[d] == rule.rows || Has(rule.groups, letters[d])) return false;
   }
-  return !has_rows || groups == rule.groups.size();  // rows lie one behind the other only within a group
+  // Rows lie one behind the other only within a group.
+  return !has_rows || std::all_of(rule.groups.begin(), rule.groups.end(), [&](int g) { return Has(letters, g); });
 }
 
 TensorType Dense(const TensorType& type) { return {type.dtype, type.shape}; }
@@ -162,7 +186,8 @@ absl::StatusOr<RaggedRule> RaggedRuleOf(const OpDef& op, const InferContext& con
                      ", whose ragged rows are behind other dimensions");
     }
   }
-  ragged.by_groups = ragged.sums && op.ragged != RaggedUse::kPads && SumsByGroups(ragged);
+  ragged.by_groups =
+      ragged.sums && op.ragged != RaggedUse::kPads && SumsByGroups(ragged) && !RoundsAddends(ragged, outputs);
   if (ragged.sums && !knows_zeros && !ZerosAddNothing(ragged, inputs)) {
     return Refused("the op reduces the ragged dimension of ", inputs[FirstRagged(inputs)].ToString(),
                    ", and rows of zeros would change the result; pad_rows says that they may");

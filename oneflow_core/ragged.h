@@ -9,7 +9,7 @@
 //
 //   matmul     x f32[8,64~,32], w f32[32,16], counts i32[8]    ->  f32[8,64~,16]     "...k,kn->...n": rows stay rows
 //   reduce_sum x f32[8,64~,32], counts i32[8]                  ->  f32[32]           a sum of the rows that are filled
-//   accumulate pad_rows(dy, counts)                            ->  f32[8,64,32]      each micro-batch has its counts
+//   accumulate x f32[8,64~,32], counts i32[8]                  ->  f32[8,64,32]      each micro-batch has its counts
 //
 // All ragged operands of a node have the same counts. keep_rows makes a value ragged, pad_rows ends that.
 #pragma once
@@ -53,13 +53,14 @@ struct RaggedRule {
   // Of such a sum: it is one of what groups give by themselves, so that what is filled is all that it has to read. Else
   // its operands are to be padded.
   bool by_groups = false;
-  int kept = 0;  // by groups: how many of the groups' letters its outputs have, as their first ones
+  std::vector<bool> kept;   // by groups: which of the groups' letters its outputs have
+  bool keeps_rows = false;  // by groups: outputs have the rows, too; behind those that are filled are zeros
 };
 
 // Whether the part of an operand that belongs to a group is a run of its memory: its first dimensions are groups, then
 // the rows, if it has them, of all groups; and none of these are behind.
 bool LiesByGroups(const RaggedRule& rule, const std::vector<int>& letters);
-// How many of its dimensions are groups. REQUIRES: it lies by groups.
+// How many of its first dimensions are groups, or have size 1 for everyone. REQUIRES: it lies by groups.
 int NumGroupDims(const RaggedRule& rule, const std::vector<int>& letters);
 
 // Of an op whose inputs are those of `context`, without the counts. InvalidArgument, naming operands, if the op has no

@@ -15,12 +15,9 @@
 namespace oneflow {
 namespace {
 
-// Of the inputs' shards.
-std::vector<TensorType> TypesOf(const pb::Instruction& instruction) {
+std::vector<TensorType> TypesOf(const std::vector<ShardType>& shards) {
   std::vector<TensorType> types;
-  for (const pb::Operand& x : instruction.inputs()) {
-    types.push_back({static_cast<DType>(x.dtype()), Shape({x.dims().begin(), x.dims().end()}), x.ragged() - 1});
-  }
+  for (const ShardType& x : shards) types.push_back({x.dtype, x.dims, x.ragged});
   return types;
 }
 
@@ -39,18 +36,21 @@ class Compute final : public BoundInstruction {
   // Takes the kernel, and lets it prepare for these shapes.
   absl::Status Prepare(const Kernel& kernel, const OpDef& op, const pb::Instruction& instruction) {
     kernel_ = &kernel;
-    takes_counts_ = TakesCounts(op, TypesOf(instruction));
+    const std::vector<ShardType> inputs = ShardsOf(instruction.inputs());
+    const std::vector<TensorType> types = TypesOf(inputs);
+    takes_counts_ = TakesCounts(op, types);
     std::vector<TensorArg> shapes(operands_.all().begin(), operands_.all().end());
     for (TensorArg& shape : shapes) shape.data = nullptr;
     KernelArgs args = Args();
     args.in = std::span(shapes).first(args.in.size());
     args.out = std::span(shapes).subspan(operands_.inputs().size());
     if (takes_counts_) {
-      const std::vector<TensorType> types = TypesOf(instruction);
+      const AttrMap attrs =
+          op.shard_attrs == nullptr ? attrs_ : op.shard_attrs(attrs_, inputs, ShardsOf(instruction.outputs()));
       OF_ASSIGN_OR_RETURN(const RaggedRule rule, RaggedRuleOf(op, {absl::MakeConstSpan(types).first(args.in.size()),
-                                                                   attrs_, /*of_shards=*/true}));
+                                                                   attrs, /*of_shards=*/true}));
       if (rule.sums) {
-        sum_.emplace(rule, kernel, args);
+        sum_.emplace(rule, kernel, args, op.kind == OpKind::kAccumulate);
       } else {
         ragged_ = RaggedCall::Create(rule, args.in, args.out);
       }

@@ -52,6 +52,8 @@ bool AreWhole(Shards shards) {
 
 Shape ShapeOf(const Dims& dims) { return Shape(std::vector<int64_t>(dims.begin(), dims.end())); }
 
+}  // namespace
+
 std::vector<ShardType> ShardsOf(const google::protobuf::RepeatedPtrField<pb::Operand>& operands) {
   std::vector<ShardType> shards;
   shards.reserve(operands.size());
@@ -61,8 +63,6 @@ std::vector<ShardType> ShardsOf(const google::protobuf::RepeatedPtrField<pb::Ope
   }
   return shards;
 }
-
-}  // namespace
 
 absl::Status CheckCall(const OpDef& op, const AttrMap& attrs, Shards inputs, Shards outputs) {
   OF_RETURN_IF_ERROR(

@@ -8,6 +8,8 @@
 // part of it, [4,8) in one operand and not [0,4) in the other. Such a program computes nonsense, within its memory.
 #pragma once
 
+#include <vector>
+
 #include "absl/types/span.h"
 #include "oneflow_core/op.h"
 #include "proto/program.pb.h"
@@ -18,6 +20,9 @@ namespace oneflow {
 // REQUIRES: of each operand both shapes have as many dimensions.
 absl::Status CheckCall(const OpDef& op, const AttrMap& attrs, absl::Span<const ShardType> inputs,
                        absl::Span<const ShardType> outputs);
+
+// What operands are, where they lie.
+std::vector<ShardType> ShardsOf(const google::protobuf::RepeatedPtrField<pb::Operand>& operands);
 
 // The same of an instruction of `actor`, and where its operands lie (operand_memory.h). REQUIRES: the program passed
 // CheckProgram.

@@ -11,7 +11,7 @@ RaggedOperand::RaggedOperand(const RaggedRule& rule, const std::vector<int>& let
   const int groups = NumGroupDims(rule, letters);
   for (int d = 0; d < groups; ++d) {
     const auto it = std::find(rule.groups.begin(), rule.groups.end(), letters[d]);
-    axes_.push_back(static_cast<int>(it - rule.groups.begin()));
+    axes_.push_back(letters[d] == FactorRule::kNone ? kOne : static_cast<int>(it - rule.groups.begin()));
   }
   has_rows_ = groups < x.rank && letters[groups] == rule.rows;
 }
@@ -20,7 +20,7 @@ TensorArg RaggedOperand::Take(const TensorArg& whole, const std::vector<int64_t>
   TensorArg x = whole;
   int64_t position = 0;  // of the group, among those of the operand
   for (int d = 0; d < num_groups(); ++d) {
-    const int64_t index = group[axes_[d]];
+    const int64_t index = axes_[d] == kOne ? 0 : group[axes_[d]];
     position = position * whole.dims[d] + index;
     dims_[d] = 1;
     start_[d] = whole.start[d] + index;

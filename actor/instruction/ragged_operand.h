@@ -20,7 +20,7 @@ class RaggedOperand {
   // Of an operand that has these letters in the rule. REQUIRES: it lies by groups (oneflow_core/ragged.h).
   RaggedOperand(const RaggedRule& rule, const std::vector<int>& letters, const TensorArg& x);
 
-  // How many of its first dimensions are groups; then come the rows, if it has them.
+  // How many of its first dimensions are groups, or have size 1; then come the rows, if it has them.
   int num_groups() const { return static_cast<int>(axes_.size()); }
   bool has_rows() const { return has_rows_; }
   // What belongs to a group of `whole`: where it has rows, the first `rows`. Until the next call.
@@ -28,7 +28,8 @@ class RaggedOperand {
 
  private:
   bool has_rows_;
-  std::vector<int> axes_;              // of the groups' dimensions: which of all
+  static constexpr int kOne = -1;
+  std::vector<int> axes_;              // of the first dimensions: which of the groups' it is, or kOne
   std::vector<int64_t> dims_, start_;  // of the part in hand
 };
 

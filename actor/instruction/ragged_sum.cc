@@ -1,6 +1,7 @@
 #include "actor/instruction/ragged_sum.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "actor/instruction/kinds.h"
@@ -13,10 +14,21 @@ namespace {
 
 constexpr int64_t kPartAlignment = 64;  // of operands
 
-int64_t ProductOf(const std::vector<int64_t>& dims, size_t first) {
+int64_t ProductOf(const std::vector<int64_t>& dims) {
   int64_t product = 1;
-  for (size_t d = first; d < dims.size(); ++d) product *= dims[d];
+  for (const int64_t dim : dims) product *= dim;
   return product;
+}
+
+// f(group) for every group of `dims`, from `first` on; stops at an error.
+template <typename F>
+absl::Status ForEachGroup(const std::vector<int64_t>& dims, const std::vector<int64_t>& first, F f) {
+  std::vector<int64_t> index(dims.size(), 0), group(dims.size());
+  for (int64_t left = ProductOf(dims); left > 0; --left, Advance(dims, index)) {
+    std::transform(first.begin(), first.end(), index.begin(), group.begin(), std::plus<>());
+    OF_RETURN_IF_ERROR(f(group));
+  }
+  return absl::OkStatus();
 }
 
 // Adds `addend` to `sum`, which is of its size.
@@ -40,39 +52,53 @@ absl::Status FillZero(DeviceContext& device, std::span<const TensorArg> outputs)
 
 }  // namespace
 
-RaggedSum::RaggedSum(const RaggedRule& rule, const Kernel& kernel, const KernelArgs& args)
-    : kernel_(kernel), kept_(rule.kept), in_(args.in.size()), out_(args.out.size()) {
+RaggedSum::RaggedSum(const RaggedRule& rule, const Kernel& kernel, const KernelArgs& args, bool accumulates)
+    : kernel_(kernel),
+      keeps_rows_(rule.keeps_rows),
+      accumulates_(accumulates),
+      in_(args.in.size()),
+      out_(args.out.size()) {
   for (size_t i = 0; i < in_.size(); ++i) inputs_.emplace_back(rule, rule.rule.inputs[i], args.in[i]);
   for (size_t i = 0; i < out_.size(); ++i) outputs_.emplace_back(rule, rule.rule.outputs[i], args.out[i]);
   const auto has_rows = [](const RaggedOperand& x) { return x.has_rows(); };
   const TensorArg& x = args.in[std::find_if(inputs_.begin(), inputs_.end(), has_rows) - inputs_.begin()];
   const int dim = static_cast<int>(rule.groups.size());
   groups_.assign(x.dims, x.dims + dim);
-  summed_ = ProductOf(groups_, kept_);
+  for (int d = 0; d < dim; ++d) {
+    kept_dims_.push_back(rule.kept[d] ? groups_[d] : 1);
+    summed_dims_.push_back(rule.kept[d] ? 1 : groups_[d]);
+  }
+  summed_ = ProductOf(summed_dims_);
   first_row_ = x.start[dim];
   rows_ = x.dims[dim];
   logical_rows_ = x.logical_dims[dim];
   int64_t read = 0, made = 0;  // elements, of a group
   bool rounds = false;
   for (size_t i = 0; i < in_.size(); ++i) read += inputs_[i].has_rows() ? Product(args.in[i], dim, args.in[i].rank) : 0;
-  for (const TensorArg& out : args.out) {
-    made += Product(out, static_cast<int>(kept_), out.rank);
-    rounds = rounds || SizeOf(out.dtype) < SizeOf(DType::kFloat32);
+  for (size_t i = 0; i < out_.size(); ++i) {
+    made += Product(args.out[i], outputs_[i].num_groups(), args.out[i].rank);
+    rounds = rounds || SizeOf(args.out[i].dtype) < SizeOf(DType::kFloat32);
   }
-  packs_ = kernel.prepare != nullptr || (summed_ > 1 && (rounds || made > read));
+  packs_ = !keeps_rows_ && (kernel.prepare != nullptr || (summed_ > 1 && (rounds || made > read)));
   if (kernel.prepare != nullptr)
     step_ = std::max<int64_t>((summed_ * rows_ + kMostRaggedStates - 1) / kMostRaggedStates, 1);
 }
 
-absl::StatusOr<int64_t> RaggedSum::CountFilled(const int32_t* counts, int64_t first) const {
+int64_t RaggedSum::IndexOf(const std::vector<int64_t>& group) const {
+  int64_t index = 0;
+  for (size_t d = 0; d < group.size(); ++d) index = index * groups_[d] + group[d];
+  return index;
+}
+
+absl::StatusOr<int64_t> RaggedSum::CountFilled(const int32_t* counts, const std::vector<int64_t>& group) const {
   int64_t filled = 0;
-  for (int64_t g = 0; g < summed_; ++g) {
-    if (counts[g] < 0 || counts[g] > logical_rows_) {
-      return absl::InvalidArgumentError(absl::StrCat("the count of group ", first + g, " of its shard is ", counts[g],
-                                                     ", of ", logical_rows_, " rows"));
-    }
-    filled += Filled(counts[g]);
-  }
+  OF_RETURN_IF_ERROR(ForEachGroup(summed_dims_, group, [&](const std::vector<int64_t>& g) {
+    const int32_t count = counts[IndexOf(g)];
+    filled += Filled(count);
+    if (count >= 0 && count <= logical_rows_) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("the count of group ", IndexOf(g), " of its shard is ", count, ", of ", logical_rows_, " rows"));
+  }));
   return filled;
 }
 
@@ -124,6 +150,7 @@ int64_t RaggedSum::ScratchBytes(const KernelArgs& args) {
 
 absl::StatusOr<int64_t> RaggedSum::Prepare(const KernelArgs& args) {
   if (kernel_.prepare == nullptr) return ScratchBytes(args);
+  if (keeps_rows_) return absl::UnimplementedError("a sum that keeps ragged rows by a kernel that prepares for shapes");
   const int64_t all = summed_ * rows_;
   const std::vector<int64_t> group(groups_.size(), 0);
   int64_t bytes = 0;
@@ -138,21 +165,14 @@ absl::StatusOr<int64_t> RaggedSum::Prepare(const KernelArgs& args) {
 
 absl::Status RaggedSum::Run(DeviceContext& device, const KernelArgs& args, const TensorArg& counts,
                             const int32_t* on_host) {
-  const std::vector<int64_t> kept(groups_.begin(), groups_.begin() + kept_);
-  std::vector<int64_t> group(groups_.size(), 0);
-  const int64_t sums = ProductOf(kept, 0);  // also of no groups at all
-  for (int64_t sum = 0; sum < sums; ++sum, Advance(kept, group)) {
-    const int64_t first = sum * summed_;
-    OF_ASSIGN_OR_RETURN(const int64_t filled, CountFilled(on_host + first, first));
-    if (filled == 0) {
-      OF_RETURN_IF_ERROR(FillZero(device, CallOf(args, group, 0).out));
-    } else if (packs_) {
-      OF_RETURN_IF_ERROR(RunPacked(device, args, counts, filled, group));
-    } else {
-      OF_RETURN_IF_ERROR(RunAdding(device, args, on_host + first, group));
-    }
-  }
-  return absl::OkStatus();
+  const bool begins = !accumulates_ || args.micro_batch == 0;
+  if (keeps_rows_ && begins) OF_RETURN_IF_ERROR(FillZero(device, args.out));
+  const std::vector<int64_t> first(groups_.size(), 0);
+  return ForEachGroup(kept_dims_, first, [&](const std::vector<int64_t>& group) -> absl::Status {
+    OF_ASSIGN_OR_RETURN(const int64_t filled, CountFilled(on_host, group));
+    if (filled == 0) return keeps_rows_ ? absl::OkStatus() : FillZero(device, CallOf(args, group, 0).out);
+    return packs_ ? RunPacked(device, args, counts, filled, group) : RunAdding(device, args, on_host, group);
+  });
 }
 
 absl::Status RaggedSum::RunPacked(DeviceContext& device, const KernelArgs& args, const TensorArg& counts,
@@ -172,7 +192,7 @@ absl::Status RaggedSum::Pack(DeviceContext& device, const TensorArg& x, void* to
                              int64_t filled, int64_t rows, const std::vector<int64_t>& group) {
   const int dim = static_cast<int>(groups_.size());
   std::vector<int64_t> extent(x.dims, x.dims + x.rank);
-  std::fill_n(extent.begin(), kept_, 1);
+  std::copy(summed_dims_.begin(), summed_dims_.end(), extent.begin());
   int64_t offset = 0;  // of the groups, in elements
   for (int d = 0; d < dim; ++d) offset = offset * x.dims[d] + group[d];
   offset *= Product(x, dim, x.rank);
@@ -192,15 +212,12 @@ absl::Status RaggedSum::Pack(DeviceContext& device, const TensorArg& x, void* to
 }
 
 absl::Status RaggedSum::RunAdding(DeviceContext& device, const KernelArgs& args, const int32_t* counts,
-                                  std::vector<int64_t> group) {
-  const std::vector<int64_t> summed(groups_.begin() + kept_, groups_.end());
-  std::vector<int64_t> index(summed.size(), 0);
+                                  const std::vector<int64_t>& group) {
   bool adds = false;
-  for (int64_t g = 0; g < summed_; ++g, Advance(summed, index)) {
-    const int64_t filled = Filled(counts[g]);
-    if (filled == 0) continue;
-    std::copy(index.begin(), index.end(), group.begin() + static_cast<int64_t>(kept_));
-    const KernelArgs call = CallOf(args, group, filled);
+  return ForEachGroup(summed_dims_, group, [&](const std::vector<int64_t>& g) -> absl::Status {
+    const int64_t filled = Filled(counts[IndexOf(g)]);
+    if (filled == 0) return absl::OkStatus();
+    const KernelArgs call = CallOf(args, g, filled);
     const std::vector<TensorArg> sums = out_;
     for (size_t i = 0; adds && i < out_.size(); ++i) {
       out_[i].data = static_cast<char*>(args.workspace) + part_offsets_[i];
@@ -208,8 +225,8 @@ absl::Status RaggedSum::RunAdding(DeviceContext& device, const KernelArgs& args,
     OF_RETURN_IF_ERROR(Checked(kernel_.run(call)));
     for (size_t i = 0; adds && i < out_.size(); ++i) OF_RETURN_IF_ERROR(Checked(AddTo(device, out_[i], sums[i])));
     adds = true;
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace oneflow

@@ -2,6 +2,10 @@
 //
 //   batch_matmul  xᵀ [8,32,64~], dy [8,64~,16] -> [8,32,16]   outputs have the groups: a call for each
 //   reduce_sum    x [8,64~,32] -> [32]                        a call for each, whose results are added up
+//   reduce_sum    x [8,4,64~,32] -> [1,4,1,1]                 outputs have some of the groups: of each the others
+//   reduce_sum    x [8,64~,32] -> [64,32]                     outputs have the rows: the first ones, of zeros, as many
+//                                                             as are filled, are added to
+//   accumulate    x [8,64~,32] -> [8,64,32]                   likewise, micro-batch by micro-batch
 //   matmul_wgrad  x [8,64~,32], dy [8,64~,16] -> [32,16]      what is filled of all groups is packed, one behind the
 //                                                             other, and is one call
 //
@@ -21,8 +25,9 @@ namespace oneflow {
 
 class RaggedSum {
  public:
-  // Of operands as those of `args`, without counts and memory. REQUIRES: rule.by_groups; the kernel outlives this.
-  RaggedSum(const RaggedRule& rule, const Kernel& kernel, const KernelArgs& args);
+  // Of operands as those of `args`, without counts and memory. `accumulates`: the kernel itself adds to its outputs,
+  // but for the first micro-batch. REQUIRES: rule.by_groups; the kernel outlives this.
+  RaggedSum(const RaggedRule& rule, const Kernel& kernel, const KernelArgs& args, bool accumulates = false);
 
   // Scratch memory of a run, as far as it is known before Prepare().
   int64_t ScratchBytes(const KernelArgs& args);
@@ -40,22 +45,26 @@ class RaggedSum {
   KernelArgs PackedCall(const KernelArgs& args, const std::vector<int64_t>& group, int64_t rows);
   int64_t KernelBytes(const KernelArgs& args, int64_t rows, void* state);
   int64_t AddParts(int64_t bytes);
-  // The outputs of the groups from `group` on, which is the first of those that are added up.
+  // The outputs of `group`, in which groups that are added up have index 0.
   absl::Status RunPacked(DeviceContext& device, const KernelArgs& args, const TensorArg& counts, int64_t filled,
                          const std::vector<int64_t>& group);
   absl::Status RunAdding(DeviceContext& device, const KernelArgs& args, const int32_t* counts,
-                         std::vector<int64_t> group);
+                         const std::vector<int64_t>& group);
   absl::Status Pack(DeviceContext& device, const TensorArg& x, void* to, const TensorArg& counts, int64_t filled,
                     int64_t rows, const std::vector<int64_t>& group);
-  // Of some groups, the first of which is group `first` of the shard; in all of them.
-  absl::StatusOr<int64_t> CountFilled(const int32_t* counts, int64_t first) const;
+  // Of all that are added up for `group`.
+  absl::StatusOr<int64_t> CountFilled(const int32_t* counts, const std::vector<int64_t>& group) const;
+  // Among the groups of the shard.
+  int64_t IndexOf(const std::vector<int64_t>& group) const;
   int64_t Filled(int32_t count) const { return FilledRows(count, first_row_, rows_); }
 
   const Kernel& kernel_;
   std::vector<RaggedOperand> inputs_, outputs_;
   std::vector<int64_t> groups_;       // their dimensions
-  size_t kept_;                       // of these: outputs have them
+  std::vector<int64_t> kept_dims_;    // of these: those that outputs have, 1 for others
+  std::vector<int64_t> summed_dims_;  // those that are added up
   int64_t summed_ = 1;                // groups that are added up for an output
+  bool keeps_rows_, accumulates_;
   int64_t first_row_ = 0, rows_ = 0;  // of a group
   int64_t logical_rows_ = 0;          // that a group may have
   bool packs_ = false;

@@ -8,14 +8,18 @@
 namespace oneflow {
 namespace {
 
-// Lets readers of each `accumulate` read its input, and drops it.
+// Lets readers of each `accumulate` read its input, and drops it; of ragged rows, those of one micro-batch, padded.
 void DropAccumulates(Graph& graph, const OpRegistry& ops) {
   std::vector<bool> keep(graph.num_nodes(), true);
   std::vector<ValueId> instead(graph.num_values());
   std::iota(instead.begin(), instead.end(), 0);
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    const Node& node = graph.node(id);
+    Node& node = graph.node(id);
     if (!ops.Is(node.op, OpKind::kAccumulate)) continue;
+    if (graph.value(node.inputs[0]).type.is_ragged()) {
+      node.op = "pad_rows";
+      continue;
+    }
     instead[node.outputs[0]] = instead[node.inputs[0]];
     keep[id] = false;
   }
@@ -62,6 +66,10 @@ absl::StatusOr<bool> AssignRates(Graph& graph, PassContext& context) {
                        " micro-batches, whose order is not defined; use one micro-batch per step"));
     }
     if (op->kind == OpKind::kAccumulate && !varies[id]) {  // the same addend k times
+      if (graph.value(node.inputs[0]).type.is_ragged()) {
+        return absl::UnimplementedError(absl::StrCat(Where(node), ": sums ragged rows over ", micro_batches,
+                                                     " micro-batches that all have the same ones; scale them instead"));
+      }
       node.op = "scale";
       node.attrs.Set("alpha", static_cast<double>(micro_batches));
     }

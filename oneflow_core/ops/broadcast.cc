@@ -25,6 +25,19 @@ absl::StatusOr<Types> InferSumTo(const InferContext& c) {
   return Outputs({{out, shape}});
 }
 
+// Of x[a,b,c] to a shape [b,1] "abc->b1".
+std::string SumToRule(absl::Span<const TensorType> inputs, const AttrMap& attrs) {
+  const Shape& x = inputs[0].shape;
+  const std::vector<int64_t> shape = attrs.Ints("shape");
+  const int missing = x.rank() - static_cast<int>(shape.size());
+  std::string from, to;
+  for (int d = 0; d < x.rank(); ++d) {
+    from.push_back(static_cast<char>('a' + d));
+    if (d >= missing) to.push_back(shape[d - missing] == x[d] ? from.back() : '1');
+  }
+  return absl::StrCat(from, "->", to, "; linear 0");
+}
+
 absl::StatusOr<Types> InferBroadcastTo(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kNumber}}));
   OF_ASSIGN_OR_RETURN(const Shape shape, ShapeAttr(c.attrs, "shape"));
@@ -74,13 +87,14 @@ Tensor SumTo(GradContext& c, Tensor grad, Shape shape) {
 
 void AddBroadcastOps(OpRegistry& registry) {
   registry.Add({.name = "sum_to",
+                .rule_for = SumToRule,
                 .infer = InferSumTo,
                 .shard_attrs = ShapeOfShard,
                 .grad = SumToGrad,
                 .flops = FlopsOfInput,
                 .precision = Precision::kFollow,
                 .has_out_dtype = true,
-                .ragged = RaggedUse::kPads});
+                .ragged = RaggedUse::kSums});
   registry.Add({.name = "broadcast_to",
                 .infer = InferBroadcastTo,
                 .shard_attrs = ShapeOfShard,

@@ -77,7 +77,7 @@ void AddPlumbingOps(OpRegistry& registry) {
                 .kind = OpKind::kAccumulate,
                 .rule = "...->...; linear 0",
                 .infer = InferSame<kNumber>,
-                .ragged = RaggedUse::kPads,  // every micro-batch has counts of its own
+                .ragged = RaggedUse::kSums,  // every micro-batch has counts of its own
                 .blocks = BlocksByElement});
   registry.Add({.name = "fetch",
                 .kind = OpKind::kFetch,

@@ -164,7 +164,7 @@ void AddReduceOps(OpRegistry& registry) {
                 .infer = InferSquareSum,
                 .grad = SquareSumGrad,
                 .flops = FlopsOfInput,
-                .ragged = RaggedUse::kPads});
+                .ragged = RaggedUse::kSums});
 }
 
 }  // namespace oneflow::ops

@@ -63,15 +63,6 @@ Result ExtremumGrad(const RuleContext& context) {
   return FromFactors(rule, context);
 }
 
-Result SumTo(const RuleContext& context) {
-  const Shape& x = context.inputs[0].shape;
-  FactorRule rule = OneLetterPerDimension(x);
-  rule.inputs = {AllLetters(rule)};
-  rule.outputs = {BroadcastLetters(context.outputs[0].shape, x)};
-  rule.linear = {{0}};
-  return FromFactors(rule, context);
-}
-
 // A repeated dimension is a letter that only the output has.
 Result BroadcastTo(const RuleContext& context) {
   const Shape& y = context.outputs[0].shape;
@@ -86,8 +77,8 @@ Result BroadcastTo(const RuleContext& context) {
 
 RuleList Reductions() {
   static constexpr OpRule kRules[] = {
-      {"reduce_max", ReduceMax},       {"reduce_min", ReduceMin}, {"extremum_count", ExtremumCount},
-      {"extremum_grad", ExtremumGrad}, {"sum_to", SumTo},         {"broadcast_to", BroadcastTo},
+      {"reduce_max", ReduceMax},       {"reduce_min", ReduceMin},     {"extremum_count", ExtremumCount},
+      {"extremum_grad", ExtremumGrad}, {"broadcast_to", BroadcastTo},
   };
   return kRules;
 }

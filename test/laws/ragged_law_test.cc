@@ -154,6 +154,7 @@ TEST_F(RaggedLawTest, MicroBatchesHaveCountsOfTheirOwn) {
     const Tensor loss = ReduceSum(Square(MatMul(h, weight("out", {6, 3}))));
     b.SetLoss(loss);
     Fetch(loss, "loss");
+    Fetch(rows, "rows");
     Graph graph = b.Finish().value();
     CompileOptions options = Options({{"a", 2}}).value();
     options.ranks_per_process = 2 / processes;
@@ -170,6 +171,9 @@ TEST_F(RaggedLawTest, MicroBatchesHaveCountsOfTheirOwn) {
     EXPECT_EQ(near.weights, one.weights);
     EXPECT_EQ(far.weights, one.weights);
     EXPECT_EQ(far.bytes_moved, near.bytes_moved);
+    ASSERT_EQ(one.fetched.at("rows").size(), 16 * 5 * 4);  // their mean over the micro-batches
+    for (const double value : one.fetched.at("rows")) EXPECT_TRUE(std::isfinite(value));
+    EXPECT_EQ(far.fetched, one.fetched);
   }
 }
 
@@ -286,6 +290,50 @@ TEST_F(RaggedLawTest, FilledRowsTravelAndNoOthers) {
           ASSERT_OK_AND_ASSIGN(const Outcome alone, run(counts, Sbp::Broadcast(), Sbp::Broadcast(), {1}));
           EXPECT_NEAR(rows.fetched.at("sum")[0] / alone.fetched.at("sum")[0], 1, 1e-5);
         }
+      }
+    }
+  }
+}
+
+// Sums of rows and of groups, whichever and wherever they lie, and what is handed to the host.
+TEST_F(RaggedLawTest, SumsReadWhatIsFilledHoweverTheyLie) {
+  const std::vector<std::vector<int64_t>> kAxes = {{0}, {1}, {2}, {3}, {0, 2}, {1, 2}, {0, 3}, {1, 2, 3}};
+  const std::vector<std::vector<int64_t>> kShapes = {{kExperts, 1, 1},
+                                                     {kTokens, 1},
+                                                     {1, kExperts, kTokens, 1},
+                                                     {kSources, 1, 1, kWidth},
+                                                     {kSources, kExperts, kTokens, kWidth}};
+  const auto sums = [&](bool ragged, int ranks, const SbpHint& lies) -> absl::StatusOr<Outcome> {
+    GraphBuilder b(ops_, "forward");
+    const Tensor counts = Counts(b);
+    Tensor x = b.Variable("x", {DType::kFloat32, {kSources, kExperts, kTokens, kWidth}}, "normal(1)", lies);
+    const Tensor is_token = IsToken(b, counts);
+    x = ragged ? KeepRows(Add(x, Log(is_token)), counts) : Mul(x, is_token);
+    int number = 0;
+    const auto fetch = [&](Tensor sum) { Fetch(sum, absl::StrCat("sum", number++)); };
+    for (const std::vector<int64_t>& axes : kAxes) fetch(ReduceSum(x, axes));
+    for (const std::vector<int64_t>& shape : kShapes) {
+      const AttrMap attrs = {{"axes", std::vector<int64_t>{0, 2}}, {"axis", int64_t{1}}, {"shape", shape}};
+      for (const auto& [name, op] : ops_.all()) {
+        if (op.ragged == RaggedUse::kSums) fetch(b.Op1(name, {x}, attrs));
+      }
+    }
+    fetch(x);
+    OF_ASSIGN_OR_RETURN(Graph graph, b.Finish());
+    OF_ASSIGN_OR_RETURN(const CompileOptions options, Options({{"a", ranks}}));
+    return Run(std::move(graph), options, 1);
+  };
+  for (const Sbp lies : {Sbp::Split(0), Sbp::Split(1), Sbp::Split(2), Sbp::Split(3), Sbp::Broadcast()}) {
+    for (const int ranks : {1, 2, 3}) {
+      if (lies == Sbp::Split(0) && ranks > kSources) continue;
+      SCOPED_TRACE(absl::StrCat(lies.ToString(), " on ", ranks));
+      ASSERT_OK_AND_ASSIGN(const Outcome want, sums(false, 1, {}));
+      ASSERT_OK_AND_ASSIGN(const Outcome got, sums(true, ranks, {{"a", lies}}));
+      ASSERT_EQ(got.fetched.size(), want.fetched.size());
+      ASSERT_GT(got.fetched.size(), kAxes.size() + 4 * kShapes.size());
+      for (const auto& [name, values] : want.fetched) {
+        ASSERT_EQ(got.fetched.at(name).size(), values.size()) << name;
+        for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(got.fetched.at(name)[i], values[i], 1e-4) << name;
       }
     }
   }

@@ -68,24 +68,41 @@ TEST_F(RaggedTest, SumsOverRowsReadThoseThatAreFilled) {
   EXPECT_OK(b_->status());
 }
 
-TEST_F(RaggedTest, SumsThatMixGroupsReadPaddedRows) {
+// Of whichever groups; where outputs have the rows, behind those that are filled are zeros.
+TEST_F(RaggedTest, SumsThatMixGroupsReadThoseThatAreFilled) {
   const Tensor counts = Counts({8, 4}), x = KeepRows(Dense({8, 4, 64, 32}), counts);
-  for (const Tensor& sum :
-       {ReduceSum(x, {0, 2}), ReduceSum(x, {3}), b_->Op1("bias_grad", {x}, {{"axis", int64_t{1}}})}) {
-    EXPECT_FALSE(sum.type().is_ragged());
-    EXPECT_EQ(NodeOf(Tensor(&*b_, NodeOf(sum).inputs[0])).op, "pad_rows");
+  const struct {
+    Tensor sum;
+    const char* type;
+  } kCases[] = {
+      {ReduceSum(x, {0, 2}), "f32[4,32]"},  {ReduceSum(x, {0, 2}, /*keepdims=*/true), "f32[1,4,1,32]"},
+      {ReduceSum(x, {3}), "f32[8,4,64]"},   {ReduceSum(x, {1}), "f32[8,64,32]"},
+      {ReduceSum(x, {0, 1, 3}), "f32[64]"}, {b_->Op1("bias_grad", {x}, {{"axis", int64_t{1}}}), "f32[4]"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_EQ(c.sum.type().ToString(), c.type);
+    EXPECT_EQ(NodeOf(c.sum).inputs.back(), counts.id()) << NodeOf(c.sum).op << " to " << c.type;
+  }
+  const std::vector<std::vector<int64_t>> kShapes = {{4, 1, 1}, {8, 1, 1, 32}, {64, 1}, {1, 4, 64, 1}, {8, 4, 64, 32}};
+  for (const std::vector<int64_t>& shape : kShapes) {
+    for (const auto& [name, op] : ops_.all()) {
+      if (op.ragged != RaggedUse::kSums) continue;
+      const AttrMap attrs = {{"axes", std::vector<int64_t>{0, 2}}, {"axis", int64_t{2}}, {"shape", shape}};
+      const Tensor sum = b_->Op1(name, {x}, attrs);
+      EXPECT_FALSE(sum.type().is_ragged()) << name;
+      EXPECT_EQ(NodeOf(sum).inputs.back(), counts.id()) << name << " to " << sum.type().ToString();
+    }
   }
   EXPECT_OK(b_->status());
 }
 
-// Of micro-batches each has counts of its own: none says how far a sum of their rows is filled.
-TEST_F(RaggedTest, SumsOverMicroBatchesAreDense) {
-  const Tensor x = Rows();
-  EXPECT_EQ(b_->Op1("accumulate", {x}).type().ToString(), "f32[8,64,32]");
+// Sums of 16-bit numbers are rounded once: not with each group's rows.
+TEST_F(RaggedTest, SumsOfGroupsThatWouldBeRoundedOneByOneReadPaddedRows) {
+  const Tensor x = KeepRows(Constant(*b_, {DType::kBFloat16, {8, 64, 32}}, 1), counts_);
+  const Tensor sum = ReduceSum(x, {0});
+  EXPECT_EQ(sum.type().ToString(), "bf16[64,32]");
+  EXPECT_EQ(NodeOf(Tensor(&*b_, NodeOf(sum).inputs[0])).op, "pad_rows");
   EXPECT_OK(b_->status());
-  const TensorType types[] = {x.type(), counts_.type()};
-  EXPECT_THAT(InferTypes(*ops_.Find("accumulate"), {types, {}}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("pad_rows first")));
 }
 
 TEST_F(RaggedTest, WhatHasNoMeaningIsRefusedAndTold) {

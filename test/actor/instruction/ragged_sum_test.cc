@@ -53,14 +53,15 @@ struct SummedTensor {
             logical_dims.data(),
             start.data()};
   }
-  // What is not filled of [groups, rows, ...].
-  void FillBehind(const std::vector<int32_t>& counts, float with) {
-    start[1] = first_row;
-    logical_dims[1] = dims[1] + 3 * first_row;
+  // What is not filled of [groups..., rows, ...].
+  void FillBehind(const std::vector<int32_t>& counts, float with, size_t dim) {
+    start[dim] = first_row;
+    logical_dims[dim] = dims[dim] + 3 * first_row;
     if (values.empty()) return;
-    const int64_t row = static_cast<int64_t>(values.size()) / (dims[0] * dims[1]);
-    for (int64_t r = 0; r < dims[0] * dims[1]; ++r) {
-      if (first_row + r % dims[1] < counts[r / dims[1]]) continue;
+    const int64_t rows = static_cast<int64_t>(counts.size()) * dims[dim];
+    const int64_t row = static_cast<int64_t>(values.size()) / rows;
+    for (int64_t r = 0; r < rows; ++r) {
+      if (first_row + r % dims[dim] < counts[r / dims[dim]]) continue;
       std::fill_n(values.begin() + r * row, row, with);
     }
   }
@@ -80,6 +81,7 @@ struct SumCase {
   int64_t elements = 0, calls = 0;  // of the first input, by all calls
   bool prepares = false;
   int64_t first_row = 0;
+  size_t group_dims = 1;
 };
 
 void ExpectSum(const SumCase& c) {
@@ -90,9 +92,9 @@ void ExpectSum(const SumCase& c) {
   std::vector<SummedTensor> ragged, padded;
   std::vector<TensorType> types;
   for (const std::vector<int64_t>& dims : c.inputs) {
-    ragged.emplace_back(dims, c.first_row).FillBehind(c.counts, NAN);
-    padded.emplace_back(dims, c.first_row).FillBehind(c.counts, 0);
-    types.push_back({DType::kFloat32, Shape(dims), /*ragged=*/1});
+    ragged.emplace_back(dims, c.first_row).FillBehind(c.counts, NAN, c.group_dims);
+    padded.emplace_back(dims, c.first_row).FillBehind(c.counts, 0, c.group_dims);
+    types.push_back({DType::kFloat32, Shape(dims), static_cast<int>(c.group_dims)});
   }
   SummedTensor sum(c.output, 0), want(c.output, 0);
   std::vector<TensorArg> in, whole;
@@ -113,8 +115,9 @@ void ExpectSum(const SumCase& c) {
   EXPECT_LE(bytes, planned);
   std::vector<char> scratch(bytes + 1, 77);
   args.workspace = scratch.data();
-  const std::vector<int64_t> groups = {c.inputs[0][0]};
-  const TensorArg counts{const_cast<int32_t*>(c.counts.data()), DType::kInt32, 1, groups[0], groups.data()};
+  const std::vector<int64_t> groups(c.inputs[0].begin(), c.inputs[0].begin() + static_cast<int64_t>(c.group_dims));
+  const TensorArg counts{const_cast<int32_t*>(c.counts.data()), DType::kInt32, static_cast<int>(c.group_dims),
+                         static_cast<int64_t>(c.counts.size()), groups.data()};
   const std::unique_ptr<DeviceContext> device = MakeCpuDevice(1);
   for (int run = 0; run < 2; ++run) {
     counted_sum.elements = counted_sum.calls = 0;
@@ -171,6 +174,53 @@ TEST(RaggedSumTest, ReadsWhatIsFilled) {
        2},
   };
   for (const SumCase& c : kCases) ExpectSum(c);
+}
+
+// Of groups [2,3] some are added up and some are not; outputs may have the rows.
+TEST(RaggedSumTest, MixesGroups) {
+  const auto axes = [](std::vector<int64_t> axes) { return AttrMap{{"axes", std::move(axes)}}; };
+  const auto shape = [](std::vector<int64_t> shape) { return AttrMap{{"shape", std::move(shape)}}; };
+  const std::vector<int64_t> x = {2, 3, 4, 5};
+  const std::vector<int32_t> some = {2, 0, 3, 4, 1, 0}, none(6, 0);
+  const SumCase kCases[] = {
+      {"the second groups", "reduce_sum", axes({0, 2}), {x}, {3, 5}, some, 50, 4, false, 0, 2},
+      {"the first groups", "reduce_sum", axes({1, 2}), {x}, {2, 5}, some, 50, 4, false, 0, 2},
+      {"rows of all groups", "reduce_sum", axes({3}), {x}, {2, 3, 4}, some, 50, 4, false, 0, 2},
+      {"rows of some groups", "reduce_sum", axes({0}), {x}, {3, 4, 5}, some, 50, 4, false, 0, 2},
+      {"rows of nothing", "reduce_sum", axes({0}), {x}, {3, 4, 5}, none, 0, 0, false, 0, 2},
+      {"a number for each group", "sum_to", shape({3, 1, 1}), {x}, {3, 1, 1}, some, 50, 4, false, 0, 2},
+      {"ones in front", "sum_to", shape({1, 3, 1, 5}), {x}, {1, 3, 1, 5}, some, 50, 4, false, 0, 2},
+      {"rows alone", "sum_to", shape({4, 5}), {x}, {4, 5}, some, 50, 4, false, 0, 2},
+      {"some of the rows", "sum_to", shape({4, 1}), {x}, {4, 1}, {3, 2, 9, 4, 1, 6}, 55, 4, false, 2, 2},
+      {"a micro-batch", "accumulate", {}, {x}, x, some, 50, 4, false, 0, 2},
+      {"packed", "matmul_wgrad", {}, {{2, 3, 4, 15}, {2, 3, 4, 16}}, {15, 16}, some, 150, 1, false, 0, 2},
+  };
+  for (const SumCase& c : kCases) ExpectSum(c);
+}
+
+// The first micro-batch leaves zeros behind its rows, whatever was there; the others add to theirs.
+TEST(RaggedSumTest, AccumulatesMicroBatches) {
+  const OpRegistry ops = StandardOps();
+  const KernelTable kernels = CpuKernels();
+  SummedTensor x({2, 3, 1}, 0), sum({2, 3, 1}, 0);
+  const TensorType types[] = {{DType::kFloat32, {2, 3, 1}, /*ragged=*/1}};
+  const AttrMap attrs;
+  ASSERT_OK_AND_ASSIGN(const RaggedRule rule, RaggedRuleOf(**ops.Get("accumulate"), {types, attrs, true}));
+  const TensorArg in[] = {x.arg()}, out[] = {sum.arg()};
+  KernelArgs args{.in = in, .out = out, .attrs = &attrs};
+  RaggedSum call(rule, *kernels.Find("accumulate", DType::kFloat32), args, /*accumulates=*/true);
+  const std::unique_ptr<DeviceContext> device = MakeCpuDevice(1);
+  const int64_t groups[] = {2};
+  for (int step = 0; step < 2; ++step) {
+    for (std::vector<int32_t> counts : std::vector<std::vector<int32_t>>{{2, 0}, {3, 1}, {0, 2}}) {
+      std::fill(x.values.begin(), x.values.end(), 1);
+      x.FillBehind(counts, NAN, 1);
+      ASSERT_OK(call.Run(*device, args, {counts.data(), DType::kInt32, 1, 2, groups}, counts.data()));
+      ++args.micro_batch;
+    }
+    EXPECT_THAT(sum.values, ::testing::ElementsAre(2, 2, 1, 2, 1, 0));
+    args.micro_batch = 0;
+  }
 }
 
 TEST(RaggedSumTest, RefusesCountsThatAreNoNumberOfRows) {

@@ -43,7 +43,7 @@ TEST(ReduceRulesTest, ABiasGradientSumsAllOtherDimensions) {
 }
 
 TEST(ReduceRulesTest, SumToAndBroadcastToMirrorEachOther) {
-  EXPECT_THAT(SignatureTexts("sum_to", "", "f32[4,6,8]", "f32[6,1]", 2),
+  EXPECT_THAT(SignatureTexts("sum_to", "", "f32[4,6,8]", "f32[6,1]", 2, {{"shape", std::vector<int64_t>{6, 1}}}),
               ElementsAre("S(0)->P", "S(1)->S(0)", "S(2)->P", "P->P", "B->B"));
   EXPECT_THAT(SignatureTexts("broadcast_to", "", "f32[6,1]", "f32[4,6,8]", 2),
               ElementsAre("B->S(0)", "S(0)->S(1)", "B->S(2)", "P->P", "B->B"));
