@@ -115,6 +115,7 @@ class Simulator {
     int32_t port = -1;               // of the message's receiver
     int64_t message_ns = 0;          // behind the transfer
     std::optional<Message> message;  // none: it is an act's
+    int64_t sender_link = -1;
   };
 
   void At(int64_t ns, Event::Kind kind, int32_t id, const Message& message = {}) {
@@ -235,11 +236,14 @@ class Simulator {
   ActCost CostOf(int32_t id) const { return costs_.act ? costs_.act(id, states_[id].acts) : ActCost{}; }
 
   void Start(const Transfer& transfer) {
-    const int64_t link = CostOf(transfer.actor).link;
-    int64_t end = now_ + transfer.ns;
-    if (link >= 0) {
-      int64_t& free = link_free_ns_[link];
-      end = free = std::max(now_, free) + transfer.ns;
+    int64_t begin = now_;
+    const int64_t links[] = {CostOf(transfer.actor).link, transfer.sender_link};
+    for (const int64_t link : links) {
+      if (link >= 0) begin = std::max(begin, link_free_ns_[link]);
+    }
+    const int64_t end = begin + transfer.ns;
+    for (const int64_t link : links) {
+      if (link >= 0) link_free_ns_[link] = end;
     }
     if (!transfer.message.has_value()) return At(end, Event::Kind::kEnd, transfer.actor);
     // Slots of a register land in their order.
@@ -292,7 +296,8 @@ class Simulator {
     const int64_t act = states_[from].acts - 1;
     const int64_t ns = costs_.shipment_ns(from, act, message.actor, message.register_id);
     if (ns <= 0) return false;
-    at_link_.push_back({states_[message.actor].rank, message.actor, ns, port, message_ns, message});
+    const int64_t link = costs_.shipment_link ? costs_.shipment_link(from, message.actor, message.register_id) : -1;
+    at_link_.push_back({states_[message.actor].rank, message.actor, ns, port, message_ns, message, link});
     return true;
   }
 

@@ -11,7 +11,8 @@
 // when it begins until all have begun and its own time is over. A link carries one transfer at a time, in the order in
 // which they come to it, of several at once the lowest rank's first: whoever shares a card waits, which takes as long
 // in sum as sharing its bandwidth. A transfer is part of an act, or comes with `filled`: from when the slot is full,
-// whatever its reader does meanwhile, who acts when it has landed.
+// whatever its reader does meanwhile, who acts when it has landed. What comes with `filled` takes a link of its sender,
+// too, and begins when both are free: a card sends and receives at once, but sends to two readers one after the other.
 //
 // The result is a function of program and costs alone. Whose costs these are (a device's speeds, a trace of a real run)
 // is the caller's business.
@@ -41,6 +42,8 @@ struct SimulatedCosts {
   std::function<int64_t(int32_t from, int64_t act, int32_t to, int32_t register_id)> message_ns;
   // For how long what comes with such a message, if it says `filled`, takes the link of its receiver.
   std::function<int64_t(int32_t from, int64_t act, int32_t to, int32_t register_id)> shipment_ns;
+  // The link of the sender that this takes as well; negative: none. Links of senders and receivers are numbered apart.
+  std::function<int64_t(int32_t from, int32_t to, int32_t register_id)> shipment_link;
   std::function<int64_t(int32_t actor, int64_t act)> wake_ns;   // until a queue that was idle begins, for this act
   std::function<int64_t(int32_t actor, int64_t act)> pause_ns;  // until a queue goes on behind this act
   // Where some ranks stand for others, that are not in the plan (tools/sim/played_ranks.h): by rank, who stands for it;

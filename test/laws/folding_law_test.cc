@@ -136,6 +136,9 @@ absl::StatusOr<Times> TimesOfAll(const pb::PlanSet& set, const RankCosts& costs,
     }
     return 0;
   };
+  simulated.shipment_link = [&](int32_t from, int32_t to, int32_t) {
+    return costs.SenderLink(rank_of(from), rank_of(to), rank_of(from));
+  };
   OF_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, 0, kPlayedSteps, simulated));
   Times times;
   for (const TracedAct& act : simulation.trace.acts) {

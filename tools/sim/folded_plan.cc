@@ -144,6 +144,7 @@ class FoldedPlan::Folder {
     OF_ASSIGN_OR_RETURN(const int reg, StandInFor(landing.reg, from));
     OF_ASSIGN_OR_RETURN(const int producer, StandInFor({plan_.registers(landing.reg).producer(), from}));
     out_.shipment_ns_[{producer, to.id(), reg}] += landing.ns;
+    out_.shipment_link_[{producer, to.id(), reg}] = priced_.costs().SenderLink(from, to.rank(), StandIn(from));
     return absl::OkStatus();
   }
 
@@ -256,6 +257,9 @@ SimulatedCosts FoldedPlan::Costs() const {
     costs.shipment_ns = [this](int32_t from, int64_t, int32_t to, int32_t register_id) {
       const auto it = shipment_ns_.find({from, to, register_id});
       return it == shipment_ns_.end() ? 0 : it->second;
+    };
+    costs.shipment_link = [this](int32_t from, int32_t to, int32_t register_id) {
+      return shipment_link_.at({from, to, register_id});
     };
   }
   if (!plays_all()) costs.stands_for = &ranks_.stands_for;

@@ -43,6 +43,7 @@ class FoldedPlan {
   std::vector<ActCost> acts_;                      // likewise
   absl::flat_hash_map<Way, int64_t> message_ns_;   // those that take no time are not there
   absl::flat_hash_map<Way, int64_t> shipment_ns_;  // likewise
+  absl::flat_hash_map<Way, int64_t> shipment_link_;
 };
 
 }  // namespace oneflow

@@ -213,6 +213,10 @@ SimulatedCosts KernelCosts::Costs() const {
     const auto it = shipment_ns_.find({to, register_id});
     return it == shipment_ns_.end() ? 0 : it->second;
   };
+  costs.shipment_link = [this](int32_t from, int32_t to, int32_t) {
+    const int a = plan_.actors(from).rank(), b = plan_.actors(to).rank();
+    return PredictedSenderLink(topology_, a, b, a);
+  };
   costs.wake_ns = [this](int32_t actor, int64_t act) {
     return NsOf(Draw(queues_[plan_.actors(actor).queue()].wake_us, actor, act, 1));
   };

@@ -96,7 +96,10 @@ absl::StatusOr<std::vector<Knob>> TurnKnobs(const pb::Program& program, int64_t 
   OF_RETURN_IF_ERROR(turner.Try("communication twice as fast", program, Scaled(costs, plan, pb::COMMUNICATION, 0.5)));
   OF_RETURN_IF_ERROR(turner.Try("computing a tenth faster", program, Scaled(costs, plan, pb::COMPUTE, 1 / 1.1)));
   OF_RETURN_IF_ERROR(turner.Try("messages and waking up for nothing", program,
-                                {.act = costs.act, .shipment_ns = costs.shipment_ns, .stands_for = costs.stands_for}));
+                                {.act = costs.act,
+                                 .shipment_ns = costs.shipment_ns,
+                                 .shipment_link = costs.shipment_link,
+                                 .stands_for = costs.stands_for}));
   for (const std::string& name : CriticalRegisters(plan, base)) OF_RETURN_IF_ERROR(turner.TrySlots(name, costs));
   return turner.Take();
 }

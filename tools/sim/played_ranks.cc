@@ -47,6 +47,14 @@ class Natures {
     Keep(number, found);
   }
 
+  // When all are taken. A sender's card counts where it sends to several: what goes to one waits for that one's.
+  void TakeSenders() {
+    for (const auto& [card, of] : senders_) {
+      if (of.to.size() < 2) continue;
+      for (const int rank : of.ranks) of_rank_[rank].cards.push_back(card);
+    }
+  }
+
   const std::vector<RankNature>& of_rank() const { return of_rank_; }
   // By number: the members of the communicators that ranks call on.
   const std::vector<std::vector<int>>& groups() const { return ranks_.communicators(); }
@@ -56,6 +64,10 @@ class Natures {
     Words itself;
     std::map<int64_t, Words> ranks, groups;  // by whom: how
     std::map<int64_t, int64_t> cards;        // in the order of their first act
+  };
+  struct SenderCard {
+    std::set<int64_t> to;  // cards
+    std::set<int> ranks;   // that send or receive by it
   };
   enum Kind : int64_t { kActor, kReads, kIsRead, kCalls, kOrder };
 
@@ -70,6 +82,13 @@ class Natures {
       for (const int index : input.indices) {
         Meet(out, rank, grid.ranks()[index], {kReads, it, input.reg, LandsNs(landings, input.reg, index)});
       }
+    }
+    for (const PricedLanding& landing : landings) {
+      if (landing.sender_link < 0) continue;
+      const int from = ranks_.programs().reader().grid(plan_.registers(landing.reg).grid()).ranks()[landing.index];
+      SenderCard& sender = senders_[landing.sender_link];
+      sender.to.insert(cost.link);
+      sender.ranks.insert({from, rank});
     }
     for (const OutlinedActor::Output& output : actor.outputs) {
       for (const Instance& reader : output.readers) {
@@ -123,6 +142,7 @@ class Natures {
   const pb::ClassPlan& plan_;
   const std::set<int> alone_;
   std::vector<RankNature> of_rank_;
+  std::map<int64_t, SenderCard> senders_;  // by their cards
   Numbers<Words> themselves_, ways_, all_ways_, orders_;
 };
 
@@ -244,6 +264,7 @@ absl::StatusOr<PlayedRanks> FindPlayedRanks(PricedRanks& ranks, const std::vecto
     OF_ASSIGN_OR_RETURN(const PricedRank priced, ranks.Of(rank));
     natures.Take(priced);
   }
+  natures.TakeSenders();
   Refinement refinement(natures);
   refinement.Run();
   return refinement.Take();

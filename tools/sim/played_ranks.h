@@ -9,7 +9,8 @@
 // stable under refinement: from what ranks are by themselves, split until those of a block agree about the blocks of
 // all whom they meet. Times of acts are then equal within blocks: whatever any act waits for comes at one time on all
 // of them. Ranks that share a card wait for one another there, the lower one goes first: they are told apart by their
-// place at the card, and are alike only together with all who share it.
+// place at the card, and are alike only together with all who share it; who sends to several cards on other hosts
+// shares his with whom he sends to.
 //
 // Nothing is taken to be symmetric because it looks so: whom a rank meets is found out for every one of them.
 #pragma once

@@ -29,6 +29,13 @@ double KernelSeconds(const DeviceSpeeds& device, const pb::Instruction& instruct
   return device.hides_memory ? std::max(flops_s, memory_s) : flops_s + memory_s;
 }
 
+// That share the card of `rank` which carries what goes from one rank to another.
+int DevicesOfCard(const Topology& topology, int from, int to, int rank) {
+  const auto cards = std::llround(topology.LinkBetween(from, to).beta_s_per_byte / topology.HostBeta(from, to));
+  const int64_t devices = topology.GroupOf(rank).devices;
+  return static_cast<int>((devices + cards - 1) / cards);
+}
+
 }  // namespace
 
 int64_t PredictedMessageNs(const Topology& topology, int from, int to) {
@@ -37,6 +44,12 @@ int64_t PredictedMessageNs(const Topology& topology, int from, int to) {
 
 int64_t PredictedShipmentNs(const Topology& topology, int from, int to, int64_t num_bytes) {
   return Ns(topology.LinkBetween(from, to).beta_s_per_byte * static_cast<double>(num_bytes));
+}
+
+int64_t PredictedSenderLink(const Topology& topology, int from, int to, int sender) {
+  if (topology.Between(from, to) != Distance::kNetwork) return -1;
+  const int devices = DevicesOfCard(topology, from, to, from);
+  return topology.num_ranks() + sender - topology.DeviceOf(sender) % devices;
 }
 
 ActCost PredictedCost(const Topology& topology, const PredictedAct& act, int rank) {
@@ -59,7 +72,8 @@ PredictedAct PredictedCosts::CostOf(const pb::Actor& actor, PricedKernels kernel
     Add(actor, actor.instructions(i), groups.bytes.empty() ? -1 : groups.bytes[i], cost);
   for (const pb::Landing& landing : actor.landings()) {
     const int from = RankOfRegister(landing.register_()), rank = actor.rank();
-    if (topology_.Between(from, rank) == Distance::kNetwork) cost.devices_of_card = DevicesOfCard(from, rank, rank);
+    if (topology_.Between(from, rank) == Distance::kNetwork)
+      cost.devices_of_card = DevicesOfCard(topology_, from, rank, rank);
   }
   return cost;
 }
@@ -80,12 +94,6 @@ void PredictedCosts::Add(const pb::Actor& actor, const pb::Instruction& instruct
   cost.ns += Ns(KernelSeconds(device, instruction, work));
 }
 
-int PredictedCosts::DevicesOfCard(int from, int to, int rank) const {
-  const auto cards = std::llround(topology_.LinkBetween(from, to).beta_s_per_byte / topology_.HostBeta(from, to));
-  const int64_t devices = topology_.GroupOf(rank).devices;
-  return static_cast<int>((devices + cards - 1) / cards);
-}
-
 int64_t PredictedCosts::ShipmentNs(int32_t actor, int32_t register_id) const {
   for (const pb::Landing& landing : plan_.actors(actor).landings()) {
     if (landing.register_() == register_id) {
@@ -96,6 +104,11 @@ int64_t PredictedCosts::ShipmentNs(int32_t actor, int32_t register_id) const {
   return 0;
 }
 
+int64_t PredictedCosts::SenderLink(int32_t actor, int32_t register_id) const {
+  const int from = RankOfRegister(register_id);
+  return PredictedSenderLink(topology_, from, plan_.actors(actor).rank(), from);
+}
+
 void PredictedCosts::AddTransfers(int times, int from, int to, double num_bytes, int rank, PredictedAct& cost) const {
   const Link link = topology_.LinkBetween(from, to);
   const int64_t ns = Ns(times * (link.alpha_s + link.beta_s_per_byte * num_bytes));
@@ -103,7 +116,7 @@ void PredictedCosts::AddTransfers(int times, int from, int to, double num_bytes,
     cost.ns += ns;
     return;
   }
-  cost.devices_of_card = DevicesOfCard(from, to, rank);
+  cost.devices_of_card = DevicesOfCard(topology_, from, to, rank);
   cost.link_ns += ns;
 }
 
@@ -160,6 +173,7 @@ SimulatedCosts PredictedCosts::Costs() const {
     return PredictedMessageNs(topology_, plan_.actors(from).rank(), plan_.actors(to).rank());
   };
   costs.shipment_ns = [this](int32_t, int64_t, int32_t to, int32_t register_id) { return ShipmentNs(to, register_id); };
+  costs.shipment_link = [this](int32_t, int32_t to, int32_t register_id) { return SenderLink(to, register_id); };
   return costs;
 }
 

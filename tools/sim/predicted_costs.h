@@ -6,7 +6,8 @@
 //   collective   a ring: alpha for every other member, beta for the bytes that pass, on the slowest of its links
 //   message      alpha of the link between the ranks
 //
-// What crosses hosts takes a card of the host that waits for it, which its devices share evenly. What share of its full
+// What crosses hosts takes a card of the host that waits for it, which its devices share evenly; a shipment takes one
+// of its sender's, too. What share of its full
 // speeds a device reaches for a kernel of so many flops and bytes is in the table of devices (sbp/topology.h).
 #pragma once
 
@@ -36,6 +37,8 @@ ActCost PredictedCost(const Topology& topology, const PredictedAct& act, int ran
 // Of a message between two ranks, and of so many bytes that come with it.
 int64_t PredictedMessageNs(const Topology& topology, int from, int to);
 int64_t PredictedShipmentNs(const Topology& topology, int from, int to, int64_t num_bytes);
+// The card by which `sender` sends as `from` sends to `to`, numbered apart from those that receive; -1: by none.
+int64_t PredictedSenderLink(const Topology& topology, int from, int to, int sender);
 
 class PredictedCosts {
  public:
@@ -49,6 +52,7 @@ class PredictedCosts {
   const std::vector<PredictedAct>& acts() const { return acts_; }  // by actor
   // Of what comes with a message about a register to an actor; 0 if nothing does.
   int64_t ShipmentNs(int32_t actor, int32_t register_id) const;
+  int64_t SenderLink(int32_t actor, int32_t register_id) const;
   // Of one instruction of an actor alone.
   ActCost CostOf(const pb::Actor& actor, const pb::Instruction& instruction) const;
 
@@ -56,8 +60,6 @@ class PredictedCosts {
   PredictedAct CostOf(const pb::Actor& actor, PricedKernels kernels) const;
   // `bytes`: between memory and the kernel; negative: those of its operands.
   void Add(const pb::Actor& actor, const pb::Instruction& instruction, double bytes, PredictedAct& cost) const;
-  // Of the card of `rank` that carries what goes from one rank to another.
-  int DevicesOfCard(int from, int to, int rank) const;
   int RankOfRegister(int32_t register_id) const { return plan_.actors(plan_.registers(register_id).producer()).rank(); }
   void AddCopy(const pb::Instruction& copy, int rank, PredictedAct& cost) const;
   void AddCollective(const pb::Instruction& collective, int rank, PredictedAct& cost) const;

@@ -43,7 +43,8 @@ absl::StatusOr<std::vector<PricedLanding>> PricedRanks::LandingsOf(const Instanc
   OF_ASSIGN_OR_RETURN(const std::vector<FarReads::Landing>* const landings, far.LandingsOf(reader));
   for (const FarReads::Landing& landing : *landings) {
     const int from = programs_.reader().grid(plan_.registers(landing.reg).grid()).ranks()[landing.index];
-    priced.push_back({landing.reg, landing.index, costs_.ShipmentNs(from, reader.rank, landing.payload->num_bytes)});
+    priced.push_back({landing.reg, landing.index, costs_.ShipmentNs(from, reader.rank, landing.payload->num_bytes),
+                      costs_.SenderLink(from, reader.rank, from)});
   }
   return priced;
 }

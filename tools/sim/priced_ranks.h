@@ -18,6 +18,7 @@ struct PricedLanding {
   int reg = 0;
   int index = 0;  // of that rank in the register's grid
   int64_t ns = 0;
+  int64_t sender_link = -1;  // that it takes of that rank
 };
 
 struct PricedRank {

@@ -25,6 +25,7 @@ struct RankCosts {
   int64_t ShipmentNs(int from, int to, int64_t num_bytes) const {
     return PredictedShipmentNs(topology, from, to, num_bytes);
   }
+  int64_t SenderLink(int from, int to, int sender) const { return PredictedSenderLink(topology, from, to, sender); }
 };
 
 // What PredictedCosts says. Borrows `ops`.

@@ -188,6 +188,24 @@ TEST(SimulatorTest, WhatComesWithMessagesSharesItsLinkWithTransfers) {
   EXPECT_THAT(Acts(alone), ElementsAre("a@0-4", "copy@0-4", "b@24-28", "c@34-38"));
 }
 
+// A producer's slot goes to two readers, who have links of their own: one after the other. What another sends to the
+// second waits behind it.
+TEST(SimulatorTest, WhatIsSentToTwoTakesTheSendersLinkTwice) {
+  TestPlan plan({0, 1, 2, 3});
+  const int a = plan.Actor(0, "a"), b = plan.Actor(1, "b"), c = plan.Actor(2, "c"), d = plan.Actor(3, "d");
+  plan.Register("r", {a}, {{b}, {c}}, 1);
+  plan.Register("s", {d}, {{c}}, 1);
+  SimulatedCosts costs;
+  costs.act = [](int32_t actor, int64_t) { return ActCost{.ns = 4 + (actor == 3 ? 1 : 0), .link = actor}; };
+  costs.shipment_ns = [](int32_t, int64_t, int32_t, int32_t) { return 10; };
+  ASSERT_OK_AND_ASSIGN(const Simulation both, Simulate(plan.set(), 0, 1, costs));
+  EXPECT_THAT(Acts(both), ElementsAre("a@0-4", "d@0-5", "b@14-18", "c@24-28")) << "links of receivers alone";
+  costs.shipment_link = [](int32_t from, int32_t, int32_t) { return 10 + from; };
+  ASSERT_OK_AND_ASSIGN(const Simulation simulation, Simulate(plan.set(), 0, 1, costs));
+  // a's to b from 4 on, a's to c from 14, d's to c from 24.
+  EXPECT_THAT(Acts(simulation), ElementsAre("a@0-4", "d@0-5", "b@14-18", "c@34-38"));
+}
+
 // Late messages of large slots come in the order of the slots.
 TEST(SimulatorTest, SlotsLandInTheirOrder) {
   TestPlan plan({0, 1});

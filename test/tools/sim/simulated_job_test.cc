@@ -186,6 +186,34 @@ TEST(PredictedCostsTest, WhatIsSentWithMessagesIsNoPartOfTheActThatReadsIt) {
   EXPECT_EQ(costs.act(copy, 0).link_ns, 0);
   EXPECT_EQ(costs.act(copy, 0).link, 2);  // the card over which it comes
   EXPECT_LT(costs.act(near, 0).link, 0);
+  EXPECT_EQ(costs.shipment_link(work, copy, x), 3 + 0) << "the card over which it goes, behind those that receive";
+  EXPECT_LT(costs.shipment_link(copy, near, y), 0);
+}
+
+// A sender on one host, readers on two others: 4000 bytes for each leave by one card, one after the other.
+TEST(PredictedCostsTest, TwoReadersOfOneSenderShareItsCard) {
+  TestPlan plan({0, 1, 2});
+  const int work = plan.Actor(0, "work"), one = plan.Actor(1, "one"), two = plan.Actor(2, "two");
+  const int x = plan.Register("x", {work}, {{one}, {two}}, 1, 1000);
+  for (const int copy : {one, two}) {
+    plan.Copy(copy, {x}, plan.Register(absl::StrCat("y", copy), {copy}, {}, 1, 1000));
+    pb::Landing& landing = *plan.plan().mutable_actors(copy)->add_landings();
+    landing.set_register_(x);
+    landing.set_slot_bytes(4000);
+    plan.plan().mutable_actors(copy)->mutable_instructions(0)->mutable_inputs(0)->set_landed(true);
+  }
+  ASSERT_OK_AND_ASSIGN(const Nics nics, NicsOfClass("infiniband"));
+  const OpRegistry ops = StandardOps();
+  ASSERT_OK_AND_ASSIGN(Topology topology,
+                       Topology::Create(3, 1, {HostGroup{.count = 3, .devices = 1, .nics = {nics}}}));
+  const Link wire = topology.LinkBetween(0, 1);
+  const PredictedCosts predicted(plan.set(), 0, topology, ops);
+  const SimulatedCosts costs = predicted.Costs();
+  ASSERT_OK_AND_ASSIGN(const Simulation simulation, Simulate(plan.set(), 0, 1, costs));
+  const auto sent = static_cast<double>(costs.shipment_ns(work, 0, one, x));
+  const auto other = static_cast<double>(costs.act(work, 0).ns + costs.act(two, 0).ns);
+  EXPECT_GT(sent, 10);
+  EXPECT_NEAR(static_cast<double>(simulation.step_ends_ns[0]), other + 2 * sent + 1e9 * wire.alpha_s, 1);
 }
 
 TEST(StepDivisionTest, WaitingCountsForWhatWentOnMeanwhile) {
