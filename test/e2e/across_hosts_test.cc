@@ -29,16 +29,19 @@ class AcrossHosts : public ::testing::Test {
   void SetUp() override {
     if (const std::string why = Hosts::WhyNot(); !why.empty()) GTEST_SKIP() << why;
   }
-  // Hosts with a daemon each, and a scheduler on the first.
-  void Stand(int count, int devices_each, const std::vector<std::string>& within = {}) {
+  // Hosts with a daemon each, and a scheduler on the first. `name`: what all of them take themselves for.
+  void Stand(int count, int devices_each, const std::vector<std::string>& within = {}, const std::string& name = "") {
     ASSERT_OK_AND_ASSIGN(hosts_, Hosts::Make(count));
+    for (int host = 0; host < count && !name.empty(); ++host) {
+      ASSERT_OK(hosts_->Run(host, "hostname " + name).status());
+    }
     Serve(0, {"scheduler", "--address", hosts_->address(0) + ":0", "--db", work_.Path("jobs.db")}, scheduler_);
     for (int host = 0; host < count; ++host) {
       std::string registered;
       Serve(host,
             {"daemon", "--scheduler", scheduler_, "--cpu-devices", absl::StrCat(devices_each), "--cores",
              absl::StrCat(devices_each), "--peer-host", hosts_->address(host), "--work-dir",
-             work_.Path(hosts_->name(host))},
+             work_.Path(hosts_->name(host)), "--name", hosts_->name(host)},
             registered, within);
     }
   }
@@ -111,6 +114,21 @@ TEST_P(AcrossHostsOf, FourHostsLearnAsOneDevice) {
 
 INSTANTIATE_TEST_SUITE_P(Models, AcrossHostsOf, ::testing::Values("gpt", "convnet"),
                          [](const auto& info) { return std::string(info.param); });
+
+// They do as hosts of a plan, and not as one of two processes.
+TEST_F(AcrossHosts, HostsOfOneNameAreToldApart) {
+  Stand(2, 1, {}, "twin");
+  const std::string job = work_.GptJob();
+  const Outcome listed = work_.Run({"nodes", "--scheduler", scheduler_}, hosts_->In(0));
+  EXPECT_THAT(listed.out, ContainsRegex("host0 +twin(.|\n)*host1 +twin"));
+  ExpectSameLosses(LossesAcross(job, On(2, 1, "dp: 2")), work_.Losses(job, {}));
+  const Outcome submitted = work_.Run(
+      Join(Join({"submit", job, "--scheduler", scheduler_}, On(1, 2, "dp: 2")), {"--set", "cluster.processes=2"}),
+      hosts_->In(0));
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  const Outcome jobs = work_.Run({"jobs", "--scheduler", scheduler_}, hosts_->In(0));
+  EXPECT_THAT(jobs.out, HasSubstr("host 0 of the plan takes 2 cpu devices; no machine offers more than 1"));
+}
 
 // Of a model whose tensors are large beside messages. Two runs, so that what starts a job is not counted.
 TEST_F(AcrossHosts, LinksCarryWhatThePlanSaysAndLittleMore) {

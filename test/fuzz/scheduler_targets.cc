@@ -110,6 +110,7 @@ pb::SchedulerScript JobOfTwo() {
     pb::DaemonHello& hello = *script.add_steps()->mutable_hello();
     hello.set_name(session == 1 ? "a" : "b");
     hello.set_host("h");
+    hello.set_memory("m");
     hello.set_pid(10 + session);
     hello.set_cpu_devices(1);
   }

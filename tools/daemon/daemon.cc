@@ -219,6 +219,7 @@ class DaemonImpl final : public Daemon {
     pb::DaemonHello& about = *hello.mutable_hello();
     about.set_name(options_.name);
     about.set_host(options_.host);
+    about.set_memory(options_.memory);
     about.set_pid(getpid());
     about.set_incarnation(incarnation_);
     about.set_cpu_devices(options_.cpu_devices);

@@ -22,7 +22,8 @@ namespace oneflow {
 struct DaemonOptions {
   std::string scheduler;  // host:port
   std::string name;       // unique in the cluster
-  std::string host;       // name of this machine: the scheduler keeps hosts of a plan on one
+  std::string host;       // name of this machine
+  std::string memory;  // MemorySpace(): daemons that say the same of both are on one machine, which hosts of plans are
   int cpu_devices = 1;
   int cuda_devices = 0;
   int cores = 1;

@@ -12,6 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "glog/logging.h"
 #include "tools/daemon/daemon.h"
+#include "tools/process/memory_space.h"
 #include "tools/process/ready_pipe.h"
 #include "tools/process/stop_signals.h"
 #include "tools/process/temp_dir.h"
@@ -52,6 +53,7 @@ int DaemonMain(const DaemonArgs& args) {
     DaemonOptions options;
     options.scheduler = args.scheduler;
     options.host = HostName();
+    options.memory = MemorySpace();
     options.name = args.name.empty() ? options.host : args.name;
     options.cpu_devices = args.cpu_devices;
     options.cuda_devices = args.cuda_devices;

@@ -184,6 +184,7 @@ absl::Status ValidateHello(const pb::DaemonHello& hello) {
   OF_RETURN_IF_ERROR(ValidateName("the daemon's name", hello.name()));
   const std::string daemon = absl::StrCat("daemon '", hello.name(), "'");
   OF_RETURN_IF_ERROR_AT(ValidateName("its host", hello.host()), daemon);
+  OF_RETURN_IF_ERROR_AT(ValidateName("its memory", hello.memory()), daemon);
   OF_RETURN_IF_ERROR_AT(ValidateCount("cpu_devices", hello.cpu_devices(), 0, kMostDevices), daemon);
   OF_RETURN_IF_ERROR_AT(ValidateCount("cuda_devices", hello.cuda_devices(), 0, kMostDevices), daemon);
   return Annotate(ValidateCount("the number of its workers", hello.workers_size(), 0, 4 * kMostDevices), daemon);

@@ -382,13 +382,14 @@ bool SchedulerState::BeyondQuota(const Job& job) const {
 
 // By name, so that the same cluster places the same job the same way whoever registered first.
 SchedulerState::Cluster SchedulerState::MakeCluster(bool cuda) const {
-  std::map<std::pair<std::string, std::string>, SessionId> daemons;  // by host and name
+  using Host = std::pair<std::string, std::string>;  // name, and whose memory its processes can map
+  std::map<std::pair<Host, std::string>, SessionId> daemons;
   for (const auto& [session, daemon] : daemons_) {
     if (known_.at(daemon.hello.name()).stored.drained()) continue;
-    daemons[{daemon.hello.host(), daemon.hello.name()}] = session;
+    daemons[{{daemon.hello.host(), daemon.hello.memory()}, daemon.hello.name()}] = session;
   }
   Cluster cluster;
-  const std::string* host = nullptr;
+  const Host* host = nullptr;
   for (const auto& [name, session] : daemons) {
     if (host == nullptr || *host != name.first) {
       cluster.offered.emplace_back(), cluster.free.emplace_back(), cluster.session.emplace_back();

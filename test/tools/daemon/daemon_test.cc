@@ -43,7 +43,7 @@ class DaemonTest : public ::testing::Test {
     RunDaemon(executable);
   }
   void RunDaemon(const std::string& executable) {
-    DaemonOptions options{.scheduler = scheduler_->address(), .name = "d0", .host = "h"};
+    DaemonOptions options{.scheduler = scheduler_->address(), .name = "d0", .host = "h", .memory = "m"};
     options.work_dir = dir_->path();
     options.executable = executable;
     ASSERT_OK_AND_ASSIGN(daemon_, Daemon::Start(options));

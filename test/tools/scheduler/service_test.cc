@@ -32,6 +32,7 @@ class FakeDaemon {
     pb::FromDaemon message;
     message.mutable_hello()->set_name(name);
     message.mutable_hello()->set_host("h");
+    message.mutable_hello()->set_memory("m");
     message.mutable_hello()->set_pid(12);
     message.mutable_hello()->set_cpu_devices(devices);
     message.mutable_hello()->set_incarnation(12);
@@ -192,6 +193,7 @@ TEST_F(SchedulerServerTest, ADaemonWithATakenNameIsToldSo) {
   const auto stream = stub->DaemonSession(&context);
   hello.mutable_hello()->set_name("d0");
   hello.mutable_hello()->set_host("h");
+  hello.mutable_hello()->set_memory("m");
   hello.mutable_hello()->set_pid(13);
   stream->Write(hello);
   EXPECT_THAT(FromGrpc(stream->Finish()),

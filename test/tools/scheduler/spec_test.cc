@@ -106,6 +106,7 @@ TEST(ValidateHelloTest, NamesWhatIsWrong) {
   hello.set_name("d0");
   EXPECT_THAT(ValidateHello(hello), StatusIs(absl::StatusCode::kInvalidArgument, "daemon 'd0': its host is empty"));
   hello.set_host("h");
+  hello.set_memory("m");
   EXPECT_OK(ValidateHello(hello));
   hello.set_cpu_devices(INT32_MAX);
   EXPECT_THAT(ValidateHello(hello), StatusIs(absl::StatusCode::kInvalidArgument,

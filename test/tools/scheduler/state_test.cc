@@ -26,11 +26,12 @@ class SchedulerStateTest : public ::testing::Test {
  protected:
   // `workers`: of it, which it says it has.
   SessionId AddDaemon(const std::string& name, int devices, int pid = 12, const std::string& host = "h",
-                      const std::vector<pb::RunningWorker>& workers = {}) {
+                      const std::vector<pb::RunningWorker>& workers = {}, const std::string& memory = "m") {
     pb::DaemonHello hello;
     hello.mutable_workers()->Assign(workers.begin(), workers.end());
     hello.set_name(name);
     hello.set_host(host);
+    hello.set_memory(memory);
     hello.set_pid(pid);
     hello.set_incarnation(pid);
     hello.set_cpu_devices(devices);
@@ -796,11 +797,23 @@ TEST_F(SchedulerStateTest, WhatWorkersNoticeIsAnEventOfTheJob) {
   EXPECT_EQ(effects_.events[0].second.notice().saved_step(), 5);
 }
 
+// Containers of one machine, or two machines whose administrators chose one name.
+TEST_F(SchedulerStateTest, DaemonsOfOneHostNameThatShareNoMemoryAreTwoHosts) {
+  AddDaemon("a", 1, 12, "h", {}, "here");
+  AddDaemon("b", 1, 13, "h", {}, "there");
+  const int64_t one_host = Submit(2, 1);
+  EXPECT_EQ(State(one_host), pb::QUEUED);
+  EXPECT_EQ(state_.List()[0].message(), "host 0 of the plan takes 2 cpu devices; no machine offers more than 1");
+  const int64_t two_hosts = Submit(2, 1, "cpu", /*hosts=*/2);
+  EXPECT_EQ(State(two_hosts), pb::STARTING);
+}
+
 TEST_F(SchedulerStateTest, TwoDaemonsCannotShareAName) {
   AddDaemon("d0", 1, 10);
   pb::DaemonHello hello;
   hello.set_name("d0");
   hello.set_host("h2");
+  hello.set_memory("m");
   hello.set_pid(11);
   hello.set_incarnation(11);
   EXPECT_THAT(
