@@ -2,6 +2,10 @@
 // everyone must end as if it had run alone. Not part of every test run, since it takes 3 s for each death:
 //
 //   ONEFLOW_SOAK_KILLS=200 [ONEFLOW_SOAK_SEED=7] e2e_test --gtest_filter=SoakTest.*
+//
+// And a long run of a small job, whose processes must be as large at its end as after a tenth of it:
+//
+//   ONEFLOW_SOAK_STEPS=10000 e2e_test --gtest_filter=SoakTest.*
 #include <signal.h>
 
 #include <algorithm>
@@ -30,10 +34,11 @@
 namespace oneflow::e2e {
 namespace {
 
-constexpr int kDaemons = 4;  // of two devices each
-constexpr int kAtOnce = 2;   // jobs, of four devices
-constexpr int kPairOf = 5;   // every fifth time two are killed at once
-constexpr double kGapS = 3;  // between deaths, on the average
+constexpr int kDaemons = 4;          // of two devices each
+constexpr int kAtOnce = 2;           // jobs, of four devices
+constexpr int kPairOf = 5;           // every fifth time two are killed at once
+constexpr double kGapS = 3;          // between deaths, on the average
+constexpr double kStoredBytes = 64;  // of a value, with its place in the job's story
 constexpr absl::Duration kReady = absl::Seconds(60);
 constexpr absl::Duration kLongest = absl::Minutes(3);  // of a job that nobody disturbs any more
 
@@ -71,10 +76,13 @@ class SoakTest : public ::testing::Test {
       const Outcome whole = work_.Run(Join(Join({"run"}, kind.job), Saving(Whole(kind))));
       ASSERT_EQ(whole.exit_code, 0) << whole.err;
     }
+    ServeCluster(kDaemons);
+  }
+  void ServeCluster(int daemons) {
     scheduler_.words = {"scheduler", "--address", "127.0.0.1:0", "--db", work_.Path("jobs.db")};
     address_ = Serve(scheduler_);
     scheduler_.words[2] = address_;  // where daemons find it again
-    for (int i = 0; i < kDaemons; ++i) {
+    for (int i = 0; i < daemons; ++i) {
       const std::string name = absl::StrCat("d", i);
       daemons_[i].words = {"daemon",  "--scheduler", address_,     "--name",        name, "--cpu-devices", "2",
                            "--cores", "1",           "--work-dir", work_.Path(name)};
@@ -168,6 +176,29 @@ class SoakTest : public ::testing::Test {
     }
   }
 
+  // What the cluster has in memory and on disk.
+  struct Sizes {
+    std::map<std::string, int64_t> resident;  // by process
+    int64_t store = 0;
+  };
+  Sizes Measure() {
+    Sizes sizes;
+    const auto take = [&](const std::string& who, Process process) {
+      sizes.resident[who] = process.ResidentBytes();
+      process.Close();
+    };
+    take("the scheduler", {.pid = scheduler_.command->pid()});
+    take("the daemon", {.pid = daemons_[0].command->pid()});
+    int workers = 0;
+    for (Process& process : DescendantsOf(daemons_[0].command->pid())) {
+      take(absl::StrCat("process ", ++workers, " below it"), process);
+    }
+    for (const auto& file : std::filesystem::directory_iterator(work_.Path("."))) {
+      if (absl::StartsWith(file.path().filename().string(), "jobs.db")) sizes.store += file.file_size();
+    }
+    return sizes;
+  }
+
   const Workspace work_;
   std::vector<Kind> kinds_;
   std::string address_;
@@ -202,6 +233,36 @@ TEST_F(SoakTest, EveryJobEndsAsIfItHadRunAlone) {
   std::cout << num_submitted_ << " jobs in " << attempts_ << " attempts; killed:";
   for (const auto& [sort, count] : kills_) std::cout << " " << count << " " << sort;
   std::cout << std::endl;
+}
+
+TEST_F(SoakTest, ALongJobTakesNoMoreAtItsEnd) {
+  const uint32_t steps = FromEnvironment("ONEFLOW_SOAK_STEPS", 0);
+  if (steps == 0) GTEST_SKIP() << "ONEFLOW_SOAK_STEPS says how many steps the job is to take";
+  ServeCluster(1);
+  const Outcome submitted = work_.Run(Join(Join({"submit", work_.GptJob()}, OnMesh("dp: 2", 2)),
+                                           {"--set", absl::StrCat("train.steps=", steps), "--scheduler", address_}));
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client, Client::Connect(address_, kReady));
+  Sizes early, late;
+  int64_t values = 0, early_values = 0;
+  ASSERT_OK(client->Watch(1, 0, [&](const pb::JobEvent& event) {
+    if (!event.has_fetched()) return true;
+    ++values;
+    if (event.fetched().step() == steps / 10) early = Measure(), early_values = values;
+    if (event.fetched().step() == steps - steps / 50) late = Measure();
+    return true;
+  }));
+  ASSERT_EQ(late.resident.size(), early.resident.size());
+  ASSERT_GE(early.resident.size(), 4u) << "scheduler, daemon and two workers";
+  for (const auto& [who, bytes] : early.resident) {
+    std::cout << who << ": " << bytes << " bytes after a tenth, " << late.resident[who] << " at the end" << std::endl;
+    EXPECT_LT(late.resident[who], bytes + bytes / 100) << who;
+  }
+  // What the store keeps are the values that were fetched.
+  const double each = static_cast<double>(late.store - early.store) / static_cast<double>(values - early_values);
+  std::cout << "the store: " << early.store << " bytes, then " << late.store << ", " << each << " for each value"
+            << std::endl;
+  EXPECT_LT(each, kStoredBytes);
 }
 
 }  // namespace
