@@ -51,7 +51,7 @@ class GrpcClient final : public Client {
       const absl::Status ended = WatchOnce(job, from_sequence, on_event);
       if (!absl::IsUnavailable(ended) || patience_ <= absl::ZeroDuration()) return ended;
       absl::SleepFor(kAskAgain);
-      if (!AwaitConnected(*channel_, where_, patience_).ok()) return ended;
+      if (!AwaitConnected(channel_, where_, patience_).ok()) return ended;
     }
   }
 
@@ -162,11 +162,11 @@ class GrpcClient final : public Client {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address, absl::Duration timeout,
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const SchedulerAddress& scheduler, absl::Duration timeout,
                                                         absl::Duration patience) {
-  const std::shared_ptr<grpc::Channel> channel = OpenChannel(address);
-  std::string where = absl::StrCat("scheduler '", address, "'");
-  OF_RETURN_IF_ERROR(AwaitConnected(*channel, where, timeout));
+  const std::shared_ptr<grpc::Channel> channel = OpenChannel(scheduler.address, scheduler.identity);
+  std::string where = absl::StrCat("scheduler '", scheduler.address, "'");
+  OF_RETURN_IF_ERROR(AwaitConnected(channel, where, timeout));
   return std::make_unique<GrpcClient>(channel, std::move(where), patience);
 }
 

@@ -8,19 +8,30 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "actor/transport/tls.h"
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
 
 namespace oneflow {
 
+// Where a scheduler is, and what it is shown of us.
+struct SchedulerAddress {
+  SchedulerAddress(const char* address) : address(address) {}
+  SchedulerAddress(std::string address = "127.0.0.1:7000", TlsIdentity identity = {})
+      : address(std::move(address)), identity(std::move(identity)) {}
+  std::string address;   // host:port
+  TlsIdentity identity;  // empty: plain text
+};
+
 class Client {
  public:
-  // Unavailable if nobody answers at `address` (host:port) within `timeout`. `patience`: how long Watch() waits for a
+  // Unavailable if nobody answers at the address within `timeout`. `patience`: how long Watch() waits for a
   // scheduler that is lost; another one on the same store goes on with its jobs.
-  static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const SchedulerAddress& scheduler,
                                                          absl::Duration timeout = absl::Seconds(5),
                                                          absl::Duration patience = absl::Seconds(0));
   virtual ~Client() = default;

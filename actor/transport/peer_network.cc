@@ -92,6 +92,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
 
     int process = -1;      // the peer; on the listening end known after its hello
     bool greeted = false;  // its hello was accepted
+    bool refused = false;  // whatever it says
     bool writing = false;
     bool half_closed = false;
     bool read_ended = false;
@@ -101,8 +102,12 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     pb::PeerFrame out;
   };
 
-  Impl(int process, int num_processes, uint64_t attempt)
-      : process_(process), num_processes_(num_processes), attempt_(attempt), links_(num_processes) {}
+  Impl(int process, int num_processes, uint64_t attempt, const TlsIdentity& identity)
+      : process_(process),
+        num_processes_(num_processes),
+        attempt_(attempt),
+        identity_(identity),
+        links_(num_processes) {}
 
   ~Impl() override {
     std::unique_lock<std::mutex> lock(mu_);
@@ -127,7 +132,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   absl::Status Listen(const std::string& host) {
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(absl::StrCat(host, ":0"), grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(absl::StrCat(host, ":0"), ServerCredentialsOf(identity_), &port);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) return absl::UnavailableError(absl::StrCat("cannot listen on '", host, "'"));
@@ -138,6 +143,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   int process() const { return process_; }
   int num_processes() const { return num_processes_; }
   const std::string& address() const { return address_; }
+  bool is_secret() const { return !identity_.empty(); }
 
   absl::Status Connect(const std::vector<std::string>& addresses, absl::Duration timeout);
   void SetListener(Listener* listener);
@@ -184,6 +190,9 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     return absl::StrCat("process ", process, address.empty() ? "" : absl::StrCat(" (", address, ")"));
   }
 
+  // Whether the caller is a part of the cluster.
+  absl::Status Recognise(const grpc::CallbackServerContext& context) const;
+
   // All of these REQUIRE mu_.
   absl::Status Greet(Stream* stream);
   void Enqueue(Link& link, pb::PeerFrame frame);
@@ -211,6 +220,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   const int process_;
   const int num_processes_;
   const uint64_t attempt_;
+  const TlsIdentity identity_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
   // Owned here and not by the streams, which end on gRPC's threads: the last channel must not be closed on a thread
@@ -286,8 +296,19 @@ grpc::ServerBidiReactor<pb::PeerFrame, pb::PeerFrame>* PeerNetwork::Impl::Connec
   std::lock_guard<std::mutex> lock(mu_);
   streams_.push_back(stream);
   if (closing_) stream->Refuse(absl::UnavailableError("the process is closing"));
+  if (const absl::Status known = Recognise(*context); !known.ok()) {
+    LOG(WARNING) << known.message();
+    stream->refused = true;
+    stream->Refuse(known);
+  }
   stream->Read();
   return stream;
+}
+
+absl::Status PeerNetwork::Impl::Recognise(const grpc::CallbackServerContext& context) const {
+  if (identity_.empty() || HasUri(*context.auth_context(), kClusterUri)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("process ", process_, ": a peer's call from ", context.peer(),
+                                                  " is refused: its certificate is of no part of the cluster"));
 }
 
 absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresses, absl::Duration timeout) {
@@ -301,7 +322,7 @@ absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresse
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     stubs_.push_back(
-        pb::Peer::NewStub(grpc::CreateCustomChannel(addresses[p], grpc::InsecureChannelCredentials(), arguments)));
+        pb::Peer::NewStub(grpc::CreateCustomChannel(addresses[p], ChannelCredentialsOf(identity_), arguments)));
     auto* stream = new CallingEnd(*this, *stubs_.back());
     stream->process = p;
     streams_.push_back(stream);
@@ -332,6 +353,7 @@ absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresse
 }
 
 absl::Status PeerNetwork::Impl::Greet(Stream* stream) {
+  if (stream->refused) return absl::PermissionDeniedError("its certificate is of no part of the cluster");
   if (stream->in.kind_case() != pb::PeerFrame::kHello) {
     return absl::InvalidArgumentError("the first frame is no hello");
   }
@@ -699,14 +721,15 @@ PeerNetwork::PeerNetwork(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 PeerNetwork::~PeerNetwork() = default;
 
 absl::StatusOr<std::unique_ptr<PeerNetwork>> PeerNetwork::Create(int process, int num_processes, uint64_t attempt,
-                                                                 const std::string& host) {
-  auto impl = std::make_unique<Impl>(process, num_processes, attempt);
+                                                                 const std::string& host, const TlsIdentity& identity) {
+  auto impl = std::make_unique<Impl>(process, num_processes, attempt, identity);
   OF_RETURN_IF_ERROR(impl->Listen(host));
   return std::unique_ptr<PeerNetwork>(new PeerNetwork(std::move(impl)));
 }
 
 int PeerNetwork::process() const { return impl_->process(); }
 int PeerNetwork::num_processes() const { return impl_->num_processes(); }
+bool PeerNetwork::is_secret() const { return impl_->is_secret(); }
 const std::string& PeerNetwork::address() const { return impl_->address(); }
 absl::Status PeerNetwork::Connect(const std::vector<std::string>& addresses, absl::Duration timeout) {
   return impl_->Connect(addresses, timeout);

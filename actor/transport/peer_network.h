@@ -4,6 +4,9 @@
 //       ▲ ◄───stream────── │ ▲ ◄───stream──── │
 //       └──────────────────┼─┴───stream────── ┘
 //
+// With an identity, streams are sealed, and both ends must be parts of the cluster (tls.h): a user's certificate is
+// refused like none.
+//
 // Every stream begins with a greeting that compares the attempt, so nothing of an earlier attempt at the job is ever
 // taken in. Sending never waits: while a write is in flight, messages gather in one batch behind it. What arrives is
 // validated before it is passed on. A stream that breaks means the peer is gone: nothing is sent twice, nothing
@@ -19,6 +22,7 @@
 #include "absl/types/span.h"
 #include "actor/message.h"
 #include "actor/transport/peer_clock.h"
+#include "actor/transport/tls.h"
 #include "oneflow_core/status.h"
 #include "proto/peer.pb.h"
 
@@ -40,12 +44,15 @@ class PeerNetwork {
   // Listens on a free port of `host`, for the process `process` of a job of `num_processes`. Unavailable if no port can
   // be had.
   static absl::StatusOr<std::unique_ptr<PeerNetwork>> Create(int process, int num_processes, uint64_t attempt,
-                                                             const std::string& host = "127.0.0.1");
+                                                             const std::string& host = "127.0.0.1",
+                                                             const TlsIdentity& identity = {});
   // Sends what is still queued, for at most two seconds, then closes.
   ~PeerNetwork();
 
   int process() const;
   int num_processes() const;
+  // Whether it has an identity, and what is said over it is secret.
+  bool is_secret() const;
   // "127.0.0.1:41234": what the peers need to Connect().
   const std::string& address() const;
 

@@ -35,15 +35,26 @@ class AcrossHosts : public ::testing::Test {
     for (int host = 0; host < count && !name.empty(); ++host) {
       ASSERT_OK(hosts_->Run(host, "hostname " + name).status());
     }
-    Serve(0, {"scheduler", "--address", hosts_->address(0) + ":0", "--db", work_.Path("jobs.db")}, scheduler_);
+    Serve(0, Join({"scheduler", "--address", hosts_->address(0) + ":0", "--db", work_.Path("jobs.db")}, ServerAccess()),
+          scheduler_);
     for (int host = 0; host < count; ++host) {
       std::string registered;
       Serve(host,
-            {"daemon", "--scheduler", scheduler_, "--cpu-devices", absl::StrCat(devices_each), "--cores",
-             absl::StrCat(devices_each), "--peer-host", hosts_->address(host), "--work-dir",
-             work_.Path(hosts_->name(host)), "--name", hosts_->name(host)},
+            Join({"daemon", "--scheduler", scheduler_, "--cpu-devices", absl::StrCat(devices_each), "--cores",
+                  absl::StrCat(devices_each), "--peer-host", hosts_->address(host), "--work-dir",
+                  work_.Path(hosts_->name(host)), "--name", hosts_->name(host)},
+                 ServerAccess()),
             registered, within);
     }
+  }
+  // In plain text unless there are certificates.
+  std::vector<std::string> ServerAccess() const {
+    return tls_.empty() ? std::vector<std::string>{"--insecure"} : std::vector<std::string>{"--tls", tls_ + "/cluster"};
+  }
+  // How a user reaches the scheduler.
+  std::vector<std::string> At() const {
+    return Join({"--scheduler", scheduler_},
+                tls_.empty() ? std::vector<std::string>() : std::vector<std::string>{"--tls", tls_ + "/user"});
   }
   void Serve(int host, const std::vector<std::string>& arguments, std::string& line,
              const std::vector<std::string>& within = {}) {
@@ -56,7 +67,7 @@ class AcrossHosts : public ::testing::Test {
             absl::StrCat("cluster={hosts { count: ", hosts, " devices: ", devices_each, " }}")};
   }
   std::vector<double> LossesAcross(const std::string& job, const std::vector<std::string>& arguments) const {
-    return work_.Losses(job, Join(arguments, {"--scheduler", scheduler_}), hosts_->In(0));
+    return work_.Losses(job, Join(arguments, At()), hosts_->In(0));
   }
   // What all hosts have sent while the job ran.
   int64_t BytesSentBy(const std::string& job, const std::vector<std::string>& arguments) const {
@@ -81,6 +92,7 @@ class AcrossHosts : public ::testing::Test {
   const Workspace work_;
   std::unique_ptr<Hosts> hosts_;
   std::string scheduler_;                                 // its address
+  std::string tls_;                                       // folder of certificates; empty: plain text
   std::vector<std::unique_ptr<RunningCommand>> servers_;  // end before their hosts
 };
 
@@ -151,7 +163,7 @@ TEST_F(AcrossHosts, UcxIsLoadedByJobsThatHaveOtherHosts) {
          R"(for ucx in $(ldconfig -p | sed -n 's/.*libucp\.so\.0 .*=> //p'); do mount --bind /dev/null "$ucx"; done
             exec "$@")",
          "sh"});
-  const std::vector<std::string> on_cluster = {"run", work_.GptJob(), "--scheduler", scheduler_};
+  const std::vector<std::string> on_cluster = Join({"run", work_.GptJob()}, At());
   const Outcome inside = work_.Run(Join(on_cluster, On(1, 2, "dp: 2")), hosts_->In(0));
   EXPECT_EQ(inside.exit_code, 0) << inside.err;
   const Outcome across = work_.Run(Join(on_cluster, On(2, 1, "dp: 2")), hosts_->In(0));
@@ -160,6 +172,41 @@ TEST_F(AcrossHosts, UcxIsLoadedByJobsThatHaveOtherHosts) {
       across.err,
       ContainsRegex("worker [01] .* on daemon 'host[01]': data between hosts: UCX cannot be set up: .*libucp\\.so\\.0: "
                     "file too short"));
+}
+
+TEST_F(AcrossHosts, AClusterWithCertificatesLearnsAsOneDevice) {
+  tls_ = work_.Path("certs");
+  const Outcome made = work_.Run({"certs", "init", tls_, "--host", "10.0.0.1", "--host", "10.0.0.2"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  Stand(2, 2);
+  const std::vector<double> alone = work_.Losses(work_.GptJob(), {});
+  for (const char* mesh : {"dp: 2 tp: 2", "pp: 2 dp: 2"}) {
+    SCOPED_TRACE(mesh);
+    ExpectSameLosses(LossesAcross(work_.GptJob(), On(2, 2, mesh)), alone);
+  }
+}
+
+// Each from the other host.
+TEST_F(AcrossHosts, IntrudersAreRefusedAndLogged) {
+  tls_ = work_.Path("certs");
+  for (const std::string& folder : {tls_, work_.Path("false")}) {
+    ASSERT_EQ(work_.Run({"certs", "init", folder, "--host", "10.0.0.1"}).exit_code, 0);
+  }
+  Stand(2, 1);
+  const auto ask = [&](const std::vector<std::string>& access) {
+    return work_.Run(Join({"jobs", "--scheduler", scheduler_}, access), hosts_->In(1));
+  };
+  EXPECT_EQ(ask({"--tls", tls_ + "/user"}).exit_code, 0);
+  const Outcome without = ask({});
+  EXPECT_EQ(without.exit_code, 1);
+  EXPECT_THAT(without.err, HasSubstr("someone listens there and hangs up: does it want --tls, or other certificates?"));
+  const Outcome with_wrong = ask({"--tls", work_.Path("false/user")});
+  EXPECT_EQ(with_wrong.exit_code, 1);
+  EXPECT_THAT(with_wrong.err, HasSubstr("certificate verify failed: are the certificates on both sides of one CA?"));
+  EXPECT_THAT(servers_[0]->Errors(), HasSubstr("refused in the TLS handshake"));
+  const Outcome daemon = work_.Run({"daemon", "--scheduler", scheduler_, "--tls", tls_ + "/user"}, hosts_->In(1));
+  EXPECT_EQ(daemon.exit_code, 1);
+  EXPECT_THAT(daemon.err, HasSubstr("it is for oneflow:user; this takes one for oneflow:cluster"));
 }
 
 // The link is down for a second in the middle of the run.

@@ -287,7 +287,11 @@ TEST(ErrorsTest, OfServers) {
           {{"submit", gpt, "--scheduler", nobody}, "scheduler '127.0.0.1:1': cannot connect"},
           {{"run", gpt, "--scheduler", nobody}, "scheduler '127.0.0.1:1': cannot connect"},
           {{"scheduler", "--address", "127.0.0.1:0", "--db", "DIR/none/db"}, "store 'DIR/none/db': cannot open"},
-          {{"scheduler", "--address", "192.0.2.1:7", "--db", "DIR/db"}, "cannot listen on '192.0.2.1:7'"},
+          {{"scheduler", "--address", "192.0.2.1:7", "--db", "DIR/db", "--insecure"}, "cannot listen on '192.0.2.1:7'"},
+          {{"scheduler", "--address", "0.0.0.0:7", "--db", "DIR/db2"},
+           "scheduler: '0.0.0.0:7' can be reached from other machines"},
+          {{"scheduler", "--db", "DIR/db3", "--tls", "DIR/none"}, "--tls: 'DIR/none/ca.pem': cannot read"},
+          {{"daemon", "--peer-host", "0.0.0.0"}, "--peer-host: '0.0.0.0' can be reached from other machines"},
           {{"daemon", "--work-dir", "/proc/none"}, "cannot make work directory '/proc/none'"},
       },
       1);

@@ -1,13 +1,16 @@
 // The commands of `oneflow` that people use, as functions of parsed arguments. main() only parses.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
+#include "tools/client.h"
 #include "tools/job/job.h"
+#include "tools/security/certificates.h"
 
 namespace oneflow {
 
@@ -15,6 +18,15 @@ namespace oneflow {
 int Report(const absl::Status& status);
 // What compiling the job had to tell the user, on the stream of errors.
 void PrintWarnings(const Job& job);
+
+// How a command reaches a running scheduler.
+struct SchedulerArguments {
+  std::string address;  // empty: of `run` and `generate`, an embedded cluster
+  std::string tls;      // folder of our certificate; empty: plain text
+};
+// Errors of LoadIdentity() and of Client::Connect().
+absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const SchedulerArguments& scheduler,
+                                                  absl::Duration patience = absl::ZeroDuration());
 
 struct JobArguments;
 // Says in the job from where it goes on. InvalidArgument if it shall, and has no checkpoints.
@@ -36,8 +48,8 @@ struct JobArguments {
 struct RunArguments {
   JobArguments job;
   JobKind kind = JobKind::kTrain;
-  std::string scheduler;  // address of a running one; empty: an embedded cluster
-  std::string metrics;    // file for one JSON object per training step; empty: none
+  SchedulerArguments scheduler;
+  std::string metrics;  // file for one JSON object per training step; empty: none
 };
 // Returns when the embedded cluster has stopped, with the exit code; an error is reported before that. Cancelled, that
 // is 130, if the user pressed Ctrl-C.
@@ -127,22 +139,26 @@ inline constexpr absl::Duration kSchedulerPatience = absl::Minutes(1);
 absl::Status FinalStatus(const pb::StateChange& last);
 
 // What is asked of a running scheduler. Errors name it and say what it answered.
-absl::Status SubmitCommand(const JobArguments& job, const std::string& scheduler, int priority);
+absl::Status SubmitCommand(const JobArguments& job, const SchedulerArguments& scheduler, int priority);
 // `again_and_again`: until the command is interrupted.
-absl::Status JobsCommand(const std::string& scheduler, bool json, bool again_and_again);
-absl::Status DescribeCommand(const std::string& scheduler, int64_t job);
-absl::Status DiagnoseCommand(const std::string& scheduler, int64_t job);
+absl::Status JobsCommand(const SchedulerArguments& scheduler, bool json, bool again_and_again);
+absl::Status DescribeCommand(const SchedulerArguments& scheduler, int64_t job);
+absl::Status DiagnoseCommand(const SchedulerArguments& scheduler, int64_t job);
 // Shows a job from its beginning as `oneflow run` does, and ends as that would.
-absl::Status WatchCommand(const std::string& scheduler, int64_t job);
+absl::Status WatchCommand(const SchedulerArguments& scheduler, int64_t job);
 struct LogsArguments {
   int64_t job = 0;
   int rank = -1;        // only of the worker that has it; negative: of all
   bool follow = false;  // from the beginning, until the job ends
 };
-absl::Status LogsCommand(const std::string& scheduler, const LogsArguments& arguments);
-absl::Status CancelCommand(const std::string& scheduler, int64_t job, bool gently);
-absl::Status RetryCommand(const std::string& scheduler, int64_t job);
-absl::Status NodesCommand(const std::string& scheduler);
-absl::Status DrainCommand(const std::string& scheduler, const std::string& node, bool undo);
+absl::Status LogsCommand(const SchedulerArguments& scheduler, const LogsArguments& arguments);
+absl::Status CancelCommand(const SchedulerArguments& scheduler, int64_t job, bool gently);
+absl::Status RetryCommand(const SchedulerArguments& scheduler, int64_t job);
+absl::Status NodesCommand(const SchedulerArguments& scheduler);
+absl::Status DrainCommand(const SchedulerArguments& scheduler, const std::string& node, bool undo);
+
+// `oneflow certs`: makes certificates of a cluster in a folder, and says where they go; shows those of a folder.
+absl::Status CertsInitCommand(const std::string& folder, const CertificateOptions& options);
+absl::Status CertsShowCommand(const std::string& folder);
 
 }  // namespace oneflow

@@ -41,8 +41,17 @@ void AddResume(CLI::App& app, JobArguments& job) {
                "go on from the last good checkpoint in checkpoint.path, or with =FOLDER from that one");
 }
 
-void AddScheduler(CLI::App& app, std::string& address) {
-  app.add_option("--scheduler", address, "address of the scheduler")->capture_default_str();
+constexpr char kTlsHelp[] = "folder of certificates, as `certs init` makes them; default: ONEFLOW_TLS, or plain text";
+
+void AddTls(CLI::App& app, std::string& folder) { app.add_option("--tls", folder, kTlsHelp)->envname("ONEFLOW_TLS"); }
+
+void AddScheduler(CLI::App& app, SchedulerArguments& scheduler, const char* help = "address of the scheduler") {
+  app.add_option("--scheduler", scheduler.address, help)->capture_default_str();
+  AddTls(app, scheduler.tls);
+}
+
+void AddInsecure(CLI::App& app, bool& insecure) {
+  app.add_flag("--insecure", insecure, "serve other machines in plain text: whoever reaches the port gives orders");
 }
 
 // Wrong usage in one line; help and the like are printed as CLI11 does.
@@ -74,7 +83,7 @@ int Main(int argc, char** argv) {
       add(app, "run", "train a job on an embedded cluster of this machine", [&] { return RunCommand(run); });
   AddJob(*sub, run.job);
   sub->add_option("--metrics", run.metrics, "write one JSON object per step to this file");
-  sub->add_option("--scheduler", run.scheduler, "use this running scheduler instead of an embedded cluster");
+  AddScheduler(*sub, run.scheduler, "use this running scheduler instead of an embedded cluster");
   AddResume(*sub, run.job);
   AddFieldFlag(*sub, run.job.fields, "--weights", "weights", "safetensors file to start from");
   AddFieldFlag(*sub, run.job.fields, "--save-weights", "save_weights", "safetensors file to write at the end");
@@ -87,7 +96,7 @@ int Main(int argc, char** argv) {
   generate.kind = JobKind::kGenerate;
   sub = add(app, "generate", "continue a text with a trained model", [&] { return RunCommand(generate); });
   AddJob(*sub, generate.job);
-  sub->add_option("--scheduler", generate.scheduler, "use this running scheduler instead of an embedded cluster");
+  AddScheduler(*sub, generate.scheduler, "use this running scheduler instead of an embedded cluster");
   AddFieldFlag(*sub, generate.job.fields, "--weights", "weights", "safetensors file of the trained model");
   sub->add_option_function<std::string>(
       "--prompt",
@@ -213,7 +222,7 @@ int Main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
 
-  std::string scheduler = SchedulerArgs().address;
+  SchedulerArguments scheduler{.address = SchedulerArgs().address};
   JobArguments submit;
   int priority = 0;
   sub = add(app, "submit", "submit a job to a running scheduler",
@@ -270,6 +279,22 @@ int Main(int argc, char** argv) {
   sub->add_option("node", node, "name of its daemon")->required();
   sub->add_flag("--undo", undo, "give it jobs again");
   AddScheduler(*sub, scheduler);
+
+  CLI::App* const certs = app.add_subcommand("certs", "certificates of a cluster and of its users");
+  certs->require_subcommand(1);
+  std::string certs_folder;
+  CertificateOptions certificates;
+  sub = add(*certs, "init", "make a CA, and a certificate each for the cluster and its users",
+            [&] { return Report(CertsInitCommand(certs_folder, certificates)); });
+  sub->add_option("folder", certs_folder, "where; one that has a CA keeps it")->required();
+  sub->add_option("--host", certificates.hosts, "name or address of a machine of the cluster; may be repeated")
+      ->allow_extra_args(false);
+  sub->add_option("--days", certificates.days, "how long they are good")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 3650));
+  sub = add(*certs, "show", "say whose the certificates of a folder are, and when they end",
+            [&] { return Report(CertsShowCommand(certs_folder)); });
+  sub->add_option("folder", certs_folder, "of certificates, or of such folders")->required();
 
   BenchArguments bench;
   BenchDeviceArguments bench_device;
@@ -332,6 +357,8 @@ int Main(int argc, char** argv) {
   sub->add_option("--keep-days", scheduler_args.keep_days, "how many days after their end they keep them")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{36'500}));
+  AddTls(*sub, scheduler_args.tls);
+  AddInsecure(*sub, scheduler_args.insecure);
   sub->add_option("--ready-fd", scheduler_args.ready_fd, "descriptor that takes the address once it serves");
 
   DaemonArgs daemon;
@@ -348,6 +375,8 @@ int Main(int argc, char** argv) {
   sub->add_option("--work-dir", daemon.work_dir, "directory of the workers' logs; default: a temporary one");
   sub->add_option("--peer-host", daemon.peer_host, "where workers listen for workers of other daemons")
       ->capture_default_str();
+  AddTls(*sub, daemon.tls);
+  AddInsecure(*sub, daemon.insecure);
   sub->add_option("--ready-fd", daemon.ready_fd, "descriptor that takes a line once it is registered");
 
   WorkerArgs worker;
@@ -359,6 +388,7 @@ int Main(int argc, char** argv) {
   sub->add_option("--process", worker.process)->required();
   sub->add_option("--processes", worker.processes)->required();
   sub->add_option("--peer-host", worker.peer_host);
+  sub->add_option("--tls", worker.tls);
 
   try {
     app.parse(argc, argv);

@@ -112,15 +112,15 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
   }
   Progress progress(job.spec, plan, std::move(options));
 
-  std::string address = arguments.scheduler;
-  if (address.empty()) {
+  SchedulerArguments scheduler = arguments.scheduler;
+  if (scheduler.address.empty()) {
     OF_ASSIGN_OR_RETURN(cluster, EmbeddedCluster::Start(ClusterOf(job.spec)));
-    address = cluster->address();
+    scheduler = {.address = cluster->address()};
   }
   if (interrupt.requested()) return absl::CancelledError("interrupted before the job was submitted");
   // An embedded scheduler that is lost does not come back.
   const absl::Duration patience = cluster == nullptr ? kSchedulerPatience : absl::ZeroDuration();
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(address, absl::Seconds(5), patience));
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler, patience));
   OF_ASSIGN_OR_RETURN(const pb::StateChange last, Follow(*client, job.spec, interrupt, progress));
   if (metrics.is_open()) {
     metrics.close();

@@ -13,17 +13,23 @@
 #include "tools/cli/job_tables.h"
 #include "tools/cli/progress.h"
 #include "tools/client.h"
+#include "tools/security/certificates.h"
 
 namespace oneflow {
 
-absl::Status SubmitCommand(const JobArguments& arguments, const std::string& scheduler, int priority) {
+absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const SchedulerArguments& scheduler, absl::Duration patience) {
+  OF_ASSIGN_OR_RETURN(TlsIdentity identity, LoadIdentityIfAny(scheduler.tls));
+  return Client::Connect({scheduler.address, std::move(identity)}, absl::Seconds(5), patience);
+}
+
+absl::Status SubmitCommand(const JobArguments& arguments, const SchedulerArguments& scheduler, int priority) {
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_RETURN_IF_ERROR(CompileJob(job, ops).status());
   OF_RETURN_IF_ERROR(ResumeAsAsked(arguments, job));
   PrintWarnings(job);
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(job.spec, priority));
   std::cout << "job " << id << "\n";
   return absl::OkStatus();
@@ -107,8 +113,8 @@ absl::StatusOr<int> ProcessOf(const pb::JobStatus& job, int rank) {
 
 }  // namespace
 
-absl::Status JobsCommand(const std::string& scheduler, bool json, bool again_and_again) {
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
+absl::Status JobsCommand(const SchedulerArguments& scheduler, bool json, bool again_and_again) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   std::string shown;
   do {
     OF_ASSIGN_OR_RETURN(const std::vector<pb::JobStatus> jobs, client->List());
@@ -121,23 +127,22 @@ absl::Status JobsCommand(const std::string& scheduler, bool json, bool again_and
   } while (true);
 }
 
-absl::Status DescribeCommand(const std::string& scheduler, int64_t job) {
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
+absl::Status DescribeCommand(const SchedulerArguments& scheduler, int64_t job) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   OF_ASSIGN_OR_RETURN(const pb::DescribeReply about, client->Describe(job));
   std::cout << JobText(about);
   return absl::OkStatus();
 }
 
-absl::Status DiagnoseCommand(const std::string& scheduler, int64_t job) {
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
+absl::Status DiagnoseCommand(const SchedulerArguments& scheduler, int64_t job) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   OF_ASSIGN_OR_RETURN(const std::string text, client->Diagnose(job));
   std::cout << text;
   return absl::OkStatus();
 }
 
-absl::Status WatchCommand(const std::string& scheduler, int64_t job) {
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
-                      Client::Connect(scheduler, absl::Seconds(5), kSchedulerPatience));
+absl::Status WatchCommand(const SchedulerArguments& scheduler, int64_t job) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler, kSchedulerPatience));
   OF_ASSIGN_OR_RETURN(const pb::DescribeReply about, client->Describe(job, /*with_plan=*/true));
   pb::PlanSet plan;
   if (!about.has_spec() || !plan.ParseFromString(about.spec().plan())) {
@@ -158,8 +163,8 @@ absl::Status WatchCommand(const std::string& scheduler, int64_t job) {
   return FinalStatus(last);
 }
 
-absl::Status LogsCommand(const std::string& scheduler, const LogsArguments& arguments) {
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
+absl::Status LogsCommand(const SchedulerArguments& scheduler, const LogsArguments& arguments) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   OF_ASSIGN_OR_RETURN(const pb::DescribeReply about, client->Describe(arguments.job));
   OF_ASSIGN_OR_RETURN(const int process, ProcessOf(about.status(), arguments.rank));
   if (arguments.follow) return FollowLogs(*client, about.status(), process);
@@ -168,25 +173,25 @@ absl::Status LogsCommand(const std::string& scheduler, const LogsArguments& argu
   return absl::OkStatus();
 }
 
-absl::Status CancelCommand(const std::string& scheduler, int64_t job, bool gently) {
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
+absl::Status CancelCommand(const SchedulerArguments& scheduler, int64_t job, bool gently) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   return client->Cancel(job, gently);
 }
 
-absl::Status RetryCommand(const std::string& scheduler, int64_t job) {
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
+absl::Status RetryCommand(const SchedulerArguments& scheduler, int64_t job) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   return client->Retry(job);
 }
 
-absl::Status NodesCommand(const std::string& scheduler) {
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
+absl::Status NodesCommand(const SchedulerArguments& scheduler) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   OF_ASSIGN_OR_RETURN(const std::vector<pb::Node> nodes, client->Nodes());
   std::cout << NodesTable(nodes);
   return absl::OkStatus();
 }
 
-absl::Status DrainCommand(const std::string& scheduler, const std::string& node, bool undo) {
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
+absl::Status DrainCommand(const SchedulerArguments& scheduler, const std::string& node, bool undo) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   return client->Drain(node, undo);
 }
 

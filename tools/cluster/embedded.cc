@@ -71,6 +71,7 @@ absl::Status EmbeddedCluster::Launch(const EmbeddedOptions& options, const std::
   child.executable = options.executable;
   child.arguments = std::move(arguments);
   child.environment = std::move(environment);
+  child.environment.push_back("ONEFLOW_TLS=");  // all of it stays on this machine
   child.arguments.insert(child.arguments.begin(), "oneflow");
   child.log_path = absl::StrCat(work_dir_, "/", name, ".log");
   absl::MutexLock lock(&mu_);

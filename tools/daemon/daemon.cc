@@ -104,16 +104,18 @@ class DaemonImpl final : public Daemon {
   }
 
   absl::Status Begin() {
+    OF_RETURN_IF_ERROR_AT(MayListen(options_.peer_host, access()), "--peer-host");
     const auto report = [this](pb::FromDaemon message) { Report(std::move(message)); };
     pool_ = std::make_unique<WorkerPool>(WorkerPoolOptions{.executable = options_.executable,
                                                            .work_dir = options_.work_dir,
                                                            .peer_host = options_.peer_host,
+                                                           .tls = options_.tls,
                                                            .cuda_devices = options_.cuda_devices,
                                                            .stop_grace = options_.stop_grace},
                                          report);
     service_ = std::make_unique<WorkerService>(*pool_, reports_, report);
     // Loopback: workers are our children. Port 0: any free one, which they learn from us.
-    OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen("127.0.0.1:0", {service_.get()}),
+    OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen("127.0.0.1:0", {service_.get()}, access()),
                            absl::StrCat("daemon '", options_.name, "'"));
     server_ = std::move(listener.server);
     pool_->set_daemon_address(listener.address);
@@ -121,11 +123,11 @@ class DaemonImpl final : public Daemon {
   }
 
   absl::Status Run() override {
-    const std::shared_ptr<grpc::Channel> channel = OpenChannel(options_.scheduler);
+    const std::shared_ptr<grpc::Channel> channel = OpenChannel(options_.scheduler, options_.identity);
     const auto stub = pb::Scheduler::NewStub(channel);
     absl::Time alone = absl::Now();  // since when
     while (!Stopping()) {
-      if (AwaitConnected(*channel, "scheduler", kConnectTimeout).ok()) {
+      if (AwaitConnected(channel, "scheduler", kConnectTimeout).ok()) {
         bool welcome = false;
         const absl::Status ended = RunSession(*stub, welcome);
         if (Stopping()) break;
@@ -160,6 +162,8 @@ class DaemonImpl final : public Daemon {
     pb::RunningWorker worker;
     int64_t exit_number = 0;  // of the report of its exit; 0: it has not exited
   };
+
+  Access access() const { return {.identity = options_.identity, .insecure = options_.insecure}; }
 
   bool Stopping() {
     absl::MutexLock lock(&mu_);

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "actor/transport/tls.h"
 #include "oneflow_core/status.h"
 #include "tools/process/child.h"
 
@@ -29,6 +30,9 @@ struct DaemonOptions {
   int cores = 1;
   std::string work_dir;                          // of workers' logs; must exist
   std::string peer_host = "127.0.0.1";           // where its workers listen for the workers of other daemons
+  TlsIdentity identity;                          // of a part of the cluster; empty: plain text
+  std::string tls;                               // where workers find it
+  bool insecure = false;                         // plain text is meant, also where other machines reach it
   std::string executable = kThisProgram;         // started as `oneflow worker ...`
   absl::Duration lease = absl::Seconds(60);      // without a scheduler, before workers are killed
   size_t report_bytes = size_t{64} << 20;        // kept for a scheduler; beyond that workers wait
@@ -38,7 +42,7 @@ struct DaemonOptions {
 
 class Daemon {
  public:
-  // Listens for workers on loopback. Errors of Listen.
+  // Listens for workers on loopback. Errors of Listen, and for `peer_host` of MayListen (tools/rpc/rpc.h).
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
   virtual ~Daemon() = default;
 

@@ -16,6 +16,7 @@
 #include "tools/process/ready_pipe.h"
 #include "tools/process/stop_signals.h"
 #include "tools/process/temp_dir.h"
+#include "tools/security/certificates.h"
 
 namespace oneflow {
 namespace {
@@ -60,6 +61,9 @@ int DaemonMain(const DaemonArgs& args) {
     options.cores = args.cores > 0 ? args.cores : static_cast<int>(std::thread::hardware_concurrency());
     options.work_dir = args.work_dir;
     options.peer_host = args.peer_host;
+    OF_ASSIGN_OR_RETURN(options.identity, LoadIdentityIfAny(args.tls, Holder::kCluster));
+    if (!args.tls.empty()) options.tls = std::filesystem::absolute(args.tls);
+    options.insecure = args.insecure;
     if (options.work_dir.empty()) {
       OF_ASSIGN_OR_RETURN(temporary, TempDir::Make("oneflow-daemon"));
       options.work_dir = temporary->path();

@@ -13,6 +13,8 @@ struct DaemonArgs {
   int cores = 0;                             // --cores; 0: all of the machine
   std::string work_dir;                      // --work-dir: workers' logs; empty: a temporary one, removed at the end
   std::string peer_host = "127.0.0.1";       // --peer-host: where workers listen for workers of other daemons
+  std::string tls;                           // --tls: folder of the cluster's certificate; empty: plain text
+  bool insecure = false;                     // --insecure: plain text is meant, also beyond loopback
   int ready_fd = -1;                         // --ready-fd: descriptor that takes a line once it is registered
 };
 

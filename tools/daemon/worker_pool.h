@@ -35,6 +35,7 @@ struct WorkerPoolOptions {
   std::string executable = kThisProgram;
   std::string work_dir;                 // of logs; must exist
   std::string peer_host = "127.0.0.1";  // where workers listen for each other
+  std::string tls;                      // folder of their certificate; empty: none
   int cuda_devices = 0;
   absl::Duration stop_grace = absl::Seconds(1);  // from SIGTERM to SIGKILL
   absl::Duration silence = absl::Seconds(2);  // of a worker that is attached, until it is taken for frozen and killed

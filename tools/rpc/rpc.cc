@@ -1,13 +1,22 @@
 #include "tools/rpc/rpc.h"
 
+#include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
+#include <netdb.h>
+#include <netinet/in.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "glog/logging.h"
 
 namespace oneflow {
 namespace {
@@ -16,6 +25,58 @@ namespace {
 constexpr int kMostBytes = 256 << 20;
 // A host that vanishes closes no connection; only an unanswered ping tells.
 constexpr int kPingMs = 5000;
+// For a call that only asks why there is no connection.
+constexpr std::chrono::milliseconds kWhy(200);
+constexpr int kLogEvery = 5;  // seconds, of handshakes that failed: anyone can cause them
+
+// gRPC says of a failed handshake nothing but this, and to nobody else.
+void LogHandshakes(gpr_log_func_args* said) {
+  const absl::string_view text = said->message;
+  const size_t why = text.find("SSL routines::");
+  if (!absl::StrContains(text, "andshake failed")) return;
+  LOG_EVERY_T(WARNING, kLogEvery) << "refused in the TLS handshake, by us or by the other: "
+                                  << (why == absl::string_view::npos ? text : text.substr(why + 14));
+}
+
+// Unless someone wants to hear all that gRPC says.
+void ListenToHandshakes() {
+  const char* const verbosity = std::getenv("GRPC_VERBOSITY");
+  if (verbosity != nullptr && std::strcmp(verbosity, "NONE") != 0) return;
+  gpr_set_log_function(LogHandshakes);
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+}
+
+// What gRPC says of a connection that does not come about; "" if it says nothing.
+std::string WhyNotConnected(const std::shared_ptr<grpc::ChannelInterface>& channel) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kWhy);
+  grpc::CompletionQueue queue;
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  const auto call = stub.PrepareUnaryCall(&context, "/oneflow.pb.Nobody/Why", grpc::ByteBuffer(), &queue);
+  call->StartCall();
+  call->Finish(&reply, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+  return status.error_message();
+}
+
+std::string HostOf(const std::string& address) {
+  const size_t bracket = address.find(']');
+  if (absl::StartsWith(address, "[") && bracket != std::string::npos) return address.substr(1, bracket - 1);
+  const bool is_bare = std::count(address.begin(), address.end(), ':') != 1;
+  return is_bare ? address : address.substr(0, address.find(':'));
+}
+
+bool IsLoopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
+    return (ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+  }
+  return address.sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
 
 }  // namespace
 
@@ -29,7 +90,8 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
 
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const TlsIdentity& identity) {
+  if (!identity.empty()) ListenToHandshakes();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMostBytes);
   arguments.SetMaxSendMessageSize(kMostBytes);
@@ -41,25 +103,56 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // A channel of its own per caller: a shared one would be torn down and backed off with its neighbours.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, ChannelCredentialsOf(identity), arguments);
 }
 
-absl::Status AwaitConnected(grpc::Channel& channel, const std::string& who, absl::Duration timeout) {
-  if (channel.WaitForConnected(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout))) {
+absl::Status AwaitConnected(const std::shared_ptr<grpc::Channel>& channel, const std::string& who,
+                            absl::Duration timeout) {
+  if (channel->WaitForConnected(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout))) {
     return absl::OkStatus();
   }
-  return absl::UnavailableError(
-      absl::StrCat(who, ": cannot connect within ", absl::FormatDuration(timeout), ": is it running there?"));
+  const std::string why = WhyNotConnected(channel);
+  const std::string sentence = absl::StrCat(who, ": cannot connect within ", absl::FormatDuration(timeout));
+  const size_t tls = why.find("SSL routines::");
+  if (tls != std::string::npos) {
+    return absl::UnavailableError(
+        absl::StrCat(sentence, ": ", why.substr(tls + 14), ": are the certificates on both sides of one CA?"));
+  }
+  const bool hung_up = absl::StrContains(why, "ocket closed") || absl::StrContains(why, "reset by peer");
+  return absl::UnavailableError(absl::StrCat(
+      sentence, hung_up ? ": someone listens there and hangs up: does it want --tls, or other certificates?"
+                        : ": is it running there?"));
 }
 
-absl::StatusOr<Listener> Listen(const std::string& address, const std::vector<grpc::Service*>& services) {
+bool IsLoopback(const std::string& address) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(HostOf(address).c_str(), nullptr, &hints, &found) != 0) return false;
+  bool all = found != nullptr;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) all = all && IsLoopback(*one->ai_addr);
+  freeaddrinfo(found);
+  return all;
+}
+
+absl::Status MayListen(const std::string& address, const Access& access) {
+  if (!access.identity.empty() || access.insecure || IsLoopback(address)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("'", address,
+                   "' can be reached from other machines, where anyone could give orders: name certificates by --tls "
+                   "('oneflow certs init' makes them), or say --insecure too"));
+}
+
+absl::StatusOr<Listener> Listen(const std::string& address, const std::vector<grpc::Service*>& services,
+                                const Access& access) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat("'", address, "' is not host:port"));
   }
+  OF_RETURN_IF_ERROR(MayListen(address, access));
+  if (!access.identity.empty()) ListenToHandshakes();
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(address, ServerCredentialsOf(access.identity), &port);
   builder.SetMaxReceiveMessageSize(kMostBytes);
   builder.SetMaxSendMessageSize(kMostBytes);
   // Otherwise a second server would share the port, each getting some of the calls.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "actor/transport/tls.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow {
@@ -18,17 +19,34 @@ namespace oneflow {
 absl::Status FromGrpc(const grpc::Status& status);
 grpc::Status ToGrpc(const absl::Status& status);
 
-// Plain text, messages of up to 256 MiB (plans are large), no proxy, and a peer that is silent for ten seconds is gone.
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address);
+// Messages of up to 256 MiB (plans are large), no proxy, and a peer that is silent for ten seconds is gone. Plain text
+// without an identity.
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const TlsIdentity& identity = {});
 
-// Waits until the server has answered. Unavailable naming `who`, "scheduler '127.0.0.1:7000'", after `timeout`.
-absl::Status AwaitConnected(grpc::Channel& channel, const std::string& who, absl::Duration timeout);
+// Waits until the server has answered. Unavailable naming `who`, "scheduler '127.0.0.1:7000'", after `timeout`, with
+// what is wrong with certificates if they are what it fails by.
+absl::Status AwaitConnected(const std::shared_ptr<grpc::Channel>& channel, const std::string& who,
+                            absl::Duration timeout);
+
+// Whether only this machine can reach what listens on "host:port", or on a host. False for what is no address.
+bool IsLoopback(const std::string& address);
+
+// How a server is reached, and by whom.
+struct Access {
+  TlsIdentity identity;   // empty: plain text
+  bool insecure = false;  // plain text is meant, also beyond loopback
+};
+// FailedPrecondition if other machines can reach `address` in plain text and nobody has said that this is meant.
+absl::Status MayListen(const std::string& address, const Access& access);
 
 struct Listener {
   std::unique_ptr<grpc::Server> server;
   std::string address;  // with the port that the system chose if the asked one was 0
 };
-// Serves on "host:port" or "[ipv6]:port". InvalidArgument if that is not an address, Unavailable if it is taken.
-absl::StatusOr<Listener> Listen(const std::string& address, const std::vector<grpc::Service*>& services);
+// Serves on "host:port" or "[ipv6]:port". InvalidArgument if that is not an address, Unavailable if it is taken, errors
+// of MayListen(). With an identity, callers who show no certificate of the same authority are refused before anything
+// they say is read, and that is logged; gRPC does not say whence they come.
+absl::StatusOr<Listener> Listen(const std::string& address, const std::vector<grpc::Service*>& services,
+                                const Access& access = {});
 
 }  // namespace oneflow

@@ -9,6 +9,7 @@
 #include "tools/process/ready_pipe.h"
 #include "tools/process/stop_signals.h"
 #include "tools/scheduler/service.h"
+#include "tools/security/certificates.h"
 
 namespace oneflow {
 namespace {
@@ -30,14 +31,17 @@ int SchedulerMain(const SchedulerArgs& args) {
   });
   SchedulerLimits limits;
   limits.devices_per_user = args.devices_per_user;
-  absl::StatusOr<std::unique_ptr<SchedulerServer>> started =
-      SchedulerServer::Start({.address = args.address,
-                              .db_path = args.db,
-                              .limits = limits,
-                              .keep = {.jobs = args.keep_jobs, .age = absl::Hours(24) * args.keep_days}});
-  if (started.ok()) server = *std::move(started);
+  const auto start = [&]() -> absl::Status {
+    SchedulerOptions options{.address = args.address, .db_path = args.db, .limits = limits};
+    options.keep = {.jobs = args.keep_jobs, .age = absl::Hours(24) * args.keep_days};
+    options.insecure = args.insecure;
+    OF_ASSIGN_OR_RETURN(options.identity, LoadIdentityIfAny(args.tls, Holder::kCluster));
+    OF_ASSIGN_OR_RETURN(server, SchedulerServer::Start(options));
+    return absl::OkStatus();
+  };
+  const absl::Status started = start();
   standing.Notify();
-  if (server == nullptr) return Fail(started.status());
+  if (!started.ok()) return Fail(started);
   LOG(INFO) << "scheduler listens on " << server->address() << ", jobs are in '" << args.db << "'";
   if (absl::Status told = TellReady(args.ready_fd, server->address()); !told.ok()) return Fail(told);
   const absl::Status ended = server->Wait();

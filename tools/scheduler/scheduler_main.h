@@ -12,6 +12,8 @@ struct SchedulerArgs {
   int devices_per_user = 0;                // --devices-per-user: of a kind at a time; 0: all
   int64_t keep_jobs = 1000;                // --keep-jobs: of jobs that ended, how many keep their events and plans
   int64_t keep_days = 30;                  // --keep-days: and for how long
+  std::string tls;                         // --tls: folder of the cluster's certificate; empty: plain text
+  bool insecure = false;                   // --insecure: plain text is meant, also beyond loopback
   int ready_fd = -1;                       // --ready-fd: descriptor that takes the address and a newline once it serves
 };
 

@@ -14,7 +14,7 @@
 #include "proto/control.grpc.pb.h"
 #include "tools/rpc/outbox.h"
 #include "tools/rpc/rpc.h"
-#include "tools/scheduler/rate_limit.h"
+#include "tools/scheduler/gate.h"
 #include "tools/scheduler/spec.h"
 #include "tools/scheduler/store.h"
 
@@ -28,9 +28,6 @@ constexpr int kEventsPerRead = 256;
 // What is no longer kept is looked for now and then, and deleted piece by piece with room for others in between.
 constexpr absl::Duration kPruneEvery = absl::Minutes(1);
 constexpr absl::Duration kPruneGap = absl::Milliseconds(50);
-// Of one host. A script may submit all it has; a loop that never ends is held to what takes little of a core.
-constexpr int kRequestsAtOnce = 2000;
-constexpr int kRequestsPerSecond = 200;
 constexpr int kMostWatchers = 1000;
 constexpr absl::Duration kShutdown = absl::Seconds(2);
 
@@ -47,13 +44,17 @@ class SteadyClock {
 class Server final : public SchedulerServer, public pb::Scheduler::Service {
  public:
   Server(std::unique_ptr<Store> store, const SchedulerOptions& options)
-      : keep_(options.keep), store_(std::move(store)), state_(options.limits) {}
+      : keep_(options.keep),
+        access_{.identity = options.identity, .insecure = options.insecure},
+        store_(std::move(store)),
+        state_(options.limits),
+        gate_(!options.identity.empty()) {}
 
   ~Server() override { Stop(); }
 
   absl::Status Begin(const std::string& address) {
     OF_RETURN_IF_ERROR(Restore());
-    OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen(address, {this}), "scheduler");
+    OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen(address, {this}, access_), "scheduler");
     server_ = std::move(listener.server);
     address_ = std::move(listener.address);
     store_thread_ = std::thread([this] { StoreLoop(); });
@@ -95,7 +96,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   // --- calls of clients ---
 
   grpc::Status Submit(grpc::ServerContext* context, const pb::SubmitRequest* request, pb::SubmitReply* reply) override {
-    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    const absl::Status admitted = gate_.Admit(*context, "submit a job");
+    if (!admitted.ok()) return ToGrpc(admitted);
     if (absl::Status valid = ValidateSpec(request->spec()); !valid.ok()) {
       return ToGrpc(Annotate(valid, absl::StrCat("job '", request->spec().name(), "'")));
     }
@@ -112,7 +114,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   }
 
   grpc::Status Cancel(grpc::ServerContext* context, const pb::CancelRequest* request, pb::CancelReply*) override {
-    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("cancel job ", request->job()));
+    if (!admitted.ok()) return ToGrpc(admitted);
     absl::MutexLock lock(&mu_);
     Effects effects;
     const absl::Status cancelled = state_.Cancel(request->job(), request->gently(), clock_.Now(), effects);
@@ -120,14 +123,16 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   }
 
   grpc::Status List(grpc::ServerContext* context, const pb::ListRequest*, pb::ListReply* reply) override {
-    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    const absl::Status admitted = gate_.Admit(*context, "list jobs");
+    if (!admitted.ok()) return ToGrpc(admitted);
     absl::MutexLock lock(&mu_);
     for (pb::JobStatus& status : state_.List()) *reply->add_jobs() = std::move(status);
     return grpc::Status::OK;
   }
 
   grpc::Status Logs(grpc::ServerContext* context, const pb::LogsRequest* request, pb::LogsReply* reply) override {
-    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("read the logs of job ", request->job()));
+    if (!admitted.ok()) return ToGrpc(admitted);
     absl::MutexLock lock(&mu_);
     const int64_t number = ++last_logs_;
     Effects effects;
@@ -145,7 +150,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   grpc::Status Diagnose(grpc::ServerContext* context, const pb::DiagnoseRequest* request,
                         pb::DiagnoseReply* reply) override {
-    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("diagnose job ", request->job()));
+    if (!admitted.ok()) return ToGrpc(admitted);
     absl::MutexLock lock(&mu_);
     const int64_t number = ++last_diagnosis_;
     Effects effects;
@@ -162,7 +168,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   grpc::Status Describe(grpc::ServerContext* context, const pb::DescribeRequest* request,
                         pb::DescribeReply* reply) override {
-    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("describe job ", request->job()));
+    if (!admitted.ok()) return ToGrpc(admitted);
     {
       absl::MutexLock lock(&mu_);
       absl::StatusOr<pb::DescribeReply> described = state_.Describe(request->job());
@@ -175,14 +182,16 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   }
 
   grpc::Status Nodes(grpc::ServerContext* context, const pb::NodesRequest*, pb::NodesReply* reply) override {
-    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    const absl::Status admitted = gate_.Admit(*context, "list nodes");
+    if (!admitted.ok()) return ToGrpc(admitted);
     absl::MutexLock lock(&mu_);
     *reply = state_.Nodes();
     return grpc::Status::OK;
   }
 
   grpc::Status Drain(grpc::ServerContext* context, const pb::DrainRequest* request, pb::DrainReply*) override {
-    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    const absl::Status admitted = gate_.Admit(*context, "drain a node");
+    if (!admitted.ok()) return ToGrpc(admitted);
     absl::MutexLock lock(&mu_);
     Effects effects;
     const absl::Status drained = state_.Drain(request->node(), request->undo(), clock_.Now(), effects);
@@ -190,7 +199,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   }
 
   grpc::Status Retry(grpc::ServerContext* context, const pb::RetryRequest* request, pb::RetryReply*) override {
-    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("retry job ", request->job()));
+    if (!admitted.ok()) return ToGrpc(admitted);
     {
       absl::MutexLock lock(&mu_);
       if (absl::Status known = state_.Find(request->job()).status(); !known.ok()) return ToGrpc(known);
@@ -208,7 +218,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   grpc::Status Watch(grpc::ServerContext* context, const pb::WatchRequest* request,
                      grpc::ServerWriter<pb::JobEvent>* writer) override {
-    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("watch job ", request->job()));
+    if (!admitted.ok()) return ToGrpc(admitted);
     const Watcher watcher(*this);
     if (watcher.too_many()) {
       return ToGrpc(absl::ResourceExhaustedError(absl::StrCat(kMostWatchers, " watch jobs already")));
@@ -229,6 +240,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   grpc::Status DaemonSession(grpc::ServerContext* context,
                              grpc::ServerReaderWriter<pb::ToDaemon, pb::FromDaemon>* stream) override {
+    if (const absl::Status admitted = gate_.AdmitDaemon(*context); !admitted.ok()) return ToGrpc(admitted);
     pb::FromDaemon message;
     if (!stream->Read(&message)) return grpc::Status::CANCELLED;
     if (!message.has_hello()) {
@@ -273,15 +285,6 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     Server& server_;
     const int number_;
   };
-
-  // ResourceExhausted if the caller's host asks too much.
-  absl::Status Admit(const grpc::ServerContext& context) {
-    const std::string peer = context.peer();  // "ipv4:127.0.0.1:4711"
-    absl::MutexLock lock(&rate_mu_);
-    if (rate_.Take(peer.substr(0, peer.rfind(':')), clock_.Now())) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
-        absl::StrCat("more than ", kRequestsPerSecond, " requests a second come from your host: try again"));
-  }
 
   // NotFound if it is no longer kept.
   absl::StatusOr<pb::JobSpec> LoadSpec(int64_t job, bool with_plan) {
@@ -485,6 +488,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   const SteadyClock clock_;
   const KeepRule keep_;
+  const Access access_;
   absl::Mutex store_mu_;  // may be taken under mu_ only before the threads begin: a transaction waits for a disk
   const std::unique_ptr<Store> store_ ABSL_PT_GUARDED_BY(store_mu_);
   absl::Mutex mu_;
@@ -502,8 +506,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool nobody_acts_ ABSL_GUARDED_BY(mu_) = false;  // the store thread ends when it has stored what there is
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
-  absl::Mutex rate_mu_;
-  RateLimit rate_ ABSL_GUARDED_BY(rate_mu_){kRequestsAtOnce, kRequestsPerSecond};
+  Gate gate_;
   std::atomic<int> num_watchers_ = 0;
   absl::Mutex stop_mu_;
   std::unique_ptr<grpc::Server> server_;  // written before others see this object, and under stop_mu_

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "actor/transport/tls.h"
 #include "oneflow_core/status.h"
 #include "tools/scheduler/state.h"
 #include "tools/scheduler/store.h"
@@ -23,7 +24,9 @@ struct SchedulerOptions {
   std::string address = "127.0.0.1:0";  // host:port to listen on; port 0: any free one
   std::string db_path;                  // SQLite file
   SchedulerLimits limits;
-  KeepRule keep;  // of ended jobs
+  KeepRule keep;          // of ended jobs
+  TlsIdentity identity;   // of a part of the cluster; empty: plain text
+  bool insecure = false;  // plain text is meant, also where other machines reach it
 };
 
 class SchedulerServer {

@@ -123,9 +123,10 @@ class GrpcLink final : public DaemonLink {
 
 absl::StatusOr<std::unique_ptr<DaemonLink>> DaemonLink::Open(const std::string& address, const pb::WorkerHello& hello,
                                                              std::function<void(absl::Status)> on_lost,
-                                                             std::function<pb::ProcessWaits()> waits) {
-  const std::shared_ptr<grpc::Channel> channel = OpenChannel(address);
-  OF_RETURN_IF_ERROR(AwaitConnected(*channel, absl::StrCat("daemon '", address, "'"), kConnect));
+                                                             std::function<pb::ProcessWaits()> waits,
+                                                             const TlsIdentity& identity) {
+  const std::shared_ptr<grpc::Channel> channel = OpenChannel(address, identity);
+  OF_RETURN_IF_ERROR(AwaitConnected(channel, absl::StrCat("daemon '", address, "'"), kConnect));
   auto link = std::make_unique<GrpcLink>(channel, std::move(on_lost), std::move(waits));
   link->Begin(hello);
   return link;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "actor/transport/tls.h"
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
 #include "tools/worker/report_queue.h"
@@ -18,10 +19,11 @@ class DaemonLink {
  public:
   // Says hello to the daemon at `address`. `on_lost` is called on a thread of the link if the line breaks before
   // Close(). `waits` is called on a thread of the link whenever the daemon asks what the worker waits for. Unavailable
-  // if nobody answers within a few seconds.
+  // if nobody answers within a few seconds. `identity`: ours, if the daemon has one.
   static absl::StatusOr<std::unique_ptr<DaemonLink>> Open(const std::string& address, const pb::WorkerHello& hello,
                                                           std::function<void(absl::Status)> on_lost,
-                                                          std::function<pb::ProcessWaits()> waits);
+                                                          std::function<pb::ProcessWaits()> waits,
+                                                          const TlsIdentity& identity = {});
   // Close().
   virtual ~DaemonLink() = default;
 

@@ -15,6 +15,7 @@
 #include "actor/engine.h"
 #include "actor/transport/peer_network.h"
 #include "tools/job/packed_program.h"
+#include "tools/security/certificates.h"
 #include "tools/worker/daemon_link.h"
 #include "tools/worker/loss_watch.h"
 #include "tools/worker/phases.h"
@@ -152,8 +153,10 @@ int Fail(const absl::Status& status) {
 
 int WorkerMain(const WorkerArgs& args) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error where it is written
+  const absl::StatusOr<TlsIdentity> identity = LoadIdentityIfAny(args.tls, Holder::kCluster);
+  if (!identity.ok()) return Fail(identity.status());
   absl::StatusOr<std::unique_ptr<PeerNetwork>> peers =
-      PeerNetwork::Create(args.process, args.processes, args.attempt, args.peer_host);
+      PeerNetwork::Create(args.process, args.processes, args.attempt, args.peer_host, *identity);
   if (!peers.ok()) return Fail(peers.status());
   WaitsAnswers answers(args.process);
   absl::StatusOr<std::unique_ptr<DaemonLink>> link = DaemonLink::Open(
@@ -162,7 +165,7 @@ int WorkerMain(const WorkerArgs& args) {
         // Engine threads are running and cannot be stopped in order from here; the system takes back all they hold.
         std::_Exit(Fail(lost));
       },
-      [&answers] { return answers.Answer(); });
+      [&answers] { return answers.Answer(); }, *identity);
   if (!link.ok()) return Fail(link.status());
   const absl::Status worked = Work(args, **link, **peers, answers);
   if (!worked.ok()) {

@@ -1,0 +1,65 @@
+#include "tools/scheduler/gate.h"
+
+#include <grpcpp/security/auth_context.h>
+#include <grpcpp/server_context.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "actor/transport/tls.h"
+#include "glog/logging.h"
+#include "tools/security/certificates.h"
+
+namespace oneflow {
+namespace {
+
+// "ipv4:127.0.0.1:4711" without the port.
+std::string CallingHost(const grpc::ServerContext& context) {
+  const std::string peer = context.peer();
+  return peer.substr(0, peer.rfind(':'));
+}
+
+// Rates must not change because someone sets the clock.
+absl::Time SteadyTime() {
+  return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+}  // namespace
+
+absl::Status Gate::Admit(const grpc::ServerContext& context, absl::string_view asked) {
+  if (absl::Status rate = CheckRate(CallingHost(context)); !rate.ok()) return Refuse(context, asked, rate);
+  if (!certificates_) return absl::OkStatus();
+  const grpc::AuthContext& caller = *context.auth_context();
+  if (HasUri(caller, UriOf(Holder::kUser)) || HasUri(caller, UriOf(Holder::kCluster))) return absl::OkStatus();
+  return Refuse(
+      context, asked,
+      absl::PermissionDeniedError("the caller's certificate is neither a user's nor a part's of the cluster"));
+}
+
+absl::Status Gate::AdmitDaemon(const grpc::ServerContext& context) {
+  if (!certificates_ || HasUri(*context.auth_context(), UriOf(Holder::kCluster))) return absl::OkStatus();
+  return Refuse(context, "be a daemon",
+                absl::PermissionDeniedError("the caller's certificate is of no part of the cluster"));
+}
+
+absl::Status Gate::CheckRate(const std::string& host) {
+  absl::MutexLock lock(&mu_);
+  if (rate_.Take(host, SteadyTime())) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("more than ", kRequestsPerSecond, " requests a second come from your host: try again"));
+}
+
+absl::Status Gate::Refuse(const grpc::ServerContext& context, absl::string_view asked, const absl::Status& why) {
+  absl::MutexLock lock(&mu_);
+  if (!log_.Take(CallingHost(context), SteadyTime())) {
+    ++unlogged_;
+    return why;
+  }
+  const int64_t more = std::exchange(unlogged_, 0);
+  LOG(WARNING) << "refused to " << asked << " for " << context.peer() << ": " << why.message()
+               << (more == 0 ? "" : absl::StrCat(" (", more, " more since the last were not logged)"));
+  return why;
+}
+
+}  // namespace oneflow

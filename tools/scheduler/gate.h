@@ -1,0 +1,53 @@
+// Who may call the scheduler: asked before anything else by every call.
+//
+//   certificate (TLS)   none, or another CA's          refused in the handshake (tools/rpc)
+//                       a user's                       what users ask
+//                       a part's                       that, and a daemon's session
+//   rate                too many requests of a host    ResourceExhausted
+//
+// What is refused is logged with the caller's address and what was asked; of a host that is refused again and again,
+// now and then, with how often. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "oneflow_core/status.h"
+#include "tools/scheduler/rate_limit.h"
+
+namespace grpc {
+class ServerContext;
+}  // namespace grpc
+
+namespace oneflow {
+
+// Of one host. A script may submit all it has; a loop that never ends is held to what takes little of a core.
+inline constexpr int kRequestsAtOnce = 2000;
+inline constexpr int kRequestsPerSecond = 200;
+
+class Gate {
+ public:
+  // `certificates`: the scheduler serves with TLS.
+  explicit Gate(bool certificates) : certificates_(certificates) {}
+
+  // A user asks something, "cancel job 7". PermissionDenied or ResourceExhausted.
+  absl::Status Admit(const grpc::ServerContext& context, absl::string_view asked);
+  // A daemon's session. PermissionDenied unless it is a part of the cluster.
+  absl::Status AdmitDaemon(const grpc::ServerContext& context);
+
+ private:
+  absl::Status CheckRate(const std::string& host);
+  absl::Status Refuse(const grpc::ServerContext& context, absl::string_view asked, const absl::Status& why);
+
+  const bool certificates_;
+  absl::Mutex mu_;
+  RateLimit rate_ ABSL_GUARDED_BY(mu_){kRequestsAtOnce, kRequestsPerSecond};
+  RateLimit log_ ABSL_GUARDED_BY(mu_){/*burst=*/10, /*per_second=*/0.2};
+  int64_t unlogged_ ABSL_GUARDED_BY(mu_) = 0;  // refusals
+};
+
+}  // namespace oneflow
