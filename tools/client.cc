@@ -29,8 +29,9 @@ std::string UserName() {
 
 class GrpcClient final : public Client {
  public:
-  GrpcClient(std::shared_ptr<grpc::Channel> channel, std::string where, absl::Duration patience)
+  GrpcClient(std::shared_ptr<grpc::Channel> channel, std::string where, std::string token, absl::Duration patience)
       : where_(std::move(where)),
+        token_(std::move(token)),
         patience_(patience),
         channel_(std::move(channel)),
         stub_(pb::Scheduler::NewStub(channel_)) {}
@@ -132,8 +133,13 @@ class GrpcClient final : public Client {
   absl::Status Call(grpc::Status (pb::Scheduler::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                     const Request& request, Reply& reply) {
     grpc::ClientContext context;
+    ShowToken(context);
     context.set_deadline(std::chrono::system_clock::now() + kCallLimit);
     return Annotate(FromGrpc((stub_.get()->*method)(&context, request, &reply)), where_);
+  }
+
+  void ShowToken(grpc::ClientContext& context) const {
+    if (!token_.empty()) context.AddMetadata(kTokenKey, token_);
   }
 
   // `next` goes on with what is read.
@@ -142,6 +148,7 @@ class GrpcClient final : public Client {
     request.set_job(job);
     request.set_from_sequence(next);
     grpc::ClientContext context;
+    ShowToken(context);
     const auto reader = stub_->Watch(&context, request);
     pb::JobEvent event;
     while (reader->Read(&event)) {
@@ -155,6 +162,7 @@ class GrpcClient final : public Client {
   }
 
   const std::string where_;
+  const std::string token_;  // empty: none, or the channel is open to others
   const absl::Duration patience_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<pb::Scheduler::Stub> stub_;
@@ -166,8 +174,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const SchedulerAddress& 
                                                         absl::Duration patience) {
   const std::shared_ptr<grpc::Channel> channel = OpenChannel(scheduler.address, scheduler.identity);
   std::string where = absl::StrCat("scheduler '", scheduler.address, "'");
+  const bool is_secret = !scheduler.identity.empty() || IsLoopback(scheduler.address);
   OF_RETURN_IF_ERROR(AwaitConnected(channel, where, timeout));
-  return std::make_unique<GrpcClient>(channel, std::move(where), patience);
+  return std::make_unique<GrpcClient>(channel, std::move(where), is_secret ? scheduler.token : "", patience);
 }
 
 }  // namespace oneflow

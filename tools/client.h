@@ -21,10 +21,11 @@ namespace oneflow {
 // Where a scheduler is, and what it is shown of us.
 struct SchedulerAddress {
   SchedulerAddress(const char* address) : address(address) {}
-  SchedulerAddress(std::string address = "127.0.0.1:7000", TlsIdentity identity = {})
-      : address(std::move(address)), identity(std::move(identity)) {}
+  SchedulerAddress(std::string address = "127.0.0.1:7000", TlsIdentity identity = {}, std::string token = {})
+      : address(std::move(address)), identity(std::move(identity)), token(std::move(token)) {}
   std::string address;   // host:port
   TlsIdentity identity;  // empty: plain text
+  std::string token;     // goes over TLS or within this machine only; empty: none
 };
 
 class Client {
@@ -36,7 +37,7 @@ class Client {
                                                          absl::Duration patience = absl::Seconds(0));
   virtual ~Client() = default;
 
-  // The job's number. It is that of the user whose process this is. InvalidArgument if the spec is malformed.
+  // The job's number. It is our token's, or that of the user whose process this is. InvalidArgument if the spec is malformed.
   virtual absl::StatusOr<int64_t> Submit(const pb::JobSpec& spec, int priority = 0) = 0;
   // Calls `on_event` for every event from `from_sequence` on, in order, on the calling thread, until the job has ended;
   // the last is its final StateChange. Stops early, OK, when on_event returns false. NotFound if there is no such job.

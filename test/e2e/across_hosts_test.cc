@@ -35,8 +35,11 @@ class AcrossHosts : public ::testing::Test {
     for (int host = 0; host < count && !name.empty(); ++host) {
       ASSERT_OK(hosts_->Run(host, "hostname " + name).status());
     }
-    Serve(0, Join({"scheduler", "--address", hosts_->address(0) + ":0", "--db", work_.Path("jobs.db")}, ServerAccess()),
-          scheduler_);
+    const std::vector<std::string> with_tokens =
+        tokens_.empty() ? std::vector<std::string>() : std::vector<std::string>{"--tokens", tokens_};
+    const std::vector<std::string> serve = {"scheduler", "--address", hosts_->address(0) + ":0", "--db",
+                                            work_.Path("jobs.db")};
+    Serve(0, Join(Join(serve, ServerAccess()), with_tokens), scheduler_);
     for (int host = 0; host < count; ++host) {
       std::string registered;
       Serve(host,
@@ -93,6 +96,7 @@ class AcrossHosts : public ::testing::Test {
   std::unique_ptr<Hosts> hosts_;
   std::string scheduler_;                                 // its address
   std::string tls_;                                       // folder of certificates; empty: plain text
+  std::string tokens_;                                    // file of them; empty: none
   std::vector<std::unique_ptr<RunningCommand>> servers_;  // end before their hosts
 };
 
@@ -207,6 +211,31 @@ TEST_F(AcrossHosts, IntrudersAreRefusedAndLogged) {
   const Outcome daemon = work_.Run({"daemon", "--scheduler", scheduler_, "--tls", tls_ + "/user"}, hosts_->In(1));
   EXPECT_EQ(daemon.exit_code, 1);
   EXPECT_THAT(daemon.err, HasSubstr("it is for oneflow:user; this takes one for oneflow:cluster"));
+}
+
+TEST_F(AcrossHosts, AUsersTokenIsNoAdmins) {
+  tls_ = work_.Path("certs");
+  ASSERT_EQ(work_.Run({"certs", "init", tls_, "--host", "10.0.0.1", "--host", "10.0.0.2"}).exit_code, 0);
+  tokens_ = work_.Path("tokens");
+  const auto as = [&](const std::string& user, const std::string& role) {
+    const Outcome made = work_.Run({"token", "add", tokens_, user, "--role", role});
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    return Join(hosts_->In(1), {absl::StrCat("ONEFLOW_TOKEN=", made.out.substr(0, made.out.find('\n')))});
+  };
+  ASSERT_EQ(work_.Run({"token", "add", tokens_, "nobody", "--role", "read"}).exit_code, 0);
+  Stand(2, 1);
+  const std::vector<std::string> alice = as("alice", "submit"), root = as("root", "admin");
+  const std::vector<std::string> drain = Join({"drain", "host0"}, At());
+  const Outcome refused = work_.Run(drain, alice);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("the token of 'alice' has the role 'submit'; this takes 'admin'"));
+  EXPECT_THAT(servers_[0]->Errors(), ContainsRegex("refused to drain a node for ipv4:10.0.0.2:[0-9]+: the token of"));
+  EXPECT_THAT(work_.Run(Join({"jobs"}, At()), hosts_->In(1)).err, HasSubstr("no token came"));
+  EXPECT_EQ(work_.Run(drain, root).exit_code, 0);
+  const Outcome submitted = work_.Run(Join({"submit", work_.GptJob()}, At()), alice);
+  EXPECT_EQ(submitted.exit_code, 0) << submitted.err;
+  const Outcome described = work_.Run(Join({"jobs", "describe", "1"}, At()), alice);
+  EXPECT_THAT(described.out, HasSubstr("by 'alice', priority 0"));
 }
 
 // The link is down for a second in the middle of the run.

@@ -161,4 +161,14 @@ absl::Status DrainCommand(const SchedulerArguments& scheduler, const std::string
 absl::Status CertsInitCommand(const std::string& folder, const CertificateOptions& options);
 absl::Status CertsShowCommand(const std::string& folder);
 
+// `oneflow token`: who may ask a scheduler what, in the file that its --tokens names.
+struct TokenArguments {
+  std::string file, name;
+  std::string role;
+};
+// Prints the token, once.
+absl::Status TokenAddCommand(const TokenArguments& arguments);
+absl::Status TokenRemoveCommand(const TokenArguments& arguments);
+absl::Status TokenListCommand(const std::string& file);
+
 }  // namespace oneflow

@@ -296,6 +296,21 @@ int Main(int argc, char** argv) {
             [&] { return Report(CertsShowCommand(certs_folder)); });
   sub->add_option("folder", certs_folder, "of certificates, or of such folders")->required();
 
+  CLI::App* const token = app.add_subcommand("token", "who may ask a scheduler what");
+  token->require_subcommand(1);
+  TokenArguments tokens;
+  sub = add(*token, "add", "make a token for a user, and print it", [&] { return Report(TokenAddCommand(tokens)); });
+  sub->add_option("file", tokens.file, "as of `scheduler --tokens`; made if it is not there")->required();
+  sub->add_option("name", tokens.name, "whose jobs will be theirs")->required();
+  sub->add_option("--role", tokens.role, "read: look; submit: and submit, and cancel and retry one's own; admin: all")
+      ->required()
+      ->check(CLI::IsMember({"read", "submit", "admin"}));
+  sub = add(*token, "remove", "refuse a user's token from now on", [&] { return Report(TokenRemoveCommand(tokens)); });
+  sub->add_option("file", tokens.file, "as of `scheduler --tokens`")->required();
+  sub->add_option("name", tokens.name, "of the user")->required();
+  sub = add(*token, "ls", "list names and roles", [&] { return Report(TokenListCommand(tokens.file)); });
+  sub->add_option("file", tokens.file, "as of `scheduler --tokens`")->required();
+
   BenchArguments bench;
   BenchDeviceArguments bench_device;
   BenchKernelsArguments bench_kernels;
@@ -358,6 +373,8 @@ int Main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{36'500}));
   AddTls(*sub, scheduler_args.tls);
+  sub->add_option("--tokens", scheduler_args.tokens,
+                  "file of tokens, as `token add` makes it; default: whoever reaches the port may ask everything");
   AddInsecure(*sub, scheduler_args.insecure);
   sub->add_option("--ready-fd", scheduler_args.ready_fd, "descriptor that takes the address once it serves");
 

@@ -120,7 +120,8 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
   if (interrupt.requested()) return absl::CancelledError("interrupted before the job was submitted");
   // An embedded scheduler that is lost does not come back.
   const absl::Duration patience = cluster == nullptr ? kSchedulerPatience : absl::ZeroDuration();
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler, patience));
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
+                      cluster == nullptr ? ConnectTo(scheduler, patience) : Client::Connect(scheduler.address));
   OF_ASSIGN_OR_RETURN(const pb::StateChange last, Follow(*client, job.spec, interrupt, progress));
   if (metrics.is_open()) {
     metrics.close();

@@ -14,12 +14,14 @@
 #include "tools/cli/progress.h"
 #include "tools/client.h"
 #include "tools/security/certificates.h"
+#include "tools/security/tokens.h"
 
 namespace oneflow {
 
 absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const SchedulerArguments& scheduler, absl::Duration patience) {
   OF_ASSIGN_OR_RETURN(TlsIdentity identity, LoadIdentityIfAny(scheduler.tls));
-  return Client::Connect({scheduler.address, std::move(identity)}, absl::Seconds(5), patience);
+  OF_ASSIGN_OR_RETURN(std::string token, OwnToken());
+  return Client::Connect({scheduler.address, std::move(identity), std::move(token)}, absl::Seconds(5), patience);
 }
 
 absl::Status SubmitCommand(const JobArguments& arguments, const SchedulerArguments& scheduler, int priority) {

@@ -1,9 +1,12 @@
-// `oneflow certs`: who may be part of a cluster, and who may use it.
+// `oneflow certs` and `oneflow token`: who may be part of a cluster, and who may use it, for what.
+#include <unistd.h>
+
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
 #include "tools/cli/commands.h"
 #include "tools/security/certificates.h"
+#include "tools/security/tokens.h"
 
 namespace oneflow {
 
@@ -20,6 +23,24 @@ absl::Status CertsInitCommand(const std::string& folder, const CertificateOption
 absl::Status CertsShowCommand(const std::string& folder) {
   OF_ASSIGN_OR_RETURN(const std::string text, DescribeCertificates(folder));
   std::cout << text;
+  return absl::OkStatus();
+}
+
+absl::Status TokenAddCommand(const TokenArguments& arguments) {
+  OF_ASSIGN_OR_RETURN_AT(const UserRole role, ParseUserRole(arguments.role), "--role");
+  OF_ASSIGN_OR_RETURN(const std::string token, AddToken(arguments.file, arguments.name, role));
+  std::cout << token << "\n";
+  if (isatty(STDOUT_FILENO) != 0) {
+    std::cerr << "this is shown once: '" << arguments.name << "' keeps it in ~/.config/oneflow/token (mode 0600)\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TokenRemoveCommand(const TokenArguments& arguments) { return RemoveToken(arguments.file, arguments.name); }
+
+absl::Status TokenListCommand(const std::string& file) {
+  OF_ASSIGN_OR_RETURN(const std::vector<TokenEntry> entries, ReadTokens(file));
+  for (const TokenEntry& entry : entries) std::cout << entry.name << " " << UserRoleName(entry.role) << "\n";
   return absl::OkStatus();
 }
 

@@ -54,7 +54,8 @@ std::string WhyNotConnected(const std::shared_ptr<grpc::ChannelInterface>& chann
   grpc::CompletionQueue queue;
   grpc::ByteBuffer reply;
   grpc::Status status;
-  const auto call = stub.PrepareUnaryCall(&context, "/oneflow.pb.Nobody/Why", grpc::ByteBuffer(), &queue);
+  const grpc::Slice nothing;
+  const auto call = stub.PrepareUnaryCall(&context, "/oneflow.pb.Nobody/Why", grpc::ByteBuffer(&nothing, 1), &queue);
   call->StartCall();
   call->Finish(&reply, &status, nullptr);
   void* tag;

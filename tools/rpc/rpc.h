@@ -23,6 +23,9 @@ grpc::Status ToGrpc(const absl::Status& status);
 // without an identity.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const TlsIdentity& identity = {});
 
+// Under which a client's token travels, as metadata of a call.
+inline constexpr char kTokenKey[] = "oneflow-token";
+
 // Waits until the server has answered. Unavailable naming `who`, "scheduler '127.0.0.1:7000'", after `timeout`, with
 // what is wrong with certificates if they are what it fails by.
 absl::Status AwaitConnected(const std::shared_ptr<grpc::Channel>& channel, const std::string& who,

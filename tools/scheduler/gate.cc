@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor/transport/tls.h"
 #include "glog/logging.h"
+#include "tools/rpc/rpc.h"
 #include "tools/security/certificates.h"
 
 namespace oneflow {
@@ -27,14 +28,48 @@ absl::Time SteadyTime() {
 
 }  // namespace
 
-absl::Status Gate::Admit(const grpc::ServerContext& context, absl::string_view asked) {
-  if (absl::Status rate = CheckRate(CallingHost(context)); !rate.ok()) return Refuse(context, asked, rate);
+Gate::Gate(bool certificates, const std::string& tokens)
+    : certificates_(certificates), tokens_(tokens.empty() ? nullptr : std::make_unique<TokenFile>(tokens)) {}
+
+absl::StatusOr<Caller> Gate::Admit(const grpc::ServerContext& context, absl::string_view asked, UserRole least) {
+  absl::Status admitted = CheckRate(CallingHost(context));
+  if (admitted.ok()) admitted = CheckCertificate(context);
+  if (!admitted.ok()) return Refuse(context, asked, admitted);
+  if (tokens_ == nullptr) return Caller();
+  absl::StatusOr<Caller> caller = CheckToken(context, least);
+  if (!caller.ok()) return Refuse(context, asked, caller.status());
+  return caller;
+}
+
+absl::Status Gate::AdmitToJobOf(const std::string& owner, const Caller& caller, const grpc::ServerContext& context,
+                                absl::string_view asked) {
+  if (caller.role == UserRole::kAdmin || owner == caller.user) return absl::OkStatus();
+  return Refuse(
+      context, asked,
+      absl::PermissionDeniedError(absl::StrCat("it is '", owner, "'s; the token of '", caller.user, "' has the role '",
+                                               UserRoleName(caller.role), "', which is for jobs of its own")));
+}
+
+absl::Status Gate::CheckCertificate(const grpc::ServerContext& context) const {
   if (!certificates_) return absl::OkStatus();
   const grpc::AuthContext& caller = *context.auth_context();
   if (HasUri(caller, UriOf(Holder::kUser)) || HasUri(caller, UriOf(Holder::kCluster))) return absl::OkStatus();
-  return Refuse(
-      context, asked,
-      absl::PermissionDeniedError("the caller's certificate is neither a user's nor a part's of the cluster"));
+  return absl::PermissionDeniedError("the caller's certificate is neither a user's nor a part's of the cluster");
+}
+
+absl::StatusOr<Caller> Gate::CheckToken(const grpc::ServerContext& context, UserRole least) {
+  const auto said = context.client_metadata().find(kTokenKey);
+  if (said == context.client_metadata().end()) {
+    return absl::UnauthenticatedError(
+        "no token came: ONEFLOW_TOKEN or ~/.config/oneflow/token holds one, which is sent over TLS or within a "
+        "machine");
+  }
+  const absl::string_view token(said->second.data(), said->second.size());
+  OF_ASSIGN_OR_RETURN(const TokenEntry entry, tokens_->Find(token));
+  if (entry.role >= least) return Caller{.user = entry.name, .role = entry.role};
+  return absl::PermissionDeniedError(absl::StrCat("the token of '", entry.name, "' has the role '",
+                                                  UserRoleName(entry.role), "'; this takes '", UserRoleName(least),
+                                                  "'"));
 }
 
 absl::Status Gate::AdmitDaemon(const grpc::ServerContext& context) {

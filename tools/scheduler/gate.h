@@ -4,12 +4,14 @@
 //                       a user's                       what users ask
 //                       a part's                       that, and a daemon's session
 //   rate                too many requests of a host    ResourceExhausted
+//   token               what its role may do (tools/security/tokens.h); without a file of tokens everyone is an admin
 //
 // What is refused is logged with the caller's address and what was asked; of a host that is refused again and again,
 // now and then, with how often. Thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -18,6 +20,7 @@
 #include "absl/time/time.h"
 #include "oneflow_core/status.h"
 #include "tools/scheduler/rate_limit.h"
+#include "tools/security/tokens.h"
 
 namespace grpc {
 class ServerContext;
@@ -29,21 +32,34 @@ namespace oneflow {
 inline constexpr int kRequestsAtOnce = 2000;
 inline constexpr int kRequestsPerSecond = 200;
 
+// Who asks, as far as that is known.
+struct Caller {
+  std::string user;  // the token's name; empty: whoever the caller says it is
+  UserRole role = UserRole::kAdmin;
+};
+
 class Gate {
  public:
-  // `certificates`: the scheduler serves with TLS.
-  explicit Gate(bool certificates) : certificates_(certificates) {}
+  // `certificates`: the scheduler serves with TLS. `tokens`: the file of them; empty: there are none.
+  Gate(bool certificates, const std::string& tokens);
 
-  // A user asks something, "cancel job 7". PermissionDenied or ResourceExhausted.
-  absl::Status Admit(const grpc::ServerContext& context, absl::string_view asked);
+  // A user asks something, "cancel job 7", which takes this role. ResourceExhausted, PermissionDenied, Unauthenticated
+  // without a token that is known here, or errors of TokenFile::Find().
+  absl::StatusOr<Caller> Admit(const grpc::ServerContext& context, absl::string_view asked, UserRole least);
+  // The job that it is about is this user's. PermissionDenied if the caller is neither that nor an admin.
+  absl::Status AdmitToJobOf(const std::string& owner, const Caller& caller, const grpc::ServerContext& context,
+                            absl::string_view asked);
   // A daemon's session. PermissionDenied unless it is a part of the cluster.
   absl::Status AdmitDaemon(const grpc::ServerContext& context);
 
  private:
   absl::Status CheckRate(const std::string& host);
+  absl::Status CheckCertificate(const grpc::ServerContext& context) const;
+  absl::StatusOr<Caller> CheckToken(const grpc::ServerContext& context, UserRole least);
   absl::Status Refuse(const grpc::ServerContext& context, absl::string_view asked, const absl::Status& why);
 
   const bool certificates_;
+  const std::unique_ptr<TokenFile> tokens_;  // null: there are none
   absl::Mutex mu_;
   RateLimit rate_ ABSL_GUARDED_BY(mu_){kRequestsAtOnce, kRequestsPerSecond};
   RateLimit log_ ABSL_GUARDED_BY(mu_){/*burst=*/10, /*per_second=*/0.2};

@@ -14,6 +14,7 @@ struct SchedulerArgs {
   int64_t keep_days = 30;                  // --keep-days: and for how long
   std::string tls;                         // --tls: folder of the cluster's certificate; empty: plain text
   bool insecure = false;                   // --insecure: plain text is meant, also beyond loopback
+  std::string tokens;                      // --tokens: file of them; empty: whoever reaches the port is an admin
   int ready_fd = -1;                       // --ready-fd: descriptor that takes the address and a newline once it serves
 };
 

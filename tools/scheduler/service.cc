@@ -48,7 +48,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
         access_{.identity = options.identity, .insecure = options.insecure},
         store_(std::move(store)),
         state_(options.limits),
-        gate_(!options.identity.empty()) {}
+        gate_(!options.identity.empty(), options.tokens) {}
 
   ~Server() override { Stop(); }
 
@@ -96,14 +96,14 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   // --- calls of clients ---
 
   grpc::Status Submit(grpc::ServerContext* context, const pb::SubmitRequest* request, pb::SubmitReply* reply) override {
-    const absl::Status admitted = gate_.Admit(*context, "submit a job");
-    if (!admitted.ok()) return ToGrpc(admitted);
+    const absl::StatusOr<Caller> caller = gate_.Admit(*context, "submit a job", UserRole::kSubmit);
+    if (!caller.ok()) return ToGrpc(caller.status());
     if (absl::Status valid = ValidateSpec(request->spec()); !valid.ok()) {
       return ToGrpc(Annotate(valid, absl::StrCat("job '", request->spec().name(), "'")));
     }
     if (absl::Status valid = ValidateWish(*request); !valid.ok()) return ToGrpc(valid);
     AcceptedSpec accepted = Accept(request->spec());
-    accepted.user = request->user();
+    accepted.user = caller->user.empty() ? request->user() : caller->user;
     accepted.priority = request->priority();
     absl::MutexLock lock(&mu_);
     Effects effects;
@@ -114,25 +114,28 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   }
 
   grpc::Status Cancel(grpc::ServerContext* context, const pb::CancelRequest* request, pb::CancelReply*) override {
-    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("cancel job ", request->job()));
-    if (!admitted.ok()) return ToGrpc(admitted);
+    const std::string asked = absl::StrCat("cancel job ", request->job());
+    const absl::StatusOr<Caller> caller = gate_.Admit(*context, asked, UserRole::kSubmit);
+    if (!caller.ok()) return ToGrpc(caller.status());
     absl::MutexLock lock(&mu_);
+    if (absl::Status may = MayChange(request->job(), *caller, *context, asked); !may.ok()) return ToGrpc(may);
     Effects effects;
     const absl::Status cancelled = state_.Cancel(request->job(), request->gently(), clock_.Now(), effects);
     return ToGrpc(cancelled.ok() ? AwaitStored(Perform(std::move(effects))) : cancelled);
   }
 
   grpc::Status List(grpc::ServerContext* context, const pb::ListRequest*, pb::ListReply* reply) override {
-    const absl::Status admitted = gate_.Admit(*context, "list jobs");
-    if (!admitted.ok()) return ToGrpc(admitted);
+    const absl::StatusOr<Caller> caller = gate_.Admit(*context, "list jobs", UserRole::kRead);
+    if (!caller.ok()) return ToGrpc(caller.status());
     absl::MutexLock lock(&mu_);
     for (pb::JobStatus& status : state_.List()) *reply->add_jobs() = std::move(status);
     return grpc::Status::OK;
   }
 
   grpc::Status Logs(grpc::ServerContext* context, const pb::LogsRequest* request, pb::LogsReply* reply) override {
-    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("read the logs of job ", request->job()));
-    if (!admitted.ok()) return ToGrpc(admitted);
+    const absl::StatusOr<Caller> caller =
+        gate_.Admit(*context, absl::StrCat("read the logs of job ", request->job()), UserRole::kRead);
+    if (!caller.ok()) return ToGrpc(caller.status());
     absl::MutexLock lock(&mu_);
     const int64_t number = ++last_logs_;
     Effects effects;
@@ -150,8 +153,9 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   grpc::Status Diagnose(grpc::ServerContext* context, const pb::DiagnoseRequest* request,
                         pb::DiagnoseReply* reply) override {
-    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("diagnose job ", request->job()));
-    if (!admitted.ok()) return ToGrpc(admitted);
+    const absl::StatusOr<Caller> caller =
+        gate_.Admit(*context, absl::StrCat("diagnose job ", request->job()), UserRole::kRead);
+    if (!caller.ok()) return ToGrpc(caller.status());
     absl::MutexLock lock(&mu_);
     const int64_t number = ++last_diagnosis_;
     Effects effects;
@@ -168,8 +172,9 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   grpc::Status Describe(grpc::ServerContext* context, const pb::DescribeRequest* request,
                         pb::DescribeReply* reply) override {
-    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("describe job ", request->job()));
-    if (!admitted.ok()) return ToGrpc(admitted);
+    const absl::StatusOr<Caller> caller =
+        gate_.Admit(*context, absl::StrCat("describe job ", request->job()), UserRole::kRead);
+    if (!caller.ok()) return ToGrpc(caller.status());
     {
       absl::MutexLock lock(&mu_);
       absl::StatusOr<pb::DescribeReply> described = state_.Describe(request->job());
@@ -182,16 +187,16 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   }
 
   grpc::Status Nodes(grpc::ServerContext* context, const pb::NodesRequest*, pb::NodesReply* reply) override {
-    const absl::Status admitted = gate_.Admit(*context, "list nodes");
-    if (!admitted.ok()) return ToGrpc(admitted);
+    const absl::StatusOr<Caller> caller = gate_.Admit(*context, "list nodes", UserRole::kRead);
+    if (!caller.ok()) return ToGrpc(caller.status());
     absl::MutexLock lock(&mu_);
     *reply = state_.Nodes();
     return grpc::Status::OK;
   }
 
   grpc::Status Drain(grpc::ServerContext* context, const pb::DrainRequest* request, pb::DrainReply*) override {
-    const absl::Status admitted = gate_.Admit(*context, "drain a node");
-    if (!admitted.ok()) return ToGrpc(admitted);
+    const absl::StatusOr<Caller> caller = gate_.Admit(*context, "drain a node", UserRole::kAdmin);
+    if (!caller.ok()) return ToGrpc(caller.status());
     absl::MutexLock lock(&mu_);
     Effects effects;
     const absl::Status drained = state_.Drain(request->node(), request->undo(), clock_.Now(), effects);
@@ -199,11 +204,12 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   }
 
   grpc::Status Retry(grpc::ServerContext* context, const pb::RetryRequest* request, pb::RetryReply*) override {
-    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("retry job ", request->job()));
-    if (!admitted.ok()) return ToGrpc(admitted);
+    const std::string asked = absl::StrCat("retry job ", request->job());
+    const absl::StatusOr<Caller> caller = gate_.Admit(*context, asked, UserRole::kSubmit);
+    if (!caller.ok()) return ToGrpc(caller.status());
     {
       absl::MutexLock lock(&mu_);
-      if (absl::Status known = state_.Find(request->job()).status(); !known.ok()) return ToGrpc(known);
+      if (absl::Status may = MayChange(request->job(), *caller, *context, asked); !may.ok()) return ToGrpc(may);
     }
     absl::StatusOr<pb::JobSpec> spec = LoadSpec(request->job(), /*with_plan=*/true);
     if (absl::IsNotFound(spec.status())) return ToGrpc(absl::FailedPreconditionError(spec.status().message()));
@@ -218,8 +224,9 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   grpc::Status Watch(grpc::ServerContext* context, const pb::WatchRequest* request,
                      grpc::ServerWriter<pb::JobEvent>* writer) override {
-    const absl::Status admitted = gate_.Admit(*context, absl::StrCat("watch job ", request->job()));
-    if (!admitted.ok()) return ToGrpc(admitted);
+    const absl::StatusOr<Caller> caller =
+        gate_.Admit(*context, absl::StrCat("watch job ", request->job()), UserRole::kRead);
+    if (!caller.ok()) return ToGrpc(caller.status());
     const Watcher watcher(*this);
     if (watcher.too_many()) {
       return ToGrpc(absl::ResourceExhaustedError(absl::StrCat(kMostWatchers, " watch jobs already")));
@@ -285,6 +292,13 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     Server& server_;
     const int number_;
   };
+
+  // Whether the caller may do more to the job than look at it. NotFound; errors of Gate::AdmitToJobOf().
+  absl::Status MayChange(int64_t job, const Caller& caller, const grpc::ServerContext& context, absl::string_view asked)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    OF_ASSIGN_OR_RETURN(const pb::JobStatus status, state_.Find(job));
+    return Annotate(gate_.AdmitToJobOf(status.user(), caller, context, asked), absl::StrCat("job ", job));
+  }
 
   // NotFound if it is no longer kept.
   absl::StatusOr<pb::JobSpec> LoadSpec(int64_t job, bool with_plan) {
@@ -517,6 +531,9 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SchedulerServer>> SchedulerServer::Start(const SchedulerOptions& options) {
+  const Access access{.identity = options.identity, .insecure = options.insecure};
+  OF_RETURN_IF_ERROR_AT(MayListen(options.address, access), "scheduler");
+  if (!options.tokens.empty()) OF_RETURN_IF_ERROR(ReadTokens(options.tokens).status());
   OF_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, Store::Open(options.db_path));
   auto server = std::make_unique<Server>(std::move(store), options);
   OF_RETURN_IF_ERROR(server->Begin(options.address));

@@ -27,6 +27,7 @@ struct SchedulerOptions {
   KeepRule keep;          // of ended jobs
   TlsIdentity identity;   // of a part of the cluster; empty: plain text
   bool insecure = false;  // plain text is meant, also where other machines reach it
+  std::string tokens;     // file of those who may ask (tools/security/tokens.h); empty: whoever reaches the port
 };
 
 class SchedulerServer {
