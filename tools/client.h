@@ -37,7 +37,8 @@ class Client {
                                                          absl::Duration patience = absl::Seconds(0));
   virtual ~Client() = default;
 
-  // The job's number. It is our token's, or that of the user whose process this is. InvalidArgument if the spec is malformed.
+  // The job's number. It is our token's, or that of the user whose process this is. InvalidArgument if the spec is
+  // malformed.
   virtual absl::StatusOr<int64_t> Submit(const pb::JobSpec& spec, int priority = 0) = 0;
   // Calls `on_event` for every event from `from_sequence` on, in order, on the calling thread, until the job has ended;
   // the last is its final StateChange. Stops early, OK, when on_event returns false. NotFound if there is no such job.

@@ -1,5 +1,6 @@
 // Jobs on hosts that share nothing: a scheduler on the first, a daemon on each, and workers that reach one another over
 // the network only. The losses are those of one device, and no more crosses the links than the plan says.
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,7 +46,7 @@ class AcrossHosts : public ::testing::Test {
       Serve(host,
             Join({"daemon", "--scheduler", scheduler_, "--cpu-devices", absl::StrCat(devices_each), "--cores",
                   absl::StrCat(devices_each), "--peer-host", hosts_->address(host), "--work-dir",
-                  work_.Path(hosts_->name(host)), "--name", hosts_->name(host)},
+                  work_.Path(hosts_->name(host)), "--name", hosts_->name(host), "--allow-path", allowed_},
                  ServerAccess()),
             registered, within);
     }
@@ -95,6 +96,7 @@ class AcrossHosts : public ::testing::Test {
   const Workspace work_;
   std::unique_ptr<Hosts> hosts_;
   std::string scheduler_;                                 // its address
+  std::string allowed_ = work_.Path("");                  // what jobs may use
   std::string tls_;                                       // folder of certificates; empty: plain text
   std::string tokens_;                                    // file of them; empty: none
   std::vector<std::unique_ptr<RunningCommand>> servers_;  // end before their hosts
@@ -188,6 +190,9 @@ TEST_F(AcrossHosts, AClusterWithCertificatesLearnsAsOneDevice) {
     SCOPED_TRACE(mesh);
     ExpectSameLosses(LossesAcross(work_.GptJob(), On(2, 2, mesh)), alone);
   }
+  // Two workers of a host, which read each other's memory.
+  const std::vector<std::string> four = Join(On(2, 2, "dp: 4"), {"--set", "cluster.processes=4"});
+  ExpectSameLosses(LossesAcross(work_.GptJob(), four), alone);
 }
 
 // Each from the other host.
@@ -236,6 +241,37 @@ TEST_F(AcrossHosts, AUsersTokenIsNoAdmins) {
   EXPECT_EQ(submitted.exit_code, 0) << submitted.err;
   const Outcome described = work_.Run(Join({"jobs", "describe", "1"}, At()), alice);
   EXPECT_THAT(described.out, HasSubstr("by 'alice', priority 0"));
+}
+
+// Each of its paths, also where a link leads outside.
+TEST_F(AcrossHosts, AJobsPathOutsideIsRefused) {
+  allowed_ = work_.Path("allowed");
+  std::filesystem::create_directory(allowed_);
+  std::filesystem::copy_file(work_.Path("text"), work_.Path("allowed/text"));
+  std::filesystem::create_symlink(work_.Path("text"), work_.Path("allowed/link"));
+  Stand(2, 1);
+  const auto run = [&](const std::string& text, const std::vector<std::string>& more) {
+    const std::string data = absl::StrCat("data.text.path=", work_.Path(text));
+    return work_.Run(Join(Join({"run", work_.GptJob(), "--set", data}, Join(On(2, 1, "dp: 2"), more)), At()),
+                     hosts_->In(0));
+  };
+  const Outcome inside = run("allowed/text", {"--save-weights", work_.Path("allowed/w")});
+  EXPECT_EQ(inside.exit_code, 0) << inside.err;
+  EXPECT_EQ(run("text", {}).exit_code, 1);
+  const Outcome by_link = run("allowed/link", {});
+  EXPECT_EQ(by_link.exit_code, 1);
+  EXPECT_THAT(by_link.err, AllOf(ContainsRegex("worker [01] on daemon 'host[01]': data 'path' of node "),
+                                 HasSubstr(absl::StrCat("which leads to '", work_.Path("text"),
+                                                        "', is not for jobs; "
+                                                        "this daemon allows what is beneath '",
+                                                        allowed_, "'"))));
+  for (const std::string& where : {std::string("save_weights"), std::string("checkpoint.path")}) {
+    const Outcome outside = run("allowed/text", {"--set", absl::StrCat(where, "=", work_.Path("allowed/../outside"))});
+    EXPECT_EQ(outside.exit_code, 1) << where;
+    EXPECT_THAT(outside.err, HasSubstr("/outside' is not for jobs; this daemon allows")) << where;
+  }
+  EXPECT_FALSE(std::filesystem::exists(work_.Path("outside")));
+  EXPECT_THAT(absl::StrCat(servers_[1]->Errors(), servers_[2]->Errors()), HasSubstr("is not for jobs; this daemon"));
 }
 
 // The link is down for a second in the middle of the run.

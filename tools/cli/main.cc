@@ -392,6 +392,11 @@ int Main(int argc, char** argv) {
   sub->add_option("--work-dir", daemon.work_dir, "directory of the workers' logs; default: a temporary one");
   sub->add_option("--peer-host", daemon.peer_host, "where workers listen for workers of other daemons")
       ->capture_default_str();
+  sub->add_option(
+         "--allow-path", daemon.allow_paths,
+         "folder that jobs may read and write; may be repeated. Default: everything if the scheduler is on this "
+         "machine and without --tls, else nothing")
+      ->allow_extra_args(false);
   AddTls(*sub, daemon.tls);
   AddInsecure(*sub, daemon.insecure);
   sub->add_option("--ready-fd", daemon.ready_fd, "descriptor that takes a line once it is registered");

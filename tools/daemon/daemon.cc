@@ -110,6 +110,7 @@ class DaemonImpl final : public Daemon {
                                                            .work_dir = options_.work_dir,
                                                            .peer_host = options_.peer_host,
                                                            .tls = options_.tls,
+                                                           .allowed = options_.allowed,
                                                            .cuda_devices = options_.cuda_devices,
                                                            .stop_grace = options_.stop_grace},
                                          report);

@@ -17,6 +17,7 @@
 #include "actor/transport/tls.h"
 #include "oneflow_core/status.h"
 #include "tools/process/child.h"
+#include "tools/security/paths.h"
 
 namespace oneflow {
 
@@ -33,6 +34,7 @@ struct DaemonOptions {
   TlsIdentity identity;                          // of a part of the cluster; empty: plain text
   std::string tls;                               // where workers find it
   bool insecure = false;                         // plain text is meant, also where other machines reach it
+  AllowedPaths allowed;                          // that jobs may use
   std::string executable = kThisProgram;         // started as `oneflow worker ...`
   absl::Duration lease = absl::Seconds(60);      // without a scheduler, before workers are killed
   size_t report_bytes = size_t{64} << 20;        // kept for a scheduler; beyond that workers wait

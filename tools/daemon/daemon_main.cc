@@ -16,6 +16,7 @@
 #include "tools/process/ready_pipe.h"
 #include "tools/process/stop_signals.h"
 #include "tools/process/temp_dir.h"
+#include "tools/rpc/rpc.h"
 #include "tools/security/certificates.h"
 
 namespace oneflow {
@@ -39,7 +40,26 @@ absl::Status MakeDirectory(const std::string& path) {
   return absl::UnavailableError(absl::StrCat("cannot make work directory '", path, "': ", error.message()));
 }
 
+// This thread, and all that comes of it: sessions, workers.
+absl::Status Confine(const AllowedPaths& allowed, const std::string& tls, const std::string& work_dir) {
+  if (allowed.everything()) return absl::OkStatus();
+  std::vector<std::string> readable;
+  if (!tls.empty()) readable.push_back(tls);  // for workers, who show it to one another
+  const absl::Status confined = allowed.ConfineThread(work_dir, readable);
+  if (!absl::IsUnimplemented(confined)) return confined;
+  LOG(WARNING) << "--allow-path: " << confined.message()
+               << ": paths of jobs are looked at before their workers start, and links that change later are followed";
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<AllowedPaths> DaemonPaths(const DaemonArgs& args) {
+  if (args.allow_paths.empty() && args.tls.empty() && IsLoopback(args.scheduler)) return AllowedPaths();
+  std::vector<std::string> secrets;
+  if (!args.tls.empty()) secrets.push_back(args.tls);
+  return AllowedPaths::Beneath(args.allow_paths, secrets);
+}
 
 int DaemonMain(const DaemonArgs& args) {
   // Signals are blocked before other threads start, and lead to the daemon once it stands.
@@ -64,11 +84,14 @@ int DaemonMain(const DaemonArgs& args) {
     OF_ASSIGN_OR_RETURN(options.identity, LoadIdentityIfAny(args.tls, Holder::kCluster));
     if (!args.tls.empty()) options.tls = std::filesystem::absolute(args.tls);
     options.insecure = args.insecure;
+    OF_ASSIGN_OR_RETURN(options.allowed, DaemonPaths(args));
     if (options.work_dir.empty()) {
       OF_ASSIGN_OR_RETURN(temporary, TempDir::Make("oneflow-daemon"));
       options.work_dir = temporary->path();
     }
     OF_RETURN_IF_ERROR(MakeDirectory(options.work_dir));
+    // Before there are threads but that of the signals, which opens nothing.
+    OF_RETURN_IF_ERROR(Confine(options.allowed, args.tls, options.work_dir));
     options.on_registered = [fd = args.ready_fd]() mutable {
       if (absl::Status told = TellReady(fd, "registered"); !told.ok()) LOG(WARNING) << told.message();
       fd = -1;  // it is told once

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "oneflow_core/status.h"
+#include "tools/security/paths.h"
 
 namespace oneflow {
 
@@ -15,8 +19,13 @@ struct DaemonArgs {
   std::string peer_host = "127.0.0.1";       // --peer-host: where workers listen for workers of other daemons
   std::string tls;                           // --tls: folder of the cluster's certificate; empty: plain text
   bool insecure = false;                     // --insecure: plain text is meant, also beyond loopback
+  std::vector<std::string> allow_paths;      // --allow-path: folders that jobs may use; none: DaemonPaths()
   int ready_fd = -1;                         // --ready-fd: descriptor that takes a line once it is registered
 };
+
+// What jobs of a daemon may use (tools/security/paths.h): what lies beneath its folders, apart from its certificates.
+// If none is named, everything where only this machine gives it jobs, in plain text, and nothing elsewhere.
+absl::StatusOr<AllowedPaths> DaemonPaths(const DaemonArgs& args);
 
 // The exit code: 0 if it was told to stop, 1 if it cannot serve or the scheduler refuses it, with the reason on stderr.
 int DaemonMain(const DaemonArgs& args);

@@ -48,7 +48,9 @@ void WorkerPool::Start(const pb::StartWorker& start) {
   }
   if (launched.ok()) return;
   LOG(ERROR) << "worker " << start.process() << " of job " << start.job() << ": " << launched.message();
-  ReportFailure(key, start.attempt(), absl::StatusCode::kFailedPrecondition, std::string(launched.message()));
+  const bool denied = absl::IsPermissionDenied(launched);  // for any attempt
+  ReportFailure(key, start.attempt(), denied ? launched.code() : absl::StatusCode::kFailedPrecondition,
+                std::string(launched.message()));
   ReportExit(key, start.attempt(), 0, ChildExit{.exit_code = 127});
 }
 
@@ -90,8 +92,9 @@ void WorkerPool::KillFrozen() {
   }
 }
 
-// The spec, with the program of one process in place of the plan.
-absl::Status WorkerPool::Assign(const pb::JobSpec& spec, int process, pb::WorkerAssignment& assignment) {
+// The spec, with the program of one process in place of the plan. PermissionDenied if they name a file that is not for
+// jobs.
+absl::Status WorkerPool::Assign(const pb::JobSpec& spec, int process, pb::WorkerAssignment& assignment) const {
   if (const std::string hash = PlanHash(spec.plan()); hash != spec.plan_hash()) {
     return absl::DataLossError(absl::StrCat("the plan's SHA-256 is ", hash, "; the job's is ", spec.plan_hash()));
   }
@@ -100,6 +103,7 @@ absl::Status WorkerPool::Assign(const pb::JobSpec& spec, int process, pb::Worker
     return absl::InvalidArgumentError(absl::StrCat("the plan (", spec.plan().size(), " bytes) does not parse"));
   }
   OF_ASSIGN_OR_RETURN(const pb::Program program, ProgramOf(plan, process, spec.plan_hash()));
+  OF_RETURN_IF_ERROR(options_.allowed.Check(spec, program));
   const pb::PackedProgram packed = PackProgram(program);
   if (!packed.SerializeToString(assignment.mutable_program())) {
     return absl::ResourceExhaustedError(

@@ -28,6 +28,7 @@
 #include "tools/daemon/log_tail.h"
 #include "tools/process/child.h"
 #include "tools/rpc/outbox.h"
+#include "tools/security/paths.h"
 
 namespace oneflow {
 
@@ -36,6 +37,7 @@ struct WorkerPoolOptions {
   std::string work_dir;                 // of logs; must exist
   std::string peer_host = "127.0.0.1";  // where workers listen for each other
   std::string tls;                      // folder of their certificate; empty: none
+  AllowedPaths allowed;                 // that their jobs may use
   int cuda_devices = 0;
   absl::Duration stop_grace = absl::Seconds(1);  // from SIGTERM to SIGKILL
   absl::Duration silence = absl::Seconds(2);  // of a worker that is attached, until it is taken for frozen and killed
@@ -90,7 +92,7 @@ class WorkerPool {
   void KillFrozen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReportFailure(Key key, uint64_t attempt, absl::StatusCode code, const std::string& message);
   std::string LogPath(Key key) const;
-  static absl::Status Assign(const pb::JobSpec& spec, int process, pb::WorkerAssignment& assignment);
+  absl::Status Assign(const pb::JobSpec& spec, int process, pb::WorkerAssignment& assignment) const;
   absl::Status Launch(const pb::StartWorker& start, Key key, Worker& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TakeCudaDevices(int count, Worker& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -1,6 +1,7 @@
 #include "tools/process/temp_dir.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -22,6 +23,7 @@ absl::StatusOr<std::unique_ptr<TempDir>> TempDir::Make(const std::string& prefix
 TempDir::~TempDir() {
   std::error_code ignored;  // nobody is left to be told
   std::filesystem::remove_all(path_, ignored);
+  rmdir(path_.c_str());  // it begins with removing a file, which is not allowed where a daemon is confined
 }
 
 }  // namespace oneflow

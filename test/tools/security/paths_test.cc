@@ -1,0 +1,133 @@
+// Which files jobs may use: what is refused before they start, and what the kernel refuses later.
+#include "tools/security/paths.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "test/support/status_matchers.h"
+#include "test/support/temp_dir.h"
+#include "tools/process/temp_dir.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
+
+class AllowedPathsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* folder : {"data", "data/keys", "other", "read"})
+      std::filesystem::create_directory(dir_.File(folder));
+    dir_.Write("data/text", "text");
+    dir_.Write("other/text", "text");
+    ASSERT_OK_AND_ASSIGN(work_, TempDir::Make("work"));
+    ASSERT_OK_AND_ASSIGN(allowed_, AllowedPaths::Beneath({dir_.File("data")}, {dir_.File("data/keys")}));
+  }
+  absl::Status Check(const std::string& path) const { return allowed_.Check(JobPath{"weights", dir_.File(path)}); }
+  // What a child says that was confined to data/ before it did this.
+  int ExitOfConfined(const std::function<bool()>& act) {
+    const pid_t child = fork();
+    if (child == 0) _exit(!allowed_.ConfineThread(work_->path(), {dir_.File("read")}).ok() ? 2 : act() ? 0 : 1);
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+  }
+
+  const testing::TempDir dir_;
+  std::unique_ptr<TempDir> work_;
+  AllowedPaths allowed_;
+};
+
+TEST_F(AllowedPathsTest, WhatLiesBeneathIsAllowedAlsoIfItIsNotThereYet) {
+  for (const char* path : {"data", "data/", "data/text", "data/none/below", "data/../data/./text"}) {
+    EXPECT_OK(Check(path)) << path;
+  }
+  EXPECT_OK(AllowedPaths().Check({"weights", "/etc/passwd"})) << "everything";
+}
+
+TEST_F(AllowedPathsTest, WhatLeadsOutsideIsRefusedWithBothPaths) {
+  EXPECT_THAT(Check("other/text"),
+              StatusIs(kDenied, absl::StrCat("weights: '", dir_.File("other/text"),
+                                             "' is not for jobs; this daemon allows what is beneath '",
+                                             dir_.File("data"), "'")));
+  EXPECT_THAT(Check("data/../other/text"),
+              StatusIs(kDenied, HasSubstr(absl::StrCat("which leads to '", dir_.File("other/text"), "'"))));
+  for (const char* path : {"data/keys/key.pem", "data2", "data/none/../../other", ""}) {
+    EXPECT_THAT(Check(path), StatusIs(kDenied, HasSubstr("is not for jobs"))) << path;
+  }
+  EXPECT_THAT(allowed_.Check({"weights", "relative"}), StatusIs(kDenied, HasSubstr("which leads to '/")));
+}
+
+TEST_F(AllowedPathsTest, LinksCountForWhereTheyLead) {
+  std::filesystem::create_symlink(dir_.File("other"), dir_.File("data/out"));
+  std::filesystem::create_symlink(dir_.File("data"), dir_.File("in"));
+  EXPECT_THAT(Check("data/out/text"), StatusIs(kDenied, HasSubstr("/other/text'")));
+  EXPECT_THAT(Check("data/out/none"), StatusIs(kDenied, HasSubstr("/other/none'")));
+  EXPECT_OK(Check("in/text"));
+}
+
+TEST_F(AllowedPathsTest, AllPathsOfAJobAreLookedAt) {
+  pb::JobSpec spec;
+  spec.set_weights("/w");
+  spec.mutable_checkpoint()->set_path("/c");
+  spec.set_resume_from("/r");
+  spec.add_phases()->mutable_save()->set_path("/s");
+  spec.add_phases()->mutable_trace()->set_path("/t");
+  pb::Program program;
+  pb::Instruction& read = *program.add_plans()->add_actors()->add_instructions();
+  read.set_kind(pb::Instruction::READ);
+  for (const char* name : {"dataset", "images", "labels", "split"}) {
+    pb::Attribute& attribute = *read.add_attributes();
+    attribute.set_name(name);
+    attribute.set_s(absl::StrCat("/", name));
+  }
+  std::vector<std::string> paths;
+  for (const JobPath& path : PathsOf(spec, program)) paths.push_back(path.path);
+  EXPECT_THAT(paths, ::testing::ElementsAre("/w", "/c", "/r", "/s", "/t", "/images", "/labels"));
+  EXPECT_THAT(allowed_.Check(spec, program), StatusIs(kDenied, HasSubstr("weights: '/w'")));
+  EXPECT_OK(allowed_.Check(pb::JobSpec(), pb::Program()));
+}
+
+TEST_F(AllowedPathsTest, AFolderThatIsNotThereIsAMistake) {
+  EXPECT_THAT(AllowedPaths::Beneath({dir_.File("none")}, {}).status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/none' is no folder")));
+  ASSERT_OK_AND_ASSIGN(const AllowedPaths nothing, AllowedPaths::Beneath({}, {}));
+  EXPECT_THAT(nothing.Check({"weights", "/w"}),
+              StatusIs(kDenied, HasSubstr("allows nothing (start it with --allow-path")));
+}
+
+// A link that is made after the check, as one who may write in the folder could.
+TEST_F(AllowedPathsTest, TheKernelRefusesWhatLeadsOutsideLater) {
+  const auto reads = [this](const char* path) { return std::ifstream(dir_.File(path)).good(); };
+  const auto writes = [this](const char* path) { return std::ofstream(dir_.File(path)).good(); };
+  const int inside = ExitOfConfined([&] { return reads("data/text") && writes("data/new"); });
+  if (inside == 2) GTEST_SKIP() << "this kernel has no Landlock";
+  EXPECT_EQ(inside, 0);
+  dir_.Write("read/text", "text");
+  EXPECT_EQ(ExitOfConfined([&] { return reads("read/text") && std::ofstream(work_->path() + "/log").good(); }), 0);
+  EXPECT_EQ(ExitOfConfined([&] { return writes("read/text"); }), 1);
+  EXPECT_EQ(ExitOfConfined([&] { return work_.reset(), true; }), 0);
+  EXPECT_FALSE(std::filesystem::exists(work_->path())) << "as a daemon leaves its own";
+  EXPECT_EQ(ExitOfConfined([&] { return reads("other/text"); }), 1);
+  EXPECT_EQ(ExitOfConfined([&] { return writes("other/new"); }), 1);
+  ASSERT_OK(Check("data/late/text"));
+  std::filesystem::create_symlink(dir_.File("other"), dir_.File("data/late"));
+  EXPECT_EQ(ExitOfConfined([&] { return reads("data/late/text"); }), 1);
+  EXPECT_EQ(ExitOfConfined([&] { return writes("data/late/new"); }), 1);
+  EXPECT_FALSE(std::filesystem::exists(dir_.File("other/new")));
+  EXPECT_EQ(ExitOfConfined([&] { return std::ifstream("/etc/shadow").good(); }), 1);
+  EXPECT_EQ(ExitOfConfined([&] { return std::ofstream("/dev/null").good(); }), 0);
+  EXPECT_EQ(ExitOfConfined([&] { return std::ofstream("/dev/full").good(); }), 1);
+  EXPECT_EQ(ExitOfConfined([&] { return std::ifstream("/proc/self/status").good(); }), 0);
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,52 @@
+// Which files of a machine jobs may use: what lies beneath the folders that its daemon allows.
+//
+//   before a worker starts   every path of its job is resolved, links and ".." included, and refused in one sentence
+//   while it runs            the kernel (Landlock) keeps it, and the daemon, to the same folders, whatever links and
+//                            folders have become since
+//
+// Folders of the system, which programs need, may be read in any case. Jobs bring no code: what they name is read and
+// written by ours.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "oneflow_core/status.h"
+#include "proto/control.pb.h"
+#include "proto/program.pb.h"
+
+namespace oneflow {
+
+// A file or folder that a job names.
+struct JobPath {
+  std::string what;  // "checkpoint.path"
+  std::string path;
+};
+// All of them, of one process.
+std::vector<JobPath> PathsOf(const pb::JobSpec& spec, const pb::Program& program);
+
+class AllowedPaths {
+ public:
+  // Everything is allowed.
+  AllowedPaths() = default;
+  // What lies beneath these folders, and nothing beneath `forbidden`, where secrets are. NotFound if one is no folder.
+  static absl::StatusOr<AllowedPaths> Beneath(const std::vector<std::string>& folders,
+                                              const std::vector<std::string>& forbidden);
+
+  bool everything() const { return everything_; }
+  // PermissionDenied that names the path, where it leads and what is allowed.
+  absl::Status Check(const JobPath& path) const;
+  absl::Status Check(const pb::JobSpec& spec, const pb::Program& program) const;
+
+  // From now on this thread, those that it starts and their children open nothing but what lies beneath these folders
+  // and `work_dir`, which may be removed too, and for reading beneath `readable` and the system's; for ever. Their
+  // memory cannot be seen by other processes so confined, nor the other way round. Unimplemented if the kernel cannot
+  // do that, Internal if it fails to.
+  absl::Status ConfineThread(const std::string& work_dir, const std::vector<std::string>& readable) const;
+
+ private:
+  bool everything_ = true;
+  std::vector<std::string> folders_, forbidden_;  // resolved
+};
+
+}  // namespace oneflow
