@@ -22,6 +22,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/transport/payload.h"
+#include "actor/transport/seal.h"
+#include "glog/logging.h"
 
 namespace oneflow {
 namespace {
@@ -34,7 +36,8 @@ constexpr std::chrono::microseconds kLookTime(20);
 // The peer's own error comes over the control network, and says more than that it is gone.
 constexpr std::chrono::milliseconds kWordTime(500);
 constexpr std::chrono::seconds kCloseTime(2);
-constexpr size_t kMostMessages = 512;  // in one frame
+constexpr size_t kMostMessages = 512;  // in one frame, which is no longer than a piece
+constexpr int kLogEvery = 5;           // seconds, of what is dropped: anyone can send it
 // Payloads go in pieces of so many bytes, of which the library has so many at a time for each peer: messages go between
 // them. No piece is asked for by the receiver: there is room, and on a busy way an answer takes long.
 constexpr int64_t kPieceBytes = 128 << 10;
@@ -86,8 +89,12 @@ class DataChannel::Impl {
     Message message;
     int64_t offset = 0;     // where a piece lands
     int64_t num_bytes = 0;  // of the payload
+    uint64_t number = 0;    // of what is sealed
   };
-  static_assert(sizeof(Header) == 48);
+  static_assert(sizeof(Header) == 56);
+  static absl::string_view BytesOf(const Header& header) {
+    return {reinterpret_cast<const char*>(&header), sizeof(header)};
+  }
 
   // What waits to be sent: messages or a payload.
   struct Outgoing {
@@ -101,6 +108,8 @@ class DataChannel::Impl {
 
   explicit Impl(const Options& options)
       : options_(options),
+        sealers_(options.num_processes),
+        openers_(options.num_processes),
         endpoints_(options.num_processes, nullptr),
         stamps_(options.num_processes, 0),
         is_lost_(options.num_processes, false),
@@ -125,6 +134,7 @@ class DataChannel::Impl {
     Outgoing* of = nullptr;
     Header header;
     std::vector<ucp_dt_iov_t> runs;
+    std::unique_ptr<char[]> sealed;  // where they are then
   };
   struct Loss {
     Clock::time_point tell_at;
@@ -141,6 +151,9 @@ class DataChannel::Impl {
   void SendOne(std::unique_ptr<Outgoing> outgoing);
   void SendPieces(int process);
   void SendPiece(Outgoing& of, std::vector<ucp_dt_iov_t> runs, int64_t offset);
+  absl::Status Seal(Piece& piece);
+  // What was sealed, or `text` if nothing is.
+  absl::StatusOr<absl::string_view> Unseal(const Header& header, absl::string_view text);
   void EndPiece(Piece* piece);
   void Lose(int process, absl::Status status);
   void TellLost();
@@ -157,7 +170,10 @@ class DataChannel::Impl {
   static void OnBroken(void* arg, ucp_ep_h endpoint, ucs_status_t status);
 
   const Options options_;
-  uint64_t stamp_ = 0;  // that peers have to know
+  uint64_t stamp_ = 0;                          // that peers have to know
+  std::string key_;                             // and with which they seal; empty: all is in plain text
+  std::vector<std::optional<Sealer>> sealers_;  // by process; then under worker_mu_
+  std::vector<std::optional<Opener>> openers_;  // by process; then under worker_mu_
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int wake_ = -1;                    // an event: the queue has something, or the thread is to end
@@ -175,6 +191,7 @@ class DataChannel::Impl {
   int64_t sending_ = 0;                                          // pieces of anything, that UCX has
   ArrivingPayloads arriving_;
   std::vector<std::unique_ptr<Outgoing>> taken_;
+  std::vector<std::unique_ptr<char[]>> spare_;  // for what is sealed: as many as were ever on their way
 
   std::mutex mu_;
   std::vector<std::unique_ptr<Outgoing>> queue_;  // guarded by mu_
@@ -236,6 +253,10 @@ absl::StatusOr<pb::PeerData> DataChannel::Impl::Open() {
   pb::PeerData mine;
   mine.set_address(std::string(reinterpret_cast<const char*>(address), length));
   mine.set_stamp(stamp_);
+  if (options_.is_secret) {
+    OF_ASSIGN_OR_RETURN(key_, MakeSealKey());
+    mine.set_key(key_);
+  }
   ucp_worker_release_address(worker_, address);
   return mine;
 }
@@ -244,6 +265,11 @@ absl::Status DataChannel::Impl::Connect(int process, const pb::PeerData& peer) {
   if (peer.address().size() < kLeastAddress) {
     return absl::InvalidArgumentError(absl::StrCat("process ", process, " announces an address for data of ",
                                                    peer.address().size(), " bytes, which is none"));
+  }
+  if (options_.is_secret) {
+    OF_ASSIGN_OR_RETURN_AT(sealers_[process], Sealer::Make(peer.key(), options_.process),
+                           absl::StrCat("process ", process, " announces"));
+    OF_ASSIGN_OR_RETURN(openers_[process], Opener::Make(key_, process));
   }
   peers_.push_back({this, process});
   stamps_[process] = peer.stamp();
@@ -383,6 +409,10 @@ void DataChannel::Impl::SendPiece(Outgoing& of, std::vector<ucp_dt_iov_t> runs, 
   ++of.pieces, ++sending_;
   if (of.payload.has_value()) ++pieces_[of.process];
   const int process = of.process;
+  if (const absl::Status sealed = Seal(*piece); !sealed.ok()) {
+    Lose(process, sealed);
+    return EndPiece(piece);
+  }
   const std::vector<ucp_dt_iov_t>& list = piece->runs;
   const bool is_list = list.size() > 1;
   ucp_request_param_t param = {};
@@ -400,6 +430,32 @@ void DataChannel::Impl::SendPiece(Outgoing& of, std::vector<ucp_dt_iov_t> runs, 
   if (request == nullptr || UCS_PTR_IS_ERR(request)) EndPiece(piece);  // else OnSent does
 }
 
+absl::Status DataChannel::Impl::Seal(Piece& piece) {
+  std::optional<Sealer>& sealer = sealers_[piece.of->process];
+  if (!sealer.has_value()) return absl::OkStatus();
+  std::vector<absl::string_view> runs;
+  for (const ucp_dt_iov_t& run : piece.runs) runs.emplace_back(static_cast<const char*>(run.buffer), run.length);
+  piece.header.number = sealer->next_number();
+  if (spare_.empty()) {
+    piece.sealed.reset(new char[kPieceBytes + kSealTagBytes]);
+  } else {
+    piece.sealed = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  size_t size = kSealTagBytes;
+  for (const absl::string_view run : runs) size += run.size();
+  OF_RETURN_IF_ERROR(sealer->Seal(BytesOf(piece.header), runs, piece.sealed.get()));
+  piece.runs = {{piece.sealed.get(), size}};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::string_view> DataChannel::Impl::Unseal(const Header& header, absl::string_view text) {
+  if (key_.empty()) return text;
+  std::optional<Opener>& opener = openers_[header.process];
+  if (opener.has_value()) return opener->Open(header.number, BytesOf(header), text);
+  return absl::PermissionDeniedError(absl::StrCat("process ", header.process, " sends us nothing"));
+}
+
 void DataChannel::Impl::OnSent(void* request, ucs_status_t, void* data) {  // errors come to OnBroken as well
   auto* const piece = static_cast<Piece*>(data);
   Impl& channel = *piece->channel;
@@ -414,6 +470,7 @@ void DataChannel::Impl::EndPiece(Piece* piece) {
   --sending_;
   if (of->payload.has_value()) --pieces_[of->process];
   if (--of->pieces == 0 && of->is_taken) delete of;
+  if (piece->sealed != nullptr) spare_.push_back(std::move(piece->sealed));
   delete piece;
 }
 
@@ -452,7 +509,12 @@ ucs_status_t DataChannel::Impl::OnActiveMessage(void* arg, const void* header, s
   const bool was_introduced =
       known.stamp == channel.stamp_ && known.process >= 0 && known.process < channel.options_.num_processes;
   if (!was_introduced) return UCS_OK;
-  const absl::Status status = channel.Take(known, data, length);
+  const absl::StatusOr<absl::string_view> text = channel.Unseal(known, {static_cast<const char*>(data), length});
+  if (!text.ok()) {
+    LOG_EVERY_T(WARNING, kLogEvery) << "data between hosts: dropped: " << text.status().message();
+    return UCS_OK;
+  }
+  const absl::Status status = channel.Take(known, text->data(), text->size());
   if (!status.ok()) channel.Lose(known.process, status);
   return UCS_OK;
 }

@@ -8,7 +8,9 @@
 // has a core to spare. What is sent is not copied on the way to the network where it lies in a few runs; payloads go in
 // pieces, and messages between them. Who may send
 // is settled before: peers are told the address and a stamp of random bytes over the control network, and whatever
-// comes without the stamp is dropped. A connection that breaks is reported once and not made again.
+// comes without the stamp is dropped. Where that network is secret they are told a key too, and all that goes over this
+// one is sealed with it (seal.h): what is not, was changed or comes again is dropped. A connection that breaks is
+// reported once and not made again.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +52,7 @@ class DataChannel {
     int num_processes = 1;
     std::string host;             // an address of this host, whose network card is used
     CoreBudget* cores = nullptr;  // borrowed; null: the thread never looks, but sleeps
+    bool is_secret = false;       // announcements are read by nobody but peers, and what is sent is for nobody else
   };
   // Unavailable, saying why, if the library finds no network to use.
   static absl::StatusOr<std::unique_ptr<DataChannel>> Create(const Options& options);
@@ -58,8 +61,8 @@ class DataChannel {
 
   // What the peers have to know.
   const pb::PeerData& announcement() const { return announcement_; }
-  // Before anything is sent to that process. InvalidArgument if what it announces is no address, Unavailable if there
-  // is no way to it.
+  // Before anything is sent to that process. InvalidArgument if what it announces is no address or key, Unavailable if
+  // there is no way to it.
   absl::Status Connect(int process, const pb::PeerData& peer);
   // Whom to tell, borrowed; what comes before waits.
   void Start(Receiver& receiver);

@@ -59,7 +59,8 @@ absl::Status OtherHosts::Open(const PeerNetwork& peers, CoreBudget& cores) {
   OF_ASSIGN_OR_RETURN(channel_, DataChannel::Create({.process = process_,
                                                      .num_processes = peers.num_processes(),
                                                      .host = address.substr(0, address.rfind(':')),
-                                                     .cores = &cores}));
+                                                     .cores = &cores,
+                                                     .is_secret = peers.is_secret()}));
   return absl::OkStatus();
 }
 

@@ -26,6 +26,7 @@ const std::map<std::string, std::string>& Bringers() {
         {"<array>", "array"},
         {"<atomic>", "atomic memory_order_acquire memory_order_relaxed memory_order_release"},
         {"<bit>", "bit_cast"},
+        {"<bitset>", "bitset"},
         {"<chrono>", "chrono"},
         {"<cmath>", "sqrt"},
         {"<condition_variable>", "condition_variable"},

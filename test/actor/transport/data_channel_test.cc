@@ -69,12 +69,15 @@ class Taker : public DataChannel::Receiver {
   std::vector<absl::Status> lost_;
 };
 
-class DataChannelTest : public ::testing::Test {
+// In plain text, and sealed.
+class DataChannelTest : public ::testing::TestWithParam<bool> {
  protected:
   // Process 0 is introduced to process 1, which is introduced to 0; `spoil` may change what 0 learns of 1.
   void Connect(const std::function<void(pb::PeerData&)>& spoil = [](pb::PeerData&) {}) {
     for (int p = 0; p < 2; ++p) {
-      ASSERT_OK_AND_ASSIGN(channels_[p], DataChannel::Create({.process = p, .num_processes = 2, .host = "127.0.0.1"}));
+      ASSERT_OK_AND_ASSIGN(
+          channels_[p],
+          DataChannel::Create({.process = p, .num_processes = 2, .host = "127.0.0.1", .is_secret = GetParam()}));
     }
     pb::PeerData of_1 = channels_[1]->announcement();
     spoil(of_1);
@@ -98,7 +101,9 @@ class DataChannelTest : public ::testing::Test {
   std::unique_ptr<DataChannel> channels_[2];
 };
 
-TEST_F(DataChannelTest, MessagesArriveInTheirOrder) {
+class SealedDataChannelTest : public DataChannelTest {};
+
+TEST_P(DataChannelTest, MessagesArriveInTheirOrder) {
   Connect();
   std::vector<Message> sent;
   for (int i = 0; i < 3000; ++i) {
@@ -113,7 +118,7 @@ TEST_F(DataChannelTest, MessagesArriveInTheirOrder) {
   EXPECT_EQ(takers_[1].Messages(sent.size()), sent);
 }
 
-TEST_F(DataChannelTest, PayloadsArriveWholeWhateverTheirSizeAndRuns) {
+TEST_P(DataChannelTest, PayloadsArriveWholeWhateverTheirSizeAndRuns) {
   Connect();
   const uint32_t seed = 9;
   SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -146,7 +151,7 @@ TEST_F(DataChannelTest, PayloadsArriveWholeWhateverTheirSizeAndRuns) {
   EXPECT_EQ(channels_[0]->bytes_sent(), total);
 }
 
-TEST_F(DataChannelTest, APayloadThatDoesNotFitIsNonsense) {
+TEST_P(DataChannelTest, APayloadThatDoesNotFitIsNonsense) {
   Connect();
   slots_.emplace_back(200, 'x');
   takers_[1].MakeRoom(1, 64);
@@ -156,7 +161,7 @@ TEST_F(DataChannelTest, APayloadThatDoesNotFitIsNonsense) {
                        AllOf(HasSubstr("data of process 0"), HasSubstr("100 bytes where there are 64"))));
 }
 
-TEST_F(DataChannelTest, WhoWasNotIntroducedIsNotHeard) {
+TEST_P(DataChannelTest, WhoWasNotIntroducedIsNotHeard) {
   Connect([](pb::PeerData& data) { data.set_stamp(data.stamp() + 1); });
   const Message message = Filled(1, 0);
   channels_[0]->SendMessages(1, {&message, 1});
@@ -169,7 +174,31 @@ TEST_F(DataChannelTest, WhoWasNotIntroducedIsNotHeard) {
   EXPECT_TRUE(takers_[1].Arrived(0).empty());
 }
 
-TEST_F(DataChannelTest, APeerThatIsGoneIsToldOnce) {
+TEST_P(SealedDataChannelTest, WhatIsSealedWithAnotherKeyIsDropped) {
+  Connect([](pb::PeerData& data) { data.set_key(std::string(32, 'k')); });
+  const Message message = Filled(1, 0);
+  channels_[0]->SendMessages(1, {&message, 1});
+  slots_.emplace_back(200, 'x');
+  takers_[1].MakeRoom(1, 100);
+  channels_[0]->SendShipment(1, Use::kFilled, Filled(1, 0), Every2nd(1, 100, slots_[0]), 0);
+  channels_[0].reset();  // sends first
+  takers_[1].Lost(1);
+  EXPECT_TRUE(takers_[1].Messages(0).empty());
+  EXPECT_TRUE(takers_[1].Arrived(0).empty());
+  EXPECT_EQ(takers_[1].room(1), std::string(100, '\0')) << "nothing is written before it is known whose it is";
+}
+
+TEST_P(SealedDataChannelTest, APeerThatSaysNoKeyIsRefusedWhereAllIsSealed) {
+  for (int p = 0; p < 2; ++p) {
+    ASSERT_OK_AND_ASSIGN(
+        channels_[p],
+        DataChannel::Create({.process = p, .num_processes = 2, .host = "127.0.0.1", .is_secret = p == 0}));
+  }
+  EXPECT_THAT(channels_[0]->Connect(1, channels_[1]->announcement()),
+              StatusIs(absl::StatusCode::kInvalidArgument, "process 1 announces: a key of 0 bytes; one has 32"));
+}
+
+TEST_P(DataChannelTest, APeerThatIsGoneIsToldOnce) {
   Connect();
   const Message message = Filled(1, 0);
   channels_[0]->SendMessages(1, {&message, 1});
@@ -181,6 +210,10 @@ TEST_F(DataChannelTest, APeerThatIsGoneIsToldOnce) {
   channels_[0]->SendMessages(1, {&message, 1});  // dropped
   EXPECT_EQ(takers_[0].Lost(1).size(), 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(Sealed, SealedDataChannelTest, ::testing::Values(true));
+INSTANTIATE_TEST_SUITE_P(InTheOpenAndSealed, DataChannelTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Sealed" : "Plain"; });
 
 }  // namespace
 }  // namespace oneflow
