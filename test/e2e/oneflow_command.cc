@@ -54,26 +54,25 @@ std::string InventedLabels() {
   return bytes;
 }
 
-std::vector<nlohmann::json> LinesIn(const std::string& path) {
-  std::vector<nlohmann::json> lines;
-  std::istringstream stream(ReadFile(path));
-  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line, nullptr, false));
-  return lines;
-}
-
 std::vector<double> LossesOf(const std::vector<nlohmann::json>& lines) {
   std::vector<double> losses;
   for (const nlohmann::json& line : lines) losses.push_back(line.at("loss"));
   return losses;
 }
 
-// The command of this build, or another that is named to the tests.
+}  // namespace
+
 std::string Command() {
   const char* const named = std::getenv("ONEFLOW_COMMAND");
   return named == nullptr ? BinaryDir() + "/oneflow" : named;
 }
 
-}  // namespace
+std::vector<nlohmann::json> LinesIn(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream stream(ReadFile(path));
+  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line, nullptr, false));
+  return lines;
+}
 
 void RunningCommand::Signal(int signal) const { kill(pid(), signal); }
 

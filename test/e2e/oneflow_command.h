@@ -17,6 +17,9 @@
 
 namespace oneflow::e2e {
 
+// The program that is tested.
+std::string Command();
+
 // How a command ended and what it wrote.
 struct Outcome {
   int exit_code = 0;
@@ -85,6 +88,7 @@ std::string ReadFile(const std::string& path);
 // Returns when the file has so many lines; false if they do not come in time.
 bool AwaitLines(const std::string& path, int lines, absl::Duration limit = absl::Seconds(60));
 // Of a metrics file.
+std::vector<nlohmann::json> LinesIn(const std::string& path);
 std::vector<double> LossesIn(const std::string& path);
 
 }  // namespace oneflow::e2e

@@ -10,11 +10,14 @@
 #include "proto/control.pb.h"
 #include "tools/client.h"
 #include "tools/job/job.h"
+#include "tools/launch/manifest.h"
 #include "tools/security/certificates.h"
 
 namespace oneflow {
 
-// Prints an error as the one line that a user reads. The exit code: 0 done, 1 failed, 130 interrupted.
+// 0 done, 1 failed, 130 interrupted.
+int ExitCode(const absl::Status& status);
+// Prints an error as the one line that a user reads. The exit code.
 int Report(const absl::Status& status);
 // What compiling the job had to tell the user, on the stream of errors.
 void PrintWarnings(const Job& job);
@@ -24,7 +27,9 @@ struct SchedulerArguments {
   std::string address;  // empty: of `run` and `generate`, an embedded cluster
   std::string tls;      // folder of our certificate; empty: plain text
 };
-// Errors of LoadIdentity() and of Client::Connect().
+// With our certificate and token. Errors of LoadIdentity() and OwnToken().
+absl::StatusOr<SchedulerAddress> AddressOf(const SchedulerArguments& scheduler);
+// The same, and of Client::Connect().
 absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const SchedulerArguments& scheduler,
                                                   absl::Duration patience = absl::ZeroDuration());
 
@@ -54,6 +59,26 @@ struct RunArguments {
 // Returns when the embedded cluster has stopped, with the exit code; an error is reported before that. Cancelled, that
 // is 130, if the user pressed Ctrl-C.
 int RunCommand(const RunArguments& arguments);
+
+// `oneflow join`: in each task of a batch system's job. Together they are a cluster for this one job, which task 0
+// follows to its end as `oneflow run` does. The exit code is that of `run`, in all tasks.
+struct JoinArguments {
+  JobArguments job;
+  std::string metrics;    // file for one JSON object per training step, written by task 0; empty: none
+  std::string first;      // host of task 0; empty: as the batch system says
+  int port = 0;           // of the scheduler there; 0: one that follows from the job's number
+  std::string tls;        // folder of the cluster's certificate; empty: plain text
+  bool insecure = false;  // plain text is meant, also between machines
+};
+int JoinCommand(const JoinArguments& arguments);
+
+// `oneflow manifest`: prints what Kubernetes is to be told for a cluster that stays, or for one job.
+struct ManifestArguments {
+  ManifestOptions options;  // without the job's text
+  std::string job;          // job config; empty: a cluster that stays
+  bool insecure = false;    // pods may reach one another in plain text
+};
+absl::Status ManifestCommand(const ManifestArguments& arguments);
 
 // `oneflow compile`: compiles, checks, prints a summary, writes the plan set to `output` unless empty. `dump_after`:
 // name of a pass after which the graphs are printed, or "all".

@@ -105,6 +105,35 @@ int Main(int argc, char** argv) {
   AddFieldFlag(*sub, generate.job.fields, "--tokens", "generate.tokens", "how many bytes");
   AddFieldFlag(*sub, generate.job.fields, "--temperature", "generate.temperature", "0: always the likeliest");
 
+  JoinArguments join;
+  sub = add(app, "join", "train a job in the tasks that srun, mpirun or Kubernetes has begun, of which this is one",
+            [&] { return JoinCommand(join); });
+  AddConfig(*sub, join.job);
+  AddResume(*sub, join.job);
+  sub->add_option("--metrics", join.metrics, "write one JSON object per step to this file, from task 0");
+  sub->add_option("--first", join.first, "host of task 0; default: as the batch system says");
+  sub->add_option("--port", join.port,
+                  "of that host, where the tasks meet; default: from 20000 on, by the job's number")
+      ->check(CLI::Range(1, 65535));
+
+  AddTls(*sub, join.tls);
+  AddInsecure(*sub, join.insecure);
+
+  ManifestArguments manifest;
+  sub = add(app, "manifest", "print what Kubernetes is to be told for a cluster that stays, or for one job",
+            [&] { return Report(ManifestCommand(manifest)); });
+  sub->add_option("job", manifest.job, "job config (protobuf text): pods for this job alone");
+  sub->add_option("--image", manifest.options.image, "container image that has `oneflow`")->required();
+  sub->add_option("--name", manifest.options.name, "of what is made, or its beginning")->capture_default_str();
+  sub->add_option("--namespace", manifest.options.space, "default: where it is applied");
+  sub->add_option("--tasks", manifest.options.tasks, "pods of the job; default: its processes");
+  sub->add_option("--cpus", manifest.options.cpus, "of a pod; 0: no limit")->check(CLI::Range(0, 100'000));
+  sub->add_option("--gpus", manifest.options.gpus, "of a pod")->check(CLI::Range(0, 1024));
+  sub->add_option("--memory", manifest.options.memory, "of a pod, as 16Gi; default: no limit");
+  sub->add_option("--claim", manifest.options.claim, "PersistentVolumeClaim that all pods see under /data");
+  sub->add_option("--tls-secret", manifest.options.tls, "Secret that holds a folder of certificates");
+  AddInsecure(*sub, manifest.insecure);
+
   JobArguments compile;
   std::string output, dump_after;
   sub = add(app, "compile", "compile a job and check its plans, without running it",
@@ -376,6 +405,7 @@ int Main(int argc, char** argv) {
   sub->add_option("--tokens", scheduler_args.tokens,
                   "file of tokens, as `token add` makes it; default: whoever reaches the port may ask everything");
   AddInsecure(*sub, scheduler_args.insecure);
+  sub->add_flag("--parent-only", scheduler_args.parent_only)->group("");
   sub->add_option("--ready-fd", scheduler_args.ready_fd, "descriptor that takes the address once it serves");
 
   DaemonArgs daemon;
@@ -399,6 +429,7 @@ int Main(int argc, char** argv) {
       ->allow_extra_args(false);
   AddTls(*sub, daemon.tls);
   AddInsecure(*sub, daemon.insecure);
+  sub->add_flag("--parent-only", daemon.parent_only)->group("");
   sub->add_option("--ready-fd", daemon.ready_fd, "descriptor that takes a line once it is registered");
 
   WorkerArgs worker;
@@ -411,6 +442,7 @@ int Main(int argc, char** argv) {
   sub->add_option("--processes", worker.processes)->required();
   sub->add_option("--peer-host", worker.peer_host);
   sub->add_option("--tls", worker.tls);
+  sub->add_flag("--parent-only", worker.parent_only);
 
   try {
     app.parse(argc, argv);

@@ -5,10 +5,14 @@
 
 namespace oneflow {
 
-int Report(const absl::Status& status) {
+int ExitCode(const absl::Status& status) {
   if (status.ok()) return 0;
-  std::cerr << "oneflow: " << status.message() << std::endl;
   return absl::IsCancelled(status) ? 130 : 1;
+}
+
+int Report(const absl::Status& status) {
+  if (!status.ok()) std::cerr << "oneflow: " << status.message() << std::endl;
+  return ExitCode(status);
 }
 
 void PrintWarnings(const Job& job) {

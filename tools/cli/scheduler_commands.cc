@@ -18,10 +18,15 @@
 
 namespace oneflow {
 
-absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const SchedulerArguments& scheduler, absl::Duration patience) {
+absl::StatusOr<SchedulerAddress> AddressOf(const SchedulerArguments& scheduler) {
   OF_ASSIGN_OR_RETURN(TlsIdentity identity, LoadIdentityIfAny(scheduler.tls));
   OF_ASSIGN_OR_RETURN(std::string token, OwnToken());
-  return Client::Connect({scheduler.address, std::move(identity), std::move(token)}, absl::Seconds(5), patience);
+  return SchedulerAddress(scheduler.address, std::move(identity), std::move(token));
+}
+
+absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const SchedulerArguments& scheduler, absl::Duration patience) {
+  OF_ASSIGN_OR_RETURN(const SchedulerAddress address, AddressOf(scheduler));
+  return Client::Connect(address, absl::Seconds(5), patience);
 }
 
 absl::Status SubmitCommand(const JobArguments& arguments, const SchedulerArguments& scheduler, int priority) {

@@ -1,5 +1,6 @@
 #include "tools/cluster/embedded.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
 #include <system_error>
@@ -39,24 +40,36 @@ absl::StatusOr<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(const Em
     OF_ASSIGN_OR_RETURN(cluster->temporary_, TempDir::Make("oneflow"));
     cluster->work_dir_ = cluster->temporary_->path();
   }
-  const std::string& dir = cluster->work_dir_;
-  OF_RETURN_IF_ERROR(cluster->Launch(options, "scheduler",
-                                     {"scheduler", "--address=127.0.0.1:0", absl::StrCat("--db=", dir, "/jobs.db")}));
-  OF_ASSIGN_OR_RETURN(cluster->address_, cluster->AwaitReady(0));
+  cluster->address_ = options.scheduler;
+  if (options.scheduler.empty()) OF_RETURN_IF_ERROR(cluster->LaunchScheduler(options));
+  for (int i = 0; i < options.daemons; ++i) OF_RETURN_IF_ERROR(cluster->LaunchDaemon(options, i));
   for (int i = 0; i < options.daemons; ++i) {
-    const std::string name = absl::StrCat("d", i);
-    const bool cuda = options.device == "cuda";
-    OF_RETURN_IF_ERROR(cluster->Launch(
-        options, name,
-        {"daemon", absl::StrCat("--scheduler=", cluster->address_), absl::StrCat("--name=", name),
-         absl::StrCat("--cpu-devices=", cuda ? 0 : options.devices_per_daemon),
-         absl::StrCat("--cuda-devices=", cuda ? options.devices_per_daemon : 0),
-         absl::StrCat("--cores=", options.cores_per_daemon), absl::StrCat("--work-dir=", dir, "/", name)},
-        cuda ? std::vector<std::string>{VisibleDevices(DevicesOf(i, options.devices_per_daemon))}
-             : std::vector<std::string>()));
+    OF_RETURN_IF_ERROR(cluster->AwaitReady(cluster->first_daemon_ + i).status());
   }
-  for (int i = 0; i < options.daemons; ++i) OF_RETURN_IF_ERROR(cluster->AwaitReady(i + 1).status());
   return cluster;
+}
+
+absl::Status EmbeddedCluster::LaunchScheduler(const EmbeddedOptions& options) {
+  first_daemon_ = 1;
+  OF_RETURN_IF_ERROR(
+      Launch(options, "scheduler",
+             {"scheduler", absl::StrCat("--address=", options.listen), absl::StrCat("--db=", work_dir_, "/jobs.db")}));
+  OF_ASSIGN_OR_RETURN(address_, AwaitReady(0));
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddedCluster::LaunchDaemon(const EmbeddedOptions& options, int index) {
+  const std::string name = absl::StrCat("d", options.first + index);
+  const bool cuda = options.device == "cuda";
+  std::vector<std::string> environment;
+  if (cuda) environment.push_back(VisibleDevices(DevicesOf(index, options.devices_per_daemon)));
+  return Launch(options, name,
+                {"daemon", absl::StrCat("--scheduler=", address_), absl::StrCat("--name=", name),
+                 absl::StrCat("--cpu-devices=", cuda ? 0 : options.devices_per_daemon),
+                 absl::StrCat("--cuda-devices=", cuda ? options.devices_per_daemon : 0),
+                 absl::StrCat("--cores=", options.cores_per_daemon), absl::StrCat("--peer-host=", options.peer_host),
+                 absl::StrCat("--work-dir=", work_dir_, "/", name)},
+                std::move(environment));
 }
 
 EmbeddedCluster::~EmbeddedCluster() { Stop(); }
@@ -71,8 +84,10 @@ absl::Status EmbeddedCluster::Launch(const EmbeddedOptions& options, const std::
   child.executable = options.executable;
   child.arguments = std::move(arguments);
   child.environment = std::move(environment);
-  child.environment.push_back("ONEFLOW_TLS=");  // all of it stays on this machine
+  child.environment.push_back(absl::StrCat("ONEFLOW_TLS=", options.tls));
   child.arguments.insert(child.arguments.begin(), "oneflow");
+  if (options.parent_only) child.arguments.push_back("--parent-only");
+  if (options.insecure) child.arguments.push_back("--insecure");
   child.log_path = absl::StrCat(work_dir_, "/", name, ".log");
   absl::MutexLock lock(&mu_);
   const size_t number = names_.size();
@@ -90,7 +105,7 @@ absl::Status EmbeddedCluster::Launch(const EmbeddedOptions& options, const std::
 // The scheduler alone has what must not be lost, and an address that others know.
 void EmbeddedCluster::Replace(size_t child) {
   absl::MutexLock lock(&mu_);
-  if (child == 0 || stopping_ || replacements_ == 0) return;
+  if (child < first_daemon_ || stopping_ || replacements_ == 0) return;
   --replacements_;
   absl::StatusOr<std::unique_ptr<ChildProcess>> process =
       ChildProcess::Start(options_[child], [this, child](ChildExit) { Replace(child); });
@@ -101,7 +116,7 @@ void EmbeddedCluster::Replace(size_t child) {
   dead_.push_back(std::exchange(children_[child], *std::move(process)));
 }
 
-absl::StatusOr<std::string> EmbeddedCluster::AwaitReady(int child) {
+absl::StatusOr<std::string> EmbeddedCluster::AwaitReady(size_t child) {
   absl::StatusOr<std::string> line = ready_[child]->Await(kReady);
   if (line.ok()) return line;
   const std::string log = ReadTail(absl::StrCat(work_dir_, "/", names_[child], ".log"), 4 << 10);
@@ -119,11 +134,11 @@ void EmbeddedCluster::Stop() {
     dead = std::exchange(dead_, {});
   }
   // Daemons first: a scheduler that went before them would leave them to complain about it.
-  for (size_t i = 1; i < children.size(); ++i) children[i]->Stop(kGrace);
-  for (size_t i = 1; i < children.size(); ++i) children[i]->WaitForExit(kGrace + kKillLimit);
-  if (!children.empty()) {
-    children.front()->Stop(kGrace);
-    children.front()->WaitForExit(kGrace + kKillLimit);
+  for (size_t i = first_daemon_; i < children.size(); ++i) children[i]->Stop(kGrace);
+  for (size_t i = first_daemon_; i < children.size(); ++i) children[i]->WaitForExit(kGrace + kKillLimit);
+  for (size_t i = 0; i < std::min(first_daemon_, children.size()); ++i) {
+    children[i]->Stop(kGrace);
+    children[i]->WaitForExit(kGrace + kKillLimit);
   }
   children.clear();
   dead.clear();  // their threads may be in Replace()

@@ -24,6 +24,13 @@ struct EmbeddedOptions {
   int devices_per_daemon = 1;
   std::string device = "cpu";  // or "cuda"
   int cores_per_daemon = 1;
+  int first = 0;                        // number of its first daemon
+  std::string listen = "127.0.0.1:0";   // where its scheduler serves
+  std::string scheduler;                // that its daemons serve, of another machine; empty: one of its own
+  std::string tls;                      // folder of the cluster's certificate; empty: plain text
+  bool insecure = false;                // plain text is meant, also where other machines reach it
+  std::string peer_host = "127.0.0.1";  // where workers listen for those of other machines
+  bool parent_only = false;             // none of it listens to signals but ours
   std::string work_dir;  // for logs and the scheduler's store; empty: a temporary one, removed at the end
   std::string executable = kThisProgram;
   int replacements = 0;  // how many daemons that die are followed by others of the same name
@@ -33,7 +40,7 @@ class ReadyPipe;
 
 class EmbeddedCluster {
  public:
-  // Returns when all daemons (named d0, d1, ...) are registered. Unavailable or DeadlineExceeded, saying which process
+  // Returns when all daemons (named d0, d1, ..., or from another number on) are registered. Unavailable or DeadlineExceeded, saying which process
   // did not come up and what it wrote last.
   static absl::StatusOr<std::unique_ptr<EmbeddedCluster>> Start(const EmbeddedOptions& options);
   // Stop().
@@ -43,8 +50,9 @@ class EmbeddedCluster {
   const std::string& address() const { return address_; }
   // Where the logs of the scheduler and the daemons are.
   const std::string& work_dir() const { return work_dir_; }
+  // REQUIRES: it has a scheduler of its own.
   int scheduler_pid() const { return pid_of(0); }
-  int daemon_pid(int index) const { return pid_of(index + 1); }
+  int daemon_pid(int index) const { return pid_of(index + first_daemon_); }
 
   // Ends all processes and waits for them: asked first, killed if they do not listen.
   void Stop();
@@ -54,7 +62,9 @@ class EmbeddedCluster {
   // Starts `oneflow NAME arguments... --ready-fd=3`; the line that it says when it is ready comes by AwaitReady.
   absl::Status Launch(const EmbeddedOptions& options, const std::string& name, std::vector<std::string> arguments,
                       std::vector<std::string> environment = {});
-  absl::StatusOr<std::string> AwaitReady(int child);
+  absl::Status LaunchScheduler(const EmbeddedOptions& options);
+  absl::Status LaunchDaemon(const EmbeddedOptions& options, int index);
+  absl::StatusOr<std::string> AwaitReady(size_t child);
   // On the thread of a child that has died: starts another in its place, if there may be one more.
   void Replace(size_t child);
   int pid_of(size_t child) const {
@@ -62,6 +72,7 @@ class EmbeddedCluster {
     return children_[child]->pid();
   }
 
+  size_t first_daemon_ = 0;  // in children_: 1 if it has a scheduler of its own
   std::unique_ptr<TempDir> temporary_;
   std::string work_dir_;
   std::string address_;
@@ -71,7 +82,7 @@ class EmbeddedCluster {
   mutable absl::Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   int replacements_ ABSL_GUARDED_BY(mu_) = 0;                                 // that may still be made
-  std::vector<std::unique_ptr<ChildProcess>> children_ ABSL_GUARDED_BY(mu_);  // scheduler, d0, d1, ...
+  std::vector<std::unique_ptr<ChildProcess>> children_ ABSL_GUARDED_BY(mu_);  // the scheduler, if any, d0, d1, ...
   std::vector<std::unique_ptr<ChildProcess>> dead_ ABSL_GUARDED_BY(mu_);      // those that were replaced
 };
 

@@ -111,6 +111,7 @@ class DaemonImpl final : public Daemon {
                                                            .peer_host = options_.peer_host,
                                                            .tls = options_.tls,
                                                            .allowed = options_.allowed,
+                                                           .parent_only = options_.parent_only,
                                                            .cuda_devices = options_.cuda_devices,
                                                            .stop_grace = options_.stop_grace},
                                          report);

@@ -35,6 +35,7 @@ struct DaemonOptions {
   std::string tls;                               // where workers find it
   bool insecure = false;                         // plain text is meant, also where other machines reach it
   AllowedPaths allowed;                          // that jobs may use
+  bool parent_only = false;                      // workers listen to no signals but ours
   std::string executable = kThisProgram;         // started as `oneflow worker ...`
   absl::Duration lease = absl::Seconds(60);      // without a scheduler, before workers are killed
   size_t report_bytes = size_t{64} << 20;        // kept for a scheduler; beyond that workers wait

@@ -65,10 +65,12 @@ int DaemonMain(const DaemonArgs& args) {
   // Signals are blocked before other threads start, and lead to the daemon once it stands.
   absl::Notification standing;
   std::unique_ptr<Daemon> daemon;
-  StopSignals signals([&](int) {
-    standing.WaitForNotification();
-    if (daemon != nullptr) daemon->Stop();
-  });
+  StopSignals signals(
+      [&](int) {
+        standing.WaitForNotification();
+        if (daemon != nullptr) daemon->Stop();
+      },
+      args.parent_only ? SignalSender::kParent : SignalSender::kAnyone);
   std::unique_ptr<TempDir> temporary;
   const auto start = [&]() -> absl::Status {
     DaemonOptions options;
@@ -85,6 +87,7 @@ int DaemonMain(const DaemonArgs& args) {
     if (!args.tls.empty()) options.tls = std::filesystem::absolute(args.tls);
     options.insecure = args.insecure;
     OF_ASSIGN_OR_RETURN(options.allowed, DaemonPaths(args));
+    options.parent_only = args.parent_only;
     if (options.work_dir.empty()) {
       OF_ASSIGN_OR_RETURN(temporary, TempDir::Make("oneflow-daemon"));
       options.work_dir = temporary->path();

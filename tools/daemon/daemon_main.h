@@ -20,6 +20,7 @@ struct DaemonArgs {
   std::string tls;                           // --tls: folder of the cluster's certificate; empty: plain text
   bool insecure = false;                     // --insecure: plain text is meant, also beyond loopback
   std::vector<std::string> allow_paths;      // --allow-path: folders that jobs may use; none: DaemonPaths()
+  bool parent_only = false;                  // --parent-only: only its parent's signals count, for it and its workers
   int ready_fd = -1;                         // --ready-fd: descriptor that takes a line once it is registered
 };
 

@@ -136,6 +136,7 @@ absl::Status WorkerPool::Launch(const pb::StartWorker& start, Key key, Worker& w
                      absl::StrCat("--processes=", start.spec().processes()),
                      absl::StrCat("--peer-host=", options_.peer_host)};
   if (!options_.tls.empty()) child.arguments.push_back(absl::StrCat("--tls=", options_.tls));
+  if (options_.parent_only) child.arguments.push_back("--parent-only");
   if (start.spec().device() == "cuda") {
     OF_RETURN_IF_ERROR(TakeCudaDevices(start.spec().devices_per_process(), worker));
     child.environment.push_back(VisibleDevices(worker.cuda_devices));

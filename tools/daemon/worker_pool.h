@@ -38,6 +38,7 @@ struct WorkerPoolOptions {
   std::string peer_host = "127.0.0.1";  // where workers listen for each other
   std::string tls;                      // folder of their certificate; empty: none
   AllowedPaths allowed;                 // that their jobs may use
+  bool parent_only = false;             // workers listen to no signals but ours
   int cuda_devices = 0;
   absl::Duration stop_grace = absl::Seconds(1);  // from SIGTERM to SIGKILL
   absl::Duration silence = absl::Seconds(2);  // of a worker that is attached, until it is taken for frozen and killed

@@ -12,7 +12,7 @@
 
 namespace oneflow {
 
-StopSignals::StopSignals(std::function<void(int signal)> on_signal) {
+StopSignals::StopSignals(std::function<void(int signal)> on_signal, SignalSender sender) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
@@ -21,13 +21,15 @@ StopSignals::StopSignals(std::function<void(int signal)> on_signal) {
   signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   end_event_ = eventfd(0, EFD_CLOEXEC);
   PCHECK(signal_fd_ >= 0 && end_event_ >= 0) << "cannot watch signals";
-  thread_ = std::thread([this, on_signal = std::move(on_signal)] {
+  thread_ = std::thread([this, sender, on_signal = std::move(on_signal)] {
     while (true) {
       pollfd polled[2] = {{end_event_, POLLIN, 0}, {signal_fd_, POLLIN, 0}};
       if (poll(polled, 2, -1) < 0) continue;  // EINTR
       if (polled[0].revents != 0) return;
       signalfd_siginfo info;
-      if (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) on_signal(static_cast<int>(info.ssi_signo));
+      if (read(signal_fd_, &info, sizeof(info)) != sizeof(info)) continue;
+      const bool from_parent = info.ssi_pid == static_cast<uint32_t>(getppid());
+      if (from_parent || sender == SignalSender::kAnyone) on_signal(static_cast<int>(info.ssi_signo));
     }
   });
 }

@@ -8,12 +8,16 @@
 
 namespace oneflow {
 
+// Whose signals count. A batch system sends them to all processes of a job at once; who is stopped in order by its
+// parent then listens to that alone.
+enum class SignalSender { kAnyone, kParent };
+
 // While it lives, the two signals end nothing: each arrival calls `on_signal` on a thread of this object. Make it
 // before any other thread: threads inherit the mask of the one that starts them, and a signal takes any thread that
 // lets it.
 class StopSignals {
  public:
-  explicit StopSignals(std::function<void(int signal)> on_signal);
+  explicit StopSignals(std::function<void(int signal)> on_signal, SignalSender sender = SignalSender::kAnyone);
   ~StopSignals();  // waits for a running call
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

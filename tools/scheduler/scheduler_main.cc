@@ -25,10 +25,12 @@ int SchedulerMain(const SchedulerArgs& args) {
   // Signals are blocked before the server's threads start, and lead to it once it stands.
   absl::Notification standing;
   std::unique_ptr<SchedulerServer> server;
-  StopSignals signals([&](int) {
-    standing.WaitForNotification();
-    if (server != nullptr) server->Stop();
-  });
+  StopSignals signals(
+      [&](int) {
+        standing.WaitForNotification();
+        if (server != nullptr) server->Stop();
+      },
+      args.parent_only ? SignalSender::kParent : SignalSender::kAnyone);
   SchedulerLimits limits;
   limits.devices_per_user = args.devices_per_user;
   const auto start = [&]() -> absl::Status {

@@ -15,6 +15,7 @@ struct SchedulerArgs {
   std::string tls;                         // --tls: folder of the cluster's certificate; empty: plain text
   bool insecure = false;                   // --insecure: plain text is meant, also beyond loopback
   std::string tokens;                      // --tokens: file of them; empty: whoever reaches the port is an admin
+  bool parent_only = false;                // --parent-only: only its parent's signals count
   int ready_fd = -1;                       // --ready-fd: descriptor that takes the address and a newline once it serves
 };
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "actor/engine.h"
 #include "actor/transport/peer_network.h"
 #include "tools/job/packed_program.h"
+#include "tools/process/stop_signals.h"
 #include "tools/security/certificates.h"
 #include "tools/worker/daemon_link.h"
 #include "tools/worker/loss_watch.h"
@@ -152,6 +154,8 @@ int Fail(const absl::Status& status) {
 }  // namespace
 
 int WorkerMain(const WorkerArgs& args) {
+  std::optional<StopSignals> signals;
+  if (args.parent_only) signals.emplace([](int signal) { std::_Exit(128 + signal); }, SignalSender::kParent);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error where it is written
   const absl::StatusOr<TlsIdentity> identity = LoadIdentityIfAny(args.tls, Holder::kCluster);
   if (!identity.ok()) return Fail(identity.status());

@@ -19,6 +19,7 @@ struct WorkerArgs {
   int processes = 1;                    // --processes, of the job
   std::string peer_host = "127.0.0.1";  // --peer-host: where it listens for its peers
   std::string tls;                      // --tls: folder of the cluster's certificate; empty: plain text
+  bool parent_only = false;             // --parent-only: only the daemon's signals count
 };
 
 int WorkerMain(const WorkerArgs& args);
