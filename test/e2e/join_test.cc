@@ -1,4 +1,4 @@
-// `oneflow join` under a real Slurm: a controller and two nodes of this machine, which are loopback addresses of it.
+// `oneflow join` under a real Slurm, whose controller and two nodes are on this machine, and under mpirun of Open MPI.
 #include <netinet/in.h>
 #include <pwd.h>
 #include <sys/socket.h>
@@ -148,6 +148,18 @@ TEST_F(SlurmTest, ARequeuedJobGoesOnAndACancelledOneIsSaved) {
   const size_t last = LinesIn(work_.Path("cancelled.metrics")).size();
   EXPECT_THAT(Shell(absl::StrCat("ls ", work_.Path("cancelled"))), HasSubstr(absl::StrCat(last)));
   EXPECT_THAT(ReadFile(work_.Path("cancelled.out")), HasSubstr("oneflow: the job was cancelled"));
+}
+
+TEST(MpirunTest, TasksTrainAsOneMachineDoes) {
+  if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "Open MPI is not installed";
+  const Workspace work;
+  const std::string metrics = work.Path("joined.metrics");
+  const Outcome ended = work.Run(
+      {"join", work.GptJob(), "--port", absl::StrCat(FreePort()), "--metrics", metrics, "--set", "mesh={dp: 2}"},
+      {"env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "mpirun", "--oversubscribe", "--bind-to",
+       "none", "-n", "2"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err << ended.out;
+  EXPECT_EQ(LossesIn(metrics), work.Losses(work.GptJob(), OnMesh("dp: 2", 2)));
 }
 
 }  // namespace
