@@ -32,6 +32,7 @@ const std::map<std::string, std::string>& Bringers() {
         {"<condition_variable>", "condition_variable"},
         {"<cstring>", "memcpy"},
         {"<deque>", "deque"},
+        {"<fstream>", "ofstream"},
         {"<functional>", "function greater less"},
         {"<initializer_list>", "initializer_list"},
         {"<limits>", "numeric_limits"},

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "tools/job/visible_text.h"
 
 namespace oneflow {
 namespace {
@@ -28,35 +29,6 @@ std::string Duration(double seconds) {
   const int64_t s = static_cast<int64_t>(std::llround(seconds));
   if (s >= 3600) return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
   return absl::StrFormat("%d:%02d", s / 60, s % 60);
-}
-
-// How many bytes at the front of `text` are one character of UTF-8; 0 if they are none.
-size_t CharacterSize(absl::string_view text) {
-  const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(0) < 0x80) return 1;
-  const size_t size = byte(0) >= 0xf8 ? 0 : byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : byte(0) >= 0xc2 ? 2 : 0;
-  if (size == 0 || text.size() < size) return 0;
-  for (size_t i = 1; i < size; ++i) {
-    if (byte(i) >> 6 != 2) return 0;
-  }
-  return size;
-}
-
-// A model writes whatever bytes it likes; a terminal would obey some and choke on others.
-std::string ForTerminal(absl::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const size_t size = CharacterSize(text);
-    const unsigned char first = text[0];
-    const bool obeyed = size == 1 && (first == 0x7f || (first < 0x20 && first != '\n' && first != '\t'));
-    if (size == 0 || obeyed) {
-      absl::StrAppendFormat(&result, "\\x%02x", first);
-    } else {
-      absl::StrAppend(&result, text.substr(0, size));
-    }
-    text.remove_prefix(std::max<size_t>(size, 1));
-  }
-  return result;
 }
 
 }  // namespace
@@ -230,7 +202,7 @@ void Progress::Finish() {
   }
   if (generated_.empty()) return;
   const std::string text = options_.prompt + generated_;
-  options_.print(absl::StrCat("generated:\n", options_.terminal ? ForTerminal(text) : text, "\n"));
+  options_.print(absl::StrCat("generated:\n", options_.terminal ? VisibleText(text) : text, "\n"));
 }
 
 }  // namespace oneflow

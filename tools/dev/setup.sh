@@ -16,7 +16,11 @@ install_packages() {
     bible-kjv bible-kjv-text dataset-fashion-mnist
   )
   if [[ ${1:-} == tests ]]; then
-    packages+=(iproute2 libgtest-dev slurmctld slurmd slurm-client openmpi-bin libgmock-dev libboost-context-dev clang-format git python3 python3-numpy python3-torch python3-pip python3-jsonschema python3-yaml)
+    packages+=(
+      iproute2 libgtest-dev libgmock-dev libboost-context-dev clang-format git slurmctld slurmd slurm-client openmpi-bin
+      python3 python3-numpy python3-torch python3-pip python3-protobuf python3-absl python3-six
+      python3-jsonschema python3-yaml
+    )
   fi
   local missing=()
   local package

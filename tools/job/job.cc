@@ -44,6 +44,7 @@ void MakePathsAbsolute(pb::JobConfig& config) {
   if (config.has_pipeline()) MakeAbsolute(config.mutable_pipeline()->mutable_costs());
   if (config.has_checkpoint()) MakeAbsolute(config.mutable_checkpoint()->mutable_path());
   MakeAbsolute(config.mutable_slots());
+  MakeAbsolute(config.mutable_tensorboard());
   MakeAbsolute(config.mutable_weights());
   MakeAbsolute(config.mutable_save_weights());
   MakeAbsolute(config.mutable_save_initial_weights());
@@ -226,6 +227,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   job.spec.set_seed(seed);
   job.spec.set_layout(LayoutText(job.options.mesh, job.spec.processes()));
   if (c.has_checkpoint()) *job.spec.mutable_checkpoint() = MakeCheckpointRule(c.checkpoint());
+  job.spec.set_tensorboard(c.tensorboard());
   if (c.has_stall()) {
     job.spec.mutable_stall()->set_seconds(c.stall().seconds());
     job.spec.mutable_stall()->set_abort(c.stall().abort());

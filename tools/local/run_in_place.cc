@@ -1,5 +1,8 @@
 #include "tools/local/run_in_place.h"
 
+#include <optional>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
@@ -8,6 +11,7 @@
 #include "compiler/lower/program.h"
 #include "tools/worker/phases.h"
 #include "tools/worker/stats.h"
+#include "tools/worker/summaries.h"
 
 namespace oneflow {
 namespace {
@@ -35,13 +39,9 @@ class EventSink {
     event.mutable_state()->set_message(std::string(message));
     Emit(std::move(event));
   }
-  void Value(const Fetched& fetched) {
+  void Value(pb::FetchedValue value) {
     pb::JobEvent event;
-    pb::FetchedValue& value = *event.mutable_fetched();
-    value.set_plan(fetched.plan);
-    value.set_name(fetched.name);
-    value.set_step(fetched.step);
-    value.mutable_values()->Add(fetched.values.begin(), fetched.values.end());
+    *event.mutable_fetched() = std::move(value);
     Emit(std::move(event));
   }
 
@@ -58,9 +58,18 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, Ev
   options.profile = spec.profile();
   options.trace_bytes = spec.trace_bytes();
   LossWatch losses;
-  options.on_fetch = [&sink, &losses](Fetched fetched) {
+  const auto on_notice = [&sink](const pb::Notice& notice) {
+    pb::JobEvent event;
+    *event.mutable_notice() = notice;
+    sink.Emit(std::move(event));
+  };
+  std::optional<Summaries> summaries;
+  if (!spec.tensorboard().empty()) summaries.emplace(spec, /*process=*/0, on_notice);
+  options.on_fetch = [&sink, &losses, &summaries](Fetched fetched) {
     losses.Observe(fetched);
-    sink.Value(fetched);
+    pb::TimedValue value = MakeTimedValue(std::move(fetched));
+    if (summaries) summaries->Observe(value);
+    sink.Value(std::move(*value.mutable_value()));
   };
   Engine* running = nullptr;
   if (spec.stall().seconds() > 0) options.stall_seconds = spec.stall().seconds();
@@ -78,7 +87,7 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, Ev
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(std::move(program), std::move(options)));
   running = engine.get();
   sink.State(pb::RUNNING);
-  WorkerContext context{.losses = &losses};
+  WorkerContext context{.losses = &losses, .summaries = summaries ? &*summaries : nullptr};
   context.on_done = [&sink, &engine](int part, const pb::Phase& what) {
     pb::JobEvent counted;
     counted.mutable_stats()->set_part(part);
@@ -89,11 +98,7 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, Ev
     *done.mutable_phase_done()->mutable_done() = what;
     sink.Emit(std::move(done));
   };
-  context.on_notice = [&sink](const pb::Notice& notice) {
-    pb::JobEvent event;
-    *event.mutable_notice() = notice;
-    sink.Emit(std::move(event));
-  };
+  context.on_notice = on_notice;
   OF_RETURN_IF_ERROR(RunPhases(*engine, spec, context));
   return engine->stats();
 }

@@ -168,9 +168,11 @@ absl::Status ValidateSpec(const pb::JobSpec& spec) {
   OF_RETURN_IF_ERROR(ValidateRanks(spec, plan));
   OF_RETURN_IF_ERROR_AT(PlanReader::Open(plan).status(), "the plan");
   OF_RETURN_IF_ERROR_AT(CheckPlanIndices(plan), "the plan");
-  if (!spec.weights().empty() && !absl::StartsWith(spec.weights(), "/")) {
+  for (const auto& [what, path] :
+       {std::pair("weights", &spec.weights()), std::pair("tensorboard", &spec.tensorboard())}) {
+    if (path->empty() || absl::StartsWith(*path, "/")) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("weights path '", spec.weights(), "' is not absolute; workers run in another directory"));
+        absl::StrCat(what, " path '", *path, "' is not absolute; workers run in another directory"));
   }
   OF_RETURN_IF_ERROR(ValidateCheckpoint(spec));
   if (spec.phases().empty()) return absl::InvalidArgumentError("the job has no phases");

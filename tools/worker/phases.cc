@@ -31,6 +31,7 @@ class Phases {
         OF_ASSIGN_OR_RETURN_AT(first_step_, checkpoints_->Resume(), "checkpoint.path");
       }
     }
+    if (context_.summaries != nullptr) OF_RETURN_IF_ERROR(context_.summaries->Begin(engine_, first_step_));
     if (spec_.weights().empty() || first_step_ > 0) return absl::OkStatus();
     return Annotate(engine_.LoadWeights(spec_.weights()), "loading weights");
   }
@@ -41,6 +42,7 @@ class Phases {
         return Train(phase.train());
       case pb::Phase::kRun:
         OF_RETURN_IF_ERROR(engine_.Run(phase.run().plan(), phase.run().first_step(), phase.run().steps()));
+        if (context_.summaries != nullptr) OF_RETURN_IF_ERROR(context_.summaries->Share(engine_));
         break;
       case pb::Phase::kSave:
         if (first_step_ > 0 && !trained_) return absl::OkStatus();  // what an earlier attempt saved before training

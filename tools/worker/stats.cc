@@ -2,6 +2,10 @@
 
 #include <sys/resource.h>
 
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tools/process/peak_bytes.h"
 
 namespace oneflow {
@@ -35,6 +39,16 @@ pb::WorkerStats MakeWorkerStats(const EngineStats& engine) {
     op.set_seconds(time.seconds);
   }
   return stats;
+}
+
+pb::TimedValue MakeTimedValue(Fetched fetched) {
+  pb::TimedValue value;
+  value.set_time_us(absl::ToUnixMicros(absl::Now()));
+  value.mutable_value()->set_plan(std::move(fetched.plan));
+  value.mutable_value()->set_name(std::move(fetched.name));
+  value.mutable_value()->set_step(fetched.step);
+  value.mutable_value()->mutable_values()->Assign(fetched.values.begin(), fetched.values.end());
+  return value;
 }
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-// What a worker has counted, as it tells it.
+// What a worker has counted and fetched, as it tells it.
 #pragma once
 
 #include "actor/engine.h"
@@ -8,5 +8,7 @@ namespace oneflow {
 
 // The engine's counts and the cpu time of this process so far.
 pb::WorkerStats MakeWorkerStats(const EngineStats& engine);
+// A value that the engine hands out now.
+pb::TimedValue MakeTimedValue(Fetched fetched);
 
 }  // namespace oneflow

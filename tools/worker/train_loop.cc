@@ -87,7 +87,12 @@ absl::Status TrainLoop::RunTo(int64_t station) {
     const auto begin = std::chrono::steady_clock::now();
     OF_RETURN_IF_ERROR(engine_.Run(loop_.plan(), step_, steps));
     step_ += steps;
-    OF_RETURN_IF_ERROR(Look(SecondsSince(begin), steps));
+    const double seconds = SecondsSince(begin);
+    if (context_.summaries != nullptr) {
+      context_.summaries->ObserveSpeed(step_ - 1, steps, seconds);
+      OF_RETURN_IF_ERROR(context_.summaries->Share(engine_));
+    }
+    OF_RETURN_IF_ERROR(Look(seconds, steps));
   }
   pb::Phase done;
   done.mutable_run()->set_plan(loop_.plan());
@@ -136,6 +141,7 @@ absl::Status TrainLoop::Evaluate() {
   if (evaluated_step_ == step_) return absl::OkStatus();
   evaluated_step_ = step_;
   OF_RETURN_IF_ERROR(engine_.Run(run.plan(), run.first_step(), run.steps()));
+  if (context_.summaries != nullptr) OF_RETURN_IF_ERROR(context_.summaries->Share(engine_));
   pb::Phase done;
   *done.mutable_run() = run;
   on_done_(done);

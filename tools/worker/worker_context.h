@@ -7,6 +7,7 @@
 
 #include "proto/control.pb.h"
 #include "tools/worker/loss_watch.h"
+#include "tools/worker/summaries.h"
 
 namespace oneflow {
 
@@ -15,6 +16,7 @@ struct WorkerContext {
   bool first_attempt = true;
   const std::atomic<bool>* stop = nullptr;  // borrowed; set by anyone when training shall end; null: never
   LossWatch* losses = nullptr;              // borrowed; observes what the engine hands out
+  Summaries* summaries = nullptr;           // borrowed; the same; null: the job has none
   // Called by the thread that runs the phases when a part of the job is done, with its number (PhaseDone.part).
   std::function<void(int part, const pb::Phase& done)> on_done;
   // Any thread.

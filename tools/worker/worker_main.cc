@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "actor/collective/nccl_collectives.h"
 #include "actor/engine.h"
 #include "actor/transport/peer_network.h"
@@ -22,6 +21,7 @@
 #include "tools/worker/loss_watch.h"
 #include "tools/worker/phases.h"
 #include "tools/worker/stats.h"
+#include "tools/worker/summaries.h"
 #include "tools/worker/waits_answers.h"
 
 namespace oneflow {
@@ -43,16 +43,6 @@ pb::WorkerHello MakeHello(const WorkerArgs& args, const std::string& peer_addres
   hello.set_pid(getpid());
   hello.set_peer_address(peer_address);
   return hello;
-}
-
-pb::TimedValue MakeValue(Fetched fetched) {
-  pb::TimedValue value;
-  value.set_time_us(absl::ToUnixMicros(absl::Now()));
-  value.mutable_value()->set_plan(std::move(fetched.plan));
-  value.mutable_value()->set_name(std::move(fetched.name));
-  value.mutable_value()->set_step(fetched.step);
-  value.mutable_value()->mutable_values()->Assign(fetched.values.begin(), fetched.values.end());
-  return value;
 }
 
 absl::StatusOr<pb::Program> ReadProgram(const pb::WorkerAssignment& assignment) {
@@ -95,10 +85,19 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
   EngineOptions options;
   options.process = args.process;
   options.cores = spec.cores_per_process() > 0 ? spec.cores_per_process() : 1;
+  const auto on_notice = [&reports](const pb::Notice& notice) {
+    pb::FromWorker message;
+    *message.mutable_notice() = notice;
+    reports.Add(std::move(message));
+  };
   LossWatch losses;
-  options.on_fetch = [&reports, &losses](Fetched fetched) {
+  std::optional<Summaries> summaries;
+  if (!spec.tensorboard().empty()) summaries.emplace(spec, args.process, on_notice);
+  options.on_fetch = [&reports, &losses, &summaries](Fetched fetched) {
     losses.Observe(fetched);
-    reports.AddFetched(MakeValue(std::move(fetched)));
+    pb::TimedValue value = MakeTimedValue(std::move(fetched));
+    if (summaries) summaries->Observe(value);
+    reports.AddFetched(std::move(value));
   };
   options.peers = args.processes > 1 ? &peers : nullptr;
   options.profile = spec.profile();
@@ -121,7 +120,8 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
                         .num_processes = args.processes,
                         .first_attempt = assigned.assignment().attempt() <= 1,
                         .stop = &link.asked_to_stop(),
-                        .losses = &losses};
+                        .losses = &losses,
+                        .summaries = summaries ? &*summaries : nullptr};
   context.on_done = [&reports, &engine](int part, const pb::Phase& what) {
     pb::FromWorker done;
     done.mutable_phase_done()->set_part(part);
@@ -129,11 +129,7 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
     *done.mutable_phase_done()->mutable_stats() = MakeWorkerStats(engine->stats());
     reports.Add(std::move(done));
   };
-  context.on_notice = [&reports](const pb::Notice& notice) {
-    pb::FromWorker message;
-    *message.mutable_notice() = notice;
-    reports.Add(std::move(message));
-  };
+  context.on_notice = on_notice;
   const absl::Status ran = RunPhases(*engine, spec, context);
   if (!ran.ok()) {
     engine->Abort(ran);  // peers that wait for us in the next phase must hear of it

@@ -1,14 +1,20 @@
 #include "tools/worker/phases.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "actor/checkpoint/checkpoint_reader.h"
 #include "actor/checkpoint/checkpoint_writer.h"
@@ -16,11 +22,14 @@
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "tools/worker/stats.h"
+#include "tools/worker/summaries.h"
 
 namespace oneflow {
 namespace {
 
 using ::oneflow::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -339,6 +348,48 @@ TEST_F(TrainLoopTest, ADiskThatRefusesIsToldAndTrainingGoesOn) {
   EXPECT_EQ(Trained(), 20);
   EXPECT_THAT(notices_.front(), HasSubstr("could not write"));
   EXPECT_THAT(notices_.front(), HasSubstr("training goes on"));
+}
+
+// Whether the system lets files grow no further.
+struct FullDisk {
+  rlimit former;
+  FullDisk() {
+    std::signal(SIGXFSZ, SIG_IGN);
+    CHECK_EQ(getrlimit(RLIMIT_FSIZE, &former), 0);
+    const rlimit little{64, former.rlim_max};
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+  }
+  ~FullDisk() { setrlimit(RLIMIT_FSIZE, &former); }
+};
+
+TEST_F(TrainLoopTest, ADiskThatTakesNoEventsIsToldOnce) {
+  spec_.set_tensorboard(dir_.File("board"));
+  spec_.set_samples_per_step(0);
+  Summaries summaries(spec_, /*process=*/0, context_.on_notice);
+  context_.summaries = &summaries;
+  std::optional<FullDisk> full;
+  engine_.on_run = [&](const std::string& plan, int64_t first_step, int64_t steps) {
+    for (int64_t step = first_step; step < first_step + steps; ++step) {
+      summaries.Observe(MakeTimedValue({.plan = plan, .name = "loss", .step = step, .values = {0.5}}));
+    }
+    full.emplace();
+  };
+  const absl::Status ran = Run();
+  full.reset();
+  EXPECT_OK(ran);
+  EXPECT_EQ(Trained(), 20);
+  EXPECT_THAT(notices_, ElementsAre(AllOf(HasSubstr("tensorboard: cannot write '"),
+                                          HasSubstr("File too large: nothing more is written, training goes on"))));
+}
+
+TEST(EventFileTest, FilesOfAFolderFollowOneAnother) {
+  const testing::TempDir dir;
+  std::vector<std::string> paths;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    paths.push_back((*EventFile::Create(dir.File("board"), attempt))->path());
+  }
+  EXPECT_TRUE(std::is_sorted(paths.begin(), paths.end())) << absl::StrJoin(paths, " ");
+  EXPECT_EQ(MaskedCrc32c("123456789"), ((0xe3069283u >> 15) | (0xe3069283u << 17)) + 0xa282ead8u);
 }
 
 }  // namespace

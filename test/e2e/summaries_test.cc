@@ -1,0 +1,109 @@
+// Jobs with a folder for TensorBoard, read by TensorBoard's own readers.
+#include <signal.h>
+
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "nlohmann/json.hpp"
+#include "test/e2e/oneflow_command.h"
+#include "test/e2e/processes.h"
+#include "test/support/paths.h"
+#include "tools/process/child.h"
+
+namespace oneflow::e2e {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+// What they find in this folder of the workspace.
+nlohmann::json ReadEvents(const Workspace& work, const std::string& folder) {
+  const std::string packages = SourceDir() + "/build/python";
+  EXPECT_TRUE(std::filesystem::exists(packages + "/tensorboard")) << "tools/test installs what reads event files";
+  ChildOptions options;
+  options.executable = "/usr/bin/python3";
+  options.arguments = {"python3", SourceDir() + "/test/e2e/read_events.py", packages, work.Path(folder)};
+  options.log_path = work.Path("events.json");
+  auto child = ChildProcess::Start(std::move(options), [](ChildExit) {});
+  EXPECT_TRUE(child.ok() && (*child)->WaitForExit(absl::Seconds(60)));
+  const std::string text = ReadFile(work.Path("events.json"));
+  const size_t begin = text.rfind("{\"scalars\"");  // behind what the packages warn of
+  EXPECT_NE(begin, text.npos) << text;
+  return begin == text.npos ? nlohmann::json() : nlohmann::json::parse(text.substr(begin));
+}
+
+std::vector<int64_t> StepsOf(const nlohmann::json& scalar) {
+  std::vector<int64_t> steps;
+  for (const auto& event : scalar) steps.push_back(event[0]);
+  return steps;
+}
+
+// Two processes, each of which fetches what the other does not: one file has all.
+TEST(SummariesTest, HaveAllThatAJobFetches) {
+  const Workspace work;
+  const std::vector<nlohmann::json> metrics = work.Metrics(
+      work.GptJob(),
+      Join(OnMesh("pp: 2", 2), {"--set", "tensorboard=" + work.Path("board"), "--set", "train.micro_batches=2", "--set",
+                                "evaluate={every: 10 batches: 2}", "--set",
+                                "generate={tokens: 12 prompt: 'the\\nriver'}", "--set", "precision.compute=F16"}));
+  ASSERT_THAT(metrics, SizeIs(20));
+  const nlohmann::json events = ReadEvents(work, "board");
+  const nlohmann::json& scalars = events.at("scalars");
+  for (const char* name : {"loss", "lr", "grad_norm", "loss_scale", "skipped"}) {
+    const nlohmann::json& curve = scalars.at(absl::StrCat("train/", name));
+    ASSERT_THAT(curve, SizeIs(20)) << name;
+    for (int step = 0; step < 20; ++step) {
+      EXPECT_EQ(curve[step][0], step + 1) << name;
+      const nlohmann::json& known = metrics[step].at(name);
+      if (!known.is_number()) continue;  // gradients that overflow
+      EXPECT_FLOAT_EQ(curve[step][1], known) << name << " of step " << step + 1;
+    }
+  }
+  EXPECT_THAT(StepsOf(scalars.at("validation/loss")), ElementsAre(10, 20));
+  EXPECT_FLOAT_EQ(scalars.at("validation/loss")[1][1], metrics[19].at("validation_loss"));
+  EXPECT_GT(scalars.at("train/tokens_per_s")[0][1], 0);
+  EXPECT_THAT(events.at("served"), Contains("train/loss"));
+  const nlohmann::json& text = events.at("texts").at("generated");
+  ASSERT_THAT(text, SizeIs(1));
+  EXPECT_EQ(text[0][0], 20);
+  EXPECT_THAT(text[0][1].get<std::string>(), StartsWith("    the\n    river"));
+}
+
+// An attempt that goes on from a checkpoint trains steps again: what the former one said of them is void.
+TEST(SummariesTest, CountEveryStepOnceAcrossAttempts) {
+  const Workspace work;
+  const auto run = work.Start({"run", work.GptJob(), "--metrics", work.Path("metrics"), "--set",
+                               "tensorboard=" + work.Path("board"), "--set", "restart={attempts: 2}", "--set",
+                               "train.steps=1500", "--set", "train.schedule.kind=constant", "--set",
+                               absl::StrCat("checkpoint={path: '", work.Path("checkpoints"), "' every: 100}")});
+  ASSERT_TRUE(AwaitLines(work.Path("metrics"), 300)) << run->Errors();
+  for (Process& process : DescendantsOf(run->pid())) {
+    if (absl::StrContains(process.command, " worker ")) process.Kill(SIGKILL);
+    process.Close();
+  }
+  const Outcome ended = run->Wait();
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("goes on from step"));
+  const auto files = std::filesystem::directory_iterator(work.Path("board"));
+  EXPECT_EQ(std::distance(begin(files), end(files)), 2);
+  const nlohmann::json scalars = ReadEvents(work, "board").at("scalars");
+  const std::vector<int64_t> steps = StepsOf(scalars.at("train/loss"));
+  ASSERT_THAT(steps, SizeIs(1500));
+  for (int64_t step = 0; step < 1500; ++step) ASSERT_EQ(steps[step], step + 1);
+}
+
+TEST(SummariesTest, AFolderThatCannotBeMadeEndsTheJobAtOnce) {
+  const Workspace work;
+  work.Write("file", "");
+  const Outcome run = work.Run({"run", work.GptJob(), "--set", absl::StrCat("tensorboard=", work.Path("file/board"))});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr(absl::StrCat("tensorboard: cannot make folder '", work.Path("file/board"))));
+}
+
+}  // namespace
+}  // namespace oneflow::e2e
