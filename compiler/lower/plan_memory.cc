@@ -99,6 +99,18 @@ absl::Status CheckDeviceMemory(const pb::PlanSet& set, const Topology& topology)
   return absl::OkStatus();
 }
 
+std::map<std::string, int64_t> MemoryAtPeak(const pb::PlanSet& set, int rank_class) {
+  std::map<std::string, int64_t> memory;
+  int64_t unused = BytesOf(set.classes(rank_class));
+  const pb::ClassMemory* const largest = LargestPlan(set, rank_class);
+  for (int i = 0; largest != nullptr && i < largest->at_peak_size(); ++i) {
+    memory[largest->at_peak(i).what()] += largest->at_peak(i).bytes();
+    unused -= largest->at_peak(i).bytes();
+  }
+  memory["unused"] = unused;
+  return memory;
+}
+
 std::string PlanMemoryText(const pb::PlanSet& set) {
   std::string out = absl::StrCat("job '", set.job(), "': memory of a rank, by what it is for when most is in use\n");
   for (int c = 0; c < set.classes_size(); ++c) {

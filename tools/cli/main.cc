@@ -54,6 +54,10 @@ void AddInsecure(CLI::App& app, bool& insecure) {
   app.add_flag("--insecure", insecure, "serve other machines in plain text: whoever reaches the port gives orders");
 }
 
+void AddMetricsPort(CLI::App& app, std::string& place) {
+  app.add_option("--metrics-port", place, "serve /metrics for Prometheus at PORT of this machine, or HOST:PORT");
+}
+
 // Wrong usage in one line; help and the like are printed as CLI11 does.
 int ReportUsage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (error.get_exit_code() == 0) return app.exit(error);
@@ -406,6 +410,7 @@ int Main(int argc, char** argv) {
                   "file of tokens, as `token add` makes it; default: whoever reaches the port may ask everything");
   AddInsecure(*sub, scheduler_args.insecure);
   sub->add_flag("--parent-only", scheduler_args.parent_only)->group("");
+  AddMetricsPort(*sub, scheduler_args.metrics);
   sub->add_option("--ready-fd", scheduler_args.ready_fd, "descriptor that takes the address once it serves");
 
   DaemonArgs daemon;
@@ -430,6 +435,7 @@ int Main(int argc, char** argv) {
   AddTls(*sub, daemon.tls);
   AddInsecure(*sub, daemon.insecure);
   sub->add_flag("--parent-only", daemon.parent_only)->group("");
+  AddMetricsPort(*sub, daemon.metrics);
   sub->add_option("--ready-fd", daemon.ready_fd, "descriptor that takes a line once it is registered");
 
   WorkerArgs worker;

@@ -18,7 +18,9 @@
 #include "glog/logging.h"
 #include "proto/control.grpc.pb.h"
 #include "tools/daemon/kept_reports.h"
+#include "tools/daemon/worker_metrics.h"
 #include "tools/daemon/worker_pool.h"
+#include "tools/metrics/metrics_server.h"
 #include "tools/rpc/rpc.h"
 
 namespace oneflow {
@@ -36,8 +38,9 @@ constexpr absl::Duration kShutdown = absl::Milliseconds(500);
 // Where workers report: passes on what they say, and tells them what the pool has for them.
 class WorkerService final : public pb::Daemon::Service {
  public:
-  WorkerService(WorkerPool& pool, KeptReports& reports, std::function<void(pb::FromDaemon)> report)
-      : pool_(pool), reports_(reports), report_(std::move(report)) {}
+  WorkerService(WorkerPool& pool, KeptReports& reports, WorkerMetrics& metrics,
+                std::function<void(pb::FromDaemon)> report)
+      : pool_(pool), reports_(reports), metrics_(metrics), report_(std::move(report)) {}
 
   grpc::Status WorkerSession(grpc::ServerContext*,
                              grpc::ServerReaderWriter<pb::ToWorker, pb::FromWorker>* stream) override {
@@ -59,6 +62,10 @@ class WorkerService final : public pb::Daemon::Service {
     do {
       pool_.Heard(hello.job(), hello.process());
       if (report.message().has_alive()) continue;
+      if (report.message().has_stats()) {
+        metrics_.OnStats(hello.job(), hello.process(), report.message().stats());
+        continue;
+      }
       if (report.message().waits().request() != 0) {
         Answer(hello.job(), report.message().waits());
         continue;
@@ -85,6 +92,7 @@ class WorkerService final : public pb::Daemon::Service {
 
   WorkerPool& pool_;
   KeptReports& reports_;
+  WorkerMetrics& metrics_;
   const std::function<void(pb::FromDaemon)> report_;
 };
 
@@ -115,12 +123,15 @@ class DaemonImpl final : public Daemon {
                                                            .cuda_devices = options_.cuda_devices,
                                                            .stop_grace = options_.stop_grace},
                                          report);
-    service_ = std::make_unique<WorkerService>(*pool_, reports_, report);
+    service_ = std::make_unique<WorkerService>(*pool_, reports_, metrics_, report);
     // Loopback: workers are our children. Port 0: any free one, which they learn from us.
     OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen("127.0.0.1:0", {service_.get()}, access()),
                            absl::StrCat("daemon '", options_.name, "'"));
     server_ = std::move(listener.server);
     pool_->set_daemon_address(listener.address);
+    if (options_.metrics.empty()) return absl::OkStatus();
+    OF_ASSIGN_OR_RETURN(http_, ServeMetrics(options_.metrics, [this](Families& families) { WriteMetrics(families); }));
+    LOG(INFO) << "daemon '" << options_.name << "': metrics are at http://" << http_->address() << "/metrics";
     return absl::OkStatus();
   }
 
@@ -192,6 +203,7 @@ class DaemonImpl final : public Daemon {
     }
     const RunKey exited{message.exited().job(), message.exited().attempt(), message.exited().process()};
     const bool exits = message.has_exited();
+    if (exits) metrics_.OnExit(message.exited().job(), message.exited().process());
     const int64_t number = reports_.Add(std::move(message));
     if (const auto found = runs_.find(exited); exits && found != runs_.end()) found->second.exit_number = number;
   }
@@ -277,7 +289,16 @@ class DaemonImpl final : public Daemon {
       worker.set_attempt(start.attempt());
       worker.set_process(start.process());
     }
+    if (http_ != nullptr) metrics_.OnStart(start);
     pool_->Start(start);
+  }
+
+  void WriteMetrics(Families& families) {
+    metrics_.Write(families);
+    families.Gauge("oneflow_daemon_connected", "Whether the scheduler knows the daemon now", {},
+                   reports_.session_ended() ? 0 : 1);
+    families.Gauge("oneflow_daemon_kept_bytes", "What workers reported and the scheduler has not stored yet", {},
+                   static_cast<double>(reports_.num_bytes()));
   }
 
   void Tell(const pb::ToWorkerEnvelope& envelope) {
@@ -342,6 +363,8 @@ class DaemonImpl final : public Daemon {
   const DaemonOptions options_;
   const uint64_t incarnation_;
   KeptReports reports_;
+  WorkerMetrics metrics_;
+  std::unique_ptr<HttpServer> http_;  // null: nobody asks for metrics
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<WorkerService> service_;
   std::unique_ptr<grpc::Server> server_;

@@ -41,11 +41,13 @@ struct DaemonOptions {
   size_t report_bytes = size_t{64} << 20;        // kept for a scheduler; beyond that workers wait
   absl::Duration stop_grace = absl::Seconds(1);  // of a worker, from SIGTERM to SIGKILL
   std::function<void()> on_registered;           // after each Welcome; on the thread of Run()
+  std::string metrics;                           // where Prometheus finds /metrics: PORT or HOST:PORT; empty: nowhere
 };
 
 class Daemon {
  public:
-  // Listens for workers on loopback. Errors of Listen, and for `peer_host` of MayListen (tools/rpc/rpc.h).
+  // Listens for workers on loopback. Errors of Listen and of ServeMetrics, and for `peer_host` of MayListen
+  // (tools/rpc/rpc.h).
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
   virtual ~Daemon() = default;
 

@@ -88,6 +88,7 @@ int DaemonMain(const DaemonArgs& args) {
     options.insecure = args.insecure;
     OF_ASSIGN_OR_RETURN(options.allowed, DaemonPaths(args));
     options.parent_only = args.parent_only;
+    options.metrics = args.metrics;
     if (options.work_dir.empty()) {
       OF_ASSIGN_OR_RETURN(temporary, TempDir::Make("oneflow-daemon"));
       options.work_dir = temporary->path();

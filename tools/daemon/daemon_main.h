@@ -21,6 +21,7 @@ struct DaemonArgs {
   bool insecure = false;                     // --insecure: plain text is meant, also beyond loopback
   std::vector<std::string> allow_paths;      // --allow-path: folders that jobs may use; none: DaemonPaths()
   bool parent_only = false;                  // --parent-only: only its parent's signals count, for it and its workers
+  std::string metrics;                       // --metrics-port: PORT or HOST:PORT; empty: none
   int ready_fd = -1;                         // --ready-fd: descriptor that takes a line once it is registered
 };
 

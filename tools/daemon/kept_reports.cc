@@ -19,6 +19,11 @@ bool KeptReports::AwaitRoom(absl::Duration timeout) {
                               timeout);
 }
 
+size_t KeptReports::num_bytes() {
+  absl::MutexLock lock(&mu_);
+  return bytes_;
+}
+
 void KeptReports::Stored(int64_t number) {
   absl::MutexLock lock(&mu_);
   while (!kept_.empty() && kept_.front().number() <= number) {

@@ -30,6 +30,9 @@ class KeptReports {
   // The scheduler has all up to this number.
   void Stored(int64_t number);
 
+  // Of what is kept.
+  size_t num_bytes();
+
   // From now on Next() gives all that is kept, from the first on.
   void BeginSession();
   // Next() gives nothing more until the next session.

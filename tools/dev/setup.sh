@@ -13,13 +13,14 @@ install_packages() {
     build-essential cmake ninja-build ccache mold pkg-config
     libabsl-dev libgoogle-glog-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
     libdnnl-dev ocl-icd-opencl-dev opencl-headers libsqlite3-dev libssl-dev zlib1g-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libucx-dev
+    libcpp-httplib-dev prometheus-cpp-dev
     bible-kjv bible-kjv-text dataset-fashion-mnist
   )
   if [[ ${1:-} == tests ]]; then
     packages+=(
       iproute2 libgtest-dev libgmock-dev libboost-context-dev clang-format git slurmctld slurmd slurm-client openmpi-bin
       python3 python3-numpy python3-torch python3-pip python3-protobuf python3-absl python3-six
-      python3-jsonschema python3-yaml
+      python3-jsonschema python3-yaml python3-prometheus-client
     )
   fi
   local missing=()

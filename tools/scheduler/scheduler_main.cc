@@ -36,6 +36,7 @@ int SchedulerMain(const SchedulerArgs& args) {
   const auto start = [&]() -> absl::Status {
     SchedulerOptions options{.address = args.address, .db_path = args.db, .limits = limits};
     options.keep = {.jobs = args.keep_jobs, .age = absl::Hours(24) * args.keep_days};
+    options.metrics = args.metrics;
     options.insecure = args.insecure;
     options.tokens = args.tokens;
     OF_ASSIGN_OR_RETURN(options.identity, LoadIdentityIfAny(args.tls, Holder::kCluster));

@@ -16,6 +16,7 @@ struct SchedulerArgs {
   bool insecure = false;                   // --insecure: plain text is meant, also beyond loopback
   std::string tokens;                      // --tokens: file of them; empty: whoever reaches the port is an admin
   bool parent_only = false;                // --parent-only: only its parent's signals count
+  std::string metrics;                     // --metrics-port: PORT or HOST:PORT; empty: none
   int ready_fd = -1;                       // --ready-fd: descriptor that takes the address and a newline once it serves
 };
 

@@ -12,9 +12,12 @@
 #include "absl/time/clock.h"
 #include "glog/logging.h"
 #include "proto/control.grpc.pb.h"
+#include "tools/metrics/metrics_server.h"
 #include "tools/rpc/outbox.h"
 #include "tools/rpc/rpc.h"
 #include "tools/scheduler/gate.h"
+#include "tools/scheduler/job_board.h"
+#include "tools/scheduler/metrics.h"
 #include "tools/scheduler/spec.h"
 #include "tools/scheduler/store.h"
 
@@ -45,6 +48,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
  public:
   Server(std::unique_ptr<Store> store, const SchedulerOptions& options)
       : keep_(options.keep),
+        heartbeat_(options.limits.heartbeat),
         access_{.identity = options.identity, .insecure = options.insecure},
         store_(std::move(store)),
         state_(options.limits),
@@ -52,9 +56,14 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   ~Server() override { Stop(); }
 
-  absl::Status Begin(const std::string& address) {
+  absl::Status Begin(const SchedulerOptions& options) {
     OF_RETURN_IF_ERROR(Restore());
-    OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen(address, {this}, access_), "scheduler");
+    if (!options.metrics.empty()) {
+      OF_ASSIGN_OR_RETURN(metrics_server_,
+                          ServeMetrics(options.metrics, [this](Families& families) { WriteMetrics(families); }));
+      LOG(INFO) << "metrics are at http://" << metrics_server_->address() << "/metrics";
+    }
+    OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen(options.address, {this}, access_), "scheduler");
     server_ = std::move(listener.server);
     address_ = std::move(listener.address);
     store_thread_ = std::thread([this] { StoreLoop(); });
@@ -63,6 +72,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   }
 
   const std::string& address() const override { return address_; }
+  std::string metrics_address() const override { return metrics_server_ == nullptr ? "" : metrics_server_->address(); }
 
   void Stop() override {
     {
@@ -74,6 +84,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
       }
     }
     absl::MutexLock once(&stop_mu_);
+    metrics_server_.reset();
     if (server_ != nullptr) {
       server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kShutdown));
       server_->Wait();
@@ -266,7 +277,12 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
         if (next && !stream->Write(*next)) return;
       }
     });
-    while (stream->Read(&message)) OnMessage(*id, message);
+    absl::Time heard = clock_.Now();
+    while (stream->Read(&message)) {
+      metrics_.OnHeard(clock_.Now() - heard - heartbeat_);
+      heard = clock_.Now();
+      OnMessage(*id, message);
+    }
     const absl::Status end = Unregister(*id, session);
     writer.join();
     LOG(INFO) << "daemon '" << name << "' is gone: " << end.message();
@@ -379,7 +395,12 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     const int64_t place = performed_;
     if (!failure_.ok()) return;  // what is not stored is not told
     mu_.Unlock();
+    const absl::Time begin = clock_.Now();
     const absl::Status stored = Write(effects);
+    if (stored.ok()) {
+      metrics_.OnStored(effects, clock_.Now() - begin);
+      for (const pb::JobStatus& job : effects.changed_jobs) board_.Set(job);
+    }
     mu_.Lock();
     if (!stored.ok()) return Fail(stored);
     Tell(effects);
@@ -455,16 +476,56 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     OF_ASSIGN_OR_RETURN(auto daemons, store_->LoadDaemons());
     for (StoredJob& job : jobs) {
       num_stored_[job.status.job()] = job.next_sequence;
+      board_.Set(job.status);
       if (job.status.state() >= pb::FINISHED) continue;
       OF_ASSIGN_OR_RETURN(*job.spec.mutable_plan(), store_->LoadPlan(job.spec.plan_hash()));
       job.valid = ValidateSpec(job.spec);
       if (job.valid.ok()) job.processes_of_host = ProcessesOfHosts(job.spec);
+      metrics_.OnRestored(job.spec, job.status);
       job.spec.clear_plan();
     }
     Effects effects;
     state_.Restore(std::move(jobs), std::move(daemons), clock_.Now(), effects);
     Perform(std::move(effects));
     return absl::OkStatus();
+  }
+
+  // Of the state only what the cluster's size bounds.
+  void WriteMetrics(Families& families) {
+    const auto counts = board_.counts();
+    for (int state = 0; state < pb::JobState_ARRAYSIZE; ++state) {
+      families.Gauge("oneflow_jobs", "Jobs by state; those that are QUEUED are the queue",
+                     {{"state", pb::JobState_Name(static_cast<pb::JobState>(state))}},
+                     static_cast<double>(counts[state]));
+    }
+    metrics_.Write(families, clock_.Now());
+    std::vector<pb::Node> daemons;
+    {
+      absl::MutexLock lock(&mu_);
+      daemons = state_.Daemons();
+    }
+    WriteNodes(daemons, families);
+  }
+
+  static void WriteNodes(const std::vector<pb::Node>& nodes, Families& families) {
+    double up = 0, away = 0, drained = 0;
+    std::map<std::string, double> offered, used;  // by kind
+    for (const pb::Node& node : nodes) {
+      (node.away() ? away : up) += 1;
+      drained += node.drained();
+      offered["cpu"] += node.cpu_devices();
+      offered["cuda"] += node.cuda_devices();
+      used["cpu"] += node.used_cpu();
+      used["cuda"] += node.used_cuda();
+    }
+    const char* const kDaemons = "oneflow_daemons";
+    families.Gauge(kDaemons, "Daemons by state", {{"state", "up"}}, up);
+    families.Gauge(kDaemons, "", {{"state", "away"}}, away);
+    families.Gauge("oneflow_drained_daemons", "Daemons that get no new jobs", {}, drained);
+    for (const char* kind : {"cpu", "cuda"}) {
+      families.Gauge("oneflow_devices", "Devices that daemons offer", {{"device", kind}}, offered[kind]);
+      families.Gauge("oneflow_used_devices", "Devices that jobs have", {{"device", kind}}, used[kind]);
+    }
   }
 
   // The events of `job` from `next` on, waiting until there is one; none if it has ended and all were read.
@@ -502,7 +563,11 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
 
   const SteadyClock clock_;
   const KeepRule keep_;
+  const absl::Duration heartbeat_;  // how often daemons are told to be heard
   const Access access_;
+  // For those who only look: told by the store thread, never under mu_.
+  JobBoard board_;
+  SchedulerMetrics metrics_;
   absl::Mutex store_mu_;  // may be taken under mu_ only before the threads begin: a transaction waits for a disk
   const std::unique_ptr<Store> store_ ABSL_PT_GUARDED_BY(store_mu_);
   absl::Mutex mu_;
@@ -523,7 +588,9 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   Gate gate_;
   std::atomic<int> num_watchers_ = 0;
   absl::Mutex stop_mu_;
-  std::unique_ptr<grpc::Server> server_;  // written before others see this object, and under stop_mu_
+  // Written before others see this object, and under stop_mu_.
+  std::unique_ptr<HttpServer> metrics_server_;
+  std::unique_ptr<grpc::Server> server_;
   std::string address_;
   std::thread ticker_, store_thread_;
 };
@@ -536,7 +603,7 @@ absl::StatusOr<std::unique_ptr<SchedulerServer>> SchedulerServer::Start(const Sc
   if (!options.tokens.empty()) OF_RETURN_IF_ERROR(ReadTokens(options.tokens).status());
   OF_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, Store::Open(options.db_path));
   auto server = std::make_unique<Server>(std::move(store), options);
-  OF_RETURN_IF_ERROR(server->Begin(options.address));
+  OF_RETURN_IF_ERROR(server->Begin(options));
   return server;
 }
 

@@ -25,6 +25,7 @@ struct SchedulerOptions {
   std::string db_path;                  // SQLite file
   SchedulerLimits limits;
   KeepRule keep;          // of ended jobs
+  std::string metrics;    // where Prometheus finds /metrics: PORT or HOST:PORT; empty: nowhere
   TlsIdentity identity;   // of a part of the cluster; empty: plain text
   bool insecure = false;  // plain text is meant, also where other machines reach it
   std::string tokens;     // file of those who may ask (tools/security/tokens.h); empty: whoever reaches the port
@@ -32,13 +33,15 @@ struct SchedulerOptions {
 
 class SchedulerServer {
  public:
-  // Opens the store, takes up its jobs and serves. Errors of Store::Open and Listen.
+  // Opens the store, takes up its jobs and serves. Errors of Store::Open, Listen and ServeMetrics.
   static absl::StatusOr<std::unique_ptr<SchedulerServer>> Start(const SchedulerOptions& options);
   // Stop() if not yet called.
   virtual ~SchedulerServer() = default;
 
   // Where it is reached, with the actual port.
   virtual const std::string& address() const = 0;
+  // The same of the metrics; empty if there are none.
+  virtual std::string metrics_address() const = 0;
   // Ends all calls and waits for them. Daemons see their session end. Any thread, but not one of a call.
   virtual void Stop() = 0;
   // Returns when Stop() is called from another thread (OK), or the store has failed (its error).

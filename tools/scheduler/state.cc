@@ -662,14 +662,22 @@ pb::NodesReply SchedulerState::Nodes() const {
     for (const std::string& daemon : daemons) jobs[daemon].push_back(number);
   }
   pb::NodesReply reply;
+  for (pb::Node& node : Daemons()) {
+    for (const int64_t job : jobs[node.name()]) node.add_jobs(job);
+    *reply.add_nodes() = std::move(node);
+  }
+  return reply;
+}
+
+std::vector<pb::Node> SchedulerState::Daemons() const {
+  std::vector<pb::Node> nodes;
   for (const auto& [name, known] : known_) {
     const Daemon* const daemon = FindDaemon(name);
     if (daemon == nullptr && !known.stored.drained() && known.due == absl::InfiniteFuture()) continue;  // it was lost
-    pb::Node& node = *reply.add_nodes();
+    pb::Node& node = nodes.emplace_back();
     node.set_name(name);
     node.set_drained(known.stored.drained());
     node.set_away(daemon == nullptr);
-    for (const int64_t job : jobs[name]) node.add_jobs(job);
     if (daemon == nullptr) continue;
     node.set_host(daemon->hello.host());
     node.set_cpu_devices(daemon->hello.cpu_devices());
@@ -677,7 +685,7 @@ pb::NodesReply SchedulerState::Nodes() const {
     node.set_used_cpu(daemon->used_cpu);
     node.set_used_cuda(daemon->used_cuda);
   }
-  return reply;
+  return nodes;
 }
 
 // --- Workers ---
@@ -733,6 +741,7 @@ void SchedulerState::OnReport(SessionId session, const pb::WorkerReport& report,
     case pb::FromWorker::kWaits:
       return OnStall(job, report.message().waits().waits(), now, effects);
     case pb::FromWorker::kAlive:  // the daemon's affair
+    case pb::FromWorker::kStats:
     case pb::FromWorker::KIND_NOT_SET:
       return;
   }

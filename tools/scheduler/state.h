@@ -158,6 +158,8 @@ class SchedulerState {
   absl::StatusOr<pb::DescribeReply> Describe(int64_t job) const;
   // By name: those that are there, and those that are away or drained.
   pb::NodesReply Nodes() const;
+  // The same without their jobs, for which all would have to be looked at.
+  std::vector<pb::Node> Daemons() const;
   // How many events the job has so far. REQUIRES: the job exists.
   int64_t num_events(int64_t job) const { return jobs_.at(job).next_sequence; }
 

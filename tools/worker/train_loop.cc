@@ -92,6 +92,7 @@ absl::Status TrainLoop::RunTo(int64_t station) {
       context_.summaries->ObserveSpeed(step_ - 1, steps, seconds);
       OF_RETURN_IF_ERROR(context_.summaries->Share(engine_));
     }
+    if (context_.on_look) context_.on_look();
     OF_RETURN_IF_ERROR(Look(seconds, steps));
   }
   pb::Phase done;

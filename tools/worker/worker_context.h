@@ -19,6 +19,8 @@ struct WorkerContext {
   Summaries* summaries = nullptr;           // borrowed; the same; null: the job has none
   // Called by the thread that runs the phases when a part of the job is done, with its number (PhaseDone.part).
   std::function<void(int part, const pb::Phase& done)> on_done;
+  // The same between two runs of training, every few seconds.
+  std::function<void()> on_look;
   // Any thread.
   std::function<void(const pb::Notice& notice)> on_notice;
 };

@@ -129,6 +129,12 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
     *done.mutable_phase_done()->mutable_stats() = MakeWorkerStats(engine->stats());
     reports.Add(std::move(done));
   };
+  context.on_look = [&reports, &engine] {
+    pb::FromWorker message;
+    *message.mutable_stats() = MakeWorkerStats(engine->stats());
+    message.mutable_stats()->clear_ops();
+    reports.Add(std::move(message));
+  };
   context.on_notice = on_notice;
   const absl::Status ran = RunPhases(*engine, spec, context);
   if (!ran.ok()) {

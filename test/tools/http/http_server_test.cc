@@ -1,0 +1,133 @@
+#include "tools/http/http_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::StatusIs;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// A connection that has sent `request` and nothing more.
+class RawConnection {
+ public:
+  RawConnection(const HttpServer& server, const std::string& request) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    int port = 0;
+    CHECK(absl::SimpleAtoi(server.address().substr(server.address().rfind(':') + 1), &port));
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    PCHECK(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+    PCHECK(write(fd_, request.data(), request.size()) == static_cast<ssize_t>(request.size()));
+  }
+  ~RawConnection() { close(fd_); }
+  RawConnection(const RawConnection&) = delete;
+  RawConnection& operator=(const RawConnection&) = delete;
+
+  std::string Read(size_t most = 1 << 20) {
+    std::string text;
+    char buffer[4096];
+    while (text.size() < most) {
+      const ssize_t got = read(fd_, buffer, sizeof(buffer));
+      if (got <= 0) break;
+      text.append(buffer, got);
+    }
+    return text;
+  }
+
+ private:
+  const int fd_;
+};
+
+std::string Get(const HttpServer& server, const std::string& path, const std::string& more = "Host: localhost\r\n") {
+  return RawConnection(server, absl::StrCat("GET ", path, " HTTP/1.1\r\n", more, "\r\n")).Read();
+}
+
+HttpRoute Echo() {
+  return {"/echo/(\\w+)", [](const HttpRequest& request) -> absl::StatusOr<HttpReply> {
+            if (request.parts[0] == "nothing") return absl::NotFoundError("there is nothing");
+            HttpReply reply;
+            reply.body = absl::StrCat(request.parts[0], " ", request.query.contains("a") ? request.query.at("a") : "");
+            return reply;
+          }};
+}
+
+TEST(HttpServerTest, AnswersGetAndNothingElse) {
+  const auto server = *HttpServer::Start("--page", "0", {Echo()}, {});
+  EXPECT_THAT(Get(*server, "/echo/this?a=b%20c"), AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("this b c")));
+  EXPECT_THAT(Get(*server, "/echo/nothing"), AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("there is nothing")));
+  EXPECT_THAT(Get(*server, "/other"), StartsWith("HTTP/1.1 404"));
+  for (const char* method : {"POST", "HEAD", "PUT", "DELETE", "OPTIONS"}) {
+    RawConnection other(*server, absl::StrCat(method, " /echo/this HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    EXPECT_THAT(other.Read(), StartsWith("HTTP/1.1 405")) << method;
+  }
+}
+
+// A page of elsewhere may have its name lead to this machine, and so read what is here through a browser.
+TEST(HttpServerTest, IsOfThisMachineAloneUnderItsOwnName) {
+  const auto server = *HttpServer::Start("--page", "0", {Echo()}, {});
+  EXPECT_THAT(server->address(), StartsWith("127.0.0.1:"));
+  EXPECT_THAT(Get(*server, "/echo/this", "Host: evil.example:80\r\n"), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(Get(*server, "/echo/this", "Host: 127.evil.example\r\n"), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(Get(*server, "/echo/this", ""), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(Get(*server, "/echo/this", "Host: [::1]:80\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Get(*server, "/echo/this", absl::StrCat("Host: ", server->address(), "\r\n")),
+              StartsWith("HTTP/1.1 200"));
+}
+
+TEST(HttpServerTest, SaysWhyItCannotServe) {
+  const auto server = *HttpServer::Start("--page", "0", {Echo()}, {});
+  EXPECT_THAT(HttpServer::Start("--page", server->address(), {}, {}).status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       absl::StrCat("--page '", server->address(), "': cannot listen there: Address already in use")));
+  EXPECT_THAT(HttpServer::Start("--page", "here", {}, {}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, "--page 'here': is no port, nor HOST:PORT"));
+}
+
+// As many streams as may be, to readers that never read; then one more.
+TEST(HttpServerTest, WhoDoesNotReadIsDropped) {
+  const HttpRoute endless{"/endless", [](const HttpRequest&) {
+                            HttpReply reply;
+                            reply.type = "text/event-stream";
+                            reply.next = [] { return std::string(1 << 20, 'x'); };
+                            return reply;
+                          }};
+  const auto server =
+      *HttpServer::Start("--page", "0", {endless, Echo()}, {.threads = 4, .patience = absl::Milliseconds(300)});
+  const std::string request = "GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  RawConnection first(*server, request), second(*server, request);
+  EXPECT_THAT(first.Read(12), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(second.Read(12), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(RawConnection(*server, request).Read(12), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(Get(*server, "/echo/this"), StartsWith("HTTP/1.1 200"));
+  while (!absl::StartsWith(RawConnection(*server, request).Read(12), "HTTP/1.1 200"))
+    absl::SleepFor(absl::Milliseconds(10));
+}
+
+TEST(HttpServerTest, EndsItsStreams) {
+  std::atomic<int> pieces = 0;
+  const HttpRoute endless{"/endless", [&pieces](const HttpRequest&) {
+                            HttpReply reply;
+                            reply.next = [&pieces] { return ++pieces, "piece"; };
+                            return reply;
+                          }};
+  auto server = *HttpServer::Start("--page", "0", {endless}, {.threads = 2});
+  RawConnection reader(*server, "GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_THAT(reader.Read(1000), HasSubstr("piece"));
+  server.reset();
+  EXPECT_GT(pieces, 1);
+}
+
+}  // namespace
+}  // namespace oneflow

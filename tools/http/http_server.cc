@@ -1,0 +1,227 @@
+#include "tools/http/http_server.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+
+// As the distribution's library was built: its classes differ by them.
+#define CPPHTTPLIB_OPENSSL_SUPPORT
+#define CPPHTTPLIB_ZLIB_SUPPORT
+#define CPPHTTPLIB_BROTLI_SUPPORT
+#include "httplib.h"
+
+namespace oneflow {
+namespace {
+
+constexpr size_t kWaiting = 64;     // connections that are accepted before a thread is free
+constexpr size_t kMostBody = 1024;  // of a request that has no business to have one
+
+// Threads for connections. Who adds one waits while too many wait already.
+class Connections final : public httplib::TaskQueue {
+ public:
+  explicit Connections(int threads) {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  }
+
+  void enqueue(std::function<void()> serve) override {
+    absl::MutexLock lock(&mu_);
+    const auto room = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return waiting_.size() < kWaiting; };
+    mu_.Await(absl::Condition(&room));
+    waiting_.push_back(std::move(serve));
+  }
+
+  void shutdown() override {
+    {
+      absl::MutexLock lock(&mu_);
+      ending_ = true;
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void Work() {
+    absl::MutexLock lock(&mu_);
+    const auto called = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !waiting_.empty() || ending_; };
+    while (true) {
+      mu_.Await(absl::Condition(&called));
+      if (waiting_.empty()) return;
+      const std::function<void()> serve = std::move(waiting_.front());
+      waiting_.pop_front();
+      mu_.Unlock();
+      serve();
+      mu_.Lock();
+    }
+  }
+
+  absl::Mutex mu_;
+  std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(mu_);
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<std::thread> threads_;
+};
+
+int HttpStatus(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kInvalidArgument:
+      return 400;
+    case absl::StatusCode::kFailedPrecondition:
+      return 409;
+    case absl::StatusCode::kResourceExhausted:
+      return 429;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    default:
+      return 500;
+  }
+}
+
+// Not "127.evil.example", whoever that is.
+bool IsLoopback(const std::string& host) {
+  if (host == "localhost" || host == "::1") return true;
+  return absl::StartsWith(host, "127.") && host.find_first_not_of("0123456789.") == host.npos;
+}
+
+// "[::1]:80", "localhost:80" and "localhost" without the port.
+std::string HostOf(const std::string& place) {
+  if (absl::StartsWith(place, "[")) return place.substr(1, place.find(']') - 1);
+  return place.substr(0, place.find(':'));
+}
+
+void Refuse(httplib::Response& response, int status, const std::string& text) {
+  response.status = status;
+  response.set_content(text + "\n", "text/plain; charset=utf-8");
+}
+
+// As it is: a browser of this machine gains nothing by what the library would do first, which is to compress it as well
+// as it can.
+void SetBody(HttpReply reply, httplib::Response& response) {
+  if (reply.body.empty()) return response.set_content("", reply.type);
+  const size_t size = reply.body.size();
+  response.set_content_provider(size, reply.type,
+                                [body = std::move(reply.body)](size_t offset, size_t length, httplib::DataSink& sink) {
+                                  return sink.write(body.data() + offset, length);
+                                });
+}
+
+class BoundedServer final : public HttpServer {
+ public:
+  BoundedServer(std::vector<HttpRoute> routes, HttpLimits limits)
+      : routes_(std::move(routes)), most_streams_(limits.threads / 2) {
+    server_.new_task_queue = [threads = limits.threads] { return new Connections(threads); };
+    server_.set_keep_alive_max_count(1);
+    server_.set_read_timeout(absl::ToChronoMilliseconds(limits.patience));
+    server_.set_write_timeout(absl::ToChronoMilliseconds(limits.patience));
+    server_.set_payload_max_length(kMostBody);
+    server_.set_tcp_nodelay(true);
+    // Not SO_REUSEPORT, by which two servers would share a port.
+    server_.set_socket_options([](socket_t socket) {
+      const int yes = 1;
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    });
+    server_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+      return MayAsk(request, response) ? httplib::Server::HandlerResponse::Unhandled
+                                       : httplib::Server::HandlerResponse::Handled;
+    });
+    for (const HttpRoute& route : routes_) {
+      server_.Get(route.pattern, [this, &route](const httplib::Request& request, httplib::Response& response) {
+        Answer(route, request, response);
+      });
+    }
+  }
+
+  ~BoundedServer() override {
+    stopping_ = true;
+    server_.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  absl::Status Begin(const std::string& what, const std::string& place) {
+    const size_t colon = place.rfind(':');
+    std::string host = colon == place.npos ? "127.0.0.1" : place.substr(0, colon);
+    int port = -1;
+    if (!absl::SimpleAtoi(colon == place.npos ? place : place.substr(colon + 1), &port) || port < 0 || port > 65535) {
+      return absl::InvalidArgumentError(absl::StrCat(what, " '", place, "': is no port, nor HOST:PORT"));
+    }
+    if (absl::StartsWith(host, "[")) host = HostOf(host);
+    loopback_ = IsLoopback(host);
+    errno = 0;
+    const int bound = port == 0 ? server_.bind_to_any_port(host) : server_.bind_to_port(host, port) ? port : -1;
+    if (bound < 0) {
+      return absl::UnavailableError(absl::StrCat(
+          what, " '", place, "': cannot listen there: ", errno == 0 ? "no such address" : std::strerror(errno)));
+    }
+    address_ = absl::StrCat(host.find(':') == host.npos ? host : absl::StrCat("[", host, "]"), ":", bound);
+    thread_ = std::thread([this] { server_.listen_after_bind(); });
+    while (!server_.is_running()) std::this_thread::yield();  // before which it cannot be stopped
+    return absl::OkStatus();
+  }
+
+  const std::string& address() const override { return address_; }
+
+ private:
+  bool MayAsk(const httplib::Request& request, httplib::Response& response) const {
+    if (request.method != "GET") {
+      response.set_header("Allow", "GET");
+      Refuse(response, 405, absl::StrCat(request.method, " is not served here, only GET is"));
+      return false;
+    }
+    const std::string host = request.get_header_value("Host");
+    if (!loopback_ || IsLoopback(HostOf(host))) return true;
+    Refuse(response, 403, absl::StrCat("this is served to this machine alone, and not as '", host, "'"));
+    return false;
+  }
+
+  void Answer(const HttpRoute& route, const httplib::Request& request, httplib::Response& response) {
+    HttpRequest asked;
+    for (size_t i = 1; i < request.matches.size(); ++i) asked.parts.push_back(request.matches[i]);
+    for (const auto& [name, value] : request.params) asked.query[name] = value;
+    absl::StatusOr<HttpReply> reply = route.answer(asked);
+    response.set_header("X-Content-Type-Options", "nosniff");
+    response.set_header("Cache-Control", "no-store");
+    if (!reply.ok()) return Refuse(response, HttpStatus(reply.status()), std::string(reply.status().message()));
+    response.set_header("Content-Security-Policy", reply->policy);
+    if (!reply->next) return SetBody(*std::move(reply), response);
+    if (++num_streams_ > most_streams_) {
+      --num_streams_;
+      return Refuse(response, 503, absl::StrCat(most_streams_, " follow what happens already"));
+    }
+    response.set_chunked_content_provider(
+        reply->type,
+        [this, next = std::move(reply->next)](size_t, httplib::DataSink& sink) {
+          const std::optional<std::string> piece = stopping_ ? std::nullopt : next();
+          if (!piece) return sink.done(), true;
+          return piece->empty() ? sink.is_writable() : sink.write(piece->data(), piece->size());
+        },
+        [this](bool) { --num_streams_; });
+  }
+
+  const std::vector<HttpRoute> routes_;
+  const int most_streams_;
+  bool loopback_ = false;
+  std::string address_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<int> num_streams_ = 0;
+  httplib::Server server_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& what, const std::string& place,
+                                                              std::vector<HttpRoute> routes, HttpLimits limits) {
+  auto server = std::make_unique<BoundedServer>(std::move(routes), limits);
+  OF_RETURN_IF_ERROR(server->Begin(what, place));
+  return server;
+}
+
+}  // namespace oneflow
