@@ -1,4 +1,4 @@
-// What a cluster tells Prometheus of itself.
+// What a cluster shows of itself: its page in a browser with three jobs going on, and its metrics.
 #include <filesystem>
 #include <regex>
 
@@ -16,6 +16,12 @@ namespace oneflow::e2e {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::Gt;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 // The last line of what a Python script prints; a failure of the test if it fails.
 json RunPython(const Workspace& work, const std::string& script, std::vector<std::string> arguments,
@@ -41,12 +47,13 @@ json RunPython(const Workspace& work, const std::string& script, std::vector<std
   return parsed;
 }
 
-// A scheduler and a daemon with metrics.
+// A scheduler with a page and metrics, and a daemon with metrics.
 class Cluster {
  public:
   Cluster() {
-    scheduler_ =
-        work.Serve({"scheduler", "--address=127.0.0.1:0", "--db=" + work.Path("jobs.db"), "--metrics-port=0"}, address);
+    scheduler_ = work.Serve(
+        {"scheduler", "--address=127.0.0.1:0", "--db=" + work.Path("jobs.db"), "--page=0", "--metrics-port=0"},
+        address);
     std::string line;
     daemon_ =
         work.Serve({"daemon", "--scheduler=" + address, "--name=first", "--cpu-devices=4", "--metrics-port=0"}, line);
@@ -61,6 +68,7 @@ class Cluster {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   }
 
+  std::string Page() const { return Said(*scheduler_, "the page is at (http://[0-9.:]+/)"); }
   // What the scheduler, or the daemon, tells Prometheus now.
   json Metrics(bool of_scheduler) const {
     const std::string url = Said(of_scheduler ? *scheduler_ : *daemon_, "metrics are at (http://[0-9.:]+/metrics)");
@@ -126,6 +134,116 @@ TEST(LookingTest, MetricsAreAsPrometheusReadsThem) {
   EXPECT_GT(ValueOf(daemon, "oneflow_worker_plan_bytes{for=\"weights\"," + process), 0);
   EXPECT_GT(ValueOf(daemon, "oneflow_worker_peak_bytes{" + process), 1e6);
   EXPECT_GT(ValueOf(daemon, "oneflow_worker_cpu_seconds_total{" + process), 0);
+}
+
+class PageTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(kBrowser)) GTEST_SKIP() << "no browser: " << kBrowser << " is not installed";
+  }
+  // What is seen of this part of the page when the condition holds. Nothing may have gone wrong in its program.
+  json Look(const std::string& address, const std::string& size, const std::string& scheme,
+            const std::string& condition, const std::string& expression,
+            const std::vector<std::string>& colours = {}) const {
+    const json seen = RunPython(cluster_.work, "browser.py",
+                                Join({kBrowser, cluster_.Page() + address, cluster_.work.Path("picture.png"), size,
+                                      scheme, condition, expression},
+                                     colours));
+    if (HasFailure()) return seen;
+    EXPECT_THAT(seen.at("trouble"), IsEmpty());
+    return seen;
+  }
+
+  static constexpr char kBrowser[] = "/usr/bin/chromium";
+  const Cluster cluster_;
+};
+
+// Loss curves of three runs over one another, while they go on.
+TEST_F(PageTest, ShowsThreeRunsGoingOn) {
+  cluster_.Submit("first");
+  cluster_.Submit("<b>second</b><script>throw 1</script>");
+  cluster_.Submit("third", {"--set", "train.schedule={learning_rate: 0.01}"});
+  cluster_.Submit("waits", {"--set", "mesh.dp=8"});
+  // Each has 100 points at least, by the letters between which they stand in its path.
+  const std::string drawn =
+      "[...document.querySelectorAll('[data-chart=loss] path.curve:not(.dashed)')]"
+      ".filter((path) => path.getAttribute('d').split('L').length >= 100).map((path) => path.dataset.line)";
+  for (const auto& [scheme, colours] : {std::pair("light", std::vector<std::string>{"#2166c4", "#d1495b", "#1f8a4c"}),
+                                        std::pair("dark", std::vector<std::string>{"#6ba6f5", "#f0808e", "#5cc98a"})}) {
+    const json seen =
+        Look("", "1360x1000", scheme, absl::StrCat(drawn, ".length == 3 && document.querySelector('.dashed')"),
+             absl::StrCat("({lines: ", drawn,
+                          ", errors: document.body.dataset.errors, live: "
+                          "document.getElementById('live').textContent, counts: "
+                          "document.getElementById('counts').textContent, bold: "
+                          "document.querySelectorAll('b').length})"),
+             colours);
+    if (HasFailure()) return;
+    EXPECT_EQ(seen.at("value").at("lines"), json({"3 third", "2 <b>second</b><script>throw 1</script>", "1 first"}));
+    EXPECT_EQ(seen.at("value").at("errors"), "0");
+    EXPECT_EQ(seen.at("value").at("live"), "live");
+    EXPECT_EQ(seen.at("value").at("counts"), "1 queued, 3 running");
+    EXPECT_EQ(seen.at("value").at("bold"), 0);
+    for (const std::string& colour : colours) EXPECT_GT(seen.at("colours").at(colour), 150) << colour << ", " << scheme;
+  }
+}
+
+// On a telephone nothing is wider than the screen.
+TEST_F(PageTest, FitsANarrowScreen) {
+  cluster_.Submit("first");
+  const json seen = Look("", "390x844", "light", "document.querySelectorAll('[data-chart] path.curve').length > 3",
+                         "document.documentElement.scrollWidth");
+  if (HasFailure()) return;
+  EXPECT_LE(seen.at("value"), 390);
+}
+
+TEST_F(PageTest, ShowsPlanTimelineNodesAndWhatAQueuedJobLacks) {
+  ASSERT_EQ(
+      cluster_.work
+          .Run({"run", cluster_.work.GptJob(), "--scheduler=" + cluster_.address, "--trace",
+                cluster_.work.Path("trace.json"), "--set", "mesh.dp=2", "--set", "generate={tokens: 8 prompt: 'the'}"})
+          .exit_code,
+      0);
+  cluster_.Submit("waits", {"--set", "mesh.dp=8"});
+  const std::string text = "document.getElementById('job').innerText";
+  EXPECT_THAT(Look("#job=1&tab=plan", "1360x1000", "light", "document.querySelectorAll('.bar').length > 3", text)
+                  .at("value")
+                  .get<std::string>(),
+              AllOf(HasSubstr("weights"), HasSubstr("optimizer"), HasSubstr("actor")));
+  EXPECT_GT(Look("#job=1&tab=timeline", "1360x1000", "light", "document.querySelector('[data-acts]')",
+                 "Number(document.querySelector('[data-acts]').dataset.acts)", {"#2166c4"})
+                .at("colours")
+                .at("#2166c4"),
+            500);
+  EXPECT_THAT(Look("#job=1&tab=curves", "1360x1000", "light", text + ".includes('generated')", text)
+                  .at("value")
+                  .get<std::string>(),
+              HasSubstr("generated\n"));
+  EXPECT_THAT(Look("#job=1&tab=events", "1360x1000", "dark", text + ".includes('FINISHED')", text)
+                  .at("value")
+                  .get<std::string>(),
+              AllOf(HasSubstr("RUNNING"), HasSubstr("wrote "), HasSubstr("trace.json")));
+  EXPECT_THAT(Look("#job=2", "1360x1000", "light", text + ".includes('waits')", text).at("value").get<std::string>(),
+              HasSubstr("waits: host 0 of the plan takes 8 cpu devices"));
+  EXPECT_THAT(Look("api/jobs/1/explain", "1360x1000", "light", "document.body.innerText.length > 100",
+                   "document.body.innerText")
+                  .at("value")
+                  .get<std::string>(),
+              HasSubstr("train"));
+}
+
+// The page is there for as long as the command runs.
+TEST(LookingTest, ARunHasAPageOfItsOwn) {
+  const Workspace work;
+  const Outcome both = work.Run({"run", work.GptJob(), "--page=0", "--scheduler=127.0.0.1:1"});
+  EXPECT_EQ(both.exit_code, 1);
+  EXPECT_THAT(both.err, HasSubstr("--page is of an embedded cluster; that of --scheduler has its own"));
+  const Outcome wrong = work.Run({"run", work.GptJob(), "--page=here"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("--page 'here': is no port, nor HOST:PORT"));
+  const Outcome run = work.Run({"run", work.GptJob(), "--page=0"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, ::testing::ContainsRegex("the page is at http://127.0.0.1:[0-9]+/\n"));
 }
 
 }  // namespace

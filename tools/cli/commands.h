@@ -55,6 +55,7 @@ struct RunArguments {
   JobKind kind = JobKind::kTrain;
   SchedulerArguments scheduler;
   std::string metrics;  // file for one JSON object per training step; empty: none
+  std::string page;     // where the embedded cluster has its page: PORT or HOST:PORT; empty: nowhere
 };
 // Returns when the embedded cluster has stopped, with the exit code; an error is reported before that. Cancelled, that
 // is 130, if the user pressed Ctrl-C.

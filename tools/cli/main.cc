@@ -58,6 +58,10 @@ void AddMetricsPort(CLI::App& app, std::string& place) {
   app.add_option("--metrics-port", place, "serve /metrics for Prometheus at PORT of this machine, or HOST:PORT");
 }
 
+void AddPage(CLI::App& app, std::string& place) {
+  app.add_option("--page", place, "show what goes on to browsers at PORT of this machine, or HOST:PORT");
+}
+
 // Wrong usage in one line; help and the like are printed as CLI11 does.
 int ReportUsage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (error.get_exit_code() == 0) return app.exit(error);
@@ -88,6 +92,7 @@ int Main(int argc, char** argv) {
   AddJob(*sub, run.job);
   sub->add_option("--metrics", run.metrics, "write one JSON object per step to this file");
   AddScheduler(*sub, run.scheduler, "use this running scheduler instead of an embedded cluster");
+  AddPage(*sub, run.page);
   AddResume(*sub, run.job);
   AddFieldFlag(*sub, run.job.fields, "--weights", "weights", "safetensors file to start from");
   AddFieldFlag(*sub, run.job.fields, "--save-weights", "save_weights", "safetensors file to write at the end");
@@ -411,7 +416,8 @@ int Main(int argc, char** argv) {
   AddInsecure(*sub, scheduler_args.insecure);
   sub->add_flag("--parent-only", scheduler_args.parent_only)->group("");
   AddMetricsPort(*sub, scheduler_args.metrics);
-  sub->add_option("--ready-fd", scheduler_args.ready_fd, "descriptor that takes the address once it serves");
+  AddPage(*sub, scheduler_args.page);
+  sub->add_option("--ready-fd", scheduler_args.ready_fd, "descriptor that takes the address, and that of a page, once it serves");
 
   DaemonArgs daemon;
   sub = add(app, "daemon", "offer this machine's devices to a scheduler", [&] { return DaemonMain(daemon); });

@@ -1,5 +1,6 @@
 // `oneflow run` and `oneflow generate`.
 #include <algorithm>
+#include <iostream>
 #include <memory>
 #include <utility>
 
@@ -14,6 +15,9 @@ namespace {
 
 // All of `oneflow run` but the end of the cluster, which is left to the caller.
 absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::unique_ptr<EmbeddedCluster>& cluster) {
+  if (!arguments.page.empty() && !arguments.scheduler.address.empty()) {
+    return absl::InvalidArgumentError("--page is of an embedded cluster; that of --scheduler has its own");
+  }
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
   CompiledJob compiled;
@@ -23,7 +27,10 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
   PrintWarnings(compiled.job);
   Following following = {.metrics = arguments.metrics};
   if (arguments.scheduler.address.empty()) {
-    OF_ASSIGN_OR_RETURN(cluster, EmbeddedCluster::Start(ClusterOf(compiled.job.spec)));
+    EmbeddedOptions options = ClusterOf(compiled.job.spec);
+    options.page = arguments.page;
+    OF_ASSIGN_OR_RETURN(cluster, EmbeddedCluster::Start(options));
+    if (!cluster->page().empty()) std::cout << "the page is at " << cluster->page() << std::endl;
     following.scheduler = cluster->address();  // which does not come back if it is lost
   } else {
     OF_ASSIGN_OR_RETURN(following.scheduler, AddressOf(arguments.scheduler));

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <numeric>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "glog/logging.h"
 #include "tools/daemon/log_tail.h"
 #include "tools/process/ready_pipe.h"
@@ -51,10 +53,12 @@ absl::StatusOr<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(const Em
 
 absl::Status EmbeddedCluster::LaunchScheduler(const EmbeddedOptions& options) {
   first_daemon_ = 1;
-  OF_RETURN_IF_ERROR(
-      Launch(options, "scheduler",
-             {"scheduler", absl::StrCat("--address=", options.listen), absl::StrCat("--db=", work_dir_, "/jobs.db")}));
-  OF_ASSIGN_OR_RETURN(address_, AwaitReady(0));
+  std::vector<std::string> arguments = {"scheduler", absl::StrCat("--address=", options.listen),
+                                        absl::StrCat("--db=", work_dir_, "/jobs.db")};
+  if (!options.page.empty()) arguments.push_back(absl::StrCat("--page=", options.page));
+  OF_RETURN_IF_ERROR(Launch(options, "scheduler", std::move(arguments)));
+  OF_ASSIGN_OR_RETURN(const std::string addresses, AwaitReady(0));
+  std::tie(address_, page_) = std::pair<std::string, std::string>(absl::StrSplit(addresses, absl::MaxSplits(' ', 1)));
   return absl::OkStatus();
 }
 

@@ -33,6 +33,7 @@ struct EmbeddedOptions {
   bool parent_only = false;             // none of it listens to signals but ours
   std::string work_dir;  // for logs and the scheduler's store; empty: a temporary one, removed at the end
   std::string executable = kThisProgram;
+  std::string page;      // where the scheduler has its page: PORT or HOST:PORT; empty: nowhere
   int replacements = 0;  // how many daemons that die are followed by others of the same name
 };
 
@@ -48,6 +49,8 @@ class EmbeddedCluster {
 
   // Of the scheduler, for Client::Connect.
   const std::string& address() const { return address_; }
+  // Where browsers find the page: "http://127.0.0.1:8080/"; empty if there is none.
+  const std::string& page() const { return page_; }
   // Where the logs of the scheduler and the daemons are.
   const std::string& work_dir() const { return work_dir_; }
   // REQUIRES: it has a scheduler of its own.
@@ -75,7 +78,7 @@ class EmbeddedCluster {
   size_t first_daemon_ = 0;  // in children_: 1 if it has a scheduler of its own
   std::unique_ptr<TempDir> temporary_;
   std::string work_dir_;
-  std::string address_;
+  std::string address_, page_;
   std::vector<std::string> names_;                 // of children
   std::vector<ChildOptions> options_;              // of children that take the place of others
   std::vector<std::unique_ptr<ReadyPipe>> ready_;  // of children

@@ -131,7 +131,7 @@ class DaemonImpl final : public Daemon {
     pool_->set_daemon_address(listener.address);
     if (options_.metrics.empty()) return absl::OkStatus();
     OF_ASSIGN_OR_RETURN(http_, ServeMetrics(options_.metrics, [this](Families& families) { WriteMetrics(families); }));
-    LOG(INFO) << "daemon '" << options_.name << "': metrics are at http://" << http_->address() << "/metrics";
+    LOG(INFO) << "daemon '" << options_.name << "': metrics are at " << http_->url() << "/metrics";
     return absl::OkStatus();
   }
 

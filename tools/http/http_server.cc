@@ -167,6 +167,7 @@ class BoundedServer final : public HttpServer {
   }
 
   const std::string& address() const override { return address_; }
+  std::string url() const override { return "http://" + address_; }
 
  private:
   bool MayAsk(const httplib::Request& request, httplib::Response& response) const {

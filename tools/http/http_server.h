@@ -55,6 +55,8 @@ class HttpServer {
 
   // "127.0.0.1:8080", with the actual port.
   virtual const std::string& address() const = 0;
+  // The same for a browser: "http://127.0.0.1:8080".
+  virtual std::string url() const = 0;
 };
 
 }  // namespace oneflow

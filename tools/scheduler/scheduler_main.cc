@@ -37,6 +37,7 @@ int SchedulerMain(const SchedulerArgs& args) {
     SchedulerOptions options{.address = args.address, .db_path = args.db, .limits = limits};
     options.keep = {.jobs = args.keep_jobs, .age = absl::Hours(24) * args.keep_days};
     options.metrics = args.metrics;
+    options.page = args.page;
     options.insecure = args.insecure;
     options.tokens = args.tokens;
     OF_ASSIGN_OR_RETURN(options.identity, LoadIdentityIfAny(args.tls, Holder::kCluster));
@@ -47,7 +48,12 @@ int SchedulerMain(const SchedulerArgs& args) {
   standing.Notify();
   if (!started.ok()) return Fail(started);
   LOG(INFO) << "scheduler listens on " << server->address() << ", jobs are in '" << args.db << "'";
-  if (absl::Status told = TellReady(args.ready_fd, server->address()); !told.ok()) return Fail(told);
+  const std::string page = server->page_url();
+  if (absl::Status told =
+          TellReady(args.ready_fd, page.empty() ? server->address() : absl::StrCat(server->address(), " ", page));
+      !told.ok()) {
+    return Fail(told);
+  }
   const absl::Status ended = server->Wait();
   server->Stop();
   return ended.ok() ? 0 : Fail(ended);

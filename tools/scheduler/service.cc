@@ -1,5 +1,6 @@
 #include "tools/scheduler/service.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -13,6 +14,7 @@
 #include "glog/logging.h"
 #include "proto/control.grpc.pb.h"
 #include "tools/metrics/metrics_server.h"
+#include "tools/page/page.h"
 #include "tools/rpc/outbox.h"
 #include "tools/rpc/rpc.h"
 #include "tools/scheduler/gate.h"
@@ -44,7 +46,7 @@ class SteadyClock {
   const std::chrono::steady_clock::time_point steady_start_ = std::chrono::steady_clock::now();
 };
 
-class Server final : public SchedulerServer, public pb::Scheduler::Service {
+class Server final : public SchedulerServer, public pb::Scheduler::Service, private PageSource {
  public:
   Server(std::unique_ptr<Store> store, const SchedulerOptions& options)
       : keep_(options.keep),
@@ -61,7 +63,11 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     if (!options.metrics.empty()) {
       OF_ASSIGN_OR_RETURN(metrics_server_,
                           ServeMetrics(options.metrics, [this](Families& families) { WriteMetrics(families); }));
-      LOG(INFO) << "metrics are at http://" << metrics_server_->address() << "/metrics";
+      LOG(INFO) << "metrics are at " << metrics_server_->url() << "/metrics";
+    }
+    if (!options.page.empty()) {
+      OF_ASSIGN_OR_RETURN(page_, ServePage(options.page, *this, options.executable));
+      LOG(INFO) << "the page is at " << page_url();
     }
     OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen(options.address, {this}, access_), "scheduler");
     server_ = std::move(listener.server);
@@ -72,7 +78,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   }
 
   const std::string& address() const override { return address_; }
-  std::string metrics_address() const override { return metrics_server_ == nullptr ? "" : metrics_server_->address(); }
+  std::string page_url() const override { return page_ == nullptr ? "" : page_->url() + "/"; }
 
   void Stop() override {
     {
@@ -85,6 +91,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     }
     absl::MutexLock once(&stop_mu_);
     metrics_server_.reset();
+    page_.reset();
     if (server_ != nullptr) {
       server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kShutdown));
       server_->Wait();
@@ -186,15 +193,9 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     const absl::StatusOr<Caller> caller =
         gate_.Admit(*context, absl::StrCat("describe job ", request->job()), UserRole::kRead);
     if (!caller.ok()) return ToGrpc(caller.status());
-    {
-      absl::MutexLock lock(&mu_);
-      absl::StatusOr<pb::DescribeReply> described = state_.Describe(request->job());
-      if (!described.ok()) return ToGrpc(described.status());
-      *reply = *std::move(described);
-    }
-    absl::StatusOr<pb::JobSpec> spec = LoadSpec(request->job(), request->with_plan());
-    if (spec.ok()) *reply->mutable_spec() = *std::move(spec);
-    return absl::IsNotFound(spec.status()) ? grpc::Status::OK : ToGrpc(spec.status());
+    absl::StatusOr<pb::DescribeReply> described = Describe(request->job(), request->with_plan());
+    if (described.ok()) *reply = *std::move(described);
+    return ToGrpc(described.status());
   }
 
   grpc::Status Nodes(grpc::ServerContext* context, const pb::NodesRequest*, pb::NodesReply* reply) override {
@@ -490,6 +491,43 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
     return absl::OkStatus();
   }
 
+  // --- for the page ---
+
+  std::vector<pb::JobStatus> Jobs(int64_t before, int limit) override { return board_.Newest(before, limit); }
+  std::array<int64_t, pb::JobState_ARRAYSIZE> JobCounts() override { return board_.counts(); }
+  int64_t JobsVersion() override { return board_.version(); }
+
+  absl::StatusOr<pb::DescribeReply> Describe(int64_t job, bool with_plan) override {
+    pb::DescribeReply reply;
+    {
+      absl::MutexLock lock(&mu_);
+      OF_ASSIGN_OR_RETURN(reply, state_.Describe(job));
+    }
+    absl::StatusOr<pb::JobSpec> spec = LoadSpec(job, with_plan);
+    if (spec.ok()) *reply.mutable_spec() = *std::move(spec);
+    if (!spec.ok() && !absl::IsNotFound(spec.status())) return spec.status();
+    return reply;
+  }
+
+  absl::StatusOr<std::vector<pb::JobEvent>> Events(int64_t job, int64_t from, int limit) override {
+    if (NumEvents(job) <= from) return std::vector<pb::JobEvent>();
+    absl::MutexLock lock(&store_mu_);
+    OF_ASSIGN_OR_RETURN(std::vector<pb::JobEvent> events, store_->LoadEvents(job, from, limit));
+    if (!events.empty()) return events;
+    return absl::FailedPreconditionError(absl::StrCat("the events of job ", job, " are no longer kept"));
+  }
+
+  int64_t NumEvents(int64_t job) override {
+    absl::MutexLock lock(&mu_);
+    const auto found = num_stored_.find(job);
+    return found == num_stored_.end() ? 0 : found->second;
+  }
+
+  std::vector<pb::Node> Nodes() override {
+    absl::MutexLock lock(&mu_);
+    return state_.Daemons();
+  }
+
   // Of the state only what the cluster's size bounds.
   void WriteMetrics(Families& families) {
     const auto counts = board_.counts();
@@ -499,12 +537,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
                      static_cast<double>(counts[state]));
     }
     metrics_.Write(families, clock_.Now());
-    std::vector<pb::Node> daemons;
-    {
-      absl::MutexLock lock(&mu_);
-      daemons = state_.Daemons();
-    }
-    WriteNodes(daemons, families);
+    WriteNodes(Nodes(), families);
   }
 
   static void WriteNodes(const std::vector<pb::Node>& nodes, Families& families) {
@@ -541,10 +574,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
       }
       if (num_stored_[job] <= next) return EndIsTold(job) ? absl::OkStatus() : Stopping();
     }
-    absl::MutexLock lock(&store_mu_);
-    OF_ASSIGN_OR_RETURN(events, store_->LoadEvents(job, next, kEventsPerRead));
-    if (!events.empty()) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat("the events of job ", job, " are no longer kept"));
+    OF_ASSIGN_OR_RETURN(events, Events(job, next, kEventsPerRead));
+    return absl::OkStatus();
   }
 
   // The job has ended, and its last event is stored.
@@ -589,7 +620,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service {
   std::atomic<int> num_watchers_ = 0;
   absl::Mutex stop_mu_;
   // Written before others see this object, and under stop_mu_.
-  std::unique_ptr<HttpServer> metrics_server_;
+  std::unique_ptr<HttpServer> metrics_server_, page_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
   std::thread ticker_, store_thread_;

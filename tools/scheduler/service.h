@@ -15,6 +15,7 @@
 
 #include "actor/transport/tls.h"
 #include "oneflow_core/status.h"
+#include "tools/process/child.h"
 #include "tools/scheduler/state.h"
 #include "tools/scheduler/store.h"
 
@@ -26,22 +27,24 @@ struct SchedulerOptions {
   SchedulerLimits limits;
   KeepRule keep;          // of ended jobs
   std::string metrics;    // where Prometheus finds /metrics: PORT or HOST:PORT; empty: nowhere
+  std::string page;       // where browsers find the page: the same
   TlsIdentity identity;   // of a part of the cluster; empty: plain text
   bool insecure = false;  // plain text is meant, also where other machines reach it
   std::string tokens;     // file of those who may ask (tools/security/tokens.h); empty: whoever reaches the port
+  std::string executable = kThisProgram;  // which explains plans for the page
 };
 
 class SchedulerServer {
  public:
-  // Opens the store, takes up its jobs and serves. Errors of Store::Open, Listen and ServeMetrics.
+  // Opens the store, takes up its jobs and serves. Errors of Store::Open, Listen, ServeMetrics and ServePage.
   static absl::StatusOr<std::unique_ptr<SchedulerServer>> Start(const SchedulerOptions& options);
   // Stop() if not yet called.
   virtual ~SchedulerServer() = default;
 
   // Where it is reached, with the actual port.
   virtual const std::string& address() const = 0;
-  // The same of the metrics; empty if there are none.
-  virtual std::string metrics_address() const = 0;
+  // Of the page, "http://127.0.0.1:8080/"; empty if there is none.
+  virtual std::string page_url() const = 0;
   // Ends all calls and waits for them. Daemons see their session end. Any thread, but not one of a call.
   virtual void Stop() = 0;
   // Returns when Stop() is called from another thread (OK), or the store has failed (its error).

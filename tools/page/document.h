@@ -1,0 +1,10 @@
+// The page without its data: what a browser loads first.
+#pragma once
+
+namespace oneflow {
+
+extern const char kPage[];         // the document
+extern const char kPageStyle[];    // page.css
+extern const char kPageProgram[];  // page.js
+
+}  // namespace oneflow

@@ -1,0 +1,50 @@
+// The scheduler's page: what goes on in a cluster, to be looked at in a browser.
+//
+//   GET /                        the page; its program and style are in this binary, and need no network
+//   GET /api/live?jobs=1,2       server-sent events: something has changed in the list, or in these jobs
+//   GET /api/jobs?before=N       jobs, the newest first; how many there are by state
+//   GET /api/jobs/N              what is known of one; /history its curves and events; /plan memory by what it is
+//                                for, and the plan; /explain why tensors lie as they do; /trace the acts of a step
+//   GET /api/nodes               daemons and their devices
+//
+// It only reads, and what it reads it keeps itself: histories of the jobs that someone looks at, grown from the store
+// as events come, a few jobs at a time. What is told of a job grows with the width of a screen and not with its steps.
+// Text of jobs enters the document as text alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/control.pb.h"
+#include "tools/http/http_server.h"
+
+namespace oneflow {
+
+// Where a page has what it shows from. Any thread; nothing here holds up a scheduler for longer with more history.
+class PageSource {
+ public:
+  virtual ~PageSource() = default;
+
+  // At most `limit`, the newest first, of those before job `before`; 0: of all.
+  virtual std::vector<pb::JobStatus> Jobs(int64_t before, int limit) = 0;
+  virtual std::array<int64_t, pb::JobState_ARRAYSIZE> JobCounts() = 0;
+  virtual int64_t JobsVersion() = 0;  // another one after every change
+  // NotFound.
+  virtual absl::StatusOr<pb::DescribeReply> Describe(int64_t job, bool with_plan) = 0;
+  // At most `limit` of those that are there; none if there are no more. FailedPrecondition if they are no longer kept.
+  virtual absl::StatusOr<std::vector<pb::JobEvent>> Events(int64_t job, int64_t from, int limit) = 0;
+  virtual int64_t NumEvents(int64_t job) = 0;  // 0 if there is no such job
+  virtual std::vector<pb::Node> Nodes() = 0;
+};
+
+// Serves the page at `place`. `source` is borrowed. `executable`: of this program, which explains plans in a process of
+// its own. Errors of HttpServer::Start().
+absl::StatusOr<std::unique_ptr<HttpServer>> ServePage(const std::string& place, PageSource& source,
+                                                      const std::string& executable);
+
+}  // namespace oneflow
