@@ -1,6 +1,8 @@
 // What a cluster shows of itself: its page in a browser with three jobs going on, and its metrics.
 #include <filesystem>
 #include <regex>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -51,10 +53,10 @@ json RunPython(const Workspace& work, const std::string& script, std::vector<std
 class Cluster {
  public:
   Cluster() {
-    scheduler_ = work.Serve(
-        {"scheduler", "--address=127.0.0.1:0", "--db=" + work.Path("jobs.db"), "--page=0", "--metrics-port=0"},
-        address);
     std::string line;
+    scheduler_ = work.Serve(
+        {"scheduler", "--address=127.0.0.1:0", "--db=" + work.Path("jobs.db"), "--page=0", "--metrics-port=0"}, line);
+    std::tie(address, page) = std::pair<std::string, std::string>(absl::StrSplit(line, ' '));
     daemon_ =
         work.Serve({"daemon", "--scheduler=" + address, "--name=first", "--cpu-devices=4", "--metrics-port=0"}, line);
   }
@@ -68,7 +70,6 @@ class Cluster {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   }
 
-  std::string Page() const { return Said(*scheduler_, "the page is at (http://[0-9.:]+/)"); }
   // What the scheduler, or the daemon, tells Prometheus now.
   json Metrics(bool of_scheduler) const {
     const std::string url = Said(of_scheduler ? *scheduler_ : *daemon_, "metrics are at (http://[0-9.:]+/metrics)");
@@ -84,7 +85,7 @@ class Cluster {
   }
 
   const Workspace work;
-  std::string address;
+  std::string address, page;
 
  private:
   static std::string Said(const RunningCommand& command, const std::string& pattern) {
@@ -146,7 +147,7 @@ class PageTest : public ::testing::Test {
             const std::string& condition, const std::string& expression,
             const std::vector<std::string>& colours = {}) const {
     const json seen = RunPython(cluster_.work, "browser.py",
-                                Join({kBrowser, cluster_.Page() + address, cluster_.work.Path("picture.png"), size,
+                                Join({kBrowser, cluster_.page + address, cluster_.work.Path("picture.png"), size,
                                       scheme, condition, expression},
                                      colours));
     if (HasFailure()) return seen;

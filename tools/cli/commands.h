@@ -54,8 +54,9 @@ struct RunArguments {
   JobArguments job;
   JobKind kind = JobKind::kTrain;
   SchedulerArguments scheduler;
-  std::string metrics;  // file for one JSON object per training step; empty: none
-  std::string page;     // where the embedded cluster has its page: PORT or HOST:PORT; empty: nowhere
+  std::string metrics;    // file for one JSON object per training step; empty: none
+  std::string page;       // where the embedded cluster has its page: PORT or HOST:PORT; empty: nowhere
+  bool insecure = false;  // plain text is meant, also where the page is for other machines
 };
 // Returns when the embedded cluster has stopped, with the exit code; an error is reported before that. Cancelled, that
 // is 130, if the user pressed Ctrl-C.

@@ -93,6 +93,7 @@ int Main(int argc, char** argv) {
   sub->add_option("--metrics", run.metrics, "write one JSON object per step to this file");
   AddScheduler(*sub, run.scheduler, "use this running scheduler instead of an embedded cluster");
   AddPage(*sub, run.page);
+  sub->add_flag("--insecure", run.insecure, "serve the page to other machines in plain text");
   AddResume(*sub, run.job);
   AddFieldFlag(*sub, run.job.fields, "--weights", "weights", "safetensors file to start from");
   AddFieldFlag(*sub, run.job.fields, "--save-weights", "save_weights", "safetensors file to write at the end");
@@ -417,7 +418,8 @@ int Main(int argc, char** argv) {
   sub->add_flag("--parent-only", scheduler_args.parent_only)->group("");
   AddMetricsPort(*sub, scheduler_args.metrics);
   AddPage(*sub, scheduler_args.page);
-  sub->add_option("--ready-fd", scheduler_args.ready_fd, "descriptor that takes the address, and that of a page, once it serves");
+  sub->add_option("--ready-fd", scheduler_args.ready_fd,
+                  "descriptor that takes the address, and that of a page, once it serves");
 
   DaemonArgs daemon;
   sub = add(app, "daemon", "offer this machine's devices to a scheduler", [&] { return DaemonMain(daemon); });
@@ -433,10 +435,10 @@ int Main(int argc, char** argv) {
   sub->add_option("--work-dir", daemon.work_dir, "directory of the workers' logs; default: a temporary one");
   sub->add_option("--peer-host", daemon.peer_host, "where workers listen for workers of other daemons")
       ->capture_default_str();
-  sub->add_option(
-         "--allow-path", daemon.allow_paths,
-         "folder that jobs may read and write; may be repeated. Default: everything if the scheduler is on this "
-         "machine and without --tls, else nothing")
+  sub->add_option("--allow-path", daemon.allow_paths,
+                  "folder that jobs may read and write; may be repeated; / alone: everything. Default: everything if "
+                  "the scheduler "
+                  "is on this machine and without --tls, else nothing")
       ->allow_extra_args(false);
   AddTls(*sub, daemon.tls);
   AddInsecure(*sub, daemon.insecure);

@@ -29,6 +29,7 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
   if (arguments.scheduler.address.empty()) {
     EmbeddedOptions options = ClusterOf(compiled.job.spec);
     options.page = arguments.page;
+    options.insecure = arguments.insecure;
     OF_ASSIGN_OR_RETURN(cluster, EmbeddedCluster::Start(options));
     if (!cluster->page().empty()) std::cout << "the page is at " << cluster->page() << std::endl;
     following.scheduler = cluster->address();  // which does not come back if it is lost

@@ -41,8 +41,8 @@ class ReadyPipe;
 
 class EmbeddedCluster {
  public:
-  // Returns when all daemons (named d0, d1, ..., or from another number on) are registered. Unavailable or DeadlineExceeded, saying which process
-  // did not come up and what it wrote last.
+  // Returns when all daemons (named d0, d1, ..., or from another number on) are registered. Unavailable or
+  // DeadlineExceeded, saying which process did not come up and what it wrote last.
   static absl::StatusOr<std::unique_ptr<EmbeddedCluster>> Start(const EmbeddedOptions& options);
   // Stop().
   ~EmbeddedCluster();

@@ -130,7 +130,8 @@ class DaemonImpl final : public Daemon {
     server_ = std::move(listener.server);
     pool_->set_daemon_address(listener.address);
     if (options_.metrics.empty()) return absl::OkStatus();
-    OF_ASSIGN_OR_RETURN(http_, ServeMetrics(options_.metrics, [this](Families& families) { WriteMetrics(families); }));
+    OF_ASSIGN_OR_RETURN(http_, ServeMetrics(options_.metrics, {.access = access()},
+                                            [this](Families& families) { WriteMetrics(families); }));
     LOG(INFO) << "daemon '" << options_.name << "': metrics are at " << http_->url() << "/metrics";
     return absl::OkStatus();
   }

@@ -56,6 +56,7 @@ absl::Status Confine(const AllowedPaths& allowed, const std::string& tls, const 
 
 absl::StatusOr<AllowedPaths> DaemonPaths(const DaemonArgs& args) {
   if (args.allow_paths.empty() && args.tls.empty() && IsLoopback(args.scheduler)) return AllowedPaths();
+  if (args.allow_paths == std::vector<std::string>{"/"}) return AllowedPaths();
   std::vector<std::string> secrets;
   if (!args.tls.empty()) secrets.push_back(args.tls);
   return AllowedPaths::Beneath(args.allow_paths, secrets);

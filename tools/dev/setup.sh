@@ -18,7 +18,7 @@ install_packages() {
   )
   if [[ ${1:-} == tests ]]; then
     packages+=(
-      iproute2 libgtest-dev libgmock-dev libboost-context-dev clang-format git slurmctld slurmd slurm-client openmpi-bin
+      chromium iproute2 libgtest-dev libgmock-dev libboost-context-dev clang-format git slurmctld slurmd slurm-client openmpi-bin
       python3 python3-numpy python3-torch python3-pip python3-protobuf python3-absl python3-six
       python3-jsonschema python3-yaml python3-prometheus-client
     )

@@ -8,16 +8,13 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
-
-// As the distribution's library was built: its classes differ by them.
-#define CPPHTTPLIB_OPENSSL_SUPPORT
-#define CPPHTTPLIB_ZLIB_SUPPORT
-#define CPPHTTPLIB_BROTLI_SUPPORT
-#include "httplib.h"
+#include "tools/http/httplib.h"
 
 namespace oneflow {
 namespace {
@@ -70,6 +67,10 @@ class Connections final : public httplib::TaskQueue {
 
 int HttpStatus(const absl::Status& status) {
   switch (status.code()) {
+    case absl::StatusCode::kUnauthenticated:
+      return 401;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
     case absl::StatusCode::kNotFound:
       return 404;
     case absl::StatusCode::kInvalidArgument:
@@ -85,8 +86,8 @@ int HttpStatus(const absl::Status& status) {
   }
 }
 
-// Not "127.evil.example", whoever that is.
-bool IsLoopback(const std::string& host) {
+// Not "127.evil.example", whoever that is: nobody is asked where a name leads.
+bool IsLoopbackName(const std::string& host) {
   if (host == "localhost" || host == "::1") return true;
   return absl::StartsWith(host, "127.") && host.find_first_not_of("0123456789.") == host.npos;
 }
@@ -113,27 +114,75 @@ void SetBody(HttpReply reply, httplib::Response& response) {
                                 });
 }
 
+// What came as a password or as a bearer's token; nothing if neither did.
+std::optional<std::string> TokenIn(const httplib::Request& request) {
+  const std::string header = request.get_header_value("Authorization");
+  absl::string_view said = header;
+  if (absl::ConsumePrefix(&said, "Bearer ")) return std::string(said);
+  std::string user;
+  if (!absl::ConsumePrefix(&said, "Basic ") || !absl::Base64Unescape(said, &user)) return std::nullopt;
+  const size_t colon = user.find(':');
+  if (colon == user.npos) return std::nullopt;
+  return user.substr(colon + 1);
+}
+
+// Makes `context` show `identity`, and ask for a certificate of its authority if `of_callers`.
+bool UseIdentity(const TlsIdentity& identity, bool of_callers, SSL_CTX& context) {
+  const auto read = [](const std::string& pem) {
+    return std::unique_ptr<BIO, int (*)(BIO*)>(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
+  };
+  using Certificate = std::unique_ptr<X509, void (*)(X509*)>;
+  const auto next = [](BIO* from) {
+    return Certificate(PEM_read_bio_X509(from, nullptr, nullptr, nullptr), X509_free);
+  };
+  const Certificate ours = next(read(identity.certificate).get());
+  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
+      PEM_read_bio_PrivateKey(read(identity.key).get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
+  SSL_CTX_set_min_proto_version(&context, TLS1_2_VERSION);
+  if (SSL_CTX_use_certificate(&context, ours.get()) != 1 || SSL_CTX_use_PrivateKey(&context, key.get()) != 1) {
+    return false;
+  }
+  if (!of_callers) return true;
+  const auto authorities = read(identity.authority);
+  while (const Certificate authority = next(authorities.get())) {
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(&context), authority.get());
+    SSL_CTX_add_client_CA(&context, authority.get());
+  }
+  SSL_CTX_set_verify(&context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  return true;
+}
+
+std::unique_ptr<httplib::Server> MakeServer(const HttpAccess& access) {
+  if (access.access.identity.empty()) return std::make_unique<httplib::Server>();
+  return std::make_unique<httplib::SSLServer>([&access](SSL_CTX& context) {
+    return UseIdentity(access.access.identity, /*of_callers=*/access.gate == nullptr, context);
+  });
+}
+
 class BoundedServer final : public HttpServer {
  public:
-  BoundedServer(std::vector<HttpRoute> routes, HttpLimits limits)
-      : routes_(std::move(routes)), most_streams_(limits.threads / 2) {
-    server_.new_task_queue = [threads = limits.threads] { return new Connections(threads); };
-    server_.set_keep_alive_max_count(1);
-    server_.set_read_timeout(absl::ToChronoMilliseconds(limits.patience));
-    server_.set_write_timeout(absl::ToChronoMilliseconds(limits.patience));
-    server_.set_payload_max_length(kMostBody);
-    server_.set_tcp_nodelay(true);
+  BoundedServer(std::vector<HttpRoute> routes, HttpLimits limits, HttpAccess access)
+      : routes_(std::move(routes)),
+        most_streams_(limits.threads / 2),
+        access_(std::move(access)),
+        server_(MakeServer(access_)) {
+    server_->new_task_queue = [threads = limits.threads] { return new Connections(threads); };
+    server_->set_keep_alive_max_count(1);
+    server_->set_read_timeout(absl::ToChronoMilliseconds(limits.patience));
+    server_->set_write_timeout(absl::ToChronoMilliseconds(limits.patience));
+    server_->set_payload_max_length(kMostBody);
+    server_->set_tcp_nodelay(true);
     // Not SO_REUSEPORT, by which two servers would share a port.
-    server_.set_socket_options([](socket_t socket) {
+    server_->set_socket_options([](socket_t socket) {
       const int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     });
-    server_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+    server_->set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
       return MayAsk(request, response) ? httplib::Server::HandlerResponse::Unhandled
                                        : httplib::Server::HandlerResponse::Handled;
     });
     for (const HttpRoute& route : routes_) {
-      server_.Get(route.pattern, [this, &route](const httplib::Request& request, httplib::Response& response) {
+      server_->Get(route.pattern, [this, &route](const httplib::Request& request, httplib::Response& response) {
         Answer(route, request, response);
       });
     }
@@ -141,7 +190,7 @@ class BoundedServer final : public HttpServer {
 
   ~BoundedServer() override {
     stopping_ = true;
-    server_.stop();
+    server_->stop();
     if (thread_.joinable()) thread_.join();
   }
 
@@ -153,21 +202,25 @@ class BoundedServer final : public HttpServer {
       return absl::InvalidArgumentError(absl::StrCat(what, " '", place, "': is no port, nor HOST:PORT"));
     }
     if (absl::StartsWith(host, "[")) host = HostOf(host);
-    loopback_ = IsLoopback(host);
+    loopback_ = IsLoopbackName(host);
+    if (!loopback_) OF_RETURN_IF_ERROR_AT(MayListen(absl::StrCat(host, ":", port), access_.access), what);
+    if (!server_->is_valid()) return absl::InvalidArgumentError(absl::StrCat(what, ": OpenSSL takes no such key"));
     errno = 0;
-    const int bound = port == 0 ? server_.bind_to_any_port(host) : server_.bind_to_port(host, port) ? port : -1;
+    const int bound = port == 0 ? server_->bind_to_any_port(host) : server_->bind_to_port(host, port) ? port : -1;
     if (bound < 0) {
       return absl::UnavailableError(absl::StrCat(
           what, " '", place, "': cannot listen there: ", errno == 0 ? "no such address" : std::strerror(errno)));
     }
     address_ = absl::StrCat(host.find(':') == host.npos ? host : absl::StrCat("[", host, "]"), ":", bound);
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
-    while (!server_.is_running()) std::this_thread::yield();  // before which it cannot be stopped
+    thread_ = std::thread([this] { server_->listen_after_bind(); });
+    while (!server_->is_running()) std::this_thread::yield();  // before which it cannot be stopped
     return absl::OkStatus();
   }
 
   const std::string& address() const override { return address_; }
-  std::string url() const override { return "http://" + address_; }
+  std::string url() const override {
+    return absl::StrCat(access_.access.identity.empty() ? "http://" : "https://", address_);
+  }
 
  private:
   bool MayAsk(const httplib::Request& request, httplib::Response& response) const {
@@ -177,8 +230,17 @@ class BoundedServer final : public HttpServer {
       return false;
     }
     const std::string host = request.get_header_value("Host");
-    if (!loopback_ || IsLoopback(HostOf(host))) return true;
-    Refuse(response, 403, absl::StrCat("this is served to this machine alone, and not as '", host, "'"));
+    if (loopback_ && !IsLoopbackName(HostOf(host))) {
+      Refuse(response, 403, absl::StrCat("this is served to this machine alone, and not as '", host, "'"));
+      return false;
+    }
+    if (access_.gate == nullptr) return true;
+    const absl::Status admitted = access_.gate(request.remote_addr, TokenIn(request));
+    if (admitted.ok()) return true;
+    if (absl::IsUnauthenticated(admitted)) {
+      response.set_header("WWW-Authenticate", "Basic realm=\"the password is your token\", charset=\"UTF-8\"");
+    }
+    Refuse(response, HttpStatus(admitted), std::string(admitted.message()));
     return false;
   }
 
@@ -208,19 +270,21 @@ class BoundedServer final : public HttpServer {
 
   const std::vector<HttpRoute> routes_;
   const int most_streams_;
+  const HttpAccess access_;
   bool loopback_ = false;
   std::string address_;
   std::atomic<bool> stopping_ = false;
   std::atomic<int> num_streams_ = 0;
-  httplib::Server server_;
+  const std::unique_ptr<httplib::Server> server_;
   std::thread thread_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& what, const std::string& place,
-                                                              std::vector<HttpRoute> routes, HttpLimits limits) {
-  auto server = std::make_unique<BoundedServer>(std::move(routes), limits);
+                                                              std::vector<HttpRoute> routes, HttpLimits limits,
+                                                              HttpAccess access) {
+  auto server = std::make_unique<BoundedServer>(std::move(routes), limits, std::move(access));
   OF_RETURN_IF_ERROR(server->Begin(what, place));
   return server;
 }

@@ -4,6 +4,13 @@
 // there are threads, some more wait, and the rest wait unaccepted. Streams take at most half of the threads. Who does
 // not read what is written is dropped. On a loopback address requests that name another host than this
 // one are refused, so that no web page of elsewhere reads ours through a browser of this machine.
+//
+// Who may ask, by what the server has:
+//
+//   nothing                  whoever is on this machine; elsewhere nothing is served unless plain text is meant
+//   certificates             https, to those who show a certificate of the same CA
+//   tokens                   those who show one, as the password of any name or as "Authorization: Bearer TOKEN"
+//   certificates and tokens  https, to those who show a token: browsers seldom have certificates
 #pragma once
 
 #include <functional>
@@ -15,6 +22,7 @@
 
 #include "absl/time/time.h"
 #include "oneflow_core/status.h"
+#include "tools/rpc/rpc.h"
 
 namespace oneflow {
 
@@ -44,12 +52,22 @@ struct HttpLimits {
   absl::Duration patience = absl::Seconds(2);  // with who does not say what it wants, or does not read
 };
 
+// Whether who shows this token, or none, may ask. PermissionDenied or Unauthenticated if not, or ResourceExhausted. Any
+// thread.
+using HttpGate = std::function<absl::Status(const std::string& host, const std::optional<std::string>& token)>;
+
+struct HttpAccess {
+  Access access;  // certificates, or that plain text is meant
+  HttpGate gate;  // null: tokens are not asked for
+};
+
 class HttpServer {
  public:
   // `place`: "8080" is port 8080 of 127.0.0.1, "HOST:8080" of that address; port 0 is any free one. InvalidArgument if
-  // it is neither, Unavailable if it cannot be had. `what` is named in errors.
+  // it is neither, Unavailable if it cannot be had, errors of MayListen() (tools/rpc/rpc.h). `what` is named in errors.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& what, const std::string& place,
-                                                           std::vector<HttpRoute> routes, HttpLimits limits);
+                                                           std::vector<HttpRoute> routes, HttpLimits limits,
+                                                           HttpAccess access = {});
   // Ends all streams and waits for what is being answered.
   virtual ~HttpServer() = default;
 

@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kPort = 7000;
 constexpr char kTlsFolder[] = "/etc/oneflow/tls";
 constexpr char kJobFolder[] = "/etc/oneflow/job";
+constexpr char kDataFolder[] = "/data";
 constexpr char kStoreFolder[] = "/var/lib/oneflow";
 
 Json Metadata(const ManifestOptions& options, const std::string& name) {
@@ -65,7 +66,7 @@ Pod ComputingPod(const ManifestOptions& options) {
   Pod pod = BasicPod(options);
   pod.Mount("shared-memory", "/dev/shm", {{"emptyDir", {{"medium", "Memory"}}}});
   if (!options.claim.empty()) {
-    pod.Mount("data", "/data", {{"persistentVolumeClaim", {{"claimName", options.claim}}}});
+    pod.Mount("data", kDataFolder, {{"persistentVolumeClaim", {{"claimName", options.claim}}}});
   }
   return pod;
 }
@@ -142,6 +143,7 @@ Json DaemonSet(const ManifestOptions& options) {
                    absl::StrCat("--cpu-devices=", options.gpus > 0 ? 0 : devices),
                    absl::StrCat("--cuda-devices=", options.gpus > 0 ? devices : 0)};
   if (options.cpus > 0) pod.arguments.push_back(absl::StrCat("--cores=", options.cpus));
+  if (!options.claim.empty()) pod.arguments.push_back(absl::StrCat("--allow-path=", kDataFolder));
   ListenInTheCluster(options, pod);
   Json container = Container(options, "daemon", pod);
   if (const Json limits = Limits(options); !limits.empty()) container["resources"] = {{"limits", limits}};

@@ -9,7 +9,7 @@ constexpr int kMetricsThreads = 2;  // Prometheus, and a person who looks
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HttpServer>> ServeMetrics(const std::string& place,
+absl::StatusOr<std::unique_ptr<HttpServer>> ServeMetrics(const std::string& place, HttpAccess access,
                                                          std::function<void(Families&)> write) {
   const HttpRoute route{"/metrics", [write = std::move(write)](const HttpRequest&) {
                           Families families;
@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> ServeMetrics(const std::string& plac
                           reply.body = families.Text();
                           return reply;
                         }};
-  return HttpServer::Start("--metrics-port", place, {route}, {.threads = kMetricsThreads});
+  return HttpServer::Start("--metrics-port", place, {route}, {.threads = kMetricsThreads}, std::move(access));
 }
 
 }  // namespace oneflow

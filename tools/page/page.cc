@@ -275,7 +275,7 @@ class Page {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HttpServer>> ServePage(const std::string& place, PageSource& source,
+absl::StatusOr<std::unique_ptr<HttpServer>> ServePage(const std::string& place, HttpAccess access, PageSource& source,
                                                       const std::string& executable) {
   const auto page = std::make_shared<Page>(source, executable);
   const auto ask = [&page](absl::StatusOr<HttpReply> (Page::*answer)(const HttpRequest&)) {
@@ -295,7 +295,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> ServePage(const std::string& place, 
                                    {"/api/jobs/(\\d{1,18})/plan", ask(&Page::Plan)},
                                    {"/api/jobs/(\\d{1,18})/explain", ask(&Page::Explain)},
                                    {"/api/jobs/(\\d{1,18})/trace", ask(&Page::TracedSteps)}};
-  return HttpServer::Start("--page", place, std::move(routes), {.threads = kPageThreads});
+  return HttpServer::Start("--page", place, std::move(routes), {.threads = kPageThreads}, std::move(access));
 }
 
 }  // namespace oneflow

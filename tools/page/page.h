@@ -44,7 +44,7 @@ class PageSource {
 
 // Serves the page at `place`. `source` is borrowed. `executable`: of this program, which explains plans in a process of
 // its own. Errors of HttpServer::Start().
-absl::StatusOr<std::unique_ptr<HttpServer>> ServePage(const std::string& place, PageSource& source,
+absl::StatusOr<std::unique_ptr<HttpServer>> ServePage(const std::string& place, HttpAccess access, PageSource& source,
                                                       const std::string& executable);
 
 }  // namespace oneflow

@@ -1,6 +1,7 @@
 // What the page shows of a job's plan.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>

@@ -21,6 +21,13 @@ std::string CallingHost(const grpc::ServerContext& context) {
   return peer.substr(0, peer.rfind(':'));
 }
 
+// What came under kTokenKey, for as long as the call lasts.
+std::optional<absl::string_view> TokenOf(const grpc::ServerContext& context) {
+  const auto said = context.client_metadata().find(kTokenKey);
+  if (said == context.client_metadata().end()) return std::nullopt;
+  return absl::string_view(said->second.data(), said->second.size());
+}
+
 // Rates must not change because someone sets the clock.
 absl::Time SteadyTime() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
@@ -36,9 +43,16 @@ absl::StatusOr<Caller> Gate::Admit(const grpc::ServerContext& context, absl::str
   if (admitted.ok()) admitted = CheckCertificate(context);
   if (!admitted.ok()) return Refuse(context, asked, admitted);
   if (tokens_ == nullptr) return Caller();
-  absl::StatusOr<Caller> caller = CheckToken(context, least);
+  absl::StatusOr<Caller> caller = CheckToken(TokenOf(context), least);
   if (!caller.ok()) return Refuse(context, asked, caller.status());
   return caller;
+}
+
+absl::Status Gate::AdmitToLook(const std::string& host, absl::string_view asked,
+                               const std::optional<std::string>& token) {
+  absl::Status admitted = CheckRate(host);
+  if (admitted.ok() && tokens_ != nullptr) admitted = CheckToken(token, UserRole::kRead).status();
+  return admitted.ok() ? admitted : Refuse(host, host, asked, admitted);
 }
 
 absl::Status Gate::AdmitToJobOf(const std::string& owner, const Caller& caller, const grpc::ServerContext& context,
@@ -57,15 +71,13 @@ absl::Status Gate::CheckCertificate(const grpc::ServerContext& context) const {
   return absl::PermissionDeniedError("the caller's certificate is neither a user's nor a part's of the cluster");
 }
 
-absl::StatusOr<Caller> Gate::CheckToken(const grpc::ServerContext& context, UserRole least) {
-  const auto said = context.client_metadata().find(kTokenKey);
-  if (said == context.client_metadata().end()) {
+absl::StatusOr<Caller> Gate::CheckToken(std::optional<absl::string_view> token, UserRole least) {
+  if (!token) {
     return absl::UnauthenticatedError(
         "no token came: ONEFLOW_TOKEN or ~/.config/oneflow/token holds one, which is sent over TLS or within a "
         "machine");
   }
-  const absl::string_view token(said->second.data(), said->second.size());
-  OF_ASSIGN_OR_RETURN(const TokenEntry entry, tokens_->Find(token));
+  OF_ASSIGN_OR_RETURN(const TokenEntry entry, tokens_->Find(*token));
   if (entry.role >= least) return Caller{.user = entry.name, .role = entry.role};
   return absl::PermissionDeniedError(absl::StrCat("the token of '", entry.name, "' has the role '",
                                                   UserRoleName(entry.role), "'; this takes '", UserRoleName(least),
@@ -86,13 +98,18 @@ absl::Status Gate::CheckRate(const std::string& host) {
 }
 
 absl::Status Gate::Refuse(const grpc::ServerContext& context, absl::string_view asked, const absl::Status& why) {
+  return Refuse(CallingHost(context), context.peer(), asked, why);
+}
+
+absl::Status Gate::Refuse(const std::string& host, const std::string& caller, absl::string_view asked,
+                          const absl::Status& why) {
   absl::MutexLock lock(&mu_);
-  if (!log_.Take(CallingHost(context), SteadyTime())) {
+  if (!log_.Take(host, SteadyTime())) {
     ++unlogged_;
     return why;
   }
   const int64_t more = std::exchange(unlogged_, 0);
-  LOG(WARNING) << "refused to " << asked << " for " << context.peer() << ": " << why.message()
+  LOG(WARNING) << "refused to " << asked << " for " << caller << ": " << why.message()
                << (more == 0 ? "" : absl::StrCat(" (", more, " more since the last were not logged)"));
   return why;
 }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -49,13 +50,19 @@ class Gate {
   // The job that it is about is this user's. PermissionDenied if the caller is neither that nor an admin.
   absl::Status AdmitToJobOf(const std::string& owner, const Caller& caller, const grpc::ServerContext& context,
                             absl::string_view asked);
+  // Someone asks by HTTP to look at something, which takes the role kRead. `token`: if one came. Errors as of Admit().
+  absl::Status AdmitToLook(const std::string& host, absl::string_view asked, const std::optional<std::string>& token);
+  bool has_tokens() const { return tokens_ != nullptr; }
   // A daemon's session. PermissionDenied unless it is a part of the cluster.
   absl::Status AdmitDaemon(const grpc::ServerContext& context);
 
  private:
   absl::Status CheckRate(const std::string& host);
   absl::Status CheckCertificate(const grpc::ServerContext& context) const;
-  absl::StatusOr<Caller> CheckToken(const grpc::ServerContext& context, UserRole least);
+  absl::StatusOr<Caller> CheckToken(std::optional<absl::string_view> token, UserRole least);
+  // `caller`: its address, with the port if that is known; `host`: without.
+  absl::Status Refuse(const std::string& host, const std::string& caller, absl::string_view asked,
+                      const absl::Status& why);
   absl::Status Refuse(const grpc::ServerContext& context, absl::string_view asked, const absl::Status& why);
 
   const bool certificates_;

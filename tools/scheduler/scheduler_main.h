@@ -18,7 +18,7 @@ struct SchedulerArgs {
   bool parent_only = false;                // --parent-only: only its parent's signals count
   std::string metrics;                     // --metrics-port: PORT or HOST:PORT; empty: none
   std::string page;                        // --page: the same
-  int ready_fd = -1;                       // --ready-fd: descriptor that takes the address, and of a page its URL, once it serves
+  int ready_fd = -1;                       // --ready-fd: takes the address, and of a page its URL, once it serves
 };
 
 // The exit code: 0 if it was told to stop, 1 if it cannot serve, with the reason on stderr.

@@ -61,12 +61,12 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
   absl::Status Begin(const SchedulerOptions& options) {
     OF_RETURN_IF_ERROR(Restore());
     if (!options.metrics.empty()) {
-      OF_ASSIGN_OR_RETURN(metrics_server_,
-                          ServeMetrics(options.metrics, [this](Families& families) { WriteMetrics(families); }));
+      OF_ASSIGN_OR_RETURN(metrics_server_, ServeMetrics(options.metrics, AccessToLook("read the metrics"),
+                                                        [this](Families& families) { WriteMetrics(families); }));
       LOG(INFO) << "metrics are at " << metrics_server_->url() << "/metrics";
     }
     if (!options.page.empty()) {
-      OF_ASSIGN_OR_RETURN(page_, ServePage(options.page, *this, options.executable));
+      OF_ASSIGN_OR_RETURN(page_, ServePage(options.page, AccessToLook("look at the page"), *this, options.executable));
       LOG(INFO) << "the page is at " << page_url();
     }
     OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen(options.address, {this}, access_), "scheduler");
@@ -538,6 +538,17 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     }
     metrics_.Write(families, clock_.Now());
     WriteNodes(Nodes(), families);
+  }
+
+  // Of those who come by HTTP.
+  HttpAccess AccessToLook(const char* asked) {
+    HttpAccess access{.access = access_};
+    if (gate_.has_tokens()) {
+      access.gate = [this, asked](const std::string& host, const std::optional<std::string>& token) {
+        return gate_.AdmitToLook(host, asked, token);
+      };
+    }
+    return access;
   }
 
   static void WriteNodes(const std::vector<pb::Node>& nodes, Families& families) {

@@ -152,7 +152,8 @@ class Ruleset {
 std::vector<JobPath> PathsOf(const pb::JobSpec& spec, const pb::Program& program) {
   std::vector<JobPath> paths = {{"weights", spec.weights()},
                                 {"checkpoint.path", spec.checkpoint().path()},
-                                {"the checkpoint to go on from", spec.resume_from()}};
+                                {"the checkpoint to go on from", spec.resume_from()},
+                                {"tensorboard", spec.tensorboard()}};
   for (const pb::Phase& phase : spec.phases()) {
     if (phase.has_save()) paths.push_back({"weights to be saved", phase.save().path()});
     if (phase.has_trace()) paths.push_back({"trace.file", phase.trace().path()});

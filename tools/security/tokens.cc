@@ -20,7 +20,7 @@ namespace oneflow {
 namespace {
 
 constexpr size_t kTokenBytes = 32;
-constexpr size_t kMostNameBytes = 64;
+constexpr size_t kMostUserBytes = 64;
 constexpr std::pair<UserRole, const char*> kRoles[] = {
     {UserRole::kRead, "read"}, {UserRole::kSubmit, "submit"}, {UserRole::kAdmin, "admin"}};
 
@@ -32,7 +32,7 @@ std::string HexHash(absl::string_view token) {
 }
 
 bool IsTokenName(absl::string_view name) {
-  return !name.empty() && name.size() <= kMostNameBytes && std::all_of(name.begin(), name.end(), [](char c) {
+  return !name.empty() && name.size() <= kMostUserBytes && std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.' || c == '@';
   });
 }
@@ -108,7 +108,7 @@ absl::StatusOr<std::vector<TokenEntry>> ReadTokens(const std::string& file) {
 absl::StatusOr<std::string> AddToken(const std::string& file, const std::string& name, UserRole role) {
   if (!IsTokenName(name)) {
     return absl::InvalidArgumentError(absl::StrCat("'", absl::CHexEscape(name), "' is no name: it may have up to ",
-                                                   kMostNameBytes, " letters, digits and any of -_.@"));
+                                                   kMostUserBytes, " letters, digits and any of -_.@"));
   }
   absl::StatusOr<std::vector<TokenEntry>> entries = ReadTokens(file);
   if (absl::IsNotFound(entries.status())) entries = std::vector<TokenEntry>();

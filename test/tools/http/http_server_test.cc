@@ -7,17 +7,22 @@
 
 #include <atomic>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
+#include "test/support/temp_dir.h"
+#include "tools/http/httplib.h"
+#include "tools/security/certificates.h"
 
 namespace oneflow {
 namespace {
 
 using ::oneflow::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -93,6 +98,80 @@ TEST(HttpServerTest, SaysWhyItCannotServe) {
                        absl::StrCat("--page '", server->address(), "': cannot listen there: Address already in use")));
   EXPECT_THAT(HttpServer::Start("--page", "here", {}, {}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, "--page 'here': is no port, nor HOST:PORT"));
+}
+
+TEST(HttpServerTest, OtherMachinesAreServedInPlainTextOnlyIfThatIsMeant) {
+  EXPECT_THAT(HttpServer::Start("--page", "0.0.0.0:0", {Echo()}, {}).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("--page: '0.0.0.0:0' can be reached"), HasSubstr("--insecure"))));
+  const auto server = HttpServer::Start("--page", "0.0.0.0:0", {Echo()}, {}, {.access = {.insecure = true}});
+  ASSERT_OK(server);
+  EXPECT_THAT(Get(**server, "/echo/this", "Host: elsewhere\r\n"), StartsWith("HTTP/1.1 200"));
+}
+
+absl::Status OnlySecret(const std::string&, const std::optional<std::string>& token) {
+  if (!token) return absl::UnauthenticatedError("no token came");
+  return *token == "secret" ? absl::OkStatus() : absl::PermissionDeniedError("it may not");
+}
+
+TEST(HttpServerTest, AsksForATokenOfBrowsersAndPrograms) {
+  const auto server = *HttpServer::Start("--page", "0", {Echo()}, {}, {.gate = OnlySecret});
+  const auto get = [&](const std::string& authorization) {
+    return Get(*server, "/echo/this", absl::StrCat("Host: localhost\r\n", authorization));
+  };
+  const auto basic = [](const std::string& user) {
+    return absl::StrCat("Authorization: Basic ", absl::Base64Escape(user), "\r\n");
+  };
+  EXPECT_THAT(get(""), AllOf(StartsWith("HTTP/1.1 401"), HasSubstr("WWW-Authenticate: Basic"), HasSubstr("no token")));
+  EXPECT_THAT(get("Authorization: Bearer secret\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(get("Authorization: Bearer secrets\r\n"), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(get(basic("anyone:secret")), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(get(basic("secret:anything")), StartsWith("HTTP/1.1 403"));
+  for (const char* broken : {"Authorization: Basic !\r\n", "Authorization: secret\r\n"}) {
+    EXPECT_THAT(get(broken), StartsWith("HTTP/1.1 401")) << broken;
+  }
+  EXPECT_THAT(get(basic("secret")), StartsWith("HTTP/1.1 401"));
+}
+
+class HttpTlsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(MakeCertificates(dir_.File("ours"), {}));
+    ASSERT_OK(MakeCertificates(dir_.File("theirs"), {}));
+    ASSERT_OK_AND_ASSIGN(access_.access.identity, LoadIdentity(dir_.File("ours/cluster"), absl::Now()));
+  }
+  // The status of what a client gets that shows the certificate in `folder`, or none; 0: no connection.
+  int Ask(const HttpServer& server, const std::string& folder, const httplib::Headers& headers = {}) const {
+    const int port = std::stoi(server.address().substr(server.address().rfind(':') + 1));
+    const std::string path = dir_.File(folder);
+    httplib::SSLClient client("127.0.0.1", port, folder.empty() ? "" : path + "/cert.pem",
+                              folder.empty() ? "" : path + "/key.pem");
+    client.set_ca_cert_path(dir_.File("ours/cluster/ca.pem").c_str());
+    const httplib::Result result = client.Get("/echo/this", headers);
+    return result ? result->status : 0;
+  }
+
+  const testing::TempDir dir_;
+  HttpAccess access_;
+};
+
+TEST_F(HttpTlsTest, WithoutTokensAsksForACertificateOfItsOwnAuthority) {
+  const auto server = *HttpServer::Start("--page", "0.0.0.0:0", {Echo()}, {}, access_);
+  EXPECT_THAT(server->url(), StartsWith("https://0.0.0.0:"));
+  EXPECT_EQ(Ask(*server, "ours/user"), 200);
+  EXPECT_EQ(Ask(*server, "ours/cluster"), 200);
+  EXPECT_EQ(Ask(*server, "theirs/user"), 0);
+  EXPECT_EQ(Ask(*server, ""), 0);
+  EXPECT_EQ(Get(*server, "/echo/this"), "");  // in plain text
+}
+
+TEST_F(HttpTlsTest, WithTokensAsksForThem) {
+  access_.gate = OnlySecret;
+  const auto server = *HttpServer::Start("--page", "0.0.0.0:0", {Echo()}, {}, access_);
+  EXPECT_EQ(Ask(*server, ""), 401);
+  EXPECT_EQ(Ask(*server, "ours/user"), 401);
+  EXPECT_EQ(Ask(*server, "", {{"Authorization", "Bearer secret"}}), 200);
+  EXPECT_EQ(Get(*server, "/echo/this", "Host: localhost\r\nAuthorization: Bearer secret\r\n"), "");
 }
 
 // As many streams as may be, to readers that never read; then one more.

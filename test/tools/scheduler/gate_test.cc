@@ -11,6 +11,7 @@
 #include "test/support/temp_dir.h"
 #include "test/tools/support/job_spec.h"
 #include "tools/client.h"
+#include "tools/http/httplib.h"
 #include "tools/rpc/rpc.h"
 #include "tools/scheduler/service.h"
 #include "tools/security/tokens.h"
@@ -37,7 +38,8 @@ class GateTest : public ::testing::Test {
                                      {"root", UserRole::kAdmin}}) {
       ASSERT_OK_AND_ASSIGN(tokens_[name], AddToken(file_, name, role));
     }
-    ASSERT_OK_AND_ASSIGN(scheduler_, SchedulerServer::Start({.db_path = dir_.File("jobs.db"), .tokens = file_}));
+    SchedulerOptions options{.db_path = dir_.File("jobs.db"), .page = "0", .tokens = file_};
+    ASSERT_OK_AND_ASSIGN(scheduler_, SchedulerServer::Start(options));
   }
   std::unique_ptr<Client> As(const std::string& name) { return WithToken(tokens_.at(name)); }
   std::unique_ptr<Client> WithToken(const std::string& token) const {
@@ -114,6 +116,23 @@ TEST_F(GateTest, AJobIsItsTokensAndNoOtherUserEndsIt) {
   EXPECT_OK(alice->Retry(first));
   EXPECT_OK(root->Cancel(second));
   EXPECT_THAT(root->Drain("d0", false), StatusIs(absl::StatusCode::kNotFound, HasSubstr("d0")));
+}
+
+TEST_F(GateTest, ThePageIsForReaders) {
+  const LogCapture log;
+  std::string url = scheduler_->page_url();
+  url.pop_back();
+  httplib::Client browser(url);
+  for (const char* path : {"/", "/page.js", "/api/jobs", "/api/live", "/nothing"}) {
+    const httplib::Result refused = browser.Get(path);
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->status, 401) << path;
+  }
+  EXPECT_THAT(log.text(), HasSubstr("refused to look at the page for 127.0.0.1: no token came"));
+  browser.set_basic_auth("anyone", tokens_.at("reader"));
+  EXPECT_EQ(browser.Get("/api/jobs")->status, 200);
+  browser.set_basic_auth("reader", std::string(64, 'a'));
+  EXPECT_EQ(browser.Get("/api/jobs")->status, 401);
 }
 
 TEST_F(GateTest, RefusalsAreLoggedWithWhoAndWhatUpToAPoint) {

@@ -79,6 +79,7 @@ TEST_F(AllowedPathsTest, AllPathsOfAJobAreLookedAt) {
   spec.set_weights("/w");
   spec.mutable_checkpoint()->set_path("/c");
   spec.set_resume_from("/r");
+  spec.set_tensorboard("/b");
   spec.add_phases()->mutable_save()->set_path("/s");
   spec.add_phases()->mutable_trace()->set_path("/t");
   pb::Program program;
@@ -91,7 +92,7 @@ TEST_F(AllowedPathsTest, AllPathsOfAJobAreLookedAt) {
   }
   std::vector<std::string> paths;
   for (const JobPath& path : PathsOf(spec, program)) paths.push_back(path.path);
-  EXPECT_THAT(paths, ::testing::ElementsAre("/w", "/c", "/r", "/s", "/t", "/images", "/labels"));
+  EXPECT_THAT(paths, ::testing::ElementsAre("/w", "/c", "/r", "/b", "/s", "/t", "/images", "/labels"));
   EXPECT_THAT(allowed_.Check(spec, program), StatusIs(kDenied, HasSubstr("weights: '/w'")));
   EXPECT_OK(allowed_.Check(pb::JobSpec(), pb::Program()));
 }

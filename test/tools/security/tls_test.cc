@@ -47,6 +47,7 @@ class TlsTest : public ::testing::Test {
     pb::FromDaemon hello;
     hello.mutable_hello()->set_name("d0");
     hello.mutable_hello()->set_host("h");
+    hello.mutable_hello()->set_memory("m");
     session->Write(hello);
     pb::ToDaemon answer;
     if (!session->Read(&answer)) return FromGrpc(session->Finish());
