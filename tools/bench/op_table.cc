@@ -55,7 +55,11 @@ OpWork WorkOf(const pb::Instruction& instruction, const OpRegistry& ops) {
   const bool copy = instruction.kind() == pb::Instruction::COPY;
   OpWork work{.calls = 1, .bytes = copy ? CopiedBytes(instruction, outputs) : Bytes(inputs) + Bytes(outputs)};
   const OpDef* const def = instruction.kind() == pb::Instruction::COMPUTE ? ops.Find(instruction.op()) : nullptr;
-  if (def != nullptr && def->flops != nullptr) work.flops = def->flops(inputs, outputs, Attributes(instruction));
+  if (def == nullptr) return work;
+  if (def->flops != nullptr) work.flops = def->flops(inputs, outputs, Attributes(instruction));
+  const bool only_writes = instruction.op() == "assign";
+  for (const int i : def->mutates) work.bytes += only_writes ? 0 : Bytes({inputs[i]});
+  if (def->kind == OpKind::kAccumulate) work.bytes += Bytes(outputs);  // what is there is read
   return work;
 }
 

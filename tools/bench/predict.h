@@ -11,5 +11,9 @@
 namespace oneflow {
 
 std::unique_ptr<BenchCase> MakePredictCase(const BenchContext& context);
+// Parts of it: what devices keep of layers; how long steps take; which of several runs are faster.
+std::unique_ptr<BenchCase> MakePredictMemoryCase(const BenchContext& context);
+std::unique_ptr<BenchCase> MakePredictStepsCase(const BenchContext& context);
+std::unique_ptr<BenchCase> MakePredictOrdersCase(const BenchContext& context);
 
 }  // namespace oneflow

@@ -161,10 +161,11 @@ Kept MostKept(const std::map<int, Kept>& of_chunk, const Schedule& schedule) {
   return most;
 }
 
-absl::StatusOr<double> StepSeconds(const pb::PlanSet& set, const Job& job, const OpRegistry& ops) {
+absl::StatusOr<double> StepSeconds(const pb::PlanSet& set, const Job& job, PricedKernels kernels,
+                                   const OpRegistry& ops) {
   OF_ASSIGN_OR_RETURN(Topology topology, TopologyOf(job.options));
   OF_ASSIGN_OR_RETURN(const PartPrograms programs, PartPrograms::Of(set));
-  PricedRanks priced(set, programs, 0, PredictedRankCosts(std::move(topology), ops, PricedKernels::kFused));
+  PricedRanks priced(set, programs, 0, PredictedRankCosts(std::move(topology), ops, kernels));
   OF_ASSIGN_OR_RETURN(PlayedRanks ranks, FindPlayedRanks(priced, {}));
   OF_ASSIGN_OR_RETURN(const FoldedPlan folded, FoldedPlan::Make(priced, std::move(ranks), ""));
   Extent extent = kUntilSteady;
@@ -192,7 +193,8 @@ absl::StatusOr<Prediction> Predict(const PublishedRun& run, const std::string& t
   Stopwatch watch;
   OF_ASSIGN_OR_RETURN(Job job, JobOf(run, text, ops));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet set, CompileJob(job, ops));
-  OF_ASSIGN_OR_RETURN(const double seconds, StepSeconds(set, job, ops));
+  const PricedKernels kernels = run.products_add ? PricedKernels::kFused : PricedKernels::kFusedButSums;
+  OF_ASSIGN_OR_RETURN(const double seconds, StepSeconds(set, job, kernels, ops));
   return Prediction{.step_seconds = seconds, .num_ranks = run.ranks(), .wall_seconds = watch.Lap()};
 }
 

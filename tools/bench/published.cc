@@ -64,12 +64,14 @@ PublishedRun Figure(const PublishedModel& model, int tp, int pp, int dp, int64_t
           .pp = pp,
           .dp = dp,
           .batch = batch,
-          .micro = micro};
+          .micro = micro,
+          .products_add = false};
 }
 
 PublishedRun OnFrontier(int tp, int pp, int64_t batch) {
   PublishedRun run = Figure(k22B, tp, pp, 1, batch, 1);
   run.machine = Machine::kFrontier;
+  run.products_add = true;
   return run;
 }
 
@@ -107,7 +109,8 @@ std::vector<PublishedRun> TableOneRuns() {
                     .dp = it.dp,
                     .chunks = it.chunks,
                     .batch = it.batch,
-                    .micro = it.micro});
+                    .micro = it.micro,
+                    .products_add = false});
     runs.back().seconds = runs.back().flops() / (1e12 * it.teraflops);
   }
   return runs;

@@ -36,6 +36,9 @@ struct PublishedRun {
   Recomputed recomputed = Recomputed::kLayers;
   bool sequence_parallel = false;
   Machine machine = Machine::kSelene;
+  // Whether products of gradients of weights add to what is there. Megatron-LM does so since 2022-02-13 (commit
+  // 83b1e42f30): later than the runs of 2104.04473, earlier than those of 2205.05198.
+  bool products_add = true;
   double seconds = 0;  // of a step, as measured; 0: unknown
   double gib = 0;      // of activations, on the device that has most; 0: unknown
 

@@ -43,7 +43,8 @@ double NumBytes(const pb::Operand& operand) {
 
 class Grouping {
  public:
-  explicit Grouping(const pb::Actor& actor) : actor_(actor), makers_(actor.instructions_size()) {
+  Grouping(const pb::Actor& actor, GradientSums sums)
+      : actor_(actor), sums_(sums), makers_(actor.instructions_size()) {
     FindMakers();
     for (int i = 0; i < actor.instructions_size(); ++i) result_.group.push_back(GroupFor(i));
     CountBytes();
@@ -67,16 +68,21 @@ class Grouping {
     }
   }
 
+  bool of_products() const { return sums_ == GradientSums::kOfProducts; }
+
   // Whether `i` goes on with what `before` has made.
   bool GoesOn(int before, int i) const {
     const GroupKind from = GroupKindOf(at(before)), to = GroupKindOf(at(i));
     if (NumElements(at(before).outputs(0)) != NumElements(at(i).outputs(0))) return false;
-    if (to == GroupKind::kSum) return at(before).op() == "matmul_wgrad" || OnlyCasts(before);
-    if (to == GroupKind::kElementwise && at(i).op() == "cast" && at(before).op() == "matmul_wgrad") return true;
+    if (to == GroupKind::kSum && CastsGradient(before)) return true;
+    if (at(before).op() == "matmul_wgrad") return of_products() && (to == GroupKind::kSum || CastsGradient(i));
     const bool goes_on = from == GroupKind::kElementwise || from == GroupKind::kSoftmaxGradient;
     return goes_on && (to == GroupKind::kElementwise || to == GroupKind::kSoftmax);
   }
-  bool OnlyCasts(int i) const { return at(i).op() == "cast" && at(result_.group[i]).op() == "matmul_wgrad"; }
+  bool CastsGradient(int i) const {
+    const int maker = at(i).op() == "cast" ? makers_[i][0] : -1;
+    return maker >= 0 && at(maker).op() == "matmul_wgrad";
+  }
 
   // With the last of those whose results it reads: nothing else can lie between the two.
   int GroupFor(int i) const {
@@ -107,7 +113,9 @@ class Grouping {
       for (const pb::Operand& output : at(i).outputs()) {
         if (!within || output.register_() >= 0) bytes[group] += NumBytes(output);
       }
+      if (GroupKindOf(at(i)) == GroupKind::kSum) bytes[group] += NumBytes(at(i).outputs(0));  // what is there is read
     }
+    if (!of_products()) NarrowSums(bytes);
     for (int i = 0; i < n; ++i) {
       if (GroupKindOf(at(i)) == GroupKind::kView) {
         result_.bytes[i] = 0;
@@ -117,7 +125,22 @@ class Grouping {
     }
   }
 
+  // Gradients and their sums are as wide as what products multiply, here as there.
+  void NarrowSums(std::map<int, double>& bytes) const {
+    for (int i = 0; i < actor_.instructions_size(); ++i) {
+      if (GroupKindOf(at(i)) != GroupKind::kSum) continue;
+      int product = makers_[i][0];
+      if (product >= 0 && CastsGradient(product)) product = makers_[product][0];
+      if (product < 0 || at(product).op() != "matmul_wgrad") continue;
+      const pb::Operand& gradient = at(product).outputs(0);
+      const double width = static_cast<double>(SizeOf(static_cast<DType>(at(product).inputs(0).dtype())));
+      bytes[product] += NumElements(gradient) * width - NumBytes(gradient);
+      bytes[result_.group[i]] = 3 * NumElements(gradient) * width;
+    }
+  }
+
   const pb::Actor& actor_;
+  const GradientSums sums_;
   std::vector<std::vector<int>> makers_;
   std::map<int, std::set<int>> readers_;
   GroupedBytes result_;
@@ -125,6 +148,6 @@ class Grouping {
 
 }  // namespace
 
-GroupedBytes GroupKernels(const pb::Actor& actor) { return Grouping(actor).Take(); }
+GroupedBytes GroupKernels(const pb::Actor& actor, GradientSums sums) { return Grouping(actor, sums).Take(); }
 
 }  // namespace oneflow

@@ -29,6 +29,12 @@ double KernelSeconds(const DeviceSpeeds& device, const pb::Instruction& instruct
   return device.hides_memory ? std::max(flops_s, memory_s) : flops_s + memory_s;
 }
 
+GroupedBytes GroupsOf(const pb::Actor& actor, PricedKernels kernels) {
+  if (kernels == PricedKernels::kOwn) return {};
+  const bool with_sums = kernels == PricedKernels::kFused;
+  return GroupKernels(actor, with_sums ? GradientSums::kOfProducts : GradientSums::kOfTheirOwn);
+}
+
 // That share the card of `rank` which carries what goes from one rank to another.
 int DevicesOfCard(const Topology& topology, int from, int to, int rank) {
   const auto cards = std::llround(topology.LinkBetween(from, to).beta_s_per_byte / topology.HostBeta(from, to));
@@ -67,7 +73,7 @@ PredictedAct PredictedCosts::CostOf(const pb::Actor& actor, PricedKernels kernel
   const DeviceSpeeds& device = topology_.GroupOf(actor.rank()).device;
   PredictedAct cost;
   if (actor.queue() == pb::COMMUNICATION) cost.ns = Ns(device.act_s);
-  const GroupedBytes groups = kernels == PricedKernels::kFused ? GroupKernels(actor) : GroupedBytes();
+  const GroupedBytes groups = GroupsOf(actor, kernels);
   for (int i = 0; i < actor.instructions_size(); ++i)
     Add(actor, actor.instructions(i), groups.bytes.empty() ? -1 : groups.bytes[i], cost);
   for (const pb::Landing& landing : actor.landings()) {

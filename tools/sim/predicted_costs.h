@@ -20,8 +20,8 @@
 namespace oneflow {
 
 // Whose kernels an act is made of: one for each instruction, as this engine has them, or those of libraries that run
-// several as one (kernel_groups.h), which other systems use.
-enum class PricedKernels : uint8_t { kOwn, kFused };
+// several as one (kernel_groups.h), which other systems use; those had no products that add to sums of gradients once.
+enum class PricedKernels : uint8_t { kOwn, kFused, kFusedButSums };
 
 // What an act costs, wherever its rank has its card.
 struct PredictedAct {

@@ -56,6 +56,24 @@ TEST(WorkOfPlanTest, ACopyMovesWhatItsPiecesCover) {
   EXPECT_THAT(WorkOfPlan(plan, StandardOps()).at("copy").bytes, DoubleEq(2 * 4 * 8));
 }
 
+TEST(WorkOfPlanTest, WhatIsAddedToIsReadAndWritten) {
+  pb::Plan plan;
+  pb::Actor& actor = *plan.add_actors();
+  actor.set_acts_per_step(1);
+  pb::Instruction& sum = AddInstruction(actor, pb::Instruction::COMPUTE, "accumulate");
+  *sum.add_inputs() = Operand({10});
+  *sum.add_outputs() = Operand({10});
+  pb::Instruction& sgd = AddInstruction(actor, pb::Instruction::COMPUTE, "sgd_update");
+  for (const int64_t size : {10, 10, 10}) *sgd.add_inputs() = Operand({size});  // weight, velocity, gradient
+  for (int i = 0; i < 2; ++i) *sgd.add_inputs() = Operand({});
+  pb::Instruction& assign = AddInstruction(actor, pb::Instruction::COMPUTE, "assign");
+  for (int i = 0; i < 2; ++i) *assign.add_inputs() = Operand({10});
+  const std::map<std::string, OpWork> work = WorkOfPlan(plan, StandardOps());
+  EXPECT_THAT(work.at("accumulate").bytes, DoubleEq(4 * 30));
+  EXPECT_THAT(work.at("sgd_update").bytes, DoubleEq(4 * (50 + 2)));
+  EXPECT_THAT(work.at("assign").bytes, DoubleEq(4 * 20));
+}
+
 // Of 100 flops/s in f32, 1000 in bf16, 10 bytes/s.
 DeviceSpeeds SlowDevice() { return {.f32_flops = 100, .bf16_flops = 1000, .memory_bytes_per_s = 10}; }
 

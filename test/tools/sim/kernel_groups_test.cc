@@ -22,7 +22,20 @@ class ActorKit {
     SetPlace(output, *x.add_outputs());
     return *this;
   }
-  std::vector<double> Bytes() const { return GroupKernels(actor_).bytes; }
+  std::vector<double> Bytes(GradientSums sums = GradientSums::kOfProducts) const {
+    return GroupKernels(actor_, sums).bytes;
+  }
+
+  ActorKit& SetDType(const std::string& name, pb::DType dtype) {
+    for (pb::Instruction& x : *actor_.mutable_instructions()) {
+      for (auto* const operands : {x.mutable_inputs(), x.mutable_outputs()}) {
+        for (pb::Operand& operand : *operands) {
+          if (operand.offset() == name[0]) operand.set_dtype(dtype);
+        }
+      }
+    }
+    return *this;
+  }
 
  private:
   // Capital letters are in a register, which other acts read.
@@ -64,7 +77,20 @@ TEST(KernelGroupsTest, SoftmaxEndsAChainAndItsGradientBeginsOne) {
 TEST(KernelGroupsTest, AProductAddsToTheSumOfGradients) {
   ActorKit kit;
   kit.Add("matmul_wgrad", {"x", "d"}, "g").Add("cast", {"g"}, "h").Add("accumulate", {"h"}, "S");
-  EXPECT_THAT(kit.Bytes(), ElementsAre(0, 0, 3 * kValue));
+  EXPECT_THAT(kit.Bytes(), ElementsAre(0, 0, 4 * kValue));  // S is read and written
+}
+
+TEST(KernelGroupsTest, ASumOfItsOwnIsAsWideAsTheFactors) {
+  for (const bool cast : {true, false}) {
+    ActorKit kit;
+    kit.Add("matmul_wgrad", {"x", "d"}, "g");
+    if (cast) kit.Add("cast", {"g"}, "h");
+    kit.Add("accumulate", {cast ? "h" : "g"}, "S").SetDType("x", pb::BF16).SetDType("d", pb::BF16);
+    const std::vector<double> bytes = kit.Bytes(GradientSums::kOfTheirOwn);
+    EXPECT_EQ(bytes.front(), 1.5 * kValue) << "x and d are read, g is written";
+    EXPECT_EQ(bytes.back(), 1.5 * kValue) << "g and S are read, S is written";
+    EXPECT_EQ(bytes[bytes.size() - 2], cast ? 0 : bytes.front());
+  }
 }
 
 TEST(KernelGroupsTest, ViewsMoveNothing) {
