@@ -283,6 +283,7 @@ absl::Status EngineImpl::MakeExecutors() {
                                                          .counts = CountsOf(lane),
                                                          .on_fetch = options_.on_fetch,
                                                          .profile = options_.profile,
+                                                         .capture = options_.capture,
                                                          .emulated_ns_per_byte = options_.emulated_ns_per_byte}));
   }
   return absl::OkStatus();

@@ -60,6 +60,9 @@ struct EngineOptions {
   Collectives* collectives = nullptr;
   // Times every instruction for EngineStats::ops. Costs two looks at the clock each; nothing if false.
   bool profile = false;
+  // Where devices capture work, what acts launch again and again is launched as one; not if false, nor while every
+  // instruction is timed.
+  bool capture = true;
   // Memory for the last acts of this process' ranks, which SaveTrace() writes; 0: acts are not recorded.
   int64_t trace_bytes = 0;
   // That no act of this process has ended for so long, though a run goes on, is told with what it waits for at that

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "actor/captured_runs.h"
 #include "actor/instruction/counts_on_host.h"
 #include "actor/op_timers.h"
 #include "glog/logging.h"
@@ -39,6 +40,7 @@ class Executor::Impl {
       for (int a = 0; a < plan.actors_size(); ++a) {
         if (plan.actors(a).rank() != c_.rank || plan.actors(a).queue() != c_.queue) continue;
         OF_RETURN_IF_ERROR(Bind(plan, plan.actors(a), programs_[p][a]));
+        if (Captures()) FindRuns(programs_[p][a]);
       }
     }
     if (held_bytes_ > 0) {
@@ -92,29 +94,7 @@ class Executor::Impl {
   std::vector<OpTime> op_times() const { return timers_.times(); }
 
  private:
-  absl::Status RunInstructions(const Actor& actor, Afterwards& afterwards) {
-    const CurrentAct act{
-        .step = actor.step(), .micro_batch = actor.micro_batch(), .scratch = scratch_, .afterwards = afterwards};
-    const bool has_counts = c_.counts != nullptr && !c_.counts->empty();
-    std::vector<Entry>& program = programs_[actor.spec().plan][actor.spec().id];
-    size_t launched = 0;  // of the instructions, those whose counts follow
-    for (size_t i = 0; i < program.size(); ++i) {
-      Entry& entry = program[i];
-      current_.store(&entry, std::memory_order_relaxed);
-      entry.bound->operands().MoveTo(actor);
-      absl::Status status = entry.Run(act);
-      if (!status.ok()) return Annotate(status, WhereIs(entry));
-      bytes_moved_.store(bytes_moved() + entry.bound->remote_bytes(), std::memory_order_relaxed);
-      if (!has_counts || !entry.bound->is_launched()) continue;
-      for (; launched <= i; ++launched) {
-        OF_RETURN_IF_ERROR_AT(c_.counts->Follow(c_.device, program[launched].bound->operands().outputs()),
-                              WhereIs(program[launched]));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  // An instruction of an actor, in the order of the plan.
+  // An instruction of an actor.
   struct Entry {
     const pb::Plan* of = nullptr;
     const pb::Actor* actor = nullptr;
@@ -130,19 +110,74 @@ class Executor::Impl {
       return status;
     }
   };
+  struct ActorProgram {
+    std::vector<Entry> entries;  // in the order of the plan
+    bool reads_act_numbers = false;
+    std::vector<CapturedRun> runs;  // where the device captures work
+  };
+
+  bool has_counts() const { return c_.counts != nullptr && !c_.counts->empty(); }
+  bool Captures() const { return c_.capture && c_.device.captures() && !c_.profile; }
+
+  absl::Status RunInstructions(const Actor& actor, Afterwards& afterwards) {
+    const CurrentAct act{
+        .step = actor.step(), .micro_batch = actor.micro_batch(), .scratch = scratch_, .afterwards = afterwards};
+    ActorProgram& program = programs_[actor.spec().plan][actor.spec().id];
+    if (program.reads_act_numbers) {
+      const char* const error = c_.device.SetActNumbers({act.step, act.micro_batch});
+      if (error != nullptr) return absl::InternalError(error);
+    }
+    // What counts follow to the host is launched by itself. Whether any do is known when all instructions are bound.
+    if (has_counts()) return RunEntries(program, 0, program.entries.size(), actor, act);
+    size_t at = 0;
+    for (CapturedRun& run : program.runs) {
+      OF_RETURN_IF_ERROR(RunEntries(program, at, run.begin(), actor, act));
+      current_.store(&program.entries[run.begin()], std::memory_order_relaxed);
+      OF_RETURN_IF_ERROR(run.Launch(
+          actor, c_.device, [&] { return RunEntries(program, run.begin(), run.end(), actor, act); }, actor.spec().name));
+      at = run.end();
+    }
+    return RunEntries(program, at, program.entries.size(), actor, act);
+  }
+
+  // Instructions [begin, end), each by itself.
+  absl::Status RunEntries(ActorProgram& program, size_t begin, size_t end, const Actor& actor, const CurrentAct& act) {
+    size_t launched = begin;  // of the instructions, those whose counts follow
+    for (size_t i = begin; i < end; ++i) {
+      Entry& entry = program.entries[i];
+      current_.store(&entry, std::memory_order_relaxed);
+      entry.bound->operands().MoveTo(actor);
+      absl::Status status = entry.Run(act);
+      if (!status.ok()) return Annotate(status, WhereIs(entry));
+      bytes_moved_.store(bytes_moved() + entry.bound->remote_bytes(), std::memory_order_relaxed);
+      if (!has_counts() || !entry.bound->is_launched()) continue;
+      for (; launched <= i; ++launched) {
+        OF_RETURN_IF_ERROR_AT(c_.counts->Follow(c_.device, program.entries[launched].bound->operands().outputs()),
+                              WhereIs(program.entries[launched]));
+      }
+    }
+    return absl::OkStatus();
+  }
 
   std::string WhereIs(const Entry& entry) const { return Where(*entry.of, *entry.actor, *entry.plan); }
 
-  absl::Status Bind(const pb::Plan& plan, const pb::Actor& actor, std::vector<Entry>& program) {
+  absl::Status Bind(const pb::Plan& plan, const pb::Actor& actor, ActorProgram& program) {
     for (const pb::Instruction& instruction : actor.instructions()) {
       absl::StatusOr<std::unique_ptr<BoundInstruction>> bound = BindInstruction(c_, plan, actor, instruction);
       OF_RETURN_IF_ERROR_AT(bound.status(), Where(plan, actor, instruction));
       scratch_bytes_ = std::max(scratch_bytes_, (*bound)->scratch_bytes());
       held_bytes_ += (*bound)->held_bytes();
-      program.push_back(
+      program.reads_act_numbers |= (*bound)->reads_act_numbers();
+      program.entries.push_back(
           {&plan, &actor, &instruction, *std::move(bound), c_.profile ? &timers_.Of(OpOf(instruction)) : nullptr});
     }
     return absl::OkStatus();
+  }
+
+  static void FindRuns(ActorProgram& program) {
+    std::vector<bool> can_be_captured;
+    for (const Entry& entry : program.entries) can_be_captured.push_back(entry.bound->can_be_captured());
+    program.runs = RunsToCapture(can_be_captured);
   }
 
   // "plan 'train' actor 'h0' node 'h0/up' (matmul, models/gpt.cc:42) on rank 1 (cpu:1)".
@@ -154,9 +189,9 @@ class Executor::Impl {
   }
 
   const RankContext c_;
-  std::vector<std::vector<std::vector<Entry>>> programs_;  // by plan, by actor
-  int64_t scratch_bytes_ = 0;                              // of one instruction at a time
-  int64_t held_bytes_ = 0;                                 // of all
+  std::vector<std::vector<ActorProgram>> programs_;  // by plan, by actor
+  int64_t scratch_bytes_ = 0;                        // of one instruction at a time
+  int64_t held_bytes_ = 0;                           // of all
   void* scratch_ = nullptr;
   std::atomic<int64_t> ns_{0};
   std::atomic<int64_t> begin_ns_{0};  // of the act that runs, as steady_clock counts; 0: none runs

@@ -50,6 +50,9 @@ const char* DeviceContext::RecordEvent(int* event) {
 const char* DeviceContext::WaitEvent(int) { return nullptr; }
 const char* DeviceContext::WaitBehind(DeviceContext&, int) { return nullptr; }
 void DeviceContext::GiveBackEvent(int) {}
+const char* DeviceContext::BeginCapture() { return "this device captures nothing"; }
+const char* DeviceContext::EndCapture(std::unique_ptr<CapturedWork>*) { return "this device captures nothing"; }
+const char* DeviceContext::SetActNumbers(const ActNumbers&) { return nullptr; }
 
 const char* DeviceContext::CopyRegion(const CopyRegionArgs& args) { return oneflow::CopyRegion(args); }
 

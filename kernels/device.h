@@ -14,6 +14,15 @@ struct CopyRegionArgs;  // kernels/copy.h
 struct CopyRowsArgs;    // kernels/copy.h
 class HostTransfer;     // kernels/host_transfer.h
 
+// Work on a stream that was launched once to be kept, and can be launched as a whole again and again, on the operands
+// that it was captured with. Used by the thread that launches; gone before the context.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+  // Null, or what is wrong.
+  virtual const char* Launch() = 0;
+};
+
 // Used by the actor thread that serves it, unless said otherwise. Functions that return a text return null, or what is
 // wrong.
 class DeviceContext {
@@ -49,6 +58,17 @@ class DeviceContext {
   // stays, for others to wait for, until it is given back. On the thread that launches on both.
   virtual const char* WaitBehind(DeviceContext& other, int event);
   virtual void GiveBackEvent(int event);
+
+  // Whether work can be captured. What is launched between the two calls does not run but becomes one piece of work;
+  // an error of EndCapture says that it cannot, and gives none. On the thread that launches.
+  virtual bool captures() const { return false; }
+  virtual const char* BeginCapture();
+  virtual const char* EndCapture(std::unique_ptr<CapturedWork>* work);
+
+  // Where kernels find the numbers of their act (KernelArgs::act), as they are when what was launched before has run;
+  // null: in their arguments. On the thread that launches.
+  virtual const ActNumbers* act_numbers() { return nullptr; }
+  virtual const char* SetActNumbers(const ActNumbers& numbers);
 
   // The functions of kernels/copy.h on this device's memory, ordered on its stream; here by the host, for devices whose
   // memory it can address. The source may lie in the memory of another device of the same kind and process.

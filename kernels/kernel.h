@@ -59,6 +59,13 @@ inline std::vector<int64_t> Strides(const TensorArg& x) {
   return strides;
 }
 
+// What tells an act from others besides its operands. Kernels for devices with a stream read them in the device's
+// memory, so that work which was captured once is right in every act.
+struct ActNumbers {
+  int64_t step = 0;         // steps since the job began
+  int64_t micro_batch = 0;  // within the step
+};
+
 struct KernelArgs {
   std::span<const TensorArg> in;
   std::span<const TensorArg> out;
@@ -67,9 +74,12 @@ struct KernelArgs {
   void* workspace = nullptr;  // as many bytes as `workspace_bytes` asked for; contents undefined
   int threads = 1;            // the most that a run may use (cpu)
   void* state = nullptr;      // what `prepare` returned
-  int64_t step = 0;           // steps since the job began
-  int64_t micro_batch = 0;    // within the step
+  // Of the act. On a device that captures work a kernel's host code must not look at `step`, and at `micro_batch` for
+  // no more than whether it is the first.
+  int64_t step = 0;
+  int64_t micro_batch = 0;
   int64_t micro_batches = 1;
+  const ActNumbers* act = nullptr;  // on the device, if it has a stream: of ops that draw random numbers
 };
 
 // Runs (cpu) or launches (cuda) the computation. Null, or a static string that says which call failed. Must accept

@@ -36,6 +36,7 @@ struct RankContext {
   CountsOnHost* counts = nullptr;                // of the rank; null: who reads counts sends for them
   const std::function<void(Fetched)>& on_fetch;  // empty: values are dropped
   bool profile = false;                          // time every instruction
+  bool capture = true;                           // where the device does, launch what was captured
   double emulated_ns_per_byte = 0;               // that reading other ranks' memory takes at least
 };
 
@@ -60,6 +61,12 @@ class BoundInstruction {
   virtual int64_t held_bytes() const { return 0; }
   // What a run takes from other ranks' memory or receives from them.
   virtual int64_t remote_bytes() const { return 0; }
+
+  // Whether a run launches the same whenever operands lie where they do and the micro-batch is the first or is not, and
+  // nothing else: a device that captures work may keep it.
+  virtual bool can_be_captured() const { return false; }
+  // Whether its kernel asks the device for the numbers of its act.
+  virtual bool reads_act_numbers() const { return false; }
 
   // Whether what it ran last is launched; else it will be with an instruction behind it, whose group it is in.
   virtual bool is_launched() const { return true; }

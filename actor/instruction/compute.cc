@@ -36,6 +36,7 @@ class Compute final : public BoundInstruction {
   // Takes the kernel, and lets it prepare for these shapes.
   absl::Status Prepare(const Kernel& kernel, const OpDef& op, const pb::Instruction& instruction) {
     kernel_ = &kernel;
+    random_ = op.random;
     const std::vector<ShardType> inputs = ShardsOf(instruction.inputs());
     const std::vector<TensorType> types = TypesOf(inputs);
     takes_counts_ = TakesCounts(op, types);
@@ -80,6 +81,9 @@ class Compute final : public BoundInstruction {
     return ragged_->Run(*kernel_, args, counts, std::max(scratch_bytes_, planned_bytes_));
   }
 
+  bool can_be_captured() const override { return !reads_counts(); }
+  bool reads_act_numbers() const override { return random_; }
+
   int64_t scratch_bytes() const override { return scratch_bytes_; }
   int64_t held_bytes() const override { return counts_.device_bytes(); }
 
@@ -108,7 +112,8 @@ class Compute final : public BoundInstruction {
             .stream = stream_,
             .threads = threads_,
             .state = state_.get(),
-            .micro_batches = micro_batches_};
+            .micro_batches = micro_batches_,
+            .act = device_.act_numbers()};
   }
 
   const AttrMap attrs_;
@@ -118,6 +123,7 @@ class Compute final : public BoundInstruction {
   void* const planned_;
   const int64_t planned_bytes_;
   const int64_t micro_batches_;
+  bool random_ = false;               // as its op says
   bool takes_counts_ = false;         // which the kernel does not know
   std::optional<RaggedCall> ragged_;  // by groups
   std::optional<RaggedSum> sum_;      // by groups, of which rows are added up

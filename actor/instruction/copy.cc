@@ -98,6 +98,9 @@ class Copy final : public BoundInstruction {
     return absl::OkStatus();
   }
 
+  // On a device with memory of its own no piece is another rank's, and counts are read by the device.
+  bool can_be_captured() const override { return !device_.host_accessible(); }
+
   int64_t remote_bytes() const override { return remote_bytes_; }
 
  private:

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/copy.h"
+#include "kernels/cuda/act_numbers.h"
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/host_transfer.h"
 #include "kernels/cuda/runtime.h"
@@ -22,6 +23,30 @@ namespace {
 
 using cuda::CurrentDevice;
 using cuda::ErrorText;
+
+// A graph of what was launched.
+class CudaGraph final : public CapturedWork {
+ public:
+  explicit CudaGraph(cudaStream_t stream) : stream_(stream) {}
+  ~CudaGraph() override {
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+  }
+
+  // Ends the stream's capture.
+  const char* EndCapture() {
+    cudaGraph_t graph = nullptr;
+    if (const char* error = ErrorText(cudaStreamEndCapture(stream_, &graph))) return error;
+    const char* const error = ErrorText(cudaGraphInstantiate(&executable_, graph, 0));
+    cudaGraphDestroy(graph);
+    return error;
+  }
+
+  const char* Launch() override { return ErrorText(cudaGraphLaunch(executable_, stream_)); }
+
+ private:
+  const cudaStream_t stream_;
+  cudaGraphExec_t executable_ = nullptr;
+};
 
 class CudaDevice final : public DeviceContext {
  public:
@@ -43,6 +68,8 @@ class CudaDevice final : public DeviceContext {
     if (current.error() != nullptr) return current.error();
     if (const char* error = ErrorText(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking))) return error;
     events_.emplace();
+    act_numbers_ = static_cast<ActNumbers*>(Allocate(sizeof(ActNumbers)));
+    if (act_numbers_ == nullptr) return "no memory for the numbers of acts";
     return transfer_streams_.emplace(stream_).Create();
   }
 
@@ -90,6 +117,26 @@ class CudaDevice final : public DeviceContext {
   }
   void GiveBackEvent(int event) override { events_->GiveBack(event); }
 
+  // Other threads may call what CUDA does not let a capturing thread call.
+  bool captures() const override { return true; }
+  const char* BeginCapture() override {
+    return ErrorText(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  }
+  const char* EndCapture(std::unique_ptr<CapturedWork>* work) override {
+    auto graph = std::make_unique<CudaGraph>(stream_);
+    if (const char* error = graph->EndCapture()) {
+      cudaGetLastError();  // it is reported here, and no error of a later call
+      return error;
+    }
+    *work = std::move(graph);
+    return nullptr;
+  }
+
+  const ActNumbers* act_numbers() override { return act_numbers_; }
+  const char* SetActNumbers(const ActNumbers& numbers) override {
+    return cuda::WriteActNumbers(stream_, numbers, act_numbers_);
+  }
+
   const char* CopyRegion(const CopyRegionArgs& args) override {
     if (!args.addends.empty()) return "CopyRegion: addends are for devices whose memory the host can address";
     return cuda::Copy(stream_, BoxOf(args));
@@ -124,6 +171,7 @@ class CudaDevice final : public DeviceContext {
   const int index_;
   const KernelTable kernels_;
   cudaStream_t stream_ = nullptr;
+  ActNumbers* act_numbers_ = nullptr;  // on the device
   std::optional<cuda::EventPool> events_;
   std::optional<cuda::TransferStreams> transfer_streams_;
   std::mutex mutex_;

@@ -11,9 +11,9 @@
 namespace oneflow::cuda {
 namespace {
 
-// The logical index of a shard's elements, less that of the first, which `first` is; uncut dimensions are merged into
-// the next outer one.
-std::vector<LoopDim<1>> LogicalIndices(const TensorArg& x, int64_t micro_batch, uint64_t* first) {
+// The logical index of a shard's elements, less that of the first, which `first` is, of `whole` elements; uncut
+// dimensions are merged into the next outer one.
+std::vector<LoopDim<1>> LogicalIndices(const TensorArg& x, uint64_t* first, uint64_t* whole) {
   std::vector<LoopDim<1>> dims(x.rank);
   int64_t stride = 1, start = 0;
   for (int i = x.rank; i-- > 0;) {
@@ -21,28 +21,33 @@ std::vector<LoopDim<1>> LogicalIndices(const TensorArg& x, int64_t micro_batch, 
     start += x.start[i] * stride;
     stride *= x.logical_dims[i];
   }
-  *first = static_cast<uint64_t>(start + micro_batch * stride);
+  *first = static_cast<uint64_t>(start);
+  *whole = static_cast<uint64_t>(stride);
   return Merged<1>(dims);
 }
 
 struct Draw {
-  uint64_t key, step, first;
+  uint64_t key;
+  uint64_t first, whole;  // of a micro-batch's elements
   uint32_t threshold;  // keep iff the upper 24 bits are at least this
   float scale;
 };
 
 template <typename T, typename Index>
-__global__ void DropoutKernel(int64_t n, StridedLoop<Index, 1> logical, Draw draw, const T* x, T* y) {
+__global__ void DropoutKernel(int64_t n, StridedLoop<Index, 1> logical, Draw draw, const ActNumbers* act, const T* x,
+                              T* y) {
+  const auto step = static_cast<uint64_t>(act->step);
+  const uint64_t first = draw.first + static_cast<uint64_t>(act->micro_batch) * draw.whole;
 #pragma unroll 1
   for (int64_t group = FirstIndex(); group * 4 < n; group += IndexStride()) {
     uint64_t drawn = ~uint64_t{0};  // the block that `random` holds
     Philox4 random;
     for (int i = 0; i < 4 && group * 4 + i < n; ++i) {
       const int64_t at = group * 4 + i;
-      const uint64_t index = draw.first + logical.At(static_cast<Index>(at)).of[0], block = index >> 2;
+      const uint64_t index = first + logical.At(static_cast<Index>(at)).of[0], block = index >> 2;
       if (block != drawn) {
         random = Philox(draw.key, static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                        static_cast<uint32_t>(draw.step), static_cast<uint32_t>(draw.step >> 32));
+                        static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32));
         drawn = block;
       }
       const uint32_t low = index & 1 ? random.x[1] : random.x[0], high = index & 1 ? random.x[3] : random.x[2];
@@ -57,19 +62,19 @@ const char* Dropout(const KernelArgs& args) {
   if (x.count == 0) return nullptr;
   const double rate = args.attrs->Double("rate");
   if (rate <= 0) return CopyRun(Stream(args), x.dtype, x.count, x.data, args.out[0].data);
-  uint64_t first = 0;
-  const std::vector<LoopDim<1>> logical = LogicalIndices(x, args.micro_batch, &first);
+  uint64_t first = 0, whole = 0;
+  const std::vector<LoopDim<1>> logical = LogicalIndices(x, &first, &whole);
   if (logical.size() > kMaxRank) return "dropout in more than 8 merged dimensions";
   const Draw draw = {
       RandomKey(static_cast<uint64_t>(args.attrs->Int("seed")), static_cast<uint64_t>(args.attrs->Int("key"))),
-      static_cast<uint64_t>(args.step), first,
+      first, whole,
       // ToUniform(bits) >= rate, as integers.
       static_cast<uint32_t>(std::ceil(static_cast<double>(static_cast<float>(rate)) * 16777216.0)),
       rate < 1 ? static_cast<float>(1 / (1 - rate)) : 0.0f};
   return WithIndex(x.count, [&](auto index) {
     using Index = decltype(index);
     return Launch({Stream(args), Blocks(x.count, 4 * kThreads)}, DropoutKernel<T, Index>, x.count,
-                  StridedLoop<Index, 1>(logical), draw, x.as<const T>(), args.out[0].as<T>());
+                  StridedLoop<Index, 1>(logical), draw, args.act, x.as<const T>(), args.out[0].as<T>());
   });
 }
 

@@ -159,6 +159,22 @@ struct Operand {
   TensorArg arg;
 };
 
+// The act of the call; or what an act before it has captured, in that act.
+const char* RunInAct(DeviceContext& device, const KernelCall& call, const Kernel& kernel, const KernelArgs& args) {
+  const ActNumbers act = {args.step, args.micro_batch};
+  const bool captured = call.captured && device.captures();
+  if (const char* error = device.SetActNumbers(captured ? ActNumbers{act.step + 3, act.micro_batch + 5} : act))
+    return error;
+  if (!captured) return kernel.run(args);
+  std::unique_ptr<CapturedWork> work;
+  if (const char* error = device.BeginCapture()) return error;
+  const char* const refused = kernel.run(args);
+  if (const char* error = device.EndCapture(&work)) return error;
+  if (refused != nullptr) return refused;
+  if (const char* error = device.SetActNumbers(act)) return error;
+  return work->Launch();
+}
+
 }  // namespace
 
 absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& call) {
@@ -198,6 +214,7 @@ absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& 
   kernel_args.threads = device.threads();
   kernel_args.step = call.context.step;
   kernel_args.micro_batch = call.context.micro_batch;
+  kernel_args.act = device.act_numbers();
   const size_t workspace_bytes = kernel->workspace_bytes == nullptr ? 0 : kernel->workspace_bytes(kernel_args);
   Buffer workspace(device, workspace_bytes);
   kernel_args.workspace = workspace.data();
@@ -211,7 +228,7 @@ absl::StatusOr<KernelResult> RunKernel(DeviceContext& device, const KernelCall& 
     if (!buffer.ok()) return absl::ResourceExhaustedError("no device memory");
   }
 
-  if (const char* error = kernel->run(kernel_args)) return absl::InternalError(error);
+  if (const char* error = RunInAct(device, call, *kernel, kernel_args)) return absl::InternalError(error);
   int event = 0;
   if (const char* error = device.RecordEvent(&event)) return absl::InternalError(error);
   if (const char* error = device.WaitEvent(event)) return absl::InternalError(error);

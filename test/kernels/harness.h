@@ -27,6 +27,7 @@ struct KernelCall {
   int output_in_input = -1;                // output 0 occupies the memory of this input
   int rows_before = 0;                     // operands begin so many rows, of their last dimension, behind a boundary
   std::vector<MemoryLayout> layouts = {};  // of inputs, then of outputs; empty: all are row-major
+  bool captured = false;                   // where the device captures work: as work captured in an act before
 };
 
 struct KernelResult {

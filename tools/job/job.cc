@@ -228,6 +228,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   job.spec.set_layout(LayoutText(job.options.mesh, job.spec.processes()));
   if (c.has_checkpoint()) *job.spec.mutable_checkpoint() = MakeCheckpointRule(c.checkpoint());
   job.spec.set_tensorboard(c.tensorboard());
+  job.spec.set_uncaptured(c.uncaptured() || c.check_replicas());  // which looks at the device's memory at every node
   if (c.has_stall()) {
     job.spec.mutable_stall()->set_seconds(c.stall().seconds());
     job.spec.mutable_stall()->set_abort(c.stall().abort());

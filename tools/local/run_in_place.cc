@@ -56,6 +56,7 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, Ev
   options.cores = spec.cores_per_process();
   options.emulated_ns_per_byte = spec.emulated_ms_per_mb();  // the same number
   options.profile = spec.profile();
+  options.capture = !spec.uncaptured();
   options.trace_bytes = spec.trace_bytes();
   LossWatch losses;
   const auto on_notice = [&sink](const pb::Notice& notice) {

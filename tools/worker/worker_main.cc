@@ -101,6 +101,7 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
   };
   options.peers = args.processes > 1 ? &peers : nullptr;
   options.profile = spec.profile();
+  options.capture = !spec.uncaptured();
   options.trace_bytes = spec.trace_bytes();
   options.emulated_ns_per_byte = spec.emulated_ms_per_mb();  // the same number
   if (spec.stall().seconds() > 0) options.stall_seconds = spec.stall().seconds();

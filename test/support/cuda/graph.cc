@@ -248,6 +248,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   if (on->device != graph->device) return cuda::Answer(cudaErrorInvalidValue);
   // A graph as part of another is not there.
   if (cuda::Captures::Get().Await(on) != cudaSuccess) return cuda::Answer(cudaErrorStreamCaptureUnsupported);
+  cuda::System::Get().CountLaunch({.graphs = 1});
   uint64_t number = 0;
   {
     const std::lock_guard<std::mutex> lock(graph->mutex);

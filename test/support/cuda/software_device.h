@@ -56,6 +56,7 @@ struct Launched {
   int64_t threads = 0;          // of kernels
   int64_t multiplications = 0;  // of products
   int64_t copies_to_host = 0;
+  int64_t graphs = 0;
 };
 Launched LaunchedSoFar();
 

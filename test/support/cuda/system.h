@@ -220,6 +220,7 @@ class System {
     launched_.threads += more.threads;
     launched_.multiplications += more.multiplications;
     launched_.copies_to_host += more.copies_to_host;
+    launched_.graphs += more.graphs;
   }
   Launched LaunchedSoFar() {
     const std::lock_guard<std::mutex> lock(mutex_);
