@@ -56,8 +56,8 @@ h2 { margin: 0; font-size: 16px; overflow-wrap: anywhere; }
 h3 { margin: 0 0 4px; font-size: 13px; font-weight: 600; }
 .soft { color: var(--soft); }
 #live { margin-left: auto; }
-#live.on::before { content: "\25cf "; color: var(--good); }
-#live.off::before { content: "\25cf "; color: var(--bad); }
+#live.on::before { content: "\25cf\a0"; color: var(--good); }
+#live.off::before { content: "\25cf\a0"; color: var(--bad); }
 button { font: inherit; color: inherit; padding: 3px 11px; border: 1px solid var(--line); border-radius: 6px;
          background: var(--card); cursor: pointer; }
 button.on { background: var(--accent); border-color: var(--accent); color: var(--card); }

@@ -480,7 +480,7 @@ function showProcesses(about) {
 }
 
 function showHead(about) {
-  const status = about.status, done = (state.history.get(state.job) || {}).steps || 0;
+  const status = about.status, told = state.history.get(state.job), done = (told || {}).steps || 0;
   const speed = (curvesOf(state.job)["step seconds"] || {}).last;
   const words = [about.layout, `${status.processes} x ${status.devices_per_process} ${status.device}`, `attempt ${status.attempt} of ${status.attempts}`,
     "by " + status.user, "submitted " + time(status.submitted_us), status.finished_us ? "ended " + time(status.finished_us) : "",
@@ -488,7 +488,8 @@ function showHead(about) {
   const left = status.state === "RUNNING" && speed > 0 && about.steps > done ? ", " + span((about.steps - done) * speed) + " to go" : "";
   const bar = make("progress", {max: about.steps || 1, value: done});
   return make("div.card", {}, make("div.head", {}, make("h2", {}, `job ${status.job} ${status.name}`),
-      make("span.state." + status.state, {}, status.state.toLowerCase()), make("span.soft", {}, `step ${done} of ${about.steps}${left}`)),
+      make("span.state." + status.state, {}, status.state.toLowerCase()),
+      make("span.soft", {}, told ? `step ${done} of ${about.steps}${left}` : `${about.steps} steps`)),
     make("div.soft", {}, words.filter((word) => word).join(", ")), about.steps ? bar : null,
     status.message ? make("p.message", {}, (status.state === "QUEUED" ? "waits: " : "") + status.message) : null,
     about.kept ? null : make("p.message", {}, "its config, plan and events are no longer kept"));
