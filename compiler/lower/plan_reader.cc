@@ -90,6 +90,8 @@ class Checker {
                                 const pb::ClassInstruction& instruction) const {
     for (const pb::ClassOperand& x : instruction.inputs()) OF_RETURN_IF_ERROR(CheckOperand(plan, x));
     for (const pb::ClassOperand& x : instruction.outputs()) OF_RETURN_IF_ERROR(CheckOperand(plan, x));
+    if (instruction.op().empty()) return Bad("it names no op");
+    if (instruction.op() == "read_data" && instruction.outputs().empty()) return Bad("it has no outputs");
     const bool boxing = instruction.op() == "boxing";
     if (boxing) OF_RETURN_IF_ERROR(CheckBoxingOperands(actor, instruction));
     if (!boxing && actor.senders() >= 0)

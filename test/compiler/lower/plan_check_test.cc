@@ -106,6 +106,13 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
       {[](auto& set) { FindRegister(set, HasMemory).set_offset(2); }, "begins at 2, which is no multiple of 64"},
       {[](auto& set) { set.mutable_classes(0)->set_private_bytes(INT64_MAX); }, "private zone: 9223372036854775807"},
       {[](auto& set) { FindCall(set).mutable_instructions(0)->set_op("add"); }, "which only boxings do, not 'add'"},
+      {[](auto& set) { FindCall(set).mutable_instructions(0)->clear_op(); }, "it names no op"},
+      {[](auto& set) {
+         pb::ClassInstruction& read = *set.mutable_plans(0)->mutable_actors(0)->mutable_instructions(0);
+         read.set_op("read_data");
+         read.clear_outputs();
+       },
+       "it has no outputs"},
       {[](auto& set) { set.mutable_plans(0)->mutable_orders()->RemoveLast(); }, "is in no order of class"},
       {[](auto& set) { *set.mutable_plans(0)->add_orders() = set.plans(0).orders(0); }, "there are two"},
       {[](auto& set) { set.mutable_plans(0)->mutable_orders(0)->set_queue(pb::HOST); }, "is on queue 1"},
