@@ -133,6 +133,10 @@ std::string WhatLacks(absl::Span<const Machine> machines, const Gang& gang, absl
   };
   const bool offered = counted == Devices::kOffered;
   const auto largest = std::max_element(sizes.begin(), sizes.end());
+  if (most == 0 && each > 1) {  // whatever its machine has, a process is of one daemon
+    return absl::StrCat("host ", largest - sizes.begin(), " of the plan takes ", takes(*largest), "; no daemon ",
+                        offered ? "offers " : "has ", each, offered ? "" : " free");
+  }
   if (*largest > most) {
     return absl::StrCat("host ", largest - sizes.begin(), " of the plan takes ", takes(*largest), "; no machine ",
                         offered ? "offers" : "has", " more than ", most * each, offered ? "" : " free");

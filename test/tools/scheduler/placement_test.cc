@@ -63,6 +63,10 @@ TEST(WhatLacksTest, NamesTheHostThatIsTooLarge) {
             "host 1 of the plan takes 4 cpu devices; no machine offers more than 2");
   EXPECT_EQ(WhatLacks({{3}}, {{2}, 2}, "cuda", Devices::kFree),
             "host 0 of the plan takes 4 cuda devices, 2 for each process; no machine has more than 2 free");
+  EXPECT_EQ(WhatLacks({{1, 1}, {1}}, {{1}, 2}, "cpu", Devices::kFree),
+            "host 0 of the plan takes 2 cpu devices, 2 for each process; no daemon has 2 free");
+  EXPECT_EQ(WhatLacks({{2, 2}}, {{4}, 4}, "cpu", Devices::kOffered),
+            "host 0 of the plan takes 16 cpu devices, 4 for each process; no daemon offers 4");
 }
 
 TEST(WhatLacksTest, SaysWhatHostsTakeTogether) {
