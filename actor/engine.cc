@@ -110,6 +110,10 @@ class EngineImpl : public Engine,
     OF_RETURN_IF_ERROR(failure());  // of a run that has failed variables are of two steps
     return variables_->CopyState(to);
   }
+  absl::Status ReadOwned(const std::function<void(const pb::Variable&, const char*, int64_t)>& use) override {
+    OF_RETURN_IF_ERROR(failure());
+    return variables_->ReadOwned(use);
+  }
   absl::Status LoadState(const CheckpointReader& checkpoint) override {
     const Doing doing(*this, "loads a checkpoint");
     OF_RETURN_IF_ERROR(failure());

@@ -121,6 +121,9 @@ class Engine {
   // failed: its steps were not committed.
   virtual absl::StatusOr<OwnedState> Owned() = 0;
   virtual absl::Status CopyState(char* to) = 0;
+  // Lets `use` read that part, shard by shard, where it lies: at rest too, and with the same errors.
+  virtual absl::Status ReadOwned(
+      const std::function<void(const pb::Variable& variable, const char* data, int64_t count)>& use) = 0;
   // Fills this process' shards of all variables from a checkpoint; state that it lacks keeps its value. An error ends
   // nothing: processes tell each other, and may try another one. None may run before all have loaded. InvalidArgument
   // if it is of another model, DataLoss if it is damaged.

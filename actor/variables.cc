@@ -240,6 +240,17 @@ absl::Status Variables::CopyState(char* to) const {
   return absl::OkStatus();
 }
 
+absl::Status Variables::ReadOwned(
+    const std::function<void(const pb::Variable&, const char* data, int64_t count)>& use) const {
+  for (const pb::Variable& variable : plans_.variables()) {
+    OF_RETURN_IF_ERROR(
+        ForOwned(variable, [&](const pb::Shard& shard, DeviceContext& device, const void* data, int64_t num_bytes) {
+          return ReadShard(device, data, num_bytes, [&](const char* host) { use(variable, host, Count(shard)); });
+        }));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Variables::LoadState(const CheckpointReader& checkpoint, int rank) const {
   for (const pb::Variable& variable : plans_.variables()) {
     const std::string where = absl::StrCat("checkpoint '", checkpoint.folder(), "': tensor '", variable.name(), "'");

@@ -44,6 +44,8 @@ class Variables {
   absl::StatusOr<OwnedState> Owned() const;
   // Copies them, one behind the other as Owned() says.
   absl::Status CopyState(char* to) const;
+  // Lets `use` read them, each with the number of its elements; on devices with memory of their own, a copy of each.
+  absl::Status ReadOwned(const std::function<void(const pb::Variable&, const char* data, int64_t count)>& use) const;
   // Fills the shards of one of our ranks. Different ranks may be filled on different threads. InvalidArgument naming
   // checkpoint, tensor and both values if a weight is missing or a variable is another tensor there; errors of
   // CheckpointReader::Read(). State that the checkpoint lacks keeps its initial value.

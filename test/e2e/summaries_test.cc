@@ -1,15 +1,19 @@
 // Jobs with a folder for TensorBoard, read by TensorBoard's own readers.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "actor/checkpoint/safetensors.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
 #include "test/support/paths.h"
+#include "test/support/status_matchers.h"
 #include "tools/process/child.h"
 
 namespace oneflow::e2e {
@@ -18,6 +22,8 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -72,6 +78,51 @@ TEST(SummariesTest, HaveAllThatAJobFetches) {
   ASSERT_THAT(text, SizeIs(1));
   EXPECT_EQ(text[0][0], 20);
   EXPECT_THAT(text[0][1].get<std::string>(), StartsWith("    the\n    river"));
+}
+
+// How many of the values of a weight file lie in each bucket that is shown: they are those of all processes together.
+void ExpectCounts(const SafetensorsReader::Entry& weight, const nlohmann::json& known, const nlohmann::json& shown) {
+  const auto* const values = static_cast<const float*>(weight.data);
+  const auto num = weight.type.shape.count();
+  EXPECT_EQ(known.at("num"), num);
+  EXPECT_EQ(known.at("min"), *std::min_element(values, values + num));
+  EXPECT_EQ(known.at("max"), *std::max_element(values, values + num));
+  double sum = 0, squares = 0;
+  for (const double value : absl::MakeConstSpan(values, num)) sum += value, squares += value * value;
+  EXPECT_NEAR(known.at("sum"), sum, 1e-12 * static_cast<double>(num));
+  EXPECT_NEAR(known.at("sum_squares"), squares, 1e-12 * static_cast<double>(num));
+  int64_t all = 0;
+  for (const nlohmann::json& bucket : shown) {
+    const double left = bucket[0], right = bucket[1];
+    EXPECT_LE(left, right);
+    const auto inside = [left, right](float v) { return left <= v && v <= right; };
+    // An edge of two buckets may be a value.
+    EXPECT_GE(std::count_if(values, values + num, inside), bucket[2].get<int64_t>());
+    all += bucket[2].get<int64_t>();
+  }
+  EXPECT_EQ(all, num);
+}
+
+TEST(SummariesTest, HaveHistogramsOfWeightsAndKeptGradientsIfAsked) {
+  const Workspace work;
+  const Outcome run =
+      work.Run(Join(Join({"run", work.GptJob()}, OnMesh("pp: 2 tp: 2", 2)),
+                    {"--set", "tensorboard=" + work.Path("board"), "--set", "tensorboard_histograms_every=10",
+                     "--save-weights", work.Path("weights"), "--save-gradients", work.Path("gradients")}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const nlohmann::json events = ReadEvents(work, "board");
+  for (const char* const what : {"weights", "gradients"}) {
+    ASSERT_OK_AND_ASSIGN(const SafetensorsReader file, SafetensorsReader::Open(work.Path(what)));
+    ASSERT_THAT(file.tensors(), Not(IsEmpty()));
+    for (const auto& [name, weight] : file.tensors()) {
+      SCOPED_TRACE(absl::StrCat(what, "/", name));
+      const nlohmann::json& known = events.at("histograms").at(absl::StrCat(what, "/", name));
+      const nlohmann::json& shown = events.at("shown").at(absl::StrCat(what, "/", name));
+      ASSERT_THAT(StepsOf(known), ElementsAre(10, 20));
+      ASSERT_THAT(StepsOf(shown), ElementsAre(10, 20));
+      ExpectCounts(weight, known[1][1], shown[1][1]);
+    }
+  }
 }
 
 // An attempt that goes on from a checkpoint trains steps again: what the former one said of them is void.

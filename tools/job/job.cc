@@ -229,6 +229,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   if (c.has_checkpoint()) *job.spec.mutable_checkpoint() = MakeCheckpointRule(c.checkpoint());
   job.spec.set_tensorboard(c.tensorboard());
   job.spec.set_uncaptured(c.uncaptured() || c.check_replicas());  // which looks at the device's memory at every node
+  job.spec.set_tensorboard_histograms_every(c.tensorboard_histograms_every());
   if (c.has_stall()) {
     job.spec.mutable_stall()->set_seconds(c.stall().seconds());
     job.spec.mutable_stall()->set_abort(c.stall().abort());

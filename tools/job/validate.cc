@@ -289,6 +289,9 @@ void CheckStop(const pb::JobConfig& c, Checker& check) {
 }
 
 void CheckRest(const pb::JobConfig& c, Checker& check) {
+  check.Range(c.tensorboard_histograms_every(), 0, kMaxSteps, "tensorboard_histograms_every");
+  check.Require(c.tensorboard_histograms_every() == 0 || !c.tensorboard().empty(), "tensorboard_histograms_every",
+                "without a folder for them (tensorboard)");
   if (c.has_evaluate()) {
     check.Range(c.evaluate().every(), 0, kMaxSteps, "evaluate.every");
     check.Range(c.evaluate().batches(), 0, kMaxSteps, "evaluate.batches");

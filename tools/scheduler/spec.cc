@@ -174,6 +174,10 @@ absl::Status ValidateSpec(const pb::JobSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat(what, " path '", *path, "' is not absolute; workers run in another directory"));
   }
+  if (spec.tensorboard_histograms_every() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("tensorboard_histograms_every is ",
+                                                   spec.tensorboard_histograms_every(), "; it must not be negative"));
+  }
   OF_RETURN_IF_ERROR(ValidateCheckpoint(spec));
   if (spec.phases().empty()) return absl::InvalidArgumentError("the job has no phases");
   for (int i = 0; i < spec.phases_size(); ++i) {

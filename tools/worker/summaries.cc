@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "google/protobuf/text_format.h"
 #include "proto/job.pb.h"
 #include "tools/job/visible_text.h"
@@ -15,6 +17,7 @@ namespace {
 constexpr char kTrainPlan[] = "train";
 constexpr char kEvaluatePlan[] = "evaluate";
 constexpr char kGeneratePlan[] = "generate";
+constexpr char kGradient[] = ".grad";  // ends the name of a variable that keeps one
 
 // What text of a job's config continues.
 std::string PromptOf(const pb::JobSpec& spec) {
@@ -22,6 +25,10 @@ std::string PromptOf(const pb::JobSpec& spec) {
   google::protobuf::TextFormat::Parser parser;
   parser.AllowUnknownField(true);  // of a newer version
   return parser.ParseFromString(spec.config(), &config) ? config.generate().prompt() : "";
+}
+
+absl::Status OddBytes(size_t process, const std::string& note) {
+  return absl::InternalError(absl::StrCat("process ", process, " says ", note.size(), " odd bytes"));
 }
 
 double SecondsOf(int64_t us) { return static_cast<double>(us) * 1e-6; }
@@ -65,9 +72,7 @@ absl::StatusOr<std::vector<pb::TimedValue>> Summaries::Gather(Engine& engine) {
   std::vector<pb::TimedValue> values;
   for (size_t process = 0; process_ == 0 && process < notes.size(); ++process) {
     pb::WorkerFetched theirs;
-    if (!theirs.ParseFromString(notes[process])) {
-      return absl::InternalError(absl::StrCat("process ", process, " says ", notes[process].size(), " odd bytes"));
-    }
+    if (!theirs.ParseFromString(notes[process])) return OddBytes(process, notes[process]);
     for (pb::TimedValue& value : *theirs.mutable_values()) values.push_back(std::move(value));
   }
   std::stable_sort(values.begin(), values.end(), [](const pb::TimedValue& a, const pb::TimedValue& b) {
@@ -82,13 +87,40 @@ absl::Status Summaries::Share(Engine& engine) {
   for (const pb::TimedValue& value : values) Take(value);
   AddMeans();
   AddText();
+  Flush();
+  return absl::OkStatus();
+}
+
+absl::Status Summaries::ShareHistograms(Engine& engine) {
+  std::map<std::string, ValueCounts> mine, all;  // by variable
+  OF_RETURN_IF_ERROR(engine.ReadOwned([&mine](const pb::Variable& variable, const char* data, int64_t count) {
+    if (!variable.trainable() && !absl::EndsWith(variable.name(), kGradient)) return;
+    mine[variable.name()].Add(static_cast<DType>(variable.dtype()), data, count);
+  }));
+  pb::VariablesCounted note;
+  for (const auto& [name, counts] : mine) {
+    *note.add_variables() = counts.ToProto();
+    note.mutable_variables(note.variables_size() - 1)->set_name(name);
+  }
+  OF_ASSIGN_OR_RETURN(const std::vector<std::string> notes, engine.Exchange(note.SerializeAsString()));
+  if (file_ == nullptr) return absl::OkStatus();
+  for (size_t process = 0; process < notes.size(); ++process) {
+    if (!note.ParseFromString(notes[process])) return OddBytes(process, notes[process]);
+    for (const pb::VariableCounted& counted : note.variables()) all[counted.name()].Add(counted);
+  }
+  for (const auto& [name, counts] : all) AddHistogram(name, counts);
+  Flush();
+  return absl::OkStatus();
+}
+
+// A disk that refuses is told, and asked no more.
+void Summaries::Flush() {
   const absl::Status written = file_->Flush();
-  if (written.ok()) return absl::OkStatus();
+  if (written.ok()) return;
   file_.reset();
   pb::Notice notice;
   notice.set_text(absl::StrCat("tensorboard: ", written.message(), ": nothing more is written, training goes on"));
   if (on_notice_) on_notice_(notice);
-  return absl::OkStatus();
 }
 
 void Summaries::Take(const pb::TimedValue& timed) {
@@ -138,6 +170,16 @@ void Summaries::AddScalar(const std::string& tag, double scalar) {
   pb::tensorboard::Summary::Value& value = *event.mutable_summary()->add_value();
   value.set_tag(tag);
   value.set_simple_value(static_cast<float>(scalar));
+  file_->Add(event);
+}
+
+// Under "weights/" and "gradients/", by which TensorBoard groups them.
+void Summaries::AddHistogram(const std::string& name, const ValueCounts& counts) {
+  const absl::string_view variable = absl::StripSuffix(name, kGradient);
+  pb::tensorboard::Event event = NewEvent();
+  pb::tensorboard::Summary::Value& value = *event.mutable_summary()->add_value();
+  value.set_tag(absl::StrCat(variable.size() < name.size() ? "gradients/" : "weights/", variable));
+  *value.mutable_histo() = counts.ToHistogram();
   file_->Add(event);
 }
 

@@ -1,10 +1,12 @@
-// What TensorBoard is told of a job: values of training and of evaluations, throughput, generated text.
+// What TensorBoard is told of a job: values of training and of evaluations, throughput, generated text, and on request
+// histograms of weights.
 //
 //   on_fetch of every process ──► Share(), between runs ──► process 0 ──► its event file
 //
 // One process writes one file, since TensorBoard reads the files of a folder one after the other. Values travel with
 // the notes that processes exchange between runs, which take seconds: a step waits for nothing. An attempt that goes on
-// from a checkpoint begins another file and says from which step on it counts.
+// from a checkpoint begins another file and says from which step on it counts. Of weights each process counts what it
+// owns where it lies, and counts travel (value_counts.h).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +23,7 @@
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
 #include "tools/worker/event_file.h"
+#include "tools/worker/value_counts.h"
 
 namespace oneflow {
 
@@ -42,12 +45,16 @@ class Summaries {
 
   // All that was observed since the last call is written. Errors of Engine::Exchange().
   absl::Status Share(Engine& engine);
+  // How the weights lie now, and the gradients that the job keeps. Errors of the engine.
+  absl::Status ShareHistograms(Engine& engine);
 
  private:
   absl::StatusOr<std::vector<pb::TimedValue>> Gather(Engine& engine);
   void Take(const pb::TimedValue& value);
   void AddMeans();
   void AddText();
+  void AddHistogram(const std::string& name, const ValueCounts& counts);
+  void Flush();
   pb::tensorboard::Event NewEvent() const;
   void AddScalar(const std::string& tag, double value);
 

@@ -57,6 +57,7 @@ absl::Status TrainLoop::Run(int64_t first_step) {
   while (!IsOver()) {
     OF_RETURN_IF_ERROR(RunTo(NextStation()));
     if (asked_to_stop_) break;
+    OF_RETURN_IF_ERROR(ShareHistograms());
     const bool every = loop_.evaluate_every() > 0 && step_ % loop_.evaluate_every() == 0;
     if (loop_.has_evaluation() && (every || IsOver())) OF_RETURN_IF_ERROR(Evaluate());
     if (checkpoints_ == nullptr || IsOver()) continue;
@@ -76,6 +77,9 @@ int64_t TrainLoop::NextStation() const {
   }
   if (checkpoints_ != nullptr && spec_.checkpoint().every() > 0) {
     next = std::min(next, NextMultiple(step_, spec_.checkpoint().every()));
+  }
+  if (const int64_t every = spec_.tensorboard_histograms_every(); context_.summaries != nullptr && every > 0) {
+    next = std::min(next, NextMultiple(step_, every));
   }
   return next;
 }
@@ -170,6 +174,12 @@ absl::Status TrainLoop::LookAtEvaluation() {
   fruitless_ = better ? 0 : fruitless_ + 1;
   over_ |= fruitless_ >= loop_.stop().patience();
   return absl::OkStatus();
+}
+
+absl::Status TrainLoop::ShareHistograms() {
+  const int64_t every = spec_.tensorboard_histograms_every();
+  if (context_.summaries == nullptr || every <= 0 || step_ % every != 0) return absl::OkStatus();
+  return context_.summaries->ShareHistograms(engine_);
 }
 
 absl::Status TrainLoop::Save() { return checkpoints_->Save(step_); }

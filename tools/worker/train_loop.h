@@ -40,6 +40,7 @@ class TrainLoop {
   bool IsOver() const;
   absl::Status Evaluate();
   absl::Status LookAtEvaluation();
+  absl::Status ShareHistograms();
   absl::Status Save();
 
   Engine& engine_;

@@ -177,6 +177,8 @@ TEST(ConfigTest, WhatEndsTrainingAndWhatIsSavedAreChecked) {
       {"train.stop={patience: 2}", "train.stop.patience: counts evaluations, but there are none while training"},
       {"train.stop={least_gain: 0.1}", "train.stop.least_gain: without train.stop.patience"},
       {"train.stop={seconds: -1}", "train.stop.seconds: -1 is not"},
+      {"tensorboard_histograms_every=-1", "tensorboard_histograms_every: -1 is not in"},
+      {"tensorboard_histograms_every=5", "tensorboard_histograms_every: without a folder for them (tensorboard)"},
   };
   for (const auto& c : kCases) {
     ASSERT_OK_AND_ASSIGN(SourcedConfig config, ParseConfig(kGood, "j.pbtxt"));

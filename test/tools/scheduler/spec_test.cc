@@ -79,6 +79,8 @@ TEST(ValidateSpecTest, NamesWhatIsWrongAndBothValues) {
       {[](pb::JobSpec& s) { s.mutable_restart()->set_attempts(1001); },
        "restart.attempts is 1001; it may be up to 1000"},
       {[](pb::JobSpec& s) { s.set_weights("w"); }, "weights path 'w' is not absolute"},
+      {[](pb::JobSpec& s) { s.set_tensorboard("b"); }, "tensorboard path 'b' is not absolute"},
+      {[](pb::JobSpec& s) { s.set_tensorboard_histograms_every(-1); }, "tensorboard_histograms_every is -1"},
   };
   for (const auto& c : cases) {
     pb::JobSpec spec = EmptyJob(2, 2);

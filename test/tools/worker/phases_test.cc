@@ -13,6 +13,7 @@
 #include <limits>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -68,6 +69,15 @@ class RecordingEngine : public Engine {
   absl::Status CopyState(char* to) override {
     calls.push_back(absl::StrCat("copy ", state));
     memcpy(to, &state, sizeof(state));
+    return absl::OkStatus();
+  }
+  absl::Status ReadOwned(const std::function<void(const pb::Variable&, const char*, int64_t)>& use) override {
+    calls.push_back(absl::StrCat("count ", state));
+    pb::Variable variable;
+    variable.set_name("n");
+    variable.set_dtype(pb::I64);
+    variable.set_trainable(true);
+    use(variable, reinterpret_cast<const char*>(&state), 1);
     return absl::OkStatus();
   }
   absl::Status LoadState(const CheckpointReader& checkpoint) override {
@@ -380,6 +390,20 @@ TEST_F(TrainLoopTest, ADiskThatTakesNoEventsIsToldOnce) {
   EXPECT_EQ(Trained(), 20);
   EXPECT_THAT(notices_, ElementsAre(AllOf(HasSubstr("tensorboard: cannot write '"),
                                           HasSubstr("File too large: nothing more is written, training goes on"))));
+}
+
+TEST_F(TrainLoopTest, WeightsAreCountedAfterAsManyStepsAsAsked) {
+  spec_.set_tensorboard(dir_.File("board"));
+  spec_.set_tensorboard_histograms_every(8);
+  Summaries summaries(spec_, /*process=*/0, context_.on_notice);
+  context_.summaries = &summaries;
+  ASSERT_OK(Run());
+  EXPECT_EQ(Trained(), 20);
+  std::vector<std::string> counted;
+  for (const std::string& call : engine_.calls) {
+    if (absl::StartsWith(call, "count ")) counted.push_back(call);
+  }
+  EXPECT_THAT(counted, ElementsAre("count 8", "count 16"));
 }
 
 TEST(EventFileTest, FilesOfAFolderFollowOneAnother) {
