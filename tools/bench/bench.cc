@@ -22,6 +22,7 @@
 #include "tools/bench/compile_scale.h"
 #include "tools/bench/gemm.h"
 #include "tools/bench/graph_contest.h"
+#include "tools/bench/links.h"
 #include "tools/bench/loader_credits.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/op_table.h"
@@ -91,6 +92,7 @@ constexpr struct {
     {"gemm", MakeGemmCase},
     {"gpt2-124m", MakeGpt2Case},
     {"gpt2-124m-bf16", MakeGpt2Bf16Case},
+    {"links", MakeLinksCase},
     {"loader-credits", MakeLoaderCreditsCase},
     {"overlap", MakeOverlapCase},
     {"own-runs", MakeOwnRunsCase},
@@ -238,7 +240,7 @@ absl::Status Bench::Prepare() {
   const std::string path = dir_->path() + "/sample.txt";
   std::ofstream(path, std::ios::binary) << SampleText(kSampleBytes);
   context_.reset(new BenchContext{ops_, stop_, a_.sets, warmup(), steps(), cores(), dir_->path(), path, a_.pytorch,
-                                  a_.pytorch_script, a_.warmup, a_.steps});
+                                  a_.pytorch_script, a_.warmup, a_.steps, a_.scheduler});
   if (a_.config.empty()) {
     OF_ASSIGN_OR_RETURN(config_, ParseConfig(kQuickstartModel, "(bench)"));
     config_.config.mutable_data()->mutable_text()->set_path(path);

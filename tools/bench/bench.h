@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "oneflow_core/status.h"
+#include "tools/client.h"
 
 namespace oneflow {
 
@@ -27,7 +28,8 @@ struct BenchArguments {
   std::string cases = "one-device,dp2-tp2,pp2-dp2,select-sbp,compile";
   std::string pytorch;  // Python interpreter; empty: no comparison
   std::string pytorch_script = "tools/bench/pytorch_peer.py";
-  std::string json;  // file for all figures; empty: none
+  std::string json;                 // file for all figures; empty: none
+  SchedulerAddress scheduler = "";  // of the cluster that cases of several hosts run on; empty: one of this machine
 };
 
 // Prints the report to stdout, and what it is doing to stderr. InvalidArgument for layouts of a config without gpt, an

@@ -12,6 +12,7 @@
 #include "nlohmann/json_fwd.hpp"
 #include "oneflow_core/op.h"
 #include "oneflow_core/status.h"
+#include "tools/client.h"
 
 namespace oneflow {
 
@@ -28,6 +29,7 @@ struct BenchContext {
   std::string pytorch_script;     // models in PyTorch
   // What the command line itself says, for cases whose steps are longer than others'.
   std::optional<int> asked_warmup, asked_steps;
+  SchedulerAddress scheduler = "";  // of the cluster to run on, for cases of several hosts; empty: one of this machine
 };
 
 class BenchCase {

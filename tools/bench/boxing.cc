@@ -73,21 +73,6 @@ double CopiesPerSecond(int num_threads, int64_t piece) {
   return static_cast<double>(copies * piece * num_threads) / seconds;
 }
 
-// Of a step of the measured phase, which is the last: on the slowest process.
-absl::StatusOr<double> BoxingStepSeconds(const std::vector<pb::JobEvent>& events, int measured_phase, int steps) {
-  double run_seconds[kBoxingProcesses][2] = {};  // by process: up to the phase before, and up to the measured one
-  for (const pb::JobEvent& event : events) {
-    const pb::PhaseStats& stats = event.stats();
-    if (!event.has_stats() || stats.process() >= kBoxingProcesses) continue;
-    if (stats.part() == measured_phase - 1) run_seconds[stats.process()][0] = stats.stats().run_seconds();
-    if (stats.part() == measured_phase) run_seconds[stats.process()][1] = stats.stats().run_seconds();
-  }
-  double slowest = 0;
-  for (const auto& [before, after] : run_seconds) slowest = std::max(slowest, after - before);
-  if (slowest <= 0) return absl::InternalError("the job told no times");
-  return slowest / (kBoxingRanks / kBoxingProcesses) / steps;
-}
-
 using GlooSeconds = std::map<std::string, double>;  // by BoxingKey()
 
 class BoxingCase : public BenchCase {
@@ -140,7 +125,7 @@ class BoxingCase : public BenchCase {
       OF_RETURN_IF_ERROR(CheckBoxed(row.way, file));
       std::filesystem::remove(file);
     }
-    return BoxingStepSeconds(events, spec.phases_size() - 1, steps);
+    return BoxingStepSeconds(events, spec);
   }
 
   absl::Status RunGloo() {

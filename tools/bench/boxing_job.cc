@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int64_t kBoxedRows = 32;  // of sums; ranks take eight each
 constexpr char kWhole[] = "whole", kBare[] = "bare";
+constexpr int64_t kRoundTripElements = 16;
 constexpr double kSumsDiffer = 1e-6;  // relative to what addends are; four are added in any order
 
 bool Adds(BoxingWay way) { return way == BoxingWay::kAllReduce || way == BoxingWay::kReduceScatter; }
@@ -79,6 +81,19 @@ void AddRun(const char* plan, int64_t first_step, int64_t steps, pb::JobSpec& sp
   run.set_steps(steps);
 }
 
+// Without phases.
+absl::StatusOr<pb::JobSpec> SpecOf(const pb::PlanSet& plan, const CompileOptions& options, int cores) {
+  pb::JobSpec spec;
+  spec.set_name(options.job);
+  OF_ASSIGN_OR_RETURN(*spec.mutable_plan(), SerializePlan(plan));
+  spec.set_plan_hash(PlanHash(spec.plan()));
+  spec.set_processes(options.num_ranks / options.ranks_per_process);
+  spec.set_devices_per_process(options.ranks_per_process);
+  spec.set_device("cpu");
+  spec.set_cores_per_process(std::max(1, cores / spec.processes()));
+  return spec;
+}
+
 // The tensors of a file, by name.
 class Saved {
  public:
@@ -113,7 +128,7 @@ const char* NameOf(BoxingWay way) {
 }
 
 absl::StatusOr<pb::JobSpec> MakeBoxingJob(BoxingWay way, int64_t num_bytes, int steps, int cores,
-                                          const std::string& file, const OpRegistry& ops) {
+                                          const std::string& file, const OpRegistry& ops, BoxingPlace place) {
   CompileOptions options;
   options.job = absl::StrCat("boxing-", NameOf(way));
   const int stages = way == BoxingWay::kSend ? 2 : 1;
@@ -121,26 +136,62 @@ absl::StatusOr<pb::JobSpec> MakeBoxingJob(BoxingWay way, int64_t num_bytes, int 
   if (stages > 1) axes.insert(axes.begin(), {"pp", stages});
   OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(axes));
   options.num_ranks = kBoxingRanks;
-  options.ranks_per_process = kBoxingRanks / kBoxingProcesses;
+  const int processes = place == BoxingPlace::kFourHostsOfOne ? kBoxingRanks : kBoxingProcesses;
+  options.ranks_per_process = kBoxingRanks / processes;
+  if (place != BoxingPlace::kOneHost) options.hosts = {{.count = processes, .devices = options.ranks_per_process}};
   OF_ASSIGN_OR_RETURN(Graph graph, GraphOf(way, num_bytes, ops));
   Program program;
   program.push_back(std::move(graph));
   OF_ASSIGN_OR_RETURN(pb::PlanSet plan, Compile(program, options, ops));
   *plan.add_plans() = Bare(plan.plans(0));
-
-  pb::JobSpec spec;
-  spec.set_name(options.job);
-  OF_ASSIGN_OR_RETURN(*spec.mutable_plan(), SerializePlan(plan));
-  spec.set_plan_hash(PlanHash(spec.plan()));
-  spec.set_processes(kBoxingProcesses);
-  spec.set_devices_per_process(kBoxingRanks / kBoxingProcesses);
-  spec.set_device("cpu");
-  spec.set_cores_per_process(std::max(1, cores / kBoxingProcesses));
+  OF_ASSIGN_OR_RETURN(pb::JobSpec spec, SpecOf(plan, options, cores));
   AddRun(kWhole, 0, 1, spec);
   if (!file.empty()) spec.add_phases()->mutable_save()->set_path(file);
   AddRun(kBare, 0, steps, spec);
   AddRun(kBare, steps, steps, spec);
   return spec;
+}
+
+absl::StatusOr<pb::JobSpec> MakeRoundTripJob(int steps, int cores, const OpRegistry& ops) {
+  CompileOptions options;
+  options.job = "round-trip";
+  OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create({{"pp", 2}}));
+  options.num_ranks = 2;
+  options.ranks_per_process = 1;
+  options.hosts = {{.count = 2, .devices = 1}};
+  GraphBuilder b(ops, kWhole);
+  std::optional<GraphBuilder::PlacementScope> stage;
+  stage.emplace(b, PlacementHint{{"pp", 0}});
+  const Tensor x = b.Variable("x", {DType::kFloat32, {kRoundTripElements}}, "ones");
+  stage.emplace(b, PlacementHint{{"pp", 1}});
+  const Tensor changed = Relu(x.To({{"pp", 1}}, {}));
+  stage.emplace(b, PlacementHint{{"pp", 0}});
+  b.Op("assign", {x, changed.To({{"pp", 0}}, {})});
+  OF_ASSIGN_OR_RETURN(Graph graph, b.Finish());
+  Program program;
+  program.push_back(std::move(graph));
+  OF_ASSIGN_OR_RETURN(pb::PlanSet plan, Compile(program, options, ops));
+  // A thread on either side, which hands over to nobody else.
+  for (pb::ClassActor& actor : *plan.mutable_plans(0)->mutable_actors()) actor.set_queue(pb::COMPUTE);
+  OF_ASSIGN_OR_RETURN(pb::JobSpec spec, SpecOf(plan, options, cores));
+  AddRun(kWhole, 0, steps, spec);
+  AddRun(kWhole, steps, steps, spec);
+  return spec;
+}
+
+absl::StatusOr<double> BoxingStepSeconds(const std::vector<pb::JobEvent>& events, const pb::JobSpec& spec) {
+  const int measured = spec.phases_size() - 1;
+  std::map<int, double> run_seconds;  // by process: in the measured phase, of all its ranks
+  for (const pb::JobEvent& event : events) {
+    if (!event.has_stats()) continue;
+    const pb::PhaseStats& stats = event.stats();
+    if (stats.part() == measured - 1) run_seconds[stats.process()] -= stats.stats().run_seconds();
+    if (stats.part() == measured) run_seconds[stats.process()] += stats.stats().run_seconds();
+  }
+  double slowest = 0;
+  for (const auto& [process, seconds] : run_seconds) slowest = std::max(slowest, seconds);
+  if (slowest <= 0) return absl::InternalError("the job told no times");
+  return slowest / spec.devices_per_process() / static_cast<double>(spec.phases(measured).run().steps());
 }
 
 absl::Status CheckBoxed(BoxingWay way, const std::string& file) {

@@ -1,4 +1,5 @@
-// Jobs that only box: a tensor goes from one layout to another on four ranks, in two processes of a host.
+// Jobs that only box: a tensor goes from one layout to another on four ranks, in two processes of a host unless hosts are
+// named.
 //
 //   way              from           to          what is written to, to see what arrived
 //   all-reduce       P              B           a row for every rank: all copies are looked at
@@ -14,6 +15,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "oneflow_core/op.h"
 #include "oneflow_core/status.h"
@@ -26,6 +28,9 @@ inline constexpr BoxingWay kBoxingWays[] = {BoxingWay::kAllReduce, BoxingWay::kA
                                             BoxingWay::kAllToAll, BoxingWay::kSend};
 inline constexpr int kBoxingRanks = 4, kBoxingProcesses = 2;
 
+// Where the ranks are: two of them in each process, or a process for each.
+enum class BoxingPlace { kOneHost, kTwoHostsOfTwo, kFourHostsOfOne };
+
 // "all-reduce".
 const char* NameOf(BoxingWay way);
 
@@ -33,7 +38,16 @@ const char* NameOf(BoxingWay way);
 // last phase is the measured one. The logical tensor is f32 and has `num_bytes`, a multiple of 4 KiB. Errors of
 // Compile().
 absl::StatusOr<pb::JobSpec> MakeBoxingJob(BoxingWay way, int64_t num_bytes, int steps, int cores,
-                                          const std::string& file, const OpRegistry& ops);
+                                          const std::string& file, const OpRegistry& ops,
+                                          BoxingPlace place = BoxingPlace::kOneHost);
+
+// Two ranks on two hosts, of which a tensor of 64 bytes comes back changed before it goes to the other again: a step is
+// two hops, and two acts or three of one thread at either end. Runs that for so many steps, twice. `cores`: of both
+// processes; with two each, threads may look for what comes before they sleep.
+absl::StatusOr<pb::JobSpec> MakeRoundTripJob(int steps, int cores, const OpRegistry& ops);
+
+// Of a step of such a job's last phase: on the slowest process. Internal if the job told no times.
+absl::StatusOr<double> BoxingStepSeconds(const std::vector<pb::JobEvent>& events, const pb::JobSpec& spec);
 
 // Whether what arrived is what was sent, or the sum of what was, to the last digits. Internal, with the first element
 // that is not and both values.

@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "tools/client.h"
 #include "tools/cluster/embedded.h"
 
 namespace oneflow {
@@ -25,7 +24,12 @@ absl::StatusOr<std::vector<pb::JobEvent>> RunToEnd(const pb::JobSpec& spec, cons
   options.device = spec.device();
   options.cores_per_daemon = spec.cores_per_process();
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster, EmbeddedCluster::Start(options));
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(cluster->address()));
+  return RunToEndOn(cluster->address(), spec, stop);
+}
+
+absl::StatusOr<std::vector<pb::JobEvent>> RunToEndOn(const SchedulerAddress& scheduler, const pb::JobSpec& spec,
+                                                     const std::atomic<bool>& stop) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
   OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(spec));
   std::vector<pb::JobEvent> events;
   OF_RETURN_IF_ERROR(client->Watch(id, 0, [&](const pb::JobEvent& event) {

@@ -9,6 +9,7 @@
 #include "proto/control.pb.h"
 #include "tools/bench/bench_case.h"
 #include "tools/bench/measurement.h"
+#include "tools/client.h"
 #include "tools/job/job.h"
 
 namespace oneflow {
@@ -22,6 +23,10 @@ absl::StatusOr<std::vector<pb::JobEvent>> RunToEnd(const pb::JobSpec& spec, cons
 
 // The same, of a job whose last two phases are measured, and what they say.
 absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop);
+
+// As RunToEnd, on a cluster that stays. Unavailable if nobody answers there.
+absl::StatusOr<std::vector<pb::JobEvent>> RunToEndOn(const SchedulerAddress& scheduler, const pb::JobSpec& spec,
+                                                     const std::atomic<bool>& stop);
 
 // The quickstart's model, without a mesh; a constant learning rate, so that the number of steps changes nothing.
 inline constexpr char kQuickstartModel[] = R"(

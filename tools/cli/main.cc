@@ -50,6 +50,13 @@ void AddScheduler(CLI::App& app, SchedulerArguments& scheduler, const char* help
   AddTls(app, scheduler.tls);
 }
 
+absl::Status BenchOn(const SchedulerArguments& scheduler, BenchArguments bench) {
+  if (!scheduler.address.empty()) {
+    OF_ASSIGN_OR_RETURN(bench.scheduler, AddressOf(scheduler));
+  }
+  return BenchCommand(bench);
+}
+
 void AddInsecure(CLI::App& app, bool& insecure) {
   app.add_flag("--insecure", insecure, "serve other machines in plain text: whoever reaches the port gives orders");
 }
@@ -353,9 +360,10 @@ int Main(int argc, char** argv) {
   BenchArguments bench;
   BenchDeviceArguments bench_device;
   BenchKernelsArguments bench_kernels;
+  SchedulerArguments bench_scheduler;
   sub = add(app, "bench", "measure the engine on a gpt, beside PyTorch if a Python with it is named", [&] {
     if (bench_device.asked) return Report(BenchDeviceCommand(bench_device));
-    return Report(bench_kernels.asked ? BenchKernelsCommand(bench_kernels) : BenchCommand(bench));
+    return Report(bench_kernels.asked ? BenchKernelsCommand(bench_kernels) : BenchOn(bench_scheduler, bench));
   });
   CLI::App* const device =
       sub->add_subcommand("device", "measure this machine's device, as a row for cluster.device_table");
@@ -385,6 +393,7 @@ int Main(int argc, char** argv) {
   sub->add_option("--pytorch", bench.pytorch, "Python interpreter with PyTorch to compare with");
   sub->add_option("--pytorch-script", bench.pytorch_script, "the models in PyTorch")->capture_default_str();
   sub->add_option("--json", bench.json, "write all figures to this file");
+  AddScheduler(*sub, bench_scheduler, "measure `links` between the hosts of this cluster");
 
   add(app, "man", "print this program's man page, for `man -l -`", [&] {
     std::cout << ManPage(app);

@@ -21,9 +21,10 @@ using ::testing::HasSubstr;
 class BoxingJobTest : public ::testing::TestWithParam<BoxingWay> {
  protected:
   // The job in this process, and what it saved.
-  absl::Status Run() {
+  absl::Status Run(BoxingPlace place = BoxingPlace::kOneHost) {
     constexpr int64_t kNumBytes = (4 << 20) + (12 << 10);  // parts of more than a block, and of no even number
-    OF_ASSIGN_OR_RETURN(pb::JobSpec spec, MakeBoxingJob(GetParam(), kNumBytes, /*steps=*/2, /*cores=*/2, file(), ops_));
+    OF_ASSIGN_OR_RETURN(pb::JobSpec spec,
+                        MakeBoxingJob(GetParam(), kNumBytes, /*steps=*/2, /*cores=*/2, file(), ops_, place));
     pb::PlanSet plan;
     if (!plan.ParseFromString(spec.plan())) return absl::InternalError("the plan does not parse");
     OF_ASSIGN_OR_RETURN(pb::Program program, ProgramOf(plan, std::nullopt, spec.plan_hash()));
@@ -48,6 +49,13 @@ TEST_P(BoxingJobTest, EveryStepBoxesAndWhatArrivesIsWhatWasSent) {
   // The table of volumes: of four ranks, and of two that send to two others.
   const int64_t moved[] = {6 * num_bytes_, 3 * num_bytes_, 3 * num_bytes_, 3 * num_bytes_ / 4, num_bytes_};
   EXPECT_EQ(moved_, moved[static_cast<int>(GetParam())]);
+}
+
+TEST_P(BoxingJobTest, HostsGetWhatWasSentToo) {
+  for (const BoxingPlace place : {BoxingPlace::kTwoHostsOfTwo, BoxingPlace::kFourHostsOfOne}) {
+    ASSERT_OK(Run(place));
+    EXPECT_OK(CheckBoxed(GetParam(), file()));
+  }
 }
 
 TEST_P(BoxingJobTest, OneOtherElementIsSeen) {
