@@ -29,6 +29,8 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path, cons
   }
   if (locked != SQLITE_OK) return store->Error("lock");
   OF_RETURN_IF_ERROR_AT(PrepareSchema(db), absl::StrCat("store '", path, "'"));
+  // 256 KiB of pages are kept. What grows is written at its end; whoever reads more finds it in the system's memory.
+  OF_RETURN_IF_ERROR(store->Execute("PRAGMA cache_size=-256"));
   return store;
 }
 
