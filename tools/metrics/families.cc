@@ -28,7 +28,7 @@ prometheus::ClientMetric& Families::Add(const std::string& name, const std::stri
 std::string Families::Text() const { return prometheus::TextSerializer().Serialize(families_); }
 
 prometheus::Histogram::BucketBoundaries SecondsBuckets() {
-  return {1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100};
+  return {1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2.5, 5, 10, 25, 50, 100};
 }
 
 }  // namespace oneflow
