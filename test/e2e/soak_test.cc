@@ -41,6 +41,7 @@ constexpr double kGapS = 3;             // between deaths, on the average
 constexpr double kStoredBytes = 64;     // of a value, with its place in the job's story
 constexpr int64_t kLogBytes = 5 << 20;  // at most, before what it says is in the store
 constexpr absl::Duration kReady = absl::Seconds(60);
+constexpr absl::Duration kBack = absl::Seconds(10);    // from a death to the next step of what it disturbed
 constexpr absl::Duration kLongest = absl::Minutes(3);  // of a job that nobody disturbs any more
 
 uint32_t FromEnvironment(const char* name, uint32_t otherwise) {
@@ -134,6 +135,7 @@ class SoakTest : public ::testing::Test {
     if (dead.size() == 2 && dead[0] == dead[1]) dead.pop_back();
     // Daemons are ready when a scheduler knows them.
     std::stable_partition(dead.begin(), dead.end(), [this](const Server* server) { return server == &scheduler_; });
+    killed_.push_back(absl::Now());
     for (Server* server : dead) server->command->Signal(SIGKILL);
     for (Server* server : dead) EXPECT_EQ(server->command->Wait().signal, SIGKILL);
     if (!dead.empty()) absl::SleepFor(absl::Milliseconds(Random(1000)));  // machines do not come back at once
@@ -169,12 +171,27 @@ class SoakTest : public ::testing::Test {
       if (found == jobs_.end() || status.state() < pb::FINISHED) continue;
       EXPECT_EQ(status.state(), pb::FINISHED) << "job " << status.job() << ": " << status.message();
       attempts_ += status.attempt();
+      MeasureWaits(**client, status.job());
       const Outcome difference = work_.Run({"checkpoint", "diff", found->second.folder, Whole(*found->second.kind)});
       EXPECT_EQ(difference.exit_code, 0) << difference.err;
       EXPECT_EQ(difference.out, "") << "job " << status.job() << " (" << found->second.kind->name << ")";
       std::filesystem::remove_all(found->second.folder);
       jobs_.erase(found);
     }
+  }
+
+  // How long the job took no step because it began again: from the last death before that on.
+  void MeasureWaits(Client& client, int64_t job) {
+    bool trained = false, again = false;
+    ASSERT_OK(client.Watch(job, 0, [&](const pb::JobEvent& event) {
+      again |= trained && event.has_state();
+      if (!event.has_fetched() || event.fetched().plan() != "train") return true;
+      const absl::Time now = absl::FromUnixMicros(event.time_us());
+      const auto death = std::upper_bound(killed_.begin(), killed_.end(), now);
+      if (again && death != killed_.begin()) waits_.push_back(now - *(death - 1));
+      trained = true, again = false;
+      return true;
+    }));
   }
 
   // What the cluster has in memory and on disk.
@@ -208,6 +225,8 @@ class SoakTest : public ::testing::Test {
   std::array<Server, kDaemons> daemons_;
   std::mt19937 random_;
   std::map<std::string, int> kills_;
+  std::vector<absl::Time> killed_;     // when
+  std::vector<absl::Duration> waits_;  // of jobs that began again: from the death to their next step
   std::map<int64_t, Submitted> jobs_;  // that have not ended
   int num_submitted_ = 0, attempts_ = 0;
 };
@@ -234,7 +253,11 @@ TEST_F(SoakTest, EveryJobEndsAsIfItHadRunAlone) {
   EXPECT_TRUE(jobs_.empty()) << jobs_.size() << " jobs have not ended";
   std::cout << num_submitted_ << " jobs in " << attempts_ << " attempts; killed:";
   for (const auto& [sort, count] : kills_) std::cout << " " << count << " " << sort;
-  std::cout << std::endl;
+  std::sort(waits_.begin(), waits_.end());
+  ASSERT_FALSE(waits_.empty());
+  std::cout << "; " << waits_.size() << " times a job began again: from the death to its next step "
+            << waits_[waits_.size() / 2] << ", at most " << waits_.back() << std::endl;
+  EXPECT_LE(waits_.back(), kBack);
 }
 
 TEST_F(SoakTest, ALongJobTakesNoMoreAtItsEnd) {
