@@ -134,7 +134,8 @@ class Executor::Impl {
       OF_RETURN_IF_ERROR(RunEntries(program, at, run.begin(), actor, act));
       current_.store(&program.entries[run.begin()], std::memory_order_relaxed);
       OF_RETURN_IF_ERROR(run.Launch(
-          actor, c_.device, [&] { return RunEntries(program, run.begin(), run.end(), actor, act); }, actor.spec().name));
+          actor, c_.device, [&] { return RunEntries(program, run.begin(), run.end(), actor, act); },
+          actor.spec().name));
       at = run.end();
     }
     return RunEntries(program, at, program.entries.size(), actor, act);

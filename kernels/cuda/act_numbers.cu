@@ -1,7 +1,6 @@
 // By a launch, whose arguments travel with it: a copy from the host's memory would have to be waited for before that
 // memory is written again.
 #include "kernels/cuda/act_numbers.h"
-
 #include "kernels/cuda/launch.cuh"
 
 namespace oneflow::cuda {

@@ -29,7 +29,7 @@ std::vector<LoopDim<1>> LogicalIndices(const TensorArg& x, uint64_t* first, uint
 struct Draw {
   uint64_t key;
   uint64_t first, whole;  // of a micro-batch's elements
-  uint32_t threshold;  // keep iff the upper 24 bits are at least this
+  uint32_t threshold;     // keep iff the upper 24 bits are at least this
   float scale;
 };
 
@@ -66,8 +66,8 @@ const char* Dropout(const KernelArgs& args) {
   const std::vector<LoopDim<1>> logical = LogicalIndices(x, &first, &whole);
   if (logical.size() > kMaxRank) return "dropout in more than 8 merged dimensions";
   const Draw draw = {
-      RandomKey(static_cast<uint64_t>(args.attrs->Int("seed")), static_cast<uint64_t>(args.attrs->Int("key"))),
-      first, whole,
+      RandomKey(static_cast<uint64_t>(args.attrs->Int("seed")), static_cast<uint64_t>(args.attrs->Int("key"))), first,
+      whole,
       // ToUniform(bits) >= rate, as integers.
       static_cast<uint32_t>(std::ceil(static_cast<double>(static_cast<float>(rate)) * 16777216.0)),
       rate < 1 ? static_cast<float>(1 / (1 - rate)) : 0.0f};

@@ -58,7 +58,8 @@ __global__ void SampleKernel(const float* logits, int64_t t, int64_t v, const in
   if (threadIdx.x != 0) return;
   double total = 0;
   for (int i = 0; i < kThreads; ++i) total += weight_of_thread[i];
-  double left = ToUniform(RandomBits(key, static_cast<uint64_t>(act->step), static_cast<uint64_t>(act->micro_batch))) * total;
+  double left =
+      ToUniform(RandomBits(key, static_cast<uint64_t>(act->step), static_cast<uint64_t>(act->micro_batch))) * total;
   int64_t at = 0;
   for (int i = 0; i < kThreads - 1 && at + run < v && left >= weight_of_thread[i]; ++i, at += run) {
     left -= weight_of_thread[i];
@@ -77,8 +78,8 @@ const char* SampleToken(const KernelArgs& args) {
   const uint64_t key =
       RandomKey(static_cast<uint64_t>(args.attrs->Int("seed")), static_cast<uint64_t>(args.attrs->Int("key")));
   return Launch({Stream(args), 1}, SampleKernel, logits.as<const float>(), logits.dims[1], logits.dims[2],
-                args.in[1].as<const int32_t>(), args.attrs->Double("temperature"), key,
-                args.act, args.out[0].as<int32_t>());
+                args.in[1].as<const int32_t>(), args.attrs->Double("temperature"), key, args.act,
+                args.out[0].as<int32_t>());
 }
 
 __global__ void AppendKernel(int32_t* tokens, int64_t t, int32_t* length, const int32_t* id) {

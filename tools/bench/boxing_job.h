@@ -1,5 +1,5 @@
-// Jobs that only box: a tensor goes from one layout to another on four ranks, in two processes of a host unless hosts are
-// named.
+// Jobs that only box: a tensor goes from one layout to another on four ranks, in two processes of a host unless hosts
+// are named.
 //
 //   way              from           to          what is written to, to see what arrived
 //   all-reduce       P              B           a row for every rank: all copies are looked at

@@ -43,8 +43,7 @@ double NumBytes(const pb::Operand& operand) {
 
 class Grouping {
  public:
-  Grouping(const pb::Actor& actor, GradientSums sums)
-      : actor_(actor), sums_(sums), makers_(actor.instructions_size()) {
+  Grouping(const pb::Actor& actor, GradientSums sums) : actor_(actor), sums_(sums), makers_(actor.instructions_size()) {
     FindMakers();
     for (int i = 0; i < actor.instructions_size(); ++i) result_.group.push_back(GroupFor(i));
     CountBytes();
