@@ -1,16 +1,15 @@
 // Jobs on hosts that share nothing: a scheduler on the first, a daemon on each, and workers that reach one another over
 // the network only. The losses are those of one device, and no more crosses the links than the plan says.
+#include "test/e2e/across_hosts.h"
+
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
-#include "test/e2e/hosts.h"
 #include "test/e2e/losses.h"
 #include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
@@ -24,83 +23,6 @@ using ::testing::ContainsRegex;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Le;
-
-class AcrossHosts : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string why = Hosts::WhyNot(); !why.empty()) GTEST_SKIP() << why;
-  }
-  // Hosts with a daemon each, and a scheduler on the first. `name`: what all of them take themselves for.
-  void Stand(int count, int devices_each, const std::vector<std::string>& within = {}, const std::string& name = "") {
-    ASSERT_OK_AND_ASSIGN(hosts_, Hosts::Make(count));
-    for (int host = 0; host < count && !name.empty(); ++host) {
-      ASSERT_OK(hosts_->Run(host, "hostname " + name).status());
-    }
-    const std::vector<std::string> with_tokens =
-        tokens_.empty() ? std::vector<std::string>() : std::vector<std::string>{"--tokens", tokens_};
-    const std::vector<std::string> serve = {"scheduler", "--address", hosts_->address(0) + ":0", "--db",
-                                            work_.Path("jobs.db")};
-    Serve(0, Join(Join(serve, ServerAccess()), with_tokens), scheduler_);
-    for (int host = 0; host < count; ++host) {
-      std::string registered;
-      Serve(host,
-            Join({"daemon", "--scheduler", scheduler_, "--cpu-devices", absl::StrCat(devices_each), "--cores",
-                  absl::StrCat(devices_each), "--peer-host", hosts_->address(host), "--work-dir",
-                  work_.Path(hosts_->name(host)), "--name", hosts_->name(host), "--allow-path", allowed_},
-                 ServerAccess()),
-            registered, within);
-    }
-  }
-  // In plain text unless there are certificates.
-  std::vector<std::string> ServerAccess() const {
-    return tls_.empty() ? std::vector<std::string>{"--insecure"} : std::vector<std::string>{"--tls", tls_ + "/cluster"};
-  }
-  // How a user reaches the scheduler.
-  std::vector<std::string> At() const {
-    return Join({"--scheduler", scheduler_},
-                tls_.empty() ? std::vector<std::string>() : std::vector<std::string>{"--tls", tls_ + "/user"});
-  }
-  void Serve(int host, const std::vector<std::string>& arguments, std::string& line,
-             const std::vector<std::string>& within = {}) {
-    servers_.push_back(work_.Serve(arguments, line, Join(hosts_->In(host), within)));
-  }
-
-  // Arguments that lay a job out on hosts with so many devices each.
-  static std::vector<std::string> On(int hosts, int devices_each, const std::string& mesh) {
-    return {"--set", absl::StrCat("mesh={", mesh, "}"), "--set",
-            absl::StrCat("cluster={hosts { count: ", hosts, " devices: ", devices_each, " }}")};
-  }
-  std::vector<double> LossesAcross(const std::string& job, const std::vector<std::string>& arguments) const {
-    return work_.Losses(job, Join(arguments, At()), hosts_->In(0));
-  }
-  // What all hosts have sent while the job ran.
-  int64_t BytesSentBy(const std::string& job, const std::vector<std::string>& arguments) const {
-    const int64_t before = BytesSent();
-    LossesAcross(job, arguments);
-    return BytesSent() - before;
-  }
-  int64_t BytesSent() const {
-    int64_t sum = 0;
-    for (int host = 0; host < hosts_->count(); ++host) sum += hosts_->CountTraffic(host)->sent;
-    return sum;
-  }
-  // "boxing moves 120324 bytes per step", all of them between hosts if each has one device.
-  int64_t PlannedBytesPerStep(const std::string& job, const std::vector<std::string>& arguments) const {
-    const Outcome explained = work_.Run(Join({"plan", "explain", job}, arguments));
-    const std::vector<std::string> parts = absl::StrSplit(explained.out, "boxing moves ");
-    int64_t bytes = 0;
-    EXPECT_TRUE(parts.size() == 2 && absl::SimpleAtoi(parts[1].substr(0, parts[1].find(' ')), &bytes)) << explained.out;
-    return bytes;
-  }
-
-  const Workspace work_;
-  std::unique_ptr<Hosts> hosts_;
-  std::string scheduler_;                                 // its address
-  std::string allowed_ = work_.Path("");                  // what jobs may use
-  std::string tls_;                                       // folder of certificates; empty: plain text
-  std::string tokens_;                                    // file of them; empty: none
-  std::vector<std::unique_ptr<RunningCommand>> servers_;  // end before their hosts
-};
 
 class AcrossHostsOf : public AcrossHosts, public ::testing::WithParamInterface<const char*> {
  protected:

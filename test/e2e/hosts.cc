@@ -148,6 +148,13 @@ absl::Status Hosts::Shape(double megabits_per_s) const {
   return absl::OkStatus();
 }
 
+absl::Status Hosts::Unshape() const {
+  for (int host = 0; host < count(); ++host) {
+    OF_RETURN_IF_ERROR_AT(Run(host, "tc qdisc replace dev eth0 root noqueue").status(), name(host));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Hosts::SetPort(int host, const std::string& state) const {
   return RunWith(Join(InSwitch(), {"ip", "link", "set", absl::StrCat("port", host), state})).status();
 }

@@ -58,6 +58,8 @@ class Hosts {
 
   // From now on every host sends at no more than this, headers included.
   absl::Status Shape(double megabits_per_s) const;
+  // Or as fast as it can, again.
+  absl::Status Unshape() const;
   // Pulls the host's cable, and puts it back. Connections notice by silence only.
   absl::Status Cut(int host) const;
   absl::Status Heal(int host) const;
