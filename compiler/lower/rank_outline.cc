@@ -128,7 +128,12 @@ class PlanOutline::Outliner {
         if (share != nullptr && PlanBoxings::ReadsOwn(*share, *instruction, reg)) indices.insert(own);
         continue;
       }
-      for (const int source : boxing->CopiesOf(boxing->to().IndexOf(rank)).sources) {
+      const int destination = boxing->to().IndexOf(rank);
+      if (destination < 0) {  // of a plan from outside
+        return absl::InvalidArgumentError(
+            absl::StrCat("boxing '", instruction->node(), "' gives rank ", rank, " nothing"));
+      }
+      for (const int source : boxing->CopiesOf(destination).sources) {
         indices.insert(grid.IndexOf(boxing->from().ranks()[source]));
       }
     }
