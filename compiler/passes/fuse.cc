@@ -27,7 +27,7 @@ struct Match {
 
 class RowMatcher {
  public:
-  RowMatcher(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops) {}
+  RowMatcher(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), readers_(graph.Consumers()) {}
 
   // The match of the row whose last part is node `last`, if it is one as far as can be said without looking at readers.
   std::optional<Match> Find(const Fusion& row, NodeId last) {
@@ -36,11 +36,12 @@ class RowMatcher {
     if (!Bind(row.parts.back(), last, match)) return std::nullopt;
     for (size_t i = row.parts.size() - 1; i-- > 0;) {
       match.parts[i] = Maker(row.parts[i], match);
-      if (!Bind(row.parts[i], match.parts[i], match) || !SameWork(match.parts[i], last)) return std::nullopt;
+      if (match.parts[i] < 0) match.parts[i] = Reader(row.parts[i], match);
+      if (!Bind(row.parts[i], match.parts[i], match) || !SameWork(match.parts[i], last, row)) return std::nullopt;
     }
     for (const PatternCall& call : row.given) {
       const NodeId given = Maker(call, match);
-      if (!Bind(call, given, match) || !SameAttributes(graph_.node(given).attrs, match)) return std::nullopt;
+      if (!Bind(call, given, match) || !SameAttributes(AttributesOf(call, given), match)) return std::nullopt;
     }
     return MakeWhole(match) && Takes(match) ? std::optional(std::move(match)) : std::nullopt;
   }
@@ -51,6 +52,19 @@ class RowMatcher {
     for (const std::string& name : call.outputs) {
       const auto known = match.values.find(name);
       if (known != match.values.end()) return graph_.value(known->second).producer;
+    }
+    return -1;
+  }
+
+  // The first node that is such a call of a value that is known already; -1 if there is none.
+  NodeId Reader(const PatternCall& call, const Match& match) const {
+    for (const std::string& name : call.inputs) {
+      const auto known = match.values.find(name);
+      if (known == match.values.end()) continue;
+      for (const NodeId reader : readers_[known->second]) {
+        Match bound = match;
+        if (Bind(call, reader, bound)) return reader;
+      }
     }
     return -1;
   }
@@ -69,18 +83,33 @@ class RowMatcher {
     return true;
   }
 
-  // Nodes of one act, on the same ranks and in the same section of a schedule.
-  bool SameWork(NodeId a_id, NodeId b_id) const {
+  // Nodes of one act, on the same ranks and, but for a row across roles, in the same section of a schedule.
+  bool SameWork(NodeId a_id, NodeId b_id, const Fusion& row) const {
     const Node &a = graph_.node(a_id), &b = graph_.node(b_id);
+    if (a.placement != b.placement || a.rate != b.rate || a.chunk != b.chunk) return false;
+    if (row.across_roles) return true;
     const bool of_weights = a.role == Role::kWeightGradient, as_b = b.role == Role::kWeightGradient;
-    return a.placement == b.placement && a.rate == b.rate && a.chunk == b.chunk && of_weights == as_b &&
-           PartOf(a.role) == PartOf(b.role) && (a.role == Role::kReduction) == (b.role == Role::kReduction);
+    return of_weights == as_b && PartOf(a.role) == PartOf(b.role) &&
+           (a.role == Role::kReduction) == (b.role == Role::kReduction);
+  }
+
+  // What the whole has of a node's attributes.
+  AttrMap AttributesOf(const PatternCall& call, NodeId id) const {
+    const AttrMap& all = graph_.node(id).attrs;
+    if (!call.attributes.has_value()) return all;
+    AttrMap attrs;
+    for (const auto& [attribute, name] : *call.attributes) {
+      const auto it = all.items().find(attribute);
+      if (it != all.items().end()) attrs.Set(name, it->second);
+    }
+    return attrs;
   }
 
   // Whether no attribute says something else than one of the parts does.
   bool SameAttributes(const AttrMap& attrs, const Match& match) const {
-    for (const NodeId part : match.parts) {
-      for (const auto& [name, value] : graph_.node(part).attrs.items()) {
+    for (size_t i = 0; i < match.parts.size(); ++i) {
+      const AttrMap of_part = AttributesOf(match.row->parts[i], match.parts[i]);
+      for (const auto& [name, value] : of_part.items()) {
         const auto other = attrs.items().find(name);
         if (other != attrs.items().end() && other->second != value) return false;
       }
@@ -93,14 +122,21 @@ class RowMatcher {
     const PatternCall& call = match.row->whole;
     match.whole = graph_.node(match.last());
     match.whole.op = call.op;
+    match.whole.attrs = {};
     match.whole.inputs.clear();
     match.whole.outputs.clear();
+    const auto is_forward = [&](NodeId part) { return IsForward(graph_.node(part)); };
+    if (!is_forward(match.last()) && std::any_of(match.parts.begin(), match.parts.end(), is_forward)) {
+      match.whole.role = Role::kFusedGradient;
+      match.whole.forward = -1;  // it serves what it is made of
+    }
     for (const std::string& name : call.inputs) match.whole.inputs.push_back(match.values.at(name));
     for (const std::string& name : call.outputs) match.whole.outputs.push_back(match.values.at(name));
-    for (const NodeId id : match.parts) {
-      const Node& part = graph_.node(id);
-      if (!SameAttributes(part.attrs, match)) return false;
-      for (const auto& [name, value] : part.attrs.items()) match.whole.attrs.Set(name, value);
+    for (size_t i = 0; i < match.parts.size(); ++i) {
+      const Node& part = graph_.node(match.parts[i]);
+      const AttrMap attrs = AttributesOf(match.row->parts[i], match.parts[i]);
+      if (!SameAttributes(attrs, match)) return false;
+      for (const auto& [name, value] : attrs.items()) match.whole.attrs.Set(name, value);
       match.whole.after.insert(match.whole.after.end(), part.after.begin(), part.after.end());
     }
     std::sort(match.whole.after.begin(), match.whole.after.end());
@@ -132,13 +168,14 @@ class RowMatcher {
 
   Graph& graph_;
   const OpRegistry& ops_;
+  const std::vector<std::vector<NodeId>> readers_;
 };
 
 // The matches of a graph that hold together.
 class PatternFuser {
  public:
-  PatternFuser(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), readers_(graph.Consumers()) {
-    waited_for_.insert(graph.losses.begin(), graph.losses.end());
+  PatternFuser(Graph& graph, const OpRegistry& ops, bool scheduled)
+      : graph_(graph), ops_(ops), scheduled_(scheduled), readers_(graph.Consumers()) {
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       waited_for_.insert(graph.node(id).after.begin(), graph.node(id).after.end());
     }
@@ -154,7 +191,8 @@ class PatternFuser {
     for (const Match& match : matches_) Apply(match);
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       const auto fused = fused_.find(graph_.node(id).forward);
-      if (fused != fused_.end()) graph_.node(id).forward = fused->second;
+      if (fused == fused_.end()) continue;
+      graph_.node(id).forward = IsForward(graph_.node(fused->second)) ? fused->second : -1;
     }
     if (!matches_.empty()) graph_.Rebuild(LeadingTo(ends));
     return !matches_.empty();
@@ -191,6 +229,7 @@ class PatternFuser {
   void FindMatches() {
     RowMatcher matcher(graph_, ops_);
     for (const Fusion& row : Fusions()) {
+      if (row.across_roles && scheduled_) continue;
       for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
         std::optional<Match> match = matcher.Find(row, id);
         if (match.has_value()) matches_.push_back(*std::move(match));
@@ -225,6 +264,7 @@ class PatternFuser {
     for (const NodeId part : match.parts) {
       for (const ValueId value : graph_.node(part).outputs) {
         const bool kept = Contains(match.whole.outputs, value);
+        if (!kept && Contains(graph_.losses, value)) return false;
         if (waited_for_.count(value) > 0 && (!kept || part != match.last())) return false;
         for (const NodeId reader : readers_[value]) {
           if (std::find(match.parts.begin(), match.parts.end(), reader) != match.parts.end()) continue;
@@ -288,8 +328,9 @@ class PatternFuser {
 
   Graph& graph_;
   const OpRegistry& ops_;
+  const bool scheduled_;  // an order of acts tells forward and gradients apart
   const std::vector<std::vector<NodeId>> readers_;
-  std::set<ValueId> waited_for_;  // values that something else needs than readers
+  std::set<ValueId> waited_for_;  // values after which nodes come that do not read them
   std::vector<Match> matches_;
   std::map<NodeId, NodeId> fused_;  // by part: the whole, which serves and is served in its place
 };
@@ -298,8 +339,9 @@ class PatternFuser {
 
 absl::StatusOr<bool> Fuse(Graph& graph, PassContext& context) {
   if (context.options.device != DeviceKind::kCpu || !context.options.fuse) return false;
+  const bool scheduled = graph.is_trained() && context.options.pipeline.num_ranks() > 0;
   bool changed = false;
-  while (PatternFuser(graph, context.ops).Run()) changed = true;
+  while (PatternFuser(graph, context.ops, scheduled).Run()) changed = true;
   return changed;
 }
 

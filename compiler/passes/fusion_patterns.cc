@@ -34,6 +34,29 @@ constexpr FusionRow kRows[] = {
      "d, dgamma, dbeta = add_layer_norm_grad(r, dy, x, gamma, mean, rstd)", "dx is neither written nor read"},
     {"dx, dgamma = rms_norm_grad(dy, x, gamma, rstd); d = add_n(r, dx)", "",
      "d, dgamma = add_rms_norm_grad(r, dy, x, gamma, rstd)", "dx is neither written nor read"},
+    {"z = matmul{transpose_b}(x, w); loss, lse = softmax_cross_entropy{}(z, labels); "
+     "dz = softmax_cross_entropy_grad{}(dloss, z, labels, lse); "
+     "dx = matmul{transpose_b: dx_transpose_b, out_dtype}(dz, w); dw = matmul_wgrad{transpose: dw_transpose}(x, dz)",
+     "", "loss, dx, dw = matmul_cross_entropy_grad(x, w, labels, dloss)", "z and dz are never there but for a block",
+     true},
+    {"z = matmul{transpose_b}(x, w); loss, lse = softmax_cross_entropy{}(z, labels); "
+     "g = softmax_cross_entropy_grad{}(dloss, z, labels, lse); dz = cast{dtype: dz_dtype}(g); "
+     "dx = matmul{transpose_b: dx_transpose_b, out_dtype}(dz, w); dw = matmul_wgrad{transpose: dw_transpose}(x, dz)",
+     "", "loss, dx, dw = matmul_cross_entropy_grad(x, w, labels, dloss)", "z, g and dz are never there but for a block",
+     true},
+    {"z = packed_matmul{}(x, w); loss, lse = softmax_cross_entropy{}(z, labels); "
+     "g = softmax_cross_entropy_grad{}(dloss, z, labels, lse); dz = cast{dtype: dz_dtype}(g); "
+     "dx = packed_matmul{out_dtype}(dz, wt); dw = matmul_wgrad{transpose: dw_transpose}(x, dz)",
+     "", "loss, dx, dw = packed_matmul_cross_entropy_grad(x, w, wt, labels, dloss)",
+     "z, g and dz are never there but for a block", true},
+    {"g = embedding_grad{rows}(dy, ids); d = add_n{}(a, g)", "", "d = add_embedding_grad(a, dy, ids)",
+     "g is neither written nor read, nor a but for the rows of ids", true},
+    {"g = embedding_grad{rows}(dy, ids); d = add_n{}(g, a)", "", "d = add_embedding_grad(a, dy, ids)",
+     "g is neither written nor read, nor a but for the rows of ids", true},
+    {"z = matmul{transpose_b}(x, w); loss, lse = softmax_cross_entropy{}(z, labels)", "",
+     "loss = matmul_cross_entropy(x, w, labels)", "z is never there but for a block"},
+    {"z = packed_matmul{}(x, w); loss, lse = softmax_cross_entropy{}(z, labels)", "",
+     "loss = packed_matmul_cross_entropy(x, w, labels)", "z is never there but for a block"},
 };
 
 absl::StatusOr<std::vector<std::string>> Names(LineReader& line) {
@@ -45,6 +68,22 @@ absl::StatusOr<std::vector<std::string>> Names(LineReader& line) {
   return names;
 }
 
+// "{}", "{a, b: c}".
+absl::StatusOr<std::map<std::string, std::string>> Attributes(LineReader& line) {
+  std::map<std::string, std::string> names;
+  if (line.Accept("}")) return names;
+  do {
+    OF_ASSIGN_OR_RETURN(const absl::string_view attribute, line.Word("an attribute"));
+    absl::string_view name = attribute;
+    if (line.Accept(":")) {
+      OF_ASSIGN_OR_RETURN(name, line.Word("a name"));
+    }
+    names.emplace(attribute, name);
+  } while (line.Accept(","));
+  OF_RETURN_IF_ERROR(line.Expect("}", "after the attributes"));
+  return names;
+}
+
 absl::StatusOr<PatternCall> ParseCall(absl::string_view text) {
   LineReader line(text);
   PatternCall call;
@@ -52,6 +91,9 @@ absl::StatusOr<PatternCall> ParseCall(absl::string_view text) {
   OF_RETURN_IF_ERROR(line.Expect("=", "after the outputs"));
   OF_ASSIGN_OR_RETURN(const absl::string_view op, line.Word("an op"));
   call.op = std::string(op);
+  if (line.Accept("{")) {
+    OF_ASSIGN_OR_RETURN(call.attributes, Attributes(line));
+  }
   OF_RETURN_IF_ERROR(line.Expect("(", "after the op"));
   OF_ASSIGN_OR_RETURN(call.inputs, Names(line));
   OF_RETURN_IF_ERROR(line.Expect(")", "after the inputs"));
@@ -66,7 +108,7 @@ Fusion Read(const FusionRow& row) {
     CHECK(read.ok()) << text << ": " << read.status();
     return *read;
   };
-  Fusion fusion{calls(row.parts), calls(row.given), calls(row.whole)[0], std::string(row.parts)};
+  Fusion fusion{calls(row.parts), calls(row.given), calls(row.whole)[0], std::string(row.parts), row.across_roles};
   if (!row.given.empty()) absl::StrAppend(&fusion.made_of, " where ", row.given);
   return fusion;
 }

@@ -5,11 +5,14 @@
 //
 // Names stand for values. What the whole does not give (h) is gone, so nothing but parts may read it. A row may ask for
 // a node that is there anyway and stays: what it says of its values is `given`. Parts are in their order, and every one
-// but the last makes what a later one reads.
+// but the last makes what a later one reads, or reads what such a one makes.
 //
-// Attributes of the whole are those of its parts, and `made_of`: the parts as the row has them.
+// Attributes of the whole are those of its parts, and `made_of`: the parts as the row has them. A call may say which of
+// its attributes the whole has, and under which name: `y = matmul{transpose_b: turned}(x, w)`; the others are gone.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,14 +27,18 @@ struct FusionRow {
   absl::string_view given;  // empty: nothing
   absl::string_view whole;
   absl::string_view saves;  // of memory, in tensors that are neither read nor written any more
+  // Parts have several roles, as a forward node and its gradient have: fused where no schedule tells these apart.
+  bool across_roles = false;
 };
 absl::Span<const FusionRow> FusionRows();
 
-// "y, z = op(a, b)".
+// "y, z = op(a, b)", "y = op{attribute, attribute: name}(a, b)".
 struct PatternCall {
   std::vector<std::string> outputs;
   std::string op;
   std::vector<std::string> inputs;
+  // By attribute of the node: its name in the whole. Not set: all, under their own names.
+  std::optional<std::map<std::string, std::string>> attributes = std::nullopt;
 };
 // "y = op(a, b); z = op(y)". InvalidArgument if that is not what `text` is. Nothing of an empty text.
 absl::StatusOr<std::vector<PatternCall>> ParseCalls(absl::string_view text);
@@ -41,6 +48,7 @@ struct Fusion {
   std::vector<PatternCall> parts, given;
   PatternCall whole;
   std::string made_of;  // the attribute's value
+  bool across_roles = false;
 };
 // All rows, in their order: where two want a node, the first has it.
 const std::vector<Fusion>& Fusions();

@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/matmul_cross_entropy.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
 
@@ -93,9 +94,11 @@ const char* Top1Correct(const KernelArgs& args) {
 }  // namespace
 
 KernelList CrossEntropyKernels() {
-  return {OF_FLOAT_KERNELS("softmax_cross_entropy", SoftmaxCrossEntropy),
-          {"softmax_cross_entropy_grad", DType::kFloat32, SoftmaxCrossEntropyGrad},
-          OF_FLOAT_KERNELS("top1_correct", Top1Correct)};
+  KernelList kernels = {OF_FLOAT_KERNELS("softmax_cross_entropy", SoftmaxCrossEntropy),
+                        {"softmax_cross_entropy_grad", DType::kFloat32, SoftmaxCrossEntropyGrad},
+                        OF_FLOAT_KERNELS("top1_correct", Top1Correct)};
+  AddMatmulCrossEntropy(kernels);
+  return kernels;
 }
 
 }  // namespace oneflow::cpu

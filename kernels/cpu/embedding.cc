@@ -44,17 +44,15 @@ const char* Embedding(const KernelArgs& args) {
   return ByFloat(args.out[0].dtype, [&]<typename To>() { LookUp(w, ids, args.out[0].as<To>()); });
 }
 
-// in: dy[T...,h], ids[T...]; out: dw[v,h], f32. Threads share the columns, not the indices, so that every row is summed
-// in the order of its indices.
+// Adds dy[T...,h] to the rows ids[T...] of out[v,h], f32. Threads share the columns, not the indices, so that every row
+// is summed in the order of its indices.
 template <typename T>
-const char* EmbeddingGrad(const KernelArgs& args) {
-  const T* const dy = args.in[0].as<const T>();
-  const int32_t* const ids = args.in[1].as<const int32_t>();
-  const TensorArg& out = args.out[0];
-  const int64_t h = out.dims[1], first = out.start[0], rows = out.dims[0], n = args.in[1].count;
+void AddRows(const TensorArg& gradient, const TensorArg& indices, const TensorArg& out) {
+  const T* const dy = gradient.as<const T>();
+  const int32_t* const ids = indices.as<const int32_t>();
+  const int64_t h = out.dims[1], first = out.start[0], rows = out.dims[0], n = indices.count;
   float* const dw = out.as<float>();
-  FillZero(dw, static_cast<size_t>(out.count) * sizeof(float));
-  if (out.count == 0) return nullptr;
+  if (out.count == 0) return;
   const int64_t groups = (h + kLine - 1) / kLine;  // of columns: a cache line each
   ParallelFor(groups, Grain(2 * 64 * n), [&](int64_t begin, int64_t end) {
     const int64_t column = begin * kLine, columns = std::min(h, end * kLine) - column;
@@ -67,13 +65,29 @@ const char* EmbeddingGrad(const KernelArgs& args) {
               [&](int64_t j, auto lanes) { Store(to + j, Load(to + j, lanes) + Load(from + j, lanes), lanes); });
     }
   });
+}
+
+// in: dy, ids; out: dw.
+template <typename T>
+const char* EmbeddingGrad(const KernelArgs& args) {
+  FillZero(args.out[0].data, static_cast<size_t>(args.out[0].count) * sizeof(float));
+  AddRows<T>(args.in[0], args.in[1], args.out[0]);
   return nullptr;
+}
+
+// in: a[v,h], dy, ids; out: a and what is added to its rows. Where that is a's memory, other rows are not touched.
+const char* AddEmbeddingGrad(const KernelArgs& args) {
+  const TensorArg &a = args.in[0], &out = args.out[0];
+  if (a.data != out.data) Convert(a.as<const float>(), out.as<float>(), out.count);
+  return ByFloat(args.in[1].dtype, [&]<typename T>() { AddRows<T>(args.in[1], args.in[2], out); });
 }
 
 }  // namespace
 
 KernelList EmbeddingKernels() {
-  return {{"embedding", DType::kFloat32, Embedding}, OF_FLOAT_KERNELS("embedding_grad", EmbeddingGrad)};
+  return {{"embedding", DType::kFloat32, Embedding},
+          OF_FLOAT_KERNELS("embedding_grad", EmbeddingGrad),
+          {"add_embedding_grad", DType::kFloat32, AddEmbeddingGrad}};
 }
 
 }  // namespace oneflow::cpu

@@ -63,27 +63,33 @@ memory::data_type LibraryType(DType dtype) {
                                     : memory::data_type::f32;
 }
 
-// A batch of [rows, columns] matrices, which lie transposed if `transposed`.
-memory::desc Matrices(int64_t batch, int64_t rows, int64_t columns, bool transposed, DType dtype) {
-  const memory::dims strides = {rows * columns, transposed ? 1 : columns, transposed ? rows : 1};
+// A batch of [rows, columns] matrices, which lie transposed if `transposed`; `row` is as in ProductShape.
+memory::desc Matrices(int64_t batch, int64_t rows, int64_t columns, bool transposed, DType dtype, int64_t row) {
+  if (row == 0) row = transposed ? rows : columns;
+  const memory::dims strides = {rows * columns, transposed ? 1 : row, transposed ? row : 1};
   return {{batch, rows, columns}, LibraryType(dtype), strides};
 }
 
 // A [k, n] matrix in panels of 64 columns, as oneflow_core/packed.h has them. Batches the library does not know so.
 memory::desc Panels(int64_t k, int64_t n) { return {{k, n}, memory::data_type::bf16, memory::format_tag::BA16a64b2a}; }
-memory::desc Matrix(int64_t rows, int64_t columns, DType dtype) {
-  return {{rows, columns}, LibraryType(dtype), memory::format_tag::ab};
+memory::desc Matrix(int64_t rows, int64_t columns, DType dtype, int64_t row) {
+  return {{rows, columns}, LibraryType(dtype), memory::dims{row == 0 ? columns : row, 1}};
 }
 
 class Library : public NarrowProduct {
  public:
   // Throws dnnl::error if there is no such product.
   Library(const ProductShape& s, DType in, DType out)
-      : a_(s.packed_b ? Matrix(s.m, s.k, in) : Matrices(s.batch, s.m, s.k, s.transpose_a, in)),
-        b_(s.packed_b ? Panels(s.k, s.n) : Matrices(s.batch, s.k, s.n, s.transpose_b, in)),
-        c_(s.packed_b ? Matrix(s.m, s.n, out) : Matrices(s.batch, s.m, s.n, false, out)) {
+      : a_(s.packed_b ? Matrix(s.m, s.k, in, s.row_a) : Matrices(s.batch, s.m, s.k, s.transpose_a, in, s.row_a)),
+        b_(s.packed_b ? Panels(s.k, s.n) : Matrices(s.batch, s.k, s.n, s.transpose_b, in, s.row_b)),
+        c_(s.packed_b ? Matrix(s.m, s.n, out, s.row_c) : Matrices(s.batch, s.m, s.n, false, out, s.row_c)) {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (s.accumulate) {
+      dnnl::post_ops sum;
+      sum.append_sum();
+      attributes.set_post_ops(sum);
+    }
     const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a_, b_, c_), attributes, CpuEngine());
     scratchpad_ = desc.scratchpad_desc();
     product_ = dnnl::matmul(desc);
@@ -126,6 +132,12 @@ bool MultipliesBf16Faster() {
 #endif
 }
 
+// The bytes from the first element of c to the last.
+size_t BytesOfC(const ProductShape& s, DType out) {
+  if (IsEmpty(s)) return 0;
+  return static_cast<size_t>((s.batch * s.m - 1) * (s.row_c == 0 ? s.n : s.row_c) + s.n) * SizeOf(out);
+}
+
 // Of no terms, or of nothing.
 class Zeros : public NarrowProduct {
  public:
@@ -145,11 +157,16 @@ class Zeros : public NarrowProduct {
 const char* Gemm(const ProductShape& s, const float* a, const float* b, float* c) {
   if (s.m == 0 || s.n == 0) return nullptr;
   if (s.k == 0) {  // an empty sum; leading dimensions of zero are an error to sgemm
-    FillZero(c, static_cast<size_t>(s.m * s.n) * sizeof(float));
+    ProductShape one = s;
+    one.batch = 1;
+    if (!s.accumulate) FillZero(c, BytesOfC(one, DType::kFloat32));
     return nullptr;
   }
-  const dnnl_status_t status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0f, a,
-                                          s.transpose_a ? s.m : s.k, b, s.transpose_b ? s.k : s.n, 0.0f, c, s.n);
+  const auto row = [](int64_t given, int64_t dense) { return given == 0 ? dense : given; };
+  const dnnl_status_t status =
+      dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0f, a,
+                 row(s.row_a, s.transpose_a ? s.m : s.k), b, row(s.row_b, s.transpose_b ? s.k : s.n),
+                 s.accumulate ? 1.0f : 0.0f, c, row(s.row_c, s.n));
   return status == dnnl_success ? nullptr : "dnnl_sgemm failed";
 }
 
@@ -160,7 +177,7 @@ NarrowProduct::Way NarrowProduct::Fastest(DType in) {
 
 std::unique_ptr<NarrowProduct> NarrowProduct::Make(const ProductShape& shape, DType in, DType out, Way way) {
   if (IsEmpty(shape) || shape.k == 0) {
-    return std::make_unique<Zeros>(static_cast<size_t>(shape.batch * shape.m * shape.n) * SizeOf(out));
+    return std::make_unique<Zeros>(shape.accumulate ? 0 : BytesOfC(shape, out));
   }
   if (way == Way::kWidened) return std::make_unique<Widened>(shape, in, out);
   try {

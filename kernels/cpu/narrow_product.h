@@ -14,14 +14,17 @@
 
 namespace oneflow::cpu {
 
-// c[batch] = op(a[batch]) op(b[batch]), all dense row-major, op(a) [m,k] and op(b) [k,n]; op transposes where asked.
+// c[batch] = op(a[batch]) op(b[batch]), all row-major, op(a) [m,k] and op(b) [k,n]; op transposes where asked.
 struct ProductShape {
   int64_t batch, m, n, k;
   bool transpose_a, transpose_b;
   bool packed_b = false;  // b lies in panels (oneflow_core/packed.h): one matrix of bf16
+  // Elements from a row to the next, as matrices lie; 0: dense. Of one matrix only, and not of one in panels.
+  int64_t row_a = 0, row_b = 0, row_c = 0;
+  bool accumulate = false;  // c += op(a) op(b), of one matrix
 };
 
-// c = op(a) op(b) of one pair of dense matrices of floats. Null, or which call failed.
+// c = op(a) op(b) of one pair of matrices of floats. Null, or which call failed.
 const char* Gemm(const ProductShape& shape, const float* a, const float* b, float* c);
 
 // Immutable; made for the OpenMP threads of the calling thread.
@@ -31,7 +34,8 @@ class NarrowProduct {
   // The fastest on this processor.
   static Way Fastest(DType in);
 
-  // Of operands `in`, which is narrow, to a floating `out`. Null if the library has no such product.
+  // Of operands `in`, which is narrow, to a floating `out`. Null if the library has no such product. REQUIRES: what is
+  // widened is dense and not accumulated.
   static std::unique_ptr<NarrowProduct> Make(const ProductShape& shape, DType in, DType out, Way way);
 
   virtual ~NarrowProduct() = default;

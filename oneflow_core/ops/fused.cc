@@ -130,6 +130,23 @@ absl::StatusOr<Types> InferAddRmsNormGrad(const InferContext& c) {
   return Outputs({x, c.inputs[3]});
 }
 
+absl::StatusOr<Types> InferAddEmbeddingGrad(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kFloat32, Exactly(2)}, {"dy", kFloat, AtLeast(1)}, {"ids", kIndex}}));
+  const TensorType &a = c.inputs[0], &dy = c.inputs[1];
+  TensorType ids = OnePerRow(dy);
+  ids.dtype = DType::kInt32;
+  OF_RETURN_IF_ERROR(CheckType("ids", c.inputs[2], ids, absl::StrCat("dy, which is ", dy.ToString(), ",")));
+  OF_ASSIGN_OR_RETURN(const int64_t rows, IntAttr(c.attrs, "rows", 0));
+  const TensorType dw = {DType::kFloat32, {rows, dy.shape.dims().back()}};
+  OF_RETURN_IF_ERROR(CheckSame("a", a, "the gradient", dw));
+  return Outputs({a});
+}
+
+// A shard of the table has its own rows.
+AttrMap RowsOfShard(const AttrMap& attrs, absl::Span<const ShardType>, absl::Span<const ShardType> outputs) {
+  return With(attrs, "rows", outputs[0].dims[0]);
+}
+
 }  // namespace
 
 void AddFusedOps(OpRegistry& registry) {
@@ -169,6 +186,14 @@ void AddFusedOps(OpRegistry& registry) {
                 .in_place = {{0, 0}, {1, 0}},
                 .precision = kFollow,
                 .blocks = BlocksByElement});
+  registry.Add({.name = "add_embedding_grad",
+                .infer = InferAddEmbeddingGrad,
+                .shard_attrs = RowsOfShard,
+                .flops = [](absl::Span<const TensorType> inputs, absl::Span<const TensorType>,
+                            const AttrMap&) { return static_cast<double>(inputs[1].shape.count()); },
+                .in_place = {{0, 0}},
+                .precision = kFollow,
+                .full_inputs = {0}});
   registry.Add({.name = "add_layer_norm",
                 .rule = "...c,...c,c,c->...c,...c,...,...; whole c",
                 .infer = InferAddLayerNorm,

@@ -35,6 +35,7 @@
   FAMILY(Index)                     \
   FAMILY(Attention)                 \
   FAMILY(CrossEntropy)              \
+  FAMILY(MatmulCrossEntropy)        \
   FAMILY(Conv2d)                    \
   FAMILY(MaxPool2d)                 \
   FAMILY(Reorder)                   \

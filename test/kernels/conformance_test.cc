@@ -219,8 +219,17 @@ TEST_P(ConformanceTest, TwoRunsAreBitwiseEqual) {
 
 // Products and convolutions belong to oneDNN, which divides sums among threads.
 TEST(CpuTest, OurOwnKernelsDoNotDependOnTheNumberOfCores) {
-  const std::set<std::string> library = {"matmul", "packed_matmul", "matmul_wgrad", "batch_matmul",
-                                         "conv2d", "conv2d_dgrad",  "conv2d_wgrad"};
+  const std::set<std::string> library = {"matmul",
+                                         "packed_matmul",
+                                         "matmul_wgrad",
+                                         "batch_matmul",
+                                         "conv2d",
+                                         "conv2d_dgrad",
+                                         "conv2d_wgrad",
+                                         "matmul_cross_entropy",
+                                         "matmul_cross_entropy_grad",
+                                         "packed_matmul_cross_entropy",
+                                         "packed_matmul_cross_entropy_grad"};
   const auto one = MakeCpuDevice(1), two = MakeCpuDevice(2);
   for (const OpCase& c : Cases()) {
     if (library.count(c.op)) continue;

@@ -34,6 +34,17 @@ TEST(ScratchTest, OfNoKernelIsNothing) {
   EXPECT_EQ(ScratchBytes(CpuKernels(), "relu", {}, {F32({3})}, {F32({3})}, 1), 0);
 }
 
+// GPT-2's head: of 1,024 rows of logits, and of as many of their gradient, a quarter is there at a time.
+TEST(ScratchTest, AHeadAsksForABlockOfLogits) {
+  const ShardType x = F32({1024, 768}), w = F32({50257, 768}), loss = F32({1024});
+  const ShardType labels{DType::kInt32, Shape({1024}), Shape({1024})};
+  const AttrMap attrs{{"transpose_b", true}, {"dw_transpose", true}};
+  const int64_t logits =
+      ScratchBytes(CpuKernels(), "matmul_cross_entropy_grad", attrs, {x, w, labels, loss}, {loss, x, w}, /*threads=*/1);
+  EXPECT_EQ(logits, int64_t{256} * 50304 * 4);
+  EXPECT_EQ(ScratchBytes(CpuKernels(), "matmul_cross_entropy", attrs, {x, w, labels}, {loss}, 1), logits);
+}
+
 TEST(ScratchTest, OpsThatMayAskAreListed) {
   EXPECT_THAT(OpsWithScratch(CpuKernels()), IsSupersetOf({"attention", "attention_grad", "conv2d", "layer_norm_grad"}));
 }

@@ -119,6 +119,12 @@ TEST(SplitTest, ShardsOfTheInputsGiveShardsOfTheResult) {
        {kWhole, 1, kWhole, kWhole},
        {1},
        {3, 2, 2}},
+      {"matmul_cross_entropy_grad",
+       {{"dx_transpose_b", true}},
+       {r.Uniform({7, 4}), r.Uniform({4, 9}), r.Integers({7}, 9), r.Uniform({7})},
+       {0, kWhole, 0, 0},
+       {0, 0, kPartial},
+       {3, 0, 4}},
       {"gather", rows, {r.Uniform({3, 7, 2}), r.Integers({4, 5}, 7)}, {1, kWhole}, {kPartial}, {3, 0, 4}},
       {"gather", rows, {r.Uniform({3, 5, 2}), r.Integers({7, 4}, 5)}, {kWhole, 0}, {1}, {3, 2, 2}},
       {"scatter_add", rows, {r.Uniform({3, 9, 2}), r.Integers({9}, 7)}, {kWhole, kWhole}, {1}, {3, 0, 4}},
@@ -182,6 +188,9 @@ TEST(SplitTest, IndicesOutsideTheLogicalTableAreErrors) {
                 StatusIs(absl::StatusCode::kInternal, "embedding: an index is outside the table"));
     EXPECT_THAT(RunKernel(*device, {"softmax_cross_entropy", {}, {r.Uniform({3, 7}), ids}, {Zeros({3}), Zeros({3})}}),
                 StatusIs(absl::StatusCode::kInternal, "cross entropy: a label is no class"));
+    EXPECT_THAT(
+        RunKernel(*device, {"matmul_cross_entropy", {}, {r.Uniform({3, 2}), r.Uniform({2, 7}), ids}, {Zeros({3})}}),
+        StatusIs(absl::StatusCode::kInternal, "cross entropy: a label is no class"));
     EXPECT_THAT(
         RunKernel(*device, {"softmax_sums", {}, {r.Uniform({3, 7}), ids, Zeros({3})}, {Zeros({3}), Zeros({3})}}),
         StatusIs(absl::StatusCode::kInternal, "softmax sums: a label is no class"));

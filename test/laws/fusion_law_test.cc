@@ -117,9 +117,41 @@ TEST_F(FusionLawTest, AGptTrainsAlikeToTheBit) {
     for (const std::string& one : layout) ASSERT_OK(ApplyOverride(one, sourced));
     ASSERT_OK_AND_ASSIGN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
     ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops_));
-    for (const char* op : {"add_layer_norm", "add_layer_norm_grad"}) {
+    for (const char* op : {"add_layer_norm", "add_layer_norm_grad", "matmul_cross_entropy_grad"}) {
       EXPECT_TRUE(absl::StrContains(plan.SerializeAsString(), op)) << op;
     }
+  }
+}
+
+// Of more rows and classes than are a block: whatever is computed in, and where rows are split or come one part after
+// the other. Logits and their gradient take no memory.
+TEST_F(FusionLawTest, AHeadInBlocksTrainsAlikeAndTakesLessMemory) {
+  steps_ = 4;
+  const std::string gpt = absl::StrCat(
+      "name: 'head' model { gpt { vocabulary: 4160 layers: 1 width: 64 heads: 4 context: 24 } } data { text { path: '",
+      text_, "' } } train { batch_size: 48 optimizer { adamw {} } schedule { learning_rate: 3e-3 } }");
+  const struct {
+    std::vector<std::string> layout;
+    double bar;
+  } kCases[] = {{{}, 1e-5},
+                {{"model.gpt.tied_embedding=true"}, 1e-5},
+                {{"mesh={dp:2}"}, 1e-5},
+                {{"train.micro_batches=2"}, 1e-5},
+                {{"mesh={pp:2}", "train.micro_batches=2"}, 1e-5},
+                {{"precision.compute=BF16"}, 1e-2},
+                {{"precision.compute=BF16", "model.gpt.vocabulary=4111", "mesh={dp:2}"}, 1e-2},
+                {{"precision.compute=F16", "train.micro_batches=2"}, 1e-3}};
+  for (auto [layout, bar] : kCases) {
+    SCOPED_TRACE(absl::StrJoin(layout, " "));
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome together, Run(gpt, layout));
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome again, Run(gpt, layout));
+    layout.push_back("unfused=true");
+    ASSERT_OK_AND_ASSIGN(const testing::Outcome apart, Run(gpt, layout));
+    ASSERT_LT(apart.losses.back(), apart.losses.front()) << "the model learns nothing, so equality would say nothing";
+    ExpectAlike(together.losses, apart.losses, bar);
+    EXPECT_EQ(together.losses, again.losses);
+    EXPECT_EQ(together.stats.register_bytes, together.planned_bytes);
+    EXPECT_LT(together.planned_bytes, 0.9 * apart.planned_bytes);
   }
 }
 

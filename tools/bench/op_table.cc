@@ -77,7 +77,11 @@ double ProductRate(const DeviceSpeeds& device, const pb::Instruction& instructio
 
 double FloorSeconds(const pb::Instruction& instruction, const OpWork& work, const DeviceSpeeds& device) {
   const bool looks_up = instruction.op() == "embedding" || instruction.op() == "gather";
-  const double bytes = looks_up ? 2 * Bytes(Types(instruction.outputs())) : work.bytes;
+  double bytes = looks_up ? 2 * Bytes(Types(instruction.outputs())) : work.bytes;
+  if (instruction.op() == "add_embedding_grad") {  // in place: of the table, rows that are read and written
+    const TensorType added = Types(instruction.inputs())[1];
+    bytes = static_cast<double>(added.shape.count()) * static_cast<double>(SizeOf(added.dtype) + 2 * sizeof(float));
+  }
   return std::max(work.flops / ProductRate(device, instruction), bytes / device.memory_bytes_per_s);
 }
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "compiler/passes/fusion_patterns.h"
+#include "compiler/schedule/named_schedule.h"
 #include "oneflow_core/nn/batch_norm.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/compiler/passes/testing.h"
@@ -17,6 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 // --- the table
@@ -27,11 +29,17 @@ TEST(FusionPatternsTest, CallsAreReadAsTheyAreWritten) {
   EXPECT_THAT(calls[0].outputs, ElementsAre("a", "b"));
   EXPECT_EQ(calls[0].op, "f");
   EXPECT_THAT(calls[1].inputs, ElementsAre("a", "b"));
+  EXPECT_FALSE(calls[0].attributes.has_value());
+  ASSERT_OK_AND_ASSIGN(const auto some, ParseCalls("y = f{}(x); z = g{a, b: c}(y)"));
+  EXPECT_THAT(*some[0].attributes, IsEmpty());
+  EXPECT_THAT(*some[1].attributes, ElementsAre(Pair("a", "a"), Pair("b", "c")));
   EXPECT_THAT(*ParseCalls(""), IsEmpty());
   for (const auto& [text, says] : std::map<std::string, std::string>{{"y = f(x", "expected ')' after the inputs"},
                                                                      {"y f(x)", "expected '=' after the outputs"},
                                                                      {"y = f(x) z", "expected ';' but found 'z'"},
                                                                      {"y = (x)", "expected an op"},
+                                                                     {"y = f{a b}(x)", "expected '}'"},
+                                                                     {"y = f{a: }(x)", "expected a name"},
                                                                      {"y = f()", "expected a value"}}) {
     EXPECT_THAT(ParseCalls(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(says)));
   }
@@ -40,13 +48,23 @@ TEST(FusionPatternsTest, CallsAreReadAsTheyAreWritten) {
 // Values by their names in a row.
 using Named = std::map<std::string, RefTensor>;
 
-// Adds what a call gives for values that are there.
-void Compute(const PatternCall& call, const AttrMap& attrs, Named& values) {
+// Adds what a call gives for values that are there. `of_whole`: the attributes that the whole has.
+void Compute(const PatternCall& call, const AttrMap& of_whole, Named& values) {
+  AttrMap attrs = of_whole;
+  if (call.attributes.has_value()) {
+    attrs = {};
+    for (const auto& [attribute, name] : *call.attributes) {
+      const auto it = of_whole.items().find(name);
+      if (it != of_whole.items().end()) attrs.Set(attribute, it->second);
+    }
+  }
   std::vector<RefTensor> inputs;
   for (const std::string& name : call.inputs) inputs.push_back(values.at(name));
   ASSERT_OK_AND_ASSIGN(const std::vector<RefTensor> outputs, Reference(call.op, attrs, inputs));
   ASSERT_EQ(outputs.size(), call.outputs.size());
-  for (size_t i = 0; i < outputs.size(); ++i) values[call.outputs[i]] = outputs[i];
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    values[call.outputs[i]] = call.op == "cast" ? Rounded(outputs[i]) : outputs[i];
+  }
 }
 
 // What is given is computed first: its inputs are the whole's too. A cast that is fused widens.
@@ -78,14 +96,16 @@ TEST(FusionPatternsTest, EveryWholeIsWhatItsPartsAre) {
 }
 
 // Else a match would not know what its parts are.
-TEST(FusionPatternsTest, EveryPartButTheLastIsReadByALaterOne) {
+TEST(FusionPatternsTest, EveryPartButTheLastIsReadByALaterOneOrReadsWhatThatDoes) {
   for (const Fusion& row : Fusions()) {
     SCOPED_TRACE(row.made_of);
     std::set<std::string> read(row.parts.back().inputs.begin(), row.parts.back().inputs.end());
     for (size_t i = row.parts.size() - 1; i-- > 0;) {
-      const std::vector<std::string>& outputs = row.parts[i].outputs;
-      EXPECT_TRUE(std::any_of(outputs.begin(), outputs.end(), [&](const auto& name) { return read.count(name) > 0; }));
-      read.insert(row.parts[i].inputs.begin(), row.parts[i].inputs.end());
+      const std::vector<std::string>&outputs = row.parts[i].outputs, &inputs = row.parts[i].inputs;
+      const auto is_read = [&](const auto& name) { return read.count(name) > 0; };
+      EXPECT_TRUE(std::any_of(outputs.begin(), outputs.end(), is_read) ||
+                  std::any_of(inputs.begin(), inputs.end(), is_read));
+      read.insert(inputs.begin(), inputs.end());
     }
     for (const PatternCall& call : row.given) {
       EXPECT_TRUE(
@@ -252,6 +272,135 @@ TEST(FuseTest, OnlyOnCpusAndUnlessAskedNotTo) {
     EXPECT_THAT(NamesOf(cuda, op), IsEmpty());
     EXPECT_THAT(NamesOf(unfused, op), IsEmpty());
   }
+}
+
+// --- a head and its loss
+
+struct HeadOptions {
+  bool tied = false;  // the weight is [classes, width]
+  bool trained = true;
+  int64_t classes = 96, width = 32;
+  SbpHint hint = {};      // of the weight
+  bool accuracy = false;  // something else reads the logits
+  bool squared = false;   // the gradient of losses depends on them
+};
+Graph ModelWithHead(const HeadOptions& o = {}) {
+  GraphBuilder b(Ops(), "head");
+  const Samples samples = ReadSamples(b, 128);
+  const Tensor x = Relu(MatMul(samples.rows, Weight(b, "up", {16, o.width})));
+  const Tensor w = Weight(b, "w", o.tied ? Shape{o.classes, o.width} : Shape{o.width, o.classes}, o.hint);
+  const Tensor logits = MatMul(x, w, o.tied);
+  const Tensor losses = SoftmaxCrossEntropy(logits, samples.labels);
+  const Tensor loss = ReduceMean(o.squared ? Square(losses) : losses);
+  if (o.trained) b.SetLoss(loss);
+  if (o.accuracy) Fetch(ReduceMean(b.Op1("top1_correct", {logits, samples.labels})), "accuracy");
+  Fetch(loss, "loss");
+  return *b.Finish();
+}
+
+const std::vector<std::string> kPartsOfHead = {"softmax_cross_entropy", "softmax_cross_entropy_grad"};
+
+TEST(FuseTest, AHeadItsLossAndTheirGradientsAreOne) {
+  for (const bool tied : {false, true}) {
+    for (const std::vector<Axis>& axes : {std::vector<Axis>{}, {{"dp", 2}}, {{"pp", 2}}}) {
+      ASSERT_OK_AND_ASSIGN(const Graph graph,
+                           Fused(ModelWithHead({.tied = tied}), Options(axes, axes.empty() ? 1 : 2)));
+      ASSERT_THAT(NamesOf(graph, "matmul_cross_entropy_grad"), SizeIs(1)) << axes.size();
+      for (const std::string& op : kPartsOfHead) EXPECT_THAT(NamesOf(graph, op), IsEmpty());
+      const Node& head = NodeOf(graph, NamesOf(graph, "matmul_cross_entropy_grad")[0]);
+      EXPECT_EQ(head.role, Role::kFusedGradient);
+      EXPECT_EQ(head.forward, -1) << "it is its own";
+      EXPECT_EQ(graph.node(head.variable).name, "w");
+      EXPECT_EQ(head.attrs.Bool("transpose_b"), tied);
+      EXPECT_EQ(head.attrs.Bool("dx_transpose_b"), !tied);
+      EXPECT_THAT(head.attrs.String("made_of"), HasSubstr("softmax_cross_entropy"));
+      EXPECT_EQ(graph.value(head.outputs[2]).type.shape, (tied ? Shape{96, 32} : Shape{32, 96}));
+    }
+  }
+}
+
+TEST(FuseTest, AHeadOfNarrowNumbersIsOneWithTheRoundingOfItsGradient) {
+  const struct {
+    DType dtype;
+    int64_t classes, width;
+    const char* whole;
+  } kCases[] = {{DType::kBFloat16, 128, 64, "packed_matmul_cross_entropy_grad"},
+                {DType::kBFloat16, 90, 64, "matmul_cross_entropy_grad"},
+                {DType::kFloat16, 128, 64, "matmul_cross_entropy_grad"}};
+  for (const auto& c : kCases) {
+    for (const bool tied : {false, true}) {
+      CompileOptions options = Options({});
+      options.precision.compute = c.dtype;
+      const HeadOptions head = {.tied = tied, .classes = c.classes, .width = c.width};
+      ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(ModelWithHead(head), options));
+      ASSERT_THAT(NamesOf(graph, c.whole), SizeIs(1)) << Name(c.dtype) << " " << c.classes;
+      const Node& whole = NodeOf(graph, NamesOf(graph, c.whole)[0]);
+      EXPECT_EQ(whole.attrs.String("dz_dtype"), Name(c.dtype));
+      EXPECT_EQ(whole.attrs.Bool("dw_transpose"), tied);
+      EXPECT_EQ(graph.value(whole.outputs[2]).type.dtype, DType::kFloat32);
+    }
+  }
+}
+
+TEST(FuseTest, AHeadThatIsNotTrainedGivesItsLossAlone) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(ModelWithHead({.trained = false}), Options({{"dp", 2}})));
+  EXPECT_THAT(NamesOf(graph, "matmul_cross_entropy"), SizeIs(1));
+  CompileOptions options = Options({});
+  options.precision.compute = DType::kBFloat16;
+  const HeadOptions narrow = {.trained = false, .classes = 128, .width = 64};
+  ASSERT_OK_AND_ASSIGN(const Graph packed, Fused(ModelWithHead(narrow), options));
+  EXPECT_THAT(NamesOf(packed, "packed_matmul_cross_entropy"), SizeIs(1));
+}
+
+// Whoever else reads the logits, classes that are split, a loss whose gradient needs it, an order of acts that has
+// forward and gradient as two.
+TEST(FuseTest, AHeadStaysApartWhereItsPartsAreNotOneAct) {
+  CompileOptions scheduled = Options({{"pp", 2}}, 4);
+  scheduled.pipeline = *MakeSchedule({.name = "1f1b", .num_ranks = 2, .num_micro_batches = 4});
+  CompileOptions unfused = Options({});
+  unfused.fuse = false;
+  const struct {
+    const char* why;
+    HeadOptions head;
+    CompileOptions options;
+  } kCases[] = {{"accuracy", {.accuracy = true}, Options({})},
+                {"split classes", {.hint = {{"tp", Sbp::Split(1)}}}, Options({{"tp", 2}})},
+                {"split width", {.hint = {{"tp", Sbp::Split(0)}}}, Options({{"tp", 2}})},
+                {"gradient of the square", {.squared = true}, Options({})},
+                {"schedule", {}, scheduled},
+                {"unfused", {}, unfused}};
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.why);
+    ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(ModelWithHead(c.head), c.options));
+    EXPECT_THAT(NamesOf(graph, "matmul_cross_entropy_grad"), IsEmpty());
+    EXPECT_THAT(NamesOf(graph, "matmul_cross_entropy"), IsEmpty());
+  }
+  // What is only evaluated has no gradient that a schedule could tell from it.
+  ASSERT_OK_AND_ASSIGN(const Graph evaluated, Fused(ModelWithHead({.trained = false}), scheduled));
+  EXPECT_THAT(NamesOf(evaluated, "matmul_cross_entropy"), SizeIs(1));
+}
+
+// Of a weight that is both looked up and multiplied by, the rows that were looked up are added to the other gradient.
+TEST(FuseTest, TheGradientOfATiedTableIsAddedWhereItIs) {
+  const auto graph_of = [](bool tied) {
+    GraphBuilder b(Ops(), "tied");
+    const Samples samples = ReadSamples(b, 8);
+    const Tensor table = Weight(b, "table", {10, 16});
+    const Tensor x = b.Op1("embedding", {table, samples.labels});
+    const Tensor logits = MatMul(x, tied ? table : Weight(b, "head", {10, 16}), /*transpose_b=*/true);
+    b.SetLoss(ReduceMean(SoftmaxCrossEntropy(logits, samples.labels)));
+    return *b.Finish();
+  };
+  for (const std::vector<Axis>& axes : {std::vector<Axis>{}, {{"dp", 2}}}) {
+    ASSERT_OK_AND_ASSIGN(const Graph tied, Fused(graph_of(true), Options(axes)));
+    EXPECT_THAT(NamesOf(tied, "add_embedding_grad"), SizeIs(1)) << axes.size();
+    EXPECT_THAT(NamesOf(tied, "embedding_grad"), IsEmpty());
+  }
+  ASSERT_OK_AND_ASSIGN(const Graph apart, Fused(graph_of(false), Options({})));
+  EXPECT_THAT(NamesOf(apart, "embedding_grad"), SizeIs(1)) << "nothing to add to";
+  // What is summed over micro-batches is not what is added.
+  ASSERT_OK_AND_ASSIGN(const Graph summed, Fused(graph_of(true), Options({}, 2)));
+  EXPECT_THAT(NamesOf(summed, "embedding_grad"), SizeIs(1));
 }
 
 // The parts' numbers differ, so that no one op can have both.

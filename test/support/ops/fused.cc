@@ -58,7 +58,14 @@ Tensors AddNormGrad(const char* grad, const RefCall& c) {
 Tensors AddLayerNormGrad(RefCall& c) { return AddNormGrad("layer_norm_grad", c); }
 Tensors AddRmsNormGrad(RefCall& c) { return AddNormGrad("rms_norm_grad", c); }
 
+Tensors AddEmbeddingGrad(RefCall& c) { return {Plus(Part("embedding_grad", c.attrs, {c.in[1], c.in[2]})[0], c.in[0])}; }
+
 constexpr const char kTypes[] = R"(
+add_embedding_grad(f32[10,4] f32[2,3,4] i32[2,3]) {rows=10} = f32[10,4]
+add_embedding_grad(f32[10,4] bf16[4] i32[]) {rows=10} = f32[10,4]
+add_embedding_grad(f32[10,4] f32[2,3,4] i32[2]) {rows=10} ! ids is i32[2] but dy, which is f32[2,3,4], needs i32[2,3]
+add_embedding_grad(f32[9,4] f32[2,4] i32[2]) {rows=10} ! a is f32[9,4], the gradient is f32[10,4]; they must be the same
+add_embedding_grad(f32[10,4] f32[2,4] i32[2]) ! attribute 'rows' is missing
 channel_statistics(f32[2,3,4,4]) = f32[3] f32[3]
 channel_statistics(bf16[2,3]) = f32[3] f32[3]
 channel_statistics(f32[3]) ! x is f32[3] but must have at least 2 dimensions
@@ -95,6 +102,8 @@ add_rms_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[4]) ! rstd is f32[4] but
 )";
 
 constexpr const char kSignatures[] = R"(
+add_embedding_grad(f32[16,8], f32[8,4,8], i32[8,4]) {rows=16} | - | S(0),B,B->S(0) S(1),S(2),B->S(1) P,S(0),S(0)->P
+    P,S(1),S(1)->P P,P,B->P | - | - | as embedding_grad; what it is added to counts once
 channel_statistics(f32[8,4,16]) | - | S(1)->S(0),S(0) | - | - | a rank with a part of a channel has no variance of all of it
 batch_norm_relu(f32[8,4,16], f32[4], f32[4], f32[4], f32[4]) {epsilon=1e-5} | - | S(0),B,B,B,B->S(0)
     S(1),S(0),S(0),S(0),S(0)->S(1) S(2),B,B,B,B->S(2) | - | - | as batch_norm
@@ -148,12 +157,29 @@ void AddRows(Random& r, const Dims& dims, const std::string& what, OpCases& case
   cases.push_back(InPlace({"add_rms_norm_grad", what, {}, {x(), x(), x(), gamma, rstd}, 2e-5}, 0));
 }
 
+// Of `ids` rows of a table of rows of h numbers.
+void AddIndexed(Random& r, int64_t rows, const Dims& ids, int64_t h, OpCases& cases) {
+  Dims dy = ids;
+  dy.push_back(h);
+  const AttrMap attrs = {{"rows", rows}};
+  cases.push_back(InPlace({"add_embedding_grad",
+                           "indices",
+                           attrs,
+                           {r.Uniform({rows, h}), r.Uniform(dy), r.Integers(ids, std::max<int64_t>(1, rows))},
+                           5e-6},
+                          0));
+}
+
 void AddExamples(Random& r, OpCases& cases) {
+  for (const int64_t rows : {3, 7, 11}) AddIndexed(r, rows, {7, 3}, 5, cases);
   for (const Dims& dims : {Dims{7, 5}, Dims{5, 3, 7}, Dims{3, 5, 2, 6}}) AddRows(r, dims, "small", cases);
   for (const Dims& dims : {Dims{7, 5}, Dims{5, 7, 3}, Dims{3, 5, 2, 3}}) AddOn(r, dims, "small", 1e-4, cases);
 }
 
 void AddEdges(Random& r, OpCases& cases) {
+  for (const Dims& ids : {Dims{}, Dims{0}, Dims{900}}) AddIndexed(r, 10, ids, 37, cases);
+  AddIndexed(r, 4000, {50}, 64, cases);
+  AddIndexed(r, 0, {0}, 64, cases);
   for (const Dims& dims : {Dims{33}, Dims{1000, 37}, Dims{4, 1}, Dims{0, 7}, Dims{130, 3, 64}}) {
     AddRows(r, dims, "sides", cases);
   }
@@ -180,11 +206,13 @@ OpFacts Facts() {
                      {"batch_norm_add_relu", BatchNormAddRelu}, {"batch_norm_relu_sums", BatchNormReluSums},
                      {"batch_norm_relu_dx", BatchNormReluDx},   {"add_relu_grad", AddReluGrad},
                      {"add_layer_norm", AddLayerNorm},          {"add_rms_norm", AddRmsNorm},
-                     {"add_layer_norm_grad", AddLayerNormGrad}, {"add_rms_norm_grad", AddRmsNormGrad}};
+                     {"add_layer_norm_grad", AddLayerNormGrad}, {"add_rms_norm_grad", AddRmsNormGrad},
+                     {"add_embedding_grad", AddEmbeddingGrad}};
   facts.types = kTypes;
   facts.signatures = kSignatures;
   // The variance is not linear, a ReLU is not either, and the sums enter twice.
-  facts.wrong_signatures = {{"channel_statistics", {2}, {"S(0)->P,P"}},
+  facts.wrong_signatures = {{"add_embedding_grad", {2}, {"B,S(0),S(0)->P"}},
+                            {"channel_statistics", {2}, {"S(0)->P,P"}},
                             {"batch_norm_relu", {2}, {"P,B,B,B,B->P"}},
                             {"batch_norm_relu_dx", {2}, {"P,B,B,B,B,B,B,B->P"}}};
   facts.examples = AddExamples;

@@ -102,6 +102,10 @@ TEST(FloorTest, OfATableOnlyTheRowsThatAreLookedUpCount) {
   *embedding.add_inputs() = Operand({1000, 5});
   *embedding.add_outputs() = Operand({2, 5});
   EXPECT_THAT(FloorSeconds(embedding, {.bytes = 20'040}, SlowDevice()), DoubleEq(2 * 40 / 10.0));
+  pb::Instruction& sum = AddInstruction(actor, pb::Instruction::COMPUTE, "add_embedding_grad");
+  *sum.add_inputs() = Operand({1000, 5});
+  *sum.add_inputs() = Operand({2, 5});
+  EXPECT_THAT(FloorSeconds(sum, {.bytes = 40'040}, SlowDevice()), DoubleEq(3 * 40 / 10.0));
 }
 
 TEST(OpTableTest, IsOrderedByTimeAndSaysRates) {

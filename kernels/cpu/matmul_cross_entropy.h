@@ -1,0 +1,11 @@
+// The product and loss of a model's head in blocks of rows.
+#pragma once
+
+#include "kernels/families.h"
+
+namespace oneflow::cpu {
+
+// Adds matmul_cross_entropy, its gradient, and both on weights in panels.
+void AddMatmulCrossEntropy(KernelList& kernels);
+
+}  // namespace oneflow::cpu
