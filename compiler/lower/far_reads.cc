@@ -136,7 +136,8 @@ absl::StatusOr<std::vector<int>> FarReads::FarSources(const Instance& reader, in
   std::set<int> indices;
   for (const pb::ClassInstruction* const instruction : boxings_.ThatRead(reader.actor, reg)) {
     OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, boxings_.Of(reader.rank, *instruction));
-    for (const int source : boxing->CopiesOf(boxing->to().IndexOf(reader.rank)).sources) {
+    OF_ASSIGN_OR_RETURN(const auto* const copies, PlanBoxings::CopiesTo(reader.rank, *instruction, *boxing));
+    for (const int source : copies->sources) {
       const int rank = boxing->from().ranks()[source];
       if (IsFar(rank, reader.rank)) indices.insert(reader_.grid(plan_.registers(reg).grid()).IndexOf(rank));
     }

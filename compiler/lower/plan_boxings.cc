@@ -22,6 +22,13 @@ absl::StatusOr<GroupBoxing*> PlanBoxings::Of(int rank, const pb::ClassInstructio
   return found->second;
 }
 
+absl::StatusOr<const GroupBoxing::Copies*> PlanBoxings::CopiesTo(int rank, const pb::ClassInstruction& instruction,
+                                                                 GroupBoxing& boxing) {
+  const int destination = boxing.to().IndexOf(rank);
+  if (destination >= 0) return &boxing.CopiesOf(destination);
+  return absl::InvalidArgumentError(absl::StrCat("boxing '", instruction.node(), "' gives rank ", rank, " nothing"));
+}
+
 // Inputs are the shard, and of ragged rows its counts and those of the result.
 bool PlanBoxings::ReadsOwn(const BoxingShare& share, const pb::ClassInstruction& boxing, int reg) {
   for (int i = 0; i < boxing.inputs_size(); ++i) {

@@ -22,6 +22,9 @@ class PlanBoxings {
   bool Sends(int actor) const { return plan_.actors(actor).senders() >= 0; }
   // InvalidArgument if the rank has no part in the boxing, or it is none that one step can do.
   absl::StatusOr<GroupBoxing*> Of(int rank, const pb::ClassInstruction& boxing);
+  // What `rank` copies in such a boxing. InvalidArgument if it is given nothing, as in a plan from outside.
+  static absl::StatusOr<const GroupBoxing::Copies*> CopiesTo(int rank, const pb::ClassInstruction& instruction,
+                                                             GroupBoxing& boxing);
   // Whether a rank, where ranks send, reads what it has itself in a register; `share` is its share of the boxing.
   static bool ReadsOwn(const BoxingShare& share, const pb::ClassInstruction& boxing, int reg);
   // Those of an actor that read a register.

@@ -188,7 +188,8 @@ absl::Status InstructionSpeller::SpellLandings(int actor, int rank, const Regist
 
 absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
   OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, boxings_.Of(here.rank, here.instruction));
-  const GroupBoxing::Copies& copies = boxing->CopiesOf(boxing->to().IndexOf(here.rank));
+  OF_ASSIGN_OR_RETURN(const auto* const found, PlanBoxings::CopiesTo(here.rank, here.instruction, *boxing));
+  const GroupBoxing::Copies& copies = *found;
   Sources sources;
   for (const int source : copies.sources) {
     const int rank = boxing->from().ranks()[source];

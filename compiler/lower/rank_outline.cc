@@ -128,12 +128,8 @@ class PlanOutline::Outliner {
         if (share != nullptr && PlanBoxings::ReadsOwn(*share, *instruction, reg)) indices.insert(own);
         continue;
       }
-      const int destination = boxing->to().IndexOf(rank);
-      if (destination < 0) {  // of a plan from outside
-        return absl::InvalidArgumentError(
-            absl::StrCat("boxing '", instruction->node(), "' gives rank ", rank, " nothing"));
-      }
-      for (const int source : boxing->CopiesOf(destination).sources) {
+      OF_ASSIGN_OR_RETURN(const auto* const copies, PlanBoxings::CopiesTo(rank, *instruction, *boxing));
+      for (const int source : copies->sources) {
         indices.insert(grid.IndexOf(boxing->from().ranks()[source]));
       }
     }
