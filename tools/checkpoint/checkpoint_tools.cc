@@ -33,6 +33,11 @@ bool IsCheckpoint(const std::string& folder) { return Exists(absl::StrCat(folder
 // Folders of checkpoints, by ascending steps.
 absl::StatusOr<std::vector<std::string>> FoldersOf(const std::string& name) {
   if (IsCheckpoint(name)) return std::vector<std::string>{name};
+  std::error_code ignored;
+  if (fs::is_regular_file(name, ignored)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is a file, and a checkpoint is a folder; `oneflow ",
+                                                   "checkpoint convert` makes one of a safetensors file"));
+  }
   OF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, ListCheckpoints(name));
   if (steps.empty()) return absl::NotFoundError(absl::StrCat("'", name, "': there is no checkpoint"));
   std::vector<std::string> folders;

@@ -72,6 +72,11 @@ TEST_F(CheckpointToolsTest, TheListSaysWhatThereIsAndWhatIsDamaged) {
   ASSERT_OK_AND_ASSIGN(const std::string one, ListText(CheckpointFolder(job(), 12)));
   EXPECT_THAT(one, HasSubstr(lines[2]));
   EXPECT_THAT(ListText(dir_.File("none")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no checkpoint")));
+  std::ofstream(dir_.File("weights.safetensors")) << "x";
+  EXPECT_THAT(
+      ListText(dir_.File("weights.safetensors")),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is a file, and a checkpoint is a folder; `oneflow "
+                                                             "checkpoint convert` makes one")));
 }
 
 TEST_F(CheckpointToolsTest, VerifyingReadsEveryByteAndGoesOnAfterDamage) {
