@@ -37,9 +37,12 @@ int64_t NumberAfter(const std::string& word, const std::string& path) {
   return 0;
 }
 
-// What the group in `folder` may still take. Cached files count as used there, but give way.
+// What the group in `folder` may take in all.
+int64_t LimitIn(const std::string& folder, const char* limit) { return NumberIn(folder + limit, kUnlimited); }
+
+// What it may still take. Cached files count as used there, but give way.
 int64_t LeftIn(const std::string& folder, const char* limit, const char* used, const char* cached) {
-  const int64_t most = NumberIn(folder + limit, kUnlimited);
+  const int64_t most = LimitIn(folder, limit);
   if (most == kUnlimited) return kUnlimited;
   return most - NumberIn(folder + used, 0) + NumberAfter(cached, folder + "/memory.stat");
 }
@@ -52,13 +55,9 @@ int64_t LeastUpwards(const std::string& root, std::string group, const Left& lef
   return least;
 }
 
-int64_t LeftInGroups(const HostFiles& files) {
-  const auto version1 = [](const std::string& folder) {
-    return LeftIn(folder, "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file");
-  };
-  const auto version2 = [](const std::string& folder) {
-    return LeftIn(folder, "/memory.max", "/memory.current", "inactive_file");
-  };
+// The least of any control group around this process, by the version of its hierarchy.
+template <typename Version1, typename Version2>
+int64_t LeastOfGroups(const HostFiles& files, const Version1& version1, const Version2& version2) {
   int64_t least = kUnlimited;
   std::ifstream groups(files.proc + "/self/cgroup");
   for (std::string line; std::getline(groups, line);) {  // "4:memory:/some/group" of version 1, "0::/some/group" of 2
@@ -71,6 +70,27 @@ int64_t LeftInGroups(const HostFiles& files) {
   return least;
 }
 
+int64_t LeftInGroups(const HostFiles& files) {
+  return LeastOfGroups(
+      files,
+      [](const std::string& folder) {
+        return LeftIn(folder, "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file");
+      },
+      [](const std::string& folder) { return LeftIn(folder, "/memory.max", "/memory.current", "inactive_file"); });
+}
+
+int64_t LimitOfGroups(const HostFiles& files) {
+  return LeastOfGroups(
+      files, [](const std::string& folder) { return LimitIn(folder, "/memory.limit_in_bytes"); },
+      [](const std::string& folder) { return LimitIn(folder, "/memory.max"); });
+}
+
+// Of a line of /proc/meminfo.
+int64_t HostBytes(const std::string& line, const HostFiles& files) {
+  const int64_t kilobytes = NumberAfter(line, files.proc + "/meminfo");
+  return kilobytes > 0 ? kilobytes * 1024 : kUnlimited;
+}
+
 // Kernels before 5.14 do not take pages when asked, but when touched.
 void Touch(char* data, size_t num_bytes) {
   const size_t page = sysconf(_SC_PAGESIZE);
@@ -80,10 +100,10 @@ void Touch(char* data, size_t num_bytes) {
 }  // namespace
 
 int64_t AvailableHostBytes(const HostFiles& files) {
-  const int64_t kilobytes = NumberAfter("MemAvailable:", files.proc + "/meminfo");
-  const int64_t host = kilobytes > 0 ? kilobytes * 1024 : kUnlimited;
-  return std::max<int64_t>(0, std::min(host, LeftInGroups(files)));
+  return std::max<int64_t>(0, std::min(HostBytes("MemAvailable:", files), LeftInGroups(files)));
 }
+
+int64_t AllHostBytes(const HostFiles& files) { return std::min(HostBytes("MemTotal:", files), LimitOfGroups(files)); }
 
 bool TakePages(void* data, size_t num_bytes) {
   char* const begin = static_cast<char*>(data);

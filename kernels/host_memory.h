@@ -18,6 +18,10 @@ struct HostFiles {
 // less. The largest number where the system does not say.
 int64_t AvailableHostBytes(const HostFiles& files = {});
 
+// Bytes that processes like this one may take in all: the host's memory, or what a control group around the process may
+// have, if that is less. The largest number where the system does not say.
+int64_t AllHostBytes(const HostFiles& files = {});
+
 // Takes the pages of a writable mapping that nobody has touched yet. False if the host has less: then at most a part is
 // taken, and the mapping is to be given back.
 bool TakePages(void* data, size_t num_bytes);

@@ -1,10 +1,12 @@
 // A cluster that stays: a scheduler and daemons as processes of their own, and the commands that work with them.
 #include <signal.h>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -114,7 +116,8 @@ TEST_F(ClusterTest, AJobIsDescribedWatchedAndItsLogFollowed) {
 
 TEST_F(ClusterTest, ADrainedNodeGetsNoJobsAndACancelledJobIsTriedAgain) {
   EXPECT_EQ(work_.Run(Join({"drain", "right"}, At())).exit_code, 0);
-  EXPECT_THAT(work_.Run(Join({"nodes"}, At())).out, ContainsRegex("right +[^ ]+ +up, drained +0/2 +0/0\n"));
+  EXPECT_THAT(work_.Run(Join({"nodes"}, At())).out,
+              ContainsRegex("right +[^ ]+ +up, drained +0/2 +0/0 +1 +0\\.0/[0-9]+\\.[0-9]"));
   ASSERT_EQ(work_.Run(Join(Join({"submit", work_.GptJob()}, OnMesh("dp: 4", 2)), At())).exit_code, 0);
   EXPECT_THAT(work_.Run(Join({"jobs", "describe", "1"}, At())).out, ContainsRegex("waits: .* \\(drained: 1\\)\n"));
   EXPECT_EQ(work_.Run(Join({"cancel", "1"}, At())).exit_code, 0);
@@ -229,6 +232,47 @@ TEST_F(AttemptsTest, AJobWhoseDaemonIsKilledGoesOnOnAnother) {
       [this] { daemons_[0]->Signal(SIGKILL); },
       absl::StrCat("daemon 'left' (pid ", daemons_[0]->pid(), ") was lost: its connection closed; it ran worker 0"));
   EXPECT_THAT(work_.Run(Join({"logs", "1"}, At())).out, HasSubstr("on daemon 'spare'\n"));
+}
+
+// Half of the cluster is lost for good, and the job goes on on what is left: from its checkpoint, on another mesh.
+TEST_F(ClusterTest, AJobThatMayGoesOnOnFewerDevices) {
+  const auto saving = [this](const std::string& folder) {
+    return Join(
+        Join({"run", work_.GptJob(), "--set", absl::StrCat("checkpoint={path: '", work_.Path(folder), "' every: 20}"),
+              "--set", "restart={attempts: 3 least_devices: 2 wait_seconds: 1}"},
+             OnMesh("dp: 4", 2)),
+        Join({"--set", "train.steps=150"}, At()));
+  };
+  MetricsPipe undisturbed(work_.Path("undisturbed"));
+  const std::unique_ptr<RunningCommand> whole =
+      work_.Start(Join(saving("whole"), {"--metrics", work_.Path("undisturbed")}));
+  ASSERT_TRUE(undisturbed.AwaitSteps(150)) << whole->Errors();
+  EXPECT_EQ(whole->Wait().exit_code, 0) << whole->Errors();
+
+  MetricsPipe metrics(work_.Path("metrics"));
+  const std::unique_ptr<RunningCommand> run = work_.Start(Join(saving("killed"), {"--metrics", work_.Path("metrics")}));
+  ASSERT_TRUE(metrics.AwaitSteps(50)) << run->Errors();
+  daemons_[0]->Signal(SIGKILL);
+  const Outcome ended = run->Wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("goes on with dp=2 in 1 process: host 0 of the plan takes 4 cpu devices, 2 for each "
+                                   "process; no machine offers more than 2"));
+  EXPECT_THAT(Jobs(), ContainsRegex(" 2 +gpt +FINISHED +1 x 2 +2/3"));
+  EXPECT_THAT(work_.Run(Join({"jobs", "describe", "2"}, At())).out, HasSubstr("layout: dp=2 in 1 process\n"));
+
+  // The steps behind the checkpoint, which the second attempt has trained.
+  int from = 0;
+  const size_t said = ended.out.find("goes on from step ");
+  ASSERT_NE(said, std::string::npos) << ended.out;
+  ASSERT_TRUE(absl::SimpleAtoi(ended.out.substr(said + 18, ended.out.find(',', said) - said - 18), &from)) << ended.out;
+  ASSERT_GE(from, 20);
+  while (metrics.AwaitSteps(metrics.num_steps() + 1, absl::Milliseconds(200))) continue;
+  const std::vector<double> got = metrics.losses(), want = undisturbed.losses();
+  ASSERT_GE(static_cast<int>(got.size()), 150 - from);
+  for (int step = from; step < 150; ++step) {
+    const double loss = got[got.size() - (150 - step)];
+    EXPECT_LE(std::abs(loss / want[step] - 1), step == from ? 1e-6 : 1e-3) << "step " << step + 1;
+  }
 }
 
 // An embedded cluster has no daemon to spare.

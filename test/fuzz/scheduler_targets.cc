@@ -17,7 +17,7 @@ namespace {
 void RunSpec(absl::string_view input) {
   pb::JobSpec spec;
   if (!spec.ParseFromString(std::string(input))) return;
-  if (ValidateSpec(spec).ok()) ProcessesOfHosts(spec);
+  if (ValidateSpec(spec).ok()) GangsOf(spec);
 }
 
 // What the service does with calls, without network and store.

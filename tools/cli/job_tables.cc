@@ -71,6 +71,17 @@ Row JobRow(const pb::JobStatus& job) {
           FirstLine(job)};
 }
 
+// "eth0 25G, mlx5_0 200G infiniband".
+std::string LinksText(const pb::Node& node) {
+  std::vector<std::string> links;
+  for (const pb::NetworkLink& link : node.links()) {
+    std::string& text = links.emplace_back(Visible(link.name()));
+    if (link.mbit_per_s() > 0) absl::StrAppend(&text, " ", link.mbit_per_s() * 1e-3, "G");
+    if (link.kind() != "ethernet") absl::StrAppend(&text, " ", Visible(link.kind()));
+  }
+  return absl::StrJoin(links, ", ");
+}
+
 Row NodeRow(const pb::Node& node) {
   const auto devices = [](int used, int all) { return absl::StrCat(used, "/", all); };
   const std::string state = node.away() ? "away" : "up";
@@ -79,6 +90,11 @@ Row NodeRow(const pb::Node& node) {
           node.drained() ? state + ", drained" : state,
           devices(node.used_cpu(), node.cpu_devices()),
           devices(node.used_cuda(), node.cuda_devices()),
+          absl::StrCat(node.cores()),
+          node.memory_bytes() > 0
+              ? absl::StrFormat("%.1f/%.1f", node.used_memory_bytes() * 1e-9, node.memory_bytes() * 1e-9)
+              : "",
+          LinksText(node),
           absl::StrJoin(node.jobs(), " ")};
 }
 
@@ -130,7 +146,7 @@ std::string JobText(const pb::DescribeReply& job) {
 }
 
 std::string NodesTable(const std::vector<pb::Node>& nodes) {
-  std::vector<Row> rows = {{"node", "host", "state", "cpu used", "cuda used", "jobs"}};
+  std::vector<Row> rows = {{"node", "host", "state", "cpu used", "cuda used", "cores", "GB taken", "links", "jobs"}};
   for (const pb::Node& node : nodes) rows.push_back(NodeRow(node));
   return Table(rows);
 }

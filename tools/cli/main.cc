@@ -434,11 +434,10 @@ int Main(int argc, char** argv) {
   sub = add(app, "daemon", "offer this machine's devices to a scheduler", [&] { return DaemonMain(daemon); });
   sub->add_option("--scheduler", daemon.scheduler, "address of the scheduler")->capture_default_str();
   sub->add_option("--name", daemon.name, "unique in the cluster; default: the host's name");
-  sub->add_option("--cpu-devices", daemon.cpu_devices, "cpu devices to offer")
-      ->capture_default_str()
+  sub->add_option("--cpu-devices", daemon.cpu_devices,
+                  "cpu devices to offer; default: one for each part of the machine's memory (NUMA node)")
       ->check(CLI::NonNegativeNumber);
-  sub->add_option("--cuda-devices", daemon.cuda_devices, "cuda devices to offer")
-      ->capture_default_str()
+  sub->add_option("--cuda-devices", daemon.cuda_devices, "cuda devices to offer; default: all that nvidia-smi lists")
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--cores", daemon.cores, "cores for the cpu devices; 0: all")->check(CLI::NonNegativeNumber);
   sub->add_option("--work-dir", daemon.work_dir, "directory of the workers' logs; default: a temporary one");

@@ -244,6 +244,9 @@ class DaemonImpl final : public Daemon {
     about.set_cpu_devices(options_.cpu_devices);
     about.set_cuda_devices(options_.cuda_devices);
     about.set_cores(options_.cores);
+    about.set_memory_bytes(options_.machine.memory_bytes);
+    about.set_cuda_device_memory_bytes(options_.cuda_device_memory_bytes);
+    about.mutable_links()->Assign(options_.machine.links.begin(), options_.machine.links.end());
     absl::MutexLock lock(&mu_);
     for (const auto& [key, run] : runs_) *about.add_workers() = run.worker;
     return hello;

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "actor/transport/tls.h"
 #include "oneflow_core/status.h"
+#include "tools/daemon/machine.h"
 #include "tools/process/child.h"
 #include "tools/security/paths.h"
 
@@ -29,6 +30,8 @@ struct DaemonOptions {
   int cpu_devices = 1;
   int cuda_devices = 0;
   int cores = 1;
+  MachineFacts machine;
+  int64_t cuda_device_memory_bytes = 0;          // of the one that has least; 0: unknown
   std::string work_dir;                          // of workers' logs; must exist
   std::string peer_host = "127.0.0.1";           // where its workers listen for the workers of other daemons
   TlsIdentity identity;                          // of a part of the cluster; empty: plain text

@@ -52,6 +52,20 @@ absl::Status Confine(const AllowedPaths& allowed, const std::string& tls, const 
   return absl::OkStatus();
 }
 
+// What is not told is found.
+absl::Status FillDevices(const DaemonArgs& args, DaemonOptions& options) {
+  options.machine = LookAtMachine();
+  const absl::StatusOr<CudaDevices> cuda = FindCudaDevices();
+  if (!cuda.ok()) LOG(WARNING) << "cuda devices are not looked at: " << cuda.status().message();
+  options.cpu_devices = args.cpu_devices.value_or(options.machine.memory_nodes);
+  options.cuda_devices = args.cuda_devices.value_or(cuda.ok() ? cuda->count : 0);
+  if (cuda.ok()) options.cuda_device_memory_bytes = cuda->memory_bytes;
+  if (options.cpu_devices > 0 || options.cuda_devices > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--cpu-devices is 0 and ", args.cuda_devices.has_value() ? "--cuda-devices is 0" : "no cuda device was found",
+      ": there is nothing to offer"));
+}
+
 }  // namespace
 
 absl::StatusOr<AllowedPaths> DaemonPaths(const DaemonArgs& args) {
@@ -79,8 +93,7 @@ int DaemonMain(const DaemonArgs& args) {
     options.host = HostName();
     options.memory = MemorySpace();
     options.name = args.name.empty() ? options.host : args.name;
-    options.cpu_devices = args.cpu_devices;
-    options.cuda_devices = args.cuda_devices;
+    OF_RETURN_IF_ERROR(FillDevices(args, options));
     options.cores = args.cores > 0 ? args.cores : static_cast<int>(std::thread::hardware_concurrency());
     options.work_dir = args.work_dir;
     options.peer_host = args.peer_host;

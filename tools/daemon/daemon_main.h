@@ -1,6 +1,7 @@
 // `oneflow daemon`: offers this machine's devices to a scheduler until SIGINT or SIGTERM.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace oneflow {
 struct DaemonArgs {
   std::string scheduler = "127.0.0.1:7000";  // --scheduler: host:port
   std::string name;                          // --name: unique in the cluster; empty: the host's name
-  int cpu_devices = 1;                       // --cpu-devices
-  int cuda_devices = 0;                      // --cuda-devices
+  std::optional<int> cpu_devices;            // --cpu-devices; default: one for each memory node of the machine
+  std::optional<int> cuda_devices;           // --cuda-devices; default: all of the machine
   int cores = 0;                             // --cores; 0: all of the machine
   std::string work_dir;                      // --work-dir: workers' logs; empty: a temporary one, removed at the end
   std::string peer_host = "127.0.0.1";       // --peer-host: where workers listen for workers of other daemons

@@ -14,6 +14,7 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/read_data.h"
 #include "tools/job/cluster.h"
+#include "tools/job/fallbacks.h"
 #include "tools/job/kernel_scratch.h"
 #include "tools/job/meshes.h"
 #include "tools/job/phases.h"
@@ -24,6 +25,8 @@
 
 namespace oneflow {
 namespace {
+
+constexpr double kWaitSeconds = 5;  // of a restart, for lost daemons
 
 void MakeAbsolute(std::string* path) {
   std::error_code ignored;
@@ -130,7 +133,6 @@ void FillCluster(const pb::JobConfig& config, const std::vector<HostGroup>& host
 void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpec& spec) {
   spec.set_sample_unit("samples");
   spec.set_samples_per_step(config.train().batch_size());
-  if (config.restart().has_attempts()) spec.mutable_restart()->set_attempts(config.restart().attempts());
   for (const Graph& graph : program) {
     for (NodeId id = 0; id < graph.num_nodes() && graph.name() == "train"; ++id) {
       const Node& node = graph.node(id);
@@ -143,6 +145,12 @@ void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpe
       spec.set_samples_per_step(micro_batches * (kind->counts_elements ? shape.count() : shape[0]));
     }
   }
+}
+
+void FillRestart(const pb::Restart& restart, pb::JobSpec& spec) {
+  if (restart.has_attempts()) spec.mutable_restart()->set_attempts(restart.attempts());
+  if (restart.meshes().empty() && restart.least_devices() == 0) return;
+  spec.mutable_restart()->set_wait_seconds(restart.has_wait_seconds() ? restart.wait_seconds() : kWaitSeconds);
 }
 
 // Data nodes get what only the job knows; every source is opened once, so that a bad file is an error here and not on a
@@ -196,6 +204,43 @@ std::string LayoutText(const Mesh& mesh, int processes) {
   return absl::StrCat(axes, " in ", processes, processes == 1 ? " process" : " processes");
 }
 
+// What follows from the config's meshes and its cluster: the spec's shape, and how the program is compiled for it.
+absl::StatusOr<CompileOptions> LayOut(const SourcedConfig& config, const Program& program, pb::JobSpec& spec) {
+  const pb::JobConfig& c = config.config;
+  OF_ASSIGN_OR_RETURN(std::vector<HostGroup> hosts, HostsOf(config));
+  FillCluster(c, hosts, spec);
+  OF_ASSIGN_OR_RETURN(CompileOptions options, MakeOptions(c, spec));
+  OF_ASSIGN_OR_RETURN(options.pipeline, PipelineOf(config));
+  OF_ASSIGN_OR_RETURN(options.shares, SharesOf(config, options.pipeline));
+  if (!c.slots().empty()) {
+    OF_ASSIGN_OR_RETURN_AT(options.slots, ReadSlots(c.slots()), config.Where("slots"));
+  }
+  options.hosts = std::move(hosts);
+  options.kernel_scratch =
+      ScratchOfKernels(options.device, std::max(1, spec.cores_per_process() / spec.devices_per_process()));
+  OF_ASSIGN_OR_RETURN(const auto meshes, OwnMeshes(config));
+  for (const Graph& graph : program) {
+    const auto own = meshes.find(graph.name());
+    if (own != meshes.end()) options.meshes.insert(*own);
+  }
+  spec.set_layout(LayoutText(options.mesh, spec.processes()));
+  return options;
+}
+
+absl::StatusOr<FallbackJob> MakeFallback(const FallbackConfig& config, const Program& program) {
+  FallbackJob fallback;
+  OF_RETURN_IF_ERROR(ValidateConfig(config.config));
+  pb::JobSpec spec;
+  OF_ASSIGN_OR_RETURN(fallback.options, LayOut(config.config, program, spec));
+  fallback.layout.set_processes(spec.processes());
+  fallback.layout.set_devices_per_process(spec.devices_per_process());
+  fallback.layout.set_cores_per_process(spec.cores_per_process());
+  fallback.layout.set_layout(spec.layout());
+  fallback.field = config.config.Where(config.field);
+  fallback.may_fail = config.field == "restart.least_devices";
+  return fallback;
+}
+
 absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   Job job;
   const pb::JobConfig& c = config.config;
@@ -203,29 +248,19 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   const uint64_t seed = c.has_seed() ? c.seed() : 1;
   OF_RETURN_IF_ERROR(PrepareData(seed, config, job.program));
   OF_RETURN_IF_ERROR(CheckFiles(config));
-  OF_ASSIGN_OR_RETURN(std::vector<HostGroup> hosts, HostsOf(config));
-  FillCluster(c, hosts, job.spec);
+  OF_ASSIGN_OR_RETURN(job.options, LayOut(config, job.program, job.spec));
+  OF_ASSIGN_OR_RETURN(const std::vector<FallbackConfig> smaller, FallbackConfigs(config));
+  for (const FallbackConfig& fallback : smaller) {
+    OF_ASSIGN_OR_RETURN_AT(job.fallbacks.emplace_back(), MakeFallback(fallback, job.program),
+                           config.Where(fallback.field));
+  }
   FillSamples(c, job.program, job.spec);
-  OF_ASSIGN_OR_RETURN(job.options, MakeOptions(c, job.spec));
-  OF_ASSIGN_OR_RETURN(job.options.pipeline, PipelineOf(config));
-  OF_ASSIGN_OR_RETURN(job.options.shares, SharesOf(config, job.options.pipeline));
-  if (!c.slots().empty()) {
-    OF_ASSIGN_OR_RETURN_AT(job.options.slots, ReadSlots(c.slots()), config.Where("slots"));
-  }
-  job.options.hosts = std::move(hosts);
-  job.options.kernel_scratch =
-      ScratchOfKernels(job.options.device, std::max(1, job.spec.cores_per_process() / job.spec.devices_per_process()));
-  OF_ASSIGN_OR_RETURN(const auto meshes, OwnMeshes(config));
-  for (const Graph& graph : job.program) {
-    const auto own = meshes.find(graph.name());
-    if (own != meshes.end()) job.options.meshes.insert(*own);
-  }
+  FillRestart(c.restart(), job.spec);
   OF_ASSIGN_OR_RETURN_AT(const int64_t batches, EvaluationBatches(c, job.program), config.Where("evaluate"));
   *job.spec.mutable_phases() = MakePhases(c, job.program, batches);
   job.spec.set_name(c.name());
   job.spec.set_weights(c.weights());
   job.spec.set_seed(seed);
-  job.spec.set_layout(LayoutText(job.options.mesh, job.spec.processes()));
   if (c.has_checkpoint()) *job.spec.mutable_checkpoint() = MakeCheckpointRule(c.checkpoint());
   job.spec.set_tensorboard(c.tensorboard());
   job.spec.set_uncaptured(c.uncaptured() || c.check_replicas());  // which looks at the device's memory at every node
@@ -282,6 +317,36 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program) {
   return Assemble(std::move(config), std::move(program));
 }
 
+namespace {
+
+absl::StatusOr<pb::Fallback> CompileFallback(const FallbackJob& fallback, const Program& program,
+                                             const OpRegistry& ops) {
+  OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile(program, fallback.options, ops));
+  pb::Fallback compiled = fallback.layout;
+  OF_ASSIGN_OR_RETURN(*compiled.mutable_plan(), SerializePlan(plan));
+  compiled.set_plan_hash(PlanHash(compiled.plan()));
+  return compiled;
+}
+
+// Those that a job does not name itself are left out where they do not compile: too large for the devices, say.
+absl::Status CompileFallbacks(Job& job, const OpRegistry& ops) {
+  job.spec.clear_fallbacks();
+  for (const FallbackJob& fallback : job.fallbacks) {
+    absl::StatusOr<pb::Fallback> compiled = CompileFallback(fallback, job.program, ops);
+    const std::string where = absl::StrCat(fallback.field, ": ", fallback.layout.layout());
+    if (compiled.ok()) {
+      *job.spec.add_fallbacks() = *std::move(compiled);
+    } else if (fallback.may_fail) {
+      job.warnings.push_back(absl::StrCat(where, " is left out: ", compiled.status().message()));
+    } else {
+      return Annotate(compiled.status(), where);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops) {
   job.warnings.clear();
   absl::StatusOr<pb::PlanSet> compiled = Compile(job.program, job.options, ops, &job.warnings);
@@ -293,6 +358,7 @@ absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops) {
   OF_ASSIGN_OR_RETURN(pb::PlanSet plan, std::move(compiled));
   OF_ASSIGN_OR_RETURN(*job.spec.mutable_plan(), SerializePlan(plan));
   job.spec.set_plan_hash(PlanHash(job.spec.plan()));
+  OF_RETURN_IF_ERROR(CompileFallbacks(job, ops));
   job.spec.clear_graphs();
   for (const Graph& graph : job.program) job.spec.add_graphs(GraphToText(graph));
   return plan;

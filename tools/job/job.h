@@ -13,11 +13,20 @@
 
 namespace oneflow {
 
+// On fewer devices, for attempts after the first.
+struct FallbackJob {
+  CompileOptions options;
+  pb::Fallback layout;  // without the plan, which CompileJob adds
+  std::string field;    // that asks for it, with its place
+  bool may_fail;        // what the job itself names has to compile
+};
+
 struct Job {
   SourcedConfig config;
   Program program;
   CompileOptions options;
-  // Everything but `plan`, `plan_hash` and `graphs`, which CompileJob fills in.
+  std::vector<FallbackJob> fallbacks;
+  // Everything but `plan`, `plan_hash`, `graphs` and `fallbacks`, which CompileJob fills in.
   pb::JobSpec spec;
   std::vector<std::string> warnings;  // what the compiler has to tell the user, filled in by CompileJob
 };
@@ -37,7 +46,7 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry
 // instead. A graph named "train" is trained for train.steps steps; a graph "evaluate" is run as `evaluate` says.
 absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program);
 
-// Compiles the program and completes the spec. Errors as of Compile() (compiler/lower/compile.h).
+// Compiles the program and completes the spec; the job's own plan. Errors as of Compile() (compiler/lower/compile.h).
 absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops);
 
 }  // namespace oneflow

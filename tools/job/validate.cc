@@ -224,6 +224,21 @@ void CheckPrecision(const pb::JobConfig& c, Checker& check) {
   }
 }
 
+void CheckRestart(const pb::Restart& restart, Checker& check) {
+  if (restart.has_attempts()) check.Range(restart.attempts(), 1, kMaxAttempts, "restart.attempts");
+  check.Range(restart.least_devices(), 0, kMaxSize, "restart.least_devices");
+  if (restart.has_wait_seconds()) {
+    check.Require(restart.wait_seconds() >= 0 && restart.wait_seconds() <= 86400, "restart.wait_seconds",
+                  absl::StrCat(restart.wait_seconds(), " is not in [0, 86400]"));
+  }
+  const bool once = restart.attempts() <= 1;
+  check.Require(!once || restart.meshes().empty(), "restart.meshes", "no attempt follows the first (restart.attempts)");
+  check.Require(!once || restart.least_devices() == 0, "restart.least_devices",
+                "no attempt follows the first (restart.attempts)");
+  check.Require(!restart.has_wait_seconds() || !restart.meshes().empty() || restart.least_devices() > 0,
+                "restart.wait_seconds", "there are no fewer devices to go on with (meshes, least_devices)");
+}
+
 void CheckTrain(const pb::JobConfig& c, Checker& check) {
   const pb::Train& train = c.train();
   check.Range(train.steps(), 0, kMaxSteps, "train.steps");
@@ -231,7 +246,7 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   const int64_t micro = train.has_micro_batches() ? train.micro_batches() : 1;
   check.Range(micro, 1, kMaxSize, "train.micro_batches");
   CheckPipeline(c.pipeline(), check);
-  if (c.restart().has_attempts()) check.Range(c.restart().attempts(), 1, kMaxAttempts, "restart.attempts");
+  CheckRestart(c.restart(), check);
   const std::string& what = c.recompute().what();
   check.Range(c.recompute().layers(), 0, kMaxLayers, "recompute.layers");
   check.Require(c.recompute().layers() == 0 || (!what.empty() && what != "none"), "recompute.what",

@@ -109,9 +109,22 @@ json DescriptionJson(const pb::DescribeReply& about) {
 }
 
 json NodeJson(const pb::Node& node) {
-  return {{"name", node.name()},         {"host", node.host()},         {"cpu", node.cpu_devices()},
-          {"cuda", node.cuda_devices()}, {"used_cpu", node.used_cpu()}, {"used_cuda", node.used_cuda()},
-          {"drained", node.drained()},   {"away", node.away()}};
+  json links = json::array();
+  for (const pb::NetworkLink& link : node.links()) {
+    links.push_back({{"name", link.name()}, {"kind", link.kind()}, {"mbit", link.mbit_per_s()}});
+  }
+  return {{"name", node.name()},
+          {"host", node.host()},
+          {"cpu", node.cpu_devices()},
+          {"cuda", node.cuda_devices()},
+          {"used_cpu", node.used_cpu()},
+          {"used_cuda", node.used_cuda()},
+          {"drained", node.drained()},
+          {"away", node.away()},
+          {"cores", node.cores()},
+          {"memory", node.memory_bytes()},
+          {"used_memory", node.used_memory_bytes()},
+          {"links", std::move(links)}};
 }
 
 // Histories of the jobs that were looked at last.

@@ -534,8 +534,10 @@ async function showNodes(visible) {
   if (!visible) return;
   const {nodes} = await ask("api/nodes");
   const use = (used, all) => all ? make("span", {}, `${used} of ${all} `, make("meter", {max: all, value: used, "aria-label": "devices in use"})) : "none";
-  $("nodes").replaceChildren(rows(["node", "host", "state", "cpu devices", "cuda devices"], nodes.map((node) => [node.name, node.host,
-    (node.away ? "away" : "up") + (node.drained ? ", drained" : ""), use(node.used_cpu, node.cpu), use(node.used_cuda, node.cuda)])));
+  $("nodes").replaceChildren(rows(["node", "host", "state", "cpu devices", "cuda devices", "cores", "memory", "links"], nodes.map((node) => [node.name, node.host,
+    (node.away ? "away" : "up") + (node.drained ? ", drained" : ""), use(node.used_cpu, node.cpu), use(node.used_cuda, node.cuda),
+    node.cores || "", node.memory ? `${(node.used_memory / 1e9).toFixed(1)} of ${(node.memory / 1e9).toFixed(1)} GB` : "",
+    node.links.map((link) => link.name + (link.mbit ? ` ${link.mbit / 1000}G` : "") + (link.kind == "ethernet" ? "" : " " + link.kind)).join(", ")])));
 }
 setInterval(() => $("nodes").hidden || showNodes(true).catch(fail), 2000);
 

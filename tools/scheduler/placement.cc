@@ -8,22 +8,28 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace oneflow {
 namespace {
 
-// How many processes a machine takes; none lies on two daemons.
-int64_t Room(const Machine& machine, int devices_per_process) {
-  int64_t processes = 0;
-  for (const int devices : machine) processes += devices / devices_per_process;
-  return processes;
+int64_t ProcessesByMemory(const Machine& machine, const Gang& gang) {
+  if (gang.device_bytes > machine.device_bytes) return 0;
+  return gang.process_bytes == 0 ? kUnknownBytes : machine.memory_bytes / gang.process_bytes;
 }
+
+// How many processes a machine takes.
+int64_t Room(const Machine& machine, const Gang& gang) {
+  return std::min(ProcessesByDevices(machine, gang.devices_per_process), ProcessesByMemory(machine, gang));
+}
+
+std::string Gigabytes(double bytes) { return absl::StrFormat("%.1f GB", bytes * 1e-9); }
 
 // Gives each host of a gang a machine, the largest first: what has room for a larger host has room for a smaller one.
 class HostSearch {
  public:
   HostSearch(absl::Span<const Machine> machines, const Gang& gang) : sizes_(gang.processes_of_host) {
-    for (const Machine& machine : machines) rooms_.push_back(Room(machine, gang.devices_per_process));
+    for (const Machine& machine : machines) rooms_.push_back(Room(machine, gang));
     hosts_on_.assign(machines.size(), 0);
     order_.resize(sizes_.size());
     std::iota(order_.begin(), order_.end(), 0);
@@ -89,12 +95,12 @@ class HostSearch {
 // devices.
 //
 //   free devices 4, 2, 4; 4 processes of 2 devices:   rounds give 2, 1, 1   ->  processes 0 1 | 2 | 3
-std::vector<int> Spread(Machine& machine, int processes, int devices_per_process) {
-  std::vector<int> count(machine.size(), 0);
+std::vector<int> Spread(std::vector<int>& devices, int processes, int devices_per_process) {
+  std::vector<int> count(devices.size(), 0);
   while (processes > 0) {
-    for (size_t i = 0; i < machine.size() && processes > 0; ++i) {
-      if (machine[i] < devices_per_process) continue;
-      machine[i] -= devices_per_process;
+    for (size_t i = 0; i < devices.size() && processes > 0; ++i) {
+      if (devices[i] < devices_per_process) continue;
+      devices[i] -= devices_per_process;
       ++count[i], --processes;
     }
   }
@@ -103,7 +109,31 @@ std::vector<int> Spread(Machine& machine, int processes, int devices_per_process
   return daemons;
 }
 
+// Which bytes are short, if these are: of a device, or of a machine for the gang's largest host.
+std::string WhatBytesLack(absl::Span<const Machine> machines, const Gang& gang, int largest, bool offered) {
+  int64_t device = 0, memory = 0;
+  for (const Machine& machine : machines) {
+    device = std::max(device, machine.device_bytes), memory = std::max(memory, machine.memory_bytes);
+  }
+  const char* const has = offered ? " offers more than " : " has more than ";
+  const char* const free = offered ? "" : " free";
+  if (gang.device_bytes > device) {
+    return absl::StrCat("the plan takes ", Gigabytes(gang.device_bytes), " of a device's memory; no device", has,
+                        Gigabytes(device));
+  }
+  const double wanted = static_cast<double>(gang.process_bytes) * gang.processes_of_host[largest];
+  if (wanted <= static_cast<double>(memory)) return "";
+  return absl::StrCat("host ", largest, " of the plan takes ", Gigabytes(wanted), " of memory; no machine", has,
+                      Gigabytes(memory), free);
+}
+
 }  // namespace
+
+int64_t ProcessesByDevices(const Machine& machine, int devices_per_process) {
+  int64_t processes = 0;
+  for (const int devices : machine.devices) processes += devices / devices_per_process;
+  return processes;
+}
 
 std::vector<DaemonIndex> PlaceGang(absl::Span<const Machine> machines, const Gang& gang) {
   const std::vector<int> machine_of_host = HostSearch(machines, gang).Run();
@@ -111,7 +141,7 @@ std::vector<DaemonIndex> PlaceGang(absl::Span<const Machine> machines, const Gan
   std::vector<DaemonIndex> placed;
   for (size_t host = 0; host < machine_of_host.size(); ++host) {
     const int machine = machine_of_host[host];
-    for (const int daemon : Spread(left[machine], gang.processes_of_host[host], gang.devices_per_process)) {
+    for (const int daemon : Spread(left[machine].devices, gang.processes_of_host[host], gang.devices_per_process)) {
       placed.push_back({machine, daemon});
     }
   }
@@ -122,10 +152,10 @@ std::string WhatLacks(absl::Span<const Machine> machines, const Gang& gang, absl
   if (machines.empty()) return "no daemon is registered";
   const std::vector<int>& sizes = gang.processes_of_host;
   const int64_t each = gang.devices_per_process;
-  int64_t most = 0, all = 0;
+  int64_t most = 0, all = 0, with_memory = 0;  // processes
   for (const Machine& machine : machines) {
-    const int64_t processes = Room(machine, gang.devices_per_process);
-    most = std::max(most, processes), all += processes;
+    const int64_t processes = ProcessesByDevices(machine, gang.devices_per_process);
+    most = std::max(most, processes), all += processes, with_memory += Room(machine, gang);
   }
   const auto takes = [&](int64_t processes) {
     return absl::StrCat(processes * each, " ", device, processes * each == 1 ? " device" : " devices",
@@ -141,11 +171,14 @@ std::string WhatLacks(absl::Span<const Machine> machines, const Gang& gang, absl
     return absl::StrCat("host ", largest - sizes.begin(), " of the plan takes ", takes(*largest), "; no machine ",
                         offered ? "offers" : "has", " more than ", most * each, offered ? "" : " free");
   }
+  if (std::string lacks = WhatBytesLack(machines, gang, largest - sizes.begin(), offered); !lacks.empty()) return lacks;
   const std::string have = machines.size() == 1 ? (offered ? " machine offers " : " machine has ")
                                                 : (offered ? " machines offer " : " machines have ");
   return absl::StrCat("the plan's ", sizes.size(), " hosts take ",
                       takes(std::accumulate(sizes.begin(), sizes.end(), int64_t{0})), "; ", machines.size(), have,
-                      all * each, offered ? "" : " free", ", and no host may lie on two");
+                      all * each, offered ? "" : " free",
+                      with_memory < all ? absl::StrCat(" with memory for ", with_memory, " processes") : "",
+                      ", and no host may lie on two");
 }
 
 }  // namespace oneflow

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/control.pb.h"
+#include "tools/scheduler/spec.h"
 #include "tools/scheduler/statement.h"
 
 namespace oneflow {
@@ -14,14 +15,16 @@ constexpr char kTables[] =
     "CREATE TABLE jobs (job INTEGER PRIMARY KEY, status BLOB NOT NULL, next_sequence INTEGER NOT NULL DEFAULT 0,"
     " finished_us INTEGER NOT NULL DEFAULT 0);"
     "CREATE INDEX jobs_finished ON jobs (finished_us, job);"
-    "CREATE TABLE specs (job INTEGER PRIMARY KEY, plan_hash BLOB NOT NULL, spec BLOB NOT NULL);"
-    "CREATE INDEX specs_plan ON specs (plan_hash);"
+    "CREATE TABLE specs (job INTEGER PRIMARY KEY, spec BLOB NOT NULL);"
     "CREATE TABLE workers (job INTEGER NOT NULL, process INTEGER NOT NULL, worker BLOB NOT NULL,"
     " PRIMARY KEY (job, process)) WITHOUT ROWID;"
     "CREATE TABLE daemons (name BLOB PRIMARY KEY, daemon BLOB NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE plans (hash BLOB PRIMARY KEY) WITHOUT ROWID;"
     "CREATE TABLE plan_pieces (hash BLOB NOT NULL, piece INTEGER NOT NULL, bytes BLOB NOT NULL,"
     " PRIMARY KEY (hash, piece));";
+constexpr char kJobPlans[] =
+    "CREATE TABLE job_plans (job INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (job, hash)) WITHOUT ROWID;"
+    "CREATE INDEX job_plans_hash ON job_plans (hash);";
 constexpr char kEvents[] =
     "CREATE TABLE events (job INTEGER NOT NULL, sequence INTEGER NOT NULL, event BLOB NOT NULL,"
     " PRIMARY KEY (job, sequence)) WITHOUT ROWID;";
@@ -41,21 +44,20 @@ absl::Status CarryOver(sqlite3* db, int64_t job, pb::JobSpec spec, const pb::Job
   OF_RETURN_IF_ERROR(InsertPlan(db, spec.plan_hash(), spec.plan()));
   spec.clear_plan();
   Statement add_job(db, "INSERT INTO jobs (job, status, next_sequence, finished_us) VALUES (?, ?, ?, ?)");
-  Statement add_spec(db, "INSERT INTO specs (job, plan_hash, spec) VALUES (?, ?, ?)");
   if (!add_job.Bind(1, job)
            .Bind(2, status.SerializeAsString())
            .Bind(3, next_sequence)
            .Bind(4, status.finished_us())
-           .Run() ||
-      !add_spec.Bind(1, job).Bind(2, spec.plan_hash()).Bind(3, spec.SerializeAsString()).Run()) {
+           .Run()) {
     return SqliteError(db, absl::StrCat("carry job ", job, " over"));
   }
-  return absl::OkStatus();
+  return ReplaceSpec(db, job, spec);
 }
 
 absl::Status MigrateFrom1(sqlite3* db) {
   OF_RETURN_IF_ERROR(Execute(db, "ALTER TABLE jobs RENAME TO jobs_1"));
   OF_RETURN_IF_ERROR(Execute(db, kTables));
+  OF_RETURN_IF_ERROR(Execute(db, kJobPlans));
   {
     Statement old(db, "SELECT job, spec, status, next_sequence FROM jobs_1 ORDER BY job");
     int result;
@@ -72,14 +74,26 @@ absl::Status MigrateFrom1(sqlite3* db) {
   return Execute(db, "DROP TABLE jobs_1");
 }
 
+absl::Status MigrateFrom2(sqlite3* db) {
+  OF_RETURN_IF_ERROR(Execute(db, kJobPlans));
+  return Execute(db,
+                 "INSERT INTO job_plans (job, hash) SELECT job, plan_hash FROM specs;"
+                 "DROP INDEX specs_plan;"
+                 "ALTER TABLE specs DROP COLUMN plan_hash");
+}
+
 absl::Status Prepare(sqlite3* db, int version) {
   switch (version) {
     case 0:
       OF_RETURN_IF_ERROR(Execute(db, kTables));
+      OF_RETURN_IF_ERROR(Execute(db, kJobPlans));
       OF_RETURN_IF_ERROR(Execute(db, kEvents));
       break;
     case 1:
       OF_RETURN_IF_ERROR(MigrateFrom1(db));
+      break;
+    case 2:
+      OF_RETURN_IF_ERROR(MigrateFrom2(db));
       break;
     default:
       return absl::FailedPreconditionError(
@@ -114,6 +128,14 @@ absl::Status InsertPlan(sqlite3* db, absl::string_view hash, absl::string_view p
     plan.remove_prefix(std::min(plan.size(), kPieceBytes));
   }
   return absl::OkStatus();
+}
+
+absl::Status ReplaceSpec(sqlite3* db, int64_t job, const pb::JobSpec& spec) {
+  Statement replace(db, "INSERT OR REPLACE INTO specs (job, spec) VALUES (?, ?)");
+  Statement add_plan(db, "INSERT OR IGNORE INTO job_plans (job, hash) VALUES (?, ?)");
+  bool written = replace.Bind(1, job).Bind(2, spec.SerializeAsString()).Run();
+  for (const std::string& hash : PlanHashes(spec)) written = written && add_plan.Bind(1, job).Bind(2, hash).Run();
+  return written ? absl::OkStatus() : SqliteError(db, absl::StrCat("write the spec of job ", job));
 }
 
 absl::Status SqliteError(sqlite3* db, absl::string_view doing) {

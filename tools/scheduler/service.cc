@@ -321,10 +321,17 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
   absl::StatusOr<pb::JobSpec> LoadSpec(int64_t job, bool with_plan) {
     absl::MutexLock lock(&store_mu_);
     OF_ASSIGN_OR_RETURN(pb::JobSpec spec, store_->LoadSpec(job));
-    if (with_plan) {
-      OF_ASSIGN_OR_RETURN(*spec.mutable_plan(), store_->LoadPlan(spec.plan_hash()));
-    }
+    if (with_plan) OF_RETURN_IF_ERROR(LoadPlans(spec));
     return spec;
+  }
+
+  // Of its own layout and its fallbacks.
+  absl::Status LoadPlans(pb::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(store_mu_) {
+    OF_ASSIGN_OR_RETURN(*spec.mutable_plan(), store_->LoadPlan(spec.plan_hash()));
+    for (pb::Fallback& fallback : *spec.mutable_fallbacks()) {
+      OF_ASSIGN_OR_RETURN(*fallback.mutable_plan(), store_->LoadPlan(fallback.plan_hash()));
+    }
+    return absl::OkStatus();
   }
 
   static absl::Status Stopping() { return absl::UnavailableError("the scheduler is stopping"); }
@@ -479,11 +486,12 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       num_stored_[job.status.job()] = job.next_sequence;
       board_.Set(job.status);
       if (job.status.state() >= pb::FINISHED) continue;
-      OF_ASSIGN_OR_RETURN(*job.spec.mutable_plan(), store_->LoadPlan(job.spec.plan_hash()));
+      OF_RETURN_IF_ERROR(LoadPlans(job.spec));
       job.valid = ValidateSpec(job.spec);
-      if (job.valid.ok()) job.processes_of_host = ProcessesOfHosts(job.spec);
+      if (job.valid.ok()) job.gangs = GangsOf(job.spec);
       metrics_.OnRestored(job.spec, job.status);
       job.spec.clear_plan();
+      for (pb::Fallback& fallback : *job.spec.mutable_fallbacks()) fallback.clear_plan();
     }
     Effects effects;
     state_.Restore(std::move(jobs), std::move(daemons), clock_.Now(), effects);
@@ -504,7 +512,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       OF_ASSIGN_OR_RETURN(reply, state_.Describe(job));
     }
     absl::StatusOr<pb::JobSpec> spec = LoadSpec(job, with_plan);
-    if (spec.ok()) *reply.mutable_spec() = *std::move(spec);
+    if (spec.ok()) *reply.mutable_spec() = OnLayout(*std::move(spec), reply.status().fallback());
     if (!spec.ok() && !absl::IsNotFound(spec.status())) return spec.status();
     return reply;
   }

@@ -18,10 +18,14 @@ namespace {
 // More than any cluster has; what is allocated for a job grows with them.
 constexpr int kMostProcesses = 1 << 16;
 constexpr int kMostDevices = 1 << 10;  // of a daemon or a process
+constexpr int kMostLinks = 1 << 10;    // of a machine
+constexpr int64_t kMostBytes = int64_t{1} << 60;
 constexpr int kMostCores = 1 << 14;
 constexpr int kMostPhases = 1 << 20;
 constexpr size_t kMostNameBytes = 200;
 constexpr int kMostAttempts = 1000;
+constexpr int kMostFallbacks = 16;
+constexpr double kMostWaitSeconds = 86400;
 constexpr int kMostPriority = 1000;
 constexpr int64_t kMostTraceBytes = int64_t{1} << 30;  // of a worker, taken when it starts
 
@@ -148,9 +152,8 @@ absl::Status ValidatePhase(const pb::Phase& phase, const pb::PlanSet& plan) {
   return absl::InvalidArgumentError("it says neither what to run nor what to save");
 }
 
-}  // namespace
-
-absl::Status ValidateSpec(const pb::JobSpec& spec) {
+// Of one layout.
+absl::Status ValidateLayout(const pb::JobSpec& spec) {
   OF_RETURN_IF_ERROR(ValidateShape(spec));
   if (const std::string hash = PlanHash(spec.plan()); hash != spec.plan_hash()) {
     return absl::InvalidArgumentError(
@@ -186,6 +189,67 @@ absl::Status ValidateSpec(const pb::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+int64_t NumDevices(const pb::JobSpec& spec) { return int64_t{spec.processes()} * spec.devices_per_process(); }
+
+// A plan from outside may say any numbers of bytes that are not negative.
+int64_t Sum(int64_t a, int64_t b) { return a > kUnknownBytes - b ? kUnknownBytes : a + b; }
+
+// What a process's ranks take of its machine's memory, and a rank of its device's: the most of any.
+void AddMemory(const pb::PlanSet& plan, Gang& gang) {
+  std::vector<int64_t> of_process(plan.hosts().num_ranks() / gang.devices_per_process, 0);
+  const bool own_memory = plan.hosts().device() == "cuda";
+  for (const pb::RankClass& alike : plan.classes()) {
+    const int64_t device = Sum(alike.private_bytes(), alike.shared_bytes());
+    if (own_memory) gang.device_bytes = std::max(gang.device_bytes, device);
+    for (const int rank : alike.ranks()) {
+      int64_t& bytes = of_process[rank / gang.devices_per_process];
+      bytes = Sum(bytes, own_memory ? alike.host_bytes() : Sum(alike.host_bytes(), device));
+    }
+  }
+  gang.process_bytes = *std::max_element(of_process.begin(), of_process.end());
+}
+
+// Of one layout.
+Gang GangOf(const pb::JobSpec& spec) {
+  pb::PlanSet plan;
+  CHECK(plan.ParseFromString(spec.plan()))
+      << "job '" << spec.name() << "' was accepted with a plan that does not parse";
+  Gang gang;
+  gang.devices_per_process = spec.devices_per_process();
+  int64_t left = spec.processes();
+  for (const pb::HostsAlike& group : plan.hosts().groups()) {
+    const int64_t on_each = group.devices() / spec.devices_per_process();
+    for (int64_t i = 0; i < group.count() && left > 0; ++i) {
+      gang.processes_of_host.push_back(std::min(left, on_each));
+      left -= gang.processes_of_host.back();
+    }
+  }
+  CHECK_EQ(left, 0) << "processes of job '" << spec.name() << "' that no host of its plan holds";
+  AddMemory(plan, gang);
+  return gang;
+}
+
+}  // namespace
+
+absl::Status ValidateSpec(const pb::JobSpec& spec) {
+  OF_RETURN_IF_ERROR(ValidateLayout(spec));
+  OF_RETURN_IF_ERROR(ValidateCount("the number of fallbacks", spec.fallbacks_size(), 0, kMostFallbacks));
+  const double wait = spec.restart().wait_seconds();
+  if (!(wait >= 0 && wait <= kMostWaitSeconds)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("restart.wait_seconds is ", wait, "; it may be from 0 to ", kMostWaitSeconds));
+  }
+  for (int i = 1; i <= spec.fallbacks_size(); ++i) {
+    const std::string fallback = absl::StrCat("fallback ", i);
+    const pb::JobSpec smaller = OnLayout(spec, i);
+    OF_RETURN_IF_ERROR_AT(ValidateLayout(smaller), fallback);
+    if (NumDevices(smaller) < NumDevices(spec)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(fallback, ": takes ", NumDevices(smaller),
+                                                   " devices, which are not fewer than the job's ", NumDevices(spec)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateHello(const pb::DaemonHello& hello) {
   OF_RETURN_IF_ERROR(ValidateName("the daemon's name", hello.name()));
   const std::string daemon = absl::StrCat("daemon '", hello.name(), "'");
@@ -193,6 +257,14 @@ absl::Status ValidateHello(const pb::DaemonHello& hello) {
   OF_RETURN_IF_ERROR_AT(ValidateName("its memory", hello.memory()), daemon);
   OF_RETURN_IF_ERROR_AT(ValidateCount("cpu_devices", hello.cpu_devices(), 0, kMostDevices), daemon);
   OF_RETURN_IF_ERROR_AT(ValidateCount("cuda_devices", hello.cuda_devices(), 0, kMostDevices), daemon);
+  OF_RETURN_IF_ERROR_AT(ValidateCount("memory_bytes", hello.memory_bytes(), 0, kMostBytes), daemon);
+  OF_RETURN_IF_ERROR_AT(ValidateCount("cuda_device_memory_bytes", hello.cuda_device_memory_bytes(), 0, kMostBytes),
+                        daemon);
+  OF_RETURN_IF_ERROR_AT(ValidateCount("the number of its links", hello.links_size(), 0, kMostLinks), daemon);
+  for (const pb::NetworkLink& link : hello.links()) {
+    OF_RETURN_IF_ERROR_AT(ValidateName("a link's name", link.name()), daemon);
+    OF_RETURN_IF_ERROR_AT(ValidateName("a link's kind", link.kind()), daemon);
+  }
   return Annotate(ValidateCount("the number of its workers", hello.workers_size(), 0, 4 * kMostDevices), daemon);
 }
 
@@ -203,28 +275,41 @@ absl::Status ValidateWish(const pb::SubmitRequest& request) {
 
 AcceptedSpec Accept(pb::JobSpec spec) {
   AcceptedSpec accepted;
-  accepted.processes_of_host = ProcessesOfHosts(spec);
-  accepted.plan = std::make_shared<const std::string>(std::move(*spec.mutable_plan()));
+  accepted.gangs = GangsOf(spec);
+  accepted.plans.push_back(std::make_shared<const std::string>(std::move(*spec.mutable_plan())));
   spec.clear_plan();
+  for (pb::Fallback& fallback : *spec.mutable_fallbacks()) {
+    accepted.plans.push_back(std::make_shared<const std::string>(std::move(*fallback.mutable_plan())));
+    fallback.clear_plan();
+  }
   accepted.spec = std::move(spec);
   return accepted;
 }
 
-std::vector<int> ProcessesOfHosts(const pb::JobSpec& spec) {
-  pb::PlanSet plan;
-  CHECK(plan.ParseFromString(spec.plan()))
-      << "job '" << spec.name() << "' was accepted with a plan that does not parse";
-  std::vector<int> hosts;
-  int64_t left = spec.processes();
-  for (const pb::HostsAlike& group : plan.hosts().groups()) {
-    const int64_t on_each = group.devices() / spec.devices_per_process();
-    for (int64_t i = 0; i < group.count() && left > 0; ++i) {
-      hosts.push_back(std::min(left, on_each));
-      left -= hosts.back();
-    }
+pb::JobSpec OnLayout(pb::JobSpec spec, int fallback) {
+  if (fallback > 0) {
+    pb::Fallback& layout = *spec.mutable_fallbacks(fallback - 1);
+    spec.set_plan(std::move(*layout.mutable_plan()));
+    spec.set_plan_hash(layout.plan_hash());
+    spec.set_processes(layout.processes());
+    spec.set_devices_per_process(layout.devices_per_process());
+    spec.set_cores_per_process(layout.cores_per_process());
+    spec.set_layout(layout.layout());
   }
-  CHECK_EQ(left, 0) << "processes of job '" << spec.name() << "' that no host of its plan holds";
-  return hosts;
+  spec.clear_fallbacks();
+  return spec;
+}
+
+std::vector<std::string> PlanHashes(const pb::JobSpec& spec) {
+  std::vector<std::string> hashes = {spec.plan_hash()};
+  for (const pb::Fallback& fallback : spec.fallbacks()) hashes.push_back(fallback.plan_hash());
+  return hashes;
+}
+
+std::vector<Gang> GangsOf(const pb::JobSpec& spec) {
+  std::vector<Gang> gangs;
+  for (int i = 0; i <= spec.fallbacks_size(); ++i) gangs.push_back(GangOf(OnLayout(spec, i)));
+  return gangs;
 }
 
 }  // namespace oneflow

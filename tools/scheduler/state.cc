@@ -67,7 +67,8 @@ void SchedulerState::Restore(std::vector<StoredJob> jobs, std::map<std::string, 
     num_queued_ += job.queued;
     RestoreWorkers(job, std::move(stored.workers), now);
     if (Ended(job)) continue;
-    job.gang = {std::move(stored.processes_of_host), job.spec.devices_per_process()};
+    job.gangs = std::move(stored.gangs);
+    if (job.queued) BeginWaiting(job, now);
     // Another version of this program may have accepted it.
     if (!stored.valid.ok()) {
       EndJob(job, pb::FAILED, absl::StrCat("the restarted scheduler refuses the job: ", stored.valid.message()), now,
@@ -80,6 +81,10 @@ void SchedulerState::Restore(std::vector<StoredJob> jobs, std::map<std::string, 
 
 // Those that have not exited are awaited with their daemons.
 void SchedulerState::RestoreWorkers(Job& job, std::vector<pb::StoredWorker> stored, absl::Time now) {
+  // An earlier attempt may have had more processes.
+  if (!job.queued && stored.size() > static_cast<size_t>(job.status.processes())) {
+    stored.resize(job.status.processes());
+  }
   for (pb::StoredWorker& worker : stored) {
     if (!worker.released()) {
       Known& known = known_[worker.daemon()];
@@ -105,9 +110,10 @@ absl::Status SchedulerState::MayQueue() const {
 }
 
 void SchedulerState::Enqueue(Job& job, AcceptedSpec accepted, Effects& effects) {
-  job.gang = {std::move(accepted.processes_of_host), accepted.spec.devices_per_process()};
+  job.gangs = std::move(accepted.gangs);
   job.spec = std::move(accepted.spec);
-  effects.new_jobs.push_back({job.status.job(), job.spec, std::move(accepted.plan)});
+  SetLayout(job, 0);
+  effects.new_jobs.push_back({job.status.job(), job.spec, std::move(accepted.plans)});
 }
 
 absl::StatusOr<int64_t> SchedulerState::Submit(AcceptedSpec accepted, absl::Time now, Effects& effects) {
@@ -120,8 +126,6 @@ absl::StatusOr<int64_t> SchedulerState::Submit(AcceptedSpec accepted, absl::Time
   job.status.set_user(accepted.user);
   job.status.set_priority(accepted.priority);
   job.status.set_submitted_us(absl::ToUnixMicros(now));
-  job.status.set_processes(spec.processes());
-  job.status.set_devices_per_process(spec.devices_per_process());
   job.status.set_attempts(std::max(spec.restart().attempts(), 1));
   job.status.set_device(spec.device());
   job.cuda = spec.device() == "cuda";
@@ -236,6 +240,7 @@ void SchedulerState::ChangeState(Job& job, pb::JobState state, absl::string_view
   job.queued = state == pb::QUEUED;
   job.status.set_state(state);
   job.status.set_message(std::string(message));
+  if (job.queued) BeginWaiting(job, now);
   if (Ended(job)) job.status.set_finished_us(absl::ToUnixMicros(now));
   effects.changed_jobs.push_back(job.status);
   pb::JobEvent event;
@@ -250,6 +255,7 @@ void SchedulerState::EndJob(Job& job, pb::JobState state, absl::string_view mess
   ChangeState(job, state, message, now, effects);
   diagnoses_.GiveUp(job.status.job(), absl::StrCat(pb::JobState_Name(state), message.empty() ? "" : ": ", message));
   job.spec.Clear();
+  job.gangs.clear();
   job.complaint.reset();
   job.stopping.reset();
   job.due = Dismissed(job) ? now + limits_.exit : absl::InfiniteFuture();
@@ -275,6 +281,7 @@ void SchedulerState::QueueAgainIfStopped(Job& job, absl::Time now, Effects& effe
   if (!job.stopping) return;
   if (!std::all_of(job.workers.begin(), job.workers.end(), [](const Worker& w) { return w.stored.released(); })) return;
   job.phases_done = 0;
+  SetLayout(job, 0);
   const std::string cause = *std::exchange(job.stopping, std::nullopt);
   ChangeState(job, pb::QUEUED,
               absl::StrCat("attempt ", job.status.attempt() + 1, " of ", job.status.attempts(), " after: ", cause), now,
@@ -313,23 +320,49 @@ void SchedulerState::PlaceQueued(absl::Time now, Effects& effects) {
   Clusters clusters;
   int behind = 0;
   for (Job* job : Line()) {
+    ChooseLayout(*job, clusters, now);
     if (BeyondQuota(*job)) continue;
     if (first == nullptr) {
-      if (TryPlace(*job, nullptr, clusters, now, effects) || FitOf(*job, clusters) == Fit::kNever) continue;
+      if (TryPlace(*job, ClusterFor(*job, clusters).free, clusters, now, effects)) continue;
+      if (!CouldHold(*job, job->gang(), clusters)) continue;
       first = job;
       spares = SparesOf(*first);
     } else {
       if (++behind > kLookBehind) return;
-      if (TryPlace(*job, job->cuda == first->cuda ? &spares : nullptr, clusters, now, effects))
-        spares = SparesOf(*first);
+      if (TryPlace(*job, FreeBehind(*first, spares, *job, clusters), clusters, now, effects)) spares = SparesOf(*first);
     }
   }
 }
 
-SchedulerState::Fit SchedulerState::FitOf(const Job& job, Clusters& clusters) const {
-  const Cluster& cluster = ClusterFor(job, clusters);
-  if (!PlaceGang(cluster.free, job.gang).empty()) return Fit::kNow;
-  return PlaceGang(cluster.offered, job.gang).empty() ? Fit::kNever : Fit::kLater;
+bool SchedulerState::CouldHold(const Job& job, const Gang& gang, Clusters& clusters) const {
+  return !PlaceGang(ClusterFor(job, clusters).offered, gang).empty();
+}
+
+// A daemon that was lost may come back.
+void SchedulerState::BeginWaiting(Job& job, absl::Time now) {
+  if (!MayFallBack(job)) return;
+  job.own_layout_until = now + absl::Seconds(job.spec.restart().wait_seconds());
+  job.due = job.own_layout_until;
+}
+
+void SchedulerState::ChooseLayout(Job& job, Clusters& clusters, absl::Time now) const {
+  if (!MayFallBack(job)) return;
+  int chosen = 0;
+  if (now >= job.own_layout_until && !CouldHold(job, job.gangs[0], clusters)) {
+    const int layouts = static_cast<int>(job.gangs.size());
+    int fallback = 1;
+    while (fallback < layouts && !CouldHold(job, job.gangs[fallback], clusters)) ++fallback;
+    if (fallback < layouts) chosen = fallback;
+  }
+  SetLayout(job, chosen);
+}
+
+void SchedulerState::SetLayout(Job& job, int fallback) {
+  const pb::Fallback* const layout = fallback == 0 ? nullptr : &job.spec.fallbacks(fallback - 1);
+  job.status.set_fallback(fallback);
+  job.status.set_processes(layout == nullptr ? job.spec.processes() : layout->processes());
+  job.status.set_devices_per_process(layout == nullptr ? job.spec.devices_per_process()
+                                                       : layout->devices_per_process());
 }
 
 // A daemon holds as many processes of a job as `free / devices_per_process`, rounded down. What has ended there by the
@@ -357,10 +390,29 @@ SchedulerState::Spares SchedulerState::SparesOf(const Job& first) const {
   for (const auto& [session, sums] : reachable) {
     int& spare = spares[session] = static_cast<int>(sums.size());
     for (size_t sum = 0; sum < sums.size(); ++sum) {
-      if (sums[sum]) spare = std::min(spare, static_cast<int>(sum) % first.gang.devices_per_process);
+      if (sums[sum]) spare = std::min(spare, static_cast<int>(sum) % first.gang().devices_per_process);
     }
   }
   return spares;
+}
+
+// Of memory what is left beside as many processes of the first job as a machine's devices could ever hold.
+std::vector<Machine> SchedulerState::FreeBehind(const Job& first, const Spares& spares, const Job& job,
+                                                Clusters& clusters) const {
+  const Cluster& cluster = ClusterFor(job, clusters);
+  const std::vector<Machine>& for_first = ClusterFor(first, clusters).offered;  // the same machines
+  std::vector<Machine> free = cluster.free;
+  for (size_t machine = 0; machine < free.size(); ++machine) {
+    for (size_t daemon = 0; job.cuda == first.cuda && daemon < free[machine].devices.size(); ++daemon) {
+      int& devices = free[machine].devices[daemon];
+      devices = std::min(devices, spares.at(cluster.session[machine][daemon]));
+    }
+    int64_t& bytes = free[machine].memory_bytes;
+    if (bytes == kUnknownBytes || first.gang().process_bytes == 0) continue;
+    const int64_t processes = ProcessesByDevices(for_first[machine], first.gang().devices_per_process);
+    bytes = processes > bytes / first.gang().process_bytes ? 0 : bytes - processes * first.gang().process_bytes;
+  }
+  return free;
 }
 
 int SchedulerState::DevicesOf(const std::string& user, bool cuda) const {
@@ -389,15 +441,30 @@ SchedulerState::Cluster SchedulerState::MakeCluster(bool cuda) const {
     daemons[{{daemon.hello.host(), daemon.hello.memory()}, daemon.hello.name()}] = session;
   }
   Cluster cluster;
+  std::map<size_t, int64_t> used_bytes;  // by machine
   const Host* host = nullptr;
   for (const auto& [name, session] : daemons) {
+    const Daemon& daemon = daemons_.at(session);
     if (host == nullptr || *host != name.first) {
       cluster.offered.emplace_back(), cluster.free.emplace_back(), cluster.session.emplace_back();
     }
     host = &name.first;
-    cluster.offered.back().push_back(daemons_.at(session).offered(cuda));
-    cluster.free.back().push_back(daemons_.at(session).free(cuda));
+    Machine &offered = cluster.offered.back(), &free = cluster.free.back();
+    offered.devices.push_back(daemon.offered(cuda));
+    free.devices.push_back(daemon.free(cuda));
     cluster.session.back().push_back(session);
+    if (const int64_t bytes = daemon.hello.memory_bytes(); bytes > 0) {
+      offered.memory_bytes = std::min(offered.memory_bytes, bytes);
+      used_bytes[cluster.free.size() - 1] += daemon.used_bytes;
+    }
+    const int64_t of_device = daemon.hello.cuda_device_memory_bytes();
+    if (cuda && of_device > 0) offered.device_bytes = std::min(offered.device_bytes, of_device);
+    free.device_bytes = offered.device_bytes;
+  }
+  for (size_t machine = 0; machine < cluster.free.size(); ++machine) {
+    const int64_t bytes = cluster.offered[machine].memory_bytes;
+    cluster.free[machine].memory_bytes =
+        bytes == kUnknownBytes ? bytes : std::max<int64_t>(bytes - used_bytes[machine], 0);
   }
   return cluster;
 }
@@ -408,17 +475,19 @@ const SchedulerState::Cluster& SchedulerState::ClusterFor(const Job& job, Cluste
   return *cluster;
 }
 
-bool SchedulerState::TryPlace(Job& job, const Spares* spares, Clusters& clusters, absl::Time now, Effects& effects) {
+bool SchedulerState::TryPlace(Job& job, const std::vector<Machine>& free, Clusters& clusters, absl::Time now,
+                              Effects& effects) {
   const Cluster& cluster = ClusterFor(job, clusters);
-  std::vector<Machine> free = cluster.free;
-  for (size_t machine = 0; spares != nullptr && machine < free.size(); ++machine) {
-    for (size_t daemon = 0; daemon < free[machine].size(); ++daemon) {
-      int& devices = free[machine][daemon];
-      devices = std::min(devices, spares->at(cluster.session[machine][daemon]));
-    }
-  }
-  const std::vector<DaemonIndex> placed = PlaceGang(free, job.gang);
+  const std::vector<DaemonIndex> placed = PlaceGang(free, job.gang());
   if (placed.empty()) return false;
+  if (const int fallback = job.status.fallback(); fallback > 0) {
+    pb::JobEvent event;
+    event.set_time_us(absl::ToUnixMicros(now));
+    event.mutable_notice()->set_text(
+        absl::StrCat("goes on with ", job.spec.fallbacks(fallback - 1).layout(), ": ",
+                     WhatLacks(cluster.offered, job.gangs[0], job.cuda ? "cuda" : "cpu", Devices::kOffered)));
+    AddEvent(job, std::move(event), effects);
+  }
   std::vector<SessionId> sessions;
   for (const DaemonIndex at : placed) sessions.push_back(cluster.session[at.machine][at.daemon]);
   Start(job, sessions, now, effects);
@@ -435,12 +504,20 @@ void SchedulerState::Start(Job& job, const std::vector<SessionId>& sessions, abs
   ChangeState(job, pb::STARTING, "", now, effects);
   for (size_t process = 0; process < sessions.size(); ++process) {
     Daemon& daemon = daemons_.at(sessions[process]);
-    daemon.used(job.cuda) += job.gang.devices_per_process;
+    Take(job, process, daemon);
     job.workers[process].session = sessions[process];
     job.workers[process].stored.set_daemon(daemon.hello.name());
     MarkChanged(job, process, effects);
     SendStart(job, process, effects);
   }
+}
+
+void SchedulerState::Take(Job& job, int process, Daemon& daemon) {
+  daemon.used(job.cuda) += job.status.devices_per_process();
+  // Of a job that has ended nobody knows any more what its plan takes; its workers are about to exit.
+  int64_t& bytes = job.workers[process].bytes;
+  bytes = job.gangs.empty() ? 0 : job.gang().process_bytes;
+  daemon.used_bytes += bytes;
 }
 
 void SchedulerState::SendStart(const Job& job, int process, Effects& effects) {
@@ -449,7 +526,7 @@ void SchedulerState::SendStart(const Job& job, int process, Effects& effects) {
   start.set_job(job.status.job());
   start.set_attempt(job.attempt);
   start.set_process(process);
-  *start.mutable_spec() = job.spec;
+  *start.mutable_spec() = OnLayout(job.spec, job.status.fallback());
   effects.messages.emplace_back(job.workers[process].session, std::move(message));
 }
 
@@ -466,11 +543,11 @@ std::string SchedulerState::WaitsFor(const Job& job, Clusters& clusters) const {
                         "' has ", DevicesOf(job.status.user(), job.cuda), ", and the job takes ",
                         job.status.processes() * job.status.devices_per_process());
   }
-  if (PlaceGang(cluster.offered, job.gang).empty()) {
-    return WhatLacks(cluster.offered, job.gang, device, Devices::kOffered) + beside;
+  if (PlaceGang(cluster.offered, job.gang()).empty()) {
+    return WhatLacks(cluster.offered, job.gang(), device, Devices::kOffered) + beside;
   }
-  if (PlaceGang(cluster.free, job.gang).empty()) {
-    return WhatLacks(cluster.free, job.gang, device, Devices::kFree) + beside;
+  if (PlaceGang(cluster.free, job.gang()).empty()) {
+    return WhatLacks(cluster.free, job.gang(), device, Devices::kFree) + beside;
   }
   return "another job is first in line, and would wait longer for its devices if this one had them";
 }
@@ -533,7 +610,7 @@ void SchedulerState::Reunite(SessionId session, const pb::DaemonHello& hello, pb
 // `running`: what its daemon has of it; null: nothing.
 void SchedulerState::ReuniteWorker(Job& job, int process, SessionId session, const pb::RunningWorker* running,
                                    pb::Welcome& keep, absl::Time now, Effects& effects) {
-  daemons_.at(session).used(job.cuda) += job.status.devices_per_process();
+  Take(job, process, daemons_.at(session));
   const pb::StoredWorker& stored = job.workers[process].stored;
   if (running == nullptr) {
     // What should have started it was lost with the connection.
@@ -684,6 +761,11 @@ std::vector<pb::Node> SchedulerState::Daemons() const {
     node.set_cuda_devices(daemon->hello.cuda_devices());
     node.set_used_cpu(daemon->used_cpu);
     node.set_used_cuda(daemon->used_cuda);
+    node.set_cores(daemon->hello.cores());
+    node.set_memory_bytes(daemon->hello.memory_bytes());
+    node.set_used_memory_bytes(daemon->used_bytes);
+    node.set_cuda_device_memory_bytes(daemon->hello.cuda_device_memory_bytes());
+    *node.mutable_links() = daemon->hello.links();
   }
   return nodes;
 }
@@ -704,7 +786,9 @@ void SchedulerState::Release(Job& job, int process, Effects& effects) {
   worker.stored.set_released(true);
   MarkChanged(job, process, effects);
   const auto daemon = daemons_.find(worker.session);
-  if (daemon != daemons_.end()) daemon->second.used(job.cuda) -= job.status.devices_per_process();
+  if (daemon == daemons_.end()) return;
+  daemon->second.used(job.cuda) -= job.status.devices_per_process();
+  daemon->second.used_bytes -= worker.bytes;
 }
 
 std::string SchedulerState::NameOf(const Job& job, int process) {
@@ -1023,6 +1107,7 @@ void SchedulerState::TickJob(Job& job, absl::Time now, Effects& effects) {
   }
   if (now < job.due) return;
   job.due = absl::InfiniteFuture();
+  if (job.queued) return PlaceQueued(now, effects);
   if (Ended(job)) return StopWorkers(job, effects);  // finished, but some worker would not exit
   for (size_t process = 0; process < job.workers.size(); ++process) {
     if (!job.workers[process].stored.peer_address().empty()) continue;

@@ -9,11 +9,14 @@
 //
 // Invariants:
 //   - A job is placed as a whole or not at all, the processes of a host of its plan on one machine (placement.h):
-//     daemons that say the same host share one. The line is by priority, then by number. A job that the registered
-//     daemons could not hold even if they were idle, or whose user has too many devices, is not in it. Those behind the
-//     first that waits are given only devices that this one could not use, whatever ends next: nothing delays it.
+//     daemons that say the same host share one, and its memory. The line is by priority, then by number. A job that the
+//     registered daemons could not hold even if they were idle, or whose user has too many devices, is not in it. Those
+//     behind the first that waits are given only what this one could not use, whatever ends next: nothing delays it.
 //   - Its devices are taken from placement until each worker's exit is reported (or its daemon is lost), also after the
 //     job's end: a dying worker still holds memory.
+//   - An attempt after the first goes to the best fallback of its spec that the registered daemons could hold, if they
+//     could not hold the job's own layout even if they were idle, and that has been so for as long as the spec says.
+//     Which layout it is, is in its status.
 //   - A job whose spec allows another attempt, and which failed for a reason that one could cure, is stopped: it stays
 //     as it was until all its workers have exited or are lost, and is queued again in the place of its number.
 //   - A job ends once, with its root cause. A worker that dies makes its peers complain; their complaints (Unavailable,
@@ -67,8 +70,8 @@ struct SchedulerLimits {
 // A job that is queued: a new one, or one that had ended and whose spec may no longer be kept.
 struct NewJob {
   int64_t job = 0;
-  pb::JobSpec spec;  // without the plan
-  std::shared_ptr<const std::string> plan;
+  pb::JobSpec spec;                                       // without plans
+  std::vector<std::shared_ptr<const std::string>> plans;  // as AcceptedSpec::plans
 };
 
 struct Effects {
@@ -106,9 +109,9 @@ struct StoredJob {
   int64_t next_sequence = 0;
   std::vector<pb::StoredWorker> workers;  // of its last attempt; index = process
   // Of a job that has not ended:
-  pb::JobSpec spec;  // without the plan
-  std::vector<int> processes_of_host;
-  absl::Status valid;  // whether this version of the program accepts it
+  pb::JobSpec spec;         // without plans
+  std::vector<Gang> gangs;  // as AcceptedSpec::gangs
+  absl::Status valid;       // whether this version of the program accepts it
 };
 
 class SchedulerState {
@@ -168,6 +171,7 @@ class SchedulerState {
     pb::DaemonHello hello;  // without workers
     absl::Time last_heard;
     int used_cpu = 0, used_cuda = 0;
+    int64_t used_bytes = 0;  // of its machine's memory, by the plans of what runs here
 
     int offered(bool cuda) const { return cuda ? hello.cuda_devices() : hello.cpu_devices(); }
     int& used(bool cuda) { return cuda ? used_cuda : used_cpu; }
@@ -188,6 +192,7 @@ class SchedulerState {
   struct Worker {
     SessionId session = 0;    // of its daemon, if that is there
     pb::StoredWorker stored;  // `released`: it has exited, or its daemon is lost; no peer_address before its hello
+    int64_t bytes = 0;        // counted in used_bytes of its daemon
     bool complained = false;
   };
   struct Complaint {
@@ -197,17 +202,21 @@ class SchedulerState {
   };
   struct Job {
     pb::JobStatus status;
-    pb::JobSpec spec;  // without the plan; cleared at the end
+    pb::JobSpec spec;  // without plans; cleared at the end
     bool cuda = false;
-    bool queued = false;  // counted in num_queued_
-    Gang gang;            // while it is queued
+    bool queued = false;      // counted in num_queued_
+    std::vector<Gang> gangs;  // until the end: of its own layout, then of the fallbacks; its status says on which it is
     uint64_t attempt = 0;
     int64_t next_sequence = 0;
     std::vector<Worker> workers;  // kept after the end, for logs
     std::optional<Complaint> complaint;
-    std::optional<std::string> stopping;      // why it is to be queued again as soon as all its workers are released
-    absl::Time due = absl::InfiniteFuture();  // of starting, or of exiting after the end
+    std::optional<std::string> stopping;  // why it is to be queued again as soon as all its workers are released
+    // Of starting, of exiting after the end, or of taking a fallback while it is queued.
+    absl::Time due = absl::InfiniteFuture();
+    absl::Time own_layout_until = absl::InfiniteFuture();  // of a queued job: then it may take a fallback
     int phases_done = 0;
+
+    const Gang& gang() const { return gangs[status.fallback()]; }
   };
   struct LogsRequest {
     int first = 0;                     // process of the reply's first log
@@ -239,16 +248,23 @@ class SchedulerState {
   void TellWorkers(const Job& job, const pb::ToWorker& message, Effects& effects);
 
   void PlaceQueued(absl::Time now, Effects& effects);
+  // The job's own, or a fallback as long as it must take one.
+  static void BeginWaiting(Job& job, absl::Time now);
+  void ChooseLayout(Job& job, Clusters& clusters, absl::Time now) const;
+  static void SetLayout(Job& job, int fallback);
+  static bool MayFallBack(const Job& job) { return job.attempt > 0 && job.gangs.size() > 1; }
   std::vector<Job*> Line();  // queued jobs, the first first
   using Spares = std::map<SessionId, int>;
-  // `spares`: how many of each daemon's devices it may have at most; null: all that are free.
-  bool TryPlace(Job& job, const Spares* spares, Clusters& clusters, absl::Time now, Effects& effects);
-  enum class Fit { kNow, kLater, kNever };
-  Fit FitOf(const Job& job, Clusters& clusters) const;
+  bool TryPlace(Job& job, const std::vector<Machine>& free, Clusters& clusters, absl::Time now, Effects& effects);
+  // Whether the cluster could hold it if it were idle.
+  bool CouldHold(const Job& job, const Gang& gang, Clusters& clusters) const;
   Cluster MakeCluster(bool cuda) const;
+  void Take(Job& job, int process, Daemon& daemon);  // of its devices and memory
   const Cluster& ClusterFor(const Job& job, Clusters& clusters) const;
   // How many of the devices that are free now are of no use to a job, whichever jobs end.
   Spares SparesOf(const Job& first) const;
+  // What is free for a job behind the first that waits, which is delayed by nothing.
+  std::vector<Machine> FreeBehind(const Job& first, const Spares& spares, const Job& job, Clusters& clusters) const;
   // Whether its user would have more devices than anyone may.
   bool BeyondQuota(const Job& job) const;
   int DevicesOf(const std::string& user, bool cuda) const;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/scheduler/schema.h"
+#include "tools/scheduler/spec.h"
 #include "tools/scheduler/statement.h"
 
 namespace oneflow {
@@ -133,13 +134,14 @@ absl::Status Store::Transact(absl::FunctionRef<absl::Status()> write) {
 
 absl::Status Store::WriteJobs(const Effects& effects) {
   Statement new_job(db_, "INSERT OR IGNORE INTO jobs (job, status) VALUES (?, x'')");
-  Statement new_spec(db_, "INSERT OR REPLACE INTO specs (job, plan_hash, spec) VALUES (?, ?, ?)");
+  const std::string here = absl::StrCat("store '", path_, "'");
   for (const NewJob& job : effects.new_jobs) {
-    OF_RETURN_IF_ERROR_AT(InsertPlan(db_, job.spec.plan_hash(), *job.plan), absl::StrCat("store '", path_, "'"));
-    if (!new_job.Bind(1, job.job).Run() ||
-        !new_spec.Bind(1, job.job).Bind(2, job.spec.plan_hash()).Bind(3, job.spec.SerializeAsString()).Run()) {
-      return Error("add a job");
+    const std::vector<std::string> hashes = PlanHashes(job.spec);
+    for (size_t i = 0; i < hashes.size(); ++i) {
+      OF_RETURN_IF_ERROR_AT(InsertPlan(db_, hashes[i], *job.plans[i]), here);
     }
+    if (!new_job.Bind(1, job.job).Run()) return Error("add a job");
+    OF_RETURN_IF_ERROR_AT(ReplaceSpec(db_, job.job, job.spec), here);
   }
   Statement change(db_, "UPDATE jobs SET status = ?, finished_us = ? WHERE job = ?");
   for (const pb::JobStatus& status : effects.changed_jobs) {
@@ -221,7 +223,7 @@ absl::StatusOr<int64_t> Store::FindExpired(const KeepRule& rule, absl::Time now)
   return Error("look for what is no longer kept");
 }
 
-// Events first, some at a time; with the last of them the spec, by which the job is found, and a plan that no other job
+// Events first, some at a time; with the last of them the spec, by which the job is found, and plans that no other job
 // has.
 absl::Status Store::DeletePart(int64_t job) {
   Statement events(db_,
@@ -229,19 +231,31 @@ absl::Status Store::DeletePart(int64_t job) {
                    " (SELECT sequence FROM events WHERE job = ?1 ORDER BY sequence LIMIT ?2)");
   if (!events.Bind(1, job).Bind(2, kEventsPerPart).Run()) return Error("delete events");
   if (sqlite3_changes(db_) == kEventsPerPart) return absl::OkStatus();
-  std::string hash;
-  {
-    Statement query(db_, "SELECT plan_hash FROM specs WHERE job = ?");
-    if (query.Bind(1, job).Step() != SQLITE_ROW) return Error("read the hash of a plan");
-    hash = std::string(query.Blob(0));
+  OF_ASSIGN_OR_RETURN(const std::vector<std::string> hashes, PlansOfNoOther(job));
+  for (const std::string& hash : hashes) {
+    for (const char* sql : {"DELETE FROM plan_pieces WHERE hash = ?", "DELETE FROM plans WHERE hash = ?"}) {
+      Statement statement(db_, sql);
+      if (!statement.Bind(1, hash).Run()) return Error("delete a job's plan");
+    }
   }
-  for (const char* sql : {"DELETE FROM specs WHERE job = ?1", "DELETE FROM workers WHERE job = ?1",
-                          "DELETE FROM plan_pieces WHERE hash = ?2 AND ?2 NOT IN (SELECT plan_hash FROM specs)",
-                          "DELETE FROM plans WHERE hash = ?2 AND ?2 NOT IN (SELECT plan_hash FROM specs)"}) {
+  for (const char* sql : {"DELETE FROM specs WHERE job = ?", "DELETE FROM workers WHERE job = ?",
+                          "DELETE FROM job_plans WHERE job = ?"}) {
     Statement statement(db_, sql);
-    if (!statement.Bind(1, job).Bind(2, hash).Run()) return Error("delete a job's plan");
+    if (!statement.Bind(1, job).Run()) return Error("delete what a job had");
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> Store::PlansOfNoOther(int64_t job) {
+  std::vector<std::string> hashes;
+  Statement query(db_,
+                  "SELECT hash FROM job_plans AS own WHERE job = ?1 AND NOT EXISTS"
+                  " (SELECT 1 FROM job_plans AS other WHERE other.hash = own.hash AND other.job != ?1)");
+  query.Bind(1, job);
+  int result;
+  while ((result = query.Step()) == SQLITE_ROW) hashes.emplace_back(query.Blob(0));
+  if (result != SQLITE_DONE) return Error("read which plans a job has");
+  return hashes;
 }
 
 absl::Status Store::Execute(const char* sql) {

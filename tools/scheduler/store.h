@@ -69,6 +69,7 @@ class Store {
   // The first job that the rule does not keep; 0 if there is none.
   absl::StatusOr<int64_t> FindExpired(const KeepRule& rule, absl::Time now);
   absl::Status DeletePart(int64_t job);
+  absl::StatusOr<std::vector<std::string>> PlansOfNoOther(int64_t job);  // their hashes
   absl::Status Error(absl::string_view doing) const;
 
   const std::string path_;

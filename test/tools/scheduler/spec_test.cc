@@ -11,10 +11,12 @@
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::AddFallback;
 using ::oneflow::testing::EmptyJob;
 using ::oneflow::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 // Changes the plan inside a spec, keeping the hash right.
 void ChangePlan(pb::JobSpec& spec, const std::function<void(pb::PlanSet&)>& change) {
@@ -118,7 +120,58 @@ TEST(ValidateHelloTest, NamesWhatIsWrong) {
               StatusIs(absl::StatusCode::kInvalidArgument, "daemon 'd0': cpu_devices is -1; it must be at least 0"));
 }
 
-TEST(ProcessesOfHostsTest, HostsTakeRanksInOrderAndTheLastMayBeEmpty) {
+// --- Fallbacks ---
+
+TEST(ValidateSpecTest, LooksAtEveryFallback) {
+  pb::JobSpec spec = EmptyJob(4, 1);
+  AddFallback(EmptyJob(2, 1), "two", spec);
+  AddFallback(EmptyJob(1, 1), "one", spec);
+  EXPECT_OK(ValidateSpec(spec));
+  spec.mutable_fallbacks(1)->set_processes(2);
+  EXPECT_THAT(ValidateSpec(spec), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("fallback 2: the plan has 1 ranks, 1 per process; the "
+                                                     "job has 2 processes of 1 devices")));
+  spec.mutable_fallbacks()->RemoveLast();
+  AddFallback(EmptyJob(2, 2), "as many", spec);
+  EXPECT_THAT(ValidateSpec(spec),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("fallback 2: takes 4 devices, which are not fewer than the job's 4")));
+  spec.clear_fallbacks();
+  spec.mutable_restart()->set_wait_seconds(-1);
+  EXPECT_THAT(ValidateSpec(spec),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("restart.wait_seconds is -1")));
+  spec.mutable_restart()->set_wait_seconds(5);
+  for (int i = 0; i < 17; ++i) AddFallback(EmptyJob(1, 1), "one", spec);
+  EXPECT_THAT(ValidateSpec(spec), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("the number of fallbacks is 17; it may be up to 16")));
+}
+
+TEST(OnLayoutTest, TakesWhatTheFallbackSays) {
+  pb::JobSpec spec = EmptyJob(4, 1);
+  spec.set_layout("four");
+  AddFallback(EmptyJob(1, 2), "two", spec);
+  EXPECT_EQ(OnLayout(spec, 0).layout(), "four");
+  EXPECT_EQ(OnLayout(spec, 0).plan(), spec.plan());
+  const pb::JobSpec two = OnLayout(spec, 1);
+  EXPECT_EQ(two.layout(), "two");
+  EXPECT_EQ(two.processes(), 1);
+  EXPECT_EQ(two.devices_per_process(), 2);
+  EXPECT_EQ(two.plan_hash(), PlanHash(two.plan()));
+  EXPECT_EQ(two.fallbacks_size(), 0);
+  EXPECT_EQ(two.phases_size(), 1);
+}
+
+TEST(GangsOfTest, CountMemoryWhereItIs) {
+  pb::JobSpec spec = EmptyJob(2, 2, /*hosts=*/1, /*rank_bytes=*/100);
+  ChangePlan(spec, [](pb::PlanSet& plan) { plan.mutable_classes(0)->set_host_bytes(7); });
+  EXPECT_EQ(GangsOf(spec)[0].process_bytes, 214);
+  EXPECT_EQ(GangsOf(spec)[0].device_bytes, 0);
+  ChangePlan(spec, [](pb::PlanSet& plan) { plan.mutable_hosts()->set_device("cuda"); });
+  EXPECT_EQ(GangsOf(spec)[0].process_bytes, 14);
+  EXPECT_EQ(GangsOf(spec)[0].device_bytes, 100);
+}
+
+TEST(GangsOfTest, HostsTakeRanksInOrderAndTheLastMayBeEmpty) {
   pb::JobSpec spec = EmptyJob(5, 2);
   ChangePlan(spec, [](pb::PlanSet& plan) {
     plan.mutable_hosts()->mutable_groups(0)->set_devices(4);
@@ -127,7 +180,8 @@ TEST(ProcessesOfHostsTest, HostsTakeRanksInOrderAndTheLastMayBeEmpty) {
     more.set_devices(4);
   });
   ASSERT_OK(ValidateSpec(spec));
-  EXPECT_THAT(ProcessesOfHosts(spec), ElementsAre(2, 2, 1));
+  ASSERT_THAT(GangsOf(spec), SizeIs(1));
+  EXPECT_THAT(GangsOf(spec)[0].processes_of_host, ElementsAre(2, 2, 1));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::AddFallback;
 using ::oneflow::testing::EmptyJob;
 using ::oneflow::testing::StatusIs;
 using ::testing::AllOf;
@@ -161,7 +162,10 @@ class SchedulerStateTest : public ::testing::Test {
   void Store() {
     for (const NewJob& job : effects_.new_jobs) {
       stored_[job.job].spec = job.spec;
-      stored_[job.job].processes_of_host = {job.spec.processes()};
+      stored_[job.job].gangs = {{{job.spec.processes()}, job.spec.devices_per_process()}};
+      for (const pb::Fallback& fallback : job.spec.fallbacks()) {
+        stored_[job.job].gangs.push_back({{fallback.processes()}, fallback.devices_per_process()});
+      }
     }
     for (const pb::JobStatus& status : effects_.changed_jobs) stored_[status.job()].status = status;
     for (const auto& [job, event] : effects_.events) stored_[job].next_sequence = event.sequence() + 1;
@@ -692,6 +696,135 @@ TEST_F(SchedulerStateTest, ALostDaemonsJobGoesOnElsewhere) {
   EXPECT_THAT(Messages(), ElementsAre("1:stop 1"));
   Exit(1, job, 0, 0, SIGTERM);
   EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "3:start 1/1"));
+}
+
+// --- On fewer devices ---
+
+// A job of two processes that may go on in one, on daemons d0 (session 1) and d1 (session 2), of which d1 is lost.
+class FallbackTest : public SchedulerStateTest {
+ protected:
+  void SetUp() override {
+    AddDaemon("d0", 1, 10);
+    AddDaemon("d1", 1, 12);
+    pb::JobSpec spec = EmptyJob(2, 1);
+    spec.mutable_restart()->set_attempts(5);
+    spec.mutable_restart()->set_wait_seconds(5);
+    AddFallback(EmptyJob(1, 1), "1 device", spec);
+    job_ = *state_.Submit(Accept(spec), now_, effects_);
+    Hello(1, job_, 0);
+    Hello(2, job_, 1);
+    ASSERT_EQ(State(job_), pb::RUNNING);
+    Store();
+    Messages();
+  }
+  void LoseD1() {
+    state_.SessionEnded(2, now_, effects_);
+    Heartbeat(1), Advance(absl::Milliseconds(1500));
+    Exit(1, job_, 0, 0, SIGTERM);
+    EXPECT_EQ(State(job_), pb::QUEUED);
+    Store();
+    Messages();
+  }
+  void Wait(double seconds) {
+    for (double waited = 0; waited < seconds; waited += 0.5) {
+      for (SessionId session = 1; session <= last_session_; ++session) Heartbeat(session);
+      Advance(absl::Seconds(0.5));
+    }
+  }
+
+  int64_t job_ = 0;
+};
+
+TEST_F(FallbackTest, AJobWaitsForALostDaemonAndThenGoesOnWithoutIt) {
+  LoseD1();
+  Wait(4.5);
+  EXPECT_EQ(State(job_), pb::QUEUED);
+  EXPECT_EQ(state_.Find(job_)->processes(), 2);
+  effects_ = {};
+  Wait(0.5);
+  EXPECT_EQ(State(job_), pb::STARTING);
+  ASSERT_THAT(effects_.messages, SizeIs(1));
+  const pb::JobSpec& spec = effects_.messages[0].second.start().spec();
+  EXPECT_EQ(spec.processes(), 1);
+  EXPECT_EQ(spec.layout(), "1 device");
+  EXPECT_EQ(spec.plan_hash(), EmptyJob(1, 1).plan_hash());
+  ASSERT_FALSE(effects_.events.empty());
+  EXPECT_EQ(effects_.events[0].second.notice().text(),
+            "goes on with 1 device: host 0 of the plan takes 2 cpu devices; no machine offers more than 1");
+  EXPECT_EQ(state_.Find(job_)->processes(), 1);
+  EXPECT_EQ(state_.Find(job_)->fallback(), 1);
+  Hello(1, job_, 0, 2);
+  EXPECT_EQ(State(job_), pb::RUNNING);
+  Exit(1, job_, 0, 0, SIGKILL, 2);
+  EXPECT_EQ(state_.Nodes().nodes(0).used_cpu(), 0);
+}
+
+TEST_F(FallbackTest, ADaemonThatComesBackInTimeIsUsed) {
+  LoseD1();
+  Wait(3);
+  AddDaemon("d1", 1, 99);
+  EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "3:start 1/1"));
+  EXPECT_EQ(state_.Find(job_)->fallback(), 0);
+}
+
+TEST_F(FallbackTest, TheNextAttemptIsOnItsOwnLayoutIfThereIsOneAgain) {
+  LoseD1();
+  Wait(5);
+  Hello(1, job_, 0, 2);
+  AddDaemon("d1", 1, 99);
+  EXPECT_EQ(State(job_), pb::RUNNING) << "what runs is left alone";
+  Messages();
+  Exit(1, job_, 0, 0, SIGKILL, 2);
+  EXPECT_THAT(Messages(), ElementsAre("1:start 1/0", "3:start 1/1"));
+  EXPECT_EQ(state_.Find(job_)->fallback(), 0);
+}
+
+TEST_F(FallbackTest, DevicesThatOthersHaveAreWaitedFor) {
+  LoseD1();
+  pb::JobSpec other = EmptyJob(1, 1);
+  *state_.Submit(Accept(other), now_, effects_);  // d0 is free, and job 1 could not be held by it
+  AddDaemon("d1", 1, 99);
+  Wait(10);
+  EXPECT_EQ(State(job_), pb::QUEUED) << "both are there, and one is busy";
+  EXPECT_EQ(state_.Find(job_)->fallback(), 0);
+}
+
+TEST_F(FallbackTest, ARestartedSchedulerKnowsTheLayout) {
+  LoseD1();
+  Wait(5);
+  Hello(1, job_, 0, 2);
+  Store();
+  RestartScheduler();
+  EXPECT_EQ(state_.Find(job_)->fallback(), 1);
+  EXPECT_EQ(state_.Describe(job_)->workers_size(), 1);
+  AddDaemon("d0", 1, 10, "h", {Running(job_, 0, true, 2)});
+  EXPECT_EQ(State(job_), pb::RUNNING);
+}
+
+// --- Memory ---
+
+TEST_F(SchedulerStateTest, JobsTakeMemoryOfMachines) {
+  pb::DaemonHello hello;
+  hello.set_name("d0"), hello.set_host("h"), hello.set_memory("m"), hello.set_cpu_devices(8);
+  hello.set_memory_bytes(10'000'000'000);
+  ASSERT_OK(state_.DaemonHello(++last_session_, hello, now_, effects_));
+  const auto submit = [&](int processes, double gigabytes) {
+    return *state_.Submit(Accept(EmptyJob(processes, 1, 1, static_cast<int64_t>(gigabytes * 1e9))), now_, effects_);
+  };
+  const int64_t first = submit(2, 3), second = submit(1, 5), small = submit(1, 0.5), never = submit(1, 10.1);
+  EXPECT_EQ(State(first), pb::STARTING);
+  EXPECT_EQ(state_.Nodes().nodes(0).used_memory_bytes(), 6'000'000'000);
+  EXPECT_EQ(State(second), pb::QUEUED);
+  EXPECT_EQ(State(small), pb::QUEUED) << "it could take what the second waits for";
+  EXPECT_EQ(state_.List()[1].message(),
+            "host 0 of the plan takes 5.0 GB of memory; no machine has more than 4.0 GB free");
+  EXPECT_EQ(state_.List()[3].message(),
+            "host 0 of the plan takes 10.1 GB of memory; no machine offers more than 10.0 GB");
+  EndWithAllWorkers(first);
+  EXPECT_EQ(State(second), pb::STARTING);
+  EXPECT_EQ(State(small), pb::STARTING);
+  EXPECT_EQ(State(never), pb::QUEUED);
+  EXPECT_EQ(state_.Nodes().nodes(0).used_memory_bytes(), 5'500'000'000);
 }
 
 TEST_F(SchedulerStateTest, TheLastAttemptFailsTheJob) {

@@ -33,7 +33,7 @@ class StoreTest : public ::testing::Test {
     pb::JobSpec spec;
     spec.set_name("a job");
     spec.set_plan_hash(absl::StrCat("hash of ", plan.substr(0, 9)));
-    effects.new_jobs.push_back({job, spec, std::make_shared<const std::string>(plan)});
+    effects.new_jobs.push_back({job, spec, {std::make_shared<const std::string>(plan)}});
     AddEvents(job, state, 0, events, effects);
     return effects;
   }
@@ -142,7 +142,7 @@ TEST_F(StoreTest, AJobThatIsQueuedAgainHasItsSpecAndPlanWhateverIsKept) {
   const std::string hash = submitted.new_jobs[0].spec.plan_hash();
   EXPECT_THAT(store->LoadPlan(hash).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no plan")));
   EXPECT_OK(store->Apply(submitted, false));
-  EXPECT_EQ(*store->LoadPlan(hash), *submitted.new_jobs[0].plan);
+  EXPECT_EQ(*store->LoadPlan(hash), *submitted.new_jobs[0].plans[0]);
   EXPECT_OK(store->LoadSpec(1).status());
   EXPECT_FALSE(*store->Prune({.jobs = 0}, absl::Now())) << "it has not ended";
 }
@@ -263,7 +263,7 @@ TEST_F(StoreTest, AStoreOfAnotherVersionIsRefused) {
   sqlite3_exec(db, "PRAGMA user_version=99", nullptr, nullptr, nullptr);
   sqlite3_close(db);
   EXPECT_THAT(Store::Open(path_).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("its version is 99; this scheduler writes 2")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("its version is 99; this scheduler writes 3")));
 }
 
 TEST_F(StoreTest, AFileThatCannotBeOpenedIsNamed) {
@@ -272,6 +272,56 @@ TEST_F(StoreTest, AFileThatCannotBeOpenedIsNamed) {
 }
 
 // --- Power failures ---
+
+TEST_F(StoreTest, AStoreOfVersion2IsCarriedOver) {
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(path_));
+    ASSERT_OK(store->Apply(EndedJob(1, 7, "one"), true));
+    ASSERT_OK(store->Apply(NewJobEffects(2, pb::QUEUED, 1, "two"), true));
+  }
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db,
+                         "ALTER TABLE specs RENAME TO specs_3;"
+                         "CREATE TABLE specs (job INTEGER PRIMARY KEY, plan_hash BLOB NOT NULL, spec BLOB NOT NULL);"
+                         "CREATE INDEX specs_plan ON specs (plan_hash);"
+                         "INSERT INTO specs SELECT job, hash, spec FROM specs_3 JOIN job_plans USING (job);"
+                         "DROP TABLE specs_3; DROP TABLE job_plans; PRAGMA user_version=2",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(db);
+  sqlite3_close(db);
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(path_));
+    EXPECT_EQ(*store->LoadPlan(store->LoadSpec(2)->plan_hash()), "two");
+    EXPECT_OK(store->Apply(NewJobEffects(3, pb::QUEUED, 1, "three"), true));
+    while (*store->Prune({.jobs = 0}, absl::FromUnixSeconds(10))) continue;
+  }
+  EXPECT_EQ(Ask("SELECT count(*) FROM plans"), 2) << "all but that of the job that has ended";
+  EXPECT_EQ(Ask("SELECT count(*) FROM job_plans"), 2);
+}
+
+TEST_F(StoreTest, PlansOfFallbacksGoWithTheLastJobThatHasThem) {
+  const auto with_fallback = [](int64_t job, const std::string& plan) {
+    Effects effects = EndedJob(job, 7, plan);
+    effects.new_jobs[0].spec.add_fallbacks()->set_plan_hash("of the smaller");
+    effects.new_jobs[0].plans.push_back(std::make_shared<const std::string>("smaller"));
+    return effects;
+  };
+  {
+    ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(path_));
+    ASSERT_OK(store->Apply(with_fallback(1, "one"), true));
+    ASSERT_OK(store->Apply(with_fallback(2, "two"), true));
+    EXPECT_EQ(*store->LoadPlan("of the smaller"), "smaller");
+    while (*store->Prune({.jobs = 1}, absl::FromUnixSeconds(10))) continue;
+    EXPECT_EQ(*store->LoadPlan("of the smaller"), "smaller");
+    EXPECT_THAT(store->LoadPlan("hash of one"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no plan")));
+    while (*store->Prune({.jobs = 0}, absl::FromUnixSeconds(10))) continue;
+  }
+  for (const char* table : {"plans", "plan_pieces", "job_plans", "specs"}) {
+    EXPECT_EQ(Ask(absl::StrCat("SELECT count(*) FROM ", table)), 0) << table;
+  }
+}
 
 // After every write the power fails in several ways. What was durable is there in all of them; what was not is there up
 // to some point, without gaps; and the file is whole.

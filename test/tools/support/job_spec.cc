@@ -5,7 +5,7 @@
 
 namespace oneflow::testing {
 
-pb::JobSpec EmptyJob(int processes, int devices_per_process, int hosts) {
+pb::JobSpec EmptyJob(int processes, int devices_per_process, int hosts, int64_t rank_bytes) {
   pb::PlanSet plan;
   plan.set_version(kPlanVersion);
   plan.add_plans()->set_name("train");
@@ -20,6 +20,7 @@ pb::JobSpec EmptyJob(int processes, int devices_per_process, int hosts) {
   host.set_devices(num_ranks / hosts);
   pb::RankClass& all = *plan.add_classes();
   for (int rank = 0; rank < num_ranks; ++rank) all.add_ranks(rank);
+  all.set_private_bytes(rank_bytes);
   pb::JobSpec spec;
   spec.set_name("empty");
   spec.set_plan(*SerializePlan(plan));
@@ -31,6 +32,16 @@ pb::JobSpec EmptyJob(int processes, int devices_per_process, int hosts) {
   spec.add_phases()->mutable_run()->set_plan("train");
   spec.mutable_phases(0)->mutable_run()->set_steps(1);
   return spec;
+}
+
+void AddFallback(const pb::JobSpec& smaller, const std::string& layout, pb::JobSpec& spec) {
+  pb::Fallback& fallback = *spec.add_fallbacks();
+  fallback.set_plan(smaller.plan());
+  fallback.set_plan_hash(smaller.plan_hash());
+  fallback.set_processes(smaller.processes());
+  fallback.set_devices_per_process(smaller.devices_per_process());
+  fallback.set_cores_per_process(smaller.cores_per_process());
+  fallback.set_layout(layout);
 }
 
 }  // namespace oneflow::testing
