@@ -198,9 +198,9 @@ bool Mutator::Transplant(Message& message, const Message& donor) {
   return false;
 }
 
-void Mutator::EditMessage(Message& message, const Message& donor) {
+void Mutator::EditMessage(Message& message, absl::FunctionRef<const Message&()> donor) {
   for (size_t edits = 1 + Below(4); edits > 0; --edits) {
-    if (!OneIn(8) || !Transplant(message, donor)) EditPart(*SomePart(message));
+    if (!OneIn(8) || !Transplant(message, donor())) EditPart(*SomePart(message));
   }
 }
 

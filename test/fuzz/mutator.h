@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "google/protobuf/message.h"
 
 namespace oneflow::testing {
@@ -19,8 +20,9 @@ class Mutator {
   // A few edits: bits, bytes, runs that are removed, repeated or moved. At most `most` bytes are left.
   void EditBytes(std::string& bytes, size_t most);
   // A few edits of fields anywhere in the message: other numbers, mostly near those that are there or at the ends of
-  // their type; texts; parts that are removed, doubled, moved, or taken from `donor`, a message of the same type.
-  void EditMessage(google::protobuf::Message& message, const google::protobuf::Message& donor);
+  // their type; texts; parts that are removed, doubled, moved, or taken from what `donor` gives, a message of the same
+  // type.
+  void EditMessage(google::protobuf::Message& message, absl::FunctionRef<const google::protobuf::Message&()> donor);
 
  private:
   size_t Below(size_t n) { return n == 0 ? 0 : std::uniform_int_distribution<size_t>(0, n - 1)(random_); }

@@ -9,6 +9,7 @@
 #include "compiler/lower/program.h"
 #include "compiler/lower/program_text.h"
 #include "glog/logging.h"
+#include "google/protobuf/arena.h"
 #include "test/fuzz/small_jobs.h"
 #include "test/fuzz/target.h"
 
@@ -31,7 +32,8 @@ bool IsNotProved(absl::string_view message) {
 
 // What is proved of a plan is true of the program that is made of it.
 void RunPlan(absl::string_view input) {
-  pb::PlanSet set;
+  google::protobuf::Arena arena;
+  pb::PlanSet& set = *google::protobuf::Arena::CreateMessage<pb::PlanSet>(&arena);
   if (!set.ParseFromString(std::string(input))) return;
   const auto proofs = CheckPlanSet(set);
   const absl::StatusOr<pb::Program> program = ProgramOf(set, std::nullopt, "");
@@ -43,7 +45,8 @@ void RunPlan(absl::string_view input) {
 }
 
 void RunProgram(absl::string_view input) {
-  pb::Program program;
+  google::protobuf::Arena arena;
+  pb::Program& program = *google::protobuf::Arena::CreateMessage<pb::Program>(&arena);
   if (!program.ParseFromString(std::string(input))) return;
   if (!CheckProgram(program, /*num_processes=*/2).ok()) return;
   ProgramText(program);

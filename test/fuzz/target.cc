@@ -1,5 +1,6 @@
 #include "test/fuzz/target.h"
 
+#include "google/protobuf/arena.h"
 #include "test/fuzz/mutator.h"
 
 namespace oneflow::testing {
@@ -21,9 +22,14 @@ std::string Changed(const FuzzTarget& target, absl::string_view input, absl::str
   // Now and then what does not parse, for the parser's sake.
   const bool as_message = target.message != nullptr && seed % 16 != 0;
   if (as_message) {
-    const std::unique_ptr<google::protobuf::Message> message(target.message->New()), other(target.message->New());
-    if (message->ParsePartialFromString(bytes) && other->ParsePartialFromString(std::string(donor))) {
-      mutator.EditMessage(*message, *other);
+    google::protobuf::Arena arena;
+    google::protobuf::Message* const message = target.message->New(&arena);
+    if (message->ParsePartialFromString(bytes)) {
+      mutator.EditMessage(*message, [&]() -> const google::protobuf::Message& {
+        google::protobuf::Message* const other = target.message->New(&arena);
+        other->ParsePartialFromString(std::string(donor));  // of what does not parse there are the first fields
+        return *other;
+      });
       std::string changed = message->SerializePartialAsString();
       if (changed.size() <= most_bytes) return changed;
     }
