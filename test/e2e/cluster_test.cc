@@ -82,6 +82,12 @@ TEST_F(ClusterTest, AJobIsSubmittedListedLoggedAndCancelled) {
   EXPECT_THAT(logs.out, HasSubstr("== worker 1 on daemon 'right'\n"));
 }
 
+TEST_F(ClusterTest, ADaemonRunsSeveralProcessesOfAJob) {
+  const Outcome run = work_.Run(Join(Join({"run", work_.GptJob()}, OnMesh("dp: 4", 4)), At()));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(work_.Run(Join({"jobs", "describe", "1"}, At())).out, ContainsRegex("1 +left .*\n *2 +right "));
+}
+
 TEST_F(ClusterTest, QuestionsAboutUnknownJobsFail) {
   for (const char* command : {"logs", "cancel"}) {
     const Outcome ended = work_.Run(Join({command, "7"}, At()));

@@ -285,7 +285,14 @@ class DaemonImpl final : public Daemon {
     pool_->StopOthers(kept);
   }
 
-  void Start(const pb::StartWorker& start) {
+  void Start(pb::StartWorker start) {
+    pb::JobSpec& spec = *start.mutable_spec();
+    if (!spec.plan().empty()) {
+      plan_ = spec.plan();
+      plan_hash_ = spec.plan_hash();
+    } else if (spec.plan_hash() == plan_hash_) {
+      spec.set_plan(plan_);
+    }
     {
       absl::MutexLock lock(&mu_);
       pb::RunningWorker& worker = runs_[{start.job(), start.attempt(), start.process()}].worker;
@@ -372,6 +379,7 @@ class DaemonImpl final : public Daemon {
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<WorkerService> service_;
   std::unique_ptr<grpc::Server> server_;
+  std::string plan_, plan_hash_;  // of the last StartWorker that brought one; of the session's thread
   absl::Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;  // of the session, if there is one

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -437,15 +438,17 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
   absl::Status Write(Effects& effects) {
     absl::MutexLock lock(&store_mu_);
     OF_RETURN_IF_ERROR(store_->Apply(effects, effects.durable()));
-    std::string hash, plan;  // the last one: the processes of a job follow one another
+    std::string hash, plan;      // the last one: the processes of a job follow one another
+    std::set<SessionId> have_it;  // daemons keep the last one too
     for (auto& [session, message] : effects.messages) {
       if (!message.has_start()) continue;
       pb::JobSpec& spec = *message.mutable_start()->mutable_spec();
       if (spec.plan_hash() != hash) {
         OF_ASSIGN_OR_RETURN(plan, store_->LoadPlan(spec.plan_hash()));
         hash = spec.plan_hash();
+        have_it.clear();
       }
-      spec.set_plan(plan);
+      if (have_it.insert(session).second) spec.set_plan(plan);
     }
     return absl::OkStatus();
   }

@@ -527,6 +527,7 @@ void SchedulerState::SendStart(const Job& job, int process, Effects& effects) {
   start.set_attempt(job.attempt);
   start.set_process(process);
   *start.mutable_spec() = OnLayout(job.spec, job.status.fallback());
+  start.mutable_spec()->clear_graphs();
   effects.messages.emplace_back(job.workers[process].session, std::move(message));
 }
 

@@ -233,6 +233,20 @@ TEST_F(SchedulerServerTest, ARestartedSchedulerGoesOnWithItsJobs) {
   EXPECT_EQ(daemon.Read().stored().number(), 1);
 }
 
+TEST_F(SchedulerServerTest, ADaemonIsSentAPlanOnceForAllItsProcesses) {
+  FakeDaemon daemon(server_->address(), "d0", 2);
+  EXPECT_TRUE(daemon.Read().has_welcome());
+  pb::JobSpec spec = EmptyJob(2, 1);
+  spec.add_graphs("a long text that workers do not read");
+  ASSERT_OK(client_->Submit(spec).status());
+  const pb::ToDaemon first = daemon.Read(), second = daemon.Read();
+  EXPECT_EQ(first.start().spec().plan(), spec.plan());
+  EXPECT_EQ(second.start().process(), 1);
+  EXPECT_EQ(second.start().spec().plan(), "");
+  EXPECT_EQ(second.start().spec().plan_hash(), spec.plan_hash());
+  EXPECT_EQ(first.start().spec().graphs_size() + second.start().spec().graphs_size(), 0);
+}
+
 TEST_F(SchedulerServerTest, AHostThatAsksWithoutPauseIsHeldUp) {
   absl::Status held_up;
   for (int i = 0; i < 100'000 && held_up.ok(); ++i) held_up = client_->List().status();
