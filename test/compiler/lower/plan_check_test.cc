@@ -99,6 +99,7 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
       {[](auto& set) { set.mutable_variables(0)->clear_name(); }, "a variable has no name"},
       {[](auto& set) { set.mutable_variables(1)->set_name(set.variables(0).name()); }, "the name is used twice"},
       {[](auto& set) { set.mutable_plans(0)->mutable_registers(0)->clear_consumers(); }, "which does not name it"},
+      {[](auto& set) { FindRegister(set, HasMemory).set_others_only(true); }, "is waited for on other ranks only"},
       {[](auto& set) {
          set.mutable_plans(0)->mutable_actors(0)->mutable_outputs()->Add()->CopyFrom(set.plans(0).actors(0).outputs(0));
        },
