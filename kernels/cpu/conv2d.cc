@@ -127,8 +127,8 @@ struct Geometry {
   }
 
   // As the library wants it.
-  memory::desc Any(const TensorArg& x) const {
-    const bool is_bf16 = narrow && x.dtype == DType::kBFloat16;
+  memory::desc Any(const TensorArg& x) const { return Any(x, narrow && x.dtype == DType::kBFloat16); }
+  memory::desc Any(const TensorArg& x, bool is_bf16) const {
     return {memory::dims(x.dims, x.dims + x.rank), is_bf16 ? memory::data_type::bf16 : memory::data_type::f32,
             Tag::any};
   }
@@ -158,6 +158,17 @@ convolution_forward::primitive_desc ForwardDesc(const Geometry& g, const TensorA
           CpuEngine()};
 }
 
+// The forward one that a gradient's description is to name. All its operands are narrow, if any of the gradient's are:
+// the library has none of bf16 by floats, though it has gradients of bf16 that are floats.
+convolution_forward::primitive_desc HintDesc(const Geometry& g, const TensorArg& x, const TensorArg& k,
+                                             const TensorArg& y) {
+  const bool is_bf16 = g.narrow && (x.dtype == DType::kBFloat16 || y.dtype == DType::kBFloat16);
+  return {{dnnl::prop_kind::forward_training, g.Algorithm(k, y), g.Any(x, is_bf16), g.Any(k, is_bf16),
+           g.Any(y, is_bf16), g.strides, g.padding, g.padding},
+          g.primitive,
+          CpuEngine()};
+}
+
 Job ForwardJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &x = args.in[0], &k = args.in[1], &y = args.out[0];
   const auto pd = ForwardDesc(g, x, k, y);
@@ -172,7 +183,7 @@ Job DgradJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &dy = args.in[0], &k = args.in[1], &dx = args.out[0];
   const convolution_backward_data::primitive_desc pd(
       {g.Algorithm(k, dy), g.Any(dx), g.Any(k), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive, CpuEngine(),
-      ForwardDesc(g, dx, k, dy));
+      HintDesc(g, dx, k, dy));
   return {convolution_backward_data(pd),
           {MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, TagOf(dy)), pd.diff_dst_desc(), false),
            MakeOperand(DNNL_ARG_WEIGHTS, Plain(k, Tag::oihw), pd.weights_desc(), false),
@@ -184,7 +195,7 @@ Job WgradJob(const KernelArgs& args, const Geometry& g) {
   const TensorArg &x = args.in[0], &dy = args.in[1], &dk = args.out[0];
   const convolution_backward_weights::primitive_desc pd(
       {g.Algorithm(dk, dy), g.Any(x), g.Any(dk), g.Any(dy), g.strides, g.padding, g.padding}, g.primitive, CpuEngine(),
-      ForwardDesc(g, x, dk, dy));
+      HintDesc(g, x, dk, dy));
   return {convolution_backward_weights(pd),
           {MakeOperand(DNNL_ARG_SRC, Plain(x, TagOf(x)), pd.src_desc(), false),
            MakeOperand(DNNL_ARG_DIFF_DST, Plain(dy, TagOf(dy)), pd.diff_dst_desc(), false),

@@ -2,6 +2,7 @@
 #include "kernels/scratch.h"
 
 #include "gmock/gmock.h"
+#include "kernels/cpu/narrow_product.h"
 
 namespace oneflow {
 namespace {
@@ -43,6 +44,21 @@ TEST(ScratchTest, AHeadAsksForABlockOfLogits) {
       ScratchBytes(CpuKernels(), "matmul_cross_entropy_grad", attrs, {x, w, labels, loss}, {loss, x, w}, /*threads=*/1);
   EXPECT_EQ(logits, int64_t{256} * 50304 * 4);
   EXPECT_EQ(ScratchBytes(CpuKernels(), "matmul_cross_entropy", attrs, {x, w, labels}, {loss}, 1), logits);
+}
+
+// Of bf16, with results that are floats: operands are laid out anew as bf16, and not as floats, which take twice as much
+// and half as long again.
+TEST(ScratchTest, GradientsOfANarrowConvolutionAreMadeOfNarrowOperands) {
+  if (cpu::NarrowProduct::Fastest(DType::kBFloat16) != cpu::NarrowProduct::Way::kLibrary) {
+    GTEST_SKIP() << "this processor multiplies bf16 as floats";
+  }
+  const auto bf16 = [](const Shape& dims) { return ShardType{DType::kBFloat16, dims, dims}; };
+  const Shape x({8, 64, 28, 28}), k({64, 64, 1, 1});
+  const AttrMap attrs{{"stride", int64_t{1}}, {"padding", int64_t{0}},       {"height", int64_t{28}},
+                      {"width", int64_t{28}}, {"kernel_height", int64_t{1}}, {"kernel_width", int64_t{1}}};
+  EXPECT_LT(ScratchBytes(CpuKernels(), "conv2d_wgrad", attrs, {bf16(x), bf16(x)}, {F32(k)}, 1), 2 * x.count() * 3);
+  // One of the two is the result.
+  EXPECT_LT(ScratchBytes(CpuKernels(), "conv2d_dgrad", attrs, {bf16(x), bf16(k)}, {F32(x)}, 1), x.count() * 7);
 }
 
 TEST(ScratchTest, OpsThatMayAskAreListed) {
