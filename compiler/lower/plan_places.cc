@@ -147,7 +147,10 @@ class Places {
       }
       return CheckFits("a slot in its variable", 0, reg.slot_bytes(), bytes_[variable.tensor()]);
     }
-    if (reg.slot_bytes() == 0) return absl::OkStatus();
+    if (reg.slot_bytes() == 0) {
+      if (reg.slot_stride() == 0) return absl::OkStatus();
+      return Misplaced("slots without bytes are ", reg.slot_stride(), " bytes apart");
+    }
     const int64_t others = reg.slots() - 1;
     const int64_t room = Room(plan, reg.zone(), reg.grid());
     const bool strides = others > 0 || reg.slot_stride() != 0;

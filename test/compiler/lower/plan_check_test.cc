@@ -70,6 +70,7 @@ pb::ClassRegister& FindRegister(pb::PlanSet& set, Is&& is) {
 }
 
 bool HasMemory(const pb::ClassRegister& reg) { return reg.variable() < 0 && reg.slot_bytes() > 0; }
+bool HasNoMemory(const pb::ClassRegister& reg) { return reg.variable() < 0 && reg.slot_bytes() == 0; }
 bool StartsFilled(const pb::ClassRegister& reg) { return reg.initially_filled() > 0; }
 
 pb::ClassActor& FindCall(pb::PlanSet& set) {
@@ -100,6 +101,8 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
       {[](auto& set) { set.mutable_variables(1)->set_name(set.variables(0).name()); }, "the name is used twice"},
       {[](auto& set) { set.mutable_plans(0)->mutable_registers(0)->clear_consumers(); }, "which does not name it"},
       {[](auto& set) { FindRegister(set, HasMemory).set_others_only(true); }, "is waited for on other ranks only"},
+      {[](auto& set) { FindRegister(set, HasNoMemory).set_slot_stride(INT64_MIN); },
+       "slots without bytes are -9223372036854775808 bytes apart"},
       {[](auto& set) {
          set.mutable_plans(0)->mutable_actors(0)->mutable_outputs()->Add()->CopyFrom(set.plans(0).actors(0).outputs(0));
        },
