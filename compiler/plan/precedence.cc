@@ -40,11 +40,33 @@ void AddEdges(const Graph& graph, const Mutations& mutations, Precedence& result
   }
 }
 
+// What makes gradients that travel to the update, and nothing else: whoever waits for the network waits for these.
+std::vector<bool> SendersOfGradients(const Graph& graph, const Precedence& order) {
+  const int n = graph.num_nodes();
+  std::vector<bool> goes_to_update(n, false);  // boxings
+  const auto all_after = [&](NodeId id, const auto& holds) {
+    return !order.after[id].empty() && std::all_of(order.after[id].begin(), order.after[id].end(), holds);
+  };
+  for (NodeId id = n - 1; id >= 0; --id) {
+    goes_to_update[id] = IsBoxing(graph.node(id)) && all_after(id, [&](NodeId after) {
+                           return goes_to_update[after] || IsUpdate(graph.node(after));
+                         });
+  }
+  std::vector<bool> sends(n, false);
+  for (NodeId id = 0; id < n; ++id) {
+    const Node& node = graph.node(id);
+    sends[id] =
+        IsBackward(node) && !IsBoxing(node) && all_after(id, [&](NodeId after) { return goes_to_update[after]; });
+  }
+  return sends;
+}
+
 // False if some nodes wait in a circle.
-bool Sort(Precedence& result) {
+bool Sort(const std::vector<bool>& first, Precedence& result) {
   const int n = static_cast<int>(result.before.size());
   std::vector<int> missing(n);
-  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<NodeId>> ready;
+  const auto later = [&](NodeId a, NodeId b) { return first[a] != first[b] ? !first[a] : a > b; };
+  std::priority_queue<NodeId, std::vector<NodeId>, decltype(later)> ready(later);
   for (NodeId id = 0; id < n; ++id) {
     missing[id] = static_cast<int>(result.before[id].size());
     if (missing[id] == 0) ready.push(id);
@@ -100,7 +122,7 @@ absl::StatusOr<Precedence> FindPrecedence(const Graph& graph, const OpRegistry& 
   result.section.assign(n, 0);
   for (NodeId id = 0; id < n; ++id) result.queue.push_back(QueueOf(graph.node(id), ops));
   AddEdges(graph, mutations, result);
-  if (!Sort(result)) {
+  if (!Sort(SendersOfGradients(graph, result), result)) {
     const auto first = std::find(result.position.begin(), result.position.end(), -1);
     return absl::UnimplementedError(
         absl::StrCat(Where(graph.node(static_cast<NodeId>(first - result.position.begin()))),

@@ -18,8 +18,9 @@ enum class Queue : uint8_t { kCompute, kCommunication, kHost };
 struct Precedence {
   std::vector<std::vector<NodeId>> before;  // of each node
   std::vector<std::vector<NodeId>> after;
-  std::vector<NodeId> sorted;  // all nodes; ties by id
-  std::vector<int> position;   // in `sorted`
+  // All nodes; of those that may come next what makes gradients that other ranks wait for, then by id.
+  std::vector<NodeId> sorted;
+  std::vector<int> position;  // in `sorted`
   // Acts once per step and micro-batches wait for it. It may not share a chain with what waits for micro-batches.
   std::vector<bool> leads;
   std::vector<Queue> queue;  // of each node
