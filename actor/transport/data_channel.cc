@@ -33,6 +33,9 @@ using Clock = std::chrono::steady_clock;
 constexpr unsigned kActiveMessage = 1;
 // Looks for work so long before it sleeps, as an actor thread does.
 constexpr std::chrono::microseconds kLookTime(20);
+// While payloads move something comes all the time, and each wake-up takes a core from who computes, if there is none
+// to spare: what comes within so long is taken at once.
+constexpr std::chrono::microseconds kPause(250);
 // The peer's own error comes over the control network, and says more than that it is gone.
 constexpr std::chrono::milliseconds kWordTime(500);
 constexpr std::chrono::seconds kCloseTime(2);
@@ -146,6 +149,9 @@ class DataChannel::Impl {
   void Loop();
   // Returns when there may be something to do.
   void Await();
+  void Sleep(int events, std::chrono::nanoseconds limit);
+  // In either direction, and not whole yet.
+  bool IsMovingPayloads() const;
   bool HasWork() const { return has_queued_ || quit_; }
   void SendQueued();
   void SendOne(std::unique_ptr<Outgoing> outgoing);
@@ -336,7 +342,6 @@ void DataChannel::Impl::Loop() {
 }
 
 void DataChannel::Impl::Await() {
-  bool soon = false;  // there is a loss to be told
   if (options_.cores != nullptr && options_.cores->TryTakeOne()) {
     bool found = false;
     const auto end = Clock::now() + kLookTime;
@@ -347,17 +352,24 @@ void DataChannel::Impl::Await() {
     options_.cores->GiveBack(1);
     if (found) return;
   }
-  {
-    std::lock_guard<std::mutex> lock(worker_mu_);
-    if (ucp_worker_arm(worker_) != UCS_OK) return;  // something has come
-    soon = !losses_.empty();
-  }
+  std::unique_lock<std::mutex> lock(worker_mu_);
+  const bool is_moving = IsMovingPayloads();
+  if (!is_moving && ucp_worker_arm(worker_) != UCS_OK) return;  // something has come
+  const bool soon = !losses_.empty();                           // to be told
+  lock.unlock();
+  if (is_moving) return Sleep(/*events=*/1, kPause);
+  Sleep(/*events=*/2, soon ? std::chrono::milliseconds(50) : std::chrono::milliseconds(1000));
+}
+
+// Until there is something to send or, with two events, something has come.
+void DataChannel::Impl::Sleep(int events, std::chrono::nanoseconds limit) {
   asleep_ = true;
   if (!HasWork()) {
-    pollfd events[2] = {{worker_fd_, POLLIN, 0}, {wake_, POLLIN, 0}};
-    poll(events, 2, soon ? 50 : 1000);
+    pollfd of[2] = {{wake_, POLLIN, 0}, {worker_fd_, POLLIN, 0}};
+    const timespec until = {limit / std::chrono::seconds(1), (limit % std::chrono::seconds(1)).count()};
+    ppoll(of, events, &until, nullptr);
     uint64_t count = 0;
-    if (events[1].revents != 0) (void)!read(wake_, &count, sizeof(count));
+    if (of[0].revents != 0) (void)!read(wake_, &count, sizeof(count));
   }
   asleep_ = false;
 }
@@ -551,6 +563,10 @@ absl::Status DataChannel::Impl::TakePiece(const Header& header, const void* data
 
 bool DataChannel::Impl::IsSending() const {
   return sending_ > 0 || std::any_of(payloads_.begin(), payloads_.end(), [](const auto& x) { return !x.empty(); });
+}
+
+bool DataChannel::Impl::IsMovingPayloads() const {
+  return arriving_.any() || std::any_of(pieces_.begin(), pieces_.end(), [](int pieces) { return pieces > 0; });
 }
 
 void DataChannel::Impl::Progress() {

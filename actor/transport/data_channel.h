@@ -5,12 +5,12 @@
 //   actor threads ──► Send() ──► queue ──► thread ══ UCX ══► thread ──► Receiver ──► memory, mailboxes
 //
 // One thread moves everything, sleeps when there is nothing to move, and looks a while before it does if the process
-// has a core to spare. What is sent is not copied on the way to the network where it lies in a few runs; payloads go in
-// pieces, and messages between them. Who may send
-// is settled before: peers are told the address and a stamp of random bytes over the control network, and whatever
-// comes without the stamp is dropped. Where that network is secret they are told a key too, and all that goes over this
-// one is sealed with it (seal.h): what is not, was changed or comes again is dropped. A connection that breaks is
-// reported once and not made again.
+// has a core to spare; if it has none, it looks four times in a millisecond while payloads move. What is sent is not
+// copied on the way to the network where it lies in a few runs; payloads go in pieces, and messages between them. Who
+// may send is settled before: peers are told the address and a stamp of random bytes over the control network, and
+// whatever comes without the stamp is dropped. Where that network is secret they are told a key too, and all that goes
+// over this one is sealed with it (seal.h): what is not, was changed or comes again is dropped. A connection that
+// breaks is reported once and not made again.
 #pragma once
 
 #include <cstdint>

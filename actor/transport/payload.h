@@ -49,6 +49,8 @@ class ArrivingPayloads {
   // reaches beyond the `room` that there is, or more come than should.
   absl::StatusOr<bool> Add(int process, uint8_t use, const Message& message, int64_t offset, int64_t num_bytes,
                            int64_t of_bytes, int64_t room);
+  // Whether some payload has come in part.
+  bool any() const { return !come_.empty(); }
 
  private:
   using Key = std::tuple<int, uint8_t, uint16_t, int32_t, int32_t, int32_t>;

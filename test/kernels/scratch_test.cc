@@ -46,8 +46,8 @@ TEST(ScratchTest, AHeadAsksForABlockOfLogits) {
   EXPECT_EQ(ScratchBytes(CpuKernels(), "matmul_cross_entropy", attrs, {x, w, labels}, {loss}, 1), logits);
 }
 
-// Of bf16, with results that are floats: operands are laid out anew as bf16, and not as floats, which take twice as much
-// and half as long again.
+// Of bf16, with results that are floats: operands are laid out anew as bf16, and not as floats, which take twice as
+// much.
 TEST(ScratchTest, GradientsOfANarrowConvolutionAreMadeOfNarrowOperands) {
   if (cpu::NarrowProduct::Fastest(DType::kBFloat16) != cpu::NarrowProduct::Way::kLibrary) {
     GTEST_SKIP() << "this processor multiplies bf16 as floats";
