@@ -11,6 +11,7 @@
 #include "kernels/cpu/narrow_product.h"
 #include "kernels/cpu/packed_product.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/rows_product.h"
 
 namespace oneflow::cpu {
 namespace {
@@ -97,8 +98,13 @@ const char* BatchMatmul(const KernelArgs& args) {
 // Of 16-bit floats. The product is made when a job is loaded; before, only to ask what memory it takes.
 template <Factors (*kFactors)(const KernelArgs&)>
 std::unique_ptr<NarrowProduct> Make(const KernelArgs& args) {
-  const DType in = args.in[0].dtype;
-  return NarrowProduct::Make(kFactors(args).shape, in, args.out[0].dtype, NarrowProduct::Fastest(in));
+  const DType in = args.in[0].dtype, out = args.out[0].dtype;
+  const ProductShape shape = kFactors(args).shape;
+  const NarrowProduct::Way way = NarrowProduct::Fastest(in);
+  if (way == NarrowProduct::Way::kLibrary) {
+    if (auto product = MakeRowsProduct(shape, in, out, args.threads)) return product;
+  }
+  return NarrowProduct::Make(shape, in, out, way);
 }
 
 template <Factors (*kFactors)(const KernelArgs&)>

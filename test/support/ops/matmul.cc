@@ -75,8 +75,9 @@ void AddExamples(Random& r, OpCases& cases) {
 void AddEdges(Random& r, OpCases& cases) {
   using Sizes = std::tuple<Dims, int64_t, int64_t>;  // rows, k, n
   for (const bool transpose : {false, true}) {
-    for (const auto& [rows, k, n] : {Sizes{{1}, 1, 1}, Sizes{{3, 5}, 7, 11}, Sizes{{33}, 128, 65}, Sizes{{0}, 4, 5},
-                                     Sizes{{4}, 0, 5}, Sizes{{4}, 5, 0}, Sizes{{}, 6, 7}, Sizes{{300}, 64, 96}}) {
+    for (const auto& [rows, k, n] :
+         {Sizes{{1}, 1, 1}, Sizes{{3, 5}, 7, 11}, Sizes{{33}, 128, 65}, Sizes{{0}, 4, 5}, Sizes{{4}, 0, 5},
+          Sizes{{4}, 5, 0}, Sizes{{}, 6, 7}, Sizes{{300}, 64, 96}, Sizes{{5, 121}, 64, 96}}) {
       Dims x = rows, dy = rows;
       x.push_back(k);
       dy.push_back(n);
