@@ -12,6 +12,19 @@ constexpr float kInvSqrt2Pi = 0.39894228040143268f;  // 1 / sqrt(2 pi)
 
 OF_INLINE F32s Phi(F32s x) { return 0.5f + 0.5f * Erf(x * kSqrtHalf); }
 
+// Phi(x) + x phi(x) to 2.5e-7: both have the exponential e = exp(-x^2 / 2) in them, as
+//   Phi(-|x|) = e (c1 t + c2 t^2 + ... + c5 t^5),  t = 1 / (1 + c |x|)       (Abramowitz and Stegun, 7.1.26)
+OF_INLINE F32s Slope(F32s x) {
+  const F32s e = ExpBelowZero(-0.5f * x * x);
+  const F32s t = 1.0f / (1.0f + 0.23164189f * Abs(x));
+  F32s p = t * 0.530702714f - 0.726576014f;
+  p = p * t + 0.710706870f;
+  p = p * t - 0.142248368f;
+  p = p * t + 0.127414796f;
+  const F32s tail = p * t * e;
+  return (x < 0 ? tail : 1.0f - tail) + x * (kInvSqrt2Pi * e);
+}
+
 template <typename T>
 const char* Gelu(const KernelArgs& args) {
   const T* const x = args.in[0].as<const T>();
@@ -34,9 +47,7 @@ const char* GeluGrad(const KernelArgs& args) {
   ParallelFor(args.in[0].count, Grain(3 * sizeof(T)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
-      const F32s v = Load(x + i, lanes);
-      const F32s density = kInvSqrt2Pi * Exp(-0.5f * v * v);
-      Store(dx + i, Load(dy + i, lanes) * (Phi(v) + v * density), lanes);
+      Store(dx + i, Load(dy + i, lanes) * Slope(Load(x + i, lanes)), lanes);
     });
   });
   return nullptr;

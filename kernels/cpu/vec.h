@@ -182,10 +182,10 @@ OF_INLINE U64s MultiplyLower(U64s a, uint32_t b) {
 #endif
 }
 
-// e^x to 1.2e-7 relative (Cephes: x = n ln2 + r, |r| <= ln2/2, degree 6 in r); 0 below -87.33, infinity above 88.72.
-OF_INLINE F32s Exp(F32s x) {
-  const F32s low = Splat(-87.33654f), high = Splat(88.72283f);
-  const F32s t = Min(Max(x, low), high);
+OF_INLINE F32s Abs(F32s x) { return (F32s)((I32s)x & 0x7fffffff); }
+
+// e^t to 1.2e-7 relative for -87.33 <= t <= 88.72 (Cephes: t = n ln2 + r, |r| <= ln2/2, degree 6 in r).
+OF_INLINE F32s ExpInRange(F32s t) {
   // Adding 1.5 * 2^23 rounds to an integer; it sits in the low bits of the sum.
   const F32s shifted = t * 1.44269504f + 12582912.0f;
   const F32s n = shifted - 12582912.0f;
@@ -197,11 +197,18 @@ OF_INLINE F32s Exp(F32s x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  F32s y = (F32s)((I32s)p + ((I32s)shifted << 23));
+  return (F32s)((I32s)p + ((I32s)shifted << 23));
+}
+// The same for all x; 0 below -87.33, infinity above 88.72.
+OF_INLINE F32s Exp(F32s x) {
+  const F32s low = Splat(-87.33654f), high = Splat(88.72283f);
+  F32s y = ExpInRange(Min(Max(x, low), high));
   y = x < low ? Splat(0) : y;
   y = x > high ? Splat(INFINITY) : y;
   return x == x ? y : x;
 }
+// Of x <= 0, with 1.2e-38 below -87.33. A NaN gives that too.
+OF_INLINE F32s ExpBelowZero(F32s x) { return ExpInRange(Max(x, Splat(-87.33654f))); }
 
 // A ratio of polynomials in x^2, odd over even, as minimax fits of tanh and erf have it.
 template <int kOdd, int kEven>
