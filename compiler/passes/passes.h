@@ -148,6 +148,12 @@ std::vector<int> RecomputedPieces(const Graph& graph, const PassContext& context
 //   after    x, ... -> batch_norm_relu {made_of="h = batch_norm(x, ...); y = relu(h)"} -> y
 absl::StatusOr<bool> Fuse(Graph& graph, PassContext& context);
 
+// pack-once: panels that are there at the same time are made in one pass over the weight.
+//
+//   before   w -> pack_weight -> p;   w -> pack_weight {transpose} -> q
+//   after    w -> pack_weight_both_ways -> p, q
+absl::StatusOr<bool> PackOnce(Graph& graph, PassContext& context);
+
 // channel-blocks: on cpu what convolutions read and write lies in blocks of channels, and what lies between them too.
 //
 //   before   x -> conv2d -> y -> relu -> z -> conv2d -> u -> reshape

@@ -143,8 +143,10 @@ KernelList MatmulKernels() {
   ListNarrow<BatchFactors>("batch_matmul", kernels);
   kernels.push_back(
       {"packed_matmul", DType::kBFloat16, Narrow<PackedFactors>, Workspace<PackedFactors>, Prepare<PackedFactors>});
-  kernels.push_back({"pack_weight", DType::kFloat32, PackWeight});
-  kernels.push_back({"pack_weight", DType::kBFloat16, PackWeight});
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    kernels.push_back({"pack_weight", dtype, PackWeight});
+    kernels.push_back({"pack_weight_both_ways", dtype, PackWeightBothWays});
+  }
   return kernels;
 }
 

@@ -93,6 +93,25 @@ OF_INLINE void Store(float* p, F32s v, SomeLanes lanes) {
 }
 OF_INLINE F32s Load(const float* p, AllLanes, float) { return Load(p); }
 
+// A store that leaves the caches to others and reads no line that is written as a whole. REQUIRES: p is aligned to a
+// vector; whoever stored so calls FinishStores() before another thread may read it.
+OF_INLINE void StorePastCaches(float* p, F32s v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, (__m512)v);
+#elif defined(__AVX2__)
+  _mm256_stream_ps(p, (__m256)v);
+#elif defined(__x86_64__)
+  _mm_stream_ps(p, (__m128)v);
+#else
+  Store(p, v);
+#endif
+}
+OF_INLINE void FinishStores() {
+#ifdef __x86_64__
+  _mm_sfence();
+#endif
+}
+
 // v with `fill` in the lanes beyond the count.
 OF_INLINE F32s Keep(F32s v, SomeLanes lanes, float fill = 0) { return Mask(lanes) ? v : Splat(fill); }
 OF_INLINE F32s Keep(F32s v, AllLanes, float = 0) { return v; }

@@ -1,6 +1,7 @@
 // pack_weight, packed_matmul: a weight laid out for the products of a processor (oneflow_core/packed.h), and the
 // product that reads it so. The compiler makes both of a matmul (compiler/passes/pack_weights.cc), where layouts are
-// known; models do not name them and no gradient flows through them.
+// known; models do not name them and no gradient flows through them. pack_weight_both_ways is two pack_weight of one w,
+// the second transposed.
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/packed.h"
@@ -8,10 +9,8 @@
 namespace oneflow::ops {
 namespace {
 
-absl::StatusOr<Types> InferPack(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"w", kFloat, Exactly(2)}}));
-  const TensorType& w = c.inputs[0];
-  OF_ASSIGN_OR_RETURN(const bool transposed, BoolAttrOr(c.attrs, "transpose", false));
+// What is packed of w, which is [k, n], or [n, k] if transposed.
+absl::StatusOr<TensorType> PackedType(const TensorType& w, bool transposed) {
   if (w.dtype == DType::kFloat16) {
     return absl::InvalidArgumentError(absl::StrCat("w is ", w.ToString(), " but must be f32 or bf16"));
   }
@@ -21,7 +20,21 @@ absl::StatusOr<Types> InferPack(const InferContext& c) {
                                                    ", but panels take a multiple of ", kPanelRows, " rows and of ",
                                                    kPanelColumns, " columns"));
   }
-  return Outputs({{DType::kBFloat16, PackedShape(k, n)}});
+  return TensorType{DType::kBFloat16, PackedShape(k, n)};
+}
+
+absl::StatusOr<Types> InferPack(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"w", kFloat, Exactly(2)}}));
+  OF_ASSIGN_OR_RETURN(const bool transposed, BoolAttrOr(c.attrs, "transpose", false));
+  OF_ASSIGN_OR_RETURN(TensorType packed, PackedType(c.inputs[0], transposed));
+  return Outputs({std::move(packed)});
+}
+
+absl::StatusOr<Types> InferPackBothWays(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"w", kFloat, Exactly(2)}}));
+  OF_ASSIGN_OR_RETURN(TensorType packed, PackedType(c.inputs[0], false));
+  OF_ASSIGN_OR_RETURN(TensorType transposed, PackedType(c.inputs[0], true));
+  return Outputs({std::move(packed), std::move(transposed)});
 }
 
 absl::StatusOr<Types> InferPackedMatmul(const InferContext& c) {
@@ -50,6 +63,7 @@ double PackedFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorT
 
 void AddPackedMatmulOps(OpRegistry& registry) {
   registry.Add({.name = "pack_weight", .infer = InferPack});
+  registry.Add({.name = "pack_weight_both_ways", .infer = InferPackBothWays});
   registry.Add({.name = "packed_matmul",
                 .infer = InferPackedMatmul,
                 .flops = PackedFlops,

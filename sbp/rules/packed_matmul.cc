@@ -1,7 +1,10 @@
 // Packed weights are split where whole panels are cut (oneflow_core/packed.h):
 //
 //   pack_weight      w[k,n]               ->  [n/64, k/2, 64, 2]     k: S(0)->S(1)    n: S(1)->S(0)
+//   ..._both_ways    w[k,n]               ->  that, and [k/64, n/2, 64, 2]
 //   packed_matmul    a[..,k], packed      ->  [.., n]                as matmul
+#include <algorithm>
+
 #include "oneflow_core/packed.h"
 #include "sbp/rules/rules.h"
 
@@ -34,6 +37,16 @@ Result PackWeight(const RuleContext& context) {
   return FromFactors(rule, context);
 }
 
+Result PackBothWays(const RuleContext& context) {
+  FactorRule rule;
+  const Shape& w = context.inputs[0].shape;
+  const int64_t unit = std::max(kPanelRows, kPanelColumns);
+  const int k = LetterOf("k", w[0], unit, context, rule), n = LetterOf("n", w[1], unit, context, rule);
+  rule.inputs = {{k, n}};
+  rule.outputs = {{n, k, kNone, kNone}, {k, n, kNone, kNone}};
+  return FromFactors(rule, context);
+}
+
 Result PackedMatmul(const RuleContext& context) {
   FactorRule rule = OneLetterPerDimension(context.inputs[0].shape);
   rule.letters.pop_back();
@@ -54,6 +67,7 @@ Result PackedMatmul(const RuleContext& context) {
 RuleList PackedProducts() {
   static constexpr OpRule kRules[] = {
       {"pack_weight", PackWeight},
+      {"pack_weight_both_ways", PackBothWays},
       {"packed_matmul", PackedMatmul},
   };
   return kRules;

@@ -95,5 +95,44 @@ TEST(PackWeightsTest, WhatIsReadInOtherWaysIsRoundedOnceForAll) {
   EXPECT_EQ(ProducerOf(graph, NodeOf(graph, packs[0]), 0).op, "cast");
 }
 
+// By pass: how often it packs a weight one way and both ways.
+using Counts = std::pair<size_t, size_t>;
+Counts PacksOf(const Graph& graph) {
+  return {NamesOf(graph, "pack_weight").size(), NamesOf(graph, "pack_weight_both_ways").size()};
+}
+absl::StatusOr<Graph> PackedOnce(Graph graph, const CompileOptions& options) {
+  return RunUpTo("pack-once", std::move(graph), options);
+}
+
+TEST(PackOnceTest, MicroBatchesReadPanelsThatOnePassOverTheWeightMade) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, PackedOnce(TwoProducts({}, 128), InBf16({}, 2)));
+  EXPECT_EQ(PacksOf(graph), Counts(1, 1)) << "no gradient flows through w";
+  const Node& both = NodeOf(graph, NamesOf(graph, "pack_weight_both_ways")[0]);
+  EXPECT_EQ(ProducerOf(graph, both, 0).name, "v");
+  ASSERT_EQ(both.outputs.size(), 2);
+  EXPECT_EQ(graph.value(both.outputs[0]).type.ToString(), "bf16[1,96,64,2]");
+  EXPECT_EQ(graph.value(both.outputs[1]).type.ToString(), "bf16[3,32,64,2]");
+  for (const ValueId panels : both.outputs) EXPECT_EQ(graph.Consumers()[panels].size(), 1);
+}
+
+TEST(PackOnceTest, PanelsOfOneMicroBatchAreMadeWhenTheyAreWanted) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, PackedOnce(TwoProducts(), InBf16()));
+  EXPECT_EQ(PacksOf(graph), Counts(3, 0)) << "those of the gradient would be there all through forward";
+}
+
+TEST(PackOnceTest, AFusedHeadReadsPanelsThatOnePassOverTheWeightMade) {
+  GraphBuilder b(Ops(), "head");
+  const Samples samples = ReadSamples(b, 128);
+  const Tensor x = Relu(MatMul(samples.rows, Weight(b, "up", {16, 64})));
+  b.SetLoss(ReduceMean(SoftmaxCrossEntropy(MatMul(x, Weight(b, "w", {64, 128})), samples.labels)));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  CompileOptions apart = InBf16();
+  apart.fuse = false;
+  ASSERT_OK_AND_ASSIGN(const Graph of_parts, PackedOnce(graph, apart));
+  EXPECT_EQ(PacksOf(of_parts), Counts(2, 0));
+  ASSERT_OK_AND_ASSIGN(graph, PackedOnce(std::move(graph), InBf16()));
+  EXPECT_EQ(PacksOf(graph), Counts(0, 1));
+}
+
 }  // namespace
 }  // namespace oneflow::testing
