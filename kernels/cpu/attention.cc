@@ -42,6 +42,8 @@ struct Shape {
   int64_t padded, stride;
   float scale;
   bool causal;
+  // Where the first element of a sample's head is.
+  int64_t HeadAt(int64_t task) const { return task / heads * tokens * columns + task % heads * d; }
   // Keys that query i sees, and keys that the block of queries ending at `end` computes.
   int64_t Visible(int64_t i) const { return causal ? i + 1 : tokens; }
   int64_t Computed(int64_t end) const { return causal ? std::min(padded, (end + kLine - 1) / kLine * kLine) : padded; }
@@ -153,6 +155,15 @@ const float* AlongQueries(const Shape& s, int64_t rows, int64_t computed, const 
     }
   }
   return pairs;
+}
+
+// Asks for the rows of a head that comes next: they lie apart, so that no processor foresees them.
+template <typename T>
+void Prefetch(const Shape& s, const T* head) {
+  constexpr int64_t kLineElements = kLine * static_cast<int64_t>(sizeof(float) / sizeof(T));
+  for (int64_t i = 0; i < s.tokens; ++i) {
+    for (int64_t c = 0; c < s.d; c += kLineElements) __builtin_prefetch(head + i * s.columns + c, 0, 2);
+  }
 }
 
 // Turns a row of raw scores into exp(scale * score - shift), zero where the query must not look; returns the sum.
@@ -306,14 +317,17 @@ template <typename T>
 const char* Attention(const KernelArgs& args) {
   const Shape s(args.in[0], *args.attrs);
   const auto forward = [&]<bool kPairs>(int64_t task, float* scratch) {
-    const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
+    const int64_t at = s.HeadAt(task);
     ForwardHead<kPairs>(s, args.in[0].as<const T>() + at, args.in[1].as<const T>() + at, args.in[2].as<const T>() + at,
                         args.out[0].as<T>() + at, args.out[1].as<float>() + task * s.tokens, scratch);
   };
   ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * ForwardScratch<T>(s);
     InSteps<T>(s, [&]<bool kPairs>() {
-      for (int64_t task = begin; task < end; ++task) forward.template operator()<kPairs>(task, scratch);
+      for (int64_t task = begin; task < end; ++task) {
+        for (int i = 0; i < 3 && task + 1 < end; ++i) Prefetch(s, args.in[i].as<const T>() + s.HeadAt(task + 1));
+        forward.template operator()<kPairs>(task, scratch);
+      }
     });
   });
   return nullptr;
@@ -329,7 +343,7 @@ template <typename T>
 const char* AttentionGrad(const KernelArgs& args) {
   const Shape s(args.in[1], *args.attrs);
   const auto backward = [&]<bool kPairs>(int64_t task, float* scratch) {
-    const int64_t at = task / s.heads * s.tokens * s.columns + task % s.heads * s.d;
+    const int64_t at = s.HeadAt(task);
     const auto in = [&](int i) { return args.in[i].as<const T>() + at; };
     const auto out = [&](int i) { return args.out[i].as<T>() + at; };
     const float* const lse = args.in[5].as<const float>() + task * s.tokens;
@@ -338,7 +352,10 @@ const char* AttentionGrad(const KernelArgs& args) {
   ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * BackwardScratch<T>(s);
     InSteps<T>(s, [&]<bool kPairs>() {
-      for (int64_t task = begin; task < end; ++task) backward.template operator()<kPairs>(task, scratch);
+      for (int64_t task = begin; task < end; ++task) {
+        for (int i = 0; i < 5 && task + 1 < end; ++i) Prefetch(s, args.in[i].as<const T>() + s.HeadAt(task + 1));
+        backward.template operator()<kPairs>(task, scratch);
+      }
     });
   });
   return nullptr;
