@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor/captured_runs.h"
 #include "actor/instruction/counts_on_host.h"
+#include "actor/joined_calls.h"
 #include "actor/op_timers.h"
 #include "glog/logging.h"
 
@@ -40,6 +41,7 @@ class Executor::Impl {
       for (int a = 0; a < plan.actors_size(); ++a) {
         if (plan.actors(a).rank() != c_.rank || plan.actors(a).queue() != c_.queue) continue;
         OF_RETURN_IF_ERROR(Bind(plan, plan.actors(a), programs_[p][a]));
+        FindJoined(programs_[p][a]);
         if (Captures()) FindRuns(programs_[p][a]);
       }
     }
@@ -113,6 +115,7 @@ class Executor::Impl {
   struct ActorProgram {
     std::vector<Entry> entries;  // in the order of the plan
     bool reads_act_numbers = false;
+    std::vector<size_t> joined;     // by instruction: where those end that are one call with it (joined_calls.h)
     std::vector<CapturedRun> runs;  // where the device captures work
   };
 
@@ -141,14 +144,20 @@ class Executor::Impl {
     return RunEntries(program, at, program.entries.size(), actor, act);
   }
 
-  // Instructions [begin, end), each by itself.
+  // Instructions [begin, end), each by itself but for those that are one call.
   absl::Status RunEntries(ActorProgram& program, size_t begin, size_t end, const Actor& actor, const CurrentAct& act) {
     size_t launched = begin;  // of the instructions, those whose counts follow
     for (size_t i = begin; i < end; ++i) {
       Entry& entry = program.entries[i];
       current_.store(&entry, std::memory_order_relaxed);
-      entry.bound->operands().MoveTo(actor);
-      absl::Status status = entry.Run(act);
+      absl::Status status;
+      if (program.joined[i] > i + 1) {
+        status = RunJoined(program, i, program.joined[i], actor, act);
+        i = program.joined[i] - 1;
+      } else {
+        entry.bound->operands().MoveTo(actor);
+        status = entry.Run(act);
+      }
       if (!status.ok()) return Annotate(status, WhereIs(entry));
       bytes_moved_.store(bytes_moved() + entry.bound->remote_bytes(), std::memory_order_relaxed);
       if (!has_counts() || !entry.bound->is_launched()) continue;
@@ -158,6 +167,20 @@ class Executor::Impl {
       }
     }
     return absl::OkStatus();
+  }
+
+  // Instructions [begin, end) as one call.
+  absl::Status RunJoined(ActorProgram& program, size_t begin, size_t end, const Actor& actor, const CurrentAct& act) {
+    calls_.clear();
+    for (size_t i = begin; i < end; ++i) {
+      BoundInstruction& bound = *program.entries[i].bound;
+      bound.operands().MoveTo(actor);
+      calls_.push_back(bound.joinable()->args);
+      calls_.back().step = act.step;
+      calls_.back().micro_batch = act.micro_batch;
+    }
+    const char* const error = program.entries[begin].bound->joinable()->kernel->run_many(calls_);
+    return error == nullptr ? absl::OkStatus() : absl::InternalError(error);
   }
 
   std::string WhereIs(const Entry& entry) const { return Where(*entry.of, *entry.actor, *entry.plan); }
@@ -175,6 +198,12 @@ class Executor::Impl {
     return absl::OkStatus();
   }
 
+  // Timed is each instruction.
+  void FindJoined(ActorProgram& program) const {
+    std::vector<const BoundInstruction*> bound;
+    for (const Entry& entry : program.entries) bound.push_back(entry.bound.get());
+    program.joined = c_.profile ? EachAlone(bound.size()) : JoinedCalls(bound);
+  }
   static void FindRuns(ActorProgram& program) {
     std::vector<bool> can_be_captured;
     for (const Entry& entry : program.entries) can_be_captured.push_back(entry.bound->can_be_captured());
@@ -194,6 +223,7 @@ class Executor::Impl {
   int64_t scratch_bytes_ = 0;                        // of one instruction at a time
   int64_t held_bytes_ = 0;                           // of all
   void* scratch_ = nullptr;
+  std::vector<KernelArgs> calls_;  // of the joined call that runs
   std::atomic<int64_t> ns_{0};
   std::atomic<int64_t> begin_ns_{0};  // of the act that runs, as steady_clock counts; 0: none runs
   std::atomic<int64_t> ended_ns_{std::chrono::steady_clock::now().time_since_epoch().count()};

@@ -3,6 +3,7 @@
 //
 //   load:  instruction ──► BoundInstruction (instruction/), largest scratch area
 //   act:   operands to slots ──► Run, timed where profiling is on
+//          else neighbours as one call, where a kernel takes several (joined_calls.h)
 //          on devices that capture work: runs of instructions as one (captured_runs.h)
 #pragma once
 

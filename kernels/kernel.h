@@ -96,6 +96,9 @@ struct Kernel {
   // Makes what is expensive and depends on shapes only (a oneDNN primitive); null: none. Called once per instruction at
   // load; data pointers are null. An empty pointer means the shapes are not supported.
   std::shared_ptr<void> (*prepare)(const KernelArgs&) = nullptr;
+  // Runs several calls at once, in any order: what they give is what `run` gives of each, to the bit. No call writes
+  // what another one reads or writes. Null: there is no such way. Of kernels without scratch memory and `prepare`.
+  const char* (*run_many)(std::span<const KernelArgs>) = nullptr;
 };
 
 // The kernels of one device kind: a visible list, no static initialisers.

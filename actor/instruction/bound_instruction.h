@@ -9,8 +9,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "actor/act_runner.h"
 #include "actor/collective/collectives.h"
 #include "actor/data/source_cache.h"
@@ -48,6 +50,13 @@ struct CurrentAct {
   Afterwards& afterwards;   // what a run leaves to be done later
 };
 
+// A call of a kernel that takes several at once (Kernel::run_many).
+struct JoinableCall {
+  const Kernel* kernel = nullptr;
+  KernelArgs args;                         // operands as they lie now
+  absl::Span<const int> overwritten = {};  // of the inputs
+};
+
 class BoundInstruction {
  public:
   virtual ~BoundInstruction() = default;
@@ -65,6 +74,8 @@ class BoundInstruction {
   // Whether a run launches the same whenever operands lie where they do and the micro-batch is the first or is not, and
   // nothing else: a device that captures work may keep it.
   virtual bool can_be_captured() const { return false; }
+  // What a run calls, and does nothing else, if the call may be joined with others (joined_calls.h).
+  virtual std::optional<JoinableCall> joinable() const { return std::nullopt; }
   // Whether its kernel asks the device for the numbers of its act.
   virtual bool reads_act_numbers() const { return false; }
 
@@ -72,6 +83,7 @@ class BoundInstruction {
   virtual bool is_launched() const { return true; }
 
   Operands& operands() { return operands_; }
+  const Operands& operands() const { return operands_; }
 
  protected:
   explicit BoundInstruction(Operands operands) : operands_(std::move(operands)) {}

@@ -37,6 +37,7 @@ class Compute final : public BoundInstruction {
   absl::Status Prepare(const Kernel& kernel, const OpDef& op, const pb::Instruction& instruction) {
     kernel_ = &kernel;
     random_ = op.random;
+    overwritten_ = op.mutates;
     const std::vector<ShardType> inputs = ShardsOf(instruction.inputs());
     const std::vector<TensorType> types = TypesOf(inputs);
     takes_counts_ = TakesCounts(op, types);
@@ -82,6 +83,10 @@ class Compute final : public BoundInstruction {
   }
 
   bool can_be_captured() const override { return !reads_counts(); }
+  std::optional<JoinableCall> joinable() const override {
+    if (kernel_->run_many == nullptr || reads_counts()) return std::nullopt;
+    return JoinableCall{kernel_, Args(), overwritten_};
+  }
   bool reads_act_numbers() const override { return random_; }
 
   int64_t scratch_bytes() const override { return scratch_bytes_; }
@@ -129,8 +134,9 @@ class Compute final : public BoundInstruction {
   std::optional<RaggedSum> sum_;      // by groups, of which rows are added up
   CountsReader counts_;               // by groups
   const Kernel* kernel_ = nullptr;
-  std::shared_ptr<void> state_;  // what its `prepare` made
-  int64_t scratch_bytes_ = 0;    // where the plan has less than it asks for: all that it asks for
+  std::vector<int> overwritten_;  // inputs, as its op says
+  std::shared_ptr<void> state_;   // what its `prepare` made
+  int64_t scratch_bytes_ = 0;     // where the plan has less than it asks for: all that it asks for
 };
 
 absl::Status NoKernel(const KernelTable& kernels, const std::string& op, DType dtype) {

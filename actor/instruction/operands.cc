@@ -39,20 +39,23 @@ void Operands::Add(const pb::Plan& plan, const pb::Actor& actor, const pb::Opera
   int rank = actor.rank();
   pb::Zone zone = operand.zone();
   int64_t offset = operand.offset();
+  int64_t slots = 1;
   Binding binding{.arg = args_.size()};
   if (operand.landed()) {
     const auto& landing = *std::find_if(actor.landings().begin(), actor.landings().end(),
                                         [&](const pb::Landing& x) { return x.register_() == operand.register_(); });
     zone = pb::PRIVATE;
     offset += landing.offset();
-    binding.stride = plan.registers(operand.register_()).slots() > 1 ? landing.slot_stride() : 0;
+    slots = plan.registers(operand.register_()).slots();
+    binding.stride = slots > 1 ? landing.slot_stride() : 0;
     binding.port = FindPort(actor.inputs(), operand.register_());
   } else if (operand.register_() >= 0) {
     const pb::Register& reg = plan.registers(operand.register_());
     rank = plan.actors(reg.producer()).rank();
     zone = reg.zone();
     offset += reg.offset();
-    binding.stride = reg.slots() > 1 ? reg.slot_stride() : 0;
+    slots = reg.slots();
+    binding.stride = slots > 1 ? reg.slot_stride() : 0;
     // An input that is no input port is a variable which this actor overwrites.
     binding.port = output ? -1 : FindPort(actor.inputs(), operand.register_());
     binding.output_port = binding.port < 0;
@@ -62,6 +65,8 @@ void Operands::Add(const pb::Plan& plan, const pb::Actor& actor, const pb::Opera
   if (base != nullptr) arg.data = binding.base = base + offset;  // empty operands may have no zone behind them
   if (binding.stride != 0 && base != nullptr) bindings_.push_back(binding);
   args_.push_back(arg);
+  const char* const begin = static_cast<const char*>(arg.data);
+  reaches_.push_back({begin, begin == nullptr ? begin : begin + (slots - 1) * binding.stride + NumBytes(arg)});
 }
 
 void Operands::MoveTo(const Actor& actor) {

@@ -15,6 +15,13 @@
 
 namespace oneflow {
 
+// Where an operand may lie, whatever the slot: [begin, end).
+struct MemoryReach {
+  const char* begin = nullptr;
+  const char* end = nullptr;
+  bool Meets(const MemoryReach& other) const { return begin < other.end && other.begin < end; }
+};
+
 class Operands {
  public:
   // Of an instruction of `actor`. REQUIRES: the plan passed CheckProgram, all memory is in place, and the plan outlives
@@ -27,6 +34,8 @@ class Operands {
   std::span<const TensorArg> all() const { return args_; }  // the inputs, then the outputs
   std::span<const TensorArg> inputs() const { return all().first(num_inputs_); }
   std::span<const TensorArg> outputs() const { return all().subspan(num_inputs_); }
+  // Of each of all().
+  std::span<const MemoryReach> reaches() const { return reaches_; }
 
  private:
   // An operand whose address changes from act to act.
@@ -42,6 +51,7 @@ class Operands {
            const JobMemory& memory);
 
   std::vector<TensorArg> args_;
+  std::vector<MemoryReach> reaches_;
   size_t num_inputs_ = 0;
   std::vector<Binding> bindings_;
 };

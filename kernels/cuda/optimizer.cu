@@ -95,23 +95,40 @@ struct AdamwAttrs {
   float beta1, beta2, rest1, rest2;  // rest: 1 - beta
   float log_beta1, log_beta2, weight_decay, epsilon;
 };
-struct AdamwTensors {
-  float *w, *m, *v;
-  const float *g, *lr, *scale;
+// What all tensors of a launch have in common.
+struct AdamwStep {
+  AdamwAttrs attrs;
+  const float *lr, *scale;
   const int64_t* step;
 };
+struct AdamwTensors {
+  float *w, *m, *v;
+  const float* g;
+  int64_t count;
+};
 
-__global__ void AdamwKernel(int64_t n, AdamwAttrs attrs, AdamwTensors x) {
+// A launch has 4 KiB of arguments, which hold so many tensors. A block takes a run of a tensor's elements at a time.
+constexpr int kTensorsAtOnce = 80;
+constexpr int64_t kRun = 16 * kThreads;
+struct AdamwBatch {
+  int num_tensors = 0;
+  int64_t end[kTensorsAtOnce];  // of the tensor's runs, which follow those of the tensors before it
+  AdamwTensors tensors[kTensorsAtOnce];
+};
+static_assert(sizeof(AdamwStep) + sizeof(AdamwBatch) <= 4096);
+
+__global__ void AdamwKernel(AdamwStep common, AdamwBatch batch) {
   // The powers cost a thread more than an element does: one thread of a block computes them.
   __shared__ float keep, rate, inverse_bias2;
+  const AdamwAttrs& attrs = common.attrs;
   if (threadIdx.x == 0) {
-    const float lr = *x.lr, t = static_cast<float>(*x.step + 1);
+    const float lr = *common.lr, t = static_cast<float>(*common.step + 1);
     keep = fmaf(-lr, attrs.weight_decay, 1);
     rate = lr / -expm1f(t * attrs.log_beta1);
     inverse_bias2 = 1 / sqrtf(-expm1f(t * attrs.log_beta2));
   }
   __syncthreads();
-  const float scale = *x.scale;
+  const float scale = *common.scale;
   if (isnan(scale)) return;  // skipped
   const auto update = [&](float* w, float* m, float* v, float g) {
     const float gradient = g * scale;
@@ -119,27 +136,34 @@ __global__ void AdamwKernel(int64_t n, AdamwAttrs attrs, AdamwTensors x) {
     *v = *v * attrs.beta2 + gradient * gradient * attrs.rest2;
     *w = *w * keep - rate * *m / (sqrtf(*v) * inverse_bias2 + attrs.epsilon);
   };
-  const int64_t first = FirstIndex();
+  const int64_t runs = batch.end[batch.num_tensors - 1];
+  int at = 0;  // of the tensor
 #pragma unroll 1
-  for (int64_t i = first; i < n / 4; i += IndexStride()) {
-    float4 w = reinterpret_cast<float4*>(x.w)[i], m = reinterpret_cast<float4*>(x.m)[i];
-    float4 v = reinterpret_cast<float4*>(x.v)[i];
-    const float4 g = reinterpret_cast<const float4*>(x.g)[i];
-    update(&w.x, &m.x, &v.x, g.x);
-    update(&w.y, &m.y, &v.y, g.y);
-    update(&w.z, &m.z, &v.z, g.z);
-    update(&w.w, &m.w, &v.w, g.w);
-    reinterpret_cast<float4*>(x.w)[i] = w;
-    reinterpret_cast<float4*>(x.m)[i] = m;
-    reinterpret_cast<float4*>(x.v)[i] = v;
+  for (int64_t run = blockIdx.x; run < runs; run += gridDim.x) {
+    while (run >= batch.end[at]) ++at;
+    const AdamwTensors& x = batch.tensors[at];
+    const int64_t begin = (run - (at == 0 ? 0 : batch.end[at - 1])) * kRun;
+    const int64_t n = x.count - begin < kRun ? x.count - begin : kRun;
+    float *const ws = x.w + begin, *const ms = x.m + begin, *const vs = x.v + begin;
+    const float* const gs = x.g + begin;
+#pragma unroll 1
+    for (int64_t i = threadIdx.x; i < n / 4; i += kThreads) {
+      float4 w = reinterpret_cast<float4*>(ws)[i], m = reinterpret_cast<float4*>(ms)[i];
+      float4 v = reinterpret_cast<float4*>(vs)[i];
+      const float4 g = reinterpret_cast<const float4*>(gs)[i];
+      update(&w.x, &m.x, &v.x, g.x);
+      update(&w.y, &m.y, &v.y, g.y);
+      update(&w.z, &m.z, &v.z, g.z);
+      update(&w.w, &m.w, &v.w, g.w);
+      reinterpret_cast<float4*>(ws)[i] = w;
+      reinterpret_cast<float4*>(ms)[i] = m;
+      reinterpret_cast<float4*>(vs)[i] = v;
+    }
+    if (const int64_t i = n / 4 * 4 + threadIdx.x; i < n) update(ws + i, ms + i, vs + i, gs[i]);
   }
-  if (const int64_t i = n / 4 * 4 + first; i < n) update(x.w + i, x.m + i, x.v + i, x.g[i]);
 }
 
-// in: w, m, v (all overwritten), g, lr[], scale[], step[].
-const char* AdamwUpdate(const KernelArgs& args) {
-  const int64_t n = args.in[0].count;
-  if (n == 0) return nullptr;
+AdamwStep StepOf(const KernelArgs& args) {
   const AttrMap& attrs = *args.attrs;
   const double beta1 = attrs.Double("beta1", 0.9), beta2 = attrs.Double("beta2", 0.999);
   const AdamwAttrs constants = {static_cast<float>(beta1),
@@ -150,12 +174,40 @@ const char* AdamwUpdate(const KernelArgs& args) {
                                 static_cast<float>(std::log(beta2)),
                                 static_cast<float>(attrs.Double("weight_decay")),
                                 static_cast<float>(attrs.Double("epsilon", 1e-8))};
-  const AdamwTensors tensors = {args.in[0].as<float>(),        args.in[1].as<float>(),
-                                args.in[2].as<float>(),        args.in[3].as<const float>(),
-                                args.in[4].as<const float>(),  args.in[5].as<const float>(),
-                                args.in[6].as<const int64_t>()};
-  return Launch({Stream(args), Blocks(n, 4 * kThreads)}, AdamwKernel, n, constants, tensors);
+  return {constants, args.in[4].as<const float>(), args.in[5].as<const float>(), args.in[6].as<const int64_t>()};
 }
+
+bool AreOfOneStep(const KernelArgs& a, const KernelArgs& b) {
+  for (const int scalar : {4, 5, 6}) {
+    if (a.in[scalar].data != b.in[scalar].data) return false;
+  }
+  return a.attrs == b.attrs || *a.attrs == *b.attrs;
+}
+
+// in of each: w, m, v (all overwritten), g, lr[], scale[], step[]. A launch for as many as it has room for, of those
+// that have attributes and scalars in common.
+const char* AdamwUpdates(std::span<const KernelArgs> calls) {
+  std::vector<bool> done(calls.size(), false);
+  for (size_t first = 0; first < calls.size(); ++first) {
+    AdamwBatch batch;
+    int64_t runs = 0;
+    for (size_t i = first; i < calls.size() && batch.num_tensors < kTensorsAtOnce; ++i) {
+      if (done[i] || !AreOfOneStep(calls[first], calls[i])) continue;
+      const std::span<const TensorArg> in = calls[i].in;
+      done[i] = true;
+      if (in[0].count == 0) continue;
+      batch.end[batch.num_tensors] = runs += (in[0].count + kRun - 1) / kRun;
+      batch.tensors[batch.num_tensors++] = {in[0].as<float>(), in[1].as<float>(), in[2].as<float>(),
+                                            in[3].as<const float>(), in[0].count};
+    }
+    if (batch.num_tensors == 0) continue;
+    if (const char* error = Launch({Stream(calls[first]), Blocks(runs, 1)}, AdamwKernel, StepOf(calls[first]), batch)) {
+      return error;
+    }
+  }
+  return nullptr;
+}
+const char* AdamwUpdate(const KernelArgs& args) { return AdamwUpdates({&args, 1}); }
 
 // in: w, u (both overwritten), g, lr[], scale[].
 const char* SgdUpdate(const KernelArgs& args) {
@@ -193,7 +245,7 @@ KernelList OptimizerKernels() {
           {"unscale", DType::kFloat32, Unscale},
           {"loss_scale_update", DType::kFloat32, LossScaleUpdate},
           {"lr_schedule", DType::kInt64, LrSchedule},
-          {"adamw_update", DType::kFloat32, AdamwUpdate},
+          {"adamw_update", DType::kFloat32, AdamwUpdate, nullptr, nullptr, AdamwUpdates},
           {"sgd_update", DType::kFloat32, SgdUpdate},
           {"ema_update", DType::kFloat32, EmaUpdate}};
 }

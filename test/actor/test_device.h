@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/device.h"
@@ -42,6 +43,16 @@ inline const char* AccumulateKernel(const KernelArgs& args) {
 // in[0] += in[1], the first being overwritten as a variable is
 inline const char* UpdateKernel(const KernelArgs& args) {
   for (int64_t i = 0; i < args.in[0].count; ++i) args.in[0].as<float>()[i] += args.in[1].as<float>()[i];
+  return nullptr;
+}
+inline std::vector<size_t>& UpdatesAtOnce() {  // how many each call was of
+  static auto* const counts = new std::vector<size_t>;
+  return *counts;
+}
+// The last first: nobody may rely on the order.
+inline const char* UpdateMany(std::span<const KernelArgs> calls) {
+  UpdatesAtOnce().push_back(calls.size());
+  for (size_t i = calls.size(); i-- > 0;) UpdateKernel(calls[i]);
   return nullptr;
 }
 // Fails at the step that the attribute `step` names.
@@ -137,7 +148,7 @@ class TestDevice : public DeviceContext {
   const KernelTable kernels_{{{.op = "position", .run = PositionKernel},
                               {.op = "sum", .run = SumKernel},
                               {.op = "accumulate", .run = AccumulateKernel},
-                              {.op = "update", .run = UpdateKernel},
+                              {.op = "update", .run = UpdateKernel, .run_many = UpdateMany},
                               {.op = "fail", .run = FailKernel},
                               {.op = "scratch", .run = ScratchKernel, .workspace_bytes = ScratchBytes},
                               {.op = "refuse", .run = SumKernel, .prepare = RefusePrepare}}};

@@ -38,11 +38,20 @@ cudaError_t LaunchGrid(const cudaLaunchConfig_t& config, Launch launch) {
     return Answer(error);
   const dim3 &grid = config.gridDim, &block = config.blockDim;
   System::Get().CountLaunch({.threads = int64_t{grid.x} * grid.y * grid.z * block.x * block.y * block.z});
+  System::Get().CountKernel(launch.kernel);
   const uint64_t seed = System::Get().NextSeed();
   return Enqueue(config.stream, NameOf(launch.kernel), [=, launch = std::move(launch)] {
     BlockRunner::OfThread().Run(config, launch, seed ^ (running.replay * 0x9e3779b97f4a7c15));
   });
 }
+int64_t KernelLaunches(const std::string& part_of_name) {
+  int64_t launches = 0;
+  for (const auto& [kernel, times] : System::Get().KernelLaunches()) {
+    if (NameOf(kernel).find(part_of_name) != std::string::npos) launches += times;
+  }
+  return launches;
+}
+
 cudaError_t SetSharedMemory(const void* kernel, size_t bytes) {
   if (bytes > kMaxSharedBytes) return Answer(cudaErrorInvalidValue);
   System::Get().AllowSharedBytes(current_device, kernel, std::max(bytes, kSharedBytesUnasked));

@@ -60,6 +60,9 @@ struct Launched {
 };
 Launched LaunchedSoFar();
 
+// How often kernels were launched, or put into graphs, whose names have this part.
+int64_t KernelLaunches(const std::string& part_of_name);
+
 // The defects since the last call.
 std::vector<std::string> TakeDefects();
 

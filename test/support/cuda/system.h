@@ -227,6 +227,15 @@ class System {
     return launched_;
   }
 
+  void CountKernel(const void* kernel) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++kernel_launches_[kernel];
+  }
+  std::map<const void*, int64_t> KernelLaunches() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return kernel_launches_;
+  }
+
   void SetSeed(uint64_t seed) { seed_ = seed; }
   // Of a launch.
   uint64_t NextSeed() { return seed_ + num_launches_.fetch_add(1); }
@@ -259,6 +268,7 @@ class System {
   std::map<int, CUstream_st*> defaults_;  // guarded by default_mutex_
   std::mutex mutex_;                      // guards what follows
   Launched launched_;
+  std::map<const void*, int64_t> kernel_launches_;
   std::vector<std::unique_ptr<CUstream_st>> streams_;
   uint64_t num_streams_ = 0;
   std::vector<std::shared_ptr<CUevent_st>> events_;
