@@ -3,6 +3,9 @@
 //
 //   h = (x - mean) rstd     dgamma = sum dy h,  dbeta = sum dy     dx = gamma rstd (dy - dbeta / N - h dgamma / N)
 //
+// Fused: channel_statistics is both statistics of one pass, batch_norm_relu and batch_norm_add_relu are what often
+// follows, and batch_norm_relu_sums and _dx compute again where the ReLU was 0.
+//
 // A tensor is [outer, channels, inner]. Sums of a channel are cut into splits, carried in pairs of floats, and the
 // splits are summed in order. With an inner dimension a block takes a split of one channel; without one it takes 32
 // neighbouring channels, so that its threads read neighbours in both cases.
@@ -101,10 +104,14 @@ size_t Workspace(const KernelArgs& args) {
   return static_cast<size_t>(Splits(s) * kSums * s.channels) * sizeof(FloatPair);
 }
 
-// out[k][channel] = scale * sum k.
-template <int kSums, typename Add>
-const char* SumPerChannel(const KernelArgs& args, double scale, Add add) {
-  static_assert(kSums == 1 || kSums == 2);
+template <int kSums>
+struct Totals {
+  double of[kSums];
+};
+
+// give(channel, totals) for every channel, which has to write them.
+template <int kSums, typename Add, typename Give>
+const char* SumPerChannel(const KernelArgs& args, Add add, Give give) {
   const Sides s(args.in[0]);
   if (s.channels == 0) return nullptr;
   const int64_t splits = Splits(s), channels = s.channels, tasks = TasksOfASplit(s), terms = s.outer * s.inner;
@@ -118,12 +125,25 @@ const char* SumPerChannel(const KernelArgs& args, double scale, Add add) {
                   partial);
   });
   if (error != nullptr) return error;
-  float* const first = args.out[0].as<float>();
-  float* const last = args.out[kSums - 1].as<float>();
-  return ForEach(Stream(args), {kSums, channels}, [=] __device__(int64_t i, int64_t sum, int64_t channel) {
-    FloatPair total = {};
-    for (int64_t split = 0; split < splits; ++split) total = total + partial[split * kSums * channels + i];
-    (sum == 0 ? first : last)[channel] = static_cast<float>(scale * total.Value());
+  return ForEach(Stream(args), channels, [=] __device__(int64_t channel) {
+    Totals<kSums> totals;
+    for (int k = 0; k < kSums; ++k) {
+      FloatPair total = {};
+      for (int64_t split = 0; split < splits; ++split)
+        total = total + partial[(split * kSums + k) * channels + channel];
+      totals.of[k] = total.Value();
+    }
+    give(channel, totals);
+  });
+}
+
+// The mean of what `add` adds up, of all elements of the logical tensor.
+template <typename Add>
+const char* MeanPerChannel(const KernelArgs& args, Add add) {
+  const double share = 1 / LogicalCount(args.in[0]);
+  float* const mean = args.out[0].as<float>();
+  return SumPerChannel<1>(args, add, [=] __device__(int64_t channel, const Totals<1>& totals) {
+    mean[channel] = static_cast<float>(share * totals.of[0]);
   });
 }
 
@@ -132,8 +152,7 @@ float Epsilon(const KernelArgs& args) { return static_cast<float>(args.attrs->Do
 template <typename T>
 const char* ChannelMean(const KernelArgs& args) {
   const T* const x = args.in[0].as<const T>();
-  return SumPerChannel<1>(args, 1 / LogicalCount(args.in[0]),
-                          [=] __device__(int64_t at, int64_t, FloatPair totals[]) { totals[0].Add(Widen(x[at])); });
+  return MeanPerChannel(args, [=] __device__(int64_t at, int64_t, FloatPair totals[]) { totals[0].Add(Widen(x[at])); });
 }
 
 // in: x, mean.
@@ -141,51 +160,146 @@ template <typename T>
 const char* ChannelVariance(const KernelArgs& args) {
   const T* const x = args.in[0].as<const T>();
   const float* const mean = args.in[1].as<const float>();
-  return SumPerChannel<1>(args, 1 / LogicalCount(args.in[0]),
-                          [=] __device__(int64_t at, int64_t channel, FloatPair totals[]) {
-                            totals[0].AddSquare(Widen(x[at]) - mean[channel]);
-                          });
+  return MeanPerChannel(args, [=] __device__(int64_t at, int64_t channel, FloatPair totals[]) {
+    totals[0].AddSquare(Widen(x[at]) - mean[channel]);
+  });
 }
 
-// in: x, gamma, beta, mean, var.
+// out: mean, var. Sums of squares cancel where a channel is far from 0, but pairs of floats have digits for that: up to
+// a mean of ten thousand deviations the variance is one of floats.
 template <typename T>
-const char* BatchNorm(const KernelArgs& args) {
-  const auto input = [&](int i) { return args.in[i].as<const float>(); };
-  const float *const gamma = input(1), *const beta = input(2), *const mean = input(3), *const var = input(4);
+const char* ChannelStatistics(const KernelArgs& args) {
+  const T* const x = args.in[0].as<const T>();
+  const double share = 1 / LogicalCount(args.in[0]);
+  float *const mean = args.out[0].as<float>(), *const var = args.out[1].as<float>();
+  return SumPerChannel<2>(
+      args,
+      [=] __device__(int64_t at, int64_t, FloatPair totals[]) {
+        totals[0].Add(Widen(x[at]));
+        totals[1].AddSquare(Widen(x[at]));
+      },
+      [=] __device__(int64_t channel, const Totals<2>& totals) {
+        const double center = share * totals.of[0], spread = share * totals.of[1] - center * center;
+        mean[channel] = static_cast<float>(center);
+        var[channel] = static_cast<float>(spread < 0 ? 0.0 : spread);  // NaN stays
+      });
+}
+
+// gamma, beta, mean, var of the channels.
+struct Norm {
+  const float *gamma, *beta, *mean, *var;
+  float epsilon;
+
+  // The first of them is input `at`.
+  static Norm Of(const KernelArgs& args, int at) {
+    const auto input = [&](int i) { return args.in[i].as<const float>(); };
+    return {input(at), input(at + 1), input(at + 2), input(at + 3), Epsilon(args)};
+  }
+  // Rounded alike wherever it is computed: what is 0 forward is 0 backward.
+  __device__ float Normalized(float x, int64_t c) const {
+    return fmaf(x - mean[c], gamma[c] / sqrtf(var[c] + epsilon), beta[c]);
+  }
+};
+
+struct Same {
+  __device__ float operator()(float y, int64_t) const { return y; }
+};
+// NaN stays NaN: it is not < 0.
+__device__ inline float Positive(float x) { return x < 0.0f ? 0.0f : x; }
+
+// y = then(norm of x, i); in: x, gamma, beta, mean, var.
+template <typename T, typename Then>
+const char* NormThen(const KernelArgs& args, Then then) {
+  const Norm norm = Norm::Of(args, 1);
   const T* const x = args.in[0].as<const T>();
   T* const y = args.out[0].as<T>();
-  const float epsilon = Epsilon(args);
-  return ForEachElement(args, [=] __device__(int64_t i, int64_t c) {
-    y[i] = Narrow<T>((Widen(x[i]) - mean[c]) * (gamma[c] / sqrtf(var[c] + epsilon)) + beta[c]);
-  });
+  return ForEachElement(
+      args, [=] __device__(int64_t i, int64_t c) { y[i] = Narrow<T>(then(norm.Normalized(Widen(x[i]), c), i)); });
+}
+template <typename T>
+const char* BatchNorm(const KernelArgs& args) {
+  return NormThen<T>(args, Same());
+}
+template <typename T>
+const char* BatchNormRelu(const KernelArgs& args) {
+  return NormThen<T>(args, [] __device__(float y, int64_t) { return Positive(y); });
+}
+// in: behind the others, r.
+template <typename T>
+const char* BatchNormAddRelu(const KernelArgs& args) {
+  const T* const r = args.in[5].as<const T>();
+  return NormThen<T>(args, [r] __device__(float y, int64_t i) { return Positive(y + Widen(r[i])); });
 }
 
-// in: dy, x, mean, var; out: dgamma, dbeta.
+// What a gradient is made of: dy, or where a ReLU is behind the norm, what that lets pass.
+template <typename T, bool kRelu>
+struct Passing {
+  const T *dy, *x;
+  Norm norm;  // of the ReLU
+
+  __device__ float Of(int64_t i, int64_t c) const {
+    if constexpr (kRelu) {
+      if (norm.Normalized(Widen(x[i]), c) <= 0.0f) return 0;
+    }
+    return Widen(dy[i]);
+  }
+};
+
+// in: dy, x, mean, var, before these gamma and beta of a ReLU; out: dgamma, dbeta.
+template <typename T, bool kRelu>
+const char* Sums(const KernelArgs& args) {
+  const auto input = [&](int i) { return args.in[i].as<const float>(); };
+  const Passing<T, kRelu> passing = {args.in[0].as<const T>(), args.in[1].as<const T>(),
+                                     kRelu ? Norm::Of(args, 2) : Norm()};
+  const float *const mean = input(kRelu ? 4 : 2), *const var = input(kRelu ? 5 : 3);
+  const float epsilon = Epsilon(args);
+  float *const dgamma = args.out[0].as<float>(), *const dbeta = args.out[1].as<float>();
+  return SumPerChannel<2>(
+      args,
+      [=] __device__(int64_t at, int64_t channel, FloatPair totals[]) {
+        const float dy = passing.Of(at, channel);
+        totals[0].Add(dy * ((Widen(passing.x[at]) - mean[channel]) / sqrtf(var[channel] + epsilon)));
+        totals[1].Add(dy);
+      },
+      [=] __device__(int64_t channel, const Totals<2>& totals) {
+        dgamma[channel] = static_cast<float>(totals.of[0]);
+        dbeta[channel] = static_cast<float>(totals.of[1]);
+      });
+}
 template <typename T>
 const char* BatchNormSums(const KernelArgs& args) {
-  const T *const dy = args.in[0].as<const T>(), *const x = args.in[1].as<const T>();
-  const float *const mean = args.in[2].as<const float>(), *const var = args.in[3].as<const float>();
-  const float epsilon = Epsilon(args);
-  return SumPerChannel<2>(args, 1, [=] __device__(int64_t at, int64_t channel, FloatPair totals[]) {
-    totals[0].Add(Widen(dy[at]) * ((Widen(x[at]) - mean[channel]) / sqrtf(var[channel] + epsilon)));
-    totals[1].Add(Widen(dy[at]));
-  });
+  return Sums<T, false>(args);
+}
+template <typename T>
+const char* BatchNormReluSums(const KernelArgs& args) {
+  return Sums<T, true>(args);
 }
 
-// in: dy, x, gamma, mean, var, dgamma, dbeta.
-template <typename T>
-const char* BatchNormDx(const KernelArgs& args) {
+// in: dy, x, gamma, beta of a ReLU, mean, var, dgamma, dbeta.
+template <typename T, bool kRelu>
+const char* Dx(const KernelArgs& args) {
   const auto input = [&](int i) { return args.in[i].as<const float>(); };
-  const float *const gamma = input(2), *const mean = input(3), *const var = input(4), *const dgamma = input(5),
-                     *const dbeta = input(6);
-  const T *const dy = args.in[0].as<const T>(), *const x = args.in[1].as<const T>();
+  const Passing<T, kRelu> passing = {args.in[0].as<const T>(), args.in[1].as<const T>(),
+                                     kRelu ? Norm::Of(args, 2) : Norm()};
+  const float* const gamma = input(2);
+  const int at = kRelu ? 4 : 3;
+  const float *const mean = input(at), *const var = input(at + 1), *const dgamma = input(at + 2),
+                     *const dbeta = input(at + 3);
   T* const dx = args.out[0].as<T>();
   const float epsilon = Epsilon(args), share = static_cast<float>(1 / LogicalCount(args.in[1]));
   return ForEachElement(args, [=] __device__(int64_t i, int64_t c) {
     const float rstd = 1.0f / sqrtf(var[c] + epsilon);
-    const float h = (Widen(x[i]) - mean[c]) * rstd;
-    dx[i] = Narrow<T>(gamma[c] * rstd * (Widen(dy[i]) - dbeta[c] * share - h * (dgamma[c] * share)));
+    const float h = (Widen(passing.x[i]) - mean[c]) * rstd;
+    dx[i] = Narrow<T>(gamma[c] * rstd * (passing.Of(i, c) - dbeta[c] * share - h * (dgamma[c] * share)));
   });
+}
+template <typename T>
+const char* BatchNormDx(const KernelArgs& args) {
+  return Dx<T, false>(args);
+}
+template <typename T>
+const char* BatchNormReluDx(const KernelArgs& args) {
+  return Dx<T, true>(args);
 }
 
 }  // namespace
@@ -193,8 +307,14 @@ const char* BatchNormDx(const KernelArgs& args) {
 KernelList BatchNormKernels() {
   return {OF_FLOAT_KERNELS("channel_mean", ChannelMean, Workspace<1>),
           OF_FLOAT_KERNELS("channel_variance", ChannelVariance, Workspace<1>),
-          OF_FLOAT_KERNELS("batch_norm", BatchNorm), OF_FLOAT_KERNELS("batch_norm_sums", BatchNormSums, Workspace<2>),
-          OF_FLOAT_KERNELS("batch_norm_dx", BatchNormDx)};
+          OF_FLOAT_KERNELS("batch_norm", BatchNorm),
+          OF_FLOAT_KERNELS("batch_norm_sums", BatchNormSums, Workspace<2>),
+          OF_FLOAT_KERNELS("batch_norm_dx", BatchNormDx),
+          OF_FLOAT_KERNELS("channel_statistics", ChannelStatistics, Workspace<2>),
+          OF_FLOAT_KERNELS("batch_norm_relu", BatchNormRelu),
+          OF_FLOAT_KERNELS("batch_norm_add_relu", BatchNormAddRelu),
+          OF_FLOAT_KERNELS("batch_norm_relu_sums", BatchNormReluSums, Workspace<2>),
+          OF_FLOAT_KERNELS("batch_norm_relu_dx", BatchNormReluDx)};
 }
 
 }  // namespace oneflow::cuda

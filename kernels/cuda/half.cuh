@@ -50,29 +50,29 @@ struct alignas(4 * sizeof(T)) Four {
 };
 
 template <typename T, typename F, typename... X>
-__device__ Four<T> MapFour(F f, X... x) {
+__device__ Four<T> MapFour(F f, Four<X>... x) {
   Four<T> y;
   for (int k = 0; k < 4; ++k) y.of[k] = Narrow<T>(f(Widen(x.of[k])...));
   return y;
 }
 
-// y[i] = f(x[i]...) for 16-bit floats, the first `fours` times four at once; `y` may be one of the inputs.
+// y[i] = f(x[i]...) for floats of any types, the first `fours` times four at once; `y` may be one of the inputs.
 template <typename F, typename T, typename... X>
-__global__ void MapHalvesKernel(F f, int64_t n, int64_t fours, T* y, X... x) {
+__global__ void MapFoursKernel(F f, int64_t n, int64_t fours, T* y, const X*... x) {
 #pragma unroll 1
   for (int64_t i = FirstIndex(); i < fours; i += IndexStride()) {
-    reinterpret_cast<Four<T>*>(y)[i] = MapFour<T>(f, reinterpret_cast<const Four<T>*>(x)[i]...);
+    reinterpret_cast<Four<T>*>(y)[i] = MapFour<T>(f, reinterpret_cast<const Four<X>*>(x)[i]...);
   }
 #pragma unroll 1
   for (int64_t i = 4 * fours + FirstIndex(); i < n; i += IndexStride()) y[i] = Narrow<T>(f(Widen(x[i])...));
 }
 
-// y[i] = f(x[i]...) for elements of a floating type, which f sees as floats.
+// y[i] = f(x[i]...) for elements of floating types, which f sees as floats.
 template <typename T, typename F, typename... X>
-const char* MapFloats(cudaStream_t stream, int64_t n, F f, T* y, X... x) {
-  if constexpr (kIsHalf<T>) {
+const char* MapFloats(cudaStream_t stream, int64_t n, F f, T* y, const X*... x) {
+  if constexpr (kIsHalf<T> || (kIsHalf<X> || ...)) {
     if (n == 0) return nullptr;
-    return Launch({stream, Blocks(n, 4 * kThreads)}, MapHalvesKernel<F, T, X...>, f, n, Fours(n, y, x...), y, x...);
+    return Launch({stream, Blocks(n, 4 * kThreads)}, MapFoursKernel<F, T, X...>, f, n, Fours(n, y, x...), y, x...);
   } else {
     return Map(stream, n, f, y, x...);
   }

@@ -61,6 +61,22 @@ const char* ReluGrad(const KernelArgs& args) {
       args.out[0].as<T>(), args.in[0].as<const T>(), args.in[1].as<const T>());
 }
 
+// A functor, as nvcc takes no such lambda within a lambda over types.
+struct PassSum {
+  __device__ float operator()(float a, float b, float y) const { return y <= 0.0f ? 0.0f : a + b; }
+};
+
+// relu_grad of a gradient of two addends, each of a type of its own; in: a, b, y.
+template <typename A>
+const char* AddReluGrad(const KernelArgs& args) {
+  return ByFloat(args.in[1].dtype, [&]<typename B>() {
+    return ByFloat(args.in[2].dtype, [&]<typename T>() {
+      return MapFloats(Stream(args), args.in[2].count, PassSum(), args.out[0].as<T>(), args.in[0].as<const A>(),
+                       args.in[1].as<const B>(), args.in[2].as<const T>());
+    });
+  });
+}
+
 }  // namespace
 
 KernelList UnaryKernels() {
@@ -72,6 +88,7 @@ KernelList UnaryKernels() {
           OF_FLOAT_KERNELS("sigmoid", Sigmoid),
           OF_FLOAT_KERNELS("relu", Relu),
           OF_FLOAT_KERNELS("relu_grad", ReluGrad),
+          OF_FLOAT_KERNELS("add_relu_grad", AddReluGrad),
           {"exp", kF32, Exp},
           {"log", kF32, Log},
           {"sqrt", kF32, Sqrt},

@@ -83,7 +83,7 @@ class Dump {
   }
 
   absl::Status Add(const OpCase& c) {
-    if (CpuOps().count(c.op) > 0) return absl::OkStatus();
+    if (CpuOps().count(c.op) > 0 || OpsMadeOfOthers().count(c.op) > 0) return absl::OkStatus();
     OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(c.op));
     GraphBuilder builder(ops_, "case");
     Values values;

@@ -91,7 +91,18 @@ const std::set<std::string>& CpuOps() {
   static const auto* const ops = [] {
     auto* const names = new std::set<std::string>;
     for (const Family& family : Families()) {
-      if (!family.facts.of_cpu_alone) continue;
+      names->insert(family.facts.of_cpu_alone.begin(), family.facts.of_cpu_alone.end());
+    }
+    return names;
+  }();
+  return *ops;
+}
+
+const std::set<std::string>& OpsMadeOfOthers() {
+  static const auto* const ops = [] {
+    auto* const names = new std::set<std::string>;
+    for (const Family& family : Families()) {
+      if (!family.facts.are_fused) continue;
       for (const auto& [op, reference] : family.facts.reference) names->insert(op);
     }
     return names;

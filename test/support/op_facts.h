@@ -92,15 +92,19 @@ struct OpFacts {
   std::vector<DslCall> dsl;
   // {op, why}: the ops without a gradient.
   std::vector<std::pair<std::string, std::string>> without_gradient;
-  // These lay data out as the CPU reads it: no other device has kernels for them, nor has PyTorch the ops.
-  bool of_cpu_alone = false;
+  // Ops that lay data out as the CPU reads it: no other device has kernels for them, nor has PyTorch the ops.
+  std::vector<std::string> of_cpu_alone;
+  // The compiler makes these of others, as which they are compared with PyTorch.
+  bool are_fused = false;
 };
 
 // By family, as StandardOps() lists them.
 const std::vector<OpFacts>& AllOpFacts();
 
-// The ops of the families that are of the CPU alone.
+// The ops that are of the CPU alone.
 const std::set<std::string>& CpuOps();
+// The ops that the compiler makes of others.
+const std::set<std::string>& OpsMadeOfOthers();
 
 // All examples; all examples and edges; all extremes. The same for the same seed; operands are rounded to what their
 // dtypes hold.

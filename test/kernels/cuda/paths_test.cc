@@ -323,6 +323,17 @@ TEST_P(PathsTest, BoxCopiesAgreeWithTheHosts) {
   }
 }
 
+// On CUDA one has at least 2048 rows, and 4 million logits.
+TEST_P(PathsTest, AHeadMayHaveSeveralBlocks) {
+  Random r(kPathsSeed);
+  const int64_t rows = 2085, k = 2, n = 2049;
+  const RefTensor x = r.Uniform({rows, k}), w = r.Uniform({k, n}), labels = r.Integers({rows}, n);
+  const AttrMap attrs = {{"dx_transpose_b", true}};
+  ExpectReference({"matmul_cross_entropy_grad", "two blocks", attrs, {x, w, labels, r.Uniform({rows}, 0, 1e-3)}, 1e-4});
+  const auto half = [](const RefTensor& of) { return Of(DType::kBFloat16, of); };
+  ExpectReference({"matmul_cross_entropy", "two blocks", {}, {half(x), half(w), labels}, 1e-4});
+}
+
 // As the groups of ragged rows do: anywhere but at boundaries.
 TEST_P(PathsTest, OperandsMayBeginWhereARowDoes) {
   Random r(kPathsSeed);

@@ -219,7 +219,7 @@ OpFacts Facts() {
   facts.edges = AddEdges;
   for (const auto& [op, reference] : facts.reference)
     facts.without_gradient.push_back({op, "made after differentiation"});
-  facts.of_cpu_alone = true;
+  facts.are_fused = true;
   return facts;
 }
 

@@ -162,7 +162,8 @@ OpFacts Facts() {
   facts.edges = AddEdges;
   for (const auto& [op, reference] : facts.reference)
     facts.without_gradient.push_back({op, "made after differentiation"});
-  facts.of_cpu_alone = true;
+  facts.are_fused = true;
+  facts.of_cpu_alone = {"packed_matmul_cross_entropy", "packed_matmul_cross_entropy_grad"};
   return facts;
 }
 

@@ -119,7 +119,7 @@ OpFacts Facts() {
   facts.without_gradient = {{"pack_weight", "made after differentiation"},
                             {"pack_weight_both_ways", "made after differentiation"},
                             {"packed_matmul", "made after differentiation"}};
-  facts.of_cpu_alone = true;
+  for (const auto& [op, reference] : facts.reference) facts.of_cpu_alone.push_back(op);
   return facts;
 }
 

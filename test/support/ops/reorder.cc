@@ -36,7 +36,7 @@ OpFacts Facts() {
   facts.examples = AddExamples;
   facts.edges = AddEdges;
   facts.without_gradient = {{"reorder", "made after differentiation"}};
-  facts.of_cpu_alone = true;
+  for (const auto& [op, reference] : facts.reference) facts.of_cpu_alone.push_back(op);
   return facts;
 }
 

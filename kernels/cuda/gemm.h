@@ -1,0 +1,61 @@
+// A product on cuBLASLt: what depends on shapes only, descriptors and the choice of an algorithm, is made once.
+//
+// Sums are fp32 throughout, and products of floats without TF32, so that a GPU and a CPU give the same losses; operands
+// of 16 bits are the compiler's to ask for, with casts.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "oneflow_core/dtype.h"
+
+namespace oneflow::cuda {
+
+// What a product may use, wherever it begins: what cuBLAS recommends on Hopper, and what cuBLASLt asks of its alignment
+// beside that of an instruction's scratch memory. Algorithms that need more are not chosen.
+inline constexpr size_t kGemmWorkspaceBytes = (size_t{32} << 20) + 256;
+
+// c[m,n] = op(a) op(b), all row-major; op transposes where asked. `batch` products at once; strides in elements, 0
+// repeats.
+struct Product2d {
+  bool transpose_a = false, transpose_b = false;
+  int64_t m = 0, n = 0, k = 0;
+  int64_t batch = 1, a_stride = 0, b_stride = 0, c_stride = 0;
+  DType in = DType::kFloat32, out = DType::kFloat32;
+  bool accumulate = false;  // c += op(a) op(b)
+  uint32_t alignment = 64;  // the most, in bytes, of all operands
+};
+
+// A product with its algorithm. For one thread at a time.
+class Gemm {
+ public:
+  // Null if the library has no algorithm.
+  static std::unique_ptr<Gemm> Make(const Product2d& p);
+
+  // Launches it; `workspace` has kGemmWorkspaceBytes. Null, or what is wrong.
+  const char* Run(cudaStream_t stream, const void* a, const void* b, void* c, void* workspace) const;
+
+ private:
+  template <typename T, auto kDestroy>
+  struct Destroy {
+    using pointer = T;
+    void operator()(T x) const { kDestroy(x); }
+  };
+  template <typename T, auto kDestroy>
+  using Owned = std::unique_ptr<T, Destroy<T, kDestroy>>;
+  using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+
+  static Layout MakeLayout(DType dtype, int64_t rows, int64_t columns, int64_t batch, int64_t stride);
+  bool Plan(const Product2d& p);
+
+  Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> desc_;
+  Layout a_, b_, c_;
+  cublasLtMatmulAlgo_t algo_ = {};
+  bool accumulate_ = false;
+};
+
+}  // namespace oneflow::cuda
