@@ -82,7 +82,7 @@ struct CompileOptions {
   uint64_t seed = 1;
   // Of the kernels that will run: the plan sets it aside. None: they take their own when they are loaded.
   KernelScratch kernel_scratch;
-  // On devices that have kernels for some ops at once, these are fused (passes/fusion_patterns.h).
+  // Ops for which the device has a kernel that does them at once are fused (passes/fusion_patterns.h).
   bool fuse = true;
   // Keeps every gradient of the last step in a variable "<name>.grad", saved with the weights' file of gradients.
   bool keep_gradients = false;

@@ -174,8 +174,8 @@ class RowMatcher {
 // The matches of a graph that hold together.
 class PatternFuser {
  public:
-  PatternFuser(Graph& graph, const OpRegistry& ops, bool scheduled)
-      : graph_(graph), ops_(ops), scheduled_(scheduled), readers_(graph.Consumers()) {
+  PatternFuser(Graph& graph, const OpRegistry& ops, DeviceKind device, bool scheduled)
+      : graph_(graph), ops_(ops), device_(device), scheduled_(scheduled), readers_(graph.Consumers()) {
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       waited_for_.insert(graph.node(id).after.begin(), graph.node(id).after.end());
     }
@@ -230,6 +230,7 @@ class PatternFuser {
     RowMatcher matcher(graph_, ops_);
     for (const Fusion& row : Fusions()) {
       if (row.across_roles && scheduled_) continue;
+      if (row.only.value_or(device_) != device_) continue;
       for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
         std::optional<Match> match = matcher.Find(row, id);
         if (match.has_value()) matches_.push_back(*std::move(match));
@@ -328,6 +329,7 @@ class PatternFuser {
 
   Graph& graph_;
   const OpRegistry& ops_;
+  const DeviceKind device_;
   const bool scheduled_;  // an order of acts tells forward and gradients apart
   const std::vector<std::vector<NodeId>> readers_;
   std::set<ValueId> waited_for_;  // values after which nodes come that do not read them
@@ -338,10 +340,10 @@ class PatternFuser {
 }  // namespace
 
 absl::StatusOr<bool> Fuse(Graph& graph, PassContext& context) {
-  if (context.options.device != DeviceKind::kCpu || !context.options.fuse) return false;
+  if (!context.options.fuse) return false;
   const bool scheduled = graph.is_trained() && context.options.pipeline.num_ranks() > 0;
   bool changed = false;
-  while (PatternFuser(graph, context.ops, scheduled).Run()) changed = true;
+  while (PatternFuser(graph, context.ops, context.options.device, scheduled).Run()) changed = true;
   return changed;
 }
 

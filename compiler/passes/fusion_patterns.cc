@@ -8,6 +8,8 @@
 namespace oneflow {
 namespace {
 
+constexpr DeviceKind kCpu = DeviceKind::kCpu;
+
 // Where an op's kernel only moves numbers between memory and registers, it costs what it reads and writes.
 constexpr FusionRow kRows[] = {
     {"mean = channel_mean(x); var = channel_variance(x, mean)", "", "mean, var = channel_statistics(x)",
@@ -48,7 +50,7 @@ constexpr FusionRow kRows[] = {
      "g = softmax_cross_entropy_grad{}(dloss, z, labels, lse); dz = cast{dtype: dz_dtype}(g); "
      "dx = packed_matmul{out_dtype}(dz, wt); dw = matmul_wgrad{transpose: dw_transpose}(x, dz)",
      "", "loss, dx, dw = packed_matmul_cross_entropy_grad(x, w, wt, labels, dloss)",
-     "z, g and dz are never there but for a block", true},
+     "z, g and dz are never there but for a block", true, kCpu},
     {"g = embedding_grad{rows}(dy, ids); d = add_n{}(a, g)", "", "d = add_embedding_grad(a, dy, ids)",
      "g is neither written nor read, nor a but for the rows of ids", true},
     {"g = embedding_grad{rows}(dy, ids); d = add_n{}(g, a)", "", "d = add_embedding_grad(a, dy, ids)",
@@ -56,7 +58,7 @@ constexpr FusionRow kRows[] = {
     {"z = matmul{transpose_b}(x, w); loss, lse = softmax_cross_entropy{}(z, labels)", "",
      "loss = matmul_cross_entropy(x, w, labels)", "z is never there but for a block"},
     {"z = packed_matmul{}(x, w); loss, lse = softmax_cross_entropy{}(z, labels)", "",
-     "loss = packed_matmul_cross_entropy(x, w, labels)", "z is never there but for a block"},
+     "loss = packed_matmul_cross_entropy(x, w, labels)", "z is never there but for a block", false, kCpu},
 };
 
 absl::StatusOr<std::vector<std::string>> Names(LineReader& line) {
@@ -108,7 +110,8 @@ Fusion Read(const FusionRow& row) {
     CHECK(read.ok()) << text << ": " << read.status();
     return *read;
   };
-  Fusion fusion{calls(row.parts), calls(row.given), calls(row.whole)[0], std::string(row.parts), row.across_roles};
+  Fusion fusion{calls(row.parts),       calls(row.given), calls(row.whole)[0],
+                std::string(row.parts), row.across_roles, row.only};
   if (!row.given.empty()) absl::StrAppend(&fusion.made_of, " where ", row.given);
   return fusion;
 }

@@ -18,6 +18,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "oneflow_core/mesh.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow {
@@ -29,6 +30,8 @@ struct FusionRow {
   absl::string_view saves;  // of memory, in tensors that are neither read nor written any more
   // Parts have several roles, as a forward node and its gradient have: fused where no schedule tells these apart.
   bool across_roles = false;
+  // The devices that have a kernel for the whole; not set: all.
+  std::optional<DeviceKind> only = std::nullopt;
 };
 absl::Span<const FusionRow> FusionRows();
 
@@ -49,6 +52,7 @@ struct Fusion {
   PatternCall whole;
   std::string made_of;  // the attribute's value
   bool across_roles = false;
+  std::optional<DeviceKind> only;
 };
 // All rows, in their order: where two want a node, the first has it.
 const std::vector<Fusion>& Fusions();

@@ -142,7 +142,8 @@ absl::StatusOr<bool> Recompute(Graph& graph, PassContext& context);
 // none. A piece is what of a segment lies in one chunk. Boxings belong to none yet, nor what no micro-batch differs in.
 std::vector<int> RecomputedPieces(const Graph& graph, const PassContext& context);
 
-// fuse: on cpu some ops that pass over memory in turn are one op that passes once (fusion_patterns.h).
+// fuse: some ops that pass over memory in turn are one op that passes once, where the device has a kernel for it
+// (fusion_patterns.h).
 //
 //   before   x, ... -> batch_norm -> h -> relu -> y
 //   after    x, ... -> batch_norm_relu {made_of="h = batch_norm(x, ...); y = relu(h)"} -> y

@@ -54,7 +54,7 @@ TEST_F(CudaLayoutsTest, AGptTrainsAlikeUnderEveryLayout) {
 }
 
 TEST_F(CudaLayoutsTest, AGptInBf16TrainsAlikeUnderEveryLayout) {
-  first_bar_ = 1e-5;
+  first_bar_ = 5e-5;  // of 8 bits: sums that differ in their last are rounded to neighbours
   last_bar_ = 2e-4;
   ExpectSameUnderAll(Gpt() + " precision { compute: BF16 }",
                      {{1, {}}, {4, {"mesh={dp:2 tp:2}"}}, {4, {"mesh={pp:2 dp:2}", "train.micro_batches=2"}}});

@@ -1,6 +1,10 @@
 // The law of fusion: a model trains alike whether its ops are fused or not, under any layout, and a plan has the memory
 // that its fused kernels take.
+#include <set>
+
 #include "absl/strings/match.h"
+#include "compiler/passes/fusion_patterns.h"
+#include "kernels/kernel.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/data.h"
 #include "oneflow_core/nn/batch_norm.h"
@@ -93,6 +97,18 @@ TEST_F(FusionLawTest, AResidualNetTrainsAlikeUnderEveryLayout) {
       EXPECT_EQ(unfused, 0);
       ASSERT_LT(apart.back(), apart.front()) << "the model learns nothing, so equality would say nothing";
       ExpectAlike(together, apart, c.bar);
+    }
+  }
+}
+
+TEST(FusionKernelsTest, EveryWholeHasAKernelOnItsDevices) {
+  for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    const KernelTable table = device == DeviceKind::kCpu ? CpuKernels() : CudaKernels();
+    if (table.all().empty()) continue;  // built without the toolkit
+    std::set<std::string> ops;
+    for (const Kernel& kernel : table.all()) ops.insert(kernel.op);
+    for (const Fusion& row : Fusions()) {
+      EXPECT_EQ(ops.count(row.whole.op) > 0, row.only.value_or(device) == device) << row.whole.op;
     }
   }
 }

@@ -261,15 +261,15 @@ TEST(FuseTest, FusedOpsLieInBlocks) {
   EXPECT_THAT(NamesOf(graph, "reorder"), IsEmpty());
 }
 
-TEST(FuseTest, OnlyOnCpusAndUnlessAskedNotTo) {
+TEST(FuseTest, OnAllDevicesUnlessAskedNotTo) {
   CompileOptions options = Options({});
+  ASSERT_OK_AND_ASSIGN(const Graph cpu, Fused(Layers(true), options));
   options.device = DeviceKind::kCuda;
   ASSERT_OK_AND_ASSIGN(const Graph cuda, Fused(Layers(true), options));
-  options = Options({});
   options.fuse = false;
   ASSERT_OK_AND_ASSIGN(const Graph unfused, Fused(Layers(true), options));
   for (const std::string& op : kFusedOps) {
-    EXPECT_THAT(NamesOf(cuda, op), IsEmpty());
+    EXPECT_THAT(NamesOf(cuda, op), SizeIs(NamesOf(cpu, op).size())) << op;
     EXPECT_THAT(NamesOf(unfused, op), IsEmpty());
   }
 }
@@ -317,6 +317,25 @@ TEST(FuseTest, AHeadItsLossAndTheirGradientsAreOne) {
       EXPECT_EQ(graph.value(head.outputs[2]).type.shape, (tied ? Shape{96, 32} : Shape{32, 96}));
     }
   }
+}
+
+TEST(FuseTest, ARowIsForTheDevicesThatItSays) {
+  for (const Fusion& row : Fusions()) {
+    if (row.whole.op == "add_layer_norm") {
+      EXPECT_FALSE(row.only.has_value());
+    }
+    if (row.whole.op == "packed_matmul_cross_entropy") {
+      EXPECT_EQ(row.only, DeviceKind::kCpu);
+    }
+  }
+  CompileOptions options = Options({});
+  options.precision.compute = DType::kBFloat16;
+  const HeadOptions head = {.classes = 128, .width = 64};
+  ASSERT_OK_AND_ASSIGN(const Graph cpu, Fused(ModelWithHead(head), options));
+  EXPECT_THAT(NamesOf(cpu, "packed_matmul_cross_entropy_grad"), SizeIs(1));
+  options.device = DeviceKind::kCuda;
+  ASSERT_OK_AND_ASSIGN(const Graph cuda, Fused(ModelWithHead(head), options));
+  EXPECT_THAT(NamesOf(cuda, "matmul_cross_entropy_grad"), SizeIs(1));
 }
 
 TEST(FuseTest, AHeadOfNarrowNumbersIsOneWithTheRoundingOfItsGradient) {
