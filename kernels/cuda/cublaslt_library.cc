@@ -59,6 +59,11 @@ OF_PASS_ON(cublasLtMatmulAlgoGetHeuristic,
             cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int asked,
             cublasLtMatmulHeuristicResult_t results[], int* found_results),
            handle, desc, a, b, c, d, preference, asked, results, found_results)
+OF_PASS_ON(cublasLtMatmulAlgoCheck,
+           (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+            cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t* algorithm,
+            cublasLtMatmulHeuristicResult_t* result),
+           handle, desc, a, b, c, d, algorithm, result)
 OF_PASS_ON(cublasLtMatmul,
            (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
             cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
@@ -66,6 +71,11 @@ OF_PASS_ON(cublasLtMatmul,
             const cublasLtMatmulAlgo_t* algorithm, void* workspace, size_t workspace_bytes, cudaStream_t stream),
            handle, desc, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout, algorithm, workspace,
            workspace_bytes, stream)
+
+size_t cublasLtGetVersion() {
+  static auto* const found = Find<decltype(cublasLtGetVersion)>("cublasLtGetVersion");
+  return found == nullptr ? 0 : found();
+}
 
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   static auto* const found = Find<decltype(cublasLtGetStatusString)>("cublasLtGetStatusString");

@@ -1,6 +1,14 @@
 #include "kernels/cuda/gemm.h"
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <mutex>
+#include <sstream>
+
 #include "kernels/cuda/handles.h"
+#include "kernels/cuda/runtime.h"
 
 namespace oneflow::cuda {
 namespace {
@@ -12,7 +20,59 @@ cudaDataType_t LibraryType(DType dtype) {
   return dtype == DType::kBFloat16 ? CUDA_R_16BF : dtype == DType::kFloat16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
+// So many of the library's candidates are measured: the best of all is among the first few as a rule, and each takes a
+// few milliseconds of the load.
+constexpr int kMeasured = 8;
+constexpr int kRounds = 3, kRunsOfARound = 10;
+
+// Memory and a stream for trial runs.
+struct Trial {
+  explicit Trial(const std::vector<size_t>& sizes) {
+    error = ErrorText(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (const size_t size : sizes) {
+      char* data = nullptr;
+      if (error == nullptr) error = ErrorText(cudaMalloc(&data, size));
+      memory.push_back(data);
+      // Bytes of numbers that are neither huge nor 0, whatever the type: products of zeros take less power.
+      if (error == nullptr) error = ErrorText(cudaMemsetAsync(data, 0x2c, size, stream));
+    }
+    if (error != nullptr) cudaGetLastError();  // it is told here, and no error of a later call
+  }
+  Trial(const Trial&) = delete;
+  ~Trial() {
+    if (stream != nullptr) cudaStreamSynchronize(stream);
+    for (void* const data : memory) cudaFree(data);
+    if (stream != nullptr) cudaStreamDestroy(stream);
+  }
+
+  // Of the fastest of some rounds, after one that is not looked at; keeps an error.
+  template <typename Run>
+  double Seconds(Run run) {
+    double seconds = INFINITY;
+    for (int round = 0; round <= kRounds && error == nullptr; ++round) {
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < kRunsOfARound && error == nullptr; ++i) error = run(stream, memory);
+      if (error == nullptr) error = ErrorText(cudaStreamSynchronize(stream));
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      if (round > 0) seconds = std::min(seconds, took.count());
+    }
+    return seconds;
+  }
+
+  cudaStream_t stream = nullptr;
+  std::vector<void*> memory;
+  const char* error = nullptr;
+};
+
 }  // namespace
+
+std::string Product2d::ToString() const {
+  std::ostringstream text;
+  text << Name(in) << " " << Name(out) << " " << (transpose_a ? "t" : "n") << (transpose_b ? "t" : "n") << " " << m
+       << "x" << n << "x" << k << " x" << batch << " " << a_stride << " " << b_stride << " " << c_stride << " sum "
+       << accumulate << " align " << alignment;
+  return text.str();
+}
 
 // A row-major [rows, columns] matrix as cuBLAS sees it: column-major, transposed.
 Gemm::Layout Gemm::MakeLayout(DType dtype, int64_t rows, int64_t columns, int64_t batch, int64_t stride) {
@@ -30,9 +90,10 @@ Gemm::Layout Gemm::MakeLayout(DType dtype, int64_t rows, int64_t columns, int64_
   return is_set ? std::move(layout) : nullptr;
 }
 
-std::unique_ptr<Gemm> Gemm::Make(const Product2d& p) {
+std::unique_ptr<Gemm> Gemm::Make(const Product2d& p, ProductAlgorithms& algorithms) {
   auto gemm = std::make_unique<Gemm>();
-  return gemm->Plan(p) ? std::move(gemm) : nullptr;
+  if (ThreadBlasHandle() == nullptr || !gemm->Describe(p) || !gemm->Choose(p, algorithms)) return nullptr;
+  return gemm;
 }
 
 // As c is row-major, what is computed is c^T = op(b)^T op(a)^T.
@@ -47,13 +108,13 @@ const char* Gemm::Run(cudaStream_t stream, const void* a, const void* b, void* c
   return status == CUBLAS_STATUS_SUCCESS ? nullptr : cublasLtGetStatusString(status);
 }
 
-bool Gemm::Plan(const Product2d& p) {
-  const cublasLtHandle_t handle = ThreadBlasHandle();
+bool Gemm::Describe(const Product2d& p) {
   cublasLtMatmulDesc_t desc = nullptr;
-  if (handle == nullptr || p.batch > INT32_MAX) return false;
+  if (p.batch > INT32_MAX) return false;
   // COMPUTE_32F: fp32 multiplications and sums; TF32 would be COMPUTE_32F_FAST_TF32.
   if (cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS) return false;
   desc_.reset(desc);
+  accumulate_ = p.accumulate;
   const cublasOperation_t first = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const auto set = [desc](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
@@ -65,10 +126,13 @@ bool Gemm::Plan(const Product2d& p) {
   b_ =
       p.transpose_b ? MakeLayout(p.in, p.n, p.k, p.batch, p.b_stride) : MakeLayout(p.in, p.k, p.n, p.batch, p.b_stride);
   c_ = MakeLayout(p.out, p.m, p.n, p.batch, p.c_stride);
-  if (a_ == nullptr || b_ == nullptr || c_ == nullptr) return false;
+  return a_ != nullptr && b_ != nullptr && c_ != nullptr;
+}
 
+// As many as the library offers, up to `most`, its best guess first.
+std::vector<cublasLtMatmulAlgo_t> Gemm::Candidates(const Product2d& p, int most) const {
   cublasLtMatmulPreference_t raw = nullptr;
-  if (cublasLtMatmulPreferenceCreate(&raw) != CUBLAS_STATUS_SUCCESS) return false;
+  if (cublasLtMatmulPreferenceCreate(&raw) != CUBLAS_STATUS_SUCCESS) return {};
   const Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference(raw);
   const auto prefer = [raw](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     return cublasLtMatmulPreferenceSetAttribute(raw, attribute, &value, sizeof(value)) == CUBLAS_STATUS_SUCCESS;
@@ -78,15 +142,71 @@ bool Gemm::Plan(const Product2d& p) {
                       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.alignment) &&
                       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.alignment) &&
                       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.alignment);
-  if (!is_set) return false;
-  cublasLtMatmulHeuristicResult_t result = {};
+  if (!is_set) return {};
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
   int found = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle, desc, b_.get(), a_.get(), c_.get(), c_.get(), raw, 1, &result, &found);
-  if (status != CUBLAS_STATUS_SUCCESS || found == 0) return false;
-  algo_ = result.algo;
-  accumulate_ = p.accumulate;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(ThreadBlasHandle(), desc_.get(), b_.get(), a_.get(),
+                                                               c_.get(), c_.get(), raw, most, results.data(), &found);
+  if (status != CUBLAS_STATUS_SUCCESS) return {};
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (int i = 0; i < found; ++i) {
+    if (results[i].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(results[i].algo);
+  }
+  return algorithms;
+}
+
+bool Gemm::Takes(const cublasLtMatmulAlgo_t& algorithm) const {
+  cublasLtMatmulHeuristicResult_t result = {};
+  const cublasStatus_t status = cublasLtMatmulAlgoCheck(ThreadBlasHandle(), desc_.get(), b_.get(), a_.get(), c_.get(),
+                                                        c_.get(), &algorithm, &result);
+  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kLibraryBytes;
+}
+
+bool Gemm::Choose(const Product2d& p, ProductAlgorithms& algorithms) {
+  const std::optional<cublasLtMatmulAlgo_t> known = algorithms.Find(p.ToString());
+  if (known.has_value() && Takes(*known)) {
+    algo_ = *known;
+    return true;
+  }
+  if (known.has_value()) {
+    std::fprintf(stderr, "cuBLASLt does not take the algorithm that ONEFLOW_CUDA_PRODUCTS has for '%s'\n",
+                 p.ToString().c_str());
+  }
+  const bool measures = algorithms.measures() && !known.has_value();
+  const std::vector<cublasLtMatmulAlgo_t> candidates = Candidates(p, measures ? kMeasured : 1);
+  if (candidates.empty()) return false;
+  algo_ = candidates[0];
+  if (!measures) return true;
+  const char* why = nullptr;
+  if (Measure(p, candidates, &why)) {
+    algorithms.Add(p.ToString(), algo_);
+  } else {
+    std::fprintf(stderr, "'%s' is not measured: %s\n", p.ToString().c_str(), why);
+  }
   return true;
+}
+
+bool Gemm::Measure(const Product2d& p, const std::vector<cublasLtMatmulAlgo_t>& candidates, const char** why) {
+  static std::mutex one_at_a_time;  // products of other ranks of the process would take each other's time
+  const std::lock_guard<std::mutex> lock(one_at_a_time);
+  const auto bytes = [&](DType dtype, int64_t count, int64_t stride) {
+    return static_cast<size_t>(count + (p.batch - 1) * stride) * SizeOf(dtype);
+  };
+  Trial trial({bytes(p.in, p.m * p.k, p.a_stride), bytes(p.in, p.k * p.n, p.b_stride),
+               bytes(p.out, p.m * p.n, p.c_stride), kGemmWorkspaceBytes});
+  double fastest = INFINITY;
+  size_t chosen = 0;
+  for (size_t i = 0; i < candidates.size() && trial.error == nullptr; ++i) {
+    algo_ = candidates[i];
+    const double seconds = trial.Seconds([&](cudaStream_t stream, const std::vector<void*>& memory) {
+      return Run(stream, memory[0], memory[1], memory[2], memory[3]);
+    });
+    if (seconds < fastest) chosen = i;
+    fastest = std::min(fastest, seconds);
+  }
+  *why = trial.error;
+  algo_ = candidates[trial.error == nullptr ? chosen : 0];
+  return trial.error == nullptr;
 }
 
 }  // namespace oneflow::cuda

@@ -59,7 +59,7 @@ constexpr size_t kWorkspaceBytes = kTileRows * kTileColumns * sizeof(float);
 constexpr uintptr_t kWorkspaceAlignment = 256;  // as documented for cublasLtMatmul
 
 // cublasLtMatmulAlgo_t::data.
-enum AlgoField { kMagic, kProblem, kWorkspace, kAlignment, kAlgoFields = kAlignment + 4 };
+enum AlgoField { kMagic, kProblem, kWorkspace, kAlignment, kNumber = kAlignment + 4 };
 constexpr uint64_t kAlgoMagic = 0x736f667477617265;
 
 bool IsAligned(const void* p, uint64_t alignment) { return reinterpret_cast<uintptr_t>(p) % alignment == 0; }
@@ -170,11 +170,15 @@ uint64_t Hash(const Problem& p) {
   return hash;
 }
 
-cublasLtMatmulAlgo_t MakeAlgo(const Problem& p, const cublasLtMatmulPreferenceOpaque_t& preference) {
+// Algorithms differ in nothing but their numbers, and in the time that tests say they take.
+constexpr int kAlgorithms = oneflow::software_cuda::kProductAlgorithms;
+
+cublasLtMatmulAlgo_t MakeAlgo(const Problem& p, const cublasLtMatmulPreferenceOpaque_t& preference, int number = 0) {
   cublasLtMatmulAlgo_t algo = {};
   algo.data[kMagic] = kAlgoMagic;
   algo.data[kProblem] = Hash(p);
   algo.data[kWorkspace] = preference.max_workspace_bytes >= kWorkspaceBytes ? kWorkspaceBytes : 0;
+  algo.data[kNumber] = static_cast<uint64_t>(number);
   std::copy(std::begin(preference.alignment), std::end(preference.alignment), algo.data + kAlignment);
   return algo;
 }
@@ -194,6 +198,7 @@ struct Work {
   const void *a, *b, *c;
   void* d;
   float* workspace;  // null: none
+  int algorithm = 0;
 };
 
 size_t NumBytes(const cublasLtMatrixLayoutOpaque_t& x) {
@@ -300,12 +305,14 @@ void RunAs(const Work& w) {
 
 void Run(const Work& w) {
   if (!CheckMemory(w)) return;
+  oneflow::software_cuda::System::Get().TakeTimeOfProduct(w.algorithm);
   w.p.a.type == CUDA_R_16BF ? RunAs<BFloat16>(w) : w.p.a.type == CUDA_R_16F ? RunAs<_Float16>(w) : RunAs<float>(w);
 }
 
 // The workspace that the algorithm is going to use, if it was made for this problem, these pointers are aligned as it
 // was told, and it has the workspace it asked for.
 cublasStatus_t CheckAlgo(const cublasLtMatmulAlgo_t& algo, const Work& w, size_t workspace_bytes) {
+  if (algo.data[kNumber] >= kAlgorithms) return CUBLAS_STATUS_INVALID_VALUE;
   if (algo.data[kMagic] != kAlgoMagic || algo.data[kProblem] != Hash(w.p)) return CUBLAS_STATUS_INVALID_VALUE;
   const void* const operands[] = {w.a, w.b, w.beta == 0 ? w.d : w.c, w.d};
   for (int i = 0; i < 4; ++i) {
@@ -430,14 +437,36 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   for (const uint32_t alignment : preference->alignment) {  // no algorithm does with less than an element's
     if (alignment == 0 || alignment % ElementBytes(p.a.type) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  results[0] = {};
-  results[0].algo = MakeAlgo(p, *preference);
-  results[0].state = CUBLAS_STATUS_SUCCESS;
-  results[0].wavesCount = 1;
-  results[0].workspaceSize = results[0].algo.data[kWorkspace];
-  *found = 1;
+  *found = std::min(wanted, kAlgorithms);
+  for (int i = 0; i < *found; ++i) {
+    results[i] = {};
+    results[i].algo = MakeAlgo(p, *preference, i);
+    results[i].state = CUBLAS_STATUS_SUCCESS;
+    results[i].wavesCount = 1;
+    results[i].workspaceSize = results[i].algo.data[kWorkspace];
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algo, cublasLtMatmulHeuristicResult_t* result) {
+  cublasStatus_t status = CheckHandle(handle);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  if (algo == nullptr || result == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  Problem p;
+  status = MakeProblem(desc, a, b, c, d, &p);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  if (algo->data[kMagic] != kAlgoMagic || algo->data[kProblem] != Hash(p) || algo->data[kNumber] >= kAlgorithms) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  *result = {};
+  result->workspaceSize = algo->data[kWorkspace];
+  result->wavesCount = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+size_t cublasLtGetVersion() { return 130'000; }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
@@ -468,6 +497,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   status = CheckAlgo(chosen, w, workspace_bytes);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   if (chosen.data[kWorkspace] == 0) w.workspace = nullptr;
+  w.algorithm = static_cast<int>(chosen.data[kNumber]);
   oneflow::software_cuda::System::Get().CountLaunch({.multiplications = w.p.batch * w.p.m * w.p.n * w.p.k});
   const cudaError_t error = Enqueue(stream, "cublasLtMatmul", [w] { Run(w); });
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;

@@ -58,6 +58,16 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = cuda::System::Get().num_devices();
   return cuda::Answer(*count == 0 ? cudaErrorNoDevice : cudaSuccess);
 }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device < 0 || device >= cuda::System::Get().num_devices()) return cuda::Answer(cudaErrorInvalidDevice);
+  *properties = {};
+  std::strcpy(properties->name, "software");
+  return cuda::Answer(cudaSuccess);
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13'000;
+  return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int device) {
   const int count = cuda::System::Get().num_devices();
   if (count == 0) return cuda::Answer(cudaErrorNoDevice);

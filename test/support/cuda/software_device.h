@@ -11,6 +11,7 @@
 
 #include <cuda_runtime.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -59,6 +60,12 @@ struct Launched {
   int64_t graphs = 0;
 };
 Launched LaunchedSoFar();
+
+// Of how many algorithms the library's products have the choice. They compute the same; how long each takes beside that
+// is said here, 0 to begin with. How many products took which.
+inline constexpr int kProductAlgorithms = 3;
+void SetTimesOfProducts(const std::array<int, kProductAlgorithms>& microseconds);
+std::array<int64_t, kProductAlgorithms> ProductsByAlgorithm();
 
 // How often kernels were launched, or put into graphs, whose names have this part.
 int64_t KernelLaunches(const std::string& part_of_name);

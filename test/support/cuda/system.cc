@@ -141,6 +141,10 @@ void Report(const std::string& what, cudaError_t error) {
 }
 
 std::vector<std::string> TakeDefects() { return System::Get().TakeDefects(); }
+void SetTimesOfProducts(const std::array<int, kProductAlgorithms>& microseconds) {
+  System::Get().SetTimesOfProducts(microseconds);
+}
+std::array<int64_t, kProductAlgorithms> ProductsByAlgorithm() { return System::Get().ProductsByAlgorithm(); }
 Launched LaunchedSoFar() { return System::Get().LaunchedSoFar(); }
 int64_t WorkOf(int device) { return System::Get().WorkOf(device); }
 void FailDeviceAtWork(int device, int64_t number) { System::Get().FailAtWork(device, number); }

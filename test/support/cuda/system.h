@@ -4,7 +4,9 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -227,6 +229,19 @@ class System {
     return launched_;
   }
 
+  void SetTimesOfProducts(const std::array<int, kProductAlgorithms>& microseconds) {
+    for (int i = 0; i < kProductAlgorithms; ++i) microseconds_[i] = microseconds[i];
+  }
+  std::array<int64_t, kProductAlgorithms> ProductsByAlgorithm() {
+    std::array<int64_t, kProductAlgorithms> products;
+    for (int i = 0; i < kProductAlgorithms; ++i) products[i] = products_[i];
+    return products;
+  }
+  void TakeTimeOfProduct(int algorithm) {
+    ++products_[algorithm];
+    const int microseconds = microseconds_[algorithm];
+    if (microseconds > 0) std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+  }
   void CountKernel(const void* kernel) {
     const std::lock_guard<std::mutex> lock(mutex_);
     ++kernel_launches_[kernel];
@@ -269,6 +284,8 @@ class System {
   std::mutex mutex_;                      // guards what follows
   Launched launched_;
   std::map<const void*, int64_t> kernel_launches_;
+  std::array<std::atomic<int>, kProductAlgorithms> microseconds_ = {};
+  std::array<std::atomic<int64_t>, kProductAlgorithms> products_ = {};
   std::vector<std::unique_ptr<CUstream_st>> streams_;
   uint64_t num_streams_ = 0;
   std::vector<std::shared_ptr<CUevent_st>> events_;
