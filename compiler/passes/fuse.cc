@@ -130,6 +130,11 @@ class RowMatcher {
       match.whole.role = Role::kFusedGradient;
       match.whole.forward = -1;  // it serves what it is made of
     }
+    const auto has_part = [&](Role role) {
+      return std::any_of(match.parts.begin(), match.parts.end(),
+                         [&](NodeId part) { return graph_.node(part).role == role; });
+    };
+    if (has_part(Role::kInputGradient) && has_part(Role::kWeightGradient)) match.whole.role = Role::kFusedGradient;
     for (const std::string& name : call.inputs) match.whole.inputs.push_back(match.values.at(name));
     for (const std::string& name : call.outputs) match.whole.outputs.push_back(match.values.at(name));
     for (size_t i = 0; i < match.parts.size(); ++i) {

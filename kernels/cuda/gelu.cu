@@ -1,4 +1,8 @@
 // gelu(x) = x Phi(x) with the exact normal distribution, and dx = dy (Phi(x) + x phi(x)).
+//
+// bias_add_gelu gives a bias' sum and its gelu, gelu_bias_grad the gradient of that sum and, of what it was rounded to,
+// that of the bias.
+#include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/half.cuh"
 
 namespace oneflow::cuda {
@@ -6,10 +10,13 @@ namespace {
 
 constexpr float kInvSqrt2Pi = 0.39894228040143268f;  // 1 / sqrt(2 pi)
 
+__device__ inline float GeluOf(float x) { return x * normcdff(x); }
+__device__ inline float SlopeAt(float x) { return normcdff(x) + x * (kInvSqrt2Pi * expf(-0.5f * x * x)); }
+
 template <typename T>
 const char* Gelu(const KernelArgs& args) {
   return MapFloats(
-      Stream(args), args.in[0].count, [] __device__(float x) { return x * normcdff(x); }, args.out[0].as<T>(),
+      Stream(args), args.in[0].count, [] __device__(float x) { return GeluOf(x); }, args.out[0].as<T>(),
       args.in[0].as<const T>());
 }
 
@@ -17,13 +24,46 @@ const char* Gelu(const KernelArgs& args) {
 template <typename T>
 const char* GeluGrad(const KernelArgs& args) {
   return MapFloats(
-      Stream(args), args.in[0].count,
-      [] __device__(float dy, float x) { return dy * (normcdff(x) + x * (kInvSqrt2Pi * expf(-0.5f * x * x))); },
-      args.out[0].as<T>(), args.in[0].as<const T>(), args.in[1].as<const T>());
+      Stream(args), args.in[0].count, [] __device__(float dy, float x) { return dy * SlopeAt(x); }, args.out[0].as<T>(),
+      args.in[0].as<const T>(), args.in[1].as<const T>());
+}
+
+// in: x, b; out: h, y.
+template <typename T>
+const char* BiasAddGelu(const KernelArgs& args) {
+  const T* const x = args.in[0].as<const T>();
+  const float* const b = args.in[1].as<const float>();
+  T *const h = args.out[0].as<T>(), *const y = args.out[1].as<T>();
+  return ForEach(Stream(args), {Rows(args.in[0]), Columns(args.in[0])},
+                 [=] __device__(int64_t i, int64_t, int64_t column) {
+                   h[i] = Narrow<T>(Widen(x[i]) + b[column]);
+                   y[i] = Narrow<T>(GeluOf(Widen(h[i])));
+                 });
+}
+
+size_t SumsWorkspace(const KernelArgs& args) { return ColumnSumsBytes<1>(Rows(args.in[0]), Columns(args.in[0])); }
+
+// in: dy, h; out: d, db. What sums over rows comes to every element once, and writes d as it does.
+template <typename T>
+const char* GeluBiasGrad(const KernelArgs& args) {
+  const int64_t c = Columns(args.in[0]);
+  if (c == 0) return nullptr;
+  const T *const dy = args.in[0].as<const T>(), *const h = args.in[1].as<const T>();
+  T* const d = args.out[0].as<T>();
+  const auto terms = [=] __device__(int64_t row, int64_t column) {
+    const int64_t i = row * c + column;
+    d[i] = Narrow<T>(Widen(dy[i]) * SlopeAt(Widen(h[i])));
+    return Terms<1>{Widen(d[i])};
+  };
+  return ColumnSums<1>(Stream(args), Rows(args.in[0]), c, terms, args.workspace, {args.out[1].as<float>()});
 }
 
 }  // namespace
 
-KernelList GeluKernels() { return {OF_FLOAT_KERNELS("gelu", Gelu), OF_FLOAT_KERNELS("gelu_grad", GeluGrad)}; }
+KernelList GeluKernels() {
+  return {OF_FLOAT_KERNELS("gelu", Gelu), OF_FLOAT_KERNELS("gelu_grad", GeluGrad),
+          OF_FLOAT_KERNELS("bias_add_gelu", BiasAddGelu),
+          OF_FLOAT_KERNELS("gelu_bias_grad", GeluBiasGrad, SumsWorkspace)};
+}
 
 }  // namespace oneflow::cuda

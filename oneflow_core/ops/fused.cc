@@ -1,5 +1,5 @@
-// Ops that do in one pass over memory what some ops of a model do in several. The compiler makes them on CPUs, where
-// layouts are known (compiler/passes/fusion_patterns.cc says of which parts); models do not name them and no gradient
+// Ops that do in one pass over memory what some ops of a model do in several. The compiler makes them where layouts are
+// known (compiler/passes/fusion_patterns.cc says of which parts); models do not name them and no gradient
 // flows through them. Each is what its parts are, but that it rounds once, what it gives.
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
@@ -130,6 +130,29 @@ absl::StatusOr<Types> InferAddRmsNormGrad(const InferContext& c) {
   return Outputs({x, c.inputs[3]});
 }
 
+// A bias that is along any other dimension is not fused.
+absl::Status CheckLastAxis(const InferContext& c) {
+  const int last = c.inputs[0].shape.rank() - 1;
+  OF_ASSIGN_OR_RETURN(const int64_t axis, IntAttrOr(c.attrs, "axis", -1, -1, last));
+  if (axis == -1 || axis == last) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("attribute 'axis' is ", axis, " but must be the last, ", last));
+}
+
+absl::StatusOr<Types> InferBiasAddGelu(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"b", kFloat32}}));
+  OF_RETURN_IF_ERROR(CheckOnePerColumn(c, c.inputs[0], 1, {"b"}));
+  OF_RETURN_IF_ERROR(CheckLastAxis(c));
+  return Outputs({c.inputs[0], c.inputs[0]});
+}
+
+absl::StatusOr<Types> InferGeluBiasGrad(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"dy", kFloat, AtLeast(1)}, {"h", kFloat}}));
+  const TensorType& dy = c.inputs[0];
+  OF_RETURN_IF_ERROR(CheckSame("dy", dy, "h", c.inputs[1]));
+  OF_RETURN_IF_ERROR(CheckLastAxis(c));
+  return Outputs({dy, {DType::kFloat32, {dy.shape.dims().back()}}});
+}
+
 absl::StatusOr<Types> InferAddEmbeddingGrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kFloat32, Exactly(2)}, {"dy", kFloat, AtLeast(1)}, {"ids", kIndex}}));
   const TensorType &a = c.inputs[0], &dy = c.inputs[1];
@@ -186,6 +209,17 @@ void AddFusedOps(OpRegistry& registry) {
                 .in_place = {{0, 0}, {1, 0}},
                 .precision = kFollow,
                 .blocks = BlocksByElement});
+  registry.Add({.name = "bias_add_gelu",
+                .rule = "...c,c->...c,...c",
+                .infer = InferBiasAddGelu,
+                .in_place = {{0, 0}},
+                .precision = kFollow,
+                .full_inputs = {1}});
+  registry.Add({.name = "gelu_bias_grad",
+                .rule = "...c,...c->...c,c; linear 0",
+                .infer = InferGeluBiasGrad,
+                .in_place = {{0, 0}},
+                .precision = kFollow});
   registry.Add({.name = "add_embedding_grad",
                 .infer = InferAddEmbeddingGrad,
                 .shard_attrs = RowsOfShard,

@@ -108,7 +108,9 @@ TEST(FusionKernelsTest, EveryWholeHasAKernelOnItsDevices) {
     std::set<std::string> ops;
     for (const Kernel& kernel : table.all()) ops.insert(kernel.op);
     for (const Fusion& row : Fusions()) {
-      EXPECT_EQ(ops.count(row.whole.op) > 0, row.only.value_or(device) == device) << row.whole.op;
+      if (row.only.value_or(device) == device) {
+        EXPECT_TRUE(ops.count(row.whole.op)) << row.whole.op;
+      }
     }
   }
 }

@@ -338,6 +338,33 @@ TEST(FuseTest, ARowIsForTheDevicesThatItSays) {
   EXPECT_THAT(NamesOf(cuda, "matmul_cross_entropy_grad"), SizeIs(1));
 }
 
+TEST(FuseTest, ABiasAndItsGeluAreOneOnCudaAlone) {
+  GraphBuilder b(Ops(), "mlp");
+  const Samples samples = ReadSamples(b, 128);
+  const Tensor x = MatMul(samples.rows, Weight(b, "up", {16, 32}));
+  const Tensor h = Gelu(BiasAdd(x, b.Variable("bias", {DType::kFloat32, {32}}, "zeros")));
+  const Tensor loss = ReduceMean(SoftmaxCrossEntropy(MatMul(h, Weight(b, "down", {32, 96})), samples.labels));
+  b.SetLoss(loss);
+  Fetch(loss, "loss");
+  const Graph model = *b.Finish();
+  for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    CompileOptions options = Options({{"dp", 2}});
+    options.device = device;
+    ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(model, options));
+    const bool is_cuda = device == DeviceKind::kCuda;
+    for (const Fusion& row : Fusions()) {
+      if (row.only != DeviceKind::kCuda) continue;
+      ASSERT_THAT(NamesOf(graph, row.whole.op), SizeIs(is_cuda ? 1 : 0)) << row.whole.op;
+      for (const PatternCall& part : row.parts) {
+        EXPECT_THAT(NamesOf(graph, part.op), SizeIs(is_cuda ? 0 : 1)) << part.op;
+      }
+    }
+    if (is_cuda) {
+      EXPECT_EQ(NodeOf(graph, NamesOf(graph, "gelu_bias_grad")[0]).role, Role::kFusedGradient);
+    }
+  }
+}
+
 TEST(FuseTest, AHeadOfNarrowNumbersIsOneWithTheRoundingOfItsGradient) {
   const struct {
     DType dtype;

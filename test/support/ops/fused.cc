@@ -58,9 +58,27 @@ Tensors AddNormGrad(const char* grad, const RefCall& c) {
 Tensors AddLayerNormGrad(RefCall& c) { return AddNormGrad("layer_norm_grad", c); }
 Tensors AddRmsNormGrad(RefCall& c) { return AddNormGrad("rms_norm_grad", c); }
 
+Tensors BiasAddGelu(RefCall& c) {
+  const RefTensor h = Rounded(Part("bias_add", {}, c.in)[0]);
+  return {h, Part("gelu", {}, {h})[0]};
+}
+Tensors GeluBiasGrad(RefCall& c) {
+  const RefTensor d = Rounded(Part("gelu_grad", {}, c.in)[0]);
+  std::vector<int64_t> rows;
+  for (size_t axis = 0; axis + 1 < d.dims.size(); ++axis) rows.push_back(static_cast<int64_t>(axis));
+  return {d, Part("reduce_sum", {{"axes", rows}}, {Of(DType::kFloat32, d)})[0]};
+}
+
 Tensors AddEmbeddingGrad(RefCall& c) { return {Plus(Part("embedding_grad", c.attrs, {c.in[1], c.in[2]})[0], c.in[0])}; }
 
 constexpr const char kTypes[] = R"(
+bias_add_gelu(bf16[2,3] f32[3]) = bf16[2,3] bf16[2,3]
+bias_add_gelu(f32[2,3] f32[2]) ! b is f32[2] but x, which is f32[2,3], needs f32[3]
+bias_add_gelu(f32[2,3] f32[3]) {axis=1} = f32[2,3] f32[2,3]
+bias_add_gelu(f32[2,3] f32[3]) {axis=0} ! attribute 'axis' is 0 but must be the last, 1
+gelu_bias_grad(f32[2,3] f32[2,3]) {axis=0} ! attribute 'axis' is 0 but must be the last, 1
+gelu_bias_grad(bf16[2,3] bf16[2,3]) = bf16[2,3] f32[3]
+gelu_bias_grad(f32[2,3] f32[2,4]) ! dy is f32[2,3], h is f32[2,4]; they must be the same
 add_embedding_grad(f32[10,4] f32[2,3,4] i32[2,3]) {rows=10} = f32[10,4]
 add_embedding_grad(f32[10,4] bf16[4] i32[]) {rows=10} = f32[10,4]
 add_embedding_grad(f32[10,4] f32[2,3,4] i32[2]) {rows=10} ! ids is i32[2] but dy, which is f32[2,3,4], needs i32[2,3]
@@ -102,6 +120,9 @@ add_rms_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[4]) ! rstd is f32[4] but
 )";
 
 constexpr const char kSignatures[] = R"(
+bias_add_gelu(f32[8,4,16], f32[16]) | - | S(0),B->S(0),S(0) S(1),B->S(1),S(1) S(2),S(0)->S(2),S(2) | - | - | as gelu
+gelu_bias_grad(f32[8,4,16], f32[8,4,16]) | - | S(0),S(0)->S(0),P S(1),S(1)->S(1),P S(2),S(2)->S(2),S(0) P,B->P,P | - | - |
+    as gelu_grad
 add_embedding_grad(f32[16,8], f32[8,4,8], i32[8,4]) {rows=16} | - | S(0),B,B->S(0) S(1),S(2),B->S(1) P,S(0),S(0)->P
     P,S(1),S(1)->P P,P,B->P | - | - | as embedding_grad; what it is added to counts once
 channel_statistics(f32[8,4,16]) | - | S(1)->S(0),S(0) | - | - | a rank with a part of a channel has no variance of all of it
@@ -157,6 +178,12 @@ void AddRows(Random& r, const Dims& dims, const std::string& what, OpCases& case
   cases.push_back(InPlace({"add_rms_norm_grad", what, {}, {x(), x(), x(), gamma, rstd}, 2e-5}, 0));
 }
 
+// Of a bias and a gelu behind it.
+void AddBiased(Random& r, const Dims& dims, const std::string& what, OpCases& cases) {
+  cases.push_back(InPlace({"bias_add_gelu", what, {}, {r.Uniform(dims), r.Uniform({dims.back()})}, 2e-6}, 0));
+  cases.push_back(InPlace({"gelu_bias_grad", what, {}, {r.Uniform(dims), r.Uniform(dims)}, 2e-5}, 0));
+}
+
 // Of `ids` rows of a table of rows of h numbers.
 void AddIndexed(Random& r, int64_t rows, const Dims& ids, int64_t h, OpCases& cases) {
   Dims dy = ids;
@@ -174,6 +201,7 @@ void AddExamples(Random& r, OpCases& cases) {
   for (const int64_t rows : {3, 7, 11}) AddIndexed(r, rows, {7, 3}, 5, cases);
   for (const Dims& dims : {Dims{7, 5}, Dims{5, 3, 7}, Dims{3, 5, 2, 6}}) AddRows(r, dims, "small", cases);
   for (const Dims& dims : {Dims{7, 5}, Dims{5, 7, 3}, Dims{3, 5, 2, 3}}) AddOn(r, dims, "small", 1e-4, cases);
+  for (const Dims& dims : {Dims{7, 5}, Dims{5, 3, 7}, Dims{2, 7, 3, 6}}) AddBiased(r, dims, "small", cases);
 }
 
 void AddEdges(Random& r, OpCases& cases) {
@@ -196,6 +224,9 @@ void AddEdges(Random& r, OpCases& cases) {
     x.values[0] = -1e4;
     cases.push_back({"channel_statistics", "one far from the others", {}, {x}, 5e-6});
   }
+  for (const Dims& dims : {Dims{33}, Dims{1000, 37}, Dims{4, 1}, Dims{0, 7}, Dims{3, 0}, Dims{130, 3, 64}}) {
+    AddBiased(r, dims, "sides", cases);
+  }
 }
 
 }  // namespace
@@ -207,7 +238,8 @@ OpFacts Facts() {
                      {"batch_norm_relu_dx", BatchNormReluDx},   {"add_relu_grad", AddReluGrad},
                      {"add_layer_norm", AddLayerNorm},          {"add_rms_norm", AddRmsNorm},
                      {"add_layer_norm_grad", AddLayerNormGrad}, {"add_rms_norm_grad", AddRmsNormGrad},
-                     {"add_embedding_grad", AddEmbeddingGrad}};
+                     {"add_embedding_grad", AddEmbeddingGrad},  {"bias_add_gelu", BiasAddGelu},
+                     {"gelu_bias_grad", GeluBiasGrad}};
   facts.types = kTypes;
   facts.signatures = kSignatures;
   // The variance is not linear, a ReLU is not either, and the sums enter twice.
