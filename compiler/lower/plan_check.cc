@@ -82,7 +82,8 @@ class PlanChecker {
     for (int r = 0; r < plan_.registers_size(); ++r) {
       const pb::ClassRegister& reg = plan_.registers(r);
       if (reg.others_only() && reg.variable() < 0) {
-        return NotProved("register '", reg.name(), "' is waited for on other ranks only, but no variable has its memory");
+        return NotProved("register '", reg.name(),
+                         "' is waited for on other ranks only, but no variable has its memory");
       }
       if (outputs.erase({reg.producer(), r}) == 0) return NoPort(reg, reg.producer(), "output");
       for (const int consumer : reg.consumers()) {

@@ -1,8 +1,8 @@
 // Where both directions' panels of a weight are there at the same time, one pass over the weight makes them.
 //
-// They are where micro-batches are several, all of which read both; and where one node reads both, as a fused head does.
-// Else the panels of the gradient's direction are made when the gradient wants them: made with the others, they would be
-// there all through forward, two bytes of every packed weight when memory is at its peak.
+// They are where micro-batches are several, all of which read both; and where one node reads both, as a fused head
+// does. Else the panels of the gradient's direction are made when the gradient wants them: made with the others, they
+// would be there all through forward, two bytes of every packed weight when memory is at its peak.
 #include <map>
 #include <set>
 

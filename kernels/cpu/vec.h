@@ -226,8 +226,12 @@ OF_INLINE F32s Exp(F32s x) {
   y = x > high ? Splat(INFINITY) : y;
   return x == x ? y : x;
 }
-// Of x <= 0, with 1.2e-38 below -87.33. A NaN gives that too.
-OF_INLINE F32s ExpBelowZero(F32s x) { return ExpInRange(Max(x, Splat(-87.33654f))); }
+// Of x <= 0. A NaN gives 1.2e-38.
+OF_INLINE F32s ExpBelowZero(F32s x) {
+  const F32s low = Splat(-87.33654f);
+  const F32s y = ExpInRange(Max(x, low));
+  return x < low ? Splat(0) : y;
+}
 
 // A ratio of polynomials in x^2, odd over even, as minimax fits of tanh and erf have it.
 template <int kOdd, int kEven>

@@ -451,6 +451,7 @@ int Main(int argc, char** argv) {
   AddTls(*sub, daemon.tls);
   AddInsecure(*sub, daemon.insecure);
   sub->add_flag("--parent-only", daemon.parent_only)->group("");
+  sub->add_flag("--one-job", daemon.one_job)->group("");
   AddMetricsPort(*sub, daemon.metrics);
   sub->add_option("--ready-fd", daemon.ready_fd, "descriptor that takes a line once it is registered");
 

@@ -60,6 +60,7 @@ absl::Status FillDevices(const DaemonArgs& args, DaemonOptions& options) {
   options.cpu_devices = args.cpu_devices.value_or(options.machine.memory_nodes);
   options.cuda_devices = args.cuda_devices.value_or(cuda.ok() ? cuda->count : 0);
   if (cuda.ok()) options.cuda_device_memory_bytes = cuda->memory_bytes;
+  if (args.one_job) options.machine.memory_bytes = options.cuda_device_memory_bytes = 0;
   if (options.cpu_devices > 0 || options.cuda_devices > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "--cpu-devices is 0 and ", args.cuda_devices.has_value() ? "--cuda-devices is 0" : "no cuda device was found",

@@ -22,8 +22,11 @@ struct DaemonArgs {
   bool insecure = false;                     // --insecure: plain text is meant, also beyond loopback
   std::vector<std::string> allow_paths;      // --allow-path: folders that jobs may use; none: DaemonPaths()
   bool parent_only = false;                  // --parent-only: only its parent's signals count, for it and its workers
-  std::string metrics;                       // --metrics-port: PORT or HOST:PORT; empty: none
-  int ready_fd = -1;                         // --ready-fd: descriptor that takes a line once it is registered
+  // --one-job: its cluster is there for one job, which is not to wait for memory that nobody will free: its workers
+  // start, and say what they lack.
+  bool one_job = false;
+  std::string metrics;  // --metrics-port: PORT or HOST:PORT; empty: none
+  int ready_fd = -1;    // --ready-fd: descriptor that takes a line once it is registered
 };
 
 // What jobs of a daemon may use (tools/security/paths.h): what lies beneath its folders, apart from its certificates.

@@ -15,7 +15,8 @@ namespace {
 
 int64_t ProcessesByMemory(const Machine& machine, const Gang& gang) {
   if (gang.device_bytes > machine.device_bytes) return 0;
-  return gang.process_bytes == 0 ? kUnknownBytes : machine.memory_bytes / gang.process_bytes;
+  if (gang.process_bytes == 0 || machine.memory_bytes == kUnknownBytes) return kUnknownBytes;
+  return machine.memory_bytes / gang.process_bytes;
 }
 
 // How many processes a machine takes.

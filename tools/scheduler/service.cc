@@ -438,7 +438,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
   absl::Status Write(Effects& effects) {
     absl::MutexLock lock(&store_mu_);
     OF_RETURN_IF_ERROR(store_->Apply(effects, effects.durable()));
-    std::string hash, plan;      // the last one: the processes of a job follow one another
+    std::string hash, plan;       // the last one: the processes of a job follow one another
     std::set<SessionId> have_it;  // daemons keep the last one too
     for (auto& [session, message] : effects.messages) {
       if (!message.has_start()) continue;

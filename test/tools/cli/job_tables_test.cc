@@ -67,7 +67,13 @@ TEST(NodesTableTest, SaysWhatIsUsedAndWhatIsAway) {
   pb::Node node;
   node.set_name("d0"), node.set_host("h"), node.set_cpu_devices(4), node.set_used_cpu(3), node.set_drained(true);
   node.add_jobs(3), node.add_jobs(8);
-  EXPECT_THAT(NodesTable({node}), ContainsRegex("d0 +h +up, drained +3/4 +0/0 +3 8\n"));
+  node.set_cores(64), node.set_memory_bytes(256'000'000'000), node.set_used_memory_bytes(12'340'000'000);
+  for (const auto& [name, kind, speed] : {std::tuple("mlx5_0", "infiniband", 200'000), {"eth0", "ethernet", 2500}}) {
+    pb::NetworkLink& link = *node.add_links();
+    link.set_name(name), link.set_kind(kind), link.set_mbit_per_s(speed);
+  }
+  EXPECT_THAT(NodesTable({node}), ContainsRegex("d0 +h +up, drained +3/4 +0/0 +64 +12.3/256.0 +mlx5_0 200G infiniband, "
+                                                "eth0 2.5G +3 8\n"));
   node.set_away(true);
   EXPECT_THAT(NodesTable({node}), HasSubstr("away, drained"));
 }
