@@ -5,65 +5,25 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <shared_mutex>
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "actor/transport/peer_frames.h"
 #include "glog/logging.h"
 #include "proto/peer.grpc.pb.h"
 
 namespace oneflow {
 namespace {
 
-// One frame holds at most this many messages (1 MiB), well below gRPC's limit for one message.
-constexpr size_t kMaxBatchBytes = size_t{1} << 20;
-constexpr size_t kLongestNote = size_t{64} << 10;
 // How long a closing process tries to get its last frames (an error, a barrier) out.
 constexpr std::chrono::seconds kFlushTime(2);
 // The quickest of so many round trips says the most about a clock; each takes some 50 us within a host.
 constexpr int kClockQuestions = 16;
-
-int64_t SteadyNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-pb::PeerFrame HelloFrame(int process, int processes, uint64_t attempt) {
-  pb::PeerFrame frame;
-  frame.mutable_hello()->set_process(process);
-  frame.mutable_hello()->set_processes(processes);
-  frame.mutable_hello()->set_attempt(attempt);
-  return frame;
-}
-
-// The messages in `packed`. InvalidArgument if it is no sequence of messages.
-absl::StatusOr<std::vector<Message>> Unpack(const std::string& packed) {
-  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "messages are sent as they lie in memory");
-  if (packed.size() % sizeof(Message) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(packed.size(), " bytes are no whole number of messages"));
-  }
-  std::vector<Message> messages(packed.size() / sizeof(Message));
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const char* bytes = packed.data() + i * sizeof(Message);
-    if (bytes[0] != 0 && bytes[0] != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("message kind ", int{bytes[0]}, " is unknown"));
-    }
-    std::memcpy(&messages[i], bytes, sizeof(Message));
-  }
-  return messages;
-}
-
-pb::PeerFrame ClockQuestion() {
-  pb::PeerFrame frame;
-  frame.mutable_time()->set_asked_ns(SteadyNs());
-  return frame;
-}
 
 absl::Status FromGrpc(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
@@ -103,9 +63,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   };
 
   Impl(int process, int num_processes, uint64_t attempt, const TlsIdentity& identity)
-      : process_(process),
-        num_processes_(num_processes),
-        attempt_(attempt),
+      : self_{.process = process, .processes = num_processes, .attempt = attempt},
         identity_(identity),
         links_(num_processes) {}
 
@@ -140,8 +98,8 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     return absl::OkStatus();
   }
 
-  int process() const { return process_; }
-  int num_processes() const { return num_processes_; }
+  int process() const { return self_.process; }
+  int num_processes() const { return self_.processes; }
   const std::string& address() const { return address_; }
   bool is_secret() const { return !identity_.empty(); }
 
@@ -175,14 +133,10 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     Stream* stream = nullptr;  // while frames can be written
     bool up = false;           // greeted both ways, ever
     bool lost = false;
-    bool told = false;     // the listener knows of `error` or `failure`
-    absl::Status error;    // why it is lost, or why it was never up
-    absl::Status failure;  // what the peer said of itself
+    bool told = false;   // the listener knows of `error` or of the peer's failure
+    absl::Status error;  // why it is lost, or why it was never up
     std::deque<pb::PeerFrame> queue;
-    int64_t barrier = 0;
-    std::deque<pb::PeerPlan> plans;
-    std::deque<std::string> notes;
-    std::optional<ClockReading> clock;  // the last answer to our questions
+    PeerInbox inbox;
   };
 
   std::string Name(int process) const {
@@ -202,24 +156,21 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   void MaybeRelease(Stream* stream);
   void EndReading(Stream* stream, const absl::Status& why);
   void Resume(Stream* stream);
-  absl::Status Take(Stream* stream, std::vector<Message>& messages);
-  void TakeTime(Link& link, const pb::PeerTime& time);
+  absl::StatusOr<std::vector<Message>> Take(Stream* stream);
   // Why nothing more can come from this peer; OK if it can.
   absl::Status WhyGone(int process) const;
   // Sends the frame to all peers and returns what has come of them, by process.
   template <typename T>
   absl::StatusOr<std::vector<T>> ExchangeFrames(const pb::PeerFrame& frame, const T& mine,
-                                                std::deque<T> Link::*arrived);
+                                                std::deque<T> PeerInbox::*arrived);
   // Waits until `arrived` holds for every peer, or returns why it cannot come to that.
-  absl::Status Await(std::unique_lock<std::mutex>& lock, const std::function<bool(const Link&)>& arrived);
+  absl::Status Await(std::unique_lock<std::mutex>& lock, const std::function<bool(const PeerInbox&)>& arrived);
 
   // Without mu_. Tells the listener what it does not know yet of this peer.
   void Tell(int process);
   void Dispatch(Stream* stream, const std::vector<Message>& messages);
 
-  const int process_;
-  const int num_processes_;
-  const uint64_t attempt_;
+  const PeerIdentity self_;
   const TlsIdentity identity_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
@@ -307,18 +258,18 @@ grpc::ServerBidiReactor<pb::PeerFrame, pb::PeerFrame>* PeerNetwork::Impl::Connec
 
 absl::Status PeerNetwork::Impl::Recognise(const grpc::CallbackServerContext& context) const {
   if (identity_.empty() || HasUri(*context.auth_context(), kClusterUri)) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("process ", process_, ": a peer's call from ", context.peer(),
+  return absl::PermissionDeniedError(absl::StrCat("process ", self_.process, ": a peer's call from ", context.peer(),
                                                   " is refused: its certificate is of no part of the cluster"));
 }
 
 absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresses, absl::Duration timeout) {
-  if (static_cast<int>(addresses.size()) != num_processes_) {
+  if (static_cast<int>(addresses.size()) != self_.processes) {
     return absl::InvalidArgumentError(
-        absl::StrCat(addresses.size(), " peer addresses for ", num_processes_, " processes"));
+        absl::StrCat(addresses.size(), " peer addresses for ", self_.processes, " processes"));
   }
   std::unique_lock<std::mutex> lock(mu_);
-  for (int p = 0; p < num_processes_; ++p) links_[p].address = addresses[p];
-  for (int p = 0; p < process_; ++p) {
+  for (int p = 0; p < self_.processes; ++p) links_[p].address = addresses[p];
+  for (int p = 0; p < self_.process; ++p) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     stubs_.push_back(
@@ -326,21 +277,21 @@ absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresse
     auto* stream = new CallingEnd(*this, *stubs_.back());
     stream->process = p;
     streams_.push_back(stream);
-    StartWrite(stream, HelloFrame(process_, num_processes_, attempt_));
+    StartWrite(stream, HelloFrame(self_));
     stream->Read();
     stream->StartCall();
   }
   const auto missing = [&] {
     std::vector<std::string> names;
-    for (int p = 0; p < num_processes_; ++p) {
-      if (p != process_ && !links_[p].up) names.push_back(Name(p));
+    for (int p = 0; p < self_.processes; ++p) {
+      if (p != self_.process && !links_[p].up) names.push_back(Name(p));
     }
     return names;
   };
   absl::Status refused;
   const auto decided = [&] {
-    for (int p = 0; p < num_processes_ && refused.ok(); ++p) {
-      if (p != process_ && !links_[p].up && !links_[p].error.ok()) refused = Annotate(links_[p].error, Name(p));
+    for (int p = 0; p < self_.processes && refused.ok(); ++p) {
+      if (p != self_.process && !links_[p].up && !links_[p].error.ok()) refused = Annotate(links_[p].error, Name(p));
     }
     return !refused.ok() || !interrupted_.ok() || missing().empty();
   };
@@ -354,21 +305,9 @@ absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresse
 
 absl::Status PeerNetwork::Impl::Greet(Stream* stream) {
   if (stream->refused) return absl::PermissionDeniedError("its certificate is of no part of the cluster");
-  if (stream->in.kind_case() != pb::PeerFrame::kHello) {
-    return absl::InvalidArgumentError("the first frame is no hello");
-  }
-  const pb::PeerHello& hello = stream->in.hello();
-  if (hello.attempt() != attempt_ || hello.processes() != num_processes_) {
-    return absl::FailedPreconditionError(absl::StrCat("process ", process_, " is of attempt ", attempt_, " with ",
-                                                      num_processes_, " processes; process ", hello.process(),
-                                                      " is of attempt ", hello.attempt(), " with ", hello.processes()));
-  }
   const bool calling = stream->process >= 0;
-  if (calling ? hello.process() != stream->process : hello.process() <= process_ || hello.process() >= num_processes_) {
-    return absl::InvalidArgumentError(absl::StrCat("process ", hello.process(),
-                                                   calling ? " answers for another" : " must not call process ",
-                                                   calling ? "" : absl::StrCat(process_)));
-  }
+  OF_RETURN_IF_ERROR(CheckHello(stream->in, self_, stream->process));
+  const pb::PeerHello& hello = stream->in.hello();
   Link& link = links_[hello.process()];
   if (link.up) return absl::AlreadyExistsError(absl::StrCat("process ", hello.process(), " is connected already"));
   stream->process = hello.process();
@@ -376,7 +315,7 @@ absl::Status PeerNetwork::Impl::Greet(Stream* stream) {
   link.stream = stream;
   link.up = true;
   // The answer goes before anything that was sent early.
-  if (!calling) link.queue.push_front(HelloFrame(process_, num_processes_, attempt_));
+  if (!calling) link.queue.push_front(HelloFrame(self_));
   MaybeWrite(stream);
   changed_.notify_all();
   return absl::OkStatus();
@@ -422,45 +361,12 @@ void PeerNetwork::Impl::EndReading(Stream* stream, const absl::Status& why) {
   MaybeRelease(stream);
 }
 
-absl::Status PeerNetwork::Impl::Take(Stream* stream, std::vector<Message>& messages) {
+absl::StatusOr<std::vector<Message>> PeerNetwork::Impl::Take(Stream* stream) {
   Link& link = links_[stream->process];
-  switch (stream->in.kind_case()) {
-    case pb::PeerFrame::kMessages: {
-      OF_ASSIGN_OR_RETURN(messages, Unpack(stream->in.messages().packed()));
-      return absl::OkStatus();
-    }
-    case pb::PeerFrame::kPlan:
-      link.plans.push_back(stream->in.plan());
-      break;
-    case pb::PeerFrame::kBarrier:
-      if (stream->in.barrier().sequence() != link.barrier + 1) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("barrier ", stream->in.barrier().sequence(), " follows barrier ", link.barrier));
-      }
-      ++link.barrier;
-      break;
-    case pb::PeerFrame::kNote:
-      if (stream->in.note().text().size() > kLongestNote) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("a note of ", stream->in.note().text().size(), " bytes, there may be ", kLongestNote));
-      }
-      if (link.notes.size() > 1) return absl::InvalidArgumentError("a note that nobody has waited for");
-      link.notes.push_back(std::move(*stream->in.mutable_note()->mutable_text()));
-      break;
-    case pb::PeerFrame::kTime:
-      TakeTime(link, stream->in.time());
-      break;
-    case pb::PeerFrame::kError:
-      // An error must not arrive as success, whatever its code.
-      link.failure = absl::Status(
-          stream->in.error().code() == 0 ? absl::StatusCode::kUnknown : absl::StatusCode{stream->in.error().code()},
-          stream->in.error().message());
-      break;
-    default:
-      return absl::InvalidArgumentError(absl::StrCat("an unexpected frame of kind ", stream->in.kind_case()));
-  }
+  OF_ASSIGN_OR_RETURN(PeerReaction reaction, TakeFrame(stream->in, link.inbox));
+  if (reaction.answer.has_value()) Enqueue(link, *std::move(reaction.answer));
   changed_.notify_all();
-  return absl::OkStatus();
+  return std::move(reaction.messages);
 }
 
 void PeerNetwork::Impl::OnRead(Stream* stream, bool ok) {
@@ -483,13 +389,14 @@ void PeerNetwork::Impl::OnRead(Stream* stream, bool ok) {
         changed_.notify_all();
       }
       return;
-    } else if (const absl::Status status = Take(stream, messages); !status.ok()) {
-      EndReading(stream, status);
+    } else if (absl::StatusOr<std::vector<Message>> taken = Take(stream); !taken.ok()) {
+      EndReading(stream, taken.status());
       stream->Cancel();
-    } else if (!messages.empty() && !has_listener_ && !closing_) {
+    } else if (!taken->empty() && !has_listener_ && !closing_) {
       stream->paused = true;  // SetListener() takes it up again
       return;
     } else {
+      messages = *std::move(taken);
       more = true;
     }
     process = stream->process;
@@ -514,10 +421,10 @@ void PeerNetwork::Impl::Tell(int process) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     Link& link = links_[process];
-    if (closing_ || link.told || (!link.lost && link.failure.ok())) return;
+    if (closing_ || link.told || (!link.lost && link.inbox.failure.ok())) return;
     link.told = true;
     error = link.error;
-    failure = link.failure;
+    failure = link.inbox.failure;
   }
   if (!failure.ok()) return listener_->OnPeerError(process, failure);
   listener_->OnPeerLost(process, error);
@@ -577,7 +484,7 @@ void PeerNetwork::Impl::SetListener(Listener* listener) {
     const absl::StatusOr<std::vector<Message>> messages = Unpack(stream->in.messages().packed());
     Dispatch(stream, *messages);
   }
-  for (int p = 0; p < num_processes_; ++p) Tell(p);
+  for (int p = 0; p < self_.processes; ++p) Tell(p);
 }
 
 void PeerNetwork::Impl::Enqueue(Link& link, pb::PeerFrame frame) {
@@ -607,38 +514,27 @@ void PeerNetwork::Impl::SendError(const absl::Status& status) {
   frame.mutable_error()->set_code(static_cast<int>(status.code()));
   frame.mutable_error()->set_message(std::string(status.message()));
   std::lock_guard<std::mutex> lock(mu_);
-  for (int p = 0; p < num_processes_; ++p) {
-    if (p != process_) Enqueue(links_[p], frame);
+  for (int p = 0; p < self_.processes; ++p) {
+    if (p != self_.process) Enqueue(links_[p], frame);
   }
-}
-
-void PeerNetwork::Impl::TakeTime(Link& link, const pb::PeerTime& time) {
-  if (time.has_answered_ns()) {
-    link.clock = ReadClock(time.asked_ns(), time.answered_ns(), SteadyNs());
-    return;
-  }
-  pb::PeerFrame answer;
-  *answer.mutable_time() = time;
-  answer.mutable_time()->set_answered_ns(SteadyNs());
-  Enqueue(link, std::move(answer));
 }
 
 absl::Status PeerNetwork::Impl::WhyGone(int process) const {
   const Link& link = links_[process];
-  if (!link.failure.ok()) {
-    return absl::AbortedError(absl::StrCat(Name(process), " failed first: ", link.failure.message()));
+  if (!link.inbox.failure.ok()) {
+    return absl::AbortedError(absl::StrCat(Name(process), " failed first: ", link.inbox.failure.message()));
   }
   return link.lost ? link.error : absl::OkStatus();
 }
 
 absl::Status PeerNetwork::Impl::Await(std::unique_lock<std::mutex>& lock,
-                                      const std::function<bool(const Link&)>& arrived) {
+                                      const std::function<bool(const PeerInbox&)>& arrived) {
   absl::Status status;
   changed_.wait(lock, [&] {
     bool all = true;
-    for (int p = 0; p < num_processes_; ++p) {
+    for (int p = 0; p < self_.processes; ++p) {
       const Link& link = links_[p];
-      if (p == process_ || arrived(link)) continue;
+      if (p == self_.process || arrived(link.inbox)) continue;
       all = false;
       if (status.ok()) status = WhyGone(p);
     }
@@ -656,26 +552,27 @@ absl::Status PeerNetwork::Impl::Barrier() {
   const int64_t sequence = ++barriers_;
   pb::PeerFrame frame;
   frame.mutable_barrier()->set_sequence(sequence);
-  for (int p = 0; p < num_processes_; ++p) {
-    if (p != process_) Enqueue(links_[p], frame);
+  for (int p = 0; p < self_.processes; ++p) {
+    if (p != self_.process) Enqueue(links_[p], frame);
   }
-  return Await(lock, [sequence](const Link& link) { return link.barrier >= sequence; });
+  return Await(lock, [sequence](const PeerInbox& inbox) { return inbox.barrier >= sequence; });
 }
 
 template <typename T>
 absl::StatusOr<std::vector<T>> PeerNetwork::Impl::ExchangeFrames(const pb::PeerFrame& frame, const T& mine,
-                                                                 std::deque<T> Link::*arrived) {
+                                                                 std::deque<T> PeerInbox::*arrived) {
   std::unique_lock<std::mutex> lock(mu_);
-  for (int p = 0; p < num_processes_; ++p) {
-    if (p != process_) Enqueue(links_[p], frame);
+  for (int p = 0; p < self_.processes; ++p) {
+    if (p != self_.process) Enqueue(links_[p], frame);
   }
-  OF_RETURN_IF_ERROR(Await(lock, [arrived](const Link& link) { return !(link.*arrived).empty(); }));
-  std::vector<T> all(num_processes_);
-  all[process_] = mine;
-  for (int p = 0; p < num_processes_; ++p) {
-    if (p == process_) continue;
-    all[p] = std::move((links_[p].*arrived).front());
-    (links_[p].*arrived).pop_front();
+  OF_RETURN_IF_ERROR(Await(lock, [arrived](const PeerInbox& inbox) { return !(inbox.*arrived).empty(); }));
+  std::vector<T> all(self_.processes);
+  all[self_.process] = mine;
+  for (int p = 0; p < self_.processes; ++p) {
+    if (p == self_.process) continue;
+    std::deque<T>& theirs = links_[p].inbox.*arrived;
+    all[p] = std::move(theirs.front());
+    theirs.pop_front();
   }
   return all;
 }
@@ -683,14 +580,14 @@ absl::StatusOr<std::vector<T>> PeerNetwork::Impl::ExchangeFrames(const pb::PeerF
 absl::StatusOr<std::vector<pb::PeerPlan>> PeerNetwork::Impl::Exchange(const pb::PeerPlan& mine) {
   pb::PeerFrame frame;
   *frame.mutable_plan() = mine;
-  return ExchangeFrames(frame, mine, &Link::plans);
+  return ExchangeFrames(frame, mine, &PeerInbox::plans);
 }
 
 absl::StatusOr<std::vector<std::string>> PeerNetwork::Impl::ExchangeNotes(const std::string& mine) {
   CHECK_LE(mine.size(), kLongestNote);
   pb::PeerFrame frame;
   frame.mutable_note()->set_text(mine);
-  return ExchangeFrames(frame, mine, &Link::notes);
+  return ExchangeFrames(frame, mine, &PeerInbox::notes);
 }
 
 absl::StatusOr<ClockReading> PeerNetwork::Impl::CompareClock(int process) {
@@ -698,15 +595,15 @@ absl::StatusOr<ClockReading> PeerNetwork::Impl::CompareClock(int process) {
   Link& link = links_[process];
   ClockReading best{.error_ns = INT64_MAX};
   for (int i = 0; i < kClockQuestions; ++i) {
-    link.clock.reset();
+    link.inbox.clock.reset();
     Enqueue(link, ClockQuestion());
     absl::Status gone;
     changed_.wait(lock, [&] {
       gone = interrupted_.ok() ? WhyGone(process) : interrupted_;
-      return link.clock.has_value() || !gone.ok();
+      return link.inbox.clock.has_value() || !gone.ok();
     });
-    if (!link.clock.has_value()) return gone;
-    if (link.clock->error_ns < best.error_ns) best = *link.clock;
+    if (!link.inbox.clock.has_value()) return gone;
+    if (link.inbox.clock->error_ns < best.error_ns) best = *link.inbox.clock;
   }
   return best;
 }

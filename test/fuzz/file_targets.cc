@@ -89,7 +89,7 @@ void ReadAll(const std::string& folder) {
   if (!reader.ok()) return;
   for (const pb::CheckpointTensor& tensor : reader->manifest().tensors()) {
     const TensorType type = TypeOf(tensor);
-    CHECK_LE(type.num_bytes(), kMostMemory) << "a tensor that no piece has room for";
+    CHECK_LE(type.num_bytes(), kUsualMostMemory) << "a tensor that no piece has room for";
     std::string bytes(type.num_bytes(), '\0');
     reader->Read(tensor, WholeBox(type.shape.dims()), bytes.data()).IgnoreError();
   }

@@ -9,6 +9,7 @@
 #include "glog/logging.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/graph_text.h"
+#include "oneflow_core/models/config.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/fuzz/small_jobs.h"
 #include "test/fuzz/target.h"
@@ -23,7 +24,8 @@ namespace {
 // A job that takes longer to compile is only built: there are many inputs to try.
 constexpr int64_t kMostDevices = 8;
 constexpr int kMostNodes = 1000;
-constexpr int kFewNodes = 120;  // of more, one in eight
+constexpr int kFewNodes = 120;                      // of more, one in eight
+constexpr int64_t kMostMemoryOfALayer = 160 << 10;  // in all the graphs of a job
 
 std::string ReadText(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -80,7 +82,10 @@ void AddJobTargets(std::vector<FuzzTarget>& targets) {
   for (const auto& entry : std::filesystem::directory_iterator(std::string(SourceDir()) + "/tools/examples")) {
     if (entry.path().extension() == ".pbtxt") text.seeds.push_back(ReadText(entry.path()));
   }
-  FuzzTarget config{.name = "config", .message = std::make_shared<pb::JobConfig>(), .run = RunConfig};
+  FuzzTarget config{.name = "config",
+                    .message = std::make_shared<pb::JobConfig>(),
+                    .run = RunConfig,
+                    .most_memory = kUsualMostMemory + kMaxLayers * kMostMemoryOfALayer};
   FuzzTarget graph{.name = "graph", .run = RunGraph};
   for (const SmallJob& job : SmallJobs()) {
     config.seeds.push_back(job.config.SerializeAsString());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actor/message.h"
+#include "actor/transport/peer_frames.h"
 #include "actor/transport/peer_network.h"
 #include "glog/logging.h"
 #include "proto/peer.grpc.pb.h"
@@ -20,8 +21,28 @@ class Deaf : public PeerNetwork::Listener {
   void OnPeerLost(int, absl::Status status) override { CHECK(!status.ok()); }
 };
 
-// Process 1 of a job says these frames to process 0. That they are dealt with is known when the call has ended.
+// Process 1 of a job says these frames to process 0.
 void RunFrames(absl::string_view input) {
+  pb::PeerScript script;
+  if (!script.ParseFromString(std::string(input)) || script.frames().empty()) return;
+  const PeerIdentity self = {.process = 0, .processes = 2, .attempt = 1};
+  if (const absl::Status greeted = CheckHello(script.frames(0), self, /*called=*/-1); !greeted.ok()) {
+    CHECK(!greeted.message().empty());  // what follows is tried all the same: most inputs have a wrong hello
+  }
+  PeerInbox inbox;
+  for (int i = 1; i < script.frames_size(); ++i) {
+    const absl::StatusOr<PeerReaction> reaction = TakeFrame(*script.mutable_frames(i), inbox);
+    if (!reaction.ok()) return;  // whoever says such a thing is not heard again
+    for (const oneflow::Message& message : reaction->messages) {
+      CHECK(message.kind == oneflow::Message::Kind::kFilled || message.kind == oneflow::Message::Kind::kFreed);
+    }
+    CHECK(!reaction->answer.has_value() || reaction->answer->time().has_answered_ns());
+    CHECK(inbox.plans.size() <= 2 && inbox.notes.size() <= 2) << "what nobody takes grows";
+  }
+}
+
+// The same over a connection. That they are dealt with is known when the call has ended.
+void RunConnection(absl::string_view input) {
   pb::PeerScript script;
   if (!script.ParseFromString(std::string(input))) return;
   Deaf deaf;
@@ -69,6 +90,10 @@ void AddPeerTargets(std::vector<FuzzTarget>& targets) {
                      .seeds = {Conversation().SerializeAsString()},
                      .message = std::make_shared<pb::PeerScript>(),
                      .run = RunFrames});
+  targets.push_back({.name = "connection",
+                     .seeds = {Conversation().SerializeAsString()},
+                     .message = std::make_shared<pb::PeerScript>(),
+                     .run = RunConnection});
 }
 
 }  // namespace oneflow::testing

@@ -1,5 +1,5 @@
 // What takes bytes from outside: files, requests, what peers say. Whatever the bytes, each gives an error or a result;
-// it neither crashes nor takes more memory than kMostMemory.
+// it neither crashes nor takes more memory than its target states.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,14 @@
 namespace oneflow::testing {
 
 // Of one input, whatever numbers are in it.
-inline constexpr int64_t kMostMemory = 256 << 20;
+inline constexpr int64_t kUsualMostMemory = 256 << 20;
 
 struct FuzzTarget {
   std::string name;
   std::vector<std::string> seeds;                      // good ones, to begin with
   std::shared_ptr<google::protobuf::Message> message;  // of that type; null: inputs are text or bytes of their own
   std::function<void(absl::string_view input)> run;    // aborts if what came of it is wrong
+  int64_t most_memory = kUsualMostMemory;
 };
 
 std::vector<FuzzTarget> FuzzTargets();

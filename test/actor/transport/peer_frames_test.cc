@@ -1,0 +1,73 @@
+#include "actor/transport/peer_frames.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "test/support/status_matchers.h"
+
+namespace oneflow {
+namespace {
+
+using ::oneflow::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr PeerIdentity kSelf = {.process = 1, .processes = 3, .attempt = 5};
+
+absl::Status Hello(const PeerIdentity& peer, int called) { return CheckHello(HelloFrame(peer), kSelf, called); }
+
+TEST(PeerFramesTest, AHelloIsThatOfThePeerExpected) {
+  EXPECT_TRUE(Hello({.process = 2, .processes = 3, .attempt = 5}, -1).ok());
+  EXPECT_TRUE(Hello({.process = 0, .processes = 3, .attempt = 5}, 0).ok());
+  EXPECT_THAT(Hello({.process = 2, .processes = 3, .attempt = 4}, -1),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("process 2 is of attempt 4 with 3")));
+  EXPECT_THAT(Hello({.process = 2, .processes = 4, .attempt = 5}, -1),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("of attempt 5 with 4")));
+  EXPECT_THAT(Hello({.process = 2, .processes = 3, .attempt = 5}, 0),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("process 2 answers for another")));
+  for (const int caller : {-1, 0, 1, 3}) {
+    EXPECT_THAT(Hello({.process = caller, .processes = 3, .attempt = 5}, -1),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must not call process 1")));
+  }
+  EXPECT_THAT(CheckHello(ClockQuestion(), kSelf, 0),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no hello")));
+}
+
+TEST(PeerFramesTest, ATimeThatWasNotAskedForIsRefused) {
+  const struct { int64_t asked, answered; } cases[] = {{-1, 1}, {INT64_MIN, INT64_MAX}, {INT64_MAX, 1}, {1, -1}};
+  for (const auto& c : cases) {
+    PeerInbox inbox;
+    pb::PeerFrame frame;
+    frame.mutable_time()->set_asked_ns(c.asked);
+    frame.mutable_time()->set_answered_ns(c.answered);
+    EXPECT_THAT(TakeFrame(frame, inbox).status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("an answer")));
+    EXPECT_FALSE(inbox.clock.has_value());
+  }
+}
+
+TEST(PeerFramesTest, AQuestionIsAnsweredAndItsAnswerRead) {
+  PeerInbox mine, theirs;
+  pb::PeerFrame question = ClockQuestion();
+  absl::StatusOr<PeerReaction> reaction = TakeFrame(question, theirs);
+  ASSERT_TRUE(reaction.ok() && reaction->answer.has_value());
+  ASSERT_TRUE(TakeFrame(*reaction->answer, mine).ok());
+  ASSERT_TRUE(mine.clock.has_value());
+  EXPECT_LE(std::abs(mine.clock->ahead_ns), mine.clock->error_ns);  // one clock: apart by nothing
+}
+
+TEST(PeerFramesTest, WhatNobodyTakesDoesNotGrow) {
+  PeerInbox inbox;
+  for (int i = 0; i < 3; ++i) {
+    pb::PeerFrame plan, note;
+    plan.mutable_plan()->set_hash("0123");
+    note.mutable_note()->set_text("note");
+    EXPECT_EQ(TakeFrame(plan, inbox).ok(), i < 2);
+    EXPECT_EQ(TakeFrame(note, inbox).ok(), i < 2);
+  }
+  pb::PeerFrame barrier;
+  barrier.mutable_barrier()->set_sequence(2);
+  EXPECT_THAT(TakeFrame(barrier, inbox).status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("barrier 2")));
+}
+
+}  // namespace
+}  // namespace oneflow
