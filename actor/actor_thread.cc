@@ -30,6 +30,15 @@ void AddTo(std::atomic<int64_t>& counter, int64_t more) {
   counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }
 
+// Tells the processor that this thread looks again and again at what another will write.
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 }  // namespace
 
 ActorThread::ActorThread(const Context& context)
@@ -135,7 +144,7 @@ void ActorThread::Await() {
   c_.cores->GiveBack(own_cores_);
   if (c_.cores->TryTakeOne()) {
     const int64_t end = NowNs() + kLookNs;
-    while (!HasMail() && !c_.cores->exceeded() && NowNs() < end) __builtin_ia32_pause();
+    while (!HasMail() && !c_.cores->exceeded() && NowNs() < end) Pause();
     c_.cores->GiveBack(1);
   }
   sleep();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/float16.h"
 #include "oneflow_core/status.h"
 
 namespace oneflow::testing {
@@ -46,7 +47,7 @@ void Encode(DType dtype, double value, char* to) {
     case DType::kFloat32:
       return Put<float>(value, to);
     case DType::kFloat16:
-      return Put<_Float16>(value, to);
+      return Put<NativeFloat16>(value, to);
     case DType::kInt32:
       return Put<int32_t>(value, to);
     case DType::kInt64:
@@ -67,7 +68,7 @@ double Decode(DType dtype, const char* from) {
     case DType::kFloat32:
       return Get<float>(from);
     case DType::kFloat16:
-      return Get<_Float16>(from);
+      return Get<NativeFloat16>(from);
     case DType::kInt32:
       return Get<int32_t>(from);
     case DType::kInt64:

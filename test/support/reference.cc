@@ -5,6 +5,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/float16.h"
 #include "test/support/op_facts.h"
 #include "test/support/ops/kit.h"
 
@@ -51,7 +52,7 @@ RefTensor Rounded(RefTensor x) {
         v = ThroughBFloat16(static_cast<float>(v));
         break;
       case DType::kFloat16:
-        v = static_cast<double>(static_cast<_Float16>(v));
+        v = static_cast<double>(static_cast<NativeFloat16>(v));
         break;
       case DType::kBool:
         v = v != 0;

@@ -8,7 +8,7 @@ constexpr int64_t kLeastUs = 100'000;
 }  // namespace
 
 std::optional<StepClock::Span> StepClock::Tick(int64_t step, int64_t time_us) {
-  const bool follows = first_step_ >= 0 && step == last_step_ + 1;
+  const bool follows = first_step_ >= 0 && step > last_step_;
   if (!follows) {
     first_step_ = step;
     begin_us_ = time_us;

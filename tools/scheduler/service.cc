@@ -1,8 +1,11 @@
 #include "tools/scheduler/service.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <limits>
+#include <list>
 #include <map>
 #include <set>
 #include <thread>
@@ -31,6 +34,8 @@ constexpr absl::Duration kTick = absl::Milliseconds(100);
 // How soon a watcher whose client has gone away is noticed; events are not delayed by it.
 constexpr absl::Duration kWatcherCheck = absl::Seconds(1);
 constexpr int kEventsPerRead = 256;
+// Clients come back to a scheduler within a minute (Client::Watch).
+constexpr absl::Duration kReaderReturns = absl::Minutes(2);
 // What is no longer kept is looked for now and then, and deleted piece by piece with room for others in between.
 constexpr absl::Duration kPruneEvery = absl::Minutes(1);
 constexpr absl::Duration kPruneGap = absl::Milliseconds(50);
@@ -240,16 +245,16 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     const absl::StatusOr<Caller> caller =
         gate_.Admit(*context, absl::StrCat("watch job ", request->job()), UserRole::kRead);
     if (!caller.ok()) return ToGrpc(caller.status());
-    const Watcher watcher(*this);
+    Watcher watcher(*this, request->job(), std::max<int64_t>(request->from_sequence(), 0));
     if (watcher.too_many()) {
       return ToGrpc(absl::ResourceExhaustedError(absl::StrCat(kMostWatchers, " watch jobs already")));
     }
-    int64_t next = std::max<int64_t>(request->from_sequence(), 0);
     while (true) {
       std::vector<pb::JobEvent> events;
-      if (absl::Status read = AwaitEvents(request->job(), next, context, events); !read.ok()) return ToGrpc(read);
+      const absl::Status read = AwaitEvents(request->job(), watcher.next(), context, events);
+      if (!read.ok()) return ToGrpc(read);
       if (events.empty()) return grpc::Status::OK;  // there will be no more
-      next += events.size();
+      watcher.MoveTo(events.back().sequence() + 1);
       for (const pb::JobEvent& event : events) {
         if (!writer->Write(event)) return grpc::Status::CANCELLED;
       }
@@ -299,16 +304,36 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     absl::Status closed_because;  // guarded by mu_; why we ended it, if we did
   };
 
-  // Counts a call that lasts as long as its job: each has a thread.
+  // Who reads the events of a job: what it has not read is not thinned, also for a while after its call has broken.
+  struct Reader {
+    int64_t job;
+    int64_t next;
+    absl::Time until = absl::InfiniteFuture();
+  };
+
+  // A call that lasts as long as its job: each has a thread.
   class Watcher {
    public:
-    explicit Watcher(Server& server) : server_(server), number_(++server.num_watchers_) {}
-    ~Watcher() { --server_.num_watchers_; }
+    Watcher(Server& server, int64_t job, int64_t next) : server_(server), number_(++server.num_watchers_) {
+      absl::MutexLock lock(&server.mu_);
+      reader_ = server.readers_.insert(server.readers_.end(), {job, next});
+    }
+    ~Watcher() {
+      absl::MutexLock lock(&server_.mu_);
+      reader_->until = server_.clock_.Now() + kReaderReturns;
+      --server_.num_watchers_;
+    }
     bool too_many() const { return number_ > kMostWatchers; }
+    int64_t next() const { return reader_->next; }
+    void MoveTo(int64_t next) {
+      absl::MutexLock lock(&server_.mu_);
+      reader_->next = next;
+    }
 
    private:
     Server& server_;
     const int number_;
+    std::list<Reader>::iterator reader_;
   };
 
   // Whether the caller may do more to the job than look at it. NotFound; errors of Gate::AdmitToJobOf().
@@ -395,6 +420,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       } else if (nobody_acts_) {
         return;
       }
+      ThinSome();
       if (failure_.ok() && clock_.Now() >= prune) prune = clock_.Now() + (PruneSome() ? kPruneGap : kPruneEvery);
     }
   }
@@ -426,6 +452,28 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     mu_.Lock();
     if (!more.ok()) Fail(more.status());
     return more.value_or(false);
+  }
+
+  // One job's events, if some have grown.
+  void ThinSome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const absl::Time now = clock_.Now();
+    if (!failure_.ok()) return;
+    readers_.remove_if([now](const Reader& reader) { return reader.until < now; });
+    std::map<int64_t, int64_t> unread;  // by job, from where on
+    for (const Reader& reader : readers_) {
+      const auto [first, added] = unread.emplace(reader.job, reader.next);
+      if (!added) first->second = std::min(first->second, reader.next);
+    }
+    mu_.Unlock();
+    const absl::StatusOr<bool> thinned = [&] {
+      absl::MutexLock lock(&store_mu_);
+      return store_->Thin([&](int64_t job) {
+        const auto found = unread.find(job);
+        return found == unread.end() ? std::numeric_limits<int64_t>::max() : found->second;
+      });
+    }();
+    mu_.Lock();
+    if (!thinned.ok()) Fail(thinned.status());
   }
 
   // A store that fails stops the scheduler.
@@ -489,6 +537,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       num_stored_[job.status.job()] = job.next_sequence;
       board_.Set(job.status);
       if (job.status.state() >= pb::FINISHED) continue;
+      readers_.push_back({job.status.job(), 0, clock_.Now() + kReaderReturns});  // of the former scheduler
       OF_RETURN_IF_ERROR(LoadPlans(job.spec));
       job.valid = ValidateSpec(job.spec);
       if (job.valid.ok()) job.gangs = GangsOf(job.spec);
@@ -640,6 +689,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
   Gate gate_;
   std::atomic<int> num_watchers_ = 0;
+  std::list<Reader> readers_ ABSL_GUARDED_BY(mu_);
   absl::Mutex stop_mu_;
   // Written before others see this object, and under stop_mu_.
   std::unique_ptr<HttpServer> metrics_server_, page_;

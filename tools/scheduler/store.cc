@@ -1,5 +1,6 @@
 #include "tools/scheduler/store.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 
 // Of an ended job, deleted at once: a few milliseconds, which a lease does not notice.
 constexpr int64_t kEventsPerPart = 10'000;
+// At least so many new events of a job, and an eighth of what it had, before all of them are looked through.
+constexpr int64_t kThinnedAfter = 200;
 
 }  // namespace
 
@@ -174,6 +177,7 @@ absl::Status Store::WriteEvents(const Effects& effects) {
       return Error("add an event");
     }
     next_sequence[job] = event.sequence() + 1;
+    ++growth_[job].added;
   }
   Statement count(db_, "UPDATE jobs SET next_sequence = ? WHERE job = ?");
   for (const auto& [job, next] : next_sequence) {
@@ -183,18 +187,21 @@ absl::Status Store::WriteEvents(const Effects& effects) {
 }
 
 absl::StatusOr<std::vector<pb::JobEvent>> Store::LoadEvents(int64_t job, int64_t from_sequence, int limit) {
+  // Thinning keeps the first, which says that the job was submitted; pruning begins with it.
+  Statement first(db_, "SELECT 1 FROM events WHERE job = ? AND sequence = 0");
+  const int found = first.Bind(1, job).Step();
+  if (found != SQLITE_ROW && found != SQLITE_DONE) return Error("look for the first event");
   std::vector<pb::JobEvent> events;
-  Statement query(db_, "SELECT event FROM events WHERE job = ? AND sequence >= ? ORDER BY sequence LIMIT ?");
+  Statement query(db_, "SELECT sequence, event FROM events WHERE job = ? AND sequence >= ? ORDER BY sequence LIMIT ?");
   query.Bind(1, job).Bind(2, from_sequence).Bind(3, limit);
   int result;
   while ((result = query.Step()) == SQLITE_ROW) {
-    const int64_t wanted = from_sequence + static_cast<int64_t>(events.size());
-    if (!query.Parse(0, events.emplace_back())) {
+    if (!query.Parse(1, events.emplace_back()) || events.back().sequence() != query.Int(0)) {
       return absl::DataLossError(
-          absl::StrCat("store '", path_, "': event ", wanted, " of job ", job, " cannot be read"));
+          absl::StrCat("store '", path_, "': event ", query.Int(0), " of job ", job, " cannot be read"));
     }
-    if (events.back().sequence() != wanted) {
-      return absl::FailedPreconditionError(absl::StrCat("the events of job ", job, " from ", wanted, " to ",
+    if (found != SQLITE_ROW) {
+      return absl::FailedPreconditionError(absl::StrCat("the events of job ", job, " from ", from_sequence, " to ",
                                                         events.back().sequence() - 1, " are no longer kept"));
     }
   }
@@ -243,7 +250,49 @@ absl::Status Store::DeletePart(int64_t job) {
     Statement statement(db_, sql);
     if (!statement.Bind(1, job).Run()) return Error("delete what a job had");
   }
+  growth_.erase(job);
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Store::Thin(absl::FunctionRef<int64_t(int64_t job)> first_wanted) {
+  const auto due = std::find_if(growth_.begin(), growth_.end(), [](const auto& job) {
+    return job.second.added >= std::max(kThinnedAfter, job.second.kept / 8);
+  });
+  if (due == growth_.end()) return false;
+  const int64_t job = due->first;
+  Thinning thinning;
+  OF_ASSIGN_OR_RETURN(const int64_t num_events, ReadEvents(job, thinning));
+  std::vector<int64_t> superfluous = thinning.Superfluous();
+  const auto end = std::lower_bound(superfluous.begin(), superfluous.end(), first_wanted(job));
+  superfluous.erase(end, superfluous.end());
+  due->second = {.kept = num_events - static_cast<int64_t>(superfluous.size())};
+  if (superfluous.empty()) return true;
+  OF_RETURN_IF_ERROR(Execute("PRAGMA synchronous=NORMAL"));
+  OF_RETURN_IF_ERROR(Transact([&]() -> absl::Status {
+    Statement remove(db_, "DELETE FROM events WHERE job = ? AND sequence = ?");
+    for (const int64_t sequence : superfluous) {
+      if (!remove.Bind(1, job).Bind(2, sequence).Run()) return Error("thin events");
+    }
+    return absl::OkStatus();
+  }));
+  return true;
+}
+
+absl::StatusOr<int64_t> Store::ReadEvents(int64_t job, Thinning& thinning) {
+  int64_t num_events = 0;
+  pb::JobEvent event;
+  Statement query(db_, "SELECT event FROM events WHERE job = ? ORDER BY sequence");
+  query.Bind(1, job);
+  int result;
+  while ((result = query.Step()) == SQLITE_ROW) {
+    if (!query.Parse(0, event)) {
+      return absl::DataLossError(absl::StrCat("store '", path_, "': an event of job ", job, " cannot be read"));
+    }
+    thinning.Add(event);
+    ++num_events;
+  }
+  if (result != SQLITE_DONE) return Error("read events to thin them");
+  return num_events;
 }
 
 absl::StatusOr<std::vector<std::string>> Store::PlansOfNoOther(int64_t job) {

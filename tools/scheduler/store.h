@@ -16,6 +16,7 @@
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
 #include "tools/scheduler/state.h"
+#include "tools/scheduler/thinning.h"
 
 struct sqlite3;
 
@@ -49,14 +50,24 @@ class Store {
   // Writes all that `effects` has to be stored in one transaction. Unavailable, with nothing written, if that fails.
   absl::Status Apply(const Effects& effects, bool durable);
 
-  // At most `limit` events of `job` from `from_sequence` on. FailedPrecondition if they are no longer kept.
+  // At most `limit` events of `job` from `from_sequence` on, of those that are kept. FailedPrecondition if none of the
+  // job's are any longer.
   absl::StatusOr<std::vector<pb::JobEvent>> LoadEvents(int64_t job, int64_t from_sequence, int limit);
 
   // Deletes a part of what the rule does not keep, in a transaction that holds up nobody for long. Whether there may be
   // more.
   absl::StatusOr<bool> Prune(const KeepRule& rule, absl::Time now);
 
+  // Deletes what is superfluous (thinning.h) of the events of one job that has had many since it was last thinned, and
+  // lies before `first_wanted(job)`. Whether there may be another such job.
+  absl::StatusOr<bool> Thin(absl::FunctionRef<int64_t(int64_t job)> first_wanted);
+
  private:
+  struct Growth {
+    int64_t added = 0;  // events since the job was last thinned
+    int64_t kept = 0;   // then
+  };
+
   Store(std::string path, sqlite3* db) : path_(std::move(path)), db_(db) {}
 
   absl::Status Execute(const char* sql);
@@ -69,11 +80,14 @@ class Store {
   // The first job that the rule does not keep; 0 if there is none.
   absl::StatusOr<int64_t> FindExpired(const KeepRule& rule, absl::Time now);
   absl::Status DeletePart(int64_t job);
+  // The sequences of all events of the job in `thinning`; how many there are.
+  absl::StatusOr<int64_t> ReadEvents(int64_t job, Thinning& thinning);
   absl::StatusOr<std::vector<std::string>> PlansOfNoOther(int64_t job);  // their hashes
   absl::Status Error(absl::string_view doing) const;
 
   const std::string path_;
-  sqlite3* const db_;  // owned
+  sqlite3* const db_;                 // owned
+  std::map<int64_t, Growth> growth_;  // by job
 };
 
 }  // namespace oneflow

@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/bfloat16.h"
+#include "kernels/float16.h"
 
 namespace oneflow::cpu {
 namespace {
@@ -20,10 +21,10 @@ struct Operands {
 };
 
 uint16_t Bits(DType dtype, float x) {
-  return dtype == DType::kBFloat16 ? ToBFloat16(x) : std::bit_cast<uint16_t>(static_cast<_Float16>(x));
+  return dtype == DType::kBFloat16 ? ToBFloat16(x) : std::bit_cast<uint16_t>(static_cast<NativeFloat16>(x));
 }
 double Value(DType dtype, uint16_t bits) {
-  return dtype == DType::kBFloat16 ? FromBFloat16(bits) : static_cast<double>(std::bit_cast<_Float16>(bits));
+  return dtype == DType::kBFloat16 ? FromBFloat16(bits) : static_cast<double>(std::bit_cast<NativeFloat16>(bits));
 }
 
 Operands Make(const ProductShape& s, DType dtype) {

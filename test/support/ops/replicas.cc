@@ -1,6 +1,7 @@
 // What tests know of the ops that compare copies. They speak of ranks, not of tensors: here all ranks are one.
 #include <bit>
 
+#include "kernels/float16.h"
 #include "test/support/ops/kit.h"
 
 namespace oneflow::testing::ReplicaOps {
@@ -15,7 +16,7 @@ uint64_t BitsOf(double value, DType dtype) {
     case DType::kBFloat16:
       return single(static_cast<float>(value)) >> 16;
     case DType::kFloat16:
-      return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+      return std::bit_cast<uint16_t>(static_cast<NativeFloat16>(value));
     case DType::kInt32:
       return static_cast<uint32_t>(static_cast<int32_t>(value));
     default:

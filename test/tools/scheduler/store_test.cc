@@ -48,6 +48,17 @@ class StoreTest : public ::testing::Test {
       effects.events.emplace_back(job, event);
     }
   }
+  // Losses of training, of the steps that the sequences say.
+  static void AddSteps(int64_t job, int first, int count, Effects& effects) {
+    for (int i = first; i < first + count; ++i) {
+      pb::JobEvent event;
+      event.set_sequence(i);
+      event.mutable_fetched()->set_plan("train");
+      event.mutable_fetched()->set_name("loss");
+      event.mutable_fetched()->set_step(i);
+      effects.events.emplace_back(job, event);
+    }
+  }
   // A job of 10 events that ended so many seconds after the epoch.
   static Effects EndedJob(int64_t job, int seconds, const std::string& plan = "a plan") {
     Effects effects = NewJobEffects(job, pb::FINISHED, 10, plan);
@@ -194,6 +205,29 @@ TEST_F(StoreTest, ManyEventsAreDeletedPartByPart) {
   EXPECT_TRUE(*store->Prune({.jobs = 0}, absl::FromUnixSeconds(10)));
   EXPECT_TRUE(*store->Prune({.jobs = 0}, absl::FromUnixSeconds(10)));
   EXPECT_FALSE(*store->Prune({.jobs = 0}, absl::FromUnixSeconds(10)));
+}
+
+TEST_F(StoreTest, ALongCurveIsThinnedButNotWhatSomeoneWants) {
+  ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(path_));
+  EXPECT_OK(store->Apply(NewJobEffects(1, pb::RUNNING, 100), false));
+  EXPECT_FALSE(*store->Thin([](int64_t) { return 0; })) << "too few to look through";
+  Effects values;
+  AddSteps(1, 100, 20'000, values);
+  EXPECT_OK(store->Apply(values, false));
+  const auto count_from = [&](int64_t sequence) {
+    return static_cast<int64_t>(store->LoadEvents(1, sequence, 100'000)->size());
+  };
+  EXPECT_TRUE(*store->Thin([](int64_t job) { return job == 1 ? 5000 : 0; }));
+  EXPECT_EQ(count_from(5000), 15'100);
+  EXPECT_LT(count_from(0), 15'100 + 1000);
+  EXPECT_FALSE(*store->Thin([](int64_t) { return INT64_MAX; })) << "nothing new has come";
+  AddSteps(1, 20'100, 4000, values = {});
+  EXPECT_OK(store->Apply(values, false));
+  EXPECT_TRUE(*store->Thin([](int64_t) { return INT64_MAX; }));
+  EXPECT_LT(count_from(0), 1000);
+  ASSERT_OK_AND_ASSIGN(const std::vector<pb::JobEvent> events, store->LoadEvents(1, 24'000, 2000));
+  EXPECT_EQ(events.size(), 100u) << "the last are kept";
+  EXPECT_EQ(events.back().sequence(), 24'099);
 }
 
 // --- Versions, other schedulers, files ---

@@ -127,7 +127,7 @@ function(cpu_kernels)
   grouped(sources ${sources})
   set(exact ${CMAKE_SOURCE_DIR}/kernels/cpu/random_fill.cc)
   set_source_files_properties(${exact} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)  # the same numbers on every processor
-  find_program(RELOCATING_LINKER NAMES ${CMAKE_CXX_COMPILER_TARGET}ld.bfd ld.bfd ld REQUIRED)
+  find_program(RELOCATING_LINKER NAMES ${CMAKE_LIBRARY_ARCHITECTURE}-ld.bfd ld.bfd ld REQUIRED)
   set(declared)
   foreach(variant IN LISTS variants)
     set(of_variant kernels_cpu_${variant})
