@@ -31,9 +31,9 @@ pb::PeerFrame HelloFrame(const PeerIdentity& self);
 // Asks for the peer's time.
 pb::PeerFrame ClockQuestion();
 
-// Whether `frame` is the hello of the peer that `self` talks to: that of process `called`, or, if -1, of one that may call
-// `self`, which has a higher number. InvalidArgument if it is no hello or another's, FailedPrecondition if it is of another
-// attempt or job size.
+// Whether `frame` is the hello of the peer that `self` talks to: of process `called`, or, if -1, of one that may call
+// `self`, which has a higher number. InvalidArgument if it is no hello or another's, FailedPrecondition if it is of
+// another attempt or job size.
 absl::Status CheckHello(const pb::PeerFrame& frame, const PeerIdentity& self, int called);
 
 // What a peer has said since its hello and nobody has taken yet.

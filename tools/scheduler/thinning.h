@@ -1,10 +1,10 @@
-// Which events of a job are no longer worth keeping: a curve of 10^9 steps is kept as a curve of some hundred points.
+// Which events of a job are no longer worth keeping: a curve of 10^9 steps is kept as one of some hundred points.
 //
-// Of each series - what training fetches under one name, by step; parts of one kind, by number, an evaluation with all that
-// it fetched being one - the last kLastKept are kept, and of the earlier ones the first of each of at most kStretches equal
-// stretches. Stretches are powers of two long and begin at multiples of it, so that who thins often keeps what one who thins
-// once would. An attempt that goes back to an earlier step begins a series of its own. All else is kept: states, notices,
-// stalls.
+// Of each series - what training fetches under one name, by step; parts of one kind, by number, an evaluation with all
+// that it fetched being one - the last kLastKept are kept, and of the earlier ones the first of each of at most
+// kStretches equal stretches. Stretches are powers of two long and begin at multiples of that, so that who thins often
+// keeps what one who thins once would. An attempt that goes back to an earlier step begins a series of its own. All
+// else is kept: states, notices, stalls.
 #pragma once
 
 #include <cstdint>
