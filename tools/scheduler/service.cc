@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <limits>
 #include <list>
 #include <map>
@@ -36,6 +37,8 @@ constexpr absl::Duration kWatcherCheck = absl::Seconds(1);
 constexpr int kEventsPerRead = 256;
 // Clients come back to a scheduler within a minute (Client::Watch).
 constexpr absl::Duration kReaderReturns = absl::Minutes(2);
+// Events that were sent to a reader and may be lost with its connection: some 250 KiB of a network's buffers.
+constexpr int64_t kOnTheWay = 4096;
 // What is no longer kept is looked for now and then, and deleted piece by piece with room for others in between.
 constexpr absl::Duration kPruneEvery = absl::Minutes(1);
 constexpr absl::Duration kPruneGap = absl::Milliseconds(50);
@@ -254,10 +257,10 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       const absl::Status read = AwaitEvents(request->job(), watcher.next(), context, events);
       if (!read.ok()) return ToGrpc(read);
       if (events.empty()) return grpc::Status::OK;  // there will be no more
-      watcher.MoveTo(events.back().sequence() + 1);
       for (const pb::JobEvent& event : events) {
         if (!writer->Write(event)) return grpc::Status::CANCELLED;
       }
+      watcher.MoveTo(events.back().sequence() + 1);
     }
   }
 
@@ -304,11 +307,11 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     absl::Status closed_because;  // guarded by mu_; why we ended it, if we did
   };
 
-  // Who reads the events of a job: what it has not read is not thinned, also for a while after its call has broken.
+  // Who reads the events of a job: what it may not have read is not thinned.
   struct Reader {
     int64_t job;
-    int64_t next;
-    absl::Time until = absl::InfiniteFuture();
+    int64_t next;                               // to be sent
+    absl::Time until = absl::InfiniteFuture();  // when it is no longer thought to come back
   };
 
   // A call that lasts as long as its job: each has a thread.
@@ -320,7 +323,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     }
     ~Watcher() {
       absl::MutexLock lock(&server_.mu_);
-      reader_->until = server_.clock_.Now() + kReaderReturns;
+      server_.Leave(*reader_);
+      server_.readers_.erase(reader_);
       --server_.num_watchers_;
     }
     bool too_many() const { return number_ > kMostWatchers; }
@@ -454,26 +458,43 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     return more.value_or(false);
   }
 
-  // One job's events, if some have grown.
-  void ThinSome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  // A reader whose call has ended may come back.
+  void Leave(Reader reader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const absl::Time now = clock_.Now();
+    while (!left_.empty() && left_.front().until < now) left_.pop_front();
+    reader.until = now + kReaderReturns;
+    left_.push_back(reader);
+  }
+
+  // From where on someone may not have read the events of the job.
+  int64_t FirstUnread(int64_t job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    int64_t first = std::numeric_limits<int64_t>::max();
+    const auto look = [&](const Reader& reader) {
+      if (reader.job == job && reader.until >= clock_.Now()) first = std::min(first, reader.next - kOnTheWay);
+    };
+    for (const Reader& reader : readers_) look(reader);
+    for (const Reader& reader : left_) look(reader);
+    return first;
+  }
+
+  // One job's events, if those of some have grown.
+  void ThinSome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (!failure_.ok()) return;
-    readers_.remove_if([now](const Reader& reader) { return reader.until < now; });
-    std::map<int64_t, int64_t> unread;  // by job, from where on
-    for (const Reader& reader : readers_) {
-      const auto [first, added] = unread.emplace(reader.job, reader.next);
-      if (!added) first->second = std::min(first->second, reader.next);
-    }
     mu_.Unlock();
-    const absl::StatusOr<bool> thinned = [&] {
+    const int64_t grown = [this] {
       absl::MutexLock lock(&store_mu_);
-      return store_->Thin([&](int64_t job) {
-        const auto found = unread.find(job);
-        return found == unread.end() ? std::numeric_limits<int64_t>::max() : found->second;
-      });
+      return store_->FindGrown();
     }();
     mu_.Lock();
-    if (!thinned.ok()) Fail(thinned.status());
+    if (grown == 0) return;
+    const int64_t first_unread = FirstUnread(grown);
+    mu_.Unlock();
+    const absl::Status thinned = [&] {
+      absl::MutexLock lock(&store_mu_);
+      return store_->Thin(grown, first_unread);
+    }();
+    mu_.Lock();
+    if (!thinned.ok()) Fail(thinned);
   }
 
   // A store that fails stops the scheduler.
@@ -537,7 +558,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       num_stored_[job.status.job()] = job.next_sequence;
       board_.Set(job.status);
       if (job.status.state() >= pb::FINISHED) continue;
-      readers_.push_back({job.status.job(), 0, clock_.Now() + kReaderReturns});  // of the former scheduler
+      Leave({job.status.job(), 0});  // whoever read it of the former scheduler
       OF_RETURN_IF_ERROR(LoadPlans(job.spec));
       job.valid = ValidateSpec(job.spec);
       if (job.valid.ok()) job.gangs = GangsOf(job.spec);
@@ -690,6 +711,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
   Gate gate_;
   std::atomic<int> num_watchers_ = 0;
   std::list<Reader> readers_ ABSL_GUARDED_BY(mu_);
+  std::deque<Reader> left_ ABSL_GUARDED_BY(mu_);  // that may come back, in the order in which they left
   absl::Mutex stop_mu_;
   // Written before others see this object, and under stop_mu_.
   std::unique_ptr<HttpServer> metrics_server_, page_;

@@ -254,28 +254,28 @@ absl::Status Store::DeletePart(int64_t job) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Store::Thin(absl::FunctionRef<int64_t(int64_t job)> first_wanted) {
-  const auto due = std::find_if(growth_.begin(), growth_.end(), [](const auto& job) {
+int64_t Store::FindGrown() const {
+  const auto found = std::find_if(growth_.begin(), growth_.end(), [](const auto& job) {
     return job.second.added >= std::max(kThinnedAfter, job.second.kept / 8);
   });
-  if (due == growth_.end()) return false;
-  const int64_t job = due->first;
+  return found == growth_.end() ? 0 : found->first;
+}
+
+absl::Status Store::Thin(int64_t job, int64_t first_wanted) {
   Thinning thinning;
   OF_ASSIGN_OR_RETURN(const int64_t num_events, ReadEvents(job, thinning));
   std::vector<int64_t> superfluous = thinning.Superfluous();
-  const auto end = std::lower_bound(superfluous.begin(), superfluous.end(), first_wanted(job));
-  superfluous.erase(end, superfluous.end());
-  due->second = {.kept = num_events - static_cast<int64_t>(superfluous.size())};
-  if (superfluous.empty()) return true;
+  superfluous.erase(std::lower_bound(superfluous.begin(), superfluous.end(), first_wanted), superfluous.end());
+  growth_[job] = {.kept = num_events - static_cast<int64_t>(superfluous.size())};
+  if (superfluous.empty()) return absl::OkStatus();
   OF_RETURN_IF_ERROR(Execute("PRAGMA synchronous=NORMAL"));
-  OF_RETURN_IF_ERROR(Transact([&]() -> absl::Status {
+  return Transact([&]() -> absl::Status {
     Statement remove(db_, "DELETE FROM events WHERE job = ? AND sequence = ?");
     for (const int64_t sequence : superfluous) {
       if (!remove.Bind(1, job).Bind(2, sequence).Run()) return Error("thin events");
     }
     return absl::OkStatus();
-  }));
-  return true;
+  });
 }
 
 absl::StatusOr<int64_t> Store::ReadEvents(int64_t job, Thinning& thinning) {

@@ -58,9 +58,10 @@ class Store {
   // more.
   absl::StatusOr<bool> Prune(const KeepRule& rule, absl::Time now);
 
-  // Deletes what is superfluous (thinning.h) of the events of one job that has had many since it was last thinned, and
-  // lies before `first_wanted(job)`. Whether there may be another such job.
-  absl::StatusOr<bool> Thin(absl::FunctionRef<int64_t(int64_t job)> first_wanted);
+  // A job that has had many events since it was last thinned; 0: none.
+  int64_t FindGrown() const;
+  // Deletes what is superfluous (thinning.h) of the job's events before the sequence `first_wanted`.
+  absl::Status Thin(int64_t job, int64_t first_wanted);
 
  private:
   struct Growth {

@@ -3,6 +3,8 @@
 
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "compiler/lower/compile.h"
 #include "gmock/gmock.h"
 #include "proto/control.grpc.pb.h"
@@ -115,6 +117,26 @@ class SchedulerServerTest : public ::testing::Test {
     EXPECT_TRUE(daemon.Read().to_worker().message().has_start());
   }
 
+  // Runs the job to its end; its worker fetches so many losses.
+  static void Train(FakeDaemon& daemon, int64_t job, int steps) {
+    constexpr int kAtOnce = 100;
+    for (int first = 0; first < steps; first += kAtOnce) {
+      pb::FromWorker fetched;
+      for (int step = first; step < first + kAtOnce; ++step) {
+        pb::FetchedValue& value = *fetched.mutable_fetched()->add_values()->mutable_value();
+        value.set_plan("train");
+        value.set_name("loss");
+        value.set_step(step);
+        value.add_values(step);
+      }
+      daemon.Say(job, fetched);
+    }
+    pb::FromWorker finished;
+    finished.mutable_finished();
+    daemon.Say(job, finished);
+    EXPECT_TRUE(daemon.Read().to_worker().message().has_dismissal());
+  }
+
   std::unique_ptr<TempDir> dir_;
   std::unique_ptr<SchedulerServer> server_;
   std::unique_ptr<Client> client_;
@@ -137,6 +159,44 @@ TEST_F(SchedulerServerTest, AWatcherSeesAJobFromItsSubmissionToItsEnd) {
   watcher.join();
   EXPECT_THAT(seen, ElementsAre("QUEUED", "STARTING", "RUNNING", "value 7", "phase 0", "FINISHED"));
   EXPECT_THAT(WatchAll(job, 4), ElementsAre("phase 0", "FINISHED")) << "events are kept";
+}
+
+TEST_F(SchedulerServerTest, ALongCurveIsThinnedWhenNobodyFollows) {
+  constexpr int kSteps = 20'000;
+  ASSERT_OK_AND_ASSIGN(const int64_t job, client_->Submit(EmptyJob(1, 1)));
+  FakeDaemon daemon(server_->address(), "d0", 1);
+  StartWorker(daemon, job);
+  Train(daemon, job, kSteps);
+  const std::vector<std::string> seen = WatchAll(job);
+  EXPECT_LT(seen.size(), 2000u);
+  EXPECT_EQ(seen[3], "value 0");
+  EXPECT_EQ(seen[seen.size() - 2], absl::StrCat("value ", kSteps - 1));
+  EXPECT_EQ(seen.back(), "FINISHED");
+}
+
+TEST_F(SchedulerServerTest, WhoFollowsSlowlySeesAllOfACurve) {
+  constexpr int kSteps = 20'000;
+  ASSERT_OK_AND_ASSIGN(const int64_t job, client_->Submit(EmptyJob(1, 1)));
+  absl::Notification follows, ended;
+  int64_t values = 0;
+  std::thread follower([&] {
+    const absl::Status watched = client_->Watch(job, 0, [&](const pb::JobEvent& event) {
+      if (!follows.HasBeenNotified()) follows.Notify();
+      ended.WaitForNotification();
+      if (event.has_fetched()) {
+        EXPECT_EQ(event.fetched().step(), values++);
+      }
+      return true;
+    });
+    EXPECT_OK(watched);
+  });
+  follows.WaitForNotification();
+  FakeDaemon daemon(server_->address(), "d0", 1);
+  StartWorker(daemon, job);
+  Train(daemon, job, kSteps);
+  ended.Notify();
+  follower.join();
+  EXPECT_EQ(values, kSteps);
 }
 
 TEST_F(SchedulerServerTest, AConnectionThatClosesFailsTheJobOfThatDaemon) {

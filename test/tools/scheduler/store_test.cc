@@ -210,20 +210,22 @@ TEST_F(StoreTest, ManyEventsAreDeletedPartByPart) {
 TEST_F(StoreTest, ALongCurveIsThinnedButNotWhatSomeoneWants) {
   ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(path_));
   EXPECT_OK(store->Apply(NewJobEffects(1, pb::RUNNING, 100), false));
-  EXPECT_FALSE(*store->Thin([](int64_t) { return 0; })) << "too few to look through";
+  EXPECT_EQ(store->FindGrown(), 0) << "too few to look through";
   Effects values;
   AddSteps(1, 100, 20'000, values);
   EXPECT_OK(store->Apply(values, false));
   const auto count_from = [&](int64_t sequence) {
     return static_cast<int64_t>(store->LoadEvents(1, sequence, 100'000)->size());
   };
-  EXPECT_TRUE(*store->Thin([](int64_t job) { return job == 1 ? 5000 : 0; }));
+  EXPECT_EQ(store->FindGrown(), 1);
+  EXPECT_OK(store->Thin(1, 5000));
   EXPECT_EQ(count_from(5000), 15'100);
   EXPECT_LT(count_from(0), 15'100 + 1000);
-  EXPECT_FALSE(*store->Thin([](int64_t) { return INT64_MAX; })) << "nothing new has come";
+  EXPECT_EQ(store->FindGrown(), 0) << "nothing new has come";
   AddSteps(1, 20'100, 4000, values = {});
   EXPECT_OK(store->Apply(values, false));
-  EXPECT_TRUE(*store->Thin([](int64_t) { return INT64_MAX; }));
+  EXPECT_EQ(store->FindGrown(), 1);
+  EXPECT_OK(store->Thin(1, INT64_MAX));
   EXPECT_LT(count_from(0), 1000);
   ASSERT_OK_AND_ASSIGN(const std::vector<pb::JobEvent> events, store->LoadEvents(1, 24'000, 2000));
   EXPECT_EQ(events.size(), 100u) << "the last are kept";
