@@ -32,10 +32,11 @@ class ClusterTest : public ::testing::Test {
     scheduler_ = Serve({"scheduler", "--address", "127.0.0.1:0", "--db", work_.Path("jobs.db")}, address_);
     for (const char* name : {"left", "right"}) AddDaemon(name);
   }
-  void AddDaemon(const std::string& name) {
+  void AddDaemon(const std::string& name, const std::vector<std::string>& more = {}) {
     std::string registered;
-    daemons_.push_back(Serve({"daemon", "--scheduler", address_, "--name", name, "--cpu-devices", "2", "--cores", "1",
-                              "--work-dir", work_.Path(name)},
+    daemons_.push_back(Serve(Join({"daemon", "--scheduler", address_, "--name", name, "--cpu-devices", "2", "--cores",
+                                   "1", "--work-dir", work_.Path(name)},
+                                  more),
                              registered));
   }
   // Starts a server and waits for the line that says that it serves.
@@ -100,6 +101,17 @@ TEST_F(ClusterTest, QuestionsAboutUnknownJobsFail) {
 TEST_F(ClusterTest, AJobThatTheClusterCannotHoldStaysInTheQueueAndSaysWhy) {
   ASSERT_EQ(work_.Run(Join(Join({"submit", work_.GptJob()}, OnMesh("dp: 8", 2)), At())).exit_code, 0);
   EXPECT_THAT(Jobs(), ContainsRegex(" 1 +gpt +QUEUED +2 x 4 .*4"));
+}
+
+TEST_F(ClusterTest, DaemonsThatKeepTheirWorkersToFoldersAreHostsOfTheirOwn) {
+  for (const char* name : {"left", "right"}) ASSERT_EQ(work_.Run(Join({"drain", name}, At())).exit_code, 0);
+  for (const char* name : {"c1", "c2"}) AddDaemon(name, {"--allow-path", work_.Path("."), "--allow-path", ".."});
+  const std::vector<std::string> job = Join(Join({"submit", work_.GptJob()}, OnMesh("dp: 4", 2)), At());
+  ASSERT_EQ(work_.Run(job).exit_code, 0);
+  EXPECT_THAT(Jobs(), ContainsRegex(" 1 +gpt +QUEUED .*no machine offers more than 2"));
+  ASSERT_EQ(work_.Run(Join(job, {"--set", "cluster.hosts={count: 2 devices: 2}"})).exit_code, 0);
+  const Outcome watched = work_.Run(Join({"watch", "2"}, At()));
+  EXPECT_EQ(watched.exit_code, 0) << watched.err;
 }
 
 TEST_F(ClusterTest, AJobIsDescribedWatchedAndItsLogFollowed) {

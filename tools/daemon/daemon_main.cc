@@ -40,12 +40,14 @@ absl::Status MakeDirectory(const std::string& path) {
   return absl::UnavailableError(absl::StrCat("cannot make work directory '", path, "': ", error.message()));
 }
 
-// This thread, and all that comes of it: sessions, workers.
-absl::Status Confine(const AllowedPaths& allowed, const std::string& tls, const std::string& work_dir) {
-  if (allowed.everything()) return absl::OkStatus();
+// This thread, and all that comes of it: sessions, workers. These map one another's memory, and no other daemon's
+// workers map it.
+absl::Status Confine(const std::string& tls, DaemonOptions& options) {
+  if (options.allowed.everything()) return absl::OkStatus();
   std::vector<std::string> readable;
   if (!tls.empty()) readable.push_back(tls);  // for workers, who show it to one another
-  const absl::Status confined = allowed.ConfineThread(work_dir, readable);
+  const absl::Status confined = options.allowed.ConfineThread(options.work_dir, readable);
+  if (confined.ok()) options.memory = OwnMemorySpace();
   if (!absl::IsUnimplemented(confined)) return confined;
   LOG(WARNING) << "--allow-path: " << confined.message()
                << ": paths of jobs are looked at before their workers start, and links that change later are followed";
@@ -110,7 +112,7 @@ int DaemonMain(const DaemonArgs& args) {
     }
     OF_RETURN_IF_ERROR(MakeDirectory(options.work_dir));
     // Before there are threads but that of the signals, which opens nothing.
-    OF_RETURN_IF_ERROR(Confine(options.allowed, args.tls, options.work_dir));
+    OF_RETURN_IF_ERROR(Confine(args.tls, options));
     options.on_registered = [fd = args.ready_fd]() mutable {
       if (absl::Status told = TellReady(fd, "registered"); !told.ok()) LOG(WARNING) << told.message();
       fd = -1;  // it is told once

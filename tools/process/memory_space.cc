@@ -17,6 +17,10 @@ std::string MemorySpace() {
   std::error_code error;
   const std::string space = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
   if (!boot.empty() && !error) return absl::StrCat(boot, " ", space, " uid:", geteuid());
+  return OwnMemorySpace();
+}
+
+std::string OwnMemorySpace() {
   std::random_device random;
   return absl::StrCat("alone:", absl::Hex(random(), absl::kZeroPad8), absl::Hex(random(), absl::kZeroPad8));
 }

@@ -10,4 +10,7 @@ namespace oneflow {
 // it is of this process alone.
 std::string MemorySpace();
 
+// Of this process, and of those that come of it, alone: another in each call.
+std::string OwnMemorySpace();
+
 }  // namespace oneflow

@@ -36,6 +36,11 @@ TEST(MemorySpaceTest, IsThatOfAllProcessesWhichSeeOneAnother) {
   EXPECT_EQ(OfChild([] {}), MemorySpace());
 }
 
+TEST(MemorySpaceTest, AnOwnOneIsNobodyElses) {
+  EXPECT_NE(OwnMemorySpace(), MemorySpace());
+  EXPECT_NE(OwnMemorySpace(), OwnMemorySpace());
+}
+
 TEST(MemorySpaceTest, IsNotThatOfAnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root becomes another user";
   EXPECT_NE(OfChild([] { (void)!seteuid(65534); }), MemorySpace());
