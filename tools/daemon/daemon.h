@@ -26,7 +26,9 @@ struct DaemonOptions {
   std::string scheduler;  // host:port
   std::string name;       // unique in the cluster
   std::string host;       // name of this machine
-  std::string memory;  // MemorySpace(): daemons that say the same of both are on one machine, which hosts of plans are
+  // MemorySpace(), or OwnMemorySpace() of one that is confined: daemons that say the same of host and memory are on one
+  // machine, which hosts of plans are.
+  std::string memory;
   int cpu_devices = 1;
   int cuda_devices = 0;
   int cores = 1;
