@@ -152,7 +152,7 @@ class EngineImpl : public Engine,
   absl::StatusOr<pb::PeerPlan> Introduction();
   absl::Status MakeMailFile();
   absl::Status ShareMemory();
-  absl::Status ShareMemoryWith(int process, const pb::PeerPlan& plan);
+  absl::Status ShareMemoryWith(int process, const pb::PeerPlan& plan, std::map<int, CoreBudget::Taken*>& cores_taken);
   absl::Status MapZones(int process, const pb::PeerPlan& plan);
   absl::Status Initialise();
   absl::Status OnEveryRank(const std::function<absl::Status(int rank)>& fn) const;
@@ -397,6 +397,7 @@ absl::Status EngineImpl::ShareMemory() {
   OF_ASSIGN_OR_RETURN(const pb::PeerPlan mine, Introduction());
   bus_->Attach(others_->channel(), others_->shipments(), others_->are_far());
   OF_ASSIGN_OR_RETURN(const std::vector<pb::PeerPlan> plans, options_.peers->Exchange(mine));
+  std::map<int, CoreBudget::Taken*> cores_taken = {{options_.process, &mail_->cores_taken()}};
   for (int p = 0; p < static_cast<int>(plans.size()); ++p) {
     if (p == options_.process) continue;
     if (plans[p].hash() != mine.hash()) {
@@ -406,9 +407,10 @@ absl::Status EngineImpl::ShareMemory() {
     if (others_->are_far()[p]) {
       OF_RETURN_IF_ERROR(others_->Connect(p, plans[p].data()));
     } else {
-      OF_RETURN_IF_ERROR(ShareMemoryWith(p, plans[p]));
+      OF_RETURN_IF_ERROR(ShareMemoryWith(p, plans[p], cores_taken));
     }
   }
+  cores_.Share(std::max(options_.cores, 1) * static_cast<int>(cores_taken.size()), *cores_taken.begin()->second);
   // What our copies read must be there.
   for (int r = 0; r < plans_.ranks_size(); ++r) {
     const bool on_host = Device::Parse(plans_.ranks(r).device())->kind == DeviceKind::kCpu;
@@ -424,9 +426,11 @@ absl::Status EngineImpl::ShareMemory() {
 
 // Whether there is memory in common is found out by trying. Without any, messages go over the network, and ranks must
 // not read one another's registers.
-absl::Status EngineImpl::ShareMemoryWith(int process, const pb::PeerPlan& plan) {
+absl::Status EngineImpl::ShareMemoryWith(int process, const pb::PeerPlan& plan,
+                                         std::map<int, CoreBudget::Taken*>& cores_taken) {
   absl::StatusOr<std::unique_ptr<PeerMailFile>> file = PeerMailFile::Map(plan.mail(), options_.process);
   if (file.ok()) {
+    cores_taken[process] = &(*file)->cores_taken();
     bus_->Attach(process, *std::move(file));
     return MapZones(process, plan);
   }

@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kLine = 64;
 constexpr int64_t kTokenBytes = 16;
 
+constexpr int64_t kTakenOffset = kTokenBytes;  // in the token's line
+
 int64_t BellOffset(int thread) { return kLine * (1 + thread); }
 
 // Room for messages, by the process that sends and the address that receives.
@@ -97,6 +99,10 @@ absl::StatusOr<std::unique_ptr<MailFile>> MailFile::Create(const pb::Program& pr
   file->announcement_ = std::move(announcement);
   return file;
 }
+
+CoreBudget::Taken& MailFile::cores_taken() { return At<CoreBudget::Taken>(memory_, kTakenOffset); }
+
+CoreBudget::Taken& PeerMailFile::cores_taken() { return At<CoreBudget::Taken>(memory_, kTakenOffset); }
 
 Doorbell::Word& MailFile::bell(int thread) { return At<Doorbell::Word>(memory_, BellOffset(thread)); }
 

@@ -1,18 +1,20 @@
 // How processes of one host send each other messages: through rings in a memory file of the receiver, which the senders
 // map.
 //
-//   token | bell of thread 0 | bell of thread 1 | ... | ring of (process, address) | ring | ...
+//   token, cores taken | bell of thread 0 | bell of thread 1 | ... | ring of (process, address) | ring | ...
 //
 // Each queue of a rank has a ring for each process that sends it anything, with room for all that can be on its way: a
 // slot of a register is announced to a consumer at most once before that gives it back, and given back at most once
 // before it is announced again. The file begins with random bytes. Who finds others there, by the numbers that it was
 // told, has opened something else and is on another host, or may not look: then messages travel over the network.
+// In the file of the first process of a host all of them count the cores that they take.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "actor/core_budget.h"
 #include "actor/doorbell.h"
 #include "actor/memory.h"
 #include "actor/transport/message_ring.h"
@@ -32,6 +34,7 @@ class MailFile {
 
   // What the senders have to know.
   const pb::PeerMail& announcement() const { return announcement_; }
+  CoreBudget::Taken& cores_taken();
   // What a thread sleeps at.
   Doorbell::Word& bell(int thread);
   // What other processes send a thread, with the process.
@@ -57,6 +60,7 @@ class PeerMailFile {
   // announcement makes no sense.
   static absl::StatusOr<std::unique_ptr<PeerMailFile>> Map(const pb::PeerMail& mail, int process);
 
+  CoreBudget::Taken& cores_taken();
   // Null if nothing goes to that address.
   RingWriter* WriterTo(int address) {
     const auto it = writers_.find(address);

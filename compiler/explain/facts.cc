@@ -83,12 +83,20 @@ class BoxingCollector {
       }
       const TensorType& type = graph_.value(tensor).type;
       boxing.seconds = costs_.Boxing(costs_.TypeId(type), costs_.DistId(*graph_.value(from).dist),
-                                     costs_.DistId(*graph_.value(boxing.to).dist));
+                                     costs_.DistId(*graph_.value(boxing.to).dist), Travel(tensor));
       facts_.boxing_of_value[boxing.to] = static_cast<int>(facts_.boxings.size());
       const ValueId to = boxing.to;
       facts_.boxings.push_back(std::move(boxing));
       Collect(tensor, to);
     }
+  }
+
+  // As selection took it.
+  CostModel::Travel Travel(ValueId tensor) const {
+    const Value& it = graph_.value(tensor);
+    const NodeId maker = facts_.placed_of[it.producer];
+    if (maker < 0) return CostModel::Travel::kAlone;
+    return TravelOf(facts_.placed, facts_.placed.node(maker).outputs[it.output], facts_.placed_readers);
   }
 
   // REQUIRES: the graph keeps the contract of boxed_graph.h, so that the node is one step.

@@ -58,8 +58,9 @@ class Surroundings {
         if (node.inputs[i] == value) wanted.insert(costs_.DistId({*node.placement, lies.inputs[i]}));
       }
     }
+    const CostModel::Travel travel = TravelOf(graph_, value, facts_.placed_readers);
     double seconds = 0;
-    for (int to : wanted) seconds += costs_.Boxing(type, from, to);
+    for (int to : wanted) seconds += costs_.Boxing(type, from, to, travel);
     return Acts(ValueRate(graph_, value)) * seconds;
   }
 

@@ -142,11 +142,9 @@ absl::StatusOr<bool> RoundAddends(Graph& graph, PassContext& context) {
   UniqueNames names(graph);
   for (const ValueId gradient : VariableGradients(graph)) {
     if (gradient < 0) continue;
-    const DType dtype = graph.value(gradient).type.dtype;
     const Node producer = graph.node(graph.value(gradient).producer);
     const ValueId rounded = AddCast(graph, gradient, reduce, producer, names);
     graph.node(graph.value(rounded).producer).attrs.Set("addends", true);
-    AddCast(graph, rounded, dtype, producer, names);
   }
   return true;
 }

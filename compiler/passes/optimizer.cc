@@ -80,6 +80,19 @@ class OptimizerBuilder {
       parameters_.push_back({id, node.name, node.source, node.at, graph.value(node.outputs[0]).hint,
                              Tensor(&builder_, node.outputs[0]), Tensor(&builder_, gradients[id])});
     }
+    for (Parameter& parameter : parameters_) Widen(parameter);
+  }
+
+  // Updates compute with what masters are made of; what travels is the gradient as it was made.
+  void Widen(Parameter& parameter) {
+    const DType master = parameter.value.type().dtype;
+    if (parameter.gradient.type().dtype == master) return;
+    const Graph& graph = builder_.graph();
+    const std::string made_by = graph.node(graph.value(parameter.gradient.id()).producer).name;
+    For(parameter);
+    parameter.gradient =
+        Op("cast", {parameter.gradient}, {{"dtype", Name(master)}}, absl::StrCat(made_by, "/", Name(master)))[0];
+    ForNone();
   }
 
   void Step() {

@@ -31,7 +31,7 @@ absl::StatusOr<bool> MixPrecision(Graph& graph, PassContext& context);
 // round-addends, if the options ask for addends to be reduced in a narrow type: what is rounded may be partial, and
 // gradients of variables are rounded before they are reduced.
 //
-//   before   ... -> accumulate "w/grad"        after   ... -> accumulate "w/grad" -> cast {addends=true} -> cast
+//   before   ... -> accumulate "w/grad"        after   ... -> accumulate "w/grad" -> cast {addends=true}
 absl::StatusOr<bool> RoundAddends(Graph& graph, PassContext& context);
 // narrow-products: a sum that is only read rounded to a narrow type, and where it is made, is made in that type.
 //
@@ -66,7 +66,8 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context);
 //   ...                    add_n -> clip_scale -> scale       (w, adam_m, adam_v mut), grad, lr, ... -> adamw_update
 //   v/grad -> square_sum -/                 \-> norm -> fetch  step mut -> increment
 //
-// Where gradients are of a scaled loss (loss_scale.h), the scale is divided out before clip_scale.
+// Where gradients are of a scaled loss (loss_scale.h), the scale is divided out before clip_scale; rounded ones are
+// widened first.
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);
 
 // remove-dead-code: drops nodes that no effect depends on. Effects are fetches, mutations and the losses (which stay

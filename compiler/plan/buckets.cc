@@ -11,8 +11,6 @@
 namespace oneflow {
 namespace {
 
-constexpr double kBucketTimes = 4;
-
 // How much of a bucket a rank gets before it is full; 0: nothing travels.
 int64_t FullBytes(const Topology& topology, const Placement& from, const Placement& to) {
   Link slowest;

@@ -20,6 +20,8 @@
 
 namespace oneflow {
 
+inline constexpr double kBucketTimes = 4;
+
 struct Buckets {
   // By node: which bucket a boxing belongs to, and how many of its bucket's boxings come before it on its way. -1:
   // none.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "compiler/plan/buckets.h"
 #include "sbp/boxing.h"
 
 namespace oneflow {
@@ -30,20 +32,35 @@ double Workers(const Layout& layout, const std::vector<Axis>& axes) {
   return workers;
 }
 
+// So many tensors are taken to share a bucket at most: were small ones free, every gradient would be gathered to spare
+// one sum of squares its reduction.
+constexpr double kMostInBucket = 8;
+
 double FlopsPerSecond(const DeviceSpeeds& device, DType dtype) {
   if (dtype == DType::kBFloat16) return device.bf16_flops;
   return dtype == DType::kFloat16 ? device.f16_flops : device.f32_flops;
 }
 
+Topology WithoutLatency(const Topology& topology) {
+  if (topology.num_ranks() == 0) return topology;
+  std::vector<HostGroup> hosts = topology.groups();
+  for (HostGroup& group : hosts) {
+    for (Link* link : {&group.device.same_process, &group.device.same_host}) link->alpha_s = 0;
+    for (Nics& nics : group.nics) nics.link.alpha_s = 0;
+  }
+  return *Topology::Create(topology.num_ranks(), topology.ranks_per_process(), std::move(hosts));
+}
+
 }  // namespace
 
-CostModel::CostModel(const Topology& topology) : topology_(topology), device_(topology.device()) {}
+CostModel::CostModel(const Topology& topology)
+    : topology_(topology), without_latency_(WithoutLatency(topology)), device_(topology.device()) {}
 
 int CostModel::TypeId(const TensorType& type) {
   const auto [it, inserted] = type_ids_.try_emplace({type.dtype, type.shape.dims()}, static_cast<int>(types_.size()));
   if (inserted) {
     types_.push_back(type);
-    boxing_.emplace_back();
+    for (const Travel travel : {Travel::kAlone, Travel::kInBucket}) boxing_[travel].emplace_back();
   }
   return it->second;
 }
@@ -58,15 +75,24 @@ int CostModel::DistId(const DistType& dist) {
   return ids.back();
 }
 
-double CostModel::Boxing(int type, int from, int to) {
+// What is in a bucket pays of its beginning as much as it fills of it.
+double CostModel::PriceOf(const TensorType& type, const DistType& from, const DistType& to, Travel travel) const {
+  double seconds = BoxingSeconds(type, from, to, topology_) + device_.act_s;
+  if (seconds >= kImpossible) return kImpossible;
+  if (travel == Travel::kInBucket) {
+    const double moving = BoxingSeconds(type, from, to, without_latency_), beginning = seconds - moving;
+    seconds = moving + std::min(beginning, std::max(moving / kBucketTimes, beginning / kMostInBucket));
+  }
+  const double written = static_cast<double>(type.num_bytes()) / Parts(to.sbp, to.placement.axes());
+  return std::min(kImpossible, seconds + written * (1 / device_.memory_bytes_per_s));
+}
+
+double CostModel::Boxing(int type, int from, int to, Travel travel) {
   if (from == to) return 0;
   const uint64_t key = (static_cast<uint64_t>(from) << 32) | static_cast<uint32_t>(to);
-  const auto [it, inserted] = boxing_[type].try_emplace(key, 0);
+  const auto [it, inserted] = boxing_[travel][type].try_emplace(key, 0);
   if (inserted) {
-    const double transfer = BoxingSeconds(types_[type], dists_[from], dists_[to], topology_);
-    const double written =
-        static_cast<double>(types_[type].num_bytes()) / Parts(dists_[to].sbp, dists_[to].placement.axes());
-    it->second = std::min(kImpossible, transfer + device_.act_s + written * (1 / device_.memory_bytes_per_s));
+    it->second = PriceOf(types_[type], dists_[from], dists_[to], travel);
     ++num_prices_;
   }
   return it->second;
@@ -89,6 +115,13 @@ double CostModel::Compute(const Graph& graph, const Node& node, const OpDef& op,
   const double flops = op.flops == nullptr ? elements : op.flops(inputs, outputs, node.attrs);
   const double rate = FlopsPerSecond(device_, inputs.empty() ? DType::kFloat32 : inputs[0].dtype);
   return flops / Workers(layout, axes) * (1 / rate) + bytes * (1 / device_.memory_bytes_per_s);
+}
+
+CostModel::Travel TravelOf(const Graph& graph, ValueId value, const std::vector<std::vector<NodeId>>& readers) {
+  const bool for_updates = IsBackward(graph.node(graph.value(value).producer)) && !readers[value].empty() &&
+                           std::all_of(readers[value].begin(), readers[value].end(),
+                                       [&](NodeId reader) { return IsUpdate(graph.node(reader)); });
+  return for_updates ? CostModel::Travel::kInBucket : CostModel::Travel::kAlone;
 }
 
 }  // namespace oneflow

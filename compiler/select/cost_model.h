@@ -18,6 +18,11 @@ namespace oneflow {
 // Types and dists are numbered, so that a search compares and looks up integers. Not thread-safe; borrows the topology.
 class CostModel {
  public:
+  enum class Travel : uint8_t {
+    kAlone,
+    kInBucket,  // with as many others as fill a bucket, of whose beginning it takes its share (compiler/plan/buckets.h)
+  };
+
   explicit CostModel(const Topology& topology);
 
   int TypeId(const TensorType& type);
@@ -25,7 +30,7 @@ class CostModel {
   const DistType& dist(int id) const { return dists_[id]; }
 
   // Seconds to change a tensor of that type from one dist to another; kImpossible if there is no way. Memoised.
-  double Boxing(int type, int from, int to);
+  double Boxing(int type, int from, int to, Travel travel = Travel::kAlone);
   // Seconds of one act of `node` on the largest shard.
   double Compute(const Graph& graph, const Node& node, const OpDef& op, const Layout& layout) const;
 
@@ -36,14 +41,21 @@ class CostModel {
   static constexpr double kImpossible = 1e6;
 
  private:
+  double PriceOf(const TensorType& type, const DistType& from, const DistType& to, Travel travel) const;
+
   const Topology& topology_;
+  const Topology without_latency_;  // bytes take their time on it, messages none
   const DeviceSpeeds& device_;
   std::map<std::pair<DType, std::vector<int64_t>>, int> type_ids_;
   std::map<std::pair<int, NdSbp>, std::vector<int>> dist_ids_;  // by first rank
   std::vector<TensorType> types_;
   std::vector<DistType> dists_;
-  std::vector<std::unordered_map<uint64_t, double>> boxing_;  // by type; of two dists, 32 bits each
+  std::map<Travel, std::vector<std::unordered_map<uint64_t, double>>> boxing_;  // by type; of two dists, 32 bits each
   int num_prices_ = 0;
 };
+
+// How what is made of `value` of a graph without boxings will travel: in a bucket if it is a gradient that only updates
+// read. `readers`: Graph::Consumers().
+CostModel::Travel TravelOf(const Graph& graph, ValueId value, const std::vector<std::vector<NodeId>>& readers);
 
 }  // namespace oneflow

@@ -223,18 +223,21 @@ class Selector {
     return IsVariable(from) && *graph_.node(from).placement != *node.placement;
   }
 
-  // Boxing() looks at the type of a value, how often it is boxed and whether it is a variable's; the rest is in the
-  // dists.
+  // Boxing() looks at the type of a value, how often it is boxed, how it travels and whether it is a variable's; the
+  // rest is in the dists.
   void AddValues() {
-    std::map<std::tuple<int, Rate, bool>, int> kinds;
+    std::map<std::tuple<int, Rate, CostModel::Travel, bool>, int> kinds;
+    const std::vector<std::vector<NodeId>> readers = graph_.Consumers();
     for (ValueId id = 0; id < graph_.num_values(); ++id) {
       type_ids_.push_back(costs_.TypeId(graph_.value(id).type));
       SearchProblem::Value value;
       value.producer = graph_.value(id).producer;
       value.output = graph_.value(id).output;
       const int next = static_cast<int>(kinds.size());
+      travels_.push_back(TravelOf(graph_, id, readers));
       value.alike =
-          kinds.try_emplace({type_ids_.back(), ValueRate(graph_, id), IsWeight(value.producer)}, next).first->second;
+          kinds.try_emplace({type_ids_.back(), ValueRate(graph_, id), travels_.back(), IsWeight(value.producer)}, next)
+              .first->second;
       problem_.values.push_back(std::move(value));
     }
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
@@ -249,7 +252,7 @@ class Selector {
     if (from == to) return 0;
     const auto& [pair, sbp] = dists_[to];
     return costs_.Boxing(type_ids_[value], costs_.DistId({pairs_.from(pair), dists_[from].second}),
-                         costs_.DistId({pairs_.to(pair), sbp}));
+                         costs_.DistId({pairs_.to(pair), sbp}), travels_[value]);
   }
 
   double Boxing(ValueId value, int from, int to) {
@@ -442,6 +445,7 @@ class Selector {
   std::vector<int> group_;  // by node, of the finder; -1: a variable that has its layout
   std::map<NodeId, std::vector<Layout>> fixed_;
   std::vector<int> type_ids_;  // by value
+  std::vector<CostModel::Travel> travels_;
   SearchProblem problem_;
   std::vector<std::string> unit_notes_;
   std::pair<ValueId, std::string> yields_ = {-1, ""};

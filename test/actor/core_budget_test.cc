@@ -20,5 +20,18 @@ TEST(CoreBudgetTest, LendsWhatNobodyWorksWith) {
   EXPECT_TRUE(cores.TryTakeOne());
 }
 
+TEST(CoreBudgetTest, BudgetsOfAHostCountTogether) {
+  CoreBudget::Taken taken{0};
+  CoreBudget a(1), b(1);
+  for (CoreBudget* cores : {&a, &b}) cores->Share(2, taken);
+  a.Take(1);
+  b.Take(1);
+  EXPECT_FALSE(a.TryTakeOne());  // though one of its two threads sleeps
+  b.GiveBack(1);
+  EXPECT_TRUE(a.TryTakeOne());
+  b.Take(1);
+  EXPECT_TRUE(a.exceeded());
+}
+
 }  // namespace
 }  // namespace oneflow

@@ -179,6 +179,7 @@ TEST(NarrowProductsTest, GradientsAreReducedAsTheJobAsks) {
     CompileOptions options = Narrow({{"dp", 2}}, 2);
     options.precision.reduce = reduce;
     ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("insert-boxing", Mlp(1024), options));
+    const std::vector<std::vector<NodeId>> readers = graph.Consumers();
     int reductions = 0;
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       const Node& node = graph.node(id);
@@ -186,6 +187,9 @@ TEST(NarrowProductsTest, GradientsAreReducedAsTheJobAsks) {
       const NdSbp& from = graph.value(node.inputs[0]).dist->sbp;
       if (from.empty() || !from[0].is_partial()) continue;
       EXPECT_EQ(graph.value(node.inputs[0]).type.dtype, reduce) << node.name;
+      for (const NodeId reader : readers[node.outputs[0]]) {  // or it would travel alone
+        EXPECT_TRUE(IsUpdate(graph.node(reader))) << graph.node(reader).name;
+      }
       ++reductions;
     }
     EXPECT_EQ(reductions, 2) << Name(reduce);

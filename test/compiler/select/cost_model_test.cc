@@ -18,6 +18,29 @@ TEST(CostModelTest, BoxingBetweenEqualTypesIsFree) {
   EXPECT_GT(costs.Boxing(type, whole, split), 0);
 }
 
+// From a scalar, which shares a bucket with others, to a tensor that fills one alone.
+TEST(CostModelTest, WhatTravelsInABucketPaysOfItsBeginningAsItFillsIt) {
+  const Topology topology = OneHost(2, 1);
+  const double act = topology.device().act_s;
+  CostModel costs(topology);
+  const int addends = costs.DistId({kTwo, {Sbp::Partial()}}), whole = costs.DistId({kTwo, {Sbp::Broadcast()}});
+  double share = 0;
+  for (const int64_t elements : {1, 1 << 10, 1 << 18, 1 << 20, 1 << 24}) {
+    const int type = costs.TypeId({DType::kFloat32, {elements}});
+    const double alone = costs.Boxing(type, addends, whole),
+                 together = costs.Boxing(type, addends, whole, CostModel::Travel::kInBucket);
+    EXPECT_LE(together, alone) << elements;
+    EXPECT_GT(alone, act);
+    EXPECT_GE(together / alone, share) << elements;
+    share = together / alone;
+  }
+  const int scalar = costs.TypeId({DType::kFloat32, {1}}), large = costs.TypeId({DType::kFloat32, {1 << 24}});
+  EXPECT_LT(costs.Boxing(scalar, addends, whole, CostModel::Travel::kInBucket),
+            costs.Boxing(scalar, addends, whole) / 4);
+  EXPECT_DOUBLE_EQ(costs.Boxing(large, addends, whole, CostModel::Travel::kInBucket),
+                   costs.Boxing(large, addends, whole));
+}
+
 TEST(CostModelTest, WhatCannotBeBoxedIsImpossible) {
   const Topology topology = OneHost(4, 1);
   CostModel costs(topology);
@@ -25,7 +48,9 @@ TEST(CostModelTest, WhatCannotBeBoxedIsImpossible) {
   const int type = costs.TypeId({DType::kFloat32, {64, 64}});
   const int mixed = costs.DistId({four, {Sbp::Partial(), Sbp::Partial(Reduction::kMax)}});
   const int whole = costs.DistId({four, {Sbp::Broadcast(), Sbp::Broadcast()}});
-  EXPECT_EQ(costs.Boxing(type, mixed, whole), CostModel::kImpossible);
+  for (const CostModel::Travel travel : {CostModel::Travel::kAlone, CostModel::Travel::kInBucket}) {
+    EXPECT_EQ(costs.Boxing(type, mixed, whole, travel), CostModel::kImpossible);
+  }
 }
 
 // As the data sheet says: fifteen times as fast on this device.
