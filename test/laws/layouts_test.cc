@@ -466,8 +466,8 @@ TEST_F(LayoutsTest, DropoutIsDrawnAnewEveryStep) {
   EXPECT_NE(dropped.losses, whole.losses);
 }
 
-// A convnet whose values lie in blocks of channels on one device, and on many where a rank has whole blocks: over "tp"
-// those of the first convolution may be halved, and rows be what is convolved.
+// A convnet whose values lie in blocks of channels on one device, and on many where a rank has whole blocks: where there
+// is one sample at a time, "tp" halves those of the first convolution, or rows are what is convolved.
 class ChannelBlocksTest : public LayoutsTest {
  protected:
   std::string Blocks() const {
@@ -490,6 +490,7 @@ class ChannelBlocksTest : public LayoutsTest {
   const std::vector<std::vector<std::string>> layouts_ = {{"mesh={dp:2}"},
                                                           {"mesh={tp:2}"},
                                                           {"mesh={tp:3}"},
+                                                          {"mesh={tp:2}", "train.micro_batches=8"},
                                                           {"mesh={dp:2 tp:2}"},
                                                           {"mesh={pp:2}", "train.micro_batches=2"},
                                                           {"mesh={pp:2 dp:2}", "train.micro_batches=2"},
