@@ -14,9 +14,13 @@
 // ("AddProduct") the same rows and columns 4*tx .. 4*tx+3 of every 64. Tiles lie in shared memory with rows padded by
 // 16 bytes, so that neither has bank conflicts. D is the head size rounded up to 64, 128 or 256; what is beyond the
 // head or the last token is zero.
+//
+// All of this is for f32, which tensor cores do not multiply, and for heads of 16-bit floats for which cuDNN has no
+// kernel (cudnn_attention.h).
 #include <cmath>
 #include <memory>
 
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/division.h"
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/team.cuh"
@@ -419,11 +423,33 @@ const char* Backward(const KernelArgs& args, const Shape& s) {
   return LaunchTiles<KeyGradKernel<D, R, X>, D, R>(4, Stream(args), s, x, delta);
 }
 
+// What `prepare` makes.
+struct Prepared {
+  std::shared_ptr<const CudnnAttention> fused;  // null: ours
+};
+
+constexpr size_t kScratchAlignment = 256;  // as device memory has it
+
+const char* RunFused(const CudnnAttention& fused, const AttentionTensors& tensors, const KernelArgs& args) {
+  const uintptr_t scratch = reinterpret_cast<uintptr_t>(args.workspace);
+  const uintptr_t aligned = (scratch + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+  return fused.Run(tensors, reinterpret_cast<void*>(aligned), Stream(args));
+}
+
 // in: q, k, v; out: out, lse[b,n,t]. With heads of 256 four tiles of 64 rows would not fit into shared memory.
 template <typename X>
 const char* Attention(const KernelArgs& args) {
   const Shape s(args.in[0], *args.attrs);
   if (s.is_empty()) return nullptr;
+  if (const auto& fused = static_cast<const Prepared*>(args.state)->fused; fused != nullptr) {
+    return RunFused(*fused,
+                    {.q = args.in[0].data,
+                     .k = args.in[1].data,
+                     .v = args.in[2].data,
+                     .out = args.out[0].data,
+                     .lse = args.out[1].as<float>()},
+                    args);
+  }
   return s.d <= 64    ? Forward<X, 64, 64>(args, s)
          : s.d <= 128 ? Forward<X, 128, 64>(args, s)
                       : Forward<X, 256, 32>(args, s);
@@ -434,29 +460,70 @@ template <typename X>
 const char* AttentionGrad(const KernelArgs& args) {
   const Shape s(args.in[1], *args.attrs);
   if (s.is_empty()) return nullptr;
+  if (const auto& fused = static_cast<const Prepared*>(args.state)->fused; fused != nullptr) {
+    return RunFused(*fused,
+                    {.q = args.in[1].data,
+                     .k = args.in[2].data,
+                     .v = args.in[3].data,
+                     .out = args.in[4].data,
+                     .lse = args.in[5].as<float>(),
+                     .dout = args.in[0].data,
+                     .dq = args.out[0].data,
+                     .dk = args.out[1].data,
+                     .dv = args.out[2].data},
+                    args);
+  }
   return s.d <= 64    ? Backward<X, 64, 64>(args, s)
          : s.d <= 128 ? Backward<X, 128, 64>(args, s)
                       : Backward<X, 256, 32>(args, s);
 }
 
-size_t AttentionGradWorkspace(const KernelArgs& args) {
-  const Shape s(args.in[1], *args.attrs);
-  return static_cast<size_t>(s.pairs() * s.tokens) * sizeof(float);
+template <int kQuery>
+AttentionProblem ProblemOf(const KernelArgs& args, const Shape& s) {
+  return {.backward = kQuery == 1,
+          .dtype = args.in[kQuery].dtype,
+          .batch = s.batch,
+          .tokens = s.tokens,
+          .heads = s.heads,
+          .head_size = s.d,
+          .causal = s.causal,
+          .scale = s.scale};
 }
 
-// Nothing is prepared: this refuses heads that are too large.
+// Without a state: the most that it may be.
+template <int kQuery>
+size_t AttentionWorkspace(const KernelArgs& args) {
+  const Shape s(args.in[kQuery], *args.attrs);
+  if (s.is_empty()) return 0;
+  const size_t ours = kQuery == 1 ? static_cast<size_t>(s.pairs() * s.tokens) * sizeof(float) : 0;
+  const auto* const prepared = static_cast<const Prepared*>(args.state);
+  size_t fused = 0;
+  if (prepared != nullptr && prepared->fused != nullptr) {
+    fused = prepared->fused->workspace_bytes() + kScratchAlignment;
+  } else if (prepared == nullptr && IsNarrow(args.in[kQuery].dtype)) {
+    const AttentionProblem problem = ProblemOf<kQuery>(args, s);
+    fused = ExpectedScratch(problem, CallOf(problem)) + kScratchAlignment;
+  }
+  return fused > ours ? fused : ours;
+}
+
+// Refuses heads that are too large for either.
 template <int kQuery>
 std::shared_ptr<void> Prepare(const KernelArgs& args) {
   const Shape s(args.in[kQuery], *args.attrs);
-  if (s.d > kMaxHead) return nullptr;
-  return std::make_shared<Shape>(s);
+  auto prepared = std::make_shared<Prepared>();
+  if (!s.is_empty() && IsNarrow(args.in[kQuery].dtype)) {
+    prepared->fused = MakeCudnnAttention(ProblemOf<kQuery>(args, s));
+  }
+  if (prepared->fused == nullptr && s.d > kMaxHead) return nullptr;
+  return prepared;
 }
 
 }  // namespace
 
 KernelList AttentionKernels() {
-  return {OF_FLOAT_KERNELS("attention", Attention, nullptr, Prepare<0>),
-          OF_FLOAT_KERNELS("attention_grad", AttentionGrad, AttentionGradWorkspace, Prepare<1>)};
+  return {OF_FLOAT_KERNELS("attention", Attention, AttentionWorkspace<0>, Prepare<0>),
+          OF_FLOAT_KERNELS("attention_grad", AttentionGrad, AttentionWorkspace<1>, Prepare<1>)};
 }
 
 }  // namespace oneflow::cuda

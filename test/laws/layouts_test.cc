@@ -466,8 +466,8 @@ TEST_F(LayoutsTest, DropoutIsDrawnAnewEveryStep) {
   EXPECT_NE(dropped.losses, whole.losses);
 }
 
-// A convnet whose values lie in blocks of channels on one device, and on many where a rank has whole blocks: where there
-// is one sample at a time, "tp" halves those of the first convolution, or rows are what is convolved.
+// A convnet whose values lie in blocks of channels on one device, and on many where a rank has whole blocks: of one
+// sample at a time "tp" halves those of the first convolution, or rows are what is convolved.
 class ChannelBlocksTest : public LayoutsTest {
  protected:
   std::string Blocks() const {

@@ -69,6 +69,8 @@ KERNELS = [
              r"cast.*invalid configuration argument|cast\(", op="cast"),
     Mutation("too little shared memory", "kernels/cuda/attention.cu", "AllowSharedMemory<kKernel>(",
              "AllowSharedMemory<kKernel>(0 * ", CONFORMANCE + ":" + PATHS, r"attention", op="attention"),
+    Mutation("scores that the library does not scale", "kernels/cuda/attention.cu", ".scale = s.scale}", ".scale = 1}",
+             CONFORMANCE, r"attention", op="attention"),
     Mutation("a row that is left out", "kernels/cuda/softmax.cu",
              "  for (int64_t row = team.first(); row < rows; row += team.stride()) {\n    const T* const x",
              "  for (int64_t row = team.first(); row + 1 < rows; row += team.stride()) {\n    const T* const x",

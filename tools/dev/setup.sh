@@ -2,11 +2,14 @@
 #
 #   install_packages [tests]   distribution packages; with "tests" also what only the tests need
 #   build_oneflow DIR [cmake arguments...] -- targets...
+#   python_package NAME VERSION
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 say() { printf '\n== %s\n' "$*"; }
+
+has_toolkit() { command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; }
 
 install_packages() {
   local packages=(
@@ -23,6 +26,7 @@ install_packages() {
       python3-jsonschema python3-yaml python3-prometheus-client
     )
   fi
+  if has_toolkit; then packages+=(python3-pip); fi
   local missing=()
   local package
   for package in "${packages[@]}"; do
@@ -37,9 +41,18 @@ install_packages() {
     awk 'NR % 50 == 0 { printf "." > "/dev/stderr" } END { print "" > "/dev/stderr" }'
 }
 
+# python_package NAME VERSION: into build/python, for what Debian does not have.
+python_package() {
+  if [[ -d build/python/$1-$2.dist-info ]]; then return; fi
+  say "installing the Python package $1"
+  python3 -m pip install -q --break-system-packages --target build/python --no-deps "$1==$2" 2>/dev/null ||
+    python3 -m pip install -q --target build/python --no-deps "$1==$2"
+}
+
 build_oneflow() {
   local dir=$1
   shift
+  if has_toolkit; then python_package nvidia_cudnn_frontend 1.14.1; fi  # of which only the headers are used
   local arguments=()
   while [[ $# -gt 0 && $1 != -- ]]; do
     arguments+=("$1")

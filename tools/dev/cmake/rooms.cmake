@@ -105,6 +105,12 @@ macro(find_cuda)
     find_package(CUDAToolkit REQUIRED)
     find_library(CUDNN cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
     find_library(NCCL nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
+    find_path(CUDNN_FRONTEND cudnn_frontend.h HINTS ${CMAKE_SOURCE_DIR}/build/python/include)
+    if(NOT CUDNN_FRONTEND)
+      message(FATAL_ERROR "cuDNN's headers for C++ are missing: cudnn_frontend.h. Install them by\n"
+                          "  python3 -m pip install --target build/python --no-deps nvidia-cudnn-frontend==1.14.1\n"
+                          "or name their folder by -DCUDNN_FRONTEND=FOLDER, or build for CPUs alone by -DONEFLOW_CUDA=OFF")
+    endif()
     message(STATUS "CUDA ${CUDAToolkit_VERSION}: CUDA kernels are built")
   else()
     message(STATUS "no CUDA toolkit: CUDA devices will be reported as absent")
@@ -171,6 +177,8 @@ function(cuda_kernels)
   target_compile_options(kernels_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -O3 -Werror=all-warnings -Xcompiler=-Wall>)
   target_include_directories(kernels_cuda PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/oneflow>)
+  # C++17, where functions of std::string are libstdc++'s and no object's, for which a linker would take this one.
+  set_source_files_properties(kernels/cuda/cudnn_attention.cc PROPERTIES COMPILE_OPTIONS "-isystem${CUDNN_FRONTEND};-std=c++17")
   # Each needs the other: the kernels' tables list what is here, and devices here are DeviceContexts.
   target_link_libraries(kernels_cuda PUBLIC CUDA::cudart ${CUDNN} ${CMAKE_DL_LIBS} INTERFACE kernels
                         PRIVATE $<BUILD_INTERFACE:oneflow_warnings>)
