@@ -102,6 +102,10 @@ macro(find_cuda)
     # Bookworm's CMake knows nvcc up to C++17.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    # And looks for the library of NVTX 2, which CUDA 13 does not have any more, without asking whether it is there.
+    if(NOT TARGET CUDA::nvToolsExt)
+      add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
+    endif()
     find_package(CUDAToolkit REQUIRED)
     find_library(CUDNN cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
     find_library(NCCL nccl HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)
