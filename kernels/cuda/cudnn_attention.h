@@ -1,5 +1,5 @@
-// Scaled dot-product attention and its gradient by cuDNN's fused kernels, which the library makes for a shape when it is
-// asked: of 16-bit floats, on tensor cores, without scores in memory in the forward pass. The sums are in fp32.
+// Scaled dot-product attention and its gradient by cuDNN's fused kernels, which the library makes for a shape when it
+// is asked: of 16-bit floats, on tensor cores, without scores in memory in the forward pass. The sums are in fp32.
 //
 // Of the gradient only what gives the same bits in every run is asked for. That keeps a matrix of tokens x tokens for
 // each head of a call, so a call is of as many samples, or heads of a sample, as kMostScratch lets it have.
@@ -38,9 +38,9 @@ struct AttentionCall {
 };
 inline constexpr int64_t kMostScratch = int64_t{256} << 20;
 
-// What the gradient of a call needs by version 9.19, for which it is written down because plans are made where there is
-// no device: dS in 16 bits, with tokens rounded up to tiles, and a float for each row of it. The forward pass needs next
-// to nothing.
+// What the gradient of a call needs by version 9.19, for which it is written down because plans are made where there
+// is no device: dS in 16 bits, with tokens rounded up to tiles, and a float for each row of it. The forward pass needs
+// next to nothing.
 int64_t ExpectedScratch(const AttentionProblem& problem, const AttentionCall& call);
 // The largest calls whose expected scratch is within the limit; one head of one sample if none is.
 AttentionCall CallOf(const AttentionProblem& problem);

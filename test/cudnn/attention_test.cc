@@ -38,8 +38,8 @@ using ::testing::HasSubstr;
 // An H100 as the library writes one.
 constexpr const char* kHopper = R"({
     "cudaDeviceId": 0, "deviceId": 0, "deviceName": "NVIDIA H100", "deviceVer": 900, "driverVer": 13000,
-    "runtimeVer": 13000, "cudaVersion": 13000, "totalGlobalMem": 85899345920, "multiProcessorCount": 132, "warpSize": 32,
-    "regsPerBlock": 65536, "maxRegistersPerSM": 65536, "maxSharedMemoryPerBlock": 49152,
+    "runtimeVer": 13000, "cudaVersion": 13000, "totalGlobalMem": 85899345920, "multiProcessorCount": 132,
+    "warpSize": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536, "maxSharedMemoryPerBlock": 49152,
     "maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024, "maxCtasPerSM": 32,
     "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "maxGridSize": [2147483647, 65535, 65535],
     "maxBlockSize": [1024, 1024, 64], "pciDeviceId": 0, "isTccDriver": 0, "supportCoopLaunch": 1,

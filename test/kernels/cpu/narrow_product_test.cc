@@ -1,6 +1,9 @@
 // Both ways of multiplying 16-bit floats, whichever is the fastest here.
 #include "kernels/cpu/narrow_product.h"
 
+#include <omp.h>
+
+#include <array>
 #include <bit>
 #include <cmath>
 #include <random>
@@ -54,6 +57,45 @@ const ProductShape kShapes[] = {{1, 1, 1, 1, false, false},   {1, 37, 19, 70, fa
                                 {1, 16, 64, 33, true, false}, {1, 5, 48, 128, false, true},
                                 {3, 7, 9, 5, true, true},     {2, 4, 4, 0, false, false},
                                 {1, 0, 4, 3, false, false}};
+
+// Few threads and many rows or columns, so that each has a part: columns, rows, and neither; within larger matrices,
+// and added to what is there.
+TEST(GemmTest, PartsOfThreadsAreTheWholeProduct) {
+  std::mt19937 random(12);
+  std::uniform_real_distribution<float> uniform(-2, 2);
+  for (const auto& [m, n, k] :
+       std::vector<std::array<int64_t, 3>>{{40, 1100, 33}, {2300, 130, 20}, {600, 1031, 5}, {9, 30, 700}}) {
+    for (const bool accumulate : {false, true}) {
+      for (const int threads : {1, 2, 3}) {
+        const ProductShape s = {.batch = 1,
+                                .m = m,
+                                .n = n,
+                                .k = k,
+                                .transpose_a = false,
+                                .transpose_b = true,
+                                .row_a = k + 3,
+                                .row_b = k + 5,
+                                .row_c = n + 7,
+                                .accumulate = accumulate};
+        std::vector<float> a(m * s.row_a), b(n * s.row_b), c(m * s.row_c, 0.5f);
+        for (std::vector<float>* x : {&a, &b}) {
+          for (float& value : *x) value = uniform(random);
+        }
+        omp_set_num_threads(threads);
+        ASSERT_EQ(Gemm(s, a.data(), b.data(), c.data()), nullptr);
+        for (int64_t i = 0; i < m; ++i) {
+          for (int64_t j = 0; j < s.row_c; ++j) {
+            double want = j < n && !accumulate ? 0 : 0.5;
+            for (int64_t p = 0; j < n && p < k; ++p) want += double{a[i * s.row_a + p]} * b[j * s.row_b + p];
+            ASSERT_NEAR(c[i * s.row_c + j], want, 1e-5 * static_cast<double>(k))
+                << m << " " << n << " " << k << " at " << i << "," << j;
+          }
+        }
+      }
+    }
+  }
+  omp_set_num_threads(omp_get_num_procs());
+}
 
 TEST(NarrowProductTest, BothWaysGiveTheSumsOfProducts) {
   int library = 0;
