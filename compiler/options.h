@@ -84,6 +84,8 @@ struct CompileOptions {
   KernelScratch kernel_scratch;
   // Ops for which the device has a kernel that does them at once are fused (passes/fusion_patterns.h).
   bool fuse = true;
+  // Gradients travel while backward goes on; else behind it, all at once. For comparisons with other systems.
+  bool overlaps_gradients = true;
   // Keeps every gradient of the last step in a variable "<name>.grad", saved with the weights' file of gradients.
   bool keep_gradients = false;
   // Compares all copies of every tensor while the job runs, before they are read: a debugging aid.

@@ -60,8 +60,9 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
     const std::string where = absl::StrCat("graph '", boxed.graph.name(), "'");
     const bool scheduled = boxed.graph.is_trained() && options.pipeline.num_ranks() > 0;
     const Schedule* const schedule = scheduled ? &options.pipeline : nullptr;
-    OF_ASSIGN_OR_RETURN_AT(const ChainGraph chains,
-                           BuildChains(boxed.graph, ops, topology, schedule, boxed.micro_batches), where);
+    OF_ASSIGN_OR_RETURN_AT(
+        const ChainGraph chains,
+        BuildChains(boxed.graph, ops, topology, schedule, boxed.micro_batches, options.overlaps_gradients), where);
     const auto slots = options.slots.find(boxed.graph.name());
     const PlanInput input{boxed.graph,
                           ops,

@@ -11,7 +11,7 @@
 namespace oneflow {
 namespace {
 
-// How much of a bucket a rank gets before it is full; 0: nothing travels.
+// How much of a bucket a rank gets before it is full; 0: nothing travels, and it never is.
 int64_t FullBytes(const Topology& topology, const Placement& from, const Placement& to) {
   Link slowest;
   for (const int a : {from.ranks().front(), from.ranks().back()}) {
@@ -26,8 +26,8 @@ int64_t FullBytes(const Topology& topology, const Placement& from, const Placeme
 
 class Filling {
  public:
-  Filling(const Graph& graph, const Topology& topology, Precedence& order)
-      : graph_(graph), topology_(topology), order_(order) {
+  Filling(const Graph& graph, const Topology& topology, bool overlaps_gradients, Precedence& order)
+      : graph_(graph), topology_(topology), overlaps_gradients_(overlaps_gradients), order_(order) {
     const int n = graph.num_nodes();
     result_ = {
         std::vector<int>(n, -1), std::vector<int>(n, -1), std::vector<bool>(n, false), {}, std::vector<int>(n, 0)};
@@ -86,12 +86,12 @@ class Filling {
     }
   }
 
-  // Sorts boxings by the position of `at`, and calls begin(previous, next) where a further bucket begins.
+  // Sorts boxings by the position of `at`, and calls begin(previous, next) where a further bucket begins. 0 bytes: none
+  // does.
   template <typename At, typename Begin>
-  void Fill(const Way& way, std::vector<NodeId>& boxings, const At& at, const Begin& begin) {
+  void Fill(int64_t full, std::vector<NodeId>& boxings, const At& at, const Begin& begin) {
     std::stable_sort(boxings.begin(), boxings.end(),
                      [&](NodeId a, NodeId b) { return order_.position[at(a)] < order_.position[at(b)]; });
-    const int64_t full = FullBytes(topology_, way.first, way.second);
     int64_t bytes = 0;
     ++num_buckets_;
     for (size_t i = 0; i < boxings.size(); ++i) {
@@ -109,7 +109,8 @@ class Filling {
 
   void FillWithGradients(const Way& way, std::vector<NodeId>& boxings) {
     Fill(
-        way, boxings, [&](NodeId id) { return MakerOf(id); },
+        overlaps_gradients_ ? FullBytes(topology_, way.first, way.second) : 0, boxings,
+        [&](NodeId id) { return MakerOf(id); },
         [&](NodeId last, NodeId) { cuts_[WorkOf(MakerOf(last))].insert(order_.position[MakerOf(last)] + 1); });
     for (const NodeId id : boxings) {
       if (result_.gradients.empty() || result_.bucket[result_.gradients.back()[0]] != result_.bucket[id])
@@ -120,7 +121,7 @@ class Filling {
 
   void FillWithVariables(const Way& way, std::vector<NodeId>& boxings) {
     Fill(
-        way, boxings, [&](NodeId id) { return first_reader_[id]; },
+        FullBytes(topology_, way.first, way.second), boxings, [&](NodeId id) { return first_reader_[id]; },
         [&](NodeId, NodeId next) { cuts_[WorkOf(first_reader_[next])].insert(order_.position[first_reader_[next]]); });
   }
 
@@ -158,6 +159,7 @@ class Filling {
 
   const Graph& graph_;
   const Topology& topology_;
+  const bool overlaps_gradients_;
   Precedence& order_;
   std::vector<NodeId> first_reader_;
   std::map<Work, std::set<int>> cuts_;  // positions of what is first behind them
@@ -167,8 +169,8 @@ class Filling {
 
 }  // namespace
 
-Buckets FillBuckets(const Graph& graph, const Topology& topology, Precedence& order) {
-  return Filling(graph, topology, order).Run();
+Buckets FillBuckets(const Graph& graph, const Topology& topology, bool overlaps_gradients, Precedence& order) {
+  return Filling(graph, topology, overlaps_gradients, order).Run();
 }
 
 }  // namespace oneflow

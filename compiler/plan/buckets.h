@@ -36,7 +36,8 @@ struct Buckets {
   std::vector<int> segment;
 };
 
-// Adds to `order` that what is behind a cut comes after what is before it.
-Buckets FillBuckets(const Graph& graph, const Topology& topology, Precedence& order);
+// Adds to `order` that what is behind a cut comes after what is before it. All gradients of a way are one bucket if
+// they are not to overlap with backward.
+Buckets FillBuckets(const Graph& graph, const Topology& topology, bool overlaps_gradients, Precedence& order);
 
 }  // namespace oneflow

@@ -185,14 +185,14 @@ bool ChainGraph::Mutates(NodeId node, ValueId variable) const {
 }
 
 absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops, const Topology& topology,
-                                       const Schedule* schedule, int micro_batches) {
+                                       const Schedule* schedule, int micro_batches, bool overlaps_gradients) {
   ChainGraph result;
   result.chain_of_node.assign(graph.num_nodes(), -1);
   OF_ASSIGN_OR_RETURN(result.mutated, FindMutations(graph, ops));
   Order order;
   OF_ASSIGN_OR_RETURN(static_cast<Precedence&>(order), FindPrecedence(graph, ops, result.mutated));
   if (schedule != nullptr) order.section = FindSections(graph, order, *schedule, micro_batches);
-  order.buckets = FillBuckets(graph, topology, order);
+  order.buckets = FillBuckets(graph, topology, overlaps_gradients, order);
   GroupNodes(graph, order, result);
   OrderNodes(graph, order, result);
   OF_RETURN_IF_ERROR(CheckOneMutator(graph, result));

@@ -60,8 +60,10 @@ struct ChainGraph {
 // Unimplemented if the order "mutate after all reads" is a circle (two nodes that each overwrite what the other reads),
 // or if two chains would mutate one variable. InvalidArgument if an op is not in the registry.
 // With a schedule, of so many micro-batches, what it puts in order shares no chain with other such.
+// `overlaps_gradients` as in CompileOptions.
 absl::StatusOr<ChainGraph> BuildChains(const Graph& graph, const OpRegistry& ops, const Topology& topology,
-                                       const Schedule* schedule = nullptr, int micro_batches = 1);
+                                       const Schedule* schedule = nullptr, int micro_batches = 1,
+                                       bool overlaps_gradients = true);
 
 // Checks from scratch that edges between chains ascend, that nodes in a chain follow what they read or come after, and
 // that mutations follow all reads. Internal, naming both nodes, if not.

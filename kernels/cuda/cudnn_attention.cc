@@ -1,6 +1,7 @@
 #include "kernels/cuda/cudnn_attention.h"
 
 #include <cudnn_frontend.h>
+#include <dlfcn.h>
 
 #include <cstdio>
 #include <map>
@@ -140,6 +141,13 @@ class Graph : public CudnnAttention {
   int64_t workspace_bytes_ = 0;
 };
 
+// cuDNN compiles by NVRTC, which loads this library of its own by name alone: where the linker does not know the
+// toolkit's folder it is found only by who was linked with that.
+void LoadWhatCompiles() {
+  static void* const loaded = dlopen(ONEFLOW_NVRTC_BUILTINS, RTLD_NOW | RTLD_GLOBAL);
+  (void)loaded;
+}
+
 // What threads of the process share.
 struct Made {
   std::mutex mutex;
@@ -163,6 +171,7 @@ std::shared_ptr<const CudnnAttention> MakeCudnnAttention(const AttentionProblem&
   std::weak_ptr<const CudnnAttention>& known = made.graphs[{device, problem}];
   if (std::shared_ptr<const CudnnAttention> graph = known.lock(); graph != nullptr) return graph;
   if (made.refused.count(problem) > 0) return nullptr;
+  LoadWhatCompiles();
   auto graph = std::make_shared<Graph>(problem);
   fe::error_t error = graph->Build(handle);
   if (error.is_good()) {
@@ -178,6 +187,7 @@ std::shared_ptr<const CudnnAttention> MakeCudnnAttention(const AttentionProblem&
 
 std::shared_ptr<const CudnnAttention> MakeCudnnAttentionFor(const std::string& device, const AttentionProblem& problem,
                                                             std::string* why) {
+  LoadWhatCompiles();
   auto properties = std::make_shared<fe::DeviceProperties>();
   auto graph = std::make_shared<Graph>(problem);
   fe::error_t error = properties->deserialize({device.begin(), device.end()});

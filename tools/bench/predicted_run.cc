@@ -75,6 +75,7 @@ absl::StatusOr<Job> JobOf(const PublishedRun& run, const std::string& text, cons
   for (Graph& graph : program) graphs.push_back(std::move(graph));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), std::move(graphs)));
   job.options.recompute.whole = true;  // PyTorch's checkpoints call forward anew
+  job.options.overlaps_gradients = false;
   return job;
 }
 

@@ -73,6 +73,15 @@ TEST(BucketsTest, BackwardDoesNotWaitForUpdates) {
   EXPECT_EQ(chains.chains.size(), 3u * 4);
 }
 
+TEST(BucketsTest, GradientsThatDoNotOverlapAreOneBucketBehindBackward) {
+  const Graph graph = Backward();
+  ASSERT_OK_AND_ASSIGN(const ChainGraph chains, BuildChains(graph, Ops(), TwoRanks(1), /*schedule=*/nullptr,
+                                                            /*micro_batches=*/1, /*overlaps_gradients=*/false));
+  std::vector<std::string> names;
+  for (const Chain& chain : chains.chains) names.push_back(chain.name);
+  EXPECT_THAT(names, ElementsAre("backward.0 x (+4)", "boxing.1 sum_g3 (+3)", "update.2 set3 (+3)"));
+}
+
 TEST(BucketsTest, WhatFitsIntoOneBucketCutsNothing) {
   EXPECT_THAT(ChainsOf(Backward(), 1 << 20),
               ElementsAre("backward.0 x (+4)", "boxing.1 sum_g3 (+3)", "update.2 set3 (+3)"));

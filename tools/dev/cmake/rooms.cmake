@@ -182,7 +182,8 @@ function(cuda_kernels)
     $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -O3 -Werror=all-warnings -Xcompiler=-Wall>)
   target_include_directories(kernels_cuda PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/oneflow>)
   # C++17, where functions of std::string are libstdc++'s and no object's, for which a linker would take this one.
-  set_source_files_properties(kernels/cuda/cudnn_attention.cc PROPERTIES COMPILE_OPTIONS "-isystem${CUDNN_FRONTEND};-std=c++17")
+  set_source_files_properties(kernels/cuda/cudnn_attention.cc PROPERTIES COMPILE_OPTIONS "-isystem${CUDNN_FRONTEND};-std=c++17"
+    COMPILE_DEFINITIONS ONEFLOW_NVRTC_BUILTINS="libnvrtc-builtins.so.${CUDAToolkit_VERSION_MAJOR}.${CUDAToolkit_VERSION_MINOR}")
   # Each needs the other: the kernels' tables list what is here, and devices here are DeviceContexts.
   target_link_libraries(kernels_cuda PUBLIC CUDA::cudart ${CUDNN} ${CMAKE_DL_LIBS} INTERFACE kernels
                         PRIVATE $<BUILD_INTERFACE:oneflow_warnings>)
