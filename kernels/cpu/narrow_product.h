@@ -27,7 +27,7 @@ struct ProductShape {
 // c = op(a) op(b) of one pair of matrices of floats. Null, or which call failed.
 const char* Gemm(const ProductShape& shape, const float* a, const float* b, float* c);
 
-// Immutable; made for the OpenMP threads of the calling thread.
+// One thread at a time; made for the OpenMP threads of the calling thread.
 class NarrowProduct {
  public:
   enum class Way : uint8_t { kLibrary, kWidened };
