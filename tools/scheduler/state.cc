@@ -544,6 +544,9 @@ std::string SchedulerState::WaitsFor(const Job& job, Clusters& clusters) const {
                         "' has ", DevicesOf(job.status.user(), job.cuda), ", and the job takes ",
                         job.status.processes() * job.status.devices_per_process());
   }
+  if (drained > 0 && drained == static_cast<std::ptrdiff_t>(daemons_.size())) {
+    return absl::StrCat("every daemon is drained", beside);
+  }
   if (PlaceGang(cluster.offered, job.gang()).empty()) {
     return WhatLacks(cluster.offered, job.gang(), device, Devices::kOffered) + beside;
   }

@@ -523,7 +523,7 @@ TEST_F(SchedulerStateTest, ADrainedDaemonFinishesWhatItHasAndGetsNothingNew) {
   EXPECT_OK(state_.Drain("d0", /*undo=*/false, now_, effects_));
   EXPECT_EQ(State(job), pb::STARTING);
   const int64_t next = Submit(1, 1);
-  EXPECT_THAT(state_.List()[1].message(), HasSubstr(" (drained: 1)"));
+  EXPECT_EQ(state_.List()[1].message(), "every daemon is drained (drained: 1)");
   Store();
   RestartScheduler();
   AddDaemon("d0", 2, 10, "h", {Running(job, 0, /*started=*/false)});
