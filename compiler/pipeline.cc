@@ -25,6 +25,7 @@ constexpr Pass kPipeline[] = {
     {"pack-weights", PackWeights},
     {"recompute", Recompute},
     {"fuse", Fuse},
+    {"fuse-elementwise", FuseElementwise},
     {"pack-once", PackOnce},
     {"channel-blocks", ChannelBlocks},
 };

@@ -17,6 +17,7 @@
   FAMILY(CrossEntropy)                  \
   FAMILY(Cumsum)                        \
   FAMILY(Dropout)                       \
+  FAMILY(Elementwise)                   \
   FAMILY(Embedding)                     \
   FAMILY(Extremum)                      \
   FAMILY(Gelu)                          \

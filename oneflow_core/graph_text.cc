@@ -1,13 +1,10 @@
 #include "oneflow_core/graph_text.h"
 
-#include <charconv>
-#include <cmath>
 #include <map>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "oneflow_core/attr_text.h"
 #include "oneflow_core/line_reader.h"
 #include "oneflow_core/verify.h"
 
@@ -17,27 +14,6 @@ namespace {
 constexpr const char* kRateNames[] = {"micro-batch", "step"};
 
 // --- writing ---
-
-std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\""); }
-
-// The shortest text that reads back to the same double, and that no integer looks like.
-std::string DoubleToText(double value) {
-  if (std::isnan(value)) return "nan";
-  char buffer[32];  // the longest double has 24 characters
-  std::string text(buffer, std::to_chars(buffer, buffer + sizeof(buffer), value).ptr);
-  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
-  return text;
-}
-
-struct AttrWriter {
-  std::string operator()(bool value) const { return value ? "true" : "false"; }
-  std::string operator()(int64_t value) const { return absl::StrCat(value); }
-  std::string operator()(double value) const { return DoubleToText(value); }
-  std::string operator()(const std::string& value) const { return Quoted(value); }
-  std::string operator()(const std::vector<int64_t>& value) const {
-    return absl::StrCat("[", absl::StrJoin(value, ","), "]");
-  }
-};
 
 std::string OutputToText(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
@@ -53,13 +29,8 @@ std::string NodeToText(const Graph& graph, const Node& node) {
   if (!node.outputs.empty()) text += " = ";
   absl::StrAppend(&text, node.op, "(",
                   absl::StrJoin(node.inputs, ", ", [](std::string* out, ValueId id) { absl::StrAppend(out, "%", id); }),
-                  ") ", Quoted(node.name));
-  if (!node.attrs.items().empty()) {
-    const auto format = [](std::string* out, const std::pair<const std::string, Attr>& item) {
-      absl::StrAppend(out, item.first, "=", std::visit(AttrWriter(), item.second));
-    };
-    absl::StrAppend(&text, " {", absl::StrJoin(node.attrs.items(), ", ", format), "}");
-  }
+                  ") ", QuotedText(node.name));
+  if (!node.attrs.items().empty()) absl::StrAppend(&text, " ", AttrsToText(node.attrs));
   if (!node.at.empty()) {
     const auto format = [](std::string* out, const AxisCoordinate& item) {
       absl::StrAppend(out, item.axis, "=", item.coordinate);
@@ -69,8 +40,8 @@ std::string NodeToText(const Graph& graph, const Node& node) {
   if (node.precision.has_value()) absl::StrAppend(&text, " in ", Name(*node.precision));
   if (node.segment >= 0) absl::StrAppend(&text, " segment ", node.segment);
   if (node.role != Role::kForward) absl::StrAppend(&text, " role ", Name(node.role));
-  if (node.forward >= 0) absl::StrAppend(&text, " forward ", Quoted(graph.node(node.forward).name));
-  if (node.variable >= 0) absl::StrAppend(&text, " variable ", Quoted(graph.node(node.variable).name));
+  if (node.forward >= 0) absl::StrAppend(&text, " forward ", QuotedText(graph.node(node.forward).name));
+  if (node.variable >= 0) absl::StrAppend(&text, " variable ", QuotedText(graph.node(node.variable).name));
   if (node.chunk >= 0) absl::StrAppend(&text, " chunk ", node.chunk);
   if (node.rate != Rate::kMicroBatch) absl::StrAppend(&text, " rate ", kRateNames[static_cast<int>(node.rate)]);
   if (node.placement.has_value()) absl::StrAppend(&text, " on ", node.placement->ToString());
@@ -78,59 +49,11 @@ std::string NodeToText(const Graph& graph, const Node& node) {
     const auto format = [](std::string* out, ValueId id) { absl::StrAppend(out, "%", id); };
     absl::StrAppend(&text, " after ", absl::StrJoin(node.after, ",", format));
   }
-  if (!node.source.empty()) absl::StrAppend(&text, " from ", Quoted(node.source));
+  if (!node.source.empty()) absl::StrAppend(&text, " from ", QuotedText(node.source));
   return text;
 }
 
 // --- reading ---
-
-absl::StatusOr<Attr> ReadNumber(LineReader& line) {
-  const LineReader before = line;
-  const absl::string_view atom = line.Atom();
-  int64_t integer = 0;
-  if (absl::SimpleAtoi(atom, &integer)) return Attr(integer);
-  double number = 0;
-  const char* const end = atom.data() + atom.size();
-  const std::from_chars_result result = std::from_chars(atom.data(), end, number);
-  // Digits alone that are no int64 are too large an integer; as a double they would silently change their type.
-  if (atom.find_first_of(".en") == absl::string_view::npos || result.ec != std::errc() || result.ptr != end) {
-    return before.Expected("true, false, a number in range, a string or a list of integers");
-  }
-  return Attr(number);
-}
-
-absl::StatusOr<Attr> ReadAttr(LineReader& line) {
-  if (line.AcceptWord("true")) return Attr(true);
-  if (line.AcceptWord("false")) return Attr(false);
-  if (line.Peek('"')) {
-    OF_ASSIGN_OR_RETURN(std::string text, line.String("a string"));
-    return Attr(std::move(text));
-  }
-  if (!line.Accept("[")) return ReadNumber(line);
-  std::vector<int64_t> list;
-  if (line.Accept("]")) return Attr(std::move(list));
-  do {
-    OF_ASSIGN_OR_RETURN(const int64_t item, line.Integer<int64_t>("an integer in the list"));
-    list.push_back(item);
-  } while (line.Accept(","));
-  OF_RETURN_IF_ERROR(line.Expect("]", "after the list"));
-  return Attr(std::move(list));
-}
-
-absl::StatusOr<AttrMap> ReadAttrs(LineReader& line) {
-  AttrMap attrs;
-  if (!line.Accept("{") || line.Accept("}")) return attrs;
-  do {
-    OF_ASSIGN_OR_RETURN(const absl::string_view word, line.Word("the name of an attribute"));
-    const std::string name(word);
-    if (attrs.Has(name)) return absl::InvalidArgumentError(absl::StrCat("attribute '", name, "' is given twice"));
-    OF_RETURN_IF_ERROR(line.Expect("=", absl::StrCat("after attribute '", name, "'")));
-    OF_ASSIGN_OR_RETURN_AT(Attr value, ReadAttr(line), absl::StrCat("attribute '", name, "'"));
-    attrs.Set(name, std::move(value));
-  } while (line.Accept(","));
-  OF_RETURN_IF_ERROR(line.Expect("}", "after the attributes"));
-  return attrs;
-}
 
 absl::StatusOr<Placement> ReadPlacement(LineReader& line) {
   OF_ASSIGN_OR_RETURN(const absl::string_view text, line.Bracketed('{', '}', "a placement such as [dp=2]{0,1}"));
@@ -371,10 +294,10 @@ absl::Status ReadLoss(LineReader& line, Graph& graph) {
 }  // namespace
 
 std::string GraphToText(const Graph& graph) {
-  std::string text = absl::StrCat("graph ", Quoted(graph.name()), "\n");
+  std::string text = absl::StrCat("graph ", QuotedText(graph.name()), "\n");
   for (size_t id = 0; id < graph.segments.size(); ++id) {
     const Segment& segment = graph.segments[id];
-    absl::StrAppend(&text, "segment ", id, " ", Quoted(segment.kind),
+    absl::StrAppend(&text, "segment ", id, " ", QuotedText(segment.kind),
                     segment.parent < 0 ? "" : absl::StrCat(" in ", segment.parent), "\n");
   }
   for (NodeId id = 0; id < graph.num_nodes(); ++id) absl::StrAppend(&text, NodeToText(graph, graph.node(id)), "\n");

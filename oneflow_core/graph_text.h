@@ -15,10 +15,9 @@
 //             ['from' STRING (the source)]
 //   output  = VALUE ':' TYPE  ['{' hint '}']  ['@' PLACEMENT SBP]
 //
-// Values are %0, %1, ... in the order in which they are defined. An attribute is true or false, an integer, a number
-// with a '.', an 'e', "inf" or "nan" (shortest digits that read back to the same double; every NaN is "nan"), a string
-// with C escapes, or a list of integers. Role forward and rate micro-batch are not written. 'forward' and
-// 'variable' give the names of the nodes that this one serves, which may come later.
+// Values are %0, %1, ... in the order in which they are defined. Attributes are written as attr_text.h says. Role
+// forward and rate micro-batch are not written. 'forward' and 'variable' give the names of the nodes that this one
+// serves, which may come later.
 #pragma once
 
 #include <string>

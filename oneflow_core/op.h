@@ -103,6 +103,9 @@ struct OpDef {
   std::vector<std::pair<int, int>> in_place;
   // Adds up any number of inputs, in any order and grouping.
   bool is_sum = false;
+  // An element of the one output is a function of the elements at its place in the inputs, so that what reads it can be
+  // computed in the same pass over memory (elementwise.h). Every device has kernels for floats of it.
+  bool is_elementwise = false;
   Precision precision = Precision::kFull;
   // Inputs that are f32 whatever the others are: parameters and statistics that work on elements of a narrow type.
   std::vector<int> full_inputs = {};
@@ -116,6 +119,9 @@ struct OpDef {
   std::vector<int> (*blocks)(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
                              const AttrMap& attrs) = nullptr;
 };
+
+// Whether its kernels take elements of a narrow floating type.
+inline bool ComputesNarrow(const OpDef& op) { return op.precision != Precision::kFull || op.kind == OpKind::kCast; }
 
 // By operand, inputs first, as OpDef::blocks; all -1 where that is null.
 std::vector<int> BlockGroups(const OpDef& op, absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,

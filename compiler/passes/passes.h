@@ -149,6 +149,12 @@ std::vector<int> RecomputedPieces(const Graph& graph, const PassContext& context
 //   before   x, ... -> batch_norm -> h -> relu -> y
 //   after    x, ... -> batch_norm_relu {made_of="h = batch_norm(x, ...); y = relu(h)"} -> y
 absl::StatusOr<bool> Fuse(Graph& graph, PassContext& context);
+// fuse-elementwise: elementwise ops that read one another, and that no pattern names, are one op, which has what only
+// they read a block at a time.
+//
+//   before   x -> sigmoid -> s      x, s -> mul -> h      h, u -> mul -> y
+//   after    x, u -> elementwise {made_of="t0 = sigmoid(x0); t1 = mul(x0, t0); y0 = mul(t1, x1)"} -> y
+absl::StatusOr<bool> FuseElementwise(Graph& graph, PassContext& context);
 
 // pack-once: panels that are there at the same time are made in one pass over the weight.
 //

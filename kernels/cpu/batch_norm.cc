@@ -13,10 +13,10 @@
 // and are carried in double between runs of floats.
 #include <algorithm>
 
+#include "kernels/cpu/float_functions.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/relu.h"
 #include "kernels/cpu/vec.h"
 
 namespace oneflow::cpu {

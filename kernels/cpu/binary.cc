@@ -3,10 +3,10 @@
 // long runs along the inner dimension.
 #include <vector>
 
+#include "kernels/cpu/float_functions.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/vec.h"
 #include "kernels/loops.h"
 
 namespace oneflow::cpu {
@@ -74,22 +74,17 @@ const char* Div(const KernelArgs& args) {
   return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return a / b; });
 }
 
-// Written so that a NaN in either operand comes out.
 template <typename T>
 const char* Maximum(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return (a > b) | (a != a) ? a : b; });
+  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return LargerOf(a, b); });
 }
 template <typename T>
 const char* Minimum(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return (a < b) | (a != a) ? a : b; });
+  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return SmallerOf(a, b); });
 }
-// 1 beside a NaN, which is neither less nor equal.
 template <typename T>
 const char* Heaviside(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED {
-    const F32s unless_less = a == b ? Splat(0.5f) : Splat(1);
-    return a < b ? Splat(0) : unless_less;
-  });
+  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return HeavisideOf(a, b); });
 }
 
 // The operands are added in their order, in one pass, and the sum is rounded to what the output holds.

@@ -1,12 +1,9 @@
 // Elementwise functions of one tensor, and the gradient of relu, which selects by a second one. Outputs may lie in the
 // inputs' memory.
-#include <cmath>
-
+#include "kernels/cpu/float_functions.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/relu.h"
-#include "kernels/cpu/vec.h"
 
 namespace oneflow::cpu {
 namespace {
@@ -41,16 +38,13 @@ const char* ExpKernel(const KernelArgs& args) {
   return Map<float>(args, [](F32s x) OF_INLINED { return Exp(x); });
 }
 const char* Log(const KernelArgs& args) {
-  return Map<float>(args, [](F32s x) OF_INLINED {  // rare in models: the library's scalar function is good enough
-    for (int i = 0; i < kLanes; ++i) x[i] = std::log(x[i]);
-    return x;
-  });
+  return Map<float>(args, [](F32s x) OF_INLINED { return LogOf(x); });
 }
 const char* SqrtKernel(const KernelArgs& args) {
   return Map<float>(args, [](F32s x) OF_INLINED { return Sqrt(x); });
 }
 const char* Rsqrt(const KernelArgs& args) {
-  return Map<float>(args, [](F32s x) OF_INLINED { return 1.0f / Sqrt(x); });
+  return Map<float>(args, [](F32s x) OF_INLINED { return RsqrtOf(x); });
 }
 const char* Square(const KernelArgs& args) {
   return Map<float>(args, [](F32s x) OF_INLINED { return x * x; });
@@ -61,7 +55,7 @@ const char* TanhKernel(const KernelArgs& args) {
 }
 template <typename T>
 const char* Sigmoid(const KernelArgs& args) {
-  return Map<T>(args, [](F32s x) OF_INLINED { return 1.0f / (1.0f + Exp(-x)); });
+  return Map<T>(args, [](F32s x) OF_INLINED { return SigmoidOf(x); });
 }
 template <typename T>
 const char* Relu(const KernelArgs& args) {

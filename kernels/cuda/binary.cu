@@ -1,6 +1,7 @@
 // add, sub, mul, div, maximum, minimum and heaviside with NumPy's broadcasting, and add_n. Dimensions that neither
 // operand broadcasts differently are merged; what is then one run (same shape, or a scalar) goes four elements at a
 // time.
+#include "kernels/cuda/float_functions.cuh"
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 
@@ -39,19 +40,17 @@ const char* Div(const KernelArgs& args) {
   return Broadcast<T>(args, [] __device__(float a, float b) { return a / b; });
 }
 
-// Written so that a NaN in either operand comes out.
 template <typename T>
 const char* Maximum(const KernelArgs& args) {
-  return Broadcast<T>(args, [] __device__(float a, float b) { return a > b || a != a ? a : b; });
+  return Broadcast<T>(args, [] __device__(float a, float b) { return LargerOf(a, b); });
 }
 template <typename T>
 const char* Minimum(const KernelArgs& args) {
-  return Broadcast<T>(args, [] __device__(float a, float b) { return a < b || a != a ? a : b; });
+  return Broadcast<T>(args, [] __device__(float a, float b) { return SmallerOf(a, b); });
 }
-// 1 beside a NaN, which is neither less nor equal.
 template <typename T>
 const char* Heaviside(const KernelArgs& args) {
-  return Broadcast<T>(args, [] __device__(float a, float b) { return a < b ? 0.0f : a == b ? 0.5f : 1.0f; });
+  return Broadcast<T>(args, [] __device__(float a, float b) { return HeavisideOf(a, b); });
 }
 
 // Operands that one launch adds: pointers are kernel parameters.

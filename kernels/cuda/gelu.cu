@@ -3,15 +3,11 @@
 // bias_add_gelu gives a bias' sum and its gelu, gelu_bias_grad the gradient of that sum and, of what it was rounded to,
 // that of the bias.
 #include "kernels/cuda/column_sums.cuh"
+#include "kernels/cuda/float_functions.cuh"
 #include "kernels/cuda/half.cuh"
 
 namespace oneflow::cuda {
 namespace {
-
-constexpr float kInvSqrt2Pi = 0.39894228040143268f;  // 1 / sqrt(2 pi)
-
-__device__ inline float GeluOf(float x) { return x * normcdff(x); }
-__device__ inline float SlopeAt(float x) { return normcdff(x) + x * (kInvSqrt2Pi * expf(-0.5f * x * x)); }
 
 template <typename T>
 const char* Gelu(const KernelArgs& args) {
@@ -24,8 +20,8 @@ const char* Gelu(const KernelArgs& args) {
 template <typename T>
 const char* GeluGrad(const KernelArgs& args) {
   return MapFloats(
-      Stream(args), args.in[0].count, [] __device__(float dy, float x) { return dy * SlopeAt(x); }, args.out[0].as<T>(),
-      args.in[0].as<const T>(), args.in[1].as<const T>());
+      Stream(args), args.in[0].count, [] __device__(float dy, float x) { return dy * GeluSlopeAt(x); },
+      args.out[0].as<T>(), args.in[0].as<const T>(), args.in[1].as<const T>());
 }
 
 // in: x, b; out: h, y.
@@ -52,7 +48,7 @@ const char* GeluBiasGrad(const KernelArgs& args) {
   T* const d = args.out[0].as<T>();
   const auto terms = [=] __device__(int64_t row, int64_t column) {
     const int64_t i = row * c + column;
-    d[i] = Narrow<T>(Widen(dy[i]) * SlopeAt(Widen(h[i])));
+    d[i] = Narrow<T>(Widen(dy[i]) * GeluSlopeAt(Widen(h[i])));
     return Terms<1>{Widen(d[i])};
   };
   return ColumnSums<1>(Stream(args), Rows(args.in[0]), c, terms, args.workspace, {args.out[1].as<float>()});

@@ -1,5 +1,6 @@
 // Elementwise functions of one tensor, and relu_grad, which selects by a second one. Outputs may lie in the inputs'
 // memory.
+#include "kernels/cuda/float_functions.cuh"
 #include "kernels/cuda/half.cuh"
 
 namespace oneflow::cuda {
@@ -34,7 +35,7 @@ const char* Sqrt(const KernelArgs& args) {
   return MapOne<float>(args, [] __device__(float x) { return sqrtf(x); });
 }
 const char* Rsqrt(const KernelArgs& args) {
-  return MapOne<float>(args, [] __device__(float x) { return 1.0f / sqrtf(x); });
+  return MapOne<float>(args, [] __device__(float x) { return RsqrtOf(x); });
 }
 const char* Square(const KernelArgs& args) {
   return MapOne<float>(args, [] __device__(float x) { return x * x; });
@@ -45,25 +46,24 @@ const char* Tanh(const KernelArgs& args) {
 }
 template <typename T>
 const char* Sigmoid(const KernelArgs& args) {
-  return MapOne<T>(args, [] __device__(float x) { return 1.0f / (1.0f + expf(-x)); });
+  return MapOne<T>(args, [] __device__(float x) { return SigmoidOf(x); });
 }
-// Written so that NaN stays NaN: it is not < 0.
 template <typename T>
 const char* Relu(const KernelArgs& args) {
-  return MapOne<T>(args, [] __device__(float x) { return x < 0.0f ? 0.0f : x; });
+  return MapOne<T>(args, [] __device__(float x) { return ReluOf(x); });
 }
 
-// dx = y <= 0 ? 0 : dy, so that dy passes where y is NaN; in: dy, y.
+// in: dy, y.
 template <typename T>
 const char* ReluGrad(const KernelArgs& args) {
   return MapFloats(
-      Stream(args), args.in[0].count, [] __device__(float dy, float y) { return y <= 0.0f ? 0.0f : dy; },
+      Stream(args), args.in[0].count, [] __device__(float dy, float y) { return ReluSlope(dy, y); },
       args.out[0].as<T>(), args.in[0].as<const T>(), args.in[1].as<const T>());
 }
 
 // A functor, as nvcc takes no such lambda within a lambda over types.
 struct PassSum {
-  __device__ float operator()(float a, float b, float y) const { return y <= 0.0f ? 0.0f : a + b; }
+  __device__ float operator()(float a, float b, float y) const { return ReluSlope(a + b, y); }
 };
 
 // relu_grad of a gradient of two addends, each of a type of its own; in: a, b, y.

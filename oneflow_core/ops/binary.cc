@@ -101,6 +101,7 @@ void AddBinaryOps(OpRegistry& registry) {
                 .infer = InferBinary<kNumber>,
                 .grad = AddGrad,
                 .in_place = either,
+                .is_elementwise = true,
                 .precision = Precision::kFollow,
                 .blocks = BlocksByElement});
   registry.Add({.name = "sub",
@@ -108,6 +109,7 @@ void AddBinaryOps(OpRegistry& registry) {
                 .infer = InferBinary<kNumber>,
                 .grad = SubGrad,
                 .in_place = either,
+                .is_elementwise = true,
                 .precision = Precision::kFollow,
                 .blocks = BlocksByElement});
   registry.Add({.name = "mul",
@@ -115,6 +117,7 @@ void AddBinaryOps(OpRegistry& registry) {
                 .infer = InferBinary<kNumber>,
                 .grad = MulGrad,
                 .in_place = either,
+                .is_elementwise = true,
                 .precision = Precision::kFollow,
                 .blocks = BlocksByElement});
   registry.Add({.name = "div",
@@ -122,6 +125,7 @@ void AddBinaryOps(OpRegistry& registry) {
                 .infer = InferBinary<kFloat>,
                 .grad = DivGrad,
                 .in_place = either,
+                .is_elementwise = true,
                 .precision = Precision::kFollow,
                 .blocks = BlocksByElement});
   registry.Add({.name = "maximum",
@@ -129,6 +133,7 @@ void AddBinaryOps(OpRegistry& registry) {
                 .infer = InferBinary<kFloat>,
                 .grad = MaximumGrad,
                 .in_place = either,
+                .is_elementwise = true,
                 .precision = Precision::kFollow,
                 .blocks = BlocksByElement});
   registry.Add({.name = "minimum",
@@ -136,12 +141,14 @@ void AddBinaryOps(OpRegistry& registry) {
                 .infer = InferBinary<kFloat>,
                 .grad = MinimumGrad,
                 .in_place = either,
+                .is_elementwise = true,
                 .precision = Precision::kFollow,
                 .blocks = BlocksByElement});
   registry.Add({.name = "heaviside",
                 .rule = "...,...->...",
                 .infer = InferBinary<kFloat>,
                 .in_place = either,
+                .is_elementwise = true,
                 .precision = Precision::kFollow,
                 .blocks = BlocksByElement});
   registry.Add({.name = "add_n",
@@ -151,6 +158,7 @@ void AddBinaryOps(OpRegistry& registry) {
                 .flops = AddNFlops,
                 .in_place = {{0, 0}},
                 .is_sum = true,
+                .is_elementwise = true,
                 .precision = Precision::kFollow,
                 .has_out_dtype = true,
                 .blocks = BlocksByElement});

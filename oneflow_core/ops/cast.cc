@@ -38,6 +38,7 @@ void AddCastOps(OpRegistry& registry) {
                 .rule_for = CastRule,
                 .infer = InferCast,
                 .grad = CastGrad,
+                .is_elementwise = true,
                 .blocks = BlocksByElement});
 }
 

@@ -31,6 +31,7 @@
   FAMILY(RmsNorm)                   \
   FAMILY(BatchNorm)                 \
   FAMILY(Fused)                     \
+  FAMILY(Elementwise)               \
   FAMILY(Embedding)                 \
   FAMILY(Index)                     \
   FAMILY(Attention)                 \

@@ -72,9 +72,9 @@ absl::Status SquareGrad(GradContext& c) {
 // 1 - x
 Tensor OneMinus(GradContext& c, Tensor x) { return c.Call1("add_scalar", {c.Call1("neg", {x})}, {{"alpha", 1.0}}); }
 
-// dy * (1 - y^2)
+// dy * (1 - y^2); a product, which there is in narrow types too.
 absl::Status TanhGrad(GradContext& c) {
-  const Tensor slope = OneMinus(c, c.Call1("square", {c.output(0)}));
+  const Tensor slope = OneMinus(c, c.Call1("mul", {c.output(0), c.output(0)}));
   c.SetInputGrad(0, c.Call1("mul", {*c.output_grad(0), slope}));
   return absl::OkStatus();
 }
@@ -106,6 +106,7 @@ void AddUnaryOps(OpRegistry& registry) {
                   .infer = infer,
                   .grad = grad,
                   .in_place = {{0, 0}},
+                  .is_elementwise = true,
                   .precision = kFollow,
                   .blocks = BlocksByElement});
   };
@@ -115,6 +116,7 @@ void AddUnaryOps(OpRegistry& registry) {
                   .infer = infer,
                   .grad = grad,
                   .in_place = {{0, 0}},
+                  .is_elementwise = true,
                   .precision = precision,
                   .blocks = BlocksByElement});
   };
@@ -123,6 +125,7 @@ void AddUnaryOps(OpRegistry& registry) {
                   .rule = "...,...->...; linear 0",
                   .infer = InferUnaryGrad,
                   .in_place = {{0, 0}},
+                  .is_elementwise = true,
                   .precision = kFollow,
                   .blocks = BlocksByElement});
   };

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "kernels/kernel.h"
 #include "oneflow_core/builder.h"
 #include "oneflow_core/functional.h"
 #include "oneflow_core/ops/ops.h"
@@ -123,6 +124,54 @@ TEST(GradientTest, GradientsAgreeWithDifferences) {
     Check(ops, c, r);
     if (HasFatalFailure()) return;
   }
+}
+
+// The gradient of a case on operands of a narrow type; none where the op does not take them, or rows are ragged.
+absl::StatusOr<std::optional<Graph>> NarrowGradient(const OpRegistry& ops, const OpCase& c) {
+  const OpDef& op = *ops.Find(c.op);
+  GraphBuilder builder(ops, "gradient");
+  std::vector<Tensor> xs;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    TensorType type = TypeOf(c.inputs[i]);
+    const bool is_full = std::count(op.full_inputs.begin(), op.full_inputs.end(), static_cast<int>(i)) > 0;
+    if (type.dtype == DType::kFloat32 && !is_full) type.dtype = DType::kBFloat16;
+    if (type.is_ragged()) return std::nullopt;
+    xs.push_back(builder.Variable(absl::StrCat("x", i), type, "zeros", {}, IsFloating(type.dtype)));
+  }
+  AttrMap attrs = c.attrs;
+  if (op.random) attrs.Set("key", std::string("k"));
+  const std::vector<Tensor> ys = builder.Op(c.op, xs, attrs);
+  if (!builder.status().ok() || ys[0].type().is_ragged()) return std::nullopt;
+  std::vector<std::optional<Tensor>> dys(ys.size());
+  dys[0] = builder.Variable("dy", ys[0].type(), "zeros");
+  GradContext context(builder, builder.graph().value(ys[0].id()).producer, dys);
+  for (size_t i = 0; i < xs.size(); ++i) {
+    context.set_needs_grad(static_cast<int>(i), IsFloating(xs[i].type().dtype));
+  }
+  OF_RETURN_IF_ERROR(op.grad(context));
+  OF_RETURN_IF_ERROR(builder.status());
+  return builder.graph();
+}
+
+// A gradient is written after mixed precision has said which types there are, so it has to do with them.
+TEST(GradientTest, InANarrowTypeEveryNodeOfAGradientHasAKernel) {
+  const OpRegistry ops = StandardOps();
+  const KernelTable kernels = CpuKernels();
+  int gradients = 0;
+  for (const OpCase& c : Examples(kGradientSeed)) {
+    if (!IsDifferentiable(ops, c) || !ComputesNarrow(*ops.Find(c.op))) continue;
+    SCOPED_TRACE(c.op);
+    ASSERT_OK_AND_ASSIGN(const std::optional<Graph> graph, NarrowGradient(ops, c));
+    if (!graph.has_value()) continue;
+    for (NodeId id = 0; id < graph->num_nodes(); ++id) {
+      const Node& node = graph->node(id);
+      if (!ops.Is(node.op, OpKind::kCompute) || node.inputs.empty()) continue;
+      const DType dtype = graph->value(node.inputs[0]).type.dtype;
+      EXPECT_NE(kernels.Find(node.op, dtype), nullptr) << node.op << " of " << Name(dtype);
+    }
+    ++gradients;
+  }
+  EXPECT_GT(gradients, 30);
 }
 
 // As differences of the whole: of x -> mean, var -> y.

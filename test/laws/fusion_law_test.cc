@@ -1,5 +1,6 @@
 // The law of fusion: a model trains alike whether its ops are fused or not, under any layout, and a plan has the memory
 // that its fused kernels take.
+#include <random>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -97,6 +98,64 @@ TEST_F(FusionLawTest, AResidualNetTrainsAlikeUnderEveryLayout) {
       EXPECT_EQ(unfused, 0);
       ASSERT_LT(apart.back(), apart.front()) << "the model learns nothing, so equality would say nothing";
       ExpectAlike(together, apart, c.bar);
+    }
+  }
+}
+
+// Rows, a product, and a random net of elementwise ops on what it gives, which a second product mixes.
+absl::StatusOr<Graph> ElementwiseNet(const OpRegistry& ops, std::mt19937& engine) {
+  GraphBuilder b(ops, "train");
+  const Batch batch =
+      ReadPrototypeBatch(b, {.classes = 5, .samples = 64, .height = 4, .width = 4, .noise = 0.3}, DataSplit::kTrain, 8);
+  const auto draw = [&](size_t below) { return std::uniform_int_distribution<size_t>(0, below - 1)(engine); };
+  const auto mixed = [&](const Tensor& x, const std::string& name) {
+    return MatMul(x, b.Variable(name, {DType::kFloat32, {16, 16}}, "normal(0.3)"));
+  };
+  const auto grow = [&](std::vector<Tensor> values) {
+    for (int i = 0; i < 10; ++i) {
+      const Tensor x = values[draw(values.size())], y = values[draw(values.size())];
+      const Tensor made[] = {Tanh(x), Sigmoid(x), Relu(x),        Gelu(x), Scale(x, -0.5), AddScalar(x, 0.25),
+                             Neg(x),  x + y,      x * Sigmoid(y), x - y,   Maximum(x, y),  Minimum(x, y)};
+      values.push_back(made[draw(std::size(made))]);
+    }
+    Tensor sum = values.back();
+    for (const size_t i : {draw(values.size()), draw(values.size())}) sum = sum + values[i];
+    return Tanh(sum);
+  };
+  const Tensor scalar = b.Variable("scalar", {DType::kFloat32, {}}, "ones");
+  const Tensor first = mixed(Reshape(batch.inputs, {8, 16}), "first");
+  const Tensor second = mixed(grow({first, first * scalar}), "second");
+  const Tensor logits = MatMul(grow({second, first}), b.Variable("head", {DType::kFloat32, {16, 5}}, "normal(0.3)"));
+  const Tensor loss = ReduceMean(SoftmaxCrossEntropy(logits, batch.labels));
+  b.SetLoss(loss);
+  Fetch(loss, "loss");
+  return b.Finish();
+}
+
+// In f32 to the bit. Of narrow types less is rounded.
+TEST_F(FusionLawTest, ElementwiseOpsTrainAlike) {
+  const unsigned seed = 20261125;
+  std::mt19937 engine(seed);
+  const struct {
+    std::vector<std::string> layout;
+    double bar;
+  } kCases[] = {{{}, 0},
+                {{"mesh={dp:2}"}, 0},
+                {{"mesh={tp:2}"}, 0},
+                {{"train.micro_batches=2"}, 0},
+                {{"precision.compute=BF16"}, 2e-2},
+                {{"precision.compute=F16"}, 3e-3}};
+  for (int model = 0; model < 8; ++model) {
+    ASSERT_OK_AND_ASSIGN(const Graph graph, ElementwiseNet(ops_, engine));
+    for (const auto& [layout, bar] : kCases) {
+      SCOPED_TRACE(absl::StrCat("seed ", seed, ", model ", model, ", ", absl::StrJoin(layout, " ")));
+      int fused = 0, unfused = 0;
+      ASSERT_OK_AND_ASSIGN(const auto apart, Losses(graph, sgd_, layout, /*unfused=*/true, &unfused));
+      ASSERT_OK_AND_ASSIGN(const auto together, Losses(graph, sgd_, layout, /*unfused=*/false, &fused));
+      EXPECT_EQ(fused, 1);
+      EXPECT_EQ(unfused, 0);
+      ExpectAlike(together, apart, bar);
+      EXPECT_NE(apart.back(), apart.front()) << "equality would say nothing";
     }
   }
 }

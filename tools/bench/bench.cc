@@ -20,6 +20,7 @@
 #include "tools/bench/checkpoint_cost.h"
 #include "tools/bench/compilation.h"
 #include "tools/bench/compile_scale.h"
+#include "tools/bench/elementwise.h"
 #include "tools/bench/gemm.h"
 #include "tools/bench/graph_contest.h"
 #include "tools/bench/links.h"
@@ -89,6 +90,7 @@ constexpr struct {
     {"bert-layer", MakeBertLayerCase},
     {"boxing", MakeBoxingCase},
     {"checkpoint", MakeCheckpointCase},
+    {"elementwise", MakeElementwiseCase},
     {"gemm", MakeGemmCase},
     {"gpt2-124m", MakeGpt2Case},
     {"gpt2-124m-bf16", MakeGpt2Bf16Case},

@@ -96,7 +96,7 @@ Graph TwoSegments(const std::string& kind = "layers") {
 
 TEST(RecomputeTest, ReadsAsInTheGoldenText) {
   CompileOptions options = Recomputing("layers");
-  ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(TwoSegments(), options));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("recompute", TwoSegments(), options));
   std::string text;  // without the update
   for (const absl::string_view line : absl::StrSplit(GraphToText(graph), '\n')) {
     if (!line.empty() && !absl::StrContains(line, " role update")) absl::StrAppend(&text, line, "\n");

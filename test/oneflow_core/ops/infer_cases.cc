@@ -3,6 +3,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "oneflow_core/attr_text.h"
 #include "oneflow_core/status.h"
 #include "test/support/op_facts.h"
 
@@ -37,33 +38,47 @@ Attr ParseAttr(absl::string_view text) {
   return std::string(text);
 }
 
+// The attributes at the front of `line`, which they are taken from; none if it begins with no brace. Where there are
+// strings in double quotes, they are written as in graphs.
+absl::StatusOr<AttrMap> TakeAttrs(absl::string_view& line) {
+  AttrMap attrs;
+  if (!absl::StartsWith(line, " {")) return attrs;
+  size_t end = 2;
+  for (bool quoted = false; end < line.size() && (quoted || line[end] != '}'); ++end) {
+    if (line[end] == '\\')
+      ++end;
+    else if (line[end] == '"')
+      quoted = !quoted;
+  }
+  if (end >= line.size()) return absl::InvalidArgumentError("attributes do not end");
+  const absl::string_view inside = line.substr(2, end - 2);
+  LineReader reader(line.substr(1, end));
+  line.remove_prefix(end + 1);
+  if (absl::StrContains(inside, '"')) return ReadAttrs(reader);
+  for (absl::string_view item : absl::StrSplit(inside, ' ')) {
+    const std::pair<absl::string_view, absl::string_view> attr = absl::StrSplit(item, absl::MaxSplits('=', 1));
+    attrs.Set(std::string(attr.first), ParseAttr(attr.second));
+  }
+  return attrs;
+}
+
 absl::StatusOr<InferCase> ParseCase(absl::string_view line) {
   InferCase result;
   result.line = std::string(line);
   const absl::Status malformed = absl::InvalidArgumentError(absl::StrCat("malformed case: ", line));
-  // The first mark after the closing parenthesis divides the call from the answer; error texts may hold any character.
-  const size_t mark = std::min(line.find(" = "), line.find(" ! "));
-  const bool no_outputs = mark == absl::string_view::npos && absl::ConsumeSuffix(&line, " =");
-  if (mark == absl::string_view::npos && !no_outputs) return malformed;
-  absl::string_view call = line.substr(0, mark);
-  absl::string_view answer = no_outputs ? "" : line.substr(mark + 3);
-  if (!no_outputs && line[mark + 1] == '!') result.error = std::string(answer);
-  if (result.error.empty()) {
+  const size_t open = line.find('('), close = line.find(')');
+  if (open == absl::string_view::npos || close == absl::string_view::npos) return malformed;
+  result.op = std::string(line.substr(0, open));
+  OF_ASSIGN_OR_RETURN(result.inputs, ParseTypes(line.substr(open + 1, close - open - 1)));
+  absl::string_view answer = line.substr(close + 1);
+  OF_ASSIGN_OR_RETURN_AT(result.attrs, TakeAttrs(answer), result.line);
+  if (absl::ConsumePrefix(&answer, " ! ")) {
+    result.error = std::string(answer);
+  } else if (absl::ConsumePrefix(&answer, " = ")) {
     OF_ASSIGN_OR_RETURN(result.outputs, ParseTypes(answer));
+  } else if (answer != " =") {
+    return malformed;
   }
-  if (absl::ConsumeSuffix(&call, "}")) {
-    const size_t brace = call.rfind(" {");
-    if (brace == absl::string_view::npos) return malformed;
-    for (absl::string_view item : absl::StrSplit(call.substr(brace + 2), ' ')) {
-      const std::pair<absl::string_view, absl::string_view> attr = absl::StrSplit(item, absl::MaxSplits('=', 1));
-      result.attrs.Set(std::string(attr.first), ParseAttr(attr.second));
-    }
-    call = call.substr(0, brace);
-  }
-  const size_t open = call.find('(');
-  if (open == absl::string_view::npos || !absl::ConsumeSuffix(&call, ")")) return malformed;
-  result.op = std::string(call.substr(0, open));
-  OF_ASSIGN_OR_RETURN(result.inputs, ParseTypes(call.substr(open + 1)));
   return result;
 }
 

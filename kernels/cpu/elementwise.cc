@@ -1,0 +1,217 @@
+// elementwise: a few elementwise ops in one pass over memory. A thread takes a run of elements, of which its first
+// cache holds all slots, and makes the program's steps on it one after the other, in floats. Operands are read and
+// written where they are, but for scalars, operands of a second narrow type, and an output in the memory of an input
+// that later steps still read: these have a slot of floats for the run.
+#include <algorithm>
+
+#include "kernels/cpu/float_functions.h"
+#include "kernels/cpu/half.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/elementwise_steps.h"
+
+namespace oneflow::cpu {
+namespace {
+
+// Elements of a run: choosing a step's op takes little of what it computes, and a slot is 512 bytes.
+constexpr int64_t kRun = 128;
+static_assert(kRun % kLanes == 0);
+
+// One thread's part of an act, of operands that are floats or of type N, if possible.
+template <typename N>
+class StepRunner {
+ public:
+  StepRunner(const KernelArgs& args, const ElementwiseSteps& program) : program_(program) {
+    for (int i = 0; i < program.inputs; ++i) data_[i] = args.in[i].data;
+    for (int i = 0; i < program.outputs; ++i) data_[program.inputs + i] = args.out[i].data;
+    for (int slot = 0; slot < program.inputs + program.outputs; ++slot) {
+      const ElementwiseOperand& operand = program.operands[slot];
+      const bool readable = operand.dtype == DType::kFloat32 || operand.dtype == kNarrow;
+      if (readable && !operand.is_scalar && !(slot >= program.inputs && IsReadBehindItsStep(slot))) {
+        where_[slot] = operand.dtype == kNarrow ? Where::kNarrow : Where::kFloats;
+      } else if (operand.is_scalar) {
+        FillWithScalar(slot);
+      }
+    }
+  }
+
+  void Run(int64_t begin, int64_t end) {
+    for (at_ = begin; at_ < end; at_ += kRun) {
+      n_ = std::min(kRun, end - at_);
+      for (int i = 0; i < program_.inputs; ++i) Read(i);
+      for (int i = 0; i < program_.count; ++i) DoStep(program_.steps[i]);
+      for (int i = 0; i < program_.outputs; ++i) Write(program_.inputs + i);
+    }
+  }
+
+ private:
+  static constexpr DType kNarrow = std::is_same_v<N, BFloat16> ? DType::kBFloat16 : DType::kFloat16;
+  enum class Where : uint8_t { kSlot, kFloats, kNarrow };  // in a slot, or in an operand of that type
+
+  // Whether an output lies in the memory of an input that a step behind the output's own reads.
+  bool IsReadBehindItsStep(int slot) const {
+    bool made = false;
+    for (int i = 0; i < program_.count; ++i) {
+      const ElementwiseStep& step = program_.steps[i];
+      for (const int read : {step.a, step.b}) {
+        if (made && read < program_.inputs && data_[read] == data_[slot]) return true;
+      }
+      made = made || step.out == slot;
+    }
+    return false;
+  }
+
+  void FillWithScalar(int slot) {
+    ByFloat(program_.operands[slot].dtype, [&]<typename T>() {
+      const F32s x = Splat(ToFloat(*static_cast<const T*>(data_[slot])));
+      for (int64_t i = 0; i < kRun; i += kLanes) Store(slots_[slot] + i, x);
+    });
+  }
+
+  // From an operand that has a slot, and to one.
+  void Read(int slot) {
+    const ElementwiseOperand& operand = program_.operands[slot];
+    if (where_[slot] != Where::kSlot || operand.is_scalar) return;
+    ByFloat(operand.dtype, [&]<typename T>() { Copy(static_cast<const T*>(data_[slot]) + at_, slots_[slot]); });
+  }
+  void Write(int slot) {
+    if (where_[slot] != Where::kSlot) return;
+    ByFloat(program_.operands[slot].dtype,
+            [&]<typename T>() { Copy(slots_[slot], static_cast<T*>(data_[slot]) + at_); });
+  }
+  template <typename From, typename To>
+  void Copy(const From* from, To* to) const {
+    const int64_t n = n_;  // stores may not change it
+    VecLoop(n, [&](int64_t i, auto lanes) { Store(to + i, Load(from + i, lanes), lanes); });
+  }
+
+  // f(the run's elements of a slot), wherever they are.
+  template <typename F>
+  OF_INLINE void OfRun(int slot, F f) {
+    switch (where_[slot]) {
+      case Where::kSlot:
+        return f(slots_[slot]);
+      case Where::kFloats:
+        return f(static_cast<float*>(data_[slot]) + at_);
+      case Where::kNarrow:
+        return f(static_cast<N*>(data_[slot]) + at_);
+    }
+  }
+
+  template <typename F>
+  [[gnu::noinline]] void One(const ElementwiseStep& step, F f) {
+    const int64_t n = n_;
+    OfRun(step.a, [&](const auto* const a) OF_INLINED {
+      OfRun(step.out, [&](auto* const out) OF_INLINED {
+        VecLoop(n, [=](int64_t i, auto lanes) { Store(out + i, f(Load(a + i, lanes)), lanes); });
+      });
+    });
+  }
+  template <typename F>
+  [[gnu::noinline]] void Two(const ElementwiseStep& step, F f) {
+    const int64_t n = n_;
+    OfRun(step.a, [&](const auto* const a) OF_INLINED {
+      OfRun(step.b, [&](const auto* const b) OF_INLINED {
+        OfRun(step.out, [&](auto* const out) OF_INLINED {
+          VecLoop(n, [=](int64_t i, auto lanes) { Store(out + i, f(Load(a + i, lanes), Load(b + i, lanes)), lanes); });
+        });
+      });
+    });
+  }
+
+  void Compute(const ElementwiseStep& step) {
+    const float alpha = step.alpha;
+    switch (step.op) {
+      case StepOp::kCast:
+        return One(step, [](F32s a) OF_INLINED { return a; });
+      case StepOp::kScale:
+        return One(step, [=](F32s a) OF_INLINED { return Splat(alpha) * a; });
+      case StepOp::kAddScalar:
+        return One(step, [=](F32s a) OF_INLINED { return a + Splat(alpha); });
+      case StepOp::kNeg:
+        return One(step, [](F32s a) OF_INLINED { return -a; });
+      case StepOp::kExp:
+        return One(step, [](F32s a) OF_INLINED { return Exp(a); });
+      case StepOp::kLog:
+        return One(step, [](F32s a) OF_INLINED { return LogOf(a); });
+      case StepOp::kSqrt:
+        return One(step, [](F32s a) OF_INLINED { return Sqrt(a); });
+      case StepOp::kRsqrt:
+        return One(step, [](F32s a) OF_INLINED { return RsqrtOf(a); });
+      case StepOp::kSquare:
+        return One(step, [](F32s a) OF_INLINED { return a * a; });
+      case StepOp::kTanh:
+        return One(step, [](F32s a) OF_INLINED { return Tanh(a); });
+      case StepOp::kSigmoid:
+        return One(step, [](F32s a) OF_INLINED { return SigmoidOf(a); });
+      case StepOp::kRelu:
+        return One(step, [](F32s a) OF_INLINED { return Positive(a); });
+      case StepOp::kGelu:
+        return One(step, [](F32s a) OF_INLINED { return GeluOf(a); });
+      case StepOp::kReluGrad:
+        return Two(step, [](F32s dy, F32s y) OF_INLINED { return ReluSlope(y, dy); });
+      case StepOp::kGeluGrad:
+        return Two(step, [](F32s dy, F32s x) OF_INLINED { return dy * GeluSlope(x); });
+      case StepOp::kAdd:
+        return Two(step, [](F32s a, F32s b) OF_INLINED { return a + b; });
+      case StepOp::kSub:
+        return Two(step, [](F32s a, F32s b) OF_INLINED { return a - b; });
+      case StepOp::kMul:
+        return Two(step, [](F32s a, F32s b) OF_INLINED { return a * b; });
+      case StepOp::kDiv:
+        return Two(step, [](F32s a, F32s b) OF_INLINED { return a / b; });
+      case StepOp::kMaximum:
+        return Two(step, [](F32s a, F32s b) OF_INLINED { return LargerOf(a, b); });
+      case StepOp::kMinimum:
+        return Two(step, [](F32s a, F32s b) OF_INLINED { return SmallerOf(a, b); });
+      case StepOp::kHeaviside:
+        return Two(step, [](F32s a, F32s b) OF_INLINED { return HeavisideOf(a, b); });
+    }
+  }
+
+  void DoStep(const ElementwiseStep& step) {
+    Compute(step);
+    if (step.rounding == DType::kFloat32 || where_[step.out] != Where::kSlot) return;
+    ByFloat(step.rounding, [&]<typename T>() {
+      T rounded[kRun];
+      Copy(slots_[step.out], rounded);
+      Copy(rounded, slots_[step.out]);
+    });
+  }
+
+  const ElementwiseSteps& program_;
+  void* data_[kMostStepInputs + kMostStepOutputs];  // of the operands
+  Where where_[kMostSlots] = {};
+  int64_t at_ = 0, n_ = 0;  // the run
+  alignas(64) float slots_[kMostSlots][kRun];
+};
+
+std::shared_ptr<void> PrepareSteps(const KernelArgs& args) { return MakeElementwiseSteps(args); }
+
+const char* Elementwise(const KernelArgs& args) {
+  const auto& program = *static_cast<const ElementwiseSteps*>(args.state);
+  const int operands = program.inputs + program.outputs;
+  const bool has_f16 = std::any_of(program.operands, program.operands + operands,
+                                   [](const ElementwiseOperand& x) { return x.dtype == DType::kFloat16; });
+  const int64_t bytes = static_cast<int64_t>(sizeof(float)) * (operands + program.count);
+  ParallelFor(args.out[0].count, Grain(bytes), [&](int64_t begin, int64_t end) {
+    if (has_f16) {
+      StepRunner<Float16>(args, program).Run(begin, end);
+    } else {
+      StepRunner<BFloat16>(args, program).Run(begin, end);
+    }
+  });
+  return nullptr;
+}
+
+}  // namespace
+
+KernelList ElementwiseKernels() {
+  KernelList kernels;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    kernels.push_back({"elementwise", dtype, Elementwise, nullptr, PrepareSteps});
+  }
+  return kernels;
+}
+
+}  // namespace oneflow::cpu
