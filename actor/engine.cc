@@ -530,13 +530,18 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
   }
   const auto begin = std::chrono::steady_clock::now();
   const Doing doing(*this, absl::StrCat("is about to run plan '", plan, "'"));
+  absl::Status status;
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (!failure_.ok()) return failure_;
-    if (!lost_peer_.ok()) return lost_peer_;
-    running_threads_ = static_cast<int>(threads_.size());
+    status = lost_peer_;
+    if (status.ok()) running_threads_ = static_cast<int>(threads_.size());
   }
-  absl::Status status = others_->BringUpToDate(index, *bus_);
+  if (!status.ok()) {  // lost before this run, which peers may be in already
+    Fail(status, /*tell_peers=*/true);
+    return failure();
+  }
+  status = others_->BringUpToDate(index, *bus_);
   if (!status.ok()) return status;
   for (const auto& thread : threads_) thread->Grant(index, first_step, steps);
   SetDoing(absl::StrCat("runs plan '", plan, "'"), std::string(plan));

@@ -1,6 +1,5 @@
 #include "kernels/elementwise_steps.h"
 
-#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -13,7 +12,7 @@ using Kind = ElementwiseValue::Kind;
 
 static_assert(kMostSteps >= kMostElementwiseReads && kMostStepInputs >= kMostElementwiseInputs &&
               kMostStepOutputs >= kMostElementwiseOutputs &&
-              kMostSlots >= kMostElementwiseInputs + kMostElementwiseOutputs + kMostElementwiseCalls);
+              kMostSlots > kMostElementwiseInputs + kMostElementwiseOutputs + kMostElementwiseCalls);
 
 // The step of an op; a sum of many operands is several.
 std::optional<StepOp> StepOf(const std::string& op) {
@@ -47,13 +46,14 @@ std::optional<StepOp> StepOf(const std::string& op) {
 class StepMaker {
  public:
   StepMaker(const ElementwiseProgram& program, const KernelArgs& args)
-      : program_(program), places_(PlaceTemporaries(program)) {
+      : places_(PlaceTemporaries(program)), dtypes_(kMostSlots) {
     made_->inputs = program.inputs;
     made_->outputs = program.outputs;
-    made_->slots = program.inputs + program.outputs + places_.count;
+    made_->slots = program.inputs + program.outputs + places_.count + 1;  // the last is for sums that are not whole yet
     for (int i = 0; i < program.inputs; ++i) {
       const TensorArg& x = args.in[i];
       made_->operands[i] = {nullptr, x.dtype, x.rank == 0 && args.out[0].rank > 0};
+      dtypes_[i] = x.dtype;
     }
     for (int i = 0; i < program.outputs; ++i) made_->operands[program.inputs + i] = {nullptr, args.out[i].dtype, false};
   }
@@ -66,17 +66,18 @@ class StepMaker {
     step.out = Slot(call.out);
     step.a = Slot(call.in[0]);
     step.alpha = static_cast<float>(call.attrs.Double("alpha", 1));
-    for (size_t i = 2; i < call.in.size(); ++i) {  // a sum, which is rounded when it is whole
-      step.b = Slot(call.in[i - 1]);
-      made_->steps[made_->count++] = step;
-      step.a = step.out;
+    const DType dtype = ElementwiseDType(call, dtypes_[step.a]);
+    const auto sum = static_cast<uint8_t>(made_->slots - 1);
+    for (size_t i = 2; i < call.in.size(); ++i) {
+      made_->steps[made_->count++] = {step.op, DType::kFloat32, sum, step.a, Slot(call.in[i - 1])};
+      step.a = sum;
     }
     if (call.in.size() > 1) {
       step.b = Slot(call.in.back());
     } else if (call.op == "add_n") {
       step.op = StepOp::kCast;
     }
-    if (call.out.kind == Kind::kOutput && IsRead(call.out)) step.rounding = made_->operands[step.out].dtype;
+    step.dtype = dtypes_[step.out] = dtype;
     made_->steps[made_->count++] = step;
     return true;
   }
@@ -84,11 +85,6 @@ class StepMaker {
   std::shared_ptr<ElementwiseSteps> Made() const { return made_; }
 
  private:
-  bool IsRead(const ElementwiseValue& value) const {
-    return std::any_of(program_.calls.begin(), program_.calls.end(), [&](const ElementwiseCall& call) {
-      return std::count(call.in.begin(), call.in.end(), value) > 0;
-    });
-  }
   uint8_t Slot(const ElementwiseValue& value) const {
     const int first = value.kind == Kind::kInput    ? 0
                       : value.kind == Kind::kOutput ? made_->inputs
@@ -96,8 +92,8 @@ class StepMaker {
     return static_cast<uint8_t>(first + (value.kind == Kind::kTemporary ? places_.of[value.index] : value.index));
   }
 
-  const ElementwiseProgram& program_;
   const TemporaryPlaces places_;
+  std::vector<DType> dtypes_;  // by slot
   std::shared_ptr<ElementwiseSteps> made_ = std::make_shared<ElementwiseSteps>();
 };
 

@@ -1,6 +1,6 @@
 // A program of elementwise ops (oneflow_core/elementwise.h) as kernels of all devices make it: steps that give a float
-// from one or two, all of an element in slots. What is not given outside is never rounded; what is, and is read by
-// later steps, is rounded first. Standard library only, as CUDA sources include it.
+// from one or two, all of an element in slots, rounded to what its value would be stored as. Standard library only, as
+// CUDA sources include it.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +36,13 @@ enum class StepOp : uint8_t {
 };
 
 // Of as many calls and reads as a program may have.
-inline constexpr int kMostSteps = 32, kMostSlots = 28;
+inline constexpr int kMostSteps = 32, kMostSlots = 29;
 inline constexpr int kMostStepInputs = 8, kMostStepOutputs = 4;
 
 struct ElementwiseStep {
   StepOp op = StepOp::kCast;
-  DType rounding = DType::kFloat32;  // of what it gives, before others read it
-  uint8_t out = 0, a = 0, b = 0;     // slots; a step of one operand reads `a` alone
+  DType dtype = DType::kFloat32;  // of what it gives
+  uint8_t out = 0, a = 0, b = 0;  // slots; a step of one operand reads `a` alone
   float alpha = 0;
 };
 

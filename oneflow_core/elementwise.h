@@ -6,8 +6,8 @@
 // x<i> is input i, y<i> output i, t<i> a value that nobody else has. A call is an op whose definition says that it is
 // elementwise, with its attributes as attr_text.h writes them; it gives one value, which later calls may read, outputs
 // included. Each value has the elements that the op's outputs have; an input may also be a scalar, which all share.
-// Outputs are rounded to their element types, and read by later calls as they were rounded; a temporary is a float,
-// whatever type it would be stored as. So in f32 a program gives what its calls give one by one, to the bit.
+// Each call rounds what it gives to its element type, so that a program gives what its calls give one by one, to the
+// bit: which ops become one depends on the layout, and no number may.
 #pragma once
 
 #include <string>

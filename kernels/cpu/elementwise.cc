@@ -1,7 +1,8 @@
 // elementwise: a few elementwise ops in one pass over memory. A thread takes a run of elements, of which its first
 // cache holds all slots, and makes the program's steps on it one after the other, in floats. Operands are read and
 // written where they are, but for scalars, operands of a second narrow type, and an output in the memory of an input
-// that later steps still read: these have a slot of floats for the run.
+// that later steps still read: these have a slot for the run, as values between steps do. A slot holds elements of its
+// value's type, so that storing them rounds.
 #include <algorithm>
 
 #include "kernels/cpu/float_functions.h"
@@ -46,7 +47,8 @@ class StepRunner {
 
  private:
   static constexpr DType kNarrow = std::is_same_v<N, BFloat16> ? DType::kBFloat16 : DType::kFloat16;
-  enum class Where : uint8_t { kSlot, kFloats, kNarrow };  // in a slot, or in an operand of that type
+  // In a slot of that type, or in an operand.
+  enum class Where : uint8_t { kSlot, kNarrowSlot, kFloats, kNarrow };
 
   // Whether an output lies in the memory of an input that a step behind the output's own reads.
   bool IsReadBehindItsStep(int slot) const {
@@ -91,6 +93,8 @@ class StepRunner {
     switch (where_[slot]) {
       case Where::kSlot:
         return f(slots_[slot]);
+      case Where::kNarrowSlot:
+        return f(reinterpret_cast<N*>(slots_[slot]));
       case Where::kFloats:
         return f(static_cast<float*>(data_[slot]) + at_);
       case Where::kNarrow:
@@ -170,9 +174,11 @@ class StepRunner {
   }
 
   void DoStep(const ElementwiseStep& step) {
+    const bool is_temporary = step.out >= program_.inputs + program_.outputs;
+    if (is_temporary) where_[step.out] = step.dtype == kNarrow ? Where::kNarrowSlot : Where::kSlot;
     Compute(step);
-    if (step.rounding == DType::kFloat32 || where_[step.out] != Where::kSlot) return;
-    ByFloat(step.rounding, [&]<typename T>() {
+    if (step.dtype == DType::kFloat32 || where_[step.out] != Where::kSlot) return;
+    ByFloat(step.dtype, [&]<typename T>() {
       T rounded[kRun];
       Copy(slots_[step.out], rounded);
       Copy(rounded, slots_[step.out]);

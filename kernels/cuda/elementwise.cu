@@ -19,7 +19,7 @@ __device__ float RoundedAs(DType dtype, float x) {
 template <int kLanes, typename F>
 __device__ void Each(const ElementwiseStep& step, float (*slots)[kLanes], F f) {
   for (int k = 0; k < kLanes; ++k) {
-    slots[step.out][k] = RoundedAs(step.rounding, f(slots[step.a][k], slots[step.b][k]));
+    slots[step.out][k] = RoundedAs(step.dtype, f(slots[step.a][k], slots[step.b][k]));
   }
 }
 

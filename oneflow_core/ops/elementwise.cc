@@ -1,6 +1,6 @@
 // elementwise: a few elementwise ops at once, which the attribute `made_of` lists (oneflow_core/elementwise.h). The
 // compiler makes it where layouts are known, of ops that no other fused op takes; models do not name it and no gradient
-// flows through it. It gives what its calls give one by one, but that only outputs are rounded.
+// flows through it. It gives what its calls give one by one, to the bit.
 #include "oneflow_core/elementwise.h"
 
 #include <algorithm>

@@ -436,11 +436,15 @@ pb::Program Sending(int process, int elements) {
   return program;
 }
 
+// Also if it has come before the receiver began the run.
 TEST(EngineProcessesTest, RefuseWhatIsOfAnotherSizeThanItsPlaceOnAnotherHost) {
-  for (const int elements : {4, 2}) {
+  for (const auto& [elements, late] : {std::pair(4, false), {2, false}, {2, true}}) {
     Job job(2);
     ASSERT_THAT(job.Load([&](int p) { return Sending(p, elements); }), ElementsAre(absl::OkStatus(), absl::OkStatus()));
-    const std::vector<absl::Status> ends = job.OnEach([&](int p) { return job.engine(p).Run("p", 0, 3); });
+    const std::vector<absl::Status> ends = job.OnEach([&, late = late](int p) {
+      if (late && p == 1) absl::SleepFor(absl::Milliseconds(200));
+      return job.engine(p).Run("p", 0, 3);
+    });
     if (elements == 4) {
       EXPECT_THAT(ends, ElementsAre(absl::OkStatus(), absl::OkStatus()));
       continue;

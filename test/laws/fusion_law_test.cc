@@ -132,29 +132,26 @@ absl::StatusOr<Graph> ElementwiseNet(const OpRegistry& ops, std::mt19937& engine
   return b.Finish();
 }
 
-// In f32 to the bit. Of narrow types less is rounded.
-TEST_F(FusionLawTest, ElementwiseOpsTrainAlike) {
+// Each part rounds what it gives, so that nothing differs at all, in narrow types neither.
+TEST_F(FusionLawTest, ElementwiseOpsTrainAlikeToTheBit) {
   const unsigned seed = 20261125;
   std::mt19937 engine(seed);
-  const struct {
-    std::vector<std::string> layout;
-    double bar;
-  } kCases[] = {{{}, 0},
-                {{"mesh={dp:2}"}, 0},
-                {{"mesh={tp:2}"}, 0},
-                {{"train.micro_batches=2"}, 0},
-                {{"precision.compute=BF16"}, 2e-2},
-                {{"precision.compute=F16"}, 3e-3}};
+  const std::vector<std::string> kLayouts[] = {{},
+                                               {"mesh={dp:2}"},
+                                               {"mesh={tp:2}"},
+                                               {"train.micro_batches=2"},
+                                               {"precision.compute=BF16"},
+                                               {"precision.compute=F16"}};
   for (int model = 0; model < 8; ++model) {
     ASSERT_OK_AND_ASSIGN(const Graph graph, ElementwiseNet(ops_, engine));
-    for (const auto& [layout, bar] : kCases) {
+    for (const std::vector<std::string>& layout : kLayouts) {
       SCOPED_TRACE(absl::StrCat("seed ", seed, ", model ", model, ", ", absl::StrJoin(layout, " ")));
       int fused = 0, unfused = 0;
       ASSERT_OK_AND_ASSIGN(const auto apart, Losses(graph, sgd_, layout, /*unfused=*/true, &unfused));
       ASSERT_OK_AND_ASSIGN(const auto together, Losses(graph, sgd_, layout, /*unfused=*/false, &fused));
       EXPECT_EQ(fused, 1);
       EXPECT_EQ(unfused, 0);
-      ExpectAlike(together, apart, bar);
+      EXPECT_EQ(together, apart);
       EXPECT_NE(apart.back(), apart.front()) << "equality would say nothing";
     }
   }

@@ -43,7 +43,7 @@ KERNELS = [
              unit="kernels/cuda/rms_norm.cu", op="add_rms_norm"),
     Mutation("a step on the operand of another", "kernels/cuda/elementwise.cu", "slots[step.b][k])", "slots[step.a][k])", CONFORMANCE,
              r"elementwise\(", op="elementwise"),
-    Mutation("an output that is not rounded before it is read", "kernels/cuda/elementwise.cu", "RoundedAs(step.rounding, ", "RoundedAs(DType::kFloat32, ",
+    Mutation("a step whose value is not rounded", "kernels/cuda/elementwise.cu", "RoundedAs(step.dtype, ", "RoundedAs(DType::kFloat32, ",
              CONFORMANCE, r"elementwise\(", op="elementwise"),
     Mutation("a ReLU that backward takes for open", "kernels/cuda/batch_norm.cu", "<= 0.0f) return 0;", "< -1e9f) return 0;",
              CONFORMANCE, r"batch_norm_relu_dx", op="batch_norm_relu_dx"),

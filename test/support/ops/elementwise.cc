@@ -1,4 +1,4 @@
-// What tests know of `elementwise`: it is what its calls are one by one, of which only outputs are rounded.
+// What tests know of `elementwise`: it is what its calls are one by one.
 #include "oneflow_core/elementwise.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ Tensors Elementwise(RefCall& c) {
     for (const ElementwiseValue& value : call.in) in.push_back(at(value));
     RefTensor given = (*Reference(call.op, call.attrs, in))[0];
     given.dtype = ElementwiseDType(call, in[0].dtype);
-    at(call.out) = call.out.kind == Kind::kOutput ? Rounded(std::move(given)) : std::move(given);
+    at(call.out) = Rounded(std::move(given));
   }
   return outputs;
 }
