@@ -167,9 +167,11 @@ absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const C
   return absl::OkStatus();
 }
 
+bool SumsMicroBatches(const Node& node) { return node.op == "accumulate" || node.op == "accumulate_matmul_wgrad"; }
+
 Rate ValueRate(const Graph& graph, ValueId value) {
   const Node& producer = graph.node(graph.value(value).producer);
-  return producer.op == "accumulate" ? Rate::kStep : producer.rate;
+  return SumsMicroBatches(producer) ? Rate::kStep : producer.rate;
 }
 
 absl::Status CheckHosts(const CompileOptions& options) { return MakeTopology(options).status(); }

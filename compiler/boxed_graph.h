@@ -46,6 +46,9 @@ absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, cons
 // Checks the contract above. Internal, naming the node, if it does not hold.
 absl::Status VerifyBoxedGraph(const Graph& graph, const OpRegistry& ops, const CompileOptions& options);
 
+// Whether the node adds to what earlier micro-batches gave: `accumulate`, and what is fused with it.
+bool SumsMicroBatches(const Node& node);
+
 // How often new contents of a value appear: its producer's rate, but once per step for what `accumulate` sums.
 Rate ValueRate(const Graph& graph, ValueId value);
 

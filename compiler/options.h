@@ -86,6 +86,8 @@ struct CompileOptions {
   bool fuse = true;
   // Gradients travel while backward goes on; else behind it, all at once. For comparisons with other systems.
   bool overlaps_gradients = true;
+  // Products add to the sums of micro-batches themselves, if `fuse`. For comparisons with other systems.
+  bool adds_in_products = true;
   // Keeps every gradient of the last step in a variable "<name>.grad", saved with the weights' file of gradients.
   bool keep_gradients = false;
   // Compares all copies of every tensor while the job runs, before they are read: a debugging aid.

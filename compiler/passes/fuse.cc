@@ -88,6 +88,7 @@ class RowMatcher {
     const Node &a = graph_.node(a_id), &b = graph_.node(b_id);
     if (a.placement != b.placement || a.rate != b.rate || a.chunk != b.chunk) return false;
     if (row.across_roles) return true;
+    if (row.of_sums) return PartOf(a.role) == PartOf(b.role);  // a gradient of a weight and its reduction
     const bool of_weights = a.role == Role::kWeightGradient, as_b = b.role == Role::kWeightGradient;
     return of_weights == as_b && PartOf(a.role) == PartOf(b.role) &&
            (a.role == Role::kReduction) == (b.role == Role::kReduction);
@@ -179,8 +180,12 @@ class RowMatcher {
 // The matches of a graph that hold together.
 class PatternFuser {
  public:
-  PatternFuser(Graph& graph, const OpRegistry& ops, DeviceKind device, bool scheduled)
-      : graph_(graph), ops_(ops), device_(device), scheduled_(scheduled), readers_(graph.Consumers()) {
+  PatternFuser(Graph& graph, const OpRegistry& ops, const CompileOptions& options)
+      : graph_(graph),
+        ops_(ops),
+        options_(options),
+        scheduled_(graph.is_trained() && options.pipeline.num_ranks() > 0),
+        readers_(graph.Consumers()) {
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
       waited_for_.insert(graph.node(id).after.begin(), graph.node(id).after.end());
     }
@@ -235,7 +240,8 @@ class PatternFuser {
     RowMatcher matcher(graph_, ops_);
     for (const Fusion& row : Fusions()) {
       if (row.across_roles && scheduled_) continue;
-      if (row.only.value_or(device_) != device_) continue;
+      if (row.of_sums && !options_.adds_in_products) continue;
+      if (row.only.value_or(options_.device) != options_.device) continue;
       for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
         std::optional<Match> match = matcher.Find(row, id);
         if (match.has_value()) matches_.push_back(*std::move(match));
@@ -334,7 +340,7 @@ class PatternFuser {
 
   Graph& graph_;
   const OpRegistry& ops_;
-  const DeviceKind device_;
+  const CompileOptions& options_;
   const bool scheduled_;  // an order of acts tells forward and gradients apart
   const std::vector<std::vector<NodeId>> readers_;
   std::set<ValueId> waited_for_;  // values after which nodes come that do not read them
@@ -346,9 +352,8 @@ class PatternFuser {
 
 absl::StatusOr<bool> Fuse(Graph& graph, PassContext& context) {
   if (!context.options.fuse) return false;
-  const bool scheduled = graph.is_trained() && context.options.pipeline.num_ranks() > 0;
   bool changed = false;
-  while (PatternFuser(graph, context.ops, context.options.device, scheduled).Run()) changed = true;
+  while (PatternFuser(graph, context.ops, context.options).Run()) changed = true;
   return changed;
 }
 

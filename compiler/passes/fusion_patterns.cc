@@ -61,6 +61,8 @@ constexpr FusionRow kRows[] = {
      "loss = matmul_cross_entropy(x, w, labels)", "z is never there but for a block"},
     {"z = packed_matmul{}(x, w); loss, lse = softmax_cross_entropy{}(z, labels)", "",
      "loss = packed_matmul_cross_entropy(x, w, labels)", "z is never there but for a block", false, kCpu},
+    {"d = matmul_wgrad(x, dy); s = accumulate(d)", "", "s = accumulate_matmul_wgrad(x, dy)",
+     "d is neither written nor read", false, kCuda, /*of_sums=*/true},
 };
 
 absl::StatusOr<std::vector<std::string>> Names(LineReader& line) {
@@ -112,8 +114,8 @@ Fusion Read(const FusionRow& row) {
     CHECK(read.ok()) << text << ": " << read.status();
     return *read;
   };
-  Fusion fusion{calls(row.parts),       calls(row.given), calls(row.whole)[0],
-                std::string(row.parts), row.across_roles, row.only};
+  Fusion fusion{calls(row.parts), calls(row.given), calls(row.whole)[0], std::string(row.parts),
+                row.across_roles, row.only,         row.of_sums};
   if (!row.given.empty()) absl::StrAppend(&fusion.made_of, " where ", row.given);
   return fusion;
 }

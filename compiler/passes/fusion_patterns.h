@@ -32,6 +32,8 @@ struct FusionRow {
   bool across_roles = false;
   // The devices that have a kernel for the whole; not set: all.
   std::optional<DeviceKind> only = std::nullopt;
+  // The last part is the sum over micro-batches of what the others give.
+  bool of_sums = false;
 };
 absl::Span<const FusionRow> FusionRows();
 
@@ -53,6 +55,7 @@ struct Fusion {
   std::string made_of;  // the attribute's value
   bool across_roles = false;
   std::optional<DeviceKind> only;
+  bool of_sums = false;
 };
 // All rows, in their order: where two want a node, the first has it.
 const std::vector<Fusion>& Fusions();

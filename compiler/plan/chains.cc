@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "compiler/boxed_graph.h"
 #include "compiler/plan/buckets.h"
 #include "compiler/plan/node_order.h"
 #include "compiler/plan/precedence.h"
@@ -21,7 +22,7 @@ struct Order : Precedence {
 // the step's acts are.
 bool SameKey(const Graph& graph, const Order& order, NodeId first, NodeId second) {
   const Node &a = graph.node(first), &b = graph.node(second);
-  return !IsBoxing(a) && !IsBoxing(b) && a.op != "accumulate" && ActRate(a) == ActRate(b) &&
+  return !IsBoxing(a) && !IsBoxing(b) && !SumsMicroBatches(a) && ActRate(a) == ActRate(b) &&
          a.placement == b.placement && order.leads[first] == order.leads[second] &&
          order.queue[first] == order.queue[second] && order.section[first] == order.section[second] &&
          order.buckets.segment[first] == order.buckets.segment[second];

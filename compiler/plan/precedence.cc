@@ -4,6 +4,8 @@
 #include <functional>
 #include <queue>
 
+#include "compiler/boxed_graph.h"
+
 namespace oneflow {
 namespace {
 
@@ -98,7 +100,7 @@ bool IsVariable(const Node& node) { return node.op == "variable"; }
 bool IsBoxing(const Node& node) { return node.op == "boxing"; }
 
 Rate ActRate(const Node& node) {
-  return node.op == "accumulate" && node.rate == Rate::kStep ? Rate::kMicroBatch : node.rate;
+  return SumsMicroBatches(node) && node.rate == Rate::kStep ? Rate::kMicroBatch : node.rate;
 }
 
 absl::StatusOr<Mutations> FindMutations(const Graph& graph, const OpRegistry& ops) {

@@ -49,6 +49,14 @@ Factors BatchFactors(const KernelArgs& args) {
            transpose_a, args.attrs->Bool("transpose_b")}};
 }
 
+// The same; the first micro-batch of a step overwrites what is there, later ones add to it. The compiler makes it for
+// GPUs alone, as it gains nothing here (kernels/README.md, "Matmul").
+Factors SumFactors(const KernelArgs& args) {
+  Factors f = WgradFactors(args);
+  f.shape.accumulate = args.micro_batch > 0;
+  return f;
+}
+
 template <Factors (*kFactors)(const KernelArgs&)>
 const char* One(const KernelArgs& args) {
   const Factors f = kFactors(args);
@@ -125,6 +133,37 @@ const char* Narrow(const KernelArgs& args) {
       ->Run(args.in[f.a].data, args.in[f.b].data, args.out[0].data, args.workspace);
 }
 
+// Products of 16-bit floats that begin a sum over micro-batches, and that go on with it.
+struct SumProducts {
+  std::unique_ptr<NarrowProduct> first, next;
+
+  static SumProducts Of(KernelArgs args) {
+    args.micro_batch = 0;
+    SumProducts products{Make<SumFactors>(args), nullptr};
+    args.micro_batch = 1;
+    products.next = Make<SumFactors>(args);
+    return products;
+  }
+  bool has_both() const { return first != nullptr && next != nullptr; }
+};
+
+std::shared_ptr<void> PrepareSum(const KernelArgs& args) {
+  auto products = std::make_shared<SumProducts>(SumProducts::Of(args));
+  return products->has_both() ? products : nullptr;
+}
+
+size_t SumWorkspace(const KernelArgs& args) {
+  const SumProducts products = SumProducts::Of(args);
+  return products.has_both() ? std::max(products.first->WorkspaceBytes(), products.next->WorkspaceBytes()) : 0;
+}
+
+const char* NarrowSum(const KernelArgs& args) {
+  const auto& products = *static_cast<const SumProducts*>(args.state);
+  const Factors f = SumFactors(args);
+  const NarrowProduct& product = f.shape.accumulate ? *products.next : *products.first;
+  return product.Run(args.in[f.a].data, args.in[f.b].data, args.out[0].data, args.workspace);
+}
+
 template <Factors (*kFactors)(const KernelArgs&)>
 void ListNarrow(const char* op, KernelList& kernels) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
@@ -137,10 +176,14 @@ void ListNarrow(const char* op, KernelList& kernels) {
 KernelList MatmulKernels() {
   KernelList kernels = {{"matmul", DType::kFloat32, One<MatmulFactors>},
                         {"matmul_wgrad", DType::kFloat32, One<WgradFactors>},
+                        {"accumulate_matmul_wgrad", DType::kFloat32, One<SumFactors>},
                         {"batch_matmul", DType::kFloat32, BatchMatmul}};
   ListNarrow<MatmulFactors>("matmul", kernels);
   ListNarrow<WgradFactors>("matmul_wgrad", kernels);
   ListNarrow<BatchFactors>("batch_matmul", kernels);
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    kernels.push_back({"accumulate_matmul_wgrad", dtype, NarrowSum, SumWorkspace, PrepareSum});
+  }
   kernels.push_back(
       {"packed_matmul", DType::kBFloat16, Narrow<PackedFactors>, Workspace<PackedFactors>, Prepare<PackedFactors>});
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {

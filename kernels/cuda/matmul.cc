@@ -20,10 +20,11 @@ struct Launch {
 };
 struct Plan {
   std::unique_ptr<Gemm> gemm;  // null: nothing to multiply, the output is an empty sum
+  std::unique_ptr<Gemm> next;  // of a sum over micro-batches: adds to those before
   std::vector<Launch> launches;
 };
 
-std::shared_ptr<void> MakePlan(const KernelArgs& args, Product2d p, std::vector<Launch> launches) {
+std::shared_ptr<Plan> MakePlan(const KernelArgs& args, Product2d p, std::vector<Launch> launches) {
   p.in = args.in[0].dtype;
   p.out = args.out[0].dtype;
   // An operand begins where a row may, as those of a group of ragged rows do, and later launches begin anywhere.
@@ -43,19 +44,20 @@ size_t Workspace(const KernelArgs&) { return kGemmWorkspaceBytes; }
 // The operands a and b of the products are in[kA] and in[1 - kA].
 const char* Execute(const KernelArgs& args, int a) {
   const Plan& plan = *static_cast<const Plan*>(args.state);
+  const Gemm* const gemm = plan.next != nullptr && args.micro_batch > 0 ? plan.next.get() : plan.gemm.get();
   const TensorArg& out = args.out[0];
   const auto at_element = [](const TensorArg& x, int64_t element) {
     return x.as<char>() + element * static_cast<int64_t>(SizeOf(x.dtype));
   };
-  if (plan.gemm == nullptr) {
+  if (gemm == nullptr) {
     if (args.out[0].count == 0) return nullptr;
     const cudaError_t error = cudaMemsetAsync(out.data, 0, static_cast<size_t>(out.count) * SizeOf(out.dtype),
                                               static_cast<cudaStream_t>(args.stream));
     return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
   }
   for (const Launch& at : plan.launches) {
-    const char* const error = plan.gemm->Run(static_cast<cudaStream_t>(args.stream), at_element(args.in[a], at.a),
-                                             at_element(args.in[1 - a], at.b), at_element(out, at.c), args.workspace);
+    const char* const error = gemm->Run(static_cast<cudaStream_t>(args.stream), at_element(args.in[a], at.a),
+                                        at_element(args.in[1 - a], at.b), at_element(out, at.c), args.workspace);
     if (error != nullptr) return error;
   }
   return nullptr;
@@ -78,13 +80,31 @@ const char* Matmul(const KernelArgs& args) { return Execute(args, 0); }
 // in: x[rows,k], dy[rows,n]; out: dw[k,n], or dw[n,k] if transposed.
 int FirstOf(const KernelArgs& args) { return args.attrs->Bool("transpose") ? 1 : 0; }
 
-std::shared_ptr<void> PrepareWgrad(const KernelArgs& args) {
+Product2d WgradOf(const KernelArgs& args) {
   const TensorArg& a = args.in[FirstOf(args)];
-  return MakePlan(args, {.transpose_a = true, .m = Columns(a), .n = Columns(args.in[1 - FirstOf(args)]), .k = Rows(a)},
-                  {{0, 0, 0}});
+  return {.transpose_a = true, .m = Columns(a), .n = Columns(args.in[1 - FirstOf(args)]), .k = Rows(a)};
 }
 
+std::shared_ptr<void> PrepareWgrad(const KernelArgs& args) { return MakePlan(args, WgradOf(args), {{0, 0, 0}}); }
+
 const char* MatmulWgrad(const KernelArgs& args) { return Execute(args, FirstOf(args)); }
+
+// The same; the first micro-batch of a step overwrites what is there, later ones add to it.
+std::shared_ptr<void> PrepareSum(const KernelArgs& args) {
+  const std::shared_ptr<Plan> plan = MakePlan(args, WgradOf(args), {{0, 0, 0}});
+  if (plan == nullptr || plan->gemm == nullptr) return plan;
+  Product2d adding = WgradOf(args);
+  adding.accumulate = true;
+  const std::shared_ptr<Plan> next = MakePlan(args, adding, {{0, 0, 0}});
+  if (next == nullptr) return nullptr;
+  plan->next = std::move(next->gemm);
+  return plan;
+}
+
+const char* AccumulateMatmulWgrad(const KernelArgs& args) {
+  const bool is_empty = static_cast<const Plan*>(args.state)->gemm == nullptr;
+  return is_empty && args.micro_batch > 0 ? nullptr : MatmulWgrad(args);
+}
 
 // in: a[T...,m,k], b[T...,k,n], either transposed in its last two dimensions. The innermost merged batch dimension goes
 // to the library, the others are launches.
@@ -127,6 +147,7 @@ KernelList MatmulKernels() {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     kernels.push_back({"matmul", dtype, Matmul, Workspace, PrepareMatmul});
     kernels.push_back({"matmul_wgrad", dtype, MatmulWgrad, Workspace, PrepareWgrad});
+    kernels.push_back({"accumulate_matmul_wgrad", dtype, AccumulateMatmulWgrad, Workspace, PrepareSum});
     kernels.push_back({"batch_matmul", dtype, BatchMatmul, Workspace, PrepareBatchMatmul});
   }
   AddMatmulCrossEntropy(kernels);

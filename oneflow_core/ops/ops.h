@@ -32,6 +32,7 @@
   FAMILY(BatchNorm)                 \
   FAMILY(Fused)                     \
   FAMILY(Elementwise)               \
+  FAMILY(AccumulateMatmul)          \
   FAMILY(Embedding)                 \
   FAMILY(Index)                     \
   FAMILY(Attention)                 \

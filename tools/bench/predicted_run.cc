@@ -76,6 +76,7 @@ absl::StatusOr<Job> JobOf(const PublishedRun& run, const std::string& text, cons
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), std::move(graphs)));
   job.options.recompute.whole = true;  // PyTorch's checkpoints call forward anew
   job.options.overlaps_gradients = false;
+  job.options.adds_in_products = false;  // of what is one kernel there, kernel_groups.h tells
   return job;
 }
 

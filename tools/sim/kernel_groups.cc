@@ -15,9 +15,9 @@ namespace {
 enum class GroupKind : uint8_t { kOther, kElementwise, kSoftmax, kSoftmaxGradient, kSum, kView };
 
 GroupKind GroupKindOf(const pb::Instruction& instruction) {
-  static constexpr std::array<absl::string_view, 20> kOps = {
-      "add", "add_n", "add_scalar", "bias_add",  "cast",  "div", "dropout", "exp",  "gelu",   "gelu_grad",
-      "mul", "neg",   "relu",       "relu_grad", "scale", "sub", "sigmoid", "sqrt", "square", "tanh"};
+  static constexpr std::array<absl::string_view, 21> kOps = {
+      "add", "add_n", "add_scalar", "bias_add", "cast", "div",     "dropout", "exp",    "gelu", "gelu_grad",  "mul",
+      "neg", "relu",  "relu_grad",  "scale",    "sub",  "sigmoid", "sqrt",    "square", "tanh", "elementwise"};
   if (instruction.kind() != pb::Instruction::COMPUTE) return GroupKind::kOther;
   const absl::string_view op = instruction.op();
   if (op == "softmax") return GroupKind::kSoftmax;
@@ -112,7 +112,8 @@ class Grouping {
       for (const pb::Operand& output : at(i).outputs()) {
         if (!within || output.register_() >= 0) bytes[group] += NumBytes(output);
       }
-      if (GroupKindOf(at(i)) == GroupKind::kSum) bytes[group] += NumBytes(at(i).outputs(0));  // what is there is read
+      const bool adds = GroupKindOf(at(i)) == GroupKind::kSum || at(i).op() == "accumulate_matmul_wgrad";
+      if (adds) bytes[group] += NumBytes(at(i).outputs(0));  // what is there is read
     }
     if (!of_products()) NarrowSums(bytes);
     for (int i = 0; i < n; ++i) {

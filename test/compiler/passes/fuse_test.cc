@@ -204,6 +204,23 @@ TEST(FuseTest, AddendsOfSeveralTypesAreAddedUnrounded) {
   EXPECT_EQ(Counts(graph)["relu_grad"], 0) << "that of the last layer is one with what comes before it";
 }
 
+TEST(FuseTest, OfGpusAProductAddsToASumOverMicroBatchesItself) {
+  const auto sums = [](std::vector<Axis> axes, int micro_batches, DeviceKind device, bool adds = true) {
+    CompileOptions options = Options(std::move(axes), micro_batches);
+    options.device = device;
+    options.adds_in_products = adds;
+    const absl::StatusOr<Graph> graph = Fused(Mlp(), options);
+    EXPECT_OK(graph.status());
+    return std::pair(NamesOf(*graph, "accumulate_matmul_wgrad").size(), NamesOf(*graph, "accumulate").size());
+  };
+  // The head is one with its loss; and the loss itself is averaged.
+  EXPECT_EQ(sums({}, 2, DeviceKind::kCuda), std::pair(size_t{1}, size_t{2}));
+  EXPECT_EQ(sums({{"dp", 2}}, 2, DeviceKind::kCuda), std::pair(size_t{1}, size_t{2}));
+  EXPECT_EQ(sums({}, 1, DeviceKind::kCuda), std::pair(size_t{0}, size_t{0})) << "there is one micro-batch";
+  EXPECT_EQ(sums({}, 2, DeviceKind::kCuda, /*adds=*/false), std::pair(size_t{0}, size_t{3}));
+  EXPECT_EQ(sums({}, 2, DeviceKind::kCpu), std::pair(size_t{0}, size_t{3}));
+}
+
 TEST(FuseTest, AResidualAndTheNormBehindItAreOne) {
   GraphBuilder b(Ops(), "residual");
   const Tensor rows = ReadSamples(b, 8).rows;
@@ -353,7 +370,7 @@ TEST(FuseTest, ABiasAndItsGeluAreOneOnCudaAlone) {
     ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(model, options));
     const bool is_cuda = device == DeviceKind::kCuda;
     for (const Fusion& row : Fusions()) {
-      if (row.only != DeviceKind::kCuda) continue;
+      if (row.only != DeviceKind::kCuda || row.of_sums) continue;  // there is one micro-batch
       ASSERT_THAT(NamesOf(graph, row.whole.op), SizeIs(is_cuda ? 1 : 0)) << row.whole.op;
       for (const PatternCall& part : row.parts) {
         EXPECT_THAT(NamesOf(graph, part.op), SizeIs(is_cuda ? 0 : 1)) << part.op;
