@@ -222,6 +222,7 @@ TEST(CpuTest, OurOwnKernelsDoNotDependOnTheNumberOfCores) {
   const std::set<std::string> library = {"matmul",
                                          "packed_matmul",
                                          "matmul_wgrad",
+                                         "accumulate_matmul_wgrad",
                                          "batch_matmul",
                                          "conv2d",
                                          "conv2d_dgrad",

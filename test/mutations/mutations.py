@@ -41,6 +41,8 @@ KERNELS = [
              "a.in[scalar].data != b.in[scalar].data", "a.in[scalar].count != b.in[scalar].count", "*ManyCalls*/cuda", r"FAILED.*ManyCallsTest.UpdatesAtOnce"),
     Mutation("a norm of one addend", "kernels/cuda/norm_rows.cuh", "b == nullptr ? x[i] : sum[i]", "x[i]", CONFORMANCE, r"add_rms_norm",
              unit="kernels/cuda/rms_norm.cu", op="add_rms_norm"),
+    Mutation("a product that forgets earlier micro-batches", "kernels/cuda/matmul.cc", "adding.accumulate = true;", "adding.accumulate = false;",
+             "*LaterMicroBatchesAreAdded/cuda", r"FAILED.*LaterMicroBatchesAreAdded", op="accumulate_matmul_wgrad"),
     Mutation("a step on the operand of another", "kernels/cuda/elementwise.cu", "slots[step.b][k])", "slots[step.a][k])", CONFORMANCE,
              r"elementwise\(", op="elementwise"),
     Mutation("a step whose value is not rounded", "kernels/cuda/elementwise.cu", "RoundedAs(step.dtype, ", "RoundedAs(DType::kFloat32, ",
