@@ -151,8 +151,13 @@ class RowMatcher {
     return true;
   }
 
-  // Whether the op of the whole gives the parts' values, lying as they do.
+  // Whether the op of the whole gives the parts' values, lying as they do, and reads none of them: two names of a row may
+  // stand for one value.
   bool Takes(Match& match) {
+    for (const ValueId input : match.whole.inputs) {
+      const NodeId maker = graph_.value(input).producer;
+      if (std::find(match.parts.begin(), match.parts.end(), maker) != match.parts.end()) return false;
+    }
     Layout layout;
     std::vector<TensorType> inputs, outputs;
     for (const ValueId id : match.whole.inputs) {
@@ -264,14 +269,22 @@ class PatternFuser {
     for (size_t before = matches_.size() + 1; matches_.size() < before;) {
       before = matches_.size();
       std::set<NodeId> parts;
-      for (const Match& match : matches_) parts.insert(match.parts.begin(), match.parts.end());
-      const auto fails = [&](const Match& match) { return !Holds(match, parts); };
+      std::set<std::pair<NodeId, NodeId>> together;  // two parts of one match
+      for (const Match& match : matches_) {
+        parts.insert(match.parts.begin(), match.parts.end());
+        for (const NodeId part : match.parts) {
+          for (const NodeId other : match.parts) together.emplace(part, other);
+        }
+      }
+      const auto fails = [&](const Match& match) { return !Holds(match, parts, together); };
       matches_.erase(std::remove_if(matches_.begin(), matches_.end(), fails), matches_.end());
     }
   }
 
-  // Whether only `parts` read what is gone, and nothing leads from what is kept back to a part.
-  bool Holds(const Match& match, const std::set<NodeId>& parts) const {
+  // Whether what is gone is read within matches of its part only, as a whole may read it that is no such match, and
+  // nothing leads from what is kept back to a part.
+  bool Holds(const Match& match, const std::set<NodeId>& parts,
+             const std::set<std::pair<NodeId, NodeId>>& together) const {
     std::set<NodeId> between;  // what reads a kept value and lies before the last part, where the whole will lie
     for (const NodeId part : match.parts) {
       for (const ValueId value : graph_.node(part).outputs) {
@@ -280,7 +293,7 @@ class PatternFuser {
         if (waited_for_.count(value) > 0 && (!kept || part != match.last())) return false;
         for (const NodeId reader : readers_[value]) {
           if (std::find(match.parts.begin(), match.parts.end(), reader) != match.parts.end()) continue;
-          if (!kept && parts.count(reader) == 0) return false;
+          if (!kept && together.count({part, reader}) == 0) return false;
           if (kept && reader < match.last()) between.insert(reader);
         }
       }

@@ -204,6 +204,41 @@ TEST(FuseTest, AddendsOfSeveralTypesAreAddedUnrounded) {
   EXPECT_EQ(Counts(graph)["relu_grad"], 0) << "that of the last layer is one with what comes before it";
 }
 
+// The second sum is one with the second gradient and reads the first one's dx, which therefore stays.
+TEST(FuseTest, WhatAnotherWholeReadsIsNotGone) {
+  GraphBuilder b(Ops(), "norms");
+  const Tensor rows = ReadSamples(b, 8).rows, gamma = b.Variable("gamma", {DType::kFloat32, {16}}, "ones");
+  const Tensor beta = b.Variable("beta", {DType::kFloat32, {16}}, "zeros");
+  const auto gradient = [&](const std::string& name) {
+    const Tensor x = MatMul(rows, Weight(b, name, {16, 16}));
+    const std::vector<Tensor> norm = b.Op("layer_norm", {x, gamma, beta}, {{"epsilon", 1e-5}});
+    return b.Op("layer_norm_grad", {x, x, gamma, norm[1], norm[2]}, {});
+  };
+  const std::vector<Tensor> first = gradient("a"), second = gradient("b");
+  const Tensor sums[] = {b.Op("add_n", {rows, first[0]}, {})[0], b.Op("add_n", {first[0], second[0]}, {})[0]};
+  for (const Tensor& sum : sums) Fetch(ReduceMean(sum), absl::StrCat("sum", sum.id()));
+  for (const auto* const gradients : {&first, &second}) {
+    for (int i : {1, 2}) Fetch(ReduceMean((*gradients)[i]), absl::StrCat("of", (*gradients)[i].id()));
+  }
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(*b.Finish(), Options({})));
+  EXPECT_THAT(NamesOf(graph, "add_layer_norm_grad"), SizeIs(1));
+  EXPECT_THAT(NamesOf(graph, "layer_norm_grad"), SizeIs(1));
+}
+
+// Of a row's two addends neither is gone if they are one value.
+TEST(FuseTest, ASumOfAValueWithItselfStaysApart) {
+  GraphBuilder b(Ops(), "norms");
+  const Tensor rows = ReadSamples(b, 8).rows, gamma = b.Variable("gamma", {DType::kFloat32, {16}}, "ones");
+  const Tensor x = MatMul(rows, Weight(b, "w", {16, 16}));
+  const std::vector<Tensor> norm =
+      b.Op("layer_norm", {x, gamma, b.Variable("beta", {DType::kFloat32, {16}}, "zeros")}, {{"epsilon", 1e-5}});
+  const std::vector<Tensor> gradient = b.Op("layer_norm_grad", {x, x, gamma, norm[1], norm[2]}, {});
+  Fetch(ReduceMean(b.Op("add_n", {gradient[0], gradient[0]}, {})[0]), "sum");
+  for (const int i : {1, 2}) Fetch(ReduceMean(gradient[i]), absl::StrCat("of", i));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(*b.Finish(), Options({})));
+  EXPECT_THAT(NamesOf(graph, "layer_norm_grad"), SizeIs(1));
+}
+
 TEST(FuseTest, OfGpusAProductAddsToASumOverMicroBatchesItself) {
   const auto sums = [](std::vector<Axis> axes, int micro_batches, DeviceKind device, bool adds = true) {
     CompileOptions options = Options(std::move(axes), micro_batches);
