@@ -151,8 +151,8 @@ class RowMatcher {
     return true;
   }
 
-  // Whether the op of the whole gives the parts' values, lying as they do, and reads none of them: two names of a row may
-  // stand for one value.
+  // Whether the op of the whole gives the parts' values, lying as they do, and reads none of them: two names of a row
+  // may stand for one value.
   bool Takes(Match& match) {
     for (const ValueId input : match.whole.inputs) {
       const NodeId maker = graph_.value(input).producer;
