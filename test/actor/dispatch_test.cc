@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdarg>
 #include <cstdlib>
@@ -34,11 +35,28 @@ void CountOne(std::atomic<int64_t>& counter) {
   if (counted.on.load(std::memory_order_relaxed)) counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-// What the C library has under this name.
+// What the C library has under a name, looked up by the first call. Not a static of the function that calls it: two
+// threads that come first would meet at its guard, and the guard waits by calling what is replaced here.
 template <typename Fn>
-Fn* Original(const char* name) {
-  return reinterpret_cast<Fn*>(dlsym(RTLD_NEXT, name));
-}
+class Original {
+ public:
+  explicit constexpr Original(const char* name) : name_(name) {}
+  Fn* get() {
+    Fn* function = function_.load(std::memory_order_relaxed);
+    if (function == nullptr) {
+      function = reinterpret_cast<Fn*>(dlsym(RTLD_NEXT, name_));
+      function_.store(function, std::memory_order_relaxed);
+    }
+    return function;
+  }
+
+ private:
+  const char* name_;
+  std::atomic<Fn*> function_{nullptr};
+};
+constinit Original<int(pthread_mutex_t*)> original_lock("pthread_mutex_lock");
+constinit Original<int(pthread_cond_t*)> original_signal("pthread_cond_signal");
+constinit Original<long(long, ...)> original_syscall("syscall");
 
 }  // namespace
 }  // namespace oneflow
@@ -53,25 +71,22 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 extern "C" {
 int pthread_mutex_lock(pthread_mutex_t* mutex) {
-  static const auto original = oneflow::Original<int(pthread_mutex_t*)>("pthread_mutex_lock");
   oneflow::CountOne(oneflow::counted.locks);
-  return original(mutex);
+  return oneflow::original_lock.get()(mutex);
 }
 int pthread_cond_signal(pthread_cond_t* condition) {
-  static const auto original = oneflow::Original<int(pthread_cond_t*)>("pthread_cond_signal");
   oneflow::CountOne(oneflow::counted.calls);
-  return original(condition);
+  return oneflow::original_signal.get()(condition);
 }
 // Whoever uses futexes or other calls of the system by number: Abseil, and waiting on atomics.
 long syscall(long number, ...) noexcept {
-  static const auto original = oneflow::Original<long(long, ...)>("syscall");
   oneflow::CountOne(oneflow::counted.calls);
   va_list list;
   va_start(list, number);
   long a[6];
   for (long& x : a) x = va_arg(list, long);
   va_end(list);
-  return original(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  return oneflow::original_syscall.get()(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 }
 
