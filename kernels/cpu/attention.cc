@@ -5,11 +5,11 @@
 //   backward  P again from lse;  dP = dout V^T,  D_i = dout_i . out_i,  dS = P (dP - D) / sqrt(d)
 //             dV += P^T dout,  dK += dS^T Q,  dQ = dS K
 //
-// A causal block reads keys up to its last query only. One task is one head of one sample and runs its blocks in order,
-// so sums do not depend on the number of threads. Heads are columns of the [b,t,c] tensors: head h has columns h*d ..
-// (h+1)*d. Everything between reading q, k, v, dout and writing out, dq, dk, dv is computed on floats; but where the
-// processor multiplies pairs of bf16 (small_gemm.h), products of bf16 read q, k, v and dout as they are and P and dS
-// rounded. S, the softmax and all sums are floats.
+// A causal block reads keys up to its last query only, and of those no tile that no query of it sees. One task is one
+// head of one sample and runs its blocks in order, so sums do not depend on the number of threads. Heads are columns of
+// the [b,t,c] tensors: head h has columns h*d .. (h+1)*d. Everything between reading q, k, v, dout and writing out, dq,
+// dk, dv is computed on floats; but where the processor multiplies pairs of bf16 (small_gemm.h), products of bf16 read
+// q, k, v and dout as they are and P and dS rounded. S, the softmax and all sums are floats.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -44,9 +44,15 @@ struct Shape {
   bool causal;
   // Where the first element of a sample's head is.
   int64_t HeadAt(int64_t task) const { return task / heads * tokens * columns + task % heads * d; }
+  // How far behind it the next one lies, of the tasks before `end`; 0: there is none.
+  int64_t Ahead(int64_t task, int64_t end) const { return task + 1 < end ? HeadAt(task + 1) - HeadAt(task) : 0; }
   // Keys that query i sees, and keys that the block of queries ending at `end` computes.
   int64_t Visible(int64_t i) const { return causal ? i + 1 : tokens; }
   int64_t Computed(int64_t end) const { return causal ? std::min(padded, (end + kLine - 1) / kLine * kLine) : padded; }
+  // Of a block of queries from `begin` on: products that give scores, read rows of them, or read columns of them.
+  Triangle OfScores(int64_t begin) const { return causal ? Triangle{.columns_to = begin} : Triangle{}; }
+  Triangle OfRows(int64_t begin) const { return causal ? Triangle{.k_to = begin} : Triangle{}; }
+  Triangle OfColumns(int64_t begin) const { return causal ? Triangle{.k_from = begin} : Triangle{}; }
 };
 
 // Two rows of bf16 as pairs of neighbours in a column.
@@ -157,13 +163,12 @@ const float* AlongQueries(const Shape& s, int64_t rows, int64_t computed, const 
   return pairs;
 }
 
-// Asks for the rows of a head that comes next: they lie apart, so that no processor foresees them.
-template <typename T>
-void Prefetch(const Shape& s, const T* head) {
+// Asks for a row of a head that comes next. Rows lie apart, so that no processor foresees them; and more of them than a
+// processor waits for at a time are only foreseen if they are asked for between rows that are computed.
+template <int kForWriting, typename T>
+OF_INLINE void PrefetchRow(const Shape& s, const T* row) {
   constexpr int64_t kLineElements = kLine * static_cast<int64_t>(sizeof(float) / sizeof(T));
-  for (int64_t i = 0; i < s.tokens; ++i) {
-    for (int64_t c = 0; c < s.d; c += kLineElements) __builtin_prefetch(head + i * s.columns + c, 0, 2);
-  }
+  for (int64_t c = 0; c < s.d; c += kLineElements) __builtin_prefetch(row + c, kForWriting, 2);
 }
 
 // Turns a row of raw scores into exp(scale * score - shift), zero where the query must not look; returns the sum.
@@ -184,8 +189,10 @@ OF_INLINE float MaxRow(const float* row, int64_t n) {
   return MaxOf(max);
 }
 
+// The head that comes next lies `ahead` elements behind this one; 0: none comes.
 template <bool kPairs, typename T>
-void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, float* lse, float* scratch) {
+void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, float* lse, int64_t ahead,
+                 float* scratch) {
   const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
   float* const kt = take(Steps<kPairs>(s.d) * s.stride);
   float* const scores = take(kQueries * s.stride);
@@ -200,7 +207,7 @@ void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, flo
   for (int64_t begin = 0; begin < s.tokens; begin += kQueries) {
     const int64_t end = std::min(s.tokens, begin + kQueries), rows = end - begin, computed = s.Computed(end);
     SmallGemm<false, kPairs>(rows, computed, Steps<kPairs>(s.d), RowsFrom<kPairs>(s, q, packed_q, begin), kt, s.stride,
-                             scores, s.stride);
+                             scores, s.stride, s.OfScores(begin));
     float inverse[kQueries];
     for (int64_t i = 0; i < rows; ++i) {
       float* const row = scores + i * s.stride;
@@ -210,11 +217,15 @@ void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, flo
       RoundRow<kPairs>(row, computed);
       lse[begin + i] = max + std::log(sum);
       inverse[i] = 1 / sum;
+      if (ahead == 0) continue;
+      const int64_t next = ahead + (begin + i) * s.columns;
+      for (const T* x : {q, k, v}) PrefetchRow<0>(s, x + next);
+      PrefetchRow<1>(s, out + next);
     }
     T* const to = out + begin * s.columns;
     const Rows<T> sums(s, to, scratch);
     SmallGemm<false, kPairs>(rows, s.d, Steps<kPairs>(std::min(computed, s.tokens)), {scores, s.stride, 1}, packed_v,
-                             s.d, sums.data, sums.stride);
+                             s.d, sums.data, sums.stride, s.OfRows(begin));
     for (int64_t i = 0; i < rows; ++i) {
       VecLoop(s.d, [&](int64_t c, auto lanes) {
         Store(to + i * s.columns + c, Load(sums.data + i * sums.stride + c, lanes) * inverse[i], lanes);
@@ -245,11 +256,13 @@ void SoftmaxGradient(const Shape& s, const Head<T>& h, int64_t query, int64_t co
   F32s dot = Splat(0);
   VecLoop(s.d, [&](int64_t c, auto lanes) { dot += Load(dout + c, lanes) * Load(out + c, lanes); });
   const F32s mean = Splat(Sum(dot));
-  for (int64_t j = 0; j < computed; j += kLanes) Store(ds + j, Load(p + j) * (Load(ds + j) - mean) * s.scale);
+  int64_t j = 0;
+  for (; j < s.Visible(query); j += kLanes) Store(ds + j, Load(p + j) * (Load(ds + j) - mean) * s.scale);
+  for (; j < computed; j += kLanes) Store(ds + j, Splat(0));
 }
 
 template <bool kPairs, typename T>
-void BackwardHead(const Shape& s, const Head<T>& h, float* scratch) {
+void BackwardHead(const Shape& s, const Head<T>& h, int64_t ahead, float* scratch) {
   const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
   float* const kt = take(Steps<kPairs>(s.d) * s.stride);
   float* const vt = take(Steps<kPairs>(s.d) * s.stride);
@@ -272,18 +285,27 @@ void BackwardHead(const Shape& s, const Head<T>& h, float* scratch) {
   for (int64_t begin = 0; begin < s.tokens; begin += kQueries) {
     const int64_t end = std::min(s.tokens, begin + kQueries), rows = end - begin, at = Steps<kPairs>(begin) * s.d;
     const int64_t computed = s.Computed(end), keys = std::min(computed, s.tokens), along_d = Steps<kPairs>(s.d);
-    SmallGemm<false, kPairs>(rows, computed, along_d, RowsFrom<kPairs>(s, h.q, q, begin), kt, s.stride, p, s.stride);
+    SmallGemm<false, kPairs>(rows, computed, along_d, RowsFrom<kPairs>(s, h.q, q, begin), kt, s.stride, p, s.stride,
+                             s.OfScores(begin));
     SmallGemm<false, kPairs>(rows, computed, along_d, RowsFrom<kPairs>(s, h.dout, dout, begin), vt, s.stride, ds,
-                             s.stride);
-    for (int64_t i = 0; i < rows; ++i) SoftmaxGradient(s, h, begin + i, computed, p + i * s.stride, ds + i * s.stride);
+                             s.stride, s.OfScores(begin));
+    for (int64_t i = 0; i < rows; ++i) {
+      SoftmaxGradient(s, h, begin + i, computed, p + i * s.stride, ds + i * s.stride);
+      if (ahead == 0) continue;
+      const int64_t next = ahead + (begin + i) * s.columns;
+      for (const T* x : {h.q, h.k, h.v, h.dout, h.out}) PrefetchRow<0>(s, x + next);
+      for (const T* x : {h.dq, h.dk, h.dv}) PrefetchRow<1>(s, x + next);
+    }
     const Strided by_query = {AlongQueries<kPairs>(s, rows, computed, p, pairs), 1, s.stride};
-    SmallGemm<true, kPairs>(keys, s.d, Steps<kPairs>(rows), by_query, dout + at, s.d, dv, s.d);
+    SmallGemm<true, kPairs>(keys, s.d, Steps<kPairs>(rows), by_query, dout + at, s.d, dv, s.d, s.OfColumns(begin));
     const Strided gradient_by_query = {AlongQueries<kPairs>(s, rows, computed, ds, pairs), 1, s.stride};
-    SmallGemm<true, kPairs>(keys, s.d, Steps<kPairs>(rows), gradient_by_query, q + at, s.d, dk, s.d);
+    SmallGemm<true, kPairs>(keys, s.d, Steps<kPairs>(rows), gradient_by_query, q + at, s.d, dk, s.d,
+                            s.OfColumns(begin));
     for (int64_t i = 0; i < rows; ++i) RoundRow<kPairs>(ds + i * s.stride, computed);
     T* const to = h.dq + begin * s.columns;
     const Rows<T> sums(s, to, scratch);
-    SmallGemm<false, kPairs>(rows, s.d, Steps<kPairs>(keys), {ds, s.stride, 1}, k, s.d, sums.data, sums.stride);
+    SmallGemm<false, kPairs>(rows, s.d, Steps<kPairs>(keys), {ds, s.stride, 1}, k, s.d, sums.data, sums.stride,
+                             s.OfRows(begin));
     if constexpr (Half<T>) {
       for (int64_t i = 0; i < rows; ++i) {
         VecLoop(s.d, [&](int64_t c, auto lanes) {
@@ -316,18 +338,16 @@ void InSteps(const Shape& s, const Body& body) {
 template <typename T>
 const char* Attention(const KernelArgs& args) {
   const Shape s(args.in[0], *args.attrs);
-  const auto forward = [&]<bool kPairs>(int64_t task, float* scratch) {
+  const auto forward = [&]<bool kPairs>(int64_t task, int64_t end, float* scratch) {
     const int64_t at = s.HeadAt(task);
     ForwardHead<kPairs>(s, args.in[0].as<const T>() + at, args.in[1].as<const T>() + at, args.in[2].as<const T>() + at,
-                        args.out[0].as<T>() + at, args.out[1].as<float>() + task * s.tokens, scratch);
+                        args.out[0].as<T>() + at, args.out[1].as<float>() + task * s.tokens, s.Ahead(task, end),
+                        scratch);
   };
   ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * ForwardScratch<T>(s);
     InSteps<T>(s, [&]<bool kPairs>() {
-      for (int64_t task = begin; task < end; ++task) {
-        for (int i = 0; i < 3 && task + 1 < end; ++i) Prefetch(s, args.in[i].as<const T>() + s.HeadAt(task + 1));
-        forward.template operator()<kPairs>(task, scratch);
-      }
+      for (int64_t task = begin; task < end; ++task) forward.template operator()<kPairs>(task, end, scratch);
     });
   });
   return nullptr;
@@ -342,20 +362,18 @@ size_t AttentionWorkspace(const KernelArgs& args) {
 template <typename T>
 const char* AttentionGrad(const KernelArgs& args) {
   const Shape s(args.in[1], *args.attrs);
-  const auto backward = [&]<bool kPairs>(int64_t task, float* scratch) {
+  const auto backward = [&]<bool kPairs>(int64_t task, int64_t end, float* scratch) {
     const int64_t at = s.HeadAt(task);
     const auto in = [&](int i) { return args.in[i].as<const T>() + at; };
     const auto out = [&](int i) { return args.out[i].as<T>() + at; };
     const float* const lse = args.in[5].as<const float>() + task * s.tokens;
-    BackwardHead<kPairs, T>(s, {in(0), in(1), in(2), in(3), in(4), lse, out(0), out(1), out(2)}, scratch);
+    BackwardHead<kPairs, T>(s, {in(0), in(1), in(2), in(3), in(4), lse, out(0), out(1), out(2)}, s.Ahead(task, end),
+                            scratch);
   };
   ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
     float* const scratch = static_cast<float*>(args.workspace) + thread * BackwardScratch<T>(s);
     InSteps<T>(s, [&]<bool kPairs>() {
-      for (int64_t task = begin; task < end; ++task) {
-        for (int i = 0; i < 5 && task + 1 < end; ++i) Prefetch(s, args.in[i].as<const T>() + s.HeadAt(task + 1));
-        backward.template operator()<kPairs>(task, scratch);
-      }
+      for (int64_t task = begin; task < end; ++task) backward.template operator()<kPairs>(task, end, scratch);
     });
   });
   return nullptr;

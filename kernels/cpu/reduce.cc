@@ -49,8 +49,9 @@ struct MinOp {
   }
 };
 
-// Elements of a run that are combined in float before they go to the double: 64 per lane.
-constexpr int64_t kRun = 1024;
+// Elements of a run that are combined in float before they go to the double: as many per lane whatever the register, so
+// that what a large term makes of small ones behind it is not lost on one processor that is kept on another.
+constexpr int64_t kRun = 64 * kLanes;
 
 template <typename Op, typename T>
 double ReduceRun(const T* x, int64_t n) {

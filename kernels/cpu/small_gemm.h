@@ -7,6 +7,8 @@
 // float is then a pair of neighbours along k, the first in the lower half. Such products flush numbers below 2^-126.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cpu/vec.h"
 
 namespace oneflow::cpu {
@@ -46,6 +48,14 @@ OF_INLINE F32s MultiplyAdd(F32s x, F32s y, F32s sum) {
 struct Strided {
   const float* data;
   int64_t row_stride, column_stride;
+};
+
+// What of a product is left out because a triangle of c is not read, or one of a is zero: row i of c ends at column i +
+// columns_to, its sums at number i + k_to of k; and they begin at number i - k_from. Left out in whole tiles: what lies
+// on the other side within a tile is computed, so zeros of a there have to be zeros.
+struct Triangle {
+  static constexpr int64_t kNone = int64_t{1} << 40;
+  int64_t columns_to = kNone, k_to = kNone, k_from = kNone;
 };
 
 // As many rows of a tile as leave registers for operands.
@@ -91,13 +101,16 @@ OF_INLINE void GemmTile(int64_t k, const float* a, int64_t a_row, int64_t a_k, c
   }
 }
 
+// Of a block of columns the tiles from row `i` on.
 template <int kVectors, bool kAccumulate, bool kPairs, typename Lanes>
-inline void GemmColumns(int64_t m, int64_t k, Strided a, const float* b, int64_t ldb, float* c, int64_t ldc,
-                        Lanes lanes) {
-  int64_t i = 0;
+inline void GemmColumns(int64_t i, int64_t m, int64_t k, Strided a, const float* b, int64_t ldb, float* c, int64_t ldc,
+                        const Triangle& triangle, Lanes lanes) {
   const auto tile = [&]<int kRows>() {
-    GemmTile<kRows, kVectors, kAccumulate, kPairs>(k, a.data + i * a.row_stride, a.row_stride, a.column_stride, b, ldb,
-                                                   c + i * ldc, ldc, lanes);
+    const int64_t begin = std::max<int64_t>(0, i - triangle.k_from) / (kPairs ? 2 : 1);
+    const int64_t end = std::min(k, Steps<kPairs>(i + kRows + triangle.k_to));
+    GemmTile<kRows, kVectors, kAccumulate, kPairs>(end - begin, a.data + i * a.row_stride + begin * a.column_stride,
+                                                   a.row_stride, a.column_stride, b + begin * ldb, ldb, c + i * ldc,
+                                                   ldc, lanes);
     i += kRows;
   };
   while (i + kTileRows <= m) tile.template operator()<kTileRows>();
@@ -106,20 +119,34 @@ inline void GemmColumns(int64_t m, int64_t k, Strided a, const float* b, int64_t
   if (i < m) tile.template operator()<1>();
 }
 
-// c[m,n] = a[m,k] b[k,n], or c += a b. b and c have rows of stride ldb, ldc with unit steps; k counts
-// steps.
+// c[m,n] = a[m,k] b[k,n], or c += a b, but for what `triangle` leaves out. b and c have rows of stride ldb, ldc with
+// unit steps; k counts steps.
 template <bool kAccumulate, bool kPairs = false>
-inline void SmallGemm(int64_t m, int64_t n, int64_t k, Strided a, const float* b, int64_t ldb, float* c, int64_t ldc) {
+inline void SmallGemm(int64_t m, int64_t n, int64_t k, Strided a, const float* b, int64_t ldb, float* c, int64_t ldc,
+                      const Triangle& triangle = {}) {
   constexpr int64_t kOne = kLanes;
+  const auto first_row = [&](int64_t column) {
+    return std::max<int64_t>(0, column - triangle.columns_to) / kTileRows * kTileRows;
+  };
+  const auto columns = [&]<int kVectors>(int64_t j, auto lanes) {
+    GemmColumns<kVectors, kAccumulate, kPairs>(first_row(j), m, k, a, b + j, ldb, c + j, ldc, triangle, lanes);
+  };
   int64_t j = 0;
-  for (; j + 2 * kOne <= n; j += 2 * kOne)
-    GemmColumns<2, kAccumulate, kPairs>(m, k, a, b + j, ldb, c + j, ldc, AllLanes{});
+  while (j + 2 * kOne <= n) {
+    if (first_row(j) == first_row(j + kOne)) {
+      columns.template operator()<2>(j, AllLanes{});
+      j += 2 * kOne;
+    } else {
+      columns.template operator()<1>(j, AllLanes{});
+      j += kOne;
+    }
+  }
   if (n - j == kOne) {
-    GemmColumns<1, kAccumulate, kPairs>(m, k, a, b + j, ldb, c + j, ldc, AllLanes{});
+    columns.template operator()<1>(j, AllLanes{});
   } else if (n - j > kOne) {
-    GemmColumns<2, kAccumulate, kPairs>(m, k, a, b + j, ldb, c + j, ldc, SomeLanes{static_cast<int>(n - j - kOne)});
+    columns.template operator()<2>(j, SomeLanes{static_cast<int>(n - j - kOne)});
   } else if (n > j) {
-    GemmColumns<1, kAccumulate, kPairs>(m, k, a, b + j, ldb, c + j, ldc, SomeLanes{static_cast<int>(n - j)});
+    columns.template operator()<1>(j, SomeLanes{static_cast<int>(n - j)});
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;  // of a plan
 constexpr size_t kGuard = 256;
-constexpr char kPattern = static_cast<char>(0xA5);
+constexpr char kPattern = static_cast<char>(0xFF);  // of all floats no number: what is read before it is written shows
 
 template <typename T>
 void Put(double value, char* to) {
