@@ -35,7 +35,8 @@ constexpr ScaleCase kCases[] = {
 // Layers between any two tensors of a few streams that all reach the loss.
 class RandomGraph {
  public:
-  RandomGraph(const OpRegistry& ops, int64_t batch) : builder_(ops, "train"), batch_(batch) {}
+  RandomGraph(const OpRegistry& ops, int64_t batch, uint32_t seed)
+      : builder_(ops, "train"), batch_(batch), random_(seed) {}
 
   absl::StatusOr<Graph> Make(int num_ops) {
     const Tensor tokens =
@@ -83,7 +84,7 @@ class RandomGraph {
 
   GraphBuilder builder_;
   const int64_t batch_;
-  std::mt19937 random_{1};
+  std::mt19937 random_;
 };
 
 // Of one process per class of ranks, the most bytes that a worker is sent.
@@ -99,7 +100,7 @@ absl::StatusOr<int64_t> LargestProgram(const pb::PlanSet& plan, int ranks_per_pr
 }  // namespace
 
 absl::StatusOr<Graph> ScaleGraph(const ScaleCase& it, const OpRegistry& ops) {
-  if (it.layers == 0) return RandomGraph(ops, 4 * it.dp).Make(it.ops);
+  if (it.layers == 0) return RandomGraph(ops, 4 * it.dp, it.seed).Make(it.ops);
   const GptConfig config{
       .vocabulary = kVocabulary, .layers = it.layers, .width = it.width, .heads = it.heads, .context = kContext};
   OF_ASSIGN_OR_RETURN(std::vector<Graph> program,

@@ -27,6 +27,7 @@ struct ScaleCase {
   int64_t layers, width, heads;  // of a GPT; 0 layers: a random graph
   int ops;                       // of a random graph, as written; training makes several of each
   const char* schedule;          // of its pipeline; empty: what follows from credits
+  uint32_t seed = 1;             // of a random graph
 };
 
 absl::Span<const ScaleCase> ScaleCases();
