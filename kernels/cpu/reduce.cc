@@ -49,8 +49,8 @@ struct MinOp {
   }
 };
 
-// Elements of a run that are combined in float before they go to the double: as many per lane whatever the register, so
-// that what a large term makes of small ones behind it is not lost on one processor that is kept on another.
+// Elements of a run that are combined in float before they go to the double: 64 per lane, however many lanes a register
+// has, as those behind a large term in its lane are what a sum may lose.
 constexpr int64_t kRun = 64 * kLanes;
 
 template <typename Op, typename T>
