@@ -173,9 +173,9 @@ void PlanBuilder::AddToRegister(int producer, bool per_step, const std::vector<i
   PhysicalRegister& reg = plan_.registers[it->second];
   if (SharedAmongProcesses(value)) reg.zone = Zone::kShared;
   if (reg.first_value < 0) reg.first_value = value;
-  location_[value] = {it->second, Align(reg.slot_bytes)};
-  reg.slot_bytes = Align(reg.slot_bytes) + NumBytes(value);
-  reg.slot_stride = Align(reg.slot_bytes);
+  location_[value] = {it->second, reg.slot_stride};
+  reg.slot_bytes = reg.slot_stride + NumBytes(value);
+  reg.slot_stride += Room(NumBytes(value));
 }
 
 void PlanBuilder::MakeDataRegisters() {

@@ -260,7 +260,7 @@ class Assignment {
   void SayPeaks() {
     for (const PlannedVariable& variable : input_.variables.variables) {
       for (size_t c = 0; c < plan_.classes.size(); ++c) {
-        if (variable.offsets[c] >= 0) Use(c, variable.use, variable.name, Align(variable.num_bytes));
+        if (variable.offsets[c] >= 0) Use(c, variable.use, variable.name, Room(variable.num_bytes));
       }
     }
     for (int zone = 0; zone < kNumZones; ++zone) {
@@ -274,7 +274,7 @@ class Assignment {
               ticks.first <= at.tick && at.tick <= ticks.last &&
               (placed || (claim.actor == at.actor && claim.first <= at.instruction && at.instruction <= claim.last));
           if (!in_use) continue;
-          Use(ticks.rank_class, target.use, Producer(target.value).name, Align(claim.num_bytes));
+          Use(ticks.rank_class, target.use, Producer(target.value).name, Room(claim.num_bytes));
         }
       }
     }

@@ -70,7 +70,7 @@ absl::StatusOr<VariableTable> LayOutVariables(const std::vector<const Graph*>& g
     for (const int c : classes.In(variable.dist.placement)) {
       int64_t& used = table.num_bytes[c][static_cast<int>(variable.zone)];
       variable.offsets[c] = used;
-      used += Align(variable.num_bytes);
+      used += Room(variable.num_bytes);
     }
   }
   return table;

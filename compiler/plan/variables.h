@@ -31,6 +31,15 @@ const char* Name(MemoryUse use);  // "weights", "optimizer", ...
 inline constexpr int64_t kAlignment = 64;
 constexpr int64_t Align(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+// What a tensor takes where others lie behind it. Large ones of whole pages are set apart: a cache finds a line by the
+// low bits of its address, so what a head of attention takes of eight tensors that begin alike would lie in few of its
+// sets. With an odd number of lines between any two, 64 of them begin at 64 places of a page.
+constexpr int64_t Room(int64_t bytes) {
+  constexpr int64_t kPage = 4096, kLarge = 16 * kPage;
+  const int64_t lines = Align(bytes);
+  return lines >= kLarge && lines % kPage == 0 ? lines + 3 * kAlignment : lines;
+}
+
 // Bytes of the largest shard: that of coordinate 0 along every axis.
 int64_t ShardBytes(const TensorType& type, const DistType& dist);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
@@ -48,6 +49,15 @@ TEST(PackTest, WorkspacesOfTwoActorsNeverMeet) {
   b.first = b.last = 1;
   const Packing packing = Pack({a, b, c, At(64, 2, 2)}, {Clock{4, {}}});
   EXPECT_THAT(packing.offsets, ElementsAre(0, 0, 0, 128));
+}
+
+TEST(PackTest, LargeTensorsBeginAtDifferentPlacesOfAPage) {
+  const std::vector<Claim> claims(64, At(64 << 10, 0, 0));
+  const Packing packing = Pack(claims, {Clock{1, {}}});
+  std::set<int64_t> places;
+  for (const int64_t offset : packing.offsets) places.insert(offset % 4096);
+  EXPECT_EQ(places.size(), 64u);
+  EXPECT_LE(packing.num_bytes[0], 64 * ((64 << 10) + 192));
 }
 
 TEST(PackTest, RandomUsesNeverOverlap) {
