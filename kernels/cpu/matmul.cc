@@ -57,10 +57,17 @@ Factors SumFactors(const KernelArgs& args) {
   return f;
 }
 
+// Of floats.
+template <Factors (*kFactors)(const KernelArgs&)>
+size_t OneWorkspace(const KernelArgs& args) {
+  return static_cast<size_t>(GemmWorkspace(kFactors(args).shape)) * sizeof(float);
+}
+
 template <Factors (*kFactors)(const KernelArgs&)>
 const char* One(const KernelArgs& args) {
   const Factors f = kFactors(args);
-  return Gemm(f.shape, args.in[f.a].as<const float>(), args.in[f.b].as<const float>(), args.out[0].as<float>());
+  return Gemm(f.shape, args.in[f.a].as<const float>(), args.in[f.b].as<const float>(), args.out[0].as<float>(),
+              static_cast<float*>(args.workspace));
 }
 
 // The index of the matrix of `x` that batch `batch` of the output `c` uses; dimensions of size 1 repeat.
@@ -88,7 +95,7 @@ const char* BatchMatmul(const KernelArgs& args) {
     for (int64_t batch = begin; batch < end; ++batch) {
       const char* const failed =
           Gemm(s, a.as<const float>() + MatrixOf(a, c, batch) * s.m * s.k,
-               b.as<const float>() + MatrixOf(b, c, batch) * s.k * s.n, c.as<float>() + batch * s.m * s.n);
+               b.as<const float>() + MatrixOf(b, c, batch) * s.k * s.n, c.as<float>() + batch * s.m * s.n, nullptr);
       if (failed != nullptr) {
 #pragma omp atomic write
         error = failed;
@@ -174,7 +181,7 @@ void ListNarrow(const char* op, KernelList& kernels) {
 }  // namespace
 
 KernelList MatmulKernels() {
-  KernelList kernels = {{"matmul", DType::kFloat32, One<MatmulFactors>},
+  KernelList kernels = {{"matmul", DType::kFloat32, One<MatmulFactors>, OneWorkspace<MatmulFactors>},
                         {"matmul_wgrad", DType::kFloat32, One<WgradFactors>},
                         {"accumulate_matmul_wgrad", DType::kFloat32, One<SumFactors>},
                         {"batch_matmul", DType::kFloat32, BatchMatmul}};

@@ -167,6 +167,7 @@ struct FloatSpace {
   explicit FloatSpace(const Head& head) {
     const int64_t rows = head.most_rows();
     logits = Take(rows * head.row());
+    turned = Take(std::max(GemmWorkspace(head.Logits(rows)), GemmWorkspace(head.Dx(rows, head.row()))));
     if (!Half<T>) return;
     w = Take(head.k * head.n);
     if (head.wt != nullptr) wt = Take(head.k * head.n);
@@ -177,7 +178,7 @@ struct FloatSpace {
     size += RoundUp(floats, kRowUnit);
     return size - RoundUp(floats, kRowUnit);
   }
-  int64_t size = 0, logits = 0, w = 0, wt = 0, x = 0, dx = 0;
+  int64_t size = 0, logits = 0, turned = 0, w = 0, wt = 0, x = 0, dx = 0;  // turned: of Gemm
 };
 
 template <typename T>
@@ -192,12 +193,12 @@ class FloatHead {
     const int64_t begin = head_.begin(block), rows = head_.rows_of(block);
     float* const z = workspace_ + space_.logits;
     const float* const x = BlockOfX(begin, rows);
-    if (const char* error = Gemm(head_.Logits(rows), x, w_, z)) return error;
+    if (const char* error = Multiply(head_.Logits(rows), x, w_, z)) return error;
     Losses<T>(head_, begin, rows, z, z, head_.row());
     if (head_.dloss == nullptr) return nullptr;
     if (const char* error = GiveDx(begin, rows, z)) return error;
     const ProductShape dw = head_.Dw(rows, head_.row(), /*accumulate=*/block > 0);
-    return head_.turned ? Gemm(dw, z, x, head_.dw->as<float>()) : Gemm(dw, x, z, head_.dw->as<float>());
+    return head_.turned ? Multiply(dw, z, x, head_.dw->as<float>()) : Multiply(dw, x, z, head_.dw->as<float>());
   }
 
  private:
@@ -214,6 +215,10 @@ class FloatHead {
     return wide;
   }
 
+  const char* Multiply(const ProductShape& shape, const float* a, const float* b, float* c) const {
+    return Gemm(shape, a, b, c, workspace_ + space_.turned);
+  }
+
   const float* BlockOfX(int64_t begin, int64_t rows) const {
     const T* const x = head_.x.as<const T>() + begin * head_.k;
     if constexpr (Half<T>) {
@@ -227,9 +232,9 @@ class FloatHead {
   const char* GiveDx(int64_t begin, int64_t rows, const float* dz) const {
     const ProductShape shape = head_.Dx(rows, head_.row());
     const int64_t first = begin * head_.k;
-    if (head_.dx->dtype == DType::kFloat32) return Gemm(shape, dz, wt_, head_.dx->as<float>() + first);
+    if (head_.dx->dtype == DType::kFloat32) return Multiply(shape, dz, wt_, head_.dx->as<float>() + first);
     float* const sums = workspace_ + space_.dx;
-    if (const char* error = Gemm(shape, dz, wt_, sums)) return error;
+    if (const char* error = Multiply(shape, dz, wt_, sums)) return error;
     return ByFloat(head_.dx->dtype, [&]<typename To>() { Convert(sums, head_.dx->as<To>() + first, rows * head_.k); });
   }
 

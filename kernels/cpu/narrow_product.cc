@@ -8,6 +8,7 @@
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/packed_product.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/reorder.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace oneflow::cpu {
@@ -26,13 +27,14 @@ class Widened : public NarrowProduct {
 
   size_t WorkspaceBytes() const override {
     const int64_t sums = out_ == DType::kFloat32 ? 0 : s_.batch * s_.m * s_.n;
-    return static_cast<size_t>(SizeA() + SizeB() + Aligned(sums)) * sizeof(float);
+    return static_cast<size_t>(SizeA() + SizeB() + Aligned(sums) + GemmWorkspace(s_)) * sizeof(float);
   }
 
   const char* Run(const void* a, const void* b, void* c, void* workspace) const override {
     float* const wide_a = static_cast<float*>(workspace);
     float* const wide_b = wide_a + SizeA();
-    float* const sums = out_ == DType::kFloat32 ? static_cast<float*>(c) : wide_b + SizeB();
+    float* const turned = wide_b + SizeB();
+    float* const sums = out_ == DType::kFloat32 ? static_cast<float*>(c) : turned + GemmWorkspace(s_);
     const char* error = ByFloat(in_, [&]<typename T>() {
       Convert(static_cast<const T*>(a), wide_a, s_.batch * s_.m * s_.k);
       if (s_.packed_b) {
@@ -42,7 +44,7 @@ class Widened : public NarrowProduct {
       }
     });
     for (int64_t i = 0; i < s_.batch && error == nullptr; ++i) {
-      error = Gemm(s_, wide_a + i * s_.m * s_.k, wide_b + i * s_.k * s_.n, sums + i * s_.m * s_.n);
+      error = Gemm(s_, wide_a + i * s_.m * s_.k, wide_b + i * s_.k * s_.n, sums + i * s_.m * s_.n, turned);
     }
     if (error != nullptr || sums == c) return error;
     return ByFloat(out_, [&]<typename T>() { Convert(sums, static_cast<T*>(c), s_.batch * s_.m * s_.n); });
@@ -200,13 +202,29 @@ const char* InParts(const ProductShape& s, const float* a, const float* b, float
 
 }  // namespace
 
-const char* Gemm(const ProductShape& s, const float* a, const float* b, float* c) {
+int64_t GemmWorkspace(const ProductShape& s) {
+  // What half of a second-level cache holds, and rows for which it pays (kernels/README.md, "Matmul").
+  constexpr int64_t kMostBytes = 512 << 10, kLeastRows = 512;
+  const bool pays = s.transpose_b && !s.transpose_a && s.batch == 1 && s.m >= kLeastRows &&
+                    s.n % kTransposedUnit == 0 && s.k % kTransposedUnit == 0 &&
+                    s.n * s.k * static_cast<int64_t>(sizeof(float)) <= kMostBytes;
+  return pays ? s.n * s.k : 0;
+}
+
+const char* Gemm(const ProductShape& s, const float* a, const float* b, float* c, float* workspace) {
   if (s.m == 0 || s.n == 0) return nullptr;
   if (s.k == 0) {  // an empty sum; leading dimensions of zero are an error to sgemm
     ProductShape one = s;
     one.batch = 1;
     if (!s.accumulate) FillZero(c, BytesOfC(one, DType::kFloat32));
     return nullptr;
+  }
+  if (workspace != nullptr && GemmWorkspace(s) > 0) {
+    TransposeMatrix(b, RowOf(s.row_b, s.k), s.n, s.k, workspace);
+    ProductShape turned = s;
+    turned.transpose_b = false;
+    turned.row_b = 0;
+    return Block(turned, a, workspace, c, 0, s.m, 0, s.n);
   }
   // A b that lies transposed the library divides badly among its threads (kernels/README.md, "Matmul").
   const bool has_parts = std::max(s.m, s.n) >= kLeastOfPart * NumThreads();

@@ -24,8 +24,10 @@ struct ProductShape {
   bool accumulate = false;  // c += op(a) op(b), of one matrix
 };
 
-// c = op(a) op(b) of one pair of matrices of floats. Null, or which call failed.
-const char* Gemm(const ProductShape& shape, const float* a, const float* b, float* c);
+// Floats of workspace in which Gemm turns a b around that lies transposed: a small one, for many rows. Else 0.
+int64_t GemmWorkspace(const ProductShape& shape);
+// c = op(a) op(b) of one pair of matrices of floats. Null, or which call failed. `workspace`: null, or GemmWorkspace.
+const char* Gemm(const ProductShape& shape, const float* a, const float* b, float* c, float* workspace);
 
 // One thread at a time; made for the OpenMP threads of the calling thread.
 class NarrowProduct {

@@ -58,13 +58,13 @@ const ProductShape kShapes[] = {{1, 1, 1, 1, false, false},   {1, 37, 19, 70, fa
                                 {3, 7, 9, 5, true, true},     {2, 4, 4, 0, false, false},
                                 {1, 0, 4, 3, false, false}};
 
-// Few threads and many rows or columns, so that each has a part: columns, rows, and neither; within larger matrices,
-// and added to what is there.
+// Few threads and many rows or columns, so that each has a part: columns, rows, and neither; a small b for many rows,
+// which is turned around; within larger matrices, and added to what is there.
 TEST(GemmTest, PartsOfThreadsAreTheWholeProduct) {
   std::mt19937 random(12);
   std::uniform_real_distribution<float> uniform(-2, 2);
-  for (const auto& [m, n, k] :
-       std::vector<std::array<int64_t, 3>>{{40, 1100, 33}, {2300, 130, 20}, {600, 1031, 5}, {9, 30, 700}}) {
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
+           {40, 1100, 33}, {2300, 130, 20}, {600, 1031, 5}, {9, 30, 700}, {520, 48, 80}}) {
     for (const bool accumulate : {false, true}) {
       for (const int threads : {1, 2, 3}) {
         const ProductShape s = {.batch = 1,
@@ -82,7 +82,8 @@ TEST(GemmTest, PartsOfThreadsAreTheWholeProduct) {
           for (float& value : *x) value = uniform(random);
         }
         omp_set_num_threads(threads);
-        ASSERT_EQ(Gemm(s, a.data(), b.data(), c.data()), nullptr);
+        std::vector<float> workspace(GemmWorkspace(s));
+        ASSERT_EQ(Gemm(s, a.data(), b.data(), c.data(), workspace.data()), nullptr);
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < s.row_c; ++j) {
             double want = j < n && !accumulate ? 0 : 0.5;
