@@ -167,7 +167,8 @@ struct FloatSpace {
   explicit FloatSpace(const Head& head) {
     const int64_t rows = head.most_rows();
     logits = Take(rows * head.row());
-    turned = Take(std::max(GemmWorkspace(head.Logits(rows)), GemmWorkspace(head.Dx(rows, head.row()))));
+    const int64_t of_dx = head.dx == nullptr ? 0 : GemmWorkspace(head.Dx(rows, head.row()));
+    turned = Take(std::max(GemmWorkspace(head.Logits(rows)), of_dx));
     if (!Half<T>) return;
     w = Take(head.k * head.n);
     if (head.wt != nullptr) wt = Take(head.k * head.n);
