@@ -60,5 +60,13 @@ TEST(VariablesTest, ShardsLieBehindOneAnotherAligned) {
   EXPECT_EQ(table.num_bytes[0][0], 64 + 128);
 }
 
+TEST(VariablesTest, LargeOnesOfWholePagesLieApart) {
+  GraphKit kit("g");
+  for (const char* name : {"a", "b", "c"}) kit.Variable(name, {64, 256}, "[]{0}()");
+  ASSERT_OK_AND_ASSIGN(const VariableTable table, TableOf({&kit.graph()}, 1, 1));
+  EXPECT_EQ(table.Find("b").offsets[0], (64 << 10) + 192);
+  EXPECT_EQ(table.Find("c").offsets[0], 2 * ((64 << 10) + 192));
+}
+
 }  // namespace
 }  // namespace oneflow

@@ -98,6 +98,23 @@ TEST(GemmTest, PartsOfThreadsAreTheWholeProduct) {
   omp_set_num_threads(omp_get_num_procs());
 }
 
+TEST(GemmTest, TurnsSmallTransposedMatricesAroundForManyRows) {
+  const auto floats = [](int64_t m, int64_t n, int64_t k, bool transpose_b) {
+    return GemmWorkspace({1, m, n, k, false, transpose_b});
+  };
+  EXPECT_EQ(floats(512, 48, 80, true), 48 * 80);
+  EXPECT_EQ(floats(4096, 512, 256, true), 512 * 256);
+  EXPECT_EQ(floats(4096, 512, 256, false), 0);
+  EXPECT_EQ(floats(4096, 512, 272, true), 0) << "more than 512 KiB";
+  EXPECT_EQ(floats(511, 48, 80, true), 0) << "few rows";
+  EXPECT_EQ(floats(512, 48, 81, true), 0) << "no whole tiles";
+  const ProductShape s = {1, 512, 48, 80, false, true};
+  const std::vector<float> a(s.m * s.k, 1.0f), b(s.n * s.k, 2.0f);
+  std::vector<float> c(s.m * s.n), workspace(GemmWorkspace(s));
+  ASSERT_EQ(Gemm(s, a.data(), b.data(), c.data(), workspace.data()), nullptr);
+  EXPECT_EQ(workspace, std::vector<float>(s.n * s.k, 2.0f));
+}
+
 TEST(NarrowProductTest, BothWaysGiveTheSumsOfProducts) {
   int library = 0;
   for (const DType in : {DType::kBFloat16, DType::kFloat16}) {
