@@ -1,9 +1,5 @@
 // Matrix products: matmul (rows times a weight), packed_matmul (a weight in panels), matmul_wgrad (x^T dy over all
-// rows) and batch_matmul. Of floats on oneDNN's sgemm, of 16-bit floats as narrow_product.h says.
-//
-// sgemm and not oneDNN's matmul primitive: on the shapes of transformers it is as fast or faster, it packs its
-// operands, so a leading dimension that is a multiple of 4 KiB does not halve it, and it has nothing to prepare
-// (kernels/README.md, "Matmul").
+// rows) and batch_matmul. Of floats as gemm.h says, of 16-bit floats as narrow_product.h.
 #include <algorithm>
 
 #include "kernels/cpu/half.h"
@@ -38,7 +34,9 @@ Factors PackedFactors(const KernelArgs& args) {
 // in: x[rows,k], dy[rows,n]; out: dw[k,n], or dw[n,k] if transposed.
 Factors WgradFactors(const KernelArgs& args) {
   const int a = args.attrs->Bool("transpose") ? 1 : 0, b = 1 - a;
-  return {{1, Columns(args.in[a]), Columns(args.in[b]), Rows(args.in[a]), true, false}, a, b};
+  ProductShape shape = {1, Columns(args.in[a]), Columns(args.in[b]), Rows(args.in[a]), true, false};
+  shape.parts = PartsOfRows(shape, args.threads);
+  return {shape, a, b};
 }
 
 // in: a[T...,m,k], b[T...,k,n], either transposed in its last two dimensions.
@@ -182,8 +180,8 @@ void ListNarrow(const char* op, KernelList& kernels) {
 
 KernelList MatmulKernels() {
   KernelList kernels = {{"matmul", DType::kFloat32, One<MatmulFactors>, OneWorkspace<MatmulFactors>},
-                        {"matmul_wgrad", DType::kFloat32, One<WgradFactors>},
-                        {"accumulate_matmul_wgrad", DType::kFloat32, One<SumFactors>},
+                        {"matmul_wgrad", DType::kFloat32, One<WgradFactors>, OneWorkspace<WgradFactors>},
+                        {"accumulate_matmul_wgrad", DType::kFloat32, One<SumFactors>, OneWorkspace<SumFactors>},
                         {"batch_matmul", DType::kFloat32, BatchMatmul}};
   ListNarrow<MatmulFactors>("matmul", kernels);
   ListNarrow<WgradFactors>("matmul_wgrad", kernels);

@@ -51,6 +51,7 @@ struct Head {
   bool packed, transposed;
   bool turned;  // dw is [n,k]
   int64_t rows, k, n;
+  int threads;
 
   int64_t row() const { return RoundUp(n, kRowUnit); }  // from a row of logits to the next, in floats
   // The same of their gradient in 16 bits, which lies where logits were: a row is in half of the place. But beside
@@ -82,6 +83,7 @@ struct Head {
     ProductShape s = {1, turned ? n : k, turned ? k : n, m, true, false};
     (turned ? s.row_a : s.row_b) = row_dz;
     s.accumulate = accumulate;
+    s.parts = PartsOfRows(s, threads);
     return s;
   }
 };
@@ -101,7 +103,8 @@ Head HeadOf(const KernelArgs& args) {
             .turned = kPacked ? args.attrs->Bool("dw_transpose") : transposed,
             .rows = Rows(x),
             .k = Columns(x),
-            .n = kPacked ? w.dims[0] * w.dims[2] : w.dims[transposed ? 0 : 1]};
+            .n = kPacked ? w.dims[0] * w.dims[2] : w.dims[transposed ? 0 : 1],
+            .threads = args.threads};
   if constexpr (kGradient) {
     if (kPacked) head.wt = &args.in[2];
     head.dloss = &args.in[labels + 1];
@@ -167,8 +170,12 @@ struct FloatSpace {
   explicit FloatSpace(const Head& head) {
     const int64_t rows = head.most_rows();
     logits = Take(rows * head.row());
-    const int64_t of_dx = head.dx == nullptr ? 0 : GemmWorkspace(head.Dx(rows, head.row()));
-    turned = Take(std::max(GemmWorkspace(head.Logits(rows)), of_dx));
+    int64_t of_products = GemmWorkspace(head.Logits(rows));
+    if (head.dx != nullptr) {
+      of_products = std::max({of_products, GemmWorkspace(head.Dx(rows, head.row())),
+                              GemmWorkspace(head.Dw(rows, head.row(), /*accumulate=*/false))});
+    }
+    products = Take(of_products);
     if (!Half<T>) return;
     w = Take(head.k * head.n);
     if (head.wt != nullptr) wt = Take(head.k * head.n);
@@ -179,7 +186,7 @@ struct FloatSpace {
     size += RoundUp(floats, kRowUnit);
     return size - RoundUp(floats, kRowUnit);
   }
-  int64_t size = 0, logits = 0, turned = 0, w = 0, wt = 0, x = 0, dx = 0;  // turned: of Gemm
+  int64_t size = 0, logits = 0, products = 0, w = 0, wt = 0, x = 0, dx = 0;
 };
 
 template <typename T>
@@ -217,7 +224,7 @@ class FloatHead {
   }
 
   const char* Multiply(const ProductShape& shape, const float* a, const float* b, float* c) const {
-    return Gemm(shape, a, b, c, workspace_ + space_.turned);
+    return Gemm(shape, a, b, c, workspace_ + space_.products);
   }
 
   const float* BlockOfX(int64_t begin, int64_t rows) const {

@@ -8,7 +8,6 @@
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/packed_product.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/reorder.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace oneflow::cpu {
@@ -164,72 +163,7 @@ class Zeros : public NarrowProduct {
   const size_t num_bytes_;
 };
 
-// Elements from a row to the next.
-int64_t RowOf(int64_t given, int64_t dense) { return given == 0 ? dense : given; }
-
-// One call of the library: rows [i, i + m) and columns [j, j + n) of c.
-const char* Block(const ProductShape& s, const float* a, const float* b, float* c, int64_t i, int64_t m, int64_t j,
-                  int64_t n) {
-  const int64_t row_a = RowOf(s.row_a, s.transpose_a ? s.m : s.k), row_b = RowOf(s.row_b, s.transpose_b ? s.k : s.n),
-                row_c = RowOf(s.row_c, s.n);
-  const dnnl_status_t status = dnnl_sgemm(
-      s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', m, n, s.k, 1.0f, a + i * (s.transpose_a ? 1 : row_a), row_a,
-      b + j * (s.transpose_b ? row_b : 1), row_b, s.accumulate ? 1.0f : 0.0f, c + i * row_c + j, row_c);
-  return status == dnnl_success ? nullptr : "dnnl_sgemm failed";
-}
-
-// Rows or columns that are worth a call of their own.
-constexpr int64_t kLeastOfPart = 256;
-
-// Each thread has columns of c, or rows where there are many more of these.
-const char* InParts(const ProductShape& s, const float* a, const float* b, float* c) {
-  constexpr int64_t kUnit = 16;  // a cache line
-  const bool of_columns = 2 * s.n >= s.m;
-  const int64_t size = of_columns ? s.n : s.m;
-  // Written by any thread that fails; all would say the same.
-  const char* error = nullptr;
-  ParallelFor((size + kUnit - 1) / kUnit, kLeastOfPart / kUnit, [&](int64_t begin, int64_t end) {
-    const int64_t first = begin * kUnit, count = std::min(end * kUnit, size) - first;
-    const char* const failed =
-        of_columns ? Block(s, a, b, c, 0, s.m, first, count) : Block(s, a, b, c, first, count, 0, s.n);
-    if (failed != nullptr) {
-#pragma omp atomic write
-      error = failed;
-    }
-  });
-  return error;
-}
-
 }  // namespace
-
-int64_t GemmWorkspace(const ProductShape& s) {
-  // What half of a second-level cache holds, and rows for which it pays (kernels/README.md, "Matmul").
-  constexpr int64_t kMostBytes = 512 << 10, kLeastRows = 512;
-  const bool pays = s.transpose_b && !s.transpose_a && s.batch == 1 && s.m >= kLeastRows &&
-                    s.n % kTransposedUnit == 0 && s.k % kTransposedUnit == 0 &&
-                    s.n * s.k * static_cast<int64_t>(sizeof(float)) <= kMostBytes;
-  return pays ? s.n * s.k : 0;
-}
-
-const char* Gemm(const ProductShape& s, const float* a, const float* b, float* c, float* workspace) {
-  if (s.m == 0 || s.n == 0) return nullptr;
-  if (s.k == 0) {  // an empty sum; leading dimensions of zero are an error to sgemm
-    ProductShape one = s;
-    one.batch = 1;
-    if (!s.accumulate) FillZero(c, BytesOfC(one, DType::kFloat32));
-    return nullptr;
-  }
-  if (workspace != nullptr && GemmWorkspace(s) > 0) {
-    TransposeMatrix(b, RowOf(s.row_b, s.k), s.n, s.k, workspace);
-    ProductShape turned = s;
-    turned.transpose_b = false;
-    turned.row_b = 0;
-    return Block(turned, a, workspace, c, 0, s.m, 0, s.n);
-  }
-  // A b that lies transposed the library divides badly among its threads (kernels/README.md, "Matmul").
-  const bool has_parts = std::max(s.m, s.n) >= kLeastOfPart * NumThreads();
-  return s.transpose_b && !s.transpose_a && has_parts ? InParts(s, a, b, c) : Block(s, a, b, c, 0, s.m, 0, s.n);
-}
 
 NarrowProduct::Way NarrowProduct::Fastest(DType in) {
   static const bool kIsFaster = MultipliesBf16Faster();

@@ -10,24 +10,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/cpu/gemm.h"
 #include "oneflow_core/dtype.h"
 
 namespace oneflow::cpu {
-
-// c[batch] = op(a[batch]) op(b[batch]), all row-major, op(a) [m,k] and op(b) [k,n]; op transposes where asked.
-struct ProductShape {
-  int64_t batch, m, n, k;
-  bool transpose_a, transpose_b;
-  bool packed_b = false;  // b lies in panels (oneflow_core/packed.h): one matrix of bf16
-  // Elements from a row to the next, as matrices lie; 0: dense. Of one matrix only, and not of one in panels.
-  int64_t row_a = 0, row_b = 0, row_c = 0;
-  bool accumulate = false;  // c += op(a) op(b), of one matrix
-};
-
-// Floats of workspace in which Gemm turns a b around that lies transposed: a small one, for many rows. Else 0.
-int64_t GemmWorkspace(const ProductShape& shape);
-// c = op(a) op(b) of one pair of matrices of floats. Null, or which call failed. `workspace`: null, or GemmWorkspace.
-const char* Gemm(const ProductShape& shape, const float* a, const float* b, float* c, float* workspace);
 
 // One thread at a time; made for the OpenMP threads of the calling thread.
 class NarrowProduct {

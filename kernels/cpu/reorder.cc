@@ -84,19 +84,6 @@ void ReorderBits(const TensorArg& x, const TensorArg& y) {
 
 }  // namespace
 
-void TransposeMatrix(const float* from, int64_t row, int64_t rows, int64_t columns, float* to) {
-  static_assert(kTransposedUnit % kLanes == 0);
-  const int64_t bytes = 2 * kLanes * columns * static_cast<int64_t>(sizeof(float));
-  ParallelFor(rows / kLanes, Grain(bytes), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin * kLanes; i < end * kLanes; i += kLanes) {
-      for (int64_t j = 0; j < columns; j += kLanes) {
-        TransposeTile(reinterpret_cast<const uint32_t*>(from + i * row + j), row,
-                      reinterpret_cast<uint32_t*>(to + j * rows + i), rows);
-      }
-    }
-  });
-}
-
 const char* Reorder(const KernelArgs& args) {
   const TensorArg &x = args.in[0], &y = args.out[0];
   if (x.layout == y.layout) {

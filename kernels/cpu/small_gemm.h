@@ -65,17 +65,11 @@ inline constexpr int kTileRows = 8;
 inline constexpr int kTileRows = 6;
 #endif
 
-// kRows rows of kVectors registers of c, of which the last register stores `lanes`.
-template <int kRows, int kVectors, bool kAccumulate, bool kPairs, typename Lanes>
-OF_INLINE void GemmTile(int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b, int64_t ldb, float* c,
-                        int64_t ldc, Lanes lanes) {
+// sum += a b of kRows rows and kVectors registers of columns, of whose last `lanes` are there.
+template <bool kPairs, int kRows, int kVectors, typename Lanes>
+OF_INLINE void AddProducts(int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b, int64_t ldb,
+                           F32s (&sum)[kRows][kVectors], Lanes lanes) {
   constexpr int64_t kLast = (kVectors - 1) * kLanes;
-  F32s sum[kRows][kVectors];
-#pragma GCC unroll 8
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) sum[i][j] = F32s{};
-  }
   for (int64_t p = 0; p < k; ++p) {
     F32s row[kVectors];
 #pragma GCC unroll 2
@@ -88,6 +82,15 @@ OF_INLINE void GemmTile(int64_t k, const float* a, int64_t a_row, int64_t a_k, c
       for (int j = 0; j < kVectors; ++j) sum[i][j] = MultiplyAdd<kPairs>(x, row[j], sum[i][j]);
     }
   }
+}
+
+// kRows rows of kVectors registers of c, of which the last register stores `lanes`.
+template <int kRows, int kVectors, bool kAccumulate, bool kPairs, typename Lanes>
+OF_INLINE void GemmTile(int64_t k, const float* a, int64_t a_row, int64_t a_k, const float* b, int64_t ldb, float* c,
+                        int64_t ldc, Lanes lanes) {
+  constexpr int64_t kLast = (kVectors - 1) * kLanes;
+  F32s sum[kRows][kVectors] = {};
+  AddProducts<kPairs>(k, a, a_row, a_k, b, ldb, sum, lanes);
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
     float* const to = c + i * ldc;
