@@ -51,6 +51,8 @@ constexpr FusionRow kRows[] = {
      "dx = packed_matmul{out_dtype}(dz, wt); dw = matmul_wgrad{transpose: dw_transpose}(x, dz)",
      "", "loss, dx, dw = packed_matmul_cross_entropy_grad(x, w, wt, labels, dloss)",
      "z, g and dz are never there but for a block", true, kCpu},
+    {"z = matmul{transpose_b}(x, w); y = bias_add(z, b)", "", "y = matmul_bias(x, w, b)",
+     "z is neither written nor read", false, kCpu},
     {"h = bias_add(x, b); y = gelu(h)", "", "h, y = bias_add_gelu(x, b)", "h is not read", false, kCuda},
     {"d = gelu_grad(dy, h); db = bias_grad(d)", "", "d, db = gelu_bias_grad(dy, h)", "d is not read", true, kCuda},
     {"g = embedding_grad{rows}(dy, ids); d = add_n{}(a, g)", "", "d = add_embedding_grad(a, dy, ids)",

@@ -1,7 +1,6 @@
 // bias_add adds b[n] along one dimension; bias_grad sums all others away. Both see the tensor as [outer, n, inner], or
 // in blocks of channels as [outer, n/16, inner, 16]. b and its gradient are f32.
-#include <algorithm>
-
+#include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
@@ -82,64 +81,36 @@ const char* BiasAdd(const KernelArgs& args) {
   return nullptr;
 }
 
-// A reduction over rows of [outer, n, inner] in fixed blocks: block sums in the workspace, then their sum in order.
 size_t BiasGradWorkspace(const KernelArgs& args) {
   const Sides s(args.in[0], *args.attrs);
-  return static_cast<size_t>(FixedBlocks(s.outer).count * s.n) * sizeof(float);
-}
-
-// sums[n] += rows of dy, in order: several in one go, so that the sums are loaded and stored once for all.
-template <typename T>
-void AddRows(const T* dy, int64_t rows, int64_t n, float* sums) {
-  constexpr int64_t kAtOnce = 8;
-  for (; rows >= kAtOnce; rows -= kAtOnce, dy += kAtOnce * n) {
-    VecLoop(n, [&](int64_t i, auto lanes) {
-      F32s sum = Load(sums + i, lanes);
-#pragma GCC unroll 8
-      for (int64_t row = 0; row < kAtOnce; ++row) sum += Load(dy + row * n + i, lanes);
-      Store(sums + i, sum, lanes);
-    });
-  }
-  for (; rows > 0; --rows, dy += n) {
-    VecLoop(n, [&](int64_t i, auto lanes) { Store(sums + i, Load(sums + i, lanes) + Load(dy + i, lanes), lanes); });
-  }
+  return ColumnSumsWorkspace(s.outer, s.n);
 }
 
 template <typename T>
 const char* BiasGrad(const KernelArgs& args) {
   const T* const dy = args.in[0].as<const T>();
-  float* const db = args.out[0].as<float>();
-  float* const partial = static_cast<float*>(args.workspace);
   const Sides s(args.in[0], *args.attrs);
-  const FixedBlocks blocks(s.outer);
-  ParallelFor(blocks.count, Grain(sizeof(T) * blocks.size * s.n * s.inner), [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      float* const sums = partial + block * s.n;
-      std::fill(sums, sums + s.n, 0.0f);
+  const int64_t row_size = s.n * s.inner;
+  const auto add = [&](int64_t begin, int64_t end, float* sums) {
+    if (s.inner == 1 && !s.in_blocks) {
+      AddColumns(dy + begin * s.n, end - begin, s.n, sums);
+      return;
+    }
+    for (int64_t row = begin; row < end; ++row) {
+      const T* const from = dy + row * row_size;
       if (s.in_blocks) {
-        for (int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-          AddBlocks(s, dy + row * s.n * s.inner, sums);
-        }
+        AddBlocks(s, from, sums);
         continue;
       }
-      if (s.inner == 1) {
-        AddRows(dy + blocks.begin(block) * s.n, blocks.end(block) - blocks.begin(block), s.n, sums);
-        continue;
-      }
-      for (int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        const T* const from = dy + row * s.n * s.inner;
-        for (int64_t channel = 0; channel < s.n; ++channel) {
-          F32s sum = Splat(0);
-          VecLoop(s.inner, [&](int64_t i, auto lanes) { sum += Load(from + channel * s.inner + i, lanes); });
-          sums[channel] += Sum(sum);
-        }
+      for (int64_t channel = 0; channel < s.n; ++channel) {
+        F32s sum = Splat(0);
+        VecLoop(s.inner, [&](int64_t i, auto lanes) { sum += Load(from + channel * s.inner + i, lanes); });
+        sums[channel] += Sum(sum);
       }
     }
-  });
-  std::fill(db, db + s.n, 0.0f);
-  for (int64_t block = 0; block < blocks.count; ++block) {
-    for (int64_t i = 0; i < s.n; ++i) db[i] += partial[block * s.n + i];
-  }
+  };
+  SumColumns<1>(s.outer, s.n, static_cast<int64_t>(sizeof(T)) * row_size, args.workspace, {args.out[0].as<float>()},
+                add);
   return nullptr;
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
@@ -102,9 +103,7 @@ void GradRow(int64_t c, const T* dy, const T* x, const float* gamma, RowStatisti
 }
 
 // Two sums of c per block of rows.
-size_t GradWorkspace(const KernelArgs& args) {
-  return static_cast<size_t>(FixedBlocks(Rows(args.in[0])).count * 2 * Columns(args.in[0])) * sizeof(float);
-}
+size_t GradWorkspace(const KernelArgs& args) { return ColumnSumsWorkspace(Rows(args.in[0]), 2 * Columns(args.in[0])); }
 
 // dx = finish(dx, at, lanes); inputs from `first` on: dy, x, gamma, mean, rstd; out: dx, dgamma, dbeta.
 template <typename T, typename Finish>
@@ -114,27 +113,15 @@ const char* LayerNormGradRows(const KernelArgs& args, int first, int64_t operand
   const auto numbers = [&](int i) { return args.in[first + i].as<const float>(); };
   const float *const gamma = numbers(2), *const mean = numbers(3), *const rstd = numbers(4);
   T* const dx = args.out[0].as<T>();
-  float* const partial = static_cast<float*>(args.workspace);
-  const FixedBlocks blocks(Rows(args.in[first]));
-  const int64_t bytes = operands * static_cast<int64_t>(sizeof(T)) * blocks.size * c;
-  ParallelFor(blocks.count, Grain(bytes), [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      float* const sums = partial + block * 2 * c;
-      std::fill(sums, sums + 2 * c, 0.0f);
-      for (int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        const int64_t at = row * c;
-        GradRow(c, dy + at, x + at, gamma, {mean[row], rstd[row]}, dx + at, sums, sums + c,
-                [&](F32s d, int64_t i, auto lanes) OF_INLINED { return finish(d, at + i, lanes); });
-      }
-    }
-  });
-  for (int which = 0; which < 2; ++which) {
-    float* const total = args.out[1 + which].as<float>();
-    std::fill(total, total + c, 0.0f);
-    for (int64_t block = 0; block < blocks.count; ++block) {
-      for (int64_t i = 0; i < c; ++i) total[i] += partial[(block * 2 + which) * c + i];
-    }
-  }
+  const int64_t row_bytes = operands * static_cast<int64_t>(sizeof(T)) * c;
+  SumColumns<2>(Rows(args.in[first]), c, row_bytes, args.workspace, {args.out[1].as<float>(), args.out[2].as<float>()},
+                [&](int64_t begin, int64_t end, float* sums) {
+                  for (int64_t row = begin; row < end; ++row) {
+                    const int64_t at = row * c;
+                    GradRow(c, dy + at, x + at, gamma, {mean[row], rstd[row]}, dx + at, sums, sums + c,
+                            [&](F32s d, int64_t i, auto lanes) OF_INLINED { return finish(d, at + i, lanes); });
+                  }
+                });
   return nullptr;
 }
 

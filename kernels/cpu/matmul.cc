@@ -1,5 +1,5 @@
-// Matrix products: matmul (rows times a weight), packed_matmul (a weight in panels), matmul_wgrad (x^T dy over all
-// rows) and batch_matmul. Of floats as gemm.h says, of 16-bit floats as narrow_product.h.
+// Matrix products: matmul (rows times a weight), matmul_bias (and a bias added), packed_matmul (a weight in panels),
+// matmul_wgrad (x^T dy over all rows) and batch_matmul. Of floats as gemm.h says, of 16-bit floats as narrow_product.h.
 #include <algorithm>
 
 #include "kernels/cpu/half.h"
@@ -66,6 +66,12 @@ const char* One(const KernelArgs& args) {
   const Factors f = kFactors(args);
   return Gemm(f.shape, args.in[f.a].as<const float>(), args.in[f.b].as<const float>(), args.out[0].as<float>(),
               static_cast<float*>(args.workspace));
+}
+
+// in: a[rows,k], w, b[n].
+const char* MatmulBias(const KernelArgs& args) {
+  return Gemm(MatmulFactors(args).shape, args.in[0].as<const float>(), args.in[1].as<const float>(),
+              args.out[0].as<float>(), static_cast<float*>(args.workspace), args.in[2].as<const float>());
 }
 
 // The index of the matrix of `x` that batch `batch` of the output `c` uses; dimensions of size 1 repeat.
@@ -180,6 +186,7 @@ void ListNarrow(const char* op, KernelList& kernels) {
 
 KernelList MatmulKernels() {
   KernelList kernels = {{"matmul", DType::kFloat32, One<MatmulFactors>, OneWorkspace<MatmulFactors>},
+                        {"matmul_bias", DType::kFloat32, MatmulBias, OneWorkspace<MatmulFactors>},
                         {"matmul_wgrad", DType::kFloat32, One<WgradFactors>, OneWorkspace<WgradFactors>},
                         {"accumulate_matmul_wgrad", DType::kFloat32, One<SumFactors>, OneWorkspace<SumFactors>},
                         {"batch_matmul", DType::kFloat32, BatchMatmul}};

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
@@ -84,9 +85,7 @@ void GradRow(int64_t c, const T* dy, const T* x, const float* gamma, float rstd,
 }
 
 // A sum of c per block of rows.
-size_t GradWorkspace(const KernelArgs& args) {
-  return static_cast<size_t>(FixedBlocks(Rows(args.in[0])).count * Columns(args.in[0])) * sizeof(float);
-}
+size_t GradWorkspace(const KernelArgs& args) { return ColumnSumsWorkspace(Rows(args.in[0]), Columns(args.in[0])); }
 
 // dx = finish(dx, at, lanes); inputs from `first` on: dy, x, gamma, rstd; out: dx, dgamma.
 template <typename T, typename Finish>
@@ -96,25 +95,15 @@ const char* RmsNormGradRows(const KernelArgs& args, int first, int64_t operands,
   const float* const gamma = args.in[first + 2].as<const float>();
   const float* const rstd = args.in[first + 3].as<const float>();
   T* const dx = args.out[0].as<T>();
-  float* const dgamma = args.out[1].as<float>();
-  float* const partial = static_cast<float*>(args.workspace);
-  const FixedBlocks blocks(Rows(args.in[first]));
-  const int64_t bytes = operands * static_cast<int64_t>(sizeof(T)) * blocks.size * c;
-  ParallelFor(blocks.count, Grain(bytes), [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      float* const sums = partial + block * c;
-      std::fill(sums, sums + c, 0.0f);
-      for (int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        const int64_t at = row * c;
-        GradRow(c, dy + at, x + at, gamma, rstd[row], dx + at, sums,
-                [&](F32s d, int64_t i, auto lanes) OF_INLINED { return finish(d, at + i, lanes); });
-      }
-    }
-  });
-  std::fill(dgamma, dgamma + c, 0.0f);
-  for (int64_t block = 0; block < blocks.count; ++block) {
-    for (int64_t i = 0; i < c; ++i) dgamma[i] += partial[block * c + i];
-  }
+  const int64_t row_bytes = operands * static_cast<int64_t>(sizeof(T)) * c;
+  SumColumns<1>(Rows(args.in[first]), c, row_bytes, args.workspace, {args.out[1].as<float>()},
+                [&](int64_t begin, int64_t end, float* sums) {
+                  for (int64_t row = begin; row < end; ++row) {
+                    const int64_t at = row * c;
+                    GradRow(c, dy + at, x + at, gamma, rstd[row], dx + at, sums,
+                            [&](F32s d, int64_t i, auto lanes) OF_INLINED { return finish(d, at + i, lanes); });
+                  }
+                });
   return nullptr;
 }
 

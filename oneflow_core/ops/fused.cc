@@ -153,6 +153,32 @@ absl::StatusOr<Types> InferGeluBiasGrad(const InferContext& c) {
   return Outputs({dy, {DType::kFloat32, {dy.shape.dims().back()}}});
 }
 
+absl::StatusOr<Types> InferMatmulBias(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kFloat32, AtLeast(1)}, {"w", kFloat32, Exactly(2)}, {"b", kFloat32}}));
+  const TensorType &a = c.inputs[0], &w = c.inputs[1];
+  OF_ASSIGN_OR_RETURN(const bool transposed, BoolAttrOr(c.attrs, "transpose_b", false));
+  OF_RETURN_IF_ERROR(CheckLastAxis(c));
+  if (a.shape.dims().back() != w.shape[transposed ? 1 : 0]) {
+    return absl::InvalidArgumentError(absl::StrCat("inner dimensions differ: a is ", a.ToString(), ", w is ",
+                                                   w.ToString(), transposed ? " (transposed)" : ""));
+  }
+  TensorType y = a;
+  std::vector<int64_t> sizes = a.shape.dims();
+  sizes.back() = w.shape[transposed ? 0 : 1];
+  y.shape = Shape(std::move(sizes));
+  const TensorType b = {DType::kFloat32, {y.shape.dims().back()}};
+  OF_RETURN_IF_ERROR(CheckType("b", c.inputs[2], b, absl::StrCat("w, which is ", w.ToString(), ",")));
+  return Outputs({y});
+}
+
+std::string MatmulBiasRule(absl::Span<const TensorType>, const AttrMap& attrs) {
+  return attrs.Bool("transpose_b") ? "...k,nk,n->...n; whole k" : "...k,kn,n->...n; whole k";
+}
+
+double MatmulBiasFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap&) {
+  return 2.0 * static_cast<double>(outputs[0].shape.count()) * static_cast<double>(inputs[0].shape.dims().back());
+}
+
 absl::StatusOr<Types> InferAddEmbeddingGrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kFloat32, Exactly(2)}, {"dy", kFloat, AtLeast(1)}, {"ids", kIndex}}));
   const TensorType &a = c.inputs[0], &dy = c.inputs[1];
@@ -209,6 +235,13 @@ void AddFusedOps(OpRegistry& registry) {
                 .in_place = {{0, 0}, {1, 0}},
                 .precision = kFollow,
                 .blocks = BlocksByElement});
+  registry.Add({.name = "matmul_bias",
+                .rule = "...k,kn,n->...n; whole k",
+                .rule_for = MatmulBiasRule,
+                .infer = InferMatmulBias,
+                .flops = MatmulBiasFlops,
+                .precision = Precision::kCompute,
+                .full_inputs = {2}});
   registry.Add({.name = "bias_add_gelu",
                 .rule = "...c,c->...c,...c",
                 .infer = InferBiasAddGelu,

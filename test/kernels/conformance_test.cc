@@ -220,6 +220,7 @@ TEST_P(ConformanceTest, TwoRunsAreBitwiseEqual) {
 // Products and convolutions belong to oneDNN, which divides sums among threads.
 TEST(CpuTest, OurOwnKernelsDoNotDependOnTheNumberOfCores) {
   const std::set<std::string> library = {"matmul",
+                                         "matmul_bias",
                                          "packed_matmul",
                                          "matmul_wgrad",
                                          "accumulate_matmul_wgrad",

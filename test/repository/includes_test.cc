@@ -22,7 +22,7 @@ const std::map<std::string, std::string>& Bringers() {
   static const auto* const kBringers = [] {
     auto* bringers = new std::map<std::string, std::string>;
     const std::pair<const char*, const char*> kNames[] = {
-        {"<algorithm>", "max min sort stable_sort unique"},
+        {"<algorithm>", "fill max min sort stable_sort unique"},
         {"<array>", "array"},
         {"<atomic>", "atomic memory_order_acquire memory_order_relaxed memory_order_release"},
         {"<bit>", "bit_cast"},

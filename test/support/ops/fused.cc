@@ -58,6 +58,10 @@ Tensors AddNormGrad(const char* grad, const RefCall& c) {
 Tensors AddLayerNormGrad(RefCall& c) { return AddNormGrad("layer_norm_grad", c); }
 Tensors AddRmsNormGrad(RefCall& c) { return AddNormGrad("rms_norm_grad", c); }
 
+Tensors MatmulBias(RefCall& c) {
+  return Part("bias_add", {}, {Part("matmul", c.attrs, {c.in[0], c.in[1]})[0], c.in[2]});
+}
+
 Tensors BiasAddGelu(RefCall& c) {
   const RefTensor h = Rounded(Part("bias_add", {}, c.in)[0]);
   return {h, Part("gelu", {}, {h})[0]};
@@ -72,6 +76,14 @@ Tensors GeluBiasGrad(RefCall& c) {
 Tensors AddEmbeddingGrad(RefCall& c) { return {Plus(Part("embedding_grad", c.attrs, {c.in[1], c.in[2]})[0], c.in[0])}; }
 
 constexpr const char kTypes[] = R"(
+matmul_bias(f32[5,2,3] f32[3,4] f32[4]) = f32[5,2,4]
+matmul_bias(f32[2,3] f32[4,3] f32[4]) {transpose_b=true axis=1} = f32[2,4]
+matmul_bias(bf16[2,3] bf16[3,4] f32[4]) ! a is bf16[2,3] but must be f32
+matmul_bias(f32[2,3] f32[4,3] f32[3]) ! inner dimensions differ: a is f32[2,3], w is f32[4,3]
+matmul_bias(f32[2,3] f32[3,4] f32[4]) {transpose_b=true} ! inner dimensions differ: a is f32[2,3], w is f32[3,4]
+    (transposed)
+matmul_bias(f32[2,3] f32[3,4] f32[3]) ! b is f32[3] but w, which is f32[3,4], needs f32[4]
+matmul_bias(f32[2,3] f32[3,4] f32[4]) {axis=0} ! attribute 'axis' is 0 but must be the last, 1
 bias_add_gelu(bf16[2,3] f32[3]) = bf16[2,3] bf16[2,3]
 bias_add_gelu(f32[2,3] f32[2]) ! b is f32[2] but x, which is f32[2,3], needs f32[3]
 bias_add_gelu(f32[2,3] f32[3]) {axis=1} = f32[2,3] f32[2,3]
@@ -120,6 +132,9 @@ add_rms_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[4]) ! rstd is f32[4] but
 )";
 
 constexpr const char kSignatures[] = R"(
+matmul_bias(f32[8,4], f32[4,16], f32[16]) | - | S(0),B,B->S(0) B,S(1),S(0)->S(1) | - | - | as matmul, but for what gives
+    addends, as each would have the bias
+matmul_bias(f32[8,4], f32[16,4], f32[16]) {transpose_b=true} | - | S(0),B,B->S(0) B,S(0),S(0)->S(1) | - | - | as matmul
 bias_add_gelu(f32[8,4,16], f32[16]) | - | S(0),B->S(0),S(0) S(1),B->S(1),S(1) S(2),S(0)->S(2),S(2) | - | - | as gelu
 gelu_bias_grad(f32[8,4,16], f32[8,4,16]) | - | S(0),S(0)->S(0),P S(1),S(1)->S(1),P S(2),S(2)->S(2),S(0) P,B->P,P | - | - |
     as gelu_grad
@@ -184,6 +199,18 @@ void AddBiased(Random& r, const Dims& dims, const std::string& what, OpCases& ca
   cases.push_back(InPlace({"gelu_bias_grad", what, {}, {r.Uniform(dims), r.Uniform(dims)}, 2e-5}, 0));
 }
 
+// Of products by a matrix of k rows and n columns, with a bias.
+void AddProducts(Random& r, const Dims& rows, int64_t k, int64_t n, const std::string& what, OpCases& cases) {
+  Dims a = rows;
+  a.push_back(k);
+  cases.push_back({"matmul_bias", what, {}, {r.Uniform(a), r.Uniform({k, n}), r.Uniform({n})}, 2e-5});
+  cases.push_back({"matmul_bias",
+                   what + ", transposed",
+                   {{"transpose_b", true}},
+                   {r.Uniform(a), r.Uniform({n, k}), r.Uniform({n})},
+                   2e-5});
+}
+
 // Of `ids` rows of a table of rows of h numbers.
 void AddIndexed(Random& r, int64_t rows, const Dims& ids, int64_t h, OpCases& cases) {
   Dims dy = ids;
@@ -202,6 +229,7 @@ void AddExamples(Random& r, OpCases& cases) {
   for (const Dims& dims : {Dims{7, 5}, Dims{5, 3, 7}, Dims{3, 5, 2, 6}}) AddRows(r, dims, "small", cases);
   for (const Dims& dims : {Dims{7, 5}, Dims{5, 7, 3}, Dims{3, 5, 2, 3}}) AddOn(r, dims, "small", 1e-4, cases);
   for (const Dims& dims : {Dims{7, 5}, Dims{5, 3, 7}, Dims{2, 7, 3, 6}}) AddBiased(r, dims, "small", cases);
+  for (const Dims& rows : {Dims{7}, Dims{5, 3}, Dims{}}) AddProducts(r, rows, 5, 7, "small", cases);
 }
 
 void AddEdges(Random& r, OpCases& cases) {
@@ -227,23 +255,35 @@ void AddEdges(Random& r, OpCases& cases) {
   for (const Dims& dims : {Dims{33}, Dims{1000, 37}, Dims{4, 1}, Dims{0, 7}, Dims{3, 0}, Dims{130, 3, 64}}) {
     AddBiased(r, dims, "sides", cases);
   }
+  AddProducts(r, {1037}, 32, 48, "in panels", cases);
+  AddProducts(r, {0}, 5, 7, "no rows", cases);
+  AddProducts(r, {3}, 0, 7, "no inner dimension", cases);
+  AddProducts(r, {3}, 5, 0, "no columns", cases);
 }
 
 }  // namespace
 
 OpFacts Facts() {
   OpFacts facts;
-  facts.reference = {{"channel_statistics", ChannelStatistics}, {"batch_norm_relu", BatchNormRelu},
-                     {"batch_norm_add_relu", BatchNormAddRelu}, {"batch_norm_relu_sums", BatchNormReluSums},
-                     {"batch_norm_relu_dx", BatchNormReluDx},   {"add_relu_grad", AddReluGrad},
-                     {"add_layer_norm", AddLayerNorm},          {"add_rms_norm", AddRmsNorm},
-                     {"add_layer_norm_grad", AddLayerNormGrad}, {"add_rms_norm_grad", AddRmsNormGrad},
-                     {"add_embedding_grad", AddEmbeddingGrad},  {"bias_add_gelu", BiasAddGelu},
+  facts.reference = {{"channel_statistics", ChannelStatistics},
+                     {"batch_norm_relu", BatchNormRelu},
+                     {"batch_norm_add_relu", BatchNormAddRelu},
+                     {"batch_norm_relu_sums", BatchNormReluSums},
+                     {"batch_norm_relu_dx", BatchNormReluDx},
+                     {"add_relu_grad", AddReluGrad},
+                     {"add_layer_norm", AddLayerNorm},
+                     {"add_rms_norm", AddRmsNorm},
+                     {"add_layer_norm_grad", AddLayerNormGrad},
+                     {"add_rms_norm_grad", AddRmsNormGrad},
+                     {"add_embedding_grad", AddEmbeddingGrad},
+                     {"bias_add_gelu", BiasAddGelu},
+                     {"matmul_bias", MatmulBias},
                      {"gelu_bias_grad", GeluBiasGrad}};
   facts.types = kTypes;
   facts.signatures = kSignatures;
   // The variance is not linear, a ReLU is not either, and the sums enter twice.
   facts.wrong_signatures = {{"add_embedding_grad", {2}, {"B,S(0),S(0)->P"}},
+                            {"matmul_bias", {2}, {"S(1),S(0),B->P", "P,B,B->P"}},
                             {"channel_statistics", {2}, {"S(0)->P,P"}},
                             {"batch_norm_relu", {2}, {"P,B,B,B,B->P"}},
                             {"batch_norm_relu_dx", {2}, {"P,B,B,B,B,B,B,B->P"}}};
@@ -252,6 +292,7 @@ OpFacts Facts() {
   for (const auto& [op, reference] : facts.reference)
     facts.without_gradient.push_back({op, "made after differentiation"});
   facts.are_fused = true;
+  facts.of_cpu_alone = {"matmul_bias"};
   return facts;
 }
 
