@@ -172,7 +172,8 @@ absl::StatusOr<Types> InferMatmulBias(const InferContext& c) {
 }
 
 std::string MatmulBiasRule(absl::Span<const TensorType>, const AttrMap& attrs) {
-  return attrs.Bool("transpose_b") ? "...k,nk,n->...n; whole k" : "...k,kn,n->...n; whole k";
+  return attrs.Bool("transpose_b") ? "...k,nk,n->...n; whole k; linear 0 2; linear 1 2"
+                                   : "...k,kn,n->...n; whole k; linear 0 2; linear 1 2";
 }
 
 double MatmulBiasFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap&) {
@@ -236,7 +237,7 @@ void AddFusedOps(OpRegistry& registry) {
                 .precision = kFollow,
                 .blocks = BlocksByElement});
   registry.Add({.name = "matmul_bias",
-                .rule = "...k,kn,n->...n; whole k",
+                .rule = "...k,kn,n->...n; whole k; linear 0 2; linear 1 2",
                 .rule_for = MatmulBiasRule,
                 .infer = InferMatmulBias,
                 .flops = MatmulBiasFlops,

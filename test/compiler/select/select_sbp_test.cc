@@ -85,7 +85,7 @@ TEST(SelectSbpTest, AnnotatedStateIsGatheredForItsReaders) {
 
 TEST(SelectSbpTest, GptGetsMegatronsLayout) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, Boxed(Gpt(2, 8), Options({{"dp", 2}, {"tp", 2}})));
-  for (const char* name : {"h0/attn/q/matmul", "h0/attn/attention", "h1/mlp/gelu"})
+  for (const char* name : {"h0/attn/q/bias_add", "h0/attn/attention", "h1/mlp/gelu"})
     EXPECT_EQ(SbpOf(graph, name), "(S(0),S(2))");
   for (const char* name : {"h0/attn/o/matmul", "h1/mlp/down/matmul"}) EXPECT_EQ(SbpOf(graph, name), "(S(0),P)");
   EXPECT_EQ(SbpOf(graph, "h0/attn/q/weight"), "(B,S(1))");

@@ -132,9 +132,10 @@ add_rms_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[4]) ! rstd is f32[4] but
 )";
 
 constexpr const char kSignatures[] = R"(
-matmul_bias(f32[8,4], f32[4,16], f32[16]) | - | S(0),B,B->S(0) B,S(1),S(0)->S(1) | - | - | as matmul, but for what gives
-    addends, as each would have the bias
-matmul_bias(f32[8,4], f32[16,4], f32[16]) {transpose_b=true} | - | S(0),B,B->S(0) B,S(0),S(0)->S(1) | - | - | as matmul
+matmul_bias(f32[8,4], f32[4,16], f32[16]) | - | S(0),B,B->S(0) B,S(1),S(0)->S(1) P,B,P->P B,P,P->P | - | - | as matmul,
+    but that addends are of the bias too
+matmul_bias(f32[8,4], f32[16,4], f32[16]) {transpose_b=true} | - | S(0),B,B->S(0) B,S(0),S(0)->S(1) P,B,P->P B,P,P->P | - | - |
+    as matmul
 bias_add_gelu(f32[8,4,16], f32[16]) | - | S(0),B->S(0),S(0) S(1),B->S(1),S(1) S(2),S(0)->S(2),S(2) | - | - | as gelu
 gelu_bias_grad(f32[8,4,16], f32[8,4,16]) | - | S(0),S(0)->S(0),P S(1),S(1)->S(1),P S(2),S(2)->S(2),S(0) P,B->P,P | - | - |
     as gelu_grad
