@@ -51,7 +51,7 @@ struct Head {
   bool packed, transposed;
   bool turned;  // dw is [n,k]
   int64_t rows, k, n;
-  int threads;
+  int threads;  // the most that a run may use
 
   int64_t row() const { return RoundUp(n, kRowUnit); }  // from a row of logits to the next, in floats
   // The same of their gradient in 16 bits, which lies where logits were: a row is in half of the place. But beside

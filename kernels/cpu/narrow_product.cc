@@ -32,8 +32,8 @@ class Widened : public NarrowProduct {
   const char* Run(const void* a, const void* b, void* c, void* workspace) const override {
     float* const wide_a = static_cast<float*>(workspace);
     float* const wide_b = wide_a + SizeA();
-    float* const turned = wide_b + SizeB();
-    float* const sums = out_ == DType::kFloat32 ? static_cast<float*>(c) : turned + GemmWorkspace(s_);
+    float* const of_gemm = wide_b + SizeB();
+    float* const sums = out_ == DType::kFloat32 ? static_cast<float*>(c) : of_gemm + GemmWorkspace(s_);
     const char* error = ByFloat(in_, [&]<typename T>() {
       Convert(static_cast<const T*>(a), wide_a, s_.batch * s_.m * s_.k);
       if (s_.packed_b) {
@@ -43,7 +43,7 @@ class Widened : public NarrowProduct {
       }
     });
     for (int64_t i = 0; i < s_.batch && error == nullptr; ++i) {
-      error = Gemm(s_, wide_a + i * s_.m * s_.k, wide_b + i * s_.k * s_.n, sums + i * s_.m * s_.n, turned);
+      error = Gemm(s_, wide_a + i * s_.m * s_.k, wide_b + i * s_.k * s_.n, sums + i * s_.m * s_.n, of_gemm);
     }
     if (error != nullptr || sums == c) return error;
     return ByFloat(out_, [&]<typename T>() { Convert(sums, static_cast<T*>(c), s_.batch * s_.m * s_.n); });
