@@ -263,4 +263,8 @@ double FlopsOfInput(absl::Span<const TensorType> inputs, absl::Span<const Tensor
   return static_cast<double>(inputs[0].shape.count());
 }
 
+double FlopsOfProduct(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap&) {
+  return 2.0 * static_cast<double>(outputs[0].shape.count()) * static_cast<double>(inputs[0].shape.dims().back());
+}
+
 }  // namespace oneflow::ops

@@ -103,5 +103,7 @@ std::vector<int> BlocksByChannel(absl::Span<const TensorType> inputs, absl::Span
 
 // A `flops` for ops that read much and write little: one per element of input 0.
 double FlopsOfInput(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap& attrs);
+// One for products of the rows of input 0 by a matrix: two per row, output column and number summed.
+double FlopsOfProduct(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap& attrs);
 
 }  // namespace oneflow::ops

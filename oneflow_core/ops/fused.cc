@@ -176,10 +176,6 @@ std::string MatmulBiasRule(absl::Span<const TensorType>, const AttrMap& attrs) {
                                    : "...k,kn,n->...n; whole k; linear 0 2; linear 1 2";
 }
 
-double MatmulBiasFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap&) {
-  return 2.0 * static_cast<double>(outputs[0].shape.count()) * static_cast<double>(inputs[0].shape.dims().back());
-}
-
 absl::StatusOr<Types> InferAddEmbeddingGrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kFloat32, Exactly(2)}, {"dy", kFloat, AtLeast(1)}, {"ids", kIndex}}));
   const TensorType &a = c.inputs[0], &dy = c.inputs[1];
@@ -240,7 +236,7 @@ void AddFusedOps(OpRegistry& registry) {
                 .rule = "...k,kn,n->...n; whole k; linear 0 2; linear 1 2",
                 .rule_for = MatmulBiasRule,
                 .infer = InferMatmulBias,
-                .flops = MatmulBiasFlops,
+                .flops = FlopsOfProduct,
                 .precision = Precision::kCompute,
                 .full_inputs = {2}});
   registry.Add({.name = "bias_add_gelu",

@@ -45,10 +45,6 @@ std::string MatmulRule(absl::Span<const TensorType>, const AttrMap& attrs) {
   return attrs.Bool("transpose_b") ? "...k,nk->...n; linear 0; linear 1" : "...k,kn->...n; linear 0; linear 1";
 }
 
-double MatmulFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap&) {
-  return 2.0 * static_cast<double>(outputs[0].shape.count()) * static_cast<double>(LastSize(inputs[0]));
-}
-
 absl::StatusOr<Types> InferWgrad(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"dy", kFloat, AtLeast(1)}}));
   const TensorType &x = c.inputs[0], &dy = c.inputs[1];
@@ -81,7 +77,7 @@ void AddMatmulOps(OpRegistry& registry) {
                 .rule_for = MatmulRule,
                 .infer = InferMatmul,
                 .grad = MatmulGrad,
-                .flops = MatmulFlops,
+                .flops = FlopsOfProduct,
                 .precision = Precision::kCompute,
                 .has_out_dtype = true});
   registry.Add({.name = "matmul_wgrad",

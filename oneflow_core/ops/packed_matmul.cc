@@ -55,10 +55,6 @@ absl::StatusOr<Types> InferPackedMatmul(const InferContext& c) {
   return Outputs({{out, Shape(std::move(sizes))}});
 }
 
-double PackedFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap&) {
-  return 2.0 * static_cast<double>(outputs[0].shape.count()) * static_cast<double>(inputs[0].shape.dims().back());
-}
-
 }  // namespace
 
 void AddPackedMatmulOps(OpRegistry& registry) {
@@ -66,7 +62,7 @@ void AddPackedMatmulOps(OpRegistry& registry) {
   registry.Add({.name = "pack_weight_both_ways", .infer = InferPackBothWays});
   registry.Add({.name = "packed_matmul",
                 .infer = InferPackedMatmul,
-                .flops = PackedFlops,
+                .flops = FlopsOfProduct,
                 .precision = Precision::kCompute,
                 .has_out_dtype = true});
 }

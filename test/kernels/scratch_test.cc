@@ -28,6 +28,17 @@ TEST(ScratchTest, AShardOfTheHeadsHasTheirSize) {
             OfAttention(F32({2, 64, 32}), 1));
 }
 
+// The sums of all threads but one, which has them where they are to be.
+TEST(ScratchTest, TheGradientOfASmallWeightHasSumsOfEachThread) {
+  const auto of = [](int64_t rows, int threads) {
+    return ScratchBytes(CpuKernels(), "matmul_wgrad", {}, {F32({rows, 128}), F32({rows, 512})}, {F32({128, 512})},
+                        threads);
+  };
+  EXPECT_EQ(of(4096, 1), 0);
+  EXPECT_EQ(of(4096, 4), 3 * 128 * 512 * 4);
+  EXPECT_EQ(of(600, 4), 0) << "few rows";
+}
+
 TEST(ScratchTest, OfNoKernelIsNothing) {
   const ShardType integers{DType::kInt64, Shape({2, 64, 32}), Shape({2, 64, 32})};
   EXPECT_EQ(OfAttention(integers, 1), 0);
