@@ -91,6 +91,10 @@ class EngineImpl : public Engine,
   }
 
   absl::Status Run(absl::string_view plan, int64_t first_step, int64_t steps) override;
+  void ShiftRows(absl::string_view plan, int64_t rows) override {
+    const auto shift = row_shifts_.find(std::string(plan));
+    if (shift != row_shifts_.end()) shift->second.store(rows, std::memory_order_relaxed);  // a grant publishes it
+  }
   void Abort(absl::Status status) override {
     Fail(status.ok() ? absl::CancelledError("aborted") : std::move(status), /*tell_peers=*/true);
   }
@@ -222,6 +226,7 @@ class EngineImpl : public Engine,
   std::vector<int> ranks_;                               // of this process
   std::vector<std::unique_ptr<DeviceContext>> devices_;  // by rank; null for those of other processes
   JobMemory memory_;
+  RowShifts row_shifts_;
   std::unique_ptr<Variables> variables_;
   std::vector<std::unique_ptr<DeviceContext>> queue_devices_;  // of queues beside that which computes
   std::map<int, CountsOnHost> counts_;                         // by rank; none whose memory the host can address
@@ -273,6 +278,7 @@ absl::Status EngineImpl::LoadHere() {
 // Kernels prepare for the threads, or the device, of the thread that calls them.
 absl::Status EngineImpl::MakeExecutors() {
   SourceCache sources;
+  for (const pb::Plan& plan : plans_.plans()) row_shifts_[plan.name()] = 0;
   MakeCounts();
   for (Lane& lane : lanes_) {
     if (const char* error = lane.device->BindThread()) return absl::InternalError(error);
@@ -283,6 +289,7 @@ absl::Status EngineImpl::MakeExecutors() {
                                                          .device = *lane.device,
                                                          .memory = memory_,
                                                          .sources = sources,
+                                                         .row_shifts = &row_shifts_,
                                                          .collectives = options_.collectives,
                                                          .counts = CountsOf(lane),
                                                          .on_fetch = options_.on_fetch,

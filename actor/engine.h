@@ -106,6 +106,11 @@ class Engine {
   // Aborted elsewhere; afterwards the engine can only be destroyed.
   virtual absl::Status Run(absl::string_view plan, int64_t first_step, int64_t steps) = 0;
 
+  // From now on the sources of this plan read so many rows (samples of batches) further on, or less far if negative,
+  // than the number of a step says: where steps before had batches of another size. Between runs; the same in all
+  // processes. No plan of that name: nothing happens.
+  virtual void ShiftRows(absl::string_view plan, int64_t rows) = 0;
+
   // Makes a running or future Run() return `status`, and tells the peers. Any thread.
   virtual void Abort(absl::Status status) = 0;
 

@@ -1,7 +1,6 @@
 #include "actor/variables.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "actor/checkpoint/box.h"
+#include "actor/checkpoint/disk.h"
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/element.h"
@@ -28,11 +28,11 @@ int64_t Count(const pb::Shard& shard) {
   return count;
 }
 
-// Calls fn(logical index, shard index, length) for every run of elements that is contiguous in both.
+// Calls fn(logical index, shard index, length) for every run of elements that is contiguous in both, until an error.
 template <typename Fn>
-void ForEachRun(const Shape& shape, const pb::Shard& shard, const Fn& fn) {
+absl::Status ForEachRun(const Shape& shape, const pb::Shard& shard, const Fn& fn) {
   const int64_t count = Count(shard);
-  if (count == 0) return;
+  if (count == 0) return absl::OkStatus();
   int64_t length = 1;
   for (int d = shape.rank(); d-- > 0;) {
     length *= shard.extent(d);
@@ -45,8 +45,9 @@ void ForEachRun(const Shape& shape, const pb::Shard& shard, const Fn& fn) {
       rest /= shard.extent(d);
       stride *= shape[d];
     }
-    fn(logical, local, length);
+    OF_RETURN_IF_ERROR(fn(logical, local, length));
   }
+  return absl::OkStatus();
 }
 
 absl::Status Checked(const char* error) { return error == nullptr ? absl::OkStatus() : absl::InternalError(error); }
@@ -54,27 +55,46 @@ absl::Status Checked(const char* error) { return error == nullptr ? absl::OkStat
 // Lets `fill` write the shard: in place, or in a host copy if the host cannot address the device.
 template <typename Fn>
 absl::Status WriteShard(DeviceContext& device, void* data, int64_t num_bytes, const Fn& fill) {
-  if (device.host_accessible()) {
-    fill(static_cast<char*>(data));
-    return absl::OkStatus();
-  }
+  if (device.host_accessible()) return fill(static_cast<char*>(data));
   std::vector<char> host(num_bytes);
-  fill(host.data());
+  OF_RETURN_IF_ERROR(fill(host.data()));
   return Checked(device.CopyFromHost(data, host.data(), num_bytes));
 }
 
 // Lets `use` read the shard, the same way.
 template <typename Fn>
 absl::Status ReadShard(DeviceContext& device, const void* data, int64_t num_bytes, const Fn& use) {
-  if (device.host_accessible()) {
-    use(static_cast<const char*>(data));
-    return absl::OkStatus();
-  }
+  if (device.host_accessible()) return use(static_cast<const char*>(data));
   std::vector<char> host(num_bytes);
   OF_RETURN_IF_ERROR(Checked(device.CopyToHost(host.data(), data, num_bytes)));
-  use(static_cast<const char*>(host.data()));
-  return absl::OkStatus();
+  return use(static_cast<const char*>(host.data()));
 }
+
+// Reads ascending pieces of one tensor's bytes: small ones, as those of columns, from a block that was read at once.
+class ReadAhead {
+ public:
+  ReadAhead(const SafetensorsReader& reader, const SafetensorsReader::Entry& entry) : reader_(reader), entry_(entry) {}
+
+  absl::Status Copy(int64_t first, int64_t num_bytes, char* to) {
+    if (num_bytes >= kBlock) return reader_.Read(entry_, first, num_bytes, to);
+    const int64_t end = first_ + static_cast<int64_t>(block_.size());
+    if (first < first_ || first + num_bytes > end) {
+      first_ = first;
+      block_.resize(static_cast<size_t>(std::min(kBlock, entry_.type.num_bytes() - first)));
+      OF_RETURN_IF_ERROR(reader_.Read(entry_, first, static_cast<int64_t>(block_.size()), block_.data()));
+    }
+    std::memcpy(to, block_.data() + (first - first_), static_cast<size_t>(num_bytes));
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr int64_t kBlock = int64_t{1} << 20;
+
+  const SafetensorsReader& reader_;
+  const SafetensorsReader::Entry& entry_;
+  std::vector<char> block_;
+  int64_t first_ = 0;  // byte of the tensor with which the block begins
+};
 
 }  // namespace
 
@@ -102,8 +122,9 @@ absl::Status Variables::Initialise(int rank) const {
         variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) -> absl::Status {
           if (shard.rank() != rank) return absl::OkStatus();
           return WriteShard(device, data, num_bytes, [&](char* host) {
-            ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
+            return ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
               FillInitial(init, key, logical, length, type.dtype, host, local);
+              return absl::OkStatus();
             });
           });
         }));
@@ -125,13 +146,13 @@ absl::Status Variables::Load(const std::string& path) const {
           absl::StrCat(where, " is ", entry->second.type.ToString(), ", the variable is ", type.ToString()));
     }
     ++taken;
-    const char* file = static_cast<const char*>(entry->second.data);
+    ReadAhead file(reader, entry->second);
     const int64_t size = static_cast<int64_t>(SizeOf(type.dtype));
     OF_RETURN_IF_ERROR(
         ForOurShards(variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) {
           return WriteShard(device, data, num_bytes, [&](char* host) {
-            ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
-              std::memcpy(host + local * size, file + logical * size, length * size);
+            return ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
+              return file.Copy(logical * size, length * size, host + local * size);
             });
           });
         }));
@@ -170,24 +191,21 @@ absl::Status Variables::Save(const std::string& path, absl::string_view suffix, 
   if (process == 0) OF_RETURN_IF_ERROR(barrier());
   for (const auto& [name, variable] : selected) {
     const TensorType type = TypeOf(*variable);
-    char* file = static_cast<char*>(writer.data(name));
     const int64_t size = static_cast<int64_t>(SizeOf(type.dtype));
     OF_RETURN_IF_ERROR(ForOurShards(
         *variable,
         [&](const pb::Shard& shard, DeviceContext& device, const void* data, int64_t num_bytes) -> absl::Status {
           if (!shard.owner()) return absl::OkStatus();
           return ReadShard(device, data, num_bytes, [&](const char* host) {
-            ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
-              std::memcpy(file + logical * size, host + local * size, length * size);
+            return ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
+              return writer.Write(name, logical * size, host + local * size, length * size);
             });
           });
         }));
   }
   OF_RETURN_IF_ERROR(writer.Close());
   OF_RETURN_IF_ERROR(barrier());
-  if (process == 0 && std::rename(partial.c_str(), path.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("'", partial, "' cannot be renamed to '", path, "'"));
-  }
+  if (process == 0) OF_RETURN_IF_ERROR(Rename(partial, path));
   return barrier();
 }
 
@@ -224,7 +242,8 @@ absl::StatusOr<OwnedState> Variables::Owned() const {
       state.num_bytes += num_bytes;
       return absl::OkStatus();
     }));
-    if (tensor.slices_size() > 0) state.tensors.push_back(std::move(tensor));
+    // A tensor without elements has no slices, and every process names it.
+    if (tensor.slices_size() > 0 || TypeOf(*variable).shape.count() == 0) state.tensors.push_back(std::move(tensor));
   }
   return state;
 }
@@ -234,7 +253,10 @@ absl::Status Variables::CopyState(char* to) const {
     OF_RETURN_IF_ERROR(
         ForOwned(*variable, [&](const pb::Shard&, DeviceContext& device, const void* data, int64_t num_bytes) {
           char* const here = std::exchange(to, to + num_bytes);
-          return ReadShard(device, data, num_bytes, [&](const char* host) { std::memcpy(here, host, num_bytes); });
+          return ReadShard(device, data, num_bytes, [&](const char* host) {
+            std::memcpy(here, host, num_bytes);
+            return absl::OkStatus();
+          });
         }));
   }
   return absl::OkStatus();
@@ -245,7 +267,10 @@ absl::Status Variables::ReadOwned(
   for (const pb::Variable& variable : plans_.variables()) {
     OF_RETURN_IF_ERROR(
         ForOwned(variable, [&](const pb::Shard& shard, DeviceContext& device, const void* data, int64_t num_bytes) {
-          return ReadShard(device, data, num_bytes, [&](const char* host) { use(variable, host, Count(shard)); });
+          return ReadShard(device, data, num_bytes, [&](const char* host) {
+            use(variable, host, Count(shard));
+            return absl::OkStatus();
+          });
         }));
   }
   return absl::OkStatus();
@@ -267,10 +292,8 @@ absl::Status Variables::LoadState(const CheckpointReader& checkpoint, int rank) 
     OF_RETURN_IF_ERROR(ForOurShards(
         variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) -> absl::Status {
           if (shard.rank() != rank) return absl::OkStatus();
-          absl::Status read;
-          OF_RETURN_IF_ERROR(WriteShard(device, data, num_bytes,
-                                        [&](char* host) { read = checkpoint.Read(*tensor, BoxOf(shard), host); }));
-          return read;
+          return WriteShard(device, data, num_bytes,
+                            [&](char* host) { return checkpoint.Read(*tensor, BoxOf(shard), host); });
         }));
   }
   return absl::OkStatus();

@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "actor/checkpoint/box.h"
 #include "actor/checkpoint/disk.h"
+#include "actor/checkpoint/finite.h"
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
 
@@ -52,16 +53,16 @@ int CountParts(const std::string& folder, int most) {
   return std::min(count, most);
 }
 
-}  // namespace
-
-std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps, const KeepRule& rule) {
-  std::vector<int64_t> removed;
-  if (rule.last <= 0 || steps.size() <= static_cast<size_t>(rule.last)) return removed;
-  const size_t old = steps.size() - static_cast<size_t>(rule.last);
-  std::copy_if(steps.begin(), steps.begin() + static_cast<int64_t>(old), std::back_inserter(removed),
-               [&](int64_t step) { return rule.every <= 0 || step % rule.every != 0; });
-  return removed;
+absl::Status CheckNumbers(const pb::CheckpointTensor& tensor, const char* data, int64_t num_bytes) {
+  const DType dtype = static_cast<DType>(tensor.dtype());
+  const Numbers numbers = LookAtNumbers(dtype, data, num_bytes / static_cast<int64_t>(SizeOf(dtype)));
+  if (numbers == Numbers::kGood || (numbers == Numbers::kInfinite && !tensor.trainable())) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("tensor '", tensor.name(), "' has an element that is ",
+                                                    numbers == Numbers::kNan ? "nan" : "inf",
+                                                    "; train.stop { finite: false } saves it nevertheless"));
 }
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(Options options, OwnedState state) {
   HostPages copy(static_cast<size_t>(state.num_bytes));
@@ -99,24 +100,41 @@ void CheckpointWriter::Wait() {
   changed_.wait(lock, [this] { return !busy_; });
 }
 
+void CheckpointWriter::Tidy() {
+  std::lock_guard<std::mutex> lock(mu_);
+  untidy_ = true;
+  changed_.notify_all();
+}
+
 void CheckpointWriter::Loop() {
   StepBack();
   std::unique_lock<std::mutex> lock(mu_);
   while (true) {
-    changed_.wait(lock, [this] { return busy_ || ending_; });
-    if (!busy_) return;
+    changed_.wait(lock, [this] { return busy_ || untidy_ || ending_; });
+    if (!busy_ && !untidy_) return;
+    const bool writes = busy_;
+    untidy_ = false;
     lock.unlock();
-    const absl::Status status = Write(head_);
-    if (!status.ok()) RemoveWhatWasWritten(head_.step());
-    if (options_.on_done && (options_.process == 0 || !status.ok())) options_.on_done(head_.step(), status);
+    if (writes) {
+      const absl::Status status = Write(head_);
+      if (options_.on_done && (options_.process == 0 || !status.ok())) options_.on_done(head_.step(), status);
+    } else if (options_.tidy) {
+      options_.tidy().IgnoreError();  // tried again behind the next checkpoint, which tells it
+    }
     lock.lock();
-    busy_ = false;
+    busy_ = busy_ && !writes;
     changed_.notify_all();
   }
 }
 
 absl::Status CheckpointWriter::Write(const pb::CheckpointManifest& head) {
   const std::string folder = UnfinishedFolder(options_.path, head.step(), options_.attempt);
+  const absl::Status status = WriteInto(folder, head);
+  if (!status.ok()) RemoveWhatWasWritten(head.step());
+  return status.ok() && options_.process == 0 && options_.tidy ? options_.tidy() : status;
+}
+
+absl::Status CheckpointWriter::WriteInto(const std::string& folder, const pb::CheckpointManifest& head) {
   OF_RETURN_IF_ERROR(MakeFolder(folder));
   OF_ASSIGN_OR_RETURN(const pb::CheckpointPart part, WritePiece(folder));
   OF_RETURN_IF_ERROR(WriteWholeFile(absl::StrCat(folder, "/", PartName(options_.process)), part.SerializeAsString()));
@@ -125,8 +143,8 @@ absl::Status CheckpointWriter::Write(const pb::CheckpointManifest& head) {
   pb::CheckpointManifest manifest = head;
   manifest.set_saved_us(absl::ToUnixMicros(absl::Now()));
   OF_RETURN_IF_ERROR_AT(AddParts(parts, manifest), absl::StrCat("'", folder, "'"));
-  OF_RETURN_IF_ERROR(CommitCheckpoint(folder, CheckpointFolder(options_.path, head.step()), manifest));
-  return RemoveOld();
+  if (options_.may_commit) OF_RETURN_IF_ERROR(options_.may_commit(head.step()));
+  return CommitCheckpoint(folder, CheckpointFolder(options_.path, head.step()), manifest);
 }
 
 // A disk that is full needs the room.
@@ -151,6 +169,7 @@ absl::StatusOr<pb::CheckpointPart> CheckpointWriter::WritePiece(const std::strin
       for (int64_t done = 0; done < bytes; done += kCheckpointBlock) {
         const auto block = static_cast<size_t>(std::min(kCheckpointBlock, bytes - done));
         const char* const data = copy_.data() + slice.offset() + done;
+        if (options_.finite) OF_RETURN_IF_ERROR(CheckNumbers(tensor, data, static_cast<int64_t>(block)));
         slice.add_checksums(Checksum(data, block));
         OF_RETURN_IF_ERROR(file.Write(data, block));
       }
@@ -199,14 +218,6 @@ absl::StatusOr<std::vector<pb::CheckpointPart>> CheckpointWriter::AwaitParts(con
     }
   }
   return parts;
-}
-
-absl::Status CheckpointWriter::RemoveOld() const {
-  OF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, ListCheckpoints(options_.path));
-  for (const int64_t step : StepsToRemove(steps, options_.keep)) {
-    OF_RETURN_IF_ERROR(RemoveCheckpoint(CheckpointFolder(options_.path, step)));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace oneflow

@@ -3,7 +3,7 @@
 //
 //   step 500 ends ── copy ── step 501, 502, ...
 //                     └──► piece, flushed ──► part ──┐ each process
-//                                                    └─► process 0 waits for all parts ──► manifest, name; old ones go
+//                                                    └─► process 0 waits for all parts ──► manifest, name
 //
 // Processes meet in the folder alone: whoever sees all parts there knows that all pieces are on the disk.
 #pragma once
@@ -31,24 +31,23 @@ struct OwnedState {
   int64_t num_bytes = 0;
 };
 
-// Which checkpoints stay.
-struct KeepRule {
-  int last = 0;       // so many of the last; 0: all
-  int64_t every = 0;  // and those of steps that this divides; 0: none
-};
-// Which of `steps`, ascending, must go.
-std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps, const KeepRule& rule);
-
 class CheckpointWriter {
  public:
   struct Options {
     std::string path;  // of the job's checkpoints; made if there is none
     int process = 0, num_processes = 1;
     uint64_t attempt = 0;
-    KeepRule keep;
+    // Weights that are no numbers, or state that has NaN, are not saved: FailedPrecondition naming the tensor.
+    bool finite = false;
     absl::Duration patience = absl::Minutes(10);  // for the parts of other processes
     // Told on the writer's thread how a checkpoint went, by process 0 when it stands, by others if they failed.
     std::function<void(int64_t step, const absl::Status& status)> on_done;
+    // On the writer's thread of process 0: asked before a checkpoint appears under its name, which it does not if there
+    // is an error. Empty: it may.
+    std::function<absl::Status(int64_t step)> may_commit;
+    // There too: after a checkpoint has appeared, and when Tidy() asks for it. Its error is that checkpoint's, which
+    // stands nevertheless.
+    std::function<absl::Status()> tidy;
   };
   // Takes the memory of a copy. ResourceExhausted if the host has less.
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(Options options, OwnedState state);
@@ -62,6 +61,8 @@ class CheckpointWriter {
   absl::Status Start(pb::CheckpointManifest head, const std::function<absl::Status(char* to)>& copy);
   // Returns when nothing is being written.
   void Wait();
+  // Has the writer's thread call Options::tidy soon.
+  void Tidy();
   // Another process could not write its part of this step: it is waited for no longer.
   void GiveUp(int64_t step, const absl::Status& why);
 
@@ -70,11 +71,11 @@ class CheckpointWriter {
 
   void Loop();
   absl::Status Write(const pb::CheckpointManifest& head);
+  absl::Status WriteInto(const std::string& folder, const pb::CheckpointManifest& head);
   absl::StatusOr<pb::CheckpointPart> WritePiece(const std::string& folder) const;
   absl::StatusOr<std::vector<pb::CheckpointPart>> AwaitParts(const std::string& folder, int64_t step);
   // Sleeps for `pause`, unless there is a reason why the parts of the others will not come: that.
   absl::Status WhyGivenUp(int64_t step, absl::Duration pause);
-  absl::Status RemoveOld() const;
   void RemoveWhatWasWritten(int64_t step) const;
 
   const Options options_;
@@ -83,7 +84,7 @@ class CheckpointWriter {
 
   std::mutex mu_;
   std::condition_variable changed_;
-  bool busy_ = false, ending_ = false;
+  bool busy_ = false, ending_ = false, untidy_ = false;
   pb::CheckpointManifest head_;
   int64_t given_up_ = -1;  // step
   absl::Status why_given_up_;

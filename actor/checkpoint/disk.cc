@@ -60,6 +60,19 @@ absl::Status DiskFile::Close() {
   return close(std::exchange(fd_, -1)) == 0 ? absl::OkStatus() : DiskError("close", path_, errno);
 }
 
+absl::Status WriteAt(int fd, const std::string& path, int64_t offset, const void* data, int64_t num_bytes) {
+  const char* from = static_cast<const char*>(data);
+  while (num_bytes > 0) {
+    const ssize_t wrote = pwrite(fd, from, static_cast<size_t>(num_bytes), offset);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return DiskError("write", path, errno);
+    from += wrote;
+    offset += wrote;
+    num_bytes -= wrote;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteWholeFile(const std::string& path, const std::string& bytes) {
   const std::string partial = absl::StrCat(path, ".partial");
   OF_ASSIGN_OR_RETURN(DiskFile file, DiskFile::Create(partial));

@@ -32,6 +32,9 @@ class DiskFile {
   int fd_;
 };
 
+// Writes all bytes at an offset of an open file. Errors: DiskError() of `path`.
+absl::Status WriteAt(int fd, const std::string& path, int64_t offset, const void* data, int64_t num_bytes);
+
 // All of `bytes` under this name, or nothing; on the disk with its name.
 absl::Status WriteWholeFile(const std::string& path, const std::string& bytes);
 // On the disk under the new name, in place of a file that may have had it.

@@ -188,13 +188,17 @@ absl::Status AddParts(const std::vector<pb::CheckpointPart>& parts, pb::Checkpoi
   return CheckManifest(manifest);
 }
 
-absl::Status CommitCheckpoint(const std::string& unfinished, const std::string& folder,
-                              const pb::CheckpointManifest& manifest) {
+absl::Status AmendManifest(const std::string& folder, const pb::CheckpointManifest& manifest) {
   pb::CheckpointFile file;
   file.set_version(kCheckpointVersion);
   file.set_manifest(manifest.SerializeAsString());
   file.set_checksum(Checksum(file.manifest().data(), file.manifest().size()));
-  OF_RETURN_IF_ERROR(WriteWholeFile(absl::StrCat(unfinished, "/", kManifestName), file.SerializeAsString()));
+  return WriteWholeFile(absl::StrCat(folder, "/", kManifestName), file.SerializeAsString());
+}
+
+absl::Status CommitCheckpoint(const std::string& unfinished, const std::string& folder,
+                              const pb::CheckpointManifest& manifest) {
+  OF_RETURN_IF_ERROR(AmendManifest(unfinished, manifest));
   for (int i = 0; i < manifest.pieces_size(); ++i) unlink(absl::StrCat(unfinished, "/", PartName(i)).c_str());
   if (std::error_code ignored; fs::exists(folder, ignored)) OF_RETURN_IF_ERROR(RemoveCheckpoint(folder));
   return Rename(unfinished, folder);

@@ -49,6 +49,10 @@ absl::Status AddParts(const std::vector<pb::CheckpointPart>& parts, pb::Checkpoi
 absl::Status CommitCheckpoint(const std::string& unfinished, const std::string& folder,
                               const pb::CheckpointManifest& manifest);
 
+// Writes another manifest into a checkpoint that stands, whole or not at all: of the same tensors, with more to say.
+// Errors of the disk.
+absl::Status AmendManifest(const std::string& folder, const pb::CheckpointManifest& manifest);
+
 // First no checkpoint any more, then gone.
 absl::Status RemoveCheckpoint(const std::string& folder);
 // What was never finished, of other attempts than this one.

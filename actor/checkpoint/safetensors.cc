@@ -1,14 +1,16 @@
 #include "actor/checkpoint/safetensors.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
+#include "absl/strings/match.h"
+#include "actor/checkpoint/disk.h"
 #include "nlohmann/json.hpp"
 
 namespace oneflow {
@@ -29,15 +31,39 @@ const char* FormatName(DType dtype) {
 
 std::string Where(const std::string& path) { return absl::StrCat("weight file '", path, "'"); }
 
-// Owns a descriptor until the end of the scope.
-struct File {
-  int fd;
-  explicit File(int fd) : fd(fd) {}
-  File(const File&) = delete;
-  ~File() {
-    if (fd >= 0) close(fd);
+// Closes the descriptor when the last owner is gone.
+std::shared_ptr<const int> Own(int fd) {
+  return {new int(fd), [](const int* p) {
+            if (*p >= 0) close(*p);
+            delete p;
+          }};
+}
+
+// Reads until the file ends; how many bytes came, or -1 with errno.
+int64_t ReadFully(int fd, void* to, int64_t num_bytes, uint64_t offset) {
+  int64_t done = 0;
+  while (done < num_bytes) {
+    const ssize_t got = pread(fd, static_cast<char*>(to) + done, static_cast<size_t>(num_bytes - done),
+                              static_cast<off_t>(offset) + done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += got;
   }
-};
+  return done;
+}
+
+// What people give by mistake; null if the file begins like none of these.
+const char* KnownMistake(absl::string_view begin) {
+  if (absl::StartsWith(begin, "version https://git-lfs"))
+    return "is a pointer of Git LFS; `git lfs pull` gets the file";
+  if (absl::StartsWith(begin, "PK\x03\x04") || absl::StartsWith(begin, "\x80\x02")) {
+    return "is a pickle, as torch.save writes it; save the tensors with safetensors.torch.save_file";
+  }
+  if (absl::StartsWith(begin, "GGUF")) return "is a GGUF file; weights are read from safetensors files";
+  if (absl::StartsWith(begin, "{")) return "is JSON, such as the index of a model in several files; name one of those";
+  return nullptr;
+}
 
 std::string Quote(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
@@ -97,7 +123,9 @@ absl::StatusOr<std::vector<Parsed>> ParseHeader(const char* text, uint64_t lengt
     OF_ASSIGN_OR_RETURN(Parsed entry, ParseEntry(name, value));
     entries.push_back(std::move(entry));
   }
-  std::sort(entries.begin(), entries.end(), [](const Parsed& a, const Parsed& b) { return a.begin < b.begin; });
+  std::sort(entries.begin(), entries.end(), [](const Parsed& a, const Parsed& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);  // those without bytes come before their neighbour
+  });
   uint64_t position = 0;
   for (const Parsed& entry : entries) {
     if (entry.begin != position) {
@@ -134,97 +162,106 @@ std::string SafetensorsHeader(const std::vector<SafetensorsWriter::Tensor>& tens
 }
 
 absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& path) {
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd < 0) {
+  const auto error = [&](const auto&... what) {
+    return absl::InvalidArgumentError(absl::StrCat(Where(path), ": ", what...));
+  };
+  SafetensorsReader reader;
+  reader.path_ = path;
+  reader.fd_ = Own(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const int fd = *reader.fd_;
+  if (fd < 0) {
     return absl::Status(errno == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument,
                         absl::StrCat(Where(path), ": cannot open: ", std::strerror(errno)));
   }
   struct stat info;
-  if (fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(Where(path), ": not a regular file"));
-  }
+  if (fstat(fd, &info) != 0) return error("cannot look at it: ", std::strerror(errno));
+  if (S_ISDIR(info.st_mode)) return error("is a folder; name one safetensors file");
+  if (!S_ISREG(info.st_mode)) return error("not a regular file");
   const uint64_t size = static_cast<uint64_t>(info.st_size);
-  if (size < 8)
-    return absl::InvalidArgumentError(absl::StrCat(Where(path), ": has ", size, " bytes, a header takes at least 8"));
-  void* const mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (mapped == MAP_FAILED) {
-    return absl::InvalidArgumentError(absl::StrCat(Where(path), ": cannot map: ", std::strerror(errno)));
-  }
-  SafetensorsReader reader;
-  reader.mapping_ = std::shared_ptr<const void>(mapped, [size](const void* p) { munmap(const_cast<void*>(p), size); });
-  const char* bytes = static_cast<const char*>(mapped);
+  char begin[24];
+  const int64_t begins = ReadFully(fd, begin, sizeof(begin), 0);
+  if (begins < 0) return error("cannot read: ", std::strerror(errno));
+  if (const char* mistake = KnownMistake({begin, static_cast<size_t>(begins)})) return error(mistake);
+  if (size < 8 || begins < 8) return error("has ", size, " bytes, a header takes at least 8");
   uint64_t length = 0;
-  std::memcpy(&length, bytes, 8);
+  std::memcpy(&length, begin, 8);
   if (length > kMaxHeader || length > size - 8) {
-    return absl::InvalidArgumentError(absl::StrCat(Where(path), ": its header claims ", length,
-                                                   " bytes, but the file has ", size - 8, " after the length"));
+    return error("its header claims ", length, " bytes, but the file has ", size - 8, " after the length");
   }
-  OF_ASSIGN_OR_RETURN_AT(const std::vector<Parsed> entries, ParseHeader(bytes + 8, length, size - 8 - length),
+  std::string header(length, '\0');
+  if (ReadFully(fd, header.data(), static_cast<int64_t>(length), 8) != static_cast<int64_t>(length)) {
+    return error("its header of ", length, " bytes cannot be read");
+  }
+  OF_ASSIGN_OR_RETURN_AT(const std::vector<Parsed> entries, ParseHeader(header.data(), length, size - 8 - length),
                          Where(path));
-  for (const Parsed& entry : entries) {
-    reader.tensors_[entry.name] = {entry.type, bytes + 8 + length + entry.begin};
-  }
+  for (const Parsed& entry : entries) reader.tensors_[entry.name] = {entry.type, 8 + length + entry.begin};
   return reader;
 }
 
+absl::Status SafetensorsReader::Read(const Entry& entry, int64_t first, int64_t num_bytes, void* to) const {
+  const int64_t got = ReadFully(*fd_, to, num_bytes, entry.offset + static_cast<uint64_t>(first));
+  if (got < 0) return absl::UnavailableError(absl::StrCat(Where(path_), ": cannot read: ", std::strerror(errno)));
+  if (got == num_bytes) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(Where(path_), ": ends at byte ", entry.offset + first + got,
+                                          ", though its header says that a tensor lies at ", entry.offset, " to ",
+                                          entry.offset + static_cast<uint64_t>(entry.type.num_bytes()),
+                                          ": it was cut short while it was read"));
+}
+
 absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path, std::vector<Tensor> tensors) {
-  return Map(path, std::move(tensors), /*create=*/true);
+  return OpenFile(path, std::move(tensors), /*create=*/true);
 }
 
 absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Attach(const std::string& path, std::vector<Tensor> tensors) {
-  return Map(path, std::move(tensors), /*create=*/false);
+  return OpenFile(path, std::move(tensors), /*create=*/false);
 }
 
-absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Map(const std::string& path, std::vector<Tensor> tensors,
-                                                         bool create) {
+absl::StatusOr<SafetensorsWriter> SafetensorsWriter::OpenFile(const std::string& path, std::vector<Tensor> tensors,
+                                                              bool create) {
   std::sort(tensors.begin(), tensors.end(), [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
   const std::string header = SafetensorsHeader(tensors);
+  SafetensorsWriter writer;
   uint64_t size = header.size();
-  for (const Tensor& tensor : tensors) size += static_cast<uint64_t>(tensor.type.num_bytes());
+  for (const Tensor& tensor : tensors) {
+    writer.offsets_[tensor.name] = size;
+    size += static_cast<uint64_t>(tensor.type.num_bytes());
+  }
   const auto error = [&](absl::StatusCode code, absl::string_view what) {
     return absl::Status(code, absl::StrCat(Where(path), ": ", what));
   };
-  const File file(open(path.c_str(), O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_TRUNC : 0), 0644));
-  if (file.fd < 0)
-    return error(absl::StatusCode::kInvalidArgument, absl::StrCat("cannot write: ", std::strerror(errno)));
-  // Blocks are reserved now: a full disk is an error here and not a signal at some later store.
+  writer.path_ = path;
+  writer.fd_ = Own(open(path.c_str(), O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_TRUNC : 0), 0644));
+  const int fd = *writer.fd_;
+  if (fd < 0) return error(absl::StatusCode::kInvalidArgument, absl::StrCat("cannot write: ", std::strerror(errno)));
   if (create) {
-    if (const int failed = posix_fallocate(file.fd, 0, static_cast<off_t>(size)); failed != 0) {
+    // Blocks are reserved now: a full disk is found before anything is written.
+    if (const int failed = posix_fallocate(fd, 0, static_cast<off_t>(size)); failed != 0) {
       return error(absl::StatusCode::kResourceExhausted,
                    absl::StrCat("cannot reserve ", size, " bytes: ", std::strerror(failed)));
     }
+    OF_RETURN_IF_ERROR(WriteAt(fd, path, 0, header.data(), static_cast<int64_t>(header.size())));
+    return writer;
   }
   struct stat info;
-  if (fstat(file.fd, &info) != 0 || static_cast<uint64_t>(info.st_size) != size) {
+  if (fstat(fd, &info) != 0 || static_cast<uint64_t>(info.st_size) != size) {
     return error(absl::StatusCode::kFailedPrecondition, absl::StrCat("has ", info.st_size, " bytes, expected ", size));
   }
-  void* const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
-  if (mapped == MAP_FAILED)
-    return error(absl::StatusCode::kResourceExhausted, absl::StrCat("cannot map: ", std::strerror(errno)));
-  SafetensorsWriter writer;
-  writer.path_ = path;
-  writer.size_ = size;
-  writer.mapping_ = std::shared_ptr<void>(mapped, [size](void* p) { munmap(p, size); });
-  char* const bytes = static_cast<char*>(mapped);
-  if (create) {
-    std::memcpy(bytes, header.data(), header.size());
-  } else if (std::memcmp(bytes, header.data(), header.size()) != 0) {
+  std::string found(header.size(), '\0');
+  const int64_t length = static_cast<int64_t>(header.size());
+  if (ReadFully(fd, found.data(), length, 0) != length || found != header) {
     return error(absl::StatusCode::kFailedPrecondition, "its header is not the expected one");
-  }
-  uint64_t offset = header.size();
-  for (const Tensor& tensor : tensors) {
-    writer.data_[tensor.name] = bytes + offset;
-    offset += static_cast<uint64_t>(tensor.type.num_bytes());
   }
   return writer;
 }
 
+absl::Status SafetensorsWriter::Write(const std::string& name, int64_t first, const void* from,
+                                      int64_t num_bytes) const {
+  return WriteAt(*fd_, path_, static_cast<int64_t>(offsets_.at(name)) + first, from, num_bytes);
+}
+
 absl::Status SafetensorsWriter::Close() {
-  if (mapping_ != nullptr && msync(mapping_.get(), size_, MS_SYNC) != 0) {
-    return absl::UnavailableError(absl::StrCat(Where(path_), ": cannot write: ", std::strerror(errno)));
-  }
-  mapping_.reset();
-  data_.clear();
+  if (fd_ != nullptr && fsync(*fd_) != 0) return DiskError("flush", path_, errno);
+  fd_.reset();
   return absl::OkStatus();
 }
 

@@ -3,7 +3,9 @@
 //   | u64 n, little-endian | n bytes of JSON: {"name": {"dtype": "F32", "shape": [..], "data_offsets": [a, b]}, ...} |
 //   data |
 //
-// Both sides map the file. Several processes may write disjoint parts of one file: one creates it, the others attach.
+// Files are read and written by ranges, never mapped: a file that is cut short meanwhile is an error and not a signal,
+// and processes on several hosts may write disjoint ranges of one file on a network file system, which would write
+// mapped pages back whole. One process creates the file, the others attach.
 #pragma once
 
 #include <map>
@@ -16,22 +18,28 @@
 
 namespace oneflow {
 
+// Thread-safe. Holds the file open.
 class SafetensorsReader {
  public:
   struct Entry {
     TensorType type;
-    const void* data = nullptr;  // dense, row-major; lives as long as the reader
+    uint64_t offset = 0;  // of its bytes in the file; dense, row-major
   };
 
   // NotFound if there is no such file; InvalidArgument naming the file, the tensor and both values if it is malformed:
   // a header that does not fit, is no JSON or lacks a key, an unknown dtype, offsets that do not match the shape,
-  // overlap, leave gaps or reach past the end.
+  // overlap, leave gaps or reach past the end. What is a folder, a pickle, an index of shards or a pointer of Git LFS
+  // is called so.
   static absl::StatusOr<SafetensorsReader> Open(const std::string& path);
 
   const std::map<std::string, Entry>& tensors() const { return tensors_; }
+  // Copies bytes [first, first + num_bytes) of the tensor. DataLoss if the file has become shorter, Unavailable if the
+  // disk refuses. REQUIRES: `entry` is of this reader and the bytes lie in the tensor.
+  absl::Status Read(const Entry& entry, int64_t first, int64_t num_bytes, void* to) const;
 
  private:
-  std::shared_ptr<const void> mapping_;
+  std::string path_;
+  std::shared_ptr<const int> fd_;  // closes it
   std::map<std::string, Entry> tensors_;
 };
 
@@ -42,23 +50,24 @@ class SafetensorsWriter {
     TensorType type;
   };
 
-  // Creates (or truncates) the file with its header and zeroed data. Tensors are laid out in the order of their names.
+  // Creates (or truncates) the file with its header and zeroed data, whose room is reserved. Tensors are laid out in the
+  // order of their names. ResourceExhausted if the disk has no room, InvalidArgument if the file cannot be made.
   static absl::StatusOr<SafetensorsWriter> Create(const std::string& path, std::vector<Tensor> tensors);
-  // Maps a file that another process Create()d with the same tensors. FailedPrecondition if it is another file.
+  // Opens a file that another process Create()d with the same tensors. FailedPrecondition if it is another file.
   static absl::StatusOr<SafetensorsWriter> Attach(const std::string& path, std::vector<Tensor> tensors);
 
-  // Where the logical tensor's bytes go. REQUIRES: the tensor was listed.
-  void* data(const std::string& name) const { return data_.at(name); }
-  // Flushes to disk and unmaps. Unavailable if the disk refuses.
+  // Writes bytes [first, first + num_bytes) of the tensor. Errors: DiskError(). REQUIRES: the tensor was listed and the
+  // bytes lie in it.
+  absl::Status Write(const std::string& name, int64_t first, const void* from, int64_t num_bytes) const;
+  // Returns when what was written here is on the disk. Errors: DiskError().
   absl::Status Close();
 
  private:
-  static absl::StatusOr<SafetensorsWriter> Map(const std::string& path, std::vector<Tensor> tensors, bool create);
+  static absl::StatusOr<SafetensorsWriter> OpenFile(const std::string& path, std::vector<Tensor> tensors, bool create);
 
   std::string path_;
-  std::shared_ptr<void> mapping_;
-  size_t size_ = 0;
-  std::map<std::string, void*> data_;
+  std::shared_ptr<const int> fd_;  // closes it
+  std::map<std::string, uint64_t> offsets_;
 };
 
 // What a file begins with whose data are these tensors, one right behind the other in this order.

@@ -58,8 +58,8 @@ class ImageSource : public Source {
 
   int64_t num_samples() const override { return images_.dims[0]; }
 
-  absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches,
-                    std::span<const TensorArg> outputs) override {
+  absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches, std::span<const TensorArg> outputs,
+                    int64_t row_shift) override {
     if (outputs.size() != 2)
       return absl::InvalidArgumentError(absl::StrCat("images have 2 outputs, not ", outputs.size()));
     const TensorArg& x = outputs[0];
@@ -74,7 +74,7 @@ class ImageSource : public Source {
                                                      "x", width, ", the model reads ", x.logical_dims[1], "x",
                                                      x.logical_dims[2], "x", x.logical_dims[3]));
     }
-    const int64_t first_x = FirstSample(step, micro_batch, micro_batches, x);
+    const int64_t first_x = FirstSample(step, micro_batch, micro_batches, x, row_shift);
     std::vector<uint8_t> image(height * width);
     for (int64_t row = 0; row < x.dims[0]; ++row) {
       const int64_t at = images_.data + Index(first_x + row) * height * width;
@@ -82,7 +82,7 @@ class ImageSource : public Source {
       float* to = x.as<float>() + row * height * width;
       for (int64_t i = 0; i < height * width; ++i) to[i] = static_cast<float>(image[i]) * (2.0f / 255.0f) - 1.0f;
     }
-    const int64_t first_y = FirstSample(step, micro_batch, micro_batches, y);
+    const int64_t first_y = FirstSample(step, micro_batch, micro_batches, y, row_shift);
     for (int64_t row = 0; row < y.dims[0]; ++row) y.as<int32_t>()[row] = labels_[Index(first_y + row)];
     return absl::OkStatus();
   }

@@ -86,8 +86,8 @@ class PrototypeSource : public Source {
 
   int64_t num_samples() const override { return samples_.count(); }
 
-  absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches,
-                    std::span<const TensorArg> outputs) override {
+  absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches, std::span<const TensorArg> outputs,
+                    int64_t row_shift) override {
     if (outputs.size() != 2 || outputs[0].dtype != DType::kFloat32 || outputs[0].rank != 4 ||
         outputs[1].dtype != DType::kInt32 || outputs[1].rank != 1) {
       return absl::InvalidArgumentError("prototypes fill f32[batch,channels,height,width] and i32[batch] only");
@@ -96,7 +96,7 @@ class PrototypeSource : public Source {
     const int64_t pixels = images.logical_dims[1] * images.logical_dims[2] * images.logical_dims[3];
     if (images.count != images.dims[0] * pixels)
       return absl::InvalidArgumentError("prototypes are split by samples only");
-    const int64_t first_image = FirstSample(step, micro_batch, micro_batches, images);
+    const int64_t first_image = FirstSample(step, micro_batch, micro_batches, images, row_shift);
     for (int64_t row = 0; row < images.dims[0]; ++row) {
       const uint64_t sample = samples_.At(first_image + row);
       const uint64_t first_pixel = ClassOf(sample) * static_cast<uint64_t>(pixels);
@@ -105,7 +105,7 @@ class PrototypeSource : public Source {
         to[i] = 2 * prototype_.Uniform(first_pixel + i) - 1 + noise_ * noise_draws_.Normal(i, sample);
       }
     }
-    const int64_t first_label = FirstSample(step, micro_batch, micro_batches, labels);
+    const int64_t first_label = FirstSample(step, micro_batch, micro_batches, labels, row_shift);
     for (int64_t row = 0; row < labels.dims[0]; ++row) {
       labels.as<int32_t>()[row] = static_cast<int32_t>(ClassOf(samples_.At(first_label + row)));
     }
@@ -135,8 +135,8 @@ class ClickSource : public Source {
 
   int64_t num_samples() const override { return samples_.count(); }
 
-  absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches,
-                    std::span<const TensorArg> outputs) override {
+  absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches, std::span<const TensorArg> outputs,
+                    int64_t row_shift) override {
     if (outputs.size() != 3 || outputs[0].dtype != DType::kInt32 || outputs[0].rank != 2 ||
         outputs[1].dtype != DType::kFloat32 || outputs[1].rank != 2 || outputs[2].dtype != DType::kInt32 ||
         outputs[2].rank != 1) {
@@ -151,17 +151,17 @@ class ClickSource : public Source {
       return absl::InvalidArgumentError(
           absl::StrCat(fields, " fields share a vocabulary of ", vocabulary_, " ids, but each needs one at least"));
     }
-    const int64_t first_ids = FirstSample(step, micro_batch, micro_batches, ids);
+    const int64_t first_ids = FirstSample(step, micro_batch, micro_batches, ids, row_shift);
     for (int64_t row = 0; row < ids.dims[0]; ++row) {
       const uint64_t sample = samples_.At(first_ids + row);
       for (int64_t f = 0; f < fields; ++f) ids.as<int32_t>()[row * fields + f] = Id(sample, f, fields);
     }
-    const int64_t first_numbers = FirstSample(step, micro_batch, micro_batches, numbers);
+    const int64_t first_numbers = FirstSample(step, micro_batch, micro_batches, numbers, row_shift);
     for (int64_t row = 0; row < numbers.dims[0]; ++row) {
       const uint64_t sample = samples_.At(first_numbers + row);
       for (int64_t i = 0; i < num_numbers; ++i) numbers.as<float>()[row * num_numbers + i] = number_.Normal(i, sample);
     }
-    const int64_t first_label = FirstSample(step, micro_batch, micro_batches, labels);
+    const int64_t first_label = FirstSample(step, micro_batch, micro_batches, labels, row_shift);
     for (int64_t row = 0; row < labels.dims[0]; ++row) {
       const uint64_t sample = samples_.At(first_label + row);
       const float probability = 1 / (1 + std::exp(-Logit(sample, fields, num_numbers)));

@@ -9,9 +9,10 @@ namespace oneflow {
 inline constexpr uint64_t kMostSamples = uint64_t{1} << 62;
 
 // The number, from 0 since the job began, of the first sample of the shard `out`, whose dimension 0 is the samples.
-inline int64_t FirstSample(int64_t step, int64_t micro_batch, int64_t micro_batches, const TensorArg& out) {
+inline int64_t FirstSample(int64_t step, int64_t micro_batch, int64_t micro_batches, const TensorArg& out,
+                           int64_t row_shift) {
   const uint64_t act = static_cast<uint64_t>(step) * static_cast<uint64_t>(micro_batches) + micro_batch;
-  return static_cast<int64_t>((act * out.logical_dims[0] + out.start[0]) % kMostSamples);
+  return static_cast<int64_t>((act * out.logical_dims[0] + out.start[0] + row_shift) % kMostSamples);
 }
 
 // Whether the attribute `split` says "train". InvalidArgument if it is neither that nor "validation".

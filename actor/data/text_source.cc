@@ -18,8 +18,8 @@ class TextSource : public Source {
 
   int64_t num_samples() const override { return (end_ - begin_ - 1) / context_; }
 
-  absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches,
-                    std::span<const TensorArg> outputs) override {
+  absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches, std::span<const TensorArg> outputs,
+                    int64_t row_shift) override {
     if (outputs.size() != 2)
       return absl::InvalidArgumentError(absl::StrCat("text has 2 outputs, not ", outputs.size()));
     for (size_t which = 0; which < 2; ++which) {
@@ -31,7 +31,7 @@ class TextSource : public Source {
         return absl::InvalidArgumentError(
             absl::StrCat("the source was opened with context ", context_, ", the tensor has ", out.logical_dims[1]));
       }
-      const int64_t first = FirstSample(step, micro_batch, micro_batches, out);
+      const int64_t first = FirstSample(step, micro_batch, micro_batches, out, row_shift);
       std::vector<uint8_t> bytes(out.dims[1]);
       for (int64_t row = 0; row < out.dims[0]; ++row) {
         const int64_t at = Offset(first + row) + out.start[1] + static_cast<int64_t>(which);

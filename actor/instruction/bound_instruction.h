@@ -7,9 +7,12 @@
 //                       fetch       values for the host
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -25,6 +28,9 @@ namespace oneflow {
 
 class CountsOnHost;  // counts_on_host.h
 
+// By plan: by how many rows its sources read further on than the number of a step says. Set between runs.
+using RowShifts = std::map<std::string, std::atomic<int64_t>>;
+
 // What the instructions of one queue of a rank are bound to; all of it is borrowed.
 struct RankContext {
   const pb::Program& plans;
@@ -34,6 +40,7 @@ struct RankContext {
   DeviceContext& device;  // as that queue has it
   const JobMemory& memory;
   SourceCache& sources;
+  const RowShifts* row_shifts = nullptr;         // null: none
   Collectives* collectives = nullptr;            // null: there are none
   CountsOnHost* counts = nullptr;                // of the rank; null: who reads counts sends for them
   const std::function<void(Fetched)>& on_fetch;  // empty: values are dropped

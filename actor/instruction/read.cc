@@ -12,12 +12,20 @@
 namespace oneflow {
 namespace {
 
+// Null if there is none.
+const std::atomic<int64_t>* ShiftOf(const Unbound& unbound) {
+  if (unbound.context.row_shifts == nullptr) return nullptr;
+  const auto shift = unbound.context.row_shifts->find(unbound.plan.name());
+  return shift == unbound.context.row_shifts->end() ? nullptr : &shift->second;
+}
+
 class Read final : public BoundInstruction {
  public:
   Read(Unbound unbound, std::shared_ptr<Source> source, double least_ms)
       : BoundInstruction(std::move(unbound.operands)),
         device_(unbound.context.device),
         micro_batches_(unbound.plan.micro_batches()),
+        row_shift_(ShiftOf(unbound)),
         least_(static_cast<int64_t>(least_ms * 1e6)),
         source_(std::move(source)) {}
 
@@ -55,13 +63,15 @@ class Read final : public BoundInstruction {
  private:
   absl::Status ReadInto(const CurrentAct& act, absl::Span<const TensorArg> outputs) {
     const auto begin = std::chrono::steady_clock::now();
-    OF_RETURN_IF_ERROR(source_->Read(act.step, act.micro_batch, micro_batches_, outputs));
+    OF_RETURN_IF_ERROR(source_->Read(act.step, act.micro_batch, micro_batches_, outputs,
+                                     row_shift_ == nullptr ? 0 : row_shift_->load(std::memory_order_relaxed)));
     if (least_.count() > 0) std::this_thread::sleep_until(begin + least_);
     return absl::OkStatus();
   }
 
   DeviceContext& device_;
   const int64_t micro_batches_;
+  const std::atomic<int64_t>* const row_shift_;  // null: none
   const std::chrono::nanoseconds least_;
   const std::shared_ptr<Source> source_;
   std::vector<std::unique_ptr<HostTransfer>> transfers_;  // one per output, or none

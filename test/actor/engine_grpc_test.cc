@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "actor/checkpoint/checkpoint_writer.h"
-#include "actor/checkpoint/safetensors.h"
 #include "actor/diagnosis.h"
 #include "actor/engine.h"
 #include "actor/transport/mail_file.h"
@@ -20,6 +19,7 @@
 #include "test/actor/test_device.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
+#include "test/support/weight_file.h"
 
 namespace oneflow {
 namespace {
@@ -265,8 +265,8 @@ TEST(EngineProcessesTest, SaveOneFileAndLoadIt) {
   EXPECT_THAT(saver.OnEach([&](int p) { return saver.engine(p).SaveWeights(path.string(), ""); }),
               ElementsAre(absl::OkStatus(), absl::OkStatus()));
   {
-    ASSERT_OK_AND_ASSIGN(SafetensorsReader reader, SafetensorsReader::Open(path.string()));
-    const float* w = static_cast<const float*>(reader.tensors().at("w").data);
+    ASSERT_OK_AND_ASSIGN(const testing::WeightFile file, testing::ReadWeightFile(path.string()));
+    const float* w = file.tensors.at("w").as<float>();
     EXPECT_THAT(std::vector<float>(w, w + 6), ElementsAre(1, 2, 3, 4, 5, 6));
   }
   Job loader(2);
@@ -277,8 +277,8 @@ TEST(EngineProcessesTest, SaveOneFileAndLoadIt) {
   EXPECT_THAT(loader.OnEach([&](int p) { return loader.engine(p).SaveWeights(path.string(), ""); }),
               ElementsAre(absl::OkStatus(), absl::OkStatus()));
   {
-    ASSERT_OK_AND_ASSIGN(SafetensorsReader reader, SafetensorsReader::Open(path.string()));
-    EXPECT_EQ(static_cast<const float*>(reader.tensors().at("w").data)[5], 6);
+    ASSERT_OK_AND_ASSIGN(const testing::WeightFile file, testing::ReadWeightFile(path.string()));
+    EXPECT_EQ(file.tensors.at("w").as<float>()[5], 6);
   }
   EXPECT_THAT(loader.OnEach([&](int p) { return loader.engine(p).LoadWeights("/no/such/file"); }),
               ElementsAre(::testing::Not(testing::IsOk()), ::testing::Not(testing::IsOk())));

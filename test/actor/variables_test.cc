@@ -11,6 +11,7 @@
 #include "test/actor/test_device.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
+#include "test/support/weight_file.h"
 
 namespace oneflow {
 namespace {
@@ -121,9 +122,9 @@ TEST_F(VariablesTest, SaveAndLoadBetweenLayouts) {
 TEST_F(VariablesTest, SaveGradientsUnderTheNamesOfTheirVariables) {
   Job job(2, 0);
   ASSERT_OK(job.variables->Save(Path("g"), ".grad", 0, NoBarrier));
-  ASSERT_OK_AND_ASSIGN(SafetensorsReader reader, SafetensorsReader::Open(Path("g")));
-  ASSERT_EQ(reader.tensors().size(), 1u);
-  EXPECT_EQ(static_cast<const float*>(reader.tensors().at("b").data)[2], 7);
+  ASSERT_OK_AND_ASSIGN(const testing::WeightFile file, testing::ReadWeightFile(Path("g")));
+  ASSERT_EQ(file.tensors.size(), 1u);
+  EXPECT_EQ(file.tensors.at("b").as<float>()[2], 7);
   EXPECT_THAT(job.variables->Save(Path("n"), ".none", 0, NoBarrier),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no variable is named *.none")));
 }

@@ -7,13 +7,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "actor/checkpoint/safetensors.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
+#include "test/support/weight_file.h"
 #include "tools/process/child.h"
 
 namespace oneflow::e2e {
@@ -81,8 +81,8 @@ TEST(SummariesTest, HaveAllThatAJobFetches) {
 }
 
 // How many of the values of a weight file lie in each bucket that is shown: they are those of all processes together.
-void ExpectCounts(const SafetensorsReader::Entry& weight, const nlohmann::json& known, const nlohmann::json& shown) {
-  const auto* const values = static_cast<const float*>(weight.data);
+void ExpectCounts(const testing::WeightFile::Entry& weight, const nlohmann::json& known, const nlohmann::json& shown) {
+  const auto* const values = weight.as<float>();
   const auto num = weight.type.shape.count();
   EXPECT_EQ(known.at("num"), num);
   EXPECT_EQ(known.at("min"), *std::min_element(values, values + num));
@@ -112,9 +112,9 @@ TEST(SummariesTest, HaveHistogramsOfWeightsAndKeptGradientsIfAsked) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const nlohmann::json events = ReadEvents(work, "board");
   for (const char* const what : {"weights", "gradients"}) {
-    ASSERT_OK_AND_ASSIGN(const SafetensorsReader file, SafetensorsReader::Open(work.Path(what)));
-    ASSERT_THAT(file.tensors(), Not(IsEmpty()));
-    for (const auto& [name, weight] : file.tensors()) {
+    ASSERT_OK_AND_ASSIGN(const testing::WeightFile file, testing::ReadWeightFile(work.Path(what)));
+    ASSERT_THAT(file.tensors, Not(IsEmpty()));
+    for (const auto& [name, weight] : file.tensors) {
       SCOPED_TRACE(absl::StrCat(what, "/", name));
       const nlohmann::json& known = events.at("histograms").at(absl::StrCat(what, "/", name));
       const nlohmann::json& shown = events.at("shown").at(absl::StrCat(what, "/", name));

@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "absl/strings/str_join.h"
-#include "actor/checkpoint/safetensors.h"
 #include "actor/engine.h"
 #include "compiler/lower/compile.h"
 #include "oneflow_core/functional.h"
@@ -14,6 +13,7 @@
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "test/support/weight_file.h"
 
 namespace oneflow {
 namespace {
@@ -114,9 +114,9 @@ class BatchNormLawTest : public ::testing::Test {
     OF_RETURN_IF_ERROR(engine->Run("train", 0, steps));
     OF_RETURN_IF_ERROR(engine->Run("evaluate", 0, 1));
     OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("gradients"), ".grad"));
-    OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(dir_.File("gradients")));
-    for (const auto& [name, entry] : reader.tensors()) {
-      const float* const values = static_cast<const float*>(entry.data);
+    OF_ASSIGN_OR_RETURN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("gradients")));
+    for (const auto& [name, entry] : file.tensors) {
+      const float* const values = entry.as<float>();
       results["d " + name] = Values(values, values + entry.type.shape.count());
     }
     return results;

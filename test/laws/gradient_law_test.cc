@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "actor/checkpoint/safetensors.h"
 #include "actor/engine.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/lower.h"
@@ -21,6 +20,7 @@
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "test/support/weight_file.h"
 
 namespace oneflow::testing {
 namespace {
@@ -127,16 +127,16 @@ class TrainedOp {
   }
 
   absl::StatusOr<Tensors> ReadGradients() const {
-    OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(dir_.File("gradients")));
+    OF_ASSIGN_OR_RETURN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("gradients")));
     Tensors gradients;
     for (size_t i = 0; i < case_.inputs.size(); ++i) {
       gradients.push_back(Zeros({0}));
       if (!IsTrainable(i)) continue;
-      const auto it = reader.tensors().find(absl::StrCat("x", i));
-      if (it == reader.tensors().end()) return absl::NotFoundError(absl::StrCat("no gradient of x", i));
+      const auto it = file.tensors.find(absl::StrCat("x", i));
+      if (it == file.tensors.end()) return absl::NotFoundError(absl::StrCat("no gradient of x", i));
       if (it->second.type != Dense(TypeOf(case_.inputs[i]))) return absl::InternalError(it->second.type.ToString());
       gradients.back() = Zeros(case_.inputs[i].dims);
-      const float* const values = static_cast<const float*>(it->second.data);
+      const float* const values = it->second.as<float>();
       std::copy(values, values + gradients.back().count(), gradients.back().values.begin());
     }
     return gradients;

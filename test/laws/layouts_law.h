@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "actor/checkpoint/safetensors.h"
 #include "compiler/lower/program_text.h"
 #include "gtest/gtest.h"
 #include "oneflow_core/ops/ops.h"
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "test/support/weight_file.h"
 #include "tools/job/job.h"
 #include "tools/local/run_in_place.h"
 
@@ -110,9 +110,9 @@ class LayoutsLaw : public ::testing::Test {
     }
     outcome.losses = outcome.fetched["loss"];
     outcome.losses.resize(steps_, std::nan(""));
-    OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(dir_.File("initial")));
-    for (const auto& [name, entry] : reader.tensors()) {
-      outcome.initial_weights[name] = std::string(static_cast<const char*>(entry.data), entry.type.num_bytes());
+    OF_ASSIGN_OR_RETURN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("initial")));
+    for (const auto& [name, entry] : file.tensors) {
+      outcome.initial_weights[name] = std::string(entry.bytes.begin(), entry.bytes.end());
     }
     return outcome;
   }

@@ -3,6 +3,7 @@
 
 #include "oneflow_core/models/gpt.h"
 #include "test/laws/layouts_law.h"
+#include "test/support/weight_file.h"
 
 namespace oneflow {
 namespace {
@@ -224,11 +225,11 @@ TEST_F(HalfLayoutsTest, WeightsOfAJobThatSkipsAllStepsAreTheInitialOnes) {
     overrides.push_back("save_weights=" + dir_.File("final"));
     ASSERT_OK_AND_ASSIGN(const Outcome outcome, Run(InF16(Gpt(), "initial_scale: 1e30"), overrides));
     EXPECT_EQ(outcome.fetched.at("skipped"), std::vector<double>(3, 1));
-    ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open(dir_.File("final")));
-    EXPECT_EQ(reader.tensors().size(), outcome.initial_weights.size());
-    for (const auto& [name, entry] : reader.tensors()) {
+    ASSERT_OK_AND_ASSIGN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("final")));
+    EXPECT_EQ(file.tensors.size(), outcome.initial_weights.size());
+    for (const auto& [name, entry] : file.tensors) {
       EXPECT_EQ(outcome.initial_weights.at(name),
-                std::string(static_cast<const char*>(entry.data), entry.type.num_bytes()))
+                std::string(entry.bytes.begin(), entry.bytes.end()))
           << name;
     }
   }

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "actor/checkpoint/safetensors.h"
 #include "actor/engine.h"
 #include "actor/transport/peer_network.h"
 #include "compiler/lower/compile.h"
@@ -26,6 +25,7 @@
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "test/support/weight_file.h"
 #include "tools/job/kernel_scratch.h"
 
 namespace oneflow::testing {
@@ -173,9 +173,9 @@ class RaggedLaw : public ::testing::Test {
     EXPECT_EQ(engine->stats().scratch_bytes, 0) << "nothing asks for more than the plan has";
     OF_RETURN_IF_ERROR(engine->SaveWeights(dir_.File("weights"), ""));
     if (peers != nullptr && peers->process() > 0) return absl::OkStatus();
-    OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(dir_.File("weights")));
-    for (const auto& [name, entry] : reader.tensors()) {
-      const auto* const values = static_cast<const float*>(entry.data);
+    OF_ASSIGN_OR_RETURN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("weights")));
+    for (const auto& [name, entry] : file.tensors) {
+      const auto* const values = entry.as<float>();
       outcome.weights[name].assign(values, values + entry.type.shape.count());
     }
     return absl::OkStatus();

@@ -72,6 +72,12 @@ absl::Status Run(DeviceContext& device, const OpRegistry& ops, const Graph& grap
 }
 
 // Everything that is written, by name.
+template <typename T>
+absl::Status WriteAs(const SafetensorsWriter& writer, const std::string& name, const Values& values) {
+  const std::vector<T> converted(values.begin(), values.end());
+  return writer.Write(name, 0, converted.data(), static_cast<int64_t>(converted.size() * sizeof(T)));
+}
+
 class Dump {
  public:
   // REQUIRES: the thread is bound to the device.
@@ -113,9 +119,9 @@ class Dump {
     OF_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(folder + "/ops.safetensors", list));
     for (const auto& [name, x] : tensors_) {
       if (IsFloating(x.dtype)) {
-        std::copy(x.values.begin(), x.values.end(), static_cast<float*>(writer.data(name)));
+        OF_RETURN_IF_ERROR(WriteAs<float>(writer, name, x.values));
       } else {
-        std::copy(x.values.begin(), x.values.end(), static_cast<int64_t*>(writer.data(name)));
+        OF_RETURN_IF_ERROR(WriteAs<int64_t>(writer, name, x.values));
       }
     }
     OF_RETURN_IF_ERROR(writer.Close());

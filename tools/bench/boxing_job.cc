@@ -98,15 +98,20 @@ absl::StatusOr<pb::JobSpec> SpecOf(const pb::PlanSet& plan, const CompileOptions
 class Saved {
  public:
   static absl::StatusOr<Saved> Open(const std::string& file) {
-    OF_ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(file));
-    return Saved(std::move(reader));
+    OF_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(file));
+    Saved saved;
+    for (const auto& [name, entry] : reader.tensors()) {
+      std::vector<float>& values = saved.values_[name];
+      values.resize(static_cast<size_t>(entry.type.shape.count()));
+      OF_RETURN_IF_ERROR(reader.Read(entry, 0, entry.type.num_bytes(), values.data()));
+    }
+    return saved;
   }
-  const float* of(const char* name) const { return static_cast<const float*>(reader_.tensors().at(name).data); }
-  int64_t count(const char* name) const { return reader_.tensors().at(name).type.shape.count(); }
+  const float* of(const char* name) const { return values_.at(name).data(); }
+  int64_t count(const char* name) const { return static_cast<int64_t>(values_.at(name).size()); }
 
  private:
-  explicit Saved(SafetensorsReader reader) : reader_(std::move(reader)) {}
-  SafetensorsReader reader_;
+  std::map<std::string, std::vector<float>> values_;  // all are f32
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "actor/checkpoint/box.h"
 #include "actor/checkpoint/checkpoint_reader.h"
 #include "actor/checkpoint/checkpoint_writer.h"
+#include "actor/checkpoint/disk.h"
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/element.h"
@@ -113,12 +114,11 @@ absl::Status ToSafetensors(const std::string& from, const std::string& to, bool 
   OF_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(partial, tensors));
   for (const SafetensorsWriter::Tensor& out : tensors) {
     const pb::CheckpointTensor& tensor = *reader.Find(out.name);
-    OF_RETURN_IF_ERROR(reader.Read(tensor, WholeOf(tensor), static_cast<char*>(writer.data(out.name))));
+    OF_ASSIGN_OR_RETURN(const std::vector<char> bytes, ReadAll(reader, tensor));
+    OF_RETURN_IF_ERROR(writer.Write(out.name, 0, bytes.data(), static_cast<int64_t>(bytes.size())));
   }
   OF_RETURN_IF_ERROR(writer.Close());
-  std::error_code error;
-  fs::rename(partial, to, error);
-  return error ? absl::UnavailableError(absl::StrCat("'", to, "': ", error.message())) : absl::OkStatus();
+  return Rename(partial, to);
 }
 
 absl::Status FromSafetensors(const std::string& from, const std::string& to, int64_t step) {
@@ -146,9 +146,9 @@ absl::Status FromSafetensors(const std::string& from, const std::string& to, int
   head.set_job(fs::path(from).filename().string());
   head.set_step(step);
   head.set_layout("a safetensors file");
-  OF_RETURN_IF_ERROR(writer->Start(std::move(head), [&reader](char* bytes) {
+  OF_RETURN_IF_ERROR(writer->Start(std::move(head), [&reader](char* bytes) -> absl::Status {
     for (const auto& [name, entry] : reader.tensors()) {
-      std::memcpy(bytes, entry.data, static_cast<size_t>(entry.type.num_bytes()));
+      OF_RETURN_IF_ERROR(reader.Read(entry, 0, entry.type.num_bytes(), bytes));
       bytes += entry.type.num_bytes();
     }
     return absl::OkStatus();

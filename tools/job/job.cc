@@ -133,6 +133,7 @@ void FillCluster(const pb::JobConfig& config, const std::vector<HostGroup>& host
 void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpec& spec) {
   spec.set_sample_unit("samples");
   spec.set_samples_per_step(config.train().batch_size());
+  spec.set_rows_per_step(config.train().batch_size());
   for (const Graph& graph : program) {
     for (NodeId id = 0; id < graph.num_nodes() && graph.name() == "train"; ++id) {
       const Node& node = graph.node(id);
@@ -143,6 +144,7 @@ void FillSamples(const pb::JobConfig& config, const Program& program, pb::JobSpe
       if (!kind.ok()) continue;
       spec.set_sample_unit(kind->unit);
       spec.set_samples_per_step(micro_batches * (kind->counts_elements ? shape.count() : shape[0]));
+      spec.set_rows_per_step(micro_batches * shape[0]);
     }
   }
 }

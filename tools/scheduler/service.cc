@@ -20,6 +20,7 @@
 #include "proto/control.grpc.pb.h"
 #include "tools/metrics/metrics_server.h"
 #include "tools/page/page.h"
+#include "tools/process/random_number.h"
 #include "tools/rpc/outbox.h"
 #include "tools/rpc/rpc.h"
 #include "tools/scheduler/gate.h"
@@ -130,6 +131,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     }
     if (absl::Status valid = ValidateWish(*request); !valid.ok()) return ToGrpc(valid);
     AcceptedSpec accepted = Accept(request->spec());
+    accepted.spec.set_run(RandomNumber());  // whatever the client says: it tells this job's attempts from all others
     accepted.user = caller->user.empty() ? request->user() : caller->user;
     accepted.priority = request->priority();
     absl::MutexLock lock(&mu_);

@@ -8,22 +8,35 @@ namespace {
 constexpr char kTrain[] = "train";
 constexpr char kLoss[] = "loss";
 constexpr char kSkipped[] = "skipped";
+constexpr char kScale[] = "loss_scale";
 
 }  // namespace
 
 void LossWatch::Observe(const Fetched& fetched) {
-  if (fetched.name != kLoss && fetched.name != kSkipped) return;
+  const bool is_loss = fetched.name == kLoss;
+  if (!is_loss && fetched.name != kSkipped && fetched.name != kScale) return;
   absl::MutexLock lock(&mu_);
   for (const double value : fetched.values) {
     if (fetched.name == kSkipped) {
       if (value != 0) skipped_.insert(fetched.step);
+    } else if (fetched.name == kScale) {
+      scales_[fetched.step] = value;
     } else if (fetched.plan != kTrain) {
       auto& [sum, count] = sums_[fetched.plan];
       sum += value;
       ++count;
-    } else if (!std::isfinite(value)) {
-      broken_.emplace(fetched.step, value);
+    } else {
+      ObserveTrained(fetched.step, value);
     }
+  }
+}
+
+void LossWatch::ObserveTrained(int64_t step, double loss) {
+  sees_losses_ = true;
+  if (!std::isfinite(loss)) {
+    broken_.emplace(step, loss);
+  } else if (!last_finite_ || step > *last_finite_) {
+    last_finite_ = step;
   }
 }
 
@@ -31,11 +44,24 @@ std::optional<std::pair<int64_t, double>> LossWatch::TakeBroken() {
   absl::MutexLock lock(&mu_);
   std::optional<std::pair<int64_t, double>> first;
   for (const auto& [step, loss] : broken_) {
-    if (!first && !skipped_.contains(step)) first = {step, loss};
+    const auto scale = scales_.find(step);
+    const bool excused = skipped_.contains(step) && (scale == scales_.end() || scale->second > 1);
+    if (!first && !excused) first = {step, loss};
   }
   broken_.clear();
   skipped_.clear();
+  scales_.clear();
   return first;
+}
+
+std::optional<int64_t> LossWatch::last_finite() const {
+  absl::MutexLock lock(&mu_);
+  return last_finite_;
+}
+
+bool LossWatch::sees_losses() const {
+  absl::MutexLock lock(&mu_);
+  return sees_losses_;
 }
 
 std::pair<double, int64_t> LossWatch::TakeSum(const std::string& plan) {

@@ -18,14 +18,24 @@ class LossWatch {
  public:
   void Observe(const Fetched& fetched);
 
-  // The first training step since the last call whose loss is no number and which changed weights, with that loss.
+  // The first training step since the last call whose loss is no number though it was used, with that loss. A step that
+  // is skipped uses none; but where the loss is scaled by no more than 1, a smaller scale cannot be what it lacks.
   std::optional<std::pair<int64_t, double>> TakeBroken();
+  // The last training step whose loss is a number; absent: none was seen yet.
+  std::optional<int64_t> last_finite() const;
+  // Whether losses of training come here.
+  bool sees_losses() const;
   // Sum and number of the losses of `plan` since the last call.
   std::pair<double, int64_t> TakeSum(const std::string& plan);
 
  private:
-  absl::Mutex mu_;
+  void ObserveTrained(int64_t step, double loss) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  mutable absl::Mutex mu_;
+  std::optional<int64_t> last_finite_ ABSL_GUARDED_BY(mu_);
+  bool sees_losses_ ABSL_GUARDED_BY(mu_) = false;
   std::map<int64_t, double> broken_ ABSL_GUARDED_BY(mu_);                        // by step
+  std::map<int64_t, double> scales_ ABSL_GUARDED_BY(mu_);                        // of the loss, by step
   std::set<int64_t> skipped_ ABSL_GUARDED_BY(mu_);                               // those that changed nothing
   std::map<std::string, std::pair<double, int64_t>> sums_ ABSL_GUARDED_BY(mu_);  // by plan, but for training
 };

@@ -28,11 +28,11 @@ class Phases {
     if (spec_.has_checkpoint()) {
       OF_ASSIGN_OR_RETURN(checkpoints_, Checkpoints::Open(engine_, spec_, context_));
       if (spec_.resume() || !spec_.resume_from().empty() || !context_.first_attempt) {
-        OF_ASSIGN_OR_RETURN_AT(first_step_, checkpoints_->Resume(), "checkpoint.path");
+        OF_ASSIGN_OR_RETURN_AT(begin_, checkpoints_->Resume(), "checkpoint.path");
       }
     }
-    if (context_.summaries != nullptr) OF_RETURN_IF_ERROR(context_.summaries->Begin(engine_, first_step_));
-    if (spec_.weights().empty() || first_step_ > 0) return absl::OkStatus();
+    if (context_.summaries != nullptr) OF_RETURN_IF_ERROR(context_.summaries->Begin(engine_, begin_.step));
+    if (spec_.weights().empty() || begin_.step > 0) return absl::OkStatus();
     return Annotate(engine_.LoadWeights(spec_.weights()), "loading weights");
   }
 
@@ -45,7 +45,7 @@ class Phases {
         if (context_.summaries != nullptr) OF_RETURN_IF_ERROR(context_.summaries->Share(engine_));
         break;
       case pb::Phase::kSave:
-        if (first_step_ > 0 && !trained_) return absl::OkStatus();  // what an earlier attempt saved before training
+        if (begin_.step > 0 && !trained_) return absl::OkStatus();  // what an earlier attempt saved before training
         OF_RETURN_IF_ERROR_AT(engine_.SaveWeights(phase.save().path(), phase.save().suffix()), "saving weights");
         break;
       case pb::Phase::kTrace:
@@ -60,7 +60,7 @@ class Phases {
 
   absl::Status Train(const pb::TrainLoop& rule) {
     TrainLoop loop(engine_, spec_, rule, context_, checkpoints_.get(), [this](const pb::Phase& done) { OnDone(done); });
-    OF_RETURN_IF_ERROR(loop.Run(first_step_));
+    OF_RETURN_IF_ERROR(loop.Run(begin_));
     trained_ = true;
     stopped_ = loop.asked_to_stop();
     return absl::OkStatus();
@@ -75,7 +75,7 @@ class Phases {
   const pb::JobSpec& spec_;
   const WorkerContext& context_;
   std::unique_ptr<Checkpoints> checkpoints_;  // null: the job has none
-  int64_t first_step_ = 0;
+  Checkpoints::Begin begin_;
   int parts_ = 0;
   bool trained_ = false, stopped_ = false;
 };

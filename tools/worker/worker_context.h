@@ -14,6 +14,7 @@ namespace oneflow {
 struct WorkerContext {
   int process = 0, num_processes = 1;
   bool first_attempt = true;
+  uint64_t attempt = 1;
   const std::atomic<bool>* stop = nullptr;  // borrowed; set by anyone when training shall end; null: never
   LossWatch* losses = nullptr;              // borrowed; observes what the engine hands out
   Summaries* summaries = nullptr;           // borrowed; the same; null: the job has none

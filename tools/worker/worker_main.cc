@@ -120,6 +120,7 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
   WorkerContext context{.process = args.process,
                         .num_processes = args.processes,
                         .first_attempt = assigned.assignment().attempt() <= 1,
+                        .attempt = assigned.assignment().attempt(),
                         .stop = &link.asked_to_stop(),
                         .losses = &losses,
                         .summaries = summaries ? &*summaries : nullptr};

@@ -55,11 +55,11 @@ class SlicedState {
   int processes() const { return static_cast<int>(owned_.size()); }
 
   // Saves `step`, all processes beside one another; how it went for process 0.
-  absl::Status Save(const std::string& path, int64_t step, KeepRule keep = {}) const {
+  absl::Status Save(const std::string& path, int64_t step) const {
     absl::Status told;
     std::vector<std::unique_ptr<CheckpointWriter>> writers;
     for (int process = 0; process < processes(); ++process) {
-      CheckpointWriter::Options options{.path = path, .process = process, .num_processes = processes(), .keep = keep};
+      CheckpointWriter::Options options{.path = path, .process = process, .num_processes = processes()};
       if (process == 0) options.on_done = [&told](int64_t, const absl::Status& status) { told = status; };
       writers.push_back(*CheckpointWriter::Create(std::move(options), owned_[process]));
     }
@@ -232,22 +232,6 @@ TEST(CheckpointTest, PiecesOfAnotherCheckpointAreSeen) {
                 CheckpointFolder(dir.File("c"), 5) + "/" + PieceName(1), fs::copy_options::overwrite_existing);
   EXPECT_THAT(ReadCheckpoint(CheckpointFolder(dir.File("c"), 5)),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("the checksum of")));
-}
-
-TEST(CheckpointTest, TheRuleSaysWhichStay) {
-  EXPECT_THAT(StepsToRemove({10, 20, 30, 40}, {.last = 2}), ElementsAre(10, 20));
-  EXPECT_THAT(StepsToRemove({10, 20, 30, 40}, {.last = 2, .every = 20}), ElementsAre(10));
-  EXPECT_THAT(StepsToRemove({10, 20, 30, 40}, {.last = 0}), IsEmpty());
-  EXPECT_THAT(StepsToRemove({10}, {.last = 3}), IsEmpty());
-
-  const TempDir dir;
-  const SlicedState state(2, 1, 7);
-  for (int64_t step = 10; step <= 60; step += 10) {
-    ASSERT_OK(state.Save(dir.File("c"), step, {.last = 2, .every = 30}));
-  }
-  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> steps, ListCheckpoints(dir.File("c")));
-  EXPECT_THAT(steps, ElementsAre(30, 50, 60));
-  EXPECT_EQ(std::distance(fs::directory_iterator(dir.File("c")), {}), 3) << "and nothing else is left";
 }
 
 TEST(CheckpointTest, AFolderThatNobodyFinishedIsNoCheckpoint) {

@@ -1,17 +1,21 @@
 #include "actor/checkpoint/safetensors.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "test/support/weight_file.h"
 
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::ReadWeightFile;
 using ::oneflow::testing::StatusIs;
 using ::oneflow::testing::TempDir;
+using ::oneflow::testing::WeightFile;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -31,17 +35,19 @@ TEST(SafetensorsTest, WhatWasWrittenIsReadBack) {
                                                           {"scalar", {DType::kBFloat16, {}}},
                                                           {"empty", {DType::kUInt8, {0, 4}}}};
   ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create(path, tensors));
-  for (int i = 0; i < 6; ++i) static_cast<float*>(writer.data("a"))[i] = 0.5f * i;
-  static_cast<int64_t*>(writer.data("b/\"quoted\""))[1] = -7;
+  const float half = 2.5f;
+  const int64_t seven = -7;
+  ASSERT_OK(writer.Write("a", 5 * sizeof(float), &half, sizeof(half)));
+  ASSERT_OK(writer.Write("b/\"quoted\"", sizeof(seven), &seven, sizeof(seven)));
   ASSERT_OK(writer.Close());
 
-  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open(path));
-  ASSERT_EQ(reader.tensors().size(), 4u);
-  const auto& a = reader.tensors().at("a");
+  ASSERT_OK_AND_ASSIGN(const WeightFile file, ReadWeightFile(path));
+  ASSERT_EQ(file.tensors.size(), 4u);
+  const auto& a = file.tensors.at("a");
   EXPECT_EQ(a.type.ToString(), "f32[2,3]");
-  EXPECT_EQ(static_cast<const float*>(a.data)[5], 2.5f);
-  EXPECT_EQ(static_cast<const int64_t*>(reader.tensors().at("b/\"quoted\"").data)[1], -7);
-  EXPECT_EQ(reader.tensors().at("empty").type.ToString(), "u8[0,4]");
+  EXPECT_EQ(a.as<float>()[5], 2.5f);
+  EXPECT_EQ(file.tensors.at("b/\"quoted\"").as<int64_t>()[1], -7);
+  EXPECT_EQ(file.tensors.at("empty").type.ToString(), "u8[0,4]");
 }
 
 TEST(SafetensorsTest, SeveralWritersFillDisjointPartsOfOneFile) {
@@ -50,12 +56,13 @@ TEST(SafetensorsTest, SeveralWritersFillDisjointPartsOfOneFile) {
   const std::vector<SafetensorsWriter::Tensor> tensors = {{"w", {DType::kFloat32, {4}}}};
   ASSERT_OK_AND_ASSIGN(SafetensorsWriter first, SafetensorsWriter::Create(path, tensors));
   ASSERT_OK_AND_ASSIGN(SafetensorsWriter second, SafetensorsWriter::Attach(path, tensors));
-  static_cast<float*>(first.data("w"))[0] = 1;
-  static_cast<float*>(second.data("w"))[3] = 4;
+  const float one = 1, four = 4;
+  ASSERT_OK(first.Write("w", 0, &one, sizeof(one)));
+  ASSERT_OK(second.Write("w", 3 * sizeof(four), &four, sizeof(four)));
   ASSERT_OK(second.Close());
   ASSERT_OK(first.Close());
-  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open(path));
-  const float* w = static_cast<const float*>(reader.tensors().at("w").data);
+  ASSERT_OK_AND_ASSIGN(const WeightFile file, ReadWeightFile(path));
+  const float* w = file.tensors.at("w").as<float>();
   EXPECT_EQ(w[0] + w[1] + w[2] + w[3], 5);
 }
 
@@ -120,6 +127,58 @@ TEST(SafetensorsTest, MalformedFilesGetOneClearError) {
                 StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(c.message), HasSubstr("weight file"))));
   }
   EXPECT_THAT(SafetensorsReader::Open(dir.File("absent")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent")));
+}
+
+// Tensors without elements begin where their neighbours do, before and behind them.
+TEST(SafetensorsTest, AnyNumberOfTensorsMayHaveNoElements) {
+  const TempDir dir;
+  const std::string path = dir.File("w");
+  std::vector<SafetensorsWriter::Tensor> tensors;
+  for (int i = 0; i < 40; ++i) {
+    tensors.push_back({absl::StrCat("t", i), {DType::kFloat32, {i % 3 == 1 ? 2 : 0, 3}}});
+  }
+  ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create(path, tensors));
+  ASSERT_OK(writer.Close());
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open(path));
+  EXPECT_EQ(reader.tensors().size(), tensors.size());
+  ASSERT_OK_AND_ASSIGN(SafetensorsWriter empty, SafetensorsWriter::Create(path, {{"n", {DType::kInt64, {0}}}}));
+  ASSERT_OK(empty.Close());
+  EXPECT_OK(SafetensorsReader::Open(path)) << "a file that is a header alone";
+}
+
+TEST(SafetensorsTest, AFileThatIsCutShortWhileItIsReadIsAnError) {
+  const TempDir dir;
+  const std::string path = dir.File("w");
+  ASSERT_OK_AND_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create(path, {{"w", {DType::kFloat32, {5000}}}}));
+  ASSERT_OK(writer.Close());
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader reader, SafetensorsReader::Open(path));
+  std::filesystem::resize_file(path, 4096);
+  std::vector<float> values(5000);
+  const SafetensorsReader::Entry& w = reader.tensors().at("w");
+  EXPECT_OK(reader.Read(w, 0, 1000, values.data()));
+  EXPECT_THAT(reader.Read(w, 0, 20000, values.data()),
+              StatusIs(absl::StatusCode::kDataLoss, AllOf(HasSubstr(path), HasSubstr("ends at byte 4096"))));
+}
+
+TEST(SafetensorsTest, WhatPeopleGiveByMistakeIsCalledByItsName) {
+  const TempDir dir;
+  const struct {
+    std::string contents;
+    const char* message;
+  } kCases[] = {
+      {std::string("PK\x03\x04\0\0\x08\x08archive/data.pkl", 24), "is a pickle, as torch.save writes it"},
+      {std::string("\x80\x02}q\0X\x01\0\0\0wq", 13), "is a pickle, as torch.save writes it"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n", "is a pointer of Git LFS"},
+      {"{\"metadata\": {}, \"weight_map\": {}}", "is JSON, such as the index of a model in several files"},
+      {"GGUF\x03\0\0\0", "is a GGUF file"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_THAT(SafetensorsReader::Open(dir.Write("w", c.contents)),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
+  }
+  std::filesystem::create_directory(dir.File("folder"));
+  EXPECT_THAT(SafetensorsReader::Open(dir.File("folder")),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is a folder")));
 }
 
 TEST(SafetensorsTest, NoPrefixOfAGoodFileCrashesTheReader) {

@@ -98,7 +98,7 @@ TEST(PrototypeSourceTest, SamplesExistHoweverLateAndLargeABatchIs) {
   const int64_t huge = int64_t{1} << 56;
   ImageBatchOf batch(2, huge, huge - 2);
   for (const int64_t step : {int64_t{0}, int64_t{1} << 10, INT64_MAX / 4}) {
-    EXPECT_GE(FirstSample(step, 3, 4, batch.labels.arg), 0);
+    EXPECT_GE(FirstSample(step, 3, 4, batch.labels.arg, 0), 0);
     ASSERT_OK_AND_ASSIGN(const auto source, OpenSource(Prototypes("train", 50)));
     const TensorArg out[] = {batch.images.arg, batch.labels.arg};
     ASSERT_OK(source->Read(step, 3, 4, out));

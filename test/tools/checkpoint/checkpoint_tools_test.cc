@@ -29,8 +29,10 @@ class CheckpointToolsTest : public ::testing::Test {
     const std::string path = dir_.File(name);
     SafetensorsWriter writer =
         *SafetensorsWriter::Create(path, {{"w", {DType::kFloat32, {2, 3}}}, {"b", {DType::kFloat32, {2}}}});
-    for (int i = 0; i < 6; ++i) static_cast<float*>(writer.data("w"))[i] = first + static_cast<float>(i);
-    for (int i = 0; i < 2; ++i) static_cast<float*>(writer.data("b"))[i] = 5;
+    float w[6], b[2] = {5, 5};
+    for (int i = 0; i < 6; ++i) w[i] = first + static_cast<float>(i);
+    EXPECT_OK(writer.Write("w", 0, w, sizeof(w)));
+    EXPECT_OK(writer.Write("b", 0, b, sizeof(b)));
     EXPECT_OK(writer.Close());
     return path;
   }

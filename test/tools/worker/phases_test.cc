@@ -23,78 +23,20 @@
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "test/tools/worker/recording_engine.h"
 #include "tools/worker/stats.h"
 #include "tools/worker/summaries.h"
 
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::RecordingEngine;
 using ::oneflow::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-// Notes what it is asked to do. Its state is a number, which a training step adds one to.
-class RecordingEngine : public Engine {
- public:
-  absl::Status Run(absl::string_view plan, int64_t first_step, int64_t steps) override {
-    calls.push_back(absl::StrCat("run ", plan, " ", first_step, "+", steps));
-    if (plan == "train") state += steps;
-    if (on_run) on_run(std::string(plan), first_step, steps);
-    return plan == "broken" ? absl::InternalError("it broke") : absl::OkStatus();
-  }
-  void Abort(absl::Status) override {}
-  absl::Status LoadWeights(const std::string& path) override {
-    calls.push_back("load " + path);
-    return absl::OkStatus();
-  }
-  absl::Status SaveWeights(const std::string& path, absl::string_view suffix) override {
-    calls.push_back(absl::StrCat("save ", path, " '", suffix, "'"));
-    return absl::OkStatus();
-  }
-  absl::Status SaveTrace(const std::string& path) override {
-    calls.push_back("trace " + path);
-    return absl::OkStatus();
-  }
-  absl::StatusOr<OwnedState> Owned() override {
-    OwnedState owned;
-    pb::CheckpointTensor& tensor = owned.tensors.emplace_back();
-    tensor.set_name("n");
-    tensor.set_dtype(pb::I64);
-    tensor.add_slices();
-    owned.num_bytes = 8;
-    return owned;
-  }
-  absl::Status CopyState(char* to) override {
-    calls.push_back(absl::StrCat("copy ", state));
-    memcpy(to, &state, sizeof(state));
-    return absl::OkStatus();
-  }
-  absl::Status ReadOwned(const std::function<void(const pb::Variable&, const char*, int64_t)>& use) override {
-    calls.push_back(absl::StrCat("count ", state));
-    pb::Variable variable;
-    variable.set_name("n");
-    variable.set_dtype(pb::I64);
-    variable.set_trainable(true);
-    use(variable, reinterpret_cast<const char*>(&state), 1);
-    return absl::OkStatus();
-  }
-  absl::Status LoadState(const CheckpointReader& checkpoint) override {
-    OF_RETURN_IF_ERROR(checkpoint.Read(*checkpoint.Find("n"), Box{}, reinterpret_cast<char*>(&state)));
-    calls.push_back(absl::StrCat("restore ", state));
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::vector<std::string>> Exchange(const std::string& note) override {
-    return std::vector<std::string>{note};
-  }
-  pb::ProcessWaits Waits() override { return {}; }
-  EngineStats stats() const override { return {}; }
-
-  std::vector<std::string> calls;
-  std::function<void(const std::string& plan, int64_t first_step, int64_t steps)> on_run;
-  int64_t state = 0;
-};
+using ::testing::Not;
 
 pb::JobSpec Spec(const std::string& second_plan) {
   pb::JobSpec spec;
@@ -171,7 +113,7 @@ class TrainLoopTest : public ::testing::Test {
   }
   std::vector<int64_t> Steps() const { return *ListCheckpoints(dir_.File("c")); }
 
-  testing::TempDir dir_;
+  testing::TempDir dir_{"/dev/shm"};  // where nothing is waited for that has to reach a disk
   RecordingEngine engine_;
   LossWatch losses_;
   std::atomic<bool> stop_ = false;
@@ -349,6 +291,76 @@ TEST_F(TrainLoopTest, ALossThatIsNoNumberFailsTheJobAndIsNotSaved) {
   EXPECT_OK(Run());
 }
 
+// From the last one nothing has followed: the one before stays until its first loss is there.
+TEST_F(TrainLoopTest, ACheckpointFromWhichNoNumberFollowsIsGivenUp) {
+  Saves(1);
+  spec_.mutable_checkpoint()->set_keep(1);
+  loop().mutable_stop()->set_not_finite(true);
+  engine_.on_run = [this](const std::string&, int64_t first, int64_t steps) {
+    for (int64_t step = first; step < first + steps; ++step) Fetch("train", "loss", step, step < 9 ? 1 : std::nan(""));
+  };
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the loss of step 10 is nan")));
+  EXPECT_THAT(Steps(), ElementsAre(8));
+  EXPECT_THAT(notices_.back(), HasSubstr("removed"));
+}
+
+TEST_F(TrainLoopTest, AnEvaluationThatIsNoNumberFailsTheJob) {
+  Saves(4);
+  Evaluates(4);
+  spec_.add_phases()->mutable_save()->set_path("/after");
+  loop().mutable_stop()->set_not_finite(true);
+  engine_.on_run = [this](const std::string& plan, int64_t first, int64_t steps) {
+    for (int64_t step = first; step < first + steps; ++step) {
+      Fetch(plan, "loss", step, plan == "evaluate" && engine_.state > 8 ? -std::nan("") : 1);
+    }
+  };
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                              HasSubstr("the loss of the evaluation after step 12 is nan")));
+  EXPECT_THAT(Steps(), ElementsAre(4, 8)) << "what was saved of step 12 is not gone on from";
+  EXPECT_THAT(engine_.calls, Not(::testing::Contains(HasSubstr("save"))));
+}
+
+TEST_F(TrainLoopTest, WhatTheLastUpdateLeftIsLookedAt) {
+  Saves(0);
+  spec_.add_phases()->mutable_save()->set_path("/after");
+  loop().mutable_stop()->set_not_finite(true);
+  engine_.weight = 1e30f;
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("after step 20: variable 'w'")));
+  EXPECT_THAT(Steps(), IsEmpty());
+  loop().mutable_stop()->set_not_finite(false);
+  EXPECT_OK(Run());
+}
+
+TEST_F(TrainLoopTest, StateThatIsNoNumberIsNotSaved) {
+  Saves(5);
+  loop().mutable_stop()->set_not_finite(true);
+  engine_.on_run = [this](const std::string&, int64_t first, int64_t steps) {
+    if (first + steps >= 10) engine_.weight = std::numeric_limits<float>::infinity();
+  };
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                              AllOf(HasSubstr("the checkpoint of step 10"), HasSubstr("tensor 'w' has an element"))));
+  EXPECT_THAT(Steps(), ElementsAre(5));
+}
+
+// A smaller scale helps against gradients that overflow, not against a loss that is no number by itself.
+TEST_F(TrainLoopTest, StepsAreNotSkippedForEver) {
+  loop().set_steps(300);
+  loop().mutable_stop()->set_not_finite(true);
+  const auto skip = [this](double loss) {
+    return [this, loss](const std::string&, int64_t first, int64_t steps) {
+      for (int64_t step = first; step < first + steps; ++step) {
+        Fetch("train", "loss", step, loss);
+        Fetch("train", "skipped", step, 1);
+        Fetch("train", "loss_scale", step, std::exp2(16.0 - static_cast<double>(step)));
+      }
+    };
+  };
+  engine_.on_run = skip(std::nan(""));
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the loss of step 17 is nan")));
+  engine_.on_run = skip(2.5);
+  EXPECT_OK(Run());
+}
+
 TEST_F(TrainLoopTest, ADiskThatRefusesIsToldAndTrainingGoesOn) {
   Saves(5);
   engine_.on_run = [this](const std::string&, int64_t first, int64_t) {
@@ -397,6 +409,7 @@ TEST_F(TrainLoopTest, WeightsAreCountedAfterAsManyStepsAsAsked) {
   spec_.set_tensorboard_histograms_every(8);
   Summaries summaries(spec_, /*process=*/0, context_.on_notice);
   context_.summaries = &summaries;
+  engine_.notes_reads = true;
   ASSERT_OK(Run());
   EXPECT_EQ(Trained(), 20);
   std::vector<std::string> counted;
