@@ -19,6 +19,8 @@ namespace {
 
 // Far more than any machine has, and small enough that sums of two never overflow.
 constexpr int64_t kMaxBytes = int64_t{1} << 56;
+// Of all registers of a program together, also of those without bytes: what runs it keeps some bytes for each slot.
+constexpr int64_t kMaxSlots = int64_t{1} << 24;
 // Slots of the whole format that are 16 bits wide (Message::plan).
 constexpr int kMaxPlans = 65535;
 // Kernels may assume this alignment of what they compute on (kernels/kernel.h).
@@ -105,6 +107,7 @@ class Checker {
       }
     }
     if (set_.plans_size() > kMaxPlans) return Bad("program: ", set_.plans_size(), " plans, at most ", kMaxPlans);
+    OF_RETURN_IF_ERROR(CheckSlots());
     names.clear();
     for (const pb::Plan& plan : set_.plans()) {
       const std::string where = absl::StrCat("plan '", plan.name(), "'");
@@ -198,6 +201,19 @@ class Checker {
       if (port.register_() == id) return &port;
     }
     return nullptr;
+  }
+
+  absl::Status CheckSlots() const {
+    int64_t slots = 0;
+    for (const pb::Plan& plan : set_.plans()) {
+      for (const pb::Register& reg : plan.registers()) {
+        slots += std::max(0, reg.slots());
+        if (slots <= kMaxSlots) continue;
+        return Bad("plan '", plan.name(), "': with the ", reg.slots(), " slots of register '", reg.name(),
+                   "' there are ", slots, ", at most ", kMaxSlots);
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckRegister(const pb::Plan& plan, int id) const {

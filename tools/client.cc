@@ -29,8 +29,10 @@ std::string UserName() {
 
 class GrpcClient final : public Client {
  public:
-  GrpcClient(std::shared_ptr<grpc::Channel> channel, std::string where, std::string token, absl::Duration patience)
+  GrpcClient(std::shared_ptr<grpc::Channel> channel, std::string where, TlsIdentity identity, std::string token,
+             absl::Duration patience)
       : where_(std::move(where)),
+        identity_(std::move(identity)),
         token_(std::move(token)),
         patience_(patience),
         channel_(std::move(channel)),
@@ -52,7 +54,7 @@ class GrpcClient final : public Client {
       const absl::Status ended = WatchOnce(job, from_sequence, on_event);
       if (!absl::IsUnavailable(ended) || patience_ <= absl::ZeroDuration()) return ended;
       absl::SleepFor(kAskAgain);
-      if (!AwaitConnected(channel_, where_, patience_).ok()) return ended;
+      if (!AwaitConnected(channel_, where_, patience_, identity_).ok()) return ended;
     }
   }
 
@@ -162,6 +164,7 @@ class GrpcClient final : public Client {
   }
 
   const std::string where_;
+  const TlsIdentity identity_;
   const std::string token_;  // empty: none, or the channel is open to others
   const absl::Duration patience_;
   const std::shared_ptr<grpc::Channel> channel_;
@@ -175,8 +178,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const SchedulerAddress& 
   const std::shared_ptr<grpc::Channel> channel = OpenChannel(scheduler.address, scheduler.identity);
   std::string where = absl::StrCat("scheduler '", scheduler.address, "'");
   const bool is_secret = !scheduler.identity.empty() || IsLoopback(scheduler.address);
-  OF_RETURN_IF_ERROR(AwaitConnected(channel, where, timeout));
-  return std::make_unique<GrpcClient>(channel, std::move(where), is_secret ? scheduler.token : "", patience);
+  OF_RETURN_IF_ERROR(AwaitConnected(channel, where, timeout, scheduler.identity));
+  return std::make_unique<GrpcClient>(channel, std::move(where), scheduler.identity, is_secret ? scheduler.token : "",
+                                      patience);
 }
 
 }  // namespace oneflow

@@ -111,6 +111,15 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(const AttrMap& attribute
                                                    " images, but ", DataFileWhere(labels.file.path()), " has ",
                                                    labels.dims[0], " labels"));
   }
+  // What the model reads, as far as the attributes say it; sizes and labels are checked when the source is opened, and
+  // not by the batch that has them.
+  const int64_t height = attributes.Int("height", images.dims[1]), width = attributes.Int("width", images.dims[2]);
+  const int64_t channels = attributes.Int("channels", 1);
+  if (channels != 1 || height != images.dims[1] || width != images.dims[2]) {
+    return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(images.file.path()), ": its images are 1x",
+                                                   images.dims[1], "x", images.dims[2], ", the model reads ", channels,
+                                                   "x", height, "x", width));
+  }
   const int64_t classes = attributes.Int("classes", 256);
   std::vector<uint8_t> of_image(labels.dims[0]);
   OF_RETURN_IF_ERROR(labels.file.ReadAt(labels.data, absl::MakeSpan(of_image)));

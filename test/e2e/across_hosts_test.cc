@@ -103,7 +103,7 @@ TEST_F(AcrossHosts, UcxIsLoadedByJobsThatHaveOtherHosts) {
 }
 
 TEST_F(AcrossHosts, AClusterWithCertificatesLearnsAsOneDevice) {
-  tls_ = work_.Path("certs");
+  tls_ = secrets_.File("certs");
   const Outcome made = work_.Run({"certs", "init", tls_, "--host", "10.0.0.1", "--host", "10.0.0.2"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
   Stand(2, 2);
@@ -119,7 +119,7 @@ TEST_F(AcrossHosts, AClusterWithCertificatesLearnsAsOneDevice) {
 
 // Each from the other host.
 TEST_F(AcrossHosts, IntrudersAreRefusedAndLogged) {
-  tls_ = work_.Path("certs");
+  tls_ = secrets_.File("certs");
   for (const std::string& folder : {tls_, work_.Path("false")}) {
     ASSERT_EQ(work_.Run({"certs", "init", folder, "--host", "10.0.0.1"}).exit_code, 0);
   }
@@ -141,7 +141,7 @@ TEST_F(AcrossHosts, IntrudersAreRefusedAndLogged) {
 }
 
 TEST_F(AcrossHosts, AUsersTokenIsNoAdmins) {
-  tls_ = work_.Path("certs");
+  tls_ = secrets_.File("certs");
   ASSERT_EQ(work_.Run({"certs", "init", tls_, "--host", "10.0.0.1", "--host", "10.0.0.2"}).exit_code, 0);
   tokens_ = work_.Path("tokens");
   const auto as = [&](const std::string& user, const std::string& role) {

@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "test/e2e/oneflow_command.h"
 #include "test/support/paths.h"
+#include "tools/http/httplib.h"
 #include "tools/process/child.h"
 
 namespace oneflow::e2e {
@@ -231,6 +232,40 @@ TEST_F(PageTest, ShowsPlanTimelineNodesAndWhatAQueuedJobLacks) {
                   .at("value")
                   .get<std::string>(),
               HasSubstr("train"));
+}
+
+// Who submits a job names files in it; the scheduler, which may read more than that user, opens none of them.
+TEST(LookingTest, ThePageOpensNothingThatASubmitterNames) {
+  const Workspace work;
+  const std::string secret = work.Write("secret", "top-secret: 1");
+  std::string ready;
+  const auto scheduler = work.Serve({"scheduler", "--address=127.0.0.1:0", absl::StrCat("--db=", work.Path("jobs.db")),
+                                     "--page=0", "--allow-path", work.Path("tmp")},
+                                    ready);
+  const std::vector<std::string> places = absl::StrSplit(ready, ' ');
+  ASSERT_THAT(places, ::testing::SizeIs(2)) << ready;
+  work.Write("slots", "");
+  const Outcome submitted = work.Run({"submit", work.GptJob(), "--scheduler", places[0], "--set",
+                                      absl::StrCat("trace={file: '", work.Path("trace.json"), "'}"), "--set",
+                                      absl::StrCat("slots=", work.Path("slots"))});
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  std::filesystem::remove(work.Path("slots"));
+  std::filesystem::create_symlink(secret, work.Path("slots"));
+  std::filesystem::create_symlink(secret, work.Path("trace.json"));
+  for (const char* what : {"explain", "trace"}) {
+    httplib::Client browser(places[1].substr(0, places[1].rfind('/')));
+    browser.set_read_timeout(60);
+    const httplib::Result answer = browser.Get(absl::StrCat("/api/jobs/1/", what));
+    ASSERT_TRUE(answer) << what;
+    const std::string& shown = answer->body;
+    EXPECT_THAT(shown, Not(HasSubstr("secret: 1"))) << what;
+    EXPECT_THAT(shown, Not(HasSubstr("top-"))) << what;
+    if (std::string(what) == "explain") {
+      EXPECT_THAT(shown, HasSubstr("train"));
+    } else {
+      EXPECT_THAT(shown, HasSubstr("is not for jobs"));
+    }
+  }
 }
 
 // The page is there for as long as the command runs.

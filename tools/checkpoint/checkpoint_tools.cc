@@ -72,11 +72,13 @@ std::string ListLine(const std::string& folder) {
   const std::string name = fs::path(folder).filename().string();
   const absl::StatusOr<pb::CheckpointManifest> manifest = ReadManifest(folder);
   if (!manifest.ok()) return absl::StrFormat("%-20s damaged: %s\n", name, manifest.status().message());
+  const std::string& ended = manifest->training().ended();
   const std::string when =
       absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMicros(manifest->saved_us()), absl::LocalTimeZone());
-  return absl::StrFormat("%-20s %9d  %-19s  %10s  %7d  %6d  %-16s  %s\n", name, manifest->step(), when,
+  return absl::StrFormat("%-20s %9d  %-19s  %10s  %7d  %6d  %-16s  %s%s\n", name, manifest->step(), when,
                          Megabytes(BytesOf(*manifest)), manifest->tensors_size(), manifest->pieces_size(),
-                         manifest->job(), manifest->layout());
+                         manifest->job(), manifest->layout(),
+                         ended.empty() ? "" : absl::StrCat("; ended: ", ended));
 }
 
 absl::StatusOr<std::string> VerifyOne(const std::string& folder) {

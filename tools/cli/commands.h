@@ -114,8 +114,9 @@ absl::Status PlanCreditsCommand(const CreditsArguments& arguments);
 // tensor.
 struct ExplainArguments {
   JobArguments job;
-  std::string tensor;  // empty: the whole job
-  std::string html;    // file for a page of the whole job; empty: none
+  std::string tensor;   // empty: the whole job
+  std::string html;     // file for a page of the whole job; empty: none
+  bool sealed = false;  // open nothing but what lies beside the config
 };
 absl::Status PlanExplainCommand(const ExplainArguments& arguments);
 

@@ -204,6 +204,8 @@ int Main(int argc, char** argv) {
   AddJob(*sub, explain.job);
   sub->add_option("tensor", explain.tensor, "only this tensor: its name, or the beginning of several");
   sub->add_option("--html", explain.html, "write a page of the whole job to this file");
+  sub->add_flag("--sealed", explain.sealed,
+                "open no file that the job names, and be kept from it: for configs of others, or of another machine");
 
   SimulateArguments simulate;
   sub = add(*plan, "simulate", "say how long a step would take, what bounds it and what would change that",
@@ -427,6 +429,10 @@ int Main(int argc, char** argv) {
   sub->add_flag("--parent-only", scheduler_args.parent_only)->group("");
   AddMetricsPort(*sub, scheduler_args.metrics);
   AddPage(*sub, scheduler_args.page);
+  sub->add_option("--allow-path", scheduler_args.allow_paths,
+                  "folder whose files, traces of jobs, the page may show; may be repeated; default: none where others "
+                  "than this machine's users may submit jobs")
+      ->allow_extra_args(false);
   sub->add_option("--ready-fd", scheduler_args.ready_fd,
                   "descriptor that takes the address, and that of a page, once it serves");
 
@@ -464,7 +470,7 @@ int Main(int argc, char** argv) {
   sub->add_option("--process", worker.process)->required();
   sub->add_option("--processes", worker.processes)->required();
   sub->add_option("--peer-host", worker.peer_host);
-  sub->add_option("--tls", worker.tls);
+  sub->add_option("--identity-fd", worker.identity_fd);
   sub->add_flag("--parent-only", worker.parent_only);
 
   try {

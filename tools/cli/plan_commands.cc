@@ -1,9 +1,11 @@
 // `oneflow compile` and `oneflow plan show`, `check`, `diff`, `credits` and `explain`.
 #include <google/protobuf/stubs/logging.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <set>
@@ -33,13 +35,29 @@
 #include "tools/job/slots.h"
 #include "tools/planner/credits.h"
 #include "tools/process/write_file.h"
+#include "tools/security/paths.h"
 
 namespace oneflow {
 namespace {
 
-absl::StatusOr<Job> LoadJob(const JobArguments& arguments, const OpRegistry& ops) {
+absl::StatusOr<Job> LoadJob(const JobArguments& arguments, const OpRegistry& ops, JobKind kind = JobKind::kTrain) {
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
-  return MakeJob(std::move(config), JobKind::kTrain, ops);
+  return MakeJob(std::move(config), kind, ops);
+}
+
+// Memory and time enough for a plan of thousands of ranks.
+constexpr rlim_t kSealedBytes = rlim_t{8} << 30, kSealedSeconds = 120;
+
+// A config that somebody else wrote makes this process open nothing, and take no more than it may.
+absl::Status SealOff(const std::string& config_file) {
+  const rlimit memory{kSealedBytes, kSealedBytes}, time{kSealedSeconds, kSealedSeconds};
+  if (setrlimit(RLIMIT_AS, &memory) != 0 || setrlimit(RLIMIT_CPU, &time) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot limit this process");
+  }
+  const std::string folder = std::filesystem::absolute(config_file).parent_path();
+  OF_ASSIGN_OR_RETURN(const AllowedPaths allowed, AllowedPaths::Beneath({folder}));
+  const absl::Status confined = allowed.ConfineThread(folder);
+  return absl::IsUnimplemented(confined) ? absl::OkStatus() : confined;  // what a sealed job names is not opened anyway
 }
 
 // A plan file, whoever wrote it.
@@ -203,7 +221,9 @@ absl::Status PlanCheckCommand(const std::string& file) {
 
 absl::Status PlanExplainCommand(const ExplainArguments& arguments) {
   const OpRegistry ops = StandardOps();
-  OF_ASSIGN_OR_RETURN(const Job job, LoadJob(arguments.job, ops));
+  if (arguments.sealed) OF_RETURN_IF_ERROR(SealOff(arguments.job.config));
+  OF_ASSIGN_OR_RETURN(const Job job,
+                      LoadJob(arguments.job, ops, arguments.sealed ? JobKind::kSealed : JobKind::kTrain));
   OF_ASSIGN_OR_RETURN(const JobFacts facts, GatherFacts(job.program, job.options, ops));
   if (!arguments.tensor.empty()) {
     OF_ASSIGN_OR_RETURN(const std::string text, ExplainTensor(facts, arguments.tensor));

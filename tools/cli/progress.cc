@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,6 +19,14 @@ constexpr size_t kSpeedWindow = 20;            // steps averaged for the display
 // JSON has no inf or nan.
 std::string Json(double value, int digits) {
   return std::isfinite(value) ? absl::StrFormat("%.*g", digits, value) : "null";
+}
+
+// A NaN without the sign that it may have.
+std::string NumberText(const char* format, double value) {
+  if (std::isnan(value)) return "nan";
+  char text[64];
+  std::snprintf(text, sizeof(text), format, value);
+  return text;
 }
 
 std::string SpeedText(double per_s) {
@@ -123,7 +132,7 @@ std::string Progress::StepText(const Step& step) const {
       absl::StrFormat("step %*d/%d", static_cast<int>(absl::StrCat(total_steps_).size()), step.step + 1, total_steps_);
   for (const char* name : {"loss", "lr"}) {
     if (const auto it = step.values.find(name); it != step.values.end())
-      absl::StrAppendFormat(&line, "  %s %.5g", name, it->second);
+      absl::StrAppend(&line, "  ", name, " ", NumberText("%.5g", it->second));
   }
   return line;
 }
@@ -170,7 +179,7 @@ void Progress::OnPhaseDone(int64_t time_us, const pb::PhaseDone& done) {
   std::string line = "validation";
   for (const auto& [name, total] : evaluating_) {
     evaluation_[name] = total.first / static_cast<double>(total.second);
-    absl::StrAppendFormat(&line, " %s %.4f ", name, evaluation_[name]);
+    absl::StrAppend(&line, " ", name, " ", NumberText("%.4f", evaluation_[name]), " ");
     if (has_pending_) pending_.values[absl::StrCat("validation_", name)] = evaluation_[name];
   }
   if (has_pending_) absl::StrAppend(&line, "after step ", pending_.step + 1);

@@ -55,7 +55,10 @@ absl::Status EmbeddedCluster::LaunchScheduler(const EmbeddedOptions& options) {
   first_daemon_ = 1;
   std::vector<std::string> arguments = {"scheduler", absl::StrCat("--address=", options.listen),
                                         absl::StrCat("--db=", work_dir_, "/jobs.db")};
-  if (!options.page.empty()) arguments.push_back(absl::StrCat("--page=", options.page));
+  if (!options.page.empty()) {
+    arguments.push_back(absl::StrCat("--page=", options.page));
+    arguments.push_back("--allow-path=/");  // of one user, who asks for it
+  }
   OF_RETURN_IF_ERROR(Launch(options, "scheduler", std::move(arguments)));
   OF_ASSIGN_OR_RETURN(const std::string addresses, AwaitReady(0));
   std::tie(address_, page_) = std::pair<std::string, std::string>(absl::StrSplit(addresses, absl::MaxSplits(' ', 1)));

@@ -30,6 +30,7 @@ namespace {
 constexpr absl::Duration kConnectTimeout = absl::Milliseconds(200);
 // After a session that the scheduler refused; connecting itself backs off within gRPC.
 constexpr absl::Duration kPause = absl::Milliseconds(500);
+constexpr int kLogEvery = 10;  // seconds, of a scheduler that is none of ours
 // While a worker waits until there is room for what it says, it is told every so often that it was heard.
 constexpr absl::Duration kHeardEvery = absl::Milliseconds(200);
 // For workers' calls at the end; they are dead by then.
@@ -38,12 +39,17 @@ constexpr absl::Duration kShutdown = absl::Milliseconds(500);
 // Where workers report: passes on what they say, and tells them what the pool has for them.
 class WorkerService final : public pb::Daemon::Service {
  public:
-  WorkerService(WorkerPool& pool, KeptReports& reports, WorkerMetrics& metrics,
+  // `certificates`: callers must show that they are parts of the cluster.
+  WorkerService(WorkerPool& pool, KeptReports& reports, WorkerMetrics& metrics, bool certificates,
                 std::function<void(pb::FromDaemon)> report)
-      : pool_(pool), reports_(reports), metrics_(metrics), report_(std::move(report)) {}
+      : pool_(pool), reports_(reports), metrics_(metrics), certificates_(certificates), report_(std::move(report)) {}
 
-  grpc::Status WorkerSession(grpc::ServerContext*,
+  grpc::Status WorkerSession(grpc::ServerContext* context,
                              grpc::ServerReaderWriter<pb::ToWorker, pb::FromWorker>* stream) override {
+    if (const absl::Status admitted = CheckClusterCaller(*context, certificates_); !admitted.ok()) {
+      LOG(WARNING) << "refused to be a worker for " << context->peer() << ": " << admitted.message();
+      return ToGrpc(admitted);
+    }
     pb::FromDaemon message;
     pb::WorkerReport& report = *message.mutable_report();
     if (!stream->Read(report.mutable_message())) return grpc::Status::CANCELLED;
@@ -93,6 +99,7 @@ class WorkerService final : public pb::Daemon::Service {
   WorkerPool& pool_;
   KeptReports& reports_;
   WorkerMetrics& metrics_;
+  const bool certificates_;
   const std::function<void(pb::FromDaemon)> report_;
 };
 
@@ -117,13 +124,13 @@ class DaemonImpl final : public Daemon {
     pool_ = std::make_unique<WorkerPool>(WorkerPoolOptions{.executable = options_.executable,
                                                            .work_dir = options_.work_dir,
                                                            .peer_host = options_.peer_host,
-                                                           .tls = options_.tls,
+                                                           .identity = options_.identity,
                                                            .allowed = options_.allowed,
                                                            .parent_only = options_.parent_only,
                                                            .cuda_devices = options_.cuda_devices,
                                                            .stop_grace = options_.stop_grace},
                                          report);
-    service_ = std::make_unique<WorkerService>(*pool_, reports_, metrics_, report);
+    service_ = std::make_unique<WorkerService>(*pool_, reports_, metrics_, !options_.identity.empty(), report);
     // Loopback: workers are our children. Port 0: any free one, which they learn from us.
     OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen("127.0.0.1:0", {service_.get()}, access()),
                            absl::StrCat("daemon '", options_.name, "'"));
@@ -141,7 +148,8 @@ class DaemonImpl final : public Daemon {
     const auto stub = pb::Scheduler::NewStub(channel);
     absl::Time alone = absl::Now();  // since when
     while (!Stopping()) {
-      if (AwaitConnected(channel, "scheduler", kConnectTimeout).ok()) {
+      const absl::Status connected = AwaitConnected(channel, "scheduler", kConnectTimeout, options_.identity);
+      if (connected.ok()) {
         bool welcome = false;
         const absl::Status ended = RunSession(*stub, welcome);
         if (Stopping()) break;
@@ -153,6 +161,9 @@ class DaemonImpl final : public Daemon {
         } else {
           Pause();
         }
+      } else if (absl::IsPermissionDenied(connected)) {
+        LOG_EVERY_T(WARNING, kLogEvery) << "daemon '" << options_.name << "': " << connected.message();
+        Pause();
       }
       if (absl::Now() - alone > options_.lease && HasWorkers()) {
         LOG(WARNING) << "daemon '" << options_.name << "': no scheduler for " << options_.lease

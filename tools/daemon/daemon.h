@@ -37,7 +37,6 @@ struct DaemonOptions {
   std::string work_dir;                          // of workers' logs; must exist
   std::string peer_host = "127.0.0.1";           // where its workers listen for the workers of other daemons
   TlsIdentity identity;                          // of a part of the cluster; empty: plain text
-  std::string tls;                               // where workers find it
   bool insecure = false;                         // plain text is meant, also where other machines reach it
   AllowedPaths allowed;                          // that jobs may use
   bool parent_only = false;                      // workers listen to no signals but ours

@@ -44,9 +44,8 @@ absl::Status MakeDirectory(const std::string& path) {
 // workers map it.
 absl::Status Confine(const std::string& tls, DaemonOptions& options) {
   if (options.allowed.everything()) return absl::OkStatus();
-  std::vector<std::string> readable;
-  if (!tls.empty()) readable.push_back(tls);  // for workers, who show it to one another
-  const absl::Status confined = options.allowed.ConfineThread(options.work_dir, readable);
+  if (!tls.empty()) OF_RETURN_IF_ERROR_AT(options.allowed.CheckSecret(tls, options.work_dir), "--tls");
+  const absl::Status confined = options.allowed.ConfineThread(options.work_dir);
   if (confined.ok()) options.memory = OwnMemorySpace();
   if (!absl::IsUnimplemented(confined)) return confined;
   LOG(WARNING) << "--allow-path: " << confined.message()
@@ -74,9 +73,7 @@ absl::Status FillDevices(const DaemonArgs& args, DaemonOptions& options) {
 absl::StatusOr<AllowedPaths> DaemonPaths(const DaemonArgs& args) {
   if (args.allow_paths.empty() && args.tls.empty() && IsLoopback(args.scheduler)) return AllowedPaths();
   if (args.allow_paths == std::vector<std::string>{"/"}) return AllowedPaths();
-  std::vector<std::string> secrets;
-  if (!args.tls.empty()) secrets.push_back(args.tls);
-  return AllowedPaths::Beneath(args.allow_paths, secrets);
+  return AllowedPaths::Beneath(args.allow_paths);
 }
 
 int DaemonMain(const DaemonArgs& args) {
@@ -101,7 +98,6 @@ int DaemonMain(const DaemonArgs& args) {
     options.work_dir = args.work_dir;
     options.peer_host = args.peer_host;
     OF_ASSIGN_OR_RETURN(options.identity, LoadIdentityIfAny(args.tls, Holder::kCluster));
-    if (!args.tls.empty()) options.tls = std::filesystem::absolute(args.tls);
     options.insecure = args.insecure;
     OF_ASSIGN_OR_RETURN(options.allowed, DaemonPaths(args));
     options.parent_only = args.parent_only;

@@ -11,6 +11,7 @@
 #include "tools/job/packed_program.h"
 #include "tools/process/openmp.h"
 #include "tools/process/visible_devices.h"
+#include "tools/security/passed_identity.h"
 
 namespace oneflow {
 namespace {
@@ -135,7 +136,14 @@ absl::Status WorkerPool::Launch(const pb::StartWorker& start, Key key, Worker& w
                      absl::StrCat("--process=", start.process()),
                      absl::StrCat("--processes=", start.spec().processes()),
                      absl::StrCat("--peer-host=", options_.peer_host)};
-  if (!options_.tls.empty()) child.arguments.push_back(absl::StrCat("--tls=", options_.tls));
+  // The key itself, and not where it lies: what a job may be led to read has no key in it.
+  std::optional<PassedIdentity> identity;
+  if (!options_.identity.empty()) {
+    OF_ASSIGN_OR_RETURN(PassedIdentity passed, PassedIdentity::Make(options_.identity));
+    identity.emplace(std::move(passed));
+    child.passed_fd = identity->fd();
+    child.arguments.push_back("--identity-fd=3");
+  }
   if (options_.parent_only) child.arguments.push_back("--parent-only");
   if (start.spec().device() == "cuda") {
     OF_RETURN_IF_ERROR(TakeCudaDevices(start.spec().devices_per_process(), worker));

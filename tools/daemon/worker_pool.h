@@ -23,6 +23,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "actor/transport/tls.h"
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
 #include "tools/daemon/log_tail.h"
@@ -36,7 +37,7 @@ struct WorkerPoolOptions {
   std::string executable = kThisProgram;
   std::string work_dir;                 // of logs; must exist
   std::string peer_host = "127.0.0.1";  // where workers listen for each other
-  std::string tls;                      // folder of their certificate; empty: none
+  TlsIdentity identity;                 // that they show to one another and to us; empty: none
   AllowedPaths allowed;                 // that their jobs may use
   bool parent_only = false;             // workers listen to no signals but ours
   int cuda_devices = 0;

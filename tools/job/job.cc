@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/data/source.h"
 #include "compiler/lower/compile.h"
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/read_data.h"
 #include "tools/job/cluster.h"
+#include "tools/job/data.h"
 #include "tools/job/fallbacks.h"
 #include "tools/job/kernel_scratch.h"
 #include "tools/job/meshes.h"
@@ -155,21 +157,6 @@ void FillRestart(const pb::Restart& restart, pb::JobSpec& spec) {
   spec.mutable_restart()->set_wait_seconds(restart.has_wait_seconds() ? restart.wait_seconds() : kWaitSeconds);
 }
 
-// Data nodes get what only the job knows; every source is opened once, so that a bad file is an error here and not on a
-// worker.
-absl::Status PrepareData(uint64_t seed, const SourcedConfig& config, Program& program) {
-  for (Graph& graph : program) {
-    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-      Node& node = graph.node(id);
-      if (node.op != "read_data") continue;
-      node.attrs.Set("seed", static_cast<int64_t>(seed));
-      if (const double ms = config.config.data().least_read_ms(); ms > 0) node.attrs.Set("least_ms", ms);
-      OF_RETURN_IF_ERROR_AT(OpenSource(node.attrs).status(), config.Where("data"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // What a job reads before its first step is opened, and where it writes after its last is looked at: nobody trains for
 // a day to learn that a folder does not exist.
 absl::Status CheckFiles(const SourcedConfig& config) {
@@ -243,13 +230,13 @@ absl::StatusOr<FallbackJob> MakeFallback(const FallbackConfig& config, const Pro
   return fallback;
 }
 
-absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
+absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, bool opens_files = true) {
   Job job;
   const pb::JobConfig& c = config.config;
   job.program = std::move(program);
   const uint64_t seed = c.has_seed() ? c.seed() : 1;
-  OF_RETURN_IF_ERROR(PrepareData(seed, config, job.program));
-  OF_RETURN_IF_ERROR(CheckFiles(config));
+  OF_RETURN_IF_ERROR(PrepareData(seed, config, opens_files, job.program));
+  if (opens_files) OF_RETURN_IF_ERROR(CheckFiles(config));
   OF_ASSIGN_OR_RETURN(job.options, LayOut(config, job.program, job.spec));
   OF_ASSIGN_OR_RETURN(const std::vector<FallbackConfig> smaller, FallbackConfigs(config));
   for (const FallbackConfig& fallback : smaller) {
@@ -258,7 +245,10 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   }
   FillSamples(c, job.program, job.spec);
   FillRestart(c.restart(), job.spec);
-  OF_ASSIGN_OR_RETURN_AT(const int64_t batches, EvaluationBatches(c, job.program), config.Where("evaluate"));
+  int64_t batches = 1;
+  if (opens_files) {
+    OF_ASSIGN_OR_RETURN_AT(batches, EvaluationBatches(c, job.program), config.Where("evaluate"));
+  }
   *job.spec.mutable_phases() = MakePhases(c, job.program, batches);
   job.spec.set_name(c.name());
   job.spec.set_weights(c.weights());
@@ -277,6 +267,27 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program) {
   return job;
 }
 
+// Leaves the files out on which no layout depends. Of a model's graphs the folder stays: who seals a job has made it.
+absl::Status Seal(SourcedConfig& config) {
+  pb::JobConfig& c = config.config;
+  const std::string& schedule = c.pipeline().schedule();
+  const std::pair<const char*, std::string> contents[] = {
+      {"cluster.device_table", c.cluster().device_table()},
+      {"pipeline.costs", c.pipeline().costs()},
+      {"pipeline.schedule", absl::StartsWith(schedule, "file:") ? schedule : std::string()}};
+  for (const auto& [field, path] : contents) {
+    if (path.empty()) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(config.Where(field), ": the plan follows from '", path, "', and no file of a job is opened here"));
+  }
+  c.clear_slots();
+  c.clear_weights();
+  c.clear_save_weights();
+  c.clear_save_initial_weights();
+  c.clear_trace();
+  return absl::OkStatus();
+}
+
 void NameAfterFile(SourcedConfig& config) {
   if (config.config.name().empty()) config.config.set_name(std::filesystem::path(config.file).stem().string());
 }
@@ -284,6 +295,7 @@ void NameAfterFile(SourcedConfig& config) {
 }  // namespace
 
 absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry& ops) {
+  if (kind == JobKind::kSealed) OF_RETURN_IF_ERROR(Seal(config));
   OF_RETURN_IF_ERROR(ValidateConfig(config));
   NameAfterFile(config);
   MakePathsAbsolute(config.config);
@@ -307,7 +319,7 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry
     program.erase(std::remove_if(program.begin(), program.end(), [](const Graph& g) { return g.name() != "generate"; }),
                   program.end());
   }
-  return Assemble(std::move(config), std::move(program));
+  return Assemble(std::move(config), std::move(program), /*opens_files=*/kind != JobKind::kSealed);
 }
 
 absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program) {

@@ -35,11 +35,13 @@ struct Job {
 enum class JobKind {
   kTrain,     // train, evaluate as asked, then generate if asked
   kGenerate,  // only generate, from saved weights
+  kSealed,    // as kTrain, to be looked at where it does not run: no file that it names is opened
 };
 
 // Validates the config, builds the graphs of the model it names (or reads them from model.graph), and lists the phases.
 // Paths become absolute, so that every process finds the same files. InvalidArgument naming config field and line, or
-// the malformed graph or data file; NotFound for missing files.
+// the malformed graph or data file; NotFound for missing files; FailedPrecondition if a sealed job follows from the
+// contents of a file.
 absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry& ops);
 
 // A job around a program that a user's own code built: as MakeJob, with `config.model` ignored and the given graphs

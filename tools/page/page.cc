@@ -175,8 +175,8 @@ class Histories {
 
 class Page {
  public:
-  Page(PageSource& source, const std::string& executable)
-      : source_(source), histories_(source), explainer_(executable) {}
+  Page(PageSource& source, const std::string& executable, AllowedPaths allowed)
+      : source_(source), histories_(source), explainer_(executable), traces_(std::move(allowed)) {}
 
   absl::StatusOr<HttpReply> Jobs(const HttpRequest& request) {
     OF_ASSIGN_OR_RETURN(const int64_t before, Number(request, "before"));
@@ -289,8 +289,8 @@ class Page {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HttpServer>> ServePage(const std::string& place, HttpAccess access, PageSource& source,
-                                                      const std::string& executable) {
-  const auto page = std::make_shared<Page>(source, executable);
+                                                      const std::string& executable, AllowedPaths allowed) {
+  const auto page = std::make_shared<Page>(source, executable, std::move(allowed));
   const auto ask = [&page](absl::StatusOr<HttpReply> (Page::*answer)(const HttpRequest&)) {
     return [page = page, answer](const HttpRequest& request) { return (page.get()->*answer)(request); };
   };

@@ -82,7 +82,7 @@ absl::StatusOr<std::string> PlanExplainer::Make(const pb::JobSpec& spec) const {
   OF_RETURN_IF_ERROR(WriteFile("job config", job, config.DebugString()));
   ChildOptions options;
   options.executable = executable_;
-  options.arguments = {"oneflow", "plan", "explain", job, "--html", html};
+  options.arguments = {"oneflow", "plan", "explain", job, "--sealed", "--html", html};
   options.log_path = log;
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> child, ChildProcess::Start(std::move(options)));
   if (!child->WaitForExit(kExplain)) {

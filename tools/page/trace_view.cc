@@ -1,7 +1,9 @@
 #include "tools/page/trace_view.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
-#include <filesystem>
+#include <cerrno>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -77,19 +79,21 @@ absl::StatusOr<nlohmann::json> ActsJson(const Trace& trace, int32_t run, int32_t
 }
 
 absl::StatusOr<std::shared_ptr<const Trace>> TraceReader::Read(const std::string& path) {
-  std::error_code error;
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return absl::NotFoundError(absl::StrCat("trace '", path, "': ", error.message()));
+  OF_ASSIGN_OR_RETURN(const OpenedFile file, allowed_.Open({"trace", path}));
+  struct stat info = {};
+  if (fstat(file.fd(), &info) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("trace '", path, "'"));
+  const auto size = static_cast<uintmax_t>(info.st_size);
   if (const uintmax_t most = absl::EndsWith(path, ".gz") ? kMostCompressed : kMostBytes; size > most) {
     return absl::ResourceExhaustedError(absl::StrCat("trace '", path, "' has ", size, " bytes; up to ", most,
                                                      " are looked at here: open it in https://ui.perfetto.dev"));
   }
   if (!mu_.TryLock()) return absl::ResourceExhaustedError("another trace is being read: ask again");
   const std::unique_ptr<absl::Mutex, void (*)(absl::Mutex*)> unlock(&mu_, [](absl::Mutex* mu) { mu->Unlock(); });
-  const auto written = std::filesystem::last_write_time(path, error).time_since_epoch().count();
-  const std::string key = absl::StrCat(path, " ", size, " ", written);
+  const std::string key =
+      absl::StrCat(path, " ", info.st_ino, " ", size, " ", info.st_mtim.tv_sec, " ", info.st_mtim.tv_nsec);
   if (key == key_) return trace_;
-  OF_ASSIGN_OR_RETURN(Trace trace, ReadChromeTrace(path));
+  OF_ASSIGN_OR_RETURN_AT(Trace trace, ReadChromeTrace(absl::StrCat("/proc/self/fd/", file.fd())),
+                         absl::StrCat("trace '", path, "'"));
   trace_ = std::make_shared<const Trace>(std::move(trace));
   key_ = key;
   return trace_;

@@ -10,6 +10,7 @@
 #include "actor/trace/trace.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/status.h"
+#include "tools/security/paths.h"
 
 namespace oneflow {
 
@@ -24,10 +25,15 @@ absl::StatusOr<nlohmann::json> ActsJson(const Trace& trace, int32_t run, int32_t
 // The trace that was read last. Thread-safe.
 class TraceReader {
  public:
-  // Errors of ReadChromeTrace(); ResourceExhausted if it is too large to be looked at here, or another is being read.
+  // What may be read: a job names its trace, and whoever shows it may read more than who submitted the job.
+  explicit TraceReader(AllowedPaths allowed) : allowed_(std::move(allowed)) {}
+
+  // Errors of AllowedPaths::Open() and ReadChromeTrace(); ResourceExhausted if it is too large to be looked at here, or
+  // another is being read.
   absl::StatusOr<std::shared_ptr<const Trace>> Read(const std::string& path);
 
  private:
+  const AllowedPaths allowed_;
   absl::Mutex mu_;
   std::string key_ ABSL_GUARDED_BY(mu_);  // path, and when it was written
   std::shared_ptr<const Trace> trace_ ABSL_GUARDED_BY(mu_);

@@ -65,15 +65,17 @@ struct Prepared {
     dup2(prepared.output_fd, STDOUT_FILENO);
     dup2(prepared.output_fd, STDERR_FILENO);
   }
-  int first_closed = 3;
+  int first_closed = 3, error_fd = prepared.error_fd;
   if (prepared.passed_fd >= 0) {
-    dup2(prepared.passed_fd, 3);
+    if (error_fd == 3) error_fd = fcntl(error_fd, F_DUPFD_CLOEXEC, 4);
+    // One that is in its place already would be closed with the rest.
+    prepared.passed_fd == 3 ? fcntl(3, F_SETFD, 0) : dup2(prepared.passed_fd, 3);
     first_closed = 4;
   }
   close_range(first_closed, ~0U, CLOSE_RANGE_CLOEXEC);
   execve(prepared.executable, prepared.argv, prepared.envp);
   const int error = errno;
-  if (write(prepared.error_fd, &error, sizeof(error)) < 0) _exit(126);
+  if (write(error_fd, &error, sizeof(error)) < 0) _exit(126);
   _exit(127);
 }
 

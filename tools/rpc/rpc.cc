@@ -27,6 +27,8 @@ constexpr int kMostBytes = 256 << 20;
 constexpr int kPingMs = 5000;
 // For a call that only asks why there is no connection.
 constexpr std::chrono::milliseconds kWhy(200);
+// For one that asks who has answered, which may be busy.
+constexpr std::chrono::milliseconds kWho(5000);
 constexpr int kLogEvery = 5;  // seconds, of handshakes that failed: anyone can cause them
 
 // gRPC says of a failed handshake nothing but this, and to nobody else.
@@ -46,11 +48,11 @@ void ListenToHandshakes() {
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
 }
 
-// What gRPC says of a connection that does not come about; "" if it says nothing.
-std::string WhyNotConnected(const std::shared_ptr<grpc::ChannelInterface>& channel) {
+// Calls what no server has, to see who answers or why nobody does.
+grpc::Status CallNobody(const std::shared_ptr<grpc::ChannelInterface>& channel, std::chrono::milliseconds limit,
+                        grpc::ClientContext& context) {
   grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kWhy);
+  context.set_deadline(std::chrono::system_clock::now() + limit);
   grpc::CompletionQueue queue;
   grpc::ByteBuffer reply;
   grpc::Status status;
@@ -61,7 +63,26 @@ std::string WhyNotConnected(const std::shared_ptr<grpc::ChannelInterface>& chann
   void* tag;
   bool ok;
   queue.Next(&tag, &ok);
-  return status.error_message();
+  return status;
+}
+
+// What gRPC says of a connection that does not come about; "" if it says nothing.
+std::string WhyNotConnected(const std::shared_ptr<grpc::ChannelInterface>& channel) {
+  grpc::ClientContext context;
+  return CallNobody(channel, kWhy, context).error_message();
+}
+
+// A CA may also have signed servers that are no part of the cluster.
+absl::Status CheckServer(const std::shared_ptr<grpc::ChannelInterface>& channel, const std::string& who) {
+  grpc::ClientContext context;
+  const grpc::Status answer = CallNobody(channel, kWho, context);
+  if (answer.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return absl::UnavailableError(absl::StrCat(who, ": it is connected, but does not answer"));
+  }
+  const std::shared_ptr<const grpc::AuthContext> server = context.auth_context();
+  if (server != nullptr && HasUri(*server, kClusterUri)) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat(who, ": its certificate is of no part of the cluster (it lacks the URI '", kClusterUri, "')"));
 }
 
 std::string HostOf(const std::string& address) {
@@ -71,7 +92,7 @@ std::string HostOf(const std::string& address) {
   return is_bare ? address : address.substr(0, address.find(':'));
 }
 
-bool IsLoopback(const sockaddr& address) {
+bool LeadsBack(const sockaddr& address) {
   if (address.sa_family == AF_INET) {
     return (ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
   }
@@ -107,10 +128,15 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Tls
   return grpc::CreateCustomChannel(address, ChannelCredentialsOf(identity), arguments);
 }
 
+absl::Status CheckClusterCaller(const grpc::ServerContext& context, bool certificates) {
+  if (!certificates || HasUri(*context.auth_context(), kClusterUri)) return absl::OkStatus();
+  return absl::PermissionDeniedError("the caller's certificate is of no part of the cluster");
+}
+
 absl::Status AwaitConnected(const std::shared_ptr<grpc::Channel>& channel, const std::string& who,
-                            absl::Duration timeout) {
+                            absl::Duration timeout, const TlsIdentity& identity) {
   if (channel->WaitForConnected(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout))) {
-    return absl::OkStatus();
+    return identity.empty() ? absl::OkStatus() : CheckServer(channel, who);
   }
   const std::string why = WhyNotConnected(channel);
   const std::string sentence = absl::StrCat(who, ": cannot connect within ", absl::FormatDuration(timeout));
@@ -130,7 +156,7 @@ bool IsLoopback(const std::string& address) {
   hints.ai_socktype = SOCK_STREAM;
   if (getaddrinfo(HostOf(address).c_str(), nullptr, &hints, &found) != 0) return false;
   bool all = found != nullptr;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) all = all && IsLoopback(*one->ai_addr);
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) all = all && LeadsBack(*one->ai_addr);
   freeaddrinfo(found);
   return all;
 }

@@ -27,9 +27,13 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Tls
 inline constexpr char kTokenKey[] = "oneflow-token";
 
 // Waits until the server has answered. Unavailable naming `who`, "scheduler '127.0.0.1:7000'", after `timeout`, with
-// what is wrong with certificates if they are what it fails by.
+// what is wrong with certificates if they are what it fails by. With an identity: PermissionDenied if the server's
+// certificate is of no part of the cluster, whoever has signed it.
 absl::Status AwaitConnected(const std::shared_ptr<grpc::Channel>& channel, const std::string& who,
-                            absl::Duration timeout);
+                            absl::Duration timeout, const TlsIdentity& identity = {});
+
+// PermissionDenied if a caller must show a certificate of a part of the cluster, and shows another.
+absl::Status CheckClusterCaller(const grpc::ServerContext& context, bool certificates);
 
 // Whether only this machine can reach what listens on "host:port", or on a host. False for what is no address.
 bool IsLoopback(const std::string& address);

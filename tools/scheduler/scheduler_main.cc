@@ -8,6 +8,7 @@
 #include "glog/logging.h"
 #include "tools/process/ready_pipe.h"
 #include "tools/process/stop_signals.h"
+#include "tools/rpc/rpc.h"
 #include "tools/scheduler/service.h"
 #include "tools/security/certificates.h"
 
@@ -17,6 +18,14 @@ namespace {
 int Fail(const absl::Status& status) {
   std::cerr << "oneflow: " << status.message() << std::endl;
   return 1;
+}
+
+// Where only this machine's users submit jobs the page shows what they name.
+absl::StatusOr<AllowedPaths> PagePaths(const SchedulerArgs& args) {
+  const bool ours = args.tls.empty() && args.tokens.empty() && IsLoopback(args.address);
+  if (args.allow_paths.empty() && ours) return AllowedPaths();
+  if (args.allow_paths == std::vector<std::string>{"/"}) return AllowedPaths();
+  return AllowedPaths::Beneath(args.allow_paths);
 }
 
 }  // namespace
@@ -38,6 +47,7 @@ int SchedulerMain(const SchedulerArgs& args) {
     options.keep = {.jobs = args.keep_jobs, .age = absl::Hours(24) * args.keep_days};
     options.metrics = args.metrics;
     options.page = args.page;
+    OF_ASSIGN_OR_RETURN_AT(options.allowed, PagePaths(args), "--allow-path");
     options.insecure = args.insecure;
     options.tokens = args.tokens;
     OF_ASSIGN_OR_RETURN(options.identity, LoadIdentityIfAny(args.tls, Holder::kCluster));

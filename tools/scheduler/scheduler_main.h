@@ -18,6 +18,7 @@ struct SchedulerArgs {
   bool parent_only = false;                // --parent-only: only its parent's signals count
   std::string metrics;                     // --metrics-port: PORT or HOST:PORT; empty: none
   std::string page;                        // --page: the same
+  std::vector<std::string> allow_paths;    // --allow-path: what the page may show of files; "/": everything
   int ready_fd = -1;                       // --ready-fd: takes the address, and of a page its URL, once it serves
 };
 

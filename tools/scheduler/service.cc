@@ -76,7 +76,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       LOG(INFO) << "metrics are at " << metrics_server_->url() << "/metrics";
     }
     if (!options.page.empty()) {
-      OF_ASSIGN_OR_RETURN(page_, ServePage(options.page, AccessToLook("look at the page"), *this, options.executable));
+      OF_ASSIGN_OR_RETURN(
+          page_, ServePage(options.page, AccessToLook("look at the page"), *this, options.executable, options.allowed));
       LOG(INFO) << "the page is at " << page_url();
     }
     OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen(options.address, {this}, access_), "scheduler");

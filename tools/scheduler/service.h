@@ -18,6 +18,7 @@
 #include "tools/process/child.h"
 #include "tools/scheduler/state.h"
 #include "tools/scheduler/store.h"
+#include "tools/security/paths.h"
 
 namespace oneflow {
 
@@ -28,6 +29,7 @@ struct SchedulerOptions {
   KeepRule keep;          // of ended jobs
   std::string metrics;    // where Prometheus finds /metrics: PORT or HOST:PORT; empty: nowhere
   std::string page;       // where browsers find the page: the same
+  AllowedPaths allowed;   // files that the page may show
   TlsIdentity identity;   // of a part of the cluster; empty: plain text
   bool insecure = false;  // plain text is meant, also where other machines reach it
   std::string tokens;     // file of those who may ask (tools/security/tokens.h); empty: whoever reaches the port

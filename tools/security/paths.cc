@@ -105,6 +105,11 @@ constexpr const char* kDevices[] = {"/dev/shm",     "/dev/null", "/dev/zero",   
                                     "/dev/urandom", "/dev/dri",  "/dev/gdrdrv", "/dev/infiniband"};
 constexpr char kNvidia[] = "nvidia";  // "/dev/nvidia0", "/dev/nvidiactl", ...
 
+std::string ProgramFolder() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
 absl::Status KernelError(absl::string_view doing) {
   return absl::InternalError(absl::StrCat("cannot ", doing, ": ", std::strerror(errno)));
 }
@@ -169,19 +174,17 @@ std::vector<JobPath> PathsOf(const pb::JobSpec& spec, const pb::Program& program
   return paths;
 }
 
-absl::StatusOr<AllowedPaths> AllowedPaths::Beneath(const std::vector<std::string>& folders,
-                                                   const std::vector<std::string>& forbidden) {
+absl::StatusOr<AllowedPaths> AllowedPaths::Beneath(const std::vector<std::string>& folders) {
   AllowedPaths allowed;
   allowed.everything_ = false;
   OF_ASSIGN_OR_RETURN(allowed.folders_, ResolveAll(folders));
-  OF_ASSIGN_OR_RETURN(allowed.forbidden_, ResolveAll(forbidden));
   return allowed;
 }
 
 absl::Status AllowedPaths::Check(const JobPath& path) const {
   if (everything_) return absl::OkStatus();
   OF_ASSIGN_OR_RETURN_AT(const std::string resolved, Resolve(path.path), path.what);
-  if (IsBeneathOne(resolved, folders_) && !IsBeneathOne(resolved, forbidden_)) return absl::OkStatus();
+  if (IsBeneathOne(resolved, folders_)) return absl::OkStatus();
   const std::string leads = resolved == path.path ? "" : absl::StrCat(", which leads to '", resolved, "',");
   const std::string allowed = folders_.empty()
                                   ? "nothing (start it with --allow-path FOLDER)"
@@ -196,14 +199,51 @@ absl::Status AllowedPaths::Check(const pb::JobSpec& spec, const pb::Program& pro
   return absl::OkStatus();
 }
 
-absl::Status AllowedPaths::ConfineThread(const std::string& work_dir, const std::vector<std::string>& readable) const {
+OpenedFile::~OpenedFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<OpenedFile> AllowedPaths::Open(const JobPath& path) const {
+  OF_RETURN_IF_ERROR(Check(path));
+  // Not blocking: a fifo has nobody at its other end.
+  OpenedFile file(open(path.path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (file.fd() < 0) {
+    return absl::NotFoundError(absl::StrCat(path.what, " '", path.path, "': ", std::strerror(errno)));
+  }
+  std::error_code error;
+  const std::string leads = std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", file.fd()), error);
+  if (error) return absl::PermissionDeniedError(absl::StrCat(path.what, " '", path.path, "': ", error.message()));
+  if (!everything_ && !IsBeneathOne(leads, folders_)) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path.what, ": '", path.path, "' has come to lead to '", leads, "', which is not for jobs"));
+  }
+  struct stat info = {};
+  if (fstat(file.fd(), &info) == 0 && S_ISREG(info.st_mode)) return file;
+  return absl::InvalidArgumentError(absl::StrCat(path.what, " '", path.path, "': is no regular file"));
+}
+
+absl::Status AllowedPaths::CheckSecret(const std::string& secret, const std::string& work_dir) const {
+  if (everything_) return absl::OkStatus();
+  OF_ASSIGN_OR_RETURN(const std::string resolved, Resolve(secret));
+  OF_ASSIGN_OR_RETURN(const std::string work, Resolve(work_dir));
+  std::vector<std::string> readable = folders_;
+  readable.insert(readable.end(), {work, ProgramFolder()});
+  readable.insert(readable.end(), std::begin(kSystem), std::end(kSystem));
+  for (const std::string& folder : readable) {
+    if (!IsBeneath(resolved, folder)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("'", secret, "' lies beneath '", folder,
+                                                   "', which jobs may read: a job could be led to it by a link"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AllowedPaths::ConfineThread(const std::string& work_dir) const {
   const long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (version < 1) return absl::UnimplementedError("this kernel has no Landlock");
   const uint64_t write = kWrite | (version >= 2 ? kRefer : 0) | (version >= 3 ? kTruncate : 0);
   Ruleset rules(kRead | write);
   std::error_code ignored;
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  OF_RETURN_IF_ERROR(rules.Allow(program, kRead));
+  OF_RETURN_IF_ERROR(rules.Allow(ProgramFolder(), kRead));
   for (const char* path : kSystem) OF_RETURN_IF_ERROR(rules.Allow(path, kRead));
   for (const char* path : kDevices) OF_RETURN_IF_ERROR(rules.Allow(path, kRead | write));
   for (const auto& device : std::filesystem::directory_iterator("/dev", ignored)) {
@@ -211,7 +251,6 @@ absl::Status AllowedPaths::ConfineThread(const std::string& work_dir, const std:
     OF_RETURN_IF_ERROR(rules.Allow(device.path(), kRead | write));
   }
   for (const std::string& path : folders_) OF_RETURN_IF_ERROR(rules.Allow(path, kRead | write));
-  for (const std::string& path : readable) OF_RETURN_IF_ERROR(rules.Allow(path, kRead));
   OF_RETURN_IF_ERROR(rules.Allow(work_dir, kRead | write));
   const std::string above = std::filesystem::absolute(work_dir, ignored).parent_path();
   OF_RETURN_IF_ERROR(rules.Allow(above, LANDLOCK_ACCESS_FS_REMOVE_DIR));  // of folders that are empty

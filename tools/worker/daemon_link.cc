@@ -126,7 +126,7 @@ absl::StatusOr<std::unique_ptr<DaemonLink>> DaemonLink::Open(const std::string& 
                                                              std::function<pb::ProcessWaits()> waits,
                                                              const TlsIdentity& identity) {
   const std::shared_ptr<grpc::Channel> channel = OpenChannel(address, identity);
-  OF_RETURN_IF_ERROR(AwaitConnected(channel, absl::StrCat("daemon '", address, "'"), kConnect));
+  OF_RETURN_IF_ERROR(AwaitConnected(channel, absl::StrCat("daemon '", address, "'"), kConnect, identity));
   auto link = std::make_unique<GrpcLink>(channel, std::move(on_lost), std::move(waits));
   link->Begin(hello);
   return link;

@@ -31,7 +31,8 @@ class Phases {
         OF_ASSIGN_OR_RETURN_AT(begin_, checkpoints_->Resume(), "checkpoint.path");
       }
     }
-    if (context_.summaries != nullptr) OF_RETURN_IF_ERROR(context_.summaries->Begin(engine_, begin_.step));
+    if (context_.summaries != nullptr)
+      OF_RETURN_IF_ERROR(context_.summaries->Begin(engine_, begin_.step, context_.attempt));
     if (spec_.weights().empty() || begin_.step > 0) return absl::OkStatus();
     return Annotate(engine_.LoadWeights(spec_.weights()), "loading weights");
   }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "actor/checkpoint/disk.h"
 #include "google/protobuf/text_format.h"
 #include "proto/job.pb.h"
 #include "tools/job/visible_text.h"
@@ -35,15 +36,16 @@ double SecondsOf(int64_t us) { return static_cast<double>(us) * 1e-6; }
 
 }  // namespace
 
-absl::Status Summaries::Begin(Engine& engine, int64_t steps_done) {
+absl::Status Summaries::Begin(Engine& engine, int64_t steps_done, uint64_t attempt) {
   steps_done_ = steps_done;
-  absl::Status made;
-  if (process_ == 0) {
-    absl::StatusOr<std::unique_ptr<EventFile>> file = EventFile::Create(spec_.tensorboard(), steps_done + 1);
-    made = file.status();
-    if (file.ok()) file_ = *std::move(file);
-  }
-  return Annotate(Agree(engine, made), "tensorboard");
+  return Annotate(Agree(engine, process_ == 0 ? MakeFile(attempt) : absl::OkStatus()), "tensorboard");
+}
+
+absl::Status Summaries::MakeFile(uint64_t attempt) {
+  OF_RETURN_IF_ERROR(MakeFolder(spec_.tensorboard()));
+  OF_ASSIGN_OR_RETURN(owner_, FolderOwner::Take(spec_.tensorboard(), {spec_.name(), spec_.run(), attempt}));
+  OF_ASSIGN_OR_RETURN(file_, EventFile::Create(spec_.tensorboard(), steps_done_ + 1));
+  return absl::OkStatus();
 }
 
 void Summaries::Observe(const pb::TimedValue& value) {

@@ -19,6 +19,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "actor/checkpoint/folder_owner.h"
 #include "actor/engine.h"
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
@@ -35,8 +36,9 @@ class Summaries {
   Summaries(const pb::JobSpec& spec, int process, std::function<void(const pb::Notice&)> on_notice)
       : spec_(spec), process_(process), on_notice_(std::move(on_notice)) {}
 
-  // Makes the file. `steps_done`: before this attempt's first. Unavailable, in all processes, if it cannot be made.
-  absl::Status Begin(Engine& engine, int64_t steps_done);
+  // Makes the file. `steps_done`: before the first of this attempt, which is number `attempt`. In all processes:
+  // Unavailable if it cannot be made, FailedPrecondition if the folder belongs to another job that runs.
+  absl::Status Begin(Engine& engine, int64_t steps_done, uint64_t attempt = 1);
 
   // A value that the engine hands out. Any thread, at once.
   void Observe(const pb::TimedValue& value);
@@ -49,6 +51,7 @@ class Summaries {
   absl::Status ShareHistograms(Engine& engine);
 
  private:
+  absl::Status MakeFile(uint64_t attempt);
   absl::StatusOr<std::vector<pb::TimedValue>> Gather(Engine& engine);
   void Take(const pb::TimedValue& value);
   void AddMeans();
@@ -63,7 +66,8 @@ class Summaries {
   const std::function<void(const pb::Notice&)> on_notice_;
   absl::Mutex mu_;
   pb::WorkerFetched observed_ ABSL_GUARDED_BY(mu_);
-  std::unique_ptr<EventFile> file_;  // of process 0, until the disk refuses
+  std::unique_ptr<FolderOwner> owner_;  // of process 0
+  std::unique_ptr<EventFile> file_;     // of process 0, until the disk refuses
   int64_t steps_done_ = 0;
   double time_ = 0;                                                                // of the last value
   std::map<std::string, std::map<std::string, std::pair<double, int64_t>>> sums_;  // by plan and name: sum, count

@@ -16,7 +16,7 @@
 #include "actor/transport/peer_network.h"
 #include "tools/job/packed_program.h"
 #include "tools/process/stop_signals.h"
-#include "tools/security/certificates.h"
+#include "tools/security/passed_identity.h"
 #include "tools/worker/daemon_link.h"
 #include "tools/worker/loss_watch.h"
 #include "tools/worker/phases.h"
@@ -161,7 +161,7 @@ int WorkerMain(const WorkerArgs& args) {
   std::optional<StopSignals> signals;
   if (args.parent_only) signals.emplace([](int signal) { std::_Exit(128 + signal); }, SignalSender::kParent);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error where it is written
-  const absl::StatusOr<TlsIdentity> identity = LoadIdentityIfAny(args.tls, Holder::kCluster);
+  const absl::StatusOr<TlsIdentity> identity = TakeIdentity(args.identity_fd);
   if (!identity.ok()) return Fail(identity.status());
   absl::StatusOr<std::unique_ptr<PeerNetwork>> peers =
       PeerNetwork::Create(args.process, args.processes, args.attempt, args.peer_host, *identity);

@@ -18,7 +18,7 @@ struct WorkerArgs {
   int process = 0;                      // --process
   int processes = 1;                    // --processes, of the job
   std::string peer_host = "127.0.0.1";  // --peer-host: where it listens for its peers
-  std::string tls;                      // --tls: folder of the cluster's certificate; empty: plain text
+  int identity_fd = -1;                 // --identity-fd: where its daemon passes the cluster's identity; -1: plain text
   bool parent_only = false;             // --parent-only: only the daemon's signals count
 };
 

@@ -7,6 +7,7 @@ namespace oneflow {
 namespace {
 
 using ::oneflow::testing::StatusIs;
+using ::oneflow::testing::TempDir;
 using ::testing::HasSubstr;
 
 TEST(SlotsTest, WhatIsWrittenIsRead) {

@@ -1,5 +1,6 @@
 #include "tools/process/child.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -91,6 +92,42 @@ TEST(ChildProcessTest, WhatAChildLeavesBehindDiesWithIt) {
   options.passed_fd = pipe->write_fd();
   EXPECT_EQ(RunChild(options).exit_code, 0);
   EXPECT_THAT(pipe->Await(kLimit).status(), StatusIs(absl::StatusCode::kUnavailable, "it ended before it was ready"));
+}
+
+// Descriptor 3 may be the one that is passed, or the one by which the child says that it cannot start.
+TEST(ChildProcessTest, ADescriptorIsPassedWhateverItsNumberIs) {
+  const int kept = fcntl(3, F_DUPFD_CLOEXEC, 100);  // what this process has there; -1: nothing
+  for (const bool is_third : {true, false}) {
+    close(3);
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    int passed = ends[1];
+    if (is_third && passed != 3) {
+      const int other = ends[0] == 3 ? fcntl(3, F_DUPFD_CLOEXEC, 100) : ends[0];
+      ASSERT_EQ(dup3(passed, 3, O_CLOEXEC), 3);
+      close(passed);
+      ends[0] = other;
+      passed = 3;
+    } else if (!is_third) {
+      passed = fcntl(ends[1], F_DUPFD_CLOEXEC, 100);
+      close(ends[1]);
+      const int reading = fcntl(ends[0], F_DUPFD_CLOEXEC, 100);
+      close(ends[0]);  // so that 3 is free
+      ends[0] = reading;
+    }
+    ChildOptions options = Shell("echo here >&3");
+    options.passed_fd = passed;
+    EXPECT_EQ(RunChild(options).exit_code, 0);
+    close(passed);
+    char text[8] = {};
+    EXPECT_EQ(read(ends[0], text, sizeof(text)), 5);
+    EXPECT_STREQ(text, "here\n");
+    options.executable = "/no/such/program";
+    options.passed_fd = ends[0];
+    EXPECT_EQ(ChildProcess::Start(options).status().code(), absl::StatusCode::kNotFound);
+    close(ends[0]);
+  }
+  if (kept >= 0) dup2(kept, 3), close(kept);
 }
 
 TEST(ReadyPipeTest, ALineArrivesAndSilenceEndsAtTheLimit) {
