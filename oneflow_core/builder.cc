@@ -162,6 +162,13 @@ Tensor GraphBuilder::Variable(absl::string_view name, const TensorType& type, ab
                                                    " and again as ", type.ToString(), " at ", ShortSource(loc))));
       return Tensor();
     }
+    SbpHint& wish = graph_.value(it->second).hint;
+    if (wish.empty()) wish = std::move(hint);
+    if (!hint.empty() && hint != wish) {
+      Fail(absl::InvalidArgumentError(absl::StrCat("variable '", full_name, "': asked to lie as ", ToString(wish),
+                                                   " and again as ", ToString(hint), " at ", ShortSource(loc))));
+      return Tensor();
+    }
     return Tensor(this, it->second);
   }
   const Tensor result = Op1("variable", {},

@@ -68,8 +68,8 @@ class GraphBuilder {
 
   // State that outlives the step, initialised as `init` says: "zeros", "ones", "constant(v)", "normal(std)",
   // "uniform(bound)", or "list(1,2,3)". Its name under the scope is its identity across the plans of a job; asking
-  // again for the same name returns the same tensor (a tied weight) and fails if the type differs. `trainable`:
-  // autodiff gives it a gradient.
+  // again for the same name returns the same tensor (a tied weight) and fails if the type or the hint differs; no hint
+  // is any. `trainable`: autodiff gives it a gradient.
   Tensor Variable(absl::string_view name, const TensorType& type, absl::string_view init, SbpHint hint = {},
                   bool trainable = true, std::source_location loc = std::source_location::current());
 

@@ -75,7 +75,8 @@ absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);
 absl::StatusOr<bool> RemoveDeadCode(Graph& graph, PassContext& context);
 
 // place-nodes: gives every node a placement. The "pp" axis of the mesh is cut into stages, all other axes stay whole
-// for SBP. InvalidArgument if a placement hint is outside the mesh.
+// for SBP. InvalidArgument if a placement hint is outside the mesh, or if what one node overwrites is wanted in two
+// places.
 absl::StatusOr<bool> PlaceNodes(Graph& graph, PassContext& context);
 
 // group-sums: lets addends on the same ranks be added there before they meet, so that one sum travels instead of each

@@ -39,7 +39,7 @@ absl::StatusOr<bool> PlaceNodes(Graph& graph, PassContext& context) {
   OF_ASSIGN_OR_RETURN(Places places, Places::Create(graph, context));
   OF_RETURN_IF_ERROR(PlaceFixedVariables(places));
   OF_RETURN_IF_ERROR(PlaceForward(places));
-  PlaceReadVariables(places);
+  OF_RETURN_IF_ERROR(PlaceReadVariables(places));
   OF_RETURN_IF_ERROR(PlaceBackward(places));
   PlaceUpdate(places);
   CopySources(places);

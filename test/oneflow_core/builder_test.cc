@@ -174,5 +174,24 @@ TEST_F(BuilderTest, AGradientIsWrittenUnderItsForwardNodesNameAndLine) {
   EXPECT_EQ(node.source, absl::StrCat("oneflow_core/builder_test.cc:", here.line()));
 }
 
+TEST_F(BuilderTest, UsesOfAVariableMayNotWishForTwoLayouts) {
+  const OpRegistry ops = StandardOps();
+  const TensorType type{DType::kFloat32, {4, 4}};
+  const SbpHint rows = {{"tp", Sbp::Split(0)}}, columns = {{"tp", Sbp::Split(1)}};
+  GraphBuilder alike(ops, "g");
+  const Tensor w = alike.Variable("w", type, "zeros");
+  EXPECT_EQ(alike.Variable("w", type, "zeros", rows).id(), w.id());
+  EXPECT_EQ(alike.Variable("w", type, "zeros", rows).id(), w.id());
+  EXPECT_EQ(alike.Variable("w", type, "zeros").id(), w.id());
+  ASSERT_OK_AND_ASSIGN(const Graph graph, alike.Finish());
+  EXPECT_EQ(ToString(graph.value(w.id()).hint), "tp:S(0)");
+  GraphBuilder other(ops, "g");
+  other.Variable("w", type, "zeros", rows);
+  other.Variable("w", type, "zeros", columns);
+  EXPECT_THAT(other.Finish().status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("variable 'w': asked to lie as tp:S(0) and again as tp:S(1) at")));
+}
+
 }  // namespace
 }  // namespace oneflow

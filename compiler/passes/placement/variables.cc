@@ -1,9 +1,12 @@
 #include "compiler/passes/placement/variables.h"
 
+#include <algorithm>
+
 namespace oneflow {
 namespace {
 
-void PlaceWithFirstReaders(Places& places, const std::vector<NodeId>& work) {
+// A wish that names no stage holds on that of the reader.
+absl::Status PlaceWithFirstReaders(Places& places, const std::vector<NodeId>& work) {
   const Graph& graph = places.graph();
   std::vector<bool> follows(graph.num_nodes(), false);  // has no place of its own
   for (NodeId id = 0; id < graph.num_nodes(); ++id) follows[id] = places.IsVariable(id) && !places.at(id).has_value();
@@ -12,19 +15,51 @@ void PlaceWithFirstReaders(Places& places, const std::vector<NodeId>& work) {
       const NodeId variable = places.Producer(input);
       if (!follows[variable]) continue;
       const std::optional<Location>& at = places.at(variable);
-      if (!at.has_value() || places.at(id)->stage < at->stage) places.Put(variable, *places.at(id));
+      if (at.has_value() && places.at(id)->stage >= at->stage) continue;
+      Location location = *places.at(id);
+      if (!graph.node(variable).at.empty()) {
+        OF_ASSIGN_OR_RETURN(location, places.Wished(variable, location.stage));
+      }
+      places.Put(variable, std::move(location));
     }
   }
+  return absl::OkStatus();
 }
 
-void PlaceMutations(Places& places, const std::vector<NodeId>& work) {
-  for (NodeId id : work) {
-    const std::vector<int>& mutated = places.op(id).mutates;
-    if (mutated.empty()) continue;
-    const auto variable = [&](int index) { return places.Producer(places.graph().node(id).inputs[index]); };
-    places.Put(id, *places.at(variable(mutated[0])));
-    for (int index : mutated) places.Put(variable(index), *places.at(id));
+// Whether an earlier graph or the user says where the variable lies: then no use of it may move it.
+bool IsSettled(const Places& places, NodeId variable) {
+  const Node& node = places.graph().node(variable);
+  return places.context().variables.count(node.name) > 0 || !node.at.empty();
+}
+
+// The node moves to what it overwrites, and all that it overwrites to one place: that of the first variable which is
+// settled, else the one that the node wishes for, else where the first variable is.
+absl::Status PlaceMutation(Places& places, NodeId id) {
+  const Node& node = places.graph().node(id);
+  const std::vector<int>& mutated = places.op(id).mutates;
+  const auto variable = [&](int index) { return places.Producer(node.inputs[index]); };
+  const auto settled =
+      std::find_if(mutated.begin(), mutated.end(), [&](int index) { return IsSettled(places, variable(index)); });
+  const bool wishes = !node.at.empty();
+  const NodeId first = variable(settled == mutated.end() ? mutated[0] : *settled);
+  const Location location = settled == mutated.end() && wishes ? *places.at(id) : *places.at(first);
+  if (wishes && places.at(id)->placement != location.placement) {
+    return absl::InvalidArgumentError(absl::StrCat(Where(node), ": is to run on ", places.at(id)->placement.ToString(),
+                                                   ", but overwrites variable '", places.graph().node(first).name,
+                                                   "', which is to lie on ", location.placement.ToString()));
   }
+  for (int index : mutated) {
+    const NodeId other = variable(index);
+    if (IsSettled(places, other) && places.at(other)->placement != location.placement) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          Where(node), ": overwrites variable '", places.graph().node(first).name, "', which is to lie on ",
+          location.placement.ToString(), ", and '", places.graph().node(other).name, "', which is to lie on ",
+          places.at(other)->placement.ToString(), "; what one node overwrites has to lie together"));
+    }
+    places.Put(other, location);
+  }
+  places.Put(id, location);
+  return absl::OkStatus();
 }
 
 void PlaceFetches(Places& places, const std::vector<NodeId>& work) {
@@ -51,11 +86,14 @@ absl::Status PlaceFixedVariables(Places& places) {
   return absl::OkStatus();
 }
 
-void PlaceReadVariables(Places& places) {
+absl::Status PlaceReadVariables(Places& places) {
   const std::vector<NodeId> work = places.ForwardWork();
-  PlaceWithFirstReaders(places, work);
-  PlaceMutations(places, work);
+  OF_RETURN_IF_ERROR(PlaceWithFirstReaders(places, work));
+  for (NodeId id : work) {
+    if (!places.op(id).mutates.empty()) OF_RETURN_IF_ERROR(PlaceMutation(places, id));
+  }
   PlaceFetches(places, work);
+  return absl::OkStatus();
 }
 
 absl::Status CheckMutations(const Places& places) {

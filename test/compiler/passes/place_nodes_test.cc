@@ -182,6 +182,72 @@ TEST(PlaceNodesTest, FollowsHomesThatArePartsOfItsMesh) {
   EXPECT_THAT(NamesOf(graph, "to"), ::testing::SizeIs(2)) << "of the data";
 }
 
+// --- what overwrites variables -----------------------------------------------------------------------------------------
+
+// Overwrites w and u, wherever these and the node are asked to lie.
+absl::StatusOr<Graph> Overwrites(PlacementHint w_at, PlacementHint u_at, PlacementHint at) {
+  GraphBuilder b(Ops(), "overwrites");
+  const auto variable = [&](const char* name, PlacementHint here) {
+    const GraphBuilder::PlacementScope scope(b, std::move(here));
+    return Weight(b, name, {4});
+  };
+  const Tensor w = variable("w", std::move(w_at)), u = variable("u", std::move(u_at));
+  const Tensor gradient = Constant(b, {DType::kFloat32, {4}}, 1), one = Constant(b, {DType::kFloat32, {}}, 1);
+  const GraphBuilder::PlacementScope scope(b, std::move(at));
+  b.Op("sgd_update", {w, u, gradient, one, one}, {{"momentum", 0.9}, {"nesterov", false}, {"weight_decay", 0.0}},
+       std::source_location::current(), "update");
+  return b.Finish();
+}
+
+TEST(PlaceNodesTest, WhatIsOverwrittenLiesWhereOneOfItIsWanted) {
+  struct Case {
+    PlacementHint w, u, node;
+    const char* place;
+  };
+  for (const Case& c : std::vector<Case>{{{}, {}, {}, "[dp=2]{2,3}"},
+                                         {{{"pp", 1}}, {}, {}, "[dp=2]{2,3}"},
+                                         {{}, {{"pp", 1}}, {}, "[dp=2]{2,3}"},
+                                         {{}, {}, {{"pp", 1}}, "[dp=2]{2,3}"},
+                                         {{{"dp", 1}}, {}, {}, "[]{3}"},
+                                         {{}, {{"pp", 0}, {"dp", 1}}, {}, "[]{1}"},
+                                         {{{"pp", 1}}, {{"pp", 1}}, {{"pp", 1}}, "[dp=2]{2,3}"}}) {
+    ASSERT_OK_AND_ASSIGN(Graph graph, Overwrites(c.w, c.u, c.node));
+    ASSERT_OK_AND_ASSIGN(graph, Place(std::move(graph), {{"pp", 2}, {"dp", 2}}));
+    for (const char* name : {"w", "u", "update"}) EXPECT_EQ(PlaceOf(graph, name), c.place) << name;
+  }
+}
+
+TEST(PlaceNodesTest, WhatIsOverwrittenIsNotWantedInTwoPlaces) {
+  struct Case {
+    PlacementHint w, u, node;
+    std::vector<const char*> says;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{{"pp", 0}},
+            {{"pp", 1}},
+            {},
+            {"variable 'w', which is to lie on [dp=2]{0,1}", "'u', which is to lie on [dp=2]{2,3}"}},
+           {{{"dp", 0}}, {{"dp", 1}}, {}, {"variable 'w', which is to lie on []{2}", "'u', which is to lie on []{3}"}},
+           {{{"pp", 0}},
+            {},
+            {{"pp", 1}},
+            {"is to run on [dp=2]{2,3}", "variable 'w', which is to lie on [dp=2]{0,1}"}}}) {
+    ASSERT_OK_AND_ASSIGN(Graph graph, Overwrites(c.w, c.u, c.node));
+    const absl::Status status = Place(std::move(graph), {{"pp", 2}, {"dp", 2}}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    for (const char* says : c.says) EXPECT_THAT(status.message(), HasSubstr(says));
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("node 'update'"), HasSubstr("place_nodes_test.cc")));
+  }
+}
+
+TEST(PlaceNodesTest, WhatIsOverwrittenHasOneHome) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, Overwrites({}, {}, {}));
+  const VariableDists homes = {{"w", {*Placement::Parse("[]{0}"), {}}}, {"u", {*Placement::Parse("[]{1}"), {}}}};
+  EXPECT_THAT(Place(graph, {{"pp", 2}}, homes).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("'w', which is to lie on []{0}"), HasSubstr("'u', which is to lie on []{1}"))));
+}
+
 TEST(GroupSumsTest, AddsPerStageBeforeAddingOverStages) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("group-sums", Deep(), Options({{"pp", 2}})));
   const Node& total = ProducerOf(graph, NodeOf(graph, "optimizer/clip"), 0);
