@@ -1,6 +1,8 @@
 // Folds casts into the sums that they round. It runs when layouts are known: a sum that is still partial where it is
 // made has a boxing, not a cast, for a reader. (Unless a job asks for rounded addends: then the cast passes them, and
 // so may the op, but not a sum of values that are partial themselves.)
+#include <algorithm>
+
 #include "compiler/passes/passes.h"
 #include "compiler/select/candidates.h"
 #include "oneflow_core/ragged.h"
@@ -8,12 +10,14 @@
 namespace oneflow {
 namespace {
 
-// The cast that alone reads output 0 of the node, to a narrow type, where and as often as it is made; or -1.
+// The cast that alone needs output 0 of the node, to a narrow type, where and as often as it is made; or -1. A loss is
+// needed as it is.
 NodeId OnlyCast(const Graph& graph, NodeId id, const OpRegistry& ops,
                 const std::vector<std::vector<NodeId>>& consumers) {
   const Node& node = graph.node(id);
   const ValueId sum = node.outputs[0];
-  if (consumers[sum].size() != 1) return -1;
+  const bool is_loss = std::find(graph.losses.begin(), graph.losses.end(), sum) != graph.losses.end();
+  if (consumers[sum].size() != 1 || is_loss) return -1;
   const NodeId reader = consumers[sum][0];
   const Node& cast = graph.node(reader);
   if (!ops.Is(cast.op, OpKind::kCast) || !IsNarrow(graph.value(cast.outputs[0]).type.dtype)) return -1;

@@ -196,5 +196,17 @@ TEST(NarrowProductsTest, GradientsAreReducedAsTheJobAsks) {
   }
 }
 
+// Whoever reads it, a loss is what autodiff and the user know it as.
+TEST(NarrowProductsTest, ALossKeepsItsType) {
+  GraphBuilder b(Ops(), "loss");
+  const Tensor x = ReduceMean(Relu(MatMul(ReadSamples(b, 8).rows, Weight(b, "w", {16, 16}))));
+  const Tensor loss = b.Op1("add_n", {x, x}, {}, std::source_location::current(), "sum");
+  b.SetLoss(loss);
+  Fetch(Cast(Cast(loss, DType::kBFloat16), DType::kFloat32), "rounded");
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, RunUpTo("narrow-products", std::move(graph), Options({})));
+  EXPECT_EQ(TypeOf(graph, "sum"), DType::kFloat32);
+}
+
 }  // namespace
 }  // namespace oneflow::testing
