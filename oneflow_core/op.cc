@@ -20,6 +20,14 @@ absl::StatusOr<const OpDef*> OpRegistry::Get(absl::string_view name) const {
   return absl::InvalidArgumentError(absl::StrCat("no op '", name, "'"));
 }
 
+double FlopsOf(const OpDef& op, absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+               const AttrMap& attrs) {
+  if (op.flops != nullptr) return op.flops(inputs, outputs, attrs);
+  double elements = 0;
+  for (const TensorType& output : outputs) elements += static_cast<double>(output.shape.count());
+  return elements;
+}
+
 std::vector<int> BlockGroups(const OpDef& op, absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
                              const AttrMap& attrs) {
   if (op.blocks != nullptr) return op.blocks(inputs, outputs, attrs);

@@ -69,6 +69,7 @@ enum class RaggedUse : uint8_t {
             // refuses them
   kSums,    // a sum of those that are filled, by its rule; where rows stay, behind them are zeros
   kPads,    // padded, since rows of zeros do not change what it computes
+  kRows,    // rows stay rows; it refuses to reduce them, since what it makes of the sum depends on how many there are
   kOwn,     // its `infer` and its kernels know them
 };
 
@@ -87,7 +88,7 @@ struct OpDef {
                          absl::Span<const ShardType> outputs) = nullptr;
   // Adds the gradient's nodes; null: no gradient flows through this op. Unimplemented if some attribute has none.
   absl::Status (*grad)(GradContext&) = nullptr;
-  // Floating point operations of one act on tensors of these types; null: one per output element.
+  // Floating point operations of one act on tensors of these types; null: one per output element. Ask FlopsOf().
   double (*flops)(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
                   const AttrMap& attrs) = nullptr;
   // Inputs that are overwritten; each must be the value of a `variable` node.
@@ -119,6 +120,10 @@ struct OpDef {
   std::vector<int> (*blocks)(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
                              const AttrMap& attrs) = nullptr;
 };
+
+// Floating point operations of one act of the op on tensors of these types.
+double FlopsOf(const OpDef& op, absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+               const AttrMap& attrs);
 
 // Whether its kernels take elements of a narrow floating type.
 inline bool ComputesNarrow(const OpDef& op) { return op.precision != Precision::kFull || op.kind == OpKind::kCast; }

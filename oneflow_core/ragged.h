@@ -69,8 +69,9 @@ int NumGroupDims(const RaggedRule& rule, const std::vector<int>& letters);
 absl::StatusOr<RaggedRule> RaggedRuleOf(const OpDef& op, const InferContext& context);
 
 // The output types of a node: `op.infer`, where `op` knows what it is given; else, of a node that takes counts, what
-// `infer` gives on dense operands, marked as ragged by the rule unless it sums rows. InvalidArgument as both, and if
-// the last input is not of the counts' type, or operands are to be padded.
+// `infer` gives on dense operands, marked as ragged by the rule unless it sums rows. InvalidArgument as both, if the
+// last input is not of the counts' type, or operands are to be padded; and, naming the operand, if one has more than
+// kMaxDims dimensions.
 absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const InferContext& context);
 
 }  // namespace oneflow

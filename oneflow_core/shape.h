@@ -14,6 +14,9 @@
 
 namespace oneflow {
 
+// The most dimensions of a tensor in a graph: factor rules name each by a letter (oneflow_core/op.h).
+inline constexpr int kMaxDims = 26;
+
 // The sizes of a tensor's dimensions; {} is a scalar. Sizes are >= 0 (a local shard may be empty).
 class Shape {
  public:

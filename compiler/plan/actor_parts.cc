@@ -30,7 +30,7 @@ double SecondsOf(const Graph& graph, const Node& node, const OpRegistry& ops, co
     bytes += static_cast<double>(outputs.back().num_bytes());
   }
   const OpDef* const op = ops.Find(node.op);
-  const double flops = op == nullptr || op->flops == nullptr ? 0 : op->flops(inputs, outputs, node.attrs);
+  const double flops = op == nullptr ? 0 : FlopsOf(*op, inputs, outputs, node.attrs);
   return flops / FlopsPerSecond(device, inputs) + bytes / device.memory_bytes_per_s;
 }
 

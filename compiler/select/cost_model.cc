@@ -102,7 +102,7 @@ double CostModel::Compute(const Graph& graph, const Node& node, const OpDef& op,
   if (op.kind == OpKind::kVariable || op.kind == OpKind::kAnnotation) return 0;  // neither acts
   const std::vector<Axis>& axes = node.placement->axes();
   std::vector<TensorType> inputs, outputs;
-  double bytes = 0, elements = 0;
+  double bytes = 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     inputs.push_back(graph.value(node.inputs[i]).type);
     bytes += static_cast<double>(inputs.back().num_bytes()) / Parts(layout.inputs[i], axes);
@@ -110,9 +110,8 @@ double CostModel::Compute(const Graph& graph, const Node& node, const OpDef& op,
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     outputs.push_back(graph.value(node.outputs[i]).type);
     bytes += static_cast<double>(outputs.back().num_bytes()) / Parts(layout.outputs[i], axes);
-    elements += static_cast<double>(outputs.back().shape.count());
   }
-  const double flops = op.flops == nullptr ? elements : op.flops(inputs, outputs, node.attrs);
+  const double flops = FlopsOf(op, inputs, outputs, node.attrs);
   const double rate = FlopsPerSecond(device_, inputs.empty() ? DType::kFloat32 : inputs[0].dtype);
   return flops / Workers(layout, axes) * (1 / rate) + bytes * (1 / device_.memory_bytes_per_s);
 }

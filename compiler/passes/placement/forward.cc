@@ -19,14 +19,9 @@ double Flops(const Places& places, NodeId id) {
   const Graph& graph = places.graph();
   const Node& node = graph.node(id);
   std::vector<TensorType> inputs, outputs;
-  double elements = 0;
   for (ValueId input : node.inputs) inputs.push_back(graph.value(input).type);
-  for (ValueId output : node.outputs) {
-    outputs.push_back(graph.value(output).type);
-    elements += static_cast<double>(outputs.back().shape.count());
-  }
-  const OpDef& op = places.op(id);
-  return op.flops == nullptr ? elements : op.flops(inputs, outputs, node.attrs);
+  for (ValueId output : node.outputs) outputs.push_back(graph.value(output).type);
+  return FlopsOf(places.op(id), inputs, outputs, node.attrs);
 }
 
 // For every cut before position i of `work`: the bytes made before it and read after it. Variables and data do not

@@ -9,6 +9,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "gmock/gmock.h"
+#include "oneflow_core/factor_rule.h"
+#include "oneflow_core/ragged.h"
 #include "test/oneflow_core/ops/infer_cases.h"
 #include "test/support/op_facts.h"
 #include "test/support/paths.h"
@@ -17,7 +19,9 @@
 namespace oneflow {
 namespace {
 
+using ::oneflow::testing::StatusIs;
 using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
 using ::testing::Key;
 using ::testing::UnorderedElementsAreArray;
 
@@ -180,6 +184,53 @@ TEST(OpsTest, WorkIsCountedInFloatingPointOperations) {
     ASSERT_NE(def.flops, nullptr) << c.op;
     ASSERT_OK_AND_ASSIGN(const std::vector<TensorType> outputs, def.infer({c.inputs, c.attrs}));
     EXPECT_EQ(def.flops(c.inputs, outputs, c.attrs), c.flops) << c.op;
+  }
+}
+
+TEST(OpsTest, AnOpThatDoesNotCountItsWorkComputesEveryOutputOnce) {
+  const OpRegistry ops = StandardOps();
+  const TensorType x{DType::kFloat32, {4, 6}}, w{DType::kFloat32, {6, 5}}, y{DType::kFloat32, {4, 5}};
+  EXPECT_EQ(FlopsOf(*ops.Find("relu"), {x}, {x}, {}), 24);
+  EXPECT_EQ(FlopsOf(*ops.Find("matmul"), {x, w}, {y}, {}), 2 * 4 * 6 * 5);
+}
+
+// A factor rule names dimensions by letters. Of all ops, whatever else is wrong with what they are given.
+TEST(OpsTest, MoreDimensionsThanLettersAreRefused) {
+  const OpRegistry ops = StandardOps();
+  const std::vector<int64_t> many(kMaxDims + 1, 1), most(kMaxDims, 1);
+  for (const auto& [name, op] : ops.all()) {
+    for (size_t inputs = 0; inputs <= 8; ++inputs) {
+      const std::vector<TensorType> types(inputs, {DType::kFloat32, Shape(many)});
+      const AttrMap attrs = {{"dtype", std::string("f32")},
+                             {"shape", many},
+                             {"init", std::string("zeros")},
+                             {"value", 1.0},
+                             {"axes", std::vector<int64_t>{0}}};
+      const absl::Status status = InferTypes(op, {types, attrs}).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name << " of " << inputs << ": " << status;
+      if (inputs == 0) continue;
+      EXPECT_THAT(status.message(), HasSubstr("27 dimensions")) << name;
+    }
+  }
+  EXPECT_THAT(InferTypes(*ops.Find("constant"), {{}, {{"dtype", std::string("f32")}, {"shape", many}, {"value", 1.0}}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("output 0 has 27 dimensions")));
+  // So many are named.
+  const std::vector<TensorType> x = {{DType::kFloat32, Shape(most)}};
+  const struct {
+    const char* op;
+    AttrMap attrs;
+    std::vector<TensorType> inputs = {{DType::kFloat32, {}}};
+  } kCases[] = {
+      {"reduce_sum", {{"axes", std::vector<int64_t>{25}}}},
+      {"sum_to", {{"shape", std::vector<int64_t>{1}}}},
+      {"bias_grad", {{"axis", int64_t{0}}}},
+  };
+  for (const auto& c : kCases) {
+    const OpDef& op = *ops.Find(c.op);
+    ASSERT_OK_AND_ASSIGN(const std::vector<TensorType> y, InferTypes(op, {x, c.attrs}));
+    ASSERT_OK_AND_ASSIGN(const auto rule, FactorRuleOf(op, x, y, c.attrs));
+    ASSERT_TRUE(rule.has_value()) << c.op;
+    EXPECT_EQ(rule->inputs[0].size(), 26u) << c.op;
   }
 }
 
