@@ -19,7 +19,7 @@ bool ScalesLoss(const Graph& graph) {
 }
 
 Tensor LossScale(GraphBuilder& builder, const PrecisionOptions& precision) {
-  return builder.Variable("optimizer/loss_scale", {DType::kFloat32, {}},
+  return builder.Variable(kLossScale, {DType::kFloat32, {}},
                           absl::StrFormat("constant(%.17g)", precision.initial_scale), {}, /*trainable=*/false);
 }
 
@@ -31,8 +31,7 @@ Unscaled Unscale(GraphBuilder& builder, const Tensor& squares, const PrecisionOp
 }
 
 void UpdateLossScale(GraphBuilder& builder, const Tensor& scale, const PrecisionOptions& precision) {
-  const Tensor good_steps =
-      builder.Variable("optimizer/good_steps", {DType::kInt64, {}}, "zeros", {}, /*trainable=*/false);
+  const Tensor good_steps = builder.Variable(kGoodSteps, {DType::kInt64, {}}, "zeros", {}, /*trainable=*/false);
   builder.Op("loss_scale_update", {LossScale(builder, precision), good_steps, scale},
              {{"growth", kGrowth}, {"backoff", kBackoff}, {"interval", precision.growth_interval}},
              std::source_location::current(), "optimizer/loss_scale/update");

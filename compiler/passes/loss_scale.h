@@ -17,6 +17,9 @@
 
 namespace oneflow {
 
+// Its variables.
+inline constexpr char kLossScale[] = "optimizer/loss_scale", kGoodSteps[] = "optimizer/good_steps";
+
 // Whether the graph's gradients are those of a scaled loss: it is trained, and something in it is f16. (bf16 holds what
 // f32 holds.) REQUIRES: it is not differentiated yet, or was while this held.
 bool ScalesLoss(const Graph& graph);

@@ -5,6 +5,8 @@
 //   "optimizer/step"                                    i64, counts the steps taken
 //   "optimizer/loss_scale", "optimizer/good_steps"      of a scaled loss (loss_scale.h)
 //
+// A model that has a variable of such a name itself is refused.
+//
 // Only matrices and larger are decayed: decaying biases and norms' gains is known to hurt.
 #include <map>
 
@@ -23,6 +25,7 @@ class OptimizerBuilder {
   }
 
   absl::StatusOr<Graph> Run() {
+    FindUserVariables();
     FindParameters();
     Step();
     Norm();
@@ -83,6 +86,28 @@ class OptimizerBuilder {
     for (Parameter& parameter : parameters_) Widen(parameter);
   }
 
+  // What the optimizer names itself must not be a user's: it would train on, and checkpoint, what is not its own.
+  void FindUserVariables() {
+    const Graph& graph = builder_.graph();
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      const Node& node = graph.node(id);
+      if (builder_.ops().Is(node.op, OpKind::kVariable) && IsForward(node)) users_.emplace(node.name, Where(node));
+    }
+    for (const char* name : {kLossScale, kGoodSteps}) {
+      if (scales_loss_) CheckIsNew(name, "the scaled loss");
+    }
+  }
+  void CheckIsNew(const std::string& name, absl::string_view of) {
+    const auto users = users_.find(name);
+    if (users == users_.end()) return;
+    builder_.Fail(absl::InvalidArgumentError(absl::StrCat(
+        users->second, ": the name '", name, "' is that of the optimizer's state of ", of, "; rename the variable")));
+  }
+  Tensor NewVariable(const std::string& name, const TensorType& type, SbpHint hint, absl::string_view of) {
+    CheckIsNew(name, of);
+    return builder_.Variable(name, type, "zeros", std::move(hint), /*trainable=*/false);
+  }
+
   // Updates compute with what masters are made of; what travels is the gradient as it was made.
   void Widen(Parameter& parameter) {
     const DType master = parameter.value.type().dtype;
@@ -96,7 +121,7 @@ class OptimizerBuilder {
   }
 
   void Step() {
-    step_ = builder_.Variable("optimizer/step", {DType::kInt64, {}}, "zeros", {}, /*trainable=*/false);
+    step_ = NewVariable("optimizer/step", {DType::kInt64, {}}, {}, "all variables");
     const ScheduleOptions& schedule = options_.schedule;
     learning_rate_ = Op("lr_schedule", {step_},
                         {{"base", schedule.learning_rate},
@@ -151,8 +176,8 @@ class OptimizerBuilder {
 
   // A variable beside the parameter, of its type and with its wishes.
   Tensor State(const Parameter& parameter, absl::string_view suffix) {
-    return builder_.Variable(absl::StrCat(parameter.name, suffix), parameter.value.type(), "zeros", parameter.hint,
-                             /*trainable=*/false);
+    return NewVariable(absl::StrCat(parameter.name, suffix), parameter.value.type(), parameter.hint,
+                       absl::StrCat("variable '", parameter.name, "'"));
   }
 
   void Keep(const Parameter& parameter) {
@@ -191,6 +216,7 @@ class OptimizerBuilder {
   GraphBuilder builder_;
   const CompileOptions& options_;
   const bool scales_loss_ = ScalesLoss(builder_.graph());
+  std::map<std::string, std::string> users_;  // variables of the model: where each is, by name
   std::vector<Parameter> parameters_;
   Tensor step_, learning_rate_, scale_, norm_, skipped_;
 };

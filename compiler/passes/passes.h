@@ -67,7 +67,7 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context);
 //   v/grad -> square_sum -/                 \-> norm -> fetch  step mut -> increment
 //
 // Where gradients are of a scaled loss (loss_scale.h), the scale is divided out before clip_scale; rounded ones are
-// widened first.
+// widened first. InvalidArgument if a variable of the model has the name of one of the optimizer's.
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);
 
 // remove-dead-code: drops nodes that no effect depends on. Effects are fetches, mutations and the losses (which stay

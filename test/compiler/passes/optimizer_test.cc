@@ -135,5 +135,47 @@ TEST(OptimizerTest, StateHasItsVariablesWishes) {
   EXPECT_EQ(ToString(graph.value(NodeOf(graph, "up/adam_v").outputs[0]).hint), "tp:S(1)");
 }
 
+// A model that has a variable of such a name would train the optimizer's state, and share it.
+TEST(OptimizerTest, NamesOfItsStateAreNotTheModels) {
+  struct Case {
+    const char* name;
+    const char* of;
+    DType compute = DType::kFloat32;
+    bool keep_gradients = false;
+    TensorType type = {DType::kFloat32, {16, 4}};
+  };
+  for (const Case& c :
+       std::vector<Case>{{"w/adam_m", "variable 'w'"},
+                         {"w/adam_v", "variable 'w'"},
+                         {"w.grad", "variable 'w'", DType::kFloat32, /*keep_gradients=*/true},
+                         {"optimizer/step", "all variables", DType::kFloat32, false, {DType::kInt64, {}}},
+                         {"optimizer/loss_scale", "the scaled loss", DType::kFloat16, false, {DType::kFloat32, {}}},
+                         {"optimizer/good_steps", "the scaled loss", DType::kFloat16, false, {DType::kInt64, {}}}}) {
+    GraphBuilder b(Ops(), "named");
+    const Tensor own = b.Variable(c.name, c.type, "zeros", {}, c.type.shape.rank() == 2);
+    Tensor y = MatMul(ReadSamples(b, 4).rows, Weight(b, "w", {16, 4}));
+    if (c.type.shape.rank() == 2) y = Add(y, MatMul(ReadSamples(b, 4).rows, own));
+    b.SetLoss(ReduceMean(Relu(y)));
+    ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+    CompileOptions options = Options({});
+    options.precision.compute = c.compute;
+    options.keep_gradients = c.keep_gradients;
+    EXPECT_THAT(RunUpTo("optimizer", std::move(graph), options).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         ::testing::AllOf(::testing::HasSubstr(absl::StrCat("node '", c.name, "'")),
+                                          ::testing::HasSubstr(absl::StrCat("state of ", c.of)),
+                                          ::testing::HasSubstr("optimizer_test.cc"))))
+        << c.name;
+  }
+}
+
+TEST(OptimizerTest, AVariableBesideMayBeCalledAsStateThatIsNotThere) {
+  GraphBuilder b(Ops(), "named");
+  const Tensor rows = ReadSamples(b, 4).rows;
+  b.SetLoss(ReduceMean(MatMul(rows, Add(Weight(b, "w", {16, 4}), Weight(b, "w/sgd_momentum", {16, 4})))));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  EXPECT_OK(RunUpTo("optimizer", std::move(graph), Options({})).status());
+}
+
 }  // namespace
 }  // namespace oneflow::testing
