@@ -1,7 +1,7 @@
 // Why tensors lie as they do, what that costs, and what moves when: as text, for `oneflow plan explain`.
 //
 // Times are the cost model's (compiler/select/cost_model.h): what selection compared, as if nothing overlapped. Bytes
-// are exact: what the runtime will count.
+// are what the runtime will count: exactly, or "at most" where rows are ragged, of which only the filled ones are sent.
 #pragma once
 
 #include <string>

@@ -61,7 +61,8 @@ class GraphText {
                     facts_.micro_batches == 1 ? " micro-batch" : " micro-batches",
                     " per step\n  a step, one thing after another: compute ", SecondsText(compute), ", boxing ",
                     SecondsText(boxing), "; the busiest rank computes ", SecondsText(BusiestRank()), "\n",
-                    "  boxing moves ", bytes.total(), " bytes per step: ", LinksText(bytes), "\n");
+                    "  boxing moves ", bytes.at_most ? "at most " : "", bytes.total(),
+                    " bytes per step: ", LinksText(bytes), "\n");
     if (const std::string text = PrecisionSummary(job_, graph_); !text.empty()) {
       absl::StrAppend(&out_, "  precision: ", text, "\n");
     }

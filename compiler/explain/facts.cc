@@ -32,7 +32,7 @@ std::vector<std::string> ChangedAxes(const DistType& from, const DistType& to) {
 
 // What the destinations read of other ranks.
 LinkBytes BytesRead(const TensorType& type, const BoxingStep& step, const Topology& topology) {
-  LinkBytes bytes;
+  LinkBytes bytes{.at_most = type.is_ragged()};
   for (size_t d = 0; d < step.pieces.size(); ++d) {
     const int to = step.to.placement.ranks()[d];
     for (const BoxingPiece& piece : step.pieces[d]) {
@@ -182,11 +182,12 @@ LinkBytes& LinkBytes::operator+=(const LinkBytes& o) {
   same_process += o.same_process;
   same_host += o.same_host;
   between_hosts += o.between_hosts;
+  at_most = at_most || o.at_most;
   return *this;
 }
 
 LinkBytes LinkBytes::operator*(int times) const {
-  return {same_process * times, same_host * times, between_hosts * times};
+  return {same_process * times, same_host * times, between_hosts * times, at_most};
 }
 
 double GraphFacts::compute_seconds() const { return std::accumulate(compute.begin(), compute.end(), 0.0); }

@@ -27,11 +27,13 @@
 
 namespace oneflow {
 
-// Bytes by the kind of link that they cross.
+// Bytes by the kind of link that they cross. Of ragged rows only those that are filled are sent: what there is room for
+// is the most.
 struct LinkBytes {
   int64_t same_process = 0;
   int64_t same_host = 0;  // between processes
   int64_t between_hosts = 0;
+  bool at_most = false;  // else exactly
 
   int64_t total() const { return same_process + same_host + between_hosts; }
   LinkBytes& operator+=(const LinkBytes& o);

@@ -101,6 +101,8 @@ function bytesText(b) {
   while (b >= 999.5 && unit < 3) { b /= 1024; ++unit; }
   return (b >= 99.95 ? b.toFixed(0) : b >= 9.995 ? b.toFixed(1) : b.toFixed(2)) + " " + ["KiB", "MiB", "GiB", "TiB"][unit];
 }
+// Before a number of bytes that is the most that move, not what moves.
+function mostOf(links) { return links.startsWith("at most") ? "\u2264 " : ""; }
 function timeText(s) {
   const digits = (x) => x >= 99.95 ? x.toFixed(0) : x >= 9.995 ? x.toFixed(1) : x.toFixed(2);
   if (s === 0) return "0";
@@ -141,7 +143,7 @@ function show(number) {
   selected = null;
   byId("title").textContent = data.job + (graph.mesh ? " on " + graph.mesh : "");
   byId("sums").textContent = "a step of '" + graph.name + "': compute " + timeText(graph.compute) + ", boxing " +
-      timeText(graph.boxing) + ", moves " + bytesText(graph.bytes) + (graph.bytes > 0 ? " (" + graph.links + ")" : "");
+      timeText(graph.boxing) + ", moves " + mostOf(graph.links) + bytesText(graph.bytes) + (graph.bytes > 0 ? " (" + graph.links + ")" : "");
   byId("graphs").replaceChildren(...data.graphs.map((g, i) => {
     const b = element("button", g.name, null, i === number ? "on" : "");
     b.onclick = () => show(i);
@@ -201,7 +203,7 @@ function rows() {
     if (count > 1) element("span", "  \u00d7" + count, name, "soft");
     const change = element("td", first.w, row);
     element("div", first.h + (first.a > 1 ? ", " + first.a + " times" : ""), change, "soft");
-    element("td", bytesText(bytes), row, "number");
+    element("td", mostOf(first.m) + bytesText(bytes), row, "number");
     element("td", timeText(seconds), row, "number");
     row.onclick = () => reveal(first.i);
     return row;
@@ -482,7 +484,7 @@ function drawEdge(a, b, edge, dearest, lines, marks) {
                                "stroke-opacity": 0.8, "stroke-linecap": "round", cursor: "pointer" }, lines);
   if (bytes === 0) line.setAttribute("stroke-dasharray", "5 4");
   const middle = line.getPointAtLength ? line.getPointAtLength(line.getTotalLength() / 2) : { x: (x1 + x2) / 2, y: (y1 + y2) / 2 };
-  const text = (boxings.length > 1 ? boxings.length + " \u00d7 " : "") + main.k + "  " + (bytes > 0 ? bytesText(bytes) + " \u00b7 " : "") + timeText(seconds);
+  const text = (boxings.length > 1 ? boxings.length + " \u00d7 " : "") + main.k + "  " + (bytes > 0 ? mostOf(main.m) + bytesText(bytes) + " \u00b7 " : "") + timeText(seconds);
   const mark = drawn("text", { x: middle.x + 7, y: middle.y + 4, class: "mark", cursor: "pointer", style: "fill:" + colour }, marks, text);
   drawn("title", {}, mark, boxings.map((x) => x.n + "  " + x.w + ": " + x.h).slice(0, 12).join("\n"));
   for (const e of [line, mark]) e.addEventListener("click", () => tell(undefined, [...boxings]));

@@ -91,7 +91,8 @@ std::string LinksText(const LinkBytes& bytes) {
   add(bytes.same_process, "within a process");
   add(bytes.same_host, "between processes");
   add(bytes.between_hosts, "between hosts");
-  return parts.empty() ? "nothing" : absl::StrJoin(parts, ", ");
+  if (parts.empty()) return "nothing";
+  return absl::StrCat(bytes.at_most ? "at most " : "", absl::StrJoin(parts, ", "));
 }
 
 std::string ChangeText(const DistType& from, const DistType& to) {

@@ -21,7 +21,8 @@ std::string TensorName(const Graph& graph, ValueId value);
 // "(matmul, models/gpt.cc:42)".
 std::string OpAndSource(const Node& node);
 
-// "1 MiB within a process, 3 MiB between processes"; "nothing" if no byte moves.
+// "1 MiB within a process, 3 MiB between processes"; "nothing" if no byte moves; "at most 1 MiB ..." where
+// rows are ragged.
 std::string LinksText(const LinkBytes& bytes);
 // "(S(0),P) -> (S(0),B)", with the placements if they differ.
 std::string ChangeText(const DistType& from, const DistType& to);

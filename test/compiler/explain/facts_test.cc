@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "absl/strings/match.h"
+#include "compiler/explain/explain.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/plan_text.h"
 #include "compiler/lower/program_text.h"
@@ -52,6 +54,23 @@ TEST(FactsTest, BytesAreThoseThatThePlanMoves) {
       EXPECT_EQ(planned, PredictedBytesMoved(program.plans(i)));
     }
     EXPECT_GT(job.graphs[0].bytes_moved().total(), 0);
+  }
+}
+
+// Of ragged rows, whose counts are known when it runs.
+TEST(FactsTest, BytesOfRaggedRowsAreTheMostThatMove) {
+  for (const bool ragged : {false, true}) {
+    GraphBuilder b(Ops(), "rows");
+    const Tensor counts = RowCounts(b.Variable("ids", {DType::kInt32, {4, 6}}, "zeros", {}, false), 4);
+    Tensor x = b.Variable("x", {DType::kFloat32, {4, 4, 6, 8}}, "normal(1)", {{"dp", Sbp::Split(0)}}, false);
+    if (ragged) x = KeepRows(x, counts);
+    Fetch(ReduceSum(Square(x.To({{"dp", Sbp::Split(1)}}))), "y");
+    ASSERT_OK_AND_ASSIGN(const Graph graph, b.Finish());
+    ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf({graph}, Options({{"dp", 2}})));
+    EXPECT_EQ(job.graphs[0].bytes_moved().at_most, ragged);
+    const std::string text = ExplainJob(job);
+    EXPECT_EQ(absl::StrContains(text, "boxing moves at most "), ragged) << text;
+    EXPECT_EQ(absl::StrContains(text, "at most 1.50 KiB"), ragged) << text;
   }
 }
 

@@ -41,6 +41,11 @@ TEST(WordsTest, LinksThatNothingCrossesAreLeftOut) {
   EXPECT_EQ(LinksText({1, 2, 3}), "1 B within a process, 2 B between processes, 3 B between hosts");
 }
 
+TEST(WordsTest, TheMostThatMovesIsSaidToBeThat) {
+  EXPECT_EQ(LinksText({2048, 0, 0, /*at_most=*/true}), "at most 2.00 KiB within a process");
+  EXPECT_EQ(LinksText({0, 0, 0, /*at_most=*/true}), "nothing");
+}
+
 TEST(WordsTest, PlacementsAreSaidWhereTheyChange) {
   const Placement pair({{"dp", 2}}, {0, 1}), one({}, {0});
   EXPECT_EQ(ChangeText({pair, {Sbp::Split(0)}}, {pair, {Sbp::Broadcast()}}), "(S(0)) -> (B)");
