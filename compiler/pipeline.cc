@@ -1,9 +1,45 @@
 #include "compiler/pipeline.h"
 
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_join.h"
 #include "oneflow_core/verify.h"
 
 namespace oneflow {
 namespace {
+
+// A hint for an axis that no mesh of the job has would say nothing: it is a slip of the pen, unless it names one of the
+// axes that every model may speak of.
+absl::Status CheckAxis(const CompileOptions& options, absl::string_view axis) {
+  const auto has = [&](const Mesh& mesh) {
+    return std::any_of(mesh.axes().begin(), mesh.axes().end(), [&](const Axis& a) { return a.name == axis; });
+  };
+  bool known = HasBuiltInRole(axis) || has(options.mesh);
+  std::set<std::string> names;
+  for (const Axis& a : options.mesh.axes()) names.insert(a.name);
+  for (const auto& [graph, own] : options.meshes) {
+    known = known || has(own.mesh());
+    for (const Axis& a : own.mesh().axes()) names.insert(a.name);
+  }
+  if (known) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a hint is for axis '", axis, "', but no mesh of the job has it; they have ",
+                   names.empty() ? "none" : absl::StrCat("'", absl::StrJoin(names, "', '"), "'")));
+}
+
+absl::Status CheckHints(const Graph& graph, const CompileOptions& options) {
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    for (const AxisCoordinate& wish : node.at) OF_RETURN_IF_ERROR_AT(CheckAxis(options, wish.axis), Where(node));
+    for (const ValueId output : node.outputs) {
+      for (const AxisSbp& wish : graph.value(output).hint) {
+        OF_RETURN_IF_ERROR_AT(CheckAxis(options, wish.axis), Where(node));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
 
 constexpr Pass kPipeline[] = {
     {"key-random-ops", KeyRandomOps},  // the first
@@ -39,11 +75,16 @@ absl::Status RunPipeline(absl::Span<const Pass> passes, Graph& graph, PassContex
   const std::string name = graph.name();  // a pass that fails may leave no graph
   for (const Pass& pass : passes) {
     const auto where = [&] { return absl::StrCat("graph '", name, "': pass '", pass.name, "'"); };
+    const size_t num_losses = graph.losses.size();
     const absl::StatusOr<bool> changed = pass.run(graph, context);
     OF_RETURN_IF_ERROR_AT(changed.status(), where());
     if (*changed) {
       if (const absl::Status status = VerifyGraph(graph, context.ops); !status.ok()) {
         return absl::InternalError(absl::StrCat(where(), ": left a graph that is not one: ", status.message()));
+      }
+      if (graph.losses.size() != num_losses) {
+        return absl::InternalError(
+            absl::StrCat(where(), ": left ", graph.losses.size(), " of ", num_losses, " losses"));
       }
     }
     if (observer) observer(pass.name, graph);
@@ -64,6 +105,7 @@ absl::StatusOr<Graph> RunPasses(Graph graph, const CompileOptions& options, cons
         absl::StrCat("a process holds ", options.ranks_per_process, " ranks; it needs at least 1"));
   }
   OF_RETURN_IF_ERROR(CheckHosts(options));
+  OF_RETURN_IF_ERROR_AT(CheckHints(graph, options), absl::StrCat("graph '", graph.name(), "'"));
   PassContext context{options, ops, variables, JobTopology(options)};
   OF_RETURN_IF_ERROR(RunPipeline(Pipeline(), graph, context, observer));
   OF_RETURN_IF_ERROR_AT(VerifyBoxedGraph(graph, ops, options), absl::StrCat("graph '", graph.name(), "'"));

@@ -17,7 +17,7 @@ struct Pass {
 absl::Span<const Pass> Pipeline();
 
 // Runs `passes` on `graph`. Errors are those of the passes, with "pass 'x'" before them; Internal if a pass leaves a
-// graph that VerifyGraph refuses.
+// graph that VerifyGraph refuses, or drops a loss.
 absl::Status RunPipeline(absl::Span<const Pass> passes, Graph& graph, PassContext& context,
                          const PassObserver& observer);
 

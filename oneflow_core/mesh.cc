@@ -12,6 +12,11 @@
 
 namespace oneflow {
 
+bool HasBuiltInRole(absl::string_view axis) {
+  constexpr absl::string_view kNames[] = {"pp", "dp", "tp", "cp", "ep"};
+  return std::find(std::begin(kNames), std::end(kNames), axis) != std::end(kNames);
+}
+
 std::string AxesText(absl::Span<const Axis> axes) {
   return absl::StrJoin(axes, ",", [](std::string* s, const Axis& a) { absl::StrAppend(s, a.name, "=", a.size); });
 }

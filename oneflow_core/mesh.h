@@ -35,6 +35,9 @@ struct Axis {
   bool operator==(const Axis& o) const { return name == o.name && size == o.size; }
 };
 
+// Whether an axis of this name has a role by itself: pp, dp, tp, cp, ep. Models speak of these on any mesh.
+bool HasBuiltInRole(absl::string_view axis);
+
 // "dp=2,tp=2".
 std::string AxesText(absl::Span<const Axis> axes);
 

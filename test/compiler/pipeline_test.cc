@@ -46,6 +46,42 @@ TEST(PipelineTest, RefusesImpossibleOptions) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("0 ranks")));
 }
 
+TEST(PipelineTest, RefusesAHintForAnAxisThatNoMeshHas) {
+  const auto compile = [](SbpHint up, PlacementHint at, const CompileOptions& options) {
+    GraphBuilder b(Ops(), "mlp");
+    const Tensor hidden = MatMul(ReadSamples(b, 8).rows, Weight(b, "up", {16, 32}, std::move(up)));
+    Fetch(ReduceMean(at.empty() ? hidden : hidden.To(std::move(at), {})), "y");
+    VariableDists variables;
+    return RunPasses(*b.Finish(), options, Ops(), variables).status();
+  };
+  CompileOptions options = Options({{"dp", 2}, {"rows", 2}});
+  EXPECT_OK(compile({{"rows", Sbp::Split(1)}}, {}, options));
+  EXPECT_OK(compile({{"tp", Sbp::Split(1)}, {"ep", Sbp::Split(0)}}, {{"pp", 0}}, options))
+      << "models say this anywhere";
+  EXPECT_THAT(compile({{"row", Sbp::Split(1)}}, {}, options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("node 'up'"), HasSubstr("testing.h"), HasSubstr("axis 'row'"),
+                             HasSubstr("they have 'dp', 'rows'"))));
+  EXPECT_THAT(
+      compile({}, {{"stage", 0}}, options),
+      StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("pipeline_test.cc"), HasSubstr("axis 'stage'"))));
+  options.meshes.emplace("evaluate", PlanMesh(*Mesh::Create({{"row", 2}})));
+  EXPECT_OK(compile({{"row", Sbp::Split(1)}}, {}, options)) << "another plan's mesh has it";
+}
+
+TEST(PipelineTest, APassMayNotDropALoss) {
+  const Pass passes[] = {{"forget", [](Graph& graph, PassContext&) -> absl::StatusOr<bool> {
+                            graph.losses.clear();
+                            return true;
+                          }}};
+  Graph graph = Mlp();
+  const CompileOptions options = Options({});
+  const VariableDists variables;
+  PassContext context{options, Ops(), variables, JobTopology(options)};
+  EXPECT_THAT(RunPipeline(passes, graph, context, nullptr),
+              StatusIs(absl::StatusCode::kInternal, AllOf(HasSubstr("'forget'"), HasSubstr("0 of 1 losses"))));
+}
+
 TEST(PipelineTest, RecordsWhereVariablesLie) {
   VariableDists variables;
   ASSERT_OK(RunPasses(Mlp(8, 32, {{"tp", Sbp::Split(1)}}), Options({{"tp", 2}}), Ops(), variables));
