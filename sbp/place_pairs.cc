@@ -36,7 +36,7 @@ std::vector<int64_t> PlacePairs::Describe(const Placement& from, const Placement
       description.push_back(rank_number(rank));
       description.push_back(process_number(topology_.ProcessOf(rank)));
       description.push_back(host_number(topology_.HostOf(rank)));
-      description.push_back(reinterpret_cast<intptr_t>(&topology_.GroupOf(rank)));
+      description.push_back(static_cast<int64_t>(topology_.GroupIndexOf(rank)));
     }
   }
   return description;
