@@ -15,7 +15,7 @@
 namespace oneflow {
 
 template <typename Device>
-struct Layout {
+struct BoxCopies {
   using Ints = std::vector<int64_t>;
 
   // The operand's memory from that element on.

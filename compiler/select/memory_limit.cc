@@ -115,7 +115,7 @@ class LimitedSearch {
   double PartUsed(const SearchResult& result) const {
     double part = 0;
     for (const MemoryLimit& limit : limits_) {
-      const MemoryUse use = LargestUse(problem_, limit.demand, result.choice);
+      const DemandByKind use = LargestUse(problem_, limit.demand, result.choice);
       part = std::max(part, static_cast<double>(use.total()) / static_cast<double>(limit.bytes));
     }
     return part;
@@ -135,7 +135,7 @@ class LimitedSearch {
   }
 
   absl::Status TooMuch(const MemoryLimit& limit, const SearchResult& result) const {
-    const MemoryUse use = LargestUse(problem_, limit.demand, result.choice);
+    const DemandByKind use = LargestUse(problem_, limit.demand, result.choice);
     const bool one_kind = limit.demand.read.empty();
     return absl::ResourceExhaustedError(
         absl::StrCat(one_kind ? "variables need " : "memory: ", use.total(), " bytes ",
@@ -158,7 +158,7 @@ const char* Name(MemoryKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-std::string MemoryUse::ToString() const {
+std::string DemandByKind::ToString() const {
   std::vector<std::string> parts;
   for (size_t kind = 0; kind < bytes.size(); ++kind) {
     if (bytes[kind] > 0) parts.push_back(absl::StrCat(Name(static_cast<MemoryKind>(kind)), " ", bytes[kind]));
@@ -167,17 +167,17 @@ std::string MemoryUse::ToString() const {
 }
 
 // Places are few, so that ranks are looked at once per place and not per node.
-MemoryUse LargestUse(const SearchProblem& problem, const MemoryDemand& demand, const std::vector<int>& choice) {
-  std::vector<MemoryUse> at_place(demand.ranks.size());
+DemandByKind LargestUse(const SearchProblem& problem, const MemoryDemand& demand, const std::vector<int>& choice) {
+  std::vector<DemandByKind> at_place(demand.ranks.size());
   ForAllHeld(problem, demand, choice, [&](int place, MemoryKind kind, int64_t bytes) {
     at_place[place].bytes[static_cast<size_t>(kind)] += bytes;
   });
-  std::unordered_map<int, MemoryUse> on_rank;
-  MemoryUse largest;
+  std::unordered_map<int, DemandByKind> on_rank;
+  DemandByKind largest;
   for (size_t place = 0; place < at_place.size(); ++place) {
     if (at_place[place].total() == 0) continue;
     for (int rank : demand.ranks[place]) {
-      MemoryUse& use = on_rank[rank];
+      DemandByKind& use = on_rank[rank];
       for (size_t kind = 0; kind < use.bytes.size(); ++kind) use.bytes[kind] += at_place[place].bytes[kind];
       if (use.total() > largest.total()) largest = use;
     }

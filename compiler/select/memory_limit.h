@@ -48,14 +48,14 @@ struct MemoryDemand {
 };
 
 // Bytes by kind.
-struct MemoryUse {
+struct DemandByKind {
   std::array<int64_t, 4> bytes = {};
   int64_t total() const { return bytes[0] + bytes[1] + bytes[2] + bytes[3]; }
   std::string ToString() const;  // "variables 640, activations 2048"
 };
 
 // On the rank that holds most.
-MemoryUse LargestUse(const SearchProblem& problem, const MemoryDemand& demand, const std::vector<int>& choice);
+DemandByKind LargestUse(const SearchProblem& problem, const MemoryDemand& demand, const std::vector<int>& choice);
 
 struct MemoryLimit {
   MemoryDemand demand;

@@ -21,6 +21,6 @@ struct Host {
 
 }  // namespace
 
-KernelList LayoutKernels() { return Layout<Host>::Kernels(); }
+KernelList LayoutKernels() { return BoxCopies<Host>::Kernels(); }
 
 }  // namespace oneflow::cpu

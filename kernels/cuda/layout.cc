@@ -24,6 +24,6 @@ struct OnStream {
 
 }  // namespace
 
-KernelList LayoutKernels() { return Layout<OnStream>::Kernels(); }
+KernelList LayoutKernels() { return BoxCopies<OnStream>::Kernels(); }
 
 }  // namespace oneflow::cuda

@@ -296,8 +296,9 @@ TEST_P(ConformanceTest, NoKernelIsListedTwice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ConformanceTest,
-                         ::testing::Values(TestDevice{"cpu", OneCore}, TestDevice{"cpu_of_two_cores", TwoCores},
-                                           TestDevice{"cuda", FirstGpu}),
+                         ::testing::Values(DeviceUnderTest{"cpu", OneCore},
+                                           DeviceUnderTest{"cpu_of_two_cores", TwoCores},
+                                           DeviceUnderTest{"cuda", FirstGpu}),
                          NameOf);
 
 }  // namespace

@@ -157,7 +157,8 @@ TEST_P(CopyRowsTest, WideRowsAndManyGroups) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CopyRowsTest,
-                         ::testing::Values(TestDevice{"cpu", TwoCores}, TestDevice{"cuda", FirstGpu}), NameOf);
+                         ::testing::Values(DeviceUnderTest{"cpu", TwoCores}, DeviceUnderTest{"cuda", FirstGpu}),
+                         NameOf);
 
 TEST(CountRowsTest, AddsUpWhatTheCopyTakes) {
   std::mt19937_64 random(4);

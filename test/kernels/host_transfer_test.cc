@@ -83,7 +83,7 @@ TEST_P(HostTransferTest, SaysWhenThereIsNoMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, HostTransferTest,
-                         ::testing::Values(TestDevice{"cpu", OneCore}, TestDevice{"cuda", FirstGpu}), NameOf);
+                         ::testing::Values(DeviceUnderTest{"cpu", OneCore}, DeviceUnderTest{"cuda", FirstGpu}), NameOf);
 
 }  // namespace
 }  // namespace oneflow::testing

@@ -122,7 +122,7 @@ TEST_P(ManyCallsTest, UpdatesThatAreSkippedChangeNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ManyCallsTest,
-                         ::testing::Values(TestDevice{"cpu", OneCore}, TestDevice{"cuda", FirstGpu}), NameOf);
+                         ::testing::Values(DeviceUnderTest{"cpu", OneCore}, DeviceUnderTest{"cuda", FirstGpu}), NameOf);
 
 }  // namespace
 }  // namespace oneflow::testing

@@ -148,7 +148,7 @@ TEST_P(SoftmaxPartsTest, WithoutTheLargestElementThereIsNoIndex) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, SoftmaxPartsTest,
-                         ::testing::Values(TestDevice{"cpu", OneCore}, TestDevice{"cuda", FirstGpu}), NameOf);
+                         ::testing::Values(DeviceUnderTest{"cpu", OneCore}, DeviceUnderTest{"cuda", FirstGpu}), NameOf);
 
 }  // namespace
 }  // namespace oneflow::testing

@@ -38,7 +38,7 @@ std::string ConfigOf(const PublishedRun& run, const std::string& text) {
       "train { steps: 1 batch_size: %d micro_batches: %d optimizer { adamw {} clip_norm: 1 }\n"
       "  schedule { learning_rate: 1e-4 } }\n",
       text, run.pp, run.dp, run.tp, hosts, hosts, ranks / hosts, kRoomyDevice,
-      run.machine == Machine::kSelene ? kSeleneHosts : kFrontierHosts, run.batch, run.micro_batches());
+      run.machine == Supercomputer::kSelene ? kSeleneHosts : kFrontierHosts, run.batch, run.micro_batches());
   if (run.pp > 1 && run.chunks > 1)
     absl::StrAppend(&config, "pipeline { schedule: 'interleaved' chunks: ", run.chunks, " }\n");
   const char* const what = run.recomputed == Recomputed::kLayers      ? "layers"

@@ -70,7 +70,7 @@ PublishedRun Figure(const PublishedModel& model, int tp, int pp, int dp, int64_t
 
 PublishedRun OnFrontier(int tp, int pp, int64_t batch) {
   PublishedRun run = Figure(k22B, tp, pp, 1, batch, 1);
-  run.machine = Machine::kFrontier;
+  run.machine = Supercomputer::kFrontier;
   run.products_add = true;
   return run;
 }

@@ -24,7 +24,7 @@ struct PublishedModel {
 // What is computed again for backward: nothing, the core of attention, or every layer.
 enum class Recomputed : uint8_t { kNone, kAttention, kLayers };
 
-enum class Machine : uint8_t { kSelene, kFrontier };
+enum class Supercomputer : uint8_t { kSelene, kFrontier };
 
 struct PublishedRun {
   std::string name;
@@ -35,7 +35,7 @@ struct PublishedRun {
   int64_t micro = 1;  // samples of a micro-batch
   Recomputed recomputed = Recomputed::kLayers;
   bool sequence_parallel = false;
-  Machine machine = Machine::kSelene;
+  Supercomputer machine = Supercomputer::kSelene;
   // Whether products of gradients of weights add to what is there. Megatron-LM does so since 2022-02-13 (commit
   // 83b1e42f30): later than the runs of 2104.04473, earlier than those of 2205.05198.
   bool products_add = true;

@@ -688,7 +688,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
   }
 
   const SteadyClock clock_;
-  const KeepRule keep_;
+  const EndedJobsRule keep_;
   const absl::Duration heartbeat_;  // how often daemons are told to be heard
   const Access access_;
   // For those who only look: told by the store thread, never under mu_.

@@ -26,7 +26,7 @@ struct SchedulerOptions {
   std::string address = "127.0.0.1:0";  // host:port to listen on; port 0: any free one
   std::string db_path;                  // SQLite file
   SchedulerLimits limits;
-  KeepRule keep;          // of ended jobs
+  EndedJobsRule keep;     // of ended jobs
   std::string metrics;    // where Prometheus finds /metrics: PORT or HOST:PORT; empty: nowhere
   std::string page;       // where browsers find the page: the same
   AllowedPaths allowed;   // files that the page may show

@@ -211,7 +211,7 @@ absl::StatusOr<std::vector<pb::JobEvent>> Store::LoadEvents(int64_t job, int64_t
 
 // --- What is no longer kept ---
 
-absl::StatusOr<bool> Store::Prune(const KeepRule& rule, absl::Time now) {
+absl::StatusOr<bool> Store::Prune(const EndedJobsRule& rule, absl::Time now) {
   OF_ASSIGN_OR_RETURN(const int64_t job, FindExpired(rule, now));
   if (job == 0) return false;
   OF_RETURN_IF_ERROR(Execute("PRAGMA synchronous=NORMAL"));
@@ -219,7 +219,7 @@ absl::StatusOr<bool> Store::Prune(const KeepRule& rule, absl::Time now) {
   return true;
 }
 
-absl::StatusOr<int64_t> Store::FindExpired(const KeepRule& rule, absl::Time now) {
+absl::StatusOr<int64_t> Store::FindExpired(const EndedJobsRule& rule, absl::Time now) {
   Statement query(db_,
                   "SELECT job FROM specs JOIN jobs USING (job) WHERE finished_us > 0 AND (finished_us < ?1 OR job NOT"
                   " IN (SELECT job FROM jobs WHERE finished_us > 0 ORDER BY finished_us DESC, job DESC LIMIT ?2))"

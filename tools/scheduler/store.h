@@ -24,7 +24,7 @@ namespace oneflow {
 
 // How long ended jobs keep their events, specs and plans: as long as both hold. That they were, and how they ended, is
 // kept for ever.
-struct KeepRule {
+struct EndedJobsRule {
   int64_t jobs = 1000;                                 // only the last that ended
   absl::Duration age = absl::Seconds(30 * 24 * 3600);  // since their end
 };
@@ -56,7 +56,7 @@ class Store {
 
   // Deletes a part of what the rule does not keep, in a transaction that holds up nobody for long. Whether there may be
   // more.
-  absl::StatusOr<bool> Prune(const KeepRule& rule, absl::Time now);
+  absl::StatusOr<bool> Prune(const EndedJobsRule& rule, absl::Time now);
 
   // A job that has had many events since it was last thinned; 0: none.
   int64_t FindGrown() const;
@@ -79,7 +79,7 @@ class Store {
   absl::StatusOr<std::vector<pb::StoredWorker>> LoadWorkers(int64_t job);
   absl::Status WriteEvents(const Effects& effects);
   // The first job that the rule does not keep; 0 if there is none.
-  absl::StatusOr<int64_t> FindExpired(const KeepRule& rule, absl::Time now);
+  absl::StatusOr<int64_t> FindExpired(const EndedJobsRule& rule, absl::Time now);
   absl::Status DeletePart(int64_t job);
   // The sequences of all events of the job in `thinning`; how many there are.
   absl::StatusOr<int64_t> ReadEvents(int64_t job, Thinning& thinning);

@@ -369,7 +369,7 @@ TEST_P(PathsTest, FillZeroClearsExactlyTheBytesAsked) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PathsTest,
-                         ::testing::Values(TestDevice{"cpu", OneCore}, TestDevice{"cuda", FirstGpu}), NameOf);
+                         ::testing::Values(DeviceUnderTest{"cpu", OneCore}, DeviceUnderTest{"cuda", FirstGpu}), NameOf);
 
 }  // namespace
 }  // namespace oneflow::testing

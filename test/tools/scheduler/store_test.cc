@@ -163,7 +163,7 @@ TEST_F(StoreTest, TheLastJobsThatEndedAndThoseThatRunAreKept) {
     ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(path_));
     for (const int job : {1, 2, 3}) EXPECT_OK(store->Apply(EndedJob(job, 100 - job), false));
     EXPECT_OK(store->Apply(NewJobEffects(4, pb::RUNNING, 10, "a plan"), false));
-    const KeepRule rule{.jobs = 2, .age = absl::Hours(1)};
+    const EndedJobsRule rule{.jobs = 2, .age = absl::Hours(1)};
     const absl::Time now = absl::FromUnixSeconds(200);
     while (*store->Prune(rule, now)) {
     }
@@ -185,7 +185,7 @@ TEST_F(StoreTest, AnOldJobGoesWithItsPlanThoughThereIsRoom) {
     ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(path_));
     EXPECT_OK(store->Apply(EndedJob(1, 100, "its own"), false));
     EXPECT_OK(store->Apply(EndedJob(2, 101, "another"), false));
-    const KeepRule rule{.jobs = 10, .age = absl::Seconds(50)};
+    const EndedJobsRule rule{.jobs = 10, .age = absl::Seconds(50)};
     while (*store->Prune(rule, absl::FromUnixSeconds(151))) {
     }
   }
