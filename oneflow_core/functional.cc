@@ -25,13 +25,46 @@ Tensor Call1(absl::string_view op, const std::vector<Tensor>& inputs, AttrMap at
 // A negative axis counts from the last dimension. One that does not exist is left for type inference to refuse.
 int64_t Resolve(const Tensor& x, int64_t axis) { return axis < 0 ? axis + x.shape().rank() : axis; }
 
-Tensor Reduce(absl::string_view op, Tensor x, std::vector<int64_t> axes, bool keepdims, Location loc) {
+// `axes` from 0 on, ascending; all dimensions if there are none.
+std::vector<int64_t> Axes(const Tensor& x, std::vector<int64_t> axes) {
   for (int64_t& axis : axes) axis = Resolve(x, axis);
   std::sort(axes.begin(), axes.end());
   if (axes.empty()) {
     for (int i = 0; i < x.shape().rank(); ++i) axes.push_back(i);
   }
+  return axes;
+}
+
+bool Contains(const std::vector<int64_t>& axes, int64_t axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+Tensor Reduce(absl::string_view op, Tensor x, std::vector<int64_t> axes, bool keepdims, Location loc) {
+  axes = Axes(x, std::move(axes));
   return Call1(op, {x}, {{"axes", std::move(axes)}, {"keepdims", keepdims}}, loc);
+}
+
+// The mean over the rows of a ragged x that are filled, and over the other `axes`, which are ascending: their sum, by
+// how many elements that is. Of groups without rows it is 0.
+Tensor MeanOfRows(Tensor x, const std::vector<int64_t>& axes, bool keepdims, Location loc) {
+  const TensorType type = x.type();  // a copy: adding nodes moves the types of the graph
+  const Tensor counts(x.builder(), CountsOf(x.builder()->graph(), x.id()));
+  const Tensor sum = Cast(ReduceSum(x, axes, keepdims, loc), DType::kFloat32, loc);
+  std::vector<int64_t> groups, kept;  // of the counts: the dimensions that are reduced; what remains, as of the mean
+  double elements_of_row = 1;
+  for (int d = 0; d < type.shape.rank(); ++d) {
+    const bool reduced = Contains(axes, d);
+    if (reduced && d < type.ragged) groups.push_back(d);
+    if (reduced && d > type.ragged) elements_of_row *= static_cast<double>(type.shape[d]);
+    if (!reduced || keepdims) kept.push_back(reduced || d > type.ragged ? 1 : type.shape[d]);
+  }
+  Tensor rows = Cast(counts, DType::kFloat32, loc);
+  if (!groups.empty()) rows = ReduceSum(rows, groups, /*keepdims=*/false, loc);
+  // Less than one row is none, whose sum is 0.
+  const Tensor one = Constant(*x.builder(), {DType::kFloat32, {}}, 1, loc);
+  Tensor elements = Scale(Maximum(rows, one, loc), elements_of_row, loc);
+  if (elements.valid() && elements.shape().dims() != kept) elements = Reshape(elements, kept, loc);
+  return Cast(Div(sum, elements, loc), type.dtype, loc);
 }
 
 }  // namespace
@@ -74,7 +107,11 @@ Tensor ReduceSum(Tensor x, std::vector<int64_t> axes, bool keepdims, Location lo
   return Reduce("reduce_sum", x, std::move(axes), keepdims, loc);
 }
 Tensor ReduceMean(Tensor x, std::vector<int64_t> axes, bool keepdims, Location loc) {
-  return Reduce("reduce_mean", x, std::move(axes), keepdims, loc);
+  if (!x.valid()) return x;
+  axes = Axes(x, std::move(axes));
+  const bool over_rows = x.type().is_ragged() && Contains(axes, x.type().ragged);
+  if (!over_rows) return Reduce("reduce_mean", x, std::move(axes), keepdims, loc);
+  return MeanOfRows(x, axes, keepdims, loc);
 }
 Tensor ReduceMax(Tensor x, std::vector<int64_t> axes, bool keepdims, Location loc) {
   return Reduce("reduce_max", x, std::move(axes), keepdims, loc);

@@ -54,7 +54,8 @@ Tensor BiasAdd(Tensor x, Tensor b, int axis = -1, Location loc = Location::curre
 // The identity if rate is 0. The mask differs between calls, steps and micro-batches, not between layouts.
 Tensor Dropout(Tensor x, double rate, Location loc = Location::current());
 
-// Over `axes`, in any order; {}: over all dimensions.
+// Over `axes`, in any order; {}: over all dimensions. Of ragged rows a sum and a mean are of those that are filled; the
+// mean of none is 0.
 Tensor ReduceSum(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
 Tensor ReduceMean(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());
 Tensor ReduceMax(Tensor x, std::vector<int64_t> axes = {}, bool keepdims = false, Location loc = Location::current());

@@ -180,6 +180,10 @@ absl::StatusOr<RaggedRule> RaggedRuleOf(const OpDef& op, const InferContext& con
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::vector<int>& dims = ragged.rule.outputs[i];
     if (!Has(dims, ragged.rows)) {
+      if (op.ragged == RaggedUse::kRows) {
+        return Refused("'", op.name, "' over the ragged rows of ", inputs[FirstRagged(inputs)].ToString(),
+                       " would count those that are not filled; reduce_sum does not, and the counts say how many are");
+      }
       ragged.sums = true;
     } else if (!knows_zeros && !BeginsWith(ragged, dims)) {
       return Refused("output ", i, " would be ", outputs[i].ToString(),
@@ -195,7 +199,18 @@ absl::StatusOr<RaggedRule> RaggedRuleOf(const OpDef& op, const InferContext& con
   return ragged;
 }
 
-absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const InferContext& context) {
+namespace {
+
+absl::Status CheckRanks(absl::Span<const TensorType> types, absl::string_view side) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (types[i].shape.rank() <= kMaxDims) continue;
+    return Refused(side, " ", i, " has ", types[i].shape.rank(), " dimensions: ", types[i].ToString(),
+                   "; the most are ", kMaxDims);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<TensorType>> InferAnyTypes(const OpDef& op, const InferContext& context) {
   if (!TakesCounts(op, context.inputs)) return op.infer(context);
   const absl::Span<const TensorType> inputs = context.inputs.first(context.inputs.size() - 1);
   const TensorType& counts = context.inputs.back();
@@ -211,6 +226,15 @@ absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const InferC
   if (ragged.by_groups) return outputs;
   if (ragged.sums) return Refused("the op adds ragged rows up, of ", inputs[first].ToString(), ": pad_rows first");
   for (TensorType& output : outputs) output.ragged = static_cast<int>(ragged.groups.size());
+  return outputs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const InferContext& context) {
+  OF_RETURN_IF_ERROR(CheckRanks(context.inputs, "input"));
+  OF_ASSIGN_OR_RETURN(std::vector<TensorType> outputs, InferAnyTypes(op, context));
+  OF_RETURN_IF_ERROR(CheckRanks(outputs, "output"));
   return outputs;
 }
 

@@ -153,6 +153,7 @@ void AddReduceOps(OpRegistry& registry) {
                 .infer = InferReduceNonEmpty,
                 .grad = ReduceMeanGrad,
                 .flops = FlopsOfInput,
+                .ragged = RaggedUse::kRows,
                 .blocks = BlocksOfMean});
   for (const char* name : {"reduce_max", "reduce_min"}) {
     registry.Add({.name = name, .infer = InferReduceNonEmpty, .grad = ReduceExtremumGrad, .flops = FlopsOfInput});

@@ -295,6 +295,48 @@ TEST_F(RaggedLawTest, FilledRowsTravelAndNoOthers) {
   }
 }
 
+// Its gradient too: each filled row has its share of what arrives, and others have none.
+TEST_F(RaggedLawTest, AMeanIsOfTheRowsThatAreFilledHoweverTheyLie) {
+  const std::vector<std::vector<int64_t>> kAxes = {{}, {2}, {0, 2}, {1, 2}, {2, 3}, {0, 2, 3}};
+  const auto train = [&](bool ragged, int ranks, const SbpHint& lies) -> absl::StatusOr<Outcome> {
+    GraphBuilder b(ops_, "train");
+    const Tensor counts = Counts(b), is_token = IsToken(b, counts);
+    Tensor x = b.Variable("x", {DType::kFloat32, {kSources, kExperts, kTokens, kWidth}}, "normal(1)", lies);
+    x = ragged ? KeepRows(Add(x, Log(is_token)), counts) : Mul(x, is_token);
+    const Tensor one = Constant(b, {DType::kFloat32, {}}, 1), none = Constant(b, x.type(), 0);
+    Tensor loss;
+    for (const std::vector<int64_t>& axes : kAxes) {
+      Tensor mean = ReduceMean(Square(x), axes, /*keepdims=*/true);
+      if (!ragged) {
+        const Tensor elements = ReduceSum(Add(none, is_token), axes, /*keepdims=*/true);
+        mean = Div(ReduceSum(Square(x), axes, /*keepdims=*/true), Maximum(elements, one));
+      }
+      Fetch(mean, absl::StrCat("mean over ", absl::StrJoin(axes, ",")));
+      const Tensor sum = ReduceSum(Square(mean));
+      loss = loss.valid() ? Add(loss, sum) : sum;
+    }
+    b.SetLoss(loss);
+    Fetch(loss, "loss");
+    OF_ASSIGN_OR_RETURN(Graph graph, b.Finish());
+    OF_ASSIGN_OR_RETURN(const CompileOptions options, Options({{"a", ranks}}));
+    return Run(std::move(graph), options, kRaggedSteps);
+  };
+  ASSERT_OK_AND_ASSIGN(const Outcome want, train(false, 1, {}));
+  ASSERT_LT(want.losses.back(), want.losses.front());
+  for (const Sbp lies : {Sbp::Split(0), Sbp::Split(1), Sbp::Split(2), Sbp::Split(3), Sbp::Broadcast()}) {
+    for (const int ranks : {1, 2, 3}) {
+      if (lies == Sbp::Split(0) && ranks > kSources) continue;
+      SCOPED_TRACE(absl::StrCat(lies.ToString(), " on ", ranks));
+      ASSERT_OK_AND_ASSIGN(const Outcome got, train(true, ranks, {{"a", lies}}));
+      ExpectSame(got, want);
+      for (const auto& [name, values] : want.fetched) {
+        ASSERT_EQ(got.fetched.at(name).size(), values.size()) << name;
+        for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(got.fetched.at(name)[i], values[i], 1e-5) << name;
+      }
+    }
+  }
+}
+
 // Sums of rows and of groups, whichever and wherever they lie, and what is handed to the host.
 TEST_F(RaggedLawTest, SumsReadWhatIsFilledHoweverTheyLie) {
   const std::vector<std::vector<int64_t>> kAxes = {{0}, {1}, {2}, {3}, {0, 2}, {1, 2}, {0, 3}, {1, 2, 3}};

@@ -172,5 +172,34 @@ TEST_F(RaggedTest, CountsLieWithTheirGroups) {
   EXPECT_THAT(CountsDist(type, dist).sbp, ElementsAre(Sbp::Split(1), Sbp::Broadcast(), Sbp::Broadcast()));
 }
 
+TEST_F(RaggedTest, AMeanOfRowsIsOfThoseThatAreFilled) {
+  const Tensor counts = Counts({8, 4}), x = KeepRows(Dense({8, 4, 64, 32}), counts);
+  const struct {
+    Tensor mean;
+    const char* type;
+    const char* made_by;
+  } kCases[] = {
+      {ReduceMean(x), "f32[]", "div"},
+      {ReduceMean(x, {2}), "f32[8,4,32]", "div"},
+      {ReduceMean(x, {0, 2}), "f32[4,32]", "div"},
+      {ReduceMean(x, {1, -2}, /*keepdims=*/true), "f32[8,1,1,32]", "div"},
+      {ReduceMean(x, {2, 3}, /*keepdims=*/true), "f32[8,4,1,1]", "div"},
+      {ReduceMean(Cast(x, DType::kBFloat16), {2, 3}), "bf16[8,4]", "cast"},
+      {ReduceMean(x, {3}), "f32[8,4,64~]", "reduce_mean"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_EQ(c.mean.type().ToString(), c.type);
+    EXPECT_EQ(NodeOf(c.mean).op, c.made_by) << c.type;
+  }
+  EXPECT_OK(b_->status());
+}
+
+// As text may say it.
+TEST_F(RaggedTest, ReduceMeanRefusesToCountRowsThatAreNotFilled) {
+  b_->Op1("reduce_mean", {Rows()}, {{"axes", std::vector<int64_t>{1, 2}}});
+  EXPECT_THAT(b_->status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("'reduce_mean' over the ragged rows of f32[8,64~,32]")));
+}
+
 }  // namespace
 }  // namespace oneflow
