@@ -1,9 +1,13 @@
 #include "compiler/pipeline.h"
 
+#include <algorithm>
+#include <fstream>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "oneflow_core/graph_text.h"
 #include "test/compiler/passes/testing.h"
+#include "test/support/paths.h"
 
 namespace oneflow::testing {
 namespace {
@@ -164,7 +168,24 @@ class RandomGraph {
   std::vector<Tensor> rows_, weights_;
 };
 
+// Along each axis for itself: a value lies as it was asked to, or, if its maker is to be boxed for that, so does the
+// annotation.
+void ExpectAnnotationsHold(const Graph& graph, int& met) {
+  for (ValueId id = 0; id < graph.num_values(); ++id) {
+    const Value& value = graph.value(id);
+    for (const AxisSbp& wish : value.hint) {
+      const std::vector<Axis>& axes = value.dist->placement.axes();
+      const auto axis = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.name == wish.axis; });
+      if (axis == axes.end() || wish.priority > 0) continue;
+      EXPECT_EQ(value.dist->sbp[axis - axes.begin()].ToString(), wish.sbp.ToString())
+          << Where(graph.node(value.producer)) << " along " << wish.axis;
+      ++met;
+    }
+  }
+}
+
 TEST(PipelineTest, RandomGraphsOnRandomMeshesMeetTheContract) {
+  int met = 0;
   const std::vector<std::vector<Axis>> meshes = {{},
                                                  {{"dp", 2}},
                                                  {{"dp", 3}},
@@ -179,11 +200,44 @@ TEST(PipelineTest, RandomGraphsOnRandomMeshesMeetTheContract) {
     options.keep_gradients = seed % 2 == 0;
     VariableDists variables, again;
     const Graph graph = RandomGraph(seed).Make();
-    ASSERT_OK_AND_ASSIGN(const Graph boxed, RunPasses(graph, options, Ops(), variables));  // verifies the contract
+    const auto annotations_hold = [&](absl::string_view pass, const Graph& after) {
+      if (pass == "select-sbp") ExpectAnnotationsHold(after, met);
+    };
+    ASSERT_OK_AND_ASSIGN(const Graph boxed,
+                         RunPasses(graph, options, Ops(), variables, annotations_hold));  // verifies the contract
     ASSERT_OK_AND_ASSIGN(const Graph twin, RunPasses(graph, options, Ops(), again));
     ASSERT_EQ(GraphToText(boxed), GraphToText(twin));
     EXPECT_EQ(variables, again);
   }
+  EXPECT_GT(met, 150);
+}
+
+// Of one that cannot be met, what is asked for and what there is.
+TEST(PipelineTest, AnAnnotationThatCannotBeMetIsRefused) {
+  for (const auto& [hint, says] : std::vector<std::pair<SbpHint, std::string>>{
+           {{{"tp", Sbp::Split(1)}}, "S(1)"}, {{{"dp", Sbp::Broadcast()}, {"tp", Sbp::Split(1)}}, "S(1)"}}) {
+    GraphBuilder b(Ops(), "refused");
+    const Tensor x = MatMul(ReadSamples(b, 8).rows, Weight(b, "w", {16, 16}));
+    const Tensor y = Cumsum(x, 1);  // along what must be whole
+    b.mutable_graph().value(y.id()).hint = hint;
+    Fetch(ReduceSum(y), "y");
+    VariableDists variables;
+    EXPECT_THAT(RunPasses(*b.Finish(), Options({{"dp", 2}, {"tp", 2}}), Ops(), variables).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("node 'cumsum'"), HasSubstr(says))));
+  }
+}
+
+// The table that says what each pass decides has all of them, in their order.
+TEST(PipelineTest, TheReadmeNamesThePasses) {
+  std::ifstream readme(SourceDir() + "/compiler/README.md");
+  std::vector<std::string> named, passes;
+  bool in_table = false;
+  for (std::string line; std::getline(readme, line);) {
+    in_table = in_table ? absl::StartsWith(line, "|") : absl::StartsWith(line, "| pass | decides |");
+    if (in_table && absl::StartsWith(line, "| `")) named.push_back(line.substr(3, line.find('`', 3) - 3));
+  }
+  for (const Pass& pass : Pipeline()) passes.push_back(pass.name);
+  EXPECT_THAT(named, ElementsAreArray(passes));
 }
 
 }  // namespace

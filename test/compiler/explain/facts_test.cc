@@ -57,6 +57,51 @@ TEST(FactsTest, BytesAreThoseThatThePlanMoves) {
   }
 }
 
+// What is explained is not fused, so that ops have the user's names. All else is the graph that runs: how everything lies
+// and every boxing.
+TEST(FactsTest, WhatIsExplainedIsWhatIsCompiled) {
+  for (const auto& [axes, micro_batches] :
+       std::vector<std::pair<std::vector<Axis>, int>>{{{{"dp", 2}, {"tp", 2}}, 1}, {{{"pp", 2}, {"dp", 2}}, 4}}) {
+    CompileOptions options = Options(axes, micro_batches);
+    options.recompute.what = "layers";
+    options.precision.compute = DType::kBFloat16;
+    ASSERT_OK_AND_ASSIGN(const JobFacts job, FactsOf(Gpt(), options));
+    VariableDists variables;
+    const Program program = Gpt();
+    for (size_t i = 0; i < program.size(); ++i) {
+      ASSERT_OK_AND_ASSIGN(const Graph compiled, RunPasses(program[i], options, Ops(), variables));
+      const Graph& explained = job.graphs[i].boxed;
+      const auto boxings = [](const Graph& graph) {
+        std::multiset<std::string> all;
+        for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+          const Node& node = graph.node(id);
+          if (node.op != "boxing") continue;
+          const Value &from = graph.value(node.inputs[0]), &to = graph.value(node.outputs[0]);
+          all.insert(absl::StrCat(from.type.ToString(), from.dist->ToString(), to.dist->ToString(),
+                                  static_cast<int>(node.rate)));
+        }
+        return all;
+      };
+      EXPECT_EQ(boxings(explained), boxings(compiled)) << compiled.name();
+      int alike = 0;
+      const std::vector<NodeId> same = SameNodes(compiled, explained);
+      for (NodeId id = 0; id < compiled.num_nodes(); ++id) {
+        const Node& node = compiled.node(id);
+        if (same[id] < 0 || explained.node(same[id]).op != node.op) continue;  // a whole, and its last part
+        ASSERT_EQ(node.outputs.size(), explained.node(same[id]).outputs.size()) << Where(node);
+        for (size_t o = 0; o < node.outputs.size(); ++o) {
+          const Value &runs = compiled.value(node.outputs[o]),
+                      &told = explained.value(explained.node(same[id]).outputs[o]);
+          EXPECT_EQ(runs.dist->ToString(), told.dist->ToString()) << Where(node);
+          EXPECT_EQ(runs.type, told.type) << Where(node);
+          ++alike;
+        }
+      }
+      EXPECT_GT(alike, compiled.num_values() / 2) << compiled.name();
+    }
+  }
+}
+
 // Of ragged rows, whose counts are known when it runs.
 TEST(FactsTest, BytesOfRaggedRowsAreTheMostThatMove) {
   for (const bool ragged : {false, true}) {

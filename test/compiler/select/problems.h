@@ -64,7 +64,8 @@ inline SearchProblem Chain(int n, double boxing) {
 }
 
 // `n` nodes of up to three options on three dists, each reading up to two of those before, so that values have several
-// readers; now and then two nodes have to agree. Costs are small multiples of 0.1: ties are common.
+// readers; now and then two nodes have to agree. Costs are small multiples of 0.1, so that ties are common,
+// or, of even seeds, near such.
 inline SearchProblem RandomProblem(unsigned seed, int n = 7) {
   std::mt19937 random(seed);
   SearchProblem problem;
@@ -77,6 +78,7 @@ inline SearchProblem RandomProblem(unsigned seed, int n = 7) {
       for (size_t input = 0; input < node.inputs.size(); ++input) o.inputs.push_back(static_cast<int>(random() % 3));
       o.outputs = {static_cast<int>(random() % 3)};
       o.seconds = static_cast<double>(random() % 10) * 0.1;
+      if (seed % 2 == 0) o.seconds += static_cast<double>(random() % 4) * 0.001;
       node.options.push_back(o);
     }
     node.streams = random() % 4 != 0;
