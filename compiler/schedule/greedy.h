@@ -22,8 +22,7 @@ struct GreedySchedule {
   std::string from;  // the policy or the order that won, for people
 };
 
-// Deterministic; n log n in the number of actions, a dozen times over: 0.7 s for 64 ranks of two chunks and 512
-// micro-batches. ListProblem::backward says whether backward is split. InvalidArgument if costs or chunks are wrong,
+// Deterministic; n log n in the number of actions, a dozen times over. ListProblem::backward says whether backward is split. InvalidArgument if costs or chunks are wrong,
 // ResourceExhausted if a cap has no room for a single micro-batch.
 absl::StatusOr<GreedySchedule> MakeGreedySchedule(const ListProblem& problem);
 

@@ -2,6 +2,7 @@
 """Puts every mutation into its source, one at a time, and runs the tests that must see it.
 
     run.py BUILD_FOLDER [part of a name]     compiles and runs; exits with 1 if a mutation is not seen
+    run.py BUILD_FOLDER --turn N             only every N-th mutation: another N-th each day, all of them in N days
     run.py --check                           only whether every text still occurs once in its file
 """
 
@@ -15,7 +16,10 @@ import subprocess
 import sys
 import time
 
-from mutations import COMMAND, JOBS, MUTATIONS
+from compiler_mutations import PLANS
+from mutations import COMMAND, JOBS, MUTATIONS as RUNTIME
+
+MUTATIONS = RUNTIME + PLANS
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 # A test that works takes seconds; one that waits for ever is ended: when it and its children have hardly used a processor for some
@@ -30,6 +34,9 @@ LIBRARIES = [
     ("kernels/cuda/*.cc", r"software_cuda_kernels\.dir/.*/kernels/cuda/[a-z_0-9]*\.cc\.o$"),
     ("actor/collective/nccl_*", r"software_cuda_collectives\.dir/.*\.o$"),
     ("actor/**", r"CMakeFiles/actor\.dir/.*\.o$"),
+    ("compiler/**", r"CMakeFiles/compiler\.dir/.*\.o$"),
+    ("oneflow_core/**", r"CMakeFiles/oneflow_core\.dir/.*\.o$"),
+    ("sbp/**", r"CMakeFiles/sbp\.dir/.*\.o$"),
 ]
 
 
@@ -96,7 +103,13 @@ class Builder:
                                   capture_output=True, text=True)
             self.lines[program] = said.stdout.splitlines()
 
-    def compile(self, mutation, folder):
+    def group_of(self, unit):
+        """The generated source that includes the unit, with what else is compiled with it."""
+        groups = self.build / "generated" / "groups"
+        including = [x for x in groups.rglob("*.cc") if f'#include "{unit}"' in x.read_text()]
+        return including[0] if including else None
+
+    def compile(self, mutation, folder, group=None):
         unit = mutation.unit or mutation.file
         wanted = re.compile(library_of(unit))
         line = next(x for x in self.lines[mutation.program] if " -c " in x and wanted.search(output_of(x)))
@@ -104,11 +117,11 @@ class Builder:
         for path in {mutation.file, unit}:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(mutated(mutation) if path == mutation.file else (SOURCE / path).read_text())
-        words[words.index("-c") + 1] = str(folder / unit)
+        words[words.index("-c") + 1] = str(group or folder / unit)
         for flag in ("-o", "-MF", "-MT"):
             words[words.index(flag) + 1] = str(folder / "mutated.o") + ("" if flag == "-o" else ".d")
         first_include = next(i for i, word in enumerate(words) if word.startswith("-I"))
-        words.insert(first_include, f"-I{folder}")
+        words[first_include:first_include] = [f"-I{folder}", "-w"]  # a bug may leave something unused
         subprocess.run(words, check=True, cwd=self.build)
         return folder / "mutated.o"
 
@@ -148,6 +161,10 @@ def see(builder, number):
     builder.link(mutation, builder.compile(mutation, folder), folder / "program")
     linked = time.monotonic()
     code, output = builder.run(mutation, folder / "program")
+    group = builder.group_of(mutation.unit or mutation.file)
+    if code == 0 and group is not None:  # its neighbours may have it inlined
+        builder.link(mutation, builder.compile(mutation, folder, group), folder / "program")
+        code, output = builder.run(mutation, folder / "program")
     took = f"{linked - began:5.1f} + {time.monotonic() - linked:4.1f} s"
     (folder / "program").unlink()
     if code == 0:
@@ -165,6 +182,11 @@ def main():
         return
     part = sys.argv[2] if len(sys.argv) > 2 else ""
     numbers = [i for i, mutation in enumerate(MUTATIONS) if part in mutation.name]
+    if part == "--turn":
+        turns = int(sys.argv[3])
+        turn = int(time.time() // 86400) % turns
+        numbers = list(range(turn, len(MUTATIONS), turns))
+        print(f"turn {turn} of {turns}: the others are those of other days; tools/dev/mutations runs all")
     builder = Builder(sys.argv[1])
     missed = 0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

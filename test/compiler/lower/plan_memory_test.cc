@@ -1,7 +1,9 @@
 #include "compiler/lower/plan_memory.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "compiler/lower/compile.h"
@@ -11,6 +13,7 @@
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/ops/ops.h"
 #include "sbp/device_kinds.h"
+#include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 
 namespace oneflow {
@@ -58,6 +61,36 @@ TEST(PlanMemoryTest, TrainingTakesLittleMoreThanWhatIsInUseAtOnce) {
       const int64_t bound = memory.private_bound() + memory.shared_bound();
       EXPECT_LE(memory.private_bytes() + memory.shared_bytes(), (x.pp == 1 ? 1.005 : 1.025) * bound);
     }
+  }
+}
+
+// The bound in a plan is of the lifetimes that the compiler found; here it is counted what shares memory at all.
+TEST(PlanMemoryTest, RegistersThatAreReadOneAfterTheOtherShareMemory) {
+  for (const auto& [x, part] : {std::pair(GptLayout{1, 4, 1, 1, 1}, 0.8), {{1, 1, 4, 1, 1}, 0.6}}) {
+    SCOPED_TRACE(absl::StrCat("dp", x.dp, " tp", x.tp));
+    ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(OptionsFor(x)));
+    const pb::Program program = testing::SpelledOut(set);
+    const pb::Plan& plan = program.plans(0);
+    struct Run {
+      int64_t begin, end;
+    };
+    std::map<std::pair<int, int>, std::vector<Run>> runs;  // by rank and zone
+    int64_t sum = 0, extent = 0;
+    for (const pb::Register& reg : plan.registers()) {
+      const int64_t bytes = reg.slot_stride() * reg.slots();
+      if (bytes == 0 || reg.initially_filled() > 0) continue;
+      runs[{plan.actors(reg.producer()).rank(), reg.zone()}].push_back({reg.offset(), reg.offset() + bytes});
+    }
+    for (auto& [place, of] : runs) {
+      std::sort(of.begin(), of.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
+      int64_t end = 0;
+      for (const Run& run : of) {
+        sum += run.end - run.begin;
+        extent += std::max<int64_t>(0, run.end - std::max(end, run.begin));
+        end = std::max(end, run.end);
+      }
+    }
+    EXPECT_LT(static_cast<double>(extent), part * static_cast<double>(sum));
   }
 }
 

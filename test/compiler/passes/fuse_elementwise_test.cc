@@ -53,6 +53,15 @@ TEST_F(FuseElementwiseTest, WhatNobodyElseReadsIsATemporary) {
   EXPECT_THAT(Programs(Scale(AddScalar(x, 1), 2))[0], "t0 = add_scalar(x0) {alpha=1.0}; y0 = scale(t0) {alpha=2.0}");
 }
 
+// Other branches of a model lie between, in the order in which it was written.
+TEST_F(FuseElementwiseTest, WhatLiesBetweenDoesNotKeepThemApart) {
+  const Tensor x = AddScalar(Rows(), 1);
+  Tensor others = Rows("a");
+  for (const char* name : {"b", "c", "d"}) others = MatMul(others, Weight(builder_, name, {16, 16}));
+  const std::vector<std::string> programs = Programs(MatMul(Scale(x, 2), Weight(builder_, "v", {16, 16})) + others);
+  EXPECT_THAT(programs, ::testing::Contains("t0 = add_scalar(x0) {alpha=1.0}; y0 = scale(t0) {alpha=2.0}"));
+}
+
 TEST_F(FuseElementwiseTest, WhatLeadsFromOneToTheOtherKeepsThemApart) {
   const Tensor x = AddScalar(Rows("in"), 1);
   const Tensor y = x + MatMul(x, Weight(builder_, "w", {16, 16}));

@@ -55,6 +55,18 @@ TEST(PackWeightsTest, EachDirectionOfAWeightHasPanelsOfItsOwnMadeOfTheMaster) {
   for (const std::string& name : NamesOf(graph, "cast")) EXPECT_THAT(name, Not(::testing::HasSubstr("w/")));
 }
 
+TEST(PackWeightsTest, ProductsThatReadAWeightAlikeShareItsPanels) {
+  GraphBuilder b(Ops(), "tied");
+  const Tensor w = Weight(b, "w", {128, 128});
+  Tensor x = Reshape(ReadSamples(b, 512).rows, {64, 128});
+  for (int i = 0; i < 3; ++i) x = Relu(MatMul(x, w));
+  b.SetLoss(ReduceMean(x));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, Packed(std::move(graph), InBf16()));
+  EXPECT_EQ(NamesOf(graph, "packed_matmul").size(), 5) << "three forward, two for gradients of rows";
+  EXPECT_EQ(NamesOf(graph, "pack_weight").size(), 2) << "one for each direction";
+}
+
 TEST(PackWeightsTest, OnlyBf16OnCpus) {
   ASSERT_OK_AND_ASSIGN(const Graph full, Packed(TwoProducts(), Options({})));
   EXPECT_THAT(NamesOf(full, "pack_weight"), IsEmpty());

@@ -46,6 +46,21 @@ TEST(PlaceNodesTest, CutsForwardIntoEqualStagesAndLetsTheRestFollow) {
   EXPECT_EQ(PlaceOf(graph, "optimizer/step"), first);
 }
 
+// Behind the third of four equal layers a quarter as much crosses as behind the second, and one stage would be half as
+// slow again.
+TEST(PlaceNodesTest, FewerBytesBetweenStagesAreNotWorthASlowStage) {
+  GraphBuilder b(Ops(), "waist");
+  Tensor x = Reshape(ReadSamples(b, 32).rows, {8, 64});
+  for (int i = 0; i < 4; ++i) {
+    const GraphBuilder::Scope scope(b, absl::StrCat("h", i));
+    x = MatMul(x, Weight(b, "w", i % 2 == 0 ? Shape{64, 16} : Shape{16, 64}));
+  }
+  b.SetLoss(ReduceMean(x));
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  ASSERT_OK_AND_ASSIGN(graph, Place(std::move(graph), {{"pp", 2}}));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(PlaceOf(graph, absl::StrCat("h", i, "/matmul")), i < 2 ? "[]{0}" : "[]{1}");
+}
+
 TEST(PlaceNodesTest, GivesEveryStageItsOwnReader) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, Place(Deep(), {{"pp", 2}}));
   EXPECT_EQ(NamesOf(graph, "read_data").size(), 2u);

@@ -100,5 +100,20 @@ TEST(CallOrderTest, PlanShowPrintsCollectivesAndTheirOrder) {
   EXPECT_THAT(text, HasSubstr("orders\n    rank 0 communication: a"));
 }
 
+// Both could be called at once, and the queue does one thing at a time.
+TEST(CallOrderTest, TheMostUrgentCallComesFirst) {
+  WaitGraph graph;
+  graph.actors = {{"gradient", 1}, {"activation", 1}, {"reader", 1}};
+  graph.registers = {{"g", {0, 1}, {{2, 1}}, 1, 0}, {"a", {1, 1}, {{2, 1}}, 1, 0}};
+  for (const auto& [of_gradient, of_activation] : {std::pair(1, 5), {5, 1}, {3, 3}}) {
+    const std::vector<ActorLoad> loads = {{.classes = {0}, .priority = of_gradient, .calls = true},
+                                          {.classes = {0}, .priority = of_activation, .calls = true},
+                                          {.classes = {0}, .queue = 1}};
+    ASSERT_OK_AND_ASSIGN(const auto orders, OrderCalls(graph, loads, /*num_classes=*/1));
+    const bool activation_first = of_activation > of_gradient;
+    EXPECT_THAT(orders, ElementsAre(activation_first ? ElementsAre(1, 0) : ElementsAre(0, 1)));
+  }
+}
+
 }  // namespace
 }  // namespace oneflow

@@ -148,5 +148,35 @@ TEST(CreditsTest, WithoutAPipelineOneSlotIsEnoughButForWhatIsReadAhead) {
     EXPECT_EQ(reg.slots(), reg.name() == "read" ? 2 : 1) << reg.name();
 }
 
+// What another rank waits for goes before what this one computes; gradients for which only the update waits do not.
+TEST(CreditsTest, WhatOthersWaitForIsMostUrgent) {
+  const auto chain = [](Chain::Kind kind, StepPart part, bool gradients, int level) {
+    Chain made;
+    made.kind = kind;
+    made.queue = kind == Chain::Kind::kBoxing ? Queue::kCommunication : Queue::kCompute;
+    made.part = part;
+    made.gradients = gradients;
+    made.level = level;
+    return made;
+  };
+  constexpr auto kCompute = Chain::Kind::kCompute, kBoxing = Chain::Kind::kBoxing;
+  ChainGraph chains;
+  chains.chains.push_back(chain(kCompute, StepPart::kUpdate, false, 9));
+  const auto priority = [&](Chain::Kind kind, StepPart part, bool gradients, int level) {
+    return PriorityOf(chains, chain(kind, part, gradients, level));
+  };
+  const std::vector<int> descending = {
+      PublisherPriority(chains),
+      priority(kBoxing, StepPart::kForward, false, 1),
+      priority(kBoxing, StepPart::kBackward, false, 8),
+      priority(kCompute, StepPart::kBackward, false, 2),
+      priority(kCompute, StepPart::kBackward, false, 5),
+      priority(kCompute, StepPart::kUpdate, false, 0),
+      priority(kCompute, StepPart::kForward, false, 0),
+      priority(kBoxing, StepPart::kBackward, /*gradients=*/true, 6),
+  };
+  for (size_t i = 1; i < descending.size(); ++i) EXPECT_GT(descending[i - 1], descending[i]) << i;
+}
+
 }  // namespace
 }  // namespace oneflow

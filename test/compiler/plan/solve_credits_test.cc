@@ -29,6 +29,43 @@ TEST(SolveCreditsTest, ALoaderGetsTheSlotsThatKeepComputeBusyAndGivesBackTheRest
   EXPECT_THAT(SolveCredits(LoaderLine(1), times, {{100, 10}, {}})->raised, ElementsAre(1, 0));
 }
 
+// One slot: 1000 + 1. Two: 1000, a thousandth less.
+TEST(SolveCreditsTest, ASlotIsWorthTheLeastGain) {
+  WaitGraph graph;
+  graph.actors = {{"load", 1}, {"compute", 1}};
+  graph.registers = {{"batch", {0, 1}, {{1, 1}}, 1, 0}};
+  const ActTimes times{{1, 1000}, {}};
+  ASSERT_OK_AND_ASSIGN(const SolvedCredits solved, SolveCredits(graph, times, {{100}, {}}));
+  EXPECT_THAT(solved.slots, ElementsAre(2));
+  EXPECT_DOUBLE_EQ(solved.after.seconds, 1000);
+  graph.registers[0].slots = 3;
+  EXPECT_THAT(SolveCredits(graph, times, {{100}, {}})->slots, ElementsAre(2)) << "nor is one given back for it";
+  EXPECT_THAT(SolveCredits(graph, times, {{100}, {}}, {.seconds = 1000.5})->slots, ElementsAre(2));
+  EXPECT_THAT(SolveCredits(graph, times, {{100}, {}}, {.seconds = 1001})->slots, ElementsAre(1));
+  ASSERT_OK_AND_ASSIGN(const SolvedCredits capped, SolveCredits(graph, times, {{100}, {}}, {.most_bytes = 200}));
+  EXPECT_THAT(capped.slots, ElementsAre(2));
+}
+
+// Two ways from a to c: over b, and over three slow ones, until whose end what b gets waits. 15 in four steps at most,
+// so the registers before and behind b need four slots together, and it does not matter which of them has these.
+TEST(SolveCreditsTest, OfRegistersThatHelpAlikeTheCheaperHasTheSlots) {
+  for (const int slots : {1, 4}) {  // that are to be given, or given back
+    WaitGraph graph;
+    for (const char* name : {"a", "b", "c", "d", "e", "f"}) graph.actors.push_back({name, 1});
+    const std::vector<std::pair<int, int>> ways = {{0, 1}, {1, 2}, {0, 3}, {3, 4}, {4, 5}, {5, 2}};
+    for (const auto& [from, to] : ways) {
+      graph.registers.push_back(
+          {absl::StrCat(graph.actors[from].name, graph.actors[to].name), {from, 1}, {{to, 1}}, slots, 0});
+    }
+    const ActTimes times{{1, 1, 1, 4, 4, 4}, {}};
+    ASSERT_OK_AND_ASSIGN(const SolvedCredits first, SolveCredits(graph, times, {{10, 100, 1, 1, 1, 1}, {}}));
+    EXPECT_THAT(first.slots, ElementsAre(3, 1, 2, 2, 2, 2));
+    ASSERT_OK_AND_ASSIGN(const SolvedCredits second, SolveCredits(graph, times, {{100, 10, 1, 1, 1, 1}, {}}));
+    EXPECT_THAT(second.slots, ElementsAre(1, 3, 2, 2, 2, 2));
+    EXPECT_DOUBLE_EQ(second.after.seconds, 4);
+  }
+}
+
 TEST(SolveCreditsTest, SlotsThatMustStayAreLeftAlone) {
   ASSERT_OK_AND_ASSIGN(const SolvedCredits solved, SolveCredits(LoaderLine(1), {{4, 3, 5}, {}}, {{-1, -1}, {}}));
   EXPECT_THAT(solved.slots, ElementsAre(1, 1));
@@ -95,7 +132,7 @@ SmallCase RandomSmallCase(uint32_t seed) {
   const int k = 1 + pick(2);
   for (int a = 0; a < 4; ++a) {
     made.graph.actors.push_back({absl::StrCat("a", a), k});
-    made.times.seconds.push_back(1 + pick(9));
+    made.times.seconds.push_back((1 + pick(9)) * (1 + 0.003 * pick(4)));  // near one another too
   }
   for (int r = 0; r < 4; ++r) {
     const int from = pick(3), to = from + 1 + pick(3 - from);

@@ -1,6 +1,7 @@
 #include "compiler/schedule/greedy.h"
 
 #include <random>
+#include <set>
 
 #include "compiler/schedule/check.h"
 #include "compiler/schedule/generators.h"
@@ -103,6 +104,32 @@ TEST(GreedyScheduleTest, IsShorterWhereRulesAssumeOtherCosts) {
   EXPECT_LT(greedy.makespan, Play(one, problem.costs).makespan);
   ASSERT_OK_AND_ASSIGN(const GreedySchedule again, MakeGreedySchedule(problem));
   EXPECT_EQ(again.schedule, greedy.schedule);
+}
+
+// None of the policies is the best for all, so several are tried, and what each of their numbers says is heeded.
+TEST(GreedyScheduleTest, SeveralPoliciesWin) {
+  std::set<std::string> winners;
+  int patient = 0, ahead = 0, in_turn = 0;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937 random(seed);
+    ListProblem problem = OneChunkARank(random);
+    problem.most_activations = ActivationsLike1F1B(problem);
+    ASSERT_OK_AND_ASSIGN(const GreedySchedule greedy, MakeGreedySchedule(problem));
+    winners.insert(greedy.from);
+    const auto makespan = [&](const ListPolicy& policy) {
+      return Play(MakeListSchedule(problem, policy), problem.costs).makespan;
+    };
+    const double plain = makespan({.patience = 0, .ahead = 2, .in_turn = false});
+    EXPECT_LE(greedy.makespan, plain);
+    patient += makespan({.patience = 1, .ahead = 2, .in_turn = false}) != plain;
+    ahead += makespan({.patience = 0, .ahead = 1, .in_turn = false}) != plain;
+    in_turn += makespan({.patience = 0, .ahead = 2, .in_turn = true}) != plain;
+  }
+  EXPECT_GE(winners.size(), 5u);
+  EXPECT_GT(patient, 20);
+  EXPECT_GT(ahead, 20);
+  EXPECT_GT(in_turn, 20);
 }
 
 TEST(GreedyScheduleTest, TakesLargePipelines) {

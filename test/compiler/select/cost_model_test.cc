@@ -91,5 +91,37 @@ TEST(CostModelTest, SplittingAnOpDividesItsTimeAndReplicatingItDoesNot) {
   EXPECT_LT(split, alone * 0.7);
 }
 
+// What makes a tensor of nothing, or of a smaller one, has split outputs and no split input. A second per operation and
+// memory that takes no time.
+TEST(CostModelTest, RanksShareTheWorkOfOutputsAlone) {
+  HostGroup host{.devices = 2};
+  host.device.f32_flops = 1;
+  host.device.memory_bytes_per_s = 1e18;
+  const Topology topology = *Topology::Create(2, 2, {host});
+  const CostModel costs(topology);
+  GraphBuilder b(Ops(), "g");
+  BroadcastTo(Weight(b, "w", {1, 8}), {64, 8});
+  ASSERT_OK_AND_ASSIGN(Graph graph, b.Finish());
+  Node& node = graph.node(graph.FindNode("broadcast_to"));
+  node.placement = kTwo;
+  const NdSbp whole{Sbp::Broadcast()}, rows{Sbp::Split(0)};
+  const OpDef& op = *Ops().Find("broadcast_to");
+  EXPECT_NEAR(costs.Compute(graph, node, op, {{whole}, {whole}}), 64 * 8, 1e-6);
+  EXPECT_NEAR(costs.Compute(graph, node, op, {{whole}, {rows}}), 64 * 8 / 2, 1e-6);
+}
+
+// Seconds are those of the transfers, an act's, and of writing what arrives.
+TEST(CostModelTest, ABoxingPaysForTransfersForItsActAndForWhatItWrites) {
+  HostGroup host{.devices = 2};
+  host.device.act_s = 0.25;
+  host.device.memory_bytes_per_s = 1000;
+  host.device.same_process = {1.0, 1.0 / 1e4};
+  const Topology topology = *Topology::Create(2, 2, {host});
+  CostModel costs(topology);
+  const int type = costs.TypeId({DType::kFloat32, {1000}});
+  const int split = costs.DistId({kTwo, {Sbp::Split(0)}}), whole = costs.DistId({kTwo, {Sbp::Broadcast()}});
+  EXPECT_NEAR(costs.Boxing(type, split, whole), (1.0 + 2000 / 1e4) + 0.25 + 4000 / 1e3, 1e-9);
+}
+
 }  // namespace
 }  // namespace oneflow::testing

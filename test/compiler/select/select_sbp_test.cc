@@ -1,6 +1,8 @@
 // What selection decides for whole models, seen in the boxed graph that RunPasses makes of them.
 #include "compiler/select/select_sbp.h"
 
+#include <map>
+
 #include "absl/strings/match.h"
 #include "oneflow_core/models/gpt.h"
 #include "sbp/slices.h"
@@ -253,6 +255,37 @@ TEST(SelectSbpTest, AMemoryLimitCountsActivationsAndGatheredCopies) {
                          AllOf(HasSubstr("are needed on one rank however tensors lie (variables "),
                                HasSubstr(", activations "), HasSubstr("but the limit is 1000"))));
   }
+}
+
+// On one rank there is one layout, so that an error says what is counted of each kind.
+TEST(SelectSbpTest, WhatIsComputedAgainIsNotCounted) {
+  const auto counted = [](bool again) {
+    CompileOptions options = Options({}, /*micro_batches=*/2);
+    options.memory_bytes_per_device = 1000;
+    if (again) options.recompute.what = "layers";
+    const std::string message(RunUpTo("select-sbp", Gpt(2, 8), options).status().message());
+    std::map<std::string, int64_t> bytes;
+    for (const std::string kind : {"variables", "sums", "activations"}) {
+      const size_t at = message.find(kind + " ");
+      EXPECT_NE(at, std::string::npos) << message;
+      if (at != std::string::npos) bytes[kind] = std::stoll(message.substr(at + kind.size() + 1));
+    }
+    return bytes;
+  };
+  const auto held = [](const char* pass, bool again) {
+    CompileOptions options = Options({}, /*micro_batches=*/2);
+    if (again) options.recompute.what = "layers";
+    const absl::StatusOr<Graph> graph = RunUpTo(pass, Gpt(2, 8), options);
+    EXPECT_OK(graph.status());
+    return graph.ok() ? BytesHeld(*graph) : 0;
+  };
+  std::map<std::string, int64_t> all = counted(false), again = counted(true);
+  EXPECT_EQ(all["variables"] + all["sums"] + all["activations"], held("select-sbp", false));
+  EXPECT_EQ(again["variables"], all["variables"]);
+  EXPECT_EQ(again["sums"], all["sums"]);
+  EXPECT_LT(again["activations"], all["activations"] / 2);
+  const int64_t kept = held("recompute", true) - again["variables"] - again["sums"];
+  EXPECT_NEAR(static_cast<double>(again["activations"]), static_cast<double>(kept), 0.1 * static_cast<double>(kept));
 }
 
 TEST(SelectSbpTest, AnAnnotationHoldsForTheAxesThatItNames) {
