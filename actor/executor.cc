@@ -42,7 +42,6 @@ class Executor::Impl {
         if (plan.actors(a).rank() != c_.rank || plan.actors(a).queue() != c_.queue) continue;
         OF_RETURN_IF_ERROR(Bind(plan, plan.actors(a), programs_[p][a]));
         FindJoined(programs_[p][a]);
-        if (Captures()) FindRuns(programs_[p][a]);
       }
     }
     if (held_bytes_ > 0) {
@@ -115,8 +114,8 @@ class Executor::Impl {
   struct ActorProgram {
     std::vector<Entry> entries;  // in the order of the plan
     bool reads_act_numbers = false;
-    std::vector<size_t> joined;     // by instruction: where those end that are one call with it (joined_calls.h)
-    std::vector<CapturedRun> runs;  // where the device captures work
+    std::vector<size_t> joined;  // by instruction: where those end that are one call with it (joined_calls.h)
+    std::optional<std::vector<CapturedRun>> runs;  // where the device captures work; none before the first act
   };
 
   bool has_counts() const { return c_.counts != nullptr && !c_.counts->empty(); }
@@ -130,10 +129,9 @@ class Executor::Impl {
       const char* const error = c_.device.SetActNumbers({act.step, act.micro_batch});
       if (error != nullptr) return absl::InternalError(error);
     }
-    // What counts follow to the host is launched by itself. Whether any do is known when all instructions are bound.
-    if (has_counts()) return RunEntries(program, 0, program.entries.size(), actor, act);
+    if (!program.runs.has_value()) FindRuns(program);
     size_t at = 0;
-    for (CapturedRun& run : program.runs) {
+    for (CapturedRun& run : *program.runs) {
       OF_RETURN_IF_ERROR(RunEntries(program, at, run.begin(), actor, act));
       current_.store(&program.entries[run.begin()], std::memory_order_relaxed);
       OF_RETURN_IF_ERROR(run.Launch(
@@ -204,10 +202,15 @@ class Executor::Impl {
     for (const Entry& entry : program.entries) bound.push_back(entry.bound.get());
     program.joined = c_.profile ? EachAlone(bound.size()) : JoinedCalls(bound);
   }
-  static void FindRuns(ActorProgram& program) {
+  // What counts follow to the host is launched by itself. Which counts do is known when all instructions of the rank are
+  // bound, hence before the first act.
+  void FindRuns(ActorProgram& program) const {
     std::vector<bool> can_be_captured;
-    for (const Entry& entry : program.entries) can_be_captured.push_back(entry.bound->can_be_captured());
-    program.runs = RunsToCapture(can_be_captured);
+    for (const Entry& entry : program.entries) {
+      const bool followed = c_.counts != nullptr && c_.counts->FollowAny(c_.device, entry.bound->operands().outputs());
+      can_be_captured.push_back(entry.bound->can_be_captured() && !followed);
+    }
+    program.runs = Captures() ? RunsToCapture(can_be_captured) : std::vector<CapturedRun>();
   }
 
   // "plan 'train' actor 'h0' node 'h0/up' (matmul, models/gpt.cc:42) on rank 1 (cpu:1)".

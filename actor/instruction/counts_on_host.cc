@@ -62,6 +62,12 @@ absl::StatusOr<CountsCopy*> CountsOnHost::At(DeviceContext& device, const void* 
   return &copies_.emplace(place, CountsCopy(device, std::move(transfer))).first->second;
 }
 
+bool CountsOnHost::FollowAny(DeviceContext& device, std::span<const TensorArg> written) const {
+  return std::any_of(written.begin(), written.end(), [&](const TensorArg& x) {
+    return x.dtype == DType::kInt32 && copies_.count(Place(&device, x.data, x.count)) > 0;
+  });
+}
+
 absl::Status CountsOnHost::Follow(DeviceContext& device, std::span<const TensorArg> written) {
   for (const TensorArg& x : written) {
     if (x.dtype != DType::kInt32) continue;

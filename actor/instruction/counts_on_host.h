@@ -57,6 +57,8 @@ class CountsOnHost {
   absl::StatusOr<CountsCopy*> At(DeviceContext& device, const void* data, int64_t count);
   // `device` was just given what writes these.
   absl::Status Follow(DeviceContext& device, std::span<const TensorArg> written);
+  // Whether counts follow launches of `device` that write these, in whichever slot of their registers they lie.
+  bool FollowAny(DeviceContext& device, std::span<const TensorArg> written) const;
 
   bool empty() const { return copies_.empty(); }
   // Memory of the device that copies take.

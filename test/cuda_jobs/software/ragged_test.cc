@@ -1,6 +1,8 @@
 // What ragged rows cost on a device: threads, multiplications and what travels to the host are counted as they are
 // launched.
 #include <atomic>
+#include <map>
+#include <mutex>
 
 #include "absl/strings/str_join.h"
 #include "actor/engine.h"
@@ -95,6 +97,57 @@ TEST_F(RaggedCostTest, SumsMultiplyWhatIsFilled) {
                                   std::pair(std::vector<int64_t>{0, 0, 2, 0, 2, 2, 2}, 8)}) {
     ASSERT_OK_AND_ASSIGN(const Launched cost, Cost(Sums(ids)));
     EXPECT_EQ(cost.multiplications, rows * kWidth * kWidth * kSteps) << ids.size() << " rows";
+  }
+}
+
+// Of a plan in which counts follow to the host, and of one beside it in which there are none: what neither writes such
+// counts nor is called by them is captured as ever, and computes the same.
+TEST_F(RaggedCostTest, OnlyWhatCountsConcernIsLaunchedByItself) {
+  constexpr int kRuns = 5;
+  const auto program = [&]() -> Program {
+    GraphBuilder b(ops_, "ragged");
+    Tensor x = b.Variable("dense", {DType::kFloat32, {64, 64}}, "normal(1)", {}, false);
+    for (int i = 0; i < 6; ++i) x = Softmax(x);  // no two of them are one
+    Fetch(ReduceSum(x), "dense");
+    Fetch(ReduceSum(PadRows(Scale(Rows(b, {0, 0, 2, 0}), 0.5))), "rows");
+    GraphBuilder other(ops_, "dense");
+    Tensor y = other.Variable("dense", {DType::kFloat32, {64, 64}}, "normal(1)", {}, false);
+    for (int i = 0; i < 6; ++i) y = Softmax(y);
+    Fetch(ReduceSum(y), "dense");
+    return {*b.Finish(), *other.Finish()};
+  };
+  struct Run {
+    std::map<std::string, std::vector<double>> values;
+    int64_t graphs = 0;
+  };
+  const auto run = [&](const std::string& plan, bool capture) -> absl::StatusOr<Run> {
+    CompileOptions options;
+    options.job = "ragged";
+    options.device = DeviceKind::kCuda;
+    OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create({{"dp", 1}}));
+    OF_ASSIGN_OR_RETURN(const pb::PlanSet set, Compile(program(), options, ops_));
+    Run result;
+    std::mutex mutex;
+    EngineOptions engine_options;
+    engine_options.capture = capture;
+    engine_options.on_fetch = [&](const Fetched& fetched) {
+      const std::lock_guard lock(mutex);
+      result.values[fetched.name].push_back(fetched.values[0]);
+    };
+    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                        Engine::Create(testing::SpelledOut(set), std::move(engine_options)));
+    const int64_t before = LaunchedSoFar().graphs;
+    OF_RETURN_IF_ERROR(engine->Run(plan, 0, kRuns));
+    result.graphs = LaunchedSoFar().graphs - before;
+    return result;
+  };
+  for (const char* plan : {"ragged", "dense"}) {
+    SCOPED_TRACE(plan);
+    ASSERT_OK_AND_ASSIGN(const Run captured, run(plan, true));
+    ASSERT_OK_AND_ASSIGN(const Run alone, run(plan, false));
+    EXPECT_EQ(captured.values, alone.values);
+    EXPECT_GE(captured.graphs, kRuns - 1) << "each step but the first";
+    EXPECT_EQ(alone.graphs, 0);
   }
 }
 
