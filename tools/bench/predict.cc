@@ -46,6 +46,11 @@ class PredictCase : public BenchCase {
         "chains\n"
         "are one kernel, views are free, sums of gradients are products' since 2022 (tools/sim/kernel_groups.h)\n";
     for (const PredictedSet& set : sets_) absl::StrAppend(&text, SetText(set));
+    if (!saved_.empty()) {
+      absl::StrAppend(&text, "  of these, our own fusions would not keep:");
+      for (const auto& [run, share] : saved_) absl::StrAppendFormat(&text, "\n    %-44s %5.1f%%", run, 100 * share);
+      absl::StrAppend(&text, "\n");
+    }
     for (const PredictedOrder& order : orders_) absl::StrAppend(&text, OrderText(order));
     return text;
   }
@@ -60,6 +65,7 @@ class PredictCase : public BenchCase {
             {{"name", x.name}, {"predicted", x.predicted}, {"published", x.published}, {"error", x.error}});
       }
     }
+    for (const auto& [run, share] : saved_) json.push_back({{"fusions", run}, {"share_not_kept", share}});
     for (const PredictedOrder& order : orders_) {
       json.push_back({{"order", order.name},
                       {"claim", order.what},
@@ -98,7 +104,10 @@ class PredictCase : public BenchCase {
       const absl::StatusOr<Prediction> it = Try("activations", run, /*memory=*/true);
       if (absl::IsCancelled(it.status())) return it.status();
       set.figures.push_back({run.name, 0, run.gib, std::string(it.status().message())});
-      if (it.ok()) set.figures.back().predicted = static_cast<double>(it->activation_bytes + it->mask_bytes) / kGib;
+      if (!it.ok()) continue;
+      const auto kept = static_cast<double>(it->activation_bytes + it->mask_bytes);
+      set.figures.back().predicted = kept / kGib;
+      saved_.emplace_back(run.name, 1 - static_cast<double>(it->fused_bytes) / kept);
     }
     sets_.push_back(std::move(set));
     return absl::OkStatus();
@@ -131,6 +140,7 @@ class PredictCase : public BenchCase {
   const BenchContext& context_;
   const PredictParts parts_;
   std::vector<PredictedSet> sets_;
+  std::vector<std::pair<std::string, double>> saved_;  // by run: the part of activations that fusions do away with
   std::vector<PredictedOrder> orders_;
 };
 

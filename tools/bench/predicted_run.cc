@@ -58,7 +58,11 @@ std::vector<int> StagesOf(const PublishedRun& run) {
   return stages;
 }
 
-absl::StatusOr<Job> JobOf(const PublishedRun& run, const std::string& text, const OpRegistry& ops) {
+// Whether ops are fused as this engine does it: else forward keeps for backward what the published systems kept. Which
+// ops are one kernel there is for kernel_groups.h to say.
+enum class Fusions : uint8_t { kTheirs, kOurs };
+
+absl::StatusOr<Job> JobOf(const PublishedRun& run, const std::string& text, const OpRegistry& ops, Fusions fusions) {
   OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(ConfigOf(run, text), absl::StrCat("(", run.name, ")")));
   const GptConfig gpt{.vocabulary = kPublishedVocabulary,
                       .layers = run.model.layers,
@@ -76,7 +80,8 @@ absl::StatusOr<Job> JobOf(const PublishedRun& run, const std::string& text, cons
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), std::move(graphs)));
   job.options.recompute.whole = true;  // PyTorch's checkpoints call forward anew
   job.options.overlaps_gradients = false;
-  job.options.adds_in_products = false;  // of what is one kernel there, kernel_groups.h tells
+  job.options.adds_in_products = false;
+  job.options.fuse = fusions == Fusions::kOurs;
   return job;
 }
 
@@ -163,6 +168,14 @@ Kept MostKept(const std::map<int, Kept>& of_chunk, const Schedule& schedule) {
   return most;
 }
 
+absl::StatusOr<Kept> MostKeptOf(const PublishedRun& run, const std::string& text, const OpRegistry& ops,
+                                Fusions fusions) {
+  OF_ASSIGN_OR_RETURN(const Job job, JobOf(run, text, ops, fusions));
+  VariableDists variables;
+  OF_ASSIGN_OR_RETURN(const Graph graph, RunPasses(job.program[0], job.options, ops, variables, {}));
+  return MostKept(KeptOfChunks(graph, ops), job.options.pipeline);
+}
+
 absl::StatusOr<double> StepSeconds(const pb::PlanSet& set, const Job& job, PricedKernels kernels,
                                    const OpRegistry& ops) {
   OF_ASSIGN_OR_RETURN(Topology topology, TopologyOf(job.options));
@@ -181,19 +194,18 @@ absl::StatusOr<double> StepSeconds(const pb::PlanSet& set, const Job& job, Price
 
 absl::StatusOr<Prediction> PredictMemory(const PublishedRun& run, const std::string& text, const OpRegistry& ops) {
   Stopwatch watch;
-  OF_ASSIGN_OR_RETURN(const Job job, JobOf(run, text, ops));
-  VariableDists variables;
-  OF_ASSIGN_OR_RETURN(Graph graph, RunPasses(job.program[0], job.options, ops, variables, {}));
-  const Kept kept = MostKept(KeptOfChunks(graph, ops), job.options.pipeline);
-  return Prediction{.activation_bytes = kept.activations,
-                    .mask_bytes = kept.masks,
+  OF_ASSIGN_OR_RETURN(const Kept theirs, MostKeptOf(run, text, ops, Fusions::kTheirs));
+  OF_ASSIGN_OR_RETURN(const Kept ours, MostKeptOf(run, text, ops, Fusions::kOurs));
+  return Prediction{.activation_bytes = theirs.activations,
+                    .mask_bytes = theirs.masks,
+                    .fused_bytes = ours.activations + ours.masks,
                     .num_ranks = run.ranks(),
                     .wall_seconds = watch.Lap()};
 }
 
 absl::StatusOr<Prediction> Predict(const PublishedRun& run, const std::string& text, const OpRegistry& ops) {
   Stopwatch watch;
-  OF_ASSIGN_OR_RETURN(Job job, JobOf(run, text, ops));
+  OF_ASSIGN_OR_RETURN(Job job, JobOf(run, text, ops, Fusions::kTheirs));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet set, CompileJob(job, ops));
   const PricedKernels kernels = run.products_add ? PricedKernels::kFused : PricedKernels::kFusedButSums;
   OF_ASSIGN_OR_RETURN(const double seconds, StepSeconds(set, job, kernels, ops));
