@@ -430,7 +430,8 @@ TEST_F(SbpLawTest, CatchesSignaturesThatDoNotHold) {
   EXPECT_GE(refused, 12);
 }
 
-// The other way round: every layout of the inputs is tried, and what holds without being claimed is listed, with the
+// The other way round: every layout of the inputs is tried (of the few ops of five inputs and more the first 5,000 of a
+// case, and the test names these ops), and what holds without being claimed is listed, with the
 // reason why it is not claimed, in test/golden/sbp/unclaimed.txt. A layout holds if it does so in every case of the op
 // with inputs of these ranks, on two and on three ranks, for several divisions into addends. Inputs are B, S or P(sum).
 // Two things hold always and are not listed: copies are also their own maximum and minimum.
@@ -440,6 +441,8 @@ class UnclaimedTest : public SbpLawTest {
   static constexpr double kSpreads[] = {2, 2, 8, 30};
 
   using States = std::vector<std::set<std::string>>;  // by output
+
+  inline static std::set<std::string> cut_short_;  // ops with a case of more layouts than that
 
   static std::set<std::string> KnownWithReasons() {
     std::set<std::string> known;
@@ -471,6 +474,7 @@ class UnclaimedTest : public SbpLawTest {
       while (i > 0 && ++index[i - 1] == states[i - 1].size()) index[--i] = 0;
       if (i == 0) return;
     }
+    cut_short_.insert(c.op);
   }
 
   // What the outputs are, by all trials; states that are claimed or follow from others left out.
@@ -542,6 +546,9 @@ TEST_F(UnclaimedTest, WhatHoldsWithoutBeingClaimedIsKnownAndHasAReason) {
     for (const std::string& state : states) listed.insert(key + state);
   }
   EXPECT_THAT(listed, ::testing::ContainerEq(KnownWithReasons()));
+  EXPECT_THAT(cut_short_, ::testing::ElementsAre("add_layer_norm_grad", "attention_grad", "batch_norm_dx",
+                                                 "batch_norm_relu_dx", "packed_matmul_cross_entropy_grad"))
+      << "of all others every layout was tried";
 }
 
 }  // namespace

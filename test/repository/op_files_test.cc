@@ -1,5 +1,5 @@
 // What a new op costs: the files that name it. Everything that can follow from its definition, its kernels and its
-// facts (test/support/ops) does, so that an op touches at most twelve files, its documentation and its tests included:
+// facts (test/support/ops) does, so that an op touches at most sixteen files, its documentation and its tests included:
 //
 //   oneflow_core/ops/x.cc, ops.h, README.md    oneflow_core/functional.{h,cc}    sbp/rules/x.cc if its rule is no text
 //   kernels/families.h, cpu/x.cc, cuda/x.cu    test/support/ops/x.cc             test/parity/op_functions.py
@@ -22,13 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostFiles = 12;
+constexpr size_t kMostFiles = 16;
 
 // Ops that nothing else is called after, of all kinds: with a function of the DSL or not, with a rule of its own or
-// not, in a family of its own or not.
-const std::vector<std::string> kOps = {"cumsum",        "take_along",      "rms_norm_grad", "extremum_count",
-                                       "extremum_grad", "gelu_grad",       "heaviside",     "bias_grad",
-                                       "sum_to",        "max_pool2d_grad", "square_sum",    "softmax_grad_apply"};
+// not, in a family of its own or not; and an elementwise op of the DSL that may be fused.
+const std::vector<std::string> kOps = {
+    "cumsum",    "take_along", "rms_norm_grad",   "extremum_count", "extremum_grad",      "gelu_grad", "heaviside",
+    "bias_grad", "sum_to",     "max_pool2d_grad", "square_sum",     "softmax_grad_apply", "rsqrt"};
 
 // "take_along" as the DSL, rules and functions name it.
 std::string CamelCase(const std::string& op) {
@@ -65,13 +65,18 @@ std::map<std::string, std::set<std::string>> Words() {
   return words;
 }
 
-TEST(OpFilesTest, AnOpIsNamedInAtMostTwelveFiles) {
+TEST(OpFilesTest, AnOpIsNamedInAtMostSixteenFiles) {
   const auto words = Words();
   EXPECT_GT(words.size(), 300);
   for (const std::string& op : kOps) {
     std::vector<std::string> files;
     for (const auto& [file, of_file] : words) {
-      if (of_file.count(op) > 0 || of_file.count(CamelCase(op)) > 0) files.push_back(file);
+      const std::string name = CamelCase(op);
+      for (const std::string& word : {op, name, "k" + name, name + "Kernel", name + "Kernels", name + "Op"}) {
+        if (of_file.count(word) == 0) continue;
+        files.push_back(file);
+        break;
+      }
     }
     EXPECT_GE(files.size(), 4u) << op << " is no op";
     EXPECT_LE(files.size(), kMostFiles) << op << ": " << ::testing::PrintToString(files);
