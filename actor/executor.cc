@@ -202,8 +202,8 @@ class Executor::Impl {
     for (const Entry& entry : program.entries) bound.push_back(entry.bound.get());
     program.joined = c_.profile ? EachAlone(bound.size()) : JoinedCalls(bound);
   }
-  // What counts follow to the host is launched by itself. Which counts do is known when all instructions of the rank are
-  // bound, hence before the first act.
+  // What counts follow to the host is launched by itself. Which counts do is known when all instructions of the rank
+  // are bound, hence before the first act.
   void FindRuns(ActorProgram& program) const {
     std::vector<bool> can_be_captured;
     for (const Entry& entry : program.entries) {

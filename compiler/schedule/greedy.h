@@ -22,8 +22,8 @@ struct GreedySchedule {
   std::string from;  // the policy or the order that won, for people
 };
 
-// Deterministic; n log n in the number of actions, a dozen times over. ListProblem::backward says whether backward is split. InvalidArgument if costs or chunks are wrong,
-// ResourceExhausted if a cap has no room for a single micro-batch.
+// Deterministic; n log n in the number of actions, a dozen times over. ListProblem::backward says whether backward is
+// split. InvalidArgument if costs or chunks are wrong, ResourceExhausted if a cap has no room for one micro-batch.
 absl::StatusOr<GreedySchedule> MakeGreedySchedule(const ListProblem& problem);
 
 // What 1F1B and ZB-H1 need on the rank that needs most: as many micro-batches as there are ranks, of all chunks of the

@@ -1,5 +1,5 @@
-// No two types have one name in one namespace: a program that is linked of both would silently use one of them for both,
-// and nothing that compiles or links says so. What is in an unnamed namespace is a file's own.
+// No two types have one name in one namespace: a program that is linked of both would silently use one of them for
+// both, and nothing that compiles or links says so. What is in an unnamed namespace is a file's own.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>

@@ -57,8 +57,8 @@ TEST(FactsTest, BytesAreThoseThatThePlanMoves) {
   }
 }
 
-// What is explained is not fused, so that ops have the user's names. All else is the graph that runs: how everything lies
-// and every boxing.
+// What is explained is not fused, so that ops have the user's names. All else is the graph that runs: how everything
+// lies and every boxing.
 TEST(FactsTest, WhatIsExplainedIsWhatIsCompiled) {
   for (const auto& [axes, micro_batches] :
        std::vector<std::pair<std::vector<Axis>, int>>{{{{"dp", 2}, {"tp", 2}}, 1}, {{{"pp", 2}, {"dp", 2}}, 4}}) {

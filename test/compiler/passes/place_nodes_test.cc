@@ -197,7 +197,7 @@ TEST(PlaceNodesTest, FollowsHomesThatArePartsOfItsMesh) {
   EXPECT_THAT(NamesOf(graph, "to"), ::testing::SizeIs(2)) << "of the data";
 }
 
-// --- what overwrites variables -----------------------------------------------------------------------------------------
+// --- what overwrites variables ---------------------------------------------------------------------------------------
 
 // Overwrites w and u, wherever these and the node are asked to lie.
 absl::StatusOr<Graph> Overwrites(PlacementHint w_at, PlacementHint u_at, PlacementHint at) {
