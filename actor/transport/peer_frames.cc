@@ -23,12 +23,18 @@ absl::Status TakeBarrier(const pb::PeerBarrier& barrier, PeerInbox& inbox) {
 }
 
 absl::Status TakeNote(pb::PeerNote& note, PeerInbox& inbox) {
-  if (note.text().size() > kLongestNote) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a note of ", note.text().size(), " bytes, there may be ", kLongestNote));
-  }
   if (inbox.notes.size() > 1) return absl::InvalidArgumentError("a note that nobody has waited for");
-  inbox.notes.push_back(std::move(*note.mutable_text()));
+  std::string& begun = inbox.note_begun;
+  if (note.text().size() > kLongestNote - begun.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a note of ", begun.size() + note.text().size(), " bytes or more, there may be ", kLongestNote));
+  }
+  if (begun.empty()) {
+    begun = std::move(*note.mutable_text());
+  } else {
+    begun.append(note.text());
+  }
+  if (!note.more()) inbox.notes.push_back(std::exchange(begun, std::string()));
   return absl::OkStatus();
 }
 
@@ -69,6 +75,22 @@ pb::PeerFrame ClockQuestion() {
   pb::PeerFrame frame;
   frame.mutable_time()->set_asked_ns(SteadyNs());
   return frame;
+}
+
+absl::StatusOr<std::vector<pb::PeerFrame>> NoteFrames(absl::string_view text) {
+  if (text.size() > kLongestNote) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a note to the other processes has ", text.size(), " bytes, there may be ", kLongestNote));
+  }
+  std::vector<pb::PeerFrame> frames;
+  do {
+    const absl::string_view piece = text.substr(0, kNotePieceBytes);
+    text.remove_prefix(piece.size());
+    pb::PeerNote& note = *frames.emplace_back().mutable_note();
+    note.set_text(piece.data(), piece.size());
+    note.set_more(!text.empty());
+  } while (!text.empty());
+  return frames;
 }
 
 absl::Status CheckHello(const pb::PeerFrame& frame, const PeerIdentity& self, int called) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "actor/message.h"
 #include "actor/transport/peer_clock.h"
 #include "oneflow_core/status.h"
@@ -18,7 +19,10 @@ namespace oneflow {
 
 // One frame holds at most this many bytes of messages, well below gRPC's limit for one of its own.
 inline constexpr size_t kMaxBatchBytes = size_t{1} << 20;
-inline constexpr size_t kLongestNote = size_t{64} << 10;
+// So does a piece of a note.
+inline constexpr size_t kNotePieceBytes = size_t{1} << 20;
+// A peer cannot take more of our memory than this with a note. Histograms of a large model take some 100 KB.
+inline constexpr size_t kLongestNote = size_t{1} << 30;
 
 // Who speaks: what a hello says.
 struct PeerIdentity {
@@ -30,6 +34,8 @@ struct PeerIdentity {
 pb::PeerFrame HelloFrame(const PeerIdentity& self);
 // Asks for the peer's time.
 pb::PeerFrame ClockQuestion();
+// `text` cut into as many frames as it needs, at least one. ResourceExhausted if it is longer than kLongestNote.
+absl::StatusOr<std::vector<pb::PeerFrame>> NoteFrames(absl::string_view text);
 
 // Whether `frame` is the hello of the peer that `self` talks to: of process `called`, or, if -1, of one that may call
 // `self`, which has a higher number. InvalidArgument if it is no hello or another's, FailedPrecondition if it is of
@@ -41,6 +47,7 @@ struct PeerInbox {
   int64_t barrier = 0;  // how often it has entered one
   std::deque<pb::PeerPlan> plans;
   std::deque<std::string> notes;
+  std::string note_begun;             // the pieces so far of the one that is arriving
   std::optional<ClockReading> clock;  // the last answer to our questions
   absl::Status failure;               // what it said of itself
 };

@@ -159,9 +159,9 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   absl::StatusOr<std::vector<Message>> Take(Stream* stream);
   // Why nothing more can come from this peer; OK if it can.
   absl::Status WhyGone(int process) const;
-  // Sends the frame to all peers and returns what has come of them, by process.
+  // Sends the frames, which say `mine`, to all peers and returns what has come of them, by process.
   template <typename T>
-  absl::StatusOr<std::vector<T>> ExchangeFrames(const pb::PeerFrame& frame, const T& mine,
+  absl::StatusOr<std::vector<T>> ExchangeFrames(absl::Span<const pb::PeerFrame> frames, const T& mine,
                                                 std::deque<T> PeerInbox::*arrived);
   // Waits until `arrived` holds for every peer, or returns why it cannot come to that.
   absl::Status Await(std::unique_lock<std::mutex>& lock, const std::function<bool(const PeerInbox&)>& arrived);
@@ -559,11 +559,12 @@ absl::Status PeerNetwork::Impl::Barrier() {
 }
 
 template <typename T>
-absl::StatusOr<std::vector<T>> PeerNetwork::Impl::ExchangeFrames(const pb::PeerFrame& frame, const T& mine,
+absl::StatusOr<std::vector<T>> PeerNetwork::Impl::ExchangeFrames(absl::Span<const pb::PeerFrame> frames, const T& mine,
                                                                  std::deque<T> PeerInbox::*arrived) {
   std::unique_lock<std::mutex> lock(mu_);
   for (int p = 0; p < self_.processes; ++p) {
-    if (p != self_.process) Enqueue(links_[p], frame);
+    if (p == self_.process) continue;
+    for (const pb::PeerFrame& frame : frames) Enqueue(links_[p], frame);
   }
   OF_RETURN_IF_ERROR(Await(lock, [arrived](const PeerInbox& inbox) { return !(inbox.*arrived).empty(); }));
   std::vector<T> all(self_.processes);
@@ -580,14 +581,12 @@ absl::StatusOr<std::vector<T>> PeerNetwork::Impl::ExchangeFrames(const pb::PeerF
 absl::StatusOr<std::vector<pb::PeerPlan>> PeerNetwork::Impl::Exchange(const pb::PeerPlan& mine) {
   pb::PeerFrame frame;
   *frame.mutable_plan() = mine;
-  return ExchangeFrames(frame, mine, &PeerInbox::plans);
+  return ExchangeFrames(absl::MakeConstSpan(&frame, 1), mine, &PeerInbox::plans);
 }
 
 absl::StatusOr<std::vector<std::string>> PeerNetwork::Impl::ExchangeNotes(const std::string& mine) {
-  CHECK_LE(mine.size(), kLongestNote);
-  pb::PeerFrame frame;
-  frame.mutable_note()->set_text(mine);
-  return ExchangeFrames(frame, mine, &PeerInbox::notes);
+  OF_ASSIGN_OR_RETURN(const std::vector<pb::PeerFrame> frames, NoteFrames(mine));
+  return ExchangeFrames(absl::MakeConstSpan(frames), mine, &PeerInbox::notes);
 }
 
 absl::StatusOr<ClockReading> PeerNetwork::Impl::CompareClock(int process) {

@@ -70,7 +70,7 @@ class PeerNetwork {
 
   // Sends `mine` to all peers and returns theirs, by process (the own entry is `mine`). Errors as Barrier().
   absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine);
-  // The same with a few bytes, at most 64 KiB, between runs.
+  // The same with any bytes, between runs. They travel in pieces. ResourceExhausted if they are longer than 1 GiB.
   absl::StatusOr<std::vector<std::string>> ExchangeNotes(const std::string& mine);
   // Returns when every process has called it as often. What was sent before it has then arrived. Unavailable if a peer
   // is lost that has not reached it, Aborted with the peer's error if one failed, or the status given to Interrupt().

@@ -55,6 +55,37 @@ TEST(PeerFramesTest, AQuestionIsAnsweredAndItsAnswerRead) {
   EXPECT_LE(std::abs(mine.clock->ahead_ns), mine.clock->error_ns);  // one clock: apart by nothing
 }
 
+TEST(PeerFramesTest, ANoteOfAnySizeArrivesWhole) {
+  const size_t piece = kNotePieceBytes;
+  for (const size_t size : {size_t{0}, size_t{1}, piece - 1, piece, piece + 1, 3 * piece, 5 * piece + 17}) {
+    std::string text(size, '\0');
+    for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 2654435761U >> 13);
+    absl::StatusOr<std::vector<pb::PeerFrame>> frames = NoteFrames(text);
+    ASSERT_TRUE(frames.ok());
+    PeerInbox inbox;
+    for (pb::PeerFrame& frame : *frames) {
+      EXPECT_TRUE(inbox.notes.empty()) << "whole before its last piece, of " << size;
+      EXPECT_LE(frame.ByteSizeLong(), kNotePieceBytes + 64);  // gRPC takes no more than 4 MiB at once
+      ASSERT_TRUE(TakeFrame(frame, inbox).ok());
+    }
+    ASSERT_EQ(inbox.notes.size(), 1u);
+    EXPECT_TRUE(inbox.notes[0] == text) << "of " << size << " bytes";
+    EXPECT_TRUE(inbox.note_begun.empty());
+  }
+}
+
+TEST(PeerFramesTest, ANoteWithoutEndIsRefused) {
+  PeerInbox inbox;
+  inbox.note_begun.resize(kLongestNote - 1);
+  pb::PeerFrame frame;
+  frame.mutable_note()->set_text("ab");
+  EXPECT_THAT(TakeFrame(frame, inbox).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a note of 1073741825 bytes or more")));
+  const std::string room;  // its bytes are not looked at
+  EXPECT_THAT(NoteFrames(absl::string_view(room.data(), kLongestNote + 1)).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("1073741825 bytes")));
+}
+
 TEST(PeerFramesTest, WhatNobodyTakesDoesNotGrow) {
   PeerInbox inbox;
   for (int i = 0; i < 3; ++i) {

@@ -92,6 +92,23 @@ TEST(PeerNetworkTest, NotesOfAllComeToAllInTheirOrder) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// gRPC takes no message beyond 4 MiB.
+TEST(PeerNetworkTest, NotesMayHaveAnySize) {
+  auto networks = Connected(3);
+  const auto note = [](int p, int round) { return std::string((round + 1) * (p * 5'000'000 + 3), 'a' + p); };
+  std::vector<std::thread> threads;
+  for (int p = 0; p < 3; ++p) {
+    threads.emplace_back([&networks, &note, p] {
+      for (int round = 0; round < 2; ++round) {
+        const absl::StatusOr<std::vector<std::string>> notes = networks[p]->ExchangeNotes(note(p, round));
+        ASSERT_OK(notes.status());
+        for (int from = 0; from < 3; ++from) EXPECT_TRUE((*notes)[from] == note(from, round)) << round << " " << from;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(PeerNetworkTest, DeliversMessagesInOrder) {
   auto networks = Connected(3);
   Recorder recorder;
