@@ -8,35 +8,92 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace oneflow {
 namespace {
 
-absl::StatusOr<std::vector<uint8_t>> Inflate(absl::Span<const uint8_t> packed) {
-  z_stream stream = {};
-  constexpr int kGzipWrapper = 16 + MAX_WBITS;
-  if (inflateInit2(&stream, kGzipWrapper) != Z_OK) return absl::InternalError("zlib does not initialise");
-  std::vector<uint8_t> out;
-  stream.next_in = const_cast<uint8_t*>(packed.data());
-  stream.avail_in = static_cast<uInt>(packed.size());
-  int result = Z_OK;
-  while (result == Z_OK) {
-    const size_t filled = out.size();
-    out.resize(filled + (1 << 20));
-    stream.next_out = out.data() + filled;
-    stream.avail_out = 1 << 20;
-    result = inflate(&stream, Z_NO_FLUSH);
-    out.resize(out.size() - stream.avail_out);
+constexpr size_t kPiece = size_t{1} << 20;  // of a file, and of what comes of it
+constexpr uint8_t kMagic[2] = {0x1f, 0x8b};
+
+// The members of a gzip file (RFC 1952), one after the other, as `cat a.gz b.gz` and bgzip make them. Reads the file
+// piece by piece, since it may be longer than zlib can count.
+class Members {
+ public:
+  explicit Members(const DataFile& file) : file_(file) {}
+  ~Members() { inflateEnd(&stream_); }
+  Members(const Members&) = delete;
+
+  absl::StatusOr<std::vector<uint8_t>> Inflate() {
+    constexpr int kGzipWrapper = 16 + MAX_WBITS;
+    if (inflateInit2(&stream_, kGzipWrapper) != Z_OK) return absl::InternalError("zlib does not initialise");
+    do {
+      OF_RETURN_IF_ERROR(InflateMember());
+      if (inflateReset(&stream_) != Z_OK) return absl::InternalError("zlib does not begin anew");
+      OF_RETURN_IF_ERROR(SkipZeros());
+    } while (position() < file_.size());
+    return std::move(out_);
   }
-  const int64_t offset = static_cast<int64_t>(stream.total_in);
-  inflateEnd(&stream);
-  if (result != Z_STREAM_END) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the gzip stream is damaged or cut off at byte ", offset, " of ", packed.size()));
+
+ private:
+  // Of the next byte that nobody has taken.
+  int64_t position() const { return read_ - static_cast<int64_t>(stream_.avail_in); }
+
+  absl::Status Fill() {
+    if (stream_.avail_in > 0 || read_ == file_.size()) return absl::OkStatus();
+    piece_.resize(std::min<int64_t>(kPiece, file_.size() - read_));
+    OF_RETURN_IF_ERROR(file_.ReadAt(read_, absl::MakeSpan(piece_)));
+    read_ += static_cast<int64_t>(piece_.size());
+    stream_.next_in = piece_.data();
+    stream_.avail_in = static_cast<uInt>(piece_.size());
+    return absl::OkStatus();
   }
-  return out;
-}
+
+  absl::Status InflateMember() {
+    const int64_t begin = position();
+    int result = Z_OK;
+    while (result == Z_OK) {
+      OF_RETURN_IF_ERROR(Fill());
+      const size_t filled = out_.size();
+      out_.resize(filled + kPiece);
+      stream_.next_out = out_.data() + filled;
+      stream_.avail_out = static_cast<uInt>(kPiece);
+      result = inflate(&stream_, Z_NO_FLUSH);
+      out_.resize(out_.size() - stream_.avail_out);
+    }
+    if (result == Z_STREAM_END) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("the gzip stream is damaged or cut off at byte ", position(), " of ",
+                                                   file_.size(), ", in the member that begins at byte ", begin,
+                                                   stream_.msg == nullptr ? "" : absl::StrCat(": ", stream_.msg)));
+  }
+
+  // Up to the next member or the end of the file. Tapes and block devices fill a last block with zeros.
+  absl::Status SkipZeros() {
+    bool zeros = false;
+    while (true) {
+      OF_RETURN_IF_ERROR(Fill());
+      if (stream_.avail_in == 0) return absl::OkStatus();
+      const uint8_t* const end = stream_.next_in + stream_.avail_in;
+      const uint8_t* const other =
+          std::find_if(stream_.next_in, stream_.next_in + stream_.avail_in, [](uint8_t byte) { return byte != 0; });
+      zeros |= other != stream_.next_in;
+      stream_.next_in += other - stream_.next_in;
+      stream_.avail_in = static_cast<uInt>(end - other);
+      if (other != end) break;
+    }
+    if (!zeros && *stream_.next_in == kMagic[0]) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("behind the last member of the gzip stream byte ", position(),
+                                                   " of ", file_.size(),
+                                                   " begins neither another one nor zeros up to the end"));
+  }
+
+  const DataFile& file_;
+  std::vector<uint8_t> piece_;
+  int64_t read_ = 0;  // bytes of the file, the piece included
+  z_stream stream_ = {};
+  std::vector<uint8_t> out_;
+};
 
 }  // namespace
 
@@ -67,12 +124,11 @@ absl::StatusOr<DataFile> DataFile::Open(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(path), ": not a regular file"));
   }
   file.size_ = info.st_size;
-  uint8_t first[2];
-  if (file.size_ < 2) return file;
+  uint8_t first[sizeof(kMagic)];
+  if (file.size_ < static_cast<int64_t>(sizeof(first))) return file;
   OF_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(first)));
-  if (first[0] != 0x1f || first[1] != 0x8b) return file;
-  OF_ASSIGN_OR_RETURN(const std::vector<uint8_t> packed, file.ReadAll());
-  OF_ASSIGN_OR_RETURN_AT(std::vector<uint8_t> inflated, Inflate(packed), DataFileWhere(path));
+  if (!std::equal(std::begin(first), std::end(first), std::begin(kMagic))) return file;
+  OF_ASSIGN_OR_RETURN_AT(std::vector<uint8_t> inflated, Members(file).Inflate(), DataFileWhere(path));
   file.size_ = static_cast<int64_t>(inflated.size());
   file.bytes_ = std::make_shared<const std::vector<uint8_t>>(std::move(inflated));
   file.file_.reset();

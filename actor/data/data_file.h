@@ -1,5 +1,6 @@
 // Data files: plain files are read where it is asked for (processes of one host share the system's cache), gzip files
-// are inflated into memory. Files are not mapped: one that is cut short while it is read would be a signal, no error.
+// are inflated into memory, all members of them. Files are not mapped: one that is cut short while it is read would be
+// a signal, no error.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace oneflow {
 // One file, as long as it was when it was opened. Any thread may read; copies share it.
 class DataFile {
  public:
-  // NotFound if there is no such file, InvalidArgument if it is no regular file or its gzip stream is damaged.
+  // NotFound if there is no such file, InvalidArgument if it is no regular file or its gzip stream is damaged,
+  // cut off, or followed by anything but another member or zeros up to the end, naming the byte.
   static absl::StatusOr<DataFile> Open(const std::string& path);
 
   int64_t size() const { return size_; }
