@@ -201,7 +201,9 @@ absl::StatusOr<Schedule> ReadSchedule(const std::string& path) {
   }
   std::ostringstream text;
   text << file.rdbuf();
-  return ScheduleFromCsv(text.str(), path);
+  const std::string bytes = text.str();
+  return ScheduleFromCsv(absl::StripPrefix(bytes, "\xef\xbb\xbf"),
+                         path);  // the mark of UTF-8, as spreadsheets write it
 }
 
 }  // namespace oneflow

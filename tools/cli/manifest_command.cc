@@ -1,12 +1,11 @@
 // `oneflow manifest`.
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <regex>
 
 #include "absl/strings/str_cat.h"
 #include "tools/cli/commands.h"
 #include "tools/job/cluster.h"
+#include "tools/job/read_text.h"
 
 namespace oneflow {
 namespace {
@@ -34,10 +33,9 @@ absl::Status CheckOptions(const ManifestArguments& arguments) {
 }
 
 absl::StatusOr<std::string> ReadJob(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (file && !text.empty()) return text;
-  return absl::NotFoundError(absl::StrCat("job config '", path, "': cannot be read, or is empty"));
+  OF_ASSIGN_OR_RETURN(std::string text, ReadText("job config", path));
+  if (!text.empty()) return text;
+  return absl::InvalidArgumentError(absl::StrCat("job config '", path, "': is empty"));
 }
 
 }  // namespace

@@ -1,11 +1,5 @@
 #include "tools/job/config.h"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -13,6 +7,7 @@
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "tools/job/first_error.h"
+#include "tools/job/read_text.h"
 
 namespace oneflow {
 namespace {
@@ -137,19 +132,8 @@ absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config) 
 }
 
 absl::StatusOr<SourcedConfig> LoadConfig(const std::string& path, const std::vector<std::string>& overrides) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    return absl::InvalidArgumentError(absl::StrCat("job config '", path, "': is a directory"));
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
-    const int reason = errno;
-    return absl::Status(reason == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument,
-                        absl::StrCat("job config '", path, "': cannot open: ", std::strerror(reason)));
-  }
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (stream.bad()) return absl::InvalidArgumentError(absl::StrCat("job config '", path, "': cannot be read"));
-  OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(text.str(), path));
+  OF_ASSIGN_OR_RETURN(const std::string text, ReadText("job config", path));
+  OF_ASSIGN_OR_RETURN(SourcedConfig config, ParseConfig(text, path));
   for (const std::string& assignment : overrides) OF_RETURN_IF_ERROR(ApplyOverride(assignment, config));
   return config;
 }

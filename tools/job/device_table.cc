@@ -1,15 +1,14 @@
 #include "tools/job/device_table.h"
 
 #include <cmath>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "proto/device_table.pb.h"
 #include "tools/job/first_error.h"
+#include "tools/job/read_text.h"
 
 namespace oneflow {
 namespace {
@@ -83,15 +82,12 @@ void Write(const std::vector<Efficiency>& table, google::protobuf::RepeatedPtrFi
 }  // namespace
 
 absl::StatusOr<std::vector<DeviceSpeeds>> ReadDeviceTable(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (stream) text << stream.rdbuf();
-  if (!stream || stream.bad()) return absl::NotFoundError(absl::StrCat("device table '", path, "': cannot be read"));
+  OF_ASSIGN_OR_RETURN(const std::string text, ReadText("device table", path));
   pb::DeviceTable table;
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text.str(), &table))
+  if (!parser.ParseFromString(text, &table))
     return absl::InvalidArgumentError(absl::StrCat("device table '", path, "':", error.line(), ": ", error.message()));
   std::vector<DeviceSpeeds> result;
   std::set<std::string> kinds;

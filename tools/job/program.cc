@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/models/convnet.h"
@@ -12,6 +10,7 @@
 #include "oneflow_core/models/margin_classifier.h"
 #include "oneflow_core/models/mlp.h"
 #include "oneflow_core/models/wide_deep.h"
+#include "tools/job/read_text.h"
 
 namespace oneflow {
 namespace {
@@ -125,12 +124,8 @@ absl::StatusOr<Program> ReadGraphs(const std::string& directory, const OpRegistr
   });
   Program program;
   for (const fs::path& file : files) {
-    std::ifstream stream(file, std::ios::binary);
-    std::ostringstream text;
-    text << stream.rdbuf();
-    if (!stream) return absl::InvalidArgumentError(absl::StrCat("graph file '", file.string(), "': cannot be read"));
-    OF_ASSIGN_OR_RETURN_AT(Graph graph, GraphFromText(text.str(), ops),
-                           absl::StrCat("graph file '", file.string(), "'"));
+    OF_ASSIGN_OR_RETURN(const std::string text, ReadText("graph file", file.string()));
+    OF_ASSIGN_OR_RETURN_AT(Graph graph, GraphFromText(text, ops), absl::StrCat("graph file '", file.string(), "'"));
     program.push_back(std::move(graph));
   }
   return program;

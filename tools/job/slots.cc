@@ -1,27 +1,22 @@
 #include "tools/job/slots.h"
 
-#include <fstream>
-#include <sstream>
-
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "proto/slots.pb.h"
 #include "tools/job/first_error.h"
+#include "tools/job/read_text.h"
 
 namespace oneflow {
 
 absl::StatusOr<SlotsByName> ReadSlots(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (stream) text << stream.rdbuf();
-  if (!stream || stream.bad()) return absl::NotFoundError(absl::StrCat("slots '", path, "': cannot be read"));
+  OF_ASSIGN_OR_RETURN(const std::string text, ReadText("slots", path));
   pb::Slots given;
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text.str(), &given))
+  if (!parser.ParseFromString(text, &given))
     return absl::InvalidArgumentError(absl::StrCat("slots '", path, "':", error.line(), ": ", error.message()));
   SlotsByName slots;
   for (const pb::PlanSlots& plan : given.plans()) {

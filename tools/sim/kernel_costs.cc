@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -14,6 +12,7 @@
 #include "google/protobuf/text_format.h"
 #include "kernels/random.h"
 #include "tools/job/first_error.h"
+#include "tools/job/read_text.h"
 #include "tools/sim/instruction_text.h"
 
 namespace oneflow {
@@ -88,15 +87,12 @@ double RemoteBytes(const pb::Plan& plan, const pb::Actor& actor, const pb::Instr
 
 absl::StatusOr<pb::KernelCosts> ReadKernelCosts(const std::string& path) {
   const std::string where = absl::StrCat("costs of kernels '", path, "'");
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (stream) text << stream.rdbuf();
-  if (!stream || stream.bad()) return absl::NotFoundError(absl::StrCat(where, ": cannot be read"));
+  OF_ASSIGN_OR_RETURN(const std::string text, ReadText("costs of kernels", path));
   pb::KernelCosts costs;
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text.str(), &costs)) {
+  if (!parser.ParseFromString(text, &costs)) {
     return absl::InvalidArgumentError(
         absl::StrCat(where, ":", error.line(), ":", error.column(), ": ", error.message()));
   }

@@ -1,14 +1,13 @@
 #include "tools/sim/simulated_job.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tools/job/cluster.h"
+#include "tools/job/read_text.h"
 
 namespace oneflow {
 
@@ -39,10 +38,8 @@ absl::StatusOr<Topology> TopologyOf(const CompileOptions& options) {
 }
 
 absl::StatusOr<Topology> TopologyOfFile(const std::string& file, const Job& job) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  if (!(text << in.rdbuf())) return absl::NotFoundError(absl::StrCat("--cluster '", file, "': cannot read it"));
-  OF_ASSIGN_OR_RETURN(SourcedConfig there, ParseConfig(absl::StrCat("cluster {", text.str(), "\n}"), file));
+  OF_ASSIGN_OR_RETURN(const std::string text, ReadText("--cluster", file));
+  OF_ASSIGN_OR_RETURN(SourcedConfig there, ParseConfig(absl::StrCat("cluster {", text, "\n}"), file));
   pb::JobConfig config = job.config.config;
   *config.mutable_cluster() = there.config.cluster();
   config.mutable_cluster()->set_processes(job.spec.processes());

@@ -53,6 +53,14 @@ TEST(ScheduleCsvTest, LeavesOutBubblesTransfersAndSharding) {
   EXPECT_OK(CheckSchedule(schedule));
 }
 
+TEST(ScheduleCsvTest, AFileMayBeginWithTheMarkOfUtf8) {
+  const testing::TempDir dir;
+  ASSERT_OK_AND_ASSIGN(const Schedule schedule, ReadSchedule(dir.Write("x.csv",
+                                                                       "\xef\xbb\xbf"
+                                                                       "0F0,0B0\n")));
+  EXPECT_EQ(ScheduleToCsv(schedule), "0F0,0B0\n");
+}
+
 TEST(ScheduleCsvTest, ReadsPairs) {
   ASSERT_OK_AND_ASSIGN(const Schedule schedule, ScheduleFromCsv("1F0, ( 0F1 ; 1B0 )OVERLAP_F_B,0F0", "x.csv"));
   EXPECT_THAT(schedule.ranks[0],

@@ -141,7 +141,7 @@ TEST(DeviceTableTest, WhatIsNoTableIsRefusedWithRowAndField) {
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)))
         << c.text;
   }
-  EXPECT_THAT(ReadDeviceTable(dir.File("none")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("cannot be read")));
+  EXPECT_THAT(ReadDeviceTable(dir.File("none")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("none': cannot open: No such")));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ TEST(SlotsTest, WhatIsWrittenIsRead) {
 
 TEST(SlotsTest, BadFilesSayWhereTheyAreBad) {
   const TempDir dir;
-  EXPECT_THAT(ReadSlots(dir.File("none")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("none': cannot be read")));
+  EXPECT_THAT(ReadSlots(dir.File("none")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("none': cannot open: No such file")));
   EXPECT_THAT(ReadSlots(dir.Write("a", "plans {\n  nam: \"x\"\n}")),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a':2: ")));
   const std::string twice = "registers { name: \"r\" slots: 1 } ";
