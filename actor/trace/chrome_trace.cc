@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "actor/output_file.h"
 #include "actor/trace/gzip_writer.h"
 #include "actor/trace/track.h"
 #include "google/protobuf/util/json_util.h"
@@ -147,8 +148,11 @@ class ChromeTraceWriter {
 }  // namespace
 
 absl::Status WriteChromeTrace(const Trace& trace, const std::string& path) {
-  OF_ASSIGN_OR_RETURN(GzipWriter out, GzipWriter::Create(path, absl::EndsWith(path, ".gz")));
-  return ChromeTraceWriter(trace, out).Write();
+  OF_ASSIGN_OR_RETURN(const OutputPlace place, FindOutput(path));
+  const std::string written = place.is_stream ? place.path : absl::StrCat(place.path, ".partial");
+  OF_ASSIGN_OR_RETURN(GzipWriter out, GzipWriter::Create(written, absl::EndsWith(path, ".gz")));
+  OF_RETURN_IF_ERROR(ChromeTraceWriter(trace, out).Write());
+  return place.is_stream ? absl::OkStatus() : ReplaceFileBy(written, place.path);
 }
 
 }  // namespace oneflow

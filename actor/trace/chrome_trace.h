@@ -18,7 +18,8 @@
 
 namespace oneflow {
 
-// Compressed by gzip if the name ends in ".gz", which viewers read too. Unavailable if the disk refuses.
+// Compressed by gzip if the name ends in ".gz", which viewers read too. Where `path` leads: output_file.h, whose errors
+// it has; Unavailable if the disk refuses.
 absl::Status WriteChromeTrace(const Trace& trace, const std::string& path);
 
 // NotFound if there is no such file; InvalidArgument, saying what is wrong, if it is no JSON, another program's trace,

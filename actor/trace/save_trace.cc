@@ -2,7 +2,6 @@
 
 #include <cstdio>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "actor/trace/chrome_trace.h"
 #include "actor/trace/trace_part.h"
@@ -33,11 +32,7 @@ absl::Status MergeParts(const std::string& path, int num_processes) {
     parts.push_back(std::move(part));
   }
   OF_ASSIGN_OR_RETURN_AT(const Trace trace, MergeTraceParts(std::move(parts)), absl::StrCat("'", path, "'"));
-  // The name keeps its end, which says whether it is compressed.
-  const std::string partial = absl::StrCat(path, absl::EndsWith(path, ".gz") ? ".partial.gz" : ".partial");
-  OF_RETURN_IF_ERROR(WriteChromeTrace(trace, partial));
-  if (std::rename(partial.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("'", partial, "' cannot be renamed to '", path, "'"));
+  return WriteChromeTrace(trace, path);
 }
 
 }  // namespace

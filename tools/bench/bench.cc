@@ -416,12 +416,7 @@ absl::Status Bench::Run() {
   OF_RETURN_IF_ERROR(RunOtherCases());
   const BenchResult result = Describe();
   std::cout << ReportText(result) << std::flush;
-  if (a_.json.empty()) return absl::OkStatus();
-  std::ofstream stream(a_.json);
-  stream << ReportJson(result) << "\n";
-  stream.close();
-  return stream ? absl::OkStatus()
-                : absl::InvalidArgumentError(absl::StrCat("--json ", a_.json, ": cannot be written"));
+  return a_.json.empty() ? absl::OkStatus() : WriteFile("--json", a_.json, absl::StrCat(ReportJson(result), "\n"));
 }
 
 }  // namespace

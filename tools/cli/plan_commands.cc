@@ -32,6 +32,7 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
+#include "tools/job/outputs.h"
 #include "tools/job/slots.h"
 #include "tools/planner/credits.h"
 #include "tools/process/write_file.h"
@@ -89,8 +90,10 @@ absl::StatusOr<pb::PlanSet> ReadOrCompile(const JobArguments& arguments) {
   return plan;
 }
 
-// Writes and says so; `what` names the file in errors.
-absl::Status WriteAndSay(absl::string_view what, const std::string& path, const std::string& contents) {
+// Writes and says so; `what` names the file in errors. `read` is what the command has read, which it does not replace.
+absl::Status WriteAndSay(absl::string_view what, const std::string& path, const std::string& contents,
+                         const std::vector<NamedPath>& read) {
+  OF_RETURN_IF_ERROR(CheckApart({{std::string(what), path}}, read));
   OF_RETURN_IF_ERROR(WriteFile(what, path, contents));
   std::cout << "wrote " << path << "\n";
   return absl::OkStatus();
@@ -135,7 +138,7 @@ absl::Status CompileCommand(const JobArguments& arguments, const std::string& ou
   }
   std::cout << "sha256 " << job.spec.plan_hash() << "\n";
   if (output.empty()) return absl::OkStatus();
-  return WriteAndSay("plan file", output, job.spec.plan());
+  return WriteAndSay("plan file", output, job.spec.plan(), InputsOf(job.config));
 }
 
 absl::Status PlanShowCommand(const JobArguments& arguments, int process, bool memory) {
@@ -188,7 +191,9 @@ absl::Status PlanCreditsCommand(const CreditsArguments& arguments) {
     std::cout << answer.text;
     slots[name] = std::move(answer.slots);
   }
-  return arguments.save.empty() ? absl::OkStatus() : WriteAndSay("--save", arguments.save, SlotsText(slots));
+  if (arguments.save.empty()) return absl::OkStatus();
+  return WriteAndSay("--save", arguments.save, SlotsText(slots),
+                     {{"the plan or job", arguments.file_or_job.config}, {"--costs", costs}});
 }
 
 absl::Status PlanShowScheduleCommand(const JobArguments& arguments, const std::string& svg) {
@@ -208,7 +213,8 @@ absl::Status PlanShowScheduleCommand(const JobArguments& arguments, const std::s
   std::cout << DrawText(schedule, timeline, kTerminalWidth)
             << absl::StrFormat("bubble %.1f%% if all chunks cost the same, and values travel in no time\n",
                                100 * timeline.Bubble());
-  return svg.empty() ? absl::OkStatus() : WriteAndSay("--schedule-svg", svg, DrawSvg(schedule, timeline));
+  if (svg.empty()) return absl::OkStatus();
+  return WriteAndSay("--schedule-svg", svg, DrawSvg(schedule, timeline), InputsOf(job.config));
 }
 
 absl::Status PlanCheckCommand(const std::string& file) {
@@ -232,7 +238,7 @@ absl::Status PlanExplainCommand(const ExplainArguments& arguments) {
     std::cout << ExplainJob(facts);
   }
   if (arguments.html.empty()) return absl::OkStatus();
-  return WriteAndSay("page", arguments.html, ExplainAsHtml(facts));
+  return WriteAndSay("page", arguments.html, ExplainAsHtml(facts), InputsOf(job.config));
 }
 
 }  // namespace oneflow

@@ -9,6 +9,7 @@
 #include "compiler/lower/program.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
+#include "tools/job/outputs.h"
 #include "tools/sim/folded_plan.h"
 #include "tools/sim/injection.h"
 #include "tools/sim/kernel_costs.h"
@@ -90,6 +91,10 @@ absl::Status PrintAndWrite(const SimulateArguments& arguments, const pb::Program
                                  kMostActsForKnobs, simulation.trace.acts.size());
   }
   if (arguments.trace.empty()) return absl::OkStatus();
+  OF_RETURN_IF_ERROR(CheckApart({{"--trace", arguments.trace}}, {{"the job config", arguments.job.config},
+                                                                 {"--costs", arguments.costs},
+                                                                 {"--kernels", arguments.kernels},
+                                                                 {"--cluster", arguments.cluster}}));
   OF_RETURN_IF_ERROR(WriteChromeTrace(simulation.trace, arguments.trace));
   std::cout << "\nwrote " << arguments.trace << "\n";
   return absl::OkStatus();

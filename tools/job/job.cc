@@ -1,10 +1,6 @@
 #include "tools/job/job.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -19,6 +15,7 @@
 #include "tools/job/fallbacks.h"
 #include "tools/job/kernel_scratch.h"
 #include "tools/job/meshes.h"
+#include "tools/job/outputs.h"
 #include "tools/job/phases.h"
 #include "tools/job/pipeline.h"
 #include "tools/job/program.h"
@@ -158,28 +155,18 @@ void FillRestart(const pb::Restart& restart, pb::JobSpec& spec) {
 }
 
 // What a job reads before its first step is opened, and where it writes after its last is looked at: nobody trains for
-// a day to learn that a folder does not exist.
+// a day to learn that a folder does not exist, or loses what a job reads to what it writes.
 absl::Status CheckFiles(const SourcedConfig& config) {
   const pb::JobConfig& c = config.config;
   if (!c.weights().empty())
     OF_RETURN_IF_ERROR_AT(SafetensorsReader::Open(c.weights()).status(), config.Where("weights"));
-  const std::pair<const char*, const std::string&> outputs[] = {{"save_weights", c.save_weights()},
-                                                                {"save_initial_weights", c.save_initial_weights()},
-                                                                {"save_gradients", c.save_gradients()},
-                                                                {"trace.file", c.trace().file()}};
-  for (const auto& [field, path] : outputs) {
-    if (path.empty()) continue;
-    const std::string folder = std::filesystem::path(path).parent_path();
-    std::error_code ignored;
-    const auto error = [&, field = field, &path = path](absl::string_view what) {
-      return absl::InvalidArgumentError(absl::StrCat(config.Where(field), ": cannot write '", path, "': ", what));
-    };
-    if (std::filesystem::is_directory(path, ignored)) return error("it is a directory");
-    if (!std::filesystem::is_directory(folder, ignored))
-      return error(absl::StrCat("there is no folder '", folder, "'"));
-    if (access(folder.c_str(), W_OK) != 0) return error(absl::StrCat("folder '", folder, "': ", std::strerror(errno)));
+  const std::vector<NamedPath> outputs = OutputsOf(config);
+  for (const NamedPath& output : outputs) {
+    const bool is_folder = output.what == "checkpoint.path" || output.what == "tensorboard";  // made where needed
+    if (!is_folder)
+      OF_RETURN_IF_ERROR_AT(CheckWritable(output.path, /*may_be_stream=*/false), config.Where(output.what));
   }
-  return absl::OkStatus();
+  return CheckApart(outputs, InputsOf(config));
 }
 
 // 8 MB: of a step with 300 acts some 400.

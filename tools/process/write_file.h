@@ -7,8 +7,8 @@
 
 namespace oneflow {
 
-// Makes the file at `path` hold `contents`, whatever it held. Unavailable if it cannot, with the system's reason;
-// `what` says there what the file is.
+// Writes `contents` where `path` leads, as WriteOutput() of actor/output_file.h does: a file holds them all or is as it
+// was, links are followed, devices and pipes are written to. Its errors; `what` says there what the file is.
 absl::Status WriteFile(absl::string_view what, const std::string& path, absl::string_view contents);
 
 }  // namespace oneflow

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "actor/output_file.h"
 
 namespace oneflow {
 namespace {
@@ -57,12 +58,13 @@ absl::StatusOr<std::string> ReadFileOf(const std::string& path, bool is_private)
 }  // namespace
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view contents, int mode) {
-  const std::string partial = absl::StrCat(path, ".", getpid(), ".partial");
+  OF_ASSIGN_OR_RETURN(const std::string target, FileToReplace(path));
+  const std::string partial = absl::StrCat(target, ".", getpid(), ".partial");
   const int fd = open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (fd < 0) return FileError(partial, "write");
   absl::Status written = WriteAll(fd, partial, contents);
   close(fd);
-  if (written.ok() && std::rename(partial.c_str(), path.c_str()) != 0) written = FileError(path, "write");
+  if (written.ok() && std::rename(partial.c_str(), target.c_str()) != 0) written = FileError(path, "write");
   if (!written.ok()) unlink(partial.c_str());
   return written;
 }

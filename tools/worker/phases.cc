@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor/output_file.h"
 #include "tools/worker/checkpoints.h"
 #include "tools/worker/train_loop.h"
 
@@ -47,7 +48,7 @@ class Phases {
         break;
       case pb::Phase::kSave:
         if (begin_.step > 0 && !trained_) return absl::OkStatus();  // what an earlier attempt saved before training
-        OF_RETURN_IF_ERROR_AT(engine_.SaveWeights(phase.save().path(), phase.save().suffix()), "saving weights");
+        OF_RETURN_IF_ERROR_AT(SaveWeights(phase.save()), "saving weights");
         break;
       case pb::Phase::kTrace:
         OF_RETURN_IF_ERROR_AT(engine_.SaveTrace(phase.trace().path()), "saving the trace");
@@ -57,6 +58,12 @@ class Phases {
     }
     OnDone(phase);
     return absl::OkStatus();
+  }
+
+  // A link may have been put where the file goes since the job was made.
+  absl::Status SaveWeights(const pb::SaveWeights& save) {
+    OF_ASSIGN_OR_RETURN(const std::string file, FileToReplace(save.path()));
+    return engine_.SaveWeights(file, save.suffix());
   }
 
   absl::Status Train(const pb::TrainLoop& rule) {
