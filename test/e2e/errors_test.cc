@@ -262,7 +262,8 @@ TEST(ErrorsTest, OfPlacesToWrite) {
   ExpectErrors(
       work,
       {
-          {{"run", gpt, "--metrics", "DIR/none/m"}, "--metrics DIR/none/m: cannot be written"},
+          {{"run", gpt, "--metrics", "DIR/none/m"},
+           "--metrics: cannot write 'DIR/none/m': there is no folder 'DIR/none'"},
           {{"run", gpt, "--save-weights", "DIR/none/w"}, "cannot write 'DIR/none/w': there is no folder 'DIR/none'"},
           {{"run", gpt, "--save-weights", "DIR/tmp"}, "cannot write 'DIR/tmp': it is a directory"},
           {{"run", gpt, "--save-initial-weights", "DIR/none/w"}, "save_initial_weights: cannot write"},

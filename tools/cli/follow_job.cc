@@ -4,23 +4,25 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/metrics_file.h"
 #include "tools/cli/progress.h"
+#include "tools/job/outputs.h"
 
 namespace oneflow {
 namespace {
 
-absl::StatusOr<std::ofstream> OpenMetrics(const std::string& path) {
-  std::ofstream metrics;
-  if (path.empty()) return metrics;
-  metrics.open(path);
-  if (metrics) return metrics;
-  return absl::InvalidArgumentError(absl::StrCat("--metrics ", path, ": cannot be written"));
+absl::Status CheckMetrics(const std::string& path, const SourcedConfig& config) {
+  OF_RETURN_IF_ERROR(MetricsFile::Check(path));
+  std::vector<NamedPath> outputs = OutputsOf(config);
+  outputs.push_back({"--metrics", path});
+  return CheckApart(outputs, InputsOf(config));
 }
 
 // Submits the job and follows it to its end; its last state.
@@ -86,22 +88,25 @@ EmbeddedOptions ClusterOf(const pb::JobSpec& spec) {
 }
 
 absl::Status FollowJob(const CompiledJob& compiled, const Following& following, Interrupt& interrupt) {
-  OF_ASSIGN_OR_RETURN(std::ofstream metrics, OpenMetrics(following.metrics));
+  const pb::JobSpec& spec = compiled.job.spec;
+  std::optional<MetricsFile> metrics;
+  if (!following.metrics.empty()) {
+    OF_RETURN_IF_ERROR(CheckMetrics(following.metrics, compiled.job.config));
+    metrics.emplace(following.metrics, spec.resume() || !spec.resume_from().empty(),
+                    [](const std::string& text) { std::cerr << text << std::endl; });
+  }
   Progress::Options options;
   options.terminal = isatty(STDOUT_FILENO) != 0;
   options.print = [](const std::string& text) { std::cout << text << std::flush; };
   options.prompt = compiled.job.config.config.generate().prompt();
-  if (metrics.is_open()) options.metrics_line = [&metrics](const std::string& line) { metrics << line << std::endl; };
-  Progress progress(compiled.job.spec, compiled.plan, std::move(options));
+  if (metrics) options.metrics_line = [&metrics](const std::string& line) { metrics->Add(line); };
+  Progress progress(spec, compiled.plan, std::move(options));
 
   if (interrupt.requested()) return absl::CancelledError("interrupted before the job was submitted");
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
                       Client::Connect(following.scheduler, absl::Seconds(5), following.patience));
-  OF_ASSIGN_OR_RETURN(const pb::StateChange last, Watch(*client, compiled.job.spec, interrupt, progress));
-  if (metrics.is_open()) metrics.close();
-  if (!metrics) {
-    return absl::UnavailableError(absl::StrCat("--metrics ", following.metrics, ": could not be written to the end"));
-  }
+  OF_ASSIGN_OR_RETURN(const pb::StateChange last, Watch(*client, spec, interrupt, progress));
+  if (metrics) OF_RETURN_IF_ERROR(metrics->Finish(last.state() == pb::FINISHED));
   return FinalStatus(last);
 }
 

@@ -51,11 +51,12 @@ struct CompiledJob {
 struct Following {
   SchedulerAddress scheduler;
   absl::Duration patience = absl::ZeroDuration();  // for a scheduler that is being restarted
-  std::string metrics;                             // file for one JSON object per training step; empty: none
+  std::string metrics;                             // file of one JSON object per training step (metrics_file.h)
 };
 
 // Submits the job and shows how it goes on until its end. OK if it finished; Cancelled; Aborted with why it failed;
-// InvalidArgument or Unavailable if the metrics cannot be written; errors of Client.
+// InvalidArgument, before anything is submitted, if the metrics have no place of their own; errors of MetricsFile and
+// Client.
 absl::Status FollowJob(const CompiledJob& compiled, const Following& following, Interrupt& interrupt);
 
 }  // namespace oneflow
