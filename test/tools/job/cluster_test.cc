@@ -141,7 +141,8 @@ TEST(DeviceTableTest, WhatIsNoTableIsRefusedWithRowAndField) {
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)))
         << c.text;
   }
-  EXPECT_THAT(ReadDeviceTable(dir.File("none")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("none': cannot open: No such")));
+  EXPECT_THAT(ReadDeviceTable(dir.File("none")),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("none': cannot open: No such")));
 }
 
 }  // namespace

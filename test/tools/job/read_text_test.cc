@@ -11,13 +11,12 @@ namespace oneflow {
 namespace {
 
 using ::oneflow::testing::StatusIs;
-using ::oneflow::testing::TempDir;
 using ::testing::HasSubstr;
 
 constexpr char kMark[] = "\xef\xbb\xbf";
 
 TEST(ReadTextTest, LeavesOutTheMarkOfUtf8Only) {
-  const TempDir dir;
+  const testing::TempDir dir;
   EXPECT_EQ(*ReadText("text", dir.Write("a", "")), "");
   EXPECT_EQ(*ReadText("text", dir.Write("a", kMark)), "");
   EXPECT_EQ(*ReadText("text", dir.Write("a", std::string(kMark) + "x")), "x");
@@ -27,7 +26,7 @@ TEST(ReadTextTest, LeavesOutTheMarkOfUtf8Only) {
 }
 
 TEST(ReadTextTest, SaysWhatCannotBeText) {
-  const TempDir dir;
+  const testing::TempDir dir;
   for (const std::string& mark : {std::string("\xff\xfe"), std::string("\xfe\xff"), std::string("\xff\xfe\0\0", 4),
                                   std::string("\0\0\xfe\xff", 4)}) {
     const std::string path = dir.Write("a", mark + "x");
@@ -44,7 +43,7 @@ TEST(ReadTextTest, SaysWhatCannotBeText) {
 
 // Whatever a person may have written in an editor of another system.
 TEST(ReadTextTest, ConfigsOfAllKindsMayBeginWithAMark) {
-  const TempDir dir;
+  const testing::TempDir dir;
   const absl::StatusOr<SourcedConfig> config =
       LoadConfig(dir.Write("job", std::string(kMark) + "name: 'marked'\n"), {});
   ASSERT_OK(config.status());

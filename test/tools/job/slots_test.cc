@@ -11,7 +11,7 @@ using ::oneflow::testing::TempDir;
 using ::testing::HasSubstr;
 
 TEST(SlotsTest, WhatIsWrittenIsRead) {
-  const TempDir dir;
+  const testing::TempDir dir;
   const SlotsByName slots = {{"evaluate", {}}, {"train", {{"a \"quoted\" name", 3}, {"h0/mlp/up/matmul:1", 2}}}};
   SlotsByName expected = slots;
   expected.erase("evaluate");  // names no register
@@ -20,8 +20,9 @@ TEST(SlotsTest, WhatIsWrittenIsRead) {
 }
 
 TEST(SlotsTest, BadFilesSayWhereTheyAreBad) {
-  const TempDir dir;
-  EXPECT_THAT(ReadSlots(dir.File("none")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("none': cannot open: No such file")));
+  const testing::TempDir dir;
+  EXPECT_THAT(ReadSlots(dir.File("none")),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("none': cannot open: No such file")));
   EXPECT_THAT(ReadSlots(dir.Write("a", "plans {\n  nam: \"x\"\n}")),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a':2: ")));
   const std::string twice = "registers { name: \"r\" slots: 1 } ";
