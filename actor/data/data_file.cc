@@ -74,11 +74,12 @@ class Members {
     while (true) {
       OF_RETURN_IF_ERROR(Fill());
       if (stream_.avail_in == 0) return absl::OkStatus();
-      const uint8_t* const end = stream_.next_in + stream_.avail_in;
-      const uint8_t* const other =
-          std::find_if(stream_.next_in, stream_.next_in + stream_.avail_in, [](uint8_t byte) { return byte != 0; });
-      zeros |= other != stream_.next_in;
-      stream_.next_in += other - stream_.next_in;
+      const uint8_t* const begin = stream_.next_in;
+      const uint8_t* const end = begin + stream_.avail_in;
+      const bool all = *begin == 0 && std::memcmp(begin, begin + 1, end - begin - 1) == 0;  // quick: there may be many
+      const uint8_t* const other = all ? end : std::find_if(begin, end, [](uint8_t byte) { return byte != 0; });
+      zeros |= other != begin;
+      stream_.next_in += other - begin;
       stream_.avail_in = static_cast<uInt>(end - other);
       if (other != end) break;
     }
