@@ -71,6 +71,13 @@ pb::PeerFrame HelloFrame(const PeerIdentity& self) {
   return frame;
 }
 
+pb::PeerFrame ErrorFrame(const absl::Status& status) {
+  pb::PeerFrame frame;
+  frame.mutable_error()->set_code(static_cast<int>(status.code()));
+  frame.mutable_error()->set_message(std::string(status.message().substr(0, kLongestError)));
+  return frame;
+}
+
 pb::PeerFrame ClockQuestion() {
   pb::PeerFrame frame;
   frame.mutable_time()->set_asked_ns(SteadyNs());

@@ -19,7 +19,8 @@ namespace oneflow {
 
 // One frame holds at most this many bytes of messages, well below gRPC's limit for one of its own.
 inline constexpr size_t kMaxBatchBytes = size_t{1} << 20;
-// So does a piece of a note.
+inline constexpr size_t kLongestError = size_t{64} << 10;
+// One frame holds a piece of a note.
 inline constexpr size_t kNotePieceBytes = size_t{1} << 20;
 // A peer cannot take more of our memory than this with a note. Histograms of a large model take some 100 KB.
 inline constexpr size_t kLongestNote = size_t{1} << 30;
@@ -32,6 +33,8 @@ struct PeerIdentity {
 };
 
 pb::PeerFrame HelloFrame(const PeerIdentity& self);
+// That the sender has failed, with the beginning of a message that is too long for a frame.
+pb::PeerFrame ErrorFrame(const absl::Status& status);
 // Asks for the peer's time.
 pb::PeerFrame ClockQuestion();
 // `text` cut into as many frames as it needs, at least one. ResourceExhausted if it is longer than kLongestNote.

@@ -510,9 +510,7 @@ void PeerNetwork::Impl::Send(int process, absl::Span<const Message> messages) {
 }
 
 void PeerNetwork::Impl::SendError(const absl::Status& status) {
-  pb::PeerFrame frame;
-  frame.mutable_error()->set_code(static_cast<int>(status.code()));
-  frame.mutable_error()->set_message(std::string(status.message()));
+  const pb::PeerFrame frame = ErrorFrame(status);
   std::lock_guard<std::mutex> lock(mu_);
   for (int p = 0; p < self_.processes; ++p) {
     if (p != self_.process) Enqueue(links_[p], frame);

@@ -125,6 +125,24 @@ TEST(SummariesTest, HaveHistogramsOfWeightsAndKeptGradientsIfAsked) {
   }
 }
 
+// What processes tell each other after an evaluation, or of many variables, takes more than a message of theirs holds.
+TEST(SummariesTest, HoldHoweverMuchProcessesHaveToSay) {
+  const Workspace work;
+  const Outcome run =
+      work.Run(Join({"run", work.GptJob(), "--set", "tensorboard=" + work.Path("board"), "--set", "train.steps=4",
+                     "--set", "model.gpt={layers: 32 width: 16 heads: 2 context: 16}", "--set",
+                     "evaluate={every: 2 batches: 1500}", "--set", "tensorboard_histograms_every=2"},
+                    OnMesh("dp: 2", 2)));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const nlohmann::json events = ReadEvents(work, "board");
+  EXPECT_THAT(StepsOf(events.at("scalars").at("train/loss")), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(StepsOf(events.at("scalars").at("validation/loss")), ElementsAre(2, 4));
+  EXPECT_GT(events.at("histograms").size(), 32u * 10);
+  for (const auto& [name, histogram] : events.at("histograms").items()) {
+    EXPECT_THAT(StepsOf(histogram), ElementsAre(2, 4)) << name;
+  }
+}
+
 // An attempt that goes on from a checkpoint trains steps again: what the former one said of them is void.
 TEST(SummariesTest, CountEveryStepOnceAcrossAttempts) {
   const Workspace work;

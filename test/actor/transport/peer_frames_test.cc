@@ -74,6 +74,17 @@ TEST(PeerFramesTest, ANoteOfAnySizeArrivesWhole) {
   }
 }
 
+TEST(PeerFramesTest, AnErrorArrivesWhateverItSays) {
+  for (const std::string& text : {std::string("'/data/\xff\xfe': cannot open"), std::string(10'000'000, 'x')}) {
+    const std::string sent = ErrorFrame(absl::DataLossError(text)).SerializeAsString();
+    pb::PeerFrame frame;
+    ASSERT_TRUE(frame.ParseFromString(sent)) << sent.size();
+    PeerInbox inbox;
+    ASSERT_TRUE(TakeFrame(frame, inbox).ok());
+    EXPECT_THAT(inbox.failure, StatusIs(absl::StatusCode::kDataLoss, text.substr(0, 65536)));
+  }
+}
+
 TEST(PeerFramesTest, ANoteWithoutEndIsRefused) {
   PeerInbox inbox;
   inbox.note_begun.resize(kLongestNote - 1);
