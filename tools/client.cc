@@ -66,6 +66,13 @@ class GrpcClient final : public Client {
     return Call(&pb::Scheduler::Stub::Cancel, request, reply);
   }
 
+  absl::Status Save(int64_t job) override {
+    pb::SaveRequest request;
+    request.set_job(job);
+    pb::SaveReply reply;
+    return Call(&pb::Scheduler::Stub::Save, request, reply);
+  }
+
   absl::StatusOr<std::vector<pb::JobStatus>> List() override {
     pb::ListReply reply;
     OF_RETURN_IF_ERROR(Call(&pb::Scheduler::Stub::List, pb::ListRequest(), reply));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iostream>
 #include <optional>
 #include <utility>
@@ -25,6 +26,18 @@ absl::Status CheckMetrics(const std::string& path, const SourcedConfig& config) 
   return CheckApart(outputs, InputsOf(config));
 }
 
+// False if nobody reads it, now or ever again. What a disk does not take is lost: training is worth more.
+bool Print(absl::string_view text) {
+  std::cout.flush();
+  while (!text.empty()) {
+    const ssize_t wrote = write(STDOUT_FILENO, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return errno != EPIPE;
+    text.remove_prefix(static_cast<size_t>(wrote));
+  }
+  return true;
+}
+
 // Submits the job and follows it to its end; its last state.
 absl::StatusOr<pb::StateChange> Watch(Client& client, const pb::JobSpec& spec, Interrupt& interrupt,
                                       Progress& progress) {
@@ -44,7 +57,8 @@ absl::StatusOr<pb::StateChange> Watch(Client& client, const pb::JobSpec& spec, I
 
 }  // namespace
 
-Interrupt::Interrupt() : signals_([this](int signal) { OnSignal(signal); }) {}
+Interrupt::Interrupt()
+    : signals_([this](int signal) { OnSignal(signal); }, SignalSender::kAnyone, [this] { Save(); }) {}
 
 void Interrupt::Cancels(Client* client, int64_t job, bool gently) {
   absl::MutexLock lock(&mu_);
@@ -69,6 +83,16 @@ void Interrupt::OnSignal(int signal) {
   Cancel();
 }
 
+void Interrupt::Save() {
+  absl::MutexLock lock(&mu_);
+  if (requested_) return;  // it saves and ends
+  const absl::Status asked =
+      client_ == nullptr ? absl::FailedPreconditionError("no job runs yet") : client_->Save(job_);
+  std::cerr << (asked.ok() ? absl::StrCat("saving a checkpoint of job ", job_, ", which goes on")
+                           : absl::StrCat("nothing is saved: ", asked.message()))
+            << std::endl;
+}
+
 void Interrupt::Cancel() {
   if (client_ == nullptr) return;
   std::cerr << (gently_ ? "\nsaving a checkpoint, then ending job " : "\ncancelling job ") << job_ << "\n";
@@ -79,6 +103,7 @@ void Interrupt::Cancel() {
 
 EmbeddedOptions ClusterOf(const pb::JobSpec& spec) {
   EmbeddedOptions options;
+  options.parent_only = true;  // a batch system's signals are for us, who have something to save
   options.daemons = spec.processes();
   options.devices_per_daemon = spec.devices_per_process();
   options.device = spec.device();
@@ -97,7 +122,9 @@ absl::Status FollowJob(const CompiledJob& compiled, const Following& following, 
   }
   Progress::Options options;
   options.terminal = isatty(STDOUT_FILENO) != 0;
-  options.print = [](const std::string& text) { std::cout << text << std::flush; };
+  options.print = [&interrupt](const std::string& text) {
+    if (!Print(text)) interrupt.Stop();
+  };
   options.prompt = compiled.job.config.config.generate().prompt();
   if (metrics) options.metrics_line = [&metrics](const std::string& line) { metrics->Add(line); };
   Progress progress(spec, compiled.plan, std::move(options));

@@ -1,6 +1,8 @@
 // A job from its submission to its end, as the commands that train show it.
 #pragma once
 
+#include <signal.h>
+
 #include <atomic>
 #include <memory>
 #include <string>
@@ -17,7 +19,8 @@
 
 namespace oneflow {
 
-// Turns Ctrl-C into the cancellation of the job, whenever it comes: before the job exists it is remembered.
+// Turns Ctrl-C, and all else that asks for the end (tools/process/stop_signals.h), into the cancellation of the job,
+// whenever it comes: before the job exists it is remembered. What asks to save makes a running job write a checkpoint.
 class Interrupt {
  public:
   Interrupt();
@@ -27,9 +30,12 @@ class Interrupt {
   // Forget().
   void Cancels(Client* client, int64_t job, bool gently);
   void Forget();
+  // As a signal that asks for the end. Any thread.
+  void Stop() { OnSignal(SIGTERM); }
 
  private:
   void OnSignal(int signal);
+  void Save();
   void Cancel() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   absl::Mutex mu_;

@@ -70,7 +70,6 @@ absl::StatusOr<Joining> Prepare(const JoinArguments& arguments, const OpRegistry
   joining.cluster = ClusterOf(spec);
   joining.cluster.daemons = 1;
   joining.cluster.first = joining.allocation.task;
-  joining.cluster.parent_only = true;
   joining.cluster.tls = arguments.tls;
   joining.cluster.insecure = arguments.insecure;
   OF_ASSIGN_OR_RETURN(joining.identity, LoadIdentityIfAny(arguments.tls, Holder::kCluster));

@@ -6,22 +6,32 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <utility>
 
 #include "glog/logging.h"
 
 namespace oneflow {
+namespace {
 
-StopSignals::StopSignals(std::function<void(int signal)> on_signal, SignalSender sender) {
+bool IsIgnored(int signal) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+StopSignals::StopSignals(std::function<void(int signal)> on_stop, SignalSender sender, std::function<void()> on_save) {
+  std::signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
+  if (!IsIgnored(SIGHUP)) sigaddset(&signals, SIGHUP);  // one that is blocked comes, ignored or not
   pthread_sigmask(SIG_BLOCK, &signals, &former_mask_);
   signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   end_event_ = eventfd(0, EFD_CLOEXEC);
   PCHECK(signal_fd_ >= 0 && end_event_ >= 0) << "cannot watch signals";
-  thread_ = std::thread([this, sender, on_signal = std::move(on_signal)] {
+  thread_ = std::thread([this, sender, on_stop = std::move(on_stop), on_save = std::move(on_save)] {
     while (true) {
       pollfd polled[2] = {{end_event_, POLLIN, 0}, {signal_fd_, POLLIN, 0}};
       if (poll(polled, 2, -1) < 0) continue;  // EINTR
@@ -29,7 +39,13 @@ StopSignals::StopSignals(std::function<void(int signal)> on_signal, SignalSender
       signalfd_siginfo info;
       if (read(signal_fd_, &info, sizeof(info)) != sizeof(info)) continue;
       const bool from_parent = info.ssi_pid == static_cast<uint32_t>(getppid());
-      if (from_parent || sender == SignalSender::kAnyone) on_signal(static_cast<int>(info.ssi_signo));
+      if (!from_parent && sender == SignalSender::kParent) continue;
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (!AsksToSave(signal)) {
+        on_stop(signal);
+      } else if (on_save) {
+        on_save();
+      }
     }
   });
 }

@@ -154,6 +154,18 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     return ToGrpc(cancelled.ok() ? AwaitStored(Perform(std::move(effects))) : cancelled);
   }
 
+  grpc::Status Save(grpc::ServerContext* context, const pb::SaveRequest* request, pb::SaveReply*) override {
+    const std::string asked = absl::StrCat("save job ", request->job());
+    const absl::StatusOr<Caller> caller = gate_.Admit(*context, asked, UserRole::kSubmit);
+    if (!caller.ok()) return ToGrpc(caller.status());
+    absl::MutexLock lock(&mu_);
+    if (absl::Status may = MayChange(request->job(), *caller, *context, asked); !may.ok()) return ToGrpc(may);
+    Effects effects;
+    const absl::Status told = state_.Save(request->job(), effects);
+    Perform(std::move(effects));
+    return ToGrpc(told);
+  }
+
   grpc::Status List(grpc::ServerContext* context, const pb::ListRequest*, pb::ListReply* reply) override {
     const absl::StatusOr<Caller> caller = gate_.Admit(*context, "list jobs", UserRole::kRead);
     if (!caller.ok()) return ToGrpc(caller.status());

@@ -28,6 +28,12 @@ pb::ToWorker StopMessage() {
   return message;
 }
 
+pb::ToWorker SaveMessage() {
+  pb::ToWorker message;
+  message.mutable_save();
+  return message;
+}
+
 pb::ToWorker DismissalMessage() {
   pb::ToWorker message;
   message.mutable_dismissal();
@@ -150,6 +156,21 @@ absl::Status SchedulerState::Cancel(int64_t number, bool gently, absl::Time now,
   }
   EndJob(found->second, pb::CANCELLED, "cancelled on request", now, effects);
   PlaceQueued(now, effects);
+  return absl::OkStatus();
+}
+
+absl::Status SchedulerState::Save(int64_t number, Effects& effects) {
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
+  const Job& job = found->second;
+  if (job.status.state() != pb::RUNNING || job.stopping) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", number, " does not run now: ", pb::JobState_Name(job.status.state())));
+  }
+  if (!job.spec.has_checkpoint()) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", number, " has no checkpoint.path: there is no place"));
+  }
+  TellWorkers(job, SaveMessage(), effects);
   return absl::OkStatus();
 }
 

@@ -128,6 +128,9 @@ class SchedulerState {
   // NotFound; FailedPrecondition if the job has ended.
   // `gently`: a running job's workers are asked to end, and it is CANCELLED when they have.
   absl::Status Cancel(int64_t job, bool gently, absl::Time now, Effects& effects);
+  // A running job's workers are asked to write a checkpoint and to go on. NotFound; FailedPrecondition if the job does
+  // not run, or has no folder for checkpoints.
+  absl::Status Save(int64_t job, Effects& effects);
   // Queues a job that failed or was cancelled for one more attempt; `accepted` is what it was submitted with. NotFound;
   // FailedPrecondition if the job has not ended so, or a worker of it has not exited; ResourceExhausted as Submit().
   absl::Status Retry(int64_t job, AcceptedSpec accepted, absl::Time now, Effects& effects);

@@ -6,6 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "actor/awake_clock.h"
 #include "proto/control.grpc.pb.h"
 #include "tools/rpc/outbox.h"
 #include "tools/rpc/rpc.h"
@@ -48,6 +49,8 @@ class GrpcLink final : public DaemonLink {
 
   const std::atomic<bool>& asked_to_stop() const override { return asked_to_stop_; }
 
+  const std::atomic<int64_t>& asked_to_save() const override { return asked_to_save_; }
+
   ReportQueue& reports() override { return reports_; }
 
   bool Close() override {
@@ -59,7 +62,7 @@ class GrpcLink final : public DaemonLink {
     reports_.Close();
     {
       absl::MutexLock lock(&mu_);
-      if (!mu_.AwaitWithTimeout(absl::Condition(&ended_), kDrain)) context_.TryCancel();
+      if (!AwaitAwake(mu_, absl::Condition(&ended_), kDrain)) context_.TryCancel();
     }
     writer_.join();
     reader_.join();
@@ -72,6 +75,8 @@ class GrpcLink final : public DaemonLink {
     while (stream_->Read(&message)) {
       if (message.has_stop()) {
         asked_to_stop_ = true;
+      } else if (message.has_save()) {
+        ++asked_to_save_;
       } else if (message.has_diagnose()) {
         Answer(message.diagnose());
       } else {
@@ -112,6 +117,7 @@ class GrpcLink final : public DaemonLink {
   ReportQueue reports_{absl::Milliseconds(100), kHeartbeat};
   Outbox<pb::ToWorker> received_;
   std::atomic<bool> asked_to_stop_ = false;
+  std::atomic<int64_t> asked_to_save_ = 0;
   absl::Mutex mu_;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;

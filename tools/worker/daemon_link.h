@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,6 +34,9 @@ class DaemonLink {
 
   // Whether the daemon has said that training shall end here. Any thread.
   virtual const std::atomic<bool>& asked_to_stop() const = 0;
+
+  // How often it has said that a checkpoint shall be written. Any thread.
+  virtual const std::atomic<int64_t>& asked_to_save() const = 0;
 
   // Reports go out in the order in which they come in here. Thread-safe, at once.
   virtual ReportQueue& reports() = 0;

@@ -194,6 +194,7 @@ pb::LoopNote TrainLoop::MyNote(double seconds, int64_t steps) {
     note.set_sees_losses(context_.losses->sees_losses());
     if (const auto finite = context_.losses->last_finite()) note.set_finite_step(*finite);
   }
+  if (context_.saves != nullptr) note.set_saves(*context_.saves);
   if (checkpoints_ != nullptr) checkpoints_->Tell(note);
   return note;
 }
@@ -208,7 +209,15 @@ absl::Status TrainLoop::Look(double seconds, int64_t steps) {
   }
   if (asked_to_stop_) End("it was asked to end");
   if (!state_.ended().empty()) Notice(absl::StrCat("training ends after step ", step_, ": ", state_.ended()));
-  return absl::OkStatus();
+  return SaveAsAsked(notes);
+}
+
+// Once for each time that the job was asked, whichever process has heard of it first.
+absl::Status TrainLoop::SaveAsAsked(const std::vector<pb::LoopNote>& notes) {
+  int64_t saves = 0;
+  for (const pb::LoopNote& note : notes) saves = std::max(saves, note.saves());
+  if (saves <= std::exchange(saves_, std::max(saves, saves_)) || checkpoints_ == nullptr) return absl::OkStatus();
+  return step_ > checkpoints_->last_step() ? checkpoints_->Save(step_, State()) : absl::OkStatus();
 }
 
 // What the losses and checkpoints of all processes mean for those that were made.

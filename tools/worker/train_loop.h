@@ -61,6 +61,7 @@ class TrainLoop {
   pb::TrainingState State() const;
   absl::Status Broken(absl::Status status);
   void Notice(const std::string& text) const;
+  absl::Status SaveAsAsked(const std::vector<pb::LoopNote>& notes);
 
   Engine& engine_;
   const pb::JobSpec& spec_;
@@ -75,6 +76,7 @@ class TrainLoop {
   int64_t next_steps_ = 1;  // before the next look
   bool asked_to_stop_ = false;
   pb::TrainingState state_;  // samples and rows: of those before first_step_
+  int64_t saves_ = 0;        // checkpoints that were asked for
 };
 
 }  // namespace oneflow

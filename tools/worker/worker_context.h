@@ -15,9 +15,10 @@ struct WorkerContext {
   int process = 0, num_processes = 1;
   bool first_attempt = true;
   uint64_t attempt = 1;
-  const std::atomic<bool>* stop = nullptr;  // borrowed; set by anyone when training shall end; null: never
-  LossWatch* losses = nullptr;              // borrowed; observes what the engine hands out
-  Summaries* summaries = nullptr;           // borrowed; the same; null: the job has none
+  const std::atomic<bool>* stop = nullptr;      // borrowed; set by anyone when training shall end; null: never
+  const std::atomic<int64_t>* saves = nullptr;  // borrowed; how often a checkpoint was asked for; null: never
+  LossWatch* losses = nullptr;                  // borrowed; observes what the engine hands out
+  Summaries* summaries = nullptr;               // borrowed; the same; null: the job has none
   // Called by the thread that runs the phases when a part of the job is done, with its number (PhaseDone.part).
   std::function<void(int part, const pb::Phase& done)> on_done;
   // The same between two runs of training, every few seconds.

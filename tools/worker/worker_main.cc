@@ -122,6 +122,7 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
                         .first_attempt = assigned.assignment().attempt() <= 1,
                         .attempt = assigned.assignment().attempt(),
                         .stop = &link.asked_to_stop(),
+                        .saves = &link.asked_to_save(),
                         .losses = &losses,
                         .summaries = summaries ? &*summaries : nullptr};
   context.on_done = [&reports, &engine](int part, const pb::Phase& what) {
@@ -160,6 +161,10 @@ int Fail(const absl::Status& status) {
 int WorkerMain(const WorkerArgs& args) {
   std::optional<StopSignals> signals;
   if (args.parent_only) signals.emplace([](int signal) { std::_Exit(128 + signal); }, SignalSender::kParent);
+  // Of a batch system, for the first process of the job. Our end is our daemon's to say.
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGHUP}) {
+    if (!args.parent_only) std::signal(signal, SIG_IGN);
+  }
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error where it is written
   const absl::StatusOr<TlsIdentity> identity = TakeIdentity(args.identity_fd);
   if (!identity.ok()) return Fail(identity.status());
