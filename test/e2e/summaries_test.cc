@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
@@ -143,27 +144,35 @@ TEST(SummariesTest, HoldHoweverMuchProcessesHaveToSay) {
   }
 }
 
-// An attempt that goes on from a checkpoint trains steps again: what the former one said of them is void.
+// An attempt that goes on from a checkpoint trains steps again: what the former one said of them is void. It trains
+// until it is ended, so that its workers are killed while it does, however fast they are.
 TEST(SummariesTest, CountEveryStepOnceAcrossAttempts) {
   const Workspace work;
   const auto run = work.Start({"run", work.GptJob(), "--metrics", work.Path("metrics"), "--set",
                                "tensorboard=" + work.Path("board"), "--set", "restart={attempts: 2}", "--set",
-                               "train.steps=1500", "--set", "train.schedule.kind=constant", "--set",
+                               "train.steps=100000000", "--set", "train.schedule.kind=constant", "--set",
                                absl::StrCat("checkpoint={path: '", work.Path("checkpoints"), "' every: 100}")});
   ASSERT_TRUE(AwaitLines(work.Path("metrics"), 300)) << run->Errors();
   for (Process& process : DescendantsOf(run->pid())) {
     if (absl::StrContains(process.command, " worker ")) process.Kill(SIGKILL);
     process.Close();
   }
+  const auto lines = [&work] { return static_cast<int>(LinesIn(work.Path("metrics")).size()); };
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (!absl::StrContains(ReadFile(work.Path("out.1")), "goes on from step") && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  ASSERT_TRUE(AwaitLines(work.Path("metrics"), lines() + 300)) << run->Errors();
+  run->Signal(SIGINT);
   const Outcome ended = run->Wait();
-  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  ASSERT_EQ(ended.exit_code, 130) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("goes on from step"));
   const auto files = std::filesystem::directory_iterator(work.Path("board"));
   EXPECT_EQ(std::distance(begin(files), end(files)), 2);
   const nlohmann::json scalars = ReadEvents(work, "board").at("scalars");
   const std::vector<int64_t> steps = StepsOf(scalars.at("train/loss"));
-  ASSERT_THAT(steps, SizeIs(1500));
-  for (int64_t step = 0; step < 1500; ++step) ASSERT_EQ(steps[step], step + 1);
+  ASSERT_GE(steps.size(), 400u);
+  for (size_t step = 0; step < steps.size(); ++step) ASSERT_EQ(steps[step], static_cast<int64_t>(step) + 1);
 }
 
 TEST(SummariesTest, AFolderThatCannotBeMadeEndsTheJobAtOnce) {

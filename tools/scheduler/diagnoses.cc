@@ -42,7 +42,7 @@ void Diagnoses::Miss(Diagnosis& diagnosis, const std::string& why) {
 
 void Diagnoses::GiveUp(int64_t job, absl::string_view why) {
   for (auto& [request, diagnosis] : open_) {
-    if (diagnosis.job == job) Miss(diagnosis, absl::StrCat("has not answered before the job ended: ", why));
+    if (diagnosis.job == job) Miss(diagnosis, absl::StrCat("does not answer, and the job has ended: ", why));
   }
 }
 
