@@ -15,6 +15,7 @@
 
 #include "absl/strings/escaping.h"
 #include "actor/actor_thread.h"
+#include "actor/awake_clock.h"
 #include "actor/collective/collectives.h"
 #include "actor/core_budget.h"
 #include "actor/diagnosis.h"
@@ -184,7 +185,8 @@ class EngineImpl : public Engine,
   absl::Status WaitForThreads();
   // Of a run: how many acts have ended, and since when it is as many.
   struct Watch {
-    std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
+    AwakeClock clock;
+    absl::Duration since;  // by it
     int64_t acts = -1;
     bool reported = false;
   };
@@ -582,9 +584,11 @@ absl::Status EngineImpl::WaitForThreads() {
 }
 
 void EngineImpl::ReportStall(Watch& watch) {
-  const auto now = std::chrono::steady_clock::now();
-  if (const int64_t acts = NumActs(); acts != watch.acts) watch = {.since = now, .acts = acts};
-  if (watch.reported || Seconds(now - watch.since) < options_.stall_seconds) return;
+  const absl::Duration now = watch.clock.Look();
+  if (const int64_t acts = NumActs(); acts != watch.acts) {
+    watch.since = now, watch.acts = acts, watch.reported = false;
+  }
+  if (watch.reported || absl::ToDoubleSeconds(now - watch.since) < options_.stall_seconds) return;
   watch.reported = true;
   const pb::ProcessWaits waits = WaitsAfter(std::chrono::milliseconds(0));  // nothing would be seen to be busy
   if (options_.on_stall) return options_.on_stall(waits);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "actor/awake_clock.h"
 #include "actor/transport/peer_frames.h"
 #include "glog/logging.h"
 #include "proto/peer.grpc.pb.h"
@@ -295,7 +296,11 @@ absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresse
     }
     return !refused.ok() || !interrupted_.ok() || missing().empty();
   };
-  const bool in_time = changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), decided);
+  AwakeClock clock;
+  bool in_time = false;
+  do {
+    in_time = changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(timeout, AwakeClock::kLook)), decided);
+  } while (!in_time && clock.Look() < timeout);
   if (!refused.ok()) return refused;
   if (!interrupted_.ok()) return interrupted_;
   if (in_time) return absl::OkStatus();

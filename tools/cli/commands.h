@@ -57,6 +57,7 @@ struct RunArguments {
   std::string metrics;    // file for one JSON object per training step; empty: none
   std::string page;       // where the embedded cluster has its page: PORT or HOST:PORT; empty: nowhere
   bool insecure = false;  // plain text is meant, also where the page is for other machines
+  double lost_after = 0;  // seconds of silence of its processes (EmbeddedOptions); 0: as they have it
 };
 // Returns when the embedded cluster has stopped, with the exit code; an error is reported before that. Cancelled, that
 // is 130, if the user pressed Ctrl-C.
@@ -71,6 +72,7 @@ struct JoinArguments {
   int port = 0;           // of the scheduler there; 0: one that follows from the job's number
   std::string tls;        // folder of the cluster's certificate; empty: plain text
   bool insecure = false;  // plain text is meant, also between machines
+  double lost_after = 0;  // as RunArguments
 };
 int JoinCommand(const JoinArguments& arguments);
 

@@ -72,6 +72,7 @@ absl::StatusOr<Joining> Prepare(const JoinArguments& arguments, const OpRegistry
   joining.cluster.first = joining.allocation.task;
   joining.cluster.tls = arguments.tls;
   joining.cluster.insecure = arguments.insecure;
+  joining.cluster.lost_after = arguments.lost_after;
   OF_ASSIGN_OR_RETURN(joining.identity, LoadIdentityIfAny(arguments.tls, Holder::kCluster));
   OF_RETURN_IF_ERROR(Meet(arguments, joining));
   return joining;
@@ -122,8 +123,9 @@ absl::StatusOr<int64_t> AwaitJob(Client& client) {
 
 // How the job ended, which task 0 tells.
 absl::StatusOr<pb::StateChange> Serve(const Joining& joining) {
+  // The task that leads may be suspended, alone or with all.
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
-                      Client::Connect({joining.cluster.scheduler, joining.identity}, kMeeting));
+                      Client::Connect({joining.cluster.scheduler, joining.identity}, kMeeting, kSchedulerPatience));
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster, EmbeddedCluster::Start(joining.cluster));
   OF_ASSIGN_OR_RETURN(const int64_t job, AwaitJob(*client));
   pb::StateChange last;

@@ -61,6 +61,13 @@ void AddInsecure(CLI::App& app, bool& insecure) {
   app.add_flag("--insecure", insecure, "serve other machines in plain text: whoever reaches the port gives orders");
 }
 
+void AddLostAfter(CLI::App& app, double& seconds, const char* help) {
+  app.add_option("--lost-after", seconds, help)->check(CLI::Range(2.0, 86'400.0));
+}
+constexpr char kLostAfterHelp[] =
+    "seconds of silence after which a process of the cluster is taken for dead while others run; default: 2.5, of a "
+    "worker 2";
+
 void AddMetricsPort(CLI::App& app, std::string& place) {
   app.add_option("--metrics-port", place, "serve /metrics for Prometheus at PORT of this machine, or HOST:PORT");
 }
@@ -101,6 +108,7 @@ int Main(int argc, char** argv) {
   AddScheduler(*sub, run.scheduler, "use this running scheduler instead of an embedded cluster");
   AddPage(*sub, run.page);
   sub->add_flag("--insecure", run.insecure, "serve the page to other machines in plain text");
+  AddLostAfter(*sub, run.lost_after, kLostAfterHelp);
   AddResume(*sub, run.job);
   AddFieldFlag(*sub, run.job.fields, "--weights", "weights", "safetensors file to start from");
   AddFieldFlag(*sub, run.job.fields, "--save-weights", "save_weights", "safetensors file to write at the end");
@@ -135,6 +143,7 @@ int Main(int argc, char** argv) {
 
   AddTls(*sub, join.tls);
   AddInsecure(*sub, join.insecure);
+  AddLostAfter(*sub, join.lost_after, kLostAfterHelp);
 
   ManifestArguments manifest;
   sub = add(app, "manifest", "print what Kubernetes is to be told for a cluster that stays, or for one job",
@@ -426,6 +435,8 @@ int Main(int argc, char** argv) {
   sub->add_option("--tokens", scheduler_args.tokens,
                   "file of tokens, as `token add` makes it; default: whoever reaches the port may ask everything");
   AddInsecure(*sub, scheduler_args.insecure);
+  AddLostAfter(*sub, scheduler_args.lost_after,
+               "seconds of silence after which a daemon is taken for dead while others are heard; default: 2.5");
   sub->add_flag("--parent-only", scheduler_args.parent_only)->group("");
   AddMetricsPort(*sub, scheduler_args.metrics);
   AddPage(*sub, scheduler_args.page);
@@ -456,6 +467,8 @@ int Main(int argc, char** argv) {
       ->allow_extra_args(false);
   AddTls(*sub, daemon.tls);
   AddInsecure(*sub, daemon.insecure);
+  AddLostAfter(*sub, daemon.lost_after,
+               "seconds of silence after which a worker is taken for frozen, and killed; default: 2");
   sub->add_flag("--parent-only", daemon.parent_only)->group("");
   sub->add_flag("--one-job", daemon.one_job)->group("");
   AddMetricsPort(*sub, daemon.metrics);

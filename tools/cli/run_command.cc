@@ -18,6 +18,9 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
   if (!arguments.page.empty() && !arguments.scheduler.address.empty()) {
     return absl::InvalidArgumentError("--page is of an embedded cluster; that of --scheduler has its own");
   }
+  if (arguments.lost_after > 0 && !arguments.scheduler.address.empty()) {
+    return absl::InvalidArgumentError("--lost-after is of an embedded cluster; that of --scheduler has its own");
+  }
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
   CompiledJob compiled;
@@ -30,6 +33,7 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
     EmbeddedOptions options = ClusterOf(compiled.job.spec);
     options.page = arguments.page;
     options.insecure = arguments.insecure;
+    options.lost_after = arguments.lost_after;
     OF_ASSIGN_OR_RETURN(cluster, EmbeddedCluster::Start(options));
     if (!cluster->page().empty()) std::cout << "the page is at " << cluster->page() << std::endl;
     following.scheduler = cluster->address();  // which does not come back if it is lost

@@ -94,6 +94,7 @@ absl::Status EmbeddedCluster::Launch(const EmbeddedOptions& options, const std::
   child.environment.push_back(absl::StrCat("ONEFLOW_TLS=", options.tls));
   child.arguments.insert(child.arguments.begin(), "oneflow");
   if (options.parent_only) child.arguments.push_back("--parent-only");
+  if (options.lost_after > 0) child.arguments.push_back(absl::StrCat("--lost-after=", options.lost_after));
   if (options.insecure) child.arguments.push_back("--insecure");
   child.log_path = absl::StrCat(work_dir_, "/", name, ".log");
   absl::MutexLock lock(&mu_);

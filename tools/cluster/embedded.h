@@ -30,6 +30,7 @@ struct EmbeddedOptions {
   std::string tls;                      // folder of the cluster's certificate; empty: plain text
   bool insecure = false;                // plain text is meant, also where other machines reach it
   std::string peer_host = "127.0.0.1";  // where workers listen for those of other machines
+  double lost_after = 0;                // --lost-after of its processes, in seconds; 0: theirs
   bool parent_only = false;             // none of it listens to signals but ours
   std::string work_dir;  // for logs and the scheduler's store; empty: a temporary one, removed at the end
   std::string executable = kThisProgram;

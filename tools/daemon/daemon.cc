@@ -128,7 +128,8 @@ class DaemonImpl final : public Daemon {
                                                            .allowed = options_.allowed,
                                                            .parent_only = options_.parent_only,
                                                            .cuda_devices = options_.cuda_devices,
-                                                           .stop_grace = options_.stop_grace},
+                                                           .stop_grace = options_.stop_grace,
+                                                           .silence = options_.silence},
                                          report);
     service_ = std::make_unique<WorkerService>(*pool_, reports_, metrics_, !options_.identity.empty(), report);
     // Loopback: workers are our children. Port 0: any free one, which they learn from us.
@@ -146,7 +147,11 @@ class DaemonImpl final : public Daemon {
   absl::Status Run() override {
     const std::shared_ptr<grpc::Channel> channel = OpenChannel(options_.scheduler, options_.identity);
     const auto stub = pb::Scheduler::NewStub(channel);
-    absl::Time alone = absl::Now();  // since when
+    // Since when there is no scheduler; a pause of our own does not count.
+    const auto now = [this] {
+      return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch()) - pool_->slept();
+    };
+    absl::Duration alone = now();
     while (!Stopping()) {
       const absl::Status connected = AwaitConnected(channel, "scheduler", kConnectTimeout, options_.identity);
       if (connected.ok()) {
@@ -157,7 +162,7 @@ class DaemonImpl final : public Daemon {
                      << "': the session ended: " << ended.message();
         if (absl::IsInvalidArgument(ended)) return Annotate(ended, absl::StrCat("daemon '", options_.name, "'"));
         if (welcome) {
-          alone = absl::Now();
+          alone = now();
         } else {
           Pause();
         }
@@ -165,7 +170,7 @@ class DaemonImpl final : public Daemon {
         LOG_EVERY_T(WARNING, kLogEvery) << "daemon '" << options_.name << "': " << connected.message();
         Pause();
       }
-      if (absl::Now() - alone > options_.lease && HasWorkers()) {
+      if (now() - alone > options_.lease && HasWorkers()) {
         LOG(WARNING) << "daemon '" << options_.name << "': no scheduler for " << options_.lease
                      << ": workers are killed";
         pool_->StopAll();

@@ -42,6 +42,7 @@ struct DaemonOptions {
   bool parent_only = false;                      // workers listen to no signals but ours
   std::string executable = kThisProgram;         // started as `oneflow worker ...`
   absl::Duration lease = absl::Seconds(60);      // without a scheduler, before workers are killed
+  absl::Duration silence = absl::Seconds(2);     // of a worker, before it is taken for frozen and killed
   size_t report_bytes = size_t{64} << 20;        // kept for a scheduler; beyond that workers wait
   absl::Duration stop_grace = absl::Seconds(1);  // of a worker, from SIGTERM to SIGKILL
   std::function<void()> on_registered;           // after each Welcome; on the thread of Run()

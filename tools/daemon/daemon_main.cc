@@ -102,6 +102,7 @@ int DaemonMain(const DaemonArgs& args) {
     OF_ASSIGN_OR_RETURN(options.allowed, DaemonPaths(args));
     options.parent_only = args.parent_only;
     options.metrics = args.metrics;
+    if (args.lost_after > 0) options.silence = absl::Seconds(args.lost_after);
     if (options.work_dir.empty()) {
       OF_ASSIGN_OR_RETURN(temporary, TempDir::Make("oneflow-daemon"));
       options.work_dir = temporary->path();

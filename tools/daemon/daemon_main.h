@@ -22,6 +22,7 @@ struct DaemonArgs {
   bool insecure = false;                     // --insecure: plain text is meant, also beyond loopback
   std::vector<std::string> allow_paths;      // --allow-path: folders that jobs may use; none: DaemonPaths()
   bool parent_only = false;                  // --parent-only: only its parent's signals count, for it and its workers
+  double lost_after = 0;                     // --lost-after: seconds of a worker's silence; 0: DaemonOptions::silence
   // --one-job: its cluster is there for one job, which is not to wait for memory that nobody will free: its workers
   // start, and say what they lack.
   bool one_job = false;

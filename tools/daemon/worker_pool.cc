@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "actor/awake_clock.h"
 #include "compiler/lower/compile.h"
 #include "compiler/lower/program.h"
 #include "glog/logging.h"
@@ -67,18 +68,25 @@ void WorkerPool::ReportFailure(Key key, uint64_t attempt, absl::StatusCode code,
 }
 
 void WorkerPool::WatchLoop() {
-  const absl::Duration pause = options_.silence / 10;
+  const absl::Duration pause = std::min(options_.silence / 10, 2 * AwakeClock::kLook);
   auto looked = std::chrono::steady_clock::now();
   absl::MutexLock lock(&mu_);
   while (!mu_.AwaitWithTimeout(absl::Condition(&ending_), pause)) {
     const auto now = std::chrono::steady_clock::now();
     // Then it was us who did not run, and what workers said may not have been read yet.
-    const bool we_slept = absl::FromChrono(now - std::exchange(looked, now)) > options_.silence / 2;
+    const absl::Duration gap = absl::FromChrono(now - std::exchange(looked, now));
+    const bool we_slept = gap > std::min(options_.silence / 2, AwakeClock::kLongestGap);
+    if (we_slept) slept_ += gap;
     for (const auto& [key, worker] : workers_) {
       if (we_slept) worker->heard = now;
     }
     KillFrozen();
   }
+}
+
+absl::Duration WorkerPool::slept() const {
+  absl::MutexLock lock(&mu_);
+  return slept_;
 }
 
 void WorkerPool::KillFrozen() {

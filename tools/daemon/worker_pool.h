@@ -2,8 +2,9 @@
 //
 //   Start ─► forked ─► attached (it has opened its session) ─► detached ─► exited ─► reported
 //
-// A worker that is attached says something at least every heartbeat. One that falls silent is frozen, or its host is:
-// it is killed, so that its job ends and its peers wait no longer.
+// A worker that is attached says something at least every heartbeat. One that falls silent while the daemon runs is
+// frozen: it is killed, so that its job ends and its peers wait no longer. After a pause of the daemon itself, as when
+// all processes are suspended, the time begins anew.
 //
 // A worker's exit is reported after everything it said: its last words, which are often the cause, must not come behind
 // its death. Thread-safe; knows no gRPC.
@@ -69,6 +70,9 @@ class WorkerPool {
   // The end of what it wrote, also after its end.
   LogPart Log(int64_t job, int process, std::optional<int64_t> offset) const;
 
+  // How long this process has not run since the pool was made, as far as its watch has seen. Any thread.
+  absl::Duration slept() const;
+
   // A process says it is this worker: its messages, with its assignment as the first. NotFound if we started no such
   // worker, PermissionDenied if we did but as another process.
   absl::StatusOr<std::shared_ptr<Messages>> Attach(const pb::WorkerHello& hello);
@@ -107,6 +111,7 @@ class WorkerPool {
   mutable absl::Mutex mu_;
   std::map<Key, std::shared_ptr<Worker>> workers_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Duration slept_ ABSL_GUARDED_BY(mu_);
   std::thread watch_;
 };
 

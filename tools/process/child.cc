@@ -19,6 +19,7 @@ extern "C" {  // glibc 2.36 declares it for C only
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "actor/awake_clock.h"
 
 namespace oneflow {
 namespace {
@@ -192,7 +193,14 @@ ChildExit ChildProcess::Await() {
     }
     pollfd polled[2] = {{pidfd_, POLLIN, 0}, {stop_event_, POLLIN, 0}};
     const int timeout = left == absl::InfiniteDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
-    if (poll(polled, 2, timeout) < 0) continue;  // EINTR
+    const absl::Time before = absl::Now();
+    const int ready = poll(polled, 2, timeout);
+    const absl::Duration late = absl::Now() - before - absl::Milliseconds(timeout);
+    if (timeout >= 0 && late > AwakeClock::kLongestGap) {  // we were stopped, and the child may have been
+      absl::MutexLock lock(&mu_);
+      kill_at_ += late;
+    }
+    if (ready < 0) continue;  // EINTR
     if (polled[0].revents != 0) break;
     uint64_t count;
     if (polled[1].revents != 0 && read(stop_event_, &count, sizeof(count)) < 0) continue;

@@ -4,11 +4,12 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "actor/awake_clock.h"
 
 namespace oneflow {
 
@@ -26,15 +27,16 @@ ReadyPipe::~ReadyPipe() {
 absl::StatusOr<std::string> ReadyPipe::Await(absl::Duration timeout) {
   close(write_fd_);  // so that the child's is the last
   write_fd_ = -1;
-  const absl::Time deadline = absl::Now() + timeout;
+  AwakeClock clock;
   std::string line;
   while (true) {
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = timeout - clock.Look();
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError(absl::StrCat("it was not ready within ", absl::FormatDuration(timeout)));
     }
     pollfd polled{read_fd_, POLLIN, 0};
-    if (poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) <= 0) continue;
+    if (poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(std::min(left, AwakeClock::kLook))) + 1) <= 0)
+      continue;
     char text[256];
     const ssize_t got = read(read_fd_, text, sizeof(text));
     if (got == 0) return absl::UnavailableError("it ended before it was ready");

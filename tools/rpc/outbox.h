@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "actor/awake_clock.h"
 
 namespace oneflow {
 
@@ -25,12 +26,16 @@ class Outbox {
     absl::MutexLock lock(&mu_);
     closed_ = true;
   }
-  // The next item; nothing after `timeout`, or when done.
+  // The next item; nothing after `timeout` in time awake (actor/awake_clock.h), or when done.
   std::optional<T> Pop(absl::Duration timeout = absl::InfiniteDuration()) {
     absl::MutexLock lock(&mu_);
-    mu_.AwaitWithTimeout(absl::Condition(
-                             +[](Outbox* box) { return box->closed_ || !box->items_.empty(); }, this),
-                         timeout);
+    const absl::Condition changed(
+        +[](Outbox* box) { return box->closed_ || !box->items_.empty(); }, this);
+    if (timeout == absl::InfiniteDuration()) {
+      mu_.Await(changed);
+    } else {
+      AwaitAwake(mu_, changed, timeout);
+    }
     if (items_.empty()) return std::nullopt;
     std::optional<T> item(std::move(items_.front()));
     items_.pop_front();

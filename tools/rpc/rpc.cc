@@ -16,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "actor/awake_clock.h"
 #include "glog/logging.h"
 
 namespace oneflow {
@@ -118,8 +119,10 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Tls
   arguments.SetMaxReceiveMessageSize(kMostBytes);
   arguments.SetMaxSendMessageSize(kMostBytes);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingMs);
+  if (!IsLoopback(address)) {  // the system says of a process of this machine that it is gone; others are stopped
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingMs);
+  }
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
@@ -135,9 +138,15 @@ absl::Status CheckClusterCaller(const grpc::ServerContext& context, bool certifi
 
 absl::Status AwaitConnected(const std::shared_ptr<grpc::Channel>& channel, const std::string& who,
                             absl::Duration timeout, const TlsIdentity& identity) {
-  if (channel->WaitForConnected(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout))) {
-    return identity.empty() ? absl::OkStatus() : CheckServer(channel, who);
-  }
+  AwakeClock clock;
+  absl::Duration left = timeout;
+  do {
+    const absl::Duration pause = std::min(left, AwakeClock::kLook);
+    if (channel->WaitForConnected(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(pause))) {
+      return identity.empty() ? absl::OkStatus() : CheckServer(channel, who);
+    }
+    left = timeout - clock.Look();
+  } while (left > absl::ZeroDuration());
   const std::string why = WhyNotConnected(channel);
   const std::string sentence = absl::StrCat(who, ": cannot connect within ", absl::FormatDuration(timeout));
   const size_t tls = why.find("SSL routines::");

@@ -60,6 +60,10 @@ Diagnoses::Finished Diagnoses::Finish(int64_t request, const Diagnosis& diagnosi
   return finished;
 }
 
+void Diagnoses::Delay(absl::Duration pause) {
+  for (auto& [request, diagnosis] : open_) diagnosis.due += pause;
+}
+
 std::vector<Diagnoses::Finished> Diagnoses::Take(absl::Time now) {
   std::vector<Finished> finished;
   for (auto it = open_.begin(); it != open_.end();) {

@@ -36,6 +36,8 @@ class Diagnoses {
   void Add(int64_t request, int64_t job, const pb::ProcessWaits& waits);
   // Nothing more is to be expected of the job's workers.
   void GiveUp(int64_t job, absl::string_view why);
+  // Whoever is asked has so much longer.
+  void Delay(absl::Duration pause);
   // Those with all their answers, or without the rest of them when they are due.
   std::vector<Finished> Take(absl::Time now);
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "glog/logging.h"
+#include "tools/process/memory_space.h"
 #include "tools/process/ready_pipe.h"
 #include "tools/process/stop_signals.h"
 #include "tools/rpc/rpc.h"
@@ -42,6 +43,8 @@ int SchedulerMain(const SchedulerArgs& args) {
       args.parent_only ? SignalSender::kParent : SignalSender::kAnyone);
   SchedulerLimits limits;
   limits.devices_per_user = args.devices_per_user;
+  limits.memory = MemorySpace();
+  if (args.lost_after > 0) limits.lease = absl::Seconds(args.lost_after);
   const auto start = [&]() -> absl::Status {
     SchedulerOptions options{.address = args.address, .db_path = args.db, .limits = limits};
     options.keep = {.jobs = args.keep_jobs, .age = absl::Hours(24) * args.keep_days};

@@ -15,6 +15,7 @@ struct SchedulerArgs {
   std::string tls;                         // --tls: folder of the cluster's certificate; empty: plain text
   bool insecure = false;                   // --insecure: plain text is meant, also beyond loopback
   std::string tokens;                      // --tokens: file of them; empty: whoever reaches the port is an admin
+  double lost_after = 0;                   // --lost-after: seconds of a daemon's silence; 0: SchedulerLimits::lease
   bool parent_only = false;                // --parent-only: only its parent's signals count
   std::string metrics;                     // --metrics-port: PORT or HOST:PORT; empty: none
   std::string page;                        // --page: the same

@@ -604,6 +604,7 @@ absl::Status SchedulerState::DaemonHello(SessionId session, const pb::DaemonHell
   known.due = absl::InfiniteFuture();
   effects.changed_daemons[name] = known.stored;
   daemons_[session] = Daemon{.hello = hello, .last_heard = now};
+  heard_ = now;
   daemons_[session].hello.clear_workers();
   const size_t welcome = effects.messages.size();  // before what it is told of workers
   effects.messages.emplace_back(session, pb::ToDaemon());
@@ -663,7 +664,11 @@ void SchedulerState::ReuniteWorker(Job& job, int process, SessionId session, con
 void SchedulerState::DaemonMessage(SessionId session, const pb::FromDaemon& message, absl::Time now, Effects& effects) {
   const auto found = daemons_.find(session);
   if (found == daemons_.end()) return;  // lost already; its stream is being closed
-  found->second.last_heard = now;
+  // The first that is heard after all were silent: it may be a moment ahead of the others.
+  if (now - heard_ > Hush()) {
+    for (auto& [id, daemon] : daemons_) daemon.last_heard = now;
+  }
+  found->second.last_heard = heard_ = now;
   if (message.number() > 0) {
     const std::string& name = found->second.hello.name();
     pb::StoredDaemon& stored = known_[name].stored;
@@ -693,7 +698,8 @@ void SchedulerState::SessionEnded(SessionId session, absl::Time now, Effects& ef
   const auto found = daemons_.find(session);
   if (found == daemons_.end()) return;
   Known& known = known_[found->second.hello.name()];
-  known.due = now + limits_.comeback;
+  // A connection that did not outlive a pause of ours is made anew by a daemon that was not told to hurry.
+  known.due = now + (now < awake_since_ + limits_.restart ? limits_.restart : limits_.comeback);
   known.away = "its connection closed";
   ForgetSession(session, effects);
 }
@@ -1100,14 +1106,35 @@ void SchedulerState::TickDiagnoses(absl::Time now, Effects& effects) {
 
 // --- Time ---
 
+void SchedulerState::Oversleep(absl::Duration pause, absl::Time now) {
+  awake_since_ = now;
+  heard_ += pause;
+  for (auto& [session, daemon] : daemons_) daemon.last_heard = std::min(now, daemon.last_heard + pause);
+  for (auto& [name, known] : known_) known.due += pause;
+  for (auto& [number, job] : jobs_) {
+    job.due += pause;
+    job.own_layout_until += pause;
+    if (job.complaint) job.complaint->due += pause;
+  }
+  for (auto& [request, logs] : logs_) logs.due += pause;
+  diagnoses_.Delay(pause);
+}
+
+absl::Duration SchedulerState::LeaseOf(const Daemon& daemon, absl::Time now) const {
+  if (now - heard_ <= Hush() || daemon.hello.memory() == limits_.memory) return limits_.lease;
+  return std::max(limits_.lease, limits_.deaf);
+}
+
 void SchedulerState::Tick(absl::Time now, Effects& effects) {
+  if (now - last_tick_ > limits_.pause && last_tick_ != absl::InfinitePast()) Oversleep(now - last_tick_, now);
+  last_tick_ = now;
   std::vector<std::pair<SessionId, std::string>> silent;
   for (const auto& [session, daemon] : daemons_) {
-    const absl::Duration silence = now - daemon.last_heard;
-    if (silence < limits_.lease) continue;
+    const absl::Duration silence = now - daemon.last_heard, lease = LeaseOf(daemon, now);
+    if (silence < lease) continue;
     silent.emplace_back(
         session, absl::StrCat("no heartbeat for ", absl::FormatDuration(absl::Trunc(silence, absl::Milliseconds(100))),
-                              " (limit ", absl::FormatDuration(limits_.lease), ")"));
+                              " (limit ", absl::FormatDuration(lease), ")"));
   }
   for (const auto& [session, reason] : silent) {
     const std::string name = daemons_.at(session).hello.name();

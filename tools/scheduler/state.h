@@ -22,8 +22,9 @@
 //   - A job ends once, with its root cause. A worker that dies makes its peers complain; their complaints (Unavailable,
 //     Aborted) wait `grace` for the death itself to be reported.
 //   - What carries another attempt than the job's, or comes from a daemon that does not run that worker, is ignored.
-//   - Any message of a daemon renews its lease; a daemon that is silent for `lease` is lost, and what it ran has
-//     failed. One whose connection closed is away, and lost if it is not back within `comeback`; it says then which
+//   - Any message of a daemon renews its lease; a daemon that is silent for `lease` while others are heard is lost, and
+//     what it ran has failed. Where nobody is heard it may be the scheduler's machine that hears nothing, or all others
+//     are suspended: then daemons of other machines have `deaf`. A pause of the scheduler itself, which its late tick tells, counts for no limit at all. One whose connection closed is away, and lost if it is not back within `comeback`; it says then which
 //     workers it still has, and is told again what they may not have heard. It kills the others.
 //   - Reports of a daemon are numbered. Each counts once, however often it is said, also to another scheduler on the
 //     same store: the number is stored with what the report changed.
@@ -55,6 +56,9 @@ using SessionId = int64_t;  // one connection of a daemon; never reused
 struct SchedulerLimits {
   absl::Duration heartbeat = absl::Milliseconds(500);  // how often daemons are told to be heard
   absl::Duration lease = absl::Milliseconds(2500);  // five missed heartbeats; under the 3 s in which a loss is reported
+  absl::Duration deaf = absl::Seconds(60);          // of all daemons of other machines, while none is heard
+  std::string memory;                       // MemorySpace() of the scheduler, by which it knows who is on its machine
+  absl::Duration pause = absl::Seconds(1);  // between two ticks: beyond it the scheduler itself did not run
   absl::Duration comeback = absl::Milliseconds(1500);  // of a daemon whose connection closed
   absl::Duration restart = absl::Seconds(10);  // of all daemons that ran something when the former scheduler ended
   absl::Duration grace = absl::Seconds(1);     // from a complaint to the death that explains it
@@ -305,6 +309,12 @@ class SchedulerState {
   void EndStall(Job& job, const Diagnoses::Finished& finished, absl::Time now, Effects& effects);
   void TickDiagnoses(absl::Time now, Effects& effects);
   void OnLogs(SessionId session, const pb::LogsAnswer& answer, Effects& effects);
+  // It has not run for so long: limits that it waits for end as much later.
+  void Oversleep(absl::Duration pause, absl::Time now);
+  // How long this daemon may be silent: longer while nobody is heard, unless it is on our machine.
+  absl::Duration LeaseOf(const Daemon& daemon, absl::Time now) const;
+  // For how long it may by chance hear nobody.
+  absl::Duration Hush() const { return 2 * limits_.heartbeat; }
   void TickJob(Job& job, absl::Time now, Effects& effects);
   void TickLogs(absl::Time now, Effects& effects);
 
@@ -317,6 +327,9 @@ class SchedulerState {
   std::map<int64_t, LogsRequest> logs_;
   Diagnoses diagnoses_;
   int64_t last_stall_ = 0;  // their requests are negative
+  absl::Time last_tick_ = absl::InfinitePast();
+  absl::Time heard_ = absl::InfinitePast();        // when any daemon was last
+  absl::Time awake_since_ = absl::InfinitePast();  // when it last woke from a pause
 };
 
 }  // namespace oneflow

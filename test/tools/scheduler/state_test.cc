@@ -137,7 +137,17 @@ class SchedulerStateTest : public ::testing::Test {
     from.mutable_heartbeat();
     state_.DaemonMessage(session, from, now_, effects_);
   }
+  // As long as the scheduler runs, it looks at the time this often.
   void Advance(absl::Duration duration) {
+    constexpr absl::Duration kTick = absl::Milliseconds(100);
+    do {
+      const absl::Duration step = std::min(duration, kTick);
+      now_ += step, duration -= step;
+      state_.Tick(now_, effects_);
+    } while (duration > absl::ZeroDuration());
+  }
+  // It does not run for so long, and then goes on.
+  void Sleep(absl::Duration duration) {
     now_ += duration;
     state_.Tick(now_, effects_);
   }
@@ -616,8 +626,8 @@ TEST_F(SchedulerStateTest, ALostDaemonFailsWhatItRan) {
 
 TEST_F(SchedulerStateTest, ASilentDaemonIsLostWhenItsLeaseEnds) {
   const int64_t job = RunTwo();
-  Advance(absl::Milliseconds(2400));
-  Heartbeat(1);
+  for (int i = 0; i < 4; ++i) Heartbeat(1), Advance(absl::Milliseconds(500));
+  Heartbeat(1), Advance(absl::Milliseconds(400));
   EXPECT_EQ(State(job), pb::RUNNING);
   Advance(absl::Milliseconds(100));
   EXPECT_EQ(Message(job),
@@ -626,6 +636,66 @@ TEST_F(SchedulerStateTest, ASilentDaemonIsLostWhenItsLeaseEnds) {
   EXPECT_EQ(effects_.closed_sessions[0].first, 2);
   Heartbeat(2);  // too late: nobody knows it any more
   EXPECT_THAT(Messages(), ElementsAre("1:stop 1"));
+}
+
+TEST_F(SchedulerStateTest, WhatItSleptThroughIsNoReasonToCallOthersDead) {
+  for (const double seconds : {1.5, 4.0, 30.0, 3600.0}) {
+    SCOPED_TRACE(seconds);
+    state_ = SchedulerState();
+    last_session_ = 0;
+    const int64_t job = RunTwo();
+    Advance(absl::Milliseconds(300));
+    Failed(1, job, 0, absl::StatusCode::kUnavailable, "process 1: connection lost");  // waits for a grace
+    Sleep(absl::Seconds(seconds));
+    EXPECT_EQ(State(job), pb::RUNNING);
+    Advance(absl::Milliseconds(600));
+    EXPECT_EQ(State(job), pb::RUNNING) << "of the grace, and of the lease, as much is left as there was";
+    Heartbeat(1), Heartbeat(2), Advance(absl::Milliseconds(400));
+    EXPECT_EQ(Message(job), "worker 0 (pid 100) on daemon 'd0': process 1: connection lost");
+  }
+}
+
+TEST_F(SchedulerStateTest, AfterASleepADaemonThatIsSilentIsLostAsEver) {
+  const int64_t job = RunTwo();
+  Advance(absl::Milliseconds(200));
+  Sleep(absl::Seconds(30));
+  for (int i = 0; i < 4; ++i) Heartbeat(1), Advance(absl::Milliseconds(500));
+  EXPECT_EQ(State(job), pb::RUNNING);
+  Heartbeat(1), Advance(absl::Milliseconds(500));
+  EXPECT_THAT(Message(job), HasSubstr("daemon 'd1' (pid 12) was lost: no heartbeat for 2.5s (limit 2.5s)"));
+}
+
+// Their connections did not outlive it, and they come back one after the other.
+TEST_F(SchedulerStateTest, AfterASleepDaemonsThatMustConnectAnewHaveTime) {
+  const int64_t job = RunTwo();
+  Advance(absl::Milliseconds(200));
+  Sleep(absl::Seconds(20));
+  state_.SessionEnded(1, now_, effects_);
+  state_.SessionEnded(2, now_, effects_);
+  Advance(absl::Seconds(9));
+  EXPECT_EQ(State(job), pb::RUNNING);
+  Advance(absl::Milliseconds(1000));
+  EXPECT_THAT(Message(job), HasSubstr("was lost: its connection closed"));
+}
+
+TEST_F(SchedulerStateTest, WhereNobodyIsHeardAllMayBeSuspended) {
+  const int64_t job = RunTwo();
+  Heartbeat(1), Heartbeat(2), Advance(absl::Seconds(59));
+  EXPECT_EQ(State(job), pb::RUNNING);
+  Heartbeat(2), Advance(absl::Milliseconds(100));  // the first that goes on
+  EXPECT_EQ(State(job), pb::RUNNING);
+  for (int i = 0; i < 4; ++i) Heartbeat(2), Advance(absl::Milliseconds(500));
+  EXPECT_EQ(State(job), pb::RUNNING);
+  Heartbeat(2), Advance(absl::Milliseconds(500));
+  EXPECT_THAT(Message(job), HasSubstr("was lost: no heartbeat for 2.5s (limit 2.5s); it ran worker 0"));
+}
+
+TEST_F(SchedulerStateTest, ButNotForEver) {
+  const int64_t job = RunTwo();
+  Heartbeat(1), Heartbeat(2), Advance(absl::Milliseconds(59'900));
+  EXPECT_EQ(State(job), pb::RUNNING);
+  Advance(absl::Milliseconds(100));
+  EXPECT_THAT(Message(job), HasSubstr("was lost: no heartbeat for 1m (limit 1m)"));
 }
 
 TEST_F(SchedulerStateTest, AWorkerThatSaysNoHelloFailsTheJob) {
