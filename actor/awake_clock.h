@@ -1,8 +1,9 @@
 // Time in which this process ran, by which it may judge others.
 //
-// A process that is stopped (a batch system's suspend, a frozen container, a virtual machine that is moved) hears nobody
-// meanwhile, and when it goes on its clocks have jumped: whoever it waited for looks late, and may have been stopped
-// with it. So whoever waits looks at this clock every now and then, and of a gap between two looks only a part counts.
+// A process that is stopped (a batch system's suspend, a frozen container, a virtual machine that is moved) hears
+// nobody meanwhile, and when it goes on its clocks have jumped: whoever it waited for looks late, and may have been
+// stopped with it. So whoever waits looks at this clock every now and then, and of a gap between two looks only a part
+// counts.
 #pragma once
 
 #include <algorithm>

@@ -47,8 +47,8 @@ class Client {
   // At once, or after the steps that its workers are in and one more checkpoint (CancelRequest.gently). NotFound;
   // FailedPrecondition if the job has ended.
   virtual absl::Status Cancel(int64_t job, bool gently = false) = 0;
-  // A running job writes a checkpoint, and goes on. NotFound; FailedPrecondition if it does not run or has no folder for
-  // checkpoints.
+  // A running job writes a checkpoint, and goes on. NotFound; FailedPrecondition if it does not run, or has no folder
+  // for checkpoints.
   virtual absl::Status Save(int64_t job) = 0;
   virtual absl::StatusOr<std::vector<pb::JobStatus>> List() = 0;
   // What the workers of a running job wait for, as text. NotFound; FailedPrecondition if it does not run.

@@ -110,6 +110,7 @@ class SlurmTest : public ::testing::Test {
                                                   work_.Path(name + ".out"), " ", work_.Path(name + ".sh")));
     return std::string(absl::StripSuffix(answer, "\n"));
   }
+  int NumLines(const std::string& file) const { return static_cast<int>(LinesIn(work_.Path(file)).size()); }
   bool Ended(const std::string& job) const { return Shell("squeue -h -o %i -j " + job).find(job + "\n") != 0; }
 
   const Workspace work_;
@@ -135,14 +136,26 @@ TEST_F(SlurmTest, ARequeuedJobGoesOnAndACancelledOneIsSaved) {
   ASSERT_TRUE(AwaitLines(work_.Path("requeued.metrics"), 150)) << ReadFile(work_.Path("requeued.out"));
   Shell("scontrol requeue " + job);
   ASSERT_TRUE(Await([&] { return Shell("squeue -h -o %t -j " + job) == "PD\n"; })) << Shell("squeue");
-  std::filesystem::remove(work_.Path("requeued.metrics"));
   Shell("scontrol update StartTime=now JobId=" + job);
   ASSERT_TRUE(Await([&] { return Ended(job); })) << ReadFile(work_.Path("requeued.out"));
-  EXPECT_GT(LinesIn(work_.Path("requeued.metrics")).at(0)["step"], 150) << "it does not begin anew";
+  const std::vector<nlohmann::json> lines = LinesIn(work_.Path("requeued.metrics"));
+  ASSERT_THAT(lines, ::testing::SizeIs(steps)) << "each step once";
+  for (int step = 0; step < steps; ++step) ASSERT_EQ(lines[step]["step"], step + 1);
+  EXPECT_THAT(ReadFile(work_.Path("requeued.out")), HasSubstr("goes on from step "));
   EXPECT_TRUE(ReadFile(work_.Path("requeued.safetensors")) == ReadFile(work_.Path("whole.safetensors")));
 
   const std::string cancelled = Submit("cancelled", 1'000'000);
   ASSERT_TRUE(AwaitLines(work_.Path("cancelled.metrics"), 10)) << ReadFile(work_.Path("cancelled.out"));
+  Shell("scancel --signal=USR1 " + cancelled);  // to all tasks, and all that they have begun
+  ASSERT_TRUE(Await([&] {
+    return absl::StrContains(ReadFile(work_.Path("cancelled.out")), "saving a checkpoint of job 1, which goes on");
+  })) << ReadFile(work_.Path("cancelled.out"));
+  ASSERT_TRUE(AwaitLines(work_.Path("cancelled.metrics"), NumLines("cancelled.metrics") + 100)) << "it goes on";
+  Shell("scontrol suspend " + cancelled);
+  absl::SleepFor(absl::Seconds(4));
+  Shell("scontrol resume " + cancelled);
+  ASSERT_TRUE(AwaitLines(work_.Path("cancelled.metrics"), NumLines("cancelled.metrics") + 100))
+      << ReadFile(work_.Path("cancelled.out"));
   Shell("scancel " + cancelled);
   ASSERT_TRUE(Await([&] { return Ended(cancelled); }));
   const size_t last = LinesIn(work_.Path("cancelled.metrics")).size();

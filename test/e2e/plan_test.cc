@@ -152,7 +152,7 @@ TEST(PlanTest, WhatGoesWrongIsSimulatedToo) {
   EXPECT_THAT(killed.out, HasSubstr("plan 'train' is stuck after "));
   for (const auto& [flag, value, said] : {std::tuple("--slow", "9=2", "--slow '9=2': there is no rank 9 of 4"),
                                           {"--kill", "2", "--kill '2': is no rank and positive number"},
-                                          {"--cluster", "none", "--cluster 'none': cannot read it"}}) {
+                                          {"--cluster", "none", "--cluster 'none': cannot open: No such file"}}) {
     const Outcome wrong = work.Run(Join(simulate, {flag, value}));
     EXPECT_EQ(wrong.exit_code, 1);
     EXPECT_THAT(wrong.err, HasSubstr(said));

@@ -24,8 +24,10 @@
 //   - What carries another attempt than the job's, or comes from a daemon that does not run that worker, is ignored.
 //   - Any message of a daemon renews its lease; a daemon that is silent for `lease` while others are heard is lost, and
 //     what it ran has failed. Where nobody is heard it may be the scheduler's machine that hears nothing, or all others
-//     are suspended: then daemons of other machines have `deaf`. A pause of the scheduler itself, which its late tick tells, counts for no limit at all. One whose connection closed is away, and lost if it is not back within `comeback`; it says then which
-//     workers it still has, and is told again what they may not have heard. It kills the others.
+//     are suspended: then daemons of other machines have `deaf`. A pause of the scheduler itself, which its late tick
+//     tells, counts for no limit at all. A daemon whose connection closed is away, and lost if it is not back within
+//     `comeback`; it says then which workers it still has, and is told again what they may not have heard. It kills the
+//     others.
 //   - Reports of a daemon are numbered. Each counts once, however often it is said, also to another scheduler on the
 //     same store: the number is stored with what the report changed.
 #pragma once

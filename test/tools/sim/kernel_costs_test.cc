@@ -137,7 +137,8 @@ TEST(KernelCostsTest, AFileIsReadBackAndAWrongOneRefusedByItsPlace) {
   write(KernelCostsText(Measured()));
   ASSERT_OK_AND_ASSIGN(const pb::KernelCosts read, ReadKernelCosts(path));
   EXPECT_EQ(read.SerializeAsString(), Measured().SerializeAsString());
-  EXPECT_THAT(ReadKernelCosts(dir.File("none")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("none': cannot open: No such")));
+  EXPECT_THAT(ReadKernelCosts(dir.File("none")),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("none': cannot open: No such")));
   write("version: 1\nthread: 2\n");
   EXPECT_THAT(ReadKernelCosts(path), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("kernels':2:")));
   write("version: 7\n");
