@@ -52,14 +52,14 @@ INSTANTIATE_TEST_SUITE_P(Signals, InterruptTest, ::testing::Values(SIGINT, SIGTE
 // A job of two processes with checkpoints that trains until somebody ends it.
 class SavingTest : public ::testing::Test {
  protected:
-  std::vector<std::string> Arguments(const std::string& metrics) const {
-    return Join({"run", work_.GptJob(), "--metrics", work_.Path(metrics), "--set", "train.steps=100000000", "--set",
+  std::vector<std::string> Arguments() const {
+    return Join({"run", work_.GptJob(), "--metrics", work_.Path("metrics"), "--set", "train.steps=100000000", "--set",
                  absl::StrCat("checkpoint={path: '", work_.Path("checkpoints"), "'}")},
                 OnMesh("dp: 2", 2));
   }
   void Begin() {
-    run_ = work_.Start(Arguments("metrics"));
-    ASSERT_TRUE(metrics_.AwaitSteps(3)) << run_->Errors();
+    run_ = work_.Start(Arguments());
+    ASSERT_TRUE(AwaitLines(work_.Path("metrics"), 3)) << run_->Errors();
     processes_ = DescendantsOf(run_->pid());
   }
   void TearDown() override {
@@ -70,6 +70,7 @@ class SavingTest : public ::testing::Test {
     const absl::StatusOr<std::vector<int64_t>> steps = ListCheckpoints(work_.Path("checkpoints"));
     return steps.ok() ? static_cast<int64_t>(steps->size()) : 0;
   }
+  int NumLines() const { return static_cast<int>(LinesIn(work_.Path("metrics")).size()); }
   bool AwaitCheckpoints(int64_t number) const {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
     while (NumCheckpoints() < number && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
@@ -77,7 +78,6 @@ class SavingTest : public ::testing::Test {
   }
 
   const Workspace work_;
-  MetricsPipe metrics_{work_.Path("metrics")};
   std::unique_ptr<RunningCommand> run_;
   std::vector<Process> processes_;
 };
@@ -90,7 +90,7 @@ TEST_F(SavingTest, SavesAndGoesOnWhenAskedTo) {
     run_->Signal(signal);
     for (const Process& process : processes_) process.Kill(signal);
     ASSERT_TRUE(AwaitCheckpoints(before + 1)) << run_->Errors();
-    ASSERT_TRUE(metrics_.AwaitSteps(metrics_.num_steps() + 20)) << "it goes on";
+    ASSERT_TRUE(AwaitLines(work_.Path("metrics"), NumLines() + 20)) << "it goes on";
   }
   run_->Signal(SIGTERM);
   for (const Process& process : processes_) process.Kill(SIGTERM);  // which is not theirs to hear
@@ -109,7 +109,7 @@ TEST_F(SavingTest, EndsCleanlyWhenNobodyReadsWhatItPrints) {
   ChildOptions options;
   options.executable = "/bin/sh";
   // Its output is our pipe.
-  options.arguments = Join({"sh", "-c", R"(exec "$@" >&3 2>"$E2E_ERR" 3>&-)", "sh", Command()}, Arguments("lines"));
+  options.arguments = Join({"sh", "-c", R"(exec "$@" >&3 2>"$E2E_ERR" 3>&-)", "sh", Command()}, Arguments());
   options.environment = {absl::StrCat("E2E_ERR=", work_.Path("err")), absl::StrCat("TMPDIR=", work_.Path("tmp"))};
   options.passed_fd = ends[1];
   ChildExit exit;
@@ -117,7 +117,7 @@ TEST_F(SavingTest, EndsCleanlyWhenNobodyReadsWhatItPrints) {
       ChildProcess::Start(options, [&exit](ChildExit ended) { exit = ended; });
   ASSERT_TRUE(run.ok());
   close(ends[1]);
-  EXPECT_TRUE(AwaitLines(work_.Path("lines"), 3)) << ReadFile(work_.Path("err"));
+  EXPECT_TRUE(AwaitLines(work_.Path("metrics"), 3)) << ReadFile(work_.Path("err"));
   close(ends[0]);  // as `| head` does
   EXPECT_TRUE((*run)->WaitForExit(absl::Seconds(60)));
   EXPECT_EQ(exit.signal, 0);

@@ -1,5 +1,6 @@
 // Evaluation and generation on meshes of their own, in real processes: what users read is what they read without.
 #include <cmath>
+#include <filesystem>
 
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
@@ -20,6 +21,7 @@ class MeshesTest : public ::testing::Test {
   Read Run(const std::vector<std::string>& settings) {
     std::vector<std::string> arguments = {"run", job_, "--metrics", work_.Path("metrics")};
     for (const std::string& one : settings) arguments = Join(arguments, {"--set", one});
+    std::filesystem::remove(work_.Path("metrics"));
     const Outcome ended = work_.Run(arguments);
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     EXPECT_EQ(ended.err, "");

@@ -70,6 +70,7 @@ class SuspendedTest : public ::testing::Test {
   void ExpectGoesOn() { ASSERT_TRUE(metrics_.AwaitSteps(metrics_.num_steps() + 600)) << run_->Errors(); }
   void End() {
     run_->Signal(SIGTERM);
+    while (metrics_.AwaitSteps(metrics_.num_steps() + 1, absl::Seconds(3))) continue;  // a full pipe would hold it up
     const Outcome ended = run_->Wait();
     EXPECT_EQ(ended.exit_code, 130) << ended.err;
     EXPECT_EQ(ended.err, "\nsaving a checkpoint, then ending job 1\noneflow: the job was cancelled\n");

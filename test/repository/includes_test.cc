@@ -64,8 +64,8 @@ const std::map<std::string, std::string>& Bringers() {
         {"\"absl/strings/string_view.h\"", "string_view"},
         {"\"absl/synchronization/mutex.h\"", "Condition Mutex MutexLock"},
         {"\"absl/time/time.h\"",
-         "Duration FromChrono InfiniteDuration InfiniteFuture Milliseconds Minutes Seconds Time ToDoubleSeconds "
-         "ZeroDuration"},
+         "Duration FromChrono InfiniteDuration InfiniteFuture InfinitePast Milliseconds Minutes Seconds Time "
+         "ToDoubleSeconds ZeroDuration"},
         {"\"absl/types/span.h\"", "Span"},
     };
     for (const auto& [include, names] : kNames) {

@@ -1,5 +1,6 @@
 #include "tools/process/stop_signals.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -48,6 +49,10 @@ using ::testing::ExitedWithCode;
     const StopSignals signals([&](int) { heard = true; }, SignalSender::kParent);
     kill(getpid(), SIGTERM);
     kill(getpid(), SIGUSR1);
+    for (sigset_t pending;
+         sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) + sigismember(&pending, SIGUSR1)) > 0;) {
+      sched_yield();  // until both have been taken
+    }
   }
   Answer(!heard);
 }
