@@ -220,7 +220,10 @@ class SchedulerStateTest : public ::testing::Test {
         texts.push_back(absl::StrCat(session, ":start ", message.start().job(), "/", message.start().process()));
       } else if (message.has_to_worker()) {
         const pb::ToWorkerEnvelope& to = message.to_worker();
-        const char* const what = to.message().has_dismissal() ? "dismiss " : to.message().has_stop() ? "end " : "go ";
+        const char* const what = to.message().has_dismissal() ? "dismiss "
+                                 : to.message().has_stop()    ? "end "
+                                 : to.message().has_save()    ? "save "
+                                                              : "go ";
         texts.push_back(absl::StrCat(session, ":", what, to.job(), "/", to.process()));
       } else if (message.has_stop()) {
         texts.push_back(absl::StrCat(session, ":stop ", message.stop().job()));
@@ -636,6 +639,43 @@ TEST_F(SchedulerStateTest, ASilentDaemonIsLostWhenItsLeaseEnds) {
   EXPECT_EQ(effects_.closed_sessions[0].first, 2);
   Heartbeat(2);  // too late: nobody knows it any more
   EXPECT_THAT(Messages(), ElementsAre("1:stop 1"));
+}
+
+TEST_F(SchedulerStateTest, AskedToSaveARunningJobSavesAndGoesOn) {
+  AddDaemon("d0", 1);
+  pb::JobSpec spec = EmptyJob(1, 1);
+  spec.mutable_checkpoint()->set_path("/checkpoints");
+  const int64_t job = *state_.Submit(Accept(spec), now_, effects_);
+  EXPECT_THAT(state_.Save(job, effects_), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("STARTING")));
+  Hello(1, job, 0);
+  Messages();
+  EXPECT_OK(state_.Save(job, effects_));
+  EXPECT_THAT(Messages(), ElementsAre(absl::StrCat("1:save ", job, "/0")));
+  EXPECT_EQ(State(job), pb::RUNNING);
+  Finished(1, job, 0);
+  EXPECT_EQ(State(job), pb::FINISHED) << "it was not asked to end";
+  EXPECT_THAT(state_.Save(job, effects_), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("FINISHED")));
+  EXPECT_THAT(state_.Save(99, effects_), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no job 99")));
+}
+
+TEST_F(SchedulerStateTest, AJobWithoutCheckpointsCannotSave) {
+  const int64_t job = RunTwo();
+  EXPECT_THAT(state_.Save(job, effects_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has no checkpoint.path")));
+  EXPECT_THAT(Messages(), IsEmpty());
+}
+
+TEST_F(SchedulerStateTest, DaemonsOnItsOwnMachineAreHeardOrStopped) {
+  for (const bool own : {false, true}) {
+    SCOPED_TRACE(own);
+    SchedulerLimits limits;
+    limits.memory = own ? "m" : "another";
+    state_ = SchedulerState(limits);
+    last_session_ = 0;
+    const int64_t job = RunTwo();
+    Heartbeat(1), Heartbeat(2), Advance(absl::Seconds(3));  // nobody is heard
+    EXPECT_EQ(State(job), own ? pb::FAILED : pb::RUNNING);
+  }
 }
 
 TEST_F(SchedulerStateTest, WhatItSleptThroughIsNoReasonToCallOthersDead) {
