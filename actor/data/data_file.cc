@@ -112,7 +112,7 @@ class DataFile::Descriptor {
 std::string DataFileWhere(const std::string& path) { return absl::StrCat("data file '", path, "'"); }
 
 absl::StatusOr<DataFile> DataFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // does not wait for a pipe's writer
   if (fd < 0) {
     return absl::Status(errno == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument,
                         absl::StrCat(DataFileWhere(path), ": cannot open: ", std::strerror(errno)));

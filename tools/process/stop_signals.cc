@@ -22,7 +22,7 @@ bool IsIgnored(int signal) {
 }  // namespace
 
 StopSignals::StopSignals(std::function<void(int signal)> on_stop, SignalSender sender, std::function<void()> on_save) {
-  std::signal(SIGPIPE, SIG_IGN);
+  for (const int told : {SIGPIPE, SIGXFSZ}) std::signal(told, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);

@@ -3,8 +3,8 @@
 //   SIGINT, SIGTERM, SIGHUP    the end: Ctrl-C, a batch system's, a terminal that was closed
 //   SIGUSR1, SIGUSR2           save and go on, as batch systems send it ahead of the end
 //
-// Under `nohup` SIGHUP stays ignored. SIGPIPE never ends anything: who writes to a reader that has gone is told by the
-// write.
+// Under `nohup` SIGHUP stays ignored. SIGPIPE and SIGXFSZ never end anything: who writes to a reader that has gone, or
+// more than a file may hold, is told by the write.
 #pragma once
 
 #include <signal.h>

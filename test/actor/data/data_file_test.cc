@@ -1,5 +1,6 @@
 #include "actor/data/data_file.h"
 
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <filesystem>
@@ -103,6 +104,15 @@ TEST(DataFileTest, WhateverElseFollowsAMemberIsDamageWithItsPlace) {
                 StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(absl::StrCat("data file '", path, "': ")),
                                                                    HasSubstr("gzip"), HasSubstr(c.where))))
         << c.name;
+  }
+}
+
+TEST(DataFileTest, WhatIsNoFileIsRefusedAtOnce) {
+  const TempDir dir;
+  ASSERT_EQ(mkfifo(dir.File("pipe").c_str(), 0600), 0);
+  for (const char* const name : {"pipe", "."}) {
+    EXPECT_THAT(DataFile::Open(dir.File(name)).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a regular file")));
   }
 }
 
