@@ -262,6 +262,7 @@ TEST(ErrorsTest, OfPlacesToWrite) {
   ExpectErrors(
       work,
       {
+          {{"run", gpt, "--lost-after", "5", "--scheduler", "127.0.0.1:1"}, "--lost-after is of an embedded cluster"},
           {{"run", gpt, "--metrics", "DIR/none/m"},
            "--metrics: cannot write 'DIR/none/m': there is no folder 'DIR/none'"},
           {{"run", gpt, "--save-weights", "DIR/none/w"}, "cannot write 'DIR/none/w': there is no folder 'DIR/none'"},
