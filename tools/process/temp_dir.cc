@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tools/process/memory_space.h"
 
 namespace oneflow {
 namespace {
@@ -28,12 +29,30 @@ std::string Parent() {
   return parent == nullptr || *parent == '\0' ? "/tmp" : parent;
 }
 
+// What the mark in a directory says; empty if there is none.
+std::string MarkIn(int directory) {
+  const int fd = openat(directory, kMark, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return "";
+  char text[512];
+  const ssize_t got = read(fd, text, sizeof(text));
+  close(fd);
+  return got > 0 ? std::string(text, static_cast<size_t>(got)) : "";
+}
+
+bool Mark(int directory) {
+  const int fd = openat(directory, kMark, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  const std::string where = MemorySpace();
+  const bool written = write(fd, where.data(), where.size()) == static_cast<ssize_t>(where.size());
+  return close(fd) == 0 && written;
+}
+
 // A descriptor of a directory that has our mark, is our user's, and whose maker is dead; -1 if it is anything else.
 int LockIfDead(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  struct stat info = {}, mark = {};
-  if (fd >= 0 && fstat(fd, &info) == 0 && info.st_uid == geteuid() &&
-      fstatat(fd, kMark, &mark, AT_SYMLINK_NOFOLLOW) == 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+  struct stat info = {};
+  if (fd >= 0 && fstat(fd, &info) == 0 && info.st_uid == geteuid() && MarkIn(fd) == MemorySpace() &&
+      flock(fd, LOCK_EX | LOCK_NB) == 0) {
     return fd;
   }
   if (fd >= 0) close(fd);
@@ -73,10 +92,8 @@ absl::StatusOr<std::unique_ptr<TempDir>> TempDir::Make(const std::string& prefix
       return absl::ErrnoToStatus(errno, absl::StrCat("cannot make directory '", wanted, "'"));
     }
     const int lock = open(fresh.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const int mark = lock < 0 ? -1 : openat(lock, kMark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (mark >= 0) close(mark);
     // A file system without locks has no sweeping either.
-    const bool ready = mark >= 0 && (flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK);
+    const bool ready = lock >= 0 && Mark(lock) && (flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK);
     const std::string path = absl::StrCat(parent, "/", prefix, "-", fresh.substr(fresh.size() - kRandom));
     if (ready && Rename(fresh, path)) {
       return std::unique_ptr<TempDir>(new TempDir(path, lock));

@@ -2,7 +2,8 @@
 //
 // A process that is killed removes nothing, so whoever makes the next directory of the same prefix sweeps: it removes
 // those of its user whose maker is dead. A maker holds a lock on its directory, which the system gives up with it, and
-// leaves a mark in it, without which nothing is removed.
+// leaves a mark in it that says where it ran. Without the mark nothing is removed, nor where another machine made it:
+// some file systems know the locks of one machine only.
 #pragma once
 
 #include <memory>

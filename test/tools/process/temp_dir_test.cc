@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "tools/process/memory_space.h"
 
 namespace oneflow {
 namespace {
@@ -30,9 +31,9 @@ class TempDirTest : public ::testing::Test {
     return static_cast<int>(std::distance(fs::directory_iterator(parent_.File(".")), fs::directory_iterator()));
   }
   // As a process leaves it that is killed: with what it holds, and without its lock.
-  std::string LeftBehind(const std::string& name) const {
+  std::string LeftBehind(const std::string& name, const std::string& where = MemorySpace()) const {
     fs::create_directories(parent_.File(name + "/d0"));
-    std::ofstream(parent_.File(name + "/.oneflow-temporary"));
+    std::ofstream(parent_.File(name + "/.oneflow-temporary")) << where;
     std::ofstream(parent_.File(name + "/d0/log")) << "words";
     return parent_.File(name);
   }
@@ -62,11 +63,13 @@ TEST_F(TempDirTest, WhatLivesOrIsNotOursStays) {
   ASSERT_OK_AND_ASSIGN(const auto first, TempDir::Make("of-test"));
   fs::create_directory(parent_.File("of-test-bbbbbb"));  // somebody's, without our mark
   const std::string other = LeftBehind("of-tests-cccccc"), longer = LeftBehind("of-test-longer7");
+  const std::string elsewhere = LeftBehind("of-test-eeeeee", "another machine"),
+                    unsaid = LeftBehind("of-test-ffffff", "");
   fs::create_symlink(longer, parent_.File("of-test-dddddd"));
   ASSERT_OK_AND_ASSIGN(const auto second, TempDir::Make("of-test"));
   EXPECT_TRUE(fs::exists(first->path()));
   EXPECT_TRUE(fs::exists(parent_.File("of-test-bbbbbb")));
-  EXPECT_TRUE(fs::exists(other) && fs::exists(longer));
+  EXPECT_TRUE(fs::exists(other) && fs::exists(longer) && fs::exists(elsewhere) && fs::exists(unsaid));
 }
 
 TEST_F(TempDirTest, AKilledProcessIsSweptUpAfter) {
