@@ -33,6 +33,7 @@ struct Fetched {
   std::string name;
   int64_t step = 0;  // as Run() numbers them
   std::vector<double> values;
+  double weight = 1;  // of each value in a mean over several
 };
 
 // What the instructions of one op took, since creation, all ranks of this process together.

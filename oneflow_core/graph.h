@@ -98,6 +98,7 @@ class Graph {
   explicit Graph(std::string name = "") : name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
   int num_values() const { return static_cast<int>(values_.size()); }
   const Node& node(NodeId id) const { return nodes_[id]; }

@@ -103,11 +103,7 @@ void Progress::OnFetched(int64_t time_us, const pb::FetchedValue& value) {
   } else if (value.plan() == "generate") {
     for (const double token : value.values()) generated_ += static_cast<char>(static_cast<int>(token));
   } else {
-    for (const double v : value.values()) {
-      auto& [sum, count] = evaluating_[value.name()];
-      sum += v;
-      ++count;
-    }
+    evaluating_[value.name()].Add(value);
   }
 }
 
@@ -176,14 +172,15 @@ void Progress::OnPhaseDone(int64_t time_us, const pb::PhaseDone& done) {
   if (phase.has_trace()) options_.print(absl::StrCat("wrote ", phase.trace().path(), "\n"));
   if (evaluating_.empty() || phase.run().plan() == "train") return;
   evaluation_.clear();
+  const int64_t batches = phase.run().steps() + (phase.run().rest_plan().empty() ? 0 : 1);
   std::string line = "validation";
   for (const auto& [name, total] : evaluating_) {
-    evaluation_[name] = total.first / static_cast<double>(total.second);
+    evaluation_[name] = total.mean();
     absl::StrAppend(&line, " ", name, " ", NumberText("%.4f", evaluation_[name]), " ");
     if (has_pending_) pending_.values[absl::StrCat("validation_", name)] = evaluation_[name];
   }
   if (has_pending_) absl::StrAppend(&line, "after step ", pending_.step + 1);
-  options_.print(absl::StrCat(line, " (", phase.run().steps(), " batches)\n"));
+  options_.print(absl::StrCat(line, " (", batches, batches == 1 ? " batch)\n" : " batches)\n"));
   evaluating_.clear();
 }
 

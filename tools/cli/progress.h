@@ -18,6 +18,7 @@
 
 #include "proto/control.pb.h"
 #include "proto/plan.pb.h"
+#include "tools/job/weighted_mean.h"
 
 namespace oneflow {
 
@@ -76,7 +77,7 @@ class Progress {
   int64_t trained_ = 0;     // training steps
   int64_t skipped_ = 0;     // those among them that changed no weight
 
-  std::map<std::string, std::pair<double, int64_t>> evaluating_;  // name -> sum, count
+  std::map<std::string, WeightedMean> evaluating_;  // by name
   std::map<std::string, double> evaluation_;
   std::string generated_;
 };

@@ -16,6 +16,7 @@ int Report(const absl::Status& status) {
 }
 
 void PrintWarnings(const Job& job) {
+  for (const std::string& remark : job.remarks) std::cerr << "note: " << remark << "\n";
   for (const std::string& warning : job.warnings) std::cerr << "warning: " << warning << "\n";
 }
 

@@ -12,6 +12,7 @@
 #include "oneflow_core/ops/read_data.h"
 #include "tools/job/cluster.h"
 #include "tools/job/data.h"
+#include "tools/job/evaluation.h"
 #include "tools/job/fallbacks.h"
 #include "tools/job/kernel_scratch.h"
 #include "tools/job/meshes.h"
@@ -217,7 +218,7 @@ absl::StatusOr<FallbackJob> MakeFallback(const FallbackConfig& config, const Pro
   return fallback;
 }
 
-absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, bool opens_files = true) {
+absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const EvaluationCut& cut, bool opens_files = true) {
   Job job;
   const pb::JobConfig& c = config.config;
   job.program = std::move(program);
@@ -232,11 +233,7 @@ absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, bool opens_f
   }
   FillSamples(c, job.program, job.spec);
   FillRestart(c.restart(), job.spec);
-  int64_t batches = 1;
-  if (opens_files) {
-    OF_ASSIGN_OR_RETURN_AT(batches, EvaluationBatches(c, job.program), config.Where("evaluate"));
-  }
-  *job.spec.mutable_phases() = MakePhases(c, job.program, batches);
+  *job.spec.mutable_phases() = MakePhases(c, job.program, cut);
   job.spec.set_name(c.name());
   job.spec.set_weights(c.weights());
   job.spec.set_seed(seed);
@@ -275,6 +272,22 @@ absl::Status Seal(SourcedConfig& config) {
   return absl::OkStatus();
 }
 
+// How the evaluation is cut, with a graph for its last samples in the program if they fill no batch.
+absl::StatusOr<EvaluationCut> CutWithRest(const SourcedConfig& config, const OpRegistry& ops, Program& program,
+                                          std::vector<std::string>& remarks) {
+  OF_ASSIGN_OR_RETURN_AT(EvaluationCut cut, CutEvaluation(config.config, program), config.Where("evaluate"));
+  if (cut.rest == 0) return cut;
+  if (config.config.model().has_graph()) {
+    OF_RETURN_IF_ERROR_AT(LeaveRestOut(cut, remarks), config.Where("evaluate"));
+    return cut;
+  }
+  pb::JobConfig smaller = config.config;
+  smaller.mutable_evaluate()->set_batch_size(static_cast<int32_t>(cut.rest));
+  OF_ASSIGN_OR_RETURN_AT(Program rest, BuildProgram(smaller, ops), config.Where("evaluate"));
+  AddRest(cut, std::move(rest), program);
+  return cut;
+}
+
 void NameAfterFile(SourcedConfig& config) {
   if (config.config.name().empty()) config.config.set_name(std::filesystem::path(config.file).stem().string());
 }
@@ -306,7 +319,15 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, JobKind kind, const OpRegistry
     program.erase(std::remove_if(program.begin(), program.end(), [](const Graph& g) { return g.name() != "generate"; }),
                   program.end());
   }
-  return Assemble(std::move(config), std::move(program), /*opens_files=*/kind != JobKind::kSealed);
+  EvaluationCut cut{.batches = 1};
+  std::vector<std::string> remarks;
+  if (kind == JobKind::kTrain && config.config.has_evaluate()) {
+    OF_ASSIGN_OR_RETURN(cut, CutWithRest(config, ops, program, remarks));
+  }
+  OF_ASSIGN_OR_RETURN(Job job, Assemble(std::move(config), std::move(program), cut,
+                                        /*opens_files=*/kind != JobKind::kSealed));
+  job.remarks = std::move(remarks);
+  return job;
 }
 
 absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program) {
@@ -315,7 +336,15 @@ absl::StatusOr<Job> MakeJob(SourcedConfig config, Program program) {
     config.config.mutable_model()->set_graph("(program)");  // no path: the graphs are here
   OF_RETURN_IF_ERROR(ValidateConfig(config));
   NameAfterFile(config);
-  return Assemble(std::move(config), std::move(program));
+  EvaluationCut cut;
+  std::vector<std::string> remarks;
+  if (config.config.has_evaluate()) {
+    OF_ASSIGN_OR_RETURN_AT(cut, CutEvaluation(config.config, program), config.Where("evaluate"));
+    OF_RETURN_IF_ERROR_AT(LeaveRestOut(cut, remarks), config.Where("evaluate"));
+  }
+  OF_ASSIGN_OR_RETURN(Job job, Assemble(std::move(config), std::move(program), cut));
+  job.remarks = std::move(remarks);
+  return job;
 }
 
 namespace {

@@ -28,6 +28,7 @@ struct Job {
   std::vector<FallbackJob> fallbacks;
   // Everything but `plan`, `plan_hash`, `graphs` and `fallbacks`, which CompileJob fills in.
   pb::JobSpec spec;
+  std::vector<std::string> remarks;   // what the user should know of how the config was understood
   std::vector<std::string> warnings;  // what the compiler has to tell the user, filled in by CompileJob
 };
 

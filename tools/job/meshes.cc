@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "tools/job/evaluation.h"
+
 namespace oneflow {
 namespace {
 
@@ -24,7 +26,9 @@ void AddOwn(const pb::JobConfig& config, const std::string& plan, const Part& pa
 
 std::vector<OwnMesh> Own(const pb::JobConfig& config) {
   std::vector<OwnMesh> own;
-  if (config.has_evaluate()) AddOwn(config, "evaluate", config.evaluate(), own);
+  if (config.has_evaluate()) {
+    for (const char* plan : {kEvaluate, kEvaluateRest}) AddOwn(config, plan, config.evaluate(), own);
+  }
   if (config.has_generate()) AddOwn(config, "generate", config.generate(), own);
   return own;
 }

@@ -1,9 +1,6 @@
 #include "tools/job/phases.h"
 
 #include <algorithm>
-
-#include "actor/data/source.h"
-
 namespace oneflow {
 namespace {
 
@@ -51,12 +48,12 @@ pb::CheckpointRule MakeCheckpointRule(const pb::Checkpoint& checkpoint) {
   return rule;
 }
 
-Phases MakePhases(const pb::JobConfig& config, const Program& program, int64_t evaluation_batches) {
+Phases MakePhases(const pb::JobConfig& config, const Program& program, const EvaluationCut& cut) {
   Phases phases;
   AddSave(phases, config.save_initial_weights(), "");
-  const bool evaluates = config.has_evaluate() && Find(program, "evaluate") != nullptr;
+  const bool evaluates = config.has_evaluate() && Find(program, kEvaluate) != nullptr;
   const int64_t steps = Find(program, "train") == nullptr ? 0 : config.train().steps();
-  const pb::RunPlan evaluation = MakeRun("evaluate", evaluation_batches);
+  const pb::RunPlan evaluation = EvaluationRun(cut);
   if (steps > 0) {
     pb::TrainLoop& loop = *phases.Add()->mutable_train();
     loop.set_plan("train");
@@ -74,24 +71,6 @@ Phases MakePhases(const pb::JobConfig& config, const Program& program, int64_t e
   }
   if (config.has_trace()) phases.Add()->mutable_trace()->set_path(config.trace().file());
   return phases;
-}
-
-absl::StatusOr<int64_t> EvaluationBatches(const pb::JobConfig& config, const Program& program) {
-  if (config.evaluate().batches() > 0) return config.evaluate().batches();
-  const Graph* graph = Find(program, "evaluate");
-  if (graph == nullptr || !config.has_evaluate()) return 0;
-  for (NodeId id = 0; id < graph->num_nodes(); ++id) {
-    const Node& node = graph->node(id);
-    if (node.op != "read_data") continue;
-    OF_ASSIGN_OR_RETURN(const std::unique_ptr<Source> source, OpenSource(node.attrs));
-    const int64_t batch = graph->value(node.outputs[0]).type.shape[0];
-    if (source->num_samples() < batch) {
-      return absl::InvalidArgumentError(absl::StrCat("evaluate: a batch has ", batch,
-                                                     " samples, but the validation data only ", source->num_samples()));
-    }
-    return source->num_samples() / batch;
-  }
-  return 1;
 }
 
 }  // namespace oneflow

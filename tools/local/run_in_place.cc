@@ -10,6 +10,7 @@
 #include "actor/diagnosis.h"
 #include "compiler/lower/program.h"
 #include "tools/worker/phases.h"
+#include "tools/worker/rest.h"
 #include "tools/worker/stats.h"
 #include "tools/worker/summaries.h"
 
@@ -66,7 +67,8 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, Ev
   };
   std::optional<Summaries> summaries;
   if (!spec.tensorboard().empty()) summaries.emplace(spec, /*process=*/0, on_notice);
-  options.on_fetch = [&sink, &losses, &summaries](Fetched fetched) {
+  options.on_fetch = [&sink, &losses, &summaries, &spec](Fetched fetched) {
+    CountAsWhole(spec, fetched);
     losses.Observe(fetched);
     pb::TimedValue value = MakeTimedValue(std::move(fetched));
     if (summaries) summaries->Observe(value);

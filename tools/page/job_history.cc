@@ -78,11 +78,7 @@ void JobHistory::OnFetched(int64_t time_us, const pb::FetchedValue& value) {
       if (generated_.size() < kMostText) generated_ += static_cast<char>(static_cast<int>(token));
     }
   } else if (value.plan() != kStepsOf) {
-    for (const double v : value.values()) {
-      auto& [sum, count] = sums_[value.plan()][value.name()];
-      sum += v;
-      ++count;
-    }
+    sums_[value.plan()][value.name()].Add(value);
   } else if (value.values_size() == 1) {
     if (step_name_.empty()) step_name_ = value.name();
     const std::string name = absl::StrCat(kStepsOf, "/", value.name());
@@ -103,7 +99,7 @@ void JobHistory::OnPhaseDone(int64_t time_us, const pb::PhaseDone& done) {
     for (const auto& [name, total] : names) {
       const std::string of = absl::StrCat(plan == "evaluate" ? "validation" : plan, "/", name);
       if (Curve* const curve = CurveOf(of)) {
-        curve->Add(std::max<int64_t>(steps_ - 1, 0), total.first / static_cast<double>(total.second));
+        curve->Add(std::max<int64_t>(steps_ - 1, 0), total.mean());
       }
     }
   }

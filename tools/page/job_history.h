@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "proto/control.pb.h"
 #include "tools/job/step_clock.h"
+#include "tools/job/weighted_mean.h"
 #include "tools/page/curve.h"
 
 namespace oneflow {
@@ -49,7 +50,7 @@ class JobHistory {
   std::string step_name_;  // of the value by which steps are timed: the first that came
   StepClock clock_;
   std::map<std::string, Curve> curves_;
-  std::map<std::string, std::map<std::string, std::pair<double, int64_t>>> sums_;  // by plan and name: sum, count
+  std::map<std::string, std::map<std::string, WeightedMean>> sums_;  // by plan and name
   std::deque<Told> told_;
   std::string generated_;
 };

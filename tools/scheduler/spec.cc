@@ -97,6 +97,16 @@ absl::Status ValidateRun(const std::string& name, int64_t first_step, int64_t st
   return absl::InvalidArgumentError(absl::StrCat("the plan set has no plan '", name, "'"));
 }
 
+absl::Status ValidateRun(const pb::RunPlan& run, const pb::PlanSet& plan) {
+  OF_RETURN_IF_ERROR(ValidateRun(run.plan(), run.first_step(), run.steps(), plan));
+  if (run.rest_plan().empty()) return absl::OkStatus();
+  if (run.rest_row() < 0 || !(run.rest_weight() > 0 && run.rest_weight() <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("a rest that begins with row ", run.rest_row(), " and counts ",
+                                                   run.rest_weight(), " beside a whole batch is none"));
+  }
+  return ValidateRun(run.rest_plan(), 0, 1, plan);
+}
+
 absl::Status ValidateLoop(const pb::TrainLoop& loop, const pb::PlanSet& plan) {
   OF_RETURN_IF_ERROR(ValidateRun(loop.plan(), 0, loop.steps(), plan));
   if (loop.evaluate_every() < 0) {
@@ -104,8 +114,7 @@ absl::Status ValidateLoop(const pb::TrainLoop& loop, const pb::PlanSet& plan) {
         absl::StrCat("evaluate_every is ", loop.evaluate_every(), "; it must not be negative"));
   }
   if (!loop.has_evaluation()) return absl::OkStatus();
-  const pb::RunPlan& run = loop.evaluation();
-  return ValidateRun(run.plan(), run.first_step(), run.steps(), plan);
+  return ValidateRun(loop.evaluation(), plan);
 }
 
 absl::Status ValidateCheckpoint(const pb::JobSpec& spec) {
@@ -145,7 +154,7 @@ absl::Status ValidatePhase(const pb::Phase& phase, const pb::PlanSet& plan) {
     case pb::Phase::kTrain:
       return ValidateLoop(phase.train(), plan);
     case pb::Phase::kRun:
-      return ValidateRun(phase.run().plan(), phase.run().first_step(), phase.run().steps(), plan);
+      return ValidateRun(phase.run(), plan);
     case pb::Phase::KIND_NOT_SET:
       break;
   }

@@ -22,9 +22,7 @@ void LossWatch::Observe(const Fetched& fetched) {
     } else if (fetched.name == kScale) {
       scales_[fetched.step] = value;
     } else if (fetched.plan != kTrain) {
-      auto& [sum, count] = sums_[fetched.plan];
-      sum += value;
-      ++count;
+      means_[fetched.plan].Add(value, fetched.weight);
     } else {
       ObserveTrained(fetched.step, value);
     }
@@ -64,9 +62,9 @@ bool LossWatch::sees_losses() const {
   return sees_losses_;
 }
 
-std::pair<double, int64_t> LossWatch::TakeSum(const std::string& plan) {
+WeightedMean LossWatch::TakeMean(const std::string& plan) {
   absl::MutexLock lock(&mu_);
-  return std::exchange(sums_[plan], {0.0, 0});
+  return std::exchange(means_[plan], {});
 }
 
 }  // namespace oneflow

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "actor/engine.h"
+#include "tools/job/weighted_mean.h"
 
 namespace oneflow {
 
@@ -25,8 +26,8 @@ class LossWatch {
   std::optional<int64_t> last_finite() const;
   // Whether losses of training come here.
   bool sees_losses() const;
-  // Sum and number of the losses of `plan` since the last call.
-  std::pair<double, int64_t> TakeSum(const std::string& plan);
+  // The mean of the losses of `plan` since the last call; empty if there were none.
+  WeightedMean TakeMean(const std::string& plan);
 
  private:
   void ObserveTrained(int64_t step, double loss) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -34,10 +35,10 @@ class LossWatch {
   mutable absl::Mutex mu_;
   std::optional<int64_t> last_finite_ ABSL_GUARDED_BY(mu_);
   bool sees_losses_ ABSL_GUARDED_BY(mu_) = false;
-  std::map<int64_t, double> broken_ ABSL_GUARDED_BY(mu_);                        // by step
-  std::map<int64_t, double> scales_ ABSL_GUARDED_BY(mu_);                        // of the loss, by step
-  std::set<int64_t> skipped_ ABSL_GUARDED_BY(mu_);                               // those that changed nothing
-  std::map<std::string, std::pair<double, int64_t>> sums_ ABSL_GUARDED_BY(mu_);  // by plan, but for training
+  std::map<int64_t, double> broken_ ABSL_GUARDED_BY(mu_);           // by step
+  std::map<int64_t, double> scales_ ABSL_GUARDED_BY(mu_);           // of the loss, by step
+  std::set<int64_t> skipped_ ABSL_GUARDED_BY(mu_);                  // those that changed nothing
+  std::map<std::string, WeightedMean> means_ ABSL_GUARDED_BY(mu_);  // by plan, but for training
 };
 
 }  // namespace oneflow

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor/output_file.h"
 #include "tools/worker/checkpoints.h"
+#include "tools/worker/rest.h"
 #include "tools/worker/train_loop.h"
 
 namespace oneflow {
@@ -43,7 +44,7 @@ class Phases {
       case pb::Phase::kTrain:
         return Train(phase.train());
       case pb::Phase::kRun:
-        OF_RETURN_IF_ERROR(engine_.Run(phase.run().plan(), phase.run().first_step(), phase.run().steps()));
+        OF_RETURN_IF_ERROR(RunWithRest(engine_, phase.run()));
         if (context_.summaries != nullptr) OF_RETURN_IF_ERROR(context_.summaries->Share(engine_));
         break;
       case pb::Phase::kSave:

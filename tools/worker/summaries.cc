@@ -131,11 +131,7 @@ void Summaries::Take(const pb::TimedValue& timed) {
   if (value.plan() == kGeneratePlan) {
     for (const double token : value.values()) text_ += static_cast<char>(static_cast<int>(token));
   } else if (value.plan() != kTrainPlan) {
-    for (const double v : value.values()) {
-      auto& [sum, count] = sums_[value.plan()][value.name()];
-      sum += v;
-      ++count;
-    }
+    sums_[value.plan()][value.name()].Add(value);
   } else if (value.values_size() == 1) {
     steps_done_ = value.step() + 1;
     AddScalar(absl::StrCat(kTrainPlan, "/", value.name()), value.values(0));
@@ -146,8 +142,7 @@ void Summaries::Take(const pb::TimedValue& timed) {
 void Summaries::AddMeans() {
   for (const auto& [plan, names] : std::exchange(sums_, {})) {
     for (const auto& [name, total] : names) {
-      AddScalar(absl::StrCat(plan == kEvaluatePlan ? "validation" : plan, "/", name),
-                total.first / static_cast<double>(total.second));
+      AddScalar(absl::StrCat(plan == kEvaluatePlan ? "validation" : plan, "/", name), total.mean());
     }
   }
 }

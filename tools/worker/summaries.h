@@ -23,6 +23,7 @@
 #include "actor/engine.h"
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
+#include "tools/job/weighted_mean.h"
 #include "tools/worker/event_file.h"
 #include "tools/worker/value_counts.h"
 
@@ -69,9 +70,9 @@ class Summaries {
   std::unique_ptr<FolderOwner> owner_;  // of process 0
   std::unique_ptr<EventFile> file_;     // of process 0, until the disk refuses
   int64_t steps_done_ = 0;
-  double time_ = 0;                                                                // of the last value
-  std::map<std::string, std::map<std::string, std::pair<double, int64_t>>> sums_;  // by plan and name: sum, count
-  std::string text_;                                                               // generated
+  double time_ = 0;                                                  // of the last value
+  std::map<std::string, std::map<std::string, WeightedMean>> sums_;  // by plan and name
+  std::string text_;                                                 // generated
 };
 
 }  // namespace oneflow

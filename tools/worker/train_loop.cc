@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor/checkpoint/finite.h"
 #include "tools/worker/agreement.h"
+#include "tools/worker/rest.h"
 
 namespace oneflow {
 namespace {
@@ -249,7 +250,7 @@ absl::Status TrainLoop::Broken(absl::Status status) {
 
 absl::Status TrainLoop::Evaluate() {
   const pb::RunPlan& run = loop_.evaluation();
-  OF_RETURN_IF_ERROR(engine_.Run(run.plan(), run.first_step(), run.steps()));
+  OF_RETURN_IF_ERROR(RunWithRest(engine_, run));
   if (context_.summaries != nullptr) OF_RETURN_IF_ERROR(context_.summaries->Share(engine_));
   pb::Phase done;
   *done.mutable_run() = run;
@@ -262,19 +263,18 @@ absl::Status TrainLoop::Evaluate() {
 absl::Status TrainLoop::LookAtEvaluation() {
   pb::LoopNote mine;
   if (context_.losses != nullptr) {
-    const auto [sum, count] = context_.losses->TakeSum(loop_.evaluation().plan());
-    mine.set_evaluation_sum(sum);
-    mine.set_evaluation_count(count);
+    const WeightedMean losses = context_.losses->TakeMean(loop_.evaluation().plan());
+    mine.set_evaluation_sum(losses.sum());
+    mine.set_evaluation_weight(losses.weight());
   }
   OF_ASSIGN_OR_RETURN(const std::vector<pb::LoopNote> notes, Exchange(engine_, mine));
-  double sum = 0;
-  int64_t count = 0;
+  double sum = 0, weight = 0;
   for (const pb::LoopNote& note : notes) {
     sum += note.evaluation_sum();
-    count += note.evaluation_count();
+    weight += note.evaluation_weight();
   }
-  if (count == 0) return absl::OkStatus();
-  const double loss = sum / static_cast<double>(count);
+  if (weight == 0) return absl::OkStatus();
+  const double loss = sum / weight;
   if (!std::isfinite(loss) && loop_.stop().not_finite()) {
     return Broken(absl::FailedPreconditionError(
         absl::StrCat("the loss of the evaluation after step ", step_, " is ", NumberText(loss),

@@ -20,6 +20,7 @@
 #include "tools/worker/daemon_link.h"
 #include "tools/worker/loss_watch.h"
 #include "tools/worker/phases.h"
+#include "tools/worker/rest.h"
 #include "tools/worker/stats.h"
 #include "tools/worker/summaries.h"
 #include "tools/worker/waits_answers.h"
@@ -93,7 +94,8 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
   LossWatch losses;
   std::optional<Summaries> summaries;
   if (!spec.tensorboard().empty()) summaries.emplace(spec, args.process, on_notice);
-  options.on_fetch = [&reports, &losses, &summaries](Fetched fetched) {
+  options.on_fetch = [&reports, &losses, &summaries, &spec](Fetched fetched) {
+    CountAsWhole(spec, fetched);
     losses.Observe(fetched);
     pb::TimedValue value = MakeTimedValue(std::move(fetched));
     if (summaries) summaries->Observe(value);
