@@ -73,7 +73,7 @@ absl::Status Run(DeviceContext& device, const OpRegistry& ops, const Graph& grap
 
 // Everything that is written, by name.
 template <typename T>
-absl::Status WriteAs(const SafetensorsWriter& writer, const std::string& name, const Values& values) {
+absl::Status WriteAs(const SafetensorsWriter& writer, const std::string& name, const std::vector<double>& values) {
   const std::vector<T> converted(values.begin(), values.end());
   return writer.Write(name, 0, converted.data(), static_cast<int64_t>(converted.size() * sizeof(T)));
 }
