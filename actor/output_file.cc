@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -13,6 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "actor/checkpoint/disk.h"
 
 namespace oneflow {
 namespace {
@@ -108,9 +108,7 @@ absl::Status ReplaceFileBy(const std::string& partial, const std::string& target
     }
     chmod(partial.c_str(), info.st_mode & 07777);  // what refuses that has no permissions to keep
   }
-  if (std::rename(partial.c_str(), target.c_str()) == 0) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("'", partial, "' cannot be renamed to '", target, "': ", std::strerror(errno)));
+  return Rename(partial, target);
 }
 
 absl::Status WriteOutput(const std::string& path, absl::string_view contents) {

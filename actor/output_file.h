@@ -25,7 +25,8 @@ absl::StatusOr<OutputPlace> FindOutput(const std::string& path);
 absl::StatusOr<std::string> FileToReplace(const std::string& path);
 
 // Gives the finished file `partial` the name `target`, which FindOutput() led to, and the permissions of what had that
-// name. InvalidArgument if what has it now is no regular file, Unavailable if the system refuses.
+// name. The name is on the disk when it returns. InvalidArgument if what has it now is no regular file; errors of
+// Rename() (checkpoint/disk.h).
 absl::Status ReplaceFileBy(const std::string& partial, const std::string& target);
 
 // Writes all of `contents` there. Errors of the above; Unavailable, with the system's reason, if it cannot be written.

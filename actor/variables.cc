@@ -8,11 +8,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "actor/checkpoint/box.h"
-#include "actor/checkpoint/disk.h"
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/element.h"
 #include "actor/init.h"
+#include "actor/output_file.h"
 
 namespace oneflow {
 namespace {
@@ -205,7 +205,7 @@ absl::Status Variables::Save(const std::string& path, absl::string_view suffix, 
   }
   OF_RETURN_IF_ERROR(writer.Close());
   OF_RETURN_IF_ERROR(barrier());
-  if (process == 0) OF_RETURN_IF_ERROR(Rename(partial, path));
+  if (process == 0) OF_RETURN_IF_ERROR(ReplaceFileBy(partial, path));
   return barrier();
 }
 

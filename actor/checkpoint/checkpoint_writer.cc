@@ -55,10 +55,11 @@ int CountParts(const std::string& folder, int most) {
 
 absl::Status CheckNumbers(const pb::CheckpointTensor& tensor, const char* data, int64_t num_bytes) {
   const DType dtype = static_cast<DType>(tensor.dtype());
-  const Numbers numbers = LookAtNumbers(dtype, data, num_bytes / static_cast<int64_t>(SizeOf(dtype)));
-  if (numbers == Numbers::kGood || (numbers == Numbers::kInfinite && !tensor.trainable())) return absl::OkStatus();
+  const Finiteness numbers = FinitenessOf(dtype, data, num_bytes / static_cast<int64_t>(SizeOf(dtype)));
+  if (numbers == Finiteness::kFinite || (numbers == Finiteness::kInfinite && !tensor.trainable()))
+    return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("tensor '", tensor.name(), "' has an element that is ",
-                                                    numbers == Numbers::kNan ? "nan" : "inf",
+                                                    numbers == Finiteness::kNan ? "nan" : "inf",
                                                     "; train.stop { finite: false } saves it nevertheless"));
 }
 

@@ -34,11 +34,11 @@ uint32_t InfinityBits(DType dtype) {
 
 }  // namespace
 
-Numbers LookAtNumbers(DType dtype, const char* data, int64_t count) {
-  if (!IsFloating(dtype)) return Numbers::kGood;
+Finiteness FinitenessOf(DType dtype, const char* data, int64_t count) {
+  if (!IsFloating(dtype)) return Finiteness::kFinite;
   const uint32_t largest = LargestBits(dtype, data, count), infinity = InfinityBits(dtype);
-  if (largest > infinity) return Numbers::kNan;
-  return largest == infinity ? Numbers::kInfinite : Numbers::kGood;
+  if (largest > infinity) return Finiteness::kNan;
+  return largest == infinity ? Finiteness::kInfinite : Finiteness::kFinite;
 }
 
 bool SquaresAreFinite(DType dtype, const char* data, int64_t count) {

@@ -7,14 +7,14 @@
 
 namespace oneflow {
 
-enum class Numbers {
-  kGood,
+enum class Finiteness {
+  kFinite,
   kInfinite,  // some element is infinite, none is NaN
   kNan,       // some element is NaN
 };
 
-// What the elements are; kGood of types that are not floating. One pass, at the speed of memory.
-Numbers LookAtNumbers(DType dtype, const char* data, int64_t count);
+// What the elements are; kFinite of types that are not floating. One pass, at the speed of memory.
+Finiteness FinitenessOf(DType dtype, const char* data, int64_t count);
 
 // Whether every element is finite and, in f32 and bf16, its square is too: a weight of 1e30 is a number, and hardly
 // anything that is computed from it is one.

@@ -50,8 +50,8 @@ class SafetensorsWriter {
     TensorType type;
   };
 
-  // Creates (or truncates) the file with its header and zeroed data, whose room is reserved. Tensors are laid out in the
-  // order of their names. ResourceExhausted if the disk has no room, InvalidArgument if the file cannot be made.
+  // Creates (or truncates) the file with its header and zeroed data, whose room is reserved. Tensors are laid out in
+  // the order of their names. ResourceExhausted if the disk has no room, InvalidArgument if the file cannot be made.
   static absl::StatusOr<SafetensorsWriter> Create(const std::string& path, std::vector<Tensor> tensors);
   // Opens a file that another process Create()d with the same tensors. FailedPrecondition if it is another file.
   static absl::StatusOr<SafetensorsWriter> Attach(const std::string& path, std::vector<Tensor> tensors);

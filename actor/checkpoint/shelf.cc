@@ -22,7 +22,8 @@ std::vector<int64_t> StepsToRemove(const std::vector<ShelvedCheckpoint>& checkpo
   for (const auto& [step, kind] : checkpoints) {
     const bool for_ever = rule.every > 0 && step % rule.every == 0;
     const bool old = step < oldest && !for_ever && kind != ShelvedCheckpoint::Kind::kPending;
-    // A bad one behind the newest good one is what a resume passed over; whoever resumes next must not pass over it again.
+    // A bad one behind the newest good one is what a resume passed over; whoever resumes next must not pass over it
+    // again.
     if (old || (kind == ShelvedCheckpoint::Kind::kBad && step > newest)) removed.push_back(step);
   }
   return removed;

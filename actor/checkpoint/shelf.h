@@ -4,9 +4,9 @@
 //         good good went on   damaged    pending: written, and nothing finite has followed from it yet
 //
 // What is good is not given up for what may be bad: a checkpoint takes the place of an older one only when it is
-// confirmed, that is, when a loss computed from it, or a look at its numbers, was finite. What was written last is never
-// removed. What is damaged, or lies behind the step that the job went on from, does not count as kept; it goes when the
-// first checkpoint of this attempt is confirmed.
+// confirmed, that is, when a loss computed from it, or a look at its numbers, was finite. What was written last is
+// never removed. What is damaged, or lies behind the step that the job went on from, does not count as kept; it goes
+// when the first checkpoint of this attempt is confirmed.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,8 @@ class Source {
  public:
   virtual ~Source() = default;
   // Fills the local shards `outputs` (host memory; each knows its start in the logical micro-batch) with micro-batch
-  // `micro_batch` of step `step`, or with what lies `row_shift` samples behind it. Fails with the file's name and offset if the data turns out to be malformed.
+  // `micro_batch` of step `step`, or with what lies `row_shift` samples behind it. Fails with the file's name and
+  // offset if the data turns out to be malformed.
   virtual absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches,
                             std::span<const TensorArg> outputs, int64_t row_shift = 0) = 0;
   // How many samples one pass over the split has.

@@ -1,5 +1,5 @@
-// What is good is never given up for what may be bad: what stays of a job's checkpoints when one is damaged, when numbers
-// break, and when two jobs have one folder; and that a job goes on with all it knew.
+// What is good is never given up for what may be bad: what stays of a job's checkpoints when one is damaged, when
+// numbers break, and when two jobs have one folder; and that a job goes on with all it knew.
 #include <signal.h>
 
 #include <cmath>

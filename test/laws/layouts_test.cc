@@ -228,9 +228,7 @@ TEST_F(HalfLayoutsTest, WeightsOfAJobThatSkipsAllStepsAreTheInitialOnes) {
     ASSERT_OK_AND_ASSIGN(const testing::WeightFile file, testing::ReadWeightFile(dir_.File("final")));
     EXPECT_EQ(file.tensors.size(), outcome.initial_weights.size());
     for (const auto& [name, entry] : file.tensors) {
-      EXPECT_EQ(outcome.initial_weights.at(name),
-                std::string(entry.bytes.begin(), entry.bytes.end()))
-          << name;
+      EXPECT_EQ(outcome.initial_weights.at(name), std::string(entry.bytes.begin(), entry.bytes.end())) << name;
     }
   }
 }

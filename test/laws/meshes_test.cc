@@ -27,6 +27,17 @@ using ::oneflow::testing::RandomModel;
 
 constexpr int kTrainSteps = 6, kEvery = 3, kBatches = 2, kTokens = 6;
 
+// How often the job runs a step of the plan.
+int64_t TimesOf(const std::string& plan, const pb::JobSpec& spec) {
+  if (plan == "train") return kTrainSteps;
+  for (const pb::Phase& phase : spec.phases()) {
+    const pb::RunPlan& run = phase.train().evaluation();
+    if (plan == run.plan()) return kTrainSteps / kEvery * run.steps();
+    if (plan == run.rest_plan()) return kTrainSteps / kEvery;
+  }
+  return kTokens;
+}
+
 struct MeshOutcome {
   std::vector<double> losses, evaluations, tokens;
   int64_t moved = 0, predicted = 0;
@@ -59,10 +70,7 @@ class MeshesOfAJobTest : public ::testing::Test {
     MeshOutcome outcome;
     const pb::Program spelled = testing::SpelledOut(plan);
     for (const pb::Plan& one : spelled.plans()) {
-      const int times = one.name() == "train"      ? kTrainSteps
-                        : one.name() == "evaluate" ? kTrainSteps / kEvery * kBatches
-                                                   : kTokens;
-      outcome.predicted += PredictedBytesMoved(one) * times;
+      outcome.predicted += PredictedBytesMoved(one) * TimesOf(one.name(), job.spec);
     }
     std::mutex mutex;
     OF_ASSIGN_OR_RETURN(const EngineStats stats, RunInPlace(job.spec, plan, [&](const pb::JobEvent& event) {

@@ -14,10 +14,10 @@
 #include "actor/checkpoint/box.h"
 #include "actor/checkpoint/checkpoint_reader.h"
 #include "actor/checkpoint/checkpoint_writer.h"
-#include "actor/checkpoint/disk.h"
 #include "actor/checkpoint/manifest.h"
 #include "actor/checkpoint/safetensors.h"
 #include "actor/element.h"
+#include "actor/output_file.h"
 
 namespace oneflow {
 namespace {
@@ -77,8 +77,7 @@ std::string ListLine(const std::string& folder) {
       absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMicros(manifest->saved_us()), absl::LocalTimeZone());
   return absl::StrFormat("%-20s %9d  %-19s  %10s  %7d  %6d  %-16s  %s%s\n", name, manifest->step(), when,
                          Megabytes(BytesOf(*manifest)), manifest->tensors_size(), manifest->pieces_size(),
-                         manifest->job(), manifest->layout(),
-                         ended.empty() ? "" : absl::StrCat("; ended: ", ended));
+                         manifest->job(), manifest->layout(), ended.empty() ? "" : absl::StrCat("; ended: ", ended));
 }
 
 absl::StatusOr<std::string> VerifyOne(const std::string& folder) {
@@ -112,7 +111,8 @@ absl::Status ToSafetensors(const std::string& from, const std::string& to, bool 
     if (all || tensor.trainable()) tensors.push_back({tensor.name(), TypeOf(tensor)});
   }
   if (tensors.empty()) return absl::NotFoundError(absl::StrCat("'", reader.folder(), "' has no weights"));
-  const std::string partial = absl::StrCat(to, ".partial");
+  OF_ASSIGN_OR_RETURN(const std::string target, FileToReplace(to));
+  const std::string partial = absl::StrCat(target, ".partial");
   OF_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(partial, tensors));
   for (const SafetensorsWriter::Tensor& out : tensors) {
     const pb::CheckpointTensor& tensor = *reader.Find(out.name);
@@ -120,7 +120,7 @@ absl::Status ToSafetensors(const std::string& from, const std::string& to, bool 
     OF_RETURN_IF_ERROR(writer.Write(out.name, 0, bytes.data(), static_cast<int64_t>(bytes.size())));
   }
   OF_RETURN_IF_ERROR(writer.Close());
-  return Rename(partial, to);
+  return ReplaceFileBy(partial, target);
 }
 
 absl::Status FromSafetensors(const std::string& from, const std::string& to, int64_t step) {

@@ -10,9 +10,9 @@
 
 namespace oneflow {
 
-// Gives the data nodes of all graphs the seed and how many classes their labels may have, then opens every source: a bad
-// file, an image of another size or a label outside the classes is an error here, whichever phase would meet it, and not
-// on a worker that has trained for a day. Errors of OpenSource, at the field "data". With `open` false
+// Gives the data nodes of all graphs the seed and how many classes their labels may have, then opens every source: a
+// bad file, an image of another size or a label outside the classes is an error here, whichever phase would meet it,
+// and not on a worker that has trained for a day. Errors of OpenSource, at the field "data". With `open` false
 // nothing is opened.
 absl::Status PrepareData(uint64_t seed, const SourcedConfig& config, bool open, Program& program);
 

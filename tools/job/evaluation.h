@@ -1,4 +1,5 @@
-// Which batches one evaluation takes: of a whole validation set each sample once, the last batch being as small as it is.
+// Which batches one evaluation takes: of a whole validation set each sample once, the last batch being as small as it
+// is.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ absl::StatusOr<EvaluationCut> CutEvaluation(const pb::JobConfig& config, const P
 // is no whole batch, it takes the place of the other.
 void AddRest(EvaluationCut& cut, Program smaller, Program& program);
 
-// For a program that cannot be made with other batches: whole batches alone. What is left out is remarked; InvalidArgument
-// if there is not one.
+// For a program that cannot be made with other batches: whole batches alone. What is left out is remarked;
+// InvalidArgument if there is not one.
 absl::Status LeaveRestOut(EvaluationCut& cut, std::vector<std::string>& remarks);
 
 // How a worker runs it.

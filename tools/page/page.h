@@ -44,8 +44,8 @@ class PageSource {
 };
 
 // Serves the page at `place`. `source` is borrowed. `executable`: of this program, which explains plans in a process of
-// its own that opens no file of theirs. `allowed`: traces that may be shown; who submits a job names its trace, and need
-// not be one who may read what we may. Errors of HttpServer::Start().
+// its own that opens no file of theirs. `allowed`: traces that may be shown; who submits a job names its trace, and
+// need not be one who may read what we may. Errors of HttpServer::Start().
 absl::StatusOr<std::unique_ptr<HttpServer>> ServePage(const std::string& place, HttpAccess access, PageSource& source,
                                                       const std::string& executable, AllowedPaths allowed);
 

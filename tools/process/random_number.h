@@ -2,13 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
 
 namespace oneflow {
 
-inline uint64_t RandomNumber() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
+uint64_t RandomNumber();
 
 }  // namespace oneflow

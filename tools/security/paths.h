@@ -60,9 +60,9 @@ class AllowedPaths {
   absl::Status CheckSecret(const std::string& secret, const std::string& work_dir) const;
 
   // From now on this thread, those that it starts and their children open nothing but what lies beneath these folders
-  // and `work_dir`, which may be removed too, and for reading beneath the system's; for ever. Their memory cannot be seen
-  // by other processes so confined, nor the other way round. Unimplemented if the kernel cannot do that, Internal if it
-  // fails to.
+  // and `work_dir`, which may be removed too, and for reading beneath the system's; for ever. Their memory cannot be
+  // seen by other processes so confined, nor the other way round. Unimplemented if the kernel cannot do that, Internal
+  // if it fails to.
   absl::Status ConfineThread(const std::string& work_dir) const;
 
  private:

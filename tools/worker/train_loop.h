@@ -5,9 +5,9 @@
 // Between two runs all workers look together whether something ends training. A run takes some seconds, so that a look
 // costs nothing that one sees: its queues run empty once, for less than what a step waits for its first batch.
 //
-// What the rules have seen so far (lowest loss, samples, evaluations) is a TrainingState, which every checkpoint has. So
-// a job that was ended anywhere and goes on does what it would have done without that. A checkpoint that is due comes
-// before an evaluation that is due at the same step: if the evaluation fails, the steps are not lost. What the
+// What the rules have seen so far (lowest loss, samples, evaluations) is a TrainingState, which every checkpoint has.
+// So a job that was ended anywhere and goes on does what it would have done without that. A checkpoint that is due
+// comes before an evaluation that is due at the same step: if the evaluation fails, the steps are not lost. What the
 // evaluation found is added to the checkpoint behind it.
 #pragma once
 

@@ -24,17 +24,17 @@ class FiniteTest : public ::testing::TestWithParam<DType> {
 
 TEST_P(FiniteTest, OneElementAnywhereIsFound) {
   for (int64_t at = 0; at < kCount; ++at) {
-    EXPECT_EQ(LookAtNumbers(GetParam(), With(0, at).data(), kCount), Numbers::kGood);
-    EXPECT_EQ(LookAtNumbers(GetParam(), With(kInf, at).data(), kCount), Numbers::kInfinite);
-    EXPECT_EQ(LookAtNumbers(GetParam(), With(-kInf, at).data(), kCount), Numbers::kInfinite);
+    EXPECT_EQ(FinitenessOf(GetParam(), With(0, at).data(), kCount), Finiteness::kFinite);
+    EXPECT_EQ(FinitenessOf(GetParam(), With(kInf, at).data(), kCount), Finiteness::kInfinite);
+    EXPECT_EQ(FinitenessOf(GetParam(), With(-kInf, at).data(), kCount), Finiteness::kInfinite);
     for (const double nan : {std::nan(""), -std::nan("")}) {
-      EXPECT_EQ(LookAtNumbers(GetParam(), With(nan, at).data(), kCount), Numbers::kNan);
+      EXPECT_EQ(FinitenessOf(GetParam(), With(nan, at).data(), kCount), Finiteness::kNan);
       EXPECT_FALSE(SquaresAreFinite(GetParam(), With(nan, at).data(), kCount));
     }
     EXPECT_FALSE(SquaresAreFinite(GetParam(), With(-kInf, at).data(), kCount));
     EXPECT_TRUE(SquaresAreFinite(GetParam(), With(300, at).data(), kCount));
   }
-  EXPECT_EQ(LookAtNumbers(GetParam(), nullptr, 0), Numbers::kGood);
+  EXPECT_EQ(FinitenessOf(GetParam(), nullptr, 0), Finiteness::kFinite);
   EXPECT_TRUE(SquaresAreFinite(GetParam(), nullptr, 0));
 }
 
@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Types, FiniteTest, ::testing::Values(DType::kFloat32, D
 
 TEST(FiniteTest, LargeWeightsHaveNoSquares) {
   const float values[] = {1e19f, -1e30f};
-  EXPECT_EQ(LookAtNumbers(DType::kFloat32, reinterpret_cast<const char*>(values), 2), Numbers::kGood);
+  EXPECT_EQ(FinitenessOf(DType::kFloat32, reinterpret_cast<const char*>(values), 2), Finiteness::kFinite);
   EXPECT_TRUE(SquaresAreFinite(DType::kFloat32, reinterpret_cast<const char*>(values), 1));
   EXPECT_FALSE(SquaresAreFinite(DType::kFloat32, reinterpret_cast<const char*>(values), 2));
   const int64_t large = INT64_MAX;

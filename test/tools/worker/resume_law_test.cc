@@ -1,5 +1,5 @@
-// The law of going on: a job that was ended anywhere and goes on trains on the same rows, evaluates after the same steps
-// and ends where, and for the reason for which, it would have ended without that.
+// The law of going on: a job that was ended anywhere and goes on trains on the same rows, evaluates after the same
+// steps and ends where, and for the reason for which, it would have ended without that.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -22,8 +22,8 @@ namespace {
 
 using ::oneflow::testing::RecordingEngine;
 
-// What a job did, as if it had never been ended: what an attempt did behind the checkpoint that the next one went on from
-// is forgotten, as its weights are.
+// What a job did, as if it had never been ended: what an attempt did behind the checkpoint that the next one went on
+// from is forgotten, as its weights are.
 struct History {
   std::vector<int64_t> rows;      // that its steps began with
   std::set<int64_t> evaluations;  // after so many steps, those at the end of an attempt excepted
