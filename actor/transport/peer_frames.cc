@@ -14,6 +14,12 @@ int64_t SteadyNs() {
       .count();
 }
 
+// Of which job a process says that it is.
+std::string Belongs(int process, uint64_t attempt, uint64_t run, int processes) {
+  return absl::StrCat("process ", process, " is of attempt ", attempt, " of run ", absl::Hex(run, absl::kZeroPad16),
+                      " with ", processes, " processes");
+}
+
 absl::Status TakeBarrier(const pb::PeerBarrier& barrier, PeerInbox& inbox) {
   if (barrier.sequence() != inbox.barrier + 1) {
     return absl::InvalidArgumentError(absl::StrCat("barrier ", barrier.sequence(), " follows barrier ", inbox.barrier));
@@ -68,6 +74,7 @@ pb::PeerFrame HelloFrame(const PeerIdentity& self) {
   frame.mutable_hello()->set_process(self.process);
   frame.mutable_hello()->set_processes(self.processes);
   frame.mutable_hello()->set_attempt(self.attempt);
+  frame.mutable_hello()->set_run(self.run);
   return frame;
 }
 
@@ -103,10 +110,10 @@ absl::StatusOr<std::vector<pb::PeerFrame>> NoteFrames(absl::string_view text) {
 absl::Status CheckHello(const pb::PeerFrame& frame, const PeerIdentity& self, int called) {
   if (frame.kind_case() != pb::PeerFrame::kHello) return absl::InvalidArgumentError("the first frame is no hello");
   const pb::PeerHello& hello = frame.hello();
-  if (hello.attempt() != self.attempt || hello.processes() != self.processes) {
-    return absl::FailedPreconditionError(absl::StrCat("process ", self.process, " is of attempt ", self.attempt,
-                                                      " with ", self.processes, " processes; process ", hello.process(),
-                                                      " is of attempt ", hello.attempt(), " with ", hello.processes()));
+  if (hello.run() != self.run || hello.attempt() != self.attempt || hello.processes() != self.processes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Belongs(self.process, self.attempt, self.run, self.processes), "; ",
+                     Belongs(hello.process(), hello.attempt(), hello.run(), hello.processes())));
   }
   if (called >= 0 && hello.process() != called) {
     return absl::InvalidArgumentError(absl::StrCat("process ", hello.process(), " answers for another"));

@@ -30,6 +30,7 @@ struct PeerIdentity {
   int process = 0;
   int processes = 1;
   uint64_t attempt = 0;
+  uint64_t run = 0;  // JobSpec.run: the same for all attempts of a job, and for no other job
 };
 
 pb::PeerFrame HelloFrame(const PeerIdentity& self);
@@ -42,7 +43,7 @@ absl::StatusOr<std::vector<pb::PeerFrame>> NoteFrames(absl::string_view text);
 
 // Whether `frame` is the hello of the peer that `self` talks to: of process `called`, or, if -1, of one that may call
 // `self`, which has a higher number. InvalidArgument if it is no hello or another's, FailedPrecondition if it is of
-// another attempt or job size.
+// another job, attempt or job size.
 absl::Status CheckHello(const pb::PeerFrame& frame, const PeerIdentity& self, int called);
 
 // What a peer has said since its hello and nobody has taken yet.

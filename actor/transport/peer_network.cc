@@ -29,6 +29,7 @@ constexpr int kClockQuestions = 16;
 absl::Status FromGrpc(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
+absl::Status NotOfCluster() { return absl::PermissionDeniedError("its certificate is of no part of the cluster"); }
 grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
@@ -50,6 +51,8 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     virtual void Release() = 0;
     virtual void Refuse(const absl::Status& status) = 0;
     virtual void Cancel() = 0;
+    // What the peer has shown. On the calling end: once something was read.
+    virtual std::shared_ptr<const grpc::AuthContext> Shown() const = 0;
 
     int process = -1;      // the peer; on the listening end known after its hello
     bool greeted = false;  // its hello was accepted
@@ -63,10 +66,8 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     pb::PeerFrame out;
   };
 
-  Impl(int process, int num_processes, uint64_t attempt, const TlsIdentity& identity)
-      : self_{.process = process, .processes = num_processes, .attempt = attempt},
-        identity_(identity),
-        links_(num_processes) {}
+  Impl(const PeerIdentity& self, const TlsIdentity& identity)
+      : self_(self), identity_(identity), links_(self.processes) {}
 
   ~Impl() override {
     std::unique_lock<std::mutex> lock(mu_);
@@ -145,8 +146,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     return absl::StrCat("process ", process, address.empty() ? "" : absl::StrCat(" (", address, ")"));
   }
 
-  // Whether the caller is a part of the cluster.
-  absl::Status Recognise(const grpc::CallbackServerContext& context) const;
+  bool IsOfCluster(const Stream& stream) const { return identity_.empty() || HasUri(*stream.Shown(), kClusterUri); }
 
   // All of these REQUIRE mu_.
   absl::Status Greet(Stream* stream);
@@ -214,6 +214,7 @@ class PeerNetwork::Impl::ListeningEnd : public End<grpc::ServerBidiReactor<pb::P
   void Release() override { FinishOnce(grpc::Status::OK); }
   void Refuse(const absl::Status& status) override { FinishOnce(ToGrpc(status)); }
   void Cancel() override { context_->TryCancel(); }
+  std::shared_ptr<const grpc::AuthContext> Shown() const override { return context_->auth_context(); }
   void OnDone() override { net_.OnEnd(this, absl::OkStatus()); }
 
  private:
@@ -236,6 +237,7 @@ class PeerNetwork::Impl::CallingEnd : public End<grpc::ClientBidiReactor<pb::Pee
   void Release() override { RemoveHold(); }
   void Refuse(const absl::Status&) override { context_.TryCancel(); }
   void Cancel() override { context_.TryCancel(); }
+  std::shared_ptr<const grpc::AuthContext> Shown() const override { return context_.auth_context(); }
   void OnDone(const grpc::Status& status) override { net_.OnEnd(this, FromGrpc(status)); }
 
  private:
@@ -248,19 +250,14 @@ grpc::ServerBidiReactor<pb::PeerFrame, pb::PeerFrame>* PeerNetwork::Impl::Connec
   std::lock_guard<std::mutex> lock(mu_);
   streams_.push_back(stream);
   if (closing_) stream->Refuse(absl::UnavailableError("the process is closing"));
-  if (const absl::Status known = Recognise(*context); !known.ok()) {
-    LOG(WARNING) << known.message();
+  if (!IsOfCluster(*stream)) {
+    LOG(WARNING) << "process " << self_.process << ": a peer's call from " << context->peer()
+                 << " is refused: its certificate is of no part of the cluster";
     stream->refused = true;
-    stream->Refuse(known);
+    stream->Refuse(NotOfCluster());
   }
   stream->Read();
   return stream;
-}
-
-absl::Status PeerNetwork::Impl::Recognise(const grpc::CallbackServerContext& context) const {
-  if (identity_.empty() || HasUri(*context.auth_context(), kClusterUri)) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("process ", self_.process, ": a peer's call from ", context.peer(),
-                                                  " is refused: its certificate is of no part of the cluster"));
 }
 
 absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresses, absl::Duration timeout) {
@@ -309,7 +306,7 @@ absl::Status PeerNetwork::Impl::Connect(const std::vector<std::string>& addresse
 }
 
 absl::Status PeerNetwork::Impl::Greet(Stream* stream) {
-  if (stream->refused) return absl::PermissionDeniedError("its certificate is of no part of the cluster");
+  if (stream->refused || !IsOfCluster(*stream)) return NotOfCluster();
   const bool calling = stream->process >= 0;
   OF_RETURN_IF_ERROR(CheckHello(stream->in, self_, stream->process));
   const pb::PeerHello& hello = stream->in.hello();
@@ -620,8 +617,10 @@ PeerNetwork::PeerNetwork(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 PeerNetwork::~PeerNetwork() = default;
 
 absl::StatusOr<std::unique_ptr<PeerNetwork>> PeerNetwork::Create(int process, int num_processes, uint64_t attempt,
-                                                                 const std::string& host, const TlsIdentity& identity) {
-  auto impl = std::make_unique<Impl>(process, num_processes, attempt, identity);
+                                                                 const std::string& host, const TlsIdentity& identity,
+                                                                 uint64_t run) {
+  const PeerIdentity self = {.process = process, .processes = num_processes, .attempt = attempt, .run = run};
+  auto impl = std::make_unique<Impl>(self, identity);
   OF_RETURN_IF_ERROR(impl->Listen(host));
   return std::unique_ptr<PeerNetwork>(new PeerNetwork(std::move(impl)));
 }

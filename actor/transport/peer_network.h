@@ -4,11 +4,11 @@
 //       ▲ ◄───stream────── │ ▲ ◄───stream──── │
 //       └──────────────────┼─┴───stream────── ┘
 //
-// With an identity, streams are sealed, and both ends must be parts of the cluster (tls.h): a user's certificate is
-// refused like none.
+// With an identity, streams are sealed, and each end refuses another that is no part of the cluster (tls.h): a user's
+// certificate counts like none, also where a CA lets its holder serve.
 //
-// Every stream begins with a greeting that compares the attempt, so nothing of an earlier attempt at the job is ever
-// taken in. Sending never waits: while a write is in flight, messages gather in one batch behind it. What arrives is
+// Every stream begins with a greeting that compares the job and the attempt, so nothing of an earlier attempt, or of
+// another job at a port that was once this one's, is ever taken in. Sending never waits: while a write is in flight, messages gather in one batch behind it. What arrives is
 // validated before it is passed on. A stream that breaks means the peer is gone: nothing is sent twice, nothing
 // reconnects.
 #pragma once
@@ -42,10 +42,10 @@ class PeerNetwork {
   };
 
   // Listens on a free port of `host`, for the process `process` of a job of `num_processes`. Unavailable if no port can
-  // be had.
+  // be had. `run`: JobSpec.run.
   static absl::StatusOr<std::unique_ptr<PeerNetwork>> Create(int process, int num_processes, uint64_t attempt,
                                                              const std::string& host = "127.0.0.1",
-                                                             const TlsIdentity& identity = {});
+                                                             const TlsIdentity& identity = {}, uint64_t run = 0);
   // Sends what is still queued, for at most two seconds, then closes.
   ~PeerNetwork();
 
@@ -57,7 +57,8 @@ class PeerNetwork {
   const std::string& address() const;
 
   // Connects to every peer, given the addresses of all processes (the own one is not used). DeadlineExceeded naming the
-  // peers that are missing after `timeout`; FailedPrecondition if a peer is of another attempt or job size.
+  // peers that are missing after `timeout`; FailedPrecondition if a peer is of another job, attempt or job
+  // size; PermissionDenied if one is no part of the cluster.
   absl::Status Connect(const std::vector<std::string>& addresses, absl::Duration timeout);
 
   // Who is told; null: nobody, and messages wait. When it returns, no call to the former listener is running.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "glog/logging.h"
@@ -24,6 +25,12 @@ class LogCapture : public google::LogSink {
   std::string text() const {
     absl::MutexLock lock(&mu_);
     return text_;
+  }
+  // Whether this is said within a time that is long for whatever is awaited.
+  bool Await(absl::string_view said) const {
+    const auto is_said = [this, said]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return absl::StrContains(text_, said); };
+    absl::MutexLock lock(&mu_);
+    return mu_.AwaitWithTimeout(absl::Condition(&is_said), absl::Seconds(20));
   }
 
  private:

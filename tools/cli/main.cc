@@ -480,6 +480,7 @@ int Main(int argc, char** argv) {
   sub->add_option("--daemon", worker.daemon)->required();
   sub->add_option("--job", worker.job)->required();
   sub->add_option("--attempt", worker.attempt)->required();
+  sub->add_option("--run", worker.run)->required();
   sub->add_option("--process", worker.process)->required();
   sub->add_option("--processes", worker.processes)->required();
   sub->add_option("--peer-host", worker.peer_host);

@@ -141,6 +141,7 @@ absl::Status WorkerPool::Launch(const pb::StartWorker& start, Key key, Worker& w
                      absl::StrCat("--daemon=", daemon_address_),
                      absl::StrCat("--job=", start.job()),
                      absl::StrCat("--attempt=", start.attempt()),
+                     absl::StrCat("--run=", absl::Hex(start.spec().run())),
                      absl::StrCat("--process=", start.process()),
                      absl::StrCat("--processes=", start.spec().processes()),
                      absl::StrCat("--peer-host=", options_.peer_host)};

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "actor/collective/nccl_collectives.h"
 #include "actor/engine.h"
@@ -170,8 +171,12 @@ int WorkerMain(const WorkerArgs& args) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error where it is written
   const absl::StatusOr<TlsIdentity> identity = TakeIdentity(args.identity_fd);
   if (!identity.ok()) return Fail(identity.status());
+  uint64_t run = 0;
+  if (!absl::SimpleHexAtoi(args.run, &run)) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat("--run: '", args.run, "' is no number in hexadecimal digits")));
+  }
   absl::StatusOr<std::unique_ptr<PeerNetwork>> peers =
-      PeerNetwork::Create(args.process, args.processes, args.attempt, args.peer_host, *identity);
+      PeerNetwork::Create(args.process, args.processes, args.attempt, args.peer_host, *identity, run);
   if (!peers.ok()) return Fail(peers.status());
   WaitsAnswers answers(args.process);
   absl::StatusOr<std::unique_ptr<DaemonLink>> link = DaemonLink::Open(

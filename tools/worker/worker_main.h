@@ -15,6 +15,7 @@ struct WorkerArgs {
   std::string daemon;                   // --daemon=host:port
   int64_t job = 0;                      // --job
   uint64_t attempt = 0;                 // --attempt
+  std::string run;                      // --run=HEX: JobSpec.run, by which peers know the job
   int process = 0;                      // --process
   int processes = 1;                    // --processes, of the job
   std::string peer_host = "127.0.0.1";  // --peer-host: where it listens for its peers

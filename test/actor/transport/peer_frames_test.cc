@@ -12,21 +12,30 @@ namespace {
 using ::oneflow::testing::StatusIs;
 using ::testing::HasSubstr;
 
-constexpr PeerIdentity kSelf = {.process = 1, .processes = 3, .attempt = 5};
+constexpr PeerIdentity kSelf = {.process = 1, .processes = 3, .attempt = 5, .run = 0xa1};
 
 absl::Status Hello(const PeerIdentity& peer, int called) { return CheckHello(HelloFrame(peer), kSelf, called); }
 
 TEST(PeerFramesTest, AHelloIsThatOfThePeerExpected) {
-  EXPECT_TRUE(Hello({.process = 2, .processes = 3, .attempt = 5}, -1).ok());
-  EXPECT_TRUE(Hello({.process = 0, .processes = 3, .attempt = 5}, 0).ok());
-  EXPECT_THAT(Hello({.process = 2, .processes = 3, .attempt = 4}, -1),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("process 2 is of attempt 4 with 3")));
-  EXPECT_THAT(Hello({.process = 2, .processes = 4, .attempt = 5}, -1),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("of attempt 5 with 4")));
-  EXPECT_THAT(Hello({.process = 2, .processes = 3, .attempt = 5}, 0),
+  EXPECT_TRUE(Hello({.process = 2, .processes = 3, .attempt = 5, .run = 0xa1}, -1).ok());
+  EXPECT_TRUE(Hello({.process = 0, .processes = 3, .attempt = 5, .run = 0xa1}, 0).ok());
+  EXPECT_THAT(Hello({.process = 2, .processes = 3, .attempt = 4, .run = 0xa1}, -1),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("process 2 is of attempt 4 of run")));
+  EXPECT_THAT(
+      Hello({.process = 2, .processes = 4, .attempt = 5, .run = 0xa1}, -1),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("of attempt 5 of run 00000000000000a1 with 4")));
+  // Another job at a port that was once this one's, or none that a scheduler knows.
+  for (const uint64_t run : {0xa2, 0}) {
+    EXPECT_THAT(Hello({.process = 2, .processes = 3, .attempt = 5, .run = run}, -1),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         absl::StrCat("process 1 is of attempt 5 of run 00000000000000a1 with 3 processes; "
+                                      "process 2 is of attempt 5 of run ",
+                                      absl::Hex(run, absl::kZeroPad16), " with 3 processes")));
+  }
+  EXPECT_THAT(Hello({.process = 2, .processes = 3, .attempt = 5, .run = 0xa1}, 0),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("process 2 answers for another")));
   for (const int caller : {-1, 0, 1, 3}) {
-    EXPECT_THAT(Hello({.process = caller, .processes = 3, .attempt = 5}, -1),
+    EXPECT_THAT(Hello({.process = caller, .processes = 3, .attempt = 5, .run = 0xa1}, -1),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must not call process 1")));
   }
   EXPECT_THAT(CheckHello(ClockQuestion(), kSelf, 0),

@@ -232,6 +232,22 @@ TEST(PeerNetworkTest, RefusesAStaleAttempt) {
   EXPECT_OK(other.get());
 }
 
+TEST(PeerNetworkTest, RefusesTheSameAttemptOfAnotherJob) {
+  const auto make = [](int process, uint64_t run) {
+    return std::move(PeerNetwork::Create(process, 2, /*attempt=*/1, "127.0.0.1", {}, run)).value();
+  };
+  auto ours = make(0, 0xab), other = make(1, 0xac), own = make(1, 0xab);
+  EXPECT_THAT(other->Connect({ours->address(), other->address()}, kLong),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("process 0 is of attempt 1 of run 00000000000000ab"),
+                             HasSubstr("process 1 is of attempt 1 of run 00000000000000ac"))));
+  std::future<absl::Status> second = std::async(std::launch::async, [&] {
+    return ours->Connect({ours->address(), own->address()}, kLong);
+  });
+  EXPECT_OK(own->Connect({ours->address(), own->address()}, kLong));
+  EXPECT_OK(second.get());
+}
+
 TEST(PeerNetworkTest, SaysWhoIsMissing) {
   auto network = Make(0, 3);
   EXPECT_THAT(network->Connect({network->address(), "127.0.0.1:1", "127.0.0.1:2"}, absl::Milliseconds(20)),

@@ -20,6 +20,7 @@ namespace oneflow {
 namespace {
 
 using ::oneflow::testing::EmptyJob;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::SizeIs;
@@ -86,8 +87,8 @@ TEST_F(DaemonTest, AWorkerThatExitsLeavesItsLastWordsAndItsLog) {
   const pb::StateChange end = RunJob();
   EXPECT_THAT(end.message(),
               HasSubstr("exited with code 3 before it had finished; its last output:\nworker --daemon="));
-  EXPECT_THAT(end.message(),
-              HasSubstr("--job=1 --attempt=1 --process=0 --processes=1 --peer-host=127.0.0.1\nno luck\n"));
+  EXPECT_THAT(end.message(), AllOf(HasSubstr("--job=1 --attempt=1 --run="),
+                                   HasSubstr(" --process=0 --processes=1 --peer-host=127.0.0.1\nno luck\n")));
   ASSERT_OK_AND_ASSIGN(const std::vector<pb::WorkerLog> logs, client_->Logs(1));
   ASSERT_THAT(logs, SizeIs(1));
   EXPECT_THAT(logs[0].text(), HasSubstr("no luck\n"));

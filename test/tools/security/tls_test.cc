@@ -1,4 +1,5 @@
 // Who is let in by TLS: at a scheduler's port, and among the workers of a job.
+#include <atomic>
 #include <thread>
 
 #include "actor/transport/peer_network.h"
@@ -7,10 +8,13 @@
 #include "test/support/log_capture.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "test/tools/support/strange_server.h"
 #include "tools/client.h"
+#include "tools/daemon/daemon.h"
 #include "tools/rpc/rpc.h"
 #include "tools/scheduler/service.h"
 #include "tools/security/certificates.h"
+#include "tools/worker/daemon_link.h"
 
 namespace oneflow {
 namespace {
@@ -95,6 +99,87 @@ TEST_F(TlsTest, AUserCannotPlayAScheduler) {
   EXPECT_THAT(Client::Connect({false_one.address, Load("ours/user")}, kSoon).status(),
               StatusIs(kUnavailable, HasSubstr("certificate verify failed")));
   false_one.server->Shutdown();
+}
+
+// Plays a scheduler and a daemon, and notes who believes it.
+class FalseOne final : public pb::Scheduler::Service, public pb::Daemon::Service {
+ public:
+  grpc::Status List(grpc::ServerContext*, const pb::ListRequest*, pb::ListReply*) override { return Note(); }
+  grpc::Status DaemonSession(grpc::ServerContext*, grpc::ServerReaderWriter<pb::ToDaemon, pb::FromDaemon>*) override {
+    return Note();
+  }
+  grpc::Status WorkerSession(grpc::ServerContext*, grpc::ServerReaderWriter<pb::ToWorker, pb::FromWorker>*) override {
+    return Note();
+  }
+  std::atomic<int> believed = 0;
+
+ private:
+  grpc::Status Note() {
+    ++believed;
+    return grpc::Status::OK;
+  }
+};
+
+class StrangeServerTest : public TlsTest {
+ protected:
+  void SetUp() override {
+    TlsTest::SetUp();
+    ASSERT_OK_AND_ASSIGN(listener_, Listen("127.0.0.1:0",
+                                           {static_cast<pb::Scheduler::Service*>(&false_one_),
+                                            static_cast<pb::Daemon::Service*>(&false_one_)},
+                                           {.identity = testing::MakeStrangeServer(dir_.File("ours"))}));
+  }
+  void TearDown() override {
+    listener_.server->Shutdown();
+    EXPECT_EQ(false_one_.believed, 0);
+  }
+  static auto IsRefused() {
+    return StatusIs(absl::StatusCode::kPermissionDenied,
+                    HasSubstr("its certificate is of no part of the cluster (it lacks the URI 'oneflow:cluster')"));
+  }
+
+  FalseOne false_one_;
+  Listener listener_;
+};
+
+TEST_F(StrangeServerTest, IsNoSchedulerToAClient) {
+  EXPECT_THAT(Client::Connect({listener_.address, Load("ours/user")}, kLong).status(), IsRefused());
+  // It is its name alone that is wrong: the handshake lets it pass.
+  const auto stub = pb::Scheduler::NewStub(OpenChannel(listener_.address, Load("ours/user")));
+  grpc::ClientContext context;
+  pb::ListReply reply;
+  EXPECT_TRUE(stub->List(&context, pb::ListRequest(), &reply).ok());
+  EXPECT_EQ(false_one_.believed.exchange(0), 1);
+}
+
+TEST_F(StrangeServerTest, IsNoSchedulerToADaemon) {
+  const LogCapture log;
+  DaemonOptions options{.scheduler = listener_.address, .name = "d0", .host = "h", .memory = "m"};
+  options.work_dir = dir_.File("");
+  options.identity = Load("ours/cluster");
+  ASSERT_OK_AND_ASSIGN(const auto daemon, Daemon::Start(options));
+  std::thread running([&] { EXPECT_OK(daemon->Run()); });
+  EXPECT_TRUE(log.Await("its certificate is of no part of the cluster (it lacks the URI 'oneflow:cluster')"));
+  daemon->Stop();
+  running.join();
+}
+
+TEST_F(StrangeServerTest, IsNoDaemonToAWorker) {
+  EXPECT_THAT(DaemonLink::Open(
+                  listener_.address, pb::WorkerHello(), [](absl::Status) {}, [] { return pb::ProcessWaits(); },
+                  Load("ours/cluster"))
+                  .status(),
+              IsRefused());
+}
+
+TEST_F(StrangeServerTest, IsNoPeerToAWorkerThatCallsIt) {
+  const auto make = [](int process, const TlsIdentity& identity) {
+    return std::move(PeerNetwork::Create(process, 2, /*attempt=*/1, "127.0.0.1", identity)).value();
+  };
+  const auto strange = make(0, testing::MakeStrangeServer(dir_.File("ours"))), ours = make(1, Load("ours/cluster"));
+  EXPECT_THAT(ours->Connect({strange->address(), ours->address()}, kLong),
+              StatusIs(absl::StatusCode::kPermissionDenied,
+                       AllOf(HasSubstr("process 0 ("), HasSubstr("its certificate is of no part of the cluster"))));
 }
 
 TEST_F(TlsTest, ASchedulerIsKnownByTheNamesInItsCertificate) {
