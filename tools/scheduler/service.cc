@@ -379,6 +379,9 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     return absl::OkStatus();
   }
 
+  static absl::Status IsDamaged(const absl::Status& what) {
+    return absl::DataLossError(absl::StrCat("the store is damaged: ", what.message()));
+  }
   static absl::Status Stopping() { return absl::UnavailableError("the scheduler is stopping"); }
 
   absl::StatusOr<SessionId> Register(const pb::DaemonHello& hello, Session& session) {
@@ -450,7 +453,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     if (!failure_.ok()) return;  // what is not stored is not told
     mu_.Unlock();
     const absl::Time begin = clock_.Now();
-    const absl::Status stored = Write(effects);
+    std::map<int64_t, absl::Status> lost;
+    const absl::Status stored = Write(effects, lost);
     if (stored.ok()) {
       metrics_.OnStored(effects, clock_.Now() - begin);
       for (const pb::JobStatus& job : effects.changed_jobs) board_.Set(job);
@@ -459,6 +463,9 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     if (!stored.ok()) return Fail(stored);
     Tell(effects);
     stored_ = place;
+    Effects ends;
+    for (const auto& [job, why] : lost) state_.Abandon(job, why.message(), clock_.Now(), ends);
+    Perform(std::move(ends));
   }
 
   // Whether there is more to be deleted.
@@ -519,7 +526,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     stopping_ = true;
   }
 
-  absl::Status Write(Effects& effects) {
+  // Jobs whose plan is damaged are added to `lost`, and nobody is told to start them.
+  absl::Status Write(Effects& effects, std::map<int64_t, absl::Status>& lost) {
     absl::MutexLock lock(&store_mu_);
     OF_RETURN_IF_ERROR(store_->Apply(effects, effects.durable()));
     std::string hash, plan;       // the last one: the processes of a job follow one another
@@ -528,12 +536,21 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       if (!message.has_start()) continue;
       pb::JobSpec& spec = *message.mutable_start()->mutable_spec();
       if (spec.plan_hash() != hash) {
-        OF_ASSIGN_OR_RETURN(plan, store_->LoadPlan(spec.plan_hash()));
+        absl::StatusOr<std::string> loaded = store_->LoadPlan(spec.plan_hash());
+        if (absl::IsNotFound(loaded.status())) {
+          lost[message.start().job()] = IsDamaged(loaded.status());
+          continue;
+        }
+        OF_RETURN_IF_ERROR(loaded.status());
+        plan = *std::move(loaded);
         hash = spec.plan_hash();
         have_it.clear();
       }
       if (have_it.insert(session).second) spec.set_plan(plan);
     }
+    std::erase_if(effects.messages, [&lost](const auto& told) {
+      return told.second.has_start() && lost.contains(told.second.start().job());
+    });
     return absl::OkStatus();
   }
 
@@ -574,8 +591,11 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       board_.Set(job.status);
       if (job.status.state() >= pb::FINISHED) continue;
       Leave({job.status.job(), 0});  // whoever read it of the former scheduler
-      OF_RETURN_IF_ERROR(LoadPlans(job.spec));
-      job.valid = ValidateSpec(job.spec);
+      if (job.valid.ok()) {
+        const absl::Status loaded = LoadPlans(job.spec);
+        if (!loaded.ok() && !absl::IsNotFound(loaded)) return loaded;
+        job.valid = loaded.ok() ? ValidateSpec(job.spec) : IsDamaged(loaded);
+      }
       if (job.valid.ok()) job.gangs = GangsOf(job.spec);
       metrics_.OnRestored(job.spec, job.status);
       job.spec.clear_plan();

@@ -7,7 +7,7 @@
 // The lock is held for decisions alone, so that a lease is renewed in microseconds whatever the disk does. What is told
 // is stored before: messages, answers to Submit and Cancel, and events wait for the transaction that has them. Who
 // watches sleeps until the job has more events; nothing polls the store. If the store cannot be written the scheduler
-// ends, rather than promise what it might forget.
+// ends, rather than promise what it might forget. What is damaged in it costs the job that it is of, and no other.
 #pragma once
 
 #include <memory>

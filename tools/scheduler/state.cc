@@ -76,7 +76,9 @@ void SchedulerState::Restore(std::vector<StoredJob> jobs, std::map<std::string, 
     job.gangs = std::move(stored.gangs);
     if (job.queued) BeginWaiting(job, now);
     // Another version of this program may have accepted it.
-    if (!stored.valid.ok()) {
+    if (absl::IsDataLoss(stored.valid)) {
+      EndJob(job, pb::FAILED, stored.valid.message(), now, effects);
+    } else if (!stored.valid.ok()) {
       EndJob(job, pb::FAILED, absl::StrCat("the restarted scheduler refuses the job: ", stored.valid.message()), now,
              effects);
     } else if (job.status.state() != pb::QUEUED && job.workers.empty()) {
@@ -157,6 +159,13 @@ absl::Status SchedulerState::Cancel(int64_t number, bool gently, absl::Time now,
   EndJob(found->second, pb::CANCELLED, "cancelled on request", now, effects);
   PlaceQueued(now, effects);
   return absl::OkStatus();
+}
+
+void SchedulerState::Abandon(int64_t number, absl::string_view why, absl::Time now, Effects& effects) {
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end() || Ended(found->second)) return;
+  EndJob(found->second, pb::FAILED, why, now, effects);
+  PlaceQueued(now, effects);
 }
 
 absl::Status SchedulerState::Save(int64_t number, Effects& effects) {
@@ -596,7 +605,11 @@ absl::Status SchedulerState::DaemonHello(SessionId session, const pb::DaemonHell
   }
   Known& known = known_[name];
   if (known.stored.incarnation() != hello.incarnation()) {
-    LoseWorkers(name, absl::StrCat("it was restarted (pid ", hello.pid(), ")"), now, effects);
+    const bool forgotten = known.stored.incarnation() == 0;
+    LoseWorkers(name,
+                absl::StrCat(forgotten ? "the store no longer says which process it was" : "it was restarted", " (pid ",
+                             hello.pid(), ")"),
+                now, effects);
     known.stored.set_incarnation(hello.incarnation());
     known.stored.set_last_number(0);
   }

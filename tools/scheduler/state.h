@@ -117,15 +117,16 @@ struct StoredJob {
   // Of a job that has not ended:
   pb::JobSpec spec;         // without plans
   std::vector<Gang> gangs;  // as AcceptedSpec::gangs
-  absl::Status valid;       // whether this version of the program accepts it
+  // Whether this version of the program accepts it. DataLoss: the store is damaged there, also of one that has ended.
+  absl::Status valid;
 };
 
 class SchedulerState {
  public:
   explicit SchedulerState(SchedulerLimits limits = {}) : limits_(limits) {}
 
-  // Takes up what a former scheduler left, in order of job number: queued jobs stay queued unless this version refuses
-  // them; those that ran go on if the daemons that ran them come back in time. REQUIRES: called first.
+  // Takes up what a former scheduler left, in order of job number: jobs that are not `valid` fail; queued ones stay
+  // queued; those that ran go on if the daemons that ran them come back in time. REQUIRES: called first.
   void Restore(std::vector<StoredJob> jobs, std::map<std::string, pb::StoredDaemon> daemons, absl::Time now,
                Effects& effects);
 
@@ -134,6 +135,8 @@ class SchedulerState {
   // NotFound; FailedPrecondition if the job has ended.
   // `gently`: a running job's workers are asked to end, and it is CANCELLED when they have.
   absl::Status Cancel(int64_t job, bool gently, absl::Time now, Effects& effects);
+  // Ends a job whose plan the store has lost, if it has not ended.
+  void Abandon(int64_t job, absl::string_view why, absl::Time now, Effects& effects);
   // A running job's workers are asked to write a checkpoint and to go on. NotFound; FailedPrecondition if the job does
   // not run, or has no folder for checkpoints.
   absl::Status Save(int64_t job, Effects& effects);

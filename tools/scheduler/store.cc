@@ -4,7 +4,9 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "glog/logging.h"
 #include "tools/scheduler/schema.h"
 #include "tools/scheduler/spec.h"
 #include "tools/scheduler/statement.h"
@@ -16,6 +18,26 @@ namespace {
 constexpr int64_t kEventsPerPart = 10'000;
 // At least so many new events of a job, and an eighth of what it had, before all of them are looked through.
 constexpr int64_t kThinnedAfter = 200;
+// No job has more (spec.cc): beyond it a number of one is damaged.
+constexpr int64_t kMostStoredWorkers = 65536;
+
+// Whether it is what a scheduler writes of this job.
+bool IsWritten(const pb::JobStatus& status, int64_t job, int64_t finished_us) {
+  return status.job() == job && pb::JobState_IsValid(status.state()) && status.finished_us() == finished_us &&
+         (status.state() >= pb::FINISHED) == (finished_us != 0) && status.attempt() >= 0 && status.fallback() >= 0;
+}
+
+// Whether status, spec and workers of a job that has not ended are of one another.
+bool AreTogether(const StoredJob& job) {
+  const pb::JobStatus& status = job.status;
+  if (status.fallback() > job.spec.fallbacks_size()) return false;
+  const pb::JobSpec layout = OnLayout(job.spec, status.fallback());
+  if (status.processes() != layout.processes()) return false;
+  if (status.devices_per_process() != layout.devices_per_process()) return false;
+  if (!status.device().empty() && status.device() != layout.device()) return false;
+  const bool runs = status.state() != pb::QUEUED && !job.workers.empty();
+  return !runs || job.workers.size() >= static_cast<size_t>(layout.processes());
+}
 
 }  // namespace
 
@@ -41,39 +63,89 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path, cons
 Store::~Store() { sqlite3_close_v2(db_); }
 
 absl::StatusOr<std::vector<StoredJob>> Store::LoadJobs() {
+  // A row that is lost leaves the job's spec, and with it the job's number is taken.
+  OF_RETURN_IF_ERROR(
+      Execute("INSERT INTO jobs (job, status) SELECT job, x'' FROM specs"
+              " WHERE job > 0 AND job NOT IN (SELECT job FROM jobs)"));
   std::vector<StoredJob> jobs;
-  Statement query(db_, "SELECT job, status, next_sequence FROM jobs ORDER BY job");
+  Statement query(db_, "SELECT job, status, next_sequence, finished_us FROM jobs WHERE job > 0 ORDER BY job");
   int result;
   while ((result = query.Step()) == SQLITE_ROW) {
-    StoredJob job;
-    const int64_t number = query.Int(0);
-    if (!query.Parse(1, job.status)) {
-      return absl::DataLossError(absl::StrCat("store '", path_, "': job ", number, " cannot be read"));
-    }
-    job.next_sequence = query.Int(2);
-    if (job.status.state() < pb::FINISHED) {
-      OF_ASSIGN_OR_RETURN(job.spec, LoadSpec(number));
-    }
-    OF_ASSIGN_OR_RETURN(job.workers, LoadWorkers(number));
+    OF_ASSIGN_OR_RETURN(StoredJob job, LoadJob(query.Int(0), query.Blob(1), query.Int(3)));
+    job.next_sequence = std::max<int64_t>(job.next_sequence, query.Int(2));
     jobs.push_back(std::move(job));
   }
   if (result != SQLITE_DONE) return Error("read jobs");
   return jobs;
 }
 
-absl::StatusOr<std::vector<pb::StoredWorker>> Store::LoadWorkers(int64_t job) {
-  std::vector<pb::StoredWorker> workers;
-  Statement query(db_, "SELECT worker FROM workers WHERE job = ? ORDER BY process");
+absl::StatusOr<StoredJob> Store::LoadJob(int64_t number, absl::string_view status, int64_t finished_us) {
+  StoredJob job;
+  const auto damaged = [&](absl::string_view what) {
+    if (job.valid.ok()) job.valid = absl::DataLossError(absl::StrCat("the store is damaged: ", what));
+  };
+  const bool is_read = job.status.ParseFromArray(status.data(), static_cast<int>(status.size())) &&
+                       IsWritten(job.status, number, finished_us);
+  if (!is_read) {
+    damaged("the job's status cannot be read");
+    job.status.Clear();
+    job.status.set_job(number);
+    job.status.set_state(finished_us > 0 ? pb::FAILED : pb::QUEUED);
+    job.status.set_finished_us(std::max<int64_t>(finished_us, 0));
+    job.status.set_message(std::string(job.valid.message()));
+  }
+  OF_ASSIGN_OR_RETURN(job.next_sequence, NextSequence(number));
+  if (const absl::Status workers = LoadWorkers(number, job.workers); absl::IsDataLoss(workers)) {
+    damaged(workers.message());
+  } else if (!workers.ok()) {
+    return workers;
+  }
+  if (job.status.state() < pb::FINISHED) {
+    absl::StatusOr<pb::JobSpec> spec = LoadSpec(number);
+    if (spec.ok()) {
+      job.spec = *std::move(spec);
+      if (!is_read) job.status.set_name(job.spec.name());
+      if (!AreTogether(job)) damaged("status, spec and workers of the job are not of one another");
+    } else if (absl::IsNotFound(spec.status()) || absl::IsDataLoss(spec.status())) {
+      damaged("the job's spec cannot be read");
+    } else {
+      return spec.status();
+    }
+  }
+  LOG_IF(ERROR, !job.valid.ok()) << "store '" << path_ << "': job " << number << ": " << job.valid.message();
+  return job;
+}
+
+absl::Status Store::LoadWorkers(int64_t job, std::vector<pb::StoredWorker>& workers) {
+  pb::StoredWorker gone;
+  gone.set_released(true);
+  std::vector<bool> is_read;
+  absl::Status status;
+  Statement query(db_, "SELECT process, worker FROM workers WHERE job = ? ORDER BY process");
   query.Bind(1, job);
   int result;
   while ((result = query.Step()) == SQLITE_ROW) {
-    if (!query.Parse(0, workers.emplace_back())) {
-      return absl::DataLossError(
-          absl::StrCat("store '", path_, "': worker ", workers.size() - 1, " of job ", job, " cannot be read"));
+    const int64_t process = query.Int(0);
+    const bool has_place = process >= 0 && process < kMostStoredWorkers;
+    if (has_place && process >= static_cast<int64_t>(workers.size())) {
+      workers.resize(process + 1, gone);
+      is_read.resize(process + 1, false);
     }
+    pb::StoredWorker worker;
+    if (!has_place || !query.Parse(1, worker) || worker.phases_done() < 0) continue;
+    workers[process] = std::move(worker);
+    is_read[process] = true;
   }
   if (result != SQLITE_DONE) return Error("read workers");
-  return workers;
+  const auto lost = std::find(is_read.begin(), is_read.end(), false);
+  if (lost == is_read.end()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("worker ", lost - is_read.begin(), " of the job cannot be read"));
+}
+
+absl::StatusOr<int64_t> Store::NextSequence(int64_t job) {
+  Statement query(db_, "SELECT max(sequence) + 1 FROM events WHERE job = ?");
+  if (query.Bind(1, job).Step() != SQLITE_ROW) return Error("count events");
+  return query.Int(0);
 }
 
 absl::StatusOr<std::map<std::string, pb::StoredDaemon>> Store::LoadDaemons() {
@@ -82,8 +154,12 @@ absl::StatusOr<std::map<std::string, pb::StoredDaemon>> Store::LoadDaemons() {
   int result;
   while ((result = query.Step()) == SQLITE_ROW) {
     const std::string name(query.Blob(0));
-    if (!query.Parse(1, daemons[name])) {
-      return absl::DataLossError(absl::StrCat("store '", path_, "': daemon '", name, "' cannot be read"));
+    pb::StoredDaemon daemon;
+    if (query.Parse(1, daemon)) {
+      daemons[name] = std::move(daemon);
+    } else {
+      LOG(ERROR) << "store '" << path_ << "': what is known of daemon '" << absl::CHexEscape(name)
+                 << "' is damaged: whether it is drained is forgotten, and what it ran is lost";
     }
   }
   if (result != SQLITE_DONE) return Error("read daemons");
@@ -196,9 +272,13 @@ absl::StatusOr<std::vector<pb::JobEvent>> Store::LoadEvents(int64_t job, int64_t
   query.Bind(1, job).Bind(2, from_sequence).Bind(3, limit);
   int result;
   while ((result = query.Step()) == SQLITE_ROW) {
-    if (!query.Parse(1, events.emplace_back()) || events.back().sequence() != query.Int(0)) {
-      return absl::DataLossError(
-          absl::StrCat("store '", path_, "': event ", query.Int(0), " of job ", job, " cannot be read"));
+    pb::JobEvent& event = events.emplace_back();
+    if (!query.Parse(1, event) || event.sequence() != query.Int(0)) {
+      event.Clear();
+      event.set_sequence(query.Int(0));
+      event.set_time_us(events.size() > 1 ? events[events.size() - 2].time_us() : 0);
+      event.mutable_notice()->set_text(
+          absl::StrCat("the store is damaged: event ", event.sequence(), " of the job cannot be read"));
     }
     if (found != SQLITE_ROW) {
       return absl::FailedPreconditionError(absl::StrCat("the events of job ", job, " from ", from_sequence, " to ",
@@ -281,15 +361,13 @@ absl::Status Store::Thin(int64_t job, int64_t first_wanted) {
 absl::StatusOr<int64_t> Store::ReadEvents(int64_t job, Thinning& thinning) {
   int64_t num_events = 0;
   pb::JobEvent event;
-  Statement query(db_, "SELECT event FROM events WHERE job = ? ORDER BY sequence");
+  Statement query(db_, "SELECT event, sequence FROM events WHERE job = ? ORDER BY sequence");
   query.Bind(1, job);
   int result;
   while ((result = query.Step()) == SQLITE_ROW) {
-    if (!query.Parse(0, event)) {
-      return absl::DataLossError(absl::StrCat("store '", path_, "': an event of job ", job, " cannot be read"));
-    }
-    thinning.Add(event);
     ++num_events;
+    // One that is damaged stays, and says so.
+    if (query.Parse(0, event) && event.sequence() == query.Int(1)) thinning.Add(event);
   }
   if (result != SQLITE_DONE) return Error("read events to thin them");
   return num_events;

@@ -3,6 +3,9 @@
 // One SQLite database in WAL mode (schema.h has its tables). What was written survives the death of any process at any
 // time; what was written with `durable` survives a power failure too. Values are serialised messages of control.proto.
 // Not thread-safe.
+//
+// A row that cannot be read, or says what no scheduler wrote, costs the one job that it is of: the job says so and has
+// failed. All else goes on. A database that cannot be read or written at all is an error (Unavailable) of every call.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +42,12 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // In order of job number. Specs, without plans, are read only for jobs that have not ended.
+  // In order of job number. Specs, without plans, are read only for jobs that have not ended. Of a job with a damaged
+  // row `valid` is DataLoss; if it had ended, its status says so.
   absl::StatusOr<std::vector<StoredJob>> LoadJobs();
-  absl::StatusOr<std::map<std::string, pb::StoredDaemon>> LoadDaemons();  // by name
-  // What was submitted, without the plan. NotFound if it is not kept.
+  // By name. Without one whose row is damaged: when it is back, it is another to the scheduler.
+  absl::StatusOr<std::map<std::string, pb::StoredDaemon>> LoadDaemons();
+  // What was submitted, without the plan. NotFound if it is not kept, DataLoss if it is damaged.
   absl::StatusOr<pb::JobSpec> LoadSpec(int64_t job);
   // NotFound if no job that is kept has this plan.
   absl::StatusOr<std::string> LoadPlan(const std::string& hash);
@@ -51,7 +56,7 @@ class Store {
   absl::Status Apply(const Effects& effects, bool durable);
 
   // At most `limit` events of `job` from `from_sequence` on, of those that are kept. FailedPrecondition if none of the
-  // job's are any longer.
+  // job's are any longer. A notice stands in the place of one that is damaged.
   absl::StatusOr<std::vector<pb::JobEvent>> LoadEvents(int64_t job, int64_t from_sequence, int limit);
 
   // Deletes a part of what the rule does not keep, in a transaction that holds up nobody for long. Whether there may be
@@ -76,7 +81,10 @@ class Store {
   absl::Status Transact(absl::FunctionRef<absl::Status()> write);
   absl::Status WriteJobs(const Effects& effects);
   absl::Status WriteWorkers(const Effects& effects);
-  absl::StatusOr<std::vector<pb::StoredWorker>> LoadWorkers(int64_t job);
+  absl::StatusOr<StoredJob> LoadJob(int64_t number, absl::string_view status, int64_t finished_us);
+  // Those that are damaged count as gone: their daemon, which knows them, kills them. DataLoss if there are any.
+  absl::Status LoadWorkers(int64_t job, std::vector<pb::StoredWorker>& workers);
+  absl::StatusOr<int64_t> NextSequence(int64_t job);  // of its events that are kept
   absl::Status WriteEvents(const Effects& effects);
   // The first job that the rule does not keep; 0 if there is none.
   absl::StatusOr<int64_t> FindExpired(const EndedJobsRule& rule, absl::Time now);
