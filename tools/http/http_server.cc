@@ -1,5 +1,8 @@
 #include "tools/http/http_server.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -15,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "tools/http/httplib.h"
+#include "tools/http/timed_stream.h"
 
 namespace oneflow {
 namespace {
@@ -152,11 +156,54 @@ bool UseIdentity(const TlsIdentity& identity, bool of_callers, SSL_CTX& context)
   return true;
 }
 
-std::unique_ptr<httplib::Server> MakeServer(const HttpAccess& access) {
-  if (access.access.identity.empty()) return std::make_unique<httplib::Server>();
-  return std::make_unique<httplib::SSLServer>([&access](SSL_CTX& context) {
-    return UseIdentity(access.access.identity, /*of_callers=*/access.gate == nullptr, context);
-  });
+// The library is patient with each byte; these are with the whole of a request. One request a connection.
+class TimedServer final : public httplib::Server {
+ public:
+  explicit TimedServer(absl::Duration patience) : patience_(patience) {}
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    TimedStream stream(socket, nullptr, patience_);
+    bool closed = false;
+    const bool served = process_request(stream, /*close_connection=*/true, closed, nullptr);
+    ::shutdown(socket, SHUT_RDWR);
+    ::close(socket);
+    return served;
+  }
+
+  const absl::Duration patience_;
+};
+
+class TimedSslServer final : public httplib::SSLServer {
+ public:
+  TimedSslServer(const HttpAccess& access, absl::Duration patience)
+      : SSLServer([&access](SSL_CTX& context) {
+          return UseIdentity(access.access.identity, /*of_callers=*/access.gate == nullptr, context);
+        }),
+        patience_(patience) {}
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    const std::unique_ptr<SSL, void (*)(SSL*)> ssl(SSL_new(ssl_context()), SSL_free);
+    bool closed = false, served = false;
+    if (ssl != nullptr && SSL_set_fd(ssl.get(), socket) == 1) {
+      TimedStream stream(socket, ssl.get(), patience_);
+      served = stream.Accept() && process_request(stream, /*close_connection=*/true, closed,
+                                                  [&ssl](httplib::Request& request) { request.ssl = ssl.get(); });
+      if (served) SSL_shutdown(ssl.get());
+    }
+    ERR_clear_error();
+    ::shutdown(socket, SHUT_RDWR);
+    ::close(socket);
+    return served;
+  }
+
+  const absl::Duration patience_;
+};
+
+std::unique_ptr<httplib::Server> MakeServer(const HttpAccess& access, absl::Duration patience) {
+  if (access.access.identity.empty()) return std::make_unique<TimedServer>(patience);
+  return std::make_unique<TimedSslServer>(access, patience);
 }
 
 class BoundedServer final : public HttpServer {
@@ -165,11 +212,8 @@ class BoundedServer final : public HttpServer {
       : routes_(std::move(routes)),
         most_streams_(limits.threads / 2),
         access_(std::move(access)),
-        server_(MakeServer(access_)) {
+        server_(MakeServer(access_, limits.patience)) {
     server_->new_task_queue = [threads = limits.threads] { return new Connections(threads); };
-    server_->set_keep_alive_max_count(1);
-    server_->set_read_timeout(absl::ToChronoMilliseconds(limits.patience));
-    server_->set_write_timeout(absl::ToChronoMilliseconds(limits.patience));
     server_->set_payload_max_length(kMostBody);
     server_->set_tcp_nodelay(true);
     // Not SO_REUSEPORT, by which two servers would share a port.

@@ -2,7 +2,8 @@
 //
 // Whoever reaches the port may cost little: a request is a connection of its own, as many are answered at a time as
 // there are threads, some more wait, and the rest wait unaccepted. Streams take at most half of the threads. Who does
-// not read what is written is dropped. On a loopback address requests that name another host than this
+// not say within `patience` all that it asks, or does not read what is written, is dropped: slow callers, however many,
+// hold a thread for that long each. On a loopback address requests that name another host than this
 // one are refused, so that no web page of elsewhere reads ours through a browser of this machine.
 //
 // Who may ask, by what the server has:
@@ -49,7 +50,7 @@ struct HttpRoute {
 
 struct HttpLimits {
   int threads = 2;                             // for connections
-  absl::Duration patience = absl::Seconds(2);  // with who does not say what it wants, or does not read
+  absl::Duration patience = absl::Seconds(2);  // with a request as a whole, and with who does not read
 };
 
 // Whether who shows this token, or none, may ask. PermissionDenied or Unauthenticated if not, or ResourceExhausted. Any

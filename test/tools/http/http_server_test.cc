@@ -2,10 +2,12 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <thread>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -39,6 +41,12 @@ class RawConnection {
   ~RawConnection() { close(fd_); }
   RawConnection(const RawConnection&) = delete;
   RawConnection& operator=(const RawConnection&) = delete;
+
+  bool SaysNothingFor(int ms) {
+    pollfd waits = {.fd = fd_, .events = POLLIN | POLLRDHUP, .revents = 0};
+    return poll(&waits, 1, ms) == 0;
+  }
+  bool Send(const std::string& more) { return send(fd_, more.data(), more.size(), MSG_NOSIGNAL) > 0; }
 
   std::string Read(size_t most = 1 << 20) {
     std::string text;
@@ -172,6 +180,53 @@ TEST_F(HttpTlsTest, WithTokensAsksForThem) {
   EXPECT_EQ(Ask(*server, "ours/user"), 401);
   EXPECT_EQ(Ask(*server, "", {{"Authorization", "Bearer secret"}}), 200);
   EXPECT_EQ(Get(*server, "/echo/this", "Host: localhost\r\nAuthorization: Bearer secret\r\n"), "");
+}
+
+// Each says a byte whenever nothing has come back for a moment, so that every single read is quick.
+class SlowSenders {
+ public:
+  SlowSenders(const HttpServer& server, int count, const std::string& begin) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this, &server, begin] {
+        while (!over_) {
+          RawConnection slow(server, begin);
+          while (!over_ && slow.SaysNothingFor(20) && slow.Send("x")) continue;
+          ++dropped_;
+        }
+      });
+    }
+  }
+  ~SlowSenders() {
+    over_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+  int dropped() const { return dropped_; }
+
+ private:
+  std::atomic<bool> over_ = false;
+  std::atomic<int> dropped_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+TEST(HttpServerTest, SlowSendersKeepNobodyElseFromBeingAnswered) {
+  const HttpLimits limits{.threads = 2, .patience = absl::Milliseconds(100)};
+  const auto server = *HttpServer::Start("--page", "0", {Echo()}, limits);
+  const std::string head = "GET /echo/this HTTP/1.1\r\nHost: localhost\r\n";
+  // Within the request's line, its headers, and a body that it announces.
+  for (const std::string& begin : {std::string("GET /"), head + "X-Slow: ", head + "Content-Length: 1000\r\n\r\n"}) {
+    SlowSenders senders(*server, 8, begin);
+    for (int i = 0; i < 3; ++i) EXPECT_THAT(Get(*server, "/echo/this"), StartsWith("HTTP/1.1 200")) << begin;
+    while (senders.dropped() < 8) std::this_thread::yield();
+  }
+}
+
+TEST_F(HttpTlsTest, WhoShakesHandsSlowlyKeepsNobodyElseFromBeingAnswered) {
+  access_.gate = OnlySecret;
+  const HttpLimits limits{.threads = 2, .patience = absl::Milliseconds(300)};
+  const auto server = *HttpServer::Start("--page", "127.0.0.1:0", {Echo()}, limits, access_);
+  const SlowSenders senders(*server, 4, std::string("\x16\x03\x01\x02\x00\x01", 6));  // a hello of 512 bytes begins
+  EXPECT_EQ(Ask(*server, "", {{"Authorization", "Bearer secret"}}), 200);
+  while (senders.dropped() < 4) std::this_thread::yield();
 }
 
 // As many streams as may be, to readers that never read; then one more.
