@@ -8,8 +8,10 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
@@ -97,6 +99,69 @@ TEST_F(AllowedPathsTest, AllPathsOfAJobAreLookedAt) {
   EXPECT_THAT(paths, ::testing::ElementsAre("/w", "/c", "/r", "/b", "/s", "/t", "/images", "/labels"));
   EXPECT_THAT(allowed_.Check(spec, program), StatusIs(kDenied, HasSubstr("weights: '/w'")));
   EXPECT_OK(allowed_.Check(pb::JobSpec(), pb::Program()));
+}
+
+// Every field of a job's spec that holds text, also of the messages in it, by its name within the spec: "phases.save.path".
+void AddTexts(const google::protobuf::Descriptor& message, const std::string& prefix, std::vector<std::string>& texts) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& field = *message.field(i);
+    const std::string name = absl::StrCat(prefix, field.name());
+    if (field.cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING) texts.push_back(name);
+    if (field.message_type() != nullptr) AddTexts(*field.message_type(), absl::StrCat(name, "."), texts);
+  }
+}
+// Sets the field of this name, in the only element of whatever is repeated on the way.
+void SetText(absl::string_view name, const std::string& text, google::protobuf::Message& message) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, absl::MaxSplits('.', 1));
+  const google::protobuf::FieldDescriptor& field = *message.GetDescriptor()->FindFieldByName(std::string(parts[0]));
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  if (parts.size() > 1) {
+    return SetText(
+        parts[1], text,
+        field.is_repeated() ? *reflection.AddMessage(&message, &field) : *reflection.MutableMessage(&message, &field));
+  }
+  if (field.is_repeated()) {
+    reflection.AddString(&message, &field, text);
+  } else {
+    reflection.SetString(&message, &field, text);
+  }
+}
+
+// A law: whatever of a spec is a path is looked at before its job starts. A new field is neither until it stands here.
+TEST_F(AllowedPathsTest, EveryTextOfASpecIsAPathThatIsLookedAtOrIsNone) {
+  const std::set<std::string> paths = {"weights",     "checkpoint.path",  "resume_from",
+                                       "tensorboard", "phases.save.path", "phases.trace.path"};
+  const std::set<std::string> others = {
+      "name",
+      "plan",
+      "plan_hash",
+      "device",
+      "sample_unit",
+      "layout",
+      "fallbacks.plan",
+      "fallbacks.plan_hash",
+      "fallbacks.layout",
+      "phases.run.plan",
+      "phases.train.plan",
+      "phases.train.evaluation.plan",
+      "phases.save.suffix",  // of the names of variables, within the file
+      "config",
+      "graphs",  // for people and for planning: the daemon clears them (what plans read is in the program)
+  };
+  std::vector<std::string> texts;
+  AddTexts(*pb::JobSpec::descriptor(), "", texts);
+  for (const std::string& text : texts) {
+    EXPECT_EQ(paths.contains(text) + others.contains(text), 1)
+        << text << ": is it a path? Then PathsOf() has to have it";
+    pb::JobSpec spec;
+    SetText(text, "/where/it/leads", spec);
+    std::vector<std::string> found;
+    for (const JobPath& path : PathsOf(spec, pb::Program())) found.push_back(path.path);
+    EXPECT_EQ(found, paths.contains(text) ? std::vector<std::string>{"/where/it/leads"} : std::vector<std::string>())
+        << text;
+    EXPECT_EQ(allowed_.Check(spec, pb::Program()).ok(), !paths.contains(text)) << text;
+  }
+  EXPECT_EQ(texts.size(), paths.size() + others.size());
 }
 
 TEST_F(AllowedPathsTest, AFolderThatIsNotThereIsAMistake) {
