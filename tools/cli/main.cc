@@ -425,10 +425,11 @@ int Main(int argc, char** argv) {
                   "how many devices of a kind the jobs of a user may have at a time; 0: all")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  sub->add_option("--keep-jobs", scheduler_args.keep_jobs, "how many jobs that ended keep their events and plans")
+  sub->add_option("--keep-jobs", scheduler_args.keep_jobs,
+                  "how many jobs that ended are kept, with their events, plans and logs; earlier ones are forgotten")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000}));
-  sub->add_option("--keep-days", scheduler_args.keep_days, "how many days after their end they keep them")
+  sub->add_option("--keep-days", scheduler_args.keep_days, "how many days after their end they are kept")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{36'500}));
   AddTls(*sub, scheduler_args.tls);

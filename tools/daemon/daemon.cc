@@ -364,6 +364,8 @@ class DaemonImpl final : public Daemon {
         return PassOn(message.diagnose());
       case pb::ToDaemon::kLogs:
         return AnswerLogs(message.logs());
+      case pb::ToDaemon::kForget:
+        return pool_->DeleteLogs(message.forget().job());
       case pb::ToDaemon::kStored:
         return OnStored(message.stored().number());
       case pb::ToDaemon::kWelcome:

@@ -1,7 +1,10 @@
 #include "tools/daemon/worker_pool.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "actor/awake_clock.h"
 #include "compiler/lower/compile.h"
@@ -81,7 +84,36 @@ void WorkerPool::WatchLoop() {
       if (we_slept) worker->heard = now;
     }
     KillFrozen();
+    mu_.Unlock();
+    ShortenLogs();
+    mu_.Lock();
   }
+}
+
+void WorkerPool::ShortenLogs() {
+  std::vector<Key> running;
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [key, worker] : workers_) {
+      if (!worker->over) running.push_back(key);
+    }
+  }
+  for (const Key& key : running) {
+    const absl::Status shortened = ShortenLog(LogPath(key), options_.log_bytes);
+    LOG_IF_EVERY_N(WARNING, !shortened.ok(), 1000) << shortened.message();
+  }
+}
+
+void WorkerPool::DeleteLogs(int64_t job) const {
+  const std::string prefix = absl::StrCat("job-", job, "-worker-");
+  std::vector<std::filesystem::path> logs;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.work_dir, error)) {
+    const std::string name = entry.path().filename();
+    if (absl::StartsWith(name, prefix) && absl::EndsWith(name, ".log")) logs.push_back(entry.path());
+  }
+  for (const std::filesystem::path& log : logs) std::filesystem::remove(log, error);
+  LOG_IF(WARNING, error.value() != 0) << "the logs of job " << job << ": cannot delete them: " << error.message();
 }
 
 absl::Duration WorkerPool::slept() const {
@@ -136,6 +168,8 @@ absl::Status WorkerPool::Launch(const pb::StartWorker& start, Key key, Worker& w
   child.executable = options_.executable;
   child.environment = OpenMpEnvironment();
   child.log_path = LogPath(key);
+  // A job of this number that another scheduler had, or a store that is gone.
+  if (start.attempt() <= 1) unlink(child.log_path.c_str());
   child.arguments = {"oneflow",
                      "worker",
                      absl::StrCat("--daemon=", daemon_address_),

@@ -43,6 +43,7 @@ struct WorkerPoolOptions {
   bool parent_only = false;             // workers listen to no signals but ours
   int cuda_devices = 0;
   absl::Duration stop_grace = absl::Seconds(1);  // from SIGTERM to SIGKILL
+  int64_t log_bytes = int64_t{64} << 20;         // of a worker: beyond it its middle is cut out (log_tail.h)
   absl::Duration silence = absl::Seconds(2);  // of a worker that is attached, until it is taken for frozen and killed
 };
 
@@ -69,6 +70,8 @@ class WorkerPool {
   bool Tell(int64_t job, uint64_t attempt, int process, pb::ToWorker message);
   // The end of what it wrote, also after its end.
   LogPart Log(int64_t job, int process, std::optional<int64_t> offset) const;
+  // Deletes what its workers wrote. Any thread.
+  void DeleteLogs(int64_t job) const;
 
   // How long this process has not run since the pool was made, as far as its watch has seen. Any thread.
   absl::Duration slept() const;
@@ -94,6 +97,8 @@ class WorkerPool {
   };
 
   void WatchLoop();
+  // Of workers that run.
+  void ShortenLogs();
   // Kills those that have been silent for too long, once each.
   void KillFrozen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReportFailure(Key key, uint64_t attempt, absl::StatusCode code, const std::string& message);

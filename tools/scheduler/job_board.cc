@@ -11,6 +11,15 @@ void JobBoard::Set(const pb::JobStatus& status) {
   ++version_;
 }
 
+void JobBoard::Remove(int64_t job) {
+  absl::MutexLock lock(&mu_);
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  --counts_[found->second.state()];
+  jobs_.erase(found);
+  ++version_;
+}
+
 std::vector<pb::JobStatus> JobBoard::Newest(int64_t before, int limit) const {
   std::vector<pb::JobStatus> newest;
   absl::MutexLock lock(&mu_);

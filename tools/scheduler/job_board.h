@@ -1,4 +1,4 @@
-// What became of all jobs, for those who only look: kept beside the scheduler's state, so that whoever looks holds up
+// What became of all jobs that are kept, for those who only look: kept beside the scheduler's state, so that whoever looks holds up
 // no decision, however many jobs there were.
 #pragma once
 
@@ -17,6 +17,8 @@ namespace oneflow {
 class JobBoard {
  public:
   void Set(const pb::JobStatus& status);
+  // Without effect on a job that is not here.
+  void Remove(int64_t job);
 
   // At most `limit`, the newest first, of those before job `before`; 0: of all.
   std::vector<pb::JobStatus> Newest(int64_t before, int limit) const;

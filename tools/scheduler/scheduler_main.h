@@ -10,7 +10,7 @@ struct SchedulerArgs {
   std::string address = "127.0.0.1:7000";  // --address: host:port to listen on; port 0: any free one
   std::string db = "oneflow.db";           // --db: file of jobs and events
   int devices_per_user = 0;                // --devices-per-user: of a kind at a time; 0: all
-  int64_t keep_jobs = 1000;                // --keep-jobs: of jobs that ended, how many keep their events and plans
+  int64_t keep_jobs = 1000;                // --keep-jobs: how many jobs that ended are kept
   int64_t keep_days = 30;                  // --keep-days: and for how long
   std::string tls;                         // --tls: folder of the cluster's certificate; empty: plain text
   bool insecure = false;                   // --insecure: plain text is meant, also beyond loopback

@@ -40,8 +40,7 @@ constexpr int kEventsPerRead = 256;
 constexpr absl::Duration kReaderReturns = absl::Minutes(2);
 // Events that were sent to a reader and may be lost with its connection: some 250 KiB of a network's buffers.
 constexpr int64_t kOnTheWay = 4096;
-// What is no longer kept is looked for now and then, and deleted piece by piece with room for others in between.
-constexpr absl::Duration kPruneEvery = absl::Minutes(1);
+// What is no longer kept is deleted piece by piece with room for others in between.
 constexpr absl::Duration kPruneGap = absl::Milliseconds(50);
 constexpr int kMostWatchers = 1000;
 constexpr absl::Duration kShutdown = absl::Seconds(2);
@@ -432,7 +431,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
 
   // Takes all that has come since it last looked: the more there is, the fewer transactions it takes.
   void StoreLoop() {
-    absl::Time prune = clock_.Now() + kPruneEvery;
+    absl::Time prune = clock_.Now() + keep_.every;
     absl::MutexLock lock(&mu_);
     const auto called = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !pending_.empty() || nobody_acts_; };
     while (true) {
@@ -443,7 +442,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
         return;
       }
       ThinSome();
-      if (failure_.ok() && clock_.Now() >= prune) prune = clock_.Now() + (PruneSome() ? kPruneGap : kPruneEvery);
+      if (failure_.ok() && clock_.Now() >= prune)
+        prune = clock_.Now() + (PruneSome() ? std::min(kPruneGap, keep_.every) : keep_.every);
     }
   }
 
@@ -471,13 +471,34 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
   // Whether there is more to be deleted.
   bool PruneSome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     mu_.Unlock();
-    const absl::StatusOr<bool> more = [this] {
+    const absl::StatusOr<int64_t> expired = [this] {
       absl::MutexLock lock(&store_mu_);
-      return store_->Prune(keep_, clock_.Now());
+      return store_->FindExpired(keep_, clock_.Now(), passed_over_);
     }();
     mu_.Lock();
-    if (!more.ok()) Fail(more.status());
-    return more.value_or(false);
+    if (!expired.ok()) Fail(expired.status());
+    if (expired.value_or(0) == 0) {
+      passed_over_ = 0;
+      return false;
+    }
+    if (!pending_.empty()) return true;  // what is still to be stored of it comes first
+    Effects effects;
+    if (!state_.Forget(*expired, effects)) {
+      passed_over_ = *expired;
+      return true;
+    }
+    Perform(std::move(effects));
+    const bool forgotten = !state_.Find(*expired).ok();
+    if (forgotten) num_stored_.erase(*expired);
+    mu_.Unlock();
+    if (forgotten) board_.Remove(*expired);
+    const absl::Status deleted = [&] {
+      absl::MutexLock lock(&store_mu_);
+      return store_->DeletePart(*expired);
+    }();
+    mu_.Lock();
+    if (!deleted.ok()) Fail(deleted);
+    return true;
   }
 
   // A reader whose call has ended may come back.
@@ -635,8 +656,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
 
   int64_t NumEvents(int64_t job) override {
     absl::MutexLock lock(&mu_);
-    const auto found = num_stored_.find(job);
-    return found == num_stored_.end() ? 0 : found->second;
+    return NumStored(job);
   }
 
   std::vector<pb::Node> Nodes() override {
@@ -694,12 +714,12 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       absl::MutexLock lock(&mu_);
       OF_RETURN_IF_ERROR(state_.Find(job).status());
       const auto more = [this, job, next]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-        return stopping_ || num_stored_[job] > next || EndIsTold(job);
+        return stopping_ || NumStored(job) > next || EndIsTold(job);
       };
       while (!mu_.AwaitWithTimeout(absl::Condition(&more), kWatcherCheck)) {
         if (context->IsCancelled()) return absl::CancelledError("the watcher is gone");
       }
-      if (num_stored_[job] <= next) return EndIsTold(job) ? absl::OkStatus() : Stopping();
+      if (NumStored(job) <= next) return EndIsTold(job) ? absl::OkStatus() : Stopping();
     }
     OF_ASSIGN_OR_RETURN(events, Events(job, next, kEventsPerRead));
     return absl::OkStatus();
@@ -707,7 +727,11 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
 
   // The job has ended, and its last event is stored.
   bool EndIsTold(int64_t job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return state_.Find(job)->state() >= pb::FINISHED && num_stored_[job] == state_.num_events(job);
+    return state_.HasEnded(job) && NumStored(job) == state_.num_events(job);
+  }
+  int64_t NumStored(int64_t job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const auto found = num_stored_.find(job);
+    return found == num_stored_.end() ? 0 : found->second;
   }
 
   void TickLoop() {
@@ -730,7 +754,8 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
   const std::unique_ptr<Store> store_ ABSL_PT_GUARDED_BY(store_mu_);
   absl::Mutex mu_;
   SchedulerState state_ ABSL_GUARDED_BY(mu_);
-  Effects pending_ ABSL_GUARDED_BY(mu_);                        // not yet stored
+  Effects pending_ ABSL_GUARDED_BY(mu_);  // not yet stored
+  int64_t passed_over_ = 0;  // by the store thread alone: up to which job those past the rule may not be forgotten yet
   int64_t performed_ ABSL_GUARDED_BY(mu_) = 0;                  // places given to effects
   int64_t stored_ ABSL_GUARDED_BY(mu_) = 0;                     // the last that is stored and told
   std::map<int64_t, int64_t> num_stored_ ABSL_GUARDED_BY(mu_);  // events, by job

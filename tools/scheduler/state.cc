@@ -72,6 +72,7 @@ void SchedulerState::Restore(std::vector<StoredJob> jobs, std::map<std::string, 
     job.queued = job.status.state() == pb::QUEUED;
     num_queued_ += job.queued;
     RestoreWorkers(job, std::move(stored.workers), now);
+    if (MayChange(job)) live_[number] = &job;
     if (Ended(job)) continue;
     job.gangs = std::move(stored.gangs);
     if (job.queued) BeginWaiting(job, now);
@@ -129,6 +130,7 @@ absl::StatusOr<int64_t> SchedulerState::Submit(AcceptedSpec accepted, absl::Time
   const pb::JobSpec& spec = accepted.spec;
   const int64_t number = next_job_++;
   Job& job = jobs_[number];
+  live_[number] = &job;
   job.status.set_job(number);
   job.status.set_name(spec.name());
   job.status.set_user(accepted.user);
@@ -200,6 +202,7 @@ absl::Status SchedulerState::Retry(int64_t number, AcceptedSpec accepted, absl::
   job.status.clear_asked_to_stop();
   job.status.clear_finished_us();
   job.phases_done = 0;
+  live_[number] = &job;
   Enqueue(job, std::move(accepted), effects);
   ChangeState(job, pb::QUEUED,
               absl::StrCat("attempt ", job.status.attempt() + 1, " of ", job.status.attempts(), " on request"), now,
@@ -252,6 +255,40 @@ absl::StatusOr<pb::JobStatus> SchedulerState::Find(int64_t number) const {
   const auto found = jobs_.find(number);
   if (found == jobs_.end()) return absl::NotFoundError(absl::StrCat("there is no job ", number));
   return found->second.status;
+}
+
+bool SchedulerState::HasEnded(int64_t number) const {
+  const auto found = jobs_.find(number);
+  return found == jobs_.end() || Ended(found->second);
+}
+
+int64_t SchedulerState::num_events(int64_t number) const {
+  const auto found = jobs_.find(number);
+  return found == jobs_.end() ? 0 : found->second.next_sequence;
+}
+
+bool SchedulerState::MayChange(const Job& job) {
+  return !Ended(job) || !std::all_of(job.workers.begin(), job.workers.end(),
+                                     [](const Worker& worker) { return worker.stored.released(); });
+}
+
+bool SchedulerState::Forget(int64_t number, Effects& effects) {
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end()) return true;
+  if (MayChange(found->second)) return false;
+  if (number == next_job_ - 1) return true;
+  std::set<SessionId> sessions;
+  for (const Worker& worker : found->second.workers) {
+    if (daemons_.contains(worker.session)) sessions.insert(worker.session);
+  }
+  for (const SessionId session : sessions) {
+    pb::ToDaemon message;
+    message.mutable_forget()->set_job(number);
+    effects.messages.emplace_back(session, std::move(message));
+  }
+  live_.erase(number);
+  jobs_.erase(found);
+  return true;
 }
 
 bool SchedulerState::Dismissed(const Job& job) {
@@ -335,8 +372,8 @@ void SchedulerState::StopWorkers(const Job& job, Effects& effects) {
 
 std::vector<SchedulerState::Job*> SchedulerState::Line() {
   std::vector<Job*> line;
-  for (auto& [number, job] : jobs_) {
-    if (job.queued) line.push_back(&job);
+  for (const auto& [number, job] : Live()) {
+    if (job->queued) line.push_back(job);
   }
   std::stable_sort(line.begin(), line.end(),
                    [](const Job* a, const Job* b) { return a->status.priority() > b->status.priority(); });
@@ -405,12 +442,12 @@ SchedulerState::Spares SchedulerState::SparesOf(const Job& first) const {
     sums.resize(daemon.offered(first.cuda) + 1, false);
     sums[std::max(daemon.free(first.cuda), 0)] = true;
   }
-  for (const auto& [number, job] : jobs_) {
-    if (job.cuda != first.cuda) continue;
-    for (const Worker& worker : job.workers) {
+  for (const auto& [number, job] : Live()) {
+    if (job->cuda != first.cuda) continue;
+    for (const Worker& worker : job->workers) {
       const auto found = worker.stored.released() ? reachable.end() : reachable.find(worker.session);
       if (found == reachable.end()) continue;
-      const int ends = job.status.devices_per_process();
+      const int ends = job->status.devices_per_process();
       for (int sum = static_cast<int>(found->second.size()) - 1; sum >= ends; --sum) {
         if (found->second[sum - ends]) found->second[sum] = true;
       }
@@ -447,10 +484,10 @@ std::vector<Machine> SchedulerState::FreeBehind(const Job& first, const Spares& 
 
 int SchedulerState::DevicesOf(const std::string& user, bool cuda) const {
   int devices = 0;
-  for (const auto& [number, job] : jobs_) {
-    if (job.status.user() != user || job.cuda != cuda || job.queued) continue;
-    for (const Worker& worker : job.workers) {
-      if (!worker.stored.released()) devices += job.status.devices_per_process();
+  for (const auto& [number, job] : Live()) {
+    if (job->status.user() != user || job->cuda != cuda || job->queued) continue;
+    for (const Worker& worker : job->workers) {
+      if (!worker.stored.released()) devices += job->status.devices_per_process();
     }
   }
   return devices;
@@ -733,7 +770,8 @@ void SchedulerState::LoseWorkers(const std::string& daemon, absl::string_view re
                                  Effects& effects) {
   Known& known = known_[daemon];
   known.due = absl::InfiniteFuture();
-  for (auto& [number, job] : jobs_) {
+  for (const auto& [number, live] : Live()) {
+    Job& job = *live;
     std::vector<int> ran;
     for (size_t process = 0; process < job.workers.size(); ++process) {
       const pb::StoredWorker& stored = job.workers[process].stored;
@@ -1110,7 +1148,7 @@ void SchedulerState::EndStall(Job& job, const Diagnoses::Finished& finished, abs
 void SchedulerState::TickDiagnoses(absl::Time now, Effects& effects) {
   for (Diagnoses::Finished& finished : diagnoses_.Take(now)) {
     if (finished.stalled >= 0) {
-      EndStall(jobs_.at(finished.job), finished, now, effects);
+      if (const auto job = jobs_.find(finished.job); job != jobs_.end()) EndStall(job->second, finished, now, effects);
     } else {
       effects.diagnoses.emplace_back(finished.request, std::move(finished.text));
     }
@@ -1124,10 +1162,10 @@ void SchedulerState::Oversleep(absl::Duration pause, absl::Time now) {
   heard_ += pause;
   for (auto& [session, daemon] : daemons_) daemon.last_heard = std::min(now, daemon.last_heard + pause);
   for (auto& [name, known] : known_) known.due += pause;
-  for (auto& [number, job] : jobs_) {
-    job.due += pause;
-    job.own_layout_until += pause;
-    if (job.complaint) job.complaint->due += pause;
+  for (const auto& [number, job] : Live()) {
+    job->due += pause;
+    job->own_layout_until += pause;
+    if (job->complaint) job->complaint->due += pause;
   }
   for (auto& [request, logs] : logs_) logs.due += pause;
   diagnoses_.Delay(pause);
@@ -1158,7 +1196,8 @@ void SchedulerState::Tick(absl::Time now, Effects& effects) {
   for (auto& [name, known] : known_) {
     if (known.due <= now) LoseWorkers(name, known.away, now, effects);
   }
-  for (auto& [number, job] : jobs_) TickJob(job, now, effects);
+  for (const auto& [number, job] : Live()) TickJob(*job, now, effects);
+  std::erase_if(live_, [](const auto& entry) { return !MayChange(*entry.second); });
   TickLogs(now, effects);
   TickDiagnoses(now, effects);
 }

@@ -28,6 +28,8 @@
 //     tells, counts for no limit at all. A daemon whose connection closed is away, and lost if it is not back within
 //     `comeback`; it says then which workers it still has, and is told again what they may not have heard. It kills the
 //     others.
+//   - A job that has ended and whose workers are gone is looked at by nobody but who asks for it: a tick costs what the
+//     others cost. It is there until it is forgotten.
 //   - Reports of a daemon are numbered. Each counts once, however often it is said, also to another scheduler on the
 //     same store: the number is stored with what the report changed.
 #pragma once
@@ -162,6 +164,11 @@ class SchedulerState {
   // Its connection closed: it is away.
   void SessionEnded(SessionId session, absl::Time now, Effects& effects);
 
+  // Forgets a job that has ended, so that its number says nothing any more and its daemons delete its logs. False, and
+  // nothing is done, if it may still change: it has not ended, or a worker of it has not exited. Of the newest job, by
+  // whose number the next gets its own, what is known stays.
+  bool Forget(int64_t job, Effects& effects);
+
   // Whatever is due: leases, graces, limits. To be called at least every 100 ms.
   void Tick(absl::Time now, Effects& effects);
 
@@ -175,8 +182,11 @@ class SchedulerState {
   pb::NodesReply Nodes() const;
   // The same without their jobs, for which all would have to be looked at.
   std::vector<pb::Node> Daemons() const;
-  // How many events the job has so far. REQUIRES: the job exists.
-  int64_t num_events(int64_t job) const { return jobs_.at(job).next_sequence; }
+  // Of a job that is not there: that it has ended, without events.
+  bool HasEnded(int64_t job) const;
+  int64_t num_events(int64_t job) const;  // so far
+  // How many jobs were looked at so far, one after the other, to see whether something is to be done about them.
+  int64_t num_looks() const { return num_looks_; }
 
  private:
   struct Daemon {
@@ -245,6 +255,14 @@ class SchedulerState {
   static bool Runs(const Job& job) {
     return (job.status.state() == pb::STARTING || job.status.state() == pb::RUNNING) && !job.stopping;
   }
+
+  // Those that may still change, in order of job number.
+  std::map<int64_t, Job*>& Live() {
+    num_looks_ += static_cast<int64_t>(live_.size());
+    return live_;
+  }
+  const std::map<int64_t, Job*>& Live() const { return const_cast<SchedulerState*>(this)->Live(); }
+  static bool MayChange(const Job& job);
 
   // ResourceExhausted if too many jobs wait.
   absl::Status MayQueue() const;
@@ -327,6 +345,8 @@ class SchedulerState {
   int64_t next_job_ = 1;
   int num_queued_ = 0;
   std::map<int64_t, Job> jobs_;
+  std::map<int64_t, Job*> live_;  // those that may change, and some that a tick has not yet seen to be past it
+  int64_t num_looks_ = 0;
   std::map<SessionId, Daemon> daemons_;
   std::map<std::string, Known> known_;  // by name
   std::map<int64_t, LogsRequest> logs_;

@@ -291,28 +291,24 @@ absl::StatusOr<std::vector<pb::JobEvent>> Store::LoadEvents(int64_t job, int64_t
 
 // --- What is no longer kept ---
 
-absl::StatusOr<bool> Store::Prune(const EndedJobsRule& rule, absl::Time now) {
-  OF_ASSIGN_OR_RETURN(const int64_t job, FindExpired(rule, now));
-  if (job == 0) return false;
+absl::Status Store::DeletePart(int64_t job) {
   OF_RETURN_IF_ERROR(Execute("PRAGMA synchronous=NORMAL"));
-  OF_RETURN_IF_ERROR(Transact([&] { return DeletePart(job); }));
-  return true;
+  return Transact([&] { return DeletePartOf(job); });
 }
 
-absl::StatusOr<int64_t> Store::FindExpired(const EndedJobsRule& rule, absl::Time now) {
+absl::StatusOr<int64_t> Store::FindExpired(const EndedJobsRule& rule, absl::Time now, int64_t after) {
   Statement query(db_,
-                  "SELECT job FROM specs JOIN jobs USING (job) WHERE finished_us > 0 AND (finished_us < ?1 OR job NOT"
+                  "SELECT job FROM jobs WHERE finished_us > 0 AND job > ?3 AND (finished_us < ?1 OR job NOT"
                   " IN (SELECT job FROM jobs WHERE finished_us > 0 ORDER BY finished_us DESC, job DESC LIMIT ?2))"
-                  " LIMIT 1");
-  const int result = query.Bind(1, absl::ToUnixMicros(now - rule.age)).Bind(2, rule.jobs).Step();
+                  " AND (job < (SELECT max(job) FROM jobs) OR job IN (SELECT job FROM specs)) ORDER BY job LIMIT 1");
+  const int result = query.Bind(1, absl::ToUnixMicros(now - rule.age)).Bind(2, rule.jobs).Bind(3, after).Step();
   if (result == SQLITE_ROW) return query.Int(0);
   if (result == SQLITE_DONE) return 0;
   return Error("look for what is no longer kept");
 }
 
-// Events first, some at a time; with the last of them the spec, by which the job is found, and plans that no other job
-// has.
-absl::Status Store::DeletePart(int64_t job) {
+// Events first, some at a time; with the last of them all else, and plans that no other job has.
+absl::Status Store::DeletePartOf(int64_t job) {
   Statement events(db_,
                    "DELETE FROM events WHERE job = ?1 AND sequence IN"
                    " (SELECT sequence FROM events WHERE job = ?1 ORDER BY sequence LIMIT ?2)");
@@ -325,8 +321,9 @@ absl::Status Store::DeletePart(int64_t job) {
       if (!statement.Bind(1, hash).Run()) return Error("delete a job's plan");
     }
   }
-  for (const char* sql : {"DELETE FROM specs WHERE job = ?", "DELETE FROM workers WHERE job = ?",
-                          "DELETE FROM job_plans WHERE job = ?"}) {
+  for (const char* sql :
+       {"DELETE FROM specs WHERE job = ?", "DELETE FROM workers WHERE job = ?", "DELETE FROM job_plans WHERE job = ?",
+        "DELETE FROM jobs WHERE job = ? AND job < (SELECT max(job) FROM jobs)"}) {
     Statement statement(db_, sql);
     if (!statement.Bind(1, job).Run()) return Error("delete what a job had");
   }

@@ -25,11 +25,12 @@ struct sqlite3;
 
 namespace oneflow {
 
-// How long ended jobs keep their events, specs and plans: as long as both hold. That they were, and how they ended, is
-// kept for ever.
+// How long ended jobs are kept, with their events, specs and plans: as long as both hold. Afterwards nothing says that
+// they were, but for the newest of all jobs: its status stays, for its number must not be given again.
 struct EndedJobsRule {
   int64_t jobs = 1000;                                 // only the last that ended
   absl::Duration age = absl::Seconds(30 * 24 * 3600);  // since their end
+  absl::Duration every = absl::Minutes(1);             // how often it is looked for those that are past it
 };
 
 class Store {
@@ -59,9 +60,11 @@ class Store {
   // job's are any longer. A notice stands in the place of one that is damaged.
   absl::StatusOr<std::vector<pb::JobEvent>> LoadEvents(int64_t job, int64_t from_sequence, int limit);
 
-  // Deletes a part of what the rule does not keep, in a transaction that holds up nobody for long. Whether there may be
-  // more.
-  absl::StatusOr<bool> Prune(const EndedJobsRule& rule, absl::Time now);
+  // The first job after `after` that the rule does not keep; 0 if there is none.
+  absl::StatusOr<int64_t> FindExpired(const EndedJobsRule& rule, absl::Time now, int64_t after = 0);
+  // Deletes a part of an ended job, in a transaction that holds up nobody for long. Until all is deleted, FindExpired()
+  // finds it again.
+  absl::Status DeletePart(int64_t job);
 
   // A job that has had many events since it was last thinned; 0: none.
   int64_t FindGrown() const;
@@ -86,9 +89,7 @@ class Store {
   absl::Status LoadWorkers(int64_t job, std::vector<pb::StoredWorker>& workers);
   absl::StatusOr<int64_t> NextSequence(int64_t job);  // of its events that are kept
   absl::Status WriteEvents(const Effects& effects);
-  // The first job that the rule does not keep; 0 if there is none.
-  absl::StatusOr<int64_t> FindExpired(const EndedJobsRule& rule, absl::Time now);
-  absl::Status DeletePart(int64_t job);
+  absl::Status DeletePartOf(int64_t job);
   // The sequences of all events of the job in `thinning`; how many there are.
   absl::StatusOr<int64_t> ReadEvents(int64_t job, Thinning& thinning);
   absl::StatusOr<std::vector<std::string>> PlansOfNoOther(int64_t job);  // their hashes

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "gmock/gmock.h"
@@ -135,6 +136,38 @@ TEST_F(WorkerPoolTest, AWorkerThatFallsSilentIsKilledAndNamed) {
   ASSERT_TRUE(exited.has_value());
   EXPECT_TRUE(exited->exited().signal() == SIGTERM || exited->exited().signal() == SIGKILL)
       << "it is not really frozen";
+}
+
+// A worker that writes without end fills no disk.
+TEST_F(WorkerPoolTest, ALogThatGrowsLosesItsMiddle) {
+  options_.log_bytes = 10'000;
+  std::ofstream(options_.executable) << "#!/bin/sh\necho first\nyes line | head -c 1000000\necho $$ > " << dir_->path()
+                                     << "/pid\nread x < " << dir_->path() << "/fifo\nexit 5\n";
+  MakePool(options_.silence);
+  StartOne();
+  LogPart log = pool_->Log(7, 0, 0);
+  while (log.text.size() > 10'000) log = pool_->Log(7, 0, 0);
+  EXPECT_EQ(log.text.substr(0, 11), "first\nline\n");
+  EXPECT_THAT(log.text, HasSubstr("bytes were cut out here: a log may have 10000)\nline\n"));
+}
+
+TEST_F(WorkerPoolTest, ALogIsOfOneJobAndGoesWithIt) {
+  const auto path = [this](const std::string& name) { return absl::StrCat(dir_->path(), "/job-", name, ".log"); };
+  for (const char* name : {"8-worker-0", "8-worker-1", "88-worker-0"})
+    std::ofstream(path(name)) << "of an earlier store\n";
+  pb::StartWorker start;
+  start.set_job(8);
+  start.set_attempt(1);
+  *start.mutable_spec() = EmptyJob(1, 1);
+  pool_->Start(start);
+  std::ofstream fifo(dir_->path() + "/fifo");
+  EXPECT_EQ(pool_->Log(8, 0, 0).text, "") << "the first attempt begins it anew";
+  fifo.close();
+  while (!reports_.Pop(kLimit)->has_exited()) continue;
+  pool_->DeleteLogs(8);
+  EXPECT_FALSE(std::filesystem::exists(path("8-worker-0")));
+  EXPECT_FALSE(std::filesystem::exists(path("8-worker-1")));
+  EXPECT_TRUE(std::filesystem::exists(path("88-worker-0")));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ class SchedulerServerTest : public ::testing::Test {
   }
   void Start() {
     SchedulerOptions options{.db_path = dir_->path() + "/jobs.db"};
+    options.keep = keep_;
     options.limits.lease = absl::Hours(1);  // the daemon of this test sends no heartbeats
     ASSERT_OK_AND_ASSIGN(server_, SchedulerServer::Start(options));
     ASSERT_OK_AND_ASSIGN(client_, Client::Connect(server_->address(), absl::Seconds(10)));
@@ -79,6 +80,7 @@ class SchedulerServerTest : public ::testing::Test {
     EXPECT_TRUE(daemon.Read().to_worker().message().has_dismissal());
   }
 
+  EndedJobsRule keep_;
   std::unique_ptr<TempDir> dir_;
   std::unique_ptr<SchedulerServer> server_;
   std::unique_ptr<Client> client_;
@@ -235,6 +237,37 @@ TEST_F(SchedulerServerTest, ARestartedSchedulerGoesOnWithItsJobs) {
   EXPECT_EQ(start.start().job(), queued);
   EXPECT_EQ(PlanHash(start.start().spec().plan()), start.start().spec().plan_hash()) << "from the store";
   EXPECT_EQ(daemon.Read().stored().number(), 1);
+}
+
+TEST_F(SchedulerServerTest, JobsThatAreNoLongerKeptAreForgottenAndTheirNumbersAreNotGivenAgain) {
+  server_.reset();
+  keep_ = {.jobs = 1, .every = absl::Milliseconds(1)};
+  Start();
+  FakeDaemon daemon(server_->address(), "d0", 1);
+  for (int job = 1; job <= 3; ++job) {
+    ASSERT_OK_AND_ASSIGN(const int64_t number, client_->Submit(EmptyJob(1, 1)));
+    EXPECT_EQ(number, job);
+    pb::ToDaemon message = daemon.Read();
+    while (!message.has_start()) message = daemon.Read();  // it is told to forget what came before
+    pb::FromWorker failed;
+    failed.mutable_failed()->set_message("no luck");
+    daemon.Say(job, failed);
+    WatchAll(job);
+    pb::FromDaemon exited;
+    exited.mutable_exited()->set_job(job);
+    exited.mutable_exited()->set_attempt(1);
+    daemon.Write(exited);
+  }
+  while (client_->List()->size() > 1) std::this_thread::yield();
+  EXPECT_EQ(client_->List()->at(0).job(), 3);
+  EXPECT_THAT(client_->Describe(1).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no job 1")));
+  server_.reset();
+  keep_.jobs = 0;
+  Start();
+  EXPECT_EQ(client_->List()->size(), 1u);
+  EXPECT_EQ(client_->Submit(EmptyJob(1, 1)).value_or(0), 4);
+  while (client_->List()->size() > 1) std::this_thread::yield();
+  EXPECT_EQ(client_->List()->at(0).job(), 4);
 }
 
 TEST_F(SchedulerServerTest, ADaemonIsSentAPlanOnceForAllItsProcesses) {

@@ -1348,5 +1348,62 @@ TEST_F(SchedulerStateTest, AJobThatRanUnderVersion1OfTheStoreHasFailed) {
   EXPECT_EQ(Message(1), "the store does not say where the job ran");
 }
 
+// --- What is past ---
+
+TEST_F(SchedulerStateTest, ATickLooksAtNoJobThatHasEnded) {
+  constexpr int kEnded = 100'000;
+  std::vector<StoredJob> jobs(kEnded);
+  for (int i = 0; i < kEnded; ++i) {
+    jobs[i].status.set_job(i + 1);
+    jobs[i].status.set_state(i % 2 == 0 ? pb::FINISHED : pb::FAILED);
+    jobs[i].workers.resize(1);
+    jobs[i].workers[0].set_daemon("d0");
+    jobs[i].workers[0].set_released(true);
+  }
+  state_.Restore(std::move(jobs), {}, now_, effects_);
+  const SessionId d0 = AddDaemon("d0", 2);
+  const int64_t job = Submit(1, 1);
+  Submit(1, 1);
+  Submit(1, 1);  // waits
+  Hello(d0, job, 0);
+  const int64_t before = state_.num_looks();
+  for (int tick = 0; tick < 100; ++tick) {
+    Heartbeat(d0);
+    state_.Tick(now_, effects_);
+    now_ += absl::Milliseconds(100);
+  }
+  EXPECT_EQ(state_.num_looks() - before, 100 * 3);
+  EndWithAllWorkers(job);
+  Submit(1, 1);
+  EXPECT_LT(state_.num_looks() - before, 100 * 3 + 100) << "nor does placement";
+  EXPECT_EQ(state_.List().size(), size_t{kEnded} + 4);
+}
+
+TEST_F(SchedulerStateTest, AJobIsForgottenWhenNothingOfItIsLeft) {
+  const SessionId d0 = AddDaemon("d0", 1);
+  const int64_t job = Submit(1, 1);
+  Submit(1, 1);  // the newest, which waits
+  EXPECT_FALSE(state_.Forget(job, effects_));
+  EXPECT_OK(state_.Cancel(job, /*gently=*/false, now_, effects_));
+  EXPECT_FALSE(state_.Forget(job, effects_)) << "its worker has not exited";
+  Exit(d0, job, 0, 0, SIGTERM);
+  effects_ = {};
+  EXPECT_TRUE(state_.Forget(job, effects_));
+  ASSERT_THAT(effects_.messages, SizeIs(1));
+  EXPECT_EQ(effects_.messages[0].first, d0);
+  EXPECT_EQ(effects_.messages[0].second.forget().job(), job);
+  EXPECT_THAT(state_.Find(job).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no job 1")));
+  EXPECT_TRUE(state_.HasEnded(job));
+  EXPECT_EQ(state_.num_events(job), 0);
+  state_.Tick(now_, effects_);
+  EXPECT_TRUE(state_.Forget(job, effects_)) << "it is";
+  EndWithAllWorkers(2);
+  EXPECT_TRUE(state_.Forget(2, effects_));
+  EXPECT_OK(state_.Find(2).status()) << "of the newest the number is still needed";
+  EXPECT_EQ(Submit(1, 1), 3);
+  EXPECT_TRUE(state_.Forget(2, effects_));
+  EXPECT_FALSE(state_.Find(2).ok());
+}
+
 }  // namespace
 }  // namespace oneflow
