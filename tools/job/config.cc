@@ -6,8 +6,10 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
+#include "tools/job/field_names.h"
 #include "tools/job/first_error.h"
 #include "tools/job/read_text.h"
+#include "tools/job/visible_text.h"
 
 namespace oneflow {
 namespace {
@@ -37,10 +39,47 @@ void CollectPlaces(const google::protobuf::Message& message, TextFormat::ParseIn
   }
 }
 
-std::string FieldNames(const Descriptor& type) {
-  std::vector<std::string> names;
-  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
-  return absl::StrJoin(names, ", ");
+// What a value of the field is called.
+std::string Kind(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return ValuesOf(*field.enum_type());
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return field.message_type()->name();
+    default:
+      return field.cpp_type_name();
+  }
+}
+
+// "'ten' is no int64 (why)"; of an enum all its values say why.
+std::string NotOfItsKind(absl::string_view value, const FieldDescriptor& field, const std::string& why) {
+  if (field.enum_type() != nullptr) return absl::StrCat("'", value, "' is none of ", Kind(field));
+  return absl::StrCat("'", value, "' is no ", field.is_repeated() ? "list of " : "", Kind(field), " (", InOurWords(why),
+                      ")");
+}
+
+// The path of a text that is not UTF-8, as the text fields of messages must be; empty: all are.
+std::string FindNotUtf8(const google::protobuf::Message& message, const std::string& prefix) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string path = Join(prefix, field->name());
+    const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        const std::string inner = FindNotUtf8(field->is_repeated() ? reflection.GetRepeatedMessage(message, field, i)
+                                                                   : reflection.GetMessage(message, field),
+                                              path);
+        if (!inner.empty()) return inner;
+      } else if (field->type() == FieldDescriptor::TYPE_STRING) {
+        const std::string text = field->is_repeated() ? reflection.GetRepeatedString(message, field, i)
+                                                      : reflection.GetString(message, field);
+        if (!IsUtf8(text)) return path;
+      }
+    }
+  }
+  return "";
 }
 
 // Whether the text would be read as something else than a bare string.
@@ -80,7 +119,7 @@ absl::StatusOr<SourcedConfig> ParseConfig(absl::string_view text, const std::str
   parser.WriteLocationsTo(&tree);
   if (!parser.ParseFromString(std::string(text), &result.config) || !error.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(file, ":", error.line(), ":", error.column(), ": ", error.message()));
+        absl::StrCat(file, ":", error.line(), ":", error.column(), ": ", InOurWords(error.message())));
   }
   CollectPlaces(result.config, &tree, "", file, result.places);
   return result;
@@ -102,8 +141,7 @@ absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config) 
   for (size_t i = 0; i < parts.size(); ++i) {
     const Descriptor& type = *message->GetDescriptor();
     field = type.FindFieldByName(parts[i]);
-    if (field == nullptr)
-      return error(absl::StrCat(type.name(), " has no field '", parts[i], "'; it has ", FieldNames(type)));
+    if (field == nullptr) return error(NoField(type, parts[i]));
     if (i + 1 == parts.size()) break;
     if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_repeated()) {
       return error(absl::StrCat("'", parts[i], "' is a ", field->cpp_type_name(), " and has no fields"));
@@ -124,11 +162,17 @@ absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config) 
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&parse_error);
   if (!parser.MergeFromString(text, message) || !parse_error.empty()) {
-    return error(absl::StrCat("'", value, "' is no ", field->is_repeated() ? "list of " : "", field->cpp_type_name(),
-                              " (", parse_error.message(), ")"));
+    return error(NotOfItsKind(value, *field, parse_error.message()));
   }
   config.places[std::string(path)] = place;
   return absl::OkStatus();
+}
+
+absl::Status CheckTexts(const SourcedConfig& config) {
+  const std::string path = FindNotUtf8(config.config, "");
+  if (path.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      VisibleText(absl::StrCat(config.Where(path), ": is not UTF-8, as all texts and paths of a job must be")));
 }
 
 absl::StatusOr<SourcedConfig> LoadConfig(const std::string& path, const std::vector<std::string>& overrides) {

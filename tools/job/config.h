@@ -29,6 +29,9 @@ absl::StatusOr<SourcedConfig> ParseConfig(absl::string_view text, const std::str
 // type wanted.
 absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config);
 
+// InvalidArgument naming a text that is not UTF-8: a message that holds it reaches nobody.
+absl::Status CheckTexts(const SourcedConfig& config);
+
 // Reads the file, then applies the overrides in order. NotFound if there is no such file.
 absl::StatusOr<SourcedConfig> LoadConfig(const std::string& path, const std::vector<std::string>& overrides);
 

@@ -22,6 +22,7 @@
 #include "tools/job/program.h"
 #include "tools/job/slots.h"
 #include "tools/job/validate.h"
+#include "tools/job/visible_text.h"
 
 namespace oneflow {
 namespace {
@@ -220,6 +221,7 @@ absl::StatusOr<FallbackJob> MakeFallback(const FallbackConfig& config, const Pro
 
 absl::StatusOr<Job> Assemble(SourcedConfig config, Program program, const EvaluationCut& cut, bool opens_files = true) {
   Job job;
+  OF_RETURN_IF_ERROR(CheckTexts(config));
   const pb::JobConfig& c = config.config;
   job.program = std::move(program);
   const uint64_t seed = c.has_seed() ? c.seed() : 1;
@@ -289,7 +291,8 @@ absl::StatusOr<EvaluationCut> CutWithRest(const SourcedConfig& config, const OpR
 }
 
 void NameAfterFile(SourcedConfig& config) {
-  if (config.config.name().empty()) config.config.set_name(std::filesystem::path(config.file).stem().string());
+  if (config.config.name().empty())
+    config.config.set_name(VisibleText(std::filesystem::path(config.file).stem().string()));
 }
 
 }  // namespace

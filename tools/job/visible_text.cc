@@ -11,11 +11,14 @@ namespace {
 size_t CharacterSize(absl::string_view text) {
   const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return 1;
-  const size_t size = byte(0) >= 0xf8 ? 0 : byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : byte(0) >= 0xc2 ? 2 : 0;
+  const size_t size = byte(0) >= 0xf5 ? 0 : byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : byte(0) >= 0xc2 ? 2 : 0;
   if (size == 0 || text.size() < size) return 0;
   for (size_t i = 1; i < size; ++i) {
     if (byte(i) >> 6 != 2) return 0;
   }
+  const bool longer_than_needed = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
+  const bool no_character = (byte(0) == 0xed && byte(1) >= 0xa0) || (byte(0) == 0xf4 && byte(1) >= 0x90);
+  if (longer_than_needed || no_character) return 0;
   return size;
 }
 
@@ -35,6 +38,15 @@ std::string VisibleText(absl::string_view text) {
     text.remove_prefix(std::max<size_t>(size, 1));
   }
   return result;
+}
+
+bool IsUtf8(absl::string_view text) {
+  while (!text.empty()) {
+    const size_t size = CharacterSize(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
 }
 
 }  // namespace oneflow

@@ -10,4 +10,6 @@ namespace oneflow {
 // written as \x1b; lines and tabs stay.
 std::string VisibleText(absl::string_view text);
 
+bool IsUtf8(absl::string_view text);
+
 }  // namespace oneflow

@@ -67,7 +67,14 @@ TEST(ConfigTest, BadOverridesSayWhatExists) {
       {"mesh.dp=99999999999", "is no int32"},
       {"train.optimizer.clip_norm=big", "is no double"},
       {"model.mlp.widths=[1,x]", "is no list of int32"},
-      {"evaluate={evry: 5}", "evry"},
+      {"evaluate={evry: 5}", "'{evry: 5}' is no Evaluate (Evaluate has no field 'evry'; it has every, "},
+      {"evaluate={evry: 5}", "; did you mean 'every'?"},
+      {"train.tseps=3", "; did you mean 'steps'?"},
+      {"trian.steps=3", "; did you mean 'train'?"},
+      {"learning_rate=1", "; did you mean 'train.schedule.learning_rate'?"},
+      {"precision.compute=FP16", "precision.compute=FP16: 'FP16' is none of F32, BF16, F16"},
+      {"precision.compute=f32", "'f32' is none of F32, BF16, F16"},
+      {"precision={reduce: half}", "reduce: 'half' is none of F32, BF16, F16"},
       {"train.optimizer.sgd.nesterov=maybe", "is no bool"},
   };
   for (const auto& c : kCases) {
@@ -84,7 +91,8 @@ TEST(ConfigTest, MalformedConfigsNameLineAndColumn) {
     const char* message;
   } kCases[] = {
       {"train { steps: 10", "j.pbtxt:1:"},
-      {"train {\n  stepz: 10\n}", "j.pbtxt:2:8: Message type \"oneflow.pb.Train\" has no field named \"stepz\""},
+      {"train {\n  stepz: 10\n}", "j.pbtxt:2:8: Train has no field 'stepz'; it has steps, batch_size, "},
+      {"precision { compute: FP16 }", "j.pbtxt:1:27: compute: 'FP16' is none of F32, BF16, F16"},
       {"name: 3", "j.pbtxt:1:7:"},
       {"train {\n  steps: \"many\"\n}", "j.pbtxt:2:10:"},
       {"mesh { dp: 2 dp: 3 }", "j.pbtxt:1:"},
@@ -94,6 +102,59 @@ TEST(ConfigTest, MalformedConfigsNameLineAndColumn) {
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.text);
     EXPECT_THAT(ParseConfig(c.text, "j.pbtxt"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
+  }
+}
+
+// Every enum of the schema, wherever it is: a value that it does not have is answered with those that it has.
+void ExpectEnumsExplained(const google::protobuf::Descriptor& type, const std::string& prefix, int& seen) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& field = *type.field(i);
+    const std::string path = prefix + field.name();
+    if (field.enum_type() != nullptr) {
+      ++seen;
+      SCOPED_TRACE(path);
+      SourcedConfig config;
+      const absl::Status status = ApplyOverride(absl::StrCat(path, "=NOTHING"), config);
+      for (int v = 0; v < field.enum_type()->value_count(); ++v) {
+        EXPECT_THAT(status,
+                    StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field.enum_type()->value(v)->name())));
+      }
+    }
+    if (field.message_type() != nullptr && !field.is_repeated())
+      ExpectEnumsExplained(*field.message_type(), path + ".", seen);
+  }
+}
+
+TEST(ConfigTest, AWrongValueOfAnyEnumIsAnsweredWithItsValues) {
+  int seen = 0;
+  ExpectEnumsExplained(*pb::JobConfig::descriptor(), "", seen);
+  EXPECT_GT(seen, 0);
+}
+
+TEST(ConfigTest, TextsThatAreNotUtf8AreNamed) {
+  const struct {
+    const char* assignment;
+    const char* path;  // empty: it is UTF-8
+  } kCases[] = {
+      {"data.text.path=gr\xc3\xbc\xc3\x9f", ""},
+      {"data.text.path=gr\xfc\xdf", "data.text.path"},
+      {"name=\xff", "name"},
+      {"save_weights=w\xc3", "save_weights"},              // cut in the midst of a character
+      {"save_weights=w\xed\xa0\x80", "save_weights"},      // half of a pair of UTF-16
+      {"save_weights=w\xc0\xaf", "save_weights"},          // longer than it needs to be
+      {"save_weights=w\xf4\x90\x80\x80", "save_weights"},  // beyond the last character
+      {"cluster={hosts {device_kind: '\xff'}}", "cluster.hosts.device_kind"},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.assignment);
+    ASSERT_OK_AND_ASSIGN(SourcedConfig config, ParseConfig(kGood, "j.pbtxt"));
+    ASSERT_OK(ApplyOverride(c.assignment, config));
+    if (*c.path == '\0') {
+      EXPECT_OK(CheckTexts(config));
+    } else {
+      EXPECT_THAT(CheckTexts(config),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat(c.path, ": is not UTF-8"))));
+    }
   }
 }
 
