@@ -13,6 +13,7 @@
 #include "oneflow_core/status.h"
 #include "tools/daemon/log_tail.h"
 #include "tools/job/packed_program.h"
+#include "tools/job/visible_text.h"
 #include "tools/process/openmp.h"
 #include "tools/process/visible_devices.h"
 #include "tools/security/passed_identity.h"
@@ -319,7 +320,7 @@ void WorkerPool::ReportExit(Key key, uint64_t attempt, int pid, ChildExit exit) 
   exited.set_pid(pid);
   exited.set_exit_code(exit.exit_code);
   exited.set_signal(exit.signal);
-  exited.set_last_output(std::string(LastLines(ReadTail(LogPath(key), kLastOutputBytes), kLastOutputLines)));
+  exited.set_last_output(VisibleText(LastLines(ReadTail(LogPath(key), kLastOutputBytes), kLastOutputLines)));
   report_(std::move(message));
 }
 

@@ -393,7 +393,14 @@ absl::StatusOr<pb::PlanSet> CompileJob(Job& job, const OpRegistry& ops) {
   job.spec.set_plan_hash(PlanHash(job.spec.plan()));
   OF_RETURN_IF_ERROR(CompileFallbacks(job, ops));
   job.spec.clear_graphs();
-  for (const Graph& graph : job.program) job.spec.add_graphs(GraphToText(graph));
+  for (const Graph& graph : job.program) {
+    std::string text = GraphToText(graph);
+    if (!IsUtf8(text)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("graph '", VisibleText(graph.name()), "': has names or texts that are not UTF-8"));
+    }
+    job.spec.add_graphs(std::move(text));
+  }
   return plan;
 }
 

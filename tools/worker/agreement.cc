@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tools/job/visible_text.h"
 
 namespace oneflow {
 
 pb::WorkerFailed ToProto(const absl::Status& status) {
   pb::WorkerFailed failed;
   failed.set_code(static_cast<int>(status.code()));
-  failed.set_message(std::string(status.message()));
+  failed.set_message(VisibleText(status.message()));
   return failed;
 }
 

@@ -7,7 +7,8 @@
 
 namespace oneflow {
 
-// A status as workers tell it, and back.
+// A status as workers tell it, and back. What is no UTF-8 in its message, such as a name in a user's file, is spelled
+// out: a message of protobuf with such a text is lost whole.
 pb::WorkerFailed ToProto(const absl::Status& status);
 absl::Status FromProto(const pb::WorkerFailed& failed);
 

@@ -16,8 +16,10 @@
 #include "actor/engine.h"
 #include "actor/transport/peer_network.h"
 #include "tools/job/packed_program.h"
+#include "tools/job/visible_text.h"
 #include "tools/process/stop_signals.h"
 #include "tools/security/passed_identity.h"
+#include "tools/worker/agreement.h"
 #include "tools/worker/daemon_link.h"
 #include "tools/worker/loss_watch.h"
 #include "tools/worker/phases.h"
@@ -90,6 +92,7 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
   const auto on_notice = [&reports](const pb::Notice& notice) {
     pb::FromWorker message;
     *message.mutable_notice() = notice;
+    message.mutable_notice()->set_text(VisibleText(notice.text()));
     reports.Add(std::move(message));
   };
   LossWatch losses;
@@ -155,7 +158,7 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
 }
 
 int Fail(const absl::Status& status) {
-  std::cerr << "error: " << status.message() << std::endl;
+  std::cerr << "error: " << VisibleText(status.message()) << std::endl;
   return 1;
 }
 
@@ -190,8 +193,7 @@ int WorkerMain(const WorkerArgs& args) {
   const absl::Status worked = Work(args, **link, **peers, answers);
   if (!worked.ok()) {
     pb::FromWorker failed;
-    failed.mutable_failed()->set_code(static_cast<int>(worked.code()));
-    failed.mutable_failed()->set_message(std::string(worked.message()));
+    *failed.mutable_failed() = ToProto(worked);
     (*link)->reports().Add(std::move(failed));
   }
   (*link)->Close();
