@@ -20,7 +20,7 @@ class Phases {
   absl::Status Run() {
     OF_RETURN_IF_ERROR(Begin());
     for (int i = 0; i < spec_.phases_size() && !stopped_; ++i) {
-      OF_RETURN_IF_ERROR_AT(RunPhase(spec_.phases(i)), absl::StrCat("phase ", i));
+      OF_RETURN_IF_ERROR(RunPhase(spec_.phases(i)));
     }
     return checkpoints_ == nullptr ? absl::OkStatus() : checkpoints_->Finish();
   }
@@ -44,7 +44,7 @@ class Phases {
       case pb::Phase::kTrain:
         return Train(phase.train());
       case pb::Phase::kRun:
-        OF_RETURN_IF_ERROR(RunWithRest(engine_, phase.run()));
+        OF_RETURN_IF_ERROR_AT(RunWithRest(engine_, phase.run()), phase.run().plan());
         if (context_.summaries != nullptr) OF_RETURN_IF_ERROR(context_.summaries->Share(engine_));
         break;
       case pb::Phase::kSave:
@@ -55,7 +55,7 @@ class Phases {
         OF_RETURN_IF_ERROR_AT(engine_.SaveTrace(phase.trace().path()), "saving the trace");
         break;
       case pb::Phase::KIND_NOT_SET:
-        return absl::InvalidArgumentError("it says neither what to run nor what to save");
+        return absl::InvalidArgumentError("a part of the job says neither what to run nor what to save");
     }
     OnDone(phase);
     return absl::OkStatus();

@@ -63,7 +63,7 @@ TEST(RunPhasesTest, LoadsWeightsAndRunsEveryPhaseInOrder) {
 TEST(RunPhasesTest, TheFirstErrorEndsItAndSaysWhere) {
   RecordingEngine engine;
   EXPECT_THAT(RunPhases(engine, Spec("broken"), WorkerContext()),
-              StatusIs(absl::StatusCode::kInternal, "phase 1: it broke"));
+              StatusIs(absl::StatusCode::kInternal, "broken: it broke"));
   EXPECT_THAT(engine.calls, ElementsAre("load /w", "run train 10+3", "run broken 0+0"));
 }
 
