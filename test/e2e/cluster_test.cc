@@ -134,7 +134,13 @@ TEST_F(ClusterTest, AJobIsDescribedWatchedAndItsLogFollowed) {
   EXPECT_THAT(described.out, HasSubstr("job 1 'gpt': FINISHED, attempt 1 of 1\n"));
   EXPECT_THAT(described.out, ContainsRegex("1 +right +[0-9]+ +[0-9]+ +(gone|finished)\n"));
   EXPECT_THAT(described.out, HasSubstr("weight_decay: 0.1")) << "what it was submitted as";
+  EXPECT_THAT(described.out, Not(HasSubstr("training ends")));
   EXPECT_THAT(work_.Run(Join({"jobs", "--json"}, At())).out, HasSubstr("\"state\":\"FINISHED\""));
+  // One that ended before its last step says why.
+  ASSERT_EQ(work_.Run(Join({"submit", work_.GptJob(), "--set", "train.stop.samples=640"}, At())).exit_code, 0);
+  EXPECT_THAT(work_.Run(Join({"watch", "2"}, At())).out, HasSubstr("training ends after step 5: 640 tokens are done"));
+  EXPECT_THAT(work_.Run(Join({"jobs", "describe", "2"}, At())).out,
+              ContainsRegex("FINISHED, attempt 1 of 1\ntraining ends after step 5: .*\nsize: "));
 }
 
 TEST_F(ClusterTest, ADrainedNodeGetsNoJobsAndACancelledJobIsTriedAgain) {

@@ -119,7 +119,7 @@ std::string JobsJson(const std::vector<pb::JobStatus>& jobs) {
   return text;
 }
 
-std::string JobText(const pb::DescribeReply& job) {
+std::string JobText(const pb::DescribeReply& job, const std::string& ended) {
   const pb::JobStatus& status = job.status();
   std::string text =
       absl::StrCat("job ", status.job(), " '", Visible(status.name()), "': ", pb::JobState_Name(status.state()),
@@ -127,6 +127,7 @@ std::string JobText(const pb::DescribeReply& job) {
   if (!status.message().empty()) {
     absl::StrAppend(&text, status.state() == pb::QUEUED ? "waits: " : "", status.message(), "\n");
   }
+  if (!ended.empty()) absl::StrAppend(&text, Visible(ended), "\n");
   absl::StrAppend(&text, "size: ", status.processes(), " processes of ", status.devices_per_process(), " ",
                   status.device(), " devices\nsubmitted: ", TimeText(status.submitted_us()), " by '",
                   Visible(status.user()), "', priority ", status.priority(), "\n");

@@ -19,7 +19,8 @@ std::string JobsTable(const std::vector<pb::JobStatus>& jobs, bool colour);
 // One JSON object a line, with every field of JobStatus.
 std::string JobsJson(const std::vector<pb::JobStatus>& jobs);
 // All of one job: where its workers are, what it waits for or why it ended, what it was submitted as.
-std::string JobText(const pb::DescribeReply& job);
+// `ended`: the notice of why its training ended early; empty: it did not.
+std::string JobText(const pb::DescribeReply& job, const std::string& ended = "");
 // One line a daemon.
 std::string NodesTable(const std::vector<pb::Node>& nodes);
 

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -15,6 +16,7 @@
 #include "tools/client.h"
 #include "tools/security/certificates.h"
 #include "tools/security/tokens.h"
+#include "tools/worker/train_loop.h"
 
 namespace oneflow {
 
@@ -137,7 +139,14 @@ absl::Status JobsCommand(const SchedulerArguments& scheduler, bool json, bool ag
 absl::Status DescribeCommand(const SchedulerArguments& scheduler, int64_t job) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   OF_ASSIGN_OR_RETURN(const pb::DescribeReply about, client->Describe(job));
-  std::cout << JobText(about);
+  std::string ended;
+  if (about.status().state() == pb::FINISHED && about.has_spec()) {
+    OF_RETURN_IF_ERROR(client->Watch(job, 0, [&ended](const pb::JobEvent& event) {
+      if (absl::StartsWith(event.notice().text(), kTrainingEnds)) ended = event.notice().text();
+      return true;
+    }));
+  }
+  std::cout << JobText(about, ended);
   return absl::OkStatus();
 }
 

@@ -88,6 +88,8 @@ absl::Status TrainLoop::RunToEnd() {
   while (!IsOver()) {
     OF_RETURN_IF_ERROR(RunTo(NextStation()));
     if (asked_to_stop_) return absl::OkStatus();
+    const bool by_samples = state_.ended().empty() && step_ >= last_step_ && step_ < loop_.steps();
+    if (by_samples) Notice(absl::StrCat(kTrainingEnds, step_, ": ", WhyOver()));
     OF_RETURN_IF_ERROR(ShareHistograms());
     OF_RETURN_IF_ERROR(AtStation());
   }
@@ -120,7 +122,7 @@ pb::TrainingState TrainLoop::State() const {
 std::string TrainLoop::WhyOver() const {
   if (!state_.ended().empty()) return state_.ended();
   if (step_ < loop_.steps())
-    return absl::StrCat(loop_.stop().samples(), " ", spec_.sample_unit(), " (train.stop.samples)");
+    return absl::StrCat(loop_.stop().samples(), " ", spec_.sample_unit(), " are done (train.stop.samples)");
   return absl::StrCat("all ", loop_.steps(), " steps are done");
 }
 
@@ -209,7 +211,7 @@ absl::Status TrainLoop::Look(double seconds, int64_t steps) {
     if (note.stop()) End(absl::StrCat(loop_.stop().seconds(), " s have gone by (train.stop.seconds)"));
   }
   if (asked_to_stop_) End("it was asked to end");
-  if (!state_.ended().empty()) Notice(absl::StrCat("training ends after step ", step_, ": ", state_.ended()));
+  if (!state_.ended().empty()) Notice(absl::StrCat(kTrainingEnds, step_, ": ", state_.ended()));
   return SaveAsAsked(notes);
 }
 
@@ -289,7 +291,7 @@ absl::Status TrainLoop::LookAtEvaluation() {
   state_.set_fruitless(better ? 0 : state_.fruitless() + 1);
   if (rule.patience() == 0 || state_.fruitless() < rule.patience()) return absl::OkStatus();
   End(PatienceText());
-  Notice(absl::StrCat("training ends after step ", step_, ": ", state_.ended()));
+  Notice(absl::StrCat(kTrainingEnds, step_, ": ", state_.ended()));
   return absl::OkStatus();
 }
 

@@ -25,6 +25,9 @@
 
 namespace oneflow {
 
+// How the notice of why training ended before its last step begins.
+inline constexpr char kTrainingEnds[] = "training ends after step ";
+
 class TrainLoop {
  public:
   // Everything is borrowed; `checkpoints` is null if the job has none. `on_done` is called after runs to a station and
