@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "test/e2e/oneflow_command.h"
 
@@ -315,6 +316,248 @@ TEST(ErrorsTest, OfUsage) {
                    {{"daemon", "--cpu-devices", "-1"}, "oneflow daemon: --cpu-devices: "},
                },
                2);
+}
+
+// Options that contradict one another, that count only beside another, or that the file named does not have.
+TEST(ErrorsTest, OfOptionsThatWouldBeIgnored) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  ExpectErrors(
+      work,
+      {
+          {{"run", gpt, "--tls", "DIR/tls"}, "--tls requires --scheduler"},
+          {{"generate", gpt, "--tls", "DIR/tls"}, "--tls requires --scheduler"},
+          {{"bench", "--tls", "DIR/tls"}, "--tls requires --scheduler"},
+          {{"join", gpt, "--tls", "DIR/tls", "--insecure"}, "--tls excludes --insecure"},
+          {{"scheduler", "--tls", "DIR/tls", "--insecure"}, "--tls excludes --insecure"},
+          {{"daemon", "--tls", "DIR/tls", "--insecure"}, "--tls excludes --insecure"},
+          {{"scheduler", "--allow-path", "/"}, "--allow-path requires --page"},
+          {{"plan", "show", gpt, "--process", "0", "--memory"}, "--process excludes --memory"},
+          {{"plan", "show", gpt, "--process", "0", "--schedule"}, "--process excludes --schedule"},
+          {{"plan", "show", gpt, "--memory", "--schedule"}, "--memory excludes --schedule"},
+          {{"plan", "show", gpt, "--memory", "--schedule-svg", "DIR/s"}, "--memory excludes --schedule-svg"},
+          {{"plan", "show", gpt, "--process", "0", "--schedule-svg", "DIR/s"}, "--process excludes --schedule-svg"},
+          {{"plan", "simulate", gpt, "--costs", "DIR/c", "--kernels", "DIR/k"}, "--costs excludes --kernels"},
+          {{"plan", "simulate", gpt, "--kernels-or-roofline"}, "--kernels-or-roofline requires --kernels"},
+          {{"plan", "simulate", gpt, "--seed", "3"}, "--seed requires --delay"},
+          {{"plan", "simulate", gpt, "--costs", "DIR/c", "--slow", "0=2"}, "--costs excludes --slow"},
+          {{"plan", "simulate", gpt, "--costs", "DIR/c", "--kill", "0@2"}, "--costs excludes --kill"},
+          {{"plan", "simulate", gpt, "--costs", "DIR/c", "--delay", "2"}, "--costs excludes --delay"},
+          {{"plan", "simulate", gpt, "--costs", "DIR/c", "--cluster", "DIR/h"}, "--costs excludes --cluster"},
+          {{"plan", "simulate", gpt, "--kernels", "DIR/k", "--slow", "0=2"}, "--kernels excludes --slow"},
+          {{"plan", "simulate", gpt, "--kernels", "DIR/k", "--kill", "0@2"}, "--kernels excludes --kill"},
+          {{"plan", "simulate", gpt, "--kernels", "DIR/k", "--delay", "2"}, "--kernels excludes --delay"},
+          {{"plan", "simulate", gpt, "--kernels", "DIR/k", "--cluster", "DIR/h"}, "--kernels excludes --cluster"},
+          {{"jobs", "--json", "describe", "1"}, "describe excludes --json"},
+          {{"jobs", "-w", "describe", "1"}, "describe excludes --watch"},
+          {{"jobs", "--json", "diagnose", "1"}, "diagnose excludes --json"},
+          {{"jobs", "--watch", "diagnose", "1"}, "diagnose excludes --watch"},
+          {{"bench", "--rounds", "2", "device"}, "device excludes --rounds"},
+          {{"bench", "--set", "train.steps=1", "kernels", gpt}, "kernels excludes --set"},
+          {{"bench", "--pytorch-script", "x.py"}, "--pytorch-script requires --pytorch"},
+          {{"run", gpt, "--metrics=", "--resume"}, "'--metrics=' has no value"},
+          {{"run", gpt, "--resume="}, "'--resume=' has no value"},
+      },
+      2);
+  ExpectErrors(
+      work,
+      {
+          {{"run", gpt, "--insecure"}, "--insecure is of the page of an embedded cluster"},
+          {{"run", gpt, "--insecure", "--scheduler", "127.0.0.1:1"}, "--insecure is of the page"},
+          {{"run", gpt, "--weights", "DIR/a", "--set", "weights=DIR/b"},
+           "--weights DIR/a and --set weights=DIR/b contradict one another"},
+          {{"run", gpt, "--cluster", "2", "--set", "cluster.processes=1"},
+           "--cluster 2 and --set cluster.processes=1 contradict"},
+          {{"generate", gpt, "--tokens", "2", "--set", "generate.tokens=3"}, "--tokens 2 and --set generate.tokens=3"},
+          {{"run", gpt, "--weights", "DIR/none"}, "oneflow: --weights DIR/none: weights: weight file 'DIR/none'"},
+          {{"plan", "show", "DIR/plan", "--set", "train.steps=1"}, "'DIR/plan' is a plan file, which has no fields"},
+          {{"plan", "diff", "DIR/plan", "DIR/plan", "--set", "train.steps=1"}, "which has no fields to set"},
+          {{"plan", "diff", "DIR/plan", gpt, "--set-other", "train.stepz=1"}, "cannot open"},
+          {{"plan", "credits", "DIR/plan", "--costs", "DIR/c", "--set", "a=b"}, "which has no fields to set"},
+          {{"bench", "--scheduler", "127.0.0.1:1"}, "--scheduler is for the case `links`"},
+          {{"manifest", "--image", "i", "--insecure", "--tasks", "3"}, "--tasks is 3, but no job is named"},
+          {{"checkpoint", "convert", "DIR/tmp", "DIR/w", "--step", "3"}, "--step 3: 'DIR/tmp' is a folder"},
+          {{"checkpoint", "convert", "DIR/w", "DIR/c", "--all"}, "--all: 'DIR/w' is no folder"},
+          {{"run", gpt, "--resume"}, "checkpoint is missing: where are its checkpoints?"},
+          {{"plan", "simulate", gpt, "--slow", "0=2", "--slow", "0=3"}, "--slow: rank 0 is named twice"},
+      },
+      1);
+}
+
+TEST(ErrorsTest, OfPortsHostsAndNumbers) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  std::vector<Case> cases;
+  // Every option that takes HOST:PORT to call, one to listen on, and PORT or HOST:PORT to serve at.
+  const std::vector<std::vector<std::string>> calls = {{"run", gpt},
+                                                       {"generate", gpt},
+                                                       {"submit", gpt},
+                                                       {"jobs"},
+                                                       {"jobs", "describe", "1"},
+                                                       {"jobs", "diagnose", "1"},
+                                                       {"watch", "1"},
+                                                       {"logs", "1"},
+                                                       {"cancel", "1"},
+                                                       {"retry", "1"},
+                                                       {"nodes"},
+                                                       {"drain", "n"},
+                                                       {"bench"},
+                                                       {"daemon"}};
+  for (const std::vector<std::string>& command : calls) {
+    for (const char* wrong : {"h:65536", "h:0", "h:-1", "h:x", "h:", "h", ":7000", "::1:7000", "h:+7"}) {
+      cases.push_back({Join(command, {"--scheduler", wrong}), absl::StrCat("--scheduler: '", wrong, "': ")});
+    }
+  }
+  for (const char* wrong : {"h:65536", "h:-1", "h:x", "h", ":7000"}) {
+    cases.push_back({{"scheduler", "--address", wrong}, absl::StrCat("--address: '", wrong, "': ")});
+  }
+  for (const char* wrong : {"65536", "-1", "x", "h:65536", "h:x", "h:", "99999999999"}) {
+    const std::string port = absl::StrCat("=", wrong), said = absl::StrCat(": '", wrong, "': ");
+    cases.push_back({{"run", gpt, "--page" + port}, "--page" + said});
+    cases.push_back({{"scheduler", "--page" + port}, "--page" + said});
+    cases.push_back({{"scheduler", "--metrics-port" + port}, "--metrics-port" + said});
+    cases.push_back({{"daemon", "--metrics-port" + port}, "--metrics-port" + said});
+  }
+  for (const char* wrong : {"0", "65536", "-1", "x"})
+    cases.push_back({{"join", gpt, absl::StrCat("--port=", wrong)}, "--port: "});
+  cases.push_back({{"daemon", "--peer-host", "10.0.0.1:7000"}, "--peer-host: '10.0.0.1:7000': has a port"});
+  cases.push_back({{"join", gpt, "--first", "n1:7000"}, "--first: 'n1:7000': has a port"});
+  for (const char* wrong : {"nan", "1", "inf", "1e9"}) {
+    cases.push_back(
+        {{"run", gpt, "--lost-after", wrong}, absl::StrCat("--lost-after: '", wrong, "': is no number in")});
+  }
+  for (const char* wrong : {"nan", "-1"}) {
+    cases.push_back({{"plan", "credits", gpt, "--costs", "c", "--period-ms", wrong}, "--period-ms: "});
+    cases.push_back({{"plan", "credits", gpt, "--costs", "c", "--memory-mb", wrong}, "--memory-mb: "});
+  }
+  cases.push_back({{"daemon", "--cpu-devices", "2000000000"}, "--cpu-devices: "});
+  cases.push_back({{"daemon", "--cores", "2000000000"}, "--cores: "});
+  for (size_t i = 0; i < cases.size(); i += 16) {  // so many processes at a time
+    const auto end = cases.begin() + static_cast<std::ptrdiff_t>(std::min(i + 16, cases.size()));
+    ExpectErrors(work, {cases.begin() + static_cast<std::ptrdiff_t>(i), end}, 2);
+  }
+}
+
+TEST(ErrorsTest, OfTextsThatAreNotUtf8) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  work.Write("odd.pbtxt", "name: '\xff'\n" + ReadFile(gpt));
+  work.Write("odd\xff.pbtxt", ReadFile(gpt));
+  ExpectErrors(
+      work,
+      {
+          {{"run", "DIR/odd.pbtxt"}, "odd.pbtxt:1: name: is not UTF-8, as all texts and paths of a job must be"},
+          {{"run", gpt, "--set", "name=\xff"}, "--set name=\\xff: name: is not UTF-8"},
+          {{"run", gpt, "--save-weights", "DIR/w\xff"}, "w\\xff: save_weights: is not UTF-8"},
+          {{"run", gpt, "--trace", "DIR/t\xff"}, "trace.file: is not UTF-8"},
+          {{"submit", gpt, "--set", "save_weights=DIR/w\xff"}, "save_weights: is not UTF-8"},
+          {{"run", gpt, "--set", "checkpoint.path=DIR/c", "--resume=DIR/c\xff"}, "c\\xff: is not UTF-8"},
+      },
+      1);
+  const Outcome named = work.Run({"run", work.Path("odd\xff.pbtxt"), "--set", "train.steps=1"});
+  EXPECT_EQ(named.exit_code, 0) << named.err;
+}
+
+TEST(ErrorsTest, OfNothingToDo) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  work.Write("none.pbtxt", "model { gpt { layers: 1 width: 16 heads: 2 context: 8 } }\ndata { text { path: '" +
+                               work.Path("text") + "' } }\ntrain { batch_size: 4 }\n");
+  ExpectErrors(
+      work,
+      {
+          {{"run", "DIR/none.pbtxt"}, "none.pbtxt:3: train.steps: is missing, and there is nothing else to do"},
+          {{"submit", "DIR/none.pbtxt"}, "train.steps: is missing, and there is nothing else to do"},
+          {{"run", "DIR/none.pbtxt", "--set", "train.steps=0", "--trace", "DIR/t"},
+           "train.steps: is 0, and there is nothing else to do"},
+      },
+      1);
+  const std::vector<std::string> evaluate = {"run", work.Path("none.pbtxt"), "--set", "evaluate={batches: 1}"};
+  const Outcome fresh = work.Run(Join(evaluate, {"--save-weights", work.Path("w")}));
+  EXPECT_EQ(fresh.exit_code, 0) << fresh.err;
+  EXPECT_THAT(fresh.err, HasSubstr("nothing is trained and no weights are given"));
+  const Outcome given = work.Run(Join(evaluate, {"--weights", work.Path("w")}));
+  EXPECT_EQ(given.exit_code, 0);
+  EXPECT_EQ(given.err, "");
+  EXPECT_THAT(given.out, HasSubstr("validation loss "));
+}
+
+// Whatever people name by --resume= is gone on from, or it is said what it is.
+TEST(ErrorsTest, OfFoldersToGoOnFrom) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  const auto with = [&](const std::string& folder, const std::string& resume) {
+    return std::vector<std::string>{
+        "run",           gpt,   "--set", absl::StrCat("checkpoint={path: '", work.Path(folder), "'}"), "--set",
+        "train.steps=4", resume};
+  };
+  const Outcome saved =
+      work.Run({"run", gpt, "--set", absl::StrCat("checkpoint={path: '", work.Path("c"), "' every: 1}"), "--set",
+                "train.steps=3"});
+  ASSERT_EQ(saved.exit_code, 0) << saved.err;
+  std::filesystem::create_directory(work.Path("empty"));
+  work.Write("file", "");
+  ExpectErrors(work,
+               {
+                   {with("d1", "--resume=DIR/none"), "--resume=DIR/none: 'DIR/none': no such folder"},
+                   {with("d2", "--resume=DIR/empty"), "--resume=DIR/empty: 'DIR/empty': there is no checkpoint"},
+                   {with("d3", "--resume=DIR/file"), "'DIR/file' is a file, and a checkpoint is a folder"},
+                   {with("d4", "--resume=DIR/file/x"), "--resume=DIR/file/x: "},
+               },
+               1);
+  for (const auto& [folder, resume] : std::vector<std::pair<std::string, std::string>>{
+           {"e1", "c"}, {"e2", "c/"}, {"e3", "c/step-000000003"}, {"c", "c"}, {"c", "c/step-000000004"}}) {
+    const Outcome ended = work.Run(with(folder, absl::StrCat("--resume=", work.Path(resume))));
+    EXPECT_EQ(ended.exit_code, 0) << resume << ": " << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("goes on from step ")) << resume;
+  }
+  // Of another job's folder the last whole one: what was interrupted or damaged is no ground to begin anew.
+  std::filesystem::remove(work.Path("c/step-000000004/manifest"));
+  const Outcome older = work.Run(with("e4", absl::StrCat("--resume=", work.Path("c"))));
+  EXPECT_EQ(older.exit_code, 0) << older.err;
+  EXPECT_THAT(older.out, HasSubstr("goes on from step 3"));
+}
+
+// What people have downloaded and named as weights, wherever weights are named.
+TEST(ErrorsTest, OfFilesThatAreNoWeights) {
+  const Workspace work;
+  const std::string gpt = work.GptJob();
+  work.Write("model.bin", std::string("\x80\x02}q\x00.", 6) + std::string(100, 'x'));
+  work.Write("lfs.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 10\n");
+  work.Write("model.safetensors.index.json", "{\"weight_map\": {\"a\": \"model-00001.safetensors\"}}");
+  const std::pair<std::string, std::string> files[] = {{"model.bin", "pickle"},
+                                                       {"lfs.safetensors", "LFS"},
+                                                       {"model.safetensors.index.json", "index"},
+                                                       {"tmp", "folder"}};
+  std::vector<Case> cases;
+  for (const auto& [file, kind] : files) {
+    const std::string path = "DIR/" + file;
+    cases.push_back({{"run", gpt, "--weights", path}, kind});
+    cases.push_back({{"generate", gpt, "--prompt", "a", "--tokens", "1", "--weights", path}, kind});
+    if (file != "tmp") cases.push_back({{"checkpoint", "convert", path, "DIR/made"}, kind});
+  }
+  ExpectErrors(work, cases, 1);
+}
+
+// No option without a sentence about it.
+TEST(ErrorsTest, EveryCommandAndOptionHasHelp) {
+  const Workspace work;
+  const Outcome man = work.Run({"man"});
+  ASSERT_EQ(man.exit_code, 0);
+  const std::vector<std::string> lines = absl::StrSplit(man.out, '\n');
+  int options = 0, commands = 0;
+  for (size_t i = 0; i + 2 < lines.size(); ++i) {
+    if (lines[i] == ".TP") {
+      ++options;
+      EXPECT_NE(lines[i + 2], "") << lines[i + 1];
+    }
+    if (absl::StartsWith(lines[i], ".SS ")) {
+      ++commands;
+      EXPECT_NE(lines[i + 1], "") << lines[i];
+    }
+  }
+  EXPECT_GT(options, 100);
+  EXPECT_GT(commands, 30);
 }
 
 TEST(ErrorsTest, HelpIsNoError) {

@@ -275,8 +275,8 @@ TEST(LookingTest, ARunHasAPageOfItsOwn) {
   EXPECT_EQ(both.exit_code, 1);
   EXPECT_THAT(both.err, HasSubstr("--page is of an embedded cluster; that of --scheduler has its own"));
   const Outcome wrong = work.Run({"run", work.GptJob(), "--page=here"});
-  EXPECT_EQ(wrong.exit_code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("--page 'here': is no port, nor HOST:PORT"));
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--page: 'here': is no port, nor HOST:PORT"));
   const Outcome run = work.Run({"run", work.GptJob(), "--page=0"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_THAT(run.out, ::testing::ContainsRegex("the page is at http://127.0.0.1:[0-9]+/\n"));

@@ -40,7 +40,10 @@ absl::StatusOr<std::vector<std::string>> FoldersOf(const std::string& name) {
                                                    "checkpoint convert` makes one of a safetensors file"));
   }
   OF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, ListCheckpoints(name));
-  if (steps.empty()) return absl::NotFoundError(absl::StrCat("'", name, "': there is no checkpoint"));
+  if (steps.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("'", name, "': ", Exists(name) ? "there is no checkpoint" : "no such folder"));
+  }
   std::vector<std::string> folders;
   for (const int64_t step : steps) folders.push_back(CheckpointFolder(name, step));
   return folders;
@@ -160,6 +163,17 @@ absl::Status FromSafetensors(const std::string& from, const std::string& to, int
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> FindCheckpoint(const std::string& name) {
+  OF_ASSIGN_OR_RETURN(const std::vector<std::string> folders, FoldersOf(name));
+  absl::Status damage;
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    const absl::Status read = ReadManifest(*folder).status();
+    if (read.ok()) return *folder;
+    damage.Update(read);
+  }
+  return absl::DataLossError(absl::StrCat("no checkpoint is good; the last: ", damage.message()));
+}
 
 absl::StatusOr<std::string> ListText(const std::string& name) {
   OF_ASSIGN_OR_RETURN(const std::vector<std::string> folders, FoldersOf(name));

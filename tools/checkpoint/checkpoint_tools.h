@@ -11,6 +11,10 @@
 
 namespace oneflow {
 
+// The folder of the checkpoint: that which is named, or the last of a job's folder that has a manifest. InvalidArgument
+// if the name is a file; NotFound if there is no such folder or no checkpoint in it; DataLoss if all are damaged.
+absl::StatusOr<std::string> FindCheckpoint(const std::string& name);
+
 // A table of the checkpoints in the folder, or of one. NotFound if there is none.
 absl::StatusOr<std::string> ListText(const std::string& name);
 

@@ -1,6 +1,8 @@
 // `oneflow checkpoint ls|verify|diff|convert`.
+#include <filesystem>
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
 #include "tools/checkpoint/checkpoint_tools.h"
 #include "tools/cli/commands.h"
 
@@ -24,7 +26,17 @@ int CheckpointDiffCommand(const std::string& a, const std::string& b) {
 }
 
 absl::Status CheckpointConvertCommand(const ConvertArguments& arguments) {
-  OF_RETURN_IF_ERROR(ConvertCheckpoint(arguments.from, arguments.to, arguments.all, arguments.step));
+  std::error_code ignored;
+  const bool makes_file = std::filesystem::is_directory(arguments.from, ignored);
+  if (makes_file && arguments.step) {
+    return absl::InvalidArgumentError(absl::StrCat("--step ", *arguments.step, ": '", arguments.from,
+                                                   "' is a folder, of which a file is made and no checkpoint"));
+  }
+  if (!makes_file && arguments.all) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--all: '", arguments.from, "' is no folder of checkpoints; of a file all tensors are taken"));
+  }
+  OF_RETURN_IF_ERROR(ConvertCheckpoint(arguments.from, arguments.to, arguments.all, arguments.step.value_or(0)));
   std::cout << "wrote " << arguments.to << "\n";
   return absl::OkStatus();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,17 +35,26 @@ absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const SchedulerArguments& sche
                                                   absl::Duration patience = absl::ZeroDuration());
 
 struct JobArguments;
-// Says in the job from where it goes on. InvalidArgument if it shall, and has no checkpoints.
+// Of a compiled job: InvalidArgument if it has nothing to do. A warning in the job if it looks at weights that nobody trained.
+absl::Status CheckWork(Job& job);
+// Says in the job from where it goes on. InvalidArgument if it shall, and has no checkpoints; errors of
+// FindCheckpoint() for the folder that is named.
 absl::Status ResumeAsAsked(const JobArguments& arguments, Job& job);
+
+// An option that is another spelling of --set FIELD=VALUE.
+struct FieldFlag {
+  std::string flag, field, value;
+};
 
 // Arguments shared by all commands that take a job config.
 struct JobArguments {
-  std::string config;               // path
-  std::string resume;               // "last": from the last good checkpoint; or from this folder; empty: from none
-  std::vector<std::string> sets;    // "train.steps=20", as given to --set
-  std::vector<std::string> fields;  // the same from flags that are another spelling of a field; applied after `sets`
+  std::string config;             // path
+  std::string resume;             // "last": the last good checkpoint; or this one, or a job's folder; empty: none
+  std::vector<std::string> sets;  // "train.steps=20", as given to --set
+  std::vector<FieldFlag> fields;  // applied after `sets`
 
-  // The config with all overrides applied. Errors of LoadConfig (tools/job/config.h).
+  // The config with all overrides applied. Errors of LoadConfig (tools/job/config.h); InvalidArgument if --set gives the
+  // field of a flag another value.
   absl::StatusOr<SourcedConfig> Load() const;
 };
 
@@ -98,8 +108,10 @@ absl::Status PlanShowScheduleCommand(const JobArguments& job, const std::string&
 // (compiler/lower/plan_check.h).
 absl::Status PlanCheckCommand(const std::string& file);
 
-// `oneflow plan diff`: what changed from one plan to another, each a plan file or a job config.
-absl::Status PlanDiffCommand(const JobArguments& file_or_job, const JobArguments& other);
+// `oneflow plan diff`: what changed from one plan to another, each a plan file or a job config. `sets` are of both
+// configs and come before their own; InvalidArgument if there is none.
+absl::Status PlanDiffCommand(const JobArguments& first, const JobArguments& second,
+                             const std::vector<std::string>& sets);
 
 // `oneflow plan credits`: of the plans of a file or job that a trace has acts of, what bounds the period by the times
 // in the trace, and the fewest slots that reach the best one, or the goal (tools/planner/credits.h).
@@ -159,7 +171,7 @@ int CheckpointDiffCommand(const std::string& a, const std::string& b);
 struct ConvertArguments {
   std::string from, to;  // a checkpoint and a safetensors file, or a safetensors file and a job's folder of checkpoints
   bool all = false;      // to safetensors: the optimizer's state and everything else too
-  int64_t step = 0;      // of the checkpoint that is made
+  std::optional<int64_t> step;  // of the checkpoint that is made; default: 0
 };
 absl::Status CheckpointConvertCommand(const ConvertArguments& arguments);
 

@@ -103,6 +103,7 @@ void AwaitOthersGone(const SchedulerAddress& scheduler, int tasks) {
 absl::Status Lead(const JoinArguments& arguments, Joining& joining, const OpRegistry& ops, Interrupt& interrupt) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster, EmbeddedCluster::Start(joining.cluster));
   OF_ASSIGN_OR_RETURN(joining.compiled.plan, CompileJob(joining.compiled.job, ops));
+  OF_RETURN_IF_ERROR(CheckWork(joining.compiled.job));
   OF_RETURN_IF_ERROR(ResumeIfRestarted(arguments, joining));
   PrintWarnings(joining.compiled.job);
   const SchedulerAddress scheduler(cluster->address(), joining.identity);

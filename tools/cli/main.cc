@@ -1,16 +1,19 @@
 // The `oneflow` command: parses arguments, calls one command, prints its error once. Exit codes: 0 done, 1 failed, 2
 // wrong usage, 130 interrupted.
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_split.h"
 #include "glog/logging.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/device.h"
 #include "tools/bench/kernels.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/manual.h"
+#include "tools/cli/usage.h"
 #include "tools/daemon/daemon_main.h"
 #include "tools/scheduler/scheduler_main.h"
 #include "tools/worker/worker_main.h"
@@ -19,10 +22,14 @@ namespace oneflow {
 namespace {
 
 // A flag that is another spelling of --set FIELD=VALUE.
-void AddFieldFlag(CLI::App& app, std::vector<std::string>& fields, const std::string& flag, const std::string& field,
+void AddFieldFlag(CLI::App& app, std::vector<FieldFlag>& fields, const std::string& flag, const std::string& field,
                   const std::string& help) {
   app.add_option_function<std::string>(
-      flag, [&fields, field](const std::string& value) { fields.push_back(absl::StrCat(field, "=", value)); }, help);
+      flag,
+      [&fields, flag, field](const std::string& value) {
+        fields.push_back({flag, field, value});
+      },
+      help);
 }
 
 void AddConfig(CLI::App& app, JobArguments& job) {
@@ -37,44 +44,63 @@ void AddJob(CLI::App& app, JobArguments& job) {
 }
 
 void AddResume(CLI::App& app, JobArguments& job) {
-  app.add_flag("--resume{last}", job.resume,
-               "go on from the last good checkpoint in checkpoint.path, or with =FOLDER from that one");
+  app.add_flag(
+      "--resume{last}", job.resume,
+      "go on from the last good checkpoint in checkpoint.path, or with =FOLDER from that one, or from the last "
+      "of another job's folder");
 }
 
 constexpr char kTlsHelp[] = "folder of certificates, as `certs init` makes them; default: ONEFLOW_TLS, or plain text";
 
-void AddTls(CLI::App& app, std::string& folder) { app.add_option("--tls", folder, kTlsHelp)->envname("ONEFLOW_TLS"); }
+// The environment's is a default, not an option given: what contradicts --tls does not contradict that.
+CLI::Option* AddTls(CLI::App& app, std::string& folder) {
+  if (const char* const usual = std::getenv("ONEFLOW_TLS"); usual != nullptr) folder = usual;
+  return app.add_option("--tls", folder, kTlsHelp);
+}
 
+// Where the address has no default, a certificate is for nobody without it.
 void AddScheduler(CLI::App& app, SchedulerArguments& scheduler, const char* help = "address of the scheduler") {
-  app.add_option("--scheduler", scheduler.address, help)->capture_default_str();
-  AddTls(app, scheduler.tls);
+  CLI::Option* const address = app.add_option("--scheduler", scheduler.address, help)->check(HostAndPort(false));
+  if (!scheduler.address.empty()) address->capture_default_str();
+  CLI::Option* const tls = AddTls(app, scheduler.tls);
+  if (scheduler.address.empty()) tls->needs(address);
 }
 
 absl::Status BenchOn(const SchedulerArguments& scheduler, BenchArguments bench) {
   if (!scheduler.address.empty()) {
+    const std::vector<std::string> cases = absl::StrSplit(bench.cases, ',');
+    if (std::find(cases.begin(), cases.end(), "links") == cases.end())
+      return absl::InvalidArgumentError("--scheduler is for the case `links`, which --cases does not name");
     OF_ASSIGN_OR_RETURN(bench.scheduler, AddressOf(scheduler));
   }
   return BenchCommand(bench);
 }
 
+// REQUIRES: the command has --tls already.
 void AddInsecure(CLI::App& app, bool& insecure) {
-  app.add_flag("--insecure", insecure, "serve other machines in plain text: whoever reaches the port gives orders");
+  app.add_flag("--insecure", insecure, "serve other machines in plain text: whoever reaches the port gives orders")
+      ->excludes("--tls");
 }
 
 void AddLostAfter(CLI::App& app, double& seconds, const char* help) {
-  app.add_option("--lost-after", seconds, help)->check(CLI::Range(2.0, 86'400.0));
+  app.add_option("--lost-after", seconds, help)->check(NumberIn(2, 86'400));
 }
 constexpr char kLostAfterHelp[] =
     "seconds of silence after which a process of the cluster is taken for dead while others run; default: 2.5, of a "
     "worker 2";
 
 void AddMetricsPort(CLI::App& app, std::string& place) {
-  app.add_option("--metrics-port", place, "serve /metrics for Prometheus at PORT of this machine, or HOST:PORT");
+  app.add_option("--metrics-port", place, "serve /metrics for Prometheus at PORT of this machine, or HOST:PORT")
+      ->check(PlaceToServe());
 }
 
-void AddPage(CLI::App& app, std::string& place) {
-  app.add_option("--page", place, "show what goes on to browsers at PORT of this machine, or HOST:PORT");
+CLI::Option* AddPage(CLI::App& app, std::string& place) {
+  return app.add_option("--page", place, "show what goes on to browsers at PORT of this machine, or HOST:PORT")
+      ->check(PlaceToServe());
 }
+
+constexpr int kMostDevices = 4096;  // of a job, and so of use on a machine
+constexpr int kMostCores = 65'536;
 
 // Wrong usage in one line; help and the like are printed as CLI11 does.
 int ReportUsage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
@@ -123,10 +149,7 @@ int Main(int argc, char** argv) {
   AddJob(*sub, generate.job);
   AddScheduler(*sub, generate.scheduler, "use this running scheduler instead of an embedded cluster");
   AddFieldFlag(*sub, generate.job.fields, "--weights", "weights", "safetensors file of the trained model");
-  sub->add_option_function<std::string>(
-      "--prompt",
-      [&](const std::string& text) { generate.job.fields.push_back(absl::StrCat("generate.prompt=", text)); },
-      "text to continue");
+  AddFieldFlag(*sub, generate.job.fields, "--prompt", "generate.prompt", "text to continue");
   AddFieldFlag(*sub, generate.job.fields, "--tokens", "generate.tokens", "how many bytes");
   AddFieldFlag(*sub, generate.job.fields, "--temperature", "generate.temperature", "0: always the likeliest");
 
@@ -136,7 +159,7 @@ int Main(int argc, char** argv) {
   AddConfig(*sub, join.job);
   AddResume(*sub, join.job);
   sub->add_option("--metrics", join.metrics, "write one JSON object per step to this file, from task 0");
-  sub->add_option("--first", join.first, "host of task 0; default: as the batch system says");
+  sub->add_option("--first", join.first, "host of task 0; default: as the batch system says")->check(HostAlone());
   sub->add_option("--port", join.port,
                   "of that host, where the tasks meet; default: from 20000 on, by the job's number")
       ->check(CLI::Range(1, 65535));
@@ -158,7 +181,9 @@ int Main(int argc, char** argv) {
   sub->add_option("--memory", manifest.options.memory, "of a pod, as 16Gi; default: no limit");
   sub->add_option("--claim", manifest.options.claim, "PersistentVolumeClaim that all pods see under /data");
   sub->add_option("--tls-secret", manifest.options.tls, "Secret that holds a folder of certificates");
-  AddInsecure(*sub, manifest.insecure);
+  sub->add_flag("--insecure", manifest.insecure,
+                "pods reach one another in plain text: whoever reaches a port gives "
+                "orders");
 
   JobArguments compile;
   std::string output, dump_after;
@@ -182,21 +207,26 @@ int Main(int argc, char** argv) {
   sub->add_option("--set", show.sets, "override a field of the config")->allow_extra_args(false);
   sub->add_option("--process", show_process, "print the program of this process instead")
       ->check(CLI::NonNegativeNumber);
-  sub->add_flag("--memory", show_memory, "print what memory is for instead: weights, optimizer, activations, ...");
-  sub->add_flag("--schedule", show_schedule, "draw the pipeline's schedule instead");
-  sub->add_option("--schedule-svg", schedule_svg, "the same, and write it to this file as SVG");
+  sub->add_flag("--memory", show_memory, "print what memory is for instead: weights, optimizer, activations, ...")
+      ->excludes("--process");
+  sub->add_flag("--schedule", show_schedule, "draw the pipeline's schedule instead")
+      ->excludes("--process")
+      ->excludes("--memory");
+  sub->add_option("--schedule-svg", schedule_svg, "the same, and write it to this file as SVG")
+      ->excludes("--process")
+      ->excludes("--memory");
   std::string checked;
   sub = add(*plan, "check", "prove a plan file, whoever wrote it: format, memory, rates, no deadlock",
             [&] { return Report(PlanCheckCommand(checked)); });
   sub->add_option("file", checked, "plan file")->required();
   JobArguments before, after;
-  sub = add(*plan, "diff", "say what changed from one plan to another", [&] {
-    after.sets.insert(after.sets.begin(), before.sets.begin(), before.sets.end());
-    return Report(PlanDiffCommand(before, after));
-  });
+  std::vector<std::string> of_both;
+  sub = add(*plan, "diff", "say what changed from one plan to another",
+            [&] { return Report(PlanDiffCommand(before, after, of_both)); });
   sub->add_option("file", before.config, "plan file, or job config *.pbtxt")->required();
   sub->add_option("other", after.config, "what to compare with it")->required();
-  sub->add_option("--set", before.sets, "override a field of both configs")->allow_extra_args(false);
+  sub->add_option("--set", of_both, "override a field of both configs, or of that beside a plan file")
+      ->allow_extra_args(false);
   sub->add_option("--set-other", after.sets, "override a field of the second config alone")->allow_extra_args(false);
   CreditsArguments credits;
   sub = add(*plan, "credits", "say what bounds a step, and the fewest slots of registers that make it shortest",
@@ -204,8 +234,10 @@ int Main(int argc, char** argv) {
   sub->add_option("file", credits.file_or_job.config, "plan file, or job config *.pbtxt")->required();
   sub->add_option("--set", credits.file_or_job.sets, "override a field of the config")->allow_extra_args(false);
   sub->add_option("--costs", credits.costs, "trace of a run of it, which says what acts take")->required();
-  sub->add_option("--period-ms", credits.period_ms, "as few slots as reach this period; default: the shortest");
-  sub->add_option("--memory-mb", credits.memory_mb, "the most that slots may take on a device, in 10^6 bytes");
+  sub->add_option("--period-ms", credits.period_ms, "as few slots as reach this period; default: the shortest")
+      ->check(NumberIn(0, 1e9));
+  sub->add_option("--memory-mb", credits.memory_mb, "the most that slots may take on a device, in 10^6 bytes")
+      ->check(NumberIn(0, 1e12));
   sub->add_option("--save", credits.save, "write the slots to this file, which a job's field `slots` takes");
   ExplainArguments explain;
   sub = add(*plan, "explain", "say why tensors lie as they do, what that costs and what moves",
@@ -237,8 +269,12 @@ int Main(int argc, char** argv) {
                   "by the prices of the hosts in this file: the text of a job's cluster {}");
   sub->add_option("--slow", simulate.slow, "RANK=FACTOR: its acts take so many times as long")->allow_extra_args(false);
   sub->add_option("--kill", simulate.kill, "RANK@MS: it dies then; says who waits for whom")->allow_extra_args(false);
-  sub->add_option("--delay", simulate.delay_ms, "acts and messages take up to so many milliseconds longer, at random");
-  sub->add_option("--seed", simulate.seed, "of --delay")->capture_default_str();
+  CLI::Option* const delay = sub->add_option("--delay", simulate.delay_ms,
+                                             "acts and messages take up to so many milliseconds longer, at random");
+  sub->add_option("--seed", simulate.seed, "of --delay")->capture_default_str()->needs(delay);
+  for (const char* injected : {"--cluster", "--slow", "--kill", "--delay"}) {  // what was measured was measured so
+    sub->get_option(injected)->excludes("--costs")->excludes("--kernels");
+  }
 
   CLI::App* const trace = app.add_subcommand("trace", "look at traces that `run --trace FILE` wrote");
   trace->require_subcommand(1);
@@ -275,9 +311,7 @@ int Main(int argc, char** argv) {
       ->required();
   sub->add_option("to", convert.to, "safetensors file; or a job's folder of checkpoints")->required();
   sub->add_flag("--all", convert.all, "also what are no weights: the optimizer's state, statistics, ...");
-  sub->add_option("--step", convert.step, "of the checkpoint that is made")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--step", convert.step, "of the checkpoint that is made; default: 0")->check(CLI::NonNegativeNumber);
 
   SchedulerArguments scheduler{.address = SchedulerArgs().address};
   JobArguments submit;
@@ -297,15 +331,17 @@ int Main(int argc, char** argv) {
   jobs->callback([&] {
     if (jobs->get_subcommands().empty()) command = [&] { return Report(JobsCommand(scheduler, json, again)); };
   });
-  jobs->add_flag("--json", json, "one object a line, for programs");
-  jobs->add_flag("-w,--watch", again, "look again every second, until Ctrl-C");
+  CLI::Option* const as_json = jobs->add_flag("--json", json, "list them as one object a line, for programs");
+  CLI::Option* const watch = jobs->add_flag("-w,--watch", again, "list them again every second, until Ctrl-C");
   AddScheduler(*jobs, scheduler);
   sub = add(*jobs, "describe", "say all that is known of a job: where it runs, or what it waits for",
             [&] { return Report(DescribeCommand(scheduler, job)); });
+  sub->excludes(as_json)->excludes(watch);
   sub->add_option("job", job, "number of the job")->required();
   AddScheduler(*sub, scheduler);
   sub = add(*jobs, "diagnose", "say who waits for whom in a running job, and what each rank does",
             [&] { return Report(DiagnoseCommand(scheduler, job)); });
+  sub->excludes(as_json)->excludes(watch);
   sub->add_option("job", job, "number of the job")->required();
   AddScheduler(*sub, scheduler);
   sub =
@@ -321,7 +357,8 @@ int Main(int argc, char** argv) {
   bool gently = false;
   sub = add(app, "cancel", "cancel a job", [&] { return Report(CancelCommand(scheduler, job, gently)); });
   sub->add_option("job", job, "number of the job")->required();
-  sub->add_flag("--gently", gently, "let it end the steps it is in and write a checkpoint");
+  sub->add_flag("--gently", gently,
+                "let it end the steps it is in, and write a checkpoint if it has a folder for them");
   AddScheduler(*sub, scheduler);
 
   sub = add(app, "retry", "queue a job that failed or was cancelled for one more attempt",
@@ -401,10 +438,18 @@ int Main(int argc, char** argv) {
   sub->add_option("--cores", bench.cores, "cores for each layout and for PyTorch; 0: all of this machine")
       ->capture_default_str();
   sub->add_option("--cases", bench.cases, "what to measure, separated by commas")->capture_default_str();
-  sub->add_option("--pytorch", bench.pytorch, "Python interpreter with PyTorch to compare with");
-  sub->add_option("--pytorch-script", bench.pytorch_script, "the models in PyTorch")->capture_default_str();
+  CLI::Option* const python =
+      sub->add_option("--pytorch", bench.pytorch, "Python interpreter with PyTorch to compare with");
+  sub->add_option("--pytorch-script", bench.pytorch_script, "the models in PyTorch")
+      ->capture_default_str()
+      ->needs(python);
   sub->add_option("--json", bench.json, "write all figures to this file");
   AddScheduler(*sub, bench_scheduler, "measure `links` between the hosts of this cluster");
+  for (CLI::Option* option : sub->get_options()) {  // of the cases
+    if (option->get_name() == "--help") continue;
+    device->excludes(option);
+    timed->excludes(option);
+  }
 
   add(app, "man", "print this program's man page, for `man -l -`", [&] {
     std::cout << ManPage(app);
@@ -419,7 +464,9 @@ int Main(int argc, char** argv) {
 
   SchedulerArgs scheduler_args;
   sub = add(app, "scheduler", "serve as the scheduler of a cluster", [&] { return SchedulerMain(scheduler_args); });
-  sub->add_option("--address", scheduler_args.address, "host:port to listen on")->capture_default_str();
+  sub->add_option("--address", scheduler_args.address, "host:port to listen on")
+      ->capture_default_str()
+      ->check(HostAndPort(true));
   sub->add_option("--db", scheduler_args.db, "file of jobs and events")->capture_default_str();
   sub->add_option("--devices-per-user", scheduler_args.devices_per_user,
                   "how many devices of a kind the jobs of a user may have at a time; 0: all")
@@ -440,27 +487,32 @@ int Main(int argc, char** argv) {
                "seconds of silence after which a daemon is taken for dead while others are heard; default: 2.5");
   sub->add_flag("--parent-only", scheduler_args.parent_only)->group("");
   AddMetricsPort(*sub, scheduler_args.metrics);
-  AddPage(*sub, scheduler_args.page);
+  CLI::Option* const page = AddPage(*sub, scheduler_args.page);
   sub->add_option("--allow-path", scheduler_args.allow_paths,
                   "folder whose files, traces of jobs, the page may show; may be repeated; default: none where others "
                   "than this machine's users may submit jobs")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->needs(page);
   sub->add_option("--ready-fd", scheduler_args.ready_fd,
-                  "descriptor that takes the address, and that of a page, once it serves");
+                  "descriptor that takes the address, and that of a page, once it serves")
+      ->check(CLI::NonNegativeNumber);
 
   DaemonArgs daemon;
   sub = add(app, "daemon", "offer this machine's devices to a scheduler", [&] { return DaemonMain(daemon); });
-  sub->add_option("--scheduler", daemon.scheduler, "address of the scheduler")->capture_default_str();
+  sub->add_option("--scheduler", daemon.scheduler, "address of the scheduler")
+      ->capture_default_str()
+      ->check(HostAndPort(false));
   sub->add_option("--name", daemon.name, "unique in the cluster; default: the host's name");
   sub->add_option("--cpu-devices", daemon.cpu_devices,
                   "cpu devices to offer; default: one for each part of the machine's memory (NUMA node)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMostDevices));
   sub->add_option("--cuda-devices", daemon.cuda_devices, "cuda devices to offer; default: all that nvidia-smi lists")
-      ->check(CLI::NonNegativeNumber);
-  sub->add_option("--cores", daemon.cores, "cores for the cpu devices; 0: all")->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMostDevices));
+  sub->add_option("--cores", daemon.cores, "cores for the cpu devices; 0: all")->check(CLI::Range(0, kMostCores));
   sub->add_option("--work-dir", daemon.work_dir, "directory of the workers' logs; default: a temporary one");
   sub->add_option("--peer-host", daemon.peer_host, "where workers listen for workers of other daemons")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(HostAlone());
   sub->add_option("--allow-path", daemon.allow_paths,
                   "folder that jobs may read and write; may be repeated; / alone: everything. Default: everything if "
                   "the scheduler "
@@ -473,7 +525,8 @@ int Main(int argc, char** argv) {
   sub->add_flag("--parent-only", daemon.parent_only)->group("");
   sub->add_flag("--one-job", daemon.one_job)->group("");
   AddMetricsPort(*sub, daemon.metrics);
-  sub->add_option("--ready-fd", daemon.ready_fd, "descriptor that takes a line once it is registered");
+  sub->add_option("--ready-fd", daemon.ready_fd, "descriptor that takes a line once it is registered")
+      ->check(CLI::NonNegativeNumber);
 
   WorkerArgs worker;
   sub = add(app, "worker", "one process of a job; started by a daemon", [&] { return WorkerMain(worker); });
@@ -488,6 +541,10 @@ int Main(int argc, char** argv) {
   sub->add_option("--identity-fd", worker.identity_fd);
   sub->add_flag("--parent-only", worker.parent_only);
 
+  if (const char* const without = FindWithoutValue(argc, argv); without != nullptr) {
+    std::cerr << "oneflow: '" << without << "' has no value; 'oneflow --help' shows what there is\n";
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

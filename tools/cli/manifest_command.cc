@@ -26,6 +26,10 @@ absl::Status CheckOptions(const ManifestArguments& arguments) {
   if (!options.memory.empty() && !std::regex_match(options.memory, quantity)) {
     return absl::InvalidArgumentError(absl::StrCat("--memory is '", options.memory, "', which is no amount as 16Gi"));
   }
+  if (options.tasks != 0 && arguments.job.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tasks is ", options.tasks, ", but no job is named whose pods these would be"));
+  }
   if (options.tls.empty() == arguments.insecure) return absl::OkStatus();
   return absl::InvalidArgumentError(
       options.tls.empty() ? "pods reach one another over the network: name a --tls-secret, or say --insecure"

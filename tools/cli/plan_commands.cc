@@ -80,9 +80,15 @@ absl::StatusOr<pb::PlanSet> ReadPlan(const std::string& path) {
   return plan;
 }
 
+bool IsConfig(const JobArguments& arguments) { return absl::EndsWith(arguments.config, ".pbtxt"); }
+
 // A plan file, or the plan of a job config.
 absl::StatusOr<pb::PlanSet> ReadOrCompile(const JobArguments& arguments) {
-  if (!absl::EndsWith(arguments.config, ".pbtxt")) return ReadPlan(arguments.config);
+  if (!IsConfig(arguments)) {
+    if (arguments.sets.empty()) return ReadPlan(arguments.config);
+    return absl::InvalidArgumentError(absl::StrCat("--set ", arguments.sets[0], ": '", arguments.config,
+                                                   "' is a plan file, which has no fields to set, and no *.pbtxt"));
+  }
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(Job job, LoadJob(arguments, ops));
   OF_ASSIGN_OR_RETURN(pb::PlanSet plan, CompileJob(job, ops));
@@ -157,7 +163,13 @@ absl::Status PlanShowCommand(const JobArguments& arguments, int process, bool me
   return absl::OkStatus();
 }
 
-absl::Status PlanDiffCommand(const JobArguments& a, const JobArguments& b) {
+absl::Status PlanDiffCommand(const JobArguments& first, const JobArguments& second,
+                             const std::vector<std::string>& sets) {
+  JobArguments a = first, b = second;
+  for (JobArguments* const one : {&a, &b}) {
+    const bool has_fields = IsConfig(*one) || !(IsConfig(a) || IsConfig(b));  // of neither it is an error
+    if (has_fields) one->sets.insert(one->sets.begin(), sets.begin(), sets.end());
+  }
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, ReadOrCompile(a));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet other, ReadOrCompile(b));
   OF_ASSIGN_OR_RETURN(const std::string text, PlanDiff(plan, other));
@@ -198,7 +210,7 @@ absl::Status PlanCreditsCommand(const CreditsArguments& arguments) {
 
 absl::Status PlanShowScheduleCommand(const JobArguments& arguments, const std::string& svg) {
   constexpr int kTerminalWidth = 118;
-  if (!absl::EndsWith(arguments.config, ".pbtxt")) {
+  if (!IsConfig(arguments)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--schedule: '", arguments.config, "' is no job config *.pbtxt, which says the schedule"));
   }

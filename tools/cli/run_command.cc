@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
@@ -21,11 +22,15 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
   if (arguments.lost_after > 0 && !arguments.scheduler.address.empty()) {
     return absl::InvalidArgumentError("--lost-after is of an embedded cluster; that of --scheduler has its own");
   }
+  if (arguments.insecure && arguments.page.empty()) {
+    return absl::InvalidArgumentError("--insecure is of the page of an embedded cluster, and no --page is asked for");
+  }
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
   CompiledJob compiled;
   OF_ASSIGN_OR_RETURN(compiled.job, MakeJob(std::move(config), arguments.kind, ops));
   OF_ASSIGN_OR_RETURN(compiled.plan, CompileJob(compiled.job, ops));
+  OF_RETURN_IF_ERROR(CheckWork(compiled.job));
   OF_RETURN_IF_ERROR(ResumeAsAsked(arguments.job, compiled.job));
   PrintWarnings(compiled.job);
   Following following = {.metrics = arguments.metrics};
@@ -58,9 +63,17 @@ absl::Status FinalStatus(const pb::StateChange& last) {
 }
 
 absl::StatusOr<SourcedConfig> JobArguments::Load() const {
-  std::vector<std::string> overrides = sets;
-  overrides.insert(overrides.end(), fields.begin(), fields.end());
-  return LoadConfig(config, overrides);
+  OF_ASSIGN_OR_RETURN(SourcedConfig loaded, LoadConfig(config, sets));
+  for (const FieldFlag& flag : fields) {
+    const std::string assignment = absl::StrCat(flag.field, "=", flag.value),
+                      place = absl::StrCat(flag.flag, " ", flag.value);
+    for (const std::string& set : sets) {
+      if (set == assignment || !absl::StartsWith(set, absl::StrCat(flag.field, "="))) continue;
+      return absl::InvalidArgumentError(absl::StrCat(place, " and --set ", set, " contradict one another"));
+    }
+    OF_RETURN_IF_ERROR(ApplyOverride(assignment, loaded, place));
+  }
+  return loaded;
 }
 
 int RunCommand(const RunArguments& arguments) {

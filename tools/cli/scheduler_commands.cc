@@ -36,6 +36,7 @@ absl::Status SubmitCommand(const JobArguments& arguments, const SchedulerArgumen
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_RETURN_IF_ERROR(CompileJob(job, ops).status());
+  OF_RETURN_IF_ERROR(CheckWork(job));
   OF_RETURN_IF_ERROR(ResumeAsAsked(arguments, job));
   PrintWarnings(job);
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));

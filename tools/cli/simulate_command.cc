@@ -100,15 +100,6 @@ absl::Status PrintAndWrite(const SimulateArguments& arguments, const pb::Program
   return absl::OkStatus();
 }
 
-// What was measured is of the cluster that it was measured on.
-absl::Status CheckNothingInjected(const SimulateArguments& arguments) {
-  if (arguments.cluster.empty() && arguments.slow.empty() && arguments.kill.empty() && arguments.delay_ms == 0) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      "--cluster, --slow, --kill and --delay change what is predicted, not what --costs or --kernels measured");
-}
-
 // Of ranks that do the same at the same times one is played, unless all are asked for or any may be late.
 absl::Status SimulatePredicted(const SimulateArguments& arguments, const Job& job, const OpRegistry& ops,
                                const pb::PlanSet& set, int plan) {
@@ -177,7 +168,6 @@ absl::Status PlanSimulateCommand(const SimulateArguments& arguments) {
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
   OF_ASSIGN_OR_RETURN(const pb::PlanSet set, CompileJob(job, ops));
   OF_ASSIGN_OR_RETURN(const int plan, FindPlan(set, arguments.plan));
-  if (!arguments.costs.empty() || !arguments.kernels.empty()) OF_RETURN_IF_ERROR(CheckNothingInjected(arguments));
   if (arguments.costs.empty()) {
     OF_RETURN_IF_ERROR(arguments.kernels.empty() ? SimulatePredicted(arguments, job, ops, set, plan)
                                                  : SimulateKernels(arguments, job, ops, set, plan));

@@ -126,7 +126,10 @@ absl::StatusOr<SourcedConfig> ParseConfig(absl::string_view text, const std::str
 }
 
 absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config) {
-  const std::string place = absl::StrCat("--set ", assignment);
+  return ApplyOverride(assignment, config, absl::StrCat("--set ", assignment));
+}
+
+absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config, const std::string& place) {
   const auto error = [&](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat(place, ": ", what));
   };

@@ -28,6 +28,8 @@ absl::StatusOr<SourcedConfig> ParseConfig(absl::string_view text, const std::str
 // "evaluate={every:5}". InvalidArgument naming the override, the message, and the fields it has, or the value and the
 // type wanted.
 absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config);
+// The same of what the user has written elsewhere, as `place` says.
+absl::Status ApplyOverride(absl::string_view assignment, SourcedConfig& config, const std::string& place);
 
 // InvalidArgument naming a text that is not UTF-8: a message that holds it reaches nobody.
 absl::Status CheckTexts(const SourcedConfig& config);

@@ -29,6 +29,10 @@ absl::StatusOr<std::pair<int, double>> Parse(const char* flag, const std::string
   return std::pair(rank, value);
 }
 
+absl::Status Twice(const char* flag, int rank) {
+  return absl::InvalidArgumentError(absl::StrCat(flag, ": rank ", rank, " is named twice"));
+}
+
 // From 0 up to `most`, for these numbers.
 int64_t Drawn(uint64_t seed, uint64_t a, uint64_t b, uint64_t c, int64_t most) {
   uint64_t x = seed;
@@ -55,11 +59,12 @@ absl::StatusOr<Injection> ParseInjection(const std::vector<std::string>& slow, c
   Injection injection;
   for (const std::string& text : slow) {
     OF_ASSIGN_OR_RETURN(const auto parsed, Parse("--slow", text, '=', num_ranks));
-    injection.slow.insert_or_assign(parsed.first, parsed.second);
+    if (!injection.slow.emplace(parsed.first, parsed.second).second) return Twice("--slow", parsed.first);
   }
   for (const std::string& text : kill) {
     OF_ASSIGN_OR_RETURN(const auto parsed, Parse("--kill", text, '@', num_ranks));
-    injection.dies_ns.insert_or_assign(parsed.first, std::llround(1e6 * parsed.second));
+    if (!injection.dies_ns.emplace(parsed.first, std::llround(1e6 * parsed.second)).second)
+      return Twice("--kill", parsed.first);
   }
   if (!(delay_ms >= 0) || !(delay_ms <= kMostMs)) {
     return absl::InvalidArgumentError(absl::StrCat("--delay ", delay_ms, ": is no number of milliseconds"));

@@ -73,7 +73,7 @@ TEST_F(CheckpointToolsTest, TheListSaysWhatThereIsAndWhatIsDamaged) {
   EXPECT_THAT(lines[2], HasSubstr(" MB        2       1  weights           a safetensors file"));
   ASSERT_OK_AND_ASSIGN(const std::string one, ListText(CheckpointFolder(job(), 12)));
   EXPECT_THAT(one, HasSubstr(lines[2]));
-  EXPECT_THAT(ListText(dir_.File("none")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no checkpoint")));
+  EXPECT_THAT(ListText(dir_.File("none")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no such folder")));
   std::ofstream(dir_.File("weights.safetensors")) << "x";
   EXPECT_THAT(
       ListText(dir_.File("weights.safetensors")),
