@@ -339,7 +339,7 @@ absl::StatusOr<std::unique_ptr<DeviceContext>> EngineImpl::Open(int rank, int co
   OF_ASSIGN_OR_RETURN_AT(const Device device, LocalDevice(plans_, rank), Where(rank));
   absl::StatusOr<std::unique_ptr<DeviceContext>> context =
       options_.open_device ? options_.open_device(device, cores) : OpenDevice(device, cores);
-  OF_RETURN_IF_ERROR_AT(context.status(), Where(rank));
+  OF_RETURN_IF_ERROR_AT(context.status(), absl::StrCat("rank ", rank));  // the device names itself
   return context;
 }
 

@@ -111,25 +111,28 @@ class DataFile::Descriptor {
 
 std::string DataFileWhere(const std::string& path) { return absl::StrCat("data file '", path, "'"); }
 
-absl::StatusOr<DataFile> DataFile::Open(const std::string& path) {
+std::string DataFile::Where() const { return absl::StrCat(what_, " '", path_, "'"); }
+
+absl::StatusOr<DataFile> DataFile::Open(const std::string& path, const std::string& what) {
+  DataFile file;
+  file.path_ = path;
+  file.what_ = what;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // does not wait for a pipe's writer
   if (fd < 0) {
     return absl::Status(errno == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument,
-                        absl::StrCat(DataFileWhere(path), ": cannot open: ", std::strerror(errno)));
+                        absl::StrCat(file.Where(), ": cannot open: ", std::strerror(errno)));
   }
-  DataFile file;
   file.file_ = std::make_shared<Descriptor>(fd);
-  file.path_ = path;
   struct stat info;
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(DataFileWhere(path), ": not a regular file"));
+    return absl::InvalidArgumentError(absl::StrCat(file.Where(), ": not a regular file"));
   }
   file.size_ = info.st_size;
   uint8_t first[sizeof(kMagic)];
   if (file.size_ < static_cast<int64_t>(sizeof(first))) return file;
   OF_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(first)));
   if (!std::equal(std::begin(first), std::end(first), std::begin(kMagic))) return file;
-  OF_ASSIGN_OR_RETURN_AT(std::vector<uint8_t> inflated, Members(file).Inflate(), DataFileWhere(path));
+  OF_ASSIGN_OR_RETURN_AT(std::vector<uint8_t> inflated, Members(file).Inflate(), file.Where());
   file.size_ = static_cast<int64_t>(inflated.size());
   file.bytes_ = std::make_shared<const std::vector<uint8_t>>(std::move(inflated));
   file.file_.reset();
@@ -148,8 +151,7 @@ absl::Status DataFile::ReadAt(int64_t offset, absl::Span<uint8_t> to) const {
       done += static_cast<size_t>(got);
       continue;
     }
-    const std::string what =
-        absl::StrCat(DataFileWhere(path_), ": ", to.size(), " bytes at ", offset, " cannot be read: ");
+    const std::string what = absl::StrCat(Where(), ": ", to.size(), " bytes at ", offset, " cannot be read: ");
     if (got < 0) return absl::DataLossError(absl::StrCat(what, std::strerror(errno)));
     return absl::DataLossError(absl::StrCat(what, "it ends at ", offset + static_cast<int64_t>(done), ", but had ",
                                             size_, " bytes when it was opened"));

@@ -17,8 +17,9 @@ namespace oneflow {
 class DataFile {
  public:
   // NotFound if there is no such file, InvalidArgument if it is no regular file or its gzip stream is damaged,
-  // cut off, or followed by anything but another member or zeros up to the end, naming the byte.
-  static absl::StatusOr<DataFile> Open(const std::string& path);
+  // cut off, or followed by anything but another member or zeros up to the end, naming the byte. `what` says in errors
+  // what the file is.
+  static absl::StatusOr<DataFile> Open(const std::string& path, const std::string& what = "data file");
 
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }
@@ -31,7 +32,9 @@ class DataFile {
  private:
   class Descriptor;
 
-  std::string path_;
+  std::string Where() const;
+
+  std::string path_, what_;
   int64_t size_ = 0;
   std::shared_ptr<const Descriptor> file_;             // of a plain file
   std::shared_ptr<const std::vector<uint8_t>> bytes_;  // of a gzip file

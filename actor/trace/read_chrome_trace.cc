@@ -135,7 +135,7 @@ absl::StatusOr<Trace> ParseChromeTrace(absl::Span<const uint8_t> text) {
 }  // namespace
 
 absl::StatusOr<Trace> ReadChromeTrace(const std::string& path) {
-  OF_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path));
+  OF_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path, "trace"));
   OF_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, file.ReadAll());
   OF_ASSIGN_OR_RETURN_AT(Trace trace, ParseChromeTrace(bytes), absl::StrCat("trace '", path, "'"));
   return trace;

@@ -147,6 +147,9 @@ TEST(ErrorsTest, OfFilesThatAreRead) {
           {{"plan", "show", "DIR/none"}, "plan file 'DIR/none': cannot open: No such file or directory"},
           {{"plan", "show", "DIR/garbage"}, "plan file 'DIR/garbage': is not a serialised plan set"},
           {{"plan", "show", "DIR/nothing"}, "plan file 'DIR/nothing': plan set: version is 0, this reader knows 8"},
+          {{"trace", "summary", "DIR/none"}, "oneflow: trace 'DIR/none': cannot open: No such file or directory"},
+          {{"plan", "simulate", gpt, "--costs", "DIR/none"}, "trace 'DIR/none': cannot open"},
+          {{"run", gpt, "--set", "slots=DIR/none"}, "slots: file of slots 'DIR/none': cannot open"},
           {{"plan", "show", "DIR/none.pbtxt"}, "job config 'DIR/none.pbtxt': cannot open"},
       },
       1);
@@ -430,6 +433,16 @@ TEST(ErrorsTest, OfPortsHostsAndNumbers) {
     cases.push_back({{"plan", "credits", gpt, "--costs", "c", "--period-ms", wrong}, "--period-ms: "});
     cases.push_back({{"plan", "credits", gpt, "--costs", "c", "--memory-mb", wrong}, "--memory-mb: "});
   }
+  for (const char* wrong : {"-1", "1.5", "x", "99999999999999999999"}) {
+    const std::string said = absl::StrCat(": '", wrong, "': is no whole number from ");
+    cases.push_back({{"plan", "show", gpt, absl::StrCat("--process=", wrong)}, "--process" + said});
+    cases.push_back({{"trace", "summary", "t", absl::StrCat("--rank=", wrong)}, "--rank" + said});
+    cases.push_back({{"trace", "summary", "t", absl::StrCat("--rows=", wrong)}, "--rows" + said});
+    cases.push_back({{"logs", "1", absl::StrCat("--rank=", wrong)}, "--rank" + said});
+    cases.push_back({{"checkpoint", "convert", "a", "b", absl::StrCat("--step=", wrong)}, "--step" + said});
+    cases.push_back({{"scheduler", absl::StrCat("--devices-per-user=", wrong)}, "--devices-per-user" + said});
+    cases.push_back({{"scheduler", absl::StrCat("--ready-fd=", wrong)}, "--ready-fd" + said});
+  }
   cases.push_back({{"daemon", "--cpu-devices", "2000000000"}, "--cpu-devices: "});
   cases.push_back({{"daemon", "--cores", "2000000000"}, "--cores: "});
   for (size_t i = 0; i < cases.size(); i += 16) {  // so many processes at a time
@@ -454,6 +467,16 @@ TEST(ErrorsTest, OfTextsThatAreNotUtf8) {
           {{"run", gpt, "--set", "checkpoint.path=DIR/c", "--resume=DIR/c\xff"}, "c\\xff: is not UTF-8"},
       },
       1);
+  ExpectErrors(work,
+               {
+                   {{"manifest", "--insecure", "--image", "i\xff"}, "--image: 'i\\xff': is not UTF-8"},
+                   {{"manifest", "--insecure", "--image", "i", "--claim", "c\xff"}, "--claim: 'c\\xff': is not UTF-8"},
+                   {{"manifest", "--image", "i", "--tls-secret", "s\xff"}, "--tls-secret: 's\\xff': is not UTF-8"},
+                   {{"daemon", "--name", "d\xff"}, "--name: 'd\\xff': is not UTF-8"},
+                   {{"drain", "d\xff"}, "node: 'd\\xff': is not UTF-8"},
+               },
+               2);
+  ExpectErrors(work, {{{"manifest", "DIR/odd.pbtxt", "--image", "i", "--insecure"}, "odd.pbtxt': is not UTF-8"}}, 1);
   const Outcome named = work.Run({"run", work.Path("odd\xff.pbtxt"), "--set", "train.steps=1"});
   EXPECT_EQ(named.exit_code, 0) << named.err;
 }

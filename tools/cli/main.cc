@@ -172,15 +172,16 @@ int Main(int argc, char** argv) {
   sub = add(app, "manifest", "print what Kubernetes is to be told for a cluster that stays, or for one job",
             [&] { return Report(ManifestCommand(manifest)); });
   sub->add_option("job", manifest.job, "job config (protobuf text): pods for this job alone");
-  sub->add_option("--image", manifest.options.image, "container image that has `oneflow`")->required();
+  sub->add_option("--image", manifest.options.image, "container image that has `oneflow`")->required()->check(Utf8());
   sub->add_option("--name", manifest.options.name, "of what is made, or its beginning")->capture_default_str();
   sub->add_option("--namespace", manifest.options.space, "default: where it is applied");
   sub->add_option("--tasks", manifest.options.tasks, "pods of the job; default: its processes");
   sub->add_option("--cpus", manifest.options.cpus, "of a pod; 0: no limit")->check(CLI::Range(0, 100'000));
   sub->add_option("--gpus", manifest.options.gpus, "of a pod")->check(CLI::Range(0, 1024));
   sub->add_option("--memory", manifest.options.memory, "of a pod, as 16Gi; default: no limit");
-  sub->add_option("--claim", manifest.options.claim, "PersistentVolumeClaim that all pods see under /data");
-  sub->add_option("--tls-secret", manifest.options.tls, "Secret that holds a folder of certificates");
+  sub->add_option("--claim", manifest.options.claim, "PersistentVolumeClaim that all pods see under /data")
+      ->check(Utf8());
+  sub->add_option("--tls-secret", manifest.options.tls, "Secret that holds a folder of certificates")->check(Utf8());
   sub->add_flag("--insecure", manifest.insecure,
                 "pods reach one another in plain text: whoever reaches a port gives "
                 "orders");
@@ -205,8 +206,7 @@ int Main(int argc, char** argv) {
   });
   sub->add_option("file", show.config, "plan file, or job config *.pbtxt")->required();
   sub->add_option("--set", show.sets, "override a field of the config")->allow_extra_args(false);
-  sub->add_option("--process", show_process, "print the program of this process instead")
-      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--process", show_process, "print the program of this process instead")->check(WholeFrom(0));
   sub->add_flag("--memory", show_memory, "print what memory is for instead: weights, optimizer, activations, ...")
       ->excludes("--process");
   sub->add_flag("--schedule", show_schedule, "draw the pipeline's schedule instead")
@@ -283,14 +283,14 @@ int Main(int argc, char** argv) {
             [&] { return Report(TraceSummaryCommand(summary)); });
   sub->add_option("file", summary.file, "trace")->required();
   sub->add_option("--plan", summary.plan, "look at this plan; default: the one that acts for longest");
-  sub->add_option("--rank", summary.rank, "only this rank's queues, in detail")->check(CLI::NonNegativeNumber);
-  sub->add_option("--rows", summary.rows, "of every table")->capture_default_str()->check(CLI::PositiveNumber);
+  sub->add_option("--rank", summary.rank, "only this rank's queues, in detail")->check(WholeFrom(0));
+  sub->add_option("--rows", summary.rows, "of every table")->capture_default_str()->check(WholeFrom(1));
   TraceArguments compare;
   sub = add(*trace, "compare", "compare two traces of one plan", [&] { return Report(TraceCompareCommand(compare)); });
   sub->add_option("file", compare.file, "trace")->required();
   sub->add_option("other", compare.other, "trace to compare with it")->required();
   sub->add_option("--plan", compare.plan, "look at this plan; default: the one that acts for longest");
-  sub->add_option("--rows", compare.rows, "of every table")->capture_default_str()->check(CLI::PositiveNumber);
+  sub->add_option("--rows", compare.rows, "of every table")->capture_default_str()->check(WholeFrom(1));
 
   CLI::App* const checkpoint = app.add_subcommand("checkpoint", "look at checkpoints of jobs, and convert them");
   checkpoint->require_subcommand(1);
@@ -311,7 +311,7 @@ int Main(int argc, char** argv) {
       ->required();
   sub->add_option("to", convert.to, "safetensors file; or a job's folder of checkpoints")->required();
   sub->add_flag("--all", convert.all, "also what are no weights: the optimizer's state, statistics, ...");
-  sub->add_option("--step", convert.step, "of the checkpoint that is made; default: 0")->check(CLI::NonNegativeNumber);
+  sub->add_option("--step", convert.step, "of the checkpoint that is made; default: 0")->check(WholeFrom(0));
 
   SchedulerArguments scheduler{.address = SchedulerArgs().address};
   JobArguments submit;
@@ -351,7 +351,7 @@ int Main(int argc, char** argv) {
   LogsArguments logs;
   sub = add(app, "logs", "print what the workers of a job wrote", [&] { return Report(LogsCommand(scheduler, logs)); });
   sub->add_option("job", logs.job, "number of the job")->required();
-  sub->add_option("--rank", logs.rank, "only the worker that has this rank")->check(CLI::NonNegativeNumber);
+  sub->add_option("--rank", logs.rank, "only the worker that has this rank")->check(WholeFrom(0));
   sub->add_flag("-f,--follow", logs.follow, "all of it from the beginning, and what comes, until the job ends");
   AddScheduler(*sub, scheduler);
   bool gently = false;
@@ -370,7 +370,7 @@ int Main(int argc, char** argv) {
   std::string node;
   bool undo = false;
   sub = add(app, "drain", "give a node no new jobs", [&] { return Report(DrainCommand(scheduler, node, undo)); });
-  sub->add_option("node", node, "name of its daemon")->required();
+  sub->add_option("node", node, "name of its daemon")->required()->check(Utf8());
   sub->add_flag("--undo", undo, "give it jobs again");
   AddScheduler(*sub, scheduler);
 
@@ -471,7 +471,7 @@ int Main(int argc, char** argv) {
   sub->add_option("--devices-per-user", scheduler_args.devices_per_user,
                   "how many devices of a kind the jobs of a user may have at a time; 0: all")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(WholeFrom(0));
   sub->add_option("--keep-jobs", scheduler_args.keep_jobs,
                   "how many jobs that ended are kept, with their events, plans and logs; earlier ones are forgotten")
       ->capture_default_str()
@@ -495,14 +495,14 @@ int Main(int argc, char** argv) {
       ->needs(page);
   sub->add_option("--ready-fd", scheduler_args.ready_fd,
                   "descriptor that takes the address, and that of a page, once it serves")
-      ->check(CLI::NonNegativeNumber);
+      ->check(WholeFrom(0));
 
   DaemonArgs daemon;
   sub = add(app, "daemon", "offer this machine's devices to a scheduler", [&] { return DaemonMain(daemon); });
   sub->add_option("--scheduler", daemon.scheduler, "address of the scheduler")
       ->capture_default_str()
       ->check(HostAndPort(false));
-  sub->add_option("--name", daemon.name, "unique in the cluster; default: the host's name");
+  sub->add_option("--name", daemon.name, "unique in the cluster; default: the host's name")->check(Utf8());
   sub->add_option("--cpu-devices", daemon.cpu_devices,
                   "cpu devices to offer; default: one for each part of the machine's memory (NUMA node)")
       ->check(CLI::Range(0, kMostDevices));
@@ -526,7 +526,7 @@ int Main(int argc, char** argv) {
   sub->add_flag("--one-job", daemon.one_job)->group("");
   AddMetricsPort(*sub, daemon.metrics);
   sub->add_option("--ready-fd", daemon.ready_fd, "descriptor that takes a line once it is registered")
-      ->check(CLI::NonNegativeNumber);
+      ->check(WholeFrom(0));
 
   WorkerArgs worker;
   sub = add(app, "worker", "one process of a job; started by a daemon", [&] { return WorkerMain(worker); });

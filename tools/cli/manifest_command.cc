@@ -6,6 +6,7 @@
 #include "tools/cli/commands.h"
 #include "tools/job/cluster.h"
 #include "tools/job/read_text.h"
+#include "tools/job/visible_text.h"
 
 namespace oneflow {
 namespace {
@@ -38,6 +39,7 @@ absl::Status CheckOptions(const ManifestArguments& arguments) {
 
 absl::StatusOr<std::string> ReadJob(const std::string& path) {
   OF_ASSIGN_OR_RETURN(std::string text, ReadText("job config", path));
+  if (!IsUtf8(text)) return absl::InvalidArgumentError(absl::StrCat("job config '", path, "': is not UTF-8"));
   if (!text.empty()) return text;
   return absl::InvalidArgumentError(absl::StrCat("job config '", path, "': is empty"));
 }

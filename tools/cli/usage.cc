@@ -87,6 +87,18 @@ CLI::Validator NumberIn(double least, double most) {
   });
 }
 
+CLI::Validator WholeFrom(int64_t least) {
+  return Checked("NUMBER", [least](absl::string_view value) -> std::string {
+    int64_t number = 0;
+    if (absl::SimpleAtoi(value, &number) && number >= least) return "";
+    return absl::StrCat("is no whole number from ", least, " on");
+  });
+}
+
+CLI::Validator Utf8() {
+  return Checked("TEXT", [](absl::string_view value) -> std::string { return IsUtf8(value) ? "" : "is not UTF-8"; });
+}
+
 const char* FindWithoutValue(int argc, char** argv) {
   for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
     if (!absl::StartsWith(argv[i], "--")) continue;

@@ -1,6 +1,8 @@
 // What the values of options may be, checked before a command begins: a wrong one is wrong usage.
 #pragma once
 
+#include <cstdint>
+
 #include "CLI/CLI.hpp"
 
 namespace oneflow {
@@ -13,6 +15,11 @@ CLI::Validator HostAndPort(bool may_choose);
 CLI::Validator HostAlone();
 // A number in [least, most], which NaN is not.
 CLI::Validator NumberIn(double least, double most);
+
+// A whole number from `least` on.
+CLI::Validator WholeFrom(int64_t least);
+// A text that a scheduler can be told.
+CLI::Validator Utf8();
 
 // The first argument "--OPTION=" that has nothing behind its sign, which CLI11 would take the next argument for; null
 // if there is none.

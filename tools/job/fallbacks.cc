@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<FallbackConfig>> FallbackConfigs(const SourcedConfig&
     fallbacks.push_back(OnMesh(config, mesh, "restart.meshes"));
     const int64_t smaller = NumDevices(fallbacks.back().config.config);
     if (smaller < devices) continue;
-    return absl::InvalidArgumentError(absl::StrCat(config.Where("restart.meshes"), ": ", fallbacks.size() - 1,
+    return absl::InvalidArgumentError(absl::StrCat(config.Where("restart.meshes"), ": mesh ", fallbacks.size(),
                                                    " takes ", smaller, " devices, which are not fewer than the job's ",
                                                    devices));
   }

@@ -11,7 +11,7 @@
 namespace oneflow {
 
 absl::StatusOr<SlotsByName> ReadSlots(const std::string& path) {
-  OF_ASSIGN_OR_RETURN(const std::string text, ReadText("slots", path));
+  OF_ASSIGN_OR_RETURN(const std::string text, ReadText("file of slots", path));
   pb::Slots given;
   FirstError error;
   google::protobuf::TextFormat::Parser parser;

@@ -191,7 +191,9 @@ void CheckPipeline(const pb::Pipeline& pipeline, Checker& check) {
   check.Require(pipeline.chunks() == 0 || (!pipeline.schedule().empty() && pipeline.schedule() != "credits"),
                 "pipeline.schedule", "chunks are given, but no schedule");
   check.Require(pipeline.costs().empty() || greedy, "pipeline.costs",
-                absl::StrCat("schedule '", pipeline.schedule(), "' takes none, 'greedy' does"));
+                pipeline.schedule().empty()
+                    ? "only schedule 'greedy' takes them, and no pipeline.schedule is given"
+                    : absl::StrCat("schedule '", pipeline.schedule(), "' takes none, 'greedy' does"));
   check.NotNegative(pipeline.activations_mb(), "pipeline.activations_mb");
   check.Require(pipeline.activations_mb() == 0 || !pipeline.costs().empty(), "pipeline.activations_mb",
                 "needs pipeline.costs, a trace, which says what activations take");

@@ -62,9 +62,9 @@ TEST(FallbacksTest, LessOfDpDownToTheLeast) {
 
 TEST(FallbacksTest, AMeshThatIsNoSmallerIsRefused) {
   EXPECT_THAT(FallbacksOf("mesh { dp: 2 } restart { attempts: 2 meshes { dp: 1 } meshes { tp: 2 } }")[0],
-              HasSubstr("j.pbtxt:3: restart.meshes: 1 takes 2 devices, which are not fewer than the job's 2"));
+              HasSubstr("j.pbtxt:3: restart.meshes: mesh 2 takes 2 devices, which are not fewer than the job's 2"));
   EXPECT_THAT(FallbacksOf("mesh { dp: 2 } evaluate { mesh { dp: 2 } } restart { attempts: 2 meshes { dp: 1 } }")[0],
-              HasSubstr("0 takes 2 devices, which are not fewer than the job's 2"))
+              HasSubstr("mesh 1 takes 2 devices, which are not fewer than the job's 2"))
       << "evaluation takes as many still";
 }
 
