@@ -35,7 +35,6 @@ const std::vector<std::string> kUnfit[] = {
     // The data.
     {"model.gpt.vocabulary=20"},
     {"model.gpt.context=20000"},
-    {"evaluate={batch_size: 1000}"},
     {"data={clicks {fields: 9 vocabulary: 8}}", "model={wide_deep {}}"},
     // The devices.
     {"mesh={dp: 8}", "cluster.processes=16"},
