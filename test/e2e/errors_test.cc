@@ -269,6 +269,10 @@ TEST(ErrorsTest, OfPlacesToWrite) {
           {{"run", gpt, "--lost-after", "5", "--scheduler", "127.0.0.1:1"}, "--lost-after is of an embedded cluster"},
           {{"run", gpt, "--metrics", "DIR/none/m"},
            "--metrics: cannot write 'DIR/none/m': there is no folder 'DIR/none'"},
+          {{"bench", "--json", "DIR/none/j"}, "--json: cannot write 'DIR/none/j': there is no folder 'DIR/none'"},
+          {{"bench", "device", "--output", "DIR/none/d"}, "--output: cannot write 'DIR/none/d': there is no folder"},
+          {{"bench", "kernels", gpt, "--output", "DIR/none/k"},
+           "--output: cannot write 'DIR/none/k': there is no folder"},
           {{"run", gpt, "--save-weights", "DIR/none/w"}, "cannot write 'DIR/none/w': there is no folder 'DIR/none'"},
           {{"run", gpt, "--save-weights", "DIR/tmp"}, "cannot write 'DIR/tmp': it is a directory"},
           {{"run", gpt, "--save-initial-weights", "DIR/none/w"}, "save_initial_weights: cannot write"},
@@ -440,6 +444,10 @@ TEST(ErrorsTest, OfPortsHostsAndNumbers) {
     cases.push_back({{"trace", "summary", "t", absl::StrCat("--rows=", wrong)}, "--rows" + said});
     cases.push_back({{"logs", "1", absl::StrCat("--rank=", wrong)}, "--rank" + said});
     cases.push_back({{"checkpoint", "convert", "a", "b", absl::StrCat("--step=", wrong)}, "--step" + said});
+    cases.push_back({{"plan", "simulate", gpt, "--delay=1", absl::StrCat("--seed=", wrong)}, "--seed" + said});
+    for (const char* command : {"watch", "logs", "cancel", "retry"}) {
+      cases.push_back({{command, "--", wrong}, "job" + said});
+    }
     cases.push_back({{"scheduler", absl::StrCat("--devices-per-user=", wrong)}, "--devices-per-user" + said});
     cases.push_back({{"scheduler", absl::StrCat("--ready-fd=", wrong)}, "--ready-fd" + said});
   }

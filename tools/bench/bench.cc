@@ -39,6 +39,7 @@
 #include "tools/bench/simulate_scale.h"
 #include "tools/bench/start_up.h"
 #include "tools/job/job.h"
+#include "tools/job/outputs.h"
 #include "tools/process/stop_signals.h"
 #include "tools/process/temp_dir.h"
 #include "tools/process/write_file.h"
@@ -237,6 +238,7 @@ absl::Status Bench::Prepare() {
   if (steps() < 1) return absl::InvalidArgumentError(absl::StrCat("--steps ", steps(), ": must be at least 1"));
   if (warmup() < 1) return absl::InvalidArgumentError(absl::StrCat("--warmup ", warmup(), ": must be at least 1"));
   if (a_.cores < 0) return absl::InvalidArgumentError(absl::StrCat("--cores ", a_.cores, ": must not be negative"));
+  if (!a_.json.empty()) OF_RETURN_IF_ERROR_AT(CheckWritable(a_.json, /*may_be_stream=*/true), "--json");
   getloadavg(&load_average_, 1);
   OF_ASSIGN_OR_RETURN(dir_, TempDir::Make("oneflow-bench"));
   const std::string path = dir_->path() + "/sample.txt";

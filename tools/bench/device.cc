@@ -20,6 +20,7 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/operand_values.h"
 #include "tools/job/device_table.h"
+#include "tools/job/outputs.h"
 #include "tools/process/write_file.h"
 
 namespace oneflow {
@@ -276,6 +277,8 @@ absl::Status BenchDeviceCommand(const BenchDeviceArguments& arguments) {
     return absl::InvalidArgumentError(absl::StrCat("device '", arguments.device, "' is neither 'cpu' nor 'cuda'"));
   if (arguments.cores < 1)
     return absl::InvalidArgumentError(absl::StrCat(arguments.cores, " cores: at least 1 is needed"));
+  if (!arguments.output.empty())
+    OF_RETURN_IF_ERROR_AT(CheckWritable(arguments.output, /*may_be_stream=*/true), "--output");
   OF_ASSIGN_OR_RETURN(DeviceSpeeds speeds,
                       MeasureDevice(arguments.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda, arguments.cores));
   speeds.kind = arguments.kind.empty() ? arguments.device : arguments.kind;

@@ -14,6 +14,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "tools/bench/act_replay.h"
 #include "tools/bench/message_probe.h"
+#include "tools/job/outputs.h"
 #include "tools/process/stop_signals.h"
 #include "tools/process/temp_dir.h"
 #include "tools/process/write_file.h"
@@ -120,6 +121,8 @@ absl::StatusOr<pb::KernelCosts> MeasureKernels(const Job& job, const pb::Program
 absl::Status BenchKernelsCommand(const BenchKernelsArguments& arguments) {
   std::atomic<bool> stop{false};
   const StopSignals signals([&](int) { stop = true; });
+  if (!arguments.output.empty())
+    OF_RETURN_IF_ERROR_AT(CheckWritable(arguments.output, /*may_be_stream=*/true), "--output");
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, LoadConfig(arguments.config, arguments.sets));
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));

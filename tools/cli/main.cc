@@ -34,7 +34,8 @@ void AddFieldFlag(CLI::App& app, std::vector<FieldFlag>& fields, const std::stri
 
 void AddConfig(CLI::App& app, JobArguments& job) {
   app.add_option("job", job.config, "job config (protobuf text)")->required();
-  app.add_option("--set", job.sets, "override a field of the config: path.to.field=value; may be repeated")
+  app.add_option("--set", job.sets,
+                 "override a field of the config: path.to.field=value; may be repeated, and the last of a field counts")
       ->allow_extra_args(false);
 }
 
@@ -271,7 +272,7 @@ int Main(int argc, char** argv) {
   sub->add_option("--kill", simulate.kill, "RANK@MS: it dies then; says who waits for whom")->allow_extra_args(false);
   CLI::Option* const delay = sub->add_option("--delay", simulate.delay_ms,
                                              "acts and messages take up to so many milliseconds longer, at random");
-  sub->add_option("--seed", simulate.seed, "of --delay")->capture_default_str()->needs(delay);
+  sub->add_option("--seed", simulate.seed, "of --delay")->capture_default_str()->check(WholeFrom(0))->needs(delay);
   for (const char* injected : {"--cluster", "--slow", "--kill", "--delay"}) {  // what was measured was measured so
     sub->get_option(injected)->excludes("--costs")->excludes("--kernels");
   }
@@ -337,33 +338,33 @@ int Main(int argc, char** argv) {
   sub = add(*jobs, "describe", "say all that is known of a job: where it runs, or what it waits for",
             [&] { return Report(DescribeCommand(scheduler, job)); });
   sub->excludes(as_json)->excludes(watch);
-  sub->add_option("job", job, "number of the job")->required();
+  sub->add_option("job", job, "number of the job")->required()->check(WholeFrom(1));
   AddScheduler(*sub, scheduler);
   sub = add(*jobs, "diagnose", "say who waits for whom in a running job, and what each rank does",
             [&] { return Report(DiagnoseCommand(scheduler, job)); });
   sub->excludes(as_json)->excludes(watch);
-  sub->add_option("job", job, "number of the job")->required();
+  sub->add_option("job", job, "number of the job")->required()->check(WholeFrom(1));
   AddScheduler(*sub, scheduler);
   sub =
       add(app, "watch", "show how a job goes on, as `run` does", [&] { return Report(WatchCommand(scheduler, job)); });
-  sub->add_option("job", job, "number of the job")->required();
+  sub->add_option("job", job, "number of the job")->required()->check(WholeFrom(1));
   AddScheduler(*sub, scheduler);
   LogsArguments logs;
   sub = add(app, "logs", "print what the workers of a job wrote", [&] { return Report(LogsCommand(scheduler, logs)); });
-  sub->add_option("job", logs.job, "number of the job")->required();
+  sub->add_option("job", logs.job, "number of the job")->required()->check(WholeFrom(1));
   sub->add_option("--rank", logs.rank, "only the worker that has this rank")->check(WholeFrom(0));
   sub->add_flag("-f,--follow", logs.follow, "all of it from the beginning, and what comes, until the job ends");
   AddScheduler(*sub, scheduler);
   bool gently = false;
   sub = add(app, "cancel", "cancel a job", [&] { return Report(CancelCommand(scheduler, job, gently)); });
-  sub->add_option("job", job, "number of the job")->required();
+  sub->add_option("job", job, "number of the job")->required()->check(WholeFrom(1));
   sub->add_flag("--gently", gently,
                 "let it end the steps it is in, and write a checkpoint if it has a folder for them");
   AddScheduler(*sub, scheduler);
 
   sub = add(app, "retry", "queue a job that failed or was cancelled for one more attempt",
             [&] { return Report(RetryCommand(scheduler, job)); });
-  sub->add_option("job", job, "number of the job")->required();
+  sub->add_option("job", job, "number of the job")->required()->check(WholeFrom(1));
   AddScheduler(*sub, scheduler);
   AddScheduler(*add(app, "nodes", "list the daemons of a cluster", [&] { return Report(NodesCommand(scheduler)); }),
                scheduler);
@@ -418,7 +419,9 @@ int Main(int argc, char** argv) {
   device->callback([&] { bench_device.asked = true; });
   device->add_option("--device", bench_device.device, "cpu or cuda")->capture_default_str();
   device->add_option("--kind", bench_device.kind, "name of the row; default: the device");
-  device->add_option("--cores", bench_device.cores, "cores that a cpu device has")->capture_default_str();
+  device->add_option("--cores", bench_device.cores, "cores that a cpu device has")
+      ->capture_default_str()
+      ->check(CLI::Range(1, kMostCores));
   device->add_option("--output", bench_device.output, "file to write; default: standard output");
   CLI::App* const timed = sub->add_subcommand(
       "kernels", "measure the instructions of a job's plan on this machine, for `plan simulate --kernels`");

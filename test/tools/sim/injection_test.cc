@@ -41,6 +41,10 @@ TEST(InjectionTest, AFlagThatMakesNoSenseIsNamed) {
   }
   EXPECT_THAT(ParseInjection({}, {"4@1"}, 0, 1, 4).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--kill '4@1': there is no rank 4 of 4")));
+  EXPECT_THAT(ParseInjection({"1=2", "1=3"}, {}, 0, 1, 4).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, "--slow: rank 1 is named twice"));
+  EXPECT_THAT(ParseInjection({}, {"2@1", "2@1"}, 0, 1, 4).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, "--kill: rank 2 is named twice"));
   EXPECT_THAT(ParseInjection({}, {}, -1, 1, 4).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--delay -1")));
 }
