@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <regex>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
