@@ -453,7 +453,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     if (!failure_.ok()) return;  // what is not stored is not told
     mu_.Unlock();
     const absl::Time begin = clock_.Now();
-    std::map<int64_t, absl::Status> lost;
+    std::map<int64_t, LostStart> lost;
     const absl::Status stored = Write(effects, lost);
     if (stored.ok()) {
       metrics_.OnStored(effects, clock_.Now() - begin);
@@ -464,7 +464,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
     Tell(effects);
     stored_ = place;
     Effects ends;
-    for (const auto& [job, why] : lost) state_.Abandon(job, why.message(), clock_.Now(), ends);
+    for (const auto& [job, start] : lost) state_.Abandon(start, clock_.Now(), ends);
     Perform(std::move(ends));
   }
 
@@ -548,7 +548,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
   }
 
   // Jobs whose plan is damaged are added to `lost`, and nobody is told to start them.
-  absl::Status Write(Effects& effects, std::map<int64_t, absl::Status>& lost) {
+  absl::Status Write(Effects& effects, std::map<int64_t, LostStart>& lost) {
     absl::MutexLock lock(&store_mu_);
     OF_RETURN_IF_ERROR(store_->Apply(effects, effects.durable()));
     std::string hash, plan;       // the last one: the processes of a job follow one another
@@ -559,7 +559,11 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       if (spec.plan_hash() != hash) {
         absl::StatusOr<std::string> loaded = store_->LoadPlan(spec.plan_hash());
         if (absl::IsNotFound(loaded.status())) {
-          lost[message.start().job()] = IsDamaged(loaded.status());
+          LostStart& start = lost[message.start().job()];
+          start.job = message.start().job();
+          start.attempt = message.start().attempt();
+          start.processes.push_back(message.start().process());
+          start.why = std::string(IsDamaged(loaded.status()).message());
           continue;
         }
         OF_RETURN_IF_ERROR(loaded.status());

@@ -163,10 +163,12 @@ absl::Status SchedulerState::Cancel(int64_t number, bool gently, absl::Time now,
   return absl::OkStatus();
 }
 
-void SchedulerState::Abandon(int64_t number, absl::string_view why, absl::Time now, Effects& effects) {
-  const auto found = jobs_.find(number);
-  if (found == jobs_.end() || Ended(found->second)) return;
-  EndJob(found->second, pb::FAILED, why, now, effects);
+void SchedulerState::Abandon(const LostStart& lost, absl::Time now, Effects& effects) {
+  const auto found = jobs_.find(lost.job);
+  if (found == jobs_.end() || found->second.attempt != lost.attempt) return;
+  Job& job = found->second;
+  for (const int process : lost.processes) Release(job, process, effects);
+  if (!Ended(job)) EndJob(job, pb::FAILED, lost.why, now, effects);
   PlaceQueued(now, effects);
 }
 

@@ -111,6 +111,14 @@ struct Effects {
   void Append(Effects later);
 };
 
+// Workers that could not be started.
+struct LostStart {
+  int64_t job = 0;
+  uint64_t attempt = 0;
+  std::vector<int> processes;
+  std::string why;
+};
+
 // A job as the store holds it.
 struct StoredJob {
   pb::JobStatus status;
@@ -137,8 +145,8 @@ class SchedulerState {
   // NotFound; FailedPrecondition if the job has ended.
   // `gently`: a running job's workers are asked to end, and it is CANCELLED when they have.
   absl::Status Cancel(int64_t job, bool gently, absl::Time now, Effects& effects);
-  // Ends a job whose plan the store has lost, if it has not ended.
-  void Abandon(int64_t job, absl::string_view why, absl::Time now, Effects& effects);
+  // These workers of the job's attempt were not started, for the store has lost their plan: the job fails.
+  void Abandon(const LostStart& lost, absl::Time now, Effects& effects);
   // A running job's workers are asked to write a checkpoint and to go on. NotFound; FailedPrecondition if the job does
   // not run, or has no folder for checkpoints.
   absl::Status Save(int64_t job, Effects& effects);

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -104,6 +105,7 @@ class DamagedStoreTest : public ::testing::Test {
   }
   void Start(const std::string& name) {
     SchedulerOptions options{.db_path = absl::StrCat(dir_->path(), "/", name)};
+    options.keep = keep_;
     options.limits.lease = absl::Hours(1);  // the daemons of this test send no heartbeats
     ASSERT_OK_AND_ASSIGN(server_, SchedulerServer::Start(options));
     ASSERT_OK_AND_ASSIGN(client_, Client::Connect(server_->address(), absl::Seconds(10)));
@@ -161,6 +163,7 @@ class DamagedStoreTest : public ::testing::Test {
     return jobs;
   }
 
+  EndedJobsRule keep_;
   std::unique_ptr<TempDir> dir_;
   std::unique_ptr<SchedulerServer> server_;
   std::unique_ptr<Client> client_;
@@ -244,6 +247,34 @@ TEST_F(DamagedStoreTest, TheJobSaysWhatIsDamaged) {
     server_->Stop();
     server_.reset();
   }
+}
+
+// What is lost while the scheduler runs is found when the job is to start: of a job that is not known to have the plan,
+// it goes with another's.
+TEST_F(DamagedStoreTest, APlanThatIsLostWhileItsJobWaitsCostsThatJobAlone) {
+  const pb::JobSpec shared = EmptyJob(1, 1, 1, 77);
+  Start("shared");
+  EXPECT_EQ(client_->Submit(shared).value_or(0), 1);
+  EXPECT_OK(client_->Cancel(1));
+  EXPECT_EQ(client_->Submit(shared).value_or(0), 2);
+  EXPECT_EQ(client_->Submit(EmptyJob(1, 1)).value_or(0), 3);
+  EXPECT_EQ(client_->Submit(EmptyJob(1, 1)).value_or(0), 4);
+  EXPECT_OK(client_->Cancel(4));
+  server_.reset();
+  Database(dir_->path() + "/shared").Ask("DELETE FROM job_plans WHERE job = 2");
+  keep_ = {.jobs = 1, .every = absl::Milliseconds(1)};
+  Start("shared");
+  while (Jobs().contains(1)) std::this_thread::yield();
+  EXPECT_EQ(client_->Submit(EmptyJob(1, 1)).value_or(0), 5) << "what is stored comes after what is deleted";
+  FakeDaemon daemon(server_->address(), "d1", 1);
+  EXPECT_TRUE(daemon.Read().has_welcome());
+  EXPECT_EQ(daemon.Read().start().job(), 3) << "the next, and never 2";
+  std::string end;
+  EXPECT_OK(client_->Watch(2, 0, [&end](const pb::JobEvent& event) {
+    if (event.has_state()) end = event.state().message();
+    return true;
+  }));
+  EXPECT_THAT(end, ::testing::AllOf(HasSubstr("the store is damaged"), HasSubstr("there is no plan")));
 }
 
 }  // namespace

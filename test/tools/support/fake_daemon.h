@@ -19,6 +19,7 @@ class FakeDaemon {
   // `jobs`: of which it has worker 0.
   FakeDaemon(const std::string& scheduler, const std::string& name, int devices, const std::vector<int64_t>& jobs = {})
       : stub_(pb::Scheduler::NewStub(OpenChannel(scheduler))) {
+    context_.set_wait_for_ready(true);  // a busy machine may take longer to connect than a channel tries
     context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     stream_ = stub_->DaemonSession(&context_);
     pb::FromDaemon message;
