@@ -9,8 +9,9 @@
 // copied on the way to the network where it lies in a few runs; payloads go in pieces, and messages between them. Who
 // may send is settled before: peers are told the address and a stamp of random bytes over the control network, and
 // whatever comes without the stamp is dropped. Where that network is secret they are told a key too, and all that goes
-// over this one is sealed with it (seal.h): what is not, was changed or comes again is dropped. A connection that
-// breaks is reported once and not made again.
+// over this one is sealed with it (seal.h): what is not, was changed or comes again is dropped. UCX itself reads what
+// comes before that, and trusts it: its ports are not for strangers (tools/README.md, 'Who may do what'). A connection
+// that breaks is reported once and not made again.
 #pragma once
 
 #include <cstdint>
