@@ -8,9 +8,9 @@
 // certificate counts like none, also where a CA lets its holder serve.
 //
 // Every stream begins with a greeting that compares the job and the attempt, so nothing of an earlier attempt, or of
-// another job at a port that was once this one's, is ever taken in. Sending never waits: while a write is in flight, messages gather in one batch behind it. What arrives is
-// validated before it is passed on. A stream that breaks means the peer is gone: nothing is sent twice, nothing
-// reconnects.
+// another job at a port that was once this one's, is ever taken in. Sending never waits: while a write is in flight,
+// messages gather in one batch behind it. What arrives is validated before it is passed on. A stream that breaks means
+// the peer is gone: nothing is sent twice, nothing reconnects.
 #pragma once
 
 #include <cstdint>

@@ -36,6 +36,9 @@ constexpr absl::Duration kHeardEvery = absl::Milliseconds(200);
 // For workers' calls at the end; they are dead by then.
 constexpr absl::Duration kShutdown = absl::Milliseconds(500);
 
+// Workers bring what they fetched and what they count, and no plans.
+constexpr ServerLimits kOfWorkers{.message_bytes = 64 << 20, .memory_bytes = int64_t{512} << 20, .calls = 8};
+
 // Where workers report: passes on what they say, and tells them what the pool has for them.
 class WorkerService final : public pb::Daemon::Service {
  public:
@@ -133,7 +136,7 @@ class DaemonImpl final : public Daemon {
                                          report);
     service_ = std::make_unique<WorkerService>(*pool_, reports_, metrics_, !options_.identity.empty(), report);
     // Loopback: workers are our children. Port 0: any free one, which they learn from us.
-    OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen("127.0.0.1:0", {service_.get()}, access()),
+    OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen("127.0.0.1:0", {service_.get()}, access(), kOfWorkers),
                            absl::StrCat("daemon '", options_.name, "'"));
     server_ = std::move(listener.server);
     pool_->set_daemon_address(listener.address);

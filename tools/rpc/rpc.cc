@@ -3,6 +3,7 @@
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
@@ -22,8 +23,7 @@
 namespace oneflow {
 namespace {
 
-// The largest plan of a job that anyone has made takes 16 MB; a message is held in memory before anyone looks at it.
-constexpr int kMostBytes = 256 << 20;
+constexpr int kMostBytes = ServerLimits().message_bytes;
 // A host that vanishes closes no connection; only an unanswered ping tells.
 constexpr int kPingMs = 5000;
 // For a call that only asks why there is no connection.
@@ -179,7 +179,7 @@ absl::Status MayListen(const std::string& address, const Access& access) {
 }
 
 absl::StatusOr<Listener> Listen(const std::string& address, const std::vector<grpc::Service*>& services,
-                                const Access& access) {
+                                const Access& access, const ServerLimits& limits) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat("'", address, "' is not host:port"));
@@ -189,7 +189,9 @@ absl::StatusOr<Listener> Listen(const std::string& address, const std::vector<gr
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(address, ServerCredentialsOf(access.identity), &port);
-  builder.SetMaxReceiveMessageSize(kMostBytes);
+  builder.SetMaxReceiveMessageSize(limits.message_bytes);
+  builder.SetResourceQuota(grpc::ResourceQuota("oneflow").Resize(limits.memory_bytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.calls);
   builder.SetMaxSendMessageSize(kMostBytes);
   // Otherwise a second server would share the port, each getting some of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

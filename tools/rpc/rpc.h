@@ -46,6 +46,15 @@ struct Access {
 // FailedPrecondition if other machines can reach `address` in plain text and nobody has said that this is meant.
 absl::Status MayListen(const std::string& address, const Access& access);
 
+// What callers can make a server hold. A message is held in memory as a whole before anyone looks at it, or at who
+// sends it. Beyond `memory_bytes` gRPC ends calls until there is less; it looks behind what has come, so that a burst of
+// callers on the same machine was seen to pass 64 MiB by 200 to 700 for a moment.
+struct ServerLimits {
+  int message_bytes = 256 << 20;            // the largest plan of a job that anyone has made takes 16 MB
+  int64_t memory_bytes = int64_t{1} << 30;  // of all connections together
+  int calls = 100;                          // of a connection at a time, whose others wait at the client
+};
+
 struct Listener {
   std::unique_ptr<grpc::Server> server;
   std::string address;  // with the port that the system chose if the asked one was 0
@@ -54,6 +63,6 @@ struct Listener {
 // of MayListen(). With an identity, callers who show no certificate of the same authority are refused before anything
 // they say is read, and that is logged; gRPC does not say whence they come.
 absl::StatusOr<Listener> Listen(const std::string& address, const std::vector<grpc::Service*>& services,
-                                const Access& access = {});
+                                const Access& access = {}, const ServerLimits& limits = {});
 
 }  // namespace oneflow

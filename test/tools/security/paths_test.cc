@@ -101,7 +101,8 @@ TEST_F(AllowedPathsTest, AllPathsOfAJobAreLookedAt) {
   EXPECT_OK(allowed_.Check(pb::JobSpec(), pb::Program()));
 }
 
-// Every field of a job's spec that holds text, also of the messages in it, by its name within the spec: "phases.save.path".
+// Every field of a job's spec that holds text, also of the messages in it, by its name within the spec:
+// "phases.save.path".
 void AddTexts(const google::protobuf::Descriptor& message, const std::string& prefix, std::vector<std::string>& texts) {
   for (int i = 0; i < message.field_count(); ++i) {
     const google::protobuf::FieldDescriptor& field = *message.field(i);
