@@ -35,7 +35,8 @@ absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const SchedulerArguments& sche
                                                   absl::Duration patience = absl::ZeroDuration());
 
 struct JobArguments;
-// Of a compiled job: InvalidArgument if it has nothing to do. A warning in the job if it looks at weights that nobody trained.
+// Of a compiled job: InvalidArgument if it has nothing to do. A warning in the job if it looks at weights that nobody
+// trained.
 absl::Status CheckWork(Job& job);
 // Says in the job from where it goes on. InvalidArgument if it shall, and has no checkpoints; errors of
 // FindCheckpoint() for the folder that is named.
@@ -53,8 +54,8 @@ struct JobArguments {
   std::vector<std::string> sets;  // "train.steps=20", as given to --set
   std::vector<FieldFlag> fields;  // applied after `sets`
 
-  // The config with all overrides applied. Errors of LoadConfig (tools/job/config.h); InvalidArgument if --set gives the
-  // field of a flag another value.
+  // The config with all overrides applied. Errors of LoadConfig (tools/job/config.h); InvalidArgument if --set gives
+  // the field of a flag another value.
   absl::StatusOr<SourcedConfig> Load() const;
 };
 

@@ -2,6 +2,8 @@
 // the handshake of TLS included, however many bytes arrive one by one; and who is answered must take it in time.
 #pragma once
 
+#include <string>
+
 #include "absl/time/time.h"
 #include "tools/http/httplib.h"
 

@@ -5,6 +5,7 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/server.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,8 +48,8 @@ struct Access {
 absl::Status MayListen(const std::string& address, const Access& access);
 
 // What callers can make a server hold. A message is held in memory as a whole before anyone looks at it, or at who
-// sends it. Beyond `memory_bytes` gRPC ends calls until there is less; it looks behind what has come, so that a burst of
-// callers on the same machine was seen to pass 64 MiB by 200 to 700 for a moment.
+// sends it. Beyond `memory_bytes` gRPC ends calls until there is less; it looks behind what has come, so that a burst
+// of callers on the same machine was seen to pass 64 MiB by 200 to 700 for a moment.
 struct ServerLimits {
   int message_bytes = 256 << 20;            // the largest plan of a job that anyone has made takes 16 MB
   int64_t memory_bytes = int64_t{1} << 30;  // of all connections together

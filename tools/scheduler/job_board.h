@@ -1,5 +1,5 @@
-// What became of all jobs that are kept, for those who only look: kept beside the scheduler's state, so that whoever looks holds up
-// no decision, however many jobs there were.
+// What became of all jobs that are kept, for those who only look: kept beside the scheduler's state, so that whoever
+// looks holds up no decision, however many jobs there were.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// What callers can make a server hold who never finish what they say. They speak HTTP/2 by hand: gRPC's client would hold
-// as much memory as the server.
+// What callers can make a server hold who never finish what they say. They speak HTTP/2 by hand: gRPC's client would
+// hold as much memory as the server.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -179,8 +179,8 @@ bool IsServed(const std::string& address) {
   return false;
 }
 
-// Without a limit each call would be taken whole: 12.5 GiB. The limit is passed for a moment, for it is looked at behind
-// what has come; so what is promised is the end of those calls, and not a peak.
+// Without a limit each call would be taken whole: 12.5 GiB. The limit is passed for a moment, for it is looked at
+// behind what has come; so what is promised is the end of those calls, and not a peak.
 TEST(ServerMemoryTest, CallsThatTakeTooMuchAreEndedAndOthersAreServed) {
   constexpr ServerLimits kLimits{.memory_bytes = 32 * kMiB};
   constexpr int kConnections = 4, kCalls = 16;
