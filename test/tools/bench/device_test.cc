@@ -34,7 +34,7 @@ TEST(BenchDeviceTest, WhatCannotBeMeasuredIsRefused) {
   EXPECT_THAT(BenchDeviceCommand({.device = "tpu"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'tpu'")));
   EXPECT_THAT(BenchDeviceCommand({.cores = 0}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("0 cores")));
   EXPECT_THAT(BenchDeviceCommand({.output = "/nowhere/table"}),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot write")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cannot write")));
 }
 
 }  // namespace

@@ -145,6 +145,8 @@ TEST_F(AllowedPathsTest, EveryTextOfASpecIsAPathThatIsLookedAtOrIsNone) {
       "phases.run.plan",
       "phases.train.plan",
       "phases.train.evaluation.plan",
+      "phases.run.rest_plan",
+      "phases.train.evaluation.rest_plan",
       "phases.save.suffix",  // of the names of variables, within the file
       "config",
       "graphs",  // for people and for planning: the daemon clears them (what plans read is in the program)
