@@ -98,7 +98,7 @@ absl::Status CheckpointWriter::Start(pb::CheckpointManifest head, const std::fun
 
 void CheckpointWriter::Wait() {
   std::unique_lock<std::mutex> lock(mu_);
-  changed_.wait(lock, [this] { return !busy_; });
+  changed_.wait(lock, [this] { return !busy_ && !untidy_ && !tidying_; });
 }
 
 void CheckpointWriter::Tidy() {
@@ -115,6 +115,7 @@ void CheckpointWriter::Loop() {
     if (!busy_ && !untidy_) return;
     const bool writes = busy_;
     untidy_ = false;
+    tidying_ = !writes;
     lock.unlock();
     if (writes) {
       const absl::Status status = Write(head_);
@@ -124,6 +125,7 @@ void CheckpointWriter::Loop() {
     }
     lock.lock();
     busy_ = busy_ && !writes;
+    tidying_ = false;
     changed_.notify_all();
   }
 }

@@ -59,7 +59,7 @@ class CheckpointWriter {
   // pieces. Waits for an earlier checkpoint that is still being written. An error of the copy, or of making the folder;
   // what fails later is told to on_done.
   absl::Status Start(pb::CheckpointManifest head, const std::function<absl::Status(char* to)>& copy);
-  // Returns when nothing is being written.
+  // Returns when nothing is being written or tidied.
   void Wait();
   // Has the writer's thread call Options::tidy soon.
   void Tidy();
@@ -84,7 +84,7 @@ class CheckpointWriter {
 
   std::mutex mu_;
   std::condition_variable changed_;
-  bool busy_ = false, ending_ = false, untidy_ = false;
+  bool busy_ = false, ending_ = false, untidy_ = false, tidying_ = false;
   pb::CheckpointManifest head_;
   int64_t given_up_ = -1;  // step
   absl::Status why_given_up_;

@@ -40,9 +40,11 @@ void Shelf::Wrote(int64_t step) {
   written_.insert(step);
 }
 
-void Shelf::Confirm(int64_t step) {
+bool Shelf::Confirm(int64_t step) {
   absl::MutexLock lock(&mu_);
+  const auto pending = written_.upper_bound(confirmed_);
   confirmed_ = std::max(confirmed_, step);
+  return pending != written_.end() && *pending <= step;
 }
 
 ShelvedCheckpoint::Kind Shelf::KindOf(int64_t step) {

@@ -44,8 +44,8 @@ class Shelf {
   void WentOnFrom(int64_t step, bool confirmed);
   // This attempt has written a checkpoint of this step, or of later ones none any more.
   void Wrote(int64_t step);
-  // Something finite followed from all checkpoints up to this step.
-  void Confirm(int64_t step);
+  // Something finite followed from all checkpoints up to this step. Whether one of this attempt is good only now.
+  bool Confirm(int64_t step);
 
   // Removes what need not be kept. Errors of the disk.
   absl::Status Tidy();

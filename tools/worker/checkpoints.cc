@@ -226,8 +226,7 @@ void Checkpoints::Amend(int64_t step, const pb::TrainingState& training) {
 
 void Checkpoints::Confirm(int64_t step) {
   if (shelf_ == nullptr) return;
-  shelf_->Confirm(step);
-  writer_->Tidy();
+  if (shelf_->Confirm(step)) writer_->Tidy();
 }
 
 void Checkpoints::GiveUpPending() {
