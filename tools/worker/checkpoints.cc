@@ -63,7 +63,10 @@ absl::Status Checkpoints::Prepare() {
       shelf_->Wrote(step);
       return absl::OkStatus();
     };
-    options.tidy = [this] { return shelf_->Tidy(); };
+    options.tidy = [this] {
+      WriteAmendment();
+      return shelf_->Tidy();
+    };
   }
   absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer =
       CheckpointWriter::Create(std::move(options), std::move(state));
@@ -211,12 +214,26 @@ absl::Status Checkpoints::Save(int64_t step, const pb::TrainingState& training) 
 
 void Checkpoints::Amend(int64_t step, const pb::TrainingState& training) {
   if (context_.process != 0) return;
-  writer_->Wait();
-  const std::string folder = CheckpointFolder(spec_.checkpoint().path(), step);
+  {
+    absl::MutexLock lock(&mu_);
+    amendment_ = {step, training};
+  }
+  writer_->Tidy();
+}
+
+// On the writer's thread, which has written the checkpoint by then, or has given it up.
+void Checkpoints::WriteAmendment() {
+  std::optional<std::pair<int64_t, pb::TrainingState>> amendment;
+  {
+    absl::MutexLock lock(&mu_);
+    amendment = std::exchange(amendment_, std::nullopt);
+  }
+  if (!amendment) return;
+  const std::string folder = CheckpointFolder(spec_.checkpoint().path(), amendment->first);
   absl::StatusOr<pb::CheckpointManifest> manifest = ReadManifest(folder);
   absl::Status amended = manifest.status();
   if (manifest.ok()) {
-    *manifest->mutable_training() = training;
+    *manifest->mutable_training() = amendment->second;
     amended = AmendManifest(folder, *manifest);
   }
   if (!amended.ok() && !absl::IsNotFound(amended)) {  // that it could not be written was told

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -41,7 +43,7 @@ class Checkpoints {
   // Copies the job's state, when the last checkpoint is written, and has it written while training goes on; `training`
   // goes with it. An error of the copy; one of the disk is told as a notice.
   absl::Status Save(int64_t step, const pb::TrainingState& training);
-  // The last checkpoint is of this step; from now on it says `training`. Waits until it is written.
+  // The last checkpoint is of this step and is to say `training`, as soon as it is written. Waits for nothing.
   void Amend(int64_t step, const pb::TrainingState& training);
   // Something finite followed from the state after `step` steps: all checkpoints up to it are good.
   void Confirm(int64_t step);
@@ -72,6 +74,7 @@ class Checkpoints {
   void TellDifferences(const pb::CheckpointManifest& manifest, const pb::TrainingState& training);
   absl::Status TakeFolder();
   absl::Status Settle();
+  void WriteAmendment();
   void OnWritten(int64_t step, const absl::Status& status);
   void Notice(const std::string& text);
 
@@ -84,7 +87,8 @@ class Checkpoints {
   absl::Mutex mu_;
   int64_t failed_step_ ABSL_GUARDED_BY(mu_) = 0;  // the last that could not be written here, not told yet
   absl::Status failure_ ABSL_GUARDED_BY(mu_);     // of the last one
-  std::unique_ptr<CheckpointWriter> writer_;      // last: its thread calls us
+  std::optional<std::pair<int64_t, pb::TrainingState>> amendment_ ABSL_GUARDED_BY(mu_);  // by step
+  std::unique_ptr<CheckpointWriter> writer_;                                             // last: its thread calls us
 };
 
 }  // namespace oneflow

@@ -372,6 +372,29 @@ TEST_F(TrainLoopTest, ADiskThatRefusesIsToldAndTrainingGoesOn) {
   EXPECT_THAT(notices_.front(), HasSubstr("training goes on"));
 }
 
+// The disk of another process refuses; an evaluation of the same step, and what follows, wait for no piece of it.
+TEST_F(TrainLoopTest, APieceThatDoesNotComeHoldsUpNoEvaluation) {
+  Saves(5);
+  Evaluates(5);
+  loop().set_steps(12);
+  context_.num_processes = 2;
+  engine_.other = [this] {
+    pb::LoopNote note;
+    for (const std::string& call : engine_.calls) {
+      int64_t begun = 0;
+      if (std::sscanf(call.c_str(), "copy %ld", &begun) == 1) note.set_checkpoint_step(begun);
+    }
+    note.mutable_checkpoint_failed()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
+    note.mutable_checkpoint_failed()->set_message("its disk refuses");
+    return note.SerializeAsString();
+  };
+  const absl::Time begin = absl::Now();
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("its disk refuses")));
+  EXPECT_LT(absl::Now() - begin, absl::Minutes(1)) << "and not CheckpointWriter's patience";
+  EXPECT_EQ(Trained(), 12);
+  EXPECT_THAT(Steps(), IsEmpty());
+}
+
 // Whether the system lets files grow no further.
 struct FullDisk {
   rlimit former;

@@ -73,7 +73,8 @@ class RecordingEngine : public Engine {
     return absl::OkStatus();
   }
   absl::StatusOr<std::vector<std::string>> Exchange(const std::string& note) override {
-    return std::vector<std::string>{note};
+    if (!other) return std::vector<std::string>{note};
+    return std::vector<std::string>{note, other()};
   }
   pb::ProcessWaits Waits() override { return {}; }
   EngineStats stats() const override { return {}; }
@@ -83,7 +84,8 @@ class RecordingEngine : public Engine {
   int64_t state = 0, row_shift = 0;
   float weight = 1;
   bool notes_reads = false;
-  absl::Status error;  // of runs
+  absl::Status error;                  // of runs
+  std::function<std::string()> other;  // what a second process says in every exchange; empty: there is none
 };
 
 }  // namespace oneflow::testing
