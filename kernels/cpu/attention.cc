@@ -9,15 +9,18 @@
 // head of one sample and runs its blocks in order, so sums do not depend on the number of threads. Heads are columns of
 // the [b,t,c] tensors: head h has columns h*d .. (h+1)*d. Everything between reading q, k, v, dout and writing out, dq,
 // dk, dv is computed on floats; but where the processor multiplies pairs of bf16 (small_gemm.h), products of bf16 read
-// q, k, v and dout as they are and P and dS rounded. S, the softmax and all sums are floats.
+// q, k, v and dout as they are and P and dS rounded. S, the softmax and all sums are floats. Where the processor has
+// tiles, heads of bf16 are computed as tile_attention.h says.
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "kernels/cpu/attention_head.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/small_gemm.h"
+#include "kernels/cpu/tile_attention.h"
 #include "kernels/cpu/vec.h"
 
 namespace oneflow::cpu {
@@ -25,29 +28,14 @@ namespace {
 
 constexpr int64_t kQueries = 32;  // per block: at 128 keys scores take 16 KiB, and a causal half wastes little
 
-struct Shape {
-  Shape(const TensorArg& q, const AttrMap& attrs)
-      : batch(q.dims[0]),
-        tokens(q.dims[1]),
-        columns(q.dims[2]),
-        d(q.logical_dims[2] / std::max<int64_t>(1, attrs.Int("heads", 1))) {
-    heads = d == 0 ? 0 : columns / d;
+struct Shape : AttentionShape {
+  Shape(const TensorArg& q, const AttrMap& attrs) : AttentionShape(q, attrs) {
     // Rows of scores: whole vectors, and one more so that a power of two does not put all rows into the same cache set.
     padded = (tokens + kLine - 1) / kLine * kLine;
     stride = padded + kLine;
-    scale = static_cast<float>(1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, d))));
-    causal = attrs.Bool("causal");
   }
-  int64_t batch, tokens, columns, d, heads;
   int64_t padded, stride;
-  float scale;
-  bool causal;
-  // Where the first element of a sample's head is.
-  int64_t HeadAt(int64_t task) const { return task / heads * tokens * columns + task % heads * d; }
-  // How far behind it the next one lies, of the tasks before `end`; 0: there is none.
-  int64_t Ahead(int64_t task, int64_t end) const { return task + 1 < end ? HeadAt(task + 1) - HeadAt(task) : 0; }
-  // Keys that query i sees, and keys that the block of queries ending at `end` computes.
-  int64_t Visible(int64_t i) const { return causal ? i + 1 : tokens; }
+  // Keys that the block of queries ending at `end` computes.
   int64_t Computed(int64_t end) const { return causal ? std::min(padded, (end + kLine - 1) / kLine * kLine) : padded; }
   // Of a block of queries from `begin` on: products that give scores, read rows of them, or read columns of them.
   Triangle OfScores(int64_t begin) const { return causal ? Triangle{.columns_to = begin} : Triangle{}; }
@@ -163,14 +151,6 @@ const float* AlongQueries(const Shape& s, int64_t rows, int64_t computed, const 
   return pairs;
 }
 
-// Asks for a row of a head that comes next. Rows lie apart, so that no processor foresees them; and more of them than a
-// processor waits for at a time are only foreseen if they are asked for between rows that are computed.
-template <int kForWriting, typename T>
-OF_INLINE void PrefetchRow(const Shape& s, const T* row) {
-  constexpr int64_t kLineElements = kLine * static_cast<int64_t>(sizeof(float) / sizeof(T));
-  for (int64_t c = 0; c < s.d; c += kLineElements) __builtin_prefetch(row + c, kForWriting, 2);
-}
-
 // Turns a row of raw scores into exp(scale * score - shift), zero where the query must not look; returns the sum.
 OF_INLINE float ExpRow(float* row, int64_t visible, int64_t computed, float scale, float shift) {
   F32s sum = Splat(0);
@@ -181,12 +161,6 @@ OF_INLINE float ExpRow(float* row, int64_t visible, int64_t computed, float scal
   });
   for (int64_t i = (visible + kLanes - 1) / kLanes * kLanes; i < computed; i += kLanes) Store(row + i, Splat(0));
   return Sum(sum);
-}
-
-OF_INLINE float MaxRow(const float* row, int64_t n) {
-  F32s max = Splat(-INFINITY);
-  VecLoop(n, [&](int64_t i, auto lanes) { max = Max(max, Load(row + i, lanes, -INFINITY)); });
-  return MaxOf(max);
 }
 
 // The head that comes next lies `ahead` elements behind this one; 0: none comes.
@@ -212,15 +186,15 @@ void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, flo
     for (int64_t i = 0; i < rows; ++i) {
       float* const row = scores + i * s.stride;
       const int64_t visible = s.Visible(begin + i);
-      const float max = MaxRow(row, visible) * s.scale;
+      const float max = MaxOfRow(row, visible) * s.scale;
       const float sum = ExpRow(row, visible, computed, s.scale, max);
       RoundRow<kPairs>(row, computed);
       lse[begin + i] = max + std::log(sum);
       inverse[i] = 1 / sum;
       if (ahead == 0) continue;
       const int64_t next = ahead + (begin + i) * s.columns;
-      for (const T* x : {q, k, v}) PrefetchRow<0>(s, x + next);
-      PrefetchRow<1>(s, out + next);
+      for (const T* x : {q, k, v}) PrefetchHeadRow<0>(s, x + next);
+      PrefetchHeadRow<1>(s, out + next);
     }
     T* const to = out + begin * s.columns;
     const Rows<T> sums(s, to, scratch);
@@ -241,16 +215,9 @@ size_t ForwardScratch(const Shape& s) {
   return static_cast<size_t>((s.d + kQueries) * s.stride + s.tokens * s.d + narrow + kLine) / kLine * kLine;
 }
 
-template <typename T>
-struct Head {  // a head's columns of the tensors of attention_grad
-  const T *dout, *q, *k, *v, *out;
-  const float* lse;
-  T *dq, *dk, *dv;
-};
-
 // A query's row of raw scores becomes P, that of dP becomes dS.
 template <typename T>
-void SoftmaxGradient(const Shape& s, const Head<T>& h, int64_t query, int64_t computed, float* p, float* ds) {
+void SoftmaxGradient(const Shape& s, const AttentionHead<T>& h, int64_t query, int64_t computed, float* p, float* ds) {
   ExpRow(p, s.Visible(query), computed, s.scale, h.lse[query]);
   const T *const dout = h.dout + query * s.columns, *const out = h.out + query * s.columns;
   F32s dot = Splat(0);
@@ -262,7 +229,7 @@ void SoftmaxGradient(const Shape& s, const Head<T>& h, int64_t query, int64_t co
 }
 
 template <bool kPairs, typename T>
-void BackwardHead(const Shape& s, const Head<T>& h, int64_t ahead, float* scratch) {
+void BackwardHead(const Shape& s, const AttentionHead<T>& h, int64_t ahead, float* scratch) {
   const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + count); };
   float* const kt = take(Steps<kPairs>(s.d) * s.stride);
   float* const vt = take(Steps<kPairs>(s.d) * s.stride);
@@ -293,8 +260,8 @@ void BackwardHead(const Shape& s, const Head<T>& h, int64_t ahead, float* scratc
       SoftmaxGradient(s, h, begin + i, computed, p + i * s.stride, ds + i * s.stride);
       if (ahead == 0) continue;
       const int64_t next = ahead + (begin + i) * s.columns;
-      for (const T* x : {h.q, h.k, h.v, h.dout, h.out}) PrefetchRow<0>(s, x + next);
-      for (const T* x : {h.dq, h.dk, h.dv}) PrefetchRow<1>(s, x + next);
+      for (const T* x : {h.q, h.k, h.v, h.dout, h.out}) PrefetchHeadRow<0>(s, x + next);
+      for (const T* x : {h.dq, h.dk, h.dv}) PrefetchHeadRow<1>(s, x + next);
     }
     const Strided by_query = {AlongQueries<kPairs>(s, rows, computed, p, pairs), 1, s.stride};
     SmallGemm<true, kPairs>(keys, s.d, Steps<kPairs>(rows), by_query, dout + at, s.d, dv, s.d, s.OfColumns(begin));
@@ -334,10 +301,16 @@ void InSteps(const Shape& s, const Body& body) {
   body.template operator()<false>();
 }
 
+template <typename T>
+bool GoesByTiles(const AttentionShape& s) {
+  return std::is_same_v<T, BFloat16> && SuitsTiles(s);
+}
+
 // in: q, k, v; out: out, lse[b,n,t].
 template <typename T>
 const char* Attention(const KernelArgs& args) {
   const Shape s(args.in[0], *args.attrs);
+  if (GoesByTiles<T>(s)) return AttentionOnTiles(args);
   const auto forward = [&]<bool kPairs>(int64_t task, int64_t end, float* scratch) {
     const int64_t at = s.HeadAt(task);
     ForwardHead<kPairs>(s, args.in[0].as<const T>() + at, args.in[1].as<const T>() + at, args.in[2].as<const T>() + at,
@@ -355,13 +328,16 @@ const char* Attention(const KernelArgs& args) {
 
 template <typename T>
 size_t AttentionWorkspace(const KernelArgs& args) {
-  return args.threads * ForwardScratch<T>(Shape(args.in[0], *args.attrs)) * sizeof(float);
+  const Shape s(args.in[0], *args.attrs);
+  if (GoesByTiles<T>(s)) return args.threads * ForwardTileScratch(s);
+  return args.threads * ForwardScratch<T>(s) * sizeof(float);
 }
 
 // in: dout, q, k, v, out, lse; out: dq, dk, dv.
 template <typename T>
 const char* AttentionGrad(const KernelArgs& args) {
   const Shape s(args.in[1], *args.attrs);
+  if (GoesByTiles<T>(s)) return AttentionGradOnTiles(args);
   const auto backward = [&]<bool kPairs>(int64_t task, int64_t end, float* scratch) {
     const int64_t at = s.HeadAt(task);
     const auto in = [&](int i) { return args.in[i].as<const T>() + at; };
@@ -381,7 +357,9 @@ const char* AttentionGrad(const KernelArgs& args) {
 
 template <typename T>
 size_t AttentionGradWorkspace(const KernelArgs& args) {
-  return args.threads * BackwardScratch<T>(Shape(args.in[1], *args.attrs)) * sizeof(float);
+  const Shape s(args.in[1], *args.attrs);
+  if (GoesByTiles<T>(s)) return args.threads * BackwardTileScratch(s);
+  return args.threads * BackwardScratch<T>(s) * sizeof(float);
 }
 
 template <typename T>

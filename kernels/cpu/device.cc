@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/variant.h"
 #include "kernels/host_memory.h"
 
 namespace oneflow {
@@ -17,7 +18,7 @@ namespace {
 
 class CpuDevice final : public DeviceContext {
  public:
-  explicit CpuDevice(int num_cores) : num_cores_(std::max(1, num_cores)), kernels_(CpuKernels()) {}
+  CpuDevice(int num_cores, KernelTable kernels) : num_cores_(std::max(1, num_cores)), kernels_(std::move(kernels)) {}
 
   const KernelTable& kernels() const override { return kernels_; }
 
@@ -53,6 +54,9 @@ class CpuDevice final : public DeviceContext {
 
 }  // namespace
 
-std::unique_ptr<DeviceContext> MakeCpuDevice(int num_cores) { return std::make_unique<CpuDevice>(num_cores); }
+std::unique_ptr<DeviceContext> MakeCpuDevice(int num_cores) { return MakeCpuDevice(num_cores, TheCpuVariant()); }
+std::unique_ptr<DeviceContext> MakeCpuDevice(int num_cores, const CpuVariant& variant) {
+  return std::make_unique<CpuDevice>(num_cores, KernelTable(variant.kernels()));
+}
 
 }  // namespace oneflow

@@ -117,6 +117,28 @@ OF_INLINE void Store(T* p, F32s v, SomeLanes lanes) {
 #endif
 }
 
+// 32 numbers in a row, from floats: of bf16 a cache line. Past the caches (vec.h, StorePastCaches) where `kPast`, if whole
+// lines can be stored at once; then `to` begins one.
+template <bool kPast, typename T>
+OF_INLINE void StoreLine(T* to, const float* from) {
+#ifdef __AVX512F__
+  if constexpr (kPast && std::is_same_v<T, BFloat16>) {
+    const U16s low = Narrow(Load(from), to), high = Narrow(Load(from + kLanes), to);
+    const auto line = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17,
+                                              18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
+    StorePastCaches(reinterpret_cast<float*>(to), (F32s)line);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < 2 * kLine; i += kLanes) {
+    if constexpr (kPast && kLanes == kLine && std::is_same_v<T, float>) {
+      StorePastCaches(to + i, Load(from + i));
+    } else {
+      Store(to + i, Load(from + i));
+    }
+  }
+}
+
 // y[i] = x[i] for all elements, on all cores, in whichever floating types.
 template <typename From, typename To>
 void Convert(const From* x, To* y, int64_t n) {

@@ -8,6 +8,7 @@
 #include "kernels/cpu/packed_product.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/rows_product.h"
+#include "kernels/cpu/tile_product.h"
 
 namespace oneflow::cpu {
 namespace {
@@ -120,6 +121,7 @@ std::unique_ptr<NarrowProduct> Make(const KernelArgs& args) {
   const DType in = args.in[0].dtype, out = args.out[0].dtype;
   const ProductShape shape = kFactors(args).shape;
   const NarrowProduct::Way way = NarrowProduct::Fastest(in);
+  if (auto product = MakeTileProduct(shape, in, out, args.threads)) return product;
   if (way == NarrowProduct::Way::kLibrary) {
     if (auto product = MakeRowsProduct(shape, in, out, args.threads)) return product;
   }

@@ -12,7 +12,7 @@
 // by less than a cache holds.
 //
 // Operands of 16 bits are multiplied as narrow_product.h says: by the library, or as floats, for which weights are
-// widened once.
+// widened once. Where the processor has tiles, those of bf16 go another way: tile_head.h.
 #include "kernels/cpu/matmul_cross_entropy.h"
 
 #include <algorithm>
@@ -27,6 +27,7 @@
 #include "kernels/cpu/narrow_product.h"
 #include "kernels/cpu/packed_product.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/tile_head.h"
 #include "kernels/cpu/vec.h"
 
 namespace oneflow::cpu {
@@ -40,19 +41,7 @@ constexpr int64_t kRowUnit = 64;
 
 int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// What one of the ops is asked for, in the words of this file.
-struct Head {
-  const TensorArg &x, &w;         // w[k,n], w[n,k] if transposed
-  const TensorArg* wt = nullptr;  // of weights in panels: [n,k]; null: dx reads w
-  const TensorArg& labels;
-  const TensorArg* dloss = nullptr;  // null: no gradients
-  float* loss;
-  const TensorArg *dx = nullptr, *dw = nullptr;
-  bool packed, transposed;
-  bool turned;  // dw is [n,k]
-  int64_t rows, k, n;
-  int threads;  // the most that a run may use
-
+struct Head : HeadCall {
   int64_t row() const { return RoundUp(n, kRowUnit); }  // from a row of logits to the next, in floats
   // The same of their gradient in 16 bits, which lies where logits were: a row is in half of the place. But beside
   // weights in panels the library has no product but of dense rows, or one that is many times slower: there
@@ -94,17 +83,17 @@ Head HeadOf(const KernelArgs& args) {
   const int labels = kPacked && kGradient ? 3 : 2;
   const TensorArg &x = args.in[0], &w = args.in[1];
   const bool transposed = !kPacked && args.attrs->Bool("transpose_b");
-  Head head{.x = x,
-            .w = w,
-            .labels = args.in[labels],
-            .loss = args.out[0].as<float>(),
-            .packed = kPacked,
-            .transposed = transposed,
-            .turned = kPacked ? args.attrs->Bool("dw_transpose") : transposed,
-            .rows = Rows(x),
-            .k = Columns(x),
-            .n = kPacked ? w.dims[0] * w.dims[2] : w.dims[transposed ? 0 : 1],
-            .threads = args.threads};
+  Head head{{.x = x,
+             .w = w,
+             .labels = args.in[labels],
+             .loss = args.out[0].as<float>(),
+             .packed = kPacked,
+             .transposed = transposed,
+             .turned = kPacked ? args.attrs->Bool("dw_transpose") : transposed,
+             .rows = Rows(x),
+             .k = Columns(x),
+             .n = kPacked ? w.dims[0] * w.dims[2] : w.dims[transposed ? 0 : 1],
+             .threads = args.threads}};
   if constexpr (kGradient) {
     if (kPacked) head.wt = &args.in[2];
     head.dloss = &args.in[labels + 1];
@@ -320,6 +309,11 @@ class LibraryHead {
 // --- the kernels
 
 template <typename T>
+bool ByTiles(const Head& head) {
+  return std::is_same_v<T, BFloat16> && SuitsTiles(head);
+}
+
+template <typename T>
 bool ByLibrary() {
   return std::is_same_v<T, BFloat16> && NarrowProduct::Fastest(DType::kBFloat16) == NarrowProduct::Way::kLibrary;
 }
@@ -338,6 +332,10 @@ const char* Run(const KernelArgs& args) {
   if (const char* error = CheckLabels(head)) return error;
   if (head.rows == 0 && kGradient) FillZero(head.dw->data, static_cast<size_t>(head.dw->count) * sizeof(float));
   if (head.rows == 0) return nullptr;
+  if (ByTiles<T>(head)) {
+    RunTileHead(head, args.workspace);
+    return nullptr;
+  }
   float* const workspace = static_cast<float*>(args.workspace);
   if (ByLibrary<T>()) {
     const auto* const products = static_cast<const LibraryHead*>(args.state);
@@ -350,13 +348,16 @@ const char* Run(const KernelArgs& args) {
 template <typename T, bool kPacked, bool kGradient>
 size_t Workspace(const KernelArgs& args) {
   const Head head = HeadOf<kPacked, kGradient>(args);
+  if (ByTiles<T>(head)) return TileHeadWorkspace(head);
   if (!ByLibrary<T>()) return static_cast<size_t>(FloatSpace<T>(head).size) * sizeof(float);
   return LibraryHead(head).WorkspaceBytes(head);
 }
 
 template <bool kPacked, bool kGradient>
 std::shared_ptr<void> Prepare(const KernelArgs& args) {
-  return std::make_shared<LibraryHead>(HeadOf<kPacked, kGradient>(args));
+  const Head head = HeadOf<kPacked, kGradient>(args);
+  if (ByTiles<BFloat16>(head)) return std::make_shared<bool>(true);  // there is nothing to prepare
+  return std::make_shared<LibraryHead>(head);
 }
 
 // Of one op and type of operands.

@@ -1,5 +1,6 @@
 // What one variant of the kernels shows of itself.
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/tile.h"
 #include "kernels/cpu/variant.h"
 #include "kernels/random_fill.h"
 
@@ -16,6 +17,13 @@ std::vector<Kernel> AllKernels() {
 }
 
 }  // namespace
+
+#if ONEFLOW_TILES == 2
+constexpr TileCounts (*kCountTiles)() = TwinTiles::TakeCounts;
+#else
+constexpr TileCounts (*kCountTiles)() = nullptr;
+#endif
+
 }  // namespace oneflow::cpu
 
 #define ONEFLOW_JOIN(a, b) a##b
@@ -29,6 +37,7 @@ extern "C" const oneflow::CpuVariant* ONEFLOW_ENTRY(ONEFLOW_CPU_VARIANT)() {
                                                oneflow::CopyRegion,
                                                oneflow::FillZero,
                                                oneflow::FillUniform,
-                                               oneflow::FillNormal};
+                                               oneflow::FillNormal,
+                                               oneflow::cpu::kCountTiles};
   return &kVariant;
 }

@@ -2,10 +2,13 @@
 // on all of them (test/CMakeLists.txt); here, that the right one is taken and that what has to be equal to the bit is.
 #include "kernels/cpu/variant.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,10 +21,19 @@ namespace {
 using ::oneflow::testing::StatusIs;
 using ::testing::HasSubstr;
 
+// Of those that this processor runs.
+const char* TheLastThatIsTakenUnasked() {
+  const char* name = "";
+  for (const CpuVariant* const variant : RunnableCpuVariants()) {
+    if (Preference(TheProcessor(), variant->name) > 0) name = variant->name;
+  }
+  return name;
+}
+
 TEST(CpuVariantTest, TheBestThatRunsIsTakenUnlessAnotherIsNamed) {
   const auto runnable = RunnableCpuVariants();
   ASSERT_FALSE(runnable.empty());
-  EXPECT_STREQ(runnable.back()->name, "portable") << "which runs everywhere";
+  EXPECT_STREQ(TheLastThatIsTakenUnasked(), "portable") << "which runs everywhere";
   ASSERT_OK_AND_ASSIGN(const CpuVariant* best, FindCpuVariant(""));
   EXPECT_EQ(best, runnable.front());
   for (const CpuVariant* const variant : runnable) {
@@ -41,6 +53,37 @@ TEST(CpuVariantDeathTest, ANameThatIsNoneEndsTheProcessWithASentence) {
         execl("/proc/self/exe", "kernels_test", "--gtest_filter=CpuVariantTest.TheBest*", nullptr);
       },
       ::testing::ExitedWithCode(1), "ONEFLOW_CPU: 'mmx' are no kernels that this processor runs");
+}
+
+// What a processor takes of all variants, best first.
+std::vector<std::string> Taken(const Processor& processor) {
+  std::vector<std::string> taken;
+  for (const char* const variant : {"amx", "avx512_bf16", "avx512", "avx2", "portable", "amx_twin"}) {
+    if (CanRun(processor, variant) && Preference(processor, variant) > 0) taken.push_back(variant);
+  }
+  std::stable_sort(taken.begin(), taken.end(), [&](const std::string& a, const std::string& b) {
+    return Preference(processor, a) > Preference(processor, b);
+  });
+  return taken;
+}
+
+TEST(CpuVariantTest, EachProcessorTakesItsFastest) {
+  using ::testing::ElementsAre;
+  const Processor sapphire_rapids = {
+      .avx2 = true, .avx512 = true, .avx512_bf16 = true, .amx_bf16 = true, .is_intel = true};
+  EXPECT_THAT(Taken(sapphire_rapids), ElementsAre("amx", "avx512", "avx512_bf16", "avx2", "portable"));
+  Processor without_tiles = sapphire_rapids;  // Cooper Lake; or the system does not let it use them
+  without_tiles.amx_bf16 = false;
+  EXPECT_THAT(Taken(without_tiles), ElementsAre("avx512", "avx512_bf16", "avx2", "portable"))
+      << "its products of pairs are slower than those of floats";
+  const Processor zen4 = {.avx2 = true, .avx512 = true, .avx512_bf16 = true};
+  EXPECT_THAT(Taken(zen4), ElementsAre("avx512_bf16", "avx512", "avx2", "portable"));
+  EXPECT_THAT(Taken({.avx2 = true}), ElementsAre("avx2", "portable"));
+  EXPECT_THAT(Taken({}), ElementsAre("portable"));
+  // A machine that hides some of what a processor has hides all that builds on it.
+  EXPECT_THAT(Taken({.avx2 = true, .avx512_bf16 = true, .amx_bf16 = true}), ElementsAre("avx2", "portable"));
+  EXPECT_THAT(Taken({.avx512 = true}), ElementsAre("portable"));
+  EXPECT_FALSE(CanRun(zen4, "mmx"));
 }
 
 TEST(CpuVariantTest, AllHaveTheSameKernels) {

@@ -1,0 +1,58 @@
+// The heads of attention, as its kernels see them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cpu/half.h"
+#include "kernels/cpu/vec.h"
+#include "kernels/kernel.h"
+
+namespace oneflow::cpu {
+
+// Of q[b,t,c], and all that has its shape: head h has columns h*d .. (h+1)*d.
+struct AttentionShape {
+  AttentionShape(const TensorArg& q, const AttrMap& attrs)
+      : batch(q.dims[0]),
+        tokens(q.dims[1]),
+        columns(q.dims[2]),
+        d(q.logical_dims[2] / std::max<int64_t>(1, attrs.Int("heads", 1))) {
+    heads = d == 0 ? 0 : columns / d;
+    scale = static_cast<float>(1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, d))));
+    causal = attrs.Bool("causal");
+  }
+  int64_t batch, tokens, columns, d, heads;
+  float scale;
+  bool causal;
+  // Where the first element of a sample's head is.
+  int64_t HeadAt(int64_t task) const { return task / heads * tokens * columns + task % heads * d; }
+  // How far behind it the next one lies, of the tasks before `end`; 0: there is none.
+  int64_t Ahead(int64_t task, int64_t end) const { return task + 1 < end ? HeadAt(task + 1) - HeadAt(task) : 0; }
+  // Keys that query i sees.
+  int64_t Visible(int64_t i) const { return causal ? i + 1 : tokens; }
+};
+
+// A head's columns of the tensors of attention_grad.
+template <typename T>
+struct AttentionHead {
+  const T *dout, *q, *k, *v, *out;
+  const float* lse;
+  T *dq, *dk, *dv;
+};
+
+// Asks for a row of a head that comes next. Rows lie apart, so that no processor foresees them; and more of them than a
+// processor waits for at a time are only foreseen if they are asked for between rows that are computed.
+template <int kForWriting, typename T>
+OF_INLINE void PrefetchHeadRow(const AttentionShape& s, const T* row) {
+  constexpr int64_t kLineElements = kLine * static_cast<int64_t>(sizeof(float) / sizeof(T));
+  for (int64_t c = 0; c < s.d; c += kLineElements) __builtin_prefetch(row + c, kForWriting, 2);
+}
+
+OF_INLINE float MaxOfRow(const float* row, int64_t n) {
+  F32s max = Splat(-INFINITY);
+  VecLoop(n, [&](int64_t i, auto lanes) { max = Max(max, Load(row + i, lanes, -INFINITY)); });
+  return MaxOf(max);
+}
+
+}  // namespace oneflow::cpu

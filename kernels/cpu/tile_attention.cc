@@ -1,0 +1,431 @@
+#include "kernels/cpu/tile_attention.h"
+
+#include "kernels/cpu/tile.h"
+
+#if ONEFLOW_TILES == 0
+
+namespace oneflow::cpu {
+bool SuitsTiles(const AttentionShape&) { return false; }
+size_t ForwardTileScratch(const AttentionShape&) { return 0; }
+size_t BackwardTileScratch(const AttentionShape&) { return 0; }
+const char* AttentionOnTiles(const KernelArgs&) { return "attention: there are no tiles"; }
+const char* AttentionGradOnTiles(const KernelArgs&) { return "attention: there are no tiles"; }
+}  // namespace oneflow::cpu
+
+#else
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/cpu/half.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/tile_blocks.h"
+#include "kernels/cpu/tile_pack.h"
+
+namespace oneflow::cpu {
+namespace {
+
+constexpr float kLog2OfE = 1.44269504f, kLnOf2 = 0.693147181f;
+// Keys whose dS^T is kept for dQ: long samples then take memory by tokens, not by their square.
+constexpr int64_t kKeysOfDq = 256;
+constexpr int64_t kStepBytes = 2 * kTileBytes;  // of a block's two tiles
+
+// A head in blocks of 32 tokens.
+struct Blocks {
+  explicit Blocks(const AttentionShape& s)
+      : tokens((s.tokens + kBlock - 1) / kBlock), d(s.d / kBlock), padded(tokens * kBlock) {}
+  int64_t tokens, d;                                                           // blocks
+  int64_t padded;                                                              // tokens
+  int64_t keys_of_dq() const { return std::min(tokens, kKeysOfDq / kBlock); }  // blocks
+  // Bytes of a head that is packed, whichever way; and of a row of 32 queries' or keys' P, where a line more keeps rows
+  // of a tile in different sets of the first cache.
+  int64_t head_bytes() const { return tokens * d * kStepBytes; }
+  int64_t row_bytes() const { return padded * static_cast<int64_t>(sizeof(BFloat16)) + kTileRowBytes; }
+};
+
+// A thread's memory, piece by piece.
+class Pieces {
+ public:
+  explicit Pieces(void* memory) : at_(static_cast<char*>(memory)) {}
+  template <typename T = char>
+  T* Take(int64_t bytes) {
+    char* const piece = at_;
+    at_ += (bytes + kTileRowBytes - 1) / kTileRowBytes * kTileRowBytes;
+    return reinterpret_cast<T*>(piece);
+  }
+  size_t Size(const void* memory) const { return static_cast<size_t>(at_ - static_cast<const char*>(memory)); }
+
+ private:
+  char* at_;
+};
+
+// --- packing: `x` is a head in its tensor, rows s.columns apart
+
+// Sums along d: for each block of tokens its steps along d, as right operands.
+void PackAlongD(const AttentionShape& s, const Blocks& n, const BFloat16* x, char* to) {
+  for (int64_t token = 0; token < s.tokens; token += kTileSide) {
+    for (int64_t step = 0; step < n.d; ++step) {
+      char* const tile = to + (token / kBlock * n.d + step) * kStepBytes + token / kTileSide % 2 * kTileBytes;
+      WeaveColumns(x + token * s.columns + step * kTileTerms, s.columns, s.tokens - token, kTileTerms,
+                   reinterpret_cast<uint32_t*>(tile));
+    }
+  }
+  // The last block may have no second tile.
+  if ((s.tokens + kTileSide - 1) / kTileSide % 2 == 0) return;
+  for (int64_t step = 0; step < n.d; ++step) {
+    std::memset(to + ((n.tokens - 1) * n.d + step) * kStepBytes + kTileBytes, 0, kTileBytes);
+  }
+}
+
+// Sums along the tokens: for each block of d the steps along the tokens, as right operands.
+void PackAlongTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, char* to) {
+  for (int64_t step = 0; step < n.tokens; ++step) {
+    const BFloat16* const from = x + step * kTileTerms * s.columns;
+    for (int64_t c = 0; c < s.d; c += kTileSide) {
+      char* const tile = to + (c / kBlock * n.tokens + step) * kStepBytes + c / kTileSide % 2 * kTileBytes;
+      WeaveTile(from + c, s.columns, s.tokens - step * kTileTerms, kTileSide, reinterpret_cast<uint32_t*>(tile));
+    }
+  }
+}
+
+// The same as left operands.
+void TransposeAlongTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, char* to) {
+  for (int64_t step = 0; step < n.tokens; ++step) {
+    const BFloat16* const from = x + step * kTileTerms * s.columns;
+    for (int64_t c = 0; c < s.d; c += kTileSide) {
+      char* const tile = to + (c / kBlock * n.tokens + step) * kStepBytes + c / kTileSide % 2 * kTileBytes;
+      TransposeTile(from + c, s.columns, s.tokens - step * kTileTerms, kTileSide, reinterpret_cast<uint32_t*>(tile));
+    }
+  }
+}
+
+// A block of tokens as a left operand: where it lies, or, of one that is not whole, a copy beside zeros in `tail`.
+TilePair RowsOf(const AttentionShape& s, const BFloat16* x, int64_t block, char* tail) {
+  const int64_t first = block * kBlock, rows = std::min(kBlock, s.tokens - first);
+  const BFloat16* const from = x + first * s.columns;
+  if (rows == kBlock) return TilesOfRows(from, s.columns * static_cast<int64_t>(sizeof(BFloat16)));
+  const int64_t row = s.d * static_cast<int64_t>(sizeof(BFloat16)) + kTileRowBytes;
+  std::memset(tail, 0, static_cast<size_t>(kBlock * row));
+  for (int64_t i = 0; i < rows; ++i) std::memcpy(tail + i * row, from + i * s.columns, s.d * sizeof(BFloat16));
+  return TilesOfRows(tail, row);
+}
+int64_t TailBytes(const AttentionShape& s) {
+  return kBlock * (s.d * static_cast<int64_t>(sizeof(BFloat16)) + kTileRowBytes);
+}
+
+// --- forward
+
+struct Forward {
+  const BFloat16 *q, *k, *v;
+  BFloat16* out;
+  float* lse;
+};
+
+struct ForwardSpace {
+  ForwardSpace(const AttentionShape& s, const Blocks& n, void* memory) {
+    Pieces pieces(memory);
+    k = pieces.Take(n.head_bytes());
+    v = pieces.Take(n.head_bytes());
+    row = n.padded + kTileSide;
+    scores = pieces.Take<float>(kBlock * row * static_cast<int64_t>(sizeof(float)));
+    p = pieces.Take(kBlock * n.row_bytes());
+    tail = pieces.Take(TailBytes(s));
+    size = pieces.Size(memory);
+  }
+  char *k, *v, *p, *tail;
+  float* scores;
+  int64_t row;  // floats from a row of scores to the next
+  size_t size;
+};
+
+// A row of raw scores, of which a query sees `visible`, becomes P times its sum, which is returned; zeros up to
+// `computed`, a multiple of 32.
+OF_INLINE float SoftmaxRow(const float* scores, int64_t visible, int64_t computed, float factor, float shift,
+                           BFloat16* p) {
+  F32s sum = Splat(0);
+  VecLoop(visible, [&](int64_t j, auto lanes) OF_INLINED {
+    const F32s e = Keep(Exp2<4>(Load(scores + j) * factor - shift), lanes);
+    sum += e;
+    Store(p + j, e);
+  });
+  for (int64_t j = (visible + kLanes - 1) / kLanes * kLanes; j < computed; j += kLanes) Store(p + j, Splat(0));
+  return Sum(sum);
+}
+
+// 32 queries' sums of a block of columns, divided, into their rows.
+void StoreOut(const AttentionShape& s, const float* sums, const float* inverse, int64_t rows, BFloat16* to) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t c = 0; c < kBlock; c += kLanes)
+      Store(to + i * s.columns + c, Load(sums + i * kBlock + c) * inverse[i]);
+  }
+}
+
+void ForwardHead(const AttentionShape& s, const Forward& h, int64_t ahead, const ForwardSpace& space) {
+  const Blocks n(s);
+  PackAlongD(s, n, h.k, space.k);
+  PackAlongTokens(s, n, h.v, space.v);
+  const float factor = s.scale * kLog2OfE;
+  if (s.tokens % kBlock != 0) std::memset(space.p, 0, static_cast<size_t>(kBlock * n.row_bytes()));
+  for (int64_t block = 0; block < n.tokens; ++block) {
+    const int64_t begin = block * kBlock, rows = std::min(kBlock, s.tokens - begin);
+    const int64_t key_blocks = s.causal ? block + 1 : n.tokens, computed = key_blocks * kBlock;
+    const TilePair q = RowsOf(s, h.q, block, space.tail);
+    for (int64_t j = 0; j < key_blocks; ++j) {
+      ZeroSums();
+      MultiplyBlock(q, PackedTiles(space.k + j * n.d * kStepBytes), n.d);
+      StoreSums(space.scores + j * kBlock, space.row);
+    }
+    float inverse[kBlock];
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* const scores = space.scores + i * space.row;
+      const int64_t visible = s.Visible(begin + i);
+      const float shift = MaxOfRow(scores, visible) * factor;
+      auto* const p = reinterpret_cast<BFloat16*>(space.p + i * n.row_bytes());
+      const float sum = SoftmaxRow(scores, visible, computed, factor, shift, p);
+      h.lse[begin + i] = shift * kLnOf2 + std::log(sum);
+      inverse[i] = 1 / sum;
+      if (ahead == 0) continue;
+      const int64_t next = ahead + (begin + i) * s.columns;
+      for (const BFloat16* x : {h.q, h.k, h.v}) PrefetchHeadRow<0>(s, x + next);
+      PrefetchHeadRow<1>(s, h.out + next);
+    }
+    alignas(64) float sums[kBlock * kBlock];
+    for (int64_t c = 0; c < n.d; ++c) {
+      ZeroSums();
+      MultiplyBlock(TilesOfRows(space.p, n.row_bytes()), PackedTiles(space.v + c * n.tokens * kStepBytes), key_blocks);
+      StoreSums(sums, kBlock);
+      StoreOut(s, sums, inverse, rows, h.out + begin * s.columns + c * kBlock);
+    }
+  }
+}
+
+// --- backward
+
+struct BackwardSpace {
+  BackwardSpace(const AttentionShape& s, const Blocks& n, void* memory) {
+    Pieces pieces(memory);
+    for (char** packed : {&q_along_d, &dout_along_d, &q, &dout, &k}) *packed = pieces.Take(n.head_bytes());
+    p = pieces.Take(kBlock * n.row_bytes());
+    ds = pieces.Take(kBlock * n.row_bytes());
+    ds_by_keys = pieces.Take(n.tokens * n.keys_of_dq() * kStepBytes);
+    const int64_t floats = static_cast<int64_t>(sizeof(float));
+    dq = pieces.Take<float>(n.tokens > n.keys_of_dq() ? n.padded * s.d * floats : 0);
+    lse = pieces.Take<float>(n.padded * floats);
+    dots = pieces.Take<float>(n.padded * floats);
+    k_tail = pieces.Take(TailBytes(s));
+    v_tail = pieces.Take(TailBytes(s));
+    size = pieces.Size(memory);
+  }
+  char *q_along_d, *dout_along_d;  // right operands of S^T and dP^T
+  char *q, *dout;                  // of dK and dV
+  char* k;                         // the left operand of dQ^T
+  char *p, *ds;                    // rows: 32 keys' P^T and dS^T
+  char* ds_by_keys;                // for each block of queries dS^T of the last keys, as a right operand
+  float* dq;                       // sums of dQ^T, block by block, if one pass does not have all keys
+  float *lse, *dots;               // by query: lse / ln 2, and dout . out
+  char *k_tail, *v_tail;
+  size_t size;
+};
+
+class BackwardHead {
+ public:
+  BackwardHead(const AttentionShape& s, const AttentionHead<BFloat16>& h, const BackwardSpace& space)
+      : s_(s), h_(h), n_(s), space_(space), factor_(s.scale * kLog2OfE) {}
+
+  void Run(int64_t ahead) const {
+    PackAlongD(s_, n_, h_.q, space_.q_along_d);
+    PackAlongD(s_, n_, h_.dout, space_.dout_along_d);
+    PackAlongTokens(s_, n_, h_.q, space_.q);
+    PackAlongTokens(s_, n_, h_.dout, space_.dout);
+    TransposeAlongTokens(s_, n_, h_.k, space_.k);
+    FindDots();
+    for (int64_t first = 0; first < n_.tokens; first += n_.keys_of_dq()) {
+      const int64_t last = std::min(n_.tokens, first + n_.keys_of_dq());
+      for (int64_t block = first; block < last; ++block) {
+        GiveKeys(block, block - first);
+        if (ahead != 0) AskFor(block, ahead);
+      }
+      AddDq(first, last);
+    }
+  }
+
+ private:
+  int64_t FirstQueries(int64_t key_block) const { return s_.causal ? key_block : 0; }
+
+  void FindDots() const {
+    for (int64_t i = 0; i < s_.tokens; ++i) {
+      const BFloat16 *const dout = h_.dout + i * s_.columns, *const out = h_.out + i * s_.columns;
+      F32s dot = Splat(0);
+      for (int64_t c = 0; c < s_.d; c += kLanes) dot += Load(dout + c) * Load(out + c);
+      space_.dots[i] = Sum(dot);
+      space_.lse[i] = h_.lse[i] * kLog2OfE;
+    }
+    // Queries that there are not: their rows of Q and dout are zeros, and so is what they add to dK and dV.
+    std::fill(space_.dots + s_.tokens, space_.dots + n_.padded, 0.0f);
+    std::fill(space_.lse + s_.tokens, space_.lse + n_.padded, 0.0f);
+  }
+
+  // dK and dV of a block of keys, and its dS^T for dQ.
+  void GiveKeys(int64_t block, int64_t step) const {
+    const TilePair k = RowsOf(s_, h_.k, block, space_.k_tail), v = RowsOf(s_, h_.v, block, space_.v_tail);
+    const int64_t first = FirstQueries(block);
+    alignas(64) float scores[kBlock * kBlock], dp[kBlock * kBlock];
+    for (int64_t queries = first; queries < n_.tokens; ++queries) {
+      const int64_t at = queries * n_.d * kStepBytes;
+      ZeroSums();
+      MultiplyBlock(k, PackedTiles(space_.q_along_d + at), n_.d);
+      StoreSums(scores, kBlock);
+      ZeroSums();
+      MultiplyBlock(v, PackedTiles(space_.dout_along_d + at), n_.d);
+      StoreSums(dp, kBlock);
+      GiveDs(block, queries, scores, dp, space_.ds_by_keys + (queries * n_.keys_of_dq() + step) * kStepBytes);
+    }
+    GiveSums(space_.p, space_.dout, block, h_.dv);
+    GiveSums(space_.ds, space_.q, block, h_.dk);
+  }
+
+  // S^T and dP^T of some keys and queries become P^T and dS^T, in rows, and dS^T by pairs of keys.
+  void GiveDs(int64_t block, int64_t queries, const float* scores, const float* dp, char* by_keys) const {
+    const int64_t first_query = queries * kBlock, row_bytes = n_.row_bytes();
+    for (int64_t i = 0; i < kBlock; i += 2) {
+      for (int64_t j = 0; j < kBlock; j += kLanes) {
+        const F32s lse = Load(space_.lse + first_query + j), dot = Load(space_.dots + first_query + j);
+        U16s rounded[2];
+        for (int64_t key = 0; key < 2; ++key) {
+          const int64_t at = (i + key) * kBlock + j;
+          F32s p = Exp2<4>(Load(scores + at) * factor_ - lse);
+          F32s ds = p * (Load(dp + at) - dot) * s_.scale;
+          const int64_t hidden = HiddenQueries(block * kBlock + i + key, first_query + j);
+          if (hidden > 0) {
+            const I32s seen = Mask(SomeLanes{static_cast<int>(std::min(hidden, kLanes))}) == 0;
+            p = seen ? p : Splat(0);
+            ds = seen ? ds : Splat(0);
+          }
+          const int64_t to = (i + key) * row_bytes + (first_query + j) * static_cast<int64_t>(sizeof(BFloat16));
+          Store(reinterpret_cast<BFloat16*>(space_.p + to), p);
+          rounded[key] = Narrow(ds, static_cast<const BFloat16*>(nullptr));
+          *reinterpret_cast<U16sUnaligned*>(space_.ds + to) = rounded[key];
+        }
+        char* const pairs = by_keys + j / kTileSide * kTileBytes + i / 2 * kTileRowBytes;
+        Store(reinterpret_cast<float*>(pairs) + j % kTileSide, (F32s)PairsOf(rounded[0], rounded[1]));
+      }
+    }
+  }
+  // How many queries from `query` on do not see the key.
+  int64_t HiddenQueries(int64_t key, int64_t query) const {
+    if (key >= s_.tokens) return kBlock;
+    return s_.causal ? key - query : 0;
+  }
+
+  // The sums over all queries that see the block of keys, of its rows of P^T or dS^T.
+  void GiveSums(const char* rows, const char* by_queries, int64_t block, BFloat16* to) const {
+    const int64_t first = FirstQueries(block), keys = std::min(kBlock, s_.tokens - block * kBlock);
+    const TilePair a = TilesOfRows(rows + first * kTileRowBytes, n_.row_bytes());
+    alignas(64) float sums[kBlock * kBlock];
+    for (int64_t c = 0; c < n_.d; ++c) {
+      ZeroSums();
+      MultiplyBlock(a, PackedTiles(by_queries + (c * n_.tokens + first) * kStepBytes), n_.tokens - first);
+      StoreSums(sums, kBlock);
+      for (int64_t i = 0; i < keys; ++i) {
+        StoreLine<false>(to + (block * kBlock + i) * s_.columns + c * kBlock, sums + i * kBlock);
+      }
+    }
+  }
+
+  // dQ^T += K^T dS^T of the blocks of keys from `first` to `last`; what has all its keys goes out.
+  void AddDq(int64_t first, int64_t last) const {
+    alignas(64) float sums[kBlock * kBlock];
+    for (int64_t queries = FirstQueries(first); queries < n_.tokens; ++queries) {
+      const int64_t end = s_.causal ? std::min(last, queries + 1) : last;
+      const bool is_last = end == (s_.causal ? queries + 1 : n_.tokens);
+      for (int64_t c = 0; c < n_.d; ++c) {
+        float* const kept = space_.dq + (queries * n_.d + c) * kBlock * kBlock;
+        if (first == 0) {
+          ZeroSums();
+        } else {
+          LoadSums(kept, kBlock);
+        }
+        MultiplyBlock(PackedTiles(space_.k + (c * n_.tokens + first) * kStepBytes),
+                      PackedTiles(space_.ds_by_keys + queries * n_.keys_of_dq() * kStepBytes), end - first);
+        StoreSums(is_last ? sums : kept, kBlock);
+        if (is_last) StoreTransposed(sums, queries, c);
+      }
+    }
+  }
+
+  void StoreTransposed(const float* sums, int64_t queries, int64_t c) const {
+    const int64_t rows = std::min(kBlock, s_.tokens - queries * kBlock);
+    BFloat16* const to = h_.dq + queries * kBlock * s_.columns + c * kBlock;
+    for (int64_t row = 0; row < kBlock; row += kLanes) {  // of d
+      for (int64_t i = 0; i < rows; i += kLanes) {
+        F32s tile[kLanes];
+        for (int64_t j = 0; j < kLanes; ++j) tile[j] = Load(sums + (row + j) * kBlock + i);
+        Transpose(tile);
+        for (int64_t j = 0; j < std::min(kLanes, rows - i); ++j) Store(to + (i + j) * s_.columns + row, tile[j]);
+      }
+    }
+  }
+
+  // Of the head that comes next, the rows of a block of tokens.
+  void AskFor(int64_t block, int64_t ahead) const {
+    for (int64_t i = block * kBlock; i < std::min(s_.tokens, (block + 1) * kBlock); ++i) {
+      const int64_t next = ahead + i * s_.columns;
+      for (const BFloat16* x : {h_.q, h_.k, h_.v, h_.dout, h_.out}) PrefetchHeadRow<0>(s_, x + next);
+      for (const BFloat16* x : {h_.dq, h_.dk, h_.dv}) PrefetchHeadRow<1>(s_, x + next);
+    }
+  }
+
+  const AttentionShape& s_;
+  const AttentionHead<BFloat16>& h_;
+  const Blocks n_;
+  const BackwardSpace& space_;
+  const float factor_;
+};
+
+// body(task, end, scratch) for each head of each sample, by threads that have as many bytes of scratch each.
+template <typename Body>
+void ForEachHead(const KernelArgs& args, const AttentionShape& s, size_t scratch_bytes, const Body& body) {
+  ParallelForThread(s.batch * s.heads, 1, args.threads, [&](int64_t begin, int64_t end, int thread) {
+    const Tiles::Scope scope;
+    char* const scratch = static_cast<char*>(args.workspace) + static_cast<size_t>(thread) * scratch_bytes;
+    for (int64_t task = begin; task < end; ++task) body(task, end, scratch);
+  });
+}
+
+}  // namespace
+
+bool SuitsTiles(const AttentionShape& s) { return s.d > 0 && s.d % kTileTerms == 0 && s.tokens > 0; }
+
+size_t ForwardTileScratch(const AttentionShape& s) { return ForwardSpace(s, Blocks(s), nullptr).size; }
+size_t BackwardTileScratch(const AttentionShape& s) { return BackwardSpace(s, Blocks(s), nullptr).size; }
+
+const char* AttentionOnTiles(const KernelArgs& args) {
+  const AttentionShape s(args.in[0], *args.attrs);
+  ForEachHead(args, s, ForwardTileScratch(s), [&](int64_t task, int64_t end, char* scratch) {
+    const int64_t at = s.HeadAt(task);
+    const auto in = [&](int i) { return args.in[i].as<const BFloat16>() + at; };
+    const Forward head = {in(0), in(1), in(2), args.out[0].as<BFloat16>() + at,
+                          args.out[1].as<float>() + task * s.tokens};
+    ForwardHead(s, head, s.Ahead(task, end), ForwardSpace(s, Blocks(s), scratch));
+  });
+  return nullptr;
+}
+
+const char* AttentionGradOnTiles(const KernelArgs& args) {
+  const AttentionShape s(args.in[1], *args.attrs);
+  ForEachHead(args, s, BackwardTileScratch(s), [&](int64_t task, int64_t end, char* scratch) {
+    const int64_t at = s.HeadAt(task);
+    const auto in = [&](int i) { return args.in[i].as<const BFloat16>() + at; };
+    const auto out = [&](int i) { return args.out[i].as<BFloat16>() + at; };
+    const float* const lse = args.in[5].as<const float>() + task * s.tokens;
+    const AttentionHead<BFloat16> head = {in(0), in(1), in(2), in(3), in(4), lse, out(0), out(1), out(2)};
+    const BackwardSpace space(s, Blocks(s), scratch);
+    BackwardHead(s, head, space).Run(s.Ahead(task, end));
+  });
+  return nullptr;
+}
+
+}  // namespace oneflow::cpu
+
+#endif

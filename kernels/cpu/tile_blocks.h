@@ -1,0 +1,127 @@
+// Blocks of 32 x 32 sums, of four tiles, and the loop over strips and panels of such blocks that one thread runs.
+//
+//     a: 32 rows                             b: 32 columns
+//     tile 4 │ first                         tiles 6, 7: first, second
+//     tile 5 │ second                        sums: tiles 0 1
+//                                                        2 3
+//
+// So four loads serve four products, which is what the first cache gives.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cpu/tile.h"
+#include "kernels/cpu/vec.h"
+
+namespace oneflow::cpu {
+
+inline constexpr int64_t kBlock = 2 * kTileSide;  // rows and columns of a block
+
+// Where two neighbouring tiles of an operand lie, and those that follow along the sum; in bytes.
+struct TilePair {
+  const char* first;
+  int64_t second;  // from the first tile to the second
+  int64_t next;    // from either to the one that follows
+  int64_t row;     // from a row of a tile to the next
+};
+// Tiles that were packed for this: both of a step in turn, dense.
+inline TilePair PackedTiles(const void* first) {
+  return {static_cast<const char*>(first), kTileBytes, 2 * kTileBytes, kTileRowBytes};
+}
+// Rows of a row-major matrix of bf16, `row` bytes apart, as a's.
+inline TilePair TilesOfRows(const void* first, int64_t row) {
+  return {static_cast<const char*>(first), kTileSide * row, kTileRowBytes, row};
+}
+
+OF_INLINE void ZeroSums() {
+  Tiles::Zero<0>();
+  Tiles::Zero<1>();
+  Tiles::Zero<2>();
+  Tiles::Zero<3>();
+}
+// A block of floats whose rows are `row` floats apart.
+OF_INLINE void LoadSums(const float* from, int64_t row) {
+  const int64_t bytes = row * static_cast<int64_t>(sizeof(float));
+  Tiles::Load<0>(from, bytes);
+  Tiles::Load<1>(from + kTileSide, bytes);
+  Tiles::Load<2>(from + kTileSide * row, bytes);
+  Tiles::Load<3>(from + kTileSide * row + kTileSide, bytes);
+}
+OF_INLINE void StoreSums(float* to, int64_t row) {
+  const int64_t bytes = row * static_cast<int64_t>(sizeof(float));
+  Tiles::Store<0>(to, bytes);
+  Tiles::Store<1>(to + kTileSide, bytes);
+  Tiles::Store<2>(to + kTileSide * row, bytes);
+  Tiles::Store<3>(to + kTileSide * row + kTileSide, bytes);
+}
+
+// sums += a b over `steps` times 32 terms; between(step) is run behind each step's products, while they are computed.
+template <typename Between>
+OF_INLINE void MultiplyBlock(const TilePair& a, const TilePair& b, int64_t steps, Between&& between) {
+  const char *x = a.first, *y = b.first;
+  for (int64_t step = 0; step < steps; ++step, x += a.next, y += b.next) {
+    Tiles::Load<4>(x, a.row);
+    Tiles::Load<6>(y, b.row);
+    Tiles::Dot<0, 4, 6>();
+    Tiles::Load<7>(y + b.second, b.row);
+    Tiles::Dot<1, 4, 7>();
+    Tiles::Load<5>(x + a.second, a.row);
+    Tiles::Dot<2, 5, 6>();
+    Tiles::Dot<3, 5, 7>();
+    between(step);
+  }
+}
+OF_INLINE void MultiplyBlock(const TilePair& a, const TilePair& b, int64_t steps) {
+  MultiplyBlock(a, b, steps, [](int64_t) OF_INLINED {});
+}
+
+// Strips of 32 rows and panels of 32 columns that one thread multiplies, over `steps` times 32 terms. For each few
+// strips it goes through all panels, so that the strips stay in the second cache and a panel in the first.
+struct StripsAndPanels {
+  int64_t first_strip, last_strip, strips_at_once;
+  int64_t first_panel, last_panel;
+  int64_t steps;
+};
+
+// a_of(strip) and b_of(panel) are TilePairs. finish(strip, panel, row, sums) is given each row of each block, 32 floats;
+// it runs between the products of the next block. A panel's lines are asked for during the one before. REQUIRES: a
+// Tiles::Scope.
+template <typename AOf, typename BOf, typename Finish>
+void MultiplyStrips(const StripsAndPanels& all, AOf&& a_of, BOf&& b_of, Finish&& finish) {
+  alignas(64) float sums[2][kBlock * kBlock];
+  const int64_t rows_at_once = (kBlock + all.steps - 1) / all.steps;
+  int64_t strip_before = 0, panel_before = 0, done = kBlock, which = 0;
+  const auto finish_rows = [&](int64_t rows) OF_INLINED {
+    const int64_t end = std::min(kBlock, done + rows);
+    const float* const before = sums[which ^ 1];
+    for (; done < end; ++done) finish(strip_before, panel_before, done, before + done * kBlock);
+  };
+  for (int64_t begin = all.first_strip; begin < all.last_strip; begin += all.strips_at_once) {
+    const int64_t end = std::min(all.last_strip, begin + all.strips_at_once), strips = end - begin;
+    for (int64_t panel = all.first_panel; panel < all.last_panel; ++panel) {
+      const TilePair b = b_of(panel), next = b_of(std::min(panel + 1, all.last_panel - 1));
+      for (int64_t strip = begin; strip < end; ++strip) {
+        const int64_t from = (strip - begin) * kTileSide / strips, to = (strip + 1 - begin) * kTileSide / strips;
+        ZeroSums();
+        MultiplyBlock(a_of(strip), b, all.steps, [&](int64_t step) OF_INLINED {
+          for (int64_t row = from; row < to; ++row) {
+            const char* const line = next.first + step * next.next + row * next.row;
+            __builtin_prefetch(line, 0, 2);
+            __builtin_prefetch(line + next.second, 0, 2);
+          }
+          finish_rows(rows_at_once);
+        });
+        finish_rows(kBlock);
+        StoreSums(sums[which], kBlock);
+        which ^= 1;
+        strip_before = strip;
+        panel_before = panel;
+        done = 0;
+      }
+    }
+  }
+  finish_rows(kBlock);
+}
+
+}  // namespace oneflow::cpu
