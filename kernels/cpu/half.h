@@ -117,6 +117,15 @@ OF_INLINE void Store(T* p, F32s v, SomeLanes lanes) {
 #endif
 }
 
+// x as a T, in whatever that is stored.
+template <typename T>
+OF_INLINE F32s RoundedTo(F32s x) {
+  if constexpr (Half<T>)
+    return Widen(Narrow(x, static_cast<const T*>(nullptr)), static_cast<const T*>(nullptr));
+  else
+    return x;
+}
+
 // 32 numbers in a row, from floats: of bf16 a cache line. Past the caches (vec.h, StorePastCaches) where `kPast`, if whole
 // lines can be stored at once; then `to` begins one.
 template <bool kPast, typename T>

@@ -2,6 +2,7 @@
 // matmul_wgrad (x^T dy over all rows) and batch_matmul. Of floats as gemm.h says, of 16-bit floats as narrow_product.h.
 #include <algorithm>
 
+#include "kernels/cpu/fused_product.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/narrow_product.h"
@@ -204,6 +205,7 @@ KernelList MatmulKernels() {
     kernels.push_back({"pack_weight", dtype, PackWeight});
     kernels.push_back({"pack_weight_both_ways", dtype, PackWeightBothWays});
   }
+  AddFusedProducts(kernels);
   return kernels;
 }
 

@@ -111,15 +111,6 @@ const char* CheckLabels(const Head& head) {
   return nullptr;
 }
 
-// x as a T, in whatever that is stored.
-template <typename T>
-OF_INLINE F32s RoundedTo(F32s x) {
-  if constexpr (Half<T>)
-    return Widen(Narrow(x, static_cast<const T*>(nullptr)), static_cast<const T*>(nullptr));
-  else
-    return x;
-}
-
 // z[n] -> dz, rounded to T and stored as To, maybe in the same memory: no element is written before it was read.
 template <typename T, typename To>
 void Gradient(const float* z, int64_t n, int64_t label, float dloss, float lse, To* dz) {

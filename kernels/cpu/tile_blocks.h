@@ -9,10 +9,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <numeric>
+#include <type_traits>
 
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vec.h"
+#include "oneflow_core/packed.h"
 
 namespace oneflow::cpu {
 
@@ -32,6 +36,14 @@ inline TilePair PackedTiles(const void* first) {
 // Rows of a row-major matrix of bf16, `row` bytes apart, as a's.
 inline TilePair TilesOfRows(const void* first, int64_t row) {
   return {static_cast<const char*>(first), kTileSide * row, kTileRowBytes, row};
+}
+
+// 32 columns of a weight in panels (oneflow_core/packed.h) of `terms` rows, half of one of its own panels, as b's.
+inline TilePair TilesOfPanel(const void* packed, int64_t terms, int64_t panel) {
+  constexpr int64_t kRow = kPanelColumns * kPairedRows * static_cast<int64_t>(sizeof(uint16_t));
+  static_assert(kPanelColumns == 2 * kBlock && kPairedRows == 2);
+  const char* const first = static_cast<const char*>(packed) + panel / 2 * (terms / kPairedRows) * kRow;
+  return {first + panel % 2 * (kRow / 2), kTileRowBytes, kTileSide * kRow, kRow};
 }
 
 OF_INLINE void ZeroSums() {
@@ -76,21 +88,36 @@ OF_INLINE void MultiplyBlock(const TilePair& a, const TilePair& b, int64_t steps
   MultiplyBlock(a, b, steps, [](int64_t) OF_INLINED {});
 }
 
-// Strips of 32 rows and panels of 32 columns that one thread multiplies, over `steps` times 32 terms. For each few
-// strips it goes through all panels, so that the strips stay in the second cache and a panel in the first.
+// Strips of 32 rows and panels of 32 columns that one thread multiplies. For each few strips it goes through all panels,
+// so that the strips stay in the second cache and a panel in the first. Sums may be of several products, each of as many
+// terms as its `steps` times 32.
 struct StripsAndPanels {
+  static constexpr int kMostProducts = 3;
   int64_t first_strip, last_strip, strips_at_once;
   int64_t first_panel, last_panel;
-  int64_t steps;
+  std::array<int64_t, kMostProducts> steps;
+  int products = 1;
+
+  int64_t all_steps() const { return std::accumulate(steps.begin(), steps.begin() + products, int64_t{0}); }
 };
 
-// a_of(strip) and b_of(panel) are TilePairs. finish(strip, panel, row, sums) is given each row of each block, 32 floats;
-// it runs between the products of the next block. A panel's lines are asked for during the one before. REQUIRES: a
-// Tiles::Scope.
+// f(index, product), or f(index) of what is the same in all.
+template <typename F>
+OF_INLINE TilePair TilesAt(F&& f, int64_t index, int product) {
+  if constexpr (std::is_invocable_v<F, int64_t, int>) {
+    return f(index, product);
+  } else {
+    return f(index);
+  }
+}
+
+// a_of(strip) and b_of(panel) are TilePairs; of several products a_of(strip, product). finish(strip, panel, row, sums) is
+// given each row of each block, 32 floats; it runs between the products of the next block. A panel's lines are asked for
+// during the one before. REQUIRES: a Tiles::Scope.
 template <typename AOf, typename BOf, typename Finish>
 void MultiplyStrips(const StripsAndPanels& all, AOf&& a_of, BOf&& b_of, Finish&& finish) {
   alignas(64) float sums[2][kBlock * kBlock];
-  const int64_t rows_at_once = (kBlock + all.steps - 1) / all.steps;
+  const int64_t all_steps = all.all_steps(), rows_at_once = (kBlock + all_steps - 1) / all_steps;
   int64_t strip_before = 0, panel_before = 0, done = kBlock, which = 0;
   const auto finish_rows = [&](int64_t rows) OF_INLINED {
     const int64_t end = std::min(kBlock, done + rows);
@@ -100,18 +127,22 @@ void MultiplyStrips(const StripsAndPanels& all, AOf&& a_of, BOf&& b_of, Finish&&
   for (int64_t begin = all.first_strip; begin < all.last_strip; begin += all.strips_at_once) {
     const int64_t end = std::min(all.last_strip, begin + all.strips_at_once), strips = end - begin;
     for (int64_t panel = all.first_panel; panel < all.last_panel; ++panel) {
-      const TilePair b = b_of(panel), next = b_of(std::min(panel + 1, all.last_panel - 1));
+      const int64_t panel_after = std::min(panel + 1, all.last_panel - 1);
       for (int64_t strip = begin; strip < end; ++strip) {
         const int64_t from = (strip - begin) * kTileSide / strips, to = (strip + 1 - begin) * kTileSide / strips;
         ZeroSums();
-        MultiplyBlock(a_of(strip), b, all.steps, [&](int64_t step) OF_INLINED {
-          for (int64_t row = from; row < to; ++row) {
-            const char* const line = next.first + step * next.next + row * next.row;
-            __builtin_prefetch(line, 0, 2);
-            __builtin_prefetch(line + next.second, 0, 2);
-          }
-          finish_rows(rows_at_once);
-        });
+        for (int product = 0; product < all.products; ++product) {
+          const TilePair next = TilesAt(b_of, panel_after, product);
+          MultiplyBlock(TilesAt(a_of, strip, product), TilesAt(b_of, panel, product), all.steps[product],
+                        [&](int64_t step) OF_INLINED {
+                          for (int64_t row = from; row < to; ++row) {
+                            const char* const line = next.first + step * next.next + row * next.row;
+                            __builtin_prefetch(line, 0, 2);
+                            __builtin_prefetch(line + next.second, 0, 2);
+                          }
+                          finish_rows(rows_at_once);
+                        });
+        }
         finish_rows(kBlock);
         StoreSums(sums[which], kBlock);
         which ^= 1;

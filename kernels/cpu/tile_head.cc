@@ -20,7 +20,6 @@ void RunTileHead(const HeadCall&, void*) {}
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/tile_blocks.h"
 #include "kernels/cpu/tile_pack.h"
-#include "oneflow_core/packed.h"
 
 namespace oneflow::cpu {
 namespace {
@@ -184,14 +183,14 @@ class BlockOfRows {
     };
     if (h_.packed) {
       MultiplyStrips(
-          {begin, end, end - begin, first, last, cuts_.steps}, a_of,
-          [this](int64_t panel) OF_INLINED { return PanelOfWeight(h_.w.data, h_.k, panel); }, finish);
+          {begin, end, end - begin, first, last, {cuts_.steps}}, a_of,
+          [this](int64_t panel) OF_INLINED { return TilesOfPanel(h_.w.data, h_.k, panel); }, finish);
     } else {
       char* const packed = space_.w_panel + thread * cuts_.panel_bytes();
       for (int64_t panel = first; panel < last; ++panel) {
         PackPanel(panel, packed);
         MultiplyStrips(
-            {begin, end, end - begin, panel, panel + 1, cuts_.steps}, a_of,
+            {begin, end, end - begin, panel, panel + 1, {cuts_.steps}}, a_of,
             [=](int64_t) OF_INLINED { return PackedTiles(packed); }, finish);
       }
     }
@@ -242,14 +241,6 @@ class BlockOfRows {
         }
       }
     }
-  }
-
-  // 32 columns of a weight in panels (oneflow_core/packed.h) whose terms are `terms`.
-  static TilePair PanelOfWeight(const void* packed, int64_t terms, int64_t panel) {
-    constexpr int64_t kRow = kPanelColumns * kPairedRows * static_cast<int64_t>(sizeof(BFloat16));
-    static_assert(kPanelColumns == 2 * kBlock);
-    const char* const first = static_cast<const char*>(packed) + panel / 2 * (terms / kPairedRows) * kRow;
-    return {first + panel % 2 * (kRow / 2), kTileRowBytes, kTileSide * kRow, kRow};
   }
 
   // --- 2
@@ -358,7 +349,7 @@ class BlockOfRows {
     if (h_.turned) {
       ParallelFor(last - first, 1, [&](int64_t begin, int64_t end) {
         const Tiles::Scope scope;
-        MultiplyStrips({first + begin, first + end, kStripsOfDw, 0, blocks, strips_}, dz_of, x_of,
+        MultiplyStrips({first + begin, first + end, kStripsOfDw, 0, blocks, {strips_}}, dz_of, x_of,
                        [&](int64_t panel, int64_t block, int64_t row, const float* sums) OF_INLINED {
                          const int64_t i = panel * kBlock + row;
                          if (i < h_.n) StoreOrAdd(dw + i * h_.k + block * kBlock, sums);
@@ -368,7 +359,7 @@ class BlockOfRows {
     } else {
       ParallelFor(blocks, 1, [&](int64_t begin, int64_t end) {
         const Tiles::Scope scope;
-        MultiplyStrips({begin, end, kStripsOfDw, first, last, strips_}, x_of, dz_of,
+        MultiplyStrips({begin, end, kStripsOfDw, first, last, {strips_}}, x_of, dz_of,
                        [&](int64_t block, int64_t panel, int64_t row, const float* sums) OF_INLINED {
                          float* const to = dw + (block * kBlock + row) * h_.n + panel * kBlock;
                          const int64_t classes = std::min(kBlock, h_.n - panel * kBlock);
@@ -400,7 +391,7 @@ class BlockOfRows {
       for (int64_t block = 0; block < blocks; ++block) {
         TilePair w = PackedTiles(space_.w + block * at_once * kPairBytes);
         if (h_.packed) {
-          w = PanelOfWeight(h_.wt->data, h_.n, block);
+          w = TilesOfPanel(h_.wt->data, h_.n, block);
           w.first += first * w.next;
         }
         for (int64_t strip = begin; strip < end; ++strip) {

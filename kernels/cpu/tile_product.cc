@@ -6,6 +6,8 @@
 
 namespace oneflow::cpu {
 std::unique_ptr<NarrowProduct> MakeTileProduct(const ProductShape&, DType, DType, int) { return nullptr; }
+size_t PanelProductWorkspace(const PanelProduct&) { return 0; }
+const char* RunPanelProduct(const PanelProduct&, void*) { return "there are no tiles"; }
 }  // namespace oneflow::cpu
 
 #else
@@ -13,6 +15,7 @@ std::unique_ptr<NarrowProduct> MakeTileProduct(const ProductShape&, DType, DType
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/float_functions.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/tile_blocks.h"
@@ -41,82 +44,173 @@ bool GoesPast(const void* c, int64_t bytes) {
   return bytes > kMostCachedOutput && reinterpret_cast<uintptr_t>(c) % kTileRowBytes == 0;
 }
 
-// finish() of MultiplyStrips that stores the rows of c[m,n] as they are.
-template <bool kPast, typename T>
-auto StoresRows(T* c, int64_t m, int64_t n) {
-  return [=](int64_t strip, int64_t panel, int64_t row, const float* sums) OF_INLINED {
-    const int64_t i = strip * kBlock + row;
-    if (i < m) StoreLine<kPast>(c + i * n + panel * kBlock, sums);
-  };
-}
+// --- by weights in panels
 
-// all's blocks into c[m,n], by the calling thread.
-template <typename T, typename AOf, typename BOf>
-void MultiplyInto(const StripsAndPanels& all, const AOf& a_of, const BOf& b_of, T* c, int64_t m, int64_t n, bool past) {
-  const Tiles::Scope scope;
-  if (past) {
-    MultiplyStrips(all, a_of, b_of, StoresRows<true>(c, m, n));
-    FinishStores();
-  } else {
-    MultiplyStrips(all, a_of, b_of, StoresRows<false>(c, m, n));
+// Column sums are of groups of strips, which do not depend on the number of threads, and then of the groups in order.
+struct StripGroups {
+  explicit StripGroups(int64_t m) : strips(BlocksOf(m)), size((strips + 63) / 64), count((strips + size - 1) / size) {}
+  int64_t strips, size, count;
+};
+
+int64_t RowOfA(const PanelProduct::Factor& f) { return f.k * static_cast<int64_t>(sizeof(BFloat16)); }
+// Of a copy: one line more than it has, so that the rows of a tile do not share few sets of the first cache.
+int64_t TailRow(const PanelProduct::Factor& f) { return RowOfA(f) + kTileRowBytes; }
+
+template <typename T>
+class PanelProductRun {
+ public:
+  PanelProductRun(const PanelProduct& p, void* workspace)
+      : p_(p), groups_(p.m), past_(GoesPast(p.h, p.m * p.n * static_cast<int64_t>(sizeof(T)))) {
+    char* at = static_cast<char*>(workspace);
+    for (int i = 0; i < p.num_factors && p.m % kBlock != 0; ++i) {
+      tails_[i] = at;
+      FillTail(p.factors[i], at);
+      at += kBlock * TailRow(p.factors[i]);
+    }
+    sums_ = reinterpret_cast<float*>(at);
   }
-}
 
-// The strips among the threads, or the panels where strips are few.
-template <typename Body>
-void ForEachPart(int64_t strips, int64_t panels, int64_t steps, const Body& body) {
-  const int64_t grain = Grain(2 * kTileBytes * steps);
-  const auto all = [&](int64_t s0, int64_t s1, int64_t p0, int64_t p1) {
-    return StripsAndPanels{s0, s1, StripsAtOnce(steps), p0, p1, steps};
-  };
-  if (strips >= 2 * NumThreads()) {
-    ParallelFor(strips, grain, [&](int64_t begin, int64_t end) { body(all(begin, end, 0, panels)); });
-  } else {
-    ParallelFor(panels, grain, [&](int64_t begin, int64_t end) { body(all(0, strips, begin, end)); });
+  void Run() const {
+    if (p_.has_slope) {
+      std::memset(sums_, 0, static_cast<size_t>(groups_.count * p_.n) * sizeof(float));
+      Multiply([this](int64_t strip, int64_t panel, int64_t row, const float* z)
+                   OF_INLINED { FinishSlope(strip, panel, row, z); });
+      AddGroups();
+    } else if (p_.y != nullptr) {
+      Multiply([this](int64_t strip, int64_t panel, int64_t row, const float* z)
+                   OF_INLINED { FinishGelu(strip, panel, row, z); });
+    } else if (p_.bias != nullptr) {
+      Multiply([this](int64_t strip, int64_t panel, int64_t row, const float* z)
+                   OF_INLINED { FinishBias(strip, panel, row, z); });
+    } else {
+      Multiply([this](int64_t strip, int64_t panel, int64_t row, const float* z) OF_INLINED {
+        if (strip * kBlock + row < p_.m) StoreRow(p_.h, At(strip, panel, row), z);
+      });
+    }
   }
-}
 
-// --- by a weight in panels
+ private:
+  int64_t At(int64_t strip, int64_t panel, int64_t row) const { return (strip * kBlock + row) * p_.n + panel * kBlock; }
+  OF_INLINE void StoreRow(void* c, int64_t at, const float* row) const {
+    T* const to = static_cast<T*>(c) + at;
+    if (past_) {
+      StoreLine<true>(to, row);
+    } else {
+      StoreLine<false>(to, row);
+    }
+  }
+
+  OF_INLINE void FinishBias(int64_t strip, int64_t panel, int64_t row, const float* z) const {
+    if (strip * kBlock + row >= p_.m) return;
+    alignas(64) float h[kBlock];
+    for (int64_t j = 0; j < kBlock; j += kLanes) Store(h + j, Load(z + j) + Load(p_.bias + panel * kBlock + j));
+    StoreRow(p_.h, At(strip, panel, row), h);
+  }
+  OF_INLINE void FinishGelu(int64_t strip, int64_t panel, int64_t row, const float* z) const {
+    if (strip * kBlock + row >= p_.m) return;
+    alignas(64) float h[kBlock], y[kBlock];
+    for (int64_t j = 0; j < kBlock; j += kLanes) {
+      Store(h + j, RoundedTo<T>(Load(z + j) + Load(p_.bias + panel * kBlock + j)));
+      Store(y + j, GeluOf(Load(h + j)));
+    }
+    StoreRow(p_.h, At(strip, panel, row), h);
+    StoreRow(p_.y, At(strip, panel, row), y);
+  }
+  OF_INLINE void FinishSlope(int64_t strip, int64_t panel, int64_t row, const float* z) const {
+    if (strip * kBlock + row >= p_.m) return;
+    const int64_t at = At(strip, panel, row);
+    const T* const x = static_cast<const T*>(p_.slope_of) + at;
+    float* const sums = sums_ + strip / groups_.size * p_.n + panel * kBlock;
+    alignas(64) float d[kBlock];
+    for (int64_t j = 0; j < kBlock; j += kLanes) {
+      const F32s rounded = RoundedTo<T>(Load(z + j) * GeluSlope(Load(x + j)));
+      Store(d + j, rounded);
+      Store(sums + j, Load(sums + j) + rounded);
+    }
+    StoreRow(p_.h, at, d);
+  }
+
+  template <typename Finish>
+  void Multiply(const Finish& finish) const {
+    const int64_t panels = p_.n / kBlock;
+    StripsAndPanels all = {0, groups_.strips, 0, 0, panels, {}, p_.num_factors};
+    for (int i = 0; i < p_.num_factors; ++i) all.steps[i] = StepsOf(p_.factors[i].k);
+    all.strips_at_once = StripsAtOnce(all.all_steps());
+    const auto multiply = [&](const StripsAndPanels& part) {
+      const Tiles::Scope scope;
+      MultiplyStrips(
+          part, [this](int64_t strip, int product) OF_INLINED { return StripOf(strip, product); },
+          [this](int64_t panel, int product) OF_INLINED { return PanelOf(panel, product); }, finish);
+      if (past_) FinishStores();
+    };
+    ForEachPart(groups_, panels, all, multiply);
+  }
+  TilePair StripOf(int64_t strip, int product) const {
+    const PanelProduct::Factor& f = p_.factors[product];
+    if ((strip + 1) * kBlock > p_.m) return TilesOfRows(tails_[product], TailRow(f));
+    return TilesOfRows(static_cast<const char*>(f.a) + strip * kBlock * RowOfA(f), RowOfA(f));
+  }
+  TilePair PanelOf(int64_t panel, int product) const {
+    const PanelProduct::Factor& f = p_.factors[product];
+    return TilesOfPanel(f.w, f.k, panel);
+  }
+  void FillTail(const PanelProduct::Factor& f, char* tail) const {
+    const int64_t whole = p_.m / kBlock * kBlock;
+    std::memset(tail, 0, static_cast<size_t>(kBlock * TailRow(f)));
+    for (int64_t i = whole; i < p_.m; ++i) {
+      std::memcpy(tail + (i - whole) * TailRow(f), static_cast<const char*>(f.a) + i * RowOfA(f),
+                  static_cast<size_t>(RowOfA(f)));
+    }
+  }
+
+  void AddGroups() const {
+    std::memset(p_.column_sums, 0, static_cast<size_t>(p_.n) * sizeof(float));
+    for (int64_t group = 0; group < groups_.count; ++group) {
+      const float* const sums = sums_ + group * p_.n;
+      for (int64_t j = 0; j < p_.n; j += kLanes) Store(p_.column_sums + j, Load(p_.column_sums + j) + Load(sums + j));
+    }
+  }
+
+  // The groups of strips among the threads, or the panels where strips are few.
+  template <typename Body>
+  static void ForEachPart(const StripGroups& groups, int64_t panels, const StripsAndPanels& all, const Body& body) {
+    const int64_t grain = Grain(2 * kTileBytes * all.all_steps());
+    if (groups.count >= 2 * NumThreads()) {
+      ParallelFor(groups.count, grain, [&](int64_t begin, int64_t end) {
+        StripsAndPanels part = all;
+        part.first_strip = begin * groups.size;
+        part.last_strip = std::min(groups.strips, end * groups.size);
+        body(part);
+      });
+    } else {
+      ParallelFor(panels, grain, [&](int64_t begin, int64_t end) {
+        StripsAndPanels part = all;
+        part.first_panel = begin;
+        part.last_panel = end;
+        body(part);
+      });
+    }
+  }
+
+  const PanelProduct& p_;
+  const StripGroups groups_;
+  const bool past_;
+  std::array<char*, 3> tails_ = {};  // the last rows of a, where they fill no strip
+  float* sums_;                      // by group of strips
+};
 
 class PackedTileProduct : public NarrowProduct {
  public:
   PackedTileProduct(const ProductShape& s, DType out) : s_(s), out_(out) {}
 
-  // The last rows of a, where they fill no strip.
-  size_t WorkspaceBytes() const override { return s_.m % kBlock == 0 ? 0 : static_cast<size_t>(kBlock * TailRow()); }
-
+  size_t WorkspaceBytes() const override { return PanelProductWorkspace(Call(nullptr, nullptr, nullptr)); }
   const char* Run(const void* a, const void* b, void* c, void* workspace) const override {
-    const auto* const rows = static_cast<const char*>(a);
-    const int64_t row = s_.k * static_cast<int64_t>(sizeof(BFloat16)), whole = s_.m / kBlock;
-    char* const tail = static_cast<char*>(workspace);
-    if (s_.m % kBlock != 0) FillTail(rows + whole * kBlock * row, tail);
-    const auto a_of = [=, this](int64_t strip) OF_INLINED {
-      return strip < whole ? TilesOfRows(rows + strip * kBlock * row, row) : TilesOfRows(tail, TailRow());
-    };
-    const auto* const panels = static_cast<const char*>(b);
-    const auto b_of = [=, this](int64_t panel) OF_INLINED { return PanelAt(panels, panel); };
-    return ByFloat(out_, [&]<typename T>() {
-      T* const to = static_cast<T*>(c);
-      const bool past = GoesPast(c, s_.m * s_.n * static_cast<int64_t>(sizeof(T)));
-      ForEachPart(BlocksOf(s_.m), s_.n / kBlock, StepsOf(s_.k),
-                  [&](const StripsAndPanels& all) { MultiplyInto(all, a_of, b_of, to, s_.m, s_.n, past); });
-    });
+    return RunPanelProduct(Call(a, b, c), workspace);
   }
 
  private:
-  // One line more than it has, so that the rows of a tile do not share few sets of the first cache.
-  int64_t TailRow() const { return s_.k * static_cast<int64_t>(sizeof(BFloat16)) + kTileRowBytes; }
-  void FillTail(const char* from, char* tail) const {
-    const int64_t row = s_.k * static_cast<int64_t>(sizeof(BFloat16)), rows = s_.m % kBlock;
-    std::memset(tail, 0, static_cast<size_t>(kBlock * TailRow()));
-    for (int64_t i = 0; i < rows; ++i) std::memcpy(tail + i * TailRow(), from + i * row, static_cast<size_t>(row));
-  }
-  // 32 columns, which are half of one of the weight's own panels.
-  TilePair PanelAt(const char* b, int64_t panel) const {
-    constexpr int64_t kRowBytes = kPanelColumns * kPairedRows * static_cast<int64_t>(sizeof(BFloat16));
-    static_assert(kPanelColumns == 2 * kBlock);
-    const char* const first = b + panel / 2 * (s_.k / kPairedRows) * kRowBytes + panel % 2 * (kRowBytes / 2);
-    return {first, kTileRowBytes, kTileSide * kRowBytes, kRowBytes};
+  PanelProduct Call(const void* a, const void* b, void* c) const {
+    return {.m = s_.m, .n = s_.n, .factors = {{{a, b, s_.k}}}, .h = c, .dtype = out_};
   }
 
   const ProductShape s_;
@@ -162,18 +256,31 @@ class PackedBothProduct : public NarrowProduct {
         PackWoven(static_cast<const BFloat16*>(b), s_.k, s_.n, 0, s_.n, step, steps_, panels);
       }
     });
-    const auto a_of = [=, this](int64_t strip) OF_INLINED { return PackedTiles(strips + strip * PanelBytes()); };
-    const auto b_of = [=, this](int64_t panel) OF_INLINED { return PackedTiles(panels + panel * PanelBytes()); };
-    return ByFloat(out_, [&]<typename T>() {
-      const bool past = GoesPast(c, s_.m * s_.n * static_cast<int64_t>(sizeof(T)));
-      ForEachPart(s_.m / kBlock, s_.n / kBlock, steps_, [&](const StripsAndPanels& all) {
-        MultiplyInto(all, a_of, b_of, static_cast<T*>(c), s_.m, s_.n, past);
-      });
-    });
+    return ByFloat(out_, [&]<typename T>() { Multiply(strips, panels, static_cast<T*>(c)); });
   }
 
  private:
   int64_t PanelBytes() const { return 2 * kTileBytes * steps_; }
+
+  template <typename T>
+  void Multiply(const char* strips, const char* panels, T* c) const {
+    const bool past = GoesPast(c, s_.m * s_.n * static_cast<int64_t>(sizeof(T)));
+    const auto a_of = [=, this](int64_t strip) OF_INLINED { return PackedTiles(strips + strip * PanelBytes()); };
+    const auto b_of = [=, this](int64_t panel) OF_INLINED { return PackedTiles(panels + panel * PanelBytes()); };
+    ParallelFor(s_.m / kBlock, Grain(2 * kTileBytes * steps_), [&](int64_t begin, int64_t end) {
+      const Tiles::Scope scope;
+      MultiplyStrips({begin, end, StripsAtOnce(steps_), 0, s_.n / kBlock, {steps_}}, a_of, b_of,
+                     [&](int64_t strip, int64_t panel, int64_t row, const float* sums) OF_INLINED {
+                       T* const to = c + (strip * kBlock + row) * s_.n + panel * kBlock;
+                       if (past) {
+                         StoreLine<true>(to, sums);
+                       } else {
+                         StoreLine<false>(to, sums);
+                       }
+                     });
+      if (past) FinishStores();
+    });
+  }
 
   const ProductShape s_;
   const DType out_;
@@ -273,6 +380,17 @@ class TileRowsProduct : public NarrowProduct {
 bool IsDense(const ProductShape& s) { return s.row_a == 0 && s.row_b == 0 && s.row_c == 0; }
 
 }  // namespace
+
+size_t PanelProductWorkspace(const PanelProduct& p) {
+  int64_t bytes = 0;
+  for (int i = 0; i < p.num_factors && p.m % kBlock != 0; ++i) bytes += kBlock * TailRow(p.factors[i]);
+  if (p.has_slope) bytes += StripGroups(p.m).count * p.n * static_cast<int64_t>(sizeof(float));
+  return static_cast<size_t>(bytes);
+}
+
+const char* RunPanelProduct(const PanelProduct& product, void* workspace) {
+  return ByFloat(product.dtype, [&]<typename T>() { PanelProductRun<T>(product, workspace).Run(); });
+}
 
 std::unique_ptr<NarrowProduct> MakeTileProduct(const ProductShape& shape, DType in, DType out, int threads) {
   const ProductShape& s = shape;

@@ -7,11 +7,39 @@
 //                                 operands, then divide the rows of c
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "kernels/cpu/narrow_product.h"
 
 namespace oneflow::cpu {
+
+// The product, or the sum of products, of rows by weights in panels, and what becomes of a sum while it is near:
+//
+//   z = a w + a' w' + ...      h = z + bias, or z gelu'(slope_of), or z       y = gelu(h)      column_sums = those of h
+struct PanelProduct {
+  struct Factor {
+    const void* a;  // [m,k] bf16
+    const void* w;  // [k,n] in panels
+    int64_t k;      // a multiple of 32
+  };
+  int64_t m, n;  // n is a multiple of 64
+  std::array<Factor, 3> factors;
+  int num_factors = 1;
+  void* h = nullptr;               // [m,n]
+  DType dtype = DType::kBFloat16;  // of h, y and slope_of
+  const float* bias = nullptr;     // [n]
+  void* y = nullptr;               // [m,n]
+  bool has_slope = false;          // whether these are there:
+  const void* slope_of = nullptr;  // [m,n]
+  float* column_sums = nullptr;    // [n], of h as it was rounded
+};
+// Bytes of workspace, which depend on no pointer. 0 where there are no tiles.
+size_t PanelProductWorkspace(const PanelProduct& product);
+// REQUIRES: tiles (tile.h), and the workspace. Null, or what is wrong.
+const char* RunPanelProduct(const PanelProduct& product, void* workspace);
 
 // Null where there are no tiles, or the shape is none of these: of a batch, of columns that fill no blocks of 32, of
 // rows that are not dense. `threads`: the most that a run may use; the bits of few sums depend on it.

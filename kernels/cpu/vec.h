@@ -233,14 +233,13 @@ OF_INLINE F32s ExpBelowZero(F32s x) {
   return x < low ? Splat(0) : y;
 }
 
-// 2^t for -126 <= t <= 127, beyond which it is that of the end; of a NaN a NaN. kDegree 5: to 1.5e-7 relative; 4: to
-// 2.7e-6, which is enough of what is rounded to bf16. (t = n + r, |r| <= 1/2: minimax fits of 2^r; n is added to the
-// exponent.)
+// 2^t; 0 below -126, 2^127 above 127, of a NaN a NaN. kDegree 5: to 1.5e-7 relative; 4: to 2.7e-6, which is enough of what
+// is rounded to bf16. (t = n + r, |r| <= 1/2: minimax fits of 2^r; n is added to the exponent.)
 template <int kDegree>
-OF_INLINE F32s Exp2(F32s t) {
+OF_INLINE F32s Exp2(F32s x) {
   static_assert(kDegree == 4 || kDegree == 5);
-  t = Min(Splat(127.0f), Max(Splat(-126.0f), t));  // in this order NaNs pass
-  const F32s shifted = t + 12582912.0f;
+  const F32s t = Min(Splat(127.0f), Max(Splat(-126.0f), x));  // in this order NaNs pass
+  const F32s shifted = t + 12582912.0f;                       // 1.5 * 2^23: the integer is in the low bits
   const F32s r = t - (shifted - 12582912.0f);
   F32s p;
   if constexpr (kDegree == 4) {
@@ -255,7 +254,7 @@ OF_INLINE F32s Exp2(F32s t) {
     p = p * r + 6.93146967e-1f;
     p = p * r + 1.00000007f;
   }
-  return (F32s)((I32s)p + ((I32s)shifted << 23));
+  return x < -126.0f ? Splat(0) : (F32s)((I32s)p + ((I32s)shifted << 23));
 }
 
 // A ratio of polynomials in x^2, odd over even, as minimax fits of tanh and erf have it.

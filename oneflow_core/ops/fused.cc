@@ -130,14 +130,6 @@ absl::StatusOr<Types> InferAddRmsNormGrad(const InferContext& c) {
   return Outputs({x, c.inputs[3]});
 }
 
-// A bias that is along any other dimension is not fused.
-absl::Status CheckLastAxis(const InferContext& c) {
-  const int last = c.inputs[0].shape.rank() - 1;
-  OF_ASSIGN_OR_RETURN(const int64_t axis, IntAttrOr(c.attrs, "axis", -1, -1, last));
-  if (axis == -1 || axis == last) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("attribute 'axis' is ", axis, " but must be the last, ", last));
-}
-
 absl::StatusOr<Types> InferBiasAddGelu(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"x", kFloat, AtLeast(1)}, {"b", kFloat32}}));
   OF_RETURN_IF_ERROR(CheckOnePerColumn(c, c.inputs[0], 1, {"b"}));

@@ -24,6 +24,7 @@
   FAMILY(Cumsum)                    \
   FAMILY(Matmul)                    \
   FAMILY(BatchMatmul)               \
+  FAMILY(FusedProduct)              \
   FAMILY(PackedMatmul)              \
   FAMILY(Softmax)                   \
   FAMILY(SoftmaxParts)              \

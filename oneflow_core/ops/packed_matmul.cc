@@ -4,6 +4,7 @@
 // the second transposed.
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/ops/packed_product.h"
 #include "oneflow_core/packed.h"
 
 namespace oneflow::ops {
@@ -39,20 +40,9 @@ absl::StatusOr<Types> InferPackBothWays(const InferContext& c) {
 
 absl::StatusOr<Types> InferPackedMatmul(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"a", kFloat, AtLeast(1)}, {"w", kFloat, Exactly(4)}}));
-  const TensorType &a = c.inputs[0], &w = c.inputs[1];
-  const int64_t k = kPairedRows * w.shape[1], n = kPanelColumns * w.shape[0];
-  if (w.dtype != DType::kBFloat16 || !HasWholePanels(k, n) || w.shape != PackedShape(k, n)) {
-    return absl::InvalidArgumentError(absl::StrCat("w is ", w.ToString(), " but must be bf16[n/", kPanelColumns, ",k/",
-                                                   kPairedRows, ",", kPanelColumns, ",", kPairedRows, "]"));
-  }
-  std::vector<int64_t> sizes = a.shape.dims();
-  if (sizes.back() != k) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("inner dimensions differ: a is ", a.ToString(), ", w is ", w.ToString(), " of ", k, " rows"));
-  }
-  sizes.back() = n;
-  OF_ASSIGN_OR_RETURN(const DType out, ProductDType(c.attrs, a.dtype));
-  return Outputs({{out, Shape(std::move(sizes))}});
+  OF_ASSIGN_OR_RETURN(const DType out, ProductDType(c.attrs, c.inputs[0].dtype));
+  OF_ASSIGN_OR_RETURN(TensorType y, PackedProductType(c, 0, out));
+  return Outputs({std::move(y)});
 }
 
 }  // namespace

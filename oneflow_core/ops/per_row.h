@@ -1,4 +1,4 @@
-// What norms over the last dimension share: numbers of rows and of columns, which are f32 whatever x is.
+// What ops over the last dimension share: numbers of rows and of columns, which are f32 whatever x is.
 #pragma once
 
 #include <initializer_list>
@@ -35,6 +35,14 @@ inline absl::Status CheckOnePerRow(const InferContext& c, const TensorType& x, i
 inline absl::Status CheckOnePerColumn(const InferContext& c, const TensorType& x, int first,
                                       std::initializer_list<absl::string_view> names) {
   return CheckAllAre(c, x, OnePerColumn(x), first, names);
+}
+
+// The attribute `axis` of a bias that is fused: the last dimension of input 0, which any other is not.
+inline absl::Status CheckLastAxis(const InferContext& c) {
+  const int last = c.inputs[0].shape.rank() - 1;
+  OF_ASSIGN_OR_RETURN(const int64_t axis, IntAttrOr(c.attrs, "axis", -1, -1, last));
+  if (axis == -1 || axis == last) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("attribute 'axis' is ", axis, " but must be the last, ", last));
 }
 
 }  // namespace oneflow::ops

@@ -38,6 +38,7 @@
 #include "tools/bench/sample_text.h"
 #include "tools/bench/simulate_scale.h"
 #include "tools/bench/start_up.h"
+#include "tools/bench/tiles.h"
 #include "tools/job/job.h"
 #include "tools/job/outputs.h"
 #include "tools/process/stop_signals.h"
@@ -110,6 +111,7 @@ constexpr struct {
     {"runtime", MakeRuntimeCase},
     {"simulate-scale", MakeSimulateScaleCase},
     {"start-up", MakeStartUpCase},
+    {"tiles", MakeTilesCase},
 };
 
 std::vector<std::string> CaseNames() {

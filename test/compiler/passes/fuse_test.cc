@@ -74,7 +74,7 @@ TEST(FusionPatternsTest, EveryWholeIsWhatItsPartsAre) {
     SCOPED_TRACE(row.made_of);
     int tried = 0;
     for (const OpCase& c : cases) {
-      if (c.op != row.whole.op) continue;
+      if (c.op != row.whole.op || c.inputs.size() != row.whole.inputs.size()) continue;
       AttrMap attrs = c.attrs;
       attrs.Set("dtype", std::string("f32"));
       Named whole, parts;
@@ -423,6 +423,40 @@ TEST(FuseTest, ABiasIsOneWithItsNeighbour) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(model, narrow));
   EXPECT_THAT(NamesOf(graph, "matmul_bias"), IsEmpty());
   EXPECT_THAT(NamesOf(graph, "bias_add"), SizeIs(1));
+}
+
+// On cpu what follows a product by a weight in panels is done with it; and what several such products give of one value is
+// one sum.
+TEST(FuseTest, WhatFollowsAProductByAPackedWeightIsOneWithIt) {
+  GraphBuilder b(Ops(), "mlp");
+  const Samples samples = ReadSamples(b, 128);
+  const auto biased = [&](const Tensor& x, const std::string& name, int64_t k, int64_t n) {
+    return BiasAdd(MatMul(x, Weight(b, name, {k, n})), b.Variable(name + "/bias", {DType::kFloat32, {n}}, "zeros"));
+  };
+  const Tensor x = Relu(MatMul(samples.rows, Weight(b, "in", {16, 64})));
+  const Tensor q = biased(x, "q", 64, 64), k = biased(x, "k", 64, 64), v = biased(x, "v", 64, 64);
+  const Tensor h = biased(Gelu(biased(Softmax(q) * Softmax(k) * v, "up", 64, 128)), "down", 128, 64);
+  const Tensor loss = ReduceMean(SoftmaxCrossEntropy(MatMul(Relu(h), Weight(b, "out", {64, 96})), samples.labels));
+  b.SetLoss(loss);
+  Fetch(loss, "loss");
+  const Graph model = *b.Finish();
+  for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    CompileOptions options = Options({{"dp", 2}});
+    options.device = device;
+    options.precision.compute = DType::kBFloat16;
+    ASSERT_OK_AND_ASSIGN(const Graph graph, Fused(model, options));
+    auto counts = Counts(graph);
+    const bool is_cpu = device == DeviceKind::kCpu;
+    EXPECT_EQ(counts["packed_matmul_bias"], is_cpu ? 4 : 0);
+    EXPECT_EQ(counts["packed_matmul_bias_gelu"], is_cpu ? 1 : 0);
+    EXPECT_EQ(counts["packed_matmul_gelu_bias_grad"], is_cpu ? 1 : 0);
+    EXPECT_EQ(counts["sum_packed_matmul"], is_cpu ? 1 : 0);
+    if (!is_cpu) continue;
+    EXPECT_EQ(counts["bias_add"] + counts["gelu"] + counts["gelu_grad"], 0);
+    const Node& sum = NodeOf(graph, NamesOf(graph, "sum_packed_matmul")[0]);
+    EXPECT_THAT(sum.inputs, SizeIs(6));
+    EXPECT_EQ(graph.value(sum.outputs[0]).type.dtype, DType::kBFloat16);
+  }
 }
 
 TEST(FuseTest, AHeadOfNarrowNumbersIsOneWithTheRoundingOfItsGradient) {

@@ -1,0 +1,11 @@
+// Products by weights in panels, and what follows them, in one.
+#pragma once
+
+#include "kernels/families.h"
+
+namespace oneflow::cpu {
+
+// Adds packed_matmul_bias, packed_matmul_bias_gelu, packed_matmul_gelu_bias_grad and sum_packed_matmul.
+void AddFusedProducts(KernelList& kernels);
+
+}  // namespace oneflow::cpu
