@@ -27,15 +27,6 @@ ONEFLOW_CPU_VARIANTS(ONEFLOW_DECLARE_VARIANT)
 namespace oneflow {
 namespace {
 
-// Those that were built, best first.
-std::vector<const CpuVariant*> BuiltVariants() {
-  std::vector<const CpuVariant*> variants;
-#define ONEFLOW_ADD_VARIANT(name) variants.push_back(oneflow_cpu_##name());
-  ONEFLOW_CPU_VARIANTS(ONEFLOW_ADD_VARIANT)
-#undef ONEFLOW_ADD_VARIANT
-  return variants;
-}
-
 #ifdef __x86_64__
 // Whether the processor has tiles of bf16 and the system lets all threads of this process use them. Linux does not
 // before it is asked, since what it saves of a thread at each change then takes 8 KiB more.
@@ -97,6 +88,14 @@ int Preference(const Processor& processor, absl::string_view variant) {
   return variant == "portable" ? 1 : 0;
 }
 
+std::vector<const CpuVariant*> BuiltCpuVariants() {
+  std::vector<const CpuVariant*> variants;
+#define ONEFLOW_ADD_VARIANT(name) variants.push_back(oneflow_cpu_##name());
+  ONEFLOW_CPU_VARIANTS(ONEFLOW_ADD_VARIANT)
+#undef ONEFLOW_ADD_VARIANT
+  return variants;
+}
+
 const Processor& TheProcessor() {
   static const Processor kFound = FindProcessor();
   return kFound;
@@ -106,7 +105,7 @@ absl::Span<const CpuVariant* const> RunnableCpuVariants() {
   static const auto* const kRunnable = [] {
     auto* const runnable = new std::vector<const CpuVariant*>;
     const Processor& processor = TheProcessor();
-    for (const CpuVariant* const variant : BuiltVariants()) {
+    for (const CpuVariant* const variant : BuiltCpuVariants()) {
       if (CanRun(processor, variant->name)) runnable->push_back(variant);
     }
     CHECK(!runnable->empty());
@@ -124,7 +123,7 @@ absl::StatusOr<const CpuVariant*> FindCpuVariant(absl::string_view name) {
     if (variant->name == name) return variant;
   }
   return absl::InvalidArgumentError(absl::StrCat("'", name, "' are no kernels that this processor runs; there are ",
-                                                 Names(RunnableCpuVariants()), " of ", Names(BuiltVariants())));
+                                                 Names(RunnableCpuVariants()), " of ", Names(BuiltCpuVariants())));
 }
 
 const CpuVariant& TheCpuVariant() {

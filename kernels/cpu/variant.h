@@ -61,6 +61,8 @@ int Preference(const Processor& processor, absl::string_view variant);
 // The one that this process runs on. Asks the system to let all of its threads use tiles, where there are any.
 const Processor& TheProcessor();
 
+// Those of this binary, whether this processor runs them or not, in any order.
+std::vector<const CpuVariant*> BuiltCpuVariants();
 // Those that this processor can run, best first; never empty.
 absl::Span<const CpuVariant* const> RunnableCpuVariants();
 // The one of that name; the best if `name` is empty. InvalidArgument, with the names that there are, if this binary has
