@@ -110,8 +110,8 @@ Strided RowsFrom(const Shape& s, const T* x, const float* packed, int64_t begin)
 // Some queries' rows of a product, which are floats: in the rows of the tensor itself where it holds floats, else in
 // `scratch`.
 template <typename T>
-struct Rows {
-  Rows(const Shape& s, T* tensor, float* scratch) {
+struct QueryRows {
+  QueryRows(const Shape& s, T* tensor, float* scratch) {
     if constexpr (std::is_same_v<T, float>) {
       data = tensor;
       stride = s.columns;
@@ -200,7 +200,7 @@ void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, flo
       PrefetchHeadRow<1>(s, out + next);
     }
     T* const to = out + begin * s.columns;
-    const Rows<T> sums(s, to, scratch);
+    const QueryRows<T> sums(s, to, scratch);
     SmallGemm<false, kPairs>(rows, s.d, Steps<kPairs>(std::min(computed, s.tokens)), {scores, s.stride, 1}, packed_v,
                              s.d, sums.data, sums.stride, s.OfRows(begin));
     for (int64_t i = 0; i < rows; ++i) {
@@ -273,7 +273,7 @@ void BackwardHead(const Shape& s, const AttentionHead<T>& h, int64_t ahead, floa
                             s.OfColumns(begin));
     for (int64_t i = 0; i < rows; ++i) RoundRow<kPairs>(ds + i * s.stride, computed);
     T* const to = h.dq + begin * s.columns;
-    const Rows<T> sums(s, to, scratch);
+    const QueryRows<T> sums(s, to, scratch);
     SmallGemm<false, kPairs>(rows, s.d, Steps<kPairs>(keys), {ds, s.stride, 1}, k, s.d, sums.data, sums.stride,
                              s.OfRows(begin));
     if constexpr (Half<T>) {

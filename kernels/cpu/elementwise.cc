@@ -15,8 +15,8 @@ namespace oneflow::cpu {
 namespace {
 
 // Elements of a run: choosing a step's op takes little of what it computes, and a slot is 512 bytes.
-constexpr int64_t kRun = 128;
-static_assert(kRun % kLanes == 0);
+constexpr int64_t kStepRun = 128;
+static_assert(kStepRun % kLanes == 0);
 
 // One thread's part of an act, of operands that are floats or of type N, if possible.
 template <typename N>
@@ -37,8 +37,8 @@ class StepRunner {
   }
 
   void Run(int64_t begin, int64_t end) {
-    for (at_ = begin; at_ < end; at_ += kRun) {
-      n_ = std::min(kRun, end - at_);
+    for (at_ = begin; at_ < end; at_ += kStepRun) {
+      n_ = std::min(kStepRun, end - at_);
       for (int i = 0; i < program_.inputs; ++i) Read(i);
       for (int i = 0; i < program_.count; ++i) DoStep(program_.steps[i]);
       for (int i = 0; i < program_.outputs; ++i) Write(program_.inputs + i);
@@ -66,7 +66,7 @@ class StepRunner {
   void FillWithScalar(int slot) {
     ByFloat(program_.operands[slot].dtype, [&]<typename T>() {
       const F32s x = Splat(ToFloat(*static_cast<const T*>(data_[slot])));
-      for (int64_t i = 0; i < kRun; i += kLanes) Store(slots_[slot] + i, x);
+      for (int64_t i = 0; i < kStepRun; i += kLanes) Store(slots_[slot] + i, x);
     });
   }
 
@@ -179,7 +179,7 @@ class StepRunner {
     Compute(step);
     if (step.dtype == DType::kFloat32 || where_[step.out] != Where::kSlot) return;
     ByFloat(step.dtype, [&]<typename T>() {
-      T rounded[kRun];
+      T rounded[kStepRun];
       Copy(slots_[step.out], rounded);
       Copy(rounded, slots_[step.out]);
     });
@@ -189,7 +189,7 @@ class StepRunner {
   void* data_[kMostStepInputs + kMostStepOutputs];  // of the operands
   Where where_[kMostSlots] = {};
   int64_t at_ = 0, n_ = 0;  // the run
-  alignas(64) float slots_[kMostSlots][kRun];
+  alignas(64) float slots_[kMostSlots][kStepRun];
 };
 
 std::shared_ptr<void> PrepareSteps(const KernelArgs& args) { return MakeElementwiseSteps(args); }

@@ -13,12 +13,12 @@ constexpr int64_t kPanel = 32;  // columns: two registers of sums
 // Pairs of rows in a block: a panel of either operand is 8 KiB, a quarter of the first cache.
 constexpr int64_t kPairs = 64, kRows = 2 * kPairs;
 constexpr int64_t kMostSums = 128 << 10;  // 512 KiB for each thread: half of the second cache
-constexpr int64_t kFewestRows = 4 * kRows;
+constexpr int64_t kFewestSummedRows = 4 * kRows;
 
 bool Suits(const ProductShape& s, DType in) {
   const bool dense = s.row_a == 0 && s.row_b == 0 && s.row_c == 0;
   return kMultipliesPairs && in == DType::kBFloat16 && s.batch == 1 && s.transpose_a && !s.transpose_b && dense &&
-         !s.accumulate && s.m % kPanel == 0 && s.n % kPanel == 0 && s.m * s.n <= kMostSums && s.k >= kFewestRows;
+         !s.accumulate && s.m % kPanel == 0 && s.n % kPanel == 0 && s.m * s.n <= kMostSums && s.k >= kFewestSummedRows;
 }
 
 static_assert(!kMultipliesPairs || kPanel % kTileRows == 0);

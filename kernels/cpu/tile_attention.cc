@@ -161,7 +161,7 @@ void StoreOut(const AttentionShape& s, const float* sums, const float* inverse, 
   }
 }
 
-void ForwardHead(const AttentionShape& s, const Forward& h, int64_t ahead, const ForwardSpace& space) {
+void ForwardTileHead(const AttentionShape& s, const Forward& h, int64_t ahead, const ForwardSpace& space) {
   const Blocks n(s);
   PackAlongD(s, n, h.k, space.k);
   PackAlongTokens(s, n, h.v, space.v);
@@ -228,9 +228,9 @@ struct BackwardSpace {
   size_t size;
 };
 
-class BackwardHead {
+class TileHeadGradient {
  public:
-  BackwardHead(const AttentionShape& s, const AttentionHead<BFloat16>& h, const BackwardSpace& space)
+  TileHeadGradient(const AttentionShape& s, const AttentionHead<BFloat16>& h, const BackwardSpace& space)
       : s_(s), h_(h), n_(s), space_(space), factor_(s.scale * kLog2OfE) {}
 
   void Run(int64_t ahead) const {
@@ -407,7 +407,7 @@ const char* AttentionOnTiles(const KernelArgs& args) {
     const auto in = [&](int i) { return args.in[i].as<const BFloat16>() + at; };
     const Forward head = {in(0), in(1), in(2), args.out[0].as<BFloat16>() + at,
                           args.out[1].as<float>() + task * s.tokens};
-    ForwardHead(s, head, s.Ahead(task, end), ForwardSpace(s, Blocks(s), scratch));
+    ForwardTileHead(s, head, s.Ahead(task, end), ForwardSpace(s, Blocks(s), scratch));
   });
   return nullptr;
 }
@@ -421,7 +421,7 @@ const char* AttentionGradOnTiles(const KernelArgs& args) {
     const float* const lse = args.in[5].as<const float>() + task * s.tokens;
     const AttentionHead<BFloat16> head = {in(0), in(1), in(2), in(3), in(4), lse, out(0), out(1), out(2)};
     const BackwardSpace space(s, Blocks(s), scratch);
-    BackwardHead(s, head, space).Run(s.Ahead(task, end));
+    TileHeadGradient(s, head, space).Run(s.Ahead(task, end));
   });
   return nullptr;
 }
