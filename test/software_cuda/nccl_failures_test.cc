@@ -1,6 +1,7 @@
 // NCCL among software devices when ranks die, stay away, leave, or do not do the same.
 #include <nccl.h>
 
+#include <chrono>
 #include <functional>
 #include <future>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "test/software_cuda/device_kit.h"
 #include "test/software_cuda/nccl_kit.h"
+#include "test/support/cuda/memory.h"
 
 namespace oneflow::software_cuda {
 namespace {
@@ -87,16 +89,56 @@ TEST_F(NcclFailuresTest, AbortingLetsAStreamGoThatWaitsAndWhatComesLaterDoesNoth
   EXPECT_EQ(StateOf(ranks.comm(1)), ncclSuccess) << "others are not told";
 }
 
-TEST_F(NcclFailuresTest, AbortingDoesNotWaitForTheStream) {
+// It frees buffers, and freeing waits for all streams of the device.
+TEST_F(NcclFailuresTest, AbortingWaitsForTheDevice) {
   Ranks ranks(2);
   auto a = ArrayOn<float>(0, {1});
+  const Stream other;
   std::promise<void> open;
-  Enqueue(ranks.stream(0), "a gate", [opened = open.get_future().share()] { opened.wait(); });
+  Enqueue(other.get(), "a gate", [opened = open.get_future().share()] { opened.wait(); });
   EXPECT_EQ(Sum(ranks, 0, a.get()), ncclSuccess);
-  ranks.Abort(0);
-  EXPECT_TRUE(IsHeld(ranks.stream(0)));
+  auto aborted = std::async(std::launch::async, [&] { ranks.Abort(0); });
+  EXPECT_EQ(cudaStreamSynchronize(ranks.stream(0)), cudaSuccess) << "its own work ends at once";
+  DoOtherThings();
+  EXPECT_EQ(aborted.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   open.set_value();
-  EXPECT_EQ(cudaStreamSynchronize(ranks.stream(0)), cudaSuccess);
+  aborted.get();
+}
+
+// Each of two communicators has a call that the peer does not make. Aborted one after the other, the first would wait
+// for ever behind the second.
+TEST_F(NcclFailuresTest, CommunicatorsOfADeviceThatAllWaitAreAbortedTogether) {
+  Ranks first(2), second(2);
+  auto a = ArrayOn<float>(0, {1}), b = ArrayOn<float>(0, {1});
+  EXPECT_EQ(Sum(first, 0, a.get()), ncclSuccess);
+  EXPECT_EQ(Sum(second, 0, b.get()), ncclSuccess);
+  auto aborted = std::async(std::launch::async, [&] { first.Abort(0); });
+  EXPECT_EQ(cudaStreamSynchronize(first.stream(0)), cudaSuccess);
+  DoOtherThings();
+  EXPECT_EQ(aborted.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  second.Abort(0);
+  aborted.get();
+}
+
+TEST_F(NcclFailuresTest, ASetUpThatFindsNoMemoryFails) {
+  size_t free = 0, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  ASSERT_TRUE(HoldOn(0, free - kNcclRankBytes / 2));
+  ncclConfig_t config = Blocking(false);
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, NewId(), 0, &config), ncclInProgress);
+  EXPECT_EQ(Settled(comm), ncclUnhandledCudaError);
+  EXPECT_THAT(ncclGetLastError(comm), HasSubstr("out of memory"));
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  LetGoOn(0, free - kNcclRankBytes / 2);
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, NewId(), 0, &config), ncclInProgress);
+  EXPECT_EQ(Settled(comm), ncclSuccess);
+  size_t less = 0;
+  ASSERT_EQ(cudaMemGetInfo(&less, &total), cudaSuccess);
+  EXPECT_EQ(free - less, kNcclRankBytes);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  ASSERT_EQ(cudaMemGetInfo(&less, &total), cudaSuccess);
+  EXPECT_EQ(less, free);
 }
 
 TEST_F(NcclFailuresTest, AbortingInTheMiddleOfALargeTransfer) {

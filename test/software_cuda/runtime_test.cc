@@ -1,5 +1,7 @@
 // Streams, events, copies and errors of the software device, as NVIDIA documents them.
+#include <cublasLt.h>
 #include <cuda_runtime.h>
+#include <cudnn.h>
 
 #include <chrono>
 #include <cstring>
@@ -8,6 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "test/software_cuda/device_kit.h"
+#include "test/support/cuda/memory.h"
 
 namespace oneflow::software_cuda {
 namespace {
@@ -144,6 +147,76 @@ TEST_F(DeviceTest, AFailedDeviceAnswersEverythingWithItsErrorAndOthersDoNot) {
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 }
 
+TEST_F(DeviceTest, AFaultIsToldByALaterCallAndStays) {
+  const Stream stream;
+  bool ran = false;
+  FailDeviceAtWork(0, WorkOf(0) + 2, cudaErrorIllegalAddress);
+  Gate gate(stream.get());
+  EXPECT_EQ(Enqueue(stream.get(), "what fails", [&ran] { ran = true; }), cudaSuccess);
+  EXPECT_EQ(Enqueue(stream.get(), "what is behind", [&ran] { ran = true; }), cudaSuccess);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "it has not happened";
+  gate.Open();
+  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaErrorIllegalAddress);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(cudaGetLastError(), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+  EXPECT_FALSE(ran);
+}
+
+TEST_F(DeviceTest, WorkThatHangsHoldsItsStreamAndWhoWaitsForTheDevice) {
+  const Stream hung, other;
+  DeviceArray<char> array(1);
+  HangDeviceAtWork(0, WorkOf(0) + 1);
+  EXPECT_EQ(Enqueue(hung.get(), "what hangs", [] {}), cudaSuccess);
+  while (WorkOf(0) == 0 || cudaStreamQuery(hung.get()) != cudaErrorNotReady) std::this_thread::yield();
+  EXPECT_EQ(Enqueue(other.get(), "work", [] {}), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(other.get()), cudaSuccess);
+  auto waits = std::async(std::launch::async, [] { return cudaDeviceSynchronize(); });
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(cudaStreamQuery(hung.get()), cudaErrorNotReady);
+  EXPECT_EQ(waits.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  ForgetErrors();
+  EXPECT_EQ(waits.get(), cudaSuccess);
+}
+
+TEST_F(DeviceTest, UrgentStreamsHaveTheSmallerNumber) {
+  int least = 0, greatest = 0;
+  EXPECT_EQ(cudaDeviceGetStreamPriorityRange(&least, &greatest), cudaSuccess);
+  EXPECT_LT(greatest, least);
+  const Stream plain;
+  cudaStream_t urgent = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithPriority(&urgent, cudaStreamNonBlocking, greatest - 1), cudaSuccess);
+  int priority = 0;
+  EXPECT_EQ(cudaStreamGetPriority(urgent, &priority), cudaSuccess);
+  EXPECT_EQ(priority, greatest) << "what is beyond the range is at its end";
+  EXPECT_EQ(cudaStreamGetPriority(plain.get(), &priority), cudaSuccess);
+  EXPECT_EQ(priority, least);
+  EXPECT_THAT(StreamPriorities(0), ::testing::IsSupersetOf({least, greatest}));
+  EXPECT_EQ(cudaStreamDestroy(urgent), cudaSuccess);
+}
+
+TEST_F(DeviceTest, LibrariesTakeMemoryAndFailWhereThereIsNone) {
+  const auto free_bytes = [] {
+    size_t free = 0, total = 0;
+    EXPECT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+    return free;
+  };
+  ASSERT_EQ(cudaSetDevice(3), cudaSuccess);
+  size_t free = 0, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  EXPECT_GE(total - free, kContextBytes);
+  cublasLtHandle_t products = nullptr;
+  cudnnHandle_t convolutions = nullptr;
+  EXPECT_EQ(cublasLtCreate(&products), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cudnnCreate(&convolutions), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(free_bytes(), free - kCublasLtBytes - kCudnnBytes);
+  EXPECT_EQ(cublasLtDestroy(products), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cudnnDestroy(convolutions), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(free_bytes(), free);
+  ASSERT_TRUE(HoldOn(3, free - 1));
+  EXPECT_EQ(cublasLtCreate(&products), CUBLAS_STATUS_ALLOC_FAILED);
+  EXPECT_EQ(cudnnCreate(&convolutions), CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED);
+  LetGoOn(3, free - 1);
+}
+
 TEST_F(DeviceTest, AFailedDeviceKeepsNobodyWaiting) {
   const Stream stream;
   cudaEvent_t before = nullptr, after = nullptr;
@@ -183,6 +256,21 @@ TEST_F(DeviceTest, WorkOfALibraryKeepsToItsOperands) {
 }
 
 using RuntimeDeathTest = DeviceTest;
+
+// In a process of its own, where the device has no context yet.
+TEST_F(RuntimeDeathTest, AContextThatFindsNoMemoryIsRefusedToEveryCall) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto refused = [] {
+    constexpr int kDevice = 2;
+    const size_t all = BytesOf(kDevice);
+    if (!HoldOn(kDevice, all) || cudaSetDevice(kDevice) != cudaErrorMemoryAllocation) return 1;
+    char* data = nullptr;
+    if (cudaMalloc(&data, 1) != cudaErrorMemoryAllocation) return 2;
+    LetGoOn(kDevice, all);
+    return cudaSetDevice(kDevice) == cudaSuccess ? 0 : 3;
+  };
+  EXPECT_EXIT(std::_Exit(refused()), ::testing::ExitedWithCode(0), "");
+}
 
 TEST_F(RuntimeDeathTest, TheHostDoesNotTouchDeviceMemory) {
   if (!HostIsKeptOut()) GTEST_SKIP() << "this processor has no protection keys";

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "test/support/cuda/memory.h"
 #include "test/support/cuda/software_device.h"
 #include "test/support/cuda/system.h"
 
@@ -51,6 +52,9 @@ namespace {
 
 using oneflow::software_cuda::CheckOperands;
 using oneflow::software_cuda::Enqueue;
+using oneflow::software_cuda::HoldOn;
+using oneflow::software_cuda::kCublasLtBytes;
+using oneflow::software_cuda::LetGoOn;
 using oneflow::software_cuda::Operand;
 
 constexpr int64_t kTileRows = 32;  // a multiple of a vector's elements, known to the compiler
@@ -357,11 +361,14 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   int device = -1;
   if (cudaGetDevice(&device) != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (!HoldOn(device, kCublasLtBytes)) return CUBLAS_STATUS_ALLOC_FAILED;
   return Create(handle, {device});
 }
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
-  return handle == nullptr ? CUBLAS_STATUS_INVALID_VALUE : Destroy(handle);
+  if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  LetGoOn(handle->device, kCublasLtBytes);
+  return Destroy(handle);
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute, cudaDataType_t scale) {

@@ -29,6 +29,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "test/support/cuda/memory.h"
 #include "test/support/cuda/software_device.h"
 
 struct cudnnContext {
@@ -67,6 +68,9 @@ namespace {
 
 using oneflow::software_cuda::CheckOperands;
 using oneflow::software_cuda::Enqueue;
+using oneflow::software_cuda::HoldOn;
+using oneflow::software_cuda::kCudnnBytes;
+using oneflow::software_cuda::LetGoOn;
 using oneflow::software_cuda::Operand;
 
 // --- descriptors ---
@@ -464,6 +468,8 @@ const char* cudnnGetErrorString(cudnnStatus_t status) {
       return "CUDNN_STATUS_NOT_SUPPORTED";
     case CUDNN_STATUS_INTERNAL_ERROR:
       return "CUDNN_STATUS_INTERNAL_ERROR";
+    case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
+      return "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED";
     case CUDNN_STATUS_EXECUTION_FAILED:
       return "CUDNN_STATUS_EXECUTION_FAILED";
   }
@@ -474,10 +480,14 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM;
   int device = -1;
   if (cudaGetDevice(&device) != cudaSuccess) return CUDNN_STATUS_NOT_INITIALIZED;
+  if (!HoldOn(device, kCudnnBytes)) return CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
   return Create(handle, {device});
 }
 
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return Destroy(handle); }
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  if (handle != nullptr) LetGoOn(handle->device, kCudnnBytes);
+  return Destroy(handle);
+}
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   const cudnnStatus_t status = CheckHandle(handle);

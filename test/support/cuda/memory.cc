@@ -54,6 +54,17 @@ class DeviceMemory {
     return data;
   }
 
+  bool Hold(int device, size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (devices_[device].in_use + bytes > bytes_) return false;
+    devices_[device].in_use += bytes;
+    return true;
+  }
+  void LetGo(int device, size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    devices_[device].in_use -= bytes;
+  }
+
   bool Free(int device, char* data) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto it = allocations_.find(data);
@@ -117,6 +128,8 @@ void AdmitThread(bool may) { Memory().Admit(may); }
 bool HasProtectionKeys() { return Memory().has_key(); }
 char* AllocateOn(int device, size_t bytes) { return Memory().Allocate(device, bytes); }
 bool FreeOn(int device, void* data) { return Memory().Free(device, static_cast<char*>(data)); }
+bool HoldOn(int device, size_t bytes) { return Memory().Hold(device, bytes); }
+void LetGoOn(int device, size_t bytes) { Memory().LetGo(device, bytes); }
 size_t BytesInUse(int device) { return Memory().in_use(device); }
 size_t BytesOf(int) { return Memory().bytes(); }
 std::optional<Allocation> FindAllocation(const void* data) { return Memory().Find(static_cast<const char*>(data)); }

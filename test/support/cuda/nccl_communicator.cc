@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "test/support/cuda/memory.h"
 #include "test/support/cuda/software_device.h"
 #include "test/support/cuda/system.h"
 
@@ -62,6 +63,11 @@ void Communicator::SetUp(const ncclUniqueId& id) {
     const ncclResult_t result = Meet(id, self_, aborts_, &links, error);
     if (result != ncclSuccess) return result;
     const std::lock_guard<std::mutex> lock(mutex_);
+    holds_memory_ = HoldOn(device_, kNcclRankBytes);
+    if (!holds_memory_) {
+      *error = "Cuda failure 2 'out of memory'";
+      return ncclUnhandledCudaError;
+    }
     links_ = std::move(links);
     others_.resize(links_.size());
     return result;
@@ -133,6 +139,13 @@ void Communicator::Abort() {
   changed_.notify_all();
   Wait();  // for threads that are on their way out
   Say(kLeft);
+  System::Get().WaitForDevice(device_);  // its buffers are freed
+  LetGo();
+}
+
+void Communicator::LetGo() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::exchange(holds_memory_, false)) LetGoOn(device_, kNcclRankBytes);
 }
 
 void Communicator::Destroy() {
@@ -141,6 +154,7 @@ void Communicator::Destroy() {
     changed_.wait(lock, [&] { return (num_ended_ == num_turns_ && num_in_progress_ == 0) || aborted_; });
   }
   Say(kLeft);
+  LetGo();
 }
 
 bool Communicator::Stopped() {

@@ -41,6 +41,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void BeginProgress();
   void EndProgress(ncclResult_t result, const std::string& error);
 
+  // As in nccl.h: Abort() waits for the device, Destroy() for the own work.
   void Abort();
   void Destroy();
 
@@ -75,6 +76,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     bool is_gone = false;
   };
 
+  // Gives back what the device holds of it.
+  void LetGo();
   void Begin(std::function<ncclResult_t(std::string*)> job);
   void Say(Word word);
   ncclResult_t FlushAndMeet();
@@ -96,7 +99,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::vector<Other> others_;  // as links_
   int num_in_progress_ = 0;
   ncclResult_t error_ = ncclSuccess;  // the first one
-  bool aborted_ = false, contradicted_ = false, finalized_ = false;
+  bool aborted_ = false, contradicted_ = false, finalized_ = false, holds_memory_ = false;
   uint64_t num_turns_ = 0, num_ended_ = 0;
 };
 

@@ -25,11 +25,16 @@ cudaError_t FindEnds(const void* to, const void* from, size_t bytes, cudaMemcpyK
   if (kind == cudaMemcpyDefault) return cudaSuccess;
   return from_said == ends->from_device && to_said == ends->to_device ? cudaSuccess : cudaErrorInvalidValue;
 }
+// What calls on the current device begin with.
+cudaError_t CheckContext() {
+  if (current_device >= System::Get().num_devices()) return cudaErrorNoDevice;
+  return System::Get().MakeContext(current_device) ? cudaSuccess : cudaErrorMemoryAllocation;
+}
 }  // namespace
 
 cudaError_t Malloc(void** data, size_t bytes) {
   *data = nullptr;
-  if (current_device >= System::Get().num_devices()) return Answer(cudaErrorNoDevice);
+  if (const cudaError_t error = CheckContext(); error != cudaSuccess) return Answer(error);
   if (const cudaError_t error = Captures::Get().Unsafe(); error != cudaSuccess) return Answer(error);
   if (bytes == 0) return Answer(cudaSuccess);
   char* const memory = AllocateOn(current_device, bytes);
@@ -73,17 +78,18 @@ cudaError_t cudaSetDevice(int device) {
   if (count == 0) return cuda::Answer(cudaErrorNoDevice);
   if (device < 0 || device >= count) return cuda::Answer(cudaErrorInvalidDevice);
   cuda::current_device = device;
-  return cuda::Answer(cudaSuccess);
+  return cuda::Answer(cuda::CheckContext());
 }
 cudaError_t cudaGetDevice(int* device) {
   *device = cuda::current_device;
   return cuda::Answer(cuda::System::Get().num_devices() == 0 ? cudaErrorNoDevice : cudaSuccess);
 }
 cudaError_t cudaDeviceSynchronize() {
-  for (CUstream_st* const stream : cuda::System::Get().StreamsOf(cuda::current_device)) {
-    if (const cudaError_t error = cuda::Captures::Get().Await(stream); error != cudaSuccess) return cuda::Answer(error);
+  for (const auto& stream : cuda::System::Get().StreamsOf(cuda::current_device)) {
+    const cudaError_t error = cuda::Captures::Get().Await(stream.get());
+    if (error != cudaSuccess) return cuda::Answer(error);
   }
-  for (CUstream_st* const stream : cuda::System::Get().StreamsOf(cuda::current_device)) stream->Wait();
+  cuda::System::Get().WaitForDevice(cuda::current_device);
   return cuda::Answer(cudaSuccess);
 }
 
@@ -102,7 +108,7 @@ cudaError_t cudaFreeHost(void* data) {
   const std::optional<size_t> bytes = cuda::System::Get().Unpin(static_cast<char*>(data));
   if (!bytes.has_value()) return cuda::Answer(cudaErrorInvalidValue);
   for (int device = 0; device < cuda::System::Get().num_devices(); ++device) {  // whose work may still use it
-    for (CUstream_st* const stream : cuda::System::Get().StreamsOf(device)) stream->Wait();
+    cuda::System::Get().WaitForDevice(device);
   }
   munmap(data, std::max<size_t>(*bytes, 1));
   return cuda::Answer(cudaSuccess);
@@ -113,11 +119,12 @@ cudaError_t cudaFree(void* data) {
   if (const cudaError_t error = cuda::Captures::Get().Unsafe(); error != cudaSuccess) return cuda::Answer(error);
   const auto allocation = cuda::FindAllocation(data);
   if (!allocation.has_value() || allocation->bytes.begin != data) return cuda::Answer(cudaErrorInvalidValue);
-  for (CUstream_st* const stream : cuda::System::Get().StreamsOf(allocation->device)) stream->Wait();
+  cuda::System::Get().WaitForDevice(allocation->device);
   cuda::FreeOn(allocation->device, data);
   return cuda::Answer(cudaSuccess);
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  if (const cudaError_t error = cuda::CheckContext(); error != cudaSuccess) return cuda::Answer(error);
   *total_bytes = cuda::BytesOf(cuda::current_device);
   *free_bytes = *total_bytes - cuda::BytesInUse(cuda::current_device);
   return cuda::Answer(cudaSuccess);
@@ -160,13 +167,28 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
 }
 
 // Blocking streams, which wait for the default stream and it for them, are not made here.
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  if (cuda::System::Get().num_devices() == 0) return cuda::Answer(cudaErrorNoDevice);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
   if (flags != cudaStreamNonBlocking)
     return cuda::Answer(flags == cudaStreamDefault ? cudaErrorNotSupported : cudaErrorInvalidValue);
-  const cudaError_t error = cuda::Answer(cudaSuccess);
-  if (error == cudaSuccess) *stream = cuda::System::Get().AddStream(cuda::current_device);
+  const cudaError_t error = cuda::Answer(cuda::CheckContext());
+  if (error != cudaSuccess) return error;
+  const int clamped = std::clamp(priority, cuda::kGreatestPriority, cuda::kLeastPriority);
+  *stream = cuda::System::Get().AddStream(cuda::current_device, clamped);
   return error;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, cuda::kLeastPriority);
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = cuda::kLeastPriority;
+  *greatest = cuda::kGreatestPriority;
+  return cuda::Answer(cuda::CheckContext());
+}
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  const CUstream_st* const on = cuda::Resolve(stream);
+  if (on == nullptr) return cuda::Answer(cudaErrorInvalidResourceHandle);
+  *priority = on->priority;
+  return cuda::Answer(cudaSuccess);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   cuda::Captures::Get().Forget(stream);
@@ -203,7 +225,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  const cudaError_t error = cuda::Answer(cuda::System::Get().num_devices() == 0 ? cudaErrorNoDevice : cudaSuccess);
+  const cudaError_t error = cuda::Answer(cuda::CheckContext());
   if (error == cudaSuccess) *event = cuda::System::Get().AddEvent(cuda::current_device);
   return error;
 }

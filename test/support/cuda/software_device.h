@@ -7,6 +7,13 @@
 // What a program does wrong on a device (touches what is not its own, waits where not all come) is a defect: it is kept
 // here as a line that names the place, for a test to look at, and the device fails with cudaErrorIllegalAddress or
 // cudaErrorLaunchFailure from then on, as a GPU does.
+//
+// Faults can be ordered: by the functions below, or for a process by the environment. DEVICE is the number that the
+// process sees, WORK counts what the device does (WorkOf).
+//
+//   SOFTWARE_CUDA_FAULT=DEVICE:WORK[:ERROR]   the work fails with that cudaError_t (719, a launch failure, unless said)
+//   SOFTWARE_CUDA_HANG=DEVICE:WORK            the work never ends, so nothing behind it on its stream begins
+//   SOFTWARE_CUDA_MEGABYTES=SIZE              memory of every device (8192); libraries take theirs of it too
 #pragma once
 
 #include <cuda_runtime.h>
@@ -43,9 +50,13 @@ bool CheckOperands(const std::vector<Operand>& operands);
 // cudaSuccess; on other threads "<what>", and no device.
 void Report(const std::string& what, cudaError_t error = cudaErrorIllegalAddress);
 
-// The device fails, as if work on it had done what it must not: now, or in place of its work of that number.
-void FailDevice(int device);
-void FailDeviceAtWork(int device, int64_t number);
+// The device fails, as if work on it had done what it must not: now, or in place of its work of that number. Nobody is
+// told when it happens: the launch has succeeded. Whichever call comes next returns the error, a waiting one when the
+// wait is over, and so does every later one.
+void FailDevice(int device, cudaError_t error = cudaErrorLaunchFailure);
+void FailDeviceAtWork(int device, int64_t number, cudaError_t error = cudaErrorLaunchFailure);
+// The device's work of that number does not end before ForgetErrors(), as a kernel that waits for what never comes.
+void HangDeviceAtWork(int device, int64_t number);
 // How much work the device has begun: kernels, copies, collectives; the number of the last.
 int64_t WorkOf(int device);
 
@@ -67,13 +78,24 @@ inline constexpr int kProductAlgorithms = 3;
 void SetTimesOfProducts(const std::array<int, kProductAlgorithms>& microseconds);
 std::array<int64_t, kProductAlgorithms> ProductsByAlgorithm();
 
+// What libraries hold of a device's memory beside what their callers allocate: about what the real ones hold on an H100.
+inline constexpr size_t kContextBytes = size_t{512} << 20;   // of a process, from its first call on the device
+inline constexpr size_t kCublasLtBytes = size_t{32} << 20;   // of a handle
+inline constexpr size_t kCudnnBytes = size_t{64} << 20;      // of a handle
+inline constexpr size_t kNcclRankBytes = size_t{384} << 20;  // of a communicator, for each rank on the device
+
+// How urgent each stream of the device is that was made and is not gone, in the order in which they were made: the less,
+// the more urgent.
+std::vector<int> StreamPriorities(int device);
+
 // How often kernels were launched, or put into graphs, whose names have this part.
 int64_t KernelLaunches(const std::string& part_of_name);
 
 // The defects since the last call.
 std::vector<std::string> TakeDefects();
 
-// For tests of a device itself: its errors, and the last ones of this thread, are gone, as after a new start.
+// For tests of a device itself: its errors, the faults that were ordered, and the last errors of this thread, are gone,
+// as after a new start. Work that hangs ends.
 void ForgetErrors();
 
 // Whether threads of the host that touch device memory die of it; false where the processor has no protection keys.

@@ -41,7 +41,7 @@ void CUstream_st::Do(const cuda::Item& item) {
   cuda::running.name = item.name;
   const bool is_event = item.name == "cudaEventRecord";
   cuda::System& system = cuda::System::Get();
-  if (!is_event && !system.BeginWork(device)) system.Fail(device, cudaErrorLaunchFailure);
+  if (!is_event) system.BeginWork(device);
   // A device that has failed does nothing more, but those who wait are let go.
   if (system.ErrorOf(device) == cudaSuccess || is_event) item.work();
 }
@@ -53,6 +53,7 @@ thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 
 System::System() {
+  ReadFaults();
   const char* const number = std::getenv("SOFTWARE_CUDA_DEVICES");
   const int all = std::min(number == nullptr ? 1 : std::atoi(number), kMaxDevices);
   const char* const list = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -67,6 +68,37 @@ System::System() {
     if (word.empty() || *end != '\0' || device < 0 || device >= all) break;
     visible_.push_back(static_cast<int>(device));
   }
+}
+
+void System::ReadFaults() {
+  int device = 0, error = cudaErrorLaunchFailure;
+  long long work = 0;
+  const char* const fault = std::getenv("SOFTWARE_CUDA_FAULT");
+  if (fault != nullptr && std::sscanf(fault, "%d:%lld:%d", &device, &work, &error) >= 2 && device >= 0 &&
+      device < kMaxDevices) {
+    FailAtWork(device, work, static_cast<cudaError_t>(error));
+  }
+  const char* const hang = std::getenv("SOFTWARE_CUDA_HANG");
+  if (hang != nullptr && std::sscanf(hang, "%d:%lld", &device, &work) == 2 && device >= 0 && device < kMaxDevices) {
+    HangAtWork(device, work);
+  }
+}
+
+void System::BeginWork(int device) {
+  const int64_t number = ++work_[device];
+  std::unique_lock<std::mutex> lock(faults_mutex_);
+  const Faults& faults = faults_[device];
+  faults_changed_.wait(lock, [&] { return number != faults.hangs_at || ErrorOf(device) != cudaSuccess; });
+  if (number != faults.fails_at) return;
+  const cudaError_t error = faults.error;
+  lock.unlock();
+  Fail(device, error);
+}
+
+bool System::MakeContext(int device) {
+  const std::lock_guard<std::mutex> lock(contexts_mutex_);
+  if (!has_context_[device]) has_context_[device] = HoldOn(device, kContextBytes);
+  return has_context_[device];
 }
 
 cudaError_t Answer(cudaError_t error, int device) {
@@ -147,8 +179,16 @@ void SetTimesOfProducts(const std::array<int, kProductAlgorithms>& microseconds)
 std::array<int64_t, kProductAlgorithms> ProductsByAlgorithm() { return System::Get().ProductsByAlgorithm(); }
 Launched LaunchedSoFar() { return System::Get().LaunchedSoFar(); }
 int64_t WorkOf(int device) { return System::Get().WorkOf(device); }
-void FailDeviceAtWork(int device, int64_t number) { System::Get().FailAtWork(device, number); }
-void FailDevice(int device) { System::Get().Fail(device, cudaErrorLaunchFailure); }
+void FailDeviceAtWork(int device, int64_t number, cudaError_t error) {
+  System::Get().FailAtWork(device, number, error);
+}
+void FailDevice(int device, cudaError_t error) { System::Get().Fail(device, error); }
+void HangDeviceAtWork(int device, int64_t number) { System::Get().HangAtWork(device, number); }
+std::vector<int> StreamPriorities(int device) {
+  std::vector<int> priorities;
+  for (const auto& stream : System::Get().StreamsOf(device)) priorities.push_back(stream->priority);
+  return priorities;
+}
 void ForgetErrors() {
   System::Get().ForgetErrors();
   last_error = cudaSuccess;

@@ -28,6 +28,7 @@ namespace oneflow::software_cuda {
 
 inline constexpr int kMaxDevices = 16;
 inline constexpr size_t kSharedBytesUnasked = 48 << 10;
+inline constexpr int kLeastPriority = 0, kGreatestPriority = -5;  // as an H100's
 
 // A stream's next thing to do.
 struct Item {
@@ -39,7 +40,8 @@ struct Item {
 
 // A stream is a thread that does one thing after another.
 struct CUstream_st {
-  explicit CUstream_st(int device, uint64_t seed) : device(device), random(seed), thread([this] { Run(); }) {}
+  CUstream_st(int device, int priority, uint64_t seed)
+      : device(device), priority(priority), random(seed), thread([this] { Run(); }) {}
   ~CUstream_st() {
     {
       const std::lock_guard<std::mutex> lock(mutex);
@@ -79,6 +81,7 @@ struct CUstream_st {
   }
 
   const int device;
+  const int priority;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<oneflow::software_cuda::Item> items;     // guarded by mutex
@@ -121,20 +124,39 @@ class System {
   cudaError_t ErrorOf(int device) const { return errors_[device].load(); }
   void ForgetErrors() {
     for (auto& error : errors_) error = cudaSuccess;
+    {
+      const std::lock_guard<std::mutex> lock(faults_mutex_);
+      for (Faults& faults : faults_) faults = {};
+    }
+    faults_changed_.notify_all();
   }
-  // Counts the device's work; false if it is what the device is to fail at.
-  bool BeginWork(int device) { return ++work_[device] != fails_at_[device]; }
+  // Counts the device's work, which fails or hangs if it was to.
+  void BeginWork(int device);
   int64_t WorkOf(int device) const { return work_[device]; }
-  void FailAtWork(int device, int64_t number) { fails_at_[device] = number; }
+  void FailAtWork(int device, int64_t number, cudaError_t error) {
+    const std::lock_guard<std::mutex> lock(faults_mutex_);
+    faults_[device].fails_at = number;
+    faults_[device].error = error;
+  }
+  void HangAtWork(int device, int64_t number) {
+    const std::lock_guard<std::mutex> lock(faults_mutex_);
+    faults_[device].hangs_at = number;
+  }
+  // The first error of a device stays.
   void Fail(int device, cudaError_t error) {
     cudaError_t none = cudaSuccess;
     errors_[device].compare_exchange_strong(none, error);
+    { const std::lock_guard<std::mutex> lock(faults_mutex_); }  // nobody is between its look and its sleep
+    faults_changed_.notify_all();
   }
 
-  CUstream_st* AddStream(int device) {
+  // Makes the process' context on the device, which its first call does. False if there is no memory for it.
+  bool MakeContext(int device);
+
+  CUstream_st* AddStream(int device, int priority = 0) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return streams_.emplace_back(std::make_unique<CUstream_st>(device, seed_ ^ (0x9e3779b97f4a7c15 * ++num_streams_)))
-        .get();
+    const uint64_t seed = seed_ ^ (0x9e3779b97f4a7c15 * ++num_streams_);
+    return streams_.emplace_back(std::make_shared<CUstream_st>(device, priority, seed)).get();
   }
   bool HasStream(const CUstream_st* stream) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -142,21 +164,28 @@ class System {
   }
   // Ends when its work is done.
   bool RemoveStream(const CUstream_st* stream) {
-    std::unique_ptr<CUstream_st> removed;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto it = FindStream(stream);
-    if (it == streams_.end()) return false;
-    removed = std::move(*it);
-    streams_.erase(it);
+    std::shared_ptr<CUstream_st> removed;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto it = FindStream(stream);
+      if (it == streams_.end()) return false;
+      removed = std::move(*it);
+      streams_.erase(it);
+    }
+    removed->Wait();  // who else waits for it may hold it a little longer
     return true;
   }
-  std::vector<CUstream_st*> StreamsOf(int device) {
+  std::vector<std::shared_ptr<CUstream_st>> StreamsOf(int device) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::vector<CUstream_st*> result;
+    std::vector<std::shared_ptr<CUstream_st>> result;
     for (const auto& stream : streams_) {
-      if (stream->device == device) result.push_back(stream.get());
+      if (stream->device == device) result.push_back(stream);
     }
     return result;
+  }
+  // Until all that its streams have so far is done, as freeing its memory does.
+  void WaitForDevice(int device) {
+    for (const auto& stream : StreamsOf(device)) stream->Wait();
   }
   // Made when it is first asked for.
   CUstream_st* DefaultStream(int device) {
@@ -271,13 +300,25 @@ class System {
   // list ends at the first that is not there.
   System();
 
-  std::vector<std::unique_ptr<CUstream_st>>::iterator FindStream(const CUstream_st* stream) {
+  // What was ordered of a device; works are numbered from 1.
+  struct Faults {
+    int64_t fails_at = 0, hangs_at = 0;
+    cudaError_t error = cudaErrorLaunchFailure;
+  };
+  void ReadFaults();
+
+  std::vector<std::shared_ptr<CUstream_st>>::iterator FindStream(const CUstream_st* stream) {
     return std::find_if(streams_.begin(), streams_.end(), [&](const auto& x) { return x.get() == stream; });
   }
 
   std::vector<int> visible_;
   std::atomic<cudaError_t> errors_[kMaxDevices] = {};
-  std::atomic<int64_t> work_[kMaxDevices] = {}, fails_at_[kMaxDevices] = {};
+  std::atomic<int64_t> work_[kMaxDevices] = {};
+  std::mutex faults_mutex_;
+  std::condition_variable faults_changed_;
+  Faults faults_[kMaxDevices];  // guarded by faults_mutex_
+  std::mutex contexts_mutex_;
+  bool has_context_[kMaxDevices] = {};  // guarded by contexts_mutex_
   std::atomic<uint64_t> seed_ = 1, num_launches_ = 0;
   std::mutex default_mutex_;
   std::map<int, CUstream_st*> defaults_;  // guarded by default_mutex_
@@ -286,7 +327,7 @@ class System {
   std::map<const void*, int64_t> kernel_launches_;
   std::array<std::atomic<int>, kProductAlgorithms> microseconds_ = {};
   std::array<std::atomic<int64_t>, kProductAlgorithms> products_ = {};
-  std::vector<std::unique_ptr<CUstream_st>> streams_;
+  std::vector<std::shared_ptr<CUstream_st>> streams_;
   uint64_t num_streams_ = 0;
   std::vector<std::shared_ptr<CUevent_st>> events_;
   std::map<char*, size_t> pinned_;

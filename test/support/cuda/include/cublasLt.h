@@ -33,7 +33,8 @@ typedef enum { CUBLAS_COMPUTE_32F = 68 } cublasComputeType_t;
 const char* cublasLtGetStatusString(cublasStatus_t status);
 size_t cublasLtGetVersion();
 
-// Belongs to the device that is current when it is made. NOT_INITIALIZED where there is none.
+// Belongs to the device that is current when it is made. NOT_INITIALIZED where there is none, ALLOC_FAILED where it has
+// no memory left for what the library keeps there.
 typedef struct cublasLtContext* cublasLtHandle_t;
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle);
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);

@@ -80,7 +80,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 // A rank of a communicator, on the thread's current device. Waits for the other ranks, in a group when it ends; `comm`
 // is written then. With config->blocking 0 returns ncclInProgress, and `comm` is written at once or when the group
 // ends; it is there even if nobody else comes, and can be aborted. InvalidUsage at all ranks if two of them share a
-// device of this machine and no NCCL_HOSTID sets them apart; RemoteError if the process of the id is gone, ranks
+// device of this machine and no NCCL_HOSTID sets them apart; UnhandledCudaError if the device lacks memory for its
+// buffers; RemoteError if the process of the id is gone, ranks
 // contradict one another or end meanwhile.
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int num_ranks, ncclUniqueId id, int rank);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int num_ranks, ncclUniqueId id, int rank, ncclConfig_t* config);
@@ -91,8 +92,10 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm);
 // Waits for this rank's work, for ever if others do not come to it. The communicator is gone, unless it is in progress
 // or has an error: then it has to be aborted.
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-// Waits for nobody. Work of the communicator that runs on a stream ends, what comes later does nothing; the
-// communicator is gone. Other ranks are not told. Any thread.
+// Work of the communicator that runs on a stream ends, what comes later does nothing; the communicator is gone. Other
+// ranks are not told. Any thread. Then the call waits for all that the device has to do, since it frees memory: for ever
+// behind a kernel that waits for peers in another communicator, until that one is aborted too. In a group it does the
+// same, and not at the group's end.
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 // Any thread:
 //   ncclInProgress          being set up or finalized, or a call is not on its stream yet
