@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
+#include <iostream>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -19,6 +21,7 @@
 #include "actor/collective/collectives.h"
 #include "actor/core_budget.h"
 #include "actor/diagnosis.h"
+#include "actor/end_limit.h"
 #include "actor/executor.h"
 #include "actor/instruction/counts_on_host.h"
 #include "actor/local_device.h"
@@ -77,6 +80,7 @@ class EngineImpl : public Engine,
         memory_(std::max(plans_.ranks_size(), 1)) {}
 
   ~EngineImpl() override {
+    if (const absl::Status status = failure(); !status.ok()) LimitEnd(status);
     if (options_.peers != nullptr) options_.peers->SetListener(nullptr);
     for (const auto& thread : threads_) thread->Stop();
     for (const auto& thread : threads_) thread->Join();  // one that fails now still stops the others
@@ -86,8 +90,8 @@ class EngineImpl : public Engine,
   // Create() in its order. An error leaves an object that can only be destroyed.
   absl::Status Load() {
     const absl::Status status = LoadHere();
-    // Otherwise the peers would wait for us.
-    if (!status.ok() && options_.peers != nullptr) Fail(status, /*tell_peers=*/true);
+    // Otherwise the peers would wait for us, and our devices for them.
+    if (!status.ok()) Fail(status, /*tell_peers=*/true);
     return status;
   }
 
@@ -180,6 +184,16 @@ class EngineImpl : public Engine,
     std::lock_guard<std::mutex> lock(mu_);
     return failure_;
   }
+  // From here on the engine has so long to come to its end.
+  void LimitEnd(const absl::Status& status) {
+    end_limit_.Start(std::chrono::milliseconds(static_cast<int64_t>(1000 * options_.end_seconds)), [this, status] {
+      LOG(ERROR) << "process " << options_.process << ": its devices have not come to an end within "
+                 << options_.end_seconds << " s of an error, so the process ends";
+      if (options_.on_stuck) return options_.on_stuck(status);
+      std::cerr << "error: " << status.message() << std::endl;
+      std::_Exit(1);
+    });
+  }
   // Keeps the first error and stops everything.
   void Fail(const absl::Status& status, bool tell_peers);
   absl::Status WaitForThreads();
@@ -223,6 +237,7 @@ class EngineImpl : public Engine,
 
   const pb::Program plans_;
   const EngineOptions options_;
+  EndLimit end_limit_;  // before all that waits for devices
   const OpRegistry ops_;
   CoreBudget cores_;
   std::vector<int> ranks_;                               // of this process

@@ -56,8 +56,8 @@ class Collectives {
   // What a communicator met after its calls were launched, such as a peer that is gone; its calls may wait for ever
   // then. Costs little; any thread.
   virtual absl::Status Check() = 0;
-  // Lets no call wait for its peers any longer: those that were launched end, with nothing said of their results, and
-  // later ones fail. Any thread.
+  // Lets no call wait for its peers any longer: those that were launched end soon, with nothing said of their results,
+  // and later ones fail. Waits for nothing. Any thread.
   virtual void Abort() = 0;
 };
 

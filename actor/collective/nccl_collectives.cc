@@ -6,15 +6,19 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "actor/collective/communicator_ids.h"
 #include "actor/local_device.h"
+#include "glog/logging.h"
 
 namespace oneflow {
 namespace {
@@ -27,6 +31,8 @@ absl::Status FromNccl(ncclResult_t result, absl::string_view call) {
 bool Works(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
 constexpr std::chrono::milliseconds kBriefly(1);  // between two looks at what goes on behind a call
+// Aborts return in a second, unless a device hangs.
+constexpr std::chrono::milliseconds kAbortLimit(5000);
 
 absl::StatusOr<std::string> MakeId() {
   ncclUniqueId id;
@@ -66,7 +72,6 @@ class Member {
  public:
   explicit Member(std::string name) : name_(std::move(name)) {}
   Member(const Member&) = delete;
-  ~Member() { Abort(); }
 
   // "communicator 0, rank 1 (cuda:1)"
   const std::string& name() const { return name_; }
@@ -106,10 +111,15 @@ class Member {
     return lock.owns_lock() && comm_ != nullptr ? AsyncError() : ncclInProgress;
   }
 
+  // Returns when the library does: it frees memory of the device, and so waits for all that the device has to do.
   void Abort() {
     aborted_ = true;
-    const std::lock_guard<std::mutex> lock(mu_);
-    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
+    ncclComm_t comm = nullptr;
+    {
+      const std::lock_guard<std::mutex> lock(mu_);
+      comm = std::exchange(comm_, nullptr);
+    }
+    if (comm != nullptr) ncclCommAbort(comm);
   }
 
  private:
@@ -142,8 +152,47 @@ class Member {
   ncclComm_t comm_ = nullptr;  // guarded by mu_
 };
 
+// Aborts of communicators, on a thread for each. The library lets go a communicator's own kernels first and then waits
+// for the device, where a kernel of another one may wait for peers: one after the other, aborts would wait for ever.
+class Aborts {
+ public:
+  explicit Aborts(const std::vector<std::shared_ptr<Member>>& members) : left_(std::make_shared<Left>()) {
+    for (const auto& member : members) left_->names.insert(member->name());
+    for (const auto& member : members) {
+      std::thread([member, left = left_] {
+        member->Abort();
+        const std::lock_guard<std::mutex> lock(left->mu);
+        left->names.erase(member->name());
+        left->changed.notify_all();
+      }).detach();
+    }
+  }
+  // Whose aborts have not returned within the time.
+  std::set<std::string> Wait(std::chrono::milliseconds limit) {
+    std::unique_lock<std::mutex> lock(left_->mu);
+    left_->changed.wait_for(lock, limit, [&] { return left_->names.empty(); });
+    return left_->names;
+  }
+
+ private:
+  struct Left {
+    std::mutex mu;
+    std::condition_variable changed;
+    std::set<std::string> names;  // guarded by mu
+  };
+  const std::shared_ptr<Left> left_;  // outlives this where an abort does not return
+};
+
 class NcclCollectives : public Collectives {
  public:
+  // Aborts that do not return are left behind: the process is about to end.
+  ~NcclCollectives() override {
+    Abort();
+    for (const std::string& name : aborts_->Wait(kAbortLimit)) {
+      LOG(ERROR) << name << ": its abort has not returned within " << kAbortLimit.count() << " ms";
+    }
+  }
+
   // Joins all communicators for the ranks of `process`, within the time.
   absl::Status Join(const pb::Program& plans, int process, const std::vector<std::string>& ids,
                     absl::Duration timeout) {
@@ -179,7 +228,11 @@ class NcclCollectives : public Collectives {
   }
 
   void Abort() override {
-    for (const auto& [key, member] : members_) member->Abort();
+    const std::lock_guard<std::mutex> lock(mu_);
+    if (aborts_.has_value()) return;
+    std::vector<std::shared_ptr<Member>> members;
+    for (const auto& [key, member] : members_) members.push_back(member);
+    aborts_.emplace(members);
   }
 
  private:
@@ -213,7 +266,7 @@ class NcclCollectives : public Collectives {
           absl::StrCat(where, ": cudaSetDevice(", device.index, "): ", cudaGetErrorString(error)));
     }
     auto& member = members_[{communicator, rank}];
-    member = std::make_unique<Member>(absl::StrCat("communicator ", communicator, ", ", where));
+    member = std::make_shared<Member>(absl::StrCat("communicator ", communicator, ", ", where));
     return Annotate(member->Join(plans.communicators(communicator).ranks_size(), id, index), where);
   }
 
@@ -266,8 +319,11 @@ class NcclCollectives : public Collectives {
     const ncclResult_t ended = ncclGroupEnd();  // always: a group must not stay open
     return Works(result) ? ended : result;
   }
+
   // By (communicator, rank of the job). Filled by Join(), only read by the actor threads.
-  std::map<std::pair<int, int>, std::unique_ptr<Member>> members_;
+  std::map<std::pair<int, int>, std::shared_ptr<Member>> members_;
+  std::mutex mu_;
+  std::optional<Aborts> aborts_;  // guarded by mu_ until it is there
 };
 
 }  // namespace

@@ -6,7 +6,8 @@
 //
 // Communicators are set up in the order of the plan, a process's own ranks of one as one group; peers that do not come
 // are waited for so long and no longer.
-// Launch() puts the call on the rank's stream and returns; order within a communicator is the plan's.
+// Launch() puts the call on the rank's stream and returns; order within a communicator is the plan's. Abort() aborts all
+// communicators at once, each on a thread of its own.
 #pragma once
 
 #include <memory>

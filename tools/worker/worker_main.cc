@@ -67,6 +67,19 @@ absl::StatusOr<pb::ToWorker> Expect(DaemonLink& link, bool (pb::ToWorker::*has)(
       absl::StrCat("the daemon sent message kind ", message.kind_case(), " instead of the ", what));
 }
 
+int Fail(const absl::Status& status) {
+  std::cerr << "error: " << VisibleText(status.message()) << std::endl;
+  return 1;
+}
+
+// Reports the error, the last of the worker's messages.
+void Tell(DaemonLink& link, const absl::Status& status) {
+  pb::FromWorker failed;
+  *failed.mutable_failed() = ToProto(status);
+  link.reports().Add(std::move(failed));
+  link.Close();
+}
+
 // While it lives the engine is asked.
 struct Asked {
   WaitsAnswers& answers;
@@ -116,6 +129,10 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
     *stalled.mutable_waits()->mutable_waits() = std::move(waits);
     reports.Add(std::move(stalled));
   };
+  options.on_stuck = [&link](const absl::Status& status) {
+    Tell(link, status);
+    std::_Exit(Fail(status));
+  };
   std::unique_ptr<Collectives> collectives;
   if (program.communicators_size() > 0) {
     OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(program, args.process, options.peers));
@@ -157,11 +174,6 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
   return Expect(link, &pb::ToWorker::has_dismissal, "dismissal", kDismissal).status();
 }
 
-int Fail(const absl::Status& status) {
-  std::cerr << "error: " << VisibleText(status.message()) << std::endl;
-  return 1;
-}
-
 }  // namespace
 
 int WorkerMain(const WorkerArgs& args) {
@@ -191,13 +203,12 @@ int WorkerMain(const WorkerArgs& args) {
       [&answers] { return answers.Answer(); }, *identity);
   if (!link.ok()) return Fail(link.status());
   const absl::Status worked = Work(args, **link, **peers, answers);
-  if (!worked.ok()) {
-    pb::FromWorker failed;
-    *failed.mutable_failed() = ToProto(worked);
-    (*link)->reports().Add(std::move(failed));
+  if (worked.ok()) {
+    (*link)->Close();
+    return 0;
   }
-  (*link)->Close();
-  return worked.ok() ? 0 : Fail(worked);
+  Tell(**link, worked);
+  return Fail(worked);
 }
 
 }  // namespace oneflow

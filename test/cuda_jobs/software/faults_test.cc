@@ -77,6 +77,27 @@ TEST_F(DeviceFaultsTest, WhateverWorkFailsTheRunFails) {
   }
 }
 
+// One whose device hangs in a kernel cannot wait for it: it ends with the first error, though peers have let go.
+TEST_F(DeviceFaultsTest, AKernelThatHangsEndsTheProcessWithTheFirstError) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ASSERT_OK_AND_ASSIGN(Job job, JobOf("mesh={dp:2}", 100000000));
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet plan, CompileJob(job, ops_));
+  job.spec.mutable_stall()->set_seconds(0.5);
+  job.spec.mutable_stall()->set_abort(true);
+  const absl::Time before = absl::Now();
+  EXPECT_EXIT(
+      {
+        const auto hang = [&](const pb::JobEvent& event) {
+          if (event.fetched().name() != "loss" || event.fetched().step() != 3) return;
+          software_cuda::HangDeviceAtWork(1, software_cuda::WorkOf(1) + 10);
+        };
+        RunInPlace(job.spec, plan, hang).status().IgnoreError();
+        std::_Exit(2);
+      },
+      ::testing::ExitedWithCode(1), "error: nothing moved in process 0 for 0.5 s");
+  EXPECT_LT(absl::Now() - before, kStart);
+}
+
 // Two processes with a device each, as one communicator; both live in this one.
 class CommunicatorFaultsTest : public ::testing::Test {
  protected:
@@ -135,6 +156,36 @@ TEST_F(CommunicatorFaultsTest, AbortFreesADeviceThatWaitsForItsPeer) {
   waits.join();
   EXPECT_LT(absl::Now() - before, kPromise);
   EXPECT_STREQ(collectives->Launch(AllReduce(0, x, *device)), "the communicator was aborted");
+}
+
+// Calls on two communicators wait for the same peer, one behind the other's back. Whichever NCCL aborts first waits for
+// the device, and so for the other.
+TEST_F(CommunicatorFaultsTest, AbortEndsAllCommunicatorsOfADeviceAtOnce) {
+  pb::Program twice = to_one_;
+  pb::Communicator& other = *twice.add_communicators();
+  for (const int rank : {1, 0}) other.add_ranks(rank);
+  ASSERT_OK_AND_ASSIGN(const auto collectives, MakeNcclCollectives(twice, 0, nullptr));
+  std::string why;
+  const auto device = MakeCudaDevice(0, &why), second = MakeCudaDevice(0, &why);  // with a stream each
+  ASSERT_NE(second, nullptr) << why;
+  ASSERT_EQ(device->BindThread(), nullptr);
+  const std::vector<int64_t> dims = {4}, start = {0};
+  const TensorArg x = {device->Allocate(16), DType::kFloat32, 1, 4, dims.data(), dims.data(), start.data()};
+  const TensorArg y = {second->Allocate(16), DType::kFloat32, 1, 4, dims.data(), dims.data(), start.data()};
+  CollectiveCall call = AllReduce(0, x, *device);
+  ASSERT_EQ(collectives->Launch(call), nullptr);
+  call = AllReduce(0, y, *second);
+  call.communicator = 1;
+  ASSERT_EQ(collectives->Launch(call), nullptr);
+  const absl::Time before = absl::Now();
+  collectives->Abort();
+  EXPECT_LT(absl::Now() - before, absl::Seconds(1)) << "it waits for no device";
+  for (DeviceContext* const it : {device.get(), second.get()}) {
+    int event = 0;
+    ASSERT_EQ(it->RecordEvent(&event), nullptr);
+    ASSERT_EQ(it->WaitEvent(event), nullptr);
+  }
+  EXPECT_LT(absl::Now() - before, kPromise);
 }
 
 // What process 1 of the next test does; alone it does nothing.
