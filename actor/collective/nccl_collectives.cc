@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "actor/collective/communicator_ids.h"
 #include "actor/local_device.h"
 #include "glog/logging.h"
@@ -193,15 +195,22 @@ class NcclCollectives : public Collectives {
     }
   }
 
-  // Joins all communicators for the ranks of `process`, within the time.
+  // Joins all communicators for the ranks of `process`: all at once, so that one whose peers are late holds up no other.
+  // Gives up when none has come for so long.
   absl::Status Join(const pb::Program& plans, int process, const std::vector<std::string>& ids,
                     absl::Duration timeout) {
-    const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(timeout);
     for (int c = 0; c < plans.communicators_size(); ++c) {
-      OF_RETURN_IF_ERROR_AT(Begin(plans, process, c, ids[c]), absl::StrCat("communicator ", c));
-      for (const auto& [key, member] : members_) {
-        if (key.first == c) OF_RETURN_IF_ERROR_AT(WaitUntilJoined(*member, deadline, timeout), member->name());
-      }
+      OF_RETURN_IF_ERROR_AT(Begin(plans, process, c, ids[c]), NameOf(plans, c));
+    }
+    std::set<std::pair<int, int>> pending;
+    for (const auto& [key, member] : members_) pending.insert(key);
+    auto last = std::chrono::steady_clock::now();
+    while (!pending.empty()) {
+      OF_ASSIGN_OR_RETURN(const bool some_came, RemoveJoined(pending));
+      const auto now = std::chrono::steady_clock::now();
+      if (some_came) last = now;
+      if (now - last > absl::ToChronoMilliseconds(timeout)) return NotJoined(plans, process, pending, timeout);
+      std::this_thread::sleep_for(kBriefly);
     }
     return absl::OkStatus();
   }
@@ -270,17 +279,51 @@ class NcclCollectives : public Collectives {
     return Annotate(member->Join(plans.communicators(communicator).ranks_size(), id, index), where);
   }
 
-  static absl::Status WaitUntilJoined(Member& member, std::chrono::steady_clock::time_point deadline,
-                                      absl::Duration timeout) {
-    ncclResult_t state = member.State();
-    for (; state == ncclInProgress; state = member.State()) {
-      if (std::chrono::steady_clock::now() > deadline) {
-        return absl::UnavailableError(
-            absl::StrCat("not all of its ranks have come within ", absl::FormatDuration(timeout)));
-      }
-      std::this_thread::sleep_for(kBriefly);
+  // Whether there were any. The error of the first that failed.
+  absl::StatusOr<bool> RemoveJoined(std::set<std::pair<int, int>>& pending) {
+    const size_t before = pending.size();
+    for (auto it = pending.begin(); it != pending.end();) {
+      Member& member = *members_.at(*it);
+      const ncclResult_t state = member.State();
+      if (state != ncclInProgress) OF_RETURN_IF_ERROR_AT(FromNccl(state, "NCCL set-up"), member.name());
+      it = state == ncclInProgress ? std::next(it) : pending.erase(it);
     }
-    return FromNccl(state, "NCCL set-up");
+    return pending.size() < before;
+  }
+
+  // Says of the first of them which ranks are here, and for which of other processes it waits.
+  static absl::Status NotJoined(const pb::Program& plans, int process, const std::set<std::pair<int, int>>& pending,
+                                absl::Duration timeout) {
+    const int first = pending.begin()->first;
+    std::vector<std::string> here, elsewhere;
+    for (const int rank : plans.communicators(first).ranks()) {
+      const pb::Rank& it = plans.ranks(rank);
+      if (it.process() == process) here.push_back(absl::StrCat(rank, " (", it.device(), ")"));
+      if (it.process() != process) elsewhere.push_back(absl::StrCat(rank, " (process ", it.process(), ")"));
+    }
+    std::set<int> numbers;
+    for (const auto& [communicator, rank] : pending) numbers.insert(communicator);
+    numbers.erase(first);
+    std::vector<std::string> others;
+    for (const int number : numbers) others.push_back(absl::StrCat(number));
+    return absl::UnavailableError(
+        absl::StrCat(NameOf(plans, first), ": not all of its ranks have come within ", absl::FormatDuration(timeout),
+                     ": here are ", Listed(here), "; missing may be ", Listed(elsewhere),
+                     others.empty() ? "" : absl::StrCat("; likewise of communicators ", Listed(others))));
+  }
+
+  // "communicator 2 of ranks 0, 1, 4, 5".
+  static std::string NameOf(const pb::Program& plans, int communicator) {
+    std::vector<std::string> ranks;
+    for (const int rank : plans.communicators(communicator).ranks()) ranks.push_back(absl::StrCat(rank));
+    return absl::StrCat("communicator ", communicator, " of ranks ", Listed(ranks));
+  }
+  // The first ones, and how many more.
+  static std::string Listed(const std::vector<std::string>& all) {
+    constexpr size_t kListed = 16;
+    const size_t listed = std::min(all.size(), kListed);
+    return absl::StrCat(absl::StrJoin(all.begin(), all.begin() + listed, ", "),
+                        listed < all.size() ? absl::StrCat(" and ", all.size() - listed, " more") : "");
   }
 
   static ncclResult_t Call(const CollectiveCall& call, ncclComm_t comm) {

@@ -4,8 +4,8 @@
 //                                              makes the id ──exchange────►  knows the id
 //                                              ncclCommInitRank for 0, 1     ncclCommInitRank for 2, 3
 //
-// Communicators are set up in the order of the plan, a process's own ranks of one as one group; peers that do not come
-// are waited for so long and no longer.
+// All communicators are set up at the same time, a process's own ranks of one as one group, so that a process that is
+// late in one holds up no other. Peers that do not come are waited for so long and no longer.
 // Launch() puts the call on the rank's stream and returns; order within a communicator is the plan's. Abort() aborts all
 // communicators at once, each on a thread of its own.
 #pragma once
@@ -23,7 +23,8 @@ class PeerNetwork;
 // Collectives for the ranks of `process`, on the devices that the plans name. Every process of the job must call it,
 // before it creates its engine; returns when all have. `peers` is borrowed until then; null for a job of one process.
 // Unimplemented if this build has no NCCL, InvalidArgument if a communicator has ranks on other devices than CUDA ones,
-// Unavailable if NCCL fails or not all ranks have come within `timeout`, else as AgreeOnCommunicatorIds
+// Unavailable if NCCL fails or no communicator has been completed for `timeout`, with the first that is not and the
+// ranks that it may wait for, else as AgreeOnCommunicatorIds
 // (communicator_ids.h).
 absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::Program& plans, int process,
                                                                  PeerNetwork* peers,

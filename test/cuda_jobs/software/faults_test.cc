@@ -126,9 +126,26 @@ TEST_F(CommunicatorFaultsTest, PeersThatDoNotComeAreWaitedForSoLongAndNoLonger) 
   const absl::Time before = absl::Now();
   EXPECT_THAT(MakeNcclCollectives(program_, 0, nullptr, absl::Milliseconds(300)).status(),
               StatusIs(absl::StatusCode::kUnavailable,
-                       "communicator 0, rank 0 (cuda:0): not all of its ranks have come within 300ms"));
+                       "communicator 0 of ranks 0, 1: not all of its ranks have come within 300ms: here are 0 "
+                       "(cuda:0); missing may be 1 (process 1)"));
   EXPECT_GE(absl::Now() - before, absl::Milliseconds(300));
   EXPECT_LT(absl::Now() - before, kPromise);
+}
+
+// Of three the first and the last lack the same process; that in the middle comes.
+TEST_F(CommunicatorFaultsTest, ACommunicatorThatWaitsHoldsUpNoOther) {
+  pb::Program three = to_one_;
+  three.add_ranks()->set_process(1);
+  three.mutable_ranks(2)->set_device("cuda:2");
+  three.clear_communicators();
+  for (const std::vector<int>& ranks : std::vector<std::vector<int>>{{0, 2}, {0, 1}, {1, 2}}) {
+    pb::Communicator& it = *three.add_communicators();
+    for (const int rank : ranks) it.add_ranks(rank);
+  }
+  EXPECT_THAT(MakeNcclCollectives(three, 0, nullptr, absl::Milliseconds(300)).status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       "communicator 0 of ranks 0, 2: not all of its ranks have come within 300ms: here are 0 "
+                       "(cuda:0); missing may be 2 (process 1); likewise of communicators 2"));
 }
 
 // A rank that is not waited for any longer lets its device go on; later calls fail.
