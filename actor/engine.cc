@@ -57,10 +57,12 @@ std::string Hash(const pb::Program& program) {
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
 }
 
-absl::StatusOr<std::unique_ptr<DeviceContext>> OpenDevice(const Device& device, int cores) {
+absl::StatusOr<std::unique_ptr<DeviceContext>> OpenDevice(const Device& device, int cores, pb::Queue queue) {
   if (device.kind == DeviceKind::kCpu) return MakeCpuDevice(cores);
   std::string why;
-  std::unique_ptr<DeviceContext> context = MakeCudaDevice(device.index, &why);
+  // Peers wait for what communicates: it goes before what this device computes for itself.
+  const auto priority = queue == pb::COMMUNICATION ? StreamPriority::kUrgent : StreamPriority::kNormal;
+  std::unique_ptr<DeviceContext> context = MakeCudaDevice(device.index, &why, priority);
   if (context == nullptr) return absl::UnavailableError(why);
   return context;
 }
@@ -154,7 +156,7 @@ class EngineImpl : public Engine,
   absl::Status LoadHere();
   absl::Status OpenDevices();
   absl::Status OpenQueues();
-  absl::StatusOr<std::unique_ptr<DeviceContext>> Open(int rank, int cores);
+  absl::StatusOr<std::unique_ptr<DeviceContext>> Open(int rank, pb::Queue queue, int cores);
   absl::Status MakeExecutors();
   void MakeCounts();
   CountsOnHost* CountsOf(const Lane& lane);
@@ -344,16 +346,16 @@ absl::Status EngineImpl::OpenDevices() {
   devices_.resize(plans_.ranks_size());
   const int cores = std::max(1, options_.cores / std::max(1, cpu_devices));
   for (const int rank : ranks_) {
-    OF_ASSIGN_OR_RETURN(devices_[rank], Open(rank, cores));
+    OF_ASSIGN_OR_RETURN(devices_[rank], Open(rank, pb::COMPUTE, cores));
     OF_RETURN_IF_ERROR_AT(memory_.Allocate(rank, plans_.ranks(rank), *devices_[rank]), Where(rank));
   }
   return OpenQueues();
 }
 
-absl::StatusOr<std::unique_ptr<DeviceContext>> EngineImpl::Open(int rank, int cores) {
+absl::StatusOr<std::unique_ptr<DeviceContext>> EngineImpl::Open(int rank, pb::Queue queue, int cores) {
   OF_ASSIGN_OR_RETURN_AT(const Device device, LocalDevice(plans_, rank), Where(rank));
   absl::StatusOr<std::unique_ptr<DeviceContext>> context =
-      options_.open_device ? options_.open_device(device, cores) : OpenDevice(device, cores);
+      options_.open_device ? options_.open_device(device, cores) : OpenDevice(device, cores, queue);
   OF_RETURN_IF_ERROR_AT(context.status(), absl::StrCat("rank ", rank));  // the device names itself
   return context;
 }
@@ -369,7 +371,7 @@ absl::Status EngineImpl::OpenQueues() {
     lanes_.push_back({.rank = rank, .queue = pb::COMPUTE, .device = devices_[rank].get()});
     for (const pb::Queue queue : {pb::COMMUNICATION, pb::HOST}) {
       if (!used.contains({rank, queue})) continue;
-      OF_ASSIGN_OR_RETURN(queue_devices_.emplace_back(), Open(rank, /*cores=*/1));
+      OF_ASSIGN_OR_RETURN(queue_devices_.emplace_back(), Open(rank, queue, /*cores=*/1));
       lanes_.push_back({.rank = rank, .queue = queue, .device = queue_devices_.back().get()});
     }
   }

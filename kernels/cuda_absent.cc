@@ -5,7 +5,7 @@ namespace oneflow {
 
 KernelTable CudaKernels() { return KernelTable({}); }
 
-std::unique_ptr<DeviceContext> MakeCudaDevice(int, std::string* why) {
+std::unique_ptr<DeviceContext> MakeCudaDevice(int, std::string* why, StreamPriority) {
   *why = "this build has no CUDA: the toolkit was not found when it was configured";
   return nullptr;
 }

@@ -79,7 +79,10 @@ class DeviceContext {
 
 // A cpu device that may use `num_cores` cores within a kernel.
 std::unique_ptr<DeviceContext> MakeCpuDevice(int num_cores);
+// Which of several streams of a device goes first where both have something to begin.
+enum class StreamPriority { kNormal, kUrgent };
 // Null, with the reason in `*why`, if there is no such device or no CUDA in this build.
-std::unique_ptr<DeviceContext> MakeCudaDevice(int index, std::string* why);
+std::unique_ptr<DeviceContext> MakeCudaDevice(int index, std::string* why,
+                                              StreamPriority priority = StreamPriority::kNormal);
 
 }  // namespace oneflow

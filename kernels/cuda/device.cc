@@ -63,10 +63,14 @@ class CudaDevice final : public DeviceContext {
   }
 
   // REQUIRES: the device is there. Null, or which call failed.
-  const char* Open() {
+  const char* Open(StreamPriority priority) {
     const CurrentDevice current(index_);
     if (current.error() != nullptr) return current.error();
-    if (const char* error = ErrorText(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking))) return error;
+    int least = 0, greatest = 0;
+    if (const char* error = ErrorText(cudaDeviceGetStreamPriorityRange(&least, &greatest))) return error;
+    const int number = priority == StreamPriority::kUrgent ? greatest : least;
+    if (const char* error = ErrorText(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, number)))
+      return error;
     events_.emplace();
     act_numbers_ = static_cast<ActNumbers*>(Allocate(sizeof(ActNumbers)));
     if (act_numbers_ == nullptr) return "no memory for the numbers of acts";
@@ -180,7 +184,7 @@ class CudaDevice final : public DeviceContext {
 
 }  // namespace
 
-std::unique_ptr<DeviceContext> MakeCudaDevice(int index, std::string* why) {
+std::unique_ptr<DeviceContext> MakeCudaDevice(int index, std::string* why, StreamPriority priority) {
   const std::string name = "cuda:" + std::to_string(index);
   const auto refuse = [&](const std::string& reason) {
     *why = name + ": " + reason;
@@ -194,7 +198,7 @@ std::unique_ptr<DeviceContext> MakeCudaDevice(int index, std::string* why) {
   if (current.error() != nullptr) return refuse(current.error());
   if (const char* error = cuda::CheckKernelImage()) return refuse(std::string("its kernels cannot run: ") + error);
   auto device = std::make_unique<CudaDevice>(index);
-  if (const char* error = device->Open()) return refuse(error);
+  if (const char* error = device->Open(priority)) return refuse(error);
   return device;
 }
 
