@@ -128,6 +128,10 @@ void ActorThread::Loop() {
       Fail(absl::InternalError(absl::StrCat("rank ", c_.rank, " (", c_.plans.ranks(c_.rank).device(), "): ", error)));
     }
   }
+  if (c_.begin) {
+    if (const absl::Status status = c_.begin(); !status.ok()) Fail(status);
+    c_.listener.OnThreadDone(c_.rank);
+  }
   while (!quit_) {
     if (Turn() || quit_) continue;
     const int64_t begin = NowNs();

@@ -46,7 +46,7 @@ class ActorThread : public MessageSink {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // All its actors of the granted plan are done, their device too, and their messages are on the bus. Told on the
+    // It has begun (Context::begin). Or: all its actors of the granted plan are done, their device too, and their messages are on the bus. Told on the
     // actor thread.
     virtual void OnThreadDone(int rank) = 0;
     // An act or the device failed, or a message made no sense; the thread has stopped acting. Told on the actor thread,
@@ -68,6 +68,9 @@ class ActorThread : public MessageSink {
     CoreBudget* cores = nullptr;  // it may look for mail while one is to spare; null: it sleeps at once
     TraceRing* trace = nullptr;   // takes every act; null: none is recorded
     Inbox* inbox = nullptr;       // what other processes send it through shared memory; null: nothing
+    // What the thread does first, once its devices are bound; OnThreadDone(), or its error, says when it has. Empty: it
+    // does and says nothing.
+    std::function<absl::Status()> begin = {};
   };
 
   // Everything in `context` is borrowed. REQUIRES: the plans passed CheckProgram.

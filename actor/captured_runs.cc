@@ -22,30 +22,32 @@ void SetKey(const Actor& actor, std::vector<int32_t>& key) {
   for (size_t i = 0; i < actor.spec().outputs.size(); ++i) key.push_back(actor.output_slot(static_cast<int>(i)));
 }
 
-absl::Status Said(const char* error) { return error == nullptr ? absl::OkStatus() : absl::InternalError(error); }
+absl::Status Said(const char* error, absl::FunctionRef<std::string()> where) {
+  return error == nullptr ? absl::OkStatus() : absl::InternalError(absl::StrCat(where(), ": ", error));
+}
 
 }  // namespace
 
 absl::Status CapturedRun::Launch(const Actor& actor, DeviceContext& device,
-                                 absl::FunctionRef<absl::Status()> one_by_one, const std::string& where) {
+                                 absl::FunctionRef<absl::Status()> one_by_one, absl::FunctionRef<std::string()> where) {
   if (!std::exchange(warm_, true) || refused_) return one_by_one();
   SetKey(actor, key_);
   const auto known = works_.find(key_);
-  if (known != works_.end()) return Said(known->second->Launch());
+  if (known != works_.end()) return Said(known->second->Launch(), where);
   if (works_.size() >= kMostKept) return one_by_one();
   OF_ASSIGN_OR_RETURN(CapturedWork* const work, Capture(device, one_by_one, where));
-  return work == nullptr ? one_by_one() : Said(work->Launch());
+  return work == nullptr ? one_by_one() : Said(work->Launch(), where);
 }
 
 absl::StatusOr<CapturedWork*> CapturedRun::Capture(DeviceContext& device, absl::FunctionRef<absl::Status()> one_by_one,
-                                                   const std::string& where) {
-  OF_RETURN_IF_ERROR(Said(device.BeginCapture()));
+                                                   absl::FunctionRef<std::string()> where) {
+  OF_RETURN_IF_ERROR(Said(device.BeginCapture(), where));
   const absl::Status launched = one_by_one();
   std::unique_ptr<CapturedWork> work;
   const char* const refused = device.EndCapture(&work);  // in any case: the stream must not stay as it is
   if (refused == nullptr && launched.ok()) return works_.emplace(key_, std::move(work)).first->second.get();
   refused_ = true;
-  LOG(WARNING) << where << ": instructions " << begin_ << " to " << end_ - 1
+  LOG(WARNING) << where() << ": instructions " << begin_ << " to " << end_ - 1
                << " are launched one by one, since the device does not capture them: "
                << (refused == nullptr ? std::string(launched.message()) : refused);
   return nullptr;

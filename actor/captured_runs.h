@@ -30,16 +30,16 @@ class CapturedRun {
   size_t end() const { return end_; }
 
   // Launches the run for the actor's current act; `one_by_one` launches its instructions, each by itself. Errors of
-  // those, and Internal with what the device says. `where` names the run in the log.
+  // those, and Internal with what the device says. `where` names the run in the log and in the device's errors.
   absl::Status Launch(const Actor& actor, DeviceContext& device, absl::FunctionRef<absl::Status()> one_by_one,
-                      const std::string& where);
+                      absl::FunctionRef<std::string()> where);
   // For how many combinations of slots it is kept.
   int num_captured() const { return static_cast<int>(works_.size()); }
 
  private:
   // The work for the key; null if it could not be captured.
   absl::StatusOr<CapturedWork*> Capture(DeviceContext& device, absl::FunctionRef<absl::Status()> one_by_one,
-                                        const std::string& where);
+                                        absl::FunctionRef<std::string()> where);
 
   const size_t begin_, end_;
   bool warm_ = false;     // has been launched once

@@ -168,6 +168,12 @@ class EngineImpl : public Engine,
   absl::Status Initialise();
   absl::Status OnEveryRank(const std::function<absl::Status(int rank)>& fn) const;
   void MakeThreads();
+  // Returns when they have warmed up their devices.
+  absl::Status StartThreads();
+  static bool IsWarmedUp(const std::vector<Lane*>& lanes) { return !lanes[0]->device->host_accessible(); }
+  absl::Status WarmUp(const std::vector<Lane*>& lanes);
+  absl::Status WaitForDevices(const std::vector<Lane*>& lanes);
+  absl::Status Clear(int rank);
   int64_t TraceShare(const std::vector<Lane*>& lanes) const;
   absl::Status SaveTraceHere(const std::string& path);
   std::vector<std::vector<Lane*>> LanesByThread();
@@ -235,6 +241,11 @@ class EngineImpl : public Engine,
 
   std::string Where(int rank) const { return absl::StrCat("rank ", rank, " (", plans_.ranks(rank).device(), ")"); }
   bool IsOurs(int rank) const { return plans_.ranks(rank).process() == options_.process; }
+  // Whether any process of the job has devices that are warmed up; the same in all.
+  bool AnyLaunches() const {
+    return std::any_of(plans_.ranks().begin(), plans_.ranks().end(),
+                       [](const pb::Rank& rank) { return Device::Parse(rank.device())->kind != DeviceKind::kCpu; });
+  }
   bool OnOurHost(int rank) const { return plans_.ranks(rank).host() == plans_.ranks(ranks_[0]).host(); }
 
   const pb::Program plans_;
@@ -286,11 +297,12 @@ absl::Status EngineImpl::LoadHere() {
   absl::Status made;
   std::thread([&] { made = MakeExecutors(); }).join();  // not the caller's thread: it is bound to our devices
   OF_RETURN_IF_ERROR(made);
-  OF_RETURN_IF_ERROR(Initialise());
   MakeThreads();
+  if (options_.peers != nullptr) options_.peers->SetListener(this);
+  if (AnyLaunches()) OF_RETURN_IF_ERROR(Barrier());  // who calls collectives from here on finds everybody there
+  OF_RETURN_IF_ERROR(StartThreads());
+  OF_RETURN_IF_ERROR(Initialise());
   others_->Start();
-  if (options_.peers == nullptr) return absl::OkStatus();
-  options_.peers->SetListener(this);
   return Barrier();  // every process can take messages, every variable is set
 }
 
@@ -300,7 +312,9 @@ absl::Status EngineImpl::MakeExecutors() {
   for (const pb::Plan& plan : plans_.plans()) row_shifts_[plan.name()] = 0;
   MakeCounts();
   for (Lane& lane : lanes_) {
-    if (const char* error = lane.device->BindThread()) return absl::InternalError(error);
+    if (const char* error = lane.device->BindThread()) {
+      return absl::InternalError(absl::StrCat(Where(lane.rank), ": ", error));
+    }
     OF_ASSIGN_OR_RETURN(lane.executor, Executor::Create({.plans = plans_,
                                                          .ops = ops_,
                                                          .rank = lane.rank,
@@ -524,6 +538,10 @@ void EngineImpl::MakeThreads() {
       context.inbox = inboxes_.back().get();
     }
     for (Lane* lane : lanes) context.lanes.push_back({lane->queue, *lane->device, *lane->executor});
+    if (IsWarmedUp(lanes)) {
+      context.begin = [this, lanes] { return WarmUp(lanes); };
+      ++running_threads_;
+    }
     threads_.push_back(std::make_unique<ActorThread>(context));
     for (Lane* lane : lanes) {
       const int address = AddressOf(lane->rank, lane->queue);
@@ -531,7 +549,48 @@ void EngineImpl::MakeThreads() {
       bus_->Attach(address, *threads_.back());
     }
   }
+}
+
+absl::Status EngineImpl::StartThreads() {
+  const Doing doing(*this, "warms up its devices");
   for (const auto& thread : threads_) thread->Start();
+  return WaitForThreads();
+}
+
+// Only when the device has done all that computes are collectives launched, behind which it may wait for peers. Then
+// memory is as it was allocated.
+absl::Status EngineImpl::WarmUp(const std::vector<Lane*>& lanes) {
+  if (lanes[0]->queue == pb::HOST) return absl::OkStatus();
+  for (const Lane* lane : lanes) OF_RETURN_IF_ERROR(lane->executor->WarmUp());
+  OF_RETURN_IF_ERROR(WaitForDevices(lanes));
+  for (const Lane* lane : lanes) OF_RETURN_IF_ERROR(lane->executor->WarmUpCollectives());
+  OF_RETURN_IF_ERROR(WaitForDevices(lanes));
+  OF_RETURN_IF_ERROR(Clear(lanes[0]->rank));
+  return WaitForDevices(lanes);
+}
+
+absl::Status EngineImpl::WaitForDevices(const std::vector<Lane*>& lanes) {
+  for (const Lane* lane : lanes) {
+    int event = 0;
+    const char* error = lane->device->RecordEvent(&event);
+    if (error == nullptr) error = lane->device->WaitEvent(event);
+    OF_RETURN_IF_ERROR(failure());  // after which devices are let go
+    if (error == nullptr) continue;
+    return absl::InternalError(absl::StrCat(Where(lane->rank), ": the device failed while it was warmed up: ", error));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::Clear(int rank) {
+  DeviceContext& device = *devices_[rank];
+  const pb::Rank& sizes = plans_.ranks(rank);
+  for (const auto& [zone, bytes] :
+       {std::pair(pb::PRIVATE, sizes.private_bytes()), {pb::SHARED, sizes.shared_bytes()}}) {
+    if (bytes == 0) continue;
+    const char* const error = device.FillZero(memory_.Base(rank, zone), static_cast<size_t>(bytes));
+    if (error != nullptr) return absl::InternalError(absl::StrCat(Where(rank), ": ", error));
+  }
+  return absl::OkStatus();
 }
 
 // A thread of its own for each; but one launches all that devices order themselves. Reading sleeps and works on the

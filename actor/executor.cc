@@ -57,6 +57,28 @@ class Executor::Impl {
                                                      "): no memory for ", scratch_bytes_, " bytes of scratch"));
   }
 
+  absl::Status WarmUp() {
+    Afterwards afterwards;
+    const CurrentAct act{.scratch = scratch_, .afterwards = afterwards};
+    OF_RETURN_IF_ERROR(SetActNumbers(act));
+    for (const std::vector<ActorProgram>& plan : programs_) {
+      for (const ActorProgram& program : plan) OF_RETURN_IF_ERROR(WarmUp(program, act));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WarmUpCollectives() {
+    Afterwards afterwards;
+    const CurrentAct act{.scratch = scratch_, .afterwards = afterwards};
+    for (int p = 0; p < c_.plans.plans_size(); ++p) {
+      for (const pb::QueueOrder& order : c_.plans.plans(p).orders()) {
+        if (order.rank() != c_.rank || order.queue() != c_.queue) continue;
+        for (const int32_t actor : order.actors()) OF_RETURN_IF_ERROR(WarmUpCollectives(programs_[p][actor], act));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status RunAct(const Actor& actor, Afterwards& afterwards) {
     const auto begin = std::chrono::steady_clock::now();
     begin_ns_.store(begin.time_since_epoch().count(), std::memory_order_relaxed);
@@ -118,6 +140,44 @@ class Executor::Impl {
     std::optional<std::vector<CapturedRun>> runs;  // where the device captures work; none before the first act
   };
 
+  absl::Status SetActNumbers(const CurrentAct& act) {
+    const char* const error = c_.device.SetActNumbers({act.step, act.micro_batch});
+    if (error == nullptr) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("rank ", c_.rank, " (", c_.plans.ranks(c_.rank).device(), "): ", error));
+  }
+
+  // Operands lie in first slots until the first act moves them.
+  absl::Status WarmUp(const ActorProgram& program, const CurrentAct& act) {
+    for (size_t i = 0; i < program.entries.size(); ++i) {
+      const Entry& entry = program.entries[i];
+      if (!entry.bound->can_be_captured()) continue;
+      absl::Status status;
+      if (program.joined[i] > i + 1) {
+        status = CallJoined(program, i, program.joined[i], act);
+        i = program.joined[i] - 1;
+      } else {
+        status = entry.bound->Run(act);
+      }
+      if (!status.ok()) return Annotate(status, WhereIs(entry));
+    }
+    return absl::OkStatus();
+  }
+
+  // Whole groups, as all members do.
+  absl::Status WarmUpCollectives(const ActorProgram& program, const CurrentAct& act) {
+    const std::vector<Entry>& entries = program.entries;
+    for (size_t begin = 0, end = 0; begin < entries.size(); begin = end) {
+      const int group = entries[begin].plan->group();
+      bool by_counts = false;
+      do {
+        by_counts |= entries[end++].plan->by_counts();
+      } while (group != 0 && end < entries.size() && entries[end].plan->group() == group);
+      if (by_counts || entries[begin].plan->kind() != pb::Instruction::COLLECTIVE) continue;
+      for (size_t i = begin; i < end; ++i) OF_RETURN_IF_ERROR_AT(entries[i].bound->Run(act), WhereIs(entries[i]));
+    }
+    return absl::OkStatus();
+  }
+
   bool has_counts() const { return c_.counts != nullptr && !c_.counts->empty(); }
   bool Captures() const { return c_.capture && c_.device.captures() && !c_.profile; }
 
@@ -126,8 +186,7 @@ class Executor::Impl {
         .step = actor.step(), .micro_batch = actor.micro_batch(), .scratch = scratch_, .afterwards = afterwards};
     ActorProgram& program = programs_[actor.spec().plan][actor.spec().id];
     if (program.reads_act_numbers) {
-      const char* const error = c_.device.SetActNumbers({act.step, act.micro_batch});
-      if (error != nullptr) return absl::InternalError(error);
+      OF_RETURN_IF_ERROR(SetActNumbers(act));
     }
     if (!program.runs.has_value()) FindRuns(program);
     size_t at = 0;
@@ -136,7 +195,7 @@ class Executor::Impl {
       current_.store(&program.entries[run.begin()], std::memory_order_relaxed);
       OF_RETURN_IF_ERROR(run.Launch(
           actor, c_.device, [&] { return RunEntries(program, run.begin(), run.end(), actor, act); },
-          actor.spec().name));
+          [&] { return WhereIs(program.entries[run.begin()]); }));
       at = run.end();
     }
     return RunEntries(program, at, program.entries.size(), actor, act);
@@ -169,10 +228,13 @@ class Executor::Impl {
 
   // Instructions [begin, end) as one call.
   absl::Status RunJoined(ActorProgram& program, size_t begin, size_t end, const Actor& actor, const CurrentAct& act) {
+    for (size_t i = begin; i < end; ++i) program.entries[i].bound->operands().MoveTo(actor);
+    return CallJoined(program, begin, end, act);
+  }
+  absl::Status CallJoined(const ActorProgram& program, size_t begin, size_t end, const CurrentAct& act) {
     calls_.clear();
     for (size_t i = begin; i < end; ++i) {
-      BoundInstruction& bound = *program.entries[i].bound;
-      bound.operands().MoveTo(actor);
+      const BoundInstruction& bound = *program.entries[i].bound;
       calls_.push_back(bound.joinable()->args);
       calls_.back().step = act.step;
       calls_.back().micro_batch = act.micro_batch;
@@ -244,6 +306,8 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const RankContext& co
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
 
+absl::Status Executor::WarmUp() { return impl_->WarmUp(); }
+absl::Status Executor::WarmUpCollectives() { return impl_->WarmUpCollectives(); }
 absl::Status Executor::RunAct(const Actor& actor, Afterwards& afterwards) { return impl_->RunAct(actor, afterwards); }
 std::optional<ActRunner::Place> Executor::place() const { return impl_->place(); }
 double Executor::busy_seconds() const { return impl_->busy_seconds(); }

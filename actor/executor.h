@@ -25,6 +25,15 @@ class Executor : public ActRunner {
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const RankContext& context);
   ~Executor() override;
 
+  // On the queue's actor thread, before its first act. These run once what a step launches, on whatever lies in the
+  // first slots of its registers, and leave that in any state: everything that computes or copies within the rank, and
+  // then the collectives, in the plan's order; but nothing that counts of ragged rows decide. What libraries do when
+  // they are called first (kernels are loaded, handles made, peers connected) is done then, and no kernel has to be
+  // loaded, which may wait for the device, while a collective waits for peers there. They return when all is launched.
+  // Errors as of RunAct().
+  absl::Status WarmUp();
+  absl::Status WarmUpCollectives();
+
   // On the queue's actor thread. Internal, or what a source says, annotated as above.
   absl::Status RunAct(const Actor& actor, Afterwards& afterwards) override;
 

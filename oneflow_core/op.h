@@ -100,6 +100,9 @@ struct OpDef {
   // Draws random numbers: the compiler gives it the integer attributes `seed` (the job's) and `key` (a fingerprint of
   // the string attribute `key` if set, else of the node's name), so that forward and gradient can draw the same ones.
   bool random = false;
+  // Fails by the values that it finds, which its kernel waits for where work is launched: no launch of it can be kept,
+  // and it runs on values of a step only.
+  bool looks_at_values = false;
   // {input, output}: the output may occupy the input's memory when nothing else reads the input later.
   std::vector<std::pair<int, int>> in_place;
   // Adds up any number of inputs, in any order and grouping.

@@ -37,6 +37,7 @@ class Compute final : public BoundInstruction {
   absl::Status Prepare(const Kernel& kernel, const OpDef& op, const pb::Instruction& instruction) {
     kernel_ = &kernel;
     random_ = op.random;
+    looks_at_values_ = op.looks_at_values;
     overwritten_ = op.mutates;
     const std::vector<ShardType> inputs = ShardsOf(instruction.inputs());
     const std::vector<TensorType> types = TypesOf(inputs);
@@ -82,7 +83,7 @@ class Compute final : public BoundInstruction {
     return ragged_->Run(*kernel_, args, counts, std::max(scratch_bytes_, planned_bytes_));
   }
 
-  bool can_be_captured() const override { return !reads_counts(); }
+  bool can_be_captured() const override { return !reads_counts() && !looks_at_values_; }
   std::optional<JoinableCall> joinable() const override {
     if (kernel_->run_many == nullptr || reads_counts()) return std::nullopt;
     return JoinableCall{kernel_, Args(), overwritten_};
@@ -128,11 +129,12 @@ class Compute final : public BoundInstruction {
   void* const planned_;
   const int64_t planned_bytes_;
   const int64_t micro_batches_;
-  bool random_ = false;               // as its op says
-  bool takes_counts_ = false;         // which the kernel does not know
-  std::optional<RaggedCall> ragged_;  // by groups
-  std::optional<RaggedSum> sum_;      // by groups, of which rows are added up
-  CountsReader counts_;               // by groups
+
+  bool random_ = false, looks_at_values_ = false;  // as its op says
+  bool takes_counts_ = false;                      // which the kernel does not know
+  std::optional<RaggedCall> ragged_;               // by groups
+  std::optional<RaggedSum> sum_;                   // by groups, of which rows are added up
+  CountsReader counts_;                            // by groups
   const Kernel* kernel_ = nullptr;
   std::vector<int> overwritten_;  // inputs, as its op says
   std::shared_ptr<void> state_;   // what its `prepare` made

@@ -23,7 +23,7 @@ absl::StatusOr<Types> InferAssert(const InferContext& c) {
 
 void AddReplicaOps(OpRegistry& registry) {
   registry.Add({.name = "replica_digest", .infer = InferDigest, .shard_attrs = ShapeOfShard, .flops = FlopsOfInput});
-  registry.Add({.name = "assert_replicas", .infer = InferAssert, .in_place = {{0, 0}}});
+  registry.Add({.name = "assert_replicas", .infer = InferAssert, .looks_at_values = true, .in_place = {{0, 0}}});
 }
 
 }  // namespace oneflow::ops

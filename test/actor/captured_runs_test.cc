@@ -77,7 +77,7 @@ class CapturedRunTest : public ::testing::Test {
           device_.LaunchOne("b");
           return kernel_status_;
         },
-        "actor 'h0'");
+        [] { return std::string("actor 'h0'"); });
     OutgoingMessages outbox;
     actor_->Act(outbox);
     EXPECT_OK(actor_->OnMessage({.kind = Message::Kind::kFreed, .number = outbox[0].number, .slot = slot}));

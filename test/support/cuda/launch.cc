@@ -52,6 +52,8 @@ int64_t KernelLaunches(const std::string& part_of_name) {
   return launches;
 }
 
+int64_t LoadedKernels() { return static_cast<int64_t>(System::Get().KernelLaunches().size()); }
+
 cudaError_t SetSharedMemory(const void* kernel, size_t bytes) {
   if (bytes > kMaxSharedBytes) return Answer(cudaErrorInvalidValue);
   System::Get().AllowSharedBytes(current_device, kernel, std::max(bytes, kSharedBytesUnasked));

@@ -136,7 +136,7 @@ bool RunExchange(Communicator& communicator, const std::vector<Call>& calls) {
   return RunTransfers(communicator, transfers);
 }
 
-std::atomic<int64_t> num_launches{0};
+std::atomic<int64_t> num_launches{0}, num_connected{0};
 
 // What defects call it.
 std::string NameOf(const Communicator& communicator, const Call& call) {
@@ -167,6 +167,7 @@ struct Work {
 }  // namespace
 
 int64_t CollectiveLaunches() { return num_launches; }
+int64_t ConnectedRanks() { return num_connected; }
 
 bool IsExchange(const Call& call) {
   return call.header.kind == CallKind::kSend || call.header.kind == CallKind::kReceive;
@@ -179,6 +180,7 @@ ncclResult_t LaunchCalls(std::shared_ptr<Communicator> communicator, cudaStream_
     return KeepError(ncclInvalidUsage, "calls are not captured into graphs here");
   const std::lock_guard<std::mutex> lock(communicator->launching());
   for (Call& call : calls) call.number = communicator->NextCall();
+  if (calls[0].number == 1) ++num_connected;
   const std::string name = NameOf(*communicator, calls[0]);
   const auto exchange = std::stable_partition(calls.begin(), calls.end(), [](const Call& x) { return !IsExchange(x); });
   const auto size = static_cast<int32_t>(exchange - calls.begin());

@@ -88,6 +88,11 @@ inline constexpr size_t kNcclRankBytes = size_t{384} << 20;  // of a communicato
 // the more urgent.
 std::vector<int> StreamPriorities(int device);
 
+// How many ranks of communicators have made a call, which lets NCCL connect them, and how many kernels were launched,
+// which lets CUDA load them.
+int64_t ConnectedRanks();
+int64_t LoadedKernels();
+
 // How often kernels were launched, or put into graphs, whose names have this part.
 int64_t KernelLaunches(const std::string& part_of_name);
 
