@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,7 +68,9 @@ struct CompileOptions {
   DeviceKind device = DeviceKind::kCpu;
   int64_t variable_bytes_per_device = 0;  // the most that variables may take on one rank; 0: no limit
   int64_t memory_bytes_per_device = 0;    // of all that layouts decide (select/memory_demand.h); 0: no limit
-  int micro_batches = 1;                  // per step, for graphs with a loss
+  // What libraries take of each cuda device beside the plan; none: what lower/library_memory.h expects.
+  std::optional<int64_t> library_bytes_per_device;
+  int micro_batches = 1;  // per step, for graphs with a loss
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
   // Of graphs with a loss, and into which chunks their models are cut. Without ranks: one chunk for each stage, and the

@@ -5,8 +5,17 @@ namespace oneflow {
 
 KernelTable CudaKernels() { return KernelTable({}); }
 
+namespace {
+constexpr const char* kWhy = "this build has no CUDA: the toolkit was not found when it was configured";
+}  // namespace
+
+std::optional<DeviceMemory> CudaMemory(int, std::string* why) {
+  *why = kWhy;
+  return std::nullopt;
+}
+
 std::unique_ptr<DeviceContext> MakeCudaDevice(int, std::string* why, StreamPriority) {
-  *why = "this build has no CUDA: the toolkit was not found when it was configured";
+  *why = kWhy;
   return nullptr;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kernels/kernel.h"
@@ -79,6 +80,12 @@ class DeviceContext {
 
 // A cpu device that may use `num_cores` cores within a kernel.
 std::unique_ptr<DeviceContext> MakeCpuDevice(int num_cores);
+struct DeviceMemory {
+  int64_t free_bytes = 0, total_bytes = 0;
+};
+// Of a cuda device, where this process has a context from then on; none, with the reason, as MakeCudaDevice.
+std::optional<DeviceMemory> CudaMemory(int index, std::string* why);
+
 // Which of several streams of a device goes first where both have something to begin.
 enum class StreamPriority { kNormal, kUrgent };
 // Null, with the reason in `*why`, if there is no such device or no CUDA in this build.

@@ -279,16 +279,20 @@ class NcclCollectives : public Collectives {
     return Annotate(member->Join(plans.communicators(communicator).ranks_size(), id, index), where);
   }
 
-  // Whether there were any. The error of the first that failed.
+  // Whether there were any. The error of the first that failed by itself, else of one that saw another fail.
   absl::StatusOr<bool> RemoveJoined(std::set<std::pair<int, int>>& pending) {
+    std::map<std::pair<int, int>, ncclResult_t> failed;
     const size_t before = pending.size();
     for (auto it = pending.begin(); it != pending.end();) {
-      Member& member = *members_.at(*it);
-      const ncclResult_t state = member.State();
-      if (state != ncclInProgress) OF_RETURN_IF_ERROR_AT(FromNccl(state, "NCCL set-up"), member.name());
+      const ncclResult_t state = members_.at(*it)->State();
+      if (!Works(state)) failed[*it] = state;
       it = state == ncclInProgress ? std::next(it) : pending.erase(it);
     }
-    return pending.size() < before;
+    if (failed.empty()) return pending.size() < before;
+    const auto cause =
+        std::find_if(failed.begin(), failed.end(), [](const auto& one) { return one.second != ncclRemoteError; });
+    const auto& [key, state] = cause == failed.end() ? *failed.begin() : *cause;
+    return Annotate(FromNccl(state, "NCCL set-up"), members_.at(key)->name());
   }
 
   // Says of the first of them which ranks are here, and for which of other processes it waits.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "compiler/boxed_graph.h"
+#include "compiler/lower/library_memory.h"
 #include "compiler/lower/lower.h"
 #include "compiler/lower/plan_memory.h"
 #include "compiler/lower/plan_reader.h"
@@ -88,6 +89,9 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
     OF_RETURN_IF_ERROR_AT(OrderPlanCalls(set, plan), absl::StrCat("plan '", plan.name(), "'"));
     OF_RETURN_IF_ERROR(CheckPlanLive(plan));
   }
+  if (options.device == DeviceKind::kCpu) return set;
+  OF_RETURN_IF_ERROR(AddLibraryMemory(options.library_bytes_per_device, set));
+  OF_RETURN_IF_ERROR(CheckDeviceMemory(set, topology));  // with what libraries take
   return set;
 }
 

@@ -80,11 +80,13 @@ absl::Status CheckDeviceMemory(const pb::PlanSet& set, const Topology& topology)
   int64_t on_host = 0;  // of the ranks of one host so far
   for (int rank = 0; rank < topology.num_ranks(); ++rank) {
     const int rank_class = class_of_rank[rank];
-    const int64_t needed = BytesOf(set.classes(rank_class));
+    const int64_t needed = BytesOf(set.classes(rank_class)), libraries = set.classes(rank_class).library_bytes();
     const HostGroup& host = topology.GroupOf(rank);
     const int64_t there = host.device.memory_bytes;
-    if (there > 0 && needed > there) {
-      const std::string whose = absl::StrCat("its device, of kind '", host.device.kind, "',");
+    if (there > 0 && needed > there - libraries) {
+      const std::string whose =
+          absl::StrCat("its device, of kind '", host.device.kind, "',",
+                       libraries == 0 ? "" : absl::StrCat(" beside ", libraries, " bytes for libraries"));
       return TooMuch(set, rank, rank_class, whose, needed, there);
     }
     if (host.memory_bytes == 0) continue;
@@ -117,6 +119,7 @@ std::string PlanMemoryText(const pb::PlanSet& set) {
     const pb::RankClass& of = set.classes(c);
     absl::StrAppend(&out, "class ", c, ", ", of.ranks_size(), of.ranks_size() == 1 ? " rank" : " ranks", " from rank ",
                     of.ranks(0), ": ", Size(BytesOf(of)), " (", BytesOf(of), " bytes)",
+                    of.library_bytes() > 0 ? absl::StrCat(", libraries about ", Size(of.library_bytes())) : "",
                     of.host_bytes() > 0 ? absl::StrCat(", and ", Size(of.host_bytes()), " of its host") : "", "\n");
     bool first = true;
     for (const pb::ClassPlan& plan : set.plans()) {

@@ -271,6 +271,7 @@ class ProgramSpeller {
       out.set_shared_bytes(of.shared_bytes());
       out.set_private_variable_bytes(of.private_variable_bytes());
       out.set_shared_variable_bytes(of.shared_variable_bytes());
+      out.set_library_bytes(of.library_bytes());
     }
   }
 

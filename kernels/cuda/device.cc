@@ -184,6 +184,19 @@ class CudaDevice final : public DeviceContext {
 
 }  // namespace
 
+std::optional<DeviceMemory> CudaMemory(int index, std::string* why) {
+  const auto refuse = [&](const char* reason) {
+    *why = "cuda:" + std::to_string(index) + ": " + reason;
+    cudaGetLastError();
+    return std::nullopt;
+  };
+  const CurrentDevice current(index);
+  if (current.error() != nullptr) return refuse(current.error());
+  size_t free = 0, total = 0;
+  if (const char* error = ErrorText(cudaMemGetInfo(&free, &total))) return refuse(error);
+  return DeviceMemory{static_cast<int64_t>(free), static_cast<int64_t>(total)};
+}
+
 std::unique_ptr<DeviceContext> MakeCudaDevice(int index, std::string* why, StreamPriority priority) {
   const std::string name = "cuda:" + std::to_string(index);
   const auto refuse = [&](const std::string& reason) {

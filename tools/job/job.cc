@@ -103,6 +103,9 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb
   options.fuse = !config.unfused();
   options.variable_bytes_per_device = config.cluster().variable_bytes_per_device();
   options.memory_bytes_per_device = config.cluster().memory_bytes_per_device();
+  if (config.cluster().has_library_bytes_per_device()) {
+    options.library_bytes_per_device = config.cluster().library_bytes_per_device();
+  }
   if (config.recompute().what() != "none") options.recompute.what = config.recompute().what();
   options.recompute.first = config.recompute().layers();
   options.recompute.gathers = config.recompute().gathers();

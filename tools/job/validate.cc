@@ -173,6 +173,8 @@ void CheckCluster(const pb::JobConfig& c, Checker& check) {
                 absl::StrCat(c.cluster().variable_bytes_per_device(), " is negative"));
   check.Require(c.cluster().memory_bytes_per_device() >= 0, "cluster.memory_bytes_per_device",
                 absl::StrCat(c.cluster().memory_bytes_per_device(), " is negative"));
+  check.Require(c.cluster().library_bytes_per_device() >= 0, "cluster.library_bytes_per_device",
+                absl::StrCat(c.cluster().library_bytes_per_device(), " is negative"));
   check.NotNegative(c.cluster().emulated_ms_per_mb(), "cluster.emulated_ms_per_mb");
   const std::string& device = c.cluster().device();
   check.Require(device.empty() || device == "cpu" || device == "cuda", "cluster.device",

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "actor/collective/nccl_collectives.h"
 #include "actor/diagnosis.h"
+#include "actor/free_memory.h"
 #include "compiler/lower/program.h"
 #include "tools/worker/phases.h"
 #include "tools/worker/rest.h"
@@ -82,6 +83,7 @@ absl::StatusOr<EngineStats> Run(const pb::JobSpec& spec, pb::Program program, Ev
     if (rule.abort()) return running->Abort(absl::DeadlineExceededError(text));
     sink.Stall(text);
   };
+  OF_RETURN_IF_ERROR(CheckFreeMemory(program, /*process=*/0));
   std::unique_ptr<Collectives> collectives;
   if (program.communicators_size() > 0) {
     OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(program, /*process=*/0, /*peers=*/nullptr));

@@ -209,7 +209,7 @@ void AddMemory(const pb::PlanSet& plan, Gang& gang) {
   const bool own_memory = plan.hosts().device() == "cuda";
   for (const pb::RankClass& alike : plan.classes()) {
     const int64_t device = Sum(alike.private_bytes(), alike.shared_bytes());
-    if (own_memory) gang.device_bytes = std::max(gang.device_bytes, device);
+    if (own_memory) gang.device_bytes = std::max(gang.device_bytes, Sum(device, alike.library_bytes()));
     for (const int rank : alike.ranks()) {
       int64_t& bytes = of_process[rank / gang.devices_per_process];
       bytes = Sum(bytes, own_memory ? alike.host_bytes() : Sum(alike.host_bytes(), device));

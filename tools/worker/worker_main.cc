@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor/collective/nccl_collectives.h"
 #include "actor/engine.h"
+#include "actor/free_memory.h"
 #include "actor/transport/peer_network.h"
 #include "tools/job/packed_program.h"
 #include "tools/job/visible_text.h"
@@ -133,6 +134,7 @@ absl::Status Work(const WorkerArgs& args, DaemonLink& link, PeerNetwork& peers, 
     Tell(link, status);
     std::_Exit(Fail(status));
   };
+  OF_RETURN_IF_ERROR(CheckFreeMemory(program, args.process));
   std::unique_ptr<Collectives> collectives;
   if (program.communicators_size() > 0) {
     OF_ASSIGN_OR_RETURN(collectives, MakeNcclCollectives(program, args.process, options.peers));

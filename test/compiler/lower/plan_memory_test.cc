@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "compiler/lower/compile.h"
+#include "compiler/lower/library_memory.h"
 #include "compiler/lower/plan_reader.h"
 #include "compiler/lower/program.h"
 #include "gmock/gmock.h"
+#include "oneflow_core/library_memory.h"
 #include "oneflow_core/models/gpt.h"
 #include "oneflow_core/ops/ops.h"
 #include "sbp/device_kinds.h"
@@ -132,6 +135,64 @@ TEST(PlanMemoryTest, ADeviceThatIsTooSmallIsAnErrorThatSaysWhatTakesMost) {
                                             HasSubstr("More micro-batches"))));
   options.hosts[0].device.memory_bytes = 200'000'000;
   EXPECT_OK(Plan(options));
+}
+
+// Of ranks of dp 2, tp 2: two communicators of two ranks, and one of all four for what is summed over all.
+TEST(PlanMemoryTest, ADeviceHoldsWhatLibrariesTakeToo) {
+  CompileOptions options = OptionsFor({1, 2, 2, 1, 2});
+  options.device = DeviceKind::kCuda;
+  options.hosts = {{.count = 1, .devices = 4}};
+  options.hosts[0].device = UsualDevice(DeviceKind::kCuda);
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(options));
+  const pb::RankClass& of = set.classes(0);
+  const pb::Program program = testing::SpelledOut(set);
+  std::set<int> communicators;
+  for (const pb::Plan& plan : program.plans()) {
+    for (const pb::Actor& actor : plan.actors()) {
+      for (const pb::Instruction& x : actor.instructions()) {
+        if (actor.rank() == 0 && x.kind() == pb::Instruction::COLLECTIVE) communicators.insert(x.communicator());
+      }
+    }
+  }
+  int64_t expected = kCudaContextBytes + kLoadedKernelBytes;
+  for (const int c : communicators) {
+    expected += program.communicators(c).ranks_size() == 2 ? kNcclBytesOfTwo : kNcclBytesOfMore;
+  }
+  EXPECT_EQ(of.library_bytes(), expected) << communicators.size() << " communicators, and no exchanges";
+  EXPECT_EQ(program.ranks(0).library_bytes(), expected);
+  EXPECT_THAT(PlanMemoryText(set), HasSubstr(", libraries about "));
+  const int64_t needed = of.private_bytes() + of.shared_bytes();
+  options.hosts[0].device.memory_bytes = needed + expected;
+  EXPECT_OK(Plan(options));
+  options.hosts[0].device.memory_bytes = needed + expected - 1;
+  EXPECT_THAT(Plan(options),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr(absl::StrCat("its device, of kind 'h100-sxm', beside ", expected,
+                                              " bytes for libraries needs ", needed, " bytes of memory, it has"))));
+  options.library_bytes_per_device = 0;
+  EXPECT_OK(Plan(options));
+}
+
+// A stage sends activations to the next one: an exchange, with one peer.
+TEST(PlanMemoryTest, AnExchangeTakesMemoryForEachPeer) {
+  CompileOptions options = OptionsFor({2, 1, 1, 2, 1});
+  options.device = DeviceKind::kCuda;
+  ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(options));
+  const pb::Program program = testing::SpelledOut(set);
+  pb::Program without = program;
+  std::set<int> peers;
+  for (pb::Plan& plan : *without.mutable_plans()) {
+    for (pb::Actor& actor : *plan.mutable_actors()) {
+      for (pb::Instruction& x : *actor.mutable_instructions()) {
+        for (const pb::Transfer& transfer : x.transfers()) {
+          if (actor.rank() == 0) peers.insert(transfer.peer());
+        }
+        x.clear_transfers();
+      }
+    }
+  }
+  ASSERT_EQ(peers.size(), 1);
+  EXPECT_EQ(ExpectedLibraryBytes(program, 0) - ExpectedLibraryBytes(without, 0), kNcclBytesOfAPeer);
 }
 
 TEST(PlanMemoryTest, AHostHoldsWhatItsGpusReadAndFetch) {
