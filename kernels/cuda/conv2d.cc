@@ -1,4 +1,5 @@
-// conv2d and its two gradients on cuDNN. The algorithm is the library's first choice among those that are deterministic
+// conv2d and its two gradients on cuDNN. The algorithm is the library's first choice, or what a file says
+// (product_algorithms.h), among those that are deterministic
 // and round nothing but the result, so that two runs are bitwise equal and a GPU agrees with a CPU:
 //
 //   operands   result     multiplied
@@ -11,14 +12,24 @@
 //
 // Where tensor cores multiply, what an algorithm makes of operands before it multiplies them (Winograd, Fourier) would
 // be rounded: those are left out.
+#include "kernels/cuda/conv2d.h"
+
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/handles.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/trial.h"
 
 namespace oneflow::cuda {
 namespace {
@@ -53,7 +64,8 @@ struct Way {
   bool widens = false;  // what is not f32 has a copy that is
 };
 Way WayOf(const KernelArgs& args) {
-  if (!IsNarrow(args.in[0].dtype)) return {};
+  if (!IsNarrow(args.in[0].dtype))
+    return {};
   if (!IsNarrow(args.out[0].dtype)) return {CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, true};
   const bool is_bf16 = args.out[0].dtype == DType::kBFloat16;
   return {is_bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF, CUDNN_TENSOR_OP_MATH, false};
@@ -87,6 +99,7 @@ struct Geometry {
 // What the three ops differ in: the roles of in[0], in[1], out[0], the library's functions, and which of its algorithms
 // multiply the operands as they are.
 struct Forward {
+  static constexpr const char* kName = "conv2d";
   using Perf = cudnnConvolutionFwdAlgoPerf_t;
   static bool Set(Geometry& g, const Way& way, const KernelArgs& a) {
     return g.Set(*a.attrs, way, a.in[0], a.in[1], a.out[0]);
@@ -106,6 +119,7 @@ struct Forward {
   }
 };
 struct Dgrad {
+  static constexpr const char* kName = "conv2d_dgrad";
   using Perf = cudnnConvolutionBwdDataAlgoPerf_t;
   static bool Set(Geometry& g, const Way& way, const KernelArgs& a) {
     return g.Set(*a.attrs, way, a.out[0], a.in[1], a.in[0]);
@@ -125,6 +139,7 @@ struct Dgrad {
   }
 };
 struct Wgrad {
+  static constexpr const char* kName = "conv2d_wgrad";
   using Perf = cudnnConvolutionBwdFilterAlgoPerf_t;
   static bool Set(Geometry& g, const Way& way, const KernelArgs& a) {
     return g.Set(*a.attrs, way, a.in[0], a.out[0], a.in[1]);
@@ -165,35 +180,123 @@ bool IsPrecise(const Way& way, const typename Op::Perf& perf) {
   return perf.mathType == CUDNN_FMA_MATH || perf.mathType == CUDNN_DEFAULT_MATH;
 }
 
-// Null if the library has no such algorithm for these shapes.
+// All of it, as files of algorithms name it: "cudnn 91900 conv2d f32 fma 8x3x32x32 16x3x3x3 8x16x32x32 stride 1 padding
+// 1".
 template <typename Op>
-std::shared_ptr<Job<Op>> MakeJob(const KernelArgs& args, const Way& way) {
+std::string NameOf(const KernelArgs& args, const Way& way) {
+  std::ostringstream name;
+  name << "cudnn " << cudnnGetVersion() << " " << Op::kName << " "
+       << (way.type == CUDNN_DATA_FLOAT      ? "f32"
+           : way.type == CUDNN_DATA_BFLOAT16 ? "bf16"
+                                             : "f16")
+       << (way.math == CUDNN_FMA_MATH ? " fma" : " tensor");
+  for (const TensorArg& x : {args.in[0], args.in[1], args.out[0]}) {
+    for (int i = 0; i < x.rank; ++i) name << (i == 0 ? " " : "x") << x.dims[i];
+  }
+  name << " stride " << args.attrs->Int("stride", 1) << " padding " << args.attrs->Int("padding");
+  return name.str();
+}
+
+size_t LibraryBytes(const Way& way, const TensorArg& x) {
+  return static_cast<size_t>(x.count) * (way.type == CUDNN_DATA_FLOAT ? sizeof(float) : sizeof(uint16_t));
+}
+
+// Those that may be taken, best first.
+template <typename Op>
+std::vector<typename Op::Perf> Candidates(const Job<Op>& job) {
   constexpr int kAlgorithms = 16;  // more than any of the three ops has
-  auto job = std::make_shared<Job<Op>>();
-  job->way = way;
-  const cudnnHandle_t handle = ThreadDnnHandle();
   typename Op::Perf perfs[kAlgorithms];
   int found = 0;
-  if (handle == nullptr || !Op::Set(job->geometry, way, args) ||
-      Op::Choose(handle, job->geometry, kAlgorithms, &found, perfs) != CUDNN_STATUS_SUCCESS) {
-    return nullptr;
-  }
-  for (int i = 0; i < found; ++i) {  // best first
+  if (Op::Choose(ThreadDnnHandle(), job.geometry, kAlgorithms, &found, perfs) != CUDNN_STATUS_SUCCESS) return {};
+  std::vector<typename Op::Perf> candidates;
+  for (int i = 0; i < found; ++i) {
     if (perfs[i].status != CUDNN_STATUS_SUCCESS || perfs[i].determinism != CUDNN_DETERMINISTIC) continue;
-    if (!IsPrecise<Op>(way, perfs[i])) continue;
-    job->perf = perfs[i];
-    if (way.math != CUDNN_FMA_MATH && !job->geometry.SetMath(perfs[i].mathType)) return nullptr;
-    return job;
+    if (IsPrecise<Op>(job.way, perfs[i])) candidates.push_back(perfs[i]);
   }
-  return nullptr;
+  return candidates;
 }
 
 template <typename Op>
-std::shared_ptr<Job<Op>> MakeJob(const KernelArgs& args) {
+bool Take(const typename Op::Perf& perf, Job<Op>& job) {
+  job.perf = perf;
+  return job.way.math == CUDNN_FMA_MATH || job.geometry.SetMath(perf.mathType);
+}
+
+// The fastest on memory of its own; none, with the reason, if there is no such memory or one fails.
+template <typename Op>
+const char* Measure(const KernelArgs& args, const std::vector<typename Op::Perf>& candidates, Job<Op>& job,
+                    size_t* fastest) {
+  size_t workspace = 1;
+  for (const typename Op::Perf& perf : candidates) workspace = std::max(workspace, perf.memory);
+  Trial trial({LibraryBytes(job.way, args.in[0]), LibraryBytes(job.way, args.in[1]), LibraryBytes(job.way, args.out[0]),
+               workspace});
+  double least = INFINITY;
+  for (size_t i = 0; i < candidates.size() && trial.error == nullptr; ++i) {
+    const double seconds = trial.Seconds([&](cudaStream_t stream, const std::vector<void*>& memory) -> const char* {
+      TensorArg in[] = {args.in[0], args.in[1]}, out[] = {args.out[0]};
+      in[0].data = memory[0], in[1].data = memory[1], out[0].data = memory[2];
+      KernelArgs run = args;
+      run.in = in, run.out = out, run.workspace = memory[3];
+      if (!Take<Op>(candidates[i], job)) return "cuDNN refuses a type of mathematics";
+      cudnnStatus_t status = cudnnSetStream(ThreadDnnHandle(), stream);
+      if (status == CUDNN_STATUS_SUCCESS) status = Op::Run(ThreadDnnHandle(), job.geometry, job.perf, run);
+      return status == CUDNN_STATUS_SUCCESS ? nullptr : cudnnGetErrorString(status);
+    });
+    if (seconds < least) *fastest = i;
+    least = std::min(least, seconds);
+  }
+  return trial.error;
+}
+
+// Which of the candidates, of which there are some.
+template <typename Op>
+size_t Choose(const KernelArgs& args, const std::vector<typename Op::Perf>& candidates, ProductAlgorithms& algorithms,
+              Job<Op>& job) {
+  const std::string name = NameOf<Op>(args, job.way);
+  if (const std::optional<cublasLtMatmulAlgo_t> known = algorithms.Find(name)) {
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (static_cast<uint64_t>(candidates[i].algo) == known->data[0] &&
+          static_cast<uint64_t>(candidates[i].mathType) == known->data[1]) {
+        return i;
+      }
+    }
+    std::fprintf(stderr, "cuDNN does not offer the algorithm that ONEFLOW_CUDA_PRODUCTS has for '%s'\n", name.c_str());
+    return 0;
+  }
+  if (!algorithms.measures()) return 0;
+  size_t fastest = 0;
+  if (const char* why = Measure<Op>(args, candidates, job, &fastest)) {
+    std::fprintf(stderr, "'%s' is not measured: %s\n", name.c_str(), why);
+    return 0;
+  }
+  cublasLtMatmulAlgo_t row = {};  // of cuDNN's two numbers
+  row.data[0] = static_cast<uint64_t>(candidates[fastest].algo);
+  row.data[1] = static_cast<uint64_t>(candidates[fastest].mathType);
+  algorithms.Add(name, row);
+  return fastest;
+}
+
+// Null if the library has no such algorithm for these shapes.
+template <typename Op>
+std::shared_ptr<Job<Op>> MakeJob(const KernelArgs& args, const Way& way, ProductAlgorithms& algorithms) {
+  auto job = std::make_shared<Job<Op>>();
+  job->way = way;
+  if (ThreadDnnHandle() == nullptr || !Op::Set(job->geometry, way, args)) return nullptr;
+  const std::vector<typename Op::Perf> candidates = Candidates<Op>(*job);
+  if (candidates.empty() || !Take<Op>(candidates[Choose<Op>(args, candidates, algorithms, *job)], *job)) return nullptr;
+  return job;
+}
+
+template <typename Op>
+std::shared_ptr<Job<Op>> MakeJob(const KernelArgs& args,
+                                 ProductAlgorithms& algorithms = ProductAlgorithms::OfProcess()) {
   if (IsEmpty(args)) return std::make_shared<Job<Op>>();
-  std::shared_ptr<Job<Op>> job = MakeJob<Op>(args, WayOf(args));
-  const bool narrow = IsNarrow(args.out[0].dtype);
-  return job == nullptr && narrow ? MakeJob<Op>(args, {CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, true}) : job;
+  std::shared_ptr<Job<Op>> job = MakeJob<Op>(args, WayOf(args), algorithms);
+  if (job != nullptr) return job;
+  if (IsNarrow(args.out[0].dtype)) {
+    return MakeJob<Op>(args, {CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, true}, algorithms);
+  }
+  return nullptr;
 }
 
 template <typename Op>
@@ -264,6 +367,11 @@ const char* Run(const KernelArgs& args) {
 }
 
 }  // namespace
+
+std::shared_ptr<void> PrepareConv2d(const KernelArgs& args, ProductAlgorithms& algorithms) {
+  return MakeJob<Forward>(args, algorithms);
+}
+int Conv2dAlgorithm(const void* state) { return static_cast<int>(static_cast<const Job<Forward>*>(state)->perf.algo); }
 
 KernelList Conv2dKernels() {
   KernelList kernels;

@@ -1,14 +1,13 @@
 #include "kernels/cuda/gemm.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <mutex>
 #include <sstream>
 
 #include "kernels/cuda/handles.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/cuda/trial.h"
 
 namespace oneflow::cuda {
 namespace {
@@ -23,54 +22,13 @@ cudaDataType_t LibraryType(DType dtype) {
 // So many of the library's candidates are measured: the best of all is among the first few as a rule, and each takes a
 // few milliseconds of the load.
 constexpr int kMeasured = 8;
-constexpr int kRounds = 3, kRunsOfARound = 10;
-
-// Memory and a stream for trial runs.
-struct Trial {
-  explicit Trial(const std::vector<size_t>& sizes) {
-    error = ErrorText(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    for (const size_t size : sizes) {
-      char* data = nullptr;
-      if (error == nullptr) error = ErrorText(cudaMalloc(&data, size));
-      memory.push_back(data);
-      // Bytes of numbers that are neither huge nor 0, whatever the type: products of zeros take less power.
-      if (error == nullptr) error = ErrorText(cudaMemsetAsync(data, 0x2c, size, stream));
-    }
-    if (error != nullptr) cudaGetLastError();  // it is told here, and no error of a later call
-  }
-  Trial(const Trial&) = delete;
-  ~Trial() {
-    if (stream != nullptr) cudaStreamSynchronize(stream);
-    for (void* const data : memory) cudaFree(data);
-    if (stream != nullptr) cudaStreamDestroy(stream);
-  }
-
-  // Of the fastest of some rounds, after one that is not looked at; keeps an error.
-  template <typename Run>
-  double Seconds(Run run) {
-    double seconds = INFINITY;
-    for (int round = 0; round <= kRounds && error == nullptr; ++round) {
-      const auto begin = std::chrono::steady_clock::now();
-      for (int i = 0; i < kRunsOfARound && error == nullptr; ++i) error = run(stream, memory);
-      if (error == nullptr) error = ErrorText(cudaStreamSynchronize(stream));
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-      if (round > 0) seconds = std::min(seconds, took.count());
-    }
-    return seconds;
-  }
-
-  cudaStream_t stream = nullptr;
-  std::vector<void*> memory;
-  const char* error = nullptr;
-};
-
 }  // namespace
 
 std::string Product2d::ToString() const {
   std::ostringstream text;
-  text << Name(in) << " " << Name(out) << " " << (transpose_a ? "t" : "n") << (transpose_b ? "t" : "n") << " " << m
-       << "x" << n << "x" << k << " x" << batch << " " << a_stride << " " << b_stride << " " << c_stride << " sum "
-       << accumulate << " align " << alignment;
+  text << Name(in) << " " << Name(out) << " " << (transpose_a ? "t" : "n")
+       << (transpose_b ? "t" : "n") << " " << m << "x" << n << "x" << k << " x" << batch << " " << a_stride << " "
+       << b_stride << " " << c_stride << " sum " << accumulate << " align " << alignment;
   return text.str();
 }
 
@@ -187,8 +145,6 @@ bool Gemm::Choose(const Product2d& p, ProductAlgorithms& algorithms) {
 }
 
 bool Gemm::Measure(const Product2d& p, const std::vector<cublasLtMatmulAlgo_t>& candidates, const char** why) {
-  static std::mutex one_at_a_time;  // products of other ranks of the process would take each other's time
-  const std::lock_guard<std::mutex> lock(one_at_a_time);
   const auto bytes = [&](DType dtype, int64_t count, int64_t stride) {
     return static_cast<size_t>(count + (p.batch - 1) * stride) * SizeOf(dtype);
   };

@@ -1,9 +1,10 @@
-// Which algorithm of cuBLASLt each product takes, as a file says: measured once on a kind of GPU, the same in every
+// Which algorithm of cuBLASLt each product takes, and of cuDNN each convolution, as a file says: measured once on a kind of GPU, the same in every
 // later run.
 //
 //   oneflow products 1
 //   gpu NVIDIA H100 80GB HBM3, cublaslt 130100, driver 13000
 //   bf16 bf16 nt 4096x3072x768 x1 0 0 0 sum 0 align 64 = 0 3a ... 1f check 9c5f2e01
+//   cudnn 91900 conv2d f32 fma 8x3x32x32 16x3x3x3 8x16x32x32 stride 1 padding 1 = 1 3 0 ... 0 check 02c1d7aa
 //
 // The library says that its algorithms may be kept as bytes for the same version of itself; rows are for the GPU and
 // the versions that the second line names. Of several rows for one product the first holds.

@@ -2,6 +2,9 @@
 // anything is refused with a line that says why.
 #include "kernels/cuda/product_algorithms.h"
 
+#include <cudnn.h>
+
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -13,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
+#include "kernels/cuda/conv2d.h"
 #include "kernels/cuda/gemm.h"
 #include "test/support/cuda/software_device.h"
 #include "test/support/temp_dir.h"
@@ -193,6 +197,43 @@ TEST_F(ProductAlgorithmsTest, WhatIsForeignOrDamagedIsNotUsedAndSaysWhy) {
   dir_.Write("products", text.substr(0, text.size() - 1));  // the end of the last line
   EXPECT_THAT(ProductAlgorithms(file_, here_, false).error(), HasSubstr("is damaged"));
   EXPECT_EQ(ProductAlgorithms(dir_.File("none"), here_, false).error(), "No such file or directory");
+}
+
+// A convolution's row has cuDNN's two numbers of the algorithm, and the version of the library in its name.
+TEST_F(ProductAlgorithmsTest, ConvolutionsTakeTheFastestThatGivesTheSameBits) {
+  std::vector<std::vector<int64_t>> dims = {{2, 3, 6, 6}, {4, 3, 3, 3}, {2, 4, 6, 6}};
+  std::vector<std::vector<int64_t>> strides, starts(3, std::vector<int64_t>(4, 0));
+  std::vector<TensorArg> args;
+  for (const std::vector<int64_t>& of : dims) strides.push_back({of[1] * of[2] * of[3], of[2] * of[3], of[3], 1});
+  for (size_t i = 0; i < dims.size(); ++i) {
+    args.push_back(
+        {nullptr, DType::kFloat32, 4, dims[i][0] * strides[i][0], dims[i].data(), dims[i].data(), starts[i].data()});
+  }
+  AttrMap attrs;
+  attrs.Set("padding", int64_t{1});
+  const KernelArgs call = {.in = std::span(args).first(2), .out = std::span(args).last(1), .attrs = &attrs};
+  const auto algorithm = [&](ProductAlgorithms& algorithms) {
+    return Conv2dAlgorithm(PrepareConv2d(call, algorithms).get());
+  };
+  ProductAlgorithms none;
+  EXPECT_EQ(algorithm(none), CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) << "the library's first choice";
+  // The fastest of all is not as precise, the next one sums in any order.
+  std::array<int, software_cuda::kConvolutionAlgorithms> times;
+  times.fill(1000);
+  times[CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED] = times[CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING] = 0;
+  times[CUDNN_CONVOLUTION_FWD_ALGO_GEMM] = 100;
+  software_cuda::SetTimesOfConvolutions(times);
+  {
+    ProductAlgorithms measured(file_, here_, /*measure=*/true);
+    EXPECT_EQ(algorithm(measured), CUDNN_CONVOLUTION_FWD_ALGO_GEMM);
+  }
+  EXPECT_THAT(Lines(), SizeIs(kHeader + 1));
+  EXPECT_THAT(Lines()[kHeader], HasSubstr("cudnn 91900 conv2d f32 fma 2x3x6x6 4x3x3x3 2x4x6x6 stride 1 padding 1 = "));
+  software_cuda::SetTimesOfConvolutions({});
+  ProductAlgorithms read(file_, here_, /*measure=*/false);
+  EXPECT_EQ(algorithm(read), CUDNN_CONVOLUTION_FWD_ALGO_GEMM) << "in every later run";
+  dims[0][0] = dims[2][0] = 1;
+  EXPECT_EQ(algorithm(read), CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) << "what is not in it";
 }
 
 // As where the library was changed without its version.

@@ -93,6 +93,10 @@ std::vector<int> StreamPriorities(int device);
 int64_t ConnectedRanks();
 int64_t LoadedKernels();
 
+// How long cuDNN's convolutions take beside what they compute, by its number of the algorithm; 0 to begin with.
+inline constexpr int kConvolutionAlgorithms = 8;
+void SetTimesOfConvolutions(const std::array<int, kConvolutionAlgorithms>& microseconds);
+
 // How often kernels were launched, or put into graphs, whose names have this part.
 int64_t KernelLaunches(const std::string& part_of_name);
 

@@ -36,6 +36,7 @@ typedef enum {
   CUDNN_FMA_MATH = 3
 } cudnnMathType_t;
 
+size_t cudnnGetVersion();
 const char* cudnnGetErrorString(cudnnStatus_t status);
 
 // Belongs to the device that is current when it is made. NOT_INITIALIZED where there is none.
