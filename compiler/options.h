@@ -53,6 +53,7 @@ struct PrecisionOptions {
   // not skipped it is doubled.
   double initial_scale = 65536;
   int64_t growth_interval = 2000;
+  bool tf32 = false;  // what is multiplied of f32 on cuda devices may be rounded to TF32
 };
 
 struct CompileOptions {

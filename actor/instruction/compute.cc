@@ -31,7 +31,9 @@ class Compute final : public BoundInstruction {
         threads_(unbound.context.device.threads()),
         planned_(Planned(unbound)),
         planned_bytes_(unbound.instruction.scratch_bytes()),
-        micro_batches_(unbound.plan.micro_batches()) {}
+        micro_batches_(unbound.plan.micro_batches()) {
+    if (unbound.context.plans.tf32()) attrs_.Set("tf32", true);  // of the job, for kernels whose device has it
+  }
 
   // Takes the kernel, and lets it prepare for these shapes.
   absl::Status Prepare(const Kernel& kernel, const OpDef& op, const pb::Instruction& instruction) {
@@ -122,7 +124,7 @@ class Compute final : public BoundInstruction {
             .act = device_.act_numbers()};
   }
 
-  const AttrMap attrs_;
+  AttrMap attrs_;  // the op's, and "tf32"
   DeviceContext& device_;
   void* const stream_;
   const int threads_;

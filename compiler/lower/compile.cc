@@ -55,6 +55,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   set.set_version(kPlanVersion);
   set.set_job(options.job);
   set.set_seed(options.seed);
+  set.set_tf32(options.precision.tf32);
   PlanTables tables(set);
   std::vector<PhysicalPlan> plans;
   for (const BoxedGraph& boxed : program) {

@@ -3,7 +3,7 @@
 // and round nothing but the result, so that two runs are bitwise equal and a GPU agrees with a CPU:
 //
 //   operands   result     multiplied
-//   f32        f32        in fp32 (no TF32)
+//   f32        f32        in fp32, or as TF32 if the job says so
 //   16 bits    the same   by tensor cores, summed in fp32
 //   16 bits    f32        as TF32, which holds all that bf16 and f16 hold, summed in fp32
 //
@@ -65,7 +65,7 @@ struct Way {
 };
 Way WayOf(const KernelArgs& args) {
   if (!IsNarrow(args.in[0].dtype))
-    return {};
+    return {CUDNN_DATA_FLOAT, args.attrs->Bool("tf32") ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH};
   if (!IsNarrow(args.out[0].dtype)) return {CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, true};
   const bool is_bf16 = args.out[0].dtype == DType::kBFloat16;
   return {is_bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF, CUDNN_TENSOR_OP_MATH, false};
@@ -296,7 +296,7 @@ std::shared_ptr<Job<Op>> MakeJob(const KernelArgs& args,
   if (IsNarrow(args.out[0].dtype)) {
     return MakeJob<Op>(args, {CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, true}, algorithms);
   }
-  return nullptr;
+  return args.attrs->Bool("tf32") ? MakeJob<Op>(args, {}, algorithms) : nullptr;  // no algorithm for TF32
 }
 
 template <typename Op>

@@ -26,7 +26,7 @@ constexpr int kMeasured = 8;
 
 std::string Product2d::ToString() const {
   std::ostringstream text;
-  text << Name(in) << " " << Name(out) << " " << (transpose_a ? "t" : "n")
+  text << (RoundsToTf32() ? "tf32" : Name(in)) << " " << Name(out) << " " << (transpose_a ? "t" : "n")
        << (transpose_b ? "t" : "n") << " " << m << "x" << n << "x" << k << " x" << batch << " " << a_stride << " "
        << b_stride << " " << c_stride << " sum " << accumulate << " align " << alignment;
   return text.str();
@@ -69,8 +69,8 @@ const char* Gemm::Run(cudaStream_t stream, const void* a, const void* b, void* c
 bool Gemm::Describe(const Product2d& p) {
   cublasLtMatmulDesc_t desc = nullptr;
   if (p.batch > INT32_MAX) return false;
-  // COMPUTE_32F: fp32 multiplications and sums; TF32 would be COMPUTE_32F_FAST_TF32.
-  if (cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS) return false;
+  const cublasComputeType_t compute = p.RoundsToTf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  if (cublasLtMatmulDescCreate(&desc, compute, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS) return false;
   desc_.reset(desc);
   accumulate_ = p.accumulate;
   const cublasOperation_t first = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;

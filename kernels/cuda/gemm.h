@@ -32,9 +32,12 @@ struct Product2d {
   int64_t batch = 1, a_stride = 0, b_stride = 0, c_stride = 0;
   DType in = DType::kFloat32, out = DType::kFloat32;
   bool accumulate = false;  // c += op(a) op(b)
+  bool tf32 = false;        // what is multiplied of f32 may be rounded to TF32
   uint32_t alignment = 64;  // the most, in bytes, of all operands
 
-  // All of it, as files of algorithms name it: "bf16 f32 nt 4096x3072x768 x1 0 0 0 sum 0 align 64".
+  bool RoundsToTf32() const { return tf32 && in == DType::kFloat32; }
+  // All of it, as files of algorithms name it: "bf16 f32 nt 4096x3072x768 x1 0 0 0 sum 0 align 64"; "tf32" for the
+  // first "f32" where it may be rounded.
   std::string ToString() const;
 };
 

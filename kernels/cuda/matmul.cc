@@ -27,6 +27,7 @@ struct Plan {
 std::shared_ptr<Plan> MakePlan(const KernelArgs& args, Product2d p, std::vector<Launch> launches) {
   p.in = args.in[0].dtype;
   p.out = args.out[0].dtype;
+  p.tf32 = args.attrs->Bool("tf32");
   // An operand begins where a row may, as those of a group of ragged rows do, and later launches begin anywhere.
   for (const TensorArg& x : {args.in[0], args.in[1], args.out[0]}) {
     p.alignment = std::gcd(p.alignment, static_cast<uint32_t>(Columns(x)) * static_cast<uint32_t>(SizeOf(x.dtype)));

@@ -36,6 +36,7 @@ struct Head {
         labels(args.in[2].as<const int32_t>()),
         loss(args.out[0].as<float>()),
         transposed(args.attrs->Bool("transpose_b")),
+        tf32(args.attrs->Bool("tf32")),
         rows(Rows(x)),
         k(Columns(x)),
         n(w.dims[transposed ? 0 : 1]) {
@@ -47,7 +48,7 @@ struct Head {
   const TensorArg &x, &w;  // w[k,n], w[n,k] if transposed
   const int32_t* labels;
   float* loss;
-  bool transposed;
+  bool transposed, tf32;
   int64_t rows, k, n;
   const float* dloss = nullptr;
   const TensorArg *dx = nullptr, *dw = nullptr;  // null: no gradients
@@ -84,6 +85,7 @@ bool MakeProducts(const Head& head, int64_t rows, bool first, bool next, BlockPr
   const uint32_t alignment = std::min(AlignmentOf(head.k, SizeOf(in)), AlignmentOf(head.n, SizeOf(in)));
   const auto make = [&](Product2d p, std::unique_ptr<Gemm>* gemm) {
     p.in = in;
+    p.tf32 = head.tf32;
     p.alignment = alignment;
     *gemm = Gemm::Make(p);
     return *gemm != nullptr;

@@ -65,6 +65,7 @@ PrecisionOptions PrecisionOf(const pb::Precision& precision) {
   PrecisionOptions options;
   options.compute = TypeOf(precision.compute());
   options.reduce = TypeOf(precision.reduce());
+  options.tf32 = precision.tf32();
   if (precision.has_initial_scale()) options.initial_scale = precision.initial_scale();
   if (precision.has_growth_interval()) options.growth_interval = precision.growth_interval();
   return options;

@@ -143,6 +143,7 @@ class Packer {
     *head.mutable_ranks() = program_.ranks();
     *head.mutable_communicators() = program_.communicators();
     head.set_seed(program_.seed());
+    head.set_tf32(program_.tf32());
     if (program_.has_process()) head.set_process(program_.process());
     head.set_plan_hash(program_.plan_hash());
   }

@@ -56,6 +56,7 @@ using oneflow::software_cuda::HoldOn;
 using oneflow::software_cuda::kCublasLtBytes;
 using oneflow::software_cuda::LetGoOn;
 using oneflow::software_cuda::Operand;
+using oneflow::software_cuda::RoundToTf32;
 
 constexpr int64_t kTileRows = 32;  // a multiple of a vector's elements, known to the compiler
 constexpr int64_t kTileColumns = 2;
@@ -94,7 +95,7 @@ cublasStatus_t Set(T& field, const void* value, size_t size) {
 
 // What the descriptors say of a product. No pointers, so that it can be compared with what an algorithm was made for.
 struct Problem {
-  bool transpose_a, transpose_b;
+  bool transpose_a, transpose_b, tf32;
   int64_t m, n, k, batch;
   cublasLtMatrixLayoutOpaque_t a, b, c, d;
 };
@@ -142,7 +143,9 @@ cublasStatus_t MakeProblem(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, 
   if (desc == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (desc->compute != CUBLAS_COMPUTE_32F || desc->scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const bool tf32 = desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  if ((desc->compute != CUBLAS_COMPUTE_32F && !tf32) || desc->scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (tf32 && a->type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (!IsOperation(desc->transpose_a) || !IsOperation(desc->transpose_b)) return CUBLAS_STATUS_INVALID_VALUE;
   for (const cublasLtMatrixLayoutOpaque_t* layout : {a, b, c, d}) {
     const cublasStatus_t status = CheckLayout(*layout);
@@ -150,6 +153,7 @@ cublasStatus_t MakeProblem(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, 
   }
   Problem p = {.transpose_a = desc->transpose_a == CUBLAS_OP_T,
                .transpose_b = desc->transpose_b == CUBLAS_OP_T,
+               .tf32 = tf32,
                .m = static_cast<int64_t>(d->rows),
                .n = static_cast<int64_t>(d->columns),
                .k = static_cast<int64_t>(desc->transpose_a == CUBLAS_OP_T ? a->rows : a->columns),
@@ -167,7 +171,7 @@ cublasStatus_t MakeProblem(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, 
 uint64_t Hash(const Problem& p) {
   uint64_t hash = 0xcbf29ce484222325;
   const auto add = [&hash](uint64_t x) { hash = (hash ^ x) * 0x100000001b3; };
-  add(p.transpose_a), add(p.transpose_b);
+  add(p.transpose_a), add(p.transpose_b), add(p.tf32);
   for (const cublasLtMatrixLayoutOpaque_t* x : {&p.a, &p.b, &p.c, &p.d}) {
     add(x->type), add(x->rows), add(x->columns), add(x->ld), add(x->batch), add(x->stride);
   }
@@ -246,6 +250,10 @@ void Pack(const T* from, int64_t count, int64_t step, int64_t k, int64_t k_step,
   }
 }
 
+void RoundAll(std::vector<float>& values) {
+  for (float& x : values) x = RoundToTf32(x);
+}
+
 // sums[column][row] of one tile.
 void Multiply(const float* a, const float* b, int64_t k, float (&result)[kTileColumns][kTileRows]) {
   float sums[kTileColumns][kTileRows] = {};
@@ -282,8 +290,10 @@ void RunOne(const Work& w, const T* a, const T* b, const Out* c, Out* d) {
   for (int64_t j = 0; j < n; j += kTileColumns) {
     Pack(b + j * b_step, std::min(kTileColumns, n - j), b_step, k, b_k_step, kTileColumns, b_tiles.data() + j * k);
   }
+  if (w.p.tf32) RoundAll(b_tiles);
   for (int64_t i = 0; i < m; i += kTileRows) {
     Pack(a + i * a_step, std::min(kTileRows, m - i), a_step, k, a_k_step, kTileRows, a_tile.data());
+    if (w.p.tf32) RoundAll(a_tile);
     for (int64_t j = 0; j < n; j += kTileColumns) {
       float sums[kTileColumns][kTileRows];
       Multiply(a_tile.data(), b_tiles.data() + j * k, k, sums);

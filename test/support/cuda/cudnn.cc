@@ -75,6 +75,7 @@ using oneflow::software_cuda::HoldOn;
 using oneflow::software_cuda::kCudnnBytes;
 using oneflow::software_cuda::LetGoOn;
 using oneflow::software_cuda::Operand;
+using oneflow::software_cuda::RoundToTf32;
 
 // --- descriptors ---
 
@@ -219,6 +220,8 @@ cudnnStatus_t GetAlgorithms(cudnnHandle_t handle, Operation operation, const Sha
     perfs[i].memory = all[i].workspace_planes * p.plane_bytes();
     perfs[i].determinism = all[i].determinism;
     perfs[i].mathType = all[i].math;
+    const bool on_tensor_cores = !all[i].transforms && convolution->math != CUDNN_FMA_MATH;
+    if (all[i].math == CUDNN_FMA_MATH && on_tensor_cores) perfs[i].mathType = CUDNN_TENSOR_OP_MATH;
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -247,12 +250,14 @@ void FromFloat(float x, __nv_bfloat16* y) { *y = __float2bfloat16_rn(x); }
 // An operand's elements as floats: in place, or as a copy.
 struct Floats {
   template <typename T>
-  static Floats Of(const void* data, const Shape& shape) {
+  static Floats Of(const void* data, const Shape& shape, bool tf32) {
     Floats floats;
     floats.data = static_cast<const float*>(data);
-    if (std::is_same_v<T, float> || data == nullptr) return floats;
+    if (data == nullptr || (std::is_same_v<T, float> && !tf32)) return floats;
     const T* const elements = static_cast<const T*>(data);
-    for (int64_t i = 0; i < shape.count(); ++i) floats.copy.push_back(ToFloat(elements[i]));
+    for (int64_t i = 0; i < shape.count(); ++i) {
+      floats.copy.push_back(tf32 ? RoundToTf32(ToFloat(elements[i])) : ToFloat(elements[i]));
+    }
     floats.data = floats.copy.data();
     return floats;
   }
@@ -360,8 +365,9 @@ void SumPlane(const Work& work, const Operands& of, int64_t outer, int64_t inner
 template <typename T>
 void RunAs(const Work& work) {
   const Shape& shape = work.p.result();
-  const Operands of = {Floats::Of<T>(work.x, work.p.x), Floats::Of<T>(work.w, work.p.w),
-                       Floats::Of<T>(work.y, work.p.y)};
+  const bool tf32 = std::is_same_v<T, float> && work.p.convolution.math != CUDNN_FMA_MATH;
+  const Operands of = {Floats::Of<T>(work.x, work.p.x, tf32), Floats::Of<T>(work.w, work.p.w, tf32),
+                       Floats::Of<T>(work.y, work.p.y, tf32)};
   std::vector<float> own(work.workspace == nullptr ? shape.plane() : 0);
   float* const sums = work.workspace == nullptr ? own.data() : work.workspace;
   T* result = static_cast<T*>(work.result);

@@ -72,6 +72,9 @@ struct Launched {
 };
 Launched LaunchedSoFar();
 
+// As tensor cores read a float that they multiply as TF32: 10 bits of its fraction, to nearest even.
+float RoundToTf32(float x);
+
 // Of how many algorithms the library's products have the choice. They compute the same; how long each takes beside that
 // is said here, 0 to begin with. How many products took which.
 inline constexpr int kProductAlgorithms = 3;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <sstream>
 
 #include "test/support/cuda/graph.h"
@@ -192,6 +193,15 @@ std::vector<int> StreamPriorities(int device) {
 void ForgetErrors() {
   System::Get().ForgetErrors();
   last_error = cudaSuccess;
+}
+
+float RoundToTf32(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  if ((bits & 0x7f800000) == 0x7f800000) return x;  // infinity and NaN
+  bits = (bits + 0xfff + (bits >> 13 & 1)) & ~uint32_t{0x1fff};
+  std::memcpy(&x, &bits, sizeof bits);
+  return x;
 }
 
 bool HostIsKeptOut() { return HasProtectionKeys(); }
