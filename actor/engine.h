@@ -40,7 +40,7 @@ struct Fetched {
 struct OpTime {
   std::string op;  // kernel name, or "copy", "collective", "read", "fetch"
   int64_t calls = 0;
-  double seconds = 0;  // on a device with a stream: of launching
+  double seconds = 0;  // of kernels on a device with a stream too; of its collectives and copies, of launching
 };
 
 // Without another number, after how long a run in which nothing moves is told. Acts take seconds at most on machines
@@ -62,7 +62,8 @@ struct EngineOptions {
   PeerNetwork* peers = nullptr;
   // Borrowed; null: plans with collectives are refused.
   Collectives* collectives = nullptr;
-  // Times every instruction for EngineStats::ops. Costs two looks at the clock each; nothing if false.
+  // Times every instruction for EngineStats::ops. Costs two looks at the clock each; nothing if false. A device that is
+  // only given its work is waited for after each kernel: its times are those of the kernels, one after the other.
   bool profile = false;
   // Where devices capture work, what acts launch again and again is launched as one; not if false, nor while every
   // instruction is timed.

@@ -125,10 +125,11 @@ class Executor::Impl {
     std::unique_ptr<BoundInstruction> bound;
     OpTimers::Timer* timer = nullptr;  // where profiling is on
 
-    absl::Status Run(const CurrentAct& act) {
+    absl::Status Run(const CurrentAct& act, DeviceContext& device) {
       if (timer == nullptr) return bound->Run(act);
       const auto begin = std::chrono::steady_clock::now();
       absl::Status status = bound->Run(act);
+      if (status.ok() && plan->kind() == pb::Instruction::COMPUTE) status = WaitUntilComputed(device);
       timer->Add(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
       return status;
     }
@@ -178,6 +179,16 @@ class Executor::Impl {
     return absl::OkStatus();
   }
 
+  // What only launches would else be timed at its launch. Of collectives that is what is timed: ranks that waited for
+  // them in different orders would wait for one another.
+  static absl::Status WaitUntilComputed(DeviceContext& device) {
+    if (device.host_accessible()) return absl::OkStatus();
+    int event = 0;
+    const char* error = device.RecordEvent(&event);
+    if (error == nullptr) error = device.WaitEvent(event);
+    return error == nullptr ? absl::OkStatus() : absl::InternalError(error);
+  }
+
   bool has_counts() const { return c_.counts != nullptr && !c_.counts->empty(); }
   bool Captures() const { return c_.capture && c_.device.captures() && !c_.profile; }
 
@@ -213,7 +224,7 @@ class Executor::Impl {
         i = program.joined[i] - 1;
       } else {
         entry.bound->operands().MoveTo(actor);
-        status = entry.Run(act);
+        status = entry.Run(act, c_.device);
       }
       if (!status.ok()) return Annotate(status, WhereIs(entry));
       bytes_moved_.store(bytes_moved() + entry.bound->remote_bytes(), std::memory_order_relaxed);

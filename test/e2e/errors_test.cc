@@ -362,6 +362,7 @@ TEST(ErrorsTest, OfOptionsThatWouldBeIgnored) {
           {{"bench", "--rounds", "2", "device"}, "device excludes --rounds"},
           {{"bench", "--set", "train.steps=1", "kernels", gpt}, "kernels excludes --set"},
           {{"bench", "--pytorch-script", "x.py"}, "--pytorch-script requires --pytorch"},
+          {{"bench", "--pytorch-modes", "eager"}, "--pytorch-modes requires --pytorch"},
           {{"run", gpt, "--metrics=", "--resume"}, "'--metrics=' has no value"},
           {{"run", gpt, "--resume="}, "'--resume=' has no value"},
       },

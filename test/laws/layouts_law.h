@@ -87,6 +87,7 @@ class LayoutsLaw : public ::testing::Test {
     OF_RETURN_IF_ERROR(ApplyOverride("save_initial_weights=" + dir_.File("initial"), sourced));
     for (const std::string& one : overrides) OF_RETURN_IF_ERROR(ApplyOverride(one, sourced));
     OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(sourced), JobKind::kTrain, ops_));
+    job.spec.set_profile(profile_);
     OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, CompileJob(job, ops_));
     const pb::Program program = testing::SpelledOut(plan);
     Outcome outcome;
@@ -142,6 +143,7 @@ class LayoutsLaw : public ::testing::Test {
 
   const OpRegistry ops_;
   int steps_ = 20;
+  bool profile_ = false;                       // every instruction is timed
   double first_bar_ = 1e-6, last_bar_ = 1e-4;  // how far losses may be apart, at the first step and at the twentieth
   std::vector<std::string> placed_;            // where layouts run, as overrides; empty: on devices of the host
   TempDir dir_;

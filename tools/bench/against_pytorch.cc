@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "compiler/lower/program.h"
 #include "tools/bench/contest.h"
 #include "tools/bench/device.h"
@@ -48,17 +50,33 @@ class ContestCase : public BenchCase {
                 .steps = model_.steps,
                 .engine = {.name = kOneDevice.name, .title = kOneDevice.title}};
     OF_RETURN_IF_ERROR_AT(AddJob(kOneDevice), kOneDevice.name);
+    contest_.on_cuda = jobs_[0].spec.device() == "cuda";
     for (const TrainingLayout& layout : model_.layouts) {
       contest_.layouts.push_back({.name = layout.name, .title = absl::StrCat("engine, ", layout.title)});
       OF_RETURN_IF_ERROR_AT(AddJob(layout), layout.name);
     }
     if (context_.pytorch.empty()) return absl::OkStatus();
-    for (const std::string& mode : model_.modes) {
+    OF_ASSIGN_OR_RETURN(const std::vector<std::string> modes, AskedModes());
+    for (const std::string& mode : modes) {
       contest_.peers.push_back({.name = mode, .title = absl::StrCat("PyTorch, ", mode)});
     }
     OF_ASSIGN_OR_RETURN(const std::string batches, model_.batches(jobs_[0], model_.warmup + model_.steps));
     OF_RETURN_IF_ERROR(WriteFile("file", Batches(), batches));
     return SaveWeights();
+  }
+
+  // Those of the model that the command line names, or all.
+  absl::StatusOr<std::vector<std::string>> AskedModes() const {
+    if (context_.pytorch_modes.empty()) return model_.modes;
+    std::vector<std::string> asked;
+    for (const std::string& mode : model_.modes) {
+      for (const absl::string_view name : absl::StrSplit(context_.pytorch_modes, ',')) {
+        if (mode == name) asked.push_back(mode);
+      }
+    }
+    if (!asked.empty()) return asked;
+    return absl::InvalidArgumentError(absl::StrCat("--pytorch-modes ", context_.pytorch_modes, ": the modes are ",
+                                                   absl::StrJoin(model_.modes, ", ")));
   }
 
   absl::Status AddJob(const TrainingLayout& layout) {
@@ -85,6 +103,7 @@ class ContestCase : public BenchCase {
   absl::Status RunEngine(const Job& job, Contender& contender) const {
     OF_RETURN_IF_ERROR(Begin(contender.title));
     OF_ASSIGN_OR_RETURN_AT(Round round, RunJob(job.spec, /*profile=*/false, context_.stop), contender.name);
+    if (contest_.on_cuda) round.counters.peak_bytes = round.counters.register_bytes;
     Told(round);
     contender.rounds.push_back(std::move(round));
     return absl::OkStatus();
@@ -128,7 +147,8 @@ class ContestCase : public BenchCase {
 
   // Rates are measured in every round: the best of them are nearest to what the machine can do.
   absl::Status PriceSteps() {
-    OF_ASSIGN_OR_RETURN(const DeviceSpeeds rates, PeakRates(context_.cores));
+    OF_ASSIGN_OR_RETURN(const DeviceSpeeds rates,
+                        PeakRates(contest_.on_cuda ? DeviceKind::kCuda : DeviceKind::kCpu, context_.cores));
     if (contest_.ops.empty()) contest_.rates = rates;
     KeepFaster(rates, contest_.rates);
     contest_.ops = OpTable(profile_->counters, WorkOfPlan(plan_, context_.ops, &contest_.rates));

@@ -96,6 +96,7 @@ constexpr struct {
     {"gemm", MakeGemmCase},
     {"gpt2-124m", MakeGpt2Case},
     {"gpt2-124m-bf16", MakeGpt2Bf16Case},
+    {"gpt2-1.5b-bf16", MakeGpt2LargeBf16Case},
     {"links", MakeLinksCase},
     {"loader-credits", MakeLoaderCreditsCase},
     {"overlap", MakeOverlapCase},
@@ -108,6 +109,7 @@ constexpr struct {
     {"quickstart-bf16", MakeQuickstartBf16Case},
     {"recompute", MakeRecomputationCase},
     {"resnet-stages", MakeResNetStagesCase},
+    {"resnet-stages-64", MakeLargeResNetStagesCase},
     {"runtime", MakeRuntimeCase},
     {"simulate-scale", MakeSimulateScaleCase},
     {"start-up", MakeStartUpCase},
@@ -246,7 +248,7 @@ absl::Status Bench::Prepare() {
   const std::string path = dir_->path() + "/sample.txt";
   std::ofstream(path, std::ios::binary) << SampleText(kSampleBytes);
   context_.reset(new BenchContext{ops_, stop_, a_.sets, warmup(), steps(), cores(), dir_->path(), path, a_.pytorch,
-                                  a_.pytorch_script, a_.warmup, a_.steps, a_.scheduler});
+                                  a_.pytorch_script, a_.pytorch_modes, a_.warmup, a_.steps, a_.scheduler});
   if (a_.config.empty()) {
     OF_ASSIGN_OR_RETURN(config_, ParseConfig(kQuickstartModel, "(bench)"));
     config_.config.mutable_data()->mutable_text()->set_path(path);

@@ -28,6 +28,7 @@ struct BenchArguments {
   std::string cases = "one-device,dp2-tp2,pp2-dp2,select-sbp,compile";
   std::string pytorch;  // Python interpreter; empty: no comparison
   std::string pytorch_script = "tools/bench/pytorch_peer.py";
+  std::string pytorch_modes;        // of a case's modes of PyTorch, separated by commas; empty: all
   std::string json;                 // file for all figures; empty: none
   SchedulerAddress scheduler = "";  // of the cluster that cases of several hosts run on; empty: one of this machine
 };

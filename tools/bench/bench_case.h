@@ -27,6 +27,7 @@ struct BenchContext {
   std::string sample_text;        // a file to train a GPT on
   std::string pytorch;            // Python interpreter; empty: no comparison
   std::string pytorch_script;     // models in PyTorch
+  std::string pytorch_modes;      // of those that a case compares with, separated by commas; empty: all
   // What the command line itself says, for cases whose steps are longer than others'.
   std::optional<int> asked_warmup, asked_steps;
   SchedulerAddress scheduler = "";  // of the cluster to run on, for cases of several hosts; empty: one of this machine

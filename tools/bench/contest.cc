@@ -75,6 +75,7 @@ std::string AgainstPeer(const Contest& contest, const Contender& peer) {
 
 // Beside the plan, which has registers and variables: a process holds its code, the graph, messages.
 std::string MemoryText(const Contest& contest) {
+  if (contest.on_cuda) return "";
   const double peak = OverRounds(contest.engine, PeakMemory).most;
   const double planned = contest.engine.rounds.back().counters.register_bytes;
   return absl::StrFormat("  engine's peak memory %.1f MB, of which the plan has %.1f MB: %.3f x\n", 1e-6 * peak,
@@ -161,8 +162,8 @@ LossGap LargestGap(const std::vector<double>& losses, const std::vector<double>&
 
 std::string ContestText(const Contest& contest) {
   std::string text = absl::StrFormat("%s; %.0f %s per step; %d cores, kernels of %s; rounds of %d steps after %d\n",
-                                     contest.title, contest.per_step, contest.unit, contest.cores, TheCpuVariant().name,
-                                     contest.steps, contest.warmup);
+                                     contest.title, contest.per_step, contest.unit, contest.cores,
+                                     contest.on_cuda ? "cuda" : TheCpuVariant().name, contest.steps, contest.warmup);
   absl::StrAppend(&text, ContenderTable(contest));
   if (const Contender* const peer = FastestPeer(contest); peer != nullptr)
     absl::StrAppend(&text, AgainstPeer(contest, *peer));
@@ -176,6 +177,7 @@ nlohmann::json ContestJson(const Contest& contest) {
                          {"unit", contest.unit},
                          {"per_step", contest.per_step},
                          {"cores", contest.cores},
+                         {"device", contest.on_cuda ? "cuda" : "cpu"},
                          {"warmup", contest.warmup},
                          {"steps", contest.steps},
                          {"engine", ContenderJson(contest.engine)},

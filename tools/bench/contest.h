@@ -32,6 +32,8 @@ struct Contest {
   std::string unit;     // "tokens"
   double per_step = 0;  // of these
   int cores = 0;        // that each may use
+  // Memory is that of a cuda device: of the engine what its plan has there, of PyTorch the most that it had in use.
+  bool on_cuda = false;
   int warmup = 0, steps = 0;
   Contender engine;                // on one device
   std::vector<Contender> layouts;  // of the engine too

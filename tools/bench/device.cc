@@ -26,8 +26,15 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kSide = 1024;             // of a product: beyond what a small one loses to starting
-constexpr int64_t kElements = 16 << 20;     // of f32 in memory: 64 MiB, beyond most caches
+// What is computed on a kind of device. Products are beyond what small ones lose to starting, memory is beyond caches.
+struct Sizes {
+  int64_t side = 0;          // of a product
+  int64_t side_of_best = 0;  // where the shortest of many runs counts
+  int64_t elements = 0;      // of f32 in memory
+  int launches = 1;          // behind one another before they are waited for
+};
+constexpr Sizes kCpuSizes = {1024, 512, 16 << 20, 1};
+constexpr Sizes kCudaSizes = {4096, 4096, 64 << 20, 10};
 constexpr size_t kCopiedBytes = 16 << 20;   // what a large register has
 constexpr int kRounds = 7;                  // of which the median counts
 constexpr double kSecondsOfARound = 20e-3;  // far above what a clock resolves
@@ -42,7 +49,6 @@ double SecondsOf(const auto& work) {
 // others, of which there are many.
 enum class Which { kMedian, kShortest };
 constexpr double kSecondsOfSingles = 0.5;
-constexpr int64_t kSideOfSingles = 512;
 
 double ShortestOf(const auto& work) {
   double shortest = SecondsOf(work), spent = 0;
@@ -71,8 +77,8 @@ double TimeOf(const auto& work) {
 // One kernel on tensors of one shape.
 class KernelBench {
  public:
-  KernelBench(DeviceContext& device, DType dtype, std::vector<int64_t> dims, Which which)
-      : device_(device), dtype_(dtype), which_(which) {
+  KernelBench(DeviceContext& device, DType dtype, std::vector<int64_t> dims, Which which, int launches)
+      : device_(device), dtype_(dtype), which_(which), launches_(launches) {
     dims_ = std::move(dims);
     start_.assign(dims_.size(), 0);
   }
@@ -101,14 +107,15 @@ class KernelBench {
     const char* failed = nullptr;
     const auto run = [&] {
       int event = 0;
-      const char* error = kernel->run(args);
+      const char* error = nullptr;
+      for (int i = 0; i < launches_ && error == nullptr; ++i) error = kernel->run(args);
       if (error == nullptr) error = device_.RecordEvent(&event);
       if (error == nullptr) error = device_.WaitEvent(event);
       if (error != nullptr) failed = error;
     };
     const double seconds = which_ == Which::kMedian ? TimeOf(run) : ShortestOf(run);
     if (failed != nullptr) return absl::InternalError(absl::StrCat("'", op, "': ", failed));
-    return seconds;
+    return seconds / launches_;
   }
 
  private:
@@ -127,13 +134,15 @@ class KernelBench {
   DeviceContext& device_;
   DType dtype_;
   Which which_;
+  int launches_;
   std::vector<int64_t> dims_, start_;
   uint64_t seed_ = 0;
 };
 
-absl::StatusOr<double> FlopsPerSecond(DeviceContext& device, DType dtype, double otherwise, Which which) {
-  const int64_t side = which == Which::kMedian ? kSide : kSideOfSingles;
-  KernelBench bench(device, dtype, {side, side}, which);
+absl::StatusOr<double> FlopsPerSecond(DeviceContext& device, DType dtype, double otherwise, Which which,
+                                      const Sizes& sizes) {
+  const int64_t side = which == Which::kMedian ? sizes.side : sizes.side_of_best;
+  KernelBench bench(device, dtype, {side, side}, which, sizes.launches);
   if (!bench.Has("matmul")) return otherwise;
   OF_ASSIGN_OR_RETURN(const double seconds, bench.Run("matmul", 2));
   return 2.0 * static_cast<double>(side * side * side) / seconds;
@@ -240,19 +249,29 @@ absl::Status MeasureLinks(DeviceSpeeds& speeds) {
 
 absl::StatusOr<DeviceSpeeds> MeasureKernelRates(DeviceContext& device, DeviceKind kind, Which which) {
   device.BindThread();
+  const Sizes& sizes = kind == DeviceKind::kCpu ? kCpuSizes : kCudaSizes;
   DeviceSpeeds speeds = UsualDevice(kind);
-  OF_ASSIGN_OR_RETURN(speeds.f32_flops, FlopsPerSecond(device, DType::kFloat32, 0, which));
-  OF_ASSIGN_OR_RETURN(speeds.bf16_flops, FlopsPerSecond(device, DType::kBFloat16, speeds.f32_flops, which));
-  OF_ASSIGN_OR_RETURN(speeds.f16_flops, FlopsPerSecond(device, DType::kFloat16, speeds.f32_flops, which));
-  OF_ASSIGN_OR_RETURN(const double seconds, KernelBench(device, DType::kFloat32, {kElements}, which).Run("relu", 1));
-  speeds.memory_bytes_per_s = 2.0 * sizeof(float) * kElements / seconds;
+  OF_ASSIGN_OR_RETURN(speeds.f32_flops, FlopsPerSecond(device, DType::kFloat32, 0, which, sizes));
+  OF_ASSIGN_OR_RETURN(speeds.bf16_flops, FlopsPerSecond(device, DType::kBFloat16, speeds.f32_flops, which, sizes));
+  OF_ASSIGN_OR_RETURN(speeds.f16_flops, FlopsPerSecond(device, DType::kFloat16, speeds.f32_flops, which, sizes));
+  KernelBench relu(device, DType::kFloat32, {sizes.elements}, which, sizes.launches);
+  OF_ASSIGN_OR_RETURN(const double seconds, relu.Run("relu", 1));
+  speeds.memory_bytes_per_s = 2.0 * sizeof(float) * static_cast<double>(sizes.elements) / seconds;
   return speeds;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceContext>> OpenDevice(DeviceKind kind, int cores) {
+  std::string why = "no memory";
+  std::unique_ptr<DeviceContext> device = kind == DeviceKind::kCpu ? MakeCpuDevice(cores) : MakeCudaDevice(0, &why);
+  if (device == nullptr) return absl::UnavailableError(absl::StrCat("cuda:0: ", why));
+  return device;
 }
 
 }  // namespace
 
-absl::StatusOr<DeviceSpeeds> PeakRates(int cores) {
-  return MeasureKernelRates(*MakeCpuDevice(cores), DeviceKind::kCpu, Which::kShortest);
+absl::StatusOr<DeviceSpeeds> PeakRates(DeviceKind kind, int cores) {
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceContext> device, OpenDevice(kind, cores));
+  return MeasureKernelRates(*device, kind, Which::kShortest);
 }
 
 void KeepFaster(const DeviceSpeeds& one, DeviceSpeeds& best) {
@@ -263,10 +282,7 @@ void KeepFaster(const DeviceSpeeds& one, DeviceSpeeds& best) {
 }
 
 absl::StatusOr<DeviceSpeeds> MeasureDevice(DeviceKind kind, int cores) {
-  std::string why = "no memory";
-  const std::unique_ptr<DeviceContext> device =
-      kind == DeviceKind::kCpu ? MakeCpuDevice(cores) : MakeCudaDevice(0, &why);
-  if (device == nullptr) return absl::UnavailableError(absl::StrCat("cuda:0: ", why));
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceContext> device, OpenDevice(kind, cores));
   OF_ASSIGN_OR_RETURN(DeviceSpeeds speeds, MeasureKernelRates(*device, kind, Which::kMedian));
   if (kind == DeviceKind::kCpu) OF_RETURN_IF_ERROR(MeasureLinks(speeds));
   return speeds;

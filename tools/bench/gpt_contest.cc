@@ -1,4 +1,4 @@
-// The GPTs that the engine and PyTorch train: GPT-2 124M, and the quickstart's.
+// The GPTs that the engine and PyTorch train: GPT-2 124M and 1.5B, and the quickstart's.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +14,7 @@ struct GptContest {
   const char* config;
   int warmup, steps;  // where the command line says nothing
   std::vector<TrainingLayout> layouts;
+  std::vector<std::string> modes = {"eager", "compile"};  // of PyTorch
 };
 
 absl::StatusOr<SourcedConfig> ConfigOf(const GptContest& gpt, bool bf16, const TrainingLayout& layout,
@@ -46,6 +47,7 @@ std::unique_ptr<BenchCase> MakeGptContest(GptContest gpt, bool bf16, const Bench
                        .unit = "tokens",
                        .per_step = static_cast<double>(job.train().batch_size()) * job.model().gpt().context(),
                        .pytorch = PyTorchGpt(job),
+                       .modes = gpt.modes,
                        .warmup = context.asked_warmup.value_or(gpt.warmup),
                        .steps = context.asked_steps.value_or(gpt.steps),
                        .layouts = gpt.layouts};
@@ -60,6 +62,8 @@ std::unique_ptr<BenchCase> MakeGptContest(GptContest gpt, bool bf16, const Bench
 }
 
 GptContest Gpt2() { return {"gpt2-124m", kGpt2Model, 2, 5, {}}; }
+// One layer is compiled, for all of them: 48 one by one would take minutes.
+GptContest Gpt2Large() { return {"gpt2-1.5b", kGpt2LargeModel, 2, 5, {}, {"eager", "compile-layers"}}; }
 GptContest Quickstart() {
   return {"quickstart",
           kQuickstartModel,
@@ -76,6 +80,9 @@ std::unique_ptr<BenchCase> MakeGpt2Case(const BenchContext& context) {
 }
 std::unique_ptr<BenchCase> MakeGpt2Bf16Case(const BenchContext& context) {
   return MakeGptContest(Gpt2(), /*bf16=*/true, context);
+}
+std::unique_ptr<BenchCase> MakeGpt2LargeBf16Case(const BenchContext& context) {
+  return MakeGptContest(Gpt2Large(), /*bf16=*/true, context);
 }
 std::unique_ptr<BenchCase> MakeQuickstartCase(const BenchContext& context) {
   return MakeGptContest(Quickstart(), /*bf16=*/false, context);

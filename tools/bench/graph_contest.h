@@ -36,5 +36,6 @@ std::unique_ptr<BenchCase> MakeGraphContest(const GraphContest& contest, const B
 
 std::unique_ptr<BenchCase> MakeBertLayerCase(const BenchContext& context);
 std::unique_ptr<BenchCase> MakeResNetStagesCase(const BenchContext& context);
+std::unique_ptr<BenchCase> MakeLargeResNetStagesCase(const BenchContext& context);
 
 }  // namespace oneflow

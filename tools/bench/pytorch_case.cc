@@ -37,6 +37,7 @@ nlohmann::json Request(const PyTorchCase& pytorch, const std::vector<double>& le
   const pb::Train& train = pytorch.config.train();
   nlohmann::json request = pytorch.model;
   request.update({{"mode", pytorch.mode},
+                  {"device", pytorch.config.cluster().device() == "cuda" ? "cuda" : "cpu"},
                   {"precision", pytorch.config.precision().compute() == pb::Precision::BF16 ? "bf16" : "f32"},
                   {"optimizer", Optimizer(train.optimizer())},
                   {"clip_norm", train.optimizer().clip_norm()},

@@ -18,8 +18,8 @@ struct PyTorchCase {
   std::string script;
   std::string dir;             // for what we hand over
   nlohmann::json model;        // which of pytorch_models.py ("model"), and what that wants to know
-  std::string mode = "eager";  // or "compile", and "-channels-last" behind it
-  pb::JobConfig config;        // optimizer and precision
+  std::string mode = "eager";  // or "compile", "compile-layers"; and "-channels-last" behind it
+  pb::JobConfig config;        // device, optimizer and precision
   std::string weights;         // safetensors file
   std::string batches;         // file that the model reads
   int warmup = 0, steps = 0, threads = 0;

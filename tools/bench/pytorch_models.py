@@ -3,16 +3,18 @@
 Weights come by the engine's names. What a model wants otherwise (linear layers as [out, in], queries, keys and values as one
 product) it makes once, before the first step.
 """
-import struct
 import json
+import mmap
+import struct
 
 import torch
 import torch.nn.functional as F
 
 
-def read_safetensors(path):
+def read_safetensors(path, device):
+    """By name, on the device; f32 as they are in the file."""
     with open(path, "rb") as file:
-        raw = bytearray(file.read())
+        raw = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     (length,) = struct.unpack_from("<Q", raw)
     header = json.loads(raw[8 : 8 + length].decode())
     header.pop("__metadata__", None)
@@ -21,7 +23,7 @@ def read_safetensors(path):
         begin, end = entry["data_offsets"]
         assert entry["dtype"] == "F32", entry
         data = torch.frombuffer(raw, dtype=torch.float32, count=(end - begin) // 4, offset=8 + length + begin)
-        tensors[name] = data.reshape(entry["shape"]).clone()
+        tensors[name] = data.reshape(entry["shape"]).to(device, copy=True)
     return tensors
 
 
@@ -69,12 +71,28 @@ def mlp(p, name, x):
     return linear(p, name + "/down", F.gelu(linear(p, name + "/up", x)))
 
 
+LAYER = [f"{part}/{kind}" for part in ("ln1", "attn/qkv", "attn/o", "ln2", "mlp/up", "mlp/down") for kind in ("weight", "bias")]
+
+
+def drop(x, rate):
+    return F.dropout(x, rate) if rate > 0 else x
+
+
+def block(x, p, heads, dropout):
+    """A layer of a GPT."""
+    x = x + drop(self_attention(p, "attn", norm(p, "ln1", x), heads, causal=True), dropout)
+    return x + drop(mlp(p, "mlp", norm(p, "ln2", x)), dropout)
+
+
 class Gpt:
     tables = ("wte/weight", "wpe/weight")
 
     def __init__(self, request):
         self.layers, self.heads, self.dropout = request["layers"], request["heads"], request["dropout"]
         self.batch_shape = (2, request["batch"], request["context"])
+        self.block = block
+        if request["mode"] == "compile-layers":
+            self.block = torch.compile(block, dynamic=False)
 
     def weights(self, weights):
         return linear_weights(join_qkv(weights), self.tables)
@@ -85,14 +103,10 @@ class Gpt:
         return [(one[0].contiguous(), one[1].contiguous()) for one in tokens]
 
     def loss(self, p, tokens, labels):
-        def drop(x):
-            return F.dropout(x, self.dropout) if self.dropout > 0 else x
-
-        x = drop(F.embedding(tokens, p["wte/weight"]) + p["wpe/weight"])
+        x = drop(F.embedding(tokens, p["wte/weight"]) + p["wpe/weight"], self.dropout)
         for i in range(self.layers):
-            h = f"h{i}/"
-            x = x + drop(self_attention(p, h + "attn", norm(p, h + "ln1", x), self.heads, causal=True))
-            x = x + drop(mlp(p, h + "mlp", norm(p, h + "ln2", x)))
+            # By names that all layers have, so that what is compiled for one is for all.
+            x = self.block(x, {part: p[f"h{i}/{part}"] for part in LAYER}, self.heads, self.dropout)
         x = norm(p, "ln_f", x)
         logits = linear(p, "head", x) if "head/weight" in p else F.linear(x, p["wte/weight"])
         return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
@@ -134,7 +148,7 @@ class ResNetStages:
     def weights(self, weights):
         for name, w in weights.items():
             if name.endswith("norm/weight"):
-                self.running[name] = torch.zeros_like(w), torch.ones_like(w)
+                self.running[name] = torch.zeros_like(w), torch.ones_like(w)  # on the weights' device
         weights = linear_weights(weights)
         return {n: w.contiguous(memory_format=self.layout) if w.dim() == 4 else w for n, w in weights.items()}
 

@@ -4,9 +4,12 @@
 
 Exit code 3: this Python has no PyTorch; 4: it cannot run in the mode asked for, ANSWER.json says why.
 
-Modes: "eager", and "compile" (torch.compile of loss and gradients); behind them "-channels-last", for models of images.
-Precision "bf16" is autocast over f32 weights. A step is forward, backward, clipping, a fused optimizer, and gradients set to
-None.
+Modes: "eager", "compile" (torch.compile of loss and gradients), "compile-layers" (of a layer, for models of many that are
+alike); behind them "-channels-last", for models of images. Precision "bf16" is autocast over f32 weights; "f32" is f32 on a GPU
+too, without TF32. A step is forward, backward, clipping, a fused optimizer, and gradients set to None.
+
+On a GPU nobody waits for a step: the losses are read when the last is done, and a step takes the time of all divided by their
+number.
 """
 import json
 import resource
@@ -27,8 +30,8 @@ class Cannot(Exception):
     pass
 
 
-def make_optimizer(params, o):
-    """Matrices are decayed, vectors are not. The fastest variant that this PyTorch offers on CPUs, and its name."""
+def make_optimizer(params, o, device):
+    """Matrices are decayed, vectors are not. The fastest variant that this PyTorch offers on the device, and its name."""
     groups = [
         {"params": [p for p in params.values() if p.dim() >= 2], "weight_decay": o["weight_decay"]},
         {"params": [p for p in params.values() if p.dim() < 2], "weight_decay": 0.0},
@@ -40,8 +43,8 @@ def make_optimizer(params, o):
         kind, name, options = torch.optim.AdamW, "AdamW", {"betas": (o["beta1"], o["beta2"]), "eps": o["epsilon"]}
     for variant in ({"fused": True}, {"foreach": True}, {}):
         try:
-            trial = [torch.zeros(2, requires_grad=True)]
-            trial[0].grad = torch.zeros(2)
+            trial = [torch.zeros(2, requires_grad=True, device=device)]
+            trial[0].grad = torch.zeros(2, device=device)
             kind(trial, lr=0.1, **options, **variant).step()
             return kind(groups, lr=0.1, **options, **variant), " ".join([*variant, name])
         except (RuntimeError, TypeError):
@@ -53,13 +56,11 @@ def loss_function(model, r):
     def loss(params, *batch):
         if r["precision"] == "f32":
             return model.loss(params, *batch)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(r["device"], dtype=torch.bfloat16):
             return model.loss(params, *batch)
 
-    if r["mode"].startswith("eager"):
+    if r["mode"].startswith(("eager", "compile-layers")):
         return loss
-    if not hasattr(torch, "compile"):
-        raise Cannot(f"PyTorch {torch.__version__} has no torch.compile")
     return torch.compile(loss, dynamic=False)
 
 
@@ -80,12 +81,19 @@ def peak_bytes():
 class Training:
     def __init__(self, r):
         self.r = r
+        device = r["device"]
+        if device == "cuda" and not torch.cuda.is_available():
+            raise Cannot(f"PyTorch {torch.__version__} finds no GPU")
+        if r["mode"].startswith("compile") and not hasattr(torch, "compile"):
+            raise Cannot(f"PyTorch {torch.__version__} has no torch.compile")
+        torch.backends.cudnn.allow_tf32 = False  # unlike that of products, it is on by default
         model = MODELS[r["model"]](r)
         self.loss = loss_function(model, r)
-        self.params = {n: w.requires_grad_() for n, w in model.weights(read_safetensors(r["weights"])).items()}
-        self.optimizer, self.optimizer_name = make_optimizer(self.params, r["optimizer"])
+        self.params = {n: w.requires_grad_() for n, w in model.weights(read_safetensors(r["weights"], device)).items()}
+        self.optimizer, self.optimizer_name = make_optimizer(self.params, r["optimizer"], device)
         with open(r["batches"], "rb") as file:
-            self.batches = model.read(bytearray(file.read()), r["warmup"] + r["steps"])
+            batches = model.read(bytearray(file.read()), r["warmup"] + r["steps"])
+        self.batches = [tuple(x.to(device) for x in batch) for batch in batches]
 
     def step(self, step):
         for group in self.optimizer.param_groups:
@@ -96,7 +104,7 @@ class Training:
         if self.r["clip_norm"] > 0:
             torch.nn.utils.clip_grad_norm_(list(self.params.values()), self.r["clip_norm"])
         self.optimizer.step()
-        return loss.item()
+        return loss.detach() if self.r["device"] == "cuda" else loss.item()
 
     def first_step(self):
         if self.r["mode"].startswith("eager"):
@@ -107,6 +115,28 @@ class Training:
             raise Cannot(f"torch.compile failed: {type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
 
     def run(self):
+        losses, seconds, cpu, peak = self.on_cuda() if self.r["device"] == "cuda" else self.on_cpu()
+        where = f", {torch.cuda.get_device_name()}" if self.r["device"] == "cuda" else ""
+        return {
+            "title": f"PyTorch {torch.__version__} {self.r['mode']}, {self.optimizer_name}{where}",
+            "losses": losses,
+            "step_seconds": seconds,
+            "cpu_seconds": cpu,
+            "peak_bytes": peak,
+        }
+
+    def on_cuda(self):
+        warmup, steps = self.r["warmup"], self.r["steps"]
+        losses = [self.first_step()]
+        losses += [self.step(step) for step in range(1, warmup)]
+        torch.cuda.synchronize()
+        began, cpu_began = time.perf_counter(), cpu_seconds()
+        losses += [self.step(step) for step in range(warmup, warmup + steps)]
+        torch.cuda.synchronize()
+        seconds, cpu = (time.perf_counter() - began) / steps, (cpu_seconds() - cpu_began) / steps
+        return torch.stack(losses).tolist(), [seconds], cpu, torch.cuda.max_memory_allocated()
+
+    def on_cpu(self):
         warmup = self.r["warmup"]
         losses, seconds, cpu = [self.first_step()], [], []
         for step in range(1, warmup + self.r["steps"]):
@@ -114,13 +144,7 @@ class Training:
             losses.append(self.step(step))
             seconds.append(time.perf_counter() - began)
             cpu.append(cpu_seconds() - cpu_began)
-        return {
-            "title": f"PyTorch {torch.__version__} {self.r['mode']}, {self.optimizer_name}",
-            "losses": losses,
-            "step_seconds": seconds[warmup - 1 :],
-            "cpu_seconds": sum(cpu[warmup - 1 :]) / self.r["steps"],
-            "peak_bytes": peak_bytes(),
-        }
+        return losses, seconds[warmup - 1 :], sum(cpu[warmup - 1 :]) / self.r["steps"], peak_bytes()
 
 
 def main():

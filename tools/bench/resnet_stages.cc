@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kResNetBatch = 8, kImageSide = 224, kClasses = 1000;
+constexpr int64_t kResNetBatch = 8, kLargeBatch = 64, kImageSide = 224, kClasses = 1000;
 constexpr int64_t kBlocks[] = {3, 4};     // of stages 1 and 2
 constexpr int64_t kNarrow[] = {64, 128};  // channels inside a block of theirs; it puts out four times as many
 
@@ -30,8 +30,8 @@ Tensor Bottleneck(const Tensor& x, const std::string& name, int64_t narrow, int6
   return Relu(c + (same ? x : ConvNorm(x, name + "/shortcut", 4 * narrow, 1, stride)));
 }
 
-Tensor ResNetStagesLoss(const Batch& batch) {
-  Tensor x = Reshape(batch.inputs, {kResNetBatch, 3, kImageSide, kImageSide});
+Tensor ResNetStagesLoss(const Batch& batch, int64_t images) {
+  Tensor x = Reshape(batch.inputs, {images, 3, kImageSide, kImageSide});
   x = Relu(ConvNorm(x, "stem", 64, 7, 2));
   x = MaxPool2d(Pad(x, {0, 0, 1, 1}, {0, 0, 1, 1}), /*kernel=*/3, /*stride=*/2);  // nothing is below 0 behind a ReLU
   for (int stage = 0; stage < 2; ++stage) {
@@ -44,23 +44,30 @@ Tensor ResNetStagesLoss(const Batch& batch) {
   return ReduceMean(SoftmaxCrossEntropy(logits, batch.labels), {0});
 }
 
-}  // namespace
-
-std::unique_ptr<BenchCase> MakeResNetStagesCase(const BenchContext& context) {
+std::unique_ptr<BenchCase> OfBatch(const std::string& name, int64_t images, const BenchContext& context) {
   return MakeGraphContest(
-      {.name = "resnet-stages",
-       .title = absl::StrCat("resnet-stages: ResNet-50's stem and stages 1 and 2, ", kResNetBatch, " images 3x",
-                             kImageSide, "x", kImageSide, ", SGD with momentum"),
+      {.name = name,
+       .title = absl::StrCat(name, ": ResNet-50's stem and stages 1 and 2, ", images, " images 3x", kImageSide, "x",
+                             kImageSide, ", SGD with momentum"),
        .unit = "images",
-       .per_step = static_cast<double>(kResNetBatch),
-       .pytorch = {{"model", "resnet-stages"}, {"batch", kResNetBatch}, {"side", kImageSide}, {"blocks", kBlocks}},
+       .per_step = static_cast<double>(images),
+       .pytorch = {{"model", "resnet-stages"}, {"batch", images}, {"side", kImageSide}, {"blocks", kBlocks}},
        .training = "optimizer { sgd { momentum: 0.9 weight_decay: 1e-4 } } schedule { learning_rate: 0.01 }",
-       .images = {kResNetBatch, 3 * kImageSide, kImageSide},
+       .images = {images, 3 * kImageSide, kImageSide},
        .warmup = 2,
        .steps = 4,
        .modes = {"eager", "eager-channels-last", "compile", "compile-channels-last"},
-       .loss = ResNetStagesLoss},
+       .loss = [images](const Batch& batch) { return ResNetStagesLoss(batch, images); }},
       context);
+}
+
+}  // namespace
+
+std::unique_ptr<BenchCase> MakeResNetStagesCase(const BenchContext& context) {
+  return OfBatch("resnet-stages", kResNetBatch, context);
+}
+std::unique_ptr<BenchCase> MakeLargeResNetStagesCase(const BenchContext& context) {
+  return OfBatch("resnet-stages-64", kLargeBatch, context);
 }
 
 }  // namespace oneflow

@@ -53,6 +53,18 @@ train {
 }
 )";
 
+// GPT-2 XL, of 1.56 billion parameters: for devices that multiply several hundred times as fast as a processor's core.
+inline constexpr char kGpt2LargeModel[] = R"(
+name: "gpt2-1.5b"
+model { gpt { layers: 48 width: 1600 heads: 25 context: 1024 vocabulary: 50257 tied_embedding: true } }
+data { text { path: "" } }
+train {
+  batch_size: 8
+  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 }
+  schedule { learning_rate: 1e-4 }
+}
+)";
+
 // The config of a job that a case has of its own: `text`, trained on the sample text, with the context's cores for its
 // processes, its overrides and its steps. Errors of ParseConfig and ApplyOverride, in which the text is called `name`.
 absl::StatusOr<SourcedConfig> OwnConfig(const std::string& text, const std::string& name, int processes,

@@ -446,6 +446,9 @@ int Main(int argc, char** argv) {
   sub->add_option("--pytorch-script", bench.pytorch_script, "the models in PyTorch")
       ->capture_default_str()
       ->needs(python);
+  sub->add_option("--pytorch-modes", bench.pytorch_modes,
+                  "of a case's modes of PyTorch, such as eager,compile; default: all")
+      ->needs(python);
   sub->add_option("--json", bench.json, "write all figures to this file");
   AddScheduler(*sub, bench_scheduler, "measure `links` between the hosts of this cluster");
   for (CLI::Option* option : sub->get_options()) {  // of the cases

@@ -50,6 +50,16 @@ TEST_F(CapturedJobsTest, AStepOfOneDeviceIsFewLaunches) {
   EXPECT_LE(graphs, 3 * (steps_ - 1));
 }
 
+// Every kernel is launched in microseconds and computed, by a thread for each of its threads, in milliseconds.
+TEST_F(CapturedJobsTest, AProfileTimesWhatKernelsComputeAndNotTheirLaunches) {
+  profile_ = true;
+  const auto [outcome, graphs] = Trained(Gpt(), {});
+  double timed = 0;
+  for (const OpTime& op : outcome.stats.ops) timed += op.seconds;
+  EXPECT_EQ(graphs, 0);
+  EXPECT_GT(timed, 0.5 * outcome.stats.run_seconds);
+}
+
 TEST_F(CapturedJobsTest, AConvNetTrainsToTheBitToo) {
   const auto [captured, graphs] = Trained(ConvNet(), {"mesh={dp:2}"});
   const auto [alone, no_graphs] = Trained(ConvNet(), {"mesh={dp:2}", "uncaptured=true"});

@@ -137,6 +137,9 @@ function(cpu_kernels)
       list(APPEND variants amx_twin)
     endif()
   endif()
+  if(ONEFLOW_CPU_KERNELS)
+    set(variants ${ONEFLOW_CPU_KERNELS})
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/*.cc)
   list(FILTER sources EXCLUDE REGEX "/(device|dispatch|random_fill)\\.cc$")
   # What differs where there are tiles: those variants have all else from the one that they build on.
@@ -203,8 +206,10 @@ function(cuda_kernels)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
   grouped(cuda_sources ${cuda_sources})
   add_library(kernels_cuda STATIC ${sources} ${cuda_sources})
-  # 90a: Hopper. -real: machine code only; PTX of an "a" architecture runs on no other.
-  set_target_properties(kernels_cuda PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES 90a-real OUTPUT_NAME oneflow_kernels_cuda)
+  # 90a-real, the default: Hopper's machine code only. PTX of an "a" architecture runs on no other; that of 90 ("90-virtual") does on
+  # later ones.
+  set_target_properties(kernels_cuda PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES "${ONEFLOW_CUDA_ARCHITECTURES}"
+                        OUTPUT_NAME oneflow_kernels_cuda)
   target_compile_options(kernels_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -O3 -Werror=all-warnings -Xcompiler=-Wall>)
   target_include_directories(kernels_cuda PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/oneflow>)
