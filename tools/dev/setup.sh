@@ -1,15 +1,16 @@
 # Sourced by tools/quickstart and tools/test: installs what is missing and builds. Safe to repeat.
 #
-#   install_packages [tests]   distribution packages; with "tests" also what only the tests need
+#   install_packages [tests | gpu]   distribution packages; also what only the tests need, or what tools/dev/gpu_pack does
 #   build_oneflow DIR [cmake arguments...] -- targets...
 #   python_package NAME VERSION
+#   python_toolkit DIR               the CUDA toolkit, of Python's packages
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 say() { printf '\n== %s\n' "$*"; }
 
-has_toolkit() { command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; }
+has_toolkit() { command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc || -x ${CUDACXX:-} ]]; }
 
 install_packages() {
   local packages=(
@@ -25,6 +26,9 @@ install_packages() {
       python3 python3-numpy python3-torch python3-pip python3-protobuf python3-absl python3-six
       python3-jsonschema python3-yaml python3-prometheus-client
     )
+  fi
+  if [[ ${1:-} == gpu ]]; then
+    packages+=(libgtest-dev libgmock-dev libboost-context-dev git patchelf python3 python3-pip)
   fi
   if has_toolkit; then packages+=(python3-pip); fi
   local missing=()
@@ -47,6 +51,24 @@ python_package() {
   say "installing the Python package $1"
   python3 -m pip install -q --break-system-packages --target build/python --no-deps "$1==$2" 2>/dev/null ||
     python3 -m pip install -q --target build/python --no-deps "$1==$2"
+}
+
+# python_toolkit DIR: what is compiled with and linked, as one folder such as /usr/local/cuda; names it in CUDACXX.
+python_toolkit() {
+  local dir=$1 packages=$1.packages folder library
+  if [[ ! -e $dir/done ]]; then
+    say "installing the CUDA toolkit of Python's packages"
+    python3 -m pip install -q --break-system-packages --no-deps --target "$packages" \
+      nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 \
+      nvidia-cuda-nvrtc==13.0.88 nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56 nvidia-nccl-cu13==2.28.9
+    mkdir -p "$dir"
+    for folder in "$packages"/nvidia/*/; do cp -rlf "$folder"/* "$dir/"; done
+    [[ -e $dir/lib64 ]] || ln -s lib "$dir/lib64"
+    for library in "$dir"/lib/*.so.*; do ln -sf "${library##*/}" "${library%%.so.*}.so"; done
+    touch "$dir/done"
+  fi
+  CUDACXX=$(realpath "$dir")/bin/nvcc
+  export CUDACXX
 }
 
 build_oneflow() {

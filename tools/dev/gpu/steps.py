@@ -1,0 +1,355 @@
+"""What gpu_run does, in this order: the least time for what says most if it fails."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+
+from gpu import jobs, programs
+from gpu.runner import Fail, Overdue, Skip, Step
+
+# Of a step that trains: what a GPU takes.
+ON_CUDA = ["--set", "cluster.device=cuda"]
+# Ranks that share a GPU: NCCL takes them for ranks of as many hosts, which send through the loopback interface.
+ONE_HOST_EACH = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_CUMEM_ENABLE": "0",
+                 "NCCL_MNNVL_ENABLE": "0", "NCCL_NVLS_ENABLE": "0", "NCCL_DEBUG": "WARN"}
+RANKS_APART = 2e-5  # relative, of the losses of several ranks and of one, in f32
+
+
+class Steps:
+    """The steps on the programs in `bin`. `trial`: on software devices, which are slow and run no more than they must."""
+
+    def __init__(self, root, pack, bin_folder, python, pytorch, trial=False):
+        self.root, self.pack, self.bin, self.python, self.pytorch, self.trial = root, pack, bin_folder, python, pytorch, trial
+        self.oneflow = bin_folder / "oneflow"
+        self.goldens = json.loads((pack / "goldens.json").read_text())
+        self.data = pack / "data"
+
+    def all(self):
+        """Their limits are 480 s together."""
+        return [
+            Step("devices and versions", 25, self.devices),
+            Step("kernels_test", 40, self.kernels),
+            Step("jobs on one GPU", 25, self.cuda_jobs),
+            Step("2 ranks on one GPU", 25, lambda c: self.ranks(c, 2, ["dp:2", "tp:2", "pp:2"])),
+            Step("4 ranks on one GPU", 25, lambda c: self.ranks(c, 4, ["dp:2 tp:2", "pp:2 dp:2"])),
+            Step("memcheck", 25, lambda c: self.sanitizer(c, "memcheck", "Devices/ConformanceTest.KernelsAgree*/cuda:Devices/PathsTest.*/cuda")),
+            Step("racecheck", 15, lambda c: self.sanitizer(c, "racecheck", "Devices/PathsTest.*/cuda:Devices/SoftmaxPartsTest.*/cuda")),
+            Step("losses against a CPU's", 25, self.against_goldens),
+            Step("bench device", 10, self.bench_device),
+            Step("gpt2-124m f32", 60, lambda c: self.contest(c, "gpt2-124m", "compile", self.gpt_sizes()), stretches=True),
+            Step("gpt2-124m bf16", 60, lambda c: self.contest(c, "gpt2-124m-bf16", "compile", self.gpt_sizes()), stretches=True),
+            Step("gpt2-1.5b bf16", 60, lambda c: self.contest(c, "gpt2-1.5b-bf16", "compile-layers", self.large_sizes()), stretches=True),
+            Step("resnet-stages", 45, lambda c: self.contest(c, "resnet-stages-64", "compile-channels-last", []), stretches=True),
+            Step("graphs on and off", 15, self.graphs, stretches=True),
+            Step("slowest kernels by ncu", 25, self.profile, stretches=True),
+        ]
+
+    # ---- what the machine is
+
+    def devices(self, c):
+        smi = programs.tool("nvidia-smi")
+        if smi:
+            c.show(c.command([smi]).text)
+        versions = c.command([self.python, pathlib.Path(__file__).with_name("versions.py")], limit=20)
+        c.show(versions.text)
+        c.show(f"python {self.python}, PyTorch {self.pytorch or 'none'}; " + ", ".join(f"{x}: {programs.tool(x)}" for x in ("ncu", "compute-sanitizer", "nvcc")))
+        memory = shutil.disk_usage("/dev/shm") if os.path.isdir("/dev/shm") else None
+        c.show(f"{os.cpu_count()} cores; /dev/shm {memory.free >> 20 if memory else 0} MiB free; LD_LIBRARY_PATH {c.env['LD_LIBRARY_PATH']}")
+        for program in programs.PROGRAMS:
+            arguments = ["--version"] if program == "oneflow" else ["--gtest_list_tests"]
+            done = c.command([self.bin / program, *arguments], limit=10)
+            if done.code != 0:
+                c.without_gpu = f"{program} does not start: {done.last()}"
+                raise (Skip if not smi else Fail)(c.without_gpu)
+        # The first thing that our code asks of the device: that it is there, and that its kernels are for it.
+        done = c.command([self.bin / "kernels_test", "--gtest_filter=Devices/HostTransferTest.MayBeEmpty/cuda"], limit=20)
+        skipped = re.search(r"Skipped\n(.+)", done.text)
+        if skipped:
+            c.without_gpu = skipped.group(1).strip()
+            raise (Skip if not smi else Fail)(c.without_gpu)
+        if done.code != 0:
+            raise Fail(done.last())
+        return versions.text.strip().splitlines()[0] if versions.text.strip() else ""
+
+    # ---- tests
+
+    def kernels(self, c):
+        """In as many processes as four, since references are the processor's work."""
+        shards = 1 if self.trial else max(1, min(4, (os.cpu_count() or 1) // 2))
+        wanted = "*Paths*/cuda" if self.trial else "*cuda*:*Cuda*"
+        running = [c.start([self.bin / "kernels_test", f"--gtest_filter={wanted}", "--gtest_brief=1"],
+                           {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(i)}) for i in range(shards)]
+        return self.told_by_tests(c, [c.wait(one) for one in running])
+
+    def cuda_jobs(self, c):
+        wanted = "CudaLayouts*:*Ragged*"
+        if self.trial:
+            wanted = "CudaLayoutsTest.AConvNet*"
+        done = c.command([self.bin / "cuda_jobs_test", f"--gtest_filter={wanted}", "--gtest_brief=1"], {"ONEFLOW_COMMAND": str(self.oneflow)})
+        return self.told_by_tests(c, [done])
+
+    def told_by_tests(self, c, done):
+        text = "".join(one.text for one in done)
+        passed, failed, skipped = (sum(int(n) for n in re.findall(rf"\[  {word} +\] (\d+) test", text)) for word in ("PASSED", "FAILED", "SKIPPED"))
+        c.figures.update({"passed": passed, "failed": failed, "skipped": skipped})
+        names = re.findall(r"\[  FAILED  \] (\S+),? ", text)
+        if names:
+            c.show("\n".join(["failed: " + name for name in dict.fromkeys(names)] + re.findall(r"^.*: Failure\n(?:.*\n){1,6}", text, re.M)[:20]))
+        ended = [one for one in done if one.code != 0 and "FAILED TEST" not in one.text]
+        if ended and not c.without_gpu:
+            raise Fail(f"a program ended with {ended[0].code}: {ended[0].last()}; {passed} passed, {failed} failed")
+        if failed:
+            raise Fail(f"{failed} failed, {passed} passed, {skipped} skipped: {', '.join(dict.fromkeys(names))[:400]}")
+        if c.without_gpu or passed == 0:
+            raise Skip(f"{c.without_gpu or 'all tests skip themselves'} ({passed} tests that need no GPU passed)")
+        return f"{passed} passed" + (f", {skipped} skipped" if skipped else "")
+
+    def sanitizer(self, c, kind, wanted):
+        checker = programs.tool("compute-sanitizer")
+        if checker is None:
+            raise Skip("there is no compute-sanitizer")
+        if c.without_gpu:
+            raise Skip(c.without_gpu)
+        done = c.command([checker, "--tool", kind, "--kernel-name", "kns=oneflow", "--error-exitcode", "9", "--print-limit", "20",
+                          self.bin / "kernels_test", f"--gtest_filter={wanted}", "--gtest_brief=1"])
+        said = re.findall(r"^========= .*", done.text, re.M)
+        c.show("\n".join(said[-60:]))
+        if "not supported" in done.text.lower() and done.code != 0:
+            raise Skip(done.last())
+        if done.code != 0:
+            raise Fail((said or [done.last()])[-1])
+        return (said or ["no error"])[-1].strip("= ")
+
+    # ---- jobs
+
+    def train(self, c, name, sets, on, limit=None, scheduler=None, env=None):
+        """The losses of a job of jobs.py."""
+        job, metrics = c.temporary / f"{name}-{on}.pbtxt", c.temporary / f"{name}-{on}.json"
+        job.write_text(jobs.config(name, self.data))
+        arguments = [self.oneflow, "run", job, "--metrics", metrics, *ON_CUDA]
+        for one in sets:
+            arguments += ["--set", one]
+        if scheduler:
+            arguments += ["--scheduler", scheduler]
+        c.succeed(arguments, env, limit)
+        return jobs.losses(metrics)
+
+    def against_goldens(self, c):
+        names = list(self.goldens["losses"])
+        if self.trial:
+            names = ["mlp-f32"]
+        rows, failed, worst = [], [], {}
+        for name in names:
+            bar = jobs.JOBS[name][1]
+            try:
+                got = self.train(c, name, [], "cuda")
+            except Fail as reason:
+                rows.append(f"{name}: {reason}")
+                failed.append(name)
+                continue
+            apart = jobs.gap(got, self.goldens["losses"][name])
+            worst[name] = apart
+            good = apart is not None and apart <= bar
+            failed += [] if good else [name]
+            rows.append(f"{name}: {'no losses to compare' if apart is None else f'{apart:.1e} apart at most'}, allowed {bar:g}"
+                        + ("" if good else f"; on the GPU {got}, on the CPU {self.goldens['losses'][name]}"))
+        c.figures.update(worst)
+        c.show("\n".join(rows))
+        said = ", ".join(f"{name} {x:.0e}" if x is not None else f"{name} ?" for name, x in worst.items())
+        if failed:
+            raise Fail(f"{', '.join(failed)} too far off; apart: {said}")
+        return f"apart: {said}"
+
+    def ranks(self, c, count, meshes):
+        """Each rank is a daemon's that sees the one GPU, and a host of its own for NCCL."""
+        name = "mlp-f32" if self.trial else "gpt-f32"
+        alone = self.train(c, name, [], "alone")
+        address = self.serve(c, count)
+        said = []
+        for mesh in meshes:
+            sets = [f"mesh={{{mesh}}}", f"cluster.processes={count}"]
+            if "pp" in mesh:
+                sets.append("train.micro_batches=2")
+                wanted = alone if "dropout" not in jobs.config(name, "") else self.train(c, name, ["train.micro_batches=2"], "micro")
+            else:
+                wanted = alone
+            got = self.train(c, name, sets, mesh.replace(":", "").replace(" ", "-"), scheduler=address)
+            apart = jobs.gap(got, wanted)
+            c.figures[mesh] = apart
+            if apart is None or apart > RANKS_APART:
+                raise Fail(f"{mesh}: losses {got}; on one rank {wanted}")
+            said.append(f"{mesh} {apart:.0e} apart")
+        return "; ".join(said)
+
+    def serve(self, c, count):
+        """The address of a scheduler with so many daemons."""
+        folder = c.temporary / f"cluster-{count}"
+        folder.mkdir()
+        address = self.ready(c, [self.oneflow, "scheduler", "--address", "127.0.0.1:0", "--db", folder / "db"])
+        for rank in range(count):
+            (folder / str(rank)).mkdir()
+            self.ready(c, [self.oneflow, "daemon", "--scheduler", address, "--name", f"rank{rank}", "--cuda-devices", 1, "--cpu-devices", 0,
+                           "--cores", max(1, (os.cpu_count() or 1) // count), "--work-dir", folder / str(rank), "--lost-after", 30],
+                       {**ONE_HOST_EACH, "NCCL_HOSTID": f"oneflow-gpu-run-{rank}", "CUDA_VISIBLE_DEVICES": "0"})
+        return address
+
+    @staticmethod
+    def ready(c, arguments, env=None):
+        """Starts a server; what it says when it is ready."""
+        reader, writer = os.pipe()
+        process = c.start([*arguments, "--ready-fd", writer], env, pass_fds=(writer,))
+        os.close(writer)
+        with os.fdopen(reader) as said:
+            line = said.readline().strip()
+        if not line:
+            done = c.wait(process, 5)
+            raise (Skip if c.without_gpu else Fail)(f"{arguments[1]}: {done.last()}")
+        return line.split()[0]
+
+    # ---- speed
+
+    def bench_device(self, c):
+        if self.trial:
+            raise Skip("4096 x 4096 takes a software device minutes")
+        table = c.temporary / "device.pbtxt"
+        c.succeed([self.oneflow, "bench", "device", "--device", "cuda", "--kind", "this", "--output", table])
+        text = table.read_text()
+        c.show(text)
+        figures = {key: float(value) for key, value in re.findall(r"(\w+(?:flops|bytes_per_s)\w*): ([\d.eE+-]+)", text)}
+        c.figures.update(figures)
+        return ", ".join(f"{key} {value:.3g}" for key, value in figures.items())
+
+    def gpt_sizes(self):
+        return ["model.gpt.context=1024", "train.batch_size=16"]
+
+    def large_sizes(self):
+        return []
+
+    def contest(self, c, case, modes, sets):
+        """A whole training step here and in PyTorch."""
+        if self.trial:
+            raise Skip("a whole model takes a software device hours")
+        figures = c.temporary / f"{case}.json"
+        arguments = [self.oneflow, "bench", "--cases", case, "--rounds", 1, "--json", figures, *ON_CUDA]
+        for one in sets:
+            arguments += ["--set", one]
+        if self.pytorch:
+            arguments += ["--pytorch", self.python, "--pytorch-script", self.root / "tools/bench/pytorch_peer.py", "--pytorch-modes", modes]
+        try:
+            done = c.succeed(arguments)
+        except (Fail, Overdue):
+            for output in c.outputs:  # what it measured before
+                c.show("\n".join(re.findall(r"^ .* s a step.*", output.read_text(errors="replace"), re.M)))
+            raise
+        report = done.text.split("\n" + case, 1)
+        c.show(case + report[1] if len(report) == 2 else done.text)
+        said = []
+        for title, one in self.contests_in(json.loads(figures.read_text())):
+            engine = one["engine"]["rounds"][0]
+            c.figures[title] = {"step_seconds": engine["step_seconds"], "plan_bytes": engine["register_bytes"]}
+            text = f"{title}{1e3 * engine['step_seconds']:.1f} ms a step"
+            for peer in one.get("peers", []):
+                if "cannot" in peer:
+                    text += f", PyTorch {peer['name']}: {peer['cannot'][:120]}"
+            if "speed_over_peer" in one:
+                c.figures[title].update({"speed": one["speed_over_peer"], "loss_gap": one["loss_gap"]})
+                text += f", {one['speed_over_peer']:.2f} x {one['fastest_peer']}, losses {one['loss_gap']:.0e} apart"
+            said.append(text)
+        return "; ".join(said)
+
+    @staticmethod
+    def contests_in(report):
+        """(what tells it apart, its figures), wherever they stand in a bench's report."""
+        found = []
+
+        def look(value, key):
+            if isinstance(value, dict):
+                if "engine" in value and "rounds" in value.get("engine", {}):
+                    found.append((key, value))
+                    return
+                for name, inner in value.items():
+                    look(inner, f"{name}: " if name in ("f32", "bf16") else "")
+            elif isinstance(value, list):
+                for inner in value:
+                    look(inner, key)
+
+        look(report, "")
+        return found
+
+    def graphs(self, c):
+        seconds = {}
+        sizes = ["model.gpt.layers=1", "model.gpt.width=16", "model.gpt.heads=2", "model.gpt.context=8"] if self.trial else []
+        for how in ("false", "true"):
+            figures = c.temporary / f"uncaptured-{how}.json"
+            arguments = [self.oneflow, "bench", "--cases", "one-device", "--rounds", 1, "--steps", 3 if self.trial else 50, "--warmup", 3 if self.trial else 10,
+                         "--json", figures, *ON_CUDA, "--set", "precision.compute=BF16", "--set", f"uncaptured={how}"]
+            for one in sizes:
+                arguments += ["--set", one]
+            done = c.succeed(arguments)
+            c.show(("graphs off\n" if how == "true" else "graphs on\n") + done.text)
+            [case] = [x for x in json.loads(figures.read_text())["cases"] if x["name"] == "one-device"]
+            seconds[how] = case["rounds"][0]["step_seconds"]
+        c.figures.update({"with_graphs": seconds["false"], "without": seconds["true"]})
+        return f"{1e3 * seconds['false']:.3f} ms a step with graphs, {1e3 * seconds['true']:.3f} without: {seconds['true'] / seconds['false']:.2f} x"
+
+    def profile(self, c):
+        """Kernels of one step of a GPT of one layer as wide as GPT-2, by how long they take."""
+        ncu = programs.tool("ncu")
+        if ncu is None:
+            raise Skip("there is no ncu; what steps of contests show of their kernels stands")
+        if c.without_gpu:
+            raise Skip(c.without_gpu)
+        job, log = c.temporary / "profiled.pbtxt", c.temporary / "ncu.csv"
+        job.write_text(f"""
+model {{ gpt {{ layers: 1 width: 768 heads: 12 context: 1024 vocabulary: 50257 tied_embedding: true }} }}
+data {{ text {{ path: "{self.data}/text" }} }}
+train {{ steps: 1 batch_size: 16 optimizer {{ adamw {{ weight_decay: 0.1 }} clip_norm: 1 }} schedule {{ learning_rate: 1e-3 }} }}
+precision {{ compute: BF16 }}
+""")
+        metrics = "gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed,sm__throughput.avg.pct_of_peak_sustained_elapsed"
+        arguments = [ncu, "--clock-control", "none", "--target-processes", "all", "--csv", "--page", "raw", "--print-units", "base",
+                     "--log-file", log, "--metrics", metrics,
+                     self.oneflow, "run", job, *ON_CUDA, "--set", "uncaptured=true", "--lost-after", 120]
+        try:
+            done = c.command(arguments)
+        except Overdue:
+            done = None
+        kernels = kernels_of(log.read_text(errors="replace")) if log.exists() else []
+        if not kernels:
+            raise Fail(f"ncu told of no kernel: {done.last() if done else 'it was not over in time'}")
+        total = sum(k["ns"] for k in kernels)
+        rows = [f"{'us':>10} {'calls':>6} {'share':>6} {'dram %':>7} {'sm %':>6}  kernel"]
+        for k in kernels[:30]:
+            rows.append(f"{1e-3 * k['ns']:10.1f} {k['calls']:6d} {100 * k['ns'] / total:5.1f}% {k['dram']:7.1f} {k['sm']:6.1f}  {k['name'][:110]}")
+        c.show("\n".join(rows))
+        c.figures["kernels"] = kernels[:30]
+        return (f"{len(kernels)} kernels, {1e-6 * total:.2f} ms" + ("" if done else " until its time was up")
+                + f"; the slowest: {kernels[0]['name'][:60]} {100 * kernels[0]['ns'] / total:.0f}%")
+
+
+def kernels_of(text):
+    """The kernels that ncu's raw page tells of, by name, the slowest first."""
+    import csv
+
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    rows = list(csv.DictReader(lines))
+    by_name = {}
+    for row in rows:
+        try:
+            ns = float((row.get("gpu__time_duration.sum") or "").replace(",", ""))
+        except ValueError:
+            continue  # the line of units
+        one = by_name.setdefault(row["Kernel Name"], {"name": row["Kernel Name"], "ns": 0.0, "calls": 0, "dram": 0.0, "sm": 0.0})
+        one["ns"] += ns
+        one["calls"] += 1
+        for key, column in (("dram", "dram__throughput.avg.pct_of_peak_sustained_elapsed"), ("sm", "sm__throughput.avg.pct_of_peak_sustained_elapsed")):
+            try:
+                one[key] += ns * float((row.get(column) or "0").replace(",", ""))
+            except ValueError:
+                pass
+    for one in by_name.values():
+        for key in ("dram", "sm"):
+            one[key] = one[key] / one["ns"] if one["ns"] else 0.0
+    return sorted(by_name.values(), key=lambda one: -one["ns"])
