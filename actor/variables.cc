@@ -121,6 +121,11 @@ absl::Status Variables::Initialise(int rank) const {
     OF_RETURN_IF_ERROR(ForOurShards(
         variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) -> absl::Status {
           if (shard.rank() != rank) return absl::OkStatus();
+          // An optimizer's state, twice as much as weights, need not come from the host.
+          if (init.kind == Init::Kind::kConstant && init.value == 0 && !device.host_accessible()) {
+            OF_RETURN_IF_ERROR(Checked(device.BindThread()));
+            return Checked(device.FillZero(data, static_cast<size_t>(num_bytes)));
+          }
           return WriteShard(device, data, num_bytes, [&](char* host) {
             return ForEachRun(type.shape, shard, [&](int64_t logical, int64_t local, int64_t length) {
               FillInitial(init, key, logical, length, type.dtype, host, local);

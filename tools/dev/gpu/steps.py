@@ -29,18 +29,18 @@ class Steps:
     def all(self):
         """Their limits are 480 s together."""
         return [
-            Step("devices and versions", 25, self.devices),
+            Step("devices and versions", 20, self.devices),
             Step("kernels_test", 40, self.kernels),
-            Step("jobs on one GPU", 25, self.cuda_jobs),
-            Step("2 ranks on one GPU", 25, lambda c: self.ranks(c, 2, ["dp:2", "tp:2", "pp:2"])),
-            Step("4 ranks on one GPU", 25, lambda c: self.ranks(c, 4, ["dp:2 tp:2", "pp:2 dp:2"])),
+            Step("jobs on one GPU", 20, self.cuda_jobs),
+            Step("2 ranks on one GPU", 20, lambda c: self.ranks(c, 2, ["dp:2", "tp:2", "pp:2"])),
+            Step("4 ranks on one GPU", 20, lambda c: self.ranks(c, 4, ["dp:2 tp:2", "pp:2 dp:2"])),
             Step("memcheck", 25, lambda c: self.sanitizer(c, "memcheck", "Devices/ConformanceTest.KernelsAgree*/cuda:Devices/PathsTest.*/cuda")),
             Step("racecheck", 15, lambda c: self.sanitizer(c, "racecheck", "Devices/PathsTest.*/cuda:Devices/SoftmaxPartsTest.*/cuda")),
             Step("losses against a CPU's", 25, self.against_goldens),
             Step("bench device", 10, self.bench_device),
             Step("gpt2-124m f32", 60, lambda c: self.contest(c, "gpt2-124m", "compile", self.gpt_sizes()), stretches=True),
             Step("gpt2-124m bf16", 60, lambda c: self.contest(c, "gpt2-124m-bf16", "compile", self.gpt_sizes()), stretches=True),
-            Step("gpt2-1.5b bf16", 60, lambda c: self.contest(c, "gpt2-1.5b-bf16", "compile-layers", self.large_sizes()), stretches=True),
+            Step("gpt2-1.5b bf16", 80, lambda c: self.contest(c, "gpt2-1.5b-bf16", "compile-layers", self.large_sizes()), stretches=True),
             Step("resnet-stages", 45, lambda c: self.contest(c, "resnet-stages-64", "compile-channels-last", []), stretches=True),
             Step("graphs on and off", 15, self.graphs, stretches=True),
             Step("slowest kernels by ncu", 25, self.profile, stretches=True),
@@ -78,7 +78,7 @@ class Steps:
     def kernels(self, c):
         """In as many processes as four, since references are the processor's work."""
         shards = 1 if self.trial else max(1, min(4, (os.cpu_count() or 1) // 2))
-        wanted = "*Paths*/cuda" if self.trial else "*cuda*:*Cuda*"
+        wanted = "*Paths*.Nans*/cuda" if self.trial else "*cuda*:*Cuda*"
         running = [c.start([self.bin / "kernels_test", f"--gtest_filter={wanted}", "--gtest_brief=1"],
                            {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(i)}) for i in range(shards)]
         return self.told_by_tests(c, [c.wait(one) for one in running])
@@ -94,7 +94,7 @@ class Steps:
         text = "".join(one.text for one in done)
         passed, failed, skipped = (sum(int(n) for n in re.findall(rf"\[  {word} +\] (\d+) test", text)) for word in ("PASSED", "FAILED", "SKIPPED"))
         c.figures.update({"passed": passed, "failed": failed, "skipped": skipped})
-        names = re.findall(r"\[  FAILED  \] (\S+),? ", text)
+        names = re.findall(r"\[  FAILED  \] ([\w/]+\.[\w/]+)", text)
         if names:
             c.show("\n".join(["failed: " + name for name in dict.fromkeys(names)] + re.findall(r"^.*: Failure\n(?:.*\n){1,6}", text, re.M)[:20]))
         ended = [one for one in done if one.code != 0 and "FAILED TEST" not in one.text]
@@ -112,7 +112,7 @@ class Steps:
             raise Skip("there is no compute-sanitizer")
         if c.without_gpu:
             raise Skip(c.without_gpu)
-        done = c.command([checker, "--tool", kind, "--kernel-name", "kns=oneflow", "--error-exitcode", "9", "--print-limit", "20",
+        done = c.command([checker, "--tool", kind, "--kernel-name", "kns=oneflow", "--report-api-errors", "no", "--error-exitcode", "9", "--print-limit", "20",
                           self.bin / "kernels_test", f"--gtest_filter={wanted}", "--gtest_brief=1"])
         said = re.findall(r"^========= .*", done.text, re.M)
         c.show("\n".join(said[-60:]))
