@@ -52,6 +52,9 @@ def environment(folders, temporary):
     env["LD_LIBRARY_PATH"] = ":".join([*folders, *filter(None, [env.get("LD_LIBRARY_PATH")])])
     env["TMPDIR"] = str(temporary)
     env.setdefault("HOME", str(temporary))
+    for name in ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy"):  # for processes of this machine
+        env.pop(name, None)
+        env.pop(name.upper(), None)
     env["PYTHONUNBUFFERED"] = "1"
     env["TORCHINDUCTOR_CACHE_DIR"] = f"{temporary}/inductor"
     env["TRITON_CACHE_DIR"] = f"{temporary}/triton"
