@@ -39,7 +39,7 @@ class Steps:
             Step("losses against a CPU's", 25, self.against_goldens),
             Step("bench device", 10, self.bench_device),
             Step("gpt2-124m f32", 60, lambda c: self.contest(c, "gpt2-124m", "compile", self.gpt_sizes()), stretches=True),
-            Step("gpt2-124m bf16", 60, lambda c: self.contest(c, "gpt2-124m-bf16", "compile", self.gpt_sizes()), stretches=True),
+            Step("gpt2-124m bf16", 60, lambda c: self.contest(c, "gpt2-124m-bf16", "eager,compile", self.gpt_sizes()), stretches=True),
             Step("gpt2-1.5b bf16", 80, lambda c: self.contest(c, "gpt2-1.5b-bf16", "compile-layers", self.large_sizes()), stretches=True),
             Step("resnet-stages", 45, lambda c: self.contest(c, "resnet-stages-64", "compile-channels-last", []), stretches=True),
             Step("graphs on and off", 15, self.graphs, stretches=True),
