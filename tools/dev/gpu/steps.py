@@ -164,6 +164,14 @@ class Steps:
 
     def ranks(self, c, count, meshes):
         """Each rank is a daemon's that sees the one GPU, and a host of its own for NCCL."""
+        try:
+            return self.ranks_agree(c, count, meshes)
+        except (Fail, Overdue):
+            for log in sorted(c.temporary.glob(f"cluster-{count}/*/*.log")):  # workers', with what NCCL says
+                c.show(f"{log.parent.name}/{log.name}:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-15:]))
+            raise
+
+    def ranks_agree(self, c, count, meshes):
         name = "mlp-f32" if self.trial else "gpt-f32"
         alone = self.train(c, name, [], "alone")
         address = self.serve(c, count)
