@@ -3,7 +3,7 @@
 //
 //   products        matmul of our kernels on 1024 x 1024, in f32 and whatever else has such a kernel; the rest as f32
 //   memory          relu over 64 MiB, read and written
-//                   (on a cuda device 4096 x 4096 and 256 MiB, ten launches at a time: beside them waiting takes little)
+//                   (on a cuda device 4096 x 4096 and 256 MiB, ten launches at a time: waiting takes little then)
 //   within process  a message through a mailbox to another thread; the copy of 16 MiB that another thread wrote
 //   within host     a message through a ring in memory that is mapped twice; the same copy, as processes share memory
 //   an act          a message there and back
