@@ -1,6 +1,6 @@
 # Sourced by tools/quickstart and tools/test: installs what is missing and builds. Safe to repeat.
 #
-#   install_packages [tests | gpu]   distribution packages; also what only the tests need, or what tools/dev/gpu_pack does
+#   install_packages [tests | gpu]   distribution packages; also those of the tests, or of tools/dev/gpu_pack
 #   build_oneflow DIR [cmake arguments...] -- targets...
 #   python_package NAME VERSION
 #   python_toolkit DIR               the CUDA toolkit, of Python's packages
@@ -59,8 +59,8 @@ python_toolkit() {
   if [[ ! -e $dir/done ]]; then
     say "installing the CUDA toolkit of Python's packages"
     python3 -m pip install -q --break-system-packages --no-deps --target "$packages" \
-      nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 \
-      nvidia-cuda-nvrtc==13.0.88 nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56 nvidia-nccl-cu13==2.28.9
+      nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 \
+      nvidia-cuda-cccl==13.0.85 nvidia-cuda-nvrtc==13.0.88 nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56 nvidia-nccl-cu13==2.28.9
     mkdir -p "$dir"
     for folder in "$packages"/nvidia/*/; do cp -rlf "$folder"/* "$dir/"; done
     [[ -e $dir/lib64 ]] || ln -s lib "$dir/lib64"

@@ -12,16 +12,27 @@ STEPS = 10
 GPT = """
 model { gpt { layers: 4 width: 128 heads: 4 context: 128 vocabulary: 256 dropout: 0.1 } }
 data { text { path: "DATA/text" } }
-train { steps: STEPS batch_size: 16 optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 } schedule { learning_rate: 1e-3 } }
+train {
+  steps: STEPS batch_size: 16
+  optimizer { adamw { weight_decay: 0.1 } clip_norm: 1 } schedule { learning_rate: 1e-3 }
+}
 """
 CONVNET = """
 model { convnet { channels: [16, 32] hidden: 64 dropout: 0.1 } }
-data { images { train_images: "DATA/images" train_labels: "DATA/labels" test_images: "DATA/images" test_labels: "DATA/labels" } }
+data {
+  images {
+    train_images: "DATA/images" train_labels: "DATA/labels" test_images: "DATA/images" test_labels: "DATA/labels"
+  }
+}
 train { steps: STEPS batch_size: 40 optimizer { sgd { momentum: 0.9 } } schedule { learning_rate: 0.02 } }
 """
 MLP = """
 model { mlp { widths: [256, 128] classes: 10 } }
-data { images { train_images: "DATA/images" train_labels: "DATA/labels" test_images: "DATA/images" test_labels: "DATA/labels" } }
+data {
+  images {
+    train_images: "DATA/images" train_labels: "DATA/labels" test_images: "DATA/images" test_labels: "DATA/labels"
+  }
+}
 train { steps: STEPS batch_size: 40 optimizer { adamw {} clip_norm: 1 } schedule { learning_rate: 1e-3 } }
 """
 MARGIN = """
@@ -35,8 +46,8 @@ data { clicks { fields: 8 vocabulary: 5000 numbers: 4 } }
 train { steps: STEPS batch_size: 200 optimizer { adamw { beta2: 0.99 } } schedule { learning_rate: 2e-3 } }
 """
 
-# name: config, and how far losses may be apart in any step, relative to the first. f32 is f32 on both; 16-bit values are
-# rounded at other places where sums are taken in another order.
+# name: config, and how far losses may be apart in any step, relative to the first. f32 is f32 on both; 16-bit values
+# are rounded at other places where sums are taken in another order.
 JOBS = {
     "gpt-f32": (GPT, 1e-4),
     "gpt-bf16": (GPT + "precision { compute: BF16 }", 5e-3),
@@ -79,7 +90,7 @@ def losses(metrics):
 
 
 def gap(got, want):
-    """The largest distance of losses, relative to the first; None if they are not of as many steps, or are no numbers."""
+    """The largest distance of losses, relative to the first; None if they are of other steps, or no numbers."""
     if len(got) != len(want) or not got:
         return None
     apart = [abs(a - b) / abs(want[0]) for a, b in zip(got, want)]

@@ -1,10 +1,10 @@
 """python3 -m gpu.pack BUILD FILE: gathers the programs of a build folder and what they need into one archive.
 
-    bin/            the programs, stripped; they look for libraries in ../lib first
-    lib/            shared libraries that are not the C or C++ library's, nor CUDA's
-    data/           what the jobs read (jobs.py)
-    goldens.json    losses of the jobs on this machine's processor
-    pack.txt        what this is a pack of
+bin/            the programs, stripped; they look for libraries in ../lib first
+lib/            shared libraries that are not the C or C++ library's, nor CUDA's
+data/           what the jobs read (jobs.py)
+goldens.json    losses of the jobs on this machine's processor
+pack.txt        what this is a pack of
 """
 
 import datetime
@@ -22,7 +22,9 @@ from gpu import jobs, programs
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 # Of the system, which has its own or newer ones; and of CUDA, whose libraries are the machine's.
-LEFT_OUT = re.compile(r"^(ld-linux|lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+|cuda|cudart|cudnn\w*|nccl|cublas\w*|nvrtc)\.so|linux-vdso)")
+LEFT_OUT = re.compile(
+    r"^(ld-linux|lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+|cuda|cudart|cudnn\w*|nccl|cublas\w*|nvrtc)\.so|linux-vdso)"
+)
 PRESET = 3  # of xz: 9 takes ten times as long for a tenth less
 MOST_MIB = 60
 
@@ -65,7 +67,12 @@ def golden_losses(stage, env):
         for name in jobs.JOBS:
             (folder / "job.pbtxt").write_text(jobs.config(name, stage / "data"))
             metrics = folder / f"{name}.json"
-            ran = subprocess.run([stage / "bin/oneflow", "run", folder / "job.pbtxt", "--metrics", metrics], capture_output=True, text=True, env=env)
+            ran = subprocess.run(
+                [stage / "bin/oneflow", "run", folder / "job.pbtxt", "--metrics", metrics],
+                capture_output=True,
+                text=True,
+                env=env,
+            )
             if ran.returncode != 0:
                 sys.exit(f"gpu_pack: job {name}: {ran.stderr.strip()}")
             losses[name] = jobs.losses(metrics)
@@ -80,7 +87,8 @@ def described():
         return asked.stdout.strip()
 
     changed = " and changes" if git("status", "--porcelain", "--untracked-files=no") else ""
-    return f"oneflow {git('rev-parse', '--short', 'HEAD')}{changed}, packed {datetime.datetime.now().isoformat(' ', 'minutes')}\n"
+    now = datetime.datetime.now().isoformat(" ", "minutes")
+    return f"oneflow {git('rev-parse', '--short', 'HEAD')}{changed}, packed {now}\n"
 
 
 def main():

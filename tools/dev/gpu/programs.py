@@ -1,4 +1,4 @@
-"""How the programs of a pack are started: which CUDA libraries they are shown, and what it means that one does not start."""
+"""How the programs of a pack are started: which CUDA libraries they are shown, and where tools are."""
 
 import glob
 import os
@@ -8,18 +8,26 @@ import site
 import subprocess
 import sys
 
-# Of CUDA, cuDNN and NCCL, which a pack leaves to the machine. The programs name the first three; the others are opened when they are called.
+# Of CUDA, cuDNN and NCCL, which a pack leaves to the machine. The programs name the first three; the others are opened
+# when they are called.
 CUDA_LIBRARIES = ("libcudart.so.13", "libcudnn.so.9", "libnccl.so.2", "libcublasLt.so.13", "libnvrtc.so.13")
 PROGRAMS = ("oneflow", "kernels_test", "cuda_jobs_test")
 
 
 def python_with_pytorch():
     """The interpreter that has PyTorch, and its version; this one and "" if none has."""
-    found = [sys.executable, shutil.which("python3") or "", *sorted(glob.glob("/opt/*/.venv/bin/python3")),
-             *sorted(glob.glob("/opt/*/bin/python3")), "/usr/bin/python3"]
+    found = [
+        sys.executable,
+        shutil.which("python3") or "",
+        *sorted(glob.glob("/opt/*/.venv/bin/python3")),
+        *sorted(glob.glob("/opt/*/bin/python3")),
+        "/usr/bin/python3",
+    ]
     for python in dict.fromkeys(x for x in found if x and os.access(x, os.X_OK)):
         try:
-            asked = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, timeout=60)
+            asked = subprocess.run(
+                [python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, timeout=60
+            )
         except subprocess.TimeoutExpired:
             continue
         if asked.returncode == 0:
@@ -35,19 +43,25 @@ def site_folders(python):
 
 
 def cuda_folders(python, root):
-    """Folders with CUDA's libraries, the first of each library first. Those of Python's packages come before a toolkit's: PyTorch uses
-    them too, and what they have beside one another fits together."""
+    """Folders with CUDA's libraries. Those of Python's packages come before a toolkit's: PyTorch uses them too, and
+    what they have beside one another fits together."""
     found = []
     for folder in site_folders(python):
         found += sorted(glob.glob(folder + "/nvidia/*/lib")) + [folder + "/torch/lib"]
-    found += ["/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/local/cuda/targets/x86_64-linux/lib",
-              str(root / "build/gpu/cuda/lib"), "/usr/local/nvidia/lib64"]
+    found += [
+        "/usr/local/cuda/lib64",
+        "/usr/local/cuda/lib",
+        "/usr/local/cuda/targets/x86_64-linux/lib",
+        str(root / "build/gpu/cuda/lib"),
+        "/usr/local/nvidia/lib64",
+    ]
     names = CUDA_LIBRARIES + ("libcuda.so.1",)
     return [folder for folder in found if any(os.path.exists(f"{folder}/{name}") for name in names)]
 
 
 def environment(folders, temporary):
-    """For all that is started. Only CUDA's libraries are named: where its own lie, each program knows, and no other shall find them."""
+    """For all that is started. Only CUDA's libraries are named: where its own lie, each program knows, and no other
+    shall find them."""
     env = dict(os.environ)
     env["LD_LIBRARY_PATH"] = ":".join([*folders, *filter(None, [env.get("LD_LIBRARY_PATH")])])
     env["TMPDIR"] = str(temporary)
@@ -63,8 +77,13 @@ def environment(folders, temporary):
 
 def tool(name):
     """A program of CUDA's tools, or None."""
-    places = [shutil.which(name), f"/usr/local/cuda/bin/{name}", *sorted(glob.glob(f"/usr/local/cuda*/bin/{name}")),
-              *sorted(glob.glob(f"/opt/nvidia/*/*/{name}")), *sorted(glob.glob(f"/opt/nvidia/*/*/*/{name}"))]
+    places = [
+        shutil.which(name),
+        f"/usr/local/cuda/bin/{name}",
+        *sorted(glob.glob(f"/usr/local/cuda*/bin/{name}")),
+        *sorted(glob.glob(f"/opt/nvidia/*/*/{name}")),
+        *sorted(glob.glob(f"/opt/nvidia/*/*/*/{name}")),
+    ]
     for place in places:
         if place and os.access(place, os.X_OK) and pathlib.Path(place).is_file():
             return place

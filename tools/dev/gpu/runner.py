@@ -1,7 +1,7 @@
 """Steps one after the other, each within a limit, whatever becomes of the others.
 
-A step that is not over at its limit is killed with all that it started, and the next begins. A line is printed when a step has
-ended, and the files of the results are written anew, so that they are whole whenever this ends.
+A step that is not over at its limit is killed with all that it started, and the next begins. A line is printed when a
+step has ended, and the files of the results are written anew, so that they are whole whenever this ends.
 """
 
 import json
@@ -29,7 +29,7 @@ class Overdue(Exception):
 
 
 class Step:
-    """`run(context)` returns what is worth a line. One that may stretch also has what the steps before it left of their time."""
+    """`run(context)` returns what is worth a line. One that stretches also has what steps before it left of theirs."""
 
     def __init__(self, name, limit, run, stretches=False):
         self.name, self.limit, self.run, self.stretches = name, limit, run, stretches
@@ -44,7 +44,9 @@ class Done:
     def last(self):
         """The line that says most: the last that is an error's, or else the last."""
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
-        said = [line[max(0, line.find("oneflow: ")) :] for line in lines if "oneflow: " in line or "error" in line.lower()]
+        said = [
+            line[max(0, line.find("oneflow: ")) :] for line in lines if "oneflow: " in line or "error" in line.lower()
+        ]
         return (said or lines or ["it said nothing"])[-1][:300]
 
 
@@ -54,9 +56,9 @@ class Context:
     def __init__(self, env, temporary, results):
         self.env, self.temporary, self.results = env, temporary, results
         self.without_gpu = ""  # why there is none; then what fails for that is skipped
-        self.shown = []        # blocks of text of the step, for the report
-        self.outputs = []      # of its commands, files
-        self.figures = {}      # by name, for programs
+        self.shown = []  # blocks of text of the step, for the report
+        self.outputs = []  # of its commands, files
+        self.figures = {}  # by name, for programs
         self.deadline = 0.0
         self.log = None
         self._running = []
@@ -72,10 +74,21 @@ class Context:
         if output is None:
             output = self.temporary / f"output-{len(os.listdir(self.temporary))}"
         with open(output, "wb") as file:
-            process = subprocess.Popen([str(x) for x in arguments], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-                                       env={**self.env, **(env or {})}, start_new_session=True, pass_fds=pass_fds)
+            process = subprocess.Popen(
+                [str(x) for x in arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**self.env, **(env or {})},
+                start_new_session=True,
+                pass_fds=pass_fds,
+            )
         self.outputs.append(pathlib.Path(output))
-        process.output, process.arguments, process.own_env = pathlib.Path(output), [str(x) for x in arguments], env or {}
+        process.output, process.arguments, process.own_env = (
+            pathlib.Path(output),
+            [str(x) for x in arguments],
+            env or {},
+        )
         self._running.append(process)
         return process
 
@@ -119,7 +132,9 @@ class Context:
             text = process.output.read_text(errors="replace")
             if len(text) > LOG_BYTES:
                 text = text[: LOG_BYTES // 2] + "\n[...]\n" + text[-LOG_BYTES // 2 :]
-            said = " ".join([f"{k}={v}" for k, v in process.own_env.items()] + [shlex.quote(x) for x in process.arguments])
+            said = " ".join(
+                [f"{k}={v}" for k, v in process.own_env.items()] + [shlex.quote(x) for x in process.arguments]
+            )
             self.log.write(f"\n$ {said}\n{text}\n[ended with {process.returncode}]\n")
             self.log.flush()
 
@@ -134,8 +149,12 @@ class Sampler(threading.Thread):
     def __init__(self, nvidia_smi):
         super().__init__(daemon=True)
         self.most = 0
-        self.process = subprocess.Popen([nvidia_smi, "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "250"],
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen(
+            [nvidia_smi, "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "250"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         self.start()
 
     def run(self):
@@ -170,8 +189,10 @@ class Runner:
                 self.run_step(step)
                 self.write()
         failed = sum(row["status"] == "failed" for row in self.rows)
-        self.say(f"{len(self.rows)} steps in {time.monotonic() - self.began:.0f} s: "
-                 + ", ".join(f"{sum(row['status'] == s for row in self.rows)} {s}" for s in ("passed", "failed", "skipped")))
+        self.say(
+            f"{len(self.rows)} steps in {time.monotonic() - self.began:.0f} s: "
+            + ", ".join(f"{sum(row['status'] == s for row in self.rows)} {s}" for s in ("passed", "failed", "skipped"))
+        )
         return 1 if failed else 0
 
     def run_step(self, step):
@@ -195,8 +216,15 @@ class Runner:
         context.kill_all()
         seconds = time.monotonic() - began
         self.saved += step.limit - seconds
-        row = {"name": step.name, "status": status, "seconds": round(seconds, 1), "limit": round(limit), "text": text,
-               "figures": context.figures, "shown": context.shown}
+        row = {
+            "name": step.name,
+            "status": status,
+            "seconds": round(seconds, 1),
+            "limit": round(limit),
+            "text": text,
+            "figures": context.figures,
+            "shown": context.shown,
+        }
         if self.sampler and self.sampler.most:
             row["gpu_mib"] = self.sampler.take()
         self.rows.append(row)

@@ -1,10 +1,12 @@
 """What gpu_run does, in this order: the least time for what says most if it fails."""
 
+import csv
 import json
 import os
 import pathlib
 import re
 import shutil
+from functools import partial
 
 from gpu import jobs, programs
 from gpu.runner import Fail, Overdue, Skip, Step
@@ -12,16 +14,35 @@ from gpu.runner import Fail, Overdue, Skip, Step
 # Of a step that trains: what a GPU takes.
 ON_CUDA = ["--set", "cluster.device=cuda"]
 # Ranks that share a GPU: NCCL takes them for ranks of as many hosts, which send through the loopback interface.
-ONE_HOST_EACH = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_CUMEM_ENABLE": "0",
-                 "NCCL_MNNVL_ENABLE": "0", "NCCL_NVLS_ENABLE": "0", "NCCL_DEBUG": "WARN"}
+ONE_HOST_EACH = {
+    "NCCL_SOCKET_IFNAME": "lo",
+    "NCCL_NET": "Socket",
+    "NCCL_IB_DISABLE": "1",
+    "NCCL_CUMEM_ENABLE": "0",
+    "NCCL_MNNVL_ENABLE": "0",
+    "NCCL_NVLS_ENABLE": "0",
+    "NCCL_DEBUG": "WARN",
+}
+# Of kernels_test: what compute-sanitizer watches. It is 10 to 100 times as slow.
+MEMCHECKED = "Devices/ConformanceTest.KernelsAgree*/cuda:Devices/PathsTest.*/cuda"
+RACECHECKED = "Devices/PathsTest.*/cuda:Devices/SoftmaxPartsTest.*/cuda"
+# GPT-2 124M as it is trained on GPUs; the case's own batch is a processor's.
+GPT_SIZES = ("model.gpt.context=1024", "train.batch_size=16")
+# What ncu measures of a kernel.
+DURATION = "gpu__time_duration.sum"
+RATES = {
+    "dram": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+}
 RANKS_APART = 1e-4  # relative to the first, of the losses of several ranks and of one, in f32
 
 
 class Steps:
-    """The steps on the programs in `bin`. `trial`: on software devices, which are slow and run no more than they must."""
+    """The steps on the programs of a folder. `trial`: on software devices, which are slow and run what they must."""
 
     def __init__(self, root, pack, bin_folder, python, pytorch, trial=False):
-        self.root, self.pack, self.bin, self.python, self.pytorch, self.trial = root, pack, bin_folder, python, pytorch, trial
+        self.root, self.pack, self.bin, self.trial = root, pack, bin_folder, trial
+        self.python, self.pytorch = python, pytorch
         self.oneflow = bin_folder / "oneflow"
         self.goldens = json.loads((pack / "goldens.json").read_text())
         self.data = pack / "data"
@@ -32,16 +53,16 @@ class Steps:
             Step("devices and versions", 20, self.devices),
             Step("kernels_test", 40, self.kernels),
             Step("jobs on one GPU", 20, self.cuda_jobs),
-            Step("2 ranks on one GPU", 20, lambda c: self.ranks(c, 2, ["dp:2", "tp:2", "pp:2"])),
-            Step("4 ranks on one GPU", 20, lambda c: self.ranks(c, 4, ["dp:2 tp:2", "pp:2 dp:2"])),
-            Step("memcheck", 25, lambda c: self.sanitizer(c, "memcheck", "Devices/ConformanceTest.KernelsAgree*/cuda:Devices/PathsTest.*/cuda")),
-            Step("racecheck", 15, lambda c: self.sanitizer(c, "racecheck", "Devices/PathsTest.*/cuda:Devices/SoftmaxPartsTest.*/cuda")),
+            Step("2 ranks on one GPU", 20, partial(self.ranks, count=2, meshes=["dp:2", "tp:2", "pp:2"])),
+            Step("4 ranks on one GPU", 20, partial(self.ranks, count=4, meshes=["dp:2 tp:2", "pp:2 dp:2"])),
+            Step("memcheck", 25, partial(self.sanitizer, kind="memcheck", wanted=MEMCHECKED)),
+            Step("racecheck", 15, partial(self.sanitizer, kind="racecheck", wanted=RACECHECKED)),
             Step("losses against a CPU's", 25, self.against_goldens),
             Step("bench device", 10, self.bench_device),
-            Step("gpt2-124m f32", 60, lambda c: self.contest(c, "gpt2-124m", "compile", self.gpt_sizes()), stretches=True),
-            Step("gpt2-124m bf16", 60, lambda c: self.contest(c, "gpt2-124m-bf16", "eager,compile", self.gpt_sizes()), stretches=True),
-            Step("gpt2-1.5b bf16", 80, lambda c: self.contest(c, "gpt2-1.5b-bf16", "compile-layers", self.large_sizes()), stretches=True),
-            Step("resnet-stages", 45, lambda c: self.contest(c, "resnet-stages-64", "compile-channels-last", []), stretches=True),
+            Step("gpt2-124m f32", 60, self.contest_of("gpt2-124m", "compile", GPT_SIZES), stretches=True),
+            Step("gpt2-124m bf16", 60, self.contest_of("gpt2-124m-bf16", "eager,compile", GPT_SIZES), stretches=True),
+            Step("gpt2-1.5b bf16", 80, self.contest_of("gpt2-1.5b-bf16", "compile-layers"), stretches=True),
+            Step("resnet-stages", 45, self.contest_of("resnet-stages-64", "compile-channels-last"), stretches=True),
             Step("graphs on and off", 15, self.graphs, stretches=True),
             Step("slowest kernels by ncu", 25, self.profile, stretches=True),
         ]
@@ -54,9 +75,15 @@ class Steps:
             c.show(c.command([smi]).text)
         versions = c.command([self.python, pathlib.Path(__file__).with_name("versions.py")], limit=20)
         c.show(versions.text)
-        c.show(f"python {self.python}, PyTorch {self.pytorch or 'none'}; " + ", ".join(f"{x}: {programs.tool(x)}" for x in ("ncu", "compute-sanitizer", "nvcc")))
+        c.show(
+            f"python {self.python}, PyTorch {self.pytorch or 'none'}; "
+            + ", ".join(f"{x}: {programs.tool(x)}" for x in ("ncu", "compute-sanitizer", "nvcc"))
+        )
         memory = shutil.disk_usage("/dev/shm") if os.path.isdir("/dev/shm") else None
-        c.show(f"{os.cpu_count()} cores; /dev/shm {memory.free >> 20 if memory else 0} MiB free; LD_LIBRARY_PATH {c.env['LD_LIBRARY_PATH']}")
+        c.show(
+            f"{os.cpu_count()} cores; /dev/shm {memory.free >> 20 if memory else 0} MiB free; "
+            f"LD_LIBRARY_PATH {c.env['LD_LIBRARY_PATH']}"
+        )
         for program in programs.PROGRAMS:
             arguments = ["--version"] if program == "oneflow" else ["--gtest_list_tests"]
             done = c.command([self.bin / program, *arguments], limit=10)
@@ -64,7 +91,9 @@ class Steps:
                 c.without_gpu = f"{program} does not start: {done.last()}"
                 raise (Skip if not smi else Fail)(c.without_gpu)
         # The first thing that our code asks of the device: that it is there, and that its kernels are for it.
-        done = c.command([self.bin / "kernels_test", "--gtest_filter=Devices/HostTransferTest.MayBeEmpty/cuda"], limit=20)
+        done = c.command(
+            [self.bin / "kernels_test", "--gtest_filter=Devices/HostTransferTest.MayBeEmpty/cuda"], limit=20
+        )
         skipped = re.search(r"Skipped\n(.+)", done.text)
         if skipped:
             c.without_gpu = skipped.group(1).strip()
@@ -79,24 +108,40 @@ class Steps:
         """In as many processes as four, since references are the processor's work."""
         shards = 1 if self.trial else max(1, min(4, (os.cpu_count() or 1) // 2))
         wanted = "*Paths*.Nans*/cuda" if self.trial else "*cuda*:*Cuda*"
-        running = [c.start([self.bin / "kernels_test", f"--gtest_filter={wanted}", "--gtest_brief=1"],
-                           {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(i)}) for i in range(shards)]
+        running = [
+            c.start(
+                [self.bin / "kernels_test", f"--gtest_filter={wanted}", "--gtest_brief=1"],
+                {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(i)},
+            )
+            for i in range(shards)
+        ]
         return self.told_by_tests(c, [c.wait(one) for one in running])
 
     def cuda_jobs(self, c):
         wanted = "CudaLayouts*:*Ragged*"
         if self.trial:
             wanted = "CudaLayoutsTest.AConvNet*"
-        done = c.command([self.bin / "cuda_jobs_test", f"--gtest_filter={wanted}", "--gtest_brief=1"], {"ONEFLOW_COMMAND": str(self.oneflow)})
+        done = c.command(
+            [self.bin / "cuda_jobs_test", f"--gtest_filter={wanted}", "--gtest_brief=1"],
+            {"ONEFLOW_COMMAND": str(self.oneflow)},
+        )
         return self.told_by_tests(c, [done])
 
     def told_by_tests(self, c, done):
         text = "".join(one.text for one in done)
-        passed, failed, skipped = (sum(int(n) for n in re.findall(rf"\[  {word} +\] (\d+) test", text)) for word in ("PASSED", "FAILED", "SKIPPED"))
+        passed, failed, skipped = (
+            sum(int(n) for n in re.findall(rf"\[  {word} +\] (\d+) test", text))
+            for word in ("PASSED", "FAILED", "SKIPPED")
+        )
         c.figures.update({"passed": passed, "failed": failed, "skipped": skipped})
         names = re.findall(r"\[  FAILED  \] ([\w/]+\.[\w/]+)", text)
         if names:
-            c.show("\n".join(["failed: " + name for name in dict.fromkeys(names)] + re.findall(r"^.*: Failure\n(?:.*\n){1,6}", text, re.M)[:20]))
+            c.show(
+                "\n".join(
+                    ["failed: " + name for name in dict.fromkeys(names)]
+                    + re.findall(r"^.*: Failure\n(?:.*\n){1,6}", text, re.M)[:20]
+                )
+            )
         ended = [one for one in done if one.code != 0 and "FAILED TEST" not in one.text]
         if ended and not c.without_gpu:
             raise Fail(f"a program ended with {ended[0].code}: {ended[0].last()}; {passed} passed, {failed} failed")
@@ -112,8 +157,24 @@ class Steps:
             raise Skip("there is no compute-sanitizer")
         if c.without_gpu:
             raise Skip(c.without_gpu)
-        done = c.command([checker, "--tool", kind, "--kernel-name", "kns=oneflow", "--report-api-errors", "no", "--error-exitcode", "9", "--print-limit", "20",
-                          self.bin / "kernels_test", f"--gtest_filter={wanted}", "--gtest_brief=1"])
+        done = c.command(
+            [
+                checker,
+                "--tool",
+                kind,
+                "--kernel-name",
+                "kns=oneflow",
+                "--report-api-errors",
+                "no",
+                "--error-exitcode",
+                "9",
+                "--print-limit",
+                "20",
+                self.bin / "kernels_test",
+                f"--gtest_filter={wanted}",
+                "--gtest_brief=1",
+            ]
+        )
         said = re.findall(r"^========= .*", done.text, re.M)
         c.show("\n".join(said[-60:]))
         if "not supported" in done.text.lower() and done.code != 0:
@@ -153,8 +214,10 @@ class Steps:
             worst[name] = apart
             good = apart is not None and apart <= bar
             failed += [] if good else [name]
-            rows.append(f"{name}: {'no losses to compare' if apart is None else f'{apart:.1e} apart at most'}, allowed {bar:g}"
-                        + ("" if good else f"; on the GPU {got}, on the CPU {self.goldens['losses'][name]}"))
+            rows.append(
+                f"{name}: {'no losses to compare' if apart is None else f'{apart:.1e} apart at most'}, allowed {bar:g}"
+                + ("" if good else f"; on the GPU {got}, on the CPU {self.goldens['losses'][name]}")
+            )
         c.figures.update(worst)
         c.show("\n".join(rows))
         said = ", ".join(f"{name} {x:.0e}" if x is not None else f"{name} ?" for name, x in worst.items())
@@ -168,7 +231,9 @@ class Steps:
             return self.ranks_agree(c, count, meshes)
         except (Fail, Overdue):
             for log in sorted(c.temporary.glob(f"cluster-{count}/*/*.log")):  # workers', with what NCCL says
-                c.show(f"{log.parent.name}/{log.name}:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-15:]))
+                c.show(
+                    f"{log.parent.name}/{log.name}:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+                )
             raise
 
     def ranks_agree(self, c, count, meshes):
@@ -180,7 +245,11 @@ class Steps:
             sets = [f"mesh={{{mesh}}}", f"cluster.processes={count}"]
             if "pp" in mesh:
                 sets.append("train.micro_batches=2")
-                wanted = alone if "dropout" not in jobs.config(name, "") else self.train(c, name, ["train.micro_batches=2"], "micro")
+                wanted = (
+                    alone
+                    if "dropout" not in jobs.config(name, "")
+                    else self.train(c, name, ["train.micro_batches=2"], "micro")
+                )
             else:
                 wanted = alone
             got = self.train(c, name, sets, mesh.replace(":", "").replace(" ", "-"), scheduler=address)
@@ -198,9 +267,28 @@ class Steps:
         address = self.ready(c, [self.oneflow, "scheduler", "--address", "127.0.0.1:0", "--db", folder / "db"])
         for rank in range(count):
             (folder / str(rank)).mkdir()
-            self.ready(c, [self.oneflow, "daemon", "--scheduler", address, "--name", f"rank{rank}", "--cuda-devices", 1, "--cpu-devices", 0,
-                           "--cores", max(1, (os.cpu_count() or 1) // count), "--work-dir", folder / str(rank), "--lost-after", 30],
-                       {**ONE_HOST_EACH, "NCCL_HOSTID": f"oneflow-gpu-run-{rank}", "CUDA_VISIBLE_DEVICES": "0"})
+            self.ready(
+                c,
+                [
+                    self.oneflow,
+                    "daemon",
+                    "--scheduler",
+                    address,
+                    "--name",
+                    f"rank{rank}",
+                    "--cuda-devices",
+                    1,
+                    "--cpu-devices",
+                    0,
+                    "--cores",
+                    max(1, (os.cpu_count() or 1) // count),
+                    "--work-dir",
+                    folder / str(rank),
+                    "--lost-after",
+                    30,
+                ],
+                {**ONE_HOST_EACH, "NCCL_HOSTID": f"oneflow-gpu-run-{rank}", "CUDA_VISIBLE_DEVICES": "0"},
+            )
         return address
 
     @staticmethod
@@ -229,11 +317,8 @@ class Steps:
         c.figures.update(figures)
         return ", ".join(f"{key} {value:.3g}" for key, value in figures.items())
 
-    def gpt_sizes(self):
-        return ["model.gpt.context=1024", "train.batch_size=16"]
-
-    def large_sizes(self):
-        return []
+    def contest_of(self, case, modes, sets=()):
+        return partial(self.contest, case=case, modes=modes, sets=sets)
 
     def contest(self, c, case, modes, sets):
         """A whole training step here and in PyTorch."""
@@ -244,7 +329,14 @@ class Steps:
         for one in sets:
             arguments += ["--set", one]
         if self.pytorch:
-            arguments += ["--pytorch", self.python, "--pytorch-script", self.root / "tools/bench/pytorch_peer.py", "--pytorch-modes", modes]
+            arguments += [
+                "--pytorch",
+                self.python,
+                "--pytorch-script",
+                self.root / "tools/bench/pytorch_peer.py",
+                "--pytorch-modes",
+                modes,
+            ]
         try:
             done = c.succeed(arguments)
         except (Fail, Overdue):
@@ -288,11 +380,32 @@ class Steps:
 
     def graphs(self, c):
         seconds = {}
-        sizes = ["model.gpt.layers=1", "model.gpt.width=16", "model.gpt.heads=2", "model.gpt.context=8"] if self.trial else []
+        sizes = (
+            ["model.gpt.layers=1", "model.gpt.width=16", "model.gpt.heads=2", "model.gpt.context=8"]
+            if self.trial
+            else []
+        )
         for how in ("false", "true"):
             figures = c.temporary / f"uncaptured-{how}.json"
-            arguments = [self.oneflow, "bench", "--cases", "one-device", "--rounds", 1, "--steps", 3 if self.trial else 50, "--warmup", 3 if self.trial else 10,
-                         "--json", figures, *ON_CUDA, "--set", "precision.compute=BF16", "--set", f"uncaptured={how}"]
+            arguments = [
+                self.oneflow,
+                "bench",
+                "--cases",
+                "one-device",
+                "--rounds",
+                1,
+                "--steps",
+                3 if self.trial else 50,
+                "--warmup",
+                3 if self.trial else 10,
+                "--json",
+                figures,
+                *ON_CUDA,
+                "--set",
+                "precision.compute=BF16",
+                "--set",
+                f"uncaptured={how}",
+            ]
             for one in sizes:
                 arguments += ["--set", one]
             done = c.succeed(arguments)
@@ -300,7 +413,8 @@ class Steps:
             [case] = [x for x in json.loads(figures.read_text())["cases"] if x["name"] == "one-device"]
             seconds[how] = case["rounds"][0]["step_seconds"]
         c.figures.update({"with_graphs": seconds["false"], "without": seconds["true"]})
-        return f"{1e3 * seconds['false']:.3f} ms a step with graphs, {1e3 * seconds['true']:.3f} without: {seconds['true'] / seconds['false']:.2f} x"
+        graphs, alone = seconds["false"], seconds["true"]
+        return f"{1e3 * graphs:.3f} ms a step with graphs, {1e3 * alone:.3f} without: {alone / graphs:.2f} x"
 
     def profile(self, c):
         """Kernels of one step of a GPT of one layer as wide as GPT-2, by how long they take."""
@@ -313,13 +427,36 @@ class Steps:
         job.write_text(f"""
 model {{ gpt {{ layers: 1 width: 768 heads: 12 context: 1024 vocabulary: 50257 tied_embedding: true }} }}
 data {{ text {{ path: "{self.data}/text" }} }}
-train {{ steps: 1 batch_size: 16 optimizer {{ adamw {{ weight_decay: 0.1 }} clip_norm: 1 }} schedule {{ learning_rate: 1e-3 }} }}
+train {{
+  steps: 1 batch_size: 16
+  optimizer {{ adamw {{ weight_decay: 0.1 }} clip_norm: 1 }} schedule {{ learning_rate: 1e-3 }}
+}}
 precision {{ compute: BF16 }}
 """)
-        metrics = "gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed,sm__throughput.avg.pct_of_peak_sustained_elapsed"
-        arguments = [ncu, "--clock-control", "none", "--target-processes", "all", "--csv", "--page", "raw", "--print-units", "base",
-                     "--log-file", log, "--metrics", metrics,
-                     self.oneflow, "run", job, *ON_CUDA, "--set", "uncaptured=true", "--lost-after", 120]
+        arguments = [
+            ncu,
+            "--clock-control",
+            "none",
+            "--target-processes",
+            "all",
+            "--csv",
+            "--page",
+            "raw",
+            "--print-units",
+            "base",
+            "--log-file",
+            log,
+            "--metrics",
+            ",".join([DURATION, *RATES.values()]),
+            self.oneflow,
+            "run",
+            job,
+            *ON_CUDA,
+            "--set",
+            "uncaptured=true",
+            "--lost-after",
+            120,
+        ]
         try:
             done = c.command(arguments)
         except Overdue:
@@ -330,34 +467,38 @@ precision {{ compute: BF16 }}
         total = sum(k["ns"] for k in kernels)
         rows = [f"{'us':>10} {'calls':>6} {'share':>6} {'dram %':>7} {'sm %':>6}  kernel"]
         for k in kernels[:30]:
-            rows.append(f"{1e-3 * k['ns']:10.1f} {k['calls']:6d} {100 * k['ns'] / total:5.1f}% {k['dram']:7.1f} {k['sm']:6.1f}  {k['name'][:110]}")
+            rows.append(
+                f"{1e-3 * k['ns']:10.1f} {k['calls']:6d} {100 * k['ns'] / total:5.1f}% {k['dram']:7.1f} {k['sm']:6.1f}"
+                f"  {k['name'][:110]}"
+            )
         c.show("\n".join(rows))
         c.figures["kernels"] = kernels[:30]
-        return (f"{len(kernels)} kernels, {1e-6 * total:.2f} ms" + ("" if done else " until its time was up")
-                + f"; the slowest: {kernels[0]['name'][:60]} {100 * kernels[0]['ns'] / total:.0f}%")
+        return (
+            f"{len(kernels)} kernels, {1e-6 * total:.2f} ms"
+            + ("" if done else " until its time was up")
+            + f"; the slowest: {kernels[0]['name'][:60]} {100 * kernels[0]['ns'] / total:.0f}%"
+        )
 
 
 def kernels_of(text):
-    """The kernels that ncu's raw page tells of, by name, the slowest first."""
-    import csv
-
-    lines = [line for line in text.splitlines() if line.startswith('"')]
-    rows = list(csv.DictReader(lines))
-    by_name = {}
-    for row in rows:
-        try:
-            ns = float((row.get("gpu__time_duration.sum") or "").replace(",", ""))
-        except ValueError:
+    """The kernels that ncu's raw page tells of, by name, the slowest first; of rates the means over their time."""
+    kernels = {}
+    for row in csv.DictReader(line for line in text.splitlines() if line.startswith('"')):
+        ns = number(row.get(DURATION))
+        if ns is None:
             continue  # the line of units
-        one = by_name.setdefault(row["Kernel Name"], {"name": row["Kernel Name"], "ns": 0.0, "calls": 0, "dram": 0.0, "sm": 0.0})
+        one = kernels.setdefault(
+            row["Kernel Name"], {"name": row["Kernel Name"], "ns": 0.0, "calls": 0, "dram": 0.0, "sm": 0.0}
+        )
+        for key, column in RATES.items():
+            one[key] = (one[key] * one["ns"] + (number(row.get(column)) or 0.0) * ns) / max(one["ns"] + ns, 1e-9)
         one["ns"] += ns
         one["calls"] += 1
-        for key, column in (("dram", "dram__throughput.avg.pct_of_peak_sustained_elapsed"), ("sm", "sm__throughput.avg.pct_of_peak_sustained_elapsed")):
-            try:
-                one[key] += ns * float((row.get(column) or "0").replace(",", ""))
-            except ValueError:
-                pass
-    for one in by_name.values():
-        for key in ("dram", "sm"):
-            one[key] = one[key] / one["ns"] if one["ns"] else 0.0
-    return sorted(by_name.values(), key=lambda one: -one["ns"])
+    return sorted(kernels.values(), key=lambda one: -one["ns"])
+
+
+def number(text):
+    try:
+        return float((text or "").replace(",", ""))
+    except ValueError:
+        return None

@@ -1,5 +1,7 @@
-"""Tells which GPUs and which of CUDA's libraries this process finds; the first line has all numbers. A program of its own: a library that
-is broken must not take gpu_run along."""
+"""Tells which of CUDA's libraries this process finds; the first line has their versions.
+
+A program of its own: a library that is broken must not take gpu_run along.
+"""
 
 import ctypes
 
