@@ -66,6 +66,7 @@ def environment(folders, temporary):
     env["LD_LIBRARY_PATH"] = ":".join([*folders, *filter(None, [env.get("LD_LIBRARY_PATH")])])
     env["TMPDIR"] = str(temporary)
     env.setdefault("HOME", str(temporary))
+    env["PATH"] = f"{env.get('PATH', os.defpath)}:/usr/local/nvidia/bin"  # daemons ask nvidia-smi
     for name in ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy"):  # for processes of this machine
         env.pop(name, None)
         env.pop(name.upper(), None)
@@ -77,13 +78,15 @@ def environment(folders, temporary):
 
 def tool(name):
     """A program of CUDA's tools, or None."""
-    places = [
-        shutil.which(name),
-        f"/usr/local/cuda/bin/{name}",
-        *sorted(glob.glob(f"/usr/local/cuda*/bin/{name}")),
-        *sorted(glob.glob(f"/opt/nvidia/*/*/{name}")),
-        *sorted(glob.glob(f"/opt/nvidia/*/*/*/{name}")),
-    ]
+    places = [shutil.which(name)]
+    for pattern in (
+        "/usr/local/cuda*/bin",
+        "/usr/local/cuda*/*",
+        "/usr/local/nvidia/bin",
+        "/opt/nvidia/*/*",
+        "/opt/nvidia/*/*/*",
+    ):
+        places += sorted(glob.glob(f"{pattern}/{name}"))
     for place in places:
         if place and os.access(place, os.X_OK) and pathlib.Path(place).is_file():
             return place
