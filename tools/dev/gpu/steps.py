@@ -34,6 +34,7 @@ RATES = {
     "dram": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
     "sm": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
 }
+JOB_SECONDS = 12  # for one of several jobs: what the others need is not used up by one that hangs
 RANKS_APART = 1e-4  # relative to the first, of the losses of several ranks and of one, in f32
 
 
@@ -110,22 +111,32 @@ class Steps:
         wanted = "*Paths*.Nans*/cuda" if self.trial else "*cuda*:*Cuda*"
         running = [
             c.start(
-                [self.bin / "kernels_test", f"--gtest_filter={wanted}", "--gtest_brief=1"],
+                [self.bin / "kernels_test", f"--gtest_filter={wanted}"],
                 {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(i)},
             )
             for i in range(shards)
         ]
-        return self.told_by_tests(c, [c.wait(one) for one in running])
+        try:
+            return self.told_by_tests(c, [c.wait(one) for one in running])
+        except Overdue:
+            self.show_failures(c, "".join(output.read_text(errors="replace") for output in c.outputs))
+            raise
 
     def cuda_jobs(self, c):
         wanted = "CudaLayouts*:*Ragged*"
         if self.trial:
             wanted = "CudaLayoutsTest.AConvNet*"
-        done = c.command(
-            [self.bin / "cuda_jobs_test", f"--gtest_filter={wanted}", "--gtest_brief=1"],
-            {"ONEFLOW_COMMAND": str(self.oneflow)},
-        )
-        return self.told_by_tests(c, [done])
+        arguments = [self.bin / "cuda_jobs_test", f"--gtest_filter={wanted}"]
+        return self.told_by_tests(c, [c.command(arguments, {"ONEFLOW_COMMAND": str(self.oneflow)})])
+
+    @staticmethod
+    def show_failures(c, text):
+        """Of what tests said; the names of those that failed."""
+        names = list(dict.fromkeys(re.findall(r"\[  FAILED  \] ([\w/]+\.[\w/]+)", text)))
+        if names:
+            blocks = re.findall(r"^.*: Failure\n(?:.*\n){1,6}", text, re.M)
+            c.show("\n".join(["failed: " + name for name in names] + blocks[:20]))
+        return names
 
     def told_by_tests(self, c, done):
         text = "".join(one.text for one in done)
@@ -134,19 +145,12 @@ class Steps:
             for word in ("PASSED", "FAILED", "SKIPPED")
         )
         c.figures.update({"passed": passed, "failed": failed, "skipped": skipped})
-        names = re.findall(r"\[  FAILED  \] ([\w/]+\.[\w/]+)", text)
-        if names:
-            c.show(
-                "\n".join(
-                    ["failed: " + name for name in dict.fromkeys(names)]
-                    + re.findall(r"^.*: Failure\n(?:.*\n){1,6}", text, re.M)[:20]
-                )
-            )
+        names = self.show_failures(c, text)
         ended = [one for one in done if one.code != 0 and "FAILED TEST" not in one.text]
         if ended and not c.without_gpu:
             raise Fail(f"a program ended with {ended[0].code}: {ended[0].last()}; {passed} passed, {failed} failed")
         if failed:
-            raise Fail(f"{failed} failed, {passed} passed, {skipped} skipped: {', '.join(dict.fromkeys(names))[:400]}")
+            raise Fail(f"{failed} failed, {passed} passed, {skipped} skipped: {', '.join(names)[:400]}")
         if c.without_gpu or passed == 0:
             raise Skip(f"{c.without_gpu or 'all tests skip themselves'} ({passed} tests that need no GPU passed)")
         return f"{passed} passed" + (f", {skipped} skipped" if skipped else "")
@@ -172,7 +176,6 @@ class Steps:
                 "20",
                 self.bin / "kernels_test",
                 f"--gtest_filter={wanted}",
-                "--gtest_brief=1",
             ]
         )
         said = re.findall(r"^========= .*", done.text, re.M)
@@ -205,8 +208,8 @@ class Steps:
         for name in names:
             bar = jobs.JOBS[name][1]
             try:
-                got = self.train(c, name, [], "cuda")
-            except Fail as reason:
+                got = self.train(c, name, [], "cuda", limit=JOB_SECONDS)
+            except (Fail, Overdue) as reason:
                 rows.append(f"{name}: {reason}")
                 failed.append(name)
                 continue
@@ -227,37 +230,33 @@ class Steps:
 
     def ranks(self, c, count, meshes):
         """Each rank is a daemon's that sees the one GPU, and a host of its own for NCCL."""
-        try:
-            return self.ranks_agree(c, count, meshes)
-        except (Fail, Overdue):
+        name = "mlp-f32" if self.trial else "gpt-f32"
+        alone = {1: self.train(c, name, [], "alone")}
+        address = self.serve(c, count)
+        said, failed = [], False
+        for mesh in meshes:
+            sets, micro_batches = [f"mesh={{{mesh}}}", f"cluster.processes={count}"], 1
+            try:
+                if "pp" in mesh:  # of each micro-batch dropout is another
+                    micro_batches = 2
+                    sets.append("train.micro_batches=2")
+                    alone[2] = self.train(c, name, sets[-1:], "alone-in-two")
+                got = self.train(c, name, sets, f"{count}-ranks", limit=JOB_SECONDS, scheduler=address)
+            except (Fail, Overdue) as reason:
+                said.append(f"{mesh}: {reason or 'not over in time'}")
+                failed = True
+                continue
+            apart = c.figures[mesh] = jobs.gap(got, alone[micro_batches])
+            if apart is None or apart > RANKS_APART:
+                c.show(f"{mesh}: losses {got}; on one rank {alone[micro_batches]}")
+                failed = True
+            said.append(f"{mesh} {'?' if apart is None else f'{apart:.0e}'} apart")
+        if failed:
             for log in sorted(c.temporary.glob(f"cluster-{count}/*/*.log")):  # workers', with what NCCL says
                 c.show(
                     f"{log.parent.name}/{log.name}:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-15:])
                 )
-            raise
-
-    def ranks_agree(self, c, count, meshes):
-        name = "mlp-f32" if self.trial else "gpt-f32"
-        alone = self.train(c, name, [], "alone")
-        address = self.serve(c, count)
-        said = []
-        for mesh in meshes:
-            sets = [f"mesh={{{mesh}}}", f"cluster.processes={count}"]
-            if "pp" in mesh:
-                sets.append("train.micro_batches=2")
-                wanted = (
-                    alone
-                    if "dropout" not in jobs.config(name, "")
-                    else self.train(c, name, ["train.micro_batches=2"], "micro")
-                )
-            else:
-                wanted = alone
-            got = self.train(c, name, sets, mesh.replace(":", "").replace(" ", "-"), scheduler=address)
-            apart = jobs.gap(got, wanted)
-            c.figures[mesh] = apart
-            if apart is None or apart > RANKS_APART:
-                raise Fail(f"{mesh}: losses {got}; on one rank {wanted}")
-            said.append(f"{mesh} {apart:.0e} apart")
+            raise Fail("; ".join(said))
         return "; ".join(said)
 
     def serve(self, c, count):
