@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 LEFT_OUT = re.compile(
     r"^(ld-linux|lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+|cuda|cudart|cudnn\w*|nccl|cublas\w*|nvrtc)\.so|linux-vdso)"
 )
-PRESET = 3  # of xz: 9 takes ten times as long for a tenth less
+PRESET = 2  # of xz: 6 takes ten times as long for a tenth less
 MOST_MIB = 60
 
 
