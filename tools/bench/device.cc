@@ -35,6 +35,7 @@ struct Sizes {
 };
 constexpr Sizes kCpuSizes = {1024, 512, 16 << 20, 1};
 constexpr Sizes kCudaSizes = {4096, 4096, 64 << 20, 10};
+constexpr int64_t kDrawn = 1 << 20;         // values of an operand; behind them they come again
 constexpr size_t kCopiedBytes = 16 << 20;   // what a large register has
 constexpr int kRounds = 7;                  // of which the median counts
 constexpr double kSecondsOfARound = 20e-3;  // far above what a clock resolves
@@ -125,9 +126,13 @@ class KernelBench {
     const size_t num_bytes = tensor.count * SizeOf(dtype_);
     tensor.data = device_.Allocate(num_bytes);
     if (tensor.data == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no ", num_bytes, " bytes"));
-    const std::vector<uint8_t> values = OperandValues(dtype_, tensor.count, ++seed_);
-    if (const char* const error = device_.CopyFromHost(tensor.data, values.data(), num_bytes); error != nullptr)
-      return absl::InternalError(error);
+    const std::vector<uint8_t> values = OperandValues(dtype_, std::min(tensor.count, kDrawn), ++seed_);
+    for (size_t at = 0; at < num_bytes; at += values.size()) {
+      const size_t size = std::min(values.size(), num_bytes - at);
+      if (const char* const error = device_.CopyFromHost(static_cast<char*>(tensor.data) + at, values.data(), size);
+          error != nullptr)
+        return absl::InternalError(error);
+    }
     return tensor;
   }
 
