@@ -146,19 +146,23 @@ TEST(PlanMemoryTest, ADeviceHoldsWhatLibrariesTakeToo) {
   ASSERT_OK_AND_ASSIGN(const pb::PlanSet set, Plan(options));
   const pb::RankClass& of = set.classes(0);
   const pb::Program program = testing::SpelledOut(set);
-  std::set<int> communicators;
+  std::set<int> communicators;          // that reduce or gather
+  std::set<std::pair<int, int>> peers;  // of those that exchange
   for (const pb::Plan& plan : program.plans()) {
     for (const pb::Actor& actor : plan.actors()) {
       for (const pb::Instruction& x : actor.instructions()) {
-        if (actor.rank() == 0 && x.kind() == pb::Instruction::COLLECTIVE) communicators.insert(x.communicator());
+        if (actor.rank() != 0 || x.kind() != pb::Instruction::COLLECTIVE) continue;
+        if (x.transfers().empty()) communicators.insert(x.communicator());
+        for (const pb::Transfer& transfer : x.transfers()) peers.insert({x.communicator(), transfer.peer()});
       }
     }
   }
-  int64_t expected = kCudaContextBytes + kLoadedKernelBytes;
+  EXPECT_EQ(communicators.size(), 3);
+  int64_t expected = kCudaContextBytes + kLoadedKernelBytes + static_cast<int64_t>(peers.size()) * kNcclBytesOfAPeer;
   for (const int c : communicators) {
     expected += program.communicators(c).ranks_size() == 2 ? kNcclBytesOfTwo : kNcclBytesOfMore;
   }
-  EXPECT_EQ(of.library_bytes(), expected) << communicators.size() << " communicators, and no exchanges";
+  EXPECT_EQ(of.library_bytes(), expected) << peers.size() << " peers";
   EXPECT_EQ(program.ranks(0).library_bytes(), expected);
   EXPECT_THAT(PlanMemoryText(set), HasSubstr(", libraries about "));
   const int64_t needed = of.private_bytes() + of.shared_bytes();
