@@ -46,8 +46,8 @@ class ActorThread : public MessageSink {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // It has begun (Context::begin). Or: all its actors of the granted plan are done, their device too, and their messages are on the bus. Told on the
-    // actor thread.
+    // It has begun (Context::begin). Or: all its actors of the granted plan are done, their device too, and their
+    // messages are on the bus. Told on the actor thread.
     virtual void OnThreadDone(int rank) = 0;
     // An act or the device failed, or a message made no sense; the thread has stopped acting. Told on the actor thread,
     // or on the one that follows its device.

@@ -74,10 +74,10 @@ struct EngineOptions {
   // moment, on the thread of Run(); again only when it has moved meanwhile. Empty: it is logged.
   double stall_seconds = kStallSeconds;
   std::function<void(pb::ProcessWaits)> on_stall;
-  // After an error the engine waits for its devices when it is destroyed, in Create() if that fails. If they do not come
-  // to an end within so long, because a kernel hangs, nothing can be done but to end the process: `on_stuck` is called
-  // with the error, on a thread of its own, and is to do that. Empty: the error goes to stderr, and the process ends
-  // with 1.
+  // After an error the engine waits for its devices when it is destroyed, in Create() if that fails. If they do not
+  // come to an end within so long, because a kernel hangs, nothing can be done but to end the process: `on_stuck` is
+  // called with the error, on a thread of its own, and is to do that. Empty: the error goes to stderr, and the process
+  // ends with 1.
   double end_seconds = kEndSeconds;
   std::function<void(const absl::Status&)> on_stuck;
   // For experiments on cpu devices: reading another rank's memory takes at least so many nanoseconds per byte.

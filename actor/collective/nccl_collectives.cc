@@ -195,8 +195,8 @@ class NcclCollectives : public Collectives {
     }
   }
 
-  // Joins all communicators for the ranks of `process`: all at once, so that one whose peers are late holds up no other.
-  // Gives up when none has come for so long.
+  // Joins all communicators for the ranks of `process`: all at once, so that one whose peers are late holds up no
+  // other. Gives up when none has come for so long.
   absl::Status Join(const pb::Program& plans, int process, const std::vector<std::string>& ids,
                     absl::Duration timeout) {
     for (int c = 0; c < plans.communicators_size(); ++c) {

@@ -6,8 +6,8 @@
 //
 // All communicators are set up at the same time, a process's own ranks of one as one group, so that a process that is
 // late in one holds up no other. Peers that do not come are waited for so long and no longer.
-// Launch() puts the call on the rank's stream and returns; order within a communicator is the plan's. Abort() aborts all
-// communicators at once, each on a thread of its own.
+// Launch() puts the call on the rank's stream and returns; order within a communicator is the plan's. Abort() aborts
+// all communicators at once, each on a thread of its own.
 #pragma once
 
 #include <memory>

@@ -126,8 +126,8 @@ OF_INLINE F32s RoundedTo(F32s x) {
     return x;
 }
 
-// 32 numbers in a row, from floats: of bf16 a cache line. Past the caches (vec.h, StorePastCaches) where `kPast`, if whole
-// lines can be stored at once; then `to` begins one.
+// 32 numbers in a row, from floats: of bf16 a cache line. Past the caches (vec.h, StorePastCaches) where `kPast`, if
+// whole lines can be stored at once; then `to` begins one.
 template <bool kPast, typename T>
 OF_INLINE void StoreLine(T* to, const float* from) {
 #ifdef __AVX512F__

@@ -14,8 +14,8 @@
 
 namespace oneflow::cpu {
 
-// Whether kernels multiply by pairs. Not where there are tiles: Intel's processors take four times as long for a product
-// of pairs as for one of floats.
+// Whether kernels multiply by pairs. Not where there are tiles: Intel's processors take four times as long for a
+// product of pairs as for one of floats.
 #if defined(__AVX512BF16__) && ONEFLOW_TILES == 0
 inline constexpr bool kMultipliesPairs = true;
 #else

@@ -7,8 +7,8 @@
 // Kernels are written over `Tiles`, which is one of:
 //
 //   HardwareTiles   the processor's; variant `amx`
-//   TwinTiles       the same computed by vectors, bit for bit, on any processor; variant `amx_twin`, which tests run. It
-//                   counts what it is asked for, so that the time of a kernel on tiles can be predicted without any.
+//   TwinTiles       the same computed by vectors, bit for bit, on any processor; variant `amx_twin`, which tests run.
+//                   It counts what it is asked for, so that the time of a kernel can be predicted without any tiles.
 //
 //   const Tiles::Scope scope;                       in each thread, before its first tile; releases them at the end
 //   Tiles::Zero<0>();                               or Load
@@ -54,6 +54,19 @@ inline constexpr bool kHasTiles = true;
 using Tiles = TwinTiles;
 #else
 inline constexpr bool kHasTiles = false;
+// What all tiles have. Without any there are no definitions: no kernel calls them.
+class Tiles {
+ public:
+  class Scope {};
+  template <int kTile>
+  static void Zero();
+  template <int kTile>
+  static void Load(const void* from, int64_t stride);
+  template <int kTile>
+  static void Store(void* to, int64_t stride);
+  template <int kSums, int kA, int kB>
+  static void Dot();
+};
 #endif
 
 }  // namespace oneflow::cpu

@@ -88,9 +88,9 @@ OF_INLINE void MultiplyBlock(const TilePair& a, const TilePair& b, int64_t steps
   MultiplyBlock(a, b, steps, [](int64_t) OF_INLINED {});
 }
 
-// Strips of 32 rows and panels of 32 columns that one thread multiplies. For each few strips it goes through all panels,
-// so that the strips stay in the second cache and a panel in the first. Sums may be of several products, each of as many
-// terms as its `steps` times 32.
+// Strips of 32 rows and panels of 32 columns that one thread multiplies. For each few strips it goes through all
+// panels, so that the strips stay in the second cache and a panel in the first. Sums may be of several products, each
+// of as many terms as its `steps` times 32.
 struct StripsAndPanels {
   static constexpr int kMostProducts = 3;
   int64_t first_strip, last_strip, strips_at_once;
@@ -111,9 +111,9 @@ OF_INLINE TilePair TilesAt(F&& f, int64_t index, int product) {
   }
 }
 
-// a_of(strip) and b_of(panel) are TilePairs; of several products a_of(strip, product). finish(strip, panel, row, sums) is
-// given each row of each block, 32 floats; it runs between the products of the next block. A panel's lines are asked for
-// during the one before. REQUIRES: a Tiles::Scope.
+// a_of(strip) and b_of(panel) are TilePairs; of several products a_of(strip, product). finish(strip, panel, row, sums)
+// is given each row of each block, 32 floats; it runs between the products of the next block. A panel's lines are asked
+// for during the one before. REQUIRES: a Tiles::Scope.
 template <typename AOf, typename BOf, typename Finish>
 void MultiplyStrips(const StripsAndPanels& all, AOf&& a_of, BOf&& b_of, Finish&& finish) {
   alignas(64) float sums[2][kBlock * kBlock];

@@ -1,5 +1,6 @@
-// The processor's tiles (tile.h), by AMX. The only file with its instructions, written as assembler: GCC 12's intrinsics
-// do not say which memory they read, so that it may move or drop stores before them; and so they need no -mamx flags.
+// The processor's tiles (tile.h), by AMX. The only file with its instructions, written as assembler: GCC 12's
+// intrinsics do not say which memory they read, so that it may move or drop stores before them; and so they need no
+// -mamx flags.
 //
 // A process has to ask the system before its first tile (kernels/cpu/dispatch.cc does), and each thread loads the
 // configuration for itself.

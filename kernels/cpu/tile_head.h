@@ -1,5 +1,5 @@
-// The product and loss of a model's head (matmul_cross_entropy.h) on tiles, of operands of bf16. No logit reaches memory,
-// and each is computed and exponentiated once:
+// The product and loss of a model's head (matmul_cross_entropy.h) on tiles, of operands of bf16. No logit reaches
+// memory, and each is computed and exponentiated once:
 //
 //   1  for panels of 32 classes, all rows:   z = x w,   e = 2^(z / ln 2 - r),  sums of e      e is kept, as bf16
 //      r is a guess of a row's greatest logit: of the first panel of each of some parts of the classes

@@ -1,4 +1,5 @@
-// What tiles load, made of row-major matrices of bf16 (tile.h). What there is less than a tile of is filled up with zeros.
+// What tiles load, made of row-major matrices of bf16 (tile.h). What there is less than a tile of is filled up with
+// zeros.
 //
 //   WeaveTile        terms are rows:      b tile from 32 rows of 16 columns      to[p][c] = from[2p][c], from[2p+1][c]
 //   WeaveColumns     terms are columns:   b tile from 16 rows of 32 columns      to[p][c] = from[c][2p], from[c][2p+1]

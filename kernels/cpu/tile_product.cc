@@ -28,8 +28,8 @@ namespace {
 // Bytes of c above which it goes past the caches: what comes next would not find all of it in a second cache anyway,
 // and no line is read before it is written.
 constexpr int64_t kMostCachedOutput = 512 << 10;
-// Bytes of a's rows that are multiplied by all panels in turn: a third of a second cache of 2 MiB, since a panel and c's
-// lines pass through it too.
+// Bytes of a's rows that are multiplied by all panels in turn: a third of a second cache of 2 MiB, since a panel and
+// c's lines pass through it too.
 constexpr int64_t kBytesOfStrips = 768 << 10;
 constexpr int64_t kMostStrips = 16;
 
@@ -336,7 +336,8 @@ class TileRowsProduct : public NarrowProduct {
     }
   }
 
-  // sums += strips x panel, block by block. Meanwhile the panel's rows of the next chunk are asked for, from `ahead` on.
+  // sums += strips x panel, block by block. Meanwhile the panel's rows of the next chunk are asked for, from `ahead`
+  // on.
   void AddPanel(const char* strips, const char* panel, int64_t steps, bool is_first, const BFloat16* ahead,
                 float* sums) const {
     const int64_t blocks = s_.m / kBlock;

@@ -6,8 +6,8 @@
 //   avx512        x86-64-v4: 512-bit vectors with masks
 //   avx2          x86-64-v3: 256-bit vectors, fused multiply-add, f16 conversions
 //   portable      what every processor of the architecture has
-//   amx_twin      the kernels of amx on tiles in memory: the same bits, slowly, wherever avx512_bf16 runs. Only in builds
-//                 with tests, and only when it is asked for
+//   amx_twin      the kernels of amx on tiles in memory: the same bits, slowly, wherever avx512_bf16 runs. Only in
+//                 builds with tests, and only when it is asked for
 //
 // oneDNN does the same for its own (bf16 products on AMX among them). Random numbers, initial values, copies and
 // integers are the same to the bit; what sums floats agrees within rounding.
@@ -56,7 +56,8 @@ struct Processor {
 };
 // Whether it can run a variant of that name.
 bool CanRun(const Processor& processor, absl::string_view variant);
-// How good that variant is for it, of those that it can run: the greatest number is taken. 0: only when it is asked for.
+// How good that variant is for it, of those that it can run: the greatest number is taken. 0: only when it is asked
+// for.
 int Preference(const Processor& processor, absl::string_view variant);
 // The one that this process runs on. Asks the system to let all of its threads use tiles, where there are any.
 const Processor& TheProcessor();

@@ -233,8 +233,8 @@ OF_INLINE F32s ExpBelowZero(F32s x) {
   return x < low ? Splat(0) : y;
 }
 
-// 2^t; 0 below -126, 2^127 above 127, of a NaN a NaN. kDegree 5: to 1.5e-7 relative; 4: to 2.7e-6, which is enough of what
-// is rounded to bf16. (t = n + r, |r| <= 1/2: minimax fits of 2^r; n is added to the exponent.)
+// 2^t; 0 below -126, 2^127 above 127, of a NaN a NaN. kDegree 5: to 1.5e-7 relative; 4: to 2.7e-6, which is enough of
+// what is rounded to bf16. (t = n + r, |r| <= 1/2: minimax fits of 2^r; n is added to the exponent.)
 template <int kDegree>
 OF_INLINE F32s Exp2(F32s x) {
   static_assert(kDegree == 4 || kDegree == 5);

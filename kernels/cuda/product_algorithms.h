@@ -1,5 +1,5 @@
-// Which algorithm of cuBLASLt each product takes, and of cuDNN each convolution, as a file says: measured once on a kind of GPU, the same in every
-// later run.
+// Which algorithm of cuBLASLt each product takes, and of cuDNN each convolution, as a file says: measured once on a
+// kind of GPU, the same in every later run.
 //
 //   oneflow products 1
 //   gpu NVIDIA H100 80GB HBM3, cublaslt 130100, driver 13000

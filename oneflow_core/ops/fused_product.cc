@@ -1,6 +1,7 @@
-// What the compiler makes of a product by a weight in panels and of what follows it (compiler/passes/fusion_patterns.cc):
-// a bias, a gelu behind it, the gradients of both, and sums of several products. Like all fused ops each is what its
-// parts are, but that it rounds once, what it gives; models do not name them and no gradient flows through them.
+// What the compiler makes of a product by a weight in panels and of what follows it
+// (compiler/passes/fusion_patterns.cc): a bias, a gelu behind it, the gradients of both, and sums of several products.
+// Like all fused ops each is what its parts are, but that it rounds once, what it gives; models do not name them and no
+// gradient flows through them.
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/ops/packed_product.h"

@@ -9,8 +9,8 @@
 
 namespace oneflow::ops {
 
-// What the product of operands `a_index` and the one behind it is, rounded to `out`. InvalidArgument if the second is no
-// such weight, or has another number of rows than the first has columns.
+// What the product of operands `a_index` and the one behind it is, rounded to `out`. InvalidArgument if the second is
+// no such weight, or has another number of rows than the first has columns.
 inline absl::StatusOr<TensorType> PackedProductType(const InferContext& c, int a_index, DType out) {
   const TensorType &a = c.inputs[a_index], &w = c.inputs[a_index + 1];
   const int64_t k = kPairedRows * w.shape[1], n = kPanelColumns * w.shape[0];

@@ -3,7 +3,7 @@
 //   pack_weight      w[k,n]               ->  [n/64, k/2, 64, 2]     k: S(0)->S(1)    n: S(1)->S(0)
 //   ..._both_ways    w[k,n]               ->  that, and [k/64, n/2, 64, 2]
 //   packed_matmul    a[..,k], packed      ->  [.., n]                as matmul
-//   ..._bias, ..._bias_gelu, ..._gelu_bias_grad                      rows and n alone, since what follows needs whole sums
+//   ..._bias, ..._bias_gelu, ..._gelu_bias_grad        rows and n alone, since what follows needs whole sums
 //   sum_packed_...   a, packed, b, packed, ...  ->  [.., n]          k of all at once
 #include <algorithm>
 

@@ -72,8 +72,8 @@ std::vector<std::vector<std::string>> LayoutsOfNarrowGpts() {
 class NarrowLayoutsTest : public LayoutsTest {
  protected:
   NarrowLayoutsTest() {
-    first_bar_ = 1e-5;
-    last_bar_ = 2e-4;
+    first_bar_ = 2e-5;
+    last_bar_ = 4e-4;
   }
   static std::string InBf16(const std::string& config) { return config + " precision { compute: BF16 }"; }
 };

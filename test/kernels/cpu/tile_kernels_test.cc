@@ -197,8 +197,8 @@ TEST(TileKernelsTest, TheProcessorGivesTheTwinsBits) {
   }
 }
 
-// The code of variant amx itself, whose instructions on tiles are carried out one by one by a trap where the processor does
-// not know them.
+// The code of variant amx itself, whose instructions on tiles are carried out one by one by a trap where the processor
+// does not know them.
 TEST(TileKernelsTest, TheCodeForAmxGivesTheTwinsBits) {
   const CpuVariant* const twin = Variant("amx_twin");
   if (twin == nullptr) GTEST_SKIP() << "its vectors are those of a processor with avx512_bf16";

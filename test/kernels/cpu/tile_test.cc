@@ -1,5 +1,5 @@
-// Tiles in memory against the formula of tile.h, and what is packed for tiles and multiplied on them against the plainest
-// loops: bit for bit. Compiled for the processor that the tests are compiled for, so that it runs on any.
+// Tiles in memory against the formula of tile.h, and what is packed for tiles and multiplied on them against the
+// plainest loops: bit for bit. Compiled for the processor that the tests are compiled for, so that it runs on any.
 #include "kernels/cpu/tile.h"
 
 #include <bit>
@@ -224,8 +224,8 @@ TEST(TileProductTest, RowsTimesAWeightInPanels) {
   }
 }
 
-// Few sums of many rows are cut at multiples of 128 rows, which are those of 32 too: of one thread the bits are those of
-// one sum.
+// Few sums of many rows are cut at multiples of 128 rows, which are those of 32 too: of one thread the bits are those
+// of one sum.
 TEST(TileProductTest, GradientsOfWeights) {
   for (const auto& [m, k, n] : {std::tuple(32, 1, 64), std::tuple(64, 100, 32), std::tuple(96, 700, 64),
                                 std::tuple(320, 40, 256), std::tuple(32, 512, 32)}) {

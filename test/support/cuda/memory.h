@@ -24,8 +24,8 @@ bool HasProtectionKeys();
 char* AllocateOn(int device, size_t bytes);
 // False if no allocation begins there.
 bool FreeOn(int device, void* data);
-// What libraries hold there that nobody can address: a context, buffers of a communicator. False if the device has not so
-// much left.
+// What libraries hold there that nobody can address: a context, buffers of a communicator. False if the device has not
+// so much left.
 bool HoldOn(int device, size_t bytes);
 void LetGoOn(int device, size_t bytes);
 size_t BytesInUse(int device);

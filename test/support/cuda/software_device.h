@@ -81,14 +81,15 @@ inline constexpr int kProductAlgorithms = 3;
 void SetTimesOfProducts(const std::array<int, kProductAlgorithms>& microseconds);
 std::array<int64_t, kProductAlgorithms> ProductsByAlgorithm();
 
-// What libraries hold of a device's memory beside what their callers allocate: about what the real ones hold on an H100.
+// What libraries hold of a device's memory beside what their callers allocate: about what the real ones hold on an
+// H100.
 inline constexpr size_t kContextBytes = size_t{512} << 20;   // of a process, from its first call on the device
 inline constexpr size_t kCublasLtBytes = size_t{32} << 20;   // of a handle
 inline constexpr size_t kCudnnBytes = size_t{64} << 20;      // of a handle
 inline constexpr size_t kNcclRankBytes = size_t{384} << 20;  // of a communicator, for each rank on the device
 
-// How urgent each stream of the device is that was made and is not gone, in the order in which they were made: the less,
-// the more urgent.
+// How urgent each stream of the device is that was made and is not gone, in the order in which they were made: the
+// less, the more urgent.
 std::vector<int> StreamPriorities(int device);
 
 // How many ranks of communicators have made a call, which lets NCCL connect them, and how many kernels were launched,

@@ -26,8 +26,9 @@ Tensors BiasedGelu(RefCall& c) {
   return {h, Part("gelu", {}, {h})[0]};
 }
 Tensors GeluBiasGrad(RefCall& c) {
-  const RefTensor d = Part("gelu_grad", {}, {Unrounded(c, 0), c.in[2]})[0];
-  return {Of(OutType(c), d), Part("bias_grad", {}, {d})[0]};
+  Tensors d = Part("gelu_bias_grad", {}, {Unrounded(c, 0), c.in[2]});
+  d[0] = Of(OutType(c), d[0]);
+  return d;
 }
 Tensors SumOfProducts(RefCall& c) {
   RefTensor sum = Unrounded(c, 0);
@@ -71,8 +72,9 @@ sum_packed_matmul(bf16[8,128], bf16[4,64,64,2], bf16[8,64], bf16[4,32,64,2]) | -
 
 RefTensor Narrow(RefTensor x) { return Of(DType::kBFloat16, std::move(x)); }
 
-// Every op on an a of these rows of k numbers, and weights of n columns; the result is of that type. Weights are so small
-// that what parts of a are rounded by stays within `tolerance` (packed_matmul.cc); sums of columns are of rounded numbers.
+// Every op on an a of these rows of k numbers, and weights of n columns; the result is of that type. Weights are so
+// small that what parts of a are rounded by stays within `tolerance` (packed_matmul.cc); sums of columns are of rounded
+// numbers.
 void AddAll(Random& r, const Dims& rows, int64_t k, int64_t n, DType out, double tolerance, const std::string& what,
             OpCases& cases) {
   const auto row_of = [&](int64_t size) {

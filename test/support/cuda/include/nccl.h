@@ -93,9 +93,9 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm);
 // or has an error: then it has to be aborted.
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 // Work of the communicator that runs on a stream ends, what comes later does nothing; the communicator is gone. Other
-// ranks are not told. Any thread. Then the call waits for all that the device has to do, since it frees memory: for ever
-// behind a kernel that waits for peers in another communicator, until that one is aborted too. In a group it does the
-// same, and not at the group's end.
+// ranks are not told. Any thread. Then the call waits for all that the device has to do, since it frees memory: for
+// ever behind a kernel that waits for peers in another communicator, until that one is aborted too. In a group it does
+// the same, and not at the group's end.
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 // Any thread:
 //   ncclInProgress          being set up or finalized, or a call is not on its stream yet
