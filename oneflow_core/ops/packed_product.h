@@ -1,6 +1,7 @@
 // What ops share that multiply by a weight in panels (oneflow_core/packed.h).
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
