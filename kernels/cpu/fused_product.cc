@@ -48,8 +48,8 @@ bool ByTiles(const PanelProduct& call) {
 constexpr size_t kLineBytes = 64;
 size_t Lines(size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
-// The products, one after the other, into what `out` says. Several are summed in floats: where the library multiplies
-// bf16 it adds to the first one's sums, elsewhere each has its own.
+// The products, one after the other. One alone goes where the result goes. Several are summed in floats, in the
+// workspace: where the library multiplies bf16 it adds to the first one's sums, elsewhere each has its own.
 class Products {
  public:
   Products(const PanelProduct& call, DType in) : adds_(NarrowProduct::Fastest(in) == NarrowProduct::Way::kLibrary) {
@@ -88,13 +88,14 @@ class Products {
   template <typename T>
   void Add(const char* sums, T* to) const {
     const auto addend = [&](int64_t i) { return reinterpret_cast<const float*>(sums + i * AddendBytes()); };
-    ParallelFor(floats_, Grain(addends_ * 4 + 2), [&](int64_t begin, int64_t end) {
-      VecLoop(end - begin, [&](int64_t j, auto lanes) {
-        F32s sum = Load(addend(0) + begin + j, lanes);
-        for (int64_t i = 1; i < addends_; ++i) sum += Load(addend(i) + begin + j, lanes);
-        Store(to + begin + j, sum, lanes);
-      });
-    });
+    ParallelFor(floats_, Grain(addends_ * static_cast<int64_t>(sizeof(float)) + static_cast<int64_t>(sizeof(T))),
+                [&](int64_t begin, int64_t end) {
+                  VecLoop(end - begin, [&](int64_t j, auto lanes) {
+                    F32s sum = Load(addend(0) + begin + j, lanes);
+                    for (int64_t i = 1; i < addends_; ++i) sum += Load(addend(i) + begin + j, lanes);
+                    Store(to + begin + j, sum, lanes);
+                  });
+                });
   }
 
   const bool adds_;

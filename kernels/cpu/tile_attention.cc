@@ -78,26 +78,23 @@ void PackAlongD(const AttentionShape& s, const Blocks& n, const BFloat16* x, cha
   }
 }
 
-// Sums along the tokens: for each block of d the steps along the tokens, as right operands.
-void PackAlongTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, char* to) {
+// Sums along the tokens: for each block of d the steps along the tokens, tile by tile as `pack` lays them out.
+template <typename Pack>
+void PackByTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, char* to, Pack pack) {
   for (int64_t step = 0; step < n.tokens; ++step) {
     const BFloat16* const from = x + step * kTileTerms * s.columns;
     for (int64_t c = 0; c < s.d; c += kTileSide) {
       char* const tile = to + (c / kBlock * n.tokens + step) * kStepBytes + c / kTileSide % 2 * kTileBytes;
-      WeaveTile(from + c, s.columns, s.tokens - step * kTileTerms, kTileSide, reinterpret_cast<uint32_t*>(tile));
+      pack(from + c, s.columns, s.tokens - step * kTileTerms, kTileSide, reinterpret_cast<uint32_t*>(tile));
     }
   }
 }
-
-// The same as left operands.
+// As right operands, and as left ones.
+void PackAlongTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, char* to) {
+  PackByTokens(s, n, x, to, WeaveTile);
+}
 void TransposeAlongTokens(const AttentionShape& s, const Blocks& n, const BFloat16* x, char* to) {
-  for (int64_t step = 0; step < n.tokens; ++step) {
-    const BFloat16* const from = x + step * kTileTerms * s.columns;
-    for (int64_t c = 0; c < s.d; c += kTileSide) {
-      char* const tile = to + (c / kBlock * n.tokens + step) * kStepBytes + c / kTileSide % 2 * kTileBytes;
-      TransposeTile(from + c, s.columns, s.tokens - step * kTileTerms, kTileSide, reinterpret_cast<uint32_t*>(tile));
-    }
-  }
+  PackByTokens(s, n, x, to, TransposeTile);
 }
 
 // A block of tokens as a left operand: where it lies, or, of one that is not whole, a copy beside zeros in `tail`.

@@ -60,7 +60,7 @@ template <typename T>
 class PanelProductRun {
  public:
   PanelProductRun(const PanelProduct& p, void* workspace)
-      : p_(p), groups_(p.m), past_(GoesPast(p.h, p.m * p.n * static_cast<int64_t>(sizeof(T)))) {
+      : p_(p), groups_(p.m), past_(GoesPast(p.h, Bytes(p)) && (p.y == nullptr || GoesPast(p.y, Bytes(p)))) {
     char* at = static_cast<char*>(workspace);
     for (int i = 0; i < p.num_factors && p.m % kBlock != 0; ++i) {
       tails_[i] = at;
@@ -90,6 +90,7 @@ class PanelProductRun {
   }
 
  private:
+  static int64_t Bytes(const PanelProduct& p) { return p.m * p.n * static_cast<int64_t>(sizeof(T)); }
   int64_t At(int64_t strip, int64_t panel, int64_t row) const { return (strip * kBlock + row) * p_.n + panel * kBlock; }
   OF_INLINE void StoreRow(void* c, int64_t at, const float* row) const {
     T* const to = static_cast<T*>(c) + at;
@@ -219,7 +220,7 @@ class PackedTileProduct : public NarrowProduct {
 
 // --- gradients of weights
 
-// Rows of x[..,columns] as strips of a's tiles, for sums over rows: those of step `step` of `steps`, from row `row` on.
+// Rows of x[rows,columns] as strips of a's tiles, for sums over rows: the 32 of step `step`, where a strip has `steps`.
 void PackTransposed(const BFloat16* x, int64_t rows, int64_t columns, int64_t step, int64_t steps, char* to) {
   const BFloat16* const from = x + step * kTileTerms * columns;
   const int64_t left = rows - step * kTileTerms;
