@@ -107,7 +107,8 @@ absl::Status Variables::ForOurShards(const pb::Variable& variable, const Fn& fn)
     if (device == nullptr || bytes == 0) continue;
     absl::Status status = fn(shard, *device, memory_.Base(shard.rank(), shard.zone()) + shard.offset(), bytes);
     if (!status.ok()) {
-      return Annotate(status, absl::StrCat("variable '", variable.name(), "' on rank ", shard.rank()));
+      return Annotate(status, absl::StrCat("variable '", variable.name(), "' on rank ", shard.rank(), " (",
+                                           plans_.ranks(shard.rank()).device(), ")"));
     }
   }
   return absl::OkStatus();
