@@ -165,9 +165,10 @@ TEST_F(DeviceTest, AFaultIsToldByALaterCallAndStays) {
 TEST_F(DeviceTest, WorkThatHangsHoldsItsStreamAndWhoWaitsForTheDevice) {
   const Stream hung, other;
   DeviceArray<char> array(1);
-  HangDeviceAtWork(0, WorkOf(0) + 1);
+  const int64_t number = WorkOf(0) + 1;
+  HangDeviceAtWork(0, number);
   EXPECT_EQ(Enqueue(hung.get(), "what hangs", [] {}), cudaSuccess);
-  while (WorkOf(0) == 0 || cudaStreamQuery(hung.get()) != cudaErrorNotReady) std::this_thread::yield();
+  while (WorkOf(0) < number) std::this_thread::yield();  // else the other stream's work may be the one that hangs
   EXPECT_EQ(Enqueue(other.get(), "work", [] {}), cudaSuccess);
   EXPECT_EQ(cudaStreamSynchronize(other.get()), cudaSuccess);
   auto waits = std::async(std::launch::async, [] { return cudaDeviceSynchronize(); });
