@@ -153,12 +153,10 @@ const float* AlongQueries(const Shape& s, int64_t rows, int64_t computed, const 
 
 // Turns a row of raw scores into exp(scale * score - shift), zero where the query must not look; returns the sum.
 OF_INLINE float ExpRow(float* row, int64_t visible, int64_t computed, float scale, float shift) {
-  constexpr float kLog2OfE = 1.44269504f;
-  scale *= kLog2OfE;
-  shift *= kLog2OfE;
+  constexpr float kLog2OfE = 1.44269504f;  // not within scale and shift, whose difference may be small beside them
   F32s sum = Splat(0);
   VecLoop(visible, [&](int64_t i, auto lanes) {
-    const F32s e = Keep(Exp2<5>(Load(row + i) * scale - shift), lanes);
+    const F32s e = Keep(Exp2<5>((Load(row + i) * scale - shift) * kLog2OfE), lanes);
     sum += e;
     Store(row + i, e);
   });
