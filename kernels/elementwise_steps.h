@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/kernel.h"
+#include "oneflow_core/elementwise_functions.h"
 
 namespace oneflow {
 
@@ -15,24 +16,11 @@ enum class StepOp : uint8_t {
   kScale,
   kAddScalar,
   kNeg,
-  kExp,
-  kLog,
-  kSqrt,
-  kRsqrt,
-  kSquare,
-  kTanh,
-  kSigmoid,
-  kRelu,
-  kGelu,
   kReluGrad,
   kGeluGrad,
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kMaximum,
-  kMinimum,
-  kHeaviside,
+#define OF_STEP_OP(Name, ...) k##Name,
+  ONEFLOW_UNARY_FUNCTIONS(OF_STEP_OP) ONEFLOW_BINARY_FUNCTIONS(OF_STEP_OP)
+#undef OF_STEP_OP
 };
 
 // Of as many calls and reads as a program may have.

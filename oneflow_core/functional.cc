@@ -69,26 +69,18 @@ Tensor MeanOfRows(Tensor x, const std::vector<int64_t>& axes, bool keepdims, Loc
 
 }  // namespace
 
-Tensor Add(Tensor a, Tensor b, Location loc) { return Call1("add", {a, b}, {}, loc); }
-Tensor Sub(Tensor a, Tensor b, Location loc) { return Call1("sub", {a, b}, {}, loc); }
-Tensor Mul(Tensor a, Tensor b, Location loc) { return Call1("mul", {a, b}, {}, loc); }
-Tensor Div(Tensor a, Tensor b, Location loc) { return Call1("div", {a, b}, {}, loc); }
-Tensor Maximum(Tensor a, Tensor b, Location loc) { return Call1("maximum", {a, b}, {}, loc); }
-Tensor Minimum(Tensor a, Tensor b, Location loc) { return Call1("minimum", {a, b}, {}, loc); }
+#define ONEFLOW_DEFINE(Name, op, ...) \
+  Tensor Name(Tensor x, Location loc) { return Call1(#op, {x}, {}, loc); }
+ONEFLOW_UNARY_FUNCTIONS(ONEFLOW_DEFINE)
+#undef ONEFLOW_DEFINE
+#define ONEFLOW_DEFINE(Name, op, ...) \
+  Tensor Name(Tensor a, Tensor b, Location loc) { return Call1(#op, {a, b}, {}, loc); }
+ONEFLOW_BINARY_FUNCTIONS(ONEFLOW_DEFINE)
+#undef ONEFLOW_DEFINE
 
 Tensor Scale(Tensor x, double alpha, Location loc) { return Call1("scale", {x}, {{"alpha", alpha}}, loc); }
 Tensor AddScalar(Tensor x, double alpha, Location loc) { return Call1("add_scalar", {x}, {{"alpha", alpha}}, loc); }
 Tensor Neg(Tensor x, Location loc) { return Call1("neg", {x}, {}, loc); }
-Tensor Exp(Tensor x, Location loc) { return Call1("exp", {x}, {}, loc); }
-Tensor Log(Tensor x, Location loc) { return Call1("log", {x}, {}, loc); }
-Tensor Sqrt(Tensor x, Location loc) { return Call1("sqrt", {x}, {}, loc); }
-Tensor Rsqrt(Tensor x, Location loc) { return Call1("rsqrt", {x}, {}, loc); }
-Tensor Square(Tensor x, Location loc) { return Call1("square", {x}, {}, loc); }
-Tensor Tanh(Tensor x, Location loc) { return Call1("tanh", {x}, {}, loc); }
-Tensor Sigmoid(Tensor x, Location loc) { return Call1("sigmoid", {x}, {}, loc); }
-Tensor Relu(Tensor x, Location loc) { return Call1("relu", {x}, {}, loc); }
-Tensor Gelu(Tensor x, Location loc) { return Call1("gelu", {x}, {}, loc); }
-
 Tensor Cast(Tensor x, DType dtype, Location loc) {
   if (x.valid() && x.type().dtype == dtype) return x;
   return Call1("cast", {x}, {{"dtype", std::string(Name(dtype))}}, loc);

@@ -13,18 +13,20 @@
 #include <vector>
 
 #include "oneflow_core/builder.h"
+#include "oneflow_core/elementwise_functions.h"
 
 namespace oneflow {
 
 using Location = std::source_location;
 
-// Elementwise, with NumPy broadcasting.
-Tensor Add(Tensor a, Tensor b, Location loc = Location::current());
-Tensor Sub(Tensor a, Tensor b, Location loc = Location::current());
-Tensor Mul(Tensor a, Tensor b, Location loc = Location::current());
-Tensor Div(Tensor a, Tensor b, Location loc = Location::current());
-Tensor Maximum(Tensor a, Tensor b, Location loc = Location::current());
-Tensor Minimum(Tensor a, Tensor b, Location loc = Location::current());
+// The functions of elementwise_functions.h: Exp(x), Relu(x), ... of one tensor, and Add(a, b), Maximum(a, b), ... of
+// two, with NumPy broadcasting.
+#define ONEFLOW_DECLARE(Name, ...) Tensor Name(Tensor x, Location loc = Location::current());
+ONEFLOW_UNARY_FUNCTIONS(ONEFLOW_DECLARE)
+#undef ONEFLOW_DECLARE
+#define ONEFLOW_DECLARE(Name, ...) Tensor Name(Tensor a, Tensor b, Location loc = Location::current());
+ONEFLOW_BINARY_FUNCTIONS(ONEFLOW_DECLARE)
+#undef ONEFLOW_DECLARE
 
 // A left operand that remembers where it was written: operators cannot have a default argument.
 struct LocatedTensor {
@@ -39,15 +41,6 @@ inline Tensor operator*(LocatedTensor a, Tensor b) { return Mul(a.tensor, b, a.l
 Tensor Scale(Tensor x, double alpha, Location loc = Location::current());      // alpha * x
 Tensor AddScalar(Tensor x, double alpha, Location loc = Location::current());  // x + alpha
 Tensor Neg(Tensor x, Location loc = Location::current());
-Tensor Exp(Tensor x, Location loc = Location::current());
-Tensor Log(Tensor x, Location loc = Location::current());
-Tensor Sqrt(Tensor x, Location loc = Location::current());
-Tensor Rsqrt(Tensor x, Location loc = Location::current());
-Tensor Square(Tensor x, Location loc = Location::current());
-Tensor Tanh(Tensor x, Location loc = Location::current());
-Tensor Sigmoid(Tensor x, Location loc = Location::current());
-Tensor Relu(Tensor x, Location loc = Location::current());
-Tensor Gelu(Tensor x, Location loc = Location::current());
 Tensor Cast(Tensor x, DType dtype, Location loc = Location::current());
 // b[i] is added to all elements whose index along `axis` is i.
 Tensor BiasAdd(Tensor x, Tensor b, int axis = -1, Location loc = Location::current());

@@ -339,14 +339,14 @@ const char* BatchNorm(const KernelArgs& args) {
 }
 template <typename T>
 const char* BatchNormRelu(const KernelArgs& args) {
-  return Normalize<T>(args, 2, [](F32s y, int64_t, auto) OF_INLINED { return Positive(y); });
+  return Normalize<T>(args, 2, [](F32s y, int64_t, auto) OF_INLINED { return ReluOf(y); });
 }
 // in: x, gamma, beta, mean, var, r.
 template <typename T>
 const char* BatchNormAddRelu(const KernelArgs& args) {
   const T* const r = args.in[5].as<const T>();
   return Normalize<T>(args, 3,
-                      [=](F32s y, int64_t at, auto lanes) OF_INLINED { return Positive(y + Load(r + at, lanes)); });
+                      [=](F32s y, int64_t at, auto lanes) OF_INLINED { return ReluOf(y + Load(r + at, lanes)); });
 }
 
 // The gradient of a norm's output as it comes, and as it comes through a ReLU behind the norm.

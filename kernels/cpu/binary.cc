@@ -57,35 +57,13 @@ const char* Broadcast(const KernelArgs& args, F f) {
   return nullptr;
 }
 
-template <typename T>
-const char* Add(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return a + b; });
-}
-template <typename T>
-const char* Sub(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return a - b; });
-}
-template <typename T>
-const char* Mul(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return a * b; });
-}
-template <typename T>
-const char* Div(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return a / b; });
-}
-
-template <typename T>
-const char* Maximum(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return LargerOf(a, b); });
-}
-template <typename T>
-const char* Minimum(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return SmallerOf(a, b); });
-}
-template <typename T>
-const char* Heaviside(const KernelArgs& args) {
-  return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return HeavisideOf(a, b); });
-}
+#define OF_DEFINE_KERNEL(Name, ...)                                                      \
+  template <typename T>                                                                  \
+  const char* Name##Kernel(const KernelArgs& args) {                                     \
+    return Broadcast<T>(args, [](F32s a, F32s b) OF_INLINED { return Name##Of(a, b); }); \
+  }
+ONEFLOW_BINARY_FUNCTIONS(OF_DEFINE_KERNEL)
+#undef OF_DEFINE_KERNEL
 
 // The operands are added in their order, in one pass, and the sum is rounded to what the output holds.
 template <typename From, typename To>
@@ -111,14 +89,9 @@ const char* AddN(const KernelArgs& args) {
 }  // namespace
 
 KernelList BinaryKernels() {
-  return {OF_FLOAT_KERNELS("add", Add),
-          OF_FLOAT_KERNELS("sub", Sub),
-          OF_FLOAT_KERNELS("mul", Mul),
-          OF_FLOAT_KERNELS("div", Div),
-          OF_FLOAT_KERNELS("maximum", Maximum),
-          OF_FLOAT_KERNELS("minimum", Minimum),
-          OF_FLOAT_KERNELS("heaviside", Heaviside),
-          OF_FLOAT_KERNELS("add_n", AddN)};
+#define OF_LIST(Name, op, ...) OF_FLOAT_KERNELS(#op, Name##Kernel),
+  return {ONEFLOW_BINARY_FUNCTIONS(OF_LIST) OF_FLOAT_KERNELS("add_n", AddN)};
+#undef OF_LIST
 }
 
 }  // namespace oneflow::cpu

@@ -134,42 +134,20 @@ class StepRunner {
         return One(step, [=](F32s a) OF_INLINED { return a + Splat(alpha); });
       case StepOp::kNeg:
         return One(step, [](F32s a) OF_INLINED { return -a; });
-      case StepOp::kExp:
-        return One(step, [](F32s a) OF_INLINED { return Exp(a); });
-      case StepOp::kLog:
-        return One(step, [](F32s a) OF_INLINED { return LogOf(a); });
-      case StepOp::kSqrt:
-        return One(step, [](F32s a) OF_INLINED { return Sqrt(a); });
-      case StepOp::kRsqrt:
-        return One(step, [](F32s a) OF_INLINED { return RsqrtOf(a); });
-      case StepOp::kSquare:
-        return One(step, [](F32s a) OF_INLINED { return a * a; });
-      case StepOp::kTanh:
-        return One(step, [](F32s a) OF_INLINED { return Tanh(a); });
-      case StepOp::kSigmoid:
-        return One(step, [](F32s a) OF_INLINED { return SigmoidOf(a); });
-      case StepOp::kRelu:
-        return One(step, [](F32s a) OF_INLINED { return Positive(a); });
-      case StepOp::kGelu:
-        return One(step, [](F32s a) OF_INLINED { return GeluOf(a); });
       case StepOp::kReluGrad:
         return Two(step, [](F32s dy, F32s y) OF_INLINED { return ReluSlope(y, dy); });
       case StepOp::kGeluGrad:
         return Two(step, [](F32s dy, F32s x) OF_INLINED { return dy * GeluSlope(x); });
-      case StepOp::kAdd:
-        return Two(step, [](F32s a, F32s b) OF_INLINED { return a + b; });
-      case StepOp::kSub:
-        return Two(step, [](F32s a, F32s b) OF_INLINED { return a - b; });
-      case StepOp::kMul:
-        return Two(step, [](F32s a, F32s b) OF_INLINED { return a * b; });
-      case StepOp::kDiv:
-        return Two(step, [](F32s a, F32s b) OF_INLINED { return a / b; });
-      case StepOp::kMaximum:
-        return Two(step, [](F32s a, F32s b) OF_INLINED { return LargerOf(a, b); });
-      case StepOp::kMinimum:
-        return Two(step, [](F32s a, F32s b) OF_INLINED { return SmallerOf(a, b); });
-      case StepOp::kHeaviside:
-        return Two(step, [](F32s a, F32s b) OF_INLINED { return HeavisideOf(a, b); });
+#define OF_STEP(Name, ...) \
+  case StepOp::k##Name:    \
+    return One(step, [](F32s x) OF_INLINED { return Name##Of(x); });
+        ONEFLOW_UNARY_FUNCTIONS(OF_STEP)
+#undef OF_STEP
+#define OF_STEP(Name, ...) \
+  case StepOp::k##Name:    \
+    return Two(step, [](F32s a, F32s b) OF_INLINED { return Name##Of(a, b); });
+        ONEFLOW_BINARY_FUNCTIONS(OF_STEP)
+#undef OF_STEP
     }
   }
 

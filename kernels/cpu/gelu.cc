@@ -1,4 +1,4 @@
-// gelu(x) = x Phi(x) with the exact normal distribution, and dx = dy (Phi(x) + x phi(x)).
+// The gradient of gelu(x) = x Phi(x), with the exact normal distribution: dx = dy (Phi(x) + x phi(x)).
 //
 // bias_add_gelu and gelu_bias_grad are what the compiler makes for GPUs. Here, where a pass less gains nothing
 // (kernels/README.md), they are their parts, some rows at a time.
@@ -11,17 +11,6 @@
 
 namespace oneflow::cpu {
 namespace {
-
-template <typename T>
-const char* Gelu(const KernelArgs& args) {
-  const T* const x = args.in[0].as<const T>();
-  T* const y = args.out[0].as<T>();
-  ParallelFor(args.in[0].count, Grain(2 * sizeof(T)), [&](int64_t begin, int64_t end) {
-    VecLoop(end - begin,
-            [&](int64_t i, auto lanes) { Store(y + begin + i, GeluOf(Load(x + begin + i, lanes)), lanes); });
-  });
-  return nullptr;
-}
 
 // in: dy, x.
 template <typename T>
@@ -55,8 +44,7 @@ const char* GeluBiasGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList GeluKernels() {
-  return {OF_FLOAT_KERNELS("gelu", Gelu), OF_FLOAT_KERNELS("gelu_grad", GeluGrad),
-          OF_FLOAT_KERNELS("bias_add_gelu", BiasAddGelu),
+  return {OF_FLOAT_KERNELS("gelu_grad", GeluGrad), OF_FLOAT_KERNELS("bias_add_gelu", BiasAddGelu),
           OF_FLOAT_KERNELS("gelu_bias_grad", GeluBiasGrad, SumsWorkspace)};
 }
 

@@ -34,33 +34,13 @@ template <typename T>
 const char* Neg(const KernelArgs& args) {
   return Map<T>(args, [](F32s x) OF_INLINED { return -x; });
 }
-const char* ExpKernel(const KernelArgs& args) {
-  return Map<float>(args, [](F32s x) OF_INLINED { return Exp(x); });
-}
-const char* Log(const KernelArgs& args) {
-  return Map<float>(args, [](F32s x) OF_INLINED { return LogOf(x); });
-}
-const char* SqrtKernel(const KernelArgs& args) {
-  return Map<float>(args, [](F32s x) OF_INLINED { return Sqrt(x); });
-}
-const char* Rsqrt(const KernelArgs& args) {
-  return Map<float>(args, [](F32s x) OF_INLINED { return RsqrtOf(x); });
-}
-const char* Square(const KernelArgs& args) {
-  return Map<float>(args, [](F32s x) OF_INLINED { return x * x; });
-}
-template <typename T>
-const char* TanhKernel(const KernelArgs& args) {
-  return Map<T>(args, [](F32s x) OF_INLINED { return Tanh(x); });
-}
-template <typename T>
-const char* Sigmoid(const KernelArgs& args) {
-  return Map<T>(args, [](F32s x) OF_INLINED { return SigmoidOf(x); });
-}
-template <typename T>
-const char* Relu(const KernelArgs& args) {
-  return Map<T>(args, [](F32s x) OF_INLINED { return Positive(x); });
-}
+#define OF_DEFINE_KERNEL(Name, ...)                                     \
+  template <typename T>                                                 \
+  const char* Name##Kernel(const KernelArgs& args) {                    \
+    return Map<T>(args, [](F32s x) OF_INLINED { return Name##Of(x); }); \
+  }
+ONEFLOW_UNARY_FUNCTIONS(OF_DEFINE_KERNEL)
+#undef OF_DEFINE_KERNEL
 
 // in: dy, y.
 template <typename T>
@@ -104,20 +84,23 @@ const char* AddReluGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList UnaryKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {OF_FLOAT_KERNELS("scale", Scale),
-          OF_FLOAT_KERNELS("add_scalar", AddScalar),
-          OF_FLOAT_KERNELS("neg", Neg),
-          OF_FLOAT_KERNELS("tanh", TanhKernel),
-          OF_FLOAT_KERNELS("sigmoid", Sigmoid),
-          OF_FLOAT_KERNELS("relu", Relu),
-          OF_FLOAT_KERNELS("relu_grad", ReluGrad),
-          OF_FLOAT_KERNELS("add_relu_grad", AddReluGrad),
-          {"exp", kF32, ExpKernel},
-          {"log", kF32, Log},
-          {"sqrt", kF32, SqrtKernel},
-          {"rsqrt", kF32, Rsqrt},
-          {"square", kF32, Square}};
+  KernelList kernels = {OF_FLOAT_KERNELS("scale", Scale), OF_FLOAT_KERNELS("add_scalar", AddScalar),
+                        OF_FLOAT_KERNELS("neg", Neg), OF_FLOAT_KERNELS("relu_grad", ReluGrad),
+                        OF_FLOAT_KERNELS("add_relu_grad", AddReluGrad)};
+  const auto add = [&](KernelList more) { kernels.insert(kernels.end(), more.begin(), more.end()); };
+// By precision.
+#define OF_KERNELS_kFull(Name, op)                  \
+  {                                                 \
+    { #op, DType::kFloat32, Name##Kernel < float> } \
+  }
+#define OF_KERNELS_kFollow(Name, op) \
+  { OF_FLOAT_KERNELS(#op, Name##Kernel) }
+#define OF_ADD(Name, op, f, dx, precision, ...) add(OF_KERNELS_##precision(Name, op));
+  ONEFLOW_UNARY_FUNCTIONS(OF_ADD)
+#undef OF_ADD
+#undef OF_KERNELS_kFull
+#undef OF_KERNELS_kFollow
+  return kernels;
 }
 
 }  // namespace oneflow::cpu

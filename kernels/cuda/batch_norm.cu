@@ -11,6 +11,7 @@
 // neighbouring channels, so that its threads read neighbours in both cases.
 #include <algorithm>
 
+#include "kernels/cuda/float_functions.cuh"
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/team.cuh"
@@ -204,8 +205,6 @@ struct Norm {
 struct Same {
   __device__ float operator()(float y, int64_t) const { return y; }
 };
-// NaN stays NaN: it is not < 0.
-__device__ inline float Positive(float x) { return x < 0.0f ? 0.0f : x; }
 
 // y = then(norm of x, i); in: x, gamma, beta, mean, var.
 template <typename T, typename Then>
@@ -222,13 +221,13 @@ const char* BatchNorm(const KernelArgs& args) {
 }
 template <typename T>
 const char* BatchNormRelu(const KernelArgs& args) {
-  return NormThen<T>(args, [] __device__(float y, int64_t) { return Positive(y); });
+  return NormThen<T>(args, [] __device__(float y, int64_t) { return ReluOf(y); });
 }
 // in: behind the others, r.
 template <typename T>
 const char* BatchNormAddRelu(const KernelArgs& args) {
   const T* const r = args.in[5].as<const T>();
-  return NormThen<T>(args, [r] __device__(float y, int64_t i) { return Positive(y + Widen(r[i])); });
+  return NormThen<T>(args, [r] __device__(float y, int64_t i) { return ReluOf(y + Widen(r[i])); });
 }
 
 // What a gradient is made of: dy, or where a ReLU is behind the norm, what that lets pass.

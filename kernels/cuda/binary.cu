@@ -23,35 +23,13 @@ const char* Broadcast(const KernelArgs& args, F f) {
   });
 }
 
-template <typename T>
-const char* Add(const KernelArgs& args) {
-  return Broadcast<T>(args, [] __device__(float a, float b) { return a + b; });
-}
-template <typename T>
-const char* Sub(const KernelArgs& args) {
-  return Broadcast<T>(args, [] __device__(float a, float b) { return a - b; });
-}
-template <typename T>
-const char* Mul(const KernelArgs& args) {
-  return Broadcast<T>(args, [] __device__(float a, float b) { return a * b; });
-}
-template <typename T>
-const char* Div(const KernelArgs& args) {
-  return Broadcast<T>(args, [] __device__(float a, float b) { return a / b; });
-}
-
-template <typename T>
-const char* Maximum(const KernelArgs& args) {
-  return Broadcast<T>(args, [] __device__(float a, float b) { return LargerOf(a, b); });
-}
-template <typename T>
-const char* Minimum(const KernelArgs& args) {
-  return Broadcast<T>(args, [] __device__(float a, float b) { return SmallerOf(a, b); });
-}
-template <typename T>
-const char* Heaviside(const KernelArgs& args) {
-  return Broadcast<T>(args, [] __device__(float a, float b) { return HeavisideOf(a, b); });
-}
+#define OF_DEFINE_KERNEL(Name, ...)                                                        \
+  template <typename T>                                                                    \
+  const char* Name##Kernel(const KernelArgs& args) {                                       \
+    return Broadcast<T>(args, [] __device__(float a, float b) { return Name##Of(a, b); }); \
+  }
+ONEFLOW_BINARY_FUNCTIONS(OF_DEFINE_KERNEL)
+#undef OF_DEFINE_KERNEL
 
 // Operands that one launch adds: pointers are kernel parameters.
 constexpr int kOperands = 16;
@@ -98,14 +76,9 @@ const char* AddN(const KernelArgs& args) {
 }  // namespace
 
 KernelList BinaryKernels() {
-  return {OF_FLOAT_KERNELS("add", Add),
-          OF_FLOAT_KERNELS("sub", Sub),
-          OF_FLOAT_KERNELS("mul", Mul),
-          OF_FLOAT_KERNELS("div", Div),
-          OF_FLOAT_KERNELS("maximum", Maximum),
-          OF_FLOAT_KERNELS("minimum", Minimum),
-          OF_FLOAT_KERNELS("heaviside", Heaviside),
-          OF_FLOAT_KERNELS("add_n", AddN)};
+#define OF_LIST(Name, op, ...) OF_FLOAT_KERNELS(#op, Name##Kernel),
+  return {ONEFLOW_BINARY_FUNCTIONS(OF_LIST) OF_FLOAT_KERNELS("add_n", AddN)};
+#undef OF_LIST
 }
 
 }  // namespace oneflow::cuda

@@ -35,42 +35,20 @@ __device__ void DoStep(const ElementwiseStep& step, float (*slots)[kLanes]) {
       return Each<kLanes>(step, slots, [alpha](float a, float) { return a + alpha; });
     case StepOp::kNeg:
       return Each<kLanes>(step, slots, [](float a, float) { return -a; });
-    case StepOp::kExp:
-      return Each<kLanes>(step, slots, [](float a, float) { return expf(a); });
-    case StepOp::kLog:
-      return Each<kLanes>(step, slots, [](float a, float) { return logf(a); });
-    case StepOp::kSqrt:
-      return Each<kLanes>(step, slots, [](float a, float) { return sqrtf(a); });
-    case StepOp::kRsqrt:
-      return Each<kLanes>(step, slots, [](float a, float) { return RsqrtOf(a); });
-    case StepOp::kSquare:
-      return Each<kLanes>(step, slots, [](float a, float) { return a * a; });
-    case StepOp::kTanh:
-      return Each<kLanes>(step, slots, [](float a, float) { return tanhf(a); });
-    case StepOp::kSigmoid:
-      return Each<kLanes>(step, slots, [](float a, float) { return SigmoidOf(a); });
-    case StepOp::kRelu:
-      return Each<kLanes>(step, slots, [](float a, float) { return ReluOf(a); });
-    case StepOp::kGelu:
-      return Each<kLanes>(step, slots, [](float a, float) { return GeluOf(a); });
     case StepOp::kReluGrad:
       return Each<kLanes>(step, slots, [](float dy, float y) { return ReluSlope(dy, y); });
     case StepOp::kGeluGrad:
       return Each<kLanes>(step, slots, [](float dy, float x) { return dy * GeluSlopeAt(x); });
-    case StepOp::kAdd:
-      return Each<kLanes>(step, slots, [](float a, float b) { return a + b; });
-    case StepOp::kSub:
-      return Each<kLanes>(step, slots, [](float a, float b) { return a - b; });
-    case StepOp::kMul:
-      return Each<kLanes>(step, slots, [](float a, float b) { return a * b; });
-    case StepOp::kDiv:
-      return Each<kLanes>(step, slots, [](float a, float b) { return a / b; });
-    case StepOp::kMaximum:
-      return Each<kLanes>(step, slots, [](float a, float b) { return LargerOf(a, b); });
-    case StepOp::kMinimum:
-      return Each<kLanes>(step, slots, [](float a, float b) { return SmallerOf(a, b); });
-    case StepOp::kHeaviside:
-      return Each<kLanes>(step, slots, [](float a, float b) { return HeavisideOf(a, b); });
+#define OF_STEP(Name, ...) \
+  case StepOp::k##Name:    \
+    return Each<kLanes>(step, slots, [](float x, float) { return Name##Of(x); });
+      ONEFLOW_UNARY_FUNCTIONS(OF_STEP)
+#undef OF_STEP
+#define OF_STEP(Name, ...) \
+  case StepOp::k##Name:    \
+    return Each<kLanes>(step, slots, [](float a, float b) { return Name##Of(a, b); });
+      ONEFLOW_BINARY_FUNCTIONS(OF_STEP)
+#undef OF_STEP
   }
 }
 

@@ -1,4 +1,4 @@
-// gelu(x) = x Phi(x) with the exact normal distribution, and dx = dy (Phi(x) + x phi(x)).
+// The gradient of gelu(x) = x Phi(x), with the exact normal distribution: dx = dy (Phi(x) + x phi(x)).
 //
 // bias_add_gelu gives a bias' sum and its gelu, gelu_bias_grad the gradient of that sum and, of what it was rounded to,
 // that of the bias.
@@ -8,13 +8,6 @@
 
 namespace oneflow::cuda {
 namespace {
-
-template <typename T>
-const char* Gelu(const KernelArgs& args) {
-  return MapFloats(
-      Stream(args), args.in[0].count, [] __device__(float x) { return GeluOf(x); }, args.out[0].as<T>(),
-      args.in[0].as<const T>());
-}
 
 // in: dy, x.
 template <typename T>
@@ -57,8 +50,7 @@ const char* GeluBiasGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList GeluKernels() {
-  return {OF_FLOAT_KERNELS("gelu", Gelu), OF_FLOAT_KERNELS("gelu_grad", GeluGrad),
-          OF_FLOAT_KERNELS("bias_add_gelu", BiasAddGelu),
+  return {OF_FLOAT_KERNELS("gelu_grad", GeluGrad), OF_FLOAT_KERNELS("bias_add_gelu", BiasAddGelu),
           OF_FLOAT_KERNELS("gelu_bias_grad", GeluBiasGrad, SumsWorkspace)};
 }
 

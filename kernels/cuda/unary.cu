@@ -25,33 +25,13 @@ template <typename T>
 const char* Neg(const KernelArgs& args) {
   return MapOne<T>(args, [] __device__(float x) { return -x; });
 }
-const char* Exp(const KernelArgs& args) {
-  return MapOne<float>(args, [] __device__(float x) { return expf(x); });
-}
-const char* Log(const KernelArgs& args) {
-  return MapOne<float>(args, [] __device__(float x) { return logf(x); });
-}
-const char* Sqrt(const KernelArgs& args) {
-  return MapOne<float>(args, [] __device__(float x) { return sqrtf(x); });
-}
-const char* Rsqrt(const KernelArgs& args) {
-  return MapOne<float>(args, [] __device__(float x) { return RsqrtOf(x); });
-}
-const char* Square(const KernelArgs& args) {
-  return MapOne<float>(args, [] __device__(float x) { return x * x; });
-}
-template <typename T>
-const char* Tanh(const KernelArgs& args) {
-  return MapOne<T>(args, [] __device__(float x) { return tanhf(x); });
-}
-template <typename T>
-const char* Sigmoid(const KernelArgs& args) {
-  return MapOne<T>(args, [] __device__(float x) { return SigmoidOf(x); });
-}
-template <typename T>
-const char* Relu(const KernelArgs& args) {
-  return MapOne<T>(args, [] __device__(float x) { return ReluOf(x); });
-}
+#define OF_DEFINE_KERNEL(Name, ...)                                         \
+  template <typename T>                                                     \
+  const char* Name##Kernel(const KernelArgs& args) {                        \
+    return MapOne<T>(args, [] __device__(float x) { return Name##Of(x); }); \
+  }
+ONEFLOW_UNARY_FUNCTIONS(OF_DEFINE_KERNEL)
+#undef OF_DEFINE_KERNEL
 
 // in: dy, y.
 template <typename T>
@@ -80,20 +60,23 @@ const char* AddReluGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList UnaryKernels() {
-  constexpr DType kF32 = DType::kFloat32;
-  return {OF_FLOAT_KERNELS("scale", Scale),
-          OF_FLOAT_KERNELS("add_scalar", AddScalar),
-          OF_FLOAT_KERNELS("neg", Neg),
-          OF_FLOAT_KERNELS("tanh", Tanh),
-          OF_FLOAT_KERNELS("sigmoid", Sigmoid),
-          OF_FLOAT_KERNELS("relu", Relu),
-          OF_FLOAT_KERNELS("relu_grad", ReluGrad),
-          OF_FLOAT_KERNELS("add_relu_grad", AddReluGrad),
-          {"exp", kF32, Exp},
-          {"log", kF32, Log},
-          {"sqrt", kF32, Sqrt},
-          {"rsqrt", kF32, Rsqrt},
-          {"square", kF32, Square}};
+  KernelList kernels = {OF_FLOAT_KERNELS("scale", Scale), OF_FLOAT_KERNELS("add_scalar", AddScalar),
+                        OF_FLOAT_KERNELS("neg", Neg), OF_FLOAT_KERNELS("relu_grad", ReluGrad),
+                        OF_FLOAT_KERNELS("add_relu_grad", AddReluGrad)};
+  const auto add = [&](KernelList more) { kernels.insert(kernels.end(), more.begin(), more.end()); };
+// By precision.
+#define OF_KERNELS_kFull(Name, op)                  \
+  {                                                 \
+    { #op, DType::kFloat32, Name##Kernel < float> } \
+  }
+#define OF_KERNELS_kFollow(Name, op) \
+  { OF_FLOAT_KERNELS(#op, Name##Kernel) }
+#define OF_ADD(Name, op, f, dx, precision, ...) add(OF_KERNELS_##precision(Name, op));
+  ONEFLOW_UNARY_FUNCTIONS(OF_ADD)
+#undef OF_ADD
+#undef OF_KERNELS_kFull
+#undef OF_KERNELS_kFollow
+  return kernels;
 }
 
 }  // namespace oneflow::cuda

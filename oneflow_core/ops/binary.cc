@@ -2,6 +2,7 @@
 // summed over the dimensions along which its operand was broadcast. heaviside is the slope of maximum in its first
 // operand: 1 where a > b, 0 where a < b, and 1/2 where they are equal, so that equal operands share a gradient. Beside
 // a NaN it is 1: the NaN is what comes out, and no operand hides it from the gradient.
+#include "oneflow_core/elementwise_functions.h"
 #include "oneflow_core/ops/broadcast.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
@@ -64,6 +65,7 @@ absl::Status ExtremumGrad(GradContext& c, bool is_maximum) {
 }
 absl::Status MaximumGrad(GradContext& c) { return ExtremumGrad(c, true); }
 absl::Status MinimumGrad(GradContext& c) { return ExtremumGrad(c, false); }
+constexpr decltype(OpDef::grad) HeavisideGrad = nullptr;  // a gradient itself
 
 absl::StatusOr<Types> InferAddN(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckEveryOperand(c, {"x", kNumber}));
@@ -95,62 +97,17 @@ double AddNFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorTyp
 }  // namespace
 
 void AddBinaryOps(OpRegistry& registry) {
-  const std::vector<std::pair<int, int>> either = {{0, 0}, {1, 0}};
-  registry.Add({.name = "add",
-                .rule = "...,...->...; linear 0 1",
-                .infer = InferBinary<kNumber>,
-                .grad = AddGrad,
-                .in_place = either,
-                .is_elementwise = true,
-                .precision = Precision::kFollow,
+#define OF_ADD(Name, op, f, linear, elements)    \
+  registry.Add({.name = #op,                     \
+                .rule = "...,...->..." linear,   \
+                .infer = InferBinary<elements>,  \
+                .grad = Name##Grad,              \
+                .in_place = {{0, 0}, {1, 0}},    \
+                .is_elementwise = true,          \
+                .precision = Precision::kFollow, \
                 .blocks = BlocksByElement});
-  registry.Add({.name = "sub",
-                .rule = "...,...->...; linear 0 1",
-                .infer = InferBinary<kNumber>,
-                .grad = SubGrad,
-                .in_place = either,
-                .is_elementwise = true,
-                .precision = Precision::kFollow,
-                .blocks = BlocksByElement});
-  registry.Add({.name = "mul",
-                .rule = "...,...->...; linear 0; linear 1",
-                .infer = InferBinary<kNumber>,
-                .grad = MulGrad,
-                .in_place = either,
-                .is_elementwise = true,
-                .precision = Precision::kFollow,
-                .blocks = BlocksByElement});
-  registry.Add({.name = "div",
-                .rule = "...,...->...; linear 0",
-                .infer = InferBinary<kFloat>,
-                .grad = DivGrad,
-                .in_place = either,
-                .is_elementwise = true,
-                .precision = Precision::kFollow,
-                .blocks = BlocksByElement});
-  registry.Add({.name = "maximum",
-                .rule = "...,...->...",
-                .infer = InferBinary<kFloat>,
-                .grad = MaximumGrad,
-                .in_place = either,
-                .is_elementwise = true,
-                .precision = Precision::kFollow,
-                .blocks = BlocksByElement});
-  registry.Add({.name = "minimum",
-                .rule = "...,...->...",
-                .infer = InferBinary<kFloat>,
-                .grad = MinimumGrad,
-                .in_place = either,
-                .is_elementwise = true,
-                .precision = Precision::kFollow,
-                .blocks = BlocksByElement});
-  registry.Add({.name = "heaviside",
-                .rule = "...,...->...",
-                .infer = InferBinary<kFloat>,
-                .in_place = either,
-                .is_elementwise = true,
-                .precision = Precision::kFollow,
-                .blocks = BlocksByElement});
+  ONEFLOW_BINARY_FUNCTIONS(OF_ADD)
+#undef OF_ADD
   registry.Add({.name = "add_n",
                 .rule_for = AddNRule,
                 .infer = InferAddN,

@@ -1,6 +1,10 @@
 // y[i] = f(x[i]). Gradients are products of elementwise ops in y where that is cheaper than in x (exp, tanh, ...); relu
 // and gelu, which every model is made of, have a gradient op of their own.
+#include <functional>
+#include <utility>
+
 #include "oneflow_core/builder.h"
+#include "oneflow_core/elementwise_functions.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 
@@ -36,65 +40,55 @@ absl::Status NegGrad(GradContext& c) {
   return absl::OkStatus();
 }
 
-// dy * y
-absl::Status ExpGrad(GradContext& c) {
-  c.SetInputGrad(0, c.Call1("mul", {*c.output_grad(0), c.output(0)}));
-  return absl::OkStatus();
-}
+// A gradient as it is written: a tensor that Make() makes with nodes of elementwise ops. Of two operands it makes the
+// right one first.
+class Formula {
+ public:
+  Formula(Tensor tensor) : make_([tensor](GradContext&) { return tensor; }) {}  // NOLINT: meant to be implicit
+  explicit Formula(std::function<Tensor(GradContext&)> make) : make_(std::move(make)) {}
+  static Formula Call(const char* op, Formula x, AttrMap attrs = {}) {
+    return Formula([=](GradContext& c) { return c.Call1(op, {x.Make(c)}, attrs); });
+  }
+  static Formula Call(const char* op, Formula a, Formula b) {
+    return Formula([=](GradContext& c) {
+      const Tensor right = b.Make(c);
+      return c.Call1(op, {a.Make(c), right});
+    });
+  }
+  Tensor Make(GradContext& c) const { return make_(c); }
 
-// dy / x
-absl::Status LogGrad(GradContext& c) {
-  c.SetInputGrad(0, c.Call1("div", {*c.output_grad(0), c.input(0)}));
-  return absl::OkStatus();
-}
+ private:
+  std::function<Tensor(GradContext&)> make_;
+};
 
-// dy / 2y
-absl::Status SqrtGrad(GradContext& c) {
-  const Tensor over_y = c.Call1("div", {*c.output_grad(0), c.output(0)});
-  c.SetInputGrad(0, c.Call1("scale", {over_y}, {{"alpha", 0.5}}));
-  return absl::OkStatus();
+Formula operator*(Formula a, Formula b) { return Formula::Call("mul", a, b); }
+Formula operator/(Formula a, Formula b) { return Formula::Call("div", a, b); }
+Formula operator*(double alpha, Formula x) { return Formula::Call("scale", x, {{"alpha", alpha}}); }
+Formula operator-(double alpha, Formula x) {
+  return Formula::Call("add_scalar", Formula::Call("neg", x), {{"alpha", alpha}});
 }
-
-// -dy * y^3 / 2
-absl::Status RsqrtGrad(GradContext& c) {
-  const Tensor cube = c.Call1("mul", {c.Call1("square", {c.output(0)}), c.output(0)});
-  c.SetInputGrad(0, c.Call1("scale", {c.Call1("mul", {*c.output_grad(0), cube})}, {{"alpha", -0.5}}));
-  return absl::OkStatus();
+// A product, which there is in narrow types too.
+Formula Squared(Formula x) {
+  return Formula([=](GradContext& c) {
+    const Tensor made = x.Make(c);
+    return c.Call1("mul", {made, made});
+  });
 }
+Formula Square(Formula x) { return Formula::Call("square", x); }
+Formula Abs(Formula x) { return Formula::Call("abs", x); }
+Formula Sign(Formula x) { return Formula::Call("sign", x); }
+Formula ReluGrad(Formula dy, Formula y) { return Formula::Call("relu_grad", dy, y); }
+Formula GeluGrad(Formula dy, Formula x) { return Formula::Call("gelu_grad", dy, x); }
 
-// dy * 2x
-absl::Status SquareGrad(GradContext& c) {
-  const Tensor product = c.Call1("mul", {*c.output_grad(0), c.input(0)});
-  c.SetInputGrad(0, c.Call1("scale", {product}, {{"alpha", 2.0}}));
-  return absl::OkStatus();
-}
-
-// 1 - x
-Tensor OneMinus(GradContext& c, Tensor x) { return c.Call1("add_scalar", {c.Call1("neg", {x})}, {{"alpha", 1.0}}); }
-
-// dy * (1 - y^2); a product, which there is in narrow types too.
-absl::Status TanhGrad(GradContext& c) {
-  const Tensor slope = OneMinus(c, c.Call1("mul", {c.output(0), c.output(0)}));
-  c.SetInputGrad(0, c.Call1("mul", {*c.output_grad(0), slope}));
-  return absl::OkStatus();
-}
-
-// dy * y * (1 - y)
-absl::Status SigmoidGrad(GradContext& c) {
-  const Tensor slope = c.Call1("mul", {c.output(0), OneMinus(c, c.output(0))});
-  c.SetInputGrad(0, c.Call1("mul", {*c.output_grad(0), slope}));
-  return absl::OkStatus();
-}
-
-absl::Status ReluGrad(GradContext& c) {
-  c.SetInputGrad(0, c.Call1("relu_grad", {*c.output_grad(0), c.output(0)}));
-  return absl::OkStatus();
-}
-
-absl::Status GeluGrad(GradContext& c) {
-  c.SetInputGrad(0, c.Call1("gelu_grad", {*c.output_grad(0), c.input(0)}));
-  return absl::OkStatus();
-}
+#define OF_DEFINE_GRADIENT(Name, op, f, dx, ...)                              \
+  absl::Status Name##Grad(GradContext& c) {                                   \
+    const Formula dy([](GradContext& made) { return *made.output_grad(0); }); \
+    [[maybe_unused]] const Formula x = c.input(0), y = c.output(0);           \
+    c.SetInputGrad(0, Formula(dx).Make(c));                                   \
+    return absl::OkStatus();                                                  \
+  }
+ONEFLOW_UNARY_FUNCTIONS(OF_DEFINE_GRADIENT)
+#undef OF_DEFINE_GRADIENT
 
 }  // namespace
 
@@ -132,15 +126,9 @@ void AddUnaryOps(OpRegistry& registry) {
   add_linear("scale", InferWithAlpha, ScaleGrad);
   add("add_scalar", InferWithAlpha, AddScalarGrad, kFollow);
   add_linear("neg", InferSame<kNumber>, NegGrad);
-  add("exp", InferSame<kFloat>, ExpGrad, kFull);
-  add("log", InferSame<kFloat>, LogGrad, kFull);
-  add("sqrt", InferSame<kFloat>, SqrtGrad, kFull);
-  add("rsqrt", InferSame<kFloat>, RsqrtGrad, kFull);
-  add("square", InferSame<kFloat>, SquareGrad, kFull);
-  add("tanh", InferSame<kFloat>, TanhGrad, kFollow);
-  add("sigmoid", InferSame<kFloat>, SigmoidGrad, kFollow);
-  add("relu", InferSame<kFloat>, ReluGrad, kFollow);
-  add("gelu", InferSame<kFloat>, GeluGrad, kFollow);
+#define OF_ADD(Name, op, f, dx, precision, ...) add(#op, InferSame<kFloat>, Name##Grad, precision);
+  ONEFLOW_UNARY_FUNCTIONS(OF_ADD)
+#undef OF_ADD
   add_grad("relu_grad");
   add_grad("gelu_grad");
 }

@@ -118,7 +118,7 @@ class RandomModel {
       case 5:
         return RmsNorm(x, Weight({last}, "ones"), 1e-2);
       case 6:
-        return Chance(50) ? Gelu(x) : Sigmoid(x);
+        return AnyFunction(x);
       case 7:
         return Chance(50) ? Tanh(x) : Relu(x);
       case 8:
@@ -143,6 +143,20 @@ class RandomModel {
       default:
         return Chance(50) ? ReduceMax(x, {Draw(rank)}, true) : Dropout(x, 0.2);
     }
+  }
+
+  // A function of one tensor, of what it may be given. Not sign, which a rounding changes.
+  Tensor AnyFunction(const Tensor& x) {
+    struct Function {
+      Tensor (*call)(Tensor, Location);
+      double low, high;
+    };
+#define OF_FUNCTION(Name, op, f, dx, precision, low, high) {Name, low, high},
+    constexpr Function kFunctions[] = {ONEFLOW_UNARY_FUNCTIONS(OF_FUNCTION)};
+#undef OF_FUNCTION
+    const Function& drawn = kFunctions[Draw(static_cast<int>(std::size(kFunctions)))];
+    const auto& [call, low, high] = drawn.call == Sign ? kFunctions[0] : drawn;
+    return call(AddScalar(Scale(Tanh(x), (high - low) / 2), (high + low) / 2), Location::current());
   }
 
   Tensor Reduced(const Tensor& x) {

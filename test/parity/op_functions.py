@@ -222,20 +222,17 @@ def sgd_update(a, w, u, g, lr, scale):
     return w, state["momentum_buffer"]
 
 
+def by_name(op):
+    """PyTorch's own function of that name, of operands alone, or None: elementwise functions need no row below."""
+    function = getattr(torch, op, None) or getattr(F, op, None)
+    return function and (lambda a, *x: function(*x))
+
+
 OPS = {
     # Elementwise.
     "to": lambda a, x: x.clone(),
     "accumulate": lambda a, x: x.clone(),
     "neg": lambda a, x: -x,
-    "exp": lambda a, x: x.exp(),
-    "log": lambda a, x: x.log(),
-    "sqrt": lambda a, x: x.sqrt(),
-    "rsqrt": lambda a, x: x.rsqrt(),
-    "square": lambda a, x: x.square(),
-    "tanh": lambda a, x: x.tanh(),
-    "sigmoid": lambda a, x: x.sigmoid(),
-    "relu": lambda a, x: F.relu(x),
-    "gelu": lambda a, x: F.gelu(x),
     "relu_grad": lambda a, dy, y: gradient(F.relu, y, dy),
     "gelu_grad": lambda a, dy, x: gradient(F.gelu, x, dy),
     "scale": lambda a, x: a["alpha"] * x,
@@ -246,8 +243,6 @@ OPS = {
     "sub": lambda a, x, y: x - y,
     "mul": lambda a, x, y: x * y,
     "div": lambda a, x, y: x / y,
-    "maximum": lambda a, x, y: torch.maximum(x, y),
-    "minimum": lambda a, x, y: torch.minimum(x, y),
     "heaviside": heaviside,
     "equal": lambda a, x, y: (x == y).double(),
     "add_n": lambda a, *x: sum(x),

@@ -24,7 +24,7 @@ DEVICE = sys.argv[3:]
 import torch  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
-from op_functions import NO_COUNTERPART, OPS  # noqa: E402
+from op_functions import NO_COUNTERPART, OPS, by_name  # noqa: E402
 from random_numbers import philox  # noqa: E402
 
 ROUNDING = 2.0**-24  # of an f32, relative
@@ -110,6 +110,9 @@ class OpParityTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.differentiable, cls.cases = dump()
+        for op in {case["op"] for case in cls.cases} - set(OPS) - set(NO_COUNTERPART):
+            if by_name(op):
+                OPS[op] = by_name(op)
         cls.worst = (0, "none")
 
     def compare(self, got, want, spread, what, op):

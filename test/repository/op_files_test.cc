@@ -1,5 +1,6 @@
-// What a new op costs: the files that name it. Everything that can follow from its definition, its kernels and its
-// facts (test/support/ops) does, so that an op touches at most sixteen files, its documentation and its tests included:
+// What a new op costs: the files that name it. An elementwise function has a row in elementwise_functions.h, a line in
+// its documentation and one in a golden file. Of another op everything that can follow from its definition, its kernels
+// and its facts (test/support/ops) does, so that it touches at most sixteen files:
 //
 //   oneflow_core/ops/x.cc, ops.h, README.md    oneflow_core/functional.{h,cc}    sbp/rules/x.cc if its rule is no text
 //   kernels/families.h, cpu/x.cc, cuda/x.cu    test/support/ops/x.cc             test/parity/op_functions.py
@@ -65,22 +66,34 @@ std::map<std::string, std::set<std::string>> Words() {
   return words;
 }
 
+// Of all that name the op, in the op table's way or as C++ does.
+std::vector<std::string> FilesOf(const std::string& op, const std::map<std::string, std::set<std::string>>& words) {
+  std::vector<std::string> files;
+  const std::string name = CamelCase(op);
+  for (const auto& [file, of_file] : words) {
+    for (const std::string& word : {op, name, "k" + name, name + "Kernel", name + "Kernels", name + "Op"}) {
+      if (of_file.count(word) == 0) continue;
+      files.push_back(file);
+      break;
+    }
+  }
+  return files;
+}
+
 TEST(OpFilesTest, AnOpIsNamedInAtMostSixteenFiles) {
   const auto words = Words();
   EXPECT_GT(words.size(), 300);
   for (const std::string& op : kOps) {
-    std::vector<std::string> files;
-    for (const auto& [file, of_file] : words) {
-      const std::string name = CamelCase(op);
-      for (const std::string& word : {op, name, "k" + name, name + "Kernel", name + "Kernels", name + "Op"}) {
-        if (of_file.count(word) == 0) continue;
-        files.push_back(file);
-        break;
-      }
-    }
+    const std::vector<std::string> files = FilesOf(op, words);
     EXPECT_GE(files.size(), 4u) << op << " is no op";
     EXPECT_LE(files.size(), kMostFiles) << op << ": " << ::testing::PrintToString(files);
   }
+}
+
+TEST(OpFilesTest, AnElementwiseFunctionIsNamedInThreeFiles) {
+  EXPECT_THAT(FilesOf("softsign", Words()),
+              ::testing::ElementsAre("oneflow_core/elementwise_functions.h", "oneflow_core/ops/README.md",
+                                     "test/golden/ops/gradients.txt"));
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ struct Operands {
 
 // A function of functional.h: it adds `op`, and its result has this type.
 struct DslCall {
-  Tensor (*make)(Operands);
+  std::function<Tensor(Operands)> make;
   std::string op, type;
 };
 

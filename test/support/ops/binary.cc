@@ -8,7 +8,19 @@
 namespace oneflow::testing::BinaryOps {
 namespace {
 
-double Heaviside(double a, double b) { return a == b ? 0.5 : !(a < b); }
+// The alphabet of elementwise_functions.h, as far as functions of two operands use it.
+double Choose(bool condition, double a, double b) { return condition ? a : b; }
+
+// A row of that file.
+struct Function {
+  const char* op;
+  double (*f)(double, double);
+  bool is_linear;                            // in an operand
+  Tensor (*call)(Tensor, Tensor, Location);  // the DSL's
+};
+#define OF_FUNCTION(Name, op, f, linear, elements) \
+  {#op, [](double a, double b) -> double { return f; }, sizeof(linear) > 1, ::oneflow::Name},
+constexpr Function kFunctions[] = {ONEFLOW_BINARY_FUNCTIONS(OF_FUNCTION)};
 
 Tensors AddN(RefCall& c) {
   RefTensor y = c.in[0];
@@ -65,7 +77,7 @@ add_n(f32[8,4], f32[8,4], f32[8,4]) | S(0),S(0),S(0)->S(0) S(1),S(1),S(1)->S(1) 
 )";
 
 void AddExamples(Random& r, OpCases& cases) {
-  for (const char* op : {"add", "sub", "mul", "div", "maximum", "minimum", "heaviside"}) {
+  for (const Function& f : kFunctions) {
     for (const auto& [a, b] : std::vector<std::pair<Dims, Dims>>{{{7, 5}, {7, 5}},
                                                                  {{7, 5}, {5}},
                                                                  {{7, 1}, {3, 1, 5}},
@@ -74,7 +86,7 @@ void AddExamples(Random& r, OpCases& cases) {
                                                                  {{}, {}},
                                                                  {{}, {}},
                                                                  {{}, {}}}) {
-      cases.push_back({op, "small", {}, {r.Uniform(a), r.Uniform(b, 0.5, 2)}});
+      cases.push_back({f.op, "small", {}, {r.Uniform(a), r.Uniform(b, 0.5, 2)}});
     }
   }
   cases.push_back({"add_n", "small", {}, {r.Uniform({7, 5}), r.Uniform({7, 5}), r.Uniform({7, 5})}});
@@ -96,14 +108,16 @@ void AddEdges(Random& r, OpCases& cases) {
                                           {{2, 16, 3, 5}, {2, 16, 3, 5}},
                                           {{2, 16, 3, 5}, {}},
                                           {{2, 16, 3, 5}, {5}}};
-  for (const char* op : {"add", "sub", "mul", "div"}) {
+  for (const auto& [op, f, is_linear, call] : kFunctions) {
+    if (!is_linear) continue;
     for (const auto& [a, b] : shapes) {
       const RefTensor divisor = r.Uniform(b, 0.5, 3);  // far from zero, where a quotient has no error bound
       cases.push_back(InPlace({op, "broadcasting", {}, {r.Uniform(a), divisor}}, a == b ? 0 : -1));
     }
     cases.push_back(InPlace({op, "into the second", {}, {r.Uniform({9, 9}), r.Uniform({9, 9}, 0.5, 3)}}, 1));
   }
-  for (const char* op : {"maximum", "minimum", "heaviside"}) {
+  for (const auto& [op, f, is_linear, call] : kFunctions) {
+    if (is_linear) continue;
     for (const auto& [a, b] : std::vector<std::pair<Dims, Dims>>{{{7, 37}, {7, 37}},
                                                                  {{7, 37}, {37}},
                                                                  {{7, 37}, {}},
@@ -129,7 +143,8 @@ void AddEdges(Random& r, OpCases& cases) {
 }
 
 void AddExtremes(Random& r, OpCases& cases) {
-  for (const char* op : {"maximum", "minimum", "heaviside"}) {
+  for (const auto& [op, f, is_linear, call] : kFunctions) {
+    if (is_linear) continue;
     for (const Dims& b : {Dims{7, 5}, Dims{5}}) cases.push_back({op, "ties", {}, {Few(r, {7, 5}), Few(r, b)}});
     cases.push_back({op,
                      "infinities and NaN",
@@ -145,44 +160,14 @@ void AddExtremes(Random& r, OpCases& cases) {
 
 OpFacts Facts() {
   OpFacts facts;
-  facts.reference = {{"add", Binary(Plus)},
-                     {"sub", Binary([](double a, double b) { return a - b; })},
-                     {"mul", Binary([](double a, double b) { return a * b; })},
-                     {"div", Binary([](double a, double b) { return a / b; })},
-                     {"maximum", Binary(Larger)},
-                     {"minimum", Binary(Smaller)},
-                     {"heaviside", Binary(Heaviside)},
-                     {"add_n", AddN}};
+  facts.reference = {{"add_n", AddN}};
+  for (const Function& f : kFunctions) facts.reference.emplace_back(f.op, Binary(f.f));
   facts.types = kTypes;
   facts.signatures = kSignatures;
   facts.examples = AddExamples;
   facts.edges = AddEdges;
   facts.extremes = AddExtremes;
   facts.dsl = {{[](Operands d) {
-                  return Add(d.F32({2, 3}), d.F32({2, 3}));
-                },
-                "add", "f32[2,3]"},
-               {[](Operands d) {
-                  return Sub(d.F32({2, 3}), d.F32({2, 3}));
-                },
-                "sub", "f32[2,3]"},
-               {[](Operands d) {
-                  return Mul(d.F32({2, 3}), d.F32({2, 3}));
-                },
-                "mul", "f32[2,3]"},
-               {[](Operands d) {
-                  return Div(d.F32({2, 3}), d.F32({2, 3}));
-                },
-                "div", "f32[2,3]"},
-               {[](Operands d) {
-                  return Maximum(d.F32({2, 3}), d.F32({2, 3}));
-                },
-                "maximum", "f32[2,3]"},
-               {[](Operands d) {
-                  return Minimum(d.F32({2, 3}), d.F32({2, 3}));
-                },
-                "minimum", "f32[2,3]"},
-               {[](Operands d) {
                   return d.F32({2, 3}) + d.F32({2, 3});
                 },
                 "add", "f32[2,3]"},
@@ -194,6 +179,12 @@ OpFacts Facts() {
                   return d.F32({2, 3}) * d.F32({2, 3});
                 },
                 "mul", "f32[2,3]"}};
+  for (const Function& f : kFunctions) {
+    facts.dsl.push_back({[call = f.call](Operands d) {
+                           return call(d.F32({2, 3}), d.F32({2, 3}), Location::current());
+                         },
+                         f.op, "f32[2,3]"});
+  }
   facts.without_gradient = {{"heaviside", "a gradient itself"}};
   return facts;
 }

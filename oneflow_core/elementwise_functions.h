@@ -1,0 +1,56 @@
+// The elementwise functions: a row each. All else about such an op follows from its row:
+//
+//   type inference, rule, gradient     oneflow_core/ops/{unary,binary}.cc
+//   the DSL's function                 oneflow_core/functional.h
+//   kernels of all device kinds        kernels/{cpu,cuda}/float_functions, {unary,binary}
+//   a step of `elementwise`            kernels/elementwise_steps.h, kernels/{cpu,cuda}/elementwise
+//   reference, cases, parity           test/support/ops/{unary,binary}.cc, test/parity/op_functions.py
+//
+// A new function needs its row, the op's line in oneflow_core/ops/README.md and the golden file of gradients
+// (test/golden/ops, written by ONEFLOW_UPDATE_GOLDENS=1); and a line in test/parity/op_functions.py if PyTorch has it
+// under another name.
+//
+// A function is an expression that is compiled for vectors of floats (kernels/cpu), for one float (kernels/cuda) and for
+// doubles (the tests' reference). It may use + - * /, float literals, comparisons, and what each of these defines:
+//
+//   Exp  Log  Sqrt  Tanh  Abs  Phi (the normal distribution)  Choose(condition, a, b)
+//
+// Macros and the standard library only: CUDA sources include this.
+#pragma once
+
+// clang-format off: rows of a table
+
+// y = f(x): F(Name, op, f, dx, precision, low, high)
+//   dx         the gradient, a formula in dy, x and y, of what `Formula` in ops/unary.cc has. Constants are doubles.
+//   precision  kFollow: computed in narrow types too; kFull: in f32 alone (op.h)
+//   low, high  tests draw x from here: f is defined there and does not overflow
+// The ReLU lets a NaN through, which is not below 0.
+#define ONEFLOW_UNARY_FUNCTIONS(F)                                                               \
+  F(Exp, exp, Exp(x), dy* y, kFull, -2, 2)                                                       \
+  F(Log, log, Log(x), dy / x, kFull, 0.5, 3)                                                     \
+  F(Sqrt, sqrt, Sqrt(x), 0.5 * (dy / y), kFull, 0.5, 3)                                          \
+  F(Rsqrt, rsqrt, 1.0f / Sqrt(x), -0.5 * (dy * (Square(y) * y)), kFull, 0.5, 3)                  \
+  F(Square, square, x* x, 2.0 * (dy * x), kFull, -2, 2)                                          \
+  F(Tanh, tanh, Tanh(x), dy*(1.0 - Squared(y)), kFollow, -2, 2)                                  \
+  F(Sigmoid, sigmoid, 1.0f / (1.0f + Exp(-x)), dy * (y * (1.0 - y)), kFollow, -2, 2)             \
+  F(Relu, relu, Choose(x < 0.0f, 0.0f, x), ReluGrad(dy, y), kFollow, -2, 2)                      \
+  F(Gelu, gelu, x* Phi(x), GeluGrad(dy, x), kFollow, -2, 2)                                      \
+  F(Abs, abs, Abs(x), dy* Sign(x), kFollow, -2, 2)                                               \
+  F(Sign, sign, Choose(x > 0.0f, 1.0f, Choose(x < 0.0f, -1.0f, 0.0f)), 0.0 * dy, kFollow, -2, 2) \
+  F(Softsign, softsign, x / (1.0f + Abs(x)), dy * Squared(1.0 - Abs(y)), kFollow, -2, 2)
+
+// c = f(a, b) with NumPy broadcasting: F(Name, op, f, linear, elements); its gradient is Name##Grad in ops/binary.cc.
+//   linear    what the factor rule adds: the operands in which f is linear
+//   elements  kNumber: integers too; kFloat
+// A NaN in either operand of maximum and minimum comes out. heaviside is 1 beside a NaN, which is neither less nor
+// equal.
+#define ONEFLOW_BINARY_FUNCTIONS(F)                                 \
+  F(Add, add, a + b, "; linear 0 1", kNumber)                       \
+  F(Sub, sub, a - b, "; linear 0 1", kNumber)                       \
+  F(Mul, mul, a* b, "; linear 0; linear 1", kNumber)                \
+  F(Div, div, a / b, "; linear 0", kFloat)                          \
+  F(Maximum, maximum, Choose((a > b) | (a != a), a, b), "", kFloat) \
+  F(Minimum, minimum, Choose((a < b) | (a != a), a, b), "", kFloat) \
+  F(Heaviside, heaviside, Choose(a < b, 0.0f, Choose(a == b, 0.5f, 1.0f)), "", kFloat)
+
+// clang-format on
