@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "compiler/lower/plan_check.h"
+#include "compiler/lower/plan_reader.h"
 #include "nlohmann/json.hpp"
 #include "tools/page/document.h"
 #include "tools/page/job_history.h"

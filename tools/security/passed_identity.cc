@@ -16,8 +16,8 @@
 namespace oneflow {
 namespace {
 
-constexpr char kMemory[] = "identity";        // what the kernel calls it
-constexpr off_t kMostBytes = off_t{1} << 20;  // of three files in PEM
+constexpr char kMemory[] = "identity";           // what the kernel calls it
+constexpr off_t kMostPemBytes = off_t{1} << 20;  // of three files in PEM
 
 void Append(const std::string& part, std::string& bytes) {
   const uint64_t size = part.size();
@@ -39,7 +39,7 @@ bool TakePart(absl::string_view& bytes, std::string& part) {
 
 absl::StatusOr<std::string> ReadAll(int fd) {
   struct stat info = {};
-  if (fstat(fd, &info) != 0 || info.st_size > kMostBytes) {
+  if (fstat(fd, &info) != 0 || info.st_size > kMostPemBytes) {
     return absl::DataLossError(absl::StrCat("descriptor ", fd, " holds no identity"));
   }
   std::string bytes(static_cast<size_t>(info.st_size), '\0');
