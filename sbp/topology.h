@@ -51,7 +51,7 @@ struct DeviceSpeeds {
   double act_s = 20e-6;                // of a boxing, however little it moves: messages, a place in the schedule
   Link same_process{2e-6, 1.0 / 8e9};  // read in place, by a core that must fetch the lines
   Link same_host{30e-6, 1.0 / 8e9};    // in place too; who waits there shares cores with others, and mostly sleeps
-  // For times of single kernels (tools/sim/); choices among layouts compare, and take full rates.
+  // For times of single kernels (tools/study/sim/); choices among layouts compare, and take full rates.
   std::vector<Efficiency> product_efficiency;  // by flops of a kernel
   std::vector<Efficiency> memory_efficiency;   // by bytes of a kernel
   bool hides_memory = true;                    // a kernel computes while it reads; else its bytes come on top

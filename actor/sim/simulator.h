@@ -46,10 +46,10 @@ struct SimulatedCosts {
   std::function<int64_t(int32_t from, int32_t to, int32_t register_id)> shipment_link;
   std::function<int64_t(int32_t actor, int64_t act)> wake_ns;   // until a queue that was idle begins, for this act
   std::function<int64_t(int32_t actor, int64_t act)> pause_ns;  // until a queue goes on behind this act
-  // Where some ranks stand for others, that are not in the plan (tools/sim/played_ranks.h): by rank, who stands for it;
-  // null where all are there. A member of a collective that is not there has come when who stands for it has. Messages
-  // may stand for those of ranks that are not there too, so that message_ns is asked of all, also within a queue, and
-  // says itself which come first.
+  // Where some ranks stand for others, that are not in the plan (tools/study/sim/played_ranks.h): by rank, who stands
+  // for it; null where all are there. A member of a collective that is not there has come when who stands for it has.
+  // Messages may stand for those of ranks that are not there too, so that message_ns is asked of all, also within a
+  // queue, and says itself which come first.
   const std::vector<int>* stands_for = nullptr;
   // When ranks die: no act of theirs begins or ends from then on. Who waits for them waits for ever.
   std::map<int, int64_t> dies_ns;

@@ -1,5 +1,5 @@
 // What one end of a connection shows to the other, and by what it knows the other (mutual TLS). All parts of a cluster
-// use it the same way, here and in tools/rpc.
+// use it the same way, here and in tools/control/rpc.
 #pragma once
 
 #include <memory>

@@ -18,7 +18,7 @@
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
 #include "test/support/status_matchers.h"
-#include "tools/process/ready_pipe.h"
+#include "tools/control/process/ready_pipe.h"
 
 namespace oneflow::e2e {
 namespace {

@@ -22,8 +22,8 @@
 #include "test/e2e/oneflow_command.h"
 #include "test/support/status_matchers.h"
 #include "test/tools/support/job_spec.h"
-#include "tools/client.h"
-#include "tools/process/child.h"
+#include "tools/control/client.h"
+#include "tools/control/process/child.h"
 
 namespace oneflow::e2e {
 namespace {

@@ -18,8 +18,8 @@
 #include "test/e2e/processes.h"
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
-#include "tools/process/child.h"
-#include "tools/process/temp_dir.h"
+#include "tools/control/process/child.h"
+#include "tools/control/process/temp_dir.h"
 
 namespace oneflow {
 namespace {

@@ -11,7 +11,7 @@
 #include "glog/logging.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
-#include "tools/process/ready_pipe.h"
+#include "tools/control/process/ready_pipe.h"
 
 namespace oneflow::e2e {
 namespace {

@@ -22,7 +22,7 @@
 
 #include "oneflow_core/status.h"
 #include "test/support/temp_dir.h"
-#include "tools/process/child.h"
+#include "tools/control/process/child.h"
 
 namespace oneflow::e2e {
 

@@ -11,7 +11,7 @@
 #include "test/e2e/metrics_pipe.h"
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
-#include "tools/process/child.h"
+#include "tools/control/process/child.h"
 
 namespace oneflow::e2e {
 namespace {

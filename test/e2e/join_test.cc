@@ -15,7 +15,7 @@
 #include "nlohmann/json.hpp"
 #include "test/e2e/oneflow_command.h"
 #include "test/support/status_matchers.h"
-#include "tools/process/child.h"
+#include "tools/control/process/child.h"
 
 namespace oneflow::e2e {
 namespace {

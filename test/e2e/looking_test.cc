@@ -12,8 +12,8 @@
 #include "nlohmann/json.hpp"
 #include "test/e2e/oneflow_command.h"
 #include "test/support/paths.h"
-#include "tools/http/httplib.h"
-#include "tools/process/child.h"
+#include "tools/control/http/httplib.h"
+#include "tools/control/process/child.h"
 
 namespace oneflow::e2e {
 namespace {

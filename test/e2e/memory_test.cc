@@ -10,8 +10,8 @@
 #include "test/e2e/oneflow_command.h"
 #include "test/e2e/processes.h"
 #include "test/support/status_matchers.h"
+#include "tools/control/local/run_in_place.h"
 #include "tools/job/job.h"
-#include "tools/local/run_in_place.h"
 
 namespace oneflow::e2e {
 namespace {

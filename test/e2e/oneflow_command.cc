@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
-#include "tools/process/ready_pipe.h"
+#include "tools/control/process/ready_pipe.h"
 
 namespace oneflow::e2e {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 #include "test/support/temp_dir.h"
-#include "tools/process/child.h"
+#include "tools/control/process/child.h"
 
 namespace oneflow::e2e {
 

@@ -28,8 +28,8 @@
 #include "test/e2e/processes.h"
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
-#include "tools/client.h"
-#include "tools/process/ready_pipe.h"
+#include "tools/control/client.h"
+#include "tools/control/process/ready_pipe.h"
 
 namespace oneflow::e2e {
 namespace {

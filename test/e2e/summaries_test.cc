@@ -15,7 +15,7 @@
 #include "test/support/paths.h"
 #include "test/support/status_matchers.h"
 #include "test/support/weight_file.h"
-#include "tools/process/child.h"
+#include "tools/control/process/child.h"
 
 namespace oneflow::e2e {
 namespace {

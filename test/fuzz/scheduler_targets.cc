@@ -8,8 +8,8 @@
 #include "test/fuzz/script.pb.h"
 #include "test/fuzz/target.h"
 #include "test/tools/support/job_spec.h"
-#include "tools/scheduler/spec.h"
-#include "tools/scheduler/state.h"
+#include "tools/control/scheduler/spec.h"
+#include "tools/control/scheduler/state.h"
 
 namespace oneflow::testing {
 namespace {

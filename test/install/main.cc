@@ -10,9 +10,9 @@
 #include "oneflow_core/functional.h"
 #include "oneflow_core/models/data.h"
 #include "oneflow_core/ops/ops.h"
-#include "tools/client.h"
+#include "tools/control/client.h"
+#include "tools/control/local/run_in_place.h"
 #include "tools/job/job.h"
-#include "tools/local/run_in_place.h"
 
 namespace {
 

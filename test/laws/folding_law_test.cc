@@ -13,7 +13,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "test/laws/random_model.h"
 #include "test/support/status_matchers.h"
-#include "tools/sim/folded_plan.h"
+#include "tools/study/sim/folded_plan.h"
 
 namespace oneflow {
 namespace {

@@ -14,8 +14,8 @@
 #include "test/support/spelled_out.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
+#include "tools/control/local/run_in_place.h"
 #include "tools/job/job.h"
-#include "tools/local/run_in_place.h"
 
 namespace oneflow {
 namespace {

@@ -10,10 +10,10 @@
 #include "absl/strings/str_split.h"
 #include "compiler/lower/program.h"
 #include "tools/bench/contest.h"
-#include "tools/bench/device.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/run_job.h"
-#include "tools/process/write_file.h"
+#include "tools/control/process/write_file.h"
+#include "tools/study/calibration/device.h"
 
 namespace oneflow {
 namespace {

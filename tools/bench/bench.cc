@@ -35,15 +35,15 @@
 #include "tools/bench/report.h"
 #include "tools/bench/run_job.h"
 #include "tools/bench/runtime.h"
-#include "tools/bench/sample_text.h"
 #include "tools/bench/simulate_scale.h"
 #include "tools/bench/start_up.h"
 #include "tools/bench/tiles.h"
+#include "tools/control/process/stop_signals.h"
+#include "tools/control/process/temp_dir.h"
+#include "tools/control/process/write_file.h"
 #include "tools/job/job.h"
 #include "tools/job/outputs.h"
-#include "tools/process/stop_signals.h"
-#include "tools/process/temp_dir.h"
-#include "tools/process/write_file.h"
+#include "tools/study/calibration/sample_text.h"
 
 namespace oneflow {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "oneflow_core/status.h"
-#include "tools/client.h"
+#include "tools/control/client.h"
 
 namespace oneflow {
 

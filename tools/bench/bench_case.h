@@ -12,7 +12,7 @@
 #include "nlohmann/json_fwd.hpp"
 #include "oneflow_core/op.h"
 #include "oneflow_core/status.h"
-#include "tools/client.h"
+#include "tools/control/client.h"
 
 namespace oneflow {
 

@@ -18,8 +18,8 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/run_job.h"
-#include "tools/daemon/log_tail.h"
-#include "tools/process/write_file.h"
+#include "tools/control/process/log_tail.h"
+#include "tools/control/process/write_file.h"
 
 namespace oneflow {
 namespace {

@@ -13,9 +13,9 @@
 #include "oneflow_core/nn/layer_norm.h"
 #include "oneflow_core/nn/linear.h"
 #include "tools/bench/expense.h"
+#include "tools/control/process/peak_bytes.h"
 #include "tools/job/kernel_scratch.h"
 #include "tools/job/packed_program.h"
-#include "tools/process/peak_bytes.h"
 
 namespace oneflow {
 namespace {

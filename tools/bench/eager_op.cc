@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/bench/pytorch_case.h"
-#include "tools/daemon/log_tail.h"
+#include "tools/control/process/log_tail.h"
 
 namespace oneflow {
 namespace {

@@ -15,8 +15,8 @@
 #include "oneflow_core/packed.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/timed_ways.h"
-#include "tools/daemon/log_tail.h"
-#include "tools/process/write_file.h"
+#include "tools/control/process/log_tail.h"
+#include "tools/control/process/write_file.h"
 
 namespace oneflow {
 namespace {

@@ -8,7 +8,7 @@
 #include "oneflow_core/functional.h"
 #include "tools/bench/against_pytorch.h"
 #include "tools/bench/run_job.h"
-#include "tools/process/write_file.h"
+#include "tools/control/process/write_file.h"
 
 namespace oneflow {
 namespace {

@@ -12,8 +12,8 @@
 #include "nlohmann/json.hpp"
 #include "tools/bench/run_job.h"
 #include "tools/job/job.h"
-#include "tools/planner/credits.h"
-#include "tools/trace/summary.h"
+#include "tools/study/planner/credits.h"
+#include "tools/study/trace/summary.h"
 
 namespace oneflow {
 namespace {

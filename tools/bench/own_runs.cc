@@ -13,14 +13,14 @@
 #include "actor/trace/chrome_trace.h"
 #include "compiler/lower/program.h"
 #include "nlohmann/json.hpp"
-#include "tools/bench/kernels.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/run_job.h"
 #include "tools/job/job.h"
-#include "tools/sim/kernel_costs.h"
-#include "tools/sim/predicted_costs.h"
-#include "tools/sim/simulated_job.h"
-#include "tools/trace/compare.h"
+#include "tools/study/calibration/kernels.h"
+#include "tools/study/sim/kernel_costs.h"
+#include "tools/study/sim/predicted_costs.h"
+#include "tools/study/sim/simulated_job.h"
+#include "tools/study/trace/compare.h"
 
 namespace oneflow {
 namespace {

@@ -44,7 +44,8 @@ class PredictCase : public BenchCase {
     std::string text =
         "predict: published runs, compiled and played on the data sheets' rates; nothing is fitted. Elementwise "
         "chains\n"
-        "are one kernel, views are free, sums of gradients are products' since 2022 (tools/sim/kernel_groups.h)\n";
+        "are one kernel, views are free, sums of gradients are products' since 2022 "
+        "(tools/study/sim/kernel_groups.h)\n";
     for (const PredictedSet& set : sets_) absl::StrAppend(&text, SetText(set));
     if (!saved_.empty()) {
       absl::StrAppend(&text, "  of these, our own fusions would not keep:");

@@ -14,9 +14,9 @@
 #include "oneflow_core/models/gpt.h"
 #include "tools/bench/expense.h"
 #include "tools/job/job.h"
-#include "tools/sim/folded_plan.h"
-#include "tools/sim/simulated_job.h"
-#include "tools/trace/summary.h"
+#include "tools/study/sim/folded_plan.h"
+#include "tools/study/sim/simulated_job.h"
+#include "tools/study/trace/summary.h"
 
 namespace oneflow {
 namespace {

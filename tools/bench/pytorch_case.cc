@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "actor/data/source.h"
 #include "nlohmann/json.hpp"
-#include "tools/daemon/log_tail.h"
-#include "tools/process/child.h"
-#include "tools/process/openmp.h"
-#include "tools/process/write_file.h"
+#include "tools/control/process/child.h"
+#include "tools/control/process/log_tail.h"
+#include "tools/control/process/openmp.h"
+#include "tools/control/process/write_file.h"
 
 namespace oneflow {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "tools/cluster/embedded.h"
+#include "tools/control/cluster/embedded.h"
 
 namespace oneflow {
 

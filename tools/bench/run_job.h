@@ -9,7 +9,7 @@
 #include "proto/control.pb.h"
 #include "tools/bench/bench_case.h"
 #include "tools/bench/measurement.h"
-#include "tools/client.h"
+#include "tools/control/client.h"
 #include "tools/job/job.h"
 
 namespace oneflow {

@@ -12,9 +12,9 @@
 #include "tools/bench/compile_scale.h"
 #include "tools/bench/expense.h"
 #include "tools/bench/measurement.h"
-#include "tools/process/peak_bytes.h"
-#include "tools/sim/folded_plan.h"
-#include "tools/trace/summary.h"
+#include "tools/control/process/peak_bytes.h"
+#include "tools/study/sim/folded_plan.h"
+#include "tools/study/trace/summary.h"
 
 namespace oneflow {
 namespace {

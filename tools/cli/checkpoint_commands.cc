@@ -3,8 +3,8 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
-#include "tools/checkpoint/checkpoint_tools.h"
 #include "tools/cli/commands.h"
+#include "tools/study/checkpoint/checkpoint_tools.h"
 
 namespace oneflow {
 

@@ -9,10 +9,10 @@
 #include "absl/time/time.h"
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
-#include "tools/client.h"
+#include "tools/control/client.h"
+#include "tools/control/launch/manifest.h"
+#include "tools/control/security/certificates.h"
 #include "tools/job/job.h"
-#include "tools/launch/manifest.h"
-#include "tools/security/certificates.h"
 
 namespace oneflow {
 
@@ -115,7 +115,7 @@ absl::Status PlanDiffCommand(const JobArguments& first, const JobArguments& seco
                              const std::vector<std::string>& sets);
 
 // `oneflow plan credits`: of the plans of a file or job that a trace has acts of, what bounds the period by the times
-// in the trace, and the fewest slots that reach the best one, or the goal (tools/planner/credits.h).
+// in the trace, and the fewest slots that reach the best one, or the goal (tools/study/planner/credits.h).
 struct CreditsArguments {
   JobArguments file_or_job;
   std::string costs;     // trace of a run of it
@@ -146,7 +146,7 @@ struct SimulateArguments {
   int64_t steps = 0;         // 0: as many as the costs have, or enough
   bool all_ranks = false;    // play each, also those that do the same as others
   std::string cluster;       // file: other hosts than the job's, for what things cost; empty: the job's
-  std::vector<std::string> slow, kill;  // what goes wrong (tools/sim/injection.h)
+  std::vector<std::string> slow, kill;  // what goes wrong (tools/study/sim/injection.h)
   double delay_ms = 0;
   uint64_t seed = 1;  // of the delays
 };

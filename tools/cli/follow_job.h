@@ -12,15 +12,16 @@
 #include "absl/time/time.h"
 #include "oneflow_core/status.h"
 #include "proto/plan.pb.h"
-#include "tools/client.h"
-#include "tools/cluster/embedded.h"
+#include "tools/control/client.h"
+#include "tools/control/cluster/embedded.h"
+#include "tools/control/process/stop_signals.h"
 #include "tools/job/job.h"
-#include "tools/process/stop_signals.h"
 
 namespace oneflow {
 
-// Turns Ctrl-C, and all else that asks for the end (tools/process/stop_signals.h), into the cancellation of the job,
-// whenever it comes: before the job exists it is remembered. What asks to save makes a running job write a checkpoint.
+// Turns Ctrl-C, and all else that asks for the end (tools/control/process/stop_signals.h), into the cancellation of the
+// job, whenever it comes: before the job exists it is remembered. What asks to save makes a running job write a
+// checkpoint.
 class Interrupt {
  public:
   Interrupt();

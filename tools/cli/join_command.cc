@@ -14,11 +14,11 @@
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/follow_job.h"
-#include "tools/cluster/embedded.h"
-#include "tools/launch/allocation.h"
-#include "tools/launch/joined_job.h"
-#include "tools/launch/local_address.h"
-#include "tools/security/certificates.h"
+#include "tools/control/cluster/embedded.h"
+#include "tools/control/launch/allocation.h"
+#include "tools/control/launch/joined_job.h"
+#include "tools/control/launch/local_address.h"
+#include "tools/control/security/certificates.h"
 
 namespace oneflow {
 namespace {

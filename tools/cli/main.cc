@@ -9,14 +9,14 @@
 #include "absl/strings/str_split.h"
 #include "glog/logging.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/device.h"
-#include "tools/bench/kernels.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/manual.h"
 #include "tools/cli/usage.h"
-#include "tools/daemon/daemon_main.h"
-#include "tools/scheduler/scheduler_main.h"
-#include "tools/worker/worker_main.h"
+#include "tools/control/daemon/daemon_main.h"
+#include "tools/control/scheduler/scheduler_main.h"
+#include "tools/control/worker/worker_main.h"
+#include "tools/study/calibration/device.h"
+#include "tools/study/calibration/kernels.h"
 
 namespace oneflow {
 namespace {

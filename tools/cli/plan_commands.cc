@@ -32,11 +32,11 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
+#include "tools/control/process/write_file.h"
+#include "tools/control/security/paths.h"
 #include "tools/job/outputs.h"
 #include "tools/job/slots.h"
-#include "tools/planner/credits.h"
-#include "tools/process/write_file.h"
-#include "tools/security/paths.h"
+#include "tools/study/planner/credits.h"
 
 namespace oneflow {
 namespace {

@@ -9,7 +9,7 @@
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/follow_job.h"
-#include "tools/cluster/embedded.h"
+#include "tools/control/cluster/embedded.h"
 
 namespace oneflow {
 namespace {

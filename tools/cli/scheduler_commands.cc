@@ -13,10 +13,10 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/job_tables.h"
 #include "tools/cli/progress.h"
-#include "tools/client.h"
-#include "tools/security/certificates.h"
-#include "tools/security/tokens.h"
-#include "tools/worker/train_loop.h"
+#include "tools/control/client.h"
+#include "tools/control/security/certificates.h"
+#include "tools/control/security/tokens.h"
+#include "tools/control/worker/train_loop.h"
 
 namespace oneflow {
 

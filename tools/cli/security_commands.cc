@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/cli/commands.h"
-#include "tools/security/certificates.h"
-#include "tools/security/tokens.h"
+#include "tools/control/security/certificates.h"
+#include "tools/control/security/tokens.h"
 
 namespace oneflow {
 

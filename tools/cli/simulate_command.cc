@@ -10,14 +10,14 @@
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
 #include "tools/job/outputs.h"
-#include "tools/sim/folded_plan.h"
-#include "tools/sim/injection.h"
-#include "tools/sim/kernel_costs.h"
-#include "tools/sim/knobs.h"
-#include "tools/sim/measured_costs.h"
-#include "tools/sim/predicted_costs.h"
-#include "tools/sim/simulated_job.h"
-#include "tools/trace/step_division.h"
+#include "tools/study/sim/folded_plan.h"
+#include "tools/study/sim/injection.h"
+#include "tools/study/sim/kernel_costs.h"
+#include "tools/study/sim/knobs.h"
+#include "tools/study/sim/measured_costs.h"
+#include "tools/study/sim/predicted_costs.h"
+#include "tools/study/sim/simulated_job.h"
+#include "tools/study/trace/step_division.h"
 
 namespace oneflow {
 namespace {

@@ -4,8 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "actor/trace/chrome_trace.h"
 #include "tools/cli/commands.h"
-#include "tools/trace/compare.h"
-#include "tools/trace/summary.h"
+#include "tools/study/trace/compare.h"
+#include "tools/study/trace/summary.h"
 
 namespace oneflow {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tools/trace/act_times.h"
+#include "tools/job/act_times.h"
 
 namespace oneflow {
 namespace {

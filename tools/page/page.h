@@ -21,8 +21,8 @@
 
 #include "absl/status/statusor.h"
 #include "proto/control.pb.h"
-#include "tools/http/http_server.h"
-#include "tools/security/paths.h"
+#include "tools/control/http/http_server.h"
+#include "tools/control/security/paths.h"
 
 namespace oneflow {
 

@@ -9,11 +9,11 @@
 #include "compiler/lower/plan_text.h"
 #include "google/protobuf/text_format.h"
 #include "proto/job.pb.h"
-#include "tools/daemon/log_tail.h"
+#include "tools/control/process/child.h"
+#include "tools/control/process/log_tail.h"
+#include "tools/control/process/temp_dir.h"
+#include "tools/control/process/write_file.h"
 #include "tools/job/visible_text.h"
-#include "tools/process/child.h"
-#include "tools/process/temp_dir.h"
-#include "tools/process/write_file.h"
 
 namespace oneflow {
 namespace {

@@ -10,7 +10,7 @@
 #include "actor/trace/trace.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/status.h"
-#include "tools/security/paths.h"
+#include "tools/control/security/paths.h"
 
 namespace oneflow {
 

@@ -12,7 +12,7 @@
 #include "kernels/device.h"
 #include "test/laws/layouts_law.h"
 #include "test/support/cuda/software_device.h"
-#include "tools/process/child.h"
+#include "tools/control/process/child.h"
 
 namespace oneflow {
 namespace {

@@ -9,7 +9,7 @@
 #include "proto/plan.pb.h"
 #include "test/support/status_matchers.h"
 #include "test/support/temp_dir.h"
-#include "tools/local/run_in_place.h"
+#include "tools/control/local/run_in_place.h"
 
 namespace oneflow {
 namespace {

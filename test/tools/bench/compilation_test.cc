@@ -4,7 +4,7 @@
 
 #include "oneflow_core/ops/ops.h"
 #include "test/support/status_matchers.h"
-#include "tools/process/temp_dir.h"
+#include "tools/control/process/temp_dir.h"
 
 namespace oneflow {
 namespace {

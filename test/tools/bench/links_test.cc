@@ -6,7 +6,7 @@
 #include "proto/plan.pb.h"
 #include "test/support/status_matchers.h"
 #include "tools/bench/boxing_job.h"
-#include "tools/local/run_in_place.h"
+#include "tools/control/local/run_in_place.h"
 
 namespace oneflow {
 namespace {

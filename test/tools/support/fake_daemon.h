@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "proto/control.grpc.pb.h"
-#include "tools/rpc/rpc.h"
+#include "tools/control/rpc/rpc.h"
 
 namespace oneflow::testing {
 
