@@ -29,9 +29,11 @@ std::string SymbolsOf(const std::string& path, const std::string& pattern) {
 std::string StandInSymbolsOf(const std::string& path) { return SymbolsOf(path, "software_cuda|__tsan_|fcontext"); }
 
 TEST(StandInsTest, TheEngineHasNothingOfThem) {
-  for (const char* library : {"liboneflow_core.a", "liboneflow_sbp.a", "liboneflow_compiler.a", "liboneflow_kernels.a",
-                              "liboneflow_kernels_cuda.a", "liboneflow_actor.a", "liboneflow_actor_nccl.a",
-                              "liboneflow_tools.a", "liboneflow_proto.a", "oneflow"}) {
+  for (const char* library :
+       {"liboneflow_core.a", "liboneflow_sbp.a", "liboneflow_compiler.a", "liboneflow_kernels.a",
+        "liboneflow_kernels_cuda.a", "liboneflow_actor.a", "liboneflow_actor_nccl.a", "liboneflow_job.a",
+        "liboneflow_control.a", "liboneflow_servers.a", "liboneflow_study.a", "liboneflow_bench.a", "liboneflow_page.a",
+        "liboneflow_cli.a", "liboneflow_proto.a", "oneflow"}) {
     SCOPED_TRACE(library);
     EXPECT_THAT(StandInSymbolsOf(BinaryDir() + "/" + library), IsEmpty());
   }

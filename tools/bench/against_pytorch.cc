@@ -12,6 +12,7 @@
 #include "tools/bench/contest.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/run_job.h"
+#include "tools/control/cluster/run_to_end.h"
 #include "tools/control/process/write_file.h"
 #include "tools/study/calibration/device.h"
 

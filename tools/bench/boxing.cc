@@ -18,6 +18,7 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/pytorch_case.h"
 #include "tools/bench/run_job.h"
+#include "tools/control/cluster/run_to_end.h"
 #include "tools/control/process/log_tail.h"
 #include "tools/control/process/write_file.h"
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/run_job.h"
+#include "tools/control/cluster/run_to_end.h"
 
 namespace oneflow {
 namespace {

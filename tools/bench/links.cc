@@ -8,6 +8,7 @@
 #include "tools/bench/boxing_job.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/run_job.h"
+#include "tools/control/cluster/run_to_end.h"
 
 namespace oneflow {
 namespace {

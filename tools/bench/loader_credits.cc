@@ -11,6 +11,7 @@
 #include "compiler/lower/wait_graph.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/run_job.h"
+#include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"
 #include "tools/study/planner/credits.h"
 #include "tools/study/trace/summary.h"

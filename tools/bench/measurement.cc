@@ -77,12 +77,6 @@ absl::StatusOr<double> MedianStep(absl::Span<const pb::JobEvent> events, int64_t
 
 }  // namespace
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 Summary Summarize(const std::vector<double>& values) {
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   return {Median(values), *least, *most};

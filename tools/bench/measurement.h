@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "oneflow_core/status.h"
 #include "proto/control.pb.h"
+#include "tools/job/median.h"
 
 namespace oneflow {
 
@@ -31,9 +32,6 @@ struct Round {
   std::vector<double> losses;          // of all steps, from the first
   std::vector<double> learning_rates;  // as losses
 };
-
-// Of a non-empty list; of an even number of values the mean of the middle two.
-double Median(std::vector<double> values);
 
 struct Summary {
   double median = 0;

@@ -15,6 +15,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/bench/measurement.h"
 #include "tools/bench/run_job.h"
+#include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"
 #include "tools/study/calibration/kernels.h"
 #include "tools/study/sim/kernel_costs.h"

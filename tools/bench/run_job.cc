@@ -1,10 +1,9 @@
 #include "tools/bench/run_job.h"
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
-#include "tools/control/cluster/embedded.h"
+#include "tools/control/cluster/run_to_end.h"
 
 namespace oneflow {
 
@@ -15,31 +14,6 @@ void AddMeasuredPhases(int warmup, int steps, pb::JobSpec& spec) {
     run.set_first_step(measured ? warmup : 0);
     run.set_steps(measured ? steps : warmup);
   }
-}
-
-absl::StatusOr<std::vector<pb::JobEvent>> RunToEnd(const pb::JobSpec& spec, const std::atomic<bool>& stop) {
-  EmbeddedOptions options;
-  options.daemons = spec.processes();
-  options.devices_per_daemon = spec.devices_per_process();
-  options.device = spec.device();
-  options.cores_per_daemon = spec.cores_per_process();
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster, EmbeddedCluster::Start(options));
-  return RunToEndOn(cluster->address(), spec, stop);
-}
-
-absl::StatusOr<std::vector<pb::JobEvent>> RunToEndOn(const SchedulerAddress& scheduler, const pb::JobSpec& spec,
-                                                     const std::atomic<bool>& stop) {
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, Client::Connect(scheduler));
-  OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(spec));
-  std::vector<pb::JobEvent> events;
-  OF_RETURN_IF_ERROR(client->Watch(id, 0, [&](const pb::JobEvent& event) {
-    events.push_back(event);
-    return !stop;
-  }));
-  if (stop) return absl::CancelledError("interrupted");
-  const pb::StateChange& last = events.back().state();
-  if (last.state() != pb::FINISHED) return absl::AbortedError(last.message());
-  return events;
 }
 
 absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop) {

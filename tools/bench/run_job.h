@@ -9,7 +9,6 @@
 #include "proto/control.pb.h"
 #include "tools/bench/bench_case.h"
 #include "tools/bench/measurement.h"
-#include "tools/control/client.h"
 #include "tools/job/job.h"
 
 namespace oneflow {
@@ -17,16 +16,8 @@ namespace oneflow {
 // Warm-up and measured steps, which are the last two phases of a measured job.
 void AddMeasuredPhases(int warmup, int steps, pb::JobSpec& spec);
 
-// Events of the job, from its begin to its end. The daemons of its processes are started, and are gone at the end.
-// Cancelled if `stop` is set meanwhile, Aborted if the job fails.
-absl::StatusOr<std::vector<pb::JobEvent>> RunToEnd(const pb::JobSpec& spec, const std::atomic<bool>& stop);
-
-// The same, of a job whose last two phases are measured, and what they say.
+// Runs a job whose last two phases are measured to its end (tools/control/cluster/run_to_end.h): what they say.
 absl::StatusOr<Round> RunJob(pb::JobSpec spec, bool profile, const std::atomic<bool>& stop);
-
-// As RunToEnd, on a cluster that stays. Unavailable if nobody answers there.
-absl::StatusOr<std::vector<pb::JobEvent>> RunToEndOn(const SchedulerAddress& scheduler, const pb::JobSpec& spec,
-                                                     const std::atomic<bool>& stop);
 
 // The quickstart's model, without a mesh; a constant learning rate, so that the number of steps changes nothing.
 inline constexpr char kQuickstartModel[] = R"(

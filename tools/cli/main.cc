@@ -15,6 +15,7 @@
 #include "tools/control/daemon/daemon_main.h"
 #include "tools/control/scheduler/scheduler_main.h"
 #include "tools/control/worker/worker_main.h"
+#include "tools/page/page.h"
 #include "tools/study/calibration/device.h"
 #include "tools/study/calibration/kernels.h"
 
@@ -469,7 +470,7 @@ int Main(int argc, char** argv) {
   sub->add_option("shell", shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
 
   SchedulerArgs scheduler_args;
-  sub = add(app, "scheduler", "serve as the scheduler of a cluster", [&] { return SchedulerMain(scheduler_args); });
+  sub = add(app, "scheduler", "serve as the scheduler of a cluster", [&] { return SchedulerMain(scheduler_args, ServePage); });
   sub->add_option("--address", scheduler_args.address, "host:port to listen on")
       ->capture_default_str()
       ->check(HostAndPort(true));

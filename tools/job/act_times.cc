@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tools/bench/measurement.h"
+#include "tools/job/median.h"
 
 namespace oneflow {
 

@@ -1,9 +1,12 @@
 #include "tools/page/page.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/numbers.h"

@@ -13,12 +13,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-TEST(MeasurementTest, TheMedianOfAnEvenNumberIsTheMeanOfTheMiddleTwo) {
-  EXPECT_EQ(Median({5}), 5);
-  EXPECT_EQ(Median({9, 1, 4}), 4);
-  EXPECT_EQ(Median({9, 1, 4, 2}), 3);
-}
-
 TEST(MeasurementTest, ASummaryHasTheExtremes) {
   const Summary summary = Summarize({3, 1, 8});
   EXPECT_EQ(summary.median, 3);

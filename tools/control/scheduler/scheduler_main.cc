@@ -2,6 +2,7 @@
 
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -31,7 +32,7 @@ absl::StatusOr<AllowedPaths> PagePaths(const SchedulerArgs& args) {
 
 }  // namespace
 
-int SchedulerMain(const SchedulerArgs& args) {
+int SchedulerMain(const SchedulerArgs& args, PageServer serve_page) {
   // Signals are blocked before the server's threads start, and lead to it once it stands.
   absl::Notification standing;
   std::unique_ptr<SchedulerServer> server;
@@ -50,6 +51,7 @@ int SchedulerMain(const SchedulerArgs& args) {
     options.keep = {.jobs = args.keep_jobs, .age = absl::Hours(24) * args.keep_days};
     options.metrics = args.metrics;
     options.page = args.page;
+    options.serve_page = std::move(serve_page);
     OF_ASSIGN_OR_RETURN_AT(options.allowed, PagePaths(args), "--allow-path");
     options.insecure = args.insecure;
     options.tokens = args.tokens;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/control/scheduler/page_source.h"
+
 namespace oneflow {
 
 struct SchedulerArgs {
@@ -24,7 +26,8 @@ struct SchedulerArgs {
   int ready_fd = -1;                       // --ready-fd: takes the address, and of a page its URL, once it serves
 };
 
-// The exit code: 0 if it was told to stop, 1 if it cannot serve, with the reason on stderr.
-int SchedulerMain(const SchedulerArgs& args);
+// The exit code: 0 if it was told to stop, 1 if it cannot serve, with the reason on stderr. `serve_page`: what serves
+// the page of --page.
+int SchedulerMain(const SchedulerArgs& args, PageServer serve_page);
 
 }  // namespace oneflow

@@ -27,7 +27,6 @@
 #include "tools/control/scheduler/metrics.h"
 #include "tools/control/scheduler/spec.h"
 #include "tools/control/scheduler/store.h"
-#include "tools/page/page.h"
 
 namespace oneflow {
 namespace {
@@ -75,8 +74,9 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
       LOG(INFO) << "metrics are at " << metrics_server_->url() << "/metrics";
     }
     if (!options.page.empty()) {
-      OF_ASSIGN_OR_RETURN(
-          page_, ServePage(options.page, AccessToLook("look at the page"), *this, options.executable, options.allowed));
+      if (options.serve_page == nullptr) return absl::UnimplementedError("--page: this program has none");
+      OF_ASSIGN_OR_RETURN(page_, options.serve_page(options.page, AccessToLook("look at the page"), *this,
+                                                    options.executable, options.allowed));
       LOG(INFO) << "the page is at " << page_url();
     }
     OF_ASSIGN_OR_RETURN_AT(Listener listener, Listen(options.address, {this}, access_), "scheduler");

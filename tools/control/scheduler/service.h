@@ -16,6 +16,7 @@
 #include "actor/transport/tls.h"
 #include "oneflow_core/status.h"
 #include "tools/control/process/child.h"
+#include "tools/control/scheduler/page_source.h"
 #include "tools/control/scheduler/state.h"
 #include "tools/control/scheduler/store.h"
 #include "tools/control/security/paths.h"
@@ -29,6 +30,7 @@ struct SchedulerOptions {
   EndedJobsRule keep;     // of ended jobs
   std::string metrics;    // where Prometheus finds /metrics: PORT or HOST:PORT; empty: nowhere
   std::string page;       // where browsers find the page: the same
+  PageServer serve_page;  // serves it; needed if `page` says where
   AllowedPaths allowed;   // files that the page may show
   TlsIdentity identity;   // of a part of the cluster; empty: plain text
   bool insecure = false;  // plain text is meant, also where other machines reach it
@@ -38,7 +40,8 @@ struct SchedulerOptions {
 
 class SchedulerServer {
  public:
-  // Opens the store, takes up its jobs and serves. Errors of Store::Open, Listen, ServeMetrics and ServePage.
+  // Opens the store, takes up its jobs and serves. Errors of Store::Open, Listen, ServeMetrics and
+  // `serve_page`; Unimplemented if a page is asked for and nothing serves it.
   static absl::StatusOr<std::unique_ptr<SchedulerServer>> Start(const SchedulerOptions& options);
   // Stop() if not yet called.
   virtual ~SchedulerServer() = default;

@@ -44,13 +44,20 @@ function(grouped result)
   set(${result} ${groups} PARENT_SCOPE)
 endfunction()
 
-# room(NAME [SKIP path...] LINKS target... HEADERS header...): a static library of all sources below NAME/, less the skipped ones,
-# compiled with these headers precompiled. `HEADERS REUSE_FROM room`: with another's.
+# room(NAME [FOLDERS path...] [SKIP path...] LINKS target... HEADERS header...): a static library of all sources below the folders, or
+# NAME/ if none is given, less the skipped ones, whose paths begin at the first folder. They are compiled with these headers precompiled.
+# `HEADERS REUSE_FROM room`: with another's.
 function(room name)
-  cmake_parse_arguments(ROOM "" "" "SKIP;LINKS;HEADERS" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
+  cmake_parse_arguments(ROOM "" "" "FOLDERS;SKIP;LINKS;HEADERS" ${ARGN})
+  if(NOT ROOM_FOLDERS)
+    set(ROOM_FOLDERS ${name})
+  endif()
+  list(TRANSFORM ROOM_FOLDERS PREPEND "${CMAKE_SOURCE_DIR}/")
+  list(GET ROOM_FOLDERS 0 first)
+  list(TRANSFORM ROOM_FOLDERS APPEND "/*.cc")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${ROOM_FOLDERS})
   foreach(skipped IN LISTS ROOM_SKIP)
-    list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${name}/${skipped}(/|$)")
+    list(FILTER sources EXCLUDE REGEX "^${first}/${skipped}(/|$)")
   endforeach()
   grouped(sources ${sources})
   add_library(${name} STATIC ${sources})

@@ -17,7 +17,7 @@
 #include "actor/local_device.h"
 #include "actor/memory.h"
 #include "actor/variables.h"
-#include "tools/bench/measurement.h"
+#include "tools/job/median.h"
 
 namespace oneflow {
 namespace {

@@ -17,9 +17,9 @@
 #include "actor/transport/message_ring.h"
 #include "kernels/device.h"
 #include "sbp/device_kinds.h"
-#include "tools/bench/measurement.h"
 #include "tools/control/process/write_file.h"
 #include "tools/job/device_table.h"
+#include "tools/job/median.h"
 #include "tools/job/outputs.h"
 #include "tools/study/calibration/operand_values.h"
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor/trace/chrome_trace.h"
 #include "compiler/lower/program.h"
-#include "tools/bench/run_job.h"
+#include "tools/control/cluster/run_to_end.h"
 #include "tools/job/job.h"
 #include "tools/study/calibration/sample_text.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor/transport/message_bus.h"
-#include "tools/bench/measurement.h"
+#include "tools/job/median.h"
 
 namespace oneflow {
 namespace {

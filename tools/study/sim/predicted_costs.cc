@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "tools/bench/op_table.h"
 #include "tools/study/sim/kernel_groups.h"
+#include "tools/study/sim/op_work.h"
 
 namespace oneflow {
 namespace {

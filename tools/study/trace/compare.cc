@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tools/bench/measurement.h"
+#include "tools/job/median.h"
 
 namespace oneflow {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tools/bench/measurement.h"
+#include "tools/job/median.h"
 
 namespace oneflow {
 namespace {

@@ -15,6 +15,7 @@
 #include "tools/control/rpc/rpc.h"
 #include "tools/control/scheduler/service.h"
 #include "tools/control/security/tokens.h"
+#include "tools/page/page.h"
 
 namespace oneflow {
 namespace {
@@ -38,7 +39,7 @@ class GateTest : public ::testing::Test {
                                      {"root", UserRole::kAdmin}}) {
       ASSERT_OK_AND_ASSIGN(tokens_[name], AddToken(file_, name, role));
     }
-    SchedulerOptions options{.db_path = dir_.File("jobs.db"), .page = "0", .tokens = file_};
+    SchedulerOptions options{.db_path = dir_.File("jobs.db"), .page = "0", .serve_page = ServePage, .tokens = file_};
     ASSERT_OK_AND_ASSIGN(scheduler_, SchedulerServer::Start(options));
   }
   std::unique_ptr<Client> As(const std::string& name) { return WithToken(tokens_.at(name)); }

@@ -4,9 +4,9 @@
 #include "oneflow_core/ops/ops.h"
 #include "test/actor/test_plan.h"
 #include "test/support/status_matchers.h"
-#include "tools/bench/op_table.h"
 #include "tools/study/sim/knobs.h"
 #include "tools/study/sim/measured_costs.h"
+#include "tools/study/sim/op_work.h"
 #include "tools/study/sim/predicted_costs.h"
 #include "tools/study/trace/step_division.h"
 
