@@ -10,7 +10,7 @@
 // may send is settled before: peers are told the address and a stamp of random bytes over the control network, and
 // whatever comes without the stamp is dropped. Where that network is secret they are told a key too, and all that goes
 // over this one is sealed with it (seal.h): what is not, was changed or comes again is dropped. UCX itself reads what
-// comes before that, and trusts it: its ports are not for strangers (tools/README.md, 'Who may do what'). A connection
+// comes before that, and trusts it: its ports are not for strangers (tools/control/security/README.md). A connection
 // that breaks is reported once and not made again.
 #pragma once
 
