@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tools/cli/commands.h"
 #include "tools/cli/metrics_file.h"
 #include "tools/cli/progress.h"
 #include "tools/job/outputs.h"
@@ -135,6 +134,17 @@ absl::Status FollowJob(const CompiledJob& compiled, const Following& following, 
   OF_ASSIGN_OR_RETURN(const pb::StateChange last, Watch(*client, spec, interrupt, progress));
   if (metrics) OF_RETURN_IF_ERROR(metrics->Finish(last.state() == pb::FINISHED));
   return FinalStatus(last);
+}
+
+absl::Status FinalStatus(const pb::StateChange& last) {
+  switch (last.state()) {
+    case pb::FINISHED:
+      return absl::OkStatus();
+    case pb::CANCELLED:
+      return absl::CancelledError("the job was cancelled");
+    default:
+      return absl::AbortedError(last.message());
+  }
 }
 
 }  // namespace oneflow

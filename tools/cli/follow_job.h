@@ -61,6 +61,11 @@ struct Following {
   std::string metrics;                             // file of one JSON object per training step (metrics_file.h)
 };
 
+// How long commands that follow a job wait for a scheduler that is being restarted.
+inline constexpr absl::Duration kSchedulerPatience = absl::Minutes(1);
+// OK for a job that finished; Cancelled; Aborted with why it failed.
+absl::Status FinalStatus(const pb::StateChange& last);
+
 // Submits the job and shows how it goes on until its end. OK if it finished; Cancelled; Aborted with why it failed;
 // InvalidArgument, before anything is submitted, if the metrics have no place of their own; errors of MetricsFile and
 // Client.

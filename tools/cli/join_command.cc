@@ -14,6 +14,8 @@
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/follow_job.h"
+#include "tools/cli/report.h"
+#include "tools/cli/usage.h"
 #include "tools/control/cluster/embedded.h"
 #include "tools/control/launch/allocation.h"
 #include "tools/control/launch/joined_job.h"
@@ -22,6 +24,16 @@
 
 namespace oneflow {
 namespace {
+
+struct JoinArguments {
+  JobArguments job;
+  std::string metrics;    // file for one JSON object per training step, written by task 0; empty: none
+  std::string first;      // host of task 0; empty: as the batch system says
+  int port = 0;           // of the scheduler there; 0: one that follows from the job's number
+  std::string tls;        // folder of the cluster's certificate; empty: plain text
+  bool insecure = false;  // plain text is meant, also between machines
+  double lost_after = 0;  // as RunArguments
+};
 
 constexpr int kFirstPort = 20'000;
 // Batch systems begin tasks one after another, some after a prolog.
@@ -167,13 +179,32 @@ int ServeToEnd(const JoinArguments& arguments) {
   return ExitCode(FinalStatus(*last));
 }
 
-}  // namespace
-
-int JoinCommand(const JoinArguments& arguments) {
+int JoinJob(const JoinArguments& arguments) {
   // Signals have their thread before anything else begins, and it depends on the task whose they are.
   const absl::StatusOr<Allocation> allocation = FindAllocation([](const char* name) { return std::getenv(name); });
   if (!allocation.ok()) return Report(allocation.status());
   return allocation->task == 0 ? LeadToEnd(arguments) : ServeToEnd(arguments);
+}
+
+RunFunction DeclareJoin(CLI::App& app, ParsedArguments& arguments) {
+  JoinArguments& join = arguments.New<JoinArguments>();
+  AddConfig(app, join.job);
+  AddResume(app, join.job);
+  app.add_option("--metrics", join.metrics, "write one JSON object per step to this file, from task 0");
+  app.add_option("--first", join.first, "host of task 0; default: as the batch system says")->check(HostAlone());
+  app.add_option("--port", join.port, "of that host, where the tasks meet; default: from 20000 on, by the job's number")
+      ->check(CLI::Range(1, 65535));
+  AddTls(app, join.tls);
+  AddInsecure(app, join.insecure);
+  AddLostAfter(app, join.lost_after, kLostAfterHelp);
+  return [&join] { return JoinJob(join); };
+}
+
+}  // namespace
+
+std::vector<Command> JoinCommands() {
+  return {{"join", "train a job in the tasks that srun, mpirun or Kubernetes has begun, of which this is one",
+           DeclareJoin}};
 }
 
 }  // namespace oneflow

@@ -4,12 +4,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/report.h"
+#include "tools/cli/usage.h"
+#include "tools/control/launch/manifest.h"
 #include "tools/job/cluster.h"
 #include "tools/job/read_text.h"
 #include "tools/job/visible_text.h"
 
 namespace oneflow {
 namespace {
+
+struct ManifestArguments {
+  ManifestOptions options;  // without the job's text
+  std::string job;          // job config; empty: a cluster that stays
+  bool insecure = false;    // pods may reach one another in plain text
+};
 
 // What Kubernetes takes for a name that is one of a host too.
 absl::Status CheckName(const std::string& flag, const std::string& name) {
@@ -44,9 +53,7 @@ absl::StatusOr<std::string> ReadJob(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat("job config '", path, "': is empty"));
 }
 
-}  // namespace
-
-absl::Status ManifestCommand(const ManifestArguments& arguments) {
+absl::Status PrintManifest(const ManifestArguments& arguments) {
   OF_RETURN_IF_ERROR(CheckOptions(arguments));
   ManifestOptions options = arguments.options;
   if (!arguments.job.empty()) {
@@ -59,6 +66,32 @@ absl::Status ManifestCommand(const ManifestArguments& arguments) {
   }
   std::cout << Yaml(Manifest(options));
   return absl::OkStatus();
+}
+
+RunFunction DeclareManifest(CLI::App& app, ParsedArguments& arguments) {
+  ManifestArguments& manifest = arguments.New<ManifestArguments>();
+  app.add_option("job", manifest.job, "job config (protobuf text): pods for this job alone");
+  app.add_option("--image", manifest.options.image, "container image that has `oneflow`")->required()->check(Utf8());
+  app.add_option("--name", manifest.options.name, "of what is made, or its beginning")->capture_default_str();
+  app.add_option("--namespace", manifest.options.space, "default: where it is applied");
+  app.add_option("--tasks", manifest.options.tasks, "pods of the job; default: its processes");
+  app.add_option("--cpus", manifest.options.cpus, "of a pod; 0: no limit")->check(CLI::Range(0, 100'000));
+  app.add_option("--gpus", manifest.options.gpus, "of a pod")->check(CLI::Range(0, 1024));
+  app.add_option("--memory", manifest.options.memory, "of a pod, as 16Gi; default: no limit");
+  app.add_option("--claim", manifest.options.claim, "PersistentVolumeClaim that all pods see under /data")
+      ->check(Utf8());
+  app.add_option("--tls-secret", manifest.options.tls, "Secret that holds a folder of certificates")->check(Utf8());
+  app.add_flag("--insecure", manifest.insecure,
+               "pods reach one another in plain text: whoever reaches a port gives "
+               "orders");
+  return [&manifest] { return Report(PrintManifest(manifest)); };
+}
+
+}  // namespace
+
+std::vector<Command> ManifestCommands() {
+  return {
+      {"manifest", "print what Kubernetes is to be told for a cluster that stays, or for one job", DeclareManifest}};
 }
 
 }  // namespace oneflow

@@ -32,6 +32,8 @@
 #include "oneflow_core/graph_text.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/report.h"
+#include "tools/cli/usage.h"
 #include "tools/control/process/write_file.h"
 #include "tools/control/security/paths.h"
 #include "tools/job/outputs.h"
@@ -125,9 +127,7 @@ absl::Status DumpPasses(const Job& job, const OpRegistry& ops, const std::string
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status CompileCommand(const JobArguments& arguments, const std::string& output, const std::string& dump_after) {
+absl::Status CompileAndSay(const JobArguments& arguments, const std::string& output, const std::string& dump_after) {
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(Job job, LoadJob(arguments, ops));
   if (!dump_after.empty()) OF_RETURN_IF_ERROR(DumpPasses(job, ops, dump_after));
@@ -147,7 +147,8 @@ absl::Status CompileCommand(const JobArguments& arguments, const std::string& ou
   return WriteAndSay("plan file", output, job.spec.plan(), InputsOf(job.config));
 }
 
-absl::Status PlanShowCommand(const JobArguments& arguments, int process, bool memory) {
+// Of one process its program, unless `process` is negative; or only what memory is for.
+absl::Status ShowPlan(const JobArguments& arguments, int process, bool memory) {
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, ReadOrCompile(arguments));
   if (memory) {
     std::cout << PlanMemoryText(plan);
@@ -163,8 +164,8 @@ absl::Status PlanShowCommand(const JobArguments& arguments, int process, bool me
   return absl::OkStatus();
 }
 
-absl::Status PlanDiffCommand(const JobArguments& first, const JobArguments& second,
-                             const std::vector<std::string>& sets) {
+// `sets` are of both configs and come before their own; InvalidArgument if there is none.
+absl::Status DiffPlans(const JobArguments& first, const JobArguments& second, const std::vector<std::string>& sets) {
   JobArguments a = first, b = second;
   for (JobArguments* const one : {&a, &b}) {
     const bool has_fields = IsConfig(*one) || !(IsConfig(a) || IsConfig(b));  // of neither it is an error
@@ -177,7 +178,15 @@ absl::Status PlanDiffCommand(const JobArguments& first, const JobArguments& seco
   return absl::OkStatus();
 }
 
-absl::Status PlanCreditsCommand(const CreditsArguments& arguments) {
+struct CreditsArguments {
+  JobArguments file_or_job;
+  std::string costs;     // trace of a run of it
+  double period_ms = 0;  // of a step, to be reached; 0: the shortest
+  double memory_mb = 0;  // the most that slots may take on a device; 0: whatever they take
+  std::string save;      // file for a job's field `slots`; empty: none
+};
+
+absl::Status AnswerAboutCredits(const CreditsArguments& arguments) {
   const std::string& costs = arguments.costs;
   if (arguments.period_ms < 0 || arguments.memory_mb < 0 || arguments.memory_mb > 1e12) {
     return absl::InvalidArgumentError(absl::StrCat("--period-ms ", arguments.period_ms, ", --memory-mb ",
@@ -208,7 +217,8 @@ absl::Status PlanCreditsCommand(const CreditsArguments& arguments) {
                      {{"the plan or job", arguments.file_or_job.config}, {"--costs", costs}});
 }
 
-absl::Status PlanShowScheduleCommand(const JobArguments& arguments, const std::string& svg) {
+// As if all chunks cost the same: printed, and as SVG in a file if that has a name.
+absl::Status ShowSchedule(const JobArguments& arguments, const std::string& svg) {
   constexpr int kTerminalWidth = 118;
   if (!IsConfig(arguments)) {
     return absl::InvalidArgumentError(
@@ -229,7 +239,7 @@ absl::Status PlanShowScheduleCommand(const JobArguments& arguments, const std::s
   return WriteAndSay("--schedule-svg", svg, DrawSvg(schedule, timeline), InputsOf(job.config));
 }
 
-absl::Status PlanCheckCommand(const std::string& file) {
+absl::Status CheckPlanFile(const std::string& file) {
   OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, ParsePlan(file));
   OF_ASSIGN_OR_RETURN_AT(const std::vector<PlanProof> proofs, CheckPlanSet(plan),
                          absl::StrCat("plan file '", file, "'"));
@@ -237,7 +247,14 @@ absl::Status PlanCheckCommand(const std::string& file) {
   return absl::OkStatus();
 }
 
-absl::Status PlanExplainCommand(const ExplainArguments& arguments) {
+struct ExplainArguments {
+  JobArguments job;
+  std::string tensor;   // empty: the whole job
+  std::string html;     // file for a page of the whole job; empty: none
+  bool sealed = false;  // open nothing but what lies beside the config
+};
+
+absl::Status ExplainPlan(const ExplainArguments& arguments) {
   const OpRegistry ops = StandardOps();
   if (arguments.sealed) OF_RETURN_IF_ERROR(SealOff(arguments.job.config));
   OF_ASSIGN_OR_RETURN(const Job job,
@@ -251,6 +268,103 @@ absl::Status PlanExplainCommand(const ExplainArguments& arguments) {
   }
   if (arguments.html.empty()) return absl::OkStatus();
   return WriteAndSay("page", arguments.html, ExplainAsHtml(facts), InputsOf(job.config));
+}
+
+RunFunction DeclareCompile(CLI::App& app, ParsedArguments& arguments) {
+  JobArguments& compile = arguments.New<JobArguments>();
+  std::string& output = arguments.New<std::string>();
+  std::string& dump_after = arguments.New<std::string>();
+  AddJob(app, compile);
+  app.add_option("-o,--output", output, "write the plan set to this file");
+  app.add_option("--dump-after", dump_after, "print the graphs after this pass, or after 'all'");
+  return [&] { return Report(CompileAndSay(compile, output, dump_after)); };
+}
+
+struct ShowArguments {
+  JobArguments job;  // or a plan file
+  int process = -1;
+  bool memory = false, schedule = false;
+  std::string schedule_svg;
+};
+
+RunFunction DeclareShowPlan(CLI::App& app, ParsedArguments& arguments) {
+  ShowArguments& show = arguments.New<ShowArguments>();
+  app.add_option("file", show.job.config, "plan file, or job config *.pbtxt")->required();
+  app.add_option("--set", show.job.sets, "override a field of the config")->allow_extra_args(false);
+  app.add_option("--process", show.process, "print the program of this process instead")->check(WholeFrom(0));
+  app.add_flag("--memory", show.memory, "print what memory is for instead: weights, optimizer, activations, ...")
+      ->excludes("--process");
+  app.add_flag("--schedule", show.schedule, "draw the pipeline's schedule instead")
+      ->excludes("--process")
+      ->excludes("--memory");
+  app.add_option("--schedule-svg", show.schedule_svg, "the same, and write it to this file as SVG")
+      ->excludes("--process")
+      ->excludes("--memory");
+  return [&show] {
+    if (show.schedule || !show.schedule_svg.empty()) return Report(ShowSchedule(show.job, show.schedule_svg));
+    return Report(ShowPlan(show.job, show.process, show.memory));
+  };
+}
+
+RunFunction DeclareCheck(CLI::App& app, ParsedArguments& arguments) {
+  std::string& file = arguments.New<std::string>();
+  app.add_option("file", file, "plan file")->required();
+  return [&file] { return Report(CheckPlanFile(file)); };
+}
+
+RunFunction DeclareDiffPlans(CLI::App& app, ParsedArguments& arguments) {
+  JobArguments& before = arguments.New<JobArguments>();
+  JobArguments& after = arguments.New<JobArguments>();
+  std::vector<std::string>& of_both = arguments.New<std::vector<std::string>>();
+  app.add_option("file", before.config, "plan file, or job config *.pbtxt")->required();
+  app.add_option("other", after.config, "what to compare with it")->required();
+  app.add_option("--set", of_both, "override a field of both configs, or of that beside a plan file")
+      ->allow_extra_args(false);
+  app.add_option("--set-other", after.sets, "override a field of the second config alone")->allow_extra_args(false);
+  return [&] { return Report(DiffPlans(before, after, of_both)); };
+}
+
+RunFunction DeclareCredits(CLI::App& app, ParsedArguments& arguments) {
+  CreditsArguments& credits = arguments.New<CreditsArguments>();
+  app.add_option("file", credits.file_or_job.config, "plan file, or job config *.pbtxt")->required();
+  app.add_option("--set", credits.file_or_job.sets, "override a field of the config")->allow_extra_args(false);
+  app.add_option("--costs", credits.costs, "trace of a run of it, which says what acts take")->required();
+  app.add_option("--period-ms", credits.period_ms, "as few slots as reach this period; default: the shortest")
+      ->check(NumberIn(0, 1e9));
+  app.add_option("--memory-mb", credits.memory_mb, "the most that slots may take on a device, in 10^6 bytes")
+      ->check(NumberIn(0, 1e12));
+  app.add_option("--save", credits.save, "write the slots to this file, which a job's field `slots` takes");
+  return [&credits] { return Report(AnswerAboutCredits(credits)); };
+}
+
+RunFunction DeclareExplain(CLI::App& app, ParsedArguments& arguments) {
+  ExplainArguments& explain = arguments.New<ExplainArguments>();
+  AddJob(app, explain.job);
+  app.add_option("tensor", explain.tensor, "only this tensor: its name, or the beginning of several");
+  app.add_option("--html", explain.html, "write a page of the whole job to this file");
+  app.add_flag("--sealed", explain.sealed,
+               "open no file that the job names, and be kept from it: for configs of others, or of another machine");
+  return [&explain] { return Report(ExplainPlan(explain)); };
+}
+
+}  // namespace
+
+std::vector<Command> PlanCommands() {
+  return {
+      {"compile", "compile a job and check its plans, without running it", DeclareCompile},
+      {"plan",
+       "look at plans",
+       nullptr,
+       {
+           {"show", "print a plan: classes of ranks, memory, registers, actors", DeclareShowPlan},
+           {"check", "prove a plan file, whoever wrote it: format, memory, rates, no deadlock", DeclareCheck},
+           {"diff", "say what changed from one plan to another", DeclareDiffPlans},
+           {"credits", "say what bounds a step, and the fewest slots of registers that make it shortest",
+            DeclareCredits},
+           {"explain", "say why tensors lie as they do, what that costs and what moves", DeclareExplain},
+           {"simulate", "say how long a step would take, what bounds it and what would change that", DeclareSimulate},
+       }},
+  };
 }
 
 }  // namespace oneflow

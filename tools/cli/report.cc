@@ -1,9 +1,10 @@
+#include "tools/cli/report.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
-#include "tools/cli/commands.h"
 #include "tools/job/visible_text.h"
 #include "tools/study/checkpoint/checkpoint_tools.h"
 

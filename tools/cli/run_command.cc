@@ -1,18 +1,26 @@
 // `oneflow run` and `oneflow generate`.
-#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/follow_job.h"
+#include "tools/cli/report.h"
 #include "tools/control/cluster/embedded.h"
 
 namespace oneflow {
 namespace {
+
+struct RunArguments {
+  JobArguments job;
+  JobKind kind = JobKind::kTrain;
+  SchedulerArguments scheduler;
+  std::string metrics;    // file for one JSON object per training step; empty: none
+  std::string page;       // where the embedded cluster has its page: PORT or HOST:PORT; empty: nowhere
+  bool insecure = false;  // plain text is meant, also where the page is for other machines
+  double lost_after = 0;  // seconds of silence of its processes (EmbeddedOptions); 0: as they have it
+};
 
 // All of `oneflow run` but the end of the cluster, which is left to the caller.
 absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::unique_ptr<EmbeddedCluster>& cluster) {
@@ -49,37 +57,47 @@ absl::Status Run(const RunArguments& arguments, Interrupt& interrupt, std::uniqu
   return FollowJob(compiled, following, interrupt);
 }
 
-}  // namespace
-
-absl::Status FinalStatus(const pb::StateChange& last) {
-  switch (last.state()) {
-    case pb::FINISHED:
-      return absl::OkStatus();
-    case pb::CANCELLED:
-      return absl::CancelledError("the job was cancelled");
-    default:
-      return absl::AbortedError(last.message());
-  }
-}
-
-absl::StatusOr<SourcedConfig> JobArguments::Load() const {
-  OF_ASSIGN_OR_RETURN(SourcedConfig loaded, LoadConfig(config, sets));
-  for (const FieldFlag& flag : fields) {
-    const std::string assignment = absl::StrCat(flag.field, "=", flag.value),
-                      place = absl::StrCat(flag.flag, " ", flag.value);
-    for (const std::string& set : sets) {
-      if (set == assignment || !absl::StartsWith(set, absl::StrCat(flag.field, "="))) continue;
-      return absl::InvalidArgumentError(absl::StrCat(place, " and --set ", set, " contradict one another"));
-    }
-    OF_RETURN_IF_ERROR(ApplyOverride(assignment, loaded, place));
-  }
-  return loaded;
-}
-
-int RunCommand(const RunArguments& arguments) {
+int RunJob(const RunArguments& arguments) {
   Interrupt interrupt;  // until the cluster has stopped: a second Ctrl-C does not wait for that
   std::unique_ptr<EmbeddedCluster> cluster;
   return Report(Run(arguments, interrupt, cluster));  // the user reads why before the cluster stops
+}
+
+RunFunction DeclareRun(CLI::App& app, ParsedArguments& arguments) {
+  RunArguments& run = arguments.New<RunArguments>();
+  AddJob(app, run.job);
+  app.add_option("--metrics", run.metrics, "write one JSON object per step to this file");
+  AddScheduler(app, run.scheduler, "use this running scheduler instead of an embedded cluster");
+  AddPage(app, run.page);
+  app.add_flag("--insecure", run.insecure, "serve the page to other machines in plain text");
+  AddLostAfter(app, run.lost_after, kLostAfterHelp);
+  AddResume(app, run.job);
+  AddFieldFlag(app, run.job.fields, "--weights", "weights", "safetensors file to start from");
+  AddFieldFlag(app, run.job.fields, "--save-weights", "save_weights", "safetensors file to write at the end");
+  AddFieldFlag(app, run.job.fields, "--save-initial-weights", "save_initial_weights", "the same before the first step");
+  AddFieldFlag(app, run.job.fields, "--save-gradients", "save_gradients", "gradients of the last step");
+  AddFieldFlag(app, run.job.fields, "--trace", "trace.file", "write what every actor did, for Perfetto and `trace`");
+  return [&run] { return RunJob(run); };
+}
+
+RunFunction DeclareGenerate(CLI::App& app, ParsedArguments& arguments) {
+  RunArguments& generate = arguments.New<RunArguments>({.kind = JobKind::kGenerate});
+  AddJob(app, generate.job);
+  AddScheduler(app, generate.scheduler, "use this running scheduler instead of an embedded cluster");
+  AddFieldFlag(app, generate.job.fields, "--weights", "weights", "safetensors file of the trained model");
+  AddFieldFlag(app, generate.job.fields, "--prompt", "generate.prompt", "text to continue");
+  AddFieldFlag(app, generate.job.fields, "--tokens", "generate.tokens", "how many bytes");
+  AddFieldFlag(app, generate.job.fields, "--temperature", "generate.temperature", "0: always the likeliest");
+  return [&generate] { return RunJob(generate); };
+}
+
+}  // namespace
+
+std::vector<Command> RunCommands() {
+  return {
+      {"run", "train a job on an embedded cluster of this machine", DeclareRun},
+      {"generate", "continue a text with a trained model", DeclareGenerate},
+  };
 }
 
 }  // namespace oneflow

@@ -11,40 +11,15 @@
 #include "absl/time/time.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/follow_job.h"
 #include "tools/cli/job_tables.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/report.h"
+#include "tools/cli/usage.h"
 #include "tools/control/client.h"
-#include "tools/control/security/certificates.h"
-#include "tools/control/security/tokens.h"
 #include "tools/control/worker/train_loop.h"
 
 namespace oneflow {
-
-absl::StatusOr<SchedulerAddress> AddressOf(const SchedulerArguments& scheduler) {
-  OF_ASSIGN_OR_RETURN(TlsIdentity identity, LoadIdentityIfAny(scheduler.tls));
-  OF_ASSIGN_OR_RETURN(std::string token, OwnToken());
-  return SchedulerAddress(scheduler.address, std::move(identity), std::move(token));
-}
-
-absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const SchedulerArguments& scheduler, absl::Duration patience) {
-  OF_ASSIGN_OR_RETURN(const SchedulerAddress address, AddressOf(scheduler));
-  return Client::Connect(address, absl::Seconds(5), patience);
-}
-
-absl::Status SubmitCommand(const JobArguments& arguments, const SchedulerArguments& scheduler, int priority) {
-  const OpRegistry ops = StandardOps();
-  OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
-  OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
-  OF_RETURN_IF_ERROR(CompileJob(job, ops).status());
-  OF_RETURN_IF_ERROR(CheckWork(job));
-  OF_RETURN_IF_ERROR(ResumeAsAsked(arguments, job));
-  PrintWarnings(job);
-  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
-  OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(job.spec, priority));
-  std::cout << "job " << id << "\n";
-  return absl::OkStatus();
-}
-
 namespace {
 
 constexpr absl::Duration kLookAgain = absl::Seconds(1);
@@ -121,9 +96,22 @@ absl::StatusOr<int> ProcessOf(const pb::JobStatus& job, int rank) {
   return absl::InvalidArgumentError(absl::StrCat("--rank is ", rank, "; job ", job.job(), " has ", ranks, " ranks"));
 }
 
-}  // namespace
+absl::Status SubmitJob(const JobArguments& arguments, const SchedulerArguments& scheduler, int priority) {
+  const OpRegistry ops = StandardOps();
+  OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.Load());
+  OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
+  OF_RETURN_IF_ERROR(CompileJob(job, ops).status());
+  OF_RETURN_IF_ERROR(CheckWork(job));
+  OF_RETURN_IF_ERROR(ResumeAsAsked(arguments, job));
+  PrintWarnings(job);
+  OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
+  OF_ASSIGN_OR_RETURN(const int64_t id, client->Submit(job.spec, priority));
+  std::cout << "job " << id << "\n";
+  return absl::OkStatus();
+}
 
-absl::Status JobsCommand(const SchedulerArguments& scheduler, bool json, bool again_and_again) {
+// `again_and_again`: until the command is interrupted.
+absl::Status ListJobs(const SchedulerArguments& scheduler, bool json, bool again_and_again) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   std::string shown;
   do {
@@ -137,7 +125,7 @@ absl::Status JobsCommand(const SchedulerArguments& scheduler, bool json, bool ag
   } while (true);
 }
 
-absl::Status DescribeCommand(const SchedulerArguments& scheduler, int64_t job) {
+absl::Status DescribeJob(const SchedulerArguments& scheduler, int64_t job) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   OF_ASSIGN_OR_RETURN(const pb::DescribeReply about, client->Describe(job));
   std::string ended;
@@ -151,14 +139,15 @@ absl::Status DescribeCommand(const SchedulerArguments& scheduler, int64_t job) {
   return absl::OkStatus();
 }
 
-absl::Status DiagnoseCommand(const SchedulerArguments& scheduler, int64_t job) {
+absl::Status DiagnoseJob(const SchedulerArguments& scheduler, int64_t job) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   OF_ASSIGN_OR_RETURN(const std::string text, client->Diagnose(job));
   std::cout << text;
   return absl::OkStatus();
 }
 
-absl::Status WatchCommand(const SchedulerArguments& scheduler, int64_t job) {
+// Shows a job from its beginning as `oneflow run` does, and ends as that would.
+absl::Status WatchJob(const SchedulerArguments& scheduler, int64_t job) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler, kSchedulerPatience));
   OF_ASSIGN_OR_RETURN(const pb::DescribeReply about, client->Describe(job, /*with_plan=*/true));
   pb::PlanSet plan;
@@ -180,7 +169,13 @@ absl::Status WatchCommand(const SchedulerArguments& scheduler, int64_t job) {
   return FinalStatus(last);
 }
 
-absl::Status LogsCommand(const SchedulerArguments& scheduler, const LogsArguments& arguments) {
+struct LogsArguments {
+  int64_t job = 0;
+  int rank = -1;        // only of the worker that has it; negative: of all
+  bool follow = false;  // from the beginning, until the job ends
+};
+
+absl::Status PrintLogs(const SchedulerArguments& scheduler, const LogsArguments& arguments) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   OF_ASSIGN_OR_RETURN(const pb::DescribeReply about, client->Describe(arguments.job));
   OF_ASSIGN_OR_RETURN(const int process, ProcessOf(about.status(), arguments.rank));
@@ -190,26 +185,128 @@ absl::Status LogsCommand(const SchedulerArguments& scheduler, const LogsArgument
   return absl::OkStatus();
 }
 
-absl::Status CancelCommand(const SchedulerArguments& scheduler, int64_t job, bool gently) {
+absl::Status CancelJob(const SchedulerArguments& scheduler, int64_t job, bool gently) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   return client->Cancel(job, gently);
 }
 
-absl::Status RetryCommand(const SchedulerArguments& scheduler, int64_t job) {
+absl::Status RetryJob(const SchedulerArguments& scheduler, int64_t job) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   return client->Retry(job);
 }
 
-absl::Status NodesCommand(const SchedulerArguments& scheduler) {
+absl::Status ListNodes(const SchedulerArguments& scheduler) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   OF_ASSIGN_OR_RETURN(const std::vector<pb::Node> nodes, client->Nodes());
   std::cout << NodesTable(nodes);
   return absl::OkStatus();
 }
 
-absl::Status DrainCommand(const SchedulerArguments& scheduler, const std::string& node, bool undo) {
+absl::Status DrainNode(const SchedulerArguments& scheduler, const std::string& node, bool undo) {
   OF_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectTo(scheduler));
   return client->Drain(node, undo);
+}
+
+RunFunction DeclareSubmit(CLI::App& app, ParsedArguments& arguments) {
+  SchedulerArguments& scheduler = arguments.scheduler();
+  JobArguments& submit = arguments.New<JobArguments>();
+  int& priority = arguments.New<int>();
+  AddJob(app, submit);
+  app.add_option("--priority", priority, "the higher, the earlier it is begun")
+      ->capture_default_str()
+      ->check(CLI::Range(-1000, 1000));
+  AddResume(app, submit);
+  AddScheduler(app, scheduler);
+  return [&] { return Report(SubmitJob(submit, scheduler, priority)); };
+}
+
+struct JobsArguments {
+  bool json = false, again = false;
+};
+
+RunFunction DeclareJobs(CLI::App& app, ParsedArguments& arguments) {
+  SchedulerArguments& scheduler = arguments.scheduler();
+  JobsArguments& jobs = arguments.New<JobsArguments>();
+  app.add_flag("--json", jobs.json, "list them as one object a line, for programs");
+  app.add_flag("-w,--watch", jobs.again, "list them again every second, until Ctrl-C");
+  AddScheduler(app, scheduler);
+  return [&] { return Report(ListJobs(scheduler, jobs.json, jobs.again)); };
+}
+
+// What is asked of one job.
+template <absl::Status (*ask)(const SchedulerArguments&, int64_t)>
+RunFunction DeclareAsk(CLI::App& app, ParsedArguments& arguments) {
+  SchedulerArguments& scheduler = arguments.scheduler();
+  int64_t& job = arguments.New<int64_t>();
+  AddJobNumber(app, job);
+  AddScheduler(app, scheduler);
+  return [&] { return Report(ask(scheduler, job)); };
+}
+
+// The same, of a command of `jobs`, whose flags are for the list.
+template <absl::Status (*ask)(const SchedulerArguments&, int64_t)>
+RunFunction DeclareAskOfJobs(CLI::App& app, ParsedArguments& arguments) {
+  for (const char* of_the_list : {"--json", "--watch"}) app.excludes(app.get_parent()->get_option(of_the_list));
+  return DeclareAsk<ask>(app, arguments);
+}
+
+RunFunction DeclareLogs(CLI::App& app, ParsedArguments& arguments) {
+  SchedulerArguments& scheduler = arguments.scheduler();
+  LogsArguments& logs = arguments.New<LogsArguments>();
+  AddJobNumber(app, logs.job);
+  app.add_option("--rank", logs.rank, "only the worker that has this rank")->check(WholeFrom(0));
+  app.add_flag("-f,--follow", logs.follow, "all of it from the beginning, and what comes, until the job ends");
+  AddScheduler(app, scheduler);
+  return [&] { return Report(PrintLogs(scheduler, logs)); };
+}
+
+RunFunction DeclareCancel(CLI::App& app, ParsedArguments& arguments) {
+  SchedulerArguments& scheduler = arguments.scheduler();
+  int64_t& job = arguments.New<int64_t>();
+  bool& gently = arguments.New<bool>();
+  AddJobNumber(app, job);
+  app.add_flag("--gently", gently, "let it end the steps it is in, and write a checkpoint if it has a folder for them");
+  AddScheduler(app, scheduler);
+  return [&] { return Report(CancelJob(scheduler, job, gently)); };
+}
+
+RunFunction DeclareNodes(CLI::App& app, ParsedArguments& arguments) {
+  SchedulerArguments& scheduler = arguments.scheduler();
+  AddScheduler(app, scheduler);
+  return [&] { return Report(ListNodes(scheduler)); };
+}
+
+RunFunction DeclareDrain(CLI::App& app, ParsedArguments& arguments) {
+  SchedulerArguments& scheduler = arguments.scheduler();
+  std::string& node = arguments.New<std::string>();
+  bool& undo = arguments.New<bool>();
+  app.add_option("node", node, "name of its daemon")->required()->check(Utf8());
+  app.add_flag("--undo", undo, "give it jobs again");
+  AddScheduler(app, scheduler);
+  return [&] { return Report(DrainNode(scheduler, node, undo)); };
+}
+
+}  // namespace
+
+std::vector<Command> SchedulerCommands() {
+  return {
+      {"submit", "submit a job to a running scheduler", DeclareSubmit},
+      {"jobs",
+       "list jobs",
+       DeclareJobs,
+       {
+           {"describe", "say all that is known of a job: where it runs, or what it waits for",
+            DeclareAskOfJobs<DescribeJob>},
+           {"diagnose", "say who waits for whom in a running job, and what each rank does",
+            DeclareAskOfJobs<DiagnoseJob>},
+       }},
+      {"watch", "show how a job goes on, as `run` does", DeclareAsk<WatchJob>},
+      {"logs", "print what the workers of a job wrote", DeclareLogs},
+      {"cancel", "cancel a job", DeclareCancel},
+      {"retry", "queue a job that failed or was cancelled for one more attempt", DeclareAsk<RetryJob>},
+      {"nodes", "list the daemons of a cluster", DeclareNodes},
+      {"drain", "give a node no new jobs", DeclareDrain},
+  };
 }
 
 }  // namespace oneflow

@@ -5,12 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/report.h"
 #include "tools/control/security/certificates.h"
 #include "tools/control/security/tokens.h"
 
 namespace oneflow {
+namespace {
 
-absl::Status CertsInitCommand(const std::string& folder, const CertificateOptions& options) {
+absl::Status InitCerts(const std::string& folder, const CertificateOptions& options) {
   OF_RETURN_IF_ERROR(MakeCertificates(folder, options));
   OF_ASSIGN_OR_RETURN(const std::string made, DescribeCertificates(folder));
   std::cout << made << "\n"
@@ -20,13 +22,19 @@ absl::Status CertsInitCommand(const std::string& folder, const CertificateOption
   return absl::OkStatus();
 }
 
-absl::Status CertsShowCommand(const std::string& folder) {
+absl::Status ShowCerts(const std::string& folder) {
   OF_ASSIGN_OR_RETURN(const std::string text, DescribeCertificates(folder));
   std::cout << text;
   return absl::OkStatus();
 }
 
-absl::Status TokenAddCommand(const TokenArguments& arguments) {
+struct TokenArguments {
+  std::string file, name;
+  std::string role;
+};
+
+// Prints the token, once.
+absl::Status AddAndPrintToken(const TokenArguments& arguments) {
   OF_ASSIGN_OR_RETURN_AT(const UserRole role, ParseUserRole(arguments.role), "--role");
   OF_ASSIGN_OR_RETURN(const std::string token, AddToken(arguments.file, arguments.name, role));
   std::cout << token << "\n";
@@ -36,12 +44,73 @@ absl::Status TokenAddCommand(const TokenArguments& arguments) {
   return absl::OkStatus();
 }
 
-absl::Status TokenRemoveCommand(const TokenArguments& arguments) { return RemoveToken(arguments.file, arguments.name); }
-
-absl::Status TokenListCommand(const std::string& file) {
+absl::Status ListTokens(const std::string& file) {
   OF_ASSIGN_OR_RETURN(const std::vector<TokenEntry> entries, ReadTokens(file));
   for (const TokenEntry& entry : entries) std::cout << entry.name << " " << UserRoleName(entry.role) << "\n";
   return absl::OkStatus();
+}
+
+RunFunction DeclareInit(CLI::App& app, ParsedArguments& arguments) {
+  std::string& certs_folder = arguments.New<std::string>();
+  CertificateOptions& certificates = arguments.New<CertificateOptions>();
+  app.add_option("folder", certs_folder, "where; one that has a CA keeps it")->required();
+  app.add_option("--host", certificates.hosts, "name or address of a machine of the cluster; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--days", certificates.days, "how long they are good")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 3650));
+  return [&certs_folder, &certificates] { return Report(InitCerts(certs_folder, certificates)); };
+}
+
+RunFunction DeclareShow(CLI::App& app, ParsedArguments& arguments) {
+  std::string& folder = arguments.New<std::string>();
+  app.add_option("folder", folder, "of certificates, or of such folders")->required();
+  return [&folder] { return Report(ShowCerts(folder)); };
+}
+
+RunFunction DeclareAdd(CLI::App& app, ParsedArguments& arguments) {
+  TokenArguments& tokens = arguments.New<TokenArguments>();
+  app.add_option("file", tokens.file, "as of `scheduler --tokens`; made if it is not there")->required();
+  app.add_option("name", tokens.name, "whose jobs will be theirs")->required();
+  app.add_option("--role", tokens.role, "read: look; submit: and submit, and cancel and retry one's own; admin: all")
+      ->required()
+      ->check(CLI::IsMember({"read", "submit", "admin"}));
+  return [&tokens] { return Report(AddAndPrintToken(tokens)); };
+}
+
+RunFunction DeclareRemove(CLI::App& app, ParsedArguments& arguments) {
+  TokenArguments& tokens = arguments.New<TokenArguments>();
+  app.add_option("file", tokens.file, "as of `scheduler --tokens`")->required();
+  app.add_option("name", tokens.name, "of the user")->required();
+  return [&tokens] { return Report(RemoveToken(tokens.file, tokens.name)); };
+}
+
+RunFunction DeclareTokens(CLI::App& app, ParsedArguments& arguments) {
+  std::string& file = arguments.New<std::string>();
+  app.add_option("file", file, "as of `scheduler --tokens`")->required();
+  return [&file] { return Report(ListTokens(file)); };
+}
+
+}  // namespace
+
+std::vector<Command> SecurityCommands() {
+  return {
+      {"certs",
+       "certificates of a cluster and of its users",
+       nullptr,
+       {
+           {"init", "make a CA, and a certificate each for the cluster and its users", DeclareInit},
+           {"show", "say whose the certificates of a folder are, and when they end", DeclareShow},
+       }},
+      {"token",
+       "who may ask a scheduler what",
+       nullptr,
+       {
+           {"add", "make a token for a user, and print it", DeclareAdd},
+           {"remove", "refuse a user's token from now on", DeclareRemove},
+           {"ls", "list names and roles", DeclareTokens},
+       }},
+  };
 }
 
 }  // namespace oneflow

@@ -9,6 +9,8 @@
 #include "compiler/lower/program.h"
 #include "oneflow_core/ops/ops.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/report.h"
+#include "tools/cli/usage.h"
 #include "tools/job/outputs.h"
 #include "tools/study/sim/folded_plan.h"
 #include "tools/study/sim/injection.h"
@@ -21,6 +23,21 @@
 
 namespace oneflow {
 namespace {
+
+struct SimulateArguments {
+  JobArguments job;
+  std::string costs;         // trace of a real run that says what things cost; empty: predicted from devices and links
+  std::string kernels;       // what was measured of the job's instructions; empty: nothing
+  bool or_roofline = false;  // what `kernels` lacks is predicted
+  std::string trace;         // file for the simulated run; empty: none
+  std::string plan;          // name; empty: the first
+  int64_t steps = 0;         // 0: as many as the costs have, or enough
+  bool all_ranks = false;    // play each, also those that do the same as others
+  std::string cluster;       // file: other hosts than the job's, for what things cost; empty: the job's
+  std::vector<std::string> slow, kill;  // what goes wrong (tools/study/sim/injection.h)
+  double delay_ms = 0;
+  uint64_t seed = 1;  // of the delays
+};
 
 constexpr size_t kEdges = 6;                     // of the critical path, that are told
 constexpr int64_t kVaryingSteps = 33;            // where costs are drawn anew in every step, and a median is told
@@ -160,9 +177,7 @@ absl::Status SimulateMeasured(const SimulateArguments& arguments, const Job& job
   return PrintAndWrite(arguments, program, plan, measured.Costs(), simulation);
 }
 
-}  // namespace
-
-absl::Status PlanSimulateCommand(const SimulateArguments& arguments) {
+absl::Status SimulateJob(const SimulateArguments& arguments) {
   const OpRegistry ops = StandardOps();
   OF_ASSIGN_OR_RETURN(SourcedConfig config, arguments.job.Load());
   OF_ASSIGN_OR_RETURN(Job job, MakeJob(std::move(config), JobKind::kTrain, ops));
@@ -176,6 +191,37 @@ absl::Status PlanSimulateCommand(const SimulateArguments& arguments) {
   }
   std::cout << "\n" << PlanMemoryText(set);
   return absl::OkStatus();
+}
+
+}  // namespace
+
+RunFunction DeclareSimulate(CLI::App& app, ParsedArguments& arguments) {
+  SimulateArguments& simulate = arguments.New<SimulateArguments>();
+  AddConfig(app, simulate.job);
+  app.add_option("--costs", simulate.costs, "trace of a run of this very plan that says what everything costs");
+  CLI::Option* const kernels =
+      app.add_option("--kernels", simulate.kernels, "what `bench kernels` measured of the job's instructions")
+          ->excludes("--costs");
+  app.add_flag("--kernels-or-roofline", simulate.or_roofline, "predict what --kernels lacks, instead of an error")
+      ->needs(kernels);
+  app.add_option("--trace", simulate.trace, "write the simulated run to this file");
+  app.add_option("--plan", simulate.plan, "simulate this plan; default: the first");
+  app.add_option("--steps", simulate.steps,
+                 "how many to simulate, of which all but the first count; default: as many as --costs has, else "
+                 "until they repeat, 8 at most")
+      ->check(CLI::Range(2, 100'000));
+  app.add_flag("--all-ranks", simulate.all_ranks, "play every rank, not one of those that do the same");
+  app.add_option("--cluster", simulate.cluster,
+                 "by the prices of the hosts in this file: the text of a job's cluster {}");
+  app.add_option("--slow", simulate.slow, "RANK=FACTOR: its acts take so many times as long")->allow_extra_args(false);
+  app.add_option("--kill", simulate.kill, "RANK@MS: it dies then; says who waits for whom")->allow_extra_args(false);
+  CLI::Option* const delay = app.add_option("--delay", simulate.delay_ms,
+                                            "acts and messages take up to so many milliseconds longer, at random");
+  app.add_option("--seed", simulate.seed, "of --delay")->capture_default_str()->check(WholeFrom(0))->needs(delay);
+  for (const char* injected : {"--cluster", "--slow", "--kill", "--delay"}) {  // what was measured was measured so
+    app.get_option(injected)->excludes("--costs")->excludes("--kernels");
+  }
+  return [&simulate] { return Report(SimulateJob(simulate)); };
 }
 
 }  // namespace oneflow

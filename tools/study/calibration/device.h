@@ -24,7 +24,6 @@ struct BenchDeviceArguments {
   std::string kind;            // name of the row; empty: `device`
   int cores = 1;               // of a cpu device
   std::string output;          // file; empty: stdout
-  bool asked = false;          // the command line names it
 };
 
 // Unavailable if there is no such device; Internal naming what could not be measured.

@@ -24,7 +24,6 @@ struct BenchKernelsArguments {
   std::string plan;               // empty: the first
   std::string output;             // file; empty: stdout
   int steps = 15;
-  bool asked = false;  // the command line names it
 };
 
 // Of one plan of a compiled job. `dir` is for files. Errors as of ReplayActs and ProbeMessages.
