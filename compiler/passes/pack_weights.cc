@@ -17,7 +17,7 @@
 namespace oneflow {
 namespace {
 
-// On a rank: the fewest for which kernels/README.md has measured packed products to be faster.
+// On a rank: the fewest for which kernels/NOTES.md has measured packed products to be faster.
 constexpr int64_t kFewestRows = 64;
 
 class Packer {

@@ -134,7 +134,7 @@ struct Geometry {
   }
 
   // Of a convolution with k that gives y. Winograd's way makes 4x4 outputs at a time: the library's takes half the time
-  // of the direct one where there are enough of them and of channels (kernels/README.md). Its own choice (`auto`) asks
+  // of the direct one where there are enough of them and of channels (kernels/NOTES.md). Its own choice (`auto`) asks
   // for 16 samples or more, and for no channels.
   dnnl::algorithm Algorithm(const TensorArg& k, const TensorArg& y) const {
     constexpr int64_t kFewestTiles = 128, kFewestChannels = 32;

@@ -1,7 +1,7 @@
 // The gradient of gelu(x) = x Phi(x), with the exact normal distribution: dx = dy (Phi(x) + x phi(x)).
 //
 // bias_add_gelu and gelu_bias_grad are what the compiler makes for GPUs. Here, where a pass less gains nothing
-// (kernels/README.md), they are their parts, some rows at a time.
+// (kernels/NOTES.md), they are their parts, some rows at a time.
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/float_functions.h"
 #include "kernels/cpu/gelu_rows.h"

@@ -97,7 +97,7 @@ const char* Multiply(const ProductShape& s, const float* a, const float* b, floa
     return nullptr;
   }
   if (workspace != nullptr && s.parts > 1) return InPartsOfRows(s, a, b, c, workspace);
-  // A b that lies transposed the library divides badly among its threads (kernels/README.md, "Matmul").
+  // A b that lies transposed the library divides badly among its threads (kernels/NOTES.md).
   const bool has_parts = std::max(s.m, s.n) >= kLeastOfPart * NumThreads();
   return s.transpose_b && !s.transpose_a && has_parts ? InParts(s, a, b, c) : Block(s, a, b, c, 0, s.m, 0, s.n);
 }

@@ -2,7 +2,7 @@
 //
 // sgemm and not oneDNN's matmul primitive: on the shapes of transformers it is as fast or faster, it packs its
 // operands, so a leading dimension that is a multiple of 4 KiB does not halve it, and it has nothing to prepare
-// (kernels/README.md, "Matmul").
+// (kernels/NOTES.md).
 #pragma once
 
 #include <cstdint>

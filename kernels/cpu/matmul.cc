@@ -50,7 +50,7 @@ Factors BatchFactors(const KernelArgs& args) {
 }
 
 // The same; the first micro-batch of a step overwrites what is there, later ones add to it. The compiler makes it for
-// GPUs alone, as it gains nothing here (kernels/README.md, "Matmul").
+// GPUs alone, as it gains nothing here (kernels/NOTES.md).
 Factors SumFactors(const KernelArgs& args) {
   Factors f = WgradFactors(args);
   f.shape.accumulate = args.micro_batch > 0;

@@ -5,7 +5,7 @@
 //     for each panel:   sums of the tile in registers     meanwhile the next tile's rows are asked for
 //
 // Against sgemm, which copies a too, what is gained is the time to wait for a where no cache holds it, and where b lies
-// transposed, which the library divides badly between threads (kernels/README.md, "Matmul").
+// transposed, which the library divides badly between threads (kernels/NOTES.md).
 #pragma once
 
 #include "kernels/cpu/gemm.h"
