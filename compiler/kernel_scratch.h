@@ -1,4 +1,4 @@
-// What kernels need of memory while they run: a fact of devices, so whoever compiles brings it along.
+// The scratch memory of kernels. It is a fact of devices, so the caller of the compiler supplies it.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace oneflow {
 
-// Of the host, for every value that is read or fetched on devices with memory of their own: one is filled while the
-// other is on its way.
+// Slots in host memory for every value that is read or fetched on devices with their own memory: one is filled while
+// the other is in transfer.
 inline constexpr int kTransferSlots = 2;
 
 struct KernelScratch {
-  std::set<std::string> ops;  // whose kernels need any, but for ragged rows: of these any may
+  std::set<std::string> ops;  // with scratch memory; kernels on ragged rows may need some in any case
   // Bytes that the kernel of such an op needs for one act on shards of these types. Never negative.
   std::function<int64_t(const OpDef& op, const AttrMap& attrs, absl::Span<const ShardType> inputs,
                         absl::Span<const ShardType> outputs)>

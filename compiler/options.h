@@ -33,70 +33,70 @@ struct ScheduleOptions {
   double min_ratio = 0;  // final learning rate as a fraction of learning_rate
 };
 
-// What backward computes again instead of keeping it.
+// The values that backward computes again instead of keeping them.
 struct RecomputeOptions {
-  std::string what;  // of segments of this kind (graph.h); empty: nothing
-  int first = 0;     // of those only the first so many of every chunk; 0: all
-  // What forward has gathered from other ranks, so that a rank holds more of it, is gathered again.
+  std::string what;  // the kind of segments (graph.h); empty: none
+  int first = 0;     // only the first segments of every chunk, this many; 0: all
+  // Values gathered from other ranks in forward, which take more memory than shards, are gathered again.
   bool gathers = false;
-  // Of a segment that is run again all of it, and not only what backward needs: as systems do that call forward anew.
+  // A recomputed segment runs as a whole, not only the part that backward needs: as systems do that call forward again.
   bool whole = false;
 
   bool any() const { return !what.empty() || gathers; }
 };
 
-// In which floating types the job computes (passes/mixed_precision.cc). Variables are f32 in any case.
+// The floating types in which the job computes (passes/mixed_precision.cc). Variables are f32 in any case.
 struct PrecisionOptions {
-  DType compute = DType::kFloat32;  // of products, and of what follows from them, unless the model says otherwise
-  DType reduce = DType::kFloat32;   // of addends that several ranks have
-  // Of the loss, where something is computed in f16 (passes/loss_scale.h): at first, and after how many steps that were
-  // not skipped it is doubled.
+  DType compute = DType::kFloat32;  // of products and the ops that follow them, unless the model says otherwise
+  DType reduce = DType::kFloat32;   // of addends on several ranks
+  // The scale of the loss where something is computed in f16 (passes/loss_scale.h): its first value, and the number of
+  // steps without overflow after which it doubles.
   double initial_scale = 65536;
   int64_t growth_interval = 2000;
-  bool tf32 = false;  // what is multiplied of f32 on cuda devices may be rounded to TF32
+  bool tf32 = false;  // products of f32 on cuda devices may round their operands to TF32
 };
 
 struct CompileOptions {
   std::string job;
-  Mesh mesh;  // of every plan that has none of its own; it lies on ranks 0 .. size-1
-  // Of plans that have one of their own, by the name of the graph. The first graph to use a variable decides where it
-  // lies: that is its home, from which plans on other meshes read it by boxing.
+  Mesh mesh;  // of every plan without its own; it lies on ranks 0 .. size-1
+  // Meshes of plans that have their own, by the name of the graph. The first graph to use a variable decides its home;
+  // plans on other meshes read it from there by boxing.
   std::map<std::string, PlanMesh> meshes;
   int num_ranks = 0;  // of the job; 0: as many as the meshes need
-  // Ranks are given to hosts in their order, and on each to processes in consecutive groups of this size.
+  // Hosts take ranks in order; each host divides its ranks into processes of this size.
   int ranks_per_process = 1;
-  std::vector<HostGroup> hosts;  // empty: one host that has room for all ranks, with usual devices, of unknown memory
+  std::vector<HostGroup> hosts;  // empty: one host with room for all ranks, usual devices, unknown memory
   DeviceKind device = DeviceKind::kCpu;
-  int64_t variable_bytes_per_device = 0;  // the most that variables may take on one rank; 0: no limit
-  int64_t memory_bytes_per_device = 0;    // of all that layouts decide (select/memory_demand.h); 0: no limit
-  // What libraries take of each cuda device beside the plan; none: what lower/library_memory.h expects.
+  int64_t variable_bytes_per_device = 0;  // limit of the variables on one rank; 0: none
+  int64_t memory_bytes_per_device = 0;    // limit of all memory that layouts decide (select/memory_demand.h); 0: none
+  // Memory of libraries on each cuda device beside the plan; none: the estimate of lower/library_memory.h.
   std::optional<int64_t> library_bytes_per_device;
   int micro_batches = 1;  // per step, for graphs with a loss
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
-  // Of graphs with a loss, and into which chunks their models are cut. Without ranks: one chunk for each stage, and the
-  // order follows from credits (plan/credits.h).
+  // The pipeline of graphs with a loss, and the chunks of their models. Without ranks: one chunk for each stage, and
+  // the order follows from credits (plan/credits.h).
   Schedule pipeline;
-  // Of a model's work, the part of each chunk, in plans that have as many; empty: all the same.
+  // The share of the work of each chunk, for plans with as many chunks; empty: equal shares.
   std::vector<double> shares;
   // By plan and register: slots instead of those that credits give.
   std::map<std::string, std::map<std::string, int>> slots;
   RecomputeOptions recompute;  // of graphs with a loss
   PrecisionOptions precision;
   uint64_t seed = 1;
-  // Of the kernels that will run: the plan sets it aside. None: they take their own when they are loaded.
+  // Scratch memory of the kernels that will run; the plan reserves it. Empty: kernels allocate their own at load.
   KernelScratch kernel_scratch;
-  // Ops for which the device has a kernel that does them at once are fused (passes/fusion_patterns.h).
+  // Fuse ops where the device has a kernel for the whole (passes/fusion_patterns.h).
   bool fuse = true;
-  // Gradients travel while backward goes on; else behind it, all at once. For comparisons with other systems.
+  // Gradients travel while backward continues; otherwise all at once behind it. For comparisons with other systems.
   bool overlaps_gradients = true;
-  // Products add to the sums of micro-batches themselves, if `fuse`. For comparisons with other systems.
+  // With `fuse`, products add to the sums of micro-batches themselves. For comparisons with other systems.
   bool adds_in_products = true;
   // Keeps every gradient of the last step in a variable "<name>.grad", saved with the weights' file of gradients.
   bool keep_gradients = false;
-  // Compares all copies of every tensor while the job runs, before they are read: a debugging aid.
+  // Compares all copies of every tensor before they are read, while the job runs: a debugging aid.
   bool check_replicas = false;
-  // The job saves checkpoints: every rank has a copy, in its host's memory, of what it writes of them.
+  // The job saves checkpoints: every rank has a copy, in the memory of its host, of the part that it writes.
   bool checkpoints = false;
 
   PlanMesh MeshOf(const std::string& graph) const;

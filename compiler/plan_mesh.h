@@ -25,9 +25,9 @@ class PlanMesh {
 
   const Mesh& mesh() const { return mesh_; }
   const std::vector<int>& ranks() const { return whole_.ranks(); }
-  // The whole of it.
+  // The placement that covers the whole mesh.
   const Placement& whole() const { return whole_; }
-  // No rank is greater.
+  // The greatest rank.
   int last_rank() const { return last_rank_; }
 
   // As Mesh::Place, on these ranks.

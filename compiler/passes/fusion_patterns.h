@@ -1,14 +1,14 @@
-// What may be fused, as a table: a row is a small sub-graph of ops, and the op whose kernel does the same in one go.
+// The table of fusions: a row is a small sub-graph of ops, and the op whose kernel computes the same in one pass.
 //
 //   parts   h = batch_norm(x, gamma, beta, mean, var); y = relu(h)
 //   whole   y = batch_norm_relu(x, gamma, beta, mean, var)
 //
-// Names stand for values. What the whole does not give (h) is gone, so nothing but parts may read it. A row may ask for
-// a node that is there anyway and stays: what it says of its values is `given`. Parts are in their order, and every one
-// but the last makes what a later one reads, or reads what such a one makes.
+// Names stand for values. Values that the whole does not give (h) disappear, so only parts may read them. A row may
+// require a node that exists anyway and stays; `given` states what it computes. Parts are in order, and each except the
+// last makes a value that a later one reads, or reads a value of such a part.
 //
-// Attributes of the whole are those of its parts, and `made_of`: the parts as the row has them. A call may say which of
-// its attributes the whole has, and under which name: `y = matmul{transpose_b: turned}(x, w)`; the others are gone.
+// The whole has the attributes of its parts, and `made_of`: the parts as the row has them. A call may list the
+// attributes that the whole keeps, and rename them: `y = matmul{transpose_b: turned}(x, w)`; the others are dropped.
 #pragma once
 
 #include <map>
@@ -27,12 +27,13 @@ struct FusionRow {
   absl::string_view parts;
   absl::string_view given;  // empty: nothing
   absl::string_view whole;
-  absl::string_view saves;  // of memory, in tensors that are neither read nor written any more
-  // Parts have several roles, as a forward node and its gradient have: fused where no schedule tells these apart.
+  absl::string_view saves;  // in memory traffic: tensors that are neither read nor written any more
+  // Parts have several roles, such as a forward node and its gradient. Such parts are fused only where no schedule
+  // separates these roles.
   bool across_roles = false;
   // The devices that have a kernel for the whole; not set: all.
   std::optional<DeviceKind> only = std::nullopt;
-  // The last part is the sum over micro-batches of what the others give.
+  // The last part is the sum over micro-batches of the result of the others.
   bool of_sums = false;
 };
 absl::Span<const FusionRow> FusionRows();
@@ -45,7 +46,7 @@ struct PatternCall {
   // By attribute of the node: its name in the whole. Not set: all, under their own names.
   std::optional<std::map<std::string, std::string>> attributes = std::nullopt;
 };
-// "y = op(a, b); z = op(y)". InvalidArgument if that is not what `text` is. Nothing of an empty text.
+// "y = op(a, b); z = op(y)". InvalidArgument if `text` has another form. An empty text has no calls.
 absl::StatusOr<std::vector<PatternCall>> ParseCalls(absl::string_view text);
 
 // A row, read.
@@ -57,7 +58,7 @@ struct Fusion {
   std::optional<DeviceKind> only;
   bool of_sums = false;
 };
-// All rows, in their order: where two want a node, the first has it.
+// All rows, in order: where two match a node, the first gets it.
 const std::vector<Fusion>& Fusions();
 
 }  // namespace oneflow

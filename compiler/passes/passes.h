@@ -6,21 +6,22 @@
 
 namespace oneflow {
 
-// What every pass may look at. All borrowed but the topology.
+// What every pass may read. All borrowed but the topology.
 struct PassContext {
   const CompileOptions& options;
   const OpRegistry& ops;
   const VariableDists& variables;  // fixed by earlier graphs of the program
   Topology topology;
-  std::vector<std::string> warnings = {};  // what is no error, but worth telling the user
+  std::vector<std::string> warnings = {};  // for the user; not errors
 };
 
-// key-random-ops: what draws random numbers is keyed by the name that its user gave it, whatever becomes of the name.
+// key-random-ops: an op that draws random numbers is keyed by the name that its user gave it, even if it is renamed
+// later.
 //
 //   before   dropout "h0/dropout"        after   dropout "h0/dropout" {key="h0/dropout"}
 absl::StatusOr<bool> KeyRandomOps(Graph& graph, PassContext& context);
 
-// mixed-precision: casts what ops compute on to the type that the job asks for, or the model for a part of itself.
+// mixed-precision: casts the operands of ops to the type that the job asks for, or the model for a part of itself.
 // Variables stay as they are: they are the masters.
 //
 //   before   x, w -> matmul -> y -> softmax -> ...
@@ -28,32 +29,30 @@ absl::StatusOr<bool> KeyRandomOps(Graph& graph, PassContext& context);
 //
 // Changes nothing where nobody asks for a narrow type.
 absl::StatusOr<bool> MixPrecision(Graph& graph, PassContext& context);
-// round-addends, if the options ask for addends to be reduced in a narrow type: what is rounded may be partial, and
-// gradients of variables are rounded before they are reduced.
+// round-addends, if the options ask for addends to be reduced in a narrow type: values may be rounded while they are
+// partial, and gradients of variables are rounded before they are reduced.
 //
 //   before   ... -> accumulate "w/grad"        after   ... -> accumulate "w/grad" -> cast {addends=true}
 absl::StatusOr<bool> RoundAddends(Graph& graph, PassContext& context);
-// narrow-products: a sum that is only read rounded to a narrow type, and where it is made, is made in that type.
+// narrow-products: a sum that is only read rounded to a narrow type, on the ranks that make it, is made in that type.
 //
 //   before   x, w -> matmul {out_dtype=f32} -> cast        after   x, w -> matmul {out_dtype=bf16}
 absl::StatusOr<bool> NarrowProducts(Graph& graph, PassContext& context);
 
 // autodiff: writes the gradient of the sum of the losses as more graph, as backward nodes, along the paths to trainable
-// variables. The summed gradient of a variable is what the last node gives
-// that serves it as a reduction.
+// variables. The summed gradient of a variable is the output of the last node that serves it as a reduction.
 //
 //   before   x, w -> matmul -> loss
 //   after    x, w -> matmul -> loss    constant(1/k) -> ... -> matmul_wgrad -> accumulate "w/grad"
 //
 // Nothing to do for a graph without losses. Unimplemented, naming op and line, if an op on the way has no gradient;
-// InvalidArgument if the losses depend on no trainable variable. One on which they do not depend is left as it is,
+// InvalidArgument if the losses depend on no trainable variable. A variable on which no loss depends stays as it is,
 // with a warning.
 absl::StatusOr<bool> Autodiff(Graph& graph, PassContext& context);
-// By node: of a variable the value that is its gradient, else -1. It is what the last of its reductions gives.
+// By node: the gradient of a variable, else -1. It is the output of the last of its reductions.
 std::vector<ValueId> VariableGradients(const Graph& graph);
 
-// average-fetches: in a step of k > 1 micro-batches, what is fetched, or enters a running average, is the mean over
-// them.
+// average-fetches: in a step of k > 1 micro-batches, fetches and running averages get the mean over them.
 //
 //   before   loss -> fetch               after   loss -> accumulate -> scale(1/k) -> fetch
 //
@@ -66,21 +65,20 @@ absl::StatusOr<bool> AverageFetches(Graph& graph, PassContext& context);
 //   ...                    add_n -> clip_scale -> scale       (w, adam_m, adam_v mut), grad, lr, ... -> adamw_update
 //   v/grad -> square_sum -/                 \-> norm -> fetch  step mut -> increment
 //
-// Where gradients are of a scaled loss (loss_scale.h), the scale is divided out before clip_scale; rounded ones are
-// widened first. InvalidArgument if a variable of the model has the name of one of the optimizer's.
+// If the loss is scaled (loss_scale.h), the scale is divided out before clip_scale. Rounded gradients are widened
+// first. InvalidArgument if a variable of the model has the name of one of the optimizer's.
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context);
 
 // remove-dead-code: drops nodes that no effect depends on. Effects are fetches, mutations and the losses (which stay
 // even if nobody reads them, because they say that the graph is trained).
 absl::StatusOr<bool> RemoveDeadCode(Graph& graph, PassContext& context);
 
-// place-nodes: gives every node a placement. The "pp" axis of the mesh is cut into stages, all other axes stay whole
-// for SBP. InvalidArgument if a placement hint is outside the mesh, or if what one node overwrites is wanted in two
-// places.
+// place-nodes: gives every node a placement. The "pp" axis of the mesh is cut into stages; all other axes stay whole
+// for SBP. InvalidArgument if a placement hint is outside the mesh, or if variables that one node overwrites are wanted
+// in two places.
 absl::StatusOr<bool> PlaceNodes(Graph& graph, PassContext& context);
 
-// group-sums: lets addends on the same ranks be added there before they meet, so that one sum travels instead of each
-// addend.
+// group-sums: adds addends on the same ranks there before they meet, so that one sum travels instead of each addend.
 //
 //   before   a@0, b@1, c@1 -> add_n@0        after   b@1, c@1 -> add_n@1;   a@0, that -> add_n@0
 absl::StatusOr<bool> GroupSums(Graph& graph, PassContext& context);
@@ -92,16 +90,17 @@ absl::StatusOr<bool> GroupSums(Graph& graph, PassContext& context);
 //
 // REQUIRES: every node has a placement.
 absl::StatusOr<bool> ExpandComposites(Graph& graph, PassContext& context);
-// fuse-composites: parts between which nothing is boxed become one op again.
+// fuse-composites: parts without a boxing between them become one op again.
 absl::StatusOr<bool> FuseComposites(Graph& graph, PassContext& context);
-// Whether a whole may be fused where an `op` is, the last of its parts.
+// Whether `op` is the last part of a composite: where it stands, the whole may be fused.
 bool IsLastPart(absl::string_view op);
 
-// assign-rates: decides which nodes act once per micro-batch and which once per step, as boxed_graph.h says, and drops
-// every `accumulate` that has nothing to sum. InvalidArgument if a variable would be mutated once per micro-batch.
+// assign-rates: decides which nodes act once per micro-batch and which once per step, by the rules of boxed_graph.h,
+// and drops every `accumulate` that has nothing to sum. InvalidArgument if a variable would be mutated once per
+// micro-batch.
 absl::StatusOr<bool> AssignRates(Graph& graph, PassContext& context);
-// For every node: whether each micro-batch has its own result of it (it reads data, draws random numbers, or depends on
-// such).
+// For every node: whether its result differs between micro-batches (it reads data, draws random numbers, or depends on
+// such nodes).
 std::vector<bool> DependsOnMicroBatch(const Graph& graph, const OpRegistry& ops);
 
 // select-sbp: writes the `dist` of every value, and a `boxing` node wherever a reader needs another type than the
@@ -110,8 +109,8 @@ std::vector<bool> DependsOnMicroBatch(const Graph& graph, const OpRegistry& ops)
 //   before   x -> matmul -> relu         after   x S(0) -> matmul P -> boxing B -> relu B
 absl::StatusOr<bool> SelectLayouts(Graph& graph, PassContext& context);
 
-// check-replicas, if the options say so: whatever is B is compared between the ranks that hold it before anyone reads
-// it; the job fails at the node whose copies differ.
+// check-replicas, if the options ask for it: every B value is compared between the ranks that hold it before anyone
+// reads it. The job fails at the node whose copies differ.
 //
 //   before   x (B) -> reader         after   x -> replica_digest -> boxing -> d;   x, d -> assert_replicas -> reader
 absl::StatusOr<bool> CheckReplicas(Graph& graph, PassContext& context);
@@ -123,47 +122,48 @@ absl::StatusOr<bool> CheckReplicas(Graph& graph, PassContext& context);
 //            P -> boxing S(0) -> ...                            \-> ...
 absl::StatusOr<bool> InsertBoxing(Graph& graph, PassContext& context);
 
-// pack-weights: on cpu a weight that bf16 products read lies in panels, for each direction in which it is read.
+// pack-weights: on cpu the weights of bf16 products lie in panels, for each direction in which they are read.
 //
 //   before   w -> cast {dtype=bf16} -> c;   x, c -> matmul     dy, c -> matmul {transpose_b}
 //   after    w -> pack_weight -> p;         x, p -> packed_matmul
 //            w -> pack_weight {transpose} -> q;                  dy, q -> packed_matmul
 absl::StatusOr<bool> PackWeights(Graph& graph, PassContext& context);
 
-// recompute, if the options ask for segments of a kind: what backward reads of them is computed again, with all the
-// boxings in between, from what the segment was given. Nothing of it runs before the first gradient that needs it. If
-// they ask for gathers, boxings that gather are repeated likewise.
+// recompute, if the options ask for segments of a kind: values of a segment that backward reads are computed again from
+// the inputs of the segment, boxings included. Nothing of it runs before the first gradient that needs it. If the
+// options ask for gathers, boxings that gather are repeated likewise.
 //
 //   before   x -> a -> b -> ...      dy, b -> b' -> ...; x, a -> a'
 //   after    x -> a -> b -> ...      x -> a* (after dy) -> b*      dy, b* -> b' -> ...; x, a* -> a'
 //
-// Only what is needed is computed again, and only where that keeps fewer bytes (recompute.cc). Layouts and random
-// numbers are the original's, so that losses are the same bits. InvalidArgument if the model marks no such segments.
+// Only needed values are computed again, and only where that keeps fewer bytes (recompute.cc). Layouts and random
+// numbers are those of the original, so losses have the same bits. InvalidArgument if the model marks no such segments.
 absl::StatusOr<bool> Recompute(Graph& graph, PassContext& context);
 // By node: the piece of the model, numbered from 0, whose values the options ask to compute again for backward; -1:
-// none. A piece is what of a segment lies in one chunk. Boxings belong to none yet, nor what no micro-batch differs in.
+// none. A piece is the part of a segment in one chunk. Boxings belong to none yet, nor do nodes with the same result in
+// all micro-batches.
 std::vector<int> RecomputedPieces(const Graph& graph, const PassContext& context);
 
-// fuse: some ops that pass over memory in turn are one op that passes once, where the device has a kernel for it
+// fuse: several ops that each pass over memory become one op that passes once, where the device has a kernel for it
 // (fusion_patterns.h).
 //
 //   before   x, ... -> batch_norm -> h -> relu -> y
 //   after    x, ... -> batch_norm_relu {made_of="h = batch_norm(x, ...); y = relu(h)"} -> y
 absl::StatusOr<bool> Fuse(Graph& graph, PassContext& context);
-// fuse-elementwise: elementwise ops that read one another, and that no pattern names, are one op, which has what only
-// they read a block at a time.
+// fuse-elementwise: elementwise ops that read one another, and that no pattern names, become one op. It holds values
+// between them a block at a time.
 //
 //   before   x -> sigmoid -> s      x, s -> mul -> h      h, u -> mul -> y
 //   after    x, u -> elementwise {made_of="t0 = sigmoid(x0); t1 = mul(x0, t0); y0 = mul(t1, x1)"} -> y
 absl::StatusOr<bool> FuseElementwise(Graph& graph, PassContext& context);
 
-// pack-once: panels that are there at the same time are made in one pass over the weight.
+// pack-once: panels that are needed at the same time are made in one pass over the weight.
 //
 //   before   w -> pack_weight -> p;   w -> pack_weight {transpose} -> q
 //   after    w -> pack_weight_both_ways -> p, q
 absl::StatusOr<bool> PackOnce(Graph& graph, PassContext& context);
 
-// channel-blocks: on cpu what convolutions read and write lies in blocks of channels, and what lies between them too.
+// channel-blocks: on cpu the operands of convolutions, and values between them, lie in blocks of channels.
 //
 //   before   x -> conv2d -> y -> relu -> z -> conv2d -> u -> reshape
 //   after    x -> conv2d -> y blocks -> relu -> z blocks -> conv2d -> u blocks -> reorder -> u' -> reshape

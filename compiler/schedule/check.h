@@ -8,8 +8,8 @@ namespace oneflow {
 
 // Checks that every chunk has each action of each micro-batch once (F, and B or both I and W; or F alone everywhere),
 // on the rank of the chunk, in an order that data allows; that pairs are a forward and a backward; and that ranks that
-// follow their lists all come to the end. InvalidArgument names the actions; of ranks that wait for one another in a
-// circle, what each of them waits with and for. Linear time.
+// follow their lists all come to the end. InvalidArgument names the actions; where ranks wait for one another in a
+// cycle, it says for each rank which action waits for which. Linear time.
 absl::Status CheckSchedule(const Schedule& schedule);
 
 }  // namespace oneflow

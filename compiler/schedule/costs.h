@@ -14,7 +14,7 @@ struct ChunkCosts {
   double forward = 1;  // seconds
   double input_gradient = 1;
   double weight_gradient = 1;
-  // What F keeps until B or W has ended: bytes, or any unit that is the same for all chunks.
+  // Memory that F keeps until B or W has ended: bytes, or any unit that is the same for all chunks.
   int64_t activations = 1;
 
   double Seconds(ActionKind kind) const {
@@ -25,10 +25,10 @@ struct ChunkCosts {
 
 struct ScheduleCosts {
   std::vector<ChunkCosts> chunks;
-  // By c: seconds that a value takes from chunk c to chunk c + 1 and its gradient back, if they lie on different ranks.
-  // Neither rank is kept busy by it. Empty: none.
+  // Entry c: seconds that a value takes from chunk c to chunk c + 1, or its gradient back, if they lie on different
+  // ranks. Both ranks stay free meanwhile. Empty: none.
   std::vector<double> transfers;
-  // A pair that runs together takes this part of what both would take one after the other.
+  // A pair that runs together takes this part of the sum of both times.
   double together = 1;
 
   double TransferAfter(int chunk) const { return transfers.empty() ? 0 : transfers[chunk]; }
@@ -37,7 +37,7 @@ struct ScheduleCosts {
 // The same for all chunks, without transfers.
 ScheduleCosts EqualCosts(int num_chunks, const ChunkCosts& chunk);
 
-// InvalidArgument unless there is a cost for each of `num_chunks` chunks and none is negative or no number.
+// InvalidArgument unless there is a cost for each of `num_chunks` chunks and all are finite and not negative.
 absl::Status CheckCosts(const ScheduleCosts& costs, int num_chunks);
 
 }  // namespace oneflow

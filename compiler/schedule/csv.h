@@ -22,11 +22,11 @@ namespace oneflow {
 std::string ScheduleToCsv(const Schedule& schedule);
 
 // Inverse of ScheduleToCsv. Chunks lie where their actions are. InvalidArgument, with `name` (of the file), row, column
-// and the cell's text, for what is no action, or an action of a chunk that lies on another rank already, and for
-// numbers that leave gaps. Any bytes may come. Whether the schedule can be followed is for CheckSchedule to say.
+// and the text of the cell, for a cell that is no action, an action of a chunk that lies on another rank already, and
+// numbers that leave gaps. The text may be any bytes. CheckSchedule says whether the schedule can be followed.
 absl::StatusOr<Schedule> ScheduleFromCsv(absl::string_view text, absl::string_view name);
 
-// Of a file. NotFound if it cannot be read.
+// Reads a file. NotFound if it cannot be read.
 absl::StatusOr<Schedule> ReadSchedule(const std::string& path);
 
 }  // namespace oneflow

@@ -14,7 +14,7 @@
 // (m large enough for the pipeline to fill.) Interleaving pays for v with v times the transfers. All of them assume
 // that actions of a kind take equally long; for measured costs see greedy.h.
 //
-// InvalidArgument, with the numbers that it takes, where a schedule is not defined.
+// InvalidArgument, with the numbers that are possible, where a schedule is not defined.
 #pragma once
 
 #include <vector>
@@ -51,8 +51,8 @@ absl::StatusOr<Schedule> ZeroBubbleV(int num_ranks, int num_micro_batches);
 // more.
 absl::StatusOr<Schedule> DualPipeV(int num_ranks, int num_micro_batches);
 
-// F alone, for evaluation, with any chunks: of what has arrived, the chunk that is furthest along goes first. With
-// chunks dealt out round robin and whole groups that is Megatron's order. InvalidArgument if a chunk lies on no rank.
+// F alone, for evaluation, with any chunks: of the arrived actions, the chunk that is furthest along goes first. With
+// round-robin chunks and whole groups that is Megatron's order. InvalidArgument if a chunk lies on no rank.
 absl::StatusOr<Schedule> ForwardOnly(int num_ranks, std::vector<int> rank_of_chunk, int num_micro_batches);
 
 }  // namespace oneflow

@@ -1,9 +1,9 @@
-// A schedule for costs as they are: measured, unequal from chunk to chunk, with transfers, under a cap of memory.
+// A schedule for measured costs: unequal from chunk to chunk, with transfers, under a cap of memory.
 //
-// Orders by rule (generators.h) are as good as their assumption that actions of a kind take equally long. Here a rank
-// takes what is ready, W when nothing else is (list_scheduler.h), by each policy of a short table; and the known orders
-// are played with the same costs, where chunks lie as they have them and the cap has room. The shortest wins, the first
-// of those that are equal: so it is never longer than any of these, ZB-H1 among them.
+// Orders by rule (generators.h) assume that actions of a kind take equally long. Here a rank takes what is ready, and W
+// when nothing else is (list_scheduler.h), by each policy of a short table. The known orders are played with the same
+// costs too, where chunks lie as they need them and the cap has room. The shortest wins, the first of equal ones. So
+// the result is never longer than any of these, ZB-H1 among them.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct GreedySchedule {
 // split. InvalidArgument if costs or chunks are wrong, ResourceExhausted if a cap has no room for one micro-batch.
 absl::StatusOr<GreedySchedule> MakeGreedySchedule(const ListProblem& problem);
 
-// What 1F1B and ZB-H1 need on the rank that needs most: as many micro-batches as there are ranks, of all chunks of the
-// rank. By rank. REQUIRES: CheckCosts and CheckChunks are OK.
+// The needs of 1F1B and ZB-H1 on the rank that needs most: as many micro-batches as there are ranks, of all chunks of
+// the rank. By rank. REQUIRES: CheckCosts and CheckChunks are OK.
 std::vector<int64_t> ActivationsLike1F1B(const ListProblem& problem);
 
 }  // namespace oneflow

@@ -1,11 +1,11 @@
-// Schedules made by playing: a rank that is idle takes, of what has arrived, what a policy says.
+// Schedules made by playing: an idle rank takes one of the arrived actions, by a policy.
 //
-// Micro-batches of a chunk come in order. Memory cannot lead to a deadlock: F of a micro-batch is let in only if, with
-// all that newer ones keep, the oldest that has not yet gone through all chunks of the rank still finds room:
+// Micro-batches of a chunk come in order. Memory cannot lead to a deadlock. F of a micro-batch is let in only if the
+// oldest micro-batch that has not yet passed all chunks of the rank still finds room beside all newer ones:
 //
 //   activations of one micro-batch in all chunks of the rank + what newer ones keep <= the cap
 //
-// So the oldest micro-batch of all can always go on, on every rank, and what it kept is free behind it.
+// So the oldest micro-batch of all can always go on, on every rank, and its memory is free behind it.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,15 @@ struct ListProblem {
   enum class Backward { kNone, kWhole, kSplit } backward = Backward::kSplit;
 };
 
-// I, or B, goes before F, and F before W. Of several F the one that is furthest along goes first, of several I the
-// oldest.
+// I, or B, goes before F, and F before W. Among several F the one that is furthest along goes first, among several I
+// the oldest.
 struct ListPolicy {
-  // An I or F that is known to arrive within this part of the time of a W is waited for rather than W begun.
+  // The rank waits for an I or F that will arrive within this part of the time of a W, instead of beginning the W.
   double patience = 0;
-  // How far forward may run ahead of backward: of a chunk by this number of micro-batches for each chunk from it to the
-  // end. 1 is what 1F1B does; more keeps ranks busy where values travel for long.
+  // How far forward of a chunk may run ahead of backward: this number of micro-batches for each chunk from it to the
+  // end. 1F1B has 1; more keeps ranks busy where values travel for long.
   double ahead = std::numeric_limits<double>::infinity();
-  // F first if the rank did no F last: forward of other ranks does not starve while backward is always ready.
+  // F first if the rank did no F last, so that forward of other ranks does not starve while backward is always ready.
   bool in_turn = false;
 };
 

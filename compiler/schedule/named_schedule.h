@@ -17,9 +17,9 @@ struct ScheduleRequest {
   std::string name;
   int num_ranks = 1;
   int num_micro_batches = 1;
-  // 0: as many as the schedule takes at least.
+  // 0: the least that the schedule needs.
   int chunks_per_rank = 0;
-  // By chunk, for those that leave it open: greedy and forward. Empty: round robin.
+  // The rank of each chunk, for schedules that leave it open: greedy and forward. Empty: round robin.
   std::vector<int> rank_of_chunk;
   // interleaved: micro-batches that go through a chunk one behind the other; 0: as many as fill the pipeline.
   int group = 0;
@@ -27,14 +27,14 @@ struct ScheduleRequest {
   ScheduleCosts costs;
   // greedy: I and W by themselves, else B.
   bool split_backward = true;
-  // greedy: the most activations by rank, in the unit of the costs; empty: as 1F1B and ZB-H1 need on the rank that
+  // greedy: the most activations by rank, in the unit of the costs; empty: what 1F1B and ZB-H1 need on the rank that
   // needs most.
   std::vector<int64_t> most_activations;
 };
 
-// A schedule that CheckSchedule accepts, for the ranks and micro-batches that are asked for. InvalidArgument, with the
-// numbers that it takes, if there is no such schedule, and if a file holds another; ResourceExhausted if its caps are
-// too low; NotFound if the file cannot be read.
+// A schedule that CheckSchedule accepts, for these ranks and micro-batches. InvalidArgument, with the possible numbers,
+// if there is no such schedule, or if a file holds another; ResourceExhausted if its caps are too low; NotFound if the
+// file cannot be read.
 absl::StatusOr<Schedule> MakeSchedule(const ScheduleRequest& request);
 
 }  // namespace oneflow

@@ -1,7 +1,7 @@
-// A schedule in time: when every action begins and ends if each costs what is said.
+// A schedule in time: the begin and end of every action, for given costs.
 //
 //   begin = the later of: the action before on this rank has ended
-//                         what it needs has ended on its rank, and has travelled
+//                         its inputs have ended on their ranks, and have travelled
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct TimeSpan {
 struct Timeline {
   std::vector<std::vector<TimeSpan>> ranks;  // by rank and action, as in the schedule; a pair's are the same
   double makespan = 0;
-  std::vector<double> idle;  // by rank: the makespan less what it is busy
-  // By rank, the most activations that are kept at once. It follows from the order alone.
+  std::vector<double> idle;  // by rank: the makespan less its busy time
+  // By rank, the most activations in use at once. It follows from the order alone.
   std::vector<int64_t> peak;
 
   // The idle time of the busiest rank as a part of its work: (p - 1)/m for 1F1B with equal chunks. 0 if nobody works.

@@ -1,6 +1,6 @@
-// Goes through the actions of a schedule as ranks would that follow their lists: none before what it needs.
+// Goes through the actions of a schedule as ranks that follow their lists: no action before its inputs.
 //
-// Linear: a rank that cannot go on is looked at again only when a rank beside it in the pipeline has done something.
+// Linear: a blocked rank is tried again only when a rank beside it in the pipeline has done something.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace oneflow {
 
-// What has been done of every chunk and micro-batch, of a schedule whose chunks and micro-batches are in range.
+// The finished actions of every chunk and micro-batch. The chunks and micro-batches of the schedule are in range.
 class DoneActions {
  public:
   explicit DoneActions(const Schedule& schedule)
@@ -35,7 +35,7 @@ class DoneActions {
     if (action.kind == ActionKind::kWeightGradient || action.chunk + 1 == num_chunks_) return -1;
     return action.chunk + 1;
   }
-  // Whether what `action` needs of another chunk has been done.
+  // Whether the inputs of `action` from another chunk are done.
   bool HasNeeded(const Action& action) {
     const int chunk = NeededChunk(action);
     if (chunk < 0) return true;
@@ -47,9 +47,9 @@ class DoneActions {
   std::vector<uint8_t> bits_;
 };
 
-// Calls visit(rank, position, step) for every step (StepAt) after all that it needs. Returns by rank how many actions
-// were done: fewer than there are where ranks wait for one another. REQUIRES: chunks and micro-batches are in range,
-// and what an action needs of its own chunk stands before it.
+// Calls visit(rank, position, step) for every step (StepAt) after all its inputs. Returns by rank how many actions were
+// done: fewer than there are where ranks wait for one another. REQUIRES: chunks and micro-batches are in range, and the
+// inputs of an action from its own chunk stand before it.
 template <typename Visit>
 std::vector<size_t> WalkSchedule(const Schedule& schedule, Visit&& visit) {
   DoneActions done(schedule);

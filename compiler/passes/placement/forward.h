@@ -1,5 +1,5 @@
-// Where the model itself lies. If something says where to begin (a wish, or variables that an earlier graph has placed
-// on this mesh), every node follows what it reads; else the work is cut into stages.
+// Places the model itself. If there is a starting point (a wish, or variables that an earlier graph has placed on this
+// mesh), every node follows its inputs; else the work is cut into stages.
 #pragma once
 
 #include "compiler/passes/placement/places.h"

@@ -1,4 +1,4 @@
-// Where nodes lie so far: what the rules of placement read and write. Each rule is a file beside this one;
+// The places of nodes so far: the rules of placement read and write them. Each rule is a file beside this one;
 // place_nodes.cc runs them in order.
 //
 //   rule                reads                                writes
@@ -19,8 +19,8 @@
 namespace oneflow {
 
 // A part of the plan's mesh, and the stage of the model that it holds there; or a variable's home elsewhere, and stage
-// 0. Stages are numbered along the model: as coordinates of the pipeline, or, where a schedule cuts the model into more
-// chunks than that, as these.
+// 0. Stages are numbered along the model: as coordinates of the pipeline, or as chunks where a schedule cuts the model
+// into more of them.
 struct Location {
   int stage = 0;
   Placement placement;
@@ -34,13 +34,13 @@ class Places {
   Graph& graph() const { return graph_; }
   const PassContext& context() const { return context_; }
   int num_stages() const { return static_cast<int>(stages_.size()); }
-  // Of the work, by stage.
+  // The share of the work of each stage.
   const std::vector<double>& shares() const { return shares_; }
   // A whole stage.
   const Location& stage(int stage) const { return stages_[stage]; }
   // The first stage that a placement belongs to; 0 if it belongs to none.
   int StageOf(const Placement& placement) const;
-  // The first from `first` on that lies where the placement does.
+  // The first stage from `first` on that lies on this placement.
   std::optional<int> StageFrom(int first, const Placement& placement) const;
   // Whether a variable lies outside the plan's mesh, or across it, because an earlier graph on another mesh has placed
   // it.
@@ -48,17 +48,18 @@ class Places {
 
   const std::optional<Location>& at(NodeId id) const { return at_[id]; }
   void Put(NodeId id, Location location) { at_[id] = std::move(location); }
-  // The same for a node that was added to the graph just now.
+  // The same for a node that was just added to the graph.
   void PutNew(Location location) { at_.push_back(std::move(location)); }
 
-  // Where the node's wish puts it; on `stage` if the wish names none. InvalidArgument if that is outside the mesh.
+  // The place that the node's wish names; on `stage` if the wish names none. InvalidArgument if that is outside the
+  // mesh.
   absl::StatusOr<Location> Wished(NodeId id, int stage) const;
   bool WishesStage(NodeId id) const;
 
   const OpDef& op(NodeId id) const { return *context_.ops.Find(graph_.node(id).op); }
   bool Is(NodeId id, OpKind kind) const { return op(id).kind == kind; }
   bool IsVariable(NodeId id) const { return Is(id, OpKind::kVariable); }
-  // Data, a constant, or an annotation of such: a pure function that every place may have to itself.
+  // Data, a constant, or an annotation of one: a pure function, of which every place may have its own copy.
   bool IsSource(NodeId id) const;
   // Forward nodes that do the model's work, in topological order.
   std::vector<NodeId> ForwardWork() const;
