@@ -1,6 +1,6 @@
-// What planning asks of the boxings of a graph, without looking at every rank.
+// The sizes of boxings that planning needs, without looking at every rank.
 //
-// On cpu devices a destination reads its sources' memory. On others, ranks send: each has a share of the boxing
+// On cpu devices a destination reads the memory of its sources. On others, ranks send: each has a share of the boxing
 // (collectives.h), and reads and writes its own memory only.
 #pragma once
 
@@ -18,13 +18,13 @@ namespace oneflow {
 
 // Scratch memory of a boxing by sending, on the rank that needs most.
 struct SendBuffers {
-  int64_t packed = 0;    // what is sent, where it does not lie in the shard as it is
-  int64_t received = 0;  // what awaits unpacking
+  int64_t packed = 0;    // elements to send that do not lie in the shard as a whole
+  int64_t received = 0;  // elements that await unpacking
 };
 
-// At least what any rank's share of a boxing packs and receives, in elements; found at the cost of a look at each rank,
-// not at pairs. More than needed only where splits are uneven, axes of other names cut a dimension likewise, or copies
-// are taken by distance. `rows` is the dimension of ragged rows, or -1.
+// An upper bound, in elements, of what any rank's share of a boxing packs and receives; it looks at each rank once,
+// never at pairs. It exceeds the need only where splits are uneven, axes of other names cut a dimension likewise, or
+// copies are taken by distance. `rows` is the dimension of ragged rows, or -1.
 SendBuffers MostSent(BoxingReads& reads, int rows = -1);
 
 class Boxings {
@@ -33,21 +33,21 @@ class Boxings {
   Boxings(const Topology& topology, DeviceKind device)
       : topology_(topology), by_sending_(device != DeviceKind::kCpu), pairs_(topology) {}
 
-  // Ranks do not reach into one another's memory.
+  // Ranks do not access one another's memory.
   bool by_sending() const { return by_sending_; }
-  // Whether a rank may read what lies in another's memory, or in that of another process of its host. REQUIRES: `node`
-  // is a boxing.
+  // Whether a rank may read the memory of another rank, or of another process of its host. REQUIRES: `node` is a
+  // boxing.
   bool ReadsOtherRanks(const Graph& graph, const Node& node) const;
   bool SharesAmongProcesses(const Graph& graph, const Node& node) const;
-  // At least what any rank takes in of other hosts, in bytes: what it reads there, with the gaps between parcels. Found
-  // at the cost of a look at each rank and its host's. Errors of CheckOneBoxingStep. REQUIRES: `node` is a boxing.
+  // An upper bound, in bytes, of what any rank receives from other hosts, with the gaps between parcels. It looks at
+  // each rank and at its host once. Errors of CheckOneBoxingStep. REQUIRES: `node` is a boxing.
   absl::StatusOr<int64_t> LandedBytes(const Graph& graph, const Node& node);
   // In bytes. Errors of CheckOneBoxingStep. REQUIRES: `node` is a boxing.
   absl::StatusOr<SendBuffers> BuffersOf(const Graph& graph, const Node& node);
 
  private:
-  // Pair of places, element type, dimensions, which of them is ragged, and how they lie: stages and layers that are
-  // alike are looked at once.
+  // Pair of places, element type, dimensions, the ragged one, and both layouts. Stages and layers that look alike are
+  // computed once.
   using Key = std::tuple<int, DType, std::vector<int64_t>, int, NdSbp, NdSbp>;
 
   Key KeyOf(const Value& from, const Value& to);

@@ -5,15 +5,14 @@
 //        ╲──────────────────reg─────────────────────┘ │
 //   every chain that reads w  ◄──order w, one token───┘
 //
-// A value that only its own chain reads lies in the workspace; the values that the same other actors read share one
-// register. Where a node comes after what it does not read, a register of no bytes says so. Chain 2 overwrites w: it
-// waits until all have read it, and they wait, in the next step, until it has been
-// overwritten.
+// A value that only its own chain reads lies in the workspace. Values with the same reading actors share one register.
+// An order without data becomes a register of no bytes. Chain 2 overwrites w: it waits until all have read it, and in
+// the next step they wait until it has been overwritten.
 //
-// Variables are fixed memory. One that a chain overwrites is guarded by a register that starts filled: of no bytes
-// where only the own rank reads (one such register for all variables with the same readers), or being the variable's
-// memory where boxings read it on other ranks. One that nothing overwrites needs a guard only for other ranks; an actor
-// without instructions publishes it.
+// Variables are fixed memory. A variable that a chain overwrites is guarded by a register that starts filled. It has no
+// bytes where only the own rank reads (one such register for all variables with the same readers); where boxings read
+// the variable on other ranks, it is the variable's memory. A variable that nothing overwrites needs a guard only for
+// other ranks; an actor without instructions publishes it.
 #pragma once
 
 #include "compiler/plan/physical_plan.h"
@@ -21,8 +20,8 @@
 namespace oneflow {
 
 // Everything but memory offsets (see memory.h). Unimplemented if a variable is overwritten once per micro-batch while
-// other chains read it; InvalidArgument if slots are given that cannot be (given_slots.h); Internal if the graph breaks
-// the contract of boxed_graph.h.
+// other chains read it; InvalidArgument if given slots are impossible (given_slots.h); Internal if the graph breaks the
+// contract of boxed_graph.h.
 absl::StatusOr<PhysicalPlan> BuildPhysicalPlan(const PlanInput& input, std::string name);
 
 }  // namespace oneflow

@@ -1,15 +1,15 @@
-// One order for the calls that ranks make together.
+// One order for the calls that several ranks make together.
 //
-// A call blocks its rank's device until all members have made it. Were rank 0 to launch call X before Y and rank 1 Y
-// before X, both would wait for ever; with micro-batches in flight, who is ready first is a matter of timing. So the
-// order is decided here: one step is played, a call being one act of all its members, and for each class of ranks its
-// calls are launched in the order in which they happened:
+// A call blocks the device of its rank until all members have made it. If rank 0 launches call X before Y and rank 1 Y
+// before X, both wait for ever. With micro-batches in flight, which call is ready first depends on timing. So the order
+// is decided here: one step is played with a call as one act of all its members, and each class of ranks launches its
+// calls in the order in which they happened:
 //
 //   stage 0   F0 send0 F1 send1 ........ receive0 B0 F2 send2 ..        stage 0: send send receive send ..
 //   stage 1      receive0 F0 B0 send0 receive1 ..                       stage 1: receive send receive ..
 //
-// Orders that are one sequence seen from every rank cannot contradict each other: of all calls that are waited for,
-// every member has launched all that come before the first. Acts without calls remain free. CheckLive proves it for
+// Orders that are one sequence seen from every rank cannot contradict each other: take the earliest unfinished call of
+// the sequence; every member has launched all calls before it. Acts without calls remain free. CheckLive proves it for
 // the written plan, whoever ordered it.
 #pragma once
 
@@ -19,18 +19,17 @@
 
 namespace oneflow {
 
-// What of an actor decides when its acts happen.
+// The facts of an actor that decide when its acts happen.
 struct ActorLoad {
-  std::vector<int> classes;  // of the ranks whose queue it keeps busy
-  int queue = 0;             // a number of that
-  int priority = 0;          // the highest goes first; ties: the lowest index
-  int64_t cost = 1;          // of an act, in units that are alike for all
+  std::vector<int> classes;  // of the ranks whose queue executes it
+  int queue = 0;             // its number
+  int priority = 0;          // the highest acts first; ties: the lowest index
+  int64_t cost = 1;          // of an act, in the same units for all actors
   bool calls = false;
 };
 
-// By class, the acts of one step that hold calls, in the order in which they are launched: actors, one entry per act.
-// `loads` is by actor. FailedPrecondition, as CheckLive, if the plan could deadlock whatever the order. REQUIRES:
-// CheckRates is OK.
+// By class, the acts of one step with calls, in launch order: actors, one entry per act. `loads` is by actor.
+// FailedPrecondition, as CheckLive, if the plan could deadlock in any order. REQUIRES: CheckRates is OK.
 absl::StatusOr<std::vector<std::vector<int>>> OrderCalls(const WaitGraph& graph, const std::vector<ActorLoad>& loads,
                                                          int num_classes);
 

@@ -1,8 +1,7 @@
 // A boxing step for one destination, as copies between dense local shards: offsets and strides in elements.
 //
-// Where boxes of several sources are the same they are summed (or maximised): the first to cover an element overwrites
-// what was there, later ones combine, so that nothing need be cleared first. Boxes that are not the same have nothing
-// in common.
+// Equal boxes of several sources are summed (or maximised): the first to cover an element overwrites it, later ones
+// combine, so nothing need be cleared first. Boxes that are not equal are disjoint.
 #pragma once
 
 #include <vector>
@@ -29,7 +28,7 @@ struct CopyProgram {
 // The copy of one box, which lies in both shards.
 CopyPiece PieceOf(const Region& box, int source, const Region& source_shard, const Region& target_shard);
 
-// What destination `index` of to.placement does.
+// The copies of destination `index` of to.placement.
 CopyProgram CopiesFor(BoxingReads& reads, int index);
 
 }  // namespace oneflow

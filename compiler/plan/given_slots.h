@@ -1,6 +1,6 @@
-// Slots of registers that a job names, instead of those that credits give (credits.h).
+// Slots of registers that a job sets, instead of those that credits give (credits.h).
 //
-// Memory, its check and the proofs look at the slots that a plan has, wherever they come from.
+// Memory, its check and the proofs read the slots of the plan, wherever they come from.
 #pragma once
 
 #include <map>
@@ -10,9 +10,9 @@
 
 namespace oneflow {
 
-// By the registers' names. InvalidArgument, with the name, if there is no such register, if it has its slots because it
-// is state (it starts filled, or is the memory of a variable), or if there are none, or more than memory can be counted
-// for. Whether they are enough is for the proof of the plan to say.
+// By the names of registers. InvalidArgument, with the name, if there is no such register, if its slots are state (it
+// starts filled, or is the memory of a variable), or if the number is not positive or too large to count memory with.
+// The proof of the plan says whether they are enough.
 absl::Status GiveSlots(const std::map<std::string, int>& slots, PhysicalPlan& plan);
 
 }  // namespace oneflow

@@ -1,25 +1,23 @@
-// When memory of a plan is in use, as far as waits put it in order.
+// When memory of a plan is in use, as far as waits order it.
 //
-// Every class of ranks has a clock: a circle of acts, each of which waits for the one before it on the same rank, the
-// first for the last of the step before. An act on the clock takes a tick per instruction; whatever happens between two
-// such acts happens in the gap before the second, one tick more. An act that is not on the clock may happen anywhere
-// from the gap after the last act of the clock that it waits for to the gap before the first that waits for it:
+// Every class of ranks has a clock: a cycle of acts on one rank, each of which waits for the one before it, the first
+// for the last of the step before. An act on the clock takes a tick per instruction. Between two such acts is a gap,
+// one tick more. An act that is not on the clock may happen anywhere from the gap after the last clock act that it
+// waits for to the gap before the first clock act that waits for it:
 //
 //     tick      0    1  2   3    4  5  6   7    8              a register that `forward` fills and `update` reads
 //             gap  forward gap  backward  gap  update          is in use from tick 1, 2 to 8
 //                   └───────────────────────────┘
 //
-// A register is in use from the first instruction that writes into a slot to the last that reads it, on whatever rank.
-// A reader on another rank is done when an act of the clock has waited for something that each such reader made
-// afterwards: the next boxing within the group or a larger one. Where nothing puts the end of a use in order, it lasts
-// all the time.
+// A register is in use from the first instruction that writes a slot to the last that reads it, on any rank. A reader
+// on another rank is known to be done when a clock act has waited for something that each such reader made afterwards:
+// the next boxing within the group or a larger one. A use whose end has no order lasts all the time.
 //
-// What repeats with the micro-batches of a step is looked at as if there were two of them: waits reach from one
-// micro-batch to the next by the same rules, however many there are, so what is in order among two is in order among
-// all.
+// A step is examined with two micro-batches, however many it has. Waits reach from one micro-batch to the next by the
+// same rules, so an order that holds among two holds among all.
 //
-// Only waits are used that hold of every single rank (the readers are those of sbp/boxing_group.h: ReachOf), so what
-// does not meet here meets on no rank. A test holds this against all waits of plans spelled out
+// Only waits that hold on every single rank are used (the readers are those of sbp/boxing_group.h: ReachOf). So uses
+// that do not meet here meet on no rank. A test compares this with all waits of spelled-out plans
 // (test/laws/memory_law_test.cc).
 #pragma once
 
@@ -34,11 +32,11 @@ struct Ticks {
   int rank_class = 0;
   int first = 0;
   int last = 0;
-  // Both ends are acts of the clock: it is in use all that time, and not merely perhaps.
+  // Both ends are acts of the clock: it is in use all that time, not only perhaps.
   bool certain = true;
 };
 
-// The clock of a class, as far as others need to know it.
+// The clock of a class, for packing.
 struct Clock {
   int num_ticks = 1;      // at least 1
   std::vector<int> gaps;  // the ticks in which no act of the clock is executed, ascending
@@ -46,8 +44,8 @@ struct Clock {
 
 class Lifetimes {
  public:
-  // Linear in the acts and waits of all classes, but for sorting. Where waits make a circle without a token (the plan
-  // is dead, and will be refused), everything lasts all the time.
+  // Linear in the acts and waits of all classes, plus sorting. Where waits form a cycle without a token (the plan is
+  // dead, and will be refused), everything lasts all the time.
   Lifetimes(const PlanInput& input, const PhysicalPlan& plan);
 
   // By class.

@@ -1,5 +1,4 @@
-// Which acts of a rank wait for which others on the same rank, whatever the rank: what the clock of lifetimes.h is made
-// of.
+// Waits between acts of the same rank that hold on every rank: the input of the clock of lifetimes.h.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +10,14 @@
 
 namespace oneflow {
 
-// Acts of a step that are looked at: of micro-batches two, however many there are.
+// The acts of a step that are examined: two micro-batches, however many there are.
 inline int NumActs(const PhysicalActor& actor) { return std::min(actor.acts_per_step, 2); }
 
 // How the instances of an actor read a register.
 struct Reading {
-  bool own = false;                   // every instance reads, and waits for, that of its own rank
-  std::optional<uint32_t> reach = 0;  // and none but those of ranks that differ along these axes; nothing: any
-  std::vector<uint32_t> groups;       // it reads all of ranks that differ along each of these sets of axes
+  bool own = false;                   // every instance reads the register of its own rank, and waits for it
+  std::optional<uint32_t> reach = 0;  // and only those of ranks that differ along these axes; nothing: any
+  std::vector<uint32_t> groups;       // it reads all ranks that differ along each of these sets of axes
   int last_instruction = 0;
 };
 
@@ -36,7 +35,7 @@ class OwnWaits {
   int first_act(int actor) const { return first_act_[actor]; }
   int actor_of(int act) const { return actor_of_[act]; }
   const std::vector<Wait>& waits(int act) const { return waits_[act]; }
-  // All acts, each behind those of the same step that it waits for; fewer if some wait in a circle.
+  // All acts, each behind the acts of the same step that it waits for; fewer if some wait in a cycle.
   const std::vector<int>& sorted() const { return sorted_; }
   // By register: of each consumer.
   const std::vector<std::vector<Reading>>& readings() const { return readings_; }

@@ -1,5 +1,5 @@
-// Which of a variable's equal copies is written when it is saved: every rank that holds copies of the same variables
-// gets about as many bytes of them to write.
+// Which of the equal copies of a variable is written when it is saved. Ranks that hold copies of the same variables
+// write about as many bytes each.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace oneflow {
 
-// The copy at ranks()[index] of the placement, of the NumCopies() that there are of each shard.
+// The number of copies of each shard.
 int NumCopies(const DistType& dist);
 int CopyAt(const DistType& dist, int index);
 
-// Asked for all variables of a job in their order, and says the same to everyone.
+// Asked for all variables of a job in order; gives the same answers everywhere.
 class Owners {
  public:
   // The copy of the next variable that is written.
   int Next(const TensorType& type, const DistType& dist);
 
-  // The most that a rank at one of these variables' places writes of them: `fn(placement, bytes)` for each placement.
+  // The most bytes that a rank at the places of these variables writes: `fn(placement, bytes)` for each placement.
   template <typename Fn>
   void ForEachLoad(const Fn& fn) const {
     for (const auto& [key, load] : loads_) fn(load.placement, load.Most());

@@ -25,13 +25,12 @@
 namespace oneflow {
 
 struct PhysicalOperand {
-  // What kind of memory holds it. Workspace is scratch area of a rank's queue, valid within one act; pinned memory
-  // belongs to the actor and outlives its acts.
+  // The kind of memory. The workspace is scratch memory of a rank's queue, valid within one act; pinned memory belongs
+  // to the actor and outlives its acts.
   enum class Place : uint8_t { kRegister, kVariable, kWorkspace, kPinned };
 
-  // What of the value it is: a shard of it, or what a boxing to it has packed to send, or received and not unpacked, or
-  // what the kernel that computes it needs besides, or where it lies on its way from or to the host, kept from act to
-  // act.
+  // The content: a shard of the value; packed data that a boxing sends; received data that it has not unpacked; scratch
+  // memory of the kernel that computes the value; its slots on the way from or to the host, kept from act to act.
   enum class Part : uint8_t { kShard, kPacked, kReceived, kKernel, kTransfer };
 
   ValueId value = -1;
@@ -41,19 +40,19 @@ struct PhysicalOperand {
   int64_t offset = 0;  // from the start of the slot, of the plan's region, of the actor's pinned memory
   int64_t num_bytes = 0;
 
-  // What tells it from other contents of the same memory.
+  // Distinguishes it from other contents of the same memory.
   std::pair<ValueId, Part> content() const { return {value, part}; }
 };
 
 struct PhysicalInstruction {
   NodeId node = -1;
-  std::vector<PhysicalOperand> inputs;  // of a boxing one, which stands for the shards of all sources that a rank reads
+  std::vector<PhysicalOperand> inputs;  // a boxing has one, which stands for the shards of all sources of a rank
   std::vector<PhysicalOperand> outputs;
   std::vector<PhysicalOperand> scratch;  // all other parts, if any rank needs them
-  int64_t landed = 0;  // of a boxing: what a rank takes in of other hosts for one slot of what it reads, in bytes
-  // Of boxings that are called together (compiler/plan/call_groups.h) the first and the last of them in their actor.
-  // All pack, then all are called, then all unpack: whatever one of them touches is in use from the first to the last.
-  // -1: it is by itself.
+  int64_t landed = 0;                    // of a boxing: bytes that a rank receives from other hosts per slot
+  // The first and the last of the boxings in the actor that are called together with this one
+  // (compiler/plan/call_groups.h). All pack, then all are called, then all unpack: their memory is in use from the
+  // first to the last. -1: it is by itself.
   int group_begin = -1;
   int group_end = -1;
 };
@@ -65,7 +64,7 @@ struct PhysicalPort {
 
 struct PhysicalActor {
   int chain = -1;                    // -1: publishes variables and executes nothing
-  Placement placement;               // of a boxing its destinations
+  Placement placement;               // of a boxing: its destinations
   std::optional<Placement> senders;  // of a boxing by sending: its sources, which act too
   std::string name;
   int acts_per_step = 1;
@@ -74,11 +73,11 @@ struct PhysicalActor {
   std::vector<PhysicalPort> inputs;
   std::vector<PhysicalPort> outputs;
   std::vector<PhysicalInstruction> instructions;
-  int64_t pinned = 0;  // bytes: what its acts keep, and where what it reads on other hosts lands
+  int64_t pinned = 0;  // bytes: memory that its acts keep, and the landings of registers on other hosts
   int64_t pinned_offset = 0;
 };
 
-// The instructions of an actor during which what one of them touches is in use.
+// The instructions of an actor during which the memory of one of them is in use.
 inline int BeginOfUse(const PhysicalActor& actor, int instruction) {
   const int begin = actor.instructions[instruction].group_begin;
   return begin < 0 ? instruction : begin;
@@ -91,14 +90,14 @@ inline int EndOfUse(const PhysicalActor& actor, int instruction) {
 struct PhysicalRegister {
   int producer = -1;
   std::vector<int> consumers;  // actors, ascending
-  Placement placement;         // whose ranks have it
+  Placement placement;         // of the ranks that have it
   bool per_step = true;        // filled once per step, else once per micro-batch
   int slots = 1;
   int initially_filled = 0;
   Zone zone = Zone::kPrivate;
   int64_t slot_bytes = 0;
   int64_t slot_stride = 0;
-  ValueId first_value = -1;  // that lies in its slots; -1: none
+  ValueId first_value = -1;  // the value in its slots at the beginning; -1: none
   int variable = -1;         // index into the variable table: the register is that variable's memory
   bool others_only = false;  // only consumers on other ranks than the producer's wait for it
   int64_t offset = 0;        // of slot 0; not for a variable's
@@ -118,14 +117,13 @@ struct LargestUse {
   int64_t num_bytes = 0;
 };
 
-// What a rank of one class holds for this plan, in bytes.
+// The memory of a rank of one class for this plan, in bytes.
 struct ClassMemory {
   std::array<int64_t, kNumZones> bytes{};  // of the plan's region, which lies behind the variables
-  std::array<int64_t, kNumZones> bound{};  // the most that is in use at once: no offsets can do with less
-  // Of the host's memory: what is read and fetched, where the host cannot address the device's.
+  std::array<int64_t, kNumZones> bound{};  // the most in use at once: a lower bound for any offsets
+  // Host memory for reading and fetching, where the host cannot address the device's.
   int64_t host_bytes = 0;
-  // What is in use at the fullest time of the private zone, by what it is for, variables and registers of the shared
-  // zone included.
+  // Use at the fullest time of the private zone, by purpose, with variables and registers of the shared zone.
   std::array<int64_t, kNumMemoryUses> at_peak{};
   // The largest of these, most first.
   std::vector<LargestUse> largest;
@@ -140,7 +138,7 @@ struct PhysicalPlan {
   std::vector<PhysicalOrder> orders;
 };
 
-// What planning reads; borrowed but for the mesh.
+// The input of planning; borrowed but for the mesh.
 struct PlanInput {
   const Graph& graph;
   const OpRegistry& ops;
@@ -151,9 +149,9 @@ struct PlanInput {
   const VariableTable& variables;
   int micro_batches = 1;
   KernelScratch kernel_scratch;
-  const Schedule* schedule = nullptr;                 // of the pipeline; null: what follows from credits
-  const std::map<std::string, int>* slots = nullptr;  // of registers by name, where credits do not say it
-  DeviceSpeeds device;                                // by which times are predicted
+  const Schedule* schedule = nullptr;                 // of the pipeline; null: the order follows from credits
+  const std::map<std::string, int>* slots = nullptr;  // of registers by name, in place of credits
+  DeviceSpeeds device;                                // for predicted times
 };
 
 }  // namespace oneflow

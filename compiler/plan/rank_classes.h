@@ -1,9 +1,9 @@
-// Classes of ranks: those that hold the same things, because the same placements of the program have them.
+// Classes of ranks: those with the same placements of the program, so that they hold the same things.
 //
 //   mesh [pp=2,dp=2], a loss fetched from rank 2        classes {0,1} {2} {3}
 //
-// Planning costs per class: offsets are the same on all ranks of a class, and what else differs between them are rules
-// in mesh coordinates. A pipeline of 64 stages on 3,072 ranks has some hundred classes.
+// Planning costs per class: offsets are equal on all ranks of a class, and all other differences are rules in mesh
+// coordinates. A pipeline of 64 stages on 3,072 ranks has some hundred classes.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ namespace oneflow {
 
 class RankClasses {
  public:
-  // The coarsest classes of which all placements of nodes and values in `graphs` are made. Classes are ordered by their
+  // The coarsest classes that make up all placements of nodes and values in `graphs`. Classes are ordered by their
   // first rank.
   RankClasses(const std::vector<const Graph*>& graphs, int num_ranks);
 

@@ -1,5 +1,5 @@
-// What a schedule puts in order: of every chunk of the model forward, the gradients of its inputs and those of its
-// weights, each by itself where the schedule tells them apart.
+// The units that a schedule orders: for every chunk of the model forward, the gradients of its inputs and those of its
+// weights, separately where the schedule separates them.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,13 @@
 
 namespace oneflow {
 
-// 0: nothing that is scheduled.
+// 0: not scheduled.
 int SectionOf(int chunk, ActionKind kind);
 // REQUIRES: section > 0.
 ActionKind KindOfSection(int section);
 
-// Of every node, from its role and chunk. Only what is computed for every micro-batch is scheduled. Where the schedule
-// has no W, gradients of weights belong to B.
+// By node, from its role and chunk. Only nodes that are computed for every micro-batch are scheduled. Where the
+// schedule has no W, gradients of weights belong to B.
 std::vector<int> FindSections(const Graph& graph, const Precedence& order, const Schedule& schedule, int micro_batches);
 
 // The sections that an action runs, in order: B is I and W where the schedule has these.

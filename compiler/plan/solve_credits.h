@@ -1,17 +1,17 @@
-// The fewest slots with which a plan reaches its best period (period.h), or a stated one; or the best period that slots
-// of so many bytes reach.
+// The fewest slots with which a plan reaches its best period (period.h), or a stated one; or the best period within a
+// number of bytes.
 //
-// With slots without end only data and orders bound the period: that is the target, unless one is stated. From the
-// slots that a plan has,
+// With unlimited slots only data and orders bound the period: that is the target, unless one is stated. Starting from
+// the slots of the plan,
 //
-//   1. the cheapest register whose free slots the critical circle waits for gets one more, until the target is reached;
+//   1. the cheapest register whose free slots the critical cycle waits for gets one more, until the target is reached;
 //   2. each register, the dearest first, gives slots back while the period stays and no deadlock arises.
 //
-// What is left is minimal: no register can have one less. It is not always the least of all, which is as hard as
-// covering every circle by registers of least weight.
+// The result is minimal: no register can have one less. It is not always the least of all; that is as hard as covering
+// every cycle by registers of least weight.
 //
 // Under a cap it begins with the fewest slots that are live. The first step goes on while a register of the critical
-// circle has room, and both steps again while what the second gives back makes the period shorter.
+// cycle has room, and both steps repeat while the slots that the second frees make the period shorter.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +22,20 @@
 
 namespace oneflow {
 
-// What slots take, by register.
+// The bytes of slots, by register.
 struct SlotBytes {
-  // Of one. Negative: its slots must stay, because they are a variable's memory. So must those of what starts filled:
-  // its tokens stand for state that has one place.
+  // Of one slot. Negative: the slots must stay, because they are a variable's memory. Registers that start filled must
+  // keep theirs too: their tokens stand for state that has one place.
   std::vector<int64_t> of_one;
-  // The devices, or classes of such, that have the register: a cap is of each. Empty: all have all.
+  // The devices, or classes of devices, that have the register: a cap applies to each. Empty: all have all.
   std::vector<std::vector<int>> devices;
 
-  // Of all slots of a plan, on the device where that is most.
+  // Of all slots of a plan, on the device with the most.
   int64_t Most(const std::vector<int>& slots) const;
 };
 
 struct CreditGoal {
-  double seconds = 0;      // of a step, at most; 0: as few as can be
+  double seconds = 0;      // of a step, at most; 0: as few as possible
   int64_t most_bytes = 0;  // of slots on a device; 0: no cap
 };
 
@@ -43,7 +43,7 @@ struct SolvedCredits {
   Period before;
   Period after;
   std::vector<int> slots;  // by register
-  // Registers that were given more, in the order in which circles asked for them.
+  // Registers that got more slots, in the order in which cycles asked for them.
   std::vector<int> raised;
 };
 

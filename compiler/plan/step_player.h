@@ -1,4 +1,4 @@
-// Plays one step of a wait graph with counters, one act at a time; whoever drives it decides which.
+// Plays one step of a wait graph with counters, one act at a time; the caller decides which.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ class StepPlayer {
   bool CanAct(int actor) const;
   // REQUIRES: CanAct(actor).
   void Act(int actor);
-  // Acts with these actors, and with whoever can act then, until nobody can. Where that ends depends on no order of
-  // acts: what can happen can still happen after anything else.
+  // Acts with these actors, and with all that can act then, until none can. The end does not depend on the order of
+  // acts: an act that can happen can still happen after any other.
   void PlayFrom(std::deque<int> actors);
 
-  // What `actor` waits for by itself: of others the acts that come next. Empty if it can act, or has no acts left.
+  // The waits of `actor` itself: the next acts of others. Empty if it can act, or has no acts left.
   std::vector<Wait> WaitsOf(int actor) const;
 
-  // Calls visit(other) for every actor whose turn may have come by an act of `actor`.
+  // Calls visit(other) for every actor that an act of `actor` may have unblocked.
   template <typename Visit>
   void ForEachTouched(int actor, Visit&& visit) const {
     for (int one : with_[actor]) {
@@ -52,7 +52,7 @@ class StepPlayer {
   };
 
   bool IsDone(int actor) const { return acts_[actor] == graph_.actors[actor].acts_per_step; }
-  // Of an order that has not come to its end.
+  // Of an order that is not finished.
   int Turn(int order) const { return graph_.orders[order][position_[order]]; }
   bool OneCanAct(int actor) const;
   void ActOne(int actor);

@@ -1,9 +1,8 @@
-// Where a job's variables lie: the same memory in all its plans.
+// The places of a job's variables: the same memory in all its plans.
 //
-// Shards come first in their zone, in the order in which the program names the variables, so that every plan finds them
-// at the same offsets and may overlay its registers behind them. A variable lies in the shared zone exactly if in some
-// plan a boxing may read it from another process. Each has room for its largest shard, so that all ranks of a class
-// agree.
+// Shards come first in their zone, in the order in which the program names the variables. So every plan finds them at
+// the same offsets and may overlay its registers behind them. A variable lies in the shared zone exactly if a boxing of
+// some plan may read it from another process. It has room for its largest shard, so that all ranks of a class agree.
 #pragma once
 
 #include <array>
@@ -22,7 +21,7 @@ enum class Zone : uint8_t { kPrivate = 0, kShared = 1 };
 inline constexpr int kNumZones = 2;
 const char* Name(Zone zone);  // "private", "shared"
 
-// What memory is for.
+// The purpose of memory.
 enum class MemoryUse : uint8_t { kWeights, kOptimizer, kGradients, kActivations, kTransfers, kScratch };
 inline constexpr int kNumMemoryUses = 6;
 const char* Name(MemoryUse use);  // "weights", "optimizer", ...
@@ -31,8 +30,8 @@ const char* Name(MemoryUse use);  // "weights", "optimizer", ...
 inline constexpr int64_t kAlignment = 64;
 constexpr int64_t Align(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// What a tensor takes where others lie behind it. Large ones of whole pages are set apart: a cache finds a line by the
-// low bits of its address, so what a head of attention takes of eight tensors that begin alike would lie in few of its
+// The room of a tensor with others behind it. Large tensors of whole pages are set apart: a cache finds a line by the
+// low bits of its address, so the rows of one attention head in eight tensors that begin alike would lie in few of its
 // sets. With an odd number of lines between any two, 64 of them begin at 64 places of a page.
 constexpr int64_t Room(int64_t bytes) {
   constexpr int64_t kPage = 4096, kLarge = 16 * kPage;

@@ -1,8 +1,8 @@
-// The acts of one step of a wait graph, one vertex each, and what each waits for. Actors that act together share their
+// The acts of one step of a wait graph, one vertex each, with their waits. Actors that act together share their
 // vertices.
 //
 //   forward act 1 ──0──► read act 1        waits for this step's act
-//   forward act 0 ──1──► forward act 1     waits for that of the step before: its own turn, which holds a token
+//   forward act 0 ──1──► forward act 1     waits for that of the step before: its own turn, with a token
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ class WaitExpansion {
 
  private:
   void Number();
-  // `act` of `actor` waits for `other_act` of `other`, both counted from the beginning of this step; negative: an
-  // earlier step's.
+  // `act` of `actor` waits for `other_act` of `other`, both counted from the beginning of this step; negative: of an
+  // earlier step.
   void Add(int actor, int act, int other, int64_t other_act, int reg, bool credit);
   void AddRegister(int id);
   void AddOrder(const std::vector<int>& order);
