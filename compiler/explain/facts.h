@@ -1,15 +1,14 @@
-// What the compiler decided for a program and what every decision costs, gathered in one place so that explaining is
-// only a matter of words (explain.h, html.h).
+// The decisions of the compiler for a program and their costs, gathered in one place so that explaining is only a
+// matter of words (explain.h, html.h).
 //
-// A graph is looked at in three states of the pass pipeline. Nodes keep their serial numbers, which lead from one to
-// another:
+// A graph is read in three states of the pass pipeline. Serial numbers of nodes connect them:
 //
 //   differentiated   after `autodiff`           which gradient belongs to which variable
 //   placed           what `select-sbp` sees     annotations (`to` nodes, hints), the candidates of every node
 //   boxed            after all passes           how everything lies, every boxing as single steps
 //
-// A boxing, for people, is what happens between two types that somebody reads: a chain of `boxing` nodes without a
-// reader or a fork in between. So each step belongs to exactly one boxing, and costs add up.
+// A boxing, for people, is the change between two types that somebody reads: a chain of `boxing` nodes without a reader
+// or a fork in between. So each step belongs to exactly one boxing, and costs add up.
 //
 //   matmul P ─ box S(0) ─ box B ─ relu            one boxing P -> B in two steps
 //   matmul P ─ box S(0) ┬ box B ─ relu            P -> S(0), then S(0) -> B
@@ -27,8 +26,8 @@
 
 namespace oneflow {
 
-// Bytes by the kind of link that they cross. Of ragged rows only those that are filled are sent: what there is room for
-// is the most.
+// Bytes by the kind of link that they cross. Of ragged rows only the filled ones are sent: the full capacity is an
+// upper bound.
 struct LinkBytes {
   int64_t same_process = 0;
   int64_t same_host = 0;  // between processes
@@ -53,7 +52,7 @@ struct BoxingFacts {
   ValueId from = -1, to = -1;  // it, or what an earlier boxing made of it; and what this one makes
   std::vector<BoxingStepFacts> steps;
   int acts = 1;  // of a step of training
-  // Of one act: as the search priced it, with what a boxing costs beside its transfers.
+  // Of one act: the price in the search, with the costs of a boxing beside its transfers.
   double seconds = 0;
   LinkBytes bytes;
 
@@ -61,7 +60,7 @@ struct BoxingFacts {
   LinkBytes bytes_per_step() const { return bytes * acts; }
 };
 
-// Why a tensor lies along one mesh axis as it does.
+// The reason for the layout of a tensor along one mesh axis.
 struct Origin {
   enum class Kind : uint8_t {
     kAnnotated,  // the user asked for it
@@ -73,14 +72,14 @@ struct Origin {
   };
   Kind kind = Kind::kCost;
   NodeId from = -1;      // of the placed graph
-  bool yielded = false;  // the user asked for something else, which had to yield to stronger annotations
+  bool yielded = false;  // the user asked for another layout, which yielded to stronger annotations
 };
 
 struct GraphFacts {
   Graph differentiated, placed, boxed;
   const OpRegistry* ops = nullptr;                          // borrowed
   std::map<std::string, NodeId> placed_nodes, boxed_nodes;  // by name, as people ask for them
-  // By node of `boxed`: the same node of `placed`, or what it computes again, or -1.
+  // By node of `boxed`: the same node of `placed`, or the node that it computes again, or -1.
   std::vector<NodeId> placed_of;
   std::vector<NodeId> boxed_of;    // by node of `placed`: the same node of `boxed`, or -1
   std::vector<ValueId> gradients;  // by value of `boxed`: the value that is its gradient, or -1
@@ -115,12 +114,12 @@ absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOption
 // By node of `graph`: the same node of `other`, or -1 if it is not there. Both are states of one graph.
 std::vector<NodeId> SameNodes(const Graph& graph, const Graph& other);
 
-// What an op made: follows a value of the boxed graph back through boxings.
+// The tensor behind boxings: follows a value of the boxed graph back to the op that made it.
 ValueId TensorOf(const GraphFacts& facts, ValueId value);
 // The same through `to` nodes of the placed graph; their ids are appended to `annotations`, last first.
 ValueId BehindAnnotations(const GraphFacts& facts, ValueId value, std::vector<NodeId>* annotations = nullptr);
 
-// The node as the graph lays it out: SBPs of what it reads and makes. REQUIRES: all of them have a dist.
+// The node's layout in the graph: SBPs of its inputs and outputs. REQUIRES: all of them have a dist.
 Layout LayoutIn(const Graph& graph, const Node& node);
 
 }  // namespace oneflow

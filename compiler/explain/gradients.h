@@ -8,8 +8,8 @@
 namespace oneflow {
 
 // For every value of facts.boxed that a forward node makes: the value of facts.boxed that is its gradient; -1 where
-// there is none. For a variable it is what autodiff summed up for it; for others, what the backward nodes that serve
-// their producer read. REQUIRES: the graphs of `facts` are set.
+// there is none. For a variable it is the sum that autodiff made for it; for others, the value that the backward nodes
+// of their producer read. REQUIRES: the graphs of `facts` are set.
 std::vector<ValueId> FindGradients(const GraphFacts& facts);
 
 }  // namespace oneflow

@@ -1,5 +1,5 @@
-// The same explanation as a page to look at: the graph in layers, scopes that open and close, tensors coloured by their
-// SBP, boxings as thick edges with bytes and time, the text of explain.h for whatever is clicked.
+// The same explanation as a page: the graph in layers, scopes that open and close, tensors coloured by their SBP,
+// boxings as thick edges with bytes and time, the text of explain.h for each clicked item.
 //
 //   GatherFacts ─► facts as JSON (html.cc) ─┐
 //                  page, style, program (page.cc) ─► one file that needs nothing else and no network

@@ -17,15 +17,14 @@ struct TensorPlace {
   std::vector<NodeId> annotations;  // of the placed graph: the `to` nodes by whose name it was found, last first
 };
 
-// Where `name` is, one place per graph that has it, in order. NotFound, listing the nearest names, if none has;
+// The places of `name`, one per graph that has it, in order. NotFound, listing the nearest names, if none has;
 // InvalidArgument if the node has no such output.
 absl::StatusOr<std::vector<TensorPlace>> FindTensor(const JobFacts& job, absl::string_view name);
 
 // All places whose node's name begins with `prefix`, each name in the first graph that has it.
 std::vector<TensorPlace> TensorsBeginningWith(const JobFacts& job, absl::string_view prefix);
 
-// The `count` of `names` that are most like `name`: those that contain it first, then by the number of letters to
-// change.
+// The `count` of `names` most similar to `name`: those that contain it first, then by the number of letters to change.
 std::vector<std::string> NearestNames(absl::string_view name, const std::vector<std::string>& names, size_t count);
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-// Why every tensor of a graph lies as it does: read off the annotations and the candidates that they left.
+// The reason for the layout of every tensor of a graph, derived from the annotations and the remaining candidates.
 //
 //   x = to(data) {dp:S(0)}          annotated
 //   y = relu(x)                     inherited from x: every candidate of the relu keeps S(0) along dp

@@ -1,4 +1,4 @@
-// In which floating type an op computes, and who says so: for jobs, or parts of models, that ask for a narrow one.
+// The floating type in which an op computes, and the reason: for jobs, or parts of models, that ask for a narrow one.
 #pragma once
 
 #include <string>

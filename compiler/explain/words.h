@@ -26,7 +26,7 @@ std::string OpAndSource(const Node& node);
 std::string LinksText(const LinkBytes& bytes);
 // "(S(0),P) -> (S(0),B)", with the placements if they differ.
 std::string ChangeText(const DistType& from, const DistType& to);
-// What a boxing amounts to: "all-reduce along tp", "all-gather along dp then to ranks 2,3", "local".
+// The name of a boxing: "all-reduce along tp", "all-gather along dp then to ranks 2,3", "local".
 std::string HowText(const GraphFacts& facts, const BoxingFacts& boxing);
 std::string HowText(const GraphFacts& facts, const BoxingStepFacts& step);
 // One word for the whole boxing: a collective's name, "several" or "exchange".

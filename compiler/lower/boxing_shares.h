@@ -1,6 +1,6 @@
-// What ranks do in the boxings of a plan: which sources a destination reads, who reads a source, and where ranks send,
-// each one's share. Found per group of ranks and only for the ranks that are asked about, and kept, because the boxings
-// of a plan are few and repeat.
+// The work of ranks in the boxings of a plan: the sources that a destination reads, the readers of a source and, where
+// ranks send, the share of each. Computed per group of ranks, only for the ranks in question, and kept, because the
+// boxings of a plan are few and repeat.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace oneflow {
 
-// A boxing as the ranks of one group do it. Indices are those of the group's own placements.
+// The boxing of one group of ranks. Indices are those of the group's own placements.
 class GroupBoxing {
  public:
   // `rows` is the dimension of ragged rows, or -1.
@@ -26,17 +26,17 @@ class GroupBoxing {
   const Placement& to() const { return reads_->to().placement; }
   Reduction reduction() const { return reads_->reduction(); }
 
-  // What a destination does where it reads its sources' memory; `source` counts those that it reads.
+  // The copies of a destination that reads the memory of its sources; `source` is an index into `sources`.
   struct Copies {
     std::vector<int> sources;  // in the order of their first piece
     CopyProgram program;
   };
   const Copies& CopiesOf(int destination);
-  // What a destination reads of one source, if anything, at the cost of a look at these two.
+  // The piece that a destination reads of one source, if any; looks at these two ranks only.
   std::optional<CopyPiece> PieceBetween(int destination, int source);
   // The destinations that read a source.
   const std::vector<int>& ReadersOf(int source);
-  // Of a rank where ranks send; null if it has none.
+  // The share of a rank, where ranks send; null if it has none.
   const BoxingShare* ShareOf(int rank);
 
  private:

@@ -1,4 +1,4 @@
-// The compiler's front door: a program and its options to the plan of the job. Each worker gets its own part of that
+// The compiler's front door: from a program and its options to the plan of the job. Each worker gets its own part
 // (program.h).
 #pragma once
 
@@ -10,11 +10,11 @@ namespace oneflow {
 
 // Compiles every graph of `program`, in order: passes, physical plan, check that no cycle of waits lacks a token,
 // lowering. The serialised result is a function of the arguments alone. Errors as in boxed_graph.h; FailedPrecondition
-// with the shortest bad cycle if a plan could deadlock. `warnings`, unless null, gets what the user should be told.
+// with the shortest bad cycle if a plan could deadlock. `warnings`, unless null, gets warnings for the user.
 absl::StatusOr<pb::PlanSet> Compile(const Program& program, const CompileOptions& options, const OpRegistry& ops,
                                     std::vector<std::string>* warnings = nullptr);
 
-// A graph after the pass pipeline (boxed_graph.h), and how many micro-batches make a step of it.
+// A graph after the pass pipeline (boxed_graph.h), and the number of micro-batches per step.
 struct BoxedGraph {
   Graph graph;
   int micro_batches = 1;
@@ -25,7 +25,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
                                          const OpRegistry& ops);
 
 // Deterministic serialisation, and its SHA-256 in hex, which all workers of a job compare before they start.
-// ResourceExhausted if the plan is larger than can be written.
+// ResourceExhausted if the plan is too large to be written.
 absl::StatusOr<std::string> SerializePlan(const pb::PlanSet& plan);
 std::string PlanHash(const std::string& serialized);
 

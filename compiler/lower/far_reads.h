@@ -1,12 +1,12 @@
-// What ranks read of registers on other hosts, and where it lies when it has come.
+// The data that ranks read of registers on other hosts, and the place where it lands.
 //
-// Of each slot of such a register a reader is sent the boxes that it reads of it, one behind the other, into memory of
-// its own, the landing of that register, which has as many slots:
+// For each slot of such a register a reader is sent the boxes that it reads, one behind the other, into memory of its
+// own: the landing of that register, with as many slots:
 //
 //   slot on rank 0, host 0           payload to actor 7 on rank 4         landing on rank 4, host 1
 //   | w: 8x4 | b: 8 |                columns 2,3 of w | 4..7 of b         | payload | pad | payload | pad | ...
 //
-// Of a box of ragged rows there is room for all of it, and those that are filled are sent.
+// A box of ragged rows has room for all of them; the filled ones are sent.
 //
 // Both ends find the same payloads, each from the plan's rules for the reading actor alone.
 #pragma once
@@ -25,8 +25,8 @@
 
 namespace oneflow {
 
-// Where a parcel begins, if the one before it ends at `end`: at a multiple of any element's size, so that what has
-// landed may be read where it is.
+// Where a parcel begins, if the one before it ends at `end`: at a multiple of any element's size, so that landed data
+// can be read in place.
 constexpr int64_t AlignParcel(int64_t end) { return (end + 7) / 8 * 8; }
 
 class FarReads {
@@ -44,7 +44,7 @@ class FarReads {
   struct Payload {
     std::vector<Parcel> parcels;
     int64_t num_bytes = 0;
-    int64_t ragged_bytes = 0;  // of these, for ragged rows: as many are sent as are filled
+    int64_t ragged_bytes = 0;  // of these, for ragged rows: only the filled ones are sent
 
     void Add(Parcel parcel);
     // REQUIRES: there is such a parcel.
@@ -59,11 +59,11 @@ class FarReads {
   };
 
   bool IsFar(int rank, int other) const { return reader_.topology().HostOf(rank) != reader_.topology().HostOf(other); }
-  // What `reader` is sent of each slot that a register has on rank `source`; empty if it reads nothing there. Lives as
-  // long as this. REQUIRES: the rank is in the register's grid.
+  // The boxes that `reader` is sent of each slot of a register on rank `source`; empty if it reads nothing there. Lives
+  // as long as this. REQUIRES: the rank is in the register's grid.
   absl::StatusOr<const Payload*> PayloadOf(const Instance& reader, int reg, int source);
-  // Of all registers on other hosts that it reads, in a row. InvalidArgument if the plan has no room for them. Lives
-  // until the next call.
+  // The landings of all registers on other hosts that it reads, in a row. InvalidArgument if the plan has no room for
+  // them. Lives until the next call.
   absl::StatusOr<const std::vector<Landing>*> LandingsOf(const Instance& reader);
 
  private:
@@ -82,7 +82,7 @@ class FarReads {
   std::vector<Landing> landings_;
 };
 
-// A box of ragged rows within a shard: which groups, and where their counts lie in a shard of counts; `rows` is the
+// A box of ragged rows within a shard: its groups, and the place of their counts in a shard of counts; `rows` is the
 // dimension of the rows, the stride that of dense tensors.
 struct GroupBox {
   std::vector<int64_t> start, extent, stride;

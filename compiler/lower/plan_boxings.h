@@ -1,4 +1,4 @@
-// The boxings of a plan as they concern one rank: with which group of ranks it does them.
+// The boxings of a plan from the view of one rank: the group of ranks that does each with it.
 #pragma once
 
 #include <tuple>
@@ -13,21 +13,22 @@ namespace oneflow {
 
 class PlanBoxings {
  public:
-  // Borrows all. REQUIRES: CheckPlanIndices is OK of the set that the plan is in.
+  // Borrows all. REQUIRES: CheckPlanIndices is OK of the set of the plan.
   PlanBoxings(const pb::ClassPlan& plan, const PlanReader& reader, BoxingShares& shares);
 
   const pb::ClassPlan& plan() const { return plan_; }
   const PlanReader& reader() const { return reader_; }
   // Whether the ranks of the actor send, because they cannot read one another's memory.
   bool Sends(int actor) const { return plan_.actors(actor).senders() >= 0; }
-  // InvalidArgument if the rank has no part in the boxing, or it is none that one step can do.
+  // InvalidArgument if the rank has no part in the boxing, or if it is not one step.
   absl::StatusOr<GroupBoxing*> Of(int rank, const pb::ClassInstruction& boxing);
-  // What `rank` copies in such a boxing. InvalidArgument if it is given nothing, as in a plan from outside.
+  // The copies of `rank` in such a boxing. InvalidArgument if it gets nothing, which is possible in a plan from
+  // outside.
   static absl::StatusOr<const GroupBoxing::Copies*> CopiesTo(int rank, const pb::ClassInstruction& instruction,
                                                              GroupBoxing& boxing);
-  // Whether a rank, where ranks send, reads what it has itself in a register; `share` is its share of the boxing.
+  // Whether a rank, where ranks send, reads its own part of a register; `share` is its share of the boxing.
   static bool ReadsOwn(const BoxingShare& share, const pb::ClassInstruction& boxing, int reg);
-  // Those of an actor that read a register.
+  // The boxings of an actor that read a register.
   const std::vector<const pb::ClassInstruction*>& ThatRead(int actor, int reg);
 
  private:
@@ -36,7 +37,7 @@ class PlanBoxings {
   const pb::ClassPlan& plan_;
   const PlanReader& reader_;
   BoxingShares& shares_;
-  absl::flat_hash_map<int, ByRegister> readers_;                        // by actor, of those that were asked about
+  absl::flat_hash_map<int, ByRegister> readers_;                        // by actor; only those that were asked for
   absl::flat_hash_map<std::tuple<int, int, int>, GroupBoxing*> found_;  // by the tensors' numbers and the rank
 };
 

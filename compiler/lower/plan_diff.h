@@ -1,4 +1,4 @@
-// What changed from one plan set to another, in words: `oneflow plan diff`.
+// The changes from one plan set to another, in words: `oneflow plan diff`.
 //
 //   plan 'train'
 //     mesh: [dp=2]{0,1} -> [dp=4]{0,1,2,3}
@@ -8,8 +8,8 @@
 //       + f32[16,64] [dp=2]{0,1}(S(0)) to [dp=2]{0,1}(B), 12288 bytes a step: 'h*/mlp/up/gather' (4 alike)
 //     moved per step: 0 -> 49152 bytes
 //
-// Things are the same if they have one name. What changed alike is told once, and names that differ in numbers
-// only are one there.
+// Things are the same if they have one name. Equal changes are told once, and names that differ only in numbers count
+// as one there.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@
 namespace oneflow {
 
 // Ranks and hosts; layouts of variables; per plan its mesh, layouts of values, boxings, actors by queue, slots, memory
-// by what it is for and bytes moved. "nothing changed" if the plan sets are equal; a line that says so if they differ
-// only in what is not looked at. REQUIRES: CheckPlanSet is OK of both.
+// by purpose and bytes moved. "nothing changed" if the plan sets are equal; a line that says so if they differ only
+// elsewhere. REQUIRES: CheckPlanSet is OK of both.
 absl::StatusOr<std::string> PlanDiff(const pb::PlanSet& a, const pb::PlanSet& b);
 
 }  // namespace oneflow

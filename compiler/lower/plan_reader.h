@@ -1,5 +1,5 @@
 // Reads the tables of a written plan set: placements, types, classes, hosts. A plan may come from a file or from a
-// peer: nothing here assumes more than that it parsed.
+// peer: it is only known to parse.
 #pragma once
 
 #include <vector>
@@ -25,15 +25,15 @@ class PlanReader {
   };
 
   // InvalidArgument, saying where, what and both values, if a table is malformed, a rank is in no class or in two, or a
-  // plan names what does not exist. Borrows `set`, whose plans may still be under construction if nothing is asked
-  // about them.
+  // plan names something that does not exist. Borrows `set`, whose plans may still be under construction if nothing is
+  // asked about them.
   static absl::StatusOr<PlanReader> Open(const pb::PlanSet& set);
 
   int num_ranks() const { return static_cast<int>(class_of_rank_.size()); }
   int class_of_rank(int rank) const { return class_of_rank_[rank]; }
   const Placement& grid(int index) const { return grids_[index]; }
   const Tensor& tensor(int index) const { return tensors_[index]; }
-  // Its links and speeds are not the job's: what a plan reads from whom depends on distances only.
+  // Its links and speeds are not the job's: reads depend on distances only.
   const Topology& topology() const { return topology_; }
   Device device_of(int rank) const { return {device_, topology_.DeviceOf(rank)}; }
 
@@ -50,7 +50,7 @@ class PlanReader {
   DeviceKind device_ = DeviceKind::kCpu;
 };
 
-// That all indices in plans and variables are in range, so that whoever spells the plan out may trust them.
+// Checks that all indices in plans and variables are in range, so that programs can be spelled out from them.
 // InvalidArgument as above.
 absl::Status CheckPlanIndices(const pb::PlanSet& set);
 

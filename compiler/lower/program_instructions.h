@@ -21,7 +21,7 @@ int64_t OffsetIn(const google::protobuf::RepeatedPtrField<pb::ClassOffset>& offs
 
 class InstructionSpeller {
  public:
-  // Borrows all. Adds the groups that it needs and `communicators` lacks. REQUIRES: CheckPlanIndices(set) is OK.
+  // Borrows all. Adds groups that `communicators` lacks. REQUIRES: CheckPlanIndices(set) is OK.
   InstructionSpeller(const pb::PlanSet& set, PlanBoxings& boxings, FarReads& far, Communicators& communicators)
       : set_(set),
         plan_(boxings.plan()),
@@ -32,15 +32,14 @@ class InstructionSpeller {
 
   // The position of a register in the program, by register and index into its grid; -1 if nobody waits for it.
   using RegisterIndex = std::function<int(int reg, int index)>;
-  // Appends what the actor's instructions are on `rank` to `out`, and the landings that they read. Each is nothing, one
-  // instruction or, where ranks send, up to three; those of a group come as all copies that pack, all calls, all copies
-  // that unpack.
+  // Appends the instructions of the actor on `rank` to `out`, and the landings that they read. Each becomes none, one
+  // or, where ranks send, up to three; a group becomes all copies that pack, all calls, all copies that unpack.
   //
-  // Of calls that follow one another in a group, two are one launch if all ranks of both boxings' groups of ranks make
-  // them, on the same communicator, both exchanges or neither. Each member finds out by itself and all find the same:
-  // boxings divide ranks into groups that share nothing, so what holds of one rank's holds of all ranks in it.
+  // Two consecutive calls of a group are one launch if all ranks of both boxings' groups of ranks make both, on the
+  // same communicator, both exchanges or neither. Each member finds this by itself and all find the same: boxings
+  // divide ranks into disjoint groups, so a property of one rank's group is one of all its members.
   absl::Status SpellAll(int actor, int rank, const RegisterIndex& register_index, pb::Actor& out);
-  // Where slot 0 of a register lies on a rank that has it.
+  // The offset of slot 0 of a register on one of its ranks.
   int64_t RegisterOffset(int reg, int rank) const;
   // Where the plan's region begins in a zone of a rank.
   int64_t RegionAt(pb::Zone zone, int rank) const;

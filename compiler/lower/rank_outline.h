@@ -1,5 +1,5 @@
-// What one rank of a plan has to do with others: which actors it has, whose registers they read, who reads theirs, with
-// whom they make calls, in which order they act. What their instructions are is not said: that is the work of spelling
+// The relations of one rank of a plan to others: its actors, the registers that they read, the readers of theirs, the
+// partners of their calls, and the order of acts. Instructions are not part of it: they are the work of spelling
 // (program_instructions.h), and most of the work.
 //
 //   h0/up of tp=4, on each of dp        rank 5     actor 17, of kind 3
@@ -7,8 +7,8 @@
 //                                                    gives   register 41 to actor 18 on ranks 4 to 7
 //                                                    calls   instruction 0 with ranks 4 to 7
 //
-// Instances of an actor of one kind have the same instructions, but for places (in memory, of shards in their tensors,
-// of copies in shards) and for which ranks they meet: those are as far away, and have the same devices.
+// Instances of an actor of one kind have the same instructions, except for places (in memory, of shards in their
+// tensors, of copies in shards) and partners; those are equally far away, and have the same devices.
 #pragma once
 
 #include <memory>
@@ -40,7 +40,7 @@ struct OutlinedActor {
   struct Output {
     int reg = 0;
     int acts_per_slot = 1;
-    std::vector<Instance> readers;  // never empty: what nobody waits for is not here
+    std::vector<Instance> readers;  // never empty: registers without readers are not listed
   };
   struct Call {
     int instruction = 0;
@@ -68,14 +68,14 @@ struct RankOutline {
 // Of one plan, rank by rank.
 class PlanOutline {
  public:
-  // Borrows all. `topology` says how far apart ranks of one kind are and which devices they have: it may be another one
-  // than the job's. REQUIRES: the boxings are those of a plan of the set, CheckPlanIndices is OK of it.
+  // Borrows all. `topology` gives distances and devices of ranks of one kind; it may differ from the job's. REQUIRES:
+  // the boxings are those of a plan of the set, CheckPlanIndices is OK of it.
   PlanOutline(const pb::PlanSet& set, PlanBoxings& boxings, const Topology& topology);
   ~PlanOutline();
 
   // InvalidArgument, saying where, if the plan is malformed.
   absl::StatusOr<RankOutline> Of(int rank);
-  // Members of the communicators that calls were found to have, ascending or in the order that the call gives meaning.
+  // Members of the communicators of calls, ascending or in the order that defines the call.
   const std::vector<std::vector<int>>& communicators() const;
 
  private:
@@ -83,7 +83,7 @@ class PlanOutline {
   std::unique_ptr<Outliner> outliner_;
 };
 
-// The numbers that instances have in the whole job (ClassActor.first_id, ClassRegister.first_id).
+// The numbers of instances in the whole job (ClassActor.first_id, ClassRegister.first_id).
 class InstanceIds {
  public:
   // Borrows both.

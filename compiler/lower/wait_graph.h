@@ -1,4 +1,4 @@
-// The wait graph of a written plan, whoever wrote it: for the proof in compiler/plan/liveness.h and the order of its
+// The wait graph of a written plan, whoever wrote it, for the proof in compiler/plan/liveness.h and the order of its
 // calls.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace oneflow {
 // and the number, if an index is out of range, or ports and registers do not name each other.
 absl::StatusOr<WaitGraph> WaitGraphOf(const pb::ClassPlan& plan);
 
-// Decides in which order each class of ranks launches its calls, and writes it into the plan. `set` holds the classes
-// and grids. Errors of OrderCalls and WaitGraphOf.
+// Decides the order in which each class of ranks launches its calls, and writes it into the plan. `set` holds the
+// classes and grids. Errors of OrderCalls and WaitGraphOf.
 absl::Status OrderPlanCalls(const pb::PlanSet& set, pb::ClassPlan& plan);
 
 // CheckLive on it, with the plan's name on errors.

@@ -1,4 +1,4 @@
-// What else a node could have done, and what that would have cost: the figures behind "why does this tensor lie so".
+// The other options of a node and their costs: the figures behind "why does this tensor lie so".
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@ namespace oneflow {
 
 struct Alternative {
   int option = 0;  // of the node
-  // Of a step, if the node took this option and the rest made the best of it, as far as single moves and one move of
-  // the region around it can tell. For the option that was chosen: the result's own.
+  // Of a step, if the node took this option and the rest adapted, as far as single moves and one move of the region
+  // around it can tell. For the chosen option: the result's own.
   double seconds = 0;
-  std::vector<int> choice;  // what all nodes then do
+  std::vector<int> choice;  // the options of all nodes then
 };
 
 // All options of `node` that its unit allows, in their order.

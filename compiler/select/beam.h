@@ -1,12 +1,12 @@
-// A search through the units that elimination leaves: one after another takes each of its options, and of the resulting
-// states the most promising few are kept.
+// A search through the units that elimination leaves. One after another takes each of its options, and the most
+// promising few of the resulting states are kept.
 //
-//   promise of a state = seconds of the units that have chosen, of all others at least
-//                      + each factor at its least, given what its units have chosen so far
+//   promise of a state = seconds of the units that have chosen, and the least of all others
+//                      + the least of each factor, given the choices of its units so far
 //
-// This never exceeds what the state can come to, so that a state beyond the upper bound is dropped for good. States
-// that agree in all that open factors have seen of them go on alike, and only the cheapest stays. If no other state had
-// to be dropped, the result is exact. Units are taken such that few factors are open: along the graph, the lowest unit
+// This never exceeds the final cost of the state, so a state beyond the upper bound is dropped for good. States that
+// agree in all choices that open factors have seen continue alike, and only the cheapest stays. If no other state had
+// to be dropped, the result is exact. Units are taken along the graph, so that few factors are open: the lowest unit
 // first.
 #pragma once
 
@@ -23,7 +23,7 @@ struct BeamResult {
   double lower_bound = 0;    // of all choices; `upper` if none can be cheaper
 };
 
-// `core`: the units that have a choice, ascending; `upper`: the cost of a solution that is known.
+// `core`: the units that have a choice, ascending; `upper`: the cost of a known solution.
 BeamResult SearchBeam(const Factors& factors, const std::vector<int>& core, double upper, const SearchLimits& limits);
 
 }  // namespace oneflow

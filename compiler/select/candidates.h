@@ -1,16 +1,16 @@
-// The layouts that a node may have: products of one signature per axis of its placement, less those that annotations
+// The possible layouts of a node: products of one signature per axis of its placement, without those that annotations
 // exclude.
 //
 //   relu on [dp=2,tp=2], its value asked to be tp:S(1)      dp: S(0)->S(0) | S(1)->S(1) | B->B   x   tp: S(1)->S(1)
 //
-// An annotation holds for its value and is kept from there on: where data was asked to be split along an axis, nodes
-// that can work on it as it is do so, until one cannot. (Data that is split over samples stays split over samples, even
-// where the weights are so small or large that another layout would be a little faster: a user who says so means data
-// parallelism, and reads it in the plan.) Axes and tensors that no annotation reaches are decided by cost.
+// An annotation holds for its value and propagates: where data was annotated as split along an axis, nodes that can
+// work on it as it is do so, until one cannot. (Data that is split over samples stays split over samples, even where
+// small or large weights would make another layout a little faster: a user who says so means data parallelism, and
+// reads it in the plan.) Cost decides axes and tensors that no annotation reaches.
 //
-// Annotations have priorities, and what they reach has that of the strongest behind it. A node meets wishes and keeps
-// splits in the order of their numbers; what contradicts stronger ones yields, where it is a wish of priority 0 that is
-// an error.
+// Annotations have priorities, and a propagated split has that of the strongest behind it. A node meets wishes and
+// keeps splits in the order of their numbers. A wish that contradicts stronger ones yields; if it has priority 0, that
+// is an error.
 #pragma once
 
 #include <map>
@@ -36,17 +36,17 @@ struct Layout {
 };
 
 // Finds the layouts of nodes, one after another in topological order. Nodes that look alike (same op, types,
-// attributes, axes, wishes and kept splits, wherever they lie), as those of repeated layers do, are a group and are
-// looked at once. Borrows its arguments.
+// attributes, axes, wishes and kept splits, on any placement), such as those of repeated layers, form a group that is
+// computed once. Borrows its arguments.
 class CandidateFinder {
  public:
   CandidateFinder(const Graph& graph, const OpRegistry& ops)
       : graph_(graph), ops_(ops), alike_(graph), kept_(graph.num_values()) {}
 
-  // All layouts of `node` on its placement that fit the hints of its outputs, in a fixed order; never empty. Left out
-  // are those that would leave a rank without any elements, unless annotations leave no other; what overwrites
-  // variables can do so however they lie. If there are more than kMaxCandidates, the axes with most signatures lose
-  // some; the replicated layout is never lost. InvalidArgument naming the node, the SBP asked for and what exists, if a
+  // All layouts of `node` on its placement that fit the hints of its outputs, in a fixed order; never empty. Layouts
+  // that leave a rank without any elements are excluded, unless annotations leave no other; ops that overwrite
+  // variables may have them. If there are more than kMaxCandidates, the axes with most signatures lose some; the
+  // replicated layout is never lost. InvalidArgument naming the node, the requested SBP and the possible ones, if a
   // hint cannot be met. REQUIRES: the node has a placement; all nodes before it were asked for.
   absl::StatusOr<std::vector<Layout>> Find(NodeId node);
   // The same, as the number of the node's group.
@@ -54,7 +54,7 @@ class CandidateFinder {
   const std::vector<Layout>& LayoutsOf(int group) const { return groups_[group].layouts; }
   int num_groups() const { return static_cast<int>(groups_.size()); }
   // How many combinations of signatures there were before kMaxCandidates cut them, and how many were left; equal if it
-  // did not.
+  // cut none.
   std::pair<int64_t, int64_t> Considered(int group) const { return {groups_[group].all, groups_[group].considered}; }
 
   // 7 signatures on each of 3 axes.
@@ -94,7 +94,7 @@ class CandidateFinder {
   std::map<std::vector<int>, int> group_of_;  // by key
 };
 
-// InvalidArgument, naming the signature and the axis sizes, unless `layout` is made of signatures of the node that may
+// InvalidArgument, naming the signature and the axis sizes, unless `layout` consists of signatures of the node that may
 // be used together on the axes of `placement` (CheckNdSignature).
 absl::Status CheckLayout(const Graph& graph, NodeId node, const Placement& placement, const OpRegistry& ops,
                          const Layout& layout);

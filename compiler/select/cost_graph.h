@@ -1,12 +1,12 @@
-// A search problem laid flat: what each unit does to each value that it touches, as numbered states, and the prices of
-// boxings in tables. All parts of the search read costs from here.
+// A flat form of a search problem: the effects of each unit on each value that it touches, as numbered states, and the
+// prices of boxings in tables. All parts of the search read costs from here.
 //
 //   unit "w, m, v, adamw"     port on value w    state 0: makes it S(0), reads it S(0)     option 0 -> state 0
 //                                                state 1: makes it B,    reads it B        option 1 -> state 1
 //                             port on value g    ...
 //
-// A port with one state is rigid: whatever its unit does, the value sees no difference. Dists are renumbered per table
-// of prices. Prices are asked for when first needed.
+// A port with one state is rigid: the value sees no difference between the options of its unit. Dists are renumbered
+// per table of prices. Prices are asked for when first needed.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace oneflow {
 
-// The numbers of a list in ascending order, each once.
+// Sorts a list and removes duplicates.
 inline void SortUnique(std::vector<int>& list) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
@@ -66,7 +66,7 @@ class CostGraph {
     return price;
   }
 
-  // What `value` costs if `state_of(port)` says in which state each of its ports is (null: takes no part).
+  // The cost of `value` if `state_of(port)` gives the state of each of its ports (null: takes no part).
   template <typename StateOf>
   double ValueSeconds(int value, const StateOf& state_of) const {
     const Value& v = values_[value];

@@ -20,7 +20,7 @@ class CostModel {
  public:
   enum class Travel : uint8_t {
     kAlone,
-    kInBucket,  // with as many others as fill a bucket, of whose beginning it takes its share (compiler/plan/buckets.h)
+    kInBucket,  // with enough others to fill a bucket, of whose beginning it takes its share (compiler/plan/buckets.h)
   };
 
   explicit CostModel(const Topology& topology);
@@ -37,7 +37,7 @@ class CostModel {
   // How many boxings were priced, not counting repetitions.
   int num_prices() const { return num_prices_; }
 
-  // Greater than any sum of real costs, small enough that sums of it still tell real costs apart.
+  // Greater than any sum of real costs, small enough that sums of it still distinguish real costs.
   static constexpr double kImpossible = 1e6;
 
  private:
@@ -54,7 +54,7 @@ class CostModel {
   int num_prices_ = 0;
 };
 
-// How what is made of `value` of a graph without boxings will travel: in a bucket if it is a gradient that only updates
+// How boxings of `value` will travel, in a graph without boxings: in a bucket if it is a gradient that only updates
 // read. `readers`: Graph::Consumers().
 CostModel::Travel TravelOf(const Graph& graph, ValueId value, const std::vector<std::vector<NodeId>>& readers);
 

@@ -6,13 +6,13 @@
 //                                        option
 //                    + sum over factors  of min over choices of  cost - what its messages say of the choice
 //
-// What a message moves from a factor to a unit changes no total, so that the bound holds whatever messages say. A step
-// takes one unit: each of its factors hands over all that it knows about it, and those that will see later units are
-// handed equal shares back. No step lowers the bound. A sweep takes the units in order and back: what is known at one
-// end of the graph gets to the other.
+// A message moves cost from a factor to a unit and changes no total, so the bound holds for any messages. A step takes
+// one unit: each of its factors hands over everything that it knows about the unit, and the factors of later units get
+// equal shares back. No step lowers the bound. A sweep takes the units in order and back, so that knowledge travels
+// from one end of the graph to the other.
 //
-// A unit that has just heard all its factors knows by how much the bound would rise if it had to take an option. If
-// that is beyond the cost of a known solution, the option is no part of a better one.
+// A unit that has just heard all its factors knows by how much the bound would rise with each of its options. If that
+// exceeds the cost of a known solution, the option is no part of a better one.
 #pragma once
 
 #include <map>
@@ -26,14 +26,13 @@
 
 namespace oneflow {
 
-// By factor and unit, then by option of the unit: what was moved to it.
+// By factor and unit, then by option of the unit: the cost that was moved to it.
 using Messages = std::map<std::pair<int, int>, std::vector<double>>;
 
 class DualAscent {
  public:
-  // Borrows the factors, of which `core` lists the units that have a choice, ascending. Costs above `cap`, which some
-  // known solution does not exceed, count as that. `messages`: of an earlier ascent, when more was left of the same
-  // factors.
+  // Borrows the factors. `core` lists their units that have a choice, ascending. Costs above `cap`, which some known
+  // solution does not exceed, count as that. `messages`: of an earlier ascent, when more was left of the same factors.
   DualAscent(const Factors& factors, std::vector<int> core, double cap, const Messages& messages);
 
   void Sweep();
@@ -41,8 +40,8 @@ class DualAscent {
   double bound() const { return bound_; }
   // No choice in which `unit` takes the option at `position` of its domain is cheaper.
   double Least(int unit, size_t position) const { return least_[unit][position]; }
-  // A choice, by unit of the problem (set for those of the core): in order, each unit takes what is cheapest beside
-  // what those before it took and the least that those behind it can do.
+  // A choice, by unit of the problem (set for those of the core). In order, each unit takes the option that is cheapest
+  // beside the choices of those before it and the least of those behind it.
   std::vector<int> Round() const;
   Messages messages() const;
   // Steps of a sweep.
@@ -52,7 +51,7 @@ class DualAscent {
   struct Side {
     int unit = 0;
     const std::vector<int>* class_of = nullptr;
-    std::vector<double> message;       // by class: what was moved to the unit
+    std::vector<double> message;       // by class: the cost that was moved to the unit
     bool first = false, last = false;  // of the factor's units, in order
   };
   // A factor with its messages.
@@ -64,7 +63,7 @@ class DualAscent {
   };
 
   void AddPart(int id, const FactorTable& table, const Messages& messages);
-  // By class of `side` the least that the factor costs, less the messages of the other sides; `fixed`: see ValueCosts.
+  // By class of `side` the least cost of the factor, less the messages of the other sides; `fixed`: see ValueCosts.
   std::vector<double> LeastOf(const Part& part, size_t side, const std::vector<int>& fixed) const;
   std::vector<double> Worth(int unit) const;  // by position: seconds and messages
   void Visit(int unit, bool forwards);

@@ -1,13 +1,13 @@
-// Exact dynamic programming on factors, by elimination of units: for whatever its neighbours do, a unit does what is
-// best, so that it and its factors can be replaced by one factor over the neighbours.
+// Exact dynamic programming on factors by elimination of units. For each choice of its neighbours a unit takes its best
+// option, so it and its factors can be replaced by one factor over the neighbours.
 //
 //   a ── u ── b          a ──── b          message(a, b) = min over u of  seconds(u) + ab-factors(a, u) + (u, b)
 //
-// A chain, a tree, a ladder of forward and backward layers: all fold up, from the ends inwards. Next is always the unit
-// of the smallest step (its options times the entries of its message), the lowest unit among equals; a message tells
-// options of a neighbour apart only where the eliminated factors did. Steps that look alike, as those of repeated
-// layers do, are taken once. When no step fits the limits, dominance is tried again on what has become of the factors,
-// and if that does not help the rest is the core.
+// Chains, trees and ladders of forward and backward layers all fold up from their ends. The next unit is always the one
+// of the smallest step (its options times the entries of its message), the lowest among equals. A message distinguishes
+// options of a neighbour only where the eliminated factors did. Equal steps, as of repeated layers, are computed once.
+// When no step fits the limits, dominance is tried again on the new factors; if that does not help, the rest is the
+// core.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ class Elimination {
   // Borrows the factors and changes them.
   Elimination(Factors& factors, const SearchLimits& limits);
 
-  // Eliminates what it can; true if that is everything. The optimum is then factors.constant().
+  // Eliminates what it can; true if nothing is left. The optimum is then factors.constant().
   bool Run();
   // The same again, after options of the core were dropped.
   bool Resume();
@@ -37,7 +37,7 @@ class Elimination {
   int64_t looks() const { return looks_; }
 
  private:
-  // What `unit` does, by what its neighbours do.
+  // The best option of `unit`, for each choice of its neighbours.
   struct Step {
     struct Axis {
       int unit = 0;
@@ -48,12 +48,12 @@ class Elimination {
     std::vector<Axis> axes;
     std::shared_ptr<const std::vector<int>> best;  // option, row-major over the axes
   };
-  // Into how many classes its options fall, as far as the current estimate has looked.
+  // The number of classes of its options, as far as the current estimate has looked.
   struct Seen {
     int64_t at = 0;  // which estimate
     double classes = 0;
   };
-  // What a step comes to: the message's table and the unit's options.
+  // The result of a step: the table of the message and the options of the unit.
   struct Outcome {
     FactorTable table;
     std::shared_ptr<const std::vector<int>> best;

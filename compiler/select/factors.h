@@ -2,16 +2,16 @@
 //
 //   total = constant + sum over units of the option's seconds + sum over factors of what the units' classes say
 //
-// A class is what a factor can tell apart of a unit's options: for the value "relu's output", how relu makes it or how
-// a reader reads it. A value whose readers share boxings is one factor over all of them. Tables that are alike, as
-// those of repeated layers are, are one object, and what is derived from them is derived once.
+// A class is a set of options of a unit that a factor cannot distinguish: for the value "relu's output", how relu makes
+// it or how a reader reads it. A value whose readers share boxings is one factor over all of them. Equal tables, as of
+// repeated layers, are one object, and everything derived from them is derived once.
 //
-// Dominance: option a of a unit can go if some b costs no more whatever the others do:
+// Dominance: option a of a unit can be dropped if some b never costs more:
 //
 //   seconds(a) - seconds(b) + sum over factors of min over everything else of (table(a, else) - table(b, else)) >= 0
 //
-// (Goldstein's criterion for dead ends.) Entries above the upper bound do not count: no solution that uses one is
-// better than that. Nothing that is dropped could have improved the optimum; of equal options the first stays.
+// (Goldstein's criterion for dead ends.) Entries above the upper bound do not count: a solution with one of them is no
+// better. A dropped option could not have improved the optimum; of equal options the first stays.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ struct Factor {
 
 class Factors {
  public:
-  // Borrows the graph. `upper` is the cost of a solution that is known.
+  // Borrows the graph. `upper` is the cost of a known solution.
   Factors(const CostGraph& graph, double upper);
 
   // Drops dominated options until none is left.
@@ -63,12 +63,12 @@ class Factors {
   const Factor& factor(int id) const { return factors_[id]; }
   int num_factors() const { return static_cast<int>(factors_.size()); }
   double constant() const { return constant_; }
-  // What a wide factor leaves possible of a port of its value.
+  // The states of a port of its value that a wide factor leaves possible.
   std::vector<const CostGraph::State*> StatesLeft(const Factor& factor, int port) const;
   const CostGraph& graph() const { return graph_; }
 
-  // For elimination: replaces all factors of `unit` by `message` (which may have any number of sides) and the unit's
-  // part of the sum by nothing.
+  // For elimination: replaces all factors of `unit` by `message` (which may have any number of sides) and removes the
+  // unit's own part of the sum.
   void Replace(int unit, Factor message);
   // Leaves only these positions of the unit's domain (ascending, not none).
   void Keep(int unit, const std::vector<int>& positions);
@@ -80,18 +80,18 @@ class Factors {
 
   void AddValue(int value);
   void Add(Factor factor);
-  // Drops sides of one class, folds what concerns one unit alone into its seconds, makes the table if it fits now.
+  // Drops sides of one class, adds costs of one unit alone to its seconds, makes the table if it fits now.
   void Simplify(int id);
   void Forget(int unit, int factor);
   void RemoveSide(Factor& factor, size_t side);
   void MakeTable(Factor& factor);
-  // All that a wide factor's costs depend on: prices, and the states of each port that are left.
+  // Everything that determines a wide factor's costs: prices, and the remaining states of each port.
   std::vector<int> Describe(const Factor& factor) const;
   bool Reduce(int unit);
   void Compact(Factor& factor, size_t side);
   void Enqueue(int unit);
 
-  // least[a * size + b]: the least of (class a - class b) over all that the other sides may do.
+  // least[a * size + b]: the least of (class a - class b) over all choices of the other sides.
   Matrix Differences(const Factor& factor, size_t side);
   Matrix DifferencesOfTable(const Factor& factor, size_t side) const;
   Matrix DifferencesOfWide(const Factor& factor, size_t side) const;
@@ -105,7 +105,7 @@ class Factors {
   std::vector<Factor> factors_;
   std::deque<int> queue_;
   std::vector<bool> queued_;
-  // What repeated layers share. The tables are held, so that an address stays what it was.
+  // Shared by repeated layers. The tables are held, so that their addresses stay valid.
   std::map<std::vector<int>, FactorTable> tables_;
   std::map<std::vector<int64_t>, FactorTable> slices_;
   std::map<std::pair<const void*, size_t>, std::pair<FactorTable, Matrix>> differences_;

@@ -1,5 +1,5 @@
-// What distinguishes nodes that may have different signatures. Layers repeat, so that a graph of 10^5 nodes has some
-// hundred different ones: what holds of one is looked up for all that have the same key.
+// Distinguishes nodes that may have different signatures. Layers repeat, so a graph of 10^5 nodes has some hundred
+// different ones; results for one are looked up for all nodes with the same key.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class LookAlikes {
 
   // Op, attributes that signatures may depend on, and the types of all operands, as numbers.
   std::vector<int> Key(const Node& node);
-  // The number of a text, for longer keys: texts count from 0 in the order in which they are first seen.
+  // The number of a text, for longer keys: texts are numbered from 0 in order of first use.
   int Number(const std::string& text);
 
  private:

@@ -1,13 +1,13 @@
-// Choosing under limits on memory: a price on bytes, raised until what is chosen fits.
+// Choosing under limits on memory: a price on bytes, raised until the choice fits.
 //
 //   least of   seconds + price * bytes that are held          (the Lagrangian of: least seconds, bytes <= limit)
 //
 // For every price the search solves the same problem with other seconds; a higher price never chooses more bytes (where
-// the search is exact). The least price that fits is found by bisection. What it chooses is the fastest among all that
-// need as few bytes; between two neighbouring prices there may be a better use of the limit, which this does not find.
+// the search is exact). Bisection finds the least price that fits. Its choice is the fastest among all with as few
+// bytes. Between two neighbouring prices there may be a better use of the limit, which this does not find.
 //
-// What readers hold together, each once per type, has a part of its price at each reader: exact if they want the same.
-// Whether a choice fits is counted, not priced.
+// The price of a value that several readers hold, once per type, is divided among them: exact if they want the same
+// type. Whether a choice fits is counted, not priced.
 #pragma once
 
 #include <array>
@@ -25,9 +25,9 @@ namespace oneflow {
 enum class MemoryKind : uint8_t { kVariable, kSum, kActivation, kCopy };
 const char* Name(MemoryKind kind);  // "variables", "sums", "activations", "copies"
 
-// What choices hold in the memory of ranks.
+// The memory of ranks, by choice.
 struct MemoryDemand {
-  // What a node makes, for as long as the step lasts.
+  // A value that a node makes, for as long as the step lasts.
   struct Made {
     int node = 0;
     MemoryKind kind = MemoryKind::kVariable;
@@ -38,7 +38,7 @@ struct MemoryDemand {
     int value = 0;
     MemoryKind kind = MemoryKind::kActivation;
     std::vector<std::pair<int, int>> readers;  // node, input
-    bool only_boxed = false;                   // as it is made it is counted elsewhere
+    bool only_boxed = false;                   // the type in which it is made is counted elsewhere
   };
   std::vector<Made> made;
   std::vector<Read> read;
@@ -63,8 +63,8 @@ struct MemoryLimit {
 };
 
 // Search(), such that no rank holds more than any of the limits. The seconds of the result do not contain the price of
-// bytes; it is `exact` only if the limits did not matter. ResourceExhausted, naming both numbers and what holds them,
-// if nothing that was found fits.
+// bytes; it is `exact` only if the limits did not matter. ResourceExhausted, naming both numbers and the largest
+// holders, if no choice that was found fits.
 absl::StatusOr<SearchResult> SearchWithin(const SearchProblem& problem, const std::vector<MemoryLimit>& limits,
                                           const SearchLimits& search = {});
 

@@ -7,14 +7,14 @@
 // Finding the minimum is hard in general, but graphs of models are long and thin. The search therefore is, in this
 // order:
 //
-//   local search    a sweep along the data and single moves: an upper bound                              local_search.h
-//   dominance       options that some other option beats whatever the rest does are dropped               factors.h
-//   elimination     units are minimised out one by one, as long as the tables stay small                  elimination.h
-//   dual ascent     what elimination leaves (often nothing): a bound is raised, and drops options       core_search.h
-//   beam            what is open after that is searched in order, widely                                  beam.h
+//   local search    a sweep along the data and single moves: an upper bound                        local_search.h
+//   dominance       options that another option always beats are dropped                           factors.h
+//   elimination     units are minimised out one by one, as long as the tables stay small           elimination.h
+//   dual ascent     a bound is raised over the rest (often nothing), and drops options             core_search.h
+//   beam            the options that are still open are searched in order, widely                  beam.h
 //
-// All but the last lose nothing. If the beam dropped no state that could have won, the result is exact, and says so; if
-// it did, region moves improve it, and the result is never worse than that of local search with region moves alone.
+// All but the last lose nothing. If the beam dropped no state that could have won, the result is exact, and says so.
+// Otherwise region moves improve it, and the result is never worse than that of local search with region moves alone.
 // Equal costs are decided for the option of lower index, in the order in which units are numbered; the result is a
 // function of the problem alone. REQUIRES of all prices and seconds: not negative.
 #pragma once
@@ -47,8 +47,8 @@ struct SearchProblem {
     int alike =
         -1;  // values with the same number, if not negative, have the same prices, which are then asked for once
   };
-  // Nodes that have to agree (a variable, its state, what overwrites them) move together. `options` lists for each way
-  // of agreeing the option of each member.
+  // Nodes that have to agree (a variable, its state, its updates) move together. `options` lists for each way of
+  // agreeing the option of each member.
   struct Unit {
     std::vector<int> nodes;
     std::vector<std::vector<int>> options;
@@ -61,7 +61,7 @@ struct SearchProblem {
   std::function<double(int value, int from, int to)> boxing;
 };
 
-// What a search may spend; counts, so that results do not depend on the machine.
+// Limits of a search, as counts, so that results do not depend on the machine.
 struct SearchLimits {
   int64_t table_entries = int64_t{1} << 16;  // of one step of the elimination
   int64_t total_entries = int64_t{1} << 24;  // of all of them: a fraction of a second; and for every unit

@@ -1,10 +1,10 @@
 // SBP selection: one layout for every node of a placed graph, such that the predicted time of a step is least.
 //
-// What is given: hints on values (annotations) and the dists that variables already have. One preference goes before
-// the prices: weights stay where they are, and tensors come to them. A layout that gathers or splits variables for
-// their readers is taken only where annotations leave nothing else: a weight asked to be split over "tp" means tensor
-// parallelism even if it is so small that gathering it would be faster, and splitting state against its readers (ZeRO)
-// is a decision about memory, which a model of time cannot take. Whoever wants it annotates the variable.
+// The constraints are hints on values (annotations) and the dists that variables already have. One preference precedes
+// prices: weights stay where they are, and tensors come to them. A layout that gathers or splits variables for their
+// readers is taken only where annotations leave nothing else. A weight annotated as split over "tp" means tensor
+// parallelism even if gathering the small weight would be faster. Splitting state against its readers (ZeRO) is a
+// decision about memory, which a model of time cannot take; it is requested by annotating the variable.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@ namespace oneflow {
 
 struct SelectOptions {
   int micro_batches = 1;  // per step; nodes of micro-batch rate cost as often
-  // On one rank; 0: no limit. What does not fit is split for the memory's sake where that costs least.
+  // On one rank; 0: no limit. Values that do not fit are split to save memory, where that costs least.
   int64_t variable_limit_bytes =
       0;                           // of all variables, optimizer state among them; they are gathered for their readers
   int64_t memory_limit_bytes = 0;  // of all that memory_demand.h counts
-  // By node: the piece of the model that backward computes again, -1: none. Empty: nothing is.
+  // By node: the piece of the model that backward computes again, -1: none. Empty: no recomputation.
   std::vector<int> recomputed = {};
 };
 
@@ -33,26 +33,25 @@ struct Selection {
   double lower_bound = 0;       // no other layouts have a smaller prediction than this
   int core_units = 0;           // how many units were searched by beam, not solved exactly (compiler/select/search.h)
   int num_prices = 0;           // how many boxings were priced
-  // Where not all that is possible was considered: "node 'x' (...) and 3 like it: 343 of 729 layouts were considered".
-  // Then even an exact result is so among those only.
+  // Where not all possible layouts were considered: "node 'x' (...) and 3 like it: 343 of 729 layouts were considered".
+  // Even an exact result then is exact among these only.
   std::vector<std::string> notes;
 };
 
-// REQUIRES: every node has a placement and a rate. InvalidArgument, naming the node, the user's line, the SBP asked for
-// and what exists, if an annotation cannot be met; Unimplemented if the annotations leave two nodes without a boxing
-// between them; ResourceExhausted if a limit is not met however tensors lie.
+// REQUIRES: every node has a placement and a rate. InvalidArgument, naming the node, the user's line, the requested SBP
+// and the possible ones, if an annotation cannot be met; Unimplemented if the annotations leave two nodes without a
+// boxing between them; ResourceExhausted if no layouts meet a limit.
 absl::StatusOr<Selection> SelectSbp(const Graph& graph, const OpRegistry& ops, const Topology& topology,
                                     const VariableDists& variables, const SelectOptions& options);
 
-// A layout that a node could have, and the predicted seconds of a step in which it does and the rest makes the best of
-// it.
+// A possible layout of a node, and the predicted seconds of a step with it if the rest adapts.
 struct LayoutPrice {
   Layout layout;
   double seconds = 0;
 };
 
-// All layouts that `node` could have, the chosen one with the selection's own seconds; cheapest first, equal ones in
-// the order of candidates. Selects first; errors as SelectSbp.
+// All possible layouts of `node`, the chosen one with the selection's own seconds; cheapest first, equal ones in the
+// order of candidates. Selects first; errors as SelectSbp.
 absl::StatusOr<std::vector<LayoutPrice>> ExplainSelection(const Graph& graph, const OpRegistry& ops,
                                                           const Topology& topology, const VariableDists& variables,
                                                           const SelectOptions& options, NodeId node);

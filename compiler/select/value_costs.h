@@ -1,13 +1,13 @@
-// The least that a value can cost for each choice of one of its ports, when messages make the choices of the others
-// dearer or cheaper: what a table of all combinations would say, without the table.
+// The least cost of a value for each choice of one of its ports, when messages make the choices of the others dearer or
+// cheaper: the minima of a table of all combinations, without the table.
 //
 //   cost(maker, readers) = base(maker) + sum over all types that readers want of open(maker, type) - sum of messages
 //
 // Readers that want the same type share its price, so a choice is a partition of the readers into groups and a type for
-// each. A group of cost g(S) = min over types of (open + messages of S) is known for all S, and the best partition of
-// each set follows from those of its subsets: 3^readers steps, where a table has types^readers entries. (Of a state
-// that wants several types only the first counts, and of more readers than kMaxReaders each group pays a share of every
-// price: a lower bound of the cost, never more.)
+// each. The cost of a group, g(S) = min over types of (open + messages of S), is known for all S, and the best
+// partition of each set follows from those of its subsets: 3^readers steps, where a table has types^readers entries.
+// (Only the first type of a state with several counts. With more readers than kMaxReaders each group pays a share of
+// every price: a lower bound of the cost, never more.)
 #pragma once
 
 #include <vector>
@@ -41,7 +41,7 @@ class ValueCosts {
     std::vector<int> want;  // by class
   };
   using Group = std::vector<Reader>;
-  // What a group of readers may cost.
+  // The possible costs of a group of readers.
   struct Offers {
     std::vector<double> alone;  // by set and type: the messages, if all of the set want that type
     std::vector<double> least;  // by set: scratch of one maker
