@@ -1,4 +1,4 @@
-// Does the work of an actor's current act: what an actor thread needs to know of whoever does it.
+// Does the work of an actor's current act: the interface between an actor thread and its executor.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace oneflow {
 
-// What an act leaves to be done when an event of its device has come.
+// Work of an act that remains until an event of its device has come.
 using Afterwards = std::vector<std::pair<int, Then>>;
 
 class ActRunner {
@@ -21,14 +21,14 @@ class ActRunner {
   // On the queue's actor thread; appends to `afterwards`. REQUIRES: actor.ready().
   virtual absl::Status RunAct(const Actor& actor, Afterwards& afterwards) = 0;
 
-  // Where in an act it is. Any thread.
+  // The position within the running act. Any thread.
   struct Place {
     std::string instruction;  // empty: before the first
     double seconds = 0;       // since the act began
   };
-  // Nothing if it is in none.
+  // Empty if no act runs.
   virtual std::optional<Place> place() const { return std::nullopt; }
-  // Inside acts so far, the one that runs included; and since it ended an act, or was made. Any thread.
+  // Seconds inside acts so far, the running one included; and since the last act ended, or since creation. Any thread.
   virtual double busy_seconds() const { return 0; }
   virtual double still_seconds() const { return 0; }
 };

@@ -1,6 +1,6 @@
 // The state machine of one actor: it counts filled and free slots, and says when to act. It never blocks, locks, sends
-// or computes; whoever drives it (an actor thread, a test) delivers messages, runs the act and sends what Act() puts in
-// the outbox.
+// or computes. Its driver (an actor thread, a test) delivers messages, runs the act and sends the messages that Act()
+// puts in the outbox.
 //
 //              available[input]                        available[output]
 //   ──filled──►  ▓▓░                      ┌─────┐                     ▓░  ◄──freed──
@@ -8,10 +8,10 @@
 //   ◄──freed───                           └─────┘                         ──filled──►
 //              every acts_per_slot acts a slot is let go
 //
-// Slots of a register are used round-robin, by the producer and by every consumer, so a message must name the slot that
-// is next in line; one that does not is an error of the sender. The budget is granted in whole steps. When it is used
-// up and every input and output has come back to how it began, the actor is done, and nothing is on its way to it;
-// state stays, so that a further grant goes on where the last one ended.
+// The producer and every consumer use the slots of a register round-robin, so a message must name the next slot in
+// line; any other is an error of the sender. The budget is granted in whole steps. The actor is done when the budget is
+// used up and every input and output is as it was in the beginning; nothing is then on its way to it. State stays, so a
+// further grant continues where the last one ended.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct ActorSpec {
   std::vector<PortSpec> outputs;
 };
 
-// What plan `plan_index` says about actor `actor`. REQUIRES: the plan passed CheckProgram.
+// The specification of actor `actor` in plan `plan_index`. REQUIRES: the plan passed CheckProgram.
 ActorSpec MakeActorSpec(const pb::Plan& plan, int plan_index, int actor);
 
 pb::WaitPeer PeerOf(const pb::Plan& plan, int32_t actor);
@@ -64,12 +64,11 @@ class Actor {
     acts_left_ = steps * spec_.acts_per_step;
   }
 
-  // Takes in one message. InvalidArgument if it is about no port of this actor or not about the slot that is next in
-  // line.
+  // Takes in one message. InvalidArgument if it concerns no port of this actor, or not the next slot in line.
   absl::Status OnMessage(const Message& message);
-  // The same from a sender that has looked up which of this actor's inputs (outputs) the register is.
+  // The same, if the sender has looked up the port: the index of the register among this actor's inputs (outputs).
   absl::Status OnMessage(const Message& message, int port);
-  // Which input (output) a register is; -1 if it is none.
+  // The index of a register among the inputs (outputs); -1 if it is none.
   int InputOf(int32_t register_id) const { return Find(input_of_register_, register_id); }
   int OutputOf(int32_t register_id) const { return Find(output_of_register_, register_id); }
 
@@ -78,10 +77,10 @@ class Actor {
   // Ends the act that ready() allowed: goes to the next one and appends the messages that the act causes, `filled`
   // before `freed`. REQUIRES: ready().
   void Act(OutgoingMessages& outbox);
-  // The same, and along which link each message goes: links to the consumers of output 0 come first, then those to the
-  // consumers of output 1..., then one to the producer of each input.
+  // The same, with the link of each message. Links are numbered: the consumers of output 0, then those of output 1,
+  // ..., then the producer of each input.
   void Act(OutgoingMessages& outbox, std::vector<int32_t>& links);
-  // Whether the budget is used up and every input and output is as it was at the beginning.
+  // Whether the budget is used up and every input and output is as it was in the beginning.
   bool done() const;
 
   const ActorSpec& spec() const { return spec_; }
@@ -89,13 +88,14 @@ class Actor {
   int64_t step() const { return first_step_ + act_ / spec_.acts_per_step; }
   int64_t micro_batch() const { return act_ % spec_.acts_per_step; }
   int64_t acts_left() const { return acts_left_; }
-  // The slot that the current act reads from input i, writes to output i.
+  // The slot of input i, output i, in the current act.
   int32_t input_slot(int i) const { return inputs_[i].slot; }
   int32_t output_slot(int i) const { return outputs_[i].slot; }
   // Whether the current act reads or writes that slot of a register.
   bool Uses(int32_t register_id, int32_t slot) const;
 
-  // What keeps it from acting, and the slots that others may wait for; as `plan` numbers actors and registers.
+  // The reasons why it does not act, and the slots that others may wait for; actors and registers as numbered in
+  // `plan`.
   pb::WaitingActor Waits(const pb::Plan& plan) const;
   // The same for people: "waits for register 3 'x' ..."; "ready", "done" or "idle" if nothing does.
   std::string WaitsFor(const pb::Plan& plan) const;
@@ -105,7 +105,7 @@ class Actor {
     int32_t available = 0;           // slots that may be taken
     int32_t position = 0;            // acts done on the slot now held; 0: none is held
     int32_t slot = 0;                // held, or next to be taken
-    uint8_t number = 0;              // inputs: of the filling that comes next; outputs: of that which is next
+    uint8_t number = 0;              // inputs: of the next filling; outputs: of the filling that is made next
     std::vector<int32_t> frees_due;  // outputs: per slot, consumers that still read it
   };
 
@@ -119,7 +119,7 @@ class Actor {
   absl::Status OnFilled(const Message& message, int port);
   absl::Status OnFreed(const Message& message, int port);
   absl::Status Unexpected(const Message& message, const std::string& why) const;
-  // Of the filling that the message should be about, but is not.
+  // The error of a message with the wrong number of filling.
   absl::Status WrongNumber(const Message& message, uint8_t number) const;
   void AddWaits(const pb::Plan& plan, pb::WaitingActor& to) const;
   void AddSlots(pb::WaitingActor& to) const;

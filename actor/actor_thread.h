@@ -1,4 +1,4 @@
-// A thread that serves one queue of a rank, or several: takes mail, moves its actors on, runs the acts that are ready.
+// A thread that serves one queue of a rank, or several: takes mail, advances its actors, runs the acts that are ready.
 //
 // inbox, mailbox ──┐                        ┌──► bus (other threads)
 //                  ▼                        │
@@ -6,15 +6,15 @@
 //                             by priority,
 //                             then by id
 //
-// Where the plan orders acts of a queue, they begin in that order, whatever else is ready.
+// Where the plan orders acts of a queue, they begin in that order, even if others are ready.
 //
-// Messages between actors of one thread never touch the mailbox: an act and what it says to others of its thread take
-// no lock, no allocation and no search, since who is at the other end of every register is looked up at load.
+// Messages between actors of one thread never touch the mailbox. They take no lock, no allocation and no search,
+// because the other end of every register is looked up at load.
 //
-// On a device with a stream an act is only launched: messages to actors of the same thread go out at once. If they are
-// on the same queue, its launches are ordered behind anyway; if on another, the act that takes the slot is launched
-// behind an event, for which the device waits and no thread. Messages to other threads go out when the device has come
-// to the act's end, which yet another thread waits for (stream_follower.h).
+// On a device with a stream an act is only launched, and messages to actors of the same thread go out at once. On the
+// same queue, later launches are ordered behind it anyway. On another queue, the act that takes the slot is launched
+// behind an event: the device waits, no thread does. Messages to other threads go out when the device has reached the
+// end of the act; another thread waits for that (stream_follower.h).
 #pragma once
 
 #include <atomic>
@@ -46,11 +46,11 @@ class ActorThread : public MessageSink {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // It has begun (Context::begin). Or: all its actors of the granted plan are done, their device too, and their
-    // messages are on the bus. Told on the actor thread.
+    // Either: it has begun (Context::begin). Or: all its actors of the granted plan are done, and its device, and their
+    // messages are on the bus. Called on the actor thread.
     virtual void OnThreadDone(int rank) = 0;
-    // An act or the device failed, or a message made no sense; the thread has stopped acting. Told on the actor thread,
-    // or on the one that follows its device.
+    // An act or the device failed, or a message made no sense; the thread has stopped acting. Called on the actor
+    // thread, or on the one that follows its device.
     virtual void OnThreadFailed(int rank, absl::Status status) = 0;
   };
 
@@ -62,14 +62,14 @@ class ActorThread : public MessageSink {
   struct Context {
     const pb::Program& plans;
     int rank = 0;
-    std::vector<Lane> lanes;  // the queues that it serves; several only of a device with streams
+    std::vector<Lane> lanes;  // the queues that it serves; several only on a device with streams
     MessageBus& bus;
     Listener& listener;
-    CoreBudget* cores = nullptr;  // it may look for mail while one is to spare; null: it sleeps at once
-    TraceRing* trace = nullptr;   // takes every act; null: none is recorded
-    Inbox* inbox = nullptr;       // what other processes send it through shared memory; null: nothing
-    // What the thread does first, once its devices are bound; OnThreadDone(), or its error, says when it has. Empty: it
-    // does and says nothing.
+    CoreBudget* cores = nullptr;  // lets it look for mail while a core is free; null: it sleeps at once
+    TraceRing* trace = nullptr;   // records every act; null: none is recorded
+    Inbox* inbox = nullptr;       // messages of other processes in shared memory; null: none
+    // The first work of the thread, once its devices are bound; OnThreadDone(), or its error, reports the end. Empty:
+    // none, and no report.
     std::function<absl::Status()> begin = {};
   };
 
@@ -78,11 +78,10 @@ class ActorThread : public MessageSink {
   ~ActorThread() override;  // joins
 
   void Start();
-  // Stops, and waits for the act that is running and for what its device has been given. It may still be told of
-  // messages, and drops them.
+  // Stops, and waits for the running act and for the work that its device has been given. Later messages are dropped.
   void Join();
 
-  // Any thread. Messages of a plan that is not granted yet are taken in: a peer may be ahead of us.
+  // Any thread. Messages of a plan that is not granted yet are kept: a peer may be ahead of us.
   void Post(absl::Span<const Message> messages) override;
   // Lets the actors of a plan run these steps. REQUIRES: the last grant is done.
   void Grant(int plan, int64_t first_step, int64_t steps);
@@ -93,17 +92,17 @@ class ActorThread : public MessageSink {
   // if there was nothing to do, or it was told to quit.
   bool Turn();
 
-  // Asks it to say what its actors wait for. Any other thread; returns at once.
+  // Asks it for the waits of its actors. Any other thread; returns at once.
   void AskWaits();
-  // What it answers, or what can be seen of it from outside where it does not until then, as in an act. One thread at a
-  // time, each after a call of its own to AskWaits().
+  // Its answer; or, if it does not answer in time, as during an act, what is visible from outside. One thread at a
+  // time, each after its own call to AskWaits().
   pb::QueueWaits Waits(std::chrono::steady_clock::time_point until);
 
   // Any thread.
   int64_t acts() const { return acts_.load(std::memory_order_relaxed); }
-  // Inside acts, the one that runs included.
+  // Inside acts, the running one included.
   double busy_seconds() const;
-  // From the grants of runs to their ends here, and of that asleep for want of messages.
+  // From the grants of runs to their ends here; of that, asleep for want of messages.
   double run_seconds() const { return run_ns_.load(std::memory_order_relaxed) * 1e-9; }
   double idle_seconds() const { return idle_ns_.load(std::memory_order_relaxed) * 1e-9; }
 
@@ -116,13 +115,13 @@ class ActorThread : public MessageSink {
     int64_t first_step = 0;
     int64_t steps = 0;
   };
-  // An event of another lane that the act which takes a slot is launched behind.
+  // An event of another lane behind which the act that takes a slot is launched.
   struct Behind {
     int32_t register_id, slot;
     size_t lane;
     int event;
   };
-  // Where messages along one of an actor's links go (Actor::Act).
+  // The target of messages along one link of an actor (Actor::Act).
   struct Link {
     int32_t entry = -1;  // of an actor of this thread, in entries_ of its plan; of another's ~address
     int32_t port = -1;   // of that entry's actor
@@ -139,7 +138,7 @@ class ActorThread : public MessageSink {
     bool queued = false;   // in ready_
     bool finished = true;  // done with what was granted
     bool ordered = false;  // acts when it is its turn
-    Readiness ready = {};  // what it waited for last, if acts are recorded
+    Readiness ready = {};  // its last wait, if acts are recorded
     std::vector<Behind> behind = {};
     std::vector<Link> links = {};
   };
@@ -156,9 +155,9 @@ class ActorThread : public MessageSink {
   void Deliver(const Message& message, int64_t came_ns);
   void DeliverTo(Entry& entry, const Message& message, int port, int64_t came_ns = 0);
   void DrainLocal();
-  // Queues it if it became ready, for this reason, counts it if it became done.
+  // Queues it if it became ready, for this reason; counts it if it became done.
   void Refresh(Entry& entry, const Readiness& why = {});
-  // Whose act is next in the order of a lane.
+  // The actor whose act is next in the order of a lane.
   int32_t NextIn(size_t lane) const { return orders_[plan_][lane][turn_[lane]]; }
   // Whether nothing in the order of its queue comes before the entry's next act.
   bool IsTurn(const Entry& entry) const { return !entry.ordered || NextIn(entry.lane) == entry.actor.spec().id; }
@@ -167,25 +166,25 @@ class ActorThread : public MessageSink {
   const char* OrderBehind(Entry& entry);
   Entry& EntryOf(int plan, int32_t actor) { return entries_[plan][local_[plan][actor]]; }
   void SendOutbox(const Entry& entry);
-  // The slot that a message is about may be taken by its receiver behind this act, which is on another lane; `*event`
-  // is of that, and made if it is -1.
+  // The receiver may take the slot of the message behind this act, which is on another lane. `*event` is the event of
+  // that; made if it is -1.
   const char* PassEvent(const Local& local, size_t lane, int* event);
-  // Sends them when the lane has come here; `acted` is the actor whose act is the last that it was given.
+  // Sends them when the lane has come to this point; `acted` is the actor whose act was given to it last.
   void SendAfterwards(size_t lane, int32_t acted, Others messages);
   // Calls `then` when the lane has come to the event, unless the device has failed: then that is reported.
   void Follow(size_t lane, int event, int32_t acted, Then then);
-  // Whether the device has come to the end of all that it was given. False: mail comes when it has.
+  // Whether the device has finished all its work. If not, mail comes when it has.
   bool DeviceIsThere();
   void ReportDone();
   void Fail(absl::Status status);
   void FailOnDevice(int plan, int32_t acted, const char* error);
   pb::QueueWaits Describe() const;
   void DescribeActor(const Entry& entry, pb::QueueWaits& to) const;
-  // What any thread may see of it.
+  // The state that any thread may see.
   pb::QueueWaits FromOutside() const;
 
   const Context c_;
-  int own_cores_ = 1;  // that its kernels may use
+  int own_cores_ = 1;  // for its kernels
   std::vector<std::vector<int32_t>>
       local_;  // by plan, by actor: index into entries_[plan], or ~address of another thread's actor
   std::vector<std::vector<Entry>> entries_;  // by plan
@@ -201,7 +200,7 @@ class ActorThread : public MessageSink {
   std::vector<Local> queue_;           // not yet delivered from queue_head_ on
   size_t queue_head_ = 0;
   Afterwards afterwards_;                 // of the act that runs
-  std::vector<int32_t> launched_;         // by lane: the actor that acted last, where nothing is known of its end yet
+  std::vector<int32_t> launched_;         // by lane: the actor that acted last, while its end is not known
   std::vector<std::vector<int>> passed_;  // by lane, by event: how many acts are to be launched behind it
   std::vector<Mail> mail_;                // being handled
 

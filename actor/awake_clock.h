@@ -1,9 +1,8 @@
-// Time in which this process ran, by which it may judge others.
+// Time in which this process ran, for judging others.
 //
-// A process that is stopped (a batch system's suspend, a frozen container, a virtual machine that is moved) hears
-// nobody meanwhile, and when it goes on its clocks have jumped: whoever it waited for looks late, and may have been
-// stopped with it. So whoever waits looks at this clock every now and then, and of a gap between two looks only a part
-// counts.
+// A process may be stopped (a batch system's suspend, a frozen container, a virtual machine that is moved). It then
+// hears nobody, and its clocks jump when it goes on: its peers look late, though they may have been stopped with it. So
+// waiting code looks at this clock regularly, and of a long gap between two looks only a part counts.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +19,7 @@ class AwakeClock {
  public:
   using Point = std::chrono::steady_clock::time_point;
 
-  // How often waiting code looks, and the gap that is still the doing of a busy machine: ten looks missed.
+  // How often waiting code looks, and the longest gap that a busy machine explains: ten missed looks.
   static constexpr absl::Duration kLook = absl::Milliseconds(100);
   static constexpr absl::Duration kLongestGap = absl::Seconds(1);
 
@@ -34,7 +33,7 @@ class AwakeClock {
     last_ = now;
     return awake_;
   }
-  // Of the last gap, what does not count.
+  // The part of the last gap that does not count.
   absl::Duration slept() const { return slept_; }
 
  private:

@@ -1,11 +1,11 @@
-// What an actor launches as one piece of work, on devices that capture work: runs of neighbouring instructions, each of
-// which launches the same in all acts whose operands lie at the same slots.
+// Pieces of work that an actor launches as one, on devices that capture work: runs of neighbouring instructions that
+// launch the same in all acts whose operands lie at the same slots.
 //
-//   first act     every instruction by itself: what libraries load or set up when they are called first is there then
+//   first act     every instruction by itself: libraries load and set up things at their first call
 //   later acts    captured for these slots: one launch          not yet: captured, then launched
 //
-// What the first micro-batch of a step launches is kept apart, since its host code may differ. A run that the device
-// refuses to capture is told once, with the device's reason, and launched one by one from then on.
+// The first micro-batch of a step has its own pieces, since its host code may differ. A run that the device refuses to
+// capture is reported once, with the device's reason, and launched one by one from then on.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@ class CapturedRun {
   size_t end() const { return end_; }
 
   // Launches the run for the actor's current act; `one_by_one` launches its instructions, each by itself. Errors of
-  // those, and Internal with what the device says. `where` names the run in the log and in the device's errors.
+  // those, and Internal with the device's words. `where` names the run in the log and in the device's errors.
   absl::Status Launch(const Actor& actor, DeviceContext& device, absl::FunctionRef<absl::Status()> one_by_one,
                       absl::FunctionRef<std::string()> where);
-  // For how many combinations of slots it is kept.
+  // The number of captured combinations of slots.
   int num_captured() const { return static_cast<int>(works_.size()); }
 
  private:
@@ -48,7 +48,7 @@ class CapturedRun {
   std::map<std::vector<int32_t>, std::unique_ptr<CapturedWork>> works_;
 };
 
-// The runs of an actor's instructions that can be captured, of those that are worth it, in their order.
+// The runs of an actor's instructions that can be captured and are worth it, in order.
 std::vector<CapturedRun> RunsToCapture(const std::vector<bool>& can_be_captured);
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-// Checks that the collectives of a plan fit together across ranks: a call that some member does not make, makes later
+// Checks that the collectives of a plan fit together across ranks. A call that some member does not make, makes later
 // than another, or makes with other sizes, would hang the devices of all.
 #pragma once
 
@@ -7,13 +7,13 @@
 
 namespace oneflow {
 
-// One COLLECTIVE instruction on its own: its communicator, its operands' number, types and sizes, its transfers.
-// InvalidArgument with what is wrong. REQUIRES: operands and communicators were checked.
+// One COLLECTIVE instruction by itself: its communicator, the number, types and sizes of its operands, its transfers.
+// InvalidArgument with the fault. REQUIRES: operands and communicators were checked.
 absl::Status CheckCollective(const pb::Program& set, const pb::Actor& actor, const pb::Instruction& instruction);
 
-// The collectives of a whole plan: every actor that has any is ordered, once per act, on its own rank; the members of a
-// communicator make the same calls in the same order, with sizes that fit. InvalidArgument with the rank, or the
-// communicator and the number of the call. REQUIRES: each instruction was checked.
+// The collectives of a whole plan: every actor with a collective is ordered, once per act, on its own rank; the members
+// of a communicator make the same calls in the same order, with sizes that fit. InvalidArgument with the rank, or with
+// the communicator and the number of the call. REQUIRES: each instruction was checked.
 absl::Status CheckCollectives(const pb::Program& set, const pb::Plan& plan);
 
 }  // namespace oneflow

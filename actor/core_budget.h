@@ -1,8 +1,8 @@
-// How many cores the actor threads of a process take, or of all processes of a job on a host, so that one which waits
-// looks for mail a while only if no other could use the core meanwhile.
+// Counts the cores that actor threads use, of one process or of all processes of a job on a host, so that an idle
+// thread spins only while no other needs the core.
 //
-// A thread takes cores while it acts, as many as its device may use, whoever else does: it has work, and nothing here
-// keeps it from that. One that only looks asks first, and goes to sleep as soon as a thread that works needs the core.
+// A thread takes cores while it acts, as many as its device may use, even if others do too: it has work. An idle thread
+// asks for a core before it spins, and sleeps as soon as a working thread needs it.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ class CoreBudget {
 
   explicit CoreBudget(int cores) : cores_(cores) {}
 
-  // From now on there are `cores`, and those that are taken are counted there, perhaps by other processes too. Before
-  // any thread takes one; the memory must outlast the threads.
+  // From now on there are `cores`, and taken ones are counted in `taken`, perhaps by other processes too. Before any
+  // thread takes one; the memory must outlast the threads.
   void Share(int cores, Taken& taken) {
     cores_ = cores;
     taken_ = &taken;
@@ -27,7 +27,7 @@ class CoreBudget {
   // Any thread.
   void Take(int cores) { taken_->fetch_add(cores, std::memory_order_relaxed); }
   void GiveBack(int cores) { taken_->fetch_sub(cores, std::memory_order_relaxed); }
-  // Takes one if it is to spare.
+  // Takes one if it is free.
   bool TryTakeOne() {
     if (taken_->fetch_add(1, std::memory_order_relaxed) < cores_) return true;
     GiveBack(1);

@@ -1,11 +1,11 @@
-// How a thread sleeps until somebody has something for it: a word in memory, also in memory that several processes see.
+// How a thread sleeps until there is mail: a word in memory, also in memory of several processes.
 //
 //   sleeper   word = asleep; looks once more; sleeps while the word says so
-//   ringer    puts it there; word = awake, and wakes the sleeper, if the word said that it sleeps
+//   ringer    puts the mail there; word = awake; wakes the sleeper, if the word said that it sleeps
 //
-// Each writes first and then looks at what the other wrote, in one order that both see. So either the sleeper finds
-// what was put there, or the ringer finds it asleep. What is put there must itself be written, and looked at, in
-// sequentially consistent order.
+// Each side writes first and then reads the other's word, in one order that both see. So either the sleeper finds the
+// mail, or the ringer finds it asleep. The mail itself must be written, and looked at, in sequentially consistent
+// order.
 #pragma once
 
 #include <atomic>

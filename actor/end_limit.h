@@ -1,5 +1,5 @@
-// An end that must come: of something whose destructor waits for a device, which may hang, and which nothing can
-// interrupt. Whoever waits for a kernel that never ends waits for ever; only the end of the process frees it.
+// A time limit for a destructor that waits for a device. The device may hang, and nothing can interrupt the wait; only
+// the end of the process frees it.
 //
 //   Start() ──► the owner's members are destroyed ──► ~EndLimit: nothing happens
 //          └──► the limit is over ──► `end`, on a thread of its own, which is to end the process
@@ -20,7 +20,7 @@ class EndLimit {
   // Waits for `end` if it runs.
   ~EndLimit();
 
-  // From now on so long. REQUIRES: it has not been started.
+  // Starts the limit. REQUIRES: it has not been started.
   void Start(std::chrono::milliseconds limit, std::function<void()> end);
 
  private:

@@ -1,9 +1,9 @@
 // The runtime of one process: executes the plans of a job on the ranks that this process serves.
 //
 // An actor thread serves each queue of a rank's device; where a device has streams, one launches for several. Ranks of
-// this process read each other's registers in place; ranks of other processes of the host are read in place through
-// shared memory, where `filled` and `freed` travel too. What ranks of other hosts fill is sent here with `filled`, over
-// the data channel. The engine knows plans, not graphs or SBP.
+// this process read each other's registers in place. So do ranks of other processes of the host, through shared memory,
+// in which `filled` and `freed` travel too. Data of ranks on other hosts is sent here with `filled`, over the data
+// channel. The engine knows plans, not graphs or SBP.
 #pragma once
 
 #include <cstdint>
@@ -31,23 +31,23 @@ struct OwnedState;       // actor/checkpoint/checkpoint_writer.h
 struct Fetched {
   std::string plan;
   std::string name;
-  int64_t step = 0;  // as Run() numbers them
+  int64_t step = 0;  // numbered as in Run()
   std::vector<double> values;
   double weight = 1;  // of each value in a mean over several
 };
 
-// What the instructions of one op took, since creation, all ranks of this process together.
+// The time of the instructions of one op, since creation, all ranks of this process together.
 struct OpTime {
   std::string op;  // kernel name, or "copy", "collective", "read", "fetch"
   int64_t calls = 0;
-  double seconds = 0;  // of kernels on a device with a stream too; of its collectives and copies, of launching
+  double seconds = 0;  // of kernels, on a device with a stream too; of its collectives and copies, of launching
 };
 
-// Without another number, after how long a run in which nothing moves is told. Acts take seconds at most on machines
-// that their model is for.
+// The default time after which a run without progress is reported. Acts take seconds at most on machines that their
+// model is meant for.
 inline constexpr double kStallSeconds = 60;
 
-// Devices that do not hang come to their end in a second or two after their collectives were aborted.
+// Devices that do not hang finish in a second or two after their collectives were aborted.
 inline constexpr double kEndSeconds = 10;
 
 struct EngineOptions {
@@ -62,42 +62,40 @@ struct EngineOptions {
   PeerNetwork* peers = nullptr;
   // Borrowed; null: plans with collectives are refused.
   Collectives* collectives = nullptr;
-  // Times every instruction for EngineStats::ops. Costs two looks at the clock each; nothing if false. A device that is
-  // only given its work is waited for after each kernel: its times are those of the kernels, one after the other.
+  // Times every instruction for EngineStats::ops. Costs two reads of the clock each; nothing if false. On a device with
+  // a stream the thread waits after each kernel: the times are those of the kernels, one after the other.
   bool profile = false;
-  // Where devices capture work, what acts launch again and again is launched as one; not if false, nor while every
-  // instruction is timed.
+  // Where devices capture work, repeated launches become one; not if false, nor while every instruction is timed.
   bool capture = true;
   // Memory for the last acts of this process' ranks, which SaveTrace() writes; 0: acts are not recorded.
   int64_t trace_bytes = 0;
-  // That no act of this process has ended for so long, though a run goes on, is told with what it waits for at that
-  // moment, on the thread of Run(); again only when it has moved meanwhile. Empty: it is logged.
+  // If no act of this process has ended for this long during a run, the waits at that moment are reported, on the
+  // thread of Run(); again only after progress. Empty: they are logged.
   double stall_seconds = kStallSeconds;
   std::function<void(pb::ProcessWaits)> on_stall;
-  // After an error the engine waits for its devices when it is destroyed, in Create() if that fails. If they do not
-  // come to an end within so long, because a kernel hangs, nothing can be done but to end the process: `on_stuck` is
-  // called with the error, on a thread of its own, and is to do that. Empty: the error goes to stderr, and the process
-  // ends with 1.
+  // After an error the engine waits for its devices when it is destroyed (in Create() if that fails). If they do not
+  // finish in time, because a kernel hangs, only the end of the process helps: `on_stuck` is called with the error, on
+  // a thread of its own, and must end it. Empty: the error goes to stderr, and the process ends with 1.
   double end_seconds = kEndSeconds;
   std::function<void(const absl::Status&)> on_stuck;
-  // For experiments on cpu devices: reading another rank's memory takes at least so many nanoseconds per byte.
+  // For experiments on cpu devices: reading another rank's memory takes at least this long per byte.
   double emulated_ns_per_byte = 0;
   // Opens a device that may use `cores` cores; empty: the devices of this host. Unavailable if there is no such device.
   std::function<absl::StatusOr<std::unique_ptr<DeviceContext>>(const Device& device, int cores)> open_device;
 };
 
-// What moved and what was held, counted at run time.
+// Data moved and memory held, counted at run time.
 struct EngineStats {
   int64_t bytes_moved = 0;  // read by boxing from another rank's memory, by the ranks of this process
   int64_t bytes_sent = 0;   // of these, sent by this process to other hosts
   int64_t acts = 0;
   double kernel_seconds = 0;         // inside instructions that compute, summed over ranks
   double wall_seconds = 0;           // inside Run(), summed over ranks
-  double run_seconds = 0;            // of what computes: each rank from the grant of a run to its own end of it
+  double run_seconds = 0;            // of compute: each rank from the grant of a run to its own end of it
   double idle_seconds = 0;           // of these, asleep for want of messages
   double communication_seconds = 0;  // inside boxings, summed over ranks
   int64_t register_bytes = 0;        // memory held for registers and variables, all ranks of this process
-  int64_t scratch_bytes = 0;         // of kernels that ask for more than the plan has
+  int64_t scratch_bytes = 0;         // of kernels that need more than the plan has
   std::vector<OpTime> ops;           // ordered by name; empty without EngineOptions::profile
 };
 
@@ -117,41 +115,41 @@ class Engine {
   // Aborted elsewhere; afterwards the engine can only be destroyed.
   virtual absl::Status Run(absl::string_view plan, int64_t first_step, int64_t steps) = 0;
 
-  // From now on the sources of this plan read so many rows (samples of batches) further on, or less far if negative,
-  // than the number of a step says: where steps before had batches of another size. Between runs; the same in all
-  // processes. No plan of that name: nothing happens.
+  // From now on the sources of this plan read this many rows (samples of batches) later than the number of a step says,
+  // or earlier if negative: for earlier steps with batches of another size. Between runs; the same in all processes.
+  // Without effect if there is no such plan.
   virtual void ShiftRows(absl::string_view plan, int64_t rows) = 0;
 
   // Makes a running or future Run() return `status`, and tells the peers. Any thread.
   virtual void Abort(absl::Status status) = 0;
 
-  // Reads variables from (writes them to) a safetensors file holding logical tensors by name; every process must call
-  // it with the same arguments. `suffix` selects: "" trainable variables, ".grad" kept gradients (names without the
-  // suffix). Loading fails if a trainable variable is missing, has another dtype or shape, or the file has tensors that
-  // no variable takes.
+  // Reads variables from (writes them to) a safetensors file of logical tensors by name; every process must call it
+  // with the same arguments. `suffix` selects: "" trainable variables, ".grad" kept gradients (names without the
+  // suffix). Loading fails if a trainable variable is missing, has another dtype or shape, or the file has tensors for
+  // no variable.
   virtual absl::Status LoadWeights(const std::string& path) = 0;
   virtual absl::Status SaveWeights(const std::string& path, absl::string_view suffix) = 0;
 
-  // The whole state of the job, at rest: between runs. What this process owns of it, as its part of a checkpoint
-  // (actor/checkpoint/checkpoint_writer.h), and a copy of that. Copying fails with the error of the first run that has
-  // failed: its steps were not committed.
+  // The state of the job between runs: the part that this process owns, as its part of a checkpoint
+  // (actor/checkpoint/checkpoint_writer.h), and a copy of it. Copying fails with the error of the first failed run: its
+  // steps were not committed.
   virtual absl::StatusOr<OwnedState> Owned() = 0;
   virtual absl::Status CopyState(char* to) = 0;
-  // Lets `use` read that part, shard by shard, where it lies: at rest too, and with the same errors.
+  // Lets `use` read that part in place, shard by shard; between runs too, and with the same errors.
   virtual absl::Status ReadOwned(
       const std::function<void(const pb::Variable& variable, const char* data, int64_t count)>& use) = 0;
   // Fills this process' shards of all variables from a checkpoint; state that it lacks keeps its value. An error ends
   // nothing: processes tell each other, and may try another one. None may run before all have loaded. InvalidArgument
   // if it is of another model, DataLoss if it is damaged.
   virtual absl::Status LoadState(const CheckpointReader& checkpoint) = 0;
-  // What every process says, by process, once all have said something. Errors of PeerNetwork::Barrier().
+  // The notes of all processes, by process, once all have given one. Errors of PeerNetwork::Barrier().
   virtual absl::StatusOr<std::vector<std::string>> Exchange(const std::string& note) = 0;
 
-  // Writes what the ranks of all processes did of late to one file (actor/trace/); every process must call it with the
-  // same path, which all of them see. FailedPrecondition if acts are not recorded.
+  // Writes the recent acts of the ranks of all processes to one file (actor/trace/); every process must call it with
+  // the same path, which all of them see. FailedPrecondition if acts are not recorded.
   virtual absl::Status SaveTrace(const std::string& path) = 0;
 
-  // What the ranks of this process do and wait for (actor/diagnosis.h); watches them for a fraction of a second. Any
+  // The state and waits of the ranks of this process (actor/diagnosis.h); watches them for a fraction of a second. Any
   // thread.
   virtual pb::ProcessWaits Waits() = 0;
 

@@ -1,5 +1,5 @@
-// Whether the devices of a process have room for its plan, before anything is taken there: a device that has not would
-// end the job with whatever allocation fails first, perhaps a library's in the middle of a step.
+// Checks that the devices of a process have room for its plan before anything is allocated. Otherwise a job would end
+// with the first allocation that fails, perhaps a library's in the middle of a step.
 #pragma once
 
 #include "oneflow_core/status.h"
@@ -7,8 +7,8 @@
 
 namespace oneflow {
 
-// For each cuda device of the process: ResourceExhausted, with what is needed and what is free, if the rank's zones and
-// what libraries still take (pb::Rank::library_bytes) are more than is free; Unavailable if there is no such device.
+// For each cuda device of the process: ResourceExhausted, with needed and free memory, if the rank's zones and the
+// future memory of libraries (pb::Rank::library_bytes) exceed the free memory; Unavailable if there is no such device.
 // Makes the process' contexts. REQUIRES: nothing else of the process is on the devices yet.
 absl::Status CheckFreeMemory(const pb::Program& program, int process);
 

@@ -1,9 +1,9 @@
-// Neighbouring instructions that are one call: those of one kernel that takes several at once (Kernel::run_many).
+// Neighbouring instructions that become one call of a kernel that takes several at once (Kernel::run_many).
 //
 //   adamw(w1) adamw(w2) adamw(w3) scale(x) adamw(w4)      ──►  adamw(w1, w2, w3)  scale(x)  adamw(w4)
 //
-// One that reads or writes what an earlier one of the call writes, or writes what such a one reads, begins the next
-// call: in which order a call's parts run is not said. Memory is compared as it may lie in any act.
+// An instruction begins the next call if it reads or writes memory that an earlier one of the call writes, or writes
+// memory that such a one reads: the parts of a call run in no stated order. Memory is compared over all slots.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 
 namespace oneflow {
 
-// By instruction: behind the last one of its call.
+// By instruction: the index behind the last one of its call.
 std::vector<size_t> JoinedCalls(const std::vector<const BoundInstruction*>& instructions);
-// The same where none are joined.
+// The same without joining.
 std::vector<size_t> EachAlone(size_t instructions);
 
 }  // namespace oneflow

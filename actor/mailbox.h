@@ -2,7 +2,7 @@
 //
 // The owner looks without locking, takes everything with one swap, and sleeps only when there is nothing; senders wake
 // it only when it sleeps. So a busy owner costs a sender one uncontended lock. Standard mutexes, because thread
-// sanitizers know them whoever compiled the libraries around us.
+// sanitizers know them, however the libraries around us were compiled.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ template <typename T>
 class Mailbox {
  public:
   Mailbox() : bell_(own_bell_) {}
-  // `bell` is borrowed: for an owner that gets mail elsewhere too, and sleeps there.
+  // `bell` is borrowed: for an owner with mail from elsewhere too, which sleeps there.
   explicit Mailbox(Doorbell::Word& bell) : bell_(bell) {}
 
   // Any thread.

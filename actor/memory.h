@@ -1,12 +1,11 @@
-// The memory that registers and variables lie in: per rank a private and a shared zone, laid out by the compiler.
+// The memory of registers and variables: per rank a private and a shared zone, laid out by the compiler.
 //
 //   process 0                           process 1
 //   rank 0  private  DeviceContext      rank 1  private  DeviceContext
 //           shared   memory file  ◄──── mapped through /proc/PID/fd/FD, read-only
 //
-// A memory file has no name, so nothing is left behind however a process ends, and it is sealed against changes of
-// size, so that a reader cannot be faulted by its owner. On devices whose memory the host cannot address, both zones
-// are device memory.
+// A memory file has no name, so nothing remains however a process ends. It is sealed against changes of size, so its
+// owner cannot fault a reader. On devices whose memory the host cannot address, both zones are device memory.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +21,12 @@ namespace oneflow {
 // A mapped memory file.
 class SharedMemory {
  public:
-  // A new file of `size` zero bytes, all of them taken from the host now. ResourceExhausted, with what the host has
-  // left, if that is less.
+  // A new file of `size` zero bytes, all committed by the host now. ResourceExhausted, with the memory that the host
+  // has left, if that is less.
   static absl::StatusOr<SharedMemory> Create(int64_t size);
   enum class Access { kRead, kWrite };
-  // Maps file `fd` of process `pid`. Unavailable if that process is gone or may not be looked into; FailedPrecondition
-  // if the file is not a sealed memory file of exactly `size` bytes.
+  // Maps file `fd` of process `pid`. Unavailable if that process is gone or not accessible; FailedPrecondition if the
+  // file is not a sealed memory file of exactly `size` bytes.
   static absl::StatusOr<SharedMemory> Map(int pid, int fd, int64_t size, Access access = Access::kRead);
 
   SharedMemory(SharedMemory&& other) noexcept;
@@ -52,14 +51,14 @@ class JobMemory {
  public:
   explicit JobMemory(int num_ranks) : ranks_(num_ranks) {}
 
-  // Allocates both zones of one of our ranks. What the host holds is taken at once, so that a job which does not fit
-  // ends here and not in the middle of a step. ResourceExhausted, with the size and what is left, if there is not
+  // Allocates both zones of one of our ranks. Host memory is committed at once, so a job that does not fit ends here
+  // and not in the middle of a step. ResourceExhausted, with the size and the memory that is left, if there is not
   // enough.
   absl::Status Allocate(int rank, const pb::Rank& sizes, DeviceContext& device);
   // Maps the shared zone of another process's rank.
   absl::Status MapPeer(int rank, int pid, int fd, int64_t size);
 
-  // Where the zone begins; null if it is empty or out of reach.
+  // The beginning of the zone; null if it is empty or out of reach.
   char* Base(int rank, pb::Zone zone) const { return zone == pb::SHARED ? ranks_[rank].shared : ranks_[rank].priv; }
   // The memory file behind a rank's shared zone; null if it has none.
   const SharedMemory* shared_file(int rank) const { return ranks_[rank].file.get(); }

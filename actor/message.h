@@ -4,8 +4,8 @@
 //   producer ──filled(slot)──► consumer
 //            ◄──freed(slot)───
 //
-// A message names its target actor and the register, never a pointer, so that it means the same in every process. No
-// byte is undefined: messages are sent as they lie in memory.
+// A message names its target actor and the register, never a pointer, so it means the same in every process. All its
+// bytes are defined: messages are sent as they lie in memory.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct Message {
   enum class Kind : uint8_t { kFilled = 0, kFreed = 1 };
 
   Kind kind = Kind::kFilled;
-  uint8_t number = 0;  // of the filling that it is about, among those of its register, from 0, modulo 256
+  uint8_t number = 0;  // of the filling among those of its register, from 0, modulo 256
   uint16_t plan = 0;   // index in the plan set
-  int32_t actor = 0;   // who receives it
+  int32_t actor = 0;   // the receiver
   int32_t register_id = 0;
   int32_t slot = 0;
 

@@ -1,4 +1,4 @@
-// What instructions took, by op. One thread writes, any reads.
+// The time of instructions, by op. One thread writes, any reads.
 #pragma once
 
 #include <atomic>

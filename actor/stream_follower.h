@@ -1,5 +1,5 @@
-// Does what is to be done once a device's stream has come to a place, on a thread that sleeps until then. So the thread
-// that launches goes on meanwhile, sleeps too, or waits within a launch for a peer that hears of us only from here.
+// Runs functions once a device's stream has reached a point, on a thread that sleeps until then. So the launching
+// thread goes on meanwhile, sleeps too, or waits within a launch for a peer that hears of us only from here.
 #pragma once
 
 #include <condition_variable>
@@ -12,14 +12,14 @@
 
 namespace oneflow {
 
-// On the follower's thread: null, or the error that the device met before it came there.
+// On the follower's thread: null, or the error that the device met before that point.
 using Then = std::function<void(const char* error)>;
 
 class StreamFollower {
  public:
   // `device` is borrowed.
   explicit StreamFollower(DeviceContext& device);
-  // Waits until the stream has come to every place.
+  // Waits until the stream has reached every point.
   ~StreamFollower();
 
   // Calls `then` once the event has come; calls are made in the order of this function's.
@@ -37,7 +37,7 @@ class StreamFollower {
   std::condition_variable changed_;
   std::deque<Place> places_;  // guarded by mu_
   bool quit_ = false;         // guarded by mu_
-  std::thread thread_;        // last: uses what is above
+  std::thread thread_;        // last: uses the members above
 };
 
 }  // namespace oneflow

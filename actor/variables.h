@@ -1,5 +1,5 @@
-// The variables of a job as this process holds them: shards in the zones of its ranks, filled with initial values, and
-// copied from and to logical tensors in weight files.
+// The variables of a job in this process: shards in the zones of its ranks, filled with initial values, and copied from
+// and to logical tensors in weight files.
 //
 //   file (logical, row-major) ──Load──► every shard that covers it
 //                             ◄──Save── the owners' shards, each process its own part
@@ -30,8 +30,8 @@ class Variables {
   absl::Status Initialise(int rank) const;
 
   // Fills our shards of all trainable variables from the file. NotFound or InvalidArgument, naming file, tensor and
-  // both values, if the file cannot be read, lacks a variable, has it in another dtype or shape, or has a tensor that
-  // no variable takes.
+  // both values, if the file cannot be read, lacks a variable, has it in another dtype or shape, or has a tensor for no
+  // variable.
   absl::Status Load(const std::string& path) const;
 
   // Writes the variables that `suffix` selects: "" the trainable ones, else those whose name ends with it (and without
@@ -42,7 +42,7 @@ class Variables {
 
   // The shards of all variables that this process owns, as its part of a checkpoint.
   absl::StatusOr<OwnedState> Owned() const;
-  // Copies them, one behind the other as Owned() says.
+  // Copies them, one behind the other in the order of Owned().
   absl::Status CopyState(char* to) const;
   // Lets `use` read them, each with the number of its elements; on devices with memory of their own, a copy of each.
   absl::Status ReadOwned(const std::function<void(const pb::Variable&, const char* data, int64_t count)>& use) const;
