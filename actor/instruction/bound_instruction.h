@@ -28,10 +28,10 @@ namespace oneflow {
 
 class CountsOnHost;  // counts_on_host.h
 
-// By plan: by how many rows its sources read further on than the number of a step says. Set between runs.
+// By plan: how many rows its sources read later than the number of a step says. Set between runs.
 using RowShifts = std::map<std::string, std::atomic<int64_t>>;
 
-// What the instructions of one queue of a rank are bound to; all of it is borrowed.
+// The context in which the instructions of one queue of a rank are bound; all of it is borrowed.
 struct RankContext {
   const pb::Program& plans;
   const OpRegistry& ops;
@@ -42,19 +42,19 @@ struct RankContext {
   SourceCache& sources;
   const RowShifts* row_shifts = nullptr;         // null: none
   Collectives* collectives = nullptr;            // null: there are none
-  CountsOnHost* counts = nullptr;                // of the rank; null: who reads counts sends for them
+  CountsOnHost* counts = nullptr;                // of the rank; null: each reader of counts fetches them
   const std::function<void(Fetched)>& on_fetch;  // empty: values are dropped
   bool profile = false;                          // time every instruction
-  bool capture = true;                           // where the device does, launch what was captured
-  double emulated_ns_per_byte = 0;               // that reading other ranks' memory takes at least
+  bool capture = true;                           // launch captured work, where the device captures
+  double emulated_ns_per_byte = 0;               // the least for reading other ranks' memory
 };
 
 // The act that an instruction runs in.
 struct CurrentAct {
   int64_t step = 0;
   int64_t micro_batch = 0;
-  void* scratch = nullptr;  // as large as the queue's instructions ask for beside the plan
-  Afterwards& afterwards;   // what a run leaves to be done later
+  void* scratch = nullptr;  // as large as the queue's instructions need beside the plan
+  Afterwards& afterwards;   // work of a run that is done later
 };
 
 // A call of a kernel that takes several at once (Kernel::run_many).
@@ -68,25 +68,25 @@ class BoundInstruction {
  public:
   virtual ~BoundInstruction() = default;
 
-  // On the queue's actor thread, after operands().MoveTo(). Internal, or what a source says.
+  // On the queue's actor thread, after operands().MoveTo(). Internal, or the error of a source.
   virtual absl::Status Run(const CurrentAct& act) = 0;
 
   // Scratch memory that a run needs beside the plan's.
   virtual int64_t scratch_bytes() const { return 0; }
-  // Device memory that it has for itself, beside the plan's.
+  // Device memory of its own, beside the plan's.
   virtual int64_t held_bytes() const { return 0; }
-  // What a run takes from other ranks' memory or receives from them.
+  // Bytes that a run takes from other ranks' memory or receives from them.
   virtual int64_t remote_bytes() const { return 0; }
 
-  // Whether a run launches the same whenever operands lie where they do and the micro-batch is the first or is not, and
-  // nothing else: a device that captures work may keep it.
+  // Whether a run launches the same whenever its operands are the same and the micro-batch is or is not the first, and
+  // does nothing else. A device that captures work may then keep it.
   virtual bool can_be_captured() const { return false; }
-  // What a run calls, and does nothing else, if the call may be joined with others (joined_calls.h).
+  // The only call of a run, if it may be joined with others (joined_calls.h).
   virtual std::optional<JoinableCall> joinable() const { return std::nullopt; }
   // Whether its kernel asks the device for the numbers of its act.
   virtual bool reads_act_numbers() const { return false; }
 
-  // Whether what it ran last is launched; else it will be with an instruction behind it, whose group it is in.
+  // Whether its last run is launched; else a later instruction of its group launches it.
   virtual bool is_launched() const { return true; }
 
   Operands& operands() { return operands_; }
@@ -98,8 +98,8 @@ class BoundInstruction {
   Operands operands_;
 };
 
-// Binds an instruction of an actor of the rank. InvalidArgument, with both values, if its op does not exist or takes no
-// such operands; Unimplemented if the device has no kernel for it or not for its shapes, cannot reach what it reads, or
+// Binds an instruction of an actor of the rank. InvalidArgument, with both values, if its op does not exist or does not
+// take such operands; Unimplemented if the device has no kernel for it or for its shapes, cannot reach its operands, or
 // has no such collective; else as OpenSource.
 absl::StatusOr<std::unique_ptr<BoundInstruction>> BindInstruction(const RankContext& context, const pb::Plan& plan,
                                                                   const pb::Actor& actor,

@@ -1,12 +1,12 @@
-// The counts of ragged rows where the host can read them: what it must know to launch no more than is filled.
+// The counts of ragged rows in host memory: the host needs them to launch no more than the filled rows.
 //
-//   load    a reader names the operand that it is going to read
-//   act     what writes the counts is launched ──► they follow it to the host, on a stream of their own
-//           the first who reads them sleeps until they are there; who comes later finds them there
+//   load    a reader names the operand that it will read
+//   act     the writer of the counts is launched ──► they follow it to the host, on a stream of their own
+//           the first reader sleeps until they are there; later readers find them there
 //
-// So counts that are made some launches before they are read cost nobody anything, and those of one act travel once,
-// however many read them. Counts that no launch of the rank writes (a variable's, a file's) are sent for when they are
-// read. Where the host can address the device's memory they are read where they lie.
+// So counts that are made some launches before they are read cost no time, and the counts of one act travel once, for
+// all readers. Counts that no launch of the rank writes (a variable's, a file's) are fetched when they are read. Where
+// the host can address the device's memory they are read in place.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class CountsCopy {
 
   absl::Status Begin(const TensorArg& counts);
   bool has_begun() const { return has_begun_; }
-  // Sleeps until what was begun last is there; it is until the next Begin(). Internal, as the device says.
+  // Sleeps until the last copy is there; it is until the next Begin(). Internal, with the device's words.
   absl::StatusOr<const int32_t*> Get();
 
   int64_t device_bytes() const { return static_cast<int64_t>(transfer_->device_bytes()); }
@@ -41,10 +41,10 @@ class CountsCopy {
   DeviceContext& device_;
   std::unique_ptr<HostTransfer> transfer_;
   bool has_begun_ = false;
-  int event_ = -1;  // behind which they are there; -1: they are
+  int event_ = -1;  // the event behind which they are there; -1: they are
 };
 
-// The counts that launches of a rank write, by where they lie. On the thread that launches, but for loading.
+// The counts that launches of a rank write, by address. On the launching thread, except for loading.
 class CountsOnHost {
  public:
   // The device as the rank's queues have it, which one thread serves; null for a queue that it does not have. Borrowed.
@@ -53,11 +53,11 @@ class CountsOnHost {
 
   // Null for a queue that launches nothing here.
   DeviceContext* OfQueue(pb::Queue queue) const;
-  // The copy of so many counts at `data`, which launches of `device` write. ResourceExhausted if there is no memory.
+  // The copy of `count` counts at `data`, which launches of `device` write. ResourceExhausted if there is no memory.
   absl::StatusOr<CountsCopy*> At(DeviceContext& device, const void* data, int64_t count);
-  // `device` was just given what writes these.
+  // `device` was just given work that writes these.
   absl::Status Follow(DeviceContext& device, std::span<const TensorArg> written);
-  // Whether counts follow launches of `device` that write these, in whichever slot of their registers they lie.
+  // Whether counts follow launches of `device` that write these, in any slot of their registers.
   bool FollowAny(DeviceContext& device, std::span<const TensorArg> written) const;
 
   bool empty() const { return copies_.empty(); }
@@ -78,12 +78,12 @@ class CountsReader {
   // Of input `index` of an instruction that is being bound. Errors as CountsOnHost::At.
   static absl::StatusOr<CountsReader> Make(const Unbound& unbound, int index);
 
-  // Sends for them if nobody has. On the thread that launches, which must then Get() them before it begins again.
+  // Fetches them if nobody has. On the launching thread, which must then Get() them before it begins again.
   absl::Status Begin(const TensorArg& counts);
   // Sleeps until they are there. Internal, as the device says.
   absl::StatusOr<const int32_t*> Get();
 
-  // Memory of the device that was taken for this reader.
+  // Device memory that was allocated for this reader.
   int64_t device_bytes() const { return device_bytes_; }
 
  private:

@@ -5,7 +5,7 @@
 
 namespace oneflow {
 
-// What an instruction is bound from.
+// The input of binding an instruction.
 struct Unbound {
   const RankContext& context;
   const pb::Plan& plan;
@@ -21,7 +21,7 @@ BoundOrError BindCollective(Unbound unbound);
 BoundOrError BindRead(Unbound unbound);
 BoundOrError BindFetch(Unbound unbound);
 
-// What kernels, devices and collectives say: null, or which call failed.
+// Errors of kernels, devices and collectives: null, or which call failed.
 inline absl::Status Checked(const char* error) {
   return error == nullptr ? absl::OkStatus() : absl::InternalError(error);
 }

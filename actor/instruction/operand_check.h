@@ -1,11 +1,11 @@
-// Whether an instruction gives a kernel the operands that its op takes: a kernel trusts their number, dtypes, shapes
-// and its attributes, and would read and write outside of them otherwise.
+// Checks that an instruction gives a kernel the operands that its op takes. A kernel trusts their number, dtypes,
+// shapes and its attributes, and would otherwise read and write outside of them.
 //
 //   logical types of the inputs, attributes             ── infer ──► logical types of the outputs
 //   types of the shards, attributes of a shard          ── infer ──► types of the output shards
 //
-// What is not checked, since it takes the layout of the operands: that dimensions which are one to the op are the same
-// part of it, [4,8) in one operand and not [0,4) in the other. Such a program computes nonsense, within its memory.
+// Not checked, because it takes the layout of the operands: that dimensions which the op identifies are the same part,
+// not [4,8) in one operand and [0,4) in the other. Such a program computes nonsense, within its memory.
 #pragma once
 
 #include <vector>
@@ -17,15 +17,15 @@
 namespace oneflow {
 
 // InvalidArgument, with both values, unless `op` takes such inputs and gives such outputs, whole and in these parts.
-// REQUIRES: of each operand both shapes have as many dimensions.
+// REQUIRES: both shapes of each operand have as many dimensions.
 absl::Status CheckCall(const OpDef& op, const AttrMap& attrs, absl::Span<const ShardType> inputs,
                        absl::Span<const ShardType> outputs);
 
-// What operands are, where they lie.
+// The types of operands, whole and in their shards.
 std::vector<ShardType> ShardsOf(const google::protobuf::RepeatedPtrField<pb::Operand>& operands);
 
-// The same of an instruction of `actor`, and where its operands lie (operand_memory.h). REQUIRES: the program passed
-// CheckProgram.
+// The same for an instruction of `actor`, and the places of its operands (operand_memory.h). REQUIRES: the program
+// passed CheckProgram.
 absl::Status CheckOperands(const OpDef& op, const AttrMap& attrs, const pb::Plan& plan, const pb::Actor& actor,
                            const pb::Instruction& instruction);
 

@@ -1,4 +1,4 @@
-// Whether what a kernel writes is its to write, and apart from what it reads: a kernel that finds its indices in order
+// Checks that the memory a kernel writes is its own, and apart from what it reads. A kernel checks its indices once and
 // trusts them while it writes.
 //
 //   written      outputs, inputs that the op overwrites, scratch memory

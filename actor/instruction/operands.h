@@ -15,7 +15,7 @@
 
 namespace oneflow {
 
-// Where an operand may lie, whatever the slot: [begin, end).
+// The range of an operand over all slots: [begin, end).
 struct MemoryReach {
   const char* begin = nullptr;
   const char* end = nullptr;
@@ -24,8 +24,8 @@ struct MemoryReach {
 
 class Operands {
  public:
-  // Of an instruction of `actor`. REQUIRES: the plan passed CheckProgram, all memory is in place, and the plan outlives
-  // this.
+  // The operands of an instruction of `actor`. REQUIRES: the plan passed CheckProgram, all memory is in place, and the
+  // plan outlives this.
   Operands(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruction& instruction, const JobMemory& memory);
 
   // Points them at the slots of the actor's current act.
@@ -34,7 +34,7 @@ class Operands {
   std::span<const TensorArg> all() const { return args_; }  // the inputs, then the outputs
   std::span<const TensorArg> inputs() const { return all().first(num_inputs_); }
   std::span<const TensorArg> outputs() const { return all().subspan(num_inputs_); }
-  // Of each of all().
+  // The reach of each of all().
   std::span<const MemoryReach> reaches() const { return reaches_; }
 
  private:

@@ -1,8 +1,8 @@
-// An operand of a call on ragged rows, and the part of it that belongs to one group of rows: a run of its memory.
+// An operand of a call on ragged rows, and its part for one group of rows: a contiguous piece of its memory.
 //
 //   x   [8,64~,32]    group 3: [1,rows,32]
 //   w   [8,32,16]     group 3: [1,32,16]
-//   b   [16]          all of it, whatever the group
+//   b   [16]          all of it, for any group
 #pragma once
 
 #include <vector>
@@ -12,18 +12,18 @@
 
 namespace oneflow {
 
-// Numbers of rows that a kernel prepares for at most: each is compiled, and kept.
+// The most numbers of rows that a kernel prepares for: each is compiled, and kept.
 inline constexpr int64_t kMostRaggedStates = 16;
 
 class RaggedOperand {
  public:
-  // Of an operand that has these letters in the rule. REQUIRES: it lies by groups (oneflow_core/ragged.h).
+  // An operand with these letters in the rule. REQUIRES: it lies by groups (oneflow_core/ragged.h).
   RaggedOperand(const RaggedRule& rule, const std::vector<int>& letters, const TensorArg& x);
 
   // How many of its first dimensions are groups, or have size 1; then come the rows, if it has them.
   int num_groups() const { return static_cast<int>(axes_.size()); }
   bool has_rows() const { return has_rows_; }
-  // What belongs to a group of `whole`: where it has rows, the first `rows`. Until the next call.
+  // The part of `whole` for a group: where it has rows, the first `rows`. Until the next call.
   TensorArg Take(const TensorArg& whole, const std::vector<int64_t>& group, int64_t rows);
 
  private:

@@ -1,4 +1,4 @@
-// A piece of a copy as a box of ragged rows: which rows it has, and where a shard's counts say how many are filled.
+// A piece of a copy as a box of ragged rows: which rows it has, and the place of their counts in a shard of counts.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace oneflow {
 
-// Of the box of `extent` that begins `offset` elements behind the beginning of `shard`, whose rows are dimension `dim`.
+// The box of `extent` that begins `offset` elements behind the beginning of `shard`, whose rows are dimension `dim`.
 // REQUIRES: it lies within the shard (program_check.cc).
 RowBox RowsOfPiece(const TensorArg& shard, int dim, int64_t offset, std::span<const int64_t> extent);
 

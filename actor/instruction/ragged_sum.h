@@ -1,4 +1,4 @@
-// A kernel's call that adds ragged rows up, as calls on the rows that are filled: no other is read.
+// A kernel's call that sums ragged rows, as calls on the filled rows; no other is read.
 //
 //   batch_matmul  xᵀ [8,32,64~], dy [8,64~,16] -> [8,32,16]   outputs have the groups: a call for each
 //   reduce_sum    x [8,64~,32] -> [32]                        a call for each, whose results are added up
@@ -6,11 +6,11 @@
 //   reduce_sum    x [8,64~,32] -> [64,32]                     outputs have the rows: the first ones, of zeros, as many
 //                                                             as are filled, are added to
 //   accumulate    x [8,64~,32] -> [8,64,32]                   likewise, micro-batch by micro-batch
-//   matmul_wgrad  x [8,64~,32], dy [8,64~,16] -> [32,16]      what is filled of all groups is packed, one behind the
-//                                                             other, and is one call
+//   matmul_wgrad  x [8,64~,32], dy [8,64~,16] -> [32,16]      the filled rows of all groups are packed, one behind
+//                                                             the other, and are one call
 //
-// Packing is for outputs that are larger than what a group has, or that are rounded, and for kernels that prepare for
-// shapes: what is packed ends with rows of zeros, up to the next number of rows that the kernel has prepared for.
+// Packing is for outputs that are larger than the data of a group, or that are rounded, and for kernels that prepare
+// for shapes. Packed rows end with zeros, up to the next number of rows that the kernel has prepared for.
 #pragma once
 
 #include <memory>
@@ -25,34 +25,34 @@ namespace oneflow {
 
 class RaggedSum {
  public:
-  // Of operands as those of `args`, without counts and memory. `accumulates`: the kernel itself adds to its outputs,
-  // but for the first micro-batch. REQUIRES: rule.by_groups; the kernel outlives this.
+  // For operands as those of `args`, without counts and memory. `accumulates`: the kernel itself adds to its outputs,
+  // except for the first micro-batch. REQUIRES: rule.by_groups; the kernel outlives this.
   RaggedSum(const RaggedRule& rule, const Kernel& kernel, const KernelArgs& args, bool accumulates = false);
 
   // Scratch memory of a run, as far as it is known before Prepare().
   int64_t ScratchBytes(const KernelArgs& args);
-  // Lets the kernel prepare, and says how much scratch memory a run takes. Unimplemented if the kernel does not support
-  // the shapes.
+  // Lets the kernel prepare; returns the scratch memory of a run. Unimplemented if the kernel does not support the
+  // shapes.
   absl::StatusOr<int64_t> Prepare(const KernelArgs& args);
 
-  // Calls the kernel with `args`, whose workspace is that large; `on_host` is what `counts` holds. InvalidArgument if
-  // one is no number of rows; Internal as kernel and device say. Not thread-safe.
+  // Calls the kernel with `args`, whose workspace is that large; `on_host` has the contents of `counts`.
+  // InvalidArgument if one is no number of rows; Internal with the words of kernel and device. Not thread-safe.
   absl::Status Run(DeviceContext& device, const KernelArgs& args, const TensorArg& counts, const int32_t* on_host);
 
  private:
-  // The call for so many rows of a group, or of what is packed of all that are added up with it.
+  // The call for this many rows of a group, or of the packed rows of all groups that are summed with it.
   KernelArgs CallOf(const KernelArgs& args, const std::vector<int64_t>& group, int64_t rows);
   KernelArgs PackedCall(const KernelArgs& args, const std::vector<int64_t>& group, int64_t rows);
   int64_t KernelBytes(const KernelArgs& args, int64_t rows, void* state);
   int64_t AddParts(int64_t bytes);
-  // The outputs of `group`, in which groups that are added up have index 0.
+  // The outputs of `group`, in which summed groups have index 0.
   absl::Status RunPacked(DeviceContext& device, const KernelArgs& args, const TensorArg& counts, int64_t filled,
                          const std::vector<int64_t>& group);
   absl::Status RunAdding(DeviceContext& device, const KernelArgs& args, const int32_t* counts,
                          const std::vector<int64_t>& group);
   absl::Status Pack(DeviceContext& device, const TensorArg& x, void* to, const TensorArg& counts, int64_t filled,
                     int64_t rows, const std::vector<int64_t>& group);
-  // Of all that are added up for `group`.
+  // The filled rows of all groups that are summed for `group`.
   absl::StatusOr<int64_t> CountFilled(const int32_t* counts, const std::vector<int64_t>& group) const;
   // Among the groups of the shard.
   int64_t IndexOf(const std::vector<int64_t>& group) const;
@@ -62,15 +62,15 @@ class RaggedSum {
   std::vector<RaggedOperand> inputs_, outputs_;
   std::vector<int64_t> groups_;       // their dimensions
   std::vector<int64_t> kept_dims_;    // of these: those that outputs have, 1 for others
-  std::vector<int64_t> summed_dims_;  // those that are added up
-  int64_t summed_ = 1;                // groups that are added up for an output
+  std::vector<int64_t> summed_dims_;  // the dimensions that are summed
+  int64_t summed_ = 1;                // groups that are summed for an output
   bool keeps_rows_, accumulates_;
   int64_t first_row_ = 0, rows_ = 0;  // of a group
-  int64_t logical_rows_ = 0;          // that a group may have
+  int64_t logical_rows_ = 0;          // the most of a group
   bool packs_ = false;
-  int64_t step_ = 1;                           // packed: rows that are called for are a multiple of it, or all
+  int64_t step_ = 1;                           // packed: rows of calls are a multiple of it, or all
   std::vector<std::shared_ptr<void>> states_;  // for 1, 2, ... steps; none if the kernel prepares nothing
-  std::vector<int64_t> part_offsets_;  // in scratch memory: of packed inputs, or of outputs that are to be added
+  std::vector<int64_t> part_offsets_;          // in scratch memory: of packed inputs, or of outputs to be added
   std::vector<TensorArg> in_, out_;
 };
 

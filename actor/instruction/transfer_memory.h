@@ -1,4 +1,5 @@
-// Ways between host and device for what an instruction reads or fetches, over the memory that the plan has for them.
+// Transfers between host and device for the values that an instruction reads or fetches, over the plan's memory for
+// them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ class TransferMemory {
  public:
   explicit TransferMemory(const Unbound& unbound);
 
-  // A transfer of so many bytes over the next of it, or over memory of its own where the plan has less left.
+  // A transfer of `num_bytes` over the next part of it, or over memory of its own where the plan has less left.
   // ResourceExhausted if there is none.
   absl::StatusOr<std::unique_ptr<HostTransfer>> Make(int64_t num_bytes);
 

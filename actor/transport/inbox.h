@@ -1,4 +1,4 @@
-// What other processes of the host send to a thread through shared memory.
+// The mail of a thread from other processes of the host, through shared memory.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ class Inbox {
     }
     return false;
   }
-  // Calls take(message, sent_ns) for all that is there, each sender's in order. InvalidArgument, naming the sender, if
+  // Calls take(message, sent_ns) for everything there, each sender's in order. InvalidArgument, naming the sender, if
   // it makes no sense.
   template <typename Take>
   absl::Status TakeAll(Take take) {

@@ -1,13 +1,12 @@
-// How processes of one host send each other messages: through rings in a memory file of the receiver, which the senders
-// map.
+// Messages between processes of one host: rings in a memory file of the receiver, which the senders map.
 //
 //   token, cores taken | bell of thread 0 | bell of thread 1 | ... | ring of (process, address) | ring | ...
 //
-// Each queue of a rank has a ring for each process that sends it anything, with room for all that can be on its way: a
-// slot of a register is announced to a consumer at most once before that gives it back, and given back at most once
-// before it is announced again. The file begins with random bytes. Who finds others there, by the numbers that it was
-// told, has opened something else and is on another host, or may not look: then messages travel over the network.
-// In the file of the first process of a host all of them count the cores that they take.
+// Each queue of a rank has a ring for each process that sends to it. A ring has room for everything that can be on its
+// way: between two announcements of a slot its consumer gives it back once, and the other way round. The file begins
+// with random bytes. A process that finds other bytes, at the numbers it was told, has opened another file: it is on
+// another host, or has no access. Then messages travel over the network. In the file of the first process of a host all
+// of its processes count the cores that they take.
 #pragma once
 
 #include <map>
@@ -27,17 +26,17 @@ namespace oneflow {
 // The file of this process.
 class MailFile {
  public:
-  // `thread_of` gives for an address of this process the thread that serves it, of `num_threads`; -1 if none does.
+  // `thread_of` maps an address of this process to the thread that serves it, of `num_threads`; -1 if none does.
   // REQUIRES: the program passed CheckProgram. ResourceExhausted if memory cannot be had.
   static absl::StatusOr<std::unique_ptr<MailFile>> Create(const pb::Program& program, int process, int num_threads,
                                                           const std::vector<int>& thread_of);
 
-  // What the senders have to know.
+  // The information that senders need.
   const pb::PeerMail& announcement() const { return announcement_; }
   CoreBudget::Taken& cores_taken();
-  // What a thread sleeps at.
+  // The doorbell of a thread.
   Doorbell::Word& bell(int thread);
-  // What other processes send a thread, with the process.
+  // The rings of a thread, each with its sending process.
   std::vector<std::pair<int, RingReader>> ReadersOf(int thread);
 
  private:

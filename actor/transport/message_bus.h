@@ -1,5 +1,5 @@
-// How messages leave an actor thread: to the ranks of this process through their mailboxes, to others over the peer
-// network.
+// The way of messages out of an actor thread: to the ranks of this process through their mailboxes, to others over the
+// peer network.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace oneflow {
 
-// Where actors receive: a queue of a rank.
+// The address of actors: a queue of a rank.
 inline int AddressOf(int rank, pb::Queue queue) { return rank * pb::Queue_ARRAYSIZE + queue; }
 inline int RankAt(int address) { return address / pb::Queue_ARRAYSIZE; }
 
-// Where the messages for a queue of a rank of this process arrive. Any thread; never blocks for long.
+// Receives the messages for a queue of a rank of this process. Any thread; never blocks for long.
 class MessageSink {
  public:
   virtual ~MessageSink() = default;
@@ -26,10 +26,10 @@ class MessageSink {
 class MessageBus {
  public:
   virtual ~MessageBus() = default;
-  // Any thread; never blocks for long. A message to an address that cannot be reached is dropped: whoever noticed the
-  // loss reports it.
+  // Any thread; never blocks for long. A message to an unreachable address is dropped: whoever noticed the loss reports
+  // it.
   virtual void Send(int address, const Message& message) = 0;
-  // Sends all of them, each to the address it comes with: what one act has to say, which a bus may send on together.
+  // Sends all of them, each to its address: the messages of one act, which a bus may send on together.
   virtual void SendAll(absl::Span<const std::pair<int, Message>> messages) {
     for (const auto& [address, message] : messages) Send(address, message);
   }

@@ -2,9 +2,9 @@
 //
 //   ring   | written | read | entry 0 | entry 1 | ... | entry capacity - 1 |
 //
-// Both counts only grow; entry i of all lies at i mod capacity. Each is written by one end, and neither end believes
-// what the other says beyond what makes sense. There is room for all that can be on its way, so writing never waits:
-// what does not fit is an error.
+// Both counts only grow; entry i of all lies at i mod capacity. Each count is written by one end, and neither end
+// believes the other beyond plausible values. There is room for everything that can be on its way, so writing never
+// waits: a lack of room is an error.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace oneflow {
 struct RingMemory {
   struct Entry {
     Message message;
-    int64_t sent_ns;  // 0 where nobody looked at the clock
+    int64_t sent_ns;  // 0 if no clock was read
   };
   // Each on a cache line of its own.
   alignas(64) std::atomic<uint64_t> written;
@@ -59,7 +59,7 @@ class RingReader {
 
   // One thread only.
   bool HasMail() const { return ring_->written.load() != read_; }
-  // Calls take(message, sent_ns) for all that is there. InvalidArgument if what is there are no messages.
+  // Calls take(message, sent_ns) for everything there. InvalidArgument if the entries are no messages.
   template <typename Take>
   absl::Status TakeAll(Take take) {
     const uint64_t written = ring_->written.load();

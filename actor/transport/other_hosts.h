@@ -1,9 +1,9 @@
-// What a process exchanges with processes of other hosts: which these are, what is sent to them, and where what they
-// send is put.
+// The exchange of a process with processes of other hosts: which these are, what is sent to them, and where their data
+// lands.
 //
 //   bus ──► shipments, data channel ══► other hosts ══► data channel ──► landing, then the reader's thread
 //
-// Of jobs on one host it knows that, and does nothing.
+// For jobs on one host it does nothing.
 #pragma once
 
 #include <condition_variable>
@@ -29,11 +29,11 @@ class ProcessBus;
 
 class OtherHosts : private DataChannel::Receiver {
  public:
-  // Told on the channel's thread; must be quick.
+  // Called on the channel's thread; must be quick.
   class Listener {
    public:
     virtual ~Listener() = default;
-    // Messages as the sender numbers them, of which nothing is known yet.
+    // Messages with the sender's numbers, not yet checked.
     virtual void OnMessages(int process, absl::Span<const Message> messages) = 0;
     // Hands a message of this program to the thread that serves its actor. InvalidArgument if none does.
     virtual absl::Status Deliver(const Message& message) = 0;
@@ -56,14 +56,14 @@ class OtherHosts : private DataChannel::Receiver {
   absl::Status Open(const PeerNetwork& peers, CoreBudget& cores);
   // To a process of another host, if we exchange anything with it. Errors of DataChannel::Connect.
   absl::Status Connect(int process, const pb::PeerData& peer);
-  // What has come waits until then.
+  // Earlier data waits until then.
   void Start();
-  // Nobody is told of anything afterwards, and nothing is written.
+  // Nothing is reported or written afterwards.
   void Close() { channel_.reset(); }
 
-  // Other hosts have copies of what they read. Those of registers that are filled when a run begins, variables, are as
-  // the last run of the plan has left them, unless something else has used their place or changed the variables since:
-  // then they are sent once more. Returns when what others send has come too, or with the status of Interrupt().
+  // Other hosts have copies of the registers that they read. Copies of registers that are filled when a run begins
+  // (variables) are those of the plan's last run, unless their place has been reused or variables were changed since:
+  // then they are sent once more. Returns when the data of others has come too, or with the status of Interrupt().
   absl::Status BringUpToDate(int plan, ProcessBus& bus);
   // Variables have been changed outside of runs.
   void Forget() { landed_plan_ = -1; }
@@ -88,7 +88,7 @@ class OtherHosts : private DataChannel::Receiver {
   std::vector<bool> exchanges_;  // by process: those that send us messages, or we them
   Shipments shipments_;
   std::unique_ptr<DataChannel> channel_;
-  int landed_plan_ = -1;  // whose initially filled slots are up to date on other hosts
+  int landed_plan_ = -1;  // the plan whose initially filled slots are up to date on other hosts
 
   std::mutex mu_;
   std::condition_variable changed_;

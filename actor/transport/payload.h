@@ -1,4 +1,4 @@
-// A payload on its way, in pieces: so that messages need not wait behind all of it, and nobody needs room for it twice.
+// A payload on its way, in pieces, so that messages need not wait behind all of it and no side needs room for it twice.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace oneflow {
 
-// What leaves. The runs of a slot are taken as they lie there, unless they are many: then they are packed. A piece goes
-// to one place; where not all ragged rows are filled, the next one goes to another than right behind it.
+// The sending side. The runs of a slot are sent in place, unless they are many: then they are packed. A piece goes to
+// one place. Where ragged rows are not all filled, the next piece goes to another place than right behind it.
 class OutgoingPayload {
  public:
   struct Piece {
@@ -26,7 +26,7 @@ class OutgoingPayload {
   OutgoingPayload(const Shipment& shipment, int32_t slot);
 
   int64_t num_bytes() const { return num_bytes_; }
-  // The next at most `max_bytes`. REQUIRES: the last one was not the last.
+  // The next piece, of at most `max_bytes`. REQUIRES: the last one was not the last.
   Piece Next(int64_t max_bytes);
 
  private:
@@ -42,11 +42,11 @@ class OutgoingPayload {
   size_t run_ = 0, at_ = 0;  // what is next
 };
 
-// What arrives: how much of each payload has come.
+// The receiving side: how much of each payload has come.
 class ArrivingPayloads {
  public:
-  // Takes note of a piece of `of_bytes` that come; whether the payload is complete. InvalidArgument if the piece
-  // reaches beyond the `room` that there is, or more come than should.
+  // Adds a piece to a payload of `of_bytes`; returns whether the payload is complete. InvalidArgument if the piece
+  // exceeds the `room`, or if more comes than should.
   absl::StatusOr<bool> Add(int process, uint8_t use, const Message& message, int64_t offset, int64_t num_bytes,
                            int64_t of_bytes, int64_t room);
   // Whether some payload has come in part.

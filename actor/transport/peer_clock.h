@@ -1,7 +1,7 @@
-// How far the steady clocks of two processes are apart, from questions and answers between them.
+// The offset between the steady clocks of two processes, from questions and answers between them.
 //
 //   asked ──────────► answered       on our clock, on theirs, on ours: the answer was given between the first and the
-//   heard ◄──────────┘               last, so half of the way there and back is the most by which the middle is wrong
+//   heard ◄──────────┘               last, so the middle is wrong by at most half of the round trip
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace oneflow {
 
 struct ClockReading {
-  int64_t ahead_ns = 0;  // our clock, of theirs
+  int64_t ahead_ns = 0;  // our clock minus theirs
   int64_t error_ns = 0;  // at most
 };
 
@@ -19,7 +19,7 @@ inline ClockReading ReadClock(int64_t asked_ns, int64_t answered_ns, int64_t hea
   return {.ahead_ns = asked_ns + way / 2 - answered_ns, .error_ns = (way + 1) / 2};
 }
 
-// Of the steady clock: processes for which it says the same look at the same one. Empty if that cannot be known.
+// The identity of the steady clock: processes with the same name read the same clock. Empty if that cannot be known.
 std::string SteadyClockName();
 
 }  // namespace oneflow

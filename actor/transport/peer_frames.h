@@ -1,5 +1,5 @@
-// What the processes of a job say to each other, frame by frame: what is sent, and the checks of what arrives. No
-// threads, no network: PeerNetwork carries the frames and guards what came of them.
+// The frames between the processes of a job: how they are made, and the checks of those that arrive. No threads, no
+// network: PeerNetwork carries the frames and guards the state.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@
 
 namespace oneflow {
 
-// One frame holds at most this many bytes of messages, well below gRPC's limit for one of its own.
+// One frame holds at most this many bytes of messages, well below gRPC's own limit.
 inline constexpr size_t kMaxBatchBytes = size_t{1} << 20;
 inline constexpr size_t kLongestError = size_t{64} << 10;
 // One frame holds a piece of a note.
 inline constexpr size_t kNotePieceBytes = size_t{1} << 20;
-// A peer cannot take more of our memory than this with a note. Histograms of a large model take some 100 KB.
+// The most memory that a peer can take from us with a note. Histograms of a large model take some 100 KB.
 inline constexpr size_t kLongestNote = size_t{1} << 30;
 
-// Who speaks: what a hello says.
+// The sender of a hello.
 struct PeerIdentity {
   int process = 0;
   int processes = 1;
@@ -34,7 +34,7 @@ struct PeerIdentity {
 };
 
 pb::PeerFrame HelloFrame(const PeerIdentity& self);
-// That the sender has failed, with the beginning of a message that is too long for a frame.
+// Reports that the sender has failed, with the beginning of a message that is too long for a frame.
 pb::PeerFrame ErrorFrame(const absl::Status& status);
 // Asks for the peer's time.
 pb::PeerFrame ClockQuestion();
@@ -42,30 +42,30 @@ pb::PeerFrame ClockQuestion();
 absl::StatusOr<std::vector<pb::PeerFrame>> NoteFrames(absl::string_view text);
 
 // Whether `frame` is the hello of the peer that `self` talks to: of process `called`, or, if -1, of one that may call
-// `self`, which has a higher number. InvalidArgument if it is no hello or another's, FailedPrecondition if it is of
-// another job, attempt or job size.
+// `self`, with a higher number. InvalidArgument if it is no hello or another's, FailedPrecondition if it is of another
+// job, attempt or job size.
 absl::Status CheckHello(const pb::PeerFrame& frame, const PeerIdentity& self, int called);
 
-// What a peer has said since its hello and nobody has taken yet.
+// Everything that a peer has said since its hello and nobody has taken yet.
 struct PeerInbox {
-  int64_t barrier = 0;  // how often it has entered one
+  int64_t barrier = 0;  // how many barriers it has entered
   std::deque<pb::PeerPlan> plans;
   std::deque<std::string> notes;
-  std::string note_begun;             // the pieces so far of the one that is arriving
+  std::string note_begun;             // the pieces so far of the arriving note
   std::optional<ClockReading> clock;  // the last answer to our questions
-  absl::Status failure;               // what it said of itself
+  absl::Status failure;               // its own report
 };
 
-// What is to be done at once.
+// The immediate reaction to a frame.
 struct PeerReaction {
   std::vector<Message> messages;        // for the listener
   std::optional<pb::PeerFrame> answer;  // for the peer
 };
 
-// The messages of a frame of them. InvalidArgument if it is no sequence of messages.
+// The messages of a frame. InvalidArgument if it is no sequence of messages.
 absl::StatusOr<std::vector<Message>> Unpack(const std::string& packed);
 
-// Adds the frame to the inbox. InvalidArgument if a peer would not say it, or not now.
+// Adds the frame to the inbox. InvalidArgument if a peer would not send it, or not now.
 absl::StatusOr<PeerReaction> TakeFrame(pb::PeerFrame& frame, PeerInbox& inbox);
 
 }  // namespace oneflow

@@ -4,13 +4,13 @@
 //       ▲ ◄───stream────── │ ▲ ◄───stream──── │
 //       └──────────────────┼─┴───stream────── ┘
 //
-// With an identity, streams are sealed, and each end refuses another that is no part of the cluster (tls.h): a user's
-// certificate counts like none, also where a CA lets its holder serve.
+// With an identity, streams are encrypted, and each end refuses a process outside the cluster (tls.h). A user's
+// certificate counts like none, even if a CA lets its holder serve.
 //
-// Every stream begins with a greeting that compares the job and the attempt, so nothing of an earlier attempt, or of
-// another job at a port that was once this one's, is ever taken in. Sending never waits: while a write is in flight,
-// messages gather in one batch behind it. What arrives is validated before it is passed on. A stream that breaks means
-// the peer is gone: nothing is sent twice, nothing reconnects.
+// Every stream begins with a greeting that compares the job and the attempt. So nothing of an earlier attempt is ever
+// accepted, nor of another job at a reused port. Sending never waits: while a write is in flight, messages gather in
+// one batch behind it. Received data is validated before it is passed on. A stream that breaks means that the peer is
+// gone: nothing is sent twice, nothing reconnects.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace oneflow {
 
 class PeerNetwork {
  public:
-  // Told on threads of the network, in order per peer.
+  // Called on threads of the network, in order per peer.
   class Listener {
    public:
     virtual ~Listener() = default;
@@ -51,17 +51,17 @@ class PeerNetwork {
 
   int process() const;
   int num_processes() const;
-  // Whether it has an identity, and what is said over it is secret.
+  // Whether it has an identity, so that its traffic is secret.
   bool is_secret() const;
   // "127.0.0.1:41234": what the peers need to Connect().
   const std::string& address() const;
 
   // Connects to every peer, given the addresses of all processes (the own one is not used). DeadlineExceeded naming the
-  // peers that are missing after `timeout`; FailedPrecondition if a peer is of another job, attempt or job
-  // size; PermissionDenied if one is no part of the cluster.
+  // missing peers after `timeout`; FailedPrecondition if a peer is of another job, attempt or job size;
+  // PermissionDenied if one is no part of the cluster.
   absl::Status Connect(const std::vector<std::string>& addresses, absl::Duration timeout);
 
-  // Who is told; null: nobody, and messages wait. When it returns, no call to the former listener is running.
+  // Sets the listener; null: none, and messages wait. When it returns, no call to the former listener is running.
   void SetListener(Listener* listener);
 
   // Any thread; returns at once. Dropped if the peer is lost.
@@ -73,8 +73,8 @@ class PeerNetwork {
   absl::StatusOr<std::vector<pb::PeerPlan>> Exchange(const pb::PeerPlan& mine);
   // The same with any bytes, between runs. They travel in pieces. ResourceExhausted if they are longer than 1 GiB.
   absl::StatusOr<std::vector<std::string>> ExchangeNotes(const std::string& mine);
-  // Returns when every process has called it as often. What was sent before it has then arrived. Unavailable if a peer
-  // is lost that has not reached it, Aborted with the peer's error if one failed, or the status given to Interrupt().
+  // Returns when every process has called it as often. Data sent before it has then arrived. Unavailable if a peer is
+  // lost that has not reached it, Aborted with the peer's error if one failed, or the status given to Interrupt().
   absl::Status Barrier();
   // Compares our steady clock with that of another process, as well as some round trips can. Errors as Barrier().
   absl::StatusOr<ClockReading> CompareClock(int process);

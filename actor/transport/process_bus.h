@@ -1,6 +1,6 @@
-// The bus of one process: knows which ranks live here, which process has the others, and how that is reached. What a
-// consumer on another host reads of a slot goes there with `filled`; where hosts of the plan are one process, it is
-// copied.
+// The bus of one process: it knows the ranks of this process, the process of each other rank, and the way there. A
+// consumer on another host is sent the bytes that it reads of a slot with `filled`; where hosts of the plan are one
+// process, they are copied.
 #pragma once
 
 #include <functional>
@@ -19,24 +19,24 @@ class Shipments;
 
 class ProcessBus : public MessageBus {
  public:
-  // `peers` and `ids` are borrowed; peers is null for a job of one process. `on_error` is told, on any thread, what
-  // cannot be sent though it should.
+  // `peers` and `ids` are borrowed; peers is null for a job of one process. `on_error` is told, on any thread, which
+  // message cannot be sent.
   ProcessBus(int process, std::vector<int> process_of_rank, PeerNetwork* peers, const ProgramIds& ids,
              std::function<void(absl::Status)> on_error);
 
   // Borrows the sink of an address in this process. Before the first Send().
   void Attach(int address, MessageSink& sink) { sinks_[address] = &sink; }
-  // What goes to a process through shared memory from now on, and the clock that it is sent with. Before the first
+  // Messages to a process go through this shared memory from now on, with the clock of sending. Before the first
   // Send().
   void Attach(int process, std::unique_ptr<PeerMailFile> file) { files_[process] = std::move(file); }
-  // How other hosts are reached, and what goes there; borrowed. `is_far` says which processes are on other hosts.
-  // Before the first Send().
+  // The channel and the shipments to other hosts; borrowed. `is_far` says which processes are on other hosts. Before
+  // the first Send().
   void Attach(DataChannel* channel, Shipments& shipments, std::vector<bool> is_far);
-  // Sends what a shipment has of a slot that is filled when a run begins.
+  // Sends the shipped bytes of a slot that is filled when a run begins.
   void SendInitial(int address, const Message& message);
   void UseClock(int64_t (*now_ns)()) { now_ns_ = now_ns; }
   void Send(int address, const Message& message) override;
-  // Those to one thread are one entry into its mailbox or its ring; those that go over the network to one process, one
+  // Messages to one thread are one entry into its mailbox or its ring; those over the network to one process, one
   // frame.
   void SendAll(absl::Span<const std::pair<int, Message>> messages) override;
 

@@ -1,5 +1,5 @@
-// The numbers of actors and registers: within this process' program, by which everything here counts, and in the whole
-// job, which is what messages between processes say.
+// The numbers of actors and registers: within this process' program, which everything here uses, and in the whole job,
+// which messages between processes use.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace oneflow {
 
 // The number in the whole job of an actor of the program.
 int32_t ActorId(const pb::Program& program, int plan, int32_t actor);
-// The same for all that an actor of the program waits for.
+// The same for all waits of an actor of the program.
 void NumberAsInJob(const pb::Program& program, int plan, pb::WaitingActor& actor);
 
 class ProgramIds {
@@ -21,7 +21,7 @@ class ProgramIds {
   // REQUIRES: the program passed CheckProgram.
   explicit ProgramIds(const pb::Program& program);
 
-  // A message to another process, as that understands it. REQUIRES: actor and register are in the program.
+  // A message to another process, in its numbers. REQUIRES: actor and register are in the program.
   Message ForPeer(Message message) const;
   // A message from another process; nothing if its actor or register is not in the program.
   std::optional<Message> FromPeer(Message message) const;

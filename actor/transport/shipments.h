@@ -1,17 +1,17 @@
-// What travels between hosts with `filled`: of which slots which bytes go to whom, and where what comes is put.
+// The data that travels between hosts with `filled`: which bytes of which slots go to whom, and where they land.
 //
 //   producer's rank                                    consumer's rank, another host
 //   slot of a register   ──parcels, one behind the other──►   slot of its landing, then `filled`
 //
 // A landing has as many slots as its register, and a slot of the register is filled again only when every consumer has
-// freed it; so there is room for whatever comes, and nobody asks before sending.
+// freed it. So there is always room, and nobody asks before sending.
 //
-// Of ragged rows there is room for all, and those that are filled are sent. How many that is, their counts say, which
-// are in a register that the same consumer reads. Where that is filled later the rows wait for it, as the consumer
-// would; from then on the counts stay as they are until it has read both.
+// A landing has room for all ragged rows, and the filled ones are sent. Their number is in the counts, in a register
+// that the same consumer reads. Rows whose counts are filled later wait for them, as the consumer would; from then on
+// the counts stay until the consumer has read both.
 //
 //   | rows of groups 0, 1, 2 |      |      | counts |    the payload at its full size
-//   | 0 | 1 1 | 2 |                        | counts |    what comes: whoever reads it finds the rows by the counts
+//   | 0 | 1 1 | 2 |                        | counts |    the bytes sent: the reader finds the rows by the counts
 #pragma once
 
 #include <cstdint>
@@ -33,38 +33,38 @@
 
 namespace oneflow {
 
-// Where the next parcel of a payload begins, if the last one ends at `end`: so whatever it holds is aligned.
+// The offset of the next parcel of a payload, if the last one ends at `end`: aligned for any contents.
 inline int64_t ParcelOffset(int64_t end) { return (end + 7) / 8 * 8; }
 
 // The bytes of one shipment.
 class Shipment {
  public:
-  // Where the counts of a parcel's rows lie on the producer's rank: those of so many fillings of the register in a row
-  // are one slot.
+  // The place of the counts of a parcel's rows on the producer's rank: this many consecutive fillings of the register
+  // share one slot of counts.
   struct Counts {
     const char* slots = nullptr;  // slot 0
     int64_t slot_stride = 0;
     int32_t num_slots = 1;
     int64_t fillings = 1;
-    int32_t initial = 0;           // slots that are filled at the beginning
-    Shipment* shipment = nullptr;  // which has them for the same consumer; null: they are always there
+    int32_t initial = 0;           // slots that are filled in the beginning
+    Shipment* shipment = nullptr;  // the shipment of the counts to the same consumer; null: they are always there
   };
-  // `slots` is where slot 0 of the register lies. REQUIRES: the program passed CheckProgram.
+  // `slots` is the address of slot 0 of the register. REQUIRES: the program passed CheckProgram.
   Shipment(const pb::Shipment& from, const pb::Register& reg, const char* slots);
   // Others keep pointers to it.
   Shipment(const Shipment&) = delete;
-  // Of the rows of a parcel; before anything is sent. REQUIRES: the parcel has such.
+  // Sets the counts of a parcel's rows, before anything is sent. REQUIRES: the parcel has rows.
   void CountRows(int parcel, const Counts& counts);
 
-  // Whether it matters which filling of the register is sent: it has rows that are counted, or counts of such.
+  // Whether the filling of the register matters: it has counted rows, or counts of such.
   bool is_counted() const { return has_rows_ || !counted_.empty(); }
-  // The slot of the message is filled: sends what is to be sent now, of this shipment and of those that it has counts
-  // of.
+  // The slot of the message is filled: sends everything that can be sent now, of this shipment and of those whose
+  // counts it has.
   using Send = absl::FunctionRef<void(const Message&, const Shipment&)>;
   void OnFilled(const Message& message, Send send);
 
-  // What a slot gives, in the order of the payload: as it lies in the slot, or gaps between parcels; and where it
-  // lands. REQUIRES: where rows are counted, it is what is being sent.
+  // The bytes of a slot, in the order of the payload: in place, or gaps between parcels; and their place in the
+  // landing. REQUIRES: if rows are counted, this slot is being sent.
   using Run = absl::Span<const char>;
   void ForEachRun(int32_t slot, absl::FunctionRef<void(int64_t place, Run)> take) const;
   // To `target`, where it lands.
@@ -73,10 +73,10 @@ class Shipment {
  private:
   struct Parcel {
     int64_t offset = 0;          // in the slot
-    int64_t gap = 0, place = 0;  // where it lands, and the gap before that which is sent
+    int64_t gap = 0, place = 0;  // its place in the landing, and the gap before it
     int64_t element_bytes = 0;
     std::vector<int64_t> extent, stride;  // strides in bytes
-    std::optional<RowBox> rows;           // of which those that are filled are sent
+    std::optional<RowBox> rows;           // of these the filled ones are sent
     Counts counts;                        // of the rows
   };
   void SendReady(Send send);
@@ -88,12 +88,12 @@ class Shipment {
   int64_t slot_stride_;
   std::vector<Parcel> parcels_;
   bool has_rows_ = false;
-  std::vector<Shipment*> counted_;  // whose rows it has counts of
+  std::vector<Shipment*> counted_;  // shipments whose rows it has counts of
   std::deque<Message> waiting_;     // filled and not sent
   int64_t filled_ = 0, sent_ = 0;
 };
 
-// Where one register lands for one actor.
+// The landing of one register for one actor.
 class Landing {
  public:
   Landing(const pb::Landing& from, const pb::Register& reg, char* slots)
@@ -105,13 +105,13 @@ class Landing {
         stride_(from.slot_stride()),
         arrived_(reg.slots()) {}
 
-  // What comes for a slot has so many bytes, or fewer where not all ragged rows are filled.
+  // The bytes for a slot; fewer come where ragged rows are not all filled.
   int64_t slot_bytes() const { return bytes_; }
   int64_t least_bytes() const { return bytes_ - ragged_bytes_; }
   bool has_slot(int32_t slot) const { return slot >= 0 && slot < slots_; }
   char* slot(int32_t slot) const { return data_ + slot * stride_; }
-  // The message's slot is complete. Large ones may overtake each other; calls `filled` with the messages of all whose
-  // turn it is by now.
+  // The message's slot is complete. Large ones may overtake each other; calls `filled` with the messages of all that
+  // are now next in order.
   void OnArrived(const Message& message, absl::FunctionRef<void(const Message&)> filled);
 
  private:
@@ -127,16 +127,16 @@ class Shipments {
   // REQUIRES: the program passed CheckProgram; memory of our ranks is in place.
   Shipments(const pb::Program& program, int process, const JobMemory& memory);
 
-  // What goes with a message of ours; null: nothing.
+  // The shipment of a message of ours; null: none.
   Shipment* Of(const Message& message);
-  // A slot of `shipment` is filled, which goes with the message. Calls `send` for all that is to be sent now, to the
-  // same consumer: this, unless it waits for counts, and what has waited for this. Any thread.
+  // A slot of `shipment`, which goes with the message, is filled. Calls `send` for everything that can now be sent to
+  // the same consumer: this, unless it waits for counts, and shipments that waited for this. Any thread.
   void OnFilled(const Message& message, Shipment& shipment, Shipment::Send send);
-  // Where what comes with a message for one of our actors is put; null: nothing comes.
+  // The landing of a message for one of our actors; null: no data comes with it.
   Landing* LandingOf(const Message& message);
-  // Of our registers that are filled when a plan begins, the messages that their shipments would come with.
+  // The messages of shipments of our registers that are filled when a plan begins.
   const std::vector<Message>& InitialOf(int plan) const { return initial_[plan]; }
-  // How many such come from other processes.
+  // The number of such messages from other processes.
   int64_t NumInitialFromPeers(int plan) const { return from_peers_[plan]; }
   bool empty() const { return shipments_.empty() && landings_.empty(); }
 

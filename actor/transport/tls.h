@@ -1,5 +1,5 @@
-// What one end of a connection shows to the other, and by what it knows the other (mutual TLS). All parts of a cluster
-// use it the same way, here and in tools/control/rpc.
+// How the two ends of a connection identify themselves (mutual TLS). All parts of a cluster use it the same way, here
+// and in tools/control/rpc.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@ class ServerCredentials;
 
 namespace oneflow {
 
-// In PEM. Empty: plain text, for what stays on one machine.
+// In PEM. Empty: plain text, for connections within one machine.
 struct TlsIdentity {
-  std::string authority;    // whoever it has signed is believed
+  std::string authority;    // trusted signer
   std::string certificate;  // ours
   std::string key;
   bool empty() const { return authority.empty(); }
 };
 
-// A server with them takes only callers whose certificate the authority has signed, and callers only a server that,
-// besides, has the name by which it is called. Plain text if the identity is empty.
+// A server with them accepts only callers whose certificate the authority has signed. Callers accept only a server that
+// also has the name by which it is called. Plain text if the identity is empty.
 std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOf(const TlsIdentity& identity);
 std::shared_ptr<grpc::ChannelCredentials> ChannelCredentialsOf(const TlsIdentity& identity);
 
