@@ -1,4 +1,4 @@
-// Boxes of logical tensors: what a shard holds, and what a checkpoint has in one place.
+// Boxes of logical tensors: the part of a shard, and the contiguous parts of a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Box {
   bool operator==(const Box& other) const { return start == other.start && extent == other.extent; }
 };
 
-// The box that a message with the fields `start` and `extent` says.
+// The box in the fields `start` and `extent` of a message.
 template <typename Message>
 Box BoxOf(const Message& message) {
   return {{message.start().begin(), message.start().end()}, {message.extent().begin(), message.extent().end()}};
@@ -33,8 +33,8 @@ Box WholeBox(std::vector<int64_t> dims);
 // both; in elements, by ascending places. REQUIRES: the same rank.
 void ForEachCommonRun(const Box& a, const Box& b, absl::FunctionRef<void(int64_t, int64_t, int64_t)> fn);
 
-// Whether `boxes` that are not empty cover `whole` exactly once. Says no to tilings that no straight cut divides: those
-// of shards, nested splits, always have one. Takes n log n for each cut that follows another.
+// Whether the non-empty `boxes` cover `whole` exactly once. Says no to tilings that no straight cut divides; those of
+// shards, nested splits, always have one. Takes n log n for each cut that follows another.
 bool Tile(const Box& whole, std::vector<Box> boxes);
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-// Reads boxes of a checkpoint's tensors, whatever slices they lie in, and believes no byte whose checksum is wrong.
+// Reads boxes of a checkpoint's tensors, from any slices, and rejects bytes with a wrong checksum.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace oneflow {
 // Thread-safe; holds the pieces open.
 class CheckpointReader {
  public:
-  // Reads the manifest and the headers of all pieces. NotFound or DataLoss naming the file, what and both values if
-  // one is missing, of another size or damaged.
+  // Reads the manifest and the headers of all pieces. NotFound or DataLoss naming the file, the fault and both values
+  // if one is missing, of another size or damaged.
   static absl::StatusOr<CheckpointReader> Open(const std::string& folder);
 
   const std::string& folder() const { return folder_; }

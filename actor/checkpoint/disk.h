@@ -1,4 +1,4 @@
-// Files and names that are on the disk when a call returns, and errors that say what the disk refused.
+// Files and names that are on the disk when a call returns, and errors with the disk's reason.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Whether the numbers of a job's state are numbers.
+// Checks the numbers of a job's state for NaN and infinity.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ enum class Finiteness {
   kNan,       // some element is NaN
 };
 
-// What the elements are; kFinite of types that are not floating. One pass, at the speed of memory.
+// The worst of the elements; kFinite for types that are not floating. One pass, at the speed of memory.
 Finiteness FinitenessOf(DType dtype, const char* data, int64_t count);
 
-// Whether every element is finite and, in f32 and bf16, its square is too: a weight of 1e30 is a number, and hardly
-// anything that is computed from it is one.
+// Whether every element is finite and, in f32 and bf16, its square is too: a weight of 1e30 is finite, but almost
+// nothing computed from it is.
 bool SquaresAreFinite(DType dtype, const char* data, int64_t count);
 
 }  // namespace oneflow

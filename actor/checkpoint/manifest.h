@@ -1,10 +1,10 @@
-// The folder of a job's checkpoints: names, what a manifest says, and how a checkpoint appears and disappears whole.
+// The folder of a job's checkpoints: names, manifests, and how a checkpoint appears and disappears as a whole.
 //
 //   path/step-000000400/          a checkpoint
 //        step-000000500.writing-7f/   one that attempt 0x7f has not finished: nobody reads it
 //
-// A checkpoint is made under another name, flushed to the disk piece by piece, and then renamed; whoever is killed
-// in between leaves a folder that nobody takes for a checkpoint.
+// A checkpoint is made under another name, flushed to the disk piece by piece, and then renamed. A process killed in
+// between leaves a folder that nobody takes for a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 namespace oneflow {
 
 inline constexpr uint32_t kCheckpointVersion = 1;
-// Every so many bytes of a slice have a checksum of their own: who reads a part of it need not read all.
+// Each block of this many bytes of a slice has its own checksum, so that a part can be read alone.
 inline constexpr int64_t kCheckpointBlock = int64_t{1} << 20;
 
 // XXH3's 64 bits.
 uint64_t Checksum(const void* data, size_t num_bytes);
 
-// "PATH/step-000000500", and the same of an attempt that is not done with it.
+// "PATH/step-000000500", and the folder of an attempt that has not finished it.
 std::string CheckpointFolder(const std::string& path, int64_t step);
 std::string UnfinishedFolder(const std::string& path, int64_t step, uint64_t attempt);
 // "piece-00003.safetensors", "piece-00003.part", "manifest".
@@ -36,29 +36,29 @@ inline constexpr char kManifestName[] = "manifest";
 // it is a damaged one. Unavailable if it cannot be listed.
 absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& path);
 
-// NotFound if there is no manifest; DataLoss naming file, what and both values if it is damaged, of another version, or
-// says anything that cannot be: slices that do not tile their tensor, lie outside of their piece or have another number
-// of checksums than blocks.
+// NotFound if there is no manifest; DataLoss naming file, fault and both values if it is damaged, of another version,
+// or impossible: slices that do not tile their tensor, lie outside of their piece or have another number of checksums
+// than blocks.
 absl::StatusOr<pb::CheckpointManifest> ReadManifest(const std::string& folder);
 
-// Puts the parts of all processes together, in their order. DataLoss if they are not those of one checkpoint.
+// Joins the parts of all processes, in their order. DataLoss if they are not those of one checkpoint.
 absl::Status AddParts(const std::vector<pb::CheckpointPart>& parts, pb::CheckpointManifest& manifest);
 
-// Writes the manifest into the unfinished folder and gives it its name, in place of what may have had it. Unavailable
-// or ResourceExhausted if the disk refuses.
+// Writes the manifest into the unfinished folder and gives it its name, replacing a folder of that name. Unavailable or
+// ResourceExhausted if the disk refuses.
 absl::Status CommitCheckpoint(const std::string& unfinished, const std::string& folder,
                               const pb::CheckpointManifest& manifest);
 
-// Writes another manifest into a checkpoint that stands, whole or not at all: of the same tensors, with more to say.
-// Errors of the disk.
+// Writes another manifest into a finished checkpoint, whole or not at all: of the same tensors, with more facts. Errors
+// of the disk.
 absl::Status AmendManifest(const std::string& folder, const pb::CheckpointManifest& manifest);
 
-// First no checkpoint any more, then gone.
+// First it is no checkpoint any more, then it is removed.
 absl::Status RemoveCheckpoint(const std::string& folder);
-// What was never finished, of other attempts than this one.
+// Removes unfinished folders of other attempts than this one.
 absl::Status RemoveUnfinished(const std::string& path, uint64_t attempt);
 
-// What a tensor of the manifest is. REQUIRES: ReadManifest() took it.
+// The type of a tensor of the manifest. REQUIRES: ReadManifest() accepted it.
 TensorType TypeOf(const pb::CheckpointTensor& tensor);
 
 }  // namespace oneflow

@@ -3,9 +3,9 @@
 //   | u64 n, little-endian | n bytes of JSON: {"name": {"dtype": "F32", "shape": [..], "data_offsets": [a, b]}, ...} |
 //   data |
 //
-// Files are read and written by ranges, never mapped: a file that is cut short meanwhile is an error and not a signal,
-// and processes on several hosts may write disjoint ranges of one file on a network file system, which would write
-// mapped pages back whole. One process creates the file, the others attach.
+// Files are read and written by ranges, never mapped. A file that is truncated meanwhile is an error and not a signal.
+// Processes on several hosts may write disjoint ranges of one file on a network file system; mapped pages would be
+// written back whole. One process creates the file, the others attach.
 #pragma once
 
 #include <map>
@@ -28,8 +28,8 @@ class SafetensorsReader {
 
   // NotFound if there is no such file; InvalidArgument naming the file, the tensor and both values if it is malformed:
   // a header that does not fit, is no JSON or lacks a key, an unknown dtype, offsets that do not match the shape,
-  // overlap, leave gaps or reach past the end. What is a folder, a pickle, an index of shards or a pointer of Git LFS
-  // is called so.
+  // overlap, leave gaps or reach past the end. The error recognises a folder, a pickle, an index of shards and a
+  // pointer of Git LFS.
   static absl::StatusOr<SafetensorsReader> Open(const std::string& path);
 
   const std::map<std::string, Entry>& tensors() const { return tensors_; }
@@ -59,7 +59,7 @@ class SafetensorsWriter {
   // Writes bytes [first, first + num_bytes) of the tensor. Errors: DiskError(). REQUIRES: the tensor was listed and the
   // bytes lie in it.
   absl::Status Write(const std::string& name, int64_t first, const void* from, int64_t num_bytes) const;
-  // Returns when what was written here is on the disk. Errors: DiskError().
+  // Returns when the data written here is on the disk. Errors: DiskError().
   absl::Status Close();
 
  private:
@@ -70,7 +70,7 @@ class SafetensorsWriter {
   std::map<std::string, uint64_t> offsets_;
 };
 
-// What a file begins with whose data are these tensors, one right behind the other in this order.
+// The header of a file with these tensors, one right behind the other in this order.
 std::string SafetensorsHeader(const std::vector<SafetensorsWriter::Tensor>& tensors);
 
 }  // namespace oneflow

@@ -1,12 +1,12 @@
-// Which checkpoints of a job's folder are known to be good, and which of them stay.
+// Which checkpoints of a job's folder are known to be good, and which of them are kept.
 //
 //   step  10   20   30        35         40
-//         good good went on   damaged    pending: written, and nothing finite has followed from it yet
+//         good good resumed   damaged    pending: written, and nothing finite has followed from it yet
 //
-// What is good is not given up for what may be bad: a checkpoint takes the place of an older one only when it is
-// confirmed, that is, when a loss computed from it, or a look at its numbers, was finite. What was written last is
-// never removed. What is damaged, or lies behind the step that the job went on from, does not count as kept; it goes
-// when the first checkpoint of this attempt is confirmed.
+// A good checkpoint is not replaced by a doubtful one. A checkpoint replaces an older one only when it is confirmed: a
+// loss computed from it, or a look at its numbers, was finite. The last one is never removed. A checkpoint that is
+// damaged, or lies behind the step from which the job was resumed, does not count as kept; it is removed when the first
+// checkpoint of this attempt is confirmed.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@
 
 namespace oneflow {
 
-// Which checkpoints stay.
+// The rule for keeping checkpoints.
 struct KeepRule {
-  int last = 0;       // so many of the last good ones; 0: all
+  int last = 0;       // the number of last good ones; 0: all
   int64_t every = 0;  // and those of steps that this divides; 0: none
 };
 
@@ -32,7 +32,7 @@ struct ShelvedCheckpoint {
   int64_t step = 0;
   Kind kind = Kind::kGood;
 };
-// Which of `checkpoints`, in ascending order of their steps, must go.
+// Which of `checkpoints`, in ascending order of their steps, must be removed.
 std::vector<int64_t> StepsToRemove(const std::vector<ShelvedCheckpoint>& checkpoints, const KeepRule& rule);
 
 // Thread-safe. Of process 0.
@@ -40,19 +40,18 @@ class Shelf {
  public:
   Shelf(std::string path, KeepRule rule) : path_(std::move(path)), rule_(rule) {}
 
-  // The job goes on from this step; `confirmed`: its checkpoint is known to be good.
+  // The job is resumed from this step; `confirmed`: its checkpoint is known to be good.
   void WentOnFrom(int64_t step, bool confirmed);
-  // This attempt has written a checkpoint of this step, or of later ones none any more.
+  // This attempt has written a checkpoint of this step.
   void Wrote(int64_t step);
-  // Something finite followed from all checkpoints up to this step. Whether one of this attempt is good only now.
+  // Something finite followed from all checkpoints up to this step. Returns whether this confirms one of this attempt.
   bool Confirm(int64_t step);
 
-  // Removes what need not be kept. Errors of the disk.
+  // Removes checkpoints that need not be kept. Errors of the disk.
   absl::Status Tidy();
 
-  // A loss that is no number followed from what is not confirmed. What this attempt wrote is removed; the checkpoint
-  // that it went on from, if it was never confirmed either, is renamed to end in ".broken". What happened, a sentence
-  // for the user each.
+  // A loss of NaN followed from unconfirmed checkpoints. Those of this attempt are removed; the one that it was resumed
+  // from, if it was never confirmed either, is renamed to end in ".broken". Returns a sentence for the user about each.
   std::vector<std::string> GiveUpPending();
 
  private:

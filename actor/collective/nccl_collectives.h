@@ -4,10 +4,9 @@
 //                                              makes the id ──exchange────►  knows the id
 //                                              ncclCommInitRank for 0, 1     ncclCommInitRank for 2, 3
 //
-// All communicators are set up at the same time, a process's own ranks of one as one group, so that a process that is
-// late in one holds up no other. Peers that do not come are waited for so long and no longer.
-// Launch() puts the call on the rank's stream and returns; order within a communicator is the plan's. Abort() aborts
-// all communicators at once, each on a thread of its own.
+// All communicators are set up at the same time, a process's own ranks of one as one group, so a process that is late
+// in one delays no other. The wait for peers is limited. Launch() puts the call on the rank's stream and returns; order
+// within a communicator is the plan's. Abort() aborts all communicators at once, each on a thread of its own.
 #pragma once
 
 #include <memory>
@@ -22,10 +21,9 @@ class PeerNetwork;
 
 // Collectives for the ranks of `process`, on the devices that the plans name. Every process of the job must call it,
 // before it creates its engine; returns when all have. `peers` is borrowed until then; null for a job of one process.
-// Unimplemented if this build has no NCCL, InvalidArgument if a communicator has ranks on other devices than CUDA ones,
-// Unavailable if NCCL fails or no communicator has been completed for `timeout`, with the first that is not and the
-// ranks that it may wait for, else as AgreeOnCommunicatorIds
-// (communicator_ids.h).
+// Unimplemented if this build has no NCCL; InvalidArgument if a communicator has ranks on other devices than CUDA ones;
+// Unavailable if NCCL fails, or if no communicator has been completed for `timeout`, with the first incomplete one and
+// the ranks that may be missing; else as AgreeOnCommunicatorIds (communicator_ids.h).
 absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(const pb::Program& plans, int process,
                                                                  PeerNetwork* peers,
                                                                  absl::Duration timeout = absl::Seconds(60));

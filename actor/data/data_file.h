@@ -1,6 +1,6 @@
-// Data files: plain files are read where it is asked for (processes of one host share the system's cache), gzip files
-// are inflated into memory, all members of them. Files are not mapped: one that is cut short while it is read would be
-// a signal, no error.
+// Data files. Plain files are read by ranges (processes of one host share the system's cache); gzip files are inflated
+// into memory, with all members. Files are not mapped: one that is truncated while it is read would be a signal, not an
+// error.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace oneflow {
 // One file, as long as it was when it was opened. Any thread may read; copies share it.
 class DataFile {
  public:
-  // NotFound if there is no such file, InvalidArgument if it is no regular file or its gzip stream is damaged,
-  // cut off, or followed by anything but another member or zeros up to the end, naming the byte. `what` says in errors
-  // what the file is.
+  // NotFound if there is no such file; InvalidArgument, naming the byte, if it is no regular file or its gzip stream is
+  // damaged, cut off, or followed by anything but another member or zeros up to the end. `what` names the file in
+  // errors.
   static absl::StatusOr<DataFile> Open(const std::string& path, const std::string& what = "data file");
 
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }
 
-  // Reads as many bytes as there is room for. DataLoss, naming the file, if they cannot be read or are not there any
-  // more. REQUIRES: they lie within size().
+  // Reads bytes until `to` is full. DataLoss, naming the file, if they cannot be read or are no longer there. REQUIRES:
+  // they lie within size().
   absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> to) const;
   absl::StatusOr<std::vector<uint8_t>> ReadAll() const;
 

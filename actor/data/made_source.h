@@ -1,6 +1,6 @@
-// Data that the engine makes itself: problems of any size with nothing to download, for models whose point is many
-// classes or large tables. Sample i is a function of (seed, i) alone, so it is the same on every layout, and there is
-// something to learn:
+// Data that the engine makes itself: problems of any size with nothing to download, for models with many classes or
+// large tables. Sample i is a function of (seed, i) alone, so it is the same on every layout, and there is something to
+// learn:
 //
 //   prototypes   every class has an image of its own (uniform pixels); a sample is its class' image plus normal noise
 //   clicks       a user's categorical fields and numbers; whether he clicks is drawn with the probability that a hidden

@@ -1,5 +1,5 @@
-// Which sample comes at which place: pure functions of a seed and a position, so that data order needs no state and is
-// the same under every layout and after every restart.
+// The order of samples: pure functions of a seed and a position, so that the order needs no state and is the same under
+// every layout and after every restart.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
-// What all data sources share: the place of an act's samples in the order of data.
+// Shared by all data sources: the place of an act's samples in the order of data.
 #pragma once
 
 #include "actor/data/source.h"
 
 namespace oneflow {
 
-// Numbers of samples begin again here, so that none is negative however large a batch a program states.
+// Numbers of samples wrap here, so that none is negative for any batch size in a program.
 inline constexpr uint64_t kMostSamples = uint64_t{1} << 62;
 
 // The number, from 0 since the job began, of the first sample of the shard `out`, whose dimension 0 is the samples.

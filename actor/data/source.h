@@ -1,5 +1,5 @@
-// Data sources: what a READ instruction asks to fill its outputs. Which samples an act reads is a function of its
-// position alone, so that the order of data does not depend on the layout.
+// Data sources, which fill the outputs of READ instructions. The samples of an act are a function of its position
+// alone, so the order of data does not depend on the layout.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@ class Source {
  public:
   virtual ~Source() = default;
   // Fills the local shards `outputs` (host memory; each knows its start in the logical micro-batch) with micro-batch
-  // `micro_batch` of step `step`, or with what lies `row_shift` samples behind it. Fails with the file's name and
-  // offset if the data turns out to be malformed.
+  // `micro_batch` of step `step`, or with the samples `row_shift` later. Fails with the file's name and offset if the
+  // data turns out to be malformed.
   virtual absl::Status Read(int64_t step, int64_t micro_batch, int64_t micro_batches,
                             std::span<const TensorArg> outputs, int64_t row_shift = 0) = 0;
-  // How many samples one pass over the split has.
+  // The number of samples in one pass over the split.
   virtual int64_t num_samples() const = 0;
 };
 

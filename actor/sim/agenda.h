@@ -1,6 +1,6 @@
-// What is to happen when, on a virtual clock: the earliest first, and of one time in the order in which it was added.
-// Many things happen at one time where ranks are alike, so that times are sorted and not things. Takes as much memory
-// as was ever needed at once.
+// Future events on a virtual clock: the earliest first, and events of one time in the order in which they were added.
+// Many events share a time where ranks are alike, so times are sorted and not events. Takes as much memory as was ever
+// needed at once.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace oneflow {
 template <typename Thing>
 class Agenda {
  public:
-  // REQUIRES: `ns` is not before what was taken last.
+  // REQUIRES: `ns` is not before the time of the last taken event.
   void Add(int64_t ns, const Thing& thing) {
     const int32_t entry = NewEntry(thing);
     if (ns == now_) return Append(entry, of_now_);
@@ -26,7 +26,7 @@ class Agenda {
   }
 
   bool empty() const { return of_now_.first < 0 && times_.empty(); }
-  // When the first happens. REQUIRES: not empty.
+  // The time of the first event. REQUIRES: not empty.
   int64_t next_ns() const { return of_now_.first >= 0 ? now_ : times_.top(); }
 
   // REQUIRES: not empty.
@@ -42,7 +42,7 @@ class Agenda {
  private:
   struct Entry {
     Thing thing;
-    int32_t next = -1;  // of the same time, or of those that are free
+    int32_t next = -1;  // of the same time, or of the free entries
   };
   struct Chain {
     int32_t first = -1, last = -1;

@@ -1,5 +1,5 @@
-// Which actors of a plan act together: those that take part in one collective, or in several that have a member in
-// common. Act n of all of them is one event.
+// The actors of a plan that act together: members of one collective, or of several with a common member. Act n of all
+// of them is one event.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace oneflow {
 
 class Rendezvous {
  public:
-  // `stands_for`, unless null: by rank, who stands for it (SimulatedCosts).
+  // `stands_for`, unless null: by rank, the rank that stands for it (SimulatedCosts).
   Rendezvous(const pb::Program& program, int plan, const std::vector<int>* stands_for);
 
-  // An actor begins its act. All who begin with it, itself among them, once the last has come, ascending; until then
-  // nobody. Who meets nobody begins alone. The result is good until the next call.
+  // An actor begins its act. Returns all who begin with it, itself among them, ascending, once the last has come; until
+  // then nobody. An actor that meets nobody begins alone. The result is valid until the next call.
   const std::vector<int32_t>& Come(int32_t actor);
-  // Of those whom an actor meets, who has not come.
+  // Of those whom an actor meets, those who have not come.
   std::vector<int32_t> Missing(int32_t actor) const;
 
  private:

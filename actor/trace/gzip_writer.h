@@ -1,4 +1,4 @@
-// Writes a file of text, compressed or as it is.
+// Writes a text file, compressed or plain.
 #pragma once
 
 #include <zlib.h>
@@ -16,7 +16,7 @@ class GzipWriter {
   // Unavailable if the file cannot be made.
   static absl::StatusOr<GzipWriter> Create(const std::string& path, bool compressed);
 
-  // Errors are told by Close().
+  // Close() reports errors.
   void Write(absl::string_view text);
   // Unavailable if the disk refused anything.
   absl::Status Close();

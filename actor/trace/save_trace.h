@@ -1,5 +1,5 @@
-// One file of what all processes of a job recorded: each writes PATH.part0, PATH.part1, ... beside it, then the first
-// makes one of all. So PATH must be one that all processes see, as with weight files.
+// Writes one file with the records of all processes of a job. Each writes PATH.part0, PATH.part1, ... beside it, then
+// the first makes one file of all. So all processes must see PATH, as with weight files.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ struct TraceSource {
 };
 
 // Every process calls it, when nothing acts; `barrier` returns when all have called it as often. Clocks are compared
-// with process 0's. The file appears under its name only when it is complete. Unavailable if the disk refuses, or a
-// part is not where process 0 looks for it.
+// with process 0's. The file appears under its name only when it is complete. Unavailable if the disk refuses, or if
+// process 0 does not find a part.
 absl::Status SaveTrace(const TraceSource& source, const std::string& path,
                        const std::function<absl::Status()>& barrier);
 

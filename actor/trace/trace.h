@@ -1,8 +1,8 @@
-// A whole trace in memory: what all processes recorded, on one clock that begins with it, and what its acts have to do
-// with one another.
+// A whole trace in memory: the records of all processes, on one clock that begins with it, and the relations between
+// acts.
 //
-//   act of the producer ──filled──► act of the consumer        which act caused which follows from their numbers: slots
-//                       ◄──freed──                             go round, so every act uses the slot that is next
+//   act of the producer ──filled──► act of the consumer        the cause of an act follows from its numbers: slots go
+//                       ◄──freed──                             round, so every act uses the next one
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ class ActIndex {
 
   // Null if it is not in the trace.
   const TracedAct* Find(int32_t run, int32_t plan, int32_t actor, int64_t act) const;
-  // The act that filled or freed what this one waited for last, or the actor's own act before it: of several that had
-  // to free a slot the last to end. Null for the other causes, and if it is not in the trace.
+  // The act that filled or freed the last slot that this one waited for, or the actor's previous act. If several had to
+  // free a slot, the last to end. Null for the other causes, and if it is not in the trace.
   const TracedAct* CauseOf(const TracedAct& act) const;
 
  private:

@@ -1,10 +1,10 @@
 // The last acts of one actor thread, in memory of fixed size: when there is no more room, the oldest go.
 //
 //   ready ──────► begin ──────► end         one record per act, 64 bytes
-//     └ what it waited for last
+//     └ its last wait
 //
-// Its thread alone writes, without a lock and without allocating; an act costs two looks at the clock. Others read
-// while the thread does not act: between runs.
+// Only its thread writes, without a lock and without allocating; an act costs two reads of the clock. Others read while
+// the thread does not act: between runs.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace oneflow {
 
-// Since when an act may begin, and what it had to wait for until then.
+// Since when an act may begin, and its last wait until then.
 struct Readiness {
   pb::Cause cause = pb::ITSELF;
   int32_t register_id = -1;  // FILLED, FREED
@@ -41,7 +41,7 @@ struct TracedAct {
 
 class TraceRing {
  public:
-  // Takes that much memory, and at least room for one act.
+  // Allocates this much memory, and at least room for one act.
   explicit TraceRing(int64_t num_bytes);
 
   static int64_t Now();
@@ -61,16 +61,16 @@ class TraceRing {
   // Before the actor's state machine goes on to its next act.
   void EndAct(const Actor& actor, const Readiness& why);
 
-  // How many acts were recorded, and how many of these were lost.
+  // The number of recorded acts, and how many of these were lost.
   int64_t recorded() const { return recorded_; }
   int64_t lost() const { return recorded_ - static_cast<int64_t>(size()); }
-  // How many are here, and the i-th of them, the oldest first.
+  // The number of acts that are here, and the i-th of them, the oldest first.
   size_t size() const { return std::min(static_cast<size_t>(recorded_), acts_.size()); }
   const TracedAct& operator[](size_t i) const { return acts_[(next_ + acts_.size() - size() + i) % acts_.size()]; }
 
  private:
   std::vector<TracedAct> acts_;
-  size_t next_ = 0;  // to be overwritten
+  size_t next_ = 0;  // the next to be overwritten
   int64_t recorded_ = 0;
   int32_t run_ = 0;
   int64_t first_step_ = 0;

@@ -1,4 +1,4 @@
-// What a trace says of the program that was run: who acts where, and which registers lie between.
+// The program of a trace: its actors with their ranks, and the registers between them.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace oneflow {
 
 inline constexpr uint32_t kTraceVersion = 1;
 
-// What process `process` says of its program, or of that of all: its own actors, less their instructions, and the
-// registers that these fill, with the numbers of the whole job; no variables. Nothing: what all say together, of the
-// program of all.
+// The part of process `process` in a traced program: its own actors, without their instructions, and the registers that
+// these fill, with the numbers of the whole job; no variables. nullopt: all parts together, from the program of all
+// processes.
 pb::Program TracedProgram(const pb::Program& program, std::optional<int> process);
 
-// A program of all processes, of what each says of its own: numbers of the job have become indices, as in any program.
+// A program of all processes, merged from their parts: numbers of the job have become indices, as in any program.
 class MergedProgram {
  public:
-  // REQUIRES: there are parts, and all have as many plans. InvalidArgument if one names what none has.
+  // REQUIRES: there are parts, and all have as many plans. InvalidArgument if a part names something that no part has.
   static absl::StatusOr<MergedProgram> Of(const std::vector<pb::Program>& parts);
 
   const pb::Program& program() const { return program_; }
@@ -38,8 +38,8 @@ class MergedProgram {
   Indices actors_, registers_;
 };
 
-// InvalidArgument with both values if the head is of another version, or names a rank, an actor, a register that is not
-// there.
+// InvalidArgument with both values if the head is of another version, or names a rank, an actor or a register that does
+// not exist.
 absl::Status CheckTraceHead(const pb::TraceHead& head);
 
 // The port of that register; null if there is none.
