@@ -29,7 +29,7 @@ absl::Status VerifyDists(const Graph& graph, const Node& node) {
   return absl::OkStatus();
 }
 
-// What has been verified: nodes and boxings that look alike are verified once.
+// The nodes and boxings that were verified already; those that look alike are verified once.
 struct Known {
   Known(const Graph& graph, const Topology& topology) : pairs(topology), alike(graph) {}
 
@@ -140,7 +140,7 @@ absl::StatusOr<Topology> MakeTopology(const CompileOptions& options) {
   std::vector<HostGroup> hosts = options.hosts;
   if (hosts.empty()) {
     hosts.push_back({.devices = options.NumRanks(), .device = UsualDevice(options.device)});
-    hosts[0].device.memory_bytes = 0;  // nobody has said
+    hosts[0].device.memory_bytes = 0;  // unknown
   }
   return Topology::Create(options.NumRanks(), options.ranks_per_process, std::move(hosts));
 }

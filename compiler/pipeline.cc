@@ -9,8 +9,8 @@
 namespace oneflow {
 namespace {
 
-// A hint for an axis that no mesh of the job has would say nothing: it is a slip of the pen, unless it names one of the
-// axes that every model may speak of.
+// A hint for an axis that no mesh of the job has would have no effect. It is a mistake, unless it names one of the axes
+// that every model may name.
 absl::Status CheckAxis(const CompileOptions& options, absl::string_view axis) {
   const auto has = [&](const Mesh& mesh) {
     return std::any_of(mesh.axes().begin(), mesh.axes().end(), [&](const Axis& a) { return a.name == axis; });

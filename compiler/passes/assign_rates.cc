@@ -1,5 +1,5 @@
-// Synchronous dataflow with two rates. Micro-batch rate starts at what differs between micro-batches (data, random
-// numbers) and flows to every reader; `accumulate` is the one way back to step rate.
+// Synchronous dataflow with two rates. Micro-batch rate starts at nodes that differ between micro-batches (data, random
+// numbers) and flows to every reader; `accumulate` is the only way back to step rate.
 #include <algorithm>
 #include <numeric>
 
@@ -8,7 +8,8 @@
 namespace oneflow {
 namespace {
 
-// Lets readers of each `accumulate` read its input, and drops it; of ragged rows, those of one micro-batch, padded.
+// Lets readers of each `accumulate` read its input, and drops it. Of ragged rows they read those of one micro-batch,
+// padded.
 void DropAccumulates(Graph& graph, const OpRegistry& ops) {
   std::vector<bool> keep(graph.num_nodes(), true);
   std::vector<ValueId> instead(graph.num_values());

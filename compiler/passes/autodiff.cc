@@ -1,12 +1,12 @@
-// Reverse-mode differentiation. Nodes are visited from last to first; when a node's turn comes, all readers of its
-// outputs have contributed, so their sum is its output gradient and the op's own `grad` turns it into contributions to
+// Reverse-mode differentiation. Nodes are visited from last to first. When a node is visited, all readers of its
+// outputs have contributed, so the sum is its output gradient, and the op's own `grad` turns it into contributions to
 // its inputs.
 //
-// A gradient may have another floating type than its value: what is summed in f32 stays so, and whoever reads it casts
-// it to what it needs. That of a variable has the variable's type.
+// A gradient may have another floating type than its value: f32 sums stay f32, and a reader casts a gradient to the
+// type that it needs. The gradient of a variable has the variable's type.
 //
-// Only values on a path from a trainable variable get a gradient at all. The start is 1/k rather than 1, so that what
-// is summed over k micro-batches is the gradient of their mean, times the loss' scale if it has one (loss_scale.h).
+// Only values on a path from a trainable variable get a gradient. The start is 1/k rather than 1, so that the sum over
+// k micro-batches is the gradient of their mean, times the loss scale if there is one (loss_scale.h).
 #include <algorithm>
 #include <map>
 
@@ -17,10 +17,10 @@
 namespace oneflow {
 namespace {
 
-// What a forward value is made of: nothing but constants, variables alone (of which it is a weight), or more.
+// The origin of a forward value: constants only, variables only (it is a weight then), or more.
 struct Content {
   enum class Kind : uint8_t { kConstant, kWeight, kActivation } kind = Kind::kConstant;
-  NodeId variable = -1;  // of a weight: the variable it comes from, or -1 if there are several
+  NodeId variable = -1;  // of a weight: its variable, or -1 if there are several
 };
 
 Content Join(const Content& a, const Content& b) {
@@ -46,13 +46,13 @@ class Differentiator {
     return builder_.Finish();
   }
 
-  // What the losses do not depend on, for the user.
+  // The trainable variables on which no loss depends, for the user.
   std::vector<std::string> TakeWarnings() { return std::move(warnings_); }
 
  private:
   const Graph& graph() const { return builder_.graph(); }
 
-  // A value needs a gradient if a trainable variable can reach it through floating values.
+  // A value needs a gradient if a trainable variable reaches it through floating values.
   void FindPaths() {
     needs_grad_.assign(graph().num_values(), false);
     for (NodeId id = 0; id < num_forward_; ++id) {
@@ -81,7 +81,7 @@ class Differentiator {
     return builder_.ops().Is(node.op, OpKind::kVariable) && node.attrs.Bool("trainable");
   }
 
-  // A node whose provenance has been set, with the source line and placement hint of node `like`.
+  // A node with provenance, and with the source line and placement hint of node `like`.
   Tensor Add(NodeId like, absl::string_view op, const std::vector<Tensor>& inputs, AttrMap attrs,
              const std::string& name) {
     builder_.set_source(graph().node(like).source);
@@ -103,7 +103,7 @@ class Differentiator {
       return;
     }
     AttrMap attrs{{"dtype", std::string(Name(DType::kFloat32))}, {"shape", std::vector<int64_t>()}, {"value", share}};
-    builder_.set_role(Role::kInputGradient);  // it comes from behind the loss, where no node is
+    builder_.set_role(Role::kInputGradient);  // it comes from behind the loss, where there is no node
     contributions_[loss].push_back(Add(producer, "constant", {}, std::move(attrs), name));
   }
 
@@ -114,7 +114,7 @@ class Differentiator {
                absl::StrCat(graph().node(like).name, "/grad_", Name(dtype)));
   }
 
-  // The sum of what has arrived at `value`, or nothing if nothing has. Of several types it is f32.
+  // The sum of the contributions to `value`, or nothing if there are none. Of several types it is f32.
   std::optional<Tensor> Gradient(ValueId value) {
     const auto it = contributions_.find(value);
     if (it == contributions_.end()) return std::nullopt;
@@ -154,8 +154,8 @@ class Differentiator {
     return Collect(node, context);
   }
 
-  // A weight under an annotation, or in another type, is the weight itself: what its readers contribute is accumulated
-  // by itself, see FinishVariable.
+  // A weight under an annotation, or in another type, is the weight itself: the contributions of its readers are
+  // accumulated separately, see FinishVariable.
   absl::Status PassOn(const Node& same) {
     const std::vector<Tensor> arrived = contributions_[same.outputs[0]];
     std::vector<Tensor>& parts = contributions_[same.inputs[0]];
@@ -163,8 +163,8 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  // Of the nodes that `forward`'s gradient added, from `first` on: the role follows from the inputs whose gradients
-  // need them.
+  // Sets the roles of the nodes that `forward`'s gradient added, from `first` on: by the inputs whose gradients need
+  // them.
   void TellRoles(const Node& forward, const GradContext& context, NodeId first) {
     std::vector<Content> of(graph().num_nodes() - first);
     std::vector<bool> weight(of.size(), false), other(of.size(), false);
@@ -203,9 +203,9 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  // Each contribution is accumulated by itself, serving the forward node that the contribution is of, and the sums are
-  // added once per step, so that contributions made on different pipeline stages (of a tied weight) travel and meet
-  // once per step and not once per micro-batch.
+  // Each contribution is accumulated separately and serves its own forward node; the sums are added once per step. So
+  // contributions from different pipeline stages (of a tied weight) travel and meet once per step and not once per
+  // micro-batch.
   absl::Status FinishVariable(NodeId variable) {
     const std::string name = absl::StrCat(graph().node(variable).name, "/grad");
     const DType dtype = graph().value(graph().node(variable).outputs[0]).type.dtype;

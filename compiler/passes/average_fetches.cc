@@ -1,5 +1,5 @@
-// What leaves a step of several micro-batches: the host wants one number per step, and a running average takes one: the
-// mean.
+// Values that leave a step of several micro-batches: the host wants one number per step, and a running average takes
+// one: the mean.
 #include "compiler/passes/passes.h"
 #include "oneflow_core/builder.h"
 

@@ -1,13 +1,13 @@
-// On CPUs convolutions read sixteen channels of a pixel at a time (oneflow_core/memory_layout.h). What lies otherwise
-// they reorder in every call; here values come to lie so from one convolution to the next, through all ops between that
-// take them so.
+// On CPUs convolutions read sixteen channels of a pixel at a time (oneflow_core/memory_layout.h), and reorder other
+// operands in every call. This pass keeps values in blocks from one convolution to the next, through all ops between
+// that accept them.
 //
-// Values that an op wants alike are a group (OpDef::blocks), which lies in blocks as a whole or not at all. A border is
-// where a value of a group is made, or read, by an op that knows rows only: there one `reorder` gives all readers of a
-// kind what they want. A group lies in blocks where that saves bytes: each operand of a convolution that does lie so is
-// not reordered in its call, and each border is.
+// Values that an op wants alike form a group (OpDef::blocks), which lies in blocks as a whole or not at all. At a
+// border a value of a group is made, or read, by an op that knows rows only: there one `reorder` serves all readers of
+// a kind. A group lies in blocks where that saves bytes: each operand of a convolution in blocks saves a reorder in its
+// call, and each border costs one.
 //
-// It is the last of the passes: it sees shards, boxings and clones as they are, and none of them knows of it.
+// It is the last of the passes: it sees the final shards, boxings and clones, and none of them depends on it.
 #include <algorithm>
 #include <map>
 
@@ -28,7 +28,7 @@ class BlockMaker {
   BlockMaker(Graph& graph, const OpRegistry& ops)
       : graph_(graph), ops_(ops), names_(graph), num_nodes_(graph.num_nodes()), alike_(graph.num_values()) {}
 
-  // Says whether anything lies in blocks.
+  // Returns whether anything lies in blocks.
   bool Run() {
     FindGroups();
     Weigh();
@@ -58,7 +58,7 @@ class BlockMaker {
     return operands;
   }
 
-  // Which values lie alike, and which their makers can give in blocks.
+  // Finds the values that lie alike, and those that their makers can give in blocks.
   void FindGroups() {
     makes_.assign(graph_.num_values(), false);
     for (NodeId id = 0; id < num_nodes_; ++id) {
@@ -73,8 +73,8 @@ class BlockMaker {
     }
   }
 
-  // By group, named by its lowest value: the bytes that need not be reordered if it lies in blocks, less those that
-  // need to be. Of one that cannot lie so, none.
+  // By group, named by its lowest value: the bytes of saved reorders if it lies in blocks, less those of new ones. Zero
+  // for a group that cannot.
   void Weigh() {
     saved_.assign(graph_.num_values(), 0);
     std::vector<bool> fits(graph_.num_values(), true), needs_blocks(graph_.num_values(), false),
@@ -99,11 +99,11 @@ class BlockMaker {
     }
   }
 
-  // Whole tensors' bytes serve to compare, since what lies alike is split alike.
+  // Bytes of whole tensors are enough to compare, since values that lie alike are split alike.
   int64_t Bytes(ValueId id) const { return graph_.value(id).type.num_bytes(); }
   bool InBlocks(ValueId id) { return saved_[alike_.Find(id)] > 0; }
 
-  // Gives the node what it wants of values that lie otherwise.
+  // Gives the node its inputs in the layout that it takes.
   void Connect(NodeId id) {
     for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       const Operand x = operands_[id][i];
@@ -113,7 +113,7 @@ class BlockMaker {
     }
   }
 
-  // The value in its other layout, made for `reader`, the first that wants it so, when that one may run.
+  // The value in its other layout. It is made for `reader`, the first that wants it so, when that one may run.
   ValueId Reordered(ValueId value, MemoryLayout layout, NodeId reader) {
     const auto [known, is_new] = reordered_.try_emplace(value, -1);
     if (!is_new) return known->second;

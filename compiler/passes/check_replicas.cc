@@ -1,10 +1,10 @@
-// check-replicas: a debugging aid. Whatever is B is compared between the ranks that hold it, before anyone reads it.
+// check-replicas: a debugging aid. Every B value is compared between the ranks that hold it, before anyone reads it.
 //
 //   before   x (B)  -> reader        after   x -> replica_digest (S, one number per rank) -> boxing (B) -> d
 //                                            x, d -> assert_replicas -> reader
 //
-// Readers come after the comparison, so the first error in the order of the data is the first that is found on its
-// rank: it names the node whose kernel or signature is wrong, not one that it misled.
+// Readers come after the comparison. So the first error in the order of the data is the first that is found on its
+// rank: it names the node whose kernel or signature is wrong, not a reader of it.
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
@@ -31,7 +31,7 @@ class Checker {
   }
 
  private:
-  // Lets all readers of `value` wait for its copies to be compared, if there are any. Says whether there are.
+  // Lets all readers of `value` wait for a comparison of its copies, if there are any. Returns whether there are.
   bool Check(ValueId value) {
     if (graph_.value(value).type.is_ragged()) return false;  // behind its rows copies may differ
     const DistType dist = *graph_.value(value).dist;
@@ -55,7 +55,7 @@ class Checker {
     return true;
   }
 
-  // Makes all that read `value`, but for those that overwrite it, read `checked`.
+  // Makes all readers of `value`, except those that overwrite it, read `checked`.
   void Redirect(ValueId value, ValueId checked) {
     for (const NodeId reader : readers_[value]) {
       Node& node = graph_.node(reader);

@@ -1,17 +1,16 @@
 // expand-composites and fuse-composites: ops along the classes, in parts and whole.
 //
-// A softmax over n classes needs its row's maximum and sum. As one op it wants all classes in one place; in parts, the
-// maximum is a reduction (P(max) where classes are split) and so is the sum (P), and only those two numbers per row
-// travel, never the row. So selection sees the parts, whose signatures follow from their factor rules like any others.
-// Where it left all of them together without a boxing in between, one fused kernel does the same in fewer passes over
-// the row.
+// A softmax over n classes needs the maximum and the sum of its row. As one op it needs all classes in one place. In
+// parts, the maximum is a reduction (P(max) where classes are split) and so is the sum (P), and only these two numbers
+// per row travel, never the row. So selection sees the parts, whose signatures follow from their factor rules. Where it
+// left them together without a boxing in between, one fused kernel does the same in fewer passes over the row.
 //
 //  softmax_cross_entropy(x, labels)  m = reduce_max(x)  s, z = softmax_sums(x, labels, m)  softmax_loss(m, s, z)
 //  softmax(x)                        m = reduce_max(x)  s = exp_sum(x, m)                  softmax_apply(x, m, s)
 //  softmax_grad(dy, y)                                  d = row_dot(dy, y)                 softmax_grad_apply(dy, y, d)
 //  top1_correct(x, labels)           m = reduce_max(x)  i = first_index(x, m)              equal(i, labels)
 //
-// The whole and the last part are one node under two ops: its name, its outputs and what was asked of them stay.
+// The whole and the last part are one node under two ops: it keeps its name, its outputs and its hints.
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
@@ -21,7 +20,7 @@
 namespace oneflow {
 namespace {
 
-// What an input of a part is.
+// The kinds of inputs of a part.
 enum class From : uint8_t {
   kWhole0,  // input 0 of the whole: always the rows
   kWhole1,
@@ -123,7 +122,7 @@ void Expand(GraphBuilder& builder, NodeId id, const Composite& composite) {
   for (const Tensor& input : operands(composite.last_inputs)) graph.node(id).inputs.push_back(input.id());
 }
 
-// Whether the classes of a node may come to be split: there are other ranks, and its rows are not ragged.
+// Whether the classes of a node may be split later: there are other ranks, and its rows are not ragged.
 bool MayBeSplit(const Graph& graph, const Node& node) {
   const TensorType& rows = graph.value(node.inputs[0]).type;
   return !node.placement->axes().empty() && rows.shape.count() > 0 && !rows.is_ragged();
@@ -143,7 +142,7 @@ class Fuser {
   Fuser(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), consumers_(graph.Consumers()) {}
 
   // Makes the last part `id` the whole again if nothing lies between the parts, and marks the others in `keep` as
-  // dropped. Says whether it did.
+  // dropped. Returns whether it did.
   bool Fuse(NodeId id, const Composite& composite, std::vector<bool>& keep) {
     Parts parts;
     parts.last = id;

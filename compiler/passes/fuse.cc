@@ -1,10 +1,10 @@
-// Fuses what the rows of a table say (fusion_patterns.h). It runs when layouts, boxings and clones are known, so that
-// it sees what came to lie together, and no pass before it knows of fused ops.
+// Fuses ops by the rows of a table (fusion_patterns.h). It runs when layouts, boxings and clones are known, so it sees
+// the final neighbours, and no pass before it knows fused ops.
 //
-// A match is a row and its nodes. It holds if the parts belong to the same work and the op of the whole takes and gives
-// their very values, in types and layouts. A part all of whose values are gone may be a part of several matches, one
-// for each of its readers: then each whole does its work anew, which costs no memory. Any other node is in one match,
-// that of the first row. What was fused may be a part or given to the next match, so it matches anew until nothing is
+// A match is a row with its nodes. It holds if the parts belong to the same work and the op of the whole takes and
+// gives the same values, in types and layouts. A part whose values all disappear may belong to several matches, one for
+// each of its readers: each whole then repeats its work, which costs no memory. Any other node is in one match, that of
+// the first row. A fused node may be a part, or given, in the next match, so matching is repeated until nothing is
 // left.
 #include <algorithm>
 #include <map>
@@ -19,7 +19,7 @@ namespace {
 
 struct Match {
   const Fusion* row;
-  std::vector<NodeId> parts;              // in the row's order
+  std::vector<NodeId> parts;              // in the order of the row
   std::map<std::string, ValueId> values;  // by their names in the row
   Node whole;                             // what the last part becomes
   NodeId last() const { return parts.back(); }
@@ -29,7 +29,7 @@ class RowMatcher {
  public:
   RowMatcher(Graph& graph, const OpRegistry& ops) : graph_(graph), ops_(ops), readers_(graph.Consumers()) {}
 
-  // The match of the row whose last part is node `last`, if it is one as far as can be said without looking at readers.
+  // The match of the row whose last part is node `last`, if there is one, before readers are examined.
   std::optional<Match> Find(const Fusion& row, NodeId last) {
     if (graph_.node(last).op != row.parts.back().op) return std::nullopt;
     Match match{&row, std::vector<NodeId>(row.parts.size(), last)};
@@ -47,7 +47,7 @@ class RowMatcher {
   }
 
  private:
-  // The node that makes an output of the call whose value is known already.
+  // The maker of the first known output of the call.
   NodeId Maker(const PatternCall& call, const Match& match) const {
     for (const std::string& name : call.outputs) {
       const auto known = match.values.find(name);
@@ -56,7 +56,7 @@ class RowMatcher {
     return -1;
   }
 
-  // The first node that is such a call of a value that is known already; -1 if there is none.
+  // The first node that is such a call of a known value; -1 if there is none.
   NodeId Reader(const PatternCall& call, const Match& match) const {
     for (const std::string& name : call.inputs) {
       const auto known = match.values.find(name);
@@ -69,7 +69,7 @@ class RowMatcher {
     return -1;
   }
 
-  // Whether the node is such a call; then its values have the call's names.
+  // Whether the node is such a call; then its values get the call's names.
   bool Bind(const PatternCall& call, NodeId id, Match& match) const {
     if (id < 0) return false;
     const Node& node = graph_.node(id);
@@ -83,7 +83,7 @@ class RowMatcher {
     return true;
   }
 
-  // Nodes of one act, on the same ranks and, but for a row across roles, in the same section of a schedule.
+  // Nodes of one act, on the same ranks and, except for a row across roles, in the same section of a schedule.
   bool SameWork(NodeId a_id, NodeId b_id, const Fusion& row) const {
     const Node &a = graph_.node(a_id), &b = graph_.node(b_id);
     if (a.placement != b.placement || a.rate != b.rate || a.chunk != b.chunk) return false;
@@ -94,7 +94,7 @@ class RowMatcher {
            (a.role == Role::kReduction) == (b.role == Role::kReduction);
   }
 
-  // What the whole has of a node's attributes.
+  // The attributes of a node that the whole keeps.
   AttrMap AttributesOf(const PatternCall& call, NodeId id) const {
     const AttrMap& all = graph_.node(id).attrs;
     if (!call.attributes.has_value()) return all;
@@ -106,7 +106,7 @@ class RowMatcher {
     return attrs;
   }
 
-  // Whether no attribute says something else than one of the parts does.
+  // Whether the attributes agree with those of the parts so far.
   bool SameAttributes(const AttrMap& attrs, const Match& match) const {
     for (size_t i = 0; i < match.parts.size(); ++i) {
       const AttrMap of_part = AttributesOf(match.row->parts[i], match.parts[i]);
@@ -129,7 +129,7 @@ class RowMatcher {
     const auto is_forward = [&](NodeId part) { return IsForward(graph_.node(part)); };
     if (!is_forward(match.last()) && std::any_of(match.parts.begin(), match.parts.end(), is_forward)) {
       match.whole.role = Role::kFusedGradient;
-      match.whole.forward = -1;  // it serves what it is made of
+      match.whole.forward = -1;  // it serves its parts
     }
     const auto has_part = [&](Role role) {
       return std::any_of(match.parts.begin(), match.parts.end(),
@@ -151,8 +151,8 @@ class RowMatcher {
     return true;
   }
 
-  // Whether the op of the whole gives the parts' values, lying as they do, and reads none of them: two names of a row
-  // may stand for one value.
+  // Whether the op of the whole gives the values of the parts, in their layouts, and reads none of them: two names of a
+  // row may stand for one value.
   bool Takes(Match& match) {
     for (const ValueId input : match.whole.inputs) {
       const NodeId maker = graph_.value(input).producer;
@@ -182,7 +182,7 @@ class RowMatcher {
   const std::vector<std::vector<NodeId>> readers_;
 };
 
-// The matches of a graph that hold together.
+// The consistent matches of a graph.
 class PatternFuser {
  public:
   PatternFuser(Graph& graph, const OpRegistry& ops, const CompileOptions& options)
@@ -196,7 +196,7 @@ class PatternFuser {
     }
   }
 
-  // Fuses what may be fused now; says whether that is anything.
+  // Fuses what can be fused now; returns whether there was anything.
   bool Run() {
     FindMatches();
     DropWhatIsReadOutside();
@@ -214,7 +214,7 @@ class PatternFuser {
   }
 
  private:
-  // What the graph computes nothing after: what has an effect, and what nobody reads as it is.
+  // The ends of the computation: losses, nodes with effects, and nodes whose outputs nobody reads.
   std::vector<NodeId> Ends() const {
     std::vector<NodeId> ends;
     for (const ValueId loss : graph_.losses) ends.push_back(graph_.value(loss).producer);
@@ -227,7 +227,7 @@ class PatternFuser {
     return ends;
   }
 
-  // By node: whether one of `ends` needs it. Parts are needed no more, nor what only they read.
+  // By node: whether one of `ends` needs it. Parts are not needed any more, nor nodes that only they read.
   std::vector<bool> LeadingTo(std::vector<NodeId> ends) const {
     std::vector<bool> needed(graph_.num_nodes(), false);
     while (!ends.empty()) {
@@ -264,7 +264,7 @@ class PatternFuser {
                        [&](ValueId value) { return Contains(match.whole.outputs, value); });
   }
 
-  // Until all matches that are left hold: a match that goes may have been the only one to read a part of another.
+  // Repeats until all remaining matches hold: a dropped match may have been the only one to read a part of another.
   void DropWhatIsReadOutside() {
     for (size_t before = matches_.size() + 1; matches_.size() < before;) {
       before = matches_.size();
@@ -281,8 +281,8 @@ class PatternFuser {
     }
   }
 
-  // Whether what is gone is read within matches of its part only, as a whole may read it that is no such match, and
-  // nothing leads from what is kept back to a part.
+  // Whether values that disappear are read only within matches of their part, or by a whole that is no such match, and
+  // no path leads from a kept value back to a part.
   bool Holds(const Match& match, const std::set<NodeId>& parts,
              const std::set<std::pair<NodeId, NodeId>>& together) const {
     std::set<NodeId> between;  // what reads a kept value and lies before the last part, where the whole will lie
@@ -301,8 +301,8 @@ class PatternFuser {
     return !LeadsToPart(std::move(between), match.last(), parts);
   }
 
-  // Whether nodes of which all are before `last` lead to one of `parts` that is no later. If not for any match, no two
-  // wholes wait for one another: of all in such a circle, the one whose last part is the latest would lead to a part of
+  // Whether one of `nodes`, all before `last`, leads to one of `parts` that is no later. If this holds for no match, no
+  // two wholes wait for one another: in a cycle of them, the one whose last part is the latest would lead to a part of
   // another.
   bool LeadsToPart(std::set<NodeId> nodes, NodeId last, const std::set<NodeId>& parts) const {
     for (auto it = nodes.begin(); it != nodes.end(); ++it) {  // in ascending order, as readers have greater ids
@@ -317,7 +317,7 @@ class PatternFuser {
     return false;
   }
 
-  // A node that gives a whole's values is in one match only.
+  // A node that gives a value of a whole is in one match only.
   void DropWhatOverlaps() {
     std::set<NodeId> taken, shared;
     const auto overlaps = [&](const Match& match) {
@@ -335,7 +335,7 @@ class PatternFuser {
     matches_ = std::move(left);
   }
 
-  // The last part becomes the whole; the others give what it gives no more, so that nothing reads them.
+  // The last part becomes the whole; the others no longer give its values, so nothing reads them.
   void Apply(const Match& match) {
     for (const NodeId part : match.parts) {
       std::vector<ValueId>& outputs = graph_.node(part).outputs;

@@ -1,10 +1,11 @@
-// Fuses elementwise ops that read one another, which no pattern names, into `elementwise` (oneflow_core/elementwise.h).
+// Fuses elementwise ops that read one another, and that no pattern names, into `elementwise`
+// (oneflow_core/elementwise.h).
 //
-// Nodes are taken in their order. Each begins a group, and joins those of the nodes that make what it reads: if all do
-// the same work on values that lie alike, if no more is read, made or computed than one kernel may, and if nothing that
-// is in neither of them leads from one to the other, for then none of the two would be first. What others read of a
-// group is its outputs. Nodes that are far from one another in the order stay apart, as what is between them would
-// have to wait for the whole, and what the whole reads would have to be kept until then.
+// Nodes are taken in order. Each begins a group and joins the groups of the nodes whose results it reads, on three
+// conditions: all do the same work on values that lie alike; reads, results and calls stay within the limits of one
+// kernel; and no path leads from one group to the other through a third, since neither could then come first. Values of
+// a group that others read are its outputs. Nodes that are far apart in the order stay apart: nodes between them would
+// have to wait for the whole, and inputs of the whole would have to be kept until then.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,9 +16,9 @@
 namespace oneflow {
 namespace {
 
-// Nodes between two that become one.
+// The most nodes between two that become one.
 constexpr int kMostBetween = 16;
-// Nodes that the search for a way from one group to another looks at: what is so far off is no neighbour.
+// The limit of the search for a path from one group to another; anything farther away is no neighbour.
 constexpr size_t kMostVisited = 1000;
 
 class ElementwiseFuser {
@@ -49,8 +50,8 @@ class ElementwiseFuser {
   }
 
  private:
-  // An elementwise op on floats, of which no value is partial and every input lies as the output does or is a scalar
-  // that every rank has.
+  // An elementwise op on floats without partial values, whose inputs each lie as the output does or are scalars that
+  // every rank has.
   bool MayBePart(NodeId id) const {
     const Node& node = graph_.node(id);
     const OpDef& op = *ops_.Find(node.op);
@@ -101,9 +102,9 @@ class ElementwiseFuser {
     return Fits(Programmed(std::move(both))) && !LeadsAround(a, b) && !LeadsAround(b, a);
   }
 
-  // Whether a way leads from group `from` to group `to` through nodes of others.
+  // Whether a path leads from group `from` to group `to` through nodes of others.
   bool LeadsAround(NodeId from, NodeId to) const {
-    std::vector<NodeId> next;  // groups whose readers are not looked at yet
+    std::vector<NodeId> next;  // groups whose readers are not examined yet
     std::set<NodeId> seen = {from};
     const auto visit = [&](NodeId group, bool around) {
       for (const NodeId node : Nodes(group)) {
@@ -128,13 +129,13 @@ class ElementwiseFuser {
     return false;
   }
 
-  // Of a group, or the node itself where it is in none.
+  // The nodes of a group, or the node itself if it is in none.
   std::vector<NodeId> Nodes(NodeId group) const {
     const auto it = groups_.find(group);
     return it == groups_.end() ? std::vector<NodeId>{group} : it->second;
   }
 
-  // What some nodes compute as one.
+  // The computation of some nodes as one.
   struct Whole {
     ElementwiseProgram program;
     std::vector<ValueId> inputs, outputs;
@@ -174,7 +175,7 @@ class ElementwiseFuser {
     return whole;
   }
 
-  // Of what nobody reads, the graph has the last word.
+  // A value without readers counts as well: the graph may keep it.
   bool IsReadOutside(ValueId value, const std::set<NodeId>& own) const {
     const std::vector<NodeId>& readers = waiters_[value];
     return readers.empty() || waited_for_.count(value) > 0 ||
@@ -186,7 +187,7 @@ class ElementwiseFuser {
            whole.program.inputs <= kMostElementwiseInputs && whole.program.outputs <= kMostElementwiseOutputs;
   }
 
-  // The last node becomes the whole, the others give and read nothing any more.
+  // The last node becomes the whole; the others give and read nothing any more.
   void Apply(const std::vector<NodeId>& nodes) {
     Whole whole = Programmed(nodes);
     Node& last = graph_.node(nodes.back());
@@ -209,7 +210,7 @@ class ElementwiseFuser {
     }
   }
 
-  // Takes away what wholes stand for.
+  // Removes the nodes that wholes replace.
   void Sweep() {
     std::vector<bool> keep(graph_.num_nodes(), true);
     for (const auto& [part, whole] : whole_of_) keep[part] = part == whole;
@@ -222,9 +223,9 @@ class ElementwiseFuser {
 
   Graph& graph_;
   const OpRegistry& ops_;
-  std::vector<std::vector<NodeId>> waiters_;      // by value: what reads it or comes after it
-  std::set<ValueId> waited_for_;                  // has to be there whoever reads it
-  std::vector<NodeId> group_of_;                  // by node: the first node that its group had, itself if in none
+  std::vector<std::vector<NodeId>> waiters_;      // by value: its readers, and nodes that come after it
+  std::set<ValueId> waited_for_;                  // needed without being read
+  std::vector<NodeId> group_of_;                  // by node: the first node of its group, or itself
   std::map<NodeId, std::vector<NodeId>> groups_;  // ascending, of nodes that may be parts
   std::map<NodeId, NodeId> whole_of_;             // by part, the last one included
 };

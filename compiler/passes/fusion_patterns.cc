@@ -10,7 +10,8 @@ namespace {
 
 constexpr DeviceKind kCpu = DeviceKind::kCpu, kCuda = DeviceKind::kCuda;
 
-// Where an op's kernel only moves numbers between memory and registers, it costs what it reads and writes.
+// The cost of an op whose kernel only moves numbers between memory and registers is the memory that it reads and
+// writes.
 constexpr FusionRow kRows[] = {
     {"mean = channel_mean(x); var = channel_variance(x, mean)", "", "mean, var = channel_statistics(x)",
      "x is read once, not twice"},
@@ -119,7 +120,7 @@ absl::StatusOr<PatternCall> ParseCall(absl::string_view text) {
   return call;
 }
 
-// REQUIRES: the row can be read, which a test holds of all.
+// REQUIRES: the row can be parsed, which a test checks for all.
 Fusion Read(const FusionRow& row) {
   const auto calls = [](absl::string_view text) {
     const absl::StatusOr<std::vector<PatternCall>> read = ParseCalls(text);

@@ -8,8 +8,8 @@
 namespace oneflow {
 namespace {
 
-// Where the node that makes a value lies. The builder knows no placements, so they are read from the graph, and written
-// into it behind the builder's back.
+// The place of a value's producer. The builder knows no placements, so they are read from the graph, and written into
+// it behind the builder's back.
 const Placement& PlaceOf(const Graph& graph, ValueId value) {
   return *graph.node(graph.value(value).producer).placement;
 }
@@ -33,7 +33,7 @@ bool Group(GraphBuilder& builder, NodeId sum) {
       if (!partial.valid()) return false;
       builder.mutable_graph().node(builder.graph().value(partial.id()).producer).placement = place;
       inputs.push_back(partial.id());
-      group.clear();  // the others of the group are in the sum now
+      group.clear();  // the others of the group are now in the sum
     }
   }
   const bool changed = inputs.size() < node.inputs.size();

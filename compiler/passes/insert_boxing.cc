@@ -1,5 +1,5 @@
-// From boxings as wishes to boxings as steps. `to` nodes are dissolved first, so that a boxing behind a `to` and one
-// beside it start from the same value and can share steps.
+// Replaces boxings as wishes by boxings as steps. `to` nodes are dissolved first, so that a boxing behind a `to` and
+// one beside it start from the same value and can share steps.
 #include <map>
 #include <tuple>
 
@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-// The ways that boxings take, each found once for all that look alike.
+// The paths of boxings, each computed once for all that look alike.
 class Ways {
  public:
   explicit Ways(const Topology& topology) : topology_(topology), pairs_(topology) {}
@@ -71,7 +71,7 @@ class Ways {
 
 class StepInserter {
  public:
-  // `sends`: ranks send, and do not read one another's memory.
+  // `sends`: ranks send instead of reading one another's memory.
   StepInserter(Graph& graph, const OpRegistry& ops, const Topology& topology, bool sends)
       : graph_(graph),
         ops_(ops),
@@ -82,7 +82,7 @@ class StepInserter {
         names_(graph),
         steps_(graph.num_values()) {}
 
-  // Nodes are visited in order, so what a node reads is final when its turn comes.
+  // Nodes are visited in order, so the inputs of a node are final when it is visited.
   absl::Status Run() {
     std::vector<ValueId> final_value(num_values_);
     std::vector<bool> keep(num_nodes_, true);
@@ -102,7 +102,7 @@ class StepInserter {
   }
 
  private:
-  // The value that arrives as what `node` gives, by steps from `value`; for a `to`, whose ends lie alike, `value`
+  // The value that replaces the output of `node`, after steps from `value`; for a `to`, whose ends lie alike, `value`
   // itself.
   absl::StatusOr<ValueId> Way(ValueId value, NodeId node) {
     const DistType wanted = *graph_.value(graph_.node(node).outputs[0]).dist;
@@ -110,7 +110,7 @@ class StepInserter {
     return Box(value, wanted, node, name);
   }
 
-  // The same for any value. `name` is the last step's, the steps before it say their own type behind that.
+  // The same for any value. `name` is that of the last step; earlier steps append their own type to it.
   absl::StatusOr<ValueId> Box(ValueId value, const DistType& wanted, NodeId like, const std::string& name) {
     OF_ASSIGN_OR_RETURN(const std::vector<DistType> path,
                         ways_.Find(graph_.value(value).type, *graph_.value(value).dist, wanted));
@@ -120,8 +120,8 @@ class StepInserter {
     return value;
   }
 
-  // The counts of a ragged value, as they lie with it: those that its maker reads or, of a step, those of what the step
-  // started from, boxed likewise.
+  // The counts of a ragged value in its layout: those that its maker reads or, for a step, those of the first value,
+  // boxed likewise.
   absl::StatusOr<ValueId> Counts(ValueId value, NodeId like) {
     const NodeId maker = graph_.value(value).producer;
     const ValueId read = CountsOf(graph_, value);
@@ -130,7 +130,7 @@ class StepInserter {
                names_.Make(absl::StrCat(graph_.node(maker).name, "/counts")));
   }
 
-  // One step from `value`; the one that is there already if another way began alike.
+  // One step from `value`; an existing one if another path begins alike.
   absl::StatusOr<ValueId> Step(ValueId value, const DistType& to, const DistType& last, NodeId like,
                                const std::string& name) {
     for (ValueId known : steps_[value]) {
@@ -169,7 +169,7 @@ class StepInserter {
   Ways ways_;
   const int num_nodes_, num_values_;
   UniqueNames names_;
-  std::vector<std::vector<ValueId>> steps_;  // by value: what one step makes of it
+  std::vector<std::vector<ValueId>> steps_;  // by value: the results of one step from it
 };
 
 }  // namespace

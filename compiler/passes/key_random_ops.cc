@@ -1,5 +1,5 @@
-// Random numbers are a function of a job's seed and an op's key, so the same op draws the same ones under every layout.
-// A key that is not set is the node's name as the user gave it; from here on names may change.
+// Random numbers are a function of a job's seed and an op's key, so an op draws the same ones under every layout. An
+// unset key becomes the node's name as the user gave it; from here on names may change.
 #include "compiler/passes/passes.h"
 
 namespace oneflow {

@@ -5,7 +5,7 @@
 namespace oneflow {
 namespace {
 
-// As PyTorch's GradScaler and Megatron-LM have it.
+// The values of PyTorch's GradScaler and Megatron-LM.
 constexpr double kGrowth = 2, kBackoff = 0.5;
 
 }  // namespace

@@ -1,16 +1,15 @@
-// Mixed precision as casts in the graph, so that all later passes see what is computed in which type.
+// Mixed precision as casts in the graph, so that all later passes see the type of each computation.
 //
-// Every node is asked for a type, by the job or by its author (Node::precision). What it makes of it says its op
-// (OpDef::precision): products compute in it; what works element by element, or moves elements, follows its inputs and
-// takes the narrow type if one of them has it; the rest computes in the type that its author wrote: f32, but where a
-// cast of his own stands before it, as before a softmax of scores that are kept narrow.
+// The job or the author (Node::precision) asks for a type for every node. The op decides what it makes of this
+// (OpDef::precision). Products compute in the type. Ops that work element by element, or move elements, follow their
+// inputs and take the narrow type if one of them has it. All others compute in the type that the author wrote: f32,
+// unless a cast of the author stands before it, as before a softmax of scores that are kept narrow.
 //
-// A sum is made in f32 and cast where it is read: it may be a partial value, whose addends are added in f32 before they
-// are rounded, and a softmax behind it reads what was never rounded. Where neither is so, narrow-products makes one op
-// of both.
+// A sum is made in f32 and cast where it is read. So partial addends are added in f32 before rounding, and a softmax
+// behind the sum reads unrounded numbers. Where neither is the case, narrow-products makes one op of both.
 //
-// A value has one cast per type, made where it is first asked for: of a weight once per step, since it differs in no
-// micro-batch.
+// A value has one cast per type, made at its first use. The cast of a weight is made once per step, since it is the
+// same in all micro-batches.
 #include <algorithm>
 #include <map>
 
@@ -22,7 +21,7 @@ namespace oneflow {
 namespace {
 
 // Adds `value` as `dtype`. The cast serves what the value's producer serves; it runs where `reader` wishes to, and
-// errors name that one's line.
+// errors name the line of `reader`.
 ValueId AddCast(Graph& graph, ValueId value, DType dtype, const Node& reader, UniqueNames& names) {
   const Node& producer = graph.node(graph.value(value).producer);
   Node node;
@@ -54,10 +53,10 @@ class Mixer {
   }
 
  private:
-  // What a value of the old graph has become.
+  // The replacement of a value of the old graph.
   struct Known {
-    DType type = DType::kFloat32;  // in which those read it who do not mind
-    std::vector<ValueId> values;   // one per type; the first is what its node gives
+    DType type = DType::kFloat32;  // for readers without a preference
+    std::vector<ValueId> values;   // one per type; the first is that of its node
   };
 
   DType TypeOf(ValueId value) const { return out_.value(value).type.dtype; }
@@ -86,7 +85,7 @@ class Mixer {
     return Add(id, std::move(node), outputs, rounds ? common : std::nullopt);
   }
 
-  // The type that all floating inputs of the node shall have, but those that are f32 in any case; none: each its own.
+  // The type for all floating inputs of the node, except those that are f32 in any case; nullopt: each keeps its own.
   std::optional<DType> Common(const Node& node, const OpDef& op, DType asked) const {
     if (op.precision == Precision::kFull || op.kind == OpKind::kCast) return std::nullopt;
     if (op.precision == Precision::kCompute) return IsNarrow(asked) ? std::optional(asked) : std::nullopt;
@@ -95,7 +94,7 @@ class Mixer {
     return std::any_of(node.inputs.begin(), node.inputs.end(), is_narrow) ? std::optional(asked) : std::nullopt;
   }
 
-  // Adds the node, whose first output is rounded for those who do not mind.
+  // Adds the node; its first output is rounded for readers without a preference.
   absl::Status Add(NodeId id, Node node, const std::vector<TensorType>& types, std::optional<DType> rounded) {
     for (ValueId& value : node.after) value = known_[value].values[0];
     if (node.forward >= 0) node.forward = added_[node.forward];
@@ -111,7 +110,7 @@ class Mixer {
     return absl::OkStatus();
   }
 
-  // The value as `dtype`, which `reader` asks for.
+  // The value as `dtype`, for `reader`.
   ValueId As(ValueId value, DType dtype, const Node& reader) {
     std::vector<ValueId>& values = known_[value].values;
     for (const ValueId candidate : values) {

@@ -1,6 +1,6 @@
-// Folds casts into the sums that they round. It runs when layouts are known: a sum that is still partial where it is
-// made has a boxing, not a cast, for a reader. (Unless a job asks for rounded addends: then the cast passes them, and
-// so may the op, but not a sum of values that are partial themselves.)
+// Folds casts into the sums that they round. It runs when layouts are known: the reader of a sum that is partial where
+// it is made is a boxing, not a cast. (Unless a job asks for rounded addends: then the cast passes them, and so may the
+// op, but not a sum of values that are partial themselves.)
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
@@ -10,8 +10,8 @@
 namespace oneflow {
 namespace {
 
-// The cast that alone needs output 0 of the node, to a narrow type, where and as often as it is made; or -1. A loss is
-// needed as it is.
+// The cast, to a narrow type, that is the only reader of output 0 of the node, on the same ranks and as often; or -1. A
+// loss is read as it is.
 NodeId OnlyCast(const Graph& graph, NodeId id, const OpRegistry& ops,
                 const std::vector<std::vector<NodeId>>& consumers) {
   const Node& node = graph.node(id);
@@ -26,7 +26,7 @@ NodeId OnlyCast(const Graph& graph, NodeId id, const OpRegistry& ops,
   return alike ? reader : -1;
 }
 
-// Lets the node give its sum in that type, if its op can, lying as it does; says whether.
+// Lets the node give its sum in that type, if its op can, in its layout; returns whether it can.
 bool GiveAs(DType narrow, Graph& graph, NodeId id, const OpRegistry& ops) {
   Node& node = graph.node(id);
   TensorType& type = graph.value(node.outputs[0]).type;

@@ -1,13 +1,13 @@
-// The update. One global gradient norm is measured (and clipped if asked for), one learning rate computed from
-// the step counter, and every trainable variable gets an update node with state variables of its own:
+// The update. One global gradient norm is measured (and clipped on request), one learning rate is computed from the
+// step counter, and every trainable variable gets an update node with its own state variables:
 //
 //   "<w>/adam_m", "<w>/adam_v" or "<w>/sgd_momentum"    like the variable, zeros
 //   "optimizer/step"                                    i64, counts the steps taken
 //   "optimizer/loss_scale", "optimizer/good_steps"      of a scaled loss (loss_scale.h)
 //
-// A model that has a variable of such a name itself is refused.
+// A model with a variable of such a name is refused.
 //
-// Only matrices and larger are decayed: decaying biases and norms' gains is known to hurt.
+// Only matrices and larger tensors are decayed: decaying biases and gains of norms is known to hurt.
 #include <map>
 
 #include "compiler/passes/loss_scale.h"
@@ -86,7 +86,8 @@ class OptimizerBuilder {
     for (Parameter& parameter : parameters_) Widen(parameter);
   }
 
-  // What the optimizer names itself must not be a user's: it would train on, and checkpoint, what is not its own.
+  // A user's variable must not have a name of the optimizer: it would become optimizer state in training and in
+  // checkpoints.
   void FindUserVariables() {
     const Graph& graph = builder_.graph();
     for (NodeId id = 0; id < graph.num_nodes(); ++id) {
@@ -108,7 +109,7 @@ class OptimizerBuilder {
     return builder_.Variable(name, type, "zeros", std::move(hint), /*trainable=*/false);
   }
 
-  // Updates compute with what masters are made of; what travels is the gradient as it was made.
+  // Updates compute in the type of the masters; the gradient travels in the type in which it was made.
   void Widen(Parameter& parameter) {
     const DType master = parameter.value.type().dtype;
     if (parameter.gradient.type().dtype == master) return;
@@ -143,9 +144,8 @@ class OptimizerBuilder {
     Op("fetch", {x}, {{"name", name}}, absl::StrCat("optimizer/", name, "/fetch"));
   }
 
-  // The square of the global norm is the sum of the gradients' squares, whatever parts they lie in. Variables with the
-  // same wish are summed first: they will lie alike, so that only the few sums have to be brought together and not
-  // every addend.
+  // The square of the global norm is the sum of the gradients' squares, in any parts. Variables with the same wish are
+  // summed first: they will lie alike, so only the few sums have to be brought together and not every addend.
   void Norm() {
     std::map<std::string, std::vector<Tensor>> groups;
     for (const Parameter& parameter : parameters_) {

@@ -1,8 +1,8 @@
-// Where both directions' panels of a weight are there at the same time, one pass over the weight makes them.
+// Where panels of both directions of a weight are needed at the same time, one pass over the weight makes them.
 //
-// They are where micro-batches are several, all of which read both; and where one node reads both, as a fused head
-// does. Else the panels of the gradient's direction are made when the gradient wants them: made with the others, they
-// would be there all through forward, two bytes of every packed weight when memory is at its peak.
+// They are needed at once where there are several micro-batches, all of which read both, and where one node reads both,
+// as a fused head does. Otherwise the panels of the gradient's direction are made for the gradient: made with the
+// others, they would live all through forward, two bytes per packed element when memory is at its peak.
 #include <map>
 #include <set>
 
@@ -18,7 +18,7 @@ class PackJoiner {
   PackJoiner(Graph& graph, const OpRegistry& ops, int micro_batches)
       : graph_(graph), ops_(ops), micro_batches_(micro_batches), readers_(graph.Consumers()) {}
 
-  // Says whether it joined anything.
+  // Returns whether it joined anything.
   bool Run() {
     std::vector<bool> keep(graph_.num_nodes(), true);
     std::map<ValueId, NodeId> as_it_lies;  // by weight
@@ -44,8 +44,8 @@ class PackJoiner {
   }
   ValueId Weight(NodeId pack) const { return graph_.node(pack).inputs[0]; }
 
-  // Makes `first` give what `second` does too, if that is of the same work and keeps nothing longer. Whole panels both
-  // ways on every rank are whole panels in one go.
+  // Makes `first` give the result of `second` too, if both belong to the same work and nothing is kept longer. Panels
+  // that are whole in both directions on every rank are whole in one pass.
   bool Join(NodeId first, NodeId second) {
     const Node &a = graph_.node(first), &b = graph_.node(second);
     if (a.placement != b.placement || a.rate != b.rate || a.chunk != b.chunk || !a.after.empty() || !b.after.empty()) {

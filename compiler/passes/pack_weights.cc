@@ -1,9 +1,9 @@
-// Weights of bf16 products lie as the products read them (oneflow_core/packed.h). It runs when layouts and boxings are
-// known, so that a shard is packed by the rank that holds it and what travels is never packed.
+// Packs the weights of bf16 products in the layout in which products read them (oneflow_core/packed.h). It runs when
+// layouts and boxings are known, so each rank packs its own shard, and packed data never travels.
 //
-// Forward and the gradient of the rows read a weight along different dimensions, so each has a copy of its own, made
-// once per step, straight from the master where nothing else reads its rounded form. Where micro-batches are several
-// the copies live through all of them, as the rounded weight does.
+// Forward and the gradient of the rows read a weight along different dimensions, so each has its own copy. It is made
+// once per step, straight from the master where nothing else reads the rounded weight. With several micro-batches the
+// copies live through all of them, as the rounded weight does.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -17,7 +17,7 @@
 namespace oneflow {
 namespace {
 
-// On a rank: the fewest for which kernels/NOTES.md has measured packed products to be faster.
+// On a rank: the fewest rows with which packed products were measured to be faster (kernels/NOTES.md).
 constexpr int64_t kFewestRows = 64;
 
 class Packer {
@@ -25,7 +25,7 @@ class Packer {
   Packer(Graph& graph, const OpRegistry& ops)
       : graph_(graph), ops_(ops), names_(graph), num_nodes_(graph.num_nodes()) {}
 
-  // Says whether it packed anything.
+  // Returns whether it packed anything.
   bool Run() {
     for (NodeId id = 0; id < num_nodes_; ++id) {
       if (IsCandidate(id)) Pack(id);
@@ -49,7 +49,7 @@ class Packer {
     return k > 0 && rows.type.shape.count() / k >= kFewestRows * node.placement->size();
   }
 
-  // Makes the product read a packed weight, if whole panels lie on every rank.
+  // Makes the product read a packed weight, if every rank has whole panels.
   void Pack(NodeId id) {
     const Node product = graph_.node(id);
     const bool transposed = product.attrs.Bool("transpose_b");
@@ -67,7 +67,7 @@ class Packer {
     CHECK(CheckLayout(graph_, id, *node.placement, ops_, LayoutOf(node)).ok()) << node.name;
   }
 
-  // The weight in panels, made for `reader` if it is not there yet; nothing if some rank would have a part of a panel.
+  // The weight in panels, made for `reader` if necessary; nothing if some rank would have a part of a panel.
   std::optional<ValueId> Packed(ValueId weight, bool transposed, Shape shape, const Node& reader) {
     const auto [known, is_new] = packed_.try_emplace({weight, transposed});
     if (is_new) known->second = MakePacked(weight, transposed, std::move(shape), reader);
@@ -99,7 +99,7 @@ class Packer {
     return fits ? std::optional(packed) : std::nullopt;
   }
 
-  // Where a rounded weight is only read to be packed, packing rounds it.
+  // Where a rounded weight is only read to be packed, packing does the rounding.
   void ReadMasters() {
     const std::vector<std::vector<NodeId>> readers = graph_.Consumers();
     for (NodeId id = 0; id < num_nodes_; ++id) {

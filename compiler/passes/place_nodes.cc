@@ -1,12 +1,12 @@
-// Where every node lies. All axes of the mesh but "pp" are left whole: SBP divides the work along them. Along "pp":
+// Places every node. All axes of the mesh but "pp" stay whole: SBP divides the work along them. Along "pp":
 //
-//   forward     as hinted, then whatever follows lies with its furthest input; without any hint the nodes are cut into
-//               contiguous stages of equal work. A later graph of the program goes where the variables it reads lie,
-//               unless they lie on another mesh than its own
+//   forward     as hinted; other nodes follow their furthest input. Without any hint the nodes are cut into contiguous
+//               stages of equal work. A later graph of the program goes to the places of the variables that it reads,
+//               unless they lie on another mesh
 //   variables   with their first reader
-//   backward    with the forward node that they serve; what serves a variable alone lies with that
-//   update      with the variable that they change; what concerns no single variable (norm, learning rate) on the
-//               lowest stage of its inputs
+//   backward    with the forward node that they serve; nodes that serve only a variable lie with it
+//   update      with the variable that they change; nodes of no single variable (norm, learning rate) on the lowest
+//               stage of their inputs
 //   sources     read_data and constants (with annotations on them) are pure functions, so each stage that reads one
 //               gets a copy
 //   homes       variables that an earlier graph has placed on another mesh stay there and are read through a `to`

@@ -1,6 +1,6 @@
-// Trades time for memory. A piece is what of a segment lies in one chunk. Of a piece backward reads some values; they
-// are made again by clones of their nodes, and of what these read again, back to what is kept anyway: inputs of the
-// piece, and what others hold too.
+// Trades time for memory. A piece is the part of a segment in one chunk. Backward reads some values of a piece. Clones
+// of their nodes make these again, from clones of their inputs, and so on, back to values that are kept anyway: inputs
+// of the piece, and values that others hold too.
 //
 //   forward    x ──► ln ──► q ──► gelu ──► out          kept: x, which the gradient of ln reads anyway
 //              │
@@ -8,12 +8,12 @@
 //                      ▼      ▼     ▼
 //              dx ◄── ln' ◄── q' ◄─ gelu' ◄── dy
 //
-// It is the last of the passes, so that it sees shards and boxings as they are: layouts were chosen once, communication
-// in a piece is repeated like any other node, and bytes are those of a rank. Selection does not price the repetition.
+// It runs behind insert-boxing, so it sees the final shards and boxings: layouts are chosen once, communication in a
+// piece is repeated like any other node, and bytes are those of a rank. Selection does not price the repetition.
 //
-// Why no circle can come of it: what the clones of a piece wait for comes before the first node that reads them, in
-// an order in which every node follows what it reads. So pieces, in the order of these nodes, wait for earlier ones
-// only.
+// Why no cycle can arise: the clones of a piece wait for nodes that come before the first node that reads the clones,
+// in an order in which every node follows its inputs. So pieces, in the order of these nodes, wait only for earlier
+// ones.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -29,8 +29,8 @@ namespace {
 
 class Recomputation {
  public:
-  // `pieces` are by node, without boxings; `gathers`: so is every boxing that gathers; `whole`: what is made again of
-  // a piece is all of it.
+  // `pieces` are by node, without boxings; `gathers`: boxings that gather are repeated as well; `whole`: a piece is
+  // repeated as a whole.
   Recomputation(Graph& graph, const OpRegistry& ops, std::vector<int> pieces, bool gathers, bool whole)
       : graph_(graph),
         ops_(ops),
@@ -43,10 +43,10 @@ class Recomputation {
         kept_(graph.num_values(), false),
         names_(graph) {}
 
-  // Says whether it cloned anything.
+  // Returns whether it cloned anything.
   bool Run() {
     FindPieces();
-    // What a later piece reads of an earlier one is kept for its clones.
+    // Values of an earlier piece that a later one reads are kept for its clones.
     std::vector<int> order(pieces_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
     std::sort(order.begin(), order.end(), [&](int a, int b) { return pieces_[a].back() > pieces_[b].back(); });
@@ -66,7 +66,7 @@ class Recomputation {
   // The piece whose clones a backward node may read.
   int PieceServed(const Node& node) const { return node.forward < 0 ? kNone : piece_[node.forward]; }
 
-  // With boxings, which belong to who reads them, or are pieces of their own.
+  // With boxings, which belong to their readers, or are pieces of their own.
   void FindPieces() {
     num_segments_ = piece_.empty() ? 0 : 1 + *std::max_element(piece_.begin(), piece_.end());
     int next = num_segments_;
@@ -85,7 +85,7 @@ class Recomputation {
 
   bool IsWithinRanks(const Node& node) const { return *node.placement == graph_.value(node.inputs[0]).dist->placement; }
 
-  // That of all its forward readers, else of all its backward readers. What comes from another stage comes once.
+  // The piece of all its forward readers, else of all its backward readers. Values from another stage come once.
   int PieceOfBoxing(const Node& node) const {
     if (!IsWithinRanks(node)) return kNone;
     std::set<int> forward, backward;
@@ -103,7 +103,7 @@ class Recomputation {
   bool Gathers(const Node& node) const { return IsWithinRanks(node) && Bytes(node.outputs[0]) > Bytes(node.inputs[0]); }
 
   bool IsOf(int piece, ValueId value) const { return piece_[MakerOf(value)] == piece; }
-  // Reads a clone instead, if there is one.
+  // Whether the reader reads a clone instead, if there is one.
   bool Follows(NodeId reader, int piece) const {
     const Node& node = graph_.node(reader);
     return IsBackward(node) && (piece >= num_segments_ || PieceServed(node) == piece);
@@ -112,7 +112,7 @@ class Recomputation {
     return std::any_of(readers_[value].begin(), readers_[value].end(),
                        [&](NodeId reader) { return Follows(reader, piece); });
   }
-  // Whether backward has the original in any case; if not, kept_ says whether it does by choice.
+  // Whether backward holds the original in any case; if not, kept_ says whether it does by choice.
   bool IsHeld(ValueId value, int piece) const {
     return std::any_of(readers_[value].begin(), readers_[value].end(), [&](NodeId reader) {
       return IsBackward(graph_.node(reader)) && (piece == kNone || !Follows(reader, piece));
@@ -126,7 +126,7 @@ class Recomputation {
     return varies_[MakerOf(value)] && !kept_[value] && !IsHeld(value, kNone);
   }
 
-  // Which nodes of the piece to clone.
+  // Chooses the nodes of the piece to clone.
   void Choose(int piece) {
     const std::vector<NodeId>& members = pieces_[piece];
     begins_.clear();
@@ -145,7 +145,7 @@ class Recomputation {
     }
   }
 
-  // Whether backward or a clone needs a value of the node that is not there.
+  // Whether backward or a clone needs a value of the node that is not kept.
   bool IsWanted(NodeId id, int piece) const {
     for (const ValueId output : graph_.node(id).outputs) {
       if (IsThere(output, piece)) continue;
@@ -156,7 +156,7 @@ class Recomputation {
     return false;
   }
 
-  // A first clone that keeps as much as it would free is replaced by what it makes.
+  // A first clone that keeps as much as it would free is replaced by its result.
   void StartLater(int piece) {
     for (const NodeId id : pieces_[piece]) {
       if (!cloned_[id]) continue;
@@ -177,8 +177,8 @@ class Recomputation {
     }
   }
 
-  // Clones that read one another stand together: they free what backward need not hold any more, and cost what is kept
-  // for them, and what they make though it is there.
+  // Clones that read one another are judged together. They save the values that backward need not hold any more; they
+  // cost values kept for them, and results that exist anyway.
   void DropWhatSavesNothing(int piece) {
     const std::vector<NodeId>& members = pieces_[piece];
     std::map<NodeId, int> place;
@@ -263,8 +263,8 @@ class Recomputation {
     return clone;
   }
 
-  // The gradients that a backward node is given, on its ranks. Not those of weights, which a schedule may leave for
-  // later: what they were made of.
+  // The gradients that a backward node reads, on its ranks. Instead of gradients of weights, which a schedule may
+  // delay, their inputs.
   std::vector<ValueId> GivenTo(NodeId reader) const {
     std::vector<ValueId> given;
     std::vector<NodeId> open = {reader};
@@ -294,12 +294,12 @@ class Recomputation {
   std::vector<std::vector<NodeId>> pieces_;         // their nodes, in order
   std::vector<bool> cloned_;                        // by node
   std::vector<bool> kept_;                          // by value: clones read the original
-  std::set<ValueId> begins_;  // of the piece at hand: what clones begin with, though it could be made
+  std::set<ValueId> begins_;  // of the current piece: clones begin with these, though they could be made again
   UniqueNames names_;
 };
 
-// Whether a forward node that is no boxing may be run again. What is the same for all micro-batches stays, and so does
-// what acts on the world.
+// Whether a forward node that is no boxing may be run again. Nodes with the same result in all micro-batches stay, and
+// so do nodes with effects.
 bool MayRepeat(const Node& node, const OpRegistry& ops) {
   const OpDef& op = *ops.Find(node.op);
   return (op.kind == OpKind::kCompute || op.kind == OpKind::kCast) && !op.has_effect && op.mutates.empty();

@@ -7,7 +7,7 @@
 namespace oneflow {
 namespace {
 
-// Adds the boxings that a selection implies, one for all readers that want the same type.
+// Adds the boxings that a selection implies, one for all readers of the same type.
 class Boxer {
  public:
   explicit Boxer(Graph& graph)
@@ -64,7 +64,7 @@ class Boxer {
   Graph& graph_;
   const int num_nodes_;
   UniqueNames names_;
-  std::vector<std::vector<ValueId>> boxed_;  // by value: what it was boxed to
+  std::vector<std::vector<ValueId>> boxed_;  // by value: its boxed versions
 };
 
 }  // namespace

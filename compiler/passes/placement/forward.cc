@@ -8,8 +8,8 @@
 namespace oneflow {
 namespace {
 
-// A stage may be so much slower than the best balance if fewer bytes then travel between stages: counted operations
-// tell the time of a stage no better than this, so a finer balance would not be real, while a cut inside a block
+// How much slower than the best balance a stage may be if fewer bytes then travel between stages. Counted operations
+// predict the time of a stage no better than this, so a finer balance would not be real, while a cut inside a block
 // instead of between two moves several times the bytes.
 constexpr double kBalanceSlack = 0.15;
 
@@ -58,7 +58,7 @@ absl::Status PlaceByWork(Places& places, const std::vector<NodeId>& work) {
 
 // --- following -----------------------------------------------------------------------------------------------------
 
-// Of a later stage that lies where the node's variables do, if one does: a rank may hold several.
+// The later stage with the variables of the node, if there is one: a rank may hold several.
 Location WithItsVariables(const Places& places, NodeId id, Location furthest) {
   for (ValueId input : places.graph().node(id).inputs) {
     const NodeId producer = places.Producer(input);
@@ -70,8 +70,8 @@ Location WithItsVariables(const Places& places, NodeId id, Location furthest) {
   return furthest;
 }
 
-// By node: what is made of variables alone that follow their readers, without a wish of its own, follows its readers as
-// they do: a weight in another type, or under an annotation.
+// By node: whether it depends on variables only that follow their readers, without a wish of its own. It then follows
+// its readers as they do: a weight in another type, or under an annotation.
 std::vector<bool> Weights(const Places& places, const std::vector<NodeId>& work) {
   const Graph& graph = places.graph();
   std::vector<bool> weights(graph.num_nodes(), false);
@@ -103,7 +103,7 @@ void PlaceWithReaders(Places& places, const std::vector<NodeId>& work, const std
   }
 }
 
-// With the input that lies furthest, unless a node's own wish says otherwise.
+// With the furthest input, unless the node's own wish says otherwise.
 absl::Status PlaceByFollowing(Places& places, const std::vector<NodeId>& work) {
   const std::vector<bool> weights = Weights(places, work);
   for (NodeId id : work) {

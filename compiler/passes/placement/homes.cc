@@ -34,7 +34,7 @@ class Reader {
     }
   }
 
-  // The variable's value as `location` has it.
+  // The variable's value at `location`.
   ValueId Add(NodeId variable, const Location& location) {
     const Value value = graph_.value(graph_.node(variable).outputs[0]);
     Node node;

@@ -47,7 +47,7 @@ class Copier {
     if (!places_.at(source).has_value()) places_.Put(source, places_.stage(0));
   }
 
-  // A node like `source` at `location`; it reads what `source` reads.
+  // A node like `source` at `location`, with the same inputs.
   NodeId Copy(NodeId source, const Location& location) {
     Node node = graph_.node(source);
     node.name = names_.Make(absl::StrCat(node.name, "/pp", location.stage));

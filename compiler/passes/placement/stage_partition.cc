@@ -13,7 +13,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Shares = absl::Span<const double>;
 
-// Whether stages of at most `limit` hold all items. To fill each as far as it goes leaves least to the rest.
+// Whether stages of at most `limit` hold all items. Filling each as far as possible leaves the least to the rest.
 bool Fits(const std::vector<double>& sum, Shares shares, double limit) {
   auto begin = sum.begin();
   for (const double share : shares) {
@@ -22,8 +22,8 @@ bool Fits(const std::vector<double>& sum, Shares shares, double limit) {
   return begin == sum.end() - 1;
 }
 
-// The cost of the slowest stage in the best balanced partition. Doubles that are not negative are ordered as their bits
-// are, so halving the range of bits finds the very least that fits, in 64 steps.
+// The cost of the slowest stage in the best balanced partition. Doubles that are not negative are ordered like their
+// bits, so halving the range of bits finds the exact minimum in 64 steps.
 double BestBalance(const std::vector<double>& sum, Shares shares) {
   uint64_t least = 0, enough = std::bit_cast<uint64_t>(sum.back() / shares[0]);
   while (least < enough) {
@@ -40,7 +40,7 @@ double BestBalance(const std::vector<double>& sum, Shares shares) {
 // Of the items before a boundary, in the stages so far: bytes over the cuts, then the slowest stage.
 using Price = std::pair<double, double>;
 
-// The stages of one share, whatever comes before and behind them.
+// The stages of one share, whatever precedes and follows them.
 struct StageCosts {
   const std::vector<double>& sum;
   double share;
@@ -48,20 +48,19 @@ struct StageCosts {
   double Of(int begin, int end) const { return (sum[end] - sum[begin]) / share; }
 };
 
-// What a stage that begins at `begin` and ends at `end` makes of the price before it; `begun`: that price with the
-// bytes at `begin`.
+// The price behind a stage from `begin` to `end`; `begun`: the price before it with the bytes at `begin`.
 Price PriceAt(const StageCosts& costs, int begin, int end, const Price& begun) {
   return {begun.first, std::max(begun.second, costs.Of(begin, end))};
 }
 
-// The price of all before a stage that begins at `begin`, with the bytes that cross there.
+// The price before a stage that begins at `begin`, with the bytes that cross there.
 Price Begun(const std::vector<Price>& before, const std::vector<int64_t>& cut, int begin) {
   const bool at_an_end = begin == 0 || begin + 1 == static_cast<int>(before.size());
   return {before[begin].first + (at_an_end ? 0 : static_cast<double>(cut[begin])), before[begin].second};
 }
 
-// The boundaries at which the last stage may begin, while its end moves on. Only those are kept that can still be the
-// best one, now or when those before them have become too far away:
+// The boundaries at which the last stage may begin, while its end moves on. A boundary is kept only while it can still
+// be the best one, now or when those before it have become too far away:
 //
 //   - bytes grow from front to back: a boundary with fewer bytes is better than all before it;
 //   - of equal bytes the earlier ones have the faster stages before them and the longer last stage. The end moves on,
@@ -90,7 +89,7 @@ class Beginnings {
     Price begun;
   };
 
-  // Whether the later `begin` is better than `other` wherever the stage ends.
+  // Whether the later `begin` is better than `other` for every end of the stage.
   bool Beats(int begin, const Price& begun, const Beginning& other) const {
     if (begun.first != other.begun.first) return begun.first < other.begun.first;
     if (begun.second != other.begun.second) return begun.second < other.begun.second;
@@ -104,7 +103,7 @@ class Beginnings {
   std::deque<Beginning> kept_;
 };
 
-// From the best prices of some stages, by where they end, to those of one more.
+// From the best prices of some stages, by their end, to those of one more.
 std::vector<Price> AddStage(const std::vector<Price>& before, const StageCosts& costs, const std::vector<int64_t>& cut,
                             double limit) {
   std::vector<Price> best;

@@ -26,14 +26,14 @@ absl::Status PlaceWithFirstReaders(Places& places, const std::vector<NodeId>& wo
   return absl::OkStatus();
 }
 
-// Whether an earlier graph or the user says where the variable lies: then no use of it may move it.
+// Whether an earlier graph or the user has placed the variable: then no use of it may move it.
 bool IsSettled(const Places& places, NodeId variable) {
   const Node& node = places.graph().node(variable);
   return places.context().variables.count(node.name) > 0 || !node.at.empty();
 }
 
-// The node moves to what it overwrites, and all that it overwrites to one place: that of the first variable which is
-// settled, else the one that the node wishes for, else where the first variable is.
+// The node moves to the variables that it overwrites, and all of these to one place: that of the first settled
+// variable, else the one that the node wishes for, else that of the first variable.
 absl::Status PlaceMutation(Places& places, NodeId id) {
   const Node& node = places.graph().node(id);
   const std::vector<int>& mutated = places.op(id).mutates;
