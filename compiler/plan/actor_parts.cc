@@ -41,8 +41,8 @@ int FindAxis(const Placement& placement, absl::string_view name) {
   return -1;
 }
 
-// Whether ranks that differ along that axis of the mesh have to exchange anything. A copy that lies along the whole
-// axis is wherever a placement without it may lie.
+// Whether ranks that differ along that axis of the mesh exchange data. A copy that lies along the whole axis is
+// available to any placement without it.
 bool Crosses(const DistType& from, const DistType& to, const Axis& axis, const PlanMesh& mesh) {
   const int f = FindAxis(from.placement, axis.name), t = FindAxis(to.placement, axis.name);
   if (f >= 0 && t >= 0) return from.sbp[f] != to.sbp[t] && !from.sbp[f].is_broadcast() && !to.sbp[t].is_partial();

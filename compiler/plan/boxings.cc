@@ -8,9 +8,9 @@
 namespace oneflow {
 namespace {
 
-// Upper bounds on what the shares of a boxing (collectives.h) pack and receive, from the sizes of each rank's shards
-// alone: exact for even all-gathers, reduce-scatters and all-to-alls, and wherever nothing need be packed or unpacked
-// because boxes are runs.
+// Upper bounds on the packed and received data of a boxing's shares (collectives.h), from the sizes of each rank's
+// shards alone. They are exact for even all-gathers, reduce-scatters and all-to-alls, and wherever boxes are runs, so
+// that nothing is packed or unpacked.
 class ShareBounds {
  public:
   ShareBounds(BoxingReads& reads, int rows)
@@ -69,8 +69,8 @@ class ShareBounds {
     return true;
   }
 
-  // Whether each box that a shard of this region shares with one of `other` is a run of its elements: nothing behind
-  // its first dimension is cut. What is filled of ragged rows is one within a group only.
+  // Whether each box that a shard of this region shares with one of `other` is a run of its elements: only its first
+  // dimension is cut. Filled ragged rows are a run within one group only.
   bool SharesRuns(const Region& region, const DistType& other) const {
     if (region.count() == 0) return true;
     for (int d = 0; d < rows_; ++d) {
@@ -84,8 +84,8 @@ class ShareBounds {
     return true;
   }
 
-  // Whether one type cuts the tensor along all axes, and the other has all of it on each rank, or an addend where it is
-  // `from_`.
+  // Whether one type cuts the tensor along all axes, and the other has all of it on each rank (or an addend, if it is
+  // `from_`).
   bool IsGather(const DistType& parts, const DistType& whole) const {
     if (parts.placement != whole.placement || parts.placement.size() < 2) return false;
     for (int a = 0; a < parts.placement.num_axes(); ++a) {
@@ -107,8 +107,8 @@ class ShareBounds {
     return cuts;
   }
 
-  // How many destinations may read one element of a source, and how many sources a destination reads for one of its
-  // own.
+  // The most destinations that read one element of a source, and the most sources that a destination reads for one of
+  // its own elements.
   void FindFactors() {
     std::vector<bool> own_of_to(to_.placement.num_axes(), false);
     for (int a = 0; a < from_.placement.num_axes(); ++a) {
@@ -125,8 +125,8 @@ class ShareBounds {
     }
   }
 
-  // How much of `region` is left when it is cut, along each axis on which a destination reads its own coordinate only,
-  // as the other side cuts it; where that is not one interval, all of it.
+  // The elements of `region` after cutting it, along each axis on which a destination reads its own coordinate only, as
+  // the other side does; where that is not one interval, all of it.
   int64_t CountWithin(Region region, const Placement& holder, int index, bool as_sent) const {
     const std::vector<int> at = holder.Coordinates(index);
     for (int a = 0; a < from_.placement.num_axes(); ++a) {
@@ -148,8 +148,8 @@ class ShareBounds {
     return own.has_value() ? own->count() : 0;
   }
 
-  // Whether a rank that keeps `own` of its `part` may turn out to be a member of a gather, or of a scatter backwards:
-  // these count what stays as well.
+  // Whether a rank that keeps `own` of its `part` may be a member of a gather, or of a scatter backwards: these count
+  // the kept elements as well.
   bool MayGather(int64_t whole, int64_t part, int64_t own) const {
     return has_groups_ && part > 0 && own == part && whole >= 2 * part && whole % part == 0;
   }
@@ -159,7 +159,7 @@ class ShareBounds {
     if (SharesRuns(shard, to_)) return 0;
     const int64_t boxes = CountWithin(shard, from_.placement, source, /*as_sent=*/true);
     const int64_t own = OwnCount(destination, source);
-    if (rows_ >= 0) return copies_ > 1 ? boxes : boxes - own;  // what several read is packed once
+    if (rows_ >= 0) return copies_ > 1 ? boxes : boxes - own;  // shared boxes are packed once
     const int64_t all = copies_ * boxes;
     const int64_t target = destination < 0 ? 0 : ShardShape(shape_, to_, destination).count();
     return addends_ > 1 && MayGather(shard.count(), target, own) ? all : all - own;
@@ -181,18 +181,18 @@ class ShareBounds {
   const DistType &from_, &to_;
   const ReadRoles roles_;
   const bool has_zeros_;
-  std::vector<int> from_cuts_, to_cuts_;  // by dimension: how many axes cut it
+  std::vector<int> from_cuts_, to_cuts_;  // by dimension: the number of axes that cut it
   int64_t addends_ = 1, copies_ = 1;
-  bool has_groups_ = true;  // of ranks, some of which may gather or scatter among themselves
+  bool has_groups_ = true;  // of ranks; some may gather or scatter among themselves
 };
 
-// What a boxing brings to ranks from other hosts.
+// The data that a boxing brings to ranks from other hosts.
 class FarBounds {
  public:
   FarBounds(const TensorType& type, const DistType& from, const DistType& to, const Topology& topology)
       : type_(type), from_(from), to_(to), topology_(topology) {}
 
-  // On the rank that takes in most, in bytes.
+  // On the rank that receives most, in bytes.
   absl::StatusOr<int64_t> Run() {
     int64_t most = 0;
     for (const int rank : to_.placement.ranks()) {
@@ -232,7 +232,7 @@ class FarBounds {
            (type_.ragged >= 0 ? groups * static_cast<int64_t>(sizeof(int32_t)) : 0);
   }
 
-  // All that it may read but what lies on its own host.
+  // Everything that it may read, except data on its own host.
   int64_t FarBytes(const Group& group, int rank) const {
     const Placement &sources = group.reads->from().placement, &readers = group.reads->to().placement;
     const auto [first, end] = topology_.RanksWithin(Distance::kHost, rank);
@@ -262,7 +262,7 @@ bool Boxings::ReadsOtherRanks(const Graph& graph, const Node& node) const {
 
 bool Boxings::SharesAmongProcesses(const Graph& graph, const Node& node) const {
   if (!ReadsOtherRanks(graph, node)) return false;
-  std::map<int, int> process_on;  // by host: the first that was found
+  std::map<int, int> process_on;  // by host: the first process that was found
   const auto is_another = [&](int rank) {
     const int process = topology_.ProcessOf(rank);
     return process_on.try_emplace(topology_.HostOf(rank), process).first->second != process;

@@ -11,7 +11,7 @@
 namespace oneflow {
 namespace {
 
-// How much of a bucket a rank gets before it is full; 0: nothing travels, and it never is.
+// The bytes of a bucket on a rank at which it is full; 0: nothing travels, and it never is.
 int64_t FullBytes(const Topology& topology, const Placement& from, const Placement& to) {
   Link slowest;
   for (const int a : {from.ranks().front(), from.ranks().back()}) {
@@ -52,7 +52,7 @@ class Filling {
 
  private:
   using Way = std::pair<Placement, Placement>;
-  // What is not told apart within a chain.
+  // The kinds of work that a chain distinguishes.
   using Work = std::tuple<Placement, Rate, bool, int>;
   Work WorkOf(NodeId id) const {
     return {*graph_.node(id).placement, ActRate(graph_.node(id)), order_.leads[id], order_.section[id]};
@@ -71,7 +71,7 @@ class Filling {
     }
   }
 
-  // Of boxings: the first node that computes with what they bring.
+  // By boxing: the first node that computes with its result.
   void FindFirstReaders() {
     first_reader_.assign(graph_.num_nodes(), -1);
     for (auto it = order_.sorted.rbegin(); it != order_.sorted.rend(); ++it) {
@@ -86,8 +86,8 @@ class Filling {
     }
   }
 
-  // Sorts boxings by the position of `at`, and calls begin(previous, next) where a further bucket begins. 0 bytes: none
-  // does.
+  // Sorts boxings by the position of `at`, and calls begin(previous, next) where a new bucket begins. 0 bytes: no new
+  // bucket begins.
   template <typename At, typename Begin>
   void Fill(int64_t full, std::vector<NodeId>& boxings, const At& at, const Begin& begin) {
     std::stable_sort(boxings.begin(), boxings.end(),
@@ -133,7 +133,7 @@ class Filling {
     }
   }
 
-  // A node before each cut stands for all of them: the last.
+  // The last node before each cut stands for all nodes before it.
   void Cut() {
     struct State {
       std::set<int>::const_iterator next;

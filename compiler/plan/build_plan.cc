@@ -52,7 +52,7 @@ class PlanBuilder {
   }
 
  private:
-  // Where a value is found: in a register, or (reg < 0) in memory of the rank that made it.
+  // The place of a value: in a register, or (reg < 0) in memory of the rank that made it.
   struct Location {
     int reg = -1;
     int64_t offset = 0;
@@ -117,7 +117,7 @@ void PlanBuilder::MakeActors() {
   }
 }
 
-// The actors, ascending, that read `value`, less one.
+// The actors, ascending, that read `value`, except one.
 std::vector<int> PlanBuilder::Readers(ValueId value, int except_chain) const {
   std::set<int> readers;
   for (NodeId id : consumers_[value]) readers.insert(chains_.chain_of_node[id]);
@@ -136,7 +136,7 @@ bool PlanBuilder::SharedAmongProcesses(ValueId value) const {
   });
 }
 
-// The actors, ascending, that read anything that a chain makes; where there is an order.
+// The actors, ascending, that read any result of a chain; where there is an order.
 std::vector<int> PlanBuilder::ReadersOf(int producer) const {
   std::set<int> readers;
   if (plan_.orders.empty() || plan_.actors[producer].chain < 0) return {};
@@ -189,7 +189,7 @@ void PlanBuilder::MakeDataRegisters() {
   }
 }
 
-// Where a node comes after a value of another chain that its own does not wait for: a register of no bytes.
+// Where a node comes after a value of another chain for which its own chain does not wait: a register of no bytes.
 void PlanBuilder::MakeOrderRegisters() {
   std::set<std::tuple<int, bool, int>> waits;  // producer, per step, consumer
   for (const PhysicalRegister& reg : plan_.registers) {
@@ -214,7 +214,7 @@ int PlanBuilder::FindMutator(ValueId variable) const {
   return -1;
 }
 
-// The actor that publishes what nothing overwrites there.
+// The actor that publishes variables that nothing overwrites there.
 int PlanBuilder::Publisher(const Placement& placement) {
   const auto [it, inserted] = publisher_.emplace(placement, static_cast<int>(plan_.actors.size()));
   if (inserted) {
@@ -258,7 +258,7 @@ absl::Status PlanBuilder::GuardMutated(ValueId variable, int mutator, std::map<K
     reg = it->second;
   }
   plan_.registers[reg].initially_filled = 1;
-  plan_.registers[reg].slots = 1;  // whoever reads it: with another slot the mutator would not wait for them
+  plan_.registers[reg].slots = 1;  // for any readers: with another slot the mutator would not wait for them
   return absl::OkStatus();
 }
 
@@ -311,7 +311,7 @@ absl::Status PlanBuilder::MakePorts() {
   return absl::OkStatus();
 }
 
-// `boxed`: as a boxing reads it, on whatever rank it lies.
+// `boxed`: as a boxing reads it, on any rank.
 PhysicalOperand PlanBuilder::Operand(ValueId value, bool boxed) const {
   PhysicalOperand operand;
   operand.value = value;
@@ -362,7 +362,7 @@ absl::Status PlanBuilder::AddSendBuffers(const Node& node, PhysicalInstruction& 
   return absl::OkStatus();
 }
 
-// For values that are read or fetched: as much as they take.
+// Transfer memory for values that are read or fetched.
 void PlanBuilder::AddTransfer(const Node& node, PhysicalInstruction& instruction) const {
   const OpKind kind = in_.ops.KindOf(node.op);
   if (kind == OpKind::kFetch) {
@@ -388,7 +388,7 @@ bool PlanBuilder::MayNeedScratch(const Node& node) const {
   return in_.kernel_scratch.ops.count(node.op) > 0 || InputsOfOp(graph_, node, in_.ops).size() < node.inputs.size();
 }
 
-// The most that the kernel needs on any rank.
+// The most scratch memory of the kernel on any rank.
 int64_t PlanBuilder::KernelScratchOf(const Node& node) const {
   const auto shards = [&](absl::Span<const ValueId> values, int index) {
     std::vector<ShardType> types;

@@ -13,7 +13,7 @@ bool SameRanks(const Graph& graph, const PhysicalInstruction& a, const PhysicalI
   return from(a) == from(b) && *graph.node(a.node).placement == *graph.node(b.node).placement;
 }
 
-// Where what begins with `first` ends.
+// The end of the group that begins with `first`.
 int EndOfGroup(const Graph& graph, const PhysicalActor& actor, int first) {
   std::set<ValueId> made;
   int end = first;

@@ -11,8 +11,8 @@
 namespace oneflow {
 namespace {
 
-// Plays a step on ranks whose queues do one thing at a time, what is most urgent first. Time is counted in units of
-// cost: the order only has to be good where these are about alike.
+// Plays a step on ranks whose queues do one act at a time, the most urgent first. Time is counted in units of cost: the
+// order only has to be good where these are about equal.
 class Playing {
  public:
   Playing(const WaitGraph& graph, const std::vector<ActorLoad>& loads, int num_classes)
@@ -20,7 +20,7 @@ class Playing {
     for (int actor = 0; actor < static_cast<int>(loads_.size()); ++actor) Consider(actor);
   }
 
-  // The orders of calls, by class. They lack what never happens.
+  // The orders of calls, by class. Calls that never happen are missing.
   std::vector<std::vector<int>> Run() {
     while (true) {
       const auto next =
@@ -60,10 +60,10 @@ class Playing {
     ready_.erase({-loads_[actor].priority, actor});
   }
 
-  // When a queue of a class has nothing more to do.
+  // The time at which a queue of a class is free.
   int64_t& FreeAt(int rank_class, int queue) { return free_at_[{rank_class, queue}]; }
 
-  // Until the next act ends, and with it comes what it causes; false if none is going on.
+  // Until the next act ends, with its effects; false if none is running.
   bool Wait() {
     if (ends_.empty()) return false;
     for (now_ = ends_.top().first; !ends_.empty() && ends_.top().first == now_;) {

@@ -18,8 +18,8 @@ struct Order : Precedence {
   Buckets buckets;
 };
 
-// Whether the edge from `first` to `second` may stay inside one chain. What `accumulate` makes is complete only when
-// the step's acts are.
+// Whether the edge from `first` to `second` may stay inside one chain. The output of `accumulate` is complete only when
+// the acts of the step are.
 bool SameKey(const Graph& graph, const Order& order, NodeId first, NodeId second) {
   const Node &a = graph.node(first), &b = graph.node(second);
   return !IsBoxing(a) && !IsBoxing(b) && !SumsMicroBatches(a) && ActRate(a) == ActRate(b) &&
@@ -39,7 +39,7 @@ std::vector<int> EarliestLevels(const Graph& graph, const Order& order, const st
   return level;
 }
 
-// Levels by which the gradients of a bucket wait for one another; 0 for all other nodes.
+// The levels at which gradients of a bucket wait for one another; 0 for all other nodes.
 std::vector<int> LevelsOfBuckets(const Graph& graph, const Order& order) {
   const std::vector<int> earliest = EarliestLevels(graph, order, std::vector<int>(graph.num_nodes(), 0));
   std::vector<int> least(graph.num_nodes(), 0);
@@ -61,7 +61,7 @@ std::vector<int> FindLevels(const Graph& graph, const Order& order) {
       early[id] = early[id] && (early[before] || IsForward(graph.node(before)));
     }
   }
-  // What only hands a value out comes whenever that is there.
+  // Nodes that only hand values out come whenever the value is there.
   const auto hands_out = [&](NodeId id) { return order.queue[id] == Queue::kHost && order.after[id].empty(); };
   for (auto it = order.sorted.rbegin(); it != order.sorted.rend(); ++it) {
     constexpr int kNever = 1 << 30;
@@ -94,7 +94,7 @@ std::string NameOf(const Graph& graph, const Chain& chain) {
                       others > 0 ? absl::StrCat(" (+", others, ")") : "");
 }
 
-// Orders the nodes of each compute chain so that what only the chain reads lives briefly. `chain_of_node` is set.
+// Orders the nodes of each compute chain so that values within the chain live briefly. `chain_of_node` is set.
 void OrderNodes(const Graph& graph, const Order& order, ChainGraph& result) {
   const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
   std::vector<int> place(graph.num_nodes(), -1);
@@ -129,8 +129,8 @@ void OrderNodes(const Graph& graph, const Order& order, ChainGraph& result) {
 
 void GroupNodes(const Graph& graph, const Order& order, ChainGraph& result) {
   const std::vector<int> level = FindLevels(graph, order);
-  // The part of the step is in a boxing's key, for credits differ between what forward and backward receive; and so is
-  // its bucket, of which each step of the way is by itself. What is before a cut does not wait with what is behind it.
+  // The key of a boxing also has the part of the step, because credits differ between forward and backward, and its
+  // bucket, of which each step of the way is separate. Nodes before a cut do not wait with nodes behind it.
   using Key = std::tuple<int, Queue, Rate, bool, int, int, int, Placement, Placement>;
   std::map<Key, std::vector<NodeId>> groups;
   for (NodeId id : order.sorted) {

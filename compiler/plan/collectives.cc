@@ -25,8 +25,8 @@ Region Within(Region box, const Region& shard) {
   return box;
 }
 
-// What one rank does. Where the others' copies matter, what they must be like follows from counts: a box is no larger
-// than the shards that it lies in, and what a destination reads covers its shard once per addend.
+// The share of one rank. Where properties of other ranks' copies matter, they follow from counts: a box is no larger
+// than the shards that it lies in, and the reads of a destination cover its shard once per addend.
 class Sharing {
  public:
   Sharing(BoxingReads& reads, int rank, int rows)
@@ -75,7 +75,7 @@ class Sharing {
   const int rows_;                  // the dimension of ragged rows, or -1
   const int source_, destination_;  // the rank's places in the two placements, or -1
   CopyProgram own_;                 // of the destination
-  std::vector<int> members_;        // ranks, ascending: who exchanges something, directly or through others of them
+  std::vector<int> members_;        // ranks, ascending: they exchange data, directly or through other members
   std::vector<int> destinations_;   // those of the members, ascending
   BoxingShare share_;
 };
@@ -91,7 +91,7 @@ void Sharing::AddNeighbours(int rank, std::vector<int>& found) const {
   }
 }
 
-// Looks no further when all ranks are found, which in most boxings are neighbours of one another.
+// Stops when all ranks are found; in most boxings they are all neighbours of one another.
 void Sharing::FindMembers() {
   std::set<int> all(reads_.from().placement.ranks().begin(), reads_.from().placement.ranks().end());
   all.insert(reads_.to().placement.ranks().begin(), reads_.to().placement.ranks().end());
@@ -111,7 +111,7 @@ void Sharing::FindMembers() {
   std::sort(destinations_.begin(), destinations_.end());
 }
 
-// Whether every member gives and gets, of shards of these sizes, and gets all of its own.
+// Whether every member sends and receives, with shards of these sizes, and receives all of its own.
 bool Sharing::AllCount(int64_t source_count, int64_t target_count) const {
   return !reads_.MakesAddends() && std::all_of(members_.begin(), members_.end(), [&](int rank) {
     const int s = SourceOf(rank), d = DestinationOf(rank);
@@ -120,7 +120,7 @@ bool Sharing::AllCount(int64_t source_count, int64_t target_count) const {
   });
 }
 
-// Whether the own shard is made of one box of `count` elements from each member.
+// Whether the own shard consists of one box of `count` elements from each member.
 bool Sharing::OwnReadsAll(int64_t count) const {
   return own_.pieces.size() == members_.size() && !own_.zero_fill &&
          std::all_of(own_.pieces.begin(), own_.pieces.end(), [&](const CopyPiece& x) { return Elements(x) == count; });
@@ -131,7 +131,7 @@ CopyPiece Sharing::GivenTo(int destination, const Region& box) const {
                  ShardRegion(reads_.shape(), reads_.to(), destination));
 }
 
-// Whether what is there of a box is one run of elements: of ragged rows, if they are of one group.
+// Whether the filled part of a box is one run of elements: for ragged rows, if they are of one group.
 bool Sharing::FillsRun(const std::vector<int64_t>& extent, const std::vector<int64_t>& stride) const {
   for (int d = 0; d < rows_; ++d) {
     if (extent[d] > 1) return false;
@@ -139,8 +139,8 @@ bool Sharing::FillsRun(const std::vector<int64_t>& extent, const std::vector<int
   return IsRun(extent, stride);
 }
 
-// If the own shard is made of all of every member's, so are shards of the same size: they are covered once, by boxes
-// that are no larger.
+// If the own shard consists of every member's whole shard, so do shards of the same size: they are covered once, by
+// boxes that are no larger.
 bool Sharing::AllGather() {
   if (source_ < 0 || destination_ < 0) return false;
   const int64_t size = static_cast<int64_t>(members_.size()), count = SourceCount(source_);
@@ -170,8 +170,8 @@ bool Sharing::AllGather() {
   return true;
 }
 
-// If the own shard is the sum of a box of each member, there are as many addends as members, and so are shards of the
-// same size.
+// If the own shard is the sum of a box of each member, there are as many addends as members, and the same holds for
+// shards of the same size.
 bool Sharing::ReduceScatter() {
   if (source_ < 0 || destination_ < 0) return false;
   const int64_t size = static_cast<int64_t>(members_.size()), count = TargetCount(destination_);
@@ -181,7 +181,7 @@ bool Sharing::ReduceScatter() {
   }
   share_.call = GroupCall::kReduceScatter;
   share_.sends = share_.receives = true;
-  std::vector<CopyPiece> parts;  // of the own shard; each as a piece for the destination that is its `source`
+  std::vector<CopyPiece> parts;  // of the own shard; each as a piece for the destination in its `source`
   for (const int d : destinations_) {
     parts.push_back(GivenTo(d, *reads_.BoxOf(d, source_)));
     parts.back().source = reads_.to().placement.ranks()[d];
@@ -247,9 +247,8 @@ void Sharing::Send() {
   CopyProgram pack;
   bool in_place = true;
   int64_t packed = 0;
-  std::vector<PlannedTransfer> runs = share_.transfers;  // if sent from where they are
-  // Of ragged rows, by where a box begins: boxes are the same or have nothing in common, and rows for several are
-  // packed once.
+  std::vector<PlannedTransfer> runs = share_.transfers;  // for sending in place
+  // Of ragged rows, by the beginning of a box: boxes are equal or disjoint, and rows for several are packed once.
   std::map<std::vector<int64_t>, int64_t> packed_at;
   for (const int d : destinations_) {
     if (d == destination_) continue;
@@ -283,7 +282,7 @@ void Sharing::Send() {
 }
 
 void Sharing::Receive() {
-  // Received per peer, of which each gives one box.
+  // Received per peer; each sends one box.
   std::vector<int> from(members_.size(), -1);
   const std::vector<CopyPiece>& pieces = own_.pieces;
   bool in_place = !own_.zero_fill;

@@ -25,7 +25,7 @@ CopyPiece PieceOf(const Region& box, int source, const Region& source_shard, con
 CopyProgram CopiesFor(BoxingReads& reads, int index) {
   const Region target = ShardRegion(reads.shape(), reads.to(), index);
   CopyProgram program;
-  absl::flat_hash_set<int64_t> covered;  // where the boxes begin that the target has by now
+  absl::flat_hash_set<int64_t> covered;  // the beginnings of boxes that the target has so far
   int64_t num_covered = 0;
   for (const BoxingPiece& box : reads.PiecesOf(index)) {
     const Region source = ShardRegion(reads.shape(), reads.from(), box.source);

@@ -8,8 +8,8 @@ namespace {
 
 int NumLevels(const ChainGraph& chains) { return chains.chains.empty() ? 1 : chains.chains.back().level + 1; }
 
-// In a schedule: as many as are held at once from whoever fills the register, or first reads anything of it, to whoever
-// reads last; and what comes from other ranks may come meanwhile.
+// In a schedule: as many as are held at once between the producer, or the first reader, and the last reader; data of
+// other ranks may arrive meanwhile.
 int CreditsInSchedule(const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors,
                       const InSchedule& schedule) {
   const int received = actors[reg.producer].queue == Queue::kCommunication ? 1 : 0;
@@ -30,7 +30,7 @@ int CreditsInSchedule(const PhysicalRegister& reg, const std::vector<PhysicalAct
 int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::vector<PhysicalActor>& actors,
                const InSchedule& schedule) {
   const PhysicalActor& producer = actors[reg.producer];
-  // Reading runs ahead of who computes, and who computes does not wait for what is fetched.
+  // Reading runs ahead of computing, and computing does not wait for fetching.
   const bool ahead =
       producer.queue == Queue::kHost ||
       std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](int id) { return actors[id].queue == Queue::kHost; });
@@ -45,7 +45,7 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
   for (int id : reg.consumers) {
     const Chain& consumer = input.chains.chains[actors[id].chain];
     const int distance = std::abs(stage_of(actors[id]) - stage);
-    // To another stage: one slot per stage on the way to be written while the last one is still being read, so that
+    // To another stage: one slot per stage on the way, to be written while the last one is still being read, so that
     // neighbours need not act at the same time.
     credits = std::max(credits, 1 + distance);
     // Kept from forward to backward on one stage: as many as the stage has micro-batches in flight.

@@ -37,7 +37,7 @@ WaitGraph WaitsOf(const PhysicalPlan& plan) {
   return graph;
 }
 
-// Plays a step of a plan's wait graph; where that stops, gives slots, and goes on from there.
+// Plays a step of a plan's wait graph; at a deadlock it adds slots and continues.
 class SlotGiver {
  public:
   SlotGiver(PhysicalPlan& plan, WaitGraph graph) : plan_(plan), graph_(std::move(graph)), player_(graph_) {}
@@ -58,8 +58,8 @@ class SlotGiver {
   }
 
  private:
-  // Who waits when play has stopped waits for somebody who does, so that following waits leads into a circle. Credits
-  // are followed first: more than one circle may go through an actor, and slots can break those.
+  // At a deadlock a waiting actor waits for another waiting one, so following waits leads into a cycle. Credits are
+  // followed first: several cycles may pass through an actor, and slots can break those.
   std::vector<Wait> CircleFrom(int actor) const {
     std::vector<Wait> path;
     absl::flat_hash_map<int, size_t> place;  // of an actor on the path
@@ -73,12 +73,12 @@ class SlotGiver {
     return path;
   }
 
-  // Whether it is for a slot of a register that may have more: not one that is state.
+  // Whether it waits for a slot of a register that may get more: not one that is state.
   bool IsToBeGiven(const Wait& wait) const {
     return wait.credit && plan_.registers[wait.reg].variable < 0 && plan_.registers[wait.reg].initially_filled == 0;
   }
 
-  // -1: the circle is made of data and turns.
+  // -1: the cycle consists of data and turns.
   int CheapestOn(const std::vector<Wait>& circle) const {
     int cheapest = -1;
     const auto price = [&](int reg) { return std::pair(plan_.registers[reg].slot_stride, reg); };
@@ -96,7 +96,7 @@ class SlotGiver {
 }  // namespace
 
 void GiveEnoughSlots(PhysicalPlan& plan) {
-  if (plan.orders.empty()) return;  // chains have no circle
+  if (plan.orders.empty()) return;  // chains have no cycle
   WaitGraph graph = WaitsOf(plan);
   if (CheckRates(graph).ok()) SlotGiver(plan, std::move(graph)).Run();
 }

@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-// Ascending by class, ticks that touch or overlap as one.
+// Ascending by class; ticks that touch or overlap become one.
 void Normalize(std::vector<Ticks>& ticks) {
   std::sort(ticks.begin(), ticks.end(), [](const Ticks& a, const Ticks& b) {
     return std::tie(a.rank_class, a.first) < std::tie(b.rank_class, b.first);
@@ -36,7 +36,7 @@ constexpr int kNone = INT_MIN / 2;
 
 }  // namespace
 
-// Finds the clock of one class after the other, and what it says of acts and registers.
+// Finds the clock of one class after the other, and the times of acts and registers on it.
 class LifetimeFinder {
  public:
   LifetimeFinder(const PlanInput& input, const PhysicalPlan& plan, Lifetimes& out)
@@ -112,9 +112,9 @@ class LifetimeFinder {
     return line;
   }
 
-  // Sets `position_` by the clock; `after_`: the last act of the clock that each act here is or waits for, those of the
-  // step before at negative positions; `before_`: the first that it is or that waits for it, those of the next step
-  // from the clock's size on.
+  // Sets `position_` by the clock. `after_`: the last clock act that each act here is or waits for; acts of the step
+  // before have negative positions. `before_`: the first clock act that it is or that waits for it; acts of the next
+  // step have positions from the clock's size on.
   void Compare() {
     for (const int act : acts_here_) position_[act] = kNone;
     for (int p = 0; p < size(); ++p) position_[clock_[p]] = p;
@@ -164,7 +164,7 @@ class LifetimeFinder {
     }
   }
 
-  // The longest part of the line that closes: its first act waits for the last one of the step before.
+  // The longest part of the line that closes: its first act waits for its last one of the step before.
   void FindClock() {
     clock_ = LongestLine();
     Compare();
@@ -210,7 +210,7 @@ class LifetimeFinder {
     }
   }
 
-  // Where an act off the clock may happen.
+  // The gaps in which an act off the clock may happen.
   std::pair<int64_t, int64_t> GapsOf(int act) const {
     const int64_t first = FirstTickOf(act);
     return {first, before_[act] == -kNone ? first + tick_.back() : GapAt(before_[act])};
@@ -226,7 +226,7 @@ class LifetimeFinder {
     }
   }
 
-  // An actor by sending acts on sources too, which do not have what it makes.
+  // An actor by sending also acts on sources, which do not have its results.
   bool HasPlace(const PhysicalRegister& reg) const {
     const std::vector<int>& in = input_.classes.In(reg.placement);
     return std::binary_search(in.begin(), in.end(), class_);
@@ -264,8 +264,8 @@ class LifetimeFinder {
 
   static constexpr int64_t kNever = int64_t{1} << 40;
 
-  // When the instances of an act, on whatever rank, that read a register of this rank are done; whether the act itself
-  // ends then.
+  // The tick at which all instances of an act, on any rank, that read a register of this rank are done; and whether the
+  // act itself ends then.
   std::pair<int64_t, bool> LastTickOf(int act, const Reading& reading) {
     if (clock_.empty() || !reading.own || !reading.reach.has_value() || !IsHere(act)) return {kNever, false};
     if (*reading.reach != 0) return {CoverOf(act, *reading.reach), false};
@@ -276,7 +276,7 @@ class LifetimeFinder {
   // The gap before the first act of the clock that follows the act on all ranks that differ along `axes`.
   int64_t CoverOf(int act, uint32_t axes) {
     const Placement& placement = plan_.actors[waits_.actor_of(act)].placement;
-    int at = -kNone;  // the act of the clock that follows it on each rank by itself
+    int at = -kNone;  // the clock act that follows it on each single rank
     if (IsOnClock(act)) {
       at = position_[act];
     } else {
@@ -299,7 +299,7 @@ class LifetimeFinder {
     return GapAt(cover);
   }
 
-  // By position on the clock: the first act behind it that waits, on every rank, for what the act before it made on all
+  // By position on the clock: the first later act that waits, on every rank, for results of the act before it on all
   // ranks that differ along `axes`; -1: none.
   const std::vector<int>& CoversOf(uint32_t axes) {
     const auto [it, inserted] = covers_.try_emplace(axes, std::vector<int>(size(), -1));
@@ -312,7 +312,7 @@ class LifetimeFinder {
     return it->second;
   }
 
-  // Whether on every rank `act` reads what `made` has made on all ranks that differ along `axes`.
+  // Whether on every rank `act` reads the results of `made` on all ranks that differ along `axes`.
   bool GroupWaitedFor(int act, int made, uint32_t axes) const {
     const PhysicalActor& actor = plan_.actors[waits_.actor_of(act)];
     const int maker = waits_.actor_of(made);
@@ -334,7 +334,7 @@ class LifetimeFinder {
   std::vector<std::vector<int>> actors_;  // by class
   std::vector<int> order_;                // of each act: its place in waits_.sorted()
 
-  // Of the class at hand.
+  // Of the current class.
   int class_ = 0;
   std::vector<int> here_;  // by actor: the last class that it was found in
   std::vector<int> acts_here_;
@@ -357,7 +357,7 @@ std::vector<Ticks> Lifetimes::OfInstructions(int actor, int first, int last) con
   return ticks;
 }
 
-// On the circle.
+// Ticks are taken round the clock.
 void Lifetimes::Add(int rank_class, int64_t first, int64_t last, bool certain, std::vector<Ticks>& out) const {
   const int64_t ticks = clocks_[rank_class].num_ticks;
   if (last - first + 1 >= ticks) {

@@ -15,7 +15,7 @@ namespace {
 
 using Waits = WaitExpansion::Waits;
 
-// The acts that lie on cycles or only wait for such: what remains when everything that can happen has happened.
+// The acts that lie on cycles or wait only for such: those that remain when everything possible has happened.
 std::vector<bool> Stuck(const WaitExpansion& acts) {
   std::vector<int> waits(acts.size());
   std::vector<std::vector<int>> waiters(acts.size());
@@ -37,9 +37,8 @@ std::vector<bool> Stuck(const WaitExpansion& acts) {
   return stuck;
 }
 
-// Numbers the acts on cycles, those that are on one cycle alike (strongly connected components: Tarjan's algorithm
-// without recursion). -1 for all others; stuck acts among them that only wait for a cycle, from which a search would
-// find none.
+// Numbers the acts on cycles, with one number per strongly connected component (Tarjan's algorithm without recursion).
+// -1 for all others, among them stuck acts that only wait for a cycle: a search from them would find none.
 class Circles {
  public:
   explicit Circles(const WaitExpansion& acts)
@@ -75,7 +74,7 @@ class Circles {
     }
   }
 
-  // `first` and all that were entered behind it and are still open.
+  // `first` and all later entered acts that are still open.
   void Close(int first) {
     const auto& edges = acts_.edges(first);
     const bool waits_for_itself =
@@ -93,11 +92,11 @@ class Circles {
   std::vector<int> order_, low_;  // when an act was entered, and the first open one that it leads to
   std::vector<bool> is_open_;
   std::vector<int> open_;
-  std::vector<std::pair<int, size_t>> path_;  // acts, and which of their edges is next
+  std::vector<std::pair<int, size_t>> path_;  // acts, and the next edge of each
   std::vector<int> of_;
 };
 
-// Finds short cycles from single acts that are on one. Its memory is cleared of what a search reached only.
+// Finds short cycles from single acts on cycles. Only memory that a search touched is cleared.
 class CycleSearch {
  public:
   CycleSearch(const WaitExpansion& acts, const std::vector<int>& circles)
@@ -149,7 +148,7 @@ class CycleSearch {
   size_t effort_ = 0;
 };
 
-// What searches for the best way to say what is wrong may cost together, in acts and edges.
+// The total cost, in acts and edges, of searches for the best explanation.
 size_t MostEffort(const WaitExpansion& acts) { return 64 * static_cast<size_t>(acts.size()) + (size_t{1} << 22); }
 
 bool HasDeadCycle(const WaitGraph& graph) {
@@ -157,7 +156,7 @@ bool HasDeadCycle(const WaitGraph& graph) {
   return std::find(stuck.begin(), stuck.end(), true) != stuck.end();
 }
 
-// The fewest slots more that make the whole plan live, if so many as fill a step do; more never harm.
+// The fewest additional slots that make the whole plan live, if the slots of a full step do; more never harm.
 std::optional<int> SlotsToAdd(const WaitGraph& graph, int reg) {
   WaitGraph changed = graph;
   const auto is_live_with = [&](int more) {
@@ -312,8 +311,8 @@ std::optional<std::vector<Wait>> FindDeadCycle(const WaitGraph& graph) {
   const std::vector<int> circles = Circles(acts).Take();
   CycleSearch search(acts, circles);
   std::vector<Wait> best;
-  // The first search finds a cycle, every other is bounded by the shortest so far. What they may cost together is
-  // bounded too, so that a large plan gets a short cycle in linear time where a small one gets the shortest.
+  // The first search finds a cycle, every other is bounded by the shortest so far. Their total cost is bounded too, so
+  // a large plan gets a short cycle in linear time where a small one gets the shortest.
   size_t effort = 0;
   for (int v = 0; v < acts.size() && effort < MostEffort(acts); ++v) {
     if (circles[v] < 0) continue;

@@ -16,7 +16,7 @@ struct Life {
   int64_t num_bytes = 0;
   int first = 0;    // instruction that writes it
   int last = 0;     // last instruction that touches it
-  Content content;  // what it held first
+  Content content;  // its first content
 };
 
 // The buffers of one act's workspace: values, merged where an op works in place.
@@ -79,7 +79,7 @@ Buffers FindBuffers(const PlanInput& input, const PhysicalActor& actor) {
   return buffers;
 }
 
-// Collects what needs memory in the plan's regions, and writes down where it was put.
+// Collects everything that needs memory in the plan's regions, and writes down the offsets.
 class Assignment {
  public:
   Assignment(const PlanInput& input, PhysicalPlan& plan) : input_(input), plan_(plan), lifetimes_(input, plan) {}
@@ -109,11 +109,11 @@ class Assignment {
   }
 
  private:
-  // Whose offset a claim is, and what it is for.
+  // The owner of a claim's offset, and its purpose.
   struct Target {
     std::vector<int64_t*> offsets;
     MemoryUse use = MemoryUse::kActivations;
-    ValueId value = -1;  // that it holds, or the first of them
+    ValueId value = -1;  // the value in it, or the first of several
   };
 
   MemoryUse UseOf(ValueId value) const {
@@ -142,7 +142,7 @@ class Assignment {
     targets_[zone].push_back({{&reg.offset}, UseOf(reg.first_value), reg.first_value});
   }
 
-  // Kept from act to act. What comes of other hosts may come at any time.
+  // Kept from act to act. Data of other hosts may arrive at any time.
   void ClaimPinned(int id) {
     PhysicalActor& actor = plan_.actors[id];
     ValueId first = -1;
@@ -162,7 +162,7 @@ class Assignment {
     if (actor.pinned > 0) ClaimForAllActs(actor, actor.pinned, {{&actor.pinned_offset}, UseOf(first), first});
   }
 
-  // Of what a boxing reads, rows and counts.
+  // The slots of a boxing's input: rows and counts.
   int64_t SlotsOf(const PhysicalInstruction& boxing) const {
     int slots = 1;
     for (const PhysicalOperand& x : boxing.inputs) {
@@ -198,7 +198,7 @@ class Assignment {
       claim.num_bytes = life.num_bytes;
       const std::vector<Ticks> when = lifetimes_.OfInstructions(id, life.first, life.last);
       claim.when.assign(when.begin(), when.end());
-      if (actor.queue == Queue::kCompute) {  // all other queues' acts may be going on beside those of any queue
+      if (actor.queue == Queue::kCompute) {  // acts of all other queues may run beside those of any queue
         claim.actor = id;
         claim.first = life.first;
         claim.last = life.last;

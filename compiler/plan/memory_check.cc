@@ -41,14 +41,14 @@ absl::Status CheckDisjoint(std::vector<Interval> intervals, int64_t size, absl::
   return absl::OkStatus();
 }
 
-// A piece of a plan's region and when it is in use.
+// A part of a plan's region and its time of use.
 struct Use {
   Interval at;
   Ticks when;
   bool workspace = false;
 };
 
-// Goes through the ticks of one zone of one class and looks at what each use finds in use.
+// Goes through the ticks of one zone of one class and checks each use against those in use.
 class Sweep {
  public:
   explicit Sweep(const std::vector<Use>& uses) : uses_(uses) {}
@@ -74,8 +74,8 @@ class Sweep {
   }
 
  private:
-  // What is in use on the same bytes, or null. Workspaces of computing are not compared with one another: one such act
-  // is executed at a time, and what happens in it is looked at by itself.
+  // The use on the same bytes, or null. Workspaces of computing are not compared with one another: one such act runs at
+  // a time, and its inside is checked separately.
   const Use* Begin(int id) {
     const Use& use = uses_[id];
     auto next = lasting_.lower_bound(use.at.begin);
@@ -104,7 +104,7 @@ class Sweep {
   }
 
   const std::vector<Use>& uses_;
-  std::map<int64_t, int> lasting_;  // by where they begin: registers and pinned memory, which are disjoint
+  std::map<int64_t, int> lasting_;  // by their beginning: registers and pinned memory, which are disjoint
   std::set<int> workspaces_;
 };
 
@@ -124,7 +124,7 @@ class Checker {
 
  private:
   using What = std::pair<ValueId, PhysicalOperand::Part>;
-  using Content = std::map<int64_t, std::pair<int64_t, What>>;  // begin -> (end, what lies there)
+  using Content = std::map<int64_t, std::pair<int64_t, What>>;  // begin -> (end, content)
 
   std::string NameOf(ValueId value) const { return in_.graph.node(in_.graph.value(value).producer).name; }
   std::string NameOf(const What& what) const {
@@ -132,7 +132,7 @@ class Checker {
     return absl::StrCat(kPrefixes[static_cast<int>(what.second)], NameOf(what.first));
   }
 
-  // Of every class, by zone: variables, and what lies in the plan's region.
+  // Of every class, by zone: variables, and the contents of the plan's region.
   using Zones = std::vector<std::array<std::vector<Interval>, kNumZones>>;
   using Regions = std::vector<std::array<std::vector<Use>, kNumZones>>;
 
@@ -197,7 +197,7 @@ class Checker {
     return Sweep(uses).Run(NameOfZone(rank_class, zone));
   }
 
-  // What lies in the workspace from the instruction that writes it to the last that reads it.
+  // The contents of the workspace, each from its first write to its last read.
   void AddWorkspace(int id, const Lifetimes& lifetimes, Regions& regions) const {
     struct Life {
       Interval at;
@@ -268,7 +268,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // That the actor's pinned memory holds what its acts leave there, each by itself.
+  // The actor's pinned memory holds the kept values of its acts, each by itself.
   static absl::Status CheckPinned(const PhysicalActor& actor) {
     std::vector<Interval> intervals;
     for (const PhysicalInstruction& instruction : actor.instructions) {
@@ -280,7 +280,7 @@ class Checker {
     return CheckDisjoint(std::move(intervals), actor.pinned, "pinned memory");
   }
 
-  // What is called together, as one instruction.
+  // Boxings that are called together count as one instruction.
   static std::vector<PhysicalInstruction> Joined(const PhysicalActor& actor) {
     std::vector<PhysicalInstruction> joined;
     for (int i = 0; i < static_cast<int>(actor.instructions.size()); ++i) {

@@ -8,7 +8,7 @@
 namespace oneflow {
 namespace {
 
-// Counts who still reads each buffer.
+// Counts the remaining readers of each buffer.
 class Readers {
  public:
   Readers(absl::Span<const OrderedNode> nodes, size_t num_buffers) : left_(num_buffers, 0) {
@@ -52,7 +52,7 @@ class Scheduler {
   }
 
  private:
-  // What the node takes less what it frees.
+  // The memory that the node takes, less the memory that it frees.
   int64_t Growth(int node) const {
     int64_t growth = 0;
     for (const int buffer : nodes_[node].makes) growth += bytes_[buffer];
@@ -73,7 +73,7 @@ class Scheduler {
     for (const int buffer : nodes_[node].reads) {
       readers_.Read(buffer);
       if (readers_.left(buffer) != 1) continue;
-      // Whoever is left frees it now.
+      // The last reader frees it now.
       for (const int reader : readers_of_[buffer]) {
         if (growing_.erase(reader) > 0) MakeReady(reader);
       }

@@ -53,7 +53,7 @@ int ActPlaces::MostAhead(int first, int second) const {
     while (other != of_actor_[second].end() && other->order < in.order) ++other;
     if (other == of_actor_[second].end()) break;
     if (other->order != in.order) continue;
-    size_t done = 0;  // of the other's acts, those before this one
+    size_t done = 0;  // acts of the other actor before this one
     for (size_t i = 0; i < in.places.size(); ++i) {
       while (done < other->places.size() && other->places[done] < in.places[i]) ++done;
       most = std::max(most, static_cast<int>(i + 1) - static_cast<int>(done));

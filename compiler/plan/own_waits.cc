@@ -34,7 +34,7 @@ OwnWaits::OwnWaits(const PlanInput& input, const PhysicalPlan& plan) : input_(in
 // `act` waits for act `other_act` of an actor, counted from the beginning of this step.
 void OwnWaits::Add(int act, int other, int64_t other_act) {
   const int64_t steps_back = -FloorDiv(other_act, NumActs(plan_.actors[other]));
-  if (steps_back > 1) return;  // follows from the wait of the act between
+  if (steps_back > 1) return;  // it follows from the wait of the act between
   const int64_t in_step = other_act + steps_back * NumActs(plan_.actors[other]);
   waits_[act].push_back({static_cast<int>(first_act_[other] + in_step), steps_back == 1});
 }
@@ -64,7 +64,7 @@ Reading OwnWaits::ReadingOf(const PhysicalActor& actor, int id) const {
     if (reading.reach.has_value()) *reading.reach |= reach->axes;
     reading.groups.push_back(reach->axes);
   }
-  // What is no boxing's source is read on its own rank; where ranks send, by those that have something to do.
+  // A register that is no boxing's source is read on its own rank; where ranks send, by those with work to do.
   if (!boxed) reading.own = !sends || regular;
   if (plan_.registers[id].others_only) reading.own = false;
   return reading;

@@ -13,7 +13,7 @@
 namespace oneflow {
 namespace {
 
-// Claims by the times of each class, a time being a run of ticks.
+// Claims by the times of each class; a time is a run of ticks.
 class Calendar {
  public:
   explicit Calendar(const std::vector<Clock>& clocks) {
@@ -31,7 +31,7 @@ class Calendar {
       for (int run = ticks.first / width; run <= ticks.last / width; ++run) runs[run].in_use.push_back(id);
     }
   }
-  // Calls visit(id) for all that may be in use at the same time as `claim`, some of them more than once.
+  // Calls visit(id) for all claims that may be in use at the same time as `claim`, some of them more than once.
   template <typename Visit>
   void ForEachNear(const Claim& claim, Visit&& visit) const {
     for (const Ticks& ticks : claim.when) {
@@ -53,9 +53,9 @@ class Calendar {
   std::vector<std::vector<Run>> runs_;
 };
 
-// The first offset of `size` bytes beside the runs [begin, end) that are taken, whose order does not matter. Where
-// something is taken the search goes on behind it, until it has gone through all runs and met none: twice or three
-// times where runs lie in the order of their making. Runs in a worse order are sorted.
+// The first free offset of `size` bytes beside the taken runs [begin, end), in any order. At a taken run the search
+// moves behind it, until it has passed all runs without a conflict: two or three passes where runs are in the order of
+// their making. Runs in a worse order are sorted.
 int64_t FirstFit(std::vector<std::pair<int64_t, int64_t>>& taken, int64_t size) {
   constexpr int kMostRounds = 6;
   int64_t offset = 0;
@@ -106,12 +106,12 @@ class Packer {
 
   const absl::Span<const Claim> claims_;
   Calendar calendar_;
-  std::vector<int> seen_;  // by claim: for whom it was last looked at
+  std::vector<int> seen_;  // by claim: the claim for which it was last visited
   std::vector<std::pair<int64_t, int64_t>> taken_;
   Packing packing_;
 };
 
-// Memory that is taken and given back as time goes on; what fits best is taken.
+// Memory that is allocated and freed over time; the best fit is taken.
 class FreeList {
  public:
   int64_t Take(int64_t size) {
@@ -141,7 +141,7 @@ class FreeList {
   int64_t end() const { return end_; }
 
  private:
-  // At the end, from what is free there.
+  // At the end, including the free memory there.
   int64_t Grow(int64_t size) {
     int64_t begin = end_;
     if (!by_begin_.empty()) {
@@ -169,9 +169,8 @@ class FreeList {
   int64_t end_ = 0;
 };
 
-// Packs by going through time, class by class, n log n. What is in several classes, or in use twice, lies below all
-// that, as if it were in use all the time; and so do the workspaces of acts that the clock does not place, all on the
-// same bytes.
+// Packs by going through time, class by class, n log n. Claims in several classes, or in use twice, lie below all
+// others, as if in use all the time. So do the workspaces of acts that the clock does not place, all on the same bytes.
 class TimePacker {
  public:
   TimePacker(absl::Span<const Claim> claims, const std::vector<Clock>& clocks)
@@ -201,7 +200,7 @@ class TimePacker {
   }
 
  private:
-  // Workspaces of an actor by themselves, then all that lasts, one behind the other.
+  // Workspaces of each actor first, then all lasting claims, one behind the other.
   void PackBelow(const std::vector<Claim>& below, const std::vector<int>& ids) {
     std::map<int, std::vector<int>> of_actor;
     for (size_t i = 0; i < below.size(); ++i) {
@@ -272,7 +271,7 @@ std::vector<int> OrderBy(size_t n, const Key& key) {
   return order;
 }
 
-// The largest part by which a class is above its bound.
+// The greatest part by which a class exceeds its bound.
 double Gap(const Packing& packing, const std::vector<int64_t>& bound) {
   double gap = 0;
   for (size_t c = 0; c < bound.size(); ++c) {
@@ -287,7 +286,7 @@ int64_t NumTicks(const Claim& claim) {
   return ticks;
 }
 
-// The most that an actor's workspace holds at one instruction.
+// The most bytes in an actor's workspace at one instruction.
 std::pair<int64_t, int> WorkspacePeak(const std::vector<const Claim*>& workspace) {
   std::map<int, int64_t> change;
   for (const Claim* claim : workspace) {
@@ -303,7 +302,7 @@ std::pair<int64_t, int> WorkspacePeak(const std::vector<const Claim*>& workspace
   return peak;
 }
 
-// Only the bound and where it is reached.
+// Only the bound and its time.
 Packing Bound(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) {
   std::vector<std::vector<int64_t>> lasting, in_use;  // by class and tick: without workspaces, and with them
   for (const Clock& clock : clocks) lasting.emplace_back(clock.num_ticks + 1, 0);
@@ -351,14 +350,14 @@ Packing Bound(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) 
   return result;
 }
 
-// A packing this close to its bound, as a part of it, is not improved; nor is one that has been tried so often, or with
-// so many looks from one claim at another in all.
+// A packing this close to its bound, as a part of it, is not improved; nor is one after so many tries, or after so many
+// comparisons of claims.
 constexpr double kEnough = 0.005;
 constexpr int kMovesToFront = 8;
 constexpr int kMostTries = 300;
 constexpr double kMostLooks = 1e7;
 
-// How many claims all claims would look at, near enough.
+// An estimate of the comparisons of all claims.
 double NumNear(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) {
   std::vector<double> weight(clocks.size(), 0), number(clocks.size(), 0);
   for (const Claim& claim : claims) {
@@ -398,7 +397,7 @@ void MoveToFront(const std::vector<int>& some, std::vector<int>& order) {
 
 bool Meet(const Claim& a, const Claim& b) {
   if (a.actor >= 0 && b.actor >= 0) return a.actor == b.actor && a.first <= b.last && b.first <= a.last;
-  size_t begin = 0;  // of those of b in the class at hand
+  size_t begin = 0;  // in b, of the current class
   for (const Ticks& x : a.when) {
     while (begin < b.when.size() && b.when[begin].rank_class < x.rank_class) ++begin;
     for (size_t i = begin; i < b.when.size() && b.when[i].rank_class == x.rank_class; ++i) {
@@ -431,7 +430,7 @@ Packing Pack(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) {
     }
     return top;
   };
-  // What lasts longest at the bottom, where it leaves no holes.
+  // The longest lasting at the bottom, where they leave no holes.
   const auto lasting = [&](int id) { return NumTicks(claims[id]) + size(id) / 1e18; };
   int tries = 0;
   const auto enough = [&] { return least <= kEnough || (tries > 0 && tries * near > kMostLooks); };
@@ -441,7 +440,7 @@ Packing Pack(absl::Span<const Claim> claims, const std::vector<Clock>& clocks) {
       MoveToFront(try_order(order), order);
     }
   }
-  // Sizes that are a little off lead to other orders.
+  // Slightly different sizes lead to other orders.
   std::mt19937 random(1);
   while (!enough() && tries < kMostTries) {
     const auto about = [&](int id) { return size(id) * (1 + 0.5 * (random() % 1024) / 1024); };

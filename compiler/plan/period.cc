@@ -8,10 +8,10 @@
 namespace oneflow {
 namespace {
 
-// Finds the maximum cycle ratio by raising a guess. For a guess, acts get times to begin at, such that nobody begins
-// before what it waits for is done, `guess` later for every token; they are moved back as often as one is violated.
-// Either all come to rest, and the guess is enough; or the waits that moved acts last close a circle, whose ratio is
-// a better guess. Acts are gone through in the order of a step, so that a pass settles all that holds no token.
+// Finds the maximum cycle ratio by raising a guess. For a guess, every act gets a begin that is not before the end of
+// the acts that it waits for, minus `guess` for every token; begins are moved while a wait is violated. Either all come
+// to rest, and the guess is enough; or the waits that moved acts last close a cycle, whose ratio is a better guess.
+// Acts are visited in the order of a step, so a pass settles all waits without a token.
 class CycleRatio {
  public:
   CycleRatio(const WaitGraph& graph, const ActTimes& times)
@@ -27,7 +27,7 @@ class CycleRatio {
     }
     double sum = 0;
     for (double seconds : seconds_) sum += seconds;
-    least_move_ = 1e-14 * sum;  // more than what rounding makes of sums of these
+    least_move_ = 1e-14 * sum;  // above the rounding errors of sums of these
     SortActs();
   }
 
@@ -40,7 +40,7 @@ class CycleRatio {
  private:
   using Edge = WaitExpansion::Edge;
 
-  // What an act waits for within a step comes before it.
+  // Within a step, an act comes behind the acts that it waits for.
   void SortActs() {
     std::vector<int> waits(acts_.size(), 0);
     std::vector<std::vector<int>> waiters(acts_.size());
@@ -74,7 +74,7 @@ class CycleRatio {
     return moved;
   }
 
-  // Looks for circles among the waits that moved acts last, and takes the one of the largest ratio for the next guess.
+  // Searches for cycles among the waits that moved acts last; the largest ratio becomes the next guess.
   void Raise() {
     std::vector<int> seen(acts_.size(), -1);
     const Period before = best_;
@@ -105,7 +105,7 @@ class CycleRatio {
 
   const WaitExpansion acts_;
   std::vector<double> seconds_;        // of an act
-  std::vector<double> begin_;          // when it begins in a step, at the earliest
+  std::vector<double> begin_;          // its earliest begin in a step
   std::vector<const Edge*> moved_by_;  // the wait that decided that
   std::vector<int> sorted_;
   double least_move_ = 0;
@@ -114,7 +114,7 @@ class CycleRatio {
 
 std::string Milliseconds(double seconds) { return absl::StrFormat("%.4g ms", seconds * 1e3); }
 
-// Waits from `at` on that come several times in a row, for act after act: how many, and how often; {1, 1} if none do.
+// Waits from `at` on that repeat in a row, act after act: how many, and how often; {1, 1} if none do.
 std::pair<size_t, size_t> Repeated(const std::vector<Wait>& cycle, size_t at) {
   const auto alike = [&](size_t a, size_t b) {
     return cycle[a].actor == cycle[b].actor && cycle[a].reg == cycle[b].reg && cycle[a].credit == cycle[b].credit;
@@ -147,7 +147,7 @@ Period BestPeriod(const WaitGraph& graph, const ActTimes& times) {
   for (size_t q = 0; q < times.queues.size(); ++q) {
     double busy = 0;
     for (int actor : times.queues[q]) busy += times.seconds[actor] * graph.actors[actor].acts_per_step;
-    // Where a circle says the same, it says more.
+    // A cycle with the same value says more.
     if (busy <= best.seconds * (1 + 1e-12)) continue;
     best = Period{busy, {}, 0, static_cast<int>(q)};
   }
@@ -157,7 +157,7 @@ Period BestPeriod(const WaitGraph& graph, const ActTimes& times) {
 std::vector<WhatIf> WhatIfOneSlotMore(const WaitGraph& graph, const ActTimes& times, const Period& period) {
   std::vector<int> registers;
   for (const Wait& wait : period.cycle) {
-    // What starts filled is state, which has one place.
+    // A register that starts filled is state, which has one place.
     if (wait.credit && graph.registers[wait.reg].initially_filled == 0) registers.push_back(wait.reg);
   }
   std::sort(registers.begin(), registers.end());

@@ -15,7 +15,7 @@ Queue QueueOf(const Node& node, const OpRegistry& ops) {
   return kind == OpKind::kData || kind == OpKind::kFetch ? Queue::kHost : Queue::kCompute;
 }
 
-// Edges of data and of order, and behind all readers of a variable those that overwrite it, one after the other.
+// Edges of data and of order; behind all readers of a variable its mutations, one after the other.
 void AddEdges(const Graph& graph, const Mutations& mutations, Precedence& result) {
   const std::vector<std::vector<NodeId>> consumers = graph.Consumers();
   for (ValueId value = 0; value < graph.num_values(); ++value) {
@@ -42,7 +42,7 @@ void AddEdges(const Graph& graph, const Mutations& mutations, Precedence& result
   }
 }
 
-// What makes gradients that travel to the update, and nothing else: whoever waits for the network waits for these.
+// Nodes that make gradients for the update, and nothing else: nodes that wait for the network wait for these.
 std::vector<bool> SendersOfGradients(const Graph& graph, const Precedence& order) {
   const int n = graph.num_nodes();
   std::vector<bool> goes_to_update(n, false);  // boxings
@@ -63,7 +63,7 @@ std::vector<bool> SendersOfGradients(const Graph& graph, const Precedence& order
   return sends;
 }
 
-// False if some nodes wait in a circle.
+// False if some nodes wait in a cycle.
 bool Sort(const std::vector<bool>& first, Precedence& result) {
   const int n = static_cast<int>(result.before.size());
   std::vector<int> missing(n);

@@ -14,7 +14,7 @@ RankClasses::RankClasses(const std::vector<const Graph*>& graphs, int num_ranks)
       if (graph->value(value).dist.has_value()) in_.try_emplace(graph->value(value).dist->placement);
     }
   }
-  // Each placement cuts every class into what it has and what it has not.
+  // Each placement cuts every class into a part inside and a part outside.
   int num_classes = 1;
   for (const auto& [placement, classes] : in_) {
     std::map<int, int> inside;  // old class to new

@@ -8,7 +8,7 @@ namespace {
 ActionKind KindOf(const Node& node, bool splits_backward) {
   if (IsForward(node)) return ActionKind::kForward;
   if (!splits_backward) return ActionKind::kBackward;
-  // What is computed again belongs to the gradients of inputs, of which the first waits for it.
+  // Recomputation belongs to the gradients of inputs, the first of which waits for it.
   const bool of_weight = node.role == Role::kWeightGradient || node.role == Role::kReduction;
   return of_weight ? ActionKind::kWeightGradient : ActionKind::kInputGradient;
 }

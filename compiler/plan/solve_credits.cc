@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-// Periods that differ by less are the same: far above rounding, far below what anybody measures.
+// Periods that differ by less are equal: far above rounding, far below any measurement.
 constexpr double kSame = 1e-9;
 // More than any act waits for in the steps that matter.
 constexpr int kSlotsWithoutEnd = 1 << 20;
@@ -66,7 +66,7 @@ class CreditSolver {
                                                       InMilliseconds(goal_.seconds)));
   }
 
-  // Until the target is reached, or nothing that would help has room.
+  // Until the target is reached, or no register that would help has room.
   Period Climb() {
     Period period = BestPeriod(graph_, times_);
     while (!Reaches(period, target_)) {
@@ -105,8 +105,8 @@ class CreditSolver {
     return bytes_.Most(slots) <= goal_.most_bytes;
   }
 
-  // A circle that is longer than the target has a register that may grow: those without are in the target. -1 if none
-  // has room.
+  // A cycle that is longer than the target has a register that may grow: cycles without are part of the target. -1 if
+  // none has room.
   int Cheapest(const Period& period) const {
     int cheapest = -1;
     for (const Wait& wait : period.cycle) {
@@ -126,7 +126,7 @@ class CreditSolver {
     for (const int reg : registers) Lower(reg, target);
   }
 
-  // More slots never harm, so the fewest that do are found by halving.
+  // More slots never harm, so bisection finds the fewest that are enough.
   void Lower(int reg, double target) {
     if (!CanChange(reg)) return;
     int& slots = graph_.registers[reg].slots;
