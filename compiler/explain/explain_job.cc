@@ -1,4 +1,4 @@
-// The whole job: summaries, and what is worth a look first.
+// The whole job: summaries, and the most important facts first.
 #include <algorithm>
 #include <map>
 
@@ -72,7 +72,7 @@ class GraphText {
     absl::StrAppend(&out_, "  on a mesh of its own, ", own->second.whole().ToString(), "\n");
   }
 
-  // What backward makes again, and what it reads of that: so much less is kept of each micro-batch.
+  // Values that backward makes again, and their kept inputs: the difference is saved per micro-batch.
   void Recomputation() {
     int64_t num_nodes = 0, bytes = 0;
     double seconds = 0;
@@ -100,7 +100,7 @@ class GraphText {
     return *std::max_element(seconds.begin(), seconds.end());
   }
 
-  // How many layouts along how many axes come from where.
+  // The number of layouts along axes, by their origin.
   void Origins() {
     std::map<Origin::Kind, int> counts;
     for (ValueId value = 0; value < facts_.placed.num_values(); ++value) {

@@ -1,4 +1,4 @@
-// One tensor, or one node with all it makes.
+// One tensor, or one node with all its outputs.
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
@@ -20,7 +20,7 @@ constexpr size_t kMaxListed = 60;
 
 class NodeText {
  public:
-  // `prices`: what selection says of the node's layouts; may be empty.
+  // `prices`: selection's prices of the node's layouts; may be empty.
   NodeText(const JobFacts& job, const GraphFacts& facts, NodeId node, CostModel& costs,
            std::vector<LayoutPrice> prices = {})
       : job_(job),
@@ -110,7 +110,7 @@ class NodeText {
     return why;
   }
 
-  // What was made after layouts were chosen follows what it is made of.
+  // Nodes made after selection follow the nodes that they are made of.
   std::string WhatItIsMadeOf() const {
     if (node_.inputs.empty()) return "as its readers need it";
     return absl::StrCat("follows '", TensorName(graph_, TensorOf(facts_, node_.inputs[0])), "'");
@@ -138,8 +138,8 @@ class NodeText {
                                   " as it is made"));
   }
 
-  // Behind which annotations of the placed graph `reader`, or a part of it before fusion, reads `tensor`, in words.
-  // Nobody could ask anything of what was made later.
+  // The annotations of the placed graph behind which `reader`, or a part of it before fusion, reads `tensor`, in words.
+  // Nobody could annotate nodes that were made later.
   std::string AskedFor(NodeId reader, ValueId tensor) const {
     const Value& value = graph_.value(tensor);
     const NodeId producer = facts_.placed_of[value.producer];
@@ -149,7 +149,7 @@ class NodeText {
     return text;
   }
 
-  // Follows the `to` nodes that read `value`; says whether `reader` reads the last of them.
+  // Follows the `to` nodes that read `value`; returns whether `reader` reads the last of them.
   bool Annotations(ValueId value, NodeId reader, std::string& text) const {
     for (NodeId id : facts_.placed_readers[value]) {
       const Node& node = facts_.placed.node(id);
@@ -167,8 +167,8 @@ class NodeText {
     return false;
   }
 
-  // Whether node `id` of the placed graph is `reader` of the boxed one, or a part that was fused into it: such a part
-  // is gone, and the last part, which became the whole, reads it or what was made of it.
+  // Whether node `id` of the placed graph is `reader` of the boxed one, or a part fused into it: such a part is gone,
+  // and the last part, which became the whole, reads its inputs.
   bool IsOrBecomes(NodeId id, NodeId reader) const {
     if (facts_.boxed_of[id] >= 0) return facts_.boxed_of[id] == reader;
     for (ValueId output : facts_.placed.node(id).outputs) {
@@ -348,7 +348,7 @@ std::string ListOf(const JobFacts& job, absl::string_view prefix, const std::vec
   return out;
 }
 
-// What is said before a tensor that was found by the name of its annotation, and behind one that other graphs have too.
+// The text before a tensor that was found by the name of its annotation, and behind one that other graphs have too.
 std::string NoteOnAnnotations(const GraphFacts& facts, const TensorPlace& place) {
   std::string out;
   for (NodeId id : place.annotations) {

@@ -30,7 +30,7 @@ std::vector<std::string> ChangedAxes(const DistType& from, const DistType& to) {
   return names;
 }
 
-// What the destinations read of other ranks.
+// The reads of the destinations from other ranks.
 LinkBytes BytesRead(const TensorType& type, const BoxingStep& step, const Topology& topology) {
   LinkBytes bytes{.at_most = type.is_ragged()};
   for (size_t d = 0; d < step.pieces.size(); ++d) {
@@ -65,7 +65,7 @@ class BoxingCollector {
  private:
   bool IsBoxing(NodeId node) const { return facts_.Is(graph_.node(node), OpKind::kBoxing); }
 
-  // Whether a boxing ends at `value`: an op reads it, or the way forks.
+  // Whether a boxing ends at `value`: an op reads it, or the path forks.
   bool EndsAt(ValueId value) const { return readers_[value].size() != 1 || !IsBoxing(readers_[value][0]); }
 
   void Collect(ValueId tensor, ValueId from) {
@@ -91,7 +91,7 @@ class BoxingCollector {
     }
   }
 
-  // As selection took it.
+  // As in selection.
   CostModel::Travel Travel(ValueId tensor) const {
     const Value& it = graph_.value(tensor);
     const NodeId maker = facts_.placed_of[it.producer];
@@ -114,7 +114,7 @@ class BoxingCollector {
   const std::vector<std::vector<NodeId>> readers_;
 };
 
-// What selection chose from, in the order in which CandidateFinder wants to be asked.
+// The options of selection, in the order in which CandidateFinder is asked.
 absl::Status FindCandidates(const OpRegistry& ops, GraphFacts& facts) {
   CandidateFinder finder(facts.placed, ops);
   for (NodeId id = 0; id < facts.placed.num_nodes(); ++id) {
@@ -207,8 +207,8 @@ LinkBytes GraphFacts::bytes_moved() const {
 absl::StatusOr<JobFacts> GatherFacts(const Program& program, const CompileOptions& options, const OpRegistry& ops) {
   OF_RETURN_IF_ERROR(CheckHosts(options));
   JobFacts job{options, &ops, JobTopology(options), {}};
-  job.options.check_replicas = false;  // what is compared while it runs needs no explanation
-  job.options.fuse = false;            // parts lie as they would if they were one, and have the user's names
+  job.options.check_replicas = false;  // comparisons at run time need no explanation
+  job.options.fuse = false;            // parts lie as they would if they were one, and keep the user's names
   VariableDists variables;
   for (const Graph& graph : program) {
     OF_ASSIGN_OR_RETURN(GraphFacts facts, GatherGraph(graph, job, variables));

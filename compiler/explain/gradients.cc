@@ -5,7 +5,7 @@
 namespace oneflow {
 namespace {
 
-// Looks in the differentiated graph, where nothing is fused, dropped or boxed yet.
+// Searches the differentiated graph, where nothing is fused, dropped or boxed yet.
 class GradientFinder {
  public:
   explicit GradientFinder(const GraphFacts& facts)
@@ -42,8 +42,8 @@ class GradientFinder {
     return kept ? gradient : sum.inputs[0];
   }
 
-  // What `reader`, which serves a forward node, reads of `type` that comes from the nodes behind that; if it adds
-  // several such up, their sum.
+  // The input of `reader`, which serves a forward node, that has the type `type` and comes from the nodes behind that;
+  // if it adds several such inputs, their sum.
   ValueId ReadFromBehind(const Node& reader, const TensorType& type) const {
     for (ValueId input : reader.inputs) {
       const Node& producer = graph_.node(graph_.value(input).producer);

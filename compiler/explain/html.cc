@@ -59,7 +59,7 @@ class GraphJson {
         "]");
   }
 
-  // How the first output lies, as [axis, SBP] per axis of more than one rank.
+  // The layout of the first output, as [axis, SBP] per axis of more than one rank.
   std::string Sbps(const Node& node) const {
     std::vector<std::string> pairs;
     if (!node.outputs.empty()) {

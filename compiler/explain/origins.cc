@@ -64,7 +64,7 @@ class OriginFinder {
     return annotated < 0 ? Origin{Origin::Kind::kOnly} : Origin{Origin::Kind::kInherited, annotated};
   }
 
-  // A variable whose candidates are many may still have no choice: what overwrites it overwrites others with it.
+  // A variable with many candidates may still have no choice: its update overwrites others with it.
   Origin OfVariable(NodeId id, const std::string& axis_name, int axis) const {
     if (facts_.fixed.count(graph_.node(id).name) > 0) return {Origin::Kind::kFixed};
     for (NodeId partner : partners_[id]) {
@@ -81,7 +81,7 @@ class OriginFinder {
     return {forced ? Origin::Kind::kOnly : Origin::Kind::kCost};
   }
 
-  // The annotated tensor from which a split that the node reads as it lies comes, or -1.
+  // The annotated tensor that is the origin of a kept split of the node's input, or -1.
   NodeId AnnotatedBefore(const Node& node, NodeId id, const std::string& axis_name, int axis) const {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId input = node.inputs[i];

@@ -30,7 +30,7 @@ class Surroundings {
     return seconds;
   }
 
-  // A variable beside the node that lies otherwise than `layout` reads it.
+  // A variable beside the node whose layout differs from what `layout` reads.
   NodeId Moves(const Layout& layout) const {
     for (size_t i = 0; i < node_.inputs.size(); ++i) {
       const NodeId producer = graph_.value(node_.inputs[i]).producer;
@@ -44,8 +44,8 @@ class Surroundings {
  private:
   double Acts(Rate rate) const { return rate == Rate::kMicroBatch ? facts_.micro_batches : 1; }
 
-  // Of all types that the readers of `value` want, each paid once, if it is made as `sbp` and the node lies as
-  // `layout`.
+  // The price of all types that the readers of `value` want, each paid once, if it is made as `sbp` and the node has
+  // the layout `layout`.
   double BoxingPrice(ValueId value, const NdSbp& sbp, const Layout& layout) {
     const Value& it = graph_.value(value);
     const int type = costs_.TypeId(it.type);

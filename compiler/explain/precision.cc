@@ -17,7 +17,7 @@ bool AnyoneAsks(const JobFacts& job, const Graph& graph) {
   return asks;
 }
 
-// The type of the first operand that is computed with, or of what is made of none; nothing if none is floating.
+// The type of the first computing operand, or of the result if there is none; nothing if none is floating.
 std::optional<DType> ComputesIn(const JobFacts& job, const Graph& graph, const Node& node) {
   const OpDef& op = *job.ops->Find(node.op);
   std::optional<DType> widest;

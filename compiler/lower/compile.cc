@@ -27,7 +27,7 @@ absl::StatusOr<PhysicalPlan> PlanOne(const PlanInput& input) {
   return plan;
 }
 
-// That what is `given` by names of plans is given for plans that there are.
+// Checks that options `given` by the names of plans are for plans that exist.
 template <typename ByName>
 absl::Status CheckHavePlans(const Program& program, const ByName& by_name, absl::string_view given) {
   for (const auto& entry : by_name) {
@@ -92,7 +92,7 @@ absl::StatusOr<pb::PlanSet> CompileBoxed(const std::vector<BoxedGraph>& program,
   }
   if (options.device == DeviceKind::kCpu) return set;
   OF_RETURN_IF_ERROR(AddLibraryMemory(options.library_bytes_per_device, set));
-  OF_RETURN_IF_ERROR(CheckDeviceMemory(set, topology));  // with what libraries take
+  OF_RETURN_IF_ERROR(CheckDeviceMemory(set, topology));  // with the memory of libraries
   return set;
 }
 

@@ -17,7 +17,7 @@ int64_t NumBytes(const pb::Parcel& box) {
   return bytes;
 }
 
-// Where an element that lies `offset` elements from the beginning of a dense tensor is.
+// The index of the element `offset` elements from the beginning of a dense tensor.
 std::vector<int64_t> Coordinates(int64_t offset, const std::vector<int64_t>& dims) {
   std::vector<int64_t> at(dims.size());
   for (size_t d = dims.size(); d-- > 0;) {
@@ -93,7 +93,7 @@ pb::Parcel FarReads::BoxOfShard(const CopyPiece& piece, const pb::ClassOperand& 
   return box;
 }
 
-// How many of the rows in the piece are filled.
+// The number of filled rows in the piece.
 absl::Status FarReads::AddRowCounts(const CopyPiece& piece, const pb::ClassInstruction& boxing, int source,
                                     pb::Parcel& rows) const {
   const pb::ClassOperand& counts = boxing.inputs(1);

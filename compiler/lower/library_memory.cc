@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace {
 
-// What a rank does in a communicator.
+// The calls of a rank on a communicator.
 struct Use {
   bool collectives = false;  // reductions, gathers, broadcasts
   std::set<int> peers;       // with whom it exchanges, by position

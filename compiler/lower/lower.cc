@@ -57,7 +57,7 @@ pb::Section SectionOf(const Chain& chain) {
   return SectionOf(chain.part);
 }
 
-// Gives out the numbers of instances, in the order of actors or registers.
+// Assigns the numbers of instances, in the order of actors or registers.
 class Numbering {
  public:
   int Take(int64_t instances) {
@@ -100,7 +100,7 @@ class Lowering {
   }
 
  private:
-  // On how many ranks the actor acts.
+  // The number of ranks on which the actor acts.
   static int64_t NumInstances(const PhysicalActor& actor) {
     int64_t instances = actor.placement.size();
     if (!actor.senders.has_value() || *actor.senders == actor.placement) return instances;

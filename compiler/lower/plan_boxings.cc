@@ -29,7 +29,7 @@ absl::StatusOr<const GroupBoxing::Copies*> PlanBoxings::CopiesTo(int rank, const
   return absl::InvalidArgumentError(absl::StrCat("boxing '", instruction.node(), "' gives rank ", rank, " nothing"));
 }
 
-// Inputs are the shard, and of ragged rows its counts and those of the result.
+// Inputs: the shard; for ragged rows also its counts and those of the result.
 bool PlanBoxings::ReadsOwn(const BoxingShare& share, const pb::ClassInstruction& boxing, int reg) {
   for (int i = 0; i < boxing.inputs_size(); ++i) {
     const pb::ClassOperand& input = boxing.inputs(i);
@@ -46,7 +46,7 @@ const std::vector<const pb::ClassInstruction*>& PlanBoxings::ThatRead(int actor,
   for (int i = 0; is_new && i < plan_.actors(actor).instructions_size(); ++i) {
     const pb::ClassInstruction& instruction = plan_.actors(actor).instructions(i);
     if (instruction.op() != "boxing") continue;
-    for (const pb::ClassOperand& input : instruction.inputs()) {  // counts are read from whom the rows are read
+    for (const pb::ClassOperand& input : instruction.inputs()) {  // counts are read from the ranks of the rows
       if (input.place() == pb::ClassOperand::REGISTER) readers[input.index()].push_back(&instruction);
     }
   }

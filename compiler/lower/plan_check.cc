@@ -13,7 +13,8 @@
 namespace oneflow {
 namespace {
 
-// Acts and waits of a step that the proof spells out: 100 times what the largest plans have, and some GB of memory.
+// The most acts and waits of a step that the proof spells out: 100 times those of the largest plans, and some GB of
+// memory.
 constexpr int64_t kMostWaits = int64_t{1} << 24;
 
 template <typename... Parts>
@@ -21,13 +22,13 @@ absl::Status NotProved(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// Numbers given to instances: `first` to first + count - 1.
+// Numbers of instances: `first` to first + count - 1.
 struct Ids {
   int64_t first = 0, count = 0;
   std::string of;
 };
 
-// One behind the other, from 0: they are places in the program of all ranks.
+// They follow one another from 0, as positions in the program of all ranks.
 absl::Status CheckIds(std::vector<Ids> ids) {
   std::sort(ids.begin(), ids.end(), [](const Ids& a, const Ids& b) { return a.first < b.first; });
   int64_t next = 0;
@@ -71,7 +72,7 @@ class PlanChecker {
   }
 
  private:
-  // Actors and registers agree on who fills and who reads.
+  // Actors and registers agree on producers and consumers.
   absl::Status CheckPorts() const {
     using Port = std::pair<int, int>;  // actor, register
     absl::flat_hash_set<Port> inputs, outputs;
@@ -166,7 +167,7 @@ class PlanChecker {
     return absl::OkStatus();
   }
 
-  // That what moves elements, or hands them over, finds them row-major. What kernels take, they say themselves.
+  // Instructions that move elements, or hand them over, find them row-major. Kernels check their own operands.
   absl::Status CheckLayouts() const {
     for (const pb::ClassActor& actor : plan_.actors()) {
       for (const pb::ClassInstruction& of : actor.instructions()) {
@@ -184,7 +185,7 @@ class PlanChecker {
     return absl::OkStatus();
   }
 
-  // What the proof will cost, before it costs that.
+  // Checks the cost of the proof beforehand.
   absl::Status Count(const WaitGraph& graph) {
     const auto acts = [&](const WaitGraph::Port& port) { return graph.actors[port.actor].acts_per_step; };
     for (const WaitGraph::Actor& actor : graph.actors) proof_.acts += actor.acts_per_step;
@@ -213,7 +214,7 @@ class PlanChecker {
     return actors;
   }
 
-  // That each order is of what its queue has, and that all calls of a class are in order.
+  // Each order is of acts of its queue, and all calls of a class are in order.
   absl::Status CheckOrdersOfQueues() const {
     const std::vector<std::set<int>> acts = ActorsOf(/*only_calls=*/false);
     std::set<std::pair<int, int>> queues;

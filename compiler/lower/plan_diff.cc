@@ -15,11 +15,11 @@
 namespace oneflow {
 namespace {
 
-// Of one section; who wants more has `plan show` of both.
+// Lines of one section; `plan show` of both has more.
 constexpr size_t kMostLines = 24;
 constexpr size_t kMostNames = 4;
 
-// By name, what is said of it.
+// By name: its description.
 using Facts = std::map<std::string, std::string>;
 
 // "h*/out" of "h12/out".
@@ -35,7 +35,7 @@ std::string WithoutNumbers(const std::string& name) {
   return pattern;
 }
 
-// Lines that each say one thing of many names, in which those that are alike but for numbers are one.
+// Lines that each describe many names; names that differ only in numbers are one.
 class Changes {
  public:
   void Add(const std::string& sign, const std::string& name, const std::string& what) {
@@ -44,7 +44,7 @@ class Changes {
     groups_[it->second].Add(name);
   }
 
-  // What differs, and what only one has.
+  // The differences, and entries of one side only.
   void Compare(const Facts& a, const Facts& b) {
     for (const auto& [name, what] : a) {
       const auto it = b.find(name);
@@ -72,10 +72,10 @@ class Changes {
   }
 
  private:
-  // Of what the same is said.
+  // Names with the same description.
   struct Group {
     std::string what;
-    std::vector<std::pair<std::string, int>> alike;  // a name, and how many are like it but for numbers
+    std::vector<std::pair<std::string, int>> alike;  // a name, and the number of names like it except for numbers
     std::map<std::string, size_t> index;
 
     void Add(const std::string& name) {
@@ -197,7 +197,7 @@ class Side {
   PlanReader reader_;
 };
 
-// The class that the fullest rank is in.
+// The class of the fullest rank.
 int FullestClass(const pb::ClassPlan& plan) {
   int fullest = 0;
   for (int c = 1; c < plan.memory_size(); ++c) {

@@ -20,7 +20,7 @@ std::string Size(int64_t bytes) {
 
 int64_t BytesOf(const pb::RankClass& of) { return of.private_bytes() + of.shared_bytes(); }
 
-// The plan that makes the class' memory as large as it is.
+// The plan that determines the size of the class' memory.
 const pb::ClassMemory* LargestPlan(const pb::PlanSet& set, int rank_class) {
   const pb::ClassMemory* largest = nullptr;
   for (const pb::ClassPlan& plan : set.plans()) {

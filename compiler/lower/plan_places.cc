@@ -17,10 +17,10 @@ absl::Status Misplaced(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// Of a zone: sums of a few of them do not overflow, and no machine has as much.
+// The most bytes of a zone: sums of a few of them do not overflow, and no machine has as much.
 constexpr int64_t kMostBytes = int64_t{1} << 56;
 
-// Where kernels compute begins at a multiple of this; where things are copied, at one of an element's size.
+// Operands of kernels begin at a multiple of this; those of copies at one of an element's size.
 constexpr int64_t kAlignment = 64;
 
 absl::Status CheckAligned(absl::string_view what, int64_t offset, int64_t alignment = kAlignment) {
@@ -120,7 +120,7 @@ class Places {
     return absl::OkStatus();
   }
 
-  // Of the region of the plan, on that of all ranks of a grid which has least.
+  // The region of the plan on the rank of a grid that has the least.
   int64_t Room(const pb::ClassPlan& plan, pb::Zone zone, int grid) const {
     int64_t room = INT64_MAX;
     for (const int c : classes_[grid]) {

@@ -8,8 +8,8 @@
 namespace oneflow {
 namespace {
 
-// A grid by its strides is a few bytes, whatever its size; ranks are listed in classes one by one. So what a reader
-// holds stays within a constant of what it was given. Placements of models have some ten over any rank.
+// A grid by strides takes a few bytes for any size; classes list single ranks. So a reader's memory stays within a
+// constant of its input. Placements of models have some ten over any rank.
 constexpr int64_t kMaxGridsPerRank = 256;
 constexpr int64_t kMaxElements = int64_t{1} << 56;  // far more than any machine has
 
@@ -107,8 +107,8 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // One input and one output; of ragged rows their counts as a second input, which lie where the rows come from and,
-  // where ranks send, as a third, which lie where the rows go.
+  // One input and one output. For ragged rows a second input with their counts, on the ranks of the source; where ranks
+  // send, a third with the counts on the ranks of the result.
   absl::Status CheckBoxingOperands(const pb::ClassActor& actor, const pb::ClassInstruction& boxing) const {
     if (boxing.inputs_size() < 1 || boxing.outputs_size() != 1) {
       return Bad("a boxing has one input and one output, not ", boxing.inputs_size(), " and ", boxing.outputs_size());

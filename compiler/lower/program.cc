@@ -26,7 +26,7 @@ struct Slot {
   bool operator<(const Slot& o) const { return std::tie(reg, index) < std::tie(o.reg, o.index); }
 };
 
-// The program of one plan of the set. Collects who takes part, numbers them, writes them down.
+// The program of one plan of the set: collects the participants, numbers them, writes them down.
 class PlanSpeller {
  public:
   PlanSpeller(const pb::PlanSet& set, const pb::ClassPlan& plan, const PlanReader& reader,
@@ -56,7 +56,7 @@ class PlanSpeller {
   }
 
  private:
-  // Ports of an instance as far as they are in the program: slots and acts per slot.
+  // The ports of an instance in the program: slots and acts per slot.
   struct Ports {
     std::map<Slot, int> inputs, outputs;
   };
@@ -186,7 +186,7 @@ absl::Status PlanSpeller::WriteRegister(const Slot& slot, const std::set<Instanc
   return is_ours_[RankOf(slot)] ? WriteShipments(slot, consumers, out) : absl::OkStatus();
 }
 
-// What our ranks send to those of other hosts.
+// The data that our ranks send to those of other hosts.
 absl::Status PlanSpeller::WriteShipments(const Slot& slot, const std::set<Instance>& consumers, pb::Register& out) {
   for (const Instance& consumer : consumers) {
     if (!far_.IsFar(consumer.rank, RankOf(slot)) || boxings_.Sends(consumer.actor)) continue;
@@ -202,7 +202,7 @@ absl::Status PlanSpeller::WriteShipments(const Slot& slot, const std::set<Instan
   return absl::OkStatus();
 }
 
-// The register as the program numbers it: whoever reads the rows on another host reads their counts there, too.
+// The register in the program's numbers: a reader of the rows on another host reads their counts there, too.
 absl::Status PlanSpeller::NumberCounts(int rank, pb::RowCounts& counts) const {
   const Slot slot{counts.register_(), reader_.grid(plan_.registers(counts.register_()).grid()).IndexOf(rank)};
   if (slot.index < 0 || consumers_.count(slot) == 0) {
@@ -299,7 +299,7 @@ class ProgramSpeller {
     }
   }
 
-  // By members, so that all programs that have some of them have these in the same order, in which they are set up.
+  // By members, so that all programs have common communicators in the same order, in which they are set up.
   void WriteCommunicators() {
     Communicators sorted = communicators_;
     std::sort(sorted.begin(), sorted.end());

@@ -31,7 +31,7 @@ void WritePieces(const CopyProgram& program, Reduction reduction, pb::Instructio
   }
 }
 
-// `box` of a shard of ragged rows, as its counts tell of it.
+// `box` of a shard of ragged rows, in terms of its counts.
 void WriteRows(const Region& box, const pb::Operand& shard, pb::Rows& out) {
   const int rows = shard.ragged() - 1;
   out.set_row_elements(1);
@@ -81,9 +81,9 @@ struct InstructionSpeller::Shards {
 
 struct InstructionSpeller::Share {
   std::optional<pb::Instruction> pack, call, unpack;
-  std::set<int> ranks;  // of the group of ranks that the boxing is among, if all of them make the call; else none
+  std::set<int> ranks;  // of the boxing's group of ranks, if all of them make the call; else none
 
-  // Whether the calls of both, which follow one another, are one launch.
+  // Whether the two consecutive calls are one launch.
   bool JoinsTo(const Share& before) const {
     return call.has_value() && before.call.has_value() && !ranks.empty() && ranks == before.ranks &&
            call->communicator() == before.call->communicator() &&
@@ -171,7 +171,7 @@ absl::Status InstructionSpeller::Spell(const Here& here, pb::Actor& out) {
   return absl::OkStatus();
 }
 
-// Where the actor's rank has room for what it reads on other hosts.
+// The landings of the actor's rank for registers on other hosts.
 absl::Status InstructionSpeller::SpellLandings(int actor, int rank, const RegisterIndex& register_index,
                                                pb::Actor& out) {
   OF_ASSIGN_OR_RETURN(const std::vector<FarReads::Landing>* const landings, far_.LandingsOf({actor, rank}));
@@ -220,7 +220,7 @@ absl::Status InstructionSpeller::SpellCopy(const Here& here, pb::Actor& out) {
   return WriteOperand(here, result, index, *to.add_outputs());
 }
 
-// What has landed of rank `source`, on another host: the box that is read of it, dense, with the counts of its groups.
+// The landed data of rank `source`, on another host: the box that is read, dense, with the counts of its groups.
 absl::Status InstructionSpeller::AddLanded(const Here& here, int source, GroupBoxing& boxing, Sources& sources) const {
   const std::optional<CopyPiece> piece =
       boxing.PieceBetween(boxing.to().IndexOf(here.rank), boxing.from().IndexOf(source));
@@ -238,7 +238,7 @@ absl::Status InstructionSpeller::AddLanded(const Here& here, int source, GroupBo
   return absl::OkStatus();
 }
 
-// `piece` is as it reads the shard where that lies.
+// `piece` as it would read the shard in place.
 absl::Status InstructionSpeller::WriteLanded(const Here& here, const pb::ClassOperand& x, int source,
                                              const CopyPiece& piece, const FarReads::Parcel& parcel,
                                              pb::Operand& out) const {
@@ -259,7 +259,7 @@ absl::Status InstructionSpeller::WriteLanded(const Here& here, const pb::ClassOp
   return absl::OkStatus();
 }
 
-// Pack, call, unpack: those of them that the rank's share has.
+// Pack, call, unpack: those in the rank's share.
 absl::StatusOr<InstructionSpeller::Share> InstructionSpeller::ShareOf(const Here& here) {
   OF_ASSIGN_OR_RETURN(GroupBoxing* const boxing, boxings_.Of(here.rank, here.instruction));
   const BoxingShare* const found = boxing->ShareOf(here.rank);
@@ -301,7 +301,7 @@ absl::StatusOr<InstructionSpeller::Share> InstructionSpeller::ShareOf(const Here
   }
   if (share.unpack.has_value()) {
     CopyProgram program = *share.unpack;
-    if (!share.unpack_reads_shard) {  // then what was received is the only input
+    if (!share.unpack_reads_shard) {  // then the received data is the only input
       for (CopyPiece& piece : program.pieces) piece.source = 0;
     }
     pb::Instruction& unpack = here.Begin(out.unpack.emplace());
@@ -395,7 +395,7 @@ absl::Status InstructionSpeller::WriteOperand(const Here& here, const pb::ClassO
   const pb::ClassRegister& reg = plan_.registers(x.index());
   const bool own = reader_.grid(reg.grid()).ranks()[index] == here.rank;
   const int position = here.register_index(x.index(), index);
-  // A variable's memory needs no register on its own rank, nor does what nobody else reads.
+  // A variable's memory needs no register on its own rank, nor does a register that nobody else reads.
   if (own && (reg.variable() >= 0 || position < 0)) {
     return fix(reg.zone(), RegisterOffset(x.index(), here.rank) + x.offset());
   }

@@ -31,8 +31,8 @@ int64_t Elements(const google::protobuf::RepeatedPtrField<pb::Operand>& operands
   return operands.empty() ? 0 : Product(operands[0].dims());
 }
 
-// What a member of a collective takes from the others, whichever way it travels: of an all-gather all but its own part,
-// of a reduce-scatter the others' addends.
+// The data that a member of a collective takes from the others, on any way: of an all-gather all but its own part, of a
+// reduce-scatter the others' addends.
 int64_t BytesReceivedBy(const pb::Instruction& instruction) {
   if (instruction.outputs().empty()) return 0;
   const int64_t in = Elements(instruction.inputs()), out = Elements(instruction.outputs());
@@ -47,7 +47,7 @@ int64_t BytesReceivedBy(const pb::Instruction& instruction) {
   return elements * static_cast<int64_t>(SizeOf(TypeOf(instruction.outputs(0).dtype())));
 }
 
-// What one act of the instruction reads from other ranks.
+// The bytes that one act of the instruction reads from other ranks.
 int64_t BytesMovedBy(const pb::Plan& plan, const pb::Actor& actor, const pb::Instruction& instruction) {
   if (instruction.kind() == pb::Instruction::COLLECTIVE) return BytesReceivedBy(instruction);
   int64_t bytes = 0;
@@ -125,14 +125,14 @@ void ShowRegister(const pb::Plan& plan, int id, std::string& out) {
   absl::StrAppend(&out, "\n");
 }
 
-// What the acts of one rank need of scratch memory beyond variables and registers.
+// The scratch memory for the acts of one rank beyond variables and registers.
 struct Workspace {
-  int64_t end = 0;    // the furthest byte that an operand touches
+  int64_t end = 0;    // the last byte of any operand
   int64_t bound = 0;  // the most that is alive at once: no packing could do with less
 };
 
-// Follows the fixed operands of one actor that lie behind the variables: a tensor lives from the instruction that
-// writes it to the last that reads it; an output in the place of an input that ends there goes on with its life.
+// Follows the fixed operands of one actor that lie behind the variables. A tensor lives from the instruction that
+// writes it to its last reader; an output in the place of an input that ends there continues its life.
 void AddActs(const pb::Actor& actor, int64_t variable_bytes, Workspace& workspace) {
   struct Tensor {
     int64_t begin, end;

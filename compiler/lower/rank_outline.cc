@@ -85,7 +85,7 @@ class PlanOutline::Outliner {
     return absl::OkStatus();
   }
 
-  // Whether the actor has anything to do on a rank of its grid or of its senders' grid.
+  // Whether the actor has work on a rank of its grid or of its senders' grid.
   absl::StatusOr<bool> Acts(int a, int rank) {
     if (!boxings_.Sends(a)) return true;
     for (const pb::ClassInstruction& instruction : actor(a).instructions()) {
@@ -114,7 +114,7 @@ class PlanOutline::Outliner {
     return absl::OkStatus();
   }
 
-  // Of which ranks, as indices into its grid, the actor's instance on `rank` reads a register.
+  // The ranks, as indices into its grid, whose register the actor's instance on `rank` reads.
   absl::StatusOr<std::vector<int>> Reads(int a, int rank, int reg) {
     const pb::ClassRegister& of = plan_.registers(reg);
     const Placement& grid = reader_.grid(of.grid());
@@ -151,7 +151,7 @@ class PlanOutline::Outliner {
     return absl::OkStatus();
   }
 
-  // The instances of `consumer` that read what a rank has.
+  // The instances of `consumer` that read the register of a rank.
   absl::Status AddReaders(const RankOutline& out, int consumer, OutlinedActor::Output& output) {
     const auto& boxings = boxings_.ThatRead(consumer, output.reg);
     if (boxings.empty() || boxings_.Sends(consumer)) {  // everything but copies reads its own rank's memory
@@ -195,7 +195,7 @@ class PlanOutline::Outliner {
     return known->second;
   }
 
-  // What lies between two ranks.
+  // The link between two ranks.
   int64_t Way(int a, int b) const {
     const auto groups = static_cast<int64_t>(topology_.groups().size());
     const auto from = static_cast<int64_t>(topology_.GroupIndexOf(a)),
@@ -203,7 +203,7 @@ class PlanOutline::Outliner {
     return (static_cast<int64_t>(topology_.Between(a, b)) * groups + from) * groups + to;
   }
 
-  // How often which way is gone from each member to the next.
+  // How often each link is used from each member to the next.
   int64_t RingOf(const std::vector<int>& members) {
     std::map<int64_t, int64_t> ways;
     for (size_t i = 0; i < members.size(); ++i) ++ways[Way(members[i], members[(i + 1) % members.size()])];
@@ -333,7 +333,7 @@ int InstanceIds::OfActor(const Instance& instance) const {
   return actor.first_id() + (index >= 0 ? index : grid.size() + PlaceAmongSenders(instance));
 }
 
-// Of an instance on a sender that is not in the actor's grid: how many of such come before it.
+// For an instance on a sender outside the actor's grid: the number of such instances before it.
 int InstanceIds::PlaceAmongSenders(const Instance& instance) const {
   const int grid = plan_.actors(instance.actor).grid(), senders = plan_.actors(instance.actor).senders();
   const auto [it, is_new] = place_among_senders_.try_emplace({grid, senders, instance.rank}, 0);

@@ -9,7 +9,7 @@
 namespace oneflow {
 namespace {
 
-// The registers that ports of one actor name, with how many consecutive acts use a slot.
+// The registers of one actor's ports, with the number of consecutive acts per slot.
 absl::Status AddPorts(const pb::ClassPlan& plan, int id, bool outputs, WaitGraph& graph) {
   const pb::ClassActor& actor = plan.actors(id);
   for (const pb::Port& port : outputs ? actor.outputs() : actor.inputs()) {
@@ -49,7 +49,7 @@ absl::StatusOr<WaitGraph::Register> RegisterOf(const pb::ClassPlan& plan, const 
   return out;
 }
 
-// That every end of a register was named by a port.
+// Checks that a port names every end of a register.
 absl::Status CheckEnds(const WaitGraph& graph) {
   for (const WaitGraph::Register& reg : graph.registers) {
     const auto check = [&](const WaitGraph::Port& port) {

@@ -12,12 +12,12 @@ namespace {
 
 constexpr int64_t kMaxWidth = 1 << 14;
 
-// The units of the core such that few factors are open at any time.
+// The units of the core, in an order that keeps few factors open.
 std::vector<int> Order(const Factors& factors, const std::vector<int>& core) {
   std::set<int> left(core.begin(), core.end()), near;
   std::vector<int> chosen(factors.num_factors(), 0);  // by factor: how many of its units are in the order
   std::vector<int> order;
-  // Factors that `unit` would leave open, less those that it would close.
+  // The factors that `unit` would open, less those that it would close.
   const auto burden = [&](int unit) {
     int count = 0;
     for (int id : factors.factors_of(unit)) {
@@ -46,7 +46,7 @@ std::vector<int> Order(const Factors& factors, const std::vector<int>& core) {
   return order;
 }
 
-// A factor as its units choose one after another: what is known is a number, 0 at first.
+// A factor while its units choose one after another: the knowledge about it is a number, 0 at first.
 class Track {
  public:
   Track(const Factors& factors, int id, const std::vector<int>& turn_of)
@@ -64,7 +64,7 @@ class Track {
   int first_unit() const { return factor_.sides[order_.front()].unit; }
   int last_unit() const { return factor_.sides[order_.back()].unit; }
 
-  // What is known after the unit at `depth` in turn has taken its option at `position`.
+  // The knowledge after the unit at `depth` in turn has taken its option at `position`.
   int After(int known, size_t depth, int position) {
     const Factor::Side& side = factor_.sides[order_[depth]];
     const int chosen = side.class_of[position];
@@ -76,7 +76,7 @@ class Track {
     }
     return it->second;
   }
-  // The least that the factor can come to once `depth` units have chosen.
+  // The least cost of the factor once `depth` units have chosen.
   double Least(int known, size_t depth) const {
     return factor_.table != nullptr ? least_[depth][known] : set_seconds_[known];
   }
@@ -110,7 +110,7 @@ class Track {
     }
   }
 
-  // Of a wide factor is known who makes the value how, and all that is wanted of it.
+  // The knowledge about a wide factor: which maker makes the value how, and all types that are wanted.
   void StartSets() {
     CostGraph::State start;
     for (int id : graph_.value(factor_.value).ports) {
@@ -209,7 +209,7 @@ class Beam {
     return *std::min_element(factors_.seconds(unit).begin(), factors_.seconds(unit).end());
   }
 
-  // How a factor that `unit` is part of goes on.
+  // The continuation of a factor of `unit`.
   struct Move {
     Track* track;
     size_t depth;
@@ -254,7 +254,7 @@ class Beam {
     }
   };
 
-  // Every option of the unit after every state, less what is beyond the upper bound.
+  // Every option of the unit after every state, except those beyond the upper bound.
   std::vector<Candidate> Candidates(const Layer& layer, int unit, const std::vector<Move>& moves,
                                     size_t num_open) const {
     const std::vector<double>& seconds = factors_.seconds(unit);

@@ -17,7 +17,7 @@ bool HasSplit(const Signature& signature) {
          std::any_of(signature.outputs.begin(), signature.outputs.end(), is_split);
 }
 
-// What the user wants for `value` along `axis`, or null.
+// The user's wish for `value` along `axis`, or null.
 const AxisSbp* Wish(const Value& value, absl::string_view axis) {
   for (const AxisSbp& wish : value.hint) {
     if (wish.axis == axis) return &wish;
@@ -25,14 +25,14 @@ const AxisSbp* Wish(const Value& value, absl::string_view axis) {
   return nullptr;
 }
 
-// How far `sbp` is from what was wanted: another dimension is nearer than a copy, a copy nearer than addends.
+// The distance of `sbp` from a wish: another dimension is nearer than a copy, a copy nearer than addends.
 int Mismatch(const Sbp& wanted, const Sbp& sbp) {
   if (wanted == sbp) return 0;
   if (wanted.kind() == sbp.kind()) return 1;
   return sbp.is_broadcast() ? 2 : 3;
 }
 
-// What could be asked for instead: the outputs of the one or two signatures that are nearest to the wishes.
+// Alternatives for an error: the outputs of the one or two signatures that are nearest to the wishes.
 std::string Proposals(const Graph& graph, const Node& node, const Axis& axis, const std::vector<Signature>& existing) {
   std::multimap<int, std::string> by_distance;  // of equal ones the first signature is first
   for (const Signature& signature : existing) {
@@ -82,7 +82,7 @@ Layout Combine(const std::vector<const Signature*>& per_axis, size_t num_inputs,
   return layout;
 }
 
-// Whether some rank would hold nothing of a tensor that has something.
+// Whether some rank would have no element of a tensor that is not empty.
 bool LeavesRanksEmpty(const Shape& shape, const NdSbp& sbp, const std::vector<Axis>& axes) {
   std::vector<int64_t> parts(shape.rank(), 1);
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -110,8 +110,8 @@ int64_t NumCombinations(const std::vector<std::vector<Signature>>& per_axis) {
   return product;
 }
 
-// Drops signatures, from the longest lists first, until the product is small enough. The last of a list is all-B or all
-// that the user allows, and stays.
+// Drops signatures, from the longest lists first, until the product is small enough. The last of a list, all-B or the
+// only one that the user allows, stays.
 void Cap(std::vector<std::vector<Signature>>& per_axis, int64_t limit) {
   while (NumCombinations(per_axis) > limit) {
     const auto longest = std::max_element(per_axis.begin(), per_axis.end(),
@@ -143,7 +143,7 @@ AxisSbp* CandidateFinder::Kept(ValueId value, const std::string& axis) {
   return nullptr;
 }
 
-// Of the wishes for the outputs of `node` and of the kept splits among its inputs.
+// The weakest wishes for the outputs of `node`, and the weakest kept splits among its inputs.
 std::set<int> CandidateFinder::Priorities(const Node& node) const {
   std::set<int> priorities = {0};
   for (ValueId output : node.outputs) {
@@ -155,8 +155,8 @@ std::set<int> CandidateFinder::Priorities(const Node& node) const {
   return priorities;
 }
 
-// The signatures along one axis that give every output what the user wants of it there, and keep what annotations
-// reach; wishes and splits of greater numbers than `weakest` do not count.
+// The signatures along one axis that meet the user's wishes for every output and keep annotated splits. Wishes and
+// splits of greater numbers than `weakest` do not count.
 absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const Axis& axis, const Weakest& weakest) {
   const Node& node = graph_.node(id);
   OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(node.op));
@@ -179,14 +179,15 @@ absl::StatusOr<std::vector<Signature>> CandidateFinder::OnAxis(NodeId id, const 
     } else if (priority == 0) {
       return NoSuchSignature(graph_, node, axis, *all);
     }
-    if (!op->mutates.empty() || priority > weakest.kept) continue;  // what overwrites variables lies as they do
+    if (!op->mutates.empty() || priority > weakest.kept) continue;  // variables that are overwritten keep their layout
     if (KeepInputs(node, axis, priority, fitting) && inputs_kept < 0) inputs_kept = priority;
   }
   KeepOutputs(node, axis, fitting, inputs_kept);
   return fitting;
 }
 
-// Leaves only the signatures that read all splits kept with this priority as they are, if there are such; says whether.
+// Leaves only the signatures that read all splits kept with this priority as they are, if there are any; returns
+// whether.
 bool CandidateFinder::KeepInputs(const Node& node, const Axis& axis, int priority, std::vector<Signature>& signatures) {
   std::vector<const Sbp*> wanted;
   bool any = false;
@@ -208,11 +209,11 @@ bool CandidateFinder::KeepInputs(const Node& node, const Axis& axis, int priorit
   return true;
 }
 
-// Outputs keep a split if it was asked for, or if it follows from kept inputs (of priority `inputs_kept`, if that is
-// not negative) whichever signature is taken.
+// Outputs keep a split if it was asked for, or if it follows from kept inputs (of priority `inputs_kept`, unless that
+// is negative) for every signature.
 void CandidateFinder::KeepOutputs(const Node& node, const Axis& axis, const std::vector<Signature>& signatures,
                                   int inputs_kept) {
-  if (ops_.Is(node.op, OpKind::kVariable)) return;  // how weights lie says nothing about how their readers should
+  if (ops_.Is(node.op, OpKind::kVariable)) return;  // the layout of a weight does not constrain its readers
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const Sbp& first = signatures[0].outputs[i];
     const bool same = std::all_of(signatures.begin(), signatures.end(),
@@ -231,8 +232,8 @@ void CandidateFinder::KeepOutputs(const Node& node, const Axis& axis, const std:
   }
 }
 
-// A split along two axes is a split into the product of their sizes, which rules that need divisibility have to allow
-// too: CheckNdSignature of what OnAxis offers, from the signatures that are known.
+// A split along two axes is a split into the product of their sizes. Rules that need divisibility must allow that too:
+// CheckNdSignature of the results of OnAxis, from the known signatures.
 absl::StatusOr<bool> CandidateFinder::Nests(NodeId node, const std::vector<const Signature*>& per_axis) {
   const std::vector<Axis>& axes = graph_.node(node).placement->axes();
   for (size_t i = 0; i < per_axis.size(); ++i) {
@@ -253,7 +254,7 @@ absl::StatusOr<std::vector<Layout>> CandidateFinder::Find(NodeId id) {
   return groups_[group].layouts;
 }
 
-// All that Combinations() looks at.
+// The input of Combinations().
 std::vector<int> CandidateFinder::GroupKey(const Node& node) {
   std::vector<int> key = alike_.Key(node);
   key.push_back(alike_.Number(AxesText(node.placement->axes())));
@@ -280,8 +281,7 @@ absl::StatusOr<int> CandidateFinder::FindGroup(NodeId id) {
   return group_of_.emplace(std::move(key), static_cast<int>(groups_.size()) - 1).first->second;
 }
 
-// Splits that cannot be nested yield too, the weakest first, and of equals those that are only kept before those asked
-// for.
+// Splits that cannot be nested yield too: the weakest first, and among equals kept splits before requested ones.
 absl::StatusOr<std::vector<Layout>> CandidateFinder::Combinations(NodeId id) {
   const Node& node = graph_.node(id);
   const std::set<int> priorities = Priorities(node);
@@ -307,7 +307,7 @@ absl::StatusOr<std::vector<Layout>> CandidateFinder::CombinationsDownTo(NodeId i
   all_ = NumCombinations(lists);
   Cap(lists, kMaxCandidates);
   considered_ = NumCombinations(lists);
-  // What is overwritten decides where: its own candidates leave no rank empty unless annotations do.
+  // The variable decides: its own candidates leave no rank empty unless annotations do.
   OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(node.op));
   const bool follows_variables = !op->mutates.empty();
   std::vector<Layout> full, with_empty_ranks;

@@ -70,7 +70,7 @@ class CoreSearch {
     }
   }
 
-  // Sweeps until the result is exact, the bound is at rest, the steps are spent or (true) many options can be dropped.
+  // Sweeps until the result is exact, the bound is at rest, the steps are spent, or (true) many options can be dropped.
   bool Raise(DualAscent& ascent, const std::vector<int>& core, double& steps) {
     while (steps > 0) {
       const double before = ascent.bound();
@@ -96,7 +96,7 @@ class CoreSearch {
     return dropped / all;
   }
 
-  // False if a unit has no option left: no choice is better than the one that is known.
+  // False if a unit has no option left: no choice is better than the known one.
   bool Drop(const DualAscent& ascent, const std::vector<int>& core) {
     factors_.Improve(seconds_);
     std::vector<std::vector<int>> left;  // first all, then the change: domains are those of the ascent

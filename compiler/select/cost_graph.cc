@@ -51,8 +51,8 @@ int CostGraph::Number(int value, int dist) {
   return number;
 }
 
-// The number of `state` in the port, new if need be. Options are listed with one axis counting fastest, so that the
-// state after the one found last (`guess`) is often the next.
+// The number of `state` in the port; added if it is new. Options are listed with one axis counting fastest, so the
+// state after the last found one (`guess`) is often the next.
 int CostGraph::StateNumber(Port& port, State state, int guess) {
   const int n = static_cast<int>(port.states.size());
   for (int i = 0; i < n; ++i) {
@@ -65,7 +65,7 @@ int CostGraph::StateNumber(Port& port, State state, int guess) {
 
 void CostGraph::AddUnit(int id) {
   const SearchProblem::Unit& it = problem_.units[id];
-  // Who touches what: {value, member, index among its inputs (or, from -1 downwards, its outputs)}.
+  // The touching nodes: {value, member, index among its inputs (or, from -1 downwards, its outputs)}.
   struct Touch {
     int value;
     size_t member;

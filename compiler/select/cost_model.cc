@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace {
 
-// Into how many parts the axes cut a tensor that lies as `sbp`.
+// The number of parts into which the axes cut a tensor with layout `sbp`.
 double Parts(const NdSbp& sbp, const std::vector<Axis>& axes) {
   double parts = 1;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -32,8 +32,8 @@ double Workers(const Layout& layout, const std::vector<Axis>& axes) {
   return workers;
 }
 
-// So many tensors are taken to share a bucket at most: were small ones free, every gradient would be gathered to spare
-// one sum of squares its reduction.
+// The most tensors that share a bucket: were small ones free, every gradient would be gathered to save the reduction of
+// one sum of squares.
 constexpr double kMostInBucket = 8;
 
 double FlopsPerSecond(const DeviceSpeeds& device, DType dtype) {
@@ -75,7 +75,7 @@ int CostModel::DistId(const DistType& dist) {
   return ids.back();
 }
 
-// What is in a bucket pays of its beginning as much as it fills of it.
+// A boxing in a bucket pays the share of its latency that it fills.
 double CostModel::PriceOf(const TensorType& type, const DistType& from, const DistType& to, Travel travel) const {
   double seconds = BoxingSeconds(type, from, to, topology_) + device_.act_s;
   if (seconds >= kImpossible) return kImpossible;

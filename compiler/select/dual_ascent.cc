@@ -5,7 +5,7 @@
 namespace oneflow {
 namespace {
 
-// Entries above `cap` are that.
+// Entries above `cap` become `cap`.
 FactorTable Capped(const FactorTable& table, double cap) {
   if (std::all_of(table->begin(), table->end(), [cap](double entry) { return entry <= cap; })) return table;
   auto capped = std::make_shared<std::vector<double>>(*table);
@@ -13,7 +13,7 @@ FactorTable Capped(const FactorTable& table, double cap) {
   return capped;
 }
 
-// The least of `size` entries after `message` was taken off; of four at a time, which do not wait for one another.
+// The least of `size` entries minus `message`; in four independent lanes.
 double LeastOfRow(const double* entries, const double* message, size_t size) {
   double least[4] = {kInfinity, kInfinity, kInfinity, kInfinity};
   size_t c = 0;
@@ -27,8 +27,8 @@ double LeastOfRow(const double* entries, const double* message, size_t size) {
   return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
 }
 
-// Row-major entries of which the last dimension, of `size`, is minimised out after `message` was taken off; `fixed`:
-// its only class that counts, unless negative.
+// Row-major entries, minimised over the last dimension, of `size`, after subtracting `message`; `fixed`: the only class
+// that counts, unless negative.
 std::vector<double> WithoutLast(const double* entries, size_t count, size_t size, const std::vector<double>& message,
                                 int fixed) {
   std::vector<double> result(count / size);
@@ -51,7 +51,7 @@ void LowerTo(const double* __restrict entries, double message, size_t size, doub
   for (; i < size; ++i) least[i] = std::min(least[i], entries[i] - message);
 }
 
-// The same of the first dimension.
+// The same along the first dimension.
 std::vector<double> WithoutFirst(const double* entries, size_t count, size_t size, const std::vector<double>& message,
                                  int fixed) {
   const size_t rest = count / size;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kEliminated = -1;
 
-// Which of `sides` is `unit`.
+// The index of `unit` in `sides`.
 size_t SideOf(const std::vector<Factor::Side>& sides, int unit) {
   size_t side = 0;
   while (sides[side].unit != unit) ++side;
@@ -62,8 +62,8 @@ std::vector<int> Elimination::core() const {
   return units;
 }
 
-// At most so many entries are looked at to eliminate the unit; infinity if they are more than the limit. More factors
-// never mean fewer entries, so that of a unit that thousands read the first few say enough.
+// An upper bound on the entries examined to eliminate the unit; infinity if it exceeds the limit. More factors never
+// mean fewer entries, so for a unit with thousands of readers the first few are enough.
 double Elimination::Estimate(int unit) {
   double entries = static_cast<double>(factors_.domain(unit).size());
   ++now_;
@@ -90,7 +90,7 @@ void Elimination::Refresh(int unit) {
   queue_.emplace(estimates_[unit], unit);
 }
 
-// The other units of the unit's factors, with their options in classes that some of these factors tells apart.
+// The other units of the unit's factors, with their options in classes that some of these factors distinguishes.
 std::vector<Factor::Side> Elimination::Neighbours(int unit) const {
   std::map<int, std::vector<const Factor::Side*>> seen;
   for (int id : factors_.factors_of(unit)) {
@@ -113,7 +113,7 @@ std::vector<Factor::Side> Elimination::Neighbours(int unit) const {
   return neighbours;
 }
 
-// All that the step depends on, but for which units they are.
+// Everything that determines the step, except the identity of units.
 std::vector<int64_t> Elimination::Describe(int unit, const std::vector<Factor::Side>& neighbours) const {
   const std::vector<int>& domain = factors_.domain(unit);
   std::vector<int64_t> key(domain.begin(), domain.end());
@@ -136,7 +136,7 @@ Elimination::Outcome Elimination::Minimise(int unit, const std::vector<Factor::S
   const std::vector<int>& domain = factors_.domain(unit);
   const size_t num_axes = neighbours.size(), num_factors = ids.size();
 
-  // Where a class of a neighbour, or an option of the unit, stands in each factor's table.
+  // The offset of a class of a neighbour, or of an option of the unit, in each factor's table.
   std::vector<std::vector<std::vector<int64_t>>> offset(num_axes);  // by neighbour, class, factor
   std::vector<std::vector<int64_t>> own(domain.size(), std::vector<int64_t>(num_factors, 0));
   for (size_t axis = 0; axis < num_axes; ++axis) {

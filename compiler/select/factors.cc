@@ -85,7 +85,7 @@ void Factors::Replace(int unit, Factor message) {
   Add(std::move(message));
 }
 
-// A unit that thousands read has thousands of factors.
+// A unit with thousands of readers has thousands of factors.
 void Factors::Forget(int unit, int factor) {
   std::vector<int>& list = factors_of_[unit];
   list.erase(std::lower_bound(list.begin(), list.end(), factor));
@@ -263,7 +263,7 @@ void Factors::Keep(int unit, const std::vector<int>& positions) {
   }
 }
 
-// Leaves out the classes of a side that no option is in any more.
+// Removes the classes of a side that have no option any more.
 void Factors::Compact(Factor& factor, size_t s) {
   Factor::Side& side = factor.sides[s];
   std::vector<int> alive(side.class_of);
@@ -333,9 +333,9 @@ Factors::Matrix Factors::DifferencesOfTable(const Factor& factor, size_t side) c
   return least;
 }
 
-// What can be said without trying all combinations. Of the producer: the wants are some set that every reader adds to,
-// so every gain may occur, and at least the least of some reader's losses. Of a reader: what it alone wants is paid,
-// unless another may want it too; what the alternative wants may be paid or not.
+// A bound without trying all combinations. For the producer: the wants are a set to which every reader adds, so every
+// gain may occur, and at least the least of some reader's losses. For a reader: the type that it alone wants is paid,
+// unless another may want it too; the alternative's type may be paid or not.
 Factors::Matrix Factors::DifferencesOfWide(const Factor& factor, size_t side) const {
   const int value = factor.value, size = factor.sides[side].size;
   const CostGraph::Port& own = graph_.port(factor.ports[side]);

@@ -109,7 +109,7 @@ void LocalSearch::Assign(int unit) {
   }
 }
 
-// What the next readers would have to pay at least.
+// The least that the next readers would have to pay.
 double LocalSearch::LookAhead(int unit) const {
   double cost = 0;
   for (int id : graph_.unit(unit).ports) {
@@ -172,7 +172,7 @@ bool LocalSearch::MoveRegionsOnce() {
   return gained;
 }
 
-// Each end of a boxing that is paid for takes the other's type.
+// Each end of a paid boxing takes the other's type.
 bool LocalSearch::MoveBoxedEnds(int value) {
   const std::vector<int>& ports = graph_.value(value).ports;
   bool gained = false;
@@ -239,7 +239,7 @@ double LocalSearch::Added(int unit, int option, std::vector<int>* adapted) {
       before = delta_;
       Settle(unit);
       for (const auto& [changed, old] : journal_)
-        region_.push_back(changed);  // what adapted is part of the surroundings
+        region_.push_back(changed);  // adapted units belong to the surroundings
       SortUnique(region_);
     }
     if (delta_ < least && adapted != nullptr) *adapted = options_;
@@ -259,7 +259,8 @@ void LocalSearch::Undo() {
   for (auto it = journal_.rbegin(); it != journal_.rend(); ++it) options_[it->first] = it->second;
 }
 
-// Moves `unit` to `option`, then, outwards, every unit that is at odds with the region to what suits the region best.
+// Moves `unit` to `option`; then, outwards, every unit that conflicts with the region takes the option that suits it
+// best.
 void LocalSearch::Grow(int unit, int option) {
   region_ = {unit};
   Change(unit, option);
@@ -270,7 +271,7 @@ void LocalSearch::Grow(int unit, int option) {
     queue.pop_front();
     if (moved_[next]) continue;
     const int follow = Follow(next);
-    if (follow == options_[next]) continue;  // at peace with the region so far; may be asked again
+    if (follow == options_[next]) continue;  // no conflict so far; may be asked again
     Change(next, follow);
     moved_[next] = true;
     region_.push_back(next);
@@ -279,7 +280,7 @@ void LocalSearch::Grow(int unit, int option) {
   for (int member : region_) moved_[member] = false;
 }
 
-// The option that suits the moved region best if the current one is at odds with it.
+// The option that suits the moved region best, if the current one conflicts with it.
 int LocalSearch::Follow(int unit) {
   const int current = options_[unit];
   only_moved_ = true;

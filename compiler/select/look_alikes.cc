@@ -6,7 +6,7 @@
 namespace oneflow {
 namespace {
 
-// The attributes that a node's signatures may depend on: on what numbers are drawn no layout does.
+// The attributes on which a node's signatures may depend: those for random numbers do not matter.
 std::string AttributesText(const Node& node) {
   std::string text;
   for (const auto& [name, attr] : node.attrs.items()) {

@@ -11,14 +11,14 @@
 namespace oneflow {
 namespace {
 
-// Seconds that all bytes of the cheapest choice cost together, at the lowest and the highest price. The highest
-// outweighs every boxing that is possible, and not one that is impossible (1e6, see cost_model.h).
+// Total seconds for the bytes of the cheapest choice at the lowest and the highest price. The highest outweighs every
+// possible boxing, but no impossible one (1e6, see cost_model.h).
 constexpr double kLowest = 1e-6, kHighest = 1e5;
 constexpr int kBisections = 14;       // to the 1e-3 part of the price
 constexpr double kGoodEnough = 0.99;  // of a limit is used: a lower price gains little
-constexpr int kPartOfAscent = 8;      // what a search at one price may spend on its bound, which nobody reads
+constexpr int kPartOfAscent = 8;      // of the search at one price, for a bound that nobody reads
 
-// What the choice makes of each reader's input, and of the value itself.
+// The type of each reader's input, and of the value itself, in the choice.
 int Want(const SearchProblem& problem, const std::vector<int>& choice, const std::pair<int, int>& reader) {
   return problem.nodes[reader.first].options[choice[reader.first]].inputs[reader.second];
 }
@@ -28,7 +28,7 @@ int MadeAs(const SearchProblem& problem, const std::vector<int>& choice, int val
   return problem.nodes[it.producer].options[choice[it.producer]].outputs[it.output];
 }
 
-// Calls add(place, kind, bytes) for all that a choice holds.
+// Calls add(place, kind, bytes) for everything that a choice holds.
 template <typename Add>
 void ForAllHeld(const SearchProblem& problem, const MemoryDemand& demand, const std::vector<int>& choice,
                 const Add& add) {
@@ -49,7 +49,7 @@ void ForAllHeld(const SearchProblem& problem, const MemoryDemand& demand, const 
   }
 }
 
-// Adds the price of what a limit counts.
+// Adds the price of the bytes that a limit counts.
 void AddPrice(SearchProblem& problem, const MemoryDemand& demand, double seconds_per_byte) {
   for (const MemoryDemand::Made& made : demand.made) {
     std::vector<SearchProblem::Option>& options = problem.nodes[made.node].options;
@@ -111,7 +111,7 @@ class LimitedSearch {
     return nullptr;
   }
 
-  // Of the limit that is used most.
+  // Of the limit with the greatest use.
   double PartUsed(const SearchResult& result) const {
     double part = 0;
     for (const MemoryLimit& limit : limits_) {
@@ -166,7 +166,7 @@ std::string DemandByKind::ToString() const {
   return absl::StrJoin(parts, ", ");
 }
 
-// Places are few, so that ranks are looked at once per place and not per node.
+// Places are few, so ranks are visited once per place and not per node.
 DemandByKind LargestUse(const SearchProblem& problem, const MemoryDemand& demand, const std::vector<int>& choice) {
   std::vector<DemandByKind> at_place(demand.ranks.size());
   ForAllHeld(problem, demand, choice, [&](int place, MemoryKind kind, int64_t bytes) {

@@ -18,8 +18,8 @@
 namespace oneflow {
 namespace {
 
-// How much dearer than others the boxing of a variable for a reader beside it is: enough that no gain in compute
-// outweighs it, not so much that an impossible boxing would look better.
+// The extra price of boxing a variable for a reader beside it: no gain in compute outweighs it, but an impossible
+// boxing does not look better.
 constexpr double kVariableBoxing = 1000;
 
 class Selector {
@@ -40,7 +40,7 @@ class Selector {
     Selection selection;
     selection.seconds = Seconds(result.choice);
     selection.exact = result.exact;
-    // What the search adds up is the seconds and the penalties, and of the same penalties is the bound.
+    // The search's total is seconds plus penalties; the bound includes the same penalties.
     selection.lower_bound =
         result.exact ? selection.seconds : selection.seconds - (result.seconds - result.lower_bound);
     selection.core_units = result.core_units;
@@ -50,7 +50,7 @@ class Selector {
     return selection;
   }
 
-  // After an error: the wish (a value's, along an axis) whose yielding may mend it; -1 if none may yield.
+  // After an error: the wish (of a value, along an axis) that may yield to fix it; -1 if none may.
   const std::pair<ValueId, std::string>& yields() const { return yields_; }
 
   absl::StatusOr<std::vector<LayoutPrice>> Explain(NodeId node) {
@@ -125,7 +125,8 @@ class Selector {
 
   double Acts(Rate rate) const { return rate == Rate::kMicroBatch ? options_.micro_batches : 1; }
 
-  // A variable that an earlier graph has placed has the one layout that it got there; otherwise the node's group says.
+  // A variable that an earlier graph has placed has only its layout from there; otherwise the node's group gives the
+  // options.
   absl::Status FindLayouts(NodeId id) {
     const Node& node = graph_.node(id);
     if (IsVariable(id)) {
@@ -139,7 +140,7 @@ class Selector {
     return absl::OkStatus();
   }
 
-  // Where a limit on candidates cut some; of nodes that look alike one speaks for all.
+  // For limits on candidates that removed some; one note for all nodes that look alike.
   std::vector<std::string> Notes() const {
     std::vector<NodeId> first(finder_.num_groups(), -1);
     std::vector<int> count(finder_.num_groups(), 0);
@@ -161,14 +162,14 @@ class Selector {
     return group_[id] < 0 ? fixed_.at(id) : finder_.LayoutsOf(group_[id]);
   }
 
-  // The number of a type as problems name them: how a tensor lies on the second of two places, seen from the first.
+  // The number of a type in the problem: the layout of a tensor on the second of two places, seen from the first.
   int Dist(int pair, const NdSbp& sbp) {
     const auto [it, is_new] = dist_ids_.try_emplace({pair, sbp}, static_cast<int>(dists_.size()));
     if (is_new) dists_.emplace_back(pair, sbp);
     return it->second;
   }
 
-  // Of each input the places of its producer and the node; last the node's own place, twice.
+  // For each input the places of its producer and of the node; last the node's own place, twice.
   std::vector<int> Pairs(NodeId id) {
     std::vector<int> pairs;
     for (ValueId input : graph_.node(id).inputs) {
@@ -194,7 +195,7 @@ class Selector {
   absl::Status AddNodes() {
     bool has_data = false;
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) has_data = has_data || Is(id, OpKind::kData);
-    std::map<std::tuple<int, Rate, std::vector<int>>, NodeId> first;  // of those with the same options
+    std::map<std::tuple<int, Rate, std::vector<int>>, NodeId> first;  // of nodes with the same options
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       const Node& node = graph_.node(id);
       OF_ASSIGN_OR_RETURN(const OpDef* const op, ops_.Get(node.op));
@@ -215,7 +216,7 @@ class Selector {
     return absl::OkStatus();
   }
 
-  // A variable, or one at home elsewhere as it was brought here.
+  // A variable, or its boxed copy here if it is at home elsewhere.
   bool IsWeight(NodeId id) const {
     const Node& node = graph_.node(id);
     if (!ops_.Is(node.op, OpKind::kAnnotation)) return IsVariable(id);
@@ -223,7 +224,7 @@ class Selector {
     return IsVariable(from) && *graph_.node(from).placement != *node.placement;
   }
 
-  // Boxing() looks at the type of a value, how often it is boxed, how it travels and whether it is a variable's; the
+  // Boxing() depends on the type of a value, how often it is boxed, how it travels and whether it is a variable's; the
   // rest is in the dists.
   void AddValues() {
     std::map<std::tuple<int, Rate, CostModel::Travel, bool>, int> kinds;
@@ -274,7 +275,7 @@ class Selector {
       }
     }
     std::map<NodeId, SearchProblem::Unit> units;
-    // Mutating nodes first: they decide, and each variable then has one way left.
+    // Mutating nodes first: they decide, and each variable then has one possible layout.
     for (const bool variables : {false, true}) {
       for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
         if (IsVariable(id) == variables) units[groups.Find(id)].nodes.push_back(id);
@@ -297,8 +298,8 @@ class Selector {
     return absl::OkStatus();
   }
 
-  // Extends `options`, fixed for the members before `member`, in all ways in which variables lie as the nodes that
-  // overwrite them want.
+  // Extends `options`, fixed for the members before `member`, by all layouts of variables that the nodes which
+  // overwrite them allow.
   void Agree(SearchProblem::Unit& unit, size_t member, std::vector<int>& options) const {
     if (unit.options.size() >= kMaxUnitOptions) return;
     if (member == unit.nodes.size()) {
@@ -328,7 +329,7 @@ class Selector {
   absl::Status Disagreement(const SearchProblem::Unit& unit) const {
     std::vector<std::string> asked, exist;
     const Node* mutating = nullptr;
-    size_t most = 0;  // operands that may lie as a layout of the op wants
+    size_t most = 0;  // operands that may have the layout of the op
     std::string nearest;
     for (NodeId id : unit.nodes) {
       const Node& node = graph_.node(id);
@@ -357,7 +358,7 @@ class Selector {
                      "; the op's signatures are ", absl::StrJoin(exist, " | "), "; nearest: ", nearest));
   }
 
-  // How many of the variables that `node` overwrites may lie as `layout` wants, and how the others would have to.
+  // How many of the variables that `node` overwrites may have the layout `layout`, and what the others would need.
   std::pair<size_t, std::string> Changes(const Node& node, const Layout& layout) const {
     size_t met = 0;
     std::vector<std::string> changes;
@@ -374,7 +375,7 @@ class Selector {
     return {met, absl::StrJoin(changes, ", ")};
   }
 
-  // Of the wishes for outputs of `nodes` the weakest, if it may yield.
+  // The weakest of the wishes for outputs of `nodes`, if it may yield.
   void Weakest(const std::vector<NodeId>& nodes) {
     int priority = 0;
     for (NodeId id : nodes) {
@@ -388,8 +389,8 @@ class Selector {
     }
   }
 
-  // Up to two ways to read `value`, lying as `from`, on the placement of `to` that are like `to` but for one axis and
-  // can be boxed.
+  // Up to two layouts in which to read `value` (which has the layout `from`) on the placement of `to`: those that
+  // differ from `to` in one axis and can be reached by boxing.
   std::string Proposals(ValueId value, int from, int to) {
     const auto [pair, wanted] = dists_[to];
     const Shape& shape = graph_.value(value).type.shape;
@@ -427,7 +428,7 @@ class Selector {
     return absl::OkStatus();
   }
 
-  // Variables that are overwritten together are few; this only bounds pathological graphs.
+  // Few variables are overwritten together; this only bounds pathological graphs.
   static constexpr size_t kMaxUnitOptions = 4096;
   static constexpr size_t kShownSignatures = 6;
 
@@ -451,8 +452,8 @@ class Selector {
   std::pair<ValueId, std::string> yields_ = {-1, ""};
 };
 
-// Calls run(selector); where wishes of several nodes contradict one another, the weakest of them yields and all is done
-// again.
+// Calls run(selector). If wishes of several nodes contradict one another, the weakest of them yields and the search
+// starts again.
 template <typename Run>
 auto WithPriorities(const Graph& graph, const OpRegistry& ops, const Topology& topology, const VariableDists& variables,
                     const SelectOptions& options, Run run) {

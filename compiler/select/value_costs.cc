@@ -12,7 +12,7 @@ constexpr int kNothing = -1;  // what a reader may want
 
 ValueCosts::ValueCosts(const Factors& factors, const Factor& factor, double cap) {
   std::vector<const CostGraph::State*> makers;
-  std::vector<int> always;  // wanted whatever is chosen
+  std::vector<int> always;  // wanted by every choice
   std::vector<Reader> readers;
   for (const int port : factors.graph().value(factor.value).ports) {  // the maker's first
     const auto side = std::find(factor.ports.begin(), factor.ports.end(), port) - factor.ports.begin();
@@ -42,7 +42,7 @@ ValueCosts::ValueCosts(const Factors& factors, const Factor& factor, double cap)
   }
 }
 
-// For readers that want none there is a last type, which costs nothing.
+// Readers that want no type have a last type, which costs nothing.
 void ValueCosts::AddGroups(std::vector<Reader> readers) {
   groups_.resize(std::max<size_t>(1, (readers.size() + kMaxReaders - 1) / kMaxReaders));
   for (size_t i = 0; i < readers.size(); ++i) {
@@ -52,7 +52,7 @@ void ValueCosts::AddGroups(std::vector<Reader> readers) {
   ++num_types_;
 }
 
-// One that has the types in `paid` (ascending) whatever readers do.
+// A maker that has the types in `paid` (ascending) for any readers.
 template <typename Price>
 void ValueCosts::AddMaker(const std::vector<int>& paid, const Price& price) {
   Maker maker;
@@ -99,7 +99,7 @@ ValueCosts::Offers ValueCosts::OffersOf(const Group& group, const std::vector<co
   return offers;
 }
 
-// Fills in what each set costs at least for this maker.
+// Fills in the least cost of each set for this maker.
 void ValueCosts::Partition(const Maker& maker, Offers& offers) const {
   for (size_t set = 1; set < offers.least.size(); ++set) {
     const double* const alone = offers.alone.data() + set * num_types_;
@@ -119,7 +119,7 @@ void ValueCosts::Partition(const Maker& maker, Offers& offers) const {
   }
 }
 
-// The least of all readers of the group but `member`, and of the price of what that wants.
+// The least of all readers of the group but `member`, plus the price of the type that it wants.
 double ValueCosts::LeastBeside(const Maker& maker, const Offers& offers, size_t member, int want,
                                size_t num_members) const {
   const size_t others = ((size_t{1} << num_members) - 1) ^ (size_t{1} << member);
