@@ -54,7 +54,7 @@ Actor::Actor(ActorSpec spec)
                .number = static_cast<uint8_t>(port.initially_filled)};
     state.frees_due.resize(port.slots);
     if (port.peers.empty()) {
-      state.available = port.slots;  // nobody reads what was there at the beginning
+      state.available = port.slots;  // nobody reads their initial contents
     } else {
       std::fill_n(state.frees_due.begin(), port.initially_filled, static_cast<int32_t>(port.peers.size()));
     }
@@ -203,7 +203,7 @@ void Actor::AddWaits(const pb::Plan& plan, pb::WaitingActor& to) const {
     const PortSpec& spec = spec_.outputs[i];
     const bool at_rest = outputs_[i].available == spec.slots - (spec.peers.empty() ? 0 : spec.initially_filled);
     if (acts_left_ > 0 ? outputs_[i].available > 0 || outputs_[i].position > 0 : at_rest) continue;
-    // Consumers free in turn, so the slot that is next in line after the available ones is the one that is awaited.
+    // Consumers free in turn, so the awaited slot is the next one in line after the available ones.
     const int32_t slot = (outputs_[i].slot + outputs_[i].available) % spec.slots;
     add(pb::Wait::CREDIT, spec, slot, outputs_[i].frees_due[slot]);
   }

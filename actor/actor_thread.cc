@@ -10,8 +10,8 @@
 namespace oneflow {
 namespace {
 
-// How long a thread looks for mail before it sleeps, if a core is to spare: about what waking up takes (7 to 23 us), so
-// that two which talk to each other stay awake, and a wait costs at most twice what the better choice would have.
+// How long an idle thread spins before it sleeps, if a core is free: about the time of a wake-up (7 to 23 us). So two
+// threads that talk to each other stay awake, and a wait costs at most twice the best choice.
 constexpr int64_t kLookNs = 20'000;
 
 // Highest priority first, then lowest id.
@@ -30,7 +30,7 @@ void AddTo(std::atomic<int64_t>& counter, int64_t more) {
   counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }
 
-// Tells the processor that this thread looks again and again at what another will write.
+// Tells the processor that this is a spin loop.
 void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -196,7 +196,7 @@ void ActorThread::Handle(const Mail& mail) {
       return;
     }
     case Mail::Kind::kDeviceIsThere:
-      return;  // to look whether the run is over
+      return;  // to see whether the run is over
     case Mail::Kind::kQuit:
       quit_ = true;
   }
@@ -236,7 +236,7 @@ void ActorThread::DeliverTo(Entry& entry, const Message& message, int port, int6
 
 void ActorThread::DrainLocal() {
   while (queue_head_ < queue_.size()) {
-    const Local local = queue_[queue_head_++];  // a copy: what it allows may send
+    const Local local = queue_[queue_head_++];  // a copy: handling it may send
     if (stopped_.load(std::memory_order_relaxed)) continue;
     DeliverTo(entries_[local.message.plan][local.to.entry], local.message, local.to.port);
   }
@@ -340,7 +340,7 @@ void ActorThread::SendAfterwards(size_t lane, int32_t acted, Others messages) {
 void ActorThread::Follow(size_t lane, int event, int32_t acted, Then then) {
   followed_.fetch_add(1);
   followers_[lane]->Follow(event, [this, acted, plan = plan_, then = std::move(then)](const char* error) {
-    // After an abort of collectives devices go on with whatever lies there.
+    // After an abort of collectives devices continue with undefined data.
     const bool stopped = stopped_.load(std::memory_order_relaxed);
     then(stopped ? "the run has ended" : error);
     if (error != nullptr && !stopped) FailOnDevice(plan, acted, error);
@@ -357,7 +357,7 @@ bool ActorThread::DeviceIsThere() {
 }
 
 void ActorThread::ReportDone() {
-  // A device that failed stops the thread before it is there.
+  // A device that failed stops the thread before it is finished.
   if (plan_ < 0 || unfinished_ > 0 || !DeviceIsThere() || stopped_.load(std::memory_order_relaxed)) return;
   plan_ = -1;
   AddTo(run_ns_, NowNs() - run_begin_ns_);
@@ -441,7 +441,7 @@ void ActorThread::AskWaits() {
 
 pb::QueueWaits ActorThread::Waits(std::chrono::steady_clock::time_point until) {
   std::unique_lock<std::mutex> lock(report_mu_);
-  // In an act it is not worth waiting for.
+  // During an act waiting for an answer is useless.
   const auto answered = [this] { return answered_ == asked_; };
   while (!answered() && std::chrono::steady_clock::now() < until) {
     if (current_.load(std::memory_order_relaxed) >= 0) break;

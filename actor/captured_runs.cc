@@ -8,13 +8,13 @@
 namespace oneflow {
 namespace {
 
-// Launching a captured piece takes the host about as long as launching two kernels.
+// Launching a captured piece costs the host about as much as launching two kernels.
 constexpr size_t kFewestInstructions = 4;
-// Slots of several registers come in as many combinations as the least common multiple of their numbers; each piece of
-// work takes memory for all its launches.
+// Slots of several registers have as many combinations as the least common multiple of their numbers, and each captured
+// piece takes memory for all its launches.
 constexpr size_t kMostKept = 16;
 
-// Where the operands lie, as far as that changes from act to act, and whether the micro-batch is the first.
+// The addresses of operands that change from act to act, and whether the micro-batch is the first.
 void SetKey(const Actor& actor, std::vector<int32_t>& key) {
   key.clear();
   key.push_back(actor.micro_batch() == 0);

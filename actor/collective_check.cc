@@ -35,7 +35,7 @@ int PositionOf(int rank, const pb::Communicator& communicator) {
   return it == ranks.end() ? -1 : static_cast<int>(it - ranks.begin());
 }
 
-// That the rows are a box of those whose counts are `counts`, of as many elements.
+// The rows are a box of those whose counts are `counts`, with as many elements.
 absl::Status CheckRows(const pb::Rows& rows, const pb::Operand& counts, int64_t count) {
   bool inside = rows.start_size() == counts.dims_size() && rows.extent_size() == counts.dims_size() &&
                 rows.first_row() >= 0 && rows.rows() >= 0 && rows.row_elements() >= 0;
@@ -55,7 +55,7 @@ absl::Status CheckRows(const pb::Rows& rows, const pb::Operand& counts, int64_t 
              counts.ShortDebugString());
 }
 
-// Of an exchange by counts: that it has counts of what it sends and of what it receives, and rows for each.
+// An exchange by counts has counts of the sent and of the received rows, and rows for each.
 absl::Status CheckCounts(const pb::Instruction& in) {
   if (in.inputs_size() != 3) return Bad("a call by counts has ", in.inputs_size(), " inputs, not 3");
   for (int i = 1; i < 3; ++i) {
@@ -97,7 +97,7 @@ struct Call {
   int in_group = 0;
 };
 
-// A call of a step, and how many calls of its group come before it.
+// A call of a step, and the number of calls of its group before it.
 struct OwnCall {
   const pb::Instruction* instruction = nullptr;
   int in_group = 0;
@@ -106,17 +106,17 @@ struct OwnCall {
 // The calls of one step, per communicator and member, in their order.
 using Calls = std::map<int, std::map<int, std::vector<OwnCall>>>;
 
-// Where an operand lies; a register's slots are all alike.
+// The place of an operand; a register's slots are all alike.
 std::tuple<int, int, int64_t> PlaceOf(const pb::Operand& x) {
   return {x.register_(), x.register_() < 0 ? static_cast<int>(x.zone()) : 0, x.offset()};
 }
 
-// What one launch does: nothing lies between its calls, they are on one communicator, and none writes what another
-// writes or reads, since nothing says which is first.
+// One launch has nothing between its calls, they are on one communicator, and none writes what another writes or reads,
+// since their order is undefined.
 absl::StatusOr<std::vector<OwnCall>> CallsOfActor(const pb::Actor& actor) {
   std::vector<OwnCall> calls;
   std::set<int> groups;
-  std::map<std::tuple<int, int, int64_t>, int> uses;  // by place, of a group: how often it is read, or -1: written
+  std::map<std::tuple<int, int, int64_t>, int> uses;  // by place, of a group: the number of reads, or -1: written
   const pb::Instruction* before = nullptr;
   for (const pb::Instruction& x : actor.instructions()) {
     const bool is_call = x.kind() == pb::Instruction::COLLECTIVE;
@@ -191,7 +191,7 @@ absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
   return calls;
 }
 
-// What two members of one call must agree on.
+// The properties on which two members of one call must agree.
 absl::Status CheckAlike(const Call& a, const Call& b) {
   const auto type = [](const pb::Instruction& x) {
     return x.inputs().empty() ? x.outputs().empty() ? -1 : static_cast<int>(x.outputs(0).dtype())
@@ -223,13 +223,13 @@ std::string LogicalRows(const pb::Rows& rows, const pb::Operand& counts) {
   return absl::StrCat(text, " rows ", rows.first_row(), "+", rows.rows(), " of ", rows.row_elements(), " elements");
 }
 
-// What one end of a transfer says of it; nothing if it has none.
+// One end's description of a transfer; nothing if it has none.
 struct End {
   int64_t elements = 0;
   std::string rows;  // of a call by counts
 };
 
-// That what one sends to another is what the other expects. Looks at transfers, not at pairs of ranks.
+// Each transfer is expected at its other end. Examines transfers, not pairs of ranks.
 absl::Status CheckExchange(const pb::Communicator& communicator, const std::vector<Call>& members) {
   std::map<std::pair<int, int>, std::pair<End, End>> transfers;  // by position of sender and receiver: both ends
   for (int i = 0; i < static_cast<int>(members.size()); ++i) {
@@ -266,7 +266,7 @@ absl::Status CheckCollective(const pb::Program& set, const pb::Actor& actor, con
   const int own = PositionOf(actor.rank(), communicator);
   if (own < 0) return Bad("rank ", actor.rank(), " is no member of communicator ", in.communicator());
   OF_ASSIGN_OR_RETURN(const CollectiveKind kind, ParseCollective(absl::string_view(in.collective())));
-  // Of a broadcast and an exchange a member may only give, or only take.
+  // In a broadcast and an exchange a member may only send, or only receive.
   const bool both = kind != CollectiveKind::kBroadcast && kind != CollectiveKind::kExchange;
   const int inputs_size = in.by_counts() ? std::min(in.inputs_size(), 1) : in.inputs_size();
   if (inputs_size > 1 || in.outputs_size() > 1 || inputs_size + in.outputs_size() < (both ? 2 : 1)) {

@@ -49,7 +49,7 @@ bool Has(const google::protobuf::RepeatedPtrField<pb::SlotsOf>& all, int registe
   });
 }
 
-// Who waits for whom. A node is an actor that is not done, or an end: something that waits for nobody.
+// The graph of waits. A node is an actor that is not done, or an end: something that waits for nobody.
 class WaitGraph {
  public:
   struct Queue {
@@ -63,8 +63,8 @@ class WaitGraph {
   struct Node {
     int queue = -1;                           // whose actor it is; -1: an end
     const pb::WaitingActor* actor = nullptr;  // null: an end
-    std::string end;                          // what it is, of an end
-    double seconds = 0;                       // for how long, of an end that knows
+    std::string end;                          // its name, for an end
+    double seconds = 0;                       // its time, for an end that has one
     std::vector<Edge> edges = {};
   };
 
@@ -76,12 +76,12 @@ class WaitGraph {
   }
 
   const std::vector<Queue>& queues() const { return queues_; }
-  // Processes that said nothing, and why; empty if there are none.
+  // Silent processes, and the reason; empty if there are none.
   const std::string& silent() const { return silent_; }
 
   // Nodes of a cycle, each of which waits for the next, and edges to those; empty if there is none.
   std::vector<std::pair<int, const pb::Wait*>> Cycle() const;
-  // The end that actors of most other queues wait for in the end, and of how many; -1 if nobody waits for one.
+  // The end of the chains of waits from most other queues, and their number; -1 if no chain has an end.
   struct Blame {
     int node = -1;
     size_t queues = 0;
@@ -100,15 +100,16 @@ class WaitGraph {
   void LinkCredit(int node, const pb::Wait& wait);
   void LinkIdle(int node);
   int End(std::string text, double seconds = 0, int queue = -1);
-  // Of a queue that acts, does not answer or runs no plan, or whose device is behind; -1 if it is none of these.
+  // The end of a queue that acts, does not answer or runs no plan, or whose device is behind; -1 if it is none of
+  // these.
   int EndOf(int queue);
   int QueueOf(const pb::WaitPeer& peer) const;
-  // The peer's node, or the end that it is at; -1 if it is done with what it has to do.
+  // The peer's node, or its end; -1 if its work is done.
   int Find(const pb::WaitPeer& peer, const std::string& plan);
   int LostMessage(int node, const pb::Wait& wait);
   std::string PlanOf(int node) const { return queues_[nodes_[node].queue].queue->plan(); }
   bool IsStill(int node) const;
-  // Of the nodes that are still, those that can go round in circles for ever.
+  // The motionless nodes that may wait in cycles for ever.
   std::vector<bool> InCircles() const;
   std::vector<std::pair<int, const pb::Wait*>> ShortestFrom(int start, const std::vector<bool>& among) const;
 
@@ -205,7 +206,7 @@ void WaitGraph::Link(int node) {
   if (nodes_[node].actor->waits().empty()) LinkIdle(node);
 }
 
-// It could act, and does not; or it cannot, and others still want something of it.
+// It could act, and does not; or it cannot, and others still wait for it.
 void WaitGraph::LinkIdle(int node) {
   const int index = nodes_[node].queue;
   const auto& [process, queue] = queues_[index];
@@ -221,7 +222,7 @@ void WaitGraph::LinkData(int node, const pb::Wait& wait) {
   const bool is_sent =
       to < 0 || (nodes_[to].actor != nullptr && Has(nodes_[to].actor->filled(), wait.register_(), wait.slot()));
   if (is_sent) {
-    // What is launched is sent when the device has come there.
+    // Messages of launched work are sent when the device has reached it.
     const int device = EndOf(QueueOf(wait.peers(0)));
     to = device >= 0 ? device : LostMessage(node, wait);
   }
@@ -281,7 +282,7 @@ std::vector<std::pair<int, const pb::Wait*>> WaitGraph::ShortestFrom(int start, 
 }
 
 std::vector<std::pair<int, const pb::Wait*>> WaitGraph::Cycle() const {
-  constexpr int kMostStarts = 64;  // of large jobs: some short cycle is as good as the shortest
+  constexpr int kMostStarts = 64;  // in large jobs; some short cycle is as good as the shortest
   const std::vector<bool> in = InCircles();
   std::vector<std::pair<int, const pb::Wait*>> best;
   int starts = 0;
@@ -379,7 +380,7 @@ std::string StillText(const WaitGraph& graph) {
                       graph.node(blame.node).queue < 0 ? "" : " other", " queues wait for that");
 }
 
-// Of the queues of a rank the one that says most: one that acts, then one that waits; computing first.
+// The most informative queue of a rank: one that acts, then one that waits; computing first.
 const WaitGraph::Queue* MostTelling(const std::vector<const WaitGraph::Queue*>& of_rank) {
   const auto worth = [](const WaitGraph::Queue* at) {
     return std::tuple(at->queue->has_running() || at->queue->no_answer(), !at->queue->actors().empty(), Computes(*at));
@@ -427,7 +428,7 @@ Diagnosis Diagnose(absl::Span<const pb::ProcessWaits> processes) {
   } else {
     diagnosis.cause = acts > 0 ? MovingText(graph, acts) : StillText(graph);
   }
-  // Who waits for them may not be known yet.
+  // The actor that waits for them may not be known yet.
   if (diagnosis.cause.find(graph.silent()) == std::string::npos) {
     diagnosis.cause = absl::StrCat(graph.silent(), "\n", diagnosis.cause);
   }

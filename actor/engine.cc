@@ -41,14 +41,14 @@
 namespace oneflow {
 namespace {
 
-// Between two looks at whether a run goes on, and collectives can still end.
+// The interval of checks whether a run goes on, and collectives can still end.
 constexpr std::chrono::milliseconds kLookTime(100);
-// For how long Waits() looks at who is busy: some acts of most jobs.
+// How long Waits() watches who is busy: some acts of most jobs.
 constexpr std::chrono::milliseconds kWindow(300);
-// Then, how long a thread may take to answer: enough for one that only waits for its turn on a busy host.
+// Then, how long a thread may take to answer: enough for one that waits for its turn on a busy host.
 constexpr std::chrono::milliseconds kAnswerTime(300);
 
-// What all processes of a job have in common: the hash of the plan, or of the program if that is everybody's.
+// The hash that all processes of a job share: of the plan, or of the program if that is everybody's.
 std::string Hash(const pb::Program& program) {
   if (program.has_process()) return program.plan_hash();
   const std::string bytes = program.SerializeAsString();  // no maps, no unknown fields of ours: deterministic
@@ -60,7 +60,7 @@ std::string Hash(const pb::Program& program) {
 absl::StatusOr<std::unique_ptr<DeviceContext>> OpenDevice(const Device& device, int cores, pb::Queue queue) {
   if (device.kind == DeviceKind::kCpu) return MakeCpuDevice(cores);
   std::string why;
-  // Peers wait for what communicates: it goes before what this device computes for itself.
+  // Peers wait for communication, so it has priority over compute of this device.
   const auto priority = queue == pb::COMMUNICATION ? StreamPriority::kUrgent : StreamPriority::kNormal;
   std::unique_ptr<DeviceContext> context = MakeCudaDevice(device.index, &why, priority);
   if (context == nullptr) return absl::UnavailableError(why);
@@ -89,7 +89,7 @@ class EngineImpl : public Engine,
     if (others_ != nullptr) others_->Close();            // they tell threads, and write into memory
   }
 
-  // Create() in its order. An error leaves an object that can only be destroyed.
+  // The steps of Create(). After an error the object can only be destroyed.
   absl::Status Load() {
     const absl::Status status = LoadHere();
     // Otherwise the peers would wait for us, and our devices for them.
@@ -118,7 +118,7 @@ class EngineImpl : public Engine,
   }
   absl::StatusOr<OwnedState> Owned() override { return variables_->Owned(); }
   absl::Status CopyState(char* to) override {
-    OF_RETURN_IF_ERROR(failure());  // of a run that has failed variables are of two steps
+    OF_RETURN_IF_ERROR(failure());  // after a failed run variables are of two steps
     return variables_->CopyState(to);
   }
   absl::Status ReadOwned(const std::function<void(const pb::Variable&, const char*, int64_t)>& use) override {
@@ -178,7 +178,7 @@ class EngineImpl : public Engine,
   absl::Status SaveTraceHere(const std::string& path);
   std::vector<std::vector<Lane*>> LanesByThread();
 
-  // What all processes do outside of runs: an error here is an error everywhere.
+  // Actions of all processes outside of runs: an error here is an error everywhere.
   template <typename Fn>
   absl::Status Together(const char* what, const Fn& fn) {
     const Doing doing(*this, what);
@@ -192,7 +192,7 @@ class EngineImpl : public Engine,
     std::lock_guard<std::mutex> lock(mu_);
     return failure_;
   }
-  // From here on the engine has so long to come to its end.
+  // Starts the limit for the end of the engine.
   void LimitEnd(const absl::Status& status) {
     end_limit_.Start(std::chrono::milliseconds(static_cast<int64_t>(1000 * options_.end_seconds)), [this, status] {
       LOG(ERROR) << "process " << options_.process << ": its devices have not come to an end within "
@@ -205,7 +205,7 @@ class EngineImpl : public Engine,
   // Keeps the first error and stops everything.
   void Fail(const absl::Status& status, bool tell_peers);
   absl::Status WaitForThreads();
-  // Of a run: how many acts have ended, and since when it is as many.
+  // Of a run: the number of finished acts, and the time since it changed.
   struct Watch {
     AwakeClock clock;
     absl::Duration since;  // by it
@@ -215,9 +215,9 @@ class EngineImpl : public Engine,
   // Once, when nothing has moved for too long.
   void ReportStall(Watch& watch);
   int64_t NumActs() const;
-  // Having watched for so long.
+  // After watching for this long.
   pb::ProcessWaits WaitsAfter(std::chrono::milliseconds window);
-  // What the process as a whole is at, from here to the end of the scope.
+  // The activity of the process as a whole, from here to the end of the scope.
   class Doing {
    public:
     Doing(EngineImpl& engine, std::string what) : engine_(engine) { engine_.SetDoing(std::move(what)); }
@@ -250,7 +250,7 @@ class EngineImpl : public Engine,
 
   const pb::Program plans_;
   const EngineOptions options_;
-  EndLimit end_limit_;  // before all that waits for devices
+  EndLimit end_limit_;  // before all members that wait for devices
   const OpRegistry ops_;
   CoreBudget cores_;
   std::vector<int> ranks_;                               // of this process
@@ -258,7 +258,7 @@ class EngineImpl : public Engine,
   JobMemory memory_;
   RowShifts row_shifts_;
   std::unique_ptr<Variables> variables_;
-  std::vector<std::unique_ptr<DeviceContext>> queue_devices_;  // of queues beside that which computes
+  std::vector<std::unique_ptr<DeviceContext>> queue_devices_;  // of queues other than compute
   std::map<int, CountsOnHost> counts_;                         // by rank; none whose memory the host can address
   std::vector<Lane> lanes_;                                    // by rank, then by queue
   std::unique_ptr<ProgramIds> ids_;
@@ -268,9 +268,9 @@ class EngineImpl : public Engine,
   std::unique_ptr<ProcessBus> bus_;
   std::vector<std::unique_ptr<TraceRing>> traces_;  // as threads_; none if acts are not recorded
   std::vector<std::unique_ptr<ActorThread>> threads_;
-  std::vector<ActorThread*> thread_at_;  // by address; null for those that nobody serves here
+  std::vector<ActorThread*> thread_at_;  // by address; null for those without a thread here
 
-  std::mutex waits_mu_;  // held by who asks the threads what they wait for
+  std::mutex waits_mu_;  // held while the threads are asked for their waits
   mutable std::mutex mu_;
   std::condition_variable changed_;
   std::string doing_ = "is loading its program";
@@ -299,7 +299,7 @@ absl::Status EngineImpl::LoadHere() {
   OF_RETURN_IF_ERROR(made);
   MakeThreads();
   if (options_.peers != nullptr) options_.peers->SetListener(this);
-  if (AnyLaunches()) OF_RETURN_IF_ERROR(Barrier());  // who calls collectives from here on finds everybody there
+  if (AnyLaunches()) OF_RETURN_IF_ERROR(Barrier());  // so that collectives find every process there
   OF_RETURN_IF_ERROR(StartThreads());
   OF_RETURN_IF_ERROR(Initialise());
   others_->Start();
@@ -374,8 +374,7 @@ absl::StatusOr<std::unique_ptr<DeviceContext>> EngineImpl::Open(int rank, pb::Qu
   return context;
 }
 
-// Of every rank the queue that computes, and others that have actors. What is not computed takes no more than a core,
-// and mostly sleeps.
+// For every rank the compute queue, and others that have actors. The others take no more than a core, and mostly sleep.
 absl::Status EngineImpl::OpenQueues() {
   std::set<std::pair<int, int>> used;
   for (const pb::Plan& plan : plans_.plans()) {
@@ -392,7 +391,7 @@ absl::Status EngineImpl::OpenQueues() {
   return absl::OkStatus();
 }
 
-// What other processes have to know of this one.
+// The information that other processes need of this one.
 absl::StatusOr<pb::PeerPlan> EngineImpl::Introduction() {
   pb::PeerPlan mine;
   mine.set_hash(Hash(plans_));
@@ -460,12 +459,12 @@ absl::Status EngineImpl::ShareMemory() {
                                                      plans_.ranks(r).shared_bytes(), " bytes"));
     }
   }
-  // From here on a process may fail, and take its memory with it, without the others stumbling over that.
+  // From here on a process may fail, and take its memory with it, without harming the others.
   return Barrier();
 }
 
-// Whether there is memory in common is found out by trying. Without any, messages go over the network, and ranks must
-// not read one another's registers.
+// Whether there is shared memory is found by trying. Without it, messages go over the network, and ranks must not read
+// one another's registers.
 absl::Status EngineImpl::ShareMemoryWith(int process, const pb::PeerPlan& plan,
                                          std::map<int, CoreBudget::Taken*>& cores_taken) {
   absl::StatusOr<std::unique_ptr<PeerMailFile>> file = PeerMailFile::Map(plan.mail(), options_.process);
@@ -506,7 +505,7 @@ absl::Status EngineImpl::Initialise() {
   return OnEveryRank([this](int rank) { return variables_->Initialise(rank); });
 }
 
-// Each on a thread of its own; the first error.
+// Each on a thread of its own; returns the first error.
 absl::Status EngineImpl::OnEveryRank(const std::function<absl::Status(int rank)>& fn) const {
   std::vector<absl::Status> statuses(ranks_.size());
   std::vector<std::thread> threads;
@@ -557,7 +556,7 @@ absl::Status EngineImpl::StartThreads() {
   return WaitForThreads();
 }
 
-// Only when the device has done all that computes are collectives launched, behind which it may wait for peers. Then
+// Collectives are launched only when the device has finished all compute: behind them it may wait for peers. Then
 // memory is as it was allocated.
 absl::Status EngineImpl::WarmUp(const std::vector<Lane*>& lanes) {
   if (lanes[0]->queue == pb::HOST) return absl::OkStatus();
@@ -593,7 +592,7 @@ absl::Status EngineImpl::Clear(int rank) {
   return absl::OkStatus();
 }
 
-// A thread of its own for each; but one launches all that devices order themselves. Reading sleeps and works on the
+// A thread for each queue; but one launches all queues that devices order themselves. Reading sleeps and works on the
 // host, so it never shares one.
 std::vector<std::vector<EngineImpl::Lane*>> EngineImpl::LanesByThread() {
   std::vector<std::vector<Lane*>> threads;
@@ -622,7 +621,7 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
     status = lost_peer_;
     if (status.ok()) running_threads_ = static_cast<int>(threads_.size());
   }
-  if (!status.ok()) {  // lost before this run, which peers may be in already
+  if (!status.ok()) {  // lost before this run, in which peers may be already
     Fail(status, /*tell_peers=*/true);
     return failure();
   }
@@ -631,8 +630,7 @@ absl::Status EngineImpl::Run(absl::string_view plan, int64_t first_step, int64_t
   for (const auto& thread : threads_) thread->Grant(index, first_step, steps);
   SetDoing(absl::StrCat("runs plan '", plan, "'"), std::string(plan));
   status = WaitForThreads();
-  // Variables that a peer may read in the next run are settled only when all processes have come to the end of this
-  // one.
+  // Variables that a peer may read in the next run are final only when all processes have reached the end of this one.
   if (status.ok()) {
     SetDoing(absl::StrCat("has ended its part of plan '", plan, "' and waits for the other processes"),
              std::string(plan));
@@ -666,7 +664,7 @@ void EngineImpl::ReportStall(Watch& watch) {
   }
   if (watch.reported || absl::ToDoubleSeconds(now - watch.since) < options_.stall_seconds) return;
   watch.reported = true;
-  const pb::ProcessWaits waits = WaitsAfter(std::chrono::milliseconds(0));  // nothing would be seen to be busy
+  const pb::ProcessWaits waits = WaitsAfter(std::chrono::milliseconds(0));  // no activity would be visible
   if (options_.on_stall) return options_.on_stall(waits);
   LOG(WARNING) << "process " << options_.process << ": no act has ended for " << options_.stall_seconds << " s\n"
                << DiagnosisText(Diagnose({waits}));
@@ -691,7 +689,7 @@ void EngineImpl::Fail(const absl::Status& status, bool tell_peers) {
     if (tell_peers) options_.peers->SendError(status);
     options_.peers->Interrupt(status);
   }
-  // Or devices, and whoever waits for them, would wait for peers that come no more.
+  // Otherwise devices, and threads that wait for them, would wait for peers that never come.
   if (options_.collectives != nullptr) options_.collectives->Abort();
 }
 
@@ -726,8 +724,8 @@ void EngineImpl::OnPeerError(int process, absl::Status status) {
 }
 
 void EngineImpl::OnPeerLost(int, absl::Status status) {
-  // A peer may leave when it has done its part of the last run. Whoever still needs it is in a run, in a barrier, which
-  // finds out by itself, or begins a run later.
+  // A peer may leave when it has done its part of the last run. A process that still needs it is in a run, in a
+  // barrier, which notices by itself, or begins a run later.
   {
     std::lock_guard<std::mutex> lock(mu_);
     lost_peer_ = status;

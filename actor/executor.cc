@@ -98,7 +98,7 @@ class Executor::Impl {
     return status;
   }
 
-  // What is looked at is of one act or of its neighbour: people read it of acts that take long.
+  // A reader sees one act or its neighbour: people read this for acts that take long.
   std::optional<Place> place() const {
     const int64_t begin = begin_ns_.load(std::memory_order_relaxed);
     if (begin == 0) return std::nullopt;
@@ -137,7 +137,7 @@ class Executor::Impl {
   struct ActorProgram {
     std::vector<Entry> entries;  // in the order of the plan
     bool reads_act_numbers = false;
-    std::vector<size_t> joined;  // by instruction: where those end that are one call with it (joined_calls.h)
+    std::vector<size_t> joined;                    // by instruction: the end of its joined call (joined_calls.h)
     std::optional<std::vector<CapturedRun>> runs;  // where the device captures work; none before the first act
   };
 
@@ -179,8 +179,8 @@ class Executor::Impl {
     return absl::OkStatus();
   }
 
-  // What only launches would else be timed at its launch. Of collectives that is what is timed: ranks that waited for
-  // them in different orders would wait for one another.
+  // Work on a device is timed after waiting for it. Collectives are timed at their launch: ranks that waited for them
+  // in different orders would wait for one another.
   static absl::Status WaitUntilComputed(DeviceContext& device) {
     if (device.host_accessible()) return absl::OkStatus();
     int event = 0;
@@ -212,9 +212,9 @@ class Executor::Impl {
     return RunEntries(program, at, program.entries.size(), actor, act);
   }
 
-  // Instructions [begin, end), each by itself but for those that are one call.
+  // Instructions [begin, end), each by itself except joined ones.
   absl::Status RunEntries(ActorProgram& program, size_t begin, size_t end, const Actor& actor, const CurrentAct& act) {
-    size_t launched = begin;  // of the instructions, those whose counts follow
+    size_t launched = begin;  // the instructions whose counts were followed
     for (size_t i = begin; i < end; ++i) {
       Entry& entry = program.entries[i];
       current_.store(&entry, std::memory_order_relaxed);
@@ -269,14 +269,14 @@ class Executor::Impl {
     return absl::OkStatus();
   }
 
-  // Timed is each instruction.
+  // Every instruction is timed.
   void FindJoined(ActorProgram& program) const {
     std::vector<const BoundInstruction*> bound;
     for (const Entry& entry : program.entries) bound.push_back(entry.bound.get());
     program.joined = c_.profile ? EachAlone(bound.size()) : JoinedCalls(bound);
   }
-  // What counts follow to the host is launched by itself. Which counts do is known when all instructions of the rank
-  // are bound, hence before the first act.
+  // An instruction whose counts follow to the host is launched by itself. Which these are is known when all
+  // instructions of the rank are bound, hence before the first act.
   void FindRuns(ActorProgram& program) const {
     std::vector<bool> can_be_captured;
     for (const Entry& entry : program.entries) {

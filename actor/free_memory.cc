@@ -20,7 +20,7 @@ absl::Status CheckFreeMemory(const pb::Program& program, int process) {
     const std::optional<DeviceMemory> memory = CudaMemory(device.index, &why);
     if (!memory.has_value()) return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", why));
     const int64_t plan = it.private_bytes() + it.shared_bytes();
-    const int64_t libraries = std::max<int64_t>(0, it.library_bytes() - kCudaContextBytes);  // that is there already
+    const int64_t libraries = std::max<int64_t>(0, it.library_bytes() - kCudaContextBytes);  // which is there already
     if (memory->free_bytes >= libraries && memory->free_bytes - libraries >= plan) continue;
     return absl::ResourceExhaustedError(
         absl::StrCat(where, ": the plan takes ", plan, " bytes and libraries about ", libraries,

@@ -33,7 +33,7 @@ bool AreApart(const Reaches& a, const Reaches& b) {
   return !Meet(a.written, b.written) && !Meet(a.written, b.read) && !Meet(a.read, b.written);
 }
 
-// Behind the last instruction from `begin` on that joins the call of the first.
+// The index behind the last instruction from `begin` on that joins the call of the first.
 size_t EndOfCall(const std::vector<const BoundInstruction*>& instructions, size_t begin) {
   const std::optional<JoinableCall> first = instructions[begin]->joinable();
   if (!first.has_value()) return begin + 1;

@@ -16,7 +16,7 @@ namespace {
 
 std::string SystemError(const char* call) { return absl::StrCat(call, ": ", std::strerror(errno)); }
 
-// Of memory of the host, or of a device that keeps its own.
+// Of memory of the host, or of a device with its own.
 absl::Status OutOfMemory(absl::string_view what, int64_t size, bool of_host) {
   const std::string left = of_host ? absl::StrCat(": the host has ", AvailableHostBytes(), " left") : "";
   return absl::ResourceExhaustedError(absl::StrCat(what, " of ", size, " bytes cannot be taken", left));
@@ -41,7 +41,7 @@ absl::StatusOr<SharedMemory> SharedMemory::Create(int64_t size) {
 absl::StatusOr<SharedMemory> SharedMemory::Map(int pid, int fd, int64_t size, Access access) {
   const std::string path = absl::StrCat("/proc/", pid, "/fd/", fd);
   const bool writes = access == Access::kWrite;
-  // It may be anything where the numbers are another host's: a pipe without a writer would keep us.
+  // On another host these numbers may be any file: a pipe without a writer would block us.
   const int file = open(path.c_str(), (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return absl::UnavailableError(absl::StrCat(path, ": ", SystemError("open")));
   struct stat info = {};

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostLinks = 40;  // as the kernel follows
+constexpr int kMostLinks = 40;  // as in the kernel
 
 const char* WhatIs(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
@@ -35,7 +35,7 @@ std::string Named(const std::string& path, const std::string& target) {
   return path == target ? absl::StrCat("'", path, "'") : absl::StrCat("'", path, "', which leads to '", target, "'");
 }
 
-// Errors name `path`, whatever the file is called while it is written.
+// Errors name `path`, although the file has another name while it is written.
 absl::Status WriteAll(int fd, const std::string& path, absl::string_view contents) {
   while (!contents.empty()) {
     const ssize_t wrote = write(fd, contents.data(), contents.size());

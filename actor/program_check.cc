@@ -19,9 +19,9 @@ namespace {
 
 // Far more than any machine has, and small enough that sums of two never overflow.
 constexpr int64_t kMaxBytes = int64_t{1} << 56;
-// Of all registers of a program together, also of those without bytes: what runs it keeps some bytes for each slot.
+// Of all registers of a program together, also of those without bytes: the runtime keeps some bytes for each slot.
 constexpr int64_t kMaxSlots = int64_t{1} << 24;
-// Slots of the whole format that are 16 bits wide (Message::plan).
+// The most plans: the message format has 16 bits for them (Message::plan).
 constexpr int kMaxPlans = 65535;
 // Kernels may assume this alignment of what they compute on (kernels/kernel.h).
 constexpr int64_t kAlignment = 64;
@@ -252,7 +252,7 @@ class Checker {
     return CheckShipments(plan, reg);
   }
 
-  // That parcels lie in a slot, and that all who read on other hosts have one shipment.
+  // Parcels lie in a slot, and all readers on other hosts have one shipment.
   absl::Status CheckShipments(const pb::Plan& plan, const pb::Register& reg) const {
     const int from = plan.actors(reg.producer()).rank();
     int before = -1;
@@ -301,7 +301,7 @@ class Checker {
   static absl::Status CheckParcel(const pb::Parcel& parcel, const pb::Register& reg) {
     OF_RETURN_IF_ERROR(NumBytes(parcel.dtype(), parcel.extent()).status());
     const auto size = static_cast<int64_t>(SizeOf(static_cast<DType>(parcel.dtype())));
-    Dims slot;  // in elements from the parcel's first on
+    Dims slot;  // in elements, from the first of the parcel
     slot.Add((reg.slot_bytes() - parcel.offset()) / size);
     if (!Inside(parcel.offset(), 0, reg.slot_bytes()) || parcel.offset() % size != 0) {
       return Bad("it begins at ", parcel.offset(), " of ", reg.slot_bytes(), " bytes");
@@ -309,8 +309,8 @@ class Checker {
     return CheckReach(parcel.extent(), 0, parcel.stride(), slot);
   }
 
-  // That the counts of its rows, if it is of ragged ones, lie in a register of the rank that is sent to its consumer,
-  // too, and of which each slot goes with as many of the rows'.
+  // The counts of the rows of a ragged parcel lie in a register of the rank that is sent to its consumer, too; each of
+  // its slots serves as many slots of the rows.
   absl::Status CheckRowCounts(const pb::Plan& plan, const pb::Register& reg, int consumer,
                               const pb::Parcel& parcel) const {
     if (!parcel.has_counts()) return absl::OkStatus();
@@ -337,7 +337,7 @@ class Checker {
     if (!Inside(counts.offset(), 0, its.slot_bytes()) || places % kSize != 0) {
       return Bad(where, ", begin at ", counts.offset(), " of ", its.slot_bytes(), " bytes");
     }
-    Dims groups, slot;  // in counts from the first on
+    Dims groups, slot;  // in counts, from the first
     groups.Add(parcel.extent().begin(), parcel.extent().begin() + dim);
     slot.Add((its.slot_bytes() - counts.offset()) / kSize);
     OF_RETURN_IF_ERROR_AT(CheckReach(groups, 0, counts.stride(), slot), where);
@@ -349,7 +349,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // How often a step fills a register; 0 if its producer does not, which is told of elsewhere.
+  // How often a step fills a register; 0 if its producer does not, which is reported elsewhere.
   static int64_t Rate(const pb::Plan& plan, const pb::Register& reg) {
     const pb::Actor& producer = plan.actors(reg.producer());
     for (const pb::Port& port : producer.outputs()) {
@@ -364,7 +364,7 @@ class Checker {
     int64_t all = 0, ragged = 0;
   };
 
-  // What a shipment has in all, and of that for ragged rows. REQUIRES: its parcels have shapes.
+  // The bytes of a shipment, and those for ragged rows. REQUIRES: its parcels have shapes.
   static absl::StatusOr<PayloadBytes> BytesOf(const pb::Shipment& shipment) {
     PayloadBytes bytes;
     bool is_behind_rows = false;
@@ -442,7 +442,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // That they lie in the private zone, apart, and are of inputs that other hosts fill.
+  // Landings lie in the private zone, apart, and are of inputs that other hosts fill.
   absl::Status CheckLandings(const pb::Plan& plan, const pb::Actor& actor) const {
     const int64_t limit = ZoneBytes(actor.rank(), pb::PRIVATE);
     std::vector<std::pair<int64_t, int64_t>> areas;
@@ -530,7 +530,7 @@ class Checker {
       limit = landing->slot_bytes();
     } else if (operand.register_() >= 0) {
       const int id = operand.register_();
-      // An op that overwrites a variable has the register it fills among its inputs.
+      // An op that overwrites a variable has the register that it fills among its inputs.
       if (FindPort(actor.outputs(), id) == nullptr && (output || FindPort(actor.inputs(), id) == nullptr)) {
         return Bad("register ", id, " is no ", output ? "output" : "port", " of the actor");
       }
@@ -564,7 +564,7 @@ class Checker {
     return nullptr;
   }
 
-  // Only kernels take blocks, of channels that are whole blocks on the rank.
+  // Only kernels take blocks, with whole blocks of channels on the rank.
   static absl::Status CheckLayout(const pb::Instruction& in, const pb::Operand& x) {
     if (x.layout() == static_cast<int>(MemoryLayout::kRowMajor)) return absl::OkStatus();
     if (x.layout() != static_cast<int>(MemoryLayout::kChannelBlocks))
@@ -594,12 +594,12 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // The end of a copy by counts that has the rows of an input: the input or, if that is packed, the output.
+  // The operand of a copy by counts that has the rows of an input: the input or, if that is packed, the output.
   static const pb::Operand& RaggedEnd(const pb::Instruction& in, const pb::Operand& input) {
     return input.ragged() > 0 ? input : in.outputs(0);
   }
 
-  // That there are counts of all groups of rows that are copied by them, and that pieces are boxes of such rows.
+  // There are counts of all groups of rows that are copied by them, and pieces are boxes of such rows.
   static absl::Status CheckCounts(const pb::Instruction& in) {
     const int sources = in.inputs_size() / 2;
     if (in.inputs_size() % 2 != 0) return Bad(in.inputs_size(), " inputs of a copy by counts");
@@ -621,7 +621,7 @@ class Checker {
     for (int i = 0; i < in.pieces_size(); ++i) {
       const pb::Piece& piece = in.pieces(i);
       if (piece.input() >= sources) return Bad("piece ", i, ": input ", piece.input(), " is counts");
-      if (piece.input() < 0) continue;  // told below
+      if (piece.input() < 0) continue;  // reported below
       OF_RETURN_IF_ERROR_AT(CheckPieceOfRows(in, piece), absl::StrCat("piece ", i));
     }
     return absl::OkStatus();
@@ -659,7 +659,7 @@ class Checker {
     return true;
   }
 
-  // That every element offset + sum of index * stride is an element of a dense tensor of `dims`.
+  // Every element offset + sum of index * stride is an element of a dense tensor of `dims`.
   static absl::Status CheckReach(const Dims& extent, int64_t offset, const Dims& stride, const Dims& dims) {
     if (stride.size() != extent.size()) return Bad(stride.size(), " strides for ", extent.size(), " extents");
     const int64_t count = *Count(dims);

@@ -36,7 +36,7 @@ absl::Status ForEachRun(const Shape& shape, const pb::Shard& shard, const Fn& fn
   int64_t length = 1;
   for (int d = shape.rank(); d-- > 0;) {
     length *= shard.extent(d);
-    if (shard.extent(d) != shape[d]) break;  // a dimension that is cut is the outermost of a run
+    if (shard.extent(d) != shape[d]) break;  // a split dimension is the outermost of a run
   }
   for (int64_t local = 0; local < count; local += length) {
     int64_t rest = local, logical = 0, stride = 1;
@@ -61,7 +61,7 @@ absl::Status WriteShard(DeviceContext& device, void* data, int64_t num_bytes, co
   return Checked(device.CopyFromHost(data, host.data(), num_bytes));
 }
 
-// Lets `use` read the shard, the same way.
+// Lets `use` read the shard in the same way.
 template <typename Fn>
 absl::Status ReadShard(DeviceContext& device, const void* data, int64_t num_bytes, const Fn& use) {
   if (device.host_accessible()) return use(static_cast<const char*>(data));
@@ -70,7 +70,7 @@ absl::Status ReadShard(DeviceContext& device, const void* data, int64_t num_byte
   return use(static_cast<const char*>(host.data()));
 }
 
-// Reads ascending pieces of one tensor's bytes: small ones, as those of columns, from a block that was read at once.
+// Reads ascending pieces of one tensor's bytes; small ones, as of columns, come from a block that is read at once.
 class ReadAhead {
  public:
   ReadAhead(const SafetensorsReader& reader, const SafetensorsReader::Entry& entry) : reader_(reader), entry_(entry) {}
@@ -93,7 +93,7 @@ class ReadAhead {
   const SafetensorsReader& reader_;
   const SafetensorsReader::Entry& entry_;
   std::vector<char> block_;
-  int64_t first_ = 0;  // byte of the tensor with which the block begins
+  int64_t first_ = 0;  // the first byte of the block in the tensor
 };
 
 }  // namespace
@@ -122,7 +122,7 @@ absl::Status Variables::Initialise(int rank) const {
     OF_RETURN_IF_ERROR(ForOurShards(
         variable, [&](const pb::Shard& shard, DeviceContext& device, void* data, int64_t num_bytes) -> absl::Status {
           if (shard.rank() != rank) return absl::OkStatus();
-          // An optimizer's state, twice as much as weights, need not come from the host.
+          // An optimizer's state, twice as large as weights, need not come from the host.
           if (init.kind == Init::Kind::kConstant && init.value == 0 && !device.host_accessible()) {
             OF_RETURN_IF_ERROR(Checked(device.BindThread()));
             return Checked(device.FillZero(data, static_cast<size_t>(num_bytes)));
@@ -189,7 +189,7 @@ absl::Status Variables::Save(const std::string& path, absl::string_view suffix, 
     return absl::NotFoundError(
         absl::StrCat("'", path, "': no variable is ", suffix.empty() ? "trainable" : absl::StrCat("named *", suffix)));
   }
-  // One process makes the file, all fill it, the first gives it its name: a reader never sees half of it.
+  // One process makes the file, all fill it, the first gives it its name: no reader ever sees a part of it.
   const std::string partial = absl::StrCat(path, ".partial");
   if (process != 0) OF_RETURN_IF_ERROR(barrier());
   OF_ASSIGN_OR_RETURN(SafetensorsWriter writer, process == 0 ? SafetensorsWriter::Create(partial, tensors)

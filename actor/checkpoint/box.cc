@@ -10,7 +10,7 @@ namespace {
 
 int64_t End(const Box& box, int d) { return box.start[d] + box.extent[d]; }
 
-// What both have. REQUIRES: the same rank.
+// The intersection. REQUIRES: the same rank.
 Box Intersection(const Box& a, const Box& b) {
   Box common = a;
   for (int d = 0; d < a.rank(); ++d) {
@@ -20,15 +20,15 @@ Box Intersection(const Box& a, const Box& b) {
   return common;
 }
 
-// Where the element at logical coordinates `at` lies in the box.
+// The index of the element at logical coordinates `at` in the box.
 int64_t PlaceIn(const Box& box, const std::vector<int64_t>& at) {
   int64_t place = 0;
   for (int d = 0; d < box.rank(); ++d) place = place * box.extent[d] + at[d] - box.start[d];
   return place;
 }
 
-// How many of the boxes lie before a coordinate inside `whole` that none of them reaches across, as near to half of
-// them as there is; 0 if there is no such coordinate. Orders the boxes by where they start.
+// A coordinate inside `whole` that no box crosses: returns the number of boxes before it, as near to half of them as
+// possible; 0 if there is none. Orders the boxes by their start.
 size_t FindCut(const Box& whole, int d, std::vector<Box>& boxes) {
   std::sort(boxes.begin(), boxes.end(), [d](const Box& a, const Box& b) { return a.start[d] < b.start[d]; });
   const auto distance = [half = boxes.size() / 2](size_t i) { return i < half ? half - i : i - half; };

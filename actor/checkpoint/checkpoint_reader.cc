@@ -85,7 +85,7 @@ class CheckpointReader::Blocks {
   const File& file_;
   const pb::CheckpointSlice& slice_;
   const int64_t begin_, num_bytes_;
-  int64_t number_ = -1;  // of the block that is here
+  int64_t number_ = -1;  // of the current block
   std::vector<char> block_;
 };
 

@@ -22,7 +22,7 @@
 namespace oneflow {
 namespace {
 
-// Between two looks at the parts that have come: one listing of a folder each.
+// The interval of looks at the parts that have come: one listing of a folder each.
 constexpr absl::Duration kFirstLook = absl::Milliseconds(2);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(200);
 
@@ -43,7 +43,7 @@ std::vector<SafetensorsWriter::Tensor> SlicesOf(const OwnedState& state) {
   return slices;
 }
 
-// How many parts the folder has.
+// The number of parts in the folder.
 int CountParts(const std::string& folder, int most) {
   int count = 0;
   std::error_code error;
@@ -121,7 +121,7 @@ void CheckpointWriter::Loop() {
       const absl::Status status = Write(head_);
       if (options_.on_done && (options_.process == 0 || !status.ok())) options_.on_done(head_.step(), status);
     } else if (options_.tidy) {
-      options_.tidy().IgnoreError();  // tried again behind the next checkpoint, which tells it
+      options_.tidy().IgnoreError();  // the next checkpoint tries again, and reports it
     }
     lock.lock();
     busy_ = busy_ && !writes;
@@ -150,11 +150,11 @@ absl::Status CheckpointWriter::WriteInto(const std::string& folder, const pb::Ch
   return CommitCheckpoint(folder, CheckpointFolder(options_.path, head.step()), manifest);
 }
 
-// A disk that is full needs the room.
+// A full disk needs the room.
 void CheckpointWriter::RemoveWhatWasWritten(int64_t step) const {
   const std::string folder = UnfinishedFolder(options_.path, step, options_.attempt);
   if (options_.process == 0) {
-    RemoveFolder(folder).IgnoreError();  // the next attempt tries it again
+    RemoveFolder(folder).IgnoreError();  // the next attempt tries again
   } else {
     unlink(absl::StrCat(folder, "/", PieceName(options_.process)).c_str());
   }

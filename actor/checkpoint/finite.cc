@@ -9,7 +9,7 @@
 namespace oneflow {
 namespace {
 
-// The largest of the elements' bits without their sign: as integers they are ordered as the magnitudes are, infinity
+// The largest of the elements' bits without their sign. As integers they are ordered like the magnitudes, infinity
 // behind all numbers and NaN behind infinity.
 template <typename Bits>
 Bits LargestMagnitude(const char* data, int64_t count) {

@@ -23,7 +23,7 @@ namespace {
 constexpr char kName[] = "/.owner";
 constexpr absl::Duration kPause = absl::Milliseconds(50);  // between two tries for a lock
 
-// What a file says of its owner, one field a line.
+// The contents of the file, one field a line.
 struct Owner {
   FolderOwner::Who who;
   std::string place;  // "process 12 on host 'n3', since 2026-11-01 10:00:00"
@@ -78,7 +78,7 @@ Lock TryLock(int fd) {
   return errno == EWOULDBLOCK ? Lock::kHeld : Lock::kNone;
 }
 
-// A file of ours, locked, in place of the one that another attempt of this job holds.
+// Our own file, locked, in place of the one that another attempt of this job holds.
 absl::StatusOr<int> Replace(const std::string& path, const std::string& text) {
   const std::string fresh = absl::StrFormat("%s-%d-%x", path, getpid(), absl::ToUnixNanos(absl::Now()));
   const int fd = open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<FolderOwner>> FolderOwner::Take(const std::string
     const Lock lock = TryLock(fd);
     const Owner owner = Read(fd);
     if (lock != Lock::kHeld) {
-      if (!IsAt(fd, path)) {  // it was given back, or replaced, between the two calls
+      if (!IsAt(fd, path)) {  // it was released, or replaced, between the two calls
         close(fd);
         continue;
       }

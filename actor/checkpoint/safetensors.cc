@@ -39,7 +39,7 @@ std::shared_ptr<const int> Own(int fd) {
           }};
 }
 
-// Reads until the file ends; how many bytes came, or -1 with errno.
+// Reads until the file ends; returns the number of bytes, or -1 with errno.
 int64_t ReadFully(int fd, void* to, int64_t num_bytes, uint64_t offset) {
   int64_t done = 0;
   while (done < num_bytes) {
@@ -53,7 +53,7 @@ int64_t ReadFully(int fd, void* to, int64_t num_bytes, uint64_t offset) {
   return done;
 }
 
-// What people give by mistake; null if the file begins like none of these.
+// Files that people give by mistake; null if the file begins like none of these.
 const char* KnownMistake(absl::string_view begin) {
   if (absl::StartsWith(begin, "version https://git-lfs"))
     return "is a pointer of Git LFS; `git lfs pull` gets the file";
@@ -124,7 +124,7 @@ absl::StatusOr<std::vector<Parsed>> ParseHeader(const char* text, uint64_t lengt
     entries.push_back(std::move(entry));
   }
   std::sort(entries.begin(), entries.end(), [](const Parsed& a, const Parsed& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);  // those without bytes come before their neighbour
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);  // empty ones come before their neighbour
   });
   uint64_t position = 0;
   for (const Parsed& entry : entries) {
@@ -234,7 +234,7 @@ absl::StatusOr<SafetensorsWriter> SafetensorsWriter::OpenFile(const std::string&
   const int fd = *writer.fd_;
   if (fd < 0) return error(absl::StatusCode::kInvalidArgument, absl::StrCat("cannot write: ", std::strerror(errno)));
   if (create) {
-    // Blocks are reserved now: a full disk is found before anything is written.
+    // Blocks are reserved now, so a full disk is noticed before anything is written.
     if (const int failed = posix_fallocate(fd, 0, static_cast<off_t>(size)); failed != 0) {
       return error(absl::StatusCode::kResourceExhausted,
                    absl::StrCat("cannot reserve ", size, " bytes: ", std::strerror(failed)));

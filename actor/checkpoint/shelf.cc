@@ -22,8 +22,8 @@ std::vector<int64_t> StepsToRemove(const std::vector<ShelvedCheckpoint>& checkpo
   for (const auto& [step, kind] : checkpoints) {
     const bool for_ever = rule.every > 0 && step % rule.every == 0;
     const bool old = step < oldest && !for_ever && kind != ShelvedCheckpoint::Kind::kPending;
-    // A bad one behind the newest good one is what a resume passed over; whoever resumes next must not pass over it
-    // again.
+    // A bad checkpoint behind the newest good one was skipped by a resume; it is removed, so that the next resume need
+    // not skip it again.
     if (old || (kind == ShelvedCheckpoint::Kind::kBad && step > newest)) removed.push_back(step);
   }
   return removed;
@@ -62,7 +62,7 @@ absl::Status Shelf::Tidy() {
   std::vector<ShelvedCheckpoint> checkpoints;
   {
     absl::MutexLock lock(&mu_);
-    // Nothing that was here before goes until something of this attempt is known to be good.
+    // Older checkpoints stay until something of this attempt is known to be good.
     if (written_.empty() || *written_.begin() > confirmed_) return absl::OkStatus();
     for (const int64_t step : steps) checkpoints.push_back({step, KindOf(step)});
   }

@@ -32,7 +32,7 @@ absl::Status FromNccl(ncclResult_t result, absl::string_view call) {
 
 bool Works(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
-constexpr std::chrono::milliseconds kBriefly(1);  // between two looks at what goes on behind a call
+constexpr std::chrono::milliseconds kBriefly(1);  // the interval of checks on a running call
 // Aborts return in a second, unless a device hangs.
 constexpr std::chrono::milliseconds kAbortLimit(5000);
 
@@ -66,10 +66,10 @@ ncclRedOp_t RedOp(Reduction reduction) {
   return reduction == Reduction::kSum ? ncclSum : reduction == Reduction::kMax ? ncclMax : ncclMin;
 }
 
-// Of a member that only receives, the input is empty and says nothing.
+// The input of a member that only receives is empty, without a type.
 DType TypeOf(const CollectiveCall& call) { return call.in.count > 0 ? call.in.dtype : call.out.dtype; }
 
-// A rank's end of a communicator. It never waits inside of the library, so that it can always be aborted.
+// A rank's end of a communicator. It never waits inside the library, so it can always be aborted.
 class Member {
  public:
   explicit Member(std::string name) : name_(std::move(name)) {}
@@ -78,7 +78,7 @@ class Member {
   // "communicator 0, rank 1 (cuda:1)"
   const std::string& name() const { return name_; }
 
-  // Begins to join; State() says when it has. REQUIRES: the rank's device is current, and a group is open.
+  // Begins to join; State() says when it is done. REQUIRES: the rank's device is current, and a group is open.
   absl::Status Join(int size, const ncclUniqueId& id, int index) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -87,8 +87,8 @@ class Member {
     return result == ncclInProgress ? absl::OkStatus() : FromNccl(result, "ncclCommInitRankConfig");
   }
 
-  // Makes the calls that are waiting, and this one, as one launch; `make` is given a call and the communicator. Of
-  // calls that more follow it only takes note: no group is open in the library while others may abort.
+  // Makes the waiting calls, and this one, as one launch; `make` gets a call and the communicator. A call with
+  // `more_follow` is only recorded: no group stays open in the library while others may abort.
   template <typename Make>
   const char* Launch(const CollectiveCall& call, const Make& make) {
     waiting_.push_back(call);
@@ -107,13 +107,13 @@ class Member {
     return Settle(result);
   }
 
-  // What became of what was begun: ncclInProgress while nothing has.
+  // The state of the last operation: ncclInProgress until it has ended.
   ncclResult_t State() {
     const std::unique_lock<std::mutex> lock(mu_, std::try_to_lock);
     return lock.owns_lock() && comm_ != nullptr ? AsyncError() : ncclInProgress;
   }
 
-  // Returns when the library does: it frees memory of the device, and so waits for all that the device has to do.
+  // Returns when the library does: it frees memory of the device, and so waits for all work of the device.
   void Abort() {
     aborted_ = true;
     ncclComm_t comm = nullptr;
@@ -132,12 +132,12 @@ class Member {
     const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state);
     return asked == ncclSuccess ? state : asked;
   }
-  // A call may go on behind its return, until peers are connected; then the next thing on the stream has to wait.
+  // A call may continue behind its return, until peers are connected; the next operation on the stream has to wait.
   const char* Settle(ncclResult_t result) {
     const auto begin = std::chrono::steady_clock::now();
     for (; result == ncclInProgress; result = AsyncError()) {
       if (aborted_) return kAborted;
-      // Mostly the call is through in microseconds; the first on a communicator takes as long as its peers.
+      // Mostly the call ends in microseconds; the first on a communicator takes as long as its peers.
       if (std::chrono::steady_clock::now() - begin < kBriefly) {
         std::this_thread::yield();
       } else {
@@ -154,7 +154,7 @@ class Member {
   ncclComm_t comm_ = nullptr;  // guarded by mu_
 };
 
-// Aborts of communicators, on a thread for each. The library lets go a communicator's own kernels first and then waits
+// Aborts of communicators, on a thread for each. The library first stops a communicator's own kernels and then waits
 // for the device, where a kernel of another one may wait for peers: one after the other, aborts would wait for ever.
 class Aborts {
  public:
@@ -169,7 +169,7 @@ class Aborts {
       }).detach();
     }
   }
-  // Whose aborts have not returned within the time.
+  // The communicators whose aborts have not returned within the time.
   std::set<std::string> Wait(std::chrono::milliseconds limit) {
     std::unique_lock<std::mutex> lock(left_->mu);
     left_->changed.wait_for(lock, limit, [&] { return left_->names.empty(); });
@@ -182,7 +182,7 @@ class Aborts {
     std::condition_variable changed;
     std::set<std::string> names;  // guarded by mu
   };
-  const std::shared_ptr<Left> left_;  // outlives this where an abort does not return
+  const std::shared_ptr<Left> left_;  // outlives this if an abort does not return
 };
 
 class NcclCollectives : public Collectives {
@@ -195,8 +195,8 @@ class NcclCollectives : public Collectives {
     }
   }
 
-  // Joins all communicators for the ranks of `process`: all at once, so that one whose peers are late holds up no
-  // other. Gives up when none has come for so long.
+  // Joins all communicators for the ranks of `process` at once, so that late peers of one delay no other. Gives up when
+  // none has come for too long.
   absl::Status Join(const pb::Program& plans, int process, const std::vector<std::string>& ids,
                     absl::Duration timeout) {
     for (int c = 0; c < plans.communicators_size(); ++c) {
@@ -279,7 +279,7 @@ class NcclCollectives : public Collectives {
     return Annotate(member->Join(plans.communicators(communicator).ranks_size(), id, index), where);
   }
 
-  // Whether there were any. The error of the first that failed by itself, else of one that saw another fail.
+  // Whether there were any errors. Returns the first that failed by itself, else one that saw another fail.
   absl::StatusOr<bool> RemoveJoined(std::set<std::pair<int, int>>& pending) {
     std::map<std::pair<int, int>, ncclResult_t> failed;
     const size_t before = pending.size();
@@ -295,7 +295,7 @@ class NcclCollectives : public Collectives {
     return Annotate(FromNccl(state, "NCCL set-up"), members_.at(key)->name());
   }
 
-  // Says of the first of them which ranks are here, and for which of other processes it waits.
+  // For the first of them: the ranks that are here, and the awaited ranks of other processes.
   static absl::Status NotJoined(const pb::Program& plans, int process, const std::set<std::pair<int, int>>& pending,
                                 absl::Duration timeout) {
     const int first = pending.begin()->first;
@@ -322,7 +322,7 @@ class NcclCollectives : public Collectives {
     for (const int rank : plans.communicators(communicator).ranks()) ranks.push_back(absl::StrCat(rank));
     return absl::StrCat("communicator ", communicator, " of ranks ", Listed(ranks));
   }
-  // The first ones, and how many more.
+  // The first ones, and the number of others.
   static std::string Listed(const std::vector<std::string>& all) {
     constexpr size_t kListed = 16;
     const size_t listed = std::min(all.size(), kListed);
@@ -349,7 +349,7 @@ class NcclCollectives : public Collectives {
     return ncclInvalidUsage;
   }
 
-  // All sends and receives of this rank at once; any other order could wait in a circle.
+  // All sends and receives of this rank at once; any other order could deadlock.
   static ncclResult_t Exchange(const CollectiveCall& call, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
     const int64_t size = static_cast<int64_t>(SizeOf(TypeOf(call)));
     ncclResult_t result = ncclGroupStart();

@@ -37,7 +37,7 @@ class Members {
   }
 
  private:
-  // Of the next byte that nobody has taken.
+  // The offset of the next unread byte.
   int64_t position() const { return read_ - static_cast<int64_t>(stream_.avail_in); }
 
   absl::Status Fill() {

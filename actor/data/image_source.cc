@@ -15,7 +15,7 @@ namespace {
 struct IdxFile {
   DataFile file;
   std::vector<int64_t> dims;
-  int64_t data = 0;  // where it begins
+  int64_t data = 0;  // the beginning
 };
 
 // An IDX file of bytes with `num_dims` dimensions: two zero bytes, type 8, the number of dimensions, their sizes
@@ -111,8 +111,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(const AttrMap& attribute
                                                    " images, but ", DataFileWhere(labels.file.path()), " has ",
                                                    labels.dims[0], " labels"));
   }
-  // What the model reads, as far as the attributes say it; sizes and labels are checked when the source is opened, and
-  // not by the batch that has them.
+  // Properties that the model needs, as far as the attributes state them. Sizes and labels are checked when the source
+  // is opened, not in the batch that has them.
   const int64_t height = attributes.Int("height", images.dims[1]), width = attributes.Int("width", images.dims[2]);
   const int64_t channels = attributes.Int("channels", 1);
   if (channels != 1 || height != images.dims[1] || width != images.dims[2]) {

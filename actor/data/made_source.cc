@@ -9,7 +9,7 @@
 namespace oneflow {
 namespace {
 
-// What the streams of random numbers are for.
+// The purposes of streams of random numbers.
 enum Stream : uint64_t {
   kOrder = 1,
   kClassOfSample,

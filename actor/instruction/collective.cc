@@ -1,5 +1,5 @@
 // COLLECTIVE: one call of the communication library, launched on the rank's stream, or with others of its group. Of
-// ragged rows as much is sent and received as counts say, which both ends of a transfer know.
+// ragged rows the counted ones are sent and received; both ends of a transfer know the counts.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -49,7 +49,7 @@ class Collective final : public BoundInstruction {
 
   absl::Status Prepare(const std::vector<int>& ranks) { return collectives_.Prepare(call_, ranks); }
 
-  // Of a call by counts: takes what `in` says of its rows.
+  // For a call by counts: takes the description of the rows from `in`.
   void AddRows(std::vector<CountsReader> counts, const pb::Instruction& in) {
     const TensorArg &sent = operands_.inputs()[1], &received = operands_.inputs()[2];
     for (const pb::Transfer& x : in.transfers()) {
@@ -126,7 +126,7 @@ class Collective final : public BoundInstruction {
 
   Collectives& collectives_;
   std::vector<PeerTransfer> transfers_;               // of an exchange
-  std::vector<CountsReader> counts_;                  // by counts: of what is sent and of what is received; else none
+  std::vector<CountsReader> counts_;                  // by counts: of the sent and of the received rows; else none
   std::vector<BoundRows> sent_rows_, received_rows_;  // likewise, by transfer
   CollectiveCall call_;
 };
@@ -140,7 +140,7 @@ BoundOrError BindCollective(Unbound unbound) {
   }
   const auto& ranks = unbound.context.plans.communicators(unbound.instruction.communicator()).ranks();
   const pb::Instruction& in = unbound.instruction;
-  std::vector<CountsReader> counts;  // of what is sent and of what is received
+  std::vector<CountsReader> counts;  // of the sent and of the received rows
   for (int i = 1; in.by_counts() && i <= 2; ++i) {
     OF_ASSIGN_OR_RETURN(CountsReader reader, CountsReader::Make(unbound, i));
     counts.push_back(std::move(reader));

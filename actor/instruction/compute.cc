@@ -1,4 +1,4 @@
-// COMPUTE: a kernel of the device, with what its `prepare` made of the shapes.
+// COMPUTE: a kernel of the device, with the state that its `prepare` made for the shapes.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -67,7 +67,7 @@ class Compute final : public BoundInstruction {
     return absl::OkStatus();
   }
 
-  // Whether it is called by groups, with counts that it takes from the reader that it must be given then.
+  // Whether it is called by groups; then it takes counts from a reader that it must be given.
   bool reads_counts() const { return sum_.has_value() || ragged_.has_value(); }
   void ReadCounts(CountsReader counts) { counts_ = std::move(counts); }
 
@@ -96,7 +96,7 @@ class Compute final : public BoundInstruction {
   int64_t held_bytes() const override { return counts_.device_bytes(); }
 
  private:
-  // For all of the operands at once; how much scratch memory that takes.
+  // For all operands at once; returns the scratch memory that it takes.
   absl::StatusOr<int64_t> PrepareWhole(const Kernel& kernel, KernelArgs args) {
     if (kernel.prepare != nullptr) {
       state_ = kernel.prepare(args);
@@ -133,14 +133,14 @@ class Compute final : public BoundInstruction {
   const int64_t micro_batches_;
 
   bool random_ = false, looks_at_values_ = false;  // as its op says
-  bool takes_counts_ = false;                      // which the kernel does not know
+  bool takes_counts_ = false;                      // unknown to the kernel
   std::optional<RaggedCall> ragged_;               // by groups
-  std::optional<RaggedSum> sum_;                   // by groups, of which rows are added up
+  std::optional<RaggedSum> sum_;                   // by groups, with summed rows
   CountsReader counts_;                            // by groups
   const Kernel* kernel_ = nullptr;
   std::vector<int> overwritten_;  // inputs, as its op says
-  std::shared_ptr<void> state_;   // what its `prepare` made
-  int64_t scratch_bytes_ = 0;     // where the plan has less than it asks for: all that it asks for
+  std::shared_ptr<void> state_;   // from its `prepare`
+  int64_t scratch_bytes_ = 0;     // the kernel's whole need, where the plan has less
 };
 
 absl::Status NoKernel(const KernelTable& kernels, const std::string& op, DType dtype) {

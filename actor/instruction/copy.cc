@@ -1,5 +1,5 @@
-// COPY: boxes of tensors, own ones and peers', copied or combined into one output. What boxing is on devices whose
-// memory the host can address.
+// COPY: boxes of tensors, own ones and peers', copied or combined into one output. Boxing on devices whose memory the
+// host can address.
 #include "kernels/copy.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct BoundPiece {
   CopyRegionArgs copy;         // spans point into the plan
   bool is_remote = false;      // its source is another rank's memory
   int64_t num_bytes = 0;       // of all of it
-  std::optional<RowBox> rows;  // by counts: those that are filled are copied
+  std::optional<RowBox> rows;  // by counts: the filled ones are copied
   int64_t row_bytes = 0;       // by counts: of one of them
   bool source_packed = false;  // by counts
   bool target_packed = false;
@@ -104,7 +104,7 @@ class Copy final : public BoundInstruction {
   int64_t remote_bytes() const override { return remote_bytes_; }
 
  private:
-  // Where they are in this act; until the next call.
+  // Their places in this act; until the next call.
   std::span<const void* const> Addends(const BoundPiece& piece) {
     addends_.clear();
     for (const BoundAddend& addend : piece.addends) {
@@ -113,7 +113,7 @@ class Copy final : public BoundInstruction {
     return addends_;
   }
 
-  // Counts are of the source, or of the target where the source has no rows; what has landed is packed, too.
+  // Counts are of the source, or of the target where the source has no rows; landed data is packed, too.
   void AddRows(const pb::Instruction& in, const pb::Piece& piece, BoundPiece& added) const {
     const pb::Operand &from = in.inputs(piece.input()), &to = in.outputs(0);
     const bool is_dense = from.ragged() == 0;
@@ -133,7 +133,7 @@ class Copy final : public BoundInstruction {
   const char* CopyFilled(const BoundPiece& piece) {
     return device_.CopyRows({piece.copy, *piece.rows, CountsOf(piece), piece.source_packed, piece.target_packed});
   }
-  // Where memory is another rank's, the host can read the counts as well.
+  // Where the memory is another rank's, the host can read the counts as well.
   int64_t FilledBytes(const BoundPiece& piece) const {
     return CountRows(*piece.rows, CountsOf(piece)) * piece.row_bytes;
   }

@@ -15,7 +15,7 @@ bool Has(const google::protobuf::RepeatedPtrField<pb::Operand>& operands, const 
   });
 }
 
-// The queue on which an act of the rank launches what writes an operand that `reader` reads; none if no act does.
+// The queue on which an act of the rank launches the writer of an operand that `reader` reads; none if no act does.
 std::optional<pb::Queue> WriterOf(const pb::Plan& plan, const pb::Actor& reader, const pb::Operand& operand) {
   const int id = operand.register_();
   const pb::Actor& writer = id < 0 ? reader : plan.actors(plan.registers(id).producer());

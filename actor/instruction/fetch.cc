@@ -1,5 +1,5 @@
-// FETCH: hands a value to the host as doubles; where the host cannot address the device's memory, once a host transfer
-// has brought it, while what is launched later already runs.
+// FETCH: hands a value to the host as doubles. Where the host cannot address the device's memory, a host transfer
+// brings it first, while later launches already run.
 #include <atomic>
 #include <string>
 
@@ -62,7 +62,7 @@ class Fetch final : public BoundInstruction {
   const RankContext context_;
   const std::string plan_;
   const std::string name_;
-  std::unique_ptr<HostTransfer> transfer_;  // null: the host reads the value where it lies
+  std::unique_ptr<HostTransfer> transfer_;  // null: the host reads the value in place
   int slot_ = 0;                            // of the next run
   std::atomic<bool> on_its_way_[HostTransfer::kSlots] = {};
 };

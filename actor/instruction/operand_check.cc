@@ -20,7 +20,7 @@ std::vector<TensorType> TypesOf(Shards shards, Shape ShardType::*shape) {
   return types;
 }
 
-// `shape` says which of the two shapes of the shards the context is about.
+// `shape` selects one of the two shapes of the shards in the context.
 absl::Status CheckTypes(const OpDef& op, const InferContext& context, Shards outputs, Shape ShardType::*shape) {
   OF_ASSIGN_OR_RETURN(const std::vector<TensorType> types, InferTypes(op, context));
   if (types.size() != outputs.size()) {
@@ -36,7 +36,7 @@ absl::Status CheckTypes(const OpDef& op, const InferContext& context, Shards out
   return absl::OkStatus();
 }
 
-// Groups of operands are the same for shards as for their tensors: none asks for more than which sizes are equal.
+// Groups of operands are the same for shards as for their tensors: they depend only on which sizes are equal.
 absl::Status CheckMemoryLayouts(const OpDef& op, const AttrMap& attrs, Shards inputs, Shards outputs) {
   std::vector<MemoryLayout> layouts;
   for (const ShardType& x : inputs) layouts.push_back(x.layout);

@@ -84,7 +84,7 @@ class AreaChecker {
     return absl::InvalidArgumentError(absl::StrCat(written.ToString(), ", overlaps ", other.ToString()));
   }
 
-  // Registers that the actor only reads are others' to write; a peer's are mapped without the right to.
+  // Other actors write the registers that this one only reads; a peer's are mapped read-only.
   absl::Status CheckMutated(int index) const {
     const Area& written = inputs_[index];
     const auto& ports = actor_.outputs();

@@ -31,7 +31,7 @@ absl::Status ForEachGroup(const std::vector<int64_t>& dims, const std::vector<in
   return absl::OkStatus();
 }
 
-// Adds `addend` to `sum`, which is of its size.
+// Adds `addend` to `sum`, which has its size.
 const char* AddTo(DeviceContext& device, const TensorArg& addend, const TensorArg& sum) {
   const int64_t count[] = {sum.count}, next[] = {1};
   return device.CopyRegion({.dtype = sum.dtype,

@@ -1,5 +1,5 @@
-// READ: a data source fills the outputs; where the host cannot address the device's memory, a slot of a host transfer
-// per output, while what was launched before still runs. An attribute may say how long it takes at least.
+// READ: a data source fills the outputs. Where the host cannot address the device's memory, it fills a slot of a host
+// transfer per output, while earlier launches still run. An attribute may set the least time.
 #include <chrono>
 #include <thread>
 #include <vector>

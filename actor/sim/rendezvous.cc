@@ -12,7 +12,7 @@ namespace oneflow {
 
 namespace {
 
-// Of every communicator a number: the same for those whose members are the same, or have the same to stand for them.
+// A number for every communicator: the same for communicators with the same members, or the same representatives.
 std::vector<int> NumbersOf(const pb::Program& program, const std::vector<int>* stands_for) {
   std::map<std::vector<int>, int> known;
   std::vector<int> numbers;

@@ -19,7 +19,7 @@
 namespace oneflow {
 namespace {
 
-constexpr size_t kMostStuck = 8;     // that an error names
+constexpr size_t kMostStuck = 8;     // named by an error
 constexpr int64_t kAlike = 100'000;  // steps that differ by one part of so many take equally long
 
 class Simulator {
@@ -87,13 +87,13 @@ class Simulator {
     Readiness ready = {};
     int64_t begin_ns = 0;
     int64_t acts = 0;
-    // By link of the actor, in the order of its messages (actor.h): which of the receiver's ports it concerns.
+    // By link of the actor, in the order of its messages (actor.h): the port of the receiver.
     std::vector<int32_t> ports;
   };
   struct Queue {
-    bool taken = false;                           // by an act, or by what comes before one
-    bool fresh = false;                           // its last act ends now: nobody has to wake it up
-    std::set<std::pair<int64_t, int32_t>> ready;  // the first acts next
+    bool taken = false;                           // by an act, or by a transfer before one
+    bool fresh = false;                           // its last act ends now: no wake-up is needed
+    std::set<std::pair<int64_t, int32_t>> ready;  // ordered by turn
     bool looked_at = false;                       // is among to_start_
   };
   struct Turn {
@@ -107,7 +107,7 @@ class Simulator {
     Message message;  // kDeliver
   };
 
-  // At a link: an act that ends with a transfer, or what comes with a message.
+  // At a link: an act that ends with a transfer, or the data of a message.
   struct Transfer {
     int rank = 0;       // that waits for it
     int32_t actor = 0;  // on that rank
@@ -188,7 +188,7 @@ class Simulator {
     return absl::OkStatus();
   }
 
-  // Lets every queue that has something to do and does nothing begin, in the order of their numbers.
+  // Every idle queue with work begins, in the order of their numbers.
   void StartActs() {
     std::sort(to_start_.begin(), to_start_.end());
     for (const int id : to_start_) {
@@ -290,7 +290,7 @@ class Simulator {
     return absl::OkStatus();
   }
 
-  // Whether anything comes with the message of the act that has just ended: then both are at the link now.
+  // Whether the message of the act that has just ended carries data: then both are at the link now.
   bool Ship(const Message& message, int32_t port, int32_t from, int64_t message_ns) {
     if (!costs_.shipment_ns || message.kind != Message::Kind::kFilled) return false;
     const int64_t act = states_[from].acts - 1;
@@ -355,7 +355,7 @@ class Simulator {
   absl::Status Stuck() const {
     std::vector<std::string> who;
     size_t stuck = 0;
-    // First who is not dead, and of these who has come to a collective: they wait for the others.
+    // First those who are not dead, and among these the ones at a collective: they wait for the others.
     std::vector<const State*> states;
     for (const State& state : states_) states.push_back(&state);
     std::stable_sort(states.begin(), states.end(), [this](const State* a, const State* b) {

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kTracksPerRank = 16;  // more than a device has queues
 
-// Numbers of processes and threads as viewers know them; to some 0 means nobody, and threads go by their number alone.
+// Numbers of processes and threads for viewers. To some 0 means nobody, and threads are identified by their number
+// alone.
 int ViewerProcess(int rank) { return rank + 1; }
 int ViewerThread(int rank, int queue) { return rank * kTracksPerRank + queue + 1; }
 
@@ -109,7 +110,7 @@ class ChromeTraceWriter {
                        ",\"waited_for\":", Quoted(WaitText(act, cause)), ",\"ready\":", Micros(act.ready_ns),
                        ",\"run\":", act.run, ",\"plan\":", act.plan, ",\"actor\":", act.actor, ",\"act\":", act.act,
                        ",\"cause\":\"", pb::Cause_Name(act.cause), "\",\"register\":", act.register_id, "}}"));
-    // Behind the act, within which it ends: viewers put what has the same time in the order of the file.
+    // Behind the act, within which it ends: viewers order events of the same time as in the file.
     if (arrow) WriteArrow(act, "\"ph\":\"f\",\"bp\":\"e\"", act, act.begin_ns);
   }
 

@@ -14,7 +14,7 @@ namespace {
 
 using TraceJson = nlohmann::json;
 
-// The numbers that an act has, first those that are times.
+// The numbers of an act, first those that are times.
 constexpr const char* kActNumbers[] = {"ts", "dur", "ready", "step", "act", "run", "plan", "actor", "register"};
 constexpr size_t kActTimes = 3;
 

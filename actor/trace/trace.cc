@@ -69,7 +69,7 @@ const TracedAct* ActIndex::Find(int32_t run, int32_t plan, int32_t actor, int64_
   const auto found = of_actor_.find({run, plan, actor});
   if (found == of_actor_.end()) return nullptr;
   const auto first = order_.begin() + found->second.begin, last = order_.begin() + found->second.end;
-  // Where nothing was lost it is as many places behind the first one as their numbers say.
+  // Where nothing was lost, the difference of their numbers is the distance from the first one.
   const int64_t ahead = act - trace_.acts[*first].act;
   if (ahead >= 0 && ahead < last - first && trace_.acts[*(first + ahead)].act == act) {
     return &trace_.acts[*(first + ahead)];

@@ -84,7 +84,7 @@ bool WriteRing(const TraceRing& ring, const pb::Program& program, FileOutputStre
   return true;
 }
 
-// On the clock of process 0, of which `zero` tells.
+// On the clock of process 0, with the origin in `zero`.
 void SetClock(const pb::TraceProcess& zero, TracePart& part) {
   pb::TraceProcess& process = *part.head.mutable_processes(0);
   if (!zero.clock().empty() && process.clock() == zero.clock()) {
@@ -99,7 +99,7 @@ void SetClock(const pb::TraceProcess& zero, TracePart& part) {
   }
 }
 
-// Time begins with the first thing that is known.
+// Time begins with the first known event.
 void BeginAtZero(std::vector<TracedAct>& acts) {
   int64_t first = INT64_MAX;
   for (const TracedAct& act : acts) first = std::min({first, act.ready_ns, act.begin_ns});

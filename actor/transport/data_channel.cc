@@ -31,30 +31,30 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kActiveMessage = 1;
-// Looks for work so long before it sleeps, as an actor thread does.
+// How long the thread spins before it sleeps, as an actor thread does.
 constexpr std::chrono::microseconds kLookTime(20);
-// While payloads move something comes all the time, and each wake-up takes a core from who computes, if there is none
-// to spare: what comes within so long is taken at once.
+// While payloads move, data comes all the time, and without a free core each wake-up takes a core from compute: data
+// that comes within this time is taken at once.
 constexpr std::chrono::microseconds kPause(250);
-// The peer's own error comes over the control network, and says more than that it is gone.
+// The peer's own error comes over the control network, and is more specific than the loss of the peer.
 constexpr std::chrono::milliseconds kWordTime(500);
 constexpr std::chrono::seconds kCloseTime(2);
-constexpr size_t kMostMessages = 512;  // in one frame, which is no longer than a piece
-constexpr int kLogEvery = 5;           // seconds, of what is dropped: anyone can send it
-// Payloads go in pieces of so many bytes, of which the library has so many at a time for each peer: messages go between
-// them. No piece is asked for by the receiver: there is room, and on a busy way an answer takes long.
+constexpr size_t kMostMessages = 512;  // in one frame, at most the size of a piece
+constexpr int kLogEvery = 5;           // seconds between logs of dropped data: anyone can send it
+// Payloads go in pieces of this size, of which the library has this many at a time for each peer; messages go between
+// them. The receiver requests no piece: there is room, and on a busy link an answer takes long.
 constexpr int64_t kPieceBytes = 128 << 10;
 constexpr int kMostPieces = 4;
 constexpr size_t kLeastAddress = 16;  // of UCX: no card's is shorter
-// What is as small is given to the library by whoever sends it, if nobody else has it just then: that saves waking the
-// channel's thread.
+// Frames up to this size are given to the library by the sending thread, if nobody else is using it: that saves waking
+// the channel's thread.
 constexpr int64_t kSmallBytes = 32 << 10;
 
 absl::Status Error(absl::string_view what, ucs_status_t status) {
   return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status)));
 }
 
-// The network card that has an address, given as numbers or a name; "" if none has.
+// The network card with an address, given as numbers or a name; "" if none has it.
 std::string InterfaceOf(const std::string& host) {
   addrinfo hints = {}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
@@ -83,7 +83,7 @@ std::string InterfaceOf(const std::string& host) {
 
 class DataChannel::Impl {
  public:
-  // Before everything that is sent.
+  // Before all sent data.
   struct Header {
     uint64_t stamp = 0;
     int32_t process = 0;  // the sender
@@ -99,7 +99,7 @@ class DataChannel::Impl {
     return {reinterpret_cast<const char*>(&header), sizeof(header)};
   }
 
-  // What waits to be sent: messages or a payload.
+  // Waiting to be sent: messages or a payload.
   struct Outgoing {
     int process = 0;
     Header header;
@@ -131,13 +131,13 @@ class DataChannel::Impl {
     Impl* channel;
     int process;
   };
-  // What UCX has of something, until it is sent.
+  // Data in UCX, until it is sent.
   struct Piece {
     Impl* channel = nullptr;
     Outgoing* of = nullptr;
     Header header;
     std::vector<ucp_dt_iov_t> runs;
-    std::unique_ptr<char[]> sealed;  // where they are then
+    std::unique_ptr<char[]> sealed;  // their memory then
   };
   struct Loss {
     Clock::time_point tell_at;
@@ -147,10 +147,10 @@ class DataChannel::Impl {
 
   absl::Status Configure(ucp_config_t* config) const;
   void Loop();
-  // Returns when there may be something to do.
+  // Returns when there may be work.
   void Await();
   void Sleep(int events, std::chrono::nanoseconds limit);
-  // In either direction, and not whole yet.
+  // Incomplete payloads in either direction.
   bool IsMovingPayloads() const;
   bool HasWork() const { return has_queued_ || quit_; }
   void SendQueued();
@@ -158,7 +158,7 @@ class DataChannel::Impl {
   void SendPieces(int process);
   void SendPiece(Outgoing& of, std::vector<ucp_dt_iov_t> runs, int64_t offset);
   absl::Status Seal(Piece& piece);
-  // What was sealed, or `text` if nothing is.
+  // The opened text, or `text` if nothing is sealed.
   absl::StatusOr<absl::string_view> Unseal(const Header& header, absl::string_view text);
   void EndPiece(Piece* piece);
   void Lose(int process, absl::Status status);
@@ -176,8 +176,8 @@ class DataChannel::Impl {
   static void OnBroken(void* arg, ucp_ep_h endpoint, ucs_status_t status);
 
   const Options options_;
-  uint64_t stamp_ = 0;                          // that peers have to know
-  std::string key_;                             // and with which they seal; empty: all is in plain text
+  uint64_t stamp_ = 0;                          // known to peers
+  std::string key_;                             // with which peers seal; empty: all is in plain text
   std::vector<std::optional<Sealer>> sealers_;  // by process; then under worker_mu_
   std::vector<std::optional<Opener>> openers_;  // by process; then under worker_mu_
   ucp_context_h context_ = nullptr;
@@ -189,7 +189,7 @@ class DataChannel::Impl {
   std::deque<Peer> peers_;           // arguments of callbacks
   Receiver* receiver_ = nullptr;
 
-  std::mutex worker_mu_;       // guards what follows, up to taken_, and all calls of UCX after Start()
+  std::mutex worker_mu_;       // guards the members up to taken_, and all calls of UCX after Start()
   std::vector<bool> is_lost_;  // by process
   std::vector<Loss> losses_;   // to be told
   std::vector<std::deque<std::unique_ptr<Outgoing>>> payloads_;  // by process: not all taken yet
@@ -573,7 +573,7 @@ void DataChannel::Impl::Progress() {
   if (ucp_worker_progress(worker_) == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
-// What peers still wait for is sent; then connections are closed, whether they hear of it or not.
+// Data that peers still wait for is sent; then connections are closed, whether peers notice or not.
 void DataChannel::Impl::Close() {
   const auto end = Clock::now() + kCloseTime;
   if (receiver_ != nullptr) SendQueued();

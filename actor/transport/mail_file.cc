@@ -19,11 +19,10 @@ constexpr int64_t kTakenOffset = kTokenBytes;  // in the token's line
 
 int64_t BellOffset(int thread) { return kLine * (1 + thread); }
 
-// Room for messages, by the process that sends and the address that receives.
+// The room for messages, by sending process and receiving address.
 using Traffic = std::map<std::pair<int, int>, int64_t>;
 
-// Of each register that lies between another process of the host and this one, as many messages each way as it has
-// slots.
+// A register between another process of the host and this one takes as many messages each way as it has slots.
 Traffic TrafficTo(int process, const pb::Program& program) {
   Traffic traffic;
   for (const pb::Plan& plan : program.plans()) {

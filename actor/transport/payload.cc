@@ -29,7 +29,7 @@ OutgoingPayload::OutgoingPayload(const Shipment& shipment, int32_t slot) {
   });
 }
 
-// Runs that lie behind each other, here and where they land, are one.
+// Runs that are contiguous here and in the landing are one.
 void OutgoingPayload::Append(int64_t place, Shipment::Run run) {
   if (run.empty()) return;
   Placed* const last = runs_.empty() ? nullptr : &runs_.back();

@@ -6,7 +6,7 @@
 
 namespace oneflow {
 
-// A kernel that was started once has one such clock for each of its time namespaces.
+// A booted kernel has one such clock for each of its time namespaces.
 std::string SteadyClockName() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);

@@ -14,7 +14,7 @@ int64_t SteadyNs() {
       .count();
 }
 
-// Of which job a process says that it is.
+// The job that a process claims.
 std::string Belongs(int process, uint64_t attempt, uint64_t run, int processes) {
   return absl::StrCat("process ", process, " is of attempt ", attempt, " of run ", absl::Hex(run, absl::kZeroPad16),
                       " with ", processes, " processes");

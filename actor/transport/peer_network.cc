@@ -21,9 +21,9 @@
 namespace oneflow {
 namespace {
 
-// How long a closing process tries to get its last frames (an error, a barrier) out.
+// How long a closing process tries to send its last frames (an error, a barrier).
 constexpr std::chrono::seconds kFlushTime(2);
-// The quickest of so many round trips says the most about a clock; each takes some 50 us within a host.
+// The quickest of this many round trips says the most about a clock; each takes some 50 us within a host.
 constexpr int kClockQuestions = 16;
 
 absl::Status FromGrpc(const grpc::Status& status) {
@@ -36,8 +36,8 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 }  // namespace
 
-// What both ends of a stream have in common. Its state is guarded by the network's mutex; `in` belongs to the read in
-// flight or to the reaction to it, `out` to the write in flight.
+// Shared by both ends of a stream. Its state is guarded by the network's mutex; `in` belongs to the read in flight or
+// to the reaction to it, `out` to the write in flight.
 class PeerNetwork::Impl : public pb::Peer::CallbackService {
  public:
   class Stream {
@@ -51,7 +51,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
     virtual void Release() = 0;
     virtual void Refuse(const absl::Status& status) = 0;
     virtual void Cancel() = 0;
-    // What the peer has shown. On the calling end: once something was read.
+    // The peer's credentials. On the calling end: once something was read.
     virtual std::shared_ptr<const grpc::AuthContext> Shown() const = 0;
 
     int process = -1;      // the peer; on the listening end known after its hello
@@ -129,7 +129,7 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   class ListeningEnd;
   class CallingEnd;
 
-  // What is known of a peer. The own entry is not used.
+  // The state of a peer. The own entry is not used.
   struct Link {
     std::string address;
     Stream* stream = nullptr;  // while frames can be written
@@ -158,16 +158,16 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   void EndReading(Stream* stream, const absl::Status& why);
   void Resume(Stream* stream);
   absl::StatusOr<std::vector<Message>> Take(Stream* stream);
-  // Why nothing more can come from this peer; OK if it can.
+  // The reason why nothing more can come from this peer; OK if it can.
   absl::Status WhyGone(int process) const;
-  // Sends the frames, which say `mine`, to all peers and returns what has come of them, by process.
+  // Sends the frames, which contain `mine`, to all peers and returns theirs, by process.
   template <typename T>
   absl::StatusOr<std::vector<T>> ExchangeFrames(absl::Span<const pb::PeerFrame> frames, const T& mine,
                                                 std::deque<T> PeerInbox::*arrived);
-  // Waits until `arrived` holds for every peer, or returns why it cannot come to that.
+  // Waits until `arrived` holds for every peer, or returns why it never can.
   absl::Status Await(std::unique_lock<std::mutex>& lock, const std::function<bool(const PeerInbox&)>& arrived);
 
-  // Without mu_. Tells the listener what it does not know yet of this peer.
+  // Without mu_. Tells the listener its news about this peer.
   void Tell(int process);
   void Dispatch(Stream* stream, const std::vector<Message>& messages);
 
@@ -175,8 +175,8 @@ class PeerNetwork::Impl : public pb::Peer::CallbackService {
   const TlsIdentity identity_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
-  // Owned here and not by the streams, which end on gRPC's threads: the last channel must not be closed on a thread
-  // that its closing waits for.
+  // Owned here and not by the streams, which end on gRPC's threads: the last channel must not be closed on a thread for
+  // which its closing waits.
   std::vector<std::unique_ptr<pb::Peer::Stub>> stubs_;
 
   std::mutex mu_;
@@ -316,7 +316,7 @@ absl::Status PeerNetwork::Impl::Greet(Stream* stream) {
   stream->greeted = true;
   link.stream = stream;
   link.up = true;
-  // The answer goes before anything that was sent early.
+  // The answer goes before early messages.
   if (!calling) link.queue.push_front(HelloFrame(self_));
   MaybeWrite(stream);
   changed_.notify_all();

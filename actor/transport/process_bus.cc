@@ -76,7 +76,7 @@ void ProcessBus::SendFar(int process, const Message& message, std::vector<Messag
   });
 }
 
-// Between hosts of the plan that are one process: with what comes with them.
+// Between hosts of the plan that are one process: with the data of the messages.
 void ProcessBus::PostLanded(int address, absl::Span<const Message> messages) {
   absl::InlinedVector<Message, 8> ready;
   for (const Message& message : messages) {

@@ -37,7 +37,7 @@ absl::StatusOr<EVP_CIPHER_CTX*> MakeContext(absl::string_view key, bool seals) {
   return absl::InternalError("OpenSSL has no AES-256-GCM");
 }
 
-// Begins with what goes beside it.
+// Begins with the clear text beside it.
 bool Begin(EVP_CIPHER_CTX* context, const Nonce& nonce, absl::string_view beside) {
   int length = 0;
   return EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, nonce.data(), -1) == 1 &&
@@ -78,7 +78,7 @@ absl::Status Sealer::Seal(absl::string_view beside, absl::Span<const absl::strin
 bool SeenNumbers::Take(uint64_t number) {
   if (number == 0 || number + kWindow <= last_) return false;
   if (number > last_) {
-    // Those between have not come.
+    // The numbers in between have not come.
     if (number - last_ >= kWindow) seen_.reset();
     for (uint64_t skipped = last_ + 1; number - last_ < kWindow && skipped <= number; ++skipped) {
       seen_.reset(skipped % kWindow);

@@ -20,7 +20,7 @@ void Advance(absl::Span<const int64_t> extent, absl::Span<const int64_t> stride,
   }
 }
 
-// The runs of a box, strides in bytes, that lands at `place`; where what lands ends.
+// The runs of a box, strides in bytes, that lands at `place`; returns the end of its landing.
 int64_t ForEachRunOfBox(const char* first, int64_t place, absl::Span<const int64_t> extent,
                         absl::Span<const int64_t> stride, int64_t element_bytes,
                         absl::FunctionRef<void(int64_t, Shipment::Run)> take) {
@@ -103,7 +103,7 @@ void Shipment::SendReady(Send send) {
   }
 }
 
-// For what is to be sent next.
+// For the data that is sent next.
 bool Shipment::CountsAreThere() const {
   return std::all_of(parcels_.begin(), parcels_.end(), [this](const Parcel& parcel) {
     const Counts& counts = parcel.counts;
@@ -129,7 +129,7 @@ void Shipment::ForEachRun(int32_t slot, absl::FunctionRef<void(int64_t, Run)> ta
   }
 }
 
-// Those that are filled, group by group.
+// The filled ones, group by group.
 void Shipment::ForEachRunOfRows(const Parcel& parcel, const char* first,
                                 absl::FunctionRef<void(int64_t, Run)> take) const {
   const RowBox& rows = *parcel.rows;

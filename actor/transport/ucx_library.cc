@@ -1,6 +1,6 @@
-// The functions of UCX that the data channel calls, each of which finds its namesake in the library when it is first
-// called and passes on. Linked like the others, the library would be set up in every process, and look at every
-// allocation there, though only workers that exchange data with other hosts use it.
+// The functions of UCX that the data channel calls. Each finds its namesake in the library at its first call and passes
+// the call on. If it were linked like others, the library would be set up in every process and watch every allocation
+// there, though only workers that exchange data with other hosts use it.
 #include <dlfcn.h>
 #include <ucp/api/ucp.h>
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-// What is loaded, or why nothing is. It stays: it has threads and hooks of its own.
+// The loaded library, or the reason why there is none. It stays: it has threads and hooks of its own.
 struct Library {
   void* handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   std::string error = handle == nullptr ? dlerror() : "it lacks what we call";
