@@ -270,7 +270,7 @@ std::string WaitText(const pb::Wait& wait) {
 }
 
 std::string WaitText(const pb::WaitingActor& actor) {
-  if (actor.waits().empty()) return actor.acts_left() > 0 ? "ready" : "has no acts left for what has come to it";
+  if (actor.waits().empty()) return actor.acts_left() > 0 ? "ready" : "has no acts left for its input";
   const auto text = [](std::string* out, const pb::Wait& wait) { *out += WaitText(wait); };
   return absl::StrCat("waits for ", absl::StrJoin(actor.waits(), "; ", text), " (step ", actor.step(), ", micro-batch ",
                       actor.micro_batch(), ", ", actor.acts_left(), " acts left)");

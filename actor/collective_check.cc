@@ -125,7 +125,7 @@ absl::StatusOr<std::vector<OwnCall>> CallsOfActor(const pb::Actor& actor) {
       return Bad("'", x.node(), "': group ", x.group(), " of calls ", why);
     };
     if (!is_call) {
-      if (x.group() != 0) return bad("has an instruction that is none");
+      if (x.group() != 0) return bad("has an instruction that is no call");
       before = &x;
       continue;
     }
@@ -136,13 +136,13 @@ absl::StatusOr<std::vector<OwnCall>> CallsOfActor(const pb::Actor& actor) {
     if (!joins) uses.clear();
     for (const pb::Operand& in : x.inputs()) {
       int& use = uses[PlaceOf(in)];
-      if (use < 0) return bad("reads what it writes");
+      if (use < 0) return bad("reads its own results");
       ++use;
     }
     for (const pb::Operand& out : x.outputs()) {
       const bool in_place = !x.inputs().empty() && PlaceOf(x.inputs(0)) == PlaceOf(out);
       int& use = uses[PlaceOf(out)];
-      if (use < 0 || use > (in_place ? 1 : 0)) return bad("writes what it reads or writes");
+      if (use < 0 || use > (in_place ? 1 : 0)) return bad("overwrites its own operands or results");
       use = -1;
     }
     before = &x;

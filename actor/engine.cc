@@ -132,7 +132,7 @@ class EngineImpl : public Engine,
     return OnEveryRank([&](int rank) { return variables_->LoadState(checkpoint, rank); });
   }
   absl::StatusOr<std::vector<std::string>> Exchange(const std::string& note) override {
-    const Doing doing(*this, "waits until all processes have said what comes next");
+    const Doing doing(*this, "waits for the notes of all processes");
     OF_RETURN_IF_ERROR(failure());
     if (options_.peers == nullptr) return std::vector<std::string>{note};
     return options_.peers->ExchangeNotes(note);
@@ -477,7 +477,7 @@ absl::Status EngineImpl::ShareMemoryWith(int process, const pb::PeerPlan& plan,
   if (absl::IsInvalidArgument(file.status())) return Annotate(file.status(), who);
   if (plan.zones().empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(who, " shares no memory with process ", options_.process,
-                                                    ", whose ranks read what its ranks write: are they on one host? ",
+                                                    ", whose ranks read its registers: are they on one host? ",
                                                     file.status().message()));
 }
 
@@ -705,7 +705,7 @@ void EngineImpl::OnMessages(int process, absl::Span<const Message> messages) {
     if (known.has_value() && !lands && Deliver(*known).ok()) continue;
     return Fail(absl::InvalidArgumentError(absl::StrCat("process ", process, " sent a message for plan ", message.plan,
                                                         " actor ", message.actor, " register ", message.register_id,
-                                                        lands ? ", without what it reads" : ", which is not here")),
+                                                        lands ? ", without its data" : ", which is not here")),
                 /*tell_peers=*/true);
   }
 }

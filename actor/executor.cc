@@ -45,7 +45,7 @@ class Executor::Impl {
       }
     }
     if (held_bytes_ > 0) {
-      LOG(INFO) << "rank " << c_.rank << ": what is read and fetched takes " << held_bytes_
+      LOG(INFO) << "rank " << c_.rank << ": reading and fetching take " << held_bytes_
                 << " bytes of device memory beside the plan's";
     }
     if (scratch_bytes_ == 0) return absl::OkStatus();

@@ -93,9 +93,9 @@ absl::StatusOr<std::string> FileToReplace(const std::string& path) {
   if (!place.is_stream) return std::move(place.path);
   struct stat info = {};
   const bool known = stat(place.path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
-  return absl::InvalidArgumentError(absl::StrCat(Named(path, place.path), ": it is ",
-                                                 known ? WhatIs(info.st_mode) : "what another process has opened",
-                                                 ", and must be a regular file, or none yet"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      Named(path, place.path), ": it is ", known ? WhatIs(info.st_mode) : "a file that another process has opened",
+      ", and must be a regular file, or none yet"));
 }
 
 absl::Status ReplaceFileBy(const std::string& partial, const std::string& target) {
@@ -104,7 +104,7 @@ absl::Status ReplaceFileBy(const std::string& partial, const std::string& target
     if (!S_ISREG(info.st_mode)) {
       return absl::InvalidArgumentError(
           absl::StrCat("'", target, "': it has become ", S_ISLNK(info.st_mode) ? "a link" : WhatIs(info.st_mode),
-                       ", and is left as it is; what it was to be is in '", partial, "'"));
+                       ", and is left as it is; its new contents are in '", partial, "'"));
     }
     chmod(partial.c_str(), info.st_mode & 07777);  // what refuses that has no permissions to keep
   }

@@ -12,7 +12,7 @@ namespace {
 // The loaded library, or the reason why there is none. It stays: it has threads and hooks of its own.
 struct Library {
   void* handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
-  std::string error = handle == nullptr ? dlerror() : "it lacks what we call";
+  std::string error = handle == nullptr ? dlerror() : "it lacks a function that we call";
 };
 
 const Library& Ucx() {

@@ -278,7 +278,7 @@ std::string ProofText(const pb::PlanSet& set, const std::vector<PlanProof>& proo
                     " acts in order: no deadlock\n");
   }
   absl::StrAppend(&text,
-                  "not looked at: whether what shares memory is ever in use at once, whether there are kernels\n");
+                  "not proved: that buffers with common memory are never in use at once; that there are kernels\n");
   return text;
 }
 

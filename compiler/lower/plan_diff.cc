@@ -292,7 +292,7 @@ absl::StatusOr<std::string> PlanDiff(const pb::PlanSet& a, const pb::PlanSet& b)
     if (FindPlan(a, plan.name()) == nullptr) absl::StrAppend(&text, "+ plan '", plan.name(), "'\n");
   }
   if (!text.empty()) return text;
-  return std::string("only what is not looked at here changed: offsets, orders, sources, attributes\n");
+  return std::string("only facts that are not compared here changed: offsets, orders, sources, attributes\n");
 }
 
 }  // namespace oneflow

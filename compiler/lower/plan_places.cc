@@ -68,8 +68,9 @@ class Places {
     OF_RETURN_IF_ERROR(CheckFits("shared zone", 0, of.shared_bytes(), kMostBytes));
     OF_RETURN_IF_ERROR(CheckFits("variables of the private zone", 0, of.private_variable_bytes(), of.private_bytes()));
     OF_RETURN_IF_ERROR(CheckFits("variables of the shared zone", 0, of.shared_variable_bytes(), of.shared_bytes()));
-    OF_RETURN_IF_ERROR(CheckAligned("what follows variables of the private zone", of.private_variable_bytes()));
-    OF_RETURN_IF_ERROR(CheckAligned("what follows variables of the shared zone", of.shared_variable_bytes()));
+    OF_RETURN_IF_ERROR(
+        CheckAligned("the region behind the variables of the private zone", of.private_variable_bytes()));
+    OF_RETURN_IF_ERROR(CheckAligned("the region behind the variables of the shared zone", of.shared_variable_bytes()));
     return of.host_bytes() >= 0 ? absl::OkStatus() : Misplaced(of.host_bytes(), " bytes of the host's memory");
   }
 
@@ -135,8 +136,8 @@ class Places {
     if (reg.slots() < 1) return Misplaced(reg.slots(), " slots");
     if (reg.initially_filled() > 0 && reg.slots() > 1) {
       return Misplaced(reg.slots(),
-                       " slots of what is overwritten where it lies; with more than 1 who overwrites it does ",
-                       "not wait for who reads it");
+                       " slots of a register that is overwritten in place; with more than 1 its writer does ",
+                       "not wait for its readers");
     }
     if (reg.variable() >= 0) {
       const pb::ClassVariable& variable = set_.variables(reg.variable());
@@ -167,7 +168,7 @@ class Places {
   absl::Status CheckActor(const pb::ClassPlan& plan, const pb::ClassActor& actor) const {
     const int64_t room = std::min(Room(plan, pb::PRIVATE, actor.grid()),
                                   actor.senders() < 0 ? INT64_MAX : Room(plan, pb::PRIVATE, actor.senders()));
-    OF_RETURN_IF_ERROR(CheckPlace("what it keeps", actor.pinned_offset(), actor.pinned_bytes(), room));
+    OF_RETURN_IF_ERROR(CheckPlace("its kept memory", actor.pinned_offset(), actor.pinned_bytes(), room));
     std::set<int> ports;
     for (const pb::Port& port : actor.inputs()) ports.insert(port.register_());
     for (const pb::Port& port : actor.outputs()) ports.insert(port.register_());
@@ -180,8 +181,8 @@ class Places {
       };
       for (const pb::ClassOperand& x : of.inputs()) OF_RETURN_IF_ERROR(check(x));
       for (const pb::ClassOperand& x : of.outputs()) OF_RETURN_IF_ERROR(check(x));
-      OF_RETURN_IF_ERROR_AT(CheckPlace("what it packs", of.packed_offset(), of.packed_bytes(), room), where);
-      OF_RETURN_IF_ERROR_AT(CheckPlace("what it receives", of.received_offset(), of.received_bytes(), room), where);
+      OF_RETURN_IF_ERROR_AT(CheckPlace("its packed data", of.packed_offset(), of.packed_bytes(), room), where);
+      OF_RETURN_IF_ERROR_AT(CheckPlace("its received data", of.received_offset(), of.received_bytes(), room), where);
       OF_RETURN_IF_ERROR_AT(CheckPlace("its scratch memory", of.scratch_offset(), of.scratch_bytes(), room), where);
     }
     return absl::OkStatus();
@@ -203,7 +204,7 @@ class Places {
                        bytes_[variable.tensor()]);
     }
     if (x.place() == pb::ClassOperand::PINNED) {
-      return CheckFits("operand in what its actor keeps", x.offset(), bytes, actor.pinned_bytes());
+      return CheckFits("operand in the kept memory of its actor", x.offset(), bytes, actor.pinned_bytes());
     }
     return CheckFits("operand in the workspace", x.offset(), bytes,
                      Room(plan, pb::PRIVATE, set_.tensors(x.tensor()).grid()));

@@ -227,8 +227,8 @@ absl::Status InstructionSpeller::AddLanded(const Here& here, int source, GroupBo
   for (int i = 0; i < here.instruction.inputs_size(); ++i) {
     const pb::ClassOperand& x = here.instruction.inputs(i);
     if (!piece.has_value() || x.place() != pb::ClassOperand::REGISTER) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("rank ", here.rank, " reads what lies on rank ", source, ", of another host, in no register"));
+      return absl::InvalidArgumentError(absl::StrCat("rank ", here.rank, " reads data of rank ", source,
+                                                     ", of another host, that lies in no register"));
     }
     OF_ASSIGN_OR_RETURN(const FarReads::Payload* const payload,
                         far_.PayloadOf({here.actor, here.rank}, x.index(), source));

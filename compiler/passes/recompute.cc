@@ -342,7 +342,7 @@ absl::StatusOr<bool> Recompute(Graph& graph, PassContext& context) {
   if (recomputation.Run()) return true;
   context.warnings.push_back(absl::StrCat("graph '", graph.name(), "': recompute ",
                                           options.what.empty() ? "" : absl::StrCat("'", options.what, "' "),
-                                          "changes nothing: to make again what it asks for would free no memory"));
+                                          "changes nothing: computing these values again would free no memory"));
   return false;
 }
 

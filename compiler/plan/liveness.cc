@@ -181,8 +181,8 @@ std::optional<int> SlotsToAdd(const WaitGraph& graph, int reg) {
 std::string Remedy(const WaitGraph& graph, const std::vector<Wait>& cycle) {
   const bool turns =
       std::any_of(cycle.begin(), cycle.end(), [](const Wait& wait) { return wait.reg < 0 && wait.on != wait.actor; });
-  std::string fallback = turns ? "let all ranks launch what they do together in one order"
-                               : "no number of slots breaks it: the circle is made of data";
+  std::string fallback = turns ? "let all ranks launch their common calls in one order"
+                               : "no number of slots breaks it: the cycle consists of data";
   const WaitExpansion acts(graph, Waits::kWithinStep);
   size_t tries = 1 + MostEffort(acts) / (static_cast<size_t>(acts.size()) * 16 + 1);
   bool found_credit = false;

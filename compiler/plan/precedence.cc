@@ -129,7 +129,7 @@ absl::StatusOr<Precedence> FindPrecedence(const Graph& graph, const OpRegistry& 
     return absl::UnimplementedError(
         absl::StrCat(Where(graph.node(static_cast<NodeId>(first - result.position.begin()))),
                      ": it waits for itself: it overwrites a variable that a later node "
-                     "reads, or that node overwrites what it reads"));
+                     "reads, or the later node overwrites a variable that it reads"));
   }
   FindLeaders(graph, result);
   return result;

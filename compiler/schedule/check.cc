@@ -61,8 +61,8 @@ absl::Status CheckStep(absl::Span<const Action> step) {
   if (!step.back().with_next && (step.size() == 1 || (step[0].kind == ActionKind::kForward && IsBackward(step[1])))) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(Quoted(step[0]), " is to run together with what is behind it, ",
-                                                 "which takes an F and, behind it, a B or an I"));
+  return absl::InvalidArgumentError(absl::StrCat(Quoted(step[0]), " is to run together with the next action; ",
+                                                 "a pair is an F and, behind it, a B or an I"));
 }
 
 absl::Status CheckRank(const Schedule& schedule, int rank, DoneActions& done) {

@@ -228,9 +228,10 @@ absl::StatusOr<Schedule> Interleaved1F1B(int num_ranks, int chunks_per_rank, int
   if (group == 0) group = LeastGroup(num_ranks, num_micro_batches);
   Schedule schedule = WriteInterleaved(num_ranks, chunks_per_rank, num_micro_batches, group);
   if (FillsThePipeline(num_ranks, num_micro_batches, group)) return schedule;
-  OF_RETURN_IF_ERROR_AT(CheckSchedule(schedule),
-                        absl::StrCat(num_micro_batches, " micro-batches in groups of ", group, ", of which each takes ",
-                                     num_ranks, " or more, as ", LeastGroup(num_ranks, num_micro_batches), " have"));
+  OF_RETURN_IF_ERROR_AT(
+      CheckSchedule(schedule),
+      absl::StrCat(num_micro_batches, " micro-batches in groups of ", group, ", each of which needs ", num_ranks,
+                   " or more; groups of ", LeastGroup(num_ranks, num_micro_batches), " work"));
   return schedule;
 }
 

@@ -256,13 +256,13 @@ TEST(CollectiveCheckTest, CallsThatDoNotFitTogetherAreRefused) {
          for (const int call : {0, 1}) CallOf(set, 1, call)->set_group(0);
          return set;
        }},
-      {"'n/boxing': group 1 of calls writes what it reads or writes",
+      {"'n/boxing': group 1 of calls overwrites its own operands or results",
        [] {
          pb::Program set = TwoCalls();
          for (const int rank : {0, 1}) *CallOf(set, rank, 1)->mutable_outputs() = CallOf(set, rank, 0)->outputs();
          return set;
        }},
-      {"'n/boxing': group 1 of calls reads what it writes",
+      {"'n/boxing': group 1 of calls reads its own results",
        [] {
          pb::Program set = TwoCalls();
          for (const int rank : {0, 1}) *CallOf(set, rank, 1)->mutable_inputs() = CallOf(set, rank, 0)->outputs();
@@ -278,7 +278,7 @@ TEST(CollectiveCheckTest, CallsThatDoNotFitTogetherAreRefused) {
          }
          return set;
        }},
-      {"group 1 of calls has an instruction that is none",
+      {"group 1 of calls has an instruction that is no call",
        [] {
          pb::Program set = TwoCalls();
          set.mutable_plans(0)->mutable_actors(1)->mutable_instructions(0)->set_kind(pb::Instruction::COPY);

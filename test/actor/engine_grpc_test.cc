@@ -126,8 +126,8 @@ TEST(EngineProcessesTest, AMessageThatNeverComesIsFoundWithWhoOwesIt) {
               ElementsAre(absl::OkStatus(), absl::OkStatus()));
   const std::vector<absl::Status> ends = job.OnEach([&](int p) { return job.engine(p).Run("p", 0, p == 0 ? 8 : 5); });
   EXPECT_THAT(ends[0], StatusIs(absl::StatusCode::kDeadlineExceeded, "nothing moves"));
-  EXPECT_THAT(cause, HasSubstr("rank 1 (cpu:1, process 1), queue compute: actor 1 'add' has no acts left for what has "
-                               "come to it"));
+  EXPECT_THAT(cause,
+              HasSubstr("rank 1 (cpu:1, process 1), queue compute: actor 1 'add' has no acts left for its input"));
 }
 
 TEST(EngineProcessesTest, ComputeTheSameAsOne) {

@@ -54,7 +54,7 @@ absl::Status PlaceMutation(Places& places, NodeId id) {
       return absl::InvalidArgumentError(absl::StrCat(
           Where(node), ": overwrites variable '", places.graph().node(first).name, "', which is to lie on ",
           location.placement.ToString(), ", and '", places.graph().node(other).name, "', which is to lie on ",
-          places.at(other)->placement.ToString(), "; what one node overwrites has to lie together"));
+          places.at(other)->placement.ToString(), "; variables that one node overwrites must lie together"));
     }
     places.Put(other, location);
   }

@@ -50,7 +50,7 @@ TEST(PlanCheckTest, TheTextCountsWhatWasProvedAndNamesWhatWasNot) {
   EXPECT_GT(proofs[0].ordered, 0);
   EXPECT_THAT(ProofText(set, proofs),
               AllOf(HasSubstr("4 ranks in 2 classes"), HasSubstr("acts in order: no deadlock\n"),
-                    HasSubstr(absl::StrCat(proofs[0].acts, " acts a step")), HasSubstr("not looked at: ")));
+                    HasSubstr(absl::StrCat(proofs[0].acts, " acts a step")), HasSubstr("not proved: ")));
 }
 
 // One thing wrong each, and what is said of it.
@@ -92,7 +92,8 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
       {[](auto& set) { FindRegister(set, HasMemory).set_offset(int64_t{1} << 40); }, "its slots: "},
       {[](auto& set) { FindRegister(set, HasMemory).set_slots(INT32_MAX); }, "2147483647 slots of "},
       {[](auto& set) { FindRegister(set, HasMemory).set_slot_bytes(1); }, "operand in register"},
-      {[](auto& set) { FindRegister(set, StartsFilled).set_slots(2); }, "2 slots of what is overwritten where it lies"},
+      {[](auto& set) { FindRegister(set, StartsFilled).set_slots(2); },
+       "2 slots of a register that is overwritten in place"},
       {[](auto& set) { set.mutable_plans(0)->set_micro_batches(3); }, "the plan has 3 micro-batches"},
       {[](auto& set) { set.mutable_plans(0)->mutable_actors(0)->set_first_id(INT32_MAX); }, "have numbers from"},
       {[](auto& set) { set.mutable_plans(0)->mutable_actors(1)->set_first_id(0); }, "have numbers from"},
@@ -131,7 +132,7 @@ TEST(PlanCheckTest, WhatIsWrongIsNamed) {
          for (const int64_t dim : {1, 64, 1, 1}) tensor.add_dims(dim);
        },
        "must be row-major"},
-      {[](auto& set) { FindCall(set).mutable_instructions(0)->set_received_bytes(-1); }, "what it receives: -1 bytes"},
+      {[](auto& set) { FindCall(set).mutable_instructions(0)->set_received_bytes(-1); }, "its received data: -1 bytes"},
       {[](auto& set) { FindCall(set).mutable_instructions(0)->set_scratch_bytes(1 << 30); }, "its scratch memory"},
   };
   for (size_t i = 0; i < damages.size(); ++i) {

@@ -51,7 +51,7 @@ TEST(PlanDiffTest, WhatIsNotLookedAtIsSaidToHaveChanged) {
   const pb::PlanSet a = PlanToCompare({1, 1, 1});
   pb::PlanSet b = a;
   b.mutable_plans(0)->mutable_actors(0)->set_priority(77);
-  EXPECT_THAT(Diff(a, b), HasSubstr("only what is not looked at here changed"));
+  EXPECT_THAT(Diff(a, b), HasSubstr("only facts that are not compared here changed"));
 }
 
 // More data parallelism: everything lies on more ranks and gradients travel.

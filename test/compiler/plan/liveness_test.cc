@@ -116,7 +116,7 @@ TEST(LivenessTest, CallsInOppositeOrderOnTwoRanksAreADeadlock) {
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("'x@1' waits for its turn from 'y@1', which acts together with 'y@0', which "
                                        "waits for its turn from 'x@0', which acts together with 'x@1'"),
-                             HasSubstr("let all ranks launch what they do together in one order"))));
+                             HasSubstr("let all ranks launch their common calls in one order"))));
 }
 
 // Rank 1 makes y only from what x gave it; rank 0 would make y first.

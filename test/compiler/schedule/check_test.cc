@@ -39,7 +39,7 @@ TEST(CheckScheduleTest, SaysWhatIsWrong) {
       {"0B0,0F0\n", "rank 0: '0B0' comes before '0F0'"},
       {"0F0,0W0,0I0\n", "rank 0: '0W0' comes before '0I0'"},
       {"0F1,(0F0;0B0)OVERLAP_F_B,0B1\n", "rank 0: '0B0' comes before '0F0'"},
-      {"(0F0;0F1)OVERLAP_F_B,0B0,0B1\n", "rank 0: '0F0' is to run together with what is behind it, which takes an F"},
+      {"(0F0;0F1)OVERLAP_F_B,0B0,0B1\n", "rank 0: '0F0' is to run together with the next action; a pair is an F"},
       {"1F0,0F0,1B0,0B0\n", "ranks wait for one another: rank 0 waits with '1F0' for '0F0' of rank 0"},
       // Rank 0 wants a backward first that rank 1 does after a later forward.
       {"0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n",

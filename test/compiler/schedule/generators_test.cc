@@ -237,7 +237,7 @@ TEST(AllSizesTest, InterleavedInShortGroups) {
   EXPECT_THAT(
       Interleaved1F1B(4, 3, 5, 4),
       StatusIs(absl::StatusCode::kInvalidArgument,
-               "5 micro-batches in groups of 4, of which each takes 4 or more, as 5 have: ranks wait for one "
+               "5 micro-batches in groups of 4, each of which needs 4 or more; groups of 5 work: ranks wait for one "
                "another: rank 0 waits with '8F4' for '7F4' of rank 3, rank 3 waits with '7B0' for '8B0' of rank "
                "0"));
 }
