@@ -10,6 +10,7 @@
 #include "compiler/kernel_scratch.h"
 #include "compiler/plan_mesh.h"
 #include "compiler/schedule/schedule.h"
+#include "oneflow_core/attr.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/mesh.h"
 #include "sbp/topology.h"
@@ -17,12 +18,10 @@
 namespace oneflow {
 
 struct OptimizerOptions {
-  enum class Kind { kAdamW, kSgd } kind = Kind::kAdamW;
-  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // AdamW
-  double momentum = 0;                               // SGD
-  bool nesterov = false;
-  double weight_decay = 0;  // applied to variables of two or more dimensions
-  double clip_norm = 0;     // global gradient norm; 0: no clipping (the norm is still measured)
+  std::string rule = "adamw";  // of oneflow_core/optimizer_rules.h
+  AttrMap attributes;          // that are not the rule's defaults
+  double weight_decay = 0;     // applied to variables of two or more dimensions
+  double clip_norm = 0;        // global gradient norm; 0: no clipping (the norm is still measured)
 };
 
 struct ScheduleOptions {

@@ -1,7 +1,7 @@
 // The update. One global gradient norm is measured (and clipped on request), one learning rate is computed from the
 // step counter, and every trainable variable gets an update node with its own state variables:
 //
-//   "<w>/adam_m", "<w>/adam_v" or "<w>/sgd_momentum"    like the variable, zeros
+//   "<w>/adam_m", ...: the rule's states                like the variable, zeros (oneflow_core/optimizer_rules.h)
 //   "optimizer/step"                                    i64, counts the steps taken
 //   "optimizer/loss_scale", "optimizer/good_steps"      of a scaled loss (loss_scale.h)
 //
@@ -13,14 +13,15 @@
 #include "compiler/passes/loss_scale.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/builder.h"
+#include "oneflow_core/optimizer_rules.h"
 
 namespace oneflow {
 namespace {
 
 class OptimizerBuilder {
  public:
-  OptimizerBuilder(const OpRegistry& ops, Graph graph, const CompileOptions& options)
-      : builder_(ops, std::move(graph)), options_(options) {
+  OptimizerBuilder(const OpRegistry& ops, Graph graph, const CompileOptions& options, const OptimizerRule& rule)
+      : builder_(ops, std::move(graph)), options_(options), rule_(rule) {
     ForNone();
   }
 
@@ -32,11 +33,7 @@ class OptimizerBuilder {
     for (const Parameter& parameter : parameters_) {
       For(parameter);
       if (options_.keep_gradients) Keep(parameter);
-      if (options_.optimizer.kind == OptimizerOptions::Kind::kAdamW) {
-        AdamW(parameter);
-      } else {
-        Sgd(parameter);
-      }
+      Update(parameter);
     }
     ForNone();
     std::vector<Tensor> counted = {step_};
@@ -194,27 +191,25 @@ class OptimizerBuilder {
     return parameter.value.shape().rank() >= 2 ? options_.optimizer.weight_decay : 0.0;
   }
 
-  void AdamW(const Parameter& parameter) {
-    const Tensor m = State(parameter, "/adam_m"), v = State(parameter, "/adam_v");
-    Op("adamw_update", {parameter.value, m, v, parameter.gradient, learning_rate_, scale_, step_},
-       {{"beta1", options_.optimizer.beta1},
-        {"beta2", options_.optimizer.beta2},
-        {"epsilon", options_.optimizer.epsilon},
-        {"weight_decay", Decay(parameter)}},
-       absl::StrCat(parameter.name, "/update"));
-  }
-
-  void Sgd(const Parameter& parameter) {
-    const Tensor u = State(parameter, "/sgd_momentum");
-    Op("sgd_update", {parameter.value, u, parameter.gradient, learning_rate_, scale_},
-       {{"momentum", options_.optimizer.momentum},
-        {"nesterov", options_.optimizer.nesterov},
-        {"weight_decay", Decay(parameter)}},
-       absl::StrCat(parameter.name, "/update"));
+  void Update(const Parameter& parameter) {
+    std::vector<Tensor> operands = {parameter.value};
+    for (const OptimizerState& state : rule_.states) {
+      operands.push_back(State(parameter, absl::StrCat("/", state.suffix)));
+    }
+    operands.insert(operands.end(), {parameter.gradient, learning_rate_, scale_});
+    if (rule_.reads_step) operands.push_back(step_);
+    AttrMap attrs = options_.optimizer.attributes;
+    for (const OptimizerAttribute& attribute : rule_.attributes) {
+      if (attrs.Has(attribute.name)) continue;
+      attrs.Set(attribute.name, attribute.is_flag ? Attr(attribute.value != 0) : Attr(attribute.value));
+    }
+    attrs.Set("weight_decay", Decay(parameter));
+    Op(absl::StrCat(rule_.name, "_update"), operands, std::move(attrs), absl::StrCat(parameter.name, "/update"));
   }
 
   GraphBuilder builder_;
   const CompileOptions& options_;
+  const OptimizerRule& rule_;
   const bool scales_loss_ = ScalesLoss(builder_.graph());
   std::map<std::string, std::string> users_;  // variables of the model: where each is, by name
   std::vector<Parameter> parameters_;
@@ -225,7 +220,11 @@ class OptimizerBuilder {
 
 absl::StatusOr<bool> AddOptimizer(Graph& graph, PassContext& context) {
   if (!graph.is_trained()) return false;
-  OF_ASSIGN_OR_RETURN(graph, OptimizerBuilder(context.ops, std::move(graph), context.options).Run());
+  const OptimizerRule* const rule = FindOptimizerRule(context.options.optimizer.rule);
+  if (rule == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no optimizer '", context.options.optimizer.rule, "'"));
+  }
+  OF_ASSIGN_OR_RETURN(graph, OptimizerBuilder(context.ops, std::move(graph), context.options, *rule).Run());
   return true;
 }
 

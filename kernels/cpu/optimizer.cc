@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/float_functions.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vec.h"
+#include "kernels/optimizer_updates.h"
 
 namespace oneflow::cpu {
 namespace {
@@ -95,24 +97,27 @@ const char* AdamwUpdate(const KernelArgs& args) {
   return nullptr;
 }
 
-// in: w, u (both overwritten), g, lr[], scale[].
-const char* SgdUpdate(const KernelArgs& args) {
-  const AttrMap& attrs = *args.attrs;
+struct Functions {
+  OF_INLINE static F32s Sign(F32s x) { return SignOf(x); }
+};
+
+// in: w, the rule's states (all overwritten), g, lr[], scale[].
+template <typename Rule>
+const char* UpdateBy(const KernelArgs& args) {
+  constexpr int kStates = Rule::kStates;
   float* const w = args.in[0].as<float>();
-  float* const u = args.in[1].as<float>();
-  const float* const g = args.in[2].as<const float>();
-  const float lr = args.in[3].as<const float>()[0], scale = args.in[4].as<const float>()[0];
+  const float* const g = args.in[kStates + 1].as<const float>();
+  const float lr = args.in[kStates + 2].as<const float>()[0], scale = args.in[kStates + 3].as<const float>()[0];
   if (std::isnan(scale)) return nullptr;
-  const float momentum = static_cast<float>(attrs.Double("momentum")),
-              decay = static_cast<float>(attrs.Double("weight_decay"));
-  const bool nesterov = attrs.Bool("nesterov");
-  ParallelFor(args.in[0].count, Grain(5 * sizeof(float)), [&](int64_t begin, int64_t end) {
+  const Rule rule(*args.attrs);
+  ParallelFor(args.in[0].count, Grain((3 + 2 * kStates) * sizeof(float)), [&](int64_t begin, int64_t end) {
     VecLoop(end - begin, [&](int64_t i, auto lanes) {
       i += begin;
-      const F32s weight = Load(w + i, lanes), gradient = Load(g + i, lanes) * scale + weight * decay;
-      const F32s velocity = Load(u + i, lanes) * momentum + gradient;
-      Store(u + i, velocity, lanes);
-      Store(w + i, weight - lr * (nesterov ? gradient + velocity * momentum : velocity), lanes);
+      F32s weight = Load(w + i, lanes), states[kStates];
+      for (int state = 0; state < kStates; ++state) states[state] = Load(args.in[1 + state].as<float>() + i, lanes);
+      rule.template Update<Functions>(lr, scale, weight, states, Load(g + i, lanes));
+      for (int state = 0; state < kStates; ++state) Store(args.in[1 + state].as<float>() + i, states[state], lanes);
+      Store(w + i, weight, lanes);
     });
   });
   return nullptr;
@@ -141,7 +146,9 @@ KernelList OptimizerKernels() {
           {"loss_scale_update", DType::kFloat32, LossScaleUpdate},
           {"lr_schedule", DType::kInt64, LrSchedule},
           {"adamw_update", DType::kFloat32, AdamwUpdate},
-          {"sgd_update", DType::kFloat32, SgdUpdate},
+#define OF_LIST(Rule, op) {op, DType::kFloat32, UpdateBy<Rule>},
+          OF_UPDATE_RULES(OF_LIST)  //
+#undef OF_LIST
           {"ema_update", DType::kFloat32, EmaUpdate}};
 }
 

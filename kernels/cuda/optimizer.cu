@@ -3,7 +3,9 @@
 #include <cfloat>
 #include <cmath>
 
+#include "kernels/cuda/float_functions.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/optimizer_updates.h"
 
 namespace oneflow::cuda {
 namespace {
@@ -209,23 +211,34 @@ const char* AdamwUpdates(std::span<const KernelArgs> calls) {
 }
 const char* AdamwUpdate(const KernelArgs& args) { return AdamwUpdates({&args, 1}); }
 
-// in: w, u (both overwritten), g, lr[], scale[].
-const char* SgdUpdate(const KernelArgs& args) {
-  const AttrMap& attrs = *args.attrs;
-  const float momentum = static_cast<float>(attrs.Double("momentum"));
-  const float decay = static_cast<float>(attrs.Double("weight_decay"));
-  const bool nesterov = attrs.Bool("nesterov");
+struct Functions {
+  __device__ static float Sign(float x) { return SignOf(x); }
+};
+
+// nvcc captures no array.
+template <int kStates>
+struct States {
+  float* of[kStates];
+};
+
+// in: w, the rule's states (all overwritten), g, lr[], scale[].
+template <typename Rule>
+const char* UpdateBy(const KernelArgs& args) {
+  constexpr int kStates = Rule::kStates;
+  States<kStates> states;
+  for (int state = 0; state < kStates; ++state) states.of[state] = args.in[1 + state].as<float>();
   float* const w = args.in[0].as<float>();
-  float* const u = args.in[1].as<float>();
-  const float* const g = args.in[2].as<const float>();
-  const float* const lr = args.in[3].as<const float>();
-  const float* const scale = args.in[4].as<const float>();
+  const float* const g = args.in[kStates + 1].as<const float>();
+  const float* const lr = args.in[kStates + 2].as<const float>();
+  const float* const scale = args.in[kStates + 3].as<const float>();
+  const Rule rule(*args.attrs);
   return ForEach(Stream(args), args.in[0].count, [=] __device__(int64_t i) {
     if (isnan(*scale)) return;  // skipped
-    const float weight = w[i], gradient = g[i] * *scale + weight * decay;
-    const float velocity = u[i] * momentum + gradient;
-    u[i] = velocity;
-    w[i] = weight - *lr * (nesterov ? gradient + velocity * momentum : velocity);
+    float weight = w[i], of_element[kStates];
+    for (int state = 0; state < kStates; ++state) of_element[state] = states.of[state][i];
+    rule.template Update<Functions>(*lr, *scale, weight, of_element, g[i]);
+    for (int state = 0; state < kStates; ++state) states.of[state][i] = of_element[state];
+    w[i] = weight;
   });
 }
 
@@ -246,7 +259,9 @@ KernelList OptimizerKernels() {
           {"loss_scale_update", DType::kFloat32, LossScaleUpdate},
           {"lr_schedule", DType::kInt64, LrSchedule},
           {"adamw_update", DType::kFloat32, AdamwUpdate, nullptr, nullptr, AdamwUpdates},
-          {"sgd_update", DType::kFloat32, SgdUpdate},
+#define OF_LIST(Rule, op) {op, DType::kFloat32, UpdateBy<Rule>},
+          OF_UPDATE_RULES(OF_LIST)  //
+#undef OF_LIST
           {"ema_update", DType::kFloat32, EmaUpdate}};
 }
 

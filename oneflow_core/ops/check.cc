@@ -82,7 +82,7 @@ absl::StatusOr<int64_t> CheckRange(const std::string& name, int64_t value, int64
 
 }  // namespace
 
-absl::Status CheckOperands(const InferContext& c, std::initializer_list<Operand> operands) {
+absl::Status CheckOperands(const InferContext& c, absl::Span<const Operand> operands) {
   if (c.inputs.size() != operands.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "takes ", operands.size(), " inputs (",

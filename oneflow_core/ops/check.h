@@ -44,7 +44,7 @@ struct Operand {
 };
 
 // The inputs are as many as `operands`, and each is what its operand says.
-absl::Status CheckOperands(const InferContext& c, std::initializer_list<Operand> operands);
+absl::Status CheckOperands(const InferContext& c, absl::Span<const Operand> operands);
 // The same for an op with any number (at least one) of inputs like `operand`.
 absl::Status CheckEveryOperand(const InferContext& c, const Operand& operand);
 

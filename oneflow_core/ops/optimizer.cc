@@ -1,13 +1,19 @@
 // What happens after the gradients: the clipping factor, the learning rate of the step, and the updates, which
-// overwrite their variables. State and scalars are f32 whatever the model computes in.
+// overwrite their variables by a rule of optimizer_rules.h. State and scalars are f32 whatever the model computes in.
 //
 // Where gradients are those of a loss times a scale (compiler/passes/loss_scale.h), `unscale` divides it out, and says
 // that the step is skipped by a scale of NaN: then nothing is overwritten but the loss' scale itself.
+#include <utility>
+
+#include "glog/logging.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
+#include "oneflow_core/optimizer_rules.h"
 
 namespace oneflow::ops {
 namespace {
+
+constexpr size_t kMostRules = 16;
 
 TensorType Scalar() { return {DType::kFloat32, {}}; }
 
@@ -63,36 +69,40 @@ absl::Status CheckLikeWeight(const InferContext& c, int i, absl::string_view nam
   return CheckType(name, c.inputs[i], c.inputs[0], "w");
 }
 
-absl::StatusOr<Types> InferAdamW(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"w", kFloat32},
-                                       {"m", kFloat32},
-                                       {"v", kFloat32},
-                                       {"g", kFloat32},
-                                       {"lr", kFloat32, Exactly(0)},
-                                       {"scale", kFloat32, Exactly(0)},
-                                       {"step", kCounter, Exactly(0)}}));
-  OF_RETURN_IF_ERROR(CheckLikeWeight(c, 1, "m"));
-  OF_RETURN_IF_ERROR(CheckLikeWeight(c, 2, "v"));
-  OF_RETURN_IF_ERROR(CheckLikeWeight(c, 3, "g"));
-  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "beta1", 1));
-  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "beta2", 1));
-  OF_RETURN_IF_ERROR(CheckNumber(c.attrs, "epsilon"));
-  OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, "weight_decay"));
-  return Outputs({});
+// w, its states, g, lr, scale and, for some rules, the step.
+absl::Status CheckUpdate(const InferContext& c, const OptimizerRule& rule) {
+  std::vector<Operand> operands = {{"w", kFloat32}};
+  for (const OptimizerState& state : rule.states) operands.push_back({state.operand, kFloat32});
+  operands.push_back({"g", kFloat32});
+  operands.push_back({"lr", kFloat32, Exactly(0)});
+  operands.push_back({"scale", kFloat32, Exactly(0)});
+  if (rule.reads_step) operands.push_back({"step", kCounter, Exactly(0)});
+  OF_RETURN_IF_ERROR(CheckOperands(c, operands));
+  const int states = static_cast<int>(rule.states.size());
+  for (int i = 0; i < states; ++i) OF_RETURN_IF_ERROR(CheckLikeWeight(c, 1 + i, rule.states[i].operand));
+  return CheckLikeWeight(c, 1 + states, "g");
 }
 
-absl::StatusOr<Types> InferSgd(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckOperands(c, {{"w", kFloat32},
-                                       {"u", kFloat32},
-                                       {"g", kFloat32},
-                                       {"lr", kFloat32, Exactly(0)},
-                                       {"scale", kFloat32, Exactly(0)}}));
-  OF_RETURN_IF_ERROR(CheckLikeWeight(c, 1, "u"));
-  OF_RETURN_IF_ERROR(CheckLikeWeight(c, 2, "g"));
-  OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, "momentum"));
-  OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, "weight_decay"));
-  OF_RETURN_IF_ERROR(BoolAttrOr(c.attrs, "nesterov", false).status());
+absl::Status CheckRuleAttributes(const InferContext& c, const OptimizerRule& rule) {
+  for (const OptimizerAttribute& attribute : rule.attributes) {
+    if (attribute.is_flag) {
+      OF_RETURN_IF_ERROR(BoolAttrOr(c.attrs, attribute.name, false).status());
+    } else {
+      OF_RETURN_IF_ERROR(CheckOptionalNumber(c.attrs, attribute.name, attribute.below));
+    }
+  }
+  return CheckOptionalNumber(c.attrs, "weight_decay");
+}
+
+template <size_t rule>
+absl::StatusOr<Types> InferUpdate(const InferContext& c) {
+  OF_RETURN_IF_ERROR(CheckUpdate(c, OptimizerRules()[rule]));
+  OF_RETURN_IF_ERROR(CheckRuleAttributes(c, OptimizerRules()[rule]));
   return Outputs({});
+}
+template <size_t rule>
+double UpdateFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
+  return OptimizerRules()[rule].flops * static_cast<double>(inputs[0].shape.count());
 }
 
 absl::StatusOr<Types> InferEmaUpdate(const InferContext& c) {
@@ -102,12 +112,22 @@ absl::StatusOr<Types> InferEmaUpdate(const InferContext& c) {
   return Outputs({});
 }
 
-// Per element, as in the formulas of the table.
-double AdamWFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
-  return 15.0 * static_cast<double>(inputs[0].shape.count());
-}
-double SgdFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
-  return 7.0 * static_cast<double>(inputs[0].shape.count());
+// Op definitions have plain functions, which know their rule by its number.
+template <size_t... rule>
+void AddUpdates(OpRegistry& registry, std::index_sequence<rule...>) {
+  constexpr decltype(OpDef::infer) kInfer[] = {InferUpdate<rule>...};
+  constexpr decltype(OpDef::flops) kFlops[] = {UpdateFlops<rule>...};
+  CHECK_LE(OptimizerRules().size(), sizeof...(rule));
+  for (size_t i = 0; i < OptimizerRules().size(); ++i) {
+    const OptimizerRule& row = OptimizerRules()[i];
+    OpDef op{.name = row.name + "_update", .rule = "...,", .infer = kInfer[i], .flops = kFlops[i], .mutates = {0}};
+    for (size_t state = 0; state < row.states.size(); ++state) {
+      op.rule += "...,";
+      op.mutates.push_back(static_cast<int>(state) + 1);
+    }
+    op.rule += row.reads_step ? "...,,,->" : "...,,->";  // g, lr, scale, step
+    registry.Add(std::move(op));
+  }
 }
 
 }  // namespace
@@ -117,14 +137,8 @@ void AddOptimizerOps(OpRegistry& registry) {
   registry.Add({.name = "unscale", .rule = ",->,,", .infer = InferUnscale});
   registry.Add({.name = "loss_scale_update", .rule = ",,->", .infer = InferLossScaleUpdate, .mutates = {0, 1}});
   registry.Add({.name = "lr_schedule", .rule = "->", .infer = InferLrSchedule});
-  registry.Add({.name = "adamw_update",
-                .rule = "...,...,...,...,,,->",
-                .infer = InferAdamW,
-                .flops = AdamWFlops,
-                .mutates = {0, 1, 2}});
   registry.Add({.name = "ema_update", .rule = "...,...->", .infer = InferEmaUpdate, .mutates = {0}, .averages = {1}});
-  registry.Add(
-      {.name = "sgd_update", .rule = "...,...,...,,->", .infer = InferSgd, .flops = SgdFlops, .mutates = {0, 1}});
+  AddUpdates(registry, std::make_index_sequence<kMostRules>());
 }
 
 }  // namespace oneflow::ops

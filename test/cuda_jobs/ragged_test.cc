@@ -64,7 +64,7 @@ class CudaRaggedTest : public ::testing::Test {
     options.device = device;
     OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create({{"ep", devices}}));
     options.ranks_per_process = devices;
-    options.optimizer.kind = OptimizerOptions::Kind::kSgd;
+    options.optimizer.rule = "sgd";
     options.schedule.learning_rate = 0.01;
     OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(graph)}, options, ops_));
     std::mutex mutex;

@@ -98,7 +98,7 @@ class BatchNormLawTest : public ::testing::Test {
     OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(std::move(mesh)));
     options.ranks_per_process = options.mesh.size();
     options.micro_batches = micro_batches;
-    options.optimizer.kind = OptimizerOptions::Kind::kSgd;
+    options.optimizer.rule = "sgd";
     options.schedule.learning_rate = 0;
     options.keep_gradients = true;
     OF_ASSIGN_OR_RETURN(const pb::PlanSet plan, Compile({std::move(train), std::move(evaluate)}, options, ops_));

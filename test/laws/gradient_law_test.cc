@@ -64,7 +64,7 @@ class TrainedOp {
     options.job = "law";
     OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(std::move(mesh)));
     options.ranks_per_process = options.mesh.size();
-    options.optimizer.kind = OptimizerOptions::Kind::kSgd;
+    options.optimizer.rule = "sgd";
     options.seed = kJobSeed;
     options.keep_gradients = true;
     VariableDists variables;

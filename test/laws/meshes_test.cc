@@ -152,7 +152,7 @@ class RandomMeshesTest : public ::testing::Test {
     options.seed = static_cast<uint64_t>(seed);
     options.micro_batches = 1 + seed % 2;
     options.schedule.learning_rate = 1e-2;
-    options.optimizer.epsilon = 1e-3;
+    options.optimizer.attributes.Set("epsilon", 1e-3);
     OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(home.axes));
     Program program(1);
     OF_ASSIGN_OR_RETURN(program[0], RandomModel(ops_, seed).Make());

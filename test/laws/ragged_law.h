@@ -80,7 +80,7 @@ class RaggedLaw : public ::testing::Test {
     options.job = "law";
     OF_ASSIGN_OR_RETURN(options.mesh, Mesh::Create(std::move(mesh)));
     options.ranks_per_process = options.mesh.size();
-    options.optimizer.kind = OptimizerOptions::Kind::kSgd;
+    options.optimizer.rule = "sgd";
     options.schedule.learning_rate = 0.02;
     options.seed = 5;
     options.kernel_scratch = ScratchOfKernels(DeviceKind::kCpu, 1);

@@ -222,6 +222,13 @@ def sgd_update(a, w, u, g, lr, scale):
     return w, state["momentum_buffer"]
 
 
+def lion_update(a, w, m, g, lr, scale):
+    """PyTorch has no Lion: Chen et al. 2023, algorithm 2, by PyTorch's functions."""
+    g = g * scale
+    w = w - lr * (torch.sign(a["beta1"] * m + (1 - a["beta1"]) * g) + a["weight_decay"] * w)
+    return w, a["beta2"] * m + (1 - a["beta2"]) * g
+
+
 def by_name(op):
     """PyTorch's own function of that name, of operands alone, or None: elementwise functions need no row below."""
     function = getattr(torch, op, None) or getattr(F, op, None)
@@ -314,6 +321,7 @@ OPS = {
     "unscale": unscale,
     "adamw_update": adamw_update,
     "sgd_update": sgd_update,
+    "lion_update": lion_update,
     "ema_update": lambda a, v, x: torch.lerp(x, v, a["decay"]),
 }
 

@@ -16,6 +16,7 @@
 #include "tools/job/fallbacks.h"
 #include "tools/job/kernel_scratch.h"
 #include "tools/job/meshes.h"
+#include "tools/job/optimizer.h"
 #include "tools/job/outputs.h"
 #include "tools/job/phases.h"
 #include "tools/job/pipeline.h"
@@ -79,20 +80,7 @@ absl::StatusOr<CompileOptions> MakeOptions(const pb::JobConfig& config, const pb
   options.ranks_per_process = spec.devices_per_process();
   options.device = spec.device() == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
   options.micro_batches = config.train().has_micro_batches() ? config.train().micro_batches() : 1;
-  const pb::Optimizer& optimizer = config.train().optimizer();
-  if (optimizer.has_sgd()) {
-    options.optimizer.kind = OptimizerOptions::Kind::kSgd;
-    options.optimizer.momentum = optimizer.sgd().momentum();
-    options.optimizer.nesterov = optimizer.sgd().nesterov();
-    options.optimizer.weight_decay = optimizer.sgd().weight_decay();
-  } else {
-    const pb::AdamW& adamw = optimizer.adamw();
-    if (adamw.has_beta1()) options.optimizer.beta1 = adamw.beta1();
-    if (adamw.has_beta2()) options.optimizer.beta2 = adamw.beta2();
-    if (adamw.has_epsilon()) options.optimizer.epsilon = adamw.epsilon();
-    options.optimizer.weight_decay = adamw.weight_decay();
-  }
-  options.optimizer.clip_norm = optimizer.clip_norm();
+  options.optimizer = OptimizerOf(config.train().optimizer());
   const pb::Schedule& schedule = config.train().schedule();
   options.schedule.learning_rate = schedule.learning_rate();
   if (!schedule.kind().empty()) options.schedule.kind = schedule.kind();

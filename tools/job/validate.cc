@@ -1,44 +1,15 @@
 #include "tools/job/validate.h"
 
-#include <cmath>
 #include <limits>
 
 #include "oneflow_core/models/config.h"
+#include "tools/job/checker.h"
 #include "tools/job/cluster.h"
 #include "tools/job/meshes.h"
+#include "tools/job/optimizer.h"
 
 namespace oneflow {
 namespace {
-
-// Collects nothing but the first complaint, so that checks read as a list.
-class Checker {
- public:
-  explicit Checker(const SourcedConfig& config) : config_(config) {}
-
-  void Require(bool ok, absl::string_view path, absl::string_view what) {
-    if (ok || !status_.ok()) return;
-    status_ = absl::InvalidArgumentError(absl::StrCat(config_.Where(path), ": ", what));
-  }
-  // `least` <= value <= `most`.
-  void Range(int64_t value, int64_t least, int64_t most, absl::string_view path) {
-    Require(value >= least && value <= most, path, absl::StrCat(value, " is not in [", least, ", ", most, "]"));
-  }
-  // `least` <= value < `below`, and a number.
-  void Fraction(double value, double least, double below, absl::string_view path) {
-    Require(value >= least && value < below, path, absl::StrCat(value, " is not in [", least, ", ", below, ")"));
-  }
-  void NotNegative(double value, absl::string_view path) {
-    Require(value >= 0 && std::isfinite(value), path, absl::StrCat(value, " is not a finite number >= 0"));
-  }
-  // What another check says, which names its field itself.
-  void Take(const absl::Status& status) { status_.Update(status); }
-  const absl::Status& status() const { return status_; }
-  const SourcedConfig& config() const { return config_; }
-
- private:
-  const SourcedConfig& config_;
-  absl::Status status_;
-};
 
 constexpr int64_t kMaxSize = kMaxModelSize;
 constexpr int64_t kMaxSteps = int64_t{1} << 40;
@@ -258,19 +229,7 @@ void CheckTrain(const pb::JobConfig& c, Checker& check) {
   CheckPrecision(c, check);
   check.Require(micro < 1 || train.batch_size() % micro == 0, "train.micro_batches",
                 absl::StrCat("batch_size ", train.batch_size(), " is not a multiple of ", micro, " micro-batches"));
-  if (train.optimizer().has_adamw()) {
-    const pb::AdamW& adamw = train.optimizer().adamw();
-    check.Fraction(adamw.beta1(), 0, 1, "train.optimizer.adamw.beta1");
-    check.Fraction(adamw.beta2(), 0, 1, "train.optimizer.adamw.beta2");
-    check.NotNegative(adamw.epsilon(), "train.optimizer.adamw.epsilon");
-    check.NotNegative(adamw.weight_decay(), "train.optimizer.adamw.weight_decay");
-  }
-  if (train.optimizer().has_sgd()) {
-    check.Fraction(train.optimizer().sgd().momentum(), 0, 1, "train.optimizer.sgd.momentum");
-    check.NotNegative(train.optimizer().sgd().weight_decay(), "train.optimizer.sgd.weight_decay");
-    check.Require(!train.optimizer().sgd().nesterov() || train.optimizer().sgd().momentum() > 0,
-                  "train.optimizer.sgd.nesterov", "needs a momentum > 0");
-  }
+  CheckOptimizer(train.optimizer(), check);
   check.NotNegative(train.optimizer().clip_norm(), "train.optimizer.clip_norm");
   const pb::Schedule& schedule = train.schedule();
   check.NotNegative(schedule.learning_rate(), "train.schedule.learning_rate");

@@ -42,8 +42,8 @@ TEST(OptimizerTest, DecaysMatricesButNotVectors) {
 
 TEST(OptimizerTest, HasSgdToo) {
   CompileOptions options = Options({});
-  options.optimizer.kind = OptimizerOptions::Kind::kSgd;
-  options.optimizer.momentum = 0.9;
+  options.optimizer.rule = "sgd";
+  options.optimizer.attributes.Set("momentum", 0.9);
   ASSERT_OK_AND_ASSIGN(const Graph graph, RunUpTo("optimizer", Mlp(), options));
   EXPECT_THAT(NamesOf(graph, "sgd_update"), ElementsAre("up/update", "down/update"));
   EXPECT_EQ(NodeOf(graph, "up/update").attrs.Double("momentum"), 0.9);

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/optimizer_updates.h"
+#include "oneflow_core/optimizer_rules.h"
 #include "test/support/ops/kit.h"
 
 namespace oneflow::testing::OptimizerOps {
@@ -68,14 +70,21 @@ Tensors AdamwUpdate(RefCall& c) {
   return {};
 }
 
-Tensors SgdUpdate(RefCall& c) {
-  const double momentum = c.attrs.Double("momentum"), decay = c.attrs.Double("weight_decay");
-  if (std::isnan(c.in[4].values[0])) return {};  // skipped
+struct Functions {
+  static double Sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+};
+
+// By a rule of kernels/optimizer_updates.h, in doubles: PyTorch is what holds the formula itself.
+template <typename Rule>
+Tensors UpdateBy(RefCall& c) {
+  constexpr int kStates = Rule::kStates;
+  const double lr = c.in[kStates + 2].values[0], scale = c.in[kStates + 3].values[0];
+  if (std::isnan(scale)) return {};  // skipped
   for (int64_t i = 0; i < c.in[0].count(); ++i) {
-    double &w = c.in[0].values[i], &u = c.in[1].values[i];
-    const double g = c.in[2].values[i] * c.in[4].values[0] + decay * w;
-    u = momentum * u + g;
-    w -= c.in[3].values[0] * (c.attrs.Bool("nesterov") ? g + momentum * u : u);
+    double states[kStates];
+    for (int state = 0; state < kStates; ++state) states[state] = c.in[1 + state].values[i];
+    Rule(c.attrs).template Update<Functions>(lr, scale, c.in[0].values[i], states, c.in[kStates + 1].values[i]);
+    for (int state = 0; state < kStates; ++state) c.in[1 + state].values[i] = states[state];
   }
   return {};
 }
@@ -121,6 +130,7 @@ ema_update(f32[2] f32[2]) {decay=1.0} ! attribute 'decay' is 1 but must be in [0
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) {momentum=0.9 weight_decay=0.1 nesterov=true} =
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) =
 sgd_update(f32[2] f32[3] f32[2] f32[] f32[]) ! u is f32[3] but w needs f32[2]
+lion_update(f32[2] f32[2] f32[2] f32[] f32[]) {beta1=0.9 beta2=0.99 weight_decay=1.0} =
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[2]) ! scale is f32[2] but must have 0 dimensions
 )";
 
@@ -166,6 +176,19 @@ void AddSchedules(OpCases& cases) {
   }
 }
 
+// A step by the rule with a weight decay, and otherwise by its defaults.
+OpCase UpdateCase(Random& r, const OptimizerRule& rule, const std::string& what, const Dims& dims, double scale) {
+  AttrMap attrs = {{"weight_decay", 0.1}};
+  for (const OptimizerAttribute& attribute : rule.attributes) {
+    attrs.Set(attribute.name, attribute.is_flag ? Attr(attribute.value != 0) : Attr(attribute.value));
+  }
+  std::vector<RefTensor> operands = {r.Uniform(dims)};
+  for (size_t i = 0; i < rule.states.size(); ++i) operands.push_back(r.Uniform(dims, 0.1, 1));
+  operands.insert(operands.end(), {r.Uniform(dims), Scalar(0.01), Scalar(scale)});
+  if (rule.reads_step) operands.push_back(Scalar(6, DType::kInt64));
+  return {rule.name + "_update", what, attrs, operands, std::isnan(scale) ? 0 : 1e-5};
+}
+
 void AddExamples(Random& r, OpCases& cases) {
   cases.push_back({"clip_scale", "small", {{"max_norm", 1.5}}, {Scalar(9)}});
   cases.push_back({"unscale", "small", {}, {Scalar(9e6), Scalar(1024)}});
@@ -187,6 +210,7 @@ void AddExamples(Random& r, OpCases& cases) {
                    {{"momentum", 0.9}, {"weight_decay", 0.01}, {"nesterov", true}},
                    {r.Uniform({7, 5}), r.Uniform({7, 5}), r.Uniform({7, 5}), Scalar(0.1), Scalar(0.5)}});
   cases.push_back({"ema_update", "small", {{"decay", 0.75}}, {r.Uniform({7, 5}), r.Uniform({7, 5})}});
+  for (const OptimizerRule& rule : OptimizerRules()) cases.push_back(UpdateCase(r, rule, "a weight", {7, 5}, 0.5));
 }
 
 void AddEdges(Random& r, OpCases& cases) {
@@ -228,6 +252,10 @@ void AddEdges(Random& r, OpCases& cases) {
                        2e-6});
     }
     cases.push_back({"ema_update", "size", {{"decay", 0.9}}, {r.Uniform({n}), r.Uniform({n})}, 1e-6});
+    for (const OptimizerRule& rule : OptimizerRules()) {
+      cases.push_back(UpdateCase(r, rule, "defaults", {n}, 0.5));
+      cases.push_back(UpdateCase(r, rule, "skipped", {n}, kNan));
+    }
   }
 }
 
@@ -236,17 +264,23 @@ void AddEdges(Random& r, OpCases& cases) {
 OpFacts Facts() {
   OpFacts facts;
   facts.reference = {{"clip_scale", ClipScale},   {"unscale", Unscale},          {"loss_scale_update", LossScaleUpdate},
-                     {"lr_schedule", LrSchedule}, {"adamw_update", AdamwUpdate}, {"ema_update", EmaUpdate},
-                     {"sgd_update", SgdUpdate}};
+                     {"lr_schedule", LrSchedule}, {"adamw_update", AdamwUpdate}, {"ema_update", EmaUpdate}};
+#define OF_REFERENCE(Rule, op) facts.reference.emplace_back(op, UpdateBy<Rule>);
+  OF_UPDATE_RULES(OF_REFERENCE)
+#undef OF_REFERENCE
   facts.types = kTypes;
   facts.signatures = kSignatures;
   // The rate enters twice.
   facts.wrong_signatures = {{"sgd_update", {2}, {"S(0),S(0),S(0),P,B->"}}};
   facts.examples = AddExamples;
   facts.edges = AddEdges;
-  facts.without_gradient = {{"clip_scale", "trains"},  {"unscale", "trains"},      {"loss_scale_update", "trains"},
-                            {"lr_schedule", "trains"}, {"adamw_update", "trains"}, {"sgd_update", "trains"},
+  facts.without_gradient = {{"clip_scale", "trains"},
+                            {"unscale", "trains"},
+                            {"loss_scale_update", "trains"},
+                            {"lr_schedule", "trains"},
                             {"ema_update", "trains"}};
+  for (const OptimizerRule& rule : OptimizerRules())
+    facts.without_gradient.emplace_back(rule.name + "_update", "trains");
   return facts;
 }
 

@@ -1,0 +1,64 @@
+#include "tools/job/optimizer.h"
+
+#include <string>
+
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+#include "oneflow_core/optimizer_rules.h"
+
+namespace oneflow {
+namespace {
+
+// The rule that the job names, as a field of its config; null: it names none.
+const google::protobuf::FieldDescriptor* OptimizerKind(const pb::Optimizer& optimizer) {
+  return optimizer.GetReflection()->GetOneofFieldDescriptor(optimizer,
+                                                            pb::Optimizer::descriptor()->FindOneofByName("kind"));
+}
+
+}  // namespace
+
+OptimizerOptions OptimizerOf(const pb::Optimizer& optimizer) {
+  OptimizerOptions options;
+  options.clip_norm = optimizer.clip_norm();
+  const google::protobuf::FieldDescriptor* const kind = OptimizerKind(optimizer);
+  if (kind == nullptr) return options;
+  options.rule = kind->name();
+  const google::protobuf::Message& rule = optimizer.GetReflection()->GetMessage(optimizer, kind);
+  const google::protobuf::Reflection& fields = *rule.GetReflection();
+  for (int i = 0; i < kind->message_type()->field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* const field = kind->message_type()->field(i);
+    if (field->name() == "weight_decay") {
+      options.weight_decay = fields.GetDouble(rule, field);
+    } else if (field->has_presence() && !fields.HasField(rule, field)) {
+      continue;
+    } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_BOOL) {
+      options.attributes.Set(field->name(), fields.GetBool(rule, field));
+    } else {
+      options.attributes.Set(field->name(), fields.GetDouble(rule, field));
+    }
+  }
+  return options;
+}
+
+void CheckOptimizer(const pb::Optimizer& optimizer, Checker& check) {
+  const google::protobuf::FieldDescriptor* const kind = OptimizerKind(optimizer);
+  if (kind == nullptr) return;
+  const google::protobuf::Message& said = optimizer.GetReflection()->GetMessage(optimizer, kind);
+  const auto number = [&](const std::string& name) {
+    return said.GetReflection()->GetDouble(said, kind->message_type()->FindFieldByName(name));
+  };
+  const std::string path = absl::StrCat("train.optimizer.", kind->name(), ".");
+  for (const OptimizerAttribute& attribute : FindOptimizerRule(kind->name())->attributes) {
+    if (attribute.is_flag) continue;
+    if (attribute.below > 0) {
+      check.Fraction(number(attribute.name), 0, attribute.below, path + attribute.name);
+    } else {
+      check.NotNegative(number(attribute.name), path + attribute.name);
+    }
+  }
+  check.NotNegative(number("weight_decay"), path + "weight_decay");
+  check.Require(!optimizer.sgd().nesterov() || optimizer.sgd().momentum() > 0, path + "nesterov",
+                "needs a momentum > 0");
+}
+
+}  // namespace oneflow
