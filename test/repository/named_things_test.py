@@ -9,7 +9,8 @@ A page's code spans and its indented blocks of commands are read. What is looked
     --flag, -f           a flag of the command in the same span; alone, of any command; behind a script of ours, in its text
     oneflow COMMAND      a command of the manual
     field.of.config      a field of JobConfig (proto/job.proto); also behind --set, and as protobuf text: `checkpoint { every: 500 }`
-    identifier, a-name   a word of some source: a function, constant, op, environment variable, test, pass, case of the bench
+    identifier, a-name   a word of some source: a function, constant, op, environment variable, test, pass, case of the bench; or a
+                         file without its ending
     anything in capitals is a placeholder
 """
 
@@ -29,7 +30,6 @@ KNOWN = {
     "--gtest_filter": "GoogleTest's",
     "--parent-only": "Slurm's",
     "CUDA_MODULE_LOADING": "CUDA's",
-    "KillWait": "Slurm's",
     "UCX_TCP_PORT_RANGE": "UCX's",
     "bearer_token": "Prometheus'",
     "compile_commands.json": "CMake's",
@@ -83,7 +83,10 @@ def sources():
 
 @functools.cache
 def words():
-    return set(WORD.findall(sources()))
+    """Of sources, the names of files without their endings, and programs of tests (test/CMakeLists.txt: room_test)."""
+    stems = {pathlib.PurePath(file).name.split(".")[0] for file in files()}
+    programs = {pathlib.PurePath(folder).name + "_test" for folder in folders() if re.fullmatch(r"test/\w+", folder)}
+    return set(WORD.findall(sources())) | stems | programs
 
 
 @functools.cache
