@@ -665,7 +665,7 @@ class Server final : public SchedulerServer, public pb::Scheduler::Service, priv
 
   std::vector<pb::Node> Nodes() override {
     absl::MutexLock lock(&mu_);
-    return state_.Daemons();
+    return state_.NodesWithoutJobs();
   }
 
   // Of the state only what the cluster's size bounds.

@@ -7,6 +7,9 @@
 //                │                                      │                           │
 //                └───────────── Cancel ─► CANCELLED     └──── a worker or daemon is lost ─► FAILED, or QUEUED again
 //
+// What it is made of: daemons.h, who is there; waiting_line.h, what a job may take that is not the first in line;
+// placement.h, which daemons run a job; log_queries.h and diagnoses.h, what workers are asked. The jobs are here.
+//
 // Invariants:
 //   - A job is placed as a whole or not at all, the processes of a host of its plan on one machine (placement.h):
 //     daemons that say the same host share one, and its memory. The line is by priority, then by number. A job that the
@@ -48,68 +51,17 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "proto/control.pb.h"
+#include "tools/control/scheduler/daemons.h"
 #include "tools/control/scheduler/diagnoses.h"
+#include "tools/control/scheduler/effects.h"
 #include "tools/control/scheduler/failure.h"
+#include "tools/control/scheduler/limits.h"
+#include "tools/control/scheduler/log_queries.h"
 #include "tools/control/scheduler/placement.h"
 #include "tools/control/scheduler/spec.h"
+#include "tools/control/scheduler/waiting_line.h"
 
 namespace oneflow {
-
-using SessionId = int64_t;  // one connection of a daemon; never reused
-
-struct SchedulerLimits {
-  absl::Duration heartbeat = absl::Milliseconds(500);  // how often daemons are told to be heard
-  absl::Duration lease = absl::Milliseconds(2500);  // five missed heartbeats; under the 3 s in which a loss is reported
-  absl::Duration deaf = absl::Seconds(60);          // of all daemons of other machines, while none is heard
-  std::string memory;                       // MemorySpace() of the scheduler, by which it knows who is on its machine
-  absl::Duration pause = absl::Seconds(1);  // between two ticks: beyond it the scheduler itself did not run
-  absl::Duration comeback = absl::Milliseconds(1500);  // of a daemon whose connection closed
-  absl::Duration restart = absl::Seconds(10);  // of all daemons that ran something when the former scheduler ended
-  absl::Duration grace = absl::Seconds(1);     // from a complaint to the death that explains it
-  absl::Duration start = absl::Seconds(60);    // from placement to the last hello
-  absl::Duration exit = absl::Seconds(10);     // from the end of a finished job to the last exit
-  absl::Duration logs = absl::Seconds(5);      // for daemons to answer a query of logs
-  int devices_per_user = 0;                    // that jobs of a user may have at a time; 0: all
-  int queued = 10'000;                         // jobs in the queue
-  // For workers to say what they wait for: they watch themselves for a third of a second, and ask threads for another.
-  absl::Duration diagnosis = absl::Milliseconds(1500);
-};
-
-// A job that is queued: a new one, or one that had ended and whose spec may no longer be kept.
-struct NewJob {
-  int64_t job = 0;
-  pb::JobSpec spec;                                       // without plans
-  std::vector<std::shared_ptr<const std::string>> plans;  // as AcceptedSpec::plans
-};
-
-struct Effects {
-  // To be stored in one transaction.
-  std::vector<NewJob> new_jobs;
-  std::vector<pb::JobStatus> changed_jobs;
-  std::vector<std::pair<int64_t, pb::JobEvent>> events;
-  std::map<std::pair<int64_t, int>, pb::StoredWorker> changed_workers;  // by job and process
-  std::map<std::string, pb::StoredDaemon> changed_daemons;              // by name
-  // Then to be done, in any order among sessions. A StartWorker lacks the plan, which the store has.
-  std::vector<std::pair<SessionId, pb::ToDaemon>> messages;
-  std::vector<std::pair<SessionId, absl::Status>> closed_sessions;  // already forgotten by the state
-  std::vector<std::pair<int64_t, pb::LogsReply>> logs;              // by request
-  std::vector<std::pair<int64_t, std::string>> diagnoses;           // by request
-  std::map<SessionId, int64_t> acknowledged;  // up to which of its numbers a daemon need not repeat itself
-
-  bool stores() const {
-    return !new_jobs.empty() || !changed_jobs.empty() || !events.empty() || !changed_workers.empty() ||
-           !changed_daemons.empty();
-  }
-  // Whether a loss of this by a power failure would leave a job in a state that it does not get out of; fetched values
-  // alone are not worth waiting for the disk.
-  bool durable() const { return !new_jobs.empty() || !changed_jobs.empty() || !changed_workers.empty(); }
-  bool empty() const {
-    return !stores() && messages.empty() && closed_sessions.empty() && logs.empty() && diagnoses.empty() &&
-           acknowledged.empty();
-  }
-  // What happened after this.
-  void Append(Effects later);
-};
 
 // Workers that could not be started.
 struct LostStart {
@@ -133,7 +85,7 @@ struct StoredJob {
 
 class SchedulerState {
  public:
-  explicit SchedulerState(SchedulerLimits limits = {}) : limits_(limits) {}
+  explicit SchedulerState(SchedulerLimits limits = {}) : limits_(limits), daemons_(limits), logs_(limits.logs) {}
 
   // Takes up what a former scheduler left, in order of job number: jobs that are not `valid` fail; queued ones stay
   // queued; those that ran go on if the daemons that ran them come back in time. REQUIRES: called first.
@@ -189,7 +141,7 @@ class SchedulerState {
   // By name: those that are there, and those that are away or drained.
   pb::NodesReply Nodes() const;
   // The same without their jobs, for which all would have to be looked at.
-  std::vector<pb::Node> Daemons() const;
+  std::vector<pb::Node> NodesWithoutJobs() const { return daemons_.Nodes(); }
   // Of a job that is not there: that it has ended, without events.
   bool HasEnded(int64_t job) const;
   int64_t num_events(int64_t job) const;  // so far
@@ -197,27 +149,6 @@ class SchedulerState {
   int64_t num_looks() const { return num_looks_; }
 
  private:
-  struct Daemon {
-    pb::DaemonHello hello;  // without workers
-    absl::Time last_heard;
-    int used_cpu = 0, used_cuda = 0;
-    int64_t used_bytes = 0;  // of its machine's memory, by the plans of what runs here
-
-    int offered(bool cuda) const { return cuda ? hello.cuda_devices() : hello.cpu_devices(); }
-    int& used(bool cuda) { return cuda ? used_cuda : used_cpu; }
-    int free(bool cuda) const { return offered(cuda) - (cuda ? used_cuda : used_cpu); }
-  };
-  // What is known of a daemon also while it is not there.
-  struct Known {
-    pb::StoredDaemon stored;
-    absl::Time due = absl::InfiniteFuture();  // when it is lost, while it is away
-    std::string away;                         // why it is lost then: "its connection closed"
-  };
-  // What daemons have for a job, by machine; `session` holds theirs in the same order.
-  struct Cluster {
-    std::vector<Machine> offered, free;
-    std::vector<std::vector<SessionId>> session;
-  };
   using Clusters = std::array<std::optional<Cluster>, 2>;  // of cpu and cuda devices, as far as they were asked for
   struct Worker {
     SessionId session = 0;    // of its daemon, if that is there
@@ -248,13 +179,6 @@ class SchedulerState {
 
     const Gang& gang() const { return gangs[status.fallback()]; }
   };
-  struct LogsRequest {
-    int first = 0;                     // process of the reply's first log
-    pb::LogsReply reply;               // by process
-    std::map<int, SessionId> awaited;  // by process
-    absl::Time due;
-  };
-
   void RestoreWorkers(Job& job, std::vector<pb::StoredWorker> stored, absl::Time now);
   static bool Ended(const Job& job) { return job.status.state() >= pb::FINISHED; }
   // All its workers have finished: they have been dismissed, and exit by themselves.
@@ -292,16 +216,13 @@ class SchedulerState {
   static void SetLayout(Job& job, int fallback);
   static bool MayFallBack(const Job& job) { return job.attempt > 0 && job.gangs.size() > 1; }
   std::vector<Job*> Line();  // queued jobs, the first first
-  using Spares = std::map<SessionId, int>;
   bool TryPlace(Job& job, const std::vector<Machine>& free, Clusters& clusters, absl::Time now, Effects& effects);
   // Whether the cluster could hold it if it were idle.
   bool CouldHold(const Job& job, const Gang& gang, Clusters& clusters) const;
-  Cluster MakeCluster(bool cuda) const;
-  void Take(Job& job, int process, Daemon& daemon);  // of its devices and memory
+  void Take(Job& job, int process, SessionId session);  // of a daemon's devices and memory
   const Cluster& ClusterFor(const Job& job, Clusters& clusters) const;
-  // How many of the devices that are free now are of no use to a job, whichever jobs end.
-  Spares SparesOf(const Job& first) const;
-  // What is free for a job behind the first that waits, which is delayed by nothing.
+  Spares SparesBehind(const Job& first) const;
+  // What is free for a job behind the first that waits.
   std::vector<Machine> FreeBehind(const Job& first, const Spares& spares, const Job& job, Clusters& clusters) const;
   // Whether its user would have more devices than anyone may.
   bool BeyondQuota(const Job& job) const;
@@ -312,7 +233,6 @@ class SchedulerState {
   static std::string NameOf(const Job& job, int process);            // of its worker, as DescribeWorker()
   pb::JobStatus StatusOf(const Job& job, Clusters& clusters) const;  // with what it waits for
   pb::WorkerPlace PlaceOf(const Job& job, int process) const;
-  const Daemon* FindDaemon(const std::string& name) const;  // null: it is not there
   void MarkChanged(const Job& job, int process, Effects& effects);
   // Of a daemon that is lost.
   void LoseWorkers(const std::string& daemon, absl::string_view reason, absl::Time now, Effects& effects);
@@ -324,6 +244,7 @@ class SchedulerState {
   bool AwaitsDaemon(const Job& job) const;
   void SendStart(const Job& job, int process, Effects& effects);
   pb::ToWorker StartMessage(const Job& job) const;
+  static pb::ToWorker StopMessage();
   void TellWorker(const Job& job, int process, const pb::ToWorker& message, Effects& effects);
   Worker* FindWorker(SessionId session, int64_t job, uint64_t attempt, int process);
   void Release(Job& job, int process, Effects& effects);
@@ -339,13 +260,8 @@ class SchedulerState {
   void OnStall(Job& job, const pb::ProcessWaits& waits, absl::Time now, Effects& effects);
   void EndStall(Job& job, const Diagnoses::Finished& finished, absl::Time now, Effects& effects);
   void TickDiagnoses(absl::Time now, Effects& effects);
-  void OnLogs(SessionId session, const pb::LogsAnswer& answer, Effects& effects);
   // It has not run for so long: limits that it waits for end as much later.
   void Oversleep(absl::Duration pause, absl::Time now);
-  // How long this daemon may be silent: longer while nobody is heard, unless it is on our machine.
-  absl::Duration LeaseOf(const Daemon& daemon, absl::Time now) const;
-  // For how long it may by chance hear nobody.
-  absl::Duration Hush() const { return 2 * limits_.heartbeat; }
   void TickJob(Job& job, absl::Time now, Effects& effects);
   void TickLogs(absl::Time now, Effects& effects);
 
@@ -355,14 +271,11 @@ class SchedulerState {
   std::map<int64_t, Job> jobs_;
   std::map<int64_t, Job*> live_;  // those that may change, and some that a tick has not yet seen to be past it
   int64_t num_looks_ = 0;
-  std::map<SessionId, Daemon> daemons_;
-  std::map<std::string, Known> known_;  // by name
-  std::map<int64_t, LogsRequest> logs_;
+  Daemons daemons_;
+  LogQueries logs_;
   Diagnoses diagnoses_;
   int64_t last_stall_ = 0;  // their requests are negative
   absl::Time last_tick_ = absl::InfinitePast();
-  absl::Time heard_ = absl::InfinitePast();        // when any daemon was last
-  absl::Time awake_since_ = absl::InfinitePast();  // when it last woke from a pause
 };
 
 }  // namespace oneflow
