@@ -218,8 +218,9 @@ def adamw_update(a, w, m, v, g, lr, scale, step):
 def sgd_update(a, w, u, g, lr, scale):
     state = {"momentum_buffer": u.clone()}
     settings = {name: a[name] for name in ("momentum", "weight_decay", "nesterov")}
+    direction = g * scale + a["weight_decay"] * w
     w = stepped(lambda p: torch.optim.SGD(p, lr.item(), **settings), w, g * scale, state)
-    return w, state["momentum_buffer"]
+    return w, state["momentum_buffer"] if a["momentum"] else direction  # without momentum PyTorch keeps none
 
 
 def lion_update(a, w, m, g, lr, scale):
