@@ -183,20 +183,23 @@ void ForwardHead(const Shape& s, const T* q, const T* k, const T* v, T* out, flo
     const int64_t end = std::min(s.tokens, begin + kQueries), rows = end - begin, computed = s.Computed(end);
     SmallGemm<false, kPairs>(rows, computed, Steps<kPairs>(s.d), RowsFrom<kPairs>(s, q, packed_q, begin), kt, s.stride,
                              scores, s.stride, s.OfScores(begin));
-    float inverse[kQueries];
+    alignas(64) float max[kQueries], sum[kQueries], inverse[kQueries];
     for (int64_t i = 0; i < rows; ++i) {
       float* const row = scores + i * s.stride;
       const int64_t visible = s.Visible(begin + i);
-      const float max = MaxOfRow(row, visible) * s.scale;
-      const float sum = ExpRow(row, visible, computed, s.scale, max);
+      max[i] = MaxOfRow(row, visible) * s.scale;
+      sum[i] = ExpRow(row, visible, computed, s.scale, max[i]);
       RoundRow<kPairs>(row, computed);
-      lse[begin + i] = max + std::log(sum);
-      inverse[i] = 1 / sum;
       if (ahead == 0) continue;
       const int64_t next = ahead + (begin + i) * s.columns;
       for (const T* x : {q, k, v}) PrefetchHeadRow<0>(s, x + next);
       PrefetchHeadRow<1>(s, out + next);
     }
+    VecLoop(rows, [&](int64_t i, auto lanes) {
+      const F32s sums = Load(sum + i, lanes, 1.0f);
+      Store(lse + begin + i, Load(max + i, lanes) + LogOfSums(sums), lanes);
+      Store(inverse + i, 1.0f / sums, lanes);
+    });
     T* const to = out + begin * s.columns;
     const QueryRows<T> sums(s, to, scratch);
     SmallGemm<false, kPairs>(rows, s.d, Steps<kPairs>(std::min(computed, s.tokens)), {scores, s.stride, 1}, packed_v,

@@ -55,4 +55,20 @@ OF_INLINE float MaxOfRow(const float* row, int64_t n) {
   return MaxOf(max);
 }
 
+// log x of normal positive numbers, to a rounding of the result or 5e-7: x = 2^e (1 + f) with 1 + f in [2/3, 4/3), and
+// log(1 + f) = f - f^2 / 2 + f^3 p(f) with the best p of degree 6. NaN gives NaN.
+OF_INLINE F32s LogOfSums(F32s x) {
+  constexpr int32_t kTwoThirds = 0x3f2aaaab;
+  const I32s bits = (I32s)x, e = (bits - kTwoThirds) >> 23;
+  const F32s f = (F32s)(bits - (e << 23)) - 1.0f;
+  F32s p = f * 0.138198361f - 0.151222214f;
+  p = p * f + 0.140423849f;
+  p = p * f - 0.164723203f;
+  p = p * f + 0.200079158f;
+  p = p * f - 0.250042379f;
+  p = p * f + 0.333332658f;
+  const F32s log = __builtin_convertvector(e, F32s) * 0.693147181f + (f + f * f * (p * f - 0.5f));
+  return x == x ? log : x;
+}
+
 }  // namespace oneflow::cpu

@@ -173,20 +173,23 @@ void ForwardTileHead(const AttentionShape& s, const Forward& h, int64_t ahead, c
       MultiplyBlock(q, PackedTiles(space.k + j * n.d * kStepBytes), n.d);
       StoreSums(space.scores + j * kBlock, space.row);
     }
-    float inverse[kBlock];
+    alignas(64) float shift[kBlock], sum[kBlock], inverse[kBlock];
     for (int64_t i = 0; i < rows; ++i) {
       const float* const scores = space.scores + i * space.row;
       const int64_t visible = s.Visible(begin + i);
-      const float shift = MaxOfRow(scores, visible) * factor;
+      shift[i] = MaxOfRow(scores, visible) * factor;
       auto* const p = reinterpret_cast<BFloat16*>(space.p + i * n.row_bytes());
-      const float sum = SoftmaxRow(scores, visible, computed, factor, shift, p);
-      h.lse[begin + i] = shift * kLnOf2 + std::log(sum);
-      inverse[i] = 1 / sum;
+      sum[i] = SoftmaxRow(scores, visible, computed, factor, shift[i], p);
       if (ahead == 0) continue;
       const int64_t next = ahead + (begin + i) * s.columns;
       for (const BFloat16* x : {h.q, h.k, h.v}) PrefetchHeadRow<0>(s, x + next);
       PrefetchHeadRow<1>(s, h.out + next);
     }
+    VecLoop(rows, [&](int64_t i, auto lanes) {
+      const F32s of_rows = Load(sum + i, lanes, 1.0f);
+      Store(h.lse + begin + i, Load(shift + i, lanes) * kLnOf2 + LogOfSums(of_rows), lanes);
+      Store(inverse + i, 1.0f / of_rows, lanes);
+    });
     alignas(64) float sums[kBlock * kBlock];
     for (int64_t c = 0; c < n.d; ++c) {
       ZeroSums();
