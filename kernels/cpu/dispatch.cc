@@ -108,7 +108,11 @@ absl::Span<const CpuVariant* const> RunnableCpuVariants() {
     for (const CpuVariant* const variant : BuiltCpuVariants()) {
       if (CanRun(processor, variant->name)) runnable->push_back(variant);
     }
-    CHECK(!runnable->empty());
+    if (runnable->empty()) {
+      std::fprintf(stderr, "this program has CPU kernels for %s alone, which this processor does not run\n",
+                   Names(BuiltCpuVariants()).c_str());
+      std::_Exit(1);
+    }
     std::stable_sort(runnable->begin(), runnable->end(), [&](const CpuVariant* a, const CpuVariant* b) {
       return Preference(processor, a->name) > Preference(processor, b->name);
     });

@@ -128,6 +128,26 @@ macro(find_cuda)
   endif()
 endmacro()
 
+# The kinds of kernels that this machine's processor takes, as kernels/cpu/dispatch.cc prefers them, and what those build on.
+function(native_variants result)
+  file(STRINGS /proc/cpuinfo described REGEX "^(flags|vendor_id)")
+  set(kinds portable)
+  if(described MATCHES " avx2 ")
+    set(kinds avx2)
+  endif()
+  if(described MATCHES " avx512f " AND described MATCHES " avx512bw " AND described MATCHES " avx512dq " AND described MATCHES " avx512vl ")
+    set(kinds avx512)
+    if(described MATCHES " avx512_bf16 ")
+      if(described MATCHES " amx_bf16 ")
+        set(kinds amx avx512_bf16 avx512)  # avx512: where the system grants no tiles
+      elseif(NOT described MATCHES "GenuineIntel")
+        set(kinds avx512_bf16)
+      endif()
+    endif()
+  endif()
+  set(${result} ${kinds} PARENT_SCOPE)
+endfunction()
+
 # kernels/cpu/* compiled once for each kind of processor (kernels/cpu/variant.h), and what chooses among them. What was compiled for one
 # is linked into one object in which all names but its entry are its own: COMDAT groups are resolved within, or the linker would take one
 # variant's inline functions for all.
@@ -144,7 +164,10 @@ function(cpu_kernels)
       list(APPEND variants amx_twin)
     endif()
   endif()
-  if(ONEFLOW_CPU_KERNELS)
+  if(ONEFLOW_CPU_KERNELS STREQUAL "native")
+    native_variants(variants)
+    message(STATUS "CPU kernels: those that this processor takes (${variants})")
+  elseif(ONEFLOW_CPU_KERNELS)
     set(variants ${ONEFLOW_CPU_KERNELS})
     if(variants MATCHES "amx" AND NOT "avx512_bf16" IN_LIST variants)
       message(FATAL_ERROR "ONEFLOW_CPU_KERNELS is '${variants}': kernels on tiles have most of what they are from avx512_bf16, which has to be among them")
