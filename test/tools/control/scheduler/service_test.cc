@@ -291,6 +291,11 @@ TEST_F(SchedulerServerTest, AHostThatAsksWithoutPauseIsHeldUp) {
                                 HasSubstr("more than 200 requests a second come from your host: try again")));
 }
 
+TEST_F(SchedulerServerTest, APageThatNothingServesIsAnError) {
+  EXPECT_THAT(SchedulerServer::Start({.db_path = dir_->path() + "/others.db", .page = "0"}).status(),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("--page")));
+}
+
 TEST_F(SchedulerServerTest, StopEndsWatchersWithAReason) {
   ASSERT_OK_AND_ASSIGN(const int64_t job, client_->Submit(EmptyJob(1, 1)));
   absl::Status ended;
