@@ -1,7 +1,7 @@
-// What an update by a rule (oneflow_core/optimizer_rules.h) makes of an element: the formula once, for vectors of floats
-// (kernels/cpu), one float (kernels/cuda) and doubles (the tests' reference). `Functions` has what a formula needs of its
-// kind of number: Sign. AdamW is in the optimizer.{cc,cu} of each device instead: its powers of the step cost more than
-// an element, and GPUs update many tensors at once.
+// What an update by a rule (oneflow_core/optimizer_rules.h) makes of an element: the formula once, for vectors of
+// floats (kernels/cpu), one float (kernels/cuda) and doubles (the tests' reference). `Functions` has what a formula
+// needs of its kind of number: Sign. AdamW is in the optimizer.{cc,cu} of each device instead: its powers of the step
+// cost more than an element, and GPUs update many tensors at once.
 //
 // CUDA sources include this: OF_EVERYWHERE is __host__ __device__ there.
 #pragma once

@@ -10,8 +10,8 @@
 // (test/golden/ops, written by ONEFLOW_UPDATE_GOLDENS=1); and a line in test/parity/op_functions.py if PyTorch has it
 // under another name.
 //
-// A function is an expression that is compiled for vectors of floats (kernels/cpu), for one float (kernels/cuda) and for
-// doubles (the tests' reference). It may use + - * /, float literals, comparisons, and what each of these defines:
+// A function is an expression that is compiled for vectors of floats (kernels/cpu), for one float (kernels/cuda) and
+// for doubles (the tests' reference). It may use + - * /, float literals, comparisons, and what each of these defines:
 //
 //   Exp  Log  Sqrt  Tanh  Abs  Phi (the normal distribution)  Choose(condition, a, b)
 //

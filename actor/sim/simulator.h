@@ -50,8 +50,8 @@ struct SimulatedCosts {
   std::function<int64_t(int32_t actor, int64_t act)> pause_ns;  // until a queue goes on behind this act
   // Where some ranks stand for others that are not in the plan (tools/study/sim/played_ranks.h): by rank, its
   // representative; null where all are there. An absent member of a collective has come when its representative has.
-  // Messages may stand for those of absent ranks too: then message_ns is asked for all, also within a queue, and decides
-  // which come first.
+  // Messages may stand for those of absent ranks too: then message_ns is asked for all, also within a queue, and
+  // decides which come first.
   const std::vector<int>* stands_for = nullptr;
   // The times at which ranks die: no act of theirs begins or ends from then on. Those who wait for them wait for ever.
   std::map<int, int64_t> dies_ns;

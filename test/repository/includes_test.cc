@@ -28,7 +28,7 @@ const std::map<std::string, std::string>& Bringers() {
         {"<bit>", "bit_cast"},
         {"<bitset>", "bitset"},
         {"<chrono>", "chrono"},
-        {"<cmath>", "fma log sqrt"},
+        {"<cmath>", "fma isfinite log sqrt"},
         {"<condition_variable>", "condition_variable"},
         {"<cstring>", "memcpy memset"},
         {"<deque>", "deque"},
