@@ -131,6 +131,8 @@ sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) {momentum=0.9 weight_decay=0.1 nest
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[]) =
 sgd_update(f32[2] f32[3] f32[2] f32[] f32[]) ! u is f32[3] but w needs f32[2]
 lion_update(f32[2] f32[2] f32[2] f32[] f32[]) {beta1=0.9 beta2=0.99 weight_decay=1.0} =
+lion_update(f32[2] f32[3] f32[2] f32[] f32[]) ! m is f32[3] but w needs f32[2]
+lion_update(f32[2] f32[2] f32[2] f32[] f32[]) {beta1=1.0} ! attribute 'beta1' is 1 but must be in [0, 1)
 sgd_update(f32[2] f32[2] f32[2] f32[] f32[2]) ! scale is f32[2] but must have 0 dimensions
 )";
 
