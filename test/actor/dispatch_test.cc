@@ -1,7 +1,8 @@
 // What lies between two kernels of one actor thread: no memory is asked for, no mutex taken, no thread woken. The
 // program's own operator new and the functions under std::mutex, std::condition_variable and futexes are replaced by
-// some that count, from a kernel of one step to a kernel of a later one. Sanitizers replace the same functions, so this
-// is for programs without them.
+// some that count on the thread of these kernels, from one of a step to one of a later step: what other threads do
+// meanwhile, such as the one that waits for the run, is theirs. Sanitizers replace the same functions, so this is for
+// programs without them.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 #include <dlfcn.h>
@@ -26,13 +27,13 @@ namespace oneflow {
 namespace {
 
 struct Counted {
-  std::atomic<bool> on{false};
   std::atomic<int64_t> allocations{0}, locks{0}, calls{0}, acts{0};
 };
 Counted counted;
+constinit thread_local bool counts = false;
 
 void CountOne(std::atomic<int64_t>& counter) {
-  if (counted.on.load(std::memory_order_relaxed)) counter.fetch_add(1, std::memory_order_relaxed);
+  if (counts) counter.fetch_add(1, std::memory_order_relaxed);
 }
 
 // What the C library has under a name, looked up by the first call. Not a static of the function that calls it: two
@@ -100,8 +101,8 @@ constexpr int64_t kFirst = 20, kSteps = 1000;  // counted, after steps in which 
 
 // Begins and ends to count.
 const char* WatchKernel(const KernelArgs& args) {
-  if (args.step == kFirst) counted.on = true;
-  if (args.step == kFirst + kSteps) counted.on = false;
+  if (args.step == kFirst) counts = true;
+  if (args.step == kFirst + kSteps) counts = false;
   CountOne(counted.acts);
   return oneflow::testing::PositionKernel(args);
 }
@@ -118,14 +119,14 @@ class WatchingDevice : public TestDevice {
 TEST(DispatchTest, SeesWhatItCounts) {
   std::mutex mutex;
   std::condition_variable condition;
-  counted.on = true;
+  counts = true;
   delete new std::string(100, 'x');
   {
     const std::lock_guard<std::mutex> lock(mutex);
     condition.notify_one();
   }
   syscall(0, -1, nullptr, 0);  // reads from nowhere
-  counted.on = false;
+  counts = false;
   EXPECT_GE(counted.allocations.exchange(0), 2);
   EXPECT_EQ(counted.locks.exchange(0), 1);
   EXPECT_EQ(counted.calls.exchange(0), 2);
