@@ -85,7 +85,7 @@ struct CompileOptions {
   uint64_t seed = 1;
   // Scratch memory of the kernels that will run; the plan reserves it. Empty: kernels allocate their own at load.
   KernelScratch kernel_scratch;
-  // Fuse ops where the device has a kernel for the whole (passes/fusion_patterns.h).
+  // Fuse ops where the device has a kernel for the whole (oneflow_core/fusions.h).
   bool fuse = true;
   // Gradients travel while backward continues; otherwise all at once behind it. For comparisons with other systems.
   bool overlaps_gradients = true;

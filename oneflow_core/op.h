@@ -13,11 +13,12 @@
 //   "ab->a1"                                 1 is a dimension of size 1 that carries no factor
 //
 // Where the text depends on attributes or on the number of operands, `rule_for` writes it. An op with neither is
-// irregular and has a rule of its own in sbp/rules/.
+// irregular and has a rule of its own in sbp/rules/, or is made of others and has theirs.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@
 namespace oneflow {
 
 class GradContext;
+struct FusedForms;
 
 // What type inference sees of a node.
 struct InferContext {
@@ -80,17 +82,17 @@ struct OpDef {
   // The rule's text where it depends on more than the op; null: `rule` is it. REQUIRES: the operands passed `infer`.
   std::string (*rule_for)(absl::Span<const TensorType> inputs, const AttrMap& attrs) = nullptr;
   // The output types. InvalidArgument, naming both values, if the inputs or attributes do not fit together.
-  absl::StatusOr<std::vector<TensorType>> (*infer)(const InferContext&) = nullptr;
+  std::function<absl::StatusOr<std::vector<TensorType>>(const InferContext&)> infer = nullptr;
   // An op on the shards of a rank is the same op on smaller tensors: `infer` gives the types of the output shards too.
   // Where attributes speak of sizes, this gives those that the op has on the shards; null: the attributes stay.
   // REQUIRES: the whole tensors have passed `infer`, and shards have as many dimensions as their tensors.
-  AttrMap (*shard_attrs)(const AttrMap& attrs, absl::Span<const ShardType> inputs,
-                         absl::Span<const ShardType> outputs) = nullptr;
+  std::function<AttrMap(const AttrMap& attrs, absl::Span<const ShardType> inputs, absl::Span<const ShardType> outputs)>
+      shard_attrs = nullptr;
   // Adds the gradient's nodes; null: no gradient flows through this op. Unimplemented if some attribute has none.
   absl::Status (*grad)(GradContext&) = nullptr;
   // Floating point operations of one act on tensors of these types; null: one per output element. Ask FlopsOf().
-  double (*flops)(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
-                  const AttrMap& attrs) = nullptr;
+  std::function<double(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs, const AttrMap& attrs)>
+      flops = nullptr;
   // Inputs that are overwritten; each must be the value of a `variable` node.
   std::vector<int> mutates;
   // Inputs of which a step of several micro-batches takes the mean over them.
@@ -120,8 +122,11 @@ struct OpDef {
   // Which operands may lie in blocks of channels (memory_layout.h), on the devices that have kernels for it: by
   // operand, inputs first, the group of those that lie alike, or -1 of one that is row-major whatever the others are.
   // Null: all are. REQUIRES: the operands are those of `infer`.
-  std::vector<int> (*blocks)(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
-                             const AttrMap& attrs) = nullptr;
+  std::function<std::vector<int>(absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs,
+                                 const AttrMap& attrs)>
+      blocks = nullptr;
+  // Of an op that is made of others: the rows of the table of fusions that define it (fused_form.h). It has no rule.
+  std::shared_ptr<const FusedForms> forms = nullptr;
 };
 
 // Floating point operations of one act of the op on tensors of these types.

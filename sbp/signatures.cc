@@ -79,6 +79,7 @@ absl::StatusOr<std::vector<Signature>> Offered(const OpDef& op, const RuleContex
     return FromFactors(ragged.rule, context);
   }
   if (const RuleFn rule = FindRule(op.name); rule != nullptr) return rule(context);
+  if (op.forms != nullptr) return FromParts(*op.forms, context);
   OF_ASSIGN_OR_RETURN(const std::optional<FactorRule> rule,
                       FactorRuleOf(op, context.inputs, context.outputs, context.attrs));
   if (!rule.has_value()) return absl::InvalidArgumentError("it has neither a rule text nor a rule in sbp/rules/");
@@ -169,6 +170,10 @@ absl::StatusOr<std::vector<Signature>> Signatures1d(const OpRegistry& ops, const
 absl::Status CheckNdSignature(const OpDef& op, absl::Span<const TensorType> inputs,
                               absl::Span<const TensorType> outputs, const AttrMap& attrs,
                               absl::Span<const int> axis_sizes, absl::Span<const Signature> per_axis) {
+  if (op.forms != nullptr) {
+    const absl::Status checked = CheckNdOfParts(*op.forms, {inputs, attrs}, axis_sizes, per_axis);
+    return checked.ok() ? checked : Annotate(checked, absl::StrCat("op '", op.name, "'"));
+  }
   for (size_t a = 0; a < per_axis.size(); ++a) {
     // Together with the earlier axes of the same signature; the last of them checks them all.
     int size = 1;

@@ -145,7 +145,7 @@ absl::StatusOr<bool> Recompute(Graph& graph, PassContext& context);
 std::vector<int> RecomputedPieces(const Graph& graph, const PassContext& context);
 
 // fuse: several ops that each pass over memory become one op that passes once, where the device has a kernel for it
-// (fusion_patterns.h).
+// (oneflow_core/fusions.h).
 //
 //   before   x, ... -> batch_norm -> h -> relu -> y
 //   after    x, ... -> batch_norm_relu {made_of="h = batch_norm(x, ...); y = relu(h)"} -> y

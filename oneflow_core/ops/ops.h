@@ -24,28 +24,25 @@
   FAMILY(Cumsum)                    \
   FAMILY(Matmul)                    \
   FAMILY(BatchMatmul)               \
-  FAMILY(FusedProduct)              \
   FAMILY(PackedMatmul)              \
   FAMILY(Softmax)                   \
   FAMILY(SoftmaxParts)              \
   FAMILY(LayerNorm)                 \
   FAMILY(RmsNorm)                   \
   FAMILY(BatchNorm)                 \
-  FAMILY(Fused)                     \
   FAMILY(Elementwise)               \
-  FAMILY(AccumulateMatmul)          \
   FAMILY(Embedding)                 \
   FAMILY(Index)                     \
   FAMILY(Attention)                 \
   FAMILY(CrossEntropy)              \
-  FAMILY(MatmulCrossEntropy)        \
   FAMILY(Conv2d)                    \
   FAMILY(MaxPool2d)                 \
   FAMILY(Reorder)                   \
   FAMILY(Optimizer)                 \
   FAMILY(Generation)                \
   FAMILY(Replica)                   \
-  FAMILY(Ragged)
+  FAMILY(Ragged)                    \
+  FAMILY(Fused)
 
 namespace oneflow {
 

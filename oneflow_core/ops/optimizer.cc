@@ -5,15 +5,12 @@
 // that the step is skipped by a scale of NaN: then nothing is overwritten but the loss' scale itself.
 #include <utility>
 
-#include "glog/logging.h"
 #include "oneflow_core/ops/check.h"
 #include "oneflow_core/ops/ops.h"
 #include "oneflow_core/optimizer_rules.h"
 
 namespace oneflow::ops {
 namespace {
-
-constexpr size_t kMostRules = 16;
 
 TensorType Scalar() { return {DType::kFloat32, {}}; }
 
@@ -94,17 +91,6 @@ absl::Status CheckRuleAttributes(const InferContext& c, const OptimizerRule& rul
   return CheckOptionalNumber(c.attrs, "weight_decay");
 }
 
-template <size_t rule>
-absl::StatusOr<Types> InferUpdate(const InferContext& c) {
-  OF_RETURN_IF_ERROR(CheckUpdate(c, OptimizerRules()[rule]));
-  OF_RETURN_IF_ERROR(CheckRuleAttributes(c, OptimizerRules()[rule]));
-  return Outputs({});
-}
-template <size_t rule>
-double UpdateFlops(absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
-  return OptimizerRules()[rule].flops * static_cast<double>(inputs[0].shape.count());
-}
-
 absl::StatusOr<Types> InferEmaUpdate(const InferContext& c) {
   OF_RETURN_IF_ERROR(CheckOperands(c, {{"v", kFloat32}, {"x", kFloat32}}));
   OF_RETURN_IF_ERROR(CheckSame("v", c.inputs[0], "x", c.inputs[1]));
@@ -112,22 +98,22 @@ absl::StatusOr<Types> InferEmaUpdate(const InferContext& c) {
   return Outputs({});
 }
 
-// Op definitions have plain functions, which know their rule by its number.
-template <size_t... rule>
-void AddUpdates(OpRegistry& registry, std::index_sequence<rule...>) {
-  constexpr decltype(OpDef::infer) kInfer[] = {InferUpdate<rule>...};
-  constexpr decltype(OpDef::flops) kFlops[] = {UpdateFlops<rule>...};
-  CHECK_LE(OptimizerRules().size(), sizeof...(rule));
-  for (size_t i = 0; i < OptimizerRules().size(); ++i) {
-    const OptimizerRule& row = OptimizerRules()[i];
-    OpDef op{.name = row.name + "_update", .rule = "...,", .infer = kInfer[i], .flops = kFlops[i], .mutates = {0}};
-    for (size_t state = 0; state < row.states.size(); ++state) {
-      op.rule += "...,";
-      op.mutates.push_back(static_cast<int>(state) + 1);
-    }
-    op.rule += row.reads_step ? "...,,,->" : "...,,->";  // g, lr, scale, step
-    registry.Add(std::move(op));
+OpDef UpdateOp(const OptimizerRule& rule) {
+  OpDef op{.name = rule.name + "_update", .rule = "...,", .mutates = {0}};
+  op.infer = [&rule](const InferContext& c) -> absl::StatusOr<Types> {
+    OF_RETURN_IF_ERROR(CheckUpdate(c, rule));
+    OF_RETURN_IF_ERROR(CheckRuleAttributes(c, rule));
+    return Outputs({});
+  };
+  op.flops = [&rule](absl::Span<const TensorType> inputs, absl::Span<const TensorType>, const AttrMap&) {
+    return rule.flops * static_cast<double>(inputs[0].shape.count());
+  };
+  for (size_t state = 0; state < rule.states.size(); ++state) {
+    op.rule += "...,";
+    op.mutates.push_back(static_cast<int>(state) + 1);
   }
+  op.rule += rule.reads_step ? "...,,,->" : "...,,->";  // g, lr, scale, step
+  return op;
 }
 
 }  // namespace
@@ -138,7 +124,7 @@ void AddOptimizerOps(OpRegistry& registry) {
   registry.Add({.name = "loss_scale_update", .rule = ",,->", .infer = InferLossScaleUpdate, .mutates = {0, 1}});
   registry.Add({.name = "lr_schedule", .rule = "->", .infer = InferLrSchedule});
   registry.Add({.name = "ema_update", .rule = "...,...->", .infer = InferEmaUpdate, .mutates = {0}, .averages = {1}});
-  AddUpdates(registry, std::make_index_sequence<kMostRules>());
+  for (const OptimizerRule& rule : OptimizerRules()) registry.Add(UpdateOp(rule));
 }
 
 }  // namespace oneflow::ops

@@ -6,8 +6,7 @@
 namespace oneflow::rules {
 namespace {
 
-Result PerChannel(const RuleContext& context, std::vector<std::vector<int>> linear,
-                  FactorRule::Mark other_letters = FactorRule::Mark::kSum) {
+Result PerChannel(const RuleContext& context, std::vector<std::vector<int>> linear) {
   FactorRule rule = OneLetterPerDimension(context.inputs[0].shape);
   const auto dims = [&](const TensorType& type) {
     return type.shape.rank() == 1 ? std::vector<int>{1} : AllLetters(rule);
@@ -19,7 +18,7 @@ Result PerChannel(const RuleContext& context, std::vector<std::vector<int>> line
     is_sum = is_sum && output.shape.rank() == 1;
   }
   for (size_t d = 0; is_sum && d < rule.letters.size(); ++d) {
-    if (d != 1) rule.letters[d].mark = other_letters;
+    if (d != 1) rule.letters[d].mark = FactorRule::Mark::kSum;
   }
   rule.linear = std::move(linear);
   return FromFactors(rule, context);
@@ -32,20 +31,12 @@ Result Linear(const RuleContext& context) { return PerChannel(context, {{0}}); }
 // dy and both of its sums: the sums of an addend of dy are the addends of the sums.
 Result BatchNormDx(const RuleContext& context) { return PerChannel(context, {{0, 5, 6}}); }
 
-Result BatchNormReluDx(const RuleContext& context) { return PerChannel(context, {{0, 6, 7}}); }
-
-// The variance is around the mean of all elements, which no rank has that holds some of them.
-Result ChannelStatistics(const RuleContext& context) { return PerChannel(context, {}, FactorRule::Mark::kWhole); }
-
 }  // namespace
 
 RuleList BatchNorms() {
   static constexpr OpRule kRules[] = {
-      {"channel_mean", Linear},         {"channel_variance", BatchNorm},
-      {"batch_norm", BatchNorm},        {"batch_norm_sums", Linear},
-      {"batch_norm_dx", BatchNormDx},   {"channel_statistics", ChannelStatistics},
-      {"batch_norm_relu", BatchNorm},   {"batch_norm_add_relu", BatchNorm},
-      {"batch_norm_relu_sums", Linear}, {"batch_norm_relu_dx", BatchNormReluDx},
+      {"channel_mean", Linear},    {"channel_variance", BatchNorm}, {"batch_norm", BatchNorm},
+      {"batch_norm_sums", Linear}, {"batch_norm_dx", BatchNormDx},
   };
   return kRules;
 }

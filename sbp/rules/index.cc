@@ -51,37 +51,12 @@ Result ScatterAdd(const RuleContext& context) {
   return FromFactors(letters.rule, context);
 }
 
-// out[v,h] = a[v,h] and the rows dy[i,h] added at ids[i]. Of split indices each rank has addends; a counts once, so
-// that it is given as addends too.
-Result AddEmbeddingGrad(const RuleContext& context) {
-  const int positions = context.inputs[2].shape.rank();
-  FactorRule rule = OneLetterPerDimension(context.inputs[2].shape);
-  const std::vector<int> ids = AllLetters(rule);
-  for (FactorRule::Letter& letter : rule.letters) letter.mark = FactorRule::Mark::kWhole;
-  const int v = positions, h = positions + 1;
-  rule.letters.push_back({"v"});
-  rule.letters.push_back({"h"});
-  std::vector<int> dy = ids;
-  dy.push_back(h);
-  rule.inputs = {{v, h}, dy, ids};
-  rule.outputs = {{v, h}};
-  rule.linear = {{0, 1}};
-  std::vector<Signature> signatures = FromFactors(rule, context);
-  for (int d = 0; d < positions; ++d) {
-    signatures.push_back({{Sbp::Partial(), Sbp::Split(d), Sbp::Split(d)},
-                          {Sbp::Partial()},
-                          absl::StrCat("letter ", rule.letters[d].name)});
-  }
-  return signatures;
-}
-
 }  // namespace
 
 RuleList Indices() {
   static constexpr OpRule kRules[] = {
       {"gather", Gather},
       {"scatter_add", ScatterAdd},
-      {"add_embedding_grad", AddEmbeddingGrad},
   };
   return kRules;
 }

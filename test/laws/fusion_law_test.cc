@@ -4,9 +4,9 @@
 #include <set>
 
 #include "absl/strings/match.h"
-#include "compiler/passes/fusion_patterns.h"
 #include "kernels/kernel.h"
 #include "oneflow_core/functional.h"
+#include "oneflow_core/fusions.h"
 #include "oneflow_core/models/data.h"
 #include "oneflow_core/nn/batch_norm.h"
 #include "oneflow_core/nn/conv2d.h"
@@ -164,7 +164,7 @@ TEST(FusionKernelsTest, EveryWholeHasAKernelOnItsDevices) {
     std::set<std::string> ops;
     for (const Kernel& kernel : table.all()) ops.insert(kernel.op);
     for (const Fusion& row : Fusions()) {
-      if (row.only.value_or(device) == device) {
+      if (row.row->only.value_or(device) == device) {
         EXPECT_TRUE(ops.count(row.whole.op)) << row.whole.op;
       }
     }

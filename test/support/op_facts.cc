@@ -4,7 +4,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "oneflow_core/functional.h"
+#include "oneflow_core/fused_form.h"
 #include "oneflow_core/ops/ops.h"
+#include "test/support/fused_reference.h"
+#include "test/support/standard_ops.h"
 
 namespace oneflow::testing {
 
@@ -14,6 +17,9 @@ namespace oneflow::testing {
     OpFacts Facts();                  \
   }
 ONEFLOW_OP_FAMILIES(ONEFLOW_DECLARE_FACTS)
+// Fused ops are one family; what tests know of them are several files.
+#define ONEFLOW_FUSED_FACTS(FAMILY) FAMILY(FusedProduct) FAMILY(MatmulCrossEntropy) FAMILY(AccumulateMatmul)
+ONEFLOW_FUSED_FACTS(ONEFLOW_DECLARE_FACTS)
 #undef ONEFLOW_DECLARE_FACTS
 
 namespace {
@@ -23,9 +29,23 @@ struct Family {
   OpFacts facts;
 };
 
+// Of fused ops, what follows from their rows.
+OpFacts FactsOfRows() {
+  OpFacts facts;
+  facts.are_fused = true;
+  for (const auto& [name, op] : Ops().all()) {
+    if (op.forms == nullptr) continue;
+    facts.reference.emplace_back(name, FusedReference(op));
+    facts.without_gradient.emplace_back(name, "made after differentiation");
+    if (op.forms->forms[0].fusion->row->only == DeviceKind::kCpu) facts.of_cpu_alone.push_back(name);
+  }
+  return facts;
+}
+
 const std::vector<Family>& Families() {
 #define ONEFLOW_LIST_FACTS(Name) {#Name, Name##Ops::Facts()},
-  static const auto* const families = new std::vector<Family>{ONEFLOW_OP_FAMILIES(ONEFLOW_LIST_FACTS)};
+  static const auto* const families = new std::vector<Family>{
+      ONEFLOW_OP_FAMILIES(ONEFLOW_LIST_FACTS) ONEFLOW_FUSED_FACTS(ONEFLOW_LIST_FACTS){"Rows", FactsOfRows()}};
 #undef ONEFLOW_LIST_FACTS
   return *families;
 }

@@ -64,7 +64,9 @@ TEST(OpsTest, TheRegistryHoldsExactlyTheOpsOfTheContract) {
   for (const auto& [name, row] : ReadContract()) names.push_back(name);
   EXPECT_GT(names.size(), 50);
   std::vector<std::string> registered;
-  for (const auto& [name, def] : ops.all()) registered.push_back(name);
+  for (const auto& [name, def] : ops.all()) {
+    if (def.forms == nullptr) registered.push_back(name);  // others are rows of the table of fusions
+  }
   EXPECT_THAT(registered, UnorderedElementsAreArray(names));
 }
 

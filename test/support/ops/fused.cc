@@ -1,4 +1,4 @@
-// What tests know of fused ops: they are what their parts are.
+// What tests know of fused ops; their references are those of their parts (test/support/fused_reference.h).
 #include <algorithm>
 
 #include "test/support/ops/kit.h"
@@ -6,136 +6,71 @@
 namespace oneflow::testing::FusedOps {
 namespace {
 
-// What a part gives for operands of the whole.
-Tensors Part(const char* op, const AttrMap& attrs, Tensors inputs) { return *Reference(op, attrs, inputs); }
-
-RefTensor Plus(RefTensor a, const RefTensor& b) { return Part("add", {}, {std::move(a), b})[0]; }
-RefTensor Positive(RefTensor x) { return Part("relu", {}, {std::move(x)})[0]; }
-
-Tensors ChannelStatistics(RefCall& c) {
-  const RefTensor mean = Part("channel_mean", {}, {c.in[0]})[0];
-  return {mean, Part("channel_variance", {}, {c.in[0], mean})[0]};
-}
-
-RefTensor Normalized(const RefCall& c, int x) {
-  const auto operands = c.in.begin() + x;
-  return Part("batch_norm", c.attrs, Tensors(operands, operands + 5))[0];
-}
-Tensors BatchNormRelu(RefCall& c) { return {Positive(Normalized(c, 0))}; }
-Tensors BatchNormAddRelu(RefCall& c) { return {Positive(Plus(Normalized(c, 0), c.in[5]))}; }
-
-// dy where the ReLU behind the norm of inputs 1 to 5 lets it pass.
-RefTensor Passed(const RefCall& c) { return Part("relu_grad", {}, {c.in[0], Normalized(c, 1)})[0]; }
-Tensors BatchNormReluSums(RefCall& c) {
-  return Part("batch_norm_sums", c.attrs, {Passed(c), c.in[1], c.in[4], c.in[5]});
-}
-Tensors BatchNormReluDx(RefCall& c) {
-  return Part("batch_norm_dx", c.attrs, {Passed(c), c.in[1], c.in[2], c.in[4], c.in[5], c.in[6], c.in[7]});
-}
-Tensors AddReluGrad(RefCall& c) {
-  RefTensor sum = Plus(c.in[0], c.in[1]);
-  sum.dtype = c.in[2].dtype;
-  return Part("relu_grad", {}, {sum, c.in[2]});
-}
-
-// The sum of inputs 0 and 1, and the norm of what it was rounded to.
-Tensors AddNorm(const char* norm, const RefCall& c) {
-  Tensors operands = {Rounded(Plus(c.in[0], c.in[1]))};
-  operands.insert(operands.end(), c.in.begin() + 2, c.in.end());
-  Tensors outputs = Part(norm, c.attrs, operands);
-  outputs.insert(outputs.begin(), operands[0]);
-  return outputs;
-}
-Tensors AddLayerNorm(RefCall& c) { return AddNorm("layer_norm", c); }
-Tensors AddRmsNorm(RefCall& c) { return AddNorm("rms_norm", c); }
-
-// A norm's gradient, with input 0 added to dx.
-Tensors AddNormGrad(const char* grad, const RefCall& c) {
-  Tensors outputs = Part(grad, c.attrs, Tensors(c.in.begin() + 1, c.in.end()));
-  outputs[0] = Plus(outputs[0], c.in[0]);
-  return outputs;
-}
-Tensors AddLayerNormGrad(RefCall& c) { return AddNormGrad("layer_norm_grad", c); }
-Tensors AddRmsNormGrad(RefCall& c) { return AddNormGrad("rms_norm_grad", c); }
-
-Tensors MatmulBias(RefCall& c) {
-  return Part("bias_add", {}, {Part("matmul", c.attrs, {c.in[0], c.in[1]})[0], c.in[2]});
-}
-
-Tensors BiasAddGelu(RefCall& c) {
-  const RefTensor h = Rounded(Part("bias_add", {}, c.in)[0]);
-  return {h, Part("gelu", {}, {h})[0]};
-}
-Tensors GeluBiasGrad(RefCall& c) {
-  const RefTensor d = Rounded(Part("gelu_grad", {}, c.in)[0]);
-  std::vector<int64_t> rows;
-  for (size_t axis = 0; axis + 1 < d.dims.size(); ++axis) rows.push_back(static_cast<int64_t>(axis));
-  return {d, Part("reduce_sum", {{"axes", rows}}, {Of(DType::kFloat32, d)})[0]};
-}
-
-Tensors AddEmbeddingGrad(RefCall& c) { return {Plus(Part("embedding_grad", c.attrs, {c.in[1], c.in[2]})[0], c.in[0])}; }
-
 constexpr const char kTypes[] = R"(
 matmul_bias(f32[5,2,3] f32[3,4] f32[4]) = f32[5,2,4]
 matmul_bias(f32[2,3] f32[4,3] f32[4]) {transpose_b=true axis=1} = f32[2,4]
 matmul_bias(bf16[2,3] bf16[3,4] f32[4]) ! a is bf16[2,3] but must be f32
-matmul_bias(f32[2,3] f32[4,3] f32[3]) ! inner dimensions differ: a is f32[2,3], w is f32[4,3]
-matmul_bias(f32[2,3] f32[3,4] f32[4]) {transpose_b=true} ! inner dimensions differ: a is f32[2,3], w is f32[3,4]
-    (transposed)
-matmul_bias(f32[2,3] f32[3,4] f32[3]) ! b is f32[3] but w, which is f32[3,4], needs f32[4]
-matmul_bias(f32[2,3] f32[3,4] f32[4]) {axis=0} ! attribute 'axis' is 0 but must be the last, 1
+matmul_bias(f32[2,3] f32[4,3] f32[3]) ! z = matmul(x, w): inner dimensions differ: a is f32[2,3], w is f32[4,3]
+matmul_bias(f32[2,3] f32[3,4] f32[4]) {transpose_b=true} ! z = matmul(x, w): inner dimensions differ: a is f32[2,3], w
+    is f32[3,4] (transposed)
+matmul_bias(f32[2,3] f32[3,4] f32[3]) ! y = bias_add(z, b): b is f32[3] but dimension 1 of x, which is f32[2,4], has 4
 bias_add_gelu(bf16[2,3] f32[3]) = bf16[2,3] bf16[2,3]
-bias_add_gelu(f32[2,3] f32[2]) ! b is f32[2] but x, which is f32[2,3], needs f32[3]
+bias_add_gelu(f32[2,3] f32[2]) ! h = bias_add(x, b): b is f32[2] but dimension 1 of x, which is f32[2,3], has 3
 bias_add_gelu(f32[2,3] f32[3]) {axis=1} = f32[2,3] f32[2,3]
-bias_add_gelu(f32[2,3] f32[3]) {axis=0} ! attribute 'axis' is 0 but must be the last, 1
-gelu_bias_grad(f32[2,3] f32[2,3]) {axis=0} ! attribute 'axis' is 0 but must be the last, 1
 gelu_bias_grad(bf16[2,3] bf16[2,3]) = bf16[2,3] f32[3]
-gelu_bias_grad(f32[2,3] f32[2,4]) ! dy is f32[2,3], h is f32[2,4]; they must be the same
+gelu_bias_grad(f32[2,3]) ! it has 1 inputs but must have 2: dy, h
 add_embedding_grad(f32[10,4] f32[2,3,4] i32[2,3]) {rows=10} = f32[10,4]
 add_embedding_grad(f32[10,4] bf16[4] i32[]) {rows=10} = f32[10,4]
-add_embedding_grad(f32[10,4] f32[2,3,4] i32[2]) {rows=10} ! ids is i32[2] but dy, which is f32[2,3,4], needs i32[2,3]
-add_embedding_grad(f32[9,4] f32[2,4] i32[2]) {rows=10} ! a is f32[9,4], the gradient is f32[10,4]; they must be the same
-add_embedding_grad(f32[10,4] f32[2,4] i32[2]) ! attribute 'rows' is missing
+add_embedding_grad(f32[10,4] f32[2,3,4] i32[2]) {rows=10} ! g = embedding_grad(dy, ids): ids is i32[2] but dy, which is
+    f32[2,3,4], needs i32[2,3]
+add_embedding_grad(f32[9,4] f32[2,4] i32[2]) {rows=10} ! d = add_n(a, g): input 0 is f32[9,4], input 1 is f32[10,4];
+    they must be the same
+add_embedding_grad(f32[10,4] f32[2,4] i32[2]) ! g = embedding_grad(dy, ids): attribute 'rows' is missing
 channel_statistics(f32[2,3,4,4]) = f32[3] f32[3]
 channel_statistics(bf16[2,3]) = f32[3] f32[3]
-channel_statistics(f32[3]) ! x is f32[3] but must have at least 2 dimensions
-channel_statistics(f32[2,3,0]) ! x is f32[2,3,0] but must have at least one element
+channel_statistics(f32[3]) ! mean = channel_mean(x): x is f32[3] but must have at least 2 dimensions
+channel_statistics(f32[2,3,0]) ! mean = channel_mean(x): x is f32[2,3,0] but must have at least one element
 batch_norm_relu(f32[2,3,4] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} = f32[2,3,4]
-batch_norm_relu(bf16[2,3] f32[3] f32[2] f32[3] f32[3]) {epsilon=1e-5} ! beta is f32[2] but x, which is bf16[2,3],
-    needs f32[3]
-batch_norm_relu(f32[2,3] f32[3] f32[3] f32[3] f32[3]) {epsilon=-1.0} ! attribute 'epsilon' is -1 but must be at least 0
+batch_norm_relu(bf16[2,3] f32[3] f32[2] f32[3] f32[3]) {epsilon=1e-5} ! h = batch_norm(x, gamma, beta, mean, var): beta
+    is f32[2] but x, which is bf16[2,3], needs f32[3]
+batch_norm_relu(f32[2,3] f32[3] f32[3] f32[3] f32[3]) {epsilon=-1.0} ! h = batch_norm(x, gamma, beta, mean, var):
+    attribute 'epsilon' is -1 but must be at least 0
 batch_norm_add_relu(f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[2,3]) {epsilon=1e-5} = f32[2,3]
-batch_norm_add_relu(f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} ! x is f32[2,3], r is f32[3]; they must
-    be the same
+batch_norm_add_relu(f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} ! h is f32[2,3], r is f32[3]; within a
+    fused op they must have the same sizes
 batch_norm_relu_sums(bf16[2,3,4] bf16[2,3,4] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} = f32[3] f32[3]
-batch_norm_relu_sums(f32[2,3] f32[2,4] f32[4] f32[4] f32[4] f32[4]) {epsilon=1e-5} ! dy is f32[2,3], x is f32[2,4]; they
-    must be the same
+batch_norm_relu_sums(f32[2,3] f32[2,4] f32[4] f32[4] f32[4] f32[4]) {epsilon=1e-5} ! d = relu_grad(dy, y): dy is
+    f32[2,3], x is f32[2,4]; they must be the same
 batch_norm_relu_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3] f32[3]) {epsilon=1e-5} = f32[2,3]
-batch_norm_relu_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3] f32[4]) {epsilon=1e-5} ! dbeta is f32[4] but x,
-    which is f32[2,3], needs f32[3]
-batch_norm_relu_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3] f32[3]) ! attribute 'epsilon' is missing
+batch_norm_relu_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3] f32[4]) {epsilon=1e-5} ! dx = batch_norm_dx(d,
+    x, gamma, mean, var, dgamma, dbeta): dbeta is f32[4] but x, which is f32[2,3], needs f32[3]
+batch_norm_relu_dx(f32[2,3] f32[2,3] f32[3] f32[3] f32[3] f32[3] f32[3] f32[3]) ! y = batch_norm_relu(x, gamma, beta,
+    mean, var): h = batch_norm(x, gamma, beta, mean, var): attribute 'epsilon' is missing
 add_relu_grad(bf16[2,3] bf16[2,3] bf16[2,3]) = bf16[2,3]
 add_relu_grad(f32[2,3] bf16[2,3] bf16[2,3]) = bf16[2,3]
-add_relu_grad(i32[2] f32[2] f32[2]) ! a is i32[2] but must be floating
-add_relu_grad(f32[2] f32[1] f32[2]) ! b is f32[1], y is f32[2]; they must be the same
-add_relu_grad(f32[2] f32[2] f32[1]) ! a is f32[2], y is f32[1]; they must be the same
+add_relu_grad(i32[2] f32[2] f32[2]) ! i32[2] must be floating
+add_relu_grad(f32[2] f32[1] f32[2]) ! d = add_n(w, a): input 0 is f32[1], input 1 is f32[2]; they must be the same
+add_relu_grad(f32[2] f32[2] f32[1]) ! dx = relu_grad(d, y): dy is f32[2], x is f32[1]; they must be the same
 add_layer_norm(bf16[2,3,4] bf16[2,3,4] f32[4] f32[4]) {epsilon=1e-5} = bf16[2,3,4] bf16[2,3,4] f32[2,3] f32[2,3]
-add_layer_norm(f32[2,4] f32[2,4] f32[4] f32[3]) {epsilon=1e-5} ! beta is f32[3] but x, which is f32[2,4], needs f32[4]
-add_layer_norm(f32[2,4] f32[4] f32[4] f32[4]) {epsilon=1e-5} ! a is f32[2,4], b is f32[4]; they must be the same
+add_layer_norm(f32[2,4] f32[2,4] f32[4] f32[3]) {epsilon=1e-5} ! y, mean, rstd = layer_norm(x, gamma, beta): beta is
+    f32[3] but x, which is f32[2,4], needs f32[4]
+add_layer_norm(f32[2,4] f32[4] f32[4] f32[4]) {epsilon=1e-5} ! a is f32[2,4], b is f32[4]; within a fused op they must
+    have the same sizes
 add_rms_norm(f32[2,4] f32[2,4] f32[4]) {epsilon=1e-5} = f32[2,4] f32[2,4] f32[2]
-add_rms_norm(f32[2,4] f32[2,4] f32[4]) ! attribute 'epsilon' is missing
+add_rms_norm(f32[2,4] f32[2,4] f32[4]) ! y, rstd = rms_norm(x, gamma): attribute 'epsilon' is missing
 add_layer_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[2] f32[2]) = f32[2,4] f32[4] f32[4]
-add_layer_norm_grad(f32[2,3] f32[2,4] f32[2,4] f32[4] f32[2] f32[2]) ! r is f32[2,3], x is f32[2,4]; they must be the
-    same
+add_layer_norm_grad(f32[2,3] f32[2,4] f32[2,4] f32[4] f32[2] f32[2]) ! d = add_n(r, dx): input 0 is f32[2,3], input 1 is
+    f32[2,4]; they must be the same
 add_rms_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[2]) = f32[2,4] f32[4]
-add_rms_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[4]) ! rstd is f32[4] but x, which is f32[2,4], needs f32[2]
+add_rms_norm_grad(f32[2,4] f32[2,4] f32[2,4] f32[4] f32[4]) ! dx, dgamma = rms_norm_grad(dy, x, gamma, rstd): rstd is
+    f32[4] but x, which is f32[2,4], needs f32[2]
 )";
 
 constexpr const char kSignatures[] = R"(
-matmul_bias(f32[8,4], f32[4,16], f32[16]) | - | S(0),B,B->S(0) B,S(1),S(0)->S(1) P,B,P->P B,P,P->P | - | - | as matmul,
-    but that addends are of the bias too
-matmul_bias(f32[8,4], f32[16,4], f32[16]) {transpose_b=true} | - | S(0),B,B->S(0) B,S(0),S(0)->S(1) P,B,P->P B,P,P->P | - | - |
-    as matmul
+matmul_bias(f32[8,4], f32[4,16], f32[16]) | - | S(0),B,B->S(0) S(1),S(0),P->P B,S(1),S(0)->S(1) P,B,P->P B,P,P->P | - | - |
+    as matmul, but that addends are of the bias too
+matmul_bias(f32[8,4], f32[16,4], f32[16]) {transpose_b=true} | - | S(0),B,B->S(0) S(1),S(1),P->P B,S(0),S(0)->S(1)
+    P,B,P->P B,P,P->P | - | - | as matmul
 bias_add_gelu(f32[8,4,16], f32[16]) | - | S(0),B->S(0),S(0) S(1),B->S(1),S(1) S(2),S(0)->S(2),S(2) | - | - | as gelu
 gelu_bias_grad(f32[8,4,16], f32[8,4,16]) | - | S(0),S(0)->S(0),P S(1),S(1)->S(1),P S(2),S(2)->S(2),S(0) P,B->P,P | - | - |
     as gelu_grad
@@ -266,20 +201,6 @@ void AddEdges(Random& r, OpCases& cases) {
 
 OpFacts Facts() {
   OpFacts facts;
-  facts.reference = {{"channel_statistics", ChannelStatistics},
-                     {"batch_norm_relu", BatchNormRelu},
-                     {"batch_norm_add_relu", BatchNormAddRelu},
-                     {"batch_norm_relu_sums", BatchNormReluSums},
-                     {"batch_norm_relu_dx", BatchNormReluDx},
-                     {"add_relu_grad", AddReluGrad},
-                     {"add_layer_norm", AddLayerNorm},
-                     {"add_rms_norm", AddRmsNorm},
-                     {"add_layer_norm_grad", AddLayerNormGrad},
-                     {"add_rms_norm_grad", AddRmsNormGrad},
-                     {"add_embedding_grad", AddEmbeddingGrad},
-                     {"bias_add_gelu", BiasAddGelu},
-                     {"matmul_bias", MatmulBias},
-                     {"gelu_bias_grad", GeluBiasGrad}};
   facts.types = kTypes;
   facts.signatures = kSignatures;
   // The variance is not linear, a ReLU is not either, and the sums enter twice.
@@ -290,10 +211,6 @@ OpFacts Facts() {
                             {"batch_norm_relu_dx", {2}, {"P,B,B,B,B,B,B,B->P"}}};
   facts.examples = AddExamples;
   facts.edges = AddEdges;
-  for (const auto& [op, reference] : facts.reference)
-    facts.without_gradient.push_back({op, "made after differentiation"});
-  facts.are_fused = true;
-  facts.of_cpu_alone = {"matmul_bias"};
   return facts;
 }
 

@@ -1,4 +1,4 @@
-// What tests know of products by weights in panels with what follows them: they are what their parts are.
+// What tests know of products by weights in panels with what follows them.
 #include <algorithm>
 #include <cmath>
 
@@ -8,66 +8,40 @@
 namespace oneflow::testing::FusedProductOps {
 namespace {
 
-Tensors Part(const char* op, const AttrMap& attrs, Tensors inputs) { return *Reference(op, attrs, inputs); }
-
-// The product of inputs `a` and the one behind it, not rounded.
-RefTensor Unrounded(const RefCall& c, size_t a) {
-  return Of(DType::kFloat32, Part("packed_matmul", {}, {c.in[a], c.in[a + 1]})[0]);
-}
-DType OutType(const RefCall& c) {
-  DType out = c.in[0].dtype;
-  if (c.attrs.Has("out_dtype")) ParseDType(c.attrs.String("out_dtype").c_str(), &out);
-  return out;
-}
-
-Tensors Biased(RefCall& c) { return {Of(OutType(c), Part("bias_add", {}, {Unrounded(c, 0), c.in[2]})[0])}; }
-Tensors BiasedGelu(RefCall& c) {
-  const RefTensor h = Rounded(Biased(c)[0]);
-  return {h, Part("gelu", {}, {h})[0]};
-}
-Tensors GeluBiasGrad(RefCall& c) {
-  Tensors d = Part("gelu_bias_grad", {}, {Unrounded(c, 0), c.in[2]});
-  d[0] = Of(OutType(c), d[0]);
-  return d;
-}
-Tensors SumOfProducts(RefCall& c) {
-  RefTensor sum = Unrounded(c, 0);
-  for (size_t a = 2; a < c.in.size(); a += 2) sum = Part("add", {}, {sum, Unrounded(c, a)})[0];
-  return {Of(OutType(c), sum)};
-}
-
 constexpr const char kTypes[] = R"(
 packed_matmul_bias(bf16[5,3,96] bf16[2,48,64,2] f32[128]) = bf16[5,3,128]
 packed_matmul_bias(bf16[3,96] bf16[2,48,64,2] f32[128]) {out_dtype=f32 axis=1} = f32[3,128]
-packed_matmul_bias(bf16[3,96] bf16[2,48,64,2] f32[128]) {axis=0} ! attribute 'axis' is 0 but must be the last, 1
-packed_matmul_bias(bf16[3,96] bf16[2,48,64,2] f32[96]) ! b is f32[96] but x, which is bf16[3,128], needs f32[128]
-packed_matmul_bias(bf16[3,64] bf16[2,48,64,2] f32[128]) ! inner dimensions differ: a is bf16[3,64], w is
-    bf16[2,48,64,2] of 96 rows
+packed_matmul_bias(bf16[3,96] bf16[2,48,64,2] f32[96]) ! y = bias_add(z, b): b is f32[96] but dimension 1 of x, which is
+    bf16[3,128], has 128
+packed_matmul_bias(bf16[3,64] bf16[2,48,64,2] f32[128]) ! z = packed_matmul(x, w): inner dimensions differ: a is
+    bf16[3,64], w is bf16[2,48,64,2] of 96 rows
 packed_matmul_bias_gelu(bf16[3,96] bf16[2,48,64,2] f32[128]) = bf16[3,128] bf16[3,128]
-packed_matmul_bias_gelu(bf16[3,96] bf16[2,48,32,2] f32[128]) ! w is bf16[2,48,32,2] but must be bf16[n/64,k/2,64,2]
+packed_matmul_bias_gelu(bf16[3,96] bf16[2,48,32,2] f32[128]) ! z = packed_matmul(x, w): w is bf16[2,48,32,2] but must be
+    bf16[n/64,k/2,64,2]
 packed_matmul_gelu_bias_grad(bf16[3,96] bf16[2,48,64,2] bf16[3,128]) = bf16[3,128] f32[128]
-packed_matmul_gelu_bias_grad(bf16[3,96] bf16[2,48,64,2] bf16[3,64]) ! the product is bf16[3,128], h is bf16[3,64]; they
-    must be the same
-sum_packed_matmul(bf16[3,96] bf16[2,48,64,2] bf16[3,32] bf16[2,16,64,2]) = bf16[3,128]
-sum_packed_matmul(bf16[3,32] bf16[2,16,64,2] bf16[3,32] bf16[2,16,64,2] bf16[3,64] bf16[2,32,64,2]) {out_dtype=f32} =
-    f32[3,128]
-sum_packed_matmul(bf16[3,32] bf16[2,16,64,2] bf16[3,32] bf16[1,16,64,2]) ! a product is bf16[3,64], the first is
-    bf16[3,128]; they must be the same
+packed_matmul_gelu_bias_grad(bf16[3,64] bf16[2,48,64,2] bf16[3,128]) ! z = packed_matmul(dy, w): inner dimensions
+    differ: a is bf16[3,64], w is bf16[2,48,64,2] of 96 rows
+sum_packed_matmul(bf16[3,96] bf16[2,48,64,2] bf16[3,32] bf16[2,16,64,2]) {out_dtype=bf16} = bf16[3,128]
+sum_packed_matmul(bf16[3,32] bf16[2,16,64,2] bf16[3,32] bf16[2,16,64,2] bf16[3,64] bf16[2,32,64,2]) = f32[3,128]
+sum_packed_matmul(bf16[3,32] bf16[2,16,64,2] bf16[3,32] bf16[1,16,64,2]) ! d = add_n(x, y): input 0 is f32[3,128],
+    input 1 is f32[3,64]; they must be the same
 )";
 
 constexpr const char kSignatures[] = R"(
 packed_matmul_bias(bf16[8,128], bf16[4,64,64,2], f32[256]) | - | S(0),B,B->S(0) B,S(0),S(0)->S(1) | - | - | as
     packed_matmul, but that a part of a sum is no whole one, nor are addends of f32 rounded
 packed_matmul_bias(bf16[8,128], bf16[4,64,64,2], f32[256]) {out_dtype="f32"} | - | S(0),B,B->S(0) B,S(0),S(0)->S(1)
-    P,B,P->P | - | - | as packed_matmul_bias to bf16, of addends that stay f32
+    S(1),S(1),P->P P,B,P->P | - | - | as packed_matmul_bias to bf16, of addends that stay f32
 packed_matmul_bias_gelu(bf16[8,128], bf16[4,64,64,2], f32[256]) | - | S(0),B,B->S(0),S(0) B,S(0),S(0)->S(1),S(1) | - | - |
     as packed_matmul_bias; a gelu is not linear
 packed_matmul_gelu_bias_grad(bf16[8,128], bf16[4,64,64,2], bf16[8,256]) | - | S(0),B,S(0)->S(0),P B,S(0),S(1)->S(1),S(0)
-    P,B,B->P,P | - | - | as gelu_bias_grad
+    S(1),S(1),B->P,P P,B,B->P,P | - | - | as gelu_bias_grad
 sum_packed_matmul(bf16[8,128], bf16[4,64,64,2], bf16[8,128], bf16[4,64,64,2]) | - | S(0),B,S(0),B->S(0)
-    S(1),S(1),S(1),S(1)->P B,S(0),B,S(0)->S(1) P,B,P,B->P | - | - | as packed_matmul, all products alike
+    S(1),S(1),S(1),S(1)->P S(1),S(1),P,B->P B,S(0),B,S(0)->S(1) P,B,S(1),S(1)->P P,B,P,B->P | - | - | addends of all
+    products, each in one of the ways of packed_matmul
 sum_packed_matmul(bf16[8,128], bf16[4,64,64,2], bf16[8,64], bf16[4,32,64,2]) | - | S(0),B,S(0),B->S(0)
-    B,S(0),B,S(0)->S(1) P,B,P,B->P | - | - | of other sums k is whole
+    S(1),S(1),S(1),S(1)->P S(1),S(1),P,B->P B,S(0),B,S(0)->S(1) P,B,S(1),S(1)->P P,B,P,B->P | - | - | of sums of other
+    lengths too
 )";
 
 RefTensor Narrow(RefTensor x) { return Of(DType::kBFloat16, std::move(x)); }
@@ -121,10 +95,6 @@ void AddEdges(Random& r, OpCases& cases) {
 
 OpFacts Facts() {
   OpFacts facts;
-  facts.reference = {{"packed_matmul_bias", Biased},
-                     {"packed_matmul_bias_gelu", BiasedGelu},
-                     {"packed_matmul_gelu_bias_grad", GeluBiasGrad},
-                     {"sum_packed_matmul", SumOfProducts}};
   facts.types = kTypes;
   facts.signatures = kSignatures;
   // Each rank would add the whole bias; a gelu is not linear; one product alone is not the sum.
@@ -133,11 +103,6 @@ OpFacts Facts() {
                             {"sum_packed_matmul", {2}, {"P,B,B,B->P"}}};
   facts.examples = AddExamples;
   facts.edges = AddEdges;
-  for (const auto& [op, reference] : facts.reference) {
-    facts.without_gradient.push_back({op, "made after differentiation"});
-    facts.of_cpu_alone.push_back(op);
-  }
-  facts.are_fused = true;
   return facts;
 }
 

@@ -1,4 +1,4 @@
-// What tests know of a head and its loss in one: they are what their parts are.
+// What tests know of a head and its loss in one.
 #include <algorithm>
 
 #include "oneflow_core/packed.h"
@@ -7,72 +7,43 @@
 namespace oneflow::testing::MatmulCrossEntropyOps {
 namespace {
 
-Tensors Part(const char* op, const AttrMap& attrs, Tensors inputs) { return *Reference(op, attrs, inputs); }
-
-// The logits of inputs 0 and 1, never rounded.
-RefTensor Logits(const char* product, const RefCall& c) {
-  return Of(DType::kFloat32, Part(product, {{"transpose_b", c.attrs.Bool("transpose_b")}}, {c.in[0], c.in[1]})[0]);
-}
-Tensors Loss(const char* product, const RefCall& c) {
-  return {Part("softmax_cross_entropy", {}, {Logits(product, c), c.in[2]})[0]};
-}
-Tensors MatmulLoss(RefCall& c) { return Loss("matmul", c); }
-Tensors PackedLoss(RefCall& c) { return Loss("packed_matmul", c); }
-
-// Input `wt` is what dx reads; labels and dloss are the last two.
-Tensors LossAndGradients(const char* product, const RefCall& c, int wt) {
-  const RefTensor z = Logits(product, c), &labels = c.in[c.in.size() - 2], &dloss = c.in.back();
-  const Tensors losses = Part("softmax_cross_entropy", {}, {z, labels});
-  const RefTensor dz =
-      Rounded(Of(c.in[0].dtype, Part("softmax_cross_entropy_grad", {}, {dloss, z, labels, losses[1]})[0]));
-  RefTensor dx = Part(product, {{"transpose_b", c.attrs.Bool("dx_transpose_b")}}, {dz, c.in[wt]})[0];
-  dx.dtype = c.in[0].dtype;
-  if (c.attrs.Has("out_dtype")) ParseDType(c.attrs.String("out_dtype").c_str(), &dx.dtype);
-  const RefTensor dw = Part("matmul_wgrad", {{"transpose", c.attrs.Bool("dw_transpose")}}, {c.in[0], dz})[0];
-  return {losses[0], dx, Of(DType::kFloat32, dw)};
-}
-Tensors MatmulGrad(RefCall& c) { return LossAndGradients("matmul", c, 1); }
-Tensors PackedGrad(RefCall& c) { return LossAndGradients("packed_matmul", c, 2); }
-
 constexpr const char kTypes[] = R"(
 matmul_cross_entropy(f32[5,2,3] f32[3,7] i32[5,2]) = f32[5,2]
 matmul_cross_entropy(bf16[2,3] bf16[7,3] i32[2]) {transpose_b=true} = f32[2]
-matmul_cross_entropy(f32[2,3] f32[7,3] i32[2]) ! inner dimensions differ: x is f32[2,3], w is f32[7,3]
-matmul_cross_entropy(f32[2,3] f32[3,7] i32[2]) {transpose_b=true} ! inner dimensions differ: x is f32[2,3], w is
-    f32[3,7] (transposed)
-matmul_cross_entropy(f32[2,3] bf16[3,7] i32[2]) ! dtypes differ: x is f32[2,3], w is bf16[3,7]
-matmul_cross_entropy(f32[2,3] f32[3,7] i32[3]) ! labels is i32[3] but x, which is f32[2,3], needs i32[2]
+matmul_cross_entropy(f32[2,3] f32[7,3] i32[2]) ! z = matmul(x, w): inner dimensions differ: a is f32[2,3], w is f32[7,3]
+matmul_cross_entropy(f32[2,3] f32[3,7] i32[2]) {transpose_b=true} ! z = matmul(x, w): inner dimensions differ: a is
+    f32[2,3], w is f32[3,7] (transposed)
+matmul_cross_entropy(f32[2,3] bf16[3,7] i32[2]) ! z = matmul(x, w): dtypes differ: a is f32[2,3], w is bf16[3,7]
+matmul_cross_entropy(f32[2,3] f32[3,7] i32[3]) ! loss, lse = softmax_cross_entropy(z, labels): labels is i32[3] but
+    logits, which is f32[2,7], needs i32[2]
 matmul_cross_entropy_grad(f32[2,3] f32[3,7] i32[2] f32[2]) {dx_transpose_b=true} = f32[2] f32[2,3] f32[3,7]
-matmul_cross_entropy_grad(bf16[2,3] bf16[7,3] i32[2] f32[2]) {transpose_b=true dw_transpose=true out_dtype=f32} =
-    f32[2] f32[2,3] f32[7,3]
-matmul_cross_entropy_grad(f16[2,3] f16[3,7] i32[2] f32[2]) {dx_transpose_b=true dz_dtype=f16} = f32[2] f16[2,3]
-    f32[3,7]
-matmul_cross_entropy_grad(f16[2,3] f16[3,7] i32[2] f32[2]) {dx_transpose_b=true dz_dtype=bf16} ! the gradient of logits
-    is rounded to bf16, but x is f16[2,3]
+matmul_cross_entropy_grad(bf16[2,3] bf16[7,3] i32[2] f32[2]) {transpose_b=true dw_transpose=true out_dtype=f32} = f32[2]
+    f32[2,3] f32[7,3]
+matmul_cross_entropy_grad(f16[2,3] f16[3,7] i32[2] f32[2]) {dx_transpose_b=true} = f32[2] f16[2,3] f32[3,7]
 matmul_cross_entropy_grad(f32[2,3] f32[3,3] i32[2] f32[2]) ! attribute 'transpose_b' is false, so that 'dx_transpose_b'
     must be true and 'dw_transpose' false, but they are false and false
 matmul_cross_entropy_grad(f32[2,3] f32[3,7] i32[2] f32[2]) {dx_transpose_b=true dw_transpose=true} ! attribute
     'transpose_b' is false, so that 'dx_transpose_b' must be true and 'dw_transpose' false, but they are true and true
-matmul_cross_entropy_grad(f32[2,3] f32[3,7] i32[2] f32[3]) {dx_transpose_b=true} ! dloss is f32[3] but x, which is
-    f32[2,3], needs f32[2]
+matmul_cross_entropy_grad(f32[2,3] f32[3,7] i32[2] f32[3]) {dx_transpose_b=true} ! dz =
+    softmax_cross_entropy_grad(dloss, z, labels, lse): dloss is f32[3] but logits, which is f32[2,7], needs f32[2]
 packed_matmul_cross_entropy(bf16[2,32] bf16[2,16,64,2] i32[2]) = f32[2]
-packed_matmul_cross_entropy(bf16[2,64] bf16[2,16,64,2] i32[2]) ! w is bf16[2,16,64,2] but x, which is bf16[2,64], needs
-    bf16[n/64,32,64,2]
-packed_matmul_cross_entropy(f32[2,32] f32[2,16,64,2] i32[2]) ! w is f32[2,16,64,2] but x, which is f32[2,32], needs
-    bf16[n/64,16,64,2]
+packed_matmul_cross_entropy(bf16[2,64] bf16[2,16,64,2] i32[2]) ! z = packed_matmul(x, w): inner dimensions differ: a is
+    bf16[2,64], w is bf16[2,16,64,2] of 32 rows
+packed_matmul_cross_entropy(f32[2,32] f32[2,16,64,2] i32[2]) ! z = packed_matmul(x, w): w is f32[2,16,64,2] but must be
+    bf16[n/64,k/2,64,2]
 packed_matmul_cross_entropy_grad(bf16[2,64] bf16[2,32,64,2] bf16[1,64,64,2] i32[2] f32[2]) = f32[2] bf16[2,64]
     f32[64,128]
 packed_matmul_cross_entropy_grad(bf16[2,64] bf16[2,32,64,2] bf16[1,64,64,2] i32[2] f32[2]) {dw_transpose=true
     out_dtype=f32} = f32[2] f32[2,64] f32[128,64]
-packed_matmul_cross_entropy_grad(bf16[2,64] bf16[2,32,64,2] bf16[2,32,64,2] i32[2] f32[2]) ! wt is bf16[2,32,64,2], but
-    is to be w, which is bf16[2,32,64,2], transposed
+packed_matmul_cross_entropy_grad(bf16[2,64] bf16[2,32,64,2] bf16[2,32,64,2] i32[2] f32[2]) ! dx = packed_matmul(dz, wt):
+    inner dimensions differ: a is bf16[2,128], w is bf16[2,32,64,2] of 64 rows
 )";
 
 constexpr const char kSignatures[] = R"(
 matmul_cross_entropy(f32[8,16], f32[16,32], i32[8]) | - | S(0),B,S(0)->S(0) | - | - | rows alone; split classes stay
     apart, as parts of a softmax
 matmul_cross_entropy_grad(f32[8,16], f32[16,32], i32[8], f32[8]) {dx_transpose_b=true} | - |
-    S(0),B,S(0),S(0)->S(0),S(0),P | - | - | as its parts for split rows
+    S(0),B,S(0),S(0)->S(0),S(0),P B,B,B,P->B,P,P | - | - | as its parts for split rows
 packed_matmul_cross_entropy(bf16[8,64], bf16[4,32,64,2], i32[8]) | - | S(0),B,S(0)->S(0) | - | - | as
     matmul_cross_entropy
 packed_matmul_cross_entropy_grad(bf16[8,64], bf16[4,32,64,2], bf16[1,128,64,2], i32[8], f32[8]) | - |
@@ -113,16 +84,13 @@ void AddPacked(Random& r, const Dims& rows, int64_t k, int64_t n, const std::str
                   wt = Narrow(r.Uniform({k / kPanelColumns, n / 2, kPanelColumns, 2}, -1, 1));
   cases.push_back({"packed_matmul_cross_entropy", what, {}, {x, w, labels}, 1e-5});
   for (const bool t : {false, true}) {
-    const AttrMap attrs = {{"dw_transpose", t}, {"dz_dtype", std::string("bf16")}, {"out_dtype", std::string("f32")}};
+    const AttrMap attrs = {{"dw_transpose", t}, {"out_dtype", std::string("f32")}};
     cases.push_back({"packed_matmul_cross_entropy_grad", what, attrs, {x, w, wt, labels, OfLosses(r, rows)}, 2e-3});
   }
 }
 
 void AddExamples(Random& r, OpCases& cases) {
   for (const Dims& rows : {Dims{7}, Dims{5, 3}}) AddPlain(r, rows, 6, 9, "small", cases);
-  for (OpCase& c : cases) {
-    if (c.op == "matmul_cross_entropy_grad") c.attrs.Set("dz_dtype", std::string("f32"));
-  }
   for (const Dims& rows : {Dims{7}, Dims{5, 3}, Dims{2, 2, 3}}) AddPacked(r, rows, 64, 128, "small", cases);
 }
 
@@ -149,10 +117,6 @@ void AddEdges(Random& r, OpCases& cases) {
 
 OpFacts Facts() {
   OpFacts facts;
-  facts.reference = {{"matmul_cross_entropy", MatmulLoss},
-                     {"matmul_cross_entropy_grad", MatmulGrad},
-                     {"packed_matmul_cross_entropy", PackedLoss},
-                     {"packed_matmul_cross_entropy_grad", PackedGrad}};
   facts.types = kTypes;
   facts.signatures = kSignatures;
   // A loss is not linear in x, nor in dloss, of which it knows nothing.
@@ -160,10 +124,6 @@ OpFacts Facts() {
                             {"matmul_cross_entropy_grad", {2}, {"B,B,B,P->P,P,P"}}};
   facts.examples = AddExamples;
   facts.edges = AddEdges;
-  for (const auto& [op, reference] : facts.reference)
-    facts.without_gradient.push_back({op, "made after differentiation"});
-  facts.are_fused = true;
-  facts.of_cpu_alone = {"packed_matmul_cross_entropy", "packed_matmul_cross_entropy_grad"};
   return facts;
 }
 

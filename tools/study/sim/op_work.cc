@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "actor/instruction/attributes.h"
 
 namespace oneflow {
 namespace {
@@ -25,18 +26,17 @@ double Bytes(const std::vector<TensorType>& types) {
   return bytes;
 }
 
-// The attributes that count for flops are integers, flags and lists; those of other kinds are left out.
-AttrMap Attributes(const pb::Instruction& instruction) {
-  AttrMap attributes;
-  for (const pb::Attribute& attribute : instruction.attributes()) {
-    if (attribute.value_case() == pb::Attribute::kB) attributes.Set(attribute.name(), attribute.b());
-    if (attribute.value_case() == pb::Attribute::kI) attributes.Set(attribute.name(), int64_t{attribute.i()});
-    if (attribute.value_case() == pb::Attribute::kInts) {
-      const auto& values = attribute.ints().values();
-      attributes.Set(attribute.name(), std::vector<int64_t>(values.begin(), values.end()));
-    }
-  }
-  return attributes;
+std::vector<ShardType> Shards(const google::protobuf::RepeatedPtrField<pb::Operand>& operands) {
+  std::vector<ShardType> shards;
+  for (const TensorType& type : Types(operands)) shards.push_back({type.dtype, type.shape, type.shape});
+  return shards;
+}
+
+// Those of the op on the rank's shards.
+AttrMap Attributes(const OpDef& op, const pb::Instruction& instruction) {
+  const AttrMap attrs = ToAttrMap(instruction.attributes());
+  if (op.shard_attrs == nullptr) return attrs;
+  return op.shard_attrs(attrs, Shards(instruction.inputs()), Shards(instruction.outputs()));
 }
 
 double CopiedBytes(const pb::Instruction& copy, const std::vector<TensorType>& outputs) {
@@ -57,7 +57,7 @@ OpWork WorkOf(const pb::Instruction& instruction, const OpRegistry& ops) {
   OpWork work{.calls = 1, .bytes = copy ? CopiedBytes(instruction, outputs) : Bytes(inputs) + Bytes(outputs)};
   const OpDef* const def = instruction.kind() == pb::Instruction::COMPUTE ? ops.Find(instruction.op()) : nullptr;
   if (def == nullptr) return work;
-  if (def->flops != nullptr) work.flops = def->flops(inputs, outputs, Attributes(instruction));
+  if (def->flops != nullptr) work.flops = def->flops(inputs, outputs, Attributes(*def, instruction));
   const bool only_writes = instruction.op() == "assign";
   for (const int i : def->mutates) work.bytes += only_writes ? 0 : Bytes({inputs[i]});
   if (def->kind == OpKind::kAccumulate) work.bytes += Bytes(outputs);  // what is there is read
