@@ -1,5 +1,5 @@
 // bias_add adds b[n] along one dimension; bias_grad sums all others away. Both see the tensor as [outer, n, inner], or
-// in blocks of channels as [outer, n/16, inner, 16]. b and its gradient are f32.
+// in blocks of channels as [outer, n/16, inner, 16]. b and its gradient are f32. bias_add_tanh adds along the last one.
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/kernels.h"
@@ -81,6 +81,23 @@ const char* BiasAdd(const KernelArgs& args) {
   return nullptr;
 }
 
+// in: x, b; out: y = tanh(x + b). y may be x.
+template <typename T>
+const char* BiasAddTanh(const KernelArgs& args) {
+  const T* const x = args.in[0].as<const T>();
+  const float* const b = args.in[1].as<const float>();
+  T* const y = args.out[0].as<T>();
+  const int64_t c = Columns(args.in[0]);
+  ParallelFor(Rows(args.in[0]), Grain(2 * static_cast<int64_t>(sizeof(T)) * c), [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin * c; at < end * c; at += c) {
+      VecLoop(c, [&](int64_t i, auto lanes) {
+        Store(y + at + i, Tanh(Load(x + at + i, lanes) + Load(b + i, lanes)), lanes);
+      });
+    }
+  });
+  return nullptr;
+}
+
 size_t BiasGradWorkspace(const KernelArgs& args) {
   const Sides s(args.in[0], *args.attrs);
   return ColumnSumsWorkspace(s.outer, s.n);
@@ -117,7 +134,8 @@ const char* BiasGrad(const KernelArgs& args) {
 }  // namespace
 
 KernelList BiasKernels() {
-  return {OF_FLOAT_KERNELS("bias_add", BiasAdd), OF_FLOAT_KERNELS("bias_grad", BiasGrad, BiasGradWorkspace)};
+  return {OF_FLOAT_KERNELS("bias_add", BiasAdd), OF_FLOAT_KERNELS("bias_add_tanh", BiasAddTanh),
+          OF_FLOAT_KERNELS("bias_grad", BiasGrad, BiasGradWorkspace)};
 }
 
 }  // namespace oneflow::cpu

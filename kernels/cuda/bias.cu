@@ -1,4 +1,5 @@
-// bias_add adds b[n] along one dimension; bias_grad sums all others away.
+// bias_add adds b[n] along one dimension; bias_grad sums all others away. bias_add_tanh adds along the last one.
+#include "kernels/cuda/float_functions.cuh"
 #include "kernels/cuda/half.cuh"
 #include "kernels/cuda/loops.cuh"
 #include "kernels/cuda/reduce.h"
@@ -23,6 +24,18 @@ const char* BiasAdd(const KernelArgs& args) {
                  [=] __device__(int64_t i, int64_t, int64_t at, int64_t) { y[i] = Narrow<T>(Widen(x[i]) + b[at]); });
 }
 
+// in: x, b; out: y = tanh(x + b). y may be x.
+template <typename T>
+const char* BiasAddTanh(const KernelArgs& args) {
+  const T* const x = args.in[0].as<const T>();
+  const float* const b = args.in[1].as<const float>();
+  T* const y = args.out[0].as<T>();
+  return ForEach(Stream(args), {Rows(args.in[0]), Columns(args.in[0])},
+                 [=] __device__(int64_t i, int64_t, int64_t column) {
+                   y[i] = Narrow<T>(alphabet::Tanh(Widen(x[i]) + b[column]));
+                 });
+}
+
 Groups AllButAxis(const KernelArgs& args) {
   std::vector<bool> is_reduced(args.in[0].rank, true);
   is_reduced[AxisOf(args)] = false;
@@ -36,7 +49,7 @@ const char* BiasGrad(const KernelArgs& args) { return LaunchSum(args, AllButAxis
 }  // namespace
 
 KernelList BiasKernels() {
-  KernelList kernels = {OF_FLOAT_KERNELS("bias_add", BiasAdd)};
+  KernelList kernels = {OF_FLOAT_KERNELS("bias_add", BiasAdd), OF_FLOAT_KERNELS("bias_add_tanh", BiasAddTanh)};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     kernels.push_back({"bias_grad", dtype, BiasGrad, BiasGradWorkspace});
   }

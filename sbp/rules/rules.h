@@ -60,7 +60,7 @@ RuleList Ragged();          // ragged.cc
 // The signatures of an op that is made of others (oneflow_core/fused_form.h): those of its parts that agree on every
 // value between them, so that every rank does on its shards what the parts would do there.
 absl::StatusOr<std::vector<Signature>> FromParts(const FusedForms& forms, const RuleContext& context);
-// Whether signatures of it, one for each axis, may be used together: whether there are signatures of all parts that may.
+// Whether signatures of it, one for each axis, may be used together: whether signatures of all its parts may.
 // InvalidArgument if not.
 absl::Status CheckNdOfParts(const FusedForms& forms, const InferContext& whole, absl::Span<const int> axis_sizes,
                             absl::Span<const Signature> per_axis);

@@ -1,6 +1,7 @@
 // What a new op costs: the files that name it. An elementwise function has a row in elementwise_functions.h, a line in
-// its documentation and one in a golden file. Of another op everything that can follow from its definition, its kernels
-// and its facts (test/support/ops) does, so that it touches at most sixteen files:
+// its documentation and one in a golden file. A fused op has a row in fusions.cc, kernels and cases. Of another op
+// everything that can follow from its definition, its kernels and its facts (test/support/ops) does, so that it touches
+// at most sixteen files:
 //
 //   oneflow_core/ops/x.cc, ops.h, README.md    oneflow_core/functional.{h,cc}    sbp/rules/x.cc if its rule is no text
 //   kernels/families.h, cpu/x.cc, cuda/x.cu    test/support/ops/x.cc             test/parity/op_functions.py
@@ -94,6 +95,13 @@ TEST(OpFilesTest, AnElementwiseFunctionIsNamedInThreeFiles) {
   EXPECT_THAT(FilesOf("softsign", Words()),
               ::testing::ElementsAre("oneflow_core/elementwise_functions.h", "oneflow_core/ops/README.md",
                                      "test/golden/ops/gradients.txt"));
+}
+
+// Its row, its kernels, its cases.
+TEST(OpFilesTest, AFusedOpIsNamedInFourFiles) {
+  EXPECT_THAT(FilesOf("bias_add_tanh", Words()),
+              ::testing::ElementsAre("kernels/cpu/bias.cc", "kernels/cuda/bias.cu", "oneflow_core/fusions.cc",
+                                     "test/support/ops/fused.cc"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The reference of a fused op: its parts one after another. It rounds once, what it gives; a part that reads such a value
-// reads it rounded. What a cast gives is rounded too.
+// The reference of a fused op: its parts one after another. It rounds once, what it gives; a part that reads such a
+// value reads it rounded. What a cast gives is rounded too.
 #pragma once
 
 #include "oneflow_core/op.h"

@@ -17,6 +17,8 @@ matmul_bias(f32[2,3] f32[3,4] f32[3]) ! y = bias_add(z, b): b is f32[3] but dime
 bias_add_gelu(bf16[2,3] f32[3]) = bf16[2,3] bf16[2,3]
 bias_add_gelu(f32[2,3] f32[2]) ! h = bias_add(x, b): b is f32[2] but dimension 1 of x, which is f32[2,3], has 3
 bias_add_gelu(f32[2,3] f32[3]) {axis=1} = f32[2,3] f32[2,3]
+bias_add_tanh(bf16[2,3] f32[3]) = bf16[2,3]
+bias_add_tanh(f32[2,3] f32[2]) ! h = bias_add(x, b): b is f32[2] but dimension 1 of x, which is f32[2,3], has 3
 gelu_bias_grad(bf16[2,3] bf16[2,3]) = bf16[2,3] f32[3]
 gelu_bias_grad(f32[2,3]) ! it has 1 inputs but must have 2: dy, h
 add_embedding_grad(f32[10,4] f32[2,3,4] i32[2,3]) {rows=10} = f32[10,4]
@@ -72,6 +74,7 @@ matmul_bias(f32[8,4], f32[4,16], f32[16]) | - | S(0),B,B->S(0) S(1),S(0),P->P B,
 matmul_bias(f32[8,4], f32[16,4], f32[16]) {transpose_b=true} | - | S(0),B,B->S(0) S(1),S(1),P->P B,S(0),S(0)->S(1)
     P,B,P->P B,P,P->P | - | - | as matmul
 bias_add_gelu(f32[8,4,16], f32[16]) | - | S(0),B->S(0),S(0) S(1),B->S(1),S(1) S(2),S(0)->S(2),S(2) | - | - | as gelu
+bias_add_tanh(f32[8,4,16], f32[16]) | - | S(0),B->S(0) S(1),B->S(1) S(2),S(0)->S(2) | - | - | as tanh
 gelu_bias_grad(f32[8,4,16], f32[8,4,16]) | - | S(0),S(0)->S(0),P S(1),S(1)->S(1),P S(2),S(2)->S(2),S(0) P,B->P,P | - | - |
     as gelu_grad
 add_embedding_grad(f32[16,8], f32[8,4,8], i32[8,4]) {rows=16} | - | S(0),B,B->S(0) S(1),S(2),B->S(1) P,S(0),S(0)->P
@@ -129,9 +132,10 @@ void AddRows(Random& r, const Dims& dims, const std::string& what, OpCases& case
   cases.push_back(InPlace({"add_rms_norm_grad", what, {}, {x(), x(), x(), gamma, rstd}, 2e-5}, 0));
 }
 
-// Of a bias and a gelu behind it.
+// Of a bias and what is behind it.
 void AddBiased(Random& r, const Dims& dims, const std::string& what, OpCases& cases) {
   cases.push_back(InPlace({"bias_add_gelu", what, {}, {r.Uniform(dims), r.Uniform({dims.back()})}, 2e-6}, 0));
+  cases.push_back(InPlace({"bias_add_tanh", what, {}, {r.Uniform(dims), r.Uniform({dims.back()})}, 2e-6}, 0));
   cases.push_back(InPlace({"gelu_bias_grad", what, {}, {r.Uniform(dims), r.Uniform(dims)}, 2e-5}, 0));
 }
 
