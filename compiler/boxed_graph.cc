@@ -4,8 +4,8 @@
 #include <tuple>
 #include <utility>
 
-#include "compiler/select/candidates.h"
-#include "compiler/select/look_alikes.h"
+#include "compiler/look_alikes.h"
+#include "compiler/node_view.h"
 #include "oneflow_core/ragged.h"
 #include "sbp/boxing.h"
 #include "sbp/device_kinds.h"
@@ -59,41 +59,37 @@ absl::Status VerifyBoxing(const Graph& graph, const Node& node, const Topology& 
 
 absl::Status VerifySignature(const Graph& graph, NodeId id, const OpRegistry& ops, Known& known) {
   const Node& node = graph.node(id);
-  Layout layout;
   for (ValueId input : node.inputs) {
     const DistType& dist = *graph.value(input).dist;
     if (dist.placement != *node.placement) {
       return absl::InternalError(absl::StrCat("reads '", graph.node(graph.value(input).producer).name, "' on ",
                                               dist.placement.ToString(), " but lies on ", node.placement->ToString()));
     }
-    layout.inputs.push_back(dist.sbp);
   }
-  for (ValueId output : node.outputs) layout.outputs.push_back(graph.value(output).dist->sbp);
+  const NodeView view(graph, id, ops);
+  const Layout layout = view.layout();
   std::vector<int> key = known.alike.Key(node);
   key.push_back(known.alike.Number(AxesText(node.placement->axes())));
   if (!known.layouts.insert({std::move(key), layout.inputs, layout.outputs}).second) return absl::OkStatus();
-  const absl::Status status = CheckLayout(graph, id, *node.placement, ops, layout);
+  const absl::Status status = view.CheckLayout(layout, *node.placement);
   if (status.ok()) return status;
   return absl::InternalError(
       absl::StrCat(layout.ToString(), " on ", node.placement->ToString(), ": ", status.message()));
 }
 
 absl::Status VerifyMemoryLayouts(const Graph& graph, const Node& node, const OpDef& op) {
-  std::vector<TensorType> inputs, outputs;
   std::vector<MemoryLayout> layouts;
-  for (const ValueId input : node.inputs) {
-    inputs.push_back(graph.value(input).type);
-    layouts.push_back(graph.value(input).layout);
-  }
+  for (const ValueId input : node.inputs) layouts.push_back(graph.value(input).layout);
   for (const ValueId output : node.outputs) {
     const Value& value = graph.value(output);
-    outputs.push_back(value.type);
     layouts.push_back(value.layout);
     if (value.layout == MemoryLayout::kRowMajor || ShardsFitBlocks(value.type, *value.dist)) continue;
     return absl::InternalError(absl::StrCat("output ", value.output, " lies in blocks, but not every shard of ",
                                             value.type.ToString(), " ", value.dist->ToString(), " can"));
   }
-  const absl::Status status = CheckLayouts(BlockGroups(op, inputs, outputs, node.attrs), layouts);
+  const NodeView view(graph, node, op);
+  const absl::Status status =
+      CheckLayouts(BlockGroups(op, view.input_types(), view.output_types(), node.attrs), layouts);
   return status.ok() ? status : absl::InternalError(status.message());
 }
 

@@ -18,6 +18,10 @@
 
 namespace oneflow {
 
+// Steps that go the same way at the same time travel together, in buckets. A bucket is full when moving its bytes takes
+// so many times as long as a step takes to begin.
+inline constexpr double kBucketTimes = 4;
+
 struct StepPrice {
   double seconds = 0;
   int64_t bytes = 0;  // in total, as BytesMoved says

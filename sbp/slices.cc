@@ -90,4 +90,10 @@ absl::Status CheckDistType(const Shape& shape, const DistType& dist) {
   return absl::OkStatus();
 }
 
+TensorType LargestShard(const TensorType& type, const DistType& dist) {
+  return {type.dtype, ShardShape(type.shape, dist, /*index=*/0)};
+}
+
+int64_t ShardBytes(const TensorType& type, const DistType& dist) { return LargestShard(type, dist).num_bytes(); }
+
 }  // namespace oneflow

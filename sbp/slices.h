@@ -36,7 +36,10 @@ std::pair<int64_t, int64_t> BalancedPart(int64_t n, int parts, int index);
 // REQUIRES: sbp has one entry per axis, every split dimension is < shape.rank().
 Region ShardRegion(const Shape& shape, const DistType& dist, int index);
 Shape ShardShape(const Shape& shape, const DistType& dist, int index);
-// The same without allocating: writes shape.rank() numbers to each of `start` and `extent`.
+// Of the rank that has most: the first.
+TensorType LargestShard(const TensorType& type, const DistType& dist);
+int64_t ShardBytes(const TensorType& type, const DistType& dist);
+// ShardRegion without allocating: writes shape.rank() numbers to each of `start` and `extent`.
 void ShardRegion(const Shape& shape, const DistType& dist, int index, int64_t* start, int64_t* extent);
 
 // Whether every rank's shard can lie in blocks of channels (oneflow_core/memory_layout.h). REQUIRES: as ShardRegion.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "oneflow_core/dtype.h"
 #include "oneflow_core/mesh.h"
 #include "oneflow_core/status.h"
 
@@ -55,6 +56,11 @@ struct DeviceSpeeds {
   std::vector<Efficiency> product_efficiency;  // by flops of a kernel
   std::vector<Efficiency> memory_efficiency;   // by bytes of a kernel
   bool hides_memory = true;                    // a kernel computes while it reads; else its bytes come on top
+
+  // Per second, of products of operands of that type.
+  double flops(DType dtype) const {
+    return dtype == DType::kBFloat16 ? bf16_flops : dtype == DType::kFloat16 ? f16_flops : f32_flops;
+  }
 };
 
 // Cards of one class in a host. Hosts reach one another through cards of the same class only.

@@ -221,7 +221,7 @@ class NodeText {
 
   void SignatureOfEachAxis() {
     if (node_.inputs.empty() && node_.outputs.size() == 1) return;  // says no more than how the tensor lies
-    const Layout chosen = LayoutIn(graph_, node_);
+    const Layout chosen = NodeView::LayoutOf(graph_, node_);
     for (int a = 0; a < node_.placement->num_axes(); ++a) {
       const Axis& axis = node_.placement->axes()[a];
       Signature used;

@@ -158,7 +158,7 @@ absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, 
   facts.gradients = FindGradients(facts);
 
   for (const NodeId id : SameNodes(facts.placed, selected)) {
-    facts.chosen.push_back(LayoutIn(selected, selected.node(id)));
+    facts.chosen.push_back(NodeView::LayoutOf(selected, selected.node(id)));
   }
   OF_RETURN_IF_ERROR(FindCandidates(*job.ops, facts));
   facts.origins = FindOrigins(facts, *job.ops);
@@ -168,7 +168,7 @@ absl::StatusOr<GraphFacts> GatherGraph(const Graph& graph, const JobFacts& job, 
     const Node& node = facts.boxed.node(id);
     double seconds = 0;
     if (!facts.Is(node, OpKind::kBoxing)) {
-      seconds = costs.Compute(facts.boxed, node, *job.ops->Find(node.op), LayoutIn(facts.boxed, node));
+      seconds = costs.Compute(facts.boxed, node, *job.ops->Find(node.op), NodeView::LayoutOf(facts.boxed, node));
     }
     facts.compute.push_back(seconds * Acts(facts, node.rate));
   }
@@ -247,13 +247,6 @@ ValueId BehindAnnotations(const GraphFacts& facts, ValueId value, std::vector<No
     value = placed.node(placed.value(value).producer).inputs[0];
   }
   return value;
-}
-
-Layout LayoutIn(const Graph& graph, const Node& node) {
-  Layout layout;
-  for (ValueId input : node.inputs) layout.inputs.push_back(graph.value(input).dist->sbp);
-  for (ValueId output : node.outputs) layout.outputs.push_back(graph.value(output).dist->sbp);
-  return layout;
 }
 
 }  // namespace oneflow

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "compiler/boxed_graph.h"
+#include "compiler/node_view.h"
 #include "compiler/select/candidates.h"
 #include "compiler/select/cost_model.h"
 #include "sbp/boxing.h"
@@ -118,8 +119,5 @@ std::vector<NodeId> SameNodes(const Graph& graph, const Graph& other);
 ValueId TensorOf(const GraphFacts& facts, ValueId value);
 // The same through `to` nodes of the placed graph; their ids are appended to `annotations`, last first.
 ValueId BehindAnnotations(const GraphFacts& facts, ValueId value, std::vector<NodeId>* annotations = nullptr);
-
-// The node's layout in the graph: SBPs of its inputs and outputs. REQUIRES: all of them have a dist.
-Layout LayoutIn(const Graph& graph, const Node& node);
 
 }  // namespace oneflow

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "compiler/select/candidates.h"
+#include "compiler/node_view.h"
 #include "oneflow_core/fused_form.h"
 
 namespace oneflow {
@@ -163,7 +163,7 @@ class RowMatcher {
 
   // Whether the op of the whole gives the values of the parts and reads none of them: two names of a row may stand for
   // one value.
-  bool Takes(Match& match) {
+  bool Takes(const Match& match) const {
     for (const ValueId input : match.whole.inputs) {
       const NodeId maker = graph_.value(input).producer;
       if (std::find(match.parts.begin(), match.parts.end(), maker) != match.parts.end()) return false;
@@ -186,24 +186,10 @@ class RowMatcher {
   }
 
   // The whole is an op of its own, which may not have the layouts of its parts.
-  bool TakesAsComposite(const OpDef& op, Match& match) {
-    Layout layout;
-    std::vector<TensorType> inputs, outputs;
-    for (const ValueId id : match.whole.inputs) {
-      inputs.push_back(graph_.value(id).type);
-      layout.inputs.push_back(graph_.value(id).dist->sbp);
-    }
-    for (const ValueId id : match.whole.outputs) {
-      outputs.push_back(graph_.value(id).type);
-      layout.outputs.push_back(graph_.value(id).dist->sbp);
-    }
-    const auto types = op.infer({inputs, match.whole.attrs});
-    if (!types.ok() || *types != outputs) return false;
-    Node& node = graph_.node(match.last());
-    std::swap(node, match.whole);
-    const bool fits = CheckLayout(graph_, match.last(), *node.placement, ops_, layout).ok();
-    std::swap(node, match.whole);
-    return fits;
+  bool TakesAsComposite(const OpDef& op, const Match& match) const {
+    const NodeView view(graph_, match.whole, op);
+    const auto types = op.infer({view.input_types(), match.whole.attrs});
+    return types.ok() && *types == view.output_types() && view.CheckLayout(view.layout(), *match.whole.placement).ok();
   }
 
   Graph& graph_;

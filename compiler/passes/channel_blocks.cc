@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/node_view.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/union_find.h"
 #include "oneflow_core/unique_names.h"
@@ -18,10 +19,6 @@
 
 namespace oneflow {
 namespace {
-
-bool IsConvolution(const Node& node) {
-  return node.op == "conv2d" || node.op == "conv2d_dgrad" || node.op == "conv2d_wgrad";
-}
 
 class BlockMaker {
  public:
@@ -48,15 +45,17 @@ class BlockMaker {
     int group;
   };
   std::vector<Operand> OperandsOf(const Node& node) const {
-    std::vector<TensorType> inputs, outputs;
-    for (const ValueId id : node.inputs) inputs.push_back(graph_.value(id).type);
-    for (const ValueId id : node.outputs) outputs.push_back(graph_.value(id).type);
-    const std::vector<int> groups = BlockGroups(*ops_.Find(node.op), inputs, outputs, node.attrs);
+    const OpDef& op = *ops_.Find(node.op);
+    const NodeView view(graph_, node, op);
+    const std::vector<int> groups = BlockGroups(op, view.input_types(), view.output_types(), node.attrs);
     std::vector<Operand> operands;
     for (const ValueId id : node.inputs) operands.push_back({id, groups[operands.size()]});
     for (const ValueId id : node.outputs) operands.push_back({id, groups[operands.size()]});
     return operands;
   }
+
+  // A product with operands in blocks is a convolution, which would reorder those that lie otherwise.
+  bool IsProduct(NodeId id) const { return ops_.Find(graph_.node(id).op)->precision == Precision::kCompute; }
 
   // Finds the values that lie alike, and those that their makers can give in blocks.
   void FindGroups() {
@@ -82,7 +81,7 @@ class BlockMaker {
     for (NodeId id = 0; id < num_nodes_; ++id) {
       for (const Operand& x : operands_[id]) {
         const bool reads = graph_.value(x.value).producer != id;
-        if (x.group >= 0 && IsConvolution(graph_.node(id))) saved_[alike_.Find(x.value)] += Bytes(x.value);
+        if (x.group >= 0 && IsProduct(id)) saved_[alike_.Find(x.value)] += Bytes(x.value);
         if (x.group >= 0 && reads) needs_blocks[x.value] = true;
         if (x.group < 0 && reads) needs_rows[x.value] = true;
       }

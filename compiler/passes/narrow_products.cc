@@ -3,8 +3,8 @@
 // op, but not a sum of values that are partial themselves.)
 #include <algorithm>
 
+#include "compiler/node_view.h"
 #include "compiler/passes/passes.h"
-#include "compiler/select/candidates.h"
 #include "oneflow_core/ragged.h"
 
 namespace oneflow {
@@ -28,24 +28,12 @@ NodeId OnlyCast(const Graph& graph, NodeId id, const OpRegistry& ops,
 
 // Lets the node give its sum in that type, if its op can, in its layout; returns whether it can.
 bool GiveAs(DType narrow, Graph& graph, NodeId id, const OpRegistry& ops) {
-  Node& node = graph.node(id);
-  TensorType& type = graph.value(node.outputs[0]).type;
-  const Node before = node;
+  Node with = graph.node(id);
+  TensorType& type = graph.value(with.outputs[0]).type;
   const DType wide = type.dtype;
-  node.attrs.Set("out_dtype", std::string(Name(narrow)));
+  with.attrs.Set("out_dtype", std::string(Name(narrow)));
   type.dtype = narrow;
-  std::vector<TensorType> inputs;
-  Layout layout;
-  for (const ValueId input : node.inputs) {
-    inputs.push_back(graph.value(input).type);
-    layout.inputs.push_back(graph.value(input).dist->sbp);
-  }
-  for (const ValueId output : node.outputs) layout.outputs.push_back(graph.value(output).dist->sbp);
-  if (InferTypes(*ops.Find(node.op), {inputs, node.attrs}).ok() &&
-      CheckLayout(graph, id, *node.placement, ops, layout).ok()) {
-    return true;
-  }
-  node = before;
+  if (TryReplace(graph, id, std::move(with), ops)) return true;
   type.dtype = wide;
   return false;
 }

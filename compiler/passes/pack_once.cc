@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
+#include "compiler/node_view.h"
 #include "compiler/passes/passes.h"
-#include "compiler/select/candidates.h"
 #include "glog/logging.h"
 
 namespace oneflow {
@@ -53,22 +53,15 @@ class PackJoiner {
     }
     if (micro_batches_ == 1 && !HaveOneReader(a.outputs[0], b.outputs[0])) return false;
     const ValueId transposed = b.outputs[0];
-    Node& joined = graph_.node(first);
+    Node joined = a;
     joined.op = "pack_weight_both_ways";
     joined.attrs = {};
     joined.outputs.push_back(transposed);
+    CHECK(TryReplace(graph_, first, joined, ops_)) << joined.name;
     graph_.value(transposed).producer = first;
     graph_.value(transposed).output = 1;
     graph_.node(second).outputs.clear();
-    CHECK(CheckLayout(graph_, first, *joined.placement, ops_, LayoutOf(joined)).ok()) << joined.name;
     return true;
-  }
-
-  Layout LayoutOf(const Node& node) const {
-    Layout layout;
-    for (const ValueId input : node.inputs) layout.inputs.push_back(graph_.value(input).dist->sbp);
-    for (const ValueId output : node.outputs) layout.outputs.push_back(graph_.value(output).dist->sbp);
-    return layout;
   }
 
   bool HaveOneReader(ValueId a, ValueId b) const {

@@ -8,8 +8,8 @@
 #include <map>
 #include <optional>
 
+#include "compiler/node_view.h"
 #include "compiler/passes/passes.h"
-#include "compiler/select/candidates.h"
 #include "glog/logging.h"
 #include "oneflow_core/packed.h"
 #include "oneflow_core/unique_names.h"
@@ -59,12 +59,12 @@ class Packer {
     if (!HasWholePanels(k, n)) return;
     const std::optional<ValueId> packed = Packed(weight, transposed, PackedShape(k, n), product);
     if (!packed.has_value()) return;
-    Node& node = graph_.node(id);
-    node.op = "packed_matmul";
-    node.inputs[1] = *packed;
-    node.attrs = {};
-    if (product.attrs.Has("out_dtype")) node.attrs.Set("out_dtype", product.attrs.String("out_dtype"));
-    CHECK(CheckLayout(graph_, id, *node.placement, ops_, LayoutOf(node)).ok()) << node.name;
+    Node with = product;
+    with.op = "packed_matmul";
+    with.inputs[1] = *packed;
+    with.attrs = {};
+    if (product.attrs.Has("out_dtype")) with.attrs.Set("out_dtype", product.attrs.String("out_dtype"));
+    CHECK(TryReplace(graph_, id, std::move(with), ops_)) << product.name;
   }
 
   // The weight in panels, made for `reader` if necessary; nothing if some rank would have a part of a panel.
@@ -93,7 +93,8 @@ class Packer {
     const NodeId id = graph_.AddNode(std::move(node), {{DType::kBFloat16, std::move(shape)}});
     const ValueId packed = graph_.node(id).outputs[0];
     graph_.value(packed).dist = dist;
-    const bool fits = CheckLayout(graph_, id, whole.placement, ops_, LayoutOf(graph_.node(id))).ok();
+    const NodeView view(graph_, id, ops_);
+    const bool fits = view.CheckLayout(view.layout(), whole.placement).ok();
     keep_.resize(graph_.num_nodes(), true);
     keep_[id] = fits;
     return fits ? std::optional(packed) : std::nullopt;
@@ -114,13 +115,6 @@ class Packer {
       for (const NodeId pack : packs) graph_.node(pack).inputs[0] = cast.inputs[0];
       keep_[id] = false;
     }
-  }
-
-  Layout LayoutOf(const Node& node) const {
-    Layout layout;
-    for (const ValueId input : node.inputs) layout.inputs.push_back(graph_.value(input).dist->sbp);
-    for (const ValueId output : node.outputs) layout.outputs.push_back(graph_.value(output).dist->sbp);
-    return layout;
   }
 
   Graph& graph_;

@@ -20,9 +20,9 @@
 
 #include "absl/strings/str_join.h"
 #include "compiler/passes/passes.h"
-#include "compiler/plan/variables.h"
 #include "oneflow_core/union_find.h"
 #include "oneflow_core/unique_names.h"
+#include "sbp/slices.h"
 
 namespace oneflow {
 namespace {

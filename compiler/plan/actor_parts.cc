@@ -4,34 +4,17 @@
 #include <map>
 #include <utility>
 
+#include "compiler/node_view.h"
 #include "sbp/slices.h"
 
 namespace oneflow {
 namespace {
 
-TensorType LargestShard(const Value& value) {
-  return {value.type.dtype, ShardShape(value.type.shape, *value.dist, /*index=*/0)};
-}
-
-double FlopsPerSecond(const DeviceSpeeds& device, const std::vector<TensorType>& inputs) {
-  if (!inputs.empty() && inputs[0].dtype == DType::kBFloat16) return device.bf16_flops;
-  return !inputs.empty() && inputs[0].dtype == DType::kFloat16 ? device.f16_flops : device.f32_flops;
-}
-
-double SecondsOf(const Graph& graph, const Node& node, const OpRegistry& ops, const DeviceSpeeds& device) {
-  std::vector<TensorType> inputs, outputs;
-  double bytes = 0;
-  for (const ValueId id : node.inputs) {
-    inputs.push_back(LargestShard(graph.value(id)));
-    bytes += static_cast<double>(inputs.back().num_bytes());
-  }
-  for (const ValueId id : node.outputs) {
-    outputs.push_back(LargestShard(graph.value(id)));
-    bytes += static_cast<double>(outputs.back().num_bytes());
-  }
-  const OpDef* const op = ops.Find(node.op);
-  const double flops = op == nullptr ? 0 : FlopsOf(*op, inputs, outputs, node.attrs);
-  return flops / FlopsPerSecond(device, inputs) + bytes / device.memory_bytes_per_s;
+double SecondsOf(const Graph& graph, NodeId id, const OpRegistry& ops, const DeviceSpeeds& device) {
+  const NodeWork share = NodeView(graph, id, ops).largest_share();
+  const std::vector<ValueId>& inputs = graph.node(id).inputs;
+  const double rate = device.flops(inputs.empty() ? DType::kFloat32 : graph.value(inputs[0]).type.dtype);
+  return share.flops / rate + share.bytes / device.memory_bytes_per_s;
 }
 
 int FindAxis(const Placement& placement, absl::string_view name) {
@@ -59,7 +42,7 @@ std::vector<ActorPart> PartsOf(const Graph& graph, const Chain& chain, const OpR
   std::map<std::pair<Role, int>, double> seconds;
   for (const NodeId id : chain.nodes) {
     const Node& node = graph.node(id);
-    seconds[{node.role, node.chunk}] += SecondsOf(graph, node, ops, device);
+    seconds[{node.role, node.chunk}] += SecondsOf(graph, id, ops, device);
   }
   std::vector<ActorPart> parts;
   for (const auto& [part, s] : seconds) parts.push_back({part.first, part.second, s});

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compiler/plan/variables.h"
+#include "sbp/boxing_price.h"
 
 namespace oneflow {
 namespace {

@@ -7,9 +7,9 @@
 //   forward               1  2  3  │ 4  5  6  │ 7  8  9
 //
 // Gradients fill a bucket in the order in which they are made, variables in the order in which they are first read. It
-// is full when moving a rank's part takes kBucketTimes as long as a boxing takes to begin (alpha and beta of the
-// slowest link on the way, and an act). Single tensors would cost more in messages than in bytes; one bucket for all
-// would wait for its last tensor, or delay its first reader.
+// is full when moving a rank's part takes kBucketTimes (sbp/boxing_price.h) as long as a boxing takes to begin (alpha
+// and beta of the slowest link on the way, and an act). Single tensors would cost more in messages than in bytes; one
+// bucket for all would wait for its last tensor, or delay its first reader.
 #pragma once
 
 #include <vector>
@@ -19,8 +19,6 @@
 #include "sbp/topology.h"
 
 namespace oneflow {
-
-inline constexpr double kBucketTimes = 4;
 
 struct Buckets {
   // By node: the bucket of a boxing, and how many boxings of that bucket precede it on its way. -1: none.

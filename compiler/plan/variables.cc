@@ -55,10 +55,6 @@ const char* Name(MemoryUse use) {
   return kNames[static_cast<int>(use)];
 }
 
-int64_t ShardBytes(const TensorType& type, const DistType& dist) {
-  return ShardShape(type.shape, dist, 0).count() * static_cast<int64_t>(SizeOf(type.dtype));
-}
-
 absl::StatusOr<VariableTable> LayOutVariables(const std::vector<const Graph*>& graphs, const RankClasses& classes,
                                               const Boxings& boxings) {
   VariableTable table;

@@ -39,9 +39,6 @@ constexpr int64_t Room(int64_t bytes) {
   return lines >= kLarge && lines % kPage == 0 ? lines + 3 * kAlignment : lines;
 }
 
-// Bytes of the largest shard: that of coordinate 0 along every axis.
-int64_t ShardBytes(const TensorType& type, const DistType& dist);
-
 struct PlannedVariable {
   std::string name;
   TensorType type;

@@ -7,10 +7,6 @@
 namespace oneflow {
 namespace {
 
-std::string JoinLayouts(const std::vector<NdSbp>& layouts) {
-  return absl::StrJoin(layouts, ",", [](std::string* out, const NdSbp& sbp) { out->append(ToString(sbp)); });
-}
-
 bool HasSplit(const Signature& signature) {
   const auto is_split = [](const Sbp& sbp) { return sbp.is_split(); };
   return std::any_of(signature.inputs.begin(), signature.inputs.end(), is_split) ||
@@ -121,8 +117,6 @@ void Cap(std::vector<std::vector<Signature>>& per_axis, int64_t limit) {
 }
 
 }  // namespace
-
-std::string Layout::ToString() const { return absl::StrCat(JoinLayouts(inputs), "->", JoinLayouts(outputs)); }
 
 absl::StatusOr<const std::vector<Signature>*> CandidateFinder::Signatures(NodeId node, int axis_size) {
   std::vector<int> key = alike_.Key(graph_.node(node));
@@ -326,24 +320,6 @@ absl::StatusOr<std::vector<Layout>> CandidateFinder::CombinationsDownTo(NodeId i
     if (axis == 0) break;
   }
   return full.empty() ? with_empty_ranks : full;
-}
-
-absl::Status CheckLayout(const Graph& graph, NodeId id, const Placement& placement, const OpRegistry& ops,
-                         const Layout& layout) {
-  const Node& node = graph.node(id);
-  OF_ASSIGN_OR_RETURN(const OpDef* const op, ops.Get(node.op));
-  std::vector<TensorType> inputs, outputs;
-  for (ValueId input : node.inputs) inputs.push_back(graph.value(input).type);
-  for (ValueId output : node.outputs) outputs.push_back(graph.value(output).type);
-  std::vector<int> sizes;
-  std::vector<Signature> per_axis;
-  for (size_t axis = 0; axis < placement.axes().size(); ++axis) {
-    sizes.push_back(placement.axes()[axis].size);
-    per_axis.emplace_back();
-    for (const NdSbp& sbp : layout.inputs) per_axis.back().inputs.push_back(sbp[axis]);
-    for (const NdSbp& sbp : layout.outputs) per_axis.back().outputs.push_back(sbp[axis]);
-  }
-  return CheckNdSignature(*op, inputs, outputs, node.attrs, sizes, per_axis);
 }
 
 }  // namespace oneflow

@@ -19,21 +19,13 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/select/look_alikes.h"
+#include "compiler/look_alikes.h"
+#include "compiler/node_view.h"
 #include "oneflow_core/graph.h"
 #include "oneflow_core/op.h"
 #include "sbp/signatures.h"
 
 namespace oneflow {
-
-// One SBP per operand and axis.
-struct Layout {
-  std::vector<NdSbp> inputs;
-  std::vector<NdSbp> outputs;
-  // "(S(0),B),(B,S(1))->(S(0),S(1))".
-  std::string ToString() const;
-  bool operator==(const Layout& o) const { return inputs == o.inputs && outputs == o.outputs; }
-};
 
 // Finds the layouts of nodes, one after another in topological order. Nodes that look alike (same op, types,
 // attributes, axes, wishes and kept splits, on any placement), such as those of repeated layers, form a group that is
@@ -93,10 +85,5 @@ class CandidateFinder {
   int64_t all_ = 0, considered_ = 0;          // combinations of the node that was looked at last
   std::map<std::vector<int>, int> group_of_;  // by key
 };
-
-// InvalidArgument, naming the signature and the axis sizes, unless `layout` consists of signatures of the node that may
-// be used together on the axes of `placement` (CheckNdSignature).
-absl::Status CheckLayout(const Graph& graph, NodeId node, const Placement& placement, const OpRegistry& ops,
-                         const Layout& layout);
 
 }  // namespace oneflow

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "compiler/plan/buckets.h"
 #include "sbp/boxing.h"
+#include "sbp/boxing_price.h"
 
 namespace oneflow {
 namespace {
@@ -19,27 +19,9 @@ double Parts(const NdSbp& sbp, const std::vector<Axis>& axes) {
   return parts;
 }
 
-// Along an axis on which any operand is split, the ranks share the work; otherwise they repeat it.
-double Workers(const Layout& layout, const std::vector<Axis>& axes) {
-  double workers = 1;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const auto split = [i](const NdSbp& sbp) { return sbp[i].is_split(); };
-    if (std::any_of(layout.inputs.begin(), layout.inputs.end(), split) ||
-        std::any_of(layout.outputs.begin(), layout.outputs.end(), split)) {
-      workers *= axes[i].size;
-    }
-  }
-  return workers;
-}
-
 // The most tensors that share a bucket: were small ones free, every gradient would be gathered to save the reduction of
 // one sum of squares.
 constexpr double kMostInBucket = 8;
-
-double FlopsPerSecond(const DeviceSpeeds& device, DType dtype) {
-  if (dtype == DType::kBFloat16) return device.bf16_flops;
-  return dtype == DType::kFloat16 ? device.f16_flops : device.f32_flops;
-}
 
 Topology WithoutLatency(const Topology& topology) {
   if (topology.num_ranks() == 0) return topology;
@@ -100,20 +82,9 @@ double CostModel::Boxing(int type, int from, int to, Travel travel) {
 
 double CostModel::Compute(const Graph& graph, const Node& node, const OpDef& op, const Layout& layout) const {
   if (op.kind == OpKind::kVariable || op.kind == OpKind::kAnnotation) return 0;  // neither acts
-  const std::vector<Axis>& axes = node.placement->axes();
-  std::vector<TensorType> inputs, outputs;
-  double bytes = 0;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    inputs.push_back(graph.value(node.inputs[i]).type);
-    bytes += static_cast<double>(inputs.back().num_bytes()) / Parts(layout.inputs[i], axes);
-  }
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    outputs.push_back(graph.value(node.outputs[i]).type);
-    bytes += static_cast<double>(outputs.back().num_bytes()) / Parts(layout.outputs[i], axes);
-  }
-  const double flops = FlopsOf(op, inputs, outputs, node.attrs);
-  const double rate = FlopsPerSecond(device_, inputs.empty() ? DType::kFloat32 : inputs[0].dtype);
-  return flops / Workers(layout, axes) * (1 / rate) + bytes * (1 / device_.memory_bytes_per_s);
+  const NodeWork share = NodeView(graph, node, op).even_share(layout);
+  const double rate = device_.flops(node.inputs.empty() ? DType::kFloat32 : graph.value(node.inputs[0]).type.dtype);
+  return share.flops * (1 / rate) + share.bytes * (1 / device_.memory_bytes_per_s);
 }
 
 CostModel::Travel TravelOf(const Graph& graph, ValueId value, const std::vector<std::vector<NodeId>>& readers) {

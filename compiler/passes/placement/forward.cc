@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/node_view.h"
 #include "compiler/passes/placement/stage_partition.h"
 
 namespace oneflow {
@@ -14,15 +15,6 @@ namespace {
 constexpr double kBalanceSlack = 0.15;
 
 // --- cutting into stages -------------------------------------------------------------------------------------------
-
-double Flops(const Places& places, NodeId id) {
-  const Graph& graph = places.graph();
-  const Node& node = graph.node(id);
-  std::vector<TensorType> inputs, outputs;
-  for (ValueId input : node.inputs) inputs.push_back(graph.value(input).type);
-  for (ValueId output : node.outputs) outputs.push_back(graph.value(output).type);
-  return FlopsOf(places.op(id), inputs, outputs, node.attrs);
-}
 
 // For every cut before position i of `work`: the bytes made before it and read after it. Variables and data do not
 // cross.
@@ -46,7 +38,9 @@ std::vector<int64_t> CrossingBytes(const Graph& graph, const std::vector<NodeId>
 
 absl::Status PlaceByWork(Places& places, const std::vector<NodeId>& work) {
   std::vector<double> cost;
-  for (NodeId id : work) cost.push_back(Flops(places, id));
+  for (NodeId id : work) {
+    cost.push_back(NodeView(places.graph(), places.graph().node(id), places.op(id)).work().flops);
+  }
   const std::vector<int> stage =
       PartitionIntoStages(cost, CrossingBytes(places.graph(), work), places.shares(), kBalanceSlack);
   for (size_t i = 0; i < work.size(); ++i) {

@@ -136,7 +136,7 @@ TEST(CandidatesTest, AreAllPairsThatMayBeCombined) {
           for (size_t i = 0; i < first.inputs.size(); ++i) layout.inputs.push_back({first.inputs[i], second.inputs[i]});
           for (size_t i = 0; i < first.outputs.size(); ++i)
             layout.outputs.push_back({first.outputs[i], second.outputs[i]});
-          const bool legal = CheckLayout(graph, id, placement, Ops(), layout).ok();
+          const bool legal = NodeView(graph, id, Ops()).CheckLayout(layout, placement).ok();
           EXPECT_EQ(std::find(found.begin(), found.end(), layout) != found.end(), legal)
               << graph.node(id).op << " " << layout.ToString() << " on " << placement.ToString();
         }

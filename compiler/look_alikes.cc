@@ -1,4 +1,4 @@
-#include "compiler/select/look_alikes.h"
+#include "compiler/look_alikes.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
