@@ -9,13 +9,13 @@
 namespace oneflow {
 namespace {
 
-// A hint for an axis that no mesh of the job has would have no effect. It is a mistake, unless it names one of the axes
-// that every model may name.
+// A hint for an axis that no mesh of the job has would have no effect. It is a mistake, unless it names a role, as every
+// model may.
 absl::Status CheckAxis(const CompileOptions& options, absl::string_view axis) {
   const auto has = [&](const Mesh& mesh) {
     return std::any_of(mesh.axes().begin(), mesh.axes().end(), [&](const Axis& a) { return a.name == axis; });
   };
-  bool known = HasBuiltInRole(axis) || has(options.mesh);
+  bool known = BuiltInRole(axis) != AxisRole::kNone || has(options.mesh);
   std::set<std::string> names;
   for (const Axis& a : options.mesh.axes()) names.insert(a.name);
   for (const auto& [graph, own] : options.meshes) {
@@ -43,6 +43,7 @@ absl::Status CheckHints(const Graph& graph, const CompileOptions& options) {
 
 constexpr Pass kPipeline[] = {
     {"key-random-ops", KeyRandomOps},  // the first
+    {"name-axes", NameAxes},
     {"mixed-precision", MixPrecision},
     {"autodiff", Autodiff},
     {"round-addends", RoundAddends},

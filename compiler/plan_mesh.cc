@@ -20,7 +20,8 @@ PlanMesh::PlanMesh(const Mesh& mesh, int first_rank) : PlanMesh(mesh, From(mesh,
 PlanMesh::PlanMesh(const Mesh& mesh, Placement whole)
     : mesh_(mesh),
       whole_(std::move(whole)),
-      last_rank_(*std::max_element(whole_.ranks().begin(), whole_.ranks().end())) {}
+      last_rank_(*std::max_element(whole_.ranks().begin(), whole_.ranks().end())),
+      stage_axis_(mesh.StageAxis()) {}
 
 absl::StatusOr<PlanMesh> PlanMesh::Create(const Mesh& mesh, std::vector<int> ranks) {
   if (static_cast<int>(ranks.size()) != mesh.size()) {

@@ -8,6 +8,7 @@
 // A rank has a place in each mesh, or none.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "oneflow_core/mesh.h"
@@ -36,6 +37,9 @@ class PlanMesh {
   bool Has(const Placement& placement) const;
   // The coordinate of `rank` along an axis; 0 if the mesh has no such axis or no such rank.
   int CoordinateOf(int rank, absl::string_view axis) const;
+  // The stage of `rank`: its coordinate along the mesh's StageAxis().
+  int StageOf(int rank) const { return CoordinateOf(rank, stage_axis_); }
+  int num_stages() const { return mesh_.AxisSize(stage_axis_); }
 
  private:
   PlanMesh(const Mesh& mesh, Placement whole);
@@ -43,6 +47,7 @@ class PlanMesh {
   Mesh mesh_;
   Placement whole_;
   int last_rank_ = 0;
+  std::string stage_axis_;
 };
 
 }  // namespace oneflow

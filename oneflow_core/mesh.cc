@@ -12,10 +12,23 @@
 
 namespace oneflow {
 
-bool HasBuiltInRole(absl::string_view axis) {
-  constexpr absl::string_view kNames[] = {"pp", "dp", "tp", "cp", "ep"};
-  return std::find(std::begin(kNames), std::end(kNames), axis) != std::end(kNames);
+absl::Span<const AxisRoleName> AxisRoleNames() {
+  static constexpr AxisRoleName kNames[] = {{AxisRole::kStage, "stage", "pp"},
+                                            {AxisRole::kBatch, "batch", "dp"},
+                                            {AxisRole::kModel, "model", "tp"},
+                                            {AxisRole::kSequence, "sequence", "cp"},
+                                            {AxisRole::kExpert, "expert", "ep"}};
+  return kNames;
 }
+
+AxisRole BuiltInRole(absl::string_view axis) {
+  for (const AxisRoleName& row : AxisRoleNames()) {
+    if (row.built_in == axis) return row.role;
+  }
+  return AxisRole::kNone;
+}
+
+AxisRole Axis::role() const { return given_role != AxisRole::kNone ? given_role : BuiltInRole(name); }
 
 std::string AxesText(absl::Span<const Axis> axes) {
   return absl::StrJoin(axes, ",", [](std::string* s, const Axis& a) { absl::StrAppend(s, a.name, "=", a.size); });
@@ -212,7 +225,25 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
   }
   Mesh mesh;
   mesh.axes_ = std::move(axes);
+  const std::vector<std::string> stages = mesh.AxesOf(AxisRole::kStage);
+  if (stages.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mesh: axes '", stages[0], "' and '", stages[1], "' are both for stages; one may be"));
+  }
   return mesh;
+}
+
+std::vector<std::string> Mesh::AxesOf(AxisRole role) const {
+  std::vector<std::string> names;
+  for (const Axis& axis : axes_) {
+    if (axis.role() == role) names.push_back(axis.name);
+  }
+  return names;
+}
+
+std::string Mesh::StageAxis() const {
+  const std::vector<std::string> stages = AxesOf(AxisRole::kStage);
+  return stages.empty() ? "pp" : stages[0];
 }
 
 int Mesh::size() const {

@@ -29,14 +29,28 @@ struct Device {
   bool operator==(const Device& o) const { return kind == o.kind && index == o.index; }
 };
 
+// What an axis of a mesh is for.
+enum class AxisRole : uint8_t { kNone, kStage, kBatch, kModel, kSequence, kExpert };
+
+struct AxisRoleName {
+  AxisRole role;
+  absl::string_view name;      // "stage", ...
+  absl::string_view built_in;  // an axis of this name has the role by itself, and annotations of models call it so
+};
+// All roles but kNone: pp stage, dp batch, tp model, cp sequence, ep expert.
+absl::Span<const AxisRoleName> AxisRoleNames();
+
 struct Axis {
   std::string name;
   int size = 1;
+  AxisRole given_role = AxisRole::kNone;  // kNone: that of its name
+  AxisRole role() const;
   bool operator==(const Axis& o) const { return name == o.name && size == o.size; }
 };
 
-// Whether an axis of this name has a role by itself: pp, dp, tp, cp, ep. Models speak of these on any mesh.
-bool HasBuiltInRole(absl::string_view axis);
+// The role that an axis of this name has by itself, or kNone. An annotation of such a name is for all axes of the role,
+// so that one model may lie on any mesh.
+AxisRole BuiltInRole(absl::string_view axis);
 
 // "dp=2,tp=2".
 std::string AxesText(absl::Span<const Axis> axes);
@@ -100,13 +114,17 @@ class Placement {
 class Mesh {
  public:
   Mesh() = default;
-  // InvalidArgument if an axis is empty, unnamed or named twice.
+  // InvalidArgument if an axis is empty, unnamed or named twice, or two have the role of stages.
   static absl::StatusOr<Mesh> Create(std::vector<Axis> axes);
 
   const std::vector<Axis>& axes() const { return axes_; }
   int size() const;
   // Size of the axis, 1 if the mesh has none of that name.
   int AxisSize(absl::string_view name) const;
+  // The names of the axes of a role, in order.
+  std::vector<std::string> AxesOf(AxisRole role) const;
+  // The axis along which the stages of a pipeline lie; "pp", of size 1, if there is none.
+  std::string StageAxis() const;
   // The ranks whose coordinates equal `fixed`, on the axes that `fixed` does not name. Axes that the mesh lacks may
   // only be fixed at 0. InvalidArgument if a coordinate is outside its axis.
   absl::StatusOr<Placement> Place(const PlacementHint& fixed) const;

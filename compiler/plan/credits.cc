@@ -35,10 +35,8 @@ int CreditsFor(const PlanInput& input, const PhysicalRegister& reg, const std::v
       producer.queue == Queue::kHost ||
       std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](int id) { return actors[id].queue == Queue::kHost; });
   if (reg.per_step || producer.chain < 0) return ahead ? 2 : 1;
-  const auto stage_of = [&](const PhysicalActor& actor) {
-    return input.mesh.CoordinateOf(actor.placement.ranks()[0], "pp");
-  };
-  const int stages = input.mesh.mesh().AxisSize("pp");
+  const auto stage_of = [&](const PhysicalActor& actor) { return input.mesh.StageOf(actor.placement.ranks()[0]); };
+  const int stages = input.mesh.num_stages();
   const int stage = stage_of(producer);
   const bool forward = input.chains.chains[producer.chain].part == StepPart::kForward;
   int credits = 1;

@@ -22,7 +22,7 @@ std::vector<PhysicalOrder> OrdersOf(const PlanInput& input, const std::vector<Ph
     const int rank = input.classes.ranks(c)[0];
     if (input.mesh.whole().IndexOf(rank) < 0) continue;
     PhysicalOrder order{.rank_class = c};
-    for (const Action& action : input.schedule->ranks[input.mesh.CoordinateOf(rank, "pp")]) {
+    for (const Action& action : input.schedule->ranks[input.mesh.StageOf(rank)]) {
       for (const int section : SectionsOf(action, splits)) {
         const auto found = of_section.find({c, section});
         if (found == of_section.end()) continue;

@@ -78,8 +78,8 @@ BYTES = [
 ]
 
 TIME = [
-    compiler("outputs alone do not share work", "select/cost_model.cc", "        std::any_of(layout.outputs.begin(), layout.outputs.end(), split)) {",
-             "        false) {", "CostModelTest.*"),
+    compiler("outputs alone do not share work", "node_view.cc", "        std::any_of(layout.outputs.begin(), layout.outputs.end(), split)) {",
+             "        false) {", "CostModelTest.*:NodeViewTest.*"),
     compiler("a boxing that writes for nothing", "select/cost_model.cc", "seconds + written * (1 / device_.memory_bytes_per_s)", "seconds", "CostModelTest.*"),
     compiler("an act that begins for nothing", "select/cost_model.cc", "BoxingSeconds(type, from, to, topology_) + device_.act_s", "BoxingSeconds(type, from, to, topology_)",
              "CostModelTest.*"),

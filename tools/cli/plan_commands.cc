@@ -228,7 +228,7 @@ absl::Status ShowSchedule(const JobArguments& arguments, const std::string& svg)
   Schedule schedule = job.options.pipeline;
   if (schedule.num_ranks() == 0) {  // what follows from credits
     OF_ASSIGN_OR_RETURN(schedule, MakeSchedule({.name = "1f1b",
-                                                .num_ranks = job.options.mesh.AxisSize("pp"),
+                                                .num_ranks = job.options.mesh.AxisSize(job.options.mesh.StageAxis()),
                                                 .num_micro_batches = job.options.micro_batches}));
   }
   const Timeline timeline = Play(schedule, EqualCosts(schedule.num_chunks(), {}));

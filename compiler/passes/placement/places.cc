@@ -5,15 +5,10 @@
 #include <numeric>
 
 namespace oneflow {
-namespace {
-
-constexpr absl::string_view kStageAxis = "pp";
-
-}  // namespace
 
 absl::StatusOr<Places> Places::Create(Graph& graph, const PassContext& context) {
   Places places(graph, context);
-  const int num_ranks = places.mesh_.mesh().AxisSize(kStageAxis);
+  const int num_ranks = places.mesh_.num_stages();
   places.rank_of_stage_ = context.options.pipeline.rank_of_chunk;
   if (context.options.pipeline.num_ranks() != num_ranks) {  // it is of other plans
     places.rank_of_stage_.resize(num_ranks);
@@ -21,7 +16,7 @@ absl::StatusOr<Places> Places::Create(Graph& graph, const PassContext& context) 
   }
   for (int stage = 0; stage < static_cast<int>(places.rank_of_stage_.size()); ++stage) {
     OF_ASSIGN_OR_RETURN(Placement placement,
-                        places.mesh_.Place({{std::string(kStageAxis), places.rank_of_stage_[stage]}}));
+                        places.mesh_.Place({{places.mesh_.mesh().StageAxis(), places.rank_of_stage_[stage]}}));
     places.stages_.push_back({stage, std::move(placement)});
   }
   places.shares_ = context.options.shares;
@@ -39,7 +34,7 @@ absl::StatusOr<Places> Places::Create(Graph& graph, const PassContext& context) 
 }
 
 int Places::StageOf(const Placement& placement) const {
-  return StageFrom(0, mesh_.CoordinateOf(placement.ranks()[0], kStageAxis)).value_or(0);
+  return StageFrom(0, mesh_.StageOf(placement.ranks()[0])).value_or(0);
 }
 
 std::optional<int> Places::StageFrom(int first, int coordinate) const {
@@ -49,7 +44,7 @@ std::optional<int> Places::StageFrom(int first, int coordinate) const {
 }
 
 std::optional<int> Places::StageFrom(int first, const Placement& placement) const {
-  return StageFrom(first, mesh_.CoordinateOf(placement.ranks()[0], kStageAxis));
+  return StageFrom(first, mesh_.StageOf(placement.ranks()[0]));
 }
 
 bool Places::IsElsewhere(NodeId variable) const { return elsewhere_[variable]; }
@@ -57,9 +52,10 @@ bool Places::IsElsewhere(NodeId variable) const { return elsewhere_[variable]; }
 absl::StatusOr<Location> Places::Wished(NodeId id, int stage) const {
   PlacementHint wish = graph_.node(id).at;
   if (wish.empty()) return stages_[stage];
-  const auto it = std::find_if(wish.begin(), wish.end(), [](const AxisCoordinate& c) { return c.axis == kStageAxis; });
+  const std::string axis = mesh_.mesh().StageAxis();
+  const auto it = std::find_if(wish.begin(), wish.end(), [&](const AxisCoordinate& c) { return c.axis == axis; });
   if (it == wish.end()) {
-    wish.push_back({std::string(kStageAxis), rank_of_stage_[stage]});
+    wish.push_back({axis, rank_of_stage_[stage]});
   } else {
     stage = StageFrom(stage, it->coordinate).value_or(StageFrom(0, it->coordinate).value_or(0));
   }
@@ -69,7 +65,8 @@ absl::StatusOr<Location> Places::Wished(NodeId id, int stage) const {
 
 bool Places::WishesStage(NodeId id) const {
   const PlacementHint& wish = graph_.node(id).at;
-  return std::any_of(wish.begin(), wish.end(), [](const AxisCoordinate& c) { return c.axis == kStageAxis; });
+  const std::string axis = mesh_.mesh().StageAxis();
+  return std::any_of(wish.begin(), wish.end(), [&](const AxisCoordinate& c) { return c.axis == axis; });
 }
 
 bool Places::IsSource(NodeId id) const {
