@@ -7,88 +7,10 @@
 #include <tuple>
 #include <vector>
 
-#include "actor/collective/collectives.h"
+#include "actor/check/bounds.h"
 
 namespace oneflow {
 namespace {
-
-template <typename... Parts>
-absl::Status Bad(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
-
-int64_t Elements(const google::protobuf::RepeatedPtrField<pb::Operand>& operands) {
-  int64_t count = operands.empty() ? 0 : 1;
-  if (!operands.empty()) {
-    for (const int64_t dim : operands[0].dims()) count *= dim;
-  }
-  return count;
-}
-
-bool Inside(int64_t offset, int64_t size, int64_t limit) {
-  return offset >= 0 && size >= 0 && offset <= limit && size <= limit - offset;
-}
-
-int PositionOf(int rank, const pb::Communicator& communicator) {
-  const auto& ranks = communicator.ranks();
-  const auto it = std::find(ranks.begin(), ranks.end(), rank);
-  return it == ranks.end() ? -1 : static_cast<int>(it - ranks.begin());
-}
-
-// The rows are a box of those whose counts are `counts`, with as many elements.
-absl::Status CheckRows(const pb::Rows& rows, const pb::Operand& counts, int64_t count) {
-  bool inside = rows.start_size() == counts.dims_size() && rows.extent_size() == counts.dims_size() &&
-                rows.first_row() >= 0 && rows.rows() >= 0 && rows.row_elements() >= 0;
-  int64_t elements = 1;
-  const auto multiply = [&](int64_t by) {
-    inside = inside && (elements == 0 || by <= count / elements);
-    if (inside) elements *= by;
-  };
-  for (int d = 0; inside && d < counts.dims_size(); ++d) {
-    inside = Inside(rows.start(d), rows.extent(d), counts.dims(d));
-    multiply(rows.extent(d));
-  }
-  multiply(rows.rows());
-  multiply(rows.row_elements());
-  if (inside && elements == count) return absl::OkStatus();
-  return Bad("rows ", rows.ShortDebugString(), " are not ", count, " elements whose counts are ",
-             counts.ShortDebugString());
-}
-
-// An exchange by counts has counts of the sent and of the received rows, and rows for each.
-absl::Status CheckCounts(const pb::Instruction& in) {
-  if (in.inputs_size() != 3) return Bad("a call by counts has ", in.inputs_size(), " inputs, not 3");
-  for (int i = 1; i < 3; ++i) {
-    if (in.inputs(i).dtype() != pb::I32) return Bad("its counts are of dtype ", in.inputs(i).dtype());
-  }
-  for (int i = 0; i < in.transfers_size(); ++i) {
-    const pb::Transfer& x = in.transfers(i);
-    const std::string where = absl::StrCat("transfer ", i);
-    if (x.send_count() > 0) OF_RETURN_IF_ERROR_AT(CheckRows(x.send_rows(), in.inputs(1), x.send_count()), where);
-    if (x.receive_count() > 0) {
-      OF_RETURN_IF_ERROR_AT(CheckRows(x.receive_rows(), in.inputs(2), x.receive_count()), where);
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckTransfers(const pb::Instruction& in, int own, int size) {
-  int last = -1;
-  for (int i = 0; i < in.transfers_size(); ++i) {
-    const pb::Transfer& x = in.transfers(i);
-    if (x.peer() <= last || x.peer() >= size || x.peer() == own) {
-      return Bad("transfer ", i, ": peer ", x.peer(), " is itself, out of order or not one of ", size);
-    }
-    last = x.peer();
-    if (!Inside(x.send_offset(), x.send_count(), Elements(in.inputs())) ||
-        !Inside(x.receive_offset(), x.receive_count(), Elements(in.outputs()))) {
-      return Bad("transfer ", i, ": sends ", x.send_count(), " elements at ", x.send_offset(), " of ",
-                 Elements(in.inputs()), " and receives ", x.receive_count(), " at ", x.receive_offset(), " of ",
-                 Elements(in.outputs()));
-    }
-  }
-  return in.by_counts() ? CheckCounts(in) : absl::OkStatus();
-}
 
 // A call as one member makes it.
 struct Call {
@@ -122,7 +44,7 @@ absl::StatusOr<std::vector<OwnCall>> CallsOfActor(const pb::Actor& actor) {
     const bool is_call = x.kind() == pb::Instruction::COLLECTIVE;
     const bool joins = x.group() != 0 && before != nullptr && before->group() == x.group();
     const auto bad = [&](const std::string& why) {
-      return Bad("'", x.node(), "': group ", x.group(), " of calls ", why);
+      return Malformed("'", x.node(), "': group ", x.group(), " of calls ", why);
     };
     if (!is_call) {
       if (x.group() != 0) return bad("has an instruction that is no call");
@@ -158,14 +80,14 @@ absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
   for (const pb::QueueOrder& order : plan.orders()) {
     if (order.rank() < 0 || order.rank() >= set.ranks_size() || !pb::Queue_IsValid(order.queue()) ||
         !seen.insert({order.rank(), order.queue()}).second) {
-      return Bad("order of queue ", static_cast<int>(order.queue()), " of rank ", order.rank(),
-                 ": there are two, or no such queue or rank");
+      return Malformed("order of queue ", static_cast<int>(order.queue()), " of rank ", order.rank(),
+                       ": there are two, or no such queue or rank");
     }
     for (const int id : order.actors()) {
       if (id < 0 || id >= plan.actors_size() || plan.actors(id).rank() != order.rank() ||
           plan.actors(id).queue() != order.queue()) {
-        return Bad("order on rank ", order.rank(), ": actor ", id, " is not one of that rank's queue ",
-                   pb::Queue_Name(order.queue()));
+        return Malformed("order on rank ", order.rank(), ": actor ", id, " is not one of that rank's queue ",
+                         pb::Queue_Name(order.queue()));
       }
       ++ordered[id];
       OF_ASSIGN_OR_RETURN_AT(const std::vector<OwnCall> own, CallsOfActor(plan.actors(id)),
@@ -180,12 +102,12 @@ absl::StatusOr<Calls> CallsOf(const pb::Program& set, const pb::Plan& plan) {
                     [](const pb::Instruction& x) { return x.kind() == pb::Instruction::COLLECTIVE; });
     const bool may_be_free = !has_calls && ordered[id] == 0;
     if (!may_be_free && ordered[id] != actor.acts_per_step()) {
-      return Bad("actor ", id, " '", actor.name(), "': it acts ", actor.acts_per_step(), " times per step, ",
-                 has_calls ? "with" : "without", " collectives, and is ordered ", ordered[id], " times");
+      return Malformed("actor ", id, " '", actor.name(), "': it acts ", actor.acts_per_step(), " times per step, ",
+                       has_calls ? "with" : "without", " collectives, and is ordered ", ordered[id], " times");
     }
     if (has_calls && actor.queue() != pb::COMMUNICATION) {  // of one thread, in the order of the plan
-      return Bad("actor ", id, " '", actor.name(), "': has collectives, but is on queue ",
-                 pb::Queue_Name(actor.queue()));
+      return Malformed("actor ", id, " '", actor.name(), "': has collectives, but is on queue ",
+                       pb::Queue_Name(actor.queue()));
     }
   }
   return calls;
@@ -211,7 +133,7 @@ absl::Status CheckAlike(const Call& a, const Call& b) {
     return std::tuple(x.node(), x.collective(), type(x), static_cast<int>(x.reduce()), size(x), x.by_counts());
   };
   if (key(*a.instruction) == key(*b.instruction) && a.in_group == b.in_group) return absl::OkStatus();
-  return Bad(show(a), ", ", show(b));
+  return Malformed(show(a), ", ", show(b));
 }
 
 // Rows by their places in the logical tensor, so that both ends of a transfer can be compared.
@@ -246,50 +168,17 @@ absl::Status CheckExchange(const pb::Communicator& communicator, const std::vect
     const auto& [given, wanted] = ends;
     const int from = communicator.ranks(pair.first), to = communicator.ranks(pair.second);
     if (given.elements != wanted.elements) {
-      return Bad("rank ", from, " sends ", given.elements, " elements to rank ", to, ", which expects ",
-                 wanted.elements);
+      return Malformed("rank ", from, " sends ", given.elements, " elements to rank ", to, ", which expects ",
+                       wanted.elements);
     }
     if (given.rows != wanted.rows) {
-      return Bad("rank ", from, " sends ", given.rows, " to rank ", to, ", which expects ", wanted.rows);
+      return Malformed("rank ", from, " sends ", given.rows, " to rank ", to, ", which expects ", wanted.rows);
     }
   }
   return absl::OkStatus();
 }
 
 }  // namespace
-
-absl::Status CheckCollective(const pb::Program& set, const pb::Actor& actor, const pb::Instruction& in) {
-  if (in.communicator() < 0 || in.communicator() >= set.communicators_size()) {
-    return Bad("communicator ", in.communicator(), " is not one of ", set.communicators_size());
-  }
-  const pb::Communicator& communicator = set.communicators(in.communicator());
-  const int own = PositionOf(actor.rank(), communicator);
-  if (own < 0) return Bad("rank ", actor.rank(), " is no member of communicator ", in.communicator());
-  OF_ASSIGN_OR_RETURN(const CollectiveKind kind, ParseCollective(absl::string_view(in.collective())));
-  // In a broadcast and an exchange a member may only send, or only receive.
-  const bool both = kind != CollectiveKind::kBroadcast && kind != CollectiveKind::kExchange;
-  const int inputs_size = in.by_counts() ? std::min(in.inputs_size(), 1) : in.inputs_size();
-  if (inputs_size > 1 || in.outputs_size() > 1 || inputs_size + in.outputs_size() < (both ? 2 : 1)) {
-    return Bad("a collective has one input and one output, not ", in.inputs_size(), " and ", in.outputs_size());
-  }
-  if (in.inputs_size() + in.outputs_size() == 2 && in.inputs(0).dtype() != in.outputs(0).dtype()) {
-    return Bad("takes dtype ", in.inputs(0).dtype(), " and gives ", in.outputs(0).dtype());
-  }
-  const int size = communicator.ranks_size();
-  if (kind != CollectiveKind::kExchange && in.by_counts()) return Bad("only an exchange goes by counts");
-  if (kind != CollectiveKind::kExchange && !in.transfers().empty()) return Bad("only an exchange has transfers");
-  if (kind == CollectiveKind::kExchange) return CheckTransfers(in, own, size);
-  if (kind == CollectiveKind::kBroadcast && (own == 0) == in.inputs().empty()) {
-    return Bad("a broadcast comes from member 0; this is member ", own, ", with ", in.inputs_size(), " inputs");
-  }
-  if (in.inputs_size() + in.outputs_size() < 2) return absl::OkStatus();
-  const int64_t inputs = Elements(in.inputs()), outputs = Elements(in.outputs());
-  const bool gathers = kind == CollectiveKind::kAllGather, scatters = kind == CollectiveKind::kReduceScatter;
-  const int64_t whole = gathers ? outputs : inputs, part = gathers ? inputs : outputs;
-  const bool fits = gathers || scatters ? whole % size == 0 && whole / size == part : whole == part;
-  if (fits) return absl::OkStatus();
-  return Bad("'", in.collective(), "' among ", size, " ranks of ", inputs, " elements to ", outputs);
-}
 
 absl::Status CheckCollectives(const pb::Program& set, const pb::Plan& plan) {
   OF_ASSIGN_OR_RETURN(const Calls calls, CallsOf(set, plan));
@@ -311,8 +200,8 @@ absl::Status CheckCollectives(const pb::Program& set, const pb::Plan& plan) {
       const std::vector<OwnCall> own = calls_of(rank);
       const std::string where = absl::StrCat("communicator ", id);
       if (own.size() != expected.size()) {
-        return Bad(where, ": rank ", first, " makes ", expected.size(), " calls per step, rank ", rank, " makes ",
-                   own.size());
+        return Malformed(where, ": rank ", first, " makes ", expected.size(), " calls per step, rank ", rank, " makes ",
+                         own.size());
       }
       for (size_t n = 0; n < own.size(); ++n) {
         const Call call = {rank, own[n].instruction, own[n].in_group};

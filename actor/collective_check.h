@@ -7,10 +7,6 @@
 
 namespace oneflow {
 
-// One COLLECTIVE instruction by itself: its communicator, the number, types and sizes of its operands, its transfers.
-// InvalidArgument with the fault. REQUIRES: operands and communicators were checked.
-absl::Status CheckCollective(const pb::Program& set, const pb::Actor& actor, const pb::Instruction& instruction);
-
 // The collectives of a whole plan: every actor with a collective is ordered, once per act, on its own rank; the members
 // of a communicator make the same calls in the same order, with sizes that fit. InvalidArgument with the rank, or with
 // the communicator and the number of the call. REQUIRES: each instruction was checked.

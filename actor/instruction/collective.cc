@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "actor/check/bounds.h"
 #include "actor/instruction/counts_on_host.h"
 #include "actor/instruction/kinds.h"
 #include "kernels/copy.h"
@@ -131,7 +132,102 @@ class Collective final : public BoundInstruction {
   CollectiveCall call_;
 };
 
+int PositionOf(int rank, const pb::Communicator& communicator) {
+  const auto& ranks = communicator.ranks();
+  const auto it = std::find(ranks.begin(), ranks.end(), rank);
+  return it == ranks.end() ? -1 : static_cast<int>(it - ranks.begin());
+}
+
+// The rows are a box of those whose counts are `counts`, with as many elements.
+absl::Status CheckRows(const pb::Rows& rows, const pb::Operand& counts, int64_t count) {
+  bool inside = rows.start_size() == counts.dims_size() && rows.extent_size() == counts.dims_size() &&
+                rows.first_row() >= 0 && rows.rows() >= 0 && rows.row_elements() >= 0;
+  int64_t elements = 1;
+  const auto multiply = [&](int64_t by) {
+    inside = inside && (elements == 0 || by <= count / elements);
+    if (inside) elements *= by;
+  };
+  for (int d = 0; inside && d < counts.dims_size(); ++d) {
+    inside = Inside(rows.start(d), rows.extent(d), counts.dims(d));
+    multiply(rows.extent(d));
+  }
+  multiply(rows.rows());
+  multiply(rows.row_elements());
+  if (inside && elements == count) return absl::OkStatus();
+  return Malformed("rows ", rows.ShortDebugString(), " are not ", count, " elements whose counts are ",
+                   counts.ShortDebugString());
+}
+
+// An exchange by counts has counts of the sent and of the received rows, and rows for each.
+absl::Status CheckCountsOfCall(const pb::Instruction& in) {
+  if (in.inputs_size() != 3) return Malformed("a call by counts has ", in.inputs_size(), " inputs, not 3");
+  for (int i = 1; i < 3; ++i) {
+    if (in.inputs(i).dtype() != pb::I32) return Malformed("its counts are of dtype ", in.inputs(i).dtype());
+  }
+  for (int i = 0; i < in.transfers_size(); ++i) {
+    const pb::Transfer& x = in.transfers(i);
+    const std::string where = absl::StrCat("transfer ", i);
+    if (x.send_count() > 0) OF_RETURN_IF_ERROR_AT(CheckRows(x.send_rows(), in.inputs(1), x.send_count()), where);
+    if (x.receive_count() > 0) {
+      OF_RETURN_IF_ERROR_AT(CheckRows(x.receive_rows(), in.inputs(2), x.receive_count()), where);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTransfers(const pb::Instruction& in, int own, int size) {
+  int last = -1;
+  for (int i = 0; i < in.transfers_size(); ++i) {
+    const pb::Transfer& x = in.transfers(i);
+    if (x.peer() <= last || x.peer() >= size || x.peer() == own) {
+      return Malformed("transfer ", i, ": peer ", x.peer(), " is itself, out of order or not one of ", size);
+    }
+    last = x.peer();
+    if (!Inside(x.send_offset(), x.send_count(), Elements(in.inputs())) ||
+        !Inside(x.receive_offset(), x.receive_count(), Elements(in.outputs()))) {
+      return Malformed("transfer ", i, ": sends ", x.send_count(), " elements at ", x.send_offset(), " of ",
+                       Elements(in.inputs()), " and receives ", x.receive_count(), " at ", x.receive_offset(), " of ",
+                       Elements(in.outputs()));
+    }
+  }
+  return in.by_counts() ? CheckCountsOfCall(in) : absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status CheckCollective(const Unchecked& unchecked) {
+  const auto& [set, actor, in] = unchecked;
+  if (in.communicator() < 0 || in.communicator() >= set.communicators_size()) {
+    return Malformed("communicator ", in.communicator(), " is not one of ", set.communicators_size());
+  }
+  const pb::Communicator& communicator = set.communicators(in.communicator());
+  const int own = PositionOf(actor.rank(), communicator);
+  if (own < 0) return Malformed("rank ", actor.rank(), " is no member of communicator ", in.communicator());
+  OF_ASSIGN_OR_RETURN(const CollectiveKind kind, ParseCollective(absl::string_view(in.collective())));
+  // In a broadcast and an exchange a member may only send, or only receive.
+  const bool both = kind != CollectiveKind::kBroadcast && kind != CollectiveKind::kExchange;
+  const int inputs_size = in.by_counts() ? std::min(in.inputs_size(), 1) : in.inputs_size();
+  if (inputs_size > 1 || in.outputs_size() > 1 || inputs_size + in.outputs_size() < (both ? 2 : 1)) {
+    return Malformed("a collective has one input and one output, not ", in.inputs_size(), " and ", in.outputs_size());
+  }
+  if (in.inputs_size() + in.outputs_size() == 2 && in.inputs(0).dtype() != in.outputs(0).dtype()) {
+    return Malformed("takes dtype ", in.inputs(0).dtype(), " and gives ", in.outputs(0).dtype());
+  }
+  const int size = communicator.ranks_size();
+  if (kind != CollectiveKind::kExchange && in.by_counts()) return Malformed("only an exchange goes by counts");
+  if (kind != CollectiveKind::kExchange && !in.transfers().empty()) return Malformed("only an exchange has transfers");
+  if (kind == CollectiveKind::kExchange) return CheckTransfers(in, own, size);
+  if (kind == CollectiveKind::kBroadcast && (own == 0) == in.inputs().empty()) {
+    return Malformed("a broadcast comes from member 0; this is member ", own, ", with ", in.inputs_size(), " inputs");
+  }
+  if (in.inputs_size() + in.outputs_size() < 2) return absl::OkStatus();
+  const int64_t inputs = Elements(in.inputs()), outputs = Elements(in.outputs());
+  const bool gathers = kind == CollectiveKind::kAllGather, scatters = kind == CollectiveKind::kReduceScatter;
+  const int64_t whole = gathers ? outputs : inputs, part = gathers ? inputs : outputs;
+  const bool fits = gathers || scatters ? whole % size == 0 && whole / size == part : whole == part;
+  if (fits) return absl::OkStatus();
+  return Malformed("'", in.collective(), "' among ", size, " ranks of ", inputs, " elements to ", outputs);
+}
 
 BoundOrError BindCollective(Unbound unbound) {
   OF_ASSIGN_OR_RETURN(const CollectiveKind kind, ParseCollective(unbound.instruction.collective()));

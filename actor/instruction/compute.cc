@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "actor/check/bounds.h"
 #include "actor/instruction/attributes.h"
 #include "actor/instruction/counts_on_host.h"
 #include "actor/instruction/kinds.h"
@@ -153,6 +154,10 @@ absl::Status NoKernel(const KernelTable& kernels, const std::string& op, DType d
 }
 
 }  // namespace
+
+absl::Status CheckCompute(const Unchecked& unchecked) {
+  return unchecked.instruction.op().empty() ? Malformed("it names no op") : absl::OkStatus();
+}
 
 BoundOrError BindCompute(Unbound unbound) {
   const std::string& op = unbound.instruction.op();

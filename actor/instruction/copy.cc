@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "actor/check/bounds.h"
 #include "actor/instruction/kinds.h"
 #include "actor/instruction/ragged_piece.h"
 
@@ -146,7 +147,93 @@ class Copy final : public BoundInstruction {
   int64_t remote_bytes_ = 0;
 };
 
+// The operand of a copy by counts that has the rows of an input: the input or, if that is packed, the output.
+const pb::Operand& RaggedEnd(const pb::Instruction& in, const pb::Operand& input) {
+  return input.ragged() > 0 ? input : in.outputs(0);
+}
+
+// Whether this is the box of a dense tensor that begins at its offset.
+bool IsBox(const Dims& extent, int64_t offset, const Dims& strides, const Dims& dims) {
+  if (extent.size() != dims.size() || strides.size() != dims.size()) return false;
+  int64_t stride = 1, rest = offset;
+  if (rest < 0) return false;
+  for (int d = dims.size(); d-- > 0;) {
+    const int64_t at = dims[d] > 0 ? rest % dims[d] : 0;
+    if (strides[d] != stride || !Inside(at, extent[d], dims[d])) return false;
+    stride *= dims[d];
+    rest = dims[d] > 0 ? rest / dims[d] : rest;
+  }
+  return true;
+}
+
+absl::Status CheckPieceOfRows(const pb::Instruction& in, const pb::Piece& piece) {
+  const pb::Operand &from = in.inputs(piece.input()), &to = in.outputs(0);
+  const Dims& dims = RaggedEnd(in, from).dims();
+  const auto check_packed = [&](const pb::Operand& x, int64_t offset) {
+    const std::optional<int64_t> elements = Count(piece.extent());
+    if (x.ragged() > 0 || (elements && Inside(offset, *elements, *Count(x.dims())))) return absl::OkStatus();
+    return Malformed("extent ", Text(piece.extent()), " packed at ", offset, " reaches outside ", Text(x.dims()));
+  };
+  OF_RETURN_IF_ERROR(check_packed(from, piece.source_offset()));
+  OF_RETURN_IF_ERROR(check_packed(to, piece.target_offset()));
+  const bool box = from.ragged() > 0 ? IsBox(piece.extent(), piece.source_offset(), piece.source_stride(), dims)
+                                     : IsBox(piece.extent(), piece.target_offset(), piece.target_stride(), dims);
+  if (box) return absl::OkStatus();
+  return Malformed("extent ", Text(piece.extent()), " from ", piece.source_offset(), " with strides ",
+                   Text(piece.source_stride()), " to ", piece.target_offset(), " with strides ",
+                   Text(piece.target_stride()), " is no box of ", Text(dims));
+}
+
+// There are counts of all groups of rows that are copied by them, and pieces are boxes of such rows.
+absl::Status CheckCountsOfCopy(const pb::Instruction& in) {
+  const int sources = in.inputs_size() / 2;
+  if (in.inputs_size() % 2 != 0) return Malformed(in.inputs_size(), " inputs of a copy by counts");
+  for (int i = 0; i < sources; ++i) {
+    const pb::Operand &from = in.inputs(i), &to = in.outputs(0), &counts = in.inputs(sources + i);
+    const pb::Operand& rows = RaggedEnd(in, from);
+    const int groups = rows.ragged() - 1;
+    const bool fit = from.ragged() == to.ragged() || from.ragged() == 0 || to.ragged() == 0;
+    const auto begins_alike = [&](const Dims& of_rows, const Dims& groups_of) {
+      return groups_of.size() == groups && std::equal(groups_of.begin(), groups_of.end(), of_rows.begin());
+    };
+    if (groups < 0 || !fit || counts.dtype() != pb::I32 || !begins_alike(rows.dims(), counts.dims()) ||
+        !begins_alike(rows.start(), counts.start())) {
+      return Malformed("input ", i, ": counts ", Text(counts.dims()), " at ", Text(counts.start()), " of rows ",
+                       Text(rows.dims()), " at ", Text(rows.start()), ", ragged dimension ", from.ragged(), " to ",
+                       to.ragged());
+    }
+  }
+  for (int i = 0; i < in.pieces_size(); ++i) {
+    const pb::Piece& piece = in.pieces(i);
+    if (piece.input() >= sources) return Malformed("piece ", i, ": input ", piece.input(), " is counts");
+    if (piece.input() < 0) continue;  // reported below
+    OF_RETURN_IF_ERROR_AT(CheckPieceOfRows(in, piece), absl::StrCat("piece ", i));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status CheckCopy(const Unchecked& unchecked) {
+  const pb::Instruction& in = unchecked.instruction;
+  if (in.outputs_size() != 1) return Malformed("a copy has one output, not ", in.outputs_size());
+  const pb::Operand& to = in.outputs(0);
+  if (in.by_counts()) OF_RETURN_IF_ERROR(CheckCountsOfCopy(in));
+  for (int i = 0; i < in.pieces_size(); ++i) {
+    const pb::Piece& piece = in.pieces(i);
+    const std::string where = absl::StrCat("piece ", i);
+    if (piece.input() < 0 || piece.input() >= in.inputs_size()) {
+      return Malformed(where, ": input ", piece.input(), " is not one of ", in.inputs_size());
+    }
+    const pb::Operand& from = in.inputs(piece.input());
+    if (from.dtype() != to.dtype()) return Malformed(where, ": copies dtype ", from.dtype(), " to ", to.dtype());
+    OF_RETURN_IF_ERROR_AT(CheckReach(piece.extent(), piece.source_offset(), piece.source_stride(), from.dims()),
+                          absl::StrCat(where, ": source"));
+    OF_RETURN_IF_ERROR_AT(CheckReach(piece.extent(), piece.target_offset(), piece.target_stride(), to.dims()),
+                          absl::StrCat(where, ": target"));
+  }
+  return absl::OkStatus();
+}
 
 BoundOrError BindCopy(Unbound unbound) {
   const pb::Instruction& in = unbound.instruction;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <string>
 
+#include "actor/check/bounds.h"
 #include "actor/element.h"
 #include "actor/instruction/attributes.h"
 #include "actor/instruction/kinds.h"
@@ -68,6 +69,15 @@ class Fetch final : public BoundInstruction {
 };
 
 }  // namespace
+
+absl::Status CheckFetch(const Unchecked& unchecked) {
+  const pb::Instruction& in = unchecked.instruction;
+  if (in.inputs_size() != 1) return Malformed("a fetch has one input, not ", in.inputs_size());
+  for (const pb::Attribute& attribute : in.attributes()) {
+    if (attribute.name() == "name" && attribute.value_case() == pb::Attribute::kS) return absl::OkStatus();
+  }
+  return Malformed("a fetch has a string attribute 'name'");
+}
 
 BoundOrError BindFetch(Unbound unbound) {
   const TransferMemory memory(unbound);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "actor/check/bounds.h"
 #include "actor/instruction/operand_memory.h"
 #include "oneflow_core/ragged.h"
 
@@ -11,7 +12,6 @@ namespace oneflow {
 namespace {
 
 using Shards = absl::Span<const ShardType>;
-using Dims = google::protobuf::RepeatedField<int64_t>;
 
 std::vector<TensorType> TypesOf(Shards shards, Shape ShardType::*shape) {
   std::vector<TensorType> types;

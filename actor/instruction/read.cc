@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "actor/check/bounds.h"
 #include "actor/instruction/attributes.h"
 #include "actor/instruction/kinds.h"
 #include "actor/instruction/operand_check.h"
@@ -79,6 +80,10 @@ class Read final : public BoundInstruction {
 };
 
 }  // namespace
+
+absl::Status CheckRead(const Unchecked& unchecked) {
+  return unchecked.instruction.outputs().empty() ? Malformed("it has no outputs") : absl::OkStatus();
+}
 
 BoundOrError BindRead(Unbound unbound) {
   const AttrMap attrs = ToAttrMap(unbound.instruction.attributes());

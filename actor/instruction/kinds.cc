@@ -1,0 +1,25 @@
+#include "actor/instruction/kinds.h"
+
+namespace oneflow {
+namespace {
+
+constexpr InstructionKind kKinds[] = {
+    {.kind = pb::Instruction::COMPUTE, .check = CheckCompute, .bind = BindCompute, .calls_kernel = true},
+    {.kind = pb::Instruction::COPY, .check = CheckCopy, .bind = BindCopy, .reads_landings = true},
+    {.kind = pb::Instruction::COLLECTIVE, .check = CheckCollective, .bind = BindCollective},
+    {.kind = pb::Instruction::READ, .check = CheckRead, .bind = BindRead},
+    {.kind = pb::Instruction::FETCH, .check = CheckFetch, .bind = BindFetch},
+};
+
+}  // namespace
+
+absl::Span<const InstructionKind> InstructionKinds() { return kKinds; }
+
+const InstructionKind* FindKind(pb::Instruction::Kind kind) {
+  for (const InstructionKind& row : kKinds) {
+    if (row.kind == kind) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace oneflow
